@@ -1,0 +1,104 @@
+//! Forward mode.
+
+use crate::{Builder, Eqn, Op, Program, SecondaryMap, Var};
+
+/// How calls of traced functions are differentiated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Calls {
+    /// By one call of the callee's forward-mode companion.
+    Joint,
+    /// By a call that returns residuals and a linear part that reads them, to be transposed.
+    Split,
+}
+
+/// The forward-mode program.
+#[derive(Clone, Debug)]
+pub struct Jvp {
+    /// `x..., tangents of wrt... -> y..., tangents of the active y...`.
+    pub program: Program,
+    /// Which results have a tangent; that of the others is zero.
+    pub active: Vec<bool>,
+}
+
+/// `(x -> y)` becomes `(x, dx -> y, dy)`, with tangents for the parameters `wrt`.
+pub fn jvp(program: &Program, wrt: &[Var], calls: Calls) -> Jvp {
+    let mut b = Builder::after(program);
+    let mut tangent: SecondaryMap<Var, Var> = SecondaryMap::new();
+    let mut tangents = Vec::with_capacity(wrt.len());
+    for &x in wrt {
+        let dx = b.param_like(x);
+        b.name_after(dx, "d", x);
+        tangent.insert(x, dx);
+        tangents.push(dx);
+    }
+    for eqn in &program.eqns {
+        let dx: Vec<Option<Var>> = eqn
+            .data()
+            .iter()
+            .map(|x| tangent.get(*x).copied())
+            .collect();
+        if dx.iter().all(Option::is_none) {
+            b.append(eqn.clone());
+            continue;
+        }
+        let dy = if eqn.op == Op::Call {
+            call(&mut b, eqn, &dx, calls)
+        } else {
+            b.append(eqn.clone());
+            eqn.op.def().jvp(&mut b, eqn, &dx)
+        };
+        debug_assert_eq!(dy.len(), eqn.outs.len(), "the jvp of `{}`", eqn.op);
+        for (&y, dy) in eqn.outs.iter().zip(dy) {
+            if let Some(dy) = dy {
+                b.name_after(dy, "d", y);
+                tangent.insert(y, dy);
+            }
+        }
+    }
+    let active = program.outs.iter().map(|y| tangent.contains(*y)).collect();
+    let dy = program.outs.iter().filter_map(|y| tangent.get(*y).copied());
+    let outs = program.outs.iter().copied().chain(dy).collect();
+    let params = program.params.iter().copied().chain(tangents).collect();
+    Jvp {
+        program: b.finish(params, outs),
+        active,
+    }
+}
+
+fn call(b: &mut Builder, eqn: &Eqn, dx: &[Option<Var>], calls: Calls) -> Vec<Option<Var>> {
+    let callee = eqn.attrs[0];
+    let active: Vec<i64> = (0..dx.len() as i64)
+        .filter(|i| dx[*i as usize].is_some())
+        .collect();
+    let active = b.attr(active);
+    let dx = dx.iter().flatten().copied();
+    let n_outs = eqn.outs.len();
+    match calls {
+        Calls::Joint => {
+            let args: Vec<Var> = eqn.args.iter().copied().chain(dx).collect();
+            let dy: Vec<Var> = eqn.outs.iter().map(|y| b.param_like(*y)).collect();
+            let outs = eqn.outs.iter().chain(&dy).copied().collect();
+            b.append(Eqn {
+                outs,
+                op: Op::CallJvp,
+                attrs: vec![callee, active],
+                args,
+            });
+            dy.into_iter().map(Some).collect()
+        }
+        Calls::Split => {
+            let saved = b.param(crate::Aval::UNKNOWN);
+            b.name_after(saved, "saved", eqn.outs[0]);
+            let outs = eqn.outs.iter().copied().chain([saved]).collect();
+            b.append(Eqn {
+                outs,
+                op: Op::CallFwd,
+                attrs: vec![callee],
+                args: eqn.args.clone(),
+            });
+            let args: Vec<Var> = std::iter::once(saved).chain(dx).collect();
+            let dy = b.emit_many(Op::CallLin, &[callee, active], &args, n_outs);
+            dy.into_iter().map(Some).collect()
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! Differentiation of programs. Reverse mode is *transpose of the linear part of the jvp*: each op has one
+//! derivative rule, and forward and reverse mode cannot disagree.
+//!
+//! ```text
+//! jvp       : (x -> y)            ->  (x, dx -> y, dy)
+//! split     : (x, dx -> y, dy)    ->  (x -> y, residuals)  and  (residuals, dx -> dy)
+//! transpose : (residuals, dx -> dy)  ->  (residuals, ct_y -> ct_x)
+//! ```
+//!
+//! A zero tangent is `None`: it is never built, and an output that does not depend on a differentiated
+//! parameter has no tangent.
+
+mod jvp;
+mod split;
+mod transpose;
+
+pub use jvp::{Calls, Jvp, jvp};
+pub use split::{Split, split};
+pub use transpose::{Transposed, transpose};
+
+use crate::{Program, Var, pass};
+
+/// Reverse mode, staged: run `primal` for the results and the residuals, then `pullback` as often as wanted.
+#[derive(Clone, Debug)]
+pub struct Vjp {
+    /// `x... -> y..., residuals...`.
+    pub primal: Program,
+    /// `residuals..., cotangents of the active y... -> cotangents of x...`.
+    pub pullback: Program,
+    /// How many of `primal.outs` are results.
+    pub n_outs: usize,
+    /// Which results have a cotangent; the others do not depend on a differentiated parameter.
+    pub active: Vec<bool>,
+    /// Which of the differentiated parameters have a cotangent; that of the others is zero.
+    pub nonzero: Vec<bool>,
+    /// The residuals of which the pullback reads only dtype and shape.
+    pub shape_only: Vec<bool>,
+}
+
+/// Reverse mode with respect to the parameters `wrt`.
+pub fn vjp(program: &Program, wrt: &[Var]) -> Vjp {
+    let program = pass::cse(&pass::dce(program));
+    let Jvp {
+        program: joint,
+        active,
+    } = jvp(&program, wrt, Calls::Split);
+    let joint = pass::cse(&joint);
+    let Split {
+        known,
+        linear,
+        residuals,
+        ..
+    } = split(&joint, program.params.len(), program.outs.len());
+    let n_residuals = residuals.len();
+    let Transposed {
+        program: pullback,
+        nonzero,
+    } = transpose(&linear, n_residuals);
+    let pullback = pass::cse(&pass::dce(&pullback));
+    let (known, pullback) =
+        pass::choose_residuals(known, pullback, program.outs.len(), n_residuals);
+    let n_residuals = known.outs.len() - program.outs.len();
+    let shape_only = split::shape_only(&pullback, n_residuals);
+    let primal = pass::dce(&known);
+    Vjp {
+        primal,
+        pullback,
+        n_outs: program.outs.len(),
+        active,
+        nonzero,
+        shape_only,
+    }
+}

@@ -1,0 +1,82 @@
+//! Transposition of linear programs.
+
+use crate::{Builder, Program, SecondaryMap, Var};
+
+/// The transposed program.
+#[derive(Clone, Debug)]
+pub struct Transposed {
+    /// `residuals..., cotangents of the results... -> cotangents of the nonzero inputs...`.
+    pub program: Program,
+    /// Which inputs have a cotangent; that of the others is zero.
+    pub nonzero: Vec<bool>,
+}
+
+/// `(residuals, dx -> dy)` becomes `(residuals, ct_y -> ct_x)`. The first `n_residuals` parameters are residuals.
+pub fn transpose(program: &Program, n_residuals: usize) -> Transposed {
+    let (residuals, inputs) = program.params.split_at(n_residuals);
+    let mut linear: SecondaryMap<Var, ()> = inputs.iter().map(|v| (*v, ())).collect();
+    for out in program.eqns.iter().flat_map(|e| &e.outs) {
+        linear.insert(*out, ());
+    }
+    let mut b = Builder::after(program);
+    let mut cotangent: SecondaryMap<Var, Var> = SecondaryMap::new();
+    let mut cts = Vec::with_capacity(program.outs.len());
+    for &out in &program.outs {
+        let ct = b.param_like(out);
+        cts.push(ct);
+        accumulate(&mut b, &mut cotangent, out, ct);
+    }
+    for eqn in program.eqns.iter().rev() {
+        // All uses of the results lie behind, so their cotangents are complete.
+        let out_cts: Vec<Option<Var>> = eqn
+            .outs
+            .iter()
+            .map(|y| cotangent.get(*y).copied())
+            .collect();
+        if out_cts.iter().all(Option::is_none) {
+            continue;
+        }
+        let is_linear: Vec<bool> = eqn.data().iter().map(|x| linear.contains(*x)).collect();
+        let arg_cts = eqn.op.def().transpose(&mut b, eqn, &out_cts, &is_linear);
+        debug_assert_eq!(
+            arg_cts.len(),
+            eqn.data().len(),
+            "the transpose of `{}`",
+            eqn.op
+        );
+        for ((&arg, ct), is_linear) in eqn.data().iter().zip(arg_cts).zip(is_linear) {
+            if let Some(ct) = ct.filter(|_| is_linear) {
+                accumulate(&mut b, &mut cotangent, arg, ct);
+            }
+        }
+    }
+    for (v, ct) in cotangent.iter().map(|(v, ct)| (v, *ct)).collect::<Vec<_>>() {
+        // The cotangent of the tangent `d_h` is the cotangent of `h`.
+        if b.name_of(ct).is_none()
+            && let Some(name) = b
+                .name_of(v)
+                .and_then(|n| n.strip_prefix("d_"))
+                .map(|n| format!("ct_{n}"))
+        {
+            b.name(ct, &name);
+        }
+    }
+    let nonzero = inputs.iter().map(|x| cotangent.contains(*x)).collect();
+    let outs = inputs
+        .iter()
+        .filter_map(|x| cotangent.get(*x).copied())
+        .collect();
+    let params = residuals.iter().copied().chain(cts).collect();
+    Transposed {
+        program: b.finish(params, outs),
+        nonzero,
+    }
+}
+
+fn accumulate(b: &mut Builder, cotangent: &mut SecondaryMap<Var, Var>, var: Var, ct: Var) {
+    let total = match cotangent.get(var) {
+        Some(&old) => b.add(old, ct),
+        None => ct,
+    };
+    cotangent.insert(var, total);
+}

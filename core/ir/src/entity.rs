@@ -1,0 +1,119 @@
+//! Typed ids, and maps from them to side data.
+//!
+//! An id is a `u32` with a type: a [`Var`] cannot be used where an [`Attr`] is meant, ids are `Copy`, and a
+//! program that refers to itself by ids is plain data that can be cloned, compared and printed. References
+//! would borrow the program while a pass builds the next one.
+
+use std::fmt;
+use std::marker::PhantomData;
+
+/// An id that can index a [`SecondaryMap`].
+pub trait Entity: Copy {
+    /// The position of this id.
+    fn index(self) -> usize;
+    /// The id at a position.
+    fn from_index(index: usize) -> Self;
+}
+
+macro_rules! entity {
+    ($(#[$doc:meta])* $name:ident, $prefix:literal) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name(pub u32);
+
+        impl Entity for $name {
+            fn index(self) -> usize {
+                self.0 as usize
+            }
+            fn from_index(index: usize) -> Self {
+                $name(u32::try_from(index).expect("a program has fewer than 2^32 ids"))
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, concat!($prefix, "{}"), self.0)
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                fmt::Display::fmt(self, f)
+            }
+        }
+    };
+}
+
+entity! {
+    /// A value of a program, bound once. Prints as `v3`.
+    Var, "v"
+}
+entity! {
+    /// A static argument: an entry of the table that stands beside a program. Prints as `a3`.
+    Attr, "a"
+}
+
+/// Data attached to ids that something else owns. What was never set reads as `None`.
+#[derive(Clone, Debug)]
+pub struct SecondaryMap<K, V> {
+    entries: Vec<Option<V>>,
+    key: PhantomData<K>,
+}
+
+impl<K, V> Default for SecondaryMap<K, V> {
+    fn default() -> Self {
+        SecondaryMap {
+            entries: Vec::new(),
+            key: PhantomData,
+        }
+    }
+}
+
+impl<K: Entity, V> SecondaryMap<K, V> {
+    /// An empty map.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// What is attached to `key`.
+    pub fn get(&self, key: K) -> Option<&V> {
+        self.entries.get(key.index())?.as_ref()
+    }
+
+    /// Attaches `value` to `key` and returns what was there.
+    pub fn insert(&mut self, key: K, value: V) -> Option<V> {
+        let index = key.index();
+        if index >= self.entries.len() {
+            self.entries.resize_with(index + 1, || None);
+        }
+        self.entries[index].replace(value)
+    }
+
+    /// Detaches what is attached to `key`.
+    pub fn remove(&mut self, key: K) -> Option<V> {
+        self.entries.get_mut(key.index())?.take()
+    }
+
+    /// Whether something is attached to `key`.
+    pub fn contains(&self, key: K) -> bool {
+        self.get(key).is_some()
+    }
+
+    /// The attached data, in the order of the ids.
+    pub fn iter(&self) -> impl Iterator<Item = (K, &V)> {
+        self.entries
+            .iter()
+            .enumerate()
+            .filter_map(|(i, v)| Some((K::from_index(i), v.as_ref()?)))
+    }
+}
+
+impl<K: Entity, V> FromIterator<(K, V)> for SecondaryMap<K, V> {
+    fn from_iter<I: IntoIterator<Item = (K, V)>>(iter: I) -> Self {
+        let mut map = SecondaryMap::new();
+        for (key, value) in iter {
+            map.insert(key, value);
+        }
+        map
+    }
+}

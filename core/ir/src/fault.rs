@@ -1,0 +1,263 @@
+//! What can be wrong with the operands of an op. The macro and the run time print the same words.
+
+use crate::{Aval, DType, Op, Shape};
+use std::fmt;
+
+/// An op was given operands that it does not take.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OpError {
+    /// The op.
+    pub op: Op,
+    /// The data operands, as far as they are known.
+    pub args: Vec<Aval>,
+    /// What is wrong with them.
+    pub fault: Fault,
+}
+
+impl std::error::Error for OpError {}
+
+impl fmt::Display for OpError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "cannot {}", self.op.def().name())?;
+        for (i, arg) in self.args.iter().enumerate() {
+            let joint = match i {
+                0 => " ",
+                _ if i + 1 == self.args.len() => " and ",
+                _ => ", ",
+            };
+            write!(f, "{joint}{arg}")?;
+        }
+        write!(f, ": {}", self.fault)
+    }
+}
+
+/// What is wrong with the operands of an op.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum Fault {
+    /// Two operands do not broadcast.
+    Broadcast {
+        /// The axis of the result, counted from the left.
+        axis: usize,
+        /// Its length in the first operand.
+        left: String,
+        /// Its length in the second operand.
+        right: String,
+    },
+    /// Two operands have different dtypes.
+    MixedDTypes {
+        /// The dtype of the first operand.
+        left: DType,
+        /// The dtype of the second operand.
+        right: DType,
+    },
+    /// The op does not take this dtype.
+    DType {
+        /// What it was given.
+        found: DType,
+        /// What it takes, in words: `a float`.
+        expected: &'static str,
+    },
+    /// A number cannot be written in a dtype without loss.
+    Lossy {
+        /// The number.
+        value: f64,
+        /// The dtype.
+        dtype: DType,
+    },
+    /// An axis that the operand does not have.
+    Axis {
+        /// The axis as it was given.
+        axis: i64,
+        /// The rank it has to lie in.
+        rank: usize,
+    },
+    /// An axis that is named twice.
+    RepeatedAxis {
+        /// The axis as it was given.
+        axis: i64,
+    },
+    /// The rank is not one that the op takes.
+    Rank {
+        /// What it was given.
+        found: usize,
+        /// What it takes, in words: `at least 1`.
+        expected: String,
+    },
+    /// The inner dims of a matrix product differ.
+    Inner {
+        /// The last dim of the left operand.
+        left: String,
+        /// The dim of the right operand that has to be equal to it.
+        right: String,
+    },
+    /// A dim has the wrong length.
+    Length {
+        /// Which dim, in words: `axis 1 of operand 2`.
+        what: String,
+        /// What it is.
+        found: String,
+        /// What it has to be.
+        expected: String,
+    },
+    /// A reshape that changes the number of elements.
+    Elements {
+        /// The number of elements there are.
+        found: usize,
+        /// The shape asked for.
+        shape: String,
+    },
+    /// A shape that is not one: a negative dim, or two dims to be inferred.
+    BadShape {
+        /// The shape asked for.
+        shape: String,
+    },
+    /// A shape cannot be broadcast to another.
+    BroadcastTo {
+        /// The shape asked for.
+        shape: Shape,
+    },
+    /// An extremum over no elements.
+    EmptyReduction {
+        /// The axis of length 0.
+        axis: usize,
+    },
+    /// A slice that does not lie inside its axis.
+    Slice {
+        /// The axis.
+        axis: usize,
+        /// The first index.
+        start: i64,
+        /// The index after the last.
+        stop: i64,
+        /// The length of the axis.
+        len: usize,
+    },
+    /// A slice with a step that is not positive.
+    Step {
+        /// The step.
+        step: i64,
+    },
+    /// The parts do not add up to the axis.
+    Parts {
+        /// What was asked for, in words.
+        asked: String,
+        /// The length of the axis.
+        len: usize,
+    },
+    /// The product of the dims does not fit the address space.
+    Overflow {
+        /// The shape.
+        shape: String,
+    },
+    /// More axes than [`MAX_RANK`](crate::MAX_RANK).
+    TooManyAxes {
+        /// The rank asked for.
+        rank: usize,
+    },
+    /// The wrong number of operands or static arguments.
+    Arity {
+        /// How many were given.
+        found: usize,
+        /// How many there have to be, in words.
+        expected: String,
+    },
+    /// A static argument of the wrong kind.
+    Static {
+        /// The name of the argument.
+        name: &'static str,
+        /// What it was.
+        found: String,
+    },
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Fault::Broadcast { axis, left, right } => {
+                write!(
+                    f,
+                    "axis {axis} is {left} on the left and {right} on the right"
+                )
+            }
+            Fault::MixedDTypes { left, right } => write!(
+                f,
+                "the dtypes are {left} and {right}; cast one of them, as in `x.cast(DType::{right:?})`"
+            ),
+            Fault::DType { found, expected } => {
+                write!(f, "the dtype is {found}, and has to be {expected}")
+            }
+            Fault::Lossy { value, dtype } => {
+                write!(
+                    f,
+                    "{value:?} is not a value of {dtype}; cast the tensor to a float first"
+                )
+            }
+            Fault::Axis { axis, rank } => {
+                write!(f, "axis {axis} is out of range for rank {rank}")
+            }
+            Fault::RepeatedAxis { axis } => write!(f, "axis {axis} is named twice"),
+            Fault::Rank { found, expected } => {
+                write!(f, "the rank is {found}, and has to be {expected}")
+            }
+            Fault::Inner { left, right } => {
+                write!(
+                    f,
+                    "inner dimensions differ: {left} on the left and {right} on the right"
+                )
+            }
+            Fault::Length {
+                what,
+                found,
+                expected,
+            } => {
+                write!(f, "{what} is {found}, and has to be {expected}")
+            }
+            Fault::Elements { found, shape } => {
+                write!(f, "{found} elements do not fill {shape}")
+            }
+            Fault::BadShape { shape } => {
+                write!(
+                    f,
+                    "{shape} is not a shape: dims are 0 or more, and at most one is -1 (to be inferred)"
+                )
+            }
+            Fault::BroadcastTo { shape } => write!(f, "it does not broadcast to {shape}"),
+            Fault::EmptyReduction { axis } => {
+                write!(
+                    f,
+                    "axis {axis} has length 0, and an extremum of nothing is not defined"
+                )
+            }
+            Fault::Slice {
+                axis,
+                start,
+                stop,
+                len,
+            } => {
+                write!(
+                    f,
+                    "{start}..{stop} does not lie in axis {axis}, which has length {len}"
+                )
+            }
+            Fault::Step { step } => write!(f, "the step is {step}, and has to be at least 1"),
+            Fault::Parts { asked, len } => {
+                write!(f, "{asked} do not divide an axis of length {len}")
+            }
+            Fault::Overflow { shape } => {
+                write!(f, "{shape} has more elements than can be addressed")
+            }
+            Fault::TooManyAxes { rank } => {
+                write!(
+                    f,
+                    "the rank is {rank}, and the limit is {}",
+                    crate::MAX_RANK
+                )
+            }
+            Fault::Arity { found, expected } => {
+                write!(f, "there are {found} arguments, and have to be {expected}")
+            }
+            Fault::Static { name, found } => write!(f, "`{name}` cannot be {found}"),
+        }
+    }
+}

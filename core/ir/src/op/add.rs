@@ -1,0 +1,13 @@
+use super::{Binary, BinaryRule};
+
+pub(super) static OP: Binary = Binary {
+    name: "add",
+    fns: binary_fns!(|x, y| x + y, int |x, y| x.wrapping_add(y)),
+    // dz = dx + dy
+    rule: BinaryRule {
+        left: |_, _, dx| dx,
+        right: |_, _, dy| dy,
+        transpose: Some(|_, _, ct, _| ct),
+    },
+    domain: (-2.0, 2.0),
+};

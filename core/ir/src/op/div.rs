@@ -1,0 +1,18 @@
+use super::{Binary, BinaryRule};
+
+/// Integers: towards zero, wrapping; a division by zero gives zero.
+pub(super) static OP: Binary = Binary {
+    name: "div",
+    fns: binary_fns!(|x, y| x / y, int |x, y| if y == 0 { 0 } else { x.wrapping_div(y) }),
+    // dz = dx / y - z dy / y; linear in the numerator.
+    rule: BinaryRule {
+        left: |b, eqn, dx| b.div(dx, eqn.args[1]),
+        right: |b, eqn, dy| {
+            let ratio = b.div(eqn.out(), eqn.args[1]);
+            let part = b.mul(dy, ratio);
+            b.neg(part)
+        },
+        transpose: Some(|b, eqn, ct, _| b.div(ct, eqn.args[1])),
+    },
+    domain: (0.5, 2.0),
+};

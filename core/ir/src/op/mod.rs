@@ -1,0 +1,393 @@
+//! The op table: one file per op. To add an op, write its file and add its line to `ops!`.
+//!
+//! An op has *data* operands, whose values it reads, then *like* operands, of which it reads dtype and shape
+//! only. A `Like` operand has no tangent and keeps no buffer alive.
+//!
+//! A *linear* op is one that a `jvp` rule may apply to tangents; it has a `transpose`. One law makes every
+//! linear program transposable where no shape is known: **an operand on the linear path is never broadcast
+//! implicitly**. It has the shape of the result, or the op carries the shapes it needs as `Like` operands that
+//! are *primal* values (tangents do not exist in the transposed program). `Builder::broadcast` is the op that
+//! brings a tangent to the shape of a result.
+
+pub mod call;
+#[macro_use]
+mod elementwise;
+pub mod shape;
+
+pub use elementwise::{
+    Binary, BinaryFns, BinaryRule, Compare, CompareFns, Fns, Unary, UnaryFns, UnaryRule,
+};
+
+use crate::{Aval, Builder, DType, Eqn, Fault, OpError, Shape, Static, Var};
+use std::fmt;
+
+/// Everything the system knows about an op. No method has a default that could hide a missing rule.
+pub trait OpDef: Sync {
+    /// The name in the text form, of the method on `Tensor`, and in messages.
+    fn name(&self) -> &'static str;
+
+    /// How many operands it reads, and how.
+    fn operands(&self) -> Operands;
+
+    /// The names of its static arguments.
+    fn statics(&self) -> &'static [&'static str];
+
+    /// The shape rule: the shapes of the results, from the operands' (data, then like) avals.
+    /// An operand that is not known in full must not be refused unless it is wrong for certain.
+    fn shape(&self, statics: &[Static], args: &[&Aval], n_outs: usize)
+    -> Result<Vec<Shape>, Fault>;
+
+    /// The dtype rule: the dtype of every result.
+    fn dtype(&self, statics: &[Static], args: &[&Aval]) -> Result<Option<DType>, Fault>;
+
+    /// How user code calls it, on a tensor or as `Tensor::name(..)`; empty for ops that only rules emit.
+    /// The macro lowers calls by this table, and the run time has a method for each row.
+    fn methods(&self) -> Vec<Method>;
+
+    /// What its derivative is like, in words where there is none.
+    fn diff(&self) -> Diff;
+
+    /// Tangents of `eqn.outs`, given the tangents `dx` of the data operands. `None` is zero.
+    fn jvp(&self, b: &mut Builder, eqn: &Eqn, dx: &[Option<Var>]) -> Vec<Option<Var>>;
+
+    /// Cotangents of the data operands, given those of `eqn.outs` (at least one is not `None`).
+    /// `linear[i]` says whether operand `i` is linear here; the others get `None`.
+    fn transpose(
+        &self,
+        b: &mut Builder,
+        eqn: &Eqn,
+        cts: &[Option<Var>],
+        linear: &[bool],
+    ) -> Vec<Option<Var>>;
+
+    /// What it computes.
+    fn eval(&self) -> Eval;
+
+    /// Where the laws that every op obeys are tested.
+    fn laws(&self) -> Laws;
+}
+
+/// How many operands an op reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operands {
+    /// So many data operands, then so many `Like` operands.
+    Fixed(usize, usize),
+    /// Any number of data operands, at least one.
+    Many,
+    /// Any number of data operands, at least one, then as many `Like` operands.
+    ManyLike,
+}
+
+impl Operands {
+    /// How many of `n_args` operands are data.
+    pub fn n_data(self, n_args: usize) -> usize {
+        match self {
+            Operands::Fixed(data, _) => data,
+            Operands::Many => n_args,
+            Operands::ManyLike => n_args / 2,
+        }
+    }
+
+    /// Whether an op can have `n_args` operands.
+    pub fn fits(self, n_args: usize) -> bool {
+        match self {
+            Operands::Fixed(data, likes) => n_args == data + likes,
+            Operands::Many => n_args >= 1,
+            Operands::ManyLike => n_args >= 2 && n_args.is_multiple_of(2),
+        }
+    }
+}
+
+/// One way in which user code calls an op.
+///
+/// The `Like` operands that no [`Param::Like`] names come before those that one does, and are data operand 0;
+/// for [`Operands::ManyLike`] they are the data operands in order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Method {
+    /// The name of the method or associated function of `Tensor`.
+    pub name: &'static str,
+    /// What it takes, in order. The receiver of a method is the first.
+    pub params: &'static [Param],
+    /// Whether it is called as `Tensor::name(..)` rather than on a tensor.
+    pub assoc: bool,
+}
+
+impl Method {
+    /// `x.name(..)`.
+    pub const fn on_tensor(name: &'static str, params: &'static [Param]) -> Method {
+        Method {
+            name,
+            params,
+            assoc: false,
+            likes: &[0],
+        }
+    }
+
+    /// `Tensor::name(..)`.
+    pub const fn on_type(name: &'static str, params: &'static [Param]) -> Method {
+        Method {
+            name,
+            params,
+            assoc: true,
+            likes: &[],
+        }
+    }
+}
+
+/// A parameter of a [`Method`]. The statics of the op are filled in the order in which they come here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Param {
+    /// A tensor whose values are read.
+    Data,
+    /// A tensor of which only dtype and shape are read: a `Like` operand.
+    Like,
+    /// A list of tensors, `&[&a, &b]`, whose values are read.
+    List,
+    /// A static argument.
+    Static,
+    /// A static argument that the method fixes; the user does not write it.
+    Switch(bool),
+    /// A number that the method fixes; the user does not write it.
+    Number(i64),
+    /// The number of results, known from the pattern `let [a, b] = ..` or from `::<N>`; no static, not written.
+    Count,
+}
+
+/// What the derivative of an op is like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Diff {
+    /// It has a derivative, and may also be applied to tangents: it has a transpose.
+    Linear,
+    /// It has a derivative.
+    Smooth,
+    /// Its derivative is zero by definition, for the reason given.
+    Zero(&'static str),
+}
+
+/// What an op computes.
+#[derive(Clone, Copy)]
+pub enum Eval {
+    /// One operand, element by element.
+    Unary(UnaryFns),
+    /// Two operands of one dtype, element by element.
+    Binary(BinaryFns),
+    /// Two operands of one dtype, element by element, to `bool`.
+    Compare(CompareFns),
+    /// A kernel that the run time supplies.
+    Kernel(Kernel),
+    /// A call of another traced function: no kernel, and in no plan.
+    Call,
+}
+
+/// Where the laws that every op obeys are tested.
+#[derive(Clone, Copy, Debug)]
+pub struct Laws {
+    /// The interval that float inputs are drawn from.
+    pub domain: (f64, f64),
+    /// Programs in text form, of one equation each, with typed `f64` (or integer or bool) parameters.
+    /// Integers are drawn from `0..3`.
+    pub samples: &'static [&'static str],
+    /// The tolerance of the derivative against differences of 4th order, relative to the largest entry.
+    pub tolerance: f64,
+}
+
+impl Laws {
+    /// The laws hold on `domain` at the given programs, to the usual tolerance.
+    pub const fn new(domain: (f64, f64), samples: &'static [&'static str]) -> Laws {
+        Laws {
+            domain,
+            samples,
+            tolerance: 1e-6,
+        }
+    }
+}
+
+macro_rules! ops {
+    (
+        $d:tt
+        unary { $($(#[$u_doc:meta])* $u_var:ident = $u_mod:ident,)* }
+        binary { $($(#[$b_doc:meta])* $b_var:ident = $b_mod:ident,)* }
+        compare { $($(#[$c_doc:meta])* $c_var:ident = $c_mod:ident,)* }
+        kernel { $($(#[$k_doc:meta])* $k_var:ident = $k_mod:ident,)* }
+        calls { $($(#[$f_doc:meta])* $f_var:ident,)* }
+    ) => {
+        $(mod $u_mod;)* $(mod $b_mod;)* $(mod $c_mod;)* $(mod $k_mod;)*
+
+        /// The closed set of ops.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum Op {
+            $($(#[$u_doc])* $u_var,)*
+            $($(#[$b_doc])* $b_var,)*
+            $($(#[$c_doc])* $c_var,)*
+            $($(#[$k_doc])* $k_var,)*
+            $($(#[$f_doc])* $f_var,)*
+        }
+
+        /// The kernels that the run time supplies: it matches on this exhaustively.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum Kernel { $($(#[$k_doc])* $k_var,)* }
+
+        impl Op {
+            /// Every primitive op. Calls of traced functions are not among them.
+            pub const ALL: &[Op] = &[$(Op::$u_var,)* $(Op::$b_var,)* $(Op::$c_var,)* $(Op::$k_var,)*];
+            /// The ops that stand for calls of other traced functions.
+            pub const CALLS: &[Op] = &[$(Op::$f_var,)*];
+
+            /// The rules of this op.
+            pub fn def(self) -> &'static dyn OpDef {
+                match self {
+                    $(Op::$u_var => &$u_mod::OP,)*
+                    $(Op::$b_var => &$b_mod::OP,)*
+                    $(Op::$c_var => &$c_mod::OP,)*
+                    $(Op::$k_var => &$k_mod::$k_var,)*
+                    $(Op::$f_var => &call::$f_var,)*
+                }
+            }
+        }
+
+        /// Calls `$callback!` with `#[doc] name = Variant,` for each unary elementwise op.
+        #[macro_export]
+        macro_rules! for_each_unary {
+            ($d callback:ident) => { $d callback! { $($(#[$u_doc])* $u_mod = $u_var,)* } };
+        }
+        /// Calls `$callback!` with `#[doc] name = Variant,` for each binary elementwise op, comparisons included.
+        #[macro_export]
+        macro_rules! for_each_binary {
+            ($d callback:ident) => {
+                $d callback! { $($(#[$b_doc])* $b_mod = $b_var,)* $($(#[$c_doc])* $c_mod = $c_var,)* }
+            };
+        }
+        /// Calls `$callback!` with `#[doc] name = Variant,` for each primitive op.
+        #[macro_export]
+        macro_rules! for_each_op {
+            ($d callback:ident) => {
+                $d callback! {
+                    $($(#[$u_doc])* $u_mod = $u_var,)*
+                    $($(#[$b_doc])* $b_mod = $b_var,)*
+                    $($(#[$c_doc])* $c_mod = $c_var,)*
+                    $($(#[$k_doc])* $k_mod = $k_var,)*
+                }
+            };
+        }
+    };
+}
+
+ops! { $
+    unary {
+        /// The element itself: a distinct value that can be differentiated by.
+        Identity = identity,
+        /// The negative of each element.
+        Neg = neg,
+        /// The hyperbolic tangent of each element.
+        Tanh = tanh,
+    }
+    binary {
+        /// The sum of two tensors, element by element.
+        Add = add,
+        /// The difference of two tensors, element by element.
+        Sub = sub,
+        /// The product of two tensors, element by element.
+        Mul = mul,
+        /// The quotient of two tensors, element by element.
+        Div = div,
+    }
+    compare {
+        /// Where the first tensor is greater than the second.
+        Gt = gt,
+    }
+    kernel {
+        /// Elements of the second operand where the first is true, of the third elsewhere.
+        Select = select,
+        /// The elements in another dtype.
+        Cast = cast,
+        /// The transpose of `cast`.
+        CastT = cast_t,
+        /// A number of the dtype of another tensor.
+        Scalar = scalar,
+        /// A tensor of one number, with dtype and shape of another tensor.
+        FullLike = full_like,
+        /// A tensor repeated along new or unit axes to the shape of another.
+        BroadcastLike = broadcast_like,
+        /// The transpose of `broadcast_like`: the sum over the repeated axes.
+        Unbroadcast = unbroadcast,
+        /// The sum over axes.
+        Sum = sum,
+        /// The transpose of `sum`: a tensor repeated along axes.
+        SumT = sum_t,
+    }
+    calls {
+        /// A call of a traced function.
+        Call,
+        /// A call that also returns the residuals of the callee.
+        CallFwd,
+        /// A call of the forward-mode companion.
+        CallJvp,
+        /// The linear part of a call: tangents from residuals. It exists to be transposed.
+        CallLin,
+        /// The transpose of `call_lin`: cotangents from residuals.
+        CallPull,
+    }
+}
+
+impl Op {
+    /// The op of a name in the text form.
+    pub fn from_name(name: &str) -> Option<Op> {
+        Op::ALL
+            .iter()
+            .chain(Op::CALLS)
+            .copied()
+            .find(|op| op.def().name() == name)
+    }
+
+    /// The avals of the results: the shape rule and the dtype rule, after a check of the arity.
+    ///
+    /// This is the one entry of the macro and of the run time to these rules.
+    pub fn infer(
+        self,
+        statics: &[Static],
+        args: &[&Aval],
+        n_outs: usize,
+    ) -> Result<Vec<Aval>, OpError> {
+        let def = self.def();
+        let n_data = def.operands().n_data(args.len());
+        let check = || {
+            if !def.operands().fits(args.len()) || statics.len() != def.statics().len() {
+                return Err(Fault::Arity {
+                    found: args.len() + statics.len(),
+                    expected: format!("{:?} and {} static", def.operands(), def.statics().len()),
+                });
+            }
+            let dtype = def.dtype(statics, args)?;
+            let shapes = def.shape(statics, args, n_outs)?;
+            for shape in &shapes {
+                shape::check_size(shape)?;
+            }
+            Ok(shapes
+                .into_iter()
+                .map(|shape| Aval { dtype, shape })
+                .collect())
+        };
+        check().map_err(|fault| OpError {
+            op: self,
+            args: args[..n_data.min(args.len())]
+                .iter()
+                .map(|a| (*a).clone())
+                .collect(),
+            fault,
+        })
+    }
+}
+
+impl fmt::Display for Op {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.def().name())
+    }
+}
+
+/// For `transpose` of ops that never lie on a linear path.
+pub(crate) fn not_linear(op: &dyn OpDef) -> ! {
+    unreachable!(
+        "`{}` is not linear, so no jvp may apply it to a tangent",
+        op.name()
+    )
+}

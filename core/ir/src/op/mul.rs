@@ -1,0 +1,16 @@
+use super::{Binary, BinaryRule};
+
+pub(super) static OP: Binary = Binary {
+    name: "mul",
+    fns: binary_fns!(|x, y| x * y, int |x, y| x.wrapping_mul(y)),
+    // dz = dx y + x dy; linear in one operand while the other is held.
+    rule: BinaryRule {
+        left: |b, eqn, dx| b.mul(dx, eqn.args[1]),
+        right: |b, eqn, dy| b.mul(eqn.args[0], dy),
+        transpose: Some(|b, eqn, ct, operand| match operand {
+            0 => b.mul(ct, eqn.args[1]),
+            _ => b.mul(eqn.args[0], ct),
+        }),
+    },
+    domain: (-2.0, 2.0),
+};

@@ -1,0 +1,67 @@
+use super::{Diff, Eval, Kernel, Laws, Method, OpDef, Operands, Param, shape};
+use crate::{Aval, Builder, DType, Eqn, Fault, Shape, Static, Var};
+
+/// `select c, x, y`: the element of `x` where `c` is true, of `y` elsewhere; `c` is bool.
+///
+/// A tangent takes the same branch, so a NaN in the branch that was not taken does not reach the derivative
+/// of the branch that was.
+pub(super) struct Select;
+
+impl OpDef for Select {
+    fn name(&self) -> &'static str {
+        "select"
+    }
+    fn operands(&self) -> Operands {
+        Operands::Fixed(3, 0)
+    }
+    fn statics(&self) -> &'static [&'static str] {
+        &[]
+    }
+    fn shape(&self, _: &[Static], args: &[&Aval], _: usize) -> Result<Vec<Shape>, Fault> {
+        let xy = shape::broadcast(&args[1].shape, &args[2].shape)?;
+        Ok(vec![shape::broadcast(&args[0].shape, &xy)?])
+    }
+    fn dtype(&self, _: &[Static], args: &[&Aval]) -> Result<Option<DType>, Fault> {
+        if let Some(found) = args[0].dtype.filter(|d| *d != DType::Bool) {
+            return Err(Fault::DType { found, expected: "bool for the condition" });
+        }
+        shape::same_dtype(args[1].dtype, args[2].dtype)
+    }
+    fn methods(&self) -> Vec<Method> {
+        vec![Method::on_tensor("select", &[Param::Data, Param::Data, Param::Data])]
+    }
+    fn diff(&self) -> Diff {
+        Diff::Linear
+    }
+    fn jvp(&self, b: &mut Builder, eqn: &Eqn, dx: &[Option<Var>]) -> Vec<Option<Var>> {
+        // dz = c ? dx : dy
+        let z = eqn.out();
+        let [x, y] = [1, 2].map(|i| dx[i].map(|d| b.broadcast(d, eqn.args[i], z)));
+        if x.is_none() && y.is_none() {
+            return vec![None];
+        }
+        let x = x.unwrap_or_else(|| b.zeros_like(z));
+        let y = y.unwrap_or_else(|| b.zeros_like(z));
+        vec![Some(b.select(eqn.args[0], x, y))]
+    }
+    fn transpose(&self, b: &mut Builder, eqn: &Eqn, cts: &[Option<Var>], linear: &[bool]) -> Vec<Option<Var>> {
+        let Some(ct) = cts[0] else { return vec![None; 3] };
+        let zero = b.zeros_like(ct);
+        let x = linear[1].then(|| b.select(eqn.args[0], ct, zero));
+        let y = linear[2].then(|| b.select(eqn.args[0], zero, ct));
+        vec![None, x, y]
+    }
+    fn eval(&self) -> Eval {
+        Eval::Kernel(Kernel::Select)
+    }
+    fn laws(&self) -> Laws {
+        Laws::new(
+            (-2.0, 2.0),
+            &[
+                "(c: bool[2, 3], x: f64[2, 3], y: f64[2, 3]) { z = select c, x, y return z }",
+                "(c: bool[3], x: f64[2, 1], y: f64[]) { z = select c, x, y return z }",
+                "(c: bool[0], x: f64[0], y: f64[]) { z = select c, x, y return z }",
+            ],
+        )
+    }
+}

@@ -1,0 +1,197 @@
+//! What the shape rules and dtype rules of several ops share.
+
+use crate::{DType, Dim, Fault, Shape, Static};
+
+/// The most axes a value may have.
+pub const MAX_RANK: usize = 32;
+
+/// NumPy broadcasting: axes are aligned from the right, and a length of 1 fits every other length.
+pub fn broadcast(a: &Shape, b: &Shape) -> Result<Shape, Fault> {
+    let (Some(a), Some(b)) = (a.dims(), b.dims()) else {
+        return Ok(Shape::UNKNOWN);
+    };
+    let rank = a.len().max(b.len());
+    let at = |dims: &[Dim], axis: usize| {
+        (axis + dims.len())
+            .checked_sub(rank)
+            .map_or(Dim::Known(1), |i| dims[i])
+    };
+    let dims = (0..rank).map(|axis| {
+        let (left, right) = (at(a, axis), at(b, axis));
+        match (left, right) {
+            (Dim::Known(1), other) | (other, Dim::Known(1)) => Ok(other),
+            _ if left.differs(right) => Err(Fault::Broadcast {
+                axis,
+                left: left.to_string(),
+                right: right.to_string(),
+            }),
+            _ if left == right => Ok(left),
+            // A length other than 1 is the result's, whatever the other turns out to be.
+            (Dim::Known(_), _) => Ok(left),
+            (_, Dim::Known(_)) => Ok(right),
+            // Either may still be 1.
+            _ => Ok(Dim::Unknown),
+        }
+    });
+    Ok(Shape(Some(dims.collect::<Result<_, _>>()?)))
+}
+
+/// An axis counted from the left, from one that may be counted from the right as -1, -2, ...
+pub fn axis(axis: i64, rank: usize) -> Result<usize, Fault> {
+    let from_left = if axis < 0 { axis + rank as i64 } else { axis };
+    usize::try_from(from_left)
+        .ok()
+        .filter(|a| *a < rank)
+        .ok_or(Fault::Axis { axis, rank })
+}
+
+/// The axes of a static argument, ascending; `None` where it is not known yet.
+pub fn axes(value: &Static, rank: usize, name: &'static str) -> Result<Option<Vec<usize>>, Fault> {
+    let given = match value {
+        Static::All => return Ok(Some((0..rank).collect())),
+        Static::Host(_) => return Ok(None),
+        other => ints(other, name)?.expect("a value that is no host expression is known"),
+    };
+    let mut found = Vec::with_capacity(given.len());
+    for &a in given {
+        let from_left = axis(a, rank)?;
+        if found.contains(&from_left) {
+            return Err(Fault::RepeatedAxis { axis: a });
+        }
+        found.push(from_left);
+    }
+    found.sort_unstable();
+    Ok(Some(found))
+}
+
+/// The number of a static argument; `None` where it is not known yet.
+pub fn int(value: &Static, name: &'static str) -> Result<Option<i64>, Fault> {
+    match value {
+        Static::Int(n) => Ok(Some(*n)),
+        Static::Host(_) => Ok(None),
+        other => Err(Fault::Static {
+            name,
+            found: other.to_string(),
+        }),
+    }
+}
+
+/// The list of a static argument; `None` where it is not known yet.
+pub fn ints<'a>(value: &'a Static, name: &'static str) -> Result<Option<&'a [i64]>, Fault> {
+    match value {
+        Static::Host(_) => Ok(None),
+        other => other.ints().map(Some).ok_or_else(|| Fault::Static {
+            name,
+            found: other.to_string(),
+        }),
+    }
+}
+
+/// The switch of a static argument; `None` where it is not known yet.
+pub fn switch(value: &Static, name: &'static str) -> Result<Option<bool>, Fault> {
+    match value {
+        Static::Bool(b) => Ok(Some(*b)),
+        Static::Host(_) => Ok(None),
+        other => Err(Fault::Static {
+            name,
+            found: other.to_string(),
+        }),
+    }
+}
+
+/// The shape after a reduction over `axes` of a value of shape `x`.
+pub fn reduce(x: &Shape, axes: &Static, keepdims: &Static) -> Result<Shape, Fault> {
+    let Some(dims) = x.dims() else {
+        return Ok(Shape::UNKNOWN);
+    };
+    let axes = self::axes(axes, dims.len(), "axes")?;
+    let keepdims = switch(keepdims, "keepdims")?;
+    Ok(Shape(match (axes, keepdims) {
+        (Some(axes), Some(true)) => {
+            let kept = dims.iter().enumerate();
+            Some(
+                kept.map(|(i, d)| if axes.contains(&i) { Dim::Known(1) } else { *d })
+                    .collect(),
+            )
+        }
+        (Some(axes), Some(false)) => {
+            let kept = dims.iter().enumerate().filter(|(i, _)| !axes.contains(i));
+            Some(kept.map(|(_, d)| *d).collect())
+        }
+        (None, Some(true)) => Some(vec![Dim::Unknown; dims.len()]),
+        _ => None,
+    }))
+}
+
+/// Checks that a shape has no more axes and elements than can be addressed.
+pub fn check_size(shape: &Shape) -> Result<(), Fault> {
+    let Some(dims) = shape.dims() else {
+        return Ok(());
+    };
+    if dims.len() > MAX_RANK {
+        return Err(Fault::TooManyAxes { rank: dims.len() });
+    }
+    // The product of the lengths that are not 0 has to fit, so that strides do too.
+    let known = dims.iter().filter_map(|d| d.known()).filter(|n| *n > 0);
+    let bytes = known
+        .into_iter()
+        .try_fold(8usize, |total, n| total.checked_mul(n));
+    match bytes {
+        Some(bytes) if bytes <= isize::MAX as usize => Ok(()),
+        _ => Err(Fault::Overflow {
+            shape: shape.to_string(),
+        }),
+    }
+}
+
+/// The dtype of operands that have to agree.
+pub fn same_dtype(a: Option<DType>, b: Option<DType>) -> Result<Option<DType>, Fault> {
+    match (a, b) {
+        (Some(left), Some(right)) if left != right => Err(Fault::MixedDTypes { left, right }),
+        _ => Ok(a.or(b)),
+    }
+}
+
+/// A dtype that has to be a number: a float, or where `ints` says so an integer.
+pub fn number(dtype: Option<DType>, ints: bool) -> Result<Option<DType>, Fault> {
+    match dtype {
+        Some(DType::Bool) if ints => Err(Fault::DType {
+            found: DType::Bool,
+            expected: "a number",
+        }),
+        Some(d) if !d.is_float() && !ints => Err(Fault::DType {
+            found: d,
+            expected: "a float",
+        }),
+        _ => Ok(dtype),
+    }
+}
+
+/// The dtype of a constant, if `value` can be written in it.
+pub fn holds(value: &Static, dtype: Option<DType>) -> Result<Option<DType>, Fault> {
+    let found = match value {
+        Static::Host(_) => return Ok(dtype),
+        Static::Bool(b) => f64::from(u8::from(*b)),
+        Static::Int(n) => *n as f64,
+        Static::Float(x) => *x,
+        other => {
+            return Err(Fault::Static {
+                name: "value",
+                found: other.to_string(),
+            });
+        }
+    };
+    let fits = match dtype {
+        None | Some(DType::F32 | DType::F64) => true,
+        Some(DType::I32) => found == f64::from(found as i32),
+        Some(DType::I64) => found.fract() == 0.0 && (-9.3e18..9.3e18).contains(&found),
+        Some(DType::Bool) => found == 0.0 || found == 1.0,
+    };
+    match dtype {
+        Some(dtype) if !fits => Err(Fault::Lossy {
+            value: found,
+            dtype,
+        }),
+        _ => Ok(dtype),
+    }
+}

@@ -1,0 +1,13 @@
+use super::{Binary, BinaryRule};
+
+pub(super) static OP: Binary = Binary {
+    name: "sub",
+    fns: binary_fns!(|x, y| x - y, int |x, y| x.wrapping_sub(y)),
+    // dz = dx - dy
+    rule: BinaryRule {
+        left: |_, _, dx| dx,
+        right: |b, _, dy| b.neg(dy),
+        transpose: Some(|b, _, ct, operand| if operand == 0 { ct } else { b.neg(ct) }),
+    },
+    domain: (-2.0, 2.0),
+};

@@ -1,0 +1,13 @@
+use super::{Unary, UnaryRule};
+
+pub(super) static OP: Unary = Unary {
+    name: "tanh",
+    fns: unary_fns!(|x| x.tanh()),
+    // dy = dx (1 - y^2), in terms of the output: y is kept, x is not.
+    rule: UnaryRule::Factor(|b, _, y| {
+        let one = b.scalar(1.0, y);
+        let y2 = b.mul(y, y);
+        b.sub(one, y2)
+    }),
+    domain: (-2.0, 2.0),
+};

@@ -1,0 +1,2 @@
+//! The README's example.
+fn main() {}

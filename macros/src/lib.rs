@@ -1,0 +1,1 @@
+//! `#[traced]` and `#[derive(Tree)]`.
