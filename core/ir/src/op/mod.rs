@@ -119,7 +119,6 @@ impl Method {
             name,
             params,
             assoc: false,
-            likes: &[0],
         }
     }
 
@@ -129,7 +128,6 @@ impl Method {
             name,
             params,
             assoc: true,
-            likes: &[],
         }
     }
 }
