@@ -263,4 +263,14 @@ impl Builder {
     pub fn sum_t(&mut self, y: Var, like: Var, axes: Attr, keepdims: Attr) -> Var {
         self.emit(Op::SumT, &[axes, keepdims], &[y, like])
     }
+
+    /// The mean of the tangent `dx` of `like` over `axes`.
+    pub fn mean(&mut self, dx: Var, like: Var, axes: Attr, keepdims: Attr) -> Var {
+        self.emit(Op::Mean, &[axes, keepdims], &[dx, like])
+    }
+
+    /// The transpose of [`Builder::mean`]: repeats `y`, over the number of repetitions.
+    pub fn mean_t(&mut self, y: Var, like: Var, axes: Attr, keepdims: Attr) -> Var {
+        self.emit(Op::MeanT, &[axes, keepdims], &[y, like])
+    }
 }

@@ -1,4 +1,4 @@
-use super::{Diff, Eval, Kernel, Laws, Method, OpDef, Operands, Param};
+use super::{Diff, Eval, Kernel, Laws, Method, OpDef, Operands, Param, shape};
 use crate::{Aval, Builder, DType, Eqn, Fault, Op, Shape, Static, Var};
 
 /// `cast[dtype] x, like x`: the elements in another dtype. A float becomes an integer by truncation, saturating at
@@ -21,13 +21,7 @@ impl OpDef for Cast {
         Ok(vec![args[0].shape.clone()])
     }
     fn dtype(&self, statics: &[Static], _: &[&Aval]) -> Result<Option<DType>, Fault> {
-        match &statics[0] {
-            Static::Host(_) => Ok(None),
-            other => match other.dtype() {
-                Some(dtype) => Ok(Some(dtype)),
-                None => Err(Fault::Static { name: "dtype", found: other.to_string() }),
-            },
-        }
+        shape::dtype(&statics[0], "dtype")
     }
     fn methods(&self) -> Vec<Method> {
         vec![Method::on_tensor("cast", &[Param::Data, Param::Static])]
@@ -36,10 +30,23 @@ impl OpDef for Cast {
         Diff::Linear
     }
     fn jvp(&self, b: &mut Builder, eqn: &Eqn, dx: &[Option<Var>]) -> Vec<Option<Var>> {
-        let to_float = b.static_of(eqn.attrs[0]).dtype().is_none_or(DType::is_float);
-        vec![dx[0].filter(|_| to_float).map(|d| b.emit(Op::Cast, &eqn.attrs, &[d, eqn.args[1]]))]
+        let to_float = b
+            .static_of(eqn.attrs[0])
+            .dtype()
+            .is_none_or(DType::is_float);
+        vec![
+            dx[0]
+                .filter(|_| to_float)
+                .map(|d| b.emit(Op::Cast, &eqn.attrs, &[d, eqn.args[1]])),
+        ]
     }
-    fn transpose(&self, b: &mut Builder, eqn: &Eqn, cts: &[Option<Var>], _: &[bool]) -> Vec<Option<Var>> {
+    fn transpose(
+        &self,
+        b: &mut Builder,
+        eqn: &Eqn,
+        cts: &[Option<Var>],
+        _: &[bool],
+    ) -> Vec<Option<Var>> {
         vec![cts[0].map(|ct| b.emit(Op::CastT, &eqn.attrs, &[ct, eqn.args[1]]))]
     }
     fn eval(&self) -> Eval {

@@ -12,11 +12,13 @@
 pub mod call;
 #[macro_use]
 mod elementwise;
+mod nonlinear;
 pub mod shape;
 
 pub use elementwise::{
     Binary, BinaryFns, BinaryRule, Compare, CompareFns, Fns, Unary, UnaryFns, UnaryRule,
 };
+pub use nonlinear::{Nonlinear, NonlinearRule};
 
 use crate::{Aval, Builder, DType, Eqn, Fault, OpError, Shape, Static, Var};
 use std::fmt;
@@ -100,8 +102,8 @@ impl Operands {
 
 /// One way in which user code calls an op.
 ///
-/// The `Like` operands that no [`Param::Like`] names come before those that one does, and are data operand 0;
-/// for [`Operands::ManyLike`] they are the data operands in order.
+/// The `Like` operands that no [`Param::Like`] names come before those that one does, and are the data operands
+/// in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Method {
     /// The name of the method or associated function of `Tensor`.
@@ -207,9 +209,10 @@ macro_rules! ops {
         binary { $($(#[$b_doc:meta])* $b_var:ident = $b_mod:ident,)* }
         compare { $($(#[$c_doc:meta])* $c_var:ident = $c_mod:ident,)* }
         kernel { $($(#[$k_doc:meta])* $k_var:ident = $k_mod:ident,)* }
+        nonlinear { $($(#[$n_doc:meta])* $n_var:ident = $n_mod:ident,)* }
         calls { $($(#[$f_doc:meta])* $f_var:ident,)* }
     ) => {
-        $(mod $u_mod;)* $(mod $b_mod;)* $(mod $c_mod;)* $(mod $k_mod;)*
+        $(mod $u_mod;)* $(mod $b_mod;)* $(mod $c_mod;)* $(mod $k_mod;)* $(mod $n_mod;)*
 
         /// The closed set of ops.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -218,16 +221,19 @@ macro_rules! ops {
             $($(#[$b_doc])* $b_var,)*
             $($(#[$c_doc])* $c_var,)*
             $($(#[$k_doc])* $k_var,)*
+            $($(#[$n_doc])* $n_var,)*
             $($(#[$f_doc])* $f_var,)*
         }
 
         /// The kernels that the run time supplies: it matches on this exhaustively.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        pub enum Kernel { $($(#[$k_doc])* $k_var,)* }
+        pub enum Kernel { $($(#[$k_doc])* $k_var,)* $($(#[$n_doc])* $n_var,)* }
 
         impl Op {
             /// Every primitive op. Calls of traced functions are not among them.
-            pub const ALL: &[Op] = &[$(Op::$u_var,)* $(Op::$b_var,)* $(Op::$c_var,)* $(Op::$k_var,)*];
+            pub const ALL: &[Op] = &[
+                $(Op::$u_var,)* $(Op::$b_var,)* $(Op::$c_var,)* $(Op::$k_var,)* $(Op::$n_var,)*
+            ];
             /// The ops that stand for calls of other traced functions.
             pub const CALLS: &[Op] = &[$(Op::$f_var,)*];
 
@@ -238,6 +244,7 @@ macro_rules! ops {
                     $(Op::$b_var => &$b_mod::OP,)*
                     $(Op::$c_var => &$c_mod::OP,)*
                     $(Op::$k_var => &$k_mod::$k_var,)*
+                    $(Op::$n_var => &$n_mod::OP,)*
                     $(Op::$f_var => &call::$f_var,)*
                 }
             }
@@ -264,6 +271,7 @@ macro_rules! ops {
                     $($(#[$b_doc])* $b_mod = $b_var,)*
                     $($(#[$c_doc])* $c_mod = $c_var,)*
                     $($(#[$k_doc])* $k_mod = $k_var,)*
+                    $($(#[$n_doc])* $n_mod = $n_var,)*
                 }
             };
         }
@@ -312,6 +320,30 @@ ops! { $
         Sum = sum,
         /// The transpose of `sum`: a tensor repeated along axes.
         SumT = sum_t,
+        /// The mean over axes.
+        Mean = mean,
+        /// The transpose of `mean`: a tensor repeated along axes, over the number of repetitions.
+        MeanT = mean_t,
+        /// The matrix product.
+        Matmul = matmul,
+        /// The transpose of `matmul` in its first operand.
+        MatmulLhsT = matmul_lhs_t,
+        /// The transpose of `matmul` in its second operand.
+        MatmulRhsT = matmul_rhs_t,
+    }
+    nonlinear {
+        /// A tensor of one number.
+        Full = full,
+        /// The numbers 0, 1, 2, ...
+        Iota = iota,
+        /// The index of the first largest element along an axis.
+        Argmax = argmax,
+        /// The index of the first smallest element along an axis.
+        Argmin = argmin,
+        /// A row for each label: 1 at the label, 0 elsewhere.
+        OneHot = one_hot,
+        /// `one_hot` with the classes and the dtype of another tensor.
+        OneHotLike = one_hot_like,
     }
     calls {
         /// A call of a traced function.

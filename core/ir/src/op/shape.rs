@@ -99,6 +99,95 @@ pub fn switch(value: &Static, name: &'static str) -> Result<Option<bool>, Fault>
     }
 }
 
+/// The dtype of a static argument; `None` where it is not known yet.
+pub fn dtype(value: &Static, name: &'static str) -> Result<Option<DType>, Fault> {
+    match value {
+        Static::DType(d) => Ok(Some(*d)),
+        Static::Host(_) => Ok(None),
+        other => Err(Fault::Static {
+            name,
+            found: other.to_string(),
+        }),
+    }
+}
+
+/// The real number of a static argument; `None` where it is not known yet.
+pub fn float(value: &Static, name: &'static str) -> Result<Option<f64>, Fault> {
+    match value {
+        Static::Host(_) => Ok(None),
+        other => other.float().map(Some).ok_or_else(|| Fault::Static {
+            name,
+            found: other.to_string(),
+        }),
+    }
+}
+
+/// The dim that a static argument gives; unknown where that is not known yet.
+pub fn dim(value: &Static, name: &'static str) -> Result<Dim, Fault> {
+    match int(value, name)? {
+        None => Ok(Dim::Unknown),
+        Some(n) => usize::try_from(n)
+            .map(Dim::Known)
+            .map_err(|_| Fault::Static {
+                name,
+                found: n.to_string(),
+            }),
+    }
+}
+
+/// The shape of an op that works along one axis of `x` and keeps its shape.
+pub fn along(x: &Shape, axis: &Static) -> Result<Shape, Fault> {
+    if let (Some(axis), Some(dims)) = (int(axis, "axis")?, x.dims()) {
+        self::axis(axis, dims.len())?;
+    }
+    Ok(x.clone())
+}
+
+/// The shape after an extremum over `axes` of a value of shape `x`: there has to be an element.
+pub fn extremum(x: &Shape, axes: &Static, keepdims: &Static) -> Result<Shape, Fault> {
+    let shape = reduce(x, axes, keepdims)?;
+    if let Some(dims) = x.dims()
+        && let Some(axes) = self::axes(axes, dims.len(), "axes")?
+        && let Some(axis) = axes.into_iter().find(|a| dims[*a] == Dim::Known(0))
+    {
+        return Err(Fault::EmptyReduction { axis });
+    }
+    Ok(shape)
+}
+
+/// The shape of `[.., classes]` values `x` that come with one label for each row, of shape `[..]`.
+pub fn labelled(x: &Shape, labels: &Shape) -> Result<Shape, Fault> {
+    let Some(x) = x.dims() else {
+        return Ok(Shape::UNKNOWN);
+    };
+    let Some((classes, rows)) = x.split_last() else {
+        return Err(Fault::Rank {
+            found: 0,
+            expected: "at least 1".into(),
+        });
+    };
+    let Some(labels) = labels.dims() else {
+        return Ok(Shape(Some(x.to_vec())));
+    };
+    if labels.len() != rows.len() {
+        return Err(Fault::Rank {
+            found: x.len(),
+            expected: format!("{}, one more than that of the labels", labels.len() + 1),
+        });
+    }
+    for (axis, (row, label)) in rows.iter().zip(labels).enumerate() {
+        if row.differs(*label) {
+            return Err(Fault::Length {
+                what: format!("axis {axis} of the labels"),
+                found: label.to_string(),
+                expected: row.to_string(),
+            });
+        }
+    }
+    let met = rows.iter().zip(labels).map(|(row, label)| row.meet(*label));
+    Ok(Shape(Some(met.chain([*classes]).collect())))
+}
+
 /// The shape after a reduction over `axes` of a value of shape `x`.
 pub fn reduce(x: &Shape, axes: &Static, keepdims: &Static) -> Result<Shape, Fault> {
     let Some(dims) = x.dims() else {
@@ -164,6 +253,16 @@ pub fn number(dtype: Option<DType>, ints: bool) -> Result<Option<DType>, Fault> 
             expected: "a float",
         }),
         _ => Ok(dtype),
+    }
+}
+
+/// The dtype of labels, which has to be an integer.
+pub fn integer(dtype: Option<DType>, expected: &'static str) -> Result<(), Fault> {
+    match dtype {
+        Some(found) if !matches!(found, DType::I32 | DType::I64) => {
+            Err(Fault::DType { found, expected })
+        }
+        _ => Ok(()),
     }
 }
 

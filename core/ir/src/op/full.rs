@@ -1,0 +1,38 @@
+use super::{Kernel, Laws, Method, Nonlinear, NonlinearRule, Operands, Param, shape};
+use crate::{Dim, Fault, Shape};
+
+/// `full[shape, value, dtype]`: one number in every element.
+///
+/// The number has to be a value of the dtype: `1.5` is not one of `i32`. Rounding to `f32` is no loss.
+pub(super) static OP: Nonlinear = Nonlinear {
+    name: "full",
+    operands: Operands::Fixed(0, 0),
+    statics: &["shape", "value", "dtype"],
+    shape: |statics, _| {
+        let Some(lens) = shape::ints(&statics[0], "shape")? else {
+            return Ok(Shape::UNKNOWN);
+        };
+        let dims = lens.iter().map(|&n| usize::try_from(n).map(Dim::Known));
+        let dims = dims.collect::<Result<_, _>>();
+        dims.map(|dims| Shape(Some(dims)))
+            .map_err(|_| Fault::BadShape {
+                shape: statics[0].to_string(),
+            })
+    },
+    dtype: |statics, _| shape::holds(&statics[1], shape::dtype(&statics[2], "dtype")?),
+    methods: &[
+        Method::on_type("full", &[Param::Static, Param::Static, Param::Static]),
+        Method::on_type("zeros", &[Param::Static, Param::Number(0), Param::Static]),
+        Method::on_type("ones", &[Param::Static, Param::Number(1), Param::Static]),
+    ],
+    rule: NonlinearRule::Zero("a constant"),
+    kernel: Kernel::Full,
+    laws: Laws::new(
+        (-2.0, 2.0),
+        &[
+            "() { y = full[shape=[2, 3], value=0.5, dtype=f64] return y }",
+            "() { y = full[shape=[], value=2, dtype=i32] return y }",
+            "() { y = full[shape=[2, 0], value=0, dtype=bool] return y }",
+        ],
+    ),
+};

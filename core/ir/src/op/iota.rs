@@ -1,0 +1,21 @@
+use super::{Kernel, Laws, Method, Nonlinear, NonlinearRule, Operands, Param, shape};
+use crate::Shape;
+
+/// `iota[len, dtype]`: the numbers 0, 1, 2, ..., `len - 1`.
+pub(super) static OP: Nonlinear = Nonlinear {
+    name: "iota",
+    operands: Operands::Fixed(0, 0),
+    statics: &["len", "dtype"],
+    shape: |statics, _| Ok(Shape(Some(vec![shape::dim(&statics[0], "len")?]))),
+    dtype: |statics, _| shape::number(shape::dtype(&statics[1], "dtype")?, true),
+    methods: &[Method::on_type("arange", &[Param::Static, Param::Static])],
+    rule: NonlinearRule::Zero("a constant"),
+    kernel: Kernel::Iota,
+    laws: Laws::new(
+        (-2.0, 2.0),
+        &[
+            "() { y = iota[len=4, dtype=f64] return y }",
+            "() { y = iota[len=0, dtype=i64] return y }",
+        ],
+    ),
+};

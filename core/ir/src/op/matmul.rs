@@ -1,0 +1,126 @@
+use super::{Diff, Eval, Kernel, Laws, Method, OpDef, Operands, Param, shape};
+use crate::{Aval, Builder, DType, Dim, Eqn, Fault, Op, Shape, Static, Var};
+
+/// `matmul x, y, like x, like y`: the matrix product of the last two axes, the axes before them broadcast as NumPy
+/// does. A vector on the left is a row, one on the right a column, and that axis is not in the result.
+///
+/// With `lhs_t` and `rhs_t` it is closed under transposition: in `z = x y`, with a cotangent `c` of `z`,
+///
+/// ```text
+/// matmul(x, y) = x y         x <- lhs_t(ct, y)    y <- rhs_t(x, ct)
+/// lhs_t(c, y)  = c y^T       c <- matmul(ct, y)   y <- rhs_t(ct, c)
+/// rhs_t(x, c)  = x^T c       x <- lhs_t(c, ct)    c <- matmul(x, ct)
+/// ```
+///
+/// each summed over the axes that were broadcast. The `Like` operands are the primal factors of the product that
+/// all three are about, and travel with them; they give the shapes where an operand is a tangent.
+pub(super) struct Matmul;
+
+impl OpDef for Matmul {
+    fn name(&self) -> &'static str {
+        "matmul"
+    }
+    fn operands(&self) -> Operands {
+        Operands::Fixed(2, 2)
+    }
+    fn statics(&self) -> &'static [&'static str] {
+        &[]
+    }
+    fn shape(&self, _: &[Static], args: &[&Aval], _: usize) -> Result<Vec<Shape>, Fault> {
+        Ok(vec![product(&args[0].shape, &args[1].shape)?])
+    }
+    fn dtype(&self, _: &[Static], args: &[&Aval]) -> Result<Option<DType>, Fault> {
+        shape::number(shape::same_dtype(args[0].dtype, args[1].dtype)?, true)
+    }
+    fn methods(&self) -> Vec<Method> {
+        vec![Method::on_tensor("matmul", &[Param::Data, Param::Data])]
+    }
+    fn diff(&self) -> Diff {
+        Diff::Linear
+    }
+    fn jvp(&self, b: &mut Builder, eqn: &Eqn, dx: &[Option<Var>]) -> Vec<Option<Var>> {
+        vec![bilinear(b, eqn, dx)]
+    }
+    fn transpose(
+        &self,
+        b: &mut Builder,
+        eqn: &Eqn,
+        cts: &[Option<Var>],
+        linear: &[bool],
+    ) -> Vec<Option<Var>> {
+        let Some(ct) = cts[0] else {
+            return vec![None; 2];
+        };
+        vec![
+            linear[0].then(|| emit(b, Op::MatmulLhsT, ct, eqn.args[1], eqn)),
+            linear[1].then(|| emit(b, Op::MatmulRhsT, eqn.args[0], ct, eqn)),
+        ]
+    }
+    fn eval(&self) -> Eval {
+        Eval::Kernel(Kernel::Matmul)
+    }
+    fn laws(&self) -> Laws {
+        Laws::new(
+            (-2.0, 2.0),
+            &[
+                "(x: f64[2, 3], y: f64[3, 4]) { z = matmul x, y, like x, like y return z }",
+                "(x: f64[3], y: f64[3, 2]) { z = matmul x, y, like x, like y return z }",
+                "(x: f64[2, 3], y: f64[3]) { z = matmul x, y, like x, like y return z }",
+                "(x: f64[3], y: f64[3]) { z = matmul x, y, like x, like y return z }",
+                "(x: f64[2, 1, 2, 3], y: f64[3, 3, 2]) { z = matmul x, y, like x, like y return z }",
+                "(x: f64[3], y: f64[2, 3, 2]) { z = matmul x, y, like x, like y return z }",
+                "(x: f64[2, 2, 3], y: f64[3]) { z = matmul x, y, like x, like y return z }",
+                "(x: f64[2, 2, 3], y: f64[3, 2]) { z = matmul x, y, like x, like y return z }",
+                "(x: f64[2, 0], y: f64[0, 3]) { z = matmul x, y, like x, like y return z }",
+                "(x: f64[0, 2], y: f64[2, 3]) { z = matmul x, y, like x, like y return z }",
+            ],
+        )
+    }
+}
+
+/// `dz = f(dx, y) + f(x, dy)`, for each of the three products.
+pub(super) fn bilinear(b: &mut Builder, eqn: &Eqn, dx: &[Option<Var>]) -> Option<Var> {
+    let left = dx[0].map(|d| emit(b, eqn.op, d, eqn.args[1], eqn));
+    let right = dx[1].map(|d| emit(b, eqn.op, eqn.args[0], d, eqn));
+    match (left, right) {
+        (Some(left), Some(right)) => Some(b.add(left, right)),
+        (left, right) => left.or(right),
+    }
+}
+
+/// `op x, y` with the `Like` operands of `of`.
+pub(super) fn emit(b: &mut Builder, op: Op, x: Var, y: Var, of: &Eqn) -> Var {
+    b.emit(op, &[], &[x, y, of.args[2], of.args[3]])
+}
+
+/// The shape of the product of values of shapes `x` and `y`.
+pub(super) fn product(x: &Shape, y: &Shape) -> Result<Shape, Fault> {
+    if x.dims().is_some_and(<[Dim]>::is_empty) || y.dims().is_some_and(<[Dim]>::is_empty) {
+        return Err(Fault::Rank {
+            found: 0,
+            expected: "at least 1 on both sides; use `*` to scale".into(),
+        });
+    }
+    let (Some(x), Some(y)) = (x.dims(), y.dims()) else {
+        return Ok(Shape::UNKNOWN);
+    };
+    let (x_batch, x_matrix) = x.split_at(x.len().saturating_sub(2));
+    let (y_batch, y_matrix) = y.split_at(y.len().saturating_sub(2));
+    let (rows, left) = match *x_matrix {
+        [rows, inner] => (Some(rows), inner),
+        _ => (None, x_matrix[0]),
+    };
+    let (right, columns) = match *y_matrix {
+        [inner, columns] => (inner, Some(columns)),
+        _ => (y_matrix[0], None),
+    };
+    if left.differs(right) {
+        return Err(Fault::Inner {
+            left: left.to_string(),
+            right: right.to_string(),
+        });
+    }
+    let batch = shape::broadcast(&x_batch.to_vec().into(), &y_batch.to_vec().into())?;
+    let batch = batch.dims().expect("both ranks are known").iter().copied();
+    Ok(Shape(Some(batch.chain(rows).chain(columns).collect())))
+}

@@ -1,0 +1,83 @@
+//! The class of ops with a kernel and one result that are never applied to a tangent, so that they have no transpose.
+
+use super::{Diff, Eval, Kernel, Laws, Method, OpDef, Operands, not_linear};
+use crate::{Aval, Builder, DType, Eqn, Fault, Shape, Static, Var};
+
+/// An op with a kernel and one result that is not linear in any operand.
+pub struct Nonlinear {
+    /// The name.
+    pub name: &'static str,
+    /// How many operands it reads, and how.
+    pub operands: Operands,
+    /// The names of its static arguments.
+    pub statics: &'static [&'static str],
+    /// The shape rule.
+    pub shape: fn(statics: &[Static], args: &[&Aval]) -> Result<Shape, Fault>,
+    /// The dtype rule.
+    pub dtype: fn(statics: &[Static], args: &[&Aval]) -> Result<Option<DType>, Fault>,
+    /// How user code calls it.
+    pub methods: &'static [Method],
+    /// The derivative.
+    pub rule: NonlinearRule,
+    /// The kernel.
+    pub kernel: Kernel,
+    /// Where the laws are tested.
+    pub laws: Laws,
+}
+
+/// The derivative of a [`Nonlinear`] op.
+#[derive(Clone, Copy)]
+pub enum NonlinearRule {
+    /// The tangent of the result, from those of the data operands.
+    Tangent(fn(b: &mut Builder, eqn: &Eqn, dx: &[Option<Var>]) -> Option<Var>),
+    /// Zero, for the reason given.
+    Zero(&'static str),
+}
+
+impl OpDef for Nonlinear {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+    fn operands(&self) -> Operands {
+        self.operands
+    }
+    fn statics(&self) -> &'static [&'static str] {
+        self.statics
+    }
+    fn shape(&self, statics: &[Static], args: &[&Aval], _: usize) -> Result<Vec<Shape>, Fault> {
+        Ok(vec![(self.shape)(statics, args)?])
+    }
+    fn dtype(&self, statics: &[Static], args: &[&Aval]) -> Result<Option<DType>, Fault> {
+        (self.dtype)(statics, args)
+    }
+    fn methods(&self) -> Vec<Method> {
+        self.methods.to_vec()
+    }
+    fn diff(&self) -> Diff {
+        match self.rule {
+            NonlinearRule::Tangent(_) => Diff::Smooth,
+            NonlinearRule::Zero(why) => Diff::Zero(why),
+        }
+    }
+    fn jvp(&self, b: &mut Builder, eqn: &Eqn, dx: &[Option<Var>]) -> Vec<Option<Var>> {
+        vec![match self.rule {
+            NonlinearRule::Tangent(tangent) => tangent(b, eqn, dx),
+            NonlinearRule::Zero(_) => None,
+        }]
+    }
+    fn transpose(
+        &self,
+        _: &mut Builder,
+        _: &Eqn,
+        _: &[Option<Var>],
+        _: &[bool],
+    ) -> Vec<Option<Var>> {
+        not_linear(self)
+    }
+    fn eval(&self) -> Eval {
+        Eval::Kernel(self.kernel)
+    }
+    fn laws(&self) -> Laws {
+        self.laws
+    }
+}

@@ -1,0 +1,35 @@
+use super::{Kernel, Laws, Method, Nonlinear, NonlinearRule, Operands, Param, shape};
+use crate::Shape;
+
+/// `one_hot[classes, dtype] labels`: for each label a row of length `classes` with 1 at the label and 0 elsewhere.
+///
+/// A label outside `0..classes` gives a row of zeros.
+pub(super) static OP: Nonlinear = Nonlinear {
+    name: "one_hot",
+    operands: Operands::Fixed(1, 0),
+    statics: &["classes", "dtype"],
+    shape: |statics, args| {
+        let classes = shape::dim(&statics[0], "classes")?;
+        Ok(Shape(args[0].shape.dims().map(|labels| {
+            labels.iter().copied().chain([classes]).collect()
+        })))
+    },
+    dtype: |statics, args| {
+        shape::integer(args[0].dtype, "an integer")?;
+        shape::dtype(&statics[1], "dtype")
+    },
+    methods: &[Method::on_tensor(
+        "one_hot",
+        &[Param::Data, Param::Static, Param::Static],
+    )],
+    rule: NonlinearRule::Zero("labels have no derivative"),
+    kernel: Kernel::OneHot,
+    laws: Laws::new(
+        (-2.0, 2.0),
+        &[
+            "(labels: i64[2, 3]) { y = one_hot[classes=3, dtype=f64] labels return y }",
+            "(labels: i32[]) { y = one_hot[classes=2, dtype=bool] labels return y }",
+            "(labels: i64[0]) { y = one_hot[classes=2, dtype=i32] labels return y }",
+        ],
+    ),
+};
