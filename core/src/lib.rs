@@ -1,1 +1,30 @@
-//! Differentiable tensor programs.
+//! Differentiable tensor programs: derivatives at compile time, lazy evaluation with a plan cache.
+
+extern crate self as gradloom;
+
+#[doc(hidden)]
+#[path = "private.rs"]
+pub mod __private;
+mod aval;
+#[doc(hidden)]
+pub mod buffer;
+mod dtype;
+mod error;
+mod node;
+mod record;
+mod statics;
+mod tensor;
+mod tree;
+
+pub use aval::Aval;
+pub use dtype::Element;
+pub use error::{Error, Result};
+pub use gradloom_ir::DType;
+pub use statics::IntoStatic;
+pub use tensor::{IntoShape, Tensor};
+pub use tree::Tree;
+
+/// What most programs use.
+pub mod prelude {
+    pub use crate::{Aval, DType, Element, Error, Result, Tensor, Tree};
+}

@@ -1,0 +1,123 @@
+//! Everything that can go wrong for a user.
+
+use crate::{Aval, DType};
+use gradloom_ir::OpError;
+
+/// The result of a fallible operation.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// What went wrong.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// An op does not take these operands.
+    #[error(transparent)]
+    Op(#[from] OpError),
+
+    /// The number of values is not that of the shape.
+    #[error("{len} values do not fill the shape {shape:?}, which has {numel} elements")]
+    Length {
+        /// How many values there are.
+        len: usize,
+        /// The shape.
+        shape: Vec<usize>,
+        /// How many elements the shape has.
+        numel: usize,
+    },
+
+    /// A shape has more elements than can be addressed.
+    #[error("the shape {shape:?} has more elements than can be addressed")]
+    Overflow {
+        /// The shape.
+        shape: Vec<usize>,
+    },
+
+    /// More axes than are supported.
+    #[error("the shape {shape:?} has {} axes, and the limit is {}", shape.len(), gradloom_ir::MAX_RANK)]
+    TooManyAxes {
+        /// The shape.
+        shape: Vec<usize>,
+    },
+
+    /// Elements were asked for in another type than the tensor's.
+    #[error("cannot read {aval} as {asked}; cast it first, as in `x.cast(DType::{asked:?})`")]
+    ElementType {
+        /// The tensor.
+        aval: Aval,
+        /// The dtype that was asked for.
+        asked: DType,
+    },
+
+    /// A single value was asked of a tensor that has more or none.
+    #[error("`item` needs a tensor of one element, and this is {aval}")]
+    NotAnItem {
+        /// The tensor.
+        aval: Aval,
+    },
+
+    /// A label that is no class.
+    #[error("`{op}`: label {label} at row {row} is out of range for {classes} classes")]
+    Label {
+        /// The op that read the label.
+        op: &'static str,
+        /// The label.
+        label: i64,
+        /// Where it stands among the labels, in row-major order.
+        row: usize,
+        /// How many classes there are.
+        classes: usize,
+    },
+
+    /// There is not enough memory for a result.
+    #[error("`{op}`: no memory for {bytes} bytes")]
+    OutOfMemory {
+        /// The op whose result it was.
+        op: &'static str,
+        /// The size of the result.
+        bytes: usize,
+    },
+
+    /// A gradient with respect to something that is not a float.
+    #[error(
+        "`{path}` is {aval}, and only floats have gradients; mark the parameter `#[nodiff]` or cast it"
+    )]
+    NotDifferentiable {
+        /// Which argument, or which leaf of it.
+        path: String,
+        /// What it is.
+        aval: Aval,
+    },
+
+    /// A gradient of something that is not a single float.
+    #[error(
+        "a gradient needs a result that is a single float, and this is {aval}; sum it, or use `vjp`"
+    )]
+    NotScalar {
+        /// What the function returned.
+        aval: Aval,
+    },
+
+    /// A tangent or cotangent of another shape or dtype than its primal.
+    #[error("the {what} of `{path}` is {found}, and has to be {expected}")]
+    Mismatch {
+        /// `tangent` or `cotangent`.
+        what: &'static str,
+        /// Which argument or result, or which leaf of it.
+        path: String,
+        /// What it is.
+        found: Aval,
+        /// The aval of the primal.
+        expected: Aval,
+    },
+
+    /// Two trees that belong together have different structures.
+    #[error("the {what} has {found} leaves, and has to have {expected}")]
+    Structure {
+        /// Which tree.
+        what: &'static str,
+        /// How many leaves it has.
+        found: usize,
+        /// How many it has to have.
+        expected: usize,
+    },
+}

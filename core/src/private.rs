@@ -1,0 +1,67 @@
+//! What the macro's output names. Not a part of the public interface: it changes with the macro.
+
+#![allow(missing_docs)]
+
+pub use crate::record::catch;
+pub use gradloom_ir::Static;
+
+use crate::record::{apply, expect};
+use crate::statics::IntoStatic;
+use crate::{Aval, Tensor};
+use gradloom_ir::Op;
+
+/// A static argument from the user's expression.
+pub fn statik(value: impl IntoStatic) -> Static {
+    value.into_static()
+}
+
+macro_rules! op_functions {
+    ($($(#[$doc:meta])* $name:ident = $op:ident,)*) => {
+        /// Ops of data operands alone.
+        pub mod op {
+            use super::*;
+            $(
+                $(#[$doc])*
+                #[track_caller]
+                pub fn $name<const D: usize>(data: [&Tensor; D]) -> Tensor {
+                    expect(apply(Op::$op, Vec::new(), &data, &[], 1)).remove(0)
+                }
+            )*
+        }
+
+        /// Ops with static arguments and `Like` operands.
+        pub mod op_with {
+            use super::*;
+            $(
+                $(#[$doc])*
+                #[track_caller]
+                pub fn $name<const S: usize, const D: usize, const L: usize>(
+                    statics: [&Static; S],
+                    data: [&Tensor; D],
+                    likes: [&Aval; L],
+                ) -> Tensor {
+                    expect(apply(Op::$op, statics.map(Clone::clone).into(), &data, &likes, 1)).remove(0)
+                }
+            )*
+        }
+
+        /// Ops with several results.
+        pub mod op_many {
+            use super::*;
+            $(
+                $(#[$doc])*
+                #[track_caller]
+                pub fn $name<const N: usize, const S: usize, const D: usize, const L: usize>(
+                    statics: [&Static; S],
+                    data: [&Tensor; D],
+                    likes: [&Aval; L],
+                ) -> [Tensor; N] {
+                    let outs = expect(apply(Op::$op, statics.map(Clone::clone).into(), &data, &likes, N));
+                    outs.try_into().expect("as many results as asked for")
+                }
+            )*
+        }
+    };
+}
+
+gradloom_ir::for_each_op!(op_functions);

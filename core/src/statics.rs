@@ -1,0 +1,96 @@
+//! Static arguments as users write them.
+
+use crate::DType;
+use gradloom_ir::Static;
+use std::ops::RangeFull;
+
+/// A value that can be a static argument: an axis, several, all (`..`), a shape, a number, a dtype.
+pub trait IntoStatic {
+    /// The static argument.
+    fn into_static(self) -> Static;
+}
+
+macro_rules! integers {
+    ($($ty:ident)*) => {$(
+        impl IntoStatic for $ty {
+            fn into_static(self) -> Static {
+                // Beyond `i64` an axis or a length is out of range, which the rules say in their words.
+                Static::Int(i64::try_from(self).unwrap_or(i64::MAX))
+            }
+        }
+        impl IntoStatic for &$ty {
+            fn into_static(self) -> Static {
+                (*self).into_static()
+            }
+        }
+        impl<const N: usize> IntoStatic for [$ty; N] {
+            fn into_static(self) -> Static {
+                (&self[..]).into_static()
+            }
+        }
+        impl<const N: usize> IntoStatic for &[$ty; N] {
+            fn into_static(self) -> Static {
+                (&self[..]).into_static()
+            }
+        }
+        impl IntoStatic for &[$ty] {
+            fn into_static(self) -> Static {
+                Static::Ints(self.iter().map(|n| i64::try_from(*n).unwrap_or(i64::MAX)).collect())
+            }
+        }
+        impl IntoStatic for Vec<$ty> {
+            fn into_static(self) -> Static {
+                (&self[..]).into_static()
+            }
+        }
+        impl IntoStatic for &Vec<$ty> {
+            fn into_static(self) -> Static {
+                (&self[..]).into_static()
+            }
+        }
+    )*};
+}
+
+integers! { usize isize u32 i32 u64 i64 }
+
+impl IntoStatic for RangeFull {
+    fn into_static(self) -> Static {
+        Static::All
+    }
+}
+
+impl IntoStatic for f64 {
+    fn into_static(self) -> Static {
+        Static::Float(self)
+    }
+}
+
+impl IntoStatic for f32 {
+    fn into_static(self) -> Static {
+        Static::Float(f64::from(self))
+    }
+}
+
+impl IntoStatic for bool {
+    fn into_static(self) -> Static {
+        Static::Bool(self)
+    }
+}
+
+impl IntoStatic for DType {
+    fn into_static(self) -> Static {
+        Static::DType(self)
+    }
+}
+
+impl IntoStatic for Static {
+    fn into_static(self) -> Static {
+        self
+    }
+}
+
+impl IntoStatic for &Static {
+    fn into_static(self) -> Static {
+        self.clone()
+    }
+}

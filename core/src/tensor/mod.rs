@@ -1,0 +1,229 @@
+//! The tensor: a cheap handle on a value that may not have been computed yet.
+
+use crate::dtype::Element;
+use crate::node::Value;
+use crate::record::expect;
+use crate::{Aval, DType, Error, Result};
+use std::fmt;
+use std::sync::Arc;
+
+mod operators;
+
+/// A tensor of numbers or truth values.
+///
+/// A tensor is a *promise* until something asks for its elements ([`Tensor::to_vec`], [`Tensor::item`], printing) or
+/// [`evaluate`](crate::evaluate) is called. A clone is another handle on the same value.
+#[derive(Clone)]
+pub struct Tensor(pub(crate) Arc<Value>);
+
+impl Tensor {
+    /// The dtype and the shape.
+    pub fn aval(&self) -> &Aval {
+        &self.0.aval
+    }
+
+    /// The lengths of the axes.
+    pub fn shape(&self) -> &[usize] {
+        self.0.aval.shape()
+    }
+
+    /// The number of axes.
+    pub fn rank(&self) -> usize {
+        self.shape().len()
+    }
+
+    /// The length of an axis, which may be counted from the right: `x.dim(-1)`.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such axis.
+    #[track_caller]
+    pub fn dim(&self, axis: isize) -> usize {
+        let rank = self.rank();
+        let index = if axis < 0 { axis + rank as isize } else { axis };
+        match usize::try_from(index)
+            .ok()
+            .and_then(|i| self.shape().get(i))
+        {
+            Some(n) => *n,
+            None => panic!("axis {axis} is out of range for rank {rank}"),
+        }
+    }
+
+    /// The type of the elements.
+    pub fn dtype(&self) -> DType {
+        self.0.aval.dtype()
+    }
+
+    /// The number of elements.
+    pub fn numel(&self) -> usize {
+        self.0.aval.numel()
+    }
+
+    /// Whether the elements are there, so that reading them computes nothing.
+    pub fn is_realised(&self) -> bool {
+        self.0.buffer().is_some()
+    }
+
+    /// A tensor of given elements in row-major order.
+    ///
+    /// # Errors
+    ///
+    /// If the number of values is not that of the shape, or the shape cannot be addressed.
+    pub fn try_from_vec<T: Element>(data: Vec<T>, shape: impl IntoShape) -> Result<Tensor> {
+        let shape = shape.into_shape();
+        check_shape(&shape)?;
+        let numel = shape.iter().product();
+        if data.len() != numel {
+            return Err(Error::Length {
+                len: data.len(),
+                shape,
+                numel,
+            });
+        }
+        let aval = Aval::new(T::DTYPE, shape);
+        Ok(Tensor(Arc::new(Value::realised(
+            aval,
+            Arc::new(T::into_buffer(data)),
+        ))))
+    }
+
+    /// A tensor of given elements in row-major order.
+    ///
+    /// ```
+    /// # use gradloom::Tensor;
+    /// let x = Tensor::from_vec(vec![1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0], [2, 3]);
+    /// assert_eq!(x.shape(), [2, 3]);
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// If the number of values is not that of the shape.
+    #[track_caller]
+    pub fn from_vec<T: Element>(data: Vec<T>, shape: impl IntoShape) -> Tensor {
+        expect(Tensor::try_from_vec(data, shape))
+    }
+
+    /// A tensor of rank 0.
+    pub fn scalar<T: Element>(value: T) -> Tensor {
+        let aval = Aval::new(T::DTYPE, []);
+        Tensor(Arc::new(Value::realised(
+            aval,
+            Arc::new(T::into_buffer(vec![value])),
+        )))
+    }
+}
+
+/// A shape has to be addressable before anything is allocated for it.
+pub(crate) fn check_shape(shape: &[usize]) -> Result<()> {
+    if shape.len() > gradloom_ir::MAX_RANK {
+        return Err(Error::TooManyAxes {
+            shape: shape.to_vec(),
+        });
+    }
+    gradloom_ir::op::shape::check_size(&shape.into()).map_err(|_| Error::Overflow {
+        shape: shape.to_vec(),
+    })
+}
+
+/// A shape as users write it: `[2, 3]`, `&[2, 3]`, a slice, a `Vec`, or one length.
+pub trait IntoShape {
+    /// The lengths of the axes.
+    fn into_shape(self) -> Vec<usize>;
+}
+
+impl IntoShape for usize {
+    fn into_shape(self) -> Vec<usize> {
+        vec![self]
+    }
+}
+
+impl<const N: usize> IntoShape for [usize; N] {
+    fn into_shape(self) -> Vec<usize> {
+        self.to_vec()
+    }
+}
+
+impl<const N: usize> IntoShape for &[usize; N] {
+    fn into_shape(self) -> Vec<usize> {
+        self.to_vec()
+    }
+}
+
+impl IntoShape for &[usize] {
+    fn into_shape(self) -> Vec<usize> {
+        self.to_vec()
+    }
+}
+
+impl IntoShape for Vec<usize> {
+    fn into_shape(self) -> Vec<usize> {
+        self
+    }
+}
+
+impl IntoShape for &Vec<usize> {
+    fn into_shape(self) -> Vec<usize> {
+        self.clone()
+    }
+}
+
+impl AsRef<Tensor> for Tensor {
+    fn as_ref(&self) -> &Tensor {
+        self
+    }
+}
+
+/// Prints the aval and whether the elements are there. It computes nothing; `Display` does.
+impl fmt::Debug for Tensor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let state = if self.is_realised() {
+            "realised"
+        } else {
+            "promise"
+        };
+        write!(f, "Tensor({}, {state})", self.aval())
+    }
+}
+
+macro_rules! unary_methods {
+    ($($(#[$doc:meta])* $name:ident = $op:ident,)*) => {
+        /// Unary ops, element by element. Integers are taken where the op has a meaning for them.
+        impl Tensor {
+            $(
+                $(#[$doc])*
+                ///
+                /// # Panics
+                ///
+                /// If the dtype is not one that the op takes.
+                #[track_caller]
+                pub fn $name(&self) -> Tensor {
+                    expect(crate::record::apply(gradloom_ir::Op::$op, Vec::new(), &[self], &[], 1)).remove(0)
+                }
+            )*
+        }
+    };
+}
+
+macro_rules! binary_methods {
+    ($($(#[$doc:meta])* $name:ident = $op:ident,)*) => {
+        /// Binary ops and comparisons, element by element, with NumPy broadcasting.
+        impl Tensor {
+            $(
+                $(#[$doc])*
+                ///
+                /// # Panics
+                ///
+                /// If the shapes do not broadcast or the dtypes differ.
+                #[track_caller]
+                pub fn $name(&self, other: impl AsRef<Tensor>) -> Tensor {
+                    let operands = [self, other.as_ref()];
+                    expect(crate::record::apply(gradloom_ir::Op::$op, Vec::new(), &operands, &[], 1)).remove(0)
+                }
+            )*
+        }
+    };
+}
+
+gradloom_ir::for_each_unary!(unary_methods);
+gradloom_ir::for_each_binary!(binary_methods);

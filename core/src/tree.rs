@@ -1,0 +1,142 @@
+//! Trees: values whose leaves are tensors.
+
+use crate::Tensor;
+use std::collections::BTreeMap;
+
+/// A value whose leaves are tensors: a tensor, a tuple, a `Vec`, a model.
+///
+/// Derive it for structs and enums: `#[derive(Tree)]`. A field marked `#[tree(skip)]` is no part of the tree; it is
+/// cloned. Leaves are visited in the order of the fields.
+pub trait Tree: Clone {
+    /// Calls `f` with each leaf.
+    fn visit(&self, f: &mut dyn FnMut(&Tensor));
+
+    /// Calls `f` with each leaf, which it may replace.
+    fn visit_mut(&mut self, f: &mut dyn FnMut(&mut Tensor));
+
+    /// A tree of the same structure with the leaves that `f` gives.
+    fn map(&self, f: &mut dyn FnMut(&Tensor) -> Tensor) -> Self {
+        let mut tree = self.clone();
+        tree.visit_mut(&mut |leaf| *leaf = f(leaf));
+        tree
+    }
+
+    /// Appends where each leaf stands, as a user would write it: `prefix.layers[0].w`.
+    fn paths(&self, prefix: &str, out: &mut Vec<String>);
+}
+
+/// The leaves of a tree, in order.
+pub(crate) fn leaves(tree: &impl Tree) -> Vec<Tensor> {
+    let mut out = Vec::new();
+    tree.visit(&mut |leaf| out.push(leaf.clone()));
+    out
+}
+
+/// The tree with other leaves.
+pub(crate) fn with_leaves<T: Tree>(tree: &T, leaves: &[Tensor]) -> T {
+    let mut next = leaves.iter();
+    tree.map(&mut |_| next.next().expect("one leaf for each of the tree").clone())
+}
+
+impl Tree for Tensor {
+    fn visit(&self, f: &mut dyn FnMut(&Tensor)) {
+        f(self);
+    }
+    fn visit_mut(&mut self, f: &mut dyn FnMut(&mut Tensor)) {
+        f(self);
+    }
+    fn paths(&self, prefix: &str, out: &mut Vec<String>) {
+        out.push(prefix.to_owned());
+    }
+}
+
+macro_rules! sequence {
+    ($([$($generics:tt)*] $ty:ty),* $(,)?) => {$(
+        impl<T: Tree, $($generics)*> Tree for $ty {
+            fn visit(&self, f: &mut dyn FnMut(&Tensor)) {
+                self.iter().for_each(|x| x.visit(f));
+            }
+            fn visit_mut(&mut self, f: &mut dyn FnMut(&mut Tensor)) {
+                self.iter_mut().for_each(|x| x.visit_mut(f));
+            }
+            fn paths(&self, prefix: &str, out: &mut Vec<String>) {
+                for (i, x) in self.iter().enumerate() {
+                    x.paths(&format!("{prefix}[{i}]"), out);
+                }
+            }
+        }
+    )*};
+}
+
+sequence! { [] Vec<T>, [const N: usize] [T; N] }
+
+impl<T: Tree> Tree for Option<T> {
+    fn visit(&self, f: &mut dyn FnMut(&Tensor)) {
+        self.iter().for_each(|x| x.visit(f));
+    }
+    fn visit_mut(&mut self, f: &mut dyn FnMut(&mut Tensor)) {
+        self.iter_mut().for_each(|x| x.visit_mut(f));
+    }
+    fn paths(&self, prefix: &str, out: &mut Vec<String>) {
+        self.iter().for_each(|x| x.paths(prefix, out));
+    }
+}
+
+impl<T: Tree> Tree for Box<T> {
+    fn visit(&self, f: &mut dyn FnMut(&Tensor)) {
+        (**self).visit(f);
+    }
+    fn visit_mut(&mut self, f: &mut dyn FnMut(&mut Tensor)) {
+        (**self).visit_mut(f);
+    }
+    fn paths(&self, prefix: &str, out: &mut Vec<String>) {
+        (**self).paths(prefix, out);
+    }
+}
+
+impl<K: Ord + Clone + std::fmt::Debug, T: Tree> Tree for BTreeMap<K, T> {
+    fn visit(&self, f: &mut dyn FnMut(&Tensor)) {
+        self.values().for_each(|x| x.visit(f));
+    }
+    fn visit_mut(&mut self, f: &mut dyn FnMut(&mut Tensor)) {
+        self.values_mut().for_each(|x| x.visit_mut(f));
+    }
+    fn paths(&self, prefix: &str, out: &mut Vec<String>) {
+        for (key, x) in self {
+            x.paths(&format!("{prefix}[{key:?}]"), out);
+        }
+    }
+}
+
+macro_rules! tuple {
+    ($($name:ident $index:tt),*) => {
+        impl<$($name: Tree),*> Tree for ($($name,)*) {
+            #[allow(unused_variables)]
+            fn visit(&self, f: &mut dyn FnMut(&Tensor)) {
+                $(self.$index.visit(f);)*
+            }
+            #[allow(unused_variables)]
+            fn visit_mut(&mut self, f: &mut dyn FnMut(&mut Tensor)) {
+                $(self.$index.visit_mut(f);)*
+            }
+            #[allow(unused_variables)]
+            fn paths(&self, prefix: &str, out: &mut Vec<String>) {
+                $(self.$index.paths(&format!("{prefix}.{}", $index), out);)*
+            }
+        }
+    };
+}
+
+tuple!();
+tuple!(A 0);
+tuple!(A 0, B 1);
+tuple!(A 0, B 1, C 2);
+tuple!(A 0, B 1, C 2, D 3);
+tuple!(A 0, B 1, C 2, D 3, E 4);
+tuple!(A 0, B 1, C 2, D 3, E 4, F 5);
+tuple!(A 0, B 1, C 2, D 3, E 4, F 5, G 6);
+tuple!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7);
+tuple!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8);
+tuple!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9);
+tuple!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9, K 10);
+tuple!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7, I 8, J 9, K 10, L 11);
