@@ -18,7 +18,7 @@ pub mod shape;
 pub use elementwise::{
     Binary, BinaryFns, BinaryRule, Compare, CompareFns, Fns, Unary, UnaryFns, UnaryRule,
 };
-pub use nonlinear::{Nonlinear, NonlinearRule};
+pub use nonlinear::{InferRule, Nonlinear, NonlinearRule};
 
 use crate::{Aval, Builder, DType, Eqn, Fault, OpError, Shape, Static, Var};
 use std::fmt;
@@ -344,6 +344,16 @@ ops! { $
         OneHot = one_hot,
         /// `one_hot` with the classes and the dtype of another tensor.
         OneHotLike = one_hot_like,
+        /// Exponentials that add up to 1 along an axis.
+        Softmax = softmax,
+        /// The mean cross entropy of rows of logits at their labels.
+        CrossEntropy = cross_entropy,
+        /// The elements less their mean, over their standard deviation.
+        Normalize = normalize,
+        /// The reciprocal of the standard deviation over axes.
+        InvStd = inv_std,
+        /// `normalize` over the last axis, then scaled and shifted.
+        LayerNorm = layer_norm,
     }
     calls {
         /// A call of a traced function.

@@ -3,6 +3,9 @@
 use super::{Diff, Eval, Kernel, Laws, Method, OpDef, Operands, not_linear};
 use crate::{Aval, Builder, DType, Eqn, Fault, Shape, Static, Var};
 
+/// What is known of a result, from the static arguments and the operands' (data, then like) avals.
+pub type InferRule<T> = fn(statics: &[Static], args: &[&Aval]) -> Result<T, Fault>;
+
 /// An op with a kernel and one result that is not linear in any operand.
 pub struct Nonlinear {
     /// The name.
@@ -12,9 +15,9 @@ pub struct Nonlinear {
     /// The names of its static arguments.
     pub statics: &'static [&'static str],
     /// The shape rule.
-    pub shape: fn(statics: &[Static], args: &[&Aval]) -> Result<Shape, Fault>,
+    pub shape: InferRule<Shape>,
     /// The dtype rule.
-    pub dtype: fn(statics: &[Static], args: &[&Aval]) -> Result<Option<DType>, Fault>,
+    pub dtype: InferRule<Option<DType>>,
     /// How user code calls it.
     pub methods: &'static [Method],
     /// The derivative.

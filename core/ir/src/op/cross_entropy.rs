@@ -1,0 +1,44 @@
+use super::{Kernel, Laws, Method, Nonlinear, NonlinearRule, Operands, Param, shape};
+use crate::{Op, Shape};
+
+/// `cross_entropy x, labels`: the mean over all rows of `logsumexp(x) - x[label]`, where the rows of `x` are its last
+/// axis and `labels` holds one integer for each.
+///
+/// A label outside the row is an error when the program runs. The mean over no rows is NaN.
+pub(super) static OP: Nonlinear = Nonlinear {
+    name: "cross_entropy",
+    operands: Operands::Fixed(2, 0),
+    statics: &[],
+    shape: |_, args| {
+        shape::labelled(&args[0].shape, &args[1].shape)?;
+        Ok(Shape::scalar())
+    },
+    dtype: |_, args| {
+        shape::integer(args[1].dtype, "an integer for the labels")?;
+        shape::number(args[0].dtype, false)
+    },
+    methods: &[Method::on_tensor(
+        "cross_entropy",
+        &[Param::Data, Param::Data],
+    )],
+    // dy = mean over rows of sum((softmax(x) - one_hot(labels)) dx); of the labels only the shape of the rows is read.
+    rule: NonlinearRule::Tangent(|b, eqn, dx| {
+        let (dx, x, labels) = (dx[0]?, eqn.args[0], eqn.args[1]);
+        let [last, all, no] = [b.attr(-1), b.attr(crate::Static::All), b.attr(false)];
+        let p = b.emit(Op::Softmax, &[last], &[x]);
+        let hot = b.emit(Op::OneHotLike, &[], &[labels, x]);
+        let factor = b.sub(p, hot);
+        let d = b.mul(factor, dx);
+        let d = b.sum(d, x, last, no);
+        Some(b.mean(d, labels, all, no))
+    }),
+    kernel: Kernel::CrossEntropy,
+    laws: Laws::new(
+        (-2.0, 2.0),
+        &[
+            "(x: f64[2, 3], labels: i64[2]) { y = cross_entropy x, labels return y }",
+            "(x: f64[2, 2, 4], labels: i32[2, 2]) { y = cross_entropy x, labels return y }",
+            "(x: f64[3], labels: i64[]) { y = cross_entropy x, labels return y }",
+        ],
+    ),
+};

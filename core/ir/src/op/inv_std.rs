@@ -1,0 +1,36 @@
+use super::{Kernel, Laws, Nonlinear, NonlinearRule, Operands, shape};
+use crate::Op;
+
+/// `inv_std[axes, eps] x`: `1 / sqrt(var + eps)`, with the biased variance over `axes`, which are kept with length 1.
+pub(super) static OP: Nonlinear = Nonlinear {
+    name: "inv_std",
+    operands: Operands::Fixed(1, 0),
+    statics: &["axes", "eps"],
+    shape: |statics, args| {
+        shape::float(&statics[1], "eps")?;
+        shape::reduce(&args[0].shape, &statics[0], &true.into())
+    },
+    dtype: |_, args| shape::number(args[0].dtype, false),
+    methods: &[],
+    // dr = -r^2 mean(normalize(x) dx), as derived at `normalize`.
+    rule: NonlinearRule::Tangent(|b, eqn, dx| {
+        let (dx, x, r) = (dx[0]?, eqn.args[0], eqn.out());
+        let keepdims = b.attr(true);
+        let y = b.emit(Op::Normalize, &eqn.attrs, &[x]);
+        let ydx = b.mul(y, dx);
+        let mean = b.mean(ydx, x, eqn.attrs[0], keepdims);
+        let r2 = b.mul(r, r);
+        let factor = b.neg(r2);
+        Some(b.mul(factor, mean))
+    }),
+    kernel: Kernel::InvStd,
+    laws: Laws::new(
+        (-2.0, 2.0),
+        &[
+            "(x: f64[2, 4]) { y = inv_std[axes=[-1], eps=0.01] x return y }",
+            "(x: f64[2, 3, 2]) { y = inv_std[axes=[0, 2], eps=0.01] x return y }",
+            "(x: f64[2, 3]) { y = inv_std[axes=all, eps=0.01] x return y }",
+            "(x: f64[0, 3]) { y = inv_std[axes=[1], eps=0.01] x return y }",
+        ],
+    ),
+};

@@ -1,0 +1,88 @@
+use super::{Kernel, Laws, Method, Nonlinear, NonlinearRule, Operands, Param, normalize, shape};
+use crate::{Aval, DType, Dim, Fault, Op, Shape};
+
+/// `layer_norm[eps] x, w, b`: `normalize(x) w + b` over the last axis, of which `w` and `b` have the length.
+pub(super) static OP: Nonlinear = Nonlinear {
+    name: "layer_norm",
+    operands: Operands::Fixed(3, 0),
+    statics: &["eps"],
+    shape: |statics, args| {
+        shape::float(&statics[0], "eps")?;
+        let mut last = Dim::Unknown;
+        if let Some(dims) = args[0].shape.dims() {
+            last = *dims.last().ok_or(Fault::Rank {
+                found: 0,
+                expected: "at least 1".into(),
+            })?;
+        }
+        last = last.meet(vector(args[1], last, "the weight")?);
+        last = last.meet(vector(args[2], last, "the bias")?);
+        Ok(Shape(args[0].shape.dims().map(|dims| {
+            let rows = dims[..dims.len() - 1].iter().copied();
+            rows.chain([last]).collect()
+        })))
+    },
+    dtype: |_, args| {
+        let dtype = args.iter().try_fold(None, |dtype: Option<DType>, arg| {
+            shape::same_dtype(dtype, arg.dtype)
+        });
+        shape::number(dtype?, false)
+    },
+    methods: &[Method::on_tensor(
+        "layer_norm",
+        &[Param::Data, Param::Data, Param::Data, Param::Static],
+    )],
+    // dy = normalize'(x) dx w + normalize(x) dw + db
+    rule: NonlinearRule::Tangent(|b, eqn, dx| {
+        let (x, w, bias, y, eps) = (
+            eqn.args[0],
+            eqn.args[1],
+            eqn.args[2],
+            eqn.out(),
+            eqn.attrs[0],
+        );
+        let last = b.attr(-1);
+        let normal =
+            (dx[0].is_some() || dx[1].is_some()).then(|| b.emit(Op::Normalize, &[last, eps], &[x]));
+        let from_x = dx[0].zip(normal).map(|(dx, normal)| {
+            let d = normalize::tangent(b, last, eps, x, normal, dx);
+            b.mul(d, w)
+        });
+        let from_w = dx[1].zip(normal).map(|(dw, normal)| {
+            let dw = b.broadcast(dw, w, y);
+            b.mul(normal, dw)
+        });
+        let from_bias = dx[2].map(|db| b.broadcast(db, bias, y));
+        let parts = [from_x, from_w, from_bias].into_iter().flatten();
+        parts.reduce(|total, part| b.add(total, part))
+    }),
+    kernel: Kernel::LayerNorm,
+    laws: Laws::new(
+        (-2.0, 2.0),
+        &[
+            "(x: f64[2, 4], w: f64[4], b: f64[4]) { y = layer_norm[eps=0.01] x, w, b return y }",
+            "(x: f64[2, 2, 3], w: f64[3], b: f64[3]) { y = layer_norm[eps=0.01] x, w, b return y }",
+            "(x: f64[3], w: f64[3], b: f64[3]) { y = layer_norm[eps=0.01] x, w, b return y }",
+            "(x: f64[0, 3], w: f64[3], b: f64[3]) { y = layer_norm[eps=0.01] x, w, b return y }",
+        ],
+    ),
+};
+
+/// The length of a vector that has to fit the last axis of `x`.
+fn vector(v: &Aval, last: Dim, what: &str) -> Result<Dim, Fault> {
+    let Some(dims) = v.shape.dims() else {
+        return Ok(Dim::Unknown);
+    };
+    match *dims {
+        [len] if !len.differs(last) => Ok(len),
+        [len] => Err(Fault::Length {
+            what: what.to_owned(),
+            found: len.to_string(),
+            expected: format!("{last}, as the last axis"),
+        }),
+        _ => Err(Fault::Rank {
+            found: dims.len(),
+            expected: format!("1 for {what}"),
+        }),
+    }
+}

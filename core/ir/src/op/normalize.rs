@@ -1,0 +1,57 @@
+use super::{Kernel, Laws, Method, Nonlinear, NonlinearRule, Operands, Param, shape};
+use crate::{Attr, Builder, Op, Var};
+
+/// `normalize[axes, eps] x`: `(x - mean) / sqrt(var + eps)`, with the mean and the biased variance over `axes`.
+pub(super) static OP: Nonlinear = Nonlinear {
+    name: "normalize",
+    operands: Operands::Fixed(1, 0),
+    statics: &["axes", "eps"],
+    shape: |statics, args| {
+        shape::float(&statics[1], "eps")?;
+        shape::reduce(&args[0].shape, &statics[0], &true.into())?;
+        Ok(args[0].shape.clone())
+    },
+    dtype: |_, args| shape::number(args[0].dtype, false),
+    methods: &[Method::on_tensor(
+        "normalize",
+        &[Param::Data, Param::Static, Param::Static],
+    )],
+    rule: NonlinearRule::Tangent(|b, eqn, dx| {
+        let [axes, eps] = [eqn.attrs[0], eqn.attrs[1]];
+        Some(tangent(b, axes, eps, eqn.args[0], eqn.out(), dx[0]?))
+    }),
+    kernel: Kernel::Normalize,
+    laws: Laws::new(
+        (-2.0, 2.0),
+        &[
+            "(x: f64[2, 4]) { y = normalize[axes=[-1], eps=0.01] x return y }",
+            "(x: f64[2, 3, 2]) { y = normalize[axes=[0, 2], eps=0.01] x return y }",
+            "(x: f64[2, 3]) { y = normalize[axes=all, eps=0.01] x return y }",
+            "(x: f64[0, 3]) { y = normalize[axes=[1], eps=0.01] x return y }",
+        ],
+    ),
+};
+
+/// The tangent of `y = normalize[axes, eps] x`.
+///
+/// With `m` the mean of `x`, `v = mean((x - m)^2)`, `r = (v + eps)^(-1/2)` and `y = (x - m) r`:
+///
+/// ```text
+/// dv = 2 mean((x - m) dx)                   as the mean of x - m is 0
+/// dr = -1/2 r^3 dv = -r^2 mean(y dx)
+/// dy = (dx - mean(dx)) r + (x - m) dr
+///    = r (dx - mean(dx) - y mean(y dx))
+/// ```
+pub(super) fn tangent(b: &mut Builder, axes: Attr, eps: Attr, x: Var, y: Var, dx: Var) -> Var {
+    let keepdims = b.attr(true);
+    let r = b.emit(Op::InvStd, &[axes, eps], &[x]);
+    let mean = b.mean(dx, x, axes, keepdims);
+    let mean = b.sum_t(mean, x, axes, keepdims);
+    let ydx = b.mul(y, dx);
+    let along_y = b.mean(ydx, x, axes, keepdims);
+    let along_y = b.sum_t(along_y, x, axes, keepdims);
+    let along_y = b.mul(y, along_y);
+    let d = b.sub(dx, mean);
+    let d = b.sub(d, along_y);
+    b.mul(d, r)
+}
