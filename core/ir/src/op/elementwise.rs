@@ -54,8 +54,17 @@ pub(super) fn zip<T: Copy, U>(xs: &[T], ys: &[T], zs: &mut [U], f: impl Fn(T, T)
     }
 }
 
-/// `unary_fns!(|x| float expression)` or `unary_fns!(|x| float expression, int |x| integer expression)`.
+/// `unary_fns!(|x| float expression)`, `unary_fns!(|x| float expression, int |x| integer expression)`, or
+/// `unary_fns!(in f64 function)`, which computes `f32` in double precision.
 macro_rules! unary_fns {
+    (in f64 $f:path) => {
+        super::UnaryFns {
+            f32: |xs, ys| super::elementwise::map(xs, ys, |x: f32| $f(f64::from(x)) as f32),
+            f64: |xs, ys| super::elementwise::map(xs, ys, $f),
+            i32: None,
+            i64: None,
+        }
+    };
     (|$x:ident| $float:expr) => {
         unary_fns!(@ |$x| $float, None, None)
     };
@@ -102,7 +111,12 @@ macro_rules! compare_fns {
             f64: |xs, ys, zs| super::elementwise::zip(xs, ys, zs, |$x, $y| $e),
             i32: |xs, ys, zs| super::elementwise::zip(xs, ys, zs, |$x, $y| $e),
             i64: |xs, ys, zs| super::elementwise::zip(xs, ys, zs, |$x, $y| $e),
-            bool: |xs, ys, zs| super::elementwise::zip(xs, ys, zs, |$x, $y| $e),
+            bool: |xs, ys, zs| {
+                // The order of the numbers: false before true.
+                #[allow(clippy::bool_comparison)]
+                let compare = |$x: bool, $y: bool| $e;
+                super::elementwise::zip(xs, ys, zs, compare)
+            },
         }
     };
 }
@@ -207,6 +221,9 @@ pub struct Binary {
     pub domain: (f64, f64),
 }
 
+/// The cotangent of the linear operand 0 or 1 of a binary op.
+pub type BinaryTranspose = fn(b: &mut Builder, eqn: &Eqn, ct: Var, operand: usize) -> Var;
+
 /// The derivative of `z = f(x, y)`. Tangents and cotangents have the shape of `z`.
 #[derive(Clone, Copy)]
 pub struct BinaryRule {
@@ -215,7 +232,7 @@ pub struct BinaryRule {
     /// The part of `dz` that comes from `dy`.
     pub right: fn(b: &mut Builder, eqn: &Eqn, dy: Var) -> Var,
     /// The cotangent of the linear operand 0 or 1, if `f` is linear in it while the other is held.
-    pub transpose: Option<fn(b: &mut Builder, eqn: &Eqn, ct: Var, operand: usize) -> Var>,
+    pub transpose: Option<BinaryTranspose>,
 }
 
 impl OpDef for Binary {

@@ -14,9 +14,11 @@ pub mod call;
 mod elementwise;
 mod nonlinear;
 pub mod shape;
+mod special;
 
 pub use elementwise::{
-    Binary, BinaryFns, BinaryRule, Compare, CompareFns, Fns, Unary, UnaryFns, UnaryRule,
+    Binary, BinaryFns, BinaryRule, BinaryTranspose, Compare, CompareFns, Fns, Unary, UnaryFns,
+    UnaryRule,
 };
 pub use nonlinear::{InferRule, Nonlinear, NonlinearRule};
 
@@ -284,8 +286,48 @@ ops! { $
         Identity = identity,
         /// The negative of each element.
         Neg = neg,
+        /// The absolute value of each element.
+        Abs = abs,
+        /// -1, 0 or 1: the sign of each element.
+        Sign = sign,
+        /// The exponential of each element.
+        Exp = exp,
+        /// The natural logarithm of each element.
+        Log = log,
+        /// `log(1 + x)` of each element, exact where `x` is small.
+        Log1p = log1p,
+        /// `exp(x) - 1` of each element, exact where `x` is small.
+        Expm1 = expm1,
+        /// The square root of each element.
+        Sqrt = sqrt,
+        /// The reciprocal of the square root of each element.
+        Rsqrt = rsqrt,
+        /// The sine of each element.
+        Sin = sin,
+        /// The cosine of each element.
+        Cos = cos,
+        /// The tangent of each element.
+        Tan = tan,
         /// The hyperbolic tangent of each element.
         Tanh = tanh,
+        /// `1 / (1 + exp(-x))` of each element.
+        Sigmoid = sigmoid,
+        /// Each element where it is positive, 0 elsewhere.
+        Relu = relu,
+        /// Each element times the probability that a standard normal variable is below it.
+        Gelu = gelu,
+        /// An approximation of `gelu` by the hyperbolic tangent.
+        GeluTanh = gelu_tanh,
+        /// The error function of each element.
+        Erf = erf,
+        /// `1 - erf(x)` of each element, exact where that is small.
+        Erfc = erfc,
+        /// `log(1 + exp(x))` of each element.
+        Softplus = softplus,
+        /// The square of each element.
+        Square = square,
+        /// `1 / x` of each element.
+        Reciprocal = reciprocal,
     }
     binary {
         /// The sum of two tensors, element by element.
@@ -296,10 +338,26 @@ ops! { $
         Mul = mul,
         /// The quotient of two tensors, element by element.
         Div = div,
+        /// The first tensor to the power of the second, element by element.
+        Pow = pow,
+        /// The larger of two tensors, element by element.
+        Maximum = maximum,
+        /// The smaller of two tensors, element by element.
+        Minimum = minimum,
     }
     compare {
+        /// Where two tensors are equal.
+        Eq = eq,
+        /// Where two tensors differ.
+        Ne = ne,
+        /// Where the first tensor is less than the second.
+        Lt = lt,
+        /// Where the first tensor is at most the second.
+        Le = le,
         /// Where the first tensor is greater than the second.
         Gt = gt,
+        /// Where the first tensor is at least the second.
+        Ge = ge,
     }
     kernel {
         /// Elements of the second operand where the first is true, of the third elsewhere.

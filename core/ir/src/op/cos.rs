@@ -1,0 +1,13 @@
+use super::{Unary, UnaryRule};
+use crate::Op;
+
+pub(super) static OP: Unary = Unary {
+    name: "cos",
+    fns: unary_fns!(|x| x.cos()),
+    // dy = -dx sin(x)
+    rule: UnaryRule::Factor(|b, x, _| {
+        let sin = b.unary(Op::Sin, x);
+        b.neg(sin)
+    }),
+    domain: (-3.0, 3.0),
+};

@@ -1,0 +1,9 @@
+use super::{Unary, UnaryRule};
+
+pub(super) static OP: Unary = Unary {
+    name: "exp",
+    fns: unary_fns!(|x| x.exp()),
+    // dy = dx y
+    rule: UnaryRule::Factor(|_, _, y| y),
+    domain: (-2.0, 2.0),
+};

@@ -1,0 +1,10 @@
+use super::{Unary, UnaryRule};
+use crate::Op;
+
+pub(super) static OP: Unary = Unary {
+    name: "expm1",
+    fns: unary_fns!(|x| x.exp_m1()),
+    // dy = dx exp(x), and not dx (y + 1), which loses every digit where y is close to -1.
+    rule: UnaryRule::Factor(|b, x, _| b.unary(Op::Exp, x)),
+    domain: (-2.0, 2.0),
+};

@@ -1,0 +1,47 @@
+use super::{Unary, UnaryRule};
+use crate::Op;
+use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI};
+
+/// The slope of the approximation, sqrt(2 / pi).
+const A: f64 = FRAC_2_SQRT_PI * FRAC_1_SQRT_2;
+/// Its cubic part.
+const B: f64 = 0.044715;
+
+/// `x (1 + tanh(u)) / 2` with `u = A (x + B x^3)`.
+pub(super) static OP: Unary = Unary {
+    name: "gelu_tanh",
+    fns: unary_fns!(in f64 value),
+    // y = x s,  s = sigmoid(2 u),  u = A (x + B x^3)
+    // dy = dx (s + x s (1 - s) 2 A (1 + 3 B x^2)),  with 1 - s = sigmoid(-2 u)
+    rule: UnaryRule::Factor(|b, x, _| {
+        let one = b.scalar(1.0, x);
+        let twice = b.scalar(2.0 * A, x);
+        let x2 = b.mul(x, x);
+        let cubic = b.scalar(B, x);
+        let bx2 = b.mul(cubic, x2);
+        let bent = b.add(one, bx2);
+        let ax = b.mul(twice, x);
+        let u = b.mul(ax, bent);
+        let s = b.unary(Op::Sigmoid, u);
+        let minus_u = b.neg(u);
+        let rest = b.unary(Op::Sigmoid, minus_u);
+        let three = b.scalar(3.0, x);
+        let bx2_3 = b.mul(three, bx2);
+        let slope = b.add(one, bx2_3);
+        let slope = b.mul(ax, slope);
+        let spread = b.mul(s, rest);
+        let curved = b.mul(spread, slope);
+        b.add(s, curved)
+    }),
+    domain: (-3.0, 3.0),
+};
+
+fn value(x: f64) -> f64 {
+    // The limit at minus infinity is not -inf * 0.
+    if x == f64::NEG_INFINITY {
+        return -0.0;
+    }
+    // (1 + tanh(u)) / 2 = 1 / (1 + exp(-2 u)), which keeps its digits where tanh(u) is close to -1.
+    let u = A * (x + B * x.powi(3));
+    x / (1.0 + (-2.0 * u).exp())
+}

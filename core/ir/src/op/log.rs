@@ -1,0 +1,9 @@
+use super::{Unary, UnaryRule};
+
+pub(super) static OP: Unary = Unary {
+    name: "log",
+    fns: unary_fns!(|x| x.ln()),
+    // dy = dx / x
+    rule: UnaryRule::Tangent(|b, x, _, dx| b.div(dx, x)),
+    domain: (0.5, 3.0),
+};

@@ -1,0 +1,13 @@
+use super::{Unary, UnaryRule};
+
+pub(super) static OP: Unary = Unary {
+    name: "log1p",
+    fns: unary_fns!(|x| x.ln_1p()),
+    // dy = dx / (1 + x)
+    rule: UnaryRule::Tangent(|b, x, _, dx| {
+        let one = b.scalar(1.0, x);
+        let below = b.add(x, one);
+        b.div(dx, below)
+    }),
+    domain: (-0.5, 2.0),
+};

@@ -1,0 +1,15 @@
+use super::{Binary, BinaryRule, maximum::share};
+use crate::Op;
+
+/// NaN if either element is.
+pub(super) static OP: Binary = Binary {
+    name: "minimum",
+    fns: binary_fns!(|x, y| if x < y || x.is_nan() { x } else { y }, int |x, y| x.min(y)),
+    // dz = dx where x is the smaller, dy where y is, and half of each at a tie.
+    rule: BinaryRule {
+        left: |b, eqn, dx| share(b, Op::Lt, eqn.args[0], eqn.args[1], dx),
+        right: |b, eqn, dy| share(b, Op::Lt, eqn.args[1], eqn.args[0], dy),
+        transpose: None,
+    },
+    domain: (-2.0, 2.0),
+};

@@ -1,0 +1,53 @@
+use super::{Binary, BinaryRule};
+use crate::Op;
+
+/// `0^0 = 1`. Integers wrap; a negative power of an integer is the quotient `1 / x^n` of `div`.
+pub(super) static OP: Binary = Binary {
+    name: "pow",
+    fns: binary_fns!(|x, y| x.powf(y), int |x, y| {
+        match x {
+            _ if y >= 0 => {
+                let (mut power, mut square, mut rest) = (1, x, y);
+                while rest > 0 {
+                    if rest & 1 == 1 {
+                        power = square.wrapping_mul(power);
+                    }
+                    square = square.wrapping_mul(square);
+                    rest >>= 1;
+                }
+                power
+            }
+            1 => 1,
+            -1 => 1 - 2 * (y & 1),
+            _ => 0,
+        }
+    }),
+    // dz = dx y x^(y - 1) + dy z log(x)
+    rule: BinaryRule {
+        // x^0 does not depend on x; an exponent of 1 in place of -1 keeps 0 * 0^-1 from being NaN.
+        left: |b, eqn, dx| {
+            let (x, y) = (eqn.args[0], eqn.args[1]);
+            let zero = b.scalar(0.0, y);
+            let one = b.scalar(1.0, y);
+            let constant = b.binary(Op::Eq, y, zero);
+            let less = b.sub(y, one);
+            let exponent = b.select(constant, one, less);
+            let power = b.binary(Op::Pow, x, exponent);
+            let slope = b.mul(y, power);
+            b.mul(dx, slope)
+        },
+        // 0^y does not depend on y > 0; log(1) in place of log(0) keeps 0 * log(0) from being NaN.
+        right: |b, eqn, dy| {
+            let x = eqn.args[0];
+            let zero = b.scalar(0.0, x);
+            let one = b.scalar(1.0, x);
+            let is_zero = b.binary(Op::Eq, x, zero);
+            let base = b.select(is_zero, one, x);
+            let log = b.unary(Op::Log, base);
+            let slope = b.mul(eqn.out(), log);
+            b.mul(dy, slope)
+        },
+        transpose: None,
+    },
+    domain: (0.5, 2.0),
+};

@@ -1,0 +1,12 @@
+use super::{Unary, UnaryRule};
+
+pub(super) static OP: Unary = Unary {
+    name: "reciprocal",
+    fns: unary_fns!(|x| 1.0 / x),
+    // dy = -dx y^2
+    rule: UnaryRule::Factor(|b, _, y| {
+        let y2 = b.mul(y, y);
+        b.neg(y2)
+    }),
+    domain: (0.5, 2.0),
+};

@@ -1,0 +1,14 @@
+use super::{Unary, UnaryRule};
+
+pub(super) static OP: Unary = Unary {
+    name: "rsqrt",
+    fns: unary_fns!(|x| 1.0 / x.sqrt()),
+    // dy = -dx y^3 / 2
+    rule: UnaryRule::Factor(|b, _, y| {
+        let y2 = b.mul(y, y);
+        let y3 = b.mul(y2, y);
+        let half = b.scalar(-0.5, y);
+        b.mul(half, y3)
+    }),
+    domain: (0.5, 3.0),
+};

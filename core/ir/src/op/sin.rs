@@ -1,0 +1,10 @@
+use super::{Unary, UnaryRule};
+use crate::Op;
+
+pub(super) static OP: Unary = Unary {
+    name: "sin",
+    fns: unary_fns!(|x| x.sin()),
+    // dy = dx cos(x)
+    rule: UnaryRule::Factor(|b, x, _| b.unary(Op::Cos, x)),
+    domain: (-3.0, 3.0),
+};

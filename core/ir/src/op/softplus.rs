@@ -1,0 +1,11 @@
+use super::{Unary, UnaryRule};
+use crate::Op;
+
+/// `log(1 + exp(x))`, in a form that neither overflows nor loses the small values.
+pub(super) static OP: Unary = Unary {
+    name: "softplus",
+    fns: unary_fns!(|x| x.max(0.0) + (-x.abs()).exp().ln_1p()),
+    // dy = dx sigmoid(x)
+    rule: UnaryRule::Factor(|b, x, _| b.unary(Op::Sigmoid, x)),
+    domain: (-3.0, 3.0),
+};

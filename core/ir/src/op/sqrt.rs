@@ -1,0 +1,12 @@
+use super::{Unary, UnaryRule};
+
+pub(super) static OP: Unary = Unary {
+    name: "sqrt",
+    fns: unary_fns!(|x| x.sqrt()),
+    // dy = dx / (2 y), infinite at 0.
+    rule: UnaryRule::Tangent(|b, _, y, dx| {
+        let twice = b.add(y, y);
+        b.div(dx, twice)
+    }),
+    domain: (0.5, 3.0),
+};

@@ -1,0 +1,13 @@
+use super::{Unary, UnaryRule};
+
+pub(super) static OP: Unary = Unary {
+    name: "tan",
+    fns: unary_fns!(|x| x.tan()),
+    // dy = dx (1 + y^2)
+    rule: UnaryRule::Factor(|b, _, y| {
+        let one = b.scalar(1.0, y);
+        let y2 = b.mul(y, y);
+        b.add(one, y2)
+    }),
+    domain: (-1.0, 1.0),
+};
