@@ -73,8 +73,11 @@ impl Builder {
         Var(self.next - 1)
     }
 
-    /// Names a variable. Of two equal names the second gets a number.
+    /// Names a variable. Of two equal names the second gets a number, and a name that the text form reads as
+    /// something else gets a `_`.
     pub fn name(&mut self, var: Var, name: &str) {
+        let reserved = crate::text::is_reserved(name).then(|| format!("{name}_"));
+        let name = reserved.as_deref().unwrap_or(name);
         let taken = |n: &str| {
             self.program
                 .names

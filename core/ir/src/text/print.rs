@@ -1,4 +1,4 @@
-//! The text form of programs, which parses back.
+//! Programs to text.
 
 use crate::{Program, Var};
 use std::fmt;

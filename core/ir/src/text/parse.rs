@@ -1,0 +1,408 @@
+//! Text to programs.
+
+use crate::{
+    Attr, Aval, Builder, DType, Dim, Entity, Eqn, Op, Program, SecondaryMap, Shape, Static, Symbol,
+    Var,
+};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
+
+/// Why a text is no program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ParseError {
+    /// The line, from 1.
+    pub line: usize,
+    /// The column, from 1.
+    pub column: usize,
+    /// What is wrong.
+    pub message: String,
+}
+
+impl fmt::Display for ParseError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}: {}", self.line, self.column, self.message)
+    }
+}
+
+impl std::error::Error for ParseError {}
+
+type Parsed<T> = Result<T, ParseError>;
+
+impl FromStr for Program {
+    type Err = ParseError;
+
+    /// Parses the text form. The avals of all variables are inferred by the rules of the ops. Operands that do not
+    /// fit leave them unknown: that is for the verifier to report, not a matter of syntax.
+    fn from_str(text: &str) -> Parsed<Program> {
+        let mut parser = Parser {
+            text,
+            at: 0,
+            vars: BTreeMap::new(),
+            next: first_free_var(text),
+        };
+        let program = parser.program()?;
+        parser.space();
+        if parser.at < text.len() {
+            return Err(parser.error(format!("expected the end, found {}", parser.found())));
+        }
+        Ok(infer(program))
+    }
+}
+
+/// Named variables are numbered after the highest `v3` that the text mentions.
+fn first_free_var(text: &str) -> u32 {
+    let words = text.split(|c: char| !c.is_alphanumeric() && c != '_');
+    words
+        .filter_map(var_number)
+        .map(|n| n + 1)
+        .max()
+        .unwrap_or(0)
+}
+
+pub(super) fn var_number(word: &str) -> Option<u32> {
+    let digits = word.strip_prefix('v')?;
+    // `v03` and `v+3` are names, not numbers: printing would not give them back.
+    let number: u32 = digits.parse().ok()?;
+    (number.to_string() == digits && number < u32::MAX / 2).then_some(number)
+}
+
+/// Runs the rules of the ops over a program of which only the parameters' avals are known.
+fn infer(program: Program) -> Program {
+    let mut avals: SecondaryMap<Var, Aval> = SecondaryMap::new();
+    for param in &program.params {
+        avals.insert(*param, program.aval(*param).clone());
+    }
+    for eqn in &program.eqns {
+        let statics: Vec<Static> = eqn.attrs.iter().map(|a| program.attr(*a).clone()).collect();
+        let unknown = Aval::UNKNOWN;
+        let args: Vec<&Aval> = eqn
+            .args
+            .iter()
+            .map(|v| avals.get(*v).unwrap_or(&unknown))
+            .collect();
+        let outs = eqn.op.infer(&statics, &args, eqn.outs.len());
+        let outs = outs.unwrap_or_else(|_| vec![Aval::UNKNOWN; eqn.outs.len()]);
+        for (out, aval) in eqn.outs.iter().zip(outs) {
+            avals.insert(*out, aval);
+        }
+    }
+    Program { avals, ..program }
+}
+
+struct Parser<'a> {
+    text: &'a str,
+    at: usize,
+    vars: BTreeMap<&'a str, Var>,
+    next: u32,
+}
+
+impl<'a> Parser<'a> {
+    fn program(&mut self) -> Parsed<Program> {
+        let mut b = Builder::new();
+        let mut avals = SecondaryMap::new();
+        self.expect("(")?;
+        let params = self.list(")", |p| {
+            let var = p.var()?;
+            let aval = if p.eat(":") { p.aval()? } else { Aval::UNKNOWN };
+            avals.insert(var, aval);
+            Ok(var)
+        })?;
+        self.expect("{")?;
+        while !self.eat_word("return") {
+            let eqn = self.eqn(&mut b)?;
+            b.append(eqn);
+        }
+        let outs = self.list("}", Parser::var)?;
+        let mut program = b.finish(params, outs);
+        program.avals = avals;
+        program.names = self
+            .vars
+            .iter()
+            .filter(|(n, _)| var_number(n).is_none())
+            .map(|(n, v)| (*v, n.to_string()))
+            .collect();
+        Ok(program)
+    }
+
+    fn eqn(&mut self, b: &mut Builder) -> Parsed<Eqn> {
+        let mut outs = vec![self.var()?];
+        while self.eat(",") {
+            outs.push(self.var()?);
+        }
+        self.expect("=")?;
+        let start = self.mark();
+        let name = self.word()?;
+        let op = Op::from_name(name)
+            .ok_or_else(|| self.error_at(start, format!("there is no op `{name}`")))?;
+        let def = op.def();
+        let mut attrs: Vec<Attr> = Vec::new();
+        if !def.statics().is_empty() {
+            self.expect("[")?;
+            for (i, expected) in def.statics().iter().enumerate() {
+                if i > 0 {
+                    self.expect(",")?;
+                }
+                let start = self.mark();
+                let found = self.word()?;
+                if found != *expected {
+                    return Err(self.error_at(
+                        start,
+                        format!(
+                            "expected the static argument `{expected}` of `{name}`, found `{found}`"
+                        ),
+                    ));
+                }
+                self.expect("=")?;
+                let value = self.value()?;
+                attrs.push(b.attr(value));
+            }
+            self.expect("]")?;
+        }
+        let start = self.mark();
+        let (mut args, mut is_like) = (Vec::new(), Vec::new());
+        // An op without operands is followed by the next equation, which a `=` after its names tells.
+        while self.operand_follows(args.is_empty()) {
+            is_like.push(self.eat_word("like"));
+            args.push(self.var()?);
+            if !self.eat(",") {
+                break;
+            }
+        }
+        let operands = def.operands();
+        if !operands.fits(args.len()) {
+            return Err(self.error_at(
+                start,
+                format!("`{name}` does not take {} operands", args.len()),
+            ));
+        }
+        let n_data = operands.n_data(args.len());
+        if is_like
+            .iter()
+            .enumerate()
+            .any(|(i, like)| *like != (i >= n_data))
+        {
+            let message = format!(
+                "`{name}` reads {n_data} operands, and the shapes of the {} after them (`like x`)",
+                args.len() - n_data
+            );
+            return Err(self.error_at(start, message));
+        }
+        Ok(Eqn {
+            outs,
+            op,
+            attrs,
+            args,
+        })
+    }
+
+    fn operand_follows(&mut self, first: bool) -> bool {
+        if !first {
+            return true;
+        }
+        let saved = self.at;
+        let word = self.word().ok();
+        let starts_eqn = self.eat("=") || word.is_none() || word == Some("return");
+        self.at = saved;
+        !starts_eqn
+    }
+
+    fn aval(&mut self) -> Parsed<Aval> {
+        let start = self.mark();
+        let dtype = if self.eat("?") {
+            None
+        } else {
+            let name = self.word()?;
+            Some(
+                DType::from_name(name)
+                    .ok_or_else(|| self.error_at(start, format!("there is no dtype `{name}`")))?,
+            )
+        };
+        self.expect("[")?;
+        if self.eat("..") {
+            self.expect("]")?;
+            return Ok(Aval {
+                dtype,
+                shape: Shape::UNKNOWN,
+            });
+        }
+        let dims = self.list("]", |p| {
+            if p.eat("?") {
+                return Ok(Dim::Unknown);
+            }
+            let start = p.mark();
+            let word = p.word()?;
+            if !word.starts_with(|c: char| c.is_ascii_digit()) {
+                return Ok(Dim::Named(Symbol::new(word)));
+            }
+            word.parse()
+                .map(Dim::Known)
+                .map_err(|_| p.error_at(start, format!("`{word}` is no length of an axis")))
+        })?;
+        Ok(Aval {
+            dtype,
+            shape: dims.into(),
+        })
+    }
+
+    fn value(&mut self) -> Parsed<Static> {
+        if self.eat("[") {
+            return Ok(Static::Ints(self.list("]", Parser::integer)?));
+        }
+        let start = self.mark();
+        if self.eat("`") {
+            let rest = &self.text[self.at..];
+            let end = rest
+                .find('`')
+                .ok_or_else(|| self.error_at(start, "the host expression has no end".into()))?;
+            self.at += end + 1;
+            return Ok(Static::Host(rest[..end].to_owned()));
+        }
+        self.space();
+        let rest = &self.text[self.at..];
+        let end = rest
+            .find(|c: char| c == ',' || c == ']' || c.is_whitespace())
+            .unwrap_or(rest.len());
+        let word = &rest[..end];
+        let value = match word {
+            "true" => Some(Static::Bool(true)),
+            "false" => Some(Static::Bool(false)),
+            "all" => Some(Static::All),
+            _ => None,
+        };
+        let nan = || {
+            Some(Static::Float(f64::from_bits(
+                u64::from_str_radix(word.strip_prefix("nan:")?, 16).ok()?,
+            )))
+        };
+        let value = value
+            .or_else(|| DType::from_name(word).map(Static::DType))
+            .or_else(|| word.parse().ok().map(Static::Int))
+            .or_else(nan)
+            .or_else(|| word.parse().ok().map(Static::Float));
+        self.at += end;
+        value.ok_or_else(|| {
+            self.error_at(start, format!("`{word}` is no value of a static argument"))
+        })
+    }
+
+    fn integer(&mut self) -> Parsed<i64> {
+        let start = self.mark();
+        let sign = if self.eat("-") { "-" } else { "" };
+        let word = self.word()?;
+        // The sign is part of the text, so that the least integer parses.
+        format!("{sign}{word}")
+            .parse()
+            .map_err(|_| self.error_at(start, format!("`{sign}{word}` is no integer")))
+    }
+
+    fn var(&mut self) -> Parsed<Var> {
+        let start = self.mark();
+        let word = self.word()?;
+        if word.starts_with(|c: char| c.is_ascii_digit()) {
+            return Err(self.error_at(start, format!("expected a variable, found `{word}`")));
+        }
+        if let Some(number) = var_number(word) {
+            return Ok(Var::from_index(number as usize));
+        }
+        let next = &mut self.next;
+        Ok(*self.vars.entry(word).or_insert_with(|| {
+            *next += 1;
+            Var(*next - 1)
+        }))
+    }
+
+    /// Items separated by commas up to `close`, which is eaten.
+    fn list<T>(
+        &mut self,
+        close: &str,
+        mut item: impl FnMut(&mut Self) -> Parsed<T>,
+    ) -> Parsed<Vec<T>> {
+        let mut items = Vec::new();
+        if self.eat(close) {
+            return Ok(items);
+        }
+        loop {
+            items.push(item(self)?);
+            if self.eat(close) {
+                return Ok(items);
+            }
+            if !self.eat(",") {
+                return Err(
+                    self.error(format!("expected `,` or `{close}`, found {}", self.found()))
+                );
+            }
+        }
+    }
+
+    fn word(&mut self) -> Parsed<&'a str> {
+        self.space();
+        let rest = &self.text[self.at..];
+        let end = rest
+            .find(|c: char| !c.is_alphanumeric() && c != '_')
+            .unwrap_or(rest.len());
+        if end == 0 {
+            return Err(self.error(format!("expected a name, found {}", self.found())));
+        }
+        self.at += end;
+        Ok(&rest[..end])
+    }
+
+    fn eat_word(&mut self, word: &str) -> bool {
+        let saved = self.at;
+        if self.word() == Ok(word) {
+            return true;
+        }
+        self.at = saved;
+        false
+    }
+
+    fn eat(&mut self, token: &str) -> bool {
+        self.space();
+        let found = self.text[self.at..].starts_with(token);
+        if found {
+            self.at += token.len();
+        }
+        found
+    }
+
+    fn expect(&mut self, token: &str) -> Parsed<()> {
+        if self.eat(token) {
+            Ok(())
+        } else {
+            Err(self.error(format!("expected `{token}`, found {}", self.found())))
+        }
+    }
+
+    fn space(&mut self) {
+        let rest = &self.text[self.at..];
+        self.at += rest.len() - rest.trim_start().len();
+    }
+
+    /// The position of the next token.
+    fn mark(&mut self) -> usize {
+        self.space();
+        self.at
+    }
+
+    fn found(&self) -> String {
+        match self.text[self.at..].split_whitespace().next() {
+            Some(word) => format!("`{word}`"),
+            None => "the end".to_owned(),
+        }
+    }
+
+    fn error(&self, message: String) -> ParseError {
+        self.error_at(self.at, message)
+    }
+
+    fn error_at(&self, at: usize, message: String) -> ParseError {
+        let before = &self.text[..at];
+        let line_start = before.rfind('\n').map_or(0, |i| i + 1);
+        ParseError {
+            line: before.matches('\n').count() + 1,
+            column: before[line_start..].chars().count() + 1,
+            message,
+        }
+    }
+}
