@@ -402,8 +402,16 @@ ops! { $
         OneHot = one_hot,
         /// `one_hot` with the classes and the dtype of another tensor.
         OneHotLike = one_hot_like,
+        /// The largest element over axes.
+        Max = max,
+        /// The smallest element over axes.
+        Min = min,
         /// Exponentials that add up to 1 along an axis.
         Softmax = softmax,
+        /// The logarithm of `softmax`.
+        LogSoftmax = log_softmax,
+        /// The logarithm of the sum of exponentials over axes.
+        Logsumexp = logsumexp,
         /// The mean cross entropy of rows of logits at their labels.
         CrossEntropy = cross_entropy,
         /// The elements less their mean, over their standard deviation.

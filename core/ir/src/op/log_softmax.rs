@@ -1,0 +1,34 @@
+use super::{Kernel, Laws, Method, Nonlinear, NonlinearRule, Operands, Param, shape};
+use crate::Op;
+
+/// `log_softmax[axis] x`: the logarithm of `softmax`, `x - logsumexp(x)` along `axis`.
+pub(super) static OP: Nonlinear = Nonlinear {
+    name: "log_softmax",
+    operands: Operands::Fixed(1, 0),
+    statics: &["axis"],
+    shape: |statics, args| shape::along(&args[0].shape, &statics[0]),
+    dtype: |_, args| shape::number(args[0].dtype, false),
+    methods: &[Method::on_tensor(
+        "log_softmax",
+        &[Param::Data, Param::Static],
+    )],
+    // dy = dx - sum(exp(y) dx), as exp(y) is the softmax.
+    rule: NonlinearRule::Tangent(|b, eqn, dx| {
+        let (dx, y, axis) = (dx[0]?, eqn.out(), eqn.attrs[0]);
+        let keepdims = b.attr(true);
+        let p = b.unary(Op::Exp, y);
+        let pdx = b.mul(p, dx);
+        let total = b.sum(pdx, y, axis, keepdims);
+        let total = b.sum_t(total, y, axis, keepdims);
+        Some(b.sub(dx, total))
+    }),
+    kernel: Kernel::LogSoftmax,
+    laws: Laws::new(
+        (-2.0, 2.0),
+        &[
+            "(x: f64[2, 3]) { y = log_softmax[axis=-1] x return y }",
+            "(x: f64[3, 2, 2]) { y = log_softmax[axis=0] x return y }",
+            "(x: f64[2, 0]) { y = log_softmax[axis=1] x return y }",
+        ],
+    ),
+};

@@ -1,0 +1,49 @@
+use super::{Kernel, Laws, Method, Nonlinear, NonlinearRule, Operands, Param, shape};
+use crate::{Builder, Eqn, Op, Var};
+
+/// `max[axes, keepdims] x`: the largest element over `axes`; NaN where there is one.
+///
+/// Equal largest elements share the derivative equally.
+pub(super) static OP: Nonlinear = Nonlinear {
+    name: "max",
+    operands: Operands::Fixed(1, 0),
+    statics: &["axes", "keepdims"],
+    shape: |statics, args| shape::extremum(&args[0].shape, &statics[0], &statics[1]),
+    dtype: |_, args| shape::number(args[0].dtype, true),
+    methods: &[
+        Method::on_tensor("max", &[Param::Data, Param::Static, Param::Switch(false)]),
+        Method::on_tensor(
+            "max_keepdims",
+            &[Param::Data, Param::Static, Param::Switch(true)],
+        ),
+    ],
+    rule: NonlinearRule::Tangent(tangent),
+    kernel: Kernel::Max,
+    laws: Laws::new(
+        (-2.0, 2.0),
+        &[
+            "(x: f64[2, 3]) { y = max[axes=all, keepdims=false] x return y }",
+            "(x: f64[2, 3, 2]) { y = max[axes=[0, -1], keepdims=true] x return y }",
+            "(x: f64[2, 3]) { y = max[axes=[1], keepdims=false] x return y }",
+            "(x: f64[]) { y = max[axes=all, keepdims=false] x return y }",
+            "(x: f64[0, 3]) { y = max[axes=[1], keepdims=false] x return y }",
+            "(x: i64[2, 3]) { y = max[axes=[0], keepdims=false] x return y }",
+        ],
+    ),
+};
+
+/// `dy` is the mean of `dx` over the elements that are equal to the extremum `y`.
+pub(super) fn tangent(b: &mut Builder, eqn: &Eqn, dx: &[Option<Var>]) -> Option<Var> {
+    let (dx, x, y) = (dx[0]?, eqn.args[0], eqn.out());
+    let [axes, keepdims] = [eqn.attrs[0], eqn.attrs[1]];
+    let extremum = b.sum_t(y, x, axes, keepdims);
+    let hit = b.binary(Op::Eq, x, extremum);
+    let [zero, one] = [0.0, 1.0].map(|n| b.scalar(n, x));
+    let hits = b.select(hit, one, zero);
+    let n_hits = b.sum(hits, x, axes, keepdims);
+    // The operands of a linear op have the shape of its result.
+    let zeros = b.zeros_like(x);
+    let dx = b.select(hit, dx, zeros);
+    let total = b.sum(dx, x, axes, keepdims);
+    Some(b.div(total, n_hits))
+}

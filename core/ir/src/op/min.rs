@@ -1,0 +1,32 @@
+use super::{Kernel, Laws, Method, Nonlinear, NonlinearRule, Operands, Param, shape};
+
+/// `min[axes, keepdims] x`: the smallest element over `axes`; NaN where there is one.
+///
+/// Equal smallest elements share the derivative equally.
+pub(super) static OP: Nonlinear = Nonlinear {
+    name: "min",
+    operands: Operands::Fixed(1, 0),
+    statics: &["axes", "keepdims"],
+    shape: |statics, args| shape::extremum(&args[0].shape, &statics[0], &statics[1]),
+    dtype: |_, args| shape::number(args[0].dtype, true),
+    methods: &[
+        Method::on_tensor("min", &[Param::Data, Param::Static, Param::Switch(false)]),
+        Method::on_tensor(
+            "min_keepdims",
+            &[Param::Data, Param::Static, Param::Switch(true)],
+        ),
+    ],
+    rule: NonlinearRule::Tangent(super::max::tangent),
+    kernel: Kernel::Min,
+    laws: Laws::new(
+        (-2.0, 2.0),
+        &[
+            "(x: f64[2, 3]) { y = min[axes=all, keepdims=false] x return y }",
+            "(x: f64[2, 3, 2]) { y = min[axes=[0, -1], keepdims=true] x return y }",
+            "(x: f64[2, 3]) { y = min[axes=[1], keepdims=false] x return y }",
+            "(x: f64[]) { y = min[axes=all, keepdims=false] x return y }",
+            "(x: f64[0, 3]) { y = min[axes=[1], keepdims=false] x return y }",
+            "(x: i64[2, 3]) { y = min[axes=[0], keepdims=false] x return y }",
+        ],
+    ),
+};

@@ -1,0 +1,369 @@
+//! The shape rules and dtype rules of reductions, products, constants and losses, on dims that are known, named or unknown.
+
+use gradloom_ir::{Aval, DType, Dim, Op, Shape, Static, Symbol};
+
+/// Reads `f32[2, B, ?]`, `i64[]`, `f32[..]` or `?[..]`.
+fn aval(text: &str) -> Aval {
+    let (dtype, dims) = text.split_once('[').expect("an aval has brackets");
+    let dims = dims.strip_suffix(']').expect("an aval has brackets");
+    let dim = |d: &str| match d {
+        "?" => Dim::Unknown,
+        _ => d
+            .parse()
+            .map_or_else(|_| Dim::Named(Symbol::new(d)), Dim::Known),
+    };
+    Aval {
+        dtype: DType::from_name(dtype),
+        shape: match dims {
+            ".." => Shape::UNKNOWN,
+            "" => Shape::scalar(),
+            _ => Shape(Some(dims.split(", ").map(dim).collect())),
+        },
+    }
+}
+
+fn infer(op: &str, statics: &[Static], args: &[&str]) -> String {
+    let op = Op::from_name(op).unwrap_or_else(|| panic!("there is no op `{op}`"));
+    let args: Vec<Aval> = args.iter().map(|a| aval(a)).collect();
+    match op.infer(statics, &args.iter().collect::<Vec<_>>(), 1) {
+        Ok(outs) => outs[0].to_string(),
+        Err(error) => error.to_string(),
+    }
+}
+
+/// Rows of op, static arguments, operands (data, then like), result or message.
+fn check(rows: &[(&str, &[Static], &[&str], &str)]) {
+    for (op, statics, args, expected) in rows {
+        let found = infer(op, statics, args);
+        assert_eq!(found, *expected, "{op}{statics:?} {args:?}");
+    }
+}
+
+fn host() -> Static {
+    Static::Host("n".into())
+}
+
+const KEEP: Static = Static::Bool(true);
+const DROP: Static = Static::Bool(false);
+const LAST: Static = Static::Int(-1);
+
+#[test]
+fn reductions_drop_or_keep_their_axes() {
+    let two = || Static::Ints(vec![0, -1]);
+    check(&[
+        (
+            "sum",
+            &[two(), DROP],
+            &["f32[2, B, 4]", "f32[2, B, 4]"],
+            "f32[B]",
+        ),
+        (
+            "sum",
+            &[Static::All, DROP],
+            &["i32[2, 0]", "i32[2, 0]"],
+            "i32[]",
+        ),
+        (
+            "mean",
+            &[two(), KEEP],
+            &["f32[2, B, 4]", "f32[2, B, 4]"],
+            "f32[1, B, 1]",
+        ),
+        ("mean", &[Static::All, DROP], &["f64[]", "f64[]"], "f64[]"),
+        ("mean", &[LAST, DROP], &["f64[2, 0]", "f64[2, 0]"], "f64[2]"),
+        (
+            "mean",
+            &[host(), KEEP],
+            &["f32[2, B]", "f32[2, B]"],
+            "f32[?, ?]",
+        ),
+        (
+            "mean",
+            &[host(), DROP],
+            &["f32[2, B]", "f32[2, B]"],
+            "f32[..]",
+        ),
+        ("mean", &[LAST, DROP], &["?[..]", "?[..]"], "?[..]"),
+        (
+            "mean",
+            &[LAST, DROP],
+            &["i64[2]", "i64[2]"],
+            "cannot mean i64[2]: the dtype is i64, and has to be a float",
+        ),
+        (
+            "mean",
+            &[Static::Int(2), DROP],
+            &["f32[2, 3]", "f32[2, 3]"],
+            "cannot mean f32[2, 3]: axis 2 is out of range for rank 2",
+        ),
+        (
+            "mean",
+            &[Static::Ints(vec![1, -1]), DROP],
+            &["f32[2, 3]", "f32[2, 3]"],
+            "cannot mean f32[2, 3]: axis -1 is named twice",
+        ),
+        (
+            "mean_t",
+            &[LAST, DROP],
+            &["f32[2]", "f32[2, 3]"],
+            "f32[2, 3]",
+        ),
+        ("logsumexp", &[two(), DROP], &["f32[2, B, 0]"], "f32[B]"),
+    ]);
+}
+
+#[test]
+fn an_extremum_needs_an_element() {
+    check(&[
+        ("max", &[Static::Int(0), DROP], &["i32[2, 0]"], "i32[0]"),
+        ("max", &[LAST, KEEP], &["f32[2, ?]"], "f32[2, 1]"),
+        ("min", &[host(), DROP], &["f32[0]"], "f32[..]"),
+        (
+            "max",
+            &[LAST, DROP],
+            &["f32[2, 0]"],
+            "cannot max f32[2, 0]: axis 1 has length 0, and an extremum of nothing is not defined",
+        ),
+        (
+            "min",
+            &[Static::All, DROP],
+            &["bool[2]"],
+            "cannot min bool[2]: the dtype is bool, and has to be a number",
+        ),
+        ("argmax", &[LAST, DROP], &["f32[2, B]"], "i64[2]"),
+        ("argmin", &[Static::Int(0), KEEP], &["?[2, B]"], "i64[1, B]"),
+        (
+            "argmax",
+            &[Static::All, DROP],
+            &["f32[2]"],
+            "cannot argmax f32[2]: `axis` cannot be all",
+        ),
+        (
+            "argmin",
+            &[LAST, DROP],
+            &["f32[0]"],
+            "cannot argmin f32[0]: axis 0 has length 0, and an extremum of nothing is not defined",
+        ),
+    ]);
+}
+
+#[test]
+fn a_matrix_product_takes_vectors_matrices_and_batches() {
+    let rows = [
+        ("f32[2, 3]", "f32[3, 4]", "f32[2, 4]"),
+        ("f32[3]", "f32[3, 4]", "f32[4]"),
+        ("f32[2, 3]", "f32[3]", "f32[2]"),
+        ("f32[3]", "f32[3]", "f32[]"),
+        ("f32[2, 1, 2, 3]", "f32[3, 3, 2]", "f32[2, 3, 2, 2]"),
+        ("f32[3]", "f32[5, 3, 2]", "f32[5, 2]"),
+        ("f32[5, 2, 3]", "f32[3]", "f32[5, 2]"),
+        ("i32[2, 0]", "i32[0, 3]", "i32[2, 3]"),
+        ("f32[B, I]", "f32[I, O]", "f32[B, O]"),
+        ("f32[B, I]", "f32[3, O]", "f32[B, O]"),
+        ("f32[B, I]", "f32[J, O]", "f32[B, O]"),
+        ("f32[?, 2, 3]", "f32[B, 3, 2]", "f32[?, 2, 2]"),
+        ("f32[..]", "f32[3, 2]", "f32[..]"),
+        ("?[2, 3]", "f64[3, 2]", "f64[2, 2]"),
+        (
+            "f32[2, 3]",
+            "f32[4, 2]",
+            "cannot matmul f32[2, 3] and f32[4, 2]: inner dimensions differ: 3 on the left and 4 on the right",
+        ),
+        (
+            "f32[2, 2, 3]",
+            "f32[3, 3, 2]",
+            "cannot matmul f32[2, 2, 3] and f32[3, 3, 2]: axis 0 is 2 on the left and 3 on the right",
+        ),
+        (
+            "f32[]",
+            "f32[..]",
+            "cannot matmul f32[] and f32[..]: the rank is 0, and has to be at least 1 on both sides; use `*` to scale",
+        ),
+        (
+            "f32[2, 3]",
+            "f64[3, 2]",
+            "cannot matmul f32[2, 3] and f64[3, 2]: the dtypes are f32 and f64; cast one of them, as in `x.cast(DType::F64)`",
+        ),
+    ];
+    for (x, y, expected) in rows {
+        check(&[("matmul", &[], &[x, y, x, y], expected)]);
+    }
+    let [c, x, y] = ["f32[2, 3, 2, 2]", "f32[2, 1, 2, 3]", "f32[3, 3, 2]"];
+    check(&[
+        ("matmul_lhs_t", &[], &[c, y, x, y], x),
+        ("matmul_rhs_t", &[], &[x, c, x, y], y),
+    ]);
+}
+
+#[test]
+fn constants_take_their_shape_from_static_arguments() {
+    let f32 = || Static::DType(DType::F32);
+    let shape = |dims: &[i64]| Static::Ints(dims.to_vec());
+    check(&[
+        (
+            "full",
+            &[shape(&[2, 0]), Static::Float(0.1), f32()],
+            &[],
+            "f32[2, 0]",
+        ),
+        ("full", &[shape(&[]), Static::Int(1), f32()], &[], "f32[]"),
+        (
+            "full",
+            &[Static::Int(3), Static::Int(1), f32()],
+            &[],
+            "f32[3]",
+        ),
+        ("full", &[host(), host(), host()], &[], "?[..]"),
+        (
+            "full",
+            &[shape(&[2, -1]), Static::Int(1), f32()],
+            &[],
+            "cannot full: [2, -1] is not a shape: dims are 0 or more, and at most one is -1 (to be inferred)",
+        ),
+        (
+            "full",
+            &[shape(&[2]), Static::Float(1.5), Static::DType(DType::I32)],
+            &[],
+            "cannot full: 1.5 is not a value of i32; cast the tensor to a float first",
+        ),
+        (
+            "iota",
+            &[Static::Int(4), Static::DType(DType::I64)],
+            &[],
+            "i64[4]",
+        ),
+        ("iota", &[host(), f32()], &[], "f32[?]"),
+        (
+            "iota",
+            &[Static::Int(-1), f32()],
+            &[],
+            "cannot iota: `len` cannot be -1",
+        ),
+        (
+            "iota",
+            &[Static::Int(1), Static::DType(DType::Bool)],
+            &[],
+            "cannot iota: the dtype is bool, and has to be a number",
+        ),
+    ]);
+}
+
+#[test]
+fn labels_fit_the_rows() {
+    let f32 = || Static::DType(DType::F32);
+    check(&[
+        (
+            "one_hot",
+            &[Static::Int(3), f32()],
+            &["i64[2, B]"],
+            "f32[2, B, 3]",
+        ),
+        ("one_hot", &[host(), f32()], &["i32[]"], "f32[?]"),
+        (
+            "one_hot",
+            &[Static::Int(3), f32()],
+            &["f32[2]"],
+            "cannot one_hot f32[2]: the dtype is f32, and has to be an integer",
+        ),
+        ("one_hot_like", &[], &["i64[2]", "f64[?, 3]"], "f64[2, 3]"),
+        ("cross_entropy", &[], &["f32[B, 10]", "i64[B]"], "f32[]"),
+        ("cross_entropy", &[], &["f32[B, 10]", "i64[A]"], "f32[]"),
+        ("cross_entropy", &[], &["f64[10]", "i32[]"], "f64[]"),
+        ("cross_entropy", &[], &["?[..]", "i32[4]"], "?[]"),
+        (
+            "cross_entropy",
+            &[],
+            &["f32[4, 10]", "i64[5]"],
+            "cannot cross_entropy f32[4, 10] and i64[5]: axis 0 of the labels is 5, and has to be 4",
+        ),
+        (
+            "cross_entropy",
+            &[],
+            &["f32[4, 10]", "i64[4, 10]"],
+            "cannot cross_entropy f32[4, 10] and i64[4, 10]: the rank is 2, and has to be 3, one more than that of the labels",
+        ),
+        (
+            "cross_entropy",
+            &[],
+            &["f32[4, 10]", "f32[4]"],
+            "cannot cross_entropy f32[4, 10] and f32[4]: the dtype is f32, and has to be an integer for the labels",
+        ),
+        (
+            "cross_entropy",
+            &[],
+            &["f32[]", "i64[]"],
+            "cannot cross_entropy f32[] and i64[]: the rank is 0, and has to be at least 1",
+        ),
+    ]);
+}
+
+#[test]
+fn softmax_and_norms_keep_the_shape() {
+    let eps = || Static::Float(1e-5);
+    check(&[
+        ("softmax", &[LAST], &["f32[B, 3]"], "f32[B, 3]"),
+        ("log_softmax", &[Static::Int(0)], &["f64[0]"], "f64[0]"),
+        ("softmax", &[host()], &["f64[]"], "f64[]"),
+        (
+            "softmax",
+            &[LAST],
+            &["f64[]"],
+            "cannot softmax f64[]: axis -1 is out of range for rank 0",
+        ),
+        (
+            "log_softmax",
+            &[LAST],
+            &["i32[2]"],
+            "cannot log_softmax i32[2]: the dtype is i32, and has to be a float",
+        ),
+        (
+            "normalize",
+            &[Static::All, eps()],
+            &["f32[B, 3]"],
+            "f32[B, 3]",
+        ),
+        ("inv_std", &[LAST, eps()], &["f32[B, 3]"], "f32[B, 1]"),
+        (
+            "inv_std",
+            &[LAST, Static::All],
+            &["f32[B, 3]"],
+            "cannot inv_std f32[B, 3]: `eps` cannot be all",
+        ),
+        (
+            "layer_norm",
+            &[eps()],
+            &["f32[B, ?]", "f32[3]", "f32[C]"],
+            "f32[B, 3]",
+        ),
+        (
+            "layer_norm",
+            &[eps()],
+            &["f32[..]", "f32[3]", "?[..]"],
+            "f32[..]",
+        ),
+        (
+            "layer_norm",
+            &[eps()],
+            &["f32[2, 3]", "f32[3]", "f32[2]"],
+            "cannot layer_norm f32[2, 3], f32[3] and f32[2]: the bias is 2, and has to be 3, as the last axis",
+        ),
+        (
+            "layer_norm",
+            &[eps()],
+            &["f32[..]", "f32[3]", "f32[2]"],
+            "cannot layer_norm f32[..], f32[3] and f32[2]: the bias is 2, and has to be 3, as the last axis",
+        ),
+        (
+            "layer_norm",
+            &[eps()],
+            &["f32[2, 3]", "f32[1, 3]", "f32[3]"],
+            "cannot layer_norm f32[2, 3], f32[1, 3] and f32[3]: the rank is 2, and has to be 1 for the weight",
+        ),
+        (
+            "layer_norm",
+            &[eps()],
+            &["f32[2, 3]", "f32[3]", "f64[3]"],
+            "cannot layer_norm f32[2, 3], f32[3] and f64[3]: the dtypes are f32 and f64; cast one of them, as in `x.cast(DType::F64)`",
+        ),
+    ]);
+}
