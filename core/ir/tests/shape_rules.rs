@@ -240,6 +240,26 @@ fn constants_take_their_shape_from_static_arguments() {
             "cannot iota: `len` cannot be -1",
         ),
         (
+            "full",
+            &[
+                Static::Int(1),
+                Static::Int(i64::MAX),
+                Static::DType(DType::I64),
+            ],
+            &[],
+            "i64[1]",
+        ),
+        (
+            "full",
+            &[
+                Static::Int(1),
+                Static::Float(9.25e18),
+                Static::DType(DType::I64),
+            ],
+            &[],
+            "cannot full: 9.25e18 is not a value of i64; cast the tensor to a float first",
+        ),
+        (
             "iota",
             &[Static::Int(1), Static::DType(DType::Bool)],
             &[],

@@ -17,7 +17,7 @@ pub(super) static OP: Nonlinear = Nonlinear {
             &[Param::Data, Param::Static, Param::Switch(true)],
         ),
     ],
-    rule: NonlinearRule::Tangent(tangent),
+    rule: NonlinearRule::Tangent(|b, eqn, dx| tangent(b, eqn, dx, Op::Lt)),
     kernel: Kernel::Max,
     laws: Laws::new(
         (-2.0, 2.0),
@@ -32,18 +32,23 @@ pub(super) static OP: Nonlinear = Nonlinear {
     ),
 };
 
-/// `dy` is the mean of `dx` over the elements that are equal to the extremum `y`.
-pub(super) fn tangent(b: &mut Builder, eqn: &Eqn, dx: &[Option<Var>]) -> Option<Var> {
+/// `dy` is the mean of `dx` over the elements that are equal to the extremum `y`; `short` compares those that fall
+/// short of it with it.
+///
+/// Where the extremum is NaN no element is equal to it and none falls short of it, and the derivative is NaN too.
+pub(super) fn tangent(b: &mut Builder, eqn: &Eqn, dx: &[Option<Var>], short: Op) -> Option<Var> {
     let (dx, x, y) = (dx[0]?, eqn.args[0], eqn.out());
     let [axes, keepdims] = [eqn.attrs[0], eqn.attrs[1]];
     let extremum = b.sum_t(y, x, axes, keepdims);
     let hit = b.binary(Op::Eq, x, extremum);
+    let short = b.binary(short, x, extremum);
     let [zero, one] = [0.0, 1.0].map(|n| b.scalar(n, x));
-    let hits = b.select(hit, one, zero);
+    let hits = b.select(hit, one, extremum);
+    let hits = b.select(short, zero, hits);
     let n_hits = b.sum(hits, x, axes, keepdims);
     // The operands of a linear op have the shape of its result.
     let zeros = b.zeros_like(x);
-    let dx = b.select(hit, dx, zeros);
+    let dx = b.select(short, zeros, dx);
     let total = b.sum(dx, x, axes, keepdims);
     Some(b.div(total, n_hits))
 }

@@ -1,4 +1,5 @@
 use super::{Kernel, Laws, Method, Nonlinear, NonlinearRule, Operands, Param, shape};
+use crate::Op;
 
 /// `min[axes, keepdims] x`: the smallest element over `axes`; NaN where there is one.
 ///
@@ -16,7 +17,7 @@ pub(super) static OP: Nonlinear = Nonlinear {
             &[Param::Data, Param::Static, Param::Switch(true)],
         ),
     ],
-    rule: NonlinearRule::Tangent(super::max::tangent),
+    rule: NonlinearRule::Tangent(|b, eqn, dx| super::max::tangent(b, eqn, dx, Op::Gt)),
     kernel: Kernel::Min,
     laws: Laws::new(
         (-2.0, 2.0),

@@ -268,11 +268,11 @@ pub fn integer(dtype: Option<DType>, expected: &'static str) -> Result<(), Fault
 
 /// The dtype of a constant, if `value` can be written in it.
 pub fn holds(value: &Static, dtype: Option<DType>) -> Result<Option<DType>, Fault> {
-    let found = match value {
+    let (found, fits_i64) = match value {
         Static::Host(_) => return Ok(dtype),
-        Static::Bool(b) => f64::from(u8::from(*b)),
-        Static::Int(n) => *n as f64,
-        Static::Float(x) => *x,
+        Static::Bool(b) => (f64::from(u8::from(*b)), true),
+        Static::Int(n) => (*n as f64, true),
+        Static::Float(x) => (*x, x.fract() == 0.0 && (I64_START..-I64_START).contains(x)),
         other => {
             return Err(Fault::Static {
                 name: "value",
@@ -283,7 +283,7 @@ pub fn holds(value: &Static, dtype: Option<DType>) -> Result<Option<DType>, Faul
     let fits = match dtype {
         None | Some(DType::F32 | DType::F64) => true,
         Some(DType::I32) => found == f64::from(found as i32),
-        Some(DType::I64) => found.fract() == 0.0 && (-9.3e18..9.3e18).contains(&found),
+        Some(DType::I64) => fits_i64,
         Some(DType::Bool) => found == 0.0 || found == 1.0,
     };
     match dtype {
@@ -294,3 +294,6 @@ pub fn holds(value: &Static, dtype: Option<DType>) -> Result<Option<DType>, Faul
         _ => Ok(dtype),
     }
 }
+
+/// -2^63, the smallest `i64`; 2^63 is the first number that is too large for one.
+const I64_START: f64 = i64::MIN as f64;
