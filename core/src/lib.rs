@@ -11,6 +11,7 @@ pub mod buffer;
 mod dtype;
 mod error;
 mod node;
+pub mod random;
 mod record;
 mod statics;
 mod tensor;
@@ -20,11 +21,12 @@ pub use aval::Aval;
 pub use dtype::Element;
 pub use error::{Error, Result};
 pub use gradloom_ir::DType;
+pub use random::Key;
 pub use statics::IntoStatic;
 pub use tensor::{IntoShape, Tensor};
 pub use tree::Tree;
 
 /// What most programs use.
 pub mod prelude {
-    pub use crate::{Aval, DType, Element, Error, Result, Tensor, Tree};
+    pub use crate::{Aval, DType, Element, Error, Key, Result, Tensor, Tree};
 }

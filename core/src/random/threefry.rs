@@ -1,0 +1,91 @@
+//! The generator as pure functions of a key and a counter.
+//!
+//! Threefry-2x32 with 20 rounds (Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3", 2011)
+//! turns a key and a 64-bit counter into two words. Element `i` of an array takes counter `i`, so an array is drawn
+//! in any order, in parts or in parallel, with one result.
+
+use std::iter;
+
+/// The two words of a key.
+pub type Words = [u32; 2];
+
+/// The key of a seed: its high word and its low word.
+pub const fn seed(seed: u64) -> Words {
+    halves(seed)
+}
+
+const fn halves(n: u64) -> Words {
+    [(n >> 32) as u32, n as u32]
+}
+
+/// The block cipher: two words for each counter, 20 rounds.
+pub fn hash(key: Words, counter: Words) -> Words {
+    const ROTATIONS: [[u32; 4]; 2] = [[13, 15, 26, 6], [17, 29, 16, 24]];
+    // The parity word of the key schedule, from the Skein hash.
+    let schedule = [key[0], key[1], key[0] ^ key[1] ^ 0x1BD1_1BDA];
+    let mut x = counter[0].wrapping_add(schedule[0]);
+    let mut y = counter[1].wrapping_add(schedule[1]);
+    for i in 0..5 {
+        for r in ROTATIONS[i % 2] {
+            x = x.wrapping_add(y);
+            y = y.rotate_left(r) ^ x;
+        }
+        x = x.wrapping_add(schedule[(i + 1) % 3]);
+        y = y
+            .wrapping_add(schedule[(i + 2) % 3])
+            .wrapping_add(i as u32 + 1);
+    }
+    [x, y]
+}
+
+/// Key `i` of a split.
+pub fn split(key: Words, i: u64) -> Words {
+    hash(key, halves(i))
+}
+
+/// The key that a number makes of a key: the step of a loop, the index of a worker.
+pub fn fold_in(key: Words, data: u32) -> Words {
+    hash(key, [0, data])
+}
+
+/// 32 random bits: element `i` of an array.
+pub fn bits32(key: Words, i: u64) -> u32 {
+    let [x, y] = hash(key, halves(i));
+    x ^ y
+}
+
+/// 64 random bits: element `i` of an array.
+pub fn bits64(key: Words, i: u64) -> u64 {
+    let [x, y] = hash(key, halves(i));
+    u64::from(x) << 32 | u64::from(y)
+}
+
+/// A multiple of 2^-23 in `[0, 1)`: the bits are the mantissa of a number in `[1, 2)`.
+pub fn uniform32(bits: u32) -> f32 {
+    f32::from_bits(bits >> 9 | 1f32.to_bits()) - 1.0
+}
+
+/// A multiple of 2^-52 in `[0, 1)`.
+pub fn uniform64(bits: u64) -> f64 {
+    f64::from_bits(bits >> 12 | 1f64.to_bits()) - 1.0
+}
+
+/// A uniformly drawn order of `0..n`.
+///
+/// Sorts by random words, in a stable way, and again with fresh words often enough that two elements that tie in
+/// every round are less likely than `n^-1`.
+pub fn permutation(key: Words, n: usize) -> Vec<i64> {
+    let rounds = (3.0 * (n.max(1) as f64).ln() / f64::from(u32::MAX).ln()).ceil() as usize;
+    let keys = iter::successors(Some(key), |&key| Some(split(key, 0)));
+    keys.take(rounds)
+        .fold((0..n as i64).collect(), |order, key| {
+            let round = split(key, 1);
+            let mut pairs: Vec<(u32, i64)> = order
+                .into_iter()
+                .enumerate()
+                .map(|(i, x)| (bits32(round, i as u64), x))
+                .collect();
+            pairs.sort_by_key(|&(word, _)| word);
+            pairs.into_iter().map(|(_, x)| x).collect()
+        })
+}
