@@ -15,12 +15,7 @@ impl OpDef for BroadcastLike {
         &[]
     }
     fn shape(&self, _: &[Static], args: &[&Aval], _: usize) -> Result<Vec<Shape>, Fault> {
-        let shape = shape::broadcast(&args[0].shape, &args[2].shape)?;
-        if let (Some(found), Some(to)) = (shape.dims(), args[2].shape.dims())
-            && (found.len() != to.len() || found.iter().zip(to).any(|(a, b)| a.differs(*b)))
-        {
-            return Err(Fault::BroadcastTo { shape: args[2].shape.clone() });
-        }
+        check(&args[0].shape, &args[2].shape)?;
         Ok(vec![args[2].shape.clone()])
     }
     fn dtype(&self, _: &[Static], args: &[&Aval]) -> Result<Option<DType>, Fault> {
@@ -50,5 +45,19 @@ impl OpDef for BroadcastLike {
                 "(x: f64[2, 1], y: f64[2, 3]) { z = broadcast_like x, like x, like y return z }",
             ],
         )
+    }
+}
+
+/// Whether a value of shape `x` can be repeated to the shape `to`.
+pub(super) fn check(x: &Shape, to: &Shape) -> Result<(), Fault> {
+    let refused = || Fault::BroadcastTo { shape: to.clone() };
+    let shape = shape::broadcast(x, to).map_err(|_| refused())?;
+    match (shape.dims(), to.dims()) {
+        (Some(found), Some(dims))
+            if found.len() != dims.len() || found.iter().zip(dims).any(|(a, b)| a.differs(*b)) =>
+        {
+            Err(refused())
+        }
+        _ => Ok(()),
     }
 }

@@ -12,6 +12,7 @@
 pub mod call;
 #[macro_use]
 mod elementwise;
+mod movement;
 mod nonlinear;
 pub mod shape;
 mod special;
@@ -20,6 +21,7 @@ pub use elementwise::{
     Binary, BinaryFns, BinaryRule, BinaryTranspose, Compare, CompareFns, Fns, Unary, UnaryFns,
     UnaryRule,
 };
+pub use movement::Movement;
 pub use nonlinear::{InferRule, Nonlinear, NonlinearRule};
 
 use crate::{Aval, Builder, DType, Eqn, Fault, OpError, Shape, Static, Var};
@@ -80,6 +82,8 @@ pub enum Operands {
     Many,
     /// Any number of data operands, at least one, then as many `Like` operands.
     ManyLike,
+    /// One data operand, then any number of `Like` operands, at least one.
+    OneManyLike,
 }
 
 impl Operands {
@@ -89,6 +93,7 @@ impl Operands {
             Operands::Fixed(data, _) => data,
             Operands::Many => n_args,
             Operands::ManyLike => n_args / 2,
+            Operands::OneManyLike => 1,
         }
     }
 
@@ -98,6 +103,7 @@ impl Operands {
             Operands::Fixed(data, likes) => n_args == data + likes,
             Operands::Many => n_args >= 1,
             Operands::ManyLike => n_args >= 2 && n_args.is_multiple_of(2),
+            Operands::OneManyLike => n_args >= 2,
         }
     }
 }
@@ -151,6 +157,8 @@ pub enum Param {
     Switch(bool),
     /// A number that the method fixes; the user does not write it.
     Number(i64),
+    /// The static argument [`Static::All`], which the method fixes; the user does not write it.
+    All,
     /// The number of results, known from the pattern `let [a, b] = ..` or from `::<N>`; no static, not written.
     Count,
 }
@@ -211,10 +219,11 @@ macro_rules! ops {
         binary { $($(#[$b_doc:meta])* $b_var:ident = $b_mod:ident,)* }
         compare { $($(#[$c_doc:meta])* $c_var:ident = $c_mod:ident,)* }
         kernel { $($(#[$k_doc:meta])* $k_var:ident = $k_mod:ident,)* }
+        movement { $($(#[$m_doc:meta])* $m_var:ident = $m_mod:ident,)* }
         nonlinear { $($(#[$n_doc:meta])* $n_var:ident = $n_mod:ident,)* }
         calls { $($(#[$f_doc:meta])* $f_var:ident,)* }
     ) => {
-        $(mod $u_mod;)* $(mod $b_mod;)* $(mod $c_mod;)* $(mod $k_mod;)* $(mod $n_mod;)*
+        $(mod $u_mod;)* $(mod $b_mod;)* $(mod $c_mod;)* $(mod $k_mod;)* $(mod $m_mod;)* $(mod $n_mod;)*
 
         /// The closed set of ops.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -223,18 +232,24 @@ macro_rules! ops {
             $($(#[$b_doc])* $b_var,)*
             $($(#[$c_doc])* $c_var,)*
             $($(#[$k_doc])* $k_var,)*
+            $($(#[$m_doc])* $m_var,)*
             $($(#[$n_doc])* $n_var,)*
             $($(#[$f_doc])* $f_var,)*
         }
 
         /// The kernels that the run time supplies: it matches on this exhaustively.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        pub enum Kernel { $($(#[$k_doc])* $k_var,)* $($(#[$n_doc])* $n_var,)* }
+        pub enum Kernel {
+            $($(#[$k_doc])* $k_var,)*
+            $($(#[$m_doc])* $m_var,)*
+            $($(#[$n_doc])* $n_var,)*
+        }
 
         impl Op {
             /// Every primitive op. Calls of traced functions are not among them.
             pub const ALL: &[Op] = &[
-                $(Op::$u_var,)* $(Op::$b_var,)* $(Op::$c_var,)* $(Op::$k_var,)* $(Op::$n_var,)*
+                $(Op::$u_var,)* $(Op::$b_var,)* $(Op::$c_var,)* $(Op::$k_var,)* $(Op::$m_var,)*
+                $(Op::$n_var,)*
             ];
             /// The ops that stand for calls of other traced functions.
             pub const CALLS: &[Op] = &[$(Op::$f_var,)*];
@@ -246,6 +261,7 @@ macro_rules! ops {
                     $(Op::$b_var => &$b_mod::OP,)*
                     $(Op::$c_var => &$c_mod::OP,)*
                     $(Op::$k_var => &$k_mod::$k_var,)*
+                    $(Op::$m_var => &$m_mod::OP,)*
                     $(Op::$n_var => &$n_mod::OP,)*
                     $(Op::$f_var => &call::$f_var,)*
                 }
@@ -273,6 +289,7 @@ macro_rules! ops {
                     $($(#[$b_doc])* $b_mod = $b_var,)*
                     $($(#[$c_doc])* $c_mod = $c_var,)*
                     $($(#[$k_doc])* $k_mod = $k_var,)*
+                    $($(#[$m_doc])* $m_mod = $m_var,)*
                     $($(#[$n_doc])* $n_mod = $n_var,)*
                 }
             };
@@ -388,8 +405,44 @@ ops! { $
         MatmulLhsT = matmul_lhs_t,
         /// The transpose of `matmul` in its second operand.
         MatmulRhsT = matmul_rhs_t,
+        /// Tensors one after the other along an axis.
+        Concat = concat,
+        /// The transpose of `concat` in one operand.
+        ConcatPart = concat_part,
+        /// Tensors of one shape along an additional axis.
+        Stack = stack,
+        /// Parts of a tensor along an axis.
+        Split = split,
+        /// One result for each index of an axis.
+        Unbind = unbind,
+    }
+    movement {
+        /// The axes in reverse order.
+        Transpose = transpose,
+        /// The axes in another order.
+        Permute = permute,
+        /// The transpose of `permute`: the axes in the order before.
+        PermuteT = permute_t,
+        /// Two axes in each other's place.
+        SwapAxes = swap_axes,
+        /// One axis at another place.
+        Moveaxis = moveaxis,
+        /// The elements in another shape.
+        Reshape = reshape,
+        /// The transpose of `reshape`: the elements in the shape before.
+        ReshapeT = reshape_t,
+        /// Without axes of length 1.
+        Squeeze = squeeze,
+        /// With additional axes of length 1.
+        Unsqueeze = unsqueeze,
+        /// A range of each axis.
+        Slice = slice,
+        /// The transpose of `slice`: a tensor at its place among zeros.
+        SliceT = slice_t,
     }
     nonlinear {
+        /// A tensor repeated along new or unit axes to a shape.
+        BroadcastTo = broadcast_to,
         /// A tensor of one number.
         Full = full,
         /// The numbers 0, 1, 2, ...

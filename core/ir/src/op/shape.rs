@@ -45,6 +45,11 @@ pub fn axis(axis: i64, rank: usize) -> Result<usize, Fault> {
         .ok_or(Fault::Axis { axis, rank })
 }
 
+/// The axis of a static argument, counted from the left; `None` where it is not known yet.
+pub fn known_axis(value: &Static, rank: usize, name: &'static str) -> Result<Option<usize>, Fault> {
+    int(value, name)?.map(|a| axis(a, rank)).transpose()
+}
+
 /// The axes of a static argument, ascending; `None` where it is not known yet.
 pub fn axes(value: &Static, rank: usize, name: &'static str) -> Result<Option<Vec<usize>>, Fault> {
     let given = match value {

@@ -1,0 +1,39 @@
+use super::{Kernel, Laws, Method, Nonlinear, NonlinearRule, Operands, Param, broadcast_like, shape};
+use crate::{Dim, Fault, Shape};
+
+/// `broadcast_to[shape] x`: `x` repeated along new or unit axes to a shape.
+///
+/// The tangent is brought to the shape of the result by `broadcast_like`, whose transpose knows both shapes.
+pub(super) static OP: Nonlinear = Nonlinear {
+    name: "broadcast_to",
+    operands: Operands::Fixed(1, 0),
+    statics: &["shape"],
+    shape: |statics, args| {
+        let Some(lens) = shape::ints(&statics[0], "shape")? else {
+            return Ok(Shape::UNKNOWN);
+        };
+        let dims = lens.iter().map(|&n| usize::try_from(n).map(Dim::Known));
+        let dims: Result<_, _> = dims.collect();
+        let to = Shape(Some(dims.map_err(|_| Fault::Static {
+            name: "shape",
+            found: statics[0].to_string(),
+        })?));
+        broadcast_like::check(&args[0].shape, &to)?;
+        Ok(to)
+    },
+    dtype: |_, args| Ok(args[0].dtype),
+    methods: &[Method::on_tensor("broadcast_to", &[Param::Data, Param::Static])],
+    // dy = broadcast_like dx, like x, like y
+    rule: NonlinearRule::Tangent(|b, eqn, dx| {
+        dx[0].map(|d| b.broadcast(d, eqn.args[0], eqn.out()))
+    }),
+    kernel: Kernel::BroadcastTo,
+    laws: Laws::new(
+        (-2.0, 2.0),
+        &[
+            "(x: f64[3]) { y = broadcast_to[shape=[2, 3]] x return y }",
+            "(x: f64[2, 1]) { y = broadcast_to[shape=[2, 0]] x return y }",
+            "(x: f64[]) { y = broadcast_to[shape=[]] x return y }",
+        ],
+    ),
+};

@@ -1,0 +1,135 @@
+use super::{Diff, Eval, Kernel, Laws, Method, OpDef, Operands, Param, shape};
+use crate::{Attr, Aval, Builder, DType, Dim, Eqn, Fault, Op, Shape, Static, Var};
+
+/// `concat[axis] x1, .., like x1, ..`: the operands one after the other along an axis.
+pub(super) struct Concat;
+
+impl OpDef for Concat {
+    fn name(&self) -> &'static str {
+        "concat"
+    }
+    fn operands(&self) -> Operands {
+        Operands::ManyLike
+    }
+    fn statics(&self) -> &'static [&'static str] {
+        &["axis"]
+    }
+    fn shape(&self, statics: &[Static], args: &[&Aval], _: usize) -> Result<Vec<Shape>, Fault> {
+        let n = args.len() / 2;
+        let join = |rank| {
+            let axis = shape::known_axis(&statics[0], rank, "axis")?;
+            Ok(axis.map_or(Join::Somewhere, Join::Along))
+        };
+        Ok(vec![joined(&args[..n], join)?])
+    }
+    fn dtype(&self, _: &[Static], args: &[&Aval]) -> Result<Option<DType>, Fault> {
+        same_dtypes(&args[..args.len() / 2])
+    }
+    fn methods(&self) -> Vec<Method> {
+        vec![Method::on_type("concat", &[Param::List, Param::Static])]
+    }
+    fn diff(&self) -> Diff {
+        Diff::Linear
+    }
+    fn jvp(&self, b: &mut Builder, eqn: &Eqn, dx: &[Option<Var>]) -> Vec<Option<Var>> {
+        // dy = concat(dx1, ..)
+        vec![Some(fill(b, eqn.attrs[0], dx, eqn.likes()))]
+    }
+    fn transpose(&self, b: &mut Builder, eqn: &Eqn, cts: &[Option<Var>], linear: &[bool]) -> Vec<Option<Var>> {
+        let part = |(i, linear): (usize, &bool)| {
+            let ct = cts[0].filter(|_| *linear)?;
+            let index = b.attr(i as i64);
+            let args: Vec<Var> = std::iter::once(ct).chain(eqn.likes().iter().copied()).collect();
+            Some(b.emit(Op::ConcatPart, &[eqn.attrs[0], index], &args))
+        };
+        linear.iter().enumerate().map(part).collect()
+    }
+    fn eval(&self) -> Eval {
+        Eval::Kernel(Kernel::Concat)
+    }
+    fn laws(&self) -> Laws {
+        Laws::new(
+            (-2.0, 2.0),
+            &[
+                "(x: f64[2, 3], y: f64[2, 1]) { z = concat[axis=1] x, y, like x, like y return z }",
+                "(x: f64[2], y: f64[0], w: f64[1]) { z = concat[axis=-1] x, y, w, like x, like y, like w return z }",
+                "(x: f64[2, 3]) { z = concat[axis=0] x, x, like x, like x return z }",
+                "(x: i32[2, 3]) { z = concat[axis=0] x, like x return z }",
+            ],
+        )
+    }
+}
+
+/// `concat` of operands of the shapes of `likes`, with zeros for those that are `None`.
+pub(super) fn fill(b: &mut Builder, axis: Attr, xs: &[Option<Var>], likes: &[Var]) -> Var {
+    let mut args = Vec::with_capacity(2 * likes.len());
+    for (x, like) in xs.iter().zip(likes) {
+        args.push(x.unwrap_or_else(|| b.zeros_like(*like)));
+    }
+    args.extend(likes);
+    b.emit(Op::Concat, &[axis], &args)
+}
+
+/// The dtype of operands that all have to agree.
+pub(super) fn same_dtypes(args: &[&Aval]) -> Result<Option<DType>, Fault> {
+    args.iter().try_fold(None, |dtype, arg| shape::same_dtype(dtype, arg.dtype))
+}
+
+/// Where operands are joined.
+pub(super) enum Join {
+    /// One after the other along this axis.
+    Along(usize),
+    /// One after the other along an axis that is not known yet.
+    Somewhere,
+    /// Along an axis that they do not have: all have one shape.
+    Across,
+}
+
+/// The shape of operands that agree in all axes but the one along which they are joined.
+pub(super) fn joined(
+    args: &[&Aval],
+    join: impl FnOnce(usize) -> Result<Join, Fault>,
+) -> Result<Shape, Fault> {
+    let known = |(i, arg): (usize, &&Aval)| Some((i, arg.shape.dims()?.to_vec()));
+    let Some((first, mut dims)) = args.iter().enumerate().find_map(known) else {
+        return Ok(Shape::UNKNOWN);
+    };
+    let rank = dims.len();
+    let join = join(rank)?;
+    let mut total = Some(0usize);
+    for (i, arg) in args.iter().enumerate() {
+        let Some(others) = arg.shape.dims() else {
+            total = None;
+            continue;
+        };
+        if others.len() != rank {
+            return Err(Fault::Rank {
+                found: others.len(),
+                expected: format!("{rank}, as in operand {}", first + 1),
+            });
+        }
+        for (axis, (dim, other)) in dims.iter_mut().zip(others).enumerate() {
+            match join {
+                Join::Somewhere => {}
+                Join::Along(at) if at == axis => {
+                    total = total.zip(other.known()).and_then(|(n, len)| n.checked_add(len));
+                }
+                _ if dim.differs(*other) => {
+                    return Err(Fault::Length {
+                        what: format!("axis {axis} of operand {}", i + 1),
+                        found: other.to_string(),
+                        expected: format!("{dim}, as in operand {}", first + 1),
+                    });
+                }
+                _ => *dim = dim.meet(*other),
+            }
+        }
+    }
+    match join {
+        _ if args.len() == 1 => {}
+        Join::Along(axis) => dims[axis] = total.map_or(Dim::Unknown, Dim::Known),
+        Join::Somewhere => dims.fill(Dim::Unknown),
+        Join::Across => {}
+    }
+    Ok(Shape(Some(dims)))
+}

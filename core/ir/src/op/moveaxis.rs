@@ -1,0 +1,29 @@
+use super::{Kernel, Method, Movement, Param, permute, shape};
+use crate::Op;
+
+/// `moveaxis[from, to] x`: axis `from` becomes axis `to`, and the others keep their order. `moveaxis[to, from]`
+/// undoes it.
+pub(super) static OP: Movement = Movement {
+    name: "moveaxis",
+    statics: &["from", "to"],
+    n_likes: 0,
+    shape: |statics, args| {
+        permute::reorder(&args[0].shape, |rank| {
+            let from = shape::known_axis(&statics[0], rank, "from")?;
+            let to = shape::known_axis(&statics[1], rank, "to")?;
+            Ok(from.zip(to).map(|(from, to)| {
+                let mut order: Vec<usize> = (0..rank).filter(|a| *a != from).collect();
+                order.insert(to, from);
+                order
+            }))
+        })
+    },
+    methods: &[Method::on_tensor("moveaxis", &[Param::Data, Param::Static, Param::Static])],
+    undo: |b, eqn, ct| b.emit(Op::Moveaxis, &[eqn.attrs[1], eqn.attrs[0]], &[ct]),
+    kernel: Kernel::Moveaxis,
+    samples: &[
+        "(x: f64[2, 3, 4]) { y = moveaxis[from=0, to=-1] x return y }",
+        "(x: f64[2, 3, 4]) { y = moveaxis[from=2, to=1] x return y }",
+        "(x: f64[2, 0]) { y = moveaxis[from=-1, to=0] x return y }",
+    ],
+};

@@ -1,0 +1,54 @@
+use super::{Kernel, Method, Movement, Param, shape};
+use crate::{Dim, Fault, Op, Shape, Static};
+
+/// `permute[axes] x`: axis `i` of the result is axis `axes[i]` of `x`.
+pub(super) static OP: Movement = Movement {
+    name: "permute",
+    statics: &["axes"],
+    n_likes: 0,
+    shape: |statics, args| reorder(&args[0].shape, |rank| order(&statics[0], rank)),
+    methods: &[Method::on_tensor("permute", &[Param::Data, Param::Static])],
+    undo: |b, eqn, ct| b.emit(Op::PermuteT, &eqn.attrs, &[ct]),
+    kernel: Kernel::Permute,
+    samples: &[
+        "(x: f64[2, 3, 4]) { y = permute[axes=[2, 0, 1]] x return y }",
+        "(x: f64[2, 0, 3]) { y = permute[axes=[-1, 0, -2]] x return y }",
+        "(x: f64[]) { y = permute[axes=[]] x return y }",
+    ],
+};
+
+/// The axes of a permutation, counted from the left; `None` where they are not known yet.
+pub(super) fn order(axes: &Static, rank: usize) -> Result<Option<Vec<usize>>, Fault> {
+    let Some(axes) = shape::ints(axes, "axes")? else {
+        return Ok(None);
+    };
+    if axes.len() != rank {
+        return Err(Fault::Rank {
+            found: rank,
+            expected: format!("{}, the number of `axes`", axes.len()),
+        });
+    }
+    let mut order = Vec::with_capacity(rank);
+    for &a in axes {
+        let from_left = shape::axis(a, rank)?;
+        if order.contains(&from_left) {
+            return Err(Fault::RepeatedAxis { axis: a });
+        }
+        order.push(from_left);
+    }
+    Ok(Some(order))
+}
+
+/// The shape of which axis `i` is axis `order(rank)[i]` of `x`.
+pub(super) fn reorder(
+    x: &Shape,
+    order: impl FnOnce(usize) -> Result<Option<Vec<usize>>, Fault>,
+) -> Result<Shape, Fault> {
+    let Some(dims) = x.dims() else {
+        return Ok(Shape::UNKNOWN);
+    };
+    Ok(Shape(Some(match order(dims.len())? {
+        Some(order) => order.into_iter().map(|a| dims[a]).collect(),
+        None => vec![Dim::Unknown; dims.len()],
+    })))
+}

@@ -1,0 +1,29 @@
+use super::{Kernel, Movement, permute};
+use crate::Op;
+
+/// `permute_t[axes] y`: the transpose of `permute`, axis `axes[i]` of the result is axis `i` of `y`.
+pub(super) static OP: Movement = Movement {
+    name: "permute_t",
+    statics: &["axes"],
+    n_likes: 0,
+    shape: |statics, args| {
+        permute::reorder(&args[0].shape, |rank| {
+            let order = permute::order(&statics[0], rank)?;
+            Ok(order.map(|order| {
+                let mut inverse = vec![0; rank];
+                for (i, a) in order.into_iter().enumerate() {
+                    inverse[a] = i;
+                }
+                inverse
+            }))
+        })
+    },
+    methods: &[],
+    undo: |b, eqn, ct| b.emit(Op::Permute, &eqn.attrs, &[ct]),
+    kernel: Kernel::PermuteT,
+    samples: &[
+        "(x: f64[2, 3, 4]) { y = permute_t[axes=[2, 0, 1]] x return y }",
+        "(x: f64[2, 0, 3]) { y = permute_t[axes=[-1, 0, -2]] x return y }",
+        "(x: f64[]) { y = permute_t[axes=[]] x return y }",
+    ],
+};

@@ -1,0 +1,21 @@
+use super::{Kernel, Movement, reshape};
+use crate::Op;
+
+/// `reshape_t[shape] y, like x`: the transpose of `reshape`, the elements of `y` in the shape of `x`.
+pub(super) static OP: Movement = Movement {
+    name: "reshape_t",
+    statics: &["shape"],
+    n_likes: 1,
+    shape: |statics, args| {
+        reshape::reshaped(&args[1].shape, &statics[0])?;
+        Ok(args[1].shape.clone())
+    },
+    methods: &[],
+    undo: |b, eqn, ct| b.emit(Op::Reshape, &eqn.attrs, &[ct, eqn.args[1]]),
+    kernel: Kernel::ReshapeT,
+    samples: &[
+        "(y: f64[3, 2, 2], x: f64[2, 6]) { z = reshape_t[shape=[3, -1, 2]] y, like x return z }",
+        "(y: f64[0, 5], x: f64[2, 0]) { z = reshape_t[shape=[0, 5]] y, like x return z }",
+        "(y: f64[], x: f64[1]) { z = reshape_t[shape=[]] y, like x return z }",
+    ],
+};

@@ -1,0 +1,90 @@
+use super::{Kernel, Method, Movement, Param, shape};
+use crate::{Dim, Fault, Op, Shape, Static};
+
+/// `slice[starts, stops, steps] x, like x`: every `step`-th index of `start..stop` of each leading axis; the axes
+/// after those that are named are whole.
+///
+/// A start or stop below 0 counts from the end, a stop of `i64::MAX` is the end, and both have to lie inside.
+pub(super) static OP: Movement = Movement {
+    name: "slice",
+    statics: &["starts", "stops", "steps"],
+    n_likes: 1,
+    shape: |statics, args| sliced(&args[0].shape, statics),
+    methods: &[Method::on_tensor(
+        "slice",
+        &[Param::Data, Param::Static, Param::Static, Param::Static],
+    )],
+    undo: |b, eqn, ct| b.emit(Op::SliceT, &eqn.attrs, &[ct, eqn.args[1]]),
+    kernel: Kernel::Slice,
+    samples: &[
+        "(x: f64[3, 4]) { y = slice[starts=[1], stops=[3], steps=[1]] x, like x return y }",
+        "(x: f64[3, 5]) { y = slice[starts=[0, -4], stops=[-1, 9223372036854775807], steps=[1, 3]] x, like x return y }",
+        "(x: f64[3]) { y = slice[starts=[2], stops=[2], steps=[2]] x, like x return y }",
+        "(x: f64[0, 2]) { y = slice[starts=[0], stops=[0], steps=[1]] x, like x return y }",
+        "(x: f64[]) { y = slice[starts=[], stops=[], steps=[]] x, like x return y }",
+    ],
+};
+
+/// The shape of a slice of a value of shape `x`.
+pub(super) fn sliced(x: &Shape, statics: &[Static]) -> Result<Shape, Fault> {
+    let starts = shape::ints(&statics[0], "starts")?;
+    let stops = shape::ints(&statics[1], "stops")?;
+    let steps = shape::ints(&statics[2], "steps")?;
+    if let Some(&step) = steps.and_then(|steps| steps.iter().find(|s| **s < 1)) {
+        return Err(Fault::Step { step });
+    }
+    let (Some(starts), Some(stops), Some(steps)) = (starts, stops, steps) else {
+        let dims = x.dims().map(|dims| vec![Dim::Unknown; dims.len()]);
+        return Ok(Shape(dims));
+    };
+    for (name, other) in [("stops", stops), ("steps", steps)] {
+        if other.len() != starts.len() {
+            return Err(Fault::Length {
+                what: format!("the number of `{name}`"),
+                found: other.len().to_string(),
+                expected: format!("{}, the number of `starts`", starts.len()),
+            });
+        }
+    }
+    let Some(dims) = x.dims() else {
+        return Ok(Shape::UNKNOWN);
+    };
+    if starts.len() > dims.len() {
+        return Err(Fault::Rank {
+            found: dims.len(),
+            expected: format!("at least {}, the number of `starts`", starts.len()),
+        });
+    }
+    let mut sliced = dims.to_vec();
+    for (axis, dim) in sliced.iter_mut().enumerate().take(starts.len()) {
+        *dim = part(axis, *dim, starts[axis], stops[axis], steps[axis])?;
+    }
+    Ok(Shape(Some(sliced)))
+}
+
+/// The length of a slice of an axis.
+fn part(axis: usize, dim: Dim, start: i64, stop: i64, step: i64) -> Result<Dim, Fault> {
+    let Some(len) = dim.known() else {
+        let to_end = stop == i64::MAX;
+        // Ends that are counted from the same side are a known distance apart.
+        let distance = match (start, stop) {
+            (0, _) if to_end && step == 1 => return Ok(dim),
+            (..0, _) if to_end => start.checked_neg(),
+            (0.., 0..) if !to_end => Some(stop - start),
+            (..0, ..0) => Some(stop - start),
+            _ => None,
+        };
+        return Ok(match distance.map(usize::try_from) {
+            Some(Ok(n)) => Dim::Known(n.div_ceil(step as usize)),
+            _ => Dim::Unknown,
+        });
+    };
+    let from_left = |i: i64| if i < 0 { i.saturating_add(len as i64) } else { i };
+    let end = if stop == i64::MAX { len as i64 } else { from_left(stop) };
+    let begin = from_left(start);
+    if begin < 0 || begin > end || end > len as i64 {
+        let stop = if stop == i64::MAX { end } else { stop };
+        return Err(Fault::Slice { axis, start, stop, len });
+    }
+    Ok(Dim::Known(((end - begin) as usize).div_ceil(step as usize)))
+}

@@ -1,0 +1,23 @@
+use super::{Kernel, Movement, slice};
+use crate::Op;
+
+/// `slice_t[starts, stops, steps] y, like x`: the transpose of `slice`, `y` at its place in the shape of `x`, and 0
+/// around it.
+pub(super) static OP: Movement = Movement {
+    name: "slice_t",
+    statics: &["starts", "stops", "steps"],
+    n_likes: 1,
+    shape: |statics, args| {
+        slice::sliced(&args[1].shape, statics)?;
+        Ok(args[1].shape.clone())
+    },
+    methods: &[],
+    undo: |b, eqn, ct| b.emit(Op::Slice, &eqn.attrs, &[ct, eqn.args[1]]),
+    kernel: Kernel::SliceT,
+    samples: &[
+        "(y: f64[2, 4], x: f64[3, 4]) { z = slice_t[starts=[1], stops=[3], steps=[1]] y, like x return z }",
+        "(y: f64[2, 2], x: f64[3, 5]) { z = slice_t[starts=[0, -4], stops=[-1, 9223372036854775807], steps=[1, 3]] y, like x return z }",
+        "(y: f64[0], x: f64[3]) { z = slice_t[starts=[2], stops=[2], steps=[2]] y, like x return z }",
+        "(y: f64[], x: f64[]) { z = slice_t[starts=[], stops=[], steps=[]] y, like x return z }",
+    ],
+};

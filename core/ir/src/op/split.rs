@@ -1,0 +1,104 @@
+use super::{Diff, Eval, Kernel, Laws, Method, OpDef, Operands, Param, concat, shape};
+use crate::{Aval, Builder, DType, Dim, Eqn, Fault, Op, Shape, Static, Var};
+
+/// `y1, .. = split[sizes, axis] x, like x`: parts of the given sizes along an axis; `all` makes equal parts, as
+/// many as there are results.
+pub(super) struct Split;
+
+impl OpDef for Split {
+    fn name(&self) -> &'static str {
+        "split"
+    }
+    fn operands(&self) -> Operands {
+        Operands::Fixed(1, 1)
+    }
+    fn statics(&self) -> &'static [&'static str] {
+        &["sizes", "axis"]
+    }
+    fn shape(&self, statics: &[Static], args: &[&Aval], n_outs: usize) -> Result<Vec<Shape>, Fault> {
+        let Some(dims) = args[0].shape.dims() else {
+            sizes(&statics[0], Dim::Unknown, n_outs)?;
+            return Ok(vec![Shape::UNKNOWN; n_outs]);
+        };
+        let Some(axis) = shape::known_axis(&statics[1], dims.len(), "axis")? else {
+            sizes(&statics[0], Dim::Unknown, n_outs)?;
+            return Ok(vec![Shape(Some(vec![Dim::Unknown; dims.len()])); n_outs]);
+        };
+        let part = |size| {
+            let mut dims = dims.to_vec();
+            dims[axis] = size;
+            Shape(Some(dims))
+        };
+        Ok(sizes(&statics[0], dims[axis], n_outs)?.into_iter().map(part).collect())
+    }
+    fn dtype(&self, _: &[Static], args: &[&Aval]) -> Result<Option<DType>, Fault> {
+        Ok(args[0].dtype)
+    }
+    fn methods(&self) -> Vec<Method> {
+        vec![
+            Method::on_tensor("split", &[Param::Data, Param::All, Param::Static, Param::Count]),
+            Method::on_tensor("split_sizes", &[Param::Data, Param::Static, Param::Static, Param::Count]),
+        ]
+    }
+    fn diff(&self) -> Diff {
+        Diff::Linear
+    }
+    fn jvp(&self, b: &mut Builder, eqn: &Eqn, dx: &[Option<Var>]) -> Vec<Option<Var>> {
+        match dx[0] {
+            Some(d) => {
+                let parts = b.emit_many(Op::Split, &eqn.attrs, &[d, eqn.args[1]], eqn.outs.len());
+                parts.into_iter().map(Some).collect()
+            }
+            None => vec![None; eqn.outs.len()],
+        }
+    }
+    fn transpose(&self, b: &mut Builder, eqn: &Eqn, cts: &[Option<Var>], _: &[bool]) -> Vec<Option<Var>> {
+        // The primal gives the shapes of all parts, also of those that have no cotangent.
+        let like = eqn.args[1];
+        let zeros = b.zeros_like(like);
+        let likes = b.emit_many(Op::Split, &eqn.attrs, &[zeros, like], eqn.outs.len());
+        vec![Some(concat::fill(b, eqn.attrs[1], cts, &likes))]
+    }
+    fn eval(&self) -> Eval {
+        Eval::Kernel(Kernel::Split)
+    }
+    fn laws(&self) -> Laws {
+        Laws::new(
+            (-2.0, 2.0),
+            &[
+                "(x: f64[2, 4]) { a, b = split[sizes=all, axis=1] x, like x return a, b }",
+                "(x: f64[3, 2]) { a, b, c = split[sizes=[1, 0, 2], axis=-2] x, like x return a, c }",
+                "(x: f64[0]) { a, b = split[sizes=all, axis=0] x, like x return b, a }",
+            ],
+        )
+    }
+}
+
+/// The lengths of the parts of an axis of length `len`.
+fn sizes(given: &Static, len: Dim, n_outs: usize) -> Result<Vec<Dim>, Fault> {
+    if *given == Static::All {
+        return match len.known() {
+            _ if n_outs == 1 => Ok(vec![len]),
+            None => Ok(vec![Dim::Unknown; n_outs]),
+            Some(n) if n_outs > 0 && n % n_outs == 0 => Ok(vec![Dim::Known(n / n_outs); n_outs]),
+            Some(len) => Err(Fault::Parts { asked: format!("{n_outs} equal parts"), len }),
+        };
+    }
+    let Some(sizes) = shape::ints(given, "sizes")? else {
+        return Ok(vec![Dim::Unknown; n_outs]);
+    };
+    let known: Result<Vec<usize>, _> = sizes.iter().map(|n| usize::try_from(*n)).collect();
+    let known = known.map_err(|_| Fault::Static { name: "sizes", found: given.to_string() })?;
+    if known.len() != n_outs {
+        return Err(Fault::Length {
+            what: "the number of `sizes`".into(),
+            found: known.len().to_string(),
+            expected: format!("{n_outs}, the number of results"),
+        });
+    }
+    let total = known.iter().try_fold(0usize, |total, n| total.checked_add(*n));
+    match len.known() {
+        Some(len) if total != Some(len) => Err(Fault::Parts { asked: format!("parts of {given}"), len }),
+        _ => Ok(known.into_iter().map(Dim::Known).collect()),
+    }
+}

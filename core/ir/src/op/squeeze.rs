@@ -1,0 +1,46 @@
+use super::{Kernel, Method, Movement, Param, shape};
+use crate::{Dim, Fault, Op, Shape, Static};
+
+/// `squeeze[axes] x`: without the axes named, which have length 1. `unsqueeze[axes]` undoes it.
+pub(super) static OP: Movement = Movement {
+    name: "squeeze",
+    statics: &["axes"],
+    n_likes: 0,
+    shape: |statics, args| {
+        let Some(dims) = args[0].shape.dims() else {
+            return Ok(Shape::UNKNOWN);
+        };
+        let Some(axes) = unit_axes(&statics[0], |_| dims.len())? else {
+            return Ok(Shape::UNKNOWN);
+        };
+        if let Some(&axis) = axes.iter().find(|a| dims[**a].differs(Dim::Known(1))) {
+            return Err(Fault::Length {
+                what: format!("axis {axis}"),
+                found: dims[axis].to_string(),
+                expected: "1".into(),
+            });
+        }
+        let kept = dims.iter().enumerate().filter(|(i, _)| !axes.contains(i));
+        Ok(Shape(Some(kept.map(|(_, d)| *d).collect())))
+    },
+    methods: &[Method::on_tensor("squeeze", &[Param::Data, Param::Static])],
+    undo: |b, eqn, ct| b.emit(Op::Unsqueeze, &eqn.attrs, &[ct]),
+    kernel: Kernel::Squeeze,
+    samples: &[
+        "(x: f64[2, 1, 3, 1]) { y = squeeze[axes=[1, -1]] x return y }",
+        "(x: f64[1]) { y = squeeze[axes=0] x return y }",
+        "(x: f64[0, 1]) { y = squeeze[axes=[-1]] x return y }",
+    ],
+};
+
+/// The axes to drop or to insert, ascending, given the larger rank by their number; `None` where they are not
+/// known yet. "All" does not say how many, so it is refused.
+pub(super) fn unit_axes(
+    axes: &Static,
+    rank: impl FnOnce(usize) -> usize,
+) -> Result<Option<Vec<usize>>, Fault> {
+    match shape::ints(axes, "axes")? {
+        Some(given) => shape::axes(axes, rank(given.len()), "axes"),
+        None => Ok(None),
+    }
+}

@@ -1,0 +1,28 @@
+use super::{Kernel, Method, Movement, Param, permute, shape};
+use crate::Op;
+
+/// `swap_axes[a, b] x`: two axes in each other's place. It undoes itself.
+pub(super) static OP: Movement = Movement {
+    name: "swap_axes",
+    statics: &["a", "b"],
+    n_likes: 0,
+    shape: |statics, args| {
+        permute::reorder(&args[0].shape, |rank| {
+            let a = shape::known_axis(&statics[0], rank, "a")?;
+            let b = shape::known_axis(&statics[1], rank, "b")?;
+            Ok(a.zip(b).map(|(a, b)| {
+                let mut order: Vec<usize> = (0..rank).collect();
+                order.swap(a, b);
+                order
+            }))
+        })
+    },
+    methods: &[Method::on_tensor("swap_axes", &[Param::Data, Param::Static, Param::Static])],
+    undo: |b, eqn, ct| b.emit(Op::SwapAxes, &eqn.attrs, &[ct]),
+    kernel: Kernel::SwapAxes,
+    samples: &[
+        "(x: f64[2, 3, 4]) { y = swap_axes[a=0, b=-1] x return y }",
+        "(x: f64[2, 0]) { y = swap_axes[a=1, b=0] x return y }",
+        "(x: f64[2]) { y = swap_axes[a=0, b=0] x return y }",
+    ],
+};

@@ -1,0 +1,22 @@
+use super::{Kernel, Method, Movement, Param};
+use crate::{Op, Shape};
+
+/// `transpose x`: the axes in reverse order. It undoes itself.
+pub(super) static OP: Movement = Movement {
+    name: "transpose",
+    statics: &[],
+    n_likes: 0,
+    shape: |_, args| {
+        let dims = args[0].shape.dims();
+        Ok(Shape(dims.map(|dims| dims.iter().rev().copied().collect())))
+    },
+    methods: &[Method::on_tensor("transpose", &[Param::Data])],
+    undo: |b, _, ct| b.unary(Op::Transpose, ct),
+    kernel: Kernel::Transpose,
+    samples: &[
+        "(x: f64[2, 3]) { y = transpose x return y }",
+        "(x: f64[2, 0, 3]) { y = transpose x return y }",
+        "(x: f64[]) { y = transpose x return y }",
+        "(x: i32[2, 3]) { y = transpose x return y }",
+    ],
+};

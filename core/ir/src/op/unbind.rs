@@ -1,0 +1,77 @@
+use super::{Diff, Eval, Kernel, Laws, Method, OpDef, Operands, Param, shape};
+use crate::{Aval, Builder, DType, Dim, Eqn, Fault, Op, Shape, Static, Var};
+
+/// `x1, .. = unbind[axis] y`: one result for each index of an axis, without that axis. `stack[axis]` undoes it.
+pub(super) struct Unbind;
+
+impl OpDef for Unbind {
+    fn name(&self) -> &'static str {
+        "unbind"
+    }
+    fn operands(&self) -> Operands {
+        Operands::Fixed(1, 0)
+    }
+    fn statics(&self) -> &'static [&'static str] {
+        &["axis"]
+    }
+    fn shape(&self, statics: &[Static], args: &[&Aval], n_outs: usize) -> Result<Vec<Shape>, Fault> {
+        let Some(dims) = args[0].shape.dims() else {
+            return Ok(vec![Shape::UNKNOWN; n_outs]);
+        };
+        let mut rest = dims.to_vec();
+        match shape::known_axis(&statics[0], dims.len(), "axis")? {
+            Some(axis) => {
+                let found = rest.remove(axis);
+                if found.differs(Dim::Known(n_outs)) {
+                    return Err(Fault::Length {
+                        what: format!("axis {axis}"),
+                        found: found.to_string(),
+                        expected: format!("{n_outs}, the number of results"),
+                    });
+                }
+            }
+            None => rest = vec![Dim::Unknown; dims.len().saturating_sub(1)],
+        }
+        Ok(vec![Shape(Some(rest)); n_outs])
+    }
+    fn dtype(&self, _: &[Static], args: &[&Aval]) -> Result<Option<DType>, Fault> {
+        Ok(args[0].dtype)
+    }
+    fn methods(&self) -> Vec<Method> {
+        vec![Method::on_tensor("unbind", &[Param::Data, Param::Static, Param::Count])]
+    }
+    fn diff(&self) -> Diff {
+        Diff::Linear
+    }
+    fn jvp(&self, b: &mut Builder, eqn: &Eqn, dx: &[Option<Var>]) -> Vec<Option<Var>> {
+        match dx[0] {
+            Some(d) => {
+                let parts = b.emit_many(Op::Unbind, &eqn.attrs, &[d], eqn.outs.len());
+                parts.into_iter().map(Some).collect()
+            }
+            None => vec![None; eqn.outs.len()],
+        }
+    }
+    fn transpose(&self, b: &mut Builder, eqn: &Eqn, cts: &[Option<Var>], _: &[bool]) -> Vec<Option<Var>> {
+        // All results have one shape, so a cotangent that there is gives the zeros for those that there are not.
+        let Some(sibling) = cts.iter().flatten().next().copied() else {
+            return vec![None];
+        };
+        let zeros = cts.contains(&None).then(|| b.zeros_like(sibling));
+        let args: Vec<Var> = cts.iter().filter_map(|ct| ct.or(zeros)).collect();
+        vec![Some(b.emit(Op::Stack, &eqn.attrs, &args))]
+    }
+    fn eval(&self) -> Eval {
+        Eval::Kernel(Kernel::Unbind)
+    }
+    fn laws(&self) -> Laws {
+        Laws::new(
+            (-2.0, 2.0),
+            &[
+                "(x: f64[2, 3]) { a, b, c = unbind[axis=1] x return a, b, c }",
+                "(x: f64[2]) { a, b = unbind[axis=-1] x return b }",
+                "(x: f64[1, 0]) { a = unbind[axis=0] x return a }",
+            ],
+        )
+    }
+}

@@ -1,0 +1,30 @@
+use super::{Kernel, Method, Movement, Param, squeeze};
+use crate::{Dim, Op, Shape};
+
+/// `unsqueeze[axes] x`: with axes of length 1, which the result has at the places named. `squeeze[axes]` undoes it.
+pub(super) static OP: Movement = Movement {
+    name: "unsqueeze",
+    statics: &["axes"],
+    n_likes: 0,
+    shape: |statics, args| {
+        let Some(dims) = args[0].shape.dims() else {
+            return Ok(Shape::UNKNOWN);
+        };
+        let Some(axes) = squeeze::unit_axes(&statics[0], |n| dims.len() + n)? else {
+            return Ok(Shape::UNKNOWN);
+        };
+        let mut grown = dims.to_vec();
+        for axis in axes {
+            grown.insert(axis, Dim::Known(1));
+        }
+        Ok(Shape(Some(grown)))
+    },
+    methods: &[Method::on_tensor("unsqueeze", &[Param::Data, Param::Static])],
+    undo: |b, eqn, ct| b.emit(Op::Squeeze, &eqn.attrs, &[ct]),
+    kernel: Kernel::Unsqueeze,
+    samples: &[
+        "(x: f64[2, 3]) { y = unsqueeze[axes=[1, -1]] x return y }",
+        "(x: f64[]) { y = unsqueeze[axes=0] x return y }",
+        "(x: f64[0]) { y = unsqueeze[axes=[0]] x return y }",
+    ],
+};
