@@ -1,0 +1,502 @@
+//! The shape rules of ops that move elements, on dims that are known, named or unknown.
+
+use gradloom_ir::{Aval, Program, Static};
+
+/// Parameters, an equation over them, and the avals of its results or the message.
+fn check(rows: &[(&str, &str, &str)]) {
+    for (params, eqn, expected) in rows {
+        let outs = eqn
+            .split_once(" = ")
+            .expect("an equation binds something")
+            .0;
+        let text = format!("({params}) {{ {eqn} return {outs} }}");
+        let program: Program = text.parse().unwrap_or_else(|e| panic!("{text}\n{e}"));
+        let eqn = &program.eqns[0];
+        let statics: Vec<Static> = eqn.attrs.iter().map(|a| program.attr(*a).clone()).collect();
+        let args: Vec<&Aval> = eqn.args.iter().map(|v| program.aval(*v)).collect();
+        let found = match eqn.op.infer(&statics, &args, eqn.outs.len()) {
+            Ok(outs) => outs
+                .iter()
+                .map(Aval::to_string)
+                .collect::<Vec<_>>()
+                .join(", "),
+            Err(error) => error.to_string(),
+        };
+        assert_eq!(found, *expected, "{text}");
+    }
+}
+
+#[test]
+fn axes_are_reordered() {
+    check(&[
+        ("x: f32[2, B, ?]", "y = transpose x", "f32[?, B, 2]"),
+        ("x: bool[..]", "y = transpose x", "bool[..]"),
+        (
+            "x: f32[2, B, 4]",
+            "y = permute[axes=[2, 0, -2]] x",
+            "f32[4, 2, B]",
+        ),
+        (
+            "x: f32[2, B, 4]",
+            "y = permute_t[axes=[2, 0, -2]] x",
+            "f32[B, 4, 2]",
+        ),
+        ("x: f32[2, B]", "y = permute[axes=`order`] x", "f32[?, ?]"),
+        ("x: ?[..]", "y = permute[axes=[1, 0]] x", "?[..]"),
+        (
+            "x: f32[2, 3]",
+            "y = permute[axes=[0]] x",
+            "cannot permute f32[2, 3]: the rank is 2, and has to be 1, the number of `axes`",
+        ),
+        (
+            "x: f32[2, 3]",
+            "y = permute[axes=[0, -2]] x",
+            "cannot permute f32[2, 3]: axis -2 is named twice",
+        ),
+        (
+            "x: f32[2, 3]",
+            "y = permute[axes=[0, 2]] x",
+            "cannot permute f32[2, 3]: axis 2 is out of range for rank 2",
+        ),
+        (
+            "x: f32[2, 3]",
+            "y = permute[axes=all] x",
+            "cannot permute f32[2, 3]: `axes` cannot be all",
+        ),
+        (
+            "x: f32[2, B, 4]",
+            "y = swap_axes[a=0, b=-1] x",
+            "f32[4, B, 2]",
+        ),
+        ("x: f32[2, B]", "y = swap_axes[a=`a`, b=0] x", "f32[?, ?]"),
+        (
+            "x: f32[2, 3]",
+            "y = swap_axes[a=0, b=2] x",
+            "cannot swap_axes f32[2, 3]: axis 2 is out of range for rank 2",
+        ),
+        (
+            "x: f32[2, 3, B, 5]",
+            "y = moveaxis[from=0, to=2] x",
+            "f32[3, B, 2, 5]",
+        ),
+        (
+            "x: f32[2, 3, B, 5]",
+            "y = moveaxis[from=-1, to=1] x",
+            "f32[2, 5, 3, B]",
+        ),
+        (
+            "x: f32[]",
+            "y = moveaxis[from=0, to=0] x",
+            "cannot moveaxis f32[]: axis 0 is out of range for rank 0",
+        ),
+        (
+            "x: f32[2]",
+            "y = moveaxis[from=[0], to=0] x",
+            "cannot moveaxis f32[2]: `from` cannot be [0]",
+        ),
+    ]);
+}
+
+#[test]
+fn a_reshape_keeps_the_number_of_elements() {
+    check(&[
+        (
+            "x: f32[2, 6]",
+            "y = reshape[shape=[3, -1]] x, like x",
+            "f32[3, 4]",
+        ),
+        ("x: f32[]", "y = reshape[shape=-1] x, like x", "f32[1]"),
+        (
+            "x: f32[2, 0]",
+            "y = reshape[shape=[0, 5]] x, like x",
+            "f32[0, 5]",
+        ),
+        (
+            "x: f32[2, 0]",
+            "y = reshape[shape=[2, -1]] x, like x",
+            "f32[2, 0]",
+        ),
+        (
+            "x: f32[B, 2, 3]",
+            "y = reshape[shape=[-1, 6]] x, like x",
+            "f32[B, 6]",
+        ),
+        (
+            "x: f32[B, 2, 3]",
+            "y = reshape[shape=[-1, 3]] x, like x",
+            "f32[?, 3]",
+        ),
+        (
+            "x: f32[B, C]",
+            "y = reshape[shape=[-1]] x, like x",
+            "f32[?]",
+        ),
+        (
+            "x: f32[..]",
+            "y = reshape[shape=[-1, 3]] x, like x",
+            "f32[?, 3]",
+        ),
+        (
+            "x: f32[2, 3]",
+            "y = reshape[shape=`s`] x, like x",
+            "f32[..]",
+        ),
+        (
+            "y: f32[3, 4], x: f32[2, 6]",
+            "z = reshape_t[shape=[3, -1]] y, like x",
+            "f32[2, 6]",
+        ),
+        (
+            "x: f32[2, 3]",
+            "y = reshape[shape=[4]] x, like x",
+            "cannot reshape f32[2, 3]: 6 elements do not fill [4]",
+        ),
+        (
+            "x: f32[2, 3]",
+            "y = reshape[shape=[4, -1]] x, like x",
+            "cannot reshape f32[2, 3]: 6 elements do not fill [4, -1]",
+        ),
+        (
+            "x: f32[0]",
+            "y = reshape[shape=[0, -1]] x, like x",
+            "cannot reshape f32[0]: 0 elements do not fill [0, -1]",
+        ),
+        (
+            "x: f32[2]",
+            "y = reshape[shape=[-1, -1]] x, like x",
+            "cannot reshape f32[2]: [-1, -1] is not a shape: dims are 0 or more, and at most one is -1 (to be inferred)",
+        ),
+        (
+            "x: f32[2]",
+            "y = reshape[shape=[-2]] x, like x",
+            "cannot reshape f32[2]: [-2] is not a shape: dims are 0 or more, and at most one is -1 (to be inferred)",
+        ),
+        (
+            "x: f32[2]",
+            "y = reshape[shape=[9223372036854775807, 4, 2]] x, like x",
+            "cannot reshape f32[2]: 2 elements do not fill [9223372036854775807, 4, 2]",
+        ),
+        (
+            "x: f32[..]",
+            "y = reshape[shape=[9223372036854775807, 4]] x, like x",
+            "cannot reshape f32[..]: [9223372036854775807, 4] has more elements than can be addressed",
+        ),
+    ]);
+}
+
+#[test]
+fn unit_axes_come_and_go() {
+    check(&[
+        ("x: f32[1, B, 1]", "y = squeeze[axes=[0, -1]] x", "f32[B]"),
+        ("x: f32[1, B]", "y = squeeze[axes=1] x", "f32[1]"),
+        ("x: f32[1, B]", "y = squeeze[axes=`a`] x", "f32[..]"),
+        (
+            "x: f32[1, 3]",
+            "y = squeeze[axes=[1]] x",
+            "cannot squeeze f32[1, 3]: axis 1 is 3, and has to be 1",
+        ),
+        (
+            "x: f32[1, 3]",
+            "y = squeeze[axes=2] x",
+            "cannot squeeze f32[1, 3]: axis 2 is out of range for rank 2",
+        ),
+        (
+            "x: f32[1]",
+            "y = squeeze[axes=all] x",
+            "cannot squeeze f32[1]: `axes` cannot be all",
+        ),
+        (
+            "x: f32[2, B]",
+            "y = unsqueeze[axes=[0, -1]] x",
+            "f32[1, 2, B, 1]",
+        ),
+        ("x: f32[]", "y = unsqueeze[axes=-1] x", "f32[1]"),
+        (
+            "x: f32[2]",
+            "y = unsqueeze[axes=2] x",
+            "cannot unsqueeze f32[2]: axis 2 is out of range for rank 2",
+        ),
+        (
+            "x: f32[2]",
+            "y = unsqueeze[axes=[0, -3]] x",
+            "cannot unsqueeze f32[2]: axis -3 is named twice",
+        ),
+        (
+            "x: f32[B, 1]",
+            "y = broadcast_to[shape=[4, 2, 3]] x",
+            "f32[4, 2, 3]",
+        ),
+        ("x: f32[1]", "y = broadcast_to[shape=[0]] x", "f32[0]"),
+        ("x: f32[..]", "y = broadcast_to[shape=2] x", "f32[2]"),
+        ("x: f32[2]", "y = broadcast_to[shape=`s`] x", "f32[..]"),
+        (
+            "x: f32[2]",
+            "y = broadcast_to[shape=[2, 3]] x",
+            "cannot broadcast_to f32[2]: it does not broadcast to [2, 3]",
+        ),
+        (
+            "x: f32[2, 1]",
+            "y = broadcast_to[shape=[2]] x",
+            "cannot broadcast_to f32[2, 1]: it does not broadcast to [2]",
+        ),
+        (
+            "x: f32[2]",
+            "y = broadcast_to[shape=[1]] x",
+            "cannot broadcast_to f32[2]: it does not broadcast to [1]",
+        ),
+        (
+            "x: f32[2]",
+            "y = broadcast_to[shape=[-1]] x",
+            "cannot broadcast_to f32[2]: `shape` cannot be [-1]",
+        ),
+    ]);
+}
+
+#[test]
+fn a_slice_lies_inside() {
+    let end = i64::MAX;
+    let rows = [
+        ("f32[5, B]", "[1]", format!("[{end}]"), "[2]", "f32[2, B]"),
+        (
+            "f32[5, B]",
+            "[-4, 0]",
+            format!("[-1, {end}]"),
+            "[1, 1]",
+            "f32[3, B]",
+        ),
+        ("f32[5]", "[5]", "[5]".into(), "[3]", "f32[0]"),
+        ("f32[0]", "[0]", format!("[{end}]"), "[1]", "f32[0]"),
+        ("f32[]", "[]", "[]".into(), "[]", "f32[]"),
+        ("f32[B]", "[2]", "[6]".into(), "[3]", "f32[2]"),
+        ("f32[B]", "[-3]", format!("[{end}]"), "[2]", "f32[2]"),
+        ("f32[B]", "[-3]", "[-1]".into(), "[1]", "f32[2]"),
+        ("f32[B]", "[1]", format!("[{end}]"), "[1]", "f32[?]"),
+        ("f32[B]", "[0]", format!("[{end}]"), "[2]", "f32[?]"),
+        ("f32[B]", "[0]", "[-1]".into(), "[1]", "f32[?]"),
+        ("f32[5, 6]", "`i`", "[3]".into(), "[1]", "f32[?, ?]"),
+        ("f32[..]", "[0]", "[3]".into(), "[1]", "f32[..]"),
+        (
+            "f32[5]",
+            "[1]",
+            "[6]".into(),
+            "[1]",
+            "cannot slice f32[5]: 1..6 does not lie in axis 0, which has length 5",
+        ),
+        (
+            "f32[2, 5]",
+            "[0, 6]",
+            format!("[1, {end}]"),
+            "[1, 1]",
+            "cannot slice f32[2, 5]: 6..5 does not lie in axis 1, which has length 5",
+        ),
+        (
+            "f32[5]",
+            "[-6]",
+            "[-1]".into(),
+            "[1]",
+            "cannot slice f32[5]: -6..-1 does not lie in axis 0, which has length 5",
+        ),
+        (
+            "f32[5]",
+            "[3]",
+            "[2]".into(),
+            "[1]",
+            "cannot slice f32[5]: 3..2 does not lie in axis 0, which has length 5",
+        ),
+        (
+            "f32[5]",
+            "[0]",
+            "[2]".into(),
+            "[0]",
+            "cannot slice f32[5]: the step is 0, and has to be at least 1",
+        ),
+        (
+            "f32[5]",
+            "[0]",
+            "[2]".into(),
+            "[-1]",
+            "cannot slice f32[5]: the step is -1, and has to be at least 1",
+        ),
+        (
+            "f32[5]",
+            "[0, 0]",
+            "[1, 1]".into(),
+            "[1, 1]",
+            "cannot slice f32[5]: the rank is 1, and has to be at least 2, the number of `starts`",
+        ),
+        (
+            "f32[5]",
+            "[0]",
+            "[1, 1]".into(),
+            "[1]",
+            "cannot slice f32[5]: the number of `stops` is 2, and has to be 1, the number of `starts`",
+        ),
+    ];
+    for (x, starts, stops, steps, expected) in rows {
+        let eqn = format!("y = slice[starts={starts}, stops={stops}, steps={steps}] x, like x");
+        check(&[(&format!("x: {x}"), &eqn, expected)]);
+    }
+    check(&[(
+        "y: f32[2], x: f32[5]",
+        "z = slice_t[starts=[1], stops=[5], steps=[2]] y, like x",
+        "f32[5]",
+    )]);
+}
+
+#[test]
+fn joined_operands_agree_in_the_other_axes() {
+    check(&[
+        (
+            "x: f32[2, 3], y: f32[4, 3]",
+            "z = concat[axis=0] x, y, like x, like y",
+            "f32[6, 3]",
+        ),
+        (
+            "x: f32[2, B], y: f32[2, B]",
+            "z = concat[axis=-1] x, y, like x, like y",
+            "f32[2, ?]",
+        ),
+        (
+            "x: f32[2, B], y: f32[?, 3]",
+            "z = concat[axis=0] x, y, like x, like y",
+            "f32[?, 3]",
+        ),
+        (
+            "x: f32[..], y: f32[4, 3]",
+            "z = concat[axis=0] x, y, like x, like y",
+            "f32[?, 3]",
+        ),
+        ("x: f32[2, B]", "z = concat[axis=1] x, like x", "f32[2, B]"),
+        (
+            "x: f32[2, 3], y: f32[2, 3]",
+            "z = concat[axis=`a`] x, y, like x, like y",
+            "f32[?, ?]",
+        ),
+        (
+            "x: f32[2, 3], y: f32[2, 4]",
+            "z = concat[axis=0] x, y, like x, like y",
+            "cannot concat f32[2, 3] and f32[2, 4]: axis 1 of operand 2 is 4, and has to be 3, as in operand 1",
+        ),
+        (
+            "x: f32[2, 3], y: f32[2]",
+            "z = concat[axis=0] x, y, like x, like y",
+            "cannot concat f32[2, 3] and f32[2]: the rank is 1, and has to be 2, as in operand 1",
+        ),
+        (
+            "x: f32[2], y: f64[2]",
+            "z = concat[axis=0] x, y, like x, like y",
+            "cannot concat f32[2] and f64[2]: the dtypes are f32 and f64; cast one of them, as in `x.cast(DType::F64)`",
+        ),
+        (
+            "x: f32[]",
+            "z = concat[axis=0] x, like x",
+            "cannot concat f32[]: axis 0 is out of range for rank 0",
+        ),
+        (
+            "z: f32[5], x: f32[2], y: f32[3]",
+            "p = concat_part[axis=0, index=1] z, like x, like y",
+            "f32[3]",
+        ),
+        (
+            "z: f32[5], x: f32[2], y: f32[3]",
+            "p = concat_part[axis=0, index=2] z, like x, like y",
+            "cannot concat_part f32[5]: `index` cannot be 2",
+        ),
+        (
+            "x: f32[2, B], y: f32[?, 3]",
+            "z = stack[axis=1] x, y",
+            "f32[2, 2, 3]",
+        ),
+        ("x: f32[], y: f32[]", "z = stack[axis=-1] x, y, x", "f32[3]"),
+        ("x: f32[2]", "z = stack[axis=`a`] x", "f32[?, ?]"),
+        (
+            "x: f32[2], y: f32[3]",
+            "z = stack[axis=0] x, y",
+            "cannot stack f32[2] and f32[3]: axis 0 of operand 2 is 3, and has to be 2, as in operand 1",
+        ),
+        (
+            "x: f32[2]",
+            "z = stack[axis=2] x",
+            "cannot stack f32[2]: axis 2 is out of range for rank 2",
+        ),
+    ]);
+}
+
+#[test]
+fn parts_add_up_to_the_axis() {
+    check(&[
+        (
+            "x: f32[6, B]",
+            "a, b = split[sizes=all, axis=0] x, like x",
+            "f32[3, B], f32[3, B]",
+        ),
+        (
+            "x: f32[2, B]",
+            "a, b = split[sizes=all, axis=1] x, like x",
+            "f32[2, ?], f32[2, ?]",
+        ),
+        (
+            "x: f32[B]",
+            "a = split[sizes=all, axis=0] x, like x",
+            "f32[B]",
+        ),
+        (
+            "x: f32[0]",
+            "a, b = split[sizes=all, axis=0] x, like x",
+            "f32[0], f32[0]",
+        ),
+        (
+            "x: f32[6]",
+            "a, b = split[sizes=[2, 4], axis=-1] x, like x",
+            "f32[2], f32[4]",
+        ),
+        (
+            "x: f32[B]",
+            "a, b = split[sizes=[2, 4], axis=0] x, like x",
+            "f32[2], f32[4]",
+        ),
+        (
+            "x: f32[6]",
+            "a, b = split[sizes=`s`, axis=0] x, like x",
+            "f32[?], f32[?]",
+        ),
+        (
+            "x: f32[6, 2]",
+            "a, b = split[sizes=[2, 4], axis=`a`] x, like x",
+            "f32[?, ?], f32[?, ?]",
+        ),
+        (
+            "x: f32[5]",
+            "a, b = split[sizes=all, axis=0] x, like x",
+            "cannot split f32[5]: 2 equal parts do not divide an axis of length 5",
+        ),
+        (
+            "x: f32[5]",
+            "a, b = split[sizes=[2, 2], axis=0] x, like x",
+            "cannot split f32[5]: parts of [2, 2] do not divide an axis of length 5",
+        ),
+        (
+            "x: f32[5]",
+            "a, b = split[sizes=[5], axis=0] x, like x",
+            "cannot split f32[5]: the number of `sizes` is 1, and has to be 2, the number of results",
+        ),
+        (
+            "x: f32[..]",
+            "a, b = split[sizes=[6, -1], axis=0] x, like x",
+            "cannot split f32[..]: `sizes` cannot be [6, -1]",
+        ),
+        ("x: f32[2, B]", "a, b = unbind[axis=0] x", "f32[B], f32[B]"),
+        ("x: f32[2, B]", "a, b = unbind[axis=-1] x", "f32[2], f32[2]"),
+        (
+            "x: f32[2, B]",
+            "a, b = unbind[axis=`a`] x",
+            "f32[?], f32[?]",
+        ),
+        ("x: f32[..]", "a, b = unbind[axis=0] x", "f32[..], f32[..]"),
+        (
+            "x: f32[3]",
+            "a, b = unbind[axis=0] x",
+            "cannot unbind f32[3]: axis 0 is 3, and has to be 2, the number of results",
+        ),
+    ]);
+}
