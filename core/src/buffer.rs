@@ -1,6 +1,10 @@
-//! Storage of elements.
+//! Storage of elements, and views of it.
 
 use crate::DType;
+use crate::dtype::Element;
+use crate::kernel::{KernelFault, Source};
+use crate::layout::{Layout, numel};
+use std::sync::Arc;
 
 /// The elements of a realised tensor.
 #[doc(hidden)]
@@ -40,5 +44,157 @@ impl Buffer {
     /// Whether there are no elements.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+}
+
+/// Evaluates an expression with `$xs` bound to the elements of a buffer, whatever their type.
+macro_rules! on_elements {
+    ($buffer:expr, $xs:ident => $e:expr) => {
+        match $buffer {
+            $crate::buffer::Buffer::F32($xs) => $e,
+            $crate::buffer::Buffer::F64($xs) => $e,
+            $crate::buffer::Buffer::I32($xs) => $e,
+            $crate::buffer::Buffer::I64($xs) => $e,
+            $crate::buffer::Buffer::Bool($xs) => $e,
+        }
+    };
+}
+
+/// An empty vector with room for `n` elements. Every buffer of a kernel comes from here.
+pub(crate) fn reserve<T: Element>(n: usize) -> Result<Vec<T>, KernelFault> {
+    let mut data = Vec::new();
+    match data.try_reserve_exact(n) {
+        Ok(()) => Ok(data),
+        Err(_) => Err(KernelFault::OutOfMemory {
+            bytes: n.saturating_mul(size_of::<T>()),
+        }),
+    }
+}
+
+/// Elements of a shared buffer, in the order of a layout. Cheap to clone.
+#[derive(Clone, Debug)]
+pub(crate) struct View {
+    pub(crate) buffer: Arc<Buffer>,
+    pub(crate) layout: Layout,
+}
+
+impl View {
+    /// The view of a whole buffer in row-major order.
+    pub(crate) fn new<T: Element>(data: Vec<T>, shape: &[usize]) -> View {
+        assert_eq!(
+            data.len(),
+            numel(shape),
+            "as many elements as the shape has"
+        );
+        View {
+            buffer: Arc::new(T::into_buffer(data)),
+            layout: Layout::contiguous(shape),
+        }
+    }
+
+    /// One number, repeated.
+    pub(crate) fn splat<T: Element>(value: T, shape: &[usize]) -> View {
+        View::new(vec![value], &[]).broadcast_to(shape)
+    }
+
+    pub(crate) fn dtype(&self) -> DType {
+        self.buffer.dtype()
+    }
+
+    pub(crate) fn shape(&self) -> &[usize] {
+        &self.layout.shape
+    }
+
+    pub(crate) fn rank(&self) -> usize {
+        self.layout.shape.len()
+    }
+
+    pub(crate) fn numel(&self) -> usize {
+        self.layout.numel()
+    }
+
+    /// The whole buffer, of which this views some elements.
+    pub(crate) fn data<T: Element>(&self) -> &[T] {
+        T::of_buffer(&self.buffer).expect("the dtype rule holds")
+    }
+
+    /// The elements in row-major order, if they lie so.
+    pub(crate) fn as_slice<T: Element>(&self) -> Option<&[T]> {
+        let data = self.data();
+        let start = self.layout.offset;
+        self.layout.is_contiguous().then(|| match self.numel() {
+            0 => &data[..0],
+            n => &data[start..start + n],
+        })
+    }
+
+    /// Whether this views its whole buffer in row-major order.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.layout.is_contiguous() && self.numel() == self.buffer.len()
+    }
+
+    /// The elements in row-major order, piece by piece.
+    pub(crate) fn source<T: Element>(&self) -> Source<'_, T> {
+        Source::new(self.data(), &self.layout)
+    }
+
+    /// The same elements in a vector.
+    pub(crate) fn to_vec<T: Element>(&self) -> Result<Vec<T>, KernelFault> {
+        let mut out = reserve(self.numel())?;
+        match self.as_slice::<T>() {
+            Some(data) => out.extend_from_slice(data),
+            None => {
+                let mut xs = self.source::<T>();
+                while out.len() < self.numel() {
+                    out.extend_from_slice(xs.next_chunk(self.numel() - out.len()));
+                }
+            }
+        }
+        Ok(out)
+    }
+
+    /// The same elements in row-major order, in a buffer without others: this view itself if it is such a one.
+    pub(crate) fn to_whole(&self) -> Result<View, KernelFault> {
+        if self.is_whole() {
+            return Ok(View {
+                buffer: self.buffer.clone(),
+                layout: Layout::contiguous(self.shape()),
+            });
+        }
+        self.to_copy()
+    }
+
+    /// The same elements in row-major order, in a buffer that nothing else views.
+    pub(crate) fn to_copy(&self) -> Result<View, KernelFault> {
+        fn copy<T: Element>(view: &View, _: &[T]) -> Result<View, KernelFault> {
+            Ok(View::new(view.to_vec::<T>()?, view.shape()))
+        }
+        on_elements!(&*self.buffer, xs => copy(self, xs))
+    }
+
+    pub(crate) fn with(&self, layout: Layout) -> View {
+        View {
+            buffer: self.buffer.clone(),
+            layout,
+        }
+    }
+
+    pub(crate) fn permute(&self, axes: &[usize]) -> View {
+        self.with(self.layout.permute(axes))
+    }
+
+    pub(crate) fn broadcast_to(&self, shape: &[usize]) -> View {
+        self.with(self.layout.broadcast_to(shape))
+    }
+
+    /// The elements in row-major order in another shape. Copies only if no strides can say it.
+    pub(crate) fn reshape(&self, shape: &[usize]) -> Result<View, KernelFault> {
+        match self.layout.reshape(shape) {
+            Some(layout) => Ok(self.with(layout)),
+            None => {
+                let copy = self.to_copy()?;
+                Ok(copy.with(Layout::contiguous(shape)))
+            }
+        }
     }
 }

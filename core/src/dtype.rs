@@ -2,6 +2,7 @@
 
 use crate::DType;
 use crate::buffer::Buffer;
+use gradloom_ir::Static;
 
 mod sealed {
     pub trait Sealed {}
@@ -9,7 +10,7 @@ mod sealed {
 
 /// A Rust type that tensors have as elements: `f32`, `f64`, `i32`, `i64`, `bool`.
 pub trait Element:
-    sealed::Sealed + Copy + Send + Sync + PartialEq + std::fmt::Debug + 'static
+    sealed::Sealed + Copy + Default + Send + Sync + PartialEq + std::fmt::Debug + 'static
 {
     /// Its dtype.
     const DTYPE: DType;
@@ -18,10 +19,13 @@ pub trait Element:
     fn into_buffer(data: Vec<Self>) -> Buffer;
     #[doc(hidden)]
     fn of_buffer(buffer: &Buffer) -> Option<&[Self]>;
+    /// The number that a static argument holds.
+    #[doc(hidden)]
+    fn from_static(value: &Static) -> Self;
 }
 
 macro_rules! element {
-    ($($ty:ident = $variant:ident,)*) => {$(
+    ($($ty:ident = $variant:ident, |$x:ident| $from_f64:expr, |$n:ident| $from_i64:expr;)*) => {$(
         impl sealed::Sealed for $ty {}
         impl Element for $ty {
             const DTYPE: DType = DType::$variant;
@@ -34,8 +38,25 @@ macro_rules! element {
                     _ => None,
                 }
             }
+            fn from_static(value: &Static) -> Self {
+                match *value {
+                    Static::Float($x) => $from_f64,
+                    Static::Int($n) => $from_i64,
+                    Static::Bool(b) => {
+                        let $n = i64::from(b);
+                        $from_i64
+                    }
+                    ref other => unreachable!("{other} is not a number; the dtype rule refuses it"),
+                }
+            }
         }
     )*};
 }
 
-element! { f32 = F32, f64 = F64, i32 = I32, i64 = I64, bool = Bool, }
+element! {
+    f32 = F32, |x| x as f32, |n| n as f32;
+    f64 = F64, |x| x, |n| n as f64;
+    i32 = I32, |x| x as i32, |n| n as i32;
+    i64 = I64, |x| x as i64, |n| n;
+    bool = Bool, |x| x != 0.0, |n| n != 0;
+}

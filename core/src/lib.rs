@@ -7,9 +7,12 @@ extern crate self as gradloom;
 pub mod __private;
 mod aval;
 #[doc(hidden)]
+#[macro_use]
 pub mod buffer;
 mod dtype;
 mod error;
+mod kernel;
+mod layout;
 mod node;
 pub mod random;
 mod record;

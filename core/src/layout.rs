@@ -1,0 +1,210 @@
+//! Where the elements of a view lie in its buffer.
+
+/// The element with index `i` lies at `offset + sum over axes of i[axis] * strides[axis]`.
+///
+/// No stride is negative, because no op reverses an axis. A stride of 0 repeats an element.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Layout {
+    pub(crate) offset: usize,
+    pub(crate) shape: Box<[usize]>,
+    pub(crate) strides: Box<[usize]>,
+}
+
+/// The number of elements of a shape.
+pub(crate) fn numel(shape: &[usize]) -> usize {
+    shape.iter().product()
+}
+
+impl Layout {
+    /// Row-major order without gaps.
+    pub(crate) fn contiguous(shape: &[usize]) -> Layout {
+        let mut strides = vec![0; shape.len()];
+        let mut stride = 1;
+        for (s, &len) in strides.iter_mut().zip(shape).rev() {
+            *s = stride;
+            // With an axis of length 0 there are no elements, and any stride will do.
+            stride *= len.max(1);
+        }
+        Layout {
+            offset: 0,
+            shape: shape.into(),
+            strides: strides.into(),
+        }
+    }
+
+    pub(crate) fn numel(&self) -> usize {
+        numel(&self.shape)
+    }
+
+    /// Whether the elements lie in row-major order without gaps, wherever the first one is.
+    pub(crate) fn is_contiguous(&self) -> bool {
+        let mut stride = 1;
+        for (&len, &s) in self.shape.iter().zip(&self.strides).rev() {
+            if len == 0 {
+                return true;
+            }
+            if len != 1 && s != stride {
+                return false;
+            }
+            stride *= len;
+        }
+        true
+    }
+
+    /// Axis `i` of the result is axis `axes[i]` of this.
+    pub(crate) fn permute(&self, axes: &[usize]) -> Layout {
+        Layout {
+            offset: self.offset,
+            shape: axes.iter().map(|&a| self.shape[a]).collect(),
+            strides: axes.iter().map(|&a| self.strides[a]).collect(),
+        }
+    }
+
+    /// NumPy broadcasting: axes are aligned from the right.
+    pub(crate) fn broadcast_to(&self, shape: &[usize]) -> Layout {
+        let fresh = shape.len() - self.shape.len();
+        let strides = shape.iter().enumerate().map(|(axis, &len)| {
+            let Some(i) = axis.checked_sub(fresh) else {
+                return 0;
+            };
+            assert!(
+                self.shape[i] == len || self.shape[i] == 1,
+                "shapes that broadcast"
+            );
+            if self.shape[i] == len {
+                self.strides[i]
+            } else {
+                0
+            }
+        });
+        Layout {
+            offset: self.offset,
+            shape: shape.into(),
+            strides: strides.collect(),
+        }
+    }
+
+    /// Every `step`th of the indices from `start` along `axis`, `len` of them.
+    pub(crate) fn narrow(&self, axis: usize, start: usize, len: usize, step: usize) -> Layout {
+        let mut to = self.clone();
+        // An empty view reads nothing, so its offset may stay inside the buffer.
+        if len > 0 {
+            to.offset += start * self.strides[axis];
+        }
+        to.shape[axis] = len;
+        to.strides[axis] = self.strides[axis] * step;
+        to
+    }
+
+    /// Index `index` along `axis`, without the axis.
+    pub(crate) fn take(&self, axis: usize, index: usize) -> Layout {
+        let axes: Vec<usize> = (0..self.shape.len()).filter(|a| *a != axis).collect();
+        self.narrow(axis, index, 1, 1).permute(&axes)
+    }
+
+    /// The same elements, in row-major order, in another shape; `None` if that takes a copy.
+    pub(crate) fn reshape(&self, shape: &[usize]) -> Option<Layout> {
+        assert_eq!(
+            self.numel(),
+            numel(shape),
+            "a reshape keeps the number of elements"
+        );
+        if self.numel() == 0 {
+            return Some(Layout::contiguous(shape));
+        }
+        // Both shapes are walked from the right. `(left, stride)` is what is left of a run of axes that are
+        // evenly spaced; the axes of the result are cut off its right end.
+        let mut from = self.runs().into_iter().rev();
+        let (mut left, mut stride) = (1, 1);
+        let mut strides = vec![0; shape.len()];
+        for (s, &len) in strides.iter_mut().zip(shape).rev() {
+            if len == 1 {
+                continue;
+            }
+            if left == 1 {
+                (left, stride) = from.next()?;
+            }
+            if !left.is_multiple_of(len) {
+                return None;
+            }
+            *s = stride;
+            stride *= len;
+            left /= len;
+        }
+        Some(Layout {
+            offset: self.offset,
+            shape: shape.into(),
+            strides: strides.into(),
+        })
+    }
+
+    /// `(length, stride)` of the axes with neighbours that are evenly spaced taken together, and without unit axes.
+    pub(crate) fn runs(&self) -> Vec<(usize, usize)> {
+        let mut runs: Vec<(usize, usize)> = Vec::with_capacity(self.shape.len());
+        for (&len, &stride) in self.shape.iter().zip(&self.strides) {
+            if len == 1 {
+                continue;
+            }
+            match runs.last_mut() {
+                Some((outer, s)) if *s == len * stride => (*outer, *s) = (*outer * len, stride),
+                _ => runs.push((len, stride)),
+            }
+        }
+        runs
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Layout;
+
+    fn offsets(l: &Layout) -> Vec<usize> {
+        let mut all = vec![l.offset];
+        for (&len, &stride) in l.shape.iter().zip(&l.strides) {
+            all = all
+                .iter()
+                .flat_map(|o| (0..len).map(move |i| o + i * stride))
+                .collect();
+        }
+        all
+    }
+
+    #[test]
+    fn a_reshape_without_a_copy_keeps_the_order_of_the_elements() {
+        let layouts = [
+            Layout::contiguous(&[4, 6]),
+            Layout::contiguous(&[6, 4]).permute(&[1, 0]),
+            Layout::contiguous(&[4, 12]).narrow(1, 1, 6, 2),
+            Layout::contiguous(&[6]).broadcast_to(&[4, 6]),
+            Layout::contiguous(&[4, 1]).broadcast_to(&[4, 6]),
+            Layout::contiguous(&[]).broadcast_to(&[4, 6]),
+        ];
+        let shapes: [&[usize]; 6] = [
+            &[24],
+            &[2, 2, 6],
+            &[4, 3, 2],
+            &[1, 4, 1, 6, 1],
+            &[8, 3],
+            &[2, 12],
+        ];
+        let mut done = String::new();
+        for l in &layouts {
+            for shape in shapes {
+                let to = l.reshape(shape);
+                if let Some(to) = &to {
+                    assert_eq!(offsets(to), offsets(l), "{l:?} to {shape:?}");
+                }
+                done.push(if to.is_some() { 'v' } else { 'c' });
+            }
+            done.push(' ');
+        }
+        assert_eq!(done, "vvvvvv cvvvcc vvvvvv cvvvcc cvvvcc vvvvvv ");
+    }
+
+    #[test]
+    fn an_axis_of_length_zero_is_contiguous_and_takes_every_shape() {
+        let l = Layout::contiguous(&[3, 0]).permute(&[1, 0]);
+        assert!(l.is_contiguous());
+        assert_eq!(l.reshape(&[0, 7]).unwrap().shape[..], [0, 7]);
+    }
+}
