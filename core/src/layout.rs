@@ -92,7 +92,10 @@ impl Layout {
             to.offset += start * self.strides[axis];
         }
         to.shape[axis] = len;
-        to.strides[axis] = self.strides[axis] * step;
+        // The step may be any number where it is not taken.
+        if len > 1 {
+            to.strides[axis] *= step;
+        }
         to
     }
 

@@ -96,6 +96,20 @@ pub(crate) fn run(
             )?]);
         }
         Eval::Call => unreachable!("calls are inlined or recorded, never planned"),
+        Eval::Kernel(Kernel::Split) => {
+            let axis = movement::axis(&statics[1], args[0].rank());
+            return Ok(movement::split(
+                args[0],
+                axis,
+                outs.iter().map(|out| out.shape()[axis]),
+            ));
+        }
+        Eval::Kernel(Kernel::Unbind) => {
+            return Ok(movement::unbind(
+                args[0],
+                movement::axis(&statics[0], args[0].rank()),
+            ));
+        }
         Eval::Kernel(kernel) => kernel,
     };
     let (dtype, shape) = (outs[0].dtype(), outs[0].shape());
@@ -141,6 +155,26 @@ pub(crate) fn run(
         Kernel::InvStd => on_float!(dtype, rows::inv_std(x(), &axes(x()), shape, eps(1)))?,
         Kernel::LayerNorm => on_float!(dtype, rows::layer_norm(x(), args[1], args[2], eps(0)))?,
         Kernel::OneHot | Kernel::OneHotLike => one_hot(x(), dtype, shape)?,
+        Kernel::Transpose => movement::transpose(x()),
+        Kernel::Permute => movement::permute(x(), &statics[0]),
+        Kernel::PermuteT => movement::permute_t(x(), &statics[0]),
+        Kernel::SwapAxes => movement::swap_axes(x(), &statics[0], &statics[1]),
+        Kernel::Moveaxis => movement::moveaxis(x(), &statics[0], &statics[1]),
+        Kernel::Reshape | Kernel::ReshapeT | Kernel::Squeeze | Kernel::Unsqueeze => {
+            x().reshape(shape)?
+        }
+        Kernel::BroadcastTo => x().broadcast_to(shape),
+        Kernel::Slice => movement::slice(x(), &statics[0], &statics[2], shape),
+        Kernel::SliceT => movement::slice_t(x(), &statics[0], &statics[2], shape)?,
+        Kernel::Concat => movement::concat(args, movement::axis(&statics[0], shape.len()), shape)?,
+        Kernel::ConcatPart => {
+            let axis = movement::axis(&statics[0], shape.len());
+            let before = &likes[..movement::int(&statics[1]) as usize];
+            let start = before.iter().map(|like| like.shape()[axis]).sum();
+            movement::concat_part(x(), axis, start, shape)
+        }
+        Kernel::Stack => movement::stack(args, movement::axis(&statics[0], shape.len()), shape)?,
+        Kernel::Split | Kernel::Unbind => unreachable!("they have several results"),
     };
     Ok(vec![view])
 }
