@@ -62,7 +62,15 @@ fn push(
 fn is_noop(op: Op) -> bool {
     matches!(
         op,
-        Op::BroadcastLike | Op::Unbroadcast | Op::Cast | Op::CastT
+        Op::BroadcastLike
+            | Op::BroadcastTo
+            | Op::Unbroadcast
+            | Op::Cast
+            | Op::CastT
+            | Op::Reshape
+            | Op::ReshapeT
+            | Op::Slice
+            | Op::SliceT
     )
 }
 
