@@ -18,6 +18,7 @@ pub mod random;
 mod record;
 mod statics;
 mod tensor;
+mod transform;
 mod tree;
 
 pub use aval::Aval;
@@ -27,9 +28,13 @@ pub use gradloom_ir::DType;
 pub use random::Key;
 pub use statics::IntoStatic;
 pub use tensor::{IntoShape, Tensor};
+pub use transform::{
+    Outcome, Pullback, grad, hessian, hvp, jacfwd, jacrev, jvp, value_and_grad, vjp,
+};
 pub use tree::Tree;
 
 /// What most programs use.
 pub mod prelude {
     pub use crate::{Aval, DType, Element, Error, Key, Result, Tensor, Tree};
+    pub use crate::{grad, hessian, hvp, jacfwd, jacrev, jvp, value_and_grad, vjp};
 }

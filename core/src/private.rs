@@ -3,6 +3,7 @@
 #![allow(missing_docs)]
 
 pub use crate::record::catch;
+pub use crate::transform::replay;
 pub use gradloom_ir::Static;
 
 use crate::record::{apply, expect};

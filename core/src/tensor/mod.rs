@@ -2,12 +2,17 @@
 
 use crate::dtype::Element;
 use crate::node::Value;
-use crate::record::expect;
+use crate::record::{apply, expect};
 use crate::{Aval, DType, Error, Result};
+use gradloom_ir::{Op, Static};
 use std::fmt;
 use std::sync::Arc;
 
+mod create;
+mod movement;
+mod nn;
 mod operators;
+mod reduce;
 
 /// A tensor of numbers or truth values.
 ///
@@ -114,6 +119,24 @@ impl Tensor {
     }
 }
 
+/// Records an op with one result.
+#[track_caller]
+fn one(op: Op, statics: Vec<Static>, data: &[&Tensor], likes: &[&Aval]) -> Tensor {
+    many(op, statics, data, likes, 1).remove(0)
+}
+
+/// Records an op with several results.
+#[track_caller]
+fn many(
+    op: Op,
+    statics: Vec<Static>,
+    data: &[&Tensor],
+    likes: &[&Aval],
+    n_outs: usize,
+) -> Vec<Tensor> {
+    expect(apply(op, statics, data, likes, n_outs))
+}
+
 /// A shape has to be addressable before anything is allocated for it.
 pub(crate) fn check_shape(shape: &[usize]) -> Result<()> {
     if shape.len() > gradloom_ir::MAX_RANK {
@@ -198,7 +221,7 @@ macro_rules! unary_methods {
                 /// If the dtype is not one that the op takes.
                 #[track_caller]
                 pub fn $name(&self) -> Tensor {
-                    expect(crate::record::apply(gradloom_ir::Op::$op, Vec::new(), &[self], &[], 1)).remove(0)
+                    one(Op::$op, vec![], &[self], &[])
                 }
             )*
         }
@@ -217,8 +240,7 @@ macro_rules! binary_methods {
                 /// If the shapes do not broadcast or the dtypes differ.
                 #[track_caller]
                 pub fn $name(&self, other: impl AsRef<Tensor>) -> Tensor {
-                    let operands = [self, other.as_ref()];
-                    expect(crate::record::apply(gradloom_ir::Op::$op, Vec::new(), &operands, &[], 1)).remove(0)
+                    one(Op::$op, vec![], &[self, other.as_ref()], &[])
                 }
             )*
         }

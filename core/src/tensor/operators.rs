@@ -1,26 +1,18 @@
 //! The operators `+ - * /`, unary `-`, and their assigning forms, between tensors and numbers.
 
-use super::Tensor;
-use crate::record::{apply, expect};
+use super::{Tensor, one};
 use gradloom_ir::{Op, Static};
 use std::ops::{Add, AddAssign, Div, DivAssign, Mul, MulAssign, Neg, Sub, SubAssign};
 
 #[track_caller]
 fn binary(op: Op, x: &Tensor, y: &Tensor) -> Tensor {
-    expect(apply(op, Vec::new(), &[x, y], &[], 1)).remove(0)
+    one(op, vec![], &[x, y], &[])
 }
 
 /// A number in the dtype of `like`.
 #[track_caller]
 fn number(value: f64, like: &Tensor) -> Tensor {
-    expect(apply(
-        Op::Scalar,
-        vec![Static::Float(value)],
-        &[],
-        &[like.aval()],
-        1,
-    ))
-    .remove(0)
+    one(Op::Scalar, vec![Static::Float(value)], &[], &[like.aval()])
 }
 
 macro_rules! operator {

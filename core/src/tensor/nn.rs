@@ -1,0 +1,131 @@
+//! Products, normalisations and losses.
+
+use super::{Tensor, one};
+use crate::{DType, IntoStatic};
+use gradloom_ir::Op;
+
+/// Products, normalisations and losses.
+impl Tensor {
+    /// The matrix product, as NumPy's `matmul`: the last two axes are matrices, the axes before them broadcast, and a
+    /// tensor of rank 1 is a row on the left and a column on the right.
+    ///
+    /// ```
+    /// # use gradloom::Tensor;
+    /// let x = Tensor::from([[1.0f32, 2.0], [3.0, 4.0]]);
+    /// assert_eq!(x.matmul(Tensor::from([1.0f32, 10.0])).to_vec::<f32>(), [21.0, 43.0]);
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// If a rank is 0, or the inner dimensions or the dtypes differ.
+    #[track_caller]
+    pub fn matmul(&self, other: impl AsRef<Tensor>) -> Tensor {
+        let other = other.as_ref();
+        one(
+            Op::Matmul,
+            vec![],
+            &[self, other],
+            &[self.aval(), other.aval()],
+        )
+    }
+
+    /// `exp(x) / sum(exp(x))` along an axis, without overflow.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such axis or the dtype is no float.
+    #[track_caller]
+    pub fn softmax(&self, axis: impl IntoStatic) -> Tensor {
+        one(Op::Softmax, vec![axis.into_static()], &[self], &[])
+    }
+
+    /// The logarithm of [`Tensor::softmax`], with all its digits.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such axis or the dtype is no float.
+    #[track_caller]
+    pub fn log_softmax(&self, axis: impl IntoStatic) -> Tensor {
+        one(Op::LogSoftmax, vec![axis.into_static()], &[self], &[])
+    }
+
+    /// The mean cross entropy of rows of logits (shape `[.., C]`) against integer labels (shape `[..]`), of rank 0.
+    ///
+    /// A label outside `0..C` is an error when the value is computed.
+    ///
+    /// # Panics
+    ///
+    /// If the shapes do not belong together or the labels are no integers.
+    #[track_caller]
+    pub fn cross_entropy(&self, labels: impl AsRef<Tensor>) -> Tensor {
+        one(Op::CrossEntropy, vec![], &[self, labels.as_ref()], &[])
+    }
+
+    /// `(x - mean) / sqrt(var + eps) * weight + bias` over the last axis, with the biased variance
+    /// (Ba, Kiros, Hinton: Layer Normalization, 2016).
+    ///
+    /// # Panics
+    ///
+    /// If `weight` or `bias` does not have the length of the last axis.
+    #[track_caller]
+    pub fn layer_norm(
+        &self,
+        weight: impl AsRef<Tensor>,
+        bias: impl AsRef<Tensor>,
+        eps: impl IntoStatic,
+    ) -> Tensor {
+        one(
+            Op::LayerNorm,
+            vec![eps.into_static()],
+            &[self, weight.as_ref(), bias.as_ref()],
+            &[],
+        )
+    }
+
+    /// `(x - mean) / sqrt(var + eps)` over axes, with the biased variance.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such axis or the dtype is no float.
+    #[track_caller]
+    pub fn normalize(&self, axes: impl IntoStatic, eps: impl IntoStatic) -> Tensor {
+        one(
+            Op::Normalize,
+            vec![axes.into_static(), eps.into_static()],
+            &[self],
+            &[],
+        )
+    }
+
+    /// A new last axis of length `classes` that is 1 at the label and 0 elsewhere; all 0 where the label is no class.
+    ///
+    /// # Panics
+    ///
+    /// If the labels are no integers.
+    #[track_caller]
+    pub fn one_hot(&self, classes: impl IntoStatic, dtype: DType) -> Tensor {
+        one(
+            Op::OneHot,
+            vec![classes.into_static(), dtype.into_static()],
+            &[self],
+            &[],
+        )
+    }
+
+    /// Elements of `x` where this tensor of bools is true, of `y` elsewhere. All three broadcast.
+    ///
+    /// # Panics
+    ///
+    /// If this is no tensor of bools, or the shapes do not broadcast.
+    #[track_caller]
+    pub fn select(&self, x: impl AsRef<Tensor>, y: impl AsRef<Tensor>) -> Tensor {
+        one(Op::Select, vec![], &[self, x.as_ref(), y.as_ref()], &[])
+    }
+
+    /// The elements in another dtype. A float becomes an integer by truncation, saturating, and NaN becomes 0; a number
+    /// becomes a bool by comparison with 0. A cast to an integer or a bool has no derivative.
+    #[track_caller]
+    pub fn cast(&self, dtype: DType) -> Tensor {
+        one(Op::Cast, vec![dtype.into_static()], &[self], &[self.aval()])
+    }
+}

@@ -1,0 +1,90 @@
+//! Gradients of functions with a single float as result.
+
+use super::vjp::try_vjp;
+use super::{Outcome, jvp::linear};
+use crate::{Error, Result, Tensor, Tree};
+
+/// The gradient of `f`, as a function.
+///
+/// ```
+/// # use gradloom::{Tensor, grad};
+/// let f = |x: &Tensor| (x * x).sum(..);
+/// assert_eq!(grad(f)(&Tensor::from([1.0f32, 3.0])).to_vec::<f32>(), [2.0, 6.0]);
+/// ```
+///
+/// # Panics
+///
+/// The function that is returned panics if the result of `f` is not a single float, or a leaf of its argument is no
+/// float. Where `f` returns `Result`, that is an `Err`.
+pub fn grad<X, R, F>(f: F) -> impl Fn(&X) -> R::Wrap<X>
+where
+    X: Tree,
+    R: Outcome<Tree = Tensor>,
+    F: Fn(&X) -> R,
+{
+    move |x: &X| R::wrap(try_value_and_grad(&f, x).map(|(_, g)| g))
+}
+
+/// The value and the gradient of `f`, as a function.
+///
+/// # Panics
+///
+/// As for [`grad`].
+pub fn value_and_grad<X, R, F>(f: F) -> impl Fn(&X) -> R::Wrap<(Tensor, X)>
+where
+    X: Tree,
+    R: Outcome<Tree = Tensor>,
+    F: Fn(&X) -> R,
+{
+    move |x: &X| R::wrap(try_value_and_grad(&f, x))
+}
+
+fn try_value_and_grad<X, R, F>(f: &F, x: &X) -> Result<(Tensor, X)>
+where
+    X: Tree,
+    R: Outcome<Tree = Tensor>,
+    F: Fn(&X) -> R,
+{
+    let (y, pullback) = try_vjp(f, x)?;
+    check_scalar(&y)?;
+    let gradient = pullback.try_call(&y.ones_like())?;
+    Ok((y, gradient))
+}
+
+/// A gradient needs a result that is a single float.
+pub(crate) fn check_scalar(y: &Tensor) -> Result<()> {
+    if y.rank() != 0 || !y.dtype().is_float() {
+        return Err(Error::NotScalar {
+            aval: y.aval().clone(),
+        });
+    }
+    Ok(())
+}
+
+/// The product of the Hessian of `f` at `x` and `v`, forward over reverse.
+///
+/// ```
+/// # use gradloom::{Tensor, hvp};
+/// let f = |x: &Tensor| (x * x * x).sum(..);
+/// let (x, v) = (Tensor::from([1.0f32, 2.0]), Tensor::from([1.0f32, 1.0]));
+/// assert_eq!(hvp(f, &x, &v).to_vec::<f32>(), [6.0, 12.0]);
+/// ```
+///
+/// # Panics
+///
+/// If the result of `f` is not a single float, or `v` does not have the avals of `x`. Where `f` returns `Result`,
+/// that is an `Err`.
+#[track_caller]
+pub fn hvp<X, R, F>(f: F, x: &X, v: &X) -> R::Wrap<X>
+where
+    X: Tree,
+    R: Outcome<Tree = Tensor>,
+    F: Fn(&X) -> R,
+{
+    let gradient = |x: &X| try_value_and_grad(&f, x).map(|(_, g)| g);
+    R::wrap(
+        linear(gradient, x)
+            .and_then(|map| map.call(v))
+            .map(|(_, hv)| hv),
+    )
+}

@@ -1,0 +1,98 @@
+//! Jacobians and Hessians, one basis vector at a time.
+
+use super::jvp::linear;
+use super::vjp::try_vjp;
+use super::{Outcome, grad::check_scalar};
+use crate::{Result, Tensor};
+
+/// The Jacobian of `f` in forward mode, as a function: shape of the result, then shape of the argument.
+///
+/// Cheaper than [`jacrev`] where the argument has fewer elements than the result.
+///
+/// # Panics
+///
+/// The function that is returned panics if its argument or the result of `f` is no float. Where `f` returns
+/// `Result`, that is an `Err`.
+pub fn jacfwd<R, F>(f: F) -> impl Fn(&Tensor) -> R::Wrap<Tensor>
+where
+    R: Outcome<Tree = Tensor>,
+    F: Fn(&Tensor) -> R,
+{
+    move |x: &Tensor| R::wrap(try_jacfwd(&f, x))
+}
+
+/// The Jacobian of `f` in reverse mode, as a function: shape of the result, then shape of the argument.
+///
+/// ```
+/// # use gradloom::{Tensor, jacrev};
+/// let j = jacrev(|x: &Tensor| x * x)(&Tensor::from([1.0f32, 2.0]));
+/// assert_eq!(j.shape(), [2, 2]);
+/// assert_eq!(j.to_vec::<f32>(), [2.0, 0.0, 0.0, 4.0]);
+/// ```
+///
+/// # Panics
+///
+/// As for [`jacfwd`].
+pub fn jacrev<R, F>(f: F) -> impl Fn(&Tensor) -> R::Wrap<Tensor>
+where
+    R: Outcome<Tree = Tensor>,
+    F: Fn(&Tensor) -> R,
+{
+    move |x: &Tensor| R::wrap(try_jacrev(&f, x))
+}
+
+/// The Hessian of a function with a single float as result, forward over reverse.
+///
+/// # Panics
+///
+/// As for [`grad`](super::grad).
+pub fn hessian<R, F>(f: F) -> impl Fn(&Tensor) -> R::Wrap<Tensor>
+where
+    R: Outcome<Tree = Tensor>,
+    F: Fn(&Tensor) -> R,
+{
+    move |x: &Tensor| {
+        let gradient = |x: &Tensor| -> Result<Tensor> {
+            let (y, pullback) = try_vjp(&f, x)?;
+            check_scalar(&y)?;
+            pullback.try_call(&y.ones_like())
+        };
+        R::wrap(try_jacfwd(&gradient, x))
+    }
+}
+
+fn try_jacfwd<R: Outcome<Tree = Tensor>>(f: &impl Fn(&Tensor) -> R, x: &Tensor) -> Result<Tensor> {
+    let map = linear(f, x)?;
+    let (y, _) = map.call(&x.zeros_like())?;
+    let columns = basis(x)
+        .map(|e| Ok(map.call(&e)?.1))
+        .collect::<Result<Vec<Tensor>>>()?;
+    let shape = [y.shape(), x.shape()].concat();
+    if columns.is_empty() {
+        return Ok(Tensor::zeros(shape, y.dtype()));
+    }
+    // The columns are stacked after the axes of the result.
+    Ok(Tensor::stack(&columns, -1).reshape(shape))
+}
+
+fn try_jacrev<R: Outcome<Tree = Tensor>>(f: &impl Fn(&Tensor) -> R, x: &Tensor) -> Result<Tensor> {
+    let (y, pullback) = try_vjp(f, x)?;
+    let rows = basis(&y)
+        .map(|e| pullback.try_call(&e))
+        .collect::<Result<Vec<Tensor>>>()?;
+    let shape = [y.shape(), x.shape()].concat();
+    if rows.is_empty() {
+        return Ok(Tensor::zeros(shape, x.dtype()));
+    }
+    Ok(Tensor::stack(&rows, 0).reshape(shape))
+}
+
+/// The basis vectors of the space of `x`.
+fn basis(x: &Tensor) -> impl Iterator<Item = Tensor> {
+    let n = x.numel();
+    (0..n).map(move |i| {
+        let mut e = vec![0.0; n];
+        e[i] = 1.0;
+        Tensor::from_vec::<f64>(e, x.shape()).cast(x.dtype())
+    })
+}

@@ -1,0 +1,100 @@
+//! Forward mode.
+
+use super::Outcome;
+use super::replay::{Bound, replay_bound};
+use super::trace::{self, Trace};
+use crate::tree::{leaves, with_leaves};
+use crate::{Error, Result, Tensor, Tree};
+use gradloom_ir::ad::{self, Calls};
+use gradloom_ir::pass;
+
+/// The value of `f` at `x`, and its tangent along `dx`.
+///
+/// ```
+/// # use gradloom::{Tensor, jvp};
+/// let (x, dx) = (Tensor::from([1.0f32, 2.0]), Tensor::from([1.0f32, 0.5]));
+/// let (y, dy) = jvp(|x: &Tensor| x * x, &x, &dx);
+/// assert_eq!(dy.to_vec::<f32>(), [2.0, 2.0]);
+/// ```
+///
+/// # Panics
+///
+/// If a leaf of `x` is no float, or a leaf of `dx` has another shape or dtype. Where `f` returns `Result`, that is
+/// an `Err`.
+#[track_caller]
+pub fn jvp<X, R, F>(f: F, x: &X, dx: &X) -> R::Wrap<(R::Tree, R::Tree)>
+where
+    X: Tree,
+    R: Outcome,
+    F: FnOnce(&X) -> R,
+{
+    R::wrap(linear(f, x).and_then(|tangent_map| tangent_map.call(dx)))
+}
+
+/// A function at a point, ready to push tangents forward.
+pub(crate) struct Pushforward<X, Y> {
+    jvp: ad::Jvp,
+    trace: Trace<Y>,
+    x: X,
+}
+
+pub(crate) fn linear<X, R, F>(f: F, x: &X) -> Result<Pushforward<X, R::Tree>>
+where
+    X: Tree,
+    R: Outcome,
+    F: FnOnce(&X) -> R,
+{
+    let trace: Trace<R::Tree> = trace::trace(f, x)?;
+    let program = pass::cse(&pass::dce(&trace.program));
+    let ad::Jvp { program, active } = ad::jvp(&program, trace.wrt(), Calls::Joint);
+    let program = pass::dce(&pass::cse(&program));
+    // The tangents are the last parameters, after what was captured.
+    Ok(Pushforward {
+        jvp: ad::Jvp { program, active },
+        trace,
+        x: x.clone(),
+    })
+}
+
+impl<X: Tree, Y: Tree> Pushforward<X, Y> {
+    pub(crate) fn call(&self, dx: &X) -> Result<(Y, Y)> {
+        let (x, dx) = (leaves(&self.x), leaves(dx));
+        if x.len() != dx.len() {
+            return Err(Error::Structure {
+                what: "tangent",
+                found: dx.len(),
+                expected: x.len(),
+            });
+        }
+        if let Some(i) = (0..x.len()).find(|i| x[*i].aval() != dx[*i].aval()) {
+            return Err(Error::Mismatch {
+                what: "tangent",
+                path: trace::path(&self.x, i),
+                found: dx[i].aval().clone(),
+                expected: x[i].aval().clone(),
+            });
+        }
+        let mut args = self.trace.args(&x);
+        args.extend(dx.into_iter().map(Bound::Tensor));
+        let outs = replay_bound(&self.jvp.program, &args)?;
+        let (y, dy) = outs.split_at(self.jvp.active.len());
+        let y: Vec<Tensor> = y.iter().map(|y| y.tensor().clone()).collect();
+        let mut dy = dy.iter();
+        let tangents = y
+            .iter()
+            .zip(&self.jvp.active)
+            .map(|(y, active)| match active {
+                true => dy
+                    .next()
+                    .expect("one tangent for each active result")
+                    .tensor()
+                    .clone(),
+                false => y.zeros_like(),
+            });
+        let tangents: Vec<Tensor> = tangents.collect();
+        Ok((
+            with_leaves(&self.trace.y, &y),
+            with_leaves(&self.trace.y, &tangents),
+        ))
+    }
+}

@@ -1,0 +1,19 @@
+//! Transforms of closures: derivatives in forward and reverse mode, nested to any order.
+//!
+//! A transform runs the closure once on fresh values, cuts the program between them and the results out of the
+//! graph, differentiates it by the rules of `gradloom_ir`, and replays the outcome on the caller's tensors.
+
+mod grad;
+mod jacobian;
+mod jvp;
+mod outcome;
+mod replay;
+mod trace;
+mod vjp;
+
+pub use grad::{grad, hvp, value_and_grad};
+pub use jacobian::{hessian, jacfwd, jacrev};
+pub use jvp::jvp;
+pub use outcome::Outcome;
+pub use replay::replay;
+pub use vjp::{Pullback, vjp};

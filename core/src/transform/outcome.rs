@@ -1,0 +1,54 @@
+//! What a differentiated closure may return: a tree, or a `Result` of one.
+
+use crate::record::{catch, expect};
+use crate::{Error, Result, Tree};
+
+/// What a closure that is differentiated may return: a [`Tree`], or a [`Result`] of one.
+///
+/// Where the closure returns `Result`, so does the transform, and a wrong shape inside it is an `Err`. Elsewhere it
+/// panics at the line that is wrong.
+pub trait Outcome: Sized {
+    /// What it returns when nothing is wrong.
+    type Tree: Tree;
+    /// `T`, or `Result<T>`.
+    type Wrap<T>;
+
+    #[doc(hidden)]
+    fn run(f: impl FnOnce() -> Self) -> Result<Self::Tree>;
+    #[doc(hidden)]
+    #[track_caller]
+    fn wrap<T>(result: Result<T>) -> Self::Wrap<T>;
+    #[doc(hidden)]
+    fn unwrap<T>(wrap: Self::Wrap<T>) -> Result<T>;
+}
+
+impl<Y: Tree> Outcome for Y {
+    type Tree = Y;
+    type Wrap<T> = T;
+
+    fn run(f: impl FnOnce() -> Y) -> Result<Y> {
+        Ok(f())
+    }
+    #[track_caller]
+    fn wrap<T>(result: Result<T>) -> T {
+        expect(result)
+    }
+    fn unwrap<T>(wrap: T) -> Result<T> {
+        Ok(wrap)
+    }
+}
+
+impl<Y: Tree> Outcome for Result<Y, Error> {
+    type Tree = Y;
+    type Wrap<T> = Result<T>;
+
+    fn run(f: impl FnOnce() -> Self) -> Result<Y> {
+        catch(f)
+    }
+    fn wrap<T>(result: Result<T>) -> Result<T> {
+        result
+    }
+    fn unwrap<T>(wrap: Result<T>) -> Result<T> {
+        wrap
+    }
+}

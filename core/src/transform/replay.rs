@@ -1,0 +1,87 @@
+//! A program becomes a graph: each equation is recorded on the tensors that its operands are bound to.
+
+use crate::record::apply;
+use crate::{Aval, Result, Tensor};
+use gradloom_ir::{Entity, Program, Static, Var};
+
+/// What a variable of a program is bound to.
+#[derive(Clone, Debug)]
+pub(crate) enum Bound {
+    /// A tensor.
+    Tensor(Tensor),
+    /// The dtype and shape of one: for variables that are read as `Like` operands only.
+    Aval(Aval),
+}
+
+impl Bound {
+    fn aval(&self) -> &Aval {
+        match self {
+            Bound::Tensor(x) => x.aval(),
+            Bound::Aval(aval) => aval,
+        }
+    }
+
+    pub(crate) fn tensor(&self) -> &Tensor {
+        match self {
+            Bound::Tensor(x) => x,
+            Bound::Aval(_) => unreachable!("a variable that is read is bound to a tensor"),
+        }
+    }
+
+    /// The bytes that the binding keeps alive.
+    pub(crate) fn bytes(&self) -> usize {
+        match self {
+            Bound::Tensor(x) => x.aval().bytes(),
+            Bound::Aval(_) => 0,
+        }
+    }
+}
+
+/// Runs a program on tensors: records its equations and returns its results as promises.
+///
+/// # Errors
+///
+/// If an op does not take its operands.
+///
+/// # Panics
+///
+/// If there are not as many arguments as parameters, or a static argument is a host expression.
+pub fn replay(program: &Program, args: &[Tensor]) -> Result<Vec<Tensor>> {
+    let args: Vec<Bound> = args.iter().cloned().map(Bound::Tensor).collect();
+    Ok(replay_bound(program, &args)?
+        .iter()
+        .map(|b| b.tensor().clone())
+        .collect())
+}
+
+/// Runs a program of which some parameters are bound to avals.
+pub(crate) fn replay_bound(program: &Program, args: &[Bound]) -> Result<Vec<Bound>> {
+    assert_eq!(
+        args.len(),
+        program.params.len(),
+        "a program is run on one argument for each parameter"
+    );
+    let mut env: Vec<Option<Bound>> = vec![None; program.n_vars() as usize];
+    for (param, arg) in program.params.iter().zip(args) {
+        env[param.index()] = Some(arg.clone());
+    }
+    for eqn in &program.eqns {
+        let get = |v: &Var| {
+            env[v.index()]
+                .as_ref()
+                .expect("a program binds before it reads")
+        };
+        let statics: Vec<Static> = eqn.attrs.iter().map(|a| program.attr(*a).clone()).collect();
+        let data: Vec<&Tensor> = eqn.data().iter().map(|v| get(v).tensor()).collect();
+        let likes: Vec<&Aval> = eqn.likes().iter().map(|v| get(v).aval()).collect();
+        let outs = apply(eqn.op, statics, &data, &likes, eqn.outs.len())?;
+        for (var, out) in eqn.outs.iter().zip(outs) {
+            env[var.index()] = Some(Bound::Tensor(out));
+        }
+    }
+    Ok(program
+        .outs
+        .iter()
+        .map(|v| env[v.index()].clone().expect("a program binds its results"))
+        .collect())
+}

@@ -1,0 +1,176 @@
+//! Reverse mode.
+
+use super::replay::{Bound, replay_bound};
+use super::trace::{Trace, trace};
+use super::{Outcome, trace};
+use crate::record::expect;
+use crate::tree::{leaves, with_leaves};
+use crate::{Aval, Error, Result, Tensor, Tree};
+use gradloom_ir::{Program, ad};
+use std::sync::Arc;
+
+/// The value of `f` at `x`, and the pullback: the linear map from cotangents of the value to cotangents of `x`.
+///
+/// `f` runs once. Every leaf of `x` has to be a float; what else `f` needs it can capture.
+///
+/// ```
+/// # use gradloom::{Tensor, vjp};
+/// let x = Tensor::from([1.0f32, 2.0]);
+/// let (y, pullback) = vjp(|x: &Tensor| x * x, &x);
+/// assert_eq!(y.to_vec::<f32>(), [1.0, 4.0]);
+/// assert_eq!(pullback.call(&Tensor::from([1.0f32, 10.0])).to_vec::<f32>(), [2.0, 40.0]);
+/// ```
+///
+/// # Panics
+///
+/// If a leaf of `x` is no float. Where `f` returns `Result`, that is an `Err`.
+#[track_caller]
+pub fn vjp<X, R, F>(f: F, x: &X) -> R::Wrap<(R::Tree, Pullback<X, R::Tree>)>
+where
+    X: Tree,
+    R: Outcome,
+    F: FnOnce(&X) -> R,
+{
+    R::wrap(try_vjp(f, x))
+}
+
+pub(crate) fn try_vjp<X, R, F>(f: F, x: &X) -> Result<(R::Tree, Pullback<X, R::Tree>)>
+where
+    X: Tree,
+    R: Outcome,
+    F: FnOnce(&X) -> R,
+{
+    let trace: Trace<R::Tree> = trace::trace(f, x)?;
+    let ad::Vjp {
+        primal,
+        pullback,
+        n_outs,
+        active,
+        nonzero,
+        shape_only,
+    } = ad::vjp(&trace.program, trace.wrt());
+    let outs = replay_bound(&primal, &trace.args(&leaves(x)))?;
+    let (outs, residuals) = outs.split_at(n_outs);
+    let outs: Vec<Tensor> = outs.iter().map(|y| y.tensor().clone()).collect();
+    let residuals = residuals
+        .iter()
+        .zip(&shape_only)
+        .map(|(r, shape_only)| match r {
+            Bound::Tensor(x) if *shape_only => Bound::Aval(x.aval().clone()),
+            other => other.clone(),
+        });
+    let y = with_leaves(&trace.y, &outs);
+    let inner = Inner {
+        program: pullback,
+        residuals: residuals.collect(),
+        active,
+        nonzero,
+        outs: outs.iter().map(|y| y.aval().clone()).collect(),
+    };
+    let zeros = x.map(&mut |leaf| leaf.zeros_like());
+    Ok((
+        y.clone(),
+        Pullback {
+            inner: Arc::new(inner),
+            zeros,
+            y: y.map(&mut |leaf| leaf.zeros_like()),
+        },
+    ))
+}
+
+/// The linear map from cotangents of a result to cotangents of an argument.
+///
+/// It may be called many times. It keeps the residuals alive until it and its clones are dropped.
+#[derive(Clone, Debug)]
+pub struct Pullback<X, Y> {
+    inner: Arc<Inner>,
+    /// Zeros in the structure of the argument.
+    zeros: X,
+    /// Zeros in the structure of the result.
+    y: Y,
+}
+
+#[derive(Debug)]
+struct Inner {
+    program: Program,
+    residuals: Vec<Bound>,
+    active: Vec<bool>,
+    nonzero: Vec<bool>,
+    outs: Vec<Aval>,
+}
+
+impl<X: Tree, Y: Tree> Pullback<X, Y> {
+    /// The cotangent of the argument, given that of the result.
+    ///
+    /// # Panics
+    ///
+    /// If a leaf of `ct` has another shape or dtype than the result's.
+    #[track_caller]
+    pub fn call(&self, ct: &Y) -> X {
+        expect(self.try_call(ct))
+    }
+
+    /// The cotangent of the argument, given that of the result.
+    ///
+    /// # Errors
+    ///
+    /// If a leaf of `ct` has another shape or dtype than the result's.
+    pub fn try_call(&self, ct: &Y) -> Result<X> {
+        let Inner {
+            program,
+            residuals,
+            active,
+            nonzero,
+            outs,
+        } = &*self.inner;
+        let cts = leaves(ct);
+        if cts.len() != outs.len() {
+            return Err(Error::Structure {
+                what: "cotangent",
+                found: cts.len(),
+                expected: outs.len(),
+            });
+        }
+        let mut args = residuals.clone();
+        for (i, (ct, aval)) in cts.iter().zip(outs).enumerate() {
+            if aval.dtype().is_float() && ct.aval() != aval {
+                let mut paths = Vec::new();
+                self.y.paths("result", &mut paths);
+                return Err(Error::Mismatch {
+                    what: "cotangent",
+                    path: paths.swap_remove(i),
+                    found: ct.aval().clone(),
+                    expected: aval.clone(),
+                });
+            }
+            if active[i] {
+                args.push(Bound::Tensor(ct.clone()));
+            }
+        }
+        let mut found = replay_bound(program, &args)?.into_iter();
+        let mut nonzero = nonzero.iter();
+        Ok(self.zeros.map(&mut |zero| match nonzero.next() {
+            Some(true) => found
+                .next()
+                .expect("one cotangent for each that is not zero")
+                .tensor()
+                .clone(),
+            _ => zero.clone(),
+        }))
+    }
+
+    /// Zeros in the structure of the result, to be filled with the cotangents that are not zero.
+    pub fn zero_cotangent(&self) -> Y {
+        self.y.clone()
+    }
+
+    /// The bytes of the residuals. Those that are also arguments or results are counted.
+    pub fn bytes(&self) -> usize {
+        self.inner.residuals.iter().map(Bound::bytes).sum()
+    }
+
+    /// The program that a call runs: `residuals..., cotangents... -> cotangents...`.
+    pub fn program(&self) -> &Program {
+        &self.inner.program
+    }
+}
