@@ -7,7 +7,11 @@ use std::collections::BTreeMap;
 ///
 /// Derive it for structs and enums: `#[derive(Tree)]`. A field marked `#[tree(skip)]` is no part of the tree; it is
 /// cloned. Leaves are visited in the order of the fields.
-pub trait Tree: Clone {
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no tree of tensors",
+    note = "derive it with `#[derive(Tree)]`, or mark the field `#[tree(skip)]` if it holds no tensors"
+)]
+pub trait Tree: Sized {
     /// Calls `f` with each leaf.
     fn visit(&self, f: &mut dyn FnMut(&Tensor));
 
@@ -15,11 +19,7 @@ pub trait Tree: Clone {
     fn visit_mut(&mut self, f: &mut dyn FnMut(&mut Tensor));
 
     /// A tree of the same structure with the leaves that `f` gives.
-    fn map(&self, f: &mut dyn FnMut(&Tensor) -> Tensor) -> Self {
-        let mut tree = self.clone();
-        tree.visit_mut(&mut |leaf| *leaf = f(leaf));
-        tree
-    }
+    fn map(&self, f: &mut dyn FnMut(&Tensor) -> Tensor) -> Self;
 
     /// Appends where each leaf stands, as a user would write it: `prefix.layers[0].w`.
     fn paths(&self, prefix: &str, out: &mut Vec<String>);
@@ -30,6 +30,11 @@ pub(crate) fn leaves(tree: &impl Tree) -> Vec<Tensor> {
     let mut out = Vec::new();
     tree.visit(&mut |leaf| out.push(leaf.clone()));
     out
+}
+
+/// A tree of handles on the same leaves.
+pub(crate) fn share<T: Tree>(tree: &T) -> T {
+    tree.map(&mut Tensor::clone)
 }
 
 /// The tree with other leaves.
@@ -45,30 +50,44 @@ impl Tree for Tensor {
     fn visit_mut(&mut self, f: &mut dyn FnMut(&mut Tensor)) {
         f(self);
     }
+    fn map(&self, f: &mut dyn FnMut(&Tensor) -> Tensor) -> Self {
+        f(self)
+    }
     fn paths(&self, prefix: &str, out: &mut Vec<String>) {
         out.push(prefix.to_owned());
     }
 }
 
+/// The methods of a sequence but `map`, which builds another.
 macro_rules! sequence {
-    ($([$($generics:tt)*] $ty:ty),* $(,)?) => {$(
-        impl<T: Tree, $($generics)*> Tree for $ty {
-            fn visit(&self, f: &mut dyn FnMut(&Tensor)) {
-                self.iter().for_each(|x| x.visit(f));
-            }
-            fn visit_mut(&mut self, f: &mut dyn FnMut(&mut Tensor)) {
-                self.iter_mut().for_each(|x| x.visit_mut(f));
-            }
-            fn paths(&self, prefix: &str, out: &mut Vec<String>) {
-                for (i, x) in self.iter().enumerate() {
-                    x.paths(&format!("{prefix}[{i}]"), out);
-                }
+    () => {
+        fn visit(&self, f: &mut dyn FnMut(&Tensor)) {
+            self.iter().for_each(|x| x.visit(f));
+        }
+        fn visit_mut(&mut self, f: &mut dyn FnMut(&mut Tensor)) {
+            self.iter_mut().for_each(|x| x.visit_mut(f));
+        }
+        fn paths(&self, prefix: &str, out: &mut Vec<String>) {
+            for (i, x) in self.iter().enumerate() {
+                x.paths(&format!("{prefix}[{i}]"), out);
             }
         }
-    )*};
+    };
 }
 
-sequence! { [] Vec<T>, [const N: usize] [T; N] }
+impl<T: Tree> Tree for Vec<T> {
+    sequence!();
+    fn map(&self, f: &mut dyn FnMut(&Tensor) -> Tensor) -> Self {
+        self.iter().map(|x| x.map(f)).collect()
+    }
+}
+
+impl<T: Tree, const N: usize> Tree for [T; N] {
+    sequence!();
+    fn map(&self, f: &mut dyn FnMut(&Tensor) -> Tensor) -> Self {
+        self.each_ref().map(|x| x.map(f))
+    }
+}
 
 impl<T: Tree> Tree for Option<T> {
     fn visit(&self, f: &mut dyn FnMut(&Tensor)) {
@@ -76,6 +95,9 @@ impl<T: Tree> Tree for Option<T> {
     }
     fn visit_mut(&mut self, f: &mut dyn FnMut(&mut Tensor)) {
         self.iter_mut().for_each(|x| x.visit_mut(f));
+    }
+    fn map(&self, f: &mut dyn FnMut(&Tensor) -> Tensor) -> Self {
+        self.as_ref().map(|x| x.map(f))
     }
     fn paths(&self, prefix: &str, out: &mut Vec<String>) {
         self.iter().for_each(|x| x.paths(prefix, out));
@@ -89,6 +111,9 @@ impl<T: Tree> Tree for Box<T> {
     fn visit_mut(&mut self, f: &mut dyn FnMut(&mut Tensor)) {
         (**self).visit_mut(f);
     }
+    fn map(&self, f: &mut dyn FnMut(&Tensor) -> Tensor) -> Self {
+        Box::new((**self).map(f))
+    }
     fn paths(&self, prefix: &str, out: &mut Vec<String>) {
         (**self).paths(prefix, out);
     }
@@ -100,6 +125,11 @@ impl<K: Ord + Clone + std::fmt::Debug, T: Tree> Tree for BTreeMap<K, T> {
     }
     fn visit_mut(&mut self, f: &mut dyn FnMut(&mut Tensor)) {
         self.values_mut().for_each(|x| x.visit_mut(f));
+    }
+    fn map(&self, f: &mut dyn FnMut(&Tensor) -> Tensor) -> Self {
+        self.iter()
+            .map(|(key, x)| (key.clone(), x.map(f)))
+            .collect()
     }
     fn paths(&self, prefix: &str, out: &mut Vec<String>) {
         for (key, x) in self {
@@ -118,6 +148,10 @@ macro_rules! tuple {
             #[allow(unused_variables)]
             fn visit_mut(&mut self, f: &mut dyn FnMut(&mut Tensor)) {
                 $(self.$index.visit_mut(f);)*
+            }
+            #[allow(unused_variables, clippy::unused_unit)]
+            fn map(&self, f: &mut dyn FnMut(&Tensor) -> Tensor) -> Self {
+                ($(self.$index.map(f),)*)
             }
             #[allow(unused_variables)]
             fn paths(&self, prefix: &str, out: &mut Vec<String>) {

@@ -3,7 +3,7 @@
 use super::Outcome;
 use super::replay::{Bound, replay_bound};
 use super::trace::{self, Trace};
-use crate::tree::{leaves, with_leaves};
+use crate::tree::{leaves, share, with_leaves};
 use crate::{Error, Result, Tensor, Tree};
 use gradloom_ir::ad::{self, Calls};
 use gradloom_ir::pass;
@@ -52,7 +52,7 @@ where
     Ok(Pushforward {
         jvp: ad::Jvp { program, active },
         trace,
-        x: x.clone(),
+        x: share(x),
     })
 }
 

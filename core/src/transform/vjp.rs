@@ -4,10 +4,9 @@ use super::replay::{Bound, replay_bound};
 use super::trace::{Trace, trace};
 use super::{Outcome, trace};
 use crate::record::expect;
-use crate::tree::{leaves, with_leaves};
+use crate::tree::{leaves, share, with_leaves};
 use crate::{Aval, Error, Result, Tensor, Tree};
 use gradloom_ir::{Program, ad};
-use std::sync::Arc;
 
 /// The value of `f` at `x`, and the pullback: the linear map from cotangents of the value to cotangents of `x`.
 ///
@@ -68,22 +67,23 @@ where
         outs: outs.iter().map(|y| y.aval().clone()).collect(),
     };
     let zeros = x.map(&mut |leaf| leaf.zeros_like());
+    let zero_cotangent = y.map(&mut |leaf| leaf.zeros_like());
     Ok((
-        y.clone(),
+        y,
         Pullback {
-            inner: Arc::new(inner),
+            inner,
             zeros,
-            y: y.map(&mut |leaf| leaf.zeros_like()),
+            y: zero_cotangent,
         },
     ))
 }
 
 /// The linear map from cotangents of a result to cotangents of an argument.
 ///
-/// It may be called many times. It keeps the residuals alive until it and its clones are dropped.
-#[derive(Clone, Debug)]
+/// It may be called many times. It keeps the residuals alive until it is dropped.
+#[derive(Debug)]
 pub struct Pullback<X, Y> {
-    inner: Arc<Inner>,
+    inner: Inner,
     /// Zeros in the structure of the argument.
     zeros: X,
     /// Zeros in the structure of the result.
@@ -122,7 +122,7 @@ impl<X: Tree, Y: Tree> Pullback<X, Y> {
             active,
             nonzero,
             outs,
-        } = &*self.inner;
+        } = &self.inner;
         let cts = leaves(ct);
         if cts.len() != outs.len() {
             return Err(Error::Structure {
@@ -161,7 +161,7 @@ impl<X: Tree, Y: Tree> Pullback<X, Y> {
 
     /// Zeros in the structure of the result, to be filled with the cotangents that are not zero.
     pub fn zero_cotangent(&self) -> Y {
-        self.y.clone()
+        share(&self.y)
     }
 
     /// The bytes of the residuals. Those that are also arguments or results are counted.

@@ -1,0 +1,184 @@
+//! `#[derive(Tree)]`: one arm for each variant, one call for each field.
+
+use proc_macro2::TokenStream;
+use quote::{format_ident, quote};
+use syn::{Data, DeriveInput, Field, Fields, Ident, Index, Member, Path};
+
+pub(crate) fn derive(input: TokenStream) -> TokenStream {
+    let parsed = syn::parse2::<DeriveInput>(input).and_then(|input| expand(&input));
+    parsed.unwrap_or_else(|error| error.into_compile_error())
+}
+
+/// What `#[tree(..)]` says of a type or a field.
+#[derive(Default)]
+struct Options {
+    skip: bool,
+    krate: Option<Path>,
+}
+
+impl Options {
+    fn parse(attrs: &[syn::Attribute], on_field: bool) -> syn::Result<Options> {
+        let mut options = Options::default();
+        for attr in attrs.iter().filter(|a| a.path().is_ident("tree")) {
+            attr.parse_nested_meta(|meta| {
+                if on_field && meta.path.is_ident("skip") {
+                    options.skip = true;
+                    Ok(())
+                } else if !on_field && meta.path.is_ident("crate") {
+                    options.krate = Some(meta.value()?.parse()?);
+                    Ok(())
+                } else if on_field {
+                    Err(meta.error("a field takes `#[tree(skip)]`: it is then no part of the tree, and is cloned"))
+                } else {
+                    Err(meta.error("a type takes `#[tree(crate = path)]`; `skip` goes on a field"))
+                }
+            })?;
+        }
+        Ok(options)
+    }
+}
+
+fn expand(input: &DeriveInput) -> syn::Result<TokenStream> {
+    let krate = Options::parse(&input.attrs, false)?.krate;
+    let krate = krate.map_or_else(|| quote!(::gradloom), |path| quote!(#path));
+    let name = &input.ident;
+    let variants: Vec<Variant> = match &input.data {
+        Data::Struct(data) => vec![Variant::new(quote!(Self), None, &data.fields)?],
+        Data::Enum(data) => data
+            .variants
+            .iter()
+            .map(|v| {
+                let ident = &v.ident;
+                Variant::new(quote!(Self::#ident), Some(ident), &v.fields)
+            })
+            .collect::<syn::Result<_>>()?,
+        Data::Union(data) => {
+            let message = "`Tree` can be derived for structs and enums: which field of a union is there is not known";
+            return Err(syn::Error::new(data.union_token.span, message));
+        }
+    };
+    let mut generics = input.generics.clone();
+    let types: Vec<Ident> = generics.type_params().map(|t| t.ident.clone()).collect();
+    for ty in types {
+        generics.make_where_clause().predicates.push(syn::parse_quote!(#ty: #krate::Tree));
+    }
+    let (impl_generics, ty_generics, where_clause) = generics.split_for_impl();
+    let visit = variants.iter().map(|v| v.arm(|field| quote!(#krate::Tree::visit(#field, f);)));
+    let visit_mut = variants.iter().map(|v| v.arm(|field| quote!(#krate::Tree::visit_mut(#field, f);)));
+    let map = variants.iter().map(|v| v.rebuild(&krate));
+    let paths = variants.iter().map(|v| v.paths(&krate));
+    // An enum without variants has no value to match on by reference.
+    let empty = variants.is_empty().then(|| quote!(_ => ::core::unreachable!(),));
+    Ok(quote! {
+        #[automatically_derived]
+        #[allow(unused_variables, clippy::all)]
+        impl #impl_generics #krate::Tree for #name #ty_generics #where_clause {
+            fn visit(&self, f: &mut dyn ::core::ops::FnMut(&#krate::Tensor)) {
+                match self { #(#visit)* #empty }
+            }
+            fn visit_mut(&mut self, f: &mut dyn ::core::ops::FnMut(&mut #krate::Tensor)) {
+                match self { #(#visit_mut)* #empty }
+            }
+            fn map(&self, f: &mut dyn ::core::ops::FnMut(&#krate::Tensor) -> #krate::Tensor) -> Self {
+                match self { #(#map)* #empty }
+            }
+            fn paths(&self, prefix: &str, out: &mut ::std::vec::Vec<::std::string::String>) {
+                match self { #(#paths)* #empty }
+            }
+        }
+    })
+}
+
+/// A variant of an enum, or a struct.
+struct Variant {
+    constructor: TokenStream,
+    name: Option<Ident>,
+    fields: Vec<TreeField>,
+}
+
+struct TreeField {
+    member: Member,
+    /// The local that the field is bound to.
+    local: Ident,
+    skip: bool,
+}
+
+impl Variant {
+    fn new(constructor: TokenStream, name: Option<&Ident>, fields: &Fields) -> syn::Result<Variant> {
+        let field = |(i, field): (usize, &Field)| {
+            let member = match &field.ident {
+                Some(ident) => Member::Named(ident.clone()),
+                None => Member::Unnamed(Index::from(i)),
+            };
+            // Not the field's own name, which may be that of a constant, or `f`.
+            let local = format_ident!("field_{i}", span = proc_macro2::Span::mixed_site());
+            Ok(TreeField { member, local, skip: Options::parse(&field.attrs, true)?.skip })
+        };
+        let fields = fields.iter().enumerate().map(field).collect::<syn::Result<_>>()?;
+        Ok(Variant { constructor, name: name.cloned(), fields })
+    }
+
+    /// `Self::Name { w: field_0, .. }`, which binds the fields of the tree, and all if `skipped`.
+    fn pattern(&self, skipped: bool) -> TokenStream {
+        let constructor = &self.constructor;
+        let fields = self.fields.iter().filter(|f| skipped || !f.skip);
+        let bindings = fields.map(|TreeField { member, local, .. }| quote!(#member: #local));
+        quote!(#constructor { #(#bindings,)* .. })
+    }
+
+    fn arm(&self, call: impl Fn(&Ident) -> TokenStream) -> TokenStream {
+        let pattern = self.pattern(false);
+        let calls = self.fields.iter().filter(|f| !f.skip).map(|f| call(&f.local));
+        quote!(#pattern => { #(#calls)* })
+    }
+
+    fn rebuild(&self, krate: &TokenStream) -> TokenStream {
+        let (pattern, constructor) = (self.pattern(true), &self.constructor);
+        let fields = self.fields.iter().map(|TreeField { member, local, skip }| match skip {
+            true => quote!(#member: ::core::clone::Clone::clone(#local)),
+            false => quote!(#member: #krate::Tree::map(#local, f)),
+        });
+        quote!(#pattern => #constructor { #(#fields,)* },)
+    }
+
+    fn paths(&self, krate: &TokenStream) -> TokenStream {
+        let pattern = self.pattern(false);
+        let fields = self.fields.iter().filter(|f| !f.skip).map(|TreeField { member, local, .. }| {
+            let member = match (member, &self.name) {
+                (Member::Named(name), None) => format!(".{name}"),
+                (Member::Unnamed(index), None) => format!(".{}", index.index),
+                // As a pattern would read: `model::Dense.w`.
+                (Member::Named(name), Some(variant)) => format!("::{variant}.{name}"),
+                (Member::Unnamed(index), Some(variant)) => format!("::{variant}.{}", index.index),
+            };
+            quote!(#krate::Tree::paths(#local, &::std::format!("{}{}", prefix, #member), out);)
+        });
+        quote!(#pattern => { #(#fields)* })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    fn expanded(source: &str) -> String {
+        let tokens = super::derive(source.parse().unwrap());
+        prettyplease::unparse(&syn::parse2(tokens).unwrap())
+    }
+
+    #[test]
+    fn a_struct_visits_its_fields_in_order() {
+        insta::assert_snapshot!(expanded("struct Linear { w: Tensor, #[tree(skip)] name: String, b: Option<Tensor> }"));
+    }
+
+    #[test]
+    fn an_enum_has_an_arm_for_each_variant() {
+        insta::assert_snapshot!(expanded("enum Layer<T> { Dense(Linear, T), Flat, Named { w: Tensor } }"));
+    }
+
+    #[test]
+    fn what_is_wrong_is_said() {
+        let message = |source: &str| super::derive(source.parse().unwrap()).to_string();
+        assert!(message("union U { a: u8 }").contains("structs and enums"));
+        assert!(message("struct S { #[tree(skp)] a: u8 }").contains("#[tree(skip)]"));
+        assert!(message("#[tree(skip)] struct S;").contains("goes on a field"));
+    }
+}
