@@ -1,6 +1,7 @@
 //! The only way to append an equation.
 
 use crate::{Attr, Aval, DType, Eqn, Op, OpError, Program, Static, Var};
+use std::collections::{HashMap, HashSet};
 
 /// Appends equations to a program. Every derivative rule is written against this and nothing else.
 ///
@@ -9,6 +10,10 @@ use crate::{Attr, Aval, DType, Eqn, Op, OpError, Program, Static, Var};
 pub struct Builder {
     program: Program,
     next: u32,
+    /// Where known static arguments stand in the table. Looked up, never iterated.
+    interned: HashMap<Static, Attr>,
+    /// The names in use.
+    taken: HashSet<String>,
 }
 
 impl Builder {
@@ -20,7 +25,18 @@ impl Builder {
     /// An empty program that shares the variables, static arguments, avals and names of `program`,
     /// so that equations of `program` can be appended to it as they are.
     pub fn after(program: &Program) -> Builder {
+        let known = program
+            .attrs
+            .iter()
+            .enumerate()
+            .filter(|(_, value)| !value.is_host());
         Builder {
+            // Backwards, so that of equal entries the first stays.
+            interned: known
+                .rev()
+                .map(|(i, value)| (value.clone(), Attr(i as u32)))
+                .collect(),
+            taken: program.names.iter().map(|(_, name)| name.clone()).collect(),
             next: program.n_vars(),
             program: Program {
                 params: Vec::new(),
@@ -86,11 +102,12 @@ impl Builder {
         };
         let mut unique = name.to_owned();
         for i in 1.. {
-            if !taken(&unique) {
+            if !self.taken.contains(&unique) {
                 break;
             }
             unique = format!("{name}_{i}");
         }
+        self.taken.insert(unique.clone());
         self.program.names.insert(var, unique);
     }
 
@@ -112,12 +129,16 @@ impl Builder {
     /// An entry of the table of static arguments. Equal known values share one.
     pub fn attr(&mut self, value: impl Into<Static>) -> Attr {
         let value = value.into();
-        let attrs = &mut self.program.attrs;
-        let known = attrs.iter().position(|a| *a == value && !value.is_host());
-        Attr(known.unwrap_or_else(|| {
-            attrs.push(value);
-            attrs.len() - 1
-        }) as u32)
+        if let Some(attr) = self.interned.get(&value) {
+            return *attr;
+        }
+        let attr = Attr(self.program.attrs.len() as u32);
+        // Two host expressions of equal text may differ in value.
+        if !value.is_host() {
+            self.interned.insert(value.clone(), attr);
+        }
+        self.program.attrs.push(value);
+        attr
     }
 
     /// Appends `out = op[attrs] args`. Operands that do not fit give an unknown aval; see [`Builder::try_emit`].
