@@ -3,17 +3,18 @@
 use crate::DType;
 use gradloom_ir as ir;
 use std::fmt;
+use std::sync::Arc;
 
 /// The dtype and the shape of a tensor, without its values.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Aval {
     dtype: DType,
-    shape: Box<[usize]>,
+    shape: Arc<[usize]>,
 }
 
 impl Aval {
     /// An abstract value.
-    pub fn new(dtype: DType, shape: impl Into<Box<[usize]>>) -> Aval {
+    pub fn new(dtype: DType, shape: impl Into<Arc<[usize]>>) -> Aval {
         Aval {
             dtype,
             shape: shape.into(),
@@ -38,6 +39,12 @@ impl Aval {
     /// The number of bytes that the elements take.
     pub fn bytes(&self) -> usize {
         self.numel() * self.dtype.size()
+    }
+
+    /// Appends an encoding that is equal for equal avals and only for them.
+    pub(crate) fn encode(&self, out: &mut Vec<u64>) {
+        out.push(self.dtype as u64 | (self.shape.len() as u64) << 8);
+        out.extend(self.shape.iter().map(|n| *n as u64));
     }
 
     pub(crate) fn to_ir(&self) -> ir::Aval {

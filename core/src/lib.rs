@@ -9,21 +9,28 @@ mod aval;
 #[doc(hidden)]
 #[macro_use]
 pub mod buffer;
+pub mod cache;
 mod dtype;
 mod error;
+mod evaluate;
+pub mod events;
 mod kernel;
 mod layout;
+mod lower;
 mod node;
+mod plan;
 pub mod random;
 mod record;
 mod statics;
 mod tensor;
 mod transform;
 mod tree;
+mod walk;
 
 pub use aval::Aval;
 pub use dtype::Element;
 pub use error::{Error, Result};
+pub use evaluate::evaluate;
 pub use gradloom_ir::DType;
 pub use random::Key;
 pub use statics::IntoStatic;

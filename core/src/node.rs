@@ -3,7 +3,7 @@
 use crate::Aval;
 use crate::buffer::Buffer;
 use gradloom_ir::{Op, Static};
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 /// A recorded op: one for all of its results, so that siblings share it.
@@ -16,9 +16,74 @@ pub(crate) struct OpNode {
     /// The `Like` operands: only what the op reads of them, so that they keep nothing alive.
     pub(crate) likes: Box<[Aval]>,
     pub(crate) outs: Box<[Aval]>,
-    /// Whether a value that a transform is tracing by lies below: then the node stays when it is realised.
-    pub(crate) traced: bool,
+    /// The tracings whose arguments the op depends on.
+    pub(crate) scopes: Scopes,
+    /// The operands of a node have smaller ages than the node.
+    pub(crate) age: u64,
     pub(crate) stamp: Stamp,
+}
+
+impl OpNode {
+    /// Whether a transform is tracing through this: then the node stays when its results are realised.
+    pub(crate) fn is_traced(&self) -> bool {
+        self.scopes.iter().any(|scope| scope.is_open())
+    }
+}
+
+/// The next age of a node.
+pub(crate) fn next_age() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
+/// The run of a function by a transform, while it lasts.
+#[derive(Debug)]
+pub(crate) struct Scope(AtomicBool);
+
+impl Scope {
+    pub(crate) fn open() -> Arc<Scope> {
+        Arc::new(Scope(AtomicBool::new(true)))
+    }
+
+    pub(crate) fn close(&self) {
+        self.0.store(false, Ordering::Release);
+    }
+
+    fn is_open(&self) -> bool {
+        self.0.load(Ordering::Acquire)
+    }
+}
+
+/// Several scopes, none of them twice. Most nodes have none, and an empty `Arc` slice would allocate.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Scopes(Option<Arc<[Arc<Scope>]>>);
+
+impl Scopes {
+    pub(crate) fn one(scope: Arc<Scope>) -> Scopes {
+        Scopes(Some(Arc::new([scope])))
+    }
+
+    fn iter(&self) -> impl Iterator<Item = &Arc<Scope>> {
+        self.0.iter().flat_map(|all| all.iter())
+    }
+
+    /// The scopes of both that are still open.
+    pub(crate) fn union(self, other: Scopes) -> Scopes {
+        match (&self.0, &other.0) {
+            (_, None) => self,
+            (None, _) => other,
+            (Some(a), Some(b)) if Arc::ptr_eq(a, b) => self,
+            (Some(a), Some(b)) => {
+                let mut all: Vec<Arc<Scope>> = a.iter().filter(|s| s.is_open()).cloned().collect();
+                for scope in b.iter().filter(|s| s.is_open()) {
+                    if !all.iter().any(|s| Arc::ptr_eq(s, scope)) {
+                        all.push(scope.clone());
+                    }
+                }
+                Scopes((!all.is_empty()).then(|| all.into()))
+            }
+        }
+    }
 }
 
 /// A tensor behind its handles.
@@ -74,22 +139,33 @@ impl Value {
         self.state().buffer.clone()
     }
 
-    /// Whether a transform's tracing depends on this value.
-    pub(crate) fn is_traced(&self) -> bool {
-        self.state()
-            .promise
-            .as_ref()
-            .is_some_and(|(node, _)| node.traced)
+    /// The tracings that are still going on and on whose arguments this value depends.
+    pub(crate) fn scopes(&self) -> Scopes {
+        match &self.state().promise {
+            Some((node, _)) if node.is_traced() => node.scopes.clone(),
+            _ => Scopes::default(),
+        }
     }
 
     /// Stores the elements, and lets go of the op unless a transform is tracing through it.
     pub(crate) fn realise(&self, buffer: Arc<Buffer>) {
+        self.state().buffer.get_or_insert(buffer);
+        self.settle();
+    }
+
+    /// The elements, if they are there. A node that a transform has needed until now is let go of.
+    pub(crate) fn settle(&self) -> Option<Arc<Buffer>> {
         let mut state = self.state();
-        state.buffer.get_or_insert(buffer);
-        let keep = state.promise.as_ref().is_some_and(|(node, _)| node.traced);
-        let node = if keep { None } else { state.promise.take() };
+        let buffer = state.buffer.clone()?;
+        let traced = state
+            .promise
+            .as_ref()
+            .is_some_and(|(node, _)| node.is_traced());
+        let node = if traced { None } else { state.promise.take() };
+        // Dropping the node may drop much else, which is not done under the lock.
         drop(state);
         drop(node);
+        Some(buffer)
     }
 }
 

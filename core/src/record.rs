@@ -1,6 +1,6 @@
 //! A call of an op becomes a node of the graph. The rules run here, so an error is at the call that made it.
 
-use crate::node::{OpNode, Stamp, Value};
+use crate::node::{OpNode, Scope, Scopes, Stamp, Value, next_age};
 use crate::{Aval, Error, Result, Tensor};
 use gradloom_ir::{self as ir, Op, Static};
 use std::cell::Cell;
@@ -25,14 +25,21 @@ pub(crate) fn apply(
     if is_noop(op) && outs[0] == *data[0].aval() {
         return Ok(vec![data[0].clone()]);
     }
-    let traced = data.iter().any(|x| x.0.is_traced());
-    Ok(push(op, statics, data, likes, outs, traced))
+    let scopes = scopes_of(data);
+    Ok(push(op, statics, data, likes, outs, scopes))
 }
 
-/// A fresh value equal to `x`, which a transform differentiates by.
-pub(crate) fn traced_input(x: &Tensor) -> Tensor {
+/// A fresh value equal to `x`, which a transform differentiates by while `scope` is open.
+pub(crate) fn traced_input(x: &Tensor, scope: &Arc<Scope>) -> Tensor {
     let outs = Box::new([x.aval().clone()]);
-    push(Op::Identity, Vec::new(), &[x], &[], outs, true).remove(0)
+    let scopes = scopes_of(&[x]).union(Scopes::one(scope.clone()));
+    push(Op::Identity, Vec::new(), &[x], &[], outs, scopes).remove(0)
+}
+
+fn scopes_of(data: &[&Tensor]) -> Scopes {
+    data.iter()
+        .map(|x| x.0.scopes())
+        .fold(Scopes::default(), Scopes::union)
 }
 
 fn push(
@@ -41,7 +48,7 @@ fn push(
     data: &[&Tensor],
     likes: &[&Aval],
     outs: Box<[Aval]>,
-    traced: bool,
+    scopes: Scopes,
 ) -> Vec<Tensor> {
     let n_outs = outs.len();
     let node = Arc::new(OpNode {
@@ -50,7 +57,8 @@ fn push(
         args: data.iter().map(|x| x.0.clone()).collect(),
         likes: likes.iter().map(|l| (*l).clone()).collect(),
         outs,
-        traced,
+        scopes,
+        age: next_age(),
         stamp: Stamp::default(),
     });
     (0..n_outs)
@@ -69,6 +77,7 @@ fn is_noop(op: Op) -> bool {
             | Op::CastT
             | Op::Reshape
             | Op::ReshapeT
+            // A slice of the same shape is the whole, because steps are 1 or more.
             | Op::Slice
             | Op::SliceT
     )

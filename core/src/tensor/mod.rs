@@ -8,7 +8,9 @@ use gradloom_ir::{Op, Static};
 use std::fmt;
 use std::sync::Arc;
 
+mod convert;
 mod create;
+mod display;
 mod movement;
 mod nn;
 mod operators;

@@ -2,12 +2,15 @@
 
 use super::Outcome;
 use super::replay::Bound;
-use crate::node::{OpNode, Value};
+use crate::evaluate::Engine;
+use crate::events::{self, Event};
+use crate::lower::{Lowered, Lowering};
+use crate::node::{OpNode, Scope, Value, next_age};
 use crate::record::traced_input;
 use crate::tree::{leaves, with_leaves};
-use crate::{Aval, Error, Result, Tensor, Tree};
-use gradloom_ir::{Builder, Program, Var};
-use std::collections::HashMap;
+use crate::walk::{Found, Source, Walker, walk};
+use crate::{Error, Result, Tensor, Tree};
+use gradloom_ir::{Program, Var};
 use std::sync::Arc;
 
 /// A closure as a program.
@@ -53,10 +56,26 @@ pub(crate) fn trace<X: Tree, R: Outcome>(f: impl FnOnce(&X) -> R, x: &X) -> Resu
             });
         }
     }
-    let inputs: Vec<Tensor> = leaves_x.iter().map(traced_input).collect();
+    /// Closes the scope when `f` panics, too.
+    struct Close(Arc<Scope>);
+    impl Drop for Close {
+        fn drop(&mut self) {
+            self.0.close();
+        }
+    }
+    let close = Close(Scope::open());
+    let since = next_age();
+    let inputs: Vec<Tensor> = leaves_x
+        .iter()
+        .map(|leaf| traced_input(leaf, &close.0))
+        .collect();
     let fresh = with_leaves(x, &inputs);
     let y = R::run(|| f(&fresh))?;
-    let (program, captured) = cut(&inputs, &leaves(&y));
+    let (program, captured) = cut(&inputs, since, &leaves(&y));
+    drop(close);
+    events::emit(Event::Traced {
+        equations: program.eqns.len(),
+    });
     Ok(Trace {
         program,
         n_inputs: inputs.len(),
@@ -72,120 +91,90 @@ pub(crate) fn path(tree: &impl Tree, i: usize) -> String {
     paths.swap_remove(i)
 }
 
-/// The program from `inputs` to `outs`. What does not depend on an input is a further parameter.
-fn cut(inputs: &[Tensor], outs: &[Tensor]) -> (Program, Vec<Bound>) {
-    let mut cx = Cut::default();
-    let mut params: Vec<Var> = Vec::with_capacity(inputs.len());
-    for x in inputs {
-        let param = cx.b.param(x.aval().to_ir());
-        cx.values.insert(Arc::as_ptr(&x.0), param);
-        params.push(param);
+/// The program from `inputs` to `outs`, and what its parameters after the inputs are bound to: values that do not
+/// depend on an input. No node that depends on the inputs is older than `since`.
+fn cut(inputs: &[Tensor], since: u64, outs: &[Tensor]) -> (Program, Vec<Bound>) {
+    let mut engine = Engine::lock();
+    let mut cut = Cut {
+        epoch: engine.next_epoch(),
+        since,
+        n_inputs: inputs.len(),
+        numbers: Vec::new(),
+        nodes: Vec::new(),
+        captured: Vec::new(),
+    };
+    for (i, input) in inputs.iter().enumerate() {
+        input.0.stamp.set(cut.epoch, i as u32);
     }
-    for node in active_nodes(inputs, outs) {
-        let attrs: Vec<_> = node.statics.iter().map(|s| cx.b.attr(s.clone())).collect();
-        let data: Vec<Var> = node.args.iter().map(|x| cx.value(x)).collect();
-        let likes: Vec<Var> = node.likes.iter().map(|l| cx.like(l)).collect();
-        let args: Vec<Var> = data.into_iter().chain(likes).collect();
-        let outs = cx.b.emit_many(node.op, &attrs, &args, node.outs.len());
-        cx.nodes.insert(Arc::as_ptr(&node), outs);
+    let sources = walk(outs.iter().map(|out| &out.0), &mut cut);
+    drop(engine);
+    let mut lowering = Lowering::default();
+    for leaf in inputs.iter().chain(&cut.captured) {
+        lowering.leaf(leaf.aval());
     }
-    let outs = outs.iter().map(|y| cx.value(&y.0)).collect();
-    params.extend(cx.params);
-    (cx.b.finish(params, outs), cx.captured)
+    for (node, args) in &cut.nodes {
+        lowering.node(node, args.iter().copied());
+    }
+    let Lowered { program, likes } = lowering.finish(&sources);
+    let captured = cut.captured.into_iter().map(Bound::Tensor);
+    (
+        program,
+        captured.chain(likes.into_iter().map(Bound::Aval)).collect(),
+    )
 }
 
-/// The program under construction. The maps are looked up by address and never iterated.
-#[derive(Default)]
+/// A walk that ends at the inputs and at values that do not depend on them.
 struct Cut {
-    b: Builder,
-    /// Inputs and captured values.
-    values: HashMap<*const Value, Var>,
-    /// The results of nodes that depend on an input.
-    nodes: HashMap<*const OpNode, Vec<Var>>,
-    likes: HashMap<Aval, Var>,
-    /// The parameters after the inputs, and what they are bound to.
-    params: Vec<Var>,
-    captured: Vec<Bound>,
+    epoch: u64,
+    since: u64,
+    n_inputs: usize,
+    /// For each node that the walk has met, in that order, its number in `nodes` if it depends on an input.
+    numbers: Vec<Option<u32>>,
+    nodes: Vec<(Arc<OpNode>, Vec<Source>)>,
+    captured: Vec<Tensor>,
 }
 
 impl Cut {
-    fn value(&mut self, x: &Arc<Value>) -> Var {
-        if let Some(var) = self.values.get(&Arc::as_ptr(x)) {
-            return *var;
-        }
-        let promise = x.state().promise.clone();
-        if let Some((node, index)) = promise
-            && let Some(outs) = self.nodes.get(&Arc::as_ptr(&node))
-        {
-            return outs[index];
-        }
-        let var = self.capture(x.aval.clone(), Bound::Tensor(Tensor(x.clone())));
-        self.values.insert(Arc::as_ptr(x), var);
-        var
-    }
-
-    fn like(&mut self, aval: &Aval) -> Var {
-        if let Some(var) = self.likes.get(aval) {
-            return *var;
-        }
-        let var = self.capture(aval.clone(), Bound::Aval(aval.clone()));
-        self.likes.insert(aval.clone(), var);
-        var
-    }
-
-    fn capture(&mut self, aval: Aval, bound: Bound) -> Var {
-        let var = self.b.param(aval.to_ir());
-        self.params.push(var);
-        self.captured.push(bound);
-        var
+    /// The leaf that an input or a captured value is.
+    fn leaf(&mut self, value: &Arc<Value>) -> Found {
+        let leaf = value.stamp.get(self.epoch).unwrap_or_else(|| {
+            let leaf = (self.n_inputs + self.captured.len()) as u32;
+            value.stamp.set(self.epoch, leaf);
+            self.captured.push(Tensor(value.clone()));
+            leaf
+        });
+        Found::Numbered(Source::Leaf(leaf))
     }
 }
 
-/// The nodes between `inputs` and `outs` that depend on an input, producers before consumers.
-///
-/// The walk keeps its own stack: a graph may be a chain of a million nodes.
-fn active_nodes(inputs: &[Tensor], outs: &[Tensor]) -> Vec<Arc<OpNode>> {
-    let is_input: HashMap<*const Value, ()> =
-        inputs.iter().map(|x| (Arc::as_ptr(&x.0), ())).collect();
-    // The producer of a value that may depend on an input.
-    let producer = |x: &Arc<Value>| {
-        if is_input.contains_key(&Arc::as_ptr(x)) {
-            return None;
+impl Walker for Cut {
+    fn find(&mut self, value: &Arc<Value>) -> Found {
+        if value.stamp.get(self.epoch).is_some() {
+            return self.leaf(value);
         }
-        let promise = x.state().promise.clone();
-        promise.map(|(node, _)| node).filter(|node| node.traced)
-    };
-    // Whether a visited node depends on an input; `false` while it is on the stack.
-    let mut active: HashMap<*const OpNode, bool> = HashMap::new();
-    let mut order = Vec::new();
-    for out in outs {
-        let mut stack: Vec<(Arc<OpNode>, usize)> = Vec::new();
-        let mut next = producer(&out.0);
-        loop {
-            if let Some(node) = next.take()
-                && !active.contains_key(&Arc::as_ptr(&node))
-            {
-                active.insert(Arc::as_ptr(&node), false);
-                stack.push((node, 0));
-            }
-            let Some((node, at)) = stack.last_mut() else {
-                break;
-            };
-            if let Some(arg) = node.args.get(*at) {
-                *at += 1;
-                next = producer(arg);
-                continue;
-            }
-            let (node, _) = stack.pop().expect("the node that was just looked at");
-            let depends = |x: &Arc<Value>| {
-                is_input.contains_key(&Arc::as_ptr(x))
-                    || producer(x).is_some_and(|p| active.get(&Arc::as_ptr(&p)) == Some(&true))
-            };
-            if node.args.iter().any(depends) {
-                active.insert(Arc::as_ptr(&node), true);
-                order.push(node);
-            }
+        let promise = value.state().promise.clone();
+        let Some((node, out)) = promise.filter(|(node, _)| node.age > self.since) else {
+            return self.leaf(value);
+        };
+        match node.stamp.get(self.epoch) {
+            None => Found::Behind(node),
+            Some(met) => match self.numbers[met as usize] {
+                Some(number) => Found::Numbered(Source::Node(number, out as u32)),
+                None => self.leaf(value),
+            },
         }
     }
-    order
+
+    fn finish(&mut self, node: Arc<OpNode>, args: &[Source]) {
+        node.stamp.set(self.epoch, self.numbers.len() as u32);
+        let depends = args.iter().any(|source| match source {
+            Source::Node(..) => true,
+            Source::Leaf(leaf) => (*leaf as usize) < self.n_inputs,
+        });
+        self.numbers
+            .push(depends.then_some(self.nodes.len() as u32));
+        if depends {
+            self.nodes.push((node, args.to_vec()));
+        }
+    }
 }

@@ -1,7 +1,7 @@
 //! Reverse mode.
 
 use super::replay::{Bound, replay_bound};
-use super::trace::{Trace, trace};
+use super::trace::Trace;
 use super::{Outcome, trace};
 use crate::record::expect;
 use crate::tree::{leaves, share, with_leaves};

@@ -1,0 +1,268 @@
+//! The cache of plans, and its settings.
+//!
+//! Plans are looked up by a hash of the computation, and then compared **in full**: a hash alone never decides.
+//! The cache is bounded by the number of plans and by the length of their keys; the plan that was not used for
+//! the longest time goes first.
+
+use crate::evaluate::Engine;
+use crate::events::{self, Event};
+use crate::lower::Lowered;
+use crate::plan::Plan;
+use gradloom_ir::Program;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// How many plans are kept unless [`set_capacity`] says otherwise.
+pub const DEFAULT_CAPACITY: usize = 512;
+
+/// How many words all keys together may have: 256 MiB.
+const MAX_WORDS: usize = 1 << 25;
+
+/// Programs up to this many equations are kept beside their plans, to explain a miss.
+const MAX_EXPLAINED: usize = 10_000;
+
+/// Sets how many plans are kept. With 0, every evaluation plans.
+pub fn set_capacity(plans: usize) {
+    let evicted = {
+        let mut engine = Engine::lock();
+        engine.cache.capacity = plans;
+        engine.cache.shrink()
+    };
+    report(&evicted);
+}
+
+/// Drops all plans.
+pub fn clear() {
+    let dropped = std::mem::take(&mut Engine::lock().cache.entries);
+    report(&dropped);
+}
+
+/// What the cache holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Stats {
+    /// How many plans there are.
+    pub plans: usize,
+    /// How many there may be.
+    pub capacity: usize,
+    /// The size of all keys in bytes.
+    pub key_bytes: usize,
+}
+
+/// What the cache holds.
+pub fn stats() -> Stats {
+    let cache = &Engine::lock().cache;
+    Stats {
+        plans: cache.entries.len(),
+        capacity: cache.capacity,
+        key_bytes: cache.words() * size_of::<u64>(),
+    }
+}
+
+/// Sets how many bits of the hash are used. Results are the same for any number; few bits force collisions,
+/// which is how tests know.
+#[doc(hidden)]
+pub fn set_hash_bits(bits: u32) {
+    let mut engine = Engine::lock();
+    engine.cache.hash_bits = bits;
+    let cache = &mut engine.cache;
+    for slot in &mut cache.entries {
+        slot.hash = hash(&slot.entry.key, bits);
+    }
+}
+
+/// A plan and what it is a plan for.
+pub(crate) struct Entry {
+    pub(crate) id: u64,
+    pub(crate) plan: Plan,
+    key: Box<[u64]>,
+    /// The program before simplification, and the number of its leaves.
+    source: Option<(Program, usize)>,
+}
+
+impl Entry {
+    pub(crate) fn new(key: &[u64], plan: Plan, lowered: Lowered) -> Entry {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        let n_leaves = lowered.program.params.len() - lowered.likes.len();
+        let small = lowered.program.eqns.len() <= MAX_EXPLAINED;
+        Entry {
+            id: NEXT.fetch_add(1, Ordering::Relaxed),
+            plan,
+            key: key.into(),
+            source: small.then_some((lowered.program, n_leaves)),
+        }
+    }
+}
+
+struct Slot {
+    hash: u64,
+    /// When it was used last, in look-ups.
+    used: u64,
+    entry: Arc<Entry>,
+}
+
+pub(crate) struct Cache {
+    // Sorted by nothing: with some hundred entries a scan over the hashes costs less than a walk of the graph.
+    entries: Vec<Slot>,
+    capacity: usize,
+    hash_bits: u32,
+    lookups: u64,
+}
+
+impl Cache {
+    pub(crate) const fn new() -> Cache {
+        Cache {
+            entries: Vec::new(),
+            capacity: DEFAULT_CAPACITY,
+            hash_bits: 64,
+            lookups: 0,
+        }
+    }
+
+    /// The plan for a key.
+    pub(crate) fn find(&mut self, key: &[u64]) -> Option<Arc<Entry>> {
+        self.lookups += 1;
+        let hash = hash(key, self.hash_bits);
+        let slot = self
+            .entries
+            .iter_mut()
+            .find(|slot| slot.hash == hash && *slot.entry.key == *key)?;
+        slot.used = self.lookups;
+        Some(slot.entry.clone())
+    }
+
+    /// Adds an entry, unless another thread has added an equal one: then that is returned.
+    pub(crate) fn insert(&mut self, entry: Entry) -> Arc<Entry> {
+        if let Some(there) = self.find(&entry.key) {
+            events::emit(Event::Hit { plan: there.id });
+            return there;
+        }
+        let why = events::recording().then(|| self.explain(&entry)).flatten();
+        let entry = Arc::new(entry);
+        events::emit(Event::Planned {
+            plan: entry.id,
+            equations: entry.plan.n_steps(),
+            why,
+        });
+        self.entries.push(Slot {
+            hash: hash(&entry.key, self.hash_bits),
+            used: self.lookups,
+            entry: entry.clone(),
+        });
+        report(&self.shrink());
+        entry
+    }
+
+    fn words(&self) -> usize {
+        self.entries.iter().map(|slot| slot.entry.key.len()).sum()
+    }
+
+    /// Takes out the entries that are too many.
+    fn shrink(&mut self) -> Vec<Slot> {
+        let mut words = self.words();
+        let mut evicted = Vec::new();
+        while self.entries.len() > self.capacity || words > MAX_WORDS {
+            let oldest = (0..self.entries.len())
+                .min_by_key(|i| self.entries[*i].used)
+                .expect("an empty cache is within its bounds");
+            let slot = self.entries.swap_remove(oldest);
+            words -= slot.entry.key.len();
+            evicted.push(slot);
+        }
+        evicted
+    }
+
+    /// What distinguishes an entry from the most similar one there is.
+    fn explain(&self, entry: &Entry) -> Option<String> {
+        let (program, n_leaves) = entry.source.as_ref()?;
+        let others = self.entries.iter().filter_map(|slot| {
+            let (other, n) = slot.entry.source.as_ref()?;
+            let differences = differences(other, *n, program, *n_leaves)?;
+            Some((differences, slot.used))
+        });
+        // Of equally similar ones the one used last is what the user compares with.
+        let (differences, _) = others.min_by_key(|(d, used)| (d.len(), u64::MAX - used))?;
+        Some(
+            differences
+                .into_iter()
+                .take(3)
+                .collect::<Vec<_>>()
+                .join("; "),
+        )
+    }
+}
+
+fn report(evicted: &[Slot]) {
+    for slot in evicted {
+        events::emit(Event::Evicted {
+            plan: slot.entry.id,
+        });
+    }
+}
+
+fn hash(key: &[u64], bits: u32) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    key.hash(&mut hasher);
+    hasher.finish() & u64::MAX.checked_shr(64 - bits.min(64)).unwrap_or(0)
+}
+
+/// The differences of two programs in words, or nothing where they are not alike.
+fn differences(
+    old: &Program,
+    old_leaves: usize,
+    new: &Program,
+    new_leaves: usize,
+) -> Option<Vec<String>> {
+    if old.eqns.len() != new.eqns.len()
+        || old_leaves != new_leaves
+        || old.outs.len() != new.outs.len()
+    {
+        return None;
+    }
+    let mut found = Vec::new();
+    for (i, (a, b)) in old
+        .params
+        .iter()
+        .zip(&new.params)
+        .enumerate()
+        .take(new_leaves)
+    {
+        let (a, b) = (old.aval(*a), new.aval(*b));
+        if a.dtype != b.dtype {
+            found.push(format!("leaf {i}: {a} -> {b}"));
+        } else if let (Some(da), Some(db)) = (a.shape.dims(), b.shape.dims()) {
+            if da.len() != db.len() {
+                found.push(format!("leaf {i}: {a} -> {b}"));
+            } else {
+                let axes = da.iter().zip(db).enumerate().filter(|(_, (a, b))| a != b);
+                found.extend(
+                    axes.map(|(axis, (a, b))| format!("leaf {i}, axis {axis}: {a} -> {b}")),
+                );
+            }
+        }
+    }
+    for (i, (a, b)) in old.eqns.iter().zip(&new.eqns).enumerate() {
+        if a.op != b.op {
+            found.push(format!("op {i}: {} -> {}", a.op, b.op));
+            continue;
+        }
+        let statics = a.attrs.iter().zip(&b.attrs).zip(b.op.def().statics());
+        for ((a, b), name) in statics {
+            let (a, b) = (old.attr(*a), new.attr(*b));
+            if a != b {
+                found.push(format!(
+                    "op {i} ({}), static {name}: {a} -> {b}",
+                    new.eqns[i].op
+                ));
+            }
+        }
+        if a.data() != b.data() {
+            found.push(format!("op {i} ({}): other operands", b.op));
+        }
+    }
+    if old.outs != new.outs {
+        found.push("other targets".to_owned());
+    }
+    (!found.is_empty()).then_some(found)
+}

@@ -1,0 +1,175 @@
+//! What the run time did: which functions it traced, which plans it made, found, ran and dropped.
+//!
+//! Tests prove with this that something did *not* happen: that a second call plans nothing.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// One thing that the run time did. Prints as one line.
+///
+/// Plans are numbered from 1 in the order in which a recording meets them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Event {
+    /// A transform ran a function to record its ops.
+    Traced {
+        /// How many ops depend on the arguments.
+        equations: usize,
+    },
+    /// No plan fitted, so one was made.
+    Planned {
+        /// The plan.
+        plan: u64,
+        /// How many equations are left of the graph after simplification.
+        equations: usize,
+        /// What is different from the most similar plan there was.
+        why: Option<String>,
+    },
+    /// A plan for this computation was there.
+    Hit {
+        /// The plan.
+        plan: u64,
+    },
+    /// A plan was run.
+    Ran {
+        /// The plan.
+        plan: u64,
+    },
+    /// A plan was dropped to make room for others.
+    Evicted {
+        /// The plan.
+        plan: u64,
+    },
+}
+
+impl fmt::Display for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let plural = |n: &usize| if *n == 1 { "" } else { "s" };
+        match self {
+            Event::Traced { equations } => {
+                write!(f, "traced: {equations} equation{}", plural(equations))
+            }
+            Event::Planned {
+                plan,
+                equations,
+                why,
+            } => {
+                write!(
+                    f,
+                    "planned p{plan}: {equations} equation{}",
+                    plural(equations)
+                )?;
+                why.iter().try_for_each(|why| write!(f, " ({why})"))
+            }
+            Event::Hit { plan } => write!(f, "hit p{plan}"),
+            Event::Ran { plan } => write!(f, "ran p{plan}"),
+            Event::Evicted { plan } => write!(f, "evicted p{plan}"),
+        }
+    }
+}
+
+/// How often each event has happened in this process, on any thread.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Counts {
+    /// See [`Event::Traced`].
+    pub traced: u64,
+    /// See [`Event::Planned`].
+    pub planned: u64,
+    /// See [`Event::Hit`].
+    pub hit: u64,
+    /// See [`Event::Ran`].
+    pub ran: u64,
+    /// See [`Event::Evicted`].
+    pub evicted: u64,
+}
+
+static COUNTS: [AtomicU64; 5] = [const { AtomicU64::new(0) }; 5];
+
+/// How often each event has happened in this process.
+pub fn counts() -> Counts {
+    let [traced, planned, hit, ran, evicted] =
+        std::array::from_fn(|i| COUNTS[i].load(Ordering::Relaxed));
+    Counts {
+        traced,
+        planned,
+        hit,
+        ran,
+        evicted,
+    }
+}
+
+/// The events of one recording.
+#[derive(Default)]
+struct Recording {
+    events: Vec<Event>,
+    /// The number in this recording of each plan.
+    plans: HashMap<u64, u64>,
+}
+
+thread_local! {
+    static RECORDINGS: RefCell<Vec<Recording>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Runs `body`, and returns with its result what the run time did on this thread meanwhile.
+///
+/// ```
+/// use gradloom::{Tensor, evaluate, events};
+///
+/// let step = |x: &Tensor| evaluate(&(x + 1.0).tanh());
+/// step(&Tensor::from([1.0f32, 2.0])).unwrap();
+/// let (_, events) = events::record(|| step(&Tensor::from([3.0f32, 4.0])).unwrap());
+/// let lines: Vec<String> = events.iter().map(|e| e.to_string()).collect();
+/// assert_eq!(lines, ["hit p1", "ran p1"]);
+/// ```
+pub fn record<R>(body: impl FnOnce() -> R) -> (R, Vec<Event>) {
+    /// Ends the recording when `body` panics, too.
+    struct End;
+    impl Drop for End {
+        fn drop(&mut self) {
+            RECORDINGS.with_borrow_mut(|all| all.pop());
+        }
+    }
+    RECORDINGS.with_borrow_mut(|all| all.push(Recording::default()));
+    let end = End;
+    let result = body();
+    let events = RECORDINGS.with_borrow_mut(|all| {
+        let recording = all.last_mut().expect("the recording that began above");
+        std::mem::take(&mut recording.events)
+    });
+    drop(end);
+    (result, events)
+}
+
+/// Whether this thread is recording, so that it is worth the effort to say why.
+pub(crate) fn recording() -> bool {
+    RECORDINGS.with_borrow(|all| !all.is_empty())
+}
+
+/// Counts an event, and adds it to the recordings of this thread.
+pub(crate) fn emit(event: Event) {
+    let index = match &event {
+        Event::Traced { .. } => 0,
+        Event::Planned { .. } => 1,
+        Event::Hit { .. } => 2,
+        Event::Ran { .. } => 3,
+        Event::Evicted { .. } => 4,
+    };
+    COUNTS[index].fetch_add(1, Ordering::Relaxed);
+    RECORDINGS.with_borrow_mut(|all| {
+        for recording in all {
+            let mut event = event.clone();
+            if let Event::Planned { plan, .. }
+            | Event::Hit { plan }
+            | Event::Ran { plan }
+            | Event::Evicted { plan } = &mut event
+            {
+                let next = recording.plans.len() as u64 + 1;
+                *plan = *recording.plans.entry(*plan).or_insert(next);
+            }
+            recording.events.push(event);
+        }
+    });
+}

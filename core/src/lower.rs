@@ -1,0 +1,98 @@
+//! From the nodes of a walk to a program.
+
+use crate::Aval;
+use crate::node::OpNode;
+use crate::walk::Source;
+use gradloom_ir::{Attr, Eqn, Program, Static, Var};
+use std::collections::HashMap;
+
+/// Builds a program node by node. Its parameters are the leaves, then one for each different aval that is read
+/// as a `Like` operand: of these there are no values.
+#[derive(Default)]
+pub(crate) struct Lowering {
+    program: Program,
+    next: u32,
+    leaves: Vec<Var>,
+    /// The variable of the first result of each node.
+    nodes: Vec<u32>,
+    likes: Vec<(Aval, Var)>,
+    // Looked up by key alone, so their order reaches nothing.
+    like_of: HashMap<Aval, Var>,
+    attr_of: HashMap<Static, Attr>,
+}
+
+/// A program, and the avals of its last parameters.
+pub(crate) struct Lowered {
+    pub(crate) program: Program,
+    /// The avals of the parameters that follow the leaves.
+    pub(crate) likes: Vec<Aval>,
+}
+
+impl Lowering {
+    /// Appends the next leaf.
+    pub(crate) fn leaf(&mut self, aval: &Aval) {
+        let var = self.fresh(aval);
+        self.leaves.push(var);
+    }
+
+    /// Appends a node whose operands come from `args`.
+    pub(crate) fn node(&mut self, node: &OpNode, args: impl Iterator<Item = Source>) {
+        let mut args: Vec<Var> = args.map(|s| self.var(s)).collect();
+        for like in &node.likes {
+            let var = match self.like_of.get(like) {
+                Some(var) => *var,
+                None => {
+                    let var = self.fresh(like);
+                    self.like_of.insert(like.clone(), var);
+                    self.likes.push((like.clone(), var));
+                    var
+                }
+            };
+            args.push(var);
+        }
+        let attrs = node.statics.iter().map(|s| self.attr(s)).collect();
+        self.nodes.push(self.next);
+        let outs = node.outs.iter().map(|aval| self.fresh(aval)).collect();
+        self.program.eqns.push(Eqn {
+            outs,
+            op: node.op,
+            attrs,
+            args,
+        });
+    }
+
+    /// The finished program with the results `outs`.
+    pub(crate) fn finish(mut self, outs: &[Source]) -> Lowered {
+        self.program.outs = outs.iter().map(|s| self.var(*s)).collect();
+        let likes = self.likes.iter().map(|(_, var)| *var);
+        self.program.params = self.leaves.iter().copied().chain(likes).collect();
+        Lowered {
+            program: self.program,
+            likes: self.likes.into_iter().map(|(aval, _)| aval).collect(),
+        }
+    }
+
+    fn fresh(&mut self, aval: &Aval) -> Var {
+        let var = Var(self.next);
+        self.next += 1;
+        self.program.avals.insert(var, aval.to_ir());
+        var
+    }
+
+    fn var(&self, source: Source) -> Var {
+        match source {
+            Source::Leaf(leaf) => self.leaves[leaf as usize],
+            Source::Node(node, out) => Var(self.nodes[node as usize] + out),
+        }
+    }
+
+    fn attr(&mut self, value: &Static) -> Attr {
+        if let Some(attr) = self.attr_of.get(value) {
+            return *attr;
+        }
+        let attr = Attr(self.program.attrs.len() as u32);
+        self.program.attrs.push(value.clone());
+        self.attr_of.insert(value.clone(), attr);
+        attr
+    }
+}
