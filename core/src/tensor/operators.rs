@@ -4,6 +4,18 @@ use super::{Tensor, one};
 use gradloom_ir::{Op, Static};
 use std::ops::{Add, AddAssign, Div, DivAssign, Mul, MulAssign, Neg, Sub, SubAssign};
 
+mod sealed {
+    pub trait Sealed {}
+}
+
+/// What stands on the right of an operator: a tensor, or a number, which takes the dtype of the tensor on the left.
+///
+/// One implementation of each operator for all of these lets rustc infer the type of `(x + 1.0).tanh()`.
+pub trait Operand: sealed::Sealed {
+    #[doc(hidden)]
+    fn apply(self, op: Op, left: &Tensor) -> Tensor;
+}
+
 #[track_caller]
 fn binary(op: Op, x: &Tensor, y: &Tensor) -> Tensor {
     one(op, vec![], &[x, y], &[])
@@ -15,75 +27,77 @@ fn number(value: f64, like: &Tensor) -> Tensor {
     one(Op::Scalar, vec![Static::Float(value)], &[], &[like.aval()])
 }
 
-macro_rules! operator {
-    ($($op:ident: $trait:ident $method:ident, $assign:ident $assign_method:ident;)*) => {$(
-        operator! { @ $op $trait $method [Tensor, Tensor] [Tensor, &Tensor] [&Tensor, Tensor] [&Tensor, &Tensor] }
-        numbers! { $op $trait $method, $assign $assign_method: f32 f64 i32 i64 }
+impl sealed::Sealed for Tensor {}
+impl Operand for Tensor {
+    #[track_caller]
+    fn apply(self, op: Op, left: &Tensor) -> Tensor {
+        binary(op, left, &self)
+    }
+}
 
-        impl $assign<Tensor> for Tensor {
-            #[track_caller]
-            fn $assign_method(&mut self, other: Tensor) {
-                *self = binary(Op::$op, self, &other);
-            }
-        }
-        impl $assign<&Tensor> for Tensor {
-            #[track_caller]
-            fn $assign_method(&mut self, other: &Tensor) {
-                *self = binary(Op::$op, self, other);
-            }
-        }
-    )*};
-    (@ $op:ident $trait:ident $method:ident $([$left:ty, $right:ty])*) => {$(
-        impl $trait<$right> for $left {
-            type Output = Tensor;
-            #[track_caller]
-            fn $method(self, other: $right) -> Tensor {
-                binary(Op::$op, self.as_ref(), other.as_ref())
-            }
-        }
-    )*};
+impl sealed::Sealed for &Tensor {}
+impl Operand for &Tensor {
+    #[track_caller]
+    fn apply(self, op: Op, left: &Tensor) -> Tensor {
+        binary(op, left, self)
+    }
 }
 
 macro_rules! numbers {
-    ($op:ident $trait:ident $method:ident, $assign:ident $assign_method:ident: $($number:ident)*) => {$(
-        impl $trait<$number> for Tensor {
-            type Output = Tensor;
+    ($($ty:ident)*) => {$(
+        impl sealed::Sealed for $ty {}
+        impl Operand for $ty {
             #[track_caller]
-            fn $method(self, other: $number) -> Tensor {
-                binary(Op::$op, &self, &number(other as f64, &self))
-            }
-        }
-        impl $trait<$number> for &Tensor {
-            type Output = Tensor;
-            #[track_caller]
-            fn $method(self, other: $number) -> Tensor {
-                binary(Op::$op, self, &number(other as f64, self))
-            }
-        }
-        impl $trait<Tensor> for $number {
-            type Output = Tensor;
-            #[track_caller]
-            fn $method(self, other: Tensor) -> Tensor {
-                binary(Op::$op, &number(self as f64, &other), &other)
-            }
-        }
-        impl $trait<&Tensor> for $number {
-            type Output = Tensor;
-            #[track_caller]
-            fn $method(self, other: &Tensor) -> Tensor {
-                binary(Op::$op, &number(self as f64, other), other)
-            }
-        }
-        impl $assign<$number> for Tensor {
-            #[track_caller]
-            fn $assign_method(&mut self, other: $number) {
-                *self = binary(Op::$op, self, &number(other as f64, self));
+            fn apply(self, op: Op, left: &Tensor) -> Tensor {
+                binary(op, left, &number(self as f64, left))
             }
         }
     )*};
 }
 
-operator! {
+numbers! { f32 f64 i32 i64 usize }
+
+macro_rules! operators {
+    ($($op:ident: $trait:ident $method:ident, $assign:ident $assign_method:ident;)*) => {$(
+        operators! { @tensors $op $trait $method: Tensor, &Tensor }
+        operators! { @numbers $op $trait $method: f64, i64 }
+
+        impl<R: Operand> $assign<R> for Tensor {
+            #[track_caller]
+            fn $assign_method(&mut self, right: R) {
+                *self = right.apply(Op::$op, self);
+            }
+        }
+    )*};
+    (@tensors $op:ident $trait:ident $method:ident: $($left:ty),*) => {$(
+        impl<R: Operand> $trait<R> for $left {
+            type Output = Tensor;
+            #[track_caller]
+            fn $method(self, right: R) -> Tensor {
+                right.apply(Op::$op, self.as_ref())
+            }
+        }
+    )*};
+    // With `f32` or `i32` besides, rustc could not infer the type of `(1.0 - &x).log()`.
+    (@numbers $op:ident $trait:ident $method:ident: $($left:ty),*) => {$(
+        impl $trait<Tensor> for $left {
+            type Output = Tensor;
+            #[track_caller]
+            fn $method(self, right: Tensor) -> Tensor {
+                binary(Op::$op, &number(self as f64, &right), &right)
+            }
+        }
+        impl $trait<&Tensor> for $left {
+            type Output = Tensor;
+            #[track_caller]
+            fn $method(self, right: &Tensor) -> Tensor {
+                binary(Op::$op, &number(self as f64, right), right)
+            }
+        }
+    )*};
+}
+
+operators! {
     Add: Add add, AddAssign add_assign;
     Sub: Sub sub, SubAssign sub_assign;
     Mul: Mul mul, MulAssign mul_assign;
@@ -103,5 +117,29 @@ impl Neg for &Tensor {
     #[track_caller]
     fn neg(self) -> Tensor {
         Tensor::neg(self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::Tensor;
+
+    #[test]
+    fn the_type_of_an_expression_with_numbers_is_inferred_and_its_dtype_is_the_tensors() {
+        let x = Tensor::from([1.0f32, 4.0]);
+        assert_eq!((&x - 1.0).sqrt().to_vec::<f32>(), [0.0, 3.0f32.sqrt()]);
+        assert_eq!((2.0 / &x).square().to_vec::<f32>(), [4.0, 0.25]);
+        let n = Tensor::from([1i32, 4]);
+        assert_eq!((3 - &n * 2).abs().to_vec::<i32>(), [1, 5]);
+    }
+
+    #[test]
+    fn an_assigning_operator_replaces_the_handle_and_leaves_other_handles() {
+        let mut x = Tensor::from([1.0f64, 2.0]);
+        let before = x.clone();
+        x += 1.0;
+        x *= &before;
+        assert_eq!(x.to_vec::<f64>(), [2.0, 6.0]);
+        assert_eq!(before.to_vec::<f64>(), [1.0, 2.0]);
     }
 }
