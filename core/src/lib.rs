@@ -23,6 +23,7 @@ pub mod random;
 mod record;
 mod statics;
 mod tensor;
+mod traced;
 mod transform;
 mod tree;
 mod walk;
@@ -34,7 +35,8 @@ pub use evaluate::evaluate;
 pub use gradloom_ir::DType;
 pub use random::Key;
 pub use statics::IntoStatic;
-pub use tensor::{IntoShape, Tensor};
+pub use tensor::{IntoShape, Operand, Tensor};
+pub use traced::Traced;
 pub use transform::{
     Outcome, Pullback, grad, hessian, hvp, jacfwd, jacrev, jvp, value_and_grad, vjp,
 };

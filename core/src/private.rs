@@ -3,7 +3,8 @@
 #![allow(missing_docs)]
 
 pub use crate::record::catch;
-pub use crate::transform::replay;
+/// For functions whose bodies are recorded at run time.
+pub use crate::transform::{jvp as trace_jvp, replay, vjp as trace_vjp};
 pub use gradloom_ir::Static;
 
 use crate::record::{apply, expect};

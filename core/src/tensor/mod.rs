@@ -16,6 +16,8 @@ mod nn;
 mod operators;
 mod reduce;
 
+pub use operators::Operand;
+
 /// A tensor of numbers or truth values.
 ///
 /// A tensor is a *promise* until something asks for its elements ([`Tensor::to_vec`], [`Tensor::item`], printing) or
