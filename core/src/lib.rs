@@ -18,6 +18,7 @@ mod kernel;
 mod layout;
 mod lower;
 mod node;
+pub mod optim;
 mod plan;
 pub mod random;
 mod record;
@@ -45,5 +46,5 @@ pub use tree::Tree;
 /// What most programs use.
 pub mod prelude {
     pub use crate::{Aval, DType, Element, Error, Key, Result, Tensor, Tree};
-    pub use crate::{grad, hessian, hvp, jacfwd, jacrev, jvp, value_and_grad, vjp};
+    pub use crate::{evaluate, grad, hessian, hvp, jacfwd, jacrev, jvp, value_and_grad, vjp};
 }

@@ -11,6 +11,8 @@
 
 mod erf_inv;
 mod key;
+#[cfg(test)]
+mod tests;
 pub mod threefry;
 
 pub use key::Key;

@@ -1,0 +1,240 @@
+//! Adam and AdamW.
+
+use super::{leaves_beside, zeros_like};
+use crate::tree::{leaves, with_leaves};
+use crate::{Tensor, Tree};
+use gradloom_ir::DType;
+
+/// Adam: a step for each parameter that does not depend on the scale of its gradient.
+///
+/// With `g` the gradient and `t` the count of steps, from 1:
+///
+/// ```text
+/// m' = beta1 * m + (1 - beta1) * g           the mean of the gradient
+/// v' = beta2 * v + (1 - beta2) * g^2         the mean of its square
+/// x' = x - lr * (m' / (1 - beta1^t)) / (sqrt(v' / (1 - beta2^t)) + eps)
+/// ```
+///
+/// Kingma and Ba, "Adam: a method for stochastic optimization", 2015 (arXiv:1412.6980), algorithm 1. `optax.adam`
+/// computes the same.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Adam {
+    /// The learning rate.
+    pub lr: f64,
+    /// How much of the mean gradient the next step keeps.
+    pub beta1: f64,
+    /// How much of the mean square the next step keeps.
+    pub beta2: f64,
+    /// Keeps the step finite where the gradient vanishes.
+    pub eps: f64,
+}
+
+impl Default for Adam {
+    /// The numbers of the paper: 0.001, 0.9, 0.999, 1e-8.
+    fn default() -> Adam {
+        Adam {
+            lr: 1e-3,
+            beta1: 0.9,
+            beta2: 0.999,
+            eps: 1e-8,
+        }
+    }
+}
+
+/// Adam with a decay of the parameters that is not scaled by the gradient's history.
+///
+/// Adam's step with `lr * weight_decay * x` subtracted as well. Loshchilov and Hutter, "Decoupled weight decay
+/// regularization", 2019 (arXiv:1711.05101), algorithm 2, with the learning rate as its schedule multiplier.
+/// `optax.adamw` computes the same.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct AdamW {
+    /// The learning rate.
+    pub lr: f64,
+    /// How much of the mean gradient the next step keeps.
+    pub beta1: f64,
+    /// How much of the mean square the next step keeps.
+    pub beta2: f64,
+    /// Keeps the step finite where the gradient vanishes.
+    pub eps: f64,
+    /// The share of a parameter that a step of learning rate 1 takes away.
+    pub weight_decay: f64,
+}
+
+impl Default for AdamW {
+    /// The numbers of [`Adam`] and a decay of 0.01.
+    fn default() -> AdamW {
+        let Adam {
+            lr,
+            beta1,
+            beta2,
+            eps,
+        } = Adam::default();
+        AdamW {
+            lr,
+            beta1,
+            beta2,
+            eps,
+            weight_decay: 0.01,
+        }
+    }
+}
+
+/// What [`Adam`] and [`AdamW`] remember between steps.
+#[derive(Clone, Debug)]
+pub struct AdamState<P> {
+    /// The count of steps, an `i64` of rank 0. It is data, so it is no part of a plan's key.
+    pub step: Tensor,
+    /// The mean gradient of each parameter.
+    pub mean: P,
+    /// The mean square of each parameter's gradient.
+    pub square: P,
+}
+
+impl Adam {
+    /// The state before the first step.
+    ///
+    /// # Panics
+    ///
+    /// There is no room for it.
+    #[track_caller]
+    pub fn init<P: Tree>(&self, params: &P) -> AdamState<P> {
+        AdamState {
+            step: Tensor::scalar(0i64),
+            mean: zeros_like(params),
+            square: zeros_like(params),
+        }
+    }
+
+    /// New parameters and the new state.
+    ///
+    /// # Panics
+    ///
+    /// The trees have different numbers of leaves, or leaves of shapes that do not fit.
+    #[track_caller]
+    pub fn step<P: Tree>(&self, params: &P, grads: &P, state: &AdamState<P>) -> (P, AdamState<P>) {
+        self.step_with(&Tensor::scalar(self.lr), params, grads, state)
+    }
+
+    /// [`Adam::step`] with a learning rate of its own: a tensor of rank 0.
+    #[track_caller]
+    pub fn step_with<P: Tree>(
+        &self,
+        lr: &Tensor,
+        params: &P,
+        grads: &P,
+        state: &AdamState<P>,
+    ) -> (P, AdamState<P>) {
+        self.decayed(lr, 0.0, params, grads, state)
+    }
+
+    #[track_caller]
+    fn decayed<P: Tree>(
+        &self,
+        lr: &Tensor,
+        decay: f64,
+        params: &P,
+        grads: &P,
+        state: &AdamState<P>,
+    ) -> (P, AdamState<P>) {
+        let gs = leaves_beside(params, grads, "gradients");
+        let ms = leaves_beside(params, &state.mean, "mean gradients");
+        let vs = leaves_beside(params, &state.square, "mean squares");
+        let step = &state.step + 1;
+        // 1 - beta^t = -expm1(t * log(beta)), in `f64`: the difference itself would lose digits.
+        let count = step.cast(DType::F64);
+        let correction = |beta: f64| -(&count * beta.ln()).expm1();
+        let (c1, c2) = (correction(self.beta1), correction(self.beta2));
+
+        let (mut new_xs, mut new_ms, mut new_vs) = (Vec::new(), Vec::new(), Vec::new());
+        for (((x, g), m), v) in leaves(params).iter().zip(&gs).zip(&ms).zip(&vs) {
+            let dtype = x.dtype();
+            let m = m * self.beta1 + g * (1.0 - self.beta1);
+            let v = v * self.beta2 + g.square() * (1.0 - self.beta2);
+            let mut change = (&m / c1.cast(dtype)) / ((&v / c2.cast(dtype)).sqrt() + self.eps);
+            if decay != 0.0 {
+                change += x * decay;
+            }
+            new_xs.push(x - lr.cast(dtype) * change);
+            new_ms.push(m);
+            new_vs.push(v);
+        }
+        let state = AdamState {
+            step,
+            mean: with_leaves(&state.mean, &new_ms),
+            square: with_leaves(&state.square, &new_vs),
+        };
+        (with_leaves(params, &new_xs), state)
+    }
+}
+
+impl AdamW {
+    fn adam(&self) -> Adam {
+        Adam {
+            lr: self.lr,
+            beta1: self.beta1,
+            beta2: self.beta2,
+            eps: self.eps,
+        }
+    }
+
+    /// The state before the first step.
+    ///
+    /// # Panics
+    ///
+    /// There is no room for it.
+    #[track_caller]
+    pub fn init<P: Tree>(&self, params: &P) -> AdamState<P> {
+        self.adam().init(params)
+    }
+
+    /// New parameters and the new state.
+    ///
+    /// # Panics
+    ///
+    /// The trees have different numbers of leaves, or leaves of shapes that do not fit.
+    #[track_caller]
+    pub fn step<P: Tree>(&self, params: &P, grads: &P, state: &AdamState<P>) -> (P, AdamState<P>) {
+        self.step_with(&Tensor::scalar(self.lr), params, grads, state)
+    }
+
+    /// [`AdamW::step`] with a learning rate of its own: a tensor of rank 0.
+    #[track_caller]
+    pub fn step_with<P: Tree>(
+        &self,
+        lr: &Tensor,
+        params: &P,
+        grads: &P,
+        state: &AdamState<P>,
+    ) -> (P, AdamState<P>) {
+        self.adam()
+            .decayed(lr, self.weight_decay, params, grads, state)
+    }
+}
+
+impl<P: Tree> Tree for AdamState<P> {
+    fn visit(&self, f: &mut dyn FnMut(&Tensor)) {
+        self.step.visit(f);
+        self.mean.visit(f);
+        self.square.visit(f);
+    }
+
+    fn visit_mut(&mut self, f: &mut dyn FnMut(&mut Tensor)) {
+        self.step.visit_mut(f);
+        self.mean.visit_mut(f);
+        self.square.visit_mut(f);
+    }
+
+    fn map(&self, f: &mut dyn FnMut(&Tensor) -> Tensor) -> Self {
+        AdamState {
+            step: self.step.map(f),
+            mean: self.mean.map(f),
+            square: self.square.map(f),
+        }
+    }
+
+    fn paths(&self, prefix: &str, out: &mut Vec<String>) {
+        self.step.paths(&format!("{prefix}.step"), out);
+        self.mean.paths(&format!("{prefix}.mean"), out);
+        self.square.paths(&format!("{prefix}.square"), out);
+    }
+}

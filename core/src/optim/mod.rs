@@ -1,0 +1,61 @@
+//! Optimisers: from parameters and their gradients to new parameters.
+//!
+//! An optimiser is a few numbers. Its state is a [`Tree`] beside the parameters, and a step is a function of tensors,
+//! so a whole training step (value, gradient, update) is one graph, and its results are evaluated together:
+//!
+//! ```
+//! use gradloom::optim::Adam;
+//! use gradloom::prelude::*;
+//!
+//! let adam = Adam { lr: 0.1, ..Adam::default() };
+//! let mut x = Tensor::from([3.0f32, -2.0]);
+//! let mut state = adam.init(&x);
+//! for _ in 0..200 {
+//!     let ct = grad(|x: &Tensor| x.square().sum(..))(&x);
+//!     (x, state) = adam.step(&x, &ct, &state);
+//!     evaluate(&(x.clone(), state.clone()))?;
+//! }
+//! assert!(x.to_vec::<f32>().iter().all(|x| x.abs() < 0.01));
+//! # Ok::<(), Error>(())
+//! ```
+//!
+//! What changes from step to step is data: the count of steps is a tensor of the state, and the learning rate is
+//! passed as a tensor. So no step plans again, with a schedule neither. [`Sgd::step_with`], [`Adam::step_with`] and
+//! [`AdamW::step_with`] take the learning rate as a tensor.
+
+mod adam;
+mod sgd;
+#[cfg(test)]
+mod tests;
+
+pub use adam::{Adam, AdamState, AdamW};
+pub use sgd::{Sgd, SgdState};
+
+use crate::record::expect;
+use crate::tree::leaves;
+use crate::{Tensor, Tree, evaluate};
+
+/// The leaves of a tree that has the structure of the parameters.
+///
+/// # Panics
+///
+/// It has another number of leaves.
+#[track_caller]
+fn leaves_beside<P: Tree>(params: &P, other: &P, what: &str) -> Vec<Tensor> {
+    let (want, leaves) = (leaves(params).len(), leaves(other));
+    assert!(
+        leaves.len() == want,
+        "the {what} have {} leaves and the parameters {want}; give trees of one structure",
+        leaves.len()
+    );
+    leaves
+}
+
+/// Zeros that are realised, so that the first step has the plan of all the others: promised zeros would be part
+/// of it.
+#[track_caller]
+fn zeros_like<P: Tree>(tree: &P) -> P {
+    let zeros = tree.map(&mut |t| Tensor::zeros(t.shape(), t.dtype()));
+    expect(evaluate(&zeros));
+    zeros
+}

@@ -1,0 +1,129 @@
+//! Gradient descent, with momentum.
+
+use super::{leaves_beside, zeros_like};
+use crate::tree::{leaves, with_leaves};
+use crate::{Tensor, Tree};
+
+/// Stochastic gradient descent.
+///
+/// With `g` the gradient and `v` the velocity, zero at first:
+///
+/// ```text
+/// v' = momentum * v + g
+/// x' = x - lr * v'                      or, with `nesterov`,
+/// x' = x - lr * (g + momentum * v')
+/// ```
+///
+/// Momentum is due to Polyak, "Some methods of speeding up the convergence of iteration methods", 1964; the second form
+/// to Nesterov, 1983, as Sutskever, Martens, Dahl, Hinton wrote it in "On the importance of initialization and
+/// momentum in deep learning", 2013. `optax.sgd` computes the same.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Sgd {
+    /// The learning rate.
+    pub lr: f64,
+    /// The share of the velocity that the next step keeps. With zero no velocity is stored.
+    pub momentum: f64,
+    /// Whether the gradient is taken as if the velocity had been applied before.
+    pub nesterov: bool,
+}
+
+impl Default for Sgd {
+    /// A learning rate of 0.01 and no momentum.
+    fn default() -> Sgd {
+        Sgd {
+            lr: 0.01,
+            momentum: 0.0,
+            nesterov: false,
+        }
+    }
+}
+
+/// What [`Sgd`] remembers between steps.
+#[derive(Clone, Debug)]
+pub struct SgdState<P> {
+    /// One velocity for each parameter, unless the momentum is zero.
+    pub velocity: Option<P>,
+}
+
+impl Sgd {
+    /// The state before the first step.
+    ///
+    /// # Panics
+    ///
+    /// There is no room for it.
+    #[track_caller]
+    pub fn init<P: Tree>(&self, params: &P) -> SgdState<P> {
+        SgdState {
+            velocity: (self.momentum != 0.0).then(|| zeros_like(params)),
+        }
+    }
+
+    /// New parameters and the new state.
+    ///
+    /// # Panics
+    ///
+    /// The trees have different numbers of leaves, or leaves of shapes that do not fit.
+    #[track_caller]
+    pub fn step<P: Tree>(&self, params: &P, grads: &P, state: &SgdState<P>) -> (P, SgdState<P>) {
+        self.step_with(&Tensor::scalar(self.lr), params, grads, state)
+    }
+
+    /// [`Sgd::step`] with a learning rate of its own: a tensor of rank 0.
+    #[track_caller]
+    pub fn step_with<P: Tree>(
+        &self,
+        lr: &Tensor,
+        params: &P,
+        grads: &P,
+        state: &SgdState<P>,
+    ) -> (P, SgdState<P>) {
+        let gs = leaves_beside(params, grads, "gradients");
+        let (moves, velocity) = match &state.velocity {
+            None => (gs, None),
+            Some(velocity) => {
+                let vs = leaves_beside(params, velocity, "velocities");
+                let vs: Vec<Tensor> = vs
+                    .iter()
+                    .zip(&gs)
+                    .map(|(v, g)| v * self.momentum + g)
+                    .collect();
+                let velocity = with_leaves(velocity, &vs);
+                let moves = match self.nesterov {
+                    false => vs,
+                    true => vs
+                        .iter()
+                        .zip(&gs)
+                        .map(|(v, g)| g + v * self.momentum)
+                        .collect(),
+                };
+                (moves, Some(velocity))
+            }
+        };
+        let xs: Vec<Tensor> = leaves(params)
+            .iter()
+            .zip(&moves)
+            .map(|(x, m)| x - lr.cast(x.dtype()) * m)
+            .collect();
+        (with_leaves(params, &xs), SgdState { velocity })
+    }
+}
+
+impl<P: Tree> Tree for SgdState<P> {
+    fn visit(&self, f: &mut dyn FnMut(&Tensor)) {
+        self.velocity.visit(f);
+    }
+
+    fn visit_mut(&mut self, f: &mut dyn FnMut(&mut Tensor)) {
+        self.velocity.visit_mut(f);
+    }
+
+    fn map(&self, f: &mut dyn FnMut(&Tensor) -> Tensor) -> Self {
+        SgdState {
+            velocity: Tree::map(&self.velocity, f),
+        }
+    }
+
+    fn paths(&self, prefix: &str, out: &mut Vec<String>) {
+        self.velocity.paths(&format!("{prefix}.velocity"), out);
+    }
+}

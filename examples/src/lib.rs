@@ -1,0 +1,4 @@
+//! What the examples share: the data set, the model and the picture of a training run.
+
+pub mod chart;
+pub mod data;
