@@ -1,0 +1,175 @@
+//! The laws that every op of the table obeys. A new op is tested on arrival.
+
+use gradloom::__private::replay;
+use gradloom::{Tensor, vjp};
+use gradloom_ir::ad::{self, Calls};
+use gradloom_ir::op::Diff;
+use gradloom_ir::{Op, Program, Var, verify};
+use gradloom_tests::{dot, float_params, input, noise, nudged, sample_programs, scale};
+
+/// One op at one of its samples, with inputs.
+struct Case {
+    op: Op,
+    program: Program,
+    wrt: Vec<Var>,
+    inputs: Vec<Tensor>,
+}
+
+impl Case {
+    fn run(&self, inputs: &[Tensor]) -> Vec<Tensor> {
+        replay(&self.program, inputs).unwrap_or_else(|e| panic!("{self}: {e}"))
+    }
+
+    fn is_wrt(&self, i: usize) -> bool {
+        self.wrt.contains(&self.program.params[i])
+    }
+
+    /// Tangents, or the inputs of another function of them, for the differentiated parameters.
+    fn tangents(&self, seed: u64) -> Vec<Tensor> {
+        let wrt = (0..self.inputs.len()).filter(|i| self.is_wrt(*i));
+        wrt.map(|i| noise(self.inputs[i].shape(), seed + i as u64)).collect()
+    }
+
+    /// The results that have a tangent, and the tangents.
+    fn jvp(&self, tangents: &[Tensor]) -> (Vec<bool>, Vec<Tensor>) {
+        let jvp = ad::jvp(&self.program, &self.wrt, Calls::Joint);
+        assert_eq!(verify(&jvp.program), [""; 0], "{self}: jvp");
+        let inputs: Vec<Tensor> = self.inputs.iter().chain(tangents).cloned().collect();
+        let outs = replay(&jvp.program, &inputs).unwrap_or_else(|e| panic!("{self}: jvp: {e}\n{}", jvp.program));
+        (jvp.active, outs[self.program.outs.len()..].to_vec())
+    }
+}
+
+impl std::fmt::Display for Case {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "`{}` in\n{}\n", self.op, self.program)
+    }
+}
+
+fn cases() -> impl Iterator<Item = Case> {
+    Op::ALL.iter().flat_map(|&op| {
+        sample_programs(op).into_iter().map(move |program| {
+            let domain = op.def().laws().domain;
+            let avals = program.params.iter().map(|p| program.aval(*p));
+            let inputs = avals.enumerate().map(|(k, a)| input(a, domain, k)).collect();
+            Case { op, wrt: float_params(&program), inputs, program }
+        })
+    })
+}
+
+/// The cases with something to differentiate.
+fn differentiable() -> impl Iterator<Item = Case> {
+    cases().filter(|c| !c.wrt.is_empty() && !matches!(c.op.def().diff(), Diff::Zero(_)))
+}
+
+#[test]
+fn every_op_has_samples_and_each_verifies() {
+    for case in cases() {
+        assert_eq!(verify(&case.program), [""; 0], "{case}");
+    }
+}
+
+#[test]
+fn what_an_op_computes_has_the_aval_that_its_rules_say() {
+    for case in cases() {
+        for (y, out) in case.run(&case.inputs).iter().zip(&case.program.outs) {
+            let aval = case.program.aval(*out);
+            assert_eq!(y.to_string().is_empty(), false);
+            assert_eq!(Some(y.dtype()), aval.dtype, "{case}");
+            assert_eq!(Some(y.shape().to_vec()), aval.shape.known(), "{case}");
+        }
+    }
+}
+
+/// Richardson's central difference of 4th order, on every element of the Jacobian.
+#[test]
+fn the_jvp_agrees_with_differences_on_every_element() {
+    for case in differentiable() {
+        let h = 1e-3;
+        let mut at = 0;
+        for i in (0..case.inputs.len()).filter(|i| case.is_wrt(*i)).collect::<Vec<_>>() {
+            for j in 0..case.inputs[i].numel() {
+                let run = |by: f64| {
+                    let mut inputs = case.inputs.clone();
+                    inputs[i] = nudged(&inputs[i], j, by);
+                    case.run(&inputs)
+                };
+                let [far_up, up, down, far_down] = [2.0 * h, h, -h, -2.0 * h].map(run);
+                let mut tangents: Vec<Tensor> = case.tangents(0).iter().map(Tensor::zeros_like).collect();
+                tangents[at] = nudged(&tangents[at], j, 1.0);
+                let (active, dy) = case.jvp(&tangents);
+                let mut dy = dy.into_iter();
+                for (k, is_active) in active.into_iter().enumerate() {
+                    if !case.program.aval(case.program.outs[k]).dtype.unwrap().is_float() {
+                        continue;
+                    }
+                    let [a, b, c, d] = [&far_up, &up, &down, &far_down].map(|ys| ys[k].to_vec::<f64>());
+                    let n = a.len();
+                    let expected: Vec<f64> =
+                        (0..n).map(|e| (8.0 * (b[e] - c[e]) - (a[e] - d[e])) / (12.0 * h)).collect();
+                    let found = if is_active { dy.next().unwrap().to_vec::<f64>() } else { vec![0.0; n] };
+                    let tolerance = case.op.def().laws().tolerance * scale(&expected);
+                    for (e, (f, x)) in found.iter().zip(&expected).enumerate() {
+                        assert!((f - x).abs() <= tolerance, "{case}input {i}[{j}], result {k}[{e}]: {f} against {x}");
+                    }
+                }
+            }
+            at += 1;
+        }
+    }
+}
+
+#[test]
+fn the_vjp_is_the_adjoint_of_the_jvp() {
+    for case in differentiable() {
+        let tangents = case.tangents(1);
+        let (active, dy) = case.jvp(&tangents);
+        let v = ad::vjp(&case.program, &case.wrt);
+        assert_eq!(v.active, active, "{case}");
+        assert_eq!([verify(&v.primal), verify(&v.pullback)].concat(), [""; 0], "{case}\n{}\n{}", v.primal, v.pullback);
+        let outs = replay(&v.primal, &case.inputs).unwrap_or_else(|e| panic!("{case}: primal: {e}"));
+        let (outs, residuals) = outs.split_at(v.n_outs);
+        let with_ct = outs.iter().zip(&active).filter(|(_, a)| **a);
+        let cts: Vec<Tensor> = with_ct.enumerate().map(|(i, (y, _))| noise(y.shape(), 90 + i as u64)).collect();
+        let args: Vec<Tensor> = residuals.iter().chain(&cts).cloned().collect();
+        let grads = replay(&v.pullback, &args).unwrap_or_else(|e| panic!("{case}: pullback: {e}\n{}", v.pullback));
+        let nonzero = tangents.iter().zip(&v.nonzero).filter(|(_, n)| **n).map(|(t, _)| t.clone());
+        let (left, right) = (dot(&cts, &dy), dot(&grads, &nonzero.collect::<Vec<_>>()));
+        let size = left.abs().max(right.abs()).max(1.0);
+        assert!((left - right).abs() <= 1e-12 * size, "{case}: <c, J t> = {left}, <J^T c, t> = {right}");
+    }
+}
+
+/// Both orders of the second derivative of `s(x) = <c, f(x)>` in a direction.
+#[test]
+fn forward_over_reverse_equals_reverse_over_reverse() {
+    for case in differentiable() {
+        let floats: Vec<usize> = (0..case.inputs.len()).filter(|i| case.is_wrt(*i)).collect();
+        let x: Vec<Tensor> = floats.iter().map(|i| case.inputs[*i].clone()).collect();
+        let direction = case.tangents(7);
+        let f = |x: &Vec<Tensor>| {
+            let mut inputs = case.inputs.clone();
+            for (i, x) in floats.iter().zip(x) {
+                inputs[*i] = x.clone();
+            }
+            let outs = case.run(&inputs);
+            let floats = outs.iter().filter(|y| y.dtype().is_float()).enumerate();
+            let parts = floats.map(|(i, y)| (y * &noise(y.shape(), 40 + i as u64)).sum(..));
+            parts.reduce(|a, b| a + b).unwrap_or_else(|| Tensor::scalar(0.0))
+        };
+        let forward = gradloom::hvp(f, &x, &direction);
+        let inner = |x: &Vec<Tensor>| {
+            let products = gradloom::grad(f)(x).into_iter().zip(&direction).map(|(g, t)| (&g * t).sum(..));
+            products.reduce(|a, b| a + b).expect("there is a differentiated parameter")
+        };
+        let (_, pullback) = vjp(inner, &x);
+        let reverse = pullback.call(&Tensor::scalar(1.0));
+        for (a, b) in forward.iter().zip(&reverse) {
+            let (a, b) = (a.to_vec::<f64>(), b.to_vec::<f64>());
+            let size = scale(&a);
+            for (a, b) in a.iter().zip(&b) {
+                assert!((a - b).abs() <= 1e-10 * size, "{case}: {a} forward over reverse, {b} reverse over reverse");
+            }
+        }
+    }
+}
