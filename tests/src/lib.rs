@@ -13,15 +13,24 @@ pub fn sample_programs(op: Op) -> Vec<Program> {
             .iter()
             .map(|s| format!("(x: f64{s}) {{ y = {name} x return y }}"))
             .collect(),
-        (true, Operands::Fixed(2, 0)) => {
-            [("[2, 3]", "[2, 3]"), ("[2, 3]", "[3]"), ("[2, 1]", "[1, 3]"), ("[]", "[2, 2]"), ("[0, 2]", "[1, 2]")]
-                .iter()
-                .map(|(a, b)| format!("(x: f64{a}, y: f64{b}) {{ z = {name} x, y return z }}"))
-                .collect()
-        }
+        (true, Operands::Fixed(2, 0)) => [
+            ("[2, 3]", "[2, 3]"),
+            ("[2, 3]", "[3]"),
+            ("[2, 1]", "[1, 3]"),
+            ("[]", "[2, 2]"),
+            ("[0, 2]", "[1, 2]"),
+        ]
+        .iter()
+        .map(|(a, b)| format!("(x: f64{a}, y: f64{b}) {{ z = {name} x, y return z }}"))
+        .collect(),
         (true, operands) => panic!("`{name}` has {operands:?} operands and no samples"),
     };
-    own.iter().map(|text| text.parse().unwrap_or_else(|e| panic!("{name}: {text}: {e}"))).collect()
+    own.iter()
+        .map(|text| {
+            text.parse()
+                .unwrap_or_else(|e| panic!("{name}: {text}: {e}"))
+        })
+        .collect()
 }
 
 /// The tensor at position `k` of a list of inputs: spaced values in shuffled order, away from ties and from 0.
@@ -29,9 +38,20 @@ pub fn input(aval: &Aval, domain: (f64, f64), k: usize) -> Tensor {
     let shape = aval.shape.known().expect("samples have known shapes");
     let n: usize = shape.iter().product();
     match aval.dtype.expect("samples have known dtypes") {
-        DType::I64 => Tensor::from_vec((0..n).map(|i| ((i * 5 + k) % 3) as i64).collect(), &shape[..]),
-        DType::I32 => Tensor::from_vec((0..n).map(|i| ((i * 5 + k) % 3) as i32).collect(), &shape[..]),
-        DType::Bool => Tensor::from_vec((0..n).map(|i| (i + k).is_multiple_of(2)).collect::<Vec<bool>>(), &shape[..]),
+        DType::I64 => Tensor::from_vec(
+            (0..n).map(|i| ((i * 5 + k) % 3) as i64).collect(),
+            &shape[..],
+        ),
+        DType::I32 => Tensor::from_vec(
+            (0..n).map(|i| ((i * 5 + k) % 3) as i32).collect(),
+            &shape[..],
+        ),
+        DType::Bool => Tensor::from_vec(
+            (0..n)
+                .map(|i| (i + k).is_multiple_of(2))
+                .collect::<Vec<bool>>(),
+            &shape[..],
+        ),
         dtype => Tensor::from_vec(spaced(n, domain, k), &shape[..]).cast(dtype),
     }
 }
@@ -39,15 +59,22 @@ pub fn input(aval: &Aval, domain: (f64, f64), k: usize) -> Tensor {
 /// `n` different numbers of an interval, in an order that is neither rising nor falling.
 fn spaced(n: usize, (lo, hi): (f64, f64), k: usize) -> Vec<f64> {
     // A step that is coprime to `n` visits every place once.
-    let step = [7, 5, 3, 11, 13, 1].into_iter().find(|s| !n.is_multiple_of(*s) || *s == 1).unwrap_or(1);
+    let step = [7, 5, 3, 11, 13, 1]
+        .into_iter()
+        .find(|s| !n.is_multiple_of(*s) || *s == 1)
+        .unwrap_or(1);
     let width = (hi - lo) / (n as f64 + 1.0);
-    (0..n).map(|i| lo + width * (((i * step + k) % n) as f64 + 0.61 + 0.17 * k as f64)).collect()
+    (0..n)
+        .map(|i| lo + width * (((i * step + k) % n) as f64 + 0.61 + 0.17 * k as f64))
+        .collect()
 }
 
 /// Numbers in (-1, 1) that are the same in every run.
 pub fn noise(shape: &[usize], seed: u64) -> Tensor {
     let n: usize = shape.iter().product();
-    let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15).wrapping_add(0x1234_5678);
+    let mut state = seed
+        .wrapping_mul(0x9E37_79B9_7F4A_7C15)
+        .wrapping_add(0x1234_5678);
     let next = |_| {
         state ^= state << 13;
         state ^= state >> 7;
@@ -60,7 +87,10 @@ pub fn noise(shape: &[usize], seed: u64) -> Tensor {
 /// The inner product of two lists of tensors.
 pub fn dot(a: &[Tensor], b: &[Tensor]) -> f64 {
     assert_eq!(a.len(), b.len());
-    let pairs = a.iter().zip(b).flat_map(|(a, b)| a.to_vec::<f64>().into_iter().zip(b.to_vec::<f64>()));
+    let pairs = a
+        .iter()
+        .zip(b)
+        .flat_map(|(a, b)| a.to_vec::<f64>().into_iter().zip(b.to_vec::<f64>()));
     pairs.map(|(a, b)| a * b).sum()
 }
 
@@ -84,5 +114,10 @@ pub fn scale(xs: &[f64]) -> f64 {
 
 /// The statics of an equation, for messages.
 pub fn statics_of(program: &Program) -> String {
-    program.attrs.iter().map(Static::to_string).collect::<Vec<_>>().join(", ")
+    program
+        .attrs
+        .iter()
+        .map(Static::to_string)
+        .collect::<Vec<_>>()
+        .join(", ")
 }

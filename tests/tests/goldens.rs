@@ -191,14 +191,27 @@ fn number(v: &Value) -> f64 {
 }
 
 fn tensor(v: &Value) -> Tensor {
-    let shape: Vec<usize> = v["shape"].as_array().unwrap().iter().map(|n| n.as_u64().unwrap() as usize).collect();
+    let shape: Vec<usize> = v["shape"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|n| n.as_u64().unwrap() as usize)
+        .collect();
     let data = v["data"].as_array().unwrap();
     match v["dtype"].as_str().unwrap() {
         "f32" => Tensor::from_vec(data.iter().map(|x| number(x) as f32).collect(), shape),
         "f64" => Tensor::from_vec(data.iter().map(number).collect(), shape),
-        "i32" => Tensor::from_vec(data.iter().map(|x| x.as_i64().unwrap() as i32).collect(), shape),
+        "i32" => Tensor::from_vec(
+            data.iter().map(|x| x.as_i64().unwrap() as i32).collect(),
+            shape,
+        ),
         "i64" => Tensor::from_vec(data.iter().map(|x| x.as_i64().unwrap()).collect(), shape),
-        "bool" => Tensor::from_vec(data.iter().map(|x| x.as_bool().unwrap()).collect::<Vec<bool>>(), shape),
+        "bool" => Tensor::from_vec(
+            data.iter()
+                .map(|x| x.as_bool().unwrap())
+                .collect::<Vec<bool>>(),
+            shape,
+        ),
         other => panic!("dtype {other}"),
     }
 }
@@ -211,13 +224,21 @@ fn tensors(v: &Value) -> Vec<Tensor> {
 fn differences(what: &str, got: &[Tensor], expected: &Value, out: &mut Vec<String>) {
     let expected = expected.as_array().unwrap();
     if got.len() != expected.len() {
-        out.push(format!("{what}: {} results, expected {}", got.len(), expected.len()));
+        out.push(format!(
+            "{what}: {} results, expected {}",
+            got.len(),
+            expected.len()
+        ));
         return;
     }
     for (i, (got, v)) in got.iter().zip(expected).enumerate() {
         let want = tensor(v);
         if got.aval() != want.aval() {
-            out.push(format!("{what} {i}: {}, expected {}", got.aval(), want.aval()));
+            out.push(format!(
+                "{what} {i}: {}, expected {}",
+                got.aval(),
+                want.aval()
+            ));
             continue;
         }
         if !want.dtype().is_float() {
@@ -227,11 +248,17 @@ fn differences(what: &str, got: &[Tensor], expected: &Value, out: &mut Vec<Strin
             continue;
         }
         let (rtol, atol) = (v["rtol"].as_f64().unwrap(), v["atol"].as_f64().unwrap());
-        let (a, b) = (got.cast(DType::F64).to_vec::<f64>(), want.cast(DType::F64).to_vec::<f64>());
+        let (a, b) = (
+            got.cast(DType::F64).to_vec::<f64>(),
+            want.cast(DType::F64).to_vec::<f64>(),
+        );
         for (a, b) in a.iter().zip(&b) {
-            let same = (a.is_nan() && b.is_nan()) || a == b || (a - b).abs() <= atol + rtol * b.abs();
+            let same =
+                (a.is_nan() && b.is_nan()) || a == b || (a - b).abs() <= atol + rtol * b.abs();
             if !same {
-                out.push(format!("{what} {i}: {a}, expected {b} (rtol {rtol:e}, atol {atol:e})"));
+                out.push(format!(
+                    "{what} {i}: {a}, expected {b} (rtol {rtol:e}, atol {atol:e})"
+                ));
             }
         }
     }
@@ -239,8 +266,23 @@ fn differences(what: &str, got: &[Tensor], expected: &Value, out: &mut Vec<Strin
 
 fn check(case: &Value, f: F, out: &mut Vec<String>) {
     let inputs = tensors(&case["inputs"]);
-    let names: Vec<&str> = case["inputs"].as_array().unwrap().iter().map(|i| i["name"].as_str().unwrap()).collect();
-    let wrt: Vec<usize> = case["diff_args"].as_array().unwrap().iter().map(|n| names.iter().position(|m| *m == n.as_str().unwrap()).unwrap()).collect();
+    let names: Vec<&str> = case["inputs"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|i| i["name"].as_str().unwrap())
+        .collect();
+    let wrt: Vec<usize> = case["diff_args"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|n| {
+            names
+                .iter()
+                .position(|m| *m == n.as_str().unwrap())
+                .unwrap()
+        })
+        .collect();
     differences("output", &f(&inputs), &case["outputs"], out);
     let g = |x: &Vec<Tensor>| {
         let mut all = inputs.clone();
@@ -256,8 +298,14 @@ fn check(case: &Value, f: F, out: &mut Vec<String>) {
         differences("vjp", &pullback.call(&cts), &v["grads"], out);
         if let Some(h) = case.get("hvp").filter(|h| !h.is_null()) {
             let scalar = |x: &Vec<Tensor>| {
-                let parts = g(x).into_iter().zip(&cts).filter(|(y, _)| y.dtype().is_float());
-                parts.map(|(y, c)| (y * c).sum(..)).reduce(|a, b| a + b).unwrap()
+                let parts = g(x)
+                    .into_iter()
+                    .zip(&cts)
+                    .filter(|(y, _)| y.dtype().is_float());
+                parts
+                    .map(|(y, c)| (y * c).sum(..))
+                    .reduce(|a, b| a + b)
+                    .unwrap()
             };
             let direction = tensors(&case["jvp"]["tangents"]);
             differences("hvp", &hvp(scalar, &x, &direction), &h["result"], out);
@@ -276,7 +324,8 @@ fn every_case_agrees_with_its_reference() {
     for entry in std::fs::read_dir(dir).unwrap() {
         let path = entry.unwrap().path();
         if path.extension().is_some_and(|e| e == "json") {
-            let family: Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+            let family: Value =
+                serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
             for case in family["cases"].as_array().unwrap() {
                 found.insert(case["name"].as_str().unwrap().to_owned(), case.clone());
             }
@@ -284,12 +333,19 @@ fn every_case_agrees_with_its_reference() {
     }
     let mut wrong = Vec::new();
     for (name, f) in CASES {
-        let case = found.remove(*name).unwrap_or_else(|| panic!("there is no case `{name}`"));
+        let case = found
+            .remove(*name)
+            .unwrap_or_else(|| panic!("there is no case `{name}`"));
         let mut differences = Vec::new();
         check(&case, *f, &mut differences);
         wrong.extend(differences.into_iter().map(|d| format!("{name}: {d}")));
     }
     let unused: Vec<&String> = found.keys().collect();
     assert!(unused.is_empty(), "cases without a function: {unused:?}");
-    assert!(wrong.is_empty(), "{} differences:\n{}", wrong.len(), wrong.join("\n"));
+    assert!(
+        wrong.is_empty(),
+        "{} differences:\n{}",
+        wrong.len(),
+        wrong.join("\n")
+    );
 }

@@ -27,7 +27,8 @@ impl Case {
     /// Tangents, or the inputs of another function of them, for the differentiated parameters.
     fn tangents(&self, seed: u64) -> Vec<Tensor> {
         let wrt = (0..self.inputs.len()).filter(|i| self.is_wrt(*i));
-        wrt.map(|i| noise(self.inputs[i].shape(), seed + i as u64)).collect()
+        wrt.map(|i| noise(self.inputs[i].shape(), seed + i as u64))
+            .collect()
     }
 
     /// The results that have a tangent, and the tangents.
@@ -35,7 +36,8 @@ impl Case {
         let jvp = ad::jvp(&self.program, &self.wrt, Calls::Joint);
         assert_eq!(verify(&jvp.program), [""; 0], "{self}: jvp");
         let inputs: Vec<Tensor> = self.inputs.iter().chain(tangents).cloned().collect();
-        let outs = replay(&jvp.program, &inputs).unwrap_or_else(|e| panic!("{self}: jvp: {e}\n{}", jvp.program));
+        let outs = replay(&jvp.program, &inputs)
+            .unwrap_or_else(|e| panic!("{self}: jvp: {e}\n{}", jvp.program));
         (jvp.active, outs[self.program.outs.len()..].to_vec())
     }
 }
@@ -51,8 +53,16 @@ fn cases() -> impl Iterator<Item = Case> {
         sample_programs(op).into_iter().map(move |program| {
             let domain = op.def().laws().domain;
             let avals = program.params.iter().map(|p| program.aval(*p));
-            let inputs = avals.enumerate().map(|(k, a)| input(a, domain, k)).collect();
-            Case { op, wrt: float_params(&program), inputs, program }
+            let inputs = avals
+                .enumerate()
+                .map(|(k, a)| input(a, domain, k))
+                .collect();
+            Case {
+                op,
+                wrt: float_params(&program),
+                inputs,
+                program,
+            }
         })
     })
 }
@@ -87,7 +97,10 @@ fn the_jvp_agrees_with_differences_on_every_element() {
     for case in differentiable() {
         let h = 1e-3;
         let mut at = 0;
-        for i in (0..case.inputs.len()).filter(|i| case.is_wrt(*i)).collect::<Vec<_>>() {
+        for i in (0..case.inputs.len())
+            .filter(|i| case.is_wrt(*i))
+            .collect::<Vec<_>>()
+        {
             for j in 0..case.inputs[i].numel() {
                 let run = |by: f64| {
                     let mut inputs = case.inputs.clone();
@@ -95,22 +108,38 @@ fn the_jvp_agrees_with_differences_on_every_element() {
                     case.run(&inputs)
                 };
                 let [far_up, up, down, far_down] = [2.0 * h, h, -h, -2.0 * h].map(run);
-                let mut tangents: Vec<Tensor> = case.tangents(0).iter().map(Tensor::zeros_like).collect();
+                let mut tangents: Vec<Tensor> =
+                    case.tangents(0).iter().map(Tensor::zeros_like).collect();
                 tangents[at] = nudged(&tangents[at], j, 1.0);
                 let (active, dy) = case.jvp(&tangents);
                 let mut dy = dy.into_iter();
                 for (k, is_active) in active.into_iter().enumerate() {
-                    if !case.program.aval(case.program.outs[k]).dtype.unwrap().is_float() {
+                    if !case
+                        .program
+                        .aval(case.program.outs[k])
+                        .dtype
+                        .unwrap()
+                        .is_float()
+                    {
                         continue;
                     }
-                    let [a, b, c, d] = [&far_up, &up, &down, &far_down].map(|ys| ys[k].to_vec::<f64>());
+                    let [a, b, c, d] =
+                        [&far_up, &up, &down, &far_down].map(|ys| ys[k].to_vec::<f64>());
                     let n = a.len();
-                    let expected: Vec<f64> =
-                        (0..n).map(|e| (8.0 * (b[e] - c[e]) - (a[e] - d[e])) / (12.0 * h)).collect();
-                    let found = if is_active { dy.next().unwrap().to_vec::<f64>() } else { vec![0.0; n] };
+                    let expected: Vec<f64> = (0..n)
+                        .map(|e| (8.0 * (b[e] - c[e]) - (a[e] - d[e])) / (12.0 * h))
+                        .collect();
+                    let found = if is_active {
+                        dy.next().unwrap().to_vec::<f64>()
+                    } else {
+                        vec![0.0; n]
+                    };
                     let tolerance = case.op.def().laws().tolerance * scale(&expected);
                     for (e, (f, x)) in found.iter().zip(&expected).enumerate() {
-                        assert!((f - x).abs() <= tolerance, "{case}input {i}[{j}], result {k}[{e}]: {f} against {x}");
+                        assert!(
+                            (f - x).abs() <= tolerance,
+                            "{case}input {i}[{j}], result {k}[{e}]: {f} against {x}"
+                        );
                     }
                 }
             }
@@ -126,17 +155,35 @@ fn the_vjp_is_the_adjoint_of_the_jvp() {
         let (active, dy) = case.jvp(&tangents);
         let v = ad::vjp(&case.program, &case.wrt);
         assert_eq!(v.active, active, "{case}");
-        assert_eq!([verify(&v.primal), verify(&v.pullback)].concat(), [""; 0], "{case}\n{}\n{}", v.primal, v.pullback);
-        let outs = replay(&v.primal, &case.inputs).unwrap_or_else(|e| panic!("{case}: primal: {e}"));
+        assert_eq!(
+            [verify(&v.primal), verify(&v.pullback)].concat(),
+            [""; 0],
+            "{case}\n{}\n{}",
+            v.primal,
+            v.pullback
+        );
+        let outs =
+            replay(&v.primal, &case.inputs).unwrap_or_else(|e| panic!("{case}: primal: {e}"));
         let (outs, residuals) = outs.split_at(v.n_outs);
         let with_ct = outs.iter().zip(&active).filter(|(_, a)| **a);
-        let cts: Vec<Tensor> = with_ct.enumerate().map(|(i, (y, _))| noise(y.shape(), 90 + i as u64)).collect();
+        let cts: Vec<Tensor> = with_ct
+            .enumerate()
+            .map(|(i, (y, _))| noise(y.shape(), 90 + i as u64))
+            .collect();
         let args: Vec<Tensor> = residuals.iter().chain(&cts).cloned().collect();
-        let grads = replay(&v.pullback, &args).unwrap_or_else(|e| panic!("{case}: pullback: {e}\n{}", v.pullback));
-        let nonzero = tangents.iter().zip(&v.nonzero).filter(|(_, n)| **n).map(|(t, _)| t.clone());
+        let grads = replay(&v.pullback, &args)
+            .unwrap_or_else(|e| panic!("{case}: pullback: {e}\n{}", v.pullback));
+        let nonzero = tangents
+            .iter()
+            .zip(&v.nonzero)
+            .filter(|(_, n)| **n)
+            .map(|(t, _)| t.clone());
         let (left, right) = (dot(&cts, &dy), dot(&grads, &nonzero.collect::<Vec<_>>()));
         let size = left.abs().max(right.abs()).max(1.0);
-        assert!((left - right).abs() <= 1e-12 * size, "{case}: <c, J t> = {left}, <J^T c, t> = {right}");
+        assert!(
+            (left - right).abs() <= 1e-12 * size,
+            "{case}: <c, J t> = {left}, <J^T c, t> = {right}"
+        );
     }
 }
 
@@ -155,12 +202,19 @@ fn forward_over_reverse_equals_reverse_over_reverse() {
             let outs = case.run(&inputs);
             let floats = outs.iter().filter(|y| y.dtype().is_float()).enumerate();
             let parts = floats.map(|(i, y)| (y * &noise(y.shape(), 40 + i as u64)).sum(..));
-            parts.reduce(|a, b| a + b).unwrap_or_else(|| Tensor::scalar(0.0))
+            parts
+                .reduce(|a, b| a + b)
+                .unwrap_or_else(|| Tensor::scalar(0.0))
         };
         let forward = gradloom::hvp(f, &x, &direction);
         let inner = |x: &Vec<Tensor>| {
-            let products = gradloom::grad(f)(x).into_iter().zip(&direction).map(|(g, t)| (&g * t).sum(..));
-            products.reduce(|a, b| a + b).expect("there is a differentiated parameter")
+            let products = gradloom::grad(f)(x)
+                .into_iter()
+                .zip(&direction)
+                .map(|(g, t)| (&g * t).sum(..));
+            products
+                .reduce(|a, b| a + b)
+                .expect("there is a differentiated parameter")
         };
         let (_, pullback) = vjp(inner, &x);
         let reverse = pullback.call(&Tensor::scalar(1.0));
@@ -168,7 +222,10 @@ fn forward_over_reverse_equals_reverse_over_reverse() {
             let (a, b) = (a.to_vec::<f64>(), b.to_vec::<f64>());
             let size = scale(&a);
             for (a, b) in a.iter().zip(&b) {
-                assert!((a - b).abs() <= 1e-10 * size, "{case}: {a} forward over reverse, {b} reverse over reverse");
+                assert!(
+                    (a - b).abs() <= 1e-10 * size,
+                    "{case}: {a} forward over reverse, {b} reverse over reverse"
+                );
             }
         }
     }

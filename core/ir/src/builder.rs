@@ -94,12 +94,9 @@ impl Builder {
     pub fn name(&mut self, var: Var, name: &str) {
         let reserved = crate::text::is_reserved(name).then(|| format!("{name}_"));
         let name = reserved.as_deref().unwrap_or(name);
-        let taken = |n: &str| {
-            self.program
-                .names
-                .iter()
-                .any(|(v, other)| v != var && other == n)
-        };
+        if let Some(old) = self.program.names.remove(var) {
+            self.taken.remove(&old);
+        }
         let mut unique = name.to_owned();
         for i in 1.. {
             if !self.taken.contains(&unique) {
