@@ -201,7 +201,7 @@ pub(super) fn eval(
             args[if args[0].spread(&i) != 0.0 { 1 } else { 2 }].spread(&i)
         }),
         Op::Cast | Op::CastT => match statics[0].dtype().filter(|_| op == Op::Cast) {
-            Some(d) if d == gradloom_ir::DType::Bool => {
+            Some(gradloom_ir::DType::Bool) => {
                 Nd::build(out, |i| f64::from(u8::from(x().get(&i) != 0.0)))
             }
             Some(d) if !d.is_float() => Nd::build(out, |i| x().get(&i).trunc()),
