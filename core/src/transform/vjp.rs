@@ -24,6 +24,10 @@ use gradloom_ir::{Program, ad};
 ///
 /// If a leaf of `x` is no float. Where `f` returns `Result`, that is an `Err`.
 #[track_caller]
+#[expect(
+    clippy::type_complexity,
+    reason = "a pair, wrapped as the closure wraps its result"
+)]
 pub fn vjp<X, R, F>(f: F, x: &X) -> R::Wrap<(R::Tree, Pullback<X, R::Tree>)>
 where
     X: Tree,
@@ -33,6 +37,7 @@ where
     R::wrap(try_vjp(f, x))
 }
 
+#[expect(clippy::type_complexity, reason = "a pair")]
 pub(crate) fn try_vjp<X, R, F>(f: F, x: &X) -> Result<(R::Tree, Pullback<X, R::Tree>)>
 where
     X: Tree,
