@@ -34,6 +34,7 @@ pub use dtype::Element;
 pub use error::{Error, Result};
 pub use evaluate::evaluate;
 pub use gradloom_ir::DType;
+pub use gradloom_macros::{Tree, traced};
 pub use random::Key;
 pub use statics::IntoStatic;
 pub use tensor::{IntoShape, Operand, Tensor};
@@ -45,6 +46,7 @@ pub use tree::Tree;
 
 /// What most programs use.
 pub mod prelude {
+    pub use crate::traced;
     pub use crate::{Aval, DType, Element, Error, Key, Result, Tensor, Tree};
     pub use crate::{evaluate, grad, hessian, hvp, jacfwd, jacrev, jvp, value_and_grad, vjp};
 }

@@ -2,14 +2,18 @@
 
 #![allow(missing_docs)]
 
+#[path = "private/traced.rs"]
+mod traced;
+
 pub use crate::record::catch;
 /// For functions whose bodies are recorded at run time.
 pub use crate::transform::{jvp as trace_jvp, replay, vjp as trace_vjp};
+pub use crate::{Aval, DType, Error, Tensor, Traced, Tree};
 pub use gradloom_ir::Static;
+pub use traced::*;
 
 use crate::record::{apply, expect};
 use crate::statics::IntoStatic;
-use crate::{Aval, Tensor};
 use gradloom_ir::Op;
 
 /// A static argument from the user's expression.

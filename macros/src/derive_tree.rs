@@ -60,15 +60,24 @@ fn expand(input: &DeriveInput) -> syn::Result<TokenStream> {
     let mut generics = input.generics.clone();
     let types: Vec<Ident> = generics.type_params().map(|t| t.ident.clone()).collect();
     for ty in types {
-        generics.make_where_clause().predicates.push(syn::parse_quote!(#ty: #krate::Tree));
+        generics
+            .make_where_clause()
+            .predicates
+            .push(syn::parse_quote!(#ty: #krate::Tree));
     }
     let (impl_generics, ty_generics, where_clause) = generics.split_for_impl();
-    let visit = variants.iter().map(|v| v.arm(|field| quote!(#krate::Tree::visit(#field, f);)));
-    let visit_mut = variants.iter().map(|v| v.arm(|field| quote!(#krate::Tree::visit_mut(#field, f);)));
+    let visit = variants
+        .iter()
+        .map(|v| v.arm(|field| quote!(#krate::Tree::visit(#field, f);)));
+    let visit_mut = variants
+        .iter()
+        .map(|v| v.arm(|field| quote!(#krate::Tree::visit_mut(#field, f);)));
     let map = variants.iter().map(|v| v.rebuild(&krate));
     let paths = variants.iter().map(|v| v.paths(&krate));
     // An enum without variants has no value to match on by reference.
-    let empty = variants.is_empty().then(|| quote!(_ => ::core::unreachable!(),));
+    let empty = variants
+        .is_empty()
+        .then(|| quote!(_ => ::core::unreachable!(),));
     Ok(quote! {
         #[automatically_derived]
         #[allow(unused_variables, clippy::all)]
@@ -104,7 +113,11 @@ struct TreeField {
 }
 
 impl Variant {
-    fn new(constructor: TokenStream, name: Option<&Ident>, fields: &Fields) -> syn::Result<Variant> {
+    fn new(
+        constructor: TokenStream,
+        name: Option<&Ident>,
+        fields: &Fields,
+    ) -> syn::Result<Variant> {
         let field = |(i, field): (usize, &Field)| {
             let member = match &field.ident {
                 Some(ident) => Member::Named(ident.clone()),
@@ -112,10 +125,22 @@ impl Variant {
             };
             // Not the field's own name, which may be that of a constant, or `f`.
             let local = format_ident!("field_{i}", span = proc_macro2::Span::mixed_site());
-            Ok(TreeField { member, local, skip: Options::parse(&field.attrs, true)?.skip })
+            Ok(TreeField {
+                member,
+                local,
+                skip: Options::parse(&field.attrs, true)?.skip,
+            })
         };
-        let fields = fields.iter().enumerate().map(field).collect::<syn::Result<_>>()?;
-        Ok(Variant { constructor, name: name.cloned(), fields })
+        let fields = fields
+            .iter()
+            .enumerate()
+            .map(field)
+            .collect::<syn::Result<_>>()?;
+        Ok(Variant {
+            constructor,
+            name: name.cloned(),
+            fields,
+        })
     }
 
     /// `Self::Name { w: field_0, .. }`, which binds the fields of the tree, and all if `skipped`.
@@ -128,31 +153,45 @@ impl Variant {
 
     fn arm(&self, call: impl Fn(&Ident) -> TokenStream) -> TokenStream {
         let pattern = self.pattern(false);
-        let calls = self.fields.iter().filter(|f| !f.skip).map(|f| call(&f.local));
+        let calls = self
+            .fields
+            .iter()
+            .filter(|f| !f.skip)
+            .map(|f| call(&f.local));
         quote!(#pattern => { #(#calls)* })
     }
 
     fn rebuild(&self, krate: &TokenStream) -> TokenStream {
         let (pattern, constructor) = (self.pattern(true), &self.constructor);
-        let fields = self.fields.iter().map(|TreeField { member, local, skip }| match skip {
-            true => quote!(#member: ::core::clone::Clone::clone(#local)),
-            false => quote!(#member: #krate::Tree::map(#local, f)),
-        });
+        let fields = self.fields.iter().map(
+            |TreeField {
+                 member,
+                 local,
+                 skip,
+             }| match skip {
+                true => quote!(#member: ::core::clone::Clone::clone(#local)),
+                false => quote!(#member: #krate::Tree::map(#local, f)),
+            },
+        );
         quote!(#pattern => #constructor { #(#fields,)* },)
     }
 
     fn paths(&self, krate: &TokenStream) -> TokenStream {
         let pattern = self.pattern(false);
-        let fields = self.fields.iter().filter(|f| !f.skip).map(|TreeField { member, local, .. }| {
-            let member = match (member, &self.name) {
-                (Member::Named(name), None) => format!(".{name}"),
-                (Member::Unnamed(index), None) => format!(".{}", index.index),
-                // As a pattern would read: `model::Dense.w`.
-                (Member::Named(name), Some(variant)) => format!("::{variant}.{name}"),
-                (Member::Unnamed(index), Some(variant)) => format!("::{variant}.{}", index.index),
-            };
-            quote!(#krate::Tree::paths(#local, &::std::format!("{}{}", prefix, #member), out);)
-        });
+        let fields = self.fields.iter().filter(|f| !f.skip).map(
+            |TreeField { member, local, .. }| {
+                let member = match (member, &self.name) {
+                    (Member::Named(name), None) => format!(".{name}"),
+                    (Member::Unnamed(index), None) => format!(".{}", index.index),
+                    // As a pattern would read: `model::Dense.w`.
+                    (Member::Named(name), Some(variant)) => format!("::{variant}.{name}"),
+                    (Member::Unnamed(index), Some(variant)) => {
+                        format!("::{variant}.{}", index.index)
+                    }
+                };
+                quote!(#krate::Tree::paths(#local, &::std::format!("{}{}", prefix, #member), out);)
+            },
+        );
         quote!(#pattern => { #(#fields)* })
     }
 }
@@ -166,12 +205,16 @@ mod tests {
 
     #[test]
     fn a_struct_visits_its_fields_in_order() {
-        insta::assert_snapshot!(expanded("struct Linear { w: Tensor, #[tree(skip)] name: String, b: Option<Tensor> }"));
+        insta::assert_snapshot!(expanded(
+            "struct Linear { w: Tensor, #[tree(skip)] name: String, b: Option<Tensor> }"
+        ));
     }
 
     #[test]
     fn an_enum_has_an_arm_for_each_variant() {
-        insta::assert_snapshot!(expanded("enum Layer<T> { Dense(Linear, T), Flat, Named { w: Tensor } }"));
+        insta::assert_snapshot!(expanded(
+            "enum Layer<T> { Dense(Linear, T), Flat, Named { w: Tensor } }"
+        ));
     }
 
     #[test]

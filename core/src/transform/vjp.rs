@@ -164,6 +164,11 @@ impl<X: Tree, Y: Tree> Pullback<X, Y> {
         }))
     }
 
+    /// The same map on leaves alone, without the structures of argument and result.
+    pub(crate) fn into_leaves(self) -> LeafPullback {
+        LeafPullback(self.inner)
+    }
+
     /// Zeros in the structure of the result, to be filled with the cotangents that are not zero.
     pub fn zero_cotangent(&self) -> Y {
         share(&self.y)
@@ -177,5 +182,38 @@ impl<X: Tree, Y: Tree> Pullback<X, Y> {
     /// The program that a call runs: `residuals..., cotangents... -> cotangents...`.
     pub fn program(&self) -> &Program {
         &self.inner.program
+    }
+}
+
+/// A pullback on leaves: a zero is `None`.
+pub(crate) struct LeafPullback(Inner);
+
+impl LeafPullback {
+    pub(crate) fn call(&self, cts: &[Option<Tensor>]) -> Result<Vec<Option<Tensor>>> {
+        let Inner {
+            program,
+            residuals,
+            active,
+            nonzero,
+            outs,
+        } = &self.0;
+        let mut args = residuals.clone();
+        for (i, aval) in outs.iter().enumerate().filter(|(i, _)| active[*i]) {
+            let given = cts.get(i).cloned().flatten();
+            let ct = given.unwrap_or_else(|| Tensor::zeros(aval.shape(), aval.dtype()));
+            args.push(Bound::Tensor(ct));
+        }
+        let mut found = replay_bound(program, &args)?.into_iter();
+        Ok(nonzero
+            .iter()
+            .map(|nonzero| {
+                let ct = nonzero.then(|| {
+                    found
+                        .next()
+                        .expect("one cotangent for each that is not zero")
+                });
+                ct.map(|ct| ct.tensor().clone())
+            })
+            .collect())
     }
 }

@@ -1,0 +1,523 @@
+//! What the companions of traced functions are made of.
+//!
+//! Between companions, cotangents and tangents travel as the leaves of each parameter, in order; a leaf that is
+//! zero is `None`, and so is one that is missing at the end.
+
+use crate::record::expect;
+use crate::transform::{Outcome, vjp};
+use crate::tree::{leaves as leaves_of, share, with_leaves};
+use crate::{Aval, Error, Result, Tensor, Tree};
+use gradloom_ir::Static;
+use std::fmt;
+use std::sync::Arc;
+
+/// The leaves of one tree; a leaf that is zero is `None`.
+pub type Leaves = Vec<Option<Tensor>>;
+
+/// Another handle on a tensor.
+pub fn own(x: &Tensor) -> Tensor {
+    x.clone()
+}
+
+/// The leaf of a tensor.
+pub fn leaf(x: &Tensor) -> Leaves {
+    vec![Some(x.clone())]
+}
+
+/// The leaves of a result.
+pub fn leaves<const N: usize>(leaves: [Option<Tensor>; N]) -> Leaves {
+    leaves.into()
+}
+
+/// A tree of handles on the leaves of another.
+pub fn copy<T: Tree>(tree: &T) -> T {
+    share(tree)
+}
+
+fn zeros(aval: &Aval) -> Tensor {
+    Tensor::zeros(aval.shape(), aval.dtype())
+}
+
+/// Zeros in the structure of a tree, which keep nothing of it alive.
+pub fn zeros_tree<T: Tree>(tree: &T) -> T {
+    tree.map(&mut |leaf| zeros(leaf.aval()))
+}
+
+/// The avals of the leaves of a tree.
+pub fn avals<T: Tree>(tree: &T) -> Vec<Aval> {
+    let mut out = Vec::new();
+    tree.visit(&mut |leaf| out.push(leaf.aval().clone()));
+    out
+}
+
+/// A number or a tensor in a field, as the operand of an op.
+pub trait Leaf {
+    /// The tensor, or the number in the dtype of `like`.
+    fn operand(&self, like: &Tensor) -> Tensor;
+    /// The tensor, if it is one.
+    fn tensor(&self) -> Option<&Tensor>;
+}
+
+impl Leaf for Tensor {
+    fn operand(&self, _: &Tensor) -> Tensor {
+        self.clone()
+    }
+    fn tensor(&self) -> Option<&Tensor> {
+        Some(self)
+    }
+}
+
+impl<T: Leaf + ?Sized> Leaf for &T {
+    fn operand(&self, like: &Tensor) -> Tensor {
+        (**self).operand(like)
+    }
+    fn tensor(&self) -> Option<&Tensor> {
+        (**self).tensor()
+    }
+}
+
+impl<T: Leaf + ?Sized> Leaf for Box<T> {
+    fn operand(&self, like: &Tensor) -> Tensor {
+        (**self).operand(like)
+    }
+    fn tensor(&self) -> Option<&Tensor> {
+        (**self).tensor()
+    }
+}
+
+macro_rules! numbers {
+    ($($ty:ident)*) => {$(
+        impl Leaf for $ty {
+            #[track_caller]
+            fn operand(&self, like: &Tensor) -> Tensor {
+                super::op_with::scalar([&Static::Float(*self as f64)], [], [like.aval()])
+            }
+            fn tensor(&self) -> Option<&Tensor> {
+                None
+            }
+        }
+    )*};
+}
+numbers! { f32 f64 i32 i64 usize }
+
+/// The operand that a field or a host value is.
+#[track_caller]
+pub fn operand(value: &(impl Leaf + ?Sized), like: &Tensor) -> Tensor {
+    value.operand(like)
+}
+
+/// Which leaves of a tree a part of it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct At {
+    start: usize,
+    len: usize,
+}
+
+/// Which leaves of `root` its part `place` is. A part is known by where it lies in memory.
+pub fn find<R: Tree, T: Tree>(root: &R, place: &T) -> At {
+    let (mut first, mut len) = (None, 0);
+    place.visit(&mut |leaf| {
+        first.get_or_insert(std::ptr::from_ref(leaf));
+        len += 1;
+    });
+    position(root, first, len)
+}
+
+/// The same for a field that an op reads. A number is no leaf.
+pub fn find_leaf<R: Tree>(root: &R, place: &(impl Leaf + ?Sized)) -> At {
+    let first = place.tensor().map(std::ptr::from_ref);
+    position(root, first, usize::from(first.is_some()))
+}
+
+fn position<R: Tree>(root: &R, first: Option<*const Tensor>, len: usize) -> At {
+    let Some(first) = first else {
+        return At { start: 0, len: 0 };
+    };
+    let (mut start, mut next) = (None, 0);
+    root.visit(&mut |leaf| {
+        if std::ptr::eq(leaf, first) {
+            start.get_or_insert(next);
+        }
+        next += 1;
+    });
+    match start {
+        Some(start) => At { start, len },
+        // A field that the tree skips has no derivative.
+        None => At { start: 0, len: 0 },
+    }
+}
+
+/// The leaves of a part of a tree.
+pub fn part(leaves: &[Option<Tensor>], at: At) -> Leaves {
+    (at.start..at.start + at.len)
+        .map(|i| leaves.get(i).cloned().flatten())
+        .collect()
+}
+
+/// The tangent of a parameter that is a tensor.
+pub fn tangent(given: &[Option<Tensor>], x: &Tensor) -> Tensor {
+    given
+        .first()
+        .cloned()
+        .flatten()
+        .unwrap_or_else(|| zeros(x.aval()))
+}
+
+/// The tangent of a tensor in a tree.
+pub fn tangent_at(given: &[Option<Tensor>], at: At, x: &Tensor) -> Tensor {
+    tangent(&part(given, at), x)
+}
+
+/// The tangent of result `i` of a call.
+pub fn tangent_of(given: &[Option<Tensor>], i: usize, y: &Tensor) -> Tensor {
+    given
+        .get(i)
+        .cloned()
+        .flatten()
+        .unwrap_or_else(|| zeros(y.aval()))
+}
+
+/// The tangent of a result, in its structure.
+pub fn tangent_tree<Y: Tree>(y: &Y, dy: &[Option<Tensor>]) -> Y {
+    fill(y, dy)
+}
+
+fn fill<T: Tree>(like: &T, leaves: &[Option<Tensor>]) -> T {
+    let mut next = leaves.iter();
+    like.map(&mut |leaf| {
+        next.next()
+            .cloned()
+            .flatten()
+            .unwrap_or_else(|| zeros(leaf.aval()))
+    })
+}
+
+/// The tangent that the user gives for an argument, after a check of its structure.
+#[track_caller]
+pub fn given<T: Tree>(x: &T, dx: &T, name: &str) -> Leaves {
+    let (expected, found) = (leaves_of(x), leaves_of(dx));
+    if expected.len() != found.len() {
+        expect(Err(Error::Structure {
+            what: "tangent",
+            found: found.len(),
+            expected: expected.len(),
+        }))
+    }
+    if let Some(i) = (0..found.len()).find(|i| found[*i].aval() != expected[*i].aval()) {
+        let mut paths = Vec::new();
+        x.paths(name, &mut paths);
+        expect(Err(Error::Mismatch {
+            what: "tangent",
+            path: paths.swap_remove(i),
+            found: found[i].aval().clone(),
+            expected: expected[i].aval().clone(),
+        }))
+    }
+    found.into_iter().map(Some).collect()
+}
+
+/// Raises an error if a leaf of an argument cannot have a gradient.
+#[track_caller]
+pub fn check_floats<T: Tree>(x: &T, name: &str) {
+    let mut wrong = None;
+    let mut i = 0;
+    x.visit(&mut |leaf| {
+        if !leaf.dtype().is_float() && wrong.is_none() {
+            wrong = Some((i, leaf.aval().clone()));
+        }
+        i += 1;
+    });
+    if let Some((i, aval)) = wrong {
+        let mut paths = Vec::new();
+        x.paths(name, &mut paths);
+        expect(Err(Error::NotDifferentiable {
+            path: paths.swap_remove(i),
+            aval,
+        }))
+    }
+}
+
+/// The cotangent of a loss: one. It has to be a single float.
+#[track_caller]
+pub fn seed(y: &Tensor) -> [Option<Tensor>; 1] {
+    if y.rank() != 0 || !y.dtype().is_float() {
+        expect(Err(Error::NotScalar {
+            aval: y.aval().clone(),
+        }))
+    }
+    [Some(y.ones_like())]
+}
+
+/// The cotangent of the only result.
+pub fn cotangent(given: &[Option<Tensor>]) -> Tensor {
+    given
+        .first()
+        .cloned()
+        .flatten()
+        .expect("a pullback is called with a cotangent that is not zero")
+}
+
+/// The cotangent of one of several results.
+pub fn cotangent_or_zeros(given: &[Option<Tensor>], i: usize, like: &Aval) -> Tensor {
+    given
+        .get(i)
+        .cloned()
+        .flatten()
+        .unwrap_or_else(|| zeros(like))
+}
+
+/// The cotangents of the parameters of a function, the leaves of each.
+#[derive(Clone, Debug)]
+pub struct Pulled {
+    params: Vec<Leaves>,
+    /// What a leaf is like whose cotangent is zero.
+    likes: Arc<[Vec<Aval>]>,
+}
+
+impl Pulled {
+    /// No parameter has a cotangent that is not zero.
+    pub fn new(n_params: usize) -> Pulled {
+        Pulled {
+            params: vec![Leaves::new(); n_params],
+            likes: Arc::from([]),
+        }
+    }
+
+    /// Adds to the cotangent of a parameter that is a tensor.
+    pub fn add_tensor(&mut self, param: usize, ct: &Tensor) {
+        self.add(param, 0, ct);
+    }
+
+    /// Adds to the cotangent of a tensor in a tree.
+    pub fn add_leaf(&mut self, param: usize, at: &At, ct: &Tensor) {
+        if at.len == 1 {
+            self.add(param, at.start, ct);
+        }
+    }
+
+    /// Adds to the cotangent of a part of a tree.
+    pub fn add_tree(&mut self, param: usize, at: &At, cts: &[Option<Tensor>]) {
+        for (i, ct) in cts.iter().take(at.len).enumerate() {
+            if let Some(ct) = ct {
+                self.add(param, at.start + i, ct);
+            }
+        }
+    }
+
+    #[track_caller]
+    fn add(&mut self, param: usize, i: usize, ct: &Tensor) {
+        let leaves = &mut self.params[param];
+        if leaves.len() <= i {
+            leaves.resize(i + 1, None);
+        }
+        leaves[i] = Some(match leaves[i].take() {
+            Some(old) => old + ct,
+            None => ct.clone(),
+        });
+    }
+
+    /// The cotangent of a parameter that is a tensor.
+    pub fn tensor(&self, param: usize) -> Tensor {
+        let ct = self.params[param].first().cloned().flatten();
+        ct.unwrap_or_else(|| zeros(&self.likes[param][0]))
+    }
+
+    /// The cotangents of the leaves of a parameter.
+    pub fn tree(&self, param: usize) -> Leaves {
+        self.params[param].clone()
+    }
+}
+
+/// The cotangent of an argument, in its structure.
+pub fn rebuild<T: Tree>(like: &T, pulled: &Pulled, param: usize) -> T {
+    fill(like, &pulled.params[param])
+}
+
+type PullFn = dyn Fn(&[Option<Tensor>]) -> Pulled + Send + Sync;
+
+/// A pullback between companions: what a call keeps, whoever was called.
+#[derive(Clone)]
+pub struct Pull {
+    likes: Arc<[Vec<Aval>]>,
+    bytes: usize,
+    run: Arc<PullFn>,
+}
+
+impl fmt::Debug for Pull {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pull")
+            .field("bytes", &self.bytes)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Pull {
+    /// A pullback; `likes` are the avals of the leaves of each parameter, `bytes` is what it keeps.
+    pub fn new<const N: usize>(
+        likes: [Vec<Aval>; N],
+        bytes: usize,
+        run: impl Fn(&[Option<Tensor>]) -> Pulled + Send + Sync + 'static,
+    ) -> Pull {
+        Pull {
+            likes: Arc::from(likes),
+            bytes,
+            run: Arc::new(run),
+        }
+    }
+
+    /// The cotangents of the parameters, given those of the results.
+    pub fn call(&self, cts: &[Option<Tensor>]) -> Pulled {
+        let pulled = (self.run)(cts);
+        Pulled {
+            likes: self.likes.clone(),
+            ..pulled
+        }
+    }
+
+    /// The same, given the cotangent of the result in its structure, after a check against `like`.
+    #[track_caller]
+    pub fn call_tree<Y: Tree>(&self, ct: &Y, likes: &[Aval]) -> Pulled {
+        let cts = leaves_of(ct);
+        if cts.len() != likes.len() {
+            expect(Err(Error::Structure {
+                what: "cotangent",
+                found: cts.len(),
+                expected: likes.len(),
+            }))
+        }
+        if let Some(i) =
+            (0..cts.len()).find(|i| likes[*i].dtype().is_float() && *cts[*i].aval() != likes[*i])
+        {
+            let mut paths = Vec::new();
+            ct.paths("result", &mut paths);
+            expect(Err(Error::Mismatch {
+                what: "cotangent",
+                path: paths.swap_remove(i),
+                found: cts[i].aval().clone(),
+                expected: likes[i].clone(),
+            }))
+        }
+        self.call(&cts.into_iter().map(Some).collect::<Leaves>())
+    }
+}
+
+/// A field of a struct of residuals.
+pub trait Residual {
+    /// The bytes of the tensors that it keeps.
+    fn bytes(&self) -> usize;
+}
+
+impl Residual for Tensor {
+    fn bytes(&self) -> usize {
+        self.aval().bytes()
+    }
+}
+
+impl Residual for Pull {
+    fn bytes(&self) -> usize {
+        self.bytes
+    }
+}
+
+macro_rules! nothing_kept {
+    ($($ty:ty),*) => {$(
+        impl Residual for $ty {
+            fn bytes(&self) -> usize {
+                0
+            }
+        }
+    )*};
+}
+nothing_kept! { Aval, Static, At }
+
+/// [`catch`](super::catch) for functions with an error type of their own.
+pub fn catch_as<T, E: From<Error>>(body: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
+    super::catch(|| Ok(body()))?
+}
+
+/// Runs a function and records what it does, for its pullback.
+///
+/// `x` holds the arguments that derivatives are taken with respect to, which stand at `positions` among the
+/// parameters.
+#[track_caller]
+pub fn record_vjp<X, R, const N: usize>(
+    likes: [Vec<Aval>; N],
+    positions: &[usize],
+    x: &X,
+    f: impl FnOnce(&X) -> R,
+) -> R::Wrap<(R::Tree, Pull)>
+where
+    X: Tree,
+    R: Outcome,
+{
+    let found = R::unwrap(vjp::<X, R, _>(f, x));
+    let positions = positions.to_vec();
+    R::wrap(found.map(|(y, pullback)| {
+        let bytes = pullback.bytes();
+        let pullback = pullback.into_leaves();
+        let sizes: Vec<usize> = positions.iter().map(|i| likes[*i].len()).collect();
+        let run = move |cts: &[Option<Tensor>]| {
+            let mut pulled = Pulled::new(N);
+            let mut found = expect(pullback.call(cts)).into_iter();
+            for (position, size) in positions.iter().zip(&sizes) {
+                pulled.params[*position] = found.by_ref().take(*size).collect();
+            }
+            pulled
+        };
+        (y, Pull::new(likes, bytes, run))
+    }))
+}
+
+/// Runs a function and records what it does, for its result and its tangent.
+#[track_caller]
+pub fn record_jvp<X, R>(
+    given: &[Leaves],
+    positions: &[usize],
+    x: &X,
+    f: impl FnOnce(&X) -> R,
+) -> R::Wrap<(R::Tree, Leaves)>
+where
+    X: Tree,
+    R: Outcome,
+{
+    // The leaves of the arguments stand one after the other; a missing one is zero.
+    let sizes = sizes(x, positions.len());
+    let mut dx: Vec<Tensor> = Vec::new();
+    let mut all = leaves_of(x).into_iter();
+    for (position, size) in positions.iter().zip(sizes) {
+        for i in 0..size {
+            let x = all.next().expect("as many leaves as counted");
+            dx.push(
+                given[*position]
+                    .get(i)
+                    .cloned()
+                    .flatten()
+                    .unwrap_or_else(|| zeros(x.aval())),
+            );
+        }
+    }
+    let dx = with_leaves(x, &dx);
+    let found = R::unwrap(crate::transform::jvp::<X, R, _>(f, x, &dx));
+    R::wrap(found.map(|(y, dy)| {
+        let dy = leaves_of(&dy).into_iter().map(Some).collect();
+        (y, dy)
+    }))
+}
+
+/// How many leaves each part of a tuple has, by the paths of its leaves.
+fn sizes<X: Tree>(x: &X, n: usize) -> Vec<usize> {
+    let mut paths = Vec::new();
+    x.paths("", &mut paths);
+    let mut sizes = vec![0; n];
+    for path in paths {
+        let digits: String = path
+            .trim_start_matches('.')
+            .chars()
+            .take_while(char::is_ascii_digit)
+            .collect();
+        if let Ok(i) = digits.parse::<usize>() {
+            sizes[i] += 1;
+        }
+    }
+    sizes
+}

@@ -1,0 +1,36 @@
+//! `GRADLOOM_DUMP=name` prints what the macro makes of a function: the program after each step, then the expansion.
+
+use crate::expand::programs;
+use crate::lower::Body;
+use crate::parse::Func;
+use proc_macro2::TokenStream;
+
+/// Prints to the standard error stream if the environment asks for this function, or for `all`.
+pub(crate) fn dump(func: &Func, body: &Body, expansion: impl FnOnce() -> TokenStream) {
+    let asked = std::env::var("GRADLOOM_DUMP").unwrap_or_default();
+    if asked.is_empty() || (asked != "all" && asked != func.name()) {
+        return;
+    }
+    eprintln!("{}", report(func, body, expansion()));
+}
+
+/// The text of a dump.
+pub(crate) fn report(func: &Func, body: &Body, expansion: TokenStream) -> String {
+    let mut out = String::new();
+    match body {
+        Body::Straight(low) => {
+            for (name, program) in programs(low) {
+                out += &format!("// {}: {name}\n{program}\n\n", func.name());
+            }
+        }
+        Body::Recorded(reason) => {
+            out += &format!("// {}: recorded at run time: {reason}\n\n", func.name())
+        }
+    }
+    let file = syn::parse2::<syn::File>(expansion.clone());
+    let expansion = match file {
+        Ok(file) => prettyplease::unparse(&file),
+        Err(_) => expansion.to_string(),
+    };
+    out + &format!("// {}: expansion\n{expansion}", func.name())
+}

@@ -1,0 +1,882 @@
+//! What stands beside the user's function: the companions, the struct of residuals, the struct of gradients.
+
+use super::staged::{Staged, staged};
+use crate::lower::{Body, text};
+use crate::parse::{Func, Kind, OutShape, Param};
+use proc_macro2::{Ident, Span, TokenStream};
+use quote::{ToTokens, format_ident, quote};
+use syn::{FnArg, GenericParam, Type};
+
+/// The companions of one function.
+pub(crate) struct Companions {
+    /// Items for the impl block of the companions: that of `enum dense`, or the user's own.
+    pub(crate) associated: TokenStream,
+    /// Items beside the function or the impl block.
+    pub(crate) items: TokenStream,
+}
+
+/// The names of everything that is emitted for a function.
+struct Names {
+    vjp: Ident,
+    jvp: Ident,
+    forward: Ident,
+    grad: Ident,
+    value_and_grad: Ident,
+    program: Ident,
+    hash: Ident,
+    hidden_fwd: Ident,
+    hidden_jvp: Ident,
+    saved: Ident,
+    grads: Ident,
+}
+
+impl Names {
+    fn new(func: &Func) -> Names {
+        let span = func.sig.ident.span();
+        let name = func.name();
+        let camel: String = name.split('_').map(capital).collect();
+        let (owner, lower, upper, hidden) = match &func.owner {
+            None => (String::new(), String::new(), String::new(), "__".to_owned()),
+            Some(owner) => (
+                type_name(&owner.self_ty),
+                format!("{name}_"),
+                format!("{}_", name.to_uppercase()),
+                format!("__{name}_"),
+            ),
+        };
+        let ident = |name: String| Ident::new(&name, span);
+        Names {
+            vjp: ident(format!("{lower}vjp")),
+            jvp: ident(format!("{lower}jvp")),
+            forward: ident(if func.owner.is_some() {
+                format!("{lower}saved")
+            } else {
+                "saved".to_owned()
+            }),
+            grad: ident(format!("{lower}grad")),
+            value_and_grad: ident(format!("{lower}value_and_grad")),
+            program: ident(format!("{upper}PROGRAM")),
+            hash: ident(format!("{upper}HASH")),
+            hidden_fwd: ident(format!("{hidden}fwd")),
+            hidden_jvp: ident(format!("{hidden}jvp")),
+            saved: ident(format!("{owner}{camel}Saved")),
+            grads: ident(format!("{owner}{camel}Grads")),
+        }
+    }
+}
+
+fn capital(part: &str) -> String {
+    let mut chars = part.chars();
+    chars
+        .next()
+        .map(|c| c.to_uppercase().chain(chars).collect())
+        .unwrap_or_default()
+}
+
+fn type_name(ty: &Type) -> String {
+    match ty {
+        Type::Path(p) => p
+            .path
+            .segments
+            .last()
+            .map(|s| s.ident.to_string())
+            .unwrap_or_default(),
+        _ => String::new(),
+    }
+}
+
+/// Lints that generated code cannot heed, because it follows the user's names and types.
+fn allow() -> TokenStream {
+    quote! {
+        #[allow(
+            non_camel_case_types, non_snake_case, unused, missing_docs, unreachable_pub, private_interfaces,
+            private_bounds, clippy::all, clippy::pedantic, clippy::nursery, clippy::restriction
+        )]
+    }
+}
+
+/// The companions of a function whose body has been lowered.
+pub(crate) fn companions(
+    func: &Func,
+    body: &Body,
+    private: &TokenStream,
+    source: &str,
+) -> Companions {
+    let names = Names::new(func);
+    let cx = Cx {
+        func,
+        names: &names,
+        p: private,
+    };
+    let (program, pieces) = match body {
+        Body::Straight(low) => (
+            low.program.to_string(),
+            cx.straight(staged(func, low, private, &names.saved)),
+        ),
+        Body::Recorded(reason) => (format!("recorded at run time: {reason}"), cx.recorded()),
+    };
+    let hashed = match body {
+        Body::Straight(_) => program.clone(),
+        // The program is what the body does, so the body stands for it.
+        Body::Recorded(_) => format!("{}\n{source}", func.name()),
+    };
+    let public = cx.public(&program, blake3::hash(hashed.as_bytes()).as_bytes());
+    let Pieces { hidden, items } = pieces;
+    let grads = cx.grads_struct();
+    let (allow, attrs) = (allow(), &func.attrs);
+    let function = &func.sig.ident;
+    let vis = &func.vis;
+    let n = &names;
+    if func.owner.is_some() {
+        return Companions {
+            associated: quote!(#public #hidden),
+            items: quote!(#items #grads),
+        };
+    }
+    let doc =
+        format!("The companions of the function `{function}`: its derivatives, and its program.");
+    let (program, hash, saved) = (&n.program, &n.hash, &n.saved);
+    let items = quote! {
+        #(#attrs)*
+        #allow
+        #[doc = #doc]
+        #vis enum #function {}
+
+        #items
+        #grads
+
+        #(#attrs)*
+        #allow
+        impl #function {
+            #public
+            #hidden
+        }
+
+        #(#attrs)*
+        #allow
+        impl #private::Traced for #function {
+            type Saved = #saved;
+            const PROGRAM: &'static str = Self::#program;
+            const HASH: [u8; 32] = Self::#hash;
+        }
+    };
+    Companions {
+        associated: TokenStream::new(),
+        items,
+    }
+}
+
+struct Pieces {
+    /// What callers use, and the function that returns the residuals.
+    hidden: TokenStream,
+    /// The struct of residuals.
+    items: TokenStream,
+}
+
+struct Cx<'a> {
+    func: &'a Func,
+    names: &'a Names,
+    p: &'a TokenStream,
+}
+
+impl Cx<'_> {
+    /// The parameters of a companion: those of the user's function, each with a name.
+    fn inputs(&self) -> Vec<TokenStream> {
+        let inputs = self.func.sig.inputs.iter().zip(&self.func.params);
+        let inputs = inputs.map(|(input, param)| match input {
+            FnArg::Receiver(r) => {
+                let mut r = r.clone();
+                r.mutability = None;
+                r.to_token_stream()
+            }
+            FnArg::Typed(p) => {
+                let (ident, ty) = (&param.ident, &p.ty);
+                quote!(#ident: #ty)
+            }
+        });
+        inputs.collect()
+    }
+
+    /// The arguments of one companion for another, without the receiver.
+    fn arguments(&self) -> Vec<&Ident> {
+        self.func
+            .params
+            .iter()
+            .filter(|p| !p.receiver)
+            .map(|p| &p.ident)
+            .collect()
+    }
+
+    /// A call of an associated function of ours, with the generic arguments that cannot be inferred.
+    fn own(&self, name: &Ident) -> TokenStream {
+        let generics = self
+            .func
+            .sig
+            .generics
+            .params
+            .iter()
+            .filter_map(|g| match g {
+                GenericParam::Type(t) => Some(t.ident.to_token_stream()),
+                GenericParam::Const(c) => Some(c.ident.to_token_stream()),
+                GenericParam::Lifetime(_) => None,
+            });
+        let generics: Vec<_> = generics.collect();
+        if generics.is_empty() {
+            quote!(Self::#name)
+        } else {
+            quote!(Self::#name::<#(#generics),*>)
+        }
+    }
+
+    /// The type and const parameters that an `impl Fn` may mention.
+    fn captures(&self) -> TokenStream {
+        let owner = self.func.owner.iter().flat_map(|o| &o.generics.params);
+        let generics = owner
+            .chain(&self.func.sig.generics.params)
+            .filter_map(|g| match g {
+                GenericParam::Type(t) => Some(&t.ident),
+                GenericParam::Const(c) => Some(&c.ident),
+                GenericParam::Lifetime(_) => None,
+            });
+        quote!(use<#(#generics),*>)
+    }
+
+    /// `Result<ty>` as the user wrote it, or the type itself.
+    fn returns(&self, ty: TokenStream) -> TokenStream {
+        let Some(path) = &self.func.output.result else {
+            return ty;
+        };
+        let mut path = path.clone();
+        let last = path
+            .path
+            .segments
+            .last_mut()
+            .expect("`Result` is a segment");
+        if let syn::PathArguments::AngleBracketed(args) = &mut last.arguments {
+            let slot = args
+                .args
+                .iter_mut()
+                .find(|a| matches!(a, syn::GenericArgument::Type(_)));
+            if let Some(slot) = slot {
+                *slot = syn::GenericArgument::Type(Type::Verbatim(ty));
+            }
+        }
+        path.to_token_stream()
+    }
+
+    /// A body that gives a `Result` where the function does.
+    fn body(&self, body: TokenStream, ty: &TokenStream) -> TokenStream {
+        if self.func.output.result.is_none() {
+            return body;
+        }
+        let (p, returns) = (self.p, self.returns(ty.clone()));
+        let body = quote!({ #body });
+        quote!(#p::catch_as(|| -> #returns { ::core::result::Result::Ok(#body) }))
+    }
+
+    fn question(&self) -> Option<TokenStream> {
+        self.func.output.result.as_ref().map(|_| quote!(?))
+    }
+
+    fn diff(&self) -> Vec<&Param> {
+        self.func.diff().map(|(_, p)| p).collect()
+    }
+
+    /// One type bare, several as a tuple.
+    fn group(parts: &[TokenStream]) -> TokenStream {
+        match parts {
+            [one] => one.clone(),
+            parts => quote!((#(#parts),*)),
+        }
+    }
+
+    fn signature(
+        &self,
+        name: &Ident,
+        inputs: &[TokenStream],
+        returns: &TokenStream,
+    ) -> TokenStream {
+        let generics = &self.func.sig.generics;
+        let bounds = &generics.where_clause;
+        quote!(fn #name #generics (#(#inputs),*) -> #returns #bounds)
+    }
+
+    /// What users call.
+    fn public(&self, program: &str, hash: &[u8; 32]) -> TokenStream {
+        let (n, p, func) = (self.names, self.p, self.func);
+        let (allow, vis) = if func.owner.is_some() {
+            (allow(), func.vis.to_token_stream())
+        } else {
+            (TokenStream::new(), quote!(pub))
+        };
+        let attrs = if func.owner.is_some() {
+            &*func.attrs
+        } else {
+            &[]
+        };
+        let head = quote!(#(#attrs)* #allow);
+        let (program_name, hash_name) = (&n.program, &n.hash);
+        let user = text(&func.sig.ident);
+        let out = func.output.ty.to_token_stream();
+        let inputs = self.inputs();
+        let diff = self.diff();
+
+        // Reverse mode.
+        let owned: Vec<TokenStream> = diff.iter().map(|d| d.owned.to_token_stream()).collect();
+        let cotangents = Self::group(&owned);
+        let captures = self.captures();
+        let pair = quote!((#out, impl ::core::ops::Fn(&#out) -> #cotangents + #captures));
+        let returns = self.returns(pair.clone());
+        let signature = self.signature(&n.vjp, &inputs, &returns);
+        let fwd = self.own(&n.hidden_fwd);
+        let question = self.question();
+        let arguments = self.forwarded();
+        let checks: Vec<TokenStream> = diff
+            .iter()
+            .map(|d| {
+                let (x, name) = (reference(d), if d.receiver { "self" } else { &d.name });
+                quote!(#p::check_floats(#x, #name);)
+            })
+            .collect();
+        let likes: Vec<Ident> = diff
+            .iter()
+            .map(|d| format_ident!("{}_like", d.name, span = Span::mixed_site()))
+            .collect();
+        let zeros = diff.iter().zip(&likes).map(|(d, like)| {
+            let x = reference(d);
+            quote!(let #like = #p::zeros_tree(#x);)
+        });
+        let rebuilt: Vec<TokenStream> = func
+            .diff()
+            .zip(&likes)
+            .map(|((i, _), like)| quote!(#p::rebuild(&#like, &cotangents, #i)))
+            .collect();
+        let rebuilt = Self::group(&rebuilt);
+        // The type of the closure cannot be written, so the body is not caught as a whole.
+        let (checked, wrap) = match &func.output.result {
+            None => (quote!(#(#checks)*), quote!()),
+            Some(_) => (
+                quote!(#p::catch(|| { #(#checks)* ::core::result::Result::Ok(()) })?;),
+                quote!(::core::result::Result::Ok),
+            ),
+        };
+        let vjp_body = quote! {
+            #checked
+            #(#zeros)*
+            let (y, pull) = #fwd(#(#arguments),*)#question;
+            let likes = #p::avals(&y);
+            #wrap((y, move |ct: &#out| {
+                let cotangents = pull.call_tree(ct, &likes);
+                #rebuilt
+            }))
+        };
+        let vjp_doc = format!(
+            "Reverse mode: the result of `{user}`, and the pullback from its cotangent to those of its arguments."
+        );
+
+        // Forward mode.
+        let (others, receiver): (Vec<_>, Vec<_>) = inputs
+            .iter()
+            .zip(&func.params)
+            .partition(|(_, p)| !p.receiver);
+        let receiver: Vec<TokenStream> = receiver.into_iter().map(|(r, _)| r.clone()).collect();
+        let (idents, types): (Vec<TokenStream>, Vec<TokenStream>) = others.iter().map(|(_, p)| {
+            let ident = &p.ident;
+            let written = func.sig.inputs.iter().find_map(|i| match i {
+                FnArg::Typed(t) if matches!(&*t.pat, syn::Pat::Ident(id) if id.ident == p.ident) => Some(t.ty.to_token_stream()),
+                _ => None,
+            });
+            (quote!(#ident), written.unwrap_or_else(|| p.ty.to_token_stream()))
+        }).unzip();
+        let (args, args_ty) = (Self::group(&idents), Self::group(&types));
+        let dx: Vec<Ident> = diff
+            .iter()
+            .map(|d| format_ident!("d_{}", d.name, span = Span::mixed_site()))
+            .collect();
+        let dx_tokens: Vec<TokenStream> = dx.iter().map(|d| quote!(#d)).collect();
+        let dx_types: Vec<TokenStream> = diff
+            .iter()
+            .map(|d| {
+                let t = &d.owned;
+                quote!(&#t)
+            })
+            .collect();
+        let (dx_pattern, dx_ty) = (Self::group(&dx_tokens), Self::group(&dx_types));
+        let jvp_inputs: Vec<TokenStream> = receiver
+            .into_iter()
+            .chain([quote!(#args: #args_ty), quote!(#dx_pattern: #dx_ty)])
+            .collect();
+        let jvp_pair = quote!((#out, #out));
+        let jvp_returns = self.returns(jvp_pair.clone());
+        let jvp_signature = self.signature(&n.jvp, &jvp_inputs, &jvp_returns);
+        let hidden_jvp = self.own(&n.hidden_jvp);
+        let given = func.params.iter().map(|param| {
+            match diff.iter().position(|d| d.name == param.name && param.diff) {
+                Some(k) => {
+                    let (x, dx, name) = (reference(param), &dx[k], &param.name);
+                    quote!(#p::given(#x, #dx, #name))
+                }
+                None => quote!(#p::Leaves::new()),
+            }
+        });
+        let jvp_arguments = self.forwarded();
+        let jvp_body = self.body(
+            quote! {
+                #(#checks)*
+                let given = [#(#given),*];
+                let (y, dy) = #hidden_jvp(#(#jvp_arguments,)* given)#question;
+                let dy = #p::tangent_tree(&y, &dy);
+                (y, dy)
+            },
+            &jvp_pair,
+        );
+        let jvp_doc = format!(
+            "Forward mode: the result of `{user}` for the given arguments, and its tangent for theirs."
+        );
+
+        let grads = (func.output.shape == OutShape::Tensor)
+            .then(|| self.grad_functions(&head, &vis, &checks));
+        let program_doc = format!("The program of `{user}`.");
+        let hash_doc = format!("The hash of the program of `{user}`.");
+        let bytes = hash.iter();
+        quote! {
+            #head
+            #[doc = #program_doc]
+            #vis const #program_name: &'static str = #program;
+
+            #head
+            #[doc = #hash_doc]
+            #vis const #hash_name: [u8; 32] = [#(#bytes),*];
+
+            #head
+            #[doc = #vjp_doc]
+            #[track_caller]
+            #vis #signature { #vjp_body }
+
+            #head
+            #[doc = #jvp_doc]
+            #[track_caller]
+            #vis #jvp_signature { #jvp_body }
+
+            #grads
+        }
+    }
+
+    fn grad_functions(
+        &self,
+        head: &TokenStream,
+        vis: &TokenStream,
+        checks: &[TokenStream],
+    ) -> TokenStream {
+        let (n, p, func) = (self.names, self.p, self.func);
+        let user = text(&func.sig.ident);
+        let out = &func.output.ty;
+        let inputs = self.inputs();
+        let grads_ty = self.grads_type();
+        let (fwd, question, arguments) = (self.own(&n.hidden_fwd), self.question(), self.kept());
+        let fields = func.diff().map(|(i, d)| {
+            let (field, x) = (field(d), reference(d));
+            quote!(#field: #p::rebuild(#x, &cotangents, #i))
+        });
+        let grads = &n.grads;
+        let pair = quote!((#out, #grads_ty));
+        let returns = self.returns(pair.clone());
+        let both_signature = self.signature(&n.value_and_grad, &inputs, &returns);
+        let both = self.body(
+            quote! {
+                #(#checks)*
+                let (y, pull) = #fwd(#(#arguments),*)#question;
+                let cotangents = pull.call(&#p::seed(&y));
+                let grads = #grads { #(#fields),* };
+                (y, grads)
+            },
+            &pair,
+        );
+        let grad_returns = self.returns(grads_ty);
+        let grad_signature = self.signature(&n.grad, &inputs, &grad_returns);
+        let value_and_grad = self.own(&n.value_and_grad);
+        let receiver = func.params.iter().find(|p| p.receiver).map(|p| &p.ident);
+        let all = receiver.into_iter().chain(self.arguments());
+        let take = match func.output.result {
+            None => quote!(#value_and_grad(#(#all),*).1),
+            Some(_) => quote!(::core::result::Result::Ok(#value_and_grad(#(#all),*)?.1)),
+        };
+        let both_doc = format!("The result of `{user}`, a single float, and its gradients.");
+        let grad_doc = format!("The gradients of the result of `{user}`, a single float.");
+        quote! {
+            #head
+            #[doc = #both_doc]
+            #[track_caller]
+            #vis #both_signature { #both }
+
+            #head
+            #[doc = #grad_doc]
+            #[track_caller]
+            #vis #grad_signature { #take }
+        }
+    }
+
+    /// The arguments for a hidden companion: everything, the receiver first, moved where it is taken by value.
+    fn forwarded(&self) -> Vec<TokenStream> {
+        self.func
+            .params
+            .iter()
+            .map(|p| p.ident.to_token_stream())
+            .collect()
+    }
+
+    /// The same where the arguments are needed afterwards.
+    fn kept(&self) -> Vec<TokenStream> {
+        let p = self.p;
+        let kept = self.func.params.iter().map(|param| {
+            let ident = &param.ident;
+            match param.diff && !param.by_ref {
+                true => quote!(#p::copy(&#ident)),
+                false => quote!(#ident),
+            }
+        });
+        kept.collect()
+    }
+
+    /// Whether the fields of the struct of gradients have types that need generic arguments or lifetimes.
+    fn generic_fields(&self) -> Vec<Option<Ident>> {
+        let owner = self.func.owner.iter().flat_map(|o| &o.generics.params);
+        let generic = owner.chain(&self.func.sig.generics.params).next().is_some();
+        let fields = self.func.diff().enumerate().map(|(k, (_, p))| {
+            let lifetime = text(&p.owned).contains('\'');
+            ((generic || lifetime) && p.kind == Kind::Tree).then(|| format_ident!("T{k}"))
+        });
+        fields.collect()
+    }
+
+    fn grads_type(&self) -> TokenStream {
+        let grads = &self.names.grads;
+        let generic = self.generic_fields();
+        let types: Vec<&Type> = self
+            .diff()
+            .into_iter()
+            .zip(&generic)
+            .filter(|(_, g)| g.is_some())
+            .map(|(d, _)| &d.owned)
+            .collect();
+        if types.is_empty() {
+            quote!(#grads)
+        } else {
+            quote!(#grads<#(#types),*>)
+        }
+    }
+
+    fn grads_struct(&self) -> Option<TokenStream> {
+        if self.func.output.shape != OutShape::Tensor {
+            return None;
+        }
+        let (vis, grads, allow, attrs) =
+            (&self.func.vis, &self.names.grads, allow(), &self.func.attrs);
+        let generic = self.generic_fields();
+        let params: Vec<&Ident> = generic.iter().flatten().collect();
+        let params = if params.is_empty() {
+            TokenStream::new()
+        } else {
+            quote!(<#(#params),*>)
+        };
+        let fields = self.diff().into_iter().zip(&generic).map(|(d, generic)| {
+            let (field, ty) = (field(d), &d.owned);
+            let ty = generic
+                .as_ref()
+                .map_or_else(|| ty.to_token_stream(), ToTokens::to_token_stream);
+            let doc = format!(
+                "The gradient with respect to `{}`.",
+                if d.receiver { "self" } else { &d.name }
+            );
+            quote!(#[doc = #doc] pub #field: #ty)
+        });
+        let doc = format!("The gradients of `{}`.", self.func.sig.ident);
+        Some(quote! {
+            #(#attrs)*
+            #allow
+            #[doc = #doc]
+            #vis struct #grads #params { #(#fields),* }
+        })
+    }
+
+    fn saved_struct(&self, fields: &[(Ident, TokenStream, String)]) -> TokenStream {
+        let (vis, saved, allow, attrs, p) = (
+            &self.func.vis,
+            &self.names.saved,
+            allow(),
+            &self.func.attrs,
+            self.p,
+        );
+        let doc = format!(
+            "What the derivative of `{}` keeps between the forward and the reverse pass.",
+            self.func.sig.ident
+        );
+        let declared = fields
+            .iter()
+            .map(|(name, ty, doc)| quote!(#[doc = #doc] pub #name: #ty));
+        let names = fields.iter().map(|(name, ..)| name);
+        quote! {
+            #(#attrs)*
+            #allow
+            #[doc = #doc]
+            #[derive(::core::clone::Clone)]
+            #vis struct #saved { #(#declared),* }
+
+            #(#attrs)*
+            #allow
+            impl #saved {
+                /// The number of bytes of the tensors in it.
+                pub fn bytes(&self) -> usize {
+                    0 #(+ #p::Residual::bytes(&self.#names))*
+                }
+            }
+        }
+    }
+
+    /// The hidden companions of a straight-line function.
+    fn straight(&self, staged: Staged) -> Pieces {
+        let Staged {
+            forward,
+            fields,
+            pull,
+            jvp,
+        } = staged;
+        let (n, p, func) = (self.names, self.p, self.func);
+        let saved = &n.saved;
+        let (allow, attrs, owned) = (allow(), &func.attrs, func.owner.is_some());
+        let head = if owned {
+            quote!(#(#attrs)* #allow)
+        } else {
+            TokenStream::new()
+        };
+        let vis = if owned {
+            func.vis.to_token_stream()
+        } else {
+            quote!(pub)
+        };
+        let struct_ = self.saved_struct(&fields);
+        let given = Ident::new("cotangents", Span::mixed_site());
+        let items = quote! {
+            #struct_
+
+            #(#attrs)*
+            #allow
+            impl #saved {
+                #[track_caller]
+                fn pull(&self, #given: &[::core::option::Option<#p::Tensor>]) -> #p::Pulled { #pull }
+            }
+        };
+        let out = &func.output.ty;
+        let inputs = self.inputs();
+        let pair = quote!((#out, #saved));
+        let forward_signature = self.signature(&n.forward, &inputs, &self.returns(pair.clone()));
+        let forward = self.body(forward, &pair);
+        let forward_doc = format!(
+            "The result of `{}`, and what its derivative keeps.",
+            func.sig.ident
+        );
+
+        let pair = quote!((#out, #p::Pull));
+        let fwd_signature = self.signature(&n.hidden_fwd, &inputs, &self.returns(pair));
+        let (run, question, kept) = (self.own(&n.forward), self.question(), self.kept());
+        let likes = self.likes();
+        let ok = |value: TokenStream| match &func.output.result {
+            None => value,
+            Some(_) => quote!(::core::result::Result::Ok(#value)),
+        };
+        let result = ok(
+            quote!((y, #p::Pull::new(likes, saved.bytes(), move |cotangents| saved.pull(cotangents)))),
+        );
+
+        let (jvp_signature, jvp) = self.jvp_companion(jvp);
+        let hidden = quote! {
+            #head
+            #[doc = #forward_doc]
+            #[track_caller]
+            #vis #forward_signature { #forward }
+
+            #head
+            #[doc(hidden)]
+            #[track_caller]
+            #vis #fwd_signature {
+                let likes = [#(#likes),*];
+                let (y, saved) = #run(#(#kept),*)#question;
+                #result
+            }
+
+            #head
+            #[doc(hidden)]
+            #[track_caller]
+            #vis #jvp_signature { #jvp }
+        };
+        Pieces { hidden, items }
+    }
+
+    /// The avals of the leaves of each parameter, for cotangents that are zero.
+    fn likes(&self) -> Vec<TokenStream> {
+        let p = self.p;
+        let likes = self.func.params.iter().map(|param| match param.kind {
+            Kind::Static { .. } => quote!(::core::default::Default::default()),
+            Kind::Tensor | Kind::Tree => {
+                let x = reference(param);
+                quote!(#p::avals(#x))
+            }
+        });
+        likes.collect()
+    }
+
+    fn jvp_companion(&self, body: TokenStream) -> (TokenStream, TokenStream) {
+        let (p, out) = (self.p, &self.func.output.ty);
+        let given = super::emit::tangents_ident();
+        let n_params = self.func.params.len();
+        let mut inputs = self.inputs();
+        inputs.push(quote!(#given: [#p::Leaves; #n_params]));
+        let pair = quote!((#out, #p::Leaves));
+        let signature =
+            self.signature(&self.names.hidden_jvp, &inputs, &self.returns(pair.clone()));
+        (signature, self.body(body, &pair))
+    }
+
+    /// The hidden companions of a function that is run to be known.
+    fn recorded(&self) -> Pieces {
+        let (n, p, func) = (self.names, self.p, self.func);
+        let saved = &n.saved;
+        let (allow, attrs, owned) = (allow(), &func.attrs, func.owner.is_some());
+        let head = if owned {
+            quote!(#(#attrs)* #allow)
+        } else {
+            TokenStream::new()
+        };
+        let vis = if owned {
+            func.vis.to_token_stream()
+        } else {
+            quote!(pub)
+        };
+        let field = Ident::new("pull", Span::mixed_site());
+        let items = self.saved_struct(&[(
+            field.clone(),
+            quote!(#p::Pull),
+            "What the recorded program keeps.".to_owned(),
+        )]);
+        let out = &func.output.ty;
+        let inputs = self.inputs();
+        let user = match func.owner {
+            Some(_) => self.own(&func.sig.ident),
+            None => {
+                let name = &func.sig.ident;
+                let own = self.own(name).to_string();
+                let turbofish = own.find("::<").or_else(|| own.find(":: <"));
+                match turbofish {
+                    Some(_) => {
+                        let generics = func.sig.generics.params.iter().filter_map(|g| match g {
+                            GenericParam::Type(t) => Some(&t.ident),
+                            GenericParam::Const(c) => Some(&c.ident),
+                            GenericParam::Lifetime(_) => None,
+                        });
+                        quote!(#name::<#(#generics),*>)
+                    }
+                    None => quote!(#name),
+                }
+            }
+        };
+        // The differentiated arguments are copied into a tree, and the user's function is called on its parts.
+        let tree = Ident::new("tree", Span::mixed_site());
+        let mut k = 0usize;
+        let call: Vec<TokenStream> = func
+            .params
+            .iter()
+            .map(|param| {
+                let ident = &param.ident;
+                if !param.diff {
+                    return quote!(#ident);
+                }
+                let index = syn::Index::from(k);
+                k += 1;
+                match param.by_ref {
+                    true => quote!(&#tree.#index),
+                    false => quote!(#p::copy(&#tree.#index)),
+                }
+            })
+            .collect();
+        let copies: Vec<TokenStream> = self
+            .diff()
+            .into_iter()
+            .map(|d| {
+                let x = reference(d);
+                quote!(#p::copy(#x))
+            })
+            .collect();
+        let positions: Vec<usize> = func.diff().map(|(i, _)| i).collect();
+        let likes = self.likes();
+        let types: Vec<&Type> = self.diff().into_iter().map(|d| &d.owned).collect();
+        let pair = quote!((#out, #p::Pull));
+        let fwd_signature = self.signature(&n.hidden_fwd, &inputs, &self.returns(pair));
+        let given = super::emit::tangents_ident();
+        let n_params = func.params.len();
+        let mut jvp_inputs = inputs.clone();
+        jvp_inputs.push(quote!(#given: [#p::Leaves; #n_params]));
+        let jvp_signature = self.signature(
+            &n.hidden_jvp,
+            &jvp_inputs,
+            &self.returns(quote!((#out, #p::Leaves))),
+        );
+        let pair = quote!((#out, #saved));
+        let forward_signature = self.signature(&n.forward, &inputs, &self.returns(pair));
+        let forward_doc = format!(
+            "The result of `{}`, and what its derivative keeps.",
+            func.sig.ident
+        );
+        let (fwd, question, forwarded) =
+            (self.own(&n.hidden_fwd), self.question(), self.forwarded());
+        let result = match &func.output.result {
+            None => quote!((y, #saved { #field })),
+            Some(_) => quote!(::core::result::Result::Ok((y, #saved { #field }))),
+        };
+        let hidden = quote! {
+            #head
+            #[doc = #forward_doc]
+            #[track_caller]
+            #vis #forward_signature {
+                let (y, #field) = #fwd(#(#forwarded),*)#question;
+                #result
+            }
+
+            #head
+            #[doc(hidden)]
+            #[track_caller]
+            #vis #fwd_signature {
+                let likes = [#(#likes),*];
+                let copies = (#(#copies,)*);
+                #p::record_vjp(likes, &[#(#positions),*], &copies, |#tree: &(#(#types,)*)| #user(#(#call),*))
+            }
+
+            #head
+            #[doc(hidden)]
+            #[track_caller]
+            #vis #jvp_signature {
+                let copies = (#(#copies,)*);
+                #p::record_jvp(&#given, &[#(#positions),*], &copies, |#tree: &(#(#types,)*)| #user(#(#call),*))
+            }
+        };
+        Pieces { hidden, items }
+    }
+}
+
+/// A reference to a parameter.
+fn reference(param: &Param) -> TokenStream {
+    let ident = &param.ident;
+    if param.by_ref {
+        quote!(#ident)
+    } else {
+        quote!(&#ident)
+    }
+}
+
+/// The field of the struct of gradients.
+fn field(param: &Param) -> Ident {
+    if param.receiver {
+        Ident::new("this", Span::call_site())
+    } else {
+        param.ident.clone()
+    }
+}

@@ -1,0 +1,502 @@
+//! A program as statements: one `let` for each equation, host statements between them.
+
+use crate::lower::{Call, CallArg, Callee, Lowered, Source, ident_of};
+use crate::parse::{Func, OutShape};
+use gradloom_ir::{Attr, Eqn, Op, Program, SecondaryMap, Static, Var};
+use proc_macro2::{Ident, Literal, Span, TokenStream};
+use quote::{ToTokens, format_ident, quote, quote_spanned};
+
+/// The hidden companions that a call is emitted as.
+#[derive(Clone, Copy)]
+pub(super) enum Companion {
+    Forward,
+    Jvp,
+}
+
+/// Emits the equations of one program.
+pub(super) struct Emit<'a> {
+    pub(super) func: &'a Func,
+    pub(super) low: &'a Lowered,
+    pub(super) private: &'a TokenStream,
+    /// The program that is emitted: the lowered one, or one derived from it.
+    pub(super) program: &'a Program,
+    /// Variables of which the code has dtype and shape only.
+    avals: SecondaryMap<Var, Ident>,
+    /// Variables that are computed so far; those that no equation binds count as computed.
+    done: SecondaryMap<Var, ()>,
+    /// Where the equations of the lowered program stand in it, by what they bind.
+    places: SecondaryMap<Var, usize>,
+    next_host: usize,
+    tokens: TokenStream,
+}
+
+impl<'a> Emit<'a> {
+    pub(super) fn new(
+        func: &'a Func,
+        low: &'a Lowered,
+        private: &'a TokenStream,
+        program: &'a Program,
+    ) -> Emit<'a> {
+        let outs = low
+            .program
+            .eqns
+            .iter()
+            .enumerate()
+            .flat_map(|(i, e)| e.outs.iter().map(move |v| (*v, i)));
+        Emit {
+            func,
+            low,
+            private,
+            program,
+            avals: SecondaryMap::new(),
+            done: SecondaryMap::new(),
+            places: outs.collect(),
+            next_host: 0,
+            tokens: TokenStream::new(),
+        }
+    }
+
+    /// Says that the code has only the aval of `var`, in a local of this name.
+    pub(super) fn only_aval(&mut self, var: Var, ident: Ident) {
+        self.avals.insert(var, ident);
+    }
+
+    pub(super) fn push(&mut self, tokens: TokenStream) {
+        self.tokens.extend(tokens);
+    }
+
+    /// The statements of a program that starts from the function's parameters: host statements and equations.
+    pub(super) fn forward(mut self, tangents: &[(Var, Var)]) -> TokenStream {
+        for eqn in &self.program.eqns {
+            let host = self.needs(eqn);
+            self.hosts(host, tangents);
+            self.eqn(eqn, tangents);
+        }
+        self.hosts(self.low.hosts.len(), tangents);
+        self.tokens
+    }
+
+    /// The statements of a program whose parameters are all bound.
+    pub(super) fn pullback(mut self) -> TokenStream {
+        for eqn in &self.program.eqns {
+            self.eqn(eqn, &[]);
+        }
+        self.tokens
+    }
+
+    /// How many host statements come before an equation.
+    fn needs(&self, eqn: &Eqn) -> usize {
+        let own = self
+            .places
+            .get(eqn.outs[0])
+            .map(|place| self.low.hosts.iter().take_while(|h| h.at <= *place).count());
+        let statics = eqn
+            .attrs
+            .iter()
+            .filter_map(|a| self.low.static_hosts.get(a))
+            .map(|i| i + 1);
+        let inputs = eqn
+            .args
+            .iter()
+            .filter_map(|v| self.low.input_hosts.get(*v))
+            .map(|i| i + 1);
+        own.into_iter()
+            .chain(statics)
+            .chain(inputs)
+            .max()
+            .unwrap_or(0)
+    }
+
+    fn hosts(&mut self, until: usize, tangents: &[(Var, Var)]) {
+        while self.next_host < until {
+            let index = self.next_host;
+            self.next_host += 1;
+            let stmt = &self.low.hosts[index];
+            for read in &stmt.reads {
+                self.compute(*read, tangents);
+            }
+            self.tokens.extend(stmt.tokens.clone());
+            // The tangent of a tensor in a tree is read where the tensor is.
+            let leaf = self
+                .low
+                .inputs
+                .iter()
+                .find(|i| self.low.input_hosts.get(i.var) == Some(&index));
+            let Some(input) = leaf else { continue };
+            let Some((_, tangent)) = tangents.iter().find(|(x, _)| *x == input.var) else {
+                continue;
+            };
+            if let Source::Leaf { param, .. } = &input.source {
+                let (p, at) = (self.private, self.find(&input.source));
+                let (x, dx) = (self.ident(input.var), self.ident(*tangent));
+                let given = tangents_ident();
+                self.push(quote!(let #dx = #p::tangent_at(&#given[#param], #at, &#x);));
+            }
+        }
+    }
+
+    /// Computes what a host statement reads, if no equation of the program has done so: it was dropped as dead, or
+    /// merged with an equal one.
+    fn compute(&mut self, var: Var, tangents: &[(Var, Var)]) {
+        let Some(&place) = self.places.get(var).filter(|_| !self.done.contains(var)) else {
+            return;
+        };
+        let eqn = &self.low.program.eqns[place];
+        for arg in &eqn.args {
+            self.compute(*arg, tangents);
+        }
+        self.eqn(eqn, tangents);
+    }
+
+    pub(super) fn ident(&self, var: Var) -> Ident {
+        let name = self
+            .program
+            .names
+            .get(var)
+            .or_else(|| self.low.program.names.get(var));
+        ident_of(
+            &name.cloned().unwrap_or_else(|| var.to_string()),
+            &self.low.idents,
+        )
+    }
+
+    fn span(&self, eqn: &Eqn) -> Span {
+        let span = eqn
+            .outs
+            .first()
+            .and_then(|v| self.low.spans.get(*v))
+            .copied();
+        span.unwrap_or_else(|| self.func.sig.ident.span())
+            .resolved_at(Span::call_site())
+    }
+
+    fn like(&self, var: Var) -> TokenStream {
+        match self.avals.get(var) {
+            Some(ident) => ident.to_token_stream(),
+            None => {
+                let ident = self.ident(var);
+                quote!(#ident.aval())
+            }
+        }
+    }
+
+    fn statik(&self, attr: Attr) -> TokenStream {
+        let p = self.private;
+        if let Some(ident) = self.low.statics.get(&attr) {
+            return quote!(&#ident);
+        }
+        let value = match self.program.attr(attr) {
+            Static::Int(n) => Literal::i64_unsuffixed(*n).into_token_stream(),
+            Static::Float(x) if x.is_finite() => float(*x),
+            Static::Float(x) => {
+                let bits = x.to_bits();
+                quote!(f64::from_bits(#bits))
+            }
+            Static::Bool(b) => b.to_token_stream(),
+            Static::Ints(ns) if ns.is_empty() => quote!([0i64; 0]),
+            Static::Ints(ns) => {
+                let ns = ns.iter().map(|n| Literal::i64_unsuffixed(*n));
+                quote!([#(#ns),*])
+            }
+            Static::All => quote!(..),
+            Static::DType(d) => {
+                let name = format_ident!("{d:?}");
+                quote!(#p::DType::#name)
+            }
+            Static::Host(text) => unreachable!("`{text}` is bound where it stands"),
+        };
+        quote!(&#p::statik(#value))
+    }
+
+    /// `find(&model, &model.w)`: which leaves of a parameter an input of the program is.
+    pub(super) fn find(&self, source: &Source) -> TokenStream {
+        let p = self.private;
+        let (param, place, function) = match source {
+            Source::Leaf { param, place } => (*param, place, quote!(find_leaf)),
+            Source::Tree { param, place } => (*param, place, quote!(find)),
+            Source::Param(_) | Source::Constant => {
+                unreachable!("only a part of a tree has to be found")
+            }
+        };
+        let param = &self.func.params[param];
+        let ident = &param.ident;
+        let root = if param.by_ref {
+            quote!(&*#ident)
+        } else {
+            quote!(&#ident)
+        };
+        let place = match place.to_string() == ident.to_string() {
+            true => root.clone(),
+            false => quote!(&#place),
+        };
+        quote!(#p::#function(#root, #place))
+    }
+
+    fn eqn(&mut self, eqn: &Eqn, tangents: &[(Var, Var)]) {
+        for out in &eqn.outs {
+            self.done.insert(*out, ());
+        }
+        let tokens = match eqn.op {
+            Op::Call => self.call(eqn),
+            Op::CallFwd => self.call_fwd(eqn),
+            Op::CallJvp => self.call_jvp(eqn, tangents),
+            Op::CallPull => self.call_pull(eqn),
+            _ => self.primitive(eqn),
+        };
+        self.tokens.extend(tokens);
+    }
+
+    fn primitive(&self, eqn: &Eqn) -> TokenStream {
+        let p = self.private;
+        let span = self.span(eqn);
+        let name = Ident::new(eqn.op.def().name(), span);
+        let data: Vec<Ident> = eqn.data().iter().map(|v| self.ident(*v)).collect();
+        let statics = eqn.attrs.iter().map(|a| self.statik(*a));
+        let likes: Vec<TokenStream> = eqn.likes().iter().map(|v| self.like(*v)).collect();
+        let outs: Vec<Ident> = eqn.outs.iter().map(|v| self.ident(*v)).collect();
+        if let [out] = &*outs
+            && !is_many(eqn.op)
+        {
+            if eqn.attrs.is_empty() && likes.is_empty() {
+                return quote_spanned!(span=> let #out = #p::op::#name([#(&#data),*]););
+            }
+            return quote_spanned!(span=> let #out = #p::op_with::#name([#(#statics),*], [#(&#data),*], [#(#likes),*]););
+        }
+        let n = outs.len();
+        quote_spanned!(span=> let [#(#outs),*] = #p::op_many::#name::<#n, _, _, _>([#(#statics),*], [#(&#data),*], [#(#likes),*]);)
+    }
+
+    fn info(&self, eqn: &Eqn) -> &'a Call {
+        &self.low.calls[&eqn.attrs[0]]
+    }
+
+    /// The arguments of a call, the receiver first.
+    fn args(&self, call: &Call, operands: &[Var]) -> Vec<TokenStream> {
+        let p = self.private;
+        let mut operands = operands.iter();
+        let args = call.args.iter().map(|arg| match arg {
+            CallArg::Host(tokens) => tokens.clone(),
+            CallArg::Tree(tokens) => {
+                operands.next();
+                tokens.clone()
+            }
+            CallArg::Tensor { by_ref } => {
+                let x = self.ident(
+                    *operands
+                        .next()
+                        .expect("one operand for each traced argument"),
+                );
+                if *by_ref {
+                    quote!(&#x)
+                } else {
+                    quote!(#p::own(&#x))
+                }
+            }
+        });
+        args.collect()
+    }
+
+    /// The call itself: of the user's function, or of one of its companions.
+    fn invoke(
+        &self,
+        call: &Call,
+        companion: Option<Companion>,
+        mut args: Vec<TokenStream>,
+        more: Option<TokenStream>,
+    ) -> TokenStream {
+        let span = call.span;
+        let suffix = match companion {
+            None => None,
+            Some(Companion::Forward) => Some("fwd"),
+            Some(Companion::Jvp) => Some("jvp"),
+        };
+        let hidden = |name: &Ident| match suffix {
+            Some(suffix) => Ident::new(&format!("__{}_{suffix}", crate::parse::unraw(name)), span),
+            None => name.clone(),
+        };
+        let tokens = match &call.callee {
+            Callee::Method(name) => {
+                let receiver = args.remove(0);
+                let name = hidden(name);
+                args.extend(more);
+                quote_spanned!(span=> #receiver.#name(#(#args),*))
+            }
+            Callee::Associated { ty, name } => {
+                let name = hidden(name);
+                args.extend(more);
+                quote_spanned!(span=> #ty::#name(#(#args),*))
+            }
+            Callee::Function(path) => {
+                args.extend(more);
+                match suffix {
+                    None => quote_spanned!(span=> #path(#(#args),*)),
+                    Some(suffix) => {
+                        let name = Ident::new(&format!("__{suffix}"), span);
+                        let path = without_arguments(path);
+                        quote_spanned!(span=> #path::#name(#(#args),*))
+                    }
+                }
+            }
+        };
+        if call.fallible {
+            quote_spanned!(span=> #tokens?)
+        } else {
+            tokens
+        }
+    }
+
+    fn pattern(&self, shape: &OutShape, outs: &mut std::slice::Iter<'_, Var>) -> TokenStream {
+        match shape {
+            OutShape::Tuple(parts) => {
+                let parts = parts.iter().map(|p| self.pattern(p, outs));
+                quote!((#(#parts,)*))
+            }
+            _ => self
+                .ident(*outs.next().expect("as many results as leaves"))
+                .into_token_stream(),
+        }
+    }
+
+    fn call(&self, eqn: &Eqn) -> TokenStream {
+        let call = self.info(eqn);
+        let pattern = self.pattern(&call.shape, &mut eqn.outs.iter());
+        let value = self.invoke(call, None, self.args(call, &eqn.args), None);
+        quote!(let #pattern = #value;)
+    }
+
+    fn call_fwd(&self, eqn: &Eqn) -> TokenStream {
+        let call = self.info(eqn);
+        let (saved, outs) = eqn.outs.split_last().expect("the residuals come last");
+        let pattern = self.pattern(&call.shape, &mut outs.iter());
+        let saved = self.ident(*saved);
+        let value = self.invoke(
+            call,
+            Some(Companion::Forward),
+            self.args(call, &eqn.args),
+            None,
+        );
+        quote!(let (#pattern, #saved) = #value;)
+    }
+
+    /// Whether each active argument is a tree, by position in the callee's parameters.
+    fn active(&self, eqn: &Eqn, call: &Call) -> Vec<(usize, bool)> {
+        let traced: Vec<(usize, bool)> = call
+            .args
+            .iter()
+            .enumerate()
+            .filter(|(_, a)| !matches!(a, CallArg::Host(_)))
+            .map(|(i, a)| (i, matches!(a, CallArg::Tree(_))))
+            .collect();
+        let active = self.program.attr(eqn.attrs[1]).ints().unwrap_or(&[]);
+        active.iter().map(|k| traced[*k as usize]).collect()
+    }
+
+    fn call_jvp(&self, eqn: &Eqn, tangents: &[(Var, Var)]) -> TokenStream {
+        let p = self.private;
+        let call = self.info(eqn);
+        let active = self.active(eqn, call);
+        let (args, dx) = eqn.args.split_at(eqn.args.len() - active.len());
+        let (y, dy) = eqn.outs.split_at(eqn.outs.len() / 2);
+        let given = (0..call.args.len()).map(|i| {
+            let Some(k) = active.iter().position(|(position, _)| *position == i) else {
+                return quote!(#p::Leaves::new());
+            };
+            let (dx, is_tree) = (dx[k], active[k].1);
+            if !is_tree {
+                let dx = self.ident(dx);
+                return quote!(#p::leaf(&#dx));
+            }
+            let source = tangents
+                .iter()
+                .find(|(_, t)| *t == dx)
+                .and_then(|(x, _)| self.low.inputs.iter().find(|i| i.var == *x))
+                .map(|i| &i.source)
+                .expect("the tangent of a tree is a parameter's");
+            let Source::Tree { param, .. } = source else {
+                unreachable!("a tree argument is a tree input")
+            };
+            let (given, at) = (tangents_ident(), self.find(source));
+            quote!(#p::part(&#given[#param], #at))
+        });
+        let given = quote!([#(#given),*]);
+        let pattern = self.pattern(&call.shape, &mut y.iter());
+        let value = self.invoke(
+            call,
+            Some(Companion::Jvp),
+            self.args(call, args),
+            Some(given),
+        );
+        let tangents = format_ident!(
+            "tangents_of_{}",
+            self.ident(y[0]),
+            span = Span::mixed_site()
+        );
+        let each = y.iter().zip(dy).enumerate().map(|(i, (y, dy))| {
+            let (y, dy) = (self.ident(*y), self.ident(*dy));
+            quote!(let #dy = #p::tangent_of(&#tangents, #i, &#y);)
+        });
+        quote!(let (#pattern, #tangents) = #value; #(#each)*)
+    }
+
+    fn call_pull(&self, eqn: &Eqn) -> TokenStream {
+        let p = self.private;
+        let call = self.info(eqn);
+        let active = self.active(eqn, call);
+        let (saved, cts) = eqn.args.split_first().expect("the residuals come first");
+        let saved = self.ident(*saved);
+        let given = self.program.attr(eqn.attrs[2]).ints().unwrap_or(&[]);
+        let cts = (0..call.shape.len()).map(|i| match given.iter().position(|g| *g == i as i64) {
+            Some(k) => {
+                let ct = self.ident(cts[k]);
+                quote!(::core::option::Option::Some(#p::own(&#ct)))
+            }
+            None => quote!(::core::option::Option::None),
+        });
+        let pulled = format_ident!("cotangents_of_{}", saved, span = Span::mixed_site());
+        let each = eqn
+            .outs
+            .iter()
+            .zip(active)
+            .map(|(out, (position, is_tree))| {
+                let out = self.ident(*out);
+                let take = if is_tree {
+                    quote!(tree)
+                } else {
+                    quote!(tensor)
+                };
+                quote!(let #out = #pulled.#take(#position);)
+            });
+        quote!(let #pulled = #saved.call(&[#(#cts),*]); #(#each)*)
+    }
+}
+
+/// The local that holds the tangents given to a forward-mode companion.
+pub(super) fn tangents_ident() -> Ident {
+    Ident::new("tangents", Span::mixed_site())
+}
+
+fn is_many(op: Op) -> bool {
+    op.def()
+        .methods()
+        .iter()
+        .any(|m| m.params.contains(&gradloom_ir::op::Param::Count))
+}
+
+/// A float that reads back as the same number.
+fn float(x: f64) -> TokenStream {
+    let magnitude = Literal::f64_suffixed(x.abs());
+    if x.is_sign_negative() {
+        quote!(-#magnitude)
+    } else {
+        quote!(#magnitude)
+    }
+}
+
+/// `f::<T>` as the name of a type: `f`.
+fn without_arguments(path: &syn::Path) -> syn::Path {
+    let mut path = path.clone();
+    if let Some(last) = path.segments.last_mut() {
+        last.arguments = syn::PathArguments::None;
+    }
+    path
+}

@@ -1,0 +1,288 @@
+//! The bodies of the companions of a straight-line function, and its struct of residuals.
+
+use super::emit::{Emit, tangents_ident};
+use crate::lower::{Lowered, Source};
+use crate::parse::{Func, OutShape};
+use gradloom_ir::ad::{self, Calls};
+use gradloom_ir::{Attr, Op, Program, Var, pass};
+use proc_macro2::{Ident, Span, TokenStream};
+use quote::{format_ident, quote};
+
+/// The pieces that the companions are put together from.
+pub(super) struct Staged {
+    /// The statements and the value of `forward`: `(results, residuals)`.
+    pub(super) forward: TokenStream,
+    /// The fields of the struct of residuals.
+    pub(super) fields: Vec<(Ident, TokenStream, String)>,
+    /// The body of `pull`.
+    pub(super) pull: TokenStream,
+    /// The statements and the value of the forward-mode companion: `(results, tangents)`.
+    pub(super) jvp: TokenStream,
+}
+
+/// What the passes make of a function, each under its name, for people.
+pub(crate) fn programs(low: &Lowered) -> Vec<(&'static str, Program)> {
+    let wrt = wrt(low);
+    let vjp = ad::vjp(&low.program, &wrt);
+    let jvp = pass::dce(&pass::cse(
+        &ad::jvp(&low.program, &wrt, Calls::Joint).program,
+    ));
+    vec![
+        ("lowered", low.program.clone()),
+        ("cse, dce", pass::cse(&pass::dce(&low.program))),
+        ("jvp", jvp),
+        ("vjp: primal", vjp.primal),
+        ("vjp: pullback", vjp.pullback),
+    ]
+}
+
+fn wrt(low: &Lowered) -> Vec<Var> {
+    low.inputs
+        .iter()
+        .filter(|i| i.diff)
+        .map(|i| i.var)
+        .collect()
+}
+
+pub(super) fn staged(func: &Func, low: &Lowered, private: &TokenStream, saved: &Ident) -> Staged {
+    let (forward, fields, pull) = reverse(func, low, private, saved);
+    Staged {
+        forward,
+        fields,
+        pull,
+        jvp: jvp(func, low, private),
+    }
+}
+
+/// The results of a function in the structure of its type.
+fn results(shape: &OutShape, outs: &mut impl Iterator<Item = TokenStream>) -> TokenStream {
+    match shape {
+        OutShape::Tuple(parts) => {
+            let parts = parts.iter().map(|p| results(p, outs));
+            quote!((#(#parts,)*))
+        }
+        _ => outs.next().expect("as many results as leaves"),
+    }
+}
+
+/// Fields get names that no other field has.
+struct Fields(Vec<(Ident, TokenStream, String)>);
+
+impl Fields {
+    fn add(&mut self, name: &str, ty: TokenStream, doc: String) -> Ident {
+        let taken = |n: &str| self.0.iter().any(|(i, ..)| i == n);
+        let mut unique = name.to_owned();
+        while taken(&unique) {
+            unique.push('_');
+        }
+        let ident = Ident::new(&unique, Span::mixed_site());
+        self.0.push((ident.clone(), ty, doc));
+        ident
+    }
+}
+
+fn reverse(
+    func: &Func,
+    low: &Lowered,
+    p: &TokenStream,
+    saved: &Ident,
+) -> (TokenStream, Vec<(Ident, TokenStream, String)>, TokenStream) {
+    let wrt = wrt(low);
+    let vjp = ad::vjp(&low.program, &wrt);
+    let primal = Emit::new(func, low, p, &vjp.primal);
+    let mut pullback = Emit::new(func, low, p, &vjp.pullback);
+    let (outs, residuals) = vjp.primal.outs.split_at(vjp.n_outs);
+    let (params, cts) = vjp.pullback.params.split_at(residuals.len());
+    let mut fields = Fields(Vec::new());
+    let (mut inits, mut binds) = (Vec::new(), Vec::new());
+    for ((&from, &to), &shape_only) in residuals.iter().zip(params).zip(&vjp.shape_only) {
+        let value = primal.ident(from);
+        let name = crate::parse::unraw(&value);
+        let is_call = vjp
+            .primal
+            .eqns
+            .iter()
+            .any(|e| e.op == Op::CallFwd && e.outs.last() == Some(&from));
+        if is_call {
+            let field = fields.add(
+                &name,
+                quote!(#p::Pull),
+                "The residuals of a call.".to_owned(),
+            );
+            inits.push(quote!(#field: #value));
+            binds.push((field, pullback.ident(to)));
+        } else if shape_only {
+            let field = fields.add(
+                &format!("{name}_like"),
+                quote!(#p::Aval),
+                format!("The dtype and the shape of `{name}`."),
+            );
+            inits.push(quote!(#field: ::core::clone::Clone::clone(#value.aval())));
+            let local = format_ident!("{name}_like", span = Span::mixed_site());
+            pullback.only_aval(to, local.clone());
+            binds.push((field, local));
+        } else {
+            let field = fields.add(&name, quote!(#p::Tensor), format!("`{name}`."));
+            inits.push(quote!(#field: #p::own(&#value)));
+            binds.push((field, pullback.ident(to)));
+        }
+    }
+    for attr in hosts_of(&vjp.pullback) {
+        if let Some(ident) = low.statics.get(&attr) {
+            let name = crate::parse::unraw(ident);
+            let field = fields.add(
+                &name,
+                quote!(#p::Static),
+                format!("The static argument `{name}`."),
+            );
+            inits.push(quote!(#field: #ident));
+            binds.push((field, ident.clone()));
+        }
+    }
+
+    // The cotangents of the results that depend on a parameter.
+    let active: Vec<usize> = (0..vjp.n_outs).filter(|i| vjp.active[*i]).collect();
+    let given = Ident::new("cotangents", Span::mixed_site());
+    for (&i, &ct) in active.iter().zip(cts) {
+        let ct = pullback.ident(ct);
+        if vjp.n_outs == 1 {
+            pullback.push(quote!(let #ct = #p::cotangent(#given);));
+            continue;
+        }
+        // With several results, one may come without a cotangent: then it is zero.
+        let y = primal.ident(outs[i]);
+        let field = fields.add(
+            &format!("result_{i}_like"),
+            quote!(#p::Aval),
+            format!("The dtype and the shape of result {i}."),
+        );
+        inits.push(quote!(#field: ::core::clone::Clone::clone(#y.aval())));
+        pullback.push(quote!(let #ct = #p::cotangent_or_zeros(#given, #i, #field);));
+        binds.push((field.clone(), field));
+    }
+
+    // Where the cotangents go: a tensor parameter has one, a tree has one for each leaf.
+    let pulled = Ident::new("pulled", Span::mixed_site());
+    let mut puts = Vec::new();
+    let nonzero = wrt
+        .iter()
+        .zip(&vjp.nonzero)
+        .filter(|(_, n)| **n)
+        .map(|(v, _)| *v);
+    for (var, &ct) in nonzero.zip(&vjp.pullback.outs) {
+        let input = low
+            .inputs
+            .iter()
+            .find(|i| i.var == var)
+            .expect("a differentiated variable is an input");
+        let is_opaque = matches!(input.source, Source::Tree { .. });
+        let ct = pullback.ident(ct);
+        match &input.source {
+            Source::Param(i) => puts.push(quote!(#pulled.add_tensor(#i, &#ct);)),
+            Source::Leaf { param, .. } | Source::Tree { param, .. } => {
+                let name = format!("at_{}", crate::parse::unraw(&primal.ident(var)));
+                let field = fields.add(
+                    &name,
+                    quote!(#p::At),
+                    "Which leaves of the parameter these are.".to_owned(),
+                );
+                let at = primal.find(&input.source);
+                inits.push(quote!(#field: #at));
+                binds.push((field.clone(), field.clone()));
+                let put = if is_opaque {
+                    quote!(add_tree)
+                } else {
+                    quote!(add_leaf)
+                };
+                puts.push(quote!(#pulled.#put(#param, #field, &#ct);));
+            }
+            Source::Constant => unreachable!("a constant is not differentiated"),
+        }
+    }
+
+    let values = results(
+        &func.output.shape,
+        &mut outs.iter().map(|v| {
+            let y = primal.ident(*v);
+            quote!(#p::own(&#y))
+        }),
+    );
+    let statements = primal.forward(&[]);
+    let forward = quote! {
+        #statements
+        let saved = #saved { #(#inits),* };
+        (#values, saved)
+    };
+    let patterns = binds.iter().map(|(field, local)| quote!(#field: #local));
+    let pattern = match binds.is_empty() {
+        true => TokenStream::new(),
+        false => quote!(let Self { #(#patterns),* } = self;),
+    };
+    let n_params = func.params.len();
+    let statements = pullback.pullback();
+    let pull = quote! {
+        #pattern
+        #statements
+        let mut #pulled = #p::Pulled::new(#n_params);
+        #(#puts)*
+        #pulled
+    };
+    (forward, fields.0, pull)
+}
+
+/// The entries of the table of static arguments that a program reads, in order.
+fn hosts_of(program: &Program) -> Vec<Attr> {
+    let mut attrs = Vec::new();
+    for attr in program.eqns.iter().flat_map(|e| &e.attrs) {
+        if !attrs.contains(attr) {
+            attrs.push(*attr);
+        }
+    }
+    attrs
+}
+
+fn jvp(func: &Func, low: &Lowered, p: &TokenStream) -> TokenStream {
+    let wrt = wrt(low);
+    let joint = ad::jvp(&low.program, &wrt, Calls::Joint);
+    let program = pass::dce(&pass::cse(&joint.program));
+    let n_params = low.program.params.len();
+    let tangents: Vec<(Var, Var)> = wrt
+        .iter()
+        .copied()
+        .zip(program.params[n_params..].iter().copied())
+        .collect();
+    let mut emit = Emit::new(func, low, p, &program);
+    let given = tangents_ident();
+    for (x, dx) in &tangents {
+        let input = low
+            .inputs
+            .iter()
+            .find(|i| i.var == *x)
+            .expect("a differentiated variable is an input");
+        if let Source::Param(i) = input.source {
+            let (x, dx) = (emit.ident(*x), emit.ident(*dx));
+            emit.push(quote!(let #dx = #p::tangent(&#given[#i], &#x);));
+        }
+    }
+    let n_outs = low.program.outs.len();
+    let (y, dy) = program.outs.split_at(n_outs);
+    let values = results(
+        &func.output.shape,
+        &mut y.iter().map(|v| {
+            let y = emit.ident(*v);
+            quote!(#p::own(&#y))
+        }),
+    );
+    let mut dy = dy.iter();
+    let dy = joint.active.iter().map(|active| {
+        if *active {
+            let dy = emit.ident(*dy.next().expect("one tangent for each active result"));
+            quote!(::core::option::Option::Some(#p::own(&#dy)))
+        } else {
+            quote!(::core::option::Option::None)
+        }
+    });
+    let dy = quote!(#p::leaves([#(#dy),*]));
+    let statements = emit.forward(&tangents);
+    quote!(#statements (#values, #dy))
+}

@@ -1,0 +1,709 @@
+//! Expressions.
+
+use super::{Cx, Host, Place, R, Stop, Value, Want, host};
+use gradloom_ir::{Op, Var};
+use proc_macro2::Span;
+use quote::ToTokens;
+use syn::spanned::Spanned;
+use syn::{BinOp, Expr, UnOp};
+
+/// Methods that give the value itself, as a value of its own.
+const COPIES: [&str; 3] = ["clone", "to_owned", "into"];
+/// Methods that give the value itself, by reference.
+const BORROWS: [&str; 2] = ["as_ref", "borrow"];
+/// Methods of a tensor that read what is known without its values.
+const READERS: [&str; 7] = [
+    "shape",
+    "dim",
+    "rank",
+    "dtype",
+    "numel",
+    "aval",
+    "is_realised",
+];
+
+impl Cx<'_> {
+    /// The value of an expression.
+    pub(super) fn eval(&mut self, expr: &Expr, want: &Want) -> R<Value> {
+        match expr {
+            Expr::Paren(p) => return self.eval(&p.expr, want),
+            Expr::Group(g) => return self.eval(&g.expr, want),
+            _ => {}
+        }
+        // Calls of `Tensor::zeros(..)` and the like mention no tensor and make one.
+        if !self.mentions_traced(expr) && !makes_tensor(expr) {
+            if host::leaves_function(expr) {
+                return self.recorded("`return`", expr.span());
+            }
+            let number = self.is_number(expr);
+            return Ok(Value::Host(Host {
+                expr: self.rename(expr),
+                reads: Vec::new(),
+                number,
+            }));
+        }
+        match expr {
+            Expr::Path(p) => match p.path.get_ident() {
+                Some(ident) => Ok(self
+                    .lookup(&crate::parse::unraw(ident))
+                    .expect("it mentions a tensor")
+                    .clone()),
+                None => self.recorded("a path", p.span()),
+            },
+            Expr::Reference(r) => {
+                if let Some(token) = &r.mutability {
+                    return self.recorded("`&mut`", token.span());
+                }
+                Ok(by_ref(
+                    self.eval(&r.expr, want)?,
+                    true,
+                    |e| syn::parse_quote!(&#e),
+                ))
+            }
+            Expr::Unary(u) => self.unary(u),
+            Expr::Binary(b) => self.binary(b),
+            Expr::Block(b) if b.label.is_none() => self.block(&b.block, want),
+            Expr::Tuple(t) => {
+                let shapes = match &want.shape {
+                    crate::parse::OutShape::Tuple(shapes) if shapes.len() == t.elems.len() => {
+                        Some(shapes.clone())
+                    }
+                    _ => None,
+                };
+                let values = t.elems.iter().enumerate().map(|(i, e)| {
+                    let shape = shapes
+                        .as_ref()
+                        .map_or(crate::parse::OutShape::Tensor, |s| s[i].clone());
+                    self.eval(e, &Want { shape, count: None })
+                });
+                let values = values.collect::<R<Vec<_>>>()?;
+                if values.iter().all(|v| matches!(v, Value::Host(_))) {
+                    return Ok(self.rebuild(values, |e| {
+                        Expr::Tuple(syn::ExprTuple {
+                            elems: e.into_iter().collect(),
+                            ..t.clone()
+                        })
+                    }));
+                }
+                Ok(Value::Tuple(values))
+            }
+            Expr::Array(a) => {
+                let values = a
+                    .elems
+                    .iter()
+                    .map(|e| self.eval(e, &Want::one()))
+                    .collect::<R<Vec<_>>>()?;
+                if let Some(values) = self.hosts(&values) {
+                    return Ok(self.rebuild(values, |e| {
+                        Expr::Array(syn::ExprArray {
+                            elems: e.into_iter().collect(),
+                            ..a.clone()
+                        })
+                    }));
+                }
+                Ok(Value::Tuple(values))
+            }
+            Expr::Field(f) => match self.eval(&f.base, &Want::one())? {
+                Value::Place(place) => Ok(self.field(&place, &f.member)),
+                Value::Tuple(values) => match &f.member {
+                    syn::Member::Unnamed(i) if (i.index as usize) < values.len() => {
+                        Ok(values[i.index as usize].clone())
+                    }
+                    _ => self.recorded("a field of a tuple", f.member.span()),
+                },
+                Value::Host(h) => Ok(self.rebuild(vec![Value::Host(h)], |mut e| {
+                    Expr::Field(syn::ExprField {
+                        base: Box::new(e.remove(0)),
+                        ..f.clone()
+                    })
+                })),
+                Value::Poison => Err(Stop::Error),
+                Value::Tensor { .. } => self.recorded("a field of a tensor", f.member.span()),
+            },
+            Expr::Index(i) => self.index(i),
+            Expr::Cast(c) => match self.eval(&c.expr, &Want::one())? {
+                Value::Tensor { .. } => {
+                    self.errors.push(
+                        c,
+                        "a tensor is not cast with `as`; write `.cast(DType::F32)`",
+                    );
+                    Err(Stop::Error)
+                }
+                value => match self.hosts(&[value]) {
+                    Some(values) => Ok(self.rebuild(values, |mut e| {
+                        Expr::Cast(syn::ExprCast {
+                            expr: Box::new(e.remove(0)),
+                            ..c.clone()
+                        })
+                    })),
+                    None => Err(Stop::Error),
+                },
+            },
+            Expr::Try(t) => match &*t.expr {
+                call @ (Expr::Call(_) | Expr::MethodCall(_)) => {
+                    self.eval_fallible_at(call, want, t.span())
+                }
+                other => self.recorded("`?`", other.span()),
+            },
+            Expr::Call(call) => self.call(call, want, false),
+            Expr::MethodCall(call) => self.method(call, want, false),
+            Expr::If(e) => {
+                self.condition(&e.cond, "if")?;
+                self.recorded("`if`", e.if_token.span())
+            }
+            Expr::While(e) => {
+                self.condition(&e.cond, "while")?;
+                self.recorded("`while`", e.while_token.span())
+            }
+            Expr::Match(e) => {
+                self.condition(&e.expr, "match")?;
+                self.recorded("`match`", e.match_token.span())
+            }
+            Expr::ForLoop(e) => {
+                if let Expr::Path(_) = peel(&e.expr)
+                    && let Ok(Value::Tensor { .. }) = self.eval(&e.expr, &Want::one())
+                {
+                    self.errors.push(
+                        &e.expr,
+                        "a tensor cannot be iterated over; take it apart with `.unbind::<N>(axis)`",
+                    );
+                    return Err(Stop::Error);
+                }
+                self.recorded("`for`", e.for_token.span())
+            }
+            Expr::Loop(e) => self.recorded("`loop`", e.loop_token.span()),
+            Expr::Return(e) => self.recorded("`return`", e.return_token.span()),
+            Expr::Closure(e) => self.recorded("a closure", e.span()),
+            Expr::Macro(m) => {
+                let name = m
+                    .mac
+                    .path
+                    .segments
+                    .last()
+                    .map(|s| s.ident.to_string())
+                    .unwrap_or_default();
+                self.recorded(&format!("`{name}!`"), m.mac.path.span())
+            }
+            Expr::Await(e) => {
+                self.errors.push(
+                    e,
+                    "`.await` has no place in a traced function; await outside of it",
+                );
+                Err(Stop::Error)
+            }
+            Expr::Unsafe(e) => self.recorded("`unsafe`", e.unsafe_token.span()),
+            Expr::Struct(e) => self.recorded("a struct", e.path.span()),
+            Expr::Range(e) => {
+                let parts: Vec<&Expr> = e.start.iter().chain(&e.end).map(|b| &**b).collect();
+                let values = parts
+                    .into_iter()
+                    .map(|e| self.eval(e, &Want::one()))
+                    .collect::<R<Vec<_>>>()?;
+                match self.hosts(&values) {
+                    Some(values) => {
+                        let (start, end) = (e.start.is_some(), e.end.is_some());
+                        Ok(self.rebuild(values, |parts| {
+                            let mut parts = parts.into_iter().map(Box::new);
+                            Expr::Range(syn::ExprRange {
+                                start: start.then(|| parts.next()).flatten(),
+                                end: end.then(|| parts.next()).flatten(),
+                                ..e.clone()
+                            })
+                        }))
+                    }
+                    None => self.recorded("a range of tensors", e.span()),
+                }
+            }
+            other => self.recorded("an expression that is not straight-line", other.span()),
+        }
+    }
+
+    /// The value of a call whose `Result` is taken apart here.
+    pub(super) fn eval_fallible(&mut self, expr: &Expr, want: &Want) -> R<Value> {
+        self.eval_fallible_at(expr, want, expr.span())
+    }
+
+    fn eval_fallible_at(&mut self, expr: &Expr, want: &Want, span: Span) -> R<Value> {
+        let value = match expr {
+            Expr::Call(call) => self.call(call, want, true)?,
+            Expr::MethodCall(call) => self.method(call, want, true)?,
+            _ => return self.recorded("`?`", span),
+        };
+        match value {
+            Value::Host(h) => Ok(self.rebuild(vec![Value::Host(h)], |mut e| {
+                let e = e.remove(0);
+                syn::parse_quote!(#e?)
+            })),
+            other => Ok(other),
+        }
+    }
+
+    /// A host expression made of host values; `values` are known to be host values.
+    pub(super) fn rebuild(
+        &self,
+        values: Vec<Value>,
+        make: impl FnOnce(Vec<Expr>) -> Expr,
+    ) -> Value {
+        let (mut exprs, mut reads, mut number) = (Vec::new(), Vec::new(), true);
+        for value in values {
+            if let Value::Host(h) = value {
+                exprs.push(h.expr);
+                reads.extend(h.reads);
+                number &= h.number;
+            }
+        }
+        Value::Host(Host {
+            expr: make(exprs),
+            reads,
+            number,
+        })
+    }
+
+    /// The values as host values, if all are. A place may stand for a value that is no tensor.
+    pub(super) fn hosts(&self, values: &[Value]) -> Option<Vec<Value>> {
+        let hosts = values.iter().map(|v| match v {
+            Value::Host(_) => Some(v.clone()),
+            Value::Place(p) if !p.root || self.host_places => Some(Value::Host(Host {
+                expr: p.expr.clone(),
+                reads: Vec::new(),
+                number: false,
+            })),
+            _ => None,
+        });
+        hosts.collect()
+    }
+
+    /// A field of a place.
+    pub(super) fn field(&self, place: &Place, member: &syn::Member) -> Value {
+        let base = &place.expr;
+        let expr = syn::parse_quote!(#base.#member);
+        Value::Place(Place {
+            param: place.param,
+            expr,
+            by_ref: false,
+            root: false,
+        })
+    }
+
+    fn index(&mut self, i: &syn::ExprIndex) -> R<Value> {
+        let base = self.eval(&i.expr, &Want::one())?;
+        let index = self.static_value(&i.index)?;
+        match base {
+            Value::Place(place) => {
+                // An index that is an expression is bound, so that it is computed once.
+                let index = match host::literal(&index.expr) {
+                    Some(_) => index.expr,
+                    None if matches!(&index.expr, Expr::Path(_)) => index.expr,
+                    None => {
+                        let ident =
+                            self.host_ident(&proc_macro2::Ident::new("index", Span::mixed_site()));
+                        let expr = &index.expr;
+                        self.push_host(index.reads, quote::quote!(let #ident = #expr;));
+                        syn::parse_quote!(#ident)
+                    }
+                };
+                let base = &place.expr;
+                let expr = syn::parse_quote!(#base[#index]);
+                Ok(Value::Place(Place {
+                    param: place.param,
+                    expr,
+                    by_ref: false,
+                    root: false,
+                }))
+            }
+            Value::Host(h) => Ok(self.rebuild(
+                vec![Value::Host(h), Value::Host(index)],
+                |mut e| {
+                    let (index, expr) = (e.pop().expect("two parts"), e.pop().expect("two parts"));
+                    Expr::Index(syn::ExprIndex {
+                        expr: Box::new(expr),
+                        index: Box::new(index),
+                        ..i.clone()
+                    })
+                },
+            )),
+            Value::Tuple(values) => match host::literal(&index.expr).and_then(|s| s.int()) {
+                Some(n) if (n as usize) < values.len() => Ok(values[n as usize].clone()),
+                _ => self.recorded("an index", i.span()),
+            },
+            Value::Tensor { .. } => {
+                self.errors.push(i, "a tensor is not indexed with `[]`; write `.slice(..)`, or `.unbind::<N>(axis)` for its parts");
+                Err(Stop::Error)
+            }
+            Value::Poison => Err(Stop::Error),
+        }
+    }
+
+    /// A host expression in the place of a static argument.
+    pub(super) fn static_value(&mut self, expr: &Expr) -> R<Host> {
+        let outer = std::mem::replace(&mut self.host_places, true);
+        let value = self.eval(expr, &Want::one());
+        self.host_places = outer;
+        match value? {
+            Value::Host(h) => Ok(h),
+            Value::Place(p) => Ok(Host {
+                expr: p.expr,
+                reads: Vec::new(),
+                number: false,
+            }),
+            Value::Poison => Err(Stop::Error),
+            Value::Tensor { .. } | Value::Tuple(_) => {
+                self.errors.push(
+                    expr,
+                    "this argument is part of the program, so it cannot depend on the values of a tensor; pass it as a parameter, or read `.dim(axis)`",
+                );
+                Err(Stop::Error)
+            }
+        }
+    }
+
+    /// Refuses a condition on the values of a tensor.
+    fn condition(&mut self, cond: &Expr, keyword: &str) -> R<()> {
+        if let Expr::Let(_) = cond {
+            return Ok(());
+        }
+        if !self.mentions_traced(cond) {
+            return Ok(());
+        }
+        let before = self.errors.is_empty();
+        match self.eval(cond, &Want::one()) {
+            Ok(Value::Tensor { .. }) => {
+                self.errors.push(
+                    cond,
+                    format!("`{keyword}` on the values of a tensor cannot be traced: they are not known yet; choose between two tensors with `condition.select(&x, &y)`"),
+                );
+                Err(Stop::Error)
+            }
+            Err(Stop::Error) if before => Err(Stop::Error),
+            _ => Ok(()),
+        }
+    }
+
+    fn unary(&mut self, u: &syn::ExprUnary) -> R<Value> {
+        let value = self.eval(&u.expr, &Want::one())?;
+        match (&u.op, value) {
+            (_, Value::Poison) => Err(Stop::Error),
+            (UnOp::Deref(_), value @ (Value::Tensor { .. } | Value::Place(_))) => {
+                Ok(by_ref(value, false, |e| syn::parse_quote!((*#e))))
+            }
+            (_, Value::Host(h)) => Ok(self.rebuild(vec![Value::Host(h)], |mut e| {
+                Expr::Unary(syn::ExprUnary {
+                    expr: Box::new(e.remove(0)),
+                    ..u.clone()
+                })
+            })),
+            (op, Value::Place(p)) if self.host_places || matches!(op, UnOp::Not(_)) => {
+                let place = Host {
+                    expr: p.expr,
+                    reads: Vec::new(),
+                    number: false,
+                };
+                Ok(self.rebuild(vec![Value::Host(place)], |mut e| {
+                    Expr::Unary(syn::ExprUnary {
+                        expr: Box::new(e.remove(0)),
+                        ..u.clone()
+                    })
+                }))
+            }
+            (UnOp::Neg(t), value) => {
+                let x = self.tensor(value, None)?;
+                self.one(Op::Neg, &[], vec![x], t.span())
+            }
+            (op, _) => {
+                self.errors.push(op, "`!` does not take a tensor; write `condition.select(&x, &y)` with `x` and `y` exchanged");
+                Err(Stop::Error)
+            }
+        }
+    }
+
+    fn binary(&mut self, b: &syn::ExprBinary) -> R<Value> {
+        let op = match &b.op {
+            BinOp::Add(_) => Ok(Op::Add),
+            BinOp::Sub(_) => Ok(Op::Sub),
+            BinOp::Mul(_) => Ok(Op::Mul),
+            BinOp::Div(_) => Ok(Op::Div),
+            BinOp::Lt(_) => Err("lt"),
+            BinOp::Le(_) => Err("le"),
+            BinOp::Gt(_) => Err("gt"),
+            BinOp::Ge(_) => Err("ge"),
+            BinOp::Eq(_) => Err("eq"),
+            BinOp::Ne(_) => Err("ne"),
+            _ => Err(""),
+        };
+        let left = self.eval(&b.left, &Want::one());
+        let right = self.eval(&b.right, &Want::one());
+        let (left, right) = (left?, right?);
+        let is_tensor = |v: &Value| matches!(v, Value::Tensor { .. });
+        let traced = is_tensor(&left) || is_tensor(&right);
+        if (!traced && (self.host_places || op.is_err()))
+            || matches!((&left, &right), (Value::Host(_), Value::Host(_)))
+        {
+            let Some(values) = self.hosts(&[left, right]) else {
+                return self.recorded("an operator on trees", b.op.span());
+            };
+            return Ok(self.rebuild(values, |mut e| {
+                let (right, left) = (e.pop().expect("two parts"), e.pop().expect("two parts"));
+                Expr::Binary(syn::ExprBinary {
+                    left: Box::new(left),
+                    right: Box::new(right),
+                    ..b.clone()
+                })
+            }));
+        }
+        match op {
+            Ok(op) => self.arithmetic(op, left, right, b.op.span()),
+            Err(_) if matches!(left, Value::Poison) || matches!(right, Value::Poison) => {
+                Err(Stop::Error)
+            }
+            Err("") => {
+                let op = b.op.to_token_stream();
+                let hint = match b.op {
+                    BinOp::And(_)
+                    | BinOp::Or(_)
+                    | BinOp::BitAnd(_)
+                    | BinOp::BitOr(_)
+                    | BinOp::BitXor(_) => "combine conditions with `c.select(&d, &c)`",
+                    BinOp::Rem(_) => "tensors have `+`, `-`, `*` and `/`",
+                    _ => "multiply by a power of two",
+                };
+                self.errors
+                    .push(&b.op, format!("`{op}` does not take tensors; {hint}"));
+                Err(Stop::Error)
+            }
+            Err(method) => {
+                let op = b.op.to_token_stream();
+                self.errors.push(&b.op, format!("`{op}` gives one truth value, and tensors have many; write `x.{method}(&y)`"));
+                Err(Stop::Error)
+            }
+        }
+    }
+
+    /// `left op right`, where a number on either side takes the dtype of the tensor.
+    pub(super) fn arithmetic(&mut self, op: Op, left: Value, right: Value, span: Span) -> R<Value> {
+        let tensor_of = |v: &Value| match v {
+            Value::Tensor { var, .. } => Some(*var),
+            _ => None,
+        };
+        let (x, y) = match (tensor_of(&left), tensor_of(&right)) {
+            (Some(x), _) => (x, self.tensor(right, Some(x))?),
+            (None, Some(y)) => (self.tensor(left, Some(y))?, y),
+            // Places: the one that is a tensor for certain is not known; a number in arithmetic with another place is
+            // taken for a tensor, as the types say.
+            (None, None) if matches!(left, Value::Place(_)) => {
+                let x = self.tensor(left, None)?;
+                (x, self.tensor(right, Some(x))?)
+            }
+            (None, None) => {
+                let y = self.tensor(right, None)?;
+                (self.tensor(left, Some(y))?, y)
+            }
+        };
+        self.one(op, &[], vec![x, y], span)
+    }
+
+    /// An op with one result and no `Like` operand.
+    fn one(
+        &mut self,
+        op: Op,
+        statics: &[gradloom_ir::Attr],
+        data: Vec<Var>,
+        span: Span,
+    ) -> R<Value> {
+        let out = self.emit(op, statics, data, vec![], 1, span)?;
+        Ok(Value::Tensor {
+            var: out[0],
+            by_ref: false,
+        })
+    }
+
+    fn method(&mut self, call: &syn::ExprMethodCall, want: &Want, fallible: bool) -> R<Value> {
+        let name = call.method.to_string();
+        let receiver = self.eval(&call.receiver, &Want::one())?;
+        let plain = call.args.is_empty();
+        match receiver {
+            Value::Poison => {
+                // The arguments' own errors are reported all the same.
+                for arg in &call.args {
+                    let _ = self.eval(arg, &Want::one());
+                }
+                Err(Stop::Error)
+            }
+            value @ (Value::Tensor { .. } | Value::Place(_))
+                if plain && COPIES.contains(&name.as_str()) =>
+            {
+                Ok(by_ref(value, false, |e| syn::parse_quote!(#e.clone())))
+            }
+            value @ (Value::Tensor { .. } | Value::Place(_))
+                if plain && BORROWS.contains(&name.as_str()) =>
+            {
+                Ok(by_ref(value, true, |e| syn::parse_quote!(&#e)))
+            }
+            Value::Tensor { var, .. } if READERS.contains(&name.as_str()) => {
+                let ident = self.ident(var);
+                let host = Host {
+                    expr: syn::parse_quote!(#ident),
+                    reads: vec![var],
+                    number: false,
+                };
+                self.host_method(
+                    call,
+                    host,
+                    name == "dim" || name == "rank" || name == "numel",
+                )
+            }
+            Value::Host(host) => self.host_method(call, host, false),
+            Value::Tensor { var, by_ref } => {
+                if let Some((op, method)) = super::call::find(&name, false) {
+                    return self.op(
+                        op,
+                        method,
+                        Some(Value::Tensor { var, by_ref }),
+                        call.args.iter(),
+                        call.turbofish.as_ref(),
+                        want,
+                        call.method.span(),
+                    );
+                }
+                // rustc says what is wrong with a method that is not there, and better.
+                self.recorded(&format!("the method `{name}`"), call.method.span())
+            }
+            Value::Place(place) => {
+                if (READERS.contains(&name.as_str()) && !place.root)
+                    || ["len", "is_empty", "is_some", "is_none"].contains(&name.as_str())
+                {
+                    let number = name != "is_empty";
+                    let host = Host {
+                        expr: place.expr,
+                        reads: Vec::new(),
+                        number: false,
+                    };
+                    return self.host_method(call, host, number);
+                }
+                if [
+                    "iter",
+                    "iter_mut",
+                    "into_iter",
+                    "as_ref",
+                    "as_deref",
+                    "map",
+                    "unwrap",
+                    "first",
+                    "last",
+                    "get",
+                    "expect",
+                ]
+                .contains(&name.as_str())
+                {
+                    return self.recorded(&format!("`.{name}(..)`"), call.method.span());
+                }
+                if let Some((op, method)) = super::call::find(&name, false).filter(|_| !place.root)
+                {
+                    return self.op(
+                        op,
+                        method,
+                        Some(Value::Place(place)),
+                        call.args.iter(),
+                        call.turbofish.as_ref(),
+                        want,
+                        call.method.span(),
+                    );
+                }
+                self.traced_method(call, place, want, fallible)
+            }
+            Value::Tuple(_) => self.recorded("a method of a tuple", call.method.span()),
+        }
+    }
+
+    /// A method of a host value, if its arguments are host values too.
+    fn host_method(
+        &mut self,
+        call: &syn::ExprMethodCall,
+        receiver: Host,
+        number: bool,
+    ) -> R<Value> {
+        let mut values = vec![Value::Host(receiver)];
+        for arg in &call.args {
+            values.push(self.eval(arg, &Want::one())?);
+        }
+        let Some(values) = self.hosts(&values) else {
+            return self.recorded(
+                &format!("the method `{}` of a host value", call.method),
+                call.method.span(),
+            );
+        };
+        let value = self.rebuild(values, |mut e| {
+            let receiver = Box::new(e.remove(0));
+            Expr::MethodCall(syn::ExprMethodCall {
+                receiver,
+                args: e.into_iter().collect(),
+                ..call.clone()
+            })
+        });
+        match value {
+            Value::Host(h) => Ok(Value::Host(Host { number, ..h })),
+            other => Ok(other),
+        }
+    }
+
+    /// Whether a host expression is known to be a number.
+    fn is_number(&self, expr: &Expr) -> bool {
+        match expr {
+            Expr::Paren(p) => self.is_number(&p.expr),
+            Expr::Lit(l) => matches!(l.lit, syn::Lit::Int(_) | syn::Lit::Float(_)),
+            Expr::Unary(u) => matches!(u.op, UnOp::Neg(_)) && self.is_number(&u.expr),
+            Expr::Binary(b) => self.is_number(&b.left) && self.is_number(&b.right),
+            Expr::Cast(c) => matches!(
+                crate::parse::classify(&c.ty, &mut Default::default()),
+                crate::parse::Kind::Static { number: true }
+            ),
+            Expr::Path(p) => p.path.get_ident().is_some_and(|i| {
+                matches!(
+                    self.lookup(&crate::parse::unraw(i)),
+                    Some(Value::Host(Host { number: true, .. }))
+                )
+            }),
+            _ => false,
+        }
+    }
+}
+
+/// The same value, seen as a reference or not.
+fn by_ref(value: Value, by_ref: bool, host: impl FnOnce(Expr) -> Expr) -> Value {
+    match value {
+        Value::Tensor { var, .. } => Value::Tensor { var, by_ref },
+        Value::Place(place) => Value::Place(Place { by_ref, ..place }),
+        Value::Host(h) => Value::Host(Host {
+            expr: host(h.expr),
+            ..h
+        }),
+        other => other,
+    }
+}
+
+fn peel(expr: &Expr) -> &Expr {
+    match expr {
+        Expr::Reference(r) => peel(&r.expr),
+        Expr::Paren(p) => peel(&p.expr),
+        other => other,
+    }
+}
+
+/// Whether an expression starts at a call of an associated function of `Tensor`.
+fn makes_tensor(expr: &Expr) -> bool {
+    match expr {
+        Expr::Call(c) => super::call::tensor_function(&c.func).is_some(),
+        Expr::MethodCall(m) => {
+            makes_tensor(&m.receiver) && super::call::find(&m.method.to_string(), false).is_some()
+        }
+        Expr::Reference(r) => makes_tensor(&r.expr),
+        Expr::Paren(p) => makes_tensor(&p.expr),
+        Expr::Unary(u) => makes_tensor(&u.expr),
+        Expr::Binary(b) => makes_tensor(&b.left) || makes_tensor(&b.right),
+        Expr::Tuple(t) => t.elems.iter().any(makes_tensor),
+        Expr::Array(a) => a.elems.iter().any(makes_tensor),
+        Expr::Block(b) => {
+            matches!(b.block.stmts.last(), Some(syn::Stmt::Expr(e, None)) if makes_tensor(e))
+        }
+        _ => false,
+    }
+}

@@ -1,0 +1,193 @@
+//! Host expressions: what is known of them at compile time, and which names they mention.
+
+use super::{Cx, Value};
+use crate::parse::unraw;
+use gradloom_ir::{DType, Static};
+use proc_macro2::{Ident, TokenStream, TokenTree};
+use syn::visit::Visit;
+use syn::visit_mut::VisitMut;
+use syn::{Expr, Lit, UnOp};
+
+/// The value of a literal static argument.
+pub(super) fn literal(expr: &Expr) -> Option<Static> {
+    match expr {
+        Expr::Paren(p) => literal(&p.expr),
+        Expr::Group(g) => literal(&g.expr),
+        Expr::Reference(r) => literal(&r.expr),
+        Expr::Lit(lit) => match &lit.lit {
+            Lit::Int(n) if n.suffix() == "f32" || n.suffix() == "f64" => {
+                n.base10_digits().parse().ok().map(Static::Float)
+            }
+            Lit::Int(n) => n.base10_parse().ok().map(Static::Int),
+            // A number in single precision is rounded to it first, as it is where the user's function runs.
+            Lit::Float(x) if x.suffix() == "f32" => x
+                .base10_parse::<f32>()
+                .ok()
+                .map(|x| Static::Float(x.into())),
+            Lit::Float(x) => x.base10_parse().ok().map(Static::Float),
+            Lit::Bool(b) => Some(Static::Bool(b.value)),
+            _ => None,
+        },
+        Expr::Unary(u) if matches!(u.op, UnOp::Neg(_)) => match literal(&u.expr)? {
+            Static::Int(n) => n.checked_neg().map(Static::Int),
+            Static::Float(x) => Some(Static::Float(-x)),
+            _ => None,
+        },
+        Expr::Array(a) => {
+            let ints = a.elems.iter().map(|e| match literal(e) {
+                Some(Static::Int(n)) => Some(n),
+                _ => None,
+            });
+            ints.collect::<Option<Vec<i64>>>().map(Static::Ints)
+        }
+        Expr::Range(r) if r.start.is_none() && r.end.is_none() => Some(Static::All),
+        Expr::Path(p) if p.qself.is_none() => {
+            let mut segments = p.path.segments.iter().rev().map(|s| s.ident.to_string());
+            let (last, before) = (segments.next()?, segments.next()?);
+            let dtype = DType::ALL.into_iter().find(|d| format!("{d:?}") == last)?;
+            (before == "DType").then_some(Static::DType(dtype))
+        }
+        _ => None,
+    }
+}
+
+/// Calls `f` with each name that an expression mentions as a variable; names in macros count, whatever they are.
+pub(super) fn names(expr: &Expr, f: &mut dyn FnMut(&Ident)) {
+    struct Names<'a>(&'a mut dyn FnMut(&Ident));
+    impl<'ast> Visit<'ast> for Names<'_> {
+        fn visit_expr_path(&mut self, p: &'ast syn::ExprPath) {
+            if let Some(ident) = p.path.get_ident() {
+                (self.0)(ident);
+            }
+        }
+        fn visit_macro(&mut self, m: &'ast syn::Macro) {
+            in_tokens(m.tokens.clone(), self.0);
+        }
+    }
+    Names(f).visit_expr(expr);
+}
+
+/// Calls `f` with each identifier among `tokens` that is not behind a dot.
+pub(super) fn in_tokens(tokens: TokenStream, f: &mut dyn FnMut(&Ident)) {
+    let mut dot = false;
+    for token in tokens {
+        match &token {
+            TokenTree::Ident(ident) if !dot => f(ident),
+            TokenTree::Group(g) => in_tokens(g.stream(), f),
+            // A string may be a format string, which names variables in braces.
+            TokenTree::Literal(l) => {
+                let literal = l.to_string();
+                for part in literal.split('{').skip(1) {
+                    let name: String = part
+                        .chars()
+                        .take_while(|c| c.is_alphanumeric() || *c == '_')
+                        .collect();
+                    if let Ok(ident) = syn::parse_str::<Ident>(&name) {
+                        f(&ident);
+                    }
+                }
+            }
+            _ => {}
+        }
+        dot = matches!(&token, TokenTree::Punct(p) if p.as_char() == '.');
+    }
+}
+
+impl Cx<'_> {
+    pub(super) fn lookup(&self, name: &str) -> Option<&Value> {
+        self.scopes.iter().rev().find_map(|s| s.get(name))
+    }
+
+    /// Whether an expression mentions a tensor or a tree.
+    pub(super) fn mentions_traced(&self, expr: &Expr) -> bool {
+        let mut found = false;
+        names(expr, &mut |ident| found |= self.is_traced(ident));
+        found
+    }
+
+    pub(super) fn is_traced(&self, ident: &Ident) -> bool {
+        self.lookup(&unraw(ident))
+            .is_some_and(|v| !matches!(v, Value::Host(_)))
+    }
+
+    /// A host expression with the names that its variables have in the emitted code.
+    pub(super) fn rename(&self, expr: &Expr) -> Expr {
+        struct Rename<'a, 'b>(&'a Cx<'b>);
+        impl Rename<'_, '_> {
+            fn of(&self, ident: &Ident) -> Option<Ident> {
+                match self.0.lookup(&unraw(ident))? {
+                    Value::Host(h) => match &h.expr {
+                        Expr::Path(p) => p.path.get_ident().cloned(),
+                        _ => None,
+                    },
+                    _ => None,
+                }
+            }
+        }
+        impl VisitMut for Rename<'_, '_> {
+            fn visit_expr_path_mut(&mut self, p: &mut syn::ExprPath) {
+                if let Some(new) = p.path.get_ident().and_then(|i| self.of(i)) {
+                    p.path = new.into();
+                }
+            }
+            fn visit_pat_ident_mut(&mut self, p: &mut syn::PatIdent) {
+                // Locals of the expression that shadow are renamed with what they shadow.
+                if let Some(new) = self.of(&p.ident) {
+                    p.ident = new;
+                }
+            }
+            fn visit_field_value_mut(&mut self, f: &mut syn::FieldValue) {
+                if f.colon_token.is_none() {
+                    f.colon_token = Some(Default::default());
+                }
+                syn::visit_mut::visit_field_value_mut(self, f);
+            }
+            fn visit_macro_mut(&mut self, m: &mut syn::Macro) {
+                m.tokens = self.tokens(std::mem::take(&mut m.tokens));
+            }
+        }
+        impl Rename<'_, '_> {
+            fn tokens(&self, tokens: TokenStream) -> TokenStream {
+                let mut dot = false;
+                let renamed = tokens.into_iter().map(|token| {
+                    let new = match token {
+                        TokenTree::Ident(ident) if !dot => {
+                            TokenTree::Ident(self.of(&ident).unwrap_or(ident))
+                        }
+                        TokenTree::Group(g) => {
+                            let mut new =
+                                proc_macro2::Group::new(g.delimiter(), self.tokens(g.stream()));
+                            new.set_span(g.span());
+                            TokenTree::Group(new)
+                        }
+                        other => other,
+                    };
+                    dot = matches!(&new, TokenTree::Punct(p) if p.as_char() == '.');
+                    new
+                });
+                renamed.collect()
+            }
+        }
+        let mut expr = expr.clone();
+        Rename(self).visit_expr_mut(&mut expr);
+        expr
+    }
+}
+
+/// Whether an expression can leave the function or a loop around it.
+pub(super) fn leaves_function(expr: &Expr) -> bool {
+    struct Exits(bool);
+    impl<'ast> Visit<'ast> for Exits {
+        fn visit_expr_return(&mut self, _: &'ast syn::ExprReturn) {
+            self.0 = true;
+        }
+        fn visit_expr_await(&mut self, _: &'ast syn::ExprAwait) {
+            self.0 = true;
+        }
+        fn visit_expr_closure(&mut self, _: &'ast syn::ExprClosure) {}
+        fn visit_item(&mut self, _: &'ast syn::Item) {}
+    }
+    let mut exits = Exits(false);
+    exits.visit_expr(expr);
+    exits.0
+}

@@ -1,0 +1,587 @@
+//! The body becomes a program.
+//!
+//! A straight-line body is evaluated symbolically: each local is a [`Value`], and each op on a tensor appends an
+//! equation. What is not about tensors stays Rust: host statements keep their place between the equations, and a
+//! host value that an op takes as a static argument is bound once, where it stands.
+//!
+//! What is valid Rust but not straight-line stops the lowering with [`Stop::Recorded`]: the companions then run the
+//! user's function and record what it does.
+
+mod call;
+mod expr;
+mod host;
+mod stmt;
+
+use crate::parse::{Func, Kind, OutShape, unraw};
+use crate::report::Errors;
+use gradloom_ir::{Attr, Aval, Builder, Op, Program, SecondaryMap, Static, Var};
+use proc_macro2::{Ident, Span, TokenStream};
+use quote::{ToTokens, quote};
+use std::collections::BTreeMap;
+use syn::Expr;
+
+/// What the body of a function became.
+#[derive(Debug)]
+pub(crate) enum Body {
+    /// A program, and what belongs to it.
+    Straight(Box<Lowered>),
+    /// The body has to be run to be known, for the reason given.
+    Recorded(String),
+}
+
+/// A program, and what it does not say.
+#[derive(Debug)]
+pub(crate) struct Lowered {
+    pub(crate) program: Program,
+    /// Where each parameter of the program comes from, in their order.
+    pub(crate) inputs: Vec<Input>,
+    /// Host statements, in order.
+    pub(crate) hosts: Vec<HostStmt>,
+    /// The locals that hold static arguments which are host expressions.
+    pub(crate) statics: BTreeMap<Attr, Ident>,
+    /// The host statement that binds a static argument.
+    pub(crate) static_hosts: BTreeMap<Attr, usize>,
+    /// The host statement that binds a parameter of the program.
+    pub(crate) input_hosts: SecondaryMap<Var, usize>,
+    /// The calls of traced functions.
+    pub(crate) calls: BTreeMap<Attr, Call>,
+    /// The user's token behind each variable.
+    pub(crate) spans: SecondaryMap<Var, Span>,
+    /// The user's identifiers, by the name they have in the program.
+    pub(crate) idents: BTreeMap<String, Ident>,
+}
+
+/// A parameter of the program.
+#[derive(Clone, Debug)]
+pub(crate) struct Input {
+    pub(crate) var: Var,
+    pub(crate) source: Source,
+    /// Whether derivatives are taken with respect to it.
+    pub(crate) diff: bool,
+}
+
+/// Where a parameter of the program comes from.
+#[derive(Clone, Debug)]
+pub(crate) enum Source {
+    /// A tensor parameter of the function.
+    Param(usize),
+    /// A tensor, or a number, in a tree parameter of the function. A host statement binds it.
+    Leaf { param: usize, place: TokenStream },
+    /// A tree, or a part of one, that a call takes as a whole.
+    Tree { param: usize, place: TokenStream },
+    /// A tensor that depends on no parameter. A host statement binds it.
+    Constant,
+}
+
+/// A statement that is not about tensors, and stays as it is.
+#[derive(Clone, Debug)]
+pub(crate) struct HostStmt {
+    /// It stands before this equation of the program.
+    pub(crate) at: usize,
+    /// The variables whose shapes or values it reads.
+    pub(crate) reads: Vec<Var>,
+    pub(crate) tokens: TokenStream,
+}
+
+/// A call of another traced function.
+#[derive(Clone, Debug)]
+pub(crate) struct Call {
+    pub(crate) callee: Callee,
+    /// In the order of the callee's parameters, the receiver first.
+    pub(crate) args: Vec<CallArg>,
+    /// Whether it returns a `Result`.
+    pub(crate) fallible: bool,
+    /// The structure of what it returns.
+    pub(crate) shape: OutShape,
+    pub(crate) span: Span,
+}
+
+/// Who is called.
+#[derive(Clone, Debug)]
+pub(crate) enum Callee {
+    /// A function, by path: its companions are in the type of the same path.
+    Function(syn::Path),
+    /// An associated function: its companions stand beside it.
+    Associated { ty: TokenStream, name: Ident },
+    /// A method of the first argument.
+    Method(Ident),
+}
+
+/// An argument of a call.
+#[derive(Clone, Debug)]
+pub(crate) enum CallArg {
+    /// The next operand of the equation, a tensor; passed by reference or by value.
+    Tensor { by_ref: bool },
+    /// The next operand of the equation, a tree: this expression.
+    Tree(TokenStream),
+    /// A host expression.
+    Host(TokenStream),
+}
+
+/// Why lowering stops.
+#[derive(Debug)]
+pub(crate) enum Stop {
+    /// An error has been reported.
+    Error,
+    /// The body has to be run to be known.
+    Recorded(String),
+}
+
+type R<T> = Result<T, Stop>;
+
+/// What a local or an expression is, symbolically.
+#[derive(Clone, Debug)]
+enum Value {
+    /// A tensor; `by_ref` says whether the user's expression is a reference to it.
+    Tensor { var: Var, by_ref: bool },
+    /// A tree parameter, or a part of it.
+    Place(Place),
+    /// Several values: a tuple, or the results of an op.
+    Tuple(Vec<Value>),
+    /// Something that is not about tensors.
+    Host(Host),
+    /// Something about which an error has been reported.
+    Poison,
+}
+
+/// A tree parameter, or a part of it.
+#[derive(Clone, Debug)]
+struct Place {
+    param: usize,
+    expr: Expr,
+    by_ref: bool,
+    /// Whether it is the parameter itself.
+    root: bool,
+}
+
+/// A host expression, with the names of the emitted locals in it.
+#[derive(Clone, Debug)]
+struct Host {
+    expr: Expr,
+    reads: Vec<Var>,
+    /// Whether it is known to be a number.
+    number: bool,
+}
+
+/// What the context wants of an expression.
+#[derive(Clone, Debug)]
+struct Want {
+    /// The structure of the results of a call.
+    shape: OutShape,
+    /// The number of results of an op such as `split`.
+    count: Option<usize>,
+}
+
+impl Want {
+    fn one() -> Want {
+        Want {
+            shape: OutShape::Tensor,
+            count: None,
+        }
+    }
+}
+
+struct Cx<'a> {
+    func: &'a Func,
+    errors: &'a mut Errors,
+    b: Builder,
+    scopes: Vec<BTreeMap<String, Value>>,
+    inputs: Vec<Input>,
+    /// The variables of the places that ops read, by their text.
+    leaves: BTreeMap<String, Var>,
+    hosts: Vec<HostStmt>,
+    statics: BTreeMap<Attr, Ident>,
+    static_hosts: BTreeMap<Attr, usize>,
+    input_hosts: SecondaryMap<Var, usize>,
+    calls: BTreeMap<Attr, Call>,
+    spans: SecondaryMap<Var, Span>,
+    idents: BTreeMap<String, Ident>,
+    /// Names of host locals that the emitted code has so far.
+    host_names: Vec<String>,
+    /// Whether a place stands for a host value, because a static argument is being read.
+    host_places: bool,
+    krate: TokenStream,
+}
+
+/// Lowers the body of `func`. Errors are collected; after one the result is [`Body::Recorded`].
+pub(crate) fn lower(
+    func: &Func,
+    block: &syn::Block,
+    private: &TokenStream,
+    errors: &mut Errors,
+) -> Body {
+    if let Some(p) = func.params.iter().find(|p| p.pattern) {
+        return Body::Recorded(format!("parameter {} is a pattern", p.name));
+    }
+    if !func.output.shape.is_known() {
+        return Body::Recorded(format!("it returns `{}`", text(&func.output.ty)));
+    }
+    let mut cx = Cx {
+        func,
+        errors,
+        b: Builder::new(),
+        scopes: vec![BTreeMap::new()],
+        inputs: Vec::new(),
+        leaves: BTreeMap::new(),
+        hosts: Vec::new(),
+        statics: BTreeMap::new(),
+        static_hosts: BTreeMap::new(),
+        input_hosts: SecondaryMap::new(),
+        calls: BTreeMap::new(),
+        spans: SecondaryMap::new(),
+        idents: BTreeMap::new(),
+        host_names: Vec::new(),
+        host_places: false,
+        krate: private.clone(),
+    };
+    cx.params();
+    let want = Want {
+        shape: func.output.shape.clone(),
+        count: None,
+    };
+    let outs = cx.body(block, &want).and_then(|value| {
+        let mut outs = Vec::new();
+        cx.outs(value, &func.output.shape, &mut outs)?;
+        Ok(outs)
+    });
+    match outs {
+        Ok(_) if !cx.errors.is_empty() => Body::Recorded("its body has errors".to_owned()),
+        Err(Stop::Error) => Body::Recorded("its body has errors".to_owned()),
+        Err(Stop::Recorded(reason)) => Body::Recorded(reason),
+        Ok(outs) => {
+            let params = cx.inputs.iter().map(|i| i.var).collect();
+            Body::Straight(Box::new(Lowered {
+                program: cx.b.finish(params, outs),
+                inputs: cx.inputs,
+                hosts: cx.hosts,
+                statics: cx.statics,
+                static_hosts: cx.static_hosts,
+                input_hosts: cx.input_hosts,
+                calls: cx.calls,
+                spans: cx.spans,
+                idents: cx.idents,
+            }))
+        }
+    }
+}
+
+impl Cx<'_> {
+    fn params(&mut self) {
+        for (i, p) in self.func.params.iter().enumerate() {
+            let value = match p.kind {
+                Kind::Tensor => {
+                    let var = self.b.param(p.aval.clone());
+                    self.name(var, &p.ident);
+                    self.inputs.push(Input {
+                        var,
+                        source: Source::Param(i),
+                        diff: p.diff,
+                    });
+                    Value::Tensor {
+                        var,
+                        by_ref: p.by_ref,
+                    }
+                }
+                Kind::Tree => {
+                    let ident = &p.ident;
+                    Value::Place(Place {
+                        param: i,
+                        expr: syn::parse_quote!(#ident),
+                        by_ref: p.by_ref,
+                        root: true,
+                    })
+                }
+                Kind::Static { number } => {
+                    let ident = &p.ident;
+                    self.host_names.push(unraw(ident));
+                    Value::Host(Host {
+                        expr: syn::parse_quote!(#ident),
+                        reads: Vec::new(),
+                        number: number && !p.by_ref,
+                    })
+                }
+            };
+            self.scopes[0].insert(unraw(&p.ident), value);
+        }
+    }
+
+    /// The results of the program behind `value`, which has to have the structure `shape`.
+    fn outs(&mut self, value: Value, shape: &OutShape, outs: &mut Vec<Var>) -> R<()> {
+        match (value, shape) {
+            (Value::Tuple(values), OutShape::Tuple(shapes)) if values.len() == shapes.len() => {
+                values
+                    .into_iter()
+                    .zip(shapes)
+                    .try_for_each(|(v, s)| self.outs(v, s, outs))
+            }
+            (
+                value @ (Value::Tensor { .. } | Value::Place(_) | Value::Host(_) | Value::Poison),
+                OutShape::Tensor,
+            ) => {
+                let var = self.tensor(value, None)?;
+                outs.push(var);
+                Ok(())
+            }
+            // rustc says what does not fit on the user's function.
+            _ => Err(Stop::Recorded(
+                "its result is not spelt out as tensors".to_owned(),
+            )),
+        }
+    }
+
+    /// Gives a variable the user's name, if it has none.
+    fn name(&mut self, var: Var, ident: &Ident) {
+        if self.b.name_of(var).is_some() {
+            return;
+        }
+        let mut name = unraw(ident);
+        // `v3` is how an unnamed variable prints.
+        if name
+            .strip_prefix('v')
+            .is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()))
+        {
+            name.push('_');
+        }
+        while self.host_names.contains(&name) {
+            name.push('_');
+        }
+        self.b.name(var, &name);
+        if self.b.name_of(var) == Some(unraw(ident).as_str()) {
+            self.idents.insert(unraw(ident), ident.clone());
+        }
+    }
+
+    /// The identifier that the emitted code has for `var`.
+    fn ident(&self, var: Var) -> Ident {
+        let name = self
+            .b
+            .name_of(var)
+            .map_or_else(|| var.to_string(), str::to_owned);
+        ident_of(&name, &self.idents)
+    }
+
+    /// A name for a host local that the emitted code does not have yet. The user's identifier is kept if it is free.
+    fn host_ident(&mut self, ident: &Ident) -> Ident {
+        let name = unraw(ident);
+        let taken =
+            |cx: &Self, n: &str| cx.host_names.iter().any(|h| h == n) || cx.idents.contains_key(n);
+        if !taken(self, &name) {
+            self.host_names.push(name);
+            return ident.clone();
+        }
+        let fresh = (1..)
+            .map(|i| format!("{name}_{i}"))
+            .find(|n| !taken(self, n))
+            .expect("names do not run out");
+        self.host_names.push(fresh.clone());
+        Ident::new(&fresh, Span::mixed_site())
+    }
+
+    fn push_host(&mut self, reads: Vec<Var>, tokens: TokenStream) {
+        self.hosts.push(HostStmt {
+            at: self.b.n_eqns(),
+            reads,
+            tokens,
+        });
+    }
+
+    fn recorded<T>(&self, what: &str, span: Span) -> R<T> {
+        Err(Stop::Recorded(format!(
+            "{what} at line {}",
+            span.start().line
+        )))
+    }
+
+    /// The variable of a value that an op reads. A number takes the dtype of `like`.
+    fn tensor(&mut self, value: Value, like: Option<Var>) -> R<Var> {
+        match value {
+            Value::Tensor { var, .. } => Ok(var),
+            Value::Place(place) => self.leaf(&place, like),
+            Value::Host(host) => {
+                if let (Some(like), true) =
+                    (like, host.number || host::literal(&host.expr).is_some())
+                {
+                    // A number in arithmetic is a float until it takes the dtype of the tensor.
+                    let value = match host::literal(&host.expr).and_then(|s| s.float()) {
+                        Some(x) => self.b.attr(x),
+                        None => self.statik(host, "value", Span::call_site()),
+                    };
+                    return self
+                        .emit(
+                            Op::Scalar,
+                            &[value],
+                            vec![],
+                            vec![like],
+                            1,
+                            Span::call_site(),
+                        )
+                        .map(|v| v[0]);
+                }
+                Ok(self.constant(&host, like))
+            }
+            Value::Tuple(_) => Err(Stop::Recorded("a tuple is used as a tensor".to_owned())),
+            Value::Poison => Err(Stop::Error),
+        }
+    }
+
+    /// A tensor in a tree parameter.
+    fn leaf(&mut self, place: &Place, like: Option<Var>) -> R<Var> {
+        let tokens = place.expr.to_token_stream();
+        let key = tokens.to_string();
+        if let Some(&var) = self.leaves.get(&key) {
+            return Ok(var);
+        }
+        let var = self.b.param(Aval::UNKNOWN);
+        let name: String = key
+            .chars()
+            .filter(|c| !c.is_whitespace())
+            .map(|c| if c.is_alphanumeric() { c } else { '_' })
+            .collect();
+        let name = name.trim_matches('_').replace("__", "_");
+        self.name(var, &Ident::new(&name, Span::mixed_site()));
+        let (ident, private) = (self.ident(var), &self.krate);
+        let bind = match like {
+            Some(like) => {
+                let like = self.ident(like);
+                quote!(let #ident = #private::operand(&#tokens, &#like);)
+            }
+            None => quote!(let #ident = #private::own(&#tokens);),
+        };
+        self.push_host(like.into_iter().collect(), bind);
+        self.input_hosts.insert(var, self.hosts.len() - 1);
+        self.leaves.insert(key, var);
+        let diff = self.func.params[place.param].diff;
+        self.inputs.push(Input {
+            var,
+            source: Source::Leaf {
+                param: place.param,
+                place: tokens,
+            },
+            diff,
+        });
+        Ok(var)
+    }
+
+    /// A tensor that the body gets from elsewhere.
+    fn constant(&mut self, host: &Host, like: Option<Var>) -> Var {
+        let var = self.b.param(Aval::UNKNOWN);
+        self.name(var, &Ident::new("constant", Span::mixed_site()));
+        let (ident, private, expr) = (self.ident(var), &self.krate, &host.expr);
+        let mut reads = host.reads.clone();
+        let bind = match like {
+            Some(like) => {
+                reads.push(like);
+                let like = self.ident(like);
+                quote!(let #ident = #private::operand(&#expr, &#like);)
+            }
+            None => quote!(let #ident = #private::own(&#expr);),
+        };
+        self.push_host(reads, bind);
+        self.input_hosts.insert(var, self.hosts.len() - 1);
+        self.inputs.push(Input {
+            var,
+            source: Source::Constant,
+            diff: false,
+        });
+        var
+    }
+
+    /// A static argument. What is not known here is bound to a local, once.
+    fn statik(&mut self, host: Host, name: &str, span: Span) -> Attr {
+        if let Some(known) = host::literal(&host.expr) {
+            return self.b.attr(known);
+        }
+        let attr = self.b.attr(Static::Host(text(&host.expr)));
+        let ident = self.host_ident(&Ident::new(name, Span::mixed_site()));
+        let (private, expr) = (&self.krate, &host.expr);
+        let call = quote::quote_spanned!(span=> #private::statik);
+        self.push_host(host.reads, quote!(let #ident = #call(#expr);));
+        self.static_hosts.insert(attr, self.hosts.len() - 1);
+        self.statics.insert(attr, ident);
+        attr
+    }
+
+    /// Appends an equation, or reports why its operands do not fit.
+    fn emit(
+        &mut self,
+        op: Op,
+        statics: &[Attr],
+        data: Vec<Var>,
+        likes: Vec<Var>,
+        n_outs: usize,
+        span: Span,
+    ) -> R<Vec<Var>> {
+        let args: Vec<Var> = data.iter().chain(&likes).copied().collect();
+        match self.b.try_emit(op, statics, &args, n_outs) {
+            Ok(outs) => {
+                for out in &outs {
+                    self.spans.insert(*out, span);
+                }
+                Ok(outs)
+            }
+            Err(error) => {
+                let names: Vec<String> = data.iter().map(|v| self.describe(*v)).collect();
+                self.errors.push_at(
+                    span,
+                    format!("cannot {op} {}: {}", names.join(" and "), error.fault),
+                );
+                Err(Stop::Error)
+            }
+        }
+    }
+
+    /// A variable in a message: its name, and what is known of it.
+    fn describe(&self, var: Var) -> String {
+        let aval = self.b.aval(var);
+        let known = match (aval.dtype, aval.shape.dims()) {
+            (Some(_), _) => format!(" {aval}"),
+            (None, Some(_)) => format!(" {}", aval.shape),
+            (None, None) => String::new(),
+        };
+        match self.b.name_of(var) {
+            Some(name) => format!("`{name}`{known}"),
+            None if known.is_empty() => "a tensor".to_owned(),
+            None => known.trim_start().to_owned(),
+        }
+    }
+}
+
+/// The identifier of a name: the user's own where it has one, so that host code that the macro cannot look into
+/// finds it, and one that no user code can see otherwise.
+pub(crate) fn ident_of(name: &str, idents: &BTreeMap<String, Ident>) -> Ident {
+    idents
+        .get(name)
+        .cloned()
+        .unwrap_or_else(|| Ident::new(name, Span::mixed_site()))
+}
+
+/// Tokens as a person writes them.
+pub(crate) fn text(tokens: &impl ToTokens) -> String {
+    let mut text = tokens
+        .to_token_stream()
+        .to_string()
+        .split_whitespace()
+        .collect::<Vec<_>>()
+        .join(" ");
+    for (spaced, tight) in [
+        (" . ", "."),
+        (" :: ", "::"),
+        (":: ", "::"),
+        (" (", "("),
+        ("( ", "("),
+        (" )", ")"),
+        (" [", "["),
+        ("[ ", "["),
+        (" ]", "]"),
+        (" ,", ","),
+        ("& ", "&"),
+        (" ?", "?"),
+        (" < ", "<"),
+        (" >", ">"),
+        (" .. ", ".."),
+        (" !", "!"),
+    ] {
+        text = text.replace(spaced, tight);
+    }
+    text
+}

@@ -1,0 +1,390 @@
+//! Statements and patterns.
+
+use super::{Cx, Host, R, Stop, Value, Want, host};
+use crate::parse::{Kind, OutShape, classify, unraw};
+use crate::report::Errors;
+use gradloom_ir::Op;
+use proc_macro2::Ident;
+use quote::{ToTokens, quote};
+use std::collections::BTreeMap;
+use syn::spanned::Spanned;
+use syn::visit_mut::VisitMut;
+use syn::{Block, Expr, Pat, Stmt};
+
+impl Cx<'_> {
+    /// The value of the function's body.
+    pub(super) fn body(&mut self, block: &Block, want: &Want) -> R<Value> {
+        let Some((last, rest)) = block.stmts.split_last() else {
+            return Err(Stop::Recorded("its body is empty".to_owned()));
+        };
+        self.stmts(rest)?;
+        let tail = match last {
+            Stmt::Expr(Expr::Return(r), _) if r.expr.is_some() => {
+                r.expr.as_deref().expect("it is there")
+            }
+            Stmt::Expr(e, None) => e,
+            other => {
+                self.stmts(std::slice::from_ref(other))?;
+                return Err(Stop::Recorded(
+                    "its body does not end in an expression".to_owned(),
+                ));
+            }
+        };
+        if self.func.output.result.is_none() {
+            return self.eval(tail, want);
+        }
+        match tail {
+            Expr::Call(call) if is_path(&call.func, "Ok") && call.args.len() == 1 => {
+                self.eval(&call.args[0], want)
+            }
+            Expr::Call(_) | Expr::MethodCall(_) => self.eval_fallible(tail, want),
+            other => self.recorded("a `Result` that is not `Ok(..)`", other.span()),
+        }
+    }
+
+    /// The value of a block within the body. Its locals end with it; the emitted code is flat.
+    pub(super) fn block(&mut self, block: &Block, want: &Want) -> R<Value> {
+        self.scopes.push(BTreeMap::new());
+        let value = match block.stmts.split_last() {
+            Some((Stmt::Expr(tail, None), rest)) => {
+                self.stmts(rest).and_then(|()| self.eval(tail, want))
+            }
+            _ => self.recorded("a block without a value", block.span()),
+        };
+        self.scopes.pop();
+        value
+    }
+
+    fn stmts(&mut self, stmts: &[Stmt]) -> R<()> {
+        for stmt in stmts {
+            match self.stmt(stmt) {
+                // The other statements are looked at too: all errors are reported at once.
+                Ok(()) | Err(Stop::Error) => {}
+                Err(stop) => return Err(stop),
+            }
+        }
+        Ok(())
+    }
+
+    fn stmt(&mut self, stmt: &Stmt) -> R<()> {
+        match stmt {
+            Stmt::Local(local) => self.local(local),
+            Stmt::Item(item) => {
+                self.push_host(Vec::new(), item.to_token_stream());
+                Ok(())
+            }
+            Stmt::Macro(m) => self.host_macro(&m.mac),
+            Stmt::Expr(Expr::Macro(m), _) => self.host_macro(&m.mac),
+            Stmt::Expr(Expr::Assign(a), _) => self.assign(
+                &a.left,
+                |cx| cx.eval(&a.right, &Want::one()),
+                &a.right,
+                None,
+            ),
+            Stmt::Expr(Expr::Binary(b), _) if compound(&b.op).is_some() => {
+                let op = compound(&b.op).expect("it is one");
+                if self.is_host(&b.left) {
+                    return self.host_statement(&Expr::Binary(b.clone()), &[&b.right]);
+                }
+                let span = b.op.span();
+                self.assign(
+                    &b.left,
+                    |cx| {
+                        let left = cx.eval(&b.left, &Want::one())?;
+                        let right = cx.eval(&b.right, &Want::one())?;
+                        cx.arithmetic(op, left, right, span)
+                    },
+                    &b.right,
+                    Some(&b.op),
+                )
+            }
+            Stmt::Expr(e, _) if !self.mentions_traced(e) && !host::leaves_function(e) => {
+                let e = self.rename(e);
+                self.push_host(Vec::new(), quote!(#e;));
+                Ok(())
+            }
+            Stmt::Expr(e, _) => {
+                // A value that nobody reads. What it would record is dropped, and its errors are reported.
+                self.eval(e, &Want::one()).map(drop)
+            }
+        }
+    }
+
+    fn local(&mut self, local: &syn::Local) -> R<()> {
+        let Some(init) = &local.init else {
+            return self.recorded("`let` without a value", local.span());
+        };
+        if init.diverge.is_some() {
+            return self.recorded("`let .. else`", local.span());
+        }
+        let (pat, ty) = match &local.pat {
+            Pat::Type(t) => (&*t.pat, Some(&*t.ty)),
+            other => (other, None),
+        };
+        let kind = ty
+            .filter(|t| !matches!(t, syn::Type::Infer(_)))
+            .map(|t| classify(t, &mut Errors::default()));
+        let static_kind = matches!(kind, Some(Kind::Static { .. }));
+        let want = want_of(pat);
+        let outer = self.host_places;
+        self.host_places |= static_kind;
+        let value = self.eval(&init.expr, &want);
+        self.host_places = outer;
+        let value = match value {
+            Ok(value) => value,
+            Err(Stop::Error) => {
+                self.poison(pat);
+                return Err(Stop::Error);
+            }
+            Err(stop) => return Err(stop),
+        };
+        let value = match value {
+            Value::Place(place) if static_kind => Value::Host(Host {
+                expr: place.expr,
+                reads: Vec::new(),
+                number: false,
+            }),
+            Value::Host(host) if kind == Some(Kind::Tensor) => Value::Tensor {
+                var: self.constant(&host, None),
+                by_ref: false,
+            },
+            other => other,
+        };
+        match value {
+            Value::Host(host) => self.bind_host(
+                pat,
+                ty,
+                &host,
+                matches!(kind, Some(Kind::Static { number: true })),
+            ),
+            value => self.bind(pat, value),
+        }
+    }
+
+    /// Binds the names of a pattern to the parts of a value.
+    fn bind(&mut self, pat: &Pat, value: Value) -> R<()> {
+        match (pat, value) {
+            (Pat::Wild(_), _) => Ok(()),
+            (Pat::Paren(p), value) => self.bind(&p.pat, value),
+            (Pat::Type(t), value) => self.bind(&t.pat, value),
+            (pat, Value::Poison) => {
+                self.poison(pat);
+                Ok(())
+            }
+            (Pat::Ident(p), value) if p.subpat.is_none() && p.by_ref.is_none() => {
+                if let Value::Tensor { var, .. } = value {
+                    self.name(var, &p.ident);
+                }
+                let scope = self.scopes.last_mut().expect("there is a scope");
+                scope.insert(unraw(&p.ident), value);
+                Ok(())
+            }
+            (
+                Pat::Tuple(syn::PatTuple { elems, .. }) | Pat::Slice(syn::PatSlice { elems, .. }),
+                Value::Tuple(values),
+            ) if elems.len() == values.len()
+                && !elems.iter().any(|p| matches!(p, Pat::Rest(_))) =>
+            {
+                elems.iter().zip(values).try_for_each(|(p, v)| match v {
+                    Value::Host(host) => self.bind_host(p, None, &host, host.number),
+                    v => self.bind(p, v),
+                })
+            }
+            (Pat::Tuple(t), Value::Place(place))
+                if !t.elems.iter().any(|p| matches!(p, Pat::Rest(_))) =>
+            {
+                t.elems.iter().enumerate().try_for_each(|(i, p)| {
+                    let part = self.field(&place, &syn::Member::Unnamed(i.into()));
+                    self.bind(p, part)
+                })
+            }
+            (pat, _) => self.recorded("a pattern", pat.span()),
+        }
+    }
+
+    /// Binds the names of a pattern to errors, so that what reads them is not reported again.
+    fn poison(&mut self, pat: &Pat) {
+        match pat {
+            Pat::Ident(p) => {
+                self.scopes
+                    .last_mut()
+                    .expect("there is a scope")
+                    .insert(unraw(&p.ident), Value::Poison);
+            }
+            Pat::Tuple(t) => t.elems.iter().for_each(|p| self.poison(p)),
+            Pat::Slice(s) => s.elems.iter().for_each(|p| self.poison(p)),
+            Pat::Type(t) => self.poison(&t.pat),
+            Pat::Paren(p) => self.poison(&p.pat),
+            _ => {}
+        }
+    }
+
+    /// Keeps a `let` of host values, with names that the emitted code has for them alone.
+    fn bind_host(&mut self, pat: &Pat, ty: Option<&syn::Type>, host: &Host, number: bool) -> R<()> {
+        struct Fresh<'a, 'b> {
+            cx: &'a mut Cx<'b>,
+            bound: Vec<(Ident, Ident)>,
+        }
+        impl VisitMut for Fresh<'_, '_> {
+            fn visit_pat_ident_mut(&mut self, p: &mut syn::PatIdent) {
+                let fresh = self.cx.host_ident(&p.ident);
+                self.bound.push((p.ident.clone(), fresh.clone()));
+                p.ident = fresh;
+            }
+        }
+        let mut pat = pat.clone();
+        let mut fresh = Fresh {
+            cx: self,
+            bound: Vec::new(),
+        };
+        fresh.visit_pat_mut(&mut pat);
+        let bound = fresh.bound;
+        let ty = ty.map(|t| quote!(: #t));
+        let expr = &host.expr;
+        self.push_host(host.reads.clone(), quote!(let #pat #ty = #expr;));
+        let number = number || (host.number && matches!(pat, Pat::Ident(_)));
+        for (user, fresh) in bound {
+            let value = Value::Host(Host {
+                expr: syn::parse_quote!(#fresh),
+                reads: Vec::new(),
+                number,
+            });
+            self.scopes
+                .last_mut()
+                .expect("there is a scope")
+                .insert(unraw(&user), value);
+        }
+        Ok(())
+    }
+
+    fn is_host(&self, expr: &Expr) -> bool {
+        matches!(expr, Expr::Path(p) if p.path.get_ident().is_some_and(|i| !self.is_traced(i)))
+    }
+
+    fn assign(
+        &mut self,
+        left: &Expr,
+        value: impl FnOnce(&mut Self) -> R<Value>,
+        right: &Expr,
+        compound: Option<&syn::BinOp>,
+    ) -> R<()> {
+        let Some(ident) = (match left {
+            Expr::Path(p) => p.path.get_ident(),
+            _ => None,
+        }) else {
+            return self.recorded("an assignment to a part of a value", left.span());
+        };
+        if compound.is_none() && self.is_host(left) {
+            let statement = syn::parse_quote!(#left = #right);
+            return self.host_statement(&statement, &[right]);
+        }
+        let value = value(self);
+        let value = match value {
+            Ok(value @ (Value::Tensor { .. } | Value::Place(_) | Value::Tuple(_))) => value,
+            Ok(Value::Host(_)) => {
+                return self.recorded("an assignment of a host value to a tensor", left.span());
+            }
+            Ok(Value::Poison) | Err(Stop::Error) => Value::Poison,
+            Err(stop) => return Err(stop),
+        };
+        if let Value::Tensor { var, .. } = value {
+            self.name(var, ident);
+        }
+        let poisoned = matches!(value, Value::Poison);
+        let name = unraw(ident);
+        if let Some(slot) = self.scopes.iter_mut().rev().find_map(|s| s.get_mut(&name)) {
+            *slot = value;
+        }
+        if poisoned { Err(Stop::Error) } else { Ok(()) }
+    }
+
+    /// Keeps a statement about host values, if all of `reads` are.
+    fn host_statement(&mut self, statement: &Expr, operands: &[&Expr]) -> R<()> {
+        if operands.iter().any(|e| self.mentions_traced(e)) {
+            return self.recorded(
+                "an assignment of a traced value to a host variable",
+                statement.span(),
+            );
+        }
+        let statement = self.rename(statement);
+        self.push_host(Vec::new(), quote!(#statement;));
+        Ok(())
+    }
+
+    /// A macro in the place of a statement: kept if it is an assertion or prints.
+    fn host_macro(&mut self, mac: &syn::Macro) -> R<()> {
+        let name = mac
+            .path
+            .segments
+            .last()
+            .map(|s| s.ident.to_string())
+            .unwrap_or_default();
+        let keeps = [
+            "assert",
+            "assert_eq",
+            "assert_ne",
+            "debug_assert",
+            "debug_assert_eq",
+            "debug_assert_ne",
+            "println",
+            "eprintln",
+        ];
+        let (mut reads, mut plain) = (Vec::new(), true);
+        host::in_tokens(
+            mac.tokens.clone(),
+            &mut |ident| match self.lookup(&unraw(ident)) {
+                Some(Value::Tensor { var, .. }) => {
+                    // The macro's tokens stay as they are, so the variable needs the name that the user gave it.
+                    plain &= self.b.name_of(*var) == Some(unraw(ident).as_str());
+                    reads.push(*var);
+                }
+                Some(Value::Place(p)) => plain &= p.root,
+                Some(Value::Tuple(_) | Value::Poison) => plain = false,
+                Some(Value::Host(_)) | None => {}
+            },
+        );
+        if !plain || !keeps.contains(&name.as_str()) {
+            return self.recorded(&format!("`{name}!`"), mac.span());
+        }
+        let statement = self.rename(&Expr::Macro(syn::ExprMacro {
+            attrs: Vec::new(),
+            mac: mac.clone(),
+        }));
+        self.push_host(reads, quote!(#statement;));
+        Ok(())
+    }
+}
+
+/// What a pattern wants of the value it is bound to.
+fn want_of(pat: &Pat) -> Want {
+    fn shape(pat: &Pat) -> OutShape {
+        match pat {
+            Pat::Tuple(t) => OutShape::Tuple(t.elems.iter().map(shape).collect()),
+            Pat::Paren(p) => shape(&p.pat),
+            Pat::Type(t) => shape(&t.pat),
+            _ => OutShape::Tensor,
+        }
+    }
+    let count = match pat {
+        Pat::Slice(s) => Some(s.elems.len()),
+        _ => None,
+    };
+    Want {
+        shape: shape(pat),
+        count,
+    }
+}
+
+pub(super) fn is_path(expr: &Expr, name: &str) -> bool {
+    matches!(expr, Expr::Path(p) if p.path.segments.last().is_some_and(|s| s.ident == name))
+}
+
+fn compound(op: &syn::BinOp) -> Option<Op> {
+    Some(match op {
+        syn::BinOp::AddAssign(_) => Op::Add,
+        syn::BinOp::SubAssign(_) => Op::Sub,
+        syn::BinOp::MulAssign(_) => Op::Mul,
+        syn::BinOp::DivAssign(_) => Op::Div,
+        _ => return None,
+    })
+}

@@ -1,0 +1,615 @@
+//! The user's function as the macro sees it: what each parameter is, and what comes back.
+//!
+//! A macro sees tokens and no types, so a parameter is what its written type says: a tensor, a tree of tensors, or a
+//! static value that is known before any tensor is.
+
+use crate::report::Errors;
+use gradloom_ir::{Aval, Dim, Shape, Symbol};
+use quote::format_ident;
+use syn::parse::{Parse, ParseStream};
+use syn::punctuated::Punctuated;
+use syn::spanned::Spanned;
+use syn::{
+    Attribute, FnArg, Generics, Ident, Pat, ReceiverKind, ReturnType, Safety, Signature, Token,
+    Type,
+};
+
+/// What a parameter is to a derivative.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// `&Tensor` or `Tensor`.
+    Tensor,
+    /// A value whose leaves are tensors.
+    Tree,
+    /// A value that is known before any tensor is; `number` says that it may stand in arithmetic with tensors.
+    Static { number: bool },
+}
+
+/// A parameter of the user's function.
+#[derive(Clone, Debug)]
+pub(crate) struct Param {
+    /// The variable: the user's, or one of ours where the user wrote a pattern.
+    pub(crate) ident: Ident,
+    /// The name of the field in the struct of gradients, and in messages.
+    pub(crate) name: String,
+    /// The type as written, with `Self` spelt out where it has to be named outside of an impl.
+    pub(crate) ty: Type,
+    /// The type without its reference.
+    pub(crate) owned: Type,
+    /// Whether it is taken by reference.
+    pub(crate) by_ref: bool,
+    pub(crate) kind: Kind,
+    /// Whether derivatives are taken with respect to it.
+    pub(crate) diff: bool,
+    /// What `#[shape(..)]` says.
+    pub(crate) aval: Aval,
+    /// Whether it is the receiver of a method.
+    pub(crate) receiver: bool,
+    /// Whether the user wrote a pattern, which straight-line code cannot name.
+    pub(crate) pattern: bool,
+}
+
+/// The structure of what a function returns, as far as its type is spelt out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum OutShape {
+    Tensor,
+    Tuple(Vec<OutShape>),
+    /// A tree that the macro cannot look into.
+    Opaque,
+}
+
+impl OutShape {
+    /// Whether every leaf is known to be a tensor.
+    pub(crate) fn is_known(&self) -> bool {
+        match self {
+            OutShape::Tensor => true,
+            OutShape::Tuple(parts) => parts.iter().all(OutShape::is_known),
+            OutShape::Opaque => false,
+        }
+    }
+
+    /// The number of tensors, where it is known.
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            OutShape::Tensor | OutShape::Opaque => 1,
+            OutShape::Tuple(parts) => parts.iter().map(OutShape::len).sum(),
+        }
+    }
+}
+
+/// What a function returns.
+#[derive(Clone, Debug)]
+pub(crate) struct Output {
+    /// The type without its `Result`.
+    pub(crate) ty: Type,
+    /// The `Result` it comes in, as written: its first generic argument is `ty`.
+    pub(crate) result: Option<syn::TypePath>,
+    pub(crate) shape: OutShape,
+}
+
+/// The impl block that a method stands in.
+#[derive(Clone, Debug)]
+pub(crate) struct Owner {
+    pub(crate) self_ty: Type,
+    pub(crate) generics: Generics,
+}
+
+/// A function to be traced, after its signature has been understood.
+#[derive(Clone, Debug)]
+pub(crate) struct Func {
+    pub(crate) vis: syn::Visibility,
+    pub(crate) sig: Signature,
+    pub(crate) params: Vec<Param>,
+    pub(crate) output: Output,
+    pub(crate) owner: Option<Owner>,
+    /// `cfg` and lint attributes, which the companions need too.
+    pub(crate) attrs: Vec<Attribute>,
+}
+
+impl Func {
+    pub(crate) fn name(&self) -> String {
+        unraw(&self.sig.ident)
+    }
+
+    /// The parameters that derivatives are taken with respect to, with their positions.
+    pub(crate) fn diff(&self) -> impl Iterator<Item = (usize, &Param)> {
+        self.params.iter().enumerate().filter(|(_, p)| p.diff)
+    }
+}
+
+/// The name of an identifier without `r#`.
+pub(crate) fn unraw(ident: &Ident) -> String {
+    let name = ident.to_string();
+    name.strip_prefix("r#").map(str::to_owned).unwrap_or(name)
+}
+
+/// The helper attributes of parameters.
+const HELPERS: [&str; 3] = ["nodiff", "shape", "fixed"];
+
+/// Reads the signature, and takes the helper attributes off it.
+pub(crate) fn signature(
+    vis: &syn::Visibility,
+    attrs: &[Attribute],
+    sig: &mut Signature,
+    owner: Option<Owner>,
+    errors: &mut Errors,
+) -> Func {
+    refuse(sig, errors);
+    let mut params = Vec::new();
+    for (i, input) in sig.inputs.iter_mut().enumerate() {
+        let attrs = match input {
+            FnArg::Receiver(r) => &mut r.attrs,
+            FnArg::Typed(p) => &mut p.attrs,
+        };
+        let helpers: Vec<Attribute> = attrs
+            .extract_if(.., |a| HELPERS.iter().any(|h| a.path().is_ident(h)))
+            .collect();
+        for attr in attrs.iter().filter(|a| {
+            !["allow", "expect", "cfg", "doc"]
+                .iter()
+                .any(|n| a.path().is_ident(n))
+        }) {
+            let name = attr
+                .path()
+                .get_ident()
+                .map(ToString::to_string)
+                .unwrap_or_default();
+            let hint = crate::report::nearest(&name, &HELPERS).map_or(
+                "parameters take `#[nodiff]`, `#[shape(..)]` and `#[fixed]`".to_owned(),
+                |n| format!("did you mean `#[{n}]`?"),
+            );
+            errors.push(
+                attr,
+                format!("`#[{name}]` is not an attribute of a parameter; {hint}"),
+            );
+        }
+        attrs.retain(|a| {
+            ["allow", "expect", "cfg", "doc"]
+                .iter()
+                .any(|n| a.path().is_ident(n))
+        });
+        let mut param = match input {
+            FnArg::Receiver(r) => receiver(r, owner.as_ref(), errors),
+            FnArg::Typed(p) => typed(i, p, owner.as_ref(), errors),
+        };
+        helper_attributes(&mut param, &helpers, errors);
+        params.push(param);
+    }
+    if params.iter().all(|p| matches!(p.kind, Kind::Static { .. })) {
+        errors.push(
+            &sig.ident,
+            format!("`{}` takes no tensor, so there is nothing to trace; remove `#[traced]` or add a parameter `x: &Tensor`", sig.ident),
+        );
+    } else if !params.iter().any(|p| p.diff) {
+        errors.push(
+            &sig.ident,
+            format!("every tensor of `{}` is `#[nodiff]`, so there is no derivative to take; remove one of them or `#[traced]`", sig.ident),
+        );
+    }
+    let output = output(sig, owner.as_ref(), errors);
+    let keep = ["cfg", "allow", "expect", "deny", "warn"];
+    let attrs = attrs
+        .iter()
+        .filter(|a| keep.iter().any(|k| a.path().is_ident(k)))
+        .cloned()
+        .collect();
+    Func {
+        vis: vis.clone(),
+        sig: sig.clone(),
+        params,
+        output,
+        owner,
+        attrs,
+    }
+}
+
+/// Refuses what can never be a traced function.
+fn refuse(sig: &Signature, errors: &mut Errors) {
+    if let Some(token) = &sig.asyncness {
+        errors.push(
+            token,
+            "an `async fn` cannot be traced; trace the function it calls",
+        );
+    }
+    if let Some(token) = &sig.constness {
+        errors.push(
+            token,
+            "a `const fn` cannot be traced: tensors are made at run time; remove `const`",
+        );
+    }
+    if let Safety::Unsafe(token) = &sig.safety {
+        errors.push(token, "an `unsafe fn` cannot be traced: its companions could not keep its contract; trace a safe function inside it");
+    }
+    if let Some(abi) = &sig.abi {
+        errors.push(
+            abi,
+            "an `extern fn` cannot be traced: tensors have no C layout; remove the ABI",
+        );
+    }
+    if let Some(variadic) = &sig.variadic {
+        errors.push(
+            variadic,
+            "a variadic function cannot be traced; take `&Vec<Tensor>`",
+        );
+    }
+    if sig.ident == "main" {
+        errors.push(
+            &sig.ident,
+            "`main` cannot be traced; trace a function that it calls",
+        );
+    }
+}
+
+fn receiver(r: &syn::Receiver, owner: Option<&Owner>, errors: &mut Errors) -> Param {
+    let owned = owner.map_or_else(|| syn::parse_quote!(Self), |o| o.self_ty.clone());
+    let by_ref = match &r.kind {
+        ReceiverKind::Reference(_, _, Some(token)) => {
+            errors.push(
+                token,
+                "a traced method cannot take `&mut self`; take `&self` and return the new value",
+            );
+            true
+        }
+        ReceiverKind::Reference(..) => true,
+        ReceiverKind::Value => false,
+        _ => {
+            errors.push(r, "a traced method takes `&self` or `self`");
+            true
+        }
+    };
+    Param {
+        ident: Ident::new("self", r.self_token.span),
+        name: "this".to_owned(),
+        ty: if by_ref {
+            syn::parse_quote!(&#owned)
+        } else {
+            owned.clone()
+        },
+        owned,
+        by_ref,
+        kind: Kind::Tree,
+        diff: true,
+        aval: Aval::UNKNOWN,
+        receiver: true,
+        pattern: false,
+    }
+}
+
+fn typed(i: usize, p: &syn::PatType, owner: Option<&Owner>, errors: &mut Errors) -> Param {
+    let (ident, pattern) = match &*p.pat {
+        Pat::Ident(id) if id.subpat.is_none() && id.by_ref.is_none() => (id.ident.clone(), false),
+        _ => (format_ident!("arg_{i}", span = p.pat.span()), true),
+    };
+    let ty = match owner {
+        Some(owner) => spell_self(&p.ty, &owner.self_ty),
+        None => (*p.ty).clone(),
+    };
+    let (owned, by_ref) = match peel(&ty) {
+        Type::Reference(r) => ((*r.elem).clone(), true),
+        other => (other.clone(), false),
+    };
+    let kind = classify(&p.ty, errors);
+    let name = unraw(&ident);
+    Param {
+        name,
+        ident,
+        ty,
+        owned,
+        by_ref,
+        kind,
+        diff: !matches!(kind, Kind::Static { .. }),
+        aval: Aval::UNKNOWN,
+        receiver: false,
+        pattern,
+    }
+}
+
+fn peel(ty: &Type) -> &Type {
+    match ty {
+        Type::Paren(p) => peel(&p.elem),
+        Type::Group(g) => peel(&g.elem),
+        other => other,
+    }
+}
+
+/// Replaces `Self` by the type of the impl, for types that are named outside of it.
+fn spell_self(ty: &Type, self_ty: &Type) -> Type {
+    struct Spell<'a>(&'a Type);
+    impl syn::visit_mut::VisitMut for Spell<'_> {
+        fn visit_type_mut(&mut self, ty: &mut Type) {
+            match ty {
+                Type::Path(p) if p.qself.is_none() && p.path.is_ident("Self") => {
+                    *ty = self.0.clone()
+                }
+                other => syn::visit_mut::visit_type_mut(self, other),
+            }
+        }
+    }
+    let mut ty = ty.clone();
+    syn::visit_mut::VisitMut::visit_type_mut(&mut Spell(self_ty), &mut ty);
+    ty
+}
+
+const NUMBERS: [&str; 14] = [
+    "usize", "isize", "u8", "u16", "u32", "u64", "i8", "i16", "i32", "i64", "f32", "f64", "u128",
+    "i128",
+];
+
+/// What a parameter of this type is.
+pub(crate) fn classify(ty: &Type, errors: &mut Errors) -> Kind {
+    let fixed = Kind::Static { number: false };
+    match peel(ty) {
+        Type::Reference(r) => {
+            if let Some(token) = &r.mutability {
+                errors.push(
+                    token,
+                    "a traced function cannot take `&mut`; take the value and return the new one",
+                );
+                return Kind::Tree;
+            }
+            match peel(&r.elem) {
+                Type::Slice(s) => match classify(&s.elem, errors) {
+                    Kind::Static { .. } => fixed,
+                    _ => {
+                        errors.push(ty, "a slice of tensors has no owned form to hold its gradient; take `&Vec<Tensor>` or an array");
+                        Kind::Tree
+                    }
+                },
+                elem => classify(elem, errors),
+            }
+        }
+        Type::Path(p) => {
+            let Some(last) = p.path.segments.last() else {
+                return Kind::Tree;
+            };
+            let name = last.ident.to_string();
+            if name == "Tensor" && last.arguments.is_none() {
+                return Kind::Tensor;
+            }
+            if NUMBERS.contains(&name.as_str()) {
+                return Kind::Static { number: true };
+            }
+            match name.as_str() {
+                "bool" | "char" | "str" | "String" | "DType" | "Key" | "RangeFull" => fixed,
+                "Vec" | "Option" | "Box" | "Range" | "RangeInclusive" => {
+                    let syn::PathArguments::AngleBracketed(args) = &last.arguments else {
+                        return Kind::Tree;
+                    };
+                    let inner = args.args.iter().find_map(|a| match a {
+                        syn::GenericArgument::Type(t) => Some(classify(t, errors)),
+                        _ => None,
+                    });
+                    match inner {
+                        Some(Kind::Static { .. }) => fixed,
+                        _ => Kind::Tree,
+                    }
+                }
+                _ => Kind::Tree,
+            }
+        }
+        Type::Array(a) => match classify(&a.elem, errors) {
+            Kind::Static { .. } => fixed,
+            _ => Kind::Tree,
+        },
+        Type::Tuple(t) => {
+            let all = t
+                .elems
+                .iter()
+                .all(|t| matches!(classify(t, errors), Kind::Static { .. }));
+            if all { fixed } else { Kind::Tree }
+        }
+        Type::ImplTrait(_) => {
+            errors.push(ty, "a traced function cannot take `impl Trait`: its companions have to name the type; use a generic parameter");
+            Kind::Tree
+        }
+        Type::Ptr(_) => {
+            errors.push(
+                ty,
+                "a traced function cannot take a raw pointer; take a reference",
+            );
+            Kind::Tree
+        }
+        Type::FnPtr(_) | Type::TraitObject(_) => fixed,
+        _ => Kind::Tree,
+    }
+}
+
+fn helper_attributes(param: &mut Param, helpers: &[Attribute], errors: &mut Errors) {
+    for (i, attr) in helpers.iter().enumerate() {
+        if helpers[..i].iter().any(|a| a.path() == attr.path()) {
+            errors.push(attr, "this attribute is here twice; remove one");
+            continue;
+        }
+        if attr.path().is_ident("nodiff") {
+            if !matches!(attr.meta, syn::Meta::Path(_)) {
+                errors.push(attr, "`#[nodiff]` takes no arguments");
+            }
+            if let Kind::Static { .. } = param.kind {
+                errors.push(
+                    attr,
+                    format!(
+                        "`{}` is static, so it has no gradient anyway; remove `#[nodiff]`",
+                        param.name
+                    ),
+                );
+            }
+            param.diff = false;
+        } else if attr.path().is_ident("fixed") {
+            if !matches!(attr.meta, syn::Meta::Path(_)) {
+                errors.push(attr, "`#[fixed]` takes no arguments");
+            }
+            if param.kind == Kind::Tensor {
+                errors.push(attr, "a tensor cannot be `#[fixed]`: its values are not known before the program runs; use `#[nodiff]`");
+                continue;
+            }
+            param.kind = Kind::Static { number: false };
+            param.diff = false;
+        } else {
+            if param.kind != Kind::Tensor {
+                errors.push(
+                    attr,
+                    format!(
+                        "`#[shape(..)]` belongs to a `Tensor`, and `{}` is none",
+                        param.name
+                    ),
+                );
+                continue;
+            }
+            match attr.parse_args_with(Punctuated::<DimArg, Token![,]>::parse_terminated) {
+                Ok(dims) => param.aval.shape = Shape(Some(dims.iter().map(|d| d.0).collect())),
+                Err(error) => errors.push_error(error),
+            }
+        }
+    }
+}
+
+/// A dim in `#[shape(B, 784, _)]`.
+struct DimArg(Dim);
+
+impl Parse for DimArg {
+    fn parse(input: ParseStream) -> syn::Result<DimArg> {
+        let ahead = input.lookahead1();
+        if ahead.peek(syn::LitInt) {
+            let n: syn::LitInt = input.parse()?;
+            return n.base10_parse().map(|n| DimArg(Dim::Known(n)));
+        }
+        if ahead.peek(Token![_]) {
+            input.parse::<Token![_]>()?;
+            return Ok(DimArg(Dim::Unknown));
+        }
+        if ahead.peek(Ident) {
+            let name: Ident = input.parse()?;
+            return Ok(DimArg(Dim::Named(Symbol::new(&name.to_string()))));
+        }
+        Err(syn::Error::new(
+            input.span(),
+            "a dim is a number, a name such as `B`, or `_`",
+        ))
+    }
+}
+
+fn output(sig: &Signature, owner: Option<&Owner>, errors: &mut Errors) -> Output {
+    let ReturnType::Type(_, ty) = &sig.output else {
+        errors.push(
+            &sig.ident,
+            format!(
+                "`{}` returns nothing, so there is nothing to differentiate; return a `Tensor`",
+                sig.ident
+            ),
+        );
+        return Output {
+            ty: syn::parse_quote!(()),
+            result: None,
+            shape: OutShape::Opaque,
+        };
+    };
+    let ty = match owner {
+        Some(owner) => spell_self(ty, &owner.self_ty),
+        None => (**ty).clone(),
+    };
+    match peel(&ty) {
+        Type::Reference(r) => {
+            errors.push(&r.and_token, "a traced function returns a value of its own; return `Tensor` and clone, which is cheap");
+            Output {
+                ty: (*r.elem).clone(),
+                result: None,
+                shape: OutShape::Opaque,
+            }
+        }
+        Type::ImplTrait(_) => {
+            errors.push(
+                &ty,
+                "a traced function has to name what it returns; write the type",
+            );
+            Output {
+                ty: syn::parse_quote!(()),
+                result: None,
+                shape: OutShape::Opaque,
+            }
+        }
+        Type::Path(p) if p.path.segments.last().is_some_and(|s| s.ident == "Result") => {
+            let segment = p.path.segments.last().expect("it has just been looked at");
+            let inner = match &segment.arguments {
+                syn::PathArguments::AngleBracketed(args) => {
+                    args.args.iter().find_map(|a| match a {
+                        syn::GenericArgument::Type(t) => Some(t.clone()),
+                        _ => None,
+                    })
+                }
+                _ => None,
+            };
+            match inner {
+                Some(inner) => Output {
+                    shape: out_shape(&inner, errors),
+                    ty: inner,
+                    result: Some(p.clone()),
+                },
+                None => {
+                    errors.push(&ty, "a traced function has to say what its `Result` holds, as in `gradloom::Result<Tensor>`");
+                    Output {
+                        ty: ty.clone(),
+                        result: None,
+                        shape: OutShape::Opaque,
+                    }
+                }
+            }
+        }
+        other => Output {
+            shape: out_shape(other, errors),
+            ty: ty.clone(),
+            result: None,
+        },
+    }
+}
+
+fn out_shape(ty: &Type, errors: &mut Errors) -> OutShape {
+    match peel(ty) {
+        Type::Tuple(t) => OutShape::Tuple(t.elems.iter().map(|t| out_shape(t, errors)).collect()),
+        other => match classify(other, &mut Errors::default()) {
+            Kind::Tensor => OutShape::Tensor,
+            Kind::Static { .. } => {
+                errors.push(other, "a traced function returns tensors; a static value has no derivative, so return it from another function");
+                OutShape::Opaque
+            }
+            Kind::Tree => OutShape::Opaque,
+        },
+    }
+}
+
+/// The options of `#[traced(..)]`.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Args {
+    /// Where the run time is, if its dependency has been renamed.
+    pub(crate) krate: Option<syn::Path>,
+}
+
+impl Args {
+    pub(crate) fn parse(tokens: proc_macro2::TokenStream, errors: &mut Errors) -> Args {
+        let mut args = Args::default();
+        let parser = syn::meta::parser(|meta| {
+            if meta.path.is_ident("crate") {
+                if args.krate.is_some() {
+                    return Err(meta.error("`crate` is given twice; remove one"));
+                }
+                args.krate = Some(meta.value()?.call(syn::Path::parse_mod_style)?);
+                return Ok(());
+            }
+            let name = meta
+                .path
+                .get_ident()
+                .map(ToString::to_string)
+                .unwrap_or_default();
+            let hint = match crate::report::nearest(&name, &["crate"]) {
+                Some(near) => format!("did you mean `{near} = path`?"),
+                None => {
+                    "it takes `crate = path` for a renamed dependency, and nothing else".to_owned()
+                }
+            };
+            Err(meta.error(format!("`{name}` is not an option of `#[traced]`; {hint}")))
+        });
+        if let Err(error) = syn::parse::Parser::parse2(parser, tokens) {
+            errors.push_error(error);
+        }
+        args
+    }
+}

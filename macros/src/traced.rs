@@ -1,0 +1,207 @@
+//! `#[traced]`: from the item to everything that is emitted for it.
+
+use crate::expand::{companions, paths};
+use crate::lower::{self, text};
+use crate::parse::{self, Args, Func, Owner};
+use crate::report::Errors;
+use proc_macro2::TokenStream;
+use quote::{ToTokens, quote};
+use syn::{Attribute, ImplItem, ImplItemFn, ItemFn, ItemImpl, Type};
+
+/// The item with its companions; with errors, the item and the errors.
+pub(crate) fn expand(args: TokenStream, item: TokenStream) -> TokenStream {
+    let mut errors = Errors::default();
+    let args = Args::parse(args, &mut errors);
+    let tokens = if let Ok(imp) = syn::parse2::<ItemImpl>(item.clone()) {
+        methods(imp, &args, &mut errors)
+    } else {
+        match syn::parse2::<ItemFn>(item.clone()) {
+            Ok(func) => function(func, &args, &mut errors),
+            Err(error) => {
+                match syn::parse2::<syn::Item>(item.clone()) {
+                    Ok(other) => errors.push_at(
+                        keyword(&other),
+                        "`#[traced]` belongs on a function or on an impl block; move it to the function that computes",
+                    ),
+                    // What rustc has accepted and syn does not know, or what neither does: the item says it better.
+                    Err(_) => errors.push_error(error),
+                }
+                item
+            }
+        }
+    };
+    let errors = errors.into_tokens();
+    quote!(#tokens #errors)
+}
+
+/// Where an item that is no function starts.
+fn keyword(item: &syn::Item) -> proc_macro2::Span {
+    let tokens = item.to_token_stream().into_iter();
+    let word = tokens.into_iter().find(|t| {
+        [
+            "struct", "enum", "trait", "mod", "const", "static", "type", "use", "union",
+        ]
+        .contains(&&*t.to_string())
+    });
+    word.map_or_else(proc_macro2::Span::call_site, |t| t.span())
+}
+
+/// Whether an attribute is `#[traced]`, under any path.
+fn is_traced(attr: &Attribute) -> bool {
+    attr.path()
+        .segments
+        .last()
+        .is_some_and(|s| s.ident == "traced")
+}
+
+fn refuse_second(attrs: &mut Vec<Attribute>, errors: &mut Errors) {
+    for attr in attrs.iter().filter(|a| is_traced(a)) {
+        errors.push(attr, "`#[traced]` is here twice; remove one");
+    }
+    attrs.retain(|a| !is_traced(a));
+}
+
+fn function(mut func: ItemFn, args: &Args, errors: &mut Errors) -> TokenStream {
+    refuse_second(&mut func.attrs, errors);
+    let parsed = parse::signature(&func.vis, &func.attrs, &mut func.sig, None, errors);
+    if !errors.is_empty() {
+        // The signature is not one that companions can be typed by.
+        return func.to_token_stream();
+    }
+    let private = paths::private(args);
+    let body = lower::lower(&parsed, &func.block, &private, errors);
+    let tokens = companions(&parsed, &body, &private, &text(&func.block));
+    catching(&parsed, &mut func.block, &private);
+    crate::dump::dump(&parsed, &body, || {
+        let items = &tokens.items;
+        quote!(#func #items)
+    });
+    let items = tokens.items;
+    quote!(#func #items)
+}
+
+/// In a function that returns `Result`, the errors of ops come back as `Err`.
+fn catching(func: &Func, block: &mut syn::Block, private: &TokenStream) {
+    if func.output.result.is_none() {
+        return;
+    }
+    let syn::ReturnType::Type(_, ty) = &func.sig.output else {
+        return;
+    };
+    let body = std::mem::take(&mut block.stmts);
+    block.stmts = vec![syn::Stmt::Expr(
+        syn::Expr::Verbatim(quote!(#private::catch_as(|| -> #ty { #(#body)* }))),
+        None,
+    )];
+}
+
+fn methods(mut imp: ItemImpl, args: &Args, errors: &mut Errors) -> TokenStream {
+    refuse_second(&mut imp.attrs, errors);
+    if let Some((path, _)) = &imp.trait_ {
+        errors.push(path, "the methods of a trait cannot be traced: companions would not belong to it; trace an inherent impl, and call that");
+        strip(&mut imp);
+        return imp.to_token_stream();
+    }
+    let private = paths::private(args);
+    let owner = Owner {
+        self_ty: (*imp.self_ty).clone(),
+        generics: imp.generics.clone(),
+    };
+    let (mut associated, mut items, mut any) = (TokenStream::new(), TokenStream::new(), false);
+    for item in &mut imp.items {
+        let ImplItem::Fn(method) = item else { continue };
+        let marked = method.attrs.iter().any(is_traced);
+        for attr in method.attrs.iter().filter(|a| is_traced(a)) {
+            errors.push(
+                attr,
+                "the impl block is `#[traced]` already; remove this one",
+            );
+        }
+        method.attrs.retain(|a| !is_traced(a));
+        if !marked && !computes(method) {
+            continue;
+        }
+        any = true;
+        let mut own = Errors::default();
+        let func = parse::signature(
+            &method.vis,
+            &method.attrs,
+            &mut method.sig,
+            Some(owner.clone()),
+            &mut own,
+        );
+        if !own.is_empty() {
+            errors.append(own);
+            continue;
+        }
+        let body = lower::lower(&func, &method.block, &private, errors);
+        let tokens = companions(&func, &body, &private, &text(&method.block));
+        catching(&func, &mut method.block, &private);
+        crate::dump::dump(&func, &body, || {
+            let (associated, items) = (&tokens.associated, &tokens.items);
+            let self_ty = &imp.self_ty;
+            quote!(impl #self_ty { #associated } #items)
+        });
+        associated.extend(tokens.associated);
+        items.extend(tokens.items);
+    }
+    if !any && errors.is_empty() {
+        errors.push(
+            &imp.self_ty,
+            "no method here takes and returns tensors, so there is nothing to trace; remove `#[traced]`",
+        );
+    }
+    imp.items.push(ImplItem::Verbatim(associated));
+    quote!(#imp #items)
+}
+
+/// Whether a method is one to trace: it has a receiver or a tensor, and returns tensors.
+fn computes(method: &ImplItemFn) -> bool {
+    struct Mentions(bool);
+    impl<'ast> syn::visit::Visit<'ast> for Mentions {
+        fn visit_type_path(&mut self, p: &'ast syn::TypePath) {
+            self.0 |= p.path.segments.last().is_some_and(|s| s.ident == "Tensor");
+            syn::visit::visit_type_path(self, p);
+        }
+    }
+    let mentions = |ty: &Type| {
+        let mut found = Mentions(false);
+        syn::visit::Visit::visit_type(&mut found, ty);
+        found.0
+    };
+    let returns = match &method.sig.output {
+        syn::ReturnType::Type(_, ty) => mentions(ty),
+        syn::ReturnType::Default => false,
+    };
+    let takes = method.sig.inputs.iter().any(|i| match i {
+        syn::FnArg::Receiver(_) => true,
+        syn::FnArg::Typed(p) => mentions(&p.ty),
+    });
+    returns && takes
+}
+
+/// Takes the helper attributes off an impl block that is emitted as it is.
+fn strip(imp: &mut ItemImpl) {
+    for item in &mut imp.items {
+        if let ImplItem::Fn(method) = item {
+            parse::signature(
+                &method.vis,
+                &method.attrs,
+                &mut method.sig,
+                None,
+                &mut Errors::default(),
+            );
+        }
+    }
+}
+
+/// What the body became, for tests.
+#[cfg(test)]
+pub(crate) fn body_of(source: &str) -> (lower::Body, Vec<String>) {
+    let mut func: ItemFn = syn::parse_str(source).expect("the test's source parses");
+    let mut errors = Errors::default();
+    let parsed = parse::signature(&func.vis, &func.attrs, &mut func.sig, None, &mut errors);
+    let private = paths::private(&Args::default());
+    let body = lower::lower(&parsed, &func.block, &private, &mut errors);
+    (body, errors.messages())
+}
