@@ -144,13 +144,71 @@ impl View {
         match self.as_slice::<T>() {
             Some(data) => out.extend_from_slice(data),
             None => {
-                let mut xs = self.source::<T>();
+                let view = self.straight::<T>()?;
+                let mut xs = view.source::<T>();
                 while out.len() < self.numel() {
                     out.extend_from_slice(xs.next_chunk(self.numel() - out.len()));
                 }
             }
         }
         Ok(out)
+    }
+
+    /// This view, or a copy of it where reading in row-major order would jump from cache line to cache line.
+    pub(crate) fn straight<T: Element>(&self) -> Result<View, KernelFault> {
+        let runs = self.layout.runs();
+        let Some((&(cols, jump), outer)) = runs.split_last() else {
+            return Ok(self.clone());
+        };
+        let Some(row_axis) = outer.iter().position(|run| run.1 == 1) else {
+            return Ok(self.clone());
+        };
+        if jump <= 1 || self.numel() < 1024 {
+            return Ok(self.clone());
+        }
+        /// A tile is this many rows and columns: whole cache lines on both sides.
+        const TILE: usize = 16;
+        let lens: Vec<usize> = runs.iter().map(|run| run.0).collect();
+        let to = Layout::contiguous(&lens);
+        let (rows, row_stride) = (lens[row_axis], to.strides[row_axis]);
+        let data = self.data::<T>();
+        let mut out = reserve::<T>(self.numel())?;
+        out.resize(self.numel(), T::default());
+        let mut tile = [T::default(); TILE * TILE];
+        let mut copy_matrix = |from: usize, at: usize| {
+            for i0 in (0..rows).step_by(TILE) {
+                let n = TILE.min(rows - i0);
+                for j0 in (0..cols).step_by(TILE) {
+                    let m = TILE.min(cols - j0);
+                    for j in 0..m {
+                        let column = from + i0 + (j0 + j) * jump;
+                        for (i, &x) in data[column..column + n].iter().enumerate() {
+                            tile[i * TILE + j] = x;
+                        }
+                    }
+                    for i in 0..n {
+                        let row = at + (i0 + i) * row_stride + j0;
+                        out[row..row + m].copy_from_slice(&tile[i * TILE..i * TILE + m]);
+                    }
+                }
+            }
+        };
+        // The matrices lie along the axes that are left: offsets in the buffer and in the copy.
+        let mut corners = vec![(self.layout.offset, 0)];
+        for (axis, &(len, stride)) in outer.iter().enumerate() {
+            if axis != row_axis {
+                let along = |&(from, at): &(usize, usize)| {
+                    let steps = 0..len;
+                    let to = to.strides[axis];
+                    steps.map(move |i| (from + i * stride, at + i * to))
+                };
+                corners = corners.iter().flat_map(along).collect();
+            }
+        }
+        for (from, at) in corners {
+            copy_matrix(from, at);
+        }
+        Ok(View::new(out, self.shape()))
     }
 
     /// The same elements in row-major order, in a buffer without others: this view itself if it is such a one.

@@ -31,6 +31,7 @@ pub(super) fn map<T: Element, U: Element>(
     x: &View,
     f: impl Fn(&[T], &mut [U]),
 ) -> Result<View, KernelFault> {
+    let x = x.straight::<T>()?;
     let mut xs = x.source::<T>();
     fill(x.shape(), |out| f(xs.next(out.len()), out))
 }
@@ -41,7 +42,8 @@ fn zip<T: Element, U: Element>(
     shape: &[usize],
     f: impl Fn(&[T], &[T], &mut [U]),
 ) -> Result<View, KernelFault> {
-    let (x, y) = (x.broadcast_to(shape), y.broadcast_to(shape));
+    let x = x.broadcast_to(shape).straight::<T>()?;
+    let y = y.broadcast_to(shape).straight::<T>()?;
     let (mut xs, mut ys) = (x.source::<T>(), y.source::<T>());
     fill(shape, |out| f(xs.next(out.len()), ys.next(out.len()), out))
 }

@@ -188,7 +188,7 @@ pub(super) fn fold<T: Element>(
             _ => groups.push((len, reduced)),
         }
     }
-    let mut x = x.clone();
+    let mut x = x.straight::<T>()?;
     while let Some(i) = groups.iter().rposition(|g| g.1) {
         let size = |groups: &[(usize, bool)]| groups.iter().map(|g| g.0).product::<usize>();
         let (a, r, b) = (size(&groups[..i]), groups[i].0, size(&groups[i + 1..]));
@@ -253,6 +253,7 @@ pub(super) fn arg_extremum<T: Number>(
     let b: usize = x.shape()[axis + 1..].iter().product();
     let mut out: Vec<i64> = reserve(a * b)?;
     let mut best: Vec<T> = reserve(b)?;
+    let x = x.straight::<T>()?;
     let mut xs = x.source::<T>();
     if a * b == 0 {
         return Ok(View::new(out, shape));

@@ -21,11 +21,11 @@ fn each_row<T: Element>(
     let x = x.permute(&order);
     let (outer, inner) = x.shape().split_at(x.rank() - axes.len());
     let (n, len) = (numel(outer), numel(inner));
-    let mut xs = x.source::<T>();
+    let straight = x.straight::<T>()?;
+    let mut xs = straight.source::<T>();
     for _ in 0..n {
         each(xs.next(len))?;
     }
-    drop(xs);
     Ok((x, order))
 }
 
