@@ -30,6 +30,8 @@ pub fn curves(path: &Path, title: &str, curves: &[(&str, Vec<f32>)]) -> Result<(
         .build_cartesian_2d(1f32..n.max(2) as f32, 0f32..top * 1.05)?;
     chart
         .configure_mesh()
+        .light_line_style(TRANSPARENT)
+        .x_label_formatter(&|x| format!("{x:.0}"))
         .x_desc("epoch")
         .y_desc("loss")
         .draw()?;

@@ -2,3 +2,4 @@
 
 pub mod chart;
 pub mod data;
+pub mod model;

@@ -1,2 +1,33 @@
-//! The README's example.
-fn main() {}
+//! The example of the README: a dense layer, its value, both derivatives and its program.
+use gradloom::prelude::*;
+
+#[traced]
+fn dense(#[shape(B, I)] x: &Tensor, #[shape(I, O)] w: &Tensor, #[shape(O)] b: &Tensor) -> Tensor {
+    let h = x.matmul(w) + b;
+    h.tanh()
+}
+
+fn main() {
+    let x = Tensor::from([[1.0f32, 2.0], [3.0, 4.0]]);
+    let w = Tensor::from([[0.1f32, -0.2], [0.3, 0.4]]);
+    let b = Tensor::from([0.5f32, -0.5]);
+
+    // A promise: nothing has run yet. Printing it runs it.
+    let y = dense(&x, &w, &b);
+    println!("y = {y}");
+
+    // Reverse mode: from a cotangent of the result to cotangents of the arguments.
+    let (y, pullback) = dense::vjp(&x, &w, &b);
+    let (ct_x, ct_w, ct_b) = pullback(&Tensor::ones(y.shape(), y.dtype()));
+    println!("ct_x = {ct_x}\nct_w = {ct_w}\nct_b = {ct_b}");
+
+    // Forward mode: from a change of the arguments to the change of the result.
+    let zero = |t: &Tensor| Tensor::zeros(t.shape(), t.dtype());
+    let (_, dy) = dense::jvp(
+        (&x, &w, &b),
+        (&zero(&x), &zero(&w), &Tensor::from([1.0f32, 0.0])),
+    );
+    println!("dy = {dy}");
+
+    println!("{}", dense::PROGRAM);
+}
