@@ -1,0 +1,51 @@
+//! Graphs are as deep as memory allows, however small the stack.
+
+use gradloom::{Tensor, evaluate, grad, jvp};
+use std::thread;
+
+fn on_a_small_stack(body: impl FnOnce() + Send + 'static) {
+    let thread = thread::Builder::new().stack_size(256 * 1024).spawn(body);
+    thread.unwrap().join().unwrap();
+}
+
+fn chain(x: &Tensor, n: usize) -> Tensor {
+    let mut y = x.clone();
+    for _ in 0..n {
+        y = -y;
+    }
+    y
+}
+
+#[test]
+fn a_chain_of_a_million_ops_is_evaluated_and_dropped() {
+    on_a_small_stack(|| {
+        let x = Tensor::scalar(3.0f32);
+        let y = chain(&x, 1_000_001);
+        evaluate(&y).unwrap();
+        assert_eq!(y.item::<f32>(), -3.0);
+        drop(chain(&x, 1_000_000));
+    });
+}
+
+#[test]
+fn a_chain_of_a_million_ops_is_differentiated() {
+    on_a_small_stack(|| {
+        let x = Tensor::scalar(3.0f32);
+        let f = |x: &Tensor| chain(x, 1_000_001);
+        assert_eq!(grad(f)(&x).item::<f32>(), -1.0);
+        let (y, dy) = jvp(|x: &Tensor| chain(x, 100_000), &x, &Tensor::scalar(2.0f32));
+        assert_eq!((y.item::<f32>(), dy.item::<f32>()), (3.0, 2.0));
+    });
+}
+
+#[test]
+fn a_loop_that_updates_its_state_keeps_no_history() {
+    let mut state = Tensor::from([1.0f64, 2.0]);
+    for _ in 0..200 {
+        let gradient = grad(|x: &Tensor| (x * x).sum(..))(&state);
+        state = &state - gradient * 0.25;
+        evaluate(&state).unwrap();
+        // A promise on realised state is one op deep, so what it takes to drop it does not grow.
+    }
+    assert!(state.to_vec::<f64>().iter().all(|x| x.abs() < 1e-50));
+}

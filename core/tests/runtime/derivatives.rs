@@ -1,0 +1,181 @@
+//! Transforms of closures.
+
+use gradloom::{
+    DType, Error, Result, Tensor, evaluate, grad, hessian, hvp, jacfwd, jacrev, jvp,
+    value_and_grad, vjp,
+};
+use std::cell::RefCell;
+
+fn scalar(x: f64) -> Tensor {
+    Tensor::scalar(x)
+}
+
+#[test]
+fn a_nested_derivative_does_not_see_the_tangent_of_the_outer_one() {
+    // d/dx [x * d/dy (x + y)] = 1, not 2: Siskind and Pearlmutter's perturbation confusion.
+    let inner = |x: &Tensor| {
+        let dy = grad(|y: &Tensor| x + y)(&scalar(1.0));
+        x * dy
+    };
+    assert_eq!(grad(inner)(&scalar(1.0)).item::<f64>(), 1.0);
+    let inner = |x: &Tensor| {
+        let (_, dy) = jvp(|y: &Tensor| x + y, &scalar(1.0), &scalar(1.0));
+        x * dy
+    };
+    assert_eq!(jvp(inner, &scalar(1.0), &scalar(1.0)).1.item::<f64>(), 1.0);
+    // d/dx [x * d/dy (x y^2)] at y = 3 = d/dx [6 x^2] = 12 x.
+    let inner = |x: &Tensor| x * grad(|y: &Tensor| x * y * y)(&scalar(3.0));
+    assert_eq!(grad(inner)(&scalar(2.0)).item::<f64>(), 24.0);
+    // The inner argument is the outer one.
+    let inner = |x: &Tensor| x * grad(|y: &Tensor| y * y * y)(x);
+    assert_eq!(grad(inner)(&scalar(2.0)).item::<f64>(), 36.0);
+}
+
+#[test]
+fn derivatives_of_any_order_agree_with_the_power_rule() {
+    let f = |x: &Tensor| x * x * x * x * x;
+    let f1 = grad(f);
+    let f2 = grad(&f1);
+    let f3 = grad(&f2);
+    let f4 = grad(&f3);
+    let at = scalar(2.0);
+    let values = [&f1(&at), &f2(&at), &f3(&at), &f4(&at)].map(|d| d.item::<f64>());
+    assert_eq!(values, [80.0, 160.0, 240.0, 240.0]);
+}
+
+#[test]
+fn what_the_closure_captures_is_constant_unless_an_outer_transform_says_otherwise() {
+    let w = Tensor::from([2.0f64, 3.0]);
+    let f = |x: &Tensor| (x * &w).sum(..);
+    assert_eq!(grad(f)(&Tensor::from([1.0f64, 1.0])).to_vec::<f64>(), [2.0, 3.0]);
+    let promise = w.exp().log();
+    let f = |x: &Tensor| (x * &promise).sum(..);
+    let g = grad(f)(&Tensor::from([1.0f64, 1.0]));
+    assert!(!promise.is_realised());
+    assert_eq!(g.to_vec::<f64>(), promise.to_vec::<f64>());
+}
+
+#[test]
+fn values_that_are_read_inside_the_closure_keep_their_derivative() {
+    let seen = RefCell::new(Vec::new());
+    let f = |x: &Tensor| {
+        let y = x * x;
+        seen.borrow_mut().push(y.to_vec::<f64>());
+        let z = &y * x;
+        evaluate(&z).unwrap();
+        if z.sum(..).item::<f64>() > 5.0 { z.sum(..) } else { y.sum(..) }
+    };
+    assert_eq!(grad(&f)(&Tensor::from([1.0f64, 2.0])).to_vec::<f64>(), [3.0, 12.0]);
+    assert_eq!(grad(&f)(&Tensor::from([1.0f64, 0.5])).to_vec::<f64>(), [2.0, 1.0]);
+    assert_eq!(seen.into_inner(), [[1.0, 4.0], [1.0, 0.25]]);
+}
+
+#[test]
+fn a_value_that_leaves_the_closure_is_a_value_like_any_other() {
+    let leaked = RefCell::new(None);
+    let f = |x: &Tensor| {
+        let y = x * x;
+        *leaked.borrow_mut() = Some(y.clone());
+        y.sum(..)
+    };
+    let x = Tensor::from([1.0f64, 3.0]);
+    grad(f)(&x);
+    let y = leaked.into_inner().unwrap();
+    assert_eq!(y.to_vec::<f64>(), [1.0, 9.0]);
+    assert_eq!(grad(|y: &Tensor| (y * y).sum(..))(&y).to_vec::<f64>(), [2.0, 18.0]);
+}
+
+#[test]
+fn unused_arguments_and_constant_results_have_zeros() {
+    let x = (scalar(1.0), Tensor::from([1.0f64, 2.0]));
+    let f = |(a, _): &(Tensor, Tensor)| (a * 2.0, Tensor::from([7i64]), Tensor::scalar(1.0f64));
+    let (y, pullback) = vjp(f, &x);
+    assert_eq!(y.0.item::<f64>(), 2.0);
+    assert_eq!(y.1.to_vec::<i64>(), [7]);
+    let ct = (scalar(3.0), Tensor::from([0i64]), scalar(5.0));
+    let (ct_a, ct_b) = pullback.call(&ct);
+    assert_eq!(ct_a.item::<f64>(), 6.0);
+    assert_eq!(ct_b.to_vec::<f64>(), [0.0, 0.0]);
+    let (_, dy) = jvp(f, &x, &x);
+    assert_eq!(dy.0.item::<f64>(), 2.0);
+    assert_eq!(dy.1.to_vec::<i64>(), [0]);
+    assert_eq!(dy.2.item::<f64>(), 0.0);
+}
+
+#[test]
+fn the_argument_itself_and_repeated_results_are_results() {
+    let f = |x: &Tensor| (x.clone(), x.clone(), -x);
+    let (y, pullback) = vjp(f, &scalar(2.0));
+    assert_eq!(y.2.item::<f64>(), -2.0);
+    let ct = (scalar(1.0), scalar(10.0), scalar(100.0));
+    assert_eq!(pullback.call(&ct).item::<f64>(), -89.0);
+}
+
+#[test]
+fn a_pullback_is_linear_and_may_be_called_again() {
+    let x = Tensor::from([0.5f64, -1.0, 2.0]);
+    let (_, pullback) = vjp(|x: &Tensor| x.tanh(), &x);
+    let one = pullback.call(&Tensor::ones([3], DType::F64));
+    let two = pullback.call(&Tensor::full([3], 2.0, DType::F64));
+    let ratio: Vec<f64> = (two / one).to_vec();
+    assert_eq!(ratio, [2.0; 3]);
+    // Only the result of `tanh` is kept.
+    assert_eq!(pullback.bytes(), 24);
+}
+
+#[test]
+fn a_sum_keeps_no_residual_but_its_shape() {
+    let (_, pullback) = vjp(|x: &Tensor| x.sum(0), &Tensor::zeros([3, 4], DType::F32));
+    assert_eq!(pullback.bytes(), 0);
+    let ct = pullback.call(&Tensor::from([1.0f32, 2.0, 3.0, 4.0]));
+    assert_eq!(ct.sum(..).item::<f32>(), 30.0);
+}
+
+#[test]
+fn jacobians_in_both_modes_agree() {
+    let w = Tensor::from_vec((0..6).map(|i| f64::from(i) * 0.3 - 0.7).collect(), [2, 3]);
+    let f = |x: &Tensor| w.matmul(x).tanh();
+    let x = Tensor::from([0.1f64, -0.4, 0.9]);
+    let (forward, reverse) = (jacfwd(f)(&x), jacrev(f)(&x));
+    assert_eq!(forward.shape(), [2, 3]);
+    let worst = (&forward - &reverse).abs().max(..).item::<f64>();
+    assert!(worst < 1e-15, "{worst}");
+    let empty = jacrev(|x: &Tensor| x * x)(&Tensor::zeros([0], DType::F64));
+    assert_eq!(empty.shape(), [0, 0]);
+}
+
+#[test]
+fn a_hessian_is_that_of_the_formula_and_hvp_its_product() {
+    // f = sum x_i^2 x_{i+1}; f_ii = 2 x_{i+1}, f_{i,i+1} = 2 x_i.
+    let f = |x: &Tensor| {
+        let (a, b) = (x.slice([0], [2], [1]), x.slice([1], [3], [1]));
+        (&a * &a * b).sum(..)
+    };
+    let x = Tensor::from([1.0f64, 2.0, 3.0]);
+    let h = hessian(f)(&x);
+    assert_eq!(h.to_vec::<f64>(), [4.0, 2.0, 0.0, 2.0, 6.0, 4.0, 0.0, 4.0, 0.0]);
+    let v = Tensor::from([1.0f64, -1.0, 2.0]);
+    assert_eq!(hvp(f, &x, &v).to_vec::<f64>(), h.matmul(&v).to_vec::<f64>());
+}
+
+#[test]
+fn a_function_that_returns_result_gives_its_error_back() {
+    let f = |x: &Tensor| -> Result<Tensor> { Ok((x + Tensor::from([1.0f64, 2.0])).sum(..)) };
+    let good = value_and_grad(f)(&Tensor::from([1.0f64, 2.0])).unwrap();
+    assert_eq!(good.0.item::<f64>(), 6.0);
+    let error = grad(f)(&Tensor::from([1.0f64, 2.0, 3.0])).unwrap_err();
+    assert!(matches!(error, Error::Op(_)), "{error}");
+    let g = |_: &Tensor| -> Result<Tensor> {
+        Tensor::try_from_vec(vec![1.0f64], [2])
+    };
+    assert!(matches!(jvp(g, &scalar(1.0), &scalar(1.0)), Err(Error::Length { .. })));
+}
+
+#[test]
+fn a_function_that_panics_leaves_no_open_trace() {
+    let result = std::panic::catch_unwind(|| {
+        grad(|x: &Tensor| x + Tensor::from([1.0f64, 2.0]).matmul(x))(&scalar(1.0))
+    });
+    assert!(result.is_err());
+    assert_eq!(grad(|x: &Tensor| x * x)(&scalar(3.0)).item::<f64>(), 6.0);
+}

@@ -1,0 +1,7 @@
+//! The run time through its public interface.
+
+mod deep;
+mod derivatives;
+mod errors;
+mod lazy;
+mod methods;
