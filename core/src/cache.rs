@@ -145,6 +145,9 @@ impl Cache {
             equations: entry.plan.n_steps(),
             why,
         });
+        if entry.key.len() > MAX_WORDS {
+            return entry;
+        }
         self.entries.push(Slot {
             hash: hash(&entry.key, self.hash_bits),
             used: self.lookups,
@@ -214,13 +217,18 @@ fn differences(
     new: &Program,
     new_leaves: usize,
 ) -> Option<Vec<String>> {
-    if old.eqns.len() != new.eqns.len()
-        || old_leaves != new_leaves
-        || old.outs.len() != new.outs.len()
-    {
+    if old.eqns.len() != new.eqns.len() {
         return None;
     }
     let mut found = Vec::new();
+    if old_leaves != new_leaves {
+        found.push(format!("leaves: {old_leaves} -> {new_leaves}"));
+    }
+    if old.outs.len() != new.outs.len() {
+        found.push(format!("targets: {} -> {}", old.outs.len(), new.outs.len()));
+    }
+    // Variables are numbered leaves first, so they compare only where the leaves are as many.
+    let comparable = found.is_empty();
     for (i, (a, b)) in old
         .params
         .iter()
@@ -257,11 +265,11 @@ fn differences(
                 ));
             }
         }
-        if a.data() != b.data() {
+        if comparable && a.data() != b.data() {
             found.push(format!("op {i} ({}): other operands", b.op));
         }
     }
-    if old.outs != new.outs {
+    if comparable && old.outs != new.outs {
         found.push("other targets".to_owned());
     }
     (!found.is_empty()).then_some(found)

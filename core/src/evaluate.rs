@@ -83,8 +83,8 @@ pub(crate) fn realise(targets: &[Arc<Value>]) -> Result<()> {
             Engine::lock().cache.insert(entry)
         }
     };
-    events::emit(Event::Ran { plan: entry.id });
     let buffers = entry.plan.run(&graph.buffers)?;
+    events::emit(Event::Ran { plan: entry.id });
     for (target, buffer) in targets.iter().zip(buffers) {
         target.realise(buffer);
     }

@@ -1,5 +1,5 @@
-//! A plan: the equations of a simplified program in the order in which they run, with everything resolved.
-//! Running it allocates the buffers of results and nothing that depends on the graph.
+//! A plan: the equations of a simplified program in the order in which they run, with everything resolved that
+//! does not depend on the values. A buffer is dropped after its last use.
 
 use crate::buffer::{Buffer, View};
 use crate::kernel::{self, KernelFault};

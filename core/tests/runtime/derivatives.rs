@@ -47,7 +47,10 @@ fn derivatives_of_any_order_agree_with_the_power_rule() {
 fn what_the_closure_captures_is_constant_unless_an_outer_transform_says_otherwise() {
     let w = Tensor::from([2.0f64, 3.0]);
     let f = |x: &Tensor| (x * &w).sum(..);
-    assert_eq!(grad(f)(&Tensor::from([1.0f64, 1.0])).to_vec::<f64>(), [2.0, 3.0]);
+    assert_eq!(
+        grad(f)(&Tensor::from([1.0f64, 1.0])).to_vec::<f64>(),
+        [2.0, 3.0]
+    );
     let promise = w.exp().log();
     let f = |x: &Tensor| (x * &promise).sum(..);
     let g = grad(f)(&Tensor::from([1.0f64, 1.0]));
@@ -63,10 +66,20 @@ fn values_that_are_read_inside_the_closure_keep_their_derivative() {
         seen.borrow_mut().push(y.to_vec::<f64>());
         let z = &y * x;
         evaluate(&z).unwrap();
-        if z.sum(..).item::<f64>() > 5.0 { z.sum(..) } else { y.sum(..) }
+        if z.sum(..).item::<f64>() > 5.0 {
+            z.sum(..)
+        } else {
+            y.sum(..)
+        }
     };
-    assert_eq!(grad(&f)(&Tensor::from([1.0f64, 2.0])).to_vec::<f64>(), [3.0, 12.0]);
-    assert_eq!(grad(&f)(&Tensor::from([1.0f64, 0.5])).to_vec::<f64>(), [2.0, 1.0]);
+    assert_eq!(
+        grad(&f)(&Tensor::from([1.0f64, 2.0])).to_vec::<f64>(),
+        [3.0, 12.0]
+    );
+    assert_eq!(
+        grad(&f)(&Tensor::from([1.0f64, 0.5])).to_vec::<f64>(),
+        [2.0, 1.0]
+    );
     assert_eq!(seen.into_inner(), [[1.0, 4.0], [1.0, 0.25]]);
 }
 
@@ -82,7 +95,10 @@ fn a_value_that_leaves_the_closure_is_a_value_like_any_other() {
     grad(f)(&x);
     let y = leaked.into_inner().unwrap();
     assert_eq!(y.to_vec::<f64>(), [1.0, 9.0]);
-    assert_eq!(grad(|y: &Tensor| (y * y).sum(..))(&y).to_vec::<f64>(), [2.0, 18.0]);
+    assert_eq!(
+        grad(|y: &Tensor| (y * y).sum(..))(&y).to_vec::<f64>(),
+        [2.0, 18.0]
+    );
 }
 
 #[test]
@@ -153,7 +169,10 @@ fn a_hessian_is_that_of_the_formula_and_hvp_its_product() {
     };
     let x = Tensor::from([1.0f64, 2.0, 3.0]);
     let h = hessian(f)(&x);
-    assert_eq!(h.to_vec::<f64>(), [4.0, 2.0, 0.0, 2.0, 6.0, 4.0, 0.0, 4.0, 0.0]);
+    assert_eq!(
+        h.to_vec::<f64>(),
+        [4.0, 2.0, 0.0, 2.0, 6.0, 4.0, 0.0, 4.0, 0.0]
+    );
     let v = Tensor::from([1.0f64, -1.0, 2.0]);
     assert_eq!(hvp(f, &x, &v).to_vec::<f64>(), h.matmul(&v).to_vec::<f64>());
 }
@@ -165,10 +184,11 @@ fn a_function_that_returns_result_gives_its_error_back() {
     assert_eq!(good.0.item::<f64>(), 6.0);
     let error = grad(f)(&Tensor::from([1.0f64, 2.0, 3.0])).unwrap_err();
     assert!(matches!(error, Error::Op(_)), "{error}");
-    let g = |_: &Tensor| -> Result<Tensor> {
-        Tensor::try_from_vec(vec![1.0f64], [2])
-    };
-    assert!(matches!(jvp(g, &scalar(1.0), &scalar(1.0)), Err(Error::Length { .. })));
+    let g = |_: &Tensor| -> Result<Tensor> { Tensor::try_from_vec(vec![1.0f64], [2]) };
+    assert!(matches!(
+        jvp(g, &scalar(1.0), &scalar(1.0)),
+        Err(Error::Length { .. })
+    ));
 }
 
 #[test]

@@ -23,7 +23,10 @@ fn what_is_not_a_shape() {
 
 #[test]
 fn what_an_op_does_not_take() {
-    let (a, b) = (Tensor::zeros([3, 4], DType::F32), Tensor::zeros([4, 3], DType::F32));
+    let (a, b) = (
+        Tensor::zeros([3, 4], DType::F32),
+        Tensor::zeros([4, 3], DType::F32),
+    );
     insta::assert_snapshot!(panic_of(|| &a + &b), @"cannot add f32[3, 4] and f32[4, 3]: axis 0 is 3 on the left and 4 on the right");
     insta::assert_snapshot!(panic_of(|| a.matmul(&a)), @"cannot matmul f32[3, 4] and f32[3, 4]: inner dimensions differ: 4 on the left and 3 on the right");
     insta::assert_snapshot!(panic_of(|| a.sum(2)), @"cannot sum f32[3, 4]: axis 2 is out of range for rank 2");
@@ -79,7 +82,10 @@ fn a_panic_is_at_the_line_of_the_user() {
     let lines = seen.clone();
     std::panic::set_hook(Box::new(move |info| {
         let at = info.location().unwrap();
-        lines.lock().unwrap().push((at.file().to_owned(), at.line()));
+        lines
+            .lock()
+            .unwrap()
+            .push((at.file().to_owned(), at.line()));
     }));
     let x = Tensor::zeros([3], DType::F32);
     let here = line!() + 1;
@@ -91,7 +97,10 @@ fn a_panic_is_at_the_line_of_the_user() {
     std::panic::set_hook(hook);
     let seen = seen.lock().unwrap();
     for line in here..here + 5 {
-        assert!(seen.contains(&(file!().to_owned(), line)), "line {line}: {seen:?}");
+        assert!(
+            seen.contains(&(file!().to_owned(), line)),
+            "line {line}: {seen:?}"
+        );
     }
 }
 

@@ -33,7 +33,12 @@ fn all_at_once_gives_the_bits_of_one_op_at_a_time() {
     let lazy = stages(&x(), |_| {});
     evaluate(&lazy).unwrap();
     for (eager, lazy) in eager.iter().zip(&lazy) {
-        let bits = |t: &Tensor| t.to_vec::<f32>().iter().map(|x| x.to_bits()).collect::<Vec<_>>();
+        let bits = |t: &Tensor| {
+            t.to_vec::<f32>()
+                .iter()
+                .map(|x| x.to_bits())
+                .collect::<Vec<_>>()
+        };
         assert_eq!(bits(eager), bits(lazy));
     }
 }
@@ -121,7 +126,18 @@ fn a_failed_evaluation_leaves_promises_that_can_be_tried_again() {
     let doubled = &labels * 2;
     let loss = logits.cross_entropy(&labels);
     let error = evaluate(&(loss.clone(), doubled.clone())).unwrap_err();
-    assert!(matches!(error, Error::Label { label: 3, row: 1, classes: 3, .. }), "{error}");
+    assert!(
+        matches!(
+            error,
+            Error::Label {
+                label: 3,
+                row: 1,
+                classes: 3,
+                ..
+            }
+        ),
+        "{error}"
+    );
     assert!(!loss.is_realised() && !doubled.is_realised());
     assert!(loss.try_item::<f32>().is_err());
     assert_eq!(doubled.to_vec::<i64>(), [0, 6]);
@@ -136,7 +152,10 @@ fn too_large_a_result_is_an_error_and_not_an_abort() {
     let error = evaluate(&x).unwrap_err();
     assert_eq!(
         error,
-        Error::OutOfMemory { op: "full", bytes: 1 << 53 }
+        Error::OutOfMemory {
+            op: "full",
+            bytes: 1 << 53
+        }
     );
     assert_eq!(x.slice([0, 0], [1, 2], [1, 1]).to_vec::<f64>(), [0.0, 0.0]);
 }
@@ -168,12 +187,24 @@ fn many_threads_may_force_the_same_tensors() {
 
 #[test]
 fn a_tensor_prints_its_aval_and_its_elements() {
-    assert_eq!(Tensor::from([[1.0f32, 2.5], [-0.0, f32::NAN]]).to_string(), "f32[2, 2] [[1, 2.5], [-0, NaN]]");
+    assert_eq!(
+        Tensor::from([[1.0f32, 2.5], [-0.0, f32::NAN]]).to_string(),
+        "f32[2, 2] [[1, 2.5], [-0, NaN]]"
+    );
     assert_eq!(Tensor::from(true).to_string(), "bool[] true");
-    assert_eq!(Tensor::zeros([2, 0], DType::I32).to_string(), "i32[2, 0] [[], []]");
-    assert_eq!(format!("{:.2}", Tensor::from([1.0f64 / 3.0])), "f64[1] [0.33]");
+    assert_eq!(
+        Tensor::zeros([2, 0], DType::I32).to_string(),
+        "i32[2, 0] [[], []]"
+    );
+    assert_eq!(
+        format!("{:.2}", Tensor::from([1.0f64 / 3.0])),
+        "f64[1] [0.33]"
+    );
     let long = Tensor::arange(2000, DType::I64);
-    assert_eq!(long.to_string(), "i64[2000] [0, 1, 2, ..., 1997, 1998, 1999]");
+    assert_eq!(
+        long.to_string(),
+        "i64[2000] [0, 1, 2, ..., 1997, 1998, 1999]"
+    );
     assert!(format!("{long:#}").contains("997, 998"));
     let promise = Tensor::from([1.0f32]).tanh();
     assert_eq!(format!("{promise:?}"), "Tensor(f32[1], promise)");

@@ -1,0 +1,232 @@
+//! The cache of plans, seen through the event log. These tests change settings of the whole process, so they
+//! have a process of their own and run one after the other.
+
+use gradloom::events::{self, Event};
+use gradloom::{DType, Tensor, cache, evaluate, grad, value_and_grad};
+use std::sync::{Mutex, MutexGuard};
+
+static ALONE: Mutex<()> = Mutex::new(());
+
+/// An empty cache with the usual settings, for one test.
+fn fresh() -> MutexGuard<'static, ()> {
+    let guard = ALONE.lock().unwrap_or_else(|e| e.into_inner());
+    cache::set_capacity(cache::DEFAULT_CAPACITY);
+    cache::set_hash_bits(64);
+    cache::clear();
+    guard
+}
+
+/// The events of `body`, one a line.
+fn log(body: impl FnOnce()) -> String {
+    let ((), events) = events::record(body);
+    events.iter().map(|e| format!("{e}\n")).collect()
+}
+
+fn vector(n: usize) -> Tensor {
+    Tensor::from_vec((0..n).map(|i| i as f32).collect(), n)
+}
+
+#[test]
+fn a_second_call_with_equal_shapes_does_not_plan() {
+    let _alone = fresh();
+    let f = |x: &Tensor| ((x * 2.0).tanh() + x).sum(..).item::<f32>();
+    insta::assert_snapshot!(log(|| {
+        f(&vector(4));
+        f(&vector(4));
+        f(&Tensor::ones([4], DType::F32).exp().slice([0], [4], [1]));
+    }), @r"
+    planned p1: 5 equations
+    ran p1
+    hit p1
+    ran p1
+    planned p2: 7 equations
+    ran p2
+    ");
+}
+
+#[test]
+fn reading_what_is_there_does_nothing() {
+    let _alone = fresh();
+    let y = vector(3).exp();
+    evaluate(&y).unwrap();
+    insta::assert_snapshot!(log(|| {
+        y.to_vec::<f32>();
+        evaluate(&(y.clone(), y.clone())).unwrap();
+        evaluate(&()).unwrap();
+    }), @"");
+}
+
+#[test]
+fn a_miss_says_what_is_different() {
+    let _alone = fresh();
+    let x = vector(6).reshape([2, 3]);
+    evaluate(&x).unwrap();
+    insta::assert_snapshot!(log(|| {
+        (&vector(32) + &vector(32)).item_of_sum();
+        (&vector(31) + &vector(31)).item_of_sum();
+        (&vector(31) * &vector(31)).item_of_sum();
+        let y = vector(31);
+        (&y * &y).item_of_sum();
+        evaluate(&x.sum(0)).unwrap();
+        evaluate(&x.sum(1)).unwrap();
+        evaluate(&x.cast(DType::I64).sum(1)).unwrap();
+        evaluate(&x.cast(DType::I32).sum(1)).unwrap();
+    }), @r"
+    planned p1: 2 equations
+    ran p1
+    planned p2: 2 equations (leaf 0, axis 0: 32 -> 31; leaf 1, axis 0: 32 -> 31)
+    ran p2
+    planned p3: 2 equations (op 0: add -> mul)
+    ran p3
+    planned p4: 2 equations (leaves: 2 -> 1)
+    ran p4
+    planned p5: 1 equation (leaf 0: f32[6] -> f32[2, 3]; op 0: reshape -> sum)
+    ran p5
+    planned p6: 1 equation (op 0 (sum), static axes: 0 -> 1)
+    ran p6
+    planned p7: 2 equations (leaves: 2 -> 1; leaf 0: f32[31] -> f32[2, 3]; op 0: mul -> cast)
+    ran p7
+    planned p8: 2 equations (op 0 (cast), static dtype: i64 -> i32)
+    ran p8
+    ");
+}
+
+trait ItemOfSum {
+    fn item_of_sum(&self) -> f32;
+}
+
+impl ItemOfSum for Tensor {
+    fn item_of_sum(&self) -> f32 {
+        self.sum(..).item()
+    }
+}
+
+#[test]
+fn the_plan_that_was_not_used_for_the_longest_time_goes_first() {
+    let _alone = fresh();
+    cache::set_capacity(2);
+    let run = |n: usize| evaluate(&vector(n).exp()).unwrap();
+    insta::assert_snapshot!(log(|| {
+        run(1);
+        run(2);
+        run(1);
+        run(3);
+        run(1);
+        run(2);
+    }), @r"
+    planned p1: 1 equation
+    ran p1
+    planned p2: 1 equation (leaf 0, axis 0: 1 -> 2)
+    ran p2
+    hit p1
+    ran p1
+    planned p3: 1 equation (leaf 0, axis 0: 1 -> 3)
+    evicted p2
+    ran p3
+    hit p1
+    ran p1
+    planned p4: 1 equation (leaf 0, axis 0: 1 -> 2)
+    evicted p3
+    ran p4
+    ");
+    assert_eq!(cache::stats().plans, 2);
+    cache::set_capacity(0);
+    assert_eq!(cache::stats().plans, 0);
+    assert_eq!(vector(2).square().to_vec::<f32>(), [0.0, 1.0]);
+    assert_eq!(vector(2).square().to_vec::<f32>(), [0.0, 1.0]);
+}
+
+#[test]
+fn colliding_hashes_change_no_result() {
+    let _alone = fresh();
+    let results = || -> Vec<Vec<f64>> {
+        let x = Tensor::from([0.5f64, -1.5, 2.0]);
+        let y = Tensor::from([1.0f64, 2.0, 4.0]);
+        let all = [
+            &x + &y,
+            &x - &y,
+            &y - &x,
+            &x * &y,
+            &x / &y,
+            &y / &x,
+            &x * &x,
+            -&x,
+            x.tanh(),
+            x.exp(),
+            x.sin(),
+            x.cos(),
+            x.abs(),
+            x.square(),
+            x.sum(0),
+            x.max(0),
+            x.min(0),
+            x.mean(0),
+            &x + 1.0,
+            &x + 2.0,
+            &x * 2.0,
+            x.softmax(0),
+            x.slice([1], [3], [1]),
+            x.slice([0], [2], [1]),
+        ];
+        all.iter().map(|t| t.to_vec()).collect()
+    };
+    let expected = results();
+    for bits in [4, 1, 0] {
+        cache::clear();
+        cache::set_hash_bits(bits);
+        assert_eq!(results(), expected);
+        let (again, events) = events::record(results);
+        assert_eq!(again, expected);
+        assert!(
+            !events.iter().any(|e| matches!(e, Event::Planned { .. })),
+            "{bits} bits"
+        );
+    }
+}
+
+#[test]
+fn a_training_loop_plans_once() {
+    let _alone = fresh();
+    let loss = |(w, x): &(Tensor, Tensor)| (x.matmul(w).tanh() - 0.5).square().mean(..);
+    let mut w = Tensor::full([3, 2], 0.1, DType::F32);
+    let x = vector(12).reshape([4, 3]) / 12.0;
+    evaluate(&(w.clone(), x.clone())).unwrap();
+    let mut step = || {
+        let (value, (ct_w, _)) = value_and_grad(loss)(&(w.clone(), x.clone()));
+        w = &w - ct_w * 0.1;
+        evaluate(&(w.clone(), value.clone())).unwrap();
+        value.item::<f32>()
+    };
+    let first = step();
+    let log = log(|| {
+        step();
+        step();
+    });
+    assert!(step() < first);
+    let kinds: Vec<&str> = log
+        .lines()
+        .map(|l| l.split([' ', ':']).next().unwrap())
+        .collect();
+    assert_eq!(
+        kinds,
+        ["traced", "hit", "ran", "traced", "hit", "ran"],
+        "{log}"
+    );
+}
+
+#[test]
+fn counts_grow_with_the_events_of_all_threads() {
+    let _alone = fresh();
+    let before = events::counts();
+    std::thread::spawn(|| {
+        grad(|x: &Tensor| (x * x).sum(..))(&vector(5)).to_vec::<f32>();
+        grad(|x: &Tensor| (x * x).sum(..))(&vector(5)).to_vec::<f32>();
+    })
+    .join()
+    .unwrap();
+    let after = events::counts();
+    assert_eq!(after.traced - before.traced, 2);
+    assert_eq!(after.planned - before.planned, 1);
+    assert_eq!(after.hit - before.hit, 1);
+    assert_eq!(after.ran - before.ran, 2);
+}
