@@ -42,3 +42,236 @@ fn a_straight_line_function_has_the_derivatives_of_its_closure() {
     assert!(saved.bytes() > 0);
     println!("{}", dense::PROGRAM);
 }
+
+#[derive(Tree)]
+struct Linear {
+    w: Tensor,
+    b: Tensor,
+    #[tree(skip)]
+    scale: f32,
+}
+
+#[derive(Tree)]
+struct Mlp {
+    layers: Vec<Linear>,
+}
+
+#[traced]
+impl Linear {
+    fn new(w: Tensor, b: Tensor) -> Linear {
+        Linear { w, b, scale: 0.5 }
+    }
+
+    fn forward(&self, x: &Tensor) -> Tensor {
+        dense(x, &self.w, &self.b) * self.scale
+    }
+
+    fn plain(&self, x: &Tensor) -> Tensor {
+        let scale: f32 = self.scale;
+        (x.matmul(&self.w) + &self.b) * scale
+    }
+
+    fn twice(&self, x: &Tensor, y: &Tensor) -> Tensor {
+        self.forward(x) + self.plain(y).sin()
+    }
+}
+
+#[traced]
+fn loss(model: &Mlp, x: &Tensor, #[nodiff] labels: &Tensor) -> Tensor {
+    let mut h = x.clone();
+    for (i, layer) in model.layers.iter().enumerate() {
+        h = layer.forward(&h);
+        if i + 1 < model.layers.len() {
+            h = h.relu();
+        }
+    }
+    h.cross_entropy(labels)
+}
+
+#[traced]
+fn straight_loss(model: &Mlp, x: &Tensor, #[nodiff] labels: &Tensor) -> Tensor {
+    let h = model.layers[0].forward(x).relu();
+    let h = h.matmul(&model.layers[1].w) + &model.layers[1].b;
+    h.cross_entropy(labels)
+}
+
+fn model() -> Mlp {
+    let (_, w, b) = inputs();
+    let v = Tensor::from_vec(
+        (0..8).map(|i| i as f32 * 0.2 - 0.7).collect::<Vec<f32>>(),
+        [4, 2],
+    );
+    let c = Tensor::from_vec(vec![0.3f32, -0.4], [2]);
+    Mlp {
+        layers: vec![Linear::new(w, b), Linear::new(v, c)],
+    }
+}
+
+fn flat(tree: &impl Tree) -> Vec<Vec<f32>> {
+    let mut out = Vec::new();
+    tree.visit(&mut |t| out.push(t.to_vec::<f32>()));
+    out
+}
+
+#[test]
+fn trees_methods_and_loops_have_the_derivatives_of_their_closures() {
+    let (x, ..) = inputs();
+    let labels = Tensor::from([1i64, 0]);
+    let (l, grads) = loss::value_and_grad(&model(), &x, &labels);
+    let f = |(m, x): &(Mlp, Tensor)| loss(m, x, &labels);
+    let (rl, (rm, rx)) = value_and_grad(f)(&(model(), x.clone()));
+    assert_eq!(l.item::<f32>(), rl.item::<f32>());
+    assert_eq!(flat(&grads.model), flat(&rm));
+    assert_eq!(flat(&grads.x), flat(&rx));
+    let (l, grads) = straight_loss::value_and_grad(&model(), &x, &labels);
+    let f = |(m, x): &(Mlp, Tensor)| straight_loss(m, x, &labels);
+    let (rl, (rm, rx)) = value_and_grad(f)(&(model(), x.clone()));
+    assert_eq!(l.item::<f32>(), rl.item::<f32>());
+    assert_eq!(flat(&grads.model), flat(&rm));
+    assert_eq!(flat(&grads.x), flat(&rx));
+    assert!(
+        straight_loss::PROGRAM.contains("call"),
+        "{}",
+        straight_loss::PROGRAM
+    );
+    assert!(
+        loss::PROGRAM.starts_with("recorded at run time: `for` at line"),
+        "{}",
+        loss::PROGRAM
+    );
+
+    let m = &model().layers[0];
+    let (dm, dx) = (model().layers.remove(0), x.sin());
+    let (y, dy) = m.twice_jvp((&x, &x), (&dm, &dx, &dx));
+    let f = |(m, x, y): &(Linear, Tensor, Tensor)| m.twice(x, y);
+    let args = (model().layers.remove(0), x.clone(), x.clone());
+    let (ry, rdy) = jvp(f, &args, &(dm, dx.clone(), dx.clone()));
+    assert_eq!(flat(&y), flat(&ry));
+    assert_eq!(flat(&dy), flat(&rdy));
+    let (y, pullback) = m.twice_vjp(&x, &x);
+    let ct = y.cos();
+    let (_, reference) = vjp(f, &args);
+    assert_eq!(flat(&pullback(&ct)), flat(&reference.call(&ct)));
+
+    let (dm, dx) = (model(), x.sin());
+    let (_, dy) = loss::jvp((&model(), &x, &labels), (&dm, &dx));
+    let f = |(m, x): &(Mlp, Tensor)| loss(m, x, &labels);
+    let (_, rdy) = jvp(f, &(model(), x.clone()), &(model(), dx.clone()));
+    assert_eq!(flat(&dy), flat(&rdy));
+}
+
+#[traced]
+fn pair(x: &Tensor, y: &Tensor) -> (Tensor, Tensor) {
+    let (a, b) = (x * y, x.sin());
+    let s = a.sum(..);
+    (a, s * b)
+}
+
+#[traced]
+fn uses_pair(x: &Tensor, axis: i64, n: usize, rate: f32) -> Tensor {
+    let (mut p, q) = pair(x, &x.exp());
+    let rows = p.dim(0);
+    p += q;
+    p *= 2.0;
+    p = p - x * rate;
+    let halves = n + rows;
+    let [top, bottom] = p.split(axis + 1 - 1);
+    let r = Tensor::concat(&[&top, &bottom.neg()], axis) / (halves as f32);
+    assert_eq!(r.rank(), 2, "{axis}");
+    let m = {
+        let t = r.transpose();
+        t.softmax(-1)
+    };
+    1.0 / (m + 3.0)
+}
+
+#[traced]
+fn fallible(x: &Tensor, w: &Tensor) -> Result<Tensor> {
+    let y = x.matmul(w);
+    Ok(y.relu())
+}
+
+#[traced]
+fn calls_fallible(x: &Tensor, w: Tensor) -> Result<Tensor> {
+    let y = fallible(x, &w)?;
+    let z = y.square();
+    fallible(&z, &w.transpose().matmul(&w))
+}
+
+#[traced]
+fn branches(x: &Tensor, deep: bool, #[fixed] kind: Kind) -> Result<Tensor> {
+    if deep {
+        return fallible(x, &x.transpose());
+    }
+    Ok(match kind {
+        Kind::Sin => x.sin(),
+        Kind::Cos => x.cos(),
+    })
+}
+
+#[derive(Clone, Copy)]
+enum Kind {
+    Sin,
+    Cos,
+}
+
+/// Equal up to the order in which the cotangents of several uses are added: a call adds its own first.
+fn close(x: &[Vec<f32>], y: &[Vec<f32>]) {
+    assert_eq!(x.len(), y.len());
+    for (x, y) in x.iter().flatten().zip(y.iter().flatten()) {
+        assert!((x - y).abs() <= 1e-5 * x.abs().max(y.abs()), "{x} and {y}");
+    }
+}
+
+macro_rules! agrees {
+    ($f:expr, $x:expr, $vjp:expr, $jvp:expr) => {{
+        let x = $x;
+        let (y, pullback) = $vjp;
+        let ct = y.map(&mut |t: &Tensor| t.cos());
+        let (ry, reference) = vjp($f, &x);
+        assert_eq!(flat(&y), flat(&ry));
+        close(&flat(&pullback(&ct)), &flat(&reference.call(&ct)));
+        let (y, dy) = $jvp;
+        let dx = x.map(&mut |t: &Tensor| t.sin());
+        let (ry, rdy) = jvp($f, &x, &dx);
+        assert_eq!(flat(&y), flat(&ry));
+        assert_eq!(flat(&dy), flat(&rdy));
+    }};
+}
+
+#[test]
+fn statics_tuples_and_results_agree() {
+    let x = Tensor::from_vec(vec![0.5f32, -1.0, 2.0, 0.25, 1.5, -0.75, 0.1, 0.2], [4, 2]);
+    let w = Tensor::from_vec(vec![0.5f32, -0.3, 0.7, 0.9], [2, 2]);
+    let dx = x.sin();
+    let dw = w.sin();
+    agrees!(
+        |x: &Tensor| uses_pair(x, 0, 3, 0.5),
+        x.clone(),
+        uses_pair::vjp(&x, 0, 3, 0.5),
+        uses_pair::jvp((&x, 0, 3, 0.5), &dx)
+    );
+    agrees!(
+        |(x, y): &(Tensor, Tensor)| pair(x, y),
+        (x.clone(), x.exp()),
+        pair::vjp(&x, &x.exp()),
+        pair::jvp((&x, &x.exp()), (&dx, &x.exp().sin()))
+    );
+    agrees!(
+        |(x, w): &(Tensor, Tensor)| calls_fallible(x, w.clone()).unwrap(),
+        (x.clone(), w.clone()),
+        calls_fallible::vjp(&x, w.clone()).unwrap(),
+        calls_fallible::jvp((&x, w.clone()), (&dx, &dw)).unwrap()
+    );
+    agrees!(
+        |x: &Tensor| branches(x, true, Kind::Sin).unwrap(),
+        x.clone(),
+        branches::vjp(&x, true, Kind::Sin).unwrap(),
+        branches::jvp((&x, true, Kind::Sin), &dx).unwrap()
+    );
+    assert!(fallible(&x, &x).is_err());
+    assert!(fallible::vjp(&x, &x).is_err());
+    assert!(calls_fallible::vjp(&x, x.clone()).is_err());
+    assert!(branches::jvp((&x, false, Kind::Cos), &dw).is_err());
+    println!("{}", uses_pair::PROGRAM);
+}

@@ -407,6 +407,11 @@ pub trait Residual {
     fn bytes(&self) -> usize;
 }
 
+/// The bytes that the fields of a struct of residuals keep.
+pub fn bytes(fields: &[&dyn Residual]) -> usize {
+    fields.iter().map(|field| field.bytes()).sum()
+}
+
 impl Residual for Tensor {
     fn bytes(&self) -> usize {
         self.aval().bytes()

@@ -4,7 +4,7 @@ use super::staged::{Staged, staged};
 use crate::lower::{Body, text};
 use crate::parse::{Func, Kind, OutShape, Param};
 use proc_macro2::{Ident, Span, TokenStream};
-use quote::{ToTokens, format_ident, quote};
+use quote::{ToTokens, format_ident};
 use syn::{FnArg, GenericParam, Type};
 
 /// The companions of one function.
@@ -87,10 +87,10 @@ fn type_name(ty: &Type) -> String {
 
 /// Lints that generated code cannot heed, because it follows the user's names and types.
 fn allow() -> TokenStream {
-    quote! {
+    ours! {
         #[allow(
             non_camel_case_types, non_snake_case, unused, missing_docs, unreachable_pub, private_interfaces,
-            private_bounds, clippy::all, clippy::pedantic, clippy::nursery, clippy::restriction
+            private_bounds, clippy::all, clippy::pedantic
         )]
     }
 }
@@ -129,14 +129,14 @@ pub(crate) fn companions(
     let n = &names;
     if func.owner.is_some() {
         return Companions {
-            associated: quote!(#public #hidden),
-            items: quote!(#items #grads),
+            associated: ours!(#public #hidden),
+            items: ours!(#items #grads),
         };
     }
     let doc =
         format!("The companions of the function `{function}`: its derivatives, and its program.");
     let (program, hash, saved) = (&n.program, &n.hash, &n.saved);
-    let items = quote! {
+    let items = ours! {
         #(#attrs)*
         #allow
         #[doc = #doc]
@@ -191,7 +191,7 @@ impl Cx<'_> {
             }
             FnArg::Typed(p) => {
                 let (ident, ty) = (&param.ident, &p.ty);
-                quote!(#ident: #ty)
+                ours!(#ident: #ty)
             }
         });
         inputs.collect()
@@ -222,9 +222,9 @@ impl Cx<'_> {
             });
         let generics: Vec<_> = generics.collect();
         if generics.is_empty() {
-            quote!(Self::#name)
+            ours!(Self::#name)
         } else {
-            quote!(Self::#name::<#(#generics),*>)
+            ours!(Self::#name::<#(#generics),*>)
         }
     }
 
@@ -238,7 +238,7 @@ impl Cx<'_> {
                 GenericParam::Const(c) => Some(&c.ident),
                 GenericParam::Lifetime(_) => None,
             });
-        quote!(use<#(#generics),*>)
+        ours!(use<#(#generics),*>)
     }
 
     /// `Result<ty>` as the user wrote it, or the type itself.
@@ -270,12 +270,12 @@ impl Cx<'_> {
             return body;
         }
         let (p, returns) = (self.p, self.returns(ty.clone()));
-        let body = quote!({ #body });
-        quote!(#p::catch_as(|| -> #returns { ::core::result::Result::Ok(#body) }))
+        let body = ours!({ #body });
+        ours!(#p::catch_as(|| -> #returns { ::core::result::Result::Ok(#body) }))
     }
 
     fn question(&self) -> Option<TokenStream> {
-        self.func.output.result.as_ref().map(|_| quote!(?))
+        self.func.output.result.as_ref().map(|_| ours!(?))
     }
 
     fn diff(&self) -> Vec<&Param> {
@@ -286,7 +286,7 @@ impl Cx<'_> {
     fn group(parts: &[TokenStream]) -> TokenStream {
         match parts {
             [one] => one.clone(),
-            parts => quote!((#(#parts),*)),
+            parts => ours!((#(#parts),*)),
         }
     }
 
@@ -298,7 +298,7 @@ impl Cx<'_> {
     ) -> TokenStream {
         let generics = &self.func.sig.generics;
         let bounds = &generics.where_clause;
-        quote!(fn #name #generics (#(#inputs),*) -> #returns #bounds)
+        ours!(fn #name #generics (#(#inputs),*) -> #returns #bounds)
     }
 
     /// What users call.
@@ -307,14 +307,14 @@ impl Cx<'_> {
         let (allow, vis) = if func.owner.is_some() {
             (allow(), func.vis.to_token_stream())
         } else {
-            (TokenStream::new(), quote!(pub))
+            (TokenStream::new(), ours!(pub))
         };
         let attrs = if func.owner.is_some() {
             &*func.attrs
         } else {
             &[]
         };
-        let head = quote!(#(#attrs)* #allow);
+        let head = ours!(#(#attrs)* #allow);
         let (program_name, hash_name) = (&n.program, &n.hash);
         let user = text(&func.sig.ident);
         let out = func.output.ty.to_token_stream();
@@ -325,7 +325,7 @@ impl Cx<'_> {
         let owned: Vec<TokenStream> = diff.iter().map(|d| d.owned.to_token_stream()).collect();
         let cotangents = Self::group(&owned);
         let captures = self.captures();
-        let pair = quote!((#out, impl ::core::ops::Fn(&#out) -> #cotangents + #captures));
+        let pair = ours!((#out, impl ::core::ops::Fn(&#out) -> #cotangents + #captures));
         let returns = self.returns(pair.clone());
         let signature = self.signature(&n.vjp, &inputs, &returns);
         let fwd = self.own(&n.hidden_fwd);
@@ -335,7 +335,7 @@ impl Cx<'_> {
             .iter()
             .map(|d| {
                 let (x, name) = (reference(d), if d.receiver { "self" } else { &d.name });
-                quote!(#p::check_floats(#x, #name);)
+                ours!(#p::check_floats(#x, #name);)
             })
             .collect();
         let likes: Vec<Ident> = diff
@@ -344,31 +344,32 @@ impl Cx<'_> {
             .collect();
         let zeros = diff.iter().zip(&likes).map(|(d, like)| {
             let x = reference(d);
-            quote!(let #like = #p::zeros_tree(#x);)
+            ours!(let #like = #p::zeros_tree(#x);)
         });
         let rebuilt: Vec<TokenStream> = func
             .diff()
             .zip(&likes)
-            .map(|((i, _), like)| quote!(#p::rebuild(&#like, &cotangents, #i)))
+            .map(|((i, _), like)| ours!(#p::rebuild(&#like, &cotangents, #i)))
             .collect();
         let rebuilt = Self::group(&rebuilt);
         // The type of the closure cannot be written, so the body is not caught as a whole.
-        let (checked, wrap) = match &func.output.result {
-            None => (quote!(#(#checks)*), quote!()),
+        let (checked, result) = match &func.output.result {
+            None => (ours!(#(#checks)*), ours!((y, pullback))),
             Some(_) => (
-                quote!(#p::catch(|| { #(#checks)* ::core::result::Result::Ok(()) })?;),
-                quote!(::core::result::Result::Ok),
+                ours!(#p::catch(|| { #(#checks)* ::core::result::Result::Ok(()) })?;),
+                ours!(::core::result::Result::Ok((y, pullback))),
             ),
         };
-        let vjp_body = quote! {
+        let vjp_body = ours! {
             #checked
             #(#zeros)*
             let (y, pull) = #fwd(#(#arguments),*)#question;
             let likes = #p::avals(&y);
-            #wrap((y, move |ct: &#out| {
+            let pullback = move |ct: &#out| {
                 let cotangents = pull.call_tree(ct, &likes);
                 #rebuilt
-            }))
+            };
+            #result
         };
         let vjp_doc = format!(
             "Reverse mode: the result of `{user}`, and the pullback from its cotangent to those of its arguments."
@@ -386,27 +387,27 @@ impl Cx<'_> {
                 FnArg::Typed(t) if matches!(&*t.pat, syn::Pat::Ident(id) if id.ident == p.ident) => Some(t.ty.to_token_stream()),
                 _ => None,
             });
-            (quote!(#ident), written.unwrap_or_else(|| p.ty.to_token_stream()))
+            (ours!(#ident), written.unwrap_or_else(|| p.ty.to_token_stream()))
         }).unzip();
         let (args, args_ty) = (Self::group(&idents), Self::group(&types));
         let dx: Vec<Ident> = diff
             .iter()
             .map(|d| format_ident!("d_{}", d.name, span = Span::mixed_site()))
             .collect();
-        let dx_tokens: Vec<TokenStream> = dx.iter().map(|d| quote!(#d)).collect();
+        let dx_tokens: Vec<TokenStream> = dx.iter().map(|d| ours!(#d)).collect();
         let dx_types: Vec<TokenStream> = diff
             .iter()
             .map(|d| {
                 let t = &d.owned;
-                quote!(&#t)
+                ours!(&#t)
             })
             .collect();
         let (dx_pattern, dx_ty) = (Self::group(&dx_tokens), Self::group(&dx_types));
         let jvp_inputs: Vec<TokenStream> = receiver
             .into_iter()
-            .chain([quote!(#args: #args_ty), quote!(#dx_pattern: #dx_ty)])
+            .chain([ours!(#args: #args_ty), ours!(#dx_pattern: #dx_ty)])
             .collect();
-        let jvp_pair = quote!((#out, #out));
+        let jvp_pair = ours!((#out, #out));
         let jvp_returns = self.returns(jvp_pair.clone());
         let jvp_signature = self.signature(&n.jvp, &jvp_inputs, &jvp_returns);
         let hidden_jvp = self.own(&n.hidden_jvp);
@@ -414,14 +415,14 @@ impl Cx<'_> {
             match diff.iter().position(|d| d.name == param.name && param.diff) {
                 Some(k) => {
                     let (x, dx, name) = (reference(param), &dx[k], &param.name);
-                    quote!(#p::given(#x, #dx, #name))
+                    ours!(#p::given(#x, #dx, #name))
                 }
-                None => quote!(#p::Leaves::new()),
+                None => ours!(#p::Leaves::new()),
             }
         });
         let jvp_arguments = self.forwarded();
         let jvp_body = self.body(
-            quote! {
+            ours! {
                 #(#checks)*
                 let given = [#(#given),*];
                 let (y, dy) = #hidden_jvp(#(#jvp_arguments,)* given)#question;
@@ -439,7 +440,7 @@ impl Cx<'_> {
         let program_doc = format!("The program of `{user}`.");
         let hash_doc = format!("The hash of the program of `{user}`.");
         let bytes = hash.iter();
-        quote! {
+        ours! {
             #head
             #[doc = #program_doc]
             #vis const #program_name: &'static str = #program;
@@ -476,14 +477,14 @@ impl Cx<'_> {
         let (fwd, question, arguments) = (self.own(&n.hidden_fwd), self.question(), self.kept());
         let fields = func.diff().map(|(i, d)| {
             let (field, x) = (field(d), reference(d));
-            quote!(#field: #p::rebuild(#x, &cotangents, #i))
+            ours!(#field: #p::rebuild(#x, &cotangents, #i))
         });
         let grads = &n.grads;
-        let pair = quote!((#out, #grads_ty));
+        let pair = ours!((#out, #grads_ty));
         let returns = self.returns(pair.clone());
         let both_signature = self.signature(&n.value_and_grad, &inputs, &returns);
         let both = self.body(
-            quote! {
+            ours! {
                 #(#checks)*
                 let (y, pull) = #fwd(#(#arguments),*)#question;
                 let cotangents = pull.call(&#p::seed(&y));
@@ -498,12 +499,12 @@ impl Cx<'_> {
         let receiver = func.params.iter().find(|p| p.receiver).map(|p| &p.ident);
         let all = receiver.into_iter().chain(self.arguments());
         let take = match func.output.result {
-            None => quote!(#value_and_grad(#(#all),*).1),
-            Some(_) => quote!(::core::result::Result::Ok(#value_and_grad(#(#all),*)?.1)),
+            None => ours!(#value_and_grad(#(#all),*).1),
+            Some(_) => ours!(::core::result::Result::Ok(#value_and_grad(#(#all),*)?.1)),
         };
         let both_doc = format!("The result of `{user}`, a single float, and its gradients.");
         let grad_doc = format!("The gradients of the result of `{user}`, a single float.");
-        quote! {
+        ours! {
             #head
             #[doc = #both_doc]
             #[track_caller]
@@ -531,8 +532,8 @@ impl Cx<'_> {
         let kept = self.func.params.iter().map(|param| {
             let ident = &param.ident;
             match param.diff && !param.by_ref {
-                true => quote!(#p::copy(&#ident)),
-                false => quote!(#ident),
+                true => ours!(#p::copy(&#ident)),
+                false => ours!(#ident),
             }
         });
         kept.collect()
@@ -560,9 +561,9 @@ impl Cx<'_> {
             .map(|(d, _)| &d.owned)
             .collect();
         if types.is_empty() {
-            quote!(#grads)
+            ours!(#grads)
         } else {
-            quote!(#grads<#(#types),*>)
+            ours!(#grads<#(#types),*>)
         }
     }
 
@@ -577,7 +578,7 @@ impl Cx<'_> {
         let params = if params.is_empty() {
             TokenStream::new()
         } else {
-            quote!(<#(#params),*>)
+            ours!(<#(#params),*>)
         };
         let fields = self.diff().into_iter().zip(&generic).map(|(d, generic)| {
             let (field, ty) = (field(d), &d.owned);
@@ -588,10 +589,10 @@ impl Cx<'_> {
                 "The gradient with respect to `{}`.",
                 if d.receiver { "self" } else { &d.name }
             );
-            quote!(#[doc = #doc] pub #field: #ty)
+            ours!(#[doc = #doc] pub #field: #ty)
         });
         let doc = format!("The gradients of `{}`.", self.func.sig.ident);
-        Some(quote! {
+        Some(ours! {
             #(#attrs)*
             #allow
             #[doc = #doc]
@@ -599,7 +600,11 @@ impl Cx<'_> {
         })
     }
 
-    fn saved_struct(&self, fields: &[(Ident, TokenStream, String)]) -> TokenStream {
+    fn saved_struct(
+        &self,
+        fields: &[(Ident, TokenStream, String)],
+        pull: &TokenStream,
+    ) -> TokenStream {
         let (vis, saved, allow, attrs, p) = (
             &self.func.vis,
             &self.names.saved,
@@ -613,9 +618,9 @@ impl Cx<'_> {
         );
         let declared = fields
             .iter()
-            .map(|(name, ty, doc)| quote!(#[doc = #doc] pub #name: #ty));
+            .map(|(name, ty, doc)| ours!(#[doc = #doc] pub #name: #ty));
         let names = fields.iter().map(|(name, ..)| name);
-        quote! {
+        ours! {
             #(#attrs)*
             #allow
             #[doc = #doc]
@@ -627,8 +632,10 @@ impl Cx<'_> {
             impl #saved {
                 /// The number of bytes of the tensors in it.
                 pub fn bytes(&self) -> usize {
-                    0 #(+ #p::Residual::bytes(&self.#names))*
+                    #p::bytes(&[#(&self.#names),*])
                 }
+
+                #pull
             }
         }
     }
@@ -645,30 +652,24 @@ impl Cx<'_> {
         let saved = &n.saved;
         let (allow, attrs, owned) = (allow(), &func.attrs, func.owner.is_some());
         let head = if owned {
-            quote!(#(#attrs)* #allow)
+            ours!(#(#attrs)* #allow)
         } else {
             TokenStream::new()
         };
         let vis = if owned {
             func.vis.to_token_stream()
         } else {
-            quote!(pub)
+            ours!(pub)
         };
-        let struct_ = self.saved_struct(&fields);
         let given = Ident::new("cotangents", Span::mixed_site());
-        let items = quote! {
-            #struct_
-
-            #(#attrs)*
-            #allow
-            impl #saved {
-                #[track_caller]
-                fn pull(&self, #given: &[::core::option::Option<#p::Tensor>]) -> #p::Pulled { #pull }
-            }
+        let pull = ours! {
+            #[track_caller]
+            fn pull(&self, #given: &[::core::option::Option<#p::Tensor>]) -> #p::Pulled { #pull }
         };
+        let items = self.saved_struct(&fields, &pull);
         let out = &func.output.ty;
         let inputs = self.inputs();
-        let pair = quote!((#out, #saved));
+        let pair = ours!((#out, #saved));
         let forward_signature = self.signature(&n.forward, &inputs, &self.returns(pair.clone()));
         let forward = self.body(forward, &pair);
         let forward_doc = format!(
@@ -676,20 +677,20 @@ impl Cx<'_> {
             func.sig.ident
         );
 
-        let pair = quote!((#out, #p::Pull));
+        let pair = ours!((#out, #p::Pull));
         let fwd_signature = self.signature(&n.hidden_fwd, &inputs, &self.returns(pair));
         let (run, question, kept) = (self.own(&n.forward), self.question(), self.kept());
         let likes = self.likes();
         let ok = |value: TokenStream| match &func.output.result {
             None => value,
-            Some(_) => quote!(::core::result::Result::Ok(#value)),
+            Some(_) => ours!(::core::result::Result::Ok(#value)),
         };
         let result = ok(
-            quote!((y, #p::Pull::new(likes, saved.bytes(), move |cotangents| saved.pull(cotangents)))),
+            ours!((y, #p::Pull::new(likes, saved.bytes(), move |cotangents| saved.pull(cotangents)))),
         );
 
         let (jvp_signature, jvp) = self.jvp_companion(jvp);
-        let hidden = quote! {
+        let hidden = ours! {
             #head
             #[doc = #forward_doc]
             #[track_caller]
@@ -716,10 +717,10 @@ impl Cx<'_> {
     fn likes(&self) -> Vec<TokenStream> {
         let p = self.p;
         let likes = self.func.params.iter().map(|param| match param.kind {
-            Kind::Static { .. } => quote!(::core::default::Default::default()),
+            Kind::Static { .. } => ours!(::core::default::Default::default()),
             Kind::Tensor | Kind::Tree => {
                 let x = reference(param);
-                quote!(#p::avals(#x))
+                ours!(#p::avals(#x))
             }
         });
         likes.collect()
@@ -730,8 +731,8 @@ impl Cx<'_> {
         let given = super::emit::tangents_ident();
         let n_params = self.func.params.len();
         let mut inputs = self.inputs();
-        inputs.push(quote!(#given: [#p::Leaves; #n_params]));
-        let pair = quote!((#out, #p::Leaves));
+        inputs.push(ours!(#given: [#p::Leaves; #n_params]));
+        let pair = ours!((#out, #p::Leaves));
         let signature =
             self.signature(&self.names.hidden_jvp, &inputs, &self.returns(pair.clone()));
         (signature, self.body(body, &pair))
@@ -743,21 +744,21 @@ impl Cx<'_> {
         let saved = &n.saved;
         let (allow, attrs, owned) = (allow(), &func.attrs, func.owner.is_some());
         let head = if owned {
-            quote!(#(#attrs)* #allow)
+            ours!(#(#attrs)* #allow)
         } else {
             TokenStream::new()
         };
         let vis = if owned {
             func.vis.to_token_stream()
         } else {
-            quote!(pub)
+            ours!(pub)
         };
         let field = Ident::new("pull", Span::mixed_site());
-        let items = self.saved_struct(&[(
-            field.clone(),
-            quote!(#p::Pull),
-            "What the recorded program keeps.".to_owned(),
-        )]);
+        let kept = "What the recorded program keeps.".to_owned();
+        let items = self.saved_struct(
+            &[(field.clone(), ours!(#p::Pull), kept)],
+            &TokenStream::new(),
+        );
         let out = &func.output.ty;
         let inputs = self.inputs();
         let user = match func.owner {
@@ -773,9 +774,9 @@ impl Cx<'_> {
                             GenericParam::Const(c) => Some(&c.ident),
                             GenericParam::Lifetime(_) => None,
                         });
-                        quote!(#name::<#(#generics),*>)
+                        ours!(#name::<#(#generics),*>)
                     }
-                    None => quote!(#name),
+                    None => ours!(#name),
                 }
             }
         };
@@ -788,13 +789,13 @@ impl Cx<'_> {
             .map(|param| {
                 let ident = &param.ident;
                 if !param.diff {
-                    return quote!(#ident);
+                    return ours!(#ident);
                 }
                 let index = syn::Index::from(k);
                 k += 1;
                 match param.by_ref {
-                    true => quote!(&#tree.#index),
-                    false => quote!(#p::copy(&#tree.#index)),
+                    true => ours!(&#tree.#index),
+                    false => ours!(#p::copy(&#tree.#index)),
                 }
             })
             .collect();
@@ -803,24 +804,24 @@ impl Cx<'_> {
             .into_iter()
             .map(|d| {
                 let x = reference(d);
-                quote!(#p::copy(#x))
+                ours!(#p::copy(#x))
             })
             .collect();
         let positions: Vec<usize> = func.diff().map(|(i, _)| i).collect();
         let likes = self.likes();
         let types: Vec<&Type> = self.diff().into_iter().map(|d| &d.owned).collect();
-        let pair = quote!((#out, #p::Pull));
+        let pair = ours!((#out, #p::Pull));
         let fwd_signature = self.signature(&n.hidden_fwd, &inputs, &self.returns(pair));
         let given = super::emit::tangents_ident();
         let n_params = func.params.len();
         let mut jvp_inputs = inputs.clone();
-        jvp_inputs.push(quote!(#given: [#p::Leaves; #n_params]));
+        jvp_inputs.push(ours!(#given: [#p::Leaves; #n_params]));
         let jvp_signature = self.signature(
             &n.hidden_jvp,
             &jvp_inputs,
-            &self.returns(quote!((#out, #p::Leaves))),
+            &self.returns(ours!((#out, #p::Leaves))),
         );
-        let pair = quote!((#out, #saved));
+        let pair = ours!((#out, #saved));
         let forward_signature = self.signature(&n.forward, &inputs, &self.returns(pair));
         let forward_doc = format!(
             "The result of `{}`, and what its derivative keeps.",
@@ -829,10 +830,10 @@ impl Cx<'_> {
         let (fwd, question, forwarded) =
             (self.own(&n.hidden_fwd), self.question(), self.forwarded());
         let result = match &func.output.result {
-            None => quote!((y, #saved { #field })),
-            Some(_) => quote!(::core::result::Result::Ok((y, #saved { #field }))),
+            None => ours!((y, #saved { #field })),
+            Some(_) => ours!(::core::result::Result::Ok((y, #saved { #field }))),
         };
-        let hidden = quote! {
+        let hidden = ours! {
             #head
             #[doc = #forward_doc]
             #[track_caller]
@@ -866,9 +867,9 @@ impl Cx<'_> {
 fn reference(param: &Param) -> TokenStream {
     let ident = &param.ident;
     if param.by_ref {
-        quote!(#ident)
+        ours!(#ident)
     } else {
-        quote!(&#ident)
+        ours!(&#ident)
     }
 }
 

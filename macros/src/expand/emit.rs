@@ -4,7 +4,7 @@ use crate::lower::{Call, CallArg, Callee, Lowered, Source, ident_of};
 use crate::parse::{Func, OutShape};
 use gradloom_ir::{Attr, Eqn, Op, Program, SecondaryMap, Static, Var};
 use proc_macro2::{Ident, Literal, Span, TokenStream};
-use quote::{ToTokens, format_ident, quote, quote_spanned};
+use quote::{ToTokens, format_ident, quote_spanned};
 
 /// The hidden companions that a call is emitted as.
 #[derive(Clone, Copy)]
@@ -130,7 +130,7 @@ impl<'a> Emit<'a> {
                 let (p, at) = (self.private, self.find(&input.source));
                 let (x, dx) = (self.ident(input.var), self.ident(*tangent));
                 let given = tangents_ident();
-                self.push(quote!(let #dx = #p::tangent_at(&#given[#param], #at, &#x);));
+                self.push(ours!(let #dx = #p::tangent_at(&#given[#param], #at, &#x);));
             }
         }
     }
@@ -175,7 +175,7 @@ impl<'a> Emit<'a> {
             Some(ident) => ident.to_token_stream(),
             None => {
                 let ident = self.ident(var);
-                quote!(#ident.aval())
+                ours!(#ident.aval())
             }
         }
     }
@@ -183,37 +183,37 @@ impl<'a> Emit<'a> {
     fn statik(&self, attr: Attr) -> TokenStream {
         let p = self.private;
         if let Some(ident) = self.low.statics.get(&attr) {
-            return quote!(&#ident);
+            return ours!(&#ident);
         }
         let value = match self.program.attr(attr) {
             Static::Int(n) => Literal::i64_unsuffixed(*n).into_token_stream(),
             Static::Float(x) if x.is_finite() => float(*x),
             Static::Float(x) => {
                 let bits = x.to_bits();
-                quote!(f64::from_bits(#bits))
+                ours!(f64::from_bits(#bits))
             }
             Static::Bool(b) => b.to_token_stream(),
-            Static::Ints(ns) if ns.is_empty() => quote!([0i64; 0]),
+            Static::Ints(ns) if ns.is_empty() => ours!([0i64; 0]),
             Static::Ints(ns) => {
                 let ns = ns.iter().map(|n| Literal::i64_unsuffixed(*n));
-                quote!([#(#ns),*])
+                ours!([#(#ns),*])
             }
-            Static::All => quote!(..),
+            Static::All => ours!(..),
             Static::DType(d) => {
                 let name = format_ident!("{d:?}");
-                quote!(#p::DType::#name)
+                ours!(#p::DType::#name)
             }
             Static::Host(text) => unreachable!("`{text}` is bound where it stands"),
         };
-        quote!(&#p::statik(#value))
+        ours!(&#p::statik(#value))
     }
 
     /// `find(&model, &model.w)`: which leaves of a parameter an input of the program is.
     pub(super) fn find(&self, source: &Source) -> TokenStream {
         let p = self.private;
         let (param, place, function) = match source {
-            Source::Leaf { param, place } => (*param, place, quote!(find_leaf)),
-            Source::Tree { param, place } => (*param, place, quote!(find)),
+            Source::Leaf { param, place } => (*param, place, ours!(find_leaf)),
+            Source::Tree { param, place } => (*param, place, ours!(find)),
             Source::Param(_) | Source::Constant => {
                 unreachable!("only a part of a tree has to be found")
             }
@@ -221,15 +221,15 @@ impl<'a> Emit<'a> {
         let param = &self.func.params[param];
         let ident = &param.ident;
         let root = if param.by_ref {
-            quote!(&*#ident)
+            ours!(&*#ident)
         } else {
-            quote!(&#ident)
+            ours!(&#ident)
         };
         let place = match place.to_string() == ident.to_string() {
             true => root.clone(),
-            false => quote!(&#place),
+            false => ours!(&#place),
         };
-        quote!(#p::#function(#root, #place))
+        ours!(#p::#function(#root, #place))
     }
 
     fn eqn(&mut self, eqn: &Eqn, tangents: &[(Var, Var)]) {
@@ -287,9 +287,9 @@ impl<'a> Emit<'a> {
                         .expect("one operand for each traced argument"),
                 );
                 if *by_ref {
-                    quote!(&#x)
+                    ours!(&#x)
                 } else {
-                    quote!(#p::own(&#x))
+                    ours!(#p::own(&#x))
                 }
             }
         });
@@ -349,7 +349,7 @@ impl<'a> Emit<'a> {
         match shape {
             OutShape::Tuple(parts) => {
                 let parts = parts.iter().map(|p| self.pattern(p, outs));
-                quote!((#(#parts,)*))
+                ours!((#(#parts,)*))
             }
             _ => self
                 .ident(*outs.next().expect("as many results as leaves"))
@@ -361,7 +361,7 @@ impl<'a> Emit<'a> {
         let call = self.info(eqn);
         let pattern = self.pattern(&call.shape, &mut eqn.outs.iter());
         let value = self.invoke(call, None, self.args(call, &eqn.args), None);
-        quote!(let #pattern = #value;)
+        ours!(let #pattern = #value;)
     }
 
     fn call_fwd(&self, eqn: &Eqn) -> TokenStream {
@@ -375,7 +375,7 @@ impl<'a> Emit<'a> {
             self.args(call, &eqn.args),
             None,
         );
-        quote!(let (#pattern, #saved) = #value;)
+        ours!(let (#pattern, #saved) = #value;)
     }
 
     /// Whether each active argument is a tree, by position in the callee's parameters.
@@ -399,12 +399,12 @@ impl<'a> Emit<'a> {
         let (y, dy) = eqn.outs.split_at(eqn.outs.len() / 2);
         let given = (0..call.args.len()).map(|i| {
             let Some(k) = active.iter().position(|(position, _)| *position == i) else {
-                return quote!(#p::Leaves::new());
+                return ours!(#p::Leaves::new());
             };
             let (dx, is_tree) = (dx[k], active[k].1);
             if !is_tree {
                 let dx = self.ident(dx);
-                return quote!(#p::leaf(&#dx));
+                return ours!(#p::leaf(&#dx));
             }
             let source = tangents
                 .iter()
@@ -416,9 +416,9 @@ impl<'a> Emit<'a> {
                 unreachable!("a tree argument is a tree input")
             };
             let (given, at) = (tangents_ident(), self.find(source));
-            quote!(#p::part(&#given[#param], #at))
+            ours!(#p::part(&#given[#param], #at))
         });
-        let given = quote!([#(#given),*]);
+        let given = ours!([#(#given),*]);
         let pattern = self.pattern(&call.shape, &mut y.iter());
         let value = self.invoke(
             call,
@@ -433,9 +433,9 @@ impl<'a> Emit<'a> {
         );
         let each = y.iter().zip(dy).enumerate().map(|(i, (y, dy))| {
             let (y, dy) = (self.ident(*y), self.ident(*dy));
-            quote!(let #dy = #p::tangent_of(&#tangents, #i, &#y);)
+            ours!(let #dy = #p::tangent_of(&#tangents, #i, &#y);)
         });
-        quote!(let (#pattern, #tangents) = #value; #(#each)*)
+        ours!(let (#pattern, #tangents) = #value; #(#each)*)
     }
 
     fn call_pull(&self, eqn: &Eqn) -> TokenStream {
@@ -448,9 +448,9 @@ impl<'a> Emit<'a> {
         let cts = (0..call.shape.len()).map(|i| match given.iter().position(|g| *g == i as i64) {
             Some(k) => {
                 let ct = self.ident(cts[k]);
-                quote!(::core::option::Option::Some(#p::own(&#ct)))
+                ours!(::core::option::Option::Some(#p::own(&#ct)))
             }
-            None => quote!(::core::option::Option::None),
+            None => ours!(::core::option::Option::None),
         });
         let pulled = format_ident!("cotangents_of_{}", saved, span = Span::mixed_site());
         let each = eqn
@@ -459,14 +459,10 @@ impl<'a> Emit<'a> {
             .zip(active)
             .map(|(out, (position, is_tree))| {
                 let out = self.ident(*out);
-                let take = if is_tree {
-                    quote!(tree)
-                } else {
-                    quote!(tensor)
-                };
-                quote!(let #out = #pulled.#take(#position);)
+                let take = if is_tree { ours!(tree) } else { ours!(tensor) };
+                ours!(let #out = #pulled.#take(#position);)
             });
-        quote!(let #pulled = #saved.call(&[#(#cts),*]); #(#each)*)
+        ours!(let #pulled = #saved.call(&[#(#cts),*]); #(#each)*)
     }
 }
 
@@ -486,9 +482,9 @@ fn is_many(op: Op) -> bool {
 fn float(x: f64) -> TokenStream {
     let magnitude = Literal::f64_suffixed(x.abs());
     if x.is_sign_negative() {
-        quote!(-#magnitude)
+        ours!(-#magnitude)
     } else {
-        quote!(#magnitude)
+        ours!(#magnitude)
     }
 }
 

@@ -1,5 +1,10 @@
 //! From a lowered function to tokens. Expansion takes what has been checked and cannot fail.
 
+/// `quote!` with locals that no user code can see, and that see no user code.
+macro_rules! ours {
+    ($($tokens:tt)*) => { ::quote::quote_spanned!(::proc_macro2::Span::mixed_site()=> $($tokens)*) };
+}
+
 mod companions;
 mod emit;
 pub(crate) mod paths;

@@ -6,7 +6,7 @@ use crate::parse::{Func, OutShape};
 use gradloom_ir::ad::{self, Calls};
 use gradloom_ir::{Attr, Op, Program, Var, pass};
 use proc_macro2::{Ident, Span, TokenStream};
-use quote::{format_ident, quote};
+use quote::format_ident;
 
 /// The pieces that the companions are put together from.
 pub(super) struct Staged {
@@ -59,7 +59,7 @@ fn results(shape: &OutShape, outs: &mut impl Iterator<Item = TokenStream>) -> To
     match shape {
         OutShape::Tuple(parts) => {
             let parts = parts.iter().map(|p| results(p, outs));
-            quote!((#(#parts,)*))
+            ours!((#(#parts,)*))
         }
         _ => outs.next().expect("as many results as leaves"),
     }
@@ -106,24 +106,24 @@ fn reverse(
         if is_call {
             let field = fields.add(
                 &name,
-                quote!(#p::Pull),
+                ours!(#p::Pull),
                 "The residuals of a call.".to_owned(),
             );
-            inits.push(quote!(#field: #value));
+            inits.push(ours!(#field: #value));
             binds.push((field, pullback.ident(to)));
         } else if shape_only {
             let field = fields.add(
                 &format!("{name}_like"),
-                quote!(#p::Aval),
+                ours!(#p::Aval),
                 format!("The dtype and the shape of `{name}`."),
             );
-            inits.push(quote!(#field: ::core::clone::Clone::clone(#value.aval())));
+            inits.push(ours!(#field: ::core::clone::Clone::clone(#value.aval())));
             let local = format_ident!("{name}_like", span = Span::mixed_site());
             pullback.only_aval(to, local.clone());
             binds.push((field, local));
         } else {
-            let field = fields.add(&name, quote!(#p::Tensor), format!("`{name}`."));
-            inits.push(quote!(#field: #p::own(&#value)));
+            let field = fields.add(&name, ours!(#p::Tensor), format!("`{name}`."));
+            inits.push(ours!(#field: #p::own(&#value)));
             binds.push((field, pullback.ident(to)));
         }
     }
@@ -132,10 +132,10 @@ fn reverse(
             let name = crate::parse::unraw(ident);
             let field = fields.add(
                 &name,
-                quote!(#p::Static),
+                ours!(#p::Static),
                 format!("The static argument `{name}`."),
             );
-            inits.push(quote!(#field: #ident));
+            inits.push(ours!(#field: #ident));
             binds.push((field, ident.clone()));
         }
     }
@@ -146,18 +146,18 @@ fn reverse(
     for (&i, &ct) in active.iter().zip(cts) {
         let ct = pullback.ident(ct);
         if vjp.n_outs == 1 {
-            pullback.push(quote!(let #ct = #p::cotangent(#given);));
+            pullback.push(ours!(let #ct = #p::cotangent(#given);));
             continue;
         }
         // With several results, one may come without a cotangent: then it is zero.
         let y = primal.ident(outs[i]);
         let field = fields.add(
             &format!("result_{i}_like"),
-            quote!(#p::Aval),
+            ours!(#p::Aval),
             format!("The dtype and the shape of result {i}."),
         );
-        inits.push(quote!(#field: ::core::clone::Clone::clone(#y.aval())));
-        pullback.push(quote!(let #ct = #p::cotangent_or_zeros(#given, #i, #field);));
+        inits.push(ours!(#field: ::core::clone::Clone::clone(#y.aval())));
+        pullback.push(ours!(let #ct = #p::cotangent_or_zeros(#given, #i, #field);));
         binds.push((field.clone(), field));
     }
 
@@ -178,23 +178,23 @@ fn reverse(
         let is_opaque = matches!(input.source, Source::Tree { .. });
         let ct = pullback.ident(ct);
         match &input.source {
-            Source::Param(i) => puts.push(quote!(#pulled.add_tensor(#i, &#ct);)),
+            Source::Param(i) => puts.push(ours!(#pulled.add_tensor(#i, &#ct);)),
             Source::Leaf { param, .. } | Source::Tree { param, .. } => {
                 let name = format!("at_{}", crate::parse::unraw(&primal.ident(var)));
                 let field = fields.add(
                     &name,
-                    quote!(#p::At),
+                    ours!(#p::At),
                     "Which leaves of the parameter these are.".to_owned(),
                 );
                 let at = primal.find(&input.source);
-                inits.push(quote!(#field: #at));
+                inits.push(ours!(#field: #at));
                 binds.push((field.clone(), field.clone()));
                 let put = if is_opaque {
-                    quote!(add_tree)
+                    ours!(add_tree)
                 } else {
-                    quote!(add_leaf)
+                    ours!(add_leaf)
                 };
-                puts.push(quote!(#pulled.#put(#param, #field, &#ct);));
+                puts.push(ours!(#pulled.#put(#param, #field, &#ct);));
             }
             Source::Constant => unreachable!("a constant is not differentiated"),
         }
@@ -204,23 +204,23 @@ fn reverse(
         &func.output.shape,
         &mut outs.iter().map(|v| {
             let y = primal.ident(*v);
-            quote!(#p::own(&#y))
+            ours!(#p::own(&#y))
         }),
     );
     let statements = primal.forward(&[]);
-    let forward = quote! {
+    let forward = ours! {
         #statements
         let saved = #saved { #(#inits),* };
         (#values, saved)
     };
-    let patterns = binds.iter().map(|(field, local)| quote!(#field: #local));
+    let patterns = binds.iter().map(|(field, local)| ours!(#field: #local));
     let pattern = match binds.is_empty() {
         true => TokenStream::new(),
-        false => quote!(let Self { #(#patterns),* } = self;),
+        false => ours!(let Self { #(#patterns),* } = self;),
     };
     let n_params = func.params.len();
     let statements = pullback.pullback();
-    let pull = quote! {
+    let pull = ours! {
         #pattern
         #statements
         let mut #pulled = #p::Pulled::new(#n_params);
@@ -261,7 +261,7 @@ fn jvp(func: &Func, low: &Lowered, p: &TokenStream) -> TokenStream {
             .expect("a differentiated variable is an input");
         if let Source::Param(i) = input.source {
             let (x, dx) = (emit.ident(*x), emit.ident(*dx));
-            emit.push(quote!(let #dx = #p::tangent(&#given[#i], &#x);));
+            emit.push(ours!(let #dx = #p::tangent(&#given[#i], &#x);));
         }
     }
     let n_outs = low.program.outs.len();
@@ -270,19 +270,19 @@ fn jvp(func: &Func, low: &Lowered, p: &TokenStream) -> TokenStream {
         &func.output.shape,
         &mut y.iter().map(|v| {
             let y = emit.ident(*v);
-            quote!(#p::own(&#y))
+            ours!(#p::own(&#y))
         }),
     );
     let mut dy = dy.iter();
     let dy = joint.active.iter().map(|active| {
         if *active {
             let dy = emit.ident(*dy.next().expect("one tangent for each active result"));
-            quote!(::core::option::Option::Some(#p::own(&#dy)))
+            ours!(::core::option::Option::Some(#p::own(&#dy)))
         } else {
-            quote!(::core::option::Option::None)
+            ours!(::core::option::Option::None)
         }
     });
-    let dy = quote!(#p::leaves([#(#dy),*]));
+    let dy = ours!(#p::leaves([#(#dy),*]));
     let statements = emit.forward(&tangents);
-    quote!(#statements (#values, #dy))
+    ours!(#statements (#values, #dy))
 }

@@ -242,6 +242,11 @@ pub(crate) fn lower(
     let outs = cx.body(block, &want).and_then(|value| {
         let mut outs = Vec::new();
         cx.outs(value, &func.output.shape, &mut outs)?;
+        for out in &outs {
+            if cx.b.name_of(*out).is_none() {
+                cx.b.name(*out, "y");
+            }
+        }
         Ok(outs)
     });
     match outs {
