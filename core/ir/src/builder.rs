@@ -45,6 +45,7 @@ impl Builder {
                 attrs: program.attrs.clone(),
                 avals: program.avals.clone(),
                 names: program.names.clone(),
+                pins: program.pins.clone(),
             },
         }
     }

@@ -99,6 +99,11 @@ impl<K: Entity, V> SecondaryMap<K, V> {
         self.get(key).is_some()
     }
 
+    /// One more than the highest position that something was ever attached to.
+    pub fn end(&self) -> usize {
+        self.entries.len()
+    }
+
     /// The attached data, in the order of the ids.
     pub fn iter(&self) -> impl Iterator<Item = (K, &V)> {
         self.entries

@@ -26,6 +26,6 @@ pub use entity::{Attr, Entity, SecondaryMap, Var};
 pub use fault::{Fault, OpError};
 pub use op::shape::MAX_RANK;
 pub use op::{Kernel, Op};
-pub use program::{Eqn, Program};
+pub use program::{Eqn, Keep, Program};
 pub use statics::Static;
 pub use verify::verify;

@@ -54,6 +54,19 @@ pub struct Program {
     pub avals: SecondaryMap<Var, Aval>,
     /// The user's names, unique in the program. They change how the program prints and nothing else.
     pub names: SecondaryMap<Var, String>,
+    /// What the user wrote about keeping a variable for reverse mode.
+    pub pins: SecondaryMap<Var, Keep>,
+}
+
+/// Whether reverse mode keeps a variable that its pullback needs, where the user says so.
+///
+/// It decides about memory and time, never about results.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Keep {
+    /// Keep the value.
+    Save,
+    /// Compute the value again, whatever that costs.
+    Recompute,
 }
 
 impl Program {
@@ -67,14 +80,11 @@ impl Program {
         self.avals.get(var).unwrap_or(&Aval::UNKNOWN)
     }
 
-    /// The number of variables: each id is below it.
+    /// The number of variables: each id is below it, also those that stand in the side tables alone. These are
+    /// bound in another part of the program that this one was cut from, and the parts may be joined again.
     pub fn n_vars(&self) -> u32 {
         let bound = self.eqns.iter().flat_map(|e| &e.outs);
-        self.params
-            .iter()
-            .chain(bound)
-            .map(|v| v.0 + 1)
-            .max()
-            .unwrap_or(0)
+        let bound = self.params.iter().chain(bound).map(|v| v.0 + 1).max();
+        bound.unwrap_or(0).max(self.avals.end() as u32)
     }
 }

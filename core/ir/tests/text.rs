@@ -75,7 +75,7 @@ fn a_text_that_is_no_program_says_where_and_why() {
     );
     refused(
         "(x) { y = sum[axes=0, keepdims=true] x, x return y }",
-        "1:38: `sum` reads 1 operands, and the shapes of the 1 after them (`like x`)",
+        "1:38: of the operands of `sum`, the first 1 are values (`x`) and 1 are shapes (`like x`)",
     );
     refused("(x: f16[2]) { return x }", "1:5: there is no dtype `f16`");
     refused(

@@ -39,7 +39,7 @@ pub struct Vjp {
 
 /// Reverse mode with respect to the parameters `wrt`.
 pub fn vjp(program: &Program, wrt: &[Var]) -> Vjp {
-    let program = pass::cse(&pass::dce(program));
+    let program = pass::simplify(program);
     let Jvp {
         program: joint,
         active,
@@ -56,10 +56,12 @@ pub fn vjp(program: &Program, wrt: &[Var]) -> Vjp {
         program: pullback,
         nonzero,
     } = transpose(&linear, n_residuals);
-    let pullback = pass::cse(&pass::dce(&pullback));
+    let pullback = pass::simplify(&pullback);
     let (known, pullback) =
         pass::choose_residuals(known, pullback, program.outs.len(), n_residuals);
     let n_residuals = known.outs.len() - program.outs.len();
+    // The transpose rules may have emitted equations that are repeated as well.
+    let pullback = pass::cse(&pullback);
     let shape_only = split::shape_only(&pullback, n_residuals);
     let primal = pass::dce(&known);
     Vjp {

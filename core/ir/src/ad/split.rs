@@ -76,5 +76,6 @@ fn part(of: &Program, params: Vec<Var>, eqns: Vec<crate::Eqn>, outs: Vec<Var>) -
         attrs: of.attrs.clone(),
         avals: of.avals.clone(),
         names: of.names.clone(),
+        pins: of.pins.clone(),
     }
 }

@@ -23,6 +23,7 @@ pub fn transpose(program: &Program, n_residuals: usize) -> Transposed {
     let mut cts = Vec::with_capacity(program.outs.len());
     for &out in &program.outs {
         let ct = b.param_like(out);
+        name_cotangent(&mut b, ct, out);
         cts.push(ct);
         accumulate(&mut b, &mut cotangent, out, ct);
     }
@@ -51,15 +52,7 @@ pub fn transpose(program: &Program, n_residuals: usize) -> Transposed {
         }
     }
     for (v, ct) in cotangent.iter().map(|(v, ct)| (v, *ct)).collect::<Vec<_>>() {
-        // The cotangent of the tangent `d_h` is the cotangent of `h`.
-        if b.name_of(ct).is_none()
-            && let Some(name) = b
-                .name_of(v)
-                .and_then(|n| n.strip_prefix("d_"))
-                .map(|n| format!("ct_{n}"))
-        {
-            b.name(ct, &name);
-        }
+        name_cotangent(&mut b, ct, v);
     }
     let nonzero = inputs.iter().map(|x| cotangent.contains(*x)).collect();
     let outs = inputs
@@ -79,4 +72,14 @@ fn accumulate(b: &mut Builder, cotangent: &mut SecondaryMap<Var, Var>, var: Var,
         None => ct,
     };
     cotangent.insert(var, total);
+}
+
+/// The cotangent of the tangent `d_h` is the cotangent of `h`: `ct_h`.
+fn name_cotangent(b: &mut Builder, ct: Var, tangent: Var) {
+    let primal = b.name_of(tangent).and_then(|n| n.strip_prefix("d_"));
+    if let Some(name) = primal.map(|n| format!("ct_{n}"))
+        && b.name_of(ct).is_none()
+    {
+        b.name(ct, &name);
+    }
 }

@@ -11,6 +11,7 @@ pub fn cse(program: &Program) -> Program {
     let mut to: SecondaryMap<Var, Var> = SecondaryMap::new();
     let mut eqns = Vec::new();
     let mut names = program.names.clone();
+    let mut pins = program.pins.clone();
     for eqn in &program.eqns {
         let mut eqn = eqn.clone();
         for arg in &mut eqn.args {
@@ -35,6 +36,11 @@ pub fn cse(program: &Program) -> Program {
                     {
                         names.insert(kept, name);
                     }
+                    if !pins.contains(kept)
+                        && let Some(pin) = pins.remove(out)
+                    {
+                        pins.insert(kept, pin);
+                    }
                 }
             }
             None => {
@@ -57,6 +63,7 @@ pub fn cse(program: &Program) -> Program {
         eqns,
         outs,
         names,
+        pins,
         ..program.clone()
     }
 }

@@ -1,15 +1,243 @@
 //! The residual choice: which primal values reverse mode keeps, and which it computes again.
+//!
+//! The pullback reads values of the primal program. A value can be kept, at the cost of its bytes, or computed
+//! again from others, if its equation is *cheap*: it moves elements or does arithmetic on them. Parameters and
+//! results of the primal program are alive anyway, so keeping them costs nothing. A `Like` operand is a shape, and
+//! costs nothing either.
+//!
+//! The cheapest choice is a minimum cut between what cannot be computed again and what the pullback reads: each
+//! value is an edge with its bytes as capacity, each operand of a cheap equation an edge that cannot be cut.
+//! Of equal bytes, a value that the results of the primal program need goes before one that is there for the
+//! pullback alone; of equal choices, the one that computes less again.
 
-use crate::Program;
+use super::cut::Network;
+use crate::{Eqn, Keep, Op, Program, SecondaryMap, Var};
 
 /// Moves equations that are cheaper to repeat than their results are to keep from `primal` to `pullback`.
 ///
 /// `primal` returns `n_outs` results, then the residuals; `pullback` takes the `n_residuals` residuals first.
+/// The variables and static arguments of `primal` have to be those of `pullback`, which may have more of both.
+/// The repeated equations are the same ops on the same values, so no bit of a result changes. They keep their
+/// variables and names.
 pub fn choose_residuals(
     primal: Program,
     pullback: Program,
-    _n_outs: usize,
-    _n_residuals: usize,
+    n_outs: usize,
+    n_residuals: usize,
 ) -> (Program, Program) {
-    (primal, pullback)
+    let residuals = &pullback.params[..n_residuals];
+    let binds = bindings(&primal);
+    let read = read_as_data(&pullback, residuals);
+    let kept = cut(&primal, &binds, &read, n_outs);
+
+    let mut repeated: SecondaryMap<Var, ()> = SecondaryMap::new();
+    let mut open: Vec<Var> = read.clone();
+    while let Some(v) = open.pop() {
+        if kept.contains(v) || repeated.insert(v, ()).is_some() {
+            continue;
+        }
+        let eqn = binds.get(v).expect("what no equation binds is kept");
+        open.extend(eqn.data());
+    }
+    let repeats: Vec<Eqn> = primal
+        .eqns
+        .iter()
+        .filter(|e| e.outs.iter().any(|v| repeated.contains(*v)))
+        .cloned()
+        .collect();
+
+    // Shapes that are read. What the pullback does not read at all is dropped.
+    let of_residuals: SecondaryMap<Var, ()> = residuals.iter().map(|v| (*v, ())).collect();
+    let pullback_likes = pullback.eqns.iter().flat_map(Eqn::likes);
+    let likes = pullback_likes.filter(|v| of_residuals.contains(**v));
+    let likes = repeats.iter().flat_map(Eqn::likes).chain(likes);
+    let mut chosen: SecondaryMap<Var, ()> = likes
+        .filter(|v| !repeated.contains(**v))
+        .map(|v| (*v, ()))
+        .collect();
+    for (v, ()) in kept.iter() {
+        chosen.insert(v, ());
+    }
+    // In the order in which the primal part binds them: the order in which a reader meets their names.
+    let residuals: Vec<Var> = chosen.iter().map(|(v, ())| v).collect();
+
+    let mut avals = pullback.avals.clone();
+    for v in residuals.iter().chain(repeats.iter().flat_map(|e| &e.outs)) {
+        avals.insert(*v, primal.aval(*v).clone());
+    }
+    let cts = &pullback.params[n_residuals..];
+    let pullback = Program {
+        params: residuals.iter().chain(cts).copied().collect(),
+        eqns: repeats.into_iter().chain(pullback.eqns).collect(),
+        avals,
+        ..pullback
+    };
+    let outs = primal.outs[..n_outs].iter().chain(&residuals).copied();
+    let outs = outs.collect();
+    (Program { outs, ..primal }, pullback)
+}
+
+fn bindings(program: &Program) -> SecondaryMap<Var, &Eqn> {
+    let eqns = program.eqns.iter();
+    eqns.flat_map(|e| e.outs.iter().map(move |v| (*v, e)))
+        .collect()
+}
+
+/// The residuals of which the pullback reads the values, each once.
+fn read_as_data(pullback: &Program, residuals: &[Var]) -> Vec<Var> {
+    let mut read: SecondaryMap<Var, ()> = pullback.outs.iter().map(|v| (*v, ())).collect();
+    for x in pullback.eqns.iter().flat_map(Eqn::data) {
+        read.insert(*x, ());
+    }
+    let residuals = residuals.iter().copied();
+    residuals.filter(|v| read.contains(*v)).collect()
+}
+
+/// The values to keep, so that all of `read` can be computed from them by equations that may be repeated.
+fn cut(
+    primal: &Program,
+    binds: &SecondaryMap<Var, &Eqn>,
+    read: &[Var],
+    n_outs: usize,
+) -> SecondaryMap<Var, ()> {
+    let results = &primal.outs[..n_outs];
+    let free: SecondaryMap<Var, ()> = primal
+        .params
+        .iter()
+        .chain(results)
+        .map(|v| (*v, ()))
+        .collect();
+    let needed = needed_by(primal, results);
+    let pin = |v: Var| primal.pins.get(v).copied();
+
+    // What `read` may be computed from, over equations that may be repeated.
+    let mut cone: Vec<Var> = Vec::new();
+    let mut place: SecondaryMap<Var, usize> = SecondaryMap::new();
+    let mut open: Vec<Var> = read.to_vec();
+    let repeatable = |v: Var| binds.get(v).filter(|e| may_repeat(e, pin(v)));
+    while let Some(v) = open.pop() {
+        if place.contains(v) {
+            continue;
+        }
+        place.insert(v, cone.len());
+        cone.push(v);
+        if let Some(eqn) = repeatable(v) {
+            open.extend(eqn.data());
+        }
+    }
+
+    // Bytes, or 1 each where one is not known: bytes and counts do not compare.
+    let bytes = |v: Var| {
+        let aval = primal.aval(v);
+        let shape = aval.shape.known()?;
+        Some(shape.iter().product::<usize>() as u64 * aval.dtype?.size() as u64)
+    };
+    let costly = |v: &&Var| !free.contains(**v);
+    let all_known = cone.iter().filter(costly).all(|v| bytes(*v).is_some());
+    let scale = cone.len() as u64 + 1;
+    let weight = |v: Var| match pin(v) {
+        _ if free.contains(v) => 0,
+        Some(Keep::Save) => 0,
+        Some(Keep::Recompute) if repeatable(v).is_some() => Network::UNCUT,
+        _ => {
+            let bytes = bytes(v).filter(|_| all_known).unwrap_or(1);
+            bytes * scale + u64::from(!needed.contains(v))
+        }
+    };
+
+    // The value `cone[i]` is the edge from node 2 i to node 2 i + 1.
+    let (source, sink) = (2 * cone.len(), 2 * cone.len() + 1);
+    let mut network = Network::new(2 * cone.len() + 2);
+    for (i, &v) in cone.iter().enumerate() {
+        network.edge(2 * i, 2 * i + 1, weight(v));
+        match repeatable(v) {
+            None => network.edge(source, 2 * i, Network::UNCUT),
+            Some(eqn) => {
+                for x in eqn.data() {
+                    let x = *place.get(*x).expect("the cone is closed under operands");
+                    network.edge(2 * x + 1, 2 * i, Network::UNCUT);
+                }
+            }
+        }
+    }
+    for v in read {
+        let i = *place.get(*v).expect("the cone starts at what is read");
+        network.edge(2 * i + 1, sink, Network::UNCUT);
+    }
+    let side = network.sink_side(source, sink);
+    let kept = cone.iter().enumerate();
+    kept.filter(|(i, _)| !side[2 * i] && side[2 * i + 1])
+        .map(|(_, v)| (*v, ()))
+        .collect()
+}
+
+/// What the results of a program are computed from.
+fn needed_by(program: &Program, results: &[Var]) -> SecondaryMap<Var, ()> {
+    let mut needed: SecondaryMap<Var, ()> = results.iter().map(|v| (*v, ())).collect();
+    for eqn in program.eqns.iter().rev() {
+        if eqn.outs.iter().any(|v| needed.contains(*v)) {
+            for x in eqn.data() {
+                needed.insert(*x, ());
+            }
+        }
+    }
+    needed
+}
+
+/// Whether the pullback may repeat an equation. One that binds several variables is never repeated, because some
+/// of them may be kept, and a variable is bound once.
+fn may_repeat(eqn: &Eqn, pin: Option<Keep>) -> bool {
+    let possible = eqn.outs.len() == 1 && !Op::CALLS.contains(&eqn.op);
+    possible
+        && match pin {
+            Some(Keep::Save) => false,
+            Some(Keep::Recompute) => true,
+            None => is_cheap(eqn.op),
+        }
+}
+
+/// Whether an op costs about as much as reading its result back from memory.
+fn is_cheap(op: Op) -> bool {
+    let arithmetic = matches!(
+        op,
+        Op::Identity
+            | Op::Neg
+            | Op::Abs
+            | Op::Sign
+            | Op::Relu
+            | Op::Square
+            | Op::Reciprocal
+            | Op::Add
+            | Op::Sub
+            | Op::Mul
+            | Op::Div
+            | Op::Maximum
+            | Op::Minimum
+    );
+    let choice = matches!(
+        op,
+        Op::Eq | Op::Ne | Op::Lt | Op::Le | Op::Gt | Op::Ge | Op::Select | Op::Cast | Op::CastT
+    );
+    let constant = matches!(
+        op,
+        Op::Scalar | Op::FullLike | Op::Full | Op::Iota | Op::OneHot | Op::OneHotLike
+    );
+    let repetition = matches!(
+        op,
+        Op::BroadcastLike | Op::BroadcastTo | Op::SumT | Op::MeanT
+    );
+    let view = matches!(
+        op,
+        Op::Transpose
+            | Op::Permute
+            | Op::PermuteT
+            | Op::SwapAxes
+            | Op::Moveaxis
+            | Op::Reshape
+            | Op::ReshapeT
+            | Op::Squeeze
+            | Op::Unsqueeze
+            | Op::Slice
+    );
+    arithmetic || choice || constant || repetition || view
 }

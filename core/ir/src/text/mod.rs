@@ -5,7 +5,7 @@
 //! param   := name [":" aval]
 //! aval    := (dtype | "?") "[" (".." | [dim {"," dim}]) "]"
 //! dim     := integer | name | "?"
-//! eqn     := name {"," name} "=" op ["[" static "=" value {"," static "=" value} "]"] [operand {"," operand}]
+//! eqn     := ["#save" | "#recompute"] name {"," name} "=" op ["[" static "=" value {"," static "=" value} "]"] [operand {"," operand}]
 //! operand := ["like"] name
 //! value   := integer | float | "true" | "false" | "all" | dtype | "[" [integer {"," integer}] "]" | "`" text "`"
 //! ```
@@ -21,4 +21,12 @@ pub use parse::ParseError;
 /// Whether the text form reads `word` as something else than a name.
 pub(crate) fn is_reserved(word: &str) -> bool {
     ["like", "return"].contains(&word) || parse::var_number(word).is_some()
+}
+
+/// Whether the text form reads `word` as the name of a variable.
+pub(crate) fn is_name(word: &str) -> bool {
+    let letters = |c: char| c.is_alphanumeric() || c == '_';
+    !is_reserved(word)
+        && word.chars().all(letters)
+        && word.starts_with(|c: char| !c.is_ascii_digit())
 }

@@ -1,8 +1,8 @@
 //! Text to programs.
 
 use crate::{
-    Attr, Aval, Builder, DType, Dim, Entity, Eqn, Op, Program, SecondaryMap, Shape, Static, Symbol,
-    Var,
+    Attr, Aval, Builder, DType, Dim, Entity, Eqn, Keep, Op, Program, SecondaryMap, Shape, Static,
+    Symbol, Var,
 };
 use std::collections::BTreeMap;
 use std::fmt;
@@ -101,6 +101,7 @@ impl<'a> Parser<'a> {
     fn program(&mut self) -> Parsed<Program> {
         let mut b = Builder::new();
         let mut avals = SecondaryMap::new();
+        let mut pins = SecondaryMap::new();
         self.expect("(")?;
         let params = self.list(")", |p| {
             let var = p.var()?;
@@ -110,12 +111,19 @@ impl<'a> Parser<'a> {
         })?;
         self.expect("{")?;
         while !self.eat_word("return") {
+            let pin = self.pin()?;
             let eqn = self.eqn(&mut b)?;
+            if let Some(pin) = pin {
+                for out in &eqn.outs {
+                    pins.insert(*out, pin);
+                }
+            }
             b.append(eqn);
         }
         let outs = self.list("}", Parser::var)?;
         let mut program = b.finish(params, outs);
         program.avals = avals;
+        program.pins = pins;
         program.names = self
             .vars
             .iter()
@@ -123,6 +131,21 @@ impl<'a> Parser<'a> {
             .map(|(n, v)| (*v, n.to_string()))
             .collect();
         Ok(program)
+    }
+
+    fn pin(&mut self) -> Parsed<Option<Keep>> {
+        let start = self.mark();
+        if !self.eat("#") {
+            return Ok(None);
+        }
+        match self.word()? {
+            "save" => Ok(Some(Keep::Save)),
+            "recompute" => Ok(Some(Keep::Recompute)),
+            found => {
+                let message = format!("expected `#save` or `#recompute`, found `#{found}`");
+                Err(self.error_at(start, message))
+            }
+        }
     }
 
     fn eqn(&mut self, b: &mut Builder) -> Parsed<Eqn> {
@@ -183,7 +206,7 @@ impl<'a> Parser<'a> {
             .any(|(i, like)| *like != (i >= n_data))
         {
             let message = format!(
-                "`{name}` reads {n_data} operands, and the shapes of the {} after them (`like x`)",
+                "of the operands of `{name}`, the first {n_data} are values (`x`) and {} are shapes (`like x`)",
                 args.len() - n_data
             );
             return Err(self.error_at(start, message));
@@ -202,6 +225,7 @@ impl<'a> Parser<'a> {
         }
         let saved = self.at;
         let word = self.word().ok();
+        while self.eat(",") && self.word().is_ok() {}
         let starts_eqn = self.eat("=") || word.is_none() || word == Some("return");
         self.at = saved;
         !starts_eqn

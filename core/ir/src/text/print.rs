@@ -1,6 +1,6 @@
 //! Programs to text.
 
-use crate::{Program, Var};
+use crate::{Eqn, Keep, Program, Var};
 use std::fmt;
 
 impl Program {
@@ -10,6 +10,35 @@ impl Program {
             .get(var)
             .cloned()
             .unwrap_or_else(|| var.to_string())
+    }
+
+    /// How an equation prints. An equation that the verifier refuses prints as well.
+    pub fn show_eqn(&self, eqn: &Eqn) -> String {
+        let def = eqn.op.def();
+        let outs: Vec<String> = eqn.outs.iter().map(|v| self.show(*v)).collect();
+        let pin = match eqn.outs.iter().find_map(|v| self.pins.get(*v)) {
+            Some(Keep::Save) => "#save ",
+            Some(Keep::Recompute) => "#recompute ",
+            None => "",
+        };
+        let mut text = format!("{pin}{} = {}", outs.join(", "), eqn.op);
+        if !eqn.attrs.is_empty() {
+            let names = def.statics().iter().copied().chain(std::iter::repeat("?"));
+            let attrs = eqn.attrs.iter().zip(names).map(|(attr, name)| {
+                match self.attrs.get(attr.0 as usize) {
+                    Some(value) => format!("{name}={value}"),
+                    None => format!("{name}={attr}"),
+                }
+            });
+            text += &format!("[{}]", attrs.collect::<Vec<_>>().join(", "));
+        }
+        let n_data = def.operands().n_data(eqn.args.len());
+        for (i, arg) in eqn.args.iter().enumerate() {
+            text += if i == 0 { " " } else { ", " };
+            text += if i < n_data { "" } else { "like " };
+            text += &self.show(*arg);
+        }
+        text
     }
 }
 
@@ -27,21 +56,12 @@ impl fmt::Display for Program {
         });
         writeln!(f, "({}) {{", params.collect::<Vec<_>>().join(", "))?;
         for eqn in &self.eqns {
-            write!(f, "  {} = {}", list(&eqn.outs), eqn.op)?;
-            if !eqn.attrs.is_empty() {
-                let names = eqn.op.def().statics().iter();
-                let attrs = names
-                    .zip(&eqn.attrs)
-                    .map(|(n, a)| format!("{n}={}", self.attr(*a)));
-                write!(f, "[{}]", attrs.collect::<Vec<_>>().join(", "))?;
-            }
-            let data = eqn.data().iter().map(|v| self.show(*v));
-            let likes = eqn
-                .likes()
-                .iter()
-                .map(|v| format!("like {}", self.show(*v)));
-            writeln!(f, " {}", data.chain(likes).collect::<Vec<_>>().join(", "))?;
+            writeln!(f, "  {}", self.show_eqn(eqn))?;
         }
-        write!(f, "  return {}\n}}", list(&self.outs))
+        f.write_str("  return")?;
+        if !self.outs.is_empty() {
+            write!(f, " {}", list(&self.outs))?;
+        }
+        f.write_str("\n}")
     }
 }

@@ -1,0 +1,135 @@
+//! Minimum cuts of a network, by Dinic's algorithm.
+
+use std::collections::VecDeque;
+
+/// A directed graph whose edges have capacities.
+pub(super) struct Network {
+    /// The edges that leave each node, and the reverses of those that enter it.
+    leaving: Vec<Vec<usize>>,
+    /// Edge `i ^ 1` is the reverse of edge `i`; what one has left the other has used.
+    edges: Vec<Edge>,
+}
+
+struct Edge {
+    to: usize,
+    left: u64,
+}
+
+impl Network {
+    /// The capacity of an edge that no cut contains.
+    pub(super) const UNCUT: u64 = u64::MAX / 4;
+
+    pub(super) fn new(n_nodes: usize) -> Network {
+        Network {
+            leaving: vec![Vec::new(); n_nodes],
+            edges: Vec::new(),
+        }
+    }
+
+    pub(super) fn edge(&mut self, from: usize, to: usize, capacity: u64) {
+        self.leaving[from].push(self.edges.len());
+        self.edges.push(Edge { to, left: capacity });
+        self.leaving[to].push(self.edges.len());
+        self.edges.push(Edge { to: from, left: 0 });
+    }
+
+    /// The nodes on the sink's side of the minimum cut that is nearest to the sink.
+    pub(super) fn sink_side(mut self, source: usize, sink: usize) -> Vec<bool> {
+        loop {
+            let level = self.levels(source);
+            if level[sink] == usize::MAX {
+                break;
+            }
+            let mut next = vec![0; self.leaving.len()];
+            while self.augment(source, sink, &level, &mut next) {}
+        }
+        // A node is on the sink's side when something can still flow from it to the sink.
+        let mut side = vec![false; self.leaving.len()];
+        side[sink] = true;
+        let mut open = vec![sink];
+        while let Some(node) = open.pop() {
+            for &e in &self.leaving[node] {
+                let from = self.edges[e].to;
+                if self.edges[e ^ 1].left > 0 && !side[from] {
+                    side[from] = true;
+                    open.push(from);
+                }
+            }
+        }
+        side
+    }
+
+    /// The number of edges from the source to each node, over edges with something left.
+    fn levels(&self, source: usize) -> Vec<usize> {
+        let mut level = vec![usize::MAX; self.leaving.len()];
+        level[source] = 0;
+        let mut open = VecDeque::from([source]);
+        while let Some(node) = open.pop_front() {
+            for &e in &self.leaving[node] {
+                let Edge { to, left } = self.edges[e];
+                if left > 0 && level[to] == usize::MAX {
+                    level[to] = level[node] + 1;
+                    open.push_back(to);
+                }
+            }
+        }
+        level
+    }
+
+    /// Sends what it can along one shortest path. `next` holds where each node's search goes on: what failed
+    /// once in a phase fails again.
+    fn augment(&mut self, source: usize, sink: usize, level: &[usize], next: &mut [usize]) -> bool {
+        let mut path: Vec<usize> = Vec::new();
+        let mut node = source;
+        while node != sink {
+            let Some(&e) = self.leaving[node].get(next[node]) else {
+                // A dead end: back to the node before, which tries its next edge.
+                let Some(e) = path.pop() else {
+                    return false;
+                };
+                node = self.edges[e ^ 1].to;
+                next[node] += 1;
+                continue;
+            };
+            let Edge { to, left } = self.edges[e];
+            if left > 0 && level[to] == level[node] + 1 {
+                path.push(e);
+                node = to;
+            } else {
+                next[node] += 1;
+            }
+        }
+        let flow = path.iter().map(|e| self.edges[*e].left).min();
+        let flow = flow.expect("the source is not the sink");
+        for e in path {
+            self.edges[e].left -= flow;
+            self.edges[e ^ 1].left += flow;
+        }
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Network;
+
+    #[test]
+    fn the_cut_is_the_bottleneck_and_nearest_to_the_sink() {
+        // 0 -> 1 -> 2 -> 3 -> 4 with capacities 5, 2, 7, 2: both edges of 2 are minimum cuts.
+        let mut network = Network::new(5);
+        for (i, capacity) in [5, 2, 7, 2].into_iter().enumerate() {
+            network.edge(i, i + 1, capacity);
+        }
+        assert_eq!(network.sink_side(0, 4), [false, false, false, false, true]);
+    }
+
+    #[test]
+    fn flow_that_went_the_wrong_way_is_sent_back() {
+        // The path 0 1 2 3 blocks both others until it is undone; the maximum flow is 2.
+        let mut network = Network::new(4);
+        for (from, to) in [(0, 1), (1, 2), (2, 3), (0, 2), (1, 3)] {
+            network.edge(from, to, 1);
+        }
+        assert_eq!(network.sink_side(0, 3), [false, false, false, true]);
+    }
+}

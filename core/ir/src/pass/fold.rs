@@ -1,0 +1,206 @@
+//! Constant folding, and algebra that is exact.
+//!
+//! A rule is here only if it gives the same bits for every input. `x + 0` is not among them: `-0.0 + 0.0` is `0.0`.
+//! A signalling NaN, which no op makes, counts as the quiet one. Arithmetic on constants is done by the loops of the
+//! ops, and only where IEEE 754 fixes the result: a kernel of the run time may compute `exp` in another way.
+
+use crate::op::{BinaryFns, Eval, UnaryFns};
+use crate::{Aval, Builder, DType, Eqn, Op, Program, SecondaryMap, Var};
+
+/// Replaces variables by operands that they are equal to, and arithmetic on constants by constants.
+pub fn fold(program: &Program) -> Program {
+    let mut cx = Cx {
+        b: Builder::after(program),
+        binds: SecondaryMap::new(),
+        equal: SecondaryMap::new(),
+    };
+    for eqn in &program.eqns {
+        let mut eqn = eqn.clone();
+        for arg in &mut eqn.args {
+            *arg = cx.resolve(*arg);
+        }
+        // A pin is about this variable.
+        if eqn.outs.len() == 1
+            && !program.pins.contains(eqn.out())
+            && let Some(x) = cx.equal_operand(&eqn)
+        {
+            cx.equal.insert(eqn.out(), x);
+            continue;
+        }
+        let eqn = cx.constant(&eqn).unwrap_or(eqn);
+        for out in &eqn.outs {
+            cx.binds.insert(*out, eqn.clone());
+        }
+        cx.b.append(eqn);
+    }
+    let outs = program.outs.iter().map(|v| cx.resolve(*v)).collect();
+    let mut folded = cx.b.finish(program.params.clone(), outs);
+    for (v, x) in cx.equal.iter() {
+        // The user's name survives where the operand has none.
+        if !folded.names.contains(*x)
+            && let Some(name) = folded.names.remove(v)
+        {
+            folded.names.insert(*x, name);
+        }
+    }
+    folded
+}
+
+struct Cx {
+    b: Builder,
+    /// The equation that binds each variable so far.
+    binds: SecondaryMap<Var, Eqn>,
+    /// The operands that dropped variables are equal to.
+    equal: SecondaryMap<Var, Var>,
+}
+
+impl Cx {
+    fn resolve(&self, v: Var) -> Var {
+        self.equal.get(v).copied().unwrap_or(v)
+    }
+
+    /// The number that all elements of `v` are, and the equation that says so.
+    fn number(&self, v: Var) -> Option<(f64, &Eqn)> {
+        let eqn = self.binds.get(v)?;
+        if !matches!(eqn.op, Op::Scalar | Op::FullLike) {
+            return None;
+        }
+        Some((self.b.static_of(eqn.attrs[0]).float()?, eqn))
+    }
+
+    /// Whether `v` is `value` everywhere, by bits.
+    fn is(&self, v: Var, value: f64) -> bool {
+        self.number(v)
+            .is_some_and(|(found, _)| found.to_bits() == value.to_bits())
+    }
+
+    /// Whether an op on `x` and `other` has the shape of `x`.
+    fn absorbs(&self, x: Var, other: Var) -> bool {
+        let (x_shape, other_shape) = (&self.b.aval(x).shape, &self.b.aval(other).shape);
+        let rank_0 = other_shape.dims().is_some_and(<[_]>::is_empty);
+        let made_like_x = self.number(other).is_some_and(|(_, eqn)| eqn.args[0] == x);
+        rank_0 || made_like_x || x_shape.same(other_shape)
+    }
+
+    /// The operand that the result is equal to.
+    fn equal_operand(&self, eqn: &Eqn) -> Option<Var> {
+        let args = &eqn.args;
+        let (x, y) = (*args.first()?, args.get(1).copied());
+        let equal = match eqn.op {
+            Op::Identity => Some(x),
+            // The sign bit is flipped twice.
+            Op::Neg => {
+                let inner = self.binds.get(x).filter(|e| e.op == Op::Neg)?;
+                Some(inner.args[0])
+            }
+            // 1 x = x and x / 1 = x, also for infinities, zeros of both signs and NaN.
+            Op::Mul if self.is(y?, 1.0) && self.absorbs(x, y?) => Some(x),
+            Op::Mul if self.is(x, 1.0) && self.absorbs(y?, x) => y,
+            Op::Div if self.is(y?, 1.0) && self.absorbs(x, y?) => Some(x),
+            // x + (-0) = x and x - (+0) = x, also for zeros of both signs.
+            Op::Add if self.is(y?, -0.0) && self.absorbs(x, y?) => Some(x),
+            Op::Add if self.is(x, -0.0) && self.absorbs(y?, x) => y,
+            Op::Sub if self.is(y?, 0.0) && self.absorbs(x, y?) => Some(x),
+            Op::Select if y == args.get(2).copied() && self.absorbs(y?, x) => y,
+            Op::Select | Op::Mul | Op::Div | Op::Add | Op::Sub => None,
+            // Ops that move elements, or sum over axes that were repeated, when they did nothing.
+            Op::BroadcastLike
+            | Op::BroadcastTo
+            | Op::Unbroadcast
+            | Op::Reshape
+            | Op::ReshapeT
+            | Op::Cast
+            | Op::CastT => Some(x),
+            _ => None,
+        }?;
+        let (found, result) = (self.b.aval(equal), self.b.aval(eqn.out()));
+        let moves = !matches!(
+            eqn.op,
+            Op::Identity | Op::Neg | Op::Mul | Op::Div | Op::Add | Op::Sub | Op::Select
+        );
+        (!moves || certainly_equal(found, result)).then_some(equal)
+    }
+
+    /// The constant that an op on constants makes.
+    fn constant(&mut self, eqn: &Eqn) -> Option<Eqn> {
+        if !is_exact(eqn.op) {
+            return None;
+        }
+        let dtype = self.b.aval(eqn.out()).dtype?;
+        let (x, made) = self.number(eqn.args[0])?;
+        let (value, made) = match eqn.op.def().eval() {
+            Eval::Unary(fns) => (unary(dtype, fns, x)?, made),
+            Eval::Binary(fns) => {
+                let (y, also_made) = self.number(eqn.args[1])?;
+                let made = match (made.op, also_made.op) {
+                    (_, Op::Scalar) => made,
+                    (Op::Scalar, _) => also_made,
+                    _ if made.args == also_made.args => made,
+                    _ => return None,
+                };
+                (binary(dtype, fns, x, y)?, made)
+            }
+            _ => return None,
+        };
+        // Which NaN an operation makes is not fixed.
+        if value.is_nan() {
+            return None;
+        }
+        let (op, args) = (made.op, made.args.clone());
+        Some(Eqn {
+            outs: eqn.outs.clone(),
+            op,
+            attrs: vec![self.b.attr(value)],
+            args,
+        })
+    }
+}
+
+fn unary(dtype: DType, fns: UnaryFns, x: f64) -> Option<f64> {
+    let (mut y32, mut y64) = ([0.0], [0.0]);
+    match dtype {
+        DType::F32 => (fns.f32)(&[x as f32], &mut y32),
+        DType::F64 => (fns.f64)(&[x], &mut y64),
+        _ => return None,
+    }
+    Some(if dtype == DType::F32 {
+        f64::from(y32[0])
+    } else {
+        y64[0]
+    })
+}
+
+fn binary(dtype: DType, fns: BinaryFns, x: f64, y: f64) -> Option<f64> {
+    let (mut z32, mut z64) = ([0.0], [0.0]);
+    match dtype {
+        DType::F32 => (fns.f32)(&[x as f32], &[y as f32], &mut z32),
+        DType::F64 => (fns.f64)(&[x], &[y], &mut z64),
+        _ => return None,
+    }
+    Some(if dtype == DType::F32 {
+        f64::from(z32[0])
+    } else {
+        z64[0]
+    })
+}
+
+/// Whether the two are the same dtype and shape for certain.
+fn certainly_equal(a: &Aval, b: &Aval) -> bool {
+    a.dtype.is_some() && a.dtype == b.dtype && a.shape.same(&b.shape)
+}
+
+/// Whether IEEE 754 fixes every bit of the result.
+fn is_exact(op: Op) -> bool {
+    matches!(
+        op,
+        Op::Neg
+            | Op::Abs
+            | Op::Sqrt
+            | Op::Square
+            | Op::Reciprocal
+            | Op::Add
+            | Op::Sub
+            | Op::Mul
+            | Op::Div
+    )
+}

@@ -1,0 +1,138 @@
+//! Tests that are files: a header that names the transform, a program, `----`, and what comes out.
+//!
+//! | header | output |
+//! |---|---|
+//! | `test parse` | the program as it prints |
+//! | `test verify` | the faults |
+//! | `test dce`, `test cse`, `test fold`, `test simplify` | the program after the pass |
+//! | `test jvp wrt=x,y` | the forward-mode program |
+//! | `test vjp wrt=x,y` | the primal program and the pullback |
+//!
+//! `BLESS=1 cargo test -p gradloom-ir --test filetests` writes what comes out into the files; read the diff.
+
+use gradloom_ir::{Program, Var, ad, pass, verify};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+#[test]
+fn every_program_gives_the_expected_text() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs");
+    let files = files_under(&root);
+    assert!(files.len() >= 40, "{} files", files.len());
+    let bless = std::env::var_os("BLESS").is_some();
+    let mut failures = Vec::new();
+    for file in &files {
+        let text = fs::read_to_string(file).expect("a readable file");
+        let (input, expected) = text.split_once("----\n").unwrap_or((&text, ""));
+        let (header, body) = input.split_once('\n').expect("a header line");
+        let name = file.strip_prefix(&root).expect("a file under the root");
+        let found = match run(header, body) {
+            Ok(found) => found,
+            Err(why) => {
+                failures.push(format!("{}: {why}", name.display()));
+                continue;
+            }
+        };
+        if bless {
+            fs::write(file, format!("{input}----\n{found}\n")).expect("a writable file");
+        } else if found.trim_end() != expected.trim_end() {
+            let name = name.display();
+            failures.push(format!("{name}: found\n{found}\nexpected\n{expected}"));
+        }
+    }
+    assert!(failures.is_empty(), "{}", failures.join("\n\n"));
+}
+
+fn files_under(folder: &Path) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    for entry in fs::read_dir(folder).expect("a folder") {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() {
+            files.extend(files_under(&path));
+        } else if path.extension().is_some_and(|e| e == "ir") {
+            files.push(path);
+        }
+    }
+    files.sort();
+    files
+}
+
+fn run(header: &str, body: &str) -> Result<String, String> {
+    let mut words = header.split_whitespace();
+    if words.next() != Some("test") {
+        return Err(format!("`{header}` is no header"));
+    }
+    let test = words.next().unwrap_or_default();
+    let program: Program = match body.parse() {
+        Ok(program) => program,
+        Err(e) if test == "parse" => return Ok(e.to_string()),
+        Err(e) => return Err(e.to_string()),
+    };
+    if test == "parse" {
+        return Ok(program.to_string());
+    }
+    let faults = verify(&program);
+    if test == "verify" {
+        return Ok(faults.join("\n"));
+    }
+    if !faults.is_empty() {
+        return Err(faults.join("\n"));
+    }
+    match test {
+        "dce" => checked(pass::dce(&program)),
+        "cse" => checked(pass::cse(&program)),
+        "fold" => checked(pass::dce(&pass::fold(&program))),
+        "simplify" => checked(pass::simplify(&program)),
+        "jvp" => {
+            let jvp = ad::jvp(&program, &wrt(&program, words.next())?, ad::Calls::Joint);
+            Ok(format!(
+                "{}\nactive {:?}",
+                checked(jvp.program)?,
+                jvp.active
+            ))
+        }
+        "vjp" => {
+            let vjp = ad::vjp(&program, &wrt(&program, words.next())?);
+            let shapes = vjp.pullback.params.iter().zip(&vjp.shape_only);
+            let shapes: Vec<String> = shapes
+                .filter(|(_, only)| **only)
+                .map(|(v, _)| vjp.pullback.show(*v))
+                .collect();
+            Ok(format!(
+                "primal {}\npullback {}\nactive {:?}, nonzero {:?}, shapes only of [{}]",
+                checked(vjp.primal)?,
+                checked(vjp.pullback)?,
+                vjp.active,
+                vjp.nonzero,
+                shapes.join(", ")
+            ))
+        }
+        _ => Err(format!("there is no test `{test}`")),
+    }
+}
+
+/// The text of a program that the verifier accepts and that parses back.
+fn checked(program: Program) -> Result<String, String> {
+    let text = program.to_string();
+    let faults = verify(&program);
+    if !faults.is_empty() {
+        return Err(format!("{}\nin {text}", faults.join("\n")));
+    }
+    let again: Program = text.parse().map_err(|e| format!("{e}\nin {text}"))?;
+    if again.to_string() != text {
+        return Err(format!("does not round-trip:\n{text}\n{again}"));
+    }
+    Ok(text)
+}
+
+fn wrt(program: &Program, arg: Option<&str>) -> Result<Vec<Var>, String> {
+    let names = arg.and_then(|a| a.strip_prefix("wrt="));
+    let names = names.ok_or("expected `wrt=`")?.split(',');
+    names
+        .map(|name| {
+            let mut params = program.params.iter().copied();
+            let found = params.find(|p| program.show(*p) == name);
+            found.ok_or_else(|| format!("there is no parameter `{name}`"))
+        })
+        .collect()
+}
