@@ -1,0 +1,136 @@
+//! Laws of every op in the table that need no numbers: its samples round-trip, and their derivatives are sound
+//! programs, of second order too, and where no shape is known.
+
+use gradloom_ir::op::Eval;
+use gradloom_ir::{Aval, Op, Program, SecondaryMap, Var, ad, pass, verify};
+
+/// The programs of one equation that an op is tested at.
+fn samples(op: Op) -> Vec<Program> {
+    let name = op.def().name();
+    let texts: Vec<String> = match op.def().eval() {
+        Eval::Unary(_) => vec![
+            format!("(x: f64[2, 3]) {{ y = {name} x return y }}"),
+            format!("(x: f32[B, ?]) {{ y = {name} x return y }}"),
+        ],
+        Eval::Binary(_) | Eval::Compare(_) => vec![
+            format!("(x: f64[2, 3], y: f64[2, 3]) {{ z = {name} x, y return z }}"),
+            format!("(x: f64[3], y: f64[2, 1]) {{ z = {name} x, y return z }}"),
+            format!("(x: f64[], y: f64[0]) {{ z = {name} x, y return z }}"),
+            format!("(x: f32[B, C], y: f32[C]) {{ z = {name} x, y return z }}"),
+            format!("(x: f64[2]) {{ z = {name} x, x return z }}"),
+        ],
+        Eval::Kernel(_) | Eval::Call => Vec::new(),
+    };
+    let own = op.def().laws().samples.iter().copied();
+    let programs = texts.iter().map(String::as_str).chain(own);
+    programs
+        .map(|text| text.parse().unwrap_or_else(|e| panic!("{e}\n{text}")))
+        .collect()
+}
+
+#[track_caller]
+fn sound(program: &Program) {
+    let text = program.to_string();
+    assert_eq!(verify(program), Vec::<String>::new(), "in {text}");
+    let again: Program = text.parse().unwrap_or_else(|e| panic!("{e}\n{text}"));
+    assert_eq!(again.to_string(), text);
+}
+
+/// The parameters that have derivatives, as far as is known.
+fn floats(program: &Program) -> Vec<Var> {
+    let is_float = |v: &Var| program.aval(*v).dtype.is_none_or(|d| d.is_float());
+    program.params.iter().copied().filter(is_float).collect()
+}
+
+/// Both modes, and whether each cotangent has the shape of its parameter.
+#[track_caller]
+fn derivatives(program: &Program, wrt: &[Var]) -> ad::Vjp {
+    sound(program);
+    sound(&pass::simplify(program));
+    sound(&ad::jvp(program, wrt, ad::Calls::Joint).program);
+    let vjp = ad::vjp(program, wrt);
+    sound(&vjp.primal);
+    sound(&vjp.pullback);
+    let of = wrt
+        .iter()
+        .zip(&vjp.nonzero)
+        .filter(|(_, nonzero)| **nonzero);
+    assert_eq!(of.clone().count(), vjp.pullback.outs.len());
+    for ((x, _), ct) in of.zip(&vjp.pullback.outs) {
+        let (x, ct) = (program.aval(*x), vjp.pullback.aval(*ct));
+        if x.shape.known().is_some() {
+            assert_eq!(x, ct, "in {program}\n{}", vjp.pullback);
+        }
+    }
+    let n_residuals = vjp.primal.outs.len() - vjp.n_outs;
+    assert_eq!(
+        vjp.primal.outs[vjp.n_outs..],
+        vjp.pullback.params[..n_residuals]
+    );
+    vjp
+}
+
+#[test]
+fn every_op_has_a_sample() {
+    for op in Op::ALL {
+        assert!(!samples(*op).is_empty(), "`{op}` has no sample");
+        for program in samples(*op) {
+            let used = program.eqns.iter().any(|e| e.op == *op);
+            assert!(used, "a sample of `{op}` does not use it: {program}");
+        }
+    }
+}
+
+#[test]
+fn derivatives_of_every_op_are_sound() {
+    for op in Op::ALL {
+        for program in samples(*op) {
+            derivatives(&program, &floats(&program));
+            for x in floats(&program) {
+                derivatives(&program, &[x]);
+            }
+        }
+    }
+}
+
+#[test]
+fn second_derivatives_of_every_op_are_sound() {
+    for op in Op::ALL {
+        for program in samples(*op) {
+            let vjp = derivatives(&program, &floats(&program));
+            derivatives(&vjp.pullback, &floats(&vjp.pullback));
+            let jvp = ad::jvp(&program, &floats(&program), ad::Calls::Joint);
+            derivatives(&jvp.program, &floats(&jvp.program));
+        }
+    }
+}
+
+#[test]
+fn derivatives_need_no_shapes() {
+    for op in Op::ALL {
+        for program in samples(*op) {
+            let wrt = floats(&program);
+            let untyped = Program {
+                avals: SecondaryMap::new(),
+                ..program.clone()
+            };
+            // Parsing infers what the ops themselves tell. The dtypes decide what has a derivative.
+            let mut untyped: Program = untyped.to_string().parse().expect("what prints parses");
+            for (x, typed) in untyped.params.clone().into_iter().zip(&program.params) {
+                let dtype = program.aval(*typed).dtype;
+                untyped.avals.insert(
+                    x,
+                    Aval {
+                        dtype,
+                        ..Aval::UNKNOWN
+                    },
+                );
+            }
+            let wrt: Vec<Var> = (0..program.params.len())
+                .filter(|i| wrt.contains(&program.params[*i]))
+                .map(|i| untyped.params[i])
+                .collect();
+            derivatives(&untyped, &wrt);
+        }
+    }
+}
