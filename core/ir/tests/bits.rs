@@ -1,0 +1,245 @@
+//! The passes change no bit: random elementwise programs are computed by the loops of the ops, before and after.
+
+use gradloom_ir::op::Eval;
+use gradloom_ir::{Aval, Builder, DType, Keep, Op, Program, SecondaryMap, Var, ad, pass, verify};
+
+/// A value of rank 0 has one element, any other has [`LEN`].
+const LEN: usize = 3;
+
+#[derive(Clone, Debug)]
+enum Value {
+    Float(Vec<f64>),
+    Bool(Vec<bool>),
+}
+
+impl Value {
+    fn floats(&self, len: usize) -> Vec<f64> {
+        let Value::Float(xs) = self else {
+            panic!("a bool where a float is read")
+        };
+        (0..len).map(|i| xs[i % xs.len()]).collect()
+    }
+
+    fn bits(&self) -> Vec<u64> {
+        match self {
+            // Which NaN an operation makes is not fixed.
+            Value::Float(xs) => xs
+                .iter()
+                .map(|x| if x.is_nan() { u64::MAX } else { x.to_bits() })
+                .collect(),
+            Value::Bool(xs) => xs.iter().map(|x| u64::from(*x)).collect(),
+        }
+    }
+}
+
+fn compute(program: &Program, args: &[Value]) -> Vec<Value> {
+    let params = program.params.iter().copied();
+    let mut values: SecondaryMap<Var, Value> = params.zip(args.iter().cloned()).collect();
+    for eqn in &program.eqns {
+        let out = eqn.out();
+        let len = if program.aval(out).shape.dims() == Some(&[]) {
+            1
+        } else {
+            LEN
+        };
+        let arg = |i: usize| values.get(eqn.args[i]).expect("bound before use");
+        let mut floats = vec![0.0; len];
+        let value = match (eqn.op.def().eval(), eqn.op) {
+            (Eval::Unary(fns), _) => {
+                (fns.f64)(&arg(0).floats(len), &mut floats);
+                Value::Float(floats)
+            }
+            (Eval::Binary(fns), _) => {
+                (fns.f64)(&arg(0).floats(len), &arg(1).floats(len), &mut floats);
+                Value::Float(floats)
+            }
+            (Eval::Compare(fns), _) => {
+                let mut bools = vec![false; len];
+                (fns.f64)(&arg(0).floats(len), &arg(1).floats(len), &mut bools);
+                Value::Bool(bools)
+            }
+            (_, Op::Scalar | Op::FullLike) => {
+                let value = program.attr(eqn.attrs[0]).float().expect("a number");
+                Value::Float(vec![value; len])
+            }
+            (_, Op::Select) => {
+                let Value::Bool(c) = arg(0) else {
+                    panic!("the condition is a bool")
+                };
+                let (x, y) = (arg(1).floats(len), arg(2).floats(len));
+                let pick = |i: usize| if c[i % c.len()] { x[i] } else { y[i] };
+                Value::Float((0..len).map(pick).collect())
+            }
+            (_, Op::BroadcastLike) => Value::Float(arg(0).floats(len)),
+            (_, op) => panic!("the test has no loop for `{op}`"),
+        };
+        values.insert(out, value);
+    }
+    let outs = program.outs.iter();
+    outs.map(|v| values.get(*v).expect("bound").clone())
+        .collect()
+}
+
+/// Numbers from a linear congruence: the same in every run.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, n: usize) -> usize {
+        self.0 = self
+            .0
+            .wrapping_mul(6364136223846793005)
+            .wrapping_add(1442695040888963407);
+        (self.0 >> 33) as usize % n
+    }
+
+    fn pick<T: Copy>(&mut self, from: &[T]) -> T {
+        from[self.below(from.len())]
+    }
+}
+
+const UNARY: &[Op] = &[
+    Op::Identity,
+    Op::Neg,
+    Op::Neg,
+    Op::Abs,
+    Op::Exp,
+    Op::Sqrt,
+    Op::Sin,
+    Op::Tanh,
+    Op::Relu,
+    Op::Square,
+    Op::Reciprocal,
+];
+const BINARY: &[Op] = &[
+    Op::Add,
+    Op::Sub,
+    Op::Mul,
+    Op::Mul,
+    Op::Div,
+    Op::Maximum,
+    Op::Minimum,
+];
+const NUMBERS: &[f64] = &[0.0, -0.0, 1.0, 1.0, -1.0, 2.0, 1e308, f64::INFINITY];
+
+/// A program of `n` equations on two vectors, some of them pinned.
+fn program(random: &mut Random, n: usize) -> Program {
+    let mut b = Builder::new();
+    let params: Vec<Var> = (0..2)
+        .map(|_| b.param(Aval::new(DType::F64, &[LEN])))
+        .collect();
+    let mut vars = params.clone();
+    for _ in 0..n {
+        let (x, y) = (random.pick(&vars), random.pick(&vars));
+        let out = match random.below(8) {
+            0 | 1 => b.unary(random.pick(UNARY), x),
+            2..=4 => b.binary(random.pick(BINARY), x, y),
+            5 => b.scalar(random.pick(NUMBERS), x),
+            6 => {
+                let value = b.attr(random.pick(NUMBERS));
+                b.emit(Op::FullLike, &[value], &[x])
+            }
+            _ => {
+                let condition = b.binary(Op::Gt, x, y);
+                b.select(condition, x, random.pick(&vars))
+            }
+        };
+        vars.push(out);
+    }
+    // A result is a vector that depends on a parameter, or else there is nothing to differentiate.
+    let last = b.binary(Op::Mul, vars[vars.len() - 1], params[0]);
+    let also = random.pick(&vars);
+    let also = b.binary(Op::Add, also, params[1]);
+    let mut program = b.finish(params, vec![last, also]);
+    for v in vars {
+        match random.below(12) {
+            0 => drop(program.pins.insert(v, Keep::Save)),
+            1 => drop(program.pins.insert(v, Keep::Recompute)),
+            _ => {}
+        }
+    }
+    program
+}
+
+fn vector(random: &mut Random) -> Value {
+    const ELEMENTS: &[f64] = &[
+        0.0,
+        -0.0,
+        1.0,
+        -1.5,
+        0.3,
+        7.0,
+        -2.25,
+        f64::INFINITY,
+        f64::NAN,
+    ];
+    Value::Float((0..LEN).map(|_| random.pick(ELEMENTS)).collect())
+}
+
+#[track_caller]
+fn same_bits(a: &[Value], b: &[Value], of: &dyn Fn() -> String) {
+    let bits = |values: &[Value]| values.iter().map(Value::bits).collect::<Vec<_>>();
+    assert_eq!(bits(a), bits(b), "{}", of());
+}
+
+#[test]
+fn simplifying_changes_no_bit() {
+    let mut random = Random(1);
+    for _ in 0..2000 {
+        let n = 1 + random.below(12);
+        let program = program(&mut random, n);
+        let simple = pass::simplify(&program);
+        assert_eq!(verify(&simple), Vec::<String>::new(), "{program}\n{simple}");
+        let args = [vector(&mut random), vector(&mut random)];
+        let of = || format!("{program}\n{simple}");
+        same_bits(&compute(&program, &args), &compute(&simple, &args), &of);
+    }
+}
+
+#[test]
+fn the_residual_choice_changes_no_bit() {
+    let mut random = Random(2);
+    let mut repeated = 0;
+    for _ in 0..2000 {
+        let n = 1 + random.below(12);
+        let program = pass::simplify(&program(&mut random, n));
+        let n_outs = program.outs.len();
+        let joint = pass::cse(&ad::jvp(&program, &program.params, ad::Calls::Split).program);
+        let split = ad::split(&joint, program.params.len(), n_outs);
+        let n_residuals = split.residuals.len();
+        let pullback = ad::transpose(&split.linear, n_residuals).program;
+        let (primal, chosen) =
+            pass::choose_residuals(split.known.clone(), pullback.clone(), n_outs, n_residuals);
+        for program in [&primal, &chosen] {
+            assert_eq!(verify(program), Vec::<String>::new(), "{program}");
+        }
+        repeated += usize::from(chosen.eqns.len() > pullback.eqns.len());
+
+        let args = [vector(&mut random), vector(&mut random)];
+        let cts: Vec<Value> = (0..joint.outs.len() - n_outs)
+            .map(|_| vector(&mut random))
+            .collect();
+        let [without, with] =
+            [(&split.known, &pullback), (&primal, &chosen)].map(|(p, pullback)| {
+                let outs = compute(p, &args);
+                let all: Vec<Value> = outs[n_outs..].iter().chain(&cts).cloned().collect();
+                let ct = compute(pullback, &all);
+                outs[..n_outs].iter().cloned().chain(ct).collect::<Vec<_>>()
+            });
+        let of = || format!("{program}\n{pullback}\n{primal}\n{chosen}");
+        same_bits(&without, &with, &of);
+    }
+    assert!(repeated > 500, "{repeated} pullbacks repeat an equation");
+}
+
+#[test]
+fn equal_programs_give_equal_text() {
+    let mut random = Random(3);
+    for _ in 0..200 {
+        let program = program(&mut random, 12);
+        let texts = [(); 2].map(|()| {
+            let vjp = ad::vjp(&program, &program.params);
+            format!("{}\n{}", vjp.primal, vjp.pullback)
+        });
+        assert_eq!(texts[0], texts[1]);
+    }
+}
