@@ -15,7 +15,12 @@ fn same_bits(what: &str, a: &impl Tree, b: &impl Tree) {
     assert_eq!(a.len(), b.len(), "{what}");
     for (i, (a, b)) in a.iter().zip(&b).enumerate() {
         assert_eq!(a.aval(), b.aval(), "{what} {i}");
-        let bits = |t: &Tensor| t.to_vec::<f64>().into_iter().map(f64::to_bits).collect::<Vec<_>>();
+        let bits = |t: &Tensor| {
+            t.to_vec::<f64>()
+                .into_iter()
+                .map(f64::to_bits)
+                .collect::<Vec<_>>()
+        };
         assert_eq!(bits(a), bits(b), "{what} {i}: {a} and {b}");
     }
 }
