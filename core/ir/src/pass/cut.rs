@@ -132,4 +132,40 @@ mod tests {
         }
         assert_eq!(network.sink_side(0, 3), [false, false, false, true]);
     }
+
+    #[test]
+    fn the_cut_is_the_least_of_all_cuts() {
+        const N: usize = 6;
+        let mut state = 1_u64;
+        let mut below = |n: u64| {
+            state = state.wrapping_mul(6364136223846793005).wrapping_add(1);
+            (state >> 33) % n
+        };
+        for _ in 0..300 {
+            let edges: Vec<(usize, usize, u64)> = (0..10)
+                .map(|_| (below(N as u64) as usize, below(N as u64) as usize, below(4)))
+                .collect();
+            let mut network = Network::new(N);
+            for &(from, to, capacity) in &edges {
+                network.edge(from, to, capacity);
+            }
+            let cost = |side: &dyn Fn(usize) -> bool| -> u64 {
+                let cut = edges
+                    .iter()
+                    .filter(|(from, to, _)| !side(*from) && side(*to));
+                cut.map(|(.., capacity)| capacity).sum()
+            };
+            // A cut is a set of nodes with the sink 5 and without the source 0.
+            let sides = || (0..1_u32 << N).filter(|set| set & 1 == 0 && set >> 5 & 1 == 1);
+            let least = sides().map(|set| cost(&|i| set >> i & 1 == 1)).min();
+            let smallest = sides()
+                .filter(|set| Some(cost(&|i| set >> i & 1 == 1)) == least)
+                .fold(u32::MAX, |a, b| a & b);
+            let found = network.sink_side(0, 5);
+            assert_eq!(Some(cost(&|i| found[i])), least, "{edges:?}");
+            for (i, on_side) in found.iter().enumerate() {
+                assert_eq!(*on_side, smallest >> i & 1 == 1, "{edges:?}");
+            }
+        }
+    }
 }
