@@ -234,7 +234,7 @@ fn differences(
         .iter()
         .zip(&new.params)
         .enumerate()
-        .take(new_leaves)
+        .take(old_leaves.min(new_leaves))
     {
         let (a, b) = (old.aval(*a), new.aval(*b));
         if a.dtype != b.dtype {
