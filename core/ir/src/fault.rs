@@ -18,7 +18,10 @@ impl std::error::Error for OpError {}
 
 impl fmt::Display for OpError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "cannot {}", self.op.def().name())?;
+        if self.args.is_empty() {
+            return write!(f, "`{}`: {}", self.op, self.fault);
+        }
+        write!(f, "cannot {}", self.op)?;
         for (i, arg) in self.args.iter().enumerate() {
             let joint = match i {
                 0 => " ",

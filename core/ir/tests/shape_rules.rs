@@ -218,13 +218,13 @@ fn constants_take_their_shape_from_static_arguments() {
             "full",
             &[shape(&[2, -1]), Static::Int(1), f32()],
             &[],
-            "cannot full: [2, -1] is not a shape: dims are 0 or more, and at most one is -1 (to be inferred)",
+            "`full`: [2, -1] is not a shape: dims are 0 or more, and at most one is -1 (to be inferred)",
         ),
         (
             "full",
             &[shape(&[2]), Static::Float(1.5), Static::DType(DType::I32)],
             &[],
-            "cannot full: 1.5 is not a value of i32; cast the tensor to a float first",
+            "`full`: 1.5 is not a value of i32; cast the tensor to a float first",
         ),
         (
             "iota",
@@ -237,7 +237,7 @@ fn constants_take_their_shape_from_static_arguments() {
             "iota",
             &[Static::Int(-1), f32()],
             &[],
-            "cannot iota: `len` cannot be -1",
+            "`iota`: `len` cannot be -1",
         ),
         (
             "full",
@@ -257,13 +257,13 @@ fn constants_take_their_shape_from_static_arguments() {
                 Static::DType(DType::I64),
             ],
             &[],
-            "cannot full: 9.25e18 is not a value of i64; cast the tensor to a float first",
+            "`full`: 9.25e18 is not a value of i64; cast the tensor to a float first",
         ),
         (
             "iota",
             &[Static::Int(1), Static::DType(DType::Bool)],
             &[],
-            "cannot iota: the dtype is bool, and has to be a number",
+            "`iota`: the dtype is bool, and has to be a number",
         ),
     ]);
 }

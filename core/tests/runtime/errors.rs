@@ -18,7 +18,7 @@ fn what_is_not_a_shape() {
     insta::assert_snapshot!(text(Tensor::try_from_vec(vec![1.0f32; 5], [2, 3])), @"5 values do not fill the shape [2, 3], which has 6 elements");
     insta::assert_snapshot!(text(Tensor::try_from_vec(vec![1.0f32; 5], [1 << 62, 4])), @"the shape [4611686018427387904, 4] has more elements than can be addressed");
     insta::assert_snapshot!(text(Tensor::try_from_vec(vec![1.0f32], vec![1; 40])), @"the shape [1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1] has 40 axes, and the limit is 32");
-    insta::assert_snapshot!(panic_of(|| Tensor::zeros([1 << 62, 4], DType::F32)), @"cannot full: [4611686018427387904, 4] has more elements than can be addressed");
+    insta::assert_snapshot!(panic_of(|| Tensor::zeros([1 << 62, 4], DType::F32)), @"`full`: [4611686018427387904, 4] has more elements than can be addressed");
 }
 
 #[test]
@@ -31,7 +31,7 @@ fn what_an_op_does_not_take() {
     insta::assert_snapshot!(panic_of(|| a.matmul(&a)), @"cannot matmul f32[3, 4] and f32[3, 4]: inner dimensions differ: 4 on the left and 3 on the right");
     insta::assert_snapshot!(panic_of(|| a.sum(2)), @"cannot sum f32[3, 4]: axis 2 is out of range for rank 2");
     insta::assert_snapshot!(panic_of(|| &a + Tensor::zeros([4], DType::F64)), @"cannot add f32[3, 4] and f64[4]: the dtypes are f32 and f64; cast one of them, as in `x.cast(DType::F64)`");
-    insta::assert_snapshot!(panic_of(|| Tensor::from([1i32]) * 1.5), @"cannot scalar: 1.5 is not a value of i32; cast the tensor to a float first");
+    insta::assert_snapshot!(panic_of(|| Tensor::from([1i32]) * 1.5), @"`scalar`: 1.5 is not a value of i32; cast the tensor to a float first");
 }
 
 #[test]

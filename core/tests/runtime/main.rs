@@ -5,3 +5,4 @@ mod derivatives;
 mod errors;
 mod lazy;
 mod methods;
+mod random_graphs;

@@ -55,7 +55,7 @@ fn every_method_of_the_op_table_is_a_method_of_tensor() {
         concat: Tensor::concat(&[x(), x()], 0);
         stack: Tensor::stack(&[&x(), &x()], 0);
         split: x().split::<3>(1);
-        split_sizes: x().split_sizes(&[1, 2], 1);
+        split_sizes: x().split_sizes([1, 2], 1);
         unbind: x().unbind::<2>(0);
         softmax: x().softmax(-1);
         log_softmax: x().log_softmax(-1);
