@@ -9,6 +9,8 @@ mod expand;
 mod lower;
 mod parse;
 mod report;
+#[cfg(test)]
+mod tests;
 mod traced;
 
 use proc_macro::TokenStream;
@@ -28,7 +30,8 @@ use proc_macro::TokenStream;
 /// - `#[fixed]`: a static value of a type of your own.
 ///
 /// In an impl block the methods that take and return tensors are traced; the others stay alone.
-/// `#[traced(crate = path)]` says where the run time is, if its dependency has been renamed.
+/// `#[traced(record)]` has the body run and recorded even if it is straight-line, which lets it call functions that
+/// are not traced. `#[traced(crate = path)]` says where the run time is, if its dependency has been renamed.
 #[proc_macro_attribute]
 pub fn traced(args: TokenStream, item: TokenStream) -> TokenStream {
     traced::expand(args.into(), item.into()).into()

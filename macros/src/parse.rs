@@ -581,6 +581,8 @@ fn out_shape(ty: &Type, errors: &mut Errors) -> OutShape {
 pub(crate) struct Args {
     /// Where the run time is, if its dependency has been renamed.
     pub(crate) krate: Option<syn::Path>,
+    /// Whether the body is run and recorded even if it is straight-line.
+    pub(crate) record: bool,
 }
 
 impl Args {
@@ -594,16 +596,18 @@ impl Args {
                 args.krate = Some(meta.value()?.call(syn::Path::parse_mod_style)?);
                 return Ok(());
             }
+            if meta.path.is_ident("record") {
+                args.record = true;
+                return Ok(());
+            }
             let name = meta
                 .path
                 .get_ident()
                 .map(ToString::to_string)
                 .unwrap_or_default();
-            let hint = match crate::report::nearest(&name, &["crate"]) {
-                Some(near) => format!("did you mean `{near} = path`?"),
-                None => {
-                    "it takes `crate = path` for a renamed dependency, and nothing else".to_owned()
-                }
+            let hint = match crate::report::nearest(&name, &["crate", "record"]) {
+                Some(near) => format!("did you mean `{near}`?"),
+                None => "it takes `record`, and `crate = path` for a renamed dependency".to_owned(),
             };
             Err(meta.error(format!("`{name}` is not an option of `#[traced]`; {hint}")))
         });

@@ -69,15 +69,34 @@ fn function(mut func: ItemFn, args: &Args, errors: &mut Errors) -> TokenStream {
         return func.to_token_stream();
     }
     let private = paths::private(args);
-    let body = lower::lower(&parsed, &func.block, &private, errors);
+    let body = body(&parsed, &func.block, args, &private, errors);
     let tokens = companions(&parsed, &body, &private, &text(&func.block));
     catching(&parsed, &mut func.block, &private);
+    func.attrs.push(used());
     crate::dump::dump(&parsed, &body, || {
         let items = &tokens.items;
         quote!(#func #items)
     });
     let items = tokens.items;
     quote!(#func #items)
+}
+
+/// The companions stand for the function where only they are called.
+fn used() -> Attribute {
+    syn::parse_quote!(#[allow(dead_code)])
+}
+
+fn body(
+    func: &Func,
+    block: &syn::Block,
+    args: &Args,
+    private: &TokenStream,
+    errors: &mut Errors,
+) -> lower::Body {
+    if args.record {
+        return lower::Body::Recorded("`#[traced(record)]` asks for it".to_owned());
+    }
+    lower::lower(func, block, private, errors)
 }
 
 /// In a function that returns `Result`, the errors of ops come back as `Err`.
@@ -134,9 +153,10 @@ fn methods(mut imp: ItemImpl, args: &Args, errors: &mut Errors) -> TokenStream {
             errors.append(own);
             continue;
         }
-        let body = lower::lower(&func, &method.block, &private, errors);
+        let body = body(&func, &method.block, args, &private, errors);
         let tokens = companions(&func, &body, &private, &text(&method.block));
         catching(&func, &mut method.block, &private);
+        method.attrs.push(used());
         crate::dump::dump(&func, &body, || {
             let (associated, items) = (&tokens.associated, &tokens.items);
             let self_ty = &imp.self_ty;

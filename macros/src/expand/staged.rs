@@ -70,12 +70,16 @@ struct Fields(Vec<(Ident, TokenStream, String)>);
 
 impl Fields {
     fn add(&mut self, name: &str, ty: TokenStream, doc: String) -> Ident {
-        let taken = |n: &str| self.0.iter().any(|(i, ..)| i == n);
+        let taken = |n: &str| self.0.iter().any(|(i, ..)| crate::parse::unraw(i) == n);
         let mut unique = name.to_owned();
         while taken(&unique) {
             unique.push('_');
         }
-        let ident = Ident::new(&unique, Span::mixed_site());
+        let ident = match syn::parse_str::<Ident>(&unique) {
+            Ok(_) => Ident::new(&unique, Span::mixed_site()),
+            // The user's name is a keyword, written `r#type`.
+            Err(_) => Ident::new_raw(&unique, Span::mixed_site()),
+        };
         self.0.push((ident.clone(), ty, doc));
         ident
     }

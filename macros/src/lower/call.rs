@@ -100,6 +100,10 @@ impl Cx<'_> {
         if failed {
             return Err(Stop::Error);
         }
+        if op == Op::Cast && self.b.static_of(statics[0]).is_host() {
+            // Whether there is a derivative depends on the dtype.
+            return self.recorded("a cast to a dtype that is not written out", span);
+        }
         let n_outs = match n_outs {
             None => None,
             Some(Some(n)) => Some(n),

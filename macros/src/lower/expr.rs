@@ -472,7 +472,7 @@ impl Cx<'_> {
             }
             Err(method) => {
                 let op = b.op.to_token_stream();
-                self.errors.push(&b.op, format!("`{op}` gives one truth value, and tensors have many; write `x.{method}(&y)`"));
+                self.errors.push(&b.op, format!("`{op}` gives one truth value, and tensors have many; write `x.{method}(&y)`, and choose by it with `.select(&a, &b)`"));
                 Err(Stop::Error)
             }
         }
@@ -608,10 +608,37 @@ impl Cx<'_> {
                         call.method.span(),
                     );
                 }
+                if self.is_generic(&place) {
+                    // Whether the method is traced depends on the type.
+                    return self.recorded(
+                        &format!("the method `{name}` of a generic type"),
+                        call.method.span(),
+                    );
+                }
                 self.traced_method(call, place, want, fallible)
             }
             Value::Tuple(_) => self.recorded("a method of a tuple", call.method.span()),
         }
+    }
+
+    /// Whether the type of a place may be one that the caller chooses.
+    fn is_generic(&self, place: &Place) -> bool {
+        let param = &self.func.params[place.param];
+        if param.receiver {
+            let owner = self.func.owner.as_ref();
+            return !place.root && owner.is_some_and(|o| o.generics.type_params().next().is_some());
+        }
+        let owner = self
+            .func
+            .owner
+            .iter()
+            .flat_map(|o| o.generics.type_params());
+        let mut generics = owner.chain(self.func.sig.generics.type_params());
+        let mut named = Vec::new();
+        host::in_tokens(param.owned.to_token_stream(), &mut |i| {
+            named.push(i.clone())
+        });
+        generics.any(|g| named.contains(&g.ident))
     }
 
     /// A method of a host value, if its arguments are host values too.

@@ -1,0 +1,396 @@
+//! Source text in, programs, expansions and messages out. `INSTA_UPDATE=always cargo test -p gradloom-macros` writes
+//! the snapshots.
+
+use crate::expand::programs;
+use crate::lower::Body;
+use crate::traced::{body_of, expand};
+use proc_macro2::TokenStream;
+
+/// The programs of a function, or why it is recorded, or its errors.
+fn program(source: &str) -> String {
+    let (body, errors) = body_of(source);
+    if !errors.is_empty() {
+        return errors.join("\n");
+    }
+    match body {
+        Body::Straight(low) => {
+            let programs = programs(&low)
+                .into_iter()
+                .filter(|(name, _)| *name != "cse, dce");
+            programs
+                .map(|(name, program)| format!("{name}: {program}\n"))
+                .collect()
+        }
+        Body::Recorded(reason) => format!("recorded: {reason}"),
+    }
+}
+
+fn expansion(args: &str, source: &str) -> String {
+    let parse = |text: &str| {
+        text.parse::<TokenStream>()
+            .expect("the test's source is tokens")
+    };
+    let tokens = expand(parse(args), parse(source));
+    let file = syn::parse2(tokens).expect("an expansion is a file");
+    prettyplease::unparse(&file)
+}
+
+fn check_program(name: &str, source: &str) {
+    insta::with_settings!({ description => source, prepend_module_to_snapshot => false, omit_expression => true }, {
+        insta::assert_snapshot!(name, program(source));
+    });
+}
+
+/// Functions whose bodies are straight-line, or are not.
+const FORMS: &[(&str, &str)] = &[
+    (
+        "dense",
+        "fn f(#[shape(B, I)] x: &Tensor, #[shape(I, O)] w: &Tensor, #[shape(O)] b: &Tensor) -> Tensor { let h = x.matmul(w) + b; h.tanh() }",
+    ),
+    (
+        "shadowing",
+        "fn f(x: &Tensor) -> Tensor { let x = x.sin(); let x = x.exp(); { let x = x.neg(); x } * x }",
+    ),
+    (
+        "assignment",
+        "fn f(x: &Tensor) -> Tensor { let mut h = x.clone(); h = h.sin(); h += x; h *= 2.0; h -= 1.0; h /= x; h }",
+    ),
+    (
+        "patterns",
+        "fn f(x: &Tensor) -> Tensor { let (a, _) = (x.sin(), x.cos()); let [p, q] = a.split(0); let (s, (t, u)) = (p, (q, x)); s * t + u }",
+    ),
+    (
+        "tuple_result",
+        "fn f(x: &Tensor, y: Tensor) -> (Tensor, (Tensor, Tensor)) { let z = x * &y; (z.sum(..), (z, x.clone())) }",
+    ),
+    (
+        "numbers",
+        "fn f(x: &Tensor, a: f32, n: usize) -> Tensor { let c = -0.5; (1.0 - x * a) / (n + 1) as f32 + c + 0.1f32 }",
+    ),
+    (
+        "statics",
+        "fn f(x: &Tensor, axis: i64, dims: &[usize]) -> Tensor { let last = axis + 1; x.sum(last).mean([0, -1]).max(..).reshape(dims).broadcast_to([2, 3]) }",
+    ),
+    (
+        "readers",
+        "fn f(x: &Tensor, n: usize) -> Tensor { let h = x.exp(); let k = h.dim(0) * n; let (a, b) = (h.rank(), k + 1); x.reshape([k, b]) * (a as f32) }",
+    ),
+    (
+        "dead_but_read",
+        "fn f(x: &Tensor) -> Tensor { let h = x.matmul(x); x.reshape([h.dim(0), -1]) }",
+    ),
+    (
+        "places",
+        "fn f(model: &Mlp, x: &Tensor, i: usize) -> Tensor { let m = model; x.matmul(&m.layers[0].w) + &m.layers[i].b * m.scale + &m.layers[i + 1].b }",
+    ),
+    (
+        "tree_pattern",
+        "fn f(pair: &(Tensor, Tensor)) -> Tensor { let (a, b) = pair; a * b + &pair.0 }",
+    ),
+    (
+        "call",
+        "fn f(x: &Tensor, w: &Tensor) -> Tensor { let h = net::dense(x, w, 3, \"tanh\"); h.sin() }",
+    ),
+    (
+        "call_of_several",
+        "fn f(x: &Tensor) -> Tensor { let (a, (b, c)) = parts(x, x.dim(0)); a * b + c }",
+    ),
+    (
+        "method_call",
+        "fn f(model: &Mlp, x: &Tensor) -> Tensor { let h = model.layers[0].forward(x); model.head(&h) }",
+    ),
+    (
+        "whole_tree",
+        "fn f(model: &Mlp, x: Tensor) -> Tensor { run(model, x) + Mlp::other(&model.layers[0], 2) }",
+    ),
+    (
+        "question_mark",
+        "fn f(x: &Tensor, n: &str) -> Result<Tensor> { let k: usize = n.parse()?; let h = dense(x)?; Ok(h.sum(k)) }",
+    ),
+    (
+        "result_of_call",
+        "fn f(x: &Tensor) -> gradloom::Result<Tensor> { dense(&x.sin()) }",
+    ),
+    (
+        "inactive_call",
+        "fn f(x: &Tensor, #[nodiff] y: &Tensor) -> Tensor { let h = dense(y); x * h }",
+    ),
+    (
+        "host_control_flow",
+        "fn f(x: &Tensor, deep: bool) -> Tensor { let axis = if deep { 1 } else { 0 }; x.sum(axis) }",
+    ),
+    (
+        "lists",
+        "fn f(x: &Tensor, y: &Tensor) -> Tensor { let c = Tensor::concat(&[x, y, &x.neg()], -1); Tensor::stack(&[&c, &c], 0) }",
+    ),
+    (
+        "constants",
+        "fn f(x: &Tensor, n: usize) -> Tensor { let i = Tensor::arange(n, DType::F32); let z = Tensor::zeros([n], DType::F32); let v = Tensor::from_vec(vec![1.0f32], [1]); x * i + z + v }",
+    ),
+    (
+        "likes",
+        "fn f(x: &Tensor, y: &Tensor) -> Tensor { x.broadcast_like(y) + y.full_like(2.0) * x.zeros_like() }",
+    ),
+    (
+        "nn",
+        "fn f(x: &Tensor, w: &Tensor, b: &Tensor, #[nodiff] labels: &Tensor) -> Tensor { x.layer_norm(w, b, 1e-5).gelu().cross_entropy(labels) }",
+    ),
+    (
+        "select",
+        "fn f(x: &Tensor, y: &Tensor) -> Tensor { let c = x.gt(y); c.select(x, &(y * 2.0)) }",
+    ),
+    (
+        "integers",
+        "fn f(x: &Tensor, #[nodiff] i: &Tensor) -> Tensor { let hot = i.one_hot(10, DType::F32); x * hot.cast(DType::F64).cast(DType::F32) }",
+    ),
+    (
+        "unused_parameter",
+        "fn f(x: &Tensor, y: &Tensor) -> Tensor { x.argmax(0).cast(DType::F32) + x }",
+    ),
+    (
+        "items_and_assertions",
+        "fn f(x: &Tensor, n: usize) -> Tensor { const K: usize = 2; assert!(n > K); assert_eq!(x.rank(), n); x * (n as f32) }",
+    ),
+    (
+        "common_subexpressions",
+        "fn f(x: &Tensor) -> Tensor { let a = x.sin(); let b = x.sin(); a * b }",
+    ),
+    (
+        "raw_identifiers",
+        "fn f(r#type: &Tensor, v1: &Tensor) -> Tensor { let r#match = r#type * v1; r#match.sin() }",
+    ),
+    (
+        "early_return_at_the_end",
+        "fn f(x: &Tensor) -> Tensor { return x.sin(); }",
+    ),
+    (
+        "recorded_for",
+        "fn f(x: &Tensor) -> Tensor {\n  let mut h = x.clone();\n  for _ in 0..3 { h = h.sin(); }\n  h\n}",
+    ),
+    (
+        "recorded_if",
+        "fn f(x: &Tensor, deep: bool) -> Tensor { if deep { x.sin() } else { x.cos() } }",
+    ),
+    (
+        "recorded_shape_condition",
+        "fn f(x: &Tensor) -> Tensor { if x.dim(0) > 2 { x.sin() } else { x.cos() } }",
+    ),
+    (
+        "recorded_closure",
+        "fn f(x: &Tensor) -> Tensor { let g = |y: &Tensor| y.sin() + x; g(x) }",
+    ),
+    (
+        "recorded_tree_result",
+        "fn f(x: &Tensor) -> State { State { h: x.sin() } }",
+    ),
+    (
+        "recorded_cast",
+        "fn f(x: &Tensor, d: DType) -> Tensor { x.cast(d) }",
+    ),
+];
+
+#[test]
+fn forms_have_the_programs_of_their_snapshots() {
+    for (name, source) in FORMS {
+        check_program(name, source);
+    }
+}
+
+/// Functions that stand for the parts of an expansion.
+const EXPANSIONS: &[(&str, &str, &str)] = &[
+    (
+        "expansion_dense",
+        "",
+        "fn dense(x: &Tensor, w: &Tensor, b: &Tensor) -> Tensor { let h = x.matmul(w) + b; h.tanh() }",
+    ),
+    (
+        "expansion_tree",
+        "",
+        "pub fn loss(model: &Mlp, x: &Tensor, axis: i64, #[nodiff] labels: &Tensor) -> Result<Tensor> { let h = model.layers[0].forward(x); let p = dense(&h, &model.head, 2)?; Ok((p * x.dim(0)).sum(axis + 1)) }",
+    ),
+    (
+        "expansion_recorded",
+        "crate = ::renamed",
+        "fn steps(x: &Tensor, n: usize) -> Tensor { let mut h = x.clone(); for _ in 0..n { h = h.sin(); } h }",
+    ),
+    (
+        "expansion_impl",
+        "",
+        "impl<M: Layer> Block<M> { pub fn new(m: M) -> Self { Block { m } } pub fn forward(&self, x: &Tensor) -> (Tensor, Tensor) { (x * &self.gain, x.sin()) } }",
+    ),
+];
+
+#[test]
+fn expansions_are_those_of_their_snapshots() {
+    for (name, args, source) in EXPANSIONS {
+        insta::with_settings!({ description => *source, prepend_module_to_snapshot => false, omit_expression => true }, {
+            insta::assert_snapshot!(*name, expansion(args, source));
+        });
+    }
+}
+
+#[test]
+fn equal_source_gives_equal_tokens() {
+    for (_, source) in FORMS {
+        assert_eq!(expansion("", source), expansion("", source));
+    }
+}
+
+/// Mistakes, each in the smallest function that makes it.
+const MISTAKES: &[(&str, &str)] = &[
+    ("", "async fn f(x: &Tensor) -> Tensor { x.sin() }"),
+    ("", "const fn f(x: &Tensor) -> Tensor { x.sin() }"),
+    ("", "unsafe fn f(x: &Tensor) -> Tensor { x.sin() }"),
+    ("", "extern \"C\" fn f(x: &Tensor) -> Tensor { x.sin() }"),
+    ("", "fn main(x: &Tensor) -> Tensor { x.sin() }"),
+    ("", "struct S { x: Tensor }"),
+    ("", "trait T { fn f(x: &Tensor) -> Tensor; }"),
+    ("", "const X: usize = 3;"),
+    ("", "mod m { fn f() {} }"),
+    (
+        "",
+        "impl Layer for Linear { fn f(&self, x: &Tensor) -> Tensor { x.sin() } }",
+    ),
+    ("", "impl Linear { fn new() -> Linear { Linear } }"),
+    (
+        "",
+        "impl Linear { #[traced] fn f(&self, x: &Tensor) -> Tensor { x.sin() } }",
+    ),
+    (
+        "",
+        "impl Linear { fn f(&mut self, x: &Tensor) -> Tensor { x.sin() } }",
+    ),
+    ("", "#[traced] fn f(x: &Tensor) -> Tensor { x.sin() }"),
+    (
+        "",
+        "fn f(n: usize) -> Tensor { Tensor::zeros([n], DType::F32) }",
+    ),
+    ("", "fn f(#[nodiff] x: &Tensor) -> Tensor { x.sin() }"),
+    ("", "fn f(x: &mut Tensor) -> Tensor { x.sin() }"),
+    ("", "fn f(x: &[Tensor]) -> Tensor { x[0].sin() }"),
+    (
+        "",
+        "fn f(x: impl AsRef<Tensor>) -> Tensor { x.as_ref().sin() }",
+    ),
+    ("", "fn f(x: *const Tensor) -> Tensor { g(x) }"),
+    ("", "fn f(x: &Tensor) { x.sin(); }"),
+    ("", "fn f(x: &Tensor) -> &Tensor { x }"),
+    ("", "fn f(x: &Tensor) -> impl Tree { x.sin() }"),
+    ("", "fn f(x: &Tensor) -> f32 { x.item() }"),
+    (
+        "",
+        "fn f(x: &Tensor, #[nodiff] n: usize) -> Tensor { x.sum(n) }",
+    ),
+    (
+        "",
+        "fn f(x: &Tensor, #[nodif] y: &Tensor) -> Tensor { x * y }",
+    ),
+    (
+        "",
+        "fn f(x: &Tensor, #[nodiff] #[nodiff] y: &Tensor) -> Tensor { x * y }",
+    ),
+    (
+        "",
+        "fn f(#[fixed] x: &Tensor, y: &Tensor) -> Tensor { x * y }",
+    ),
+    (
+        "",
+        "fn f(#[shape(2)] n: usize, x: &Tensor) -> Tensor { x.sum(n) }",
+    ),
+    ("", "fn f(#[shape(2.5)] x: &Tensor) -> Tensor { x.sin() }"),
+    ("crat = x", "fn f(x: &Tensor) -> Tensor { x.sin() }"),
+    ("fast", "fn f(x: &Tensor) -> Tensor { x.sin() }"),
+    (
+        "",
+        "fn f(x: &Tensor) -> Tensor { if x > 0.0 { x.sin() } else { x.cos() } }",
+    ),
+    (
+        "",
+        "fn f(x: &Tensor) -> Tensor { if x.gt(&x.neg()) { x.sin() } else { x.cos() } }",
+    ),
+    (
+        "",
+        "fn f(x: &Tensor) -> Tensor { let mut h = x.clone(); while h.sum(..) { h = h.sin(); } h }",
+    ),
+    (
+        "",
+        "fn f(x: &Tensor) -> Tensor { match x.sum(..) { _ => x.sin() } }",
+    ),
+    (
+        "",
+        "fn f(x: &Tensor) -> Tensor { for row in x { g(row); } x.sin() }",
+    ),
+    ("", "fn f(x: &Tensor) -> Tensor { x % 2.0 }"),
+    ("", "fn f(x: &Tensor) -> Tensor { x << 2 }"),
+    ("", "fn f(x: &Tensor, y: &Tensor) -> Tensor { x && y }"),
+    ("", "fn f(x: &Tensor) -> Tensor { !x }"),
+    ("", "fn f(x: &Tensor) -> Tensor { x.sin() as f32 }"),
+    ("", "fn f(x: &Tensor) -> Tensor { x[0] }"),
+    ("", "fn f(x: &Tensor, y: &Tensor) -> Tensor { x.sum(y) }"),
+    (
+        "",
+        "fn f(x: &Tensor) -> Tensor { let parts = x.split(0); parts }",
+    ),
+    ("", "fn f(x: &Tensor) -> Tensor { f(&x.sin()) }"),
+    ("", "fn f(x: &Tensor) -> Tensor { g(x).await }"),
+    (
+        "",
+        "fn f(#[shape(B, 3)] x: &Tensor, #[shape(4, 5)] w: &Tensor) -> Tensor { let h = x.matmul(w); h.sin() }",
+    ),
+    (
+        "",
+        "fn f(#[shape(3, 4)] x: &Tensor, #[shape(4, 3)] y: &Tensor) -> Tensor { x + y }",
+    ),
+    ("", "fn f(#[shape(B, 3)] x: &Tensor) -> Tensor { x.sum(2) }"),
+    (
+        "",
+        "fn f(#[shape(2, 3)] x: &Tensor) -> Tensor { x.sum(true) }",
+    ),
+    (
+        "",
+        "fn f(#[shape(2, 3)] x: &Tensor) -> Tensor { x.reshape([4, 2]) }",
+    ),
+    (
+        "",
+        "fn f(#[shape(2, 3)] x: &Tensor) -> Tensor { x.transpose().concat_with(x % 2.0).sum(7) + x.sum(9) }",
+    ),
+    (
+        "",
+        "fn f(#[shape(2, 3)] x: &Tensor) -> Tensor { let a = x.sum(5); let b = a.sin(); let c = x.mean(6); b + c }",
+    ),
+];
+
+#[test]
+fn mistakes_are_told_in_words() {
+    let parse = |text: &str| {
+        text.parse::<TokenStream>()
+            .expect("the test's source is tokens")
+    };
+    let mut out = String::new();
+    for (args, source) in MISTAKES {
+        let tokens = expand(parse(args), parse(source));
+        let file = syn::parse2::<syn::File>(tokens).expect("an expansion is a file");
+        let messages: Vec<String> = file
+            .items
+            .iter()
+            .filter_map(|item| match item {
+                syn::Item::Macro(m) => {
+                    let text: syn::LitStr =
+                        m.mac.parse_body().expect("`compile_error!` takes a string");
+                    Some(format!("  error: {}", text.value()))
+                }
+                _ => None,
+            })
+            .collect();
+        assert!(!messages.is_empty(), "{source}");
+        let attr = if args.is_empty() {
+            String::new()
+        } else {
+            format!("#[traced({args})] ")
+        };
+        out += &format!("{attr}{source}\n{}\n\n", messages.join("\n"));
+    }
+    insta::with_settings!({ prepend_module_to_snapshot => false, omit_expression => true }, {
+        insta::assert_snapshot!("mistakes", out);
+    });
+}

@@ -1,0 +1,145 @@
+//! Forms of user code that the expansion has to leave alone.
+
+#![deny(warnings)]
+#![forbid(unsafe_code)]
+#![deny(missing_docs, clippy::all)]
+
+/// Nothing of the prelude is in scope.
+pub mod bare {
+    #![no_implicit_prelude]
+
+    use ::gradloom::{Result, Tensor, traced};
+
+    /// Names of ours in user code.
+    #[traced]
+    pub fn clashes(saved: &Tensor, y: &Tensor, ct: &Tensor, pull: &Tensor) -> Tensor {
+        let cotangents = saved * y;
+        let likes = &cotangents + ct;
+        let v3 = likes.tanh();
+        let tangents = v3 * pull;
+        let y = tangents.sin();
+        let d_y = y.cos();
+        let ct_y = &d_y * &y;
+        ct_y + d_y
+    }
+
+    /// A `Result` without the prelude.
+    #[traced]
+    pub fn result(r#type: &Tensor, n: usize) -> Result<Tensor> {
+        let n = n + 1;
+        let n = n * 2;
+        let h = r#type.sum([n - 2, 0]);
+        ::core::result::Result::Ok(h)
+    }
+}
+
+/// Generic functions and methods.
+#[allow(missing_docs)]
+pub mod generic {
+    use gradloom::prelude::*;
+
+    #[derive(Tree)]
+    pub struct Residual<M> {
+        pub inner: M,
+        pub gain: Tensor,
+    }
+
+    pub trait Layer: Tree {
+        fn apply(&self, x: &Tensor) -> Tensor;
+    }
+
+    #[derive(Tree)]
+    pub struct Scale(pub Tensor);
+
+    impl Layer for Scale {
+        fn apply(&self, x: &Tensor) -> Tensor {
+            x * &self.0
+        }
+    }
+
+    #[traced]
+    impl<M: Layer> Residual<M>
+    where
+        M: Send,
+    {
+        pub fn forward(&self, x: &Tensor) -> Tensor {
+            let h = { self.inner.apply(x) };
+            x + h * &self.gain
+        }
+
+        pub fn gained(self, x: Tensor) -> Tensor {
+            x * &self.gain
+        }
+    }
+
+    #[traced]
+    pub fn generic<'a, M: Layer, const N: usize>(m: &'a M, x: &'a Tensor) -> Tensor
+    where
+        M: Sync,
+    {
+        let mut h = x.clone();
+        for _ in 0..N {
+            h = m.apply(&h);
+        }
+        h
+    }
+
+    #[traced]
+    pub fn power<const N: usize>(x: &Tensor) -> Tensor {
+        x * (N as f32)
+    }
+
+    #[test]
+    fn generics_are_carried_over() {
+        let x = Tensor::from([1.0f32, 2.0]);
+        let m = Residual {
+            inner: Scale(Tensor::from([2.0f32, 3.0])),
+            gain: Tensor::from([0.5f32, 0.5]),
+        };
+        let (y, pullback) = generic::vjp::<Scale, 2>(&m.inner, &x);
+        assert_eq!(y.to_vec::<f32>(), [4.0, 18.0]);
+        let (ct_m, ct_x) = pullback(&x);
+        assert_eq!(ct_m.0.to_vec::<f32>(), [4.0, 24.0]);
+        assert_eq!(ct_x.to_vec::<f32>(), [4.0, 18.0]);
+        assert_eq!(power::grad::<3>(&x.sum(..)).x.item::<f32>(), 3.0);
+        let (y, pullback) = m.gained_vjp(x.clone());
+        assert_eq!(y.to_vec::<f32>(), [0.5, 1.0]);
+        let (ct_m, _) = pullback(&x);
+        assert_eq!(ct_m.gain.to_vec::<f32>(), [1.0, 4.0]);
+        assert_eq!(ct_m.inner.0.to_vec::<f32>(), [0.0, 0.0]);
+    }
+}
+
+#[test]
+fn a_function_in_a_function_has_companions() {
+    use gradloom::prelude::*;
+    const SHIFT: f64 = 2.0;
+    #[traced]
+    fn inner(x: &Tensor) -> Tensor {
+        const FACTOR: f64 = 3.0;
+        (x + SHIFT) * FACTOR
+    }
+    let x = Tensor::scalar(1.0f32);
+    let (y, grads) = inner::value_and_grad(&x);
+    assert_eq!((y.item::<f32>(), grads.x.item::<f32>()), (9.0, 3.0));
+}
+
+#[test]
+fn names_of_ours_in_user_code_are_not_confused() {
+    use gradloom::prelude::*;
+    let x = Tensor::from([0.5f32, -0.25]);
+    let (y, pullback) = bare::clashes::vjp(&x, &x, &x, &x);
+    let f = |(a, b, c, d): &(Tensor, Tensor, Tensor, Tensor)| bare::clashes(a, b, c, d);
+    let args = (x.clone(), x.clone(), x.clone(), x.clone());
+    let (z, reference) = vjp(f, &args);
+    assert_eq!(y.to_vec::<f32>(), z.to_vec::<f32>());
+    let (a, b) = (pullback(&x), reference.call(&x));
+    assert_eq!(a.0.to_vec::<f32>(), b.0.to_vec::<f32>());
+    assert_eq!(a.3.to_vec::<f32>(), b.3.to_vec::<f32>());
+    let square = Tensor::from([[1.0f32, 2.0], [3.0, 4.0]]);
+    assert!(bare::result::grad(&square, 1).is_err());
+    assert_eq!(
+        bare::result(&square.reshape([1, 2, 2]), 1).unwrap().shape(),
+        [2]
+    );
+}
