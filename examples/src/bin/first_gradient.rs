@@ -18,15 +18,12 @@ fn main() {
 
     // Reverse mode: from a cotangent of the result to cotangents of the arguments.
     let (y, pullback) = dense::vjp(&x, &w, &b);
-    let (ct_x, ct_w, ct_b) = pullback(&Tensor::ones(y.shape(), y.dtype()));
+    let (ct_x, ct_w, ct_b) = pullback(&y.ones_like());
     println!("ct_x = {ct_x}\nct_w = {ct_w}\nct_b = {ct_b}");
 
     // Forward mode: from a change of the arguments to the change of the result.
-    let zero = |t: &Tensor| Tensor::zeros(t.shape(), t.dtype());
-    let (_, dy) = dense::jvp(
-        (&x, &w, &b),
-        (&zero(&x), &zero(&w), &Tensor::from([1.0f32, 0.0])),
-    );
+    let d_b = Tensor::from([1.0f32, 0.0]);
+    let (_, dy) = dense::jvp((&x, &w, &b), (&x.zeros_like(), &w.zeros_like(), &d_b));
     println!("dy = {dy}");
 
     println!("{}", dense::PROGRAM);
