@@ -160,7 +160,7 @@ impl Step {
 
 /// The simplified program: it computes the same bits.
 fn simplify(program: &Program) -> Program {
-    pass::cse(&pass::dce(program))
+    pass::simplify(program)
 }
 
 fn error(op: &'static str, fault: KernelFault) -> Error {
