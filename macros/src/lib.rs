@@ -29,6 +29,8 @@ use proc_macro::TokenStream;
 /// - `#[shape(B, 784, _)]`: the shape, of numbers, names and unknown dims; it is checked at compile time.
 /// - `#[fixed]`: a static value of a type of your own.
 ///
+/// `#[save]` and `#[recompute]` on a `let` say whether reverse mode keeps that value or computes it again.
+///
 /// In an impl block the methods that take and return tensors are traced; the others stay alone.
 /// `#[traced(record)]` has the body run and recorded even if it is straight-line, which lets it call functions that
 /// are not traced. `#[traced(crate = path)]` says where the run time is, if its dependency has been renamed.

@@ -6,19 +6,21 @@ use crate::lower::Body;
 use crate::traced::{body_of, expand};
 use proc_macro2::TokenStream;
 
-/// The programs of a function, or why it is recorded, or its errors.
-fn program(source: &str) -> String {
+/// The program of a function, or why it is recorded, or its errors. What the passes and the derivatives make of it is
+/// tested in `gradloom-ir`; a few functions show the way through all of them.
+fn program(name: &str, source: &str) -> String {
     let (body, errors) = body_of(source);
     if !errors.is_empty() {
         return errors.join("\n");
     }
     match body {
         Body::Straight(low) => {
+            let all = ["dense", "call", "save_and_recompute"].contains(&name);
             let programs = programs(&low)
                 .into_iter()
-                .filter(|(name, _)| *name != "cse, dce");
+                .filter(|(step, _)| all || *step == "lowered");
             programs
-                .map(|(name, program)| format!("{name}: {program}\n"))
+                .map(|(step, program)| format!("{step}: {program}\n"))
                 .collect()
         }
         Body::Recorded(reason) => format!("recorded: {reason}"),
@@ -37,7 +39,7 @@ fn expansion(args: &str, source: &str) -> String {
 
 fn check_program(name: &str, source: &str) {
     insta::with_settings!({ description => source, prepend_module_to_snapshot => false, omit_expression => true }, {
-        insta::assert_snapshot!(name, program(source));
+        insta::assert_snapshot!(name, program(name, source));
     });
 }
 
@@ -154,6 +156,10 @@ const FORMS: &[(&str, &str)] = &[
     (
         "common_subexpressions",
         "fn f(x: &Tensor) -> Tensor { let a = x.sin(); let b = x.sin(); a * b }",
+    ),
+    (
+        "save_and_recompute",
+        "fn f(x: &Tensor) -> Tensor { #[recompute] let a = x.exp(); #[save] let b = a.square(); b.tanh() * a.sin() }",
     ),
     (
         "raw_identifiers",
@@ -300,6 +306,14 @@ const MISTAKES: &[(&str, &str)] = &[
     ("", "fn f(#[shape(2.5)] x: &Tensor) -> Tensor { x.sin() }"),
     ("crat = x", "fn f(x: &Tensor) -> Tensor { x.sin() }"),
     ("fast", "fn f(x: &Tensor) -> Tensor { x.sin() }"),
+    (
+        "",
+        "fn f(x: &Tensor) -> Tensor { #[save] #[recompute] let h = x.sin(); h }",
+    ),
+    (
+        "",
+        "fn f(x: &Tensor, n: usize) -> Tensor { #[save] let k = n + 1; x.sum(k) }",
+    ),
     (
         "",
         "fn f(x: &Tensor) -> Tensor { if x > 0.0 { x.sin() } else { x.cos() } }",

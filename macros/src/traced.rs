@@ -71,6 +71,7 @@ fn function(mut func: ItemFn, args: &Args, errors: &mut Errors) -> TokenStream {
     let private = paths::private(args);
     let body = body(&parsed, &func.block, args, &private, errors);
     let tokens = companions(&parsed, &body, &private, &text(&func.block));
+    take_keeps(&mut func.block);
     catching(&parsed, &mut func.block, &private);
     func.attrs.push(used());
     crate::dump::dump(&parsed, &body, || {
@@ -79,6 +80,23 @@ fn function(mut func: ItemFn, args: &Args, errors: &mut Errors) -> TokenStream {
     });
     let items = tokens.items;
     quote!(#func #items)
+}
+
+/// Whether an attribute of a `let` says what reverse mode keeps.
+pub(crate) fn keeps(attr: &Attribute) -> bool {
+    attr.path().is_ident("save") || attr.path().is_ident("recompute")
+}
+
+/// Takes the attributes off that rustc does not know.
+fn take_keeps(block: &mut syn::Block) {
+    struct Take;
+    impl syn::visit_mut::VisitMut for Take {
+        fn visit_local_mut(&mut self, local: &mut syn::Local) {
+            local.attrs.retain(|a| !keeps(a));
+            syn::visit_mut::visit_local_mut(self, local);
+        }
+    }
+    syn::visit_mut::VisitMut::visit_block_mut(&mut Take, block);
 }
 
 /// The companions stand for the function where only they are called.
@@ -155,6 +173,7 @@ fn methods(mut imp: ItemImpl, args: &Args, errors: &mut Errors) -> TokenStream {
         }
         let body = body(&func, &method.block, args, &private, errors);
         let tokens = companions(&func, &body, &private, &text(&method.block));
+        take_keeps(&mut method.block);
         catching(&func, &mut method.block, &private);
         method.attrs.push(used());
         crate::dump::dump(&func, &body, || {

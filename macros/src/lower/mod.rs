@@ -14,6 +14,7 @@ mod stmt;
 
 use crate::parse::{Func, Kind, OutShape, unraw};
 use crate::report::Errors;
+use gradloom_ir::program::Keep;
 use gradloom_ir::{Attr, Aval, Builder, Op, Program, SecondaryMap, Static, Var};
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, quote};
@@ -196,6 +197,8 @@ struct Cx<'a> {
     calls: BTreeMap<Attr, Call>,
     spans: SecondaryMap<Var, Span>,
     idents: BTreeMap<String, Ident>,
+    /// What the user says about keeping values for reverse mode.
+    pins: Vec<(Var, Keep)>,
     /// Names of host locals that the emitted code has so far.
     host_names: Vec<String>,
     /// Whether a place stands for a host value, because a static argument is being read.
@@ -230,6 +233,7 @@ pub(crate) fn lower(
         calls: BTreeMap::new(),
         spans: SecondaryMap::new(),
         idents: BTreeMap::new(),
+        pins: Vec::new(),
         host_names: Vec::new(),
         host_places: false,
         krate: private.clone(),
@@ -255,8 +259,12 @@ pub(crate) fn lower(
         Err(Stop::Recorded(reason)) => Body::Recorded(reason),
         Ok(outs) => {
             let params = cx.inputs.iter().map(|i| i.var).collect();
+            let mut program = cx.b.finish(params, outs);
+            for (var, keep) in cx.pins {
+                program.pins.insert(var, keep);
+            }
             Body::Straight(Box::new(Lowered {
-                program: cx.b.finish(params, outs),
+                program,
                 inputs: cx.inputs,
                 hosts: cx.hosts,
                 statics: cx.statics,

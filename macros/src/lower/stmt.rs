@@ -4,6 +4,7 @@ use super::{Cx, Host, R, Stop, Value, Want, host};
 use crate::parse::{Kind, OutShape, classify, unraw};
 use crate::report::Errors;
 use gradloom_ir::Op;
+use gradloom_ir::program::Keep;
 use proc_macro2::Ident;
 use quote::{ToTokens, quote};
 use std::collections::BTreeMap;
@@ -150,6 +151,7 @@ impl Cx<'_> {
             },
             other => other,
         };
+        self.keep(local, &value);
         match value {
             Value::Host(host) => self.bind_host(
                 pat,
@@ -158,6 +160,41 @@ impl Cx<'_> {
                 matches!(kind, Some(Kind::Static { number: true })),
             ),
             value => self.bind(pat, value),
+        }
+    }
+
+    /// `#[save]` and `#[recompute]` on a `let`.
+    fn keep(&mut self, local: &syn::Local, value: &Value) {
+        let marks: Vec<_> = local
+            .attrs
+            .iter()
+            .filter(|a| crate::traced::keeps(a))
+            .collect();
+        let Some(first) = marks.first() else { return };
+        if let Some(second) = marks.get(1) {
+            self.errors.push(
+                second,
+                "a value is either saved or computed again; remove one of the two attributes",
+            );
+        }
+        let keep = if first.path().is_ident("save") {
+            Keep::Save
+        } else {
+            Keep::Recompute
+        };
+        let mut any = false;
+        for value in if let Value::Tuple(values) = value {
+            &**values
+        } else {
+            std::slice::from_ref(value)
+        } {
+            if let Value::Tensor { var, .. } = value {
+                self.pins.push((*var, keep));
+                any = true;
+            }
+        }
+        if !any {
+            self.errors.push(first, "this `let` binds no tensor that is computed here, so there is nothing to keep; remove the attribute");
         }
     }
 

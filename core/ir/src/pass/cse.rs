@@ -6,7 +6,8 @@ use std::collections::BTreeMap;
 /// Binds equal equations once. Two static arguments are equal when they are the same entry of the table, or
 /// equal known values: two host expressions of equal text may differ in value.
 pub fn cse(program: &Program) -> Program {
-    type Key = (Op, Vec<Attr>, Vec<Var>);
+    // The number of results is a part of what `split` computes.
+    type Key = (Op, usize, Vec<Attr>, Vec<Var>);
     let mut first: BTreeMap<Key, Vec<Var>> = BTreeMap::new();
     let mut to: SecondaryMap<Var, Var> = SecondaryMap::new();
     let mut eqns = Vec::new();
@@ -26,7 +27,8 @@ pub fn cse(program: &Program) -> Program {
             .iter()
             .map(|a| representative(&program.attrs, *a))
             .collect();
-        match first.get(&(eqn.op, attrs, eqn.args.clone())) {
+        let n_outs = eqn.outs.len();
+        match first.get(&(eqn.op, n_outs, attrs, eqn.args.clone())) {
             Some(outs) => {
                 for (&out, &kept) in eqn.outs.iter().zip(outs) {
                     to.insert(out, kept);
@@ -49,7 +51,7 @@ pub fn cse(program: &Program) -> Program {
                     .iter()
                     .map(|a| representative(&program.attrs, *a))
                     .collect();
-                first.insert((eqn.op, attrs, eqn.args.clone()), eqn.outs.clone());
+                first.insert((eqn.op, n_outs, attrs, eqn.args.clone()), eqn.outs.clone());
                 eqns.push(eqn);
             }
         }
