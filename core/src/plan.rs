@@ -6,7 +6,7 @@ use crate::kernel::{self, KernelFault};
 use crate::layout::Layout;
 use crate::lower::Lowered;
 use crate::{Aval, Error, Result};
-use gradloom_ir::{Op, Program, SecondaryMap, Static, Var, pass};
+use gradloom_ir::{Op, SecondaryMap, Static, Var, pass};
 use std::sync::Arc;
 
 /// How to compute some results from some leaves.
@@ -39,7 +39,7 @@ struct Out {
 impl Plan {
     /// Simplifies `lowered` and puts its equations in order.
     pub(crate) fn new(lowered: &Lowered) -> Plan {
-        let program = simplify(&lowered.program);
+        let program = pass::simplify(&lowered.program);
         let n_leaves = program.params.len() - lowered.likes.len();
         let mut last_use: SecondaryMap<Var, usize> = SecondaryMap::new();
         for (i, eqn) in program.eqns.iter().enumerate() {
@@ -156,11 +156,6 @@ impl Step {
         }
         Ok(())
     }
-}
-
-/// The simplified program: it computes the same bits.
-fn simplify(program: &Program) -> Program {
-    pass::simplify(program)
 }
 
 fn error(op: &'static str, fault: KernelFault) -> Error {
