@@ -275,3 +275,83 @@ fn statics_tuples_and_results_agree() {
     assert!(branches::jvp((&x, false, Kind::Cos), &dw).is_err());
     println!("{}", uses_pair::PROGRAM);
 }
+
+#[traced]
+fn logs(x: &Tensor, y: &Tensor) -> (Tensor, Tensor) {
+    (x * y, x.log() * y)
+}
+
+#[traced]
+fn first_of_logs(x: &Tensor) -> Tensor {
+    let (a, _) = logs(x, &x.exp());
+    a
+}
+
+#[traced(record)]
+fn recorded_logs(x: &Tensor, y: &Tensor) -> (Tensor, Tensor) {
+    (x * y, x.log() * y)
+}
+
+#[traced]
+fn first_of_recorded(x: &Tensor) -> Tensor {
+    let (a, _) = recorded_logs(x, &x.exp());
+    a
+}
+
+#[traced]
+fn product(x: &Tensor, y: &Tensor) -> Tensor {
+    x * y
+}
+
+#[traced]
+fn times_infinity(x: &Tensor, #[nodiff] y: &Tensor) -> Tensor {
+    product(x, y)
+}
+
+#[derive(Debug)]
+enum Own {
+    Engine,
+    Odd,
+}
+
+impl From<Error> for Own {
+    fn from(_: Error) -> Own {
+        Own::Engine
+    }
+}
+
+#[traced]
+fn own_error(x: &Tensor, n: usize) -> std::result::Result<Tensor, Own> {
+    if n % 2 == 1 {
+        return Err(Own::Odd);
+    }
+    Ok(x.sum(n))
+}
+
+#[test]
+fn what_nobody_reads_does_not_reach_the_derivative() {
+    let x = Tensor::from([0.0f32, 1.0]);
+    let ct = x.ones_like();
+    let expected: Vec<f32> = vec![1.0, 2.0 * 1.0f32.exp()];
+    let (_, pullback) = first_of_logs::vjp(&x);
+    close(&flat(&pullback(&ct)), &[expected.clone()]);
+    let (_, pullback) = first_of_recorded::vjp(&x);
+    close(&flat(&pullback(&ct)), &[expected]);
+    let infinite = Tensor::from([f32::INFINITY, 2.0]);
+    let (_, dy) = times_infinity::jvp((&x, &infinite), &ct);
+    assert_eq!(dy.to_vec::<f32>(), [f32::INFINITY, 2.0]);
+    let (_, dy) = times_infinity::jvp((&infinite, &x), &ct);
+    assert_eq!(dy.to_vec::<f32>(), [0.0, 1.0]);
+}
+
+#[test]
+fn an_error_type_of_the_user_s_own_comes_back() {
+    let x = Tensor::from([0.0f32, 1.0]);
+    assert!(matches!(own_error::grad(&x, 1), Err(Own::Odd)));
+    assert!(matches!(own_error::grad(&x, 2), Err(Own::Engine)));
+    assert_eq!(
+        own_error::grad(&x, 0).unwrap().x.to_vec::<f32>(),
+        [1.0, 1.0]
+    );
+    assert!(matches!(own_error::jvp((&x, 1), &x), Err(Own::Odd)));
+}

@@ -34,7 +34,8 @@ pub fn copy<T: Tree>(tree: &T) -> T {
     share(tree)
 }
 
-fn zeros(aval: &Aval) -> Tensor {
+/// Zeros of an aval.
+pub fn zeros(aval: &Aval) -> Tensor {
     Tensor::zeros(aval.shape(), aval.dtype())
 }
 
@@ -248,22 +249,15 @@ pub fn seed(y: &Tensor) -> [Option<Tensor>; 1] {
     [Some(y.ones_like())]
 }
 
-/// The cotangent of the only result.
-pub fn cotangent(given: &[Option<Tensor>]) -> Tensor {
-    given
-        .first()
-        .cloned()
-        .flatten()
-        .expect("a pullback is called with a cotangent that is not zero")
+/// Whether there is a cotangent of a result.
+pub fn is_given(given: &[Option<Tensor>], i: usize) -> bool {
+    given.get(i).is_some_and(Option::is_some)
 }
 
-/// The cotangent of one of several results.
-pub fn cotangent_or_zeros(given: &[Option<Tensor>], i: usize, like: &Aval) -> Tensor {
-    given
-        .get(i)
-        .cloned()
-        .flatten()
-        .unwrap_or_else(|| zeros(like))
+/// The cotangent of a result.
+pub fn cotangent(given: &[Option<Tensor>], i: usize) -> Tensor {
+    let ct = given.get(i).cloned().flatten();
+    ct.expect("a pullback is called with a cotangent that is not zero")
 }
 
 /// The cotangents of the parameters of a function, the leaves of each.
@@ -474,6 +468,8 @@ where
 }
 
 /// Runs a function and records what it does, for its result and its tangent.
+///
+/// The tangents that are not given are zero, and what depends on them alone is not computed.
 #[track_caller]
 pub fn record_jvp<X, R>(
     given: &[Leaves],
@@ -485,28 +481,85 @@ where
     X: Tree,
     R: Outcome,
 {
-    // The leaves of the arguments stand one after the other; a missing one is zero.
-    let sizes = sizes(x, positions.len());
-    let mut dx: Vec<Tensor> = Vec::new();
-    let mut all = leaves_of(x).into_iter();
-    for (position, size) in positions.iter().zip(sizes) {
-        for i in 0..size {
-            let x = all.next().expect("as many leaves as counted");
-            dx.push(
-                given[*position]
-                    .get(i)
-                    .cloned()
-                    .flatten()
-                    .unwrap_or_else(|| zeros(x.aval())),
-            );
-        }
+    // The leaves of the arguments stand one after the other.
+    let all = leaves_of(x);
+    let mut sizes = sizes(x, positions.len()).into_iter();
+    let mut dx = Vec::with_capacity(all.len());
+    for position in positions {
+        let given = given[*position]
+            .iter()
+            .cloned()
+            .chain(std::iter::repeat(None));
+        dx.extend(given.take(sizes.next().unwrap_or(0)));
     }
-    let dx = with_leaves(x, &dx);
-    let found = R::unwrap(crate::transform::jvp::<X, R, _>(f, x, &dx));
+    let active: Vec<usize> = (0..all.len()).filter(|i| dx[*i].is_some()).collect();
+    let fresh: Vec<Tensor> = active.iter().map(|i| all[*i].clone()).collect();
+    let dx: Vec<Tensor> = dx.into_iter().flatten().collect();
+    let function = |fresh: &Vec<Tensor>| {
+        let mut all = all.clone();
+        for (i, leaf) in active.iter().zip(fresh) {
+            all[*i] = leaf.clone();
+        }
+        f(&with_leaves(x, &all))
+    };
+    let found = R::unwrap(crate::transform::jvp::<Vec<Tensor>, R, _>(
+        function, &fresh, &dx,
+    ));
     R::wrap(found.map(|(y, dy)| {
         let dy = leaves_of(&dy).into_iter().map(Some).collect();
         (y, dy)
     }))
+}
+
+/// Whether some of the tangents of an argument are zero.
+pub fn is_partial<T: Tree>(given: &[Option<Tensor>], x: &T) -> bool {
+    given.iter().flatten().count() != leaves_of(x).len()
+}
+
+/// [`record_vjp`] for functions with an error type of their own.
+pub fn record_vjp_as<X, Y, E, const N: usize>(
+    likes: [Vec<Aval>; N],
+    positions: &[usize],
+    x: &X,
+    f: impl FnOnce(&X) -> Result<Y, E>,
+) -> Result<(Y, Pull), E>
+where
+    X: Tree,
+    Y: Tree,
+    E: From<Error>,
+{
+    let mut own = None;
+    let found = record_vjp(likes, positions, x, |x| set_aside(f(x), &mut own));
+    found.map_err(|error| own.unwrap_or_else(|| error.into()))
+}
+
+/// [`record_jvp`] for functions with an error type of their own.
+pub fn record_jvp_as<X, Y, E>(
+    given: &[Leaves],
+    positions: &[usize],
+    x: &X,
+    f: impl FnOnce(&X) -> Result<Y, E>,
+) -> Result<(Y, Leaves), E>
+where
+    X: Tree,
+    Y: Tree,
+    E: From<Error>,
+{
+    let mut own = None;
+    let found = record_jvp(given, positions, x, |x| set_aside(f(x), &mut own));
+    found.map_err(|error| own.unwrap_or_else(|| error.into()))
+}
+
+/// Keeps the caller's own error while one of ours takes its way out.
+fn set_aside<Y, E>(result: Result<Y, E>, own: &mut Option<E>) -> Result<Y> {
+    result.map_err(|error| {
+        *own = Some(error);
+        Error::Structure {
+            what: "result",
+            found: 0,
+            expected: 1,
+        }
+    })
 }
 
 /// How many leaves each part of a tuple has, by the paths of its leaves.

@@ -197,21 +197,27 @@ impl LeafPullback {
             nonzero,
             outs,
         } = &self.0;
-        let mut args = residuals.clone();
-        for (i, aval) in outs.iter().enumerate().filter(|(i, _)| active[*i]) {
-            let given = cts.get(i).cloned().flatten();
-            let ct = given.unwrap_or_else(|| Tensor::zeros(aval.shape(), aval.dtype()));
-            args.push(Bound::Tensor(ct));
+        let params = program.params[residuals.len()..].iter();
+        let (mut args, mut missing) = (residuals.clone(), Vec::new());
+        let active = (0..outs.len()).filter(|i| active[*i]);
+        for (i, param) in active.zip(params) {
+            match cts.get(i).cloned().flatten() {
+                Some(ct) => args.push(Bound::Tensor(ct)),
+                None => {
+                    missing.push(*param);
+                    let zeros = Tensor::zeros(outs[i].shape(), outs[i].dtype());
+                    args.push(Bound::Tensor(zeros));
+                }
+            }
         }
-        let mut found = replay_bound(program, &args)?.into_iter();
+        let part = ad::with_zeros(program, residuals.len(), &missing);
+        let mut found = replay_bound(&part.program, &args)?.into_iter();
+        let mut left = part.nonzero.iter();
         Ok(nonzero
             .iter()
             .map(|nonzero| {
-                let ct = nonzero.then(|| {
-                    found
-                        .next()
-                        .expect("one cotangent for each that is not zero")
-                });
+                let left = *nonzero && *left.next().expect("one for each that is not zero");
+                let ct = left.then(|| found.next().expect("one cotangent for each left"));
                 ct.map(|ct| ct.tensor().clone())
             })
             .collect())

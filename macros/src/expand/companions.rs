@@ -173,6 +173,12 @@ struct Pieces {
     items: TokenStream,
 }
 
+/// A call of the run time that records: the statement before it, and its last arguments.
+struct Record {
+    copies: TokenStream,
+    arguments: TokenStream,
+}
+
 struct Cx<'a> {
     func: &'a Func,
     names: &'a Names,
@@ -209,6 +215,12 @@ impl Cx<'_> {
 
     /// A call of an associated function of ours, with the generic arguments that cannot be inferred.
     fn own(&self, name: &Ident) -> TokenStream {
+        let generics = self.generics();
+        ours!(Self::#name #generics)
+    }
+
+    /// `::<T, N>`, or nothing.
+    fn generics(&self) -> TokenStream {
         let generics = self
             .func
             .sig
@@ -216,15 +228,15 @@ impl Cx<'_> {
             .params
             .iter()
             .filter_map(|g| match g {
-                GenericParam::Type(t) => Some(t.ident.to_token_stream()),
-                GenericParam::Const(c) => Some(c.ident.to_token_stream()),
+                GenericParam::Type(t) => Some(&t.ident),
+                GenericParam::Const(c) => Some(&c.ident),
                 GenericParam::Lifetime(_) => None,
             });
         let generics: Vec<_> = generics.collect();
         if generics.is_empty() {
-            ours!(Self::#name)
+            TokenStream::new()
         } else {
-            ours!(Self::#name::<#(#generics),*>)
+            ours!(::<#(#generics),*>)
         }
     }
 
@@ -735,7 +747,69 @@ impl Cx<'_> {
         let pair = ours!((#out, #p::Leaves));
         let signature =
             self.signature(&self.names.hidden_jvp, &inputs, &self.returns(pair.clone()));
-        (signature, self.body(body, &pair))
+        let body = self.body(body, &pair);
+        // A tangent that is not given is zero, and no tensor of zeros: the rules would multiply it by infinity.
+        let Record { copies, arguments } = self.record();
+        let (_, jvp) = self.recorders();
+        let partial = self.func.diff().map(|(i, d)| {
+            let x = reference(d);
+            ours!(#p::is_partial(&#given[#i], #x))
+        });
+        let body = ours! {
+            if #(#partial)||* {
+                #copies
+                return #p::#jvp(&#given, #arguments);
+            }
+            #body
+        };
+        (signature, body)
+    }
+
+    /// What runs the user's function and records it. The differentiated arguments are copied into a tree, and the
+    /// function is called on its parts.
+    fn record(&self) -> Record {
+        let (p, func) = (self.p, self.func);
+        let user = match func.owner {
+            Some(_) => self.own(&func.sig.ident),
+            None => {
+                let (name, generics) = (&func.sig.ident, self.generics());
+                ours!(#name #generics)
+            }
+        };
+        let tree = Ident::new("tree", Span::mixed_site());
+        let mut k = 0usize;
+        let call = func.params.iter().map(|param| {
+            let ident = &param.ident;
+            if !param.diff {
+                return ours!(#ident);
+            }
+            let index = syn::Index::from(k);
+            k += 1;
+            match param.by_ref {
+                true => ours!(&#tree.#index),
+                false => ours!(#p::copy(&#tree.#index)),
+            }
+        });
+        let call: Vec<TokenStream> = call.collect();
+        let diff = self.diff();
+        let copies = diff.iter().map(|d| {
+            let x = reference(d);
+            ours!(#p::copy(#x))
+        });
+        let positions = func.diff().map(|(i, _)| i);
+        let types = diff.iter().map(|d| &d.owned);
+        Record {
+            copies: ours!(let copies = (#(#copies,)*);),
+            arguments: ours!(&[#(#positions),*], &copies, |#tree: &(#(#types,)*)| #user(#(#call),*)),
+        }
+    }
+
+    /// The functions of the run time that record.
+    fn recorders(&self) -> (TokenStream, TokenStream) {
+        match self.func.output.result {
+            None => (ours!(record_vjp), ours!(record_jvp)),
+            Some(_) => (ours!(record_vjp_as), ours!(record_jvp_as)),
+        }
     }
 
     /// The hidden companions of a function that is run to be known.
@@ -761,55 +835,9 @@ impl Cx<'_> {
         );
         let out = &func.output.ty;
         let inputs = self.inputs();
-        let user = match func.owner {
-            Some(_) => self.own(&func.sig.ident),
-            None => {
-                let name = &func.sig.ident;
-                let own = self.own(name).to_string();
-                let turbofish = own.find("::<").or_else(|| own.find(":: <"));
-                match turbofish {
-                    Some(_) => {
-                        let generics = func.sig.generics.params.iter().filter_map(|g| match g {
-                            GenericParam::Type(t) => Some(&t.ident),
-                            GenericParam::Const(c) => Some(&c.ident),
-                            GenericParam::Lifetime(_) => None,
-                        });
-                        ours!(#name::<#(#generics),*>)
-                    }
-                    None => ours!(#name),
-                }
-            }
-        };
-        // The differentiated arguments are copied into a tree, and the user's function is called on its parts.
-        let tree = Ident::new("tree", Span::mixed_site());
-        let mut k = 0usize;
-        let call: Vec<TokenStream> = func
-            .params
-            .iter()
-            .map(|param| {
-                let ident = &param.ident;
-                if !param.diff {
-                    return ours!(#ident);
-                }
-                let index = syn::Index::from(k);
-                k += 1;
-                match param.by_ref {
-                    true => ours!(&#tree.#index),
-                    false => ours!(#p::copy(&#tree.#index)),
-                }
-            })
-            .collect();
-        let copies: Vec<TokenStream> = self
-            .diff()
-            .into_iter()
-            .map(|d| {
-                let x = reference(d);
-                ours!(#p::copy(#x))
-            })
-            .collect();
-        let positions: Vec<usize> = func.diff().map(|(i, _)| i).collect();
         let likes = self.likes();
-        let types: Vec<&Type> = self.diff().into_iter().map(|d| &d.owned).collect();
+        let Record { copies, arguments } = self.record();
+        let (vjp, jvp) = self.recorders();
         let pair = ours!((#out, #p::Pull));
         let fwd_signature = self.signature(&n.hidden_fwd, &inputs, &self.returns(pair));
         let given = super::emit::tangents_ident();
@@ -847,16 +875,16 @@ impl Cx<'_> {
             #[track_caller]
             #vis #fwd_signature {
                 let likes = [#(#likes),*];
-                let copies = (#(#copies,)*);
-                #p::record_vjp(likes, &[#(#positions),*], &copies, |#tree: &(#(#types,)*)| #user(#(#call),*))
+                #copies
+                #p::#vjp(likes, #arguments)
             }
 
             #head
             #[doc(hidden)]
             #[track_caller]
             #vis #jvp_signature {
-                let copies = (#(#copies,)*);
-                #p::record_jvp(&#given, &[#(#positions),*], &copies, |#tree: &(#(#types,)*)| #user(#(#call),*))
+                #copies
+                #p::#jvp(&#given, #arguments)
             }
         };
         Pieces { hidden, items }

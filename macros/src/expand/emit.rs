@@ -225,7 +225,7 @@ impl<'a> Emit<'a> {
         } else {
             ours!(&#ident)
         };
-        let place = match place.to_string() == ident.to_string() {
+        let place = match *ident == place.to_string() {
             true => root.clone(),
             false => ours!(&#place),
         };

@@ -94,36 +94,26 @@ fn reverse(
     let wrt = wrt(low);
     let vjp = ad::vjp(&low.program, &wrt);
     let primal = Emit::new(func, low, p, &vjp.primal);
-    let mut pullback = Emit::new(func, low, p, &vjp.pullback);
+    let pullback = Emit::new(func, low, p, &vjp.pullback);
     let (outs, residuals) = vjp.primal.outs.split_at(vjp.n_outs);
     let (params, cts) = vjp.pullback.params.split_at(residuals.len());
     let mut fields = Fields(Vec::new());
-    let (mut inits, mut binds) = (Vec::new(), Vec::new());
+    let (mut inits, mut binds, mut avals) = (Vec::new(), Vec::new(), Vec::new());
     for ((&from, &to), &shape_only) in residuals.iter().zip(params).zip(&vjp.shape_only) {
         let value = primal.ident(from);
         let name = crate::parse::unraw(&value);
-        let is_call = vjp
-            .primal
-            .eqns
-            .iter()
-            .any(|e| e.op == Op::CallFwd && e.outs.last() == Some(&from));
-        if is_call {
-            let field = fields.add(
-                &name,
-                ours!(#p::Pull),
-                "The residuals of a call.".to_owned(),
-            );
+        let calls = vjp.primal.eqns.iter().filter(|e| e.op == Op::CallFwd);
+        if calls.clone().any(|e| e.outs.last() == Some(&from)) {
+            let doc = "The residuals of a call.".to_owned();
+            let field = fields.add(&name, ours!(#p::Pull), doc);
             inits.push(ours!(#field: #value));
             binds.push((field, pullback.ident(to)));
         } else if shape_only {
-            let field = fields.add(
-                &format!("{name}_like"),
-                ours!(#p::Aval),
-                format!("The dtype and the shape of `{name}`."),
-            );
+            let doc = format!("The dtype and the shape of `{name}`.");
+            let field = fields.add(&format!("{name}_like"), ours!(#p::Aval), doc);
             inits.push(ours!(#field: ::core::clone::Clone::clone(#value.aval())));
             let local = format_ident!("{name}_like", span = Span::mixed_site());
-            pullback.only_aval(to, local.clone());
+            avals.push((to, local.clone()));
             binds.push((field, local));
         } else {
             let field = fields.add(&name, ours!(#p::Tensor), format!("`{name}`."));
@@ -134,101 +124,137 @@ fn reverse(
     for attr in hosts_of(&vjp.pullback) {
         if let Some(ident) = low.statics.get(&attr) {
             let name = crate::parse::unraw(ident);
-            let field = fields.add(
-                &name,
-                ours!(#p::Static),
-                format!("The static argument `{name}`."),
-            );
+            let doc = format!("The static argument `{name}`.");
+            let field = fields.add(&name, ours!(#p::Static), doc);
             inits.push(ours!(#field: #ident));
             binds.push((field, ident.clone()));
         }
     }
 
-    // The cotangents of the results that depend on a parameter.
-    let active: Vec<usize> = (0..vjp.n_outs).filter(|i| vjp.active[*i]).collect();
+    // The cotangents of the results that depend on a parameter. Of several, one may be missing: it is zero.
     let given = Ident::new("cotangents", Span::mixed_site());
-    for (&i, &ct) in active.iter().zip(cts) {
-        let ct = pullback.ident(ct);
-        if vjp.n_outs == 1 {
-            pullback.push(ours!(let #ct = #p::cotangent(#given);));
-            continue;
-        }
-        // With several results, one may come without a cotangent: then it is zero.
+    let active: Vec<usize> = (0..vjp.n_outs).filter(|i| vjp.active[*i]).collect();
+    let mut zeros = Vec::new();
+    for &i in active.iter().filter(|_| vjp.n_outs > 1) {
         let y = primal.ident(outs[i]);
-        let field = fields.add(
-            &format!("result_{i}_like"),
-            ours!(#p::Aval),
-            format!("The dtype and the shape of result {i}."),
-        );
+        let doc = format!("The dtype and the shape of result {i}.");
+        let field = fields.add(&format!("result_{i}_like"), ours!(#p::Aval), doc);
         inits.push(ours!(#field: ::core::clone::Clone::clone(#y.aval())));
-        pullback.push(ours!(let #ct = #p::cotangent_or_zeros(#given, #i, #field);));
-        binds.push((field.clone(), field));
+        binds.push((field.clone(), field.clone()));
+        zeros.push(field);
     }
 
     // Where the cotangents go: a tensor parameter has one, a tree has one for each leaf.
     let pulled = Ident::new("pulled", Span::mixed_site());
-    let mut puts = Vec::new();
+    let mut puts: Vec<Box<dyn Fn(&Ident) -> TokenStream>> = Vec::new();
     let nonzero = wrt
         .iter()
         .zip(&vjp.nonzero)
-        .filter(|(_, n)| **n)
-        .map(|(v, _)| *v);
-    for (var, &ct) in nonzero.zip(&vjp.pullback.outs) {
-        let input = low
-            .inputs
-            .iter()
-            .find(|i| i.var == var)
-            .expect("a differentiated variable is an input");
-        let is_opaque = matches!(input.source, Source::Tree { .. });
-        let ct = pullback.ident(ct);
-        match &input.source {
-            Source::Param(i) => puts.push(ours!(#pulled.add_tensor(#i, &#ct);)),
-            Source::Leaf { param, .. } | Source::Tree { param, .. } => {
-                let name = format!("at_{}", crate::parse::unraw(&primal.ident(var)));
-                let field = fields.add(
-                    &name,
-                    ours!(#p::At),
-                    "Which leaves of the parameter these are.".to_owned(),
-                );
-                let at = primal.find(&input.source);
-                inits.push(ours!(#field: #at));
-                binds.push((field.clone(), field.clone()));
-                let put = if is_opaque {
-                    ours!(add_tree)
-                } else {
-                    ours!(add_leaf)
-                };
-                puts.push(ours!(#pulled.#put(#param, #field, &#ct);));
+        .filter(|(_, nonzero)| **nonzero);
+    for (&var, _) in nonzero {
+        let input = low.inputs.iter().find(|i| i.var == var);
+        let input = input.expect("a differentiated variable is an input");
+        let (param, put) = match &input.source {
+            Source::Param(i) => {
+                let (i, pulled) = (*i, pulled.clone());
+                puts.push(Box::new(move |ct| ours!(#pulled.add_tensor(#i, &#ct);)));
+                continue;
             }
+            Source::Leaf { param, .. } => (*param, ours!(add_leaf)),
+            Source::Tree { param, .. } => (*param, ours!(add_tree)),
             Source::Constant => unreachable!("a constant is not differentiated"),
-        }
+        };
+        let name = format!("at_{}", crate::parse::unraw(&primal.ident(var)));
+        let doc = "Which leaves of the parameter these are.".to_owned();
+        let field = fields.add(&name, ours!(#p::At), doc);
+        let at = primal.find(&input.source);
+        inits.push(ours!(#field: #at));
+        binds.push((field.clone(), field.clone()));
+        let pulled = pulled.clone();
+        puts.push(Box::new(
+            move |ct| ours!(#pulled.#put(#param, #field, &#ct);),
+        ));
     }
 
-    let values = results(
-        &func.output.shape,
-        &mut outs.iter().map(|v| {
-            let y = primal.ident(*v);
-            ours!(#p::own(&#y))
-        }),
-    );
+    let mut values = outs.iter().map(|v| {
+        let y = primal.ident(*v);
+        ours!(#p::own(&#y))
+    });
+    let values = results(&func.output.shape, &mut values);
     let statements = primal.forward(&[]);
     let forward = ours! {
         #statements
         let saved = #saved { #(#inits),* };
         (#values, saved)
     };
+
+    // The statements of the pullback, or of a part of it.
+    let statements =
+        |program: &Program, nonzero: &[bool], bind: &dyn Fn(usize, &Ident) -> TokenStream| {
+            let mut emit = Emit::new(func, low, p, program);
+            for (var, local) in &avals {
+                emit.only_aval(*var, local.clone());
+            }
+            for (k, ct) in cts.iter().enumerate() {
+                let ct = emit.ident(*ct);
+                emit.push(bind(k, &ct));
+            }
+            let mut found = program
+                .outs
+                .iter()
+                .map(|ct| emit.ident(*ct))
+                .collect::<Vec<_>>()
+                .into_iter();
+            let puts = puts.iter().zip(nonzero).filter(|(_, nonzero)| **nonzero);
+            let puts: Vec<TokenStream> = puts
+                .map(|(put, _)| put(&found.next().expect("one for each")))
+                .collect();
+            let statements = emit.pullback();
+            ours!(#statements #(#puts)*)
+        };
+    let all = vec![true; puts.len()];
+    let whole = statements(&vjp.pullback, &all, &|k, ct| match active.get(k) {
+        Some(i) => ours!(let #ct = #p::cotangent(#given, #i);),
+        None => TokenStream::new(),
+    });
+    // A pullback is linear: with a cotangent missing, it is the sum over those that are given.
+    let parts = active
+        .iter()
+        .enumerate()
+        .filter(|_| active.len() > 1)
+        .map(|(k, i)| {
+            let missing: Vec<Var> = cts
+                .iter()
+                .enumerate()
+                .filter(|(j, _)| *j != k)
+                .map(|(_, v)| *v)
+                .collect();
+            let part = ad::with_zeros(&vjp.pullback, residuals.len(), &missing);
+            let part = statements(&part.program, &part.nonzero, &|j, ct| {
+                let (zero, i) = (&zeros[j], active[j]);
+                match j == k {
+                    true => ours!(let #ct = #p::cotangent(#given, #i);),
+                    false => ours!(let #ct = #p::zeros(#zero);),
+                }
+            });
+            ours!(if #p::is_given(#given, #i) { #part })
+        });
+    let parts: Vec<TokenStream> = parts.collect();
+    let whole = match parts.is_empty() {
+        true => whole,
+        false => ours!(if #(#p::is_given(#given, #active))&&* { #whole } else { #(#parts)* }),
+    };
+
     let patterns = binds.iter().map(|(field, local)| ours!(#field: #local));
     let pattern = match binds.is_empty() {
         true => TokenStream::new(),
         false => ours!(let Self { #(#patterns),* } = self;),
     };
     let n_params = func.params.len();
-    let statements = pullback.pullback();
     let pull = ours! {
         #pattern
-        #statements
         let mut #pulled = #p::Pulled::new(#n_params);
-        #(#puts)*
+        #whole
         #pulled
     };
     (forward, fields.0, pull)

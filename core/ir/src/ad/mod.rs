@@ -13,10 +13,12 @@
 mod jvp;
 mod split;
 mod transpose;
+mod zeros;
 
 pub use jvp::{Calls, Jvp, jvp};
 pub use split::{Split, split};
 pub use transpose::{Transposed, transpose};
+pub use zeros::{Zeroed, with_zeros};
 
 use crate::{Program, Var, pass};
 
