@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 /// cloned. Leaves are visited in the order of the fields.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no tree of tensors",
-    note = "derive it with `#[derive(Tree)]`, or mark the field `#[tree(skip)]` if it holds no tensors"
+    note = "derive it with `#[derive(Tree)]`; if it holds no tensors, mark a field of this type `#[tree(skip)]`, and a parameter of a traced function `#[fixed]`"
 )]
 pub trait Tree: Sized {
     /// Calls `f` with each leaf.

@@ -1,8 +1,8 @@
 //! What stands beside the user's function: the companions, the struct of residuals, the struct of gradients.
 
 use super::staged::{Staged, staged};
-use crate::lower::{Body, text};
-use crate::parse::{Func, Kind, OutShape, Param};
+use crate::lower::{Body, Callee, Lowered, text};
+use crate::parse::{Func, Kind, OutShape, Param, unraw};
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, format_ident};
 use syn::{FnArg, GenericParam, Type};
@@ -41,7 +41,7 @@ impl Names {
                 type_name(&owner.self_ty),
                 format!("{name}_"),
                 format!("{}_", name.to_uppercase()),
-                format!("__{name}_"),
+                format!("__traced_{name}_"),
             ),
         };
         let ident = |name: String| Ident::new(&name, span);
@@ -120,7 +120,12 @@ pub(crate) fn companions(
         // The program is what the body does, so the body stands for it.
         Body::Recorded(_) => format!("{}\n{source}", func.name()),
     };
-    let public = cx.public(&program, blake3::hash(hashed.as_bytes()).as_bytes());
+    let callees = match body {
+        Body::Straight(low) => callee_hashes(low),
+        Body::Recorded(_) => Vec::new(),
+    };
+    let hash = blake3::hash(hashed.as_bytes());
+    let public = cx.public(&program, hash.as_bytes(), &callees);
     let Pieces { hidden, items } = pieces;
     let grads = cx.grads_struct();
     let (allow, attrs) = (allow(), &func.attrs);
@@ -164,6 +169,28 @@ pub(crate) fn companions(
         associated: TokenStream::new(),
         items,
     }
+}
+
+/// The hashes of the functions that a program calls. A method is known by its name alone: its type is not.
+fn callee_hashes(low: &Lowered) -> Vec<TokenStream> {
+    let hashes = low.calls.values().filter_map(|call| match &call.callee {
+        Callee::Function(path) => {
+            let path = super::emit::without_arguments(path);
+            Some(ours!(#path::HASH))
+        }
+        Callee::Associated { ty, name } => {
+            let hash = format_ident!("{}_HASH", unraw(name).to_uppercase(), span = name.span());
+            Some(ours!(#ty::#hash))
+        }
+        Callee::Method(_) => None,
+    });
+    let mut unique: Vec<TokenStream> = Vec::new();
+    for hash in hashes {
+        if !unique.iter().any(|u| u.to_string() == hash.to_string()) {
+            unique.push(hash);
+        }
+    }
+    unique
 }
 
 struct Pieces {
@@ -314,7 +341,7 @@ impl Cx<'_> {
     }
 
     /// What users call.
-    fn public(&self, program: &str, hash: &[u8; 32]) -> TokenStream {
+    fn public(&self, program: &str, hash: &[u8; 32], callees: &[TokenStream]) -> TokenStream {
         let (n, p, func) = (self.names, self.p, self.func);
         let (allow, vis) = if func.owner.is_some() {
             (allow(), func.vis.to_token_stream())
@@ -452,6 +479,11 @@ impl Cx<'_> {
         let program_doc = format!("The program of `{user}`.");
         let hash_doc = format!("The hash of the program of `{user}`.");
         let bytes = hash.iter();
+        // Another program behind a callee's name is another program here.
+        let hash = match callees {
+            [] => ours!([#(#bytes),*]),
+            callees => ours!(#p::fold_hash([#(#bytes),*], &[#(#callees),*])),
+        };
         ours! {
             #head
             #[doc = #program_doc]
@@ -459,7 +491,7 @@ impl Cx<'_> {
 
             #head
             #[doc = #hash_doc]
-            #vis const #hash_name: [u8; 32] = [#(#bytes),*];
+            #vis const #hash_name: [u8; 32] = #hash;
 
             #head
             #[doc = #vjp_doc]
@@ -730,6 +762,8 @@ impl Cx<'_> {
         let p = self.p;
         let likes = self.func.params.iter().map(|param| match param.kind {
             Kind::Static { .. } => ours!(::core::default::Default::default()),
+            // A caller asks a tree for the leaves that it has, which are none.
+            Kind::Tree if !param.diff => ours!(::core::default::Default::default()),
             Kind::Tensor | Kind::Tree => {
                 let x = reference(param);
                 ours!(#p::avals(#x))

@@ -311,7 +311,10 @@ impl<'a> Emit<'a> {
             Some(Companion::Jvp) => Some("jvp"),
         };
         let hidden = |name: &Ident| match suffix {
-            Some(suffix) => Ident::new(&format!("__{}_{suffix}", crate::parse::unraw(name)), span),
+            Some(suffix) => Ident::new(
+                &format!("__traced_{}_{suffix}", crate::parse::unraw(name)),
+                span,
+            ),
             None => name.clone(),
         };
         let tokens = match &call.callee {
@@ -489,7 +492,7 @@ fn float(x: f64) -> TokenStream {
 }
 
 /// `f::<T>` as the name of a type: `f`.
-fn without_arguments(path: &syn::Path) -> syn::Path {
+pub(super) fn without_arguments(path: &syn::Path) -> syn::Path {
     let mut path = path.clone();
     if let Some(last) = path.segments.last_mut() {
         last.arguments = syn::PathArguments::None;

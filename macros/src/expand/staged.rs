@@ -65,6 +65,9 @@ fn results(shape: &OutShape, outs: &mut impl Iterator<Item = TokenStream>) -> To
     }
 }
 
+/// The statement that adds a cotangent to those of a parameter.
+type Put = Box<dyn Fn(&Ident) -> TokenStream>;
+
 /// Fields get names that no other field has.
 struct Fields(Vec<(Ident, TokenStream, String)>);
 
@@ -146,7 +149,7 @@ fn reverse(
 
     // Where the cotangents go: a tensor parameter has one, a tree has one for each leaf.
     let pulled = Ident::new("pulled", Span::mixed_site());
-    let mut puts: Vec<Box<dyn Fn(&Ident) -> TokenStream>> = Vec::new();
+    let mut puts: Vec<Put> = Vec::new();
     let nonzero = wrt
         .iter()
         .zip(&vjp.nonzero)
