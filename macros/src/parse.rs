@@ -104,6 +104,8 @@ pub(crate) struct Func {
     pub(crate) owner: Option<Owner>,
     /// `cfg` and lint attributes, which the companions need too.
     pub(crate) attrs: Vec<Attribute>,
+    /// Whether the signature is one that companions can be typed by.
+    pub(crate) sound: bool,
 }
 
 impl Func {
@@ -134,7 +136,9 @@ pub(crate) fn signature(
     owner: Option<Owner>,
     errors: &mut Errors,
 ) -> Func {
-    refuse(sig, errors);
+    // Errors after which companions could not be typed.
+    let mut unsound = Errors::default();
+    refuse(sig, &mut unsound);
     let mut params = Vec::new();
     for (i, input) in sig.inputs.iter_mut().enumerate() {
         let attrs = match input {
@@ -169,25 +173,27 @@ pub(crate) fn signature(
                 .any(|n| a.path().is_ident(n))
         });
         let mut param = match input {
-            FnArg::Receiver(r) => receiver(r, owner.as_ref(), errors),
-            FnArg::Typed(p) => typed(i, p, owner.as_ref(), errors),
+            FnArg::Receiver(r) => receiver(r, owner.as_ref(), &mut unsound),
+            FnArg::Typed(p) => typed(i, p, owner.as_ref(), &mut unsound),
         };
         helper_attributes(&mut param, &helpers, errors);
         params.push(param);
     }
     if params.iter().all(|p| matches!(p.kind, Kind::Static { .. })) {
-        errors.push(
+        unsound.push(
             &sig.ident,
             format!("`{}` takes no tensor, so there is nothing to trace; remove `#[traced]` or add a parameter `x: &Tensor`", sig.ident),
         );
     } else if !params.iter().any(|p| p.diff) {
-        errors.push(
+        unsound.push(
             &sig.ident,
             format!("every tensor of `{}` is `#[nodiff]`, so there is no derivative to take; remove one of them or `#[traced]`", sig.ident),
         );
     }
-    let output = output(sig, owner.as_ref(), errors);
-    let keep = ["cfg", "allow", "expect", "deny", "warn"];
+    let output = output(sig, owner.as_ref(), &mut unsound);
+    let sound = unsound.is_empty();
+    errors.append(unsound);
+    let keep = ["cfg", "allow", "deny", "warn"];
     let attrs = attrs
         .iter()
         .filter(|a| keep.iter().any(|k| a.path().is_ident(k)))
@@ -200,6 +206,7 @@ pub(crate) fn signature(
         output,
         owner,
         attrs,
+        sound,
     }
 }
 

@@ -30,6 +30,7 @@ pub(crate) fn expand(args: TokenStream, item: TokenStream) -> TokenStream {
             }
         }
     };
+    // The companions of an item with errors are typed as they would be, so that their callers see no second error.
     let errors = errors.into_tokens();
     quote!(#tokens #errors)
 }
@@ -64,8 +65,8 @@ fn refuse_second(attrs: &mut Vec<Attribute>, errors: &mut Errors) {
 fn function(mut func: ItemFn, args: &Args, errors: &mut Errors) -> TokenStream {
     refuse_second(&mut func.attrs, errors);
     let parsed = parse::signature(&func.vis, &func.attrs, &mut func.sig, None, errors);
-    if !errors.is_empty() {
-        // The signature is not one that companions can be typed by.
+    if !parsed.sound {
+        take_keeps(&mut func.block);
         return func.to_token_stream();
     }
     let private = paths::private(args);
@@ -111,7 +112,7 @@ fn body(
     private: &TokenStream,
     errors: &mut Errors,
 ) -> lower::Body {
-    if args.record {
+    if args.record && errors.is_empty() {
         return lower::Body::Recorded("`#[traced(record)]` asks for it".to_owned());
     }
     lower::lower(func, block, private, errors)
@@ -159,16 +160,15 @@ fn methods(mut imp: ItemImpl, args: &Args, errors: &mut Errors) -> TokenStream {
             continue;
         }
         any = true;
-        let mut own = Errors::default();
         let func = parse::signature(
             &method.vis,
             &method.attrs,
             &mut method.sig,
             Some(owner.clone()),
-            &mut own,
+            errors,
         );
-        if !own.is_empty() {
-            errors.append(own);
+        if !func.sound {
+            take_keeps(&mut method.block);
             continue;
         }
         let body = body(&func, &method.block, args, &private, errors);
