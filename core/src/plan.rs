@@ -39,7 +39,7 @@ struct Out {
 impl Plan {
     /// Simplifies `lowered` and puts its equations in order.
     pub(crate) fn new(lowered: &Lowered) -> Plan {
-        let program = pass::simplify(&lowered.program);
+        let program = pass::simplify(lowered.program.clone());
         let n_leaves = program.params.len() - lowered.likes.len();
         let mut last_use: SecondaryMap<Var, usize> = SecondaryMap::new();
         for (i, eqn) in program.eqns.iter().enumerate() {

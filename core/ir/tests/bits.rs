@@ -197,7 +197,7 @@ fn simplifying_changes_no_bit() {
         let mut program = program(&mut random, n);
         // Every value is a result, so that a sign of zero is not lost on the way to one.
         program.outs = program.eqns.iter().map(|e| e.out()).collect();
-        let simple = pass::simplify(&program);
+        let simple = pass::simplify(program.clone());
         assert_eq!(verify(&simple), Vec::<String>::new(), "{program}\n{simple}");
         let args = [vector(&mut random), vector(&mut random)];
         let of = || format!("{program}\n{simple}");
@@ -211,9 +211,9 @@ fn the_residual_choice_changes_no_bit() {
     let mut repeated = 0;
     for _ in 0..2000 {
         let n = 1 + random.below(12);
-        let program = pass::simplify(&program(&mut random, n));
+        let program = pass::simplify(program(&mut random, n));
         let n_outs = program.outs.len();
-        let joint = pass::cse(&ad::jvp(&program, &program.params, ad::Calls::Split).program);
+        let joint = pass::cse(ad::jvp(&program, &program.params, ad::Calls::Split).program);
         let split = ad::split(&joint, program.params.len(), n_outs);
         let n_residuals = split.residuals.len();
         let pullback = ad::transpose(&split.linear, n_residuals).program;

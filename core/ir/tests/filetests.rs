@@ -79,10 +79,10 @@ fn run(header: &str, body: &str) -> Result<String, String> {
         return Err(faults.join("\n"));
     }
     match test {
-        "dce" => checked(pass::dce(&program)),
-        "cse" => checked(pass::cse(&program)),
-        "fold" => checked(pass::dce(&pass::fold(&program))),
-        "simplify" => checked(pass::simplify(&program)),
+        "dce" => checked(pass::dce(program)),
+        "cse" => checked(pass::cse(program)),
+        "fold" => checked(pass::dce(pass::fold(program))),
+        "simplify" => checked(pass::simplify(program)),
         "jvp" => {
             let jvp = ad::jvp(&program, &wrt(&program, words.next())?, ad::Calls::Joint);
             Ok(format!(

@@ -46,7 +46,7 @@ fn floats(program: &Program) -> Vec<Var> {
 #[track_caller]
 fn derivatives(program: &Program, wrt: &[Var]) -> ad::Vjp {
     sound(program);
-    sound(&pass::simplify(program));
+    sound(&pass::simplify(program.clone()));
     sound(&ad::jvp(program, wrt, ad::Calls::Joint).program);
     let vjp = ad::vjp(program, wrt);
     sound(&vjp.primal);

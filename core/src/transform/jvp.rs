@@ -45,9 +45,9 @@ where
     F: FnOnce(&X) -> R,
 {
     let trace: Trace<R::Tree> = trace::trace(f, x)?;
-    let program = pass::simplify(&trace.program);
+    let program = pass::simplify(trace.program.clone());
     let ad::Jvp { program, active } = ad::jvp(&program, trace.wrt(), Calls::Joint);
-    let program = pass::simplify(&program);
+    let program = pass::simplify(program);
     // The tangents are the last parameters, after what was captured.
     Ok(Pushforward {
         jvp: ad::Jvp { program, active },

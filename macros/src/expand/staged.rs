@@ -24,12 +24,10 @@ pub(super) struct Staged {
 pub(crate) fn programs(low: &Lowered) -> Vec<(&'static str, Program)> {
     let wrt = wrt(low);
     let vjp = ad::vjp(&low.program, &wrt);
-    let jvp = pass::dce(&pass::cse(
-        &ad::jvp(&low.program, &wrt, Calls::Joint).program,
-    ));
+    let jvp = pass::dce(pass::cse(ad::jvp(&low.program, &wrt, Calls::Joint).program));
     vec![
         ("lowered", low.program.clone()),
-        ("cse, dce", pass::cse(&pass::dce(&low.program))),
+        ("cse, dce", pass::cse(pass::dce(low.program.clone()))),
         ("jvp", jvp),
         ("vjp: primal", vjp.primal),
         ("vjp: pullback", vjp.pullback),
@@ -277,7 +275,7 @@ fn hosts_of(program: &Program) -> Vec<Attr> {
 fn jvp(func: &Func, low: &Lowered, p: &TokenStream) -> TokenStream {
     let wrt = wrt(low);
     let joint = ad::jvp(&low.program, &wrt, Calls::Joint);
-    let program = pass::dce(&pass::cse(&joint.program));
+    let program = pass::dce(pass::cse(joint.program));
     let n_params = low.program.params.len();
     let tangents: Vec<(Var, Var)> = wrt
         .iter()

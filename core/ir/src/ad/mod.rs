@@ -41,12 +41,12 @@ pub struct Vjp {
 
 /// Reverse mode with respect to the parameters `wrt`.
 pub fn vjp(program: &Program, wrt: &[Var]) -> Vjp {
-    let program = pass::simplify(program);
+    let program = pass::simplify(program.clone());
     let Jvp {
         program: joint,
         active,
     } = jvp(&program, wrt, Calls::Split);
-    let joint = pass::cse(&joint);
+    let joint = pass::cse(joint);
     let Split {
         known,
         linear,
@@ -58,14 +58,14 @@ pub fn vjp(program: &Program, wrt: &[Var]) -> Vjp {
         program: pullback,
         nonzero,
     } = transpose(&linear, n_residuals);
-    let pullback = pass::simplify(&pullback);
+    let pullback = pass::simplify(pullback);
     let (known, pullback) =
         pass::choose_residuals(known, pullback, program.outs.len(), n_residuals);
     let n_residuals = known.outs.len() - program.outs.len();
     // The transpose rules may have emitted equations that are repeated as well.
-    let pullback = pass::cse(&pullback);
+    let pullback = pass::cse(pullback);
     let shape_only = split::shape_only(&pullback, n_residuals);
-    let primal = pass::dce(&known);
+    let primal = pass::dce(known);
     Vjp {
         primal,
         pullback,

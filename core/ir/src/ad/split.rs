@@ -30,7 +30,7 @@ pub fn split(program: &Program, n_known: usize, n_known_outs: usize) -> Split {
             known_eqns.push(eqn.clone());
         }
     }
-    let linear = crate::pass::dce(&part(
+    let linear = crate::pass::dce(part(
         program,
         Vec::new(),
         linear_eqns,

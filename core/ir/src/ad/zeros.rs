@@ -113,7 +113,7 @@ pub fn with_zeros(program: &Program, n_known: usize, zero: &[Var]) -> Zeroed {
         .filter(|(_, kept)| *kept)
         .map(|(eqn, _)| eqn)
         .collect();
-    let program = crate::pass::dce(&Program {
+    let program = crate::pass::dce(Program {
         eqns,
         outs,
         attrs,

@@ -3,20 +3,18 @@
 use crate::{Program, SecondaryMap, Var};
 
 /// Drops the equations of which no result is read. A `Like` operand counts as read.
-pub fn dce(program: &Program) -> Program {
+pub fn dce(mut program: Program) -> Program {
     let mut live: SecondaryMap<Var, ()> = program.outs.iter().map(|v| (*v, ())).collect();
-    let mut eqns = Vec::new();
-    for eqn in program.eqns.iter().rev() {
+    let mut is_live = vec![false; program.eqns.len()];
+    for (eqn, is_live) in program.eqns.iter().zip(&mut is_live).rev() {
         if eqn.outs.iter().any(|v| live.contains(*v)) {
+            *is_live = true;
             for arg in &eqn.args {
                 live.insert(*arg, ());
             }
-            eqns.push(eqn.clone());
         }
     }
-    eqns.reverse();
-    Program {
-        eqns,
-        ..program.clone()
-    }
+    let mut is_live = is_live.into_iter();
+    program.eqns.retain(|_| is_live.next() == Some(true));
+    program
 }

@@ -5,23 +5,23 @@
 //! ops, and only where IEEE 754 fixes the result: a kernel of the run time may compute `exp` in another way.
 
 use crate::op::{BinaryFns, Eval, UnaryFns};
-use crate::{Aval, Builder, DType, Eqn, Op, Program, SecondaryMap, Var};
+use crate::{Attr, Aval, DType, Eqn, Op, Program, SecondaryMap, Var};
 
 /// Replaces variables by operands that they are equal to, and arithmetic on constants by constants.
-pub fn fold(program: &Program) -> Program {
+pub fn fold(mut program: Program) -> Program {
+    let eqns = std::mem::take(&mut program.eqns);
     let mut cx = Cx {
-        b: Builder::after(program),
+        program,
         binds: SecondaryMap::new(),
         equal: SecondaryMap::new(),
     };
-    for eqn in &program.eqns {
-        let mut eqn = eqn.clone();
+    for mut eqn in eqns {
         for arg in &mut eqn.args {
             *arg = cx.resolve(*arg);
         }
         // A pin is about this variable.
         if eqn.outs.len() == 1
-            && !program.pins.contains(eqn.out())
+            && !cx.program.pins.contains(eqn.out())
             && let Some(x) = cx.equal_operand(&eqn)
         {
             cx.equal.insert(eqn.out(), x);
@@ -29,12 +29,12 @@ pub fn fold(program: &Program) -> Program {
         }
         let eqn = cx.constant(&eqn).unwrap_or(eqn);
         for out in &eqn.outs {
-            cx.binds.insert(*out, eqn.clone());
+            cx.binds.insert(*out, cx.program.eqns.len());
         }
-        cx.b.append(eqn);
+        cx.program.eqns.push(eqn);
     }
-    let outs = program.outs.iter().map(|v| cx.resolve(*v)).collect();
-    let mut folded = cx.b.finish(program.params.clone(), outs);
+    let outs = cx.program.outs.iter().map(|v| cx.resolve(*v)).collect();
+    let mut folded = Program { outs, ..cx.program };
     for (v, x) in cx.equal.iter() {
         // The user's name survives where the operand has none.
         if !folded.names.contains(*x)
@@ -47,9 +47,10 @@ pub fn fold(program: &Program) -> Program {
 }
 
 struct Cx {
-    b: Builder,
-    /// The equation that binds each variable so far.
-    binds: SecondaryMap<Var, Eqn>,
+    /// The program so far.
+    program: Program,
+    /// Where the equation stands that binds each variable so far.
+    binds: SecondaryMap<Var, usize>,
     /// The operands that dropped variables are equal to.
     equal: SecondaryMap<Var, Var>,
 }
@@ -59,13 +60,18 @@ impl Cx {
         self.equal.get(v).copied().unwrap_or(v)
     }
 
+    /// The equation that binds `v`, if one does.
+    fn eqn(&self, v: Var) -> Option<&Eqn> {
+        Some(&self.program.eqns[*self.binds.get(v)?])
+    }
+
     /// The number that all elements of `v` are, and the equation that says so.
     fn number(&self, v: Var) -> Option<(f64, &Eqn)> {
-        let eqn = self.binds.get(v)?;
+        let eqn = self.eqn(v)?;
         if !matches!(eqn.op, Op::Scalar | Op::FullLike) {
             return None;
         }
-        Some((self.b.static_of(eqn.attrs[0]).float()?, eqn))
+        Some((self.program.attr(eqn.attrs[0]).float()?, eqn))
     }
 
     /// Whether `v` is `value` everywhere, by bits.
@@ -76,7 +82,7 @@ impl Cx {
 
     /// Whether an op on `x` and `other` has the shape of `x`.
     fn absorbs(&self, x: Var, other: Var) -> bool {
-        let (x_shape, other_shape) = (&self.b.aval(x).shape, &self.b.aval(other).shape);
+        let (x_shape, other_shape) = (&self.program.aval(x).shape, &self.program.aval(other).shape);
         let rank_0 = other_shape.dims().is_some_and(<[_]>::is_empty);
         let made_like_x = self.number(other).is_some_and(|(_, eqn)| eqn.args[0] == x);
         rank_0 || made_like_x || x_shape.same(other_shape)
@@ -90,7 +96,7 @@ impl Cx {
             Op::Identity => Some(x),
             // The sign bit is flipped twice.
             Op::Neg => {
-                let inner = self.binds.get(x).filter(|e| e.op == Op::Neg)?;
+                let inner = self.eqn(x).filter(|e| e.op == Op::Neg)?;
                 Some(inner.args[0])
             }
             // 1 x = x and x / 1 = x, also for infinities, zeros of both signs and NaN.
@@ -113,7 +119,7 @@ impl Cx {
             | Op::CastT => Some(x),
             _ => None,
         }?;
-        let (found, result) = (self.b.aval(equal), self.b.aval(eqn.out()));
+        let (found, result) = (self.program.aval(equal), self.program.aval(eqn.out()));
         let moves = !matches!(
             eqn.op,
             Op::Identity | Op::Neg | Op::Mul | Op::Div | Op::Add | Op::Sub | Op::Select
@@ -126,7 +132,7 @@ impl Cx {
         if !is_exact(eqn.op) {
             return None;
         }
-        let dtype = self.b.aval(eqn.out()).dtype?;
+        let dtype = self.program.aval(eqn.out()).dtype?;
         let (x, made) = self.number(eqn.args[0])?;
         let (value, made) = match eqn.op.def().eval() {
             Eval::Unary(fns) => (unary(dtype, fns, x)?, made),
@@ -147,10 +153,12 @@ impl Cx {
             return None;
         }
         let (op, args) = (made.op, made.args.clone());
+        let attr = Attr(self.program.attrs.len() as u32);
+        self.program.attrs.push(value.into());
         Some(Eqn {
             outs: eqn.outs.clone(),
             op,
-            attrs: vec![self.b.attr(value)],
+            attrs: vec![attr],
             args,
         })
     }

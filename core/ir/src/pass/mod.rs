@@ -14,12 +14,12 @@ pub use residuals::choose_residuals;
 use crate::Program;
 
 /// The passes in order, each where it has most to do.
-pub fn simplify(program: &Program) -> Program {
+pub fn simplify(program: Program) -> Program {
     // Without dead equations the others have less to look at.
     let program = dce(program);
     // An equation that folds to an operand makes its readers equal to others.
-    let program = fold(&program);
+    let program = fold(program);
     // Equal equations are bound once, which may leave constants that only the others read.
-    let program = cse(&program);
-    dce(&program)
+    let program = cse(program);
+    dce(program)
 }
