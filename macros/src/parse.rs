@@ -399,11 +399,19 @@ pub(crate) fn classify(ty: &Type, errors: &mut Errors) -> Kind {
             _ => Kind::Tree,
         },
         Type::Tuple(t) => {
-            let all = t
-                .elems
+            let parts: Vec<Kind> = t.elems.iter().map(|t| classify(t, errors)).collect();
+            let n_static = parts
                 .iter()
-                .all(|t| matches!(classify(t, errors), Kind::Static { .. }));
-            if all { fixed } else { Kind::Tree }
+                .filter(|k| matches!(k, Kind::Static { .. }))
+                .count();
+            if n_static > 0 && n_static < parts.len() {
+                errors.push(ty, "this tuple mixes tensors and static values; pass them as parameters of their own");
+            }
+            if n_static == parts.len() {
+                fixed
+            } else {
+                Kind::Tree
+            }
         }
         Type::ImplTrait(_) => {
             errors.push(ty, "a traced function cannot take `impl Trait`: its companions have to name the type; use a generic parameter");

@@ -242,6 +242,31 @@ fn equal_source_gives_equal_tokens() {
     }
 }
 
+#[test]
+fn a_dump_shows_every_program_and_the_expansion() {
+    let (func, body) = crate::traced::lowered("fn f(x: &Tensor) -> Tensor { x.sin() }");
+    let dump = crate::dump::report(
+        &func,
+        &body,
+        quote::quote!(
+            fn f() {}
+        ),
+    );
+    let headings: Vec<&str> = dump.lines().filter(|l| l.starts_with("//")).collect();
+    assert_eq!(
+        headings,
+        [
+            "// f: lowered",
+            "// f: cse, dce",
+            "// f: jvp",
+            "// f: vjp: primal",
+            "// f: vjp: pullback",
+            "// f: expansion"
+        ]
+    );
+    assert!(dump.ends_with("fn f() {}\n"), "{dump}");
+}
+
 /// Mistakes, each in the smallest function that makes it.
 const MISTAKES: &[(&str, &str)] = &[
     ("", "async fn f(x: &Tensor) -> Tensor { x.sin() }"),
@@ -273,6 +298,7 @@ const MISTAKES: &[(&str, &str)] = &[
     ),
     ("", "fn f(#[nodiff] x: &Tensor) -> Tensor { x.sin() }"),
     ("", "fn f(x: &mut Tensor) -> Tensor { x.sin() }"),
+    ("", "fn f(p: (Tensor, usize)) -> Tensor { p.0.sin() }"),
     ("", "fn f(x: &[Tensor]) -> Tensor { x[0].sin() }"),
     (
         "",

@@ -237,10 +237,25 @@ fn strip(imp: &mut ItemImpl) {
 /// What the body became, for tests.
 #[cfg(test)]
 pub(crate) fn body_of(source: &str) -> (lower::Body, Vec<String>) {
-    let mut func: ItemFn = syn::parse_str(source).expect("the test's source parses");
     let mut errors = Errors::default();
-    let parsed = parse::signature(&func.vis, &func.attrs, &mut func.sig, None, &mut errors);
-    let private = paths::private(&Args::default());
-    let body = lower::lower(&parsed, &func.block, &private, &mut errors);
+    let (_, body) = lower_source(source, &mut errors);
     (body, errors.messages())
+}
+
+/// A function without errors, lowered, for tests.
+#[cfg(test)]
+pub(crate) fn lowered(source: &str) -> (Func, lower::Body) {
+    let mut errors = Errors::default();
+    let lowered = lower_source(source, &mut errors);
+    assert_eq!(errors.messages(), [""; 0]);
+    lowered
+}
+
+#[cfg(test)]
+fn lower_source(source: &str, errors: &mut Errors) -> (Func, lower::Body) {
+    let mut func: ItemFn = syn::parse_str(source).expect("the test's source parses");
+    let parsed = parse::signature(&func.vis, &func.attrs, &mut func.sig, None, errors);
+    let private = paths::private(&Args::default());
+    let body = lower::lower(&parsed, &func.block, &private, errors);
+    (parsed, body)
 }

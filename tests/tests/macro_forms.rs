@@ -143,3 +143,31 @@ fn names_of_ours_in_user_code_are_not_confused() {
         [2]
     );
 }
+
+#[test]
+fn a_wrong_shape_panics_at_the_line_of_the_op() {
+    use gradloom::prelude::*;
+    use std::sync::Mutex;
+
+    #[traced]
+    fn sums(x: &Tensor, w: &Tensor) -> Tensor {
+        let h = x.sin();
+        h.matmul(w)
+    }
+    let line = line!() - 2;
+    static SEEN: Mutex<Vec<(String, u32)>> = Mutex::new(Vec::new());
+    let hook = std::panic::take_hook();
+    std::panic::set_hook(Box::new(|info| {
+        let at = info.location().expect("a panic has a location");
+        SEEN.lock().unwrap().push((at.file().to_owned(), at.line()));
+    }));
+    let (x, w) = (Tensor::from([[1.0f32, 2.0]]), Tensor::from([[1.0f32, 2.0]]));
+    let direct = std::panic::catch_unwind(|| sums(&x, &w)).is_err();
+    let reverse = std::panic::catch_unwind(|| sums::vjp(&x, &w).0).is_err();
+    let forward = std::panic::catch_unwind(|| sums::jvp((&x, &w), (&x, &w)).0).is_err();
+    std::panic::set_hook(hook);
+    assert!(direct && reverse && forward);
+    let seen = SEEN.lock().unwrap();
+    let here = (file!().to_owned(), line);
+    assert_eq!(*seen, [here.clone(), here.clone(), here]);
+}

@@ -737,7 +737,6 @@ impl Cx<'_> {
         let hidden = ours! {
             #head
             #[doc = #forward_doc]
-            #[track_caller]
             #vis #forward_signature { #forward }
 
             #head
@@ -751,7 +750,6 @@ impl Cx<'_> {
 
             #head
             #[doc(hidden)]
-            #[track_caller]
             #vis #jvp_signature { #jvp }
         };
         Pieces { hidden, items }

@@ -166,8 +166,8 @@ impl<'a> Emit<'a> {
             .first()
             .and_then(|v| self.low.spans.get(*v))
             .copied();
+        // With the hygiene of the user's code, too: then a panic of the op is at the user's line.
         span.unwrap_or_else(|| self.func.sig.ident.span())
-            .resolved_at(Span::call_site())
     }
 
     fn like(&self, var: Var) -> TokenStream {
@@ -247,8 +247,8 @@ impl<'a> Emit<'a> {
     }
 
     fn primitive(&self, eqn: &Eqn) -> TokenStream {
-        let p = self.private;
         let span = self.span(eqn);
+        let p = at(self.private, span);
         let name = Ident::new(eqn.op.def().name(), span);
         let data: Vec<Ident> = eqn.data().iter().map(|v| self.ident(*v)).collect();
         let statics = eqn.attrs.iter().map(|a| self.statik(*a));
@@ -467,6 +467,15 @@ impl<'a> Emit<'a> {
             });
         ours!(let #pulled = #saved.call(&[#(#cts),*]); #(#each)*)
     }
+}
+
+/// The same tokens at another place: where a call starts is where it panics.
+fn at(tokens: &TokenStream, span: Span) -> TokenStream {
+    let placed = tokens.clone().into_iter().map(|mut token| {
+        token.set_span(span);
+        token
+    });
+    placed.collect()
 }
 
 /// The local that holds the tangents given to a forward-mode companion.
