@@ -39,6 +39,15 @@ pub enum Error {
         shape: Vec<usize>,
     },
 
+    /// The length of an axis that the tensor does not have.
+    #[error("axis {axis} is out of range for {aval}, whose rank is {}", aval.shape().len())]
+    NoAxis {
+        /// The axis as it was given.
+        axis: isize,
+        /// The tensor.
+        aval: Aval,
+    },
+
     /// Elements were asked for in another type than the tensor's.
     #[error("cannot read {aval} as {asked}; cast it first, as in `x.cast(DType::{asked:?})`")]
     ElementType {

@@ -136,9 +136,9 @@ impl Adam {
         grads: &P,
         state: &AdamState<P>,
     ) -> (P, AdamState<P>) {
-        let gs = leaves_beside(params, grads, "gradients");
-        let ms = leaves_beside(params, &state.mean, "mean gradients");
-        let vs = leaves_beside(params, &state.square, "mean squares");
+        let gs = leaves_beside(params, grads, "gradient");
+        let ms = leaves_beside(params, &state.mean, "mean of gradients");
+        let vs = leaves_beside(params, &state.square, "mean of squares");
         let step = &state.step + 1;
         // 1 - beta^t = -expm1(t * log(beta)), in `f64`: the difference itself would lose digits.
         let count = step.cast(DType::F64);

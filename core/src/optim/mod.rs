@@ -31,23 +31,38 @@ mod tests;
 pub use adam::{Adam, AdamState, AdamW};
 pub use sgd::{Sgd, SgdState};
 
-use crate::record::expect;
+use crate::record::{expect, raise};
 use crate::tree::leaves;
-use crate::{Tensor, Tree, evaluate};
+use crate::{Error, Tensor, Tree, evaluate};
 
-/// The leaves of a tree that has the structure of the parameters.
+/// The leaves of a tree that belongs to the parameters, leaf by leaf.
 ///
 /// # Panics
 ///
-/// It has another number of leaves.
+/// It has another number of leaves, or one of another shape or dtype.
 #[track_caller]
-fn leaves_beside<P: Tree>(params: &P, other: &P, what: &str) -> Vec<Tensor> {
-    let (want, leaves) = (leaves(params).len(), leaves(other));
-    assert!(
-        leaves.len() == want,
-        "the {what} have {} leaves and the parameters {want}; give trees of one structure",
-        leaves.len()
-    );
+fn leaves_beside<P: Tree>(params: &P, other: &P, what: &'static str) -> Vec<Tensor> {
+    let (params_leaves, leaves) = (leaves(params), leaves(other));
+    let (found, expected) = (leaves.len(), params_leaves.len());
+    if found != expected {
+        raise(Error::Structure {
+            what,
+            found,
+            expected,
+        });
+    }
+    for (i, (x, leaf)) in params_leaves.iter().zip(&leaves).enumerate() {
+        if x.aval() != leaf.aval() {
+            let mut paths = Vec::new();
+            params.paths("parameters", &mut paths);
+            raise(Error::Mismatch {
+                what,
+                path: paths.swap_remove(i),
+                found: leaf.aval().clone(),
+                expected: x.aval().clone(),
+            });
+        }
+    }
     leaves
 }
 

@@ -77,11 +77,11 @@ impl Sgd {
         grads: &P,
         state: &SgdState<P>,
     ) -> (P, SgdState<P>) {
-        let gs = leaves_beside(params, grads, "gradients");
+        let gs = leaves_beside(params, grads, "gradient");
         let (moves, velocity) = match &state.velocity {
             None => (gs, None),
             Some(velocity) => {
-                let vs = leaves_beside(params, velocity, "velocities");
+                let vs = leaves_beside(params, velocity, "velocity");
                 let vs: Vec<Tensor> = vs
                     .iter()
                     .zip(&gs)

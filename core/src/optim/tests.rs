@@ -183,9 +183,7 @@ fn states_name_their_leaves() {
 }
 
 #[test]
-#[should_panic(
-    expected = "the gradients have 2 leaves and the parameters 1; give trees of one structure"
-)]
+#[should_panic(expected = "the gradient has 2 leaves, and has to have 1")]
 fn gradients_of_another_structure_are_refused() {
     let x = Tensor::from([1.0f32]);
     let sgd = Sgd::default();

@@ -1,11 +1,16 @@
 //! New tensors.
 
-use super::{IntoShape, Tensor, one};
+use super::{IntoShape, Tensor, check_shape, one};
+use crate::record::expect;
 use crate::{DType, Element, IntoStatic};
 use gradloom_ir::{Op, Static};
 
+/// Checked here, because an axis too long for a static argument has to be shown as it was given.
+#[track_caller]
 fn shape_static(shape: impl IntoShape) -> Static {
-    shape.into_shape().into_static()
+    let shape = shape.into_shape();
+    expect(check_shape(&shape));
+    shape.into_static()
 }
 
 /// New tensors.

@@ -2,7 +2,7 @@
 
 use crate::dtype::Element;
 use crate::node::Value;
-use crate::record::{apply, expect};
+use crate::record::{apply, expect, raise};
 use crate::{Aval, DType, Error, Result};
 use gradloom_ir::{Op, Static};
 use std::fmt;
@@ -55,7 +55,10 @@ impl Tensor {
             .and_then(|i| self.shape().get(i))
         {
             Some(n) => *n,
-            None => panic!("axis {axis} is out of range for rank {rank}"),
+            None => raise(Error::NoAxis {
+                axis,
+                aval: self.aval().clone(),
+            }),
         }
     }
 
@@ -234,17 +237,18 @@ macro_rules! unary_methods {
 
 macro_rules! binary_methods {
     ($($(#[$doc:meta])* $name:ident = $op:ident,)*) => {
-        /// Binary ops and comparisons, element by element, with NumPy broadcasting.
+        /// Binary ops and comparisons, element by element, with NumPy broadcasting. A number takes the dtype of the
+        /// tensor, as in `x.maximum(0.0)`.
         impl Tensor {
             $(
                 $(#[$doc])*
                 ///
                 /// # Panics
                 ///
-                /// If the shapes do not broadcast or the dtypes differ.
+                /// If the shapes do not broadcast, the dtypes differ, or the number is not one of the dtype.
                 #[track_caller]
-                pub fn $name(&self, other: impl AsRef<Tensor>) -> Tensor {
-                    one(Op::$op, vec![], &[self, other.as_ref()], &[])
+                pub fn $name(&self, other: impl Operand) -> Tensor {
+                    other.apply(Op::$op, self)
                 }
             )*
         }

@@ -8,7 +8,7 @@ mod sealed {
     pub trait Sealed {}
 }
 
-/// What stands on the right of an operator: a tensor, or a number, which takes the dtype of the tensor on the left.
+/// What stands on the right of an operator or of a binary method: a tensor, or a number, which takes the dtype of the tensor on the left.
 ///
 /// One implementation of each operator for all of these lets rustc infer the type of `(x + 1.0).tanh()`.
 pub trait Operand: sealed::Sealed {
@@ -37,6 +37,15 @@ impl Operand for Tensor {
 
 impl sealed::Sealed for &Tensor {}
 impl Operand for &Tensor {
+    #[track_caller]
+    fn apply(self, op: Op, left: &Tensor) -> Tensor {
+        binary(op, left, self)
+    }
+}
+
+/// What an iterator over borrowed tensors gives to a closure.
+impl sealed::Sealed for &&Tensor {}
+impl Operand for &&Tensor {
     #[track_caller]
     fn apply(self, op: Op, left: &Tensor) -> Tensor {
         binary(op, left, self)

@@ -108,6 +108,18 @@ impl Operands {
     }
 }
 
+impl fmt::Display for Operands {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Operands::Fixed(data, 0) => write!(f, "{data} operands"),
+            Operands::Fixed(data, likes) => write!(f, "{data} operands and {likes} likes"),
+            Operands::Many => write!(f, "at least 1 operand"),
+            Operands::ManyLike => write!(f, "at least 1 operand, each with its like"),
+            Operands::OneManyLike => write!(f, "1 operand and at least 1 like"),
+        }
+    }
+}
+
 /// One way in which user code calls an op.
 ///
 /// The `Like` operands that no [`Param::Like`] names come before those that one does, and are the data operands
@@ -510,10 +522,16 @@ impl Op {
         let def = self.def();
         let n_data = def.operands().n_data(args.len());
         let check = || {
-            if !def.operands().fits(args.len()) || statics.len() != def.statics().len() {
+            if !def.operands().fits(args.len()) {
                 return Err(Fault::Arity {
-                    found: args.len() + statics.len(),
-                    expected: format!("{:?} and {} static", def.operands(), def.statics().len()),
+                    found: args.len(),
+                    expected: def.operands().to_string(),
+                });
+            }
+            if statics.len() != def.statics().len() {
+                return Err(Fault::Arity {
+                    found: statics.len(),
+                    expected: format!("{} static arguments", def.statics().len()),
                 });
             }
             let dtype = def.dtype(statics, args)?;

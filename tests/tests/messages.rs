@@ -1,0 +1,518 @@
+//! What is said of a user's mistake at run time, and where it points.
+
+use gradloom::optim::Sgd;
+use gradloom::prelude::*;
+use insta::assert_snapshot;
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+use std::panic::{self, AssertUnwindSafe};
+use std::sync::Once;
+
+thread_local! {
+    /// Where the last panic of this thread was, while it is expected.
+    static EXPECTED: RefCell<Option<(String, u32)>> = const { RefCell::new(None) };
+}
+
+/// The text of the panic of `f`, and its place in the source.
+fn panic_of(f: impl FnOnce()) -> (String, String, u32) {
+    static HOOK: Once = Once::new();
+    HOOK.call_once(|| {
+        let others = panic::take_hook();
+        panic::set_hook(Box::new(move |info| {
+            let expected = EXPECTED.with_borrow_mut(|place| match place {
+                Some(place) => {
+                    let at = info.location().expect("a panic has a location");
+                    *place = (at.file().to_owned(), at.line());
+                    true
+                }
+                None => false,
+            });
+            if !expected {
+                others(info);
+            }
+        }));
+    });
+    EXPECTED.set(Some(Default::default()));
+    let result = panic::catch_unwind(AssertUnwindSafe(f));
+    let (file, line) = EXPECTED.take().expect("it has been set");
+    let payload = result.expect_err("it panics");
+    let text = payload.downcast::<String>().expect("it panics with a text");
+    (*text, file, line)
+}
+
+/// The text of the panic of an expression, which points at the line of the expression; where a function returns
+/// `Result`, the same text comes back as its `Err`.
+macro_rules! mistake {
+    ($e:expr) => {{
+        let (text, file, line) = panic_of(|| {
+            let _ = $e;
+        });
+        assert!(file.ends_with("messages.rs"), "{text}: at {file}:{line}");
+        let (line, expr) = (dense(line_of_this_file(line)), dense(stringify!($e)));
+        assert!(expr.contains(&line), "{text}: at {line}, not at {expr}");
+        assert_eq!(error!($e), text);
+        text
+    }};
+}
+
+/// The text of the `Err` of a function that returns `Result`, in which there is a mistake.
+macro_rules! error {
+    ($e:expr) => {{
+        let fallible = |x: &Tensor| -> Result<Tensor> {
+            let _ = $e;
+            Ok(x.clone())
+        };
+        let error = vjp(fallible, &Tensor::scalar(0.0f32)).expect_err(stringify!($e));
+        error.to_string()
+    }};
+}
+
+fn line_of_this_file(line: u32) -> &'static str {
+    let source = include_str!("messages.rs");
+    source
+        .lines()
+        .nth(line as usize - 1)
+        .expect("a line of this file")
+}
+
+/// Code without its spaces, and without what ends an argument.
+fn dense(code: &str) -> String {
+    let code: String = code.split_whitespace().collect();
+    code.trim_end_matches(',').to_owned()
+}
+
+macro_rules! mistakes {
+    ($($e:expr),* $(,)?) => { [$(mistake!($e)),*].join("\n") };
+}
+
+fn f32s(shape: &[usize]) -> Tensor {
+    Tensor::zeros(shape, DType::F32)
+}
+
+fn i64s(shape: &[usize]) -> Tensor {
+    Tensor::zeros(shape, DType::I64)
+}
+
+#[test]
+fn operands_that_do_not_fit_are_shown() {
+    let (x, y, n) = (&f32s(&[2, 3]), &f32s(&[3, 2]), &i64s(&[2, 3]));
+    let b = &x.gt(0.0);
+    let mut assigned = x.clone();
+    assert_snapshot!(mistakes![
+        x + y,
+        assigned += y,
+        x * n,
+        x * &x.cast(DType::F64),
+        x.maximum(y),
+        x.lt(y),
+        n.tanh(),
+        b.neg(),
+        n * 0.5,
+        n.full_like(1e30),
+        x.select(x, x),
+        b.select(x, y),
+        b.select(x, n),
+        b.select(&f32s(&[4, 3]), x),
+    ], @r"
+    cannot add f32[2, 3] and f32[3, 2]: axis 0 is 2 on the left and 3 on the right
+    cannot add f32[2, 3] and f32[3, 2]: axis 0 is 2 on the left and 3 on the right
+    cannot mul f32[2, 3] and i64[2, 3]: the dtypes are f32 and i64; cast one of them, as in `x.cast(DType::I64)`
+    cannot mul f32[2, 3] and f64[2, 3]: the dtypes are f32 and f64; cast one of them, as in `x.cast(DType::F64)`
+    cannot maximum f32[2, 3] and f32[3, 2]: axis 0 is 2 on the left and 3 on the right
+    cannot lt f32[2, 3] and f32[3, 2]: axis 0 is 2 on the left and 3 on the right
+    cannot tanh i64[2, 3]: the dtype is i64, and has to be a float
+    cannot neg bool[2, 3]: the dtype is bool, and has to be a number
+    `scalar`: 0.5 is not a value of i64; cast the tensor to a float first
+    `full_like`: 1e30 is not a value of i64; cast the tensor to a float first
+    cannot select f32[2, 3], f32[2, 3] and f32[2, 3]: the dtype is f32, and has to be bool for the condition
+    cannot select bool[2, 3], f32[2, 3] and f32[3, 2]: axis 0 is 2 on the left and 3 on the right
+    cannot select bool[2, 3], f32[2, 3] and i64[2, 3]: the dtypes are f32 and i64; cast one of them, as in `x.cast(DType::I64)`
+    cannot select bool[2, 3], f32[4, 3] and f32[2, 3]: axis 0 is 4 on the left and 2 on the right
+    ");
+}
+
+#[test]
+fn axes_are_checked() {
+    let x = &f32s(&[2, 3]);
+    let empty = &f32s(&[0, 3]);
+    assert_snapshot!(mistakes![
+        x.sum(2),
+        x.mean(-3),
+        x.max([0, 0]),
+        x.min([1, -1]),
+        x.logsumexp(7),
+        x.argmax(2),
+        empty.max(0),
+        empty.argmin(0),
+        x.softmax(2),
+        x.log_softmax(-3),
+        x.normalize(5, 1e-5),
+        x.permute([0, 0]),
+        x.permute([0]),
+        x.swap_axes(0, 2),
+        x.moveaxis(-3, 0),
+        x.squeeze(0),
+        x.squeeze(2),
+        x.unsqueeze(3),
+        x.unsqueeze([0, 0]),
+        x.dim(2),
+    ], @r"
+    cannot sum f32[2, 3]: axis 2 is out of range for rank 2
+    cannot mean f32[2, 3]: axis -3 is out of range for rank 2
+    cannot max f32[2, 3]: axis 0 is named twice
+    cannot min f32[2, 3]: axis -1 is named twice
+    cannot logsumexp f32[2, 3]: axis 7 is out of range for rank 2
+    cannot argmax f32[2, 3]: axis 2 is out of range for rank 2
+    cannot max f32[0, 3]: axis 0 has length 0, and an extremum of nothing is not defined
+    cannot argmin f32[0, 3]: axis 0 has length 0, and an extremum of nothing is not defined
+    cannot softmax f32[2, 3]: axis 2 is out of range for rank 2
+    cannot log_softmax f32[2, 3]: axis -3 is out of range for rank 2
+    cannot normalize f32[2, 3]: axis 5 is out of range for rank 2
+    cannot permute f32[2, 3]: axis 0 is named twice
+    cannot permute f32[2, 3]: the rank is 2, and has to be 1, the number of `axes`
+    cannot swap_axes f32[2, 3]: axis 2 is out of range for rank 2
+    cannot moveaxis f32[2, 3]: axis -3 is out of range for rank 2
+    cannot squeeze f32[2, 3]: axis 0 is 2, and has to be 1
+    cannot squeeze f32[2, 3]: axis 2 is out of range for rank 2
+    cannot unsqueeze f32[2, 3]: axis 3 is out of range for rank 3
+    cannot unsqueeze f32[2, 3]: axis 0 is named twice
+    axis 2 is out of range for f32[2, 3], whose rank is 2
+    ");
+}
+
+#[test]
+fn shapes_are_checked() {
+    let (x, y) = (&f32s(&[2, 3]), &f32s(&[2, 4]));
+    let max = usize::MAX;
+    let one = [1usize; 65];
+    assert_snapshot!(mistakes![
+        x.reshape([4, 2]),
+        x.reshape([-1, -1]),
+        x.reshape([-1, 4]),
+        x.reshape([-2, 3]),
+        x.broadcast_to([3, 2]),
+        x.broadcast_to([3]),
+        x.slice([0, 2], [2, 4], [1, 1]),
+        x.slice([2], [1], [1]),
+        x.slice([0], [2], [0]),
+        x.slice([0, 0, 0], [1, 1, 1], [1, 1, 1]),
+        x.slice([0], [1, 2], [1]),
+        x.split::<2>(1),
+        x.split::<2>(2),
+        x.split_sizes(&[1, 1], 1),
+        x.unbind::<2>(1),
+        Tensor::concat(&[x, y], 0),
+        Tensor::concat(&[x, y], 2),
+        Tensor::concat::<&Tensor>(&[], 0),
+        Tensor::stack(&[x, y], 0),
+        Tensor::concat(&[x, &x.cast(DType::I64)], 0),
+        Tensor::zeros([1 << 62, 4], DType::F32),
+        Tensor::zeros([max, max], DType::Bool),
+        Tensor::ones(one, DType::Bool),
+        f32s(&[1 << 40, 1]) + f32s(&[1, 1 << 40]),
+        Tensor::from_vec(vec![1.0f32, 2.0], [3]),
+        Tensor::from_vec(vec![1.0f32, 2.0], [max, 4]),
+    ], @r"
+    cannot reshape f32[2, 3]: 6 elements do not fill [4, 2]
+    cannot reshape f32[2, 3]: [-1, -1] is not a shape: dims are 0 or more, and at most one is -1 (to be inferred)
+    cannot reshape f32[2, 3]: 6 elements do not fill [-1, 4]
+    cannot reshape f32[2, 3]: [-2, 3] is not a shape: dims are 0 or more, and at most one is -1 (to be inferred)
+    cannot broadcast_to f32[2, 3]: it does not broadcast to [3, 2]
+    cannot broadcast_to f32[2, 3]: it does not broadcast to [3]
+    cannot slice f32[2, 3]: 2..4 does not lie in axis 1, which has length 3
+    cannot slice f32[2, 3]: 2..1 does not lie in axis 0, which has length 2
+    cannot slice f32[2, 3]: the step is 0, and has to be at least 1
+    cannot slice f32[2, 3]: the rank is 2, and has to be at least 3, the number of `starts`
+    cannot slice f32[2, 3]: the number of `stops` is 2, and has to be 1, the number of `starts`
+    cannot split f32[2, 3]: 2 equal parts do not divide an axis of length 3
+    cannot split f32[2, 3]: axis 2 is out of range for rank 2
+    cannot split f32[2, 3]: parts of [1, 1] do not divide an axis of length 3
+    cannot unbind f32[2, 3]: axis 1 is 3, and has to be 2, the number of results
+    cannot concat f32[2, 3] and f32[2, 4]: axis 1 of operand 2 is 4, and has to be 3, as in operand 1
+    cannot concat f32[2, 3] and f32[2, 4]: axis 2 is out of range for rank 2
+    `concat`: there are 0 arguments, and have to be at least 1 operand, each with its like
+    cannot stack f32[2, 3] and f32[2, 4]: axis 1 of operand 2 is 4, and has to be 3, as in operand 1
+    cannot concat f32[2, 3] and i64[2, 3]: the dtypes are f32 and i64; cast one of them, as in `x.cast(DType::I64)`
+    the shape [4611686018427387904, 4] has more elements than can be addressed
+    the shape [18446744073709551615, 18446744073709551615] has more elements than can be addressed
+    the shape [1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1] has 65 axes, and the limit is 32
+    cannot add f32[1099511627776, 1] and f32[1, 1099511627776]: [1099511627776, 1099511627776] has more elements than can be addressed
+    2 values do not fill the shape [3], which has 3 elements
+    the shape [18446744073709551615, 4] has more elements than can be addressed
+    ");
+}
+
+#[test]
+fn products_and_layers_are_checked() {
+    let (x, w, labels) = (&f32s(&[2, 3]), &f32s(&[4, 5]), &i64s(&[2]));
+    assert_snapshot!(mistakes![
+        x.matmul(w),
+        x.matmul(&f32s(&[])),
+        x.matmul(&i64s(&[3, 2])),
+        f32s(&[2, 2, 3]).matmul(&f32s(&[3, 3, 4])),
+        f32s(&[3]).matmul(&f32s(&[4])),
+        x.layer_norm(&f32s(&[4]), &f32s(&[3]), 1e-5),
+        x.layer_norm(&f32s(&[3]), &f32s(&[3, 1]), 1e-5),
+        x.cross_entropy(&i64s(&[3])),
+        x.cross_entropy(&f32s(&[2])),
+        x.cross_entropy(x),
+        labels.cross_entropy(labels),
+        x.one_hot(3, DType::F32),
+        labels.one_hot(-1, DType::F32),
+    ], @r"
+    cannot matmul f32[2, 3] and f32[4, 5]: inner dimensions differ: 3 on the left and 4 on the right
+    cannot matmul f32[2, 3] and f32[]: the rank is 0, and has to be at least 1 on both sides; use `*` to scale
+    cannot matmul f32[2, 3] and i64[3, 2]: the dtypes are f32 and i64; cast one of them, as in `x.cast(DType::I64)`
+    cannot matmul f32[2, 2, 3] and f32[3, 3, 4]: axis 0 is 2 on the left and 3 on the right
+    cannot matmul f32[3] and f32[4]: inner dimensions differ: 3 on the left and 4 on the right
+    cannot layer_norm f32[2, 3], f32[4] and f32[3]: the weight is 4, and has to be 3, as the last axis
+    cannot layer_norm f32[2, 3], f32[3] and f32[3, 1]: the rank is 2, and has to be 1 for the bias
+    cannot cross_entropy f32[2, 3] and i64[3]: axis 0 of the labels is 3, and has to be 2
+    cannot cross_entropy f32[2, 3] and f32[2]: the dtype is f32, and has to be an integer for the labels
+    cannot cross_entropy f32[2, 3] and f32[2, 3]: the dtype is f32, and has to be an integer for the labels
+    cannot cross_entropy i64[2] and i64[2]: the dtype is i64, and has to be a float
+    cannot one_hot f32[2, 3]: the dtype is f32, and has to be an integer
+    cannot one_hot i64[2]: `classes` cannot be -1
+    ");
+}
+
+#[test]
+fn reading_is_checked() {
+    let x = &f32s(&[2, 3]);
+    assert_snapshot!(mistakes![
+        x.item::<f32>(),
+        f32s(&[0]).item::<f32>(),
+        x.to_vec::<f64>(),
+        x.gt(0.0).to_vec::<f32>(),
+        f32s(&[]).item::<i64>(),
+        x.to_ndarray::<i64>(),
+    ], @r"
+    `item` needs a tensor of one element, and this is f32[2, 3]
+    `item` needs a tensor of one element, and this is f32[0]
+    cannot read f32[2, 3] as f64; cast it first, as in `x.cast(DType::F64)`
+    cannot read bool[2, 3] as f32; cast it first, as in `x.cast(DType::F32)`
+    cannot read f32[] as i64; cast it first, as in `x.cast(DType::I64)`
+    cannot read f32[2, 3] as i64; cast it first, as in `x.cast(DType::I64)`
+    ");
+    assert!(x.try_item::<f32>().is_err());
+    assert!(x.try_to_vec::<bool>().is_err());
+    assert!(Tensor::try_from_vec(vec![1i64], [2]).is_err());
+}
+
+#[test]
+fn derivatives_are_checked() {
+    let (x, n) = (&f32s(&[2, 3]), &i64s(&[2]));
+    let pair = &(x.clone(), n.clone());
+    let (_, pullback) = vjp(|x: &Tensor| (x.sin(), vec![x.cos()]), x);
+    let (wrong, right) = (f32s(&[3, 2]), x.clone());
+    let double = |x: &Tensor| x * 2.0;
+    let sum = |x: &Tensor| x.sum(..);
+    let list = |x: &Vec<Tensor>| x[0].sum(..);
+    assert_snapshot!(mistakes![
+        hvp(double, x, x),
+        jvp(double, n, n),
+        jvp(double, x, &wrong),
+        jvp(list, &vec![x.clone()], &vec![]),
+        pullback.call(&(wrong.clone(), vec![right.clone()])),
+        pullback.call(&(right.clone(), vec![wrong.clone()])),
+        pullback.call(&(right.clone(), vec![])),
+        vjp(|p: &(Tensor, Tensor)| p.0.sum(..), pair),
+    ], @r"
+    a gradient needs a result that is a single float, and this is f32[2, 3]; sum it, or use `vjp`
+    `argument` is i64[2], and only floats have gradients; mark the parameter `#[nodiff]` or cast it
+    the tangent of `argument` is f32[3, 2], and has to be f32[2, 3]
+    the tangent has 0 leaves, and has to have 1
+    the cotangent of `result.0` is f32[3, 2], and has to be f32[2, 3]
+    the cotangent of `result.1[0]` is f32[3, 2], and has to be f32[2, 3]
+    the cotangent has 1 leaves, and has to have 2
+    `argument.1` is i64[2], and only floats have gradients; mark the parameter `#[nodiff]` or cast it
+    ");
+    // A closure cannot pass on where it is called, so these are panics of the library's own lines.
+    let said = [
+        error!(grad(double)(x)),
+        error!(grad(|x: &Tensor| x.argmax(0).sum(..))(x)),
+        error!(grad(sum)(n)),
+        error!(value_and_grad(list)(&vec![n.clone()])),
+        error!(jacfwd(double)(n)),
+        error!(jacrev(double)(n)),
+        error!(hessian(double)(x)),
+    ];
+    assert_snapshot!(said.join("\n"), @r"
+    a gradient needs a result that is a single float, and this is f32[2, 3]; sum it, or use `vjp`
+    a gradient needs a result that is a single float, and this is i64[]; sum it, or use `vjp`
+    `argument` is i64[2], and only floats have gradients; mark the parameter `#[nodiff]` or cast it
+    `argument[0]` is i64[2], and only floats have gradients; mark the parameter `#[nodiff]` or cast it
+    `argument` is i64[2], and only floats have gradients; mark the parameter `#[nodiff]` or cast it
+    `argument` is i64[2], and only floats have gradients; mark the parameter `#[nodiff]` or cast it
+    a gradient needs a result that is a single float, and this is f32[2, 3]; sum it, or use `vjp`
+    ");
+}
+
+#[traced]
+fn affine(x: &Tensor, w: &Tensor) -> Tensor {
+    x.matmul(w) + 1.0
+}
+
+#[traced]
+fn fallible(x: &Tensor, w: &Tensor) -> Result<Tensor> {
+    let y = affine(x, w);
+    Ok(y.sum_keepdims(1).squeeze(0))
+}
+
+#[traced]
+fn picked(x: &Tensor, deep: bool) -> Result<Tensor> {
+    if deep {
+        return Ok(x.reshape([5]));
+    }
+    Ok(x.sum(3))
+}
+
+#[derive(Tree)]
+struct Net {
+    layers: Vec<Tensor>,
+    steps: Tensor,
+}
+
+#[traced]
+fn through(net: &Net, x: &Tensor) -> Tensor {
+    (x * &net.layers[0]).sum(..)
+}
+
+#[test]
+fn traced_functions_and_their_companions_say_the_same() {
+    let (x, w) = (&f32s(&[2, 3]), &f32s(&[4, 5]));
+    let inside = panic_of(|| drop(affine(x, w)));
+    assert_eq!(inside.0, panic_of(|| drop(affine::vjp(x, w))).0);
+    assert_eq!(inside.0, panic_of(|| drop(affine::jvp((x, w), (x, w)))).0);
+    assert_eq!(inside.0, fallible(x, w).unwrap_err().to_string());
+    assert_eq!(
+        inside.0,
+        fallible::vjp(x, w).map(drop).unwrap_err().to_string()
+    );
+    let w = &f32s(&[3, 2]);
+    let net = Net {
+        layers: vec![x.clone()],
+        steps: i64s(&[]),
+    };
+    let errors = [
+        fallible(x, w).unwrap_err().to_string(),
+        fallible::jvp((x, w), (x, w)).unwrap_err().to_string(),
+        picked(x, true).unwrap_err().to_string(),
+        picked::vjp(x, true).map(drop).unwrap_err().to_string(),
+        picked(x, false).unwrap_err().to_string(),
+        picked::jvp((x, false), x).unwrap_err().to_string(),
+        panic_of(|| drop(affine::grad(x, w))).0,
+        panic_of(|| drop(affine::grad(&i64s(&[2, 3]), &i64s(&[3, 2])))).0,
+        panic_of(|| drop(affine::jvp((x, w), (x, x)))).0,
+        panic_of(|| drop(affine::vjp(x, w).1(x))).0,
+        panic_of(|| drop(through::grad(&net, x))).0,
+    ];
+    assert_snapshot!(errors.join("\n"), @r"
+    cannot squeeze f32[2, 1]: axis 0 is 2, and has to be 1
+    cannot squeeze f32[2, 1]: axis 0 is 2, and has to be 1
+    cannot reshape f32[2, 3]: 6 elements do not fill [5]
+    cannot reshape f32[2, 3]: 6 elements do not fill [5]
+    cannot sum f32[2, 3]: axis 3 is out of range for rank 2
+    cannot sum f32[2, 3]: axis 3 is out of range for rank 2
+    a gradient needs a result that is a single float, and this is f32[2, 2]; sum it, or use `vjp`
+    `x` is i64[2, 3], and only floats have gradients; mark the parameter `#[nodiff]` or cast it
+    the tangent of `w` is f32[2, 3], and has to be f32[3, 2]
+    the cotangent of `result` is f32[2, 3], and has to be f32[2, 2]
+    `net.steps` is i64[], and only floats have gradients; mark the parameter `#[nodiff]` or cast it
+    ");
+}
+
+#[test]
+fn a_panic_in_a_traced_function_is_at_the_line_of_the_op() {
+    let (_, file, line) = panic_of(|| drop(affine(&f32s(&[2, 3]), &f32s(&[4, 5]))));
+    assert!(file.ends_with("messages.rs"), "{file}");
+    assert_eq!(line_of_this_file(line).trim(), "x.matmul(w) + 1.0");
+}
+
+#[test]
+fn what_only_evaluation_finds_leaves_everything_usable() {
+    let x = f32s(&[2, 3]);
+    let labels = Tensor::from([1i64, 7]);
+    let before = x.exp();
+    let loss = x.cross_entropy(&labels);
+    let after = &loss + 1.0;
+    let error = evaluate(&(before.clone(), loss.clone())).unwrap_err();
+    assert_snapshot!(error, @"`cross_entropy`: label 7 at row 1 is out of range for 3 classes");
+    let again = evaluate(&after).unwrap_err();
+    assert_eq!(again, error);
+    assert_eq!(loss.try_item::<f32>(), Err(error.clone()));
+    let (text, file, line) = panic_of(|| assert!(after.item::<f32>() > 0.0));
+    assert_eq!((text, line), (error.to_string(), line!() - 1));
+    assert!(file.ends_with("messages.rs"), "{file}");
+    assert_eq!(before.to_vec::<f32>(), [1.0; 6]);
+    assert_eq!(labels.to_vec::<i64>(), [1, 7]);
+    let right = x.cross_entropy(&Tensor::from([1i64, 2]));
+    assert!((right.item::<f32>() - 3f32.ln()).abs() < 1e-6);
+    let negative = x.cross_entropy(&Tensor::from([-1i64, 2]));
+    assert_snapshot!(negative.try_item::<f32>().unwrap_err(), @"`cross_entropy`: label -1 at row 0 is out of range for 3 classes");
+}
+
+#[test]
+fn too_much_memory_is_an_error() {
+    // More bytes than a process can address, and fewer than a shape may have.
+    let x = Tensor::zeros([1 << 45], DType::F64) + 1.0;
+    assert_snapshot!(evaluate(&x).unwrap_err(), @"`add`: no memory for 281474976710656 bytes");
+    let sum = Tensor::ones([2, 3], DType::F64).sum(..);
+    assert_eq!(sum.item::<f64>(), 6.0);
+}
+
+#[test]
+fn an_optimiser_names_the_leaf_that_does_not_fit() {
+    let opt = Sgd::default();
+    let (x, y) = (f32s(&[2]), f32s(&[3]));
+    let state = opt.init(&x);
+    let (text, file, _) = panic_of(|| drop(opt.step(&x, &y, &state).0));
+    assert!(file.ends_with("messages.rs"), "{file}");
+    assert_snapshot!(text, @"the gradient of `parameters` is f32[3], and has to be f32[2]");
+}
+
+/// One mistake for each variant of [`Error`].
+fn one_of_each() -> Vec<Error> {
+    let x = &f32s(&[2, 3]);
+    let failed = |f: &dyn Fn(&Tensor) -> Tensor| {
+        let fallible = |x: &Tensor| -> Result<Tensor> { Ok(f(x)) };
+        vjp(fallible, x).map(drop).unwrap_err()
+    };
+    let list = |x: &Vec<Tensor>| -> Result<Tensor> { Ok(x[0].clone()) };
+    let double = |x: &Tensor| -> Result<Tensor> { Ok(x * 2.0) };
+    vec![
+        failed(&|x| x.sum(2)),
+        Tensor::try_from_vec(vec![1.0f32], [2]).unwrap_err(),
+        Tensor::try_from_vec(vec![1.0f32], [1 << 62, 4]).unwrap_err(),
+        Tensor::try_from_vec(vec![1.0f32], [1; 65]).unwrap_err(),
+        failed(&|x| x * x.dim(2)),
+        x.try_to_vec::<i64>().unwrap_err(),
+        x.try_item::<f32>().unwrap_err(),
+        evaluate(&x.cross_entropy(&Tensor::from([3i64, 0]))).unwrap_err(),
+        evaluate(&(Tensor::zeros([1 << 45], DType::F64) + 1.0)).unwrap_err(),
+        grad(double)(&i64s(&[])).unwrap_err(),
+        grad(double)(x).unwrap_err(),
+        jvp(double, x, &f32s(&[3])).unwrap_err(),
+        jvp(list, &vec![x.clone()], &vec![]).unwrap_err(),
+    ]
+}
+
+#[test]
+fn every_variant_of_the_error_is_made_by_a_mistake() {
+    let word =
+        |text: &str| -> String { text.chars().take_while(|c| c.is_alphanumeric()).collect() };
+    let source = include_str!("../../core/src/error.rs");
+    let (_, variants) = source.split_once("pub enum Error {").expect("the enum");
+    let (variants, _) = variants.split_once("\n}").expect("its end");
+    let declared: BTreeSet<String> = variants
+        .lines()
+        .filter_map(|line| line.strip_prefix("    "))
+        .filter(|line| line.starts_with(|c: char| c.is_ascii_uppercase()))
+        .map(word)
+        .collect();
+    let made: BTreeSet<String> = one_of_each()
+        .iter()
+        .map(|error| word(&format!("{error:?}")))
+        .collect();
+    assert_eq!(made, declared);
+}
