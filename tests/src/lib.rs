@@ -1,5 +1,7 @@
 //! What the tests share: programs of one op, inputs, differences, inner products.
 
+pub mod graphs;
+
 use gradloom::{DType, Tensor};
 use gradloom_ir::{Aval, Op, Program, Static, Var, op::Operands};
 

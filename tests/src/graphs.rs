@@ -1,0 +1,296 @@
+//! Graphs by chance over the whole op table, and ways of running them.
+//!
+//! A [`Graph`] is a recipe: leaves, and ops on values before them. It can be recorded again and again, all at once
+//! or in pieces, and whatever is evaluated together, every value has the same bits. The reference is
+//! [`Graph::one_by_one`], where each op is evaluated when it is recorded.
+
+mod draft;
+mod mutate;
+
+pub use draft::{Kind, graph, shape};
+
+use gradloom::__private::replay;
+use gradloom::{DType, Result, Tensor, evaluate};
+use gradloom_ir::{Aval, Builder, Op, Program, Static};
+
+/// A generator of numbers by xorshift: small, and the same everywhere.
+#[derive(Clone, Debug)]
+pub struct Rng(u64);
+
+impl Rng {
+    /// A generator; different seeds give different numbers.
+    pub fn new(seed: u64) -> Rng {
+        let mut rng = Rng(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ 0x2545_F491_4F6C_DD1D);
+        // The first words of similar seeds are similar.
+        for _ in 0..4 {
+            rng.next();
+        }
+        rng
+    }
+
+    /// 64 random bits.
+    #[expect(clippy::should_implement_trait, reason = "it has no end")]
+    pub fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0.wrapping_mul(0x2545_F491_4F6C_DD1D)
+    }
+
+    /// A number less than `n`.
+    pub fn below(&mut self, n: usize) -> usize {
+        ((self.next() >> 33) % n as u64) as usize
+    }
+
+    /// Yes, once in `n` times.
+    pub fn once_in(&mut self, n: usize) -> bool {
+        self.below(n) == 0
+    }
+
+    /// One of several.
+    pub fn of<T: Clone>(&mut self, from: &[T]) -> T {
+        from[self.below(from.len())].clone()
+    }
+
+    /// A number in (-1, 1).
+    pub fn unit(&mut self) -> f64 {
+        (self.next() >> 11) as f64 / (1u64 << 52) as f64 - 1.0
+    }
+
+    /// Puts `items` in a random order.
+    pub fn shuffle<T>(&mut self, items: &mut [T]) {
+        for i in (1..items.len()).rev() {
+            items.swap(i, self.below(i + 1));
+        }
+    }
+}
+
+/// An op on values, which are numbered as the nodes that give them are.
+#[derive(Clone, Debug)]
+pub struct Step {
+    /// The op.
+    pub op: Op,
+    /// Its static arguments.
+    pub statics: Vec<Static>,
+    /// The values that it reads.
+    pub data: Vec<usize>,
+    /// The values whose avals it reads.
+    pub likes: Vec<usize>,
+    /// How many results it has.
+    pub n_outs: usize,
+}
+
+impl Step {
+    /// The avals of the results, or `None` if the op does not take the operands.
+    fn avals(&self, of: &[Aval]) -> Option<Vec<Aval>> {
+        let args = self.data.iter().chain(&self.likes).map(|v| &of[*v]);
+        let outs = self
+            .op
+            .infer(&self.statics, &args.collect::<Vec<_>>(), self.n_outs);
+        let outs = outs.ok()?;
+        // An op that only rules emit trusts them: it stands on operands of which its twin gives the first.
+        let like = |i: usize| self.likes.get(i).map(|v| &of[*v]);
+        let forward = |op: Op, data: &[Option<&Aval>]| {
+            let mut args: Vec<&Aval> = data.iter().copied().collect::<Option<_>>()?;
+            args.extend(self.likes.iter().map(|v| &of[*v]));
+            Some(op.infer(&self.statics, &args, 1).ok()?.remove(0))
+        };
+        let given = |i: usize| Some(of[self.data[i]].clone());
+        let fits = match self.op {
+            Op::SumT => forward(Op::Sum, &[like(0)]) == given(0),
+            Op::MeanT => forward(Op::Mean, &[like(0)]) == given(0),
+            Op::ReshapeT => forward(Op::Reshape, &[like(0)]) == given(0),
+            Op::SliceT => forward(Op::Slice, &[like(0)]) == given(0),
+            Op::CastT => forward(Op::Cast, &[like(0)]) == given(0),
+            Op::MatmulLhsT => {
+                forward(Op::Matmul, &[like(0), like(1)]) == given(0)
+                    && like(1) == Some(&of[self.data[1]])
+            }
+            Op::MatmulRhsT => {
+                forward(Op::Matmul, &[like(0), like(1)]) == given(1)
+                    && like(0) == Some(&of[self.data[0]])
+            }
+            Op::Matmul => like(0) == Some(&of[self.data[0]]) && like(1) == Some(&of[self.data[1]]),
+            Op::Unbroadcast => {
+                let (from, to) = (like(0)?, like(1)?);
+                to.shape == of[self.data[0]].shape
+                    && Op::BroadcastLike.infer(&[], &[from, from, to], 1).is_ok()
+            }
+            Op::BroadcastLike => like(0)?.shape == of[self.data[0]].shape,
+            Op::ConcatPart => {
+                let args: Vec<&Aval> = self.likes.iter().map(|v| &of[*v]).collect();
+                let whole =
+                    Op::Concat.infer(&self.statics[..1], &[&args[..], &args[..]].concat(), 1);
+                whole.ok()?.pop() == given(0)
+            }
+            Op::Sum | Op::Mean | Op::Reshape | Op::Slice | Op::Cast | Op::Split | Op::Concat => {
+                (0..self.data.len()).all(|i| like(i) == Some(&of[self.data[i]]))
+            }
+            _ => true,
+        };
+        fits.then_some(outs)
+    }
+
+    /// Records the op.
+    fn apply(&self, values: &[Tensor]) -> Result<Vec<Tensor>> {
+        let mut b = Builder::new();
+        let args: Vec<Tensor> = self
+            .data
+            .iter()
+            .chain(&self.likes)
+            .map(|v| values[*v].clone())
+            .collect();
+        let params: Vec<_> = args.iter().map(|x| b.param(aval(x))).collect();
+        let attrs: Vec<_> = self.statics.iter().map(|s| b.attr(s.clone())).collect();
+        let outs = b.emit_many(self.op, &attrs, &params, self.n_outs);
+        let program: Program = b.finish(params, outs);
+        replay(&program, &args)
+    }
+}
+
+/// What `ir` calls the aval of a tensor.
+fn aval(x: &Tensor) -> Aval {
+    Aval::new(x.dtype(), x.shape())
+}
+
+/// A leaf or an op.
+#[derive(Clone, Debug)]
+pub enum Node {
+    /// A value that is there.
+    Leaf(Tensor),
+    /// A value that is computed.
+    Step(Step),
+}
+
+/// A graph that can be recorded.
+#[derive(Clone, Debug, Default)]
+pub struct Graph {
+    /// The nodes; operands come before consumers.
+    pub nodes: Vec<Node>,
+}
+
+impl Graph {
+    /// The values that are leaves.
+    pub fn leaves(&self) -> Vec<usize> {
+        let mut at = 0;
+        let mut leaves = Vec::new();
+        for node in &self.nodes {
+            match node {
+                Node::Leaf(_) => {
+                    leaves.push(at);
+                    at += 1;
+                }
+                Node::Step(step) => at += step.n_outs,
+            }
+        }
+        leaves
+    }
+
+    /// The ops, in order.
+    pub fn steps(&self) -> impl Iterator<Item = &Step> {
+        self.nodes.iter().filter_map(|node| match node {
+            Node::Step(step) => Some(step),
+            Node::Leaf(_) => None,
+        })
+    }
+
+    /// Records the graph on `leaves`, or on its own. `each` sees all values so far whenever some are added.
+    pub fn record(
+        &self,
+        leaves: Option<&[Tensor]>,
+        mut each: impl FnMut(&mut Vec<Tensor>, usize),
+    ) -> Result<Vec<Tensor>> {
+        let mut values = Vec::new();
+        let mut given = leaves.map(|l| l.iter());
+        for node in &self.nodes {
+            let start = values.len();
+            match node {
+                Node::Leaf(own) => values.push(
+                    given
+                        .as_mut()
+                        .map_or(own, |g| g.next().expect("a leaf for each"))
+                        .clone(),
+                ),
+                Node::Step(step) => {
+                    let outs = step.apply(&values)?;
+                    values.extend(outs);
+                }
+            }
+            each(&mut values, start);
+        }
+        Ok(values)
+    }
+
+    /// The reference: each op is evaluated when it is recorded.
+    pub fn one_by_one(&self) -> Result<Vec<Vec<u64>>> {
+        let mut fault = None;
+        let values = self.record(None, |values, start| {
+            if fault.is_none() {
+                fault = evaluate(&values[start..].to_vec()).err();
+            }
+        })?;
+        fault.map_or(Ok(()), Err)?;
+        Ok(values.iter().map(bits).collect())
+    }
+
+    /// Records the graph so that no value has two consumers: each operand is recorded again, leaves copied.
+    pub fn without_sharing(&self, rng: &mut Rng) -> Result<Vec<Tensor>> {
+        let mut values: Vec<Tensor> = Vec::new();
+        // For each value its step, the first of its siblings, and which of them it is.
+        let mut from: Vec<Option<(&Step, usize)>> = Vec::new();
+        for node in &self.nodes {
+            match node {
+                Node::Leaf(own) => {
+                    values.push(own.clone());
+                    from.push(None);
+                }
+                Node::Step(step) => {
+                    let mut operands = values.clone();
+                    for v in &step.data {
+                        if rng.once_in(2) {
+                            continue;
+                        }
+                        operands[*v] = match from[*v] {
+                            Some((step, i)) => step.apply(&values)?.swap_remove(i),
+                            None => copy(&values[*v]),
+                        };
+                    }
+                    values.extend(step.apply(&operands)?);
+                    from.extend((0..step.n_outs).map(|i| Some((step, i))));
+                }
+            }
+        }
+        Ok(values)
+    }
+}
+
+/// The same elements in another buffer.
+pub fn copy(x: &Tensor) -> Tensor {
+    match x.dtype() {
+        DType::F32 => Tensor::from_vec(x.to_vec::<f32>(), x.shape()),
+        DType::F64 => Tensor::from_vec(x.to_vec::<f64>(), x.shape()),
+        DType::I32 => Tensor::from_vec(x.to_vec::<i32>(), x.shape()),
+        DType::I64 => Tensor::from_vec(x.to_vec::<i64>(), x.shape()),
+        DType::Bool => Tensor::from_vec(x.to_vec::<bool>(), x.shape()),
+    }
+}
+
+/// The elements as bits. All NaNs are one: which of two NaN operands an addition passes on is not laid down.
+pub fn bits(x: &Tensor) -> Vec<u64> {
+    match x.dtype() {
+        DType::F32 => {
+            let of = |x: f32| if x.is_nan() { f32::NAN } else { x }.to_bits();
+            x.to_vec::<f32>()
+                .into_iter()
+                .map(|x| of(x).into())
+                .collect()
+        }
+        DType::F64 => {
+            let of = |x: f64| if x.is_nan() { f64::NAN } else { x }.to_bits();
+            x.to_vec::<f64>().into_iter().map(of).collect()
+        }
+        DType::I32 => x.to_vec::<i32>().into_iter().map(|x| x as u64).collect(),
+        DType::I64 => x.to_vec::<i64>().into_iter().map(|x| x as u64).collect(),
+        DType::Bool => x.to_vec::<bool>().into_iter().map(u64::from).collect(),
+    }
+}

@@ -1,0 +1,638 @@
+//! How a graph is made: an op is chosen, then operands and static arguments that it takes.
+
+use super::{Graph, Node, Rng, Step};
+use crate::graphs::aval;
+use gradloom::{DType, Tensor, evaluate};
+use gradloom_ir::op::{Diff, Eval};
+use gradloom_ir::{Aval, Op, Static};
+
+/// Which graphs to make.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// All ops and dtypes, and elements such as infinities, NaN and `-0.0`.
+    Any,
+    /// Differentiable ops on `f64`, inside their domains, with moderate results.
+    Smooth,
+}
+
+/// No value of a graph has more elements or axes.
+const MAX_NUMEL: usize = 256;
+const MAX_RANK: usize = 4;
+
+/// A graph with `n_steps` ops.
+pub fn graph(rng: &mut Rng, kind: Kind, n_steps: usize) -> Graph {
+    let mut draft = Draft {
+        rng,
+        kind,
+        graph: Graph::default(),
+        values: Vec::new(),
+        avals: Vec::new(),
+    };
+    for _ in 0..2 {
+        let shape = shape(draft.rng);
+        let dtype = draft.dtype();
+        draft.leaf(dtype, &shape);
+    }
+    let mut n = 0;
+    while n < n_steps {
+        let op = draft.rng.of(Op::ALL);
+        n += usize::from(draft.step(op).is_some());
+    }
+    draft.graph
+}
+
+/// A shape of up to four axes, most of them short.
+pub fn shape(rng: &mut Rng) -> Vec<usize> {
+    let rank = rng.of(&[0, 1, 1, 2, 2, 2, 3, 3, 4]);
+    (0..rank)
+        .map(|_| rng.of(&[0, 1, 1, 2, 2, 2, 3, 3, 3, 4]))
+        .collect()
+}
+
+/// The shape of an aval whose dims are known.
+fn dims(aval: &Aval) -> Vec<usize> {
+    aval.shape.known().expect("a graph has known shapes")
+}
+
+struct Draft<'a> {
+    rng: &'a mut Rng,
+    kind: Kind,
+    graph: Graph,
+    values: Vec<Tensor>,
+    avals: Vec<Aval>,
+}
+
+impl Draft<'_> {
+    fn dtype(&mut self) -> DType {
+        match self.kind {
+            Kind::Smooth => DType::F64,
+            Kind::Any => self.rng.of(&[
+                DType::F64,
+                DType::F64,
+                DType::F32,
+                DType::I64,
+                DType::I32,
+                DType::Bool,
+            ]),
+        }
+    }
+
+    /// A leaf.
+    fn leaf(&mut self, dtype: DType, shape: &[usize]) -> usize {
+        let n = shape.iter().product();
+        let rng = &mut *self.rng;
+        let any = self.kind == Kind::Any;
+        let mut float = || match rng.below(24) {
+            0 if any => rng.of(&[
+                0.0,
+                -0.0,
+                1.0,
+                -1.0,
+                f64::NAN,
+                f64::INFINITY,
+                f64::NEG_INFINITY,
+                1e300,
+                1e-310,
+            ]),
+            1 => 0.5,
+            2 => 0.0,
+            _ => rng.unit() * if any { 3.0 } else { 0.9 },
+        };
+        let leaf = match dtype {
+            DType::F32 | DType::F64 => {
+                Tensor::from_vec((0..n).map(|_| float()).collect::<Vec<f64>>(), shape).cast(dtype)
+            }
+            DType::I32 | DType::I64 => {
+                let extremes = [i64::MIN, i64::MAX, i64::from(i32::MIN)];
+                let int = |_| {
+                    if rng.once_in(30) {
+                        rng.of(&extremes)
+                    } else {
+                        rng.below(9) as i64 - 4
+                    }
+                };
+                Tensor::from_vec((0..n).map(int).collect::<Vec<i64>>(), shape).cast(dtype)
+            }
+            DType::Bool => {
+                Tensor::from_vec((0..n).map(|_| rng.once_in(2)).collect::<Vec<bool>>(), shape)
+            }
+        };
+        self.add_leaf(leaf)
+    }
+
+    fn add_leaf(&mut self, leaf: Tensor) -> usize {
+        evaluate(&leaf).expect("a leaf is small");
+        self.avals.push(aval(&leaf));
+        self.values.push(leaf.clone());
+        self.graph.nodes.push(Node::Leaf(leaf));
+        self.values.len() - 1
+    }
+
+    /// A value that `fits`, if there is one.
+    fn pick(&mut self, fits: impl Fn(&Aval) -> bool) -> Option<usize> {
+        let all: Vec<usize> = (0..self.avals.len())
+            .filter(|v| fits(&self.avals[*v]))
+            .collect();
+        (!all.is_empty()).then(|| self.rng.of(&all))
+    }
+
+    fn pick_number(&mut self) -> Option<usize> {
+        self.pick(|a| a.dtype != Some(DType::Bool))
+    }
+
+    fn pick_float(&mut self) -> Option<usize> {
+        self.pick(|a| a.dtype.is_some_and(DType::is_float))
+    }
+
+    /// A value of a given aval: one that there is, or a leaf.
+    fn get(&mut self, dtype: DType, shape: &[usize]) -> usize {
+        let wanted = Aval::new(dtype, shape);
+        match self.pick(|a| *a == wanted) {
+            Some(v) if !self.rng.once_in(4) => v,
+            _ => self.leaf(dtype, shape),
+        }
+    }
+
+    /// A value of the dtype of `x` that broadcasts with it: an operand of `x` in an elementwise op.
+    fn partner(&mut self, x: usize, dtype: DType) -> usize {
+        let shape = dims(&self.avals[x]);
+        let other = self.narrower(&shape);
+        self.get(dtype, &other)
+    }
+
+    /// A shape that broadcasts to `shape`.
+    fn narrower(&mut self, shape: &[usize]) -> Vec<usize> {
+        if self.rng.once_in(2) {
+            return shape.to_vec();
+        }
+        let from = self.rng.below(shape.len() + 1);
+        let rng = &mut *self.rng;
+        shape[from..]
+            .iter()
+            .map(|n| if rng.once_in(3) { 1 } else { *n })
+            .collect()
+    }
+
+    /// An axis of a rank, counted from either side.
+    fn axis(&mut self, rank: usize) -> Option<i64> {
+        let axis = self.rng.below(rank.max(1)) as i64;
+        (rank > 0).then(|| {
+            if self.rng.once_in(2) {
+                axis
+            } else {
+                axis - rank as i64
+            }
+        })
+    }
+
+    /// Some axes, in one of the ways in which they can be written.
+    fn axes(&mut self, rank: usize) -> Static {
+        match self.rng.below(4) {
+            0 => Static::All,
+            1 if rank > 0 => Static::Int(self.axis(rank).expect("the rank is not 0")),
+            _ => {
+                let mut axes: Vec<i64> = (0..rank as i64).filter(|_| self.rng.once_in(2)).collect();
+                self.rng.shuffle(&mut axes);
+                let rng = &mut *self.rng;
+                Static::Ints(
+                    axes.into_iter()
+                        .map(|a| if rng.once_in(2) { a } else { a - rank as i64 })
+                        .collect(),
+                )
+            }
+        }
+    }
+
+    fn switch(&mut self) -> Static {
+        Static::Bool(self.rng.once_in(2))
+    }
+
+    fn constant(&mut self, dtype: DType) -> Static {
+        match dtype {
+            DType::Bool => Static::Bool(self.rng.once_in(2)),
+            DType::I32 | DType::I64 => Static::Int(self.rng.below(7) as i64 - 3),
+            _ if self.kind == Kind::Smooth => Static::Float(self.rng.unit()),
+            _ => Static::Float(self.rng.of(&[
+                0.0,
+                -0.0,
+                1.0,
+                -1.0,
+                0.1,
+                2.5,
+                f64::INFINITY,
+                f64::NAN,
+            ])),
+        }
+    }
+
+    fn permutation(&mut self, rank: usize) -> Static {
+        let mut axes: Vec<i64> = (0..rank as i64).collect();
+        self.rng.shuffle(&mut axes);
+        Static::Ints(axes)
+    }
+
+    /// Another shape with as many elements, perhaps with a length left open.
+    fn reshaped(&mut self, shape: &[usize]) -> Static {
+        let mut lens: Vec<i64> = shape
+            .iter()
+            .flat_map(|n| if *n == 4 { vec![2, 2] } else { vec![*n as i64] })
+            .collect();
+        self.rng.shuffle(&mut lens);
+        if lens.len() > 1 && self.rng.once_in(2) {
+            let last = lens.pop().expect("there are two");
+            *lens.last_mut().expect("there was another") *= last;
+        }
+        if self.rng.once_in(3) {
+            lens.insert(self.rng.below(lens.len() + 1), 1);
+        }
+        if !lens.is_empty() && !lens.contains(&0) && self.rng.once_in(3) {
+            let open = self.rng.below(lens.len());
+            lens[open] = -1;
+        }
+        Static::Ints(lens)
+    }
+
+    /// A range of some leading axes.
+    fn ranges(&mut self, shape: &[usize]) -> Vec<Static> {
+        let n_axes = self.rng.below(shape.len() + 1);
+        let [mut starts, mut stops, mut steps] = [(); 3].map(|()| Vec::new());
+        for &n in &shape[..n_axes] {
+            let start = self.rng.below(n + 1);
+            let stop = start + self.rng.below(n - start + 1);
+            let from_right = |i: usize, yes: bool| {
+                if yes && i < n {
+                    i as i64 - n as i64
+                } else {
+                    i as i64
+                }
+            };
+            starts.push(from_right(start, self.rng.once_in(2)));
+            stops.push(match stop == n && self.rng.once_in(2) {
+                true => i64::MAX,
+                false => from_right(stop, self.rng.once_in(2)),
+            });
+            steps.push(1 + self.rng.below(3) as i64);
+        }
+        [starts, stops, steps].map(Static::Ints).to_vec()
+    }
+
+    /// Operands of a matrix product.
+    fn factors(&mut self) -> Option<[usize; 2]> {
+        let x = self.pick(|a| {
+            a.dtype != Some(DType::Bool) && a.shape.dims().is_some_and(|d| !d.is_empty())
+        })?;
+        let shape = dims(&self.avals[x]);
+        let (inner, rest) = shape.split_last().expect("a rank of at least 1");
+        let n = self.rng.below(4);
+        let mut other = match self.rng.below(4) {
+            0 => vec![*inner],
+            1 => vec![*inner, n],
+            2 if rest.is_empty() => vec![2, *inner, n],
+            _ => {
+                let batch = &rest[..rest.len().saturating_sub(1)];
+                [self.narrower(batch), vec![*inner, n]].concat()
+            }
+        };
+        other.truncate(MAX_RANK);
+        let dtype = self.avals[x].dtype.expect("a graph has known dtypes");
+        Some([x, self.get(dtype, &other)])
+    }
+
+    /// Tensors to concatenate, and the axis.
+    fn parts(&mut self) -> Option<(Vec<usize>, Static)> {
+        let x = self.pick(|_| true)?;
+        let shape = dims(&self.avals[x]);
+        let axis = self.axis(shape.len())?;
+        let mut parts = vec![x];
+        for _ in 0..self.rng.below(3) {
+            let mut other = shape.clone();
+            other[axis.rem_euclid(shape.len() as i64) as usize] = self.rng.below(3);
+            parts.push(self.get(self.avals[x].dtype?, &other));
+        }
+        self.rng.shuffle(&mut parts);
+        Some((parts, Static::Int(axis)))
+    }
+
+    /// A value of the aval that an op gives on these operands.
+    fn result_of(&mut self, op: Op, statics: &[Static], args: &[usize]) -> Option<usize> {
+        let avals: Vec<&Aval> = args.iter().map(|v| &self.avals[*v]).collect();
+        let out = op.infer(statics, &avals, 1).ok()?.remove(0);
+        let shape = dims(&out);
+        if shape.iter().product::<usize>() > MAX_NUMEL || shape.len() > MAX_RANK {
+            return None;
+        }
+        Some(self.get(out.dtype?, &shape))
+    }
+
+    /// Adds an op with operands and static arguments by chance, unless what it gives would be too large.
+    fn step(&mut self, op: Op) -> Option<()> {
+        let smooth = self.kind == Kind::Smooth;
+        if smooth && matches!(op.def().diff(), Diff::Zero(_)) {
+            return None;
+        }
+        let (n_nodes, n_values) = (self.graph.nodes.len(), self.values.len());
+        let step = self.operands(op).filter(|step| {
+            let avals = step.avals(&self.avals);
+            avals.is_some_and(|avals| {
+                avals.iter().all(|a| {
+                    let shape = dims(a);
+                    shape.iter().product::<usize>() <= MAX_NUMEL && shape.len() <= MAX_RANK
+                })
+            })
+        });
+        let outs = step.as_ref().and_then(|step| {
+            let elementwise = matches!(op.def().eval(), Eval::Unary(_) | Eval::Binary(_));
+            let (lo, hi) = op.def().laws().domain;
+            let inside = |v: &usize| {
+                let x = &self.values[*v];
+                x.dtype() != DType::F64 || x.to_vec::<f64>().iter().all(|x| (lo..=hi).contains(x))
+            };
+            if smooth && elementwise && !step.data.iter().all(inside) {
+                return None;
+            }
+            let outs = step.apply(&self.values).expect("the rules have been asked");
+            evaluate(&outs).expect("labels are drawn from the classes");
+            let moderate = |y: &Tensor| {
+                y.dtype() != DType::F64 || y.to_vec::<f64>().iter().all(|y| y.abs() < 30.0)
+            };
+            (!smooth || outs.iter().all(moderate)).then_some(outs)
+        });
+        let Some((step, outs)) = step.zip(outs) else {
+            // Leaves that were made for the op go, too.
+            self.graph.nodes.truncate(n_nodes);
+            self.values.truncate(n_values);
+            self.avals.truncate(n_values);
+            return None;
+        };
+        self.avals.extend(outs.iter().map(aval));
+        self.values.extend(outs);
+        self.graph.nodes.push(Node::Step(step));
+        Some(())
+    }
+
+    fn operands(&mut self, op: Op) -> Option<Step> {
+        let mut n_outs = 1;
+        let mut likes = Vec::new();
+        let mut statics = Vec::new();
+        let data = match op {
+            _ if matches!(op.def().eval(), Eval::Unary(_)) => vec![self.pick(|_| true)?],
+            _ if matches!(op.def().eval(), Eval::Binary(_) | Eval::Compare(_)) => {
+                let x = self.pick(|_| true)?;
+                let mut both = [x, self.partner(x, self.avals[x].dtype?)];
+                self.rng.shuffle(&mut both);
+                both.to_vec()
+            }
+            Op::Select => {
+                let x = self.pick(|_| true)?;
+                let mut both = [x, self.partner(x, self.avals[x].dtype?)];
+                self.rng.shuffle(&mut both);
+                vec![self.partner(x, DType::Bool), both[0], both[1]]
+            }
+            Op::Cast => {
+                likes = vec![self.pick(|_| true)?];
+                statics = vec![Static::DType(self.dtype())];
+                likes.clone()
+            }
+            Op::Scalar | Op::FullLike => {
+                likes = vec![self.pick(|_| true)?];
+                statics = vec![self.constant(self.avals[likes[0]].dtype?)];
+                Vec::new()
+            }
+            Op::BroadcastLike => {
+                let to = self.pick(|_| true)?;
+                let dtype = self.dtype();
+                let x = self.partner(to, dtype);
+                likes = vec![x, to];
+                vec![x]
+            }
+            Op::Unbroadcast => {
+                let y = self.pick_number()?;
+                let dtype = self.dtype();
+                likes = vec![self.partner(y, dtype), y];
+                vec![y]
+            }
+            Op::Sum | Op::Mean => {
+                likes = vec![self.pick_number()?];
+                statics = vec![self.axes(dims(&self.avals[likes[0]]).len()), self.switch()];
+                likes.clone()
+            }
+            Op::SumT | Op::MeanT => {
+                let x = self.pick_number()?;
+                likes = vec![x];
+                statics = vec![self.axes(dims(&self.avals[x]).len()), self.switch()];
+                vec![self.result_of(Op::Sum, &statics, &[x, x])?]
+            }
+            Op::Matmul => {
+                likes = self.factors()?.to_vec();
+                likes.clone()
+            }
+            Op::MatmulLhsT | Op::MatmulRhsT => {
+                let [x, y] = self.factors()?;
+                likes = vec![x, y];
+                let ct = self.result_of(Op::Matmul, &[], &[x, y, x, y])?;
+                if op == Op::MatmulLhsT {
+                    vec![ct, y]
+                } else {
+                    vec![x, ct]
+                }
+            }
+            Op::Concat => {
+                let (parts, axis) = self.parts()?;
+                statics = vec![axis];
+                likes = parts.clone();
+                parts
+            }
+            Op::ConcatPart => {
+                let (parts, axis) = self.parts()?;
+                let whole = self.result_of(
+                    Op::Concat,
+                    &[axis.clone()],
+                    &[&parts[..], &parts[..]].concat(),
+                )?;
+                statics = vec![axis, Static::Int(self.rng.below(parts.len()) as i64)];
+                likes = parts;
+                vec![whole]
+            }
+            Op::Stack => {
+                let x = self.pick(|_| true)?;
+                let shape = dims(&self.avals[x]);
+                statics = vec![Static::Int(self.axis(shape.len() + 1)?)];
+                let dtype = self.avals[x].dtype?;
+                let mut all = vec![x];
+                (0..self.rng.below(3)).for_each(|_| all.push(self.get(dtype, &shape)));
+                all
+            }
+            Op::Split => {
+                likes = vec![self.pick(|_| true)?];
+                let shape = dims(&self.avals[likes[0]]);
+                let axis = self.axis(shape.len())?;
+                let n = shape[axis.rem_euclid(shape.len() as i64) as usize];
+                n_outs = 1 + self.rng.below(3);
+                let sizes = if n.is_multiple_of(n_outs) && self.rng.once_in(2) {
+                    Static::All
+                } else {
+                    let mut cuts: Vec<usize> = (1..n_outs).map(|_| self.rng.below(n + 1)).collect();
+                    cuts.extend([0, n]);
+                    cuts.sort_unstable();
+                    Static::Ints(cuts.windows(2).map(|w| (w[1] - w[0]) as i64).collect())
+                };
+                statics = vec![sizes, Static::Int(axis)];
+                likes.clone()
+            }
+            Op::Unbind => {
+                let x = self.pick(|_| true)?;
+                let shape = dims(&self.avals[x]);
+                let axis = self.axis(shape.len())?;
+                n_outs = shape[axis.rem_euclid(shape.len() as i64) as usize].max(1);
+                statics = vec![Static::Int(axis)];
+                vec![x]
+            }
+            Op::Transpose => vec![self.pick(|_| true)?],
+            Op::Permute
+            | Op::PermuteT
+            | Op::SwapAxes
+            | Op::Moveaxis
+            | Op::Softmax
+            | Op::LogSoftmax
+            | Op::Argmax
+            | Op::Argmin => {
+                let float = matches!(op, Op::Softmax | Op::LogSoftmax);
+                let x = if float {
+                    self.pick_float()?
+                } else {
+                    self.pick(|_| true)?
+                };
+                let rank = dims(&self.avals[x]).len();
+                statics = match op {
+                    Op::Permute | Op::PermuteT => vec![self.permutation(rank)],
+                    Op::SwapAxes | Op::Moveaxis => {
+                        vec![Static::Int(self.axis(rank)?), Static::Int(self.axis(rank)?)]
+                    }
+                    Op::Argmax | Op::Argmin => vec![Static::Int(self.axis(rank)?), self.switch()],
+                    _ => vec![Static::Int(self.axis(rank)?)],
+                };
+                vec![x]
+            }
+            Op::Reshape | Op::ReshapeT => {
+                let x = self.pick(|_| true)?;
+                likes = vec![x];
+                statics = vec![self.reshaped(&dims(&self.avals[x]))];
+                if op == Op::Reshape {
+                    vec![x]
+                } else {
+                    vec![self.result_of(Op::Reshape, &statics, &[x, x])?]
+                }
+            }
+            Op::CastT => {
+                let x = self.pick(|_| true)?;
+                likes = vec![x];
+                statics = vec![Static::DType(self.dtype())];
+                vec![self.result_of(Op::Cast, &statics, &[x, x])?]
+            }
+            Op::Slice | Op::SliceT => {
+                let x = self.pick(|_| true)?;
+                likes = vec![x];
+                statics = self.ranges(&dims(&self.avals[x]));
+                if op == Op::Slice {
+                    vec![x]
+                } else {
+                    vec![self.result_of(Op::Slice, &statics, &[x, x])?]
+                }
+            }
+            Op::Squeeze => {
+                let x = self.pick(|a| a.shape.known().is_some_and(|d| d.contains(&1)))?;
+                let shape = dims(&self.avals[x]);
+                let axes = (0..shape.len()).filter(|a| shape[*a] == 1 && !self.rng.once_in(3));
+                statics = vec![Static::Ints(axes.map(|a| a as i64).collect())];
+                vec![x]
+            }
+            Op::Unsqueeze => {
+                let x = self.pick(|_| true)?;
+                let rank = dims(&self.avals[x]).len() + 1;
+                statics = vec![Static::Int(self.axis(rank)?)];
+                vec![x]
+            }
+            Op::BroadcastTo => {
+                let to = self.pick(|_| true)?;
+                let dtype = self.dtype();
+                statics = vec![Static::Ints(
+                    dims(&self.avals[to]).iter().map(|n| *n as i64).collect(),
+                )];
+                vec![self.partner(to, dtype)]
+            }
+            Op::Full => {
+                let dtype = self.dtype();
+                let lens = shape(self.rng).iter().map(|n| *n as i64).collect();
+                statics = vec![
+                    Static::Ints(lens),
+                    self.constant(dtype),
+                    Static::DType(dtype),
+                ];
+                Vec::new()
+            }
+            Op::Iota => {
+                let dtype = self
+                    .rng
+                    .of(&[DType::F64, DType::F32, DType::I32, DType::I64]);
+                statics = vec![Static::Int(self.rng.below(5) as i64), Static::DType(dtype)];
+                Vec::new()
+            }
+            Op::OneHot => {
+                let x = self.pick(|a| matches!(a.dtype, Some(DType::I32 | DType::I64)))?;
+                statics = vec![
+                    Static::Int(self.rng.below(4) as i64),
+                    Static::DType(self.dtype()),
+                ];
+                vec![x]
+            }
+            Op::OneHotLike => {
+                let x = self.pick(|_| true)?;
+                likes = vec![x];
+                let shape = dims(&self.avals[x]);
+                let dtype = self.rng.of(&[DType::I32, DType::I64]);
+                vec![self.get(dtype, shape.split_last()?.1)]
+            }
+            Op::Max | Op::Min | Op::Logsumexp => {
+                let x = if op == Op::Logsumexp {
+                    self.pick_float()?
+                } else {
+                    self.pick_number()?
+                };
+                statics = vec![self.axes(dims(&self.avals[x]).len()), self.switch()];
+                vec![x]
+            }
+            Op::CrossEntropy => {
+                let x = self.pick_float()?;
+                let shape = dims(&self.avals[x]);
+                let (classes, rows) = shape.split_last()?;
+                let n = rows.iter().product();
+                if *classes == 0 {
+                    return None;
+                }
+                let labels: Vec<i64> = (0..n).map(|_| self.rng.below(*classes) as i64).collect();
+                let dtype = self.rng.of(&[DType::I32, DType::I64]);
+                vec![x, self.add_leaf(Tensor::from_vec(labels, rows).cast(dtype))]
+            }
+            Op::Normalize | Op::InvStd => {
+                let x = self.pick_float()?;
+                statics = vec![self.axes(dims(&self.avals[x]).len()), Static::Float(0.1)];
+                vec![x]
+            }
+            Op::LayerNorm => {
+                let x = self.pick_float()?;
+                let last = *dims(&self.avals[x]).last()?;
+                statics = vec![Static::Float(0.1)];
+                let dtype = self.avals[x].dtype?;
+                vec![x, self.get(dtype, &[last]), self.get(dtype, &[last])]
+            }
+            other => panic!("the generator does not know `{other}`"),
+        };
+        Some(Step {
+            op,
+            statics,
+            data,
+            likes,
+            n_outs,
+        })
+    }
+}

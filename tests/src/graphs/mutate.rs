@@ -1,0 +1,123 @@
+//! A graph with one thing changed: what a plan cache has to tell apart.
+
+use super::{Graph, Node, Rng, Step, aval};
+use gradloom::DType;
+use gradloom_ir::{Aval, Op, Static};
+
+impl Graph {
+    /// A copy in which one op, static argument or operand is another, or `None` if no attempt fits.
+    pub fn mutated(&self, rng: &mut Rng) -> Option<Graph> {
+        let steps: Vec<usize> = (0..self.nodes.len())
+            .filter(|i| matches!(self.nodes[*i], Node::Step(_)))
+            .collect();
+        if steps.is_empty() {
+            return None;
+        }
+        (0..60).find_map(|_| {
+            let i = rng.of(&steps);
+            let mut graph = self.clone();
+            let n_before: usize = self.nodes[..i].iter().map(n_values).sum();
+            let Node::Step(step) = &mut graph.nodes[i] else {
+                unreachable!("`i` is a step")
+            };
+            (change(step, n_before, rng) && graph.fits()).then_some(graph)
+        })
+    }
+
+    /// Whether every op takes its operands and gives a small result.
+    fn fits(&self) -> bool {
+        let mut avals: Vec<Aval> = Vec::new();
+        for node in &self.nodes {
+            match node {
+                Node::Leaf(x) => avals.push(aval(x)),
+                Node::Step(step) => match step.avals(&avals) {
+                    Some(outs) => avals.extend(outs),
+                    None => return false,
+                },
+            }
+            let numel = |a: &Aval| a.shape.known().map(|d| d.iter().product::<usize>());
+            if avals.last().and_then(numel).is_none_or(|n| n > 4096) {
+                return false;
+            }
+        }
+        true
+    }
+}
+
+fn n_values(node: &Node) -> usize {
+    match node {
+        Node::Leaf(_) => 1,
+        Node::Step(step) => step.n_outs,
+    }
+}
+
+/// Changes one thing, and says whether it did.
+fn change(step: &mut Step, n_before: usize, rng: &mut Rng) -> bool {
+    match rng.below(5) {
+        0 => {
+            let before = step.op;
+            step.op = rng.of(Op::ALL);
+            step.op != before
+        }
+        1 if step.data.len() > 1 => {
+            let (i, j) = (rng.below(step.data.len()), rng.below(step.data.len()));
+            step.data.swap(i, j);
+            if step.likes.len() == step.data.len() {
+                step.likes.swap(i, j);
+            }
+            step.data[i] != step.data[j]
+        }
+        2 if !step.data.is_empty() => {
+            let (i, v) = (rng.below(step.data.len()), rng.below(n_before));
+            let before = std::mem::replace(&mut step.data[i], v);
+            for like in step.likes.iter_mut().filter(|l| **l == before) {
+                *like = v;
+            }
+            before != v
+        }
+        3 if !step.likes.is_empty() => {
+            let (i, v) = (rng.below(step.likes.len()), rng.below(n_before));
+            std::mem::replace(&mut step.likes[i], v) != v
+        }
+        _ if !step.statics.is_empty() => {
+            let i = rng.below(step.statics.len());
+            let other = another(&step.statics[i], rng);
+            let before = std::mem::replace(&mut step.statics[i], other);
+            before != step.statics[i]
+        }
+        _ => false,
+    }
+}
+
+fn another(value: &Static, rng: &mut Rng) -> Static {
+    match value {
+        Static::Int(n) => match rng.below(4) {
+            0 => Static::Float(*n as f64),
+            1 => Static::Ints(vec![*n]),
+            _ => Static::Int(n + rng.below(7) as i64 - 3),
+        },
+        Static::Float(x) => Static::Float(match rng.below(3) {
+            0 => -x,
+            1 => f64::from_bits(x.to_bits() ^ 1),
+            _ => rng.of(&[0.0, -0.0, 1.0, f64::NAN, f64::INFINITY]),
+        }),
+        Static::Bool(b) => Static::Bool(!b),
+        Static::Ints(ns) => {
+            let mut ns = ns.clone();
+            match rng.below(4) {
+                0 => rng.shuffle(&mut ns),
+                1 => ns.reverse(),
+                2 => ns.push(1),
+                _ if ns.is_empty() => return Static::All,
+                _ => {
+                    let i = rng.below(ns.len());
+                    ns[i] = ns[i].wrapping_add(rng.below(5) as i64 - 2);
+                }
+            }
+            Static::Ints(ns)
+        }
+        Static::All => Static::Int(rng.below(3) as i64 - 1),
+        Static::DType(_) => Static::DType(rng.of(&DType::ALL)),
+        Static::Host(_) => unreachable!("a graph has known static arguments"),
+    }
+}
