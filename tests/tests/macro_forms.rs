@@ -73,9 +73,9 @@ pub mod generic {
     }
 
     #[traced]
-    pub fn generic<'a, M: Layer, const N: usize>(m: &'a M, x: &'a Tensor) -> Tensor
+    pub fn generic<'a, M, const N: usize>(m: &'a M, x: &'a Tensor) -> Tensor
     where
-        M: Sync,
+        M: Layer + Sync,
     {
         let mut h = x.clone();
         for _ in 0..N {

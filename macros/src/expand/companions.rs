@@ -1,6 +1,7 @@
 //! What stands beside the user's function: the companions, the struct of residuals, the struct of gradients.
 
-use super::staged::{Staged, staged};
+use super::names::{Names, allow};
+use super::staged::staged;
 use crate::lower::{Body, Callee, Lowered, text};
 use crate::parse::{Func, Kind, OutShape, Param, unraw};
 use proc_macro2::{Ident, Span, TokenStream};
@@ -13,86 +14,6 @@ pub(crate) struct Companions {
     pub(crate) associated: TokenStream,
     /// Items beside the function or the impl block.
     pub(crate) items: TokenStream,
-}
-
-/// The names of everything that is emitted for a function.
-struct Names {
-    vjp: Ident,
-    jvp: Ident,
-    forward: Ident,
-    grad: Ident,
-    value_and_grad: Ident,
-    program: Ident,
-    hash: Ident,
-    hidden_fwd: Ident,
-    hidden_jvp: Ident,
-    saved: Ident,
-    grads: Ident,
-}
-
-impl Names {
-    fn new(func: &Func) -> Names {
-        let span = func.sig.ident.span();
-        let name = func.name();
-        let camel: String = name.split('_').map(capital).collect();
-        let (owner, lower, upper, hidden) = match &func.owner {
-            None => (String::new(), String::new(), String::new(), "__".to_owned()),
-            Some(owner) => (
-                type_name(&owner.self_ty),
-                format!("{name}_"),
-                format!("{}_", name.to_uppercase()),
-                format!("__traced_{name}_"),
-            ),
-        };
-        let ident = |name: String| Ident::new(&name, span);
-        Names {
-            vjp: ident(format!("{lower}vjp")),
-            jvp: ident(format!("{lower}jvp")),
-            forward: ident(if func.owner.is_some() {
-                format!("{lower}saved")
-            } else {
-                "saved".to_owned()
-            }),
-            grad: ident(format!("{lower}grad")),
-            value_and_grad: ident(format!("{lower}value_and_grad")),
-            program: ident(format!("{upper}PROGRAM")),
-            hash: ident(format!("{upper}HASH")),
-            hidden_fwd: ident(format!("{hidden}fwd")),
-            hidden_jvp: ident(format!("{hidden}jvp")),
-            saved: ident(format!("{owner}{camel}Saved")),
-            grads: ident(format!("{owner}{camel}Grads")),
-        }
-    }
-}
-
-fn capital(part: &str) -> String {
-    let mut chars = part.chars();
-    chars
-        .next()
-        .map(|c| c.to_uppercase().chain(chars).collect())
-        .unwrap_or_default()
-}
-
-fn type_name(ty: &Type) -> String {
-    match ty {
-        Type::Path(p) => p
-            .path
-            .segments
-            .last()
-            .map(|s| s.ident.to_string())
-            .unwrap_or_default(),
-        _ => String::new(),
-    }
-}
-
-/// Lints that generated code cannot heed, because it follows the user's names and types.
-fn allow() -> TokenStream {
-    ours! {
-        #[allow(
-            non_camel_case_types, non_snake_case, unused, missing_docs, unreachable_pub, private_interfaces,
-            private_bounds, clippy::all, clippy::pedantic
-        )]
-    }
 }
 
 /// The companions of a function whose body has been lowered.
@@ -193,28 +114,28 @@ fn callee_hashes(low: &Lowered) -> Vec<TokenStream> {
     unique
 }
 
-struct Pieces {
+pub(super) struct Pieces {
     /// What callers use, and the function that returns the residuals.
-    hidden: TokenStream,
+    pub(super) hidden: TokenStream,
     /// The struct of residuals.
-    items: TokenStream,
+    pub(super) items: TokenStream,
 }
 
 /// A call of the run time that records: the statement before it, and its last arguments.
-struct Record {
-    copies: TokenStream,
-    arguments: TokenStream,
+pub(super) struct Record {
+    pub(super) copies: TokenStream,
+    pub(super) arguments: TokenStream,
 }
 
-struct Cx<'a> {
-    func: &'a Func,
-    names: &'a Names,
-    p: &'a TokenStream,
+pub(super) struct Cx<'a> {
+    pub(super) func: &'a Func,
+    pub(super) names: &'a Names,
+    pub(super) p: &'a TokenStream,
 }
 
 impl Cx<'_> {
     /// The parameters of a companion: those of the user's function, each with a name.
-    fn inputs(&self) -> Vec<TokenStream> {
+    pub(super) fn inputs(&self) -> Vec<TokenStream> {
         let inputs = self.func.sig.inputs.iter().zip(&self.func.params);
         let inputs = inputs.map(|(input, param)| match input {
             FnArg::Receiver(r) => {
@@ -231,7 +152,7 @@ impl Cx<'_> {
     }
 
     /// The arguments of one companion for another, without the receiver.
-    fn arguments(&self) -> Vec<&Ident> {
+    pub(super) fn arguments(&self) -> Vec<&Ident> {
         self.func
             .params
             .iter()
@@ -241,13 +162,13 @@ impl Cx<'_> {
     }
 
     /// A call of an associated function of ours, with the generic arguments that cannot be inferred.
-    fn own(&self, name: &Ident) -> TokenStream {
+    pub(super) fn own(&self, name: &Ident) -> TokenStream {
         let generics = self.generics();
         ours!(Self::#name #generics)
     }
 
     /// `::<T, N>`, or nothing.
-    fn generics(&self) -> TokenStream {
+    pub(super) fn generics(&self) -> TokenStream {
         let generics = self
             .func
             .sig
@@ -281,7 +202,7 @@ impl Cx<'_> {
     }
 
     /// `Result<ty>` as the user wrote it, or the type itself.
-    fn returns(&self, ty: TokenStream) -> TokenStream {
+    pub(super) fn returns(&self, ty: TokenStream) -> TokenStream {
         let Some(path) = &self.func.output.result else {
             return ty;
         };
@@ -304,7 +225,7 @@ impl Cx<'_> {
     }
 
     /// A body that gives a `Result` where the function does.
-    fn body(&self, body: TokenStream, ty: &TokenStream) -> TokenStream {
+    pub(super) fn body(&self, body: TokenStream, ty: &TokenStream) -> TokenStream {
         if self.func.output.result.is_none() {
             return body;
         }
@@ -313,11 +234,11 @@ impl Cx<'_> {
         ours!(#p::catch_as(|| -> #returns { ::core::result::Result::Ok(#body) }))
     }
 
-    fn question(&self) -> Option<TokenStream> {
+    pub(super) fn question(&self) -> Option<TokenStream> {
         self.func.output.result.as_ref().map(|_| ours!(?))
     }
 
-    fn diff(&self) -> Vec<&Param> {
+    pub(super) fn diff(&self) -> Vec<&Param> {
         self.func.diff().map(|(_, p)| p).collect()
     }
 
@@ -329,7 +250,7 @@ impl Cx<'_> {
         }
     }
 
-    fn signature(
+    pub(super) fn signature(
         &self,
         name: &Ident,
         inputs: &[TokenStream],
@@ -562,7 +483,7 @@ impl Cx<'_> {
     }
 
     /// The arguments for a hidden companion: everything, the receiver first, moved where it is taken by value.
-    fn forwarded(&self) -> Vec<TokenStream> {
+    pub(super) fn forwarded(&self) -> Vec<TokenStream> {
         self.func
             .params
             .iter()
@@ -571,7 +492,7 @@ impl Cx<'_> {
     }
 
     /// The same where the arguments are needed afterwards.
-    fn kept(&self) -> Vec<TokenStream> {
+    pub(super) fn kept(&self) -> Vec<TokenStream> {
         let p = self.p;
         let kept = self.func.params.iter().map(|param| {
             let ident = &param.ident;
@@ -643,288 +564,10 @@ impl Cx<'_> {
             #vis struct #grads #params { #(#fields),* }
         })
     }
-
-    fn saved_struct(
-        &self,
-        fields: &[(Ident, TokenStream, String)],
-        pull: &TokenStream,
-    ) -> TokenStream {
-        let (vis, saved, allow, attrs, p) = (
-            &self.func.vis,
-            &self.names.saved,
-            allow(),
-            &self.func.attrs,
-            self.p,
-        );
-        let doc = format!(
-            "What the derivative of `{}` keeps between the forward and the reverse pass.",
-            self.func.sig.ident
-        );
-        let declared = fields
-            .iter()
-            .map(|(name, ty, doc)| ours!(#[doc = #doc] pub #name: #ty));
-        let names = fields.iter().map(|(name, ..)| name);
-        ours! {
-            #(#attrs)*
-            #allow
-            #[doc = #doc]
-            #[derive(::core::clone::Clone)]
-            #vis struct #saved { #(#declared),* }
-
-            #(#attrs)*
-            #allow
-            impl #saved {
-                /// The number of bytes of the tensors in it.
-                pub fn bytes(&self) -> usize {
-                    #p::bytes(&[#(&self.#names),*])
-                }
-
-                #pull
-            }
-        }
-    }
-
-    /// The hidden companions of a straight-line function.
-    fn straight(&self, staged: Staged) -> Pieces {
-        let Staged {
-            forward,
-            fields,
-            pull,
-            jvp,
-        } = staged;
-        let (n, p, func) = (self.names, self.p, self.func);
-        let saved = &n.saved;
-        let (allow, attrs, owned) = (allow(), &func.attrs, func.owner.is_some());
-        let head = if owned {
-            ours!(#(#attrs)* #allow)
-        } else {
-            TokenStream::new()
-        };
-        let vis = if owned {
-            func.vis.to_token_stream()
-        } else {
-            ours!(pub)
-        };
-        let given = Ident::new("cotangents", Span::mixed_site());
-        let pull = ours! {
-            #[track_caller]
-            fn pull(&self, #given: &[::core::option::Option<#p::Tensor>]) -> #p::Pulled { #pull }
-        };
-        let items = self.saved_struct(&fields, &pull);
-        let out = &func.output.ty;
-        let inputs = self.inputs();
-        let pair = ours!((#out, #saved));
-        let forward_signature = self.signature(&n.forward, &inputs, &self.returns(pair.clone()));
-        let forward = self.body(forward, &pair);
-        let forward_doc = format!(
-            "The result of `{}`, and what its derivative keeps.",
-            func.sig.ident
-        );
-
-        let pair = ours!((#out, #p::Pull));
-        let fwd_signature = self.signature(&n.hidden_fwd, &inputs, &self.returns(pair));
-        let (run, question, kept) = (self.own(&n.forward), self.question(), self.kept());
-        let likes = self.likes();
-        let ok = |value: TokenStream| match &func.output.result {
-            None => value,
-            Some(_) => ours!(::core::result::Result::Ok(#value)),
-        };
-        let result = ok(
-            ours!((y, #p::Pull::new(likes, saved.bytes(), move |cotangents| saved.pull(cotangents)))),
-        );
-
-        let (jvp_signature, jvp) = self.jvp_companion(jvp);
-        let hidden = ours! {
-            #head
-            #[doc = #forward_doc]
-            #vis #forward_signature { #forward }
-
-            #head
-            #[doc(hidden)]
-            #[track_caller]
-            #vis #fwd_signature {
-                let likes = [#(#likes),*];
-                let (y, saved) = #run(#(#kept),*)#question;
-                #result
-            }
-
-            #head
-            #[doc(hidden)]
-            #vis #jvp_signature { #jvp }
-        };
-        Pieces { hidden, items }
-    }
-
-    /// The avals of the leaves of each parameter, for cotangents that are zero.
-    fn likes(&self) -> Vec<TokenStream> {
-        let p = self.p;
-        let likes = self.func.params.iter().map(|param| match param.kind {
-            Kind::Static { .. } => ours!(::core::default::Default::default()),
-            // A caller asks a tree for the leaves that it has, which are none.
-            Kind::Tree if !param.diff => ours!(::core::default::Default::default()),
-            Kind::Tensor | Kind::Tree => {
-                let x = reference(param);
-                ours!(#p::avals(#x))
-            }
-        });
-        likes.collect()
-    }
-
-    fn jvp_companion(&self, body: TokenStream) -> (TokenStream, TokenStream) {
-        let (p, out) = (self.p, &self.func.output.ty);
-        let given = super::emit::tangents_ident();
-        let n_params = self.func.params.len();
-        let mut inputs = self.inputs();
-        inputs.push(ours!(#given: [#p::Leaves; #n_params]));
-        let pair = ours!((#out, #p::Leaves));
-        let signature =
-            self.signature(&self.names.hidden_jvp, &inputs, &self.returns(pair.clone()));
-        let body = self.body(body, &pair);
-        // A tangent that is not given is zero, and no tensor of zeros: the rules would multiply it by infinity.
-        let Record { copies, arguments } = self.record();
-        let (_, jvp) = self.recorders();
-        let partial = self.func.diff().map(|(i, d)| {
-            let x = reference(d);
-            ours!(#p::is_partial(&#given[#i], #x))
-        });
-        let body = ours! {
-            if #(#partial)||* {
-                #copies
-                return #p::#jvp(&#given, #arguments);
-            }
-            #body
-        };
-        (signature, body)
-    }
-
-    /// What runs the user's function and records it. The differentiated arguments are copied into a tree, and the
-    /// function is called on its parts.
-    fn record(&self) -> Record {
-        let (p, func) = (self.p, self.func);
-        let user = match func.owner {
-            Some(_) => self.own(&func.sig.ident),
-            None => {
-                let (name, generics) = (&func.sig.ident, self.generics());
-                ours!(#name #generics)
-            }
-        };
-        let tree = Ident::new("tree", Span::mixed_site());
-        let mut k = 0usize;
-        let call = func.params.iter().map(|param| {
-            let ident = &param.ident;
-            if !param.diff {
-                return ours!(#ident);
-            }
-            let index = syn::Index::from(k);
-            k += 1;
-            match param.by_ref {
-                true => ours!(&#tree.#index),
-                false => ours!(#p::copy(&#tree.#index)),
-            }
-        });
-        let call: Vec<TokenStream> = call.collect();
-        let diff = self.diff();
-        let copies = diff.iter().map(|d| {
-            let x = reference(d);
-            ours!(#p::copy(#x))
-        });
-        let positions = func.diff().map(|(i, _)| i);
-        let types = diff.iter().map(|d| &d.owned);
-        Record {
-            copies: ours!(let copies = (#(#copies,)*);),
-            arguments: ours!(&[#(#positions),*], &copies, |#tree: &(#(#types,)*)| #user(#(#call),*)),
-        }
-    }
-
-    /// The functions of the run time that record.
-    fn recorders(&self) -> (TokenStream, TokenStream) {
-        match self.func.output.result {
-            None => (ours!(record_vjp), ours!(record_jvp)),
-            Some(_) => (ours!(record_vjp_as), ours!(record_jvp_as)),
-        }
-    }
-
-    /// The hidden companions of a function that is run to be known.
-    fn recorded(&self) -> Pieces {
-        let (n, p, func) = (self.names, self.p, self.func);
-        let saved = &n.saved;
-        let (allow, attrs, owned) = (allow(), &func.attrs, func.owner.is_some());
-        let head = if owned {
-            ours!(#(#attrs)* #allow)
-        } else {
-            TokenStream::new()
-        };
-        let vis = if owned {
-            func.vis.to_token_stream()
-        } else {
-            ours!(pub)
-        };
-        let field = Ident::new("pull", Span::mixed_site());
-        let kept = "What the recorded program keeps.".to_owned();
-        let items = self.saved_struct(
-            &[(field.clone(), ours!(#p::Pull), kept)],
-            &TokenStream::new(),
-        );
-        let out = &func.output.ty;
-        let inputs = self.inputs();
-        let likes = self.likes();
-        let Record { copies, arguments } = self.record();
-        let (vjp, jvp) = self.recorders();
-        let pair = ours!((#out, #p::Pull));
-        let fwd_signature = self.signature(&n.hidden_fwd, &inputs, &self.returns(pair));
-        let given = super::emit::tangents_ident();
-        let n_params = func.params.len();
-        let mut jvp_inputs = inputs.clone();
-        jvp_inputs.push(ours!(#given: [#p::Leaves; #n_params]));
-        let jvp_signature = self.signature(
-            &n.hidden_jvp,
-            &jvp_inputs,
-            &self.returns(ours!((#out, #p::Leaves))),
-        );
-        let pair = ours!((#out, #saved));
-        let forward_signature = self.signature(&n.forward, &inputs, &self.returns(pair));
-        let forward_doc = format!(
-            "The result of `{}`, and what its derivative keeps.",
-            func.sig.ident
-        );
-        let (fwd, question, forwarded) =
-            (self.own(&n.hidden_fwd), self.question(), self.forwarded());
-        let result = match &func.output.result {
-            None => ours!((y, #saved { #field })),
-            Some(_) => ours!(::core::result::Result::Ok((y, #saved { #field }))),
-        };
-        let hidden = ours! {
-            #head
-            #[doc = #forward_doc]
-            #[track_caller]
-            #vis #forward_signature {
-                let (y, #field) = #fwd(#(#forwarded),*)#question;
-                #result
-            }
-
-            #head
-            #[doc(hidden)]
-            #[track_caller]
-            #vis #fwd_signature {
-                let likes = [#(#likes),*];
-                #copies
-                #p::#vjp(likes, #arguments)
-            }
-
-            #head
-            #[doc(hidden)]
-            #[track_caller]
-            #vis #jvp_signature {
-                #copies
-                #p::#jvp(&#given, #arguments)
-            }
-        };
-        Pieces { hidden, items }
-    }
 }
 
 /// A reference to a parameter.
-fn reference(param: &Param) -> TokenStream {
+pub(super) fn reference(param: &Param) -> TokenStream {
     let ident = &param.ident;
     if param.by_ref {
         ours!(#ident)

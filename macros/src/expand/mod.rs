@@ -7,6 +7,8 @@ macro_rules! ours {
 
 mod companions;
 mod emit;
+mod hidden;
+mod names;
 pub(crate) mod paths;
 mod staged;
 

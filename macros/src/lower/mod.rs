@@ -10,6 +10,7 @@
 mod call;
 mod expr;
 mod host;
+mod operator;
 mod stmt;
 
 use crate::parse::{Func, Kind, OutShape, unraw};

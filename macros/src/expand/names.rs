@@ -1,0 +1,85 @@
+//! The names of what is emitted, and the lints that it cannot heed.
+
+use crate::parse::Func;
+use proc_macro2::{Ident, TokenStream};
+use syn::Type;
+
+/// The names of everything that is emitted for a function.
+pub(super) struct Names {
+    pub(super) vjp: Ident,
+    pub(super) jvp: Ident,
+    pub(super) forward: Ident,
+    pub(super) grad: Ident,
+    pub(super) value_and_grad: Ident,
+    pub(super) program: Ident,
+    pub(super) hash: Ident,
+    pub(super) hidden_fwd: Ident,
+    pub(super) hidden_jvp: Ident,
+    pub(super) saved: Ident,
+    pub(super) grads: Ident,
+}
+
+impl Names {
+    pub(super) fn new(func: &Func) -> Names {
+        let span = func.sig.ident.span();
+        let name = func.name();
+        let camel: String = name.split('_').map(capital).collect();
+        let (owner, lower, upper, hidden) = match &func.owner {
+            None => (String::new(), String::new(), String::new(), "__".to_owned()),
+            Some(owner) => (
+                type_name(&owner.self_ty),
+                format!("{name}_"),
+                format!("{}_", name.to_uppercase()),
+                format!("__traced_{name}_"),
+            ),
+        };
+        let ident = |name: String| Ident::new(&name, span);
+        Names {
+            vjp: ident(format!("{lower}vjp")),
+            jvp: ident(format!("{lower}jvp")),
+            forward: ident(if func.owner.is_some() {
+                format!("{lower}saved")
+            } else {
+                "saved".to_owned()
+            }),
+            grad: ident(format!("{lower}grad")),
+            value_and_grad: ident(format!("{lower}value_and_grad")),
+            program: ident(format!("{upper}PROGRAM")),
+            hash: ident(format!("{upper}HASH")),
+            hidden_fwd: ident(format!("{hidden}fwd")),
+            hidden_jvp: ident(format!("{hidden}jvp")),
+            saved: ident(format!("{owner}{camel}Saved")),
+            grads: ident(format!("{owner}{camel}Grads")),
+        }
+    }
+}
+
+fn capital(part: &str) -> String {
+    let mut chars = part.chars();
+    chars
+        .next()
+        .map(|c| c.to_uppercase().chain(chars).collect())
+        .unwrap_or_default()
+}
+
+fn type_name(ty: &Type) -> String {
+    match ty {
+        Type::Path(p) => p
+            .path
+            .segments
+            .last()
+            .map(|s| s.ident.to_string())
+            .unwrap_or_default(),
+        _ => String::new(),
+    }
+}
+
+/// Lints that generated code cannot heed, because it follows the user's names and types.
+pub(super) fn allow() -> TokenStream {
+    ours! {
+        #[allow(
+            non_camel_case_types, non_snake_case, unused, missing_docs, unreachable_pub, private_interfaces,
+            private_bounds, clippy::all, clippy::pedantic
+        )]
+    }
+}

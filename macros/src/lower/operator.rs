@@ -1,0 +1,324 @@
+//! Operators and methods.
+
+use super::expr::by_ref;
+use super::{Cx, Host, Place, R, Stop, Value, Want, host};
+use gradloom_ir::{Op, Var};
+use proc_macro2::Span;
+use quote::ToTokens;
+use syn::spanned::Spanned;
+use syn::{BinOp, Expr, UnOp};
+
+/// Methods that give the value itself, as a value of its own.
+const COPIES: [&str; 3] = ["clone", "to_owned", "into"];
+/// Methods that give the value itself, by reference.
+const BORROWS: [&str; 2] = ["as_ref", "borrow"];
+/// Methods of a tensor that read what is known without its values.
+const READERS: [&str; 7] = [
+    "shape",
+    "dim",
+    "rank",
+    "dtype",
+    "numel",
+    "aval",
+    "is_realised",
+];
+
+impl Cx<'_> {
+    pub(super) fn unary(&mut self, u: &syn::ExprUnary) -> R<Value> {
+        let value = self.eval(&u.expr, &Want::one())?;
+        match (&u.op, value) {
+            (_, Value::Poison) => Err(Stop::Error),
+            (UnOp::Deref(_), value @ (Value::Tensor { .. } | Value::Place(_))) => {
+                Ok(by_ref(value, false, |e| syn::parse_quote!((*#e))))
+            }
+            (_, Value::Host(h)) => Ok(self.rebuild(vec![Value::Host(h)], |mut e| {
+                Expr::Unary(syn::ExprUnary {
+                    expr: Box::new(e.remove(0)),
+                    ..u.clone()
+                })
+            })),
+            (op, Value::Place(p)) if self.host_places || matches!(op, UnOp::Not(_)) => {
+                let place = Host {
+                    expr: p.expr,
+                    reads: Vec::new(),
+                    number: false,
+                };
+                Ok(self.rebuild(vec![Value::Host(place)], |mut e| {
+                    Expr::Unary(syn::ExprUnary {
+                        expr: Box::new(e.remove(0)),
+                        ..u.clone()
+                    })
+                }))
+            }
+            (UnOp::Neg(t), value) => {
+                let x = self.tensor(value, None)?;
+                self.one(Op::Neg, &[], vec![x], t.span())
+            }
+            (op, _) => {
+                self.errors.push(op, "`!` does not take a tensor; write `condition.select(&x, &y)` with `x` and `y` exchanged");
+                Err(Stop::Error)
+            }
+        }
+    }
+
+    pub(super) fn binary(&mut self, b: &syn::ExprBinary) -> R<Value> {
+        let op = match &b.op {
+            BinOp::Add(_) => Ok(Op::Add),
+            BinOp::Sub(_) => Ok(Op::Sub),
+            BinOp::Mul(_) => Ok(Op::Mul),
+            BinOp::Div(_) => Ok(Op::Div),
+            BinOp::Lt(_) => Err("lt"),
+            BinOp::Le(_) => Err("le"),
+            BinOp::Gt(_) => Err("gt"),
+            BinOp::Ge(_) => Err("ge"),
+            BinOp::Eq(_) => Err("eq"),
+            BinOp::Ne(_) => Err("ne"),
+            _ => Err(""),
+        };
+        let left = self.eval(&b.left, &Want::one());
+        let right = self.eval(&b.right, &Want::one());
+        let (left, right) = (left?, right?);
+        let is_tensor = |v: &Value| matches!(v, Value::Tensor { .. });
+        let traced = is_tensor(&left) || is_tensor(&right);
+        if (!traced && (self.host_places || op.is_err()))
+            || matches!((&left, &right), (Value::Host(_), Value::Host(_)))
+        {
+            let Some(values) = self.hosts(&[left, right]) else {
+                return self.recorded("an operator on trees", b.op.span());
+            };
+            return Ok(self.rebuild(values, |mut e| {
+                let (right, left) = (e.pop().expect("two parts"), e.pop().expect("two parts"));
+                Expr::Binary(syn::ExprBinary {
+                    left: Box::new(left),
+                    right: Box::new(right),
+                    ..b.clone()
+                })
+            }));
+        }
+        match op {
+            Ok(op) => self.arithmetic(op, left, right, b.op.span()),
+            Err(_) if matches!(left, Value::Poison) || matches!(right, Value::Poison) => {
+                Err(Stop::Error)
+            }
+            Err("") => {
+                let op = b.op.to_token_stream();
+                let hint = match b.op {
+                    BinOp::And(_)
+                    | BinOp::Or(_)
+                    | BinOp::BitAnd(_)
+                    | BinOp::BitOr(_)
+                    | BinOp::BitXor(_) => "combine conditions with `c.select(&d, &c)`",
+                    BinOp::Rem(_) => "tensors have `+`, `-`, `*` and `/`",
+                    _ => "multiply by a power of two",
+                };
+                self.errors
+                    .push(&b.op, format!("`{op}` does not take tensors; {hint}"));
+                Err(Stop::Error)
+            }
+            Err(method) => {
+                let op = b.op.to_token_stream();
+                self.errors.push(&b.op, format!("`{op}` gives one truth value, and tensors have many; write `x.{method}(&y)`, and choose by it with `.select(&a, &b)`"));
+                Err(Stop::Error)
+            }
+        }
+    }
+
+    /// `left op right`, where a number on either side takes the dtype of the tensor.
+    pub(super) fn arithmetic(&mut self, op: Op, left: Value, right: Value, span: Span) -> R<Value> {
+        let tensor_of = |v: &Value| match v {
+            Value::Tensor { var, .. } => Some(*var),
+            _ => None,
+        };
+        let (x, y) = match (tensor_of(&left), tensor_of(&right)) {
+            (Some(x), _) => (x, self.tensor(right, Some(x))?),
+            (None, Some(y)) => (self.tensor(left, Some(y))?, y),
+            // Places: the one that is a tensor for certain is not known; a number in arithmetic with another place is
+            // taken for a tensor, as the types say.
+            (None, None) if matches!(left, Value::Place(_)) => {
+                let x = self.tensor(left, None)?;
+                (x, self.tensor(right, Some(x))?)
+            }
+            (None, None) => {
+                let y = self.tensor(right, None)?;
+                (self.tensor(left, Some(y))?, y)
+            }
+        };
+        self.one(op, &[], vec![x, y], span)
+    }
+
+    /// An op with one result and no `Like` operand.
+    fn one(
+        &mut self,
+        op: Op,
+        statics: &[gradloom_ir::Attr],
+        data: Vec<Var>,
+        span: Span,
+    ) -> R<Value> {
+        let out = self.emit(op, statics, data, vec![], 1, span)?;
+        Ok(Value::Tensor {
+            var: out[0],
+            by_ref: false,
+        })
+    }
+
+    pub(super) fn method(
+        &mut self,
+        call: &syn::ExprMethodCall,
+        want: &Want,
+        fallible: bool,
+    ) -> R<Value> {
+        let name = call.method.to_string();
+        let receiver = self.eval(&call.receiver, &Want::one())?;
+        let plain = call.args.is_empty();
+        match receiver {
+            Value::Poison => {
+                // The arguments' own errors are reported all the same.
+                for arg in &call.args {
+                    let _ = self.eval(arg, &Want::one());
+                }
+                Err(Stop::Error)
+            }
+            value @ (Value::Tensor { .. } | Value::Place(_))
+                if plain && COPIES.contains(&name.as_str()) =>
+            {
+                Ok(by_ref(value, false, |e| syn::parse_quote!(#e.clone())))
+            }
+            value @ (Value::Tensor { .. } | Value::Place(_))
+                if plain && BORROWS.contains(&name.as_str()) =>
+            {
+                Ok(by_ref(value, true, |e| syn::parse_quote!(&#e)))
+            }
+            Value::Tensor { var, .. } if READERS.contains(&name.as_str()) => {
+                let ident = self.ident(var);
+                let host = Host {
+                    expr: syn::parse_quote!(#ident),
+                    reads: vec![var],
+                    number: false,
+                };
+                self.host_method(
+                    call,
+                    host,
+                    name == "dim" || name == "rank" || name == "numel",
+                )
+            }
+            Value::Host(host) => self.host_method(call, host, false),
+            Value::Tensor { var, by_ref } => {
+                if let Some((op, method)) = super::call::find(&name, false) {
+                    return self.op(
+                        op,
+                        method,
+                        Some(Value::Tensor { var, by_ref }),
+                        call.args.iter(),
+                        call.turbofish.as_ref(),
+                        want,
+                        call.method.span(),
+                    );
+                }
+                // rustc says what is wrong with a method that is not there, and better.
+                self.recorded(&format!("the method `{name}`"), call.method.span())
+            }
+            Value::Place(place) => {
+                if (READERS.contains(&name.as_str()) && !place.root)
+                    || ["len", "is_empty", "is_some", "is_none"].contains(&name.as_str())
+                {
+                    let number = name != "is_empty";
+                    let host = Host {
+                        expr: place.expr,
+                        reads: Vec::new(),
+                        number: false,
+                    };
+                    return self.host_method(call, host, number);
+                }
+                if [
+                    "iter",
+                    "iter_mut",
+                    "into_iter",
+                    "as_ref",
+                    "as_deref",
+                    "map",
+                    "unwrap",
+                    "first",
+                    "last",
+                    "get",
+                    "expect",
+                ]
+                .contains(&name.as_str())
+                {
+                    return self.recorded(&format!("`.{name}(..)`"), call.method.span());
+                }
+                if let Some((op, method)) = super::call::find(&name, false).filter(|_| !place.root)
+                {
+                    return self.op(
+                        op,
+                        method,
+                        Some(Value::Place(place)),
+                        call.args.iter(),
+                        call.turbofish.as_ref(),
+                        want,
+                        call.method.span(),
+                    );
+                }
+                if self.is_generic(&place) {
+                    // Whether the method is traced depends on the type.
+                    return self.recorded(
+                        &format!("the method `{name}` of a generic type"),
+                        call.method.span(),
+                    );
+                }
+                self.traced_method(call, place, want, fallible)
+            }
+            Value::Tuple(_) => self.recorded("a method of a tuple", call.method.span()),
+        }
+    }
+
+    /// Whether the type of a place may be one that the caller chooses.
+    fn is_generic(&self, place: &Place) -> bool {
+        let param = &self.func.params[place.param];
+        if param.receiver {
+            let owner = self.func.owner.as_ref();
+            return !place.root && owner.is_some_and(|o| o.generics.type_params().next().is_some());
+        }
+        let owner = self
+            .func
+            .owner
+            .iter()
+            .flat_map(|o| o.generics.type_params());
+        let mut generics = owner.chain(self.func.sig.generics.type_params());
+        let mut named = Vec::new();
+        host::in_tokens(param.owned.to_token_stream(), &mut |i| {
+            named.push(i.clone())
+        });
+        generics.any(|g| named.contains(&g.ident))
+    }
+
+    /// A method of a host value, if its arguments are host values too.
+    fn host_method(
+        &mut self,
+        call: &syn::ExprMethodCall,
+        receiver: Host,
+        number: bool,
+    ) -> R<Value> {
+        let mut values = vec![Value::Host(receiver)];
+        for arg in &call.args {
+            values.push(self.eval(arg, &Want::one())?);
+        }
+        let Some(values) = self.hosts(&values) else {
+            return self.recorded(
+                &format!("the method `{}` of a host value", call.method),
+                call.method.span(),
+            );
+        };
+        let value = self.rebuild(values, |mut e| {
+            let receiver = Box::new(e.remove(0));
+            Expr::MethodCall(syn::ExprMethodCall {
+                receiver,
+                args: e.into_iter().collect(),
+                ..call.clone()
+            })
+        });
+        match value {
+            Value::Host(h) => Ok(Value::Host(Host { number, ..h })),
+            other => Ok(other),
+        }
+    }
+}
