@@ -173,7 +173,7 @@ fn uses_pair(x: &Tensor, axis: i64, n: usize, rate: f32) -> Tensor {
     let rows = p.dim(0);
     p += q;
     p *= 2.0;
-    p = p - x * rate;
+    p -= x * rate;
     let halves = n + rows;
     let [top, bottom] = p.split(axis + 1 - 1);
     let r = Tensor::concat(&[&top, &bottom.neg()], axis) / (halves as f32);
@@ -334,7 +334,7 @@ fn what_nobody_reads_does_not_reach_the_derivative() {
     let ct = x.ones_like();
     let expected: Vec<f32> = vec![1.0, 2.0 * 1.0f32.exp()];
     let (_, pullback) = first_of_logs::vjp(&x);
-    close(&flat(&pullback(&ct)), &[expected.clone()]);
+    close(&flat(&pullback(&ct)), std::slice::from_ref(&expected));
     let (_, pullback) = first_of_recorded::vjp(&x);
     close(&flat(&pullback(&ct)), &[expected]);
     let infinite = Tensor::from([f32::INFINITY, 2.0]);
