@@ -33,7 +33,7 @@ fn digits_learns_plans_once_per_shape_and_draws_its_curve() {
         .collect();
     let counts: Vec<[&str; 2]> = rows.iter().map(|r| [r[5], r[6]]).collect();
     assert_eq!(counts[0], ["2", "43"], "{text}");
-    assert_eq!(counts[1..], [["0", "45"]; 19], "{text}");
+    assert_eq!(counts[1..], [["0", "45"]; 29], "{text}");
 }
 
 #[test]

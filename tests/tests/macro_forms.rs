@@ -3,6 +3,8 @@
 #![deny(warnings)]
 #![forbid(unsafe_code)]
 #![deny(missing_docs, clippy::all)]
+// A lifetime is bound beside its parameter and in a clause on purpose.
+#![allow(clippy::multiple_bound_locations)]
 
 /// Nothing of the prelude is in scope.
 pub mod bare {
