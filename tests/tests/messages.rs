@@ -112,7 +112,7 @@ fn operands_that_do_not_fit_are_shown() {
         x.select(x, x),
         b.select(x, y),
         b.select(x, n),
-        b.select(&f32s(&[4, 3]), x),
+        b.select(f32s(&[4, 3]), x),
     ], @r"
     cannot add f32[2, 3] and f32[3, 2]: axis 0 is 2 on the left and 3 on the right
     cannot add f32[2, 3] and f32[3, 2]: axis 0 is 2 on the left and 3 on the right
@@ -199,7 +199,7 @@ fn shapes_are_checked() {
         x.slice([0], [1, 2], [1]),
         x.split::<2>(1),
         x.split::<2>(2),
-        x.split_sizes(&[1, 1], 1),
+        x.split_sizes([1, 1], 1),
         x.unbind::<2>(1),
         Tensor::concat(&[x, y], 0),
         Tensor::concat(&[x, y], 2),
@@ -247,14 +247,14 @@ fn products_and_layers_are_checked() {
     let (x, w, labels) = (&f32s(&[2, 3]), &f32s(&[4, 5]), &i64s(&[2]));
     assert_snapshot!(mistakes![
         x.matmul(w),
-        x.matmul(&f32s(&[])),
-        x.matmul(&i64s(&[3, 2])),
-        f32s(&[2, 2, 3]).matmul(&f32s(&[3, 3, 4])),
-        f32s(&[3]).matmul(&f32s(&[4])),
-        x.layer_norm(&f32s(&[4]), &f32s(&[3]), 1e-5),
-        x.layer_norm(&f32s(&[3]), &f32s(&[3, 1]), 1e-5),
-        x.cross_entropy(&i64s(&[3])),
-        x.cross_entropy(&f32s(&[2])),
+        x.matmul(f32s(&[])),
+        x.matmul(i64s(&[3, 2])),
+        f32s(&[2, 2, 3]).matmul(f32s(&[3, 3, 4])),
+        f32s(&[3]).matmul(f32s(&[4])),
+        x.layer_norm(f32s(&[4]), f32s(&[3]), 1e-5),
+        x.layer_norm(f32s(&[3]), f32s(&[3, 1]), 1e-5),
+        x.cross_entropy(i64s(&[3])),
+        x.cross_entropy(f32s(&[2])),
         x.cross_entropy(x),
         labels.cross_entropy(labels),
         x.one_hot(3, DType::F32),
@@ -446,9 +446,9 @@ fn what_only_evaluation_finds_leaves_everything_usable() {
     assert!(file.ends_with("messages.rs"), "{file}");
     assert_eq!(before.to_vec::<f32>(), [1.0; 6]);
     assert_eq!(labels.to_vec::<i64>(), [1, 7]);
-    let right = x.cross_entropy(&Tensor::from([1i64, 2]));
+    let right = x.cross_entropy(Tensor::from([1i64, 2]));
     assert!((right.item::<f32>() - 3f32.ln()).abs() < 1e-6);
-    let negative = x.cross_entropy(&Tensor::from([-1i64, 2]));
+    let negative = x.cross_entropy(Tensor::from([-1i64, 2]));
     assert_snapshot!(negative.try_item::<f32>().unwrap_err(), @"`cross_entropy`: label -1 at row 0 is out of range for 3 classes");
 }
 
@@ -488,7 +488,7 @@ fn one_of_each() -> Vec<Error> {
         failed(&|x| x * x.dim(2)),
         x.try_to_vec::<i64>().unwrap_err(),
         x.try_item::<f32>().unwrap_err(),
-        evaluate(&x.cross_entropy(&Tensor::from([3i64, 0]))).unwrap_err(),
+        evaluate(&x.cross_entropy(Tensor::from([3i64, 0]))).unwrap_err(),
         evaluate(&(Tensor::zeros([1 << 45], DType::F64) + 1.0)).unwrap_err(),
         grad(double)(&i64s(&[])).unwrap_err(),
         grad(double)(x).unwrap_err(),

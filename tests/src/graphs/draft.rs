@@ -446,7 +446,7 @@ impl Draft<'_> {
                 let (parts, axis) = self.parts()?;
                 let whole = self.result_of(
                     Op::Concat,
-                    &[axis.clone()],
+                    std::slice::from_ref(&axis),
                     &[&parts[..], &parts[..]].concat(),
                 )?;
                 statics = vec![axis, Static::Int(self.rng.below(parts.len()) as i64)];
