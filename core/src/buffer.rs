@@ -4,7 +4,7 @@ use crate::DType;
 use crate::dtype::Element;
 use crate::kernel::{KernelFault, Source};
 use crate::layout::{Layout, numel};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// The elements of a realised tensor.
 #[doc(hidden)]
@@ -62,13 +62,31 @@ macro_rules! on_elements {
 
 /// An empty vector with room for `n` elements. Every buffer of a kernel comes from here.
 pub(crate) fn reserve<T: Element>(n: usize) -> Result<Vec<T>, KernelFault> {
+    let bytes = n.saturating_mul(size_of::<T>());
     let mut data = Vec::new();
-    match data.try_reserve_exact(n) {
-        Ok(()) => Ok(data),
-        Err(_) => Err(KernelFault::OutOfMemory {
-            bytes: n.saturating_mul(size_of::<T>()),
-        }),
+    if bytes > LARGE && bytes > memory() || data.try_reserve_exact(n).is_err() {
+        return Err(KernelFault::OutOfMemory { bytes });
     }
+    Ok(data)
+}
+
+/// From this size on it is asked whether the machine has so much memory.
+const LARGE: usize = 1 << 30;
+
+/// The bytes of memory and swap space that the machine has, where that can be told.
+///
+/// A system may grant more than it has, and end the process that uses what it was granted.
+fn memory() -> usize {
+    static BYTES: OnceLock<usize> = OnceLock::new();
+    *BYTES.get_or_init(|| {
+        let info = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+        let total = |name: &str| {
+            let line = info.lines().find_map(|l| l.strip_prefix(name))?;
+            let kib: usize = line.trim().strip_suffix("kB")?.trim_end().parse().ok()?;
+            kib.checked_mul(1024)
+        };
+        total("MemTotal:").map_or(usize::MAX, |n| n + total("SwapTotal:").unwrap_or(0))
+    })
 }
 
 /// Elements of a shared buffer, in the order of a layout. Cheap to clone.

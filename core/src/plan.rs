@@ -130,6 +130,15 @@ impl Plan {
 }
 
 impl Step {
+    /// The op as the user knows it, for messages.
+    fn name(&self) -> &'static str {
+        match self.op {
+            // It is emitted by the derivative of `cross_entropy` alone.
+            Op::OneHotLike => Op::CrossEntropy.def().name(),
+            op => op.def().name(),
+        }
+    }
+
     fn run(&self, slots: &mut [Option<View>]) -> Result<()> {
         let args: Vec<&View> = self
             .args
@@ -141,7 +150,7 @@ impl Step {
             })
             .collect();
         let views = kernel::run(self.op, &self.statics, &args, &self.likes, &self.outs)
-            .map_err(|fault| error(self.op.def().name(), fault))?;
+            .map_err(|fault| error(self.name(), fault))?;
         for ((slot, aval), view) in self.out_slots.iter().zip(&self.outs).zip(views) {
             debug_assert_eq!(
                 (aval.dtype(), aval.shape()),

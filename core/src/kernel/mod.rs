@@ -154,7 +154,11 @@ pub(crate) fn run(
         Kernel::Normalize => on_float!(dtype, rows::normalize(x(), &axes(x()), eps(1)))?,
         Kernel::InvStd => on_float!(dtype, rows::inv_std(x(), &axes(x()), shape, eps(1)))?,
         Kernel::LayerNorm => on_float!(dtype, rows::layer_norm(x(), args[1], args[2], eps(0)))?,
-        Kernel::OneHot | Kernel::OneHotLike => one_hot(x(), dtype, shape)?,
+        Kernel::OneHot => one_hot(x(), dtype, shape)?,
+        Kernel::OneHotLike => {
+            rows::check_labels(x(), shape[shape.len() - 1])?;
+            one_hot(x(), dtype, shape)?
+        }
         Kernel::Transpose => movement::transpose(x()),
         Kernel::Permute => movement::permute(x(), &statics[0]),
         Kernel::PermuteT => movement::permute_t(x(), &statics[0]),

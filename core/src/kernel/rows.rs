@@ -204,6 +204,20 @@ pub(super) fn cross_entropy<T: Float>(logits: &View, targets: &View) -> Result<V
     Ok(View::new(vec![sum(&losses).over(losses.len())], &[]))
 }
 
+/// Finds the first label that is none of `classes`.
+pub(super) fn check_labels(targets: &View, classes: usize) -> Result<(), KernelFault> {
+    let labels = labels(targets)?;
+    let is_class = |label: i64| usize::try_from(label).is_ok_and(|c| c < classes);
+    match labels.iter().position(|label| !is_class(*label)) {
+        None => Ok(()),
+        Some(row) => Err(KernelFault::Label {
+            label: labels[row],
+            classes,
+            row,
+        }),
+    }
+}
+
 /// 1 at the label along a last axis of `classes`, 0 elsewhere. A label out of range has a row of zeros.
 pub(super) fn one_hot<T: Element>(
     targets: &View,

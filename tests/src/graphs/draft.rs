@@ -585,13 +585,6 @@ impl Draft<'_> {
                 ];
                 vec![x]
             }
-            Op::OneHotLike => {
-                let x = self.pick(|_| true)?;
-                likes = vec![x];
-                let shape = dims(&self.avals[x]);
-                let dtype = self.rng.of(&[DType::I32, DType::I64]);
-                vec![self.get(dtype, shape.split_last()?.1)]
-            }
             Op::Max | Op::Min | Op::Logsumexp => {
                 let x = if op == Op::Logsumexp {
                     self.pick_float()?
@@ -601,7 +594,7 @@ impl Draft<'_> {
                 statics = vec![self.axes(dims(&self.avals[x]).len()), self.switch()];
                 vec![x]
             }
-            Op::CrossEntropy => {
+            Op::CrossEntropy | Op::OneHotLike => {
                 let x = self.pick_float()?;
                 let shape = dims(&self.avals[x]);
                 let (classes, rows) = shape.split_last()?;
@@ -609,9 +602,17 @@ impl Draft<'_> {
                 if *classes == 0 {
                     return None;
                 }
-                let labels: Vec<i64> = (0..n).map(|_| self.rng.below(*classes) as i64).collect();
+                let labels = (0..n).map(|_| self.rng.below(*classes) as i64);
+                let labels = Tensor::from_vec(labels.collect::<Vec<i64>>(), rows);
                 let dtype = self.rng.of(&[DType::I32, DType::I64]);
-                vec![x, self.add_leaf(Tensor::from_vec(labels, rows).cast(dtype))]
+                let labels = self.add_leaf(labels.cast(dtype));
+                match op {
+                    Op::CrossEntropy => vec![x, labels],
+                    _ => {
+                        likes = vec![x];
+                        vec![labels]
+                    }
+                }
             }
             Op::Normalize | Op::InvStd => {
                 let x = self.pick_float()?;

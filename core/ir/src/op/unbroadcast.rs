@@ -1,4 +1,4 @@
-use super::{Diff, Eval, Kernel, Laws, Method, OpDef, Operands};
+use super::{Diff, Eval, Kernel, Laws, Method, OpDef, Operands, shape};
 use crate::{Aval, Builder, DType, Eqn, Fault, Op, Shape, Static, Var};
 
 /// `unbroadcast y, like from, like to`: the transpose of `broadcast_like`, `y` with the shape of `to` summed to the
@@ -19,7 +19,7 @@ impl OpDef for Unbroadcast {
         Ok(vec![args[1].shape.clone()])
     }
     fn dtype(&self, _: &[Static], args: &[&Aval]) -> Result<Option<DType>, Fault> {
-        Ok(args[0].dtype)
+        shape::number(args[0].dtype, true)
     }
     fn methods(&self) -> Vec<Method> {
         Vec::new()
