@@ -2,6 +2,7 @@
 
 use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
+use syn::spanned::Spanned;
 use syn::{Data, DeriveInput, Field, Fields, Ident, Index, Member, Path};
 
 pub(crate) fn derive(input: TokenStream) -> TokenStream {
@@ -123,8 +124,10 @@ impl Variant {
                 Some(ident) => Member::Named(ident.clone()),
                 None => Member::Unnamed(Index::from(i)),
             };
-            // Not the field's own name, which may be that of a constant, or `f`.
-            let local = format_ident!("field_{i}", span = proc_macro2::Span::mixed_site());
+            // Not the field's own name, which may be that of a constant, or `f`. What is wrong with the type of the
+            // field is said where it stands.
+            let span = proc_macro2::Span::mixed_site().located_at(field.ty.span());
+            let local = format_ident!("field_{i}", span = span);
             Ok(TreeField {
                 member,
                 local,

@@ -192,7 +192,15 @@ pub(crate) fn signature(
     }
     let output = output(sig, owner.as_ref(), &mut unsound);
     let sound = unsound.is_empty();
-    errors.append(unsound);
+    // `main` takes and returns nothing, and that is not what is wrong with it.
+    if sig.ident == "main" {
+        errors.push(
+            &sig.ident,
+            "`main` cannot be traced; trace a function that it calls",
+        );
+    } else {
+        errors.append(unsound);
+    }
     let keep = ["cfg", "allow", "deny", "warn"];
     let attrs = attrs
         .iter()
@@ -237,12 +245,6 @@ fn refuse(sig: &Signature, errors: &mut Errors) {
         errors.push(
             variadic,
             "a variadic function cannot be traced; take `&Vec<Tensor>`",
-        );
-    }
-    if sig.ident == "main" {
-        errors.push(
-            &sig.ident,
-            "`main` cannot be traced; trace a function that it calls",
         );
     }
 }
@@ -337,7 +339,7 @@ fn spell_self(ty: &Type, self_ty: &Type) -> Type {
     ty
 }
 
-const NUMBERS: [&str; 14] = [
+pub(crate) const NUMBERS: [&str; 14] = [
     "usize", "isize", "u8", "u16", "u32", "u64", "i8", "i16", "i32", "i64", "f32", "f64", "u128",
     "i128",
 ];
@@ -483,23 +485,26 @@ struct DimArg(Dim);
 
 impl Parse for DimArg {
     fn parse(input: ParseStream) -> syn::Result<DimArg> {
-        let ahead = input.lookahead1();
-        if ahead.peek(syn::LitInt) {
+        const WORDS: &str = "a dim is a number, a name such as `B`, or `_`";
+        let dim = if input.peek(syn::LitInt) {
             let n: syn::LitInt = input.parse()?;
-            return n.base10_parse().map(|n| DimArg(Dim::Known(n)));
-        }
-        if ahead.peek(Token![_]) {
+            let n = n
+                .base10_parse()
+                .map_err(|_| syn::Error::new(n.span(), WORDS))?;
+            Dim::Known(n)
+        } else if input.peek(Token![_]) {
             input.parse::<Token![_]>()?;
-            return Ok(DimArg(Dim::Unknown));
-        }
-        if ahead.peek(Ident) {
+            Dim::Unknown
+        } else if input.peek(Ident) {
             let name: Ident = input.parse()?;
-            return Ok(DimArg(Dim::Named(Symbol::new(&name.to_string()))));
+            Dim::Named(Symbol::new(&name.to_string()))
+        } else {
+            return Err(input.error(WORDS));
+        };
+        match input.is_empty() || input.peek(Token![,]) {
+            true => Ok(DimArg(dim)),
+            false => Err(input.error(WORDS)),
         }
-        Err(syn::Error::new(
-            input.span(),
-            "a dim is a number, a name such as `B`, or `_`",
-        ))
     }
 }
 
@@ -608,7 +613,12 @@ impl Args {
                 if args.krate.is_some() {
                     return Err(meta.error("`crate` is given twice; remove one"));
                 }
-                args.krate = Some(meta.value()?.call(syn::Path::parse_mod_style)?);
+                let path = meta
+                    .value()
+                    .and_then(|value| value.call(syn::Path::parse_mod_style));
+                let path = path
+                    .map_err(|_| meta.error("`crate` takes a path, as in `crate = my_gradloom`"))?;
+                args.krate = Some(path);
                 return Ok(());
             }
             if meta.path.is_ident("record") {

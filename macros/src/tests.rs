@@ -367,10 +367,6 @@ const MISTAKES: &[(&str, &str)] = &[
     ("", "fn f(x: &Tensor) -> Tensor { x.sin() as f32 }"),
     ("", "fn f(x: &Tensor) -> Tensor { x[0] }"),
     ("", "fn f(x: &Tensor, y: &Tensor) -> Tensor { x.sum(y) }"),
-    (
-        "",
-        "fn f(x: &Tensor) -> Tensor { let parts = x.split(0); parts }",
-    ),
     ("", "fn f(x: &Tensor) -> Tensor { f(&x.sin()) }"),
     ("", "fn f(x: &Tensor) -> Tensor { g(x).await }"),
     (

@@ -19,10 +19,19 @@ pub(crate) fn expand(args: TokenStream, item: TokenStream) -> TokenStream {
             Ok(func) => function(func, &args, &mut errors),
             Err(error) => {
                 match syn::parse2::<syn::Item>(item.clone()) {
+                    Ok(syn::Item::Verbatim(_)) if syn::parse2::<syn::TraitItemFn>(item.clone()).is_ok() => {
+                        errors.push_at(error.span(), "`#[traced]` belongs on a function with a body; trace the function that computes");
+                    }
                     Ok(other) => errors.push_at(
                         keyword(&other),
                         "`#[traced]` belongs on a function or on an impl block; move it to the function that computes",
                     ),
+                    Err(_) if syn::parse2::<syn::Expr>(item.clone()).is_ok() => {
+                        errors.push(&item, "`#[traced]` belongs on a function; write the closure as one");
+                        // In the place of an expression stands one expression.
+                        let errors = errors.into_tokens();
+                        return quote!({ #errors #item });
+                    }
                     // What rustc has accepted and syn does not know, or what neither does: the item says it better.
                     Err(_) => errors.push_error(error),
                 }

@@ -122,8 +122,8 @@ fn operands_that_do_not_fit_are_shown() {
     cannot lt f32[2, 3] and f32[3, 2]: axis 0 is 2 on the left and 3 on the right
     cannot tanh i64[2, 3]: the dtype is i64, and has to be a float
     cannot neg bool[2, 3]: the dtype is bool, and has to be a number
-    `scalar`: 0.5 is not a value of i64; cast the tensor to a float first
-    `full_like`: 1e30 is not a value of i64; cast the tensor to a float first
+    0.5 is not a value of i64; cast the tensor to a float first
+    1e30 is not a value of i64; cast the tensor to a float first
     cannot select f32[2, 3], f32[2, 3] and f32[2, 3]: the dtype is f32, and has to be bool for the condition
     cannot select bool[2, 3], f32[2, 3] and f32[3, 2]: axis 0 is 2 on the left and 3 on the right
     cannot select bool[2, 3], f32[2, 3] and i64[2, 3]: the dtypes are f32 and i64; cast one of them, as in `x.cast(DType::I64)`

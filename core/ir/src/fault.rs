@@ -18,6 +18,10 @@ impl std::error::Error for OpError {}
 
 impl fmt::Display for OpError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Fault::Lossy { .. } = self.fault {
+            // Users write the number, and not the op that makes a tensor of it.
+            return write!(f, "{}", self.fault);
+        }
         if self.args.is_empty() {
             return write!(f, "`{}`: {}", self.op, self.fault);
         }

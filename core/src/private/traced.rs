@@ -562,20 +562,17 @@ fn set_aside<Y, E>(result: Result<Y, E>, own: &mut Option<E>) -> Result<Y> {
     })
 }
 
-/// How many leaves each part of a tuple has, by the paths of its leaves.
+/// How many leaves each `x_i` of `(x_0, (x_1, ..))` has, by the paths of the leaves.
 fn sizes<X: Tree>(x: &X, n: usize) -> Vec<usize> {
     let mut paths = Vec::new();
     x.paths("", &mut paths);
     let mut sizes = vec![0; n];
     for path in paths {
-        let digits: String = path
-            .trim_start_matches('.')
-            .chars()
-            .take_while(char::is_ascii_digit)
-            .collect();
-        if let Ok(i) = digits.parse::<usize>() {
-            sizes[i] += 1;
+        let (mut i, mut rest) = (0, &path[..]);
+        while let Some(behind) = rest.strip_prefix(".1") {
+            (i, rest) = (i + 1, behind);
         }
+        sizes[i] += 1;
     }
     sizes
 }

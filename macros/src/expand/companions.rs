@@ -5,7 +5,8 @@ use super::staged::staged;
 use crate::lower::{Body, Callee, Lowered, text};
 use crate::parse::{Func, Kind, OutShape, Param, unraw};
 use proc_macro2::{Ident, Span, TokenStream};
-use quote::{ToTokens, format_ident};
+use quote::{ToTokens, format_ident, quote_spanned};
+use syn::spanned::Spanned;
 use syn::{FnArg, GenericParam, Type};
 
 /// The companions of one function.
@@ -257,8 +258,31 @@ impl Cx<'_> {
         returns: &TokenStream,
     ) -> TokenStream {
         let generics = &self.func.sig.generics;
-        let bounds = &generics.where_clause;
+        let written = generics.where_clause.iter().flat_map(|w| &w.predicates);
+        let written = written.map(ToTokens::to_token_stream);
+        let bounds: Vec<TokenStream> = written.chain(self.trees()).collect();
+        let bounds = (!bounds.is_empty()).then(|| ours!(where #(#bounds),*));
         ours!(fn #name #generics (#(#inputs),*) -> #returns #bounds)
+    }
+
+    /// What the macro takes for trees has to be trees. As a bound, rustc reports what is none at the type in the
+    /// signature, once, and not at each use.
+    fn trees(&self) -> Vec<TokenStream> {
+        let p = self.p;
+        let params = self.func.params.iter().filter(|p| p.kind == Kind::Tree);
+        let output = (self.func.output.shape == OutShape::Opaque).then_some(&self.func.output.ty);
+        let types = params
+            .filter(|p| !p.receiver)
+            .map(|p| &p.owned)
+            .chain(output);
+        types
+            // A lifetime that is not named cannot stand in a bound.
+            .filter(|ty| !text(ty).contains(['\'', '&']))
+            .map(|ty| {
+                let p = super::emit::at(p, ty.span());
+                quote_spanned!(ty.span()=> #ty: #p::Tree)
+            })
+            .collect()
     }
 
     /// What users call.

@@ -470,7 +470,7 @@ impl<'a> Emit<'a> {
 }
 
 /// The same tokens at another place: where a call starts is where it panics.
-fn at(tokens: &TokenStream, span: Span) -> TokenStream {
+pub(super) fn at(tokens: &TokenStream, span: Span) -> TokenStream {
     let placed = tokens.clone().into_iter().map(|mut token| {
         token.set_span(span);
         token

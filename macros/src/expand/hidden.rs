@@ -179,11 +179,11 @@ impl Cx<'_> {
             if !param.diff {
                 return ours!(#ident);
             }
-            let index = syn::Index::from(k);
+            let (rest, first) = (vec![syn::Index::from(1); k], syn::Index::from(0));
             k += 1;
             match param.by_ref {
-                true => ours!(&#tree.#index),
-                false => ours!(#p::copy(&#tree.#index)),
+                true => ours!(&#tree #(.#rest)* .#first),
+                false => ours!(#p::copy(&#tree #(.#rest)* .#first)),
             }
         });
         let call: Vec<TokenStream> = call.collect();
@@ -193,10 +193,16 @@ impl Cx<'_> {
             ours!(#p::copy(#x))
         });
         let positions = func.diff().map(|(i, _)| i);
-        let types = diff.iter().map(|d| &d.owned);
+        // `(x, (y, ()))`: a tuple of any number of arguments is no tree.
+        let pairs = |parts: Vec<TokenStream>| {
+            let parts = parts.into_iter().rev();
+            parts.fold(ours!(()), |rest, part| ours!((#part, #rest)))
+        };
+        let copies = pairs(copies.collect());
+        let types = pairs(diff.iter().map(|d| d.owned.to_token_stream()).collect());
         Record {
-            copies: ours!(let copies = (#(#copies,)*);),
-            arguments: ours!(&[#(#positions),*], &copies, |#tree: &(#(#types,)*)| #user(#(#call),*)),
+            copies: ours!(let copies = #copies;),
+            arguments: ours!(&[#(#positions),*], &copies, |#tree: &#types| #user(#(#call),*)),
         }
     }
 

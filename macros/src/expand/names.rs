@@ -79,7 +79,7 @@ pub(super) fn allow() -> TokenStream {
     ours! {
         #[allow(
             non_camel_case_types, non_snake_case, unused, missing_docs, unreachable_pub, private_interfaces,
-            private_bounds, clippy::all, clippy::pedantic
+            private_bounds, trivial_bounds, clippy::all, clippy::pedantic
         )]
     }
 }

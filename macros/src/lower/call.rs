@@ -76,6 +76,9 @@ impl Cx<'_> {
                     None => missing = true,
                 },
                 Param::Static => match args.next().map(|a| (a, self.static_value(a))) {
+                    Some((arg, Ok(host))) if is_text(&host.expr) => {
+                        return self.recorded("text", arg.span());
+                    }
                     Some((arg, Ok(host))) => {
                         let name = names.get(statics.len()).copied().unwrap_or("argument");
                         statics.push(self.statik(host, name, arg.span()));
@@ -108,11 +111,14 @@ impl Cx<'_> {
             None => None,
             Some(Some(n)) => Some(n),
             Some(None) => {
-                self.errors.push_at(
+                // The type that the result is used as may say it, and rustc knows that type.
+                return self.recorded(
+                    &format!(
+                        "a number of results of `{}` that is not written here",
+                        method.name
+                    ),
                     span,
-                    format!("the number of results of `{}` has to be known; write `.{}::<2>(..)` or `let [a, b] = ..`", method.name, method.name),
                 );
-                return Err(Stop::Error);
             }
         };
         let likes = match op.def().operands() {
@@ -194,7 +200,9 @@ impl Cx<'_> {
             .map(|i| segments[i].clone())
             .unwrap_or_default();
         let is_type = |s: &str| s.chars().next().is_some_and(char::is_uppercase);
-        if is_type(&last) || func.qself.is_some() {
+        // `f64::sin` and the like: rustc says what such a function does not take.
+        let primitive = crate::parse::NUMBERS.contains(&owner.as_str());
+        if is_type(&last) || func.qself.is_some() || primitive {
             return self.recorded(&format!("a call of `{}`", text(&func.path)), func.span());
         }
         if let Some(super::Value::Tensor { .. } | super::Value::Place(_)) = func
@@ -412,6 +420,11 @@ fn structure(shape: &OutShape, outs: &mut impl Iterator<Item = Var>) -> Value {
             by_ref: false,
         },
     }
+}
+
+/// Whether an expression is text, which is neither a tensor nor a static argument. rustc says so on the user's function.
+pub(super) fn is_text(expr: &Expr) -> bool {
+    matches!(expr, Expr::Lit(l) if !matches!(l.lit, syn::Lit::Int(_) | syn::Lit::Float(_) | syn::Lit::Bool(_)))
 }
 
 /// `::<2>`.

@@ -21,6 +21,7 @@ use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, quote};
 use std::collections::BTreeMap;
 use syn::Expr;
+use syn::spanned::Spanned;
 
 /// What the body of a function became.
 #[derive(Debug)]
@@ -286,6 +287,10 @@ impl Cx<'_> {
                 Kind::Tensor => {
                     let var = self.b.param(p.aval.clone());
                     self.name(var, &p.ident);
+                    // Whatever its name in the program, the parameter is bound as the user wrote it.
+                    if let Some(name) = self.b.name_of(var) {
+                        self.idents.insert(name.to_owned(), p.ident.clone());
+                    }
                     self.inputs.push(Input {
                         var,
                         source: Source::Param(i),
@@ -411,24 +416,21 @@ impl Cx<'_> {
         match value {
             Value::Tensor { var, .. } => Ok(var),
             Value::Place(place) => self.leaf(&place, like),
+            Value::Host(host) if call::is_text(&host.expr) => {
+                self.recorded("text", host.expr.span())
+            }
             Value::Host(host) => {
                 if let (Some(like), true) =
                     (like, host.number || host::literal(&host.expr).is_some())
                 {
+                    let span = host.expr.span();
                     // A number in arithmetic is a float until it takes the dtype of the tensor.
                     let value = match host::literal(&host.expr).and_then(|s| s.float()) {
                         Some(x) => self.b.attr(x),
-                        None => self.statik(host, "value", Span::call_site()),
+                        None => self.statik(host, "value", span),
                     };
                     return self
-                        .emit(
-                            Op::Scalar,
-                            &[value],
-                            vec![],
-                            vec![like],
-                            1,
-                            Span::call_site(),
-                        )
+                        .emit(Op::Scalar, &[value], vec![], vec![like], 1, span)
                         .map(|v| v[0]);
                 }
                 Ok(self.constant(&host, like))
@@ -535,10 +537,11 @@ impl Cx<'_> {
             }
             Err(error) => {
                 let names: Vec<String> = data.iter().map(|v| self.describe(*v)).collect();
-                self.errors.push_at(
-                    span,
-                    format!("cannot {op} {}: {}", names.join(" and "), error.fault),
-                );
+                let message = match names.is_empty() {
+                    true => error.to_string(),
+                    false => format!("cannot {op} {}: {}", names.join(" and "), error.fault),
+                };
+                self.errors.push_at(span, message);
                 Err(Stop::Error)
             }
         }

@@ -1,0 +1,11 @@
+use gradloom::prelude::*;
+
+#[traced]
+fn f(x: &Tensor, #[nodiff(y)] y: &Tensor) -> Tensor {
+    x * y
+}
+
+fn main() {
+    let x = Tensor::scalar(1.0f32);
+    f(&x, &x);
+}

@@ -1,0 +1,6 @@
+use gradloom::traced;
+
+#[traced]
+const N: usize = 2;
+
+fn main() {}

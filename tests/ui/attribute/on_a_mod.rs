@@ -1,0 +1,6 @@
+use gradloom::traced;
+
+#[traced]
+mod m {}
+
+fn main() {}

@@ -1,0 +1,8 @@
+use gradloom::prelude::*;
+
+#[traced]
+struct S {
+    _w: Tensor,
+}
+
+fn main() {}

@@ -1,0 +1,8 @@
+use gradloom::prelude::*;
+
+#[traced]
+trait T {
+    fn f(&self) -> Tensor;
+}
+
+fn main() {}

@@ -1,0 +1,8 @@
+use gradloom::prelude::*;
+
+trait T {
+    #[traced]
+    fn f(x: &Tensor) -> Tensor;
+}
+
+fn main() {}

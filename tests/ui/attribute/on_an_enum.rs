@@ -1,0 +1,8 @@
+use gradloom::prelude::*;
+
+#[traced]
+enum E {
+    _A(Tensor),
+}
+
+fn main() {}

@@ -1,0 +1,14 @@
+use gradloom::prelude::*;
+
+fn g(x: &Tensor) -> Tensor {
+    x.tanh()
+}
+
+#[traced]
+fn f(x: &Tensor) -> Tensor {
+    g(x).sin()
+}
+
+fn main() {
+    f(&Tensor::scalar(1.0f32));
+}

@@ -1,0 +1,18 @@
+use gradloom::prelude::*;
+
+#[derive(Tree)]
+struct Linear {
+    w: Tensor,
+}
+
+#[traced]
+impl Linear {
+    fn scaled(&self, x: &Tensor) -> Tensor {
+        self.scaled(&(x * &self.w))
+    }
+}
+
+fn main() {
+    let w = Tensor::scalar(1.0f32);
+    Linear { w: w.clone() }.scaled(&w);
+}

@@ -1,0 +1,15 @@
+use gradloom::prelude::*;
+
+#[traced]
+fn g(x: &Tensor, y: &Tensor) -> Tensor {
+    x * y
+}
+
+#[traced]
+fn f(x: &Tensor) -> Tensor {
+    g(x).sin()
+}
+
+fn main() {
+    f(&Tensor::scalar(1.0f32));
+}

@@ -1,0 +1,10 @@
+use gradloom::prelude::*;
+
+#[traced]
+fn f(x: &Tensor) -> Tensor {
+    x * x.argmax(0).tanh()
+}
+
+fn main() {
+    f(&Tensor::scalar(1.0f32));
+}

@@ -1,0 +1,5 @@
+use gradloom::prelude::*;
+
+#[traced]
+fn main() {}
+

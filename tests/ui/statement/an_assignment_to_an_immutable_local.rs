@@ -1,0 +1,12 @@
+use gradloom::prelude::*;
+
+#[traced]
+fn f(x: &Tensor) -> Tensor {
+    let h = x.tanh();
+    h = h.sin();
+    h
+}
+
+fn main() {
+    f(&Tensor::scalar(1.0f32));
+}

@@ -1,0 +1,13 @@
+use gradloom::prelude::*;
+
+#[traced]
+fn f(x: &Tensor, y: &Tensor) -> Tensor {
+    let c = x < y;
+    let d = x % y;
+    d.matmul(&c)
+}
+
+fn main() {
+    let x = Tensor::scalar(1.0f32);
+    f(&x, &x);
+}

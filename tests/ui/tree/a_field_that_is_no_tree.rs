@@ -1,0 +1,11 @@
+use gradloom::prelude::*;
+
+struct Name(String);
+
+#[derive(Tree)]
+struct S {
+    w: Tensor,
+    name: Name,
+}
+
+fn main() {}

@@ -1,0 +1,10 @@
+use gradloom::prelude::*;
+
+#[derive(Tree)]
+struct S {
+    w: Tensor,
+    #[tree(skp)]
+    n: usize,
+}
+
+fn main() {}

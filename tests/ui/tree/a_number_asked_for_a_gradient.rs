@@ -1,0 +1,6 @@
+use gradloom::prelude::*;
+
+fn main() {
+    grad(|x: &f32| Tensor::scalar(*x))(&1.0);
+}
+

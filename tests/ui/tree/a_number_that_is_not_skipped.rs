@@ -1,0 +1,9 @@
+use gradloom::prelude::*;
+
+#[derive(Tree)]
+struct S {
+    w: Tensor,
+    scale: f32,
+}
+
+fn main() {}

@@ -1,0 +1,12 @@
+use gradloom::prelude::*;
+
+struct Name(String);
+
+#[derive(Tree)]
+struct S {
+    w: Tensor,
+    #[tree(skip)]
+    name: Name,
+}
+
+fn main() {}

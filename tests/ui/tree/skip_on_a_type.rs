@@ -1,0 +1,9 @@
+use gradloom::prelude::*;
+
+#[derive(Tree)]
+#[tree(skip)]
+struct S {
+    w: Tensor,
+}
+
+fn main() {}
