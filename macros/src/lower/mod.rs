@@ -23,6 +23,9 @@ use std::collections::BTreeMap;
 use syn::Expr;
 use syn::spanned::Spanned;
 
+/// Longer programs cost rustc more time than they save: a second for each 200 equations, and its stack at 6,000.
+const MOST_EQUATIONS: usize = 1_000;
+
 /// What the body of a function became.
 #[derive(Debug)]
 pub(crate) enum Body {
@@ -259,6 +262,10 @@ pub(crate) fn lower(
         Ok(_) if !cx.errors.is_empty() => Body::Recorded("its body has errors".to_owned()),
         Err(Stop::Error) => Body::Recorded("its body has errors".to_owned()),
         Err(Stop::Recorded(reason)) => Body::Recorded(reason),
+        Ok(_) if cx.b.n_eqns() > MOST_EQUATIONS => Body::Recorded(format!(
+            "it has {} equations, and {MOST_EQUATIONS} are the most that are differentiated at compile time",
+            cx.b.n_eqns()
+        )),
         Ok(outs) => {
             let params = cx.inputs.iter().map(|i| i.var).collect();
             let mut program = cx.b.finish(params, outs);

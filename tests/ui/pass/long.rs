@@ -1,0 +1,48 @@
+#![deny(warnings)]
+
+use gradloom::prelude::*;
+
+/// A function with a statement for each of the names.
+macro_rules! long {
+    ($first:ident $($h:ident)*) => {
+        #[traced]
+        fn long($first: &Tensor) -> Tensor {
+            let mut $first = $first.clone();
+            $first = $first.sin() * 1.5;
+            $($h = $h.sin() * 1.5;)*
+            $first
+        }
+    };
+}
+
+/// Doubles a list of names for each `+`.
+macro_rules! double {
+    ([$($h:ident)*]) => { long! { $($h)* } };
+    ([$($h:ident)*] + $($more:tt)*) => { double! { [$($h)* $($h)*] $($more)* } };
+}
+
+double! { [h] + + + + + + + + + + + }
+
+/// Expressions in expressions.
+macro_rules! nested {
+    ($x:ident [$($done:tt)*]) => {
+        #[traced]
+        fn deep($x: &Tensor) -> Tensor {
+            $($done)*
+        }
+    };
+    ($x:ident [$($done:tt)*] + $($more:tt)*) => {
+        nested! { $x [(($($done)*).sin() + $x)] $($more)* }
+    };
+}
+
+nested! { x [x] + + + + + + + + + + + + + + + + + + + + + + + + + + + + + + + + + + + + + + + + + + + + + + + + + + + + + + + + + + + + }
+
+fn main() {
+    let x = &Tensor::scalar(0.5f32);
+    let words = "it has 6144 equations, and 1000 are the most";
+    assert!(long::PROGRAM.contains(words), "{}", long::PROGRAM);
+    long::grad(x);
+    assert!(deep::PROGRAM.contains("return"), "{}", deep::PROGRAM);
+    deep::grad(x);
+}
