@@ -1,6 +1,6 @@
 //! Graphs whose shape costs much if something is done once a path instead of once a node.
 
-use gradloom::{DType, Tensor, evaluate, grad, hvp, jvp};
+use gradloom::{DType, Tensor, cache, evaluate, grad, hvp, jvp};
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
@@ -124,4 +124,58 @@ fn a_tree_of_targets_may_be_wide_and_name_one_tensor_many_times() {
     let many: Vec<Tensor> = (0..5_000).map(|i| &y + f64::from(i)).collect();
     evaluate(&many).unwrap();
     assert_eq!(many[4_999].item::<f32>(), y.item::<f32>() + 4_999.0);
+}
+
+#[test]
+fn any_number_of_shapes_leaves_the_cache_within_its_bounds() {
+    for n in 0..3_000 {
+        let x = Tensor::zeros([n], DType::F32);
+        assert_eq!(x.exp().sum(..).item::<f32>(), n as f32);
+    }
+    let stats = cache::stats();
+    assert!(stats.plans <= cache::DEFAULT_CAPACITY, "{stats:?}");
+}
+
+#[test]
+fn gradients_in_many_threads_share_promises_that_others_force() {
+    let x = Tensor::arange(200, DType::F64) * 0.02;
+    for _ in 0..10 {
+        let shared = x.sin().exp();
+        let barrier = Barrier::new(8);
+        std::thread::scope(|scope| {
+            for i in 0..8 {
+                let (shared, barrier, x) = (&shared, &barrier, &x);
+                scope.spawn(move || {
+                    barrier.wait();
+                    if i % 3 == 0 {
+                        evaluate(shared).unwrap();
+                    }
+                    let gradient = grad(|w: &Tensor| (w * shared).sum(..))(x);
+                    assert_eq!(gradient.to_vec::<f64>(), shared.to_vec::<f64>());
+                });
+            }
+        });
+    }
+}
+
+#[test]
+fn a_value_that_is_traced_may_be_read_in_another_thread() {
+    let f = |x: &Tensor| {
+        let y = x * x;
+        let z = std::thread::scope(|scope| {
+            let there = scope.spawn(|| {
+                let z = &y * x;
+                assert_eq!(z.item::<f64>(), 8.0);
+                z
+            });
+            there.join().unwrap()
+        });
+        assert_eq!(y.item::<f64>(), 4.0);
+        z + y
+    };
+    // y = x^3 + x^2
+    let x = Tensor::scalar(2.0f64);
+    assert_eq!(grad(f)(&x).item::<f64>(), 16.0);
+    assert_eq!(grad(grad(f))(&x).item::<f64>(), 14.0);
+    assert_eq!(grad(grad(grad(f)))(&x).item::<f64>(), 6.0);
 }
