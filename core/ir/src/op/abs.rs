@@ -3,7 +3,7 @@ use crate::Op;
 
 pub(super) static OP: Unary = Unary {
     name: "abs",
-    fns: unary_fns!(|x| x.abs(), int |x| x.wrapping_abs()),
+    fns: unary_fns!(|x| x.abs(), int | x | x.wrapping_abs()),
     // dy = dx sign(x), so 0 at 0.
     rule: UnaryRule::Factor(|b, x, _| b.unary(Op::Sign, x)),
     domain: (-2.0, 2.0),

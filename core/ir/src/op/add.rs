@@ -2,7 +2,7 @@ use super::{Binary, BinaryRule};
 
 pub(super) static OP: Binary = Binary {
     name: "add",
-    fns: binary_fns!(|x, y| x + y, int |x, y| x.wrapping_add(y)),
+    fns: binary_fns!(|x, y| x + y, int | x, y | x.wrapping_add(y)),
     // dz = dx + dy
     rule: BinaryRule {
         left: |_, _, dx| dx,

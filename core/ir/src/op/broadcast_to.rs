@@ -1,4 +1,6 @@
-use super::{Kernel, Laws, Method, Nonlinear, NonlinearRule, Operands, Param, broadcast_like, shape};
+use super::{
+    Kernel, Laws, Method, Nonlinear, NonlinearRule, Operands, Param, broadcast_like, shape,
+};
 use crate::{Dim, Fault, Shape};
 
 /// `broadcast_to[shape] x`: `x` repeated along new or unit axes to a shape.
@@ -22,7 +24,10 @@ pub(super) static OP: Nonlinear = Nonlinear {
         Ok(to)
     },
     dtype: |_, args| Ok(args[0].dtype),
-    methods: &[Method::on_tensor("broadcast_to", &[Param::Data, Param::Static])],
+    methods: &[Method::on_tensor(
+        "broadcast_to",
+        &[Param::Data, Param::Static],
+    )],
     // dy = broadcast_like dx, like x, like y
     rule: NonlinearRule::Tangent(|b, eqn, dx| {
         dx[0].map(|d| b.broadcast(d, eqn.args[0], eqn.out()))

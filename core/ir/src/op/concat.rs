@@ -2,6 +2,8 @@ use super::{Diff, Eval, Kernel, Laws, Method, OpDef, Operands, Param, shape};
 use crate::{Attr, Aval, Builder, DType, Dim, Eqn, Fault, Op, Shape, Static, Var};
 
 /// `concat[axis] x1, .., like x1, ..`: the operands one after the other along an axis.
+pub(super) static OP: Concat = Concat;
+
 pub(super) struct Concat;
 
 impl OpDef for Concat {
@@ -35,11 +37,19 @@ impl OpDef for Concat {
         // dy = concat(dx1, ..)
         vec![Some(fill(b, eqn.attrs[0], dx, eqn.likes()))]
     }
-    fn transpose(&self, b: &mut Builder, eqn: &Eqn, cts: &[Option<Var>], linear: &[bool]) -> Vec<Option<Var>> {
+    fn transpose(
+        &self,
+        b: &mut Builder,
+        eqn: &Eqn,
+        cts: &[Option<Var>],
+        linear: &[bool],
+    ) -> Vec<Option<Var>> {
         let part = |(i, linear): (usize, &bool)| {
             let ct = cts[0].filter(|_| *linear)?;
             let index = b.attr(i as i64);
-            let args: Vec<Var> = std::iter::once(ct).chain(eqn.likes().iter().copied()).collect();
+            let args: Vec<Var> = std::iter::once(ct)
+                .chain(eqn.likes().iter().copied())
+                .collect();
             Some(b.emit(Op::ConcatPart, &[eqn.attrs[0], index], &args))
         };
         linear.iter().enumerate().map(part).collect()
@@ -72,7 +82,8 @@ pub(super) fn fill(b: &mut Builder, axis: Attr, xs: &[Option<Var>], likes: &[Var
 
 /// The dtype of operands that all have to agree.
 pub(super) fn same_dtypes(args: &[&Aval]) -> Result<Option<DType>, Fault> {
-    args.iter().try_fold(None, |dtype, arg| shape::same_dtype(dtype, arg.dtype))
+    args.iter()
+        .try_fold(None, |dtype, arg| shape::same_dtype(dtype, arg.dtype))
 }
 
 /// Where operands are joined.
@@ -112,7 +123,9 @@ pub(super) fn joined(
             match join {
                 Join::Somewhere => {}
                 Join::Along(at) if at == axis => {
-                    total = total.zip(other.known()).and_then(|(n, len)| n.checked_add(len));
+                    total = total
+                        .zip(other.known())
+                        .and_then(|(n, len)| n.checked_add(len));
                 }
                 _ if dim.differs(*other) => {
                     return Err(Fault::Length {

@@ -2,7 +2,7 @@ use super::{Unary, UnaryRule};
 
 pub(super) static OP: Unary = Unary {
     name: "identity",
-    fns: unary_fns!(|x| x, int |x| x),
+    fns: unary_fns!(|x| x, int | x | x),
     rule: UnaryRule::Linear,
     domain: (-2.0, 2.0),
 };

@@ -14,11 +14,49 @@ use crate::{Aval, Builder, DType, Dim, Eqn, Fault, Op, Shape, Static, Var};
 ///
 /// each summed over the axes that were broadcast. The `Like` operands are the primal factors of the product that
 /// all three are about, and travel with them; they give the shapes where an operand is a tangent.
-pub(super) struct Matmul;
+pub(super) static OP: Product = Product {
+    name: "matmul",
+    shape: |args| product(&args[0].shape, &args[1].shape),
+    methods: &[Method::on_tensor("matmul", &[Param::Data, Param::Data])],
+    transpose: [
+        |b, eqn, ct| emit(b, Op::MatmulLhsT, ct, eqn.args[1], eqn),
+        |b, eqn, ct| emit(b, Op::MatmulRhsT, eqn.args[0], ct, eqn),
+    ],
+    kernel: Kernel::Matmul,
+    samples: &[
+        "(x: f64[2, 3], y: f64[3, 4]) { z = matmul x, y, like x, like y return z }",
+        "(x: f64[3], y: f64[3, 2]) { z = matmul x, y, like x, like y return z }",
+        "(x: f64[2, 3], y: f64[3]) { z = matmul x, y, like x, like y return z }",
+        "(x: f64[3], y: f64[3]) { z = matmul x, y, like x, like y return z }",
+        "(x: f64[2, 1, 2, 3], y: f64[3, 3, 2]) { z = matmul x, y, like x, like y return z }",
+        "(x: f64[3], y: f64[2, 3, 2]) { z = matmul x, y, like x, like y return z }",
+        "(x: f64[2, 2, 3], y: f64[3]) { z = matmul x, y, like x, like y return z }",
+        "(x: f64[2, 2, 3], y: f64[3, 2]) { z = matmul x, y, like x, like y return z }",
+        "(x: f64[2, 0], y: f64[0, 3]) { z = matmul x, y, like x, like y return z }",
+        "(x: f64[0, 2], y: f64[2, 3]) { z = matmul x, y, like x, like y return z }",
+    ],
+};
 
-impl OpDef for Matmul {
+/// One of the three products that are about `z = x y`. It is linear in each of its two data operands, and its `Like`
+/// operands are `x` and `y`.
+pub(super) struct Product {
+    /// The name.
+    pub(super) name: &'static str,
+    /// The shape rule.
+    pub(super) shape: fn(args: &[&Aval]) -> Result<Shape, Fault>,
+    /// How user code calls it.
+    pub(super) methods: &'static [Method],
+    /// The cotangent of each operand.
+    pub(super) transpose: [fn(b: &mut Builder, eqn: &Eqn, ct: Var) -> Var; 2],
+    /// The kernel.
+    pub(super) kernel: Kernel,
+    /// The programs on which the laws are tested.
+    pub(super) samples: &'static [&'static str],
+}
+
+impl OpDef for Product {
     fn name(&self) -> &'static str {
-        "matmul"
+        self.name
     }
     fn operands(&self) -> Operands {
         Operands::Fixed(2, 2)
@@ -27,19 +65,25 @@ impl OpDef for Matmul {
         &[]
     }
     fn shape(&self, _: &[Static], args: &[&Aval], _: usize) -> Result<Vec<Shape>, Fault> {
-        Ok(vec![product(&args[0].shape, &args[1].shape)?])
+        Ok(vec![(self.shape)(args)?])
     }
     fn dtype(&self, _: &[Static], args: &[&Aval]) -> Result<Option<DType>, Fault> {
         shape::number(shape::same_dtype(args[0].dtype, args[1].dtype)?, true)
     }
     fn methods(&self) -> Vec<Method> {
-        vec![Method::on_tensor("matmul", &[Param::Data, Param::Data])]
+        self.methods.to_vec()
     }
     fn diff(&self) -> Diff {
         Diff::Linear
     }
     fn jvp(&self, b: &mut Builder, eqn: &Eqn, dx: &[Option<Var>]) -> Vec<Option<Var>> {
-        vec![bilinear(b, eqn, dx)]
+        // dz = f(dx, y) + f(x, dy)
+        let left = dx[0].map(|d| emit(b, eqn.op, d, eqn.args[1], eqn));
+        let right = dx[1].map(|d| emit(b, eqn.op, eqn.args[0], d, eqn));
+        vec![match (left, right) {
+            (Some(left), Some(right)) => Some(b.add(left, right)),
+            (left, right) => left.or(right),
+        }]
     }
     fn transpose(
         &self,
@@ -48,43 +92,17 @@ impl OpDef for Matmul {
         cts: &[Option<Var>],
         linear: &[bool],
     ) -> Vec<Option<Var>> {
-        let Some(ct) = cts[0] else {
-            return vec![None; 2];
+        let operand = |i: usize| {
+            let ct = cts[0].filter(|_| linear[i])?;
+            Some((self.transpose[i])(b, eqn, ct))
         };
-        vec![
-            linear[0].then(|| emit(b, Op::MatmulLhsT, ct, eqn.args[1], eqn)),
-            linear[1].then(|| emit(b, Op::MatmulRhsT, eqn.args[0], ct, eqn)),
-        ]
+        (0..2).map(operand).collect()
     }
     fn eval(&self) -> Eval {
-        Eval::Kernel(Kernel::Matmul)
+        Eval::Kernel(self.kernel)
     }
     fn laws(&self) -> Laws {
-        Laws::new(
-            (-2.0, 2.0),
-            &[
-                "(x: f64[2, 3], y: f64[3, 4]) { z = matmul x, y, like x, like y return z }",
-                "(x: f64[3], y: f64[3, 2]) { z = matmul x, y, like x, like y return z }",
-                "(x: f64[2, 3], y: f64[3]) { z = matmul x, y, like x, like y return z }",
-                "(x: f64[3], y: f64[3]) { z = matmul x, y, like x, like y return z }",
-                "(x: f64[2, 1, 2, 3], y: f64[3, 3, 2]) { z = matmul x, y, like x, like y return z }",
-                "(x: f64[3], y: f64[2, 3, 2]) { z = matmul x, y, like x, like y return z }",
-                "(x: f64[2, 2, 3], y: f64[3]) { z = matmul x, y, like x, like y return z }",
-                "(x: f64[2, 2, 3], y: f64[3, 2]) { z = matmul x, y, like x, like y return z }",
-                "(x: f64[2, 0], y: f64[0, 3]) { z = matmul x, y, like x, like y return z }",
-                "(x: f64[0, 2], y: f64[2, 3]) { z = matmul x, y, like x, like y return z }",
-            ],
-        )
-    }
-}
-
-/// `dz = f(dx, y) + f(x, dy)`, for each of the three products.
-pub(super) fn bilinear(b: &mut Builder, eqn: &Eqn, dx: &[Option<Var>]) -> Option<Var> {
-    let left = dx[0].map(|d| emit(b, eqn.op, d, eqn.args[1], eqn));
-    let right = dx[1].map(|d| emit(b, eqn.op, eqn.args[0], d, eqn));
-    match (left, right) {
-        (Some(left), Some(right)) => Some(b.add(left, right)),
-        (left, right) => left.or(right),
+        Laws::new((-2.0, 2.0), self.samples)
     }
 }
 

@@ -1,4 +1,5 @@
-//! The op table: one file per op. To add an op, write its file and add its line to `ops!`.
+//! The op table: one file per op, each with the rules of its op in `OP`. To add an op, write its file and add its
+//! line to `ops!`.
 //!
 //! An op has *data* operands, whose values it reads, then *like* operands, of which it reads dtype and shape
 //! only. A `Like` operand has no tangent and keeps no buffer alive.
@@ -8,221 +9,32 @@
 //! implicitly**. It has the shape of the result, or the op carries the shapes it needs as `Like` operands that
 //! are *primal* values (tangents do not exist in the transposed program). `Builder::broadcast` is the op that
 //! brings a tangent to the shape of a result.
+//!
+//! Rules are of [`OpDef`]. The classes [`Unary`], [`Binary`], [`Compare`], [`Linear`] and [`Nonlinear`] implement it
+//! for most ops, which are values of their class.
 
 pub mod call;
+mod def;
 #[macro_use]
 mod elementwise;
-mod movement;
+mod linear;
+mod method;
 mod nonlinear;
 pub mod shape;
 mod special;
 
+pub(crate) use def::not_linear;
+pub use def::{Diff, Eval, Laws, OpDef, Operands};
 pub use elementwise::{
     Binary, BinaryFns, BinaryRule, BinaryTranspose, Compare, CompareFns, Fns, Unary, UnaryFns,
     UnaryRule,
 };
-pub use movement::Movement;
+pub use linear::Linear;
+pub use method::{Method, Param};
 pub use nonlinear::{InferRule, Nonlinear, NonlinearRule};
 
-use crate::{Aval, Builder, DType, Eqn, Fault, OpError, Shape, Static, Var};
+use crate::{Aval, Fault, OpError, Static};
 use std::fmt;
-
-/// Everything the system knows about an op. No method has a default that could hide a missing rule.
-pub trait OpDef: Sync {
-    /// The name in the text form, of the method on `Tensor`, and in messages.
-    fn name(&self) -> &'static str;
-
-    /// How many operands it reads, and how.
-    fn operands(&self) -> Operands;
-
-    /// The names of its static arguments.
-    fn statics(&self) -> &'static [&'static str];
-
-    /// The shape rule: the shapes of the results, from the operands' (data, then like) avals.
-    /// An operand that is not known in full must not be refused unless it is wrong for certain.
-    fn shape(&self, statics: &[Static], args: &[&Aval], n_outs: usize)
-    -> Result<Vec<Shape>, Fault>;
-
-    /// The dtype rule: the dtype of every result.
-    fn dtype(&self, statics: &[Static], args: &[&Aval]) -> Result<Option<DType>, Fault>;
-
-    /// How user code calls it, on a tensor or as `Tensor::name(..)`; empty for ops that only rules emit.
-    /// The macro lowers calls by this table, and the run time has a method for each row.
-    fn methods(&self) -> Vec<Method>;
-
-    /// What its derivative is like, in words where there is none.
-    fn diff(&self) -> Diff;
-
-    /// Tangents of `eqn.outs`, given the tangents `dx` of the data operands. `None` is zero.
-    fn jvp(&self, b: &mut Builder, eqn: &Eqn, dx: &[Option<Var>]) -> Vec<Option<Var>>;
-
-    /// Cotangents of the data operands, given those of `eqn.outs` (at least one is not `None`).
-    /// `linear[i]` says whether operand `i` is linear here; the others get `None`.
-    fn transpose(
-        &self,
-        b: &mut Builder,
-        eqn: &Eqn,
-        cts: &[Option<Var>],
-        linear: &[bool],
-    ) -> Vec<Option<Var>>;
-
-    /// What it computes.
-    fn eval(&self) -> Eval;
-
-    /// Where the laws that every op obeys are tested.
-    fn laws(&self) -> Laws;
-}
-
-/// How many operands an op reads.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Operands {
-    /// So many data operands, then so many `Like` operands.
-    Fixed(usize, usize),
-    /// Any number of data operands, at least one.
-    Many,
-    /// Any number of data operands, at least one, then as many `Like` operands.
-    ManyLike,
-    /// One data operand, then any number of `Like` operands, at least one.
-    OneManyLike,
-}
-
-impl Operands {
-    /// How many of `n_args` operands are data.
-    pub fn n_data(self, n_args: usize) -> usize {
-        match self {
-            Operands::Fixed(data, _) => data,
-            Operands::Many => n_args,
-            Operands::ManyLike => n_args / 2,
-            Operands::OneManyLike => 1,
-        }
-    }
-
-    /// Whether an op can have `n_args` operands.
-    pub fn fits(self, n_args: usize) -> bool {
-        match self {
-            Operands::Fixed(data, likes) => n_args == data + likes,
-            Operands::Many => n_args >= 1,
-            Operands::ManyLike => n_args >= 2 && n_args.is_multiple_of(2),
-            Operands::OneManyLike => n_args >= 2,
-        }
-    }
-}
-
-impl fmt::Display for Operands {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Operands::Fixed(data, 0) => write!(f, "{data} operands"),
-            Operands::Fixed(data, likes) => write!(f, "{data} operands and {likes} likes"),
-            Operands::Many => write!(f, "at least 1 operand"),
-            Operands::ManyLike => write!(f, "at least 1 operand, each with its like"),
-            Operands::OneManyLike => write!(f, "1 operand and at least 1 like"),
-        }
-    }
-}
-
-/// One way in which user code calls an op.
-///
-/// The `Like` operands that no [`Param::Like`] names come before those that one does, and are the data operands
-/// in order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Method {
-    /// The name of the method or associated function of `Tensor`.
-    pub name: &'static str,
-    /// What it takes, in order. The receiver of a method is the first.
-    pub params: &'static [Param],
-    /// Whether it is called as `Tensor::name(..)` rather than on a tensor.
-    pub assoc: bool,
-}
-
-impl Method {
-    /// `x.name(..)`.
-    pub const fn on_tensor(name: &'static str, params: &'static [Param]) -> Method {
-        Method {
-            name,
-            params,
-            assoc: false,
-        }
-    }
-
-    /// `Tensor::name(..)`.
-    pub const fn on_type(name: &'static str, params: &'static [Param]) -> Method {
-        Method {
-            name,
-            params,
-            assoc: true,
-        }
-    }
-}
-
-/// A parameter of a [`Method`]. The statics of the op are filled in the order in which they come here.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Param {
-    /// A tensor whose values are read.
-    Data,
-    /// A tensor of which only dtype and shape are read: a `Like` operand.
-    Like,
-    /// A list of tensors, `&[&a, &b]`, whose values are read.
-    List,
-    /// A static argument.
-    Static,
-    /// A static argument that the method fixes; the user does not write it.
-    Switch(bool),
-    /// A number that the method fixes; the user does not write it.
-    Number(i64),
-    /// The static argument [`Static::All`], which the method fixes; the user does not write it.
-    All,
-    /// The number of results, known from the pattern `let [a, b] = ..` or from `::<N>`; no static, not written.
-    Count,
-}
-
-/// What the derivative of an op is like.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Diff {
-    /// It has a derivative, and may also be applied to tangents: it has a transpose.
-    Linear,
-    /// It has a derivative.
-    Smooth,
-    /// Its derivative is zero by definition, for the reason given.
-    Zero(&'static str),
-}
-
-/// What an op computes.
-#[derive(Clone, Copy)]
-pub enum Eval {
-    /// One operand, element by element.
-    Unary(UnaryFns),
-    /// Two operands of one dtype, element by element.
-    Binary(BinaryFns),
-    /// Two operands of one dtype, element by element, to `bool`.
-    Compare(CompareFns),
-    /// A kernel that the run time supplies.
-    Kernel(Kernel),
-    /// A call of another traced function: no kernel, and in no plan.
-    Call,
-}
-
-/// Where the laws that every op obeys are tested.
-#[derive(Clone, Copy, Debug)]
-pub struct Laws {
-    /// The interval that float inputs are drawn from.
-    pub domain: (f64, f64),
-    /// Programs in text form, of one equation each, with typed `f64` (or integer or bool) parameters.
-    /// Integers are drawn from `0..3`.
-    pub samples: &'static [&'static str],
-    /// The tolerance of the derivative against differences of 4th order, relative to the largest entry.
-    pub tolerance: f64,
-}
-
-impl Laws {
-    /// The laws hold on `domain` at the given programs, to the usual tolerance.
-    pub const fn new(domain: (f64, f64), samples: &'static [&'static str]) -> Laws {
-        Laws {
-            domain,
-            samples,
-            tolerance: 1e-6,
-        }
-    }
-}
 
 macro_rules! ops {
     (
@@ -231,11 +43,9 @@ macro_rules! ops {
         binary { $($(#[$b_doc:meta])* $b_var:ident = $b_mod:ident,)* }
         compare { $($(#[$c_doc:meta])* $c_var:ident = $c_mod:ident,)* }
         kernel { $($(#[$k_doc:meta])* $k_var:ident = $k_mod:ident,)* }
-        movement { $($(#[$m_doc:meta])* $m_var:ident = $m_mod:ident,)* }
-        nonlinear { $($(#[$n_doc:meta])* $n_var:ident = $n_mod:ident,)* }
         calls { $($(#[$f_doc:meta])* $f_var:ident,)* }
     ) => {
-        $(mod $u_mod;)* $(mod $b_mod;)* $(mod $c_mod;)* $(mod $k_mod;)* $(mod $m_mod;)* $(mod $n_mod;)*
+        $(mod $u_mod;)* $(mod $b_mod;)* $(mod $c_mod;)* $(mod $k_mod;)*
 
         /// The closed set of ops.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -244,8 +54,6 @@ macro_rules! ops {
             $($(#[$b_doc])* $b_var,)*
             $($(#[$c_doc])* $c_var,)*
             $($(#[$k_doc])* $k_var,)*
-            $($(#[$m_doc])* $m_var,)*
-            $($(#[$n_doc])* $n_var,)*
             $($(#[$f_doc])* $f_var,)*
         }
 
@@ -253,15 +61,12 @@ macro_rules! ops {
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum Kernel {
             $($(#[$k_doc])* $k_var,)*
-            $($(#[$m_doc])* $m_var,)*
-            $($(#[$n_doc])* $n_var,)*
         }
 
         impl Op {
             /// Every primitive op. Calls of traced functions are not among them.
             pub const ALL: &[Op] = &[
-                $(Op::$u_var,)* $(Op::$b_var,)* $(Op::$c_var,)* $(Op::$k_var,)* $(Op::$m_var,)*
-                $(Op::$n_var,)*
+                $(Op::$u_var,)* $(Op::$b_var,)* $(Op::$c_var,)* $(Op::$k_var,)*
             ];
             /// The ops that stand for calls of other traced functions.
             pub const CALLS: &[Op] = &[$(Op::$f_var,)*];
@@ -272,9 +77,7 @@ macro_rules! ops {
                     $(Op::$u_var => &$u_mod::OP,)*
                     $(Op::$b_var => &$b_mod::OP,)*
                     $(Op::$c_var => &$c_mod::OP,)*
-                    $(Op::$k_var => &$k_mod::$k_var,)*
-                    $(Op::$m_var => &$m_mod::OP,)*
-                    $(Op::$n_var => &$n_mod::OP,)*
+                    $(Op::$k_var => &$k_mod::OP,)*
                     $(Op::$f_var => &call::$f_var,)*
                 }
             }
@@ -301,8 +104,6 @@ macro_rules! ops {
                     $($(#[$b_doc])* $b_mod = $b_var,)*
                     $($(#[$c_doc])* $c_mod = $c_var,)*
                     $($(#[$k_doc])* $k_mod = $k_var,)*
-                    $($(#[$m_doc])* $m_mod = $m_var,)*
-                    $($(#[$n_doc])* $n_mod = $n_var,)*
                 }
             };
         }
@@ -427,8 +228,6 @@ ops! { $
         Split = split,
         /// One result for each index of an axis.
         Unbind = unbind,
-    }
-    movement {
         /// The axes in reverse order.
         Transpose = transpose,
         /// The axes in another order.
@@ -451,8 +250,6 @@ ops! { $
         Slice = slice,
         /// The transpose of `slice`: a tensor at its place among zeros.
         SliceT = slice_t,
-    }
-    nonlinear {
         /// A tensor repeated along new or unit axes to a shape.
         BroadcastTo = broadcast_to,
         /// A tensor of one number.
@@ -559,12 +356,4 @@ impl fmt::Display for Op {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.def().name())
     }
-}
-
-/// For `transpose` of ops that never lie on a linear path.
-pub(crate) fn not_linear(op: &dyn OpDef) -> ! {
-    unreachable!(
-        "`{}` is not linear, so no jvp may apply it to a tangent",
-        op.name()
-    )
 }

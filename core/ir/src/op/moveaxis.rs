@@ -1,12 +1,12 @@
-use super::{Kernel, Method, Movement, Param, permute, shape};
+use super::{Kernel, Linear, Method, Operands, Param, permute, shape};
 use crate::Op;
 
 /// `moveaxis[from, to] x`: axis `from` becomes axis `to`, and the others keep their order. `moveaxis[to, from]`
 /// undoes it.
-pub(super) static OP: Movement = Movement {
+pub(super) static OP: Linear = Linear {
     name: "moveaxis",
+    operands: Operands::Fixed(1, 0),
     statics: &["from", "to"],
-    n_likes: 0,
     shape: |statics, args| {
         permute::reorder(&args[0].shape, |rank| {
             let from = shape::known_axis(&statics[0], rank, "from")?;
@@ -18,8 +18,12 @@ pub(super) static OP: Movement = Movement {
             }))
         })
     },
-    methods: &[Method::on_tensor("moveaxis", &[Param::Data, Param::Static, Param::Static])],
-    undo: |b, eqn, ct| b.emit(Op::Moveaxis, &[eqn.attrs[1], eqn.attrs[0]], &[ct]),
+    dtype: shape::of_operand,
+    methods: &[Method::on_tensor(
+        "moveaxis",
+        &[Param::Data, Param::Static, Param::Static],
+    )],
+    transpose: |b, eqn, ct| b.emit(Op::Moveaxis, &[eqn.attrs[1], eqn.attrs[0]], &[ct]),
     kernel: Kernel::Moveaxis,
     samples: &[
         "(x: f64[2, 3, 4]) { y = moveaxis[from=0, to=-1] x return y }",

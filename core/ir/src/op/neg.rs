@@ -2,7 +2,7 @@ use super::{Unary, UnaryRule};
 
 pub(super) static OP: Unary = Unary {
     name: "neg",
-    fns: unary_fns!(|x| -x, int |x| x.wrapping_neg()),
+    fns: unary_fns!(|x| -x, int | x | x.wrapping_neg()),
     rule: UnaryRule::Linear,
     domain: (-2.0, 2.0),
 };

@@ -1,14 +1,15 @@
-use super::{Kernel, Method, Movement, Param, shape};
+use super::{Kernel, Linear, Method, Operands, Param, shape};
 use crate::{Dim, Fault, Op, Shape, Static};
 
 /// `permute[axes] x`: axis `i` of the result is axis `axes[i]` of `x`.
-pub(super) static OP: Movement = Movement {
+pub(super) static OP: Linear = Linear {
     name: "permute",
+    operands: Operands::Fixed(1, 0),
     statics: &["axes"],
-    n_likes: 0,
     shape: |statics, args| reorder(&args[0].shape, |rank| order(&statics[0], rank)),
+    dtype: shape::of_operand,
     methods: &[Method::on_tensor("permute", &[Param::Data, Param::Static])],
-    undo: |b, eqn, ct| b.emit(Op::PermuteT, &eqn.attrs, &[ct]),
+    transpose: |b, eqn, ct| b.emit(Op::PermuteT, &eqn.attrs, &[ct]),
     kernel: Kernel::Permute,
     samples: &[
         "(x: f64[2, 3, 4]) { y = permute[axes=[2, 0, 1]] x return y }",

@@ -1,11 +1,11 @@
-use super::{Kernel, Movement, permute};
+use super::{Kernel, Linear, Operands, permute, shape};
 use crate::Op;
 
 /// `permute_t[axes] y`: the transpose of `permute`, axis `axes[i]` of the result is axis `i` of `y`.
-pub(super) static OP: Movement = Movement {
+pub(super) static OP: Linear = Linear {
     name: "permute_t",
+    operands: Operands::Fixed(1, 0),
     statics: &["axes"],
-    n_likes: 0,
     shape: |statics, args| {
         permute::reorder(&args[0].shape, |rank| {
             let order = permute::order(&statics[0], rank)?;
@@ -18,8 +18,9 @@ pub(super) static OP: Movement = Movement {
             }))
         })
     },
+    dtype: shape::of_operand,
     methods: &[],
-    undo: |b, eqn, ct| b.emit(Op::Permute, &eqn.attrs, &[ct]),
+    transpose: |b, eqn, ct| b.emit(Op::Permute, &eqn.attrs, &[ct]),
     kernel: Kernel::PermuteT,
     samples: &[
         "(x: f64[2, 3, 4]) { y = permute_t[axes=[2, 0, 1]] x return y }",

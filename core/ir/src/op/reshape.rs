@@ -1,15 +1,16 @@
-use super::{Kernel, Method, Movement, Param, shape};
+use super::{Kernel, Linear, Method, Operands, Param, shape};
 use crate::{Dim, Fault, Op, Shape, Static};
 
 /// `reshape[shape] x, like x`: the elements, in row-major order, in another shape. One length may be -1: what the
 /// number of elements leaves for it.
-pub(super) static OP: Movement = Movement {
+pub(super) static OP: Linear = Linear {
     name: "reshape",
+    operands: Operands::Fixed(1, 1),
     statics: &["shape"],
-    n_likes: 1,
     shape: |statics, args| reshaped(&args[0].shape, &statics[0]),
+    dtype: shape::of_operand,
     methods: &[Method::on_tensor("reshape", &[Param::Data, Param::Static])],
-    undo: |b, eqn, ct| b.emit(Op::ReshapeT, &eqn.attrs, &[ct, eqn.args[1]]),
+    transpose: |b, eqn, ct| b.emit(Op::ReshapeT, &eqn.attrs, &[ct, eqn.args[1]]),
     kernel: Kernel::Reshape,
     samples: &[
         "(x: f64[2, 6]) { y = reshape[shape=[3, -1, 2]] x, like x return y }",
@@ -38,7 +39,12 @@ pub(super) fn reshaped(x: &Shape, to: &Static) -> Result<Shape, Fault> {
                 inferred = Dim::Known(found / rest);
             }
             Some(rest) if !infers && rest == found => {}
-            _ => return Err(Fault::Elements { found, shape: asked }),
+            _ => {
+                return Err(Fault::Elements {
+                    found,
+                    shape: asked,
+                });
+            }
         }
     } else if let Some(dims) = x.dims() {
         // A length that is not known passes through where the others cancel.
@@ -51,7 +57,9 @@ pub(super) fn reshaped(x: &Shape, to: &Static) -> Result<Shape, Fault> {
             inferred = dim;
         }
     }
-    let dims = lens.iter().map(|n| usize::try_from(*n).map_or(inferred, Dim::Known));
+    let dims = lens
+        .iter()
+        .map(|n| usize::try_from(*n).map_or(inferred, Dim::Known));
     Ok(Shape(Some(dims.collect())))
 }
 
@@ -61,5 +69,6 @@ fn product(lens: impl IntoIterator<Item = usize>) -> Option<usize> {
     if lens.contains(&0) {
         return Some(0);
     }
-    lens.into_iter().try_fold(1usize, |n, len| n.checked_mul(len))
+    lens.into_iter()
+        .try_fold(1usize, |n, len| n.checked_mul(len))
 }

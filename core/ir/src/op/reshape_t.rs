@@ -1,17 +1,18 @@
-use super::{Kernel, Movement, reshape};
+use super::{Kernel, Linear, Operands, reshape, shape};
 use crate::Op;
 
 /// `reshape_t[shape] y, like x`: the transpose of `reshape`, the elements of `y` in the shape of `x`.
-pub(super) static OP: Movement = Movement {
+pub(super) static OP: Linear = Linear {
     name: "reshape_t",
+    operands: Operands::Fixed(1, 1),
     statics: &["shape"],
-    n_likes: 1,
     shape: |statics, args| {
         reshape::reshaped(&args[1].shape, &statics[0])?;
         Ok(args[1].shape.clone())
     },
+    dtype: shape::of_operand,
     methods: &[],
-    undo: |b, eqn, ct| b.emit(Op::Reshape, &eqn.attrs, &[ct, eqn.args[1]]),
+    transpose: |b, eqn, ct| b.emit(Op::Reshape, &eqn.attrs, &[ct, eqn.args[1]]),
     kernel: Kernel::ReshapeT,
     samples: &[
         "(y: f64[3, 2, 2], x: f64[2, 6]) { z = reshape_t[shape=[3, -1, 2]] y, like x return z }",

@@ -5,6 +5,8 @@ use crate::{Aval, Builder, DType, Eqn, Fault, Shape, Static, Var};
 ///
 /// A tangent takes the same branch, so a NaN in the branch that was not taken does not reach the derivative
 /// of the branch that was.
+pub(super) static OP: Select = Select;
+
 pub(super) struct Select;
 
 impl OpDef for Select {
@@ -23,12 +25,18 @@ impl OpDef for Select {
     }
     fn dtype(&self, _: &[Static], args: &[&Aval]) -> Result<Option<DType>, Fault> {
         if let Some(found) = args[0].dtype.filter(|d| *d != DType::Bool) {
-            return Err(Fault::DType { found, expected: "bool for the condition" });
+            return Err(Fault::DType {
+                found,
+                expected: "bool for the condition",
+            });
         }
         shape::same_dtype(args[1].dtype, args[2].dtype)
     }
     fn methods(&self) -> Vec<Method> {
-        vec![Method::on_tensor("select", &[Param::Data, Param::Data, Param::Data])]
+        vec![Method::on_tensor(
+            "select",
+            &[Param::Data, Param::Data, Param::Data],
+        )]
     }
     fn diff(&self) -> Diff {
         Diff::Linear
@@ -44,8 +52,16 @@ impl OpDef for Select {
         let y = y.unwrap_or_else(|| b.zeros_like(z));
         vec![Some(b.select(eqn.args[0], x, y))]
     }
-    fn transpose(&self, b: &mut Builder, eqn: &Eqn, cts: &[Option<Var>], linear: &[bool]) -> Vec<Option<Var>> {
-        let Some(ct) = cts[0] else { return vec![None; 3] };
+    fn transpose(
+        &self,
+        b: &mut Builder,
+        eqn: &Eqn,
+        cts: &[Option<Var>],
+        linear: &[bool],
+    ) -> Vec<Option<Var>> {
+        let Some(ct) = cts[0] else {
+            return vec![None; 3];
+        };
         let zero = b.zeros_like(ct);
         let x = linear[1].then(|| b.select(eqn.args[0], ct, zero));
         let y = linear[2].then(|| b.select(eqn.args[0], zero, ct));

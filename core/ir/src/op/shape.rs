@@ -1,6 +1,6 @@
 //! What the shape rules and dtype rules of several ops share.
 
-use crate::{DType, Dim, Fault, Shape, Static};
+use crate::{Aval, DType, Dim, Fault, Shape, Static};
 
 /// The most axes a value may have.
 pub const MAX_RANK: usize = 32;
@@ -217,6 +217,12 @@ pub fn reduce(x: &Shape, axes: &Static, keepdims: &Static) -> Result<Shape, Faul
     }))
 }
 
+/// The shape of the transpose of a reduction: that of `x`, which is reduced over `axes`.
+pub fn repeat(x: &Shape, axes: &Static, keepdims: &Static) -> Result<Shape, Fault> {
+    reduce(x, axes, keepdims)?;
+    Ok(x.clone())
+}
+
 /// Checks that a shape has no more axes and elements than can be addressed.
 pub fn check_size(shape: &Shape) -> Result<(), Fault> {
     let Some(dims) = shape.dims() else {
@@ -236,6 +242,11 @@ pub fn check_size(shape: &Shape) -> Result<(), Fault> {
             shape: shape.to_string(),
         }),
     }
+}
+
+/// The dtype rule of an op whose result has the dtype of its first operand.
+pub fn of_operand(_: &[Static], args: &[&Aval]) -> Result<Option<DType>, Fault> {
+    Ok(args[0].dtype)
 }
 
 /// The dtype of operands that have to agree.

@@ -5,7 +5,11 @@ pub(super) static OP: Unary = Unary {
     fns: unary_fns!(|x| {
         // exp(-|x|) never overflows, so either side keeps its digits.
         let e = (-x.abs()).exp();
-        if x >= 0.0 { 1.0 / (1.0 + e) } else { e / (1.0 + e) }
+        if x >= 0.0 {
+            1.0 / (1.0 + e)
+        } else {
+            e / (1.0 + e)
+        }
     }),
     // dy = dx y (1 - y)
     rule: UnaryRule::Factor(|b, _, y| {

@@ -3,7 +3,16 @@ use super::{Unary, UnaryRule};
 /// A zero keeps its sign, and NaN stays NaN.
 pub(super) static OP: Unary = Unary {
     name: "sign",
-    fns: unary_fns!(|x| if x > 0.0 { 1.0 } else if x < 0.0 { -1.0 } else { x }, int |x| x.signum()),
+    fns: unary_fns!(
+        |x| if x > 0.0 {
+            1.0
+        } else if x < 0.0 {
+            -1.0
+        } else {
+            x
+        },
+        int | x | x.signum()
+    ),
     rule: UnaryRule::Zero("`sign` is constant on either side of zero"),
     domain: (-2.0, 2.0),
 };

@@ -1,20 +1,21 @@
-use super::{Kernel, Method, Movement, Param, shape};
+use super::{Kernel, Linear, Method, Operands, Param, shape};
 use crate::{Dim, Fault, Op, Shape, Static};
 
 /// `slice[starts, stops, steps] x, like x`: every `step`-th index of `start..stop` of each leading axis; the axes
 /// after those that are named are whole.
 ///
 /// A start or stop below 0 counts from the end, a stop of `i64::MAX` is the end, and both have to lie inside.
-pub(super) static OP: Movement = Movement {
+pub(super) static OP: Linear = Linear {
     name: "slice",
+    operands: Operands::Fixed(1, 1),
     statics: &["starts", "stops", "steps"],
-    n_likes: 1,
     shape: |statics, args| sliced(&args[0].shape, statics),
+    dtype: shape::of_operand,
     methods: &[Method::on_tensor(
         "slice",
         &[Param::Data, Param::Static, Param::Static, Param::Static],
     )],
-    undo: |b, eqn, ct| b.emit(Op::SliceT, &eqn.attrs, &[ct, eqn.args[1]]),
+    transpose: |b, eqn, ct| b.emit(Op::SliceT, &eqn.attrs, &[ct, eqn.args[1]]),
     kernel: Kernel::Slice,
     samples: &[
         "(x: f64[3, 4]) { y = slice[starts=[1], stops=[3], steps=[1]] x, like x return y }",
@@ -79,12 +80,27 @@ fn part(axis: usize, dim: Dim, start: i64, stop: i64, step: i64) -> Result<Dim, 
             _ => Dim::Unknown,
         });
     };
-    let from_left = |i: i64| if i < 0 { i.saturating_add(len as i64) } else { i };
-    let end = if stop == i64::MAX { len as i64 } else { from_left(stop) };
+    let from_left = |i: i64| {
+        if i < 0 {
+            i.saturating_add(len as i64)
+        } else {
+            i
+        }
+    };
+    let end = if stop == i64::MAX {
+        len as i64
+    } else {
+        from_left(stop)
+    };
     let begin = from_left(start);
     if begin < 0 || begin > end || end > len as i64 {
         let stop = if stop == i64::MAX { end } else { stop };
-        return Err(Fault::Slice { axis, start, stop, len });
+        return Err(Fault::Slice {
+            axis,
+            start,
+            stop,
+            len,
+        });
     }
     Ok(Dim::Known(((end - begin) as usize).div_ceil(step as usize)))
 }

@@ -1,18 +1,19 @@
-use super::{Kernel, Movement, slice};
+use super::{Kernel, Linear, Operands, shape, slice};
 use crate::Op;
 
 /// `slice_t[starts, stops, steps] y, like x`: the transpose of `slice`, `y` at its place in the shape of `x`, and 0
 /// around it.
-pub(super) static OP: Movement = Movement {
+pub(super) static OP: Linear = Linear {
     name: "slice_t",
+    operands: Operands::Fixed(1, 1),
     statics: &["starts", "stops", "steps"],
-    n_likes: 1,
     shape: |statics, args| {
         slice::sliced(&args[1].shape, statics)?;
         Ok(args[1].shape.clone())
     },
+    dtype: shape::of_operand,
     methods: &[],
-    undo: |b, eqn, ct| b.emit(Op::Slice, &eqn.attrs, &[ct, eqn.args[1]]),
+    transpose: |b, eqn, ct| b.emit(Op::Slice, &eqn.attrs, &[ct, eqn.args[1]]),
     kernel: Kernel::SliceT,
     samples: &[
         "(y: f64[2, 4], x: f64[3, 4]) { z = slice_t[starts=[1], stops=[3], steps=[1]] y, like x return z }",

@@ -3,6 +3,8 @@ use crate::{Aval, Builder, DType, Dim, Eqn, Fault, Op, Shape, Static, Var};
 
 /// `y1, .. = split[sizes, axis] x, like x`: parts of the given sizes along an axis; `all` makes equal parts, as
 /// many as there are results.
+pub(super) static OP: Split = Split;
+
 pub(super) struct Split;
 
 impl OpDef for Split {
@@ -15,7 +17,12 @@ impl OpDef for Split {
     fn statics(&self) -> &'static [&'static str] {
         &["sizes", "axis"]
     }
-    fn shape(&self, statics: &[Static], args: &[&Aval], n_outs: usize) -> Result<Vec<Shape>, Fault> {
+    fn shape(
+        &self,
+        statics: &[Static],
+        args: &[&Aval],
+        n_outs: usize,
+    ) -> Result<Vec<Shape>, Fault> {
         let Some(dims) = args[0].shape.dims() else {
             sizes(&statics[0], Dim::Unknown, n_outs)?;
             return Ok(vec![Shape::UNKNOWN; n_outs]);
@@ -29,15 +36,24 @@ impl OpDef for Split {
             dims[axis] = size;
             Shape(Some(dims))
         };
-        Ok(sizes(&statics[0], dims[axis], n_outs)?.into_iter().map(part).collect())
+        Ok(sizes(&statics[0], dims[axis], n_outs)?
+            .into_iter()
+            .map(part)
+            .collect())
     }
     fn dtype(&self, _: &[Static], args: &[&Aval]) -> Result<Option<DType>, Fault> {
         Ok(args[0].dtype)
     }
     fn methods(&self) -> Vec<Method> {
         vec![
-            Method::on_tensor("split", &[Param::Data, Param::All, Param::Static, Param::Count]),
-            Method::on_tensor("split_sizes", &[Param::Data, Param::Static, Param::Static, Param::Count]),
+            Method::on_tensor(
+                "split",
+                &[Param::Data, Param::All, Param::Static, Param::Count],
+            ),
+            Method::on_tensor(
+                "split_sizes",
+                &[Param::Data, Param::Static, Param::Static, Param::Count],
+            ),
         ]
     }
     fn diff(&self) -> Diff {
@@ -52,7 +68,13 @@ impl OpDef for Split {
             None => vec![None; eqn.outs.len()],
         }
     }
-    fn transpose(&self, b: &mut Builder, eqn: &Eqn, cts: &[Option<Var>], _: &[bool]) -> Vec<Option<Var>> {
+    fn transpose(
+        &self,
+        b: &mut Builder,
+        eqn: &Eqn,
+        cts: &[Option<Var>],
+        _: &[bool],
+    ) -> Vec<Option<Var>> {
         // The primal gives the shapes of all parts, also of those that have no cotangent.
         let like = eqn.args[1];
         let zeros = b.zeros_like(like);
@@ -81,14 +103,20 @@ fn sizes(given: &Static, len: Dim, n_outs: usize) -> Result<Vec<Dim>, Fault> {
             _ if n_outs == 1 => Ok(vec![len]),
             None => Ok(vec![Dim::Unknown; n_outs]),
             Some(n) if n_outs > 0 && n % n_outs == 0 => Ok(vec![Dim::Known(n / n_outs); n_outs]),
-            Some(len) => Err(Fault::Parts { asked: format!("{n_outs} equal parts"), len }),
+            Some(len) => Err(Fault::Parts {
+                asked: format!("{n_outs} equal parts"),
+                len,
+            }),
         };
     }
     let Some(sizes) = shape::ints(given, "sizes")? else {
         return Ok(vec![Dim::Unknown; n_outs]);
     };
     let known: Result<Vec<usize>, _> = sizes.iter().map(|n| usize::try_from(*n)).collect();
-    let known = known.map_err(|_| Fault::Static { name: "sizes", found: given.to_string() })?;
+    let known = known.map_err(|_| Fault::Static {
+        name: "sizes",
+        found: given.to_string(),
+    })?;
     if known.len() != n_outs {
         return Err(Fault::Length {
             what: "the number of `sizes`".into(),
@@ -96,9 +124,14 @@ fn sizes(given: &Static, len: Dim, n_outs: usize) -> Result<Vec<Dim>, Fault> {
             expected: format!("{n_outs}, the number of results"),
         });
     }
-    let total = known.iter().try_fold(0usize, |total, n| total.checked_add(*n));
+    let total = known
+        .iter()
+        .try_fold(0usize, |total, n| total.checked_add(*n));
     match len.known() {
-        Some(len) if total != Some(len) => Err(Fault::Parts { asked: format!("parts of {given}"), len }),
+        Some(len) if total != Some(len) => Err(Fault::Parts {
+            asked: format!("parts of {given}"),
+            len,
+        }),
         _ => Ok(known.into_iter().map(Dim::Known).collect()),
     }
 }

@@ -2,7 +2,7 @@ use super::{Unary, UnaryRule};
 
 pub(super) static OP: Unary = Unary {
     name: "square",
-    fns: unary_fns!(|x| x * x, int |x| x.wrapping_mul(x)),
+    fns: unary_fns!(|x| x * x, int | x | x.wrapping_mul(x)),
     // dy = 2 x dx
     rule: UnaryRule::Factor(|b, x, _| b.add(x, x)),
     domain: (-2.0, 2.0),

@@ -1,11 +1,11 @@
-use super::{Kernel, Method, Movement, Param, shape};
+use super::{Kernel, Linear, Method, Operands, Param, shape};
 use crate::{Dim, Fault, Op, Shape, Static};
 
 /// `squeeze[axes] x`: without the axes named, which have length 1. `unsqueeze[axes]` undoes it.
-pub(super) static OP: Movement = Movement {
+pub(super) static OP: Linear = Linear {
     name: "squeeze",
+    operands: Operands::Fixed(1, 0),
     statics: &["axes"],
-    n_likes: 0,
     shape: |statics, args| {
         let Some(dims) = args[0].shape.dims() else {
             return Ok(Shape::UNKNOWN);
@@ -23,8 +23,9 @@ pub(super) static OP: Movement = Movement {
         let kept = dims.iter().enumerate().filter(|(i, _)| !axes.contains(i));
         Ok(Shape(Some(kept.map(|(_, d)| *d).collect())))
     },
+    dtype: shape::of_operand,
     methods: &[Method::on_tensor("squeeze", &[Param::Data, Param::Static])],
-    undo: |b, eqn, ct| b.emit(Op::Unsqueeze, &eqn.attrs, &[ct]),
+    transpose: |b, eqn, ct| b.emit(Op::Unsqueeze, &eqn.attrs, &[ct]),
     kernel: Kernel::Squeeze,
     samples: &[
         "(x: f64[2, 1, 3, 1]) { y = squeeze[axes=[1, -1]] x return y }",

@@ -4,6 +4,8 @@ use crate::{Aval, Builder, DType, Dim, Eqn, Fault, Op, Shape, Static, Var};
 
 /// `stack[axis] x1, ..`: operands of one shape along an axis that the result has in addition. `unbind[axis]`
 /// undoes it.
+pub(super) static OP: Stack = Stack;
+
 pub(super) struct Stack;
 
 impl OpDef for Stack {
@@ -43,10 +45,22 @@ impl OpDef for Stack {
         }
         vec![Some(b.emit(Op::Stack, &eqn.attrs, &args))]
     }
-    fn transpose(&self, b: &mut Builder, eqn: &Eqn, cts: &[Option<Var>], linear: &[bool]) -> Vec<Option<Var>> {
-        let Some(ct) = cts[0] else { return vec![None; linear.len()] };
+    fn transpose(
+        &self,
+        b: &mut Builder,
+        eqn: &Eqn,
+        cts: &[Option<Var>],
+        linear: &[bool],
+    ) -> Vec<Option<Var>> {
+        let Some(ct) = cts[0] else {
+            return vec![None; linear.len()];
+        };
         let parts = b.emit_many(Op::Unbind, &eqn.attrs, &[ct], linear.len());
-        parts.into_iter().zip(linear).map(|(part, linear)| Some(part).filter(|_| *linear)).collect()
+        parts
+            .into_iter()
+            .zip(linear)
+            .map(|(part, linear)| Some(part).filter(|_| *linear))
+            .collect()
     }
     fn eval(&self) -> Eval {
         Eval::Kernel(Kernel::Stack)

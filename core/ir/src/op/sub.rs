@@ -2,7 +2,7 @@ use super::{Binary, BinaryRule};
 
 pub(super) static OP: Binary = Binary {
     name: "sub",
-    fns: binary_fns!(|x, y| x - y, int |x, y| x.wrapping_sub(y)),
+    fns: binary_fns!(|x, y| x - y, int | x, y | x.wrapping_sub(y)),
     // dz = dx - dy
     rule: BinaryRule {
         left: |_, _, dx| dx,

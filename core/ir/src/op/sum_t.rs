@@ -1,48 +1,17 @@
-use super::{Diff, Eval, Kernel, Laws, Method, OpDef, Operands, shape};
-use crate::{Aval, Builder, DType, Eqn, Fault, Shape, Static, Var};
+use super::{Kernel, Linear, Operands, shape};
 
 /// `sum_t[axes, keepdims] y, like x`: the transpose of `sum`, `y` repeated along `axes` to the shape of `x`.
-pub(super) struct SumT;
-
-impl OpDef for SumT {
-    fn name(&self) -> &'static str {
-        "sum_t"
-    }
-    fn operands(&self) -> Operands {
-        Operands::Fixed(1, 1)
-    }
-    fn statics(&self) -> &'static [&'static str] {
-        &["axes", "keepdims"]
-    }
-    fn shape(&self, statics: &[Static], args: &[&Aval], _: usize) -> Result<Vec<Shape>, Fault> {
-        shape::reduce(&args[1].shape, &statics[0], &statics[1])?;
-        Ok(vec![args[1].shape.clone()])
-    }
-    fn dtype(&self, _: &[Static], args: &[&Aval]) -> Result<Option<DType>, Fault> {
-        shape::number(args[0].dtype, true)
-    }
-    fn methods(&self) -> Vec<Method> {
-        Vec::new()
-    }
-    fn diff(&self) -> Diff {
-        Diff::Linear
-    }
-    fn jvp(&self, b: &mut Builder, eqn: &Eqn, dx: &[Option<Var>]) -> Vec<Option<Var>> {
-        vec![dx[0].map(|d| b.sum_t(d, eqn.args[1], eqn.attrs[0], eqn.attrs[1]))]
-    }
-    fn transpose(&self, b: &mut Builder, eqn: &Eqn, cts: &[Option<Var>], _: &[bool]) -> Vec<Option<Var>> {
-        vec![cts[0].map(|ct| b.sum(ct, eqn.args[1], eqn.attrs[0], eqn.attrs[1]))]
-    }
-    fn eval(&self) -> Eval {
-        Eval::Kernel(Kernel::SumT)
-    }
-    fn laws(&self) -> Laws {
-        Laws::new(
-            (-2.0, 2.0),
-            &[
-                "(y: f64[2], x: f64[2, 3]) { z = sum_t[axes=[1], keepdims=false] y, like x return z }",
-                "(y: f64[], x: f64[2, 3]) { z = sum_t[axes=all, keepdims=false] y, like x return z }",
-            ],
-        )
-    }
-}
+pub(super) static OP: Linear = Linear {
+    name: "sum_t",
+    operands: Operands::Fixed(1, 1),
+    statics: &["axes", "keepdims"],
+    shape: |statics, args| shape::repeat(&args[1].shape, &statics[0], &statics[1]),
+    dtype: |_, args| shape::number(args[0].dtype, true),
+    methods: &[],
+    transpose: |b, eqn, ct| b.sum(ct, eqn.args[1], eqn.attrs[0], eqn.attrs[1]),
+    kernel: Kernel::SumT,
+    samples: &[
+        "(y: f64[2], x: f64[2, 3]) { z = sum_t[axes=[1], keepdims=false] y, like x return z }",
+        "(y: f64[], x: f64[2, 3]) { z = sum_t[axes=all, keepdims=false] y, like x return z }",
+    ],
+};

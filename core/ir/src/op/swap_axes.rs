@@ -1,11 +1,11 @@
-use super::{Kernel, Method, Movement, Param, permute, shape};
+use super::{Kernel, Linear, Method, Operands, Param, permute, shape};
 use crate::Op;
 
 /// `swap_axes[a, b] x`: two axes in each other's place. It undoes itself.
-pub(super) static OP: Movement = Movement {
+pub(super) static OP: Linear = Linear {
     name: "swap_axes",
+    operands: Operands::Fixed(1, 0),
     statics: &["a", "b"],
-    n_likes: 0,
     shape: |statics, args| {
         permute::reorder(&args[0].shape, |rank| {
             let a = shape::known_axis(&statics[0], rank, "a")?;
@@ -17,8 +17,12 @@ pub(super) static OP: Movement = Movement {
             }))
         })
     },
-    methods: &[Method::on_tensor("swap_axes", &[Param::Data, Param::Static, Param::Static])],
-    undo: |b, eqn, ct| b.emit(Op::SwapAxes, &eqn.attrs, &[ct]),
+    dtype: shape::of_operand,
+    methods: &[Method::on_tensor(
+        "swap_axes",
+        &[Param::Data, Param::Static, Param::Static],
+    )],
+    transpose: |b, eqn, ct| b.emit(Op::SwapAxes, &eqn.attrs, &[ct]),
     kernel: Kernel::SwapAxes,
     samples: &[
         "(x: f64[2, 3, 4]) { y = swap_axes[a=0, b=-1] x return y }",

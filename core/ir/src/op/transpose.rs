@@ -1,17 +1,18 @@
-use super::{Kernel, Method, Movement, Param};
+use super::{Kernel, Linear, Method, Operands, Param, shape};
 use crate::{Op, Shape};
 
 /// `transpose x`: the axes in reverse order. It undoes itself.
-pub(super) static OP: Movement = Movement {
+pub(super) static OP: Linear = Linear {
     name: "transpose",
+    operands: Operands::Fixed(1, 0),
     statics: &[],
-    n_likes: 0,
     shape: |_, args| {
         let dims = args[0].shape.dims();
         Ok(Shape(dims.map(|dims| dims.iter().rev().copied().collect())))
     },
+    dtype: shape::of_operand,
     methods: &[Method::on_tensor("transpose", &[Param::Data])],
-    undo: |b, _, ct| b.unary(Op::Transpose, ct),
+    transpose: |b, _, ct| b.unary(Op::Transpose, ct),
     kernel: Kernel::Transpose,
     samples: &[
         "(x: f64[2, 3]) { y = transpose x return y }",

@@ -2,6 +2,8 @@ use super::{Diff, Eval, Kernel, Laws, Method, OpDef, Operands, Param, shape};
 use crate::{Aval, Builder, DType, Dim, Eqn, Fault, Op, Shape, Static, Var};
 
 /// `x1, .. = unbind[axis] y`: one result for each index of an axis, without that axis. `stack[axis]` undoes it.
+pub(super) static OP: Unbind = Unbind;
+
 pub(super) struct Unbind;
 
 impl OpDef for Unbind {
@@ -14,7 +16,12 @@ impl OpDef for Unbind {
     fn statics(&self) -> &'static [&'static str] {
         &["axis"]
     }
-    fn shape(&self, statics: &[Static], args: &[&Aval], n_outs: usize) -> Result<Vec<Shape>, Fault> {
+    fn shape(
+        &self,
+        statics: &[Static],
+        args: &[&Aval],
+        n_outs: usize,
+    ) -> Result<Vec<Shape>, Fault> {
         let Some(dims) = args[0].shape.dims() else {
             return Ok(vec![Shape::UNKNOWN; n_outs]);
         };
@@ -38,7 +45,10 @@ impl OpDef for Unbind {
         Ok(args[0].dtype)
     }
     fn methods(&self) -> Vec<Method> {
-        vec![Method::on_tensor("unbind", &[Param::Data, Param::Static, Param::Count])]
+        vec![Method::on_tensor(
+            "unbind",
+            &[Param::Data, Param::Static, Param::Count],
+        )]
     }
     fn diff(&self) -> Diff {
         Diff::Linear
@@ -52,7 +62,13 @@ impl OpDef for Unbind {
             None => vec![None; eqn.outs.len()],
         }
     }
-    fn transpose(&self, b: &mut Builder, eqn: &Eqn, cts: &[Option<Var>], _: &[bool]) -> Vec<Option<Var>> {
+    fn transpose(
+        &self,
+        b: &mut Builder,
+        eqn: &Eqn,
+        cts: &[Option<Var>],
+        _: &[bool],
+    ) -> Vec<Option<Var>> {
         // All results have one shape, so a cotangent that there is gives the zeros for those that there are not.
         let Some(sibling) = cts.iter().flatten().next().copied() else {
             return vec![None];

@@ -1,11 +1,11 @@
-use super::{Kernel, Method, Movement, Param, squeeze};
+use super::{Kernel, Linear, Method, Operands, Param, shape, squeeze};
 use crate::{Dim, Op, Shape};
 
 /// `unsqueeze[axes] x`: with axes of length 1, which the result has at the places named. `squeeze[axes]` undoes it.
-pub(super) static OP: Movement = Movement {
+pub(super) static OP: Linear = Linear {
     name: "unsqueeze",
+    operands: Operands::Fixed(1, 0),
     statics: &["axes"],
-    n_likes: 0,
     shape: |statics, args| {
         let Some(dims) = args[0].shape.dims() else {
             return Ok(Shape::UNKNOWN);
@@ -19,8 +19,12 @@ pub(super) static OP: Movement = Movement {
         }
         Ok(Shape(Some(grown)))
     },
-    methods: &[Method::on_tensor("unsqueeze", &[Param::Data, Param::Static])],
-    undo: |b, eqn, ct| b.emit(Op::Squeeze, &eqn.attrs, &[ct]),
+    dtype: shape::of_operand,
+    methods: &[Method::on_tensor(
+        "unsqueeze",
+        &[Param::Data, Param::Static],
+    )],
+    transpose: |b, eqn, ct| b.emit(Op::Squeeze, &eqn.attrs, &[ct]),
     kernel: Kernel::Unsqueeze,
     samples: &[
         "(x: f64[2, 3]) { y = unsqueeze[axes=[1, -1]] x return y }",

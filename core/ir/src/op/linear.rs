@@ -1,37 +1,39 @@
-//! The class of ops that move the elements of one tensor and are undone by another op on the same operands.
+//! The class of ops that are linear in their one data operand and have one result.
 
 use super::{Diff, Eval, InferRule, Kernel, Laws, Method, OpDef, Operands};
 use crate::{Aval, Builder, DType, Eqn, Fault, Shape, Static, Var};
 
-/// An op with one data operand and one result of its dtype, of which each element is an element of the operand
-/// or 0, at a place that the shapes alone decide.
+/// An op with a kernel and one result that is linear in its only data operand.
 ///
-/// It is linear. Where its transpose needs a shape, the `Like` operand is the primal with that shape.
-pub struct Movement {
+/// Its tangent is the same op on the tangent, with the same static arguments and `Like` operands: these are the
+/// primals whose shapes the transpose needs.
+pub struct Linear {
     /// The name.
     pub name: &'static str,
     /// The names of its static arguments.
     pub statics: &'static [&'static str],
-    /// How many `Like` operands it has.
-    pub n_likes: usize,
+    /// How many operands it reads, and how: one of them is data.
+    pub operands: Operands,
     /// The shape rule.
     pub shape: InferRule<Shape>,
+    /// The dtype rule.
+    pub dtype: InferRule<Option<DType>>,
     /// How user code calls it.
     pub methods: &'static [Method],
     /// The transpose: the cotangent of the operand.
-    pub undo: fn(b: &mut Builder, eqn: &Eqn, ct: Var) -> Var,
+    pub transpose: fn(b: &mut Builder, eqn: &Eqn, ct: Var) -> Var,
     /// The kernel.
     pub kernel: Kernel,
     /// The programs on which the laws are tested.
     pub samples: &'static [&'static str],
 }
 
-impl OpDef for Movement {
+impl OpDef for Linear {
     fn name(&self) -> &'static str {
         self.name
     }
     fn operands(&self) -> Operands {
-        Operands::Fixed(1, self.n_likes)
+        self.operands
     }
     fn statics(&self) -> &'static [&'static str] {
         self.statics
@@ -39,8 +41,8 @@ impl OpDef for Movement {
     fn shape(&self, statics: &[Static], args: &[&Aval], _: usize) -> Result<Vec<Shape>, Fault> {
         Ok(vec![(self.shape)(statics, args)?])
     }
-    fn dtype(&self, _: &[Static], args: &[&Aval]) -> Result<Option<DType>, Fault> {
-        Ok(args[0].dtype)
+    fn dtype(&self, statics: &[Static], args: &[&Aval]) -> Result<Option<DType>, Fault> {
+        (self.dtype)(statics, args)
     }
     fn methods(&self) -> Vec<Method> {
         self.methods.to_vec()
@@ -49,10 +51,12 @@ impl OpDef for Movement {
         Diff::Linear
     }
     fn jvp(&self, b: &mut Builder, eqn: &Eqn, dx: &[Option<Var>]) -> Vec<Option<Var>> {
-        // dy is moved as y is.
-        let mut args = eqn.args.clone();
-        vec![dx[0].map(|d| {
-            args[0] = d;
+        // dy = f(dx); a result of integers, which a cast can make, has no tangent.
+        let dtype = b.aval(eqn.out()).dtype;
+        let dx = dx[0].filter(|_| dtype.is_none_or(DType::is_float));
+        vec![dx.map(|dx| {
+            let mut args = eqn.args.clone();
+            args[0] = dx;
             b.emit(eqn.op, &eqn.attrs, &args)
         })]
     }
@@ -63,7 +67,7 @@ impl OpDef for Movement {
         cts: &[Option<Var>],
         _: &[bool],
     ) -> Vec<Option<Var>> {
-        vec![cts[0].map(|ct| (self.undo)(b, eqn, ct))]
+        vec![cts[0].map(|ct| (self.transpose)(b, eqn, ct))]
     }
     fn eval(&self) -> Eval {
         Eval::Kernel(self.kernel)
