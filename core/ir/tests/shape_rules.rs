@@ -224,7 +224,7 @@ fn constants_take_their_shape_from_static_arguments() {
             "full",
             &[shape(&[2]), Static::Float(1.5), Static::DType(DType::I32)],
             &[],
-            "`full`: 1.5 is not a value of i32; cast the tensor to a float first",
+            "1.5 is not a value of i32; cast the tensor to a float first",
         ),
         (
             "iota",
@@ -257,7 +257,7 @@ fn constants_take_their_shape_from_static_arguments() {
                 Static::DType(DType::I64),
             ],
             &[],
-            "`full`: 9.25e18 is not a value of i64; cast the tensor to a float first",
+            "9.25e18 is not a value of i64; cast the tensor to a float first",
         ),
         (
             "iota",
