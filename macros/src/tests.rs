@@ -242,6 +242,19 @@ fn equal_source_gives_equal_tokens() {
     }
 }
 
+/// rustc's back end walks the scopes that `let`s open by recursion.
+#[test]
+fn a_long_function_opens_no_scope_for_each_equation() {
+    let steps: String = (1..400)
+        .map(|i| format!("let a{i} = a{}.sin() * x;", i - 1))
+        .collect();
+    let source = format!("fn long(x: &Tensor) -> Tensor {{ let a0 = x.cos(); {steps} a399 }}");
+    let expansion = expansion("", &source);
+    assert_eq!(expansion.matches("let v").count(), 0);
+    // The user's variables keep their names and their `let`s, in the function and in two companions.
+    assert_eq!(expansion.matches("let a200 = ").count(), 3);
+}
+
 #[test]
 fn a_dump_shows_every_program_and_the_expansion() {
     let (func, body) = crate::traced::lowered("fn f(x: &Tensor) -> Tensor { x.sin() }");

@@ -6,6 +6,9 @@ use gradloom_ir::{Attr, Eqn, Op, Program, SecondaryMap, Static, Var};
 use proc_macro2::{Ident, Literal, Span, TokenStream};
 use quote::{ToTokens, format_ident, quote_spanned};
 
+/// From how many variables on they are declared together.
+const MANY: usize = 256;
+
 /// The hidden companions that a call is emitted as.
 #[derive(Clone, Copy)]
 pub(super) enum Companion {
@@ -26,6 +29,8 @@ pub(super) struct Emit<'a> {
     done: SecondaryMap<Var, ()>,
     /// Where the equations of the lowered program stand in it, by what they bind.
     places: SecondaryMap<Var, usize>,
+    /// Variables that are declared in front, because there are so many.
+    declared: SecondaryMap<Var, ()>,
     next_host: usize,
     tokens: TokenStream,
 }
@@ -51,6 +56,7 @@ impl<'a> Emit<'a> {
             avals: SecondaryMap::new(),
             done: SecondaryMap::new(),
             places: outs.collect(),
+            declared: SecondaryMap::new(),
             next_host: 0,
             tokens: TokenStream::new(),
         }
@@ -67,6 +73,7 @@ impl<'a> Emit<'a> {
 
     /// The statements of a program that starts from the function's parameters: host statements and equations.
     pub(super) fn forward(mut self, tangents: &[(Var, Var)]) -> TokenStream {
+        self.declare();
         for eqn in &self.program.eqns {
             let host = self.needs(eqn);
             self.hosts(host, tangents);
@@ -78,10 +85,29 @@ impl<'a> Emit<'a> {
 
     /// The statements of a program whose parameters are all bound.
     pub(super) fn pullback(mut self) -> TokenStream {
+        self.declare();
         for eqn in &self.program.eqns {
             self.eqn(eqn, &[]);
         }
         self.tokens
+    }
+
+    /// Declares the variables of a long program in one `let`, which their equations then assign to.
+    ///
+    /// Each `let` opens a scope inside the one before it, and code generation walks scopes by recursion: with
+    /// some thousands it runs out of stack. The user's own variables keep their `let`s, as in the user's function.
+    fn declare(&mut self) {
+        let ours = |v: &Var| !self.low.idents.contains_key(&self.ident(*v).to_string());
+        let eqns = self.program.eqns.iter();
+        let eqns = eqns.filter(|e| !Op::CALLS.contains(&e.op) && e.outs.iter().all(ours));
+        let vars: Vec<Var> = eqns.flat_map(|e| e.outs.iter().copied()).collect();
+        if vars.len() < MANY {
+            return;
+        }
+        let idents = vars.iter().map(|v| self.ident(*v));
+        let declaration = ours!(let (#(#idents,)*););
+        self.push(declaration);
+        self.declared = vars.into_iter().map(|v| (v, ())).collect();
     }
 
     /// How many host statements come before an equation.
@@ -254,16 +280,20 @@ impl<'a> Emit<'a> {
         let statics = eqn.attrs.iter().map(|a| self.statik(*a));
         let likes: Vec<TokenStream> = eqn.likes().iter().map(|v| self.like(*v)).collect();
         let outs: Vec<Ident> = eqn.outs.iter().map(|v| self.ident(*v)).collect();
+        let bind = match self.declared.contains(eqn.outs[0]) {
+            true => TokenStream::new(),
+            false => quote_spanned!(span=> let),
+        };
         if let [out] = &*outs
             && !is_many(eqn.op)
         {
             if eqn.attrs.is_empty() && likes.is_empty() {
-                return quote_spanned!(span=> let #out = #p::op::#name([#(&#data),*]););
+                return quote_spanned!(span=> #bind #out = #p::op::#name([#(&#data),*]););
             }
-            return quote_spanned!(span=> let #out = #p::op_with::#name([#(#statics),*], [#(&#data),*], [#(#likes),*]););
+            return quote_spanned!(span=> #bind #out = #p::op_with::#name([#(#statics),*], [#(&#data),*], [#(#likes),*]););
         }
         let n = outs.len();
-        quote_spanned!(span=> let [#(#outs),*] = #p::op_many::#name::<#n, _, _, _>([#(#statics),*], [#(&#data),*], [#(#likes),*]);)
+        quote_spanned!(span=> #bind [#(#outs),*] = #p::op_many::#name::<#n, _, _, _>([#(#statics),*], [#(&#data),*], [#(#likes),*]);)
     }
 
     fn info(&self, eqn: &Eqn) -> &'a Call {
