@@ -128,7 +128,7 @@ impl Step {
             }
             _ => true,
         };
-        fits.then_some(outs)
+        (fits && outs.len() == self.n_outs).then_some(outs)
     }
 
     /// Records the op.
