@@ -393,6 +393,11 @@ fn joined_operands_agree_in_the_other_axes() {
             "cannot concat f32[]: axis 0 is out of range for rank 0",
         ),
         (
+            "x: f32[9223372036854775807, 0]",
+            "z = concat[axis=0] x, x, x, like x, like x, like x",
+            "cannot concat f32[9223372036854775807, 0], f32[9223372036854775807, 0] and f32[9223372036854775807, 0]: [18446744073709551615, 0] has more elements than can be addressed",
+        ),
+        (
             "z: f32[5], x: f32[2], y: f32[3]",
             "p = concat_part[axis=0, index=1] z, like x, like y",
             "f32[3]",

@@ -218,7 +218,7 @@ fn constants_take_their_shape_from_static_arguments() {
             "full",
             &[shape(&[2, -1]), Static::Int(1), f32()],
             &[],
-            "`full`: [2, -1] is not a shape: dims are 0 or more, and at most one is -1 (to be inferred)",
+            "`full`: `shape` cannot be [2, -1]",
         ),
         (
             "full",

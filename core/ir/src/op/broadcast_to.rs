@@ -1,7 +1,6 @@
 use super::{
     Kernel, Laws, Method, Nonlinear, NonlinearRule, Operands, Param, broadcast_like, shape,
 };
-use crate::{Dim, Fault, Shape};
 
 /// `broadcast_to[shape] x`: `x` repeated along new or unit axes to a shape.
 ///
@@ -11,15 +10,7 @@ pub(super) static OP: Nonlinear = Nonlinear {
     operands: Operands::Fixed(1, 0),
     statics: &["shape"],
     shape: |statics, args| {
-        let Some(lens) = shape::ints(&statics[0], "shape")? else {
-            return Ok(Shape::UNKNOWN);
-        };
-        let dims = lens.iter().map(|&n| usize::try_from(n).map(Dim::Known));
-        let dims: Result<_, _> = dims.collect();
-        let to = Shape(Some(dims.map_err(|_| Fault::Static {
-            name: "shape",
-            found: statics[0].to_string(),
-        })?));
+        let to = shape::lengths(&statics[0])?;
         broadcast_like::check(&args[0].shape, &to)?;
         Ok(to)
     },

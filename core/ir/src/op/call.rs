@@ -14,103 +14,109 @@
 use super::{Diff, Eval, Laws, Method, OpDef, Operands, not_linear};
 use crate::{Aval, Builder, DType, Eqn, Fault, Op, Shape, Static, Var};
 
-macro_rules! call_op {
-    ($var:ident, $name:literal, $statics:expr, $diff:expr, $transpose:expr) => {
-        pub(super) struct $var;
+pub(super) static CALL: CallOp = CallOp {
+    name: "call",
+    statics: &["callee"],
+    diff: Diff::Smooth,
+    transpose: None,
+};
 
-        impl OpDef for $var {
-            fn name(&self) -> &'static str {
-                $name
-            }
-            fn operands(&self) -> Operands {
-                Operands::Many
-            }
-            fn statics(&self) -> &'static [&'static str] {
-                $statics
-            }
-            fn shape(&self, _: &[Static], _: &[&Aval], n_outs: usize) -> Result<Vec<Shape>, Fault> {
-                Ok(vec![Shape::UNKNOWN; n_outs])
-            }
-            fn dtype(&self, _: &[Static], _: &[&Aval]) -> Result<Option<DType>, Fault> {
-                Ok(None)
-            }
-            fn methods(&self) -> Vec<Method> {
-                Vec::new()
-            }
-            fn diff(&self) -> Diff {
-                $diff
-            }
-            fn jvp(&self, _: &mut Builder, _: &Eqn, _: &[Option<Var>]) -> Vec<Option<Var>> {
-                unreachable!("`ad::jvp` differentiates calls itself, because a call knows its mode")
-            }
-            fn transpose(
-                &self,
-                b: &mut Builder,
-                eqn: &Eqn,
-                cts: &[Option<Var>],
-                linear: &[bool],
-            ) -> Vec<Option<Var>> {
-                let transpose: fn(
-                    &Self,
-                    &mut Builder,
-                    &Eqn,
-                    &[Option<Var>],
-                    &[bool],
-                ) -> Vec<Option<Var>> = $transpose;
-                transpose(self, b, eqn, cts, linear)
-            }
-            fn eval(&self) -> Eval {
-                Eval::Call
-            }
-            fn laws(&self) -> Laws {
-                Laws::new((0.0, 1.0), &[])
-            }
-        }
-    };
+pub(super) static FWD: CallOp = CallOp {
+    name: "call_fwd",
+    statics: &["callee"],
+    diff: Diff::Smooth,
+    transpose: None,
+};
+
+pub(super) static JVP: CallOp = CallOp {
+    name: "call_jvp",
+    statics: &["callee", "active"],
+    diff: Diff::Smooth,
+    transpose: None,
+};
+
+pub(super) static LIN: CallOp = CallOp {
+    name: "call_lin",
+    statics: &["callee", "active"],
+    diff: Diff::Linear,
+    transpose: Some(pull),
+};
+
+pub(super) static PULL: CallOp = CallOp {
+    name: "call_pull",
+    statics: &["callee", "active", "given"],
+    diff: Diff::Linear,
+    transpose: None,
+};
+
+/// `call_pull` of the results that have a cotangent.
+fn pull(b: &mut Builder, eqn: &Eqn, cts: &[Option<Var>]) -> Vec<Option<Var>> {
+    let given = (0..cts.len()).filter(|i| cts[*i].is_some());
+    let given: Vec<i64> = given.map(|i| i as i64).collect();
+    let given = b.attr(given);
+    let residuals = eqn.args[0];
+    let cts = cts.iter().flatten().copied();
+    let args: Vec<Var> = std::iter::once(residuals).chain(cts).collect();
+    let attrs = [eqn.attrs[0], eqn.attrs[1], given];
+    let n_active = eqn.args.len() - 1;
+    let arg_cts = b.emit_many(Op::CallPull, &attrs, &args, n_active);
+    // The residuals are not linear.
+    let arg_cts = arg_cts.into_iter().map(Some);
+    std::iter::once(None).chain(arg_cts).collect()
 }
 
-call_op!(Call, "call", &["callee"], Diff::Smooth, |op, _, _, _, _| {
-    not_linear(op)
-});
-call_op!(
-    CallFwd,
-    "call_fwd",
-    &["callee"],
-    Diff::Smooth,
-    |op, _, _, _, _| not_linear(op)
-);
-call_op!(
-    CallJvp,
-    "call_jvp",
-    &["callee", "active"],
-    Diff::Smooth,
-    |op, _, _, _, _| not_linear(op)
-);
-call_op!(
-    CallLin,
-    "call_lin",
-    &["callee", "active"],
-    Diff::Linear,
-    |_, b, eqn, cts, _| {
-        let given: Vec<i64> = (0..cts.len() as i64)
-            .filter(|i| cts[*i as usize].is_some())
-            .collect();
-        let given = b.attr(given);
-        let args: Vec<Var> = std::iter::once(eqn.args[0])
-            .chain(cts.iter().flatten().copied())
-            .collect();
-        let attrs = [eqn.attrs[0], eqn.attrs[1], given];
-        let n_active = eqn.args.len() - 1;
-        let arg_cts = b.emit_many(Op::CallPull, &attrs, &args, n_active);
-        std::iter::once(None)
-            .chain(arg_cts.into_iter().map(Some))
-            .collect()
+/// An op that stands for a call. Nothing is known of its results.
+pub(super) struct CallOp {
+    name: &'static str,
+    statics: &'static [&'static str],
+    diff: Diff,
+    /// The cotangents of all operands, if it is ever on a linear path.
+    transpose: Option<CallTranspose>,
+}
+
+type CallTranspose = fn(b: &mut Builder, eqn: &Eqn, cts: &[Option<Var>]) -> Vec<Option<Var>>;
+
+impl OpDef for CallOp {
+    fn name(&self) -> &'static str {
+        self.name
     }
-);
-call_op!(
-    CallPull,
-    "call_pull",
-    &["callee", "active", "given"],
-    Diff::Linear,
-    |op, _, _, _, _| not_linear(op)
-);
+    fn operands(&self) -> Operands {
+        Operands::Many
+    }
+    fn statics(&self) -> &'static [&'static str] {
+        self.statics
+    }
+    fn shape(&self, _: &[Static], _: &[&Aval], n_outs: usize) -> Result<Vec<Shape>, Fault> {
+        Ok(vec![Shape::UNKNOWN; n_outs])
+    }
+    fn dtype(&self, _: &[Static], _: &[&Aval]) -> Result<Option<DType>, Fault> {
+        Ok(None)
+    }
+    fn methods(&self) -> Vec<Method> {
+        Vec::new()
+    }
+    fn diff(&self) -> Diff {
+        self.diff
+    }
+    fn jvp(&self, _: &mut Builder, _: &Eqn, _: &[Option<Var>]) -> Vec<Option<Var>> {
+        unreachable!("`ad::jvp` differentiates calls itself, because a call knows its mode")
+    }
+    fn transpose(
+        &self,
+        b: &mut Builder,
+        eqn: &Eqn,
+        cts: &[Option<Var>],
+        _: &[bool],
+    ) -> Vec<Option<Var>> {
+        match self.transpose {
+            Some(transpose) => transpose(b, eqn, cts),
+            None => not_linear(self),
+        }
+    }
+    fn eval(&self) -> Eval {
+        Eval::Call
+    }
+    fn laws(&self) -> Laws {
+        Laws::new((0.0, 1.0), &[])
+    }
+}

@@ -123,9 +123,9 @@ pub(super) fn joined(
             match join {
                 Join::Somewhere => {}
                 Join::Along(at) if at == axis => {
-                    total = total
-                        .zip(other.known())
-                        .and_then(|(n, len)| n.checked_add(len));
+                    // More than can be addressed is refused with the size of the result.
+                    let lens = total.zip(other.known());
+                    total = lens.map(|(n, len)| n.saturating_add(len));
                 }
                 _ if dim.differs(*other) => {
                     return Err(Fault::Length {

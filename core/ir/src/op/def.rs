@@ -87,9 +87,15 @@ impl Operands {
 
 impl fmt::Display for Operands {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Operands::Fixed(data, 0) => write!(f, "{data} operands"),
-            Operands::Fixed(data, likes) => write!(f, "{data} operands and {likes} likes"),
+        match *self {
+            Operands::Fixed(data, likes) => {
+                let s = |n: usize| if n == 1 { "" } else { "s" };
+                write!(f, "{data} operand{}", s(data))?;
+                if likes > 0 {
+                    write!(f, " and {likes} like{}", s(likes))?;
+                }
+                Ok(())
+            }
             Operands::Many => write!(f, "at least 1 operand"),
             Operands::ManyLike => write!(f, "at least 1 operand, each with its like"),
             Operands::OneManyLike => write!(f, "1 operand and at least 1 like"),

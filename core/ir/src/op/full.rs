@@ -1,5 +1,4 @@
 use super::{Kernel, Laws, Method, Nonlinear, NonlinearRule, Operands, Param, shape};
-use crate::{Dim, Fault, Shape};
 
 /// `full[shape, value, dtype]`: one number in every element.
 ///
@@ -8,17 +7,7 @@ pub(super) static OP: Nonlinear = Nonlinear {
     name: "full",
     operands: Operands::Fixed(0, 0),
     statics: &["shape", "value", "dtype"],
-    shape: |statics, _| {
-        let Some(lens) = shape::ints(&statics[0], "shape")? else {
-            return Ok(Shape::UNKNOWN);
-        };
-        let dims = lens.iter().map(|&n| usize::try_from(n).map(Dim::Known));
-        let dims = dims.collect::<Result<_, _>>();
-        dims.map(|dims| Shape(Some(dims)))
-            .map_err(|_| Fault::BadShape {
-                shape: statics[0].to_string(),
-            })
-    },
+    shape: |statics, _| shape::lengths(&statics[0]),
     dtype: |statics, _| shape::holds(&statics[1], shape::dtype(&statics[2], "dtype")?),
     methods: &[
         Method::on_type("full", &[Param::Static, Param::Static, Param::Static]),

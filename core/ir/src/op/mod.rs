@@ -43,7 +43,7 @@ macro_rules! ops {
         binary { $($(#[$b_doc:meta])* $b_var:ident = $b_mod:ident,)* }
         compare { $($(#[$c_doc:meta])* $c_var:ident = $c_mod:ident,)* }
         kernel { $($(#[$k_doc:meta])* $k_var:ident = $k_mod:ident,)* }
-        calls { $($(#[$f_doc:meta])* $f_var:ident,)* }
+        calls { $($(#[$f_doc:meta])* $f_var:ident = $f_static:ident,)* }
     ) => {
         $(mod $u_mod;)* $(mod $b_mod;)* $(mod $c_mod;)* $(mod $k_mod;)*
 
@@ -78,7 +78,7 @@ macro_rules! ops {
                     $(Op::$b_var => &$b_mod::OP,)*
                     $(Op::$c_var => &$c_mod::OP,)*
                     $(Op::$k_var => &$k_mod::OP,)*
-                    $(Op::$f_var => &call::$f_var,)*
+                    $(Op::$f_var => &call::$f_static,)*
                 }
             }
         }
@@ -285,15 +285,15 @@ ops! { $
     }
     calls {
         /// A call of a traced function.
-        Call,
+        Call = CALL,
         /// A call that also returns the residuals of the callee.
-        CallFwd,
+        CallFwd = FWD,
         /// A call of the forward-mode companion.
-        CallJvp,
+        CallJvp = JVP,
         /// The linear part of a call: tangents from residuals. It exists to be transposed.
-        CallLin,
+        CallLin = LIN,
         /// The transpose of `call_lin`: cotangents from residuals.
-        CallPull,
+        CallPull = PULL,
     }
 }
 

@@ -127,6 +127,21 @@ pub fn float(value: &Static, name: &'static str) -> Result<Option<f64>, Fault> {
     }
 }
 
+/// The shape that a static argument gives; unknown where that is not known yet.
+pub fn lengths(value: &Static) -> Result<Shape, Fault> {
+    let Some(lens) = ints(value, "shape")? else {
+        return Ok(Shape::UNKNOWN);
+    };
+    let dims = lens.iter().map(|&n| usize::try_from(n).map(Dim::Known));
+    match dims.collect() {
+        Ok(dims) => Ok(Shape(Some(dims))),
+        Err(_) => Err(Fault::Static {
+            name: "shape",
+            found: value.to_string(),
+        }),
+    }
+}
+
 /// The dim that a static argument gives; unknown where that is not known yet.
 pub fn dim(value: &Static, name: &'static str) -> Result<Dim, Fault> {
     match int(value, name)? {

@@ -12,12 +12,12 @@ pub(super) struct Network {
 
 struct Edge {
     to: usize,
-    left: u64,
+    left: u128,
 }
 
 impl Network {
     /// The capacity of an edge that no cut contains.
-    pub(super) const UNCUT: u64 = u64::MAX / 4;
+    pub(super) const UNCUT: u128 = u128::MAX / 4;
 
     pub(super) fn new(n_nodes: usize) -> Network {
         Network {
@@ -26,7 +26,7 @@ impl Network {
         }
     }
 
-    pub(super) fn edge(&mut self, from: usize, to: usize, capacity: u64) {
+    pub(super) fn edge(&mut self, from: usize, to: usize, capacity: u128) {
         self.leaving[from].push(self.edges.len());
         self.edges.push(Edge { to, left: capacity });
         self.leaving[to].push(self.edges.len());
@@ -142,14 +142,20 @@ mod tests {
             (state >> 33) % n
         };
         for _ in 0..300 {
-            let edges: Vec<(usize, usize, u64)> = (0..10)
-                .map(|_| (below(N as u64) as usize, below(N as u64) as usize, below(4)))
+            let edges: Vec<(usize, usize, u128)> = (0..10)
+                .map(|_| {
+                    (
+                        below(N as u64) as usize,
+                        below(N as u64) as usize,
+                        below(4).into(),
+                    )
+                })
                 .collect();
             let mut network = Network::new(N);
             for &(from, to, capacity) in &edges {
                 network.edge(from, to, capacity);
             }
-            let cost = |side: &dyn Fn(usize) -> bool| -> u64 {
+            let cost = |side: &dyn Fn(usize) -> bool| -> u128 {
                 let cut = edges
                     .iter()
                     .filter(|(from, to, _)| !side(*from) && side(*to));

@@ -92,7 +92,7 @@ impl Cx {
     fn equal_operand(&self, eqn: &Eqn) -> Option<Var> {
         let args = &eqn.args;
         let (x, y) = (*args.first()?, args.get(1).copied());
-        let equal = match eqn.op {
+        match eqn.op {
             Op::Identity => Some(x),
             // The sign bit is flipped twice.
             Op::Neg => {
@@ -108,23 +108,20 @@ impl Cx {
             Op::Add if self.is(x, -0.0) && self.absorbs(y?, x) => y,
             Op::Sub if self.is(y?, 0.0) && self.absorbs(x, y?) => Some(x),
             Op::Select if y == args.get(2).copied() && self.absorbs(y?, x) => y,
-            Op::Select | Op::Mul | Op::Div | Op::Add | Op::Sub => None,
-            // Ops that move elements, or sum over axes that were repeated, when they did nothing.
+            // What repeats, sums over what was repeated, reshapes or casts, where there is nothing to do.
             Op::BroadcastLike
             | Op::BroadcastTo
             | Op::Unbroadcast
             | Op::Reshape
             | Op::ReshapeT
             | Op::Cast
-            | Op::CastT => Some(x),
+            | Op::CastT
+                if certainly_equal(self.program.aval(x), self.program.aval(eqn.out())) =>
+            {
+                Some(x)
+            }
             _ => None,
-        }?;
-        let (found, result) = (self.program.aval(equal), self.program.aval(eqn.out()));
-        let moves = !matches!(
-            eqn.op,
-            Op::Identity | Op::Neg | Op::Mul | Op::Div | Op::Add | Op::Sub | Op::Select
-        );
-        (!moves || certainly_equal(found, result)).then_some(equal)
+        }
     }
 
     /// The constant that an op on constants makes.
@@ -167,29 +164,31 @@ impl Cx {
 fn unary(dtype: DType, fns: UnaryFns, x: f64) -> Option<f64> {
     let (mut y32, mut y64) = ([0.0], [0.0]);
     match dtype {
-        DType::F32 => (fns.f32)(&[x as f32], &mut y32),
-        DType::F64 => (fns.f64)(&[x], &mut y64),
-        _ => return None,
+        DType::F32 => {
+            (fns.f32)(&[x as f32], &mut y32);
+            Some(f64::from(y32[0]))
+        }
+        DType::F64 => {
+            (fns.f64)(&[x], &mut y64);
+            Some(y64[0])
+        }
+        _ => None,
     }
-    Some(if dtype == DType::F32 {
-        f64::from(y32[0])
-    } else {
-        y64[0]
-    })
 }
 
 fn binary(dtype: DType, fns: BinaryFns, x: f64, y: f64) -> Option<f64> {
     let (mut z32, mut z64) = ([0.0], [0.0]);
     match dtype {
-        DType::F32 => (fns.f32)(&[x as f32], &[y as f32], &mut z32),
-        DType::F64 => (fns.f64)(&[x], &[y], &mut z64),
-        _ => return None,
+        DType::F32 => {
+            (fns.f32)(&[x as f32], &[y as f32], &mut z32);
+            Some(f64::from(z32[0]))
+        }
+        DType::F64 => {
+            (fns.f64)(&[x], &[y], &mut z64);
+            Some(z64[0])
+        }
+        _ => None,
     }
-    Some(if dtype == DType::F32 {
-        f64::from(z32[0])
-    } else {
-        z64[0]
-    })
 }
 
 /// Whether the two are the same dtype and shape for certain.

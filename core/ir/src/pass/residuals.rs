@@ -129,19 +129,21 @@ fn cut(
     // Bytes, or 1 each where one is not known: bytes and counts do not compare.
     let bytes = |v: Var| {
         let aval = primal.aval(v);
-        let shape = aval.shape.known()?;
-        Some(shape.iter().product::<usize>() as u64 * aval.dtype?.size() as u64)
+        let (shape, size) = (aval.shape.known()?, aval.dtype?.size());
+        // A parameter may claim more than can be addressed.
+        let bytes = shape.iter().try_fold(size, |n, len| n.checked_mul(*len));
+        Some(bytes.unwrap_or(usize::MAX) as u128)
     };
     let costly = |v: &&Var| !free.contains(**v);
     let all_known = cone.iter().filter(costly).all(|v| bytes(*v).is_some());
-    let scale = cone.len() as u64 + 1;
+    let scale = cone.len() as u128 + 1;
     let weight = |v: Var| match pin(v) {
         _ if free.contains(v) => 0,
         Some(Keep::Save) => 0,
         Some(Keep::Recompute) if repeatable(v).is_some() => Network::UNCUT,
         _ => {
             let bytes = bytes(v).filter(|_| all_known).unwrap_or(1);
-            bytes * scale + u64::from(!needed.contains(v))
+            bytes * scale + u128::from(!needed.contains(v))
         }
     };
 
@@ -240,4 +242,22 @@ fn is_cheap(op: Op) -> bool {
             | Op::Slice
     );
     arithmetic || choice || constant || repetition || view
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Program, ad, verify};
+
+    #[test]
+    fn the_largest_values_can_be_compared() {
+        // As many bytes as can be addressed, and more.
+        for len in ["1152921504606846975", "9223372036854775807, 4"] {
+            let text = format!("(x: f64[{len}]) {{ h = tanh x y = square h z = sin y return z }}");
+            let program: Program = text.parse().expect("the test's program parses");
+            let vjp = ad::vjp(&program, &program.params);
+            // `h` and `cos(y)`; `y` is computed again.
+            assert_eq!(vjp.primal.outs.len() - vjp.n_outs, 2, "{}", vjp.primal);
+            assert_eq!(verify(&vjp.pullback), verify(&program));
+        }
+    }
 }
