@@ -257,7 +257,7 @@ mod tests {
             let vjp = ad::vjp(&program, &program.params);
             // `h` and `cos(y)`; `y` is computed again.
             assert_eq!(vjp.primal.outs.len() - vjp.n_outs, 2, "{}", vjp.primal);
-            assert_eq!(verify(&vjp.pullback), verify(&program));
+            assert!(verify(&vjp.pullback).is_empty(), "{}", vjp.pullback);
         }
     }
 }
