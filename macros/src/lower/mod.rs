@@ -23,7 +23,7 @@ use std::collections::BTreeMap;
 use syn::Expr;
 use syn::spanned::Spanned;
 
-/// Longer programs cost rustc more time than they save: a second for each 200 equations, and its stack at 6,000.
+/// Longer programs cost rustc more time than they save: about a second for each 200 equations.
 const MOST_EQUATIONS: usize = 1_000;
 
 /// What the body of a function became.
