@@ -1,5 +1,5 @@
 use super::{Kernel, Laws, Method, Nonlinear, NonlinearRule, Operands, Param, shape};
-use crate::DType;
+use crate::{Aval, DType, Fault, Shape, Static};
 
 /// `argmax[axis, keepdims] x`: the index of the largest element along `axis`, as `i64`; the first of equal ones, and
 /// the first NaN where there is one.
@@ -7,14 +7,8 @@ pub(super) static OP: Nonlinear = Nonlinear {
     name: "argmax",
     operands: Operands::Fixed(1, 0),
     statics: &["axis", "keepdims"],
-    shape: |statics, args| {
-        shape::int(&statics[0], "axis")?;
-        shape::extremum(&args[0].shape, &statics[0], &statics[1])
-    },
-    dtype: |_, args| {
-        shape::number(args[0].dtype, true)?;
-        Ok(Some(DType::I64))
-    },
+    shape: index_shape,
+    dtype: index_dtype,
     methods: &[
         Method::on_tensor(
             "argmax",
@@ -37,3 +31,15 @@ pub(super) static OP: Nonlinear = Nonlinear {
         ],
     ),
 };
+
+/// The shape of an index along an axis, which has to have one.
+pub(super) fn index_shape(statics: &[Static], args: &[&Aval]) -> Result<Shape, Fault> {
+    shape::int(&statics[0], "axis")?;
+    shape::extremum(&args[0].shape, &statics[0], &statics[1])
+}
+
+/// The dtype of an index into numbers.
+pub(super) fn index_dtype(_: &[Static], args: &[&Aval]) -> Result<Option<DType>, Fault> {
+    shape::number(args[0].dtype, true)?;
+    Ok(Some(DType::I64))
+}

@@ -1,5 +1,4 @@
-use super::{Kernel, Laws, Method, Nonlinear, NonlinearRule, Operands, Param, shape};
-use crate::DType;
+use super::{Kernel, Laws, Method, Nonlinear, NonlinearRule, Operands, Param, argmax};
 
 /// `argmin[axis, keepdims] x`: the index of the smallest element along `axis`, as `i64`; the first of equal ones, and
 /// the first NaN where there is one.
@@ -7,14 +6,8 @@ pub(super) static OP: Nonlinear = Nonlinear {
     name: "argmin",
     operands: Operands::Fixed(1, 0),
     statics: &["axis", "keepdims"],
-    shape: |statics, args| {
-        shape::int(&statics[0], "axis")?;
-        shape::extremum(&args[0].shape, &statics[0], &statics[1])
-    },
-    dtype: |_, args| {
-        shape::number(args[0].dtype, true)?;
-        Ok(Some(DType::I64))
-    },
+    shape: argmax::index_shape,
+    dtype: argmax::index_dtype,
     methods: &[
         Method::on_tensor(
             "argmin",

@@ -15,6 +15,7 @@
 
 mod parse;
 mod print;
+mod tokens;
 
 pub use parse::ParseError;
 

@@ -27,7 +27,7 @@ impl fmt::Display for ParseError {
 
 impl std::error::Error for ParseError {}
 
-type Parsed<T> = Result<T, ParseError>;
+pub(super) type Parsed<T> = Result<T, ParseError>;
 
 impl FromStr for Program {
     type Err = ParseError;
@@ -90,9 +90,10 @@ fn infer(program: Program) -> Program {
     Program { avals, ..program }
 }
 
-struct Parser<'a> {
-    text: &'a str,
-    at: usize,
+pub(super) struct Parser<'a> {
+    pub(super) text: &'a str,
+    /// The position, in bytes, of what is not read yet.
+    pub(super) at: usize,
     vars: BTreeMap<&'a str, Var>,
     next: u32,
 }
@@ -356,77 +357,6 @@ impl<'a> Parser<'a> {
                     self.error(format!("expected `,` or `{close}`, found {}", self.found()))
                 );
             }
-        }
-    }
-
-    fn word(&mut self) -> Parsed<&'a str> {
-        self.space();
-        let rest = &self.text[self.at..];
-        let end = rest
-            .find(|c: char| !c.is_alphanumeric() && c != '_')
-            .unwrap_or(rest.len());
-        if end == 0 {
-            return Err(self.error(format!("expected a name, found {}", self.found())));
-        }
-        self.at += end;
-        Ok(&rest[..end])
-    }
-
-    fn eat_word(&mut self, word: &str) -> bool {
-        let saved = self.at;
-        if self.word() == Ok(word) {
-            return true;
-        }
-        self.at = saved;
-        false
-    }
-
-    fn eat(&mut self, token: &str) -> bool {
-        self.space();
-        let found = self.text[self.at..].starts_with(token);
-        if found {
-            self.at += token.len();
-        }
-        found
-    }
-
-    fn expect(&mut self, token: &str) -> Parsed<()> {
-        if self.eat(token) {
-            Ok(())
-        } else {
-            Err(self.error(format!("expected `{token}`, found {}", self.found())))
-        }
-    }
-
-    fn space(&mut self) {
-        let rest = &self.text[self.at..];
-        self.at += rest.len() - rest.trim_start().len();
-    }
-
-    /// The position of the next token.
-    fn mark(&mut self) -> usize {
-        self.space();
-        self.at
-    }
-
-    fn found(&self) -> String {
-        match self.text[self.at..].split_whitespace().next() {
-            Some(word) => format!("`{word}`"),
-            None => "the end".to_owned(),
-        }
-    }
-
-    fn error(&self, message: String) -> ParseError {
-        self.error_at(self.at, message)
-    }
-
-    fn error_at(&self, at: usize, message: String) -> ParseError {
-        let before = &self.text[..at];
-        let line_start = before.rfind('\n').map_or(0, |i| i + 1);
-        ParseError {
-            line: before.matches('\n').count() + 1,
-            column: before[line_start..].chars().count() + 1,
-            message,
         }
     }
 }
