@@ -7,9 +7,7 @@ use crate::layout::{Layout, numel};
 use std::sync::{Arc, OnceLock};
 
 /// The elements of a realised tensor.
-#[doc(hidden)]
 #[derive(Clone, Debug)]
-#[allow(missing_docs)]
 pub enum Buffer {
     F32(Vec<f32>),
     F64(Vec<f64>),

@@ -1,5 +1,6 @@
 //! Everything that can go wrong for a user.
 
+use crate::kernel::KernelFault;
 use crate::{Aval, DType};
 use gradloom_ir::OpError;
 
@@ -129,4 +130,23 @@ pub enum Error {
         /// How many it has to have.
         expected: usize,
     },
+}
+
+impl Error {
+    /// What goes wrong in a kernel, with the name of the op.
+    pub(crate) fn of_kernel(op: &'static str, fault: KernelFault) -> Error {
+        match fault {
+            KernelFault::Label {
+                label,
+                classes,
+                row,
+            } => Error::Label {
+                op,
+                label,
+                row,
+                classes,
+            },
+            KernelFault::OutOfMemory { bytes } => Error::OutOfMemory { op, bytes },
+        }
+    }
 }

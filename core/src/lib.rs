@@ -6,10 +6,10 @@ extern crate self as gradloom;
 #[path = "private.rs"]
 pub mod __private;
 mod aval;
-#[doc(hidden)]
 #[macro_use]
-pub mod buffer;
+mod buffer;
 pub mod cache;
+mod check;
 mod dtype;
 mod error;
 mod evaluate;

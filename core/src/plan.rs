@@ -2,7 +2,7 @@
 //! does not depend on the values. A buffer is dropped after its last use.
 
 use crate::buffer::{Buffer, View};
-use crate::kernel::{self, KernelFault};
+use crate::kernel;
 use crate::layout::Layout;
 use crate::lower::Lowered;
 use crate::{Aval, Error, Result};
@@ -122,7 +122,9 @@ impl Plan {
             let view = slots[out.slot as usize]
                 .as_ref()
                 .expect("results are not freed");
-            let whole = view.to_whole().map_err(|fault| error(out.op, fault))?;
+            let whole = view
+                .to_whole()
+                .map_err(|fault| Error::of_kernel(out.op, fault))?;
             Ok(whole.buffer)
         });
         outs.collect()
@@ -150,7 +152,7 @@ impl Step {
             })
             .collect();
         let views = kernel::run(self.op, &self.statics, &args, &self.likes, &self.outs)
-            .map_err(|fault| error(self.name(), fault))?;
+            .map_err(|fault| Error::of_kernel(self.name(), fault))?;
         for ((slot, aval), view) in self.out_slots.iter().zip(&self.outs).zip(views) {
             debug_assert_eq!(
                 (aval.dtype(), aval.shape()),
@@ -164,22 +166,6 @@ impl Step {
             slots[*slot as usize] = None;
         }
         Ok(())
-    }
-}
-
-fn error(op: &'static str, fault: KernelFault) -> Error {
-    match fault {
-        KernelFault::Label {
-            label,
-            classes,
-            row,
-        } => Error::Label {
-            op,
-            label,
-            row,
-            classes,
-        },
-        KernelFault::OutOfMemory { bytes } => Error::OutOfMemory { op, bytes },
     }
 }
 

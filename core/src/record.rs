@@ -105,7 +105,8 @@ pub fn catch<T>(body: impl FnOnce() -> Result<T>) -> Result<T> {
 /// Raises an error at the caller: to the enclosing [`catch`], or as a panic at the user's line.
 #[track_caller]
 pub(crate) fn raise(error: Error) -> ! {
-    if SCOPES.get() > 0 {
+    // Where panics abort there is nobody to return to, and the message is all that the user gets.
+    if SCOPES.get() > 0 && cfg!(panic = "unwind") {
         // Without the message of the panic hook: the error is returned, not printed.
         panic::resume_unwind(Box::new(Raised(error)));
     }

@@ -14,8 +14,11 @@ macro_rules! integers {
     ($($ty:ident)*) => {$(
         impl IntoStatic for $ty {
             fn into_static(self) -> Static {
-                // Beyond `i64` an axis or a length is out of range, which the rules say in their words.
-                Static::Int(i64::try_from(self).unwrap_or(i64::MAX))
+                // Beyond `i64` it can only be a number, as in `Tensor::full`; an axis or a length is out of range.
+                match i64::try_from(self) {
+                    Ok(n) => Static::Int(n),
+                    Err(_) => Static::Float(self as f64),
+                }
             }
         }
         impl IntoStatic for &$ty {

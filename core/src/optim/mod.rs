@@ -31,9 +31,9 @@ mod tests;
 pub use adam::{Adam, AdamState, AdamW};
 pub use sgd::{Sgd, SgdState};
 
-use crate::record::{expect, raise};
+use crate::record::expect;
 use crate::tree::leaves;
-use crate::{Error, Tensor, Tree, evaluate};
+use crate::{Tensor, Tree, check, evaluate};
 
 /// The leaves of a tree that belongs to the parameters, leaf by leaf.
 ///
@@ -42,27 +42,10 @@ use crate::{Error, Tensor, Tree, evaluate};
 /// It has another number of leaves, or one of another shape or dtype.
 #[track_caller]
 fn leaves_beside<P: Tree>(params: &P, other: &P, what: &'static str) -> Vec<Tensor> {
-    let (params_leaves, leaves) = (leaves(params), leaves(other));
-    let (found, expected) = (leaves.len(), params_leaves.len());
-    if found != expected {
-        raise(Error::Structure {
-            what,
-            found,
-            expected,
-        });
-    }
-    for (i, (x, leaf)) in params_leaves.iter().zip(&leaves).enumerate() {
-        if x.aval() != leaf.aval() {
-            let mut paths = Vec::new();
-            params.paths("parameters", &mut paths);
-            raise(Error::Mismatch {
-                what,
-                path: paths.swap_remove(i),
-                found: leaf.aval().clone(),
-                expected: x.aval().clone(),
-            });
-        }
-    }
+    let leaves_of_params = leaves(params);
+    let leaves = leaves(other);
+    let expected = check::avals(&leaves_of_params);
+    expect(check::beside(what, params, "parameters", &leaves, expected));
     leaves
 }
 

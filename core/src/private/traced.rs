@@ -4,9 +4,10 @@
 //! zero is `None`, and so is one that is missing at the end.
 
 use crate::record::expect;
+use crate::tensor::number;
 use crate::transform::{Outcome, vjp};
 use crate::tree::{leaves as leaves_of, share, with_leaves};
-use crate::{Aval, Error, Result, Tensor, Tree};
+use crate::{Aval, Error, Result, Tensor, Tree, check};
 use gradloom_ir::Static;
 use std::fmt;
 use std::sync::Arc;
@@ -91,7 +92,7 @@ macro_rules! numbers {
         impl Leaf for $ty {
             #[track_caller]
             fn operand(&self, like: &Tensor) -> Tensor {
-                super::op_with::scalar([&Static::Float(*self as f64)], [], [like.aval()])
+                number(*self, like)
             }
             fn tensor(&self) -> Option<&Tensor> {
                 None
@@ -196,56 +197,28 @@ fn fill<T: Tree>(like: &T, leaves: &[Option<Tensor>]) -> T {
 /// The tangent that the user gives for an argument, after a check of its structure.
 #[track_caller]
 pub fn given<T: Tree>(x: &T, dx: &T, name: &str) -> Leaves {
-    let (expected, found) = (leaves_of(x), leaves_of(dx));
-    if expected.len() != found.len() {
-        expect(Err(Error::Structure {
-            what: "tangent",
-            found: found.len(),
-            expected: expected.len(),
-        }))
-    }
-    if let Some(i) = (0..found.len()).find(|i| found[*i].aval() != expected[*i].aval()) {
-        let mut paths = Vec::new();
-        x.paths(name, &mut paths);
-        expect(Err(Error::Mismatch {
-            what: "tangent",
-            path: paths.swap_remove(i),
-            found: found[i].aval().clone(),
-            expected: expected[i].aval().clone(),
-        }))
-    }
+    let found = leaves_of(dx);
+    let expected = leaves_of(x);
+    expect(check::beside(
+        "tangent",
+        x,
+        name,
+        &found,
+        check::avals(&expected),
+    ));
     found.into_iter().map(Some).collect()
 }
 
 /// Raises an error if a leaf of an argument cannot have a gradient.
 #[track_caller]
 pub fn check_floats<T: Tree>(x: &T, name: &str) {
-    let mut wrong = None;
-    let mut i = 0;
-    x.visit(&mut |leaf| {
-        if !leaf.dtype().is_float() && wrong.is_none() {
-            wrong = Some((i, leaf.aval().clone()));
-        }
-        i += 1;
-    });
-    if let Some((i, aval)) = wrong {
-        let mut paths = Vec::new();
-        x.paths(name, &mut paths);
-        expect(Err(Error::NotDifferentiable {
-            path: paths.swap_remove(i),
-            aval,
-        }))
-    }
+    expect(check::floats(x, name));
 }
 
 /// The cotangent of a loss: one. It has to be a single float.
 #[track_caller]
 pub fn seed(y: &Tensor) -> [Option<Tensor>; 1] {
-    if y.rank() != 0 || !y.dtype().is_float() {
-        expect(Err(Error::NotScalar {
-            aval: y.aval().clone(),
-        }))
-    }
+    expect(check::scalar(y));
     [Some(y.ones_like())]
 }
 
@@ -372,25 +345,13 @@ impl Pull {
     #[track_caller]
     pub fn call_tree<Y: Tree>(&self, ct: &Y, likes: &[Aval]) -> Pulled {
         let cts = leaves_of(ct);
-        if cts.len() != likes.len() {
-            expect(Err(Error::Structure {
-                what: "cotangent",
-                found: cts.len(),
-                expected: likes.len(),
-            }))
-        }
-        if let Some(i) =
-            (0..cts.len()).find(|i| likes[*i].dtype().is_float() && *cts[*i].aval() != likes[*i])
-        {
-            let mut paths = Vec::new();
-            ct.paths("result", &mut paths);
-            expect(Err(Error::Mismatch {
-                what: "cotangent",
-                path: paths.swap_remove(i),
-                found: cts[i].aval().clone(),
-                expected: likes[i].clone(),
-            }))
-        }
+        expect(check::beside(
+            "cotangent",
+            ct,
+            "result",
+            &cts,
+            check::cotangents(likes),
+        ));
         self.call(&cts.into_iter().map(Some).collect::<Leaves>())
     }
 }

@@ -2,9 +2,10 @@
 
 use super::erf_inv::{erf_inv32, erf_inv64};
 use super::threefry::{self, Words};
+use crate::buffer::reserve;
 use crate::record::expect;
 use crate::tensor::check_shape;
-use crate::{Element, IntoShape, Tensor};
+use crate::{Element, Error, IntoShape, Result, Tensor};
 use gradloom_ir::DType;
 use std::f32::consts::SQRT_2 as SQRT_2_F32;
 use std::f64::consts::SQRT_2;
@@ -155,6 +156,8 @@ impl Key {
     /// ```
     #[track_caller]
     pub fn permutation(self, n: usize) -> Tensor {
+        // Asked for first, because what has no memory inside aborts.
+        drop(expect(room::<i64>(n)));
         Tensor::from_vec(threefry::permutation(self.0, n), [n])
     }
 }
@@ -165,7 +168,13 @@ fn draw<T: Element>(shape: impl IntoShape, element: impl Fn(u64) -> T) -> Tensor
     let shape = shape.into_shape();
     expect(check_shape(&shape));
     let n: usize = shape.iter().product();
-    Tensor::from_vec((0..n as u64).map(element).collect::<Vec<T>>(), shape)
+    let mut data = expect(room(n));
+    data.extend((0..n as u64).map(element));
+    Tensor::from_vec(data, shape)
+}
+
+fn room<T: Element>(n: usize) -> Result<Vec<T>> {
+    reserve(n).map_err(|fault| Error::of_kernel("random", fault))
 }
 
 #[track_caller]

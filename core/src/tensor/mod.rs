@@ -17,6 +17,7 @@ mod operators;
 mod reduce;
 
 pub use operators::Operand;
+pub(crate) use operators::number;
 
 /// A tensor of numbers or truth values.
 ///

@@ -1,7 +1,8 @@
 //! The operators `+ - * /`, unary `-`, and their assigning forms, between tensors and numbers.
 
 use super::{Tensor, one};
-use gradloom_ir::{Op, Static};
+use crate::IntoStatic;
+use gradloom_ir::Op;
 use std::ops::{Add, AddAssign, Div, DivAssign, Mul, MulAssign, Neg, Sub, SubAssign};
 
 mod sealed {
@@ -21,10 +22,10 @@ fn binary(op: Op, x: &Tensor, y: &Tensor) -> Tensor {
     one(op, vec![], &[x, y], &[])
 }
 
-/// A number in the dtype of `like`.
+/// A number in the dtype of `like`. An integer stays one on the way: an `f64` has not all the digits of an `i64`.
 #[track_caller]
-fn number(value: f64, like: &Tensor) -> Tensor {
-    one(Op::Scalar, vec![Static::Float(value)], &[], &[like.aval()])
+pub(crate) fn number(value: impl IntoStatic, like: &Tensor) -> Tensor {
+    one(Op::Scalar, vec![value.into_static()], &[], &[like.aval()])
 }
 
 impl sealed::Sealed for Tensor {}
@@ -58,7 +59,7 @@ macro_rules! numbers {
         impl Operand for $ty {
             #[track_caller]
             fn apply(self, op: Op, left: &Tensor) -> Tensor {
-                binary(op, left, &number(self as f64, left))
+                binary(op, left, &number(self, left))
             }
         }
     )*};
@@ -93,14 +94,14 @@ macro_rules! operators {
             type Output = Tensor;
             #[track_caller]
             fn $method(self, right: Tensor) -> Tensor {
-                binary(Op::$op, &number(self as f64, &right), &right)
+                binary(Op::$op, &number(self, &right), &right)
             }
         }
         impl $trait<&Tensor> for $left {
             type Output = Tensor;
             #[track_caller]
             fn $method(self, right: &Tensor) -> Tensor {
-                binary(Op::$op, &number(self as f64, right), right)
+                binary(Op::$op, &number(self, right), right)
             }
         }
     )*};
@@ -140,6 +141,15 @@ mod tests {
         assert_eq!((2.0 / &x).square().to_vec::<f32>(), [4.0, 0.25]);
         let n = Tensor::from([1i32, 4]);
         assert_eq!((3 - &n * 2).abs().to_vec::<i32>(), [1, 5]);
+    }
+
+    #[test]
+    fn an_integer_operand_keeps_all_its_digits() {
+        let big = (1i64 << 53) + 1;
+        let n = Tensor::from([0i64, 1]);
+        assert_eq!((&n + big).to_vec::<i64>(), [big, big + 1]);
+        assert_eq!((big - &n).to_vec::<i64>(), [big, big - 1]);
+        assert_eq!(n.maximum(i64::MAX).to_vec::<i64>(), [i64::MAX; 2]);
     }
 
     #[test]

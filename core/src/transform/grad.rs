@@ -2,7 +2,7 @@
 
 use super::vjp::try_vjp;
 use super::{Outcome, jvp::linear};
-use crate::{Error, Result, Tensor, Tree};
+use crate::{Result, Tensor, Tree, check};
 
 /// The gradient of `f`, as a function.
 ///
@@ -46,19 +46,9 @@ where
     F: Fn(&X) -> R,
 {
     let (y, pullback) = try_vjp(f, x)?;
-    check_scalar(&y)?;
+    check::scalar(&y)?;
     let gradient = pullback.try_call(&y.ones_like())?;
     Ok((y, gradient))
-}
-
-/// A gradient needs a result that is a single float.
-pub(crate) fn check_scalar(y: &Tensor) -> Result<()> {
-    if y.rank() != 0 || !y.dtype().is_float() {
-        return Err(Error::NotScalar {
-            aval: y.aval().clone(),
-        });
-    }
-    Ok(())
 }
 
 /// The product of the Hessian of `f` at `x` and `v`, forward over reverse.

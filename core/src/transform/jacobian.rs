@@ -1,9 +1,10 @@
 //! Jacobians and Hessians, one basis vector at a time.
 
+use super::Outcome;
 use super::jvp::linear;
 use super::vjp::try_vjp;
-use super::{Outcome, grad::check_scalar};
-use crate::{Result, Tensor};
+use crate::record::catch;
+use crate::{Result, Tensor, check};
 
 /// The Jacobian of `f` in forward mode, as a function: shape of the result, then shape of the argument.
 ///
@@ -54,7 +55,7 @@ where
     move |x: &Tensor| {
         let gradient = |x: &Tensor| -> Result<Tensor> {
             let (y, pullback) = try_vjp(&f, x)?;
-            check_scalar(&y)?;
+            check::scalar(&y)?;
             pullback.try_call(&y.ones_like())
         };
         R::wrap(try_jacfwd(&gradient, x))
@@ -64,27 +65,29 @@ where
 fn try_jacfwd<R: Outcome<Tree = Tensor>>(f: &impl Fn(&Tensor) -> R, x: &Tensor) -> Result<Tensor> {
     let map = linear(f, x)?;
     let (y, _) = map.call(&x.zeros_like())?;
+    check::floats(&y, "result")?;
     let columns = basis(x)
         .map(|e| Ok(map.call(&e)?.1))
         .collect::<Result<Vec<Tensor>>>()?;
     let shape = [y.shape(), x.shape()].concat();
-    if columns.is_empty() {
-        return Ok(Tensor::zeros(shape, y.dtype()));
-    }
     // The columns are stacked after the axes of the result.
-    Ok(Tensor::stack(&columns, -1).reshape(shape))
+    catch(|| match columns.is_empty() {
+        true => Ok(Tensor::zeros(shape, y.dtype())),
+        false => Ok(Tensor::stack(&columns, -1).reshape(shape)),
+    })
 }
 
 fn try_jacrev<R: Outcome<Tree = Tensor>>(f: &impl Fn(&Tensor) -> R, x: &Tensor) -> Result<Tensor> {
     let (y, pullback) = try_vjp(f, x)?;
+    check::floats(&y, "result")?;
     let rows = basis(&y)
         .map(|e| pullback.try_call(&e))
         .collect::<Result<Vec<Tensor>>>()?;
     let shape = [y.shape(), x.shape()].concat();
-    if rows.is_empty() {
-        return Ok(Tensor::zeros(shape, x.dtype()));
-    }
-    Ok(Tensor::stack(&rows, 0).reshape(shape))
+    catch(|| match rows.is_empty() {
+        true => Ok(Tensor::zeros(shape, x.dtype())),
+        false => Ok(Tensor::stack(&rows, 0).reshape(shape)),
+    })
 }
 
 /// The basis vectors of the space of `x`.

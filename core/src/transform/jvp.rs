@@ -3,8 +3,9 @@
 use super::Outcome;
 use super::replay::{Bound, replay_bound};
 use super::trace::{self, Trace};
+use crate::check;
 use crate::tree::{leaves, share, with_leaves};
-use crate::{Error, Result, Tensor, Tree};
+use crate::{Result, Tensor, Tree};
 use gradloom_ir::ad::{self, Calls};
 use gradloom_ir::pass;
 
@@ -59,21 +60,7 @@ where
 impl<X: Tree, Y: Tree> Pushforward<X, Y> {
     pub(crate) fn call(&self, dx: &X) -> Result<(Y, Y)> {
         let (x, dx) = (leaves(&self.x), leaves(dx));
-        if x.len() != dx.len() {
-            return Err(Error::Structure {
-                what: "tangent",
-                found: dx.len(),
-                expected: x.len(),
-            });
-        }
-        if let Some(i) = (0..x.len()).find(|i| x[*i].aval() != dx[*i].aval()) {
-            return Err(Error::Mismatch {
-                what: "tangent",
-                path: trace::path(&self.x, i),
-                found: dx[i].aval().clone(),
-                expected: x[i].aval().clone(),
-            });
-        }
+        check::beside("tangent", &self.x, "argument", &dx, check::avals(&x))?;
         let mut args = self.trace.args(&x);
         args.extend(dx.into_iter().map(Bound::Tensor));
         let outs = replay_bound(&self.jvp.program, &args)?;

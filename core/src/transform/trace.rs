@@ -9,7 +9,7 @@ use crate::node::{OpNode, Scope, Value, next_age};
 use crate::record::traced_input;
 use crate::tree::{leaves, with_leaves};
 use crate::walk::{Found, Source, Walker, walk};
-use crate::{Error, Result, Tensor, Tree};
+use crate::{Result, Tensor, Tree, check};
 use gradloom_ir::{Program, Var};
 use std::sync::Arc;
 
@@ -48,14 +48,7 @@ impl<Y> Trace<Y> {
 /// If a leaf is not a float, or `f` fails.
 pub(crate) fn trace<X: Tree, R: Outcome>(f: impl FnOnce(&X) -> R, x: &X) -> Result<Trace<R::Tree>> {
     let leaves_x = leaves(x);
-    for (i, leaf) in leaves_x.iter().enumerate() {
-        if !leaf.dtype().is_float() {
-            return Err(Error::NotDifferentiable {
-                path: path(x, i),
-                aval: leaf.aval().clone(),
-            });
-        }
-    }
+    check::floats(x, "argument")?;
     /// Closes the scope when `f` panics, too.
     struct Close(Arc<Scope>);
     impl Drop for Close {
@@ -82,13 +75,6 @@ pub(crate) fn trace<X: Tree, R: Outcome>(f: impl FnOnce(&X) -> R, x: &X) -> Resu
         captured,
         y,
     })
-}
-
-/// Where leaf `i` of an argument stands, as a user would write it.
-pub(crate) fn path(tree: &impl Tree, i: usize) -> String {
-    let mut paths = Vec::new();
-    tree.paths("argument", &mut paths);
-    paths.swap_remove(i)
 }
 
 /// The program from `inputs` to `outs`, and what its parameters after the inputs are bound to: values that do not

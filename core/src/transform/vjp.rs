@@ -5,7 +5,7 @@ use super::trace::Trace;
 use super::{Outcome, trace};
 use crate::record::expect;
 use crate::tree::{leaves, share, with_leaves};
-use crate::{Aval, Error, Result, Tensor, Tree};
+use crate::{Aval, Result, Tensor, Tree, check};
 use gradloom_ir::{Program, ad};
 
 /// The value of `f` at `x`, and the pullback: the linear map from cotangents of the value to cotangents of `x`.
@@ -129,29 +129,16 @@ impl<X: Tree, Y: Tree> Pullback<X, Y> {
             outs,
         } = &self.inner;
         let cts = leaves(ct);
-        if cts.len() != outs.len() {
-            return Err(Error::Structure {
-                what: "cotangent",
-                found: cts.len(),
-                expected: outs.len(),
-            });
-        }
+        check::beside(
+            "cotangent",
+            &self.y,
+            "result",
+            &cts,
+            check::cotangents(outs),
+        )?;
         let mut args = residuals.clone();
-        for (i, (ct, aval)) in cts.iter().zip(outs).enumerate() {
-            if aval.dtype().is_float() && ct.aval() != aval {
-                let mut paths = Vec::new();
-                self.y.paths("result", &mut paths);
-                return Err(Error::Mismatch {
-                    what: "cotangent",
-                    path: paths.swap_remove(i),
-                    found: ct.aval().clone(),
-                    expected: aval.clone(),
-                });
-            }
-            if active[i] {
-                args.push(Bound::Tensor(ct.clone()));
-            }
-        }
+        let active = cts.into_iter().zip(active).filter(|(_, active)| **active);
+        args.extend(active.map(|(ct, _)| Bound::Tensor(ct)));
         let mut found = replay_bound(program, &args)?.into_iter();
         let mut nonzero = nonzero.iter();
         Ok(self.zeros.map(&mut |zero| match nonzero.next() {

@@ -1,6 +1,6 @@
 //! The text of every error: what is wrong, then what to do.
 
-use gradloom::{DType, Error, Result, Tensor, evaluate, grad, jvp, vjp};
+use gradloom::{DType, Error, Key, Result, Tensor, evaluate, grad, jacfwd, jacrev, jvp, vjp};
 use std::collections::BTreeMap;
 
 fn text<T>(result: Result<T>) -> String {
@@ -35,6 +35,15 @@ fn what_an_op_does_not_take() {
 }
 
 #[test]
+fn a_number_beyond_an_i64_is_not_one_of_its_values() {
+    insta::assert_snapshot!(panic_of(|| Tensor::full([1], u64::MAX, DType::I64)), @"1.8446744073709552e19 is not a value of i64; cast the tensor to a float first");
+    assert_eq!(
+        Tensor::full([1], u64::MAX, DType::F64).to_vec::<f64>(),
+        [u64::MAX as f64]
+    );
+}
+
+#[test]
 fn what_cannot_be_read() {
     let x = Tensor::zeros([2, 3], DType::F32);
     insta::assert_snapshot!(text(x.try_to_vec::<f64>()), @"cannot read f32[2, 3] as f64; cast it first, as in `x.cast(DType::F64)`");
@@ -48,6 +57,8 @@ fn what_only_the_data_can_tell() {
     let x = Tensor::zeros([2, 3], DType::F32);
     insta::assert_snapshot!(text(evaluate(&x.cross_entropy(Tensor::from([0i64, 7])))), @"`cross_entropy`: label 7 at row 1 is out of range for 3 classes");
     insta::assert_snapshot!(text(evaluate(&Tensor::zeros([1 << 30, 1 << 20], DType::F32))), @"`full`: no memory for 4503599627370496 bytes");
+    insta::assert_snapshot!(panic_of(|| Key::new(0).normal([1 << 30, 1 << 20], DType::F32)), @"`random`: no memory for 4503599627370496 bytes");
+    insta::assert_snapshot!(panic_of(|| Key::new(0).permutation(1 << 50)), @"`random`: no memory for 9007199254740992 bytes");
 }
 
 #[test]
@@ -61,6 +72,21 @@ fn what_has_no_derivative() {
     insta::assert_snapshot!(panic_of(|| vjp(|_: &BTreeMap<String, Tensor>| Tensor::from(1.0f32), &map)), @r#"`argument["labels"]` is i64[2], and only floats have gradients; mark the parameter `#[nodiff]` or cast it"#);
     insta::assert_snapshot!(panic_of(|| grad(|x: &Tensor| x * x)(&float)), @"a gradient needs a result that is a single float, and this is f32[2]; sum it, or use `vjp`");
     insta::assert_snapshot!(panic_of(|| grad(|x: &Tensor| x.sum(..).cast(DType::I32))(&float)), @"a gradient needs a result that is a single float, and this is i32[]; sum it, or use `vjp`");
+    insta::assert_snapshot!(panic_of(|| jacfwd(|x: &Tensor| x.argmax(0))(&float)), @"`result` is i64[], and only floats have gradients; mark the parameter `#[nodiff]` or cast it");
+    insta::assert_snapshot!(panic_of(|| jacrev(|x: &Tensor| x.argmax(0))(&float)), @"`result` is i64[], and only floats have gradients; mark the parameter `#[nodiff]` or cast it");
+}
+
+#[test]
+fn a_jacobian_of_too_many_axes_is_an_err_where_the_function_returns_result() {
+    let x = Tensor::zeros([1; 20], DType::F32);
+    let square = |x: &Tensor| -> Result<Tensor> { Ok(x * x) };
+    for jacobian in [jacfwd(square)(&x), jacrev(square)(&x)] {
+        let message = jacobian.unwrap_err().to_string();
+        assert!(
+            message.ends_with("the rank is 40, and the limit is 32"),
+            "{message}"
+        );
+    }
 }
 
 #[test]
