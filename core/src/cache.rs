@@ -3,6 +3,15 @@
 //! Plans are looked up by a hash of the computation, and then compared **in full**: a hash alone never decides.
 //! The cache is bounded by the number of plans and by the length of their keys; the plan that was not used for
 //! the longest time goes first.
+//!
+//! ```
+//! use gradloom::{Tensor, cache};
+//!
+//! cache::set_capacity(64);
+//! (Tensor::from([1.0f32, 2.0]) * 3.0).to_vec::<f32>();
+//! let stats = cache::stats();
+//! assert!(stats.plans >= 1 && stats.plans <= stats.capacity);
+//! ```
 
 use crate::evaluate::Engine;
 use crate::events::{self, Event};

@@ -1,4 +1,30 @@
 //! Differentiable tensor programs: derivatives at compile time, lazy evaluation with a plan cache.
+//!
+//! - [`Tensor`] is a handle on a value that is computed when it is looked at; [`evaluate()`] computes many together.
+//! - [`macro@traced`] differentiates a function while it is compiled. [`grad`], [`vjp`], [`jvp`] and their relatives do
+//!   the same for closures when they run.
+//! - A model is a [`Tree`] of tensors: derive it. [`optim`] has optimisers for trees, [`random`] numbers for their leaves.
+//! - [`events`] tells what was planned and run, and [`cache`] holds the plans.
+//!
+//! ```
+//! use gradloom::prelude::*;
+//!
+//! #[traced]
+//! fn loss(w: &Tensor, #[nodiff] x: &Tensor, #[nodiff] y: &Tensor) -> Tensor {
+//!     (x.matmul(w) - y).square().mean(..)
+//! }
+//!
+//! let x = Tensor::from([[1.0f32, 2.0], [3.0, 4.0]]);
+//! let y = Tensor::from([5.0f32, 11.0]);
+//! let mut w = Tensor::zeros([2], DType::F32);
+//! for _ in 0..500 {
+//!     let (_, grads) = loss::value_and_grad(&w, &x, &y);
+//!     w -= grads.w * 0.05;
+//!     evaluate(&w)?;
+//! }
+//! assert!(loss(&w, &x, &y).item::<f32>() < 1e-3);
+//! # Ok::<(), Error>(())
+//! ```
 
 extern crate self as gradloom;
 

@@ -7,6 +7,25 @@ use std::collections::BTreeMap;
 ///
 /// Derive it for structs and enums: `#[derive(Tree)]`. A field marked `#[tree(skip)]` is no part of the tree; it is
 /// cloned. Leaves are visited in the order of the fields.
+///
+/// ```
+/// use gradloom::prelude::*;
+///
+/// #[derive(Tree)]
+/// struct Layer {
+///     w: Tensor,
+///     b: Option<Tensor>,
+///     #[tree(skip)]
+///     name: String,
+/// }
+///
+/// let (w, name) = (Tensor::from([1.0f32, 2.0]), "first".to_owned());
+/// let layer = Layer { w, b: None, name };
+/// let gradient = grad(|layer: &Layer| layer.w.square().sum(..))(&layer);
+/// assert_eq!(gradient.w.to_vec::<f32>(), [2.0, 4.0]);
+/// assert!(gradient.b.is_none());
+/// assert_eq!(gradient.name, "first");
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no tree of tensors",
     note = "derive it with `#[derive(Tree)]`; if it holds no tensors, mark a field of this type `#[tree(skip)]`, and a parameter of a traced function `#[fixed]`"

@@ -22,7 +22,25 @@ pub(crate) use operators::number;
 /// A tensor of numbers or truth values.
 ///
 /// A tensor is a *promise* until something asks for its elements ([`Tensor::to_vec`], [`Tensor::item`], printing) or
-/// [`evaluate`](crate::evaluate) is called. A clone is another handle on the same value.
+/// [`evaluate`](crate::evaluate()) is called. A clone is another handle on the same value, and no operation changes
+/// one: `x += 1.0` makes `x` a handle on another.
+///
+/// ```
+/// use gradloom::Tensor;
+///
+/// let x = Tensor::from([[1.0f32, 2.0], [3.0, 4.0]]);
+/// let y = (&x * 2.0 - 1.0).sum(0);
+/// assert_eq!(y.shape(), [2]);
+/// assert!(!y.is_realised());
+/// assert_eq!(y.to_vec::<f32>(), [6.0, 10.0]);
+/// assert!(y.is_realised());
+/// ```
+///
+/// # Panics
+///
+/// An op whose operands do not fit panics at the line that calls it. Inside a function or closure that returns
+/// [`Result`] and is traced or differentiated, it is the `Err` of that function. Dtypes never mix by themselves:
+/// [`Tensor::cast`] one of them.
 #[derive(Clone)]
 pub struct Tensor(pub(crate) Arc<Value>);
 
