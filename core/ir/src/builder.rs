@@ -1,6 +1,6 @@
 //! The only way to append an equation.
 
-use crate::{Attr, Aval, DType, Eqn, Op, OpError, Program, Static, Var};
+use crate::{Attr, Aval, Eqn, Op, OpError, Program, Static, Var};
 use std::collections::{HashMap, HashSet};
 
 /// Appends equations to a program. Every derivative rule is written against this and nothing else.
@@ -258,12 +258,6 @@ impl Builder {
     pub fn zeros_like(&mut self, like: Var) -> Var {
         let zero = self.attr(0.0);
         self.emit(Op::FullLike, &[zero], &[like])
-    }
-
-    /// `x` in another dtype.
-    pub fn cast(&mut self, x: Var, dtype: DType) -> Var {
-        let dtype = self.attr(dtype);
-        self.emit(Op::Cast, &[dtype], &[x, x])
     }
 
     /// Broadcasts the tangent `dx`, which has the shape of `from`, to the shape of `to`.

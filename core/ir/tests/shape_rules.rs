@@ -64,6 +64,12 @@ fn reductions_drop_or_keep_their_axes() {
             "i32[]",
         ),
         (
+            "sum",
+            &[Static::All, DROP],
+            &["f32[..]", "f32[..]"],
+            "f32[]",
+        ),
+        (
             "mean",
             &[two(), KEEP],
             &["f32[2, B, 4]", "f32[2, B, 4]"],

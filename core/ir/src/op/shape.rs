@@ -211,7 +211,14 @@ pub fn labelled(x: &Shape, labels: &Shape) -> Result<Shape, Fault> {
 /// The shape after a reduction over `axes` of a value of shape `x`.
 pub fn reduce(x: &Shape, axes: &Static, keepdims: &Static) -> Result<Shape, Fault> {
     let Some(dims) = x.dims() else {
-        return Ok(Shape::UNKNOWN);
+        let keepdims = switch(keepdims, "keepdims")?;
+        // Over all axes it is a number, however many there are.
+        let to_scalar = *axes == Static::All && keepdims == Some(false);
+        return Ok(if to_scalar {
+            Shape::scalar()
+        } else {
+            Shape::UNKNOWN
+        });
     };
     let axes = self::axes(axes, dims.len(), "axes")?;
     let keepdims = switch(keepdims, "keepdims")?;
