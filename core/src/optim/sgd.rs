@@ -79,15 +79,18 @@ impl Sgd {
     ) -> (P, SgdState<P>) {
         let gs = leaves_beside(params, grads, "gradient");
         let (moves, velocity) = match &state.velocity {
-            None => (gs, None),
-            Some(velocity) => {
-                let vs = leaves_beside(params, velocity, "velocity");
-                let vs: Vec<Tensor> = vs
-                    .iter()
-                    .zip(&gs)
-                    .map(|(v, g)| v * self.momentum + g)
-                    .collect();
-                let velocity = with_leaves(velocity, &vs);
+            None if self.momentum == 0.0 => (gs, None),
+            velocity => {
+                let vs: Vec<Tensor> = match velocity {
+                    Some(velocity) => leaves_beside(params, velocity, "velocity")
+                        .iter()
+                        .zip(&gs)
+                        .map(|(v, g)| v * self.momentum + g)
+                        .collect(),
+                    // The velocity is zero until there is one.
+                    None => gs.clone(),
+                };
+                let velocity = with_leaves(params, &vs);
                 let moves = match self.nesterov {
                     false => vs,
                     true => vs

@@ -1,7 +1,7 @@
 //! Known answers: optax 0.2.8 on JAX 0.10.2 with `jax_enable_x64`, for the sum of `[1, 2, 3] * x^2 + sin(x)` from
 //! `[1, -2, 0.5]`, after one step and after five.
 
-use super::{Adam, AdamW, Sgd};
+use super::{Adam, AdamW, Sgd, SgdState};
 use crate::events::{self, Event};
 use crate::{Tensor, Tree, evaluate};
 
@@ -192,4 +192,20 @@ fn gradients_of_another_structure_are_refused() {
         &vec![x.clone(), x.clone()],
         &sgd.init(&vec![x]),
     );
+}
+
+#[test]
+fn a_state_without_velocity_has_velocity_zero() {
+    let x = Tensor::from([1.0f64, -2.0]);
+    let g = Tensor::from([0.5f64, 0.25]);
+    let with = Sgd {
+        momentum: 0.9,
+        ..Sgd::default()
+    };
+    let bare = Sgd::default().init(&x);
+    let ((x0, from_bare), (x1, from_zero)) =
+        (with.step(&x, &g, &bare), with.step(&x, &g, &with.init(&x)));
+    let velocity = |state: SgdState<Tensor>| state.velocity.unwrap().to_vec::<f64>();
+    assert_eq!(x0.to_vec::<f64>(), x1.to_vec::<f64>());
+    assert_eq!(velocity(from_bare), velocity(from_zero));
 }

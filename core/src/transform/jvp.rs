@@ -35,8 +35,11 @@ where
 /// A function at a point, ready to push tangents forward.
 pub(crate) struct Pushforward<X, Y> {
     jvp: ad::Jvp,
-    trace: Trace<Y>,
+    /// What the function used besides its argument.
+    captured: Vec<Bound>,
     x: X,
+    /// The result on fresh values, for its structure.
+    y: Y,
 }
 
 pub(crate) fn linear<X, R, F>(f: F, x: &X) -> Result<Pushforward<X, R::Tree>>
@@ -46,14 +49,16 @@ where
     F: FnOnce(&X) -> R,
 {
     let trace: Trace<R::Tree> = trace::trace(f, x)?;
-    let program = pass::simplify(trace.program.clone());
-    let ad::Jvp { program, active } = ad::jvp(&program, trace.wrt(), Calls::Joint);
+    let wrt = trace.wrt().to_vec();
+    let program = pass::simplify(trace.program);
+    let ad::Jvp { program, active } = ad::jvp(&program, &wrt, Calls::Joint);
     let program = pass::simplify(program);
     // The tangents are the last parameters, after what was captured.
     Ok(Pushforward {
         jvp: ad::Jvp { program, active },
-        trace,
+        captured: trace.captured,
         x: share(x),
+        y: trace.y,
     })
 }
 
@@ -61,7 +66,7 @@ impl<X: Tree, Y: Tree> Pushforward<X, Y> {
     pub(crate) fn call(&self, dx: &X) -> Result<(Y, Y)> {
         let (x, dx) = (leaves(&self.x), leaves(dx));
         check::beside("tangent", &self.x, "argument", &dx, check::avals(&x))?;
-        let mut args = self.trace.args(&x);
+        let mut args = trace::args(&x, &self.captured);
         args.extend(dx.into_iter().map(Bound::Tensor));
         let outs = replay_bound(&self.jvp.program, &args)?;
         let (y, dy) = outs.split_at(self.jvp.active.len());
@@ -79,9 +84,6 @@ impl<X: Tree, Y: Tree> Pushforward<X, Y> {
                 false => y.zeros_like(),
             });
         let tangents: Vec<Tensor> = tangents.collect();
-        Ok((
-            with_leaves(&self.trace.y, &y),
-            with_leaves(&self.trace.y, &tangents),
-        ))
+        Ok((with_leaves(&self.y, &y), with_leaves(&self.y, &tangents)))
     }
 }

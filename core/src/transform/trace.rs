@@ -30,15 +30,12 @@ impl<Y> Trace<Y> {
     pub(crate) fn wrt(&self) -> &[Var] {
         &self.program.params[..self.n_inputs]
     }
+}
 
-    /// The arguments of the program, for given leaves.
-    pub(crate) fn args(&self, x: &[Tensor]) -> Vec<Bound> {
-        x.iter()
-            .cloned()
-            .map(Bound::Tensor)
-            .chain(self.captured.iter().cloned())
-            .collect()
-    }
+/// The arguments of a traced program, for given leaves of the argument and what the closure captured.
+pub(crate) fn args(x: &[Tensor], captured: &[Bound]) -> Vec<Bound> {
+    let x = x.iter().cloned().map(Bound::Tensor);
+    x.chain(captured.iter().cloned()).collect()
 }
 
 /// Runs `f` once on fresh values equal to the leaves of `x`.

@@ -53,7 +53,7 @@ where
         nonzero,
         shape_only,
     } = ad::vjp(&trace.program, trace.wrt());
-    let outs = replay_bound(&primal, &trace.args(&leaves(x)))?;
+    let outs = replay_bound(&primal, &trace::args(&leaves(x), &trace.captured))?;
     let (outs, residuals) = outs.split_at(n_outs);
     let outs: Vec<Tensor> = outs.iter().map(|y| y.tensor().clone()).collect();
     let residuals = residuals
