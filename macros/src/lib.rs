@@ -17,23 +17,68 @@ use proc_macro::TokenStream;
 
 /// Differentiates a function, or the methods of an impl block, while rustc compiles it.
 ///
-/// The function stays as it is. Beside it stand its companions: `f::vjp`, `f::jvp`, `f::grad`, `f::value_and_grad`,
-/// `f::saved`, `f::PROGRAM` and `f::HASH`; those of a method `forward` are `forward_vjp`, `forward_jvp`, `FORWARD_PROGRAM`
-/// and so on. A body without control flow is differentiated at compile time; any other is run and recorded, and
-/// `PROGRAM` says so.
+/// ```ignore
+/// #[traced]
+/// fn dense(#[shape(B, I)] x: &Tensor, #[shape(I, O)] w: &Tensor, #[nodiff] mask: &Tensor, rate: f64) -> Tensor {
+///     (x.matmul(w) * mask * rate).tanh()
+/// }
+/// let (y, pullback) = dense::vjp(&x, &w, &mask, 0.5);
+/// let (ct_x, ct_w) = pullback(&y.ones_like());
+/// ```
 ///
-/// Parameters of type `Tensor` or `&Tensor` are tensors. Numbers, `bool`, strings, `DType`, and lists of them are
-/// static: part of the program. Every other type is a tree of tensors. An attribute on a parameter says more:
+/// # What is emitted
+///
+/// The function stays as it is. Beside `fn dense` stand:
+///
+/// - `dense::vjp(args..)`: the result, and a pullback from its cotangent to those of the parameters: a tuple, or the bare
+///   value where one parameter is differentiated.
+/// - `dense::jvp((args..), (tangents..))`: the result and its tangent. Parameters that are not differentiated have no
+///   tangent; one argument or tangent alone stands bare.
+/// - `dense::grad(args..)` and `dense::value_and_grad(args..)`, where the result is one tensor: a `DenseGrads`, with a public
+///   field for each differentiated parameter (`this` for `self`). At run time it has to be of rank 0.
+/// - `dense::saved(args..)`: the result and a `DenseSaved`, what reverse mode keeps between the two passes.
+/// - `dense::PROGRAM` and `dense::HASH`: the program as text, and its hash.
+///
+/// For the method `forward` of `Linear` they are associated items: `Linear::forward_vjp`, `forward_jvp`, `forward_grad`,
+/// `forward_value_and_grad`, `forward_saved`, `FORWARD_PROGRAM`, `FORWARD_HASH`, and the structs `LinearForwardGrads` and
+/// `LinearForwardSaved`. In an impl block the methods that take and return tensors are traced; the others stay alone.
+/// Methods of a trait cannot be traced; have them call an inherent method.
+///
+/// # Parameters and results
+///
+/// A parameter is what its written type says:
+///
+/// - `Tensor` and `&Tensor` are tensors.
+/// - Numbers, `bool`, `char`, strings, `DType`, `Key`, ranges, and lists or tuples of them are static: part of the program.
+/// - Every other type is a tree of tensors: `#[derive(Tree)]` types, `Vec<Tensor>`, arrays, tuples, type parameters
+///   with the bound `Tree`. A slice `&[Tensor]` is none: it has no owned form for the gradient.
+///
+/// The function returns a tensor, a tuple or another tree, or a `Result` of one: then what does not fit comes back as `Err`
+/// from the function and from its companions.
+///
+/// An attribute on a parameter says more:
 ///
 /// - `#[nodiff]`: no derivative is taken with respect to it.
-/// - `#[shape(B, 784, _)]`: the shape, of numbers, names and unknown dims; it is checked at compile time.
+/// - `#[shape(B, 784, _)]`, on a tensor: its shape, of numbers, names and unknown dims; it is checked at compile time.
 /// - `#[fixed]`: a static value of a type of your own.
 ///
 /// `#[save]` and `#[recompute]` on a `let` say whether reverse mode keeps that value or computes it again.
 ///
-/// In an impl block the methods that take and return tensors are traced; the others stay alone.
-/// `#[traced(record)]` has the body run and recorded even if it is straight-line, which lets it call functions that
-/// are not traced. `#[traced(crate = path)]` says where the run time is, if its dependency has been renamed.
+/// # What is recorded at run time instead
+///
+/// A body that is one straight line of operations and calls of traced functions is differentiated at compile time. One with
+/// control flow (`for`, `if`, `match`, a `return` in the middle), closures, or calls of values is run and recorded by the
+/// companions; the derivatives are the same, and `PROGRAM` says why and names the line. So is a body of more than 1,000
+/// equations.
+///
+/// A function that the body calls on tensors has to be traced, too, unless the body is recorded.
+///
+/// # Options
+///
+/// - `#[traced(record)]` has the body recorded even if it is straight-line, so that it may call functions that are not traced.
+/// - `#[traced(crate = path)]` says where the run time is, if its dependency has been renamed.
+///
+/// `GRADLOOM_DUMP=dense cargo build` prints the program of `dense`, its derivatives and the code while they are compiled.
 #[proc_macro_attribute]
 pub fn traced(args: TokenStream, item: TokenStream) -> TokenStream {
     traced::expand(args.into(), item.into()).into()
@@ -41,8 +86,21 @@ pub fn traced(args: TokenStream, item: TokenStream) -> TokenStream {
 
 /// Makes a struct or an enum a tree of tensors: a type whose leaves are tensors, such as a model.
 ///
+/// ```ignore
+/// #[derive(Clone, Tree)]
+/// struct Mlp {
+///     layers: Vec<Linear>,
+///     #[tree(skip)]
+///     name: String,
+/// }
+/// ```
+///
 /// Each field is a tree itself: a tensor, a `Vec`, an array, a tuple, an `Option`, a `Box`, a `BTreeMap`, or a type that
-/// derives `Tree`. A field marked `#[tree(skip)]` is no part of the tree; it is cloned.
+/// derives `Tree`. The type has to be `Clone`, and may be generic. Leaves are visited in the order of the fields; their paths,
+/// such as `layers[0].w`, stand in messages.
+///
+/// - `#[tree(skip)]` on a field: it is no part of the tree; it is cloned.
+/// - `#[tree(crate = path)]` on the type says where the run time is, if its dependency has been renamed.
 #[proc_macro_derive(Tree, attributes(tree))]
 pub fn tree(input: TokenStream) -> TokenStream {
     derive_tree::derive(input.into()).into()
