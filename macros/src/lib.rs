@@ -17,7 +17,7 @@ use proc_macro::TokenStream;
 
 /// Differentiates a function, or the methods of an impl block, while rustc compiles it.
 ///
-/// ```ignore
+/// ```text
 /// #[traced]
 /// fn dense(#[shape(B, I)] x: &Tensor, #[shape(I, O)] w: &Tensor, #[nodiff] mask: &Tensor, rate: f64) -> Tensor {
 ///     (x.matmul(w) * mask * rate).tanh()
@@ -86,7 +86,7 @@ pub fn traced(args: TokenStream, item: TokenStream) -> TokenStream {
 
 /// Makes a struct or an enum a tree of tensors: a type whose leaves are tensors, such as a model.
 ///
-/// ```ignore
+/// ```text
 /// #[derive(Clone, Tree)]
 /// struct Mlp {
 ///     layers: Vec<Linear>,
