@@ -3,12 +3,13 @@
 use crate::kernel::KernelFault;
 use crate::{Aval, DType};
 use gradloom_ir::OpError;
+use std::fmt;
 
 /// The result of a fallible operation.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// What went wrong.
-#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[derive(Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// An op does not take these operands.
@@ -148,5 +149,12 @@ impl Error {
             },
             KernelFault::OutOfMemory { bytes } => Error::OutOfMemory { op, bytes },
         }
+    }
+}
+
+/// The same text as `Display`: it is what `fn main() -> Result<()>` and `unwrap` show.
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }

@@ -112,6 +112,7 @@ agree! {
     batched_product(x: [2, 2, 3], w: [3, 2]) { x.matmul(w) }
     batches_that_broadcast(x: [2, 1, 2, 3], w: [3, 3, 2]) { x.matmul(w) }
     transposed(x: [2, 3]) { x.transpose() * 2.0 }
+    transposed_in_short(x: [2, 3], y: [2, 3]) { x.t().matmul(y) }
     permuted(x: [2, 3, 4]) { x.permute([2, 0, 1]).sin() }
     swapped(x: [2, 3, 4]) { x.swap_axes(0, -1).exp() }
     moved(x: [2, 3, 4]) { x.moveaxis(0, 2).exp() }

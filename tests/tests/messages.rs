@@ -4,7 +4,7 @@ use gradloom::optim::Sgd;
 use gradloom::prelude::*;
 use insta::assert_snapshot;
 use std::cell::RefCell;
-use std::collections::BTreeSet;
+use std::collections::HashSet;
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::Once;
 
@@ -499,20 +499,14 @@ fn one_of_each() -> Vec<Error> {
 
 #[test]
 fn every_variant_of_the_error_is_made_by_a_mistake() {
-    let word =
-        |text: &str| -> String { text.chars().take_while(|c| c.is_alphanumeric()).collect() };
     let source = include_str!("../../core/src/error.rs");
     let (_, variants) = source.split_once("pub enum Error {").expect("the enum");
     let (variants, _) = variants.split_once("\n}").expect("its end");
-    let declared: BTreeSet<String> = variants
+    let declared: Vec<&str> = variants
         .lines()
         .filter_map(|line| line.strip_prefix("    "))
         .filter(|line| line.starts_with(|c: char| c.is_ascii_uppercase()))
-        .map(word)
         .collect();
-    let made: BTreeSet<String> = one_of_each()
-        .iter()
-        .map(|error| word(&format!("{error:?}")))
-        .collect();
-    assert_eq!(made, declared);
+    let made: HashSet<_> = one_of_each().iter().map(std::mem::discriminant).collect();
+    assert_eq!(made.len(), declared.len(), "{declared:#?}");
 }

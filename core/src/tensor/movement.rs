@@ -13,6 +13,12 @@ impl Tensor {
         one(Op::Transpose, vec![], &[self], &[])
     }
 
+    /// The same as [`Tensor::transpose`].
+    #[track_caller]
+    pub fn t(&self) -> Tensor {
+        self.transpose()
+    }
+
     /// The axes in another order: axis `i` of the result is axis `axes[i]`.
     ///
     /// ```

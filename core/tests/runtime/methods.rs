@@ -45,6 +45,7 @@ fn every_method_of_the_op_table_is_a_method_of_tensor() {
         argmin_keepdims: x().argmin_keepdims(-1);
         matmul: x().matmul(x());
         transpose: x().transpose();
+        t: x().t();
         permute: x().permute([1, 0]);
         swap_axes: x().swap_axes(0, 1);
         moveaxis: x().moveaxis(0, 1);

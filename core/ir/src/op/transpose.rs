@@ -11,7 +11,10 @@ pub(super) static OP: Linear = Linear {
         Ok(Shape(dims.map(|dims| dims.iter().rev().copied().collect())))
     },
     dtype: shape::of_operand,
-    methods: &[Method::on_tensor("transpose", &[Param::Data])],
+    methods: &[
+        Method::on_tensor("transpose", &[Param::Data]),
+        Method::on_tensor("t", &[Param::Data]),
+    ],
     transpose: |b, _, ct| b.unary(Op::Transpose, ct),
     kernel: Kernel::Transpose,
     samples: &[

@@ -71,7 +71,12 @@ impl Cx {
         if !matches!(eqn.op, Op::Scalar | Op::FullLike) {
             return None;
         }
-        Some((self.program.attr(eqn.attrs[0]).float()?, eqn))
+        let value = self.program.attr(eqn.attrs[0]);
+        // An integer that is no `f64` would be rounded twice on its way to `f32`.
+        if value.int().is_some_and(|n| n.unsigned_abs() > 1 << 53) {
+            return None;
+        }
+        Some((value.float()?, eqn))
     }
 
     /// Whether `v` is `value` everywhere, by bits.
