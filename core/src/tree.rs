@@ -56,6 +56,11 @@ pub(crate) fn share<T: Tree>(tree: &T) -> T {
     tree.map(&mut Tensor::clone)
 }
 
+/// Zeros in the structure of a tree: promises, which keep nothing of it alive.
+pub(crate) fn zeros<T: Tree>(tree: &T) -> T {
+    tree.map(&mut Tensor::zeros_like)
+}
+
 /// The tree with other leaves.
 pub(crate) fn with_leaves<T: Tree>(tree: &T, leaves: &[Tensor]) -> T {
     let mut next = leaves.iter();

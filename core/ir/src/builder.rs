@@ -223,6 +223,14 @@ impl Builder {
         self.binary(Op::Add, x, y)
     }
 
+    /// The sum of two tangents, of which `None` is zero.
+    pub fn add_tangents(&mut self, x: Option<Var>, y: Option<Var>) -> Option<Var> {
+        match (x, y) {
+            (Some(x), Some(y)) => Some(self.add(x, y)),
+            (x, y) => x.or(y),
+        }
+    }
+
     /// `x - y`.
     pub fn sub(&mut self, x: Var, y: Var) -> Var {
         self.binary(Op::Sub, x, y)

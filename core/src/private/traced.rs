@@ -42,7 +42,7 @@ pub fn zeros(aval: &Aval) -> Tensor {
 
 /// Zeros in the structure of a tree, which keep nothing of it alive.
 pub fn zeros_tree<T: Tree>(tree: &T) -> T {
-    tree.map(&mut |leaf| zeros(leaf.aval()))
+    crate::tree::zeros(tree)
 }
 
 /// The avals of the leaves of a tree.

@@ -4,7 +4,7 @@ use super::replay::{Bound, replay_bound};
 use super::trace::Trace;
 use super::{Outcome, trace};
 use crate::record::expect;
-use crate::tree::{leaves, share, with_leaves};
+use crate::tree::{self, leaves, share, with_leaves};
 use crate::{Aval, Result, Tensor, Tree, check};
 use gradloom_ir::{Program, ad};
 
@@ -71,8 +71,8 @@ where
         nonzero,
         outs: outs.iter().map(|y| y.aval().clone()).collect(),
     };
-    let zeros = x.map(&mut |leaf| leaf.zeros_like());
-    let zero_cotangent = y.map(&mut |leaf| leaf.zeros_like());
+    let zeros = tree::zeros(x);
+    let zero_cotangent = tree::zeros(&y);
     Ok((
         y,
         Pullback {

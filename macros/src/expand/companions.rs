@@ -285,20 +285,26 @@ impl Cx<'_> {
             .collect()
     }
 
+    /// The attributes and the visibility of an associated item. In `enum dense` the impl block has the attributes, and
+    /// the enum decides who sees its items; in the user's own type each method has those of the user's method.
+    pub(super) fn associated(&self) -> (TokenStream, TokenStream) {
+        if self.func.owner.is_none() {
+            return (TokenStream::new(), ours!(pub));
+        }
+        let (allow, attrs) = (allow(), &self.func.attrs);
+        (ours!(#(#attrs)* #allow), self.func.vis.to_token_stream())
+    }
+
+    /// The documentation of the function that returns the residuals.
+    pub(super) fn forward_doc(&self) -> String {
+        let function = &self.func.sig.ident;
+        format!("The result of `{function}`, and what its derivative keeps.")
+    }
+
     /// What users call.
     fn public(&self, program: &str, hash: &[u8; 32], callees: &[TokenStream]) -> TokenStream {
         let (n, p, func) = (self.names, self.p, self.func);
-        let (allow, vis) = if func.owner.is_some() {
-            (allow(), func.vis.to_token_stream())
-        } else {
-            (TokenStream::new(), ours!(pub))
-        };
-        let attrs = if func.owner.is_some() {
-            &*func.attrs
-        } else {
-            &[]
-        };
-        let head = ours!(#(#attrs)* #allow);
+        let (head, vis) = self.associated();
         let (program_name, hash_name) = (&n.program, &n.hash);
         let user = text(&func.sig.ident);
         let out = func.output.ty.to_token_stream();

@@ -58,17 +58,7 @@ impl Cx<'_> {
         } = staged;
         let (n, p, func) = (self.names, self.p, self.func);
         let saved = &n.saved;
-        let (allow, attrs, owned) = (allow(), &func.attrs, func.owner.is_some());
-        let head = if owned {
-            ours!(#(#attrs)* #allow)
-        } else {
-            TokenStream::new()
-        };
-        let vis = if owned {
-            func.vis.to_token_stream()
-        } else {
-            ours!(pub)
-        };
+        let (head, vis) = self.associated();
         let given = Ident::new("cotangents", Span::mixed_site());
         let pull = ours! {
             #[track_caller]
@@ -80,10 +70,7 @@ impl Cx<'_> {
         let pair = ours!((#out, #saved));
         let forward_signature = self.signature(&n.forward, &inputs, &self.returns(pair.clone()));
         let forward = self.body(forward, &pair);
-        let forward_doc = format!(
-            "The result of `{}`, and what its derivative keeps.",
-            func.sig.ident
-        );
+        let forward_doc = self.forward_doc();
 
         let pair = ours!((#out, #p::Pull));
         let fwd_signature = self.signature(&n.hidden_fwd, &inputs, &self.returns(pair));
@@ -218,17 +205,7 @@ impl Cx<'_> {
     pub(super) fn recorded(&self) -> Pieces {
         let (n, p, func) = (self.names, self.p, self.func);
         let saved = &n.saved;
-        let (allow, attrs, owned) = (allow(), &func.attrs, func.owner.is_some());
-        let head = if owned {
-            ours!(#(#attrs)* #allow)
-        } else {
-            TokenStream::new()
-        };
-        let vis = if owned {
-            func.vis.to_token_stream()
-        } else {
-            ours!(pub)
-        };
+        let (head, vis) = self.associated();
         let field = Ident::new("pull", Span::mixed_site());
         let kept = "What the recorded program keeps.".to_owned();
         let items = self.saved_struct(
@@ -253,10 +230,7 @@ impl Cx<'_> {
         );
         let pair = ours!((#out, #saved));
         let forward_signature = self.signature(&n.forward, &inputs, &self.returns(pair));
-        let forward_doc = format!(
-            "The result of `{}`, and what its derivative keeps.",
-            func.sig.ident
-        );
+        let forward_doc = self.forward_doc();
         let (fwd, question, forwarded) =
             (self.own(&n.hidden_fwd), self.question(), self.forwarded());
         let result = match &func.output.result {

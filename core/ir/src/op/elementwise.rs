@@ -272,10 +272,7 @@ impl OpDef for Binary {
                 rule(b, eqn, d)
             })
         });
-        vec![match (left, right) {
-            (Some(left), Some(right)) => Some(b.add(left, right)),
-            (left, right) => left.or(right),
-        }]
+        vec![b.add_tangents(left, right)]
     }
     fn transpose(
         &self,

@@ -80,10 +80,7 @@ impl OpDef for Product {
         // dz = f(dx, y) + f(x, dy)
         let left = dx[0].map(|d| emit(b, eqn.op, d, eqn.args[1], eqn));
         let right = dx[1].map(|d| emit(b, eqn.op, eqn.args[0], d, eqn));
-        vec![match (left, right) {
-            (Some(left), Some(right)) => Some(b.add(left, right)),
-            (left, right) => left.or(right),
-        }]
+        vec![b.add_tangents(left, right)]
     }
     fn transpose(
         &self,
