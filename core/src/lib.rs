@@ -154,6 +154,7 @@ pub mod random;
 mod record;
 mod statics;
 mod tensor;
+pub mod testing;
 mod traced;
 mod transform;
 mod tree;

@@ -2,8 +2,12 @@
 
 #![allow(missing_docs)]
 
+#[path = "private/check.rs"]
+mod check;
 #[path = "private/traced.rs"]
 mod traced;
+
+pub use check::*;
 
 pub use crate::record::catch;
 /// For functions whose bodies are recorded at run time.

@@ -1,7 +1,8 @@
 //! A call of an op becomes a node of the graph. The rules run here, so an error is at the call that made it.
 
 use crate::node::{OpNode, Scope, Scopes, Stamp, Value, next_age};
-use crate::{Aval, Error, Result, Tensor};
+use crate::testing::is_op_by_op;
+use crate::{Aval, Error, Result, Tensor, evaluate};
 use gradloom_ir::{self as ir, Op, Static};
 use std::cell::Cell;
 use std::panic;
@@ -26,7 +27,11 @@ pub(crate) fn apply(
         return Ok(vec![data[0].clone()]);
     }
     let scopes = scopes_of(data);
-    Ok(push(op, statics, data, likes, outs, scopes))
+    let outs = push(op, statics, data, likes, outs, scopes);
+    if is_op_by_op() {
+        evaluate(&outs)?;
+    }
+    Ok(outs)
 }
 
 /// A fresh value equal to `x`, which a transform differentiates by while `scope` is open.

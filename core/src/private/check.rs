@@ -1,0 +1,164 @@
+//! What the tests of `#[traced(check)]` are made of.
+
+use crate::record::expect;
+use crate::testing::{
+    Failure, Sizes, Source, adjoint_identity, companions_equal_run_time_derivatives,
+    finite_differences, lazy_equals_op_by_op,
+};
+use crate::{DType, Tensor, Tree, evaluate};
+use std::fmt::Debug;
+
+pub use crate::testing::Sample;
+
+/// A differentiated argument, which is called by its name in messages.
+pub struct Arg<T> {
+    name: &'static str,
+    value: T,
+}
+
+/// The argument `name`.
+pub fn arg<T>(name: &'static str, value: T) -> Arg<T> {
+    Arg { name, value }
+}
+
+impl<T> Arg<T> {
+    /// The argument itself.
+    pub fn get(&self) -> &T {
+        &self.value
+    }
+}
+
+impl<T: Tree> Tree for Arg<T> {
+    fn visit(&self, f: &mut dyn FnMut(&Tensor)) {
+        self.value.visit(f);
+    }
+    fn visit_mut(&mut self, f: &mut dyn FnMut(&mut Tensor)) {
+        self.value.visit_mut(f);
+    }
+    fn map(&self, f: &mut dyn FnMut(&Tensor) -> Tensor) -> Self {
+        arg(self.name, self.value.map(f))
+    }
+    fn paths(&self, _: &str, out: &mut Vec<String>) {
+        self.value.paths(self.name, out);
+    }
+}
+
+/// What a test proves.
+#[derive(Clone, Copy, Debug)]
+pub enum Law {
+    LazyEqualsOpByOp,
+    CompanionsEqualRunTimeDerivatives,
+    AdjointIdentity,
+    FiniteDifferences,
+}
+
+impl Law {
+    fn named(name: &str) -> Law {
+        match name {
+            "lazy_equals_op_by_op" => Law::LazyEqualsOpByOp,
+            "companions_equal_run_time_derivatives" => Law::CompanionsEqualRunTimeDerivatives,
+            "adjoint_identity" => Law::AdjointIdentity,
+            "finite_differences" => Law::FiniteDifferences,
+            _ => unreachable!("`{name}` is the name of no test that the macro emits"),
+        }
+    }
+}
+
+/// Runs a test on each sample of arguments; `fixed` are the dims that the user has fixed.
+///
+/// # Panics
+///
+/// If the law is broken. The message names the function and the dims.
+pub fn on_samples(
+    function: &str,
+    law: &str,
+    fixed: &[(&str, usize)],
+    run: impl Fn(Law, &mut Source) -> Result<(), Failure>,
+) {
+    let law = Law::named(law);
+    for sizes in Sizes::ALL {
+        let mut sample = Running {
+            function,
+            source: Source::with_sizes(0, sizes, fixed),
+            told: false,
+        };
+        if let Err(failure) = run(law, &mut sample.source) {
+            sample.told = true;
+            panic!("`{function}`{}: {failure}", with(&sample.source));
+        }
+    }
+}
+
+/// ` with B = 2, I = 3`, or nothing.
+fn with(source: &Source) -> String {
+    match source.dims() {
+        dims if dims.is_empty() => dims,
+        dims => format!(" with {dims}"),
+    }
+}
+
+/// Says for which dims the function was run when it panics itself.
+struct Running<'a> {
+    function: &'a str,
+    source: Source,
+    told: bool,
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() && !self.told {
+            eprintln!(
+                "while `{}` was checked{}",
+                self.function,
+                with(&self.source)
+            );
+        }
+    }
+}
+
+/// Tests a law: `f` is the function, `vjp` and `jvp` are its companions.
+pub fn check_law<X: Tree, Y: Tree>(
+    law: Law,
+    x: &X,
+    f: impl Fn(&X) -> Y,
+    vjp: impl Fn(&X, &Y) -> (Y, X),
+    jvp: impl Fn(&X, &X) -> (Y, Y),
+) -> Result<(), Failure> {
+    match law {
+        Law::LazyEqualsOpByOp => {
+            lazy_equals_op_by_op(|| f(x))?;
+            let mut source = Source::new(4);
+            let (ct, dx) = (source.like(&f(x)), source.like(x));
+            let in_message = |what: &str| {
+                let what = what.to_owned();
+                move |failure: Failure| Failure::new(format!("{what}: {failure}"))
+            };
+            lazy_equals_op_by_op(|| vjp(x, &ct)).map_err(in_message("`vjp`"))?;
+            lazy_equals_op_by_op(|| jvp(x, &dx)).map_err(in_message("`jvp`"))
+        }
+        Law::CompanionsEqualRunTimeDerivatives => {
+            companions_equal_run_time_derivatives(f, vjp, jvp, x)
+        }
+        Law::AdjointIdentity => adjoint_identity(vjp, jvp, x),
+        Law::FiniteDifferences => finite_differences(f, jvp, x),
+    }
+}
+
+/// What a function has returned for sampled arguments.
+#[track_caller]
+pub fn returned<T, E: Debug>(result: Result<T, E>) -> T {
+    result.unwrap_or_else(|error| panic!("the function returned `Err`: {error:?}"))
+}
+
+/// Sampled numbers in a dtype, as data.
+#[track_caller]
+pub fn in_dtype(x: Tensor, dtype: DType) -> Tensor {
+    let x = x.cast(dtype);
+    expect(evaluate(&x));
+    x
+}
+
+/// Samples a tree.
+pub fn sample<T: Sample>(source: &mut Source) -> T {
+    T::sample(source)
+}

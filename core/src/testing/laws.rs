@@ -1,0 +1,331 @@
+//! The laws that a function and its derivatives obey.
+
+use super::compare::{Failure, Pairs, ULPS, close, epsilon, is_near, numbers, same, scale};
+use super::{Source, op_by_op};
+use crate::tree::leaves;
+use crate::{DType, Outcome, Tensor, Tree, evaluate};
+use std::cell::RefCell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// The derivatives of a closure: the law of adjoints, and differences.
+///
+/// The derivatives are those that [`crate::vjp`] and [`crate::jvp`] take. Every leaf of `x` has to be a float.
+///
+/// ```
+/// use gradloom::Tensor;
+/// use gradloom::testing::gradcheck;
+///
+/// gradcheck(|x: &Tensor| x.sin() * x, &Tensor::from([0.5f64, 2.0]))?;
+/// // At a kink the two sides have no common slope.
+/// assert!(gradcheck(|x: &Tensor| x.abs() + x, &Tensor::from([0.0f64])).is_ok());
+/// assert!(gradcheck(|x: &Tensor| x.relu(), &Tensor::from([0.0f64])).is_err());
+/// # Ok::<(), gradloom::testing::Failure>(())
+/// ```
+///
+/// # Errors
+///
+/// If a law is broken, or the closure returns `Err`.
+pub fn gradcheck<X: Tree, R: Outcome>(f: impl Fn(&X) -> R, x: &X) -> Result<(), Failure> {
+    // One run finds what is wrong with the closure itself.
+    R::run(|| f(x))?;
+    let run = |x: &X| unwrap(R::run(|| f(x)));
+    let forward = |x: &X, dx: &X| crate::jvp(run, x, dx);
+    let reverse = |x: &X, ct: &R::Tree| {
+        let (y, pullback) = crate::vjp(run, x);
+        (y, pullback.call(ct))
+    };
+    adjoint_identity(reverse, forward, x)?;
+    finite_differences(run, forward, x)
+}
+
+#[track_caller]
+fn unwrap<T>(result: crate::Result<T>) -> T {
+    crate::record::expect(result)
+}
+
+/// What `f` returns is the same bits whether it is evaluated as one graph or [`op_by_op`].
+///
+/// # Errors
+///
+/// If it is not, or `f` returns `Err`.
+pub fn lazy_equals_op_by_op<R: Outcome>(f: impl Fn() -> R) -> Result<(), Failure> {
+    let lazy = R::run(&f)?;
+    evaluate(&lazy)?;
+    let single = R::run(|| op_by_op(&f))?;
+    same(
+        "evaluated as one graph and op by op",
+        "result",
+        &lazy,
+        &single,
+    )
+}
+
+/// The derivatives that stand beside a function are those that the transforms of the run time take of it.
+///
+/// `vjp` gives the result and the cotangents of `x` for a cotangent of the result; `jvp` gives the result and its tangent
+/// for a tangent of `x`. Both are compared with [`crate::vjp`] and [`crate::jvp`] of `f`, up to the order of sums.
+///
+/// ```
+/// use gradloom::Tensor;
+/// use gradloom::testing::companions_equal_run_time_derivatives as agree;
+///
+/// let f = |x: &Tensor| x.square();
+/// let vjp = |x: &Tensor, ct: &Tensor| (x.square(), ct * x * 2.0);
+/// let x = Tensor::from([1.0f64, 3.0]);
+/// assert!(agree(f, vjp, |x: &Tensor, dx: &Tensor| (x.square(), dx * x * 2.0), &x).is_ok());
+/// assert!(agree(f, vjp, |x: &Tensor, dx: &Tensor| (x.square(), dx * x), &x).is_err());
+/// ```
+///
+/// # Errors
+///
+/// If they are not.
+pub fn companions_equal_run_time_derivatives<X: Tree, Y: Tree>(
+    f: impl Fn(&X) -> Y,
+    vjp: impl Fn(&X, &Y) -> (Y, X),
+    jvp: impl Fn(&X, &X) -> (Y, Y),
+    x: &X,
+) -> Result<(), Failure> {
+    let mut source = Source::new(1);
+    let dx = source.like(x);
+    let (run_time, pullback) = crate::vjp(&f, x);
+    let ct = source.like(&run_time);
+    let epsilon = epsilon(&[leaves(x), leaves(&run_time)].concat());
+    let (y, ct_x) = vjp(x, &ct);
+    close("the value of `vjp`", "result", &y, &run_time, epsilon)?;
+    close(
+        "the cotangents of `vjp` against those of the run time",
+        "argument",
+        &ct_x,
+        &pullback.call(&ct),
+        epsilon,
+    )?;
+    let (y, dy) = jvp(x, &dx);
+    let (run_time, run_time_dy) = crate::jvp(&f, x, &dx);
+    close("the value of `jvp`", "result", &y, &run_time, epsilon)?;
+    close(
+        "the tangent of `jvp` against that of the run time",
+        "result",
+        &dy,
+        &run_time_dy,
+        epsilon,
+    )
+}
+
+/// `<ct, jvp(dx)> = <vjp(ct), dx>`: reverse mode is the adjoint of forward mode.
+///
+/// The closures are those of [`companions_equal_run_time_derivatives`]. The identity holds for wrong derivatives, too, if
+/// both modes are wrong in the same way; [`finite_differences`] finds that.
+///
+/// # Errors
+///
+/// If the two sides differ.
+pub fn adjoint_identity<X: Tree, Y: Tree>(
+    vjp: impl Fn(&X, &Y) -> (Y, X),
+    jvp: impl Fn(&X, &X) -> (Y, Y),
+    x: &X,
+) -> Result<(), Failure> {
+    let mut source = Source::new(2);
+    let dx = source.like(x);
+    let (y, dy) = jvp(x, &dx);
+    let ct = source.like(&y);
+    let (_, ct_x) = vjp(x, &ct);
+    let (left, left_size) = dot("result", &ct, &dy)?;
+    let (right, right_size) = dot("argument", &ct_x, &dx)?;
+    let epsilon = epsilon(&[leaves(x), leaves(&y)].concat());
+    let tolerance = ULPS * epsilon * left_size.max(right_size).max(1.0);
+    match is_near(left, right, tolerance) {
+        true => Ok(()),
+        false => Err(Failure::new(format!(
+            "<ct, jvp(dx)> is {left:?} and <vjp(ct), dx> is {right:?}; they have to be equal within {tolerance:.1e}"
+        ))),
+    }
+}
+
+/// The inner product of two trees over their floats, and the sum of the magnitudes of its terms.
+fn dot<T: Tree>(name: &str, a: &T, b: &T) -> Result<(f64, f64), Failure> {
+    let (mut sum, mut size) = (0.0, 0.0);
+    for (_, a, b) in Pairs::new(name, a, b)?.pairs {
+        if !a.dtype().is_float() {
+            continue;
+        }
+        for (a, b) in numbers(&a)?.iter().zip(&numbers(&b)?) {
+            sum += a * b;
+            size += (a * b).abs();
+        }
+    }
+    Ok((sum, size))
+}
+
+/// The tangent of `jvp` is the slope of `f`: central differences of 4th order in random directions.
+///
+/// `(8 (f(x + h dx) - f(x - h dx)) - (f(x + 2h dx) - f(x - 2h dx))) / 12h`, for several `h`; each element of the result has
+/// to agree for one of them. A smaller `h` steps over a kink that is not at `x` itself. `f32` arguments are taken as `f64`
+/// if `f` takes those.
+///
+/// # Errors
+///
+/// If they disagree, or the result is not finite.
+pub fn finite_differences<X: Tree, Y: Tree>(
+    f: impl Fn(&X) -> Y,
+    jvp: impl Fn(&X, &X) -> (Y, Y),
+    x: &X,
+) -> Result<(), Failure> {
+    let wide = in_f64(x);
+    let x = match is_single(&leaves(x)) && takes(&f, &wide) {
+        true => &wide,
+        false => x,
+    };
+    let mut source = Source::new(3);
+    for _ in 0..N_DIRECTIONS {
+        let dx = source.like(x);
+        differences_along(&f, &jvp, x, &dx)?;
+    }
+    Ok(())
+}
+
+const N_DIRECTIONS: usize = 2;
+
+/// Steps that balance truncation and rounding, then smaller ones; and what the differences may be off by.
+struct Steps {
+    sizes: [f64; 4],
+    tolerance: f64,
+}
+
+const DOUBLE: Steps = Steps {
+    sizes: [1e-3, 1e-4, 1e-5, 1e-6],
+    tolerance: 1e-7,
+};
+
+const SINGLE: Steps = Steps {
+    sizes: [1e-1, 3e-2, 1e-2, 1e-3],
+    tolerance: 4e-3,
+};
+
+fn is_single(leaves: &[Tensor]) -> bool {
+    leaves.iter().any(|x| x.dtype() == DType::F32)
+}
+
+/// The tree with its `f32` leaves as `f64`.
+fn in_f64<X: Tree>(x: &X) -> X {
+    x.map(&mut |leaf| match leaf.dtype() {
+        DType::F32 => leaf.cast(DType::F64),
+        _ => leaf.clone(),
+    })
+}
+
+/// Whether `f` runs in `f64` all through.
+fn takes<X: Tree, Y: Tree>(f: impl Fn(&X) -> Y, x: &X) -> bool {
+    let run = || crate::record::catch(|| Ok(f(x)));
+    // A function may insist on its dtype by an assertion.
+    match catch_unwind(AssertUnwindSafe(run)) {
+        Ok(Ok(y)) => !is_single(&leaves(&y)) && evaluate(&y).is_ok(),
+        _ => false,
+    }
+}
+
+fn differences_along<X: Tree, Y: Tree>(
+    f: impl Fn(&X) -> Y,
+    jvp: impl Fn(&X, &X) -> (Y, Y),
+    x: &X,
+    dx: &X,
+) -> Result<(), Failure> {
+    let (y, dy) = jvp(x, dx);
+    let steps = match is_single(&[leaves(x), leaves(&y)].concat()) {
+        true => SINGLE,
+        false => DOUBLE,
+    };
+    // Each element that no step has agreed on so far, with the differences of the first step.
+    let mut open: Vec<Open> = Vec::new();
+    let tangents = Pairs::new("result", &dy, &y)?.pairs;
+    for (leaf, (path, dy, y)) in tangents.iter().enumerate() {
+        if !y.dtype().is_float() {
+            continue;
+        }
+        let (y, dy) = (numbers(y)?, numbers(dy)?);
+        if let Some(i) = y.iter().position(|y| !y.is_finite()) {
+            return Err(Failure::new(format!(
+                "element {i} of `{path}` is {:?}, so there is no slope; sample the arguments where it is finite",
+                y[i]
+            )));
+        }
+        let size = scale(y.iter().chain(&dy));
+        open.extend(dy.iter().enumerate().map(|(i, dy)| Open {
+            leaf,
+            i,
+            dy: *dy,
+            size,
+            slope: None,
+        }));
+    }
+    for h in steps.sizes {
+        if open.is_empty() {
+            break;
+        }
+        let at = |step: f64| -> Result<Vec<Vec<f64>>, Failure> {
+            let moved = step_along(x, dx, step * h)?;
+            leaves(&f(&moved)).iter().map(numbers).collect()
+        };
+        let [far_up, up, down, far_down] = [at(2.0)?, at(1.0)?, at(-1.0)?, at(-2.0)?];
+        let slope = |leaf: usize, i: usize| {
+            let get =
+                |values: &Vec<Vec<f64>>| values.get(leaf).and_then(|leaf| leaf.get(i)).copied();
+            let [a, b, c, d] = [get(&far_up)?, get(&up)?, get(&down)?, get(&far_down)?];
+            Some((8.0 * (b - c) - (a - d)) / (12.0 * h))
+        };
+        open.retain_mut(|open| {
+            let found = slope(open.leaf, open.i).unwrap_or(f64::NAN);
+            open.slope.get_or_insert(found);
+            let agrees = (found - open.dy).abs() <= steps.tolerance * open.size;
+            !agrees
+        });
+    }
+    let Some(open) = open.first() else {
+        return Ok(());
+    };
+    let (path, i, dy) = (&tangents[open.leaf].0, open.i, open.dy);
+    let (slope, tolerance) = (open.slope.unwrap_or(f64::NAN), steps.tolerance * open.size);
+    Err(Failure::new(format!(
+        "the tangent of element {i} of `{path}` is {dy:?}, and differences give {slope:?}; they have to be equal within {tolerance:.1e}"
+    )))
+}
+
+/// An element of the result that no step has agreed on.
+struct Open {
+    leaf: usize,
+    i: usize,
+    dy: f64,
+    /// The largest entry of the tensor that it is in.
+    size: f64,
+    slope: Option<f64>,
+}
+
+/// `x + t dx`, as data.
+fn step_along<X: Tree>(x: &X, dx: &X, t: f64) -> Result<X, Failure> {
+    let failure = RefCell::new(None);
+    let mut directions = leaves(dx).into_iter();
+    let moved = x.map(&mut |leaf| {
+        let direction = directions
+            .next()
+            .expect("a tangent has the structure of its argument");
+        let moved = numbers(leaf).and_then(|x| Ok((x, numbers(&direction)?)));
+        let (x, dx) = match moved {
+            Ok(both) => both,
+            Err(error) => {
+                failure.replace(Some(error));
+                return leaf.clone();
+            }
+        };
+        let data: Vec<f64> = x.iter().zip(&dx).map(|(x, dx)| x + t * dx).collect();
+        match leaf.dtype() {
+            DType::F32 => {
+                let data: Vec<f32> = data.iter().map(|x| *x as f32).collect();
+                Tensor::from_vec(data, leaf.shape())
+            }
+            _ => Tensor::from_vec(data, leaf.shape()),
+        }
+    });
+    match failure.into_inner() {
+        Some(error) => Err(error),
+        None => Ok(moved),
+    }
+}

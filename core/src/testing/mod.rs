@@ -1,0 +1,36 @@
+//! Checks of functions and of their derivatives, for tests.
+//!
+//! [`#[traced(check)]`](macro@crate::traced) emits tests that call the laws of this module. They take closures as well:
+//!
+//! ```
+//! use gradloom::testing::{Source, gradcheck, lazy_equals_op_by_op};
+//!
+//! let x = Source::new(0).normal([3, 4]);
+//! gradcheck(|x| x.tanh().sum(..), &x)?;
+//! lazy_equals_op_by_op(|| x.softmax(-1))?;
+//! # Ok::<(), gradloom::testing::Failure>(())
+//! ```
+//!
+//! # Tolerances
+//!
+//! - Evaluation as one graph and op by op: equal to the last bit. Any NaN is equal to any other.
+//! - Derivatives by two ways, and the two sides of the adjoint identity: 256 units in the last place, relative to the
+//!   largest entry of the tensor or, for the identity, to the sum of the magnitudes that are added up.
+//! - Differences: 1e-7 in `f64`, relative to the largest entry, and 4e-3 in `f32`.
+//!
+//! No scale is smaller than 1, because entries that cancel leave the rounding of what was added.
+
+mod compare;
+mod laws;
+mod op_by_op;
+mod source;
+
+pub use compare::Failure;
+pub use laws::{
+    adjoint_identity, companions_equal_run_time_derivatives, finite_differences, gradcheck,
+    lazy_equals_op_by_op,
+};
+pub(crate) use op_by_op::is_op_by_op;
+pub use op_by_op::op_by_op;
+pub(crate) use source::Sizes;
+pub use source::{Sample, Source};
