@@ -6,7 +6,10 @@
 mod derive_tree;
 mod dump;
 mod expand;
+mod half_typed;
 mod lower;
+#[cfg(test)]
+mod mutations;
 mod parse;
 mod report;
 #[cfg(test)]

@@ -206,7 +206,13 @@ pub(crate) fn signature(
         .iter()
         .filter(|a| keep.iter().any(|k| a.path().is_ident(k)))
         .cloned()
+        // `#![allow(..)]` at the start of the body is `#[allow(..)]` on an item.
+        .map(|a| Attribute {
+            style: syn::AttrStyle::Outer,
+            ..a
+        })
         .collect();
+    distinguish(&mut params);
     Func {
         vis: vis.clone(),
         sig: sig.clone(),
@@ -215,6 +221,24 @@ pub(crate) fn signature(
         owner,
         attrs,
         sound,
+    }
+}
+
+/// Gives the receiver and parameters that are patterns names that no other parameter has.
+fn distinguish(params: &mut [Param]) {
+    for i in 0..params.len() {
+        let others = params.iter().enumerate().filter(|(j, _)| *j != i);
+        let others: Vec<String> = others.map(|(_, p)| p.name.clone()).collect();
+        let param = &mut params[i];
+        if !param.receiver && !param.pattern {
+            continue;
+        }
+        while others.contains(&param.name) {
+            param.name.push('_');
+        }
+        if param.pattern {
+            param.ident = Ident::new(&param.name, param.ident.span());
+        }
     }
 }
 

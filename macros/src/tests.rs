@@ -44,7 +44,7 @@ fn check_program(name: &str, source: &str) {
 }
 
 /// Functions whose bodies are straight-line, or are not.
-const FORMS: &[(&str, &str)] = &[
+pub(crate) const FORMS: &[(&str, &str)] = &[
     (
         "dense",
         "fn f(#[shape(B, I)] x: &Tensor, #[shape(I, O)] w: &Tensor, #[shape(O)] b: &Tensor) -> Tensor { let h = x.matmul(w) + b; h.tanh() }",
@@ -203,7 +203,7 @@ fn forms_have_the_programs_of_their_snapshots() {
 }
 
 /// Functions that stand for the parts of an expansion.
-const EXPANSIONS: &[(&str, &str, &str)] = &[
+pub(crate) const EXPANSIONS: &[(&str, &str, &str)] = &[
     (
         "expansion_dense",
         "",
@@ -281,7 +281,7 @@ fn a_dump_shows_every_program_and_the_expansion() {
 }
 
 /// Mistakes, each in the smallest function that makes it.
-const MISTAKES: &[(&str, &str)] = &[
+pub(crate) const MISTAKES: &[(&str, &str)] = &[
     ("", "async fn f(x: &Tensor) -> Tensor { x.sin() }"),
     ("", "const fn f(x: &Tensor) -> Tensor { x.sin() }"),
     ("", "unsafe fn f(x: &Tensor) -> Tensor { x.sin() }"),

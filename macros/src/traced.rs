@@ -1,6 +1,7 @@
 //! `#[traced]`: from the item to everything that is emitted for it.
 
 use crate::expand::{companions, paths};
+use crate::half_typed;
 use crate::lower::{self, text};
 use crate::parse::{self, Args, Func, Owner};
 use crate::report::Errors;
@@ -12,10 +13,10 @@ use syn::{Attribute, ImplItem, ImplItemFn, ItemFn, ItemImpl, Type};
 pub(crate) fn expand(args: TokenStream, item: TokenStream) -> TokenStream {
     let mut errors = Errors::default();
     let args = Args::parse(args, &mut errors);
-    let tokens = if let Ok(imp) = syn::parse2::<ItemImpl>(item.clone()) {
+    let tokens = if let Some(imp) = impl_block(&item) {
         methods(imp, &args, &mut errors)
     } else {
-        match syn::parse2::<ItemFn>(item.clone()) {
+        match item_fn(&item) {
             Ok(func) => function(func, &args, &mut errors),
             Err(error) => {
                 match syn::parse2::<syn::Item>(item.clone()) {
@@ -42,6 +43,15 @@ pub(crate) fn expand(args: TokenStream, item: TokenStream) -> TokenStream {
     // The companions of an item with errors are typed as they would be, so that their callers see no second error.
     let errors = errors.into_tokens();
     quote!(#tokens #errors)
+}
+
+fn impl_block(item: &TokenStream) -> Option<ItemImpl> {
+    let whole = syn::parse2(item.clone()).ok();
+    whole.or_else(|| half_typed::methods(item.clone()))
+}
+
+fn item_fn(item: &TokenStream) -> syn::Result<ItemFn> {
+    syn::parse2(item.clone()).or_else(|e| half_typed::function(item.clone()).ok_or(e))
 }
 
 /// Where an item that is no function starts.
@@ -76,7 +86,7 @@ fn function(mut func: ItemFn, args: &Args, errors: &mut Errors) -> TokenStream {
     let parsed = parse::signature(&func.vis, &func.attrs, &mut func.sig, None, errors);
     if !parsed.sound {
         take_keeps(&mut func.block);
-        return func.to_token_stream();
+        return half_typed::print_function(&func);
     }
     let private = paths::private(args);
     let body = body(&parsed, &func.block, args, &private, errors);
@@ -84,6 +94,7 @@ fn function(mut func: ItemFn, args: &Args, errors: &mut Errors) -> TokenStream {
     take_keeps(&mut func.block);
     catching(&parsed, &mut func.block, &private);
     func.attrs.push(used());
+    let func = half_typed::print_function(&func);
     crate::dump::dump(&parsed, &body, || {
         let items = &tokens.items;
         quote!(#func #items)
@@ -92,9 +103,12 @@ fn function(mut func: ItemFn, args: &Args, errors: &mut Errors) -> TokenStream {
     quote!(#func #items)
 }
 
+/// The attributes of a `let` that say what reverse mode keeps.
+const KEEPS: [&str; 2] = ["save", "recompute"];
+
 /// Whether an attribute of a `let` says what reverse mode keeps.
 pub(crate) fn keeps(attr: &Attribute) -> bool {
-    attr.path().is_ident("save") || attr.path().is_ident("recompute")
+    KEEPS.iter().any(|name| attr.path().is_ident(name))
 }
 
 /// Takes the attributes off that rustc does not know.
@@ -107,6 +121,7 @@ fn take_keeps(block: &mut syn::Block) {
         }
     }
     syn::visit_mut::VisitMut::visit_block_mut(&mut Take, block);
+    half_typed::take_attributes(block, &KEEPS);
 }
 
 /// The companions stand for the function where only they are called.
@@ -123,6 +138,11 @@ fn body(
 ) -> lower::Body {
     if args.record && errors.is_empty() {
         return lower::Body::Recorded("`#[traced(record)]` asks for it".to_owned());
+    }
+    if half_typed::unparsed(block).is_some() {
+        return lower::Body::Recorded(
+            "its body is in a syntax that the macro does not know".to_owned(),
+        );
     }
     lower::lower(func, block, private, errors)
 }
@@ -199,6 +219,7 @@ fn methods(mut imp: ItemImpl, args: &Args, errors: &mut Errors) -> TokenStream {
             "no method here takes and returns tensors, so there is nothing to trace; remove `#[traced]`",
         );
     }
+    imp.items.iter_mut().for_each(half_typed::print_method);
     imp.items.push(ImplItem::Verbatim(associated));
     quote!(#imp #items)
 }

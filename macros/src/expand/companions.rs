@@ -609,7 +609,7 @@ pub(super) fn reference(param: &Param) -> TokenStream {
 /// The field of the struct of gradients.
 fn field(param: &Param) -> Ident {
     if param.receiver {
-        Ident::new("this", Span::call_site())
+        Ident::new(&param.name, Span::call_site())
     } else {
         param.ident.clone()
     }

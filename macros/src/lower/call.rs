@@ -366,10 +366,11 @@ impl Cx<'_> {
                         .filter(|c| !c.is_whitespace())
                         .map(|c| if c.is_alphanumeric() { c } else { '_' })
                         .collect();
-                    self.name(
-                        var,
-                        &Ident::new(readable.trim_matches('_'), Span::mixed_site()),
-                    );
+                    let readable = match readable.trim_matches('_') {
+                        "" => "part",
+                        name => name,
+                    };
+                    self.name(var, &Ident::new(readable, Span::mixed_site()));
                     operands.push(var);
                     call_args.push(CallArg::Tree(passed));
                     shown.push("_".to_owned());

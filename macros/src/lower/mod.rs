@@ -460,7 +460,11 @@ impl Cx<'_> {
             .filter(|c| !c.is_whitespace())
             .map(|c| if c.is_alphanumeric() { c } else { '_' })
             .collect();
-        let name = name.trim_matches('_').replace("__", "_");
+        let mut name = name.trim_matches('_').replace("__", "_");
+        // `self` itself, or a name of underscores alone: neither can be that of a local.
+        if syn::parse_str::<Ident>(&name).is_err() {
+            name = format!("part_{name}");
+        }
         self.name(var, &Ident::new(&name, Span::mixed_site()));
         let (ident, private) = (self.ident(var), &self.krate);
         let bind = match like {

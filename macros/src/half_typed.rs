@@ -1,0 +1,177 @@
+//! Bodies that do not parse: those that are being typed, and those in a syntax that this parser does not know.
+//!
+//! The signature says what the companions are, so the item and its companions are emitted all the same, with the body
+//! as the user wrote it. rustc parses every item before it asks the macro: it has told what is wrong with the
+//! body, and another error of ours would say it twice. The function is recorded, as one whose body has to be run to be
+//! known: that is right where rustc accepts the body.
+
+use proc_macro2::{Delimiter, Group, TokenStream, TokenTree};
+use quote::{ToTokens, quote};
+use syn::parse::{Parse, ParseStream, Parser};
+use syn::{
+    Attribute, Block, Expr, FnModifiers, ImplItem, ItemFn, ItemImpl, Signature, Stmt, Visibility,
+};
+
+/// A function whose signature parses, and whose body need not.
+pub(crate) fn function(item: TokenStream) -> Option<ItemFn> {
+    let func: Unparsed = syn::parse2(item).ok()?;
+    Some(ItemFn {
+        attrs: func.attrs,
+        vis: func.vis,
+        modifiers: FnModifiers::default(),
+        sig: func.sig,
+        block: Box::new(block(&func.body)),
+    })
+}
+
+/// An impl block in which bodies of methods need not parse. The other items are parsed as ever.
+pub(crate) fn methods(item: TokenStream) -> Option<ItemImpl> {
+    let mut tokens: Vec<TokenTree> = item.into_iter().collect();
+    let Some(TokenTree::Group(items)) = tokens.pop() else {
+        return None;
+    };
+    let (emptied, bodies) = empty_bodies.parse2(items.stream()).ok()?;
+    tokens.push(with_stream(&items, emptied).into());
+    let mut imp: ItemImpl = syn::parse2(tokens.into_iter().collect()).ok()?;
+    for (index, body) in bodies {
+        if let Some(ImplItem::Fn(method)) = imp.items.get_mut(index) {
+            method.block = block(&body);
+        }
+    }
+    Some(imp)
+}
+
+/// The body of a function that does not parse: the group of tokens that the user wrote.
+pub(crate) fn unparsed(block: &Block) -> Option<&TokenStream> {
+    let [Stmt::Expr(Expr::Verbatim(body), None)] = &*block.stmts else {
+        return None;
+    };
+    let mut tokens = body.clone().into_iter();
+    let is_body =
+        matches!(tokens.next(), Some(TokenTree::Group(g)) if g.delimiter() == Delimiter::Brace);
+    (is_body && tokens.next().is_none()).then_some(body)
+}
+
+/// The tokens of a function. A body that does not parse is the group that the user wrote, and no copy: a copy would
+/// have one span for both of its braces, and rustc would tell an error before the closing one a second time.
+pub(crate) fn print_function(func: &ItemFn) -> TokenStream {
+    match unparsed(&func.block) {
+        Some(body) => head(&func.attrs, &func.vis, &func.sig, body),
+        None => func.to_token_stream(),
+    }
+}
+
+/// Makes a method print its body in the same way.
+pub(crate) fn print_method(item: &mut ImplItem) {
+    if let ImplItem::Fn(method) = item
+        && let Some(body) = unparsed(&method.block)
+    {
+        *item = ImplItem::Verbatim(head(&method.attrs, &method.vis, &method.sig, body));
+    }
+}
+
+/// Takes off the attributes of statements that belong to the macro, in a body that does not parse.
+pub(crate) fn take_attributes(block: &mut Block, names: &[&str]) {
+    if let [Stmt::Expr(Expr::Verbatim(body), None)] = &mut *block.stmts
+        && let Some(without) = without_attributes(body, names)
+    {
+        *body = without;
+    }
+}
+
+fn head(attrs: &[Attribute], vis: &Visibility, sig: &Signature, body: &TokenStream) -> TokenStream {
+    quote!(#(#attrs)* #vis #sig #body)
+}
+
+/// The head of a function or of a method, and its body as one group of tokens.
+struct Unparsed {
+    attrs: Vec<Attribute>,
+    vis: Visibility,
+    sig: Signature,
+    body: Group,
+}
+
+impl Parse for Unparsed {
+    fn parse(input: ParseStream) -> syn::Result<Unparsed> {
+        let func = Unparsed {
+            attrs: input.call(Attribute::parse_outer)?,
+            vis: input.parse()?,
+            sig: input.parse()?,
+            body: input.parse()?,
+        };
+        match func.body.delimiter() {
+            Delimiter::Brace => Ok(func),
+            _ => Err(input.error("a body stands in braces")),
+        }
+    }
+}
+
+/// The items of an impl block with an empty body for each method whose body does not parse; those bodies, with the
+/// positions of their methods.
+fn empty_bodies(input: ParseStream) -> syn::Result<(TokenStream, Vec<(usize, Group)>)> {
+    let (mut tokens, mut bodies) = (TokenStream::new(), Vec::new());
+    tokens.extend(
+        Attribute::parse_inner(input)?
+            .iter()
+            .map(ToTokens::to_token_stream),
+    );
+    for index in 0.. {
+        if input.is_empty() {
+            break;
+        }
+        if input.fork().parse::<ImplItem>().is_ok() {
+            input.parse::<ImplItem>()?.to_tokens(&mut tokens);
+            continue;
+        }
+        let method: Unparsed = input.parse()?;
+        let empty = with_stream(&method.body, TokenStream::new()).into_token_stream();
+        tokens.extend(head(&method.attrs, &method.vis, &method.sig, &empty));
+        bodies.push((index, method.body));
+    }
+    Ok((tokens, bodies))
+}
+
+/// A block that stands for a body that does not parse.
+fn block(body: &Group) -> Block {
+    Block {
+        brace_token: syn::token::Brace {
+            span: body.delim_span(),
+        },
+        stmts: vec![Stmt::Expr(Expr::Verbatim(body.to_token_stream()), None)],
+    }
+}
+
+fn with_stream(group: &Group, stream: TokenStream) -> Group {
+    let mut new = Group::new(group.delimiter(), stream);
+    new.set_span(group.span());
+    new
+}
+
+/// The tokens without these attributes; `None` if there are none.
+fn without_attributes(tokens: &TokenStream, names: &[&str]) -> Option<TokenStream> {
+    let is_one = |group: &Group| {
+        let first = group.stream().into_iter().next();
+        group.delimiter() == Delimiter::Bracket
+            && matches!(first, Some(TokenTree::Ident(i)) if names.iter().any(|n| i == n))
+    };
+    let (mut out, mut any) = (Vec::<TokenTree>::new(), false);
+    for token in tokens.clone() {
+        let TokenTree::Group(group) = &token else {
+            out.push(token);
+            continue;
+        };
+        if is_one(group) && matches!(out.last(), Some(TokenTree::Punct(p)) if p.as_char() == '#') {
+            out.pop();
+            any = true;
+        } else if let Some(inner) = without_attributes(&group.stream(), names) {
+            out.push(with_stream(group, inner).into());
+            any = true;
+        } else {
+            out.push(token);
+        }
+    }
+    any.then(|| out.into_iter().collect())
+}
+
+#[cfg(test)]
+mod tests;

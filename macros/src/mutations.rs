@@ -1,0 +1,186 @@
+//! Whatever a function looks like, the macro neither panics nor loses what the user wrote.
+//!
+//! The sources of the other tests are changed a little, by tokens: deleted, doubled, exchanged, put elsewhere, wrapped.
+
+use crate::tests::{EXPANSIONS, FORMS, MISTAKES};
+use crate::traced::expand;
+use proc_macro2::{Delimiter, Group, TokenStream, TokenTree};
+use std::collections::BTreeSet;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// How often each source is changed; there are more than a hundred sources.
+const ROUNDS: u64 = 32;
+
+/// The generator xorshift64*: the same changes in every run.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, n: usize) -> usize {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        let high = self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 33;
+        high as usize % n.max(1)
+    }
+}
+
+fn count(tokens: &[TokenTree]) -> usize {
+    let inner = tokens.iter().map(|t| match t {
+        TokenTree::Group(g) => 1 + count(&g.stream().into_iter().collect::<Vec<_>>()),
+        _ => 1,
+    });
+    inner.sum()
+}
+
+/// Changes the list of tokens in which the token with the number `at` stands.
+fn change(
+    tokens: Vec<TokenTree>,
+    at: &mut usize,
+    how: &mut dyn FnMut(&mut Vec<TokenTree>, usize),
+) -> Vec<TokenTree> {
+    let mut tokens = tokens;
+    for i in 0..tokens.len() {
+        if *at == 0 {
+            how(&mut tokens, i);
+            *at = usize::MAX;
+            return tokens;
+        }
+        *at -= 1;
+        if let TokenTree::Group(g) = &tokens[i] {
+            let inner = change(g.stream().into_iter().collect(), at, how);
+            let mut group = Group::new(g.delimiter(), inner.into_iter().collect());
+            group.set_span(g.span());
+            tokens[i] = group.into();
+            if *at == usize::MAX {
+                return tokens;
+            }
+        }
+    }
+    tokens
+}
+
+fn mutate(source: &TokenStream, pool: &[TokenTree], random: &mut Random) -> TokenStream {
+    let mut tokens: Vec<TokenTree> = source.clone().into_iter().collect();
+    for _ in 0..1 + random.below(2) {
+        let mut at = random.below(count(&tokens));
+        let (kind, other) = (random.below(14), random.below(pool.len()));
+        let place = random.below(1 << 16);
+        tokens = change(tokens, &mut at, &mut |list, i| match kind {
+            0 => drop(list.remove(i)),
+            1 => list.insert(i, list[i].clone()),
+            2 => {
+                let j = place % list.len();
+                list.swap(i, j);
+            }
+            3 => list[i] = pool[other].clone(),
+            4 => list.insert(i, pool[other].clone()),
+            5 => {
+                let delimiters = [
+                    Delimiter::Parenthesis,
+                    Delimiter::Brace,
+                    Delimiter::Bracket,
+                    Delimiter::None,
+                ];
+                let inner = TokenStream::from(list[i].clone());
+                list[i] = Group::new(delimiters[place % 4], inner).into();
+            }
+            6 => list.truncate(i),
+            7 => {
+                if let TokenTree::Group(g) = list[i].clone() {
+                    list.splice(i..=i, g.stream());
+                }
+            }
+            // A word for a word, a sign for a sign: what comes out is a function more often.
+            _ => {
+                let same = std::mem::discriminant(&list[i]);
+                let like = |t: &&TokenTree| std::mem::discriminant(*t) == same;
+                if let Some(token) = pool[other..].iter().find(like) {
+                    list[i] = token.clone();
+                }
+            }
+        });
+    }
+    tokens.into_iter().collect()
+}
+
+/// Groups without delimiters are their tokens.
+fn bare(tokens: TokenStream) -> Vec<TokenTree> {
+    let parts = tokens.into_iter().flat_map(|token| match token {
+        TokenTree::Group(g) if g.delimiter() == Delimiter::None => bare(g.stream()),
+        token => vec![token],
+    });
+    parts.collect()
+}
+
+/// All tokens, apart from attributes: those are the macro's business.
+fn flat(tokens: TokenStream, out: &mut Vec<TokenTree>) {
+    let mut hash = false;
+    for token in bare(tokens) {
+        match token {
+            TokenTree::Group(g) if hash && g.delimiter() == Delimiter::Bracket => hash = false,
+            TokenTree::Group(g) => {
+                hash = false;
+                flat(g.stream(), out);
+            }
+            token => {
+                let mark = |c| matches!(&token, TokenTree::Punct(p) if p.as_char() == c);
+                hash = mark('#') || (hash && mark('!'));
+                out.push(token);
+            }
+        }
+    }
+}
+
+/// The words of a text. Numbers are none: `pair.2.0` has the number `2.0` for the lexer, and two for the parser.
+fn words(tokens: TokenStream) -> BTreeSet<String> {
+    let mut all = Vec::new();
+    flat(tokens, &mut all);
+    let words = all.into_iter().filter(|t| matches!(t, TokenTree::Ident(_)));
+    words.map(|t| t.to_string()).collect()
+}
+
+#[test]
+fn no_function_makes_the_macro_panic_or_lose_what_the_user_wrote() {
+    let sources = FORMS.iter().map(|(_, source)| *source);
+    let sources = sources.chain(EXPANSIONS.iter().map(|(_, _, source)| *source));
+    let sources: Vec<&str> = sources
+        .chain(MISTAKES.iter().map(|(_, source)| *source))
+        .collect();
+    let parsed: Vec<TokenStream> = sources
+        .iter()
+        .map(|s| s.parse().expect("the test's source is tokens"))
+        .collect();
+    let mut pool = Vec::new();
+    parsed
+        .iter()
+        .for_each(|tokens| flat(tokens.clone(), &mut pool));
+    let more = "#![allow(unused)] macro_rules! m { () => {} } async move unsafe { } 'a: loop { break 'a 1 } r#type _ __ 0x1F 1e400 99999999999999999999 b'x' \"text\" c\"c\" $ ? .. ..= -> => & && | || |x| r#match Self self super crate dyn impl where for<'a> #[shape(B, -1, 2.5, B + 1)] #[save(x)] #[nodiff = 1] größe __v2 v3";
+    pool.extend(more.parse::<TokenStream>().expect("these are tokens"));
+    // A panic is told with the source that caused it, and without a trace of each.
+    let (mut random, mut n, mut n_whole) = (Random(0x9E37_79B9_7F4A_7C15), 0, 0);
+    for source in &parsed {
+        for _ in 0..ROUNDS {
+            let mutated = mutate(source, &pool, &mut random);
+            let expanded = catch_unwind(AssertUnwindSafe(|| {
+                expand(TokenStream::new(), mutated.clone())
+            }));
+            let Ok(expanded) = expanded else {
+                panic!("the macro panics on {mutated}");
+            };
+            n += 1;
+            let said = expanded.to_string();
+            if !said.contains("compile_error") && syn::parse2::<syn::File>(expanded.clone()).is_ok()
+            {
+                n_whole += 1;
+            }
+            let (given, left) = (words(mutated.clone()), words(expanded));
+            let lost: Vec<&String> = given.difference(&left).collect();
+            assert!(lost.is_empty(), "{lost:?} of {mutated} is not in {said}");
+        }
+    }
+    // Many changes leave a function that is one.
+    assert!(
+        n > 2_000 && n_whole > n / 10,
+        "{n} functions, {n_whole} of them are whole"
+    );
+}
