@@ -4,6 +4,7 @@
 //! the user's item is emitted all the same.
 
 mod derive_tree;
+mod dim;
 mod dump;
 mod expand;
 mod half_typed;

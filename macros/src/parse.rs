@@ -3,10 +3,10 @@
 //! A macro sees tokens and no types, so a parameter is what its written type says: a tensor, a tree of tensors, or a
 //! static value that is known before any tensor is.
 
+use crate::dim::DimArg;
 use crate::report::Errors;
-use gradloom_ir::{Aval, Dim, Shape, Symbol};
+use gradloom_ir::{Aval, Shape};
 use quote::format_ident;
-use syn::parse::{Parse, ParseStream};
 use syn::punctuated::Punctuated;
 use syn::spanned::Spanned;
 use syn::{
@@ -500,34 +500,6 @@ fn helper_attributes(param: &mut Param, helpers: &[Attribute], errors: &mut Erro
                 Ok(dims) => param.aval.shape = Shape(Some(dims.iter().map(|d| d.0).collect())),
                 Err(error) => errors.push_error(error),
             }
-        }
-    }
-}
-
-/// A dim in `#[shape(B, 784, _)]`.
-struct DimArg(Dim);
-
-impl Parse for DimArg {
-    fn parse(input: ParseStream) -> syn::Result<DimArg> {
-        const WORDS: &str = "a dim is a number, a name such as `B`, or `_`";
-        let dim = if input.peek(syn::LitInt) {
-            let n: syn::LitInt = input.parse()?;
-            let n = n
-                .base10_parse()
-                .map_err(|_| syn::Error::new(n.span(), WORDS))?;
-            Dim::Known(n)
-        } else if input.peek(Token![_]) {
-            input.parse::<Token![_]>()?;
-            Dim::Unknown
-        } else if input.peek(Ident) {
-            let name: Ident = input.parse()?;
-            Dim::Named(Symbol::new(&name.to_string()))
-        } else {
-            return Err(input.error(WORDS));
-        };
-        match input.is_empty() || input.peek(Token![,]) {
-            true => Ok(DimArg(dim)),
-            false => Err(input.error(WORDS)),
         }
     }
 }

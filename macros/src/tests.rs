@@ -50,6 +50,10 @@ pub(crate) const FORMS: &[(&str, &str)] = &[
         "fn f(#[shape(B, I)] x: &Tensor, #[shape(I, O)] w: &Tensor, #[shape(O)] b: &Tensor) -> Tensor { let h = x.matmul(w) + b; h.tanh() }",
     ),
     (
+        "dims that are sums and products",
+        "fn f(#[shape(2 * B, T - 1)] x: &Tensor, #[shape(B + B, (T + 1) * B, _)] y: &Tensor) -> Tensor { let z = x.reshape([-1]); z.sum(..) * y }",
+    ),
+    (
         "shadowing",
         "fn f(x: &Tensor) -> Tensor { let x = x.sin(); let x = x.exp(); { let x = x.neg(); x } * x }",
     ),

@@ -1,5 +1,7 @@
 //! Abstract values: what is known of a value without computing it.
 
+use crate::Poly;
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Mutex;
 
@@ -55,34 +57,65 @@ impl fmt::Display for DType {
     }
 }
 
-/// The interned name of a dim. Two symbols are equal when their names are.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Symbol(u32);
+/// The interned name of a dim. Two symbols are equal when their names are, and in order as these.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Symbol(&'static String);
 
-static SYMBOLS: Mutex<Vec<String>> = Mutex::new(Vec::new());
+static SYMBOLS: Mutex<BTreeSet<&'static String>> = Mutex::new(BTreeSet::new());
 
 impl Symbol {
     /// Interns `name`.
     pub fn new(name: &str) -> Symbol {
-        // The table only grows, so a panic elsewhere cannot leave it half written.
-        let mut table = SYMBOLS.lock().unwrap_or_else(|e| e.into_inner());
-        let index = table.iter().position(|n| n == name).unwrap_or_else(|| {
-            table.push(name.to_owned());
-            table.len() - 1
-        });
-        Symbol(index as u32)
+        Symbol(intern(&SYMBOLS, name.to_owned()))
+    }
+
+    /// The name.
+    pub fn as_str(self) -> &'static str {
+        self.0
     }
 }
 
 impl fmt::Display for Symbol {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&SYMBOLS.lock().unwrap_or_else(|e| e.into_inner())[self.0 as usize])
+        f.write_str(self.0)
     }
 }
 
 impl fmt::Debug for Symbol {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
+    }
+}
+
+/// The one copy of a value that lives as long as the process, so that a dim is `Copy`.
+fn intern<T: Ord>(table: &Mutex<BTreeSet<&'static T>>, value: T) -> &'static T {
+    // The table only grows, so a panic elsewhere cannot leave it half written.
+    let mut table = table.lock().unwrap_or_else(|e| e.into_inner());
+    if let Some(found) = table.get(&value) {
+        return found;
+    }
+    let kept: &'static T = Box::leak(Box::new(value));
+    table.insert(kept);
+    kept
+}
+
+/// An interned polynomial that is neither a number nor a name. [`Dim::from`] makes it.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct DimPoly(&'static Poly);
+
+static POLYS: Mutex<BTreeSet<&'static Poly>> = Mutex::new(BTreeSet::new());
+
+impl std::ops::Deref for DimPoly {
+    type Target = Poly;
+
+    fn deref(&self) -> &Poly {
+        self.0
+    }
+}
+
+impl fmt::Debug for DimPoly {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self.0, f)
     }
 }
 
@@ -93,6 +126,8 @@ pub enum Dim {
     Known(usize),
     /// A number that the user named: equal names are equal numbers.
     Named(Symbol),
+    /// A sum or product of named numbers, such as `2*B + 1`.
+    Poly(DimPoly),
     /// Nothing is known; the run time will check.
     Unknown,
 }
@@ -106,9 +141,35 @@ impl Dim {
         }
     }
 
-    /// Whether the two are different numbers for certain.
+    /// The length as a polynomial in the named dims, if something is known of it.
+    pub fn poly(self) -> Option<Poly> {
+        match self {
+            Dim::Known(n) => Some(Poly::constant(n as i128)),
+            Dim::Named(name) => Some(Poly::name(name)),
+            Dim::Poly(poly) => Some(Poly::clone(&poly)),
+            Dim::Unknown => None,
+        }
+    }
+
+    /// The length as a polynomial, where one of which nothing is known is a name of its own: the `i`-th of those.
+    ///
+    /// What is certain for all values of that name is certain of the length, and [`Dim::from`] gives `Unknown` for a
+    /// polynomial that depends on it.
+    pub(crate) fn poly_or_fresh(self, i: usize) -> Poly {
+        let fresh = || Poly::name(Symbol::new(&format!("{FRESH}{i}")));
+        self.poly().unwrap_or_else(fresh)
+    }
+
+    /// Whether the two are different numbers for certain: for all values of the names.
     pub fn differs(self, other: Dim) -> bool {
-        matches!((self, other), (Dim::Known(a), Dim::Known(b)) if a != b)
+        match (self, other) {
+            (Dim::Known(a), Dim::Known(b)) => a != b,
+            (Dim::Unknown, _) | (_, Dim::Unknown) => false,
+            _ => match (self.poly(), other.poly()) {
+                (Some(a), Some(b)) => a.minus(&b).is_some_and(|d| d.is_never_zero()),
+                _ => false,
+            },
+        }
     }
 
     /// Whether the two are the same number for certain.
@@ -121,7 +182,46 @@ impl Dim {
         match (self, other) {
             (Dim::Known(_), _) | (_, Dim::Unknown) => self,
             (_, Dim::Known(_)) | (Dim::Unknown, _) => other,
-            (Dim::Named(_), Dim::Named(_)) => self,
+            // Both are right, and the name says more.
+            (Dim::Poly(_), Dim::Named(_)) => other,
+            _ => self,
+        }
+    }
+
+    /// The sum.
+    pub fn plus(self, other: Dim) -> Dim {
+        match (self, other) {
+            // What cannot be addressed is refused with the size of the result.
+            (Dim::Known(a), Dim::Known(b)) => Dim::Known(a.saturating_add(b)),
+            _ => match (self.poly(), other.poly()) {
+                (Some(a), Some(b)) => a.plus(&b).map_or(Dim::Unknown, Dim::from),
+                _ => Dim::Unknown,
+            },
+        }
+    }
+}
+
+/// How the name of a length begins of which nothing is known.
+const FRESH: &str = "?";
+
+/// The canonical form: a number, a name, or what is neither. A length is never negative, so of what would be one
+/// nothing is known.
+impl From<Poly> for Dim {
+    fn from(poly: Poly) -> Dim {
+        if let Some(n) = poly.as_constant() {
+            return match usize::try_from(n) {
+                Ok(n) => Dim::Known(n),
+                Err(_) if n < 0 => Dim::Unknown,
+                Err(_) => Dim::Known(usize::MAX),
+            };
+        }
+        let mut names = poly.terms().iter().flat_map(|t| &t.names);
+        if names.any(|name| name.as_str().starts_with(FRESH)) {
+            return Dim::Unknown;
+        }
+        match poly.as_name() {
+            Some(name) => Dim::Named(name),
+            None => Dim::Poly(DimPoly(intern(&POLYS, poly))),
         }
     }
 }
@@ -137,6 +237,7 @@ impl fmt::Display for Dim {
         match self {
             Dim::Known(n) => write!(f, "{n}"),
             Dim::Named(name) => write!(f, "{name}"),
+            Dim::Poly(poly) => fmt::Display::fmt(&**poly, f),
             Dim::Unknown => f.write_str("?"),
         }
     }
@@ -165,6 +266,12 @@ impl Shape {
         self.0.as_ref()?.iter().map(|d| d.known()).collect()
     }
 
+    /// The number of elements as a polynomial in the named dims, where every length is known that far.
+    pub fn elements(&self) -> Option<Poly> {
+        let lens: Option<Vec<Poly>> = self.dims()?.iter().map(|d| d.poly()).collect();
+        Poly::product(&lens?)
+    }
+
     /// Whether the two are the same shape for certain.
     pub fn same(&self, other: &Shape) -> bool {
         match (&self.0, &other.0) {
@@ -186,7 +293,7 @@ impl From<&[usize]> for Shape {
     }
 }
 
-/// Prints `[2, B, ?]`, and `[..]` where the rank is not known.
+/// Prints `[2, B, 2*B + 1, ?]`, and `[..]` where the rank is not known.
 impl fmt::Display for Shape {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Some(dims) = &self.0 else {

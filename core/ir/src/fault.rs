@@ -110,7 +110,7 @@ pub enum Fault {
     /// A reshape that changes the number of elements.
     Elements {
         /// The number of elements there are.
-        found: usize,
+        found: String,
         /// The shape asked for.
         shape: String,
     },
@@ -135,10 +135,10 @@ pub enum Fault {
         axis: usize,
         /// The first index.
         start: i64,
-        /// The index after the last.
-        stop: i64,
+        /// The index after the last; nothing where that is the end.
+        stop: String,
         /// The length of the axis.
-        len: usize,
+        len: String,
     },
     /// A slice with a step that is not positive.
     Step {
@@ -150,7 +150,7 @@ pub enum Fault {
         /// What was asked for, in words.
         asked: String,
         /// The length of the axis.
-        len: usize,
+        len: String,
     },
     /// The product of the dims does not fit the address space.
     Overflow {

@@ -6,7 +6,7 @@
 //! of a table beside the program that holds values where they are known and host expressions where not.
 //! What is known of a variable without its value is its [`Aval`]: dtype and shape, each as far as known.
 //!
-//! Reading order: [`aval`], [`program`], [`builder`], [`op`], [`ad`], [`pass`], [`text`], [`mod@verify`].
+//! Reading order: [`aval`], [`poly`], [`program`], [`builder`], [`op`], [`ad`], [`pass`], [`text`], [`mod@verify`].
 
 pub mod ad;
 pub mod aval;
@@ -15,17 +15,19 @@ mod entity;
 mod fault;
 pub mod op;
 pub mod pass;
+pub mod poly;
 pub mod program;
 mod statics;
 pub mod text;
 pub mod verify;
 
-pub use aval::{Aval, DType, Dim, Shape, Symbol};
+pub use aval::{Aval, DType, Dim, DimPoly, Shape, Symbol};
 pub use builder::Builder;
 pub use entity::{Attr, Entity, SecondaryMap, Var};
 pub use fault::{Fault, OpError};
 pub use op::shape::MAX_RANK;
 pub use op::{Kernel, Op};
+pub use poly::Poly;
 pub use program::{Eqn, Keep, Program};
 pub use statics::Static;
 pub use verify::verify;

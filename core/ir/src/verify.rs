@@ -117,7 +117,8 @@ fn rules(program: &Program, eqn: &Eqn, fault: &mut impl FnMut(String)) {
 /// Whether two avals of one value say different things.
 fn at_odds(a: &Aval, b: &Aval) -> bool {
     let dtypes = a.dtype.is_some() && b.dtype.is_some() && a.dtype != b.dtype;
-    let dims = |a: &Dim, b: &Dim| *a != Dim::Unknown && *b != Dim::Unknown && a != b;
+    // Two names may stand for one number.
+    let dims = |a: &Dim, b: &Dim| a.differs(*b);
     let shapes = match (a.shape.dims(), b.shape.dims()) {
         (Some(a), Some(b)) => a.len() != b.len() || a.iter().zip(b).any(|(a, b)| dims(a, b)),
         _ => false,

@@ -124,12 +124,42 @@ fn a_reshape_keeps_the_number_of_elements() {
         (
             "x: f32[B, 2, 3]",
             "y = reshape[shape=[-1, 3]] x, like x",
-            "f32[?, 3]",
+            "f32[2*B, 3]",
         ),
         (
             "x: f32[B, C]",
             "y = reshape[shape=[-1]] x, like x",
-            "f32[?]",
+            "f32[B*C]",
+        ),
+        (
+            "x: f32[?, 4]",
+            "y = reshape[shape=[-1, 2]] x, like x",
+            "f32[?, 2]",
+        ),
+        (
+            "x: f32[B, 3]",
+            "y = reshape[shape=[-1, 2]] x, like x",
+            "f32[?, 2]",
+        ),
+        (
+            "x: f32[2*B + 1, 3]",
+            "y = reshape[shape=[-1, 2]] x, like x",
+            "cannot reshape f32[2*B + 1, 3]: 6*B + 3 elements do not fill [-1, 2]",
+        ),
+        (
+            "x: f32[B, 4]",
+            "y = reshape[shape=[2, 3]] x, like x",
+            "cannot reshape f32[B, 4]: 4*B elements do not fill [2, 3]",
+        ),
+        (
+            "x: f32[?, 4]",
+            "y = reshape[shape=[3]] x, like x",
+            "cannot reshape f32[?, 4]: these elements do not fill [3]",
+        ),
+        (
+            "x: f32[B, 4]",
+            "y = reshape[shape=[2, 6]] x, like x",
+            "f32[2, 6]",
         ),
         (
             "x: f32[..]",
@@ -270,9 +300,18 @@ fn a_slice_lies_inside() {
         ("f32[B]", "[2]", "[6]".into(), "[3]", "f32[2]"),
         ("f32[B]", "[-3]", format!("[{end}]"), "[2]", "f32[2]"),
         ("f32[B]", "[-3]", "[-1]".into(), "[1]", "f32[2]"),
-        ("f32[B]", "[1]", format!("[{end}]"), "[1]", "f32[?]"),
+        ("f32[B]", "[1]", format!("[{end}]"), "[1]", "f32[B - 1]"),
         ("f32[B]", "[0]", format!("[{end}]"), "[2]", "f32[?]"),
-        ("f32[B]", "[0]", "[-1]".into(), "[1]", "f32[?]"),
+        ("f32[B]", "[0]", "[-1]".into(), "[1]", "f32[B - 1]"),
+        ("f32[2*B]", "[0]", format!("[{end}]"), "[2]", "f32[B]"),
+        ("f32[?]", "[1]", format!("[{end}]"), "[1]", "f32[?]"),
+        (
+            "f32[B]",
+            "[4]",
+            "[2]".into(),
+            "[1]",
+            "cannot slice f32[B]: 4..2 does not lie in axis 0, which has length B",
+        ),
         ("f32[5, 6]", "`i`", "[3]".into(), "[1]", "f32[?, ?]"),
         ("f32[..]", "[0]", "[3]".into(), "[1]", "f32[..]"),
         (
@@ -354,7 +393,7 @@ fn joined_operands_agree_in_the_other_axes() {
         (
             "x: f32[2, B], y: f32[2, B]",
             "z = concat[axis=-1] x, y, like x, like y",
-            "f32[2, ?]",
+            "f32[2, 2*B]",
         ),
         (
             "x: f32[2, B], y: f32[?, 3]",
@@ -365,6 +404,21 @@ fn joined_operands_agree_in_the_other_axes() {
             "x: f32[..], y: f32[4, 3]",
             "z = concat[axis=0] x, y, like x, like y",
             "f32[?, 3]",
+        ),
+        (
+            "x: f32[2, B], y: f32[1, B]",
+            "z = concat[axis=0] x, y, x, like x, like y, like x",
+            "f32[5, B]",
+        ),
+        (
+            "x: f32[B], y: f32[1]",
+            "z = concat[axis=0] x, y, like x, like y",
+            "f32[B + 1]",
+        ),
+        (
+            "x: f32[2, B], y: f32[2, B + 1]",
+            "z = concat[axis=0] x, y, like x, like y",
+            "cannot concat f32[2, B] and f32[2, B + 1]: axis 1 of operand 2 is B + 1, and has to be B, as in operand 1",
         ),
         ("x: f32[2, B]", "z = concat[axis=1] x, like x", "f32[2, B]"),
         (
@@ -439,6 +493,16 @@ fn parts_add_up_to_the_axis() {
             "x: f32[2, B]",
             "a, b = split[sizes=all, axis=1] x, like x",
             "f32[2, ?], f32[2, ?]",
+        ),
+        (
+            "x: f32[2*B]",
+            "a, b = split[sizes=all, axis=0] x, like x",
+            "f32[B], f32[B]",
+        ),
+        (
+            "x: f32[2*B + 1]",
+            "a, b = split[sizes=all, axis=0] x, like x",
+            "cannot split f32[2*B + 1]: 2 equal parts do not divide an axis of length 2*B + 1",
         ),
         (
             "x: f32[B]",

@@ -1,5 +1,5 @@
 use super::{Kernel, Linear, Method, Operands, Param, shape};
-use crate::{Fault, Op, Shape};
+use crate::{Dim, Fault, Op, Shape};
 
 /// `broadcast_like x, like from, like to`: `x`, which has the shape of `from`, repeated to the shape of `to`.
 pub(super) static OP: Linear = Linear {
@@ -26,14 +26,14 @@ pub(super) static OP: Linear = Linear {
 
 /// Whether a value of shape `x` can be repeated to the shape `to`.
 pub(super) fn check(x: &Shape, to: &Shape) -> Result<(), Fault> {
-    let refused = || Fault::BroadcastTo { shape: to.clone() };
-    let shape = shape::broadcast(x, to).map_err(|_| refused())?;
-    match (shape.dims(), to.dims()) {
-        (Some(found), Some(dims))
-            if found.len() != dims.len() || found.iter().zip(dims).any(|(a, b)| a.differs(*b)) =>
-        {
-            Err(refused())
-        }
-        _ => Ok(()),
+    let (Some(from), Some(dims)) = (x.dims(), to.dims()) else {
+        return Ok(());
+    };
+    let fits = |(from, to): (&Dim, &Dim)| !from.differs(Dim::Known(1)) || !from.differs(*to);
+    let aligned = from.iter().rev().zip(dims.iter().rev());
+    if from.len() <= dims.len() && aligned.into_iter().all(fits) {
+        Ok(())
+    } else {
+        Err(Fault::BroadcastTo { shape: to.clone() })
     }
 }

@@ -107,10 +107,10 @@ pub(super) fn joined(
     };
     let rank = dims.len();
     let join = join(rank)?;
-    let mut total = Some(0usize);
+    let mut total = Dim::Known(0);
     for (i, arg) in args.iter().enumerate() {
         let Some(others) = arg.shape.dims() else {
-            total = None;
+            total = Dim::Unknown;
             continue;
         };
         if others.len() != rank {
@@ -123,9 +123,7 @@ pub(super) fn joined(
             match join {
                 Join::Somewhere => {}
                 Join::Along(at) if at == axis => {
-                    // More than can be addressed is refused with the size of the result.
-                    let lens = total.zip(other.known());
-                    total = lens.map(|(n, len)| n.saturating_add(len));
+                    total = total.plus(*other);
                 }
                 _ if dim.differs(*other) => {
                     return Err(Fault::Length {
@@ -140,7 +138,7 @@ pub(super) fn joined(
     }
     match join {
         _ if args.len() == 1 => {}
-        Join::Along(axis) => dims[axis] = total.map_or(Dim::Unknown, Dim::Known),
+        Join::Along(axis) => dims[axis] = total,
         Join::Somewhere => dims.fill(Dim::Unknown),
         Join::Across => {}
     }

@@ -1,5 +1,5 @@
 use super::{Kernel, Linear, Method, Operands, Param, shape};
-use crate::{Dim, Fault, Op, Shape, Static};
+use crate::{Dim, Fault, Op, Poly, Shape, Static};
 
 /// `reshape[shape] x, like x`: the elements, in row-major order, in another shape. One length may be -1: what the
 /// number of elements leaves for it.
@@ -25,37 +25,38 @@ pub(super) fn reshaped(x: &Shape, to: &Static) -> Result<Shape, Fault> {
     let Some(lens) = shape::ints(to, "shape")? else {
         return Ok(Shape::UNKNOWN);
     };
-    let asked = to.to_string();
     if lens.iter().any(|n| *n < -1) || lens.iter().filter(|n| **n == -1).count() > 1 {
-        return Err(Fault::BadShape { shape: asked });
+        return Err(Fault::BadShape {
+            shape: to.to_string(),
+        });
     }
     let infers = lens.contains(&-1);
-    let rest = product(lens.iter().filter_map(|n| usize::try_from(*n).ok()));
     let mut inferred = Dim::Unknown;
-    if let Some(found) = x.known() {
-        let found = product(found).unwrap_or(usize::MAX);
-        match rest {
-            Some(rest) if infers && rest > 0 && found.is_multiple_of(rest) => {
-                inferred = Dim::Known(found / rest);
+    if let Some(dims) = x.dims() {
+        // Each length that is not known is a number of its own: it passes through where the others cancel.
+        let found = elements(dims.iter().enumerate().map(|(i, d)| d.poly_or_fresh(i)));
+        let asked = elements(lens.iter().filter(|n| **n >= 0).map(|n| Poly::constant(i128::from(*n))));
+        let asked_number = asked.as_ref().and_then(Poly::as_constant);
+        let refused = match (&found, asked_number) {
+            (Some(_), Some(0)) if infers => true,
+            (Some(found), Some(n)) if infers => found.is_never_multiple_of(n),
+            (Some(found), Some(n)) => {
+                let rest = found.minus(&Poly::constant(n));
+                rest.is_some_and(|rest| rest.is_never_zero())
             }
-            Some(rest) if !infers && rest == found => {}
-            _ => {
-                return Err(Fault::Elements {
-                    found,
-                    shape: asked,
-                });
-            }
+            // Fewer elements than can be addressed are never so many.
+            (Some(found), None) => found.as_constant().is_some(),
+            (None, _) => false,
+        };
+        if refused {
+            let known = found.filter(|n| Dim::from(n.clone()) != Dim::Unknown);
+            return Err(Fault::Elements {
+                found: known.map_or("these".to_owned(), |n| n.to_string()),
+                shape: to.to_string(),
+            });
         }
-    } else if let Some(dims) = x.dims() {
-        // A length that is not known passes through where the others cancel.
-        let mut open = dims.iter().filter(|d| d.known().is_none());
-        let known = product(dims.iter().filter_map(|d| d.known()));
-        if let (Some(&dim), None) = (open.next(), open.next())
-            && rest.is_some_and(|n| n > 0)
-            && known == rest
-        {
-            inferred = dim;
-        }
+        let quotient = found.zip(asked_number).and_then(|(found, n)| found.exact_div(n));
+        inferred = quotient.filter(|_| infers).map_or(Dim::Unknown, Dim::from);
     }
     let dims = lens
         .iter()
@@ -63,12 +64,11 @@ pub(super) fn reshaped(x: &Shape, to: &Static) -> Result<Shape, Fault> {
     Ok(Shape(Some(dims.collect())))
 }
 
-/// The number of elements, if it can be addressed.
-fn product(lens: impl IntoIterator<Item = usize>) -> Option<usize> {
-    let lens: Vec<usize> = lens.into_iter().collect();
-    if lens.contains(&0) {
-        return Some(0);
+/// The number of elements, if it can be told. An axis of length 0 leaves none, whatever the others are.
+fn elements(lens: impl Iterator<Item = Poly>) -> Option<Poly> {
+    let lens: Vec<Poly> = lens.collect();
+    if lens.contains(&Poly::ZERO) {
+        return Some(Poly::ZERO);
     }
-    lens.into_iter()
-        .try_fold(1usize, |n, len| n.checked_mul(len))
+    Poly::product(&lens)
 }

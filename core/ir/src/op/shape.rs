@@ -18,17 +18,19 @@ pub fn broadcast(a: &Shape, b: &Shape) -> Result<Shape, Fault> {
     };
     let dims = (0..rank).map(|axis| {
         let (left, right) = (at(a, axis), at(b, axis));
+        // Other than 1 for certain: then it is the length of the result, whatever the other turns out to be.
+        let wide = |dim: Dim| dim.differs(Dim::Known(1));
         match (left, right) {
             (Dim::Known(1), other) | (other, Dim::Known(1)) => Ok(other),
-            _ if left.differs(right) => Err(Fault::Broadcast {
+            _ if left == right => Ok(left),
+            _ if wide(left) && wide(right) && left.differs(right) => Err(Fault::Broadcast {
                 axis,
                 left: left.to_string(),
                 right: right.to_string(),
             }),
-            _ if left == right => Ok(left),
-            // A length other than 1 is the result's, whatever the other turns out to be.
-            (Dim::Known(_), _) => Ok(left),
-            (_, Dim::Known(_)) => Ok(right),
+            _ if wide(left) && wide(right) => Ok(left.meet(right)),
+            _ if wide(left) => Ok(left),
+            _ if wide(right) => Ok(right),
             // Either may still be 1.
             _ => Ok(Dim::Unknown),
         }

@@ -1,5 +1,5 @@
 use super::{Kernel, Linear, Method, Operands, Param, shape};
-use crate::{Dim, Fault, Op, Shape, Static};
+use crate::{Dim, Fault, Op, Poly, Shape, Static};
 
 /// `slice[starts, stops, steps] x, like x`: every `step`-th index of `start..stop` of each leading axis; the axes
 /// after those that are named are whole.
@@ -65,42 +65,36 @@ pub(super) fn sliced(x: &Shape, statics: &[Static]) -> Result<Shape, Fault> {
 
 /// The length of a slice of an axis.
 fn part(axis: usize, dim: Dim, start: i64, stop: i64, step: i64) -> Result<Dim, Fault> {
-    let Some(len) = dim.known() else {
-        let to_end = stop == i64::MAX;
-        // Ends that are counted from the same side are a known distance apart.
-        let distance = match (start, stop) {
-            (0, _) if to_end && step == 1 => return Ok(dim),
-            (..0, _) if to_end => start.checked_neg(),
-            (0.., 0..) if !to_end => Some(stop - start),
-            (..0, ..0) => Some(stop - start),
-            _ => None,
-        };
-        return Ok(match distance.map(usize::try_from) {
-            Some(Ok(n)) => Dim::Known(n.div_ceil(step as usize)),
-            _ => Dim::Unknown,
-        });
-    };
+    let whole = dim.poly_or_fresh(0);
+    let to_end = stop == i64::MAX;
     let from_left = |i: i64| {
-        if i < 0 {
-            i.saturating_add(len as i64)
-        } else {
-            i
-        }
+        let i = Poly::constant(i.into());
+        if i.is_negative() { whole.plus(&i) } else { Some(i) }
     };
-    let end = if stop == i64::MAX {
-        len as i64
-    } else {
-        from_left(stop)
+    let end = if to_end { Some(whole.clone()) } else { from_left(stop) };
+    let (Some(begin), Some(end)) = (from_left(start), end) else {
+        return Ok(Dim::Unknown);
     };
-    let begin = from_left(start);
-    if begin < 0 || begin > end || end > len as i64 {
-        let stop = if stop == i64::MAX { end } else { stop };
+    let (len, rest) = (end.minus(&begin), whole.minus(&end));
+    let negative = |p: &Option<Poly>| p.as_ref().is_some_and(Poly::is_negative);
+    if begin.is_negative() || negative(&len) || negative(&rest) {
+        let stop = match end.as_constant() {
+            Some(end) if to_end => end.to_string(),
+            _ if to_end => String::new(),
+            _ => stop.to_string(),
+        };
         return Err(Fault::Slice {
             axis,
             start,
             stop,
-            len,
+            len: dim.to_string(),
         });
     }
-    Ok(Dim::Known(((end - begin) as usize).div_ceil(step as usize)))
+    // Every `step`-th index, the first included: len / step, rounded up.
+    let step = i128::from(step);
+    let parts = len.and_then(|len| match len.as_constant() {
+        Some(n) => Some(Poly::constant((n + step - 1) / step)),
+        None => len.exact_div(step),
+    });
+    Ok(parts.map_or(Dim::Unknown, Dim::from))
 }

@@ -99,15 +99,19 @@ impl OpDef for Split {
 /// The lengths of the parts of an axis of length `len`.
 fn sizes(given: &Static, len: Dim, n_outs: usize) -> Result<Vec<Dim>, Fault> {
     if *given == Static::All {
-        return match len.known() {
-            _ if n_outs == 1 => Ok(vec![len]),
-            None => Ok(vec![Dim::Unknown; n_outs]),
-            Some(n) if n_outs > 0 && n % n_outs == 0 => Ok(vec![Dim::Known(n / n_outs); n_outs]),
-            Some(len) => Err(Fault::Parts {
-                asked: format!("{n_outs} equal parts"),
-                len,
-            }),
+        let refused = || Fault::Parts {
+            asked: format!("{n_outs} equal parts"),
+            len: len.to_string(),
         };
+        if n_outs == 1 {
+            return Ok(vec![len]);
+        }
+        let whole = len.poly_or_fresh(0);
+        if n_outs == 0 || whole.is_never_multiple_of(n_outs as i128) {
+            return Err(refused());
+        }
+        let part = whole.exact_div(n_outs as i128);
+        return Ok(vec![part.map_or(Dim::Unknown, Dim::from); n_outs]);
     }
     let Some(sizes) = shape::ints(given, "sizes")? else {
         return Ok(vec![Dim::Unknown; n_outs]);
@@ -124,14 +128,13 @@ fn sizes(given: &Static, len: Dim, n_outs: usize) -> Result<Vec<Dim>, Fault> {
             expected: format!("{n_outs}, the number of results"),
         });
     }
-    let total = known
-        .iter()
-        .try_fold(0usize, |total, n| total.checked_add(*n));
-    match len.known() {
-        Some(len) if total != Some(len) => Err(Fault::Parts {
+    let known: Vec<Dim> = known.into_iter().map(Dim::Known).collect();
+    let total = known.iter().fold(Dim::Known(0), |total, n| total.plus(*n));
+    if total.differs(len) {
+        return Err(Fault::Parts {
             asked: format!("parts of {given}"),
-            len,
-        }),
-        _ => Ok(known.into_iter().map(Dim::Known).collect()),
+            len: len.to_string(),
+        });
     }
+    Ok(known)
 }

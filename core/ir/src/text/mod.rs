@@ -4,7 +4,8 @@
 //! program := "(" [param {"," param}] ")" "{" {eqn} "return" [name {"," name}] "}"
 //! param   := name [":" aval]
 //! aval    := (dtype | "?") "[" (".." | [dim {"," dim}]) "]"
-//! dim     := integer | name | "?"
+//! dim     := ["-"] term {("+" | "-") term} | "?"
+//! term    := (integer | name) {"*" (integer | name)}
 //! eqn     := ["#save" | "#recompute"] name {"," name} "=" op ["[" static "=" value {"," static "=" value} "]"] [operand {"," operand}]
 //! operand := ["like"] name
 //! value   := integer | float | "true" | "false" | "all" | dtype | "[" [integer {"," integer}] "]" | "`" text "`"

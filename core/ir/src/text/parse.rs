@@ -1,8 +1,8 @@
 //! Text to programs.
 
 use crate::{
-    Attr, Aval, Builder, DType, Dim, Entity, Eqn, Keep, Op, Program, SecondaryMap, Shape, Static,
-    Symbol, Var,
+    Attr, Aval, Builder, DType, Dim, Entity, Eqn, Keep, Op, Poly, Program, SecondaryMap, Shape,
+    Static, Symbol, Var,
 };
 use std::collections::BTreeMap;
 use std::fmt;
@@ -251,23 +251,54 @@ impl<'a> Parser<'a> {
                 shape: Shape::UNKNOWN,
             });
         }
-        let dims = self.list("]", |p| {
-            if p.eat("?") {
-                return Ok(Dim::Unknown);
-            }
-            let start = p.mark();
-            let word = p.word()?;
-            if !word.starts_with(|c: char| c.is_ascii_digit()) {
-                return Ok(Dim::Named(Symbol::new(word)));
-            }
-            word.parse()
-                .map(Dim::Known)
-                .map_err(|_| p.error_at(start, format!("`{word}` is no length of an axis")))
-        })?;
+        let dims = self.list("]", Parser::dim)?;
         Ok(Aval {
             dtype,
             shape: dims.into(),
         })
+    }
+
+    /// `3`, `B`, `?`, or terms such as `2*B*T` with `+` or `-` between them.
+    fn dim(&mut self) -> Parsed<Dim> {
+        if self.eat("?") {
+            return Ok(Dim::Unknown);
+        }
+        let start = self.mark();
+        let mut sum = Some(Poly::ZERO);
+        let mut negative = self.eat("-");
+        loop {
+            let mut term = Some(Poly::constant(if negative { -1 } else { 1 }));
+            loop {
+                let factor = self.factor()?;
+                term = term.and_then(|term| term.times(&factor));
+                if !self.eat("*") {
+                    break;
+                }
+            }
+            sum = sum.zip(term).and_then(|(sum, term)| sum.plus(&term));
+            negative = self.eat("-");
+            if !negative && !self.eat("+") {
+                break;
+            }
+        }
+        let dim = sum.map(Dim::from);
+        let end = self.at;
+        dim.filter(|dim| *dim != Dim::Unknown).ok_or_else(|| {
+            let text = self.text[start..end].trim();
+            self.error_at(start, format!("`{text}` is no length of an axis"))
+        })
+    }
+
+    fn factor(&mut self) -> Parsed<Poly> {
+        let start = self.mark();
+        let word = self.word()?;
+        if !word.starts_with(|c: char| c.is_ascii_digit()) {
+            return Ok(Poly::name(Symbol::new(word)));
+        }
+        let number: Result<i64, _> = word.parse();
+        number
+            .map(|n| Poly::constant(n.into()))
+            .map_err(|_| self.error_at(start, format!("`{word}` is no length of an axis")))
     }
 
     fn value(&mut self) -> Parsed<Static> {

@@ -1,0 +1,311 @@
+//! Shape inference agrees with numbers: whatever is known of the operands, the inferred shapes hold for every value of
+//! the names for which the program runs, and no program that runs is refused.
+
+use gradloom_ir::{Aval, DType, Dim, Op, Poly, Program, Shape, Static, Symbol};
+
+/// SplitMix64: the same cases on every machine.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, n: usize) -> usize {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((z ^ (z >> 31)) % n as u64) as usize
+    }
+
+    fn pick<'a, T>(&mut self, of: &'a [T]) -> &'a T {
+        &of[self.below(of.len())]
+    }
+}
+
+/// The names, and their values: small, with a 0 and a 1, and two of one value.
+const NAMES: [(&str, i128); 6] = [("A", 2), ("B", 3), ("C", 4), ("O", 1), ("Z", 0), ("D", 3)];
+
+fn value(name: Symbol) -> Option<i128> {
+    let found = NAMES.iter().find(|(n, _)| Symbol::new(n) == name);
+    found.map(|(_, value)| *value)
+}
+
+/// What may be known of a length.
+fn blur(r: &mut Random, len: usize) -> Dim {
+    let n = len as i128;
+    let name = |(name, _): &(&str, i128)| Poly::name(Symbol::new(name));
+    let equal: Vec<Poly> = NAMES.iter().filter(|(_, v)| *v == n).map(name).collect();
+    let (any, other) = (r.pick(&NAMES), r.pick(&NAMES));
+    let number = Poly::constant;
+    match r.below(6) {
+        0 => Dim::Unknown,
+        1 | 2 if !equal.is_empty() => r.pick(&equal).clone().into(),
+        // 2 A - 4 + len, A B - 6 + len, ...: equal to `len` at the values of the names.
+        3 => {
+            let twice = name(any).times(&number(2)).unwrap();
+            twice.plus(&number(n - 2 * any.1)).unwrap().into()
+        }
+        4 => {
+            let product = name(any).times(&name(other)).unwrap();
+            product.plus(&number(n - any.1 * other.1)).unwrap().into()
+        }
+        _ => Dim::Known(len),
+    }
+}
+
+fn blurred(r: &mut Random, aval: &Aval) -> Aval {
+    let lens = aval.shape.known().expect("a case is made of numbers");
+    let dtype = aval.dtype.filter(|_| r.below(4) > 0);
+    let shape = match r.below(12) {
+        0 => Shape::UNKNOWN,
+        _ => Shape(Some(lens.into_iter().map(|len| blur(r, len)).collect())),
+    };
+    Aval { dtype, shape }
+}
+
+/// Whether what is known of a value is true of it.
+fn holds(known: &Aval, real: &Aval) -> bool {
+    let dtype = known.dtype.is_none() || known.dtype == real.dtype;
+    let (Some(dims), Some(lens)) = (known.shape.dims(), real.shape.known()) else {
+        return dtype;
+    };
+    let fits = |(dim, len): (&Dim, &usize)| match dim.poly() {
+        Some(poly) => poly.eval(value) == Some(*len as i128),
+        None => true,
+    };
+    dtype && dims.len() == lens.len() && dims.iter().zip(&lens).all(fits)
+}
+
+/// Static arguments for an op of operands of this shape, often right ones.
+fn statics(r: &mut Random, op: Op, lens: &[usize], n_outs: usize) -> Vec<Static> {
+    let rank = lens.len();
+    let axis = |r: &mut Random| r.below(2 * rank + 1) as i64 - rank as i64;
+    let order = |r: &mut Random| {
+        let mut order: Vec<i64> = (0..rank as i64).collect();
+        for i in (1..rank).rev() {
+            order.swap(i, r.below(i + 1));
+        }
+        order
+    };
+    let shape = |r: &mut Random| {
+        let mut shape: Vec<i64> = lens.iter().map(|n| *n as i64).collect();
+        match r.below(4) {
+            0 => shape = vec![-1],
+            1 if rank > 1 => {
+                let last = shape.pop().unwrap();
+                *shape.last_mut().unwrap() *= last;
+            }
+            2 if rank > 0 => {
+                let i = r.below(rank);
+                shape[i] = -1;
+            }
+            _ => {}
+        }
+        if r.below(3) == 0 {
+            shape.insert(r.below(shape.len() + 1), r.below(3) as i64);
+        }
+        shape
+    };
+    let slice = |r: &mut Random, i: usize| -> Vec<i64> {
+        let ends = |r: &mut Random, len: usize| match r.below(4) {
+            0 if i == 1 => i64::MAX,
+            0 => 0,
+            1 => -(r.below(len + 2) as i64),
+            _ => r.below(len + 2) as i64,
+        };
+        match i {
+            2 => lens.iter().map(|_| 1 + r.below(3) as i64).collect(),
+            _ => lens.iter().map(|len| ends(r, *len)).collect(),
+        }
+    };
+    let names = op.def().statics();
+    let one = |r: &mut Random, (i, name): (usize, &&str)| -> Static {
+        match *name {
+            "axes" if matches!(op, Op::Permute | Op::PermuteT) => order(r).into(),
+            "axes" => match r.below(3) {
+                0 => Static::All,
+                1 => axis(r).into(),
+                _ => order(r)
+                    .into_iter()
+                    .take(r.below(rank + 1))
+                    .collect::<Vec<_>>()
+                    .into(),
+            },
+            "axis" | "a" | "b" | "from" | "to" => axis(r).into(),
+            "keepdims" => (r.below(2) == 0).into(),
+            "shape" => shape(r).into(),
+            "starts" | "stops" | "steps" => slice(r, i).into(),
+            "sizes" if r.below(2) == 0 => Static::All,
+            "sizes" => vec![r.below(3) as i64; n_outs].into(),
+            "dtype" => Static::DType(*r.pick(&DType::ALL)),
+            "eps" => 0.5.into(),
+            "len" | "classes" | "index" => (r.below(3) as i64).into(),
+            _ => 1.0.into(),
+        }
+    };
+    names.iter().enumerate().map(|s| one(r, s)).collect()
+}
+
+#[test]
+fn inferred_shapes_hold_for_the_numbers() {
+    let mut r = Random(20);
+    let (mut n_run, mut n_symbolic) = (vec![0usize; Op::ALL.len()], 0);
+    for _ in 0..6_000 {
+        // Real values, and what is known of each.
+        let mut pool: Vec<(Aval, Aval)> = Vec::new();
+        let dtype = *r.pick(&[DType::F32, DType::F32, DType::F64, DType::I64, DType::Bool]);
+        let lens = [0, 1, 2, 3, 4];
+        let base: Vec<usize> = (0..r.below(4)).map(|_| *r.pick(&lens)).collect();
+        for _ in 0..3 {
+            let mut shape = base.clone();
+            if !shape.is_empty() && r.below(3) == 0 {
+                let i = r.below(shape.len());
+                shape[i] = *r.pick(&lens);
+            }
+            if r.below(4) == 0 {
+                shape.reverse();
+            }
+            shape.drain(..r.below(2).min(shape.len()));
+            let real = Aval::new(dtype, &shape);
+            pool.push((real.clone(), blurred(&mut r, &real)));
+        }
+        // Labels for the rows of the first.
+        let rows = pool[0].0.shape.known().unwrap();
+        let labels = Aval::new(DType::I64, &rows[..rows.len().saturating_sub(1)]);
+        pool.push((labels.clone(), blurred(&mut r, &labels)));
+        for _ in 0..8 {
+            let which = r.below(Op::ALL.len());
+            let op = Op::ALL[which];
+            let n_args = (1..=6).find(|n| op.def().operands().fits(*n)).unwrap_or(0);
+            let n_args = match op.def().operands().fits(n_args + 2) && r.below(2) == 0 {
+                true => n_args + 2,
+                false => n_args,
+            };
+            let mut args: Vec<usize> = (0..n_args).map(|_| r.below(pool.len())).collect();
+            // A like operand is most often an operand, or of its shape.
+            let n_data = op.def().operands().n_data(n_args);
+            for i in n_data..n_args {
+                if r.below(8) > 0 && n_data > 0 {
+                    args[i] = args[(i - n_data) % n_data];
+                }
+            }
+            if matches!(op, Op::CrossEntropy | Op::OneHotLike) && r.below(2) == 0 {
+                args = if op == Op::CrossEntropy {
+                    vec![0, 3]
+                } else {
+                    vec![3, 0]
+                };
+            }
+            let lens = args.first().map(|a| pool[*a].0.shape.known().unwrap());
+            let lens = lens.unwrap_or_default();
+            let n_outs = match op {
+                Op::Split => 1 + r.below(3),
+                Op::Unbind => lens.last().copied().unwrap_or(1).max(1),
+                _ => 1,
+            };
+            let given = statics(&mut r, op, &lens, n_outs);
+            let args: Vec<(Aval, Aval)> = args.iter().map(|a| pool[*a].clone()).collect();
+            let (real, known): (Vec<&Aval>, Vec<&Aval>) = args.iter().map(|(r, k)| (r, k)).unzip();
+            let Ok(real_outs) = op.infer(&given, &real, n_outs) else {
+                // It may be refused or not: but inference has to end.
+                let _ = op.infer(&given, &known, n_outs);
+                continue;
+            };
+            n_run[which] += 1;
+            let told: Vec<Static> = given
+                .iter()
+                .map(|s| match r.below(8) {
+                    0 => Static::Host("n".into()),
+                    _ => s.clone(),
+                })
+                .collect();
+            let outs = op.infer(&told, &known, n_outs);
+            let case = || {
+                let list = |avals: &[&Aval]| {
+                    let avals: Vec<String> = avals.iter().map(|a| a.to_string()).collect();
+                    avals.join(", ")
+                };
+                format!("{op}{given:?} of {} known as {}", list(&real), list(&known))
+            };
+            let outs = outs.unwrap_or_else(|e| panic!("{} is refused: {e}", case()));
+            assert_eq!(outs.len(), real_outs.len(), "{}", case());
+            for (known, real) in outs.into_iter().zip(real_outs) {
+                assert!(holds(&known, &real), "{} gives {known}, not {real}", case());
+                let dims = known.shape.dims().unwrap_or_default();
+                n_symbolic += dims.iter().filter(|d| matches!(d, Dim::Poly(_))).count();
+                let small = real
+                    .shape
+                    .known()
+                    .is_some_and(|lens| lens.iter().product::<usize>() < 100_000);
+                if small {
+                    pool.push((real, known));
+                }
+            }
+        }
+    }
+    let never: Vec<Op> = (0..Op::ALL.len())
+        .filter(|i| n_run[*i] < 5)
+        .map(|i| Op::ALL[i])
+        .collect();
+    assert!(never.is_empty(), "hardly any case ran for {never:?}");
+    assert!(n_symbolic > 1_000, "{n_symbolic} results with a polynomial");
+}
+
+#[test]
+fn polynomials_parse_back() {
+    for dim in [
+        "2*B*T + 1",
+        "B - 1",
+        "-B + 4",
+        "B*B - B*T + 3*T",
+        "B",
+        "?",
+        "7",
+    ] {
+        let text = format!("(x: f32[{dim}, 3]) {{\n  return x\n}}");
+        let program: Program = text.parse().expect(&text);
+        assert_eq!(program.to_string(), text);
+    }
+    // Another way of writing it is the same dim.
+    let program: Program = "(x: f32[T*2*B, B+B+1-B]) { return x }".parse().unwrap();
+    assert_eq!(
+        program.aval(program.params[0]).to_string(),
+        "f32[2*B*T, B + 1]"
+    );
+    for dim in ["B*", "2*+B", "-3", "B - B - 1"] {
+        let text = format!("(x: f32[{dim}]) {{ return x }}");
+        assert!(text.parse::<Program>().is_err(), "{dim}");
+    }
+}
+
+#[test]
+fn a_broadcast_knows_what_is_certain() {
+    let check = |x: &str, y: &str, expected: &str| {
+        let text = format!("(x: f32[{x}], y: f32[{y}]) {{ z = add x, y return z }}");
+        let program: Program = text.parse().unwrap();
+        let eqn = &program.eqns[0];
+        let args: Vec<&Aval> = eqn.args.iter().map(|v| program.aval(*v)).collect();
+        let found = match eqn.op.infer(&[], &args, 1) {
+            Ok(outs) => outs[0].shape.to_string(),
+            Err(error) => error.to_string(),
+        };
+        assert_eq!(found, expected);
+    };
+    check("B", "1", "[B]");
+    check("B", "5", "[5]");
+    check("B", "C", "[?]");
+    check("B", "B", "[B]");
+    check("2*B", "C", "[2*B]");
+    check("B + 2", "C", "[B + 2]");
+    // B may be 0.
+    check("B + 1", "B", "[?]");
+    check(
+        "B + 2",
+        "B + 3",
+        "cannot add f32[B + 2] and f32[B + 3]: axis 0 is B + 2 on the left and B + 3 on the right",
+    );
+    check("2*B", "4", "[4]");
+    check(
+        "2*B",
+        "5",
+        "cannot add f32[2*B] and f32[5]: axis 0 is 2*B on the left and 5 on the right",
+    );
+}
