@@ -114,20 +114,20 @@ fn operands_that_do_not_fit_are_shown() {
         b.select(x, n),
         b.select(f32s(&[4, 3]), x),
     ], @r"
-    cannot add f32[2, 3] and f32[3, 2]: axis 0 is 2 on the left and 3 on the right
-    cannot add f32[2, 3] and f32[3, 2]: axis 0 is 2 on the left and 3 on the right
-    cannot mul f32[2, 3] and i64[2, 3]: the dtypes are f32 and i64; cast one of them, as in `x.cast(DType::I64)`
-    cannot mul f32[2, 3] and f64[2, 3]: the dtypes are f32 and f64; cast one of them, as in `x.cast(DType::F64)`
-    cannot maximum f32[2, 3] and f32[3, 2]: axis 0 is 2 on the left and 3 on the right
-    cannot lt f32[2, 3] and f32[3, 2]: axis 0 is 2 on the left and 3 on the right
-    cannot tanh i64[2, 3]: the dtype is i64, and has to be a float
-    cannot neg bool[2, 3]: the dtype is bool, and has to be a number
+    add: axis 0 is 2 on the left and 3 on the right: the left operand is f32[2, 3], the right operand is f32[3, 2]
+    add: axis 0 is 2 on the left and 3 on the right: the left operand is f32[2, 3], the right operand is f32[3, 2]
+    mul: the dtypes are f32 and i64: the left operand is f32[2, 3], the right operand is i64[2, 3]; cast one of them, as in `x.cast(DType::I64)`
+    mul: the dtypes are f32 and f64: the left operand is f32[2, 3], the right operand is f64[2, 3]; cast one of them, as in `x.cast(DType::F64)`
+    maximum: axis 0 is 2 on the left and 3 on the right: the left operand is f32[2, 3], the right operand is f32[3, 2]
+    lt: axis 0 is 2 on the left and 3 on the right: the left operand is f32[2, 3], the right operand is f32[3, 2]
+    tanh: the dtype is i64, and has to be a float: the operand is i64[2, 3]
+    neg: the dtype is bool, and has to be a number: the operand is bool[2, 3]
     0.5 is not a value of i64; cast the tensor to a float first
     1e30 is not a value of i64; cast the tensor to a float first
-    cannot select f32[2, 3], f32[2, 3] and f32[2, 3]: the dtype is f32, and has to be bool for the condition
-    cannot select bool[2, 3], f32[2, 3] and f32[3, 2]: axis 0 is 2 on the left and 3 on the right
-    cannot select bool[2, 3], f32[2, 3] and i64[2, 3]: the dtypes are f32 and i64; cast one of them, as in `x.cast(DType::I64)`
-    cannot select bool[2, 3], f32[4, 3] and f32[2, 3]: axis 0 is 4 on the left and 2 on the right
+    select: the dtype is f32, and has to be bool for the condition: operand 1 is f32[2, 3], operand 2 is f32[2, 3], operand 3 is f32[2, 3]
+    select: axis 0 is 2 on the left and 3 on the right: operand 1 is bool[2, 3], operand 2 is f32[2, 3], operand 3 is f32[3, 2]
+    select: the dtypes are f32 and i64: operand 1 is bool[2, 3], operand 2 is f32[2, 3], operand 3 is i64[2, 3]; cast one of them, as in `x.cast(DType::I64)`
+    select: axis 0 is 4 on the left and 2 on the right: operand 1 is bool[2, 3], operand 2 is f32[4, 3], operand 3 is f32[2, 3]
     ");
 }
 
@@ -157,25 +157,25 @@ fn axes_are_checked() {
         x.unsqueeze([0, 0]),
         x.dim(2),
     ], @r"
-    cannot sum f32[2, 3]: axis 2 is out of range for rank 2
-    cannot mean f32[2, 3]: axis -3 is out of range for rank 2
-    cannot max f32[2, 3]: axis 0 is named twice
-    cannot min f32[2, 3]: axis -1 is named twice
-    cannot logsumexp f32[2, 3]: axis 7 is out of range for rank 2
-    cannot argmax f32[2, 3]: axis 2 is out of range for rank 2
-    cannot max f32[0, 3]: axis 0 has length 0, and an extremum of nothing is not defined
-    cannot argmin f32[0, 3]: axis 0 has length 0, and an extremum of nothing is not defined
-    cannot softmax f32[2, 3]: axis 2 is out of range for rank 2
-    cannot log_softmax f32[2, 3]: axis -3 is out of range for rank 2
-    cannot normalize f32[2, 3]: axis 5 is out of range for rank 2
-    cannot permute f32[2, 3]: axis 0 is named twice
-    cannot permute f32[2, 3]: the rank is 2, and has to be 1, the number of `axes`
-    cannot swap_axes f32[2, 3]: axis 2 is out of range for rank 2
-    cannot moveaxis f32[2, 3]: axis -3 is out of range for rank 2
-    cannot squeeze f32[2, 3]: axis 0 is 2, and has to be 1
-    cannot squeeze f32[2, 3]: axis 2 is out of range for rank 2
-    cannot unsqueeze f32[2, 3]: axis 3 is out of range for rank 3
-    cannot unsqueeze f32[2, 3]: axis 0 is named twice
+    sum: axis 2 is out of range for rank 2: the operand is f32[2, 3]
+    mean: axis -3 is out of range for rank 2: the operand is f32[2, 3]
+    max: axis 0 is named twice: the operand is f32[2, 3]
+    min: axis -1 is named twice: the operand is f32[2, 3]
+    logsumexp: axis 7 is out of range for rank 2: the operand is f32[2, 3]
+    argmax: axis 2 is out of range for rank 2: the operand is f32[2, 3]
+    max: axis 0 has length 0, and an extremum of nothing is not defined: the operand is f32[0, 3]
+    argmin: axis 0 has length 0, and an extremum of nothing is not defined: the operand is f32[0, 3]
+    softmax: axis 2 is out of range for rank 2: the operand is f32[2, 3]
+    log_softmax: axis -3 is out of range for rank 2: the operand is f32[2, 3]
+    normalize: axis 5 is out of range for rank 2: the operand is f32[2, 3]
+    permute: axis 0 is named twice: the operand is f32[2, 3]
+    permute: the rank is 2, and has to be 1, the number of `axes`: the operand is f32[2, 3]
+    swap_axes: axis 2 is out of range for rank 2: the operand is f32[2, 3]
+    moveaxis: axis -3 is out of range for rank 2: the operand is f32[2, 3]
+    squeeze: axis 0 is 2, and has to be 1: the operand is f32[2, 3]
+    squeeze: axis 2 is out of range for rank 2: the operand is f32[2, 3]
+    unsqueeze: axis 3 is out of range for rank 3: the operand is f32[2, 3]
+    unsqueeze: axis 0 is named twice: the operand is f32[2, 3]
     axis 2 is out of range for f32[2, 3], whose rank is 2
     ");
 }
@@ -213,30 +213,30 @@ fn shapes_are_checked() {
         Tensor::from_vec(vec![1.0f32, 2.0], [3]),
         Tensor::from_vec(vec![1.0f32, 2.0], [max, 4]),
     ], @r"
-    cannot reshape f32[2, 3]: 6 elements do not fill [4, 2]
-    cannot reshape f32[2, 3]: [-1, -1] is not a shape: dims are 0 or more, and at most one is -1 (to be inferred)
-    cannot reshape f32[2, 3]: 6 elements do not fill [-1, 4]
-    cannot reshape f32[2, 3]: [-2, 3] is not a shape: dims are 0 or more, and at most one is -1 (to be inferred)
-    cannot broadcast_to f32[2, 3]: it does not broadcast to [3, 2]
-    cannot broadcast_to f32[2, 3]: it does not broadcast to [3]
-    cannot slice f32[2, 3]: 2..4 does not lie in axis 1, which has length 3
-    cannot slice f32[2, 3]: 2..1 does not lie in axis 0, which has length 2
-    cannot slice f32[2, 3]: the step is 0, and has to be at least 1
-    cannot slice f32[2, 3]: the rank is 2, and has to be at least 3, the number of `starts`
-    cannot slice f32[2, 3]: the number of `stops` is 2, and has to be 1, the number of `starts`
-    cannot split f32[2, 3]: 2 equal parts do not divide an axis of length 3
-    cannot split f32[2, 3]: axis 2 is out of range for rank 2
-    cannot split f32[2, 3]: parts of [1, 1] do not divide an axis of length 3
-    cannot unbind f32[2, 3]: axis 1 is 3, and has to be 2, the number of results
-    cannot concat f32[2, 3] and f32[2, 4]: axis 1 of operand 2 is 4, and has to be 3, as in operand 1
-    cannot concat f32[2, 3] and f32[2, 4]: axis 2 is out of range for rank 2
+    reshape: 6 elements do not fill [4, 2]: the operand is f32[2, 3]
+    reshape: [-1, -1] is not a shape: dims are 0 or more, and at most one is -1 (to be inferred): the operand is f32[2, 3]
+    reshape: 6 elements do not fill [-1, 4]: the operand is f32[2, 3]
+    reshape: [-2, 3] is not a shape: dims are 0 or more, and at most one is -1 (to be inferred): the operand is f32[2, 3]
+    broadcast_to: it does not broadcast to [3, 2]: the operand is f32[2, 3]
+    broadcast_to: it does not broadcast to [3]: the operand is f32[2, 3]
+    slice: 2..4 does not lie in axis 1, which has length 3: the operand is f32[2, 3]
+    slice: 2..1 does not lie in axis 0, which has length 2: the operand is f32[2, 3]
+    slice: the step is 0, and has to be at least 1: the operand is f32[2, 3]
+    slice: the rank is 2, and has to be at least 3, the number of `starts`: the operand is f32[2, 3]
+    slice: the number of `stops` is 2, and has to be 1, the number of `starts`: the operand is f32[2, 3]
+    split: 2 equal parts do not divide an axis of length 3: the operand is f32[2, 3]
+    split: axis 2 is out of range for rank 2: the operand is f32[2, 3]
+    split: parts of [1, 1] do not divide an axis of length 3: the operand is f32[2, 3]
+    unbind: axis 1 is 3, and has to be 2, the number of results: the operand is f32[2, 3]
+    concat: axis 1 of operand 2 is 4, and has to be 3, as in operand 1: operand 1 is f32[2, 3], operand 2 is f32[2, 4]
+    concat: axis 2 is out of range for rank 2: operand 1 is f32[2, 3], operand 2 is f32[2, 4]
     `concat`: there are 0 arguments, and have to be at least 1 operand, each with its like
-    cannot stack f32[2, 3] and f32[2, 4]: axis 1 of operand 2 is 4, and has to be 3, as in operand 1
-    cannot concat f32[2, 3] and i64[2, 3]: the dtypes are f32 and i64; cast one of them, as in `x.cast(DType::I64)`
+    stack: axis 1 of operand 2 is 4, and has to be 3, as in operand 1: operand 1 is f32[2, 3], operand 2 is f32[2, 4]
+    concat: the dtypes are f32 and i64: operand 1 is f32[2, 3], operand 2 is i64[2, 3]; cast one of them, as in `x.cast(DType::I64)`
     the shape [4611686018427387904, 4] has more elements than can be addressed
     the shape [18446744073709551615, 18446744073709551615] has more elements than can be addressed
     the shape [1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1] has 65 axes, and the limit is 32
-    cannot add f32[1099511627776, 1] and f32[1, 1099511627776]: [1099511627776, 1099511627776] has more elements than can be addressed
+    add: [1099511627776, 1099511627776] has more elements than can be addressed: the left operand is f32[1099511627776, 1], the right operand is f32[1, 1099511627776]
     2 values do not fill the shape [3], which has 3 elements
     the shape [18446744073709551615, 4] has more elements than can be addressed
     ");
@@ -260,19 +260,19 @@ fn products_and_layers_are_checked() {
         x.one_hot(3, DType::F32),
         labels.one_hot(-1, DType::F32),
     ], @r"
-    cannot matmul f32[2, 3] and f32[4, 5]: inner dimensions differ: 3 on the left and 4 on the right
-    cannot matmul f32[2, 3] and f32[]: the rank is 0, and has to be at least 1 on both sides; use `*` to scale
-    cannot matmul f32[2, 3] and i64[3, 2]: the dtypes are f32 and i64; cast one of them, as in `x.cast(DType::I64)`
-    cannot matmul f32[2, 2, 3] and f32[3, 3, 4]: axis 0 is 2 on the left and 3 on the right
-    cannot matmul f32[3] and f32[4]: inner dimensions differ: 3 on the left and 4 on the right
-    cannot layer_norm f32[2, 3], f32[4] and f32[3]: the weight is 4, and has to be 3, as the last axis
-    cannot layer_norm f32[2, 3], f32[3] and f32[3, 1]: the rank is 2, and has to be 1 for the bias
-    cannot cross_entropy f32[2, 3] and i64[3]: axis 0 of the labels is 3, and has to be 2
-    cannot cross_entropy f32[2, 3] and f32[2]: the dtype is f32, and has to be an integer for the labels
-    cannot cross_entropy f32[2, 3] and f32[2, 3]: the dtype is f32, and has to be an integer for the labels
-    cannot cross_entropy i64[2] and i64[2]: the dtype is i64, and has to be a float
-    cannot one_hot f32[2, 3]: the dtype is f32, and has to be an integer
-    cannot one_hot i64[2]: `classes` cannot be -1
+    matmul: inner dimensions differ: the left operand is f32[2, 3], the right operand is f32[4, 5]
+    matmul: the rank is 0, and has to be at least 1 on both sides (`*` scales): the left operand is f32[2, 3], the right operand is f32[]
+    matmul: the dtypes are f32 and i64: the left operand is f32[2, 3], the right operand is i64[3, 2]; cast one of them, as in `x.cast(DType::I64)`
+    matmul: axis 0 is 2 on the left and 3 on the right: the left operand is f32[2, 2, 3], the right operand is f32[3, 3, 4]
+    matmul: inner dimensions differ: the left operand is f32[3], the right operand is f32[4]
+    layer_norm: the weight is 4, and has to be 3, as the last axis: operand 1 is f32[2, 3], operand 2 is f32[4], operand 3 is f32[3]
+    layer_norm: the rank is 2, and has to be 1 for the bias: operand 1 is f32[2, 3], operand 2 is f32[3], operand 3 is f32[3, 1]
+    cross_entropy: axis 0 of the labels is 3, and has to be 2: the left operand is f32[2, 3], the right operand is i64[3]
+    cross_entropy: the dtype is f32, and has to be an integer for the labels: the left operand is f32[2, 3], the right operand is f32[2]
+    cross_entropy: the dtype is f32, and has to be an integer for the labels: the left operand is f32[2, 3], the right operand is f32[2, 3]
+    cross_entropy: the dtype is i64, and has to be a float: the left operand is i64[2], the right operand is i64[2]
+    one_hot: the dtype is f32, and has to be an integer: the operand is f32[2, 3]
+    one_hot: `classes` cannot be -1: the operand is i64[2]
     ");
 }
 
@@ -408,12 +408,12 @@ fn traced_functions_and_their_companions_say_the_same() {
         panic_of(|| drop(through::grad(&net, x))).0,
     ];
     assert_snapshot!(errors.join("\n"), @r"
-    cannot squeeze f32[2, 1]: axis 0 is 2, and has to be 1
-    cannot squeeze f32[2, 1]: axis 0 is 2, and has to be 1
-    cannot reshape f32[2, 3]: 6 elements do not fill [5]
-    cannot reshape f32[2, 3]: 6 elements do not fill [5]
-    cannot sum f32[2, 3]: axis 3 is out of range for rank 2
-    cannot sum f32[2, 3]: axis 3 is out of range for rank 2
+    squeeze: axis 0 is 2, and has to be 1: the operand is f32[2, 1]
+    squeeze: axis 0 is 2, and has to be 1: the operand is f32[2, 1]
+    reshape: 6 elements do not fill [5]: the operand is f32[2, 3]
+    reshape: 6 elements do not fill [5]: the operand is f32[2, 3]
+    sum: axis 3 is out of range for rank 2: the operand is f32[2, 3]
+    sum: axis 3 is out of range for rank 2: the operand is f32[2, 3]
     a gradient needs a result that is a single float, and this is f32[2, 2]; sum it, or use `vjp`
     `x` is i64[2, 3], and only floats have gradients; mark the parameter `#[nodiff]` or cast it
     the tangent of `w` is f32[2, 3], and has to be f32[3, 2]

@@ -67,6 +67,11 @@ impl Builder {
         self.program.aval(var)
     }
 
+    /// The equation that binds `var`, if one does.
+    pub fn eqn_of(&self, var: Var) -> Option<&Eqn> {
+        self.program.eqns.iter().find(|e| e.outs.contains(&var))
+    }
+
     /// The value of a static argument.
     pub fn static_of(&self, attr: Attr) -> &Static {
         self.program.attr(attr)

@@ -1,5 +1,6 @@
 //! What can be wrong with the operands of an op. The macro and the run time print the same words.
 
+use crate::op::Operands;
 use crate::{Aval, DType, Op, Shape};
 use std::fmt;
 
@@ -16,25 +17,41 @@ pub struct OpError {
 
 impl std::error::Error for OpError {}
 
-impl fmt::Display for OpError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl OpError {
+    /// The message, with these words for the operands, such as "`x` is [2, 3]". Nothing is said where they are empty.
+    pub fn message(&self, operands: &[String]) -> String {
         if let Fault::Lossy { .. } = self.fault {
             // Users write the number, and not the op that makes a tensor of it.
-            return write!(f, "{}", self.fault);
+            return self.fault.to_string();
         }
-        if self.args.is_empty() {
-            return write!(f, "`{}`: {}", self.op, self.fault);
+        let mut message = format!("{}: {}", self.op, Problem(&self.fault));
+        let mut joint = ": ";
+        for operand in operands.iter().filter(|o| !o.is_empty()) {
+            message = message + joint + operand;
+            joint = ", ";
         }
-        write!(f, "cannot {}", self.op)?;
-        for (i, arg) in self.args.iter().enumerate() {
-            let joint = match i {
-                0 => " ",
-                _ if i + 1 == self.args.len() => " and ",
-                _ => ", ",
+        if let Some(advice) = self.fault.advice() {
+            message = message + "; " + &advice;
+        }
+        message
+    }
+}
+
+/// Without names, operands are called by their places.
+impl fmt::Display for OpError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let operands = self.args.iter().enumerate().map(|(i, aval)| {
+            let fixed = matches!(self.op.def().operands(), Operands::Fixed(..));
+            let place = match (self.args.len(), i) {
+                _ if *aval == Aval::UNKNOWN => return String::new(),
+                (1, _) => "the operand".to_owned(),
+                (2, 0) if fixed => "the left operand".to_owned(),
+                (2, _) if fixed => "the right operand".to_owned(),
+                _ => format!("operand {}", i + 1),
             };
-            write!(f, "{joint}{arg}")?;
-        }
-        write!(f, ": {}", self.fault)
+            format!("{place} is {aval}")
+        });
+        f.write_str(&self.message(&operands.collect::<Vec<_>>()))
     }
 }
 
@@ -178,27 +195,49 @@ pub enum Fault {
     },
 }
 
+impl Fault {
+    /// What to do about it, where the fault says more than what would be right.
+    fn advice(&self) -> Option<String> {
+        match self {
+            Fault::MixedDTypes { right, .. } => Some(format!(
+                "cast one of them, as in `x.cast(DType::{right:?})`"
+            )),
+            Fault::Lossy { .. } => Some("cast the tensor to a float first".to_owned()),
+            _ => None,
+        }
+    }
+}
+
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
+        write!(f, "{}", Problem(self))?;
+        match self.advice() {
+            Some(advice) => write!(f, "; {advice}"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// A fault without the advice.
+struct Problem<'a>(&'a Fault);
+
+impl fmt::Display for Problem<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
             Fault::Broadcast { axis, left, right } => {
                 write!(
                     f,
                     "axis {axis} is {left} on the left and {right} on the right"
                 )
             }
-            Fault::MixedDTypes { left, right } => write!(
-                f,
-                "the dtypes are {left} and {right}; cast one of them, as in `x.cast(DType::{right:?})`"
-            ),
+            Fault::MixedDTypes { left, right } => {
+                write!(f, "the dtypes are {left} and {right}")
+            }
             Fault::DType { found, expected } => {
                 write!(f, "the dtype is {found}, and has to be {expected}")
             }
             Fault::Lossy { value, dtype } => {
-                write!(
-                    f,
-                    "{value:?} is not a value of {dtype}; cast the tensor to a float first"
-                )
+                write!(f, "{value:?} is not a value of {dtype}")
             }
             Fault::Axis { axis, rank } => {
                 write!(f, "axis {axis} is out of range for rank {rank}")
@@ -207,12 +246,8 @@ impl fmt::Display for Fault {
             Fault::Rank { found, expected } => {
                 write!(f, "the rank is {found}, and has to be {expected}")
             }
-            Fault::Inner { left, right } => {
-                write!(
-                    f,
-                    "inner dimensions differ: {left} on the left and {right} on the right"
-                )
-            }
+            // The operands are shown, and everybody knows which dims these are.
+            Fault::Inner { .. } => f.write_str("inner dimensions differ"),
             Fault::Length {
                 what,
                 found,

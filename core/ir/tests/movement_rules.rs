@@ -46,22 +46,22 @@ fn axes_are_reordered() {
         (
             "x: f32[2, 3]",
             "y = permute[axes=[0]] x",
-            "cannot permute f32[2, 3]: the rank is 2, and has to be 1, the number of `axes`",
+            "permute: the rank is 2, and has to be 1, the number of `axes`: the operand is f32[2, 3]",
         ),
         (
             "x: f32[2, 3]",
             "y = permute[axes=[0, -2]] x",
-            "cannot permute f32[2, 3]: axis -2 is named twice",
+            "permute: axis -2 is named twice: the operand is f32[2, 3]",
         ),
         (
             "x: f32[2, 3]",
             "y = permute[axes=[0, 2]] x",
-            "cannot permute f32[2, 3]: axis 2 is out of range for rank 2",
+            "permute: axis 2 is out of range for rank 2: the operand is f32[2, 3]",
         ),
         (
             "x: f32[2, 3]",
             "y = permute[axes=all] x",
-            "cannot permute f32[2, 3]: `axes` cannot be all",
+            "permute: `axes` cannot be all: the operand is f32[2, 3]",
         ),
         (
             "x: f32[2, B, 4]",
@@ -72,7 +72,7 @@ fn axes_are_reordered() {
         (
             "x: f32[2, 3]",
             "y = swap_axes[a=0, b=2] x",
-            "cannot swap_axes f32[2, 3]: axis 2 is out of range for rank 2",
+            "swap_axes: axis 2 is out of range for rank 2: the operand is f32[2, 3]",
         ),
         (
             "x: f32[2, 3, B, 5]",
@@ -87,12 +87,12 @@ fn axes_are_reordered() {
         (
             "x: f32[]",
             "y = moveaxis[from=0, to=0] x",
-            "cannot moveaxis f32[]: axis 0 is out of range for rank 0",
+            "moveaxis: axis 0 is out of range for rank 0: the operand is f32[]",
         ),
         (
             "x: f32[2]",
             "y = moveaxis[from=[0], to=0] x",
-            "cannot moveaxis f32[2]: `from` cannot be [0]",
+            "moveaxis: `from` cannot be [0]: the operand is f32[2]",
         ),
     ]);
 }
@@ -179,37 +179,37 @@ fn a_reshape_keeps_the_number_of_elements() {
         (
             "x: f32[2, 3]",
             "y = reshape[shape=[4]] x, like x",
-            "cannot reshape f32[2, 3]: 6 elements do not fill [4]",
+            "reshape: 6 elements do not fill [4]: the operand is f32[2, 3]",
         ),
         (
             "x: f32[2, 3]",
             "y = reshape[shape=[4, -1]] x, like x",
-            "cannot reshape f32[2, 3]: 6 elements do not fill [4, -1]",
+            "reshape: 6 elements do not fill [4, -1]: the operand is f32[2, 3]",
         ),
         (
             "x: f32[0]",
             "y = reshape[shape=[0, -1]] x, like x",
-            "cannot reshape f32[0]: 0 elements do not fill [0, -1]",
+            "reshape: 0 elements do not fill [0, -1]: the operand is f32[0]",
         ),
         (
             "x: f32[2]",
             "y = reshape[shape=[-1, -1]] x, like x",
-            "cannot reshape f32[2]: [-1, -1] is not a shape: dims are 0 or more, and at most one is -1 (to be inferred)",
+            "reshape: [-1, -1] is not a shape: dims are 0 or more, and at most one is -1 (to be inferred): the operand is f32[2]",
         ),
         (
             "x: f32[2]",
             "y = reshape[shape=[-2]] x, like x",
-            "cannot reshape f32[2]: [-2] is not a shape: dims are 0 or more, and at most one is -1 (to be inferred)",
+            "reshape: [-2] is not a shape: dims are 0 or more, and at most one is -1 (to be inferred): the operand is f32[2]",
         ),
         (
             "x: f32[2]",
             "y = reshape[shape=[9223372036854775807, 4, 2]] x, like x",
-            "cannot reshape f32[2]: 2 elements do not fill [9223372036854775807, 4, 2]",
+            "reshape: 2 elements do not fill [9223372036854775807, 4, 2]: the operand is f32[2]",
         ),
         (
             "x: f32[..]",
             "y = reshape[shape=[9223372036854775807, 4]] x, like x",
-            "cannot reshape f32[..]: [9223372036854775807, 4] has more elements than can be addressed",
+            "reshape: [9223372036854775807, 4] has more elements than can be addressed: the operand is f32[..]",
         ),
     ]);
 }
@@ -223,17 +223,17 @@ fn unit_axes_come_and_go() {
         (
             "x: f32[1, 3]",
             "y = squeeze[axes=[1]] x",
-            "cannot squeeze f32[1, 3]: axis 1 is 3, and has to be 1",
+            "squeeze: axis 1 is 3, and has to be 1: the operand is f32[1, 3]",
         ),
         (
             "x: f32[1, 3]",
             "y = squeeze[axes=2] x",
-            "cannot squeeze f32[1, 3]: axis 2 is out of range for rank 2",
+            "squeeze: axis 2 is out of range for rank 2: the operand is f32[1, 3]",
         ),
         (
             "x: f32[1]",
             "y = squeeze[axes=all] x",
-            "cannot squeeze f32[1]: `axes` cannot be all",
+            "squeeze: `axes` cannot be all: the operand is f32[1]",
         ),
         (
             "x: f32[2, B]",
@@ -244,12 +244,12 @@ fn unit_axes_come_and_go() {
         (
             "x: f32[2]",
             "y = unsqueeze[axes=2] x",
-            "cannot unsqueeze f32[2]: axis 2 is out of range for rank 2",
+            "unsqueeze: axis 2 is out of range for rank 2: the operand is f32[2]",
         ),
         (
             "x: f32[2]",
             "y = unsqueeze[axes=[0, -3]] x",
-            "cannot unsqueeze f32[2]: axis -3 is named twice",
+            "unsqueeze: axis -3 is named twice: the operand is f32[2]",
         ),
         (
             "x: f32[B, 1]",
@@ -262,22 +262,22 @@ fn unit_axes_come_and_go() {
         (
             "x: f32[2]",
             "y = broadcast_to[shape=[2, 3]] x",
-            "cannot broadcast_to f32[2]: it does not broadcast to [2, 3]",
+            "broadcast_to: it does not broadcast to [2, 3]: the operand is f32[2]",
         ),
         (
             "x: f32[2, 1]",
             "y = broadcast_to[shape=[2]] x",
-            "cannot broadcast_to f32[2, 1]: it does not broadcast to [2]",
+            "broadcast_to: it does not broadcast to [2]: the operand is f32[2, 1]",
         ),
         (
             "x: f32[2]",
             "y = broadcast_to[shape=[1]] x",
-            "cannot broadcast_to f32[2]: it does not broadcast to [1]",
+            "broadcast_to: it does not broadcast to [1]: the operand is f32[2]",
         ),
         (
             "x: f32[2]",
             "y = broadcast_to[shape=[-1]] x",
-            "cannot broadcast_to f32[2]: `shape` cannot be [-1]",
+            "broadcast_to: `shape` cannot be [-1]: the operand is f32[2]",
         ),
     ]);
 }
@@ -319,56 +319,56 @@ fn a_slice_lies_inside() {
             "[1]",
             "[6]".into(),
             "[1]",
-            "cannot slice f32[5]: 1..6 does not lie in axis 0, which has length 5",
+            "slice: 1..6 does not lie in axis 0, which has length 5: the operand is f32[5]",
         ),
         (
             "f32[2, 5]",
             "[0, 6]",
             format!("[1, {end}]"),
             "[1, 1]",
-            "cannot slice f32[2, 5]: 6..5 does not lie in axis 1, which has length 5",
+            "slice: 6..5 does not lie in axis 1, which has length 5: the operand is f32[2, 5]",
         ),
         (
             "f32[5]",
             "[-6]",
             "[-1]".into(),
             "[1]",
-            "cannot slice f32[5]: -6..-1 does not lie in axis 0, which has length 5",
+            "slice: -6..-1 does not lie in axis 0, which has length 5: the operand is f32[5]",
         ),
         (
             "f32[5]",
             "[3]",
             "[2]".into(),
             "[1]",
-            "cannot slice f32[5]: 3..2 does not lie in axis 0, which has length 5",
+            "slice: 3..2 does not lie in axis 0, which has length 5: the operand is f32[5]",
         ),
         (
             "f32[5]",
             "[0]",
             "[2]".into(),
             "[0]",
-            "cannot slice f32[5]: the step is 0, and has to be at least 1",
+            "slice: the step is 0, and has to be at least 1: the operand is f32[5]",
         ),
         (
             "f32[5]",
             "[0]",
             "[2]".into(),
             "[-1]",
-            "cannot slice f32[5]: the step is -1, and has to be at least 1",
+            "slice: the step is -1, and has to be at least 1: the operand is f32[5]",
         ),
         (
             "f32[5]",
             "[0, 0]",
             "[1, 1]".into(),
             "[1, 1]",
-            "cannot slice f32[5]: the rank is 1, and has to be at least 2, the number of `starts`",
+            "slice: the rank is 1, and has to be at least 2, the number of `starts`: the operand is f32[5]",
         ),
         (
             "f32[5]",
             "[0]",
             "[1, 1]".into(),
             "[1]",
-            "cannot slice f32[5]: the number of `stops` is 2, and has to be 1, the number of `starts`",
+            "slice: the number of `stops` is 2, and has to be 1, the number of `starts`: the operand is f32[5]",
         ),
     ];
     for (x, starts, stops, steps, expected) in rows {
@@ -429,27 +429,27 @@ fn joined_operands_agree_in_the_other_axes() {
         (
             "x: f32[2, 3], y: f32[2, 4]",
             "z = concat[axis=0] x, y, like x, like y",
-            "cannot concat f32[2, 3] and f32[2, 4]: axis 1 of operand 2 is 4, and has to be 3, as in operand 1",
+            "concat: axis 1 of operand 2 is 4, and has to be 3, as in operand 1: operand 1 is f32[2, 3], operand 2 is f32[2, 4]",
         ),
         (
             "x: f32[2, 3], y: f32[2]",
             "z = concat[axis=0] x, y, like x, like y",
-            "cannot concat f32[2, 3] and f32[2]: the rank is 1, and has to be 2, as in operand 1",
+            "concat: the rank is 1, and has to be 2, as in operand 1: operand 1 is f32[2, 3], operand 2 is f32[2]",
         ),
         (
             "x: f32[2], y: f64[2]",
             "z = concat[axis=0] x, y, like x, like y",
-            "cannot concat f32[2] and f64[2]: the dtypes are f32 and f64; cast one of them, as in `x.cast(DType::F64)`",
+            "concat: the dtypes are f32 and f64: operand 1 is f32[2], operand 2 is f64[2]; cast one of them, as in `x.cast(DType::F64)`",
         ),
         (
             "x: f32[]",
             "z = concat[axis=0] x, like x",
-            "cannot concat f32[]: axis 0 is out of range for rank 0",
+            "concat: axis 0 is out of range for rank 0: the operand is f32[]",
         ),
         (
             "x: f32[9223372036854775807, 0]",
             "z = concat[axis=0] x, x, x, like x, like x, like x",
-            "cannot concat f32[9223372036854775807, 0], f32[9223372036854775807, 0] and f32[9223372036854775807, 0]: [18446744073709551615, 0] has more elements than can be addressed",
+            "concat: [18446744073709551615, 0] has more elements than can be addressed: operand 1 is f32[9223372036854775807, 0], operand 2 is f32[9223372036854775807, 0], operand 3 is f32[9223372036854775807, 0]",
         ),
         (
             "z: f32[5], x: f32[2], y: f32[3]",
@@ -459,7 +459,7 @@ fn joined_operands_agree_in_the_other_axes() {
         (
             "z: f32[5], x: f32[2], y: f32[3]",
             "p = concat_part[axis=0, index=2] z, like x, like y",
-            "cannot concat_part f32[5]: `index` cannot be 2",
+            "concat_part: `index` cannot be 2: the operand is f32[5]",
         ),
         (
             "x: f32[2, B], y: f32[?, 3]",
@@ -471,12 +471,12 @@ fn joined_operands_agree_in_the_other_axes() {
         (
             "x: f32[2], y: f32[3]",
             "z = stack[axis=0] x, y",
-            "cannot stack f32[2] and f32[3]: axis 0 of operand 2 is 3, and has to be 2, as in operand 1",
+            "stack: axis 0 of operand 2 is 3, and has to be 2, as in operand 1: operand 1 is f32[2], operand 2 is f32[3]",
         ),
         (
             "x: f32[2]",
             "z = stack[axis=2] x",
-            "cannot stack f32[2]: axis 2 is out of range for rank 2",
+            "stack: axis 2 is out of range for rank 2: the operand is f32[2]",
         ),
     ]);
 }
@@ -537,22 +537,22 @@ fn parts_add_up_to_the_axis() {
         (
             "x: f32[5]",
             "a, b = split[sizes=all, axis=0] x, like x",
-            "cannot split f32[5]: 2 equal parts do not divide an axis of length 5",
+            "split: 2 equal parts do not divide an axis of length 5: the operand is f32[5]",
         ),
         (
             "x: f32[5]",
             "a, b = split[sizes=[2, 2], axis=0] x, like x",
-            "cannot split f32[5]: parts of [2, 2] do not divide an axis of length 5",
+            "split: parts of [2, 2] do not divide an axis of length 5: the operand is f32[5]",
         ),
         (
             "x: f32[5]",
             "a, b = split[sizes=[5], axis=0] x, like x",
-            "cannot split f32[5]: the number of `sizes` is 1, and has to be 2, the number of results",
+            "split: the number of `sizes` is 1, and has to be 2, the number of results: the operand is f32[5]",
         ),
         (
             "x: f32[..]",
             "a, b = split[sizes=[6, -1], axis=0] x, like x",
-            "cannot split f32[..]: `sizes` cannot be [6, -1]",
+            "split: `sizes` cannot be [6, -1]: the operand is f32[..]",
         ),
         ("x: f32[2, B]", "a, b = unbind[axis=0] x", "f32[B], f32[B]"),
         ("x: f32[2, B]", "a, b = unbind[axis=-1] x", "f32[2], f32[2]"),
@@ -565,7 +565,7 @@ fn parts_add_up_to_the_axis() {
         (
             "x: f32[3]",
             "a, b = unbind[axis=0] x",
-            "cannot unbind f32[3]: axis 0 is 3, and has to be 2, the number of results",
+            "unbind: axis 0 is 3, and has to be 2, the number of results: the operand is f32[3]",
         ),
     ]);
 }

@@ -155,7 +155,7 @@ fn a_static_argument_of_the_wrong_kind() {
     check(
         |p| p.attrs[0] = Static::DType(DType::F32),
         &[
-            "`s = sum[axes=f32, keepdims=false] h, like h`: cannot sum f64[2, 3]: `axes` cannot be f32",
+            "`s = sum[axes=f32, keepdims=false] h, like h`: sum: `axes` cannot be f32: the operand is f64[2, 3]",
         ],
     );
 }
@@ -165,7 +165,7 @@ fn an_axis_that_does_not_exist() {
     check(
         |p| p.attrs[0] = Static::Int(2),
         &[
-            "`s = sum[axes=2, keepdims=false] h, like h`: cannot sum f64[2, 3]: axis 2 is out of range for rank 2",
+            "`s = sum[axes=2, keepdims=false] h, like h`: sum: axis 2 is out of range for rank 2: the operand is f64[2, 3]",
         ],
     );
 }
@@ -175,7 +175,7 @@ fn a_parameter_of_another_shape() {
     check(
         |p| drop(p.avals.insert(p.params[1], Aval::new(DType::F64, &[4]))),
         &[
-            "`h = add x, b`: cannot add f64[2, 3] and f64[4]: axis 1 is 3 on the left and 4 on the right",
+            "`h = add x, b`: add: axis 1 is 3 on the left and 4 on the right: the left operand is f64[2, 3], the right operand is f64[4]",
         ],
     );
 }

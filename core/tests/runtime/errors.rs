@@ -27,10 +27,10 @@ fn what_an_op_does_not_take() {
         Tensor::zeros([3, 4], DType::F32),
         Tensor::zeros([4, 3], DType::F32),
     );
-    insta::assert_snapshot!(panic_of(|| &a + &b), @"cannot add f32[3, 4] and f32[4, 3]: axis 0 is 3 on the left and 4 on the right");
-    insta::assert_snapshot!(panic_of(|| a.matmul(&a)), @"cannot matmul f32[3, 4] and f32[3, 4]: inner dimensions differ: 4 on the left and 3 on the right");
-    insta::assert_snapshot!(panic_of(|| a.sum(2)), @"cannot sum f32[3, 4]: axis 2 is out of range for rank 2");
-    insta::assert_snapshot!(panic_of(|| &a + Tensor::zeros([4], DType::F64)), @"cannot add f32[3, 4] and f64[4]: the dtypes are f32 and f64; cast one of them, as in `x.cast(DType::F64)`");
+    insta::assert_snapshot!(panic_of(|| &a + &b), @"add: axis 0 is 3 on the left and 4 on the right: the left operand is f32[3, 4], the right operand is f32[4, 3]");
+    insta::assert_snapshot!(panic_of(|| a.matmul(&a)), @"matmul: inner dimensions differ: the left operand is f32[3, 4], the right operand is f32[3, 4]");
+    insta::assert_snapshot!(panic_of(|| a.sum(2)), @"sum: axis 2 is out of range for rank 2: the operand is f32[3, 4]");
+    insta::assert_snapshot!(panic_of(|| &a + Tensor::zeros([4], DType::F64)), @"add: the dtypes are f32 and f64: the left operand is f32[3, 4], the right operand is f64[4]; cast one of them, as in `x.cast(DType::F64)`");
     insta::assert_snapshot!(panic_of(|| Tensor::from([1i32]) * 1.5), @"1.5 is not a value of i32; cast the tensor to a float first");
 }
 

@@ -8,6 +8,7 @@
 //! user's function and record what it does.
 
 mod call;
+mod explain;
 mod expr;
 mod host;
 mod operator;
@@ -189,6 +190,8 @@ impl Want {
 
 struct Cx<'a> {
     func: &'a Func,
+    /// The body as the user wrote it, for messages.
+    source: &'a syn::Block,
     errors: &'a mut Errors,
     b: Builder,
     scopes: Vec<BTreeMap<String, Value>>,
@@ -226,6 +229,7 @@ pub(crate) fn lower(
     }
     let mut cx = Cx {
         func,
+        source: block,
         errors,
         b: Builder::new(),
         scopes: vec![BTreeMap::new()],
@@ -547,29 +551,9 @@ impl Cx<'_> {
                 Ok(outs)
             }
             Err(error) => {
-                let names: Vec<String> = data.iter().map(|v| self.describe(*v)).collect();
-                let message = match names.is_empty() {
-                    true => error.to_string(),
-                    false => format!("cannot {op} {}: {}", names.join(" and "), error.fault),
-                };
-                self.errors.push_at(span, message);
+                self.explain(&error, statics, &args, span);
                 Err(Stop::Error)
             }
-        }
-    }
-
-    /// A variable in a message: its name, and what is known of it.
-    fn describe(&self, var: Var) -> String {
-        let aval = self.b.aval(var);
-        let known = match (aval.dtype, aval.shape.dims()) {
-            (Some(_), _) => format!(" {aval}"),
-            (None, Some(_)) => format!(" {}", aval.shape),
-            (None, None) => String::new(),
-        };
-        match self.b.name_of(var) {
-            Some(name) => format!("`{name}`{known}"),
-            None if known.is_empty() => "a tensor".to_owned(),
-            None => known.trim_start().to_owned(),
         }
     }
 }

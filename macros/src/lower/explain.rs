@@ -1,0 +1,318 @@
+//! What a mistake in shapes or dtypes says: the operands by name, and where the dim or dtype that is wrong comes from.
+//!
+//! Nothing is kept for this while a body is lowered. What matters to a rule is found by asking it again with less
+//! known: an operand, an axis or a dtype is at fault if the fault goes away, and a dim comes from the axis of an
+//! operand if it is not known without it.
+
+use super::{Cx, text};
+use gradloom_ir::{Attr, Aval, Dim, Eqn, OpError, Shape, Static, Var};
+use proc_macro2::{LineColumn, Span, TokenStream};
+use quote::ToTokens;
+use syn::spanned::Spanned;
+use syn::visit::{self, Visit};
+use syn::{Block, Expr};
+
+/// The longest expression that is shown in a message.
+const LONGEST: usize = 40;
+
+/// What of a value is asked about.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Part {
+    Axis(usize),
+    Shape,
+    DType,
+}
+
+impl Part {
+    /// `aval` without this part.
+    fn forget(self, aval: &Aval) -> Aval {
+        let mut aval = aval.clone();
+        match self {
+            Part::DType => aval.dtype = None,
+            Part::Shape => aval.shape = Shape::UNKNOWN,
+            Part::Axis(axis) => {
+                if let Some(dim) = aval.shape.0.as_mut().and_then(|dims| dims.get_mut(axis)) {
+                    *dim = Dim::Unknown;
+                }
+            }
+        }
+        aval
+    }
+
+    /// Whether this part of `aval` is known.
+    fn is_known(self, aval: &Aval) -> bool {
+        self.forget(aval) != *aval
+    }
+
+    /// The axes of `aval`.
+    fn axes(aval: &Aval) -> impl Iterator<Item = Part> + use<> {
+        (0..aval.shape.dims().map_or(0, <[_]>::len)).map(Part::Axis)
+    }
+
+    /// Whether `other` is a part of the same kind.
+    fn is_like(self, other: Part) -> bool {
+        std::mem::discriminant(&self) == std::mem::discriminant(&other)
+    }
+
+    /// What it is in `aval`.
+    fn of(self, aval: &Aval) -> String {
+        match (self, aval.dtype, aval.shape.dims()) {
+            (Part::Axis(axis), _, Some(dims)) => dims[axis].to_string(),
+            (Part::DType, Some(dtype), _) => dtype.to_string(),
+            _ => aval.shape.to_string(),
+        }
+    }
+}
+
+impl Cx<'_> {
+    /// Reports why the operands of an op do not fit: one error on the expression, and one where the cause is.
+    pub(super) fn explain(&mut self, error: &OpError, statics: &[Attr], args: &[Var], span: Span) {
+        let statics: Vec<Static> = statics
+            .iter()
+            .map(|a| self.b.static_of(*a).clone())
+            .collect();
+        let data = &args[..error.args.len()];
+        let operands: Vec<String> = data.iter().map(|v| self.is_what(*v)).collect();
+        let message = error.message(&operands);
+        match self.expr_at(span) {
+            Some(whole) => self.errors.push(&whole, message),
+            None => self.errors.push_at(span, message),
+        }
+        let causes = self.causes(error, &statics, args);
+        let notes = causes.iter().rev();
+        let note = notes
+            .filter_map(|(var, part)| Some((*var, self.note(*var, *part)?)))
+            .next();
+        let Some((noted, (at, mut note))) = note else {
+            return;
+        };
+        let other = causes.iter().find(|(var, _)| *var != noted);
+        if let Some(&(other, part)) = other
+            && let (origin, _) = self.origin(other, part)
+            && origin != other
+            && let Some(from) = self.called(origin)
+        {
+            note = format!("{note}, and {} as in {from}", self.fact(other, part));
+            if let Some(with) = self.parameter(origin) {
+                note = format!("{note}, a parameter with {with}");
+            }
+        }
+        self.errors.push(&at, note);
+    }
+
+    /// The operands without which there would be no such fault, each with the smallest part of it that does it.
+    fn causes(&self, error: &OpError, statics: &[Static], args: &[Var]) -> Vec<(Var, Part)> {
+        let mut causes: Vec<(Var, Part)> = Vec::new();
+        for &var in &args[..error.args.len()] {
+            if causes.iter().any(|(v, _)| *v == var) {
+                continue;
+            }
+            let aval = self.b.aval(var);
+            let heals = |part: &Part| {
+                let less = part.forget(aval);
+                let args = args
+                    .iter()
+                    .map(|v| if *v == var { &less } else { self.b.aval(*v) });
+                let again = error.op.infer(statics, &args.collect::<Vec<_>>(), 1);
+                part.is_known(aval) && again.err().map(|e| e.fault).as_ref() != Some(&error.fault)
+            };
+            let axes: Vec<Part> = Part::axes(aval).filter(heals).collect();
+            let part = match *axes {
+                [axis] => Some(axis),
+                _ => [Part::DType, Part::Shape].into_iter().find(heals),
+            };
+            causes.extend(part.map(|part| (var, part)));
+        }
+        causes
+    }
+
+    /// A sentence about where `part` of `var` comes from, and the tokens that it points at. `None` where the sentence
+    /// would say no more than what the expression itself does.
+    fn note(&self, var: Var, part: Part) -> Option<(TokenStream, String)> {
+        let (origin, _) = self.origin(var, part);
+        let at = self.tokens(origin)?;
+        let parameter = self.parameter(origin);
+        let parameter = parameter.and_then(|with| {
+            Some(format!(
+                "{} is a parameter with {with}",
+                self.called(origin)?
+            ))
+        });
+        if let Some(parameter) = &parameter
+            && origin == var
+        {
+            return Some((at, parameter.clone()));
+        }
+        let (fact, bound) = (self.fact(var, part), self.binder(var).is_some());
+        let is = self.short(var).filter(|_| bound);
+        let note = match (parameter, is) {
+            (Some(parameter), Some(is)) => format!("{fact}: it is `{is}`, and {parameter}"),
+            (Some(parameter), None) => format!("{fact}: {parameter}"),
+            (None, Some(is)) if origin == var => format!("{fact}: it is `{is}`"),
+            (None, _) if origin == var && !bound => return None,
+            (None, _) => format!("{fact}: it is made here"),
+        };
+        Some((at, note))
+    }
+
+    /// "axis 1 of `h` is 128".
+    fn fact(&self, var: Var, part: Part) -> String {
+        let what = part.of(self.b.aval(var));
+        let called = self.called(var).unwrap_or_else(|| "an operand".to_owned());
+        match part {
+            Part::Axis(axis) => format!("axis {axis} of {called} is {what}"),
+            Part::DType | Part::Shape => format!("{called} is {what}"),
+        }
+    }
+
+    /// Where `part` of `var` was fixed first, and which part of that it is.
+    fn origin(&self, var: Var, part: Part) -> (Var, Part) {
+        let (mut var, mut part) = (var, part);
+        while let Some(eqn) = self.b.eqn_of(var)
+            && let Some(before) = self.before(eqn, var, part)
+        {
+            (var, part) = before;
+        }
+        (var, part)
+    }
+
+    /// The part of an operand that `part` of the result `out` of `eqn` is.
+    fn before(&self, eqn: &Eqn, out: Var, part: Part) -> Option<(Var, Part)> {
+        let result = self.b.aval(out);
+        let statics: Vec<Static> = eqn
+            .attrs
+            .iter()
+            .map(|a| self.b.static_of(*a).clone())
+            .collect();
+        let avals: Vec<&Aval> = eqn.args.iter().map(|v| self.b.aval(*v)).collect();
+        let position = eqn.outs.iter().position(|o| *o == out)?;
+        let mut found = None;
+        for &var in eqn.data() {
+            let aval = self.b.aval(var);
+            let parts = Part::axes(aval).chain([Part::DType, Part::Shape]);
+            let alike = parts.filter(|p| p.is_like(part) && p.is_known(aval));
+            for before in alike.filter(|p| p.of(aval) == part.of(result)) {
+                let less = before.forget(aval);
+                let args: Vec<&Aval> = eqn
+                    .args
+                    .iter()
+                    .zip(&avals)
+                    .map(|(v, a)| if *v == var { &less } else { *a })
+                    .collect();
+                let again = eqn.op.infer(&statics, &args, eqn.outs.len()).ok()?;
+                if !part.is_known(&again[position]) {
+                    return Some((var, before));
+                }
+                // Where either of two operands fixes it, the first is as true an answer as the other.
+                found.get_or_insert((var, before));
+            }
+        }
+        let broadcasts = matches!(
+            eqn.op.def().eval(),
+            gradloom_ir::op::Eval::Binary(_) | gradloom_ir::op::Eval::Compare(_)
+        );
+        found.filter(|_| broadcasts || part == Part::DType)
+    }
+
+    /// "`h` is [B, 128]"; nothing where nothing is known.
+    fn is_what(&self, var: Var) -> String {
+        let aval = self.b.aval(var);
+        let known = match (aval.dtype, aval.shape.dims()) {
+            (Some(_), _) => aval.to_string(),
+            (None, Some(_)) => aval.shape.to_string(),
+            (None, None) => return String::new(),
+        };
+        let called = self.called(var).unwrap_or_else(|| "an operand".to_owned());
+        format!("{called} is {known}")
+    }
+
+    /// What a value is called in a message: its name, or the expression that it is the value of.
+    fn called(&self, var: Var) -> Option<String> {
+        let bound = self.binder(var).map(|ident| ident.to_string());
+        let name = bound.or_else(|| self.short(var))?;
+        Some(format!("`{name}`"))
+    }
+
+    /// The user's identifier for a value.
+    fn binder(&self, var: Var) -> Option<&proc_macro2::Ident> {
+        self.idents.get(self.b.name_of(var)?)
+    }
+
+    /// What is known of a parameter: "shape (3, 4)".
+    fn parameter(&self, var: Var) -> Option<String> {
+        if !self.inputs.iter().any(|i| i.var == var) {
+            return None;
+        }
+        let aval = self.b.aval(var);
+        let shape = aval.shape.dims().map(|dims| {
+            let dims: Vec<String> = dims.iter().map(Dim::to_string).collect();
+            format!("shape ({})", dims.join(", "))
+        });
+        let dtype = aval.dtype.map(|dtype| format!("dtype {dtype}"));
+        let with: Vec<String> = shape.into_iter().chain(dtype).collect();
+        Some(with.join(" and "))
+    }
+
+    /// What a value is, written out, if that is short.
+    fn short(&self, var: Var) -> Option<String> {
+        let expr = self.expr_at(*self.spans.get(var)?)?;
+        let text = text(&expr);
+        (text.chars().count() <= LONGEST && !text.contains('{')).then_some(text)
+    }
+
+    /// The tokens that stand for a value: the parameter, or the expression.
+    fn tokens(&self, var: Var) -> Option<TokenStream> {
+        if self.inputs.iter().any(|i| i.var == var) {
+            return self.binder(var).map(ToTokens::to_token_stream);
+        }
+        let expr = self.expr_at(*self.spans.get(var)?)?;
+        Some(expr.to_token_stream())
+    }
+
+    /// The expression whose operator, method or function is the token at `span`.
+    fn expr_at(&self, span: Span) -> Option<Expr> {
+        find(self.source, span)
+    }
+}
+
+/// The expression in `block` whose operator, method or function is the token at `span`. `None` if several tokens
+/// say that they stand there, as in what a `macro_rules!` writes.
+fn find(block: &Block, span: Span) -> Option<Expr> {
+    struct Find {
+        at: [LineColumn; 2],
+        found: Vec<Expr>,
+    }
+    impl<'ast> Visit<'ast> for Find {
+        fn visit_expr(&mut self, expr: &'ast Expr) {
+            let head = match expr {
+                Expr::MethodCall(e) => Some(e.method.span()),
+                Expr::Binary(e) => Some(e.op.span()),
+                Expr::Unary(e) => Some(e.op.span()),
+                Expr::Lit(e) => Some(e.lit.span()),
+                Expr::Call(e) => match &*e.func {
+                    Expr::Path(p) => p.path.segments.last().map(|s| s.ident.span()),
+                    _ => None,
+                },
+                _ => None,
+            };
+            if head.is_some_and(|head| place(head) == self.at) {
+                self.found.push(expr.clone());
+            }
+            visit::visit_expr(self, expr);
+        }
+    }
+    let mut find = Find {
+        at: place(span),
+        found: Vec::new(),
+    };
+    find.visit_block(block);
+    match <[Expr; 1]>::try_from(find.found) {
+        Ok([expr]) => Some(expr),
+        Err(_) => None,
+    }
+}
+
+/// Where a token stands.
+fn place(span: Span) -> [LineColumn; 2] {
+    [span.start(), span.end()]
+}
