@@ -230,7 +230,7 @@ fn shapes_are_checked() {
     unbind: axis 1 is 3, and has to be 2, the number of results: the operand is f32[2, 3]
     concat: axis 1 of operand 2 is 4, and has to be 3, as in operand 1: operand 1 is f32[2, 3], operand 2 is f32[2, 4]
     concat: axis 2 is out of range for rank 2: operand 1 is f32[2, 3], operand 2 is f32[2, 4]
-    `concat`: there are 0 arguments, and have to be at least 1 operand, each with its like
+    concat: there are 0 arguments, and have to be at least 1 operand, each with its like
     stack: axis 1 of operand 2 is 4, and has to be 3, as in operand 1: operand 1 is f32[2, 3], operand 2 is f32[2, 4]
     concat: the dtypes are f32 and i64: operand 1 is f32[2, 3], operand 2 is i64[2, 3]; cast one of them, as in `x.cast(DType::I64)`
     the shape [4611686018427387904, 4] has more elements than can be addressed

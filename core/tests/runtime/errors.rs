@@ -83,7 +83,7 @@ fn a_jacobian_of_too_many_axes_is_an_err_where_the_function_returns_result() {
     for jacobian in [jacfwd(square)(&x), jacrev(square)(&x)] {
         let message = jacobian.unwrap_err().to_string();
         assert!(
-            message.ends_with("the rank is 40, and the limit is 32"),
+            message.contains("the rank is 40, and the limit is 32"),
             "{message}"
         );
     }

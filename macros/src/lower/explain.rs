@@ -5,7 +5,7 @@
 //! operand if it is not known without it.
 
 use super::{Cx, text};
-use gradloom_ir::{Attr, Aval, Dim, Eqn, OpError, Shape, Static, Var};
+use gradloom_ir::{Attr, Aval, Dim, Eqn, Fault, OpError, Shape, Static, Var};
 use proc_macro2::{LineColumn, Span, TokenStream};
 use quote::ToTokens;
 use syn::spanned::Spanned;
@@ -77,6 +77,9 @@ impl Cx<'_> {
         match self.expr_at(span) {
             Some(whole) => self.errors.push(&whole, message),
             None => self.errors.push_at(span, message),
+        }
+        if is_of_statics(&error.fault) {
+            return;
         }
         let causes = self.causes(error, &statics, args);
         let notes = causes.iter().rev();
@@ -273,6 +276,18 @@ impl Cx<'_> {
     fn expr_at(&self, span: Span) -> Option<Expr> {
         find(self.source, span)
     }
+}
+
+/// Whether the static arguments are wrong whatever the operands are.
+fn is_of_statics(fault: &Fault) -> bool {
+    matches!(
+        fault,
+        Fault::Static { .. }
+            | Fault::Arity { .. }
+            | Fault::RepeatedAxis { .. }
+            | Fault::Step { .. }
+            | Fault::BadShape { .. }
+    )
 }
 
 /// The expression in `block` whose operator, method or function is the token at `span`. `None` if several tokens
