@@ -18,7 +18,7 @@ fn all_is_well() {
         payload
             .downcast_ref::<String>()
             .unwrap()
-            .starts_with("cannot add")
+            .starts_with("add: ")
     );
     // Nothing is kept that a transform has left open: a value lets go of its op when it is there.
     let x = scalar(2.0);
@@ -199,7 +199,7 @@ fn a_wrong_shape_in_a_thread_of_its_own_is_a_panic_there() {
             payload
                 .downcast_ref::<String>()
                 .unwrap()
-                .starts_with("cannot add")
+                .starts_with("add: ")
         );
         Ok(x * x)
     };
