@@ -83,6 +83,7 @@ agree! {
     extrema(x: [4], y: [4]) { x.maximum(y) * x.minimum(y) }
     absolute(x: [4]) { (x - 1.1).abs() }
     signs(x: [4]) { (x - 1.1).sign() * x }
+    stopped(x: [4], y: [4]) { x.stop_gradient() * x + (x * y).stop_gradient() * y }
     exponential(x: [4]) { x.exp() }
     logarithm(x: [4]) { x.log() }
     logarithm_near_one(x: [4]) { x.log1p() + x.expm1() }

@@ -99,6 +99,7 @@ impl Random {
 
 const UNARY: &[Op] = &[
     Op::Identity,
+    Op::StopGradient,
     Op::Neg,
     Op::Neg,
     Op::Abs,

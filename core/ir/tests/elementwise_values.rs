@@ -104,6 +104,7 @@ fn kinks_and_ends_follow_the_conventions() {
         ("sign", &[0.0], 0.0, &[0.0]),
         ("sign", &[-3.0], -1.0, &[0.0]),
         ("sign", &[NAN], NAN, &[0.0]),
+        ("stop_gradient", &[-3.0], -3.0, &[0.0]),
         ("relu", &[0.0], 0.0, &[0.0]),
         ("relu", &[-INF], 0.0, &[0.0]),
         ("relu", &[NAN], NAN, &[0.0]),

@@ -77,7 +77,9 @@ pub(crate) fn run(
     outs: &[Aval],
 ) -> Result<Vec<View>, KernelFault> {
     let kernel = match op.def().eval() {
-        Eval::Unary(_) if op == Op::Identity => return Ok(vec![args[0].clone()]),
+        Eval::Unary(_) if matches!(op, Op::Identity | Op::StopGradient) => {
+            return Ok(vec![args[0].clone()]);
+        }
         Eval::Unary(fns) => return Ok(vec![elementwise::unary(&fns, args[0])?]),
         Eval::Binary(fns) => {
             return Ok(vec![elementwise::binary(

@@ -32,6 +32,16 @@ fn a_nested_derivative_does_not_see_the_tangent_of_the_outer_one() {
 }
 
 #[test]
+fn what_is_stopped_is_a_constant_to_derivatives_of_any_order() {
+    // f = stop(x^2) x: f' = stop(x^2), and f'' = 0.
+    let f = |x: &Tensor| (x * x).stop_gradient() * x;
+    assert_eq!(f(&scalar(3.0)).item::<f64>(), 27.0);
+    assert_eq!(grad(f)(&scalar(3.0)).item::<f64>(), 9.0);
+    assert_eq!(jvp(f, &scalar(3.0), &scalar(2.0)).1.item::<f64>(), 18.0);
+    assert_eq!(grad(grad(f))(&scalar(3.0)).item::<f64>(), 0.0);
+}
+
+#[test]
 fn derivatives_of_any_order_agree_with_the_power_rule() {
     let f = |x: &Tensor| x * x * x * x * x;
     let f1 = grad(f);

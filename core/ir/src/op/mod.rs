@@ -114,6 +114,8 @@ ops! { $
     unary {
         /// The element itself: a distinct value that can be differentiated by.
         Identity = identity,
+        /// The element itself, taken for a constant by derivatives.
+        StopGradient = stop_gradient,
         /// The negative of each element.
         Neg = neg,
         /// The absolute value of each element.

@@ -203,6 +203,7 @@ fn is_cheap(op: Op) -> bool {
     let arithmetic = matches!(
         op,
         Op::Identity
+            | Op::StopGradient
             | Op::Neg
             | Op::Abs
             | Op::Sign
