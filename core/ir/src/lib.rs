@@ -6,11 +6,12 @@
 //! of a table beside the program that holds values where they are known and host expressions where not.
 //! What is known of a variable without its value is its [`Aval`]: dtype and shape, each as far as known.
 //!
-//! Reading order: [`aval`], [`poly`], [`program`], [`builder`], [`op`], [`ad`], [`pass`], [`text`], [`mod@verify`].
+//! Reading order: [`aval`], [`poly`], [`program`], [`builder`], [`op`], [`ad`], [`pass`], [`cost`], [`text`], [`mod@verify`].
 
 pub mod ad;
 pub mod aval;
 pub mod builder;
+pub mod cost;
 mod entity;
 mod fault;
 pub mod op;
@@ -23,6 +24,7 @@ pub mod verify;
 
 pub use aval::{Aval, DType, Dim, DimPoly, Shape, Symbol};
 pub use builder::Builder;
+pub use cost::Cost;
 pub use entity::{Attr, Entity, SecondaryMap, Var};
 pub use fault::{Fault, OpError};
 pub use op::shape::MAX_RANK;

@@ -1,4 +1,4 @@
-use super::{Unary, UnaryRule};
+use super::{Count, Unary, UnaryRule};
 use crate::Op;
 
 pub(super) static OP: Unary = Unary {
@@ -6,5 +6,6 @@ pub(super) static OP: Unary = Unary {
     fns: unary_fns!(|x| x.abs(), int | x | x.wrapping_abs()),
     // dy = dx sign(x), so 0 at 0.
     rule: UnaryRule::Factor(|b, x, _| b.unary(Op::Sign, x)),
+    count: Count::FLOP,
     domain: (-2.0, 2.0),
 };

@@ -1,4 +1,4 @@
-use super::{Binary, BinaryRule};
+use super::{Binary, BinaryRule, Count};
 
 pub(super) static OP: Binary = Binary {
     name: "add",
@@ -9,5 +9,6 @@ pub(super) static OP: Binary = Binary {
         right: |_, _, dy| dy,
         transpose: Some(|_, _, ct, _| ct),
     },
+    count: Count::FLOP,
     domain: (-2.0, 2.0),
 };

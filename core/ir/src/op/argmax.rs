@@ -1,4 +1,4 @@
-use super::{Kernel, Laws, Method, Nonlinear, NonlinearRule, Operands, Param, shape};
+use super::{Count, Kernel, Laws, Method, Nonlinear, NonlinearRule, Operands, Ops, Param, shape};
 use crate::{Aval, DType, Fault, Shape, Static};
 
 /// `argmax[axis, keepdims] x`: the index of the largest element along `axis`, as `i64`; the first of equal ones, and
@@ -21,6 +21,10 @@ pub(super) static OP: Nonlinear = Nonlinear {
     ],
     rule: NonlinearRule::Zero("an index has no derivative"),
     kernel: Kernel::Argmax,
+    count: Count::Rows {
+        element: Ops::new(1, 0),
+        row: Ops::new(0, 0),
+    },
     laws: Laws::new(
         (-2.0, 2.0),
         &[

@@ -1,4 +1,4 @@
-use super::{Kernel, Laws, Method, Nonlinear, NonlinearRule, Operands, Param, argmax};
+use super::{Count, Kernel, Laws, Method, Nonlinear, NonlinearRule, Operands, Ops, Param, argmax};
 
 /// `argmin[axis, keepdims] x`: the index of the smallest element along `axis`, as `i64`; the first of equal ones, and
 /// the first NaN where there is one.
@@ -20,6 +20,10 @@ pub(super) static OP: Nonlinear = Nonlinear {
     ],
     rule: NonlinearRule::Zero("an index has no derivative"),
     kernel: Kernel::Argmin,
+    count: Count::Rows {
+        element: Ops::new(1, 0),
+        row: Ops::new(0, 0),
+    },
     laws: Laws::new(
         (-2.0, 2.0),
         &[

@@ -1,5 +1,5 @@
 use super::{
-    Kernel, Laws, Method, Nonlinear, NonlinearRule, Operands, Param, broadcast_like, shape,
+    Count, Kernel, Laws, Method, Nonlinear, NonlinearRule, Operands, Param, broadcast_like, shape,
 };
 
 /// `broadcast_to[shape] x`: `x` repeated along new or unit axes to a shape.
@@ -24,6 +24,7 @@ pub(super) static OP: Nonlinear = Nonlinear {
         dx[0].map(|d| b.broadcast(d, eqn.args[0], eqn.out()))
     }),
     kernel: Kernel::BroadcastTo,
+    count: Count::View,
     laws: Laws::new(
         (-2.0, 2.0),
         &[

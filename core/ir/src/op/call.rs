@@ -11,7 +11,7 @@
 //! `active` lists the arguments with a tangent, `given` the results with a cotangent. The differentiator emits
 //! `call_jvp` in forward mode and `call_fwd` with `call_lin` in reverse mode, where the latter is transposed.
 
-use super::{Diff, Eval, Laws, Method, OpDef, Operands, not_linear};
+use super::{Count, Diff, Eval, Laws, Method, OpDef, Operands, not_linear};
 use crate::{Aval, Builder, DType, Eqn, Fault, Op, Shape, Static, Var};
 
 pub(super) static CALL: CallOp = CallOp {
@@ -115,6 +115,9 @@ impl OpDef for CallOp {
     }
     fn eval(&self) -> Eval {
         Eval::Call
+    }
+    fn count(&self) -> Count {
+        Count::Unknown
     }
     fn laws(&self) -> Laws {
         Laws::new((0.0, 1.0), &[])

@@ -1,4 +1,4 @@
-use super::{Kernel, Linear, Method, Operands, Param, shape};
+use super::{Count, Kernel, Linear, Method, Operands, Param, shape};
 use crate::Op;
 
 /// `cast[dtype] x, like x`: the elements in another dtype. A float becomes an integer by truncation, saturating at
@@ -14,6 +14,7 @@ pub(super) static OP: Linear = Linear {
     methods: &[Method::on_tensor("cast", &[Param::Data, Param::Static])],
     transpose: |b, eqn, ct| b.emit(Op::CastT, &eqn.attrs, &[ct, eqn.args[1]]),
     kernel: Kernel::Cast,
+    count: Count::Copy,
     samples: &[
         "(x: f64[2, 3]) { y = cast[dtype=f64] x, like x return y }",
         "(x: f64[2, 3]) { y = cast[dtype=i32] x, like x return y }",

@@ -1,4 +1,4 @@
-use super::{Kernel, Linear, Operands};
+use super::{Count, Kernel, Linear, Operands};
 use crate::Op;
 
 /// `cast_t[dtype] y, like x`: the transpose of `cast`, `y` in the dtype of `x`.
@@ -11,5 +11,6 @@ pub(super) static OP: Linear = Linear {
     methods: &[],
     transpose: |b, eqn, ct| b.emit(Op::Cast, &eqn.attrs, &[ct, eqn.args[1]]),
     kernel: Kernel::CastT,
+    count: Count::Copy,
     samples: &["(y: f64[2, 3], x: f64[2, 3]) { z = cast_t[dtype=f64] y, like x return z }"],
 };

@@ -1,4 +1,4 @@
-use super::{Diff, Eval, Kernel, Laws, Method, OpDef, Operands, Param, shape};
+use super::{Count, Diff, Eval, Kernel, Laws, Method, OpDef, Operands, Param, shape};
 use crate::{Attr, Aval, Builder, DType, Dim, Eqn, Fault, Op, Shape, Static, Var};
 
 /// `concat[axis] x1, .., like x1, ..`: the operands one after the other along an axis.
@@ -56,6 +56,9 @@ impl OpDef for Concat {
     }
     fn eval(&self) -> Eval {
         Eval::Kernel(Kernel::Concat)
+    }
+    fn count(&self) -> Count {
+        Count::Copy
     }
     fn laws(&self) -> Laws {
         Laws::new(

@@ -1,4 +1,4 @@
-use super::{Kernel, Linear, Operands, concat, shape};
+use super::{Count, Kernel, Linear, Operands, concat, shape};
 use crate::{Fault, Shape, Var};
 
 /// `concat_part[axis, index] y, like x1, ..`: the transpose of `concat` in one operand, the part of `y` where
@@ -35,6 +35,7 @@ pub(super) static OP: Linear = Linear {
         concat::fill(b, eqn.attrs[0], &parts, eqn.likes())
     },
     kernel: Kernel::ConcatPart,
+    count: Count::View,
     samples: &[
         "(z: f64[2, 4], x: f64[2, 3], y: f64[2, 1]) { p = concat_part[axis=1, index=1] z, like x, like y return p }",
         "(z: f64[2], x: f64[2], y: f64[0]) { p = concat_part[axis=-1, index=1] z, like x, like y return p }",

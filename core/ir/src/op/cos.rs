@@ -1,4 +1,4 @@
-use super::{Unary, UnaryRule};
+use super::{Count, Unary, UnaryRule};
 use crate::Op;
 
 pub(super) static OP: Unary = Unary {
@@ -9,5 +9,6 @@ pub(super) static OP: Unary = Unary {
         let sin = b.unary(Op::Sin, x);
         b.neg(sin)
     }),
+    count: Count::TRANSCENDENTAL,
     domain: (-3.0, 3.0),
 };

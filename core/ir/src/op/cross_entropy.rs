@@ -1,4 +1,4 @@
-use super::{Kernel, Laws, Method, Nonlinear, NonlinearRule, Operands, Param, shape};
+use super::{Count, Kernel, Laws, Method, Nonlinear, NonlinearRule, Operands, Ops, Param, shape};
 use crate::{Op, Shape};
 
 /// `cross_entropy x, labels`: the mean over all rows of `logsumexp(x) - x[label]`, where the rows of `x` are its last
@@ -33,6 +33,10 @@ pub(super) static OP: Nonlinear = Nonlinear {
         Some(b.mean(d, labels, all, no))
     }),
     kernel: Kernel::CrossEntropy,
+    count: Count::Rows {
+        element: Ops::new(3, 1),
+        row: Ops::new(3, 1),
+    },
     laws: Laws::new(
         (-2.0, 2.0),
         &[

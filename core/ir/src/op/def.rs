@@ -1,6 +1,6 @@
 //! What the system knows about an op.
 
-use super::{BinaryFns, CompareFns, Kernel, Method, UnaryFns};
+use super::{BinaryFns, CompareFns, Count, Kernel, Method, UnaryFns};
 use crate::{Aval, Builder, DType, Eqn, Fault, Shape, Static, Var};
 use std::fmt;
 
@@ -45,6 +45,9 @@ pub trait OpDef: Sync {
 
     /// What it computes.
     fn eval(&self) -> Eval;
+
+    /// The arithmetic that it does.
+    fn count(&self) -> Count;
 
     /// Where the laws that every op obeys are tested.
     fn laws(&self) -> Laws;

@@ -1,4 +1,4 @@
-use super::{Binary, BinaryRule};
+use super::{Binary, BinaryRule, Count};
 
 /// Integers: towards zero, wrapping; a division by zero gives zero.
 pub(super) static OP: Binary = Binary {
@@ -18,5 +18,6 @@ pub(super) static OP: Binary = Binary {
         },
         transpose: Some(|b, eqn, ct, _| b.div(ct, eqn.args[1])),
     },
+    count: Count::FLOP,
     domain: (0.5, 2.0),
 };

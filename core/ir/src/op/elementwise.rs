@@ -2,7 +2,7 @@
 //!
 //! The loops are plain loops over slices around the op's scalar expression, so that rustc can vectorise them.
 
-use super::{Diff, Eval, Laws, Method, OpDef, Operands, Param, not_linear, shape};
+use super::{Count, Diff, Eval, Laws, Method, OpDef, Operands, Param, not_linear, shape};
 use crate::{Aval, Builder, DType, Eqn, Fault, Shape, Static, Var};
 
 /// One function for each dtype that an op takes.
@@ -129,6 +129,8 @@ pub struct Unary {
     pub fns: UnaryFns,
     /// The derivative.
     pub rule: UnaryRule,
+    /// The arithmetic that it does.
+    pub count: Count,
     /// Where the laws are tested; the samples are ours.
     pub domain: (f64, f64),
 }
@@ -204,6 +206,9 @@ impl OpDef for Unary {
     fn eval(&self) -> Eval {
         Eval::Unary(self.fns)
     }
+    fn count(&self) -> Count {
+        self.count
+    }
     fn laws(&self) -> Laws {
         Laws::new(self.domain, &[])
     }
@@ -217,6 +222,8 @@ pub struct Binary {
     pub fns: BinaryFns,
     /// The derivative.
     pub rule: BinaryRule,
+    /// The arithmetic that it does.
+    pub count: Count,
     /// Where the laws are tested.
     pub domain: (f64, f64),
 }
@@ -295,6 +302,9 @@ impl OpDef for Binary {
     fn eval(&self) -> Eval {
         Eval::Binary(self.fns)
     }
+    fn count(&self) -> Count {
+        self.count
+    }
     fn laws(&self) -> Laws {
         Laws::new(self.domain, &[])
     }
@@ -345,6 +355,9 @@ impl OpDef for Compare {
     }
     fn eval(&self) -> Eval {
         Eval::Compare(self.fns)
+    }
+    fn count(&self) -> Count {
+        Count::FLOP
     }
     fn laws(&self) -> Laws {
         Laws::new((-2.0, 2.0), &[])

@@ -1,4 +1,4 @@
-use super::{Kernel, Laws, Method, Nonlinear, NonlinearRule, Operands, Param, shape};
+use super::{Count, Kernel, Laws, Method, Nonlinear, NonlinearRule, Operands, Param, shape};
 
 /// `full[shape, value, dtype]`: one number in every element.
 ///
@@ -16,6 +16,7 @@ pub(super) static OP: Nonlinear = Nonlinear {
     ],
     rule: NonlinearRule::Zero("a constant"),
     kernel: Kernel::Full,
+    count: Count::View,
     laws: Laws::new(
         (-2.0, 2.0),
         &[

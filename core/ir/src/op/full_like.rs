@@ -1,4 +1,4 @@
-use super::{Kernel, Laws, Method, Nonlinear, NonlinearRule, Operands, Param, shape};
+use super::{Count, Kernel, Laws, Method, Nonlinear, NonlinearRule, Operands, Param, shape};
 
 /// `full_like[value] like x`: one number in the dtype and shape of `x`.
 pub(super) static OP: Nonlinear = Nonlinear {
@@ -14,6 +14,7 @@ pub(super) static OP: Nonlinear = Nonlinear {
     ],
     rule: NonlinearRule::Zero("a constant"),
     kernel: Kernel::FullLike,
+    count: Count::View,
     laws: Laws::new(
         (-2.0, 2.0),
         &["(x: f64[2]) { y = full_like[value=0.5] like x return y }"],

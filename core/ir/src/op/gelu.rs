@@ -1,4 +1,4 @@
-use super::{Unary, UnaryRule, special};
+use super::{Count, Unary, UnaryRule, special};
 use crate::Op;
 use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI};
 
@@ -19,5 +19,6 @@ pub(super) static OP: Unary = Unary {
         let slope = b.mul(x, density);
         b.add(distribution, slope)
     }),
+    count: Count::each(4, 1),
     domain: (-3.0, 3.0),
 };

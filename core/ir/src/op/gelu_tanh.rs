@@ -1,4 +1,4 @@
-use super::{Unary, UnaryRule};
+use super::{Count, Unary, UnaryRule};
 use crate::Op;
 use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI};
 
@@ -33,6 +33,7 @@ pub(super) static OP: Unary = Unary {
         let curved = b.mul(spread, slope);
         b.add(s, curved)
     }),
+    count: Count::each(8, 1),
     domain: (-3.0, 3.0),
 };
 

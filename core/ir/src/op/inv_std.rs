@@ -1,4 +1,4 @@
-use super::{Kernel, Laws, Nonlinear, NonlinearRule, Operands, shape};
+use super::{Count, Kernel, Laws, Nonlinear, NonlinearRule, Operands, Ops, shape};
 use crate::Op;
 
 /// `inv_std[axes, eps] x`: `1 / sqrt(var + eps)`, with the biased variance over `axes`, which are kept with length 1.
@@ -24,6 +24,10 @@ pub(super) static OP: Nonlinear = Nonlinear {
         Some(b.mul(factor, mean))
     }),
     kernel: Kernel::InvStd,
+    count: Count::Rows {
+        element: Ops::new(4, 0),
+        row: Ops::new(3, 1),
+    },
     laws: Laws::new(
         (-2.0, 2.0),
         &[

@@ -1,4 +1,4 @@
-use super::{Kernel, Laws, Method, Nonlinear, NonlinearRule, Operands, Param, shape};
+use super::{Count, Kernel, Laws, Method, Nonlinear, NonlinearRule, Operands, Param, shape};
 use crate::Shape;
 
 /// `iota[len, dtype]`: the numbers 0, 1, 2, ..., `len - 1`.
@@ -11,6 +11,7 @@ pub(super) static OP: Nonlinear = Nonlinear {
     methods: &[Method::on_type("arange", &[Param::Static, Param::Static])],
     rule: NonlinearRule::Zero("a constant"),
     kernel: Kernel::Iota,
+    count: Count::Copy,
     laws: Laws::new(
         (-2.0, 2.0),
         &[

@@ -1,4 +1,6 @@
-use super::{Kernel, Laws, Method, Nonlinear, NonlinearRule, Operands, Param, normalize, shape};
+use super::{
+    Count, Kernel, Laws, Method, Nonlinear, NonlinearRule, Operands, Ops, Param, normalize, shape,
+};
 use crate::{Aval, DType, Dim, Fault, Op, Shape};
 
 /// `layer_norm[eps] x, w, b`: `normalize(x) w + b` over the last axis, of which `w` and `b` have the length.
@@ -57,6 +59,10 @@ pub(super) static OP: Nonlinear = Nonlinear {
         parts.reduce(|total, part| b.add(total, part))
     }),
     kernel: Kernel::LayerNorm,
+    count: Count::Rows {
+        element: Ops::new(7, 0),
+        row: Ops::new(3, 1),
+    },
     laws: Laws::new(
         (-2.0, 2.0),
         &[

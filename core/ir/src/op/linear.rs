@@ -1,6 +1,6 @@
 //! The class of ops that are linear in their one data operand and have one result.
 
-use super::{Diff, Eval, InferRule, Kernel, Laws, Method, OpDef, Operands};
+use super::{Count, Diff, Eval, InferRule, Kernel, Laws, Method, OpDef, Operands};
 use crate::{Aval, Builder, DType, Eqn, Fault, Shape, Static, Var};
 
 /// An op with a kernel and one result that is linear in its only data operand.
@@ -24,6 +24,8 @@ pub struct Linear {
     pub transpose: fn(b: &mut Builder, eqn: &Eqn, ct: Var) -> Var,
     /// The kernel.
     pub kernel: Kernel,
+    /// The arithmetic that it does.
+    pub count: Count,
     /// The programs on which the laws are tested.
     pub samples: &'static [&'static str],
 }
@@ -71,6 +73,9 @@ impl OpDef for Linear {
     }
     fn eval(&self) -> Eval {
         Eval::Kernel(self.kernel)
+    }
+    fn count(&self) -> Count {
+        self.count
     }
     fn laws(&self) -> Laws {
         Laws::new((-2.0, 2.0), self.samples)

@@ -1,9 +1,10 @@
-use super::{Unary, UnaryRule};
+use super::{Count, Unary, UnaryRule};
 
 pub(super) static OP: Unary = Unary {
     name: "log",
     fns: unary_fns!(|x| x.ln()),
     // dy = dx / x
     rule: UnaryRule::Tangent(|b, x, _, dx| b.div(dx, x)),
+    count: Count::TRANSCENDENTAL,
     domain: (0.5, 3.0),
 };

@@ -1,4 +1,4 @@
-use super::{Unary, UnaryRule};
+use super::{Count, Unary, UnaryRule};
 
 pub(super) static OP: Unary = Unary {
     name: "log1p",
@@ -9,5 +9,6 @@ pub(super) static OP: Unary = Unary {
         let below = b.add(x, one);
         b.div(dx, below)
     }),
+    count: Count::TRANSCENDENTAL,
     domain: (-0.5, 2.0),
 };

@@ -1,4 +1,4 @@
-use super::{Kernel, Laws, Method, Nonlinear, NonlinearRule, Operands, Param, shape};
+use super::{Count, Kernel, Laws, Method, Nonlinear, NonlinearRule, Operands, Ops, Param, shape};
 use crate::Op;
 
 /// `log_softmax[axis] x`: the logarithm of `softmax`, `x - logsumexp(x)` along `axis`.
@@ -23,6 +23,10 @@ pub(super) static OP: Nonlinear = Nonlinear {
         Some(b.sub(dx, total))
     }),
     kernel: Kernel::LogSoftmax,
+    count: Count::Rows {
+        element: Ops::new(4, 1),
+        row: Ops::new(0, 1),
+    },
     laws: Laws::new(
         (-2.0, 2.0),
         &[

@@ -1,4 +1,4 @@
-use super::{Kernel, Laws, Method, Nonlinear, NonlinearRule, Operands, Param, shape};
+use super::{Count, Kernel, Laws, Method, Nonlinear, NonlinearRule, Operands, Ops, Param, shape};
 use crate::Op;
 
 /// `logsumexp[axes, keepdims] x`: `log(sum(exp(x)))` over `axes`, without overflow; of no elements, minus infinity.
@@ -29,6 +29,10 @@ pub(super) static OP: Nonlinear = Nonlinear {
         Some(b.sum(pdx, x, axes, keepdims))
     }),
     kernel: Kernel::Logsumexp,
+    count: Count::Rows {
+        element: Ops::new(3, 1),
+        row: Ops::new(1, 1),
+    },
     laws: Laws::new(
         (-2.0, 2.0),
         &[

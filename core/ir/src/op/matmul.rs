@@ -1,4 +1,4 @@
-use super::{Diff, Eval, Kernel, Laws, Method, OpDef, Operands, Param, shape};
+use super::{Count, Diff, Eval, Kernel, Laws, Method, OpDef, Operands, Param, shape};
 use crate::{Aval, Builder, DType, Dim, Eqn, Fault, Op, Shape, Static, Var};
 
 /// `matmul x, y, like x, like y`: the matrix product of the last two axes, the axes before them broadcast as NumPy
@@ -97,6 +97,9 @@ impl OpDef for Product {
     }
     fn eval(&self) -> Eval {
         Eval::Kernel(self.kernel)
+    }
+    fn count(&self) -> Count {
+        Count::Product
     }
     fn laws(&self) -> Laws {
         Laws::new((-2.0, 2.0), self.samples)

@@ -1,4 +1,4 @@
-use super::{Kernel, Laws, Method, Nonlinear, NonlinearRule, Operands, Param, shape};
+use super::{Count, Kernel, Laws, Method, Nonlinear, NonlinearRule, Operands, Ops, Param, shape};
 use crate::{Builder, Eqn, Op, Var};
 
 /// `max[axes, keepdims] x`: the largest element over `axes`; NaN where there is one.
@@ -19,6 +19,10 @@ pub(super) static OP: Nonlinear = Nonlinear {
     ],
     rule: NonlinearRule::Tangent(|b, eqn, dx| tangent(b, eqn, dx, Op::Lt)),
     kernel: Kernel::Max,
+    count: Count::Rows {
+        element: Ops::new(1, 0),
+        row: Ops::new(0, 0),
+    },
     laws: Laws::new(
         (-2.0, 2.0),
         &[

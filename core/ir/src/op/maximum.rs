@@ -1,4 +1,4 @@
-use super::{Binary, BinaryRule};
+use super::{Binary, BinaryRule, Count};
 use crate::{Builder, Op, Var};
 
 /// NaN if either element is.
@@ -15,6 +15,7 @@ pub(super) static OP: Binary = Binary {
         right: |b, eqn, dy| share(b, Op::Gt, eqn.args[1], eqn.args[0], dy),
         transpose: None,
     },
+    count: Count::FLOP,
     domain: (-2.0, 2.0),
 };
 

@@ -1,4 +1,4 @@
-use super::{Kernel, Linear, Method, Operands, Param, shape};
+use super::{Count, Kernel, Linear, Method, Operands, Ops, Param, shape};
 
 /// `mean[axes, keepdims] x, like x`: the mean over `axes` of floats; that of no elements is NaN.
 ///
@@ -19,6 +19,10 @@ pub(super) static OP: Linear = Linear {
     ],
     transpose: |b, eqn, ct| b.mean_t(ct, eqn.args[1], eqn.attrs[0], eqn.attrs[1]),
     kernel: Kernel::Mean,
+    count: Count::Rows {
+        element: Ops::new(1, 0),
+        row: Ops::new(1, 0),
+    },
     samples: &[
         "(x: f64[2, 3]) { y = mean[axes=all, keepdims=false] x, like x return y }",
         "(x: f64[2, 3, 2]) { y = mean[axes=[0, -1], keepdims=true] x, like x return y }",

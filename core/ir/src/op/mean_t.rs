@@ -1,4 +1,4 @@
-use super::{Kernel, Linear, Operands, shape};
+use super::{Count, Kernel, Linear, Operands, Ops, shape};
 
 /// `mean_t[axes, keepdims] y, like x`: the transpose of `mean`, `y` repeated along `axes` to the shape of `x` and
 /// divided by the number of repetitions.
@@ -11,6 +11,10 @@ pub(super) static OP: Linear = Linear {
     methods: &[],
     transpose: |b, eqn, ct| b.mean(ct, eqn.args[1], eqn.attrs[0], eqn.attrs[1]),
     kernel: Kernel::MeanT,
+    count: Count::Rows {
+        element: Ops::new(1, 0),
+        row: Ops::new(0, 0),
+    },
     samples: &[
         "(y: f64[2], x: f64[2, 3]) { z = mean_t[axes=[1], keepdims=false] y, like x return z }",
         "(y: f64[], x: f64[2, 3]) { z = mean_t[axes=all, keepdims=false] y, like x return z }",

@@ -1,4 +1,4 @@
-use super::{Binary, BinaryRule, maximum::share};
+use super::{Binary, BinaryRule, Count, maximum::share};
 use crate::Op;
 
 /// NaN if either element is.
@@ -15,5 +15,6 @@ pub(super) static OP: Binary = Binary {
         right: |b, eqn, dy| share(b, Op::Lt, eqn.args[1], eqn.args[0], dy),
         transpose: None,
     },
+    count: Count::FLOP,
     domain: (-2.0, 2.0),
 };

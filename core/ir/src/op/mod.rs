@@ -14,6 +14,7 @@
 //! for most ops, which are values of their class.
 
 pub mod call;
+mod count;
 mod def;
 #[macro_use]
 mod elementwise;
@@ -23,6 +24,7 @@ mod nonlinear;
 pub mod shape;
 mod special;
 
+pub use count::{Count, Ops};
 pub(crate) use def::not_linear;
 pub use def::{Diff, Eval, Laws, OpDef, Operands};
 pub use elementwise::{

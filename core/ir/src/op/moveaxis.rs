@@ -1,4 +1,4 @@
-use super::{Kernel, Linear, Method, Operands, Param, permute, shape};
+use super::{Count, Kernel, Linear, Method, Operands, Param, permute, shape};
 use crate::Op;
 
 /// `moveaxis[from, to] x`: axis `from` becomes axis `to`, and the others keep their order. `moveaxis[to, from]`
@@ -25,6 +25,7 @@ pub(super) static OP: Linear = Linear {
     )],
     transpose: |b, eqn, ct| b.emit(Op::Moveaxis, &[eqn.attrs[1], eqn.attrs[0]], &[ct]),
     kernel: Kernel::Moveaxis,
+    count: Count::View,
     samples: &[
         "(x: f64[2, 3, 4]) { y = moveaxis[from=0, to=-1] x return y }",
         "(x: f64[2, 3, 4]) { y = moveaxis[from=2, to=1] x return y }",

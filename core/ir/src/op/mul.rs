@@ -1,4 +1,4 @@
-use super::{Binary, BinaryRule};
+use super::{Binary, BinaryRule, Count};
 
 pub(super) static OP: Binary = Binary {
     name: "mul",
@@ -12,5 +12,6 @@ pub(super) static OP: Binary = Binary {
             _ => b.mul(eqn.args[0], ct),
         }),
     },
+    count: Count::FLOP,
     domain: (-2.0, 2.0),
 };

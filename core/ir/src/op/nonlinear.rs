@@ -1,6 +1,6 @@
 //! The class of ops with a kernel and one result that are never applied to a tangent, so that they have no transpose.
 
-use super::{Diff, Eval, Kernel, Laws, Method, OpDef, Operands, not_linear};
+use super::{Count, Diff, Eval, Kernel, Laws, Method, OpDef, Operands, not_linear};
 use crate::{Aval, Builder, DType, Eqn, Fault, Shape, Static, Var};
 
 /// What is known of a result, from the static arguments and the operands' (data, then like) avals.
@@ -24,6 +24,8 @@ pub struct Nonlinear {
     pub rule: NonlinearRule,
     /// The kernel.
     pub kernel: Kernel,
+    /// The arithmetic that it does.
+    pub count: Count,
     /// Where the laws are tested.
     pub laws: Laws,
 }
@@ -79,6 +81,9 @@ impl OpDef for Nonlinear {
     }
     fn eval(&self) -> Eval {
         Eval::Kernel(self.kernel)
+    }
+    fn count(&self) -> Count {
+        self.count
     }
     fn laws(&self) -> Laws {
         self.laws

@@ -1,4 +1,4 @@
-use super::{Kernel, Laws, Method, Nonlinear, NonlinearRule, Operands, Param, shape};
+use super::{Count, Kernel, Laws, Method, Nonlinear, NonlinearRule, Operands, Ops, Param, shape};
 use crate::{Attr, Builder, Op, Var};
 
 /// `normalize[axes, eps] x`: `(x - mean) / sqrt(var + eps)`, with the mean and the biased variance over `axes`.
@@ -21,6 +21,10 @@ pub(super) static OP: Nonlinear = Nonlinear {
         Some(tangent(b, axes, eps, eqn.args[0], eqn.out(), dx[0]?))
     }),
     kernel: Kernel::Normalize,
+    count: Count::Rows {
+        element: Ops::new(5, 0),
+        row: Ops::new(3, 1),
+    },
     laws: Laws::new(
         (-2.0, 2.0),
         &[

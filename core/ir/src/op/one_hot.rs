@@ -1,4 +1,4 @@
-use super::{Kernel, Laws, Method, Nonlinear, NonlinearRule, Operands, Param, shape};
+use super::{Count, Kernel, Laws, Method, Nonlinear, NonlinearRule, Operands, Param, shape};
 use crate::Shape;
 
 /// `one_hot[classes, dtype] labels`: for each label a row of length `classes` with 1 at the label and 0 elsewhere.
@@ -24,6 +24,7 @@ pub(super) static OP: Nonlinear = Nonlinear {
     )],
     rule: NonlinearRule::Zero("labels have no derivative"),
     kernel: Kernel::OneHot,
+    count: Count::Copy,
     laws: Laws::new(
         (-2.0, 2.0),
         &[

@@ -1,4 +1,4 @@
-use super::{Kernel, Laws, Nonlinear, NonlinearRule, Operands, shape};
+use super::{Count, Kernel, Laws, Nonlinear, NonlinearRule, Operands, shape};
 
 /// `one_hot_like labels, like x`: `one_hot` with the shape and the dtype of `x`, where the labels have the shape of
 /// `x` without its last axis.
@@ -16,6 +16,7 @@ pub(super) static OP: Nonlinear = Nonlinear {
     methods: &[],
     rule: NonlinearRule::Zero("labels have no derivative"),
     kernel: Kernel::OneHotLike,
+    count: Count::Copy,
     laws: Laws::new(
         (-2.0, 2.0),
         &[

@@ -1,4 +1,4 @@
-use super::{Kernel, Linear, Operands, permute, shape};
+use super::{Count, Kernel, Linear, Operands, permute, shape};
 use crate::Op;
 
 /// `permute_t[axes] y`: the transpose of `permute`, axis `axes[i]` of the result is axis `i` of `y`.
@@ -22,6 +22,7 @@ pub(super) static OP: Linear = Linear {
     methods: &[],
     transpose: |b, eqn, ct| b.emit(Op::Permute, &eqn.attrs, &[ct]),
     kernel: Kernel::PermuteT,
+    count: Count::View,
     samples: &[
         "(x: f64[2, 3, 4]) { y = permute_t[axes=[2, 0, 1]] x return y }",
         "(x: f64[2, 0, 3]) { y = permute_t[axes=[-1, 0, -2]] x return y }",

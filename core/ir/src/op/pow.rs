@@ -1,4 +1,4 @@
-use super::{Binary, BinaryRule};
+use super::{Binary, BinaryRule, Count};
 use crate::Op;
 
 /// `0^0 = 1`. Integers wrap; a negative power of an integer is the quotient `1 / x^n` of `div`.
@@ -53,5 +53,6 @@ pub(super) static OP: Binary = Binary {
         },
         transpose: None,
     },
+    count: Count::TRANSCENDENTAL,
     domain: (0.5, 2.0),
 };

@@ -1,4 +1,4 @@
-use super::{Unary, UnaryRule};
+use super::{Count, Unary, UnaryRule};
 
 pub(super) static OP: Unary = Unary {
     name: "reciprocal",
@@ -8,5 +8,6 @@ pub(super) static OP: Unary = Unary {
         let y2 = b.mul(y, y);
         b.neg(y2)
     }),
+    count: Count::FLOP,
     domain: (0.5, 2.0),
 };

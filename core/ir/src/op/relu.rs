@@ -1,4 +1,4 @@
-use super::{Unary, UnaryRule};
+use super::{Count, Unary, UnaryRule};
 use crate::Op;
 
 /// NaN stays NaN.
@@ -11,5 +11,6 @@ pub(super) static OP: Unary = Unary {
         let passes = b.binary(Op::Gt, y, zero);
         b.select(passes, dx, zero)
     }),
+    count: Count::FLOP,
     domain: (-2.0, 2.0),
 };

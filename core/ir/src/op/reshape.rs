@@ -1,4 +1,4 @@
-use super::{Kernel, Linear, Method, Operands, Param, shape};
+use super::{Count, Kernel, Linear, Method, Operands, Param, shape};
 use crate::{Dim, Fault, Op, Poly, Shape, Static};
 
 /// `reshape[shape] x, like x`: the elements, in row-major order, in another shape. One length may be -1: what the
@@ -12,6 +12,7 @@ pub(super) static OP: Linear = Linear {
     methods: &[Method::on_tensor("reshape", &[Param::Data, Param::Static])],
     transpose: |b, eqn, ct| b.emit(Op::ReshapeT, &eqn.attrs, &[ct, eqn.args[1]]),
     kernel: Kernel::Reshape,
+    count: Count::View,
     samples: &[
         "(x: f64[2, 6]) { y = reshape[shape=[3, -1, 2]] x, like x return y }",
         "(x: f64[2, 0]) { y = reshape[shape=[0, 5]] x, like x return y }",
@@ -35,7 +36,11 @@ pub(super) fn reshaped(x: &Shape, to: &Static) -> Result<Shape, Fault> {
     if let Some(dims) = x.dims() {
         // Each length that is not known is a number of its own: it passes through where the others cancel.
         let found = elements(dims.iter().enumerate().map(|(i, d)| d.poly_or_fresh(i)));
-        let asked = elements(lens.iter().filter(|n| **n >= 0).map(|n| Poly::constant(i128::from(*n))));
+        let asked = elements(
+            lens.iter()
+                .filter(|n| **n >= 0)
+                .map(|n| Poly::constant(i128::from(*n))),
+        );
         let asked_number = asked.as_ref().and_then(Poly::as_constant);
         let refused = match (&found, asked_number) {
             (Some(_), Some(0)) if infers => true,
@@ -55,7 +60,9 @@ pub(super) fn reshaped(x: &Shape, to: &Static) -> Result<Shape, Fault> {
                 shape: to.to_string(),
             });
         }
-        let quotient = found.zip(asked_number).and_then(|(found, n)| found.exact_div(n));
+        let quotient = found
+            .zip(asked_number)
+            .and_then(|(found, n)| found.exact_div(n));
         inferred = quotient.filter(|_| infers).map_or(Dim::Unknown, Dim::from);
     }
     let dims = lens

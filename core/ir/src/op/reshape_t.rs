@@ -1,4 +1,4 @@
-use super::{Kernel, Linear, Operands, reshape, shape};
+use super::{Count, Kernel, Linear, Operands, reshape, shape};
 use crate::Op;
 
 /// `reshape_t[shape] y, like x`: the transpose of `reshape`, the elements of `y` in the shape of `x`.
@@ -14,6 +14,7 @@ pub(super) static OP: Linear = Linear {
     methods: &[],
     transpose: |b, eqn, ct| b.emit(Op::Reshape, &eqn.attrs, &[ct, eqn.args[1]]),
     kernel: Kernel::ReshapeT,
+    count: Count::View,
     samples: &[
         "(y: f64[3, 2, 2], x: f64[2, 6]) { z = reshape_t[shape=[3, -1, 2]] y, like x return z }",
         "(y: f64[0, 5], x: f64[2, 0]) { z = reshape_t[shape=[0, 5]] y, like x return z }",

@@ -1,4 +1,4 @@
-use super::{Unary, UnaryRule};
+use super::{Count, Unary, UnaryRule};
 
 pub(super) static OP: Unary = Unary {
     name: "rsqrt",
@@ -10,5 +10,6 @@ pub(super) static OP: Unary = Unary {
         let half = b.scalar(-0.5, y);
         b.mul(half, y3)
     }),
+    count: Count::TRANSCENDENTAL,
     domain: (0.5, 3.0),
 };

@@ -1,4 +1,4 @@
-use super::{Kernel, Laws, Nonlinear, NonlinearRule, Operands, shape};
+use super::{Count, Kernel, Laws, Nonlinear, NonlinearRule, Operands, shape};
 use crate::Shape;
 
 /// `scalar[value] like x`: a number with rank 0 and the dtype of `x`.
@@ -13,6 +13,7 @@ pub(super) static OP: Nonlinear = Nonlinear {
     methods: &[],
     rule: NonlinearRule::Zero("a constant"),
     kernel: Kernel::Scalar,
+    count: Count::View,
     laws: Laws::new(
         (-2.0, 2.0),
         &["(x: f64[2]) { y = scalar[value=0.5] like x return y }"],

@@ -1,4 +1,4 @@
-use super::{Diff, Eval, Kernel, Laws, Method, OpDef, Operands, Param, shape};
+use super::{Count, Diff, Eval, Kernel, Laws, Method, OpDef, Operands, Param, shape};
 use crate::{Aval, Builder, DType, Eqn, Fault, Shape, Static, Var};
 
 /// `select c, x, y`: the element of `x` where `c` is true, of `y` elsewhere; `c` is bool.
@@ -69,6 +69,9 @@ impl OpDef for Select {
     }
     fn eval(&self) -> Eval {
         Eval::Kernel(Kernel::Select)
+    }
+    fn count(&self) -> Count {
+        Count::FLOP
     }
     fn laws(&self) -> Laws {
         Laws::new(

@@ -1,4 +1,4 @@
-use super::{Unary, UnaryRule};
+use super::{Count, Unary, UnaryRule};
 
 pub(super) static OP: Unary = Unary {
     name: "sigmoid",
@@ -17,5 +17,6 @@ pub(super) static OP: Unary = Unary {
         let rest = b.sub(one, y);
         b.mul(y, rest)
     }),
+    count: Count::each(3, 1),
     domain: (-3.0, 3.0),
 };

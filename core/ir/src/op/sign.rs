@@ -1,4 +1,4 @@
-use super::{Unary, UnaryRule};
+use super::{Count, Unary, UnaryRule};
 
 /// A zero keeps its sign, and NaN stays NaN.
 pub(super) static OP: Unary = Unary {
@@ -14,5 +14,6 @@ pub(super) static OP: Unary = Unary {
         int | x | x.signum()
     ),
     rule: UnaryRule::Zero("`sign` is constant on either side of zero"),
+    count: Count::FLOP,
     domain: (-2.0, 2.0),
 };

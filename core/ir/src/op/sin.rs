@@ -1,4 +1,4 @@
-use super::{Unary, UnaryRule};
+use super::{Count, Unary, UnaryRule};
 use crate::Op;
 
 pub(super) static OP: Unary = Unary {
@@ -6,5 +6,6 @@ pub(super) static OP: Unary = Unary {
     fns: unary_fns!(|x| x.sin()),
     // dy = dx cos(x)
     rule: UnaryRule::Factor(|b, x, _| b.unary(Op::Cos, x)),
+    count: Count::TRANSCENDENTAL,
     domain: (-3.0, 3.0),
 };

@@ -1,4 +1,4 @@
-use super::{Kernel, Linear, Method, Operands, Param, shape};
+use super::{Count, Kernel, Linear, Method, Operands, Param, shape};
 use crate::{Dim, Fault, Op, Poly, Shape, Static};
 
 /// `slice[starts, stops, steps] x, like x`: every `step`-th index of `start..stop` of each leading axis; the axes
@@ -17,6 +17,7 @@ pub(super) static OP: Linear = Linear {
     )],
     transpose: |b, eqn, ct| b.emit(Op::SliceT, &eqn.attrs, &[ct, eqn.args[1]]),
     kernel: Kernel::Slice,
+    count: Count::View,
     samples: &[
         "(x: f64[3, 4]) { y = slice[starts=[1], stops=[3], steps=[1]] x, like x return y }",
         "(x: f64[3, 5]) { y = slice[starts=[0, -4], stops=[-1, 9223372036854775807], steps=[1, 3]] x, like x return y }",
@@ -69,9 +70,17 @@ fn part(axis: usize, dim: Dim, start: i64, stop: i64, step: i64) -> Result<Dim, 
     let to_end = stop == i64::MAX;
     let from_left = |i: i64| {
         let i = Poly::constant(i.into());
-        if i.is_negative() { whole.plus(&i) } else { Some(i) }
+        if i.is_negative() {
+            whole.plus(&i)
+        } else {
+            Some(i)
+        }
     };
-    let end = if to_end { Some(whole.clone()) } else { from_left(stop) };
+    let end = if to_end {
+        Some(whole.clone())
+    } else {
+        from_left(stop)
+    };
     let (Some(begin), Some(end)) = (from_left(start), end) else {
         return Ok(Dim::Unknown);
     };

@@ -1,4 +1,4 @@
-use super::{Kernel, Laws, Method, Nonlinear, NonlinearRule, Operands, Param, shape};
+use super::{Count, Kernel, Laws, Method, Nonlinear, NonlinearRule, Operands, Ops, Param, shape};
 
 /// `softmax[axis] x`: `exp(x) / sum(exp(x))` along `axis`, without overflow.
 pub(super) static OP: Nonlinear = Nonlinear {
@@ -19,6 +19,10 @@ pub(super) static OP: Nonlinear = Nonlinear {
         Some(b.sub(ydx, shift))
     }),
     kernel: Kernel::Softmax,
+    count: Count::Rows {
+        element: Ops::new(4, 1),
+        row: Ops::new(0, 0),
+    },
     laws: Laws::new(
         (-2.0, 2.0),
         &[

@@ -1,4 +1,4 @@
-use super::{Unary, UnaryRule};
+use super::{Count, Unary, UnaryRule};
 use crate::Op;
 
 /// `log(1 + exp(x))`, in a form that neither overflows nor loses the small values.
@@ -7,5 +7,6 @@ pub(super) static OP: Unary = Unary {
     fns: unary_fns!(|x| x.max(0.0) + (-x.abs()).exp().ln_1p()),
     // dy = dx sigmoid(x)
     rule: UnaryRule::Factor(|b, x, _| b.unary(Op::Sigmoid, x)),
+    count: Count::each(1, 2),
     domain: (-3.0, 3.0),
 };

@@ -1,4 +1,4 @@
-use super::{Diff, Eval, Kernel, Laws, Method, OpDef, Operands, Param, concat, shape};
+use super::{Count, Diff, Eval, Kernel, Laws, Method, OpDef, Operands, Param, concat, shape};
 use crate::{Aval, Builder, DType, Dim, Eqn, Fault, Op, Shape, Static, Var};
 
 /// `y1, .. = split[sizes, axis] x, like x`: parts of the given sizes along an axis; `all` makes equal parts, as
@@ -83,6 +83,9 @@ impl OpDef for Split {
     }
     fn eval(&self) -> Eval {
         Eval::Kernel(Kernel::Split)
+    }
+    fn count(&self) -> Count {
+        Count::View
     }
     fn laws(&self) -> Laws {
         Laws::new(

@@ -1,4 +1,4 @@
-use super::{Unary, UnaryRule};
+use super::{Count, Unary, UnaryRule};
 
 pub(super) static OP: Unary = Unary {
     name: "sqrt",
@@ -8,5 +8,6 @@ pub(super) static OP: Unary = Unary {
         let twice = b.add(y, y);
         b.div(dx, twice)
     }),
+    count: Count::TRANSCENDENTAL,
     domain: (0.5, 3.0),
 };

@@ -1,9 +1,10 @@
-use super::{Unary, UnaryRule};
+use super::{Count, Unary, UnaryRule};
 
 pub(super) static OP: Unary = Unary {
     name: "square",
     fns: unary_fns!(|x| x * x, int | x | x.wrapping_mul(x)),
     // dy = 2 x dx
     rule: UnaryRule::Factor(|b, x, _| b.add(x, x)),
+    count: Count::FLOP,
     domain: (-2.0, 2.0),
 };

@@ -1,4 +1,4 @@
-use super::{Kernel, Linear, Method, Operands, Param, shape};
+use super::{Count, Kernel, Linear, Method, Operands, Param, shape};
 use crate::{Dim, Fault, Op, Shape, Static};
 
 /// `squeeze[axes] x`: without the axes named, which have length 1. `unsqueeze[axes]` undoes it.
@@ -27,6 +27,7 @@ pub(super) static OP: Linear = Linear {
     methods: &[Method::on_tensor("squeeze", &[Param::Data, Param::Static])],
     transpose: |b, eqn, ct| b.emit(Op::Unsqueeze, &eqn.attrs, &[ct]),
     kernel: Kernel::Squeeze,
+    count: Count::View,
     samples: &[
         "(x: f64[2, 1, 3, 1]) { y = squeeze[axes=[1, -1]] x return y }",
         "(x: f64[1]) { y = squeeze[axes=0] x return y }",

@@ -1,5 +1,5 @@
 use super::concat::{Join, joined, same_dtypes};
-use super::{Diff, Eval, Kernel, Laws, Method, OpDef, Operands, Param, shape};
+use super::{Count, Diff, Eval, Kernel, Laws, Method, OpDef, Operands, Param, shape};
 use crate::{Aval, Builder, DType, Dim, Eqn, Fault, Op, Shape, Static, Var};
 
 /// `stack[axis] x1, ..`: operands of one shape along an axis that the result has in addition. `unbind[axis]`
@@ -64,6 +64,9 @@ impl OpDef for Stack {
     }
     fn eval(&self) -> Eval {
         Eval::Kernel(Kernel::Stack)
+    }
+    fn count(&self) -> Count {
+        Count::Copy
     }
     fn laws(&self) -> Laws {
         Laws::new(

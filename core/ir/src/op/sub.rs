@@ -1,4 +1,4 @@
-use super::{Binary, BinaryRule};
+use super::{Binary, BinaryRule, Count};
 
 pub(super) static OP: Binary = Binary {
     name: "sub",
@@ -9,5 +9,6 @@ pub(super) static OP: Binary = Binary {
         right: |b, _, dy| b.neg(dy),
         transpose: Some(|b, _, ct, operand| if operand == 0 { ct } else { b.neg(ct) }),
     },
+    count: Count::FLOP,
     domain: (-2.0, 2.0),
 };

@@ -1,4 +1,4 @@
-use super::{Kernel, Linear, Method, Operands, Param, shape};
+use super::{Count, Kernel, Linear, Method, Operands, Ops, Param, shape};
 
 /// `sum[axes, keepdims] x, like x`: the sum over `axes`; integers wrap.
 ///
@@ -19,6 +19,10 @@ pub(super) static OP: Linear = Linear {
     ],
     transpose: |b, eqn, ct| b.sum_t(ct, eqn.args[1], eqn.attrs[0], eqn.attrs[1]),
     kernel: Kernel::Sum,
+    count: Count::Rows {
+        element: Ops::new(1, 0),
+        row: Ops::new(0, 0),
+    },
     samples: &[
         "(x: f64[2, 3]) { y = sum[axes=all, keepdims=false] x, like x return y }",
         "(x: f64[2, 3, 2]) { y = sum[axes=[0, -1], keepdims=true] x, like x return y }",

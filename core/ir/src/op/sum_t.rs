@@ -1,4 +1,4 @@
-use super::{Kernel, Linear, Operands, shape};
+use super::{Count, Kernel, Linear, Operands, shape};
 
 /// `sum_t[axes, keepdims] y, like x`: the transpose of `sum`, `y` repeated along `axes` to the shape of `x`.
 pub(super) static OP: Linear = Linear {
@@ -10,6 +10,7 @@ pub(super) static OP: Linear = Linear {
     methods: &[],
     transpose: |b, eqn, ct| b.sum(ct, eqn.args[1], eqn.attrs[0], eqn.attrs[1]),
     kernel: Kernel::SumT,
+    count: Count::View,
     samples: &[
         "(y: f64[2], x: f64[2, 3]) { z = sum_t[axes=[1], keepdims=false] y, like x return z }",
         "(y: f64[], x: f64[2, 3]) { z = sum_t[axes=all, keepdims=false] y, like x return z }",

@@ -1,4 +1,4 @@
-use super::{Unary, UnaryRule};
+use super::{Count, Unary, UnaryRule};
 
 pub(super) static OP: Unary = Unary {
     name: "tan",
@@ -9,5 +9,6 @@ pub(super) static OP: Unary = Unary {
         let y2 = b.mul(y, y);
         b.add(one, y2)
     }),
+    count: Count::TRANSCENDENTAL,
     domain: (-1.0, 1.0),
 };

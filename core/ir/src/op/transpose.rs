@@ -1,4 +1,4 @@
-use super::{Kernel, Linear, Method, Operands, Param, shape};
+use super::{Count, Kernel, Linear, Method, Operands, Param, shape};
 use crate::{Op, Shape};
 
 /// `transpose x`: the axes in reverse order. It undoes itself.
@@ -17,6 +17,7 @@ pub(super) static OP: Linear = Linear {
     ],
     transpose: |b, _, ct| b.unary(Op::Transpose, ct),
     kernel: Kernel::Transpose,
+    count: Count::View,
     samples: &[
         "(x: f64[2, 3]) { y = transpose x return y }",
         "(x: f64[2, 0, 3]) { y = transpose x return y }",

@@ -1,4 +1,4 @@
-use super::{Diff, Eval, Kernel, Laws, Method, OpDef, Operands, Param, shape};
+use super::{Count, Diff, Eval, Kernel, Laws, Method, OpDef, Operands, Param, shape};
 use crate::{Aval, Builder, DType, Dim, Eqn, Fault, Op, Shape, Static, Var};
 
 /// `x1, .. = unbind[axis] y`: one result for each index of an axis, without that axis. `stack[axis]` undoes it.
@@ -79,6 +79,9 @@ impl OpDef for Unbind {
     }
     fn eval(&self) -> Eval {
         Eval::Kernel(Kernel::Unbind)
+    }
+    fn count(&self) -> Count {
+        Count::View
     }
     fn laws(&self) -> Laws {
         Laws::new(

@@ -1,4 +1,4 @@
-use super::{Kernel, Linear, Operands, shape};
+use super::{Count, Kernel, Linear, Operands, Ops, shape};
 use crate::Op;
 
 /// `unbroadcast y, like from, like to`: the transpose of `broadcast_like`, `y` with the shape of `to` summed to the
@@ -12,6 +12,10 @@ pub(super) static OP: Linear = Linear {
     methods: &[],
     transpose: |b, eqn, ct| b.emit(Op::BroadcastLike, &[], &[ct, eqn.args[1], eqn.args[2]]),
     kernel: Kernel::Unbroadcast,
+    count: Count::Rows {
+        element: Ops::new(1, 0),
+        row: Ops::new(0, 0),
+    },
     samples: &[
         "(y: f64[2, 3], x: f64[3]) { z = unbroadcast y, like x, like y return z }",
         "(y: f64[0, 3], x: f64[]) { z = unbroadcast y, like x, like y return z }",

@@ -1,4 +1,4 @@
-use super::{Kernel, Linear, Method, Operands, Param, shape, squeeze};
+use super::{Count, Kernel, Linear, Method, Operands, Param, shape, squeeze};
 use crate::{Dim, Op, Shape};
 
 /// `unsqueeze[axes] x`: with axes of length 1, which the result has at the places named. `squeeze[axes]` undoes it.
@@ -26,6 +26,7 @@ pub(super) static OP: Linear = Linear {
     )],
     transpose: |b, eqn, ct| b.emit(Op::Squeeze, &eqn.attrs, &[ct]),
     kernel: Kernel::Unsqueeze,
+    count: Count::View,
     samples: &[
         "(x: f64[2, 3]) { y = unsqueeze[axes=[1, -1]] x return y }",
         "(x: f64[]) { y = unsqueeze[axes=0] x return y }",

@@ -1,0 +1,254 @@
+//! What programs cost, as polynomials in the named dims.
+//!
+//! The arithmetic of an op is its [`Count`]. Its memory traffic is what one equation alone reads and writes: each
+//! distinct operand once, each result once, nothing for a view. A plan that fuses equations moves less; a reshape of a
+//! transposed value copies, and moves more.
+//!
+//! A cost is never guessed: where a shape that it depends on, or for bytes a dtype, is not known, it is `None`.
+
+use crate::op::{Count, Ops, shape};
+use crate::{Aval, Eqn, Op, Poly, Program, Static, Var};
+
+/// The cost of an equation or of a program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cost {
+    /// Additions, multiplications, comparisons and the like.
+    pub flops: Option<Poly>,
+    /// Evaluations of functions such as `exp`, `tanh` or `sqrt`.
+    pub transcendentals: Option<Poly>,
+    /// Bytes that are read and written.
+    pub bytes: Option<Poly>,
+}
+
+impl Cost {
+    /// Nothing.
+    pub const ZERO: Cost = Cost {
+        flops: Some(Poly::ZERO),
+        transcendentals: Some(Poly::ZERO),
+        bytes: Some(Poly::ZERO),
+    };
+
+    /// The cost of both.
+    pub fn plus(&self, other: &Cost) -> Cost {
+        let plus = |a: &Option<Poly>, b: &Option<Poly>| a.as_ref()?.plus(b.as_ref()?);
+        Cost {
+            flops: plus(&self.flops, &other.flops),
+            transcendentals: plus(&self.transcendentals, &other.transcendentals),
+            bytes: plus(&self.bytes, &other.bytes),
+        }
+    }
+}
+
+/// The cost of all equations of a program, each run once.
+pub fn of_program(program: &Program) -> Cost {
+    let eqns = program.eqns.iter();
+    eqns.fold(Cost::ZERO, |sum, eqn| sum.plus(&of_eqn(program, eqn)))
+}
+
+/// The cost of an equation.
+pub fn of_eqn(program: &Program, eqn: &Eqn) -> Cost {
+    let count = eqn.op.def().count();
+    let (flops, transcendentals) = match count {
+        Count::View | Count::Copy => (Some(Poly::ZERO), Some(Poly::ZERO)),
+        Count::Each(each) => {
+            let n = || program.aval(eqn.out()).shape.elements();
+            times(each, n)
+        }
+        Count::Rows { element, row } => {
+            let (a, b) = times(element, || program.aval(eqn.args[0]).shape.elements());
+            let (c, d) = times(row, || rows(program, eqn));
+            let plus = |x: Option<Poly>, y: Option<Poly>| x?.plus(&y?);
+            (plus(a, c), plus(b, d))
+        }
+        Count::Product => (product(program, eqn), Some(Poly::ZERO)),
+        Count::Unknown => (None, None),
+    };
+    let bytes = match count {
+        Count::View => Some(Poly::ZERO),
+        Count::Unknown => None,
+        _ => traffic(program, eqn),
+    };
+    Cost {
+        flops,
+        transcendentals,
+        bytes,
+    }
+}
+
+/// The bytes that a value takes.
+pub fn bytes(aval: &Aval) -> Option<Poly> {
+    let size = Poly::constant(aval.dtype?.size() as i128);
+    aval.shape.elements()?.times(&size)
+}
+
+/// So much for each of `n`, which need not be known where it is nothing.
+fn times(ops: Ops, n: impl Fn() -> Option<Poly>) -> (Option<Poly>, Option<Poly>) {
+    let total = |each: u32| match each {
+        0 => Some(Poly::ZERO),
+        _ => n()?.times(&Poly::constant(each.into())),
+    };
+    (total(ops.flops), total(ops.transcendentals))
+}
+
+/// The number of rows that an op works on.
+fn rows(program: &Program, eqn: &Eqn) -> Option<Poly> {
+    let names = eqn.op.def().statics().iter();
+    let axes = names
+        .zip(&eqn.attrs)
+        .find(|(n, _)| **n == "axes" || **n == "axis");
+    let axes = axes.map_or(Static::Int(-1), |(_, attr)| program.attr(*attr).clone());
+    let x = &program.aval(eqn.args[0]).shape;
+    shape::reduce(x, &axes, &false.into()).ok()?.elements()
+}
+
+/// A multiplication and an addition for each element of `x y` and each place on the inner axis.
+fn product(program: &Program, eqn: &Eqn) -> Option<Poly> {
+    let likes = eqn.likes();
+    let [x, y] = [program.aval(likes[0]), program.aval(likes[1])];
+    let xy = Op::Matmul.infer(&[], &[x, y, x, y], 1).ok()?;
+    let (x, y) = (x.shape.dims()?, y.shape.dims()?);
+    let inner = x.last()?.meet(y[y.len().saturating_sub(2)]);
+    let factors = [xy[0].shape.elements()?, inner.poly()?, Poly::constant(2)];
+    Poly::product(&factors)
+}
+
+fn traffic(program: &Program, eqn: &Eqn) -> Option<Poly> {
+    let mut values: Vec<Var> = eqn.data().to_vec();
+    values.sort_unstable();
+    values.dedup();
+    values.extend(&eqn.outs);
+    let mut values = values.into_iter();
+    values.try_fold(Poly::ZERO, |sum, v| sum.plus(&bytes(program.aval(v))?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{of_eqn, of_program};
+    use crate::Program;
+
+    /// Flops, transcendentals and bytes of the last equation.
+    fn cost(params: &str, eqn: &str) -> String {
+        let out = eqn.split([',', '=']).next().unwrap();
+        let text = format!("({params}) {{ {eqn} return {out} }}");
+        let program: Program = text.parse().expect(&text);
+        let cost = of_eqn(&program, program.eqns.last().unwrap());
+        let show = |p: &Option<crate::Poly>| p.as_ref().map_or("?".to_owned(), |p| p.to_string());
+        [&cost.flops, &cost.transcendentals, &cost.bytes]
+            .map(show)
+            .join("; ")
+    }
+
+    #[test]
+    fn each_class_of_ops_is_counted() {
+        for (params, eqn, expected) in [
+            ("x: f32[B, 3]", "y = neg x", "3*B; 0; 24*B"),
+            ("x: f64[B]", "y = exp x", "0; B; 16*B"),
+            (
+                "x: f32[B, 1], y: f32[4]",
+                "z = add x, y",
+                "4*B; 0; 20*B + 16",
+            ),
+            ("x: f32[B]", "z = mul x, x", "B; 0; 8*B"),
+            ("x: f32[B]", "z = lt x, x", "B; 0; 5*B"),
+            ("x: f32[B, 3]", "y = transpose x", "0; 0; 0"),
+            (
+                "x: f32[B, 3]",
+                "y = cast[dtype=f64] x, like x",
+                "0; 0; 36*B",
+            ),
+            (
+                "x: f32[B, 3]",
+                "y = sum[axes=[1], keepdims=false] x, like x",
+                "3*B; 0; 16*B",
+            ),
+            (
+                "x: f32[B, 3]",
+                "y = mean[axes=all, keepdims=false] x, like x",
+                "3*B + 1; 0; 12*B + 4",
+            ),
+            (
+                "x: f32[B, 10]",
+                "y = log_softmax[axis=-1] x",
+                "40*B; 11*B; 80*B",
+            ),
+            (
+                "x: f32[B, 10], l: i64[B]",
+                "y = cross_entropy x, l",
+                "33*B; 11*B; 48*B + 4",
+            ),
+            (
+                "x: f32[B, 8], w: f32[8], b: f32[8]",
+                "y = layer_norm[eps=0.1] x, w, b",
+                "59*B; B; 64*B + 64",
+            ),
+            (
+                "x: f32[B, I], w: f32[I, O]",
+                "y = matmul x, w, like x, like w",
+                "2*B*I*O; 0; 4*B*I + 4*B*O + 4*I*O",
+            ),
+            (
+                "x: f32[H, B, 3], w: f32[3]",
+                "y = matmul x, w, like x, like w",
+                "6*B*H; 0; 16*B*H + 12",
+            ),
+            (
+                "ct: f32[B, O], w: f32[I, O], x: f32[B, I]",
+                "y = matmul_lhs_t ct, w, like x, like w",
+                "2*B*I*O; 0; 4*B*I + 4*B*O + 4*I*O",
+            ),
+            ("x: f32[B, 3]", "y = full_like[value=0.0] like x", "0; 0; 0"),
+        ] {
+            assert_eq!(cost(params, eqn), expected, "{eqn}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_known_is_not_guessed() {
+        for (params, eqn, expected) in [
+            ("x: ?[B]", "y = neg x", "B; 0; ?"),
+            ("x: f32[?]", "y = neg x", "?; 0; ?"),
+            ("x: f32[..]", "y = exp x", "0; ?; ?"),
+            ("x: ?[..]", "y = transpose x", "0; 0; 0"),
+            (
+                "x: f32[B, 3]",
+                "y = mean[axes=`a`, keepdims=false] x, like x",
+                "?; 0; ?",
+            ),
+            (
+                "x: f32[B, 3]",
+                "y = sum[axes=`a`, keepdims=false] x, like x",
+                "3*B; 0; ?",
+            ),
+            (
+                "x: f32[?, 3], w: f32[3, 4]",
+                "y = matmul x, w, like x, like w",
+                "?; 0; ?",
+            ),
+            (
+                "x: f32[B, ?], w: f32[3, 4]",
+                "y = matmul x, w, like x, like w",
+                "24*B; 0; ?",
+            ),
+            ("x: f32[2]", "y = call[callee=`f`] x", "?; ?; ?"),
+        ] {
+            assert_eq!(cost(params, eqn), expected, "{eqn}");
+        }
+    }
+
+    #[test]
+    fn a_program_costs_what_its_equations_cost() {
+        let program: Program = "(x: f32[B, 3], w: f32[3, 4]) {
+            h = matmul x, w, like x, like w
+            y = tanh h
+            z = sum[axes=all, keepdims=false] y, like y
+            return z
+        }"
+        .parse()
+        .unwrap();
+        let cost = of_program(&program);
+        assert_eq!(cost.flops.unwrap().to_string(), "28*B");
+        assert_eq!(cost.transcendentals.unwrap().to_string(), "4*B");
+        // 12 B + 48 + 16 B, then 2 times 16 B, then 16 B + 4
+        assert_eq!(cost.bytes.unwrap().to_string(), "76*B + 52");
+    }
+}
