@@ -144,17 +144,17 @@ fn a_reshape_keeps_the_number_of_elements() {
         (
             "x: f32[2*B + 1, 3]",
             "y = reshape[shape=[-1, 2]] x, like x",
-            "cannot reshape f32[2*B + 1, 3]: 6*B + 3 elements do not fill [-1, 2]",
+            "reshape: 6*B + 3 elements do not fill [-1, 2]: the operand is f32[2*B + 1, 3]",
         ),
         (
             "x: f32[B, 4]",
             "y = reshape[shape=[2, 3]] x, like x",
-            "cannot reshape f32[B, 4]: 4*B elements do not fill [2, 3]",
+            "reshape: 4*B elements do not fill [2, 3]: the operand is f32[B, 4]",
         ),
         (
             "x: f32[?, 4]",
             "y = reshape[shape=[3]] x, like x",
-            "cannot reshape f32[?, 4]: these elements do not fill [3]",
+            "reshape: these elements do not fill [3]: the operand is f32[?, 4]",
         ),
         (
             "x: f32[B, 4]",
@@ -310,7 +310,7 @@ fn a_slice_lies_inside() {
             "[4]",
             "[2]".into(),
             "[1]",
-            "cannot slice f32[B]: 4..2 does not lie in axis 0, which has length B",
+            "slice: 4..2 does not lie in axis 0, which has length B: the operand is f32[B]",
         ),
         ("f32[5, 6]", "`i`", "[3]".into(), "[1]", "f32[?, ?]"),
         ("f32[..]", "[0]", "[3]".into(), "[1]", "f32[..]"),
@@ -418,7 +418,7 @@ fn joined_operands_agree_in_the_other_axes() {
         (
             "x: f32[2, B], y: f32[2, B + 1]",
             "z = concat[axis=0] x, y, like x, like y",
-            "cannot concat f32[2, B] and f32[2, B + 1]: axis 1 of operand 2 is B + 1, and has to be B, as in operand 1",
+            "concat: axis 1 of operand 2 is B + 1, and has to be B, as in operand 1: operand 1 is f32[2, B], operand 2 is f32[2, B + 1]",
         ),
         ("x: f32[2, B]", "z = concat[axis=1] x, like x", "f32[2, B]"),
         (
@@ -502,7 +502,7 @@ fn parts_add_up_to_the_axis() {
         (
             "x: f32[2*B + 1]",
             "a, b = split[sizes=all, axis=0] x, like x",
-            "cannot split f32[2*B + 1]: 2 equal parts do not divide an axis of length 2*B + 1",
+            "split: 2 equal parts do not divide an axis of length 2*B + 1: the operand is f32[2*B + 1]",
         ),
         (
             "x: f32[B]",

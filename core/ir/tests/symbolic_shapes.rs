@@ -300,12 +300,12 @@ fn a_broadcast_knows_what_is_certain() {
     check(
         "B + 2",
         "B + 3",
-        "cannot add f32[B + 2] and f32[B + 3]: axis 0 is B + 2 on the left and B + 3 on the right",
+        "add: axis 0 is B + 2 on the left and B + 3 on the right: the left operand is f32[B + 2], the right operand is f32[B + 3]",
     );
     check("2*B", "4", "[4]");
     check(
         "2*B",
         "5",
-        "cannot add f32[2*B] and f32[5]: axis 0 is 2*B on the left and 5 on the right",
+        "add: axis 0 is 2*B on the left and 5 on the right: the left operand is f32[2*B], the right operand is f32[5]",
     );
 }
