@@ -4,6 +4,8 @@
 
 #[path = "private/check.rs"]
 mod check;
+#[path = "private/maybe.rs"]
+mod maybe;
 #[path = "private/traced.rs"]
 mod traced;
 
@@ -14,6 +16,7 @@ pub use crate::record::catch;
 pub use crate::transform::{jvp as trace_jvp, replay, vjp as trace_vjp};
 pub use crate::{Aval, DType, Error, Tensor, Traced, Tree};
 pub use gradloom_ir::Static;
+pub use maybe::*;
 pub use traced::*;
 
 use crate::record::{apply, expect};

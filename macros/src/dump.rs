@@ -23,6 +23,7 @@ pub(crate) fn report(func: &Func, body: &Body, expansion: TokenStream) -> String
                 out += &format!("// {}: {name}\n{program}\n\n", func.name());
             }
         }
+        Body::Flow(low) => out += &format!("// {}: lowered\n{}\n\n", func.name(), low.flow),
         Body::Recorded(reason) => {
             out += &format!("// {}: recorded at run time: {reason}\n\n", func.name())
         }

@@ -4,7 +4,7 @@ use proc_macro2::{Span, TokenStream};
 use quote::ToTokens;
 
 /// Collects errors. What is wrong is said first, then what to do; the span is the smallest token that is wrong.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Errors {
     errors: Vec<syn::Error>,
 }

@@ -23,6 +23,7 @@ fn program(name: &str, source: &str) -> String {
                 .map(|(step, program)| format!("{step}: {program}\n"))
                 .collect()
         }
+        Body::Flow(low) => format!("flow: {}\n", low.flow),
         Body::Recorded(reason) => format!("recorded: {reason}"),
     }
 }

@@ -6,7 +6,7 @@ use std::collections::{HashMap, HashSet};
 /// Appends equations to a program. Every derivative rule is written against this and nothing else.
 ///
 /// The builder infers the aval of what it appends, as far as the operands are known.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Builder {
     program: Program,
     next: u32,
@@ -90,6 +90,11 @@ impl Builder {
         self.param(aval)
     }
 
+    /// Says what is known of a variable from here on: of one that is assigned to, it changes.
+    pub fn set_aval(&mut self, var: Var, aval: Aval) {
+        self.program.avals.insert(var, aval);
+    }
+
     fn fresh(&mut self) -> Var {
         self.next += 1;
         Var(self.next - 1)
@@ -117,6 +122,11 @@ impl Builder {
     /// The name of a variable, if it has one.
     pub fn name_of(&self, var: Var) -> Option<&str> {
         self.program.names.get(var).map(String::as_str)
+    }
+
+    /// Whether a variable has this name.
+    pub fn is_taken(&self, name: &str) -> bool {
+        self.taken.contains(name)
     }
 
     /// Names `var` after another: `ct` and `h` give `ct_h`. Does nothing where `of` has no name.

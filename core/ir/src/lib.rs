@@ -6,7 +6,7 @@
 //! of a table beside the program that holds values where they are known and host expressions where not.
 //! What is known of a variable without its value is its [`Aval`]: dtype and shape, each as far as known.
 //!
-//! Reading order: [`aval`], [`poly`], [`program`], [`builder`], [`op`], [`ad`], [`pass`], [`cost`], [`text`], [`mod@verify`].
+//! Reading order: [`aval`], [`poly`], [`program`], [`builder`], [`op`], [`ad`], [`pass`], [`flow`], [`cost`], [`text`], [`mod@verify`].
 
 pub mod ad;
 pub mod aval;
@@ -14,6 +14,7 @@ pub mod builder;
 pub mod cost;
 mod entity;
 mod fault;
+pub mod flow;
 pub mod op;
 pub mod pass;
 pub mod poly;

@@ -9,6 +9,7 @@ use crate::transform::{Outcome, vjp};
 use crate::tree::{leaves as leaves_of, share, with_leaves};
 use crate::{Aval, Error, Result, Tensor, Tree, check};
 use gradloom_ir::Static;
+use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
 
@@ -289,6 +290,11 @@ impl Pulled {
         ct.unwrap_or_else(|| zeros(&self.likes[param][0]))
     }
 
+    /// The same, by reference.
+    pub(super) fn leaves(&self, param: usize) -> &[Option<Tensor>] {
+        &self.params[param]
+    }
+
     /// The cotangents of the leaves of a parameter.
     pub fn tree(&self, param: usize) -> Leaves {
         self.params[param].clone()
@@ -334,7 +340,10 @@ impl Pull {
 
     /// The cotangents of the parameters, given those of the results.
     pub fn call(&self, cts: &[Option<Tensor>]) -> Pulled {
-        let pulled = (self.run)(cts);
+        let pulled = match cts.iter().any(Option::is_some) {
+            true => (self.run)(cts),
+            false => Pulled::new(self.likes.len()),
+        };
         Pulled {
             likes: self.likes.clone(),
             ..pulled
@@ -356,35 +365,50 @@ impl Pull {
     }
 }
 
+/// What is kept for reverse mode, added up: a tensor that is kept twice counts once.
+#[derive(Default)]
+pub struct Kept {
+    seen: HashSet<usize>,
+    bytes: usize,
+}
+
 /// A field of a struct of residuals.
 pub trait Residual {
-    /// The bytes of the tensors that it keeps.
-    fn bytes(&self) -> usize;
+    /// Adds the tensors in it.
+    fn keep(&self, kept: &mut Kept);
 }
 
 /// The bytes that the fields of a struct of residuals keep.
 pub fn bytes(fields: &[&dyn Residual]) -> usize {
-    fields.iter().map(|field| field.bytes()).sum()
+    let mut kept = Kept::default();
+    fields.iter().for_each(|field| field.keep(&mut kept));
+    kept.bytes
 }
 
 impl Residual for Tensor {
-    fn bytes(&self) -> usize {
-        self.aval().bytes()
+    fn keep(&self, kept: &mut Kept) {
+        if kept.seen.insert(self.address()) {
+            kept.bytes += self.aval().bytes();
+        }
     }
 }
 
 impl Residual for Pull {
-    fn bytes(&self) -> usize {
-        self.bytes
+    fn keep(&self, kept: &mut Kept) {
+        kept.bytes += self.bytes;
+    }
+}
+
+impl<T: Residual> Residual for Vec<T> {
+    fn keep(&self, kept: &mut Kept) {
+        self.iter().for_each(|part| part.keep(kept));
     }
 }
 
 macro_rules! nothing_kept {
     ($($ty:ty),*) => {$(
         impl Residual for $ty {
-            fn bytes(&self) -> usize {
-                0
-            }
+            fn keep(&self, _: &mut Kept) {}
         }
     )*};
 }

@@ -1,5 +1,6 @@
 //! What stands beside the user's function: the companions, the struct of residuals, the struct of gradients.
 
+use super::flow::flowing;
 use super::names::{Names, allow};
 use super::staged::staged;
 use crate::lower::{Body, Callee, Lowered, text};
@@ -35,15 +36,20 @@ pub(crate) fn companions(
             low.program.to_string(),
             cx.straight(staged(func, low, private, &names.saved)),
         ),
+        Body::Flow(low) => (
+            low.flow.to_string(),
+            cx.straight(flowing(func, low, private, &names.saved, &names.step)),
+        ),
         Body::Recorded(reason) => (format!("recorded at run time: {reason}"), cx.recorded()),
     };
     let hashed = match body {
         Body::Straight(_) => program.clone(),
-        // The program is what the body does, so the body stands for it.
-        Body::Recorded(_) => format!("{}\n{source}", func.name()),
+        // Host code steers the program, so the body stands for it.
+        Body::Flow(_) | Body::Recorded(_) => format!("{}\n{source}", func.name()),
     };
     let callees = match body {
-        Body::Straight(low) => callee_hashes(low),
+        Body::Straight(low) => callee_hashes(std::slice::from_ref(&**low).iter()),
+        Body::Flow(low) => callee_hashes(low.pieces.iter().map(|piece| &piece.low)),
         Body::Recorded(_) => Vec::new(),
     };
     let hash = blake3::hash(hashed.as_bytes());
@@ -94,8 +100,9 @@ pub(crate) fn companions(
 }
 
 /// The hashes of the functions that a program calls. A method is known by its name alone: its type is not.
-fn callee_hashes(low: &Lowered) -> Vec<TokenStream> {
-    let hashes = low.calls.values().filter_map(|call| match &call.callee {
+fn callee_hashes<'a>(parts: impl Iterator<Item = &'a Lowered>) -> Vec<TokenStream> {
+    let calls = parts.flat_map(|low| low.calls.values());
+    let hashes = calls.filter_map(|call| match &call.callee {
         Callee::Function(path) => {
             let path = super::emit::without_arguments(path);
             Some(ours!(#path::HASH))

@@ -32,7 +32,13 @@ pub(super) struct Emit<'a> {
     /// Variables that are declared in front, because there are so many.
     declared: SecondaryMap<Var, ()>,
     next_host: usize,
-    tokens: TokenStream,
+    pub(super) tokens: TokenStream,
+    /// Variables that are linear in what may be zero, where anything may.
+    pub(super) linear: Option<SecondaryMap<Var, ()>>,
+    /// Variables that are an `Option` in the code: `None` is zero.
+    pub(super) maybe: SecondaryMap<Var, ()>,
+    /// Variables that go by another name than their own.
+    renamed: SecondaryMap<Var, Ident>,
 }
 
 impl<'a> Emit<'a> {
@@ -59,6 +65,9 @@ impl<'a> Emit<'a> {
             declared: SecondaryMap::new(),
             next_host: 0,
             tokens: TokenStream::new(),
+            linear: None,
+            maybe: SecondaryMap::new(),
+            renamed: SecondaryMap::new(),
         }
     }
 
@@ -67,12 +76,22 @@ impl<'a> Emit<'a> {
         self.avals.insert(var, ident);
     }
 
+    /// Says that the code has `var` under another name.
+    pub(super) fn rename(&mut self, var: Var, ident: Ident) {
+        self.renamed.insert(var, ident);
+    }
+
     pub(super) fn push(&mut self, tokens: TokenStream) {
         self.tokens.extend(tokens);
     }
 
     /// The statements of a program that starts from the function's parameters: host statements and equations.
     pub(super) fn forward(mut self, tangents: &[(Var, Var)]) -> TokenStream {
+        self.run_forward(tangents);
+        self.tokens
+    }
+
+    pub(super) fn run_forward(&mut self, tangents: &[(Var, Var)]) {
         self.declare();
         for eqn in &self.program.eqns {
             let host = self.needs(eqn);
@@ -80,16 +99,19 @@ impl<'a> Emit<'a> {
             self.eqn(eqn, tangents);
         }
         self.hosts(self.low.hosts.len(), tangents);
-        self.tokens
     }
 
     /// The statements of a program whose parameters are all bound.
     pub(super) fn pullback(mut self) -> TokenStream {
+        self.run_pullback();
+        self.tokens
+    }
+
+    pub(super) fn run_pullback(&mut self) {
         self.declare();
         for eqn in &self.program.eqns {
             self.eqn(eqn, &[]);
         }
-        self.tokens
     }
 
     /// Declares the variables of a long program in one `let`, which their equations then assign to.
@@ -156,6 +178,11 @@ impl<'a> Emit<'a> {
                 let (p, at) = (self.private, self.find(&input.source));
                 let (x, dx) = (self.ident(input.var), self.ident(*tangent));
                 let given = tangents_ident();
+                if self.linear.is_some() {
+                    self.zeroable(*tangent);
+                    self.push(ours!(let #dx = #p::maybe_at(&#given[#param], #at);));
+                    continue;
+                }
                 self.push(ours!(let #dx = #p::tangent_at(&#given[#param], #at, &#x);));
             }
         }
@@ -175,6 +202,9 @@ impl<'a> Emit<'a> {
     }
 
     pub(super) fn ident(&self, var: Var) -> Ident {
+        if let Some(ident) = self.renamed.get(var) {
+            return ident.clone();
+        }
         let name = self
             .program
             .names
@@ -186,7 +216,7 @@ impl<'a> Emit<'a> {
         )
     }
 
-    fn span(&self, eqn: &Eqn) -> Span {
+    pub(super) fn span(&self, eqn: &Eqn) -> Span {
         let span = eqn
             .outs
             .first()
@@ -196,7 +226,7 @@ impl<'a> Emit<'a> {
         span.unwrap_or_else(|| self.func.sig.ident.span())
     }
 
-    fn like(&self, var: Var) -> TokenStream {
+    pub(super) fn like(&self, var: Var) -> TokenStream {
         match self.avals.get(var) {
             Some(ident) => ident.to_token_stream(),
             None => {
@@ -253,6 +283,10 @@ impl<'a> Emit<'a> {
         };
         let place = match *ident == place.to_string() {
             true => root.clone(),
+            // What a pattern binds may be a reference.
+            false if syn::parse2::<Ident>(place.clone()).is_ok() => {
+                ours!({ use #p::Located as _; #place.located() })
+            }
             false => ours!(&#place),
         };
         ours!(#p::#function(#root, #place))
@@ -261,6 +295,10 @@ impl<'a> Emit<'a> {
     fn eqn(&mut self, eqn: &Eqn, tangents: &[(Var, Var)]) {
         for out in &eqn.outs {
             self.done.insert(*out, ());
+        }
+        if let Some(tokens) = self.zeroable_eqn(eqn) {
+            self.tokens.extend(tokens);
+            return;
         }
         let tokens = match eqn.op {
             Op::Call => self.call(eqn),
@@ -274,26 +312,34 @@ impl<'a> Emit<'a> {
 
     fn primitive(&self, eqn: &Eqn) -> TokenStream {
         let span = self.span(eqn);
-        let p = at(self.private, span);
-        let name = Ident::new(eqn.op.def().name(), span);
-        let data: Vec<Ident> = eqn.data().iter().map(|v| self.ident(*v)).collect();
-        let statics = eqn.attrs.iter().map(|a| self.statik(*a));
-        let likes: Vec<TokenStream> = eqn.likes().iter().map(|v| self.like(*v)).collect();
         let outs: Vec<Ident> = eqn.outs.iter().map(|v| self.ident(*v)).collect();
         let bind = match self.declared.contains(eqn.outs[0]) {
             true => TokenStream::new(),
             false => quote_spanned!(span=> let),
         };
-        if let [out] = &*outs
-            && !is_many(eqn.op)
-        {
-            if eqn.attrs.is_empty() && likes.is_empty() {
-                return quote_spanned!(span=> #bind #out = #p::op::#name([#(&#data),*]););
-            }
-            return quote_spanned!(span=> #bind #out = #p::op_with::#name([#(#statics),*], [#(&#data),*], [#(#likes),*]););
+        let value = self.value(eqn);
+        match &*outs {
+            [out] if !is_many(eqn.op) => quote_spanned!(span=> #bind #out = #value;),
+            outs => quote_spanned!(span=> #bind [#(#outs),*] = #value;),
         }
-        let n = outs.len();
-        quote_spanned!(span=> #bind [#(#outs),*] = #p::op_many::#name::<#n, _, _, _>([#(#statics),*], [#(&#data),*], [#(#likes),*]);)
+    }
+
+    /// What an equation computes: one tensor, or an array of tensors.
+    pub(super) fn value(&self, eqn: &Eqn) -> TokenStream {
+        let span = self.span(eqn);
+        let p = at(self.private, span);
+        let name = Ident::new(eqn.op.def().name(), span);
+        let data: Vec<Ident> = eqn.data().iter().map(|v| self.ident(*v)).collect();
+        let statics = eqn.attrs.iter().map(|a| self.statik(*a));
+        let likes: Vec<TokenStream> = eqn.likes().iter().map(|v| self.like(*v)).collect();
+        if is_many(eqn.op) || eqn.outs.len() != 1 {
+            let n = eqn.outs.len();
+            return quote_spanned!(span=> #p::op_many::#name::<#n, _, _, _>([#(#statics),*], [#(&#data),*], [#(#likes),*]));
+        }
+        if eqn.attrs.is_empty() && likes.is_empty() {
+            return quote_spanned!(span=> #p::op::#name([#(&#data),*]));
+        }
+        quote_spanned!(span=> #p::op_with::#name([#(#statics),*], [#(&#data),*], [#(#likes),*]))
     }
 
     fn info(&self, eqn: &Eqn) -> &'a Call {
@@ -436,8 +482,12 @@ impl<'a> Emit<'a> {
             };
             let (dx, is_tree) = (dx[k], active[k].1);
             if !is_tree {
+                let maybe = self.maybe.contains(dx);
                 let dx = self.ident(dx);
-                return ours!(#p::leaf(&#dx));
+                return match maybe {
+                    true => ours!(::std::vec![::core::clone::Clone::clone(&#dx)]),
+                    false => ours!(#p::leaf(&#dx)),
+                };
             }
             let source = tangents
                 .iter()
@@ -465,8 +515,11 @@ impl<'a> Emit<'a> {
             span = Span::mixed_site()
         );
         let each = y.iter().zip(dy).enumerate().map(|(i, (y, dy))| {
-            let (y, dy) = (self.ident(*y), self.ident(*dy));
-            ours!(let #dy = #p::tangent_of(&#tangents, #i, &#y);)
+            let (y, maybe, dy) = (self.ident(*y), self.maybe.contains(*dy), self.ident(*dy));
+            match maybe {
+                true => ours!(let #dy = #p::given_leaf(&#tangents, #i);),
+                false => ours!(let #dy = #p::tangent_of(&#tangents, #i, &#y);),
+            }
         });
         ours!(let (#pattern, #tangents) = #value; #(#each)*)
     }
@@ -479,6 +532,10 @@ impl<'a> Emit<'a> {
         let saved = self.ident(*saved);
         let given = self.program.attr(eqn.attrs[2]).ints().unwrap_or(&[]);
         let cts = (0..call.shape.len()).map(|i| match given.iter().position(|g| *g == i as i64) {
+            Some(k) if self.maybe.contains(cts[k]) => {
+                let ct = self.ident(cts[k]);
+                ours!(::core::clone::Clone::clone(&#ct))
+            }
             Some(k) => {
                 let ct = self.ident(cts[k]);
                 ours!(::core::option::Option::Some(#p::own(&#ct)))
@@ -491,8 +548,12 @@ impl<'a> Emit<'a> {
             .iter()
             .zip(active)
             .map(|(out, (position, is_tree))| {
+                let take = match is_tree {
+                    true => ours!(tree),
+                    false if self.maybe.contains(*out) => ours!(given),
+                    false => ours!(tensor),
+                };
                 let out = self.ident(*out);
-                let take = if is_tree { ours!(tree) } else { ours!(tensor) };
                 ours!(let #out = #pulled.#take(#position);)
             });
         ours!(let #pulled = #saved.call(&[#(#cts),*]); #(#each)*)
@@ -513,7 +574,7 @@ pub(super) fn tangents_ident() -> Ident {
     Ident::new("tangents", Span::mixed_site())
 }
 
-fn is_many(op: Op) -> bool {
+pub(super) fn is_many(op: Op) -> bool {
     op.def()
         .methods()
         .iter()

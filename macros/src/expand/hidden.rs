@@ -55,6 +55,8 @@ impl Cx<'_> {
             fields,
             pull,
             jvp,
+            needs_all,
+            items: more,
         } = staged;
         let (n, p, func) = (self.names, self.p, self.func);
         let saved = &n.saved;
@@ -64,7 +66,8 @@ impl Cx<'_> {
             #[track_caller]
             fn pull(&self, #given: &[::core::option::Option<#p::Tensor>]) -> #p::Pulled { #pull }
         };
-        let items = self.saved_struct(&fields, &pull);
+        let saved_struct = self.saved_struct(&fields, &pull);
+        let items = ours!(#saved_struct #more);
         let out = &func.output.ty;
         let inputs = self.inputs();
         let pair = ours!((#out, #saved));
@@ -84,7 +87,7 @@ impl Cx<'_> {
             ours!((y, #p::Pull::new(likes, saved.bytes(), move |cotangents| saved.pull(cotangents)))),
         );
 
-        let (jvp_signature, jvp) = self.jvp_companion(jvp);
+        let (jvp_signature, jvp) = self.jvp_companion(jvp, needs_all);
         let hidden = ours! {
             #head
             #[doc = #forward_doc]
@@ -121,7 +124,7 @@ impl Cx<'_> {
         likes.collect()
     }
 
-    fn jvp_companion(&self, body: TokenStream) -> (TokenStream, TokenStream) {
+    fn jvp_companion(&self, body: TokenStream, needs_all: bool) -> (TokenStream, TokenStream) {
         let (p, out) = (self.p, &self.func.output.ty);
         let given = super::emit::tangents_ident();
         let n_params = self.func.params.len();
@@ -131,6 +134,9 @@ impl Cx<'_> {
         let signature =
             self.signature(&self.names.hidden_jvp, &inputs, &self.returns(pair.clone()));
         let body = self.body(body, &pair);
+        if !needs_all {
+            return (signature, body);
+        }
         // A tangent that is not given is zero, and no tensor of zeros: the rules would multiply it by infinity.
         let Record { copies, arguments } = self.record();
         let (_, jvp) = self.recorders();

@@ -7,7 +7,9 @@ macro_rules! ours {
 
 mod companions;
 mod emit;
+mod flow;
 mod hidden;
+mod maybe;
 mod names;
 pub(crate) mod paths;
 mod staged;

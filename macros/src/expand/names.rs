@@ -16,6 +16,7 @@ pub(super) struct Names {
     pub(super) hidden_fwd: Ident,
     pub(super) hidden_jvp: Ident,
     pub(super) saved: Ident,
+    pub(super) step: Ident,
     pub(super) grads: Ident,
 }
 
@@ -49,6 +50,7 @@ impl Names {
             hidden_fwd: ident(format!("{hidden}fwd")),
             hidden_jvp: ident(format!("{hidden}jvp")),
             saved: ident(format!("{owner}{camel}Saved")),
+            step: ident(format!("{owner}{camel}Step")),
             grads: ident(format!("{owner}{camel}Grads")),
         }
     }

@@ -18,6 +18,10 @@ pub(super) struct Staged {
     pub(super) pull: TokenStream,
     /// The statements and the value of the forward-mode companion: `(results, tangents)`.
     pub(super) jvp: TokenStream,
+    /// Whether the forward-mode companion needs the tangents of all arguments.
+    pub(super) needs_all: bool,
+    /// Types that the residuals are made of.
+    pub(super) items: TokenStream,
 }
 
 /// What the passes make of a function, each under its name, for people.
@@ -49,11 +53,16 @@ pub(super) fn staged(func: &Func, low: &Lowered, private: &TokenStream, saved: &
         fields,
         pull,
         jvp: jvp(func, low, private),
+        needs_all: true,
+        items: TokenStream::new(),
     }
 }
 
 /// The results of a function in the structure of its type.
-fn results(shape: &OutShape, outs: &mut impl Iterator<Item = TokenStream>) -> TokenStream {
+pub(super) fn results(
+    shape: &OutShape,
+    outs: &mut impl Iterator<Item = TokenStream>,
+) -> TokenStream {
     match shape {
         OutShape::Tuple(parts) => {
             let parts = parts.iter().map(|p| results(p, outs));
@@ -66,12 +75,26 @@ fn results(shape: &OutShape, outs: &mut impl Iterator<Item = TokenStream>) -> To
 /// The statement that adds a cotangent to those of a parameter.
 type Put = Box<dyn Fn(&Ident) -> TokenStream>;
 
-/// Fields get names that no other field has.
-struct Fields(Vec<(Ident, TokenStream, String)>);
+/// What the pullback of a program keeps: the fields, how they are made and which locals they become.
+pub(super) struct Kept {
+    /// Name, type and documentation of each field.
+    pub(super) fields: Vec<(Ident, TokenStream, String)>,
+    /// `name: value`.
+    pub(super) inits: Vec<TokenStream>,
+    /// Each field, and the local that the pullback has for it.
+    pub(super) binds: Vec<(Ident, Ident)>,
+    /// Variables of which the pullback has dtype and shape only, and the locals that hold them.
+    pub(super) avals: Vec<(Var, Ident)>,
+}
 
-impl Fields {
-    fn add(&mut self, name: &str, ty: TokenStream, doc: String) -> Ident {
-        let taken = |n: &str| self.0.iter().any(|(i, ..)| crate::parse::unraw(i) == n);
+impl Kept {
+    /// Adds a field, under a name that no other field has.
+    pub(super) fn add(&mut self, name: &str, ty: TokenStream, doc: String) -> Ident {
+        let taken = |n: &str| {
+            self.fields
+                .iter()
+                .any(|(i, ..)| crate::parse::unraw(i) == n)
+        };
         let mut unique = name.to_owned();
         while taken(&unique) {
             unique.push('_');
@@ -81,8 +104,79 @@ impl Fields {
             // The user's name is a keyword, written `r#type`.
             Err(_) => Ident::new_raw(&unique, Span::mixed_site()),
         };
-        self.0.push((ident.clone(), ty, doc));
+        self.fields.push((ident.clone(), ty, doc));
         ident
+    }
+
+    /// The residuals of a program, and the static arguments that its pullback reads.
+    pub(super) fn new(
+        vjp: &ad::Vjp,
+        low: &Lowered,
+        p: &TokenStream,
+        primal: &Emit,
+        pullback: &Emit,
+    ) -> Kept {
+        let mut kept = Kept {
+            fields: Vec::new(),
+            inits: Vec::new(),
+            binds: Vec::new(),
+            avals: Vec::new(),
+        };
+        let residuals = &vjp.primal.outs[vjp.n_outs..];
+        for ((&from, &to), &shape_only) in residuals
+            .iter()
+            .zip(&vjp.pullback.params)
+            .zip(&vjp.shape_only)
+        {
+            let value = primal.ident(from);
+            let name = crate::parse::unraw(&value);
+            let mut calls = vjp.primal.eqns.iter().filter(|e| e.op == Op::CallFwd);
+            if calls.any(|e| e.outs.last() == Some(&from)) {
+                let doc = "The residuals of a call.".to_owned();
+                let field = kept.add(&name, ours!(#p::Pull), doc);
+                kept.inits.push(ours!(#field: #value));
+                kept.binds.push((field, pullback.ident(to)));
+            } else if shape_only {
+                let doc = format!("The dtype and the shape of `{name}`.");
+                let field = kept.add(&format!("{name}_like"), ours!(#p::Aval), doc);
+                kept.inits
+                    .push(ours!(#field: ::core::clone::Clone::clone(#value.aval())));
+                let local = format_ident!("{name}_like", span = Span::mixed_site());
+                kept.avals.push((to, local.clone()));
+                kept.binds.push((field, local));
+            } else {
+                let field = kept.add(&name, ours!(#p::Tensor), format!("`{name}`."));
+                kept.inits.push(ours!(#field: #p::own(&#value)));
+                kept.binds.push((field, pullback.ident(to)));
+            }
+        }
+        for attr in hosts_of(&vjp.pullback) {
+            if let Some(ident) = low.statics.get(&attr) {
+                let name = crate::parse::unraw(ident);
+                let doc = format!("The static argument `{name}`.");
+                let field = kept.add(&name, ours!(#p::Static), doc);
+                kept.inits.push(ours!(#field: #ident));
+                kept.binds.push((field, ident.clone()));
+            }
+        }
+        kept
+    }
+
+    /// The field that says which leaves of a parameter an input is.
+    pub(super) fn at(
+        &mut self,
+        var: Var,
+        source: &Source,
+        p: &TokenStream,
+        primal: &Emit,
+    ) -> Ident {
+        let name = format!("at_{}", crate::parse::unraw(&primal.ident(var)));
+        let doc = "Which leaves of the parameter these are.".to_owned();
+        let field = self.add(&name, ours!(#p::At), doc);
+        let at = primal.find(source);
+        self.inits.push(ours!(#field: #at));
+        self.binds.push((field.clone(), field.clone()));
+        field
     }
 }
 
@@ -97,40 +191,8 @@ fn reverse(
     let primal = Emit::new(func, low, p, &vjp.primal);
     let pullback = Emit::new(func, low, p, &vjp.pullback);
     let (outs, residuals) = vjp.primal.outs.split_at(vjp.n_outs);
-    let (params, cts) = vjp.pullback.params.split_at(residuals.len());
-    let mut fields = Fields(Vec::new());
-    let (mut inits, mut binds, mut avals) = (Vec::new(), Vec::new(), Vec::new());
-    for ((&from, &to), &shape_only) in residuals.iter().zip(params).zip(&vjp.shape_only) {
-        let value = primal.ident(from);
-        let name = crate::parse::unraw(&value);
-        let calls = vjp.primal.eqns.iter().filter(|e| e.op == Op::CallFwd);
-        if calls.clone().any(|e| e.outs.last() == Some(&from)) {
-            let doc = "The residuals of a call.".to_owned();
-            let field = fields.add(&name, ours!(#p::Pull), doc);
-            inits.push(ours!(#field: #value));
-            binds.push((field, pullback.ident(to)));
-        } else if shape_only {
-            let doc = format!("The dtype and the shape of `{name}`.");
-            let field = fields.add(&format!("{name}_like"), ours!(#p::Aval), doc);
-            inits.push(ours!(#field: ::core::clone::Clone::clone(#value.aval())));
-            let local = format_ident!("{name}_like", span = Span::mixed_site());
-            avals.push((to, local.clone()));
-            binds.push((field, local));
-        } else {
-            let field = fields.add(&name, ours!(#p::Tensor), format!("`{name}`."));
-            inits.push(ours!(#field: #p::own(&#value)));
-            binds.push((field, pullback.ident(to)));
-        }
-    }
-    for attr in hosts_of(&vjp.pullback) {
-        if let Some(ident) = low.statics.get(&attr) {
-            let name = crate::parse::unraw(ident);
-            let doc = format!("The static argument `{name}`.");
-            let field = fields.add(&name, ours!(#p::Static), doc);
-            inits.push(ours!(#field: #ident));
-            binds.push((field, ident.clone()));
-        }
-    }
+    let cts = &vjp.pullback.params[residuals.len()..];
+    let mut kept = Kept::new(&vjp, low, p, &primal, &pullback);
 
     // The cotangents of the results that depend on a parameter. Of several, one may be missing: it is zero.
     let given = Ident::new("cotangents", Span::mixed_site());
@@ -139,9 +201,10 @@ fn reverse(
     for &i in active.iter().filter(|_| vjp.n_outs > 1) {
         let y = primal.ident(outs[i]);
         let doc = format!("The dtype and the shape of result {i}.");
-        let field = fields.add(&format!("result_{i}_like"), ours!(#p::Aval), doc);
-        inits.push(ours!(#field: ::core::clone::Clone::clone(#y.aval())));
-        binds.push((field.clone(), field.clone()));
+        let field = kept.add(&format!("result_{i}_like"), ours!(#p::Aval), doc);
+        kept.inits
+            .push(ours!(#field: ::core::clone::Clone::clone(#y.aval())));
+        kept.binds.push((field.clone(), field.clone()));
         zeros.push(field);
     }
 
@@ -165,12 +228,7 @@ fn reverse(
             Source::Tree { param, .. } => (*param, ours!(add_tree)),
             Source::Constant => unreachable!("a constant is not differentiated"),
         };
-        let name = format!("at_{}", crate::parse::unraw(&primal.ident(var)));
-        let doc = "Which leaves of the parameter these are.".to_owned();
-        let field = fields.add(&name, ours!(#p::At), doc);
-        let at = primal.find(&input.source);
-        inits.push(ours!(#field: #at));
-        binds.push((field.clone(), field.clone()));
+        let field = kept.at(var, &input.source, p, &primal);
         let pulled = pulled.clone();
         puts.push(Box::new(
             move |ct| ours!(#pulled.#put(#param, #field, &#ct);),
@@ -182,6 +240,12 @@ fn reverse(
         ours!(#p::own(&#y))
     });
     let values = results(&func.output.shape, &mut values);
+    let Kept {
+        fields,
+        inits,
+        binds,
+        avals,
+    } = kept;
     let statements = primal.forward(&[]);
     let forward = ours! {
         #statements
@@ -258,7 +322,7 @@ fn reverse(
         #whole
         #pulled
     };
-    (forward, fields.0, pull)
+    (forward, fields, pull)
 }
 
 /// The entries of the table of static arguments that a program reads, in order.

@@ -151,9 +151,24 @@ impl Cx<'_> {
     }
 
     pub(super) fn call(&mut self, call: &syn::ExprCall, want: &Want, fallible: bool) -> R<Value> {
-        let Expr::Path(func) = &*call.func else {
-            return self.recorded("a call of a value", call.func.span());
+        let func = match &*call.func {
+            Expr::Path(func) => func,
+            Expr::Paren(p) if super::closure::is_closure(&p.expr) => {
+                return match self.eval(&p.expr, &Want::one())? {
+                    Value::Closure(closure) => self.call_closure(&closure, call, want),
+                    _ => self.recorded("a call of a value", call.func.span()),
+                };
+            }
+            _ => return self.recorded("a call of a value", call.func.span()),
         };
+        if let Some(Value::Closure(closure)) = func
+            .path
+            .get_ident()
+            .and_then(|i| self.lookup(&i.to_string()))
+        {
+            let closure = closure.clone();
+            return self.call_closure(&closure, call, want);
+        }
         if let Some(name) = tensor_function(&call.func) {
             if let Some((op, method)) = find(&name.to_string(), true) {
                 return self.op(op, method, None, call.args.iter(), None, want, name.span());
@@ -205,11 +220,8 @@ impl Cx<'_> {
         if is_type(&last) || func.qself.is_some() || primitive {
             return self.recorded(&format!("a call of `{}`", text(&func.path)), func.span());
         }
-        if let Some(super::Value::Tensor { .. } | super::Value::Place(_)) = func
-            .path
-            .get_ident()
-            .and_then(|i| self.lookup(&i.to_string()))
-        {
+        let local = func.path.get_ident().map(|i| self.lookup(&i.to_string()));
+        if local.flatten().is_some() {
             return self.recorded("a call of a value", func.span());
         }
         let callee = if is_type(&owner) {
@@ -319,7 +331,7 @@ impl Cx<'_> {
         if values.iter().all(|v| matches!(v, Value::Host(_))) {
             return Ok(None);
         }
-        if recursive {
+        if recursive && self.flow.is_none() {
             self.errors.push_at(
                 span,
                 format!("`{}` calls itself whatever its arguments are, so it never returns; put the call under an `if` on a static argument", self.func.name()),
@@ -386,7 +398,12 @@ impl Cx<'_> {
                         call_args.push(CallArg::Host(ident.to_token_stream()));
                     }
                 }
-                Value::Tuple(_) => return self.recorded("a tuple as an argument", span),
+                Value::Tuple(_) | Value::Closure(_) | Value::Uninit(_) | Value::Never => {
+                    return self.recorded(
+                        "an argument that is neither a tensor, a tree nor static",
+                        span,
+                    );
+                }
                 Value::Poison => return Err(Stop::Error),
             }
         }

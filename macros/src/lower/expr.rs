@@ -14,7 +14,10 @@ impl Cx<'_> {
             _ => {}
         }
         // Calls of `Tensor::zeros(..)` and the like mention no tensor and make one.
-        if !self.mentions_traced(expr) && !makes_tensor(expr) {
+        if !self.mentions_traced(expr)
+            && !makes_tensor(expr)
+            && !(self.flow.is_some() && super::control::exits(expr))
+        {
             if host::leaves_function(expr) {
                 return self.recorded("`return`", expr.span());
             }
@@ -24,6 +27,13 @@ impl Cx<'_> {
                 reads: Vec::new(),
                 number,
             }));
+        }
+        if self.flow.is_some() && super::control::is_control(expr) {
+            // What is evaluated beside it has been lowered already, and must not change.
+            if !super::control::assigned(expr).is_empty() {
+                return self.recorded("an assignment inside an expression", expr.span());
+            }
+            return self.control(expr, want, super::control::Use::Value);
         }
         match expr {
             Expr::Path(p) => match p.path.get_ident() {
@@ -101,7 +111,7 @@ impl Cx<'_> {
                     })
                 })),
                 Value::Poison => Err(Stop::Error),
-                Value::Tensor { .. } => self.recorded("a field of a tensor", f.member.span()),
+                _ => self.recorded("a field of a tensor", f.member.span()),
             },
             Expr::Index(i) => self.index(i),
             Expr::Cast(c) => match self.eval(&c.expr, &Want::one())? {
@@ -160,7 +170,7 @@ impl Cx<'_> {
             }
             Expr::Loop(e) => self.recorded("`loop`", e.loop_token.span()),
             Expr::Return(e) => self.recorded("`return`", e.return_token.span()),
-            Expr::Closure(e) => self.recorded("a closure", e.span()),
+            Expr::Closure(e) => self.closure(e),
             Expr::Macro(m) => {
                 let name = m
                     .mac
@@ -313,6 +323,9 @@ impl Cx<'_> {
                 Some(n) if (n as usize) < values.len() => Ok(values[n as usize].clone()),
                 _ => self.recorded("an index", i.span()),
             },
+            Value::Closure(_) | Value::Uninit(_) | Value::Never => {
+                self.recorded("an index", i.span())
+            }
             Value::Tensor { .. } => {
                 self.errors.push(i, "a tensor is not indexed with `[]`; write `.slice(..)`, or `.unbind::<N>(axis)` for its parts");
                 Err(Stop::Error)
@@ -334,6 +347,9 @@ impl Cx<'_> {
                 number: false,
             }),
             Value::Poison => Err(Stop::Error),
+            Value::Closure(_) | Value::Uninit(_) | Value::Never => {
+                self.recorded("a static argument", expr.span())
+            }
             Value::Tensor { .. } | Value::Tuple(_) => {
                 self.errors.push(
                     expr,
@@ -344,26 +360,25 @@ impl Cx<'_> {
         }
     }
 
-    /// Refuses a condition on the values of a tensor.
-    fn condition(&mut self, cond: &Expr, keyword: &str) -> R<()> {
-        if let Expr::Let(_) = cond {
-            return Ok(());
-        }
-        if !self.mentions_traced(cond) {
+    /// Refuses a condition on the values of a tensor, where branches and loops are not lowered.
+    pub(super) fn condition(&mut self, cond: &Expr, keyword: &str) -> R<()> {
+        if matches!(cond, Expr::Let(_)) || !self.mentions_traced(cond) {
             return Ok(());
         }
         let before = self.errors.is_empty();
         match self.eval(cond, &Want::one()) {
-            Ok(Value::Tensor { .. }) => {
-                self.errors.push(
-                    cond,
-                    format!("`{keyword}` on the values of a tensor cannot be traced: they are not known yet; choose between two tensors with `condition.select(&x, &y)`"),
-                );
-                Err(Stop::Error)
-            }
+            Ok(Value::Tensor { .. }) => self.refuse_condition(cond, keyword),
             Err(Stop::Error) if before => Err(Stop::Error),
             _ => Ok(()),
         }
+    }
+
+    pub(super) fn refuse_condition<T>(&mut self, cond: &Expr, keyword: &str) -> R<T> {
+        self.errors.push(
+            cond,
+            format!("`{keyword}` on the values of a tensor cannot be traced: they are not known yet; choose between two tensors with `condition.select(&x, &y)`"),
+        );
+        Err(Stop::Error)
     }
 
     /// Whether a host expression is known to be a number.
@@ -407,6 +422,20 @@ fn peel(expr: &Expr) -> &Expr {
         Expr::Paren(p) => peel(&p.expr),
         other => other,
     }
+}
+
+/// Whether an expression makes a tensor anywhere inside.
+pub(super) fn makes_tensor_inside(expr: &Expr) -> bool {
+    struct Makes(bool);
+    impl<'ast> syn::visit::Visit<'ast> for Makes {
+        fn visit_expr_call(&mut self, call: &'ast syn::ExprCall) {
+            self.0 |= super::call::tensor_function(&call.func).is_some();
+            syn::visit::visit_expr_call(self, call);
+        }
+    }
+    let mut found = Makes(false);
+    syn::visit::Visit::visit_expr(&mut found, expr);
+    found.0
 }
 
 /// Whether an expression starts at a call of an associated function of `Tensor`.

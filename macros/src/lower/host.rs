@@ -95,7 +95,8 @@ pub(super) fn in_tokens(tokens: TokenStream, f: &mut dyn FnMut(&Ident)) {
 
 impl Cx<'_> {
     pub(super) fn lookup(&self, name: &str) -> Option<&Value> {
-        self.scopes.iter().rev().find_map(|s| s.get(name))
+        let local = self.scopes.iter().rev().find_map(|s| s.get(name));
+        local.map(|l| &l.value)
     }
 
     /// Whether an expression mentions a tensor or a tree.

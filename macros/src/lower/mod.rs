@@ -7,12 +7,20 @@
 //! What is valid Rust but not straight-line stops the lowering with [`Stop::Recorded`]: the companions then run the
 //! user's function and record what it does.
 
+mod blocks;
 mod call;
+mod closure;
+mod control;
 mod explain;
 mod expr;
 mod host;
+mod iterate;
+mod join;
 mod operator;
+mod pattern;
 mod stmt;
+
+pub(crate) use blocks::{Declaration, Flowing, HostCode, Piece, Store};
 
 use crate::parse::{Func, Kind, OutShape, unraw};
 use crate::report::Errors;
@@ -21,6 +29,7 @@ use gradloom_ir::{Attr, Aval, Builder, Op, Program, SecondaryMap, Static, Var};
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, quote};
 use std::collections::BTreeMap;
+use std::rc::Rc;
 use syn::Expr;
 use syn::spanned::Spanned;
 
@@ -32,6 +41,8 @@ const MOST_EQUATIONS: usize = 1_000;
 pub(crate) enum Body {
     /// A program, and what belongs to it.
     Straight(Box<Lowered>),
+    /// Programs under host control flow.
+    Flow(Box<Flowing>),
     /// The body has to be run to be known, for the reason given.
     Recorded(String),
 }
@@ -55,7 +66,7 @@ pub(crate) struct Lowered {
     /// The user's token behind each variable.
     pub(crate) spans: SecondaryMap<Var, Span>,
     /// The user's identifiers, by the name they have in the program.
-    pub(crate) idents: BTreeMap<String, Ident>,
+    pub(crate) idents: Rc<BTreeMap<String, Ident>>,
 }
 
 /// A parameter of the program.
@@ -132,6 +143,8 @@ pub(crate) enum Stop {
     Error,
     /// The body has to be run to be known.
     Recorded(String),
+    /// The arms of a branch give tensors and parts of trees: all of them are to be read as tensors.
+    Mixed,
 }
 
 type R<T> = Result<T, Stop>;
@@ -147,6 +160,12 @@ enum Value {
     Tuple(Vec<Value>),
     /// Something that is not about tensors.
     Host(Host),
+    /// A closure: it is lowered where it is called.
+    Closure(Rc<closure::Closure>),
+    /// A local that has no value yet.
+    Uninit(usize),
+    /// Nothing: control does not come back from here.
+    Never,
     /// Something about which an error has been reported.
     Poison,
 }
@@ -188,13 +207,28 @@ impl Want {
     }
 }
 
+/// A local of the user's.
+#[derive(Clone, Debug)]
+struct Local {
+    value: Value,
+    /// Where its value lives between blocks, if more than one block assigns to it.
+    slot: Option<blocks::Slot>,
+}
+
+impl From<Value> for Local {
+    fn from(value: Value) -> Local {
+        Local { value, slot: None }
+    }
+}
+
+#[derive(Clone)]
 struct Cx<'a> {
     func: &'a Func,
     /// The body as the user wrote it, for messages.
     source: &'a syn::Block,
-    errors: &'a mut Errors,
+    errors: Errors,
     b: Builder,
-    scopes: Vec<BTreeMap<String, Value>>,
+    scopes: Vec<BTreeMap<String, Local>>,
     inputs: Vec<Input>,
     /// The variables of the places that ops read, by their text.
     leaves: BTreeMap<String, Var>,
@@ -211,6 +245,8 @@ struct Cx<'a> {
     host_names: Vec<String>,
     /// Whether a place stands for a host value, because a static argument is being read.
     host_places: bool,
+    /// The pieces so far, where the body may have control flow.
+    flow: Option<blocks::Pieces>,
     krate: TokenStream,
 }
 
@@ -227,67 +263,99 @@ pub(crate) fn lower(
     if !func.output.shape.is_known() {
         return Body::Recorded(format!("it returns `{}`", text(&func.output.ty)));
     }
-    let mut cx = Cx {
-        func,
-        source: block,
-        errors,
-        b: Builder::new(),
-        scopes: vec![BTreeMap::new()],
-        inputs: Vec::new(),
-        leaves: BTreeMap::new(),
-        hosts: Vec::new(),
-        statics: BTreeMap::new(),
-        static_hosts: BTreeMap::new(),
-        input_hosts: SecondaryMap::new(),
-        calls: BTreeMap::new(),
-        spans: SecondaryMap::new(),
-        idents: BTreeMap::new(),
-        pins: Vec::new(),
-        host_names: Vec::new(),
-        host_places: false,
-        krate: private.clone(),
-    };
-    cx.params();
-    let want = Want {
-        shape: func.output.shape.clone(),
-        count: None,
-    };
-    let outs = cx.body(block, &want).and_then(|value| {
+    let mut cx = Cx::new(func, block, private);
+    match cx.straight(block) {
+        Err(Stop::Recorded(_)) => {}
+        outs => return cx.finish(outs, errors),
+    }
+    // The body is not straight-line: the pieces between its branches and loops are.
+    let mut cx = Cx::new(func, block, private);
+    cx.flow = Some(blocks::Pieces::new());
+    match cx.flow(block) {
+        Err(stop) => cx.finish(Err(stop), errors),
+        Ok(()) if !cx.errors.is_empty() => cx.finish(Err(Stop::Error), errors),
+        Ok(()) => Body::Flow(Box::new(cx.pieces())),
+    }
+}
+
+impl<'a> Cx<'a> {
+    fn new(func: &'a Func, source: &'a syn::Block, private: &TokenStream) -> Cx<'a> {
+        let mut cx = Cx {
+            func,
+            source,
+            errors: Errors::default(),
+            b: Builder::new(),
+            scopes: vec![BTreeMap::new()],
+            inputs: Vec::new(),
+            leaves: BTreeMap::new(),
+            hosts: Vec::new(),
+            statics: BTreeMap::new(),
+            static_hosts: BTreeMap::new(),
+            input_hosts: SecondaryMap::new(),
+            calls: BTreeMap::new(),
+            spans: SecondaryMap::new(),
+            idents: BTreeMap::new(),
+            pins: Vec::new(),
+            host_names: Vec::new(),
+            host_places: false,
+            flow: None,
+            krate: private.clone(),
+        };
+        cx.params();
+        cx
+    }
+
+    /// The results of a straight-line body.
+    fn straight(&mut self, block: &syn::Block) -> R<Vec<Var>> {
+        let shape = &self.func.output.shape;
+        let want = Want {
+            shape: shape.clone(),
+            count: None,
+        };
+        let value = self.body(block, &want)?;
         let mut outs = Vec::new();
-        cx.outs(value, &func.output.shape, &mut outs)?;
+        self.outs(value, shape, &mut outs)?;
         for out in &outs {
-            if cx.b.name_of(*out).is_none() {
-                cx.b.name(*out, "y");
+            if self.b.name_of(*out).is_none() {
+                self.b.name(*out, "y");
             }
         }
         Ok(outs)
-    });
-    match outs {
-        Ok(_) if !cx.errors.is_empty() => Body::Recorded("its body has errors".to_owned()),
-        Err(Stop::Error) => Body::Recorded("its body has errors".to_owned()),
-        Err(Stop::Recorded(reason)) => Body::Recorded(reason),
-        Ok(_) if cx.b.n_eqns() > MOST_EQUATIONS => Body::Recorded(format!(
-            "it has {} equations, and {MOST_EQUATIONS} are the most that are differentiated at compile time",
-            cx.b.n_eqns()
-        )),
-        Ok(outs) => {
-            let params = cx.inputs.iter().map(|i| i.var).collect();
-            let mut program = cx.b.finish(params, outs);
-            for (var, keep) in cx.pins {
-                program.pins.insert(var, keep);
+    }
+
+    fn finish(self, outs: R<Vec<Var>>, errors: &mut Errors) -> Body {
+        let n_eqns = self.b.n_eqns();
+        let body = match outs {
+            Ok(_) if !self.errors.is_empty() => Body::Recorded("its body has errors".to_owned()),
+            Err(Stop::Error) => Body::Recorded("its body has errors".to_owned()),
+            Err(Stop::Recorded(reason)) => Body::Recorded(reason),
+            Err(Stop::Mixed) => {
+                Body::Recorded("its branches give values of different kinds".to_owned())
             }
-            Body::Straight(Box::new(Lowered {
-                program,
-                inputs: cx.inputs,
-                hosts: cx.hosts,
-                statics: cx.statics,
-                static_hosts: cx.static_hosts,
-                input_hosts: cx.input_hosts,
-                calls: cx.calls,
-                spans: cx.spans,
-                idents: cx.idents,
-            }))
-        }
+            Ok(_) if n_eqns > MOST_EQUATIONS => Body::Recorded(format!(
+                "it has {n_eqns} equations, and {MOST_EQUATIONS} are the most that are differentiated at compile time",
+            )),
+            Ok(outs) => {
+                let params = self.inputs.iter().map(|i| i.var).collect();
+                let mut program = self.b.finish(params, outs);
+                for (var, keep) in self.pins {
+                    program.pins.insert(var, keep);
+                }
+                Body::Straight(Box::new(Lowered {
+                    program,
+                    inputs: self.inputs,
+                    hosts: self.hosts,
+                    statics: self.statics,
+                    static_hosts: self.static_hosts,
+                    input_hosts: self.input_hosts,
+                    calls: self.calls,
+                    spans: self.spans,
+                    idents: Rc::new(self.idents),
+                }))
+            }
+        };
+        errors.append(self.errors);
+        body
     }
 }
 
@@ -331,7 +399,7 @@ impl Cx<'_> {
                     })
                 }
             };
-            self.scopes[0].insert(unraw(&p.ident), value);
+            self.scopes[0].insert(unraw(&p.ident), value.into());
         }
     }
 
@@ -393,8 +461,7 @@ impl Cx<'_> {
     /// A name for a host local that the emitted code does not have yet. The user's identifier is kept if it is free.
     fn host_ident(&mut self, ident: &Ident) -> Ident {
         let name = unraw(ident);
-        let taken =
-            |cx: &Self, n: &str| cx.host_names.iter().any(|h| h == n) || cx.idents.contains_key(n);
+        let taken = |cx: &Self, n: &str| cx.host_names.iter().any(|h| h == n) || cx.b.is_taken(n);
         if !taken(self, &name) {
             self.host_names.push(name);
             return ident.clone();
@@ -447,6 +514,11 @@ impl Cx<'_> {
                 Ok(self.constant(&host, like))
             }
             Value::Tuple(_) => Err(Stop::Recorded("a tuple is used as a tensor".to_owned())),
+            Value::Closure(_) => Err(Stop::Recorded("a closure is used as a tensor".to_owned())),
+            // rustc says that it has no value.
+            Value::Uninit(_) | Value::Never => {
+                Err(Stop::Recorded("a value that is not there".to_owned()))
+            }
             Value::Poison => Err(Stop::Error),
         }
     }

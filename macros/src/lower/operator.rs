@@ -12,8 +12,8 @@ use syn::{BinOp, Expr, UnOp};
 const COPIES: [&str; 3] = ["clone", "to_owned", "into"];
 /// Methods that give the value itself, by reference.
 const BORROWS: [&str; 2] = ["as_ref", "borrow"];
-/// Methods of a tensor that read what is known without its values.
-const READERS: [&str; 7] = [
+/// Methods of a tensor that give what is no tensor.
+const READERS: [&str; 11] = [
     "shape",
     "dim",
     "rank",
@@ -21,6 +21,10 @@ const READERS: [&str; 7] = [
     "numel",
     "aval",
     "is_realised",
+    "item",
+    "try_item",
+    "to_vec",
+    "try_to_vec",
 ];
 
 impl Cx<'_> {
@@ -198,7 +202,7 @@ impl Cx<'_> {
                 self.host_method(
                     call,
                     host,
-                    name == "dim" || name == "rank" || name == "numel",
+                    ["dim", "rank", "numel", "item"].contains(&name.as_str()),
                 )
             }
             Value::Host(host) => self.host_method(call, host, false),
@@ -267,7 +271,9 @@ impl Cx<'_> {
                 }
                 self.traced_method(call, place, want, fallible)
             }
-            Value::Tuple(_) => self.recorded("a method of a tuple", call.method.span()),
+            Value::Tuple(_) | Value::Closure(_) | Value::Uninit(_) | Value::Never => {
+                self.recorded("a method of what is no tensor", call.method.span())
+            }
         }
     }
 

@@ -1,6 +1,8 @@
 //! Statements and patterns.
 
-use super::{Cx, Host, R, Stop, Value, Want, host};
+use super::blocks::{Declaration, Slot};
+use super::control::{Use, is_control, is_panic};
+use super::{Cx, Host, Local, R, Stop, Value, Want, host};
 use crate::parse::{Kind, OutShape, classify, unraw};
 use crate::report::Errors;
 use gradloom_ir::Op;
@@ -56,8 +58,12 @@ impl Cx<'_> {
         value
     }
 
-    fn stmts(&mut self, stmts: &[Stmt]) -> R<()> {
+    pub(super) fn stmts(&mut self, stmts: &[Stmt]) -> R<()> {
         for stmt in stmts {
+            // Nothing runs after an exit.
+            if self.flow.as_ref().is_some_and(|f| f.left) {
+                break;
+            }
             match self.stmt(stmt) {
                 // The other statements are looked at too: all errors are reported at once.
                 Ok(()) | Err(Stop::Error) => {}
@@ -68,24 +74,46 @@ impl Cx<'_> {
     }
 
     fn stmt(&mut self, stmt: &Stmt) -> R<()> {
+        self.at_line(stmt.span());
         match stmt {
             Stmt::Local(local) => self.local(local),
             Stmt::Item(item) => {
                 self.push_host(Vec::new(), item.to_token_stream());
                 Ok(())
             }
+            Stmt::Macro(m) if self.flow.is_some() && is_panic(&m.mac) => {
+                let panic = Expr::Macro(syn::ExprMacro {
+                    attrs: Vec::new(),
+                    mac: m.mac.clone(),
+                });
+                self.control(&panic, &Want::one(), Use::Unused).map(drop)
+            }
             Stmt::Macro(m) => self.host_macro(&m.mac),
+            Stmt::Expr(e, _)
+                if self.flow.is_some() && is_control(e) && self.is_traced_control(e) =>
+            {
+                self.control(e, &Want::one(), Use::Unused).map(drop)
+            }
             Stmt::Expr(Expr::Macro(m), _) => self.host_macro(&m.mac),
             Stmt::Expr(Expr::Assign(a), _) => self.assign(
                 &a.left,
-                |cx| cx.eval(&a.right, &Want::one()),
+                |cx| {
+                    cx.hint(&a.left);
+                    cx.top(&a.right, &want_of_target(&a.left))
+                },
                 &a.right,
                 None,
             ),
             Stmt::Expr(Expr::Binary(b), _) if compound(&b.op).is_some() => {
                 let op = compound(&b.op).expect("it is one");
                 if self.is_host(&b.left) {
-                    return self.host_statement(&Expr::Binary(b.clone()), &[&b.right]);
+                    if !self.mentions_traced(&b.right) {
+                        return self.host_statement(&Expr::Binary(b.clone()), &[]);
+                    }
+                    let host = self.static_value(&b.right)?;
+                    let (left, op, right) = (self.rename(&b.left), &b.op, host.expr);
+                    self.push_host(host.reads, quote!(#left #op #right;));
+                    return Ok(());
                 }
                 let span = b.op.span();
                 self.assign(
@@ -113,7 +141,7 @@ impl Cx<'_> {
 
     fn local(&mut self, local: &syn::Local) -> R<()> {
         let Some(init) = &local.init else {
-            return self.recorded("`let` without a value", local.span());
+            return self.uninit(local);
         };
         if init.diverge.is_some() {
             return self.recorded("`let .. else`", local.span());
@@ -129,8 +157,17 @@ impl Cx<'_> {
         let want = want_of(pat);
         let outer = self.host_places;
         self.host_places |= static_kind;
-        let value = self.eval(&init.expr, &want);
+        if let (Pat::Ident(p), Some(pieces)) = (pat, &mut self.flow) {
+            pieces.hint = Some(p.ident.clone());
+        }
+        let value = match &*init.expr {
+            Expr::Closure(c) if self.flow.is_some() => self.closure(c),
+            init => self.top(init, &want),
+        };
         self.host_places = outer;
+        if let Some(pieces) = &mut self.flow {
+            pieces.hint = None;
+        }
         let value = match value {
             Ok(value) => value,
             Err(Stop::Error) => {
@@ -160,6 +197,28 @@ impl Cx<'_> {
                 matches!(kind, Some(Kind::Static { number: true })),
             ),
             value => self.bind(pat, value),
+        }
+    }
+
+    /// A local that gets its value later. What it is shows when something is assigned to it.
+    fn uninit(&mut self, local: &syn::Local) -> R<()> {
+        let pat = match &local.pat {
+            Pat::Type(t) => &*t.pat,
+            other => other,
+        };
+        let (Pat::Ident(p), true) = (pat, self.flow.is_some()) else {
+            return self.recorded("`let` without a value", local.span());
+        };
+        let id = self.declaration();
+        let scope = self.scopes.last_mut().expect("there is a scope");
+        scope.insert(unraw(&p.ident), Value::Uninit(id).into());
+        Ok(())
+    }
+
+    /// The name for what a branch gives to the local on the left of an assignment.
+    fn hint(&mut self, left: &Expr) {
+        if let (Expr::Path(p), Some(pieces)) = (left, &mut self.flow) {
+            pieces.hint = p.path.get_ident().cloned();
         }
     }
 
@@ -199,7 +258,7 @@ impl Cx<'_> {
     }
 
     /// Binds the names of a pattern to the parts of a value.
-    fn bind(&mut self, pat: &Pat, value: Value) -> R<()> {
+    pub(super) fn bind(&mut self, pat: &Pat, value: Value) -> R<()> {
         match (pat, value) {
             (Pat::Wild(_), _) => Ok(()),
             (Pat::Paren(p), value) => self.bind(&p.pat, value),
@@ -213,7 +272,7 @@ impl Cx<'_> {
                     self.name(var, &p.ident);
                 }
                 let scope = self.scopes.last_mut().expect("there is a scope");
-                scope.insert(unraw(&p.ident), value);
+                scope.insert(unraw(&p.ident), value.into());
                 Ok(())
             }
             (
@@ -246,7 +305,7 @@ impl Cx<'_> {
                 self.scopes
                     .last_mut()
                     .expect("there is a scope")
-                    .insert(unraw(&p.ident), Value::Poison);
+                    .insert(unraw(&p.ident), Value::Poison.into());
             }
             Pat::Tuple(t) => t.elems.iter().for_each(|p| self.poison(p)),
             Pat::Slice(s) => s.elems.iter().for_each(|p| self.poison(p)),
@@ -257,7 +316,13 @@ impl Cx<'_> {
     }
 
     /// Keeps a `let` of host values, with names that the emitted code has for them alone.
-    fn bind_host(&mut self, pat: &Pat, ty: Option<&syn::Type>, host: &Host, number: bool) -> R<()> {
+    pub(super) fn bind_host(
+        &mut self,
+        pat: &Pat,
+        ty: Option<&syn::Type>,
+        host: &Host,
+        number: bool,
+    ) -> R<()> {
         struct Fresh<'a, 'b> {
             cx: &'a mut Cx<'b>,
             bound: Vec<(Ident, Ident)>,
@@ -289,7 +354,7 @@ impl Cx<'_> {
             self.scopes
                 .last_mut()
                 .expect("there is a scope")
-                .insert(unraw(&user), value);
+                .insert(unraw(&user), value.into());
         }
         Ok(())
     }
@@ -305,34 +370,159 @@ impl Cx<'_> {
         right: &Expr,
         compound: Option<&syn::BinOp>,
     ) -> R<()> {
-        let Some(ident) = (match left {
-            Expr::Path(p) => p.path.get_ident(),
-            _ => None,
-        }) else {
-            return self.recorded("an assignment to a part of a value", left.span());
-        };
-        if compound.is_none() && self.is_host(left) {
-            let statement = syn::parse_quote!(#left = #right);
-            return self.host_statement(&statement, &[right]);
+        if let (Expr::Tuple(targets), None) = (left, compound) {
+            let value = value(self)?;
+            let Value::Tuple(values) = value else {
+                return self.recorded("an assignment to several locals", left.span());
+            };
+            if values.len() != targets.elems.len() {
+                return self.recorded("an assignment to several locals", left.span());
+            }
+            let targets = targets.elems.iter().zip(values);
+            return targets
+                .map(|(target, value)| self.assign_value(target, value))
+                .collect();
+        }
+        if compound.is_none() && self.is_host(left) && !self.is_uninit(left) {
+            if !self.mentions_traced(right) {
+                let statement = syn::parse_quote!(#left = #right);
+                return self.host_statement(&statement, &[right]);
+            }
+            return match self.static_value(right) {
+                Ok(host) => {
+                    let (left, expr) = (self.rename(left), host.expr);
+                    self.push_host(host.reads, quote!(#left = #expr;));
+                    Ok(())
+                }
+                Err(stop) => Err(stop),
+            };
         }
         let value = value(self);
-        let value = match value {
-            Ok(value @ (Value::Tensor { .. } | Value::Place(_) | Value::Tuple(_))) => value,
-            Ok(Value::Host(_)) => {
+        match value {
+            Ok(Value::Never) => Ok(()),
+            Ok(value) => self.assign_value(left, value),
+            Err(Stop::Error) => self.assign_value(left, Value::Poison),
+            Err(stop) => Err(stop),
+        }
+    }
+
+    /// Gives a local another value.
+    fn assign_value(&mut self, left: &Expr, value: Value) -> R<()> {
+        let ident = match left {
+            Expr::Path(p) => p.path.get_ident(),
+            Expr::Infer(_) => return Ok(()),
+            _ => None,
+        };
+        let Some(ident) = ident else {
+            return self.assign_part(left, value);
+        };
+        let name = unraw(ident);
+        let Some(local) = self.scopes.iter().rev().find_map(|s| s.get(&name)).cloned() else {
+            return self.recorded("an assignment to what is no local", left.span());
+        };
+        let mut slot = local.slot;
+        let value = match (value, &local.value) {
+            (Value::Host(host), Value::Uninit(id)) => {
+                let fresh = self.host_ident(ident);
+                self.declare(*id, Declaration::Host(fresh.clone()));
+                let expr = &host.expr;
+                self.push_host(host.reads, quote!(#fresh = #expr;));
+                Value::Host(Host {
+                    expr: syn::parse_quote!(#fresh),
+                    reads: Vec::new(),
+                    number: false,
+                })
+            }
+            (Value::Place(place), Value::Uninit(_)) if place.by_ref => {
+                return self.recorded("a reference that is bound later", left.span());
+            }
+            (value @ (Value::Tensor { .. } | Value::Place(_)), Value::Uninit(id)) => {
+                let var = self.tensor(value, None)?;
+                let new = self.new_slot(Some(ident), var);
+                self.declare(*id, Declaration::Tensor(new));
+                slot = Some(Slot::One(new));
+                Value::Tensor { var, by_ref: false }
+            }
+            (_, Value::Uninit(_)) => {
+                return self.recorded("a value that is bound later", left.span());
+            }
+            (Value::Host(host), Value::Host(old)) => {
+                let (left, expr) = (&old.expr, &host.expr);
+                self.push_host(host.reads, quote!(#left = #expr;));
+                return Ok(());
+            }
+            (Value::Host(_), _) => {
                 return self.recorded("an assignment of a host value to a tensor", left.span());
             }
-            Ok(Value::Poison) | Err(Stop::Error) => Value::Poison,
-            Err(stop) => return Err(stop),
+            (Value::Place(place), _) if slot.is_some() => {
+                if place.by_ref {
+                    return self.recorded("an assignment of a reference", left.span());
+                }
+                let var = self.leaf(&place, None)?;
+                Value::Tensor { var, by_ref: false }
+            }
+            (Value::Closure(_) | Value::Uninit(_) | Value::Never, _) => {
+                return self.recorded("an assignment", left.span());
+            }
+            (value, _) => value,
         };
         if let Value::Tensor { var, .. } = value {
             self.name(var, ident);
         }
+        if let Some(slot) = &slot
+            && !slot.fits(&value)
+        {
+            return self.recorded(
+                "an assignment of a value with another structure",
+                left.span(),
+            );
+        }
         let poisoned = matches!(value, Value::Poison);
-        let name = unraw(ident);
-        if let Some(slot) = self.scopes.iter_mut().rev().find_map(|s| s.get_mut(&name)) {
-            *slot = value;
+        if let Some(local) = self.scopes.iter_mut().rev().find_map(|s| s.get_mut(&name)) {
+            *local = Local { value, slot };
         }
         if poisoned { Err(Stop::Error) } else { Ok(()) }
+    }
+
+    /// `pair.0 = v` and `list[1] = v`, for a tuple or an array of tensors that is a local.
+    fn assign_part(&mut self, left: &Expr, value: Value) -> R<()> {
+        let (base, index) = match left {
+            Expr::Field(syn::ExprField {
+                base,
+                member: syn::Member::Unnamed(i),
+                ..
+            }) => (base, Some(i.index as usize)),
+            Expr::Index(i) => (
+                &i.expr,
+                host::literal(&i.index)
+                    .and_then(|s| s.int())
+                    .map(|n| n as usize),
+            ),
+            _ => return self.recorded("an assignment to a part of a value", left.span()),
+        };
+        let (Some(index), Value::Tuple(mut parts)) = (index, self.eval(base, &Want::one())?) else {
+            return self.recorded("an assignment to a part of a value", left.span());
+        };
+        let Some(part) = parts.get_mut(index) else {
+            return self.recorded("an assignment to a part that is not there", left.span());
+        };
+        let value = match value {
+            Value::Poison => return Err(Stop::Error),
+            value => self.tensor(value, None)?,
+        };
+        *part = Value::Tensor {
+            var: value,
+            by_ref: false,
+        };
+        self.assign_value(base, Value::Tuple(parts))
+    }
+
+    fn is_uninit(&self, expr: &Expr) -> bool {
+        let ident = match expr {
+            Expr::Path(p) => p.path.get_ident(),
+            _ => None,
+        };
+        ident.is_some_and(|i| matches!(self.lookup(&unraw(i)), Some(Value::Uninit(_))))
     }
 
     /// Keeps a statement about host values, if all of `reads` are.
@@ -376,8 +566,8 @@ impl Cx<'_> {
                     reads.push(*var);
                 }
                 Some(Value::Place(p)) => plain &= p.root,
-                Some(Value::Tuple(_) | Value::Poison) => plain = false,
                 Some(Value::Host(_)) | None => {}
+                Some(_) => plain = false,
             },
         );
         if !plain || !keeps.contains(&name.as_str()) {
@@ -414,6 +604,35 @@ fn want_of(pat: &Pat) -> Want {
 
 pub(super) fn is_path(expr: &Expr, name: &str) -> bool {
     matches!(expr, Expr::Path(p) if p.path.segments.last().is_some_and(|s| s.ident == name))
+}
+
+/// Whether an operator assigns.
+pub(super) fn is_compound(op: &syn::BinOp) -> bool {
+    use syn::BinOp::*;
+    compound(op).is_some()
+        || matches!(
+            op,
+            RemAssign(_)
+                | BitXorAssign(_)
+                | BitAndAssign(_)
+                | BitOrAssign(_)
+                | ShlAssign(_)
+                | ShrAssign(_)
+        )
+}
+
+/// What an assignment wants of its right side.
+fn want_of_target(left: &Expr) -> Want {
+    fn shape(expr: &Expr) -> OutShape {
+        match expr {
+            Expr::Tuple(t) => OutShape::Tuple(t.elems.iter().map(shape).collect()),
+            _ => OutShape::Tensor,
+        }
+    }
+    Want {
+        shape: shape(left),
+        count: None,
+    }
 }
 
 fn compound(op: &syn::BinOp) -> Option<Op> {

@@ -12,6 +12,15 @@ impl Program {
             .unwrap_or_else(|| var.to_string())
     }
 
+    /// How parameters print: each with what is known of it.
+    pub(crate) fn show_params(&self, params: &[Var]) -> String {
+        let params = params.iter().map(|v| match self.avals.get(*v) {
+            Some(aval) if *aval != crate::Aval::UNKNOWN => format!("{}: {aval}", self.show(*v)),
+            _ => self.show(*v),
+        });
+        params.collect::<Vec<_>>().join(", ")
+    }
+
     /// How an equation prints. An equation that the verifier refuses prints as well.
     pub fn show_eqn(&self, eqn: &Eqn) -> String {
         let def = eqn.op.def();
@@ -50,11 +59,7 @@ impl fmt::Display for Program {
                 .collect::<Vec<_>>()
                 .join(", ")
         };
-        let params = self.params.iter().map(|v| match self.avals.get(*v) {
-            Some(aval) if *aval != crate::Aval::UNKNOWN => format!("{}: {aval}", self.show(*v)),
-            _ => self.show(*v),
-        });
-        writeln!(f, "({}) {{", params.collect::<Vec<_>>().join(", "))?;
+        writeln!(f, "({}) {{", self.show_params(&self.params))?;
         for eqn in &self.eqns {
             writeln!(f, "  {}", self.show_eqn(eqn))?;
         }

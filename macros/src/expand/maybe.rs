@@ -1,0 +1,119 @@
+//! Tangents and cotangents that may be zero where only the run of the host code tells.
+//!
+//! A zero is no tensor of zeros, because zero times infinity is not zero. Where it is not known at compile time whether
+//! a value is zero, it is an `Option` in the emitted code, and `None` is zero.
+
+use super::emit::{Emit, is_many};
+use gradloom_ir::op::Operands;
+use gradloom_ir::{Eqn, Op, SecondaryMap, Var};
+use proc_macro2::{Ident, TokenStream};
+use quote::quote_spanned;
+
+impl Emit<'_> {
+    /// Says that values may be zero, and that these are linear in them.
+    pub(super) fn with_zeros(&mut self, linear: impl IntoIterator<Item = Var>) {
+        let linear = linear.into_iter().map(|v| (v, ()));
+        self.linear = Some(linear.collect::<SecondaryMap<Var, ()>>());
+    }
+
+    /// Says that a linear variable is an `Option` in the code.
+    pub(super) fn zeroable(&mut self, var: Var) {
+        self.maybe.insert(var, ());
+        if let Some(linear) = &mut self.linear {
+            linear.insert(var, ());
+        }
+    }
+
+    /// The statement for an equation that reads what may be zero. `None` says that it reads nothing like that, and is
+    /// emitted as any other; what calls give may be zero, and is said to be.
+    pub(super) fn zeroable_eqn(&mut self, eqn: &Eqn) -> Option<TokenStream> {
+        let linear = self.linear.as_ref()?;
+        if matches!(eqn.op, Op::CallPull | Op::CallJvp) {
+            let outs = match eqn.op {
+                Op::CallJvp => &eqn.outs[eqn.outs.len() / 2..],
+                _ => &eqn.outs[..],
+            };
+            for out in outs {
+                self.zeroable(*out);
+            }
+            return None;
+        }
+        let mut operands: Vec<usize> = Vec::new();
+        for (i, v) in eqn.data().iter().enumerate() {
+            let seen = operands.iter().any(|j| eqn.data()[*j] == *v);
+            if linear.contains(*v) && !seen {
+                operands.push(i);
+            }
+        }
+        if operands.is_empty() {
+            return None;
+        }
+        let any = operands.iter().any(|i| self.maybe.contains(eqn.data()[*i]));
+        if !any {
+            let linear = self.linear.as_mut().expect("it is there");
+            for out in &eqn.outs {
+                linear.insert(*out, ());
+            }
+            return None;
+        }
+        let tokens = self.option_of(eqn, &operands);
+        for out in &eqn.outs {
+            self.zeroable(*out);
+        }
+        Some(tokens)
+    }
+
+    fn option_of(&self, eqn: &Eqn, operands: &[usize]) -> TokenStream {
+        let span = self.span(eqn);
+        let p = super::emit::at(self.private, span);
+        let outs: Vec<Ident> = eqn.outs.iter().map(|v| self.ident(*v)).collect();
+        let option = |i: usize| {
+            let var = eqn.data()[i];
+            let ident = self.ident(var);
+            match self.maybe.contains(var) {
+                true => ours!(#ident.as_ref()),
+                false => ours!(::core::option::Option::Some(&#ident)),
+            }
+        };
+        if matches!(eqn.op, Op::Add | Op::Sub) {
+            let function = match eqn.op {
+                Op::Add => ours!(sum),
+                _ => ours!(difference),
+            };
+            let (x, y, out) = (option(0), option(1), &outs[0]);
+            return quote_spanned!(span=> let #out = #p::#function(#x, #y););
+        }
+        let value = self.value(eqn);
+        let names: Vec<Ident> = operands
+            .iter()
+            .map(|i| self.ident(eqn.data()[*i]))
+            .collect();
+        let given: Vec<TokenStream> = operands.iter().map(|i| option(*i)).collect();
+        let given = match (&*given, eqn.op.def().operands()) {
+            ([one], _) => one.clone(),
+            (all, Operands::ManyLike) => {
+                let likes = operands.iter().map(|i| self.like(eqn.likes()[*i]));
+                ours!(#p::fill([#(#all),*], ::core::option::Option::Some([#(#likes),*])))
+            }
+            (all, _) => ours!(#p::fill([#(#all),*], ::core::option::Option::None)),
+        };
+        let pattern = match &*names {
+            [one] => ours!(#one),
+            names => ours!([#(#names),*]),
+        };
+        match &*outs {
+            [out] if !is_many(eqn.op) => {
+                quote_spanned!(span=> let #out = #given.map(|#pattern| #value);)
+            }
+            outs => {
+                let nothing = outs.iter().map(|_| ours!(::core::option::Option::None));
+                quote_spanned! {span=>
+                    let [#(#outs),*] = match #given {
+                        ::core::option::Option::Some(#pattern) => #value.map(::core::option::Option::Some),
+                        ::core::option::Option::None => [#(#nothing),*],
+                    };
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! What a `for` loop goes over: host values, parts of trees, and tuples of these.
+
+use super::pattern::Item;
+use super::{Cx, R, Value, Want};
+use syn::spanned::Spanned;
+use syn::{Expr, ExprMethodCall};
+
+/// Methods of iterators that give the same items, perhaps fewer or in another order.
+const SELECT: [&str; 5] = ["rev", "skip", "take", "step_by", "by_ref"];
+
+impl Cx<'_> {
+    /// The expression as it is emitted, and what its items are.
+    pub(super) fn iterator(&mut self, expr: &Expr) -> R<(Expr, Item)> {
+        if !self.mentions_traced(expr) {
+            let number = matches!(expr, Expr::Range(_))
+                || matches!(expr, Expr::Paren(p) if matches!(*p.expr, Expr::Range(_)));
+            return Ok((self.rename(expr), Item::Host { number }));
+        }
+        match expr {
+            Expr::Paren(p) => {
+                let (expr, item) = self.iterator(&p.expr)?;
+                Ok((syn::parse_quote!((#expr)), item))
+            }
+            Expr::Group(g) => self.iterator(&g.expr),
+            Expr::Range(_) => match self.eval(expr, &Want::one())? {
+                Value::Host(host) => {
+                    self.force(&host.reads);
+                    let e = host.expr;
+                    Ok((syn::parse_quote!((#e)), Item::Host { number: true }))
+                }
+                _ => self.recorded("a range", expr.span()),
+            },
+            Expr::MethodCall(call) => self.adapter(call),
+            Expr::Reference(_) | Expr::Path(_) | Expr::Field(_) | Expr::Index(_) => {
+                self.collection(expr, true)
+            }
+            other => self.recorded("what the loop goes over", other.span()),
+        }
+    }
+
+    fn adapter(&mut self, call: &ExprMethodCall) -> R<(Expr, Item)> {
+        let name = call.method.to_string();
+        let method = &call.method;
+        match (name.as_str(), call.args.len()) {
+            ("iter" | "into_iter", 0) => {
+                let (base, item) = self.collection(&call.receiver, name == "into_iter")?;
+                Ok((syn::parse_quote!((#base).#method()), item))
+            }
+            ("chunks" | "windows" | "chunks_exact", 1) => {
+                let (base, item) = self.collection(&call.receiver, false)?;
+                let n = self.static_value(&call.args[0])?;
+                self.force(&n.reads);
+                let n = n.expr;
+                Ok((syn::parse_quote!((#base).#method(#n)), item))
+            }
+            ("enumerate", 0) => {
+                let (base, item) = self.iterator(&call.receiver)?;
+                let items = vec![Item::Host { number: true }, item];
+                Ok((syn::parse_quote!(#base.enumerate()), Item::Tuple(items)))
+            }
+            ("zip", 1) => {
+                let (base, item) = self.iterator(&call.receiver)?;
+                let (other, with) = self.iterator(&call.args[0])?;
+                Ok((
+                    syn::parse_quote!(#base.zip(#other)),
+                    Item::Tuple(vec![item, with]),
+                ))
+            }
+            (name, n) if SELECT.contains(&name) && n <= 1 => {
+                let (base, item) = self.iterator(&call.receiver)?;
+                let mut args = Vec::new();
+                for arg in &call.args {
+                    let arg = self.static_value(arg)?;
+                    self.force(&arg.reads);
+                    args.push(arg.expr);
+                }
+                Ok((syn::parse_quote!(#base.#method(#(#args),*)), item))
+            }
+            _ => match self.eval(&Expr::MethodCall(call.clone()), &Want::one())? {
+                Value::Host(host) => {
+                    self.force(&host.reads);
+                    Ok((host.expr, Item::Host { number: false }))
+                }
+                _ => self.recorded(&format!("`.{name}(..)`"), call.method.span()),
+            },
+        }
+    }
+
+    /// Something that is gone over by reference. `moved` says that a value in its place would be taken apart, and then
+    /// its parts would not stay where they are found.
+    fn collection(&mut self, expr: &Expr, moved: bool) -> R<(Expr, Item)> {
+        if !self.mentions_traced(expr) {
+            return Ok((self.rename(expr), Item::Host { number: false }));
+        }
+        match self.eval(expr, &Want::one())? {
+            Value::Place(place) if place.by_ref || !moved => {
+                let param = place.param;
+                let tokens = self.reference(&place);
+                let expr = syn::parse2(tokens).expect("a reference is an expression");
+                Ok((expr, Item::Place { param }))
+            }
+            Value::Host(host) => {
+                self.force(&host.reads);
+                Ok((host.expr, Item::Host { number: false }))
+            }
+            _ => self.recorded("what the loop goes over", expr.span()),
+        }
+    }
+}

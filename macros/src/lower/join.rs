@@ -1,0 +1,185 @@
+//! The value of a branch: what its arms have in common, and where they put it.
+
+use super::blocks::{Declaration, Store, join};
+use super::{Cx, Host, Place, R, Stop, Value};
+use gradloom_ir::{Aval, Var};
+use proc_macro2::{Ident, Span};
+use quote::{ToTokens, quote};
+
+/// Where the arms of a branch, or the `break`s of a loop, put their value.
+#[derive(Clone, Debug)]
+pub(super) struct Join {
+    /// The places for declarations in front of the branch.
+    declarations: Vec<usize>,
+    kind: Option<Kind>,
+    /// What is known of each tensor after the branch.
+    avals: Vec<(Var, Aval)>,
+    hint: Option<Ident>,
+}
+
+#[derive(Clone, Debug)]
+enum Kind {
+    Tensor(Var),
+    Host { ident: Ident, number: bool },
+    Place { param: usize, ident: Ident },
+    Tuple(Vec<Kind>),
+}
+
+/// A branch gives so many values at the most; tuples of more are recorded.
+const MOST_VALUES: usize = 8;
+
+impl Cx<'_> {
+    /// A place for the value of what follows.
+    pub(super) fn join(&mut self) -> Join {
+        let hint = self.pieces_mut().hint.take();
+        Join {
+            declarations: (0..MOST_VALUES).map(|_| self.declaration()).rev().collect(),
+            kind: None,
+            avals: Vec::new(),
+            hint,
+        }
+    }
+
+    /// Puts the value of one arm where those of the others are.
+    pub(super) fn give(&mut self, join: &mut Join, value: Value) -> R<()> {
+        match value {
+            Value::Never => return Ok(()),
+            Value::Poison => return Err(Stop::Error),
+            _ => {}
+        }
+        let mut kind = join.kind.take();
+        if kind.is_none() {
+            kind = Some(self.kind_of(join, &value)?);
+        }
+        let kind = kind.expect("it has just been made");
+        let given = self.put(&kind, value, &mut join.avals);
+        join.kind = Some(kind);
+        given
+    }
+
+    /// The value after the branch.
+    pub(super) fn joined(&mut self, join: Join) -> Value {
+        self.set_slot_avals(&join.avals);
+        join.kind.map_or(Value::Never, value_of)
+    }
+
+    fn kind_of(&mut self, join: &mut Join, value: &Value) -> R<Kind> {
+        let name = join.hint.clone();
+        let mut next = || {
+            let found = join.declarations.pop();
+            found.ok_or_else(|| Stop::Recorded("a branch gives many values".to_owned()))
+        };
+        match value {
+            Value::Tensor { var, .. } => {
+                let id = next()?;
+                let slot = self.new_slot(name.as_ref(), *var);
+                self.declare(id, Declaration::Tensor(slot));
+                Ok(Kind::Tensor(slot))
+            }
+            Value::Place(place) if self.pieces_mut().as_tensors || !place.by_ref => {
+                let id = next()?;
+                let var = self.leaf(place, None)?;
+                let slot = self.new_slot(name.as_ref(), var);
+                self.declare(id, Declaration::Tensor(slot));
+                Ok(Kind::Tensor(slot))
+            }
+            Value::Host(host) => {
+                let id = next()?;
+                let ident = self.local_for(name);
+                self.declare(id, Declaration::Host(ident.clone()));
+                Ok(Kind::Host {
+                    ident,
+                    number: host.number,
+                })
+            }
+            Value::Place(place) => {
+                let id = next()?;
+                let ident = self.local_for(name);
+                self.declare(id, Declaration::Host(ident.clone()));
+                Ok(Kind::Place {
+                    param: place.param,
+                    ident,
+                })
+            }
+            Value::Tuple(values) => {
+                join.hint = None;
+                let kinds = values.iter().map(|v| self.kind_of(join, v));
+                Ok(Kind::Tuple(kinds.collect::<R<_>>()?))
+            }
+            _ => Err(Stop::Recorded(
+                "a branch gives a value that is neither a tensor nor static".to_owned(),
+            )),
+        }
+    }
+
+    fn local_for(&mut self, name: Option<Ident>) -> Ident {
+        let name = name.unwrap_or_else(|| Ident::new("value", Span::mixed_site()));
+        self.host_ident(&name)
+    }
+
+    fn put(&mut self, kind: &Kind, value: Value, avals: &mut Vec<(Var, Aval)>) -> R<()> {
+        match (kind, value) {
+            (_, Value::Poison) => Err(Stop::Error),
+            (Kind::Tensor(slot), value @ (Value::Tensor { .. } | Value::Place(_))) => {
+                let var = self.tensor(value, None)?;
+                self.store(*slot, var, Store::Assign);
+                let aval = self.b.aval(*slot).clone();
+                match avals.iter_mut().find(|(v, _)| v == slot) {
+                    Some((_, known)) => *known = join(known, &aval),
+                    None => avals.push((*slot, aval)),
+                }
+                Ok(())
+            }
+            (Kind::Host { ident, .. }, Value::Host(Host { expr, reads, .. })) => {
+                self.push_host(reads, quote!(#ident = #expr;));
+                Ok(())
+            }
+            (Kind::Place { param, ident }, Value::Place(place))
+                if place.param == *param && place.by_ref =>
+            {
+                let place = self.reference(&place);
+                self.push_host(Vec::new(), quote!(#ident = #place;));
+                Ok(())
+            }
+            (Kind::Tuple(kinds), Value::Tuple(values)) if kinds.len() == values.len() => {
+                let parts = kinds.iter().zip(values);
+                parts.map(|(k, v)| self.put(k, v, avals)).collect()
+            }
+            (Kind::Place { .. }, Value::Tensor { .. } | Value::Place(_)) => Err(Stop::Mixed),
+            _ => Err(Stop::Recorded(
+                "the arms of a branch give values of different kinds".to_owned(),
+            )),
+        }
+    }
+
+    /// An expression for a reference to a place.
+    pub(super) fn reference(&self, place: &Place) -> proc_macro2::TokenStream {
+        let expr = place.expr.to_token_stream();
+        // What a pattern or a branch binds is a reference.
+        if !place.root && matches!(place.expr, syn::Expr::Path(_)) {
+            return expr;
+        }
+        match place.root && self.func.params[place.param].by_ref {
+            true => quote!(&*#expr),
+            false => quote!(&#expr),
+        }
+    }
+}
+
+fn value_of(kind: Kind) -> Value {
+    match kind {
+        Kind::Tensor(var) => Value::Tensor { var, by_ref: false },
+        Kind::Host { ident, number } => Value::Host(Host {
+            expr: syn::parse_quote!(#ident),
+            reads: Vec::new(),
+            number,
+        }),
+        Kind::Place { param, ident } => Value::Place(Place {
+            param,
+            expr: syn::parse_quote!(#ident),
+            by_ref: true,
+            root: false,
+        }),
+        Kind::Tuple(kinds) => Value::Tuple(kinds.into_iter().map(value_of).collect()),
+    }
+}

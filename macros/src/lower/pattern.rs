@@ -1,0 +1,127 @@
+//! Patterns of host code that bind parts of trees and host values: of `for`, `match`, `if let`.
+
+use super::{Cx, Host, Place, R, Value};
+use crate::parse::unraw;
+use proc_macro2::Ident;
+use std::collections::BTreeMap;
+use syn::spanned::Spanned;
+use syn::visit_mut::VisitMut;
+use syn::{Expr, Pat};
+
+/// What host code gives a pattern.
+#[derive(Clone, Debug)]
+pub(super) enum Item {
+    /// A value that is not about tensors.
+    Host {
+        number: bool,
+    },
+    /// A reference to a part of a tree parameter.
+    Place {
+        param: usize,
+    },
+    Tuple(Vec<Item>),
+}
+
+impl Cx<'_> {
+    /// Binds the names of a pattern in the innermost scope. The pattern comes back with the names that the emitted
+    /// code has for them: no two locals of host code share one.
+    pub(super) fn bind_item(&mut self, pat: &Pat, item: &Item) -> R<Pat> {
+        match (pat, item) {
+            (Pat::Paren(p), item) => self.bind_item(&p.pat, item),
+            (Pat::Tuple(t), Item::Tuple(items)) if t.elems.len() == items.len() => {
+                let mut t = t.clone();
+                for (elem, item) in t.elems.iter_mut().zip(items) {
+                    if matches!(elem, Pat::Rest(_)) {
+                        return self.recorded("a pattern", elem.span());
+                    }
+                    *elem = self.bind_item(elem, item)?;
+                }
+                Ok(Pat::Tuple(t))
+            }
+            (Pat::Wild(_), _) => Ok(pat.clone()),
+            (_, Item::Tuple(_)) => self.recorded("a pattern", pat.span()),
+            (_, Item::Host { number }) => {
+                let whole = matches!(pat, Pat::Ident(_));
+                let number = *number && whole;
+                Ok(self.rename_pattern(pat, &mut |ident| {
+                    Value::Host(Host {
+                        expr: ident,
+                        reads: Vec::new(),
+                        number,
+                    })
+                }))
+            }
+            (_, Item::Place { param }) => {
+                let param = *param;
+                Ok(self.rename_pattern(pat, &mut |expr| {
+                    Value::Place(Place {
+                        param,
+                        expr,
+                        by_ref: true,
+                        root: false,
+                    })
+                }))
+            }
+        }
+    }
+
+    fn rename_pattern(&mut self, pat: &Pat, value: &mut dyn FnMut(Expr) -> Value) -> Pat {
+        struct Rename<'a, 'b> {
+            cx: &'a mut Cx<'b>,
+            /// The alternatives of a pattern bind the same names.
+            seen: BTreeMap<String, Ident>,
+        }
+        impl Rename<'_, '_> {
+            fn fresh(&mut self, ident: &Ident) -> Ident {
+                let key = unraw(ident);
+                if let Some(fresh) = self.seen.get(&key) {
+                    return fresh.clone();
+                }
+                let fresh = self.cx.host_ident(ident);
+                self.seen.insert(key, fresh.clone());
+                fresh
+            }
+        }
+        impl VisitMut for Rename<'_, '_> {
+            fn visit_pat_ident_mut(&mut self, p: &mut syn::PatIdent) {
+                if is_binding(p) {
+                    p.ident = self.fresh(&p.ident);
+                }
+                if let Some((_, inner)) = &mut p.subpat {
+                    self.visit_pat_mut(inner);
+                }
+            }
+            fn visit_field_pat_mut(&mut self, f: &mut syn::FieldPat) {
+                // `Layer { w }` becomes `Layer { w: w_1 }`.
+                if f.colon_token.is_none() {
+                    f.colon_token = Some(Default::default());
+                }
+                self.visit_pat_mut(&mut f.pat);
+            }
+            fn visit_expr_mut(&mut self, _: &mut Expr) {}
+        }
+        let mut pat = pat.clone();
+        let mut rename = Rename {
+            cx: self,
+            seen: BTreeMap::new(),
+        };
+        rename.visit_pat_mut(&mut pat);
+        for (name, fresh) in rename.seen {
+            let value = value(syn::parse_quote!(#fresh));
+            let scope = self.scopes.last_mut().expect("there is a scope");
+            scope.insert(name, value.into());
+        }
+        pat
+    }
+}
+
+/// Whether an identifier in a pattern binds, and does not name a constant or a variant.
+fn is_binding(p: &syn::PatIdent) -> bool {
+    let upper = p
+        .ident
+        .to_string()
+        .chars()
+        .next()
+        .is_some_and(char::is_uppercase);
+    p.by_ref.is_some() || p.mutability.is_some() || p.subpat.is_some() || !upper
+}
