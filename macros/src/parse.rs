@@ -3,6 +3,7 @@
 //! A macro sees tokens and no types, so a parameter is what its written type says: a tensor, a tree of tensors, or a
 //! static value that is known before any tensor is.
 
+use crate::check::Check;
 use crate::dim::DimArg;
 use crate::report::Errors;
 use gradloom_ir::{Aval, Shape};
@@ -599,6 +600,8 @@ pub(crate) struct Args {
     pub(crate) krate: Option<syn::Path>,
     /// Whether the body is run and recorded even if it is straight-line.
     pub(crate) record: bool,
+    /// The tests to emit.
+    pub(crate) check: Option<Check>,
 }
 
 impl Args {
@@ -621,14 +624,22 @@ impl Args {
                 args.record = true;
                 return Ok(());
             }
+            if meta.path.is_ident("check") {
+                if args.check.is_some() {
+                    return Err(meta.error("`check` is given twice; remove one"));
+                }
+                args.check = Some(Check::parse(&meta)?);
+                return Ok(());
+            }
             let name = meta
                 .path
                 .get_ident()
                 .map(ToString::to_string)
                 .unwrap_or_default();
-            let hint = match crate::report::nearest(&name, &["crate", "record"]) {
+            let hint = match crate::report::nearest(&name, &["crate", "record", "check"]) {
                 Some(near) => format!("did you mean `{near}`?"),
-                None => "it takes `record`, and `crate = path` for a renamed dependency".to_owned(),
+                None => "it takes `check`, `record`, and `crate = path` for a renamed dependency"
+                    .to_owned(),
             };
             Err(meta.error(format!("`{name}` is not an option of `#[traced]`; {hint}")))
         });

@@ -1,6 +1,6 @@
 //! `#[traced]`: from the item to everything that is emitted for it.
 
-use crate::expand::{companions, paths};
+use crate::expand::{checks, companions, paths};
 use crate::half_typed;
 use crate::lower::{self, text};
 use crate::parse::{self, Args, Func, Owner};
@@ -90,7 +90,9 @@ fn function(mut func: ItemFn, args: &Args, errors: &mut Errors) -> TokenStream {
     }
     let private = paths::private(args);
     let body = body(&parsed, &func.block, args, &private, errors);
-    let tokens = companions(&parsed, &body, &private, &text(&func.block));
+    let mut tokens = companions(&parsed, &body, &private, &text(&func.block));
+    let tests = tests(&[&parsed], args, &private, errors);
+    tokens.items.extend(tests);
     take_keeps(&mut func.block);
     catching(&parsed, &mut func.block, &private);
     func.attrs.push(used());
@@ -147,6 +149,27 @@ fn body(
     lower::lower(func, block, private, errors)
 }
 
+/// The tests of `#[traced(check)]`.
+fn tests(funcs: &[&Func], args: &Args, private: &TokenStream, errors: &mut Errors) -> TokenStream {
+    let Some(check) = &args.check else {
+        return TokenStream::new();
+    };
+    let mut wrong = Errors::default();
+    check.refuse_unknown(funcs, &mut wrong);
+    let samplings = funcs
+        .iter()
+        .map(|func| (func, check.sampling(func, &mut wrong)));
+    let samplings: Vec<_> = samplings.collect();
+    // With an error the user's item is emitted, and no test.
+    let ready = errors.is_empty() && wrong.is_empty();
+    errors.append(wrong);
+    let tests = samplings.into_iter().filter_map(|(func, sampling)| {
+        let sampling = sampling.filter(|_| ready)?;
+        Some(checks(func, &sampling, private))
+    });
+    tests.collect()
+}
+
 /// In a function that returns `Result`, the errors of ops come back as `Err`.
 fn catching(func: &Func, block: &mut syn::Block, private: &TokenStream) {
     if func.output.result.is_none() {
@@ -175,6 +198,7 @@ fn methods(mut imp: ItemImpl, args: &Args, errors: &mut Errors) -> TokenStream {
         generics: imp.generics.clone(),
     };
     let (mut associated, mut items, mut any) = (TokenStream::new(), TokenStream::new(), false);
+    let mut traced = Vec::new();
     for item in &mut imp.items {
         let ImplItem::Fn(method) = item else { continue };
         let marked = method.attrs.iter().any(is_traced);
@@ -212,7 +236,14 @@ fn methods(mut imp: ItemImpl, args: &Args, errors: &mut Errors) -> TokenStream {
         });
         associated.extend(tokens.associated);
         items.extend(tokens.items);
+        traced.push(func);
     }
+    items.extend(tests(
+        &traced.iter().collect::<Vec<_>>(),
+        args,
+        &private,
+        errors,
+    ));
     if !any && errors.is_empty() {
         errors.push(
             &imp.self_ty,

@@ -7,9 +7,10 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-const TOPICS: [&str; 9] = [
+const TOPICS: [&str; 10] = [
     "attribute",
     "call",
+    "check",
     "expression",
     "key",
     "shape",

@@ -144,6 +144,20 @@ pub fn check_law<X: Tree, Y: Tree>(
     }
 }
 
+/// The length of a dim that is a sum of products of named ones: coefficients with their factors.
+#[track_caller]
+pub fn polynomial(source: &mut Source, text: &str, terms: &[(i128, &[&str])]) -> usize {
+    let mut total = 0;
+    for (coefficient, factors) in terms {
+        let factors = factors.iter().map(|name| source.dim(name) as i128);
+        total += coefficient * factors.product::<i128>();
+    }
+    usize::try_from(total).unwrap_or_else(|_| {
+        let dims = source.dims();
+        panic!("the dim `{text}` is {total} for {dims}; fix a dim, as in `check(dims(B = 4))`")
+    })
+}
+
 /// What a function has returned for sampled arguments.
 #[track_caller]
 pub fn returned<T, E: Debug>(result: Result<T, E>) -> T {

@@ -250,14 +250,6 @@ impl Cx<'_> {
         self.func.diff().map(|(_, p)| p).collect()
     }
 
-    /// One type bare, several as a tuple.
-    fn group(parts: &[TokenStream]) -> TokenStream {
-        match parts {
-            [one] => one.clone(),
-            parts => ours!((#(#parts),*)),
-        }
-    }
-
     pub(super) fn signature(
         &self,
         name: &Ident,
@@ -320,7 +312,7 @@ impl Cx<'_> {
 
         // Reverse mode.
         let owned: Vec<TokenStream> = diff.iter().map(|d| d.owned.to_token_stream()).collect();
-        let cotangents = Self::group(&owned);
+        let cotangents = group(&owned);
         let captures = self.captures();
         let pair = ours!((#out, impl ::core::ops::Fn(&#out) -> #cotangents + #captures));
         let returns = self.returns(pair.clone());
@@ -348,7 +340,7 @@ impl Cx<'_> {
             .zip(&likes)
             .map(|((i, _), like)| ours!(#p::rebuild(&#like, &cotangents, #i)))
             .collect();
-        let rebuilt = Self::group(&rebuilt);
+        let rebuilt = group(&rebuilt);
         // The type of the closure cannot be written, so the body is not caught as a whole.
         let (checked, result) = match &func.output.result {
             None => (ours!(#(#checks)*), ours!((y, pullback))),
@@ -386,7 +378,7 @@ impl Cx<'_> {
             });
             (ours!(#ident), written.unwrap_or_else(|| p.ty.to_token_stream()))
         }).unzip();
-        let (args, args_ty) = (Self::group(&idents), Self::group(&types));
+        let (args, args_ty) = (group(&idents), group(&types));
         let dx: Vec<Ident> = diff
             .iter()
             .map(|d| format_ident!("d_{}", d.name, span = Span::mixed_site()))
@@ -399,7 +391,7 @@ impl Cx<'_> {
                 ours!(&#t)
             })
             .collect();
-        let (dx_pattern, dx_ty) = (Self::group(&dx_tokens), Self::group(&dx_types));
+        let (dx_pattern, dx_ty) = (group(&dx_tokens), group(&dx_types));
         let jvp_inputs: Vec<TokenStream> = receiver
             .into_iter()
             .chain([ours!(#args: #args_ty), ours!(#dx_pattern: #dx_ty)])
@@ -600,6 +592,14 @@ impl Cx<'_> {
             #[doc = #doc]
             #vis struct #grads #params { #(#fields),* }
         })
+    }
+}
+
+/// One type bare, several as a tuple.
+pub(super) fn group(parts: &[TokenStream]) -> TokenStream {
+    match parts {
+        [one] => one.clone(),
+        parts => ours!((#(#parts),*)),
     }
 }
 

@@ -5,6 +5,7 @@ macro_rules! ours {
     ($($tokens:tt)*) => { ::quote::quote_spanned!(::proc_macro2::Span::mixed_site()=> $($tokens)*) };
 }
 
+mod check;
 mod companions;
 mod emit;
 mod flow;
@@ -14,5 +15,6 @@ mod names;
 pub(crate) mod paths;
 mod staged;
 
+pub(crate) use check::checks;
 pub(crate) use companions::companions;
 pub(crate) use staged::programs;

@@ -18,6 +18,9 @@ pub(super) struct Names {
     pub(super) saved: Ident,
     pub(super) step: Ident,
     pub(super) grads: Ident,
+    /// The function that the tests of `check` call, and their module.
+    pub(super) check: Ident,
+    pub(super) checks: Ident,
 }
 
 impl Names {
@@ -52,6 +55,8 @@ impl Names {
             saved: ident(format!("{owner}{camel}Saved")),
             step: ident(format!("{owner}{camel}Step")),
             grads: ident(format!("{owner}{camel}Grads")),
+            check: ident(format!("__{}{name}_check", snake(&owner))),
+            checks: ident(format!("{}{name}_checks", snake(&owner))),
         }
     }
 }
@@ -62,6 +67,21 @@ fn capital(part: &str) -> String {
         .next()
         .map(|c| c.to_uppercase().chain(chars).collect())
         .unwrap_or_default()
+}
+
+/// `linear_` for `Linear`, nothing for nothing.
+fn snake(name: &str) -> String {
+    let mut out = String::new();
+    for (i, c) in name.chars().enumerate() {
+        if c.is_uppercase() && i > 0 {
+            out.push('_');
+        }
+        out.extend(c.to_lowercase());
+    }
+    if !out.is_empty() {
+        out.push('_');
+    }
+    out
 }
 
 fn type_name(ty: &Type) -> String {

@@ -1,0 +1,291 @@
+//! `#[traced(check)]`: the tests beside the function.
+
+use super::companions::group;
+use super::names::{Names, allow};
+use crate::check::{Draw, Numbers, Sampling};
+use crate::parse::{Func, Kind, Param, unraw};
+use gradloom_ir::{DType, Dim};
+use proc_macro2::{Ident, Span, TokenStream};
+use quote::{ToTokens, format_ident, quote_spanned};
+use syn::Type;
+use syn::spanned::Spanned;
+
+/// What the tests prove; each is named after it.
+const LAWS: [&str; 4] = [
+    "lazy_equals_op_by_op",
+    "companions_equal_run_time_derivatives",
+    "adjoint_identity",
+    "finite_differences",
+];
+
+/// A module of tests, and the function that they call, which stands where the user's types are in scope.
+pub(crate) fn checks(func: &Func, sampling: &Sampling, p: &TokenStream) -> TokenStream {
+    let names = Names::new(func);
+    let cx = Cx { func, p };
+    let (run, module) = (&names.check, &names.checks);
+    let body = cx.body(&names, sampling);
+    let (allow, attrs) = (allow(), &func.attrs);
+    let tests = LAWS.map(|law| {
+        let name = Ident::new(law, func.sig.ident.span());
+        ours! {
+            #[::core::prelude::v1::test]
+            fn #name() {
+                super::#run(#law);
+            }
+        }
+    });
+    ours! {
+        #(#attrs)*
+        #[cfg(test)]
+        #allow
+        fn #run(__law: &str) { #body }
+
+        #(#attrs)*
+        #[cfg(test)]
+        #allow
+        #[allow(unnameable_test_items)]
+        mod #module { #(#tests)* }
+    }
+}
+
+struct Cx<'a> {
+    func: &'a Func,
+    p: &'a TokenStream,
+}
+
+impl Cx<'_> {
+    fn body(&self, names: &Names, sampling: &Sampling) -> TokenStream {
+        let (p, func) = (self.p, self.func);
+        let name = text_name(func);
+        let fixed = sampling.fixed.iter().map(|(dim, n)| ours!((#dim, #n)));
+        // The user's expressions see the dims that they mention.
+        let dims = sampling.mentioned.iter().map(|dim| {
+            let name = unraw(dim);
+            ours!(let #dim: usize = __source.dim(#name);)
+        });
+        let params = || func.params.iter().zip(&sampling.draws);
+        let drawn = params()
+            .filter(|(param, _)| !is_static(param))
+            .map(|(param, draw)| self.drawn(param, draw));
+        let diff: Vec<&Param> = func.diff().map(|(_, p)| p).collect();
+        let locals: Vec<Ident> = diff.iter().map(|d| local(d)).collect();
+        let args = self.list(&diff, &locals);
+        let x = pattern(&locals);
+
+        let arguments: Vec<TokenStream> = params()
+            .map(|(param, draw)| self.argument(param, draw))
+            .collect();
+        let f = self.path(&func.sig.ident);
+        let value = self.unwrapped(ours!(#f(#(#arguments),*)));
+
+        let vjp = self.companion(&names.vjp);
+        let pair = self.unwrapped(ours!(#vjp(#(#arguments),*)));
+        let cts: Vec<Ident> = prefixed("ct", &diff);
+        let ct_tokens: Vec<TokenStream> = cts.iter().map(|ct| ours!(#ct)).collect();
+        let ct_pattern = group(&ct_tokens);
+        let pulled = self.list(&diff, &cts);
+
+        let jvp = self.companion(&names.jvp);
+        let receiver = arguments
+            .iter()
+            .zip(&func.params)
+            .filter(|(_, p)| p.receiver)
+            .map(|(a, _)| a);
+        let others: Vec<TokenStream> = arguments
+            .iter()
+            .zip(&func.params)
+            .filter(|(_, p)| !p.receiver)
+            .map(|(a, _)| a.clone())
+            .collect();
+        let others = group(&others);
+        let dx: Vec<Ident> = prefixed("d", &diff);
+        let dx_pattern = pattern(&dx);
+        let tangents: Vec<TokenStream> = dx.iter().map(|dx| ours!(#dx.get())).collect();
+        let tangents = group(&tangents);
+        let tangent = self.unwrapped(ours!(#jvp(#(#receiver,)* #others, #tangents)));
+        ours! {
+            #p::on_samples(#name, __law, &[#(#fixed),*], |__law, __source| {
+                #(#dims)*
+                #(#drawn)*
+                let __args = #args;
+                #p::check_law(
+                    __law,
+                    &__args,
+                    |#x| #value,
+                    |#x, __ct| {
+                        let (__y, __pullback) = #pair;
+                        let #ct_pattern = __pullback(__ct);
+                        (__y, #pulled)
+                    },
+                    |#x, #dx_pattern| #tangent,
+                )
+            });
+        }
+    }
+
+    /// `let x = ..;`
+    fn drawn(&self, param: &Param, draw: &Draw) -> TokenStream {
+        let (p, x, ty) = (self.p, local(param), without_lifetimes(&param.owned));
+        let value = match draw {
+            Draw::Value(value) => ours!(#value),
+            Draw::Sample => {
+                // What is not `Sample` is an error at the user's type.
+                let (p, source) = (super::emit::at(p, ty.span()), ours!(__source));
+                quote_spanned!(ty.span()=> #p::sample::<#ty>(#source))
+            }
+            Draw::Numbers {
+                dims,
+                numbers,
+                dtype,
+            } => {
+                let n = dims.len();
+                let dims = dims.iter().map(|d| dim(d, p));
+                let (drawn, natural) = match numbers {
+                    Numbers::Normal => (ours!(__source.normal(__shape)), DType::F64),
+                    Numbers::Uniform(a, b) => {
+                        let range =
+                            ours!(::core::ops::Range { start: (#a) as f64, end: (#b) as f64 });
+                        (ours!(__source.uniform(__shape, #range)), DType::F64)
+                    }
+                    Numbers::Classes(classes) => {
+                        (ours!(__source.labels(__shape, #classes)), DType::I64)
+                    }
+                    Numbers::Flags => (ours!(__source.flags(__shape)), DType::Bool),
+                };
+                let drawn = match dtype {
+                    Some(dtype) if *dtype != natural => {
+                        let dtype = format_ident!("{dtype:?}");
+                        ours!(#p::in_dtype(#drawn, #p::DType::#dtype))
+                    }
+                    _ => drawn,
+                };
+                ours!({
+                    let __shape: [usize; #n] = [#(#dims),*];
+                    #drawn
+                })
+            }
+        };
+        ours!(let #x: #ty = #value;)
+    }
+
+    /// The argument of a call. Differentiated arguments are in scope as `Arg`s.
+    fn argument(&self, param: &Param, draw: &Draw) -> TokenStream {
+        let (p, x) = (self.p, local(param));
+        match (draw, param.diff, param.by_ref) {
+            (Draw::Value(value), ..) if is_static(param) => ours!(#value),
+            (_, true, true) => ours!(#x.get()),
+            (_, true, false) => ours!(#p::copy(#x.get())),
+            (_, false, true) => ours!(&#x),
+            (_, false, false) => ours!(#p::copy(&#x)),
+        }
+    }
+
+    /// `(arg("x", x), (arg("w", w), ()))`: a tree of any number of arguments.
+    fn list(&self, params: &[&Param], locals: &[Ident]) -> TokenStream {
+        let p = self.p;
+        let pairs = params.iter().zip(locals).rev();
+        pairs.fold(ours!(()), |rest, (param, local)| {
+            let name = match param.receiver {
+                true => "self",
+                false => &param.name,
+            };
+            ours!((#p::arg(#name, #local), #rest))
+        })
+    }
+
+    /// The user's function or method.
+    fn path(&self, ident: &Ident) -> TokenStream {
+        match &self.func.owner {
+            Some(owner) => {
+                let ty = without_lifetimes(&owner.self_ty);
+                ours!(<#ty>::#ident)
+            }
+            None => ours!(#ident),
+        }
+    }
+
+    fn companion(&self, companion: &Ident) -> TokenStream {
+        match &self.func.owner {
+            Some(_) => self.path(companion),
+            None => {
+                let function = &self.func.sig.ident;
+                ours!(#function::#companion)
+            }
+        }
+    }
+
+    /// The value of a call, out of its `Result`.
+    fn unwrapped(&self, call: TokenStream) -> TokenStream {
+        let p = self.p;
+        match self.func.output.result {
+            Some(_) => ours!(#p::returned(#call)),
+            None => call,
+        }
+    }
+}
+
+/// `dense`, or `Linear::forward`.
+fn text_name(func: &Func) -> String {
+    match &func.owner {
+        Some(owner) => format!("{}::{}", crate::lower::text(&owner.self_ty), func.name()),
+        None => func.name(),
+    }
+}
+
+fn is_static(param: &Param) -> bool {
+    matches!(param.kind, Kind::Static { .. })
+}
+
+/// The variable of an argument.
+fn local(param: &Param) -> Ident {
+    format_ident!("{}", param.name, span = Span::mixed_site())
+}
+
+fn prefixed(prefix: &str, params: &[&Param]) -> Vec<Ident> {
+    let names = params
+        .iter()
+        .map(|p| format_ident!("{prefix}_{}", p.name, span = Span::mixed_site()));
+    names.collect()
+}
+
+/// `(x, (w, ()))`
+fn pattern(locals: &[Ident]) -> TokenStream {
+    locals
+        .iter()
+        .rev()
+        .fold(ours!(()), |rest, local| ours!((#local, #rest)))
+}
+
+fn dim(dim: &Dim, p: &TokenStream) -> TokenStream {
+    match dim {
+        Dim::Known(n) => ours!(#n),
+        Dim::Named(name) => {
+            let name = name.to_string();
+            ours!(__source.dim(#name))
+        }
+        Dim::Poly(poly) => {
+            let text = poly.to_string();
+            let terms = poly.terms().iter().map(|term| {
+                let (n, factors) = (term.coefficient, term.names.iter().map(ToString::to_string));
+                ours!((#n, &[#(#factors),*]))
+            });
+            ours!(#p::polynomial(__source, #text, &[#(#terms),*]))
+        }
+        Dim::Unknown => ours!(__source.unnamed_dim()),
+    }
+}
+
+/// The type with its lifetimes left to rustc: outside of the user's signature they have no names.
+fn without_lifetimes(ty: &Type) -> TokenStream {
+    struct Erase;
+    impl syn::visit_mut::VisitMut for Erase {
+        fn visit_lifetime_mut(&mut self, lifetime: &mut syn::Lifetime) {
+            if lifetime.ident != "static" {
+                lifetime.ident = Ident::new("_", lifetime.ident.span());
+            }
+        }
+    }
+    let mut ty = ty.clone();
+    syn::visit_mut::VisitMut::visit_type_mut(&mut Erase, &mut ty);
+    ty.to_token_stream()
+}

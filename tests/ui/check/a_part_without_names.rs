@@ -1,0 +1,8 @@
+use gradloom::prelude::*;
+
+#[traced(check(classes = 10))]
+fn f(#[shape(B)] x: &Tensor) -> Tensor {
+    x.tanh()
+}
+
+fn main() {}
