@@ -68,7 +68,7 @@ pub(crate) enum Draw {
 pub(crate) enum Numbers {
     Normal,
     Uniform(Box<Expr>, Box<Expr>),
-    Classes(Expr),
+    Classes(Box<Expr>),
     Flags,
 }
 
@@ -250,7 +250,7 @@ impl Check {
                 );
                 return None;
             }
-            Some((_, Given::Classes(classes))) => Numbers::Classes(classes.clone()),
+            Some((_, Given::Classes(classes))) => Numbers::Classes(Box::new(classes.clone())),
             Some((_, Given::Range(start, end))) => Numbers::Uniform(start.clone(), end.clone()),
             _ => match dtype {
                 Some(DType::Bool) => Numbers::Flags,
