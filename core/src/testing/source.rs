@@ -100,7 +100,12 @@ impl Source {
         if let Some((_, n)) = self.dims.iter().find(|(known, _)| known == name) {
             return *n;
         }
-        let n = self.sizes.size(self.dims.len());
+        let is_taken = |n: &usize| self.dims.iter().any(|(_, taken)| taken == n);
+        let mut sizes = (self.dims.len()..).map(|i| self.sizes.size(i));
+        let n = match self.sizes {
+            Sizes::Ones => 1,
+            _ => sizes.find(|n| !is_taken(n)).expect("sizes do not end"),
+        };
         self.dims.push((name.to_owned(), n));
         n
     }
