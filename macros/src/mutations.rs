@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// How often each source is changed; there are more than a hundred sources.
-const ROUNDS: u64 = 32;
+const ROUNDS: u64 = 24;
 
 /// The generator xorshift64*: the same changes in every run.
 struct Random(u64);

@@ -54,6 +54,11 @@ pub fn avals<T: Tree>(tree: &T) -> Vec<Aval> {
 }
 
 /// A number or a tensor in a field, as the operand of an op.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is neither a tensor nor a number",
+    label = "an operation takes tensors and numbers",
+    note = "write the part of it that is a tensor, or call a method of it that is traced"
+)]
 pub trait Leaf {
     /// The tensor, or the number in the dtype of `like`.
     fn operand(&self, like: &Tensor) -> Tensor;
@@ -103,10 +108,48 @@ macro_rules! numbers {
 }
 numbers! { f32 f64 i32 i64 usize }
 
+/// A field or a host value as an operand. Everything that asks for one asks here, so that rustc says once what is none.
+pub fn operand_of<L: Leaf>(value: &L) -> &dyn Leaf {
+    value
+}
+
 /// The operand that a field or a host value is.
 #[track_caller]
-pub fn operand(value: &(impl Leaf + ?Sized), like: &Tensor) -> Tensor {
+pub fn operand(value: &dyn Leaf, like: &Tensor) -> Tensor {
     value.operand(like)
+}
+
+/// A field that has to be a tensor, because no tensor stands beside it whose dtype a number could take.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a tensor, and this is an operation of tensors",
+    label = "not a tensor",
+    note = "bind a number with its type before it is used, as in `let scale: f32 = model.scale;`"
+)]
+pub trait TensorPart {
+    fn tensor_part(&self) -> Tensor;
+}
+
+impl TensorPart for Tensor {
+    fn tensor_part(&self) -> Tensor {
+        self.clone()
+    }
+}
+
+impl<T: TensorPart + ?Sized> TensorPart for &T {
+    fn tensor_part(&self) -> Tensor {
+        (**self).tensor_part()
+    }
+}
+
+impl<T: TensorPart + ?Sized> TensorPart for Box<T> {
+    fn tensor_part(&self) -> Tensor {
+        (**self).tensor_part()
+    }
+}
+
+/// Another handle on the tensor in a field.
+pub fn tensor_part(value: &impl TensorPart) -> Tensor {
+    value.tensor_part()
 }
 
 /// Which leaves of a tree a part of it is.
@@ -127,7 +170,7 @@ pub fn find<R: Tree, T: Tree>(root: &R, place: &T) -> At {
 }
 
 /// The same for a field that an op reads. A number is no leaf.
-pub fn find_leaf<R: Tree>(root: &R, place: &(impl Leaf + ?Sized)) -> At {
+pub fn find_leaf<R: Tree>(root: &R, place: &dyn Leaf) -> At {
     let first = place.tensor().map(std::ptr::from_ref);
     position(root, first, usize::from(first.is_some()))
 }

@@ -12,6 +12,11 @@ mod sealed {
 /// What stands on the right of an operator or of a binary method: a tensor, or a number, which takes the dtype of the tensor on the left.
 ///
 /// One implementation of each operator for all of these lets rustc infer the type of `(x + 1.0).tanh()`.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is neither a tensor nor a number, so it is no operand of a tensor",
+    label = "no operand of a tensor",
+    note = "operands are `Tensor`, `&Tensor`, `f32`, `f64`, `i32`, `i64` and `usize`"
+)]
 pub trait Operand: sealed::Sealed {
     #[doc(hidden)]
     fn apply(self, op: Op, left: &Tensor) -> Tensor;

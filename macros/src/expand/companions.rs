@@ -105,7 +105,7 @@ fn callee_hashes<'a>(parts: impl Iterator<Item = &'a Lowered>) -> Vec<TokenStrea
     let hashes = calls.filter_map(|call| match &call.callee {
         Callee::Function(path) => {
             let path = super::emit::without_arguments(path);
-            Some(ours!(#path::HASH))
+            Some(ours!(<#path>::HASH))
         }
         Callee::Associated { ty, name } => {
             let hash = format_ident!("{}_HASH", unraw(name).to_uppercase(), span = name.span());

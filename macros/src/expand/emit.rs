@@ -1,5 +1,6 @@
 //! A program as statements: one `let` for each equation, host statements between them.
 
+pub(super) use crate::lower::at;
 use crate::lower::{Call, CallArg, Callee, Lowered, Source, ident_of};
 use crate::parse::{Func, OutShape};
 use gradloom_ir::{Attr, Eqn, Op, Program, SecondaryMap, Static, Var};
@@ -267,13 +268,14 @@ impl<'a> Emit<'a> {
     /// `find(&model, &model.w)`: which leaves of a parameter an input of the program is.
     pub(super) fn find(&self, source: &Source) -> TokenStream {
         let p = self.private;
-        let (param, place, function) = match source {
-            Source::Leaf { param, place } => (*param, place, ours!(find_leaf)),
-            Source::Tree { param, place } => (*param, place, ours!(find)),
+        let (param, place, is_leaf) = match source {
+            Source::Leaf { param, place } => (*param, place, true),
+            Source::Tree { param, place } => (*param, place, false),
             Source::Param(_) | Source::Constant => {
                 unreachable!("only a part of a tree has to be found")
             }
         };
+        let span = syn::spanned::Spanned::span(place);
         let param = &self.func.params[param];
         let ident = &param.ident;
         let root = if param.by_ref {
@@ -287,9 +289,17 @@ impl<'a> Emit<'a> {
             false if syn::parse2::<Ident>(place.clone()).is_ok() => {
                 ours!({ use #p::Located as _; #place.located() })
             }
-            false => ours!(&#place),
+            false => quote_spanned!(span=> &#place),
         };
-        ours!(#p::#function(#root, #place))
+        match is_leaf {
+            // At the user's expression, where what is no operand is told.
+            true => {
+                let p_there = at(p, span);
+                let operand = quote_spanned!(span=> #p_there::operand_of(#place));
+                ours!(#p::find_leaf(#root, #operand))
+            }
+            false => ours!(#p::find(#root, #place)),
+        }
     }
 
     fn eqn(&mut self, eqn: &Eqn, tangents: &[(Var, Var)]) {
@@ -412,7 +422,8 @@ impl<'a> Emit<'a> {
                     Some(suffix) => {
                         let name = Ident::new(&format!("__{suffix}"), span);
                         let path = without_arguments(path);
-                        quote_spanned!(span=> #path::#name(#(#args),*))
+                        // In angle brackets: of a function that is not traced rustc says that it is no type, and asks for no crate.
+                        quote_spanned!(span=> <#path>::#name(#(#args),*))
                     }
                 }
             }
@@ -561,14 +572,6 @@ impl<'a> Emit<'a> {
 }
 
 /// The same tokens at another place: where a call starts is where it panics.
-pub(super) fn at(tokens: &TokenStream, span: Span) -> TokenStream {
-    let placed = tokens.clone().into_iter().map(|mut token| {
-        token.set_span(span);
-        token
-    });
-    placed.collect()
-}
-
 /// The local that holds the tangents given to a forward-mode companion.
 pub(super) fn tangents_ident() -> Ident {
     Ident::new("tangents", Span::mixed_site())

@@ -37,10 +37,14 @@ impl Cx<'_> {
         }
         match expr {
             Expr::Path(p) => match p.path.get_ident() {
-                Some(ident) => Ok(self
-                    .lookup(&crate::parse::unraw(ident))
-                    .expect("it mentions a tensor")
-                    .clone()),
+                Some(ident) => {
+                    let value = self.lookup(&crate::parse::unraw(ident));
+                    let mut value = value.expect("it mentions a tensor").clone();
+                    if let Value::Place(place) = &mut value {
+                        place.stands_at(ident.span());
+                    }
+                    Ok(value)
+                }
                 None => self.recorded("a path", p.span()),
             },
             Expr::Reference(r) => {

@@ -27,7 +27,7 @@ use crate::report::Errors;
 use gradloom_ir::program::Keep;
 use gradloom_ir::{Attr, Aval, Builder, Op, Program, SecondaryMap, Static, Var};
 use proc_macro2::{Ident, Span, TokenStream};
-use quote::{ToTokens, quote};
+use quote::{ToTokens, quote, quote_spanned};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use syn::Expr;
@@ -178,6 +178,18 @@ struct Place {
     by_ref: bool,
     /// Whether it is the parameter itself.
     root: bool,
+}
+
+impl Place {
+    /// Moves the parameter's name to where it is read, for messages.
+    fn stands_at(&mut self, span: Span) {
+        if let Expr::Path(p) = &mut self.expr
+            && let [segment] = &mut *p.path.segments.iter_mut().collect::<Vec<_>>()
+        {
+            let hygiene = segment.ident.span();
+            segment.ident.set_span(span.resolved_at(hygiene));
+        }
+    }
 }
 
 /// A host expression, with the names of the emitted locals in it.
@@ -542,13 +554,15 @@ impl Cx<'_> {
             name = format!("part_{name}");
         }
         self.name(var, &Ident::new(&name, Span::mixed_site()));
-        let (ident, private) = (self.ident(var), &self.krate);
+        let (ident, span) = (self.ident(var), place.expr.span());
+        // What is no operand is told at the user's expression.
+        let private = at(&self.krate, span);
         let bind = match like {
             Some(like) => {
                 let like = self.ident(like);
-                quote!(let #ident = #private::operand(&#tokens, &#like);)
+                quote_spanned!(span=> let #ident = #private::operand(#private::operand_of(&#tokens), &#like);)
             }
-            None => quote!(let #ident = #private::own(&#tokens);),
+            None => quote_spanned!(span=> let #ident = #private::tensor_part(&#tokens);),
         };
         self.push_host(like.into_iter().collect(), bind);
         self.input_hosts.insert(var, self.hosts.len() - 1);
@@ -575,9 +589,9 @@ impl Cx<'_> {
             Some(like) => {
                 reads.push(like);
                 let like = self.ident(like);
-                quote!(let #ident = #private::operand(&#expr, &#like);)
+                quote!(let #ident = #private::operand(#private::operand_of(&(#expr)), &#like);)
             }
-            None => quote!(let #ident = #private::own(&#expr);),
+            None => quote!(let #ident = #private::own(&(#expr));),
         };
         self.push_host(reads, bind);
         self.input_hosts.insert(var, self.hosts.len() - 1);
@@ -637,6 +651,15 @@ pub(crate) fn ident_of(name: &str, idents: &BTreeMap<String, Ident>) -> Ident {
         .get(name)
         .cloned()
         .unwrap_or_else(|| Ident::new(name, Span::mixed_site()))
+}
+
+/// Tokens at another place in the source.
+pub(crate) fn at(tokens: &TokenStream, span: Span) -> TokenStream {
+    let placed = tokens.clone().into_iter().map(|mut token| {
+        token.set_span(span);
+        token
+    });
+    placed.collect()
 }
 
 /// Tokens as a person writes them.

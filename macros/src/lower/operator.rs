@@ -27,6 +27,26 @@ const READERS: [&str; 11] = [
     "try_to_vec",
 ];
 
+/// Methods of numbers, strings and lists that no op has.
+const NUMBER_METHODS: [&str; 16] = [
+    "powi",
+    "floor",
+    "ceil",
+    "round",
+    "trunc",
+    "fract",
+    "recip",
+    "to_radians",
+    "to_degrees",
+    "mul_add",
+    "rem_euclid",
+    "saturating_sub",
+    "checked_sub",
+    "div_ceil",
+    "as_str",
+    "as_slice",
+];
+
 impl Cx<'_> {
     pub(super) fn unary(&mut self, u: &syn::ExprUnary) -> R<Value> {
         let value = self.eval(&u.expr, &Want::one())?;
@@ -55,6 +75,17 @@ impl Cx<'_> {
                 }))
             }
             (UnOp::Neg(t), value) => {
+                let value = match self.copied(value) {
+                    host @ Value::Host(_) => {
+                        return Ok(self.rebuild(vec![host], |mut e| {
+                            Expr::Unary(syn::ExprUnary {
+                                expr: Box::new(e.remove(0)),
+                                ..u.clone()
+                            })
+                        }));
+                    }
+                    value => value,
+                };
                 let x = self.tensor(value, None)?;
                 self.one(Op::Neg, &[], vec![x], t.span())
             }
@@ -81,9 +112,12 @@ impl Cx<'_> {
         };
         let left = self.eval(&b.left, &Want::one());
         let right = self.eval(&b.right, &Want::one());
-        let (left, right) = (left?, right?);
+        let (mut left, mut right) = (left?, right?);
         let is_tensor = |v: &Value| matches!(v, Value::Tensor { .. });
         let traced = is_tensor(&left) || is_tensor(&right);
+        if !traced {
+            (left, right) = (self.copied(left), self.copied(right));
+        }
         if (!traced && (self.host_places || op.is_err()))
             || matches!((&left, &right), (Value::Host(_), Value::Host(_)))
         {
@@ -124,6 +158,20 @@ impl Cx<'_> {
                 self.errors.push(&b.op, format!("`{op}` gives one truth value, and tensors have many; write `x.{method}(&y)`, and choose by it with `.select(&a, &b)`"));
                 Err(Stop::Error)
             }
+        }
+    }
+
+    /// A part of a borrowed tree that an operator takes by value is a number: a tensor would be moved out of the tree.
+    fn copied(&self, value: Value) -> Value {
+        match value {
+            Value::Place(p) if !p.root && !p.by_ref && self.func.params[p.param].by_ref => {
+                Value::Host(Host {
+                    expr: p.expr,
+                    reads: Vec::new(),
+                    number: true,
+                })
+            }
+            value => value,
         }
     }
 
@@ -248,6 +296,10 @@ impl Cx<'_> {
                 ]
                 .contains(&name.as_str())
                 {
+                    return self.recorded(&format!("`.{name}(..)`"), call.method.span());
+                }
+                // Of a number, most likely, which a traced function cannot be: so rustc is asked.
+                if NUMBER_METHODS.contains(&name.as_str()) {
                     return self.recorded(&format!("`.{name}(..)`"), call.method.span());
                 }
                 if let Some((op, method)) = super::call::find(&name, false).filter(|_| !place.root)

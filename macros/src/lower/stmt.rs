@@ -290,7 +290,11 @@ impl Cx<'_> {
                 if !t.elems.iter().any(|p| matches!(p, Pat::Rest(_))) =>
             {
                 t.elems.iter().enumerate().try_for_each(|(i, p)| {
-                    let part = self.field(&place, &syn::Member::Unnamed(i.into()));
+                    let mut part = self.field(&place, &syn::Member::Unnamed(i.into()));
+                    // A pattern for a tuple takes a reference to one apart into references.
+                    if let Value::Place(part) = &mut part {
+                        part.by_ref = place.by_ref;
+                    }
                     self.bind(p, part)
                 })
             }
