@@ -18,7 +18,17 @@ pub(crate) struct Check {
     given: Vec<(Ident, Given)>,
     /// The lengths of named dims.
     dims: Vec<(Ident, usize)>,
+    /// The tests that are not emitted.
+    skipped: Vec<String>,
 }
+
+/// What the tests prove; each is named after it.
+pub(crate) const LAWS: [&str; 4] = [
+    "lazy_equals_op_by_op",
+    "companions_equal_run_time_derivatives",
+    "adjoint_identity",
+    "finite_differences",
+];
 
 #[derive(Clone, Debug)]
 enum Given {
@@ -48,6 +58,8 @@ pub(crate) struct Sampling {
     pub(crate) mentioned: Vec<Ident>,
     /// The dims that the user has fixed.
     pub(crate) fixed: Vec<(String, usize)>,
+    /// The tests to emit.
+    pub(crate) laws: Vec<&'static str>,
 }
 
 /// Where an argument comes from.
@@ -73,11 +85,12 @@ pub(crate) enum Numbers {
 }
 
 /// The parts of the option, each with an example.
-const PARTS: [(&str, &str); 4] = [
+const PARTS: [(&str, &str); 5] = [
     ("range", "range(x = 0.5..2.0)"),
     ("classes", "classes(labels = 10)"),
     ("value", "value(n = 3)"),
     ("dims", "dims(T = 4)"),
+    ("skip", "skip(finite_differences)"),
 ];
 
 impl Check {
@@ -101,7 +114,7 @@ impl Check {
         let Some((option, example)) = PARTS.iter().find(|(option, _)| *option == name) else {
             let hint = match nearest(&name, &PARTS.map(|(option, _)| option)) {
                 Some(near) => format!("did you mean `{near}`?"),
-                None => "it takes `range`, `classes`, `value` and `dims`".to_owned(),
+                None => "it takes `range`, `classes`, `value`, `dims` and `skip`".to_owned(),
             };
             return Err(meta.error(format!("`{name}` is not an option of `check`; {hint}")));
         };
@@ -115,6 +128,9 @@ impl Check {
                 return Err(entry.error(format!("`{option}` takes names, as in `{example}`")));
             };
             let name = unraw(&ident);
+            if *option == "skip" {
+                return self.skip(&ident);
+            }
             let wrong = |_| entry.error(format!("`{name}` needs a value, as in `{example}`"));
             let value: Expr = entry
                 .value()
@@ -122,6 +138,22 @@ impl Check {
                 .map_err(wrong)?;
             self.entry(option, ident, value)
         })
+    }
+
+    fn skip(&mut self, ident: &Ident) -> syn::Result<()> {
+        let name = unraw(ident);
+        if LAWS.contains(&name.as_str()) {
+            self.skipped.push(name);
+            return Ok(());
+        }
+        let hint = match nearest(&name, &LAWS) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => format!("the tests are `{}`", LAWS.join("`, `")),
+        };
+        Err(error(
+            ident,
+            format!("`check` has no test `{name}`; {hint}"),
+        ))
     }
 
     fn entry(&mut self, option: &str, ident: Ident, value: Expr) -> syn::Result<()> {
@@ -203,6 +235,10 @@ impl Check {
         complete.then(|| Sampling {
             mentioned: self.mentioned(func),
             fixed: self.dims.iter().map(|(dim, n)| (unraw(dim), *n)).collect(),
+            laws: LAWS
+                .into_iter()
+                .filter(|law| !self.skipped.iter().any(|skipped| skipped == law))
+                .collect(),
             draws,
         })
     }

@@ -182,6 +182,12 @@ fn sums_of_dims(#[shape(B, 2 * T + 1)] x: &Tensor, #[shape(B, T * T - 1)] y: &Te
     both.sin().sum(0)
 }
 
+// What differences see, `stop_gradient` hides from the derivatives.
+#[traced(check(skip(finite_differences)))]
+fn normalised(#[shape(B, I)] x: &Tensor) -> Tensor {
+    x / (x.square().sum_keepdims(-1) + 1.0).stop_gradient()
+}
+
 #[traced(check, record)]
 fn of_many(model: &(Linear, [Box<Linear>; 2]), #[shape(I)] x: &Tensor) -> Tensor {
     let (first, rest) = model;

@@ -10,14 +10,6 @@ use quote::{ToTokens, format_ident, quote_spanned};
 use syn::Type;
 use syn::spanned::Spanned;
 
-/// What the tests prove; each is named after it.
-const LAWS: [&str; 4] = [
-    "lazy_equals_op_by_op",
-    "companions_equal_run_time_derivatives",
-    "adjoint_identity",
-    "finite_differences",
-];
-
 /// A module of tests, and the function that they call, which stands where the user's types are in scope.
 pub(crate) fn checks(func: &Func, sampling: &Sampling, p: &TokenStream) -> TokenStream {
     let names = Names::new(func);
@@ -25,7 +17,7 @@ pub(crate) fn checks(func: &Func, sampling: &Sampling, p: &TokenStream) -> Token
     let (run, module) = (&names.check, &names.checks);
     let body = cx.body(&names, sampling);
     let (allow, attrs) = (allow(), &func.attrs);
-    let tests = LAWS.map(|law| {
+    let tests = sampling.laws.iter().map(|law| {
         let name = Ident::new(law, func.sig.ident.span());
         ours! {
             #[::core::prelude::v1::test]
