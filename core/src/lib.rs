@@ -109,6 +109,7 @@
 //!   the same for closures when they run.
 //! - A model is a [`Tree`] of tensors: derive it. [`optim`] has optimisers for trees, [`random`] numbers for their leaves.
 //! - [`events`] tells what was planned and run, and [`cache`] holds the plans.
+//! - [`testing`] checks derivatives; `#[traced(check)]` emits tests that do.
 //!
 //! ```
 //! use gradloom::prelude::*;

@@ -81,6 +81,13 @@ use proc_macro::TokenStream;
 /// # Options
 ///
 /// - `#[traced(record)]` has the body recorded even if it is straight-line, so that it may call functions that are not traced.
+/// - `#[traced(check)]` emits tests beside the function: a module `dense_checks` (`linear_forward_checks` for a method) in
+///   which evaluation as one graph is compared with evaluation op by op, the companions with the derivatives that
+///   the run time takes, `vjp` with `jvp`, and `jvp` with differences. Arguments are sampled in the shapes of
+///   `#[shape(..)]`, trees by `gradloom::testing::Sample`. `check(..)` says the rest: `range(x = 0.5..2.0)` for a domain,
+///   `classes(labels = 10)` for integers, `value(n = 3)` for a static parameter or any other, `dims(T = 4)` for a named dim,
+///   and `skip(finite_differences)` leaves a test out. The expressions may use named dims, as in `value(shape = [B, 2])`.
+///   A function inside another function cannot be checked, because the test harness does not see it.
 /// - `#[traced(crate = path)]` says where the run time is, if its dependency has been renamed.
 ///
 /// `GRADLOOM_DUMP=dense cargo build` prints the program of `dense`, its derivatives and the code while they are compiled.
