@@ -233,6 +233,17 @@ mod doubling {
     }
 }
 
+/// The run time, but for one function of the expansion, which takes 2 for the cotangent of a loss.
+mod seeding {
+    pub(crate) mod __private {
+        pub(crate) use gradloom::__private::*;
+
+        pub(crate) fn seed(y: &Tensor) -> [Option<Tensor>; 1] {
+            [Some(y.ones_like() * 2.0)]
+        }
+    }
+}
+
 /// The run time, but for one function of the expansion, which forgets every tangent.
 mod forgetting {
     pub(crate) mod __private {
@@ -271,6 +282,15 @@ fn the_emitted_tests_fail_where_a_companion_is_wrong() {
         }
         pub(super) const TEST: fn(&str) = __f_check;
     }
+    mod wrong_grad {
+        use gradloom::prelude::*;
+
+        #[traced(check, crate = crate::seeding)]
+        fn f(#[shape(B)] x: &Tensor) -> Tensor {
+            x.sin().sum(..)
+        }
+        pub(super) const TEST: fn(&str) = __f_check;
+    }
     let message = failure(wrong_vjp::TEST, "companions_equal_run_time_derivatives").unwrap();
     let begin = "`f` with B = 2, I = 3: the cotangents of `vjp` against those of the run time: element 0 of `x` is";
     assert!(message.starts_with(begin), "{message}");
@@ -289,4 +309,8 @@ fn the_emitted_tests_fail_where_a_companion_is_wrong() {
     assert!(message.starts_with(begin), "{message}");
     assert!(failure(wrong_jvp::TEST, "adjoint_identity").is_some());
     assert_eq!(failure(wrong_jvp::TEST, "lazy_equals_op_by_op"), None);
+
+    let message = failure(wrong_grad::TEST, "companions_equal_run_time_derivatives").unwrap();
+    let begin = "`f` with B = 2: the gradients of `value_and_grad` against those of `vjp`: element 0 of `x` is";
+    assert!(message.starts_with(begin), "{message}");
 }

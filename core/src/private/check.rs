@@ -3,7 +3,7 @@
 use crate::record::expect;
 use crate::testing::{
     Failure, Sizes, Source, adjoint_identity, companions_equal_run_time_derivatives,
-    finite_differences, lazy_equals_op_by_op,
+    finite_differences, gradients_equal, lazy_equals_op_by_op,
 };
 use crate::{DType, Tensor, Tree, evaluate};
 use std::fmt::Debug;
@@ -116,13 +116,15 @@ impl Drop for Running<'_> {
     }
 }
 
-/// Tests a law: `f` is the function, `vjp` and `jvp` are its companions.
+/// Tests a law: `f` is the function, `vjp`, `jvp` and `grad` are its companions. `grad` is called where the result is a
+/// single float, and is `None` where the function has no such companion.
 pub fn check_law<X: Tree, Y: Tree>(
     law: Law,
     x: &X,
     f: impl Fn(&X) -> Y,
     vjp: impl Fn(&X, &Y) -> (Y, X),
     jvp: impl Fn(&X, &X) -> (Y, Y),
+    grad: impl Fn(&X) -> Option<(Y, X)>,
 ) -> Result<(), Failure> {
     match law {
         Law::LazyEqualsOpByOp => {
@@ -137,7 +139,14 @@ pub fn check_law<X: Tree, Y: Tree>(
             lazy_equals_op_by_op(|| jvp(x, &dx)).map_err(in_message("`jvp`"))
         }
         Law::CompanionsEqualRunTimeDerivatives => {
-            companions_equal_run_time_derivatives(f, vjp, jvp, x)
+            companions_equal_run_time_derivatives(&f, &vjp, jvp, x)?;
+            let ct = f(x).map(&mut Tensor::ones_like);
+            let mut is_scalar = true;
+            ct.visit(&mut |ct| is_scalar &= ct.rank() == 0 && ct.dtype().is_float());
+            match is_scalar.then(|| grad(x)).flatten() {
+                Some(found) => gradients_equal(&found, &vjp(x, &ct)),
+                None => Ok(()),
+            }
         }
         Law::AdjointIdentity => adjoint_identity(vjp, jvp, x),
         Law::FiniteDifferences => finite_differences(f, jvp, x),

@@ -111,6 +111,29 @@ pub fn companions_equal_run_time_derivatives<X: Tree, Y: Tree>(
     )
 }
 
+/// The value and the gradients of `value_and_grad` are those of `vjp` for the cotangent 1.
+pub(crate) fn gradients_equal<X: Tree, Y: Tree>(
+    found: &(Y, X),
+    expected: &(Y, X),
+) -> Result<(), Failure> {
+    let ((y, ct), (expected_y, expected_ct)) = (found, expected);
+    let epsilon = epsilon(&[leaves(ct), leaves(y)].concat());
+    close(
+        "the value of `value_and_grad`",
+        "result",
+        y,
+        expected_y,
+        epsilon,
+    )?;
+    close(
+        "the gradients of `value_and_grad` against those of `vjp`",
+        "argument",
+        ct,
+        expected_ct,
+        epsilon,
+    )
+}
+
 /// `<ct, jvp(dx)> = <vjp(ct), dx>`: reverse mode is the adjoint of forward mode.
 ///
 /// The closures are those of [`companions_equal_run_time_derivatives`]. The identity holds for wrong derivatives, too, if

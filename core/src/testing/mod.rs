@@ -26,6 +26,7 @@ mod op_by_op;
 mod source;
 
 pub use compare::Failure;
+pub(crate) use laws::gradients_equal;
 pub use laws::{
     adjoint_identity, companions_equal_run_time_derivatives, finite_differences, gradcheck,
     lazy_equals_op_by_op,

@@ -1,9 +1,9 @@
 //! `#[traced(check)]`: the tests beside the function.
 
-use super::companions::group;
+use super::companions::{field, group};
 use super::names::{Names, allow};
 use crate::check::{Draw, Numbers, Sampling};
-use crate::parse::{Func, Kind, Param, unraw};
+use crate::parse::{Func, Kind, OutShape, Param, unraw};
 use gradloom_ir::{DType, Dim};
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, format_ident, quote_spanned};
@@ -95,6 +95,7 @@ impl Cx<'_> {
         let tangents: Vec<TokenStream> = dx.iter().map(|dx| ours!(#dx.get())).collect();
         let tangents = group(&tangents);
         let tangent = self.unwrapped(ours!(#jvp(#(#receiver,)* #others, #tangents)));
+        let grad = self.grad(names, &arguments, &diff, &x);
         ours! {
             #p::on_samples(#name, __law, &[#(#fixed),*], |__law, __source| {
                 #(#dims)*
@@ -110,8 +111,38 @@ impl Cx<'_> {
                         (__y, #pulled)
                     },
                     |#x, #dx_pattern| #tangent,
+                    #grad,
                 )
             });
+        }
+    }
+
+    /// The closure that takes the gradient, where there is one.
+    fn grad(
+        &self,
+        names: &Names,
+        arguments: &[TokenStream],
+        diff: &[&Param],
+        x: &TokenStream,
+    ) -> TokenStream {
+        if self.func.output.shape != OutShape::Tensor {
+            return ours!(|_| ::core::option::Option::None);
+        }
+        let grad = self.companion(&names.value_and_grad);
+        let pair = self.unwrapped(ours!(#grad(#(#arguments),*)));
+        let fields: Vec<TokenStream> = diff
+            .iter()
+            .map(|d| {
+                let field = field(d);
+                ours!(__grads.#field)
+            })
+            .collect();
+        let grads = self.list(diff, &fields);
+        ours! {
+            |#x| {
+                let (__y, __grads) = #pair;
+                ::core::option::Option::Some((__y, #grads))
+            }
         }
     }
 
@@ -173,7 +204,7 @@ impl Cx<'_> {
     }
 
     /// `(arg("x", x), (arg("w", w), ()))`: a tree of any number of arguments.
-    fn list(&self, params: &[&Param], locals: &[Ident]) -> TokenStream {
+    fn list(&self, params: &[&Param], locals: &[impl ToTokens]) -> TokenStream {
         let p = self.p;
         let pairs = params.iter().zip(locals).rev();
         pairs.fold(ours!(()), |rest, (param, local)| {

@@ -614,7 +614,7 @@ pub(super) fn reference(param: &Param) -> TokenStream {
 }
 
 /// The field of the struct of gradients.
-fn field(param: &Param) -> Ident {
+pub(super) fn field(param: &Param) -> Ident {
     if param.receiver {
         Ident::new(&param.name, Span::call_site())
     } else {
