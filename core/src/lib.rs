@@ -141,6 +141,7 @@ mod aval;
 mod buffer;
 pub mod cache;
 mod check;
+mod cost;
 mod dtype;
 mod error;
 mod evaluate;
@@ -162,6 +163,7 @@ mod tree;
 mod walk;
 
 pub use aval::Aval;
+pub use cost::{Cost, Formula, Term, Work};
 pub use dtype::Element;
 pub use error::{Error, Result};
 pub use evaluate::evaluate;
@@ -170,7 +172,7 @@ pub use gradloom_macros::{Tree, traced};
 pub use random::Key;
 pub use statics::IntoStatic;
 pub use tensor::{IntoShape, Operand, Tensor};
-pub use traced::Traced;
+pub use traced::{Point, Traced};
 pub use transform::{
     Outcome, Pullback, grad, hessian, hvp, jacfwd, jacrev, jvp, value_and_grad, vjp,
 };

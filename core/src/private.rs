@@ -14,7 +14,7 @@ pub use check::*;
 pub use crate::record::catch;
 /// For functions whose bodies are recorded at run time.
 pub use crate::transform::{jvp as trace_jvp, replay, vjp as trace_vjp};
-pub use crate::{Aval, DType, Error, Tensor, Traced, Tree};
+pub use crate::{Aval, Cost, DType, Error, Formula, Point, Tensor, Term, Traced, Tree, Work};
 pub use gradloom_ir::Static;
 pub use maybe::*;
 pub use traced::*;

@@ -1,5 +1,6 @@
 //! What stands beside the user's function: the companions, the struct of residuals, the struct of gradients.
 
+use super::cost::Facts;
 use super::flow::flowing;
 use super::names::{Names, allow};
 use super::staged::staged;
@@ -31,16 +32,21 @@ pub(crate) fn companions(
         names: &names,
         p: private,
     };
-    let (program, pieces) = match body {
+    let (program, staged) = match body {
         Body::Straight(low) => (
             low.program.to_string(),
-            cx.straight(staged(func, low, private, &names.saved)),
+            Some(staged(func, low, private, &names.saved)),
         ),
         Body::Flow(low) => (
             low.flow.to_string(),
-            cx.straight(flowing(func, low, private, &names.saved, &names.step)),
+            Some(flowing(func, low, private, &names.saved, &names.step)),
         ),
-        Body::Recorded(reason) => (format!("recorded at run time: {reason}"), cx.recorded()),
+        Body::Recorded(reason) => (format!("recorded at run time: {reason}"), None),
+    };
+    let Facts { constants, sizes } = cx.facts(body, staged.as_ref());
+    let pieces = match staged {
+        Some(staged) => cx.straight(staged),
+        None => cx.recorded(),
     };
     let hashed = match body {
         Body::Straight(_) => program.clone(),
@@ -62,13 +68,14 @@ pub(crate) fn companions(
     let n = &names;
     if func.owner.is_some() {
         return Companions {
-            associated: ours!(#public #hidden),
-            items: ours!(#items #grads),
+            associated: ours!(#public #constants #hidden),
+            items: ours!(#items #sizes #grads),
         };
     }
     let doc =
         format!("The companions of the function `{function}`: its derivatives, and its program.");
     let (program, hash, saved) = (&n.program, &n.hash, &n.saved);
+    let (cost, points) = (&n.cost, &n.points);
     let items = ours! {
         #(#attrs)*
         #allow
@@ -76,12 +83,14 @@ pub(crate) fn companions(
         #vis enum #function {}
 
         #items
+        #sizes
         #grads
 
         #(#attrs)*
         #allow
         impl #function {
             #public
+            #constants
             #hidden
         }
 
@@ -91,6 +100,8 @@ pub(crate) fn companions(
             type Saved = #saved;
             const PROGRAM: &'static str = Self::#program;
             const HASH: [u8; 32] = Self::#hash;
+            const COST: #private::Cost = Self::#cost;
+            const POINTS: &'static [#private::Point] = Self::#points;
         }
     };
     Companions {

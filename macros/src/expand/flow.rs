@@ -33,6 +33,8 @@ pub(super) fn flowing(
         jvp: cx.jvp(),
         needs_all: false,
         items: cx.items(&steps),
+        costs: None,
+        kept: steps.iter().flat_map(|s| s.kept.clone()).collect(),
     }
 }
 
@@ -57,6 +59,8 @@ struct Step {
     pull: Option<TokenStream>,
     /// `field: local`.
     pattern: TokenStream,
+    /// The variables whose values are residuals.
+    kept: Vec<Var>,
 }
 
 fn steps_ident() -> Ident {
@@ -142,6 +146,7 @@ impl<'a> Cx<'a> {
             inits: kept.inits,
             pull,
             pattern,
+            kept: super::cost::kept(&block.program, &vjp),
             primal: vjp.primal,
         }
     }

@@ -57,6 +57,7 @@ impl Cx<'_> {
             jvp,
             needs_all,
             items: more,
+            ..
         } = staged;
         let (n, p, func) = (self.names, self.p, self.func);
         let saved = &n.saved;

@@ -7,12 +7,14 @@ macro_rules! ours {
 
 mod check;
 mod companions;
+mod cost;
 mod emit;
 mod flow;
 mod hidden;
 mod maybe;
 mod names;
 pub(crate) mod paths;
+mod points;
 mod staged;
 
 pub(crate) use check::checks;

@@ -1,5 +1,6 @@
 //! The bodies of the companions of a straight-line function, and its struct of residuals.
 
+use super::cost::Costs;
 use super::emit::{Emit, tangents_ident};
 use crate::lower::{Lowered, Source};
 use crate::parse::{Func, OutShape};
@@ -22,6 +23,10 @@ pub(super) struct Staged {
     pub(super) needs_all: bool,
     /// Types that the residuals are made of.
     pub(super) items: TokenStream,
+    /// What it costs, where that does not depend on how control flows.
+    pub(super) costs: Option<Costs>,
+    /// The variables whose values are residuals.
+    pub(super) kept: Vec<Var>,
 }
 
 /// What the passes make of a function, each under its name, for people.
@@ -47,7 +52,8 @@ fn wrt(low: &Lowered) -> Vec<Var> {
 }
 
 pub(super) fn staged(func: &Func, low: &Lowered, private: &TokenStream, saved: &Ident) -> Staged {
-    let (forward, fields, pull) = reverse(func, low, private, saved);
+    let vjp = ad::vjp(&low.program, &wrt(low));
+    let (forward, fields, pull) = reverse(func, low, private, saved, &vjp);
     Staged {
         forward,
         fields,
@@ -55,6 +61,8 @@ pub(super) fn staged(func: &Func, low: &Lowered, private: &TokenStream, saved: &
         jvp: jvp(func, low, private),
         needs_all: true,
         items: TokenStream::new(),
+        costs: Some(Costs::new(&low.program, &vjp)),
+        kept: super::cost::kept(&low.program, &vjp),
     }
 }
 
@@ -185,9 +193,9 @@ fn reverse(
     low: &Lowered,
     p: &TokenStream,
     saved: &Ident,
+    vjp: &ad::Vjp,
 ) -> (TokenStream, Vec<(Ident, TokenStream, String)>, TokenStream) {
     let wrt = wrt(low);
-    let vjp = ad::vjp(&low.program, &wrt);
     let primal = Emit::new(func, low, p, &vjp.primal);
     let pullback = Emit::new(func, low, p, &vjp.pullback);
     let (outs, residuals) = vjp.primal.outs.split_at(vjp.n_outs);

@@ -1,0 +1,188 @@
+//! What the binary knows before it runs: costs as formulas, and the named values.
+
+use gradloom::prelude::*;
+use gradloom::{Cost, Formula, Point, Traced};
+
+#[traced]
+fn mlp(
+    #[shape(B, 784)] x: &Tensor,
+    #[shape(784, 128)] w1: &Tensor,
+    #[shape(128)] b1: &Tensor,
+    #[shape(128, 10)] w2: &Tensor,
+    #[shape(10)] b2: &Tensor,
+) -> Tensor {
+    let h = (x.matmul(w1) + b1).tanh();
+    h.matmul(w2) + b2
+}
+
+#[traced]
+fn total(#[shape(B, 2 * T)] x: &Tensor) -> Tensor {
+    let rows = x.sum(1);
+    rows.mean(..)
+}
+
+#[traced]
+fn chain(#[shape(A, B)] a: &Tensor, #[shape(B, C)] b: &Tensor, #[shape(C)] c: &Tensor) -> Tensor {
+    a.matmul(b).matmul(c)
+}
+
+#[traced]
+fn unknown(x: &Tensor) -> Tensor {
+    let y = x.exp();
+    y.t()
+}
+
+#[traced]
+fn caller(#[shape(B)] x: &Tensor) -> Tensor {
+    let y = unknown(x);
+    y + x
+}
+
+#[traced(record)]
+fn recorded(#[shape(B)] x: &Tensor) -> Tensor {
+    x.exp()
+}
+
+/// The value keeps the result of `tanh` alone, whose dtype the cast says.
+#[traced]
+fn typed(#[shape(B, T)] x: &Tensor) -> Tensor {
+    let y = x.cast(DType::F32).tanh();
+    y
+}
+
+#[traced]
+fn looped(#[shape(B)] x: &Tensor, n: usize) -> Tensor {
+    let mut h = x.sin();
+    for _ in 0..n {
+        let z = h.tanh();
+        h = &z * x;
+    }
+    h
+}
+
+#[derive(Tree)]
+struct Scale {
+    w: Tensor,
+}
+
+#[traced]
+impl Scale {
+    fn forward(&self, #[shape(B)] x: &Tensor) -> Tensor {
+        let y = x.sin();
+        y * &self.w
+    }
+}
+
+fn number(formula: Option<Formula>, dims: &[(&str, u64)]) -> Option<u64> {
+    formula.expect("the formula is known").eval(dims)
+}
+
+#[test]
+fn formulas_agree_with_counts_by_hand() {
+    let b = 64;
+    let dims = [("B", b)];
+    // 2 m k n for each product, one for each element of a sum of two tensors.
+    let by_hand = 2 * b * 784 * 128 + b * 128 + 2 * b * 128 * 10 + b * 10;
+    assert_eq!(number(mlp::COST.value.flops, &dims), Some(by_hand));
+    assert_eq!(
+        number(mlp::COST.value.transcendentals, &dims),
+        Some(b * 128)
+    );
+    // Two products for each, one for each operand; then `ct (1 - h^2)`, and the sums to the biases.
+    let products = 2 * (2 * b * 784 * 128 + 2 * b * 128 * 10);
+    let by_hand = products + 3 * b * 128 + b * 128 + b * 10;
+    assert_eq!(number(mlp::COST.pullback.flops, &dims), Some(by_hand));
+    assert_eq!(number(mlp::COST.pullback.transcendentals, &dims), Some(0));
+    // All elements into rows, the rows into one number, and a division.
+    let dims = [("B", 3), ("T", 5)];
+    assert_eq!(number(total::COST.value.flops, &dims), Some(30 + 3 + 1));
+    let dims = [("A", 2), ("B", 3), ("C", 5)];
+    assert_eq!(number(chain::COST.value.flops, &dims), Some(60 + 20));
+}
+
+#[test]
+fn formulas_are_readable() {
+    insta::assert_snapshot!(mlp::COST, @r"
+    value: 203402*B flops, 128*B transcendentals, ? bytes
+    pullback: 407050*B flops, 0 transcendentals, ? bytes
+    saved: ? bytes
+    ");
+    insta::assert_snapshot!(total::COST, @r"
+    value: 2*B*T + B + 1 flops, 0 transcendentals, ? bytes
+    pullback: 1 flops, 0 transcendentals, ? bytes
+    saved: 0 bytes
+    ");
+    insta::assert_snapshot!(chain::COST, @r"
+    value: 2*A*B*C + 2*A*C flops, 0 transcendentals, ? bytes
+    pullback: 4*A*B*C + 4*A*C flops, 0 transcendentals, ? bytes
+    saved: ? bytes
+    ");
+    insta::assert_snapshot!(typed::COST, @r"
+    value: 0 flops, B*T transcendentals, ? bytes
+    pullback: 3*B*T flops, 0 transcendentals, ? bytes
+    saved: 4*B*T bytes
+    ");
+    insta::assert_snapshot!(Scale::FORWARD_COST, @r"
+    value: ? flops, B transcendentals, ? bytes
+    pullback: ? flops, 0 transcendentals, ? bytes
+    saved: ? bytes
+    ");
+}
+
+#[test]
+fn what_is_not_known_is_none() {
+    assert_eq!(
+        unknown::COST.value.flops.map(|f| f.to_string()).as_deref(),
+        Some("0")
+    );
+    assert_eq!(unknown::COST.value.transcendentals, None);
+    assert_eq!((unknown::COST.saved, mlp::COST.value.bytes), (None, None));
+    assert_eq!(UnknownSaved::bytes_for(&[]), None);
+    // A call costs what the callee costs, which only the callee knows.
+    assert_eq!(caller::COST.value.flops, None);
+    assert_eq!(recorded::COST, Cost::UNKNOWN);
+    // How often a loop runs is not known.
+    assert_eq!(looped::COST, Cost::UNKNOWN);
+    assert_eq!(RecordedSaved::bytes_for(&[("B", 1)]), None);
+    assert_eq!(<mlp as Traced>::COST, mlp::COST);
+}
+
+#[test]
+fn the_residuals_take_the_bytes_that_the_formula_says() {
+    for (b, t) in [(3, 5), (1, 0), (7, 2)] {
+        let x = Tensor::ones([b, t], DType::F64);
+        let (_, saved) = typed::saved(&x);
+        let dims = [("B", b as u64), ("T", t as u64)];
+        assert_eq!(TypedSaved::bytes_for(&dims), Some(saved.bytes() as u64));
+        assert_eq!(number(typed::COST.saved, &dims), Some(saved.bytes() as u64));
+    }
+    assert_eq!(TypedSaved::bytes_for(&[("B", 3)]), None);
+}
+
+#[test]
+fn named_values_are_listed_with_their_places() {
+    let show = |points: &[Point]| {
+        let line = |p: &Point| {
+            let saved = if p.saved { ", saved" } else { "" };
+            format!("{} at {}:{}{saved}", p.name, p.line, p.column)
+        };
+        points.iter().map(line).collect::<Vec<_>>().join("\n")
+    };
+    insta::assert_snapshot!(show(mlp::POINTS), @r"
+    h at 14:9, saved
+    y at 15:18
+    ");
+    insta::assert_snapshot!(show(looped::POINTS), @r"
+    h at 55:13
+    z at 57:13, saved
+    h_2 at 58:16
+    ");
+    let source = include_str!("costs.rs")
+        .lines()
+        .nth(mlp::POINTS[0].line as usize - 1);
+    let at = &source.unwrap()[mlp::POINTS[0].column as usize - 1..];
+    assert!(at.starts_with("h = "), "{at}");
+    assert!(mlp::POINTS.iter().all(|p| p.file == file!()));
+    assert_eq!(Scale::FORWARD_POINTS[0].name, "y");
+    assert!(recorded::POINTS.is_empty());
+}
