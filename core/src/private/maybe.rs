@@ -60,9 +60,9 @@ impl Pulled {
     }
 }
 
-/// Finds a tree behind a reference or not, as a method call does.
+/// Finds a tree, or a number in one, behind a reference or not, as a method call does.
 pub trait Located {
-    /// The tree where it lies.
+    /// The tree or the number where it lies.
     fn located(&self) -> &Self;
 }
 
@@ -71,3 +71,14 @@ impl<T: Tree> Located for T {
         self
     }
 }
+
+macro_rules! numbers {
+    ($($ty:ident)*) => {$(
+        impl Located for $ty {
+            fn located(&self) -> &$ty {
+                self
+            }
+        }
+    )*};
+}
+numbers! { f32 f64 i32 i64 usize }

@@ -104,8 +104,9 @@ fn type_name(ty: &Type) -> String {
 pub(super) fn allow() -> TokenStream {
     ours! {
         #[allow(
-            non_camel_case_types, non_snake_case, unused, missing_docs, unreachable_pub, private_interfaces,
-            private_bounds, trivial_bounds, clippy::all, clippy::pedantic
+            warnings, unused, nonstandard_style, non_shorthand_field_patterns, missing_docs,
+            missing_debug_implementations, unreachable_pub, unused_qualifications, unused_results, clippy::all,
+            clippy::pedantic
         )]
     }
 }

@@ -265,7 +265,13 @@ impl Cx<'_> {
         let hosts = values.iter().map(|v| match v {
             Value::Host(_) => Some(v.clone()),
             Value::Place(p) if !p.root || self.host_places => Some(Value::Host(Host {
-                expr: p.expr.clone(),
+                expr: match p.by_ref && !p.root && !p.is_bound_reference() {
+                    true => {
+                        let expr = &p.expr;
+                        syn::parse_quote!(&#expr)
+                    }
+                    false => p.expr.clone(),
+                },
                 reads: Vec::new(),
                 number: false,
             })),

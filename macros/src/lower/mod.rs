@@ -181,6 +181,11 @@ struct Place {
 }
 
 impl Place {
+    /// Whether it is a local that a pattern or a branch binds to a reference.
+    fn is_bound_reference(&self) -> bool {
+        !self.root && self.by_ref && matches!(self.expr, Expr::Path(_))
+    }
+
     /// Moves the parameter's name to where it is read, for messages.
     fn stands_at(&mut self, span: Span) {
         if let Expr::Path(p) = &mut self.expr

@@ -52,6 +52,13 @@ impl Cx<'_> {
         let value = self.eval(&u.expr, &Want::one())?;
         match (&u.op, value) {
             (_, Value::Poison) => Err(Stop::Error),
+            // What a pattern binds is a reference, and what lies behind it is a place of its own.
+            (UnOp::Deref(_), Value::Place(mut p)) if p.is_bound_reference() => {
+                let expr = &p.expr;
+                p.expr = syn::parse_quote!((*#expr));
+                p.by_ref = false;
+                Ok(Value::Place(p))
+            }
             (UnOp::Deref(_), value @ (Value::Tensor { .. } | Value::Place(_))) => {
                 Ok(by_ref(value, false, |e| syn::parse_quote!((*#e))))
             }
@@ -153,11 +160,32 @@ impl Cx<'_> {
                     .push(&b.op, format!("`{op}` does not take tensors; {hint}"));
                 Err(Stop::Error)
             }
+            // `model.scale.sqrt() > 0.5`: if the field is a tensor, rustc refuses the user's function.
+            Err(_) if self.may_be_number(&b.left) && self.may_be_number(&b.right) => {
+                self.recorded("a comparison of fields, which may be numbers,", b.op.span())
+            }
             Err(method) => {
                 let op = b.op.to_token_stream();
                 self.errors.push(&b.op, format!("`{op}` gives one truth value, and tensors have many; write `x.{method}(&y)`, and choose by it with `.select(&a, &b)`"));
                 Err(Stop::Error)
             }
+        }
+    }
+
+    /// Whether an expression is a number if the fields are that it starts from.
+    fn may_be_number(&self, expr: &Expr) -> bool {
+        match expr {
+            Expr::Paren(p) => self.may_be_number(&p.expr),
+            Expr::Reference(r) => self.may_be_number(&r.expr),
+            Expr::Unary(u) => self.may_be_number(&u.expr),
+            Expr::Field(f) => self.may_be_number(&f.base),
+            Expr::Index(i) => self.may_be_number(&i.expr),
+            Expr::MethodCall(m) => self.may_be_number(&m.receiver),
+            Expr::Path(p) => p.path.get_ident().is_none_or(|i| {
+                let value = self.lookup(&crate::parse::unraw(i));
+                !matches!(value, Some(Value::Tensor { .. } | Value::Tuple(_)))
+            }),
+            expr => !self.mentions_traced(expr),
         }
     }
 
