@@ -149,9 +149,9 @@ fn loops() {
             .collect(),
     };
     let x = Tensor::from([[1.5f64, 0.5]]);
-    for f in [mlp, fields] {
+    for f in [mlp as fn(&Mlp, &Tensor) -> Tensor, fields] {
         let r = grad(|p: &(Mlp, Tensor)| f(&p.0, &p.1))(&(model.clone(), x.clone()));
-        let g = if f as usize == mlp as usize {
+        let g = if std::ptr::fn_addr_eq(f, mlp as fn(&Mlp, &Tensor) -> Tensor) {
             let g = mlp::grad(&model, &x);
             (g.model, g.x)
         } else {

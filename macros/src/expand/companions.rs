@@ -54,8 +54,8 @@ pub(crate) fn companions(
         Body::Flow(_) | Body::Recorded(_) => format!("{}\n{source}", func.name()),
     };
     let callees = match body {
-        Body::Straight(low) => callee_hashes(std::slice::from_ref(&**low).iter()),
-        Body::Flow(low) => callee_hashes(low.pieces.iter().map(|piece| &piece.low)),
+        Body::Straight(low) => callee_hashes(std::iter::once(&**low), false),
+        Body::Flow(low) => callee_hashes(low.pieces.iter().map(|piece| &piece.low), true),
         Body::Recorded(_) => Vec::new(),
     };
     let hash = blake3::hash(hashed.as_bytes());
@@ -111,15 +111,23 @@ pub(crate) fn companions(
 }
 
 /// The hashes of the functions that a program calls. A method is known by its name alone: its type is not.
-fn callee_hashes<'a>(parts: impl Iterator<Item = &'a Lowered>) -> Vec<TokenStream> {
+///
+/// Under host control flow a function may call itself, or one that calls it, and a constant may not. There the callees'
+/// `own` hashes count, which leave theirs out.
+fn callee_hashes<'a>(parts: impl Iterator<Item = &'a Lowered>, own: bool) -> Vec<TokenStream> {
     let calls = parts.flat_map(|low| low.calls.values());
     let hashes = calls.filter_map(|call| match &call.callee {
         Callee::Function(path) => {
             let path = super::emit::without_arguments(path);
-            Some(ours!(<#path>::HASH))
+            let hash = if own { ours!(__OWN_HASH) } else { ours!(HASH) };
+            Some(ours!(<#path>::#hash))
         }
         Callee::Associated { ty, name } => {
-            let hash = format_ident!("{}_HASH", unraw(name).to_uppercase(), span = name.span());
+            let hash = match own {
+                true => format!("__TRACED_{}_OWN_HASH", unraw(name).to_uppercase()),
+                false => format!("{}_HASH", unraw(name).to_uppercase()),
+            };
+            let hash = Ident::new(&hash, name.span());
             Some(ours!(#ty::#hash))
         }
         Callee::Method(_) => None,
@@ -439,16 +447,20 @@ impl Cx<'_> {
             .then(|| self.grad_functions(&head, &vis, &checks));
         let program_doc = format!("The program of `{user}`.");
         let hash_doc = format!("The hash of the program of `{user}`.");
-        let bytes = hash.iter();
+        let (bytes, own_hash) = (hash.iter(), &n.own_hash);
         // Another program behind a callee's name is another program here.
         let hash = match callees {
-            [] => ours!([#(#bytes),*]),
-            callees => ours!(#p::fold_hash([#(#bytes),*], &[#(#callees),*])),
+            [] => ours!(Self::#own_hash),
+            callees => ours!(#p::fold_hash(Self::#own_hash, &[#(#callees),*])),
         };
         ours! {
             #head
             #[doc = #program_doc]
             #vis const #program_name: &'static str = #program;
+
+            #head
+            #[doc(hidden)]
+            #vis const #own_hash: [u8; 32] = [#(#bytes),*];
 
             #head
             #[doc = #hash_doc]

@@ -73,13 +73,31 @@ pub(crate) enum Declaration {
 impl fmt::Display for HostCode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            HostCode::Code(tokens) | HostCode::Head(tokens) | HostCode::Fail(tokens) => {
-                f.write_str(&text(tokens))
-            }
+            HostCode::Code(tokens) | HostCode::Fail(tokens) => f.write_str(&text(tokens)),
+            HostCode::Head(tokens) => f.write_str(&head_text(tokens)),
             HostCode::Declare(_, Declaration::Host(ident)) => write!(f, "let {ident};"),
             HostCode::Declare(..) => Ok(()),
         }
     }
+}
+
+/// What stands before a brace, as a person writes it.
+fn head_text(head: &TokenStream) -> String {
+    let statement = quote::quote!(fn f() { #head {} });
+    let arm = quote::quote!(fn f() { match x { #head {} } });
+    for (code, skip) in [(statement, 1), (arm, 2)] {
+        let Ok(file) = syn::parse2::<syn::File>(code) else {
+            continue;
+        };
+        let code = prettyplease::unparse(&file);
+        let line = code.lines().nth(skip).unwrap_or_default().trim();
+        let line = line.trim_end_matches("{}").trim_end_matches('{').trim_end();
+        // Where it takes several lines, its tokens will do.
+        if !line.is_empty() && code.lines().count() <= 2 * skip + 3 {
+            return line.to_owned();
+        }
+    }
+    text(head)
 }
 
 /// Where a local lives between blocks.

@@ -153,12 +153,15 @@ impl Cx<'_> {
     pub(super) fn call(&mut self, call: &syn::ExprCall, want: &Want, fallible: bool) -> R<Value> {
         let func = match &*call.func {
             Expr::Path(func) => func,
-            Expr::Paren(p) if super::closure::is_closure(&p.expr) => {
-                return match self.eval(&p.expr, &Want::one())? {
-                    Value::Closure(closure) => self.call_closure(&closure, call, want),
-                    _ => self.recorded("a call of a value", call.func.span()),
-                };
-            }
+            Expr::Paren(p) if self.flow.is_some() => match &*p.expr {
+                Expr::Closure(closure) => {
+                    return match self.closure(closure)? {
+                        Value::Closure(closure) => self.call_closure(&closure, call, want),
+                        _ => self.recorded("a call of a value", call.func.span()),
+                    };
+                }
+                _ => return self.recorded("a call of a value", call.func.span()),
+            },
             _ => return self.recorded("a call of a value", call.func.span()),
         };
         if let Some(Value::Closure(closure)) = func

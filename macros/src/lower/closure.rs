@@ -2,8 +2,8 @@
 
 use super::{Cx, Local, R, Value, Want};
 use std::collections::BTreeMap;
+use syn::ExprClosure;
 use syn::spanned::Spanned;
-use syn::{Expr, ExprClosure};
 
 /// A closure, and the locals where it stands.
 #[derive(Debug)]
@@ -78,9 +78,4 @@ impl Cx<'_> {
             _ => false,
         }
     }
-}
-
-/// Whether an expression is a closure.
-pub(super) fn is_closure(expr: &Expr) -> bool {
-    matches!(expr, Expr::Closure(_))
 }

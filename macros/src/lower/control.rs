@@ -351,18 +351,9 @@ impl Cx<'_> {
         keyword: &str,
     ) -> R<(TokenStream, BTreeMap<String, super::Local>)> {
         self.scopes.push(BTreeMap::new());
-        let n_eqns = self.b.n_eqns();
         let code = self.conditions(cond, keyword);
         let bound = self.scopes.pop().expect("it has just been pushed");
-        let code = code?;
-        if self.b.n_eqns() != n_eqns && matches!(peel(cond), Expr::Binary(_)) && is_lazy(peel(cond))
-        {
-            return self.recorded(
-                "a condition of which only a part may be computed",
-                cond.span(),
-            );
-        }
-        Ok((code, bound))
+        Ok((code?, bound))
     }
 
     fn conditions(&mut self, cond: &Expr, keyword: &str) -> R<TokenStream> {
@@ -383,6 +374,20 @@ impl Cx<'_> {
     }
 
     fn host_condition(&mut self, cond: &Expr, keyword: &str) -> R<TokenStream> {
+        // What stands on the right of `&&` is computed only if the left is true, and equations do not wait.
+        if let Expr::Binary(b) = peel(cond)
+            && matches!(b.op, BinOp::And(_) | BinOp::Or(_))
+        {
+            let left = self.host_condition(&b.left, keyword)?;
+            let n_eqns = self.b.n_eqns();
+            let right = self.host_condition(&b.right, keyword)?;
+            if self.b.n_eqns() != n_eqns {
+                return self.recorded("a condition that may not be computed", b.right.span());
+            }
+            let op = &b.op;
+            let (left, right) = (within(&b.left, left), within(&b.right, right));
+            return Ok(quote!(#left #op #right));
+        }
         let outer = std::mem::replace(&mut self.host_places, true);
         let value = self.eval(cond, &Want::one());
         self.host_places = outer;
@@ -822,14 +827,11 @@ pub(super) fn is_panic(mac: &syn::Macro) -> bool {
     ["panic", "unreachable", "unimplemented", "todo"].contains(&name.as_str())
 }
 
-fn is_lazy(expr: &Expr) -> bool {
-    match expr {
-        Expr::Binary(b) => {
-            matches!(b.op, BinOp::And(_) | BinOp::Or(_)) || is_lazy(&b.left) || is_lazy(&b.right)
-        }
-        Expr::Paren(p) => is_lazy(&p.expr),
-        Expr::Unary(u) => is_lazy(&u.expr),
-        _ => false,
+/// The operand of `&&` as it was written: another `&&` or `||` keeps its parentheses.
+fn within(operand: &Expr, code: TokenStream) -> TokenStream {
+    match operand {
+        Expr::Paren(_) => quote!((#code)),
+        _ => code,
     }
 }
 

@@ -92,11 +92,15 @@ impl Cx<'_> {
                 }
             }
             fn visit_field_pat_mut(&mut self, f: &mut syn::FieldPat) {
+                self.visit_pat_mut(&mut f.pat);
                 // `Layer { w }` becomes `Layer { w: w_1 }`.
-                if f.colon_token.is_none() {
+                let same = match (&f.member, &*f.pat) {
+                    (syn::Member::Named(field), Pat::Ident(p)) => *field == p.ident,
+                    _ => false,
+                };
+                if f.colon_token.is_none() && !same {
                     f.colon_token = Some(Default::default());
                 }
-                self.visit_pat_mut(&mut f.pat);
             }
             fn visit_expr_mut(&mut self, _: &mut Expr) {}
         }
