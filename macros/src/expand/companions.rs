@@ -215,16 +215,23 @@ impl Cx<'_> {
         }
     }
 
-    /// The type and const parameters that an `impl Fn` may mention.
+    /// The type and const parameters that an `impl Fn` may mention, and the lifetimes that its arguments and its result do.
     fn captures(&self) -> TokenStream {
+        let types = self.func.diff().map(|(_, d)| &d.owned);
+        let types: Vec<String> = types.chain([&self.func.output.ty]).map(text).collect();
         let owner = self.func.owner.iter().flat_map(|o| &o.generics.params);
-        let generics = owner
-            .chain(&self.func.sig.generics.params)
-            .filter_map(|g| match g {
-                GenericParam::Type(t) => Some(&t.ident),
-                GenericParam::Const(c) => Some(&c.ident),
-                GenericParam::Lifetime(_) => None,
-            });
+        let generics: Vec<&GenericParam> = owner.chain(&self.func.sig.generics.params).collect();
+        let lifetimes = generics.iter().filter_map(|g| match g {
+            GenericParam::Lifetime(l) => Some(l.lifetime.to_token_stream()),
+            _ => None,
+        });
+        let lifetimes = lifetimes.filter(|l| types.iter().any(|ty| ty.contains(&l.to_string())));
+        let others = generics.iter().filter_map(|g| match g {
+            GenericParam::Type(t) => Some(t.ident.to_token_stream()),
+            GenericParam::Const(c) => Some(c.ident.to_token_stream()),
+            GenericParam::Lifetime(_) => None,
+        });
+        let generics = lifetimes.chain(others);
         ours!(use<#(#generics),*>)
     }
 
