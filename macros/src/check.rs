@@ -3,13 +3,16 @@
 //! The signature says most of it: a shape in `#[shape(B, 784)]`, a type that implements `Sample`. The option says the rest,
 //! and what is said nowhere is an error that names the parameter and the option to write.
 
+mod sampling;
+
+pub(crate) use sampling::{Draw, Numbers, Sampling};
+
 use crate::parse::{Func, Kind, Param, unraw};
 use crate::report::{Errors, nearest};
-use gradloom_ir::{DType, Dim};
-use proc_macro2::{Ident, TokenStream, TokenTree};
+use proc_macro2::{Ident, TokenStream};
 use quote::ToTokens;
 use syn::meta::ParseNestedMeta;
-use syn::{Expr, GenericParam, LitInt};
+use syn::{Expr, LitInt};
 
 /// What `check(..)` says.
 #[derive(Clone, Debug, Default)]
@@ -33,11 +36,11 @@ pub(crate) const LAWS: [&str; 4] = [
 #[derive(Clone, Debug)]
 enum Given {
     /// `range(x = 0.5..2.0)`
-    Range(Box<Expr>, Box<Expr>),
+    Range(TokenStream, TokenStream),
     /// `classes(labels = 10)`
-    Classes(Expr),
+    Classes(TokenStream),
     /// `value(n = 3)`
-    Value(Expr),
+    Value(TokenStream),
 }
 
 impl Given {
@@ -48,40 +51,6 @@ impl Given {
             Given::Value(_) => "value",
         }
     }
-}
-
-/// How the tests of one function come to their arguments.
-pub(crate) struct Sampling {
-    /// For each parameter.
-    pub(crate) draws: Vec<Draw>,
-    /// Named dims that the user's expressions mention.
-    pub(crate) mentioned: Vec<Ident>,
-    /// The dims that the user has fixed.
-    pub(crate) fixed: Vec<(String, usize)>,
-    /// The tests to emit.
-    pub(crate) laws: Vec<&'static str>,
-}
-
-/// Where an argument comes from.
-pub(crate) enum Draw {
-    /// The user's expression.
-    Value(Expr),
-    /// The user's `impl Sample`.
-    Sample,
-    /// Numbers in a shape.
-    Numbers {
-        dims: Vec<Dim>,
-        numbers: Numbers,
-        /// `f64` where nothing is said, `i64` for classes.
-        dtype: Option<DType>,
-    },
-}
-
-pub(crate) enum Numbers {
-    Normal,
-    Uniform(Box<Expr>, Box<Expr>),
-    Classes(Box<Expr>),
-    Flags,
 }
 
 /// The parts of the option, each with an example.
@@ -177,15 +146,15 @@ impl Check {
             return Ok(());
         }
         let given = match option {
-            "classes" => Given::Classes(value),
-            "value" => Given::Value(value),
+            "classes" => Given::Classes(value.into_token_stream()),
+            "value" => Given::Value(value.into_token_stream()),
             _ => match value {
                 Expr::Range(syn::ExprRange {
                     start: Some(start),
                     end: Some(end),
                     limits: syn::RangeLimits::HalfOpen(_),
                     ..
-                }) => Given::Range(start, end),
+                }) => Given::Range(start.into_token_stream(), end.into_token_stream()),
                 other => {
                     return Err(error(
                         &other,
@@ -208,135 +177,9 @@ impl Check {
         Ok(())
     }
 
-    /// How to come to the arguments of `func`; what is missing is an error.
-    pub(crate) fn sampling(&self, func: &Func, errors: &mut Errors) -> Option<Sampling> {
-        let mut wrong = Errors::default();
-        let owner = func.owner.iter().flat_map(|o| &o.generics.params);
-        for param in owner.chain(&func.sig.generics.params) {
-            let ident = match param {
-                GenericParam::Type(t) => &t.ident,
-                GenericParam::Const(c) => &c.ident,
-                GenericParam::Lifetime(_) => continue,
-            };
-            let function = &func.sig.ident;
-            wrong.push(
-                ident,
-                format!("`check` cannot choose `{ident}`; check a function without type parameters that calls `{function}`"),
-            );
-        }
-        let draws: Vec<Option<Draw>> = func
-            .params
-            .iter()
-            .map(|param| self.draw(param, &mut wrong))
-            .collect();
-        let complete = wrong.is_empty();
-        errors.append(wrong);
-        let draws = draws.into_iter().collect::<Option<Vec<Draw>>>()?;
-        complete.then(|| Sampling {
-            mentioned: self.mentioned(func),
-            fixed: self.dims.iter().map(|(dim, n)| (unraw(dim), *n)).collect(),
-            laws: LAWS
-                .into_iter()
-                .filter(|law| !self.skipped.iter().any(|skipped| skipped == law))
-                .collect(),
-            draws,
-        })
-    }
-
     fn given(&self, param: &Param) -> Option<&(Ident, Given)> {
         let name = unraw(&param.ident);
         self.given.iter().find(|(ident, _)| unraw(ident) == name)
-    }
-
-    fn draw(&self, param: &Param, errors: &mut Errors) -> Option<Draw> {
-        let name = unraw(&param.ident);
-        let given = self.given(param);
-        if let Some((_, Given::Value(value))) = given {
-            return Some(Draw::Value(value.clone()));
-        }
-        if let (Some((ident, given)), true) = (given, param.kind != Kind::Tensor) {
-            let option = given.option();
-            errors.push(
-                ident,
-                format!("`{option}` belongs to a `Tensor`, and `{name}` is none; write `value({name} = ..)`"),
-            );
-            return None;
-        }
-        match param.kind {
-            Kind::Tree => return Some(Draw::Sample),
-            Kind::Static { .. } => {
-                errors.push(
-                    &param.ident,
-                    format!(
-                        "`check` does not know what `{name}` is; write `check(value({name} = ..))`"
-                    ),
-                );
-                return None;
-            }
-            Kind::Tensor => {}
-        }
-        let dtype = param.aval.dtype;
-        let numbers = match given {
-            Some((ident, Given::Classes(_))) if param.diff => {
-                errors.push(
-                    ident,
-                    format!(
-                        "classes are integers, which have no derivative; mark `{name}` `#[nodiff]`"
-                    ),
-                );
-                return None;
-            }
-            Some((_, Given::Classes(classes))) => Numbers::Classes(Box::new(classes.clone())),
-            Some((_, Given::Range(start, end))) => Numbers::Uniform(start.clone(), end.clone()),
-            _ => match dtype {
-                Some(DType::Bool) => Numbers::Flags,
-                Some(DType::I32 | DType::I64) => {
-                    errors.push(
-                        &param.ident,
-                        format!("`check` does not know which integers `{name}` holds; write `check(classes({name} = 10))` for those below 10"),
-                    );
-                    return None;
-                }
-                _ => Numbers::Normal,
-            },
-        };
-        let Some(dims) = param.aval.shape.dims() else {
-            errors.push(
-                &param.ident,
-                format!("`check` does not know the shape of `{name}`; put `#[shape(..)]` on it, as in `#[shape(B, 3)]`"),
-            );
-            return None;
-        };
-        Some(Draw::Numbers {
-            dims: dims.to_vec(),
-            numbers,
-            dtype,
-        })
-    }
-
-    /// The named dims that the expressions for `func` mention.
-    fn mentioned(&self, func: &Func) -> Vec<Ident> {
-        let mut idents = Vec::new();
-        for param in &func.params {
-            match self.given(param) {
-                Some((_, Given::Classes(e) | Given::Value(e))) => {
-                    idents_of(e.to_token_stream(), &mut idents);
-                }
-                Some((_, Given::Range(a, b))) => {
-                    idents_of(a.to_token_stream(), &mut idents);
-                    idents_of(b.to_token_stream(), &mut idents);
-                }
-                None => {}
-            }
-        }
-        let dims = self.known_dims(&[func]);
-        let mut mentioned: Vec<Ident> = Vec::new();
-        for ident in idents {
-            if dims.contains(&ident.to_string()) && !mentioned.contains(&ident) {
-                mentioned.push(ident);
-            }
-        }
-        mentioned
     }
 
     /// The dims that annotations name, and those that are fixed.
@@ -415,15 +258,5 @@ fn hint(name: &str, names: &[String], what: &str) -> String {
         Some(near) => format!("did you mean `{near}`?"),
         None if unique.is_empty() => format!("there are no {what}"),
         None => format!("the {what} are `{}`", unique.join("`, `")),
-    }
-}
-
-fn idents_of(tokens: TokenStream, out: &mut Vec<Ident>) {
-    for token in tokens {
-        match token {
-            TokenTree::Ident(ident) => out.push(ident),
-            TokenTree::Group(group) => idents_of(group.stream(), out),
-            _ => {}
-        }
     }
 }

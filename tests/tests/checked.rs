@@ -212,6 +212,80 @@ fn eleven(
     a * b + c * d - e * f + g / (h.square() + 1.0) + i.sin() * source * law
 }
 
+/// A tree with a lifetime.
+#[derive(Tree)]
+struct Named<'a> {
+    w: Tensor,
+    #[tree(skip)]
+    name: &'a str,
+}
+
+impl Sample for Named<'_> {
+    fn sample(source: &mut Source) -> Self {
+        let i = source.dim("I");
+        Named {
+            w: source.normal([i]),
+            name: "w",
+        }
+    }
+}
+
+#[traced(check)]
+impl<'a> Named<'a> {
+    fn apply(&self, #[shape(B, I)] x: &Tensor) -> Tensor {
+        let by = self.name.len() as f64;
+        x * &self.w * by
+    }
+}
+
+#[traced(check(value(name = "a".to_owned(), r#in = 2.0, key = Key::new(3))))]
+fn r#type<'b>(#[shape(B)] r#fn: &'b Tensor, name: String, r#in: f64, key: Key) -> Tensor {
+    let (noise, more) = (key.normal(r#fn.shape(), DType::F64), name.len());
+    r#fn * r#in * noise + more
+}
+
+#[derive(Debug)]
+struct Own(#[allow(dead_code)] Error);
+
+impl From<Error> for Own {
+    fn from(error: Error) -> Own {
+        Own(error)
+    }
+}
+
+type Several = (Tensor, Vec<Tensor>);
+
+#[traced(check)]
+fn own_error(
+    #[shape(B, I)] x: &Tensor,
+    #[shape(I)] y: Tensor,
+    #[nodiff]
+    #[shape(I)]
+    z: Tensor,
+) -> std::result::Result<Several, Own> {
+    Ok((x * &y, vec![x.exp(), z * x]))
+}
+
+#[derive(Tree)]
+struct Scale(Tensor);
+
+#[traced(check(value(self = Scale(Tensor::from([0.5, 2.0])))))]
+impl Scale {
+    fn sine(&self) -> Tensor {
+        self.0.sin()
+    }
+}
+
+/// A constant with the name of a dim, which the option does not mean.
+#[allow(dead_code)]
+const B: usize = 77;
+
+#[traced(check(value(n = B)))]
+fn divided(#[shape(B, I)] x: &Tensor, n: usize) -> Tensor {
+    assert_eq!(x.dim(0), n);
+    x / n
+}
+
 #[no_implicit_prelude]
 mod strict {
     use ::gradloom::{Result, Tensor, traced};

@@ -128,7 +128,7 @@ fn a_kink_beside_the_point_is_stepped_over() {
         "{text}"
     );
     let text = message(gradcheck(|x: &Tensor| x.log(), &Tensor::scalar(0.0f64)));
-    let expected = "element 0 of `result` is -inf, so there is no slope; sample the arguments where it is finite";
+    let expected = "element 0 of `result` is -inf, so there is no slope; sample the arguments where it is finite, as in `check(range(x = 0.5..2.0))`";
     assert_eq!(text, expected);
 }
 

@@ -267,7 +267,7 @@ fn differences_along<X: Tree, Y: Tree>(
         let (y, dy) = (numbers(y)?, numbers(dy)?);
         if let Some(i) = y.iter().position(|y| !y.is_finite()) {
             return Err(Failure::new(format!(
-                "element {i} of `{path}` is {:?}, so there is no slope; sample the arguments where it is finite",
+                "element {i} of `{path}` is {:?}, so there is no slope; sample the arguments where it is finite, as in `check(range(x = 0.5..2.0))`",
                 y[i]
             )));
         }

@@ -3,7 +3,7 @@
 use super::companions::{field, group};
 use super::names::{Names, allow};
 use crate::check::{Draw, Numbers, Sampling};
-use crate::parse::{Func, Kind, OutShape, Param, unraw};
+use crate::parse::{Func, Kind, OutShape, Param};
 use gradloom_ir::{DType, Dim};
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, format_ident, quote_spanned};
@@ -51,10 +51,10 @@ impl Cx<'_> {
         let name = text_name(func);
         let fixed = sampling.fixed.iter().map(|(dim, n)| ours!((#dim, #n)));
         // The user's expressions see the dims that they mention.
-        let dims = sampling.mentioned.iter().map(|dim| {
-            let name = unraw(dim);
-            ours!(let #dim: usize = __source.dim(#name);)
-        });
+        let dims = sampling
+            .mentioned
+            .iter()
+            .map(|(name, dim)| ours!(let #dim: usize = __source.dim(#name);));
         let params = || func.params.iter().zip(&sampling.draws);
         let drawn = params()
             .filter(|(param, _)| !is_static(param))
@@ -261,7 +261,12 @@ fn is_static(param: &Param) -> bool {
 
 /// The variable of an argument.
 fn local(param: &Param) -> Ident {
-    format_ident!("{}", param.name, span = Span::mixed_site())
+    if param.receiver {
+        return Ident::new("this", Span::mixed_site());
+    }
+    let mut ident = param.ident.clone();
+    ident.set_span(Span::mixed_site());
+    ident
 }
 
 fn prefixed(prefix: &str, params: &[&Param]) -> Vec<Ident> {
