@@ -4,6 +4,8 @@
 
 #[path = "private/check.rs"]
 mod check;
+#[path = "private/listing.rs"]
+mod listing;
 #[path = "private/maybe.rs"]
 mod maybe;
 #[path = "private/traced.rs"]
@@ -16,6 +18,7 @@ pub use crate::record::catch;
 pub use crate::transform::{jvp as trace_jvp, replay, vjp as trace_vjp};
 pub use crate::{Aval, Cost, DType, Error, Formula, Point, Tensor, Term, Traced, Tree, Work};
 pub use gradloom_ir::Static;
+pub use listing::Listing;
 pub use maybe::*;
 pub use traced::*;
 
@@ -26,6 +29,12 @@ use gradloom_ir::Op;
 /// A static argument from the user's expression.
 pub fn statik(value: impl IntoStatic) -> Static {
     value.into_static()
+}
+
+/// Raises an error at the caller.
+#[track_caller]
+pub fn raise(error: Error) -> ! {
+    crate::record::raise(error)
 }
 
 macro_rules! op_functions {

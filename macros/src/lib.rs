@@ -8,6 +8,8 @@ mod derive_tree;
 mod dim;
 mod dump;
 mod expand;
+#[cfg(test)]
+mod expansion_time;
 mod half_typed;
 mod lower;
 #[cfg(test)]
@@ -73,8 +75,7 @@ use proc_macro::TokenStream;
 ///
 /// A body that is one straight line of operations and calls of traced functions is differentiated at compile time. One with
 /// control flow (`for`, `if`, `match`, a `return` in the middle), closures, or calls of values is run and recorded by the
-/// companions; the derivatives are the same, and `PROGRAM` says why and names the line. So is a body of more than 1,000
-/// equations.
+/// companions; the derivatives are the same, and `PROGRAM` says why and names the line.
 ///
 /// A function that the body calls on tensors has to be traced, too, unless the body is recorded.
 ///

@@ -14,6 +14,8 @@ pub struct Builder {
     interned: HashMap<Static, Attr>,
     /// The names in use.
     taken: HashSet<String>,
+    /// The number that the last variable of a name got.
+    numbers: HashMap<String, usize>,
 }
 
 impl Builder {
@@ -37,6 +39,7 @@ impl Builder {
                 .map(|(i, value)| (value.clone(), Attr(i as u32)))
                 .collect(),
             taken: program.names.iter().map(|(_, name)| name.clone()).collect(),
+            numbers: HashMap::new(),
             next: program.n_vars(),
             program: Program {
                 params: Vec::new(),
@@ -107,13 +110,15 @@ impl Builder {
         let name = reserved.as_deref().unwrap_or(name);
         if let Some(old) = self.program.names.remove(var) {
             self.taken.remove(&old);
+            self.numbers.clear();
         }
         let mut unique = name.to_owned();
-        for i in 1.. {
-            if !self.taken.contains(&unique) {
-                break;
+        if self.taken.contains(&unique) {
+            let number = self.numbers.entry(name.to_owned()).or_default();
+            while self.taken.contains(&unique) {
+                *number += 1;
+                unique = format!("{name}_{number}");
             }
-            unique = format!("{name}_{i}");
         }
         self.taken.insert(unique.clone());
         self.program.names.insert(var, unique);

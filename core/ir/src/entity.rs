@@ -113,12 +113,18 @@ impl<K: Entity, V> SecondaryMap<K, V> {
     }
 }
 
+impl<K: Entity, V> Extend<(K, V)> for SecondaryMap<K, V> {
+    fn extend<I: IntoIterator<Item = (K, V)>>(&mut self, iter: I) {
+        for (key, value) in iter {
+            self.insert(key, value);
+        }
+    }
+}
+
 impl<K: Entity, V> FromIterator<(K, V)> for SecondaryMap<K, V> {
     fn from_iter<I: IntoIterator<Item = (K, V)>>(iter: I) -> Self {
         let mut map = SecondaryMap::new();
-        for (key, value) in iter {
-            map.insert(key, value);
-        }
+        map.extend(iter);
         map
     }
 }

@@ -21,6 +21,25 @@ pub fn own(x: &Tensor) -> Tensor {
     x.clone()
 }
 
+/// Residuals that share one field.
+pub type List<T> = Arc<[T]>;
+
+/// Other handles on tensors.
+pub fn own_all(tensors: &[&Tensor]) -> List<Tensor> {
+    tensors.iter().map(|x| own(x)).collect()
+}
+
+/// The avals of tensors.
+pub fn avals_all(tensors: &[&Tensor]) -> List<Aval> {
+    tensors.iter().map(|x| x.aval().clone()).collect()
+}
+
+/// Each element of a list, which has as many as the caller says.
+pub fn elements<T, const N: usize>(list: &List<T>) -> [&T; N] {
+    let elements: &[T; N] = (&**list).try_into().expect("as many elements as were kept");
+    elements.each_ref()
+}
+
 /// The leaf of a tensor.
 pub fn leaf(x: &Tensor) -> Leaves {
     vec![Some(x.clone())]
@@ -433,6 +452,12 @@ impl Residual for Tensor {
         if kept.seen.insert(self.address()) {
             kept.bytes += self.aval().bytes();
         }
+    }
+}
+
+impl<T: Residual> Residual for List<T> {
+    fn keep(&self, kept: &mut Kept) {
+        self.iter().for_each(|part| part.keep(kept));
     }
 }
 

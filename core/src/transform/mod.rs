@@ -16,4 +16,5 @@ pub use jacobian::{hessian, jacfwd, jacrev};
 pub use jvp::jvp;
 pub use outcome::Outcome;
 pub use replay::replay;
+pub(crate) use replay::{Bound, replay_with};
 pub use vjp::{Pullback, vjp};

@@ -1,8 +1,8 @@
 //! A program becomes a graph: each equation is recorded on the tensors that its operands are bound to.
 
 use crate::record::apply;
-use crate::{Aval, Result, Tensor};
-use gradloom_ir::{Entity, Program, Static, Var};
+use crate::{Aval, Error, Result, Tensor};
+use gradloom_ir::{Attr, Entity, Program, Static, Var};
 
 /// What a variable of a program is bound to.
 #[derive(Clone, Debug)]
@@ -56,6 +56,15 @@ pub fn replay(program: &Program, args: &[Tensor]) -> Result<Vec<Tensor>> {
 
 /// Runs a program of which some parameters are bound to avals.
 pub(crate) fn replay_bound(program: &Program, args: &[Bound]) -> Result<Vec<Bound>> {
+    replay_with(program, args, |attr| program.attr(attr).clone()).map_err(|(_, error)| error)
+}
+
+/// The same with other static arguments than those of the program. An error comes with the number of its equation.
+pub(crate) fn replay_with(
+    program: &Program,
+    args: &[Bound],
+    statik: impl Fn(Attr) -> Static,
+) -> Result<Vec<Bound>, (usize, Error)> {
     assert_eq!(
         args.len(),
         program.params.len(),
@@ -65,16 +74,17 @@ pub(crate) fn replay_bound(program: &Program, args: &[Bound]) -> Result<Vec<Boun
     for (param, arg) in program.params.iter().zip(args) {
         env[param.index()] = Some(arg.clone());
     }
-    for eqn in &program.eqns {
+    for (i, eqn) in program.eqns.iter().enumerate() {
         let get = |v: &Var| {
             env[v.index()]
                 .as_ref()
                 .expect("a program binds before it reads")
         };
-        let statics: Vec<Static> = eqn.attrs.iter().map(|a| program.attr(*a).clone()).collect();
+        let statics: Vec<Static> = eqn.attrs.iter().map(|a| statik(*a)).collect();
         let data: Vec<&Tensor> = eqn.data().iter().map(|v| get(v).tensor()).collect();
         let likes: Vec<&Aval> = eqn.likes().iter().map(|v| get(v).aval()).collect();
-        let outs = apply(eqn.op, statics, &data, &likes, eqn.outs.len())?;
+        let outs =
+            apply(eqn.op, statics, &data, &likes, eqn.outs.len()).map_err(|error| (i, error))?;
         for (var, out) in eqn.outs.iter().zip(outs) {
             env[var.index()] = Some(Bound::Tensor(out));
         }

@@ -1,11 +1,13 @@
 //! A program as statements: one `let` for each equation, host statements between them.
 
+use super::listing::{self, Stretches};
 pub(super) use crate::lower::at;
-use crate::lower::{Call, CallArg, Callee, Lowered, Source, ident_of};
+use crate::lower::{Call, CallArg, Callee, Input, Lowered, Source, ident_of};
 use crate::parse::{Func, OutShape};
 use gradloom_ir::{Attr, Eqn, Op, Program, SecondaryMap, Static, Var};
 use proc_macro2::{Ident, Literal, Span, TokenStream};
 use quote::{ToTokens, format_ident, quote_spanned};
+use std::collections::BTreeMap;
 
 /// From how many variables on they are declared together.
 const MANY: usize = 256;
@@ -15,6 +17,22 @@ const MANY: usize = 256;
 pub(super) enum Companion {
     Forward,
     Jvp,
+}
+
+/// The tangents of the parameters.
+struct Tangents {
+    of: SecondaryMap<Var, Var>,
+    /// What each is the tangent of.
+    to: SecondaryMap<Var, Var>,
+}
+
+impl Tangents {
+    fn new(pairs: &[(Var, Var)]) -> Tangents {
+        Tangents {
+            of: pairs.iter().copied().collect(),
+            to: pairs.iter().map(|(x, dx)| (*dx, *x)).collect(),
+        }
+    }
 }
 
 /// Emits the equations of one program.
@@ -32,6 +50,9 @@ pub(super) struct Emit<'a> {
     places: SecondaryMap<Var, usize>,
     /// Variables that are declared in front, because there are so many.
     declared: SecondaryMap<Var, ()>,
+    /// The parameters of the lowered program, and those that host statements bind, by the statement.
+    inputs: SecondaryMap<Var, &'a Input>,
+    leaves: BTreeMap<usize, &'a Input>,
     next_host: usize,
     pub(super) tokens: TokenStream,
     /// Variables that are linear in what may be zero, where anything may.
@@ -49,12 +70,7 @@ impl<'a> Emit<'a> {
         private: &'a TokenStream,
         program: &'a Program,
     ) -> Emit<'a> {
-        let outs = low
-            .program
-            .eqns
-            .iter()
-            .enumerate()
-            .flat_map(|(i, e)| e.outs.iter().map(move |v| (*v, i)));
+        let leaf = |i: &'a Input| Some((*low.input_hosts.get(i.var)?, i));
         Emit {
             func,
             low,
@@ -62,8 +78,10 @@ impl<'a> Emit<'a> {
             program,
             avals: SecondaryMap::new(),
             done: SecondaryMap::new(),
-            places: outs.collect(),
+            places: listing::outs(&low.program),
             declared: SecondaryMap::new(),
+            inputs: low.inputs.iter().map(|i| (i.var, i)).collect(),
+            leaves: low.inputs.iter().filter_map(leaf).collect(),
             next_host: 0,
             tokens: TokenStream::new(),
             linear: None,
@@ -93,13 +111,11 @@ impl<'a> Emit<'a> {
     }
 
     pub(super) fn run_forward(&mut self, tangents: &[(Var, Var)]) {
-        self.declare();
-        for eqn in &self.program.eqns {
-            let host = self.needs(eqn);
-            self.hosts(host, tangents);
-            self.eqn(eqn, tangents);
-        }
-        self.hosts(self.low.hosts.len(), tangents);
+        let before: Vec<usize> = self.program.eqns.iter().map(|e| self.needs(e)).collect();
+        let reads = self.low.hosts.iter().flat_map(|h| h.reads.iter().copied());
+        let tangents = Tangents::new(tangents);
+        self.equations(&before, reads, &tangents);
+        self.hosts(self.low.hosts.len(), &tangents);
     }
 
     /// The statements of a program whose parameters are all bound.
@@ -109,9 +125,49 @@ impl<'a> Emit<'a> {
     }
 
     pub(super) fn run_pullback(&mut self) {
-        self.declare();
-        for eqn in &self.program.eqns {
-            self.eqn(eqn, &[]);
+        let before = vec![0; self.program.eqns.len()];
+        self.equations(&before, std::iter::empty(), &Tangents::new(&[]));
+    }
+
+    /// The equations; so many host statements come `before` each.
+    fn equations(
+        &mut self,
+        before: &[usize],
+        reads: impl Iterator<Item = Var>,
+        tangents: &Tangents,
+    ) {
+        let program = self.program;
+        let mut latest = 0;
+        let breaks = before.iter().map(|n| {
+            let breaks = *n > latest;
+            latest = latest.max(*n);
+            breaks
+        });
+        let breaks: Vec<bool> = breaks.collect();
+        let zeroable = self.foresee_zeroable(tangents.of.iter().map(|(x, dx)| (x, *dx)));
+        let apart =
+            |e: &Eqn| Op::CALLS.contains(&e.op) || e.data().iter().any(|v| zeroable.contains(*v));
+        let stretches = Stretches::new(program, self.low, |i| breaks[i], apart, reads);
+        self.declare(&stretches);
+        let mut next = 0;
+        while next < program.eqns.len() {
+            self.hosts(before[next], tangents);
+            match stretches.at(next) {
+                Some(range) => {
+                    next = range.end;
+                    let eqns = &program.eqns[range];
+                    for eqn in eqns {
+                        self.linear_eqn(eqn);
+                        self.done.extend(eqn.outs.iter().map(|v| (*v, ())));
+                    }
+                    let tokens = self.stretch(eqns, &stretches);
+                    self.push(tokens);
+                }
+                None => {
+                    self.eqn(&program.eqns[next], tangents);
+                    next += 1;
+                }
+            }
         }
     }
 
@@ -119,9 +175,9 @@ impl<'a> Emit<'a> {
     ///
     /// Each `let` opens a scope inside the one before it, and code generation walks scopes by recursion: with
     /// some thousands it runs out of stack. The user's own variables keep their `let`s, as in the user's function.
-    fn declare(&mut self) {
+    fn declare(&mut self, stretches: &Stretches) {
         let ours = |v: &Var| !self.low.idents.contains_key(&self.ident(*v).to_string());
-        let eqns = self.program.eqns.iter();
+        let eqns = stretches.others(self.program);
         let eqns = eqns.filter(|e| !Op::CALLS.contains(&e.op) && e.outs.iter().all(ours));
         let vars: Vec<Var> = eqns.flat_map(|e| e.outs.iter().copied()).collect();
         if vars.len() < MANY {
@@ -138,7 +194,7 @@ impl<'a> Emit<'a> {
         let own = self
             .places
             .get(eqn.outs[0])
-            .map(|place| self.low.hosts.iter().take_while(|h| h.at <= *place).count());
+            .map(|place| self.low.hosts.partition_point(|h| h.at <= *place));
         let statics = eqn
             .attrs
             .iter()
@@ -156,7 +212,7 @@ impl<'a> Emit<'a> {
             .unwrap_or(0)
     }
 
-    fn hosts(&mut self, until: usize, tangents: &[(Var, Var)]) {
+    fn hosts(&mut self, until: usize, tangents: &Tangents) {
         while self.next_host < until {
             let index = self.next_host;
             self.next_host += 1;
@@ -166,13 +222,10 @@ impl<'a> Emit<'a> {
             }
             self.tokens.extend(stmt.tokens.clone());
             // The tangent of a tensor in a tree is read where the tensor is.
-            let leaf = self
-                .low
-                .inputs
-                .iter()
-                .find(|i| self.low.input_hosts.get(i.var) == Some(&index));
-            let Some(input) = leaf else { continue };
-            let Some((_, tangent)) = tangents.iter().find(|(x, _)| *x == input.var) else {
+            let Some(input) = self.leaves.get(&index) else {
+                continue;
+            };
+            let Some(tangent) = tangents.of.get(input.var) else {
                 continue;
             };
             if let Source::Leaf { param, .. } = &input.source {
@@ -191,7 +244,7 @@ impl<'a> Emit<'a> {
 
     /// Computes what a host statement reads, if no equation of the program has done so: it was dropped as dead, or
     /// merged with an equal one.
-    fn compute(&mut self, var: Var, tangents: &[(Var, Var)]) {
+    fn compute(&mut self, var: Var, tangents: &Tangents) {
         let Some(&place) = self.places.get(var).filter(|_| !self.done.contains(var)) else {
             return;
         };
@@ -202,19 +255,18 @@ impl<'a> Emit<'a> {
         self.eqn(eqn, tangents);
     }
 
+    /// The user's name of a variable, or one made from it.
+    pub(super) fn name(&self, var: Var) -> Option<&'a String> {
+        let own = self.program.names.get(var);
+        own.or_else(|| self.low.program.names.get(var))
+    }
+
     pub(super) fn ident(&self, var: Var) -> Ident {
         if let Some(ident) = self.renamed.get(var) {
             return ident.clone();
         }
-        let name = self
-            .program
-            .names
-            .get(var)
-            .or_else(|| self.low.program.names.get(var));
-        ident_of(
-            &name.cloned().unwrap_or_else(|| var.to_string()),
-            &self.low.idents,
-        )
+        let name = self.name(var).cloned();
+        ident_of(&name.unwrap_or_else(|| var.to_string()), &self.low.idents)
     }
 
     pub(super) fn span(&self, eqn: &Eqn) -> Span {
@@ -227,8 +279,13 @@ impl<'a> Emit<'a> {
         span.unwrap_or_else(|| self.func.sig.ident.span())
     }
 
+    /// The local that holds the aval of a variable of which there is no more.
+    pub(super) fn aval_of(&self, var: Var) -> Option<&Ident> {
+        self.avals.get(var)
+    }
+
     pub(super) fn like(&self, var: Var) -> TokenStream {
-        match self.avals.get(var) {
+        match self.aval_of(var) {
             Some(ident) => ident.to_token_stream(),
             None => {
                 let ident = self.ident(var);
@@ -302,7 +359,7 @@ impl<'a> Emit<'a> {
         }
     }
 
-    fn eqn(&mut self, eqn: &Eqn, tangents: &[(Var, Var)]) {
+    fn eqn(&mut self, eqn: &Eqn, tangents: &Tangents) {
         for out in &eqn.outs {
             self.done.insert(*out, ());
         }
@@ -481,7 +538,7 @@ impl<'a> Emit<'a> {
         active.iter().map(|k| traced[*k as usize]).collect()
     }
 
-    fn call_jvp(&self, eqn: &Eqn, tangents: &[(Var, Var)]) -> TokenStream {
+    fn call_jvp(&self, eqn: &Eqn, tangents: &Tangents) -> TokenStream {
         let p = self.private;
         let call = self.info(eqn);
         let active = self.active(eqn, call);
@@ -501,9 +558,9 @@ impl<'a> Emit<'a> {
                 };
             }
             let source = tangents
-                .iter()
-                .find(|(_, t)| *t == dx)
-                .and_then(|(x, _)| self.low.inputs.iter().find(|i| i.var == *x))
+                .to
+                .get(dx)
+                .and_then(|x| self.inputs.get(*x))
                 .map(|i| &i.source)
                 .expect("the tangent of a tree is a parameter's");
             let Source::Tree { param, .. } = source else {

@@ -5,7 +5,8 @@
 //! pullback goes through the steps backwards. `grad_h` is the sum of the cotangents of `h` so far, `tan_h` its tangent.
 
 use super::emit::{Emit, tangents_ident};
-use super::staged::{Kept, Staged, results};
+use super::kept::{Field, Kept, Made};
+use super::staged::{Staged, results};
 use crate::lower::{Declaration, Flowing, HostCode, Input, Piece, Source, Store, ident_of};
 use crate::parse::{Func, unraw};
 use gradloom_ir::ad::{self, Calls, Vjp};
@@ -53,7 +54,7 @@ struct Step {
     primal: Program,
     /// Where the results of the block stand among those of `primal`: all of them, first.
     variant: Ident,
-    fields: Vec<(Ident, TokenStream, String)>,
+    fields: Vec<Field>,
     inits: Vec<TokenStream>,
     /// What the pullback does, if it does anything.
     pull: Option<TokenStream>,
@@ -127,23 +128,21 @@ impl<'a> Cx<'a> {
         let vjp = ad::vjp(&block.program, &wrt);
         let mut primal = Emit::new(self.func, &piece.low, p, &vjp.primal);
         primal.with_zeros([]);
-        let mut kept = Kept::new(
-            &vjp,
-            &piece.low,
-            p,
-            &primal,
-            &Emit::new(self.func, &piece.low, p, &vjp.pullback),
-        );
+        let pullback = Emit::new(self.func, &piece.low, p, &vjp.pullback);
+        let mut kept = Kept::new(&vjp, &piece.low, p, &primal, &pullback);
         let pull = self.pull_of(&vjp, block, piece, &wrt, &primal, &mut kept);
-        let binds = kept
-            .binds
-            .iter()
-            .map(|(field, local)| ours!(#field: #local));
+        let Made {
+            fields,
+            inits,
+            binds,
+            elements,
+        } = kept.finish();
         let pattern = ours!({ #(#binds,)* .. });
+        let pull = pull.map(|pull| ours!(#elements #pull));
         Step {
             variant: format_ident!("Block{i}", span = Span::mixed_site()),
-            fields: kept.fields,
-            inits: kept.inits,
+            fields,
+            inits,
             pull,
             pattern,
             kept: super::cost::kept(&block.program, &vjp),
@@ -239,11 +238,11 @@ impl<'a> Cx<'a> {
         match input.map(|i| &i.source) {
             Some(Source::Param(i)) => ours!(#pulled.add_tensor(#i, &#ct);),
             Some(source @ Source::Leaf { param, .. }) => {
-                let at = kept.at(x, source, p, primal);
+                let at = kept.at(x, source, primal);
                 ours!(#pulled.add_leaf(#param, #at, &#ct);)
             }
             Some(source @ Source::Tree { param, .. }) => {
-                let at = kept.at(x, source, p, primal);
+                let at = kept.at(x, source, primal);
                 ours!(#pulled.add_tree(#param, #at, &#ct);)
             }
             Some(Source::Constant) | None => {

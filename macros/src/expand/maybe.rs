@@ -24,16 +24,43 @@ impl Emit<'_> {
         }
     }
 
+    /// The variables of the program that will be said to be an `Option`. The tangents of leaves are among them.
+    pub(super) fn foresee_zeroable(
+        &self,
+        tangents: impl Iterator<Item = (Var, Var)>,
+    ) -> SecondaryMap<Var, ()> {
+        let mut maybe = self.maybe.clone();
+        if self.linear.is_none() {
+            return maybe;
+        }
+        let leaf = |(x, dx): (Var, Var)| self.low.input_hosts.contains(x).then_some((dx, ()));
+        maybe.extend(tangents.filter_map(leaf));
+        for eqn in &self.program.eqns {
+            let outs = match eqn.op {
+                Op::CallPull | Op::CallJvp => called(eqn),
+                _ if eqn.data().iter().any(|v| maybe.contains(*v)) => &eqn.outs,
+                _ => &[],
+            };
+            maybe.extend(outs.iter().map(|v| (*v, ())));
+        }
+        maybe
+    }
+
+    /// Says that the results of an equation are linear, if an operand is.
+    pub(super) fn linear_eqn(&mut self, eqn: &Eqn) {
+        if let Some(linear) = &mut self.linear
+            && eqn.data().iter().any(|v| linear.contains(*v))
+        {
+            linear.extend(eqn.outs.iter().map(|v| (*v, ())));
+        }
+    }
+
     /// The statement for an equation that reads what may be zero. `None` says that it reads nothing like that, and is
     /// emitted as any other; what calls give may be zero, and is said to be.
     pub(super) fn zeroable_eqn(&mut self, eqn: &Eqn) -> Option<TokenStream> {
         let linear = self.linear.as_ref()?;
         if matches!(eqn.op, Op::CallPull | Op::CallJvp) {
-            let outs = match eqn.op {
-                Op::CallJvp => &eqn.outs[eqn.outs.len() / 2..],
-                _ => &eqn.outs[..],
-            };
-            for out in outs {
+            for out in called(eqn) {
                 self.zeroable(*out);
             }
             return None;
@@ -50,10 +77,7 @@ impl Emit<'_> {
         }
         let any = operands.iter().any(|i| self.maybe.contains(eqn.data()[*i]));
         if !any {
-            let linear = self.linear.as_mut().expect("it is there");
-            for out in &eqn.outs {
-                linear.insert(*out, ());
-            }
+            self.linear_eqn(eqn);
             return None;
         }
         let tokens = self.option_of(eqn, &operands);
@@ -115,5 +139,13 @@ impl Emit<'_> {
                 }
             }
         }
+    }
+}
+
+/// The tangents or cotangents among what a call gives.
+fn called(eqn: &Eqn) -> &[Var] {
+    match eqn.op {
+        Op::CallJvp => &eqn.outs[eqn.outs.len() / 2..],
+        _ => &eqn.outs,
     }
 }

@@ -11,6 +11,8 @@ mod cost;
 mod emit;
 mod flow;
 mod hidden;
+mod kept;
+mod listing;
 mod maybe;
 mod names;
 pub(crate) mod paths;

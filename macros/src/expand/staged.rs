@@ -2,19 +2,19 @@
 
 use super::cost::Costs;
 use super::emit::{Emit, tangents_ident};
+use super::kept::{Field, Kept, Made};
 use crate::lower::{Lowered, Source};
 use crate::parse::{Func, OutShape};
 use gradloom_ir::ad::{self, Calls};
-use gradloom_ir::{Attr, Op, Program, Var, pass};
+use gradloom_ir::{Program, Var, pass};
 use proc_macro2::{Ident, Span, TokenStream};
-use quote::format_ident;
 
 /// The pieces that the companions are put together from.
 pub(super) struct Staged {
     /// The statements and the value of `forward`: `(results, residuals)`.
     pub(super) forward: TokenStream,
     /// The fields of the struct of residuals.
-    pub(super) fields: Vec<(Ident, TokenStream, String)>,
+    pub(super) fields: Vec<Field>,
     /// The body of `pull`.
     pub(super) pull: TokenStream,
     /// The statements and the value of the forward-mode companion: `(results, tangents)`.
@@ -83,124 +83,19 @@ pub(super) fn results(
 /// The statement that adds a cotangent to those of a parameter.
 type Put = Box<dyn Fn(&Ident) -> TokenStream>;
 
-/// What the pullback of a program keeps: the fields, how they are made and which locals they become.
-pub(super) struct Kept {
-    /// Name, type and documentation of each field.
-    pub(super) fields: Vec<(Ident, TokenStream, String)>,
-    /// `name: value`.
-    pub(super) inits: Vec<TokenStream>,
-    /// Each field, and the local that the pullback has for it.
-    pub(super) binds: Vec<(Ident, Ident)>,
-    /// Variables of which the pullback has dtype and shape only, and the locals that hold them.
-    pub(super) avals: Vec<(Var, Ident)>,
-}
-
-impl Kept {
-    /// Adds a field, under a name that no other field has.
-    pub(super) fn add(&mut self, name: &str, ty: TokenStream, doc: String) -> Ident {
-        let taken = |n: &str| {
-            self.fields
-                .iter()
-                .any(|(i, ..)| crate::parse::unraw(i) == n)
-        };
-        let mut unique = name.to_owned();
-        while taken(&unique) {
-            unique.push('_');
-        }
-        let ident = match syn::parse_str::<Ident>(&unique) {
-            Ok(_) => Ident::new(&unique, Span::mixed_site()),
-            // The user's name is a keyword, written `r#type`.
-            Err(_) => Ident::new_raw(&unique, Span::mixed_site()),
-        };
-        self.fields.push((ident.clone(), ty, doc));
-        ident
-    }
-
-    /// The residuals of a program, and the static arguments that its pullback reads.
-    pub(super) fn new(
-        vjp: &ad::Vjp,
-        low: &Lowered,
-        p: &TokenStream,
-        primal: &Emit,
-        pullback: &Emit,
-    ) -> Kept {
-        let mut kept = Kept {
-            fields: Vec::new(),
-            inits: Vec::new(),
-            binds: Vec::new(),
-            avals: Vec::new(),
-        };
-        let residuals = &vjp.primal.outs[vjp.n_outs..];
-        for ((&from, &to), &shape_only) in residuals
-            .iter()
-            .zip(&vjp.pullback.params)
-            .zip(&vjp.shape_only)
-        {
-            let value = primal.ident(from);
-            let name = crate::parse::unraw(&value);
-            let mut calls = vjp.primal.eqns.iter().filter(|e| e.op == Op::CallFwd);
-            if calls.any(|e| e.outs.last() == Some(&from)) {
-                let doc = "The residuals of a call.".to_owned();
-                let field = kept.add(&name, ours!(#p::Pull), doc);
-                kept.inits.push(ours!(#field: #value));
-                kept.binds.push((field, pullback.ident(to)));
-            } else if shape_only {
-                let doc = format!("The dtype and the shape of `{name}`.");
-                let field = kept.add(&format!("{name}_like"), ours!(#p::Aval), doc);
-                kept.inits
-                    .push(ours!(#field: ::core::clone::Clone::clone(#value.aval())));
-                let local = format_ident!("{name}_like", span = Span::mixed_site());
-                kept.avals.push((to, local.clone()));
-                kept.binds.push((field, local));
-            } else {
-                let field = kept.add(&name, ours!(#p::Tensor), format!("`{name}`."));
-                kept.inits.push(ours!(#field: #p::own(&#value)));
-                kept.binds.push((field, pullback.ident(to)));
-            }
-        }
-        for attr in hosts_of(&vjp.pullback) {
-            if let Some(ident) = low.statics.get(&attr) {
-                let name = crate::parse::unraw(ident);
-                let doc = format!("The static argument `{name}`.");
-                let field = kept.add(&name, ours!(#p::Static), doc);
-                kept.inits.push(ours!(#field: #ident));
-                kept.binds.push((field, ident.clone()));
-            }
-        }
-        kept
-    }
-
-    /// The field that says which leaves of a parameter an input is.
-    pub(super) fn at(
-        &mut self,
-        var: Var,
-        source: &Source,
-        p: &TokenStream,
-        primal: &Emit,
-    ) -> Ident {
-        let name = format!("at_{}", crate::parse::unraw(&primal.ident(var)));
-        let doc = "Which leaves of the parameter these are.".to_owned();
-        let field = self.add(&name, ours!(#p::At), doc);
-        let at = primal.find(source);
-        self.inits.push(ours!(#field: #at));
-        self.binds.push((field.clone(), field.clone()));
-        field
-    }
-}
-
 fn reverse(
     func: &Func,
     low: &Lowered,
     p: &TokenStream,
     saved: &Ident,
     vjp: &ad::Vjp,
-) -> (TokenStream, Vec<(Ident, TokenStream, String)>, TokenStream) {
+) -> (TokenStream, Vec<Field>, TokenStream) {
     let wrt = wrt(low);
     let primal = Emit::new(func, low, p, &vjp.primal);
     let pullback = Emit::new(func, low, p, &vjp.pullback);
     let (outs, residuals) = vjp.primal.outs.split_at(vjp.n_outs);
     let cts = &vjp.pullback.params[residuals.len()..];
-    let mut kept = Kept::new(&vjp, low, p, &primal, &pullback);
+    let mut kept = Kept::new(vjp, low, p, &primal, &pullback);
 
     // The cotangents of the results that depend on a parameter. Of several, one may be missing: it is zero.
     let given = Ident::new("cotangents", Span::mixed_site());
@@ -209,11 +104,9 @@ fn reverse(
     for &i in active.iter().filter(|_| vjp.n_outs > 1) {
         let y = primal.ident(outs[i]);
         let doc = format!("The dtype and the shape of result {i}.");
-        let field = kept.add(&format!("result_{i}_like"), ours!(#p::Aval), doc);
-        kept.inits
-            .push(ours!(#field: ::core::clone::Clone::clone(#y.aval())));
-        kept.binds.push((field.clone(), field.clone()));
-        zeros.push(field);
+        let value = ours!(::core::clone::Clone::clone(#y.aval()));
+        let name = format!("result_{i}_like");
+        zeros.push(kept.add(&name, ours!(#p::Aval), doc, value, None));
     }
 
     // Where the cotangents go: a tensor parameter has one, a tree has one for each leaf.
@@ -236,7 +129,7 @@ fn reverse(
             Source::Tree { param, .. } => (*param, ours!(add_tree)),
             Source::Constant => unreachable!("a constant is not differentiated"),
         };
-        let field = kept.at(var, &input.source, p, &primal);
+        let field = kept.at(var, &input.source, &primal);
         let pulled = pulled.clone();
         puts.push(Box::new(
             move |ct| ours!(#pulled.#put(#param, #field, &#ct);),
@@ -248,12 +141,13 @@ fn reverse(
         ours!(#p::own(&#y))
     });
     let values = results(&func.output.shape, &mut values);
-    let Kept {
+    let avals = std::mem::take(&mut kept.avals);
+    let Made {
         fields,
         inits,
         binds,
-        avals,
-    } = kept;
+        elements,
+    } = kept.finish();
     let statements = primal.forward(&[]);
     let forward = ours! {
         #statements
@@ -318,10 +212,9 @@ fn reverse(
         false => ours!(if #(#p::is_given(#given, #active))&&* { #whole } else { #(#parts)* }),
     };
 
-    let patterns = binds.iter().map(|(field, local)| ours!(#field: #local));
     let pattern = match binds.is_empty() {
         true => TokenStream::new(),
-        false => ours!(let Self { #(#patterns),* } = self;),
+        false => ours!(let Self { #(#binds),* } = self; #elements),
     };
     let n_params = func.params.len();
     let pull = ours! {
@@ -331,17 +224,6 @@ fn reverse(
         #pulled
     };
     (forward, fields, pull)
-}
-
-/// The entries of the table of static arguments that a program reads, in order.
-fn hosts_of(program: &Program) -> Vec<Attr> {
-    let mut attrs = Vec::new();
-    for attr in program.eqns.iter().flat_map(|e| &e.attrs) {
-        if !attrs.contains(attr) {
-            attrs.push(*attr);
-        }
-    }
-    attrs
 }
 
 fn jvp(func: &Func, low: &Lowered, p: &TokenStream) -> TokenStream {

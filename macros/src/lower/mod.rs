@@ -16,6 +16,7 @@ mod expr;
 mod host;
 mod iterate;
 mod join;
+mod names;
 mod operator;
 mod pattern;
 mod stmt;
@@ -32,9 +33,6 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use syn::Expr;
 use syn::spanned::Spanned;
-
-/// Longer programs cost rustc more time than they save: about a second for each 200 equations.
-const MOST_EQUATIONS: usize = 1_000;
 
 /// What the body of a function became.
 #[derive(Debug)]
@@ -259,7 +257,7 @@ struct Cx<'a> {
     /// What the user says about keeping values for reverse mode.
     pins: Vec<(Var, Keep)>,
     /// Names of host locals that the emitted code has so far.
-    host_names: Vec<String>,
+    host_names: names::Names,
     /// Whether a place stands for a host value, because a static argument is being read.
     host_places: bool,
     /// The pieces so far, where the body may have control flow.
@@ -313,7 +311,7 @@ impl<'a> Cx<'a> {
             spans: SecondaryMap::new(),
             idents: BTreeMap::new(),
             pins: Vec::new(),
-            host_names: Vec::new(),
+            host_names: names::Names::default(),
             host_places: false,
             flow: None,
             krate: private.clone(),
@@ -341,7 +339,6 @@ impl<'a> Cx<'a> {
     }
 
     fn finish(self, outs: R<Vec<Var>>, errors: &mut Errors) -> Body {
-        let n_eqns = self.b.n_eqns();
         let body = match outs {
             Ok(_) if !self.errors.is_empty() => Body::Recorded("its body has errors".to_owned()),
             Err(Stop::Error) => Body::Recorded("its body has errors".to_owned()),
@@ -349,9 +346,6 @@ impl<'a> Cx<'a> {
             Err(Stop::Mixed) => {
                 Body::Recorded("its branches give values of different kinds".to_owned())
             }
-            Ok(_) if n_eqns > MOST_EQUATIONS => Body::Recorded(format!(
-                "it has {n_eqns} equations, and {MOST_EQUATIONS} are the most that are differentiated at compile time",
-            )),
             Ok(outs) => {
                 let params = self.inputs.iter().map(|i| i.var).collect();
                 let mut program = self.b.finish(params, outs);
@@ -478,16 +472,12 @@ impl Cx<'_> {
     /// A name for a host local that the emitted code does not have yet. The user's identifier is kept if it is free.
     fn host_ident(&mut self, ident: &Ident) -> Ident {
         let name = unraw(ident);
-        let taken = |cx: &Self, n: &str| cx.host_names.iter().any(|h| h == n) || cx.b.is_taken(n);
-        if !taken(self, &name) {
+        if !self.host_names.contains(&name) && !self.b.is_taken(&name) {
             self.host_names.push(name);
             return ident.clone();
         }
-        let fresh = (1..)
-            .map(|i| format!("{name}_{i}"))
-            .find(|n| !taken(self, n))
-            .expect("names do not run out");
-        self.host_names.push(fresh.clone());
+        let b = &self.b;
+        let fresh = self.host_names.fresh(&name, |n| b.is_taken(n));
         Ident::new(&fresh, Span::mixed_site())
     }
 

@@ -1,0 +1,236 @@
+//! Long programs as text.
+//!
+//! A `let` for each equation is what people read, and it costs rustc some milliseconds: types, borrows, what to drop
+//! where an op panics. A long program is therefore emitted as *stretches*, each one `let` of what is read of it
+//! elsewhere, and a listing: the equations in the text form of programs, which the run time reads when it first runs.
+
+use super::emit::{Emit, at};
+use crate::lower::Lowered;
+use gradloom_ir::{Attr, Entity, Eqn, Program, SecondaryMap, Static, Var};
+use proc_macro2::{Ident, Span, TokenStream};
+use quote::quote_spanned;
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+/// From how many equations on a program is long.
+const LONG: usize = 200;
+/// Fewer equations between two host statements or calls are no stretch.
+const SHORTEST: usize = 12;
+
+/// The stretches of a program.
+pub(super) struct Stretches {
+    /// Where each ends, by where it starts.
+    ends: BTreeMap<usize, usize>,
+    /// What the equations of a stretch bind and something outside of it reads.
+    read: SecondaryMap<Var, ()>,
+}
+
+impl Stretches {
+    /// Cuts a program where a host statement comes before an equation, `breaks` says where, and around equations that
+    /// are emitted as Rust, `apart` says which.
+    ///
+    /// `hosts` are the variables that host statements read.
+    pub(super) fn new(
+        program: &Program,
+        low: &Lowered,
+        breaks: impl Fn(usize) -> bool,
+        apart: impl Fn(&Eqn) -> bool,
+        hosts: impl Iterator<Item = Var>,
+    ) -> Stretches {
+        let mut ends = BTreeMap::new();
+        let eqns = &program.eqns;
+        if eqns.len() >= LONG {
+            let mut start = 0;
+            for end in 1..=eqns.len() {
+                let apart = |i: usize| apart(&eqns[i]);
+                if end == eqns.len() || breaks(end) || apart(end) || apart(start) {
+                    if end - start >= SHORTEST && !apart(start) {
+                        ends.insert(start, end);
+                    }
+                    start = end;
+                }
+            }
+        }
+        let mut stretches = Stretches {
+            ends,
+            read: SecondaryMap::new(),
+        };
+        stretches.find_read(program, low, hosts);
+        stretches
+    }
+
+    fn find_read(&mut self, program: &Program, low: &Lowered, hosts: impl Iterator<Item = Var>) {
+        let mut bound: SecondaryMap<Var, usize> = SecondaryMap::new();
+        for (start, end) in &self.ends {
+            for var in program.eqns[*start..*end].iter().flat_map(|e| &e.outs) {
+                bound.insert(*var, *start);
+            }
+        }
+        let mut from = None;
+        for (i, eqn) in program.eqns.iter().enumerate() {
+            if self.ends.contains_key(&i) {
+                from = Some(i);
+            } else if from.is_some_and(|start| self.ends[&start] == i) {
+                from = None;
+            }
+            let elsewhere = eqn.args.iter().filter(|v| {
+                let start = bound.get(**v).copied();
+                start.is_some() && start != from
+            });
+            for var in elsewhere {
+                self.read.insert(*var, ());
+            }
+        }
+        // What a host statement reads may have been dropped as dead. Then it is computed again, from its operands.
+        let places: SecondaryMap<Var, usize> = outs(&low.program);
+        let alive: SecondaryMap<Var, usize> = outs(program);
+        let mut open: Vec<Var> = hosts.chain(program.outs.iter().copied()).collect();
+        while let Some(var) = open.pop() {
+            if self.read.insert(var, ()).is_some() || alive.contains(var) {
+                continue;
+            }
+            if let Some(place) = places.get(var) {
+                open.extend(&low.program.eqns[*place].args);
+            }
+        }
+    }
+
+    /// The stretch that starts at an equation.
+    pub(super) fn at(&self, start: usize) -> Option<Range<usize>> {
+        self.ends.get(&start).map(|end| start..*end)
+    }
+
+    /// The equations in no stretch.
+    pub(super) fn others<'p>(&'p self, program: &'p Program) -> impl Iterator<Item = &'p Eqn> {
+        let mut until = 0;
+        let others = program.eqns.iter().enumerate().filter(move |(i, _)| {
+            until = self.ends.get(i).copied().unwrap_or(until);
+            *i >= until
+        });
+        others.map(|(_, eqn)| eqn)
+    }
+}
+
+/// Where the equations of a program stand, by what they bind.
+pub(super) fn outs(program: &Program) -> SecondaryMap<Var, usize> {
+    let eqns = program.eqns.iter().enumerate();
+    eqns.flat_map(|(i, e)| e.outs.iter().map(move |v| (*v, i)))
+        .collect()
+}
+
+impl Emit<'_> {
+    /// The statement that a stretch of equations is.
+    pub(super) fn stretch(&self, eqns: &[Eqn], stretches: &Stretches) -> TokenStream {
+        let p = self.private;
+        let bound: SecondaryMap<Var, ()> = eqns
+            .iter()
+            .flat_map(|e| &e.outs)
+            .map(|v| (*v, ()))
+            .collect();
+        let (mut tensors, mut likes) = (Vec::new(), Vec::new());
+        let mut seen: SecondaryMap<Var, ()> = SecondaryMap::new();
+        for var in eqns.iter().flat_map(|e| &e.args) {
+            if bound.contains(*var) || seen.insert(*var, ()).is_some() {
+                continue;
+            }
+            match self.aval_of(*var) {
+                Some(like) => likes.push((*var, like)),
+                None => tensors.push(*var),
+            }
+        }
+        let outs = eqns.iter().flat_map(|e| &e.outs).copied();
+        let outs: Vec<Var> = outs.filter(|v| stretches.read.contains(*v)).collect();
+        let mut statics = Statics::default();
+        let renumbered = eqns.iter().map(|eqn| Eqn {
+            attrs: eqn.attrs.iter().map(|a| statics.add(self, *a)).collect(),
+            ..eqn.clone()
+        });
+        let renumbered: Vec<Eqn> = renumbered.collect();
+        let params = tensors.iter().chain(likes.iter().map(|(var, _)| var));
+        let params: Vec<Var> = params.copied().collect();
+        let named = params.iter().chain(eqns.iter().flat_map(|e| &e.outs));
+        let names = named
+            .filter_map(|v| Some((*v, self.name(*v)?.clone())))
+            .collect();
+        let text = Program {
+            params,
+            eqns: renumbered,
+            outs: outs.clone(),
+            attrs: statics.values,
+            names,
+            ..Program::default()
+        }
+        .to_string();
+        let outs = outs.iter().map(|v| self.ident(*v));
+        let tensors = tensors.iter().map(|v| self.ident(*v));
+        let likes = likes.iter().map(|(_, like)| like);
+        let hosts = &statics.hosts;
+        let failed = self.failed(eqns);
+        ours! {
+            let [#(#outs),*] = {
+                static __LISTING: #p::Listing = #p::Listing::new(#text);
+                #failed
+                __LISTING.run(&[#(&#tensors),*], &[#(&#likes),*], &[#(&#hosts),*], __failed)
+            };
+        }
+    }
+
+    /// The function that an equation that does not fit goes to: it panics at the user's token.
+    fn failed(&self, eqns: &[Eqn]) -> TokenStream {
+        let p = self.private;
+        // Where the tokens change, and where they are.
+        let mut places: Vec<(usize, Span)> = Vec::new();
+        for (i, eqn) in eqns.iter().enumerate() {
+            let span = self.span(eqn);
+            let here = |s: Span| (s.start().line, s.start().column);
+            if places
+                .last()
+                .is_none_or(|(_, last)| here(*last) != here(span))
+            {
+                places.push((i, span));
+            }
+        }
+        let local = |name| Ident::new(name, Span::mixed_site());
+        let (eqn, error) = (local("eqn"), local("error"));
+        let raise = |span: Span| {
+            let p = at(p, span);
+            quote_spanned!(span=> #p::raise(#error))
+        };
+        let tests = places.windows(2).map(|pair| {
+            let (raise, end) = (raise(pair[0].1), pair[1].0);
+            ours!(if #eqn < #end { #raise })
+        });
+        let last = places.last().map(|(_, span)| raise(*span));
+        ours! {
+            fn __failed(#eqn: usize, #error: #p::Error) -> ! { #(#tests)* #last }
+        }
+    }
+}
+
+/// The static arguments of a listing.
+#[derive(Default)]
+struct Statics {
+    values: Vec<Static>,
+    /// The locals that hold those which are host expressions, in the order in which the text names them first.
+    hosts: Vec<Ident>,
+    found: BTreeMap<Attr, Attr>,
+}
+
+impl Statics {
+    fn add(&mut self, emit: &Emit<'_>, attr: Attr) -> Attr {
+        if let Some(found) = self.found.get(&attr) {
+            return *found;
+        }
+        let value = match emit.low.statics.get(&attr) {
+            Some(ident) => {
+                self.hosts.push(ident.clone());
+                Static::Host(ident.to_string())
+            }
+            None => emit.program.attr(attr).clone(),
+        };
+        self.values.push(value);
+        let new = Attr::from_index(self.values.len() - 1);
+        self.found.insert(attr, new);
+        new
+    }
+}
