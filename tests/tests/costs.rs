@@ -1,4 +1,4 @@
-//! What the binary knows before it runs: costs as formulas, and the named values.
+//! What the binary knows before it runs: costs as formulas, the named values, the hash.
 
 use gradloom::prelude::*;
 use gradloom::{Cost, Formula, Point, Traced};
@@ -185,4 +185,82 @@ fn named_values_are_listed_with_their_places() {
     assert!(mlp::POINTS.iter().all(|p| p.file == file!()));
     assert_eq!(Scale::FORWARD_POINTS[0].name, "y");
     assert!(recorded::POINTS.is_empty());
+}
+
+mod callees {
+    pub mod first {
+        use gradloom::prelude::*;
+
+        #[traced]
+        pub fn leaf(x: &Tensor) -> Tensor {
+            x.sin()
+        }
+    }
+
+    pub mod second {
+        use gradloom::prelude::*;
+
+        #[traced]
+        pub fn leaf(x: &Tensor) -> Tensor {
+            x.cos()
+        }
+    }
+
+    /// Functions with the same bodies, over another `leaf`.
+    macro_rules! callers {
+        ($name:ident) => {
+            pub mod $name {
+                use super::super::$name::leaf;
+                use gradloom::prelude::*;
+
+                #[traced]
+                pub fn straight(x: &Tensor) -> Tensor {
+                    leaf(x) * 2.0
+                }
+
+                #[traced]
+                pub fn looped(x: &Tensor, n: usize) -> Tensor {
+                    let mut y = x.clone();
+                    for _ in 0..n {
+                        y = straight(&y);
+                    }
+                    y
+                }
+
+                /// It calls itself, through another function.
+                #[traced]
+                pub fn ping(x: &Tensor, n: usize) -> Tensor {
+                    if n == 0 { looped(x, 2) } else { pong(x, n) }
+                }
+
+                #[traced]
+                pub fn pong(x: &Tensor, n: usize) -> Tensor {
+                    ping(&x.exp(), n - 1)
+                }
+            }
+        };
+    }
+
+    pub mod callers {
+        callers!(first);
+        callers!(second);
+    }
+}
+
+#[test]
+fn a_hash_covers_the_functions_that_are_called() {
+    use callees::callers::{first, second};
+    let pairs = [
+        (first::straight::HASH, second::straight::HASH),
+        (first::looped::HASH, second::looped::HASH),
+        (first::ping::HASH, second::ping::HASH),
+        (first::pong::HASH, second::pong::HASH),
+    ];
+    for (i, (a, b)) in pairs.iter().enumerate() {
+        assert_ne!(a, b, "function {i}");
+    }
+    let x = Tensor::scalar(0.5f64);
+    let expected = x.exp();
+    let expected = ((expected.sin() * 2.0).sin() * 2.0).item::<f64>();
+    assert!((first::ping(&x, 1).item::<f64>() - expected).abs() < 1e-12);
 }

@@ -632,43 +632,46 @@ fn sizes<X: Tree>(x: &X, n: usize) -> Vec<usize> {
 
 /// The hash of a program and of those that it calls, by a mixer that rustc can run.
 pub const fn fold_hash(own: [u8; 32], callees: &[[u8; 32]]) -> [u8; 32] {
-    let mut state = own;
+    let mut state = words(&own);
     let mut i = 0;
     while i < callees.len() {
+        let callee = words(&callees[i]);
         // Each word takes in the callee's and its neighbour's, so that order and every bit count.
         let mut round = 0;
         while round < 4 {
             let mut word = 0;
             while word < 4 {
-                let next = read(&state, (word + 1) % 4);
-                let mixed =
-                    read(&state, word) ^ read(&callees[i], word).rotate_left(17 * round + 1);
-                let mixed = mixed.wrapping_add(next).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-                write(&mut state, word, mixed ^ (mixed >> 29));
+                let mixed = state[word] ^ callee[word].rotate_left(17 * round + 1);
+                let mixed = mixed.wrapping_add(state[(word + 1) % 4]);
+                let mixed = mixed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+                state[word] = mixed ^ (mixed >> 29);
                 word += 1;
             }
             round += 1;
         }
         i += 1;
     }
-    state
+    let [a, b, c, d] = state;
+    let halves = [join(a, b), join(c, d)];
+    let mut bytes = [0; 32];
+    let (low, high) = bytes.split_at_mut(16);
+    low.copy_from_slice(&halves[0].to_le_bytes());
+    high.copy_from_slice(&halves[1].to_le_bytes());
+    bytes
 }
 
-const fn read(bytes: &[u8; 32], word: usize) -> u64 {
-    let (mut value, mut i) = (0, 0);
-    while i < 8 {
-        value |= (bytes[8 * word + i] as u64) << (8 * i);
-        i += 1;
-    }
-    value
+const fn join(low: u64, high: u64) -> u128 {
+    low as u128 | (high as u128) << 64
 }
 
-const fn write(bytes: &mut [u8; 32], word: usize, value: u64) {
-    let mut i = 0;
-    while i < 8 {
-        bytes[8 * word + i] = (value >> (8 * i)) as u8;
-        i += 1;
-    }
+const fn words(bytes: &[u8; 32]) -> [u64; 4] {
+    let (words, _) = bytes.as_chunks::<8>();
+    [
+        u64::from_le_bytes(words[0]),
+        u64::from_le_bytes(words[1]),
+        u64::from_le_bytes(words[2]),
+        u64::from_le_bytes(words[3]),
+    ]
 }
 
 #[cfg(test)]

@@ -4,8 +4,8 @@ use super::cost::Facts;
 use super::flow::flowing;
 use super::names::{Names, allow};
 use super::staged::staged;
-use crate::lower::{Body, Callee, Lowered, text};
-use crate::parse::{Func, Kind, OutShape, Param, unraw};
+use crate::lower::{Body, text};
+use crate::parse::{Func, Kind, OutShape, Param};
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, format_ident, quote_spanned};
 use syn::spanned::Spanned;
@@ -48,18 +48,9 @@ pub(crate) fn companions(
         Some(staged) => cx.straight(staged),
         None => cx.recorded(),
     };
-    let hashed = match body {
-        Body::Straight(_) => program.clone(),
-        // Host code steers the program, so the body stands for it.
-        Body::Flow(_) | Body::Recorded(_) => format!("{}\n{source}", func.name()),
-    };
-    let callees = match body {
-        Body::Straight(low) => callee_hashes(std::iter::once(&**low), false),
-        Body::Flow(low) => callee_hashes(low.pieces.iter().map(|piece| &piece.low), true),
-        Body::Recorded(_) => Vec::new(),
-    };
-    let hash = blake3::hash(hashed.as_bytes());
-    let public = cx.public(&program, hash.as_bytes(), &callees);
+    let public = cx.public(&program);
+    let hash = cx.hash(body, &program, source);
+    let constants = ours!(#hash #constants);
     let Pieces { hidden, items } = pieces;
     let grads = cx.grads_struct();
     let (allow, attrs) = (allow(), &func.attrs);
@@ -108,37 +99,6 @@ pub(crate) fn companions(
         associated: TokenStream::new(),
         items,
     }
-}
-
-/// The hashes of the functions that a program calls. A method is known by its name alone: its type is not.
-///
-/// Under host control flow a function may call itself, or one that calls it, and a constant may not. There the callees'
-/// `own` hashes count, which leave theirs out.
-fn callee_hashes<'a>(parts: impl Iterator<Item = &'a Lowered>, own: bool) -> Vec<TokenStream> {
-    let calls = parts.flat_map(|low| low.calls.values());
-    let hashes = calls.filter_map(|call| match &call.callee {
-        Callee::Function(path) => {
-            let path = super::emit::without_arguments(path);
-            let hash = if own { ours!(__OWN_HASH) } else { ours!(HASH) };
-            Some(ours!(<#path>::#hash))
-        }
-        Callee::Associated { ty, name } => {
-            let hash = match own {
-                true => format!("__TRACED_{}_OWN_HASH", unraw(name).to_uppercase()),
-                false => format!("{}_HASH", unraw(name).to_uppercase()),
-            };
-            let hash = Ident::new(&hash, name.span());
-            Some(ours!(#ty::#hash))
-        }
-        Callee::Method(_) => None,
-    });
-    let mut unique: Vec<TokenStream> = Vec::new();
-    for hash in hashes {
-        if !unique.iter().any(|u| u.to_string() == hash.to_string()) {
-            unique.push(hash);
-        }
-    }
-    unique
 }
 
 pub(super) struct Pieces {
@@ -327,10 +287,10 @@ impl Cx<'_> {
     }
 
     /// What users call.
-    fn public(&self, program: &str, hash: &[u8; 32], callees: &[TokenStream]) -> TokenStream {
+    fn public(&self, program: &str) -> TokenStream {
         let (n, p, func) = (self.names, self.p, self.func);
         let (head, vis) = self.associated();
-        let (program_name, hash_name) = (&n.program, &n.hash);
+        let program_name = &n.program;
         let user = text(&func.sig.ident);
         let out = func.output.ty.to_token_stream();
         let inputs = self.inputs();
@@ -453,25 +413,10 @@ impl Cx<'_> {
         let grads = (func.output.shape == OutShape::Tensor)
             .then(|| self.grad_functions(&head, &vis, &checks));
         let program_doc = format!("The program of `{user}`.");
-        let hash_doc = format!("The hash of the program of `{user}`.");
-        let (bytes, own_hash) = (hash.iter(), &n.own_hash);
-        // Another program behind a callee's name is another program here.
-        let hash = match callees {
-            [] => ours!(Self::#own_hash),
-            callees => ours!(#p::fold_hash(Self::#own_hash, &[#(#callees),*])),
-        };
         ours! {
             #head
             #[doc = #program_doc]
             #vis const #program_name: &'static str = #program;
-
-            #head
-            #[doc(hidden)]
-            #vis const #own_hash: [u8; 32] = [#(#bytes),*];
-
-            #head
-            #[doc = #hash_doc]
-            #vis const #hash_name: [u8; 32] = #hash;
 
             #head
             #[doc = #vjp_doc]

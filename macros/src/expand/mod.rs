@@ -10,6 +10,7 @@ mod companions;
 mod cost;
 mod emit;
 mod flow;
+mod hash;
 mod hidden;
 mod kept;
 mod listing;
