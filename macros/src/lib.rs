@@ -19,6 +19,7 @@ mod report;
 #[cfg(test)]
 mod tests;
 mod traced;
+mod warn;
 
 use proc_macro::TokenStream;
 

@@ -5,7 +5,8 @@
 
 use crate::check::Check;
 use crate::dim::DimArg;
-use crate::report::Errors;
+use crate::report::{Errors, nearest};
+use crate::warn::Lint;
 use gradloom_ir::{Aval, Shape};
 use quote::format_ident;
 use syn::punctuated::Punctuated;
@@ -159,7 +160,7 @@ pub(crate) fn signature(
                 .get_ident()
                 .map(ToString::to_string)
                 .unwrap_or_default();
-            let hint = crate::report::nearest(&name, &HELPERS).map_or(
+            let hint = nearest(&name, &HELPERS).map_or(
                 "parameters take `#[nodiff]`, `#[shape(..)]` and `#[fixed]`".to_owned(),
                 |n| format!("did you mean `#[{n}]`?"),
             );
@@ -202,17 +203,7 @@ pub(crate) fn signature(
     } else {
         errors.append(unsound);
     }
-    let keep = ["cfg", "allow", "deny", "warn"];
-    let attrs = attrs
-        .iter()
-        .filter(|a| keep.iter().any(|k| a.path().is_ident(k)))
-        .cloned()
-        // `#![allow(..)]` at the start of the body is `#[allow(..)]` on an item.
-        .map(|a| Attribute {
-            style: syn::AttrStyle::Outer,
-            ..a
-        })
-        .collect();
+    let attrs = lint_attributes(attrs);
     distinguish(&mut params);
     Func {
         vis: vis.clone(),
@@ -241,6 +232,20 @@ fn distinguish(params: &mut [Param]) {
             param.ident = Ident::new(&param.name, param.ident.span());
         }
     }
+}
+
+/// The `cfg` and lint attributes, which hold for all that is emitted.
+pub(crate) fn lint_attributes(attrs: &[Attribute]) -> Vec<Attribute> {
+    let keep = ["cfg", "allow", "deny", "warn"];
+    let kept = attrs
+        .iter()
+        .filter(|a| keep.iter().any(|k| a.path().is_ident(k)));
+    // `#![allow(..)]` at the start of the body is `#[allow(..)]` on an item.
+    let outer = kept.cloned().map(|a| Attribute {
+        style: syn::AttrStyle::Outer,
+        ..a
+    });
+    outer.collect()
 }
 
 /// Refuses what can never be a traced function.
@@ -602,6 +607,8 @@ pub(crate) struct Args {
     pub(crate) record: bool,
     /// The tests to emit.
     pub(crate) check: Option<Check>,
+    /// The warnings that are silenced.
+    pub(crate) allow: Vec<Lint>,
 }
 
 impl Args {
@@ -631,14 +638,20 @@ impl Args {
                 args.check = Some(Check::parse(&meta)?);
                 return Ok(());
             }
+            if meta.path.is_ident("allow") {
+                return meta.parse_nested_meta(|lint| {
+                    args.allow.push(allowed(&lint)?);
+                    Ok(())
+                });
+            }
             let name = meta
                 .path
                 .get_ident()
                 .map(ToString::to_string)
                 .unwrap_or_default();
-            let hint = match crate::report::nearest(&name, &["crate", "record", "check"]) {
+            let hint = match nearest(&name, &["crate", "record", "check", "allow"]) {
                 Some(near) => format!("did you mean `{near}`?"),
-                None => "it takes `check`, `record`, and `crate = path` for a renamed dependency"
+                None => "it takes `check`, `record`, `allow(..)`, and `crate = path` for a renamed dependency"
                     .to_owned(),
             };
             Err(meta.error(format!("`{name}` is not an option of `#[traced]`; {hint}")))
@@ -648,4 +661,19 @@ impl Args {
         }
         args
     }
+}
+
+/// A warning in `allow(..)`.
+fn allowed(meta: &syn::meta::ParseNestedMeta) -> syn::Result<Lint> {
+    let name = meta.path.get_ident().map(ToString::to_string);
+    let name = name.unwrap_or_default();
+    let names = Lint::ALL.map(Lint::name);
+    let lint = Lint::ALL.into_iter().find(|lint| lint.name() == name);
+    lint.ok_or_else(|| {
+        let hint = match nearest(&name, &names) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => format!("it warns of {}", names.map(|n| format!("`{n}`")).join(", ")),
+        };
+        meta.error(format!("`{name}` is not a warning of `#[traced]`; {hint}"))
+    })
 }

@@ -5,7 +5,8 @@ use crate::half_typed;
 use crate::lower::{self, text};
 use crate::parse::{self, Args, Func, Owner};
 use crate::report::Errors;
-use proc_macro2::TokenStream;
+use crate::warn;
+use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens, quote};
 use syn::{Attribute, ImplItem, ImplItemFn, ItemFn, ItemImpl, Type};
 
@@ -55,7 +56,7 @@ fn item_fn(item: &TokenStream) -> syn::Result<ItemFn> {
 }
 
 /// Where an item that is no function starts.
-fn keyword(item: &syn::Item) -> proc_macro2::Span {
+fn keyword(item: &syn::Item) -> Span {
     let tokens = item.to_token_stream().into_iter();
     let word = tokens.into_iter().find(|t| {
         [
@@ -63,7 +64,7 @@ fn keyword(item: &syn::Item) -> proc_macro2::Span {
         ]
         .contains(&&*t.to_string())
     });
-    word.map_or_else(proc_macro2::Span::call_site, |t| t.span())
+    word.map_or_else(Span::call_site, |t| t.span())
 }
 
 /// Whether an attribute is `#[traced]`, under any path.
@@ -83,6 +84,7 @@ fn refuse_second(attrs: &mut Vec<Attribute>, errors: &mut Errors) {
 
 fn function(mut func: ItemFn, args: &Args, errors: &mut Errors) -> TokenStream {
     refuse_second(&mut func.attrs, errors);
+    parenthesise(&mut func.block);
     let parsed = parse::signature(&func.vis, &func.attrs, &mut func.sig, None, errors);
     if !parsed.sound {
         take_keeps(&mut func.block);
@@ -93,6 +95,7 @@ fn function(mut func: ItemFn, args: &Args, errors: &mut Errors) -> TokenStream {
     let mut tokens = companions(&parsed, &body, &private, &text(&func.block));
     let tests = tests(&[&parsed], args, &private, errors);
     tokens.items.extend(tests);
+    let warnings = warnings(&parsed, &func.block, &body, args, &[]);
     take_keeps(&mut func.block);
     catching(&parsed, &mut func.block, &private);
     func.attrs.push(used());
@@ -102,7 +105,20 @@ fn function(mut func: ItemFn, args: &Args, errors: &mut Errors) -> TokenStream {
         quote!(#func #items)
     });
     let items = tokens.items;
-    quote!(#func #items)
+    quote!(#func #items #warnings)
+}
+
+/// The items that warn of what is probably not meant. `attrs` are those of the impl block.
+fn warnings(
+    func: &Func,
+    block: &syn::Block,
+    body: &lower::Body,
+    args: &Args,
+    attrs: &[Attribute],
+) -> TokenStream {
+    let attrs = attrs.iter().chain(&func.attrs).cloned();
+    let attrs: Vec<Attribute> = attrs.collect();
+    warn::tokens(&warn::warnings(func, block, body, &args.allow), &attrs)
 }
 
 /// The attributes of a `let` that say what reverse mode keeps.
@@ -124,6 +140,32 @@ fn take_keeps(block: &mut syn::Block) {
     }
     syn::visit_mut::VisitMut::visit_block_mut(&mut Take, block);
     half_typed::take_attributes(block, &KEEPS);
+}
+
+/// Writes parentheses around what a `macro_rules!` macro has put together, as in `x * $e`. rustc forgets such groups in
+/// what an attribute macro returns, and the precedence of operators would decide anew.
+fn parenthesise(block: &mut syn::Block) {
+    struct Parenthesise;
+    impl syn::visit_mut::VisitMut for Parenthesise {
+        fn visit_expr_mut(&mut self, expr: &mut syn::Expr) {
+            syn::visit_mut::visit_expr_mut(self, expr);
+            let syn::Expr::Group(group) = expr else {
+                return;
+            };
+            let inner = (*group.expr).clone();
+            *expr = match inner {
+                syn::Expr::Binary(_)
+                | syn::Expr::Unary(_)
+                | syn::Expr::Cast(_)
+                | syn::Expr::Range(_)
+                | syn::Expr::Reference(_)
+                | syn::Expr::Closure(_)
+                | syn::Expr::Assign(_) => syn::parse_quote_spanned!(Span::mixed_site()=> (#inner)),
+                inner => inner,
+            };
+        }
+    }
+    syn::visit_mut::VisitMut::visit_block_mut(&mut Parenthesise, block);
 }
 
 /// The companions stand for the function where only they are called.
@@ -213,6 +255,7 @@ fn methods(mut imp: ItemImpl, args: &Args, errors: &mut Errors) -> TokenStream {
             continue;
         }
         any = true;
+        parenthesise(&mut method.block);
         let func = parse::signature(
             &method.vis,
             &method.attrs,
@@ -226,6 +269,8 @@ fn methods(mut imp: ItemImpl, args: &Args, errors: &mut Errors) -> TokenStream {
         }
         let body = body(&func, &method.block, args, &private, errors);
         let tokens = companions(&func, &body, &private, &text(&method.block));
+        let attrs = parse::lint_attributes(&imp.attrs);
+        items.extend(warnings(&func, &method.block, &body, args, &attrs));
         take_keeps(&mut method.block);
         catching(&func, &mut method.block, &private);
         method.attrs.push(used());

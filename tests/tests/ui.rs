@@ -18,6 +18,7 @@ const TOPICS: [&str; 10] = [
     "statement",
     "static_args",
     "tree",
+    "warning",
 ];
 
 /// Parts of the expected texts are rustc's, and its words and line drawings change with each release.

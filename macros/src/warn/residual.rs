@@ -1,0 +1,118 @@
+//! Values that reverse mode keeps although they are larger than all arguments together.
+
+use gradloom_ir::program::Keep;
+use gradloom_ir::{Poly, Program, Symbol, Var, ad};
+
+/// A value that is kept.
+pub(super) struct Large {
+    pub(super) var: Var,
+    size: Poly,
+    /// The size of all arguments.
+    arguments: Poly,
+    /// What has to be computed again so that nothing large is kept.
+    again: Vec<Var>,
+}
+
+/// More rounds of advice than this are no advice.
+const ROUNDS: usize = 8;
+
+/// The largest value that reverse mode keeps, if it is larger than all arguments together whatever the named dims are,
+/// and if `#[recompute]` would help. Where the shape of an argument is not known, nothing is said. `may_name` says
+/// whether a variable is the user's.
+pub(super) fn largest(
+    program: &Program,
+    wrt: &[Var],
+    may_name: impl Fn(Var) -> bool,
+) -> Option<Large> {
+    let size = |v: Var| program.aval(v).shape.elements();
+    let mut params = program.params.iter();
+    let arguments = params.try_fold(Poly::ZERO, |sum, p| sum.plus(&size(*p)?))?;
+    let is_large = |v: &Var| size(*v).is_some_and(|size| exceeds(&size, &arguments));
+    let mut bound = program.eqns.iter().flat_map(|e| &e.outs);
+    if !bound.any(is_large) {
+        return None;
+    }
+    let mut pinned = program.clone();
+    let mut again: Vec<Var> = Vec::new();
+    for _ in 0..ROUNDS {
+        // What the user has decided stays.
+        let kept = kept(&pinned, wrt).into_iter();
+        let large = kept.filter(|v| is_large(v) && !program.pins.contains(*v));
+        let large: Vec<Var> = large.collect();
+        if large.is_empty() {
+            break;
+        }
+        if large.iter().any(|v| again.contains(v) || !may_name(*v)) {
+            return None;
+        }
+        for v in &large {
+            pinned.pins.insert(*v, Keep::Recompute);
+        }
+        again.extend(large);
+    }
+    let first = *again.first()?;
+    let var = again.iter().fold(first, |a, b| match (size(a), size(*b)) {
+        (Some(x), Some(y)) if exceeds(&y, &x) => *b,
+        _ => a,
+    });
+    Some(Large {
+        size: size(var)?,
+        var,
+        arguments,
+        again,
+    })
+}
+
+/// The values that reverse mode keeps and that are neither arguments nor results.
+fn kept(program: &Program, wrt: &[Var]) -> Vec<Var> {
+    let vjp = ad::vjp(program, wrt);
+    let (outs, residuals) = vjp.primal.outs.split_at(vjp.n_outs);
+    let kept = residuals.iter().zip(&vjp.shape_only);
+    let kept = kept
+        .filter(|(_, shape_only)| !**shape_only)
+        .map(|(v, _)| *v);
+    kept.filter(|v| !outs.contains(v) && !program.params.contains(v))
+        .collect()
+}
+
+impl Large {
+    pub(super) fn text(&self, program: &Program) -> String {
+        let describe = |v: Var| {
+            let name = program.names.get(v).map(|name| format!("`{name}`"));
+            let op = || {
+                program
+                    .eqns
+                    .iter()
+                    .find(|e| e.outs.contains(&v))
+                    .map(|e| e.op)
+            };
+            name.or_else(|| Some(format!("the result of `{}`", op()?)))
+                .unwrap_or_default()
+        };
+        let (name, size, arguments) = (describe(self.var), &self.size, &self.arguments);
+        let again: Vec<String> = self.again.iter().map(|v| describe(*v)).collect();
+        let again = again.join(" and ");
+        format!(
+            "reverse mode keeps {name}, whose {size} numbers are more than the {arguments} of all arguments together; \
+             write `#[recompute]` before the `let` of {again} to compute that again, or `#[save]` to keep it"
+        )
+    }
+}
+
+/// Whether `a` is larger than `b`, whatever the named dims are. Where one of them is 0, little is kept anyway.
+fn exceeds(a: &Poly, b: &Poly) -> bool {
+    // With `n + 1` for each name `n`, a sum without negative terms says so.
+    let one = Poly::constant(1);
+    let next = |n: &Symbol| Poly::name(*n).plus(&one);
+    let from_1 = |p: Poly| {
+        p.terms().iter().try_fold(Poly::ZERO, |sum, term| {
+            let names = term.names.iter().map(next).collect::<Option<Vec<Poly>>>()?;
+            let product = Poly::product(&names)?;
+            sum.plus(&product.times(&Poly::constant(term.coefficient))?)
+        })
+    };
+    let above = a.minus(b).and_then(from_1).unwrap_or_default();
+    let terms = above.terms();
+    // The constant stands last.
+    terms.last().is_some_and(|t| t.names.is_empty()) && terms.iter().all(|t| t.coefficient > 0)
+}
