@@ -382,3 +382,29 @@ fn companions_nest_in_transforms() {
     let expected = grad(|x: &Tensor| grad(|x: &Tensor| x.tanh().sum(..))(x).sum(..))(&x);
     close(&grad(second)(&x), &expected);
 }
+
+/// Functions that a `macro_rules!` macro puts together from expressions.
+macro_rules! of_an_expression {
+    ($x:ident, $e:expr) => {
+        #[traced]
+        fn product($x: &Tensor) -> Tensor {
+            $x * $e
+        }
+
+        #[traced]
+        fn sum($x: &Tensor) -> Tensor {
+            let y = $e;
+            y + $x
+        }
+    };
+}
+
+#[test]
+#[deny(warnings)]
+fn an_expression_that_a_macro_puts_in_stays_whole() {
+    of_an_expression!(x, x + 1.0);
+    let x = Tensor::scalar(3.0f64);
+    assert_eq!(product(&x).item::<f64>(), 12.0);
+    assert_eq!(product::grad(&x).x.item::<f64>(), 7.0);
+    assert_eq!(sum(&x).item::<f64>(), 7.0);
+}
