@@ -7,7 +7,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-const TOPICS: [&str; 10] = [
+const TOPICS: [&str; 11] = [
     "attribute",
     "call",
     "check",
