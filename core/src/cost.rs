@@ -191,6 +191,7 @@ mod tests {
         assert_eq!(F.eval(&[("B", u64::MAX), ("T", 0)]), None);
         assert_eq!(Formula::new(&[]).eval(&[]), Some(0));
         assert_eq!(Formula::new(&[]).to_string(), "0");
-        assert_eq!(Formula::new(&[term(-1, &["B"])]).to_string(), "-B");
+        const NEGATIVE: Formula = Formula::new(&[term(-1, &["B"])]);
+        assert_eq!(NEGATIVE.to_string(), "-B");
     }
 }
