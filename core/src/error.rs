@@ -1,5 +1,6 @@
 //! Everything that can go wrong for a user.
 
+use crate::annotation::AnnotationFault;
 use crate::kernel::KernelFault;
 use crate::{Aval, DType};
 use gradloom_ir::OpError;
@@ -86,6 +87,15 @@ pub enum Error {
         op: &'static str,
         /// The size of the result.
         bytes: usize,
+    },
+
+    /// An argument or a result of a traced function is not what its annotation says.
+    #[error("`{function}`: {fault}")]
+    Annotation {
+        /// The function.
+        function: &'static str,
+        /// What does not agree.
+        fault: AnnotationFault,
     },
 
     /// A gradient with respect to something that is not a float.

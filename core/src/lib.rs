@@ -136,6 +136,7 @@ extern crate self as gradloom;
 #[doc(hidden)]
 #[path = "private.rs"]
 pub mod __private;
+mod annotation;
 mod aval;
 #[macro_use]
 mod buffer;
@@ -162,6 +163,7 @@ mod transform;
 mod tree;
 mod walk;
 
+pub use annotation::AnnotationFault;
 pub use aval::Aval;
 pub use cost::{Cost, Formula, Term, Work};
 pub use dtype::Element;

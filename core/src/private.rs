@@ -13,6 +13,9 @@ mod traced;
 
 pub use check::*;
 
+pub use crate::annotation::{
+    Annotation, Annotations, Expected, Length, check_arguments, check_results,
+};
 pub use crate::record::catch;
 /// For functions whose bodies are recorded at run time.
 pub use crate::transform::{jvp as trace_jvp, replay, vjp as trace_vjp};
@@ -25,6 +28,11 @@ pub use traced::*;
 use crate::record::{apply, expect};
 use crate::statics::IntoStatic;
 use gradloom_ir::Op;
+
+/// The value of a body, which may return from the middle.
+pub fn run<T>(body: impl FnOnce() -> T) -> T {
+    body()
+}
 
 /// A static argument from the user's expression.
 pub fn statik(value: impl IntoStatic) -> Static {

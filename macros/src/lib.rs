@@ -3,6 +3,7 @@
 //! Parse, lower, differentiate, expand. Lowering reports every error of the body; expansion cannot fail. On an error
 //! the user's item is emitted all the same.
 
+mod annotation;
 mod check;
 mod derive_tree;
 mod dim;

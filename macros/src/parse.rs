@@ -3,17 +3,15 @@
 //! A macro sees tokens and no types, so a parameter is what its written type says: a tensor, a tree of tensors, or a
 //! static value that is known before any tensor is.
 
+use crate::annotation::{AvalArg, Declared, Returns};
 use crate::check::Check;
-use crate::dim::DimArg;
 use crate::report::{Errors, nearest};
 use crate::warn::Lint;
-use gradloom_ir::{Aval, Shape};
-use quote::format_ident;
-use syn::punctuated::Punctuated;
+use gradloom_ir::Aval;
+use quote::{ToTokens, format_ident};
 use syn::spanned::Spanned;
 use syn::{
-    Attribute, FnArg, Generics, Ident, Pat, ReceiverKind, ReturnType, Safety, Signature, Token,
-    Type,
+    Attribute, FnArg, Generics, Ident, Pat, ReceiverKind, ReturnType, Safety, Signature, Type,
 };
 
 /// What a parameter is to a derivative.
@@ -103,6 +101,8 @@ pub(crate) struct Func {
     pub(crate) sig: Signature,
     pub(crate) params: Vec<Param>,
     pub(crate) output: Output,
+    /// What `returns(..)` says of each tensor of the result; empty where it is not written.
+    pub(crate) declared: Vec<Declared>,
     pub(crate) owner: Option<Owner>,
     /// `cfg` and lint attributes, which the companions need too.
     pub(crate) attrs: Vec<Attribute>,
@@ -210,6 +210,7 @@ pub(crate) fn signature(
         sig: sig.clone(),
         params,
         output,
+        declared: Vec::new(),
         owner,
         attrs,
         sound,
@@ -502,11 +503,23 @@ fn helper_attributes(param: &mut Param, helpers: &[Attribute], errors: &mut Erro
                 );
                 continue;
             }
-            match attr.parse_args_with(Punctuated::<DimArg, Token![,]>::parse_terminated) {
-                Ok(dims) => param.aval.shape = Shape(Some(dims.iter().map(|d| d.0).collect())),
+            match attr.parse_args::<AvalArg>() {
+                Ok(AvalArg(aval)) => param.aval = aval,
                 Err(error) => errors.push_error(error),
             }
         }
+    }
+    if let Some(dtype) = param.aval.dtype
+        && param.diff
+        && !dtype.is_float()
+    {
+        errors.push(
+            &param.ident,
+            format!(
+                "`{}` is {dtype}, which has no derivative; mark it `#[nodiff]`",
+                param.name
+            ),
+        );
     }
 }
 
@@ -609,6 +622,8 @@ pub(crate) struct Args {
     pub(crate) check: Option<Check>,
     /// The warnings that are silenced.
     pub(crate) allow: Vec<Lint>,
+    /// The shapes of the result.
+    pub(crate) returns: Option<Returns>,
 }
 
 impl Args {
@@ -644,15 +659,31 @@ impl Args {
                     Ok(())
                 });
             }
+            if meta.path.is_ident("returns") {
+                if args.returns.is_some() {
+                    return Err(meta.error("`returns` is given twice; remove one"));
+                }
+                if !meta.input.peek(syn::token::Paren) {
+                    return Err(meta
+                        .error("`returns` takes the dims of the result, as in `returns(B, 10)`"));
+                }
+                let tokens;
+                syn::parenthesized!(tokens in meta.input);
+                args.returns = Some(Returns::parse(
+                    tokens.parse()?,
+                    meta.path.to_token_stream(),
+                )?);
+                return Ok(());
+            }
             let name = meta
                 .path
                 .get_ident()
                 .map(ToString::to_string)
                 .unwrap_or_default();
-            let hint = match nearest(&name, &["crate", "record", "check", "allow"]) {
+            let options = ["crate", "record", "check", "allow", "returns"];
+            let hint = match nearest(&name, &options) {
                 Some(near) => format!("did you mean `{near}`?"),
-                None => "it takes `check`, `record`, `allow(..)`, and `crate = path` for a renamed dependency"
-                    .to_owned(),
+                None => "it takes `check`, `record`, `returns(..)` for the shape of the result, `allow(..)`, and `crate = path` for a renamed dependency".to_owned(),
             };
             Err(meta.error(format!("`{name}` is not an option of `#[traced]`; {hint}")))
         });

@@ -1,5 +1,7 @@
 //! `#[traced]`: from the item to everything that is emitted for it.
 
+use crate::annotation::declare;
+use crate::expand::annotations::Checks;
 use crate::expand::{checks, companions, paths};
 use crate::half_typed;
 use crate::lower::{self, text};
@@ -85,11 +87,12 @@ fn refuse_second(attrs: &mut Vec<Attribute>, errors: &mut Errors) {
 fn function(mut func: ItemFn, args: &Args, errors: &mut Errors) -> TokenStream {
     refuse_second(&mut func.attrs, errors);
     parenthesise(&mut func.block);
-    let parsed = parse::signature(&func.vis, &func.attrs, &mut func.sig, None, errors);
+    let mut parsed = parse::signature(&func.vis, &func.attrs, &mut func.sig, None, errors);
     if !parsed.sound {
         take_keeps(&mut func.block);
         return half_typed::print_function(&func);
     }
+    declare(&mut parsed, args.returns.as_ref(), errors);
     let private = paths::private(args);
     let body = body(&parsed, &func.block, args, &private, errors);
     let mut tokens = companions(&parsed, &body, &private, &text(&func.block));
@@ -97,6 +100,7 @@ fn function(mut func: ItemFn, args: &Args, errors: &mut Errors) -> TokenStream {
     tokens.items.extend(tests);
     let warnings = warnings(&parsed, &func.block, &body, args, &[]);
     take_keeps(&mut func.block);
+    checking(&parsed, &mut func.block, &mut func.attrs, &private);
     catching(&parsed, &mut func.block, &private);
     func.attrs.push(used());
     let func = half_typed::print_function(&func);
@@ -212,6 +216,26 @@ fn tests(funcs: &[&Func], args: &Args, private: &TokenStream, errors: &mut Error
     tests.collect()
 }
 
+/// Checks the annotations of a function at each call of it. What does not agree is a panic at the caller's line.
+fn checking(
+    func: &Func,
+    block: &mut syn::Block,
+    attrs: &mut Vec<Attribute>,
+    private: &TokenStream,
+) {
+    let Some(checks) = Checks::of(func, private) else {
+        return;
+    };
+    if half_typed::unparsed(block).is_some() {
+        return;
+    }
+    let tracked = attrs.iter().any(|a| a.path().is_ident("track_caller"));
+    checks.wrap(block, tracked);
+    if !tracked {
+        attrs.push(syn::parse_quote!(#[track_caller]));
+    }
+}
+
 /// In a function that returns `Result`, the errors of ops come back as `Err`.
 fn catching(func: &Func, block: &mut syn::Block, private: &TokenStream) {
     if func.output.result.is_none() {
@@ -234,6 +258,16 @@ fn methods(mut imp: ItemImpl, args: &Args, errors: &mut Errors) -> TokenStream {
         strip(&mut imp);
         return imp.to_token_stream();
     }
+    if let Some(returns) = &args.returns {
+        errors.push(
+            returns,
+            "`returns` is about one function; write `#[traced(returns(..))]` on the method",
+        );
+    }
+    let args = &Args {
+        returns: None,
+        ..args.clone()
+    };
     let private = paths::private(args);
     let owner = Owner {
         self_ty: (*imp.self_ty).clone(),
@@ -244,19 +278,24 @@ fn methods(mut imp: ItemImpl, args: &Args, errors: &mut Errors) -> TokenStream {
     for item in &mut imp.items {
         let ImplItem::Fn(method) = item else { continue };
         let marked = method.attrs.iter().any(is_traced);
+        let mut own = args.clone();
         for attr in method.attrs.iter().filter(|a| is_traced(a)) {
-            errors.push(
-                attr,
-                "the impl block is `#[traced]` already; remove this one",
-            );
+            match &attr.meta {
+                syn::Meta::List(list) => own = of_method(list, args, errors),
+                _ => errors.push(
+                    attr,
+                    "the impl block is `#[traced]` already; remove this one",
+                ),
+            }
         }
+        let args = &own;
         method.attrs.retain(|a| !is_traced(a));
         if !marked && !computes(method) {
             continue;
         }
         any = true;
         parenthesise(&mut method.block);
-        let func = parse::signature(
+        let mut func = parse::signature(
             &method.vis,
             &method.attrs,
             &mut method.sig,
@@ -267,11 +306,13 @@ fn methods(mut imp: ItemImpl, args: &Args, errors: &mut Errors) -> TokenStream {
             take_keeps(&mut method.block);
             continue;
         }
+        declare(&mut func, args.returns.as_ref(), errors);
         let body = body(&func, &method.block, args, &private, errors);
         let tokens = companions(&func, &body, &private, &text(&method.block));
         let attrs = parse::lint_attributes(&imp.attrs);
         items.extend(warnings(&func, &method.block, &body, args, &attrs));
         take_keeps(&mut method.block);
+        checking(&func, &mut method.block, &mut method.attrs, &private);
         catching(&func, &mut method.block, &private);
         method.attrs.push(used());
         crate::dump::dump(&func, &body, || {
@@ -298,6 +339,30 @@ fn methods(mut imp: ItemImpl, args: &Args, errors: &mut Errors) -> TokenStream {
     imp.items.iter_mut().for_each(half_typed::print_method);
     imp.items.push(ImplItem::Verbatim(associated));
     quote!(#imp #items)
+}
+
+/// The options of a method in a traced impl block: those of the block, and its own.
+fn of_method(own: &syn::MetaList, block: &Args, errors: &mut Errors) -> Args {
+    let own_args = Args::parse(own.tokens.clone(), errors);
+    if own_args.krate.is_some() {
+        errors.push(
+            own,
+            "where the run time is, the whole impl block has to know; move `crate` to its `#[traced]`",
+        );
+    }
+    if own_args.check.is_some() {
+        errors.push(
+            own,
+            "tests are made of the whole impl block; move `check` to its `#[traced]`",
+        );
+    }
+    Args {
+        krate: block.krate.clone(),
+        record: block.record || own_args.record,
+        check: None,
+        allow: [&block.allow[..], &own_args.allow[..]].concat(),
+        returns: own_args.returns,
+    }
 }
 
 /// Whether a method is one to trace: it has a receiver or a tensor, and returns tensors.

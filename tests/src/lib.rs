@@ -2,6 +2,7 @@
 
 pub mod derivatives;
 pub mod graphs;
+pub mod panics;
 
 use gradloom::{DType, Tensor};
 use gradloom_ir::{Aval, Op, Program, Static, Var, op::Operands};

@@ -189,7 +189,7 @@ fn normalised(#[shape(B, I)] x: &Tensor) -> Tensor {
 }
 
 #[traced(check, record)]
-fn of_many(model: &(Linear, [Box<Linear>; 2]), #[shape(I)] x: &Tensor) -> Tensor {
+fn of_many(model: &(Linear, [Box<Linear>; 2]), #[shape(B, I)] x: &Tensor) -> Tensor {
     let (first, rest) = model;
     rest.iter()
         .fold(first.forward(x), |y, layer| y + layer.forward(x))

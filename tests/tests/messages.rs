@@ -2,43 +2,9 @@
 
 use gradloom::optim::Sgd;
 use gradloom::prelude::*;
+use gradloom_tests::panics::panic_of;
 use insta::assert_snapshot;
-use std::cell::RefCell;
 use std::collections::HashSet;
-use std::panic::{self, AssertUnwindSafe};
-use std::sync::Once;
-
-thread_local! {
-    /// Where the last panic of this thread was, while it is expected.
-    static EXPECTED: RefCell<Option<(String, u32)>> = const { RefCell::new(None) };
-}
-
-/// The text of the panic of `f`, and its place in the source.
-fn panic_of(f: impl FnOnce()) -> (String, String, u32) {
-    static HOOK: Once = Once::new();
-    HOOK.call_once(|| {
-        let others = panic::take_hook();
-        panic::set_hook(Box::new(move |info| {
-            let expected = EXPECTED.with_borrow_mut(|place| match place {
-                Some(place) => {
-                    let at = info.location().expect("a panic has a location");
-                    *place = (at.file().to_owned(), at.line());
-                    true
-                }
-                None => false,
-            });
-            if !expected {
-                others(info);
-            }
-        }));
-    });
-    EXPECTED.set(Some(Default::default()));
-    let result = panic::catch_unwind(AssertUnwindSafe(f));
-    let (file, line) = EXPECTED.take().expect("it has been set");
-    let payload = result.expect_err("it panics");
-    let text = payload.downcast::<String>().expect("it panics with a text");
-    (*text, file, line)
-}
 
 /// The text of the panic of an expression, which points at the line of the expression; where a function returns
 /// `Result`, the same text comes back as its `Err`.
@@ -471,6 +437,11 @@ fn an_optimiser_names_the_leaf_that_does_not_fit() {
     assert_snapshot!(text, @"the gradient of `parameters` is f32[3], and has to be f32[2]");
 }
 
+#[traced]
+fn transposed(#[shape(B, B)] x: &Tensor) -> Result<Tensor> {
+    Ok(x.transpose())
+}
+
 /// One mistake for each variant of [`Error`].
 fn one_of_each() -> Vec<Error> {
     let x = &f32s(&[2, 3]);
@@ -490,6 +461,7 @@ fn one_of_each() -> Vec<Error> {
         x.try_item::<f32>().unwrap_err(),
         evaluate(&x.cross_entropy(Tensor::from([3i64, 0]))).unwrap_err(),
         evaluate(&(Tensor::zeros([1 << 45], DType::F64) + 1.0)).unwrap_err(),
+        transposed(x).unwrap_err(),
         grad(double)(&i64s(&[])).unwrap_err(),
         grad(double)(x).unwrap_err(),
         jvp(double, x, &f32s(&[3])).unwrap_err(),

@@ -1,5 +1,6 @@
 //! What stands beside the user's function: the companions, the struct of residuals, the struct of gradients.
 
+use super::annotations::Checks;
 use super::cost::Facts;
 use super::flow::flowing;
 use super::names::{Names, allow};
@@ -52,6 +53,8 @@ pub(crate) fn companions(
     let hash = cx.hash(body, &program, source);
     let constants = ours!(#hash #constants);
     let Pieces { hidden, items } = pieces;
+    let annotations = Checks::of(func, private).map(|checks| checks.item());
+    let hidden = ours!(#hidden #annotations);
     let grads = cx.grads_struct();
     let (allow, attrs) = (allow(), &func.attrs);
     let function = &func.sig.ident;

@@ -1,5 +1,6 @@
 //! What callers of a traced function use, and the struct of residuals.
 
+use super::annotations::Checks;
 use super::companions::{Cx, Pieces, Record, reference};
 use super::names::allow;
 use super::staged::Staged;
@@ -60,6 +61,20 @@ impl Cx<'_> {
             ..
         } = staged;
         let (n, p, func) = (self.names, self.p, self.func);
+        let (forward, jvp, tracked) = match Checks::of(func, p) {
+            Some(checks) => {
+                let out = &func.output.ty;
+                let (saved, dy) = (&n.saved, ours!(#p::Leaves));
+                let forward_returns = self.returns(ours!((#out, #saved)));
+                let jvp_returns = self.returns(ours!((#out, #dy)));
+                (
+                    checks.around(forward, &forward_returns),
+                    checks.around(jvp, &jvp_returns),
+                    Some(ours!(#[track_caller])),
+                )
+            }
+            None => (forward, jvp, None),
+        };
         let saved = &n.saved;
         let (head, vis) = self.associated();
         let given = Ident::new("cotangents", Span::mixed_site());
@@ -92,6 +107,7 @@ impl Cx<'_> {
         let hidden = ours! {
             #head
             #[doc = #forward_doc]
+            #tracked
             #vis #forward_signature { #forward }
 
             #head
@@ -105,6 +121,7 @@ impl Cx<'_> {
 
             #head
             #[doc(hidden)]
+            #tracked
             #vis #jvp_signature { #jvp }
         };
         Pieces { hidden, items }

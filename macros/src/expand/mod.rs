@@ -5,6 +5,7 @@ macro_rules! ours {
     ($($tokens:tt)*) => { ::quote::quote_spanned!(::proc_macro2::Span::mixed_site()=> $($tokens)*) };
 }
 
+pub(crate) mod annotations;
 mod check;
 mod companions;
 mod cost;

@@ -642,6 +642,7 @@ impl Cx<'_> {
             shape: shape.clone(),
             count: None,
         };
+        let written = value;
         let value = match &self.func.output.result {
             None => self.top(value, &want)?,
             Some(_) => match value {
@@ -671,6 +672,7 @@ impl Cx<'_> {
         }
         let mut outs = Vec::new();
         self.outs(value, &shape, &mut outs)?;
+        self.check_returns(&outs, Some(written));
         let results = self.pieces_mut().results.clone();
         for (result, out) in results.iter().zip(&outs) {
             self.store(*result, *out, Store::Result);

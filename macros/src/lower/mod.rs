@@ -330,6 +330,7 @@ impl<'a> Cx<'a> {
         let value = self.body(block, &want)?;
         let mut outs = Vec::new();
         self.outs(value, shape, &mut outs)?;
+        self.check_returns(&outs, explain::tail(block));
         for out in &outs {
             if self.b.name_of(*out).is_none() {
                 self.b.name(*out, "y");

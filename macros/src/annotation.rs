@@ -1,0 +1,202 @@
+//! What users write about shapes and dtypes: `#[shape(f32; B, 784)]` on a parameter, and `returns(B, 10)` for the result.
+
+use crate::dim::DimArg;
+use crate::lower::text;
+use crate::parse::{Func, OutShape};
+use crate::report::Errors;
+use gradloom_ir::{Aval, DType, Dim, Shape};
+use proc_macro2::{Delimiter, TokenStream, TokenTree};
+use quote::ToTokens;
+use syn::parse::{Parse, ParseStream, Parser};
+use syn::punctuated::Punctuated;
+use syn::{Ident, Token};
+
+/// `f32; B, 784, _`: a dtype if one is written, then the dims. `..` stands for dims of any number.
+pub(crate) struct AvalArg(pub(crate) Aval);
+
+impl Parse for AvalArg {
+    fn parse(input: ParseStream) -> syn::Result<AvalArg> {
+        let dtype = match input.peek(Ident) && input.peek2(Token![;]) {
+            true => Some(dtype(input)?),
+            false => None,
+        };
+        if input.peek(Token![..]) {
+            input.parse::<Token![..]>()?;
+            return match input.is_empty() {
+                true => Ok(AvalArg(Aval {
+                    dtype,
+                    shape: Shape::UNKNOWN,
+                })),
+                false => Err(input.error(
+                    "`..` stands for all dims, so nothing stands beside it; write `_` for one dim",
+                )),
+            };
+        }
+        let dims = Punctuated::<DimArg, Token![,]>::parse_terminated(input)?;
+        let dims: Vec<Dim> = dims.into_iter().map(|d| d.0).collect();
+        Ok(AvalArg(Aval {
+            dtype,
+            shape: dims.into(),
+        }))
+    }
+}
+
+fn dtype(input: ParseStream) -> syn::Result<DType> {
+    let name: Ident = input.parse()?;
+    input.parse::<Token![;]>()?;
+    DType::from_name(&name.to_string()).ok_or_else(|| {
+        let names: Vec<String> = DType::ALL.iter().map(|d| format!("`{d}`")).collect();
+        let message = format!("`{name}` is not a dtype; write one of {}", names.join(", "));
+        syn::Error::new(name.span(), message)
+    })
+}
+
+/// What `returns(..)` says.
+#[derive(Clone, Debug)]
+pub(crate) struct Returns {
+    what: Said,
+    /// The tokens that say it.
+    at: TokenStream,
+}
+
+#[derive(Clone, Debug)]
+enum Said {
+    /// `_`: nothing.
+    Nothing,
+    /// `B, 10`: one shape.
+    One(Aval),
+    /// `(B, 10), ()`: one for each part of a tuple.
+    Parts(Vec<Returns>),
+}
+
+impl Returns {
+    /// Parses what stands in the parentheses; `at` is shown where that is nothing.
+    pub(crate) fn parse(tokens: TokenStream, at: TokenStream) -> syn::Result<Returns> {
+        let at = if tokens.is_empty() {
+            at
+        } else {
+            tokens.clone()
+        };
+        let items = items(&tokens);
+        let is_group = |item: &Vec<TokenTree>| matches!(&**item, [TokenTree::Group(g)] if g.delimiter() == Delimiter::Parenthesis);
+        if !items.iter().any(is_group) {
+            let aval = AvalArg::parse.parse2(tokens)?.0;
+            return Ok(Returns {
+                what: Said::One(aval),
+                at,
+            });
+        }
+        let parts = items.into_iter().map(|item| match &*item {
+            [TokenTree::Group(group)] if group.delimiter() == Delimiter::Parenthesis => {
+                Returns::parse(group.stream(), item.iter().cloned().collect())
+            }
+            [TokenTree::Ident(i)] if i == "_" => Ok(nothing()),
+            _ => Err(syn::Error::new(
+                item.first().map_or_else(proc_macro2::Span::call_site, TokenTree::span),
+                "of several results each has its own parentheses, as in `returns((B, 10), ())`, or is `_`",
+            )),
+        });
+        Ok(Returns {
+            what: Said::Parts(parts.collect::<syn::Result<_>>()?),
+            at,
+        })
+    }
+
+    /// What is said of each tensor of a result of this structure.
+    fn of(&self, shape: &OutShape, found: &mut Vec<Declared>) -> Result<(), &TokenStream> {
+        match (&self.what, shape) {
+            (Said::Nothing, shape) => {
+                let nothing = Declared {
+                    aval: Aval::UNKNOWN,
+                    at: self.at.clone(),
+                };
+                found.extend(std::iter::repeat_n(nothing, shape.len()));
+                Ok(())
+            }
+            (Said::One(aval), OutShape::Tensor) => {
+                found.push(Declared {
+                    aval: aval.clone(),
+                    at: self.at.clone(),
+                });
+                Ok(())
+            }
+            // `returns((B, 10))`
+            (Said::Parts(parts), OutShape::Tensor) if parts.len() == 1 => parts[0].of(shape, found),
+            (Said::Parts(parts), OutShape::Tuple(shapes)) if parts.len() == shapes.len() => {
+                let mut pairs = parts.iter().zip(shapes);
+                pairs.try_for_each(|(part, shape)| part.of(shape, found))
+            }
+            // `returns(_, _)` is one shape where there is one tensor, and says nothing of two.
+            (Said::One(aval), OutShape::Tuple(shapes))
+                if aval.dtype.is_none()
+                    && aval.shape.dims().is_some_and(|dims| {
+                        dims.len() == shapes.len() && dims.iter().all(|d| *d == Dim::Unknown)
+                    }) =>
+            {
+                shapes
+                    .iter()
+                    .try_for_each(|shape| nothing().of(shape, found).map_err(|_| &self.at))
+            }
+            _ => Err(&self.at),
+        }
+    }
+}
+
+/// Prints what stands in the parentheses, for an error that points at it.
+impl ToTokens for Returns {
+    fn to_tokens(&self, tokens: &mut TokenStream) {
+        self.at.to_tokens(tokens);
+    }
+}
+
+/// What is written about one tensor of the result.
+#[derive(Clone, Debug)]
+pub(crate) struct Declared {
+    pub(crate) aval: Aval,
+    /// The tokens that say it.
+    pub(crate) at: TokenStream,
+}
+
+/// Adds what `returns(..)` says to the function that it belongs to.
+pub(crate) fn declare(func: &mut Func, returns: Option<&Returns>, errors: &mut Errors) {
+    let Some(returns) = returns else { return };
+    let mut declared = Vec::new();
+    match returns.of(&func.output.shape, &mut declared) {
+        Ok(()) => func.declared = declared,
+        Err(at) => {
+            let ty = text(&func.output.ty);
+            let hint = match &func.output.shape {
+                OutShape::Tensor => "write its dims, as in `returns(B, 10)`",
+                OutShape::Tuple(_) => "write the dims of each part, as in `returns((B, 10), ())`",
+                OutShape::Opaque => {
+                    "the macro knows tensors and tuples of them alone, so remove it"
+                }
+            };
+            let message = format!("this does not fit the result, which is `{ty}`; {hint}");
+            errors.push(at, message);
+        }
+    }
+}
+
+fn nothing() -> Returns {
+    Returns {
+        what: Said::Nothing,
+        at: TokenStream::new(),
+    }
+}
+
+/// What stands between the commas.
+fn items(tokens: &TokenStream) -> Vec<Vec<TokenTree>> {
+    let mut items = vec![Vec::new()];
+    for token in tokens.clone() {
+        match &token {
+            TokenTree::Punct(p) if p.as_char() == ',' => items.push(Vec::new()),
+            _ => items.last_mut().expect("there is one").push(token),
+        }
+    }
+    // A comma at the end.
+    if items.last().is_some_and(Vec::is_empty) {
+        items.pop();
+    }
+    items
+}

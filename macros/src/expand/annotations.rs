@@ -1,0 +1,276 @@
+//! The table of a function's annotations, and the calls that check it: at the start of the user's function and of
+//! its companions, and on what they return.
+
+use super::names::Names;
+use crate::parse::{Func, Kind, OutShape};
+use gradloom_ir::{Aval, Dim, Poly, Symbol};
+use proc_macro2::{Ident, Literal, Span, TokenStream};
+use quote::ToTokens;
+use syn::{Block, Expr, Index, ReturnType, Stmt};
+
+/// What is checked of one function.
+pub(crate) struct Checks<'a> {
+    func: &'a Func,
+    p: &'a TokenStream,
+    /// The table, and the constant that it is.
+    table: TokenStream,
+    name: TokenStream,
+    n_lengths: usize,
+    /// The annotated arguments.
+    arguments: Vec<TokenStream>,
+    /// Where the annotated tensors of the result are in it.
+    results: Vec<Vec<Index>>,
+}
+
+/// A length that several axes may share, and the place that binds it.
+struct Length {
+    dim: Dim,
+    of_result: bool,
+    index: usize,
+    axis: usize,
+}
+
+impl<'a> Checks<'a> {
+    /// `None` where nothing is annotated.
+    pub(crate) fn of(func: &'a Func, p: &'a TokenStream) -> Option<Checks<'a>> {
+        // A pattern has no name that the user's function could read.
+        let annotated = func
+            .params
+            .iter()
+            .filter(|p| p.kind == Kind::Tensor && p.aval != Aval::UNKNOWN && !p.pattern);
+        let params: Vec<_> = annotated.collect();
+        let mut paths = Vec::new();
+        leaves(&func.output.shape, &mut Vec::new(), &mut paths);
+        let declared = func.declared.iter().zip(paths).enumerate();
+        let declared: Vec<_> = declared
+            .filter(|(_, (d, _))| d.aval != Aval::UNKNOWN)
+            .collect();
+        if params.is_empty() && declared.is_empty() {
+            return None;
+        }
+        let mut lengths = Vec::new();
+        let avals: Vec<&Aval> = params.iter().map(|p| &p.aval).collect();
+        bind(&avals, false, &mut lengths);
+        let result_avals: Vec<&Aval> = declared.iter().map(|(_, (d, _))| &d.aval).collect();
+        let n_of_arguments = lengths.len();
+        bind(&result_avals, true, &mut lengths);
+        let argument_rows = params.iter().map(|param| {
+            let what = format!("`{}`", param.name);
+            row(p, &what, &param.aval, &lengths[..n_of_arguments])
+        });
+        let result_rows = declared.iter().map(|(i, (d, _))| {
+            let what = match func.declared.len() {
+                1 => "the result".to_owned(),
+                _ => format!("result {i}"),
+            };
+            row(p, &what, &d.aval, &lengths)
+        });
+        let length_rows = lengths.iter().map(|length| {
+            let (text, of_result, index, axis) = (
+                length.dim.to_string(),
+                length.of_result,
+                length.index,
+                length.axis,
+            );
+            ours!(#p::Length { text: #text, of_result: #of_result, index: #index, axis: #axis })
+        });
+        let (function, user) = (func.name(), &func.sig.ident);
+        let constant = Names::new(func).annotations;
+        let table = ours! {
+            #p::Annotations {
+                function: #function,
+                lengths: &[#(#length_rows),*],
+                arguments: &[#(#argument_rows),*],
+                results: &[#(#result_rows),*],
+            }
+        };
+        let arguments = params
+            .iter()
+            .map(|p| super::companions::reference(p))
+            .collect();
+        Some(Checks {
+            func,
+            p,
+            table,
+            name: match func.owner {
+                Some(_) => ours!(Self::#constant),
+                None => ours!(#user::#constant),
+            },
+            n_lengths: lengths.len(),
+            arguments,
+            results: declared.into_iter().map(|(_, (_, path))| path).collect(),
+        })
+    }
+
+    /// The constant, an associated item.
+    pub(super) fn item(&self) -> TokenStream {
+        let (p, table, name) = (self.p, &self.table, Names::new(self.func).annotations);
+        let (allow, attrs) = (super::names::allow(), &self.func.attrs);
+        ours! {
+            #(#attrs)*
+            #allow
+            #[doc(hidden)]
+            const #name: #p::Annotations = #table;
+        }
+    }
+
+    /// The statement at the start.
+    fn enter(&self) -> TokenStream {
+        let (p, name, arguments, n) = (self.p, &self.name, &self.arguments, self.n_lengths);
+        let check = ours!(#p::check_arguments::<#n>(&#name, &[#(#arguments),*]));
+        match self.results.is_empty() {
+            true => ours!(let _ = #check;),
+            false => ours!(let lengths = #check;),
+        }
+    }
+
+    /// The statement on the result `y`, after the one at the start.
+    fn leave(&self, y: &Ident) -> Option<TokenStream> {
+        if self.results.is_empty() {
+            return None;
+        }
+        let (p, name) = (self.p, &self.name);
+        let results = self.results.iter().map(|path| ours!(&#y #(.#path)*));
+        Some(ours!(#p::check_results(&#name, &lengths, &[#(#results),*]);))
+    }
+
+    /// The body of a companion with the checks; its value is a tuple that starts with the result.
+    ///
+    /// The companion has `#[track_caller]`, for the checks. The ops of the body have to show their own lines all the
+    /// same, so the body is a closure, which has no caller to show. It also may return from the middle; `returns` is its
+    /// type in a function that returns `Result`.
+    pub(crate) fn around(&self, body: TokenStream, returns: &TokenStream) -> TokenStream {
+        let (p, enter, y) = (self.p, self.enter(), Ident::new("y", Span::mixed_site()));
+        let leave = self.leave(&y);
+        let value = match (&self.func.output.result, &leave) {
+            (None, _) => ours!(#p::run(|| { #body })),
+            // It stands in a closure already.
+            (Some(_), None) => body,
+            (Some(_), Some(_)) => {
+                ours!(#p::run(|| -> #returns { ::core::result::Result::Ok({ #body }) })?)
+            }
+        };
+        match leave {
+            None => ours!(#enter #value),
+            Some(leave) => ours! {
+                #enter
+                let (#y, rest) = #value;
+                #leave
+                (#y, rest)
+            },
+        }
+    }
+
+    /// Puts the checks into the user's function. `tracked` says whether the user wrote `#[track_caller]`.
+    pub(crate) fn wrap(&self, block: &mut Block, tracked: bool) {
+        let ReturnType::Type(_, ty) = &self.func.sig.output else {
+            return;
+        };
+        let body = std::mem::take(&mut block.stmts);
+        let enter = self.enter();
+        let (p, y) = (self.p, Ident::new("y", Span::mixed_site()));
+        let checked = match self.leave(&y) {
+            None if tracked || self.func.output.result.is_some() => {
+                quote::quote!(#enter #(#body)*)
+            }
+            // A closure has no caller to show, so the ops in it show their own lines.
+            None => quote::quote!(#enter #p::run(|| -> #ty { #(#body)* })),
+            Some(leave) => {
+                // The body may return from the middle.
+                let leave = match self.func.output.result {
+                    None => leave,
+                    Some(_) => ours!(if let ::core::result::Result::Ok(#y) = &#y { #leave }),
+                };
+                let run = quote::quote!(#p::run(|| -> #ty { #(#body)* }));
+                ours!(#enter let #y = #run; #leave #y)
+            }
+        };
+        block.stmts = vec![Stmt::Expr(Expr::Verbatim(checked), None)];
+    }
+}
+
+/// The paths of the tensors of a result.
+fn leaves(shape: &OutShape, path: &mut Vec<Index>, found: &mut Vec<Vec<Index>>) {
+    match shape {
+        OutShape::Tuple(parts) => {
+            for (i, part) in parts.iter().enumerate() {
+                path.push(Index::from(i));
+                leaves(part, path, found);
+                path.pop();
+            }
+        }
+        OutShape::Tensor | OutShape::Opaque => found.push(path.clone()),
+    }
+}
+
+/// Finds the places that bind the lengths of `avals`: names that stand alone, and then sums with names that do not.
+fn bind(avals: &[&Aval], of_result: bool, lengths: &mut Vec<Length>) {
+    for alone in [true, false] {
+        for (index, aval) in avals.iter().enumerate() {
+            for (axis, &dim) in aval.shape.dims().into_iter().flatten().enumerate() {
+                let binds = match dim {
+                    Dim::Named(_) => alone,
+                    Dim::Poly(poly) => !alone && sum(&poly, lengths).is_none(),
+                    Dim::Known(_) | Dim::Unknown => false,
+                };
+                if binds && !lengths.iter().any(|l| l.dim == dim) {
+                    lengths.push(Length {
+                        dim,
+                        of_result,
+                        index,
+                        axis,
+                    });
+                }
+            }
+        }
+    }
+}
+
+/// A sum in terms of the lengths, if they have all of its names.
+fn sum(poly: &Poly, lengths: &[Length]) -> Option<TokenStream> {
+    let place = |name: &Symbol| lengths.iter().position(|l| l.dim == Dim::Named(*name));
+    let terms = poly.terms().iter().map(|term| {
+        let names = term.names.iter().map(place).collect::<Option<Vec<_>>>()?;
+        let coefficient = Literal::i128_suffixed(term.coefficient);
+        Some(ours!((#coefficient, &[#(#names),*])))
+    });
+    let terms = terms.collect::<Option<Vec<_>>>()?;
+    Some(ours!(&[#(#terms),*]))
+}
+
+/// The row of one tensor.
+fn row(p: &TokenStream, what: &str, aval: &Aval, lengths: &[Length]) -> TokenStream {
+    let option = |value: Option<TokenStream>| match value {
+        Some(value) => ours!(::core::option::Option::Some(#value)),
+        None => ours!(::core::option::Option::None),
+    };
+    let dtype = option(aval.dtype.map(|dtype| {
+        let variant = Ident::new(&format!("{dtype:?}"), Span::mixed_site());
+        ours!(#p::DType::#variant)
+    }));
+    let dims = option(aval.shape.dims().map(|dims| {
+        let written: Vec<String> = dims
+            .iter()
+            .map(|d| d.to_string().replace('?', "_"))
+            .collect();
+        let written = format!("({})", written.join(", "));
+        let dims = dims.iter().map(|dim| {
+            let bound = lengths.iter().position(|l| l.dim == *dim);
+            match (dim, bound) {
+                (_, Some(k)) => ours!(#p::Expected::Bound(#k)),
+                (Dim::Known(n), _) => ours!(#p::Expected::Is(#n)),
+                (Dim::Poly(poly), _) => {
+                    let (text, terms) = (dim.to_string(), sum(poly, lengths));
+                    terms.map_or_else(
+                        || ours!(#p::Expected::Any),
+                        |terms| ours!(#p::Expected::Sum(#text, #terms)),
+                    )
+                }
+                (Dim::Named(_) | Dim::Unknown, _) => ours!(#p::Expected::Any),
+            }
+        });
+        let dims: Vec<TokenStream> = dims.collect();
+        ours!((#written, &[#(#dims),*]))
+    }));
+    ours!(#p::Annotation { what: #what, dtype: #dtype, dims: #dims }).into_token_stream()
+}
