@@ -1,8 +1,9 @@
 //! A long stretch of equations as text: it costs rustc nothing, and is read when it first runs.
 
-use crate::transform::{Bound, replay_with};
-use crate::{Aval, Error, Tensor};
-use gradloom_ir::{Attr, Entity, Program, SecondaryMap, Static};
+use crate::transform::{Bound, Env};
+use crate::{Aval, Error, Result, Tensor};
+use gradloom_ir::op::Operands;
+use gradloom_ir::{Attr, Entity, Eqn, Op, Program, SecondaryMap, Static, Var};
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
@@ -41,22 +42,104 @@ impl Listing {
         statics: &[&Static],
         failed: fn(usize, Error) -> !,
     ) -> [Tensor; N] {
+        let (outs, []) = self.run_linear(tensors, likes, statics, &[], failed);
+        outs
+    }
+
+    /// The same where the last parameters, and what is linear in them, may be zero, which is `None`. So may be the
+    /// results after the first `N`.
+    pub fn run_linear<const N: usize, const M: usize>(
+        &self,
+        tensors: &[&Tensor],
+        likes: &[&Aval],
+        statics: &[&Static],
+        linear: &[Option<&Tensor>],
+        failed: fn(usize, Error) -> !,
+    ) -> ([Tensor; N], [Option<Tensor>; M]) {
         let Read { program, hosts } = self.read.get_or_init(|| Read::new(self.text));
-        let tensors = tensors.iter().map(|x| Bound::Tensor((*x).clone()));
-        let likes = likes.iter().map(|like| Bound::Aval((*like).clone()));
-        let args: Vec<Bound> = tensors.chain(likes).collect();
+        let tensor = |x: &Tensor| Bound::Tensor(x.clone());
+        let tensors = tensors.iter().map(|x| Some(tensor(x)));
+        let likes = likes.iter().map(|like| Some(Bound::Aval((*like).clone())));
+        let args = tensors
+            .chain(likes)
+            .chain(linear.iter().map(|x| x.map(tensor)));
+        let mut env = Env::new(program, args.collect::<Vec<_>>().into_iter());
         let statik = |attr: Attr| match hosts.get(attr) {
             Some(i) => statics[*i].clone(),
             None => program.attr(attr).clone(),
         };
-        let outs = match replay_with(program, &args, statik) {
-            Ok(outs) => outs,
-            Err((eqn, error)) => failed(eqn, error),
-        };
-        let outs: Vec<Tensor> = outs.iter().map(|out| out.tensor().clone()).collect();
-        outs.try_into()
-            .expect("a listing says how many results it has")
+        let n_primal = program.params.len() - linear.len();
+        let linear = program.params[n_primal..].iter().map(|v| (*v, ()));
+        let mut linear: SecondaryMap<Var, ()> = linear.collect();
+        for (i, eqn) in program.eqns.iter().enumerate() {
+            if let Err(error) = run_eqn(&mut env, eqn, statik, &mut linear) {
+                failed(i, error)
+            }
+        }
+        let out = |v: &Var| env.get(*v).map(|out| out.tensor().clone());
+        let (first, rest) = program.outs.split_at(N);
+        let first: Vec<Tensor> = first
+            .iter()
+            .map(|v| out(v).expect("it is not linear"))
+            .collect();
+        let rest: Vec<Option<Tensor>> = rest.iter().map(out).collect();
+        let what = "a listing says how many results it has";
+        (first.try_into().expect(what), rest.try_into().expect(what))
     }
+}
+
+/// Records an equation, some operands of which are zero.
+fn run_eqn(
+    env: &mut Env,
+    eqn: &Eqn,
+    statik: impl Fn(Attr) -> Static,
+    linear: &mut SecondaryMap<Var, ()>,
+) -> Result<()> {
+    let data = eqn.data();
+    if !data.iter().any(|v| linear.contains(*v)) {
+        return env.run(eqn, statik);
+    }
+    linear.extend(eqn.outs.iter().map(|v| (*v, ())));
+    let is_zero = |v: &Var| env.get(*v).is_none();
+    match eqn.op {
+        Op::Add | Op::Sub => match (is_zero(&data[0]), is_zero(&data[1])) {
+            (false, false) => return env.run(eqn, statik),
+            (false, true) => env.set(eqn.out(), env.get(data[0]).cloned()),
+            (true, false) if eqn.op == Op::Add => env.set(eqn.out(), env.get(data[1]).cloned()),
+            (true, false) => {
+                let args = vec![data[1]];
+                let (op, outs, attrs) = (Op::Neg, eqn.outs.clone(), Vec::new());
+                #[rustfmt::skip]
+                return env.run(&Eqn { outs, op, attrs, args }, statik);
+            }
+            (true, true) => {}
+        },
+        _ => {
+            // Of an op that joins several, those that are zero are zeros, unless all are.
+            let operands = || data.iter().filter(|v| linear.contains(**v));
+            let zeros: Vec<Var> = operands().copied().filter(is_zero).collect();
+            let Some(given) = operands().find_map(|v| env.get(*v)) else {
+                return Ok(());
+            };
+            let joins = eqn.op.def().operands() == Operands::ManyLike;
+            let given = given.aval().clone();
+            for zero in &zeros {
+                let at = data
+                    .iter()
+                    .position(|v| v == zero)
+                    .expect("it is an operand");
+                let like = match joins {
+                    true => env.get(eqn.likes()[at]).map(|like| like.aval().clone()),
+                    false => Some(given.clone()),
+                };
+                let like = like.expect("a like operand is no zero");
+                env.set(*zero, Some(Bound::Tensor(super::zeros(&like))));
+            }
+            env.run(eqn, statik)?;
+            zeros.into_iter().for_each(|zero| env.set(zero, None));
+        }
+    }
+    Ok(())
 }
 
 impl Read {

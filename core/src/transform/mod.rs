@@ -16,5 +16,5 @@ pub use jacobian::{hessian, jacfwd, jacrev};
 pub use jvp::jvp;
 pub use outcome::Outcome;
 pub use replay::replay;
-pub(crate) use replay::{Bound, replay_with};
+pub(crate) use replay::{Bound, Env};
 pub use vjp::{Pullback, vjp};

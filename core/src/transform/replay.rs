@@ -2,7 +2,7 @@
 
 use crate::record::apply;
 use crate::{Aval, Error, Result, Tensor};
-use gradloom_ir::{Attr, Entity, Program, Static, Var};
+use gradloom_ir::{Attr, Entity, Eqn, Program, Static, Var};
 
 /// What a variable of a program is bound to.
 #[derive(Clone, Debug)]
@@ -14,7 +14,7 @@ pub(crate) enum Bound {
 }
 
 impl Bound {
-    fn aval(&self) -> &Aval {
+    pub(crate) fn aval(&self) -> &Aval {
         match self {
             Bound::Tensor(x) => x.aval(),
             Bound::Aval(aval) => aval,
@@ -65,33 +65,55 @@ pub(crate) fn replay_with(
     args: &[Bound],
     statik: impl Fn(Attr) -> Static,
 ) -> Result<Vec<Bound>, (usize, Error)> {
-    assert_eq!(
-        args.len(),
-        program.params.len(),
-        "a program is run on one argument for each parameter"
-    );
-    let mut env: Vec<Option<Bound>> = vec![None; program.n_vars() as usize];
-    for (param, arg) in program.params.iter().zip(args) {
-        env[param.index()] = Some(arg.clone());
-    }
+    let mut env = Env::new(program, args.iter().cloned().map(Some));
     for (i, eqn) in program.eqns.iter().enumerate() {
-        let get = |v: &Var| {
-            env[v.index()]
-                .as_ref()
-                .expect("a program binds before it reads")
-        };
+        env.run(eqn, &statik).map_err(|error| (i, error))?;
+    }
+    let outs = program.outs.iter();
+    let outs = outs.map(|v| env.get(*v).expect("a program binds its results").clone());
+    Ok(outs.collect())
+}
+
+/// What the variables of a program are bound to while it runs.
+pub(crate) struct Env {
+    values: Vec<Option<Bound>>,
+}
+
+impl Env {
+    pub(crate) fn new(
+        program: &Program,
+        args: impl ExactSizeIterator<Item = Option<Bound>>,
+    ) -> Env {
+        assert_eq!(
+            args.len(),
+            program.params.len(),
+            "a program is run on one argument for each parameter"
+        );
+        let mut values = vec![None; program.n_vars() as usize];
+        for (param, arg) in program.params.iter().zip(args) {
+            values[param.index()] = arg;
+        }
+        Env { values }
+    }
+
+    pub(crate) fn get(&self, var: Var) -> Option<&Bound> {
+        self.values[var.index()].as_ref()
+    }
+
+    pub(crate) fn set(&mut self, var: Var, value: Option<Bound>) {
+        self.values[var.index()] = value;
+    }
+
+    /// Records an equation.
+    pub(crate) fn run(&mut self, eqn: &Eqn, statik: impl Fn(Attr) -> Static) -> Result<()> {
+        let get = |v: &Var| self.get(*v).expect("a program binds before it reads");
         let statics: Vec<Static> = eqn.attrs.iter().map(|a| statik(*a)).collect();
         let data: Vec<&Tensor> = eqn.data().iter().map(|v| get(v).tensor()).collect();
         let likes: Vec<&Aval> = eqn.likes().iter().map(|v| get(v).aval()).collect();
-        let outs =
-            apply(eqn.op, statics, &data, &likes, eqn.outs.len()).map_err(|error| (i, error))?;
+        let outs = apply(eqn.op, statics, &data, &likes, eqn.outs.len())?;
         for (var, out) in eqn.outs.iter().zip(outs) {
-            env[var.index()] = Some(Bound::Tensor(out));
+            self.set(*var, Some(Bound::Tensor(out)));
         }
+        Ok(())
     }
-    Ok(program
-        .outs
-        .iter()
-        .map(|v| env[v.index()].clone().expect("a program binds its results"))
-        .collect())
 }

@@ -144,10 +144,7 @@ impl<'a> Emit<'a> {
             breaks
         });
         let breaks: Vec<bool> = breaks.collect();
-        let zeroable = self.foresee_zeroable(tangents.of.iter().map(|(x, dx)| (x, *dx)));
-        let apart =
-            |e: &Eqn| Op::CALLS.contains(&e.op) || e.data().iter().any(|v| zeroable.contains(*v));
-        let stretches = Stretches::new(program, self.low, |i| breaks[i], apart, reads);
+        let stretches = Stretches::new(program, self.low, |i| breaks[i], reads);
         self.declare(&stretches);
         let mut next = 0;
         while next < program.eqns.len() {
@@ -156,10 +153,9 @@ impl<'a> Emit<'a> {
                 Some(range) => {
                     next = range.end;
                     let eqns = &program.eqns[range];
-                    for eqn in eqns {
-                        self.linear_eqn(eqn);
-                        self.done.extend(eqn.outs.iter().map(|v| (*v, ())));
-                    }
+                    let bound = eqns.iter().flat_map(|e| &e.outs);
+                    self.done.extend(bound.map(|v| (*v, ())));
+                    self.zeroable_eqns(eqns);
                     let tokens = self.stretch(eqns, &stretches);
                     self.push(tokens);
                 }
@@ -377,13 +373,18 @@ impl<'a> Emit<'a> {
         self.tokens.extend(tokens);
     }
 
+    /// `let`, where the variables of an equation are not declared in front.
+    pub(super) fn bind(&self, eqn: &Eqn) -> TokenStream {
+        match self.declared.contains(eqn.outs[0]) {
+            true => TokenStream::new(),
+            false => quote_spanned!(self.span(eqn)=> let),
+        }
+    }
+
     fn primitive(&self, eqn: &Eqn) -> TokenStream {
         let span = self.span(eqn);
         let outs: Vec<Ident> = eqn.outs.iter().map(|v| self.ident(*v)).collect();
-        let bind = match self.declared.contains(eqn.outs[0]) {
-            true => TokenStream::new(),
-            false => quote_spanned!(span=> let),
-        };
+        let bind = self.bind(eqn);
         let value = self.value(eqn);
         match &*outs {
             [out] if !is_many(eqn.op) => quote_spanned!(span=> #bind #out = #value;),

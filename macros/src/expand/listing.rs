@@ -6,7 +6,7 @@
 
 use super::emit::{Emit, at};
 use crate::lower::Lowered;
-use gradloom_ir::{Attr, Entity, Eqn, Program, SecondaryMap, Static, Var};
+use gradloom_ir::{Attr, Entity, Eqn, Op, Program, SecondaryMap, Static, Var};
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::quote_spanned;
 use std::collections::BTreeMap;
@@ -26,15 +26,13 @@ pub(super) struct Stretches {
 }
 
 impl Stretches {
-    /// Cuts a program where a host statement comes before an equation, `breaks` says where, and around equations that
-    /// are emitted as Rust, `apart` says which.
+    /// Cuts a program around calls and where a host statement comes before an equation: `breaks` says where.
     ///
     /// `hosts` are the variables that host statements read.
     pub(super) fn new(
         program: &Program,
         low: &Lowered,
         breaks: impl Fn(usize) -> bool,
-        apart: impl Fn(&Eqn) -> bool,
         hosts: impl Iterator<Item = Var>,
     ) -> Stretches {
         let mut ends = BTreeMap::new();
@@ -42,9 +40,9 @@ impl Stretches {
         if eqns.len() >= LONG {
             let mut start = 0;
             for end in 1..=eqns.len() {
-                let apart = |i: usize| apart(&eqns[i]);
-                if end == eqns.len() || breaks(end) || apart(end) || apart(start) {
-                    if end - start >= SHORTEST && !apart(start) {
+                let calls = |i: usize| Op::CALLS.contains(&eqns[i].op);
+                if end == eqns.len() || breaks(end) || calls(end) || calls(start) {
+                    if end - start >= SHORTEST && !calls(start) {
                         ends.insert(start, end);
                     }
                     start = end;
@@ -127,7 +125,7 @@ impl Emit<'_> {
             .flat_map(|e| &e.outs)
             .map(|v| (*v, ()))
             .collect();
-        let (mut tensors, mut likes) = (Vec::new(), Vec::new());
+        let (mut tensors, mut likes, mut linear) = (Vec::new(), Vec::new(), Vec::new());
         let mut seen: SecondaryMap<Var, ()> = SecondaryMap::new();
         for var in eqns.iter().flat_map(|e| &e.args) {
             if bound.contains(*var) || seen.insert(*var, ()).is_some() {
@@ -135,11 +133,13 @@ impl Emit<'_> {
             }
             match self.aval_of(*var) {
                 Some(like) => likes.push((*var, like)),
+                None if self.is_linear(*var) => linear.push(*var),
                 None => tensors.push(*var),
             }
         }
         let outs = eqns.iter().flat_map(|e| &e.outs).copied();
-        let outs: Vec<Var> = outs.filter(|v| stretches.read.contains(*v)).collect();
+        let outs = outs.filter(|v| stretches.read.contains(*v));
+        let (zeroable, outs): (Vec<Var>, Vec<Var>) = outs.partition(|v| self.maybe.contains(*v));
         let mut statics = Statics::default();
         let renumbered = eqns.iter().map(|eqn| Eqn {
             attrs: eqn.attrs.iter().map(|a| statics.add(self, *a)).collect(),
@@ -147,7 +147,7 @@ impl Emit<'_> {
         });
         let renumbered: Vec<Eqn> = renumbered.collect();
         let params = tensors.iter().chain(likes.iter().map(|(var, _)| var));
-        let params: Vec<Var> = params.copied().collect();
+        let params: Vec<Var> = params.chain(&linear).copied().collect();
         let named = params.iter().chain(eqns.iter().flat_map(|e| &e.outs));
         let names = named
             .filter_map(|v| Some((*v, self.name(*v)?.clone())))
@@ -155,22 +155,31 @@ impl Emit<'_> {
         let text = Program {
             params,
             eqns: renumbered,
-            outs: outs.clone(),
+            outs: outs.iter().chain(&zeroable).copied().collect(),
             attrs: statics.values,
             names,
             ..Program::default()
         }
         .to_string();
-        let outs = outs.iter().map(|v| self.ident(*v));
-        let tensors = tensors.iter().map(|v| self.ident(*v));
+        let idents = |vars: &[Var]| vars.iter().map(|v| self.ident(*v)).collect::<Vec<_>>();
+        let (outs, tensors) = (idents(&outs), idents(&tensors));
         let likes = likes.iter().map(|(_, like)| like);
         let hosts = &statics.hosts;
         let failed = self.failed(eqns);
+        let listing = ours! {
+            static __LISTING: #p::Listing = #p::Listing::new(#text);
+            #failed
+        };
+        let given = ours!(&[#(&#tensors),*], &[#(&#likes),*], &[#(&#hosts),*]);
+        if linear.is_empty() {
+            return ours!(let [#(#outs),*] = { #listing __LISTING.run(#given, __failed) };);
+        }
+        let linear = linear.iter().map(|v| self.option(*v));
+        let zeroable = idents(&zeroable);
         ours! {
-            let [#(#outs),*] = {
-                static __LISTING: #p::Listing = #p::Listing::new(#text);
-                #failed
-                __LISTING.run(&[#(&#tensors),*], &[#(&#likes),*], &[#(&#hosts),*], __failed)
+            let ([#(#outs),*], [#(#zeroable),*]) = {
+                #listing
+                __LISTING.run_linear(#given, &[#(#linear),*], __failed)
             };
         }
     }

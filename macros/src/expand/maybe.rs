@@ -24,30 +24,18 @@ impl Emit<'_> {
         }
     }
 
-    /// The variables of the program that will be said to be an `Option`. The tangents of leaves are among them.
-    pub(super) fn foresee_zeroable(
-        &self,
-        tangents: impl Iterator<Item = (Var, Var)>,
-    ) -> SecondaryMap<Var, ()> {
-        let mut maybe = self.maybe.clone();
-        if self.linear.is_none() {
-            return maybe;
+    /// Says what the results of equations are, which are no calls and are not emitted one by one.
+    pub(super) fn zeroable_eqns(&mut self, eqns: &[Eqn]) {
+        for eqn in eqns {
+            self.linear_eqn(eqn);
+            if eqn.data().iter().any(|v| self.maybe.contains(*v)) {
+                eqn.outs.iter().for_each(|v| self.zeroable(*v));
+            }
         }
-        let leaf = |(x, dx): (Var, Var)| self.low.input_hosts.contains(x).then_some((dx, ()));
-        maybe.extend(tangents.filter_map(leaf));
-        for eqn in &self.program.eqns {
-            let outs = match eqn.op {
-                Op::CallPull | Op::CallJvp => called(eqn),
-                _ if eqn.data().iter().any(|v| maybe.contains(*v)) => &eqn.outs,
-                _ => &[],
-            };
-            maybe.extend(outs.iter().map(|v| (*v, ())));
-        }
-        maybe
     }
 
     /// Says that the results of an equation are linear, if an operand is.
-    pub(super) fn linear_eqn(&mut self, eqn: &Eqn) {
+    fn linear_eqn(&mut self, eqn: &Eqn) {
         if let Some(linear) = &mut self.linear
             && eqn.data().iter().any(|v| linear.contains(*v))
         {
@@ -60,7 +48,11 @@ impl Emit<'_> {
     pub(super) fn zeroable_eqn(&mut self, eqn: &Eqn) -> Option<TokenStream> {
         let linear = self.linear.as_ref()?;
         if matches!(eqn.op, Op::CallPull | Op::CallJvp) {
-            for out in called(eqn) {
+            let outs = match eqn.op {
+                Op::CallJvp => &eqn.outs[eqn.outs.len() / 2..],
+                _ => &eqn.outs[..],
+            };
+            for out in outs {
                 self.zeroable(*out);
             }
             return None;
@@ -87,25 +79,33 @@ impl Emit<'_> {
         Some(tokens)
     }
 
+    /// Whether a variable is linear in what may be zero.
+    pub(super) fn is_linear(&self, var: Var) -> bool {
+        self.linear.as_ref().is_some_and(|l| l.contains(var))
+    }
+
+    /// A variable as an `Option` of a reference.
+    pub(super) fn option(&self, var: Var) -> TokenStream {
+        let ident = self.ident(var);
+        match self.maybe.contains(var) {
+            true => ours!(#ident.as_ref()),
+            false => ours!(::core::option::Option::Some(&#ident)),
+        }
+    }
+
     fn option_of(&self, eqn: &Eqn, operands: &[usize]) -> TokenStream {
         let span = self.span(eqn);
         let p = super::emit::at(self.private, span);
+        let bind = self.bind(eqn);
         let outs: Vec<Ident> = eqn.outs.iter().map(|v| self.ident(*v)).collect();
-        let option = |i: usize| {
-            let var = eqn.data()[i];
-            let ident = self.ident(var);
-            match self.maybe.contains(var) {
-                true => ours!(#ident.as_ref()),
-                false => ours!(::core::option::Option::Some(&#ident)),
-            }
-        };
+        let option = |i: usize| self.option(eqn.data()[i]);
         if matches!(eqn.op, Op::Add | Op::Sub) {
             let function = match eqn.op {
                 Op::Add => ours!(sum),
                 _ => ours!(difference),
             };
             let (x, y, out) = (option(0), option(1), &outs[0]);
-            return quote_spanned!(span=> let #out = #p::#function(#x, #y););
+            return quote_spanned!(span=> #bind #out = #p::#function(#x, #y););
         }
         let value = self.value(eqn);
         let names: Vec<Ident> = operands
@@ -127,25 +127,17 @@ impl Emit<'_> {
         };
         match &*outs {
             [out] if !is_many(eqn.op) => {
-                quote_spanned!(span=> let #out = #given.map(|#pattern| #value);)
+                quote_spanned!(span=> #bind #out = #given.map(|#pattern| #value);)
             }
             outs => {
                 let nothing = outs.iter().map(|_| ours!(::core::option::Option::None));
                 quote_spanned! {span=>
-                    let [#(#outs),*] = match #given {
+                    #bind [#(#outs),*] = match #given {
                         ::core::option::Option::Some(#pattern) => #value.map(::core::option::Option::Some),
                         ::core::option::Option::None => [#(#nothing),*],
                     };
                 }
             }
         }
-    }
-}
-
-/// The tangents or cotangents among what a call gives.
-fn called(eqn: &Eqn) -> &[Var] {
-    match eqn.op {
-        Op::CallJvp => &eqn.outs[eqn.outs.len() / 2..],
-        _ => &eqn.outs,
     }
 }
