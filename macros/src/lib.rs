@@ -46,10 +46,15 @@ use proc_macro::TokenStream;
 /// - `dense::grad(args..)` and `dense::value_and_grad(args..)`, where the result is one tensor: a `DenseGrads`, with a public
 ///   field for each differentiated parameter (`this` for `self`). At run time it has to be of rank 0.
 /// - `dense::saved(args..)`: the result and a `DenseSaved`, what reverse mode keeps between the two passes.
-/// - `dense::PROGRAM` and `dense::HASH`: the program as text, and its hash.
+/// - `dense::PROGRAM` and `dense::HASH`: the program as text, and its hash, which covers the functions that it calls by path
+///   (under control flow, to a depth of three; a method is called by its name alone, so it is not covered).
+/// - `dense::COST`: operations and bytes of the value and of the pullback, and the bytes that are kept between them, as
+///   formulas in the named dims; `None` where they are not known. `DenseSaved::bytes_for(&[("B", 64)])` is the last for
+///   given lengths.
+/// - `dense::POINTS`: the named values, each with its file, line and column, and whether reverse mode keeps it.
 ///
 /// For the method `forward` of `Linear` they are associated items: `Linear::forward_vjp`, `forward_jvp`, `forward_grad`,
-/// `forward_value_and_grad`, `forward_saved`, `FORWARD_PROGRAM`, `FORWARD_HASH`, and the structs `LinearForwardGrads` and
+/// `forward_value_and_grad`, `forward_saved`, `FORWARD_PROGRAM`, `FORWARD_HASH`, `FORWARD_COST`, `FORWARD_POINTS`, and the structs `LinearForwardGrads` and
 /// `LinearForwardSaved`. In an impl block the methods that take and return tensors are traced; the others stay alone.
 /// Methods of a trait cannot be traced; have them call an inherent method.
 ///
@@ -68,7 +73,8 @@ use proc_macro::TokenStream;
 /// An attribute on a parameter says more:
 ///
 /// - `#[nodiff]`: no derivative is taken with respect to it.
-/// - `#[shape(B, 784, _)]`, on a tensor: its shape, of numbers, names and unknown dims; it is checked at compile time.
+/// - `#[shape(B, 784, _)]`, on a tensor: its shape, of numbers, names, sums and products of them such as `2 * B + 1`, and unknown
+///   dims; it is checked at compile time.
 /// - `#[fixed]`: a static value of a type of your own.
 ///
 /// `#[save]` and `#[recompute]` on a `let` say whether reverse mode keeps that value or computes it again.

@@ -3,6 +3,12 @@
 use gradloom::prelude::*;
 use gradloom::{Cost, Formula, Point, Traced};
 
+/// The README prints its costs.
+#[traced]
+fn dense(#[shape(B, I)] x: &Tensor, #[shape(I, O)] w: &Tensor, #[shape(O)] b: &Tensor) -> Tensor {
+    (x.matmul(w) + b).tanh()
+}
+
 #[traced]
 fn mlp(
     #[shape(B, 784)] x: &Tensor,
@@ -102,6 +108,11 @@ fn formulas_agree_with_counts_by_hand() {
 
 #[test]
 fn formulas_are_readable() {
+    insta::assert_snapshot!(dense::COST, @r"
+    value: 2*B*I*O + B*O flops, B*O transcendentals, ? bytes
+    pullback: 4*B*I*O + 4*B*O flops, 0 transcendentals, ? bytes
+    saved: ? bytes
+    ");
     insta::assert_snapshot!(mlp::COST, @r"
     value: 203402*B flops, 128*B transcendentals, ? bytes
     pullback: 407050*B flops, 0 transcendentals, ? bytes
@@ -161,47 +172,45 @@ fn the_residuals_take_the_bytes_that_the_formula_says() {
 
 #[test]
 fn named_values_are_listed_with_their_places() {
+    // Each with what stands at its place.
     let show = |points: &[Point]| {
         let line = |p: &Point| {
+            let source = include_str!("costs.rs").lines().nth(p.line as usize - 1);
+            let at = &source.expect("the line is there")[p.column as usize - 1..];
             let saved = if p.saved { ", saved" } else { "" };
-            format!("{} at {}:{}{saved}", p.name, p.line, p.column)
+            format!("{}{saved}: {at}", p.name)
         };
         points.iter().map(line).collect::<Vec<_>>().join("\n")
     };
     insta::assert_snapshot!(show(mlp::POINTS), @r"
-    h at 14:9, saved
-    y at 15:18
+    h, saved: h = (x.matmul(w1) + b1).tanh();
+    y: + b2
     ");
     insta::assert_snapshot!(show(looped::POINTS), @r"
-    h at 55:13
-    z at 57:13, saved
-    h_2 at 58:16
+    h: h = x.sin();
+    z, saved: z = h.tanh();
+    h_2: * x;
     ");
-    let source = include_str!("costs.rs")
-        .lines()
-        .nth(mlp::POINTS[0].line as usize - 1);
-    let at = &source.unwrap()[mlp::POINTS[0].column as usize - 1..];
-    assert!(at.starts_with("h = "), "{at}");
     assert!(mlp::POINTS.iter().all(|p| p.file == file!()));
     assert_eq!(Scale::FORWARD_POINTS[0].name, "y");
     assert!(recorded::POINTS.is_empty());
 }
 
 mod callees {
-    pub mod first {
+    pub(crate) mod first {
         use gradloom::prelude::*;
 
         #[traced]
-        pub fn leaf(x: &Tensor) -> Tensor {
+        pub(crate) fn leaf(x: &Tensor) -> Tensor {
             x.sin()
         }
     }
 
-    pub mod second {
+    pub(crate) mod second {
         use gradloom::prelude::*;
 
         #[traced]
-        pub fn leaf(x: &Tensor) -> Tensor {
+        pub(crate) fn leaf(x: &Tensor) -> Tensor {
             x.cos()
         }
     }
@@ -209,17 +218,17 @@ mod callees {
     /// Functions with the same bodies, over another `leaf`.
     macro_rules! callers {
         ($name:ident) => {
-            pub mod $name {
+            pub(crate) mod $name {
                 use super::super::$name::leaf;
                 use gradloom::prelude::*;
 
                 #[traced]
-                pub fn straight(x: &Tensor) -> Tensor {
+                pub(crate) fn straight(x: &Tensor) -> Tensor {
                     leaf(x) * 2.0
                 }
 
                 #[traced]
-                pub fn looped(x: &Tensor, n: usize) -> Tensor {
+                pub(crate) fn looped(x: &Tensor, n: usize) -> Tensor {
                     let mut y = x.clone();
                     for _ in 0..n {
                         y = straight(&y);
@@ -229,19 +238,19 @@ mod callees {
 
                 /// It calls itself, through another function.
                 #[traced]
-                pub fn ping(x: &Tensor, n: usize) -> Tensor {
+                pub(crate) fn ping(x: &Tensor, n: usize) -> Tensor {
                     if n == 0 { looped(x, 2) } else { pong(x, n) }
                 }
 
                 #[traced]
-                pub fn pong(x: &Tensor, n: usize) -> Tensor {
+                pub(crate) fn pong(x: &Tensor, n: usize) -> Tensor {
                     ping(&x.exp(), n - 1)
                 }
             }
         };
     }
 
-    pub mod callers {
+    pub(crate) mod callers {
         callers!(first);
         callers!(second);
     }

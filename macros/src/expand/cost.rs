@@ -86,7 +86,7 @@ impl Cx<'_> {
 
             #head
             #[doc = #points_doc]
-            #vis const #points_name: &'static [#p::Point] = &[#(#points),*];
+            #vis const #points_name: &'static [#p::Point] = #points;
         };
         let bytes = match costs {
             None => ours!(::core::option::Option::None),
