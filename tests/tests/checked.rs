@@ -156,7 +156,7 @@ fn loss(
 }
 
 #[traced(check(value(parts = vec![Tensor::from([1.0f32, 2.0]), Tensor::from([0.5f32, -1.0])], kind = Kind::Cosine)))]
-fn of_values(parts: &Vec<Tensor>, #[fixed] kind: Kind) -> Tensor {
+fn of_values(parts: Vec<Tensor>, #[fixed] kind: Kind) -> Tensor {
     let y = &parts[0] * parts[1].exp();
     match kind {
         Kind::Sine => y.sin(),
@@ -182,6 +182,23 @@ fn sums_of_dims(#[shape(B, 2 * T + 1)] x: &Tensor, #[shape(B, T * T - 1)] y: &Te
     both.sin().sum(0)
 }
 
+#[traced(check(classes(labels = 4), range(steps = 0..9)), returns(f32;))]
+fn dtypes(
+    #[shape(f32; B, 4)] x: &Tensor,
+    #[nodiff]
+    #[shape(i32; B)]
+    labels: &Tensor,
+    #[nodiff]
+    #[shape(bool; B, 1)]
+    mask: &Tensor,
+    #[nodiff]
+    #[shape(i64; 4)]
+    steps: &Tensor,
+) -> Tensor {
+    let kept = mask.select(x, &(x * 0.5));
+    (kept + steps.cast(DType::F32)).cross_entropy(labels)
+}
+
 // What differences see, `stop_gradient` hides from the derivatives.
 #[traced(check(skip(finite_differences)))]
 fn normalised(#[shape(B, I)] x: &Tensor) -> Tensor {
@@ -195,6 +212,7 @@ fn of_many(model: &(Linear, [Box<Linear>; 2]), #[shape(B, I)] x: &Tensor) -> Ten
         .fold(first.forward(x), |y, layer| y + layer.forward(x))
 }
 
+#[allow(clippy::too_many_arguments)]
 #[traced(check)]
 fn eleven(
     #[shape(N)] a: &Tensor,
@@ -238,6 +256,7 @@ impl<'a> Named<'a> {
     }
 }
 
+#[allow(clippy::needless_lifetimes)]
 #[traced(check(value(name = "a".to_owned(), r#in = 2.0, key = Key::new(3))))]
 fn r#type<'b>(#[shape(B)] r#fn: &'b Tensor, name: String, r#in: f64, key: Key) -> Tensor {
     let (noise, more) = (key.normal(r#fn.shape(), DType::F64), name.len());
