@@ -2,6 +2,8 @@
 
 #![allow(missing_docs)]
 
+#[path = "private/again.rs"]
+mod again;
 #[path = "private/check.rs"]
 mod check;
 #[path = "private/listing.rs"]
@@ -20,6 +22,7 @@ pub use crate::record::catch;
 /// For functions whose bodies are recorded at run time.
 pub use crate::transform::{jvp as trace_jvp, replay, vjp as trace_vjp};
 pub use crate::{Aval, Cost, DType, Error, Formula, Point, Tensor, Term, Traced, Tree, Work};
+pub use again::*;
 pub use gradloom_ir::Static;
 pub use listing::Listing;
 pub use maybe::*;

@@ -4,6 +4,7 @@ use crate::annotation::declare;
 use crate::expand::annotations::Checks;
 use crate::expand::{checks, companions, paths};
 use crate::half_typed;
+use crate::lower::checkpoint::is_checkpoint;
 use crate::lower::{self, text};
 use crate::parse::{self, Args, Func, Owner};
 use crate::report::Errors;
@@ -141,9 +142,36 @@ fn take_keeps(block: &mut syn::Block) {
             local.attrs.retain(|a| !keeps(a));
             syn::visit_mut::visit_local_mut(self, local);
         }
+        fn visit_expr_for_loop_mut(&mut self, e: &mut syn::ExprForLoop) {
+            take_checkpoint(&mut e.attrs, &mut e.body);
+            syn::visit_mut::visit_expr_for_loop_mut(self, e);
+        }
+        fn visit_expr_while_mut(&mut self, e: &mut syn::ExprWhile) {
+            take_checkpoint(&mut e.attrs, &mut e.body);
+            syn::visit_mut::visit_expr_while_mut(self, e);
+        }
+        fn visit_expr_loop_mut(&mut self, e: &mut syn::ExprLoop) {
+            take_checkpoint(&mut e.attrs, &mut e.body);
+            syn::visit_mut::visit_expr_loop_mut(self, e);
+        }
     }
     syn::visit_mut::VisitMut::visit_block_mut(&mut Take, block);
-    half_typed::take_attributes(block, &KEEPS);
+    half_typed::take_attributes(block, &["save", "recompute", "checkpoint"]);
+}
+
+/// Takes `#[checkpoint(every = k)]` off a loop of the user's function, which still mentions `k`.
+fn take_checkpoint(attrs: &mut Vec<Attribute>, body: &mut syn::Block) {
+    let (taken, kept) = std::mem::take(attrs).into_iter().partition(is_checkpoint);
+    *attrs = kept;
+    let taken: Vec<Attribute> = taken;
+    for attr in taken {
+        let every = attr.parse_args::<syn::MetaNameValue>().map(|m| m.value);
+        if let Ok(every) = every
+            && !matches!(every, syn::Expr::Lit(_))
+        {
+            body.stmts.insert(0, syn::parse_quote!(let _ = &(#every);));
+        }
+    }
 }
 
 /// Writes parentheses around what a `macro_rules!` macro has put together, as in `x * $e`. rustc forgets such groups in

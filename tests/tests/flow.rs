@@ -165,3 +165,88 @@ fn loops() {
         }
     }
 }
+
+#[traced]
+fn plain(model: &Mlp, x: &Tensor, n: usize, scale: f64) -> Tensor {
+    let mut h = x.clone();
+    let mut turns = 0;
+    for i in 0..n {
+        for layer in &model.layers {
+            h = (layer.forward(&h) + x * scale).tanh();
+        }
+        turns += 1;
+        if i == 9 {
+            break;
+        }
+    }
+    h.sum(..) * turns as f64
+}
+
+#[traced]
+fn checkpointed(model: &Mlp, x: &Tensor, n: usize, scale: f64) -> Tensor {
+    let mut h = x.clone();
+    let mut turns = 0;
+    #[checkpoint(every = 3)]
+    for i in 0..n {
+        for layer in &model.layers {
+            h = (layer.forward(&h) + x * scale).tanh();
+        }
+        turns += 1;
+        if i == 9 {
+            break;
+        }
+    }
+    h.sum(..) * turns as f64
+}
+
+#[traced]
+fn settled(a: &Tensor, x: &Tensor, k: usize) -> Tensor {
+    let mut y = x.clone();
+    #[checkpoint(every = k)]
+    while (&y * &y - a).abs().item::<f64>() > 1e-12 {
+        y = (&y + a / &y) * 0.5;
+    }
+    y
+}
+
+#[test]
+fn a_checkpointed_loop_keeps_less_and_gives_the_same_bits() {
+    let model = Mlp {
+        layers: vec![Linear {
+            w: Tensor::from([[0.1, 0.2], [0.3, -0.4]]),
+            b: Tensor::from([0.1, 0.2]),
+        }],
+    };
+    let x = Tensor::from([[1.5f64, 0.5]]);
+    for n in [0, 1, 2, 3, 4, 9, 10, 12] {
+        let (y, saved) = plain::saved(&model, &x, n, 0.5);
+        let (y_again, saved_again) = checkpointed::saved(&model, &x, n, 0.5);
+        assert_eq!(
+            y.item::<f64>().to_bits(),
+            y_again.item::<f64>().to_bits(),
+            "{n}"
+        );
+        if n > 3 {
+            assert!(saved_again.bytes() < saved.bytes(), "{n}");
+        }
+        let g = plain::grad(&model, &x, n, 0.5);
+        let again = checkpointed::grad(&model, &x, n, 0.5);
+        let bits =
+            |t: &Tensor| -> Vec<u64> { t.to_vec::<f64>().into_iter().map(f64::to_bits).collect() };
+        assert_eq!(bits(&g.x), bits(&again.x), "{n}");
+        assert_eq!(
+            bits(&g.model.layers[0].w),
+            bits(&again.model.layers[0].w),
+            "{n}"
+        );
+        let dx = x.ones_like();
+        let zeros = model.map(&mut |t| t.zeros_like());
+        let (_, dy) = plain::jvp((&model, &x, n, 0.5), (&zeros, &dx));
+        let (_, dy_again) = checkpointed::jvp((&model, &x, n, 0.5), (&zeros, &dx));
+        assert_eq!(bits(&dy), bits(&dy_again), "{n}");
+    }
+    for k in [1, 2, 100] {
+        let g = settled::grad(&scalar(2.0), &scalar(1.0), k);
+        near(&g.a, &scalar(0.5 / 2f64.sqrt()));
+    }
+}

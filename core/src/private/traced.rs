@@ -357,6 +357,11 @@ impl Pulled {
         &self.params[param]
     }
 
+    /// All cotangents so far.
+    pub(super) fn all(&self) -> impl Iterator<Item = &Tensor> {
+        self.params.iter().flatten().flatten()
+    }
+
     /// The cotangents of the leaves of a parameter.
     pub fn tree(&self, param: usize) -> Leaves {
         self.params[param].clone()

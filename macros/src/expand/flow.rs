@@ -7,6 +7,7 @@
 use super::emit::{Emit, tangents_ident};
 use super::kept::{Field, Kept, Made};
 use super::staged::{Staged, results};
+use crate::lower::checkpoint::Checkpoint;
 use crate::lower::{Declaration, Flowing, HostCode, Input, Piece, Source, Store, ident_of};
 use crate::parse::{Func, unraw};
 use gradloom_ir::ad::{self, Calls, Vjp};
@@ -39,12 +40,12 @@ pub(super) fn flowing(
     }
 }
 
-struct Cx<'a> {
-    func: &'a Func,
-    flowing: &'a Flowing,
-    p: &'a TokenStream,
+pub(super) struct Cx<'a> {
+    pub(super) func: &'a Func,
+    pub(super) flowing: &'a Flowing,
+    pub(super) p: &'a TokenStream,
     saved: &'a Ident,
-    step: &'a Ident,
+    pub(super) step: &'a Ident,
     /// The variables that have a derivative.
     active: SecondaryMap<Var, ()>,
 }
@@ -64,7 +65,7 @@ struct Step {
     kept: Vec<Var>,
 }
 
-fn steps_ident() -> Ident {
+pub(super) fn steps_ident() -> Ident {
     Ident::new("steps", Span::mixed_site())
 }
 
@@ -90,7 +91,7 @@ impl<'a> Cx<'a> {
     }
 
     /// The local of the user's, or ours, that holds a variable.
-    fn ident(&self, var: Var) -> Ident {
+    pub(super) fn ident(&self, var: Var) -> Ident {
         let Some(piece) = self.flowing.pieces.first() else {
             return Ident::new(&var.to_string(), Span::mixed_site());
         };
@@ -116,7 +117,7 @@ impl<'a> Cx<'a> {
         self.active.contains(var)
     }
 
-    fn block(&self, i: usize) -> (&'a Block, &'a Piece) {
+    pub(super) fn block(&self, i: usize) -> (&'a Block, &'a Piece) {
         (&self.flowing.flow.blocks[i], &self.flowing.pieces[i])
     }
 
@@ -280,7 +281,13 @@ impl<'a> Cx<'a> {
             "A block of `{}` that ran, with what its derivative keeps.",
             self.func.sig.ident
         );
-        let keeps: Vec<TokenStream> = keeps.collect();
+        let mut keeps: Vec<TokenStream> = keeps.collect();
+        let mut variants: Vec<TokenStream> = variants.collect();
+        if self.has_checkpoints() {
+            let (variant, keep) = self.segment_variant();
+            variants.push(variant);
+            keeps.push(keep);
+        }
         let body = match keeps.is_empty() {
             true => ours!(match *self {}),
             false => ours!(match self { #(#keeps)* }),
@@ -303,17 +310,27 @@ impl<'a> Cx<'a> {
     fn forward(&self, steps: &[Step]) -> TokenStream {
         let list = steps_ident();
         let step = self.step;
-        let body = self.nodes(&self.flowing.flow.body, &mut |node| match node {
-            Run::Block(i) => self.forward_block(i, &steps[i]),
-            Run::Declare(_) => TokenStream::new(),
-            Run::Return => {
-                let (values, saved) = (self.values(), self.saved);
-                ours!((#values, #saved { #list }))
-            }
+        let body = self.nodes(&self.flowing.flow.body, &mut |node| {
+            self.run_forward(node, steps)
         });
         ours! {
             let mut #list: ::std::vec::Vec<#step> = ::std::vec::Vec::new();
             #body
+        }
+    }
+
+    fn run_forward(&self, node: Run, steps: &[Step]) -> TokenStream {
+        match node {
+            Run::Block(i) => self.forward_block(i, &steps[i]),
+            Run::Declare(_) => TokenStream::new(),
+            Run::Checkpoint(loop_, body) => {
+                let code = self.nodes(body, &mut |node| self.run_forward(node, steps));
+                self.segments(loop_, body, code)
+            }
+            Run::Return => {
+                let (values, saved, list) = (self.values(), self.saved, steps_ident());
+                ours!((#values, #saved { #list }))
+            }
         }
     }
 
@@ -410,8 +427,24 @@ impl<'a> Cx<'a> {
         });
         let arms: Vec<TokenStream> = arms.collect();
         let list = steps_ident();
-        let sweep = (!arms.is_empty())
-            .then(|| ours!(for step in self.#list.iter().rev() { match step { #(#arms)* } }));
+        let sums_of: Vec<Ident> = crossing.iter().map(|v| self.grad(*v)).collect();
+        let sweep = match (arms.is_empty(), self.has_checkpoints()) {
+            (true, _) => TokenStream::new(),
+            (_, false) => ours!(for step in self.#list.iter().rev() { match step { #(#arms)* } }),
+            // The steps of a segment are made when the sweep comes to it.
+            (_, true) => ours! {
+                let mut rest = ::core::clone::Clone::clone(&self.#list);
+                while let ::core::option::Option::Some(step) = rest.pop() {
+                    match &step {
+                        #step::Segment { again, .. } => {
+                            #p::settle([#(#sums_of.as_ref()),*], &#pulled);
+                            rest.extend(again.run());
+                        }
+                        #(#arms)*
+                    }
+                }
+            },
+        };
         ours! {
             let mut #pulled = #p::Pulled::new(#n_params);
             #(#seeds)*
@@ -433,12 +466,28 @@ impl<'a> Cx<'a> {
             ours!(let #tan = #p::given_leaf(&#given[#i], 0);)
         });
         let params: Vec<TokenStream> = params.collect();
-        let body = self.nodes(&self.flowing.flow.body, &mut |node| match node {
+        let body = self.nodes(&self.flowing.flow.body, &mut |node| self.run_jvp(node));
+        ours!(#(#params)* #body)
+    }
+
+    fn run_jvp(&self, node: Run) -> TokenStream {
+        let p = self.p;
+        match node {
             Run::Block(i) => self.jvp_block(i),
+            // Forward mode keeps nothing.
+            Run::Checkpoint(loop_, body) => {
+                let head = &loop_.shown;
+                let body = self.nodes(body, &mut |node| self.run_jvp(node));
+                ours!(#head { #body })
+            }
             Run::Declare(var) => {
                 let tan = self.tan(var);
                 let declared = ours!(let mut #tan: ::core::option::Option<#p::Tensor> = ::core::option::Option::None;);
-                if self.is_active(var) { declared } else { TokenStream::new() }
+                if self.is_active(var) {
+                    declared
+                } else {
+                    TokenStream::new()
+                }
             }
             Run::Return => {
                 let values = self.values();
@@ -451,8 +500,7 @@ impl<'a> Cx<'a> {
                 });
                 ours!((#values, #p::leaves([#(#tangents),*])))
             }
-        });
-        ours!(#(#params)* #body)
+        }
     }
 
     fn jvp_block(&self, i: usize) -> TokenStream {
@@ -520,13 +568,15 @@ impl<'a> Cx<'a> {
                 Node::Host(HostCode::Code(code) | HostCode::Fail(code) | HostCode::Head(code)) => {
                     ours!(#code;)
                 }
-                Node::Scope { head, body } => {
-                    let (HostCode::Head(head) | HostCode::Code(head)) = head else {
-                        unreachable!("a scope has a head")
-                    };
-                    let body = self.nodes(body, run);
-                    ours!(#head { #body })
-                }
+                Node::Host(HostCode::Checkpoint(_)) => unreachable!("a loop has a body"),
+                Node::Scope { head, body } => match head {
+                    HostCode::Checkpoint(loop_) => run(Run::Checkpoint(loop_, body)),
+                    HostCode::Head(head) | HostCode::Code(head) | HostCode::Fail(head) => {
+                        let body = self.nodes(body, run);
+                        ours!(#head { #body })
+                    }
+                    HostCode::Declare(..) => unreachable!("a declaration opens no scope"),
+                },
                 Node::Return(_) => {
                     let value = run(Run::Return);
                     match &self.func.output.result {
@@ -541,8 +591,9 @@ impl<'a> Cx<'a> {
 }
 
 /// What a companion does in its own way.
-enum Run {
+enum Run<'n> {
     Block(usize),
+    Checkpoint(&'n Checkpoint, &'n [Node<HostCode>]),
     /// A slot without a value yet.
     Declare(Var),
     Return,

@@ -19,6 +19,7 @@ mod maybe;
 mod names;
 pub(crate) mod paths;
 mod points;
+mod segment;
 mod staged;
 
 pub(crate) use check::checks;

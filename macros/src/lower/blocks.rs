@@ -56,6 +56,8 @@ pub(crate) enum HostCode {
     Code(TokenStream),
     /// Code that opens a scope: what stands before the brace.
     Head(TokenStream),
+    /// A loop of which reverse mode keeps a state now and then.
+    Checkpoint(Box<super::checkpoint::Checkpoint>),
     /// Declares a local that is assigned to later, if anything is; the number of its declaration.
     Declare(usize, Declaration),
     /// Leaves the function with an error.
@@ -75,6 +77,12 @@ impl fmt::Display for HostCode {
         match self {
             HostCode::Code(tokens) | HostCode::Fail(tokens) => f.write_str(&text(tokens)),
             HostCode::Head(tokens) => f.write_str(&head_text(tokens)),
+            HostCode::Checkpoint(c) => write!(
+                f,
+                "#[checkpoint(every = {})] {}",
+                text(&c.every),
+                head_text(&c.shown)
+            ),
             HostCode::Declare(_, Declaration::Host(ident)) => write!(f, "let {ident};"),
             HostCode::Declare(..) => Ok(()),
         }

@@ -53,9 +53,9 @@ impl Cx<'_> {
         match expr {
             Expr::If(e) => self.branches(used, |cx, join| cx.if_arms(e, want, used, join)),
             Expr::Match(e) => self.branches(used, |cx, join| cx.match_arms(e, want, used, join)),
-            Expr::ForLoop(e) => self.for_loop(e),
-            Expr::While(e) => self.while_loop(e),
-            Expr::Loop(e) => self.endless_loop(e, used),
+            Expr::ForLoop(e) => self.for_loop(e, expr),
+            Expr::While(e) => self.while_loop(e, expr),
+            Expr::Loop(e) => self.endless_loop(e, expr, used),
             Expr::Block(b) => self.labelled_block(b, want, used),
             Expr::Return(e) => self.return_value(e.expr.as_deref(), expr),
             Expr::Break(e) => self.break_out(e, want),
@@ -457,10 +457,11 @@ impl Cx<'_> {
         around.expect("it has been pushed")
     }
 
-    fn for_loop(&mut self, e: &syn::ExprForLoop) -> R<Value> {
+    fn for_loop(&mut self, e: &syn::ExprForLoop, of: &Expr) -> R<Value> {
+        let every = self.checkpoint(&e.attrs, of)?;
         let (iterator, item) = self.iterator(&e.expr)?;
         self.slots_for(e)?;
-        let (label, keyword) = (&e.label, &e.for_token);
+        let (label, keyword, within) = (&e.label, &e.for_token, &e.in_token);
         self.looped(|cx| {
             cx.inside(&e.label, true, None);
             cx.scopes.push(BTreeMap::new());
@@ -472,17 +473,34 @@ impl Cx<'_> {
             cx.scopes.pop();
             cx.outside();
             let (pat, body) = lowered?;
-            let head = quote!(#label #keyword #pat in #iterator);
-            cx.push_node(Node::Scope {
-                head: HostCode::Head(head),
-                body,
-            });
-            Ok(())
+            let (head, again) = Self::for_head(&quote!(#label #keyword #pat #within), &iterator);
+            cx.push_loop(of, head, again, every.clone(), body)
         })?;
         Ok(self.unit())
     }
 
-    fn while_loop(&mut self, e: &syn::ExprWhile) -> R<Value> {
+    fn push_loop(
+        &mut self,
+        of: &Expr,
+        head: TokenStream,
+        again: TokenStream,
+        every: Option<TokenStream>,
+        body: Vec<Node<HostCode>>,
+    ) -> R<()> {
+        match every {
+            Some(every) => self.checkpointed(of, again, head, every, body),
+            None => {
+                self.push_node(Node::Scope {
+                    head: HostCode::Head(head),
+                    body,
+                });
+                Ok(())
+            }
+        }
+    }
+
+    fn while_loop(&mut self, e: &syn::ExprWhile, of: &Expr) -> R<Value> {
+        let every = self.checkpoint(&e.attrs, of)?;
         self.slots_for(e)?;
         let label = &e.label;
         self.looped(|cx| {
@@ -505,16 +523,20 @@ impl Cx<'_> {
             });
             cx.outside();
             let (_, body) = lowered?;
-            cx.push_node(Node::Scope {
-                head: HostCode::Head(head),
-                body,
-            });
-            Ok(())
+            cx.push_loop(of, head.clone(), head, every.clone(), body)
         })?;
         Ok(self.unit())
     }
 
-    fn endless_loop(&mut self, e: &syn::ExprLoop, used: Use) -> R<Value> {
+    fn endless_loop(&mut self, e: &syn::ExprLoop, of: &Expr, used: Use) -> R<Value> {
+        let every = self.checkpoint(&e.attrs, of)?;
+        if every.is_some() && used == Use::Value {
+            self.errors.push(
+                &e.loop_token,
+                "a checkpointed `loop` gives no value; assign to a local, and `break`",
+            );
+            return Err(Stop::Error);
+        }
         let join = (used == Use::Value).then(|| self.join());
         self.slots_for(e)?;
         let (label, keyword) = (&e.label, &e.loop_token);
@@ -524,11 +546,8 @@ impl Cx<'_> {
             let lowered = cx.scope(|cx| cx.statements(&e.body));
             *after.borrow_mut() = Some(cx.outside());
             let (_, body) = lowered?;
-            cx.push_node(Node::Scope {
-                head: HostCode::Head(quote!(#label #keyword)),
-                body,
-            });
-            Ok(())
+            let head = quote!(#label #keyword);
+            cx.push_loop(of, head.clone(), head, every.clone(), body)
         })?;
         let around = after.into_inner().expect("the loop has been lowered");
         self.pieces_mut().left = !around.broken;

@@ -9,6 +9,7 @@
 
 mod blocks;
 mod call;
+pub(crate) mod checkpoint;
 mod closure;
 mod control;
 mod explain;
@@ -29,7 +30,7 @@ use gradloom_ir::program::Keep;
 use gradloom_ir::{Attr, Aval, Builder, Op, Program, SecondaryMap, Static, Var};
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use syn::Expr;
 use syn::spanned::Spanned;
@@ -258,6 +259,8 @@ struct Cx<'a> {
     pins: Vec<(Var, Keep)>,
     /// Names of host locals that the emitted code has so far.
     host_names: names::Names,
+    /// The host locals that are mutable.
+    host_mut: BTreeSet<String>,
     /// Whether a place stands for a host value, because a static argument is being read.
     host_places: bool,
     /// The pieces so far, where the body may have control flow.
@@ -287,7 +290,17 @@ pub(crate) fn lower(
     let mut cx = Cx::new(func, block, private);
     cx.flow = Some(blocks::Pieces::new());
     match cx.flow(block) {
-        Err(stop) => cx.finish(Err(stop), errors),
+        Err(stop) => {
+            if let (Stop::Recorded(reason), true, Some(attr)) =
+                (&stop, cx.errors.is_empty(), checkpoint::find(block))
+            {
+                let message = format!(
+                    "nothing is kept for a loop of a body that is recorded at run time, as this one is: {reason}"
+                );
+                errors.push(&attr, message);
+            }
+            cx.finish(Err(stop), errors)
+        }
         Ok(()) if !cx.errors.is_empty() => cx.finish(Err(Stop::Error), errors),
         Ok(()) => Body::Flow(Box::new(cx.pieces())),
     }
@@ -312,6 +325,7 @@ impl<'a> Cx<'a> {
             idents: BTreeMap::new(),
             pins: Vec::new(),
             host_names: names::Names::default(),
+            host_mut: BTreeSet::new(),
             host_places: false,
             flow: None,
             krate: private.clone(),

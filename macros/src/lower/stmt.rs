@@ -334,6 +334,9 @@ impl Cx<'_> {
         impl VisitMut for Fresh<'_, '_> {
             fn visit_pat_ident_mut(&mut self, p: &mut syn::PatIdent) {
                 let fresh = self.cx.host_ident(&p.ident);
+                if p.mutability.is_some() {
+                    self.cx.host_mut.insert(unraw(&fresh));
+                }
                 self.bound.push((p.ident.clone(), fresh.clone()));
                 p.ident = fresh;
             }

@@ -1,0 +1,212 @@
+//! Checkpointed loops: pieces of a few turns, each of which can be run again from what it started from.
+
+use super::flow::{Cx, steps_ident};
+use crate::lower::checkpoint::{Checkpoint, start};
+use crate::lower::{Declaration, HostCode, Store};
+use crate::parse::{Kind, unraw};
+use gradloom_ir::Var;
+use gradloom_ir::flow::Node;
+use proc_macro2::{Group, Ident, Span, TokenStream, TokenTree};
+use quote::{ToTokens, format_ident};
+use std::collections::BTreeSet;
+
+impl Cx<'_> {
+    pub(super) fn has_checkpoints(&self) -> bool {
+        fn any(nodes: &[Node<HostCode>]) -> bool {
+            nodes.iter().any(|node| match node {
+                Node::Scope { head, body } => matches!(head, HostCode::Checkpoint(_)) || any(body),
+                _ => false,
+            })
+        }
+        any(&self.flowing.flow.body)
+    }
+
+    /// The variant of the steps that stands for some turns of a loop, and what it keeps.
+    pub(super) fn segment_variant(&self) -> (TokenStream, TokenStream) {
+        let (p, step) = (self.p, self.step);
+        let variant = ours! {
+            /// Some turns of a checkpointed loop, which are run again.
+            Segment {
+                /// What the turns start from.
+                state: ::std::vec::Vec<#p::Tensor>,
+                /// Runs them.
+                again: #p::Again<#step>
+            }
+        };
+        let keep = ours!(Self::Segment { state, .. } => #p::Residual::keep(state, kept),);
+        (variant, keep)
+    }
+
+    /// The loop, in pieces. `code` is its body as it is emitted elsewhere.
+    pub(super) fn segments(
+        &self,
+        loop_: &Checkpoint,
+        body: &[Node<HostCode>],
+        code: TokenStream,
+    ) -> TokenStream {
+        let (p, step, list) = (self.p, self.step, steps_ident());
+        let (head, every, start) = (&loop_.head, &loop_.every, start());
+        let mut inside = Inside::default();
+        self.inside(body, &mut inside);
+        let mut mentioned = BTreeSet::new();
+        idents(ours!(#head #code), &mut mentioned);
+
+        let is_read = |var: &Var| {
+            let ident = self.ident(*var).to_string();
+            mentioned.contains(&ident) && !inside.bound.contains(var)
+        };
+        let crossing = self.flowing.flow.blocks.iter().flat_map(|b| &b.targets);
+        let params = self.flowing.inputs.iter().map(|i| &i.var);
+        let read: BTreeSet<Var> = crossing
+            .chain(params)
+            .copied()
+            .filter(|v| is_read(v))
+            .collect();
+        let changing: Vec<Ident> = inside
+            .assigned
+            .iter()
+            .filter(|v| read.contains(v))
+            .map(|v| self.ident(*v))
+            .collect();
+        let tensors: Vec<Ident> = read.iter().map(|v| self.ident(*v)).collect();
+
+        // A tree parameter is read through a reference again, also where it is called `self`.
+        let trees = self
+            .func
+            .params
+            .iter()
+            .filter(|param| param.kind == Kind::Tree);
+        let trees = trees.filter(|param| mentioned.contains(&param.ident.to_string()));
+        let trees: Vec<_> = trees.collect();
+        let copies: Vec<Ident> = trees
+            .iter()
+            .map(|param| format_ident!("{}_copy", unraw(&param.ident), span = Span::mixed_site()))
+            .collect();
+        let references = trees.iter().map(|param| match param.receiver {
+            true => this(),
+            false => param.ident.clone(),
+        });
+        let references: Vec<Ident> = references.collect();
+        let originals = trees.iter().map(|param| match param.by_ref {
+            true => param.ident.to_token_stream(),
+            false => {
+                let ident = &param.ident;
+                ours!(&#ident)
+            }
+        });
+        let (head, code) = (without_self(head.clone()), without_self(code));
+
+        // What the user takes by reference is kept as a value.
+        let is_param = |ident: &Ident| {
+            let mut params = self.func.params.iter();
+            params.find(|p| p.by_ref && p.ident == *ident)
+        };
+        let hosts = loop_.hosts.iter().map(|host| match is_param(host) {
+            Some(_) => ours!(let #host = ::std::borrow::ToOwned::to_owned(#host);),
+            None => ours!(let #host = ::core::clone::Clone::clone(&#host);),
+        });
+        let borrowed = loop_.hosts.iter().filter_map(|host| {
+            let ty = &is_param(host)?.ty;
+            Some(ours!(let #host: #ty = ::core::borrow::Borrow::borrow(&#host);))
+        });
+        let hosts_changing = &loop_.changing;
+        ours! {
+            let mut #start = 0usize;
+            let every: usize = #every;
+            loop {
+                let state = ::std::vec![#(#p::own(&#tensors)),*];
+                let segment = {
+                    #(let #tensors = #p::own(&#tensors);)*
+                    #(let #copies = #p::copy(#originals);)*
+                    #(#hosts)*
+                    ::std::sync::Arc::new(move || {
+                        #(let #references = &#copies;)*
+                        #(#borrowed)*
+                        #(let mut #changing = #p::own(&#changing);)*
+                        #(let mut #hosts_changing = ::core::clone::Clone::clone(&#hosts_changing);)*
+                        let mut #list: ::std::vec::Vec<#step> = ::std::vec::Vec::new();
+                        let (mut turns, mut more) = (0usize, false);
+                        #head {
+                            if turns == every {
+                                more = true;
+                                break;
+                            }
+                            turns += 1;
+                            #code
+                        }
+                        (#list, more, (#(#changing,)*), (#(#hosts_changing,)*))
+                    })
+                };
+                let (_, more, tensors, hosts) = segment();
+                #list.push(#step::Segment { state, again: #p::Again::new(move || segment().0) });
+                (#(#changing,)*) = tensors;
+                (#(#hosts_changing,)*) = hosts;
+                #p::settle([#(::core::option::Option::Some(&#changing)),*], &#p::Pulled::new(0));
+                if !more {
+                    break;
+                }
+                #start += every;
+            }
+        }
+    }
+
+    fn inside(&self, nodes: &[Node<HostCode>], inside: &mut Inside) {
+        for node in nodes {
+            match node {
+                Node::Block(i) => {
+                    let (block, piece) = self.block(*i);
+                    for (target, store) in block.targets.iter().zip(&piece.stores) {
+                        match store {
+                            Store::Assign => inside.assigned.insert(*target),
+                            _ => inside.bound.insert(*target),
+                        };
+                    }
+                }
+                Node::Host(HostCode::Declare(_, Declaration::Tensor(var))) => {
+                    inside.bound.insert(*var);
+                }
+                Node::Scope { body, .. } => self.inside(body, inside),
+                _ => {}
+            }
+        }
+    }
+}
+
+/// The variables of a loop.
+#[derive(Default)]
+struct Inside {
+    /// Those that it binds.
+    bound: BTreeSet<Var>,
+    /// The slots that it assigns to.
+    assigned: BTreeSet<Var>,
+}
+
+/// What `self` is called where it is a copy.
+fn this() -> Ident {
+    Ident::new("this", Span::mixed_site())
+}
+
+fn idents(tokens: TokenStream, out: &mut BTreeSet<String>) {
+    for token in tokens {
+        match token {
+            TokenTree::Ident(ident) => {
+                out.insert(ident.to_string());
+            }
+            TokenTree::Group(group) => idents(group.stream(), out),
+            _ => {}
+        }
+    }
+}
+
+fn without_self(tokens: TokenStream) -> TokenStream {
+    let renamed = tokens.into_iter().map(|token| match token {
+        TokenTree::Ident(ident) if ident == "self" => TokenTree::Ident(this()),
+        TokenTree::Group(group) => {
+            let mut new = Group::new(group.delimiter(), without_self(group.stream()));
+            new.set_span(group.span());
+            TokenTree::Group(new)
+        }
+        other => other,
+    });
+    renamed.collect()
+}
