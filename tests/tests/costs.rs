@@ -66,6 +66,19 @@ fn looped(#[shape(B)] x: &Tensor, n: usize) -> Tensor {
     h
 }
 
+#[traced]
+fn typed_mlp(
+    #[shape(f32; B, I)] x: &Tensor,
+    #[shape(f32; I, 4 * H)] w1: &Tensor,
+    #[shape(f32; 4 * H, O)] w2: &Tensor,
+    #[nodiff]
+    #[shape(i64; B)]
+    labels: &Tensor,
+) -> Tensor {
+    let h = x.matmul(w1).tanh();
+    h.matmul(w2).cross_entropy(labels)
+}
+
 #[derive(Tree)]
 struct Scale {
     w: Tensor,
@@ -133,6 +146,11 @@ fn formulas_are_readable() {
     pullback: 3*B*T flops, 0 transcendentals, ? bytes
     saved: 4*B*T bytes
     ");
+    insta::assert_snapshot!(typed_mlp::COST, @r"
+    value: 8*B*H*I + 8*B*H*O + 3*B*O + 3*B flops, 4*B*H + B*O + B transcendentals, 64*B*H + 4*B*I + 8*B*O + 16*H*I + 16*H*O + 8*B + 4 bytes
+    pullback: 16*B*H*I + 16*B*H*O + 12*B*H + B*O + 1 flops, 0 transcendentals, 176*B*H + 8*B*I + 20*B*O + 32*H*I + 32*H*O + 4*B + 8 bytes
+    saved: 16*B*H + 4*B*I + 4*B*O + 16*H*I + 16*H*O bytes
+    ");
     insta::assert_snapshot!(Scale::FORWARD_COST, @r"
     value: ? flops, B transcendentals, ? bytes
     pullback: ? flops, 0 transcendentals, ? bytes
@@ -168,6 +186,29 @@ fn the_residuals_take_the_bytes_that_the_formula_says() {
         assert_eq!(number(typed::COST.saved, &dims), Some(saved.bytes() as u64));
     }
     assert_eq!(TypedSaved::bytes_for(&[("B", 3)]), None);
+
+    let (b, i, h, o) = (5, 3, 2, 7);
+    let ones = |shape: [usize; 2]| Tensor::ones(shape, DType::F32);
+    let labels = Tensor::zeros([b], DType::I64);
+    let (_, saved) = typed_mlp::saved(&ones([b, i]), &ones([i, 4 * h]), &ones([4 * h, o]), &labels);
+    let dims = [
+        ("B", b as u64),
+        ("I", i as u64),
+        ("H", h as u64),
+        ("O", o as u64),
+    ];
+    let bytes = TypedMlpSaved::bytes_for(&dims);
+    assert_eq!(bytes, Some(saved.bytes() as u64));
+    // x, w1, h, w2, and the derivative of the loss by the logits.
+    let by_hand = 4 * (b * i + i * 4 * h + b * 4 * h + 4 * h * o + b * o);
+    assert_eq!(bytes, Some(by_hand as u64));
+    // Each op reads its operands and writes its result: two products, `tanh`, the loss.
+    let products = 4 * (b * i + 4 * i * h + 2 * 4 * b * h + 4 * h * o + b * o);
+    let by_hand = products + 4 * (2 * 4 * b * h) + 4 * (b * o) + 8 * b + 4;
+    assert_eq!(
+        number(typed_mlp::COST.value.bytes, &dims),
+        Some(by_hand as u64)
+    );
 }
 
 #[test]

@@ -124,7 +124,7 @@ fn traffic(program: &Program, eqn: &Eqn) -> Option<Poly> {
 #[cfg(test)]
 mod tests {
     use super::{of_eqn, of_program};
-    use crate::Program;
+    use crate::{Op, Program, Symbol};
 
     /// Flops, transcendentals and bytes of the last equation.
     fn cost(params: &str, eqn: &str) -> String {
@@ -232,6 +232,44 @@ mod tests {
             ("x: f32[2]", "y = call[callee=`f`] x", "?; ?; ?"),
         ] {
             assert_eq!(cost(params, eqn), expected, "{eqn}");
+        }
+    }
+
+    /// A sample with a name in place of each number of a shape: `D3` for 3.
+    fn named(sample: &str) -> String {
+        let (params, body) = sample.split_once('{').unwrap();
+        let mut text = String::new();
+        let mut inside = false;
+        for c in params.chars() {
+            inside = (inside || c == '[') && c != ']';
+            if inside && c.is_ascii_digit() {
+                text.push('D');
+            }
+            text.push(c);
+        }
+        format!("{text}{{{body}")
+    }
+
+    #[test]
+    fn every_op_has_a_cost_and_formulas_agree_with_numbers() {
+        let value = |s: Symbol| s.as_str().strip_prefix('D')?.parse().ok();
+        for op in Op::ALL {
+            for sample in op.def().laws().samples {
+                let known: Program = sample.parse().expect(sample);
+                let symbolic: Program = named(sample).parse().expect(sample);
+                let (known, symbolic) = (of_program(&known), of_program(&symbolic));
+                for (known, symbolic) in [
+                    (known.flops, symbolic.flops),
+                    (known.transcendentals, symbolic.transcendentals),
+                    (known.bytes, symbolic.bytes),
+                ] {
+                    let number = known.and_then(|p| p.as_constant());
+                    assert!(number.is_some(), "{sample}");
+                    if let Some(symbolic) = symbolic {
+                        assert_eq!(symbolic.eval(value), number, "{sample}: {symbolic}");
+                    }
+                }
+            }
         }
     }
 
