@@ -181,6 +181,7 @@ pub(crate) fn signature(
         helper_attributes(&mut param, &helpers, errors);
         params.push(param);
     }
+    refuse_integers(&mut params, errors);
     if params.iter().all(|p| matches!(p.kind, Kind::Static { .. })) {
         unsound.push(
             &sig.ident,
@@ -509,17 +510,18 @@ fn helper_attributes(param: &mut Param, helpers: &[Attribute], errors: &mut Erro
             }
         }
     }
-    if let Some(dtype) = param.aval.dtype
-        && param.diff
-        && !dtype.is_float()
-    {
-        errors.push(
-            &param.ident,
-            format!(
-                "`{}` is {dtype}, which has no derivative; mark it `#[nodiff]`",
-                param.name
-            ),
-        );
+}
+
+/// Refuses derivatives with respect to what is said to be no float.
+fn refuse_integers(params: &mut [Param], errors: &mut Errors) {
+    let is_wrong = |p: &Param| p.diff && p.aval.dtype.is_some_and(|dtype| !dtype.is_float());
+    let others = params.iter().any(|p| p.diff && !is_wrong(p));
+    for param in params.iter_mut().filter(|p| is_wrong(p)) {
+        let (name, dtype) = (&param.name, param.aval.dtype.expect("it is known"));
+        let message = format!("`{name}` is {dtype}, which has no derivative; mark it `#[nodiff]`");
+        errors.push(&param.ident, message);
+        // The companions are those that there will be.
+        param.diff = !others;
     }
 }
 

@@ -83,11 +83,9 @@ impl Cx<'_> {
             return;
         }
         let causes = self.causes(error, &statics, args);
-        let notes = causes.iter().rev();
-        let note = notes
-            .filter_map(|(var, part)| Some((*var, self.note(*var, *part)?)))
-            .next();
-        let Some((noted, (at, mut note))) = note else {
+        let mut last_first = causes.iter().rev();
+        let note = last_first.find_map(|cause| Some((*cause, self.note(cause.0, cause.1)?)));
+        let Some(((noted, noted_part), (at, mut note))) = note else {
             return;
         };
         let other = causes.iter().find(|(var, _)| *var != noted);
@@ -97,7 +95,9 @@ impl Cx<'_> {
             && let Some(from) = self.called(origin)
         {
             note = format!("{note}, and {} as in {from}", self.fact(other, part));
-            if let Some(with) = self.parameter(origin) {
+            // What is said already is not said again.
+            let said = self.origin(noted, noted_part).0 == origin;
+            if let Some(with) = self.parameter(origin).filter(|_| !said) {
                 note = format!("{note}, a parameter with {with}");
             }
         }
@@ -200,7 +200,7 @@ impl Cx<'_> {
     /// "axis 1 of `h` is 128".
     fn fact(&self, var: Var, part: Part) -> String {
         let what = part.of(self.b.aval(var));
-        let called = self.called(var).unwrap_or_else(|| "an operand".to_owned());
+        let called = self.called_at_least(var);
         match part {
             Part::Axis(axis) => format!("axis {axis} of {called} is {what}"),
             Part::DType | Part::Shape => format!("{called} is {what}"),
@@ -264,7 +264,7 @@ impl Cx<'_> {
             (None, Some(_)) => aval.shape.to_string(),
             (None, None) => return String::new(),
         };
-        let called = self.called(var).unwrap_or_else(|| "an operand".to_owned());
+        let called = self.called_at_least(var);
         format!("{called} is {known}")
     }
 
@@ -273,6 +273,14 @@ impl Cx<'_> {
         let bound = self.binder(var).map(|ident| ident.to_string());
         let name = bound.or_else(|| self.short(var))?;
         Some(format!("`{name}`"))
+    }
+
+    /// The same, or for what is too long to be shown the op that made it.
+    fn called_at_least(&self, var: Var) -> String {
+        let made = |op| format!("the result of `{op}`");
+        let called = self.called(var);
+        let called = called.or_else(|| Some(made(self.b.eqn_of(var)?.op)));
+        called.unwrap_or_else(|| "an operand".to_owned())
     }
 
     /// The user's identifier for a value.

@@ -1,0 +1,8 @@
+use gradloom::prelude::*;
+
+#[traced]
+fn f(#[shape(f16; B)] x: &Tensor) -> Tensor {
+    x.sin()
+}
+
+fn main() {}

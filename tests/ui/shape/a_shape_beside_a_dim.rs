@@ -1,0 +1,8 @@
+use gradloom::prelude::*;
+
+#[traced(returns((B, 3), 4))]
+fn f(#[shape(B, 3)] x: &Tensor) -> (Tensor, Tensor) {
+    (x.sin(), x.sum(..))
+}
+
+fn main() {}

@@ -1,0 +1,8 @@
+use gradloom::prelude::*;
+
+#[traced]
+fn f(#[shape(B, T)] x: &Tensor) -> Tensor {
+    x.swap_axes(1, 2)
+}
+
+fn main() {}
