@@ -87,6 +87,22 @@ use proc_macro::TokenStream;
 ///
 /// A function that the body calls on tensors has to be traced, too, unless the body is recorded.
 ///
+/// # Warnings
+///
+/// What runs, and is probably not meant, is warned of where it stands, if the body is differentiated at compile time:
+///
+/// - `unused_parameter`: no result depends on the values of a differentiated parameter. `_` before its name says that this
+///   is meant.
+/// - `zero_gradient`: all that a result has of a parameter goes through `argmax`, comparisons, integers, `stop_gradient`
+///   and the like.
+/// - `nan_gradient`: an operand of `select` is the result of `log`, `sqrt`, a quotient and the like, whose slope may be
+///   infinite where `select` does not take it.
+/// - `large_residual`: reverse mode keeps a value that has more elements than all arguments together, where the shapes are
+///   known.
+///
+/// For rustc they are uses of a deprecated item: `#[allow(deprecated)]` on the function silences them all, and
+/// `#![deny(warnings)]` makes errors of them.
+///
 /// # Options
 ///
 /// - `#[traced(record)]` has the body recorded even if it is straight-line, so that it may call functions that are not traced.
@@ -97,6 +113,7 @@ use proc_macro::TokenStream;
 ///   `classes(labels = 10)` for integers, `value(n = 3)` for a static parameter or any other, `dims(T = 4)` for a named dim,
 ///   and `skip(finite_differences)` leaves a test out. The expressions may use named dims, as in `value(shape = [B, 2])`.
 ///   A function inside another function cannot be checked, because the test harness does not see it.
+/// - `#[traced(allow(name, ..))]` silences a warning.
 /// - `#[traced(crate = path)]` says where the run time is, if its dependency has been renamed.
 ///
 /// `GRADLOOM_DUMP=dense cargo build` prints the program of `dense`, its derivatives and the code while they are compiled.

@@ -480,3 +480,65 @@ fn mistakes_are_told_in_words() {
         insta::assert_snapshot!("mistakes", out);
     });
 }
+
+/// The documentation of each companion of a function.
+fn documentation(source: &str) -> String {
+    let tokens = expand(
+        TokenStream::new(),
+        source.parse().expect("the test's source is tokens"),
+    );
+    let file: syn::File = syn::parse2(tokens).expect("an expansion is a file");
+    let mut out = String::new();
+    let mut show = |name: &syn::Ident, attrs: &[syn::Attribute]| {
+        let docs = attrs.iter().filter_map(|a| match &a.meta {
+            syn::Meta::NameValue(m) if m.path.is_ident("doc") => match &m.value {
+                syn::Expr::Lit(lit) => match &lit.lit {
+                    syn::Lit::Str(text) => Some(text.value()),
+                    _ => None,
+                },
+                _ => None,
+            },
+            _ => None,
+        });
+        let docs: Vec<String> = docs.collect();
+        if !docs.is_empty() {
+            out += &format!("# {name}\n\n{}\n\n", docs.join("\n"));
+        }
+    };
+    for item in &file.items {
+        match item {
+            syn::Item::Enum(e) => show(&e.ident, &e.attrs),
+            syn::Item::Struct(s) => show(&s.ident, &s.attrs),
+            syn::Item::Impl(imp) => {
+                for item in &imp.items {
+                    match item {
+                        syn::ImplItem::Fn(f) => show(&f.sig.ident, &f.attrs),
+                        syn::ImplItem::Const(c) => show(&c.ident, &c.attrs),
+                        _ => {}
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+    out
+}
+
+#[test]
+fn the_documentation_of_a_companion_shows_shapes_costs_and_the_program() {
+    let long: String = (1..100)
+        .map(|i| format!("let a{i} = a{}.sin();", i - 1))
+        .collect();
+    let cases = [
+        ("documentation_dense", "fn dense(#[shape(B, I)] x: &Tensor, #[shape(I, O)] w: &Tensor, #[shape(O)] b: &Tensor) -> Tensor { let h = x.matmul(w) + b; h.tanh() }".to_owned()),
+        ("documentation_flow", "fn steps(x: &Tensor, n: usize) -> (Tensor, Tensor) {\n  let mut h = x.clone();\n  for _ in 0..n { h = h.sin(); }\n  (h, x.exp())\n}".to_owned()),
+        ("documentation_recorded", "fn state(x: &Tensor) -> State { State { h: x.sin() } }".to_owned()),
+        ("documentation_long", format!("fn long(x: &Tensor) -> Tensor {{ let a0 = x.cos(); {long} a99 }}")),
+        ("documentation_method", "impl Linear { fn forward(&self, #[shape(B, 4)] x: &Tensor) -> Tensor { x * &self.gain } }".to_owned()),
+    ];
+    for (name, source) in &cases {
+        insta::with_settings!({ description => source.chars().take(200).collect::<String>(), prepend_module_to_snapshot => false, omit_expression => true }, {
+            insta::assert_snapshot!(*name, documentation(source));
+        });
+    }
+}

@@ -28,7 +28,7 @@ macro_rules! functions {
         }),*];
     };
     (@one ($($n:ident)*) $name:ident ($($x:ident [$($dims:tt)*])*) [$($out:tt)*] { $($body:tt)* }) => {
-        #[traced(returns(f32; $($out)*))]
+        #[traced(returns(f32; $($out)*), allow(unused_parameter))]
         fn $name($(#[shape(f32; $($dims)*)] $x: &Tensor),*) -> Tensor { $($body)* }
 
         impl $name {

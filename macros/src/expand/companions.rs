@@ -2,6 +2,7 @@
 
 use super::annotations::Checks;
 use super::cost::Facts;
+use super::docs::Docs;
 use super::flow::flowing;
 use super::names::{Names, allow};
 use super::staged::staged;
@@ -28,11 +29,6 @@ pub(crate) fn companions(
     source: &str,
 ) -> Companions {
     let names = Names::new(func);
-    let cx = Cx {
-        func,
-        names: &names,
-        p: private,
-    };
     let (program, staged) = match body {
         Body::Straight(low) => (
             low.program.to_string(),
@@ -43,6 +39,14 @@ pub(crate) fn companions(
             Some(flowing(func, low, private, &names.saved, &names.step)),
         ),
         Body::Recorded(reason) => (format!("recorded at run time: {reason}"), None),
+    };
+    let constant = names.program.to_string();
+    let docs = Docs::new(func, body, &program, &constant, staged.as_ref());
+    let cx = Cx {
+        func,
+        names: &names,
+        p: private,
+        docs: &docs,
     };
     let Facts { constants, sizes } = cx.facts(body, staged.as_ref());
     let pieces = match staged {
@@ -68,6 +72,7 @@ pub(crate) fn companions(
     }
     let doc =
         format!("The companions of the function `{function}`: its derivatives, and its program.");
+    let doc = docs.other(&doc);
     let (program, hash, saved) = (&n.program, &n.hash, &n.saved);
     let (cost, points) = (&n.cost, &n.points);
     let items = ours! {
@@ -121,6 +126,7 @@ pub(super) struct Cx<'a> {
     pub(super) func: &'a Func,
     pub(super) names: &'a Names,
     pub(super) p: &'a TokenStream,
+    pub(super) docs: &'a Docs,
 }
 
 impl Cx<'_> {
@@ -286,7 +292,8 @@ impl Cx<'_> {
     /// The documentation of the function that returns the residuals.
     pub(super) fn forward_doc(&self) -> String {
         let function = &self.func.sig.ident;
-        format!("The result of `{function}`, and what its derivative keeps.")
+        let sentence = format!("The result of `{function}`, and what its derivative keeps.");
+        self.docs.reverse(&sentence)
     }
 
     /// What users call.
@@ -349,9 +356,9 @@ impl Cx<'_> {
             };
             #result
         };
-        let vjp_doc = format!(
+        let vjp_doc = self.docs.reverse(&format!(
             "Reverse mode: the result of `{user}`, and the pullback from its cotangent to those of its arguments."
-        );
+        ));
 
         // Forward mode.
         let (others, receiver): (Vec<_>, Vec<_>) = inputs
@@ -409,13 +416,13 @@ impl Cx<'_> {
             },
             &jvp_pair,
         );
-        let jvp_doc = format!(
+        let jvp_doc = self.docs.other(&format!(
             "Forward mode: the result of `{user}` for the given arguments, and its tangent for theirs."
-        );
+        ));
 
         let grads = (func.output.shape == OutShape::Tensor)
             .then(|| self.grad_functions(&head, &vis, &checks));
-        let program_doc = format!("The program of `{user}`.");
+        let program_doc = self.docs.other(&format!("The program of `{user}`."));
         ours! {
             #head
             #[doc = #program_doc]
@@ -474,8 +481,12 @@ impl Cx<'_> {
             None => ours!(#value_and_grad(#(#all),*).1),
             Some(_) => ours!(::core::result::Result::Ok(#value_and_grad(#(#all),*)?.1)),
         };
-        let both_doc = format!("The result of `{user}`, a single float, and its gradients.");
-        let grad_doc = format!("The gradients of the result of `{user}`, a single float.");
+        let both_doc = self.docs.reverse(&format!(
+            "The result of `{user}`, a single float, and its gradients."
+        ));
+        let grad_doc = self.docs.reverse(&format!(
+            "The gradients of the result of `{user}`, a single float."
+        ));
         ours! {
             #head
             #[doc = #both_doc]

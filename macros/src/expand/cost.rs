@@ -11,10 +11,12 @@ use std::collections::BTreeSet;
 
 /// The costs of a function and of its pullback.
 pub(super) struct Costs {
-    value: Cost,
-    pullback: Cost,
+    pub(super) value: Cost,
+    pub(super) pullback: Cost,
     /// The bytes of the residuals.
-    saved: Option<Poly>,
+    pub(super) saved: Option<Poly>,
+    /// How many residuals the derivative alone computes.
+    pub(super) derived: usize,
 }
 
 impl Costs {
@@ -24,6 +26,7 @@ impl Costs {
         Costs {
             value: cost::of_program(&pass::simplify(program.clone())),
             pullback: cost::of_program(&vjp.pullback),
+            derived: residuals(vjp).count() - kept(program, vjp).len(),
             saved: residuals(vjp).try_fold(Poly::ZERO, |sum, v| sum.plus(&bytes(v)?)),
         }
     }
@@ -129,13 +132,13 @@ impl Cx<'_> {
     }
 }
 
-fn words(cost: &Cost) -> String {
+pub(super) fn words(cost: &Cost) -> String {
     let (flops, functions) = (word(&cost.flops), word(&cost.transcendentals));
     let bytes = word(&cost.bytes);
     format!("{flops} flops, {functions} transcendentals, {bytes} bytes")
 }
 
-fn word(poly: &Option<Poly>) -> String {
+pub(super) fn word(poly: &Option<Poly>) -> String {
     poly.as_ref()
         .map_or_else(|| "?".to_owned(), |poly| format!("`{poly}`"))
 }

@@ -9,6 +9,7 @@ pub(crate) mod annotations;
 mod check;
 mod companions;
 mod cost;
+mod docs;
 mod emit;
 mod flow;
 mod hash;

@@ -1,0 +1,139 @@
+//! What the documentation of a companion says, so that an editor shows it at a call: the shapes, what is kept, the costs,
+//! and the program.
+
+use super::cost::{Costs, word, words};
+use super::staged::Staged;
+use crate::lower::Body;
+use crate::parse::{Func, Kind, OutShape};
+use gradloom_ir::{Program, Shape, Var};
+
+/// Longer programs are cut off: nobody reads them in a tooltip, and each companion has one.
+const MOST_LINES: usize = 60;
+/// More names than this are counted.
+const MOST_NAMES: usize = 20;
+
+/// What is known of a function, as lines of Markdown.
+#[derive(Default)]
+pub(super) struct Docs {
+    shapes: String,
+    keeps: String,
+    costs: String,
+    program: String,
+}
+
+impl Docs {
+    pub(super) fn new(
+        func: &Func,
+        body: &Body,
+        program: &str,
+        constant: &str,
+        staged: Option<&Staged>,
+    ) -> Docs {
+        let costs = staged.and_then(|s| s.costs.as_ref());
+        Docs {
+            shapes: shapes(func, body),
+            keeps: match (body, staged.zip(costs)) {
+                (Body::Straight(low), Some((staged, costs))) => {
+                    keeps(&low.program, &staged.kept, costs.derived)
+                }
+                _ => String::new(),
+            },
+            costs: costs.map(cost).unwrap_or_default(),
+            program: match body {
+                Body::Recorded(reason) => format!("The body is recorded when it runs: {reason}."),
+                _ => listing(program, constant),
+            },
+        }
+    }
+
+    /// The documentation of a companion that keeps what reverse mode needs.
+    pub(super) fn reverse(&self, sentence: &str) -> String {
+        self.text(sentence, &[&self.shapes, &self.keeps, &self.costs])
+    }
+
+    /// The documentation of another companion.
+    pub(super) fn other(&self, sentence: &str) -> String {
+        self.text(sentence, &[&self.shapes])
+    }
+
+    fn text(&self, sentence: &str, lines: &[&String]) -> String {
+        let lines = lines.iter().filter(|l| !l.is_empty());
+        let list: Vec<String> = lines.map(|l| format!("- {l}\n")).collect();
+        let parts = [sentence, &list.concat(), &self.program];
+        let parts = parts.into_iter().filter(|p| !p.is_empty());
+        let parts: Vec<&str> = parts.map(str::trim_end).collect();
+        parts.join("\n\n")
+    }
+}
+
+/// `x: [B, I], w: [I, O] -> [B, O]`, where any of it is known.
+fn shapes(func: &Func, body: &Body) -> String {
+    let params = func.params.iter().filter(|p| p.kind == Kind::Tensor);
+    let shown = params
+        .clone()
+        .map(|p| format!("{}: {}", p.name, p.aval.shape));
+    let shown: Vec<String> = shown.collect();
+    let outs: Vec<&Shape> = match body {
+        Body::Straight(low) => {
+            let outs = low.program.outs.iter();
+            outs.map(|v| &low.program.aval(*v).shape).collect()
+        }
+        _ => Vec::new(),
+    };
+    let known = params.map(|p| &p.aval.shape).chain(outs.iter().copied());
+    if known.filter(|s| s.dims().is_some()).count() == 0 {
+        return String::new();
+    }
+    let unknown = outs.iter().all(|s| s.dims().is_none());
+    let outs: Vec<String> = outs.iter().map(ToString::to_string).collect();
+    let result = match (&*outs, &func.output.shape) {
+        ([], _) => String::new(),
+        _ if unknown => String::new(),
+        ([one], OutShape::Tensor) => format!(" -> {one}"),
+        (outs, _) => format!(" -> ({})", outs.join(", ")),
+    };
+    format!("shapes: `{}{result}`", shown.join(", "))
+}
+
+/// The values that reverse mode keeps, with their shapes where these are known.
+fn keeps(program: &Program, kept: &[Var], derived: usize) -> String {
+    let show = |v: &Var| match &program.aval(*v).shape {
+        shape if shape.dims().is_some() => format!("`{}: {shape}`", program.show(*v)),
+        _ => format!("`{}`", program.show(*v)),
+    };
+    let mut values: Vec<String> = kept.iter().take(MOST_NAMES).map(show).collect();
+    match kept.len().saturating_sub(MOST_NAMES) + derived {
+        0 => {}
+        1 if values.is_empty() => values.push("1 value of the derivative".to_owned()),
+        more if values.is_empty() => values.push(format!("{more} values of the derivative")),
+        more => values.push(format!("and {more} more")),
+    }
+    match values.is_empty() {
+        true => "keeps: nothing".to_owned(),
+        false => format!("keeps: {}", values.join(", ")),
+    }
+}
+
+fn cost(costs: &Costs) -> String {
+    let unknown = costs.value.flops.is_none() && costs.pullback.flops.is_none();
+    if unknown && costs.saved.is_none() {
+        return String::new();
+    }
+    let (value, pullback) = (words(&costs.value), words(&costs.pullback));
+    let saved = word(&costs.saved);
+    format!("costs: value {value}; pullback {pullback}; {saved} bytes kept")
+}
+
+/// A program as a block of text.
+fn listing(program: &str, constant: &str) -> String {
+    let n = program.lines().count();
+    if n <= MOST_LINES {
+        return format!("```text\n{program}\n```");
+    }
+    let head: Vec<&str> = program.lines().take(MOST_LINES).collect();
+    let rest = n - MOST_LINES;
+    format!(
+        "```text\n{}\n```\n\n{rest} more lines are in `{constant}`.",
+        head.join("\n")
+    )
+}
