@@ -155,6 +155,12 @@ impl fmt::Display for AnnotationFault {
     }
 }
 
+/// Checks the annotated arguments of a call of which no result is annotated.
+#[track_caller]
+pub fn check_call<const N: usize>(table: &Annotations, arguments: &[&Tensor]) {
+    check_arguments::<N>(table, arguments);
+}
+
 /// Checks the annotated arguments of a call, and returns the lengths that they bind.
 #[track_caller]
 pub fn check_arguments<const N: usize>(table: &Annotations, arguments: &[&Tensor]) -> [usize; N] {

@@ -16,7 +16,7 @@ mod traced;
 pub use check::*;
 
 pub use crate::annotation::{
-    Annotation, Annotations, Expected, Length, check_arguments, check_results,
+    Annotation, Annotations, Expected, Length, check_arguments, check_call, check_results,
 };
 pub use crate::record::catch;
 /// For functions whose bodies are recorded at run time.

@@ -74,7 +74,8 @@ use proc_macro::TokenStream;
 ///
 /// - `#[nodiff]`: no derivative is taken with respect to it.
 /// - `#[shape(B, 784, _)]`, on a tensor: its shape, of numbers, names, sums and products of them such as `2 * B + 1`, and unknown
-///   dims; it is checked at compile time.
+///   dims. `#[shape(f32; B, 784)]` says the dtype as well, and `#[shape(f32; ..)]` the dtype alone. What is wrong for all values
+///   of the names is an error of rustc. Each call is checked: axes with one name have one length, in the results too.
 /// - `#[fixed]`: a static value of a type of your own.
 ///
 /// `#[save]` and `#[recompute]` on a `let` say whether reverse mode keeps that value or computes it again.
@@ -106,6 +107,9 @@ use proc_macro::TokenStream;
 /// # Options
 ///
 /// - `#[traced(record)]` has the body recorded even if it is straight-line, so that it may call functions that are not traced.
+/// - `#[traced(returns(B, 10))]` says the shape of the result, with a dtype where one is known, as in `returns(f32; B, 10)`. Of
+///   a tuple each part has parentheses, or is `_`: `returns((B, 10), (), _)`. A method in a traced impl block has an
+///   attribute `#[traced(returns(..))]` of its own.
 /// - `#[traced(check)]` emits tests beside the function: a module `dense_checks` (`linear_forward_checks` for a method) in
 ///   which evaluation as one graph is compared with evaluation op by op, the companions with the derivatives that
 ///   the run time takes, `vjp` with `jvp`, and `jvp` with differences. Arguments are sampled in the shapes of

@@ -117,10 +117,12 @@ impl<'a> Checks<'a> {
     /// The statement at the start.
     fn enter(&self) -> TokenStream {
         let (p, name, arguments, n) = (self.p, &self.name, &self.arguments, self.n_lengths);
-        let check = ours!(#p::check_arguments::<#n>(&#name, &[#(#arguments),*]));
+        let n = Literal::usize_unsuffixed(n);
         match self.results.is_empty() {
-            true => ours!(let _ = #check;),
-            false => ours!(let lengths = #check;),
+            true => ours!(#p::check_call::<#n>(&#name, &[#(#arguments),*]);),
+            false => {
+                ours!(let lengths = #p::check_arguments::<#n>(&#name, &[#(#arguments),*]);)
+            }
         }
     }
 
