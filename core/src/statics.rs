@@ -5,6 +5,11 @@ use gradloom_ir::Static;
 use std::ops::RangeFull;
 
 /// A value that can be a static argument: an axis, several, all (`..`), a shape, a number, a dtype.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is neither an axis nor a list of axes, a shape, a number or a dtype",
+    label = "not a static argument",
+    note = "write `1`, `[0, -1]`, `..` for all axes, or `DType::F32`; lists may be arrays, slices and vectors"
+)]
 pub trait IntoStatic {
     /// The static argument.
     fn into_static(self) -> Static;

@@ -179,6 +179,9 @@ pub(crate) fn signature(
             FnArg::Typed(p) => typed(i, p, owner.as_ref(), &mut unsound),
         };
         helper_attributes(&mut param, &helpers, errors);
+        if let (Kind::Tree, FnArg::Typed(p)) = (param.kind, &*input) {
+            owned_form(&p.ty, &mut unsound);
+        }
         params.push(param);
     }
     refuse_integers(&mut params, errors);
@@ -391,10 +394,7 @@ pub(crate) fn classify(ty: &Type, errors: &mut Errors) -> Kind {
             match peel(&r.elem) {
                 Type::Slice(s) => match classify(&s.elem, errors) {
                     Kind::Static { .. } => fixed,
-                    _ => {
-                        errors.push(ty, "a slice of tensors has no owned form to hold its gradient; take `&Vec<Tensor>` or an array");
-                        Kind::Tree
-                    }
+                    _ => Kind::Tree,
                 },
                 elem => classify(elem, errors),
             }
@@ -460,6 +460,45 @@ pub(crate) fn classify(ty: &Type, errors: &mut Errors) -> Kind {
         }
         Type::FnPtr(_) | Type::TraitObject(_) => fixed,
         _ => Kind::Tree,
+    }
+}
+
+/// Refuses trees of references: a gradient has the structure of its parameter, and owns its tensors.
+fn owned_form(ty: &Type, errors: &mut Errors) {
+    struct References<'a>(&'a mut Errors);
+    impl<'ast> syn::visit::Visit<'ast> for References<'_> {
+        fn visit_type_reference(&mut self, r: &'ast syn::TypeReference) {
+            // What is behind a reference to a function or in a trait is not a part of the tree.
+            let elem = match peel(&r.elem) {
+                Type::Path(p) if p.path.segments.last().is_some_and(|s| s.ident == "Tensor") => {
+                    "Tensor"
+                }
+                Type::Slice(s)
+                    if !matches!(
+                        classify(&s.elem, &mut Errors::default()),
+                        Kind::Static { .. }
+                    ) =>
+                {
+                    self.0.push(r, "a slice of tensors has no owned form to hold its gradient; take `&Vec<Tensor>` or an array");
+                    return;
+                }
+                _ => return,
+            };
+            self.0.push(
+                r,
+                format!("a tree of `&{elem}` has no owned form to hold its gradient; take a reference to a tree of `{elem}`"),
+            );
+        }
+        fn visit_type_fn_ptr(&mut self, _: &'ast syn::TypeFnPtr) {}
+        fn visit_type_trait_object(&mut self, _: &'ast syn::TypeTraitObject) {}
+        fn visit_type_impl_trait(&mut self, _: &'ast syn::TypeImplTrait) {}
+    }
+    let mut references = References(errors);
+    match peel(ty) {
+        Type::Reference(r) if !matches!(peel(&r.elem), Type::Slice(_)) => {
+            syn::visit::Visit::visit_type(&mut references, &r.elem);
+        }
+        ty => syn::visit::Visit::visit_type(&mut references, ty),
     }
 }
 
@@ -645,6 +684,9 @@ impl Args {
                 return Ok(());
             }
             if meta.path.is_ident("record") {
+                if !meta.input.is_empty() && !meta.input.peek(syn::Token![,]) {
+                    return Err(meta.error("`record` takes no value; write `#[traced(record)]`"));
+                }
                 args.record = true;
                 return Ok(());
             }

@@ -37,6 +37,10 @@ pub(crate) fn expand(args: TokenStream, item: TokenStream) -> TokenStream {
                         let errors = errors.into_tokens();
                         return quote!({ #errors #item });
                     }
+                    Err(_) if syn::parse::Parser::parse2(syn::Block::parse_within, item.clone()).is_ok() => errors.push(
+                        &item,
+                        "`#[traced]` belongs on a function; put what this computes into one",
+                    ),
                     // What rustc has accepted and syn does not know, or what neither does: the item says it better.
                     Err(_) => errors.push_error(error),
                 }
@@ -88,8 +92,19 @@ fn refuse_second(attrs: &mut Vec<Attribute>, errors: &mut Errors) {
 fn function(mut func: ItemFn, args: &Args, errors: &mut Errors) -> TokenStream {
     refuse_second(&mut func.attrs, errors);
     parenthesise(&mut func.block);
+    misplaced(&mut func.attrs, errors);
+    misspelt(&mut func.block, errors);
+    let mut receiver = Errors::default();
+    if let Some(this) = func.sig.receiver() {
+        receiver.push(
+            this,
+            "a method is traced with its impl block; put `#[traced]` on the `impl`",
+        );
+    }
     let mut parsed = parse::signature(&func.vis, &func.attrs, &mut func.sig, None, errors);
-    if !parsed.sound {
+    let is_method = !receiver.is_empty();
+    errors.append(receiver);
+    if !parsed.sound || is_method {
         take_keeps(&mut func.block);
         return half_typed::print_function(&func);
     }
@@ -132,6 +147,45 @@ const KEEPS: [&str; 2] = ["save", "recompute"];
 /// Whether an attribute of a `let` says what reverse mode keeps.
 pub(crate) fn keeps(attr: &Attribute) -> bool {
     KEEPS.iter().any(|name| attr.path().is_ident(name))
+}
+
+/// Takes attributes off the function that belong inside of it.
+fn misplaced(attrs: &mut Vec<Attribute>, errors: &mut Errors) {
+    attrs.retain(|attr| {
+        let place = match attr.path().get_ident().map(ToString::to_string).as_deref() {
+            Some("nodiff" | "fixed" | "shape") => "before a parameter",
+            Some("save" | "recompute") => "before a `let` in the body",
+            _ => return true,
+        };
+        let name = attr.path().to_token_stream();
+        errors.push(attr, format!("`#[{name}]` stands {place}; move it there"));
+        false
+    });
+}
+
+/// Takes attributes off each `let` that are nearly those of the macro. On a `let` rustc knows none that are near.
+fn misspelt(block: &mut syn::Block, errors: &mut Errors) {
+    struct Misspelt<'a>(&'a mut Errors);
+    impl syn::visit_mut::VisitMut for Misspelt<'_> {
+        fn visit_local_mut(&mut self, local: &mut syn::Local) {
+            local.attrs.retain(|attr| {
+                let name = match attr.path().get_ident() {
+                    Some(name) if !keeps(attr) => name.to_string(),
+                    _ => return true,
+                };
+                let Some(near) = crate::report::nearest(&name, &KEEPS) else {
+                    return true;
+                };
+                let message = format!(
+                    "`#[{name}]` is not an attribute of a `let`; did you mean `#[{near}]`?"
+                );
+                self.0.push(attr, message);
+                false
+            });
+            syn::visit_mut::visit_local_mut(self, local);
+        }
+    }
+    syn::visit_mut::VisitMut::visit_block_mut(&mut Misspelt(errors), block);
 }
 
 /// Takes the attributes off that rustc does not know.
@@ -323,6 +377,8 @@ fn methods(mut imp: ItemImpl, args: &Args, errors: &mut Errors) -> TokenStream {
         }
         any = true;
         parenthesise(&mut method.block);
+        misplaced(&mut method.attrs, errors);
+        misspelt(&mut method.block, errors);
         let mut func = parse::signature(
             &method.vis,
             &method.attrs,

@@ -337,6 +337,8 @@ impl<'a> Emit<'a> {
             ours!(&#ident)
         };
         let place = match *ident == place.to_string() {
+            true if is_leaf && param.by_ref => quote_spanned!(span=> &*#place),
+            true if is_leaf => quote_spanned!(span=> &#place),
             true => root.clone(),
             // What a pattern binds may be a reference.
             false if syn::parse2::<Ident>(place.clone()).is_ok() => {

@@ -430,7 +430,9 @@ impl<'a> Cx<'a> {
         let sums_of: Vec<Ident> = crossing.iter().map(|v| self.grad(*v)).collect();
         let sweep = match (arms.is_empty(), self.has_checkpoints()) {
             (true, _) => TokenStream::new(),
-            (_, false) => ours!(for step in self.#list.iter().rev() { match step { #(#arms)* } }),
+            (_, false) => {
+                ours!(for step in ::core::iter::Iterator::rev(self.#list.iter()) { match step { #(#arms)* } })
+            }
             // The steps of a segment are made when the sweep comes to it.
             (_, true) => ours! {
                 let mut rest = ::core::clone::Clone::clone(&self.#list);
@@ -438,7 +440,7 @@ impl<'a> Cx<'a> {
                     match &step {
                         #step::Segment { again, .. } => {
                             #p::settle([#(#sums_of.as_ref()),*], &#pulled);
-                            rest.extend(again.run());
+                            ::core::iter::Extend::extend(&mut rest, again.run());
                         }
                         #(#arms)*
                     }

@@ -28,6 +28,27 @@ pub(super) fn tensor_function(func: &Expr) -> Option<&Ident> {
     (ty.ident == "Tensor" && p.qself.is_none()).then_some(&name.ident)
 }
 
+/// Functions of the prelude, and its types and traits that have associated functions.
+const STD: [&str; 17] = [
+    "drop",
+    "Box",
+    "Vec",
+    "Option",
+    "Result",
+    "String",
+    "Iterator",
+    "IntoIterator",
+    "FromIterator",
+    "Clone",
+    "ToOwned",
+    "Into",
+    "From",
+    "AsRef",
+    "Default",
+    "ToString",
+    "PartialEq",
+];
+
 impl Cx<'_> {
     /// An op, called by one of its methods.
     #[allow(clippy::too_many_arguments)] // one call has all of these parts
@@ -211,6 +232,7 @@ impl Cx<'_> {
             .iter()
             .map(|s| s.ident.to_string())
             .collect();
+        let names: Vec<&str> = segments.iter().map(String::as_str).collect();
         let last = segments.last().cloned().unwrap_or_default();
         let owner = segments
             .len()
@@ -220,7 +242,17 @@ impl Cx<'_> {
         let is_type = |s: &str| s.chars().next().is_some_and(char::is_uppercase);
         // `f64::sin` and the like: rustc says what such a function does not take.
         let primitive = crate::parse::NUMBERS.contains(&owner.as_str());
-        if is_type(&last) || func.qself.is_some() || primitive {
+        if let ([.., "Clone", "clone"], [arg]) = (&*names, &*Vec::from_iter(&call.args)) {
+            let value = self.eval(arg, &Want::one())?;
+            if let Value::Tensor { .. } | Value::Place(_) = value {
+                return Ok(super::expr::by_ref(value, false, |e| e));
+            }
+        }
+        // The standard library has no traced functions.
+        let std = matches!(names.first(), Some(&("std" | "core" | "alloc")))
+            || STD.contains(&&*last)
+            || STD.contains(&&*owner);
+        if is_type(&last) || func.qself.is_some() || primitive || std {
             return self.recorded(&format!("a call of `{}`", text(&func.path)), func.span());
         }
         let local = func.path.get_ident().map(|i| self.lookup(&i.to_string()));

@@ -294,7 +294,11 @@ impl Cx<'_> {
 
     fn index(&mut self, i: &syn::ExprIndex) -> R<Value> {
         let base = self.eval(&i.expr, &Want::one())?;
-        let index = self.static_value(&i.index)?;
+        let index = match &base {
+            // The index has the wrong type for the place, too; one error is enough.
+            Value::Tensor { .. } => self.static_value(&syn::parse_quote!(0))?,
+            _ => self.static_value(&i.index)?,
+        };
         match base {
             Value::Place(place) => {
                 // An index that is an expression is bound, so that it is computed once.

@@ -665,6 +665,14 @@ pub(crate) fn ident_of(name: &str, idents: &BTreeMap<String, Ident>) -> Ident {
 
 /// Tokens at another place in the source.
 pub(crate) fn at(tokens: &TokenStream, span: Span) -> TokenStream {
+    // A path that the user has given stays where it is, so that rustc asks about it there, and once.
+    let ours = matches!(
+        tokens.clone().into_iter().next(),
+        Some(proc_macro2::TokenTree::Punct(_))
+    );
+    if !ours {
+        return tokens.clone();
+    }
     let placed = tokens.clone().into_iter().map(|mut token| {
         token.set_span(span);
         token

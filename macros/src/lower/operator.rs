@@ -148,6 +148,9 @@ impl Cx<'_> {
             Err("") => {
                 let op = b.op.to_token_stream();
                 let hint = match b.op {
+                    BinOp::BitXor(_) if matches!(&*b.right, Expr::Lit(_)) => {
+                        "a power is `x.pow(2.0)`"
+                    }
                     BinOp::And(_)
                     | BinOp::Or(_)
                     | BinOp::BitAnd(_)

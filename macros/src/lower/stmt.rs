@@ -2,7 +2,7 @@
 
 use super::blocks::{Declaration, Slot};
 use super::control::{Use, is_control, is_panic};
-use super::{Cx, Host, Local, R, Stop, Value, Want, host};
+use super::{Cx, Host, Local, R, Stop, Value, Want, host, text};
 use crate::parse::{Kind, OutShape, classify, unraw};
 use crate::report::Errors;
 use gradloom_ir::Op;
@@ -176,6 +176,15 @@ impl Cx<'_> {
             }
             Err(stop) => return Err(stop),
         };
+        if let (Value::Tensor { .. }, Some(Kind::Static { number: true })) = (&value, kind) {
+            let ty = ty.map(text).unwrap_or_default();
+            self.errors.push(
+                &init.expr,
+                format!("this is a tensor, and no `{ty}`; remove the type, or read a single value with `.item::<{ty}>()`"),
+            );
+            self.poison(pat);
+            return Err(Stop::Error);
+        }
         let value = match value {
             Value::Place(place) if static_kind => Value::Host(Host {
                 expr: place.expr,
@@ -235,6 +244,11 @@ impl Cx<'_> {
                 second,
                 "a value is either saved or computed again; remove one of the two attributes",
             );
+        }
+        if !matches!(first.meta, syn::Meta::Path(_)) {
+            let name = text(first.path());
+            self.errors
+                .push(first, format!("`#[{name}]` takes no arguments"));
         }
         let keep = if first.path().is_ident("save") {
             Keep::Save
@@ -507,7 +521,15 @@ impl Cx<'_> {
             ),
             _ => return self.recorded("an assignment to a part of a value", left.span()),
         };
-        let (Some(index), Value::Tuple(mut parts)) = (index, self.eval(base, &Want::one())?) else {
+        let parts = self.eval(base, &Want::one())?;
+        if let (Value::Tensor { .. }, Expr::Index(_)) = (&parts, left) {
+            self.errors.push(
+                left,
+                "the elements of a tensor are not assigned; choose them with `condition.select(&x, &y)`, or join parts with `Tensor::concat`",
+            );
+            return Err(Stop::Error);
+        }
+        let (Some(index), Value::Tuple(mut parts)) = (index, parts) else {
             return self.recorded("an assignment to a part of a value", left.span());
         };
         let Some(part) = parts.get_mut(index) else {

@@ -40,8 +40,7 @@ nested! { x [x] + + + + + + + + + + + + + + + + + + + + + + + + + + + + + + + + 
 
 fn main() {
     let x = &Tensor::scalar(0.5f32);
-    let words = "it has 6144 equations, and 1000 are the most";
-    assert!(long::PROGRAM.contains(words), "{}", long::PROGRAM);
+    assert!(long::PROGRAM.contains("h_2048"), "{}", long::PROGRAM);
     long::grad(x);
     assert!(deep::PROGRAM.contains("return"), "{}", deep::PROGRAM);
     deep::grad(x);

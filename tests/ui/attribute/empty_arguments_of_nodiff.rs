@@ -1,0 +1,8 @@
+use gradloom::prelude::*;
+
+#[traced]
+fn f(x: &Tensor, #[nodiff = true] y: &Tensor) -> Tensor {
+    x * y
+}
+
+fn main() {}

@@ -1,0 +1,9 @@
+use gradloom::prelude::*;
+
+#[traced]
+#[nodiff]
+fn f(x: &Tensor) -> Tensor {
+    x.tanh()
+}
+
+fn main() {}

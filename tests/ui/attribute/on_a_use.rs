@@ -1,0 +1,6 @@
+use gradloom::prelude::*;
+
+#[traced]
+use std::fmt;
+
+fn main() {}

@@ -1,0 +1,8 @@
+use gradloom::prelude::*;
+
+#[traced(record = true)]
+fn f(x: &Tensor) -> Tensor {
+    x.tanh()
+}
+
+fn main() {}

@@ -1,0 +1,11 @@
+use gradloom::prelude::*;
+
+#[traced]
+fn f(x: &Tensor) -> Tensor {
+    #[save]
+    #[save]
+    let y = x.tanh();
+    y.sin()
+}
+
+fn main() {}

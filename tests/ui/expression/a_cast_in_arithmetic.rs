@@ -1,0 +1,8 @@
+use gradloom::prelude::*;
+
+#[traced]
+fn f(x: &Tensor) -> Tensor {
+    x * (x.sum(..) as f64)
+}
+
+fn main() {}

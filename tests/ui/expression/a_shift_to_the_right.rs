@@ -1,0 +1,8 @@
+use gradloom::prelude::*;
+
+#[traced]
+fn f(x: &Tensor) -> Tensor {
+    x >> 1
+}
+
+fn main() {}

@@ -1,0 +1,8 @@
+use gradloom::prelude::*;
+
+#[traced]
+fn f(x: &Tensor) -> Tensor {
+    if let Some(y) = x.sum(..) { y } else { x.cos() }
+}
+
+fn main() {}

@@ -1,0 +1,8 @@
+use gradloom::prelude::*;
+
+#[traced]
+fn f(mut x: &mut Tensor) -> Tensor {
+    x.tanh()
+}
+
+fn main() {}

@@ -1,0 +1,8 @@
+use gradloom::prelude::*;
+
+#[traced]
+fn f(x) -> Tensor {
+    x.tanh()
+}
+
+fn main() {}

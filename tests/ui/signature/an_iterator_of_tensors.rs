@@ -1,0 +1,8 @@
+use gradloom::prelude::*;
+
+#[traced]
+fn f(xs: impl Iterator<Item = Tensor>, x: &Tensor) -> Tensor {
+    x.tanh()
+}
+
+fn main() {}

@@ -1,0 +1,8 @@
+use gradloom::prelude::*;
+
+#[derive(Tree)]
+struct View<'a> {
+    x: &'a Tensor,
+}
+
+fn main() {}

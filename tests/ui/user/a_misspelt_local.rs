@@ -1,0 +1,9 @@
+use gradloom::prelude::*;
+
+#[traced]
+fn f(x: &Tensor) -> Tensor {
+    let hidden = x.tanh();
+    hiden.sin()
+}
+
+fn main() {}
