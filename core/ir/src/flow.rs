@@ -12,7 +12,6 @@
 
 use crate::ad::{self, Calls};
 use crate::{Program, SecondaryMap, Var};
-use std::fmt;
 
 /// A straight-line piece of a function.
 #[derive(Clone, Debug)]
@@ -50,6 +49,8 @@ pub struct Flow<H> {
     pub blocks: Vec<Block>,
     /// What runs them.
     pub body: Vec<Node<H>>,
+    /// The slots of the results: blocks store into them before the function returns.
+    pub results: Vec<Var>,
 }
 
 /// The variables with a derivative, where those in `wrt` have one: what is computed from them, and the slots that it
@@ -75,61 +76,6 @@ impl Block {
     pub fn wrt(&self, active: &SecondaryMap<Var, ()>) -> Vec<Var> {
         let params = self.program.params.iter().copied();
         params.filter(|v| active.contains(*v)).collect()
-    }
-}
-
-/// Prints the blocks where they run: `h = tanh x`, then `slot := h` for each store into a slot.
-impl<H: fmt::Display> fmt::Display for Flow<H> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let params = match self.blocks.first() {
-            Some(block) => block.program.show_params(&self.params),
-            None => String::new(),
-        };
-        writeln!(f, "({params}) {{")?;
-        self.nodes(&self.body, 1, f)?;
-        f.write_str("}")
-    }
-}
-
-impl<H: fmt::Display> Flow<H> {
-    fn nodes(&self, nodes: &[Node<H>], depth: usize, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let indent = "  ".repeat(depth);
-        for node in nodes {
-            match node {
-                Node::Block(i) => {
-                    let Block { program, targets } = &self.blocks[*i];
-                    for eqn in &program.eqns {
-                        writeln!(f, "{indent}{}", program.show_eqn(eqn))?;
-                    }
-                    for (value, target) in program.outs.iter().zip(targets) {
-                        if value != target {
-                            let (value, target) = (program.show(*value), program.show(*target));
-                            writeln!(f, "{indent}{target} := {value}")?;
-                        }
-                    }
-                }
-                Node::Host(host) => {
-                    let text = host.to_string();
-                    if !text.is_empty() {
-                        writeln!(f, "{indent}{text}")?;
-                    }
-                }
-                Node::Scope { head, body } => {
-                    writeln!(f, "{indent}{head} {{")?;
-                    self.nodes(body, depth + 1, f)?;
-                    writeln!(f, "{indent}}}")?;
-                }
-                Node::Return(values) => {
-                    let show = |v: &Var| match self.blocks.first() {
-                        Some(block) => block.program.show(*v),
-                        None => v.to_string(),
-                    };
-                    let values: Vec<String> = values.iter().map(show).collect();
-                    writeln!(f, "{indent}return {}", values.join(", "))?;
-                }
-            }
-        }
-        Ok(())
     }
 }
 

@@ -7,9 +7,11 @@
 //! | `test dce`, `test cse`, `test fold`, `test simplify` | the program after the pass |
 //! | `test jvp wrt=x,y` | the forward-mode program |
 //! | `test vjp wrt=x,y` | the primal program and the pullback |
+//! | `test flow wrt=x,y` | a flow, the variables that have a derivative, and the pullback of each block |
 //!
 //! `BLESS=1 cargo test -p gradloom-ir --test filetests` writes what comes out into the files; read the diff.
 
+use gradloom_ir::flow::{Flow, active};
 use gradloom_ir::{Program, Var, ad, pass, verify};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -63,6 +65,9 @@ fn run(header: &str, body: &str) -> Result<String, String> {
         return Err(format!("`{header}` is no header"));
     }
     let test = words.next().unwrap_or_default();
+    if test == "flow" {
+        return flow(body, words.next());
+    }
     let program: Program = match body.parse() {
         Ok(program) => program,
         Err(e) if test == "parse" => return Ok(e.to_string()),
@@ -109,6 +114,41 @@ fn run(header: &str, body: &str) -> Result<String, String> {
         }
         _ => Err(format!("there is no test `{test}`")),
     }
+}
+
+fn flow(body: &str, arg: Option<&str>) -> Result<String, String> {
+    let flow: Flow<String> = match body.parse() {
+        Ok(flow) => flow,
+        Err(e) => return Ok(format!("{e}")),
+    };
+    let mut out = flow.to_string();
+    let again: Flow<String> = out.parse().map_err(|e| format!("{e}\nin {out}"))?;
+    if again.to_string() != out {
+        return Err(format!("does not round-trip:\n{out}\n{again}"));
+    }
+    let empty = Program::default();
+    let first = flow.blocks.first().map_or(&empty, |b| &b.program);
+    let params = Program {
+        params: flow.params.clone(),
+        ..first.clone()
+    };
+    let active = active(&flow.blocks, &wrt(&params, arg)?);
+    let names: Vec<String> = active.iter().map(|(v, _)| first.show(v)).collect();
+    out += &format!("\nactive {}", names.join(", "));
+    for block in &flow.blocks {
+        let faults = verify(&block.program);
+        if !faults.is_empty() {
+            return Err(faults.join("\n"));
+        }
+        let vjp = ad::vjp(&block.program, &block.wrt(&active));
+        let targets: Vec<String> = block.targets.iter().map(|v| first.show(*v)).collect();
+        out += &format!(
+            "\nblock into {}: pullback {}",
+            targets.join(", "),
+            checked(vjp.pullback)?
+        );
+    }
+    Ok(out)
 }
 
 /// The text of a program that the verifier accepts and that parses back.

@@ -390,7 +390,7 @@ impl<'a> Cx<'a> {
     /// The results in the structure of the function's type.
     fn values(&self) -> TokenStream {
         let p = self.p;
-        let mut values = self.flowing.results.iter().map(|v| {
+        let mut values = self.flowing.flow.results.iter().map(|v| {
             let result = self.ident(*v);
             ours!(#p::own(&#result))
         });
@@ -402,7 +402,7 @@ impl<'a> Cx<'a> {
         let given = Ident::new("cotangents", Span::mixed_site());
         let pulled = Ident::new("pulled", Span::mixed_site());
         let n_params = self.func.params.len();
-        let results = &self.flowing.results;
+        let results = &self.flowing.flow.results;
         let seeds = results
             .iter()
             .enumerate()
@@ -493,7 +493,7 @@ impl<'a> Cx<'a> {
             }
             Run::Return => {
                 let values = self.values();
-                let tangents = self.flowing.results.iter().map(|v| {
+                let tangents = self.flowing.flow.results.iter().map(|v| {
                     let tan = self.tan(*v);
                     match self.is_active(*v) {
                         true => ours!(#tan),

@@ -18,8 +18,6 @@ pub(crate) struct Flowing {
     pub(crate) flow: Flow<HostCode>,
     /// What belongs to each block.
     pub(crate) pieces: Vec<Piece>,
-    /// The variables that hold the results where the function returns.
-    pub(crate) results: Vec<Var>,
     /// The tensor parameters of the function.
     pub(crate) inputs: Vec<Input>,
 }
@@ -488,9 +486,9 @@ impl Cx<'_> {
                 params: inputs.iter().map(|i| i.var).collect(),
                 blocks,
                 body,
+                results: state.results,
             },
             pieces,
-            results: state.results,
             inputs,
         }
     }

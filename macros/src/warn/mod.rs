@@ -108,7 +108,7 @@ impl<'a> Whole<'a> {
                     blocks: flowing.flow.blocks.clone(),
                     lows,
                     inputs,
-                    results: flowing.results.clone(),
+                    results: flowing.flow.results.clone(),
                     is_flow: true,
                 })
             }

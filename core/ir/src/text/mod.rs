@@ -1,4 +1,4 @@
-//! The text form of programs, which parses back.
+//! The text form of programs and of flows, which parses back.
 //!
 //! ```text
 //! program := "(" [param {"," param}] ")" "{" {eqn} "return" [name {"," name}] "}"
@@ -8,12 +8,16 @@
 //! term    := (integer | name) {"*" (integer | name)}
 //! eqn     := ["#save" | "#recompute"] name {"," name} "=" op ["[" static "=" value {"," static "=" value} "]"] [operand {"," operand}]
 //! operand := ["like"] name
+//! flow    := "(" [param {"," param}] ")" "{" {node} "}"
+//! node    := eqn | name ":=" name | host ["{" {node} "}"] | "return" [name {"," name}]
+//! host    := "`" text "`"
 //! value   := integer | float | "true" | "false" | "all" | dtype | "[" [integer {"," integer}] "]" | "`" text "`"
 //! ```
 //!
 //! A name `v3` is the variable of that number; any other name is a variable that the user named. White space,
 //! line breaks included, only separates.
 
+mod flow;
 mod parse;
 mod print;
 mod tokens;

@@ -35,17 +35,9 @@ impl FromStr for Program {
     /// Parses the text form. The avals of all variables are inferred by the rules of the ops. Operands that do not
     /// fit leave them unknown: that is for the verifier to report, not a matter of syntax.
     fn from_str(text: &str) -> Parsed<Program> {
-        let mut parser = Parser {
-            text,
-            at: 0,
-            vars: BTreeMap::new(),
-            next: first_free_var(text),
-        };
+        let mut parser = Parser::new(text);
         let program = parser.program()?;
-        parser.space();
-        if parser.at < text.len() {
-            return Err(parser.error(format!("expected the end, found {}", parser.found())));
-        }
+        parser.end()?;
         Ok(infer(program))
     }
 }
@@ -99,17 +91,36 @@ pub(super) struct Parser<'a> {
 }
 
 impl<'a> Parser<'a> {
+    pub(super) fn new(text: &'a str) -> Parser<'a> {
+        Parser {
+            text,
+            at: 0,
+            vars: BTreeMap::new(),
+            next: first_free_var(text),
+        }
+    }
+
+    /// Refuses what comes after the program.
+    pub(super) fn end(&mut self) -> Parsed<()> {
+        self.space();
+        match self.at < self.text.len() {
+            true => Err(self.error(format!("expected the end, found {}", self.found()))),
+            false => Ok(()),
+        }
+    }
+
+    /// The names of the variables so far.
+    pub(super) fn names(&self) -> SecondaryMap<Var, String> {
+        let named = self.vars.iter().filter(|(n, _)| var_number(n).is_none());
+        named.map(|(n, v)| (*v, n.to_string())).collect()
+    }
+
     fn program(&mut self) -> Parsed<Program> {
         let mut b = Builder::new();
         let mut avals = SecondaryMap::new();
         let mut pins = SecondaryMap::new();
         self.expect("(")?;
-        let params = self.list(")", |p| {
-            let var = p.var()?;
-            let aval = if p.eat(":") { p.aval()? } else { Aval::UNKNOWN };
-            avals.insert(var, aval);
-            Ok(var)
-        })?;
+        let params = self.params(&mut avals)?;
         self.expect("{")?;
         while !self.eat_word("return") {
             let pin = self.pin()?;
@@ -125,13 +136,18 @@ impl<'a> Parser<'a> {
         let mut program = b.finish(params, outs);
         program.avals = avals;
         program.pins = pins;
-        program.names = self
-            .vars
-            .iter()
-            .filter(|(n, _)| var_number(n).is_none())
-            .map(|(n, v)| (*v, n.to_string()))
-            .collect();
+        program.names = self.names();
         Ok(program)
+    }
+
+    /// Parameters up to `)`, with what is known of them.
+    pub(super) fn params(&mut self, avals: &mut SecondaryMap<Var, Aval>) -> Parsed<Vec<Var>> {
+        self.list(")", |p| {
+            let var = p.var()?;
+            let aval = if p.eat(":") { p.aval()? } else { Aval::UNKNOWN };
+            avals.insert(var, aval);
+            Ok(var)
+        })
     }
 
     fn pin(&mut self) -> Parsed<Option<Keep>> {
@@ -149,7 +165,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn eqn(&mut self, b: &mut Builder) -> Parsed<Eqn> {
+    pub(super) fn eqn(&mut self, b: &mut Builder) -> Parsed<Eqn> {
         let mut outs = vec![self.var()?];
         while self.eat(",") {
             outs.push(self.var()?);
@@ -227,12 +243,13 @@ impl<'a> Parser<'a> {
         let saved = self.at;
         let word = self.word().ok();
         while self.eat(",") && self.word().is_ok() {}
-        let starts_eqn = self.eat("=") || word.is_none() || word == Some("return");
+        let starts_eqn =
+            self.eat("=") || self.eat(":=") || word.is_none() || word == Some("return");
         self.at = saved;
         !starts_eqn
     }
 
-    fn aval(&mut self) -> Parsed<Aval> {
+    pub(super) fn aval(&mut self) -> Parsed<Aval> {
         let start = self.mark();
         let dtype = if self.eat("?") {
             None
@@ -306,13 +323,8 @@ impl<'a> Parser<'a> {
             return Ok(Static::Ints(self.list("]", Parser::integer)?));
         }
         let start = self.mark();
-        if self.eat("`") {
-            let rest = &self.text[self.at..];
-            let end = rest
-                .find('`')
-                .ok_or_else(|| self.error_at(start, "the host expression has no end".into()))?;
-            self.at += end + 1;
-            return Ok(Static::Host(rest[..end].to_owned()));
+        if let Some(text) = self.host()? {
+            return Ok(Static::Host(text));
         }
         self.space();
         let rest = &self.text[self.at..];
@@ -342,6 +354,20 @@ impl<'a> Parser<'a> {
         })
     }
 
+    /// Host code between backticks, if that comes next.
+    pub(super) fn host(&mut self) -> Parsed<Option<String>> {
+        let start = self.mark();
+        if !self.eat("`") {
+            return Ok(None);
+        }
+        let rest = &self.text[self.at..];
+        let end = rest
+            .find('`')
+            .ok_or_else(|| self.error_at(start, "the host expression has no end".into()))?;
+        self.at += end + 1;
+        Ok(Some(rest[..end].to_owned()))
+    }
+
     fn integer(&mut self) -> Parsed<i64> {
         let start = self.mark();
         let sign = if self.eat("-") { "-" } else { "" };
@@ -352,7 +378,13 @@ impl<'a> Parser<'a> {
             .map_err(|_| self.error_at(start, format!("`{sign}{word}` is no integer")))
     }
 
-    fn var(&mut self) -> Parsed<Var> {
+    /// A variable that the text does not mention.
+    pub(super) fn fresh(&mut self) -> Var {
+        self.next += 1;
+        Var(self.next - 1)
+    }
+
+    pub(super) fn var(&mut self) -> Parsed<Var> {
         let start = self.mark();
         let word = self.word()?;
         if word.starts_with(|c: char| c.is_ascii_digit()) {
@@ -369,7 +401,7 @@ impl<'a> Parser<'a> {
     }
 
     /// Items separated by commas up to `close`, which is eaten.
-    fn list<T>(
+    pub(super) fn list<T>(
         &mut self,
         close: &str,
         mut item: impl FnMut(&mut Self) -> Parsed<T>,
