@@ -12,10 +12,11 @@ use quote::quote_spanned;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// From how many equations on a program is long.
+/// From how many equations on a program is long, or a function, whose derivatives have some times as many.
 const LONG: usize = 200;
+const LONG_FUNCTION: usize = 100;
 /// Fewer equations between two host statements or calls are no stretch.
-const SHORTEST: usize = 12;
+const SHORTEST: usize = 4;
 
 /// The stretches of a program.
 pub(super) struct Stretches {
@@ -37,7 +38,7 @@ impl Stretches {
     ) -> Stretches {
         let mut ends = BTreeMap::new();
         let eqns = &program.eqns;
-        if eqns.len() >= LONG {
+        if eqns.len() >= LONG || low.n_eqns >= LONG_FUNCTION {
             let mut start = 0;
             for end in 1..=eqns.len() {
                 let calls = |i: usize| Op::CALLS.contains(&eqns[i].op);
@@ -53,7 +54,9 @@ impl Stretches {
             ends,
             read: SecondaryMap::new(),
         };
-        stretches.find_read(program, low, hosts);
+        if !stretches.ends.is_empty() {
+            stretches.find_read(program, low, hosts);
+        }
         stretches
     }
 

@@ -435,6 +435,7 @@ impl Cx<'_> {
             .read
             .extend(hosts.flat_map(|h| h.reads.iter().copied()));
         let (mut blocks, mut pieces) = (Vec::new(), Vec::new());
+        let n_eqns = raws.iter().map(|raw| raw.program.eqns.len()).sum();
         for (mut raw, (bound, free)) in raws.into_iter().zip(bound.iter().zip(&free)) {
             let kept = bound.intersection(&crossing).map(|v| (*v, *v, Store::Keep));
             let stores: Vec<(Var, Var, Store)> = raw.stores.iter().copied().chain(kept).collect();
@@ -466,6 +467,7 @@ impl Cx<'_> {
             pieces.push(Piece {
                 low: Lowered {
                     program,
+                    n_eqns,
                     inputs: raw.inputs,
                     hosts: raw.hosts,
                     statics: raw.statics,

@@ -50,6 +50,8 @@ pub(crate) enum Body {
 #[derive(Debug)]
 pub(crate) struct Lowered {
     pub(crate) program: Program,
+    /// The number of equations of the whole function, of which the program may be a block.
+    pub(crate) n_eqns: usize,
     /// Where each parameter of the program comes from, in their order.
     pub(crate) inputs: Vec<Input>,
     /// Host statements, in order.
@@ -368,6 +370,7 @@ impl<'a> Cx<'a> {
                     program.pins.insert(var, keep);
                 }
                 Body::Straight(Box::new(Lowered {
+                    n_eqns: program.eqns.len(),
                     program,
                     inputs: self.inputs,
                     hosts: self.hosts,
