@@ -114,7 +114,10 @@ fn function(mut func: ItemFn, args: &Args, errors: &mut Errors) -> TokenStream {
     let mut tokens = companions(&parsed, &body, &private, &text(&func.block));
     let tests = tests(&[&parsed], args, &private, errors);
     tokens.items.extend(tests);
-    let warnings = warnings(&parsed, &func.block, &body, args, &[]);
+    let warnings = match errors.is_empty() {
+        true => warnings(&parsed, &func.block, &body, args, &[]),
+        false => TokenStream::new(),
+    };
     take_keeps(&mut func.block);
     checking(&parsed, &mut func.block, &mut func.attrs, &private);
     catching(&parsed, &mut func.block, &private);
@@ -240,14 +243,17 @@ fn parenthesise(block: &mut syn::Block) {
             };
             let inner = (*group.expr).clone();
             *expr = match inner {
-                syn::Expr::Binary(_)
-                | syn::Expr::Unary(_)
-                | syn::Expr::Cast(_)
-                | syn::Expr::Range(_)
-                | syn::Expr::Reference(_)
-                | syn::Expr::Closure(_)
-                | syn::Expr::Assign(_) => syn::parse_quote_spanned!(Span::mixed_site()=> (#inner)),
-                inner => inner,
+                syn::Expr::Path(_)
+                | syn::Expr::Lit(_)
+                | syn::Expr::Paren(_)
+                | syn::Expr::Tuple(_)
+                | syn::Expr::Array(_)
+                | syn::Expr::Call(_)
+                | syn::Expr::MethodCall(_)
+                | syn::Expr::Field(_)
+                | syn::Expr::Index(_)
+                | syn::Expr::Macro(_) => inner,
+                inner => syn::parse_quote_spanned!(Span::mixed_site()=> (#inner)),
             };
         }
     }
@@ -394,7 +400,9 @@ fn methods(mut imp: ItemImpl, args: &Args, errors: &mut Errors) -> TokenStream {
         let body = body(&func, &method.block, args, &private, errors);
         let tokens = companions(&func, &body, &private, &text(&method.block));
         let attrs = parse::lint_attributes(&imp.attrs);
-        items.extend(warnings(&func, &method.block, &body, args, &attrs));
+        if errors.is_empty() {
+            items.extend(warnings(&func, &method.block, &body, args, &attrs));
+        }
         take_keeps(&mut method.block);
         checking(&func, &mut method.block, &mut method.attrs, &private);
         catching(&func, &mut method.block, &private);

@@ -394,7 +394,7 @@ macro_rules! of_an_expression {
         #[traced]
         fn sum($x: &Tensor) -> Tensor {
             let y = $e;
-            y + $x
+            -$e * 2.0 + y + $x
         }
     };
 }
@@ -406,5 +406,6 @@ fn an_expression_that_a_macro_puts_in_stays_whole() {
     let x = Tensor::scalar(3.0f64);
     assert_eq!(product(&x).item::<f64>(), 12.0);
     assert_eq!(product::grad(&x).x.item::<f64>(), 7.0);
-    assert_eq!(sum(&x).item::<f64>(), 7.0);
+    assert_eq!(sum(&x).item::<f64>(), -1.0);
+    assert_eq!(sum::grad(&x).x.item::<f64>(), 0.0);
 }
