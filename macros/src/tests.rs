@@ -51,6 +51,10 @@ pub(crate) const FORMS: &[(&str, &str)] = &[
         "fn f(#[shape(B, I)] x: &Tensor, #[shape(I, O)] w: &Tensor, #[shape(O)] b: &Tensor) -> Tensor { let h = x.matmul(w) + b; h.tanh() }",
     ),
     (
+        "lengths that are host values",
+        "fn f(#[shape(B, T, 3 * D)] x: &Tensor, n: usize) -> Tensor { let (b, t) = (x.dim(0), x.dim(1)); let d = x.shape()[2] / 3; let parts = x.reshape([b, t, 3, d]); let heads = parts.reshape([b * t, n, -1]); let flat = heads.reshape(&[-1, 3 * x.dim(-1) / 3]); let mut k = 2; k += 1; flat.reshape([k, -1]) }",
+    ),
+    (
         "dims that are sums and products",
         "fn f(#[shape(2 * B, T - 1)] x: &Tensor, #[shape(B + B, (T + 1) * B, _)] y: &Tensor) -> Tensor { let z = x.reshape([-1]); z.sum(..) * y }",
     ),

@@ -90,6 +90,9 @@ functions! { FUNCTIONS, (B I O T);
     refilled(x: [B, 6]) -> [2 * B, 3] { x.reshape([-1, 3]) }
     six(x: [2, 3]) -> [3, 2] { x.reshape([3, 2]) }
     from_numbers(x: [B, I]) -> [I, B] { x.reshape([x.dim(1), x.dim(0)]) }
+    heads(x: [B, T, 2 * I]) -> [B * T, I] { let (b, t) = (x.dim(0), x.dim(1)); let i = x.dim(-1) / 2; x.reshape([b * t, 2, i]).sum(1) }
+    heads_inferred(x: [B, T, 2 * I]) -> [B * T, I] { let n = x.dim(0) * x.dim(1); x.reshape([n as i64, 2, -1]).mean(1) }
+    spread_to_another(x: [I], y: [B, T]) -> [B, I] { let b = y.shape()[0]; x.broadcast_to([b, x.numel()]) }
     squeezed(x: [B, 1, I]) -> [B, I] { x.squeeze(1) }
     unsqueezed(x: [B, I]) -> [B, 1, I] { x.unsqueeze(1) }
     spread(x: [3]) -> [2, 3] { x.broadcast_to([2, 3]) }

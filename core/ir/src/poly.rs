@@ -125,6 +125,24 @@ impl Poly {
         Some(Poly { terms })
     }
 
+    /// The quotient by a polynomial of one term that divides every term of this one.
+    pub fn quotient(&self, by: &Poly) -> Option<Poly> {
+        let [by] = &*by.terms else {
+            return None;
+        };
+        let quotient = |t: &Term| {
+            let mut names = t.names.clone();
+            for name in &by.names {
+                names.remove(names.iter().position(|n| n == name)?);
+            }
+            let coefficient = t.coefficient.checked_div(by.coefficient)?;
+            let divides = t.coefficient.checked_rem(by.coefficient)? == 0;
+            divides.then_some((names, Some(coefficient)))
+        };
+        let terms = self.terms.iter().map(quotient);
+        Poly::collect(terms.collect::<Option<Vec<_>>>()?)
+    }
+
     /// Whether it is 0 for no values of the names.
     pub fn is_never_zero(&self) -> bool {
         let (constant, others) = self.split();
@@ -274,7 +292,11 @@ mod tests {
         let odd = even.plus(&number(1)).unwrap();
         assert!(odd.is_never_multiple_of(4) && !odd.is_never_multiple_of(3));
         assert!(!even.is_never_multiple_of(4));
-        assert_eq!(even.exact_div(2), Some(b));
+        assert_eq!(even.exact_div(2), Some(b.clone()));
+        let product = even.times(&t).unwrap().minus(&even).unwrap();
+        let quotient = product.quotient(&even).unwrap();
+        assert_eq!(quotient.to_string(), "T - 1");
+        assert_eq!(product.quotient(&t), None);
         assert_eq!(odd.exact_div(2), None);
     }
 

@@ -1,6 +1,6 @@
 //! Static arguments: axes, shapes, dtypes, numbers that are part of a program and not of its data.
 
-use crate::DType;
+use crate::{DType, Dim};
 use std::fmt;
 use std::hash::{Hash, Hasher};
 
@@ -21,6 +21,9 @@ pub enum Static {
     DType(DType),
     /// A host expression, known when the program runs. The text is for people.
     Host(String),
+    /// A list of host expressions that is the shape asked for, with what is known of each length. One of which nothing
+    /// is known may be -1, and `None` is: the length that is inferred.
+    Lens(String, Vec<Option<Dim>>),
 }
 
 impl Static {
@@ -68,7 +71,7 @@ impl Static {
 
     /// Whether the value is not known before the program runs.
     pub fn is_host(&self) -> bool {
-        matches!(self, Static::Host(_))
+        matches!(self, Static::Host(_) | Static::Lens(..))
     }
 
     fn bits(&self) -> (u8, u64) {
@@ -80,6 +83,7 @@ impl Static {
             Static::All => (4, 0),
             Static::DType(d) => (5, *d as u64),
             Static::Host(text) => (6, text.len() as u64),
+            Static::Lens(text, _) => (7, text.len() as u64),
         }
     }
 
@@ -90,6 +94,10 @@ impl Static {
         match self {
             Static::Ints(ns) => out.extend(ns.iter().map(|n| *n as u64)),
             Static::Host(text) => out.extend(text.bytes().map(u64::from)),
+            Static::Lens(text, lens) => {
+                let known = lens_text(lens);
+                out.extend(text.bytes().chain(known.bytes()).map(u64::from));
+            }
             _ => {}
         }
     }
@@ -100,6 +108,7 @@ impl PartialEq for Static {
         match (self, other) {
             (Static::Ints(a), Static::Ints(b)) => a == b,
             (Static::Host(a), Static::Host(b)) => a == b,
+            (Static::Lens(a, x), Static::Lens(b, y)) => a == b && x == y,
             _ => self.bits() == other.bits(),
         }
     }
@@ -158,6 +167,15 @@ impl fmt::Display for Static {
             Static::All => f.write_str("all"),
             Static::DType(d) => write!(f, "{d}"),
             Static::Host(text) => write!(f, "`{text}`"),
+            Static::Lens(text, lens) => write!(f, "`{text}`:{}", lens_text(lens)),
         }
     }
+}
+
+/// `[B, 12, -1]`.
+pub(crate) fn lens_text(lens: &[Option<Dim>]) -> String {
+    let lens = lens
+        .iter()
+        .map(|len| len.map_or("-1".to_owned(), |d| d.to_string()));
+    format!("[{}]", lens.collect::<Vec<_>>().join(", "))
 }

@@ -51,6 +51,17 @@ fn blur(r: &mut Random, len: usize) -> Dim {
     }
 }
 
+/// What may be known of the lengths that a shape asks for.
+fn partly_known(r: &mut Random, shape: &Static) -> Static {
+    let lens = shape.ints().expect("a case is made of numbers").iter();
+    let lens = lens.map(|n| match usize::try_from(*n) {
+        Ok(n) => Some(blur(r, n)),
+        Err(_) if r.below(2) == 0 => Some(Dim::Unknown),
+        Err(_) => None,
+    });
+    Static::Lens("s".into(), lens.collect())
+}
+
 fn blurred(r: &mut Random, aval: &Aval) -> Aval {
     let lens = aval.shape.known().expect("a case is made of numbers");
     let dtype = aval.dtype.filter(|_| r.below(4) > 0);
@@ -210,10 +221,13 @@ fn inferred_shapes_hold_for_the_numbers() {
                 continue;
             };
             n_run[which] += 1;
+            let names = op.def().statics();
             let told: Vec<Static> = given
                 .iter()
-                .map(|s| match r.below(8) {
+                .zip(names)
+                .map(|(s, name)| match r.below(8) {
                     0 => Static::Host("n".into()),
+                    1..=4 if *name == "shape" => partly_known(&mut r, s),
                     _ => s.clone(),
                 })
                 .collect();
@@ -274,6 +288,45 @@ fn polynomials_parse_back() {
         let text = format!("(x: f32[{dim}]) {{ return x }}");
         assert!(text.parse::<Program>().is_err(), "{dim}");
     }
+}
+
+#[test]
+fn a_reshape_to_lengths_that_are_known_in_part() {
+    let check = |x: &str, lens: &str, expected: &str| {
+        let text = format!(
+            "(x: f32[{x}]) {{\n  y = reshape[shape=`s`:[{lens}]] x, like x\n  return y\n}}"
+        );
+        let program: Program = text.parse().expect(&text);
+        assert_eq!(program.to_string(), text);
+        let eqn = &program.eqns[0];
+        let args: Vec<&Aval> = eqn.args.iter().map(|v| program.aval(*v)).collect();
+        let found = match eqn
+            .op
+            .infer(&[program.attr(eqn.attrs[0]).clone()], &args, 1)
+        {
+            Ok(outs) => outs[0].shape.to_string(),
+            Err(error) => error.fault.to_string(),
+        };
+        assert_eq!(found, expected);
+    };
+    check("B, T, D", "B, T, 8, -1", "[B, T, 8, ?]");
+    check("B, T, 8*D", "B, T, 8, -1", "[B, T, 8, D]");
+    check("B, T, D", "B*T, D", "[B*T, D]");
+    check("B, T, D", "B, -1", "[B, D*T]");
+    check("B, T, D", "?, -1", "[?, ?]");
+    check("?, 4", "?, 2", "[?, 2]");
+    check(
+        "B, 4", "B, 3", // B may be 0.
+        "[B, 3]",
+    );
+    check(
+        "B + 1, 4",
+        "B + 1, 3",
+        "4*B + 4 elements do not fill [B + 1, 3]",
+    );
+    check("B, 3", "?, 2", "[?, 2]");
+    check("3", "?, 2", "3 elements do not fill [?, 2]");
+    check("B", "0, -1", "B elements do not fill [0, -1]");
 }
 
 #[test]

@@ -313,7 +313,9 @@ impl<'a> Emit<'a> {
                 let name = format_ident!("{d:?}");
                 ours!(#p::DType::#name)
             }
-            Static::Host(text) => unreachable!("`{text}` is bound where it stands"),
+            Static::Host(text) | Static::Lens(text, _) => {
+                unreachable!("`{text}` is bound where it stands")
+            }
         };
         ours!(&#p::statik(#value))
     }

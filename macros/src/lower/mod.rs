@@ -17,6 +17,7 @@ mod expr;
 mod host;
 mod iterate;
 mod join;
+mod lens;
 mod names;
 mod operator;
 mod pattern;
@@ -27,7 +28,7 @@ pub(crate) use blocks::{Declaration, Flowing, HostCode, Piece, Store};
 use crate::parse::{Func, Kind, OutShape, unraw};
 use crate::report::Errors;
 use gradloom_ir::program::Keep;
-use gradloom_ir::{Attr, Aval, Builder, Op, Program, SecondaryMap, Static, Var};
+use gradloom_ir::{Attr, Aval, Builder, Dim, Op, Program, SecondaryMap, Static, Var};
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
 use std::collections::{BTreeMap, BTreeSet};
@@ -263,6 +264,8 @@ struct Cx<'a> {
     host_names: names::Names,
     /// The host locals that are mutable.
     host_mut: BTreeSet<String>,
+    /// What is known of host values that are numbers.
+    host_dims: BTreeMap<String, Dim>,
     /// Whether a place stands for a host value, because a static argument is being read.
     host_places: bool,
     /// The pieces so far, where the body may have control flow.
@@ -328,6 +331,7 @@ impl<'a> Cx<'a> {
             pins: Vec::new(),
             host_names: names::Names::default(),
             host_mut: BTreeSet::new(),
+            host_dims: BTreeMap::new(),
             host_places: false,
             flow: None,
             krate: private.clone(),
@@ -621,7 +625,11 @@ impl Cx<'_> {
         if let Some(known) = host::literal(&host.expr) {
             return self.b.attr(known);
         }
-        let attr = self.b.attr(Static::Host(text(&host.expr)));
+        let value = match self.lens(&host) {
+            Some(lens) if name == "shape" => Static::Lens(text(&host.expr), lens),
+            _ => Static::Host(text(&host.expr)),
+        };
+        let attr = self.b.attr(value);
         let ident = self.host_ident(&Ident::new(name, Span::mixed_site()));
         let (private, expr) = (&self.krate, &host.expr);
         let call = quote::quote_spanned!(span=> #private::statik);

@@ -362,6 +362,7 @@ impl Cx<'_> {
         };
         fresh.visit_pat_mut(&mut pat);
         let bound = fresh.bound;
+        self.note_dims(&pat, &host.expr, &host.reads);
         let ty = ty.map(|t| quote!(: #t));
         let expr = &host.expr;
         self.push_host(host.reads.clone(), quote!(let #pat #ty = #expr;));

@@ -23,30 +23,34 @@ pub(super) static OP: Linear = Linear {
 
 /// The shape asked for, with -1 filled in.
 pub(super) fn reshaped(x: &Shape, to: &Static) -> Result<Shape, Fault> {
-    let Some(lens) = shape::ints(to, "shape")? else {
+    let Some(lens) = shape::asked_lengths(to)? else {
         return Ok(Shape::UNKNOWN);
     };
-    if lens.iter().any(|n| *n < -1) || lens.iter().filter(|n| **n == -1).count() > 1 {
+    let n_inferred = lens.iter().filter(|len| len.is_none()).count();
+    let below = to.ints().is_some_and(|lens| lens.iter().any(|n| *n < -1));
+    if below || n_inferred > 1 {
         return Err(Fault::BadShape {
-            shape: to.to_string(),
+            shape: shape::shown(to),
         });
     }
-    let infers = lens.contains(&-1);
+    let infers = n_inferred == 1;
     let mut inferred = Dim::Unknown;
     if let Some(dims) = x.dims() {
         // Each length that is not known is a number of its own: it passes through where the others cancel.
-        let found = elements(dims.iter().enumerate().map(|(i, d)| d.poly_or_fresh(i)));
-        let asked = elements(
-            lens.iter()
-                .filter(|n| **n >= 0)
-                .map(|n| Poly::constant(i128::from(*n))),
-        );
-        let asked_number = asked.as_ref().and_then(Poly::as_constant);
-        let refused = match (&found, asked_number) {
-            (Some(_), Some(0)) if infers => true,
-            (Some(found), Some(n)) if infers => found.is_never_multiple_of(n),
-            (Some(found), Some(n)) => {
-                let rest = found.minus(&Poly::constant(n));
+        let all = dims.iter().chain(lens.iter().flatten()).enumerate();
+        let mut all = all.map(|(i, dim)| dim.poly_or_fresh(i));
+        let found = elements(all.by_ref().take(dims.len()));
+        let asked = elements(all);
+        let factor = match infers {
+            true => Dim::Unknown.poly_or_fresh(dims.len() + lens.len()),
+            false => Poly::constant(1),
+        };
+        let filled = asked.as_ref().and_then(|asked| asked.times(&factor));
+        let refused = match (&found, &asked) {
+            // It could be any number.
+            (Some(_), Some(asked)) if infers && *asked == Poly::ZERO => true,
+            (Some(found), Some(_)) => {
+                let rest = filled.and_then(|filled| found.minus(&filled));
                 rest.is_some_and(|rest| rest.is_never_zero())
             }
             // Fewer elements than can be addressed are never so many.
@@ -57,17 +61,16 @@ pub(super) fn reshaped(x: &Shape, to: &Static) -> Result<Shape, Fault> {
             let known = found.filter(|n| Dim::from(n.clone()) != Dim::Unknown);
             return Err(Fault::Elements {
                 found: known.map_or("these".to_owned(), |n| n.to_string()),
-                shape: to.to_string(),
+                shape: shape::shown(to),
             });
         }
-        let quotient = found
-            .zip(asked_number)
-            .and_then(|(found, n)| found.exact_div(n));
-        inferred = quotient.filter(|_| infers).map_or(Dim::Unknown, Dim::from);
+        // Where another length is not known, that one may be the -1.
+        let certain = infers && !lens.contains(&Some(Dim::Unknown));
+        let quotient = found.zip(asked).filter(|_| certain);
+        let quotient = quotient.and_then(|(found, asked)| found.quotient(&asked));
+        inferred = quotient.map_or(Dim::Unknown, Dim::from);
     }
-    let dims = lens
-        .iter()
-        .map(|n| usize::try_from(*n).map_or(inferred, Dim::Known));
+    let dims = lens.into_iter().map(|len| len.unwrap_or(inferred));
     Ok(Shape(Some(dims.collect())))
 }
 

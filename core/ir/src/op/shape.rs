@@ -56,7 +56,7 @@ pub fn known_axis(value: &Static, rank: usize, name: &'static str) -> Result<Opt
 pub fn axes(value: &Static, rank: usize, name: &'static str) -> Result<Option<Vec<usize>>, Fault> {
     let given = match value {
         Static::All => return Ok(Some((0..rank).collect())),
-        Static::Host(_) => return Ok(None),
+        Static::Host(_) | Static::Lens(..) => return Ok(None),
         other => ints(other, name)?.expect("a value that is no host expression is known"),
     };
     let mut found = Vec::with_capacity(given.len());
@@ -75,7 +75,7 @@ pub fn axes(value: &Static, rank: usize, name: &'static str) -> Result<Option<Ve
 pub fn int(value: &Static, name: &'static str) -> Result<Option<i64>, Fault> {
     match value {
         Static::Int(n) => Ok(Some(*n)),
-        Static::Host(_) => Ok(None),
+        Static::Host(_) | Static::Lens(..) => Ok(None),
         other => Err(Fault::Static {
             name,
             found: other.to_string(),
@@ -86,7 +86,7 @@ pub fn int(value: &Static, name: &'static str) -> Result<Option<i64>, Fault> {
 /// The list of a static argument; `None` where it is not known yet.
 pub fn ints<'a>(value: &'a Static, name: &'static str) -> Result<Option<&'a [i64]>, Fault> {
     match value {
-        Static::Host(_) => Ok(None),
+        Static::Host(_) | Static::Lens(..) => Ok(None),
         other => other.ints().map(Some).ok_or_else(|| Fault::Static {
             name,
             found: other.to_string(),
@@ -98,7 +98,7 @@ pub fn ints<'a>(value: &'a Static, name: &'static str) -> Result<Option<&'a [i64
 pub fn switch(value: &Static, name: &'static str) -> Result<Option<bool>, Fault> {
     match value {
         Static::Bool(b) => Ok(Some(*b)),
-        Static::Host(_) => Ok(None),
+        Static::Host(_) | Static::Lens(..) => Ok(None),
         other => Err(Fault::Static {
             name,
             found: other.to_string(),
@@ -110,7 +110,7 @@ pub fn switch(value: &Static, name: &'static str) -> Result<Option<bool>, Fault>
 pub fn dtype(value: &Static, name: &'static str) -> Result<Option<DType>, Fault> {
     match value {
         Static::DType(d) => Ok(Some(*d)),
-        Static::Host(_) => Ok(None),
+        Static::Host(_) | Static::Lens(..) => Ok(None),
         other => Err(Fault::Static {
             name,
             found: other.to_string(),
@@ -121,7 +121,7 @@ pub fn dtype(value: &Static, name: &'static str) -> Result<Option<DType>, Fault>
 /// The real number of a static argument; `None` where it is not known yet.
 pub fn float(value: &Static, name: &'static str) -> Result<Option<f64>, Fault> {
     match value {
-        Static::Host(_) => Ok(None),
+        Static::Host(_) | Static::Lens(..) => Ok(None),
         other => other.float().map(Some).ok_or_else(|| Fault::Static {
             name,
             found: other.to_string(),
@@ -131,17 +131,34 @@ pub fn float(value: &Static, name: &'static str) -> Result<Option<f64>, Fault> {
 
 /// The shape that a static argument gives; unknown where that is not known yet.
 pub fn lengths(value: &Static) -> Result<Shape, Fault> {
-    let Some(lens) = ints(value, "shape")? else {
+    let Some(lens) = asked_lengths(value)? else {
         return Ok(Shape::UNKNOWN);
     };
-    let dims = lens.iter().map(|&n| usize::try_from(n).map(Dim::Known));
-    match dims.collect() {
-        Ok(dims) => Ok(Shape(Some(dims))),
-        Err(_) => Err(Fault::Static {
+    match lens.into_iter().collect() {
+        Some(dims) => Ok(Shape(Some(dims))),
+        None => Err(Fault::Static {
             name: "shape",
-            found: value.to_string(),
+            found: shown(value),
         }),
     }
+}
+
+/// How a shape that is asked for is told to users: by what is known of it.
+pub(super) fn shown(shape: &Static) -> String {
+    match shape {
+        Static::Lens(_, lens) => crate::statics::lens_text(lens),
+        other => other.to_string(),
+    }
+}
+
+/// The lengths that a static argument asks for, `None` for one that is below 0; nothing where not even their number is
+/// known yet.
+pub(super) fn asked_lengths(value: &Static) -> Result<Option<Vec<Option<Dim>>>, Fault> {
+    if let Static::Lens(_, lens) = value {
+        return Ok(Some(lens.clone()));
+    }
+    let len = |n: &i64| usize::try_from(*n).ok().map(Dim::Known);
+    Ok(ints(value, "shape")?.map(|lens| lens.iter().map(len).collect()))
 }
 
 /// The dim that a static argument gives; unknown where that is not known yet.
@@ -309,7 +326,7 @@ pub fn integer(dtype: Option<DType>, expected: &'static str) -> Result<(), Fault
 /// The dtype of a constant, if `value` can be written in it.
 pub fn holds(value: &Static, dtype: Option<DType>) -> Result<Option<DType>, Fault> {
     let (found, fits_i64) = match value {
-        Static::Host(_) => return Ok(dtype),
+        Static::Host(_) | Static::Lens(..) => return Ok(dtype),
         Static::Bool(b) => (f64::from(u8::from(*b)), true),
         Static::Int(n) => (*n as f64, true),
         Static::Float(x) => (*x, x.fract() == 0.0 && (I64_START..-I64_START).contains(x)),

@@ -11,7 +11,8 @@
 //! flow    := "(" [param {"," param}] ")" "{" {node} "}"
 //! node    := eqn | name ":=" name | host ["{" {node} "}"] | "return" [name {"," name}]
 //! host    := "`" text "`"
-//! value   := integer | float | "true" | "false" | "all" | dtype | "[" [integer {"," integer}] "]" | "`" text "`"
+//! value   := integer | float | "true" | "false" | "all" | dtype | "[" [integer {"," integer}] "]" | host [":" "[" [len {"," len}] "]"]
+//! len     := dim | "-1"
 //! ```
 //!
 //! A name `v3` is the variable of that number; any other name is a variable that the user named. White space,

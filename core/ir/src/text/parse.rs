@@ -324,7 +324,15 @@ impl<'a> Parser<'a> {
         }
         let start = self.mark();
         if let Some(text) = self.host()? {
-            return Ok(Static::Host(text));
+            if !self.eat(":") {
+                return Ok(Static::Host(text));
+            }
+            self.expect("[")?;
+            let len = |p: &mut Self| match p.text[p.mark()..].starts_with("-1") {
+                true => p.expect("-1").map(|()| None),
+                false => p.dim().map(Some),
+            };
+            return Ok(Static::Lens(text, self.list("]", len)?));
         }
         self.space();
         let rest = &self.text[self.at..];
