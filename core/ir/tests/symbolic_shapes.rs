@@ -314,6 +314,7 @@ fn a_reshape_to_lengths_that_are_known_in_part() {
     check("B, T, D", "B*T, D", "[B*T, D]");
     check("B, T, D", "B, -1", "[B, D*T]");
     check("B, T, D", "?, -1", "[?, ?]");
+    check("B, T", "-10*B + 20, -1", "[-10*B + 20, ?]");
     check("?, 4", "?, 2", "[?, 2]");
     check(
         "B, 4", "B, 3", // B may be 0.

@@ -328,9 +328,13 @@ impl<'a> Parser<'a> {
                 return Ok(Static::Host(text));
             }
             self.expect("[")?;
-            let len = |p: &mut Self| match p.text[p.mark()..].starts_with("-1") {
-                true => p.expect("-1").map(|()| None),
-                false => p.dim().map(Some),
+            let len = |p: &mut Self| {
+                // `-1` alone: `-10*B + 20` is a dim.
+                let rest = p.text[p.mark()..].strip_prefix("-1");
+                match rest.is_some_and(|rest| rest.starts_with([',', ']'])) {
+                    true => p.expect("-1").map(|()| None),
+                    false => p.dim().map(Some),
+                }
             };
             return Ok(Static::Lens(text, self.list("]", len)?));
         }
