@@ -90,3 +90,17 @@ fn a_mistake_has_at_most_two_errors_and_none_is_of_the_macro_s_making() {
     }
     assert!(cases >= 150, "{cases} cases");
 }
+
+#[test]
+fn the_index_names_files_that_are_there() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let index = fs::read_to_string(root.join("README.md")).expect("it is text");
+    let files: Vec<&str> = index
+        .split('`')
+        .filter(|part| part.ends_with(".rs") && part.contains('/'))
+        .collect();
+    assert!(files.len() > 80, "{} files", files.len());
+    for file in files {
+        assert!(root.join(file).exists(), "{file}");
+    }
+}

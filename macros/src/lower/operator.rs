@@ -297,6 +297,13 @@ impl Cx<'_> {
                         call.method.span(),
                     );
                 }
+                if ["iter", "into_iter", "iter_mut"].contains(&name.as_str()) {
+                    self.errors.push(
+                        &call.method,
+                        "a tensor cannot be iterated over; take it apart with `.unbind::<N>(axis)`",
+                    );
+                    return Err(Stop::Error);
+                }
                 // rustc says what is wrong with a method that is not there, and better.
                 self.recorded(&format!("the method `{name}`"), call.method.span())
             }
