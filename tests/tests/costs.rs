@@ -33,6 +33,11 @@ fn chain(#[shape(A, B)] a: &Tensor, #[shape(B, C)] b: &Tensor, #[shape(C)] c: &T
 }
 
 #[traced]
+fn shorter(#[shape(f32; B)] x: &Tensor) -> Tensor {
+    x.slice([1], [-1], [1]).exp()
+}
+
+#[traced]
 fn unknown(x: &Tensor) -> Tensor {
     let y = x.exp();
     y.t()
@@ -140,6 +145,11 @@ fn formulas_are_readable() {
     value: 2*A*B*C + 2*A*C flops, 0 transcendentals, ? bytes
     pullback: 4*A*B*C + 4*A*C flops, 0 transcendentals, ? bytes
     saved: ? bytes
+    ");
+    insta::assert_snapshot!(shorter::COST, @r"
+    value: 0 flops, B - 2 transcendentals, 8*B - 16 bytes
+    pullback: B - 2 flops, 0 transcendentals, 20*B - 32 bytes
+    saved: 4*B - 8 bytes
     ");
     insta::assert_snapshot!(typed::COST, @r"
     value: 0 flops, B*T transcendentals, ? bytes
