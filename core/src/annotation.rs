@@ -184,7 +184,7 @@ fn check(table: &Annotations, of_result: bool, lengths: &mut [usize], tensors: &
     if let Err(fault) = try_check(table, of_result, lengths, tensors) {
         raise(Error::Annotation {
             function: table.function,
-            fault,
+            fault: Box::new(fault),
         });
     }
 }

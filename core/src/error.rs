@@ -95,7 +95,7 @@ pub enum Error {
         /// The function.
         function: &'static str,
         /// What does not agree.
-        fault: AnnotationFault,
+        fault: Box<AnnotationFault>,
     },
 
     /// A gradient with respect to something that is not a float.
