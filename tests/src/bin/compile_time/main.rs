@@ -1,0 +1,152 @@
+//! How long rustc takes for traced functions, and how much memory: `cargo run -p gradloom-tests --bin compile_time`.
+//!
+//! Each form is a crate of its own, compiled as a user's `cargo build` does: whole, with debug information, not optimised.
+//! The memory is read where `/proc` tells it. The machine should be idle.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+use std::time::{Duration, Instant};
+use std::{env, fs, thread};
+
+/// Set for this program where cargo runs it in the place of rustc: the file for the measurement.
+const RESULT: &str = "GRADLOOM_COMPILE_TIME";
+
+const BLOCK: &str = include_str!("transformer.txt");
+
+fn main() -> ExitCode {
+    match env::var_os(RESULT) {
+        Some(result) => rustc(Path::new(&result)),
+        None => {
+            measure_all();
+            ExitCode::SUCCESS
+        }
+    }
+}
+
+fn measure_all() {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/compile_time");
+    let heads = |[a, b, c, d]: [&str; 4]| println!("{:28} {a:>9} {b:>9} {c:>9} {d:>9}", "");
+    heads(["seconds", "added by", "CPU", "peak"]);
+    heads(["", "#[traced]", "seconds", "MiB"]);
+    for n in [10, 100, 1_000, 2_000] {
+        show(&dir, &format!("{n} statements"), &statements(n));
+    }
+    show(&dir, "2,000 statements in a loop", &in_a_loop(2_000));
+    show(&dir, "a transformer block", BLOCK);
+}
+
+/// Compiles a crate with and without `#[traced]`.
+fn show(dir: &Path, name: &str, source: &str) {
+    let plain = measure(dir, &source.replace("#[traced]", ""));
+    let traced = measure(dir, source);
+    println!(
+        "{name:28} {:9.2} {:9.2} {:9.2} {:9.0}",
+        traced.seconds,
+        traced.seconds - plain.seconds,
+        traced.cpu,
+        traced.peak
+    );
+}
+
+fn statements(n: usize) -> String {
+    let mut source =
+        "#[traced]\npub fn f(x: &Tensor, c: &Tensor) -> Tensor {\n    let x0 = x * c;\n".to_owned();
+    for i in 1..n {
+        let _ = writeln!(source, "    let x{i} = x{}.tanh() + c;", i - 1);
+    }
+    format!("{source}    x{}\n}}\n", n - 1)
+}
+
+fn in_a_loop(n: usize) -> String {
+    let step = "        h = h.tanh() + c;\n".repeat(n);
+    format!(
+        "#[traced]\npub fn f(x: &Tensor, c: &Tensor, turns: usize) -> Tensor {{
+    let mut h = x * c;\n    for _ in 0..turns {{\n{step}    }}\n    h\n}}\n"
+    )
+}
+
+/// What rustc took for a crate.
+#[derive(Default)]
+struct Taken {
+    seconds: f64,
+    /// The seconds that its threads ran.
+    cpu: f64,
+    /// The most memory that it had, in MiB.
+    peak: f64,
+}
+
+fn measure(dir: &Path, source: &str) -> Taken {
+    let core = Path::new(env!("CARGO_MANIFEST_DIR")).join("../core");
+    let manifest = format!(
+        "[package]\nname = \"measured\"\nedition = \"2024\"\n[workspace]\n[dependencies]\ngradloom = {{ path = {core:?} }}\n"
+    );
+    let write = |path: PathBuf, text: &str| fs::write(path, text).expect("target/ can be written");
+    fs::create_dir_all(dir.join("src")).expect("target/ can be written");
+    write(dir.join("Cargo.toml"), &manifest);
+    let lock = core.join("../Cargo.lock");
+    fs::copy(lock, dir.join("Cargo.lock")).expect("the workspace has a lock file");
+    // Another text each time, so that it is compiled each time.
+    let now = Instant::now();
+    let source = format!("//! {now:?}\n\nuse gradloom::prelude::*;\n\n{source}");
+    write(dir.join("src/lib.rs"), &source);
+    let result = dir.join("result");
+    let this = env::current_exe().expect("this program is a file");
+    let status = Command::new(env!("CARGO"))
+        .args(["build", "--quiet", "--offline", "--target-dir"])
+        .arg(dir.join("target"))
+        .current_dir(dir)
+        .env("RUSTC_WORKSPACE_WRAPPER", this)
+        .env(RESULT, &result)
+        .status()
+        .expect("cargo runs");
+    assert!(status.success(), "the crate in {dir:?} does not compile");
+    let result = fs::read_to_string(result).expect("rustc has run");
+    let numbers: Result<Vec<f64>, _> = result.split_whitespace().map(str::parse).collect();
+    match numbers.as_deref() {
+        Ok(&[seconds, cpu, peak]) => Taken { seconds, cpu, peak },
+        _ => panic!("the measurement is {result:?}"),
+    }
+}
+
+/// Runs rustc, whose path is the first argument, and writes what it took.
+fn rustc(result: &Path) -> ExitCode {
+    let mut args = env::args_os().skip(1);
+    let start = Instant::now();
+    let mut rustc = Command::new(args.next().expect("cargo says which rustc"))
+        .args(args)
+        .spawn()
+        .expect("rustc runs");
+    let mut taken = Taken::default();
+    let status = loop {
+        if let Some(running) = running(rustc.id()) {
+            taken = running;
+        }
+        match rustc.try_wait().expect("rustc is a child") {
+            Some(status) => break status,
+            None => thread::sleep(Duration::from_millis(2)),
+        }
+    };
+    taken.seconds = start.elapsed().as_secs_f64();
+    // Questions that cargo asks first are shorter than the compilation, which comes last.
+    let text = format!("{} {} {}", taken.seconds, taken.cpu, taken.peak);
+    fs::write(result, text).expect("target/ can be written");
+    ExitCode::from(status.code().unwrap_or(1) as u8)
+}
+
+/// What a process that runs has taken so far.
+fn running(process: u32) -> Option<Taken> {
+    let file = |name| fs::read_to_string(format!("/proc/{process}/{name}")).ok();
+    let status = file("status")?;
+    let peak = status.lines().find_map(|l| l.strip_prefix("VmHWM:"))?;
+    let peak: f64 = peak.split_whitespace().next()?.parse().ok()?;
+    // The 14th and the 15th field are hundredths of seconds; the second one, in parentheses, may have spaces in it.
+    let stat = file("stat")?;
+    let ticks = stat.rsplit(')').next()?.split_whitespace().skip(11).take(2);
+    let ticks: f64 = ticks.filter_map(|n| n.parse::<f64>().ok()).sum();
+    Some(Taken {
+        seconds: 0.0,
+        cpu: ticks / 100.0,
+        peak: peak / 1024.0,
+    })
+}
