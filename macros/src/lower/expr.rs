@@ -14,10 +14,8 @@ impl Cx<'_> {
             _ => {}
         }
         // Calls of `Tensor::zeros(..)` and the like mention no tensor and make one.
-        if !self.mentions_traced(expr)
-            && !makes_tensor(expr)
-            && !(self.flow.is_some() && super::control::exits(expr))
-        {
+        let exits = self.flow.is_some() && super::control::exits(expr);
+        if !exits && !self.mentions_traced(expr) && !makes_tensor(expr) {
             if host::leaves_function(expr) {
                 return self.recorded("`return`", expr.span());
             }

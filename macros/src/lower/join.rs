@@ -142,8 +142,8 @@ impl Cx<'_> {
                 Ok(())
             }
             (Kind::Tuple(kinds), Value::Tuple(values)) if kinds.len() == values.len() => {
-                let parts = kinds.iter().zip(values);
-                parts.map(|(k, v)| self.put(k, v, avals)).collect()
+                let mut parts = kinds.iter().zip(values);
+                parts.try_for_each(|(k, v)| self.put(k, v, avals))
             }
             (Kind::Place { .. }, Value::Tensor { .. } | Value::Place(_)) => Err(Stop::Mixed),
             _ => Err(Stop::Recorded(

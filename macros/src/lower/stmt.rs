@@ -400,10 +400,8 @@ impl Cx<'_> {
             if values.len() != targets.elems.len() {
                 return self.recorded("an assignment to several locals", left.span());
             }
-            let targets = targets.elems.iter().zip(values);
-            return targets
-                .map(|(target, value)| self.assign_value(target, value))
-                .collect();
+            let mut targets = targets.elems.iter().zip(values);
+            return targets.try_for_each(|(target, value)| self.assign_value(target, value));
         }
         if compound.is_none() && self.is_host(left) && !self.is_uninit(left) {
             if !self.mentions_traced(right) {
