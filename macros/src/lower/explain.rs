@@ -5,20 +5,19 @@
 //! operand if it is not known without it.
 
 use super::{Cx, text};
-use crate::parse::OutShape;
 use gradloom_ir::{Attr, Aval, Dim, Eqn, Fault, OpError, Shape, Static, Var};
 use proc_macro2::{LineColumn, Span, TokenStream};
 use quote::ToTokens;
 use syn::spanned::Spanned;
 use syn::visit::{self, Visit};
-use syn::{Block, Expr, Stmt};
+use syn::{Block, Expr};
 
 /// The longest expression that is shown in a message.
 const LONGEST: usize = 40;
 
 /// What of a value is asked about.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Part {
+pub(super) enum Part {
     Axis(usize),
     Shape,
     DType,
@@ -104,44 +103,6 @@ impl Cx<'_> {
         self.errors.push(&at, note);
     }
 
-    /// Reports results that are not what `returns(..)` says, whatever the names stand for. `written` gives them.
-    pub(super) fn check_returns(&mut self, outs: &[Var], written: Option<&Expr>) {
-        let func = self.func;
-        for (i, (&out, declared)) in outs.iter().zip(&func.declared).enumerate() {
-            let (found, expected) = (self.b.aval(out), &declared.aval);
-            let Some((part, what)) = differing(found, expected) else {
-                continue;
-            };
-            let result = match outs.len() {
-                1 => "the result".to_owned(),
-                _ => format!("result {i}"),
-            };
-            let shown = |aval: &Aval| match aval.dtype {
-                Some(_) if part == Part::DType => aval.to_string(),
-                _ => aval.shape.to_string(),
-            };
-            let mut message = format!(
-                "{result} is {}, and has to be {}: {what}",
-                shown(found),
-                shown(expected)
-            );
-            let (origin, _) = self.origin(out, part);
-            if origin != out
-                && let (Some(with), Some(from)) = (self.parameter(origin), self.called(origin))
-            {
-                message = format!("{message}, as in {from}, a parameter with {with}");
-            }
-            match written.and_then(|e| part_of(e, &func.output.shape, i)) {
-                Some(expr) => self.errors.push(expr, message),
-                None => self.errors.push(&declared.at, message),
-            }
-            self.errors.push(
-                &declared.at,
-                format!("{result} is said to be {} here", shown(expected)),
-            );
-        }
-    }
-
     /// The operands without which there would be no such fault, each with the smallest part of it that does it.
     fn causes(&self, error: &OpError, statics: &[Static], args: &[Var]) -> Vec<(Var, Part)> {
         let mut causes: Vec<(Var, Part)> = Vec::new();
@@ -208,7 +169,7 @@ impl Cx<'_> {
     }
 
     /// Where `part` of `var` was fixed first, and which part of that it is.
-    fn origin(&self, var: Var, part: Part) -> (Var, Part) {
+    pub(super) fn origin(&self, var: Var, part: Part) -> (Var, Part) {
         let (mut var, mut part) = (var, part);
         while let Some(eqn) = self.b.eqn_of(var)
             && let Some(before) = self.before(eqn, var, part)
@@ -269,7 +230,7 @@ impl Cx<'_> {
     }
 
     /// What a value is called in a message: its name, or the expression that it is the value of.
-    fn called(&self, var: Var) -> Option<String> {
+    pub(super) fn called(&self, var: Var) -> Option<String> {
         let bound = self.binder(var).map(|ident| ident.to_string());
         let name = bound.or_else(|| self.short(var))?;
         Some(format!("`{name}`"))
@@ -289,7 +250,7 @@ impl Cx<'_> {
     }
 
     /// What is known of a parameter: "shape (3, 4)".
-    fn parameter(&self, var: Var) -> Option<String> {
+    pub(super) fn parameter(&self, var: Var) -> Option<String> {
         if !self.inputs.iter().any(|i| i.var == var) {
             return None;
         }
@@ -335,51 +296,6 @@ fn is_of_statics(fault: &Fault) -> bool {
             | Fault::Step { .. }
             | Fault::BadShape { .. }
     )
-}
-
-/// What certainly differs between what is found and what is said.
-fn differing(found: &Aval, said: &Aval) -> Option<(Part, String)> {
-    if let (Some(a), Some(b)) = (found.dtype, said.dtype)
-        && a != b
-    {
-        return Some((Part::DType, format!("the dtype is {a}")));
-    }
-    let (a, b) = (found.shape.dims()?, said.shape.dims()?);
-    if a.len() != b.len() {
-        return Some((Part::Shape, format!("the rank is {}", a.len())));
-    }
-    let axis = a.iter().zip(b).position(|(a, b)| a.differs(*b))?;
-    Some((Part::Axis(axis), format!("axis {axis} is {}", a[axis])))
-}
-
-/// The expression that a body returns at its end.
-pub(super) fn tail(block: &Block) -> Option<&Expr> {
-    match block.stmts.last()? {
-        Stmt::Expr(Expr::Return(r), _) => r.expr.as_deref(),
-        Stmt::Expr(e, None) => Some(e),
-        _ => None,
-    }
-}
-
-/// The expression of tensor `i` of a result, or the smallest that is written for it.
-fn part_of<'e>(expr: &'e Expr, shape: &OutShape, i: usize) -> Option<&'e Expr> {
-    match (expr, shape) {
-        (Expr::Paren(p), _) => part_of(&p.expr, shape, i),
-        (Expr::Call(call), _) if super::stmt::is_path(&call.func, "Ok") => {
-            part_of(call.args.first()?, shape, i)
-        }
-        (Expr::Tuple(tuple), OutShape::Tuple(shapes)) if tuple.elems.len() == shapes.len() => {
-            let mut before = 0;
-            for (elem, shape) in tuple.elems.iter().zip(shapes) {
-                if i < before + shape.len() {
-                    return part_of(elem, shape, i - before);
-                }
-                before += shape.len();
-            }
-            None
-        }
-        _ => Some(expr),
-    }
 }
 
 /// The expression in `block` whose operator, method or function is the token at `span`. `None` if several tokens

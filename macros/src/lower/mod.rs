@@ -21,6 +21,7 @@ mod lens;
 mod names;
 mod operator;
 mod pattern;
+mod returns;
 mod stmt;
 
 pub(crate) use blocks::{Declaration, Flowing, HostCode, Piece, Store};
@@ -350,7 +351,7 @@ impl<'a> Cx<'a> {
         let value = self.body(block, &want)?;
         let mut outs = Vec::new();
         self.outs(value, shape, &mut outs)?;
-        self.check_returns(&outs, explain::tail(block));
+        self.check_returns(&outs, returns::tail(block));
         for out in &outs {
             if self.b.name_of(*out).is_none() {
                 self.b.name(*out, "y");

@@ -1,0 +1,92 @@
+//! Whether the results of a body are what `returns(..)` says.
+
+use super::Cx;
+use super::explain::Part;
+use crate::parse::OutShape;
+use gradloom_ir::{Aval, Var};
+use syn::{Block, Expr, Stmt};
+
+impl Cx<'_> {
+    /// Reports results that are not what `returns(..)` says, whatever the names stand for. `written` gives them.
+    pub(super) fn check_returns(&mut self, outs: &[Var], written: Option<&Expr>) {
+        let func = self.func;
+        for (i, (&out, declared)) in outs.iter().zip(&func.declared).enumerate() {
+            let (found, expected) = (self.b.aval(out), &declared.aval);
+            let Some((part, what)) = differing(found, expected) else {
+                continue;
+            };
+            let result = match outs.len() {
+                1 => "the result".to_owned(),
+                _ => format!("result {i}"),
+            };
+            let shown = |aval: &Aval| match aval.dtype {
+                Some(_) if part == Part::DType => aval.to_string(),
+                _ => aval.shape.to_string(),
+            };
+            let mut message = format!(
+                "{result} is {}, and has to be {}: {what}",
+                shown(found),
+                shown(expected)
+            );
+            let (origin, _) = self.origin(out, part);
+            if origin != out
+                && let (Some(with), Some(from)) = (self.parameter(origin), self.called(origin))
+            {
+                message = format!("{message}, as in {from}, a parameter with {with}");
+            }
+            match written.and_then(|e| part_of(e, &func.output.shape, i)) {
+                Some(expr) => self.errors.push(expr, message),
+                None => self.errors.push(&declared.at, message),
+            }
+            self.errors.push(
+                &declared.at,
+                format!("{result} is said to be {} here", shown(expected)),
+            );
+        }
+    }
+}
+
+/// What certainly differs between what is found and what is said.
+fn differing(found: &Aval, said: &Aval) -> Option<(Part, String)> {
+    if let (Some(a), Some(b)) = (found.dtype, said.dtype)
+        && a != b
+    {
+        return Some((Part::DType, format!("the dtype is {a}")));
+    }
+    let (a, b) = (found.shape.dims()?, said.shape.dims()?);
+    if a.len() != b.len() {
+        return Some((Part::Shape, format!("the rank is {}", a.len())));
+    }
+    let axis = a.iter().zip(b).position(|(a, b)| a.differs(*b))?;
+    Some((Part::Axis(axis), format!("axis {axis} is {}", a[axis])))
+}
+
+/// The expression that a body returns at its end.
+pub(super) fn tail(block: &Block) -> Option<&Expr> {
+    match block.stmts.last()? {
+        Stmt::Expr(Expr::Return(r), _) => r.expr.as_deref(),
+        Stmt::Expr(e, None) => Some(e),
+        _ => None,
+    }
+}
+
+/// The expression of tensor `i` of a result, or the smallest that is written for it.
+fn part_of<'e>(expr: &'e Expr, shape: &OutShape, i: usize) -> Option<&'e Expr> {
+    match (expr, shape) {
+        (Expr::Paren(p), _) => part_of(&p.expr, shape, i),
+        (Expr::Call(call), _) if super::stmt::is_path(&call.func, "Ok") => {
+            part_of(call.args.first()?, shape, i)
+        }
+        (Expr::Tuple(tuple), OutShape::Tuple(shapes)) if tuple.elems.len() == shapes.len() => {
+            let mut before = 0;
+            for (elem, shape) in tuple.elems.iter().zip(shapes) {
+                if i < before + shape.len() {
+                    return part_of(elem, shape, i - before);
+                }
+                before += shape.len();
+            }
+            None
+        }
+        _ => Some(expr),
+    }
+}
