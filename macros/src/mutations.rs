@@ -11,6 +11,16 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 /// How often each source is changed; there are more than a hundred sources.
 const ROUNDS: u64 = 24;
 
+/// Functions whose loops, branches and exits meet.
+const FLOWS: [&str; 6] = [
+    "fn f(net: &Net, x: &Tensor, n: usize) -> Tensor { let mut h = x.clone(); for (i, layer) in net.layers.iter().enumerate() { if i == n { continue; } h = match layer { Layer::Dense { w, b } => (h * w + b).tanh(), Layer::Scale(by) => h * *by, _ => break }; } h.sum(..) }",
+    "fn f(x: &Tensor, n: usize) -> Result<Tensor> { let mut k = 0; let mut h = x.clone(); 'turns: loop { while k < n { k += 1; h = g(&h)?; if h.sum(..).item::<f64>() > 2.0 { break 'turns; } if k == 3 { return Ok(h); } } h *= x; } Ok(h.sum(..)) }",
+    "fn f(x: &Tensor, y: Option<usize>) -> (Tensor, Tensor) { let a; let b: Tensor; if let Some(k) = y { a = x.sin(); b = x.sum(k); } else { a = x.cos(); b = a.clone(); } let z = 'found: { if a.rank() > 1 { break 'found x.sin(); } b.exp() }; (a, z) }",
+    "fn f(x: &Tensor, n: usize) -> Tensor { let w = x.exp(); let scale = |y: &Tensor, by: f32| y * &w * by; let mut sum = x.zeros_like(); for k in (0..n).rev().step_by(2) { let (p, q) = (scale(x, k as f32), sum.clone()); (sum, _) = (p + q, k); } sum }",
+    "fn f(xs: &Vec<Tensor>, ys: &Vec<Tensor>, h: Tensor) -> Tensor { let mut state = (h.clone(), h); #[checkpoint(every = 3)] for (x, y) in xs.iter().zip(ys) { let (a, b) = &state; state = (a * x, b + y); state.0 = state.0.tanh(); } state.0 + state.1 }",
+    "impl Net { fn f(&self, x: &Tensor, n: usize) -> Tensor { if n == 0 { return x.clone(); } let h = self.f(x, n - 1); let [a, b] = h.split(0); for w in &self.layers { let _ = w; } let Some(k) = self.k else { return h; }; a * b * k } }",
+];
+
 /// The generator xorshift64*: the same changes in every run.
 struct Random(u64);
 
@@ -143,6 +153,7 @@ fn words(tokens: TokenStream) -> BTreeSet<String> {
 fn no_function_makes_the_macro_panic_or_lose_what_the_user_wrote() {
     let sources = FORMS.iter().map(|(_, source)| *source);
     let sources = sources.chain(EXPANSIONS.iter().map(|(_, _, source)| *source));
+    let sources = sources.chain(FLOWS);
     let sources: Vec<&str> = sources
         .chain(MISTAKES.iter().map(|(_, source)| *source))
         .collect();
