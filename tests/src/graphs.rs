@@ -7,63 +7,12 @@
 mod draft;
 mod mutate;
 
+pub use crate::rng::Rng;
 pub use draft::{Kind, graph, shape};
 
 use gradloom::__private::replay;
 use gradloom::{DType, Result, Tensor, evaluate};
 use gradloom_ir::{Aval, Builder, Op, Program, Static};
-
-/// A generator of numbers by xorshift: small, and the same everywhere.
-#[derive(Clone, Debug)]
-pub struct Rng(u64);
-
-impl Rng {
-    /// A generator; different seeds give different numbers.
-    pub fn new(seed: u64) -> Rng {
-        let mut rng = Rng(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ 0x2545_F491_4F6C_DD1D);
-        // The first words of similar seeds are similar.
-        for _ in 0..4 {
-            rng.next();
-        }
-        rng
-    }
-
-    /// 64 random bits.
-    #[expect(clippy::should_implement_trait, reason = "it has no end")]
-    pub fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0.wrapping_mul(0x2545_F491_4F6C_DD1D)
-    }
-
-    /// A number less than `n`.
-    pub fn below(&mut self, n: usize) -> usize {
-        ((self.next() >> 33) % n as u64) as usize
-    }
-
-    /// Yes, once in `n` times.
-    pub fn once_in(&mut self, n: usize) -> bool {
-        self.below(n) == 0
-    }
-
-    /// One of several.
-    pub fn of<T: Clone>(&mut self, from: &[T]) -> T {
-        from[self.below(from.len())].clone()
-    }
-
-    /// A number in (-1, 1).
-    pub fn unit(&mut self) -> f64 {
-        (self.next() >> 11) as f64 / (1u64 << 52) as f64 - 1.0
-    }
-
-    /// Puts `items` in a random order.
-    pub fn shuffle<T>(&mut self, items: &mut [T]) {
-        for i in (1..items.len()).rev() {
-            items.swap(i, self.below(i + 1));
-        }
-    }
-}
 
 /// An op on values, which are numbered as the nodes that give them are.
 #[derive(Clone, Debug)]

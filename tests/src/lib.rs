@@ -3,6 +3,7 @@
 pub mod derivatives;
 pub mod graphs;
 pub mod panics;
+pub mod rng;
 
 use gradloom::{DType, Tensor};
 use gradloom_ir::{Aval, Op, Program, Static, Var, op::Operands};

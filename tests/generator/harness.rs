@@ -1,0 +1,223 @@
+//! The file around functions: the types that they use, and a table of how they are called.
+
+use super::Function;
+use super::signature::{LAYER, Param, Ret, Shape, Signature};
+
+/// The types that functions take, with marks.
+pub(crate) const PRELUDE: &str = r#"
+#[derive(Clone, Tree)]
+pub struct Layer {
+    pub w: Tensor,
+    pub b: Option<Tensor>,
+}
+
+#[traced]
+impl Layer {
+    pub fn forward(&self, x: &Tensor) -> Tensor {
+        let mut h = «x.matmul(&self.w)»;
+        if let Some(b) = &self.b {
+            h = «h + b»;
+        }
+        «h.tanh()»
+    }
+
+    pub fn linear(&self, x: &Tensor) -> Tensor {
+        «(«x.matmul(&self.w)»).sin()»
+    }
+}
+
+#[derive(Clone, Tree)]
+pub struct Model {
+    pub layers: Vec<Layer>,
+    pub gain: Tensor,
+    pub ends: (Tensor, Tensor),
+}
+
+#[derive(Clone, Copy)]
+pub enum Mode {
+    Sine,
+    Power(usize),
+    Mix { by: f64 },
+}
+
+pub fn layer(a: &[Tensor]) -> Layer {
+    Layer { w: a[0].clone(), b: a.get(1).cloned() }
+}
+
+/// Every second layer has a bias.
+pub fn model(a: &[Tensor], n: usize) -> Model {
+    let starts = (0..n).map(|i| (i + i.div_ceil(2), 2 - i % 2));
+    let layers = starts.map(|(start, leaves)| layer(&a[start..start + leaves])).collect();
+    let rest = n + n.div_ceil(2);
+    Model { layers, gain: a[rest].clone(), ends: (a[rest + 1].clone(), a[rest + 2].clone()) }
+}
+"#;
+
+/// A file of functions: a module `traced`, a module `plain`, and a table `CASES`.
+pub(crate) fn file(functions: &[Function]) -> String {
+    let prelude = Function {
+        signature: Signature::new(&mut super::Rng::new(0), String::new()),
+        marked: PRELUDE.to_owned(),
+    };
+    let traced: String = functions.iter().map(Function::traced).collect();
+    let plain: String = functions.iter().map(Function::plain).collect();
+    let cases: String = functions
+        .iter()
+        .enumerate()
+        .map(|(i, f)| case(i, f))
+        .collect();
+    format!(
+        "pub mod traced {{\nuse gradloom::prelude::*;\n{}\n{traced}}}\n\
+         pub mod plain {{\nuse gradloom::prelude::*;\nuse crate::{{decide, look, now}};\n{}\n{plain}}}\n\
+         pub const CASES: &[crate::Case] = &[\n{cases}];\n",
+        prelude.traced(),
+        prelude.plain(),
+    )
+}
+
+/// A parameter as the table passes it.
+struct Passed {
+    /// The argument, from a list `a` of leaves.
+    argument: String,
+    /// The tangent, from a list `d` of leaves.
+    tangent: Option<String>,
+}
+
+/// The shapes of the leaves of a parameter that is differentiated.
+fn shapes(param: &Param) -> Vec<Shape> {
+    const W: Shape = &[3, 3];
+    const B: Shape = &[3];
+    match param {
+        Param::Tensor { shape, .. } => vec![shape],
+        Param::Pair(a, b) => vec![a, b],
+        Param::Inputs { len } => vec![LAYER; *len],
+        Param::Layer { biased: true } => vec![W, B],
+        Param::Layer { biased: false } => vec![W],
+        Param::Model { layers } => {
+            let all = (0..*layers).flat_map(|i| if i % 2 == 0 { vec![W, B] } else { vec![W] });
+            all.chain([B, &[3, 2], &[]]).collect()
+        }
+        _ => vec![],
+    }
+}
+
+/// The `i`-th function's argument for a parameter whose leaves are those from `start` to `end`.
+fn passed(i: usize, param: &Param, start: usize, end: usize) -> Passed {
+    let tree = |leaves: &str| {
+        let part = format!("{leaves}[{start}..{end}]");
+        match param {
+            Param::Tensor { .. } => format!("&{leaves}[{start}]"),
+            Param::Pair(..) => {
+                format!(
+                    "&({leaves}[{start}].clone(), {leaves}[{}].clone())",
+                    start + 1
+                )
+            }
+            Param::Inputs { .. } => format!("&{part}.to_vec()"),
+            Param::Layer { .. } => format!("&M::layer(&{part})"),
+            Param::Model { layers } => format!("&M::model(&{part}, {layers})"),
+            _ => unreachable!("it has no leaves"),
+        }
+    };
+    // Each case has other static arguments; all of them come up.
+    let of = |choices: &[&str]| {
+        let chosen: Vec<&str> = (0..3).map(|k| choices[(i + k) % choices.len()]).collect();
+        format!("[{}][k]", chosen.join(", "))
+    };
+    let argument = match param {
+        Param::Tensor { by_ref: false, .. } => format!("a[{start}].clone()"),
+        Param::Mask { shape } => format!("&gradloom_tests::noise(&{shape:?}, 99)"),
+        Param::Steps => of(&["2usize", "0", "3", "1", "4"]),
+        Param::Number => of(&["0.5", "-1.25", "0.9", "0.25"]),
+        Param::Flag => of(&["true", "false"]),
+        Param::Mode => of(&[
+            "M::Mode::Sine",
+            "M::Mode::Power(2)",
+            "M::Mode::Mix { by: 0.7 }",
+        ]),
+        _ => tree("a"),
+    };
+    let tangent = (start < end || matches!(param, Param::Inputs { .. } | Param::Model { .. }))
+        .then(|| tree("d"));
+    Passed { argument, tangent }
+}
+
+/// The result of a function as a tree of the leaves `ct[start..]`.
+fn cotangent(ret: &Ret, start: &mut usize) -> String {
+    match ret {
+        Ret::Tensor(_) => {
+            *start += 1;
+            format!("ct[{}].clone()", *start - 1)
+        }
+        Ret::Tuple(parts) => {
+            let parts: Vec<String> = parts.iter().map(|p| cotangent(p, start)).collect();
+            format!("({})", parts.join(", "))
+        }
+    }
+}
+
+/// An entry of the table.
+fn case(i: usize, f: &Function) -> String {
+    let s = &f.signature;
+    let (mut leaves, mut all) = (Vec::new(), Vec::new());
+    for (_, param) in &s.params {
+        let start = leaves.len();
+        leaves.extend(shapes(param));
+        all.push(passed(i, param, start, leaves.len()));
+    }
+    let arguments: Vec<&str> = all.iter().map(|p| p.argument.as_str()).collect();
+    let tangents: Vec<&str> = all.iter().filter_map(|p| p.tangent.as_deref()).collect();
+    // One alone stands bare.
+    let tuple = |of: &[&str]| match of {
+        [one] => (*one).to_owned(),
+        _ => format!("({})", of.join(", ")),
+    };
+    let (name, args) = (&s.name, arguments.join(", "));
+    let ask = if s.fallible { ".unwrap()" } else { "" };
+    let ct = cotangent(&s.ret, &mut 0);
+    let function = |module: &str| {
+        let args = args.replace("M::", &format!("{module}::"));
+        format!("|a, k| list(&{module}::{name}({args}){ask})")
+    };
+    let vjp = format!(
+        "|a, k, ct| {{ let (y, pullback) = traced::{name}::vjp({args}){ask}; (list(&y), list(&pullback(&{ct}))) }}"
+    );
+    let jvp = format!(
+        "|a, k, d| {{ let (y, dy) = traced::{name}::jvp({}, {}){ask}; (list(&y), list(&dy)) }}",
+        tuple(&arguments),
+        tuple(&tangents),
+    );
+    let gradient = match s.ret {
+        Ret::Tensor([]) => {
+            let fields = s
+                .params
+                .iter()
+                .zip(&all)
+                .filter(|(_, p)| p.tangent.is_some());
+            let fields: Vec<String> = fields
+                .map(|((n, _), _)| format!("list(&grads.{n})"))
+                .collect();
+            format!(
+                "Some(|a, k| {{ let (l, grads) = traced::{name}::value_and_grad({args}){ask}; (l, [{}].concat()) }})",
+                fields.join(", "),
+            )
+        }
+        _ => "None".to_owned(),
+    };
+    let cases = if args.contains("[k]") { 3 } else { 1 };
+    let shapes: Vec<String> = leaves.iter().map(|s| format!("&{s:?}")).collect();
+    let fields = [
+        format!("name: {name:?}"),
+        format!("source: {:?}", f.traced()),
+        format!("program: traced::{name}::PROGRAM"),
+        format!("shapes: &[{}]", shapes.join(", ")),
+        format!("cases: {cases}"),
+        format!("call: {}", function("traced")),
+        format!("plain: {}", function("plain")),
+        format!("vjp: {}", vjp.replace("M::", "traced::")),
+        format!("jvp: {}", jvp.replace("M::", "traced::")),
+        format!("gradient: {}", gradient.replace("M::", "traced::")),
+    ];
+    let fields: Vec<String> = fields.iter().map(|f| format!("        {f},\n")).collect();
+    format!("    crate::Case {{\n{}    }},\n", fields.concat())
+}
