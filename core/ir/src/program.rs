@@ -85,6 +85,7 @@ impl Program {
     pub fn n_vars(&self) -> u32 {
         let bound = self.eqns.iter().flat_map(|e| &e.outs);
         let bound = self.params.iter().chain(bound).map(|v| v.0 + 1).max();
-        bound.unwrap_or(0).max(self.avals.end() as u32)
+        let tables = self.avals.end().max(self.names.end());
+        bound.unwrap_or(0).max(tables as u32)
     }
 }

@@ -65,7 +65,7 @@ impl Emit<'_> {
             }
         }
         if operands.is_empty() {
-            return None;
+            return self.zero_like(eqn);
         }
         let any = operands.iter().any(|i| self.maybe.contains(eqn.data()[*i]));
         if !any {
@@ -91,6 +91,15 @@ impl Emit<'_> {
             true => ours!(#ident.as_ref()),
             false => ours!(::core::option::Option::Some(&#ident)),
         }
+    }
+
+    /// A zero in the shape of what may be zero itself: it stands for an operand beside that, and is there if that is.
+    fn zero_like(&mut self, eqn: &Eqn) -> Option<TokenStream> {
+        let like = *eqn.likes().iter().find(|v| self.maybe.contains(**v))?;
+        let (like, out, value) = (self.ident(like), self.ident(eqn.outs[0]), self.value(eqn));
+        self.zeroable(eqn.outs[0]);
+        let span = self.span(eqn);
+        Some(quote_spanned!(span=> let #out = #like.as_ref().map(|#like| #value);))
     }
 
     fn option_of(&self, eqn: &Eqn, operands: &[usize]) -> TokenStream {

@@ -268,7 +268,7 @@ impl Cx<'_> {
         let slot = self.b.param(aval);
         match name {
             Some(name) => self.name(slot, name),
-            None => self.b.name(slot, "value"),
+            None => self.name(slot, &Ident::new("value", Span::mixed_site())),
         }
         slot
     }
