@@ -265,6 +265,8 @@ struct Cx<'a> {
     host_names: names::Names,
     /// The host locals that are mutable.
     host_mut: BTreeSet<String>,
+    /// The variables that host code names as they are named already, or not.
+    spoken_of: BTreeSet<Var>,
     /// What is known of host values that are numbers.
     host_dims: BTreeMap<String, Dim>,
     /// Whether a place stands for a host value, because a static argument is being read.
@@ -332,6 +334,7 @@ impl<'a> Cx<'a> {
             pins: Vec::new(),
             host_names: names::Names::default(),
             host_mut: BTreeSet::new(),
+            spoken_of: BTreeSet::new(),
             host_dims: BTreeMap::new(),
             host_places: false,
             flow: None,
@@ -463,7 +466,7 @@ impl Cx<'_> {
 
     /// Gives a variable the user's name, if it has none.
     fn name(&mut self, var: Var, ident: &Ident) {
-        if self.b.name_of(var).is_some() {
+        if self.b.name_of(var).is_some() || self.spoken_of.contains(&var) {
             return;
         }
         let mut name = unraw(ident);
@@ -490,6 +493,12 @@ impl Cx<'_> {
             .name_of(var)
             .map_or_else(|| var.to_string(), str::to_owned);
         ident_of(&name, &self.idents)
+    }
+
+    /// The identifier of a variable that host code names: one that it keeps.
+    fn spoken(&mut self, var: Var) -> Ident {
+        self.spoken_of.insert(var);
+        self.ident(var)
     }
 
     /// A name for a host local that the emitted code does not have yet. The user's identifier is kept if it is free.
@@ -577,7 +586,7 @@ impl Cx<'_> {
         let private = at(&self.krate, span);
         let bind = match like {
             Some(like) => {
-                let like = self.ident(like);
+                let like = self.spoken(like);
                 quote_spanned!(span=> let #ident = #private::operand(#private::operand_of(&#tokens), &#like);)
             }
             None => quote_spanned!(span=> let #ident = #private::tensor_part(&#tokens);),
@@ -601,13 +610,13 @@ impl Cx<'_> {
     fn constant(&mut self, host: &Host, like: Option<Var>) -> Var {
         let var = self.b.param(Aval::UNKNOWN);
         self.name(var, &Ident::new("constant", Span::mixed_site()));
+        let like = like.map(|like| (like, self.spoken(like)));
         let (ident, private, expr) = (self.ident(var), &self.krate, &host.expr);
         let mut reads = host.reads.clone();
         let bind = match like {
-            Some(like) => {
+            Some((like, local)) => {
                 reads.push(like);
-                let like = self.ident(like);
-                quote!(let #ident = #private::operand(#private::operand_of(&(#expr)), &#like);)
+                quote!(let #ident = #private::operand(#private::operand_of(&(#expr)), &#local);)
             }
             None => quote!(let #ident = #private::own(&(#expr));),
         };

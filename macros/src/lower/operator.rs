@@ -272,7 +272,7 @@ impl Cx<'_> {
                 Ok(by_ref(value, true, |e| syn::parse_quote!(&#e)))
             }
             Value::Tensor { var, .. } if READERS.contains(&name.as_str()) => {
-                let ident = self.ident(var);
+                let ident = self.spoken(var);
                 let host = Host {
                     expr: syn::parse_quote!(#ident),
                     reads: vec![var],
