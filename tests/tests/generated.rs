@@ -30,7 +30,7 @@ type Lists = (Vec<Tensor>, Vec<Tensor>);
 
 macro_rules! parts {
     ($($part:ident $file:literal)*) => {$(
-        #[allow(unused, unused_comparisons, unreachable_pub, clippy::all)]
+        #[allow(unused, unused_comparisons, unreachable_pub, deprecated, clippy::all)]
         mod $part {
             use crate::list;
             include!(concat!(env!("OUT_DIR"), "/", $file));

@@ -11,7 +11,7 @@ mod iterations;
 mod models;
 mod second_order;
 
-/// The functions of this test.
+/// The functions of this test, whose companions hold the loops and branches themselves.
 const PROGRAMS: &[(&str, &str)] = &[
     ("square_root", iterations::square_root::PROGRAM),
     ("cubic_root", iterations::cubic_root::PROGRAM),
@@ -36,9 +36,8 @@ const PROGRAMS: &[(&str, &str)] = &[
 ];
 
 #[test]
-fn a_program_says_whether_it_is_differentiated_at_compile_time() {
-    let found = PROGRAMS
-        .iter()
-        .filter(|(_, program)| program.starts_with("recorded at run time"));
-    assert_eq!(found.map(|(name, _)| *name).collect::<Vec<_>>(), [""; 0]);
+fn loops_branches_and_exits_are_differentiated_at_compile_time() {
+    for (name, program) in PROGRAMS {
+        assert!(!program.starts_with("recorded"), "{name}: {program}");
+    }
 }
