@@ -1,7 +1,7 @@
 //! A program becomes a graph: each equation is recorded on the tensors that its operands are bound to.
 
 use crate::record::apply;
-use crate::{Aval, Error, Result, Tensor};
+use crate::{Aval, Result, Tensor};
 use gradloom_ir::{Attr, Entity, Eqn, Program, Static, Var};
 
 /// What a variable of a program is bound to.
@@ -56,18 +56,9 @@ pub fn replay(program: &Program, args: &[Tensor]) -> Result<Vec<Tensor>> {
 
 /// Runs a program of which some parameters are bound to avals.
 pub(crate) fn replay_bound(program: &Program, args: &[Bound]) -> Result<Vec<Bound>> {
-    replay_with(program, args, |attr| program.attr(attr).clone()).map_err(|(_, error)| error)
-}
-
-/// The same with other static arguments than those of the program. An error comes with the number of its equation.
-pub(crate) fn replay_with(
-    program: &Program,
-    args: &[Bound],
-    statik: impl Fn(Attr) -> Static,
-) -> Result<Vec<Bound>, (usize, Error)> {
     let mut env = Env::new(program, args.iter().cloned().map(Some));
-    for (i, eqn) in program.eqns.iter().enumerate() {
-        env.run(eqn, &statik).map_err(|error| (i, error))?;
+    for eqn in &program.eqns {
+        env.run(eqn, |attr| program.attr(attr).clone())?;
     }
     let outs = program.outs.iter();
     let outs = outs.map(|v| env.get(*v).expect("a program binds its results").clone());

@@ -3,9 +3,11 @@
 //! A local that is assigned to inside a loop or a branch, and was declared outside of it, lives in a *slot* while control
 //! goes from block to block: a mutable local of the emitted code. Within a block it is a variable like any other.
 
-use super::{Cx, Input, Local, Lowered, R, Source, Stop, Value, text};
-use gradloom_ir::flow::{Block, Flow, Node};
-use gradloom_ir::{Aval, Builder, Program, SecondaryMap, Shape, Var};
+use super::assemble::Raw;
+use super::slots::settle;
+use super::{Cx, Input, Lowered, R, Source, Stop, text};
+use gradloom_ir::flow::{Flow, Node};
+use gradloom_ir::{Aval, Builder, Program, SecondaryMap, Var};
 use proc_macro2::{Ident, Span, TokenStream};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -106,66 +108,31 @@ fn head_text(head: &TokenStream) -> String {
     text(head)
 }
 
-/// Where a local lives between blocks.
-#[derive(Clone, Debug)]
-pub(super) enum Slot {
-    One(Var),
-    Many(Vec<Slot>),
-}
-
-impl Slot {
-    /// Whether a value has the structure of what the slot holds.
-    pub(super) fn fits(&self, value: &Value) -> bool {
-        match (self, value) {
-            (_, Value::Poison) | (Slot::One(_), Value::Tensor { .. }) => true,
-            (Slot::Many(slots), Value::Tuple(values)) => {
-                slots.len() == values.len() && slots.iter().zip(values).all(|(s, v)| s.fits(v))
-            }
-            _ => false,
-        }
-    }
-}
-
 /// The pieces of the body, as far as it has been lowered.
 #[derive(Clone)]
 pub(super) struct Pieces {
     /// The lists of nodes that are open, the innermost last.
-    open: Vec<Vec<Node<HostCode>>>,
-    blocks: Vec<Rc<Raw>>,
+    pub(super) open: Vec<Vec<Node<HostCode>>>,
+    pub(super) blocks: Vec<Rc<Raw>>,
     /// Slots whose declaration is the next store.
-    undeclared: BTreeSet<Var>,
+    pub(super) undeclared: BTreeSet<Var>,
     /// Stores at the end of the block that is open.
-    stores: Vec<(Var, Var, Store)>,
-    declarations: Vec<Declaration>,
+    pub(super) stores: Vec<(Var, Var, Store)>,
+    pub(super) declarations: Vec<Declaration>,
     /// Every value that went into a slot, for the avals at the heads of loops.
     pub(super) stored: Vec<(Var, Aval)>,
     pub(super) results: Vec<Var>,
     /// The loops and labelled blocks around the statement that is lowered.
-    pub(super) around: Vec<super::control::Around>,
+    pub(super) around: Vec<super::loops::Around>,
     /// Whether control has left the statements that are lowered.
     pub(super) left: bool,
     /// Whether the arms of branches are read as tensors, where they are parts of trees.
     pub(super) as_tensors: bool,
     /// The variables that host code reads.
-    read: BTreeSet<Var>,
+    pub(super) read: BTreeSet<Var>,
     /// The name of the local that a branch gives its value to.
     pub(super) hint: Option<Ident>,
-    line: usize,
-}
-
-/// A block before it is known what others read of it.
-#[derive(Clone)]
-struct Raw {
-    program: Program,
-    inputs: Vec<Input>,
-    hosts: Vec<super::HostStmt>,
-    statics: BTreeMap<gradloom_ir::Attr, Ident>,
-    static_hosts: BTreeMap<gradloom_ir::Attr, usize>,
-    input_hosts: SecondaryMap<Var, usize>,
-    calls: BTreeMap<gradloom_ir::Attr, super::Call>,
-    spans: SecondaryMap<Var, Span>,
-    stores: Vec<(Var, Var, Store)>,
-    line: usize,
+    pub(super) line: usize,
 }
 
 impl Pieces {
@@ -262,71 +229,6 @@ impl Cx<'_> {
         self.pieces_mut().read.extend(vars);
     }
 
-    /// A new slot for a value like `value`.
-    pub(super) fn new_slot(&mut self, name: Option<&Ident>, value: Var) -> Var {
-        let aval = self.b.aval(value).clone();
-        let slot = self.b.param(aval);
-        match name {
-            Some(name) => self.name(slot, name),
-            None => self.name(slot, &Ident::new("value", Span::mixed_site())),
-        }
-        slot
-    }
-
-    /// Gives a local of the user's a slot, because what follows assigns to it. Locals that are not tensors need none.
-    pub(super) fn needs_slot(&mut self, name: &Ident) -> R<()> {
-        let key = crate::parse::unraw(name);
-        let found = self.scopes.iter().rev().find_map(|s| s.get(&key)).cloned();
-        let Some(Local { value, slot: None }) = found else {
-            return Ok(());
-        };
-        let value = match value {
-            Value::Place(place) if place.by_ref => {
-                return Err(Stop::Recorded(format!(
-                    "an assignment to the reference `{key}`"
-                )));
-            }
-            Value::Place(place) => Value::Tensor {
-                var: self.leaf(&place, None)?,
-                by_ref: false,
-            },
-            value @ (Value::Tensor { .. } | Value::Tuple(_)) => value,
-            _ => return Ok(()),
-        };
-        let slot = self.slot_for(name, &value)?;
-        let local = self.scopes.iter_mut().rev().find_map(|s| s.get_mut(&key));
-        *local.expect("it has just been found") = Local {
-            value,
-            slot: Some(slot),
-        };
-        Ok(())
-    }
-
-    fn slot_for(&mut self, name: &Ident, value: &Value) -> R<Slot> {
-        match value {
-            Value::Tensor { var, .. } => {
-                let slot = self.new_slot(Some(name), *var);
-                self.pieces_mut().undeclared.insert(slot);
-                Ok(Slot::One(slot))
-            }
-            Value::Tuple(values) => {
-                let slots = values.iter().map(|v| self.slot_for(name, v));
-                Ok(Slot::Many(slots.collect::<R<_>>()?))
-            }
-            _ => Err(Stop::Recorded(format!(
-                "an assignment to `{name}`, which holds more than tensors"
-            ))),
-        }
-    }
-
-    /// Stores a value into a slot at the end of the block.
-    pub(super) fn store(&mut self, target: Var, value: Var, store: Store) {
-        let aval = self.b.aval(value).clone();
-        self.pieces_mut().stored.push((target, aval.clone()));
-        self.b.set_aval(target, aval);
-        self.pieces_mut().stores.push((target, value, store));
-    }
-
     /// Ends the block: values go into their slots, and what is lowered next is a block of its own.
     pub(super) fn flush(&mut self) {
         self.keep_old_values();
@@ -377,241 +279,5 @@ impl Cx<'_> {
         self.pieces_mut().blocks.push(Rc::new(raw));
         let index = self.pieces_mut().blocks.len() - 1;
         self.push_node(Node::Block(index));
-    }
-
-    /// Locals that stand for what a slot holds, and are not its own, get variables of their own before the slot changes.
-    fn keep_old_values(&mut self) {
-        let mut changing = BTreeSet::new();
-        for local in self.scopes.iter().flat_map(BTreeMap::values) {
-            if let Some(slot) = &local.slot {
-                changes(slot, &local.value, &mut changing);
-            }
-        }
-        if changing.is_empty() {
-            return;
-        }
-        let mut kept: BTreeMap<Var, Var> = BTreeMap::new();
-        let mut scopes = std::mem::take(&mut self.scopes);
-        // What goes into slots is read before any of them changes.
-        let own = scopes
-            .iter_mut()
-            .flatten()
-            .filter(|(_, local)| local.slot.is_none());
-        for (name, local) in own {
-            each_tensor(&mut local.value, &mut |var| {
-                if changing.contains(var) {
-                    let old = *var;
-                    *var = *kept.entry(old).or_insert_with(|| {
-                        let aval = self.b.aval(old).clone();
-                        let copy = self.b.param(aval);
-                        self.b.name(copy, name);
-                        copy
-                    });
-                }
-            });
-        }
-        self.scopes = scopes;
-        let stores = kept.into_iter().map(|(old, copy)| (copy, old, Store::Let));
-        self.pieces_mut().stores.extend(stores);
-    }
-
-    /// The pieces of a body that has been lowered as a whole.
-    pub(super) fn pieces(mut self) -> Flowing {
-        let names = std::mem::take(&mut self.b)
-            .finish(Vec::new(), Vec::new())
-            .names;
-        let idents = Rc::new(self.idents);
-        let mut state = self.flow.take().expect("the body may have control flow");
-        let mut body = state.open.pop().expect("the outermost list is open");
-        declared(&mut body, &state.declarations);
-        let raws: Vec<Raw> = state.blocks.into_iter().map(Rc::unwrap_or_clone).collect();
-        let bound: Vec<BTreeSet<Var>> = raws.iter().map(Raw::bound).collect();
-        let free = raws.iter().zip(&bound).map(|(raw, bound)| raw.free(bound));
-        let free: Vec<BTreeSet<Var>> = free.collect();
-        let crossing: BTreeSet<Var> = free.iter().flatten().copied().collect();
-        // Host statements read what they need where it is computed, whichever block they stand in.
-        let hosts = raws.iter().flat_map(|b| &b.hosts);
-        state
-            .read
-            .extend(hosts.flat_map(|h| h.reads.iter().copied()));
-        let (mut blocks, mut pieces) = (Vec::new(), Vec::new());
-        let n_eqns = raws.iter().map(|raw| raw.program.eqns.len()).sum();
-        for (mut raw, (bound, free)) in raws.into_iter().zip(bound.iter().zip(&free)) {
-            let kept = bound.intersection(&crossing).map(|v| (*v, *v, Store::Keep));
-            let stores: Vec<(Var, Var, Store)> = raw.stores.iter().copied().chain(kept).collect();
-            let reads: Vec<Var> = bound.intersection(&state.read).copied().collect();
-            if !reads.is_empty() {
-                raw.hosts.push(super::HostStmt {
-                    at: raw.program.eqns.len(),
-                    reads,
-                    tokens: TokenStream::new(),
-                });
-            }
-            let inputs = raw.inputs.iter().map(|i| i.var);
-            let inputs: BTreeSet<Var> = inputs.filter(|v| !free.contains(v)).collect();
-            let mut program = Program {
-                params: free.iter().chain(&inputs).copied().collect(),
-                outs: stores.iter().map(|s| s.1).collect(),
-                names: names.clone(),
-                ..raw.program
-            };
-            for (var, keep) in &self.pins {
-                if bound.contains(var) {
-                    program.pins.insert(*var, *keep);
-                }
-            }
-            blocks.push(Block {
-                program: program.clone(),
-                targets: stores.iter().map(|s| s.0).collect(),
-            });
-            pieces.push(Piece {
-                low: Lowered {
-                    program,
-                    n_eqns,
-                    inputs: raw.inputs,
-                    hosts: raw.hosts,
-                    statics: raw.statics,
-                    static_hosts: raw.static_hosts,
-                    input_hosts: raw.input_hosts,
-                    calls: raw.calls,
-                    spans: raw.spans,
-                    idents: idents.clone(),
-                },
-                stores: stores.iter().map(|s| s.2).collect(),
-                line: raw.line,
-            });
-        }
-        let is_param = |i: &&Input| matches!(i.source, Source::Param(_));
-        let inputs: Vec<Input> = self.inputs.iter().filter(is_param).cloned().collect();
-        Flowing {
-            flow: Flow {
-                params: inputs.iter().map(|i| i.var).collect(),
-                blocks,
-                body,
-                results: state.results,
-            },
-            pieces,
-            inputs,
-        }
-    }
-
-    /// What is known of each slot.
-    pub(super) fn slot_avals(&self) -> Vec<(Var, Aval)> {
-        fn vars(slot: &Slot, out: &mut Vec<Var>) {
-            match slot {
-                Slot::One(var) => out.push(*var),
-                Slot::Many(slots) => slots.iter().for_each(|s| vars(s, out)),
-            }
-        }
-        let mut out = Vec::new();
-        let locals = self.scopes.iter().flat_map(BTreeMap::values);
-        locals
-            .filter_map(|l| l.slot.as_ref())
-            .for_each(|s| vars(s, &mut out));
-        out.into_iter()
-            .map(|v| (v, self.b.aval(v).clone()))
-            .collect()
-    }
-
-    pub(super) fn set_slot_avals(&mut self, avals: &[(Var, Aval)]) {
-        for (slot, aval) in avals {
-            self.b.set_aval(*slot, aval.clone());
-        }
-    }
-}
-
-impl Raw {
-    /// The variables that the block binds.
-    fn bound(&self) -> BTreeSet<Var> {
-        let eqns = self.program.eqns.iter().flat_map(|e| &e.outs).copied();
-        let inputs = self
-            .inputs
-            .iter()
-            .filter(|i| !matches!(i.source, Source::Param(_)));
-        eqns.chain(inputs.map(|i| i.var)).collect()
-    }
-
-    /// The variables that the block reads and others bind; slots and parameters of the function too.
-    fn free(&self, bound: &BTreeSet<Var>) -> BTreeSet<Var> {
-        let args = self.program.eqns.iter().flat_map(|e| &e.args);
-        let stored = self.stores.iter().map(|s| &s.1);
-        args.chain(stored)
-            .copied()
-            .filter(|v| !bound.contains(v))
-            .collect()
-    }
-}
-
-/// Collects the slots that get another value.
-fn changes(slot: &Slot, value: &Value, changing: &mut BTreeSet<Var>) {
-    match (slot, value) {
-        (Slot::One(slot), Value::Tensor { var, .. }) if var != slot => {
-            changing.insert(*slot);
-        }
-        (Slot::Many(slots), Value::Tuple(values)) => {
-            for (slot, value) in slots.iter().zip(values) {
-                changes(slot, value, changing);
-            }
-        }
-        _ => {}
-    }
-}
-
-fn each_tensor(value: &mut Value, f: &mut dyn FnMut(&mut Var)) {
-    match value {
-        Value::Tensor { var, .. } => f(var),
-        Value::Tuple(values) => values.iter_mut().for_each(|v| each_tensor(v, f)),
-        _ => {}
-    }
-}
-
-/// Collects the values that are not in their slots, and says that they are.
-fn settle(slot: &Slot, value: &mut Value, stores: &mut Vec<(Var, Var)>) {
-    match (slot, value) {
-        (Slot::One(slot), Value::Tensor { var, .. }) if var != slot => {
-            stores.push((*slot, *var));
-            *var = *slot;
-        }
-        (Slot::Many(slots), Value::Tuple(values)) => {
-            for (slot, value) in slots.iter().zip(values) {
-                settle(slot, value, stores);
-            }
-        }
-        _ => {}
-    }
-}
-
-/// Fills in what each declaration declares.
-fn declared(nodes: &mut [Node<HostCode>], declarations: &[Declaration]) {
-    for node in nodes {
-        match node {
-            Node::Host(HostCode::Declare(id, what)) => *what = declarations[*id].clone(),
-            Node::Scope { body, .. } => declared(body, declarations),
-            _ => {}
-        }
-    }
-}
-
-/// What is known of a value that is one or the other.
-pub(super) fn join(a: &Aval, b: &Aval) -> Aval {
-    let dims = match (a.shape.dims(), b.shape.dims()) {
-        (Some(a), Some(b)) if a.len() == b.len() => {
-            let dims = a.iter().zip(b);
-            Some(
-                dims.map(|(a, b)| {
-                    if a == b {
-                        *a
-                    } else {
-                        gradloom_ir::Dim::Unknown
-                    }
-                })
-                .collect(),
-            )
-        }
-        _ => None,
-    };
-    Aval {
-        dtype: a.dtype.filter(|d| b.dtype == Some(*d)),
-        shape: Shape(dims),
     }
 }

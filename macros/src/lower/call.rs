@@ -239,6 +239,19 @@ impl Cx<'_> {
             .checked_sub(2)
             .map(|i| segments[i].clone())
             .unwrap_or_default();
+        // `Clone::clone(x)`, where no trait is in scope.
+        let copies = [("Clone", "clone"), ("ToOwned", "to_owned")];
+        if copies.contains(&(owner.as_str(), last.as_str()))
+            && call.args.len() == 1
+            && self.mentions_traced(&call.args[0])
+        {
+            let value = self.eval(&call.args[0], want)?;
+            return Ok(super::expr::by_ref(
+                value,
+                false,
+                |e| syn::parse_quote!(#e.clone()),
+            ));
+        }
         let is_type = |s: &str| s.chars().next().is_some_and(char::is_uppercase);
         // `f64::sin` and the like: rustc says what such a function does not take.
         let primitive = crate::parse::NUMBERS.contains(&owner.as_str());

@@ -80,7 +80,7 @@ impl Cx<'_> {
                 .push(&every, "a state is kept after 1 turn or more, not after 0");
             return Err(Stop::Error);
         }
-        if super::control::exits(of) || super::control::has_return(of) {
+        if super::syntax::exits(of) || super::syntax::has_return(of) {
             self.errors.push(
                 attr,
                 "a checkpointed loop is run again for its derivative, so it cannot `return`, use `?` or leave a loop around it; `break`, and decide after the loop",

@@ -17,10 +17,10 @@ impl Cx<'_> {
         if self.flow.is_none() {
             return self.recorded("a closure", expr.span());
         }
-        if super::host::leaves_function(&expr.body) || super::control::has_return(&expr.body) {
+        if super::host::leaves_function(&expr.body) || super::syntax::has_return(&expr.body) {
             return self.recorded("a closure with `return` or `?`", expr.span());
         }
-        if !super::control::assigned(&expr.body).is_empty() {
+        if !super::syntax::assigned(&expr.body).is_empty() {
             return self.recorded("a closure that assigns", expr.span());
         }
         // A slot may have another value when the closure is called, unless the closure borrows it.

@@ -14,7 +14,7 @@ impl Cx<'_> {
             _ => {}
         }
         // Calls of `Tensor::zeros(..)` and the like mention no tensor and make one.
-        let exits = self.flow.is_some() && super::control::exits(expr);
+        let exits = self.flow.is_some() && super::syntax::exits(expr);
         if !exits && !self.mentions_traced(expr) && !makes_tensor(expr) {
             if host::leaves_function(expr) {
                 return self.recorded("`return`", expr.span());
@@ -26,9 +26,9 @@ impl Cx<'_> {
                 number,
             }));
         }
-        if self.flow.is_some() && super::control::is_control(expr) {
+        if self.flow.is_some() && super::syntax::is_control(expr) {
             // What is evaluated beside it has been lowered already, and must not change.
-            if !super::control::assigned(expr).is_empty() {
+            if !super::syntax::assigned(expr).is_empty() {
                 return self.recorded("an assignment inside an expression", expr.span());
             }
             return self.control(expr, want, super::control::Use::Value);

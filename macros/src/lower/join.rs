@@ -1,6 +1,7 @@
 //! The value of a branch: what its arms have in common, and where they put it.
 
-use super::blocks::{Declaration, Store, join};
+use super::blocks::{Declaration, Store};
+use super::slots::join;
 use super::{Cx, Host, Place, R, Stop, Value};
 use gradloom_ir::{Aval, Var};
 use proc_macro2::{Ident, Span};

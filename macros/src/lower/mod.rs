@@ -7,22 +7,29 @@
 //! What is valid Rust but not straight-line stops the lowering with [`Stop::Recorded`]: the companions then run the
 //! user's function and record what it does.
 
+mod assemble;
+mod assign;
 mod blocks;
+mod branch;
 mod call;
 pub(crate) mod checkpoint;
 mod closure;
 mod control;
+mod exit;
 mod explain;
 mod expr;
 mod host;
 mod iterate;
 mod join;
 mod lens;
+mod loops;
 mod names;
 mod operator;
 mod pattern;
 mod returns;
+mod slots;
 mod stmt;
+mod syntax;
 
 pub(crate) use blocks::{Declaration, Flowing, HostCode, Piece, Store};
 
@@ -232,7 +239,7 @@ impl Want {
 struct Local {
     value: Value,
     /// Where its value lives between blocks, if more than one block assigns to it.
-    slot: Option<blocks::Slot>,
+    slot: Option<slots::Slot>,
 }
 
 impl From<Value> for Local {

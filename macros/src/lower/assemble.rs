@@ -1,0 +1,139 @@
+//! The pieces of a body, when all of it has been lowered: what crosses from block to block is known then.
+
+use super::blocks::{Declaration, Flowing, HostCode, Piece, Store};
+use super::{Cx, Input, Lowered, Source};
+use gradloom_ir::flow::{Block, Flow, Node};
+use gradloom_ir::{Program, SecondaryMap, Var};
+use proc_macro2::{Ident, Span, TokenStream};
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+
+/// A block before it is known what others read of it.
+#[derive(Clone)]
+pub(super) struct Raw {
+    pub(super) program: Program,
+    pub(super) inputs: Vec<Input>,
+    pub(super) hosts: Vec<super::HostStmt>,
+    pub(super) statics: BTreeMap<gradloom_ir::Attr, Ident>,
+    pub(super) static_hosts: BTreeMap<gradloom_ir::Attr, usize>,
+    pub(super) input_hosts: SecondaryMap<Var, usize>,
+    pub(super) calls: BTreeMap<gradloom_ir::Attr, super::Call>,
+    pub(super) spans: SecondaryMap<Var, Span>,
+    pub(super) stores: Vec<(Var, Var, Store)>,
+    pub(super) line: usize,
+}
+
+impl Cx<'_> {
+    /// The pieces of a body that has been lowered as a whole.
+    pub(super) fn pieces(mut self) -> Flowing {
+        let names = std::mem::take(&mut self.b)
+            .finish(Vec::new(), Vec::new())
+            .names;
+        let idents = Rc::new(self.idents);
+        let mut state = self.flow.take().expect("the body may have control flow");
+        let mut body = state.open.pop().expect("the outermost list is open");
+        declared(&mut body, &state.declarations);
+        let raws: Vec<Raw> = state.blocks.into_iter().map(Rc::unwrap_or_clone).collect();
+        let bound: Vec<BTreeSet<Var>> = raws.iter().map(Raw::bound).collect();
+        let free = raws.iter().zip(&bound).map(|(raw, bound)| raw.free(bound));
+        let free: Vec<BTreeSet<Var>> = free.collect();
+        let crossing: BTreeSet<Var> = free.iter().flatten().copied().collect();
+        // Host statements read what they need where it is computed, whichever block they stand in.
+        let hosts = raws.iter().flat_map(|b| &b.hosts);
+        state
+            .read
+            .extend(hosts.flat_map(|h| h.reads.iter().copied()));
+        let (mut blocks, mut pieces) = (Vec::new(), Vec::new());
+        let n_eqns = raws.iter().map(|raw| raw.program.eqns.len()).sum();
+        for (mut raw, (bound, free)) in raws.into_iter().zip(bound.iter().zip(&free)) {
+            let kept = bound.intersection(&crossing).map(|v| (*v, *v, Store::Keep));
+            let stores: Vec<(Var, Var, Store)> = raw.stores.iter().copied().chain(kept).collect();
+            let reads: Vec<Var> = bound.intersection(&state.read).copied().collect();
+            if !reads.is_empty() {
+                raw.hosts.push(super::HostStmt {
+                    at: raw.program.eqns.len(),
+                    reads,
+                    tokens: TokenStream::new(),
+                });
+            }
+            let inputs = raw.inputs.iter().map(|i| i.var);
+            let inputs: BTreeSet<Var> = inputs.filter(|v| !free.contains(v)).collect();
+            let mut program = Program {
+                params: free.iter().chain(&inputs).copied().collect(),
+                outs: stores.iter().map(|s| s.1).collect(),
+                names: names.clone(),
+                ..raw.program
+            };
+            for (var, keep) in &self.pins {
+                if bound.contains(var) {
+                    program.pins.insert(*var, *keep);
+                }
+            }
+            blocks.push(Block {
+                program: program.clone(),
+                targets: stores.iter().map(|s| s.0).collect(),
+            });
+            pieces.push(Piece {
+                low: Lowered {
+                    program,
+                    n_eqns,
+                    inputs: raw.inputs,
+                    hosts: raw.hosts,
+                    statics: raw.statics,
+                    static_hosts: raw.static_hosts,
+                    input_hosts: raw.input_hosts,
+                    calls: raw.calls,
+                    spans: raw.spans,
+                    idents: idents.clone(),
+                },
+                stores: stores.iter().map(|s| s.2).collect(),
+                line: raw.line,
+            });
+        }
+        let is_param = |i: &&Input| matches!(i.source, Source::Param(_));
+        let inputs: Vec<Input> = self.inputs.iter().filter(is_param).cloned().collect();
+        Flowing {
+            flow: Flow {
+                params: inputs.iter().map(|i| i.var).collect(),
+                blocks,
+                body,
+                results: state.results,
+            },
+            pieces,
+            inputs,
+        }
+    }
+}
+
+impl Raw {
+    /// The variables that the block binds.
+    fn bound(&self) -> BTreeSet<Var> {
+        let eqns = self.program.eqns.iter().flat_map(|e| &e.outs).copied();
+        let inputs = self
+            .inputs
+            .iter()
+            .filter(|i| !matches!(i.source, Source::Param(_)));
+        eqns.chain(inputs.map(|i| i.var)).collect()
+    }
+
+    /// The variables that the block reads and others bind; slots and parameters of the function too.
+    fn free(&self, bound: &BTreeSet<Var>) -> BTreeSet<Var> {
+        let args = self.program.eqns.iter().flat_map(|e| &e.args);
+        let stored = self.stores.iter().map(|s| &s.1);
+        args.chain(stored)
+            .copied()
+            .filter(|v| !bound.contains(v))
+            .collect()
+    }
+}
+
+/// Fills in what each declaration declares.
+fn declared(nodes: &mut [Node<HostCode>], declarations: &[Declaration]) {
+    for node in nodes {
+        match node {
+            Node::Host(HostCode::Declare(id, what)) => *what = declarations[*id].clone(),
+            Node::Scope { body, .. } => declared(body, declarations),
+            _ => {}
+        }
+    }
+}

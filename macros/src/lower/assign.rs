@@ -1,0 +1,197 @@
+//! Assignments: a local gets another variable, within its block.
+
+use super::blocks::Declaration;
+use super::slots::Slot;
+use super::{Cx, Host, Local, R, Stop, Value, Want, host};
+use crate::parse::{OutShape, unraw};
+use quote::quote;
+use syn::Expr;
+use syn::spanned::Spanned;
+
+impl Cx<'_> {
+    pub(super) fn is_host(&self, expr: &Expr) -> bool {
+        matches!(expr, Expr::Path(p) if p.path.get_ident().is_some_and(|i| !self.is_traced(i)))
+    }
+
+    pub(super) fn assign(
+        &mut self,
+        left: &Expr,
+        value: impl FnOnce(&mut Self) -> R<Value>,
+        right: &Expr,
+        compound: Option<&syn::BinOp>,
+    ) -> R<()> {
+        if let (Expr::Tuple(targets), None) = (left, compound) {
+            let value = value(self)?;
+            let Value::Tuple(values) = value else {
+                return self.recorded("an assignment to several locals", left.span());
+            };
+            if values.len() != targets.elems.len() {
+                return self.recorded("an assignment to several locals", left.span());
+            }
+            let mut targets = targets.elems.iter().zip(values);
+            return targets.try_for_each(|(target, value)| self.assign_value(target, value));
+        }
+        if compound.is_none() && self.is_host(left) && !self.is_uninit(left) {
+            if !self.mentions_traced(right) {
+                let statement = syn::parse_quote!(#left = #right);
+                return self.host_statement(&statement, &[right]);
+            }
+            return match self.static_value(right) {
+                Ok(host) => {
+                    let (left, expr) = (self.rename(left), host.expr);
+                    self.push_host(host.reads, quote!(#left = #expr;));
+                    Ok(())
+                }
+                Err(stop) => Err(stop),
+            };
+        }
+        let value = value(self);
+        match value {
+            Ok(Value::Never) => Ok(()),
+            Ok(value) => self.assign_value(left, value),
+            Err(Stop::Error) => self.assign_value(left, Value::Poison),
+            Err(stop) => Err(stop),
+        }
+    }
+
+    /// Gives a local another value.
+    fn assign_value(&mut self, left: &Expr, value: Value) -> R<()> {
+        let ident = match left {
+            Expr::Path(p) => p.path.get_ident(),
+            Expr::Infer(_) => return Ok(()),
+            _ => None,
+        };
+        let Some(ident) = ident else {
+            return self.assign_part(left, value);
+        };
+        let name = unraw(ident);
+        let Some(local) = self.scopes.iter().rev().find_map(|s| s.get(&name)).cloned() else {
+            return self.recorded("an assignment to what is no local", left.span());
+        };
+        let mut slot = local.slot;
+        let value = match (value, &local.value) {
+            (Value::Host(host), Value::Uninit(id)) => {
+                let fresh = self.host_ident(ident);
+                self.declare(*id, Declaration::Host(fresh.clone()));
+                let expr = &host.expr;
+                self.push_host(host.reads, quote!(#fresh = #expr;));
+                Value::Host(Host {
+                    expr: syn::parse_quote!(#fresh),
+                    reads: Vec::new(),
+                    number: false,
+                })
+            }
+            (Value::Place(place), Value::Uninit(_)) if place.by_ref => {
+                return self.recorded("a reference that is bound later", left.span());
+            }
+            (value @ (Value::Tensor { .. } | Value::Place(_)), Value::Uninit(id)) => {
+                let var = self.tensor(value, None)?;
+                let new = self.new_slot(Some(ident), var);
+                self.declare(*id, Declaration::Tensor(new));
+                slot = Some(Slot::One(new));
+                Value::Tensor { var, by_ref: false }
+            }
+            (_, Value::Uninit(_)) => {
+                return self.recorded("a value that is bound later", left.span());
+            }
+            (Value::Host(host), Value::Host(old)) => {
+                let (left, expr) = (&old.expr, &host.expr);
+                self.push_host(host.reads, quote!(#left = #expr;));
+                return Ok(());
+            }
+            (Value::Host(_), _) => {
+                return self.recorded("an assignment of a host value to a tensor", left.span());
+            }
+            (Value::Place(place), _) if slot.is_some() => {
+                if place.by_ref {
+                    return self.recorded("an assignment of a reference", left.span());
+                }
+                let var = self.leaf(&place, None)?;
+                Value::Tensor { var, by_ref: false }
+            }
+            (Value::Closure(_) | Value::Uninit(_) | Value::Never, _) => {
+                return self.recorded("an assignment", left.span());
+            }
+            (value, _) => value,
+        };
+        if let Value::Tensor { var, .. } = value {
+            self.name(var, ident);
+        }
+        if let Some(slot) = &slot
+            && !slot.fits(&value)
+        {
+            return self.recorded(
+                "an assignment of a value with another structure",
+                left.span(),
+            );
+        }
+        let poisoned = matches!(value, Value::Poison);
+        if let Some(local) = self.scopes.iter_mut().rev().find_map(|s| s.get_mut(&name)) {
+            *local = Local { value, slot };
+        }
+        if poisoned { Err(Stop::Error) } else { Ok(()) }
+    }
+
+    /// `pair.0 = v` and `list[1] = v`, for a tuple or an array of tensors that is a local.
+    fn assign_part(&mut self, left: &Expr, value: Value) -> R<()> {
+        let (base, index) = match left {
+            Expr::Field(syn::ExprField {
+                base,
+                member: syn::Member::Unnamed(i),
+                ..
+            }) => (base, Some(i.index as usize)),
+            Expr::Index(i) => (
+                &i.expr,
+                host::literal(&i.index)
+                    .and_then(|s| s.int())
+                    .map(|n| n as usize),
+            ),
+            _ => return self.recorded("an assignment to a part of a value", left.span()),
+        };
+        let parts = self.eval(base, &Want::one())?;
+        if let (Value::Tensor { .. }, Expr::Index(_)) = (&parts, left) {
+            self.errors.push(
+                left,
+                "the elements of a tensor are not assigned; choose them with `condition.select(&x, &y)`, or join parts with `Tensor::concat`",
+            );
+            return Err(Stop::Error);
+        }
+        let (Some(index), Value::Tuple(mut parts)) = (index, parts) else {
+            return self.recorded("an assignment to a part of a value", left.span());
+        };
+        let Some(part) = parts.get_mut(index) else {
+            return self.recorded("an assignment to a part that is not there", left.span());
+        };
+        let value = match value {
+            Value::Poison => return Err(Stop::Error),
+            value => self.tensor(value, None)?,
+        };
+        *part = Value::Tensor {
+            var: value,
+            by_ref: false,
+        };
+        self.assign_value(base, Value::Tuple(parts))
+    }
+
+    fn is_uninit(&self, expr: &Expr) -> bool {
+        let ident = match expr {
+            Expr::Path(p) => p.path.get_ident(),
+            _ => None,
+        };
+        ident.is_some_and(|i| matches!(self.lookup(&unraw(i)), Some(Value::Uninit(_))))
+    }
+}
+
+/// What an assignment wants of its right side.
+pub(super) fn want_of_target(left: &Expr) -> Want {
+    fn shape(expr: &Expr) -> OutShape {
+        match expr {
+            Expr::Tuple(t) => OutShape::Tuple(t.elems.iter().map(shape).collect()),
+            _ => OutShape::Tensor,
+        }
+    }
+    Want {
+        shape: shape(left),
+        count: None,
+    }
+}

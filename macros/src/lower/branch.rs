@@ -1,0 +1,293 @@
+//! `if` and `match`, and their conditions.
+
+use super::blocks::HostCode;
+use super::control::Use;
+use super::join::Join;
+use super::pattern::Item;
+use super::slots::join;
+use super::syntax::{has_let, peel};
+use super::{Cx, R, Stop, Value, Want};
+use gradloom_ir::flow::Node;
+use gradloom_ir::{Aval, Var};
+use proc_macro2::TokenStream;
+use quote::{ToTokens, quote};
+use std::collections::BTreeMap;
+use syn::spanned::Spanned;
+use syn::{BinOp, Expr, Pat};
+
+/// The arms of a branch, of which one runs: each finds the slots as they were before.
+struct Arms {
+    entry: Vec<(Var, Aval)>,
+    exits: Vec<Vec<(Var, Aval)>>,
+    all_left: bool,
+    failed: bool,
+}
+
+impl Cx<'_> {
+    /// A branch. If its arms give parts of trees in one place and tensors in another, all are read as tensors.
+    pub(super) fn branches(
+        &mut self,
+        used: Use,
+        lower: impl Fn(&mut Self, Option<&mut Join>) -> R<()>,
+    ) -> R<Value> {
+        let before = self.clone();
+        let first = self.branches_once(used, &lower);
+        let Err(Stop::Mixed) = first else {
+            return first;
+        };
+        *self = before;
+        let outer = std::mem::replace(&mut self.pieces_mut().as_tensors, true);
+        let second = self.branches_once(used, &lower);
+        self.pieces_mut().as_tensors = outer;
+        second
+    }
+
+    fn branches_once(
+        &mut self,
+        used: Use,
+        lower: &impl Fn(&mut Self, Option<&mut Join>) -> R<()>,
+    ) -> R<Value> {
+        if used != Use::Value {
+            lower(self, None)?;
+            return Ok(self.unit());
+        }
+        let mut join = self.join();
+        lower(self, Some(&mut join))?;
+        Ok(self.joined(join))
+    }
+
+    fn arms(&self) -> Arms {
+        Arms {
+            entry: self.slot_avals(),
+            exits: Vec::new(),
+            all_left: true,
+            failed: false,
+        }
+    }
+
+    fn next_arm(&mut self, arms: &mut Arms, lower: impl FnOnce(&mut Self) -> R<()>) -> R<()> {
+        self.set_slot_avals(&arms.entry);
+        self.pieces_mut().left = false;
+        match lower(self) {
+            Err(Stop::Error) => arms.failed = true,
+            other => other?,
+        }
+        let left = self.pieces_mut().left;
+        arms.all_left &= left;
+        if !left {
+            arms.exits.push(self.slot_avals());
+        }
+        Ok(())
+    }
+
+    fn end_arms(&mut self, arms: Arms) -> R<()> {
+        self.pieces_mut().left = arms.all_left;
+        for (slot, aval) in arms.entry {
+            let after = arms.exits.iter().flatten().filter(|(v, _)| *v == slot);
+            let after = after.map(|(_, a)| a.clone()).reduce(|a, b| join(&a, &b));
+            self.b.set_aval(slot, after.unwrap_or(aval));
+        }
+        if arms.failed {
+            Err(Stop::Error)
+        } else {
+            Ok(())
+        }
+    }
+
+    /// One arm of a branch: a scope in which `bound` is known. Its value goes where those of the others go.
+    fn arm(
+        &mut self,
+        head: TokenStream,
+        bound: BTreeMap<String, super::Local>,
+        join: Option<&mut Join>,
+        value: impl FnOnce(&mut Self) -> R<Value>,
+    ) -> R<()> {
+        let ((), body) = self.scope(|cx| {
+            *cx.scopes.last_mut().expect("it has just been opened") = bound;
+            let value = value(cx)?;
+            match join {
+                Some(join) if !cx.pieces_mut().left => cx.give(join, value),
+                _ => Ok(()),
+            }
+        })?;
+        self.push_node(Node::Scope {
+            head: HostCode::Head(head),
+            body,
+        });
+        Ok(())
+    }
+
+    pub(super) fn if_arms(
+        &mut self,
+        e: &syn::ExprIf,
+        want: &Want,
+        used: Use,
+        mut join: Option<&mut Join>,
+    ) -> R<()> {
+        let (cond, bound) = self.condition_code(&e.cond, "if")?;
+        self.slots_for(e)?;
+        let keyword = &e.if_token;
+        let mut arms = self.arms();
+        self.next_arm(&mut arms, |cx| {
+            let then = |cx: &mut Self| cx.block_as(&e.then_branch, want, used);
+            cx.arm(quote!(#keyword #cond), bound, join.as_deref_mut(), then)
+        })?;
+        match &e.else_branch {
+            None => self.next_arm(&mut arms, |_| Ok(()))?,
+            Some((token, other)) => self.next_arm(&mut arms, |cx| {
+                let otherwise = |cx: &mut Self| cx.body_as(other, want, used);
+                cx.arm(quote!(#token), BTreeMap::new(), join, otherwise)
+            })?,
+        }
+        self.end_arms(arms)
+    }
+
+    pub(super) fn match_arms(
+        &mut self,
+        e: &syn::ExprMatch,
+        want: &Want,
+        used: Use,
+        mut join: Option<&mut Join>,
+    ) -> R<()> {
+        let (scrutinee, item) = self.scrutinee(&e.expr, "match")?;
+        self.slots_for(e)?;
+        let keyword = &e.match_token;
+        let ((), body) = self.scope(|cx| {
+            let mut arms = cx.arms();
+            for arm in &e.arms {
+                cx.next_arm(&mut arms, |cx| {
+                    cx.scopes.push(BTreeMap::new());
+                    let head = cx.arm_head(arm, &item);
+                    let bound = cx.scopes.pop().expect("it has just been pushed");
+                    let body = |cx: &mut Self| cx.body_as(&arm.body, want, used);
+                    cx.arm(head?, bound, join.as_deref_mut(), body)
+                })?;
+            }
+            cx.end_arms(arms)
+        })?;
+        self.push_node(Node::Scope {
+            head: HostCode::Head(quote!(#keyword #scrutinee)),
+            body,
+        });
+        Ok(())
+    }
+
+    fn arm_head(&mut self, arm: &syn::Arm, item: &Item) -> R<TokenStream> {
+        let attrs = &arm.attrs;
+        let Pat::Guard(guarded) = &arm.pat else {
+            let pat = self.bind_item(&arm.pat, item)?;
+            return Ok(quote!(#(#attrs)* #pat =>));
+        };
+        let pat = self.bind_item(&guarded.pat, item)?;
+        let n_eqns = self.b.n_eqns();
+        let guard = self.host_condition(&guarded.guard, "if")?;
+        if n_eqns != self.b.n_eqns() {
+            return self.recorded("a guard that computes tensors", guarded.if_token.span());
+        }
+        let keyword = &guarded.if_token;
+        Ok(quote!(#(#attrs)* #pat #keyword #guard =>))
+    }
+
+    /// What a `match` or an `if let` looks at.
+    fn scrutinee(&mut self, expr: &Expr, keyword: &str) -> R<(TokenStream, Item)> {
+        let by_value = matches!(peel(expr), Expr::MethodCall(m) if m.method != "as_ref" && m.method != "as_deref");
+        if let Expr::MethodCall(m) = peel(expr)
+            && (m.method == "as_ref" || m.method == "as_deref")
+            && self.mentions_traced(&m.receiver)
+        {
+            let method = &m.method;
+            return match self.eval(&m.receiver, &Want::one())? {
+                Value::Place(place) => {
+                    let e = &place.expr;
+                    Ok((quote!(#e.#method()), Item::Place { param: place.param }))
+                }
+                _ => self.recorded("what is matched", expr.span()),
+            };
+        }
+        match self.eval(expr, &Want::one())? {
+            Value::Host(host) => {
+                self.force(&host.reads);
+                let number = host.number;
+                let tokens = host.expr.to_token_stream();
+                Ok((tokens, Item::Host { number }))
+            }
+            Value::Place(place) if !by_value => {
+                let tokens = match place.by_ref {
+                    true => self.reference(&place),
+                    false => place.expr.to_token_stream(),
+                };
+                Ok((tokens, Item::Place { param: place.param }))
+            }
+            Value::Tensor { .. } => self.refuse_condition(expr, keyword),
+            Value::Poison => Err(Stop::Error),
+            _ => self.recorded("what is matched", expr.span()),
+        }
+    }
+
+    /// A condition as it is emitted, and what its patterns bind.
+    pub(super) fn condition_code(
+        &mut self,
+        cond: &Expr,
+        keyword: &str,
+    ) -> R<(TokenStream, BTreeMap<String, super::Local>)> {
+        self.scopes.push(BTreeMap::new());
+        let code = self.conditions(cond, keyword);
+        let bound = self.scopes.pop().expect("it has just been pushed");
+        Ok((code?, bound))
+    }
+
+    fn conditions(&mut self, cond: &Expr, keyword: &str) -> R<TokenStream> {
+        match cond {
+            Expr::Let(e) => {
+                let (scrutinee, item) = self.scrutinee(&e.expr, keyword)?;
+                let pat = self.bind_item(&e.pat, &item)?;
+                Ok(quote!(let #pat = #scrutinee))
+            }
+            Expr::Binary(b) if matches!(b.op, BinOp::And(_)) && has_let(cond) => {
+                let left = self.conditions(&b.left, keyword)?;
+                let right = self.conditions(&b.right, keyword)?;
+                let op = &b.op;
+                Ok(quote!(#left #op #right))
+            }
+            cond => self.host_condition(cond, keyword),
+        }
+    }
+
+    fn host_condition(&mut self, cond: &Expr, keyword: &str) -> R<TokenStream> {
+        // What stands on the right of `&&` is computed only if the left is true, and equations do not wait.
+        if let Expr::Binary(b) = peel(cond)
+            && matches!(b.op, BinOp::And(_) | BinOp::Or(_))
+        {
+            let left = self.host_condition(&b.left, keyword)?;
+            let n_eqns = self.b.n_eqns();
+            let right = self.host_condition(&b.right, keyword)?;
+            if self.b.n_eqns() != n_eqns {
+                return self.recorded("a condition that may not be computed", b.right.span());
+            }
+            let op = &b.op;
+            let (left, right) = (within(&b.left, left), within(&b.right, right));
+            return Ok(quote!(#left #op #right));
+        }
+        let outer = std::mem::replace(&mut self.host_places, true);
+        let value = self.eval(cond, &Want::one());
+        self.host_places = outer;
+        match value? {
+            Value::Host(host) => {
+                self.force(&host.reads);
+                Ok(host.expr.to_token_stream())
+            }
+            Value::Place(place) => Ok(place.expr.to_token_stream()),
+            Value::Tensor { .. } => self.refuse_condition(cond, keyword),
+            Value::Poison => Err(Stop::Error),
+            _ => self.recorded("a condition", cond.span()),
+        }
+    }
+}
+
+/// The operand of `&&` as it was written: another `&&` or `||` keeps its parentheses.
+fn within(operand: &Expr, code: TokenStream) -> TokenStream {
+    match operand {
+        Expr::Paren(_) => quote!((#code)),
+        _ => code,
+    }
+}

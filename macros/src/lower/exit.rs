@@ -1,0 +1,147 @@
+//! `break`, `return`, and the end of the function.
+
+use super::blocks::{HostCode, Store};
+use super::control::Use;
+use super::loops::Around;
+use super::syntax::is_control;
+use super::{Cx, R, Stop, Value, Want};
+use gradloom_ir::flow::Node;
+use quote::quote;
+use syn::spanned::Spanned;
+use syn::{Block, Expr, Stmt};
+
+impl Cx<'_> {
+    /// The loop or block that a label names, or the innermost one.
+    pub(super) fn around_mut(&mut self, label: Option<&syn::Lifetime>) -> Option<&mut Around> {
+        let mut around = self.pieces_mut().around.iter_mut().rev();
+        match label {
+            Some(label) => {
+                let name = label.ident.to_string();
+                around.find(|a| a.label.as_deref() == Some(&name))
+            }
+            None => around.next(),
+        }
+    }
+
+    pub(super) fn break_out(&mut self, e: &syn::ExprBreak, want: &Want) -> R<Value> {
+        let label = e.label.as_ref();
+        let value = match &e.expr {
+            Some(expr) => Some(self.eval(expr, want)?),
+            None => None,
+        };
+        let found = match label {
+            Some(_) => self.around_mut(label),
+            None => self
+                .pieces_mut()
+                .around
+                .iter_mut()
+                .rev()
+                .find(|a| a.is_loop),
+        };
+        let Some(around) = found else {
+            return self.recorded("`break`", e.span());
+        };
+        around.broken = true;
+        let mut join = around.join.take();
+        if let (Some(join), Some(value)) = (&mut join, value) {
+            self.give(join, value)?;
+        }
+        let found = match label {
+            Some(_) => self.around_mut(label),
+            None => self
+                .pieces_mut()
+                .around
+                .iter_mut()
+                .rev()
+                .find(|a| a.is_loop),
+        };
+        found.expect("it has just been found").join = join;
+        let keyword = &e.break_token;
+        self.leave(quote!(#keyword #label;));
+        Ok(Value::Never)
+    }
+
+    /// `return`, and the end of the body.
+    pub(super) fn return_value(&mut self, value: Option<&Expr>, at: &Expr) -> R<Value> {
+        let Some(value) = value else {
+            return self.recorded("`return` without a value", at.span());
+        };
+        let shape = self.func.output.shape.clone();
+        let want = Want {
+            shape: shape.clone(),
+            count: None,
+        };
+        let written = value;
+        let value = match &self.func.output.result {
+            None => self.top(value, &want)?,
+            Some(_) => match value {
+                Expr::Call(call)
+                    if super::stmt::is_path(&call.func, "Ok") && call.args.len() == 1 =>
+                {
+                    self.top(&call.args[0], &want)?
+                }
+                Expr::Call(call)
+                    if super::stmt::is_path(&call.func, "Err") && !self.mentions_traced(value) =>
+                {
+                    let value = self.rename(value);
+                    self.flush();
+                    self.push_node(Node::Host(HostCode::Fail(quote!(return #value;))));
+                    self.pieces_mut().left = true;
+                    return Ok(Value::Never);
+                }
+                Expr::If(_) | Expr::Match(_) => {
+                    return self.control(value, &want, Use::Returned);
+                }
+                Expr::Call(_) | Expr::MethodCall(_) => self.eval_fallible(value, &want)?,
+                other => return self.recorded("a `Result` that is not `Ok(..)`", other.span()),
+            },
+        };
+        if self.pieces_mut().left {
+            return Ok(Value::Never);
+        }
+        let mut outs = Vec::new();
+        self.outs(value, &shape, &mut outs)?;
+        self.check_returns(&outs, Some(written));
+        let results = self.pieces_mut().results.clone();
+        for (result, out) in results.iter().zip(&outs) {
+            self.store(*result, *out, Store::Result);
+        }
+        self.flush();
+        self.push_node(Node::Return(outs));
+        self.pieces_mut().left = true;
+        Ok(Value::Never)
+    }
+
+    /// Lowers the body of the function: its last expression is what it returns.
+    pub(super) fn function_body(&mut self, block: &Block) -> R<()> {
+        let Some((last, rest)) = block.stmts.split_last() else {
+            return Err(Stop::Recorded("its body is empty".to_owned()));
+        };
+        self.stmts(rest)?;
+        match last {
+            Stmt::Expr(tail, None) => self.tail(tail),
+            other => self.stmts(std::slice::from_ref(other)),
+        }
+    }
+
+    /// The last expression of the function. Its branches return, each for itself.
+    pub(super) fn tail(&mut self, tail: &Expr) -> R<()> {
+        if self.pieces_mut().left {
+            return Ok(());
+        }
+        match tail {
+            Expr::Paren(p) => self.tail(&p.expr),
+            Expr::Return(_) | Expr::If(_) | Expr::Match(_) => {
+                self.control(tail, &Want::one(), Use::Returned).map(drop)
+            }
+            tail if is_control(tail) && self.func.output.result.is_some() => {
+                self.control(tail, &Want::one(), Use::Unused)?;
+                match self.pieces_mut().left {
+                    true => Ok(()),
+                    false => self.recorded("a `Result` that a loop gives", tail.span()),
+                }
+            }
+            tail => self.return_value(Some(tail), tail).map(drop),
+        }
+    }
+}

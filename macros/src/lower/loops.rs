@@ -1,0 +1,234 @@
+//! `for`, `while`, `loop` and labelled blocks.
+
+use super::blocks::HostCode;
+use super::control::Use;
+use super::join::Join;
+use super::slots::join;
+use super::syntax::has_let;
+use super::{Cx, R, Stop, Value, Want};
+use gradloom_ir::flow::Node;
+use gradloom_ir::{Aval, Var};
+use proc_macro2::TokenStream;
+use quote::quote;
+use std::collections::BTreeMap;
+use syn::Expr;
+use syn::spanned::Spanned;
+
+/// A loop or a labelled block around what is lowered.
+#[derive(Clone, Debug)]
+pub(super) struct Around {
+    pub(super) label: Option<String>,
+    pub(super) is_loop: bool,
+    /// Where `break` puts its value.
+    pub(super) join: Option<Join>,
+    /// Whether anything breaks out of it.
+    pub(super) broken: bool,
+}
+
+/// How often a loop is lowered to find out what is known of its slots, before that is given up.
+const TRIALS: usize = 3;
+
+impl Cx<'_> {
+    /// Lowers a loop until what is known of its slots holds at its head, however often it runs.
+    fn looped(&mut self, lower: impl Fn(&mut Self) -> R<()>) -> R<()> {
+        let slots = self.slot_avals();
+        for trial in 0..TRIALS {
+            let before = self.clone();
+            let start = self.pieces_mut().stored.len();
+            let found = lower(self);
+            let stored = self.pieces_mut().stored.split_off(start);
+            *self = before;
+            match found {
+                // It is reported when the loop is lowered for good.
+                Ok(()) | Err(Stop::Error) => {}
+                Err(stop) => return Err(stop),
+            }
+            let mut changed = false;
+            for (slot, _) in &slots {
+                let known = self.b.aval(*slot).clone();
+                let values = stored.iter().filter(|(v, _)| v == slot);
+                let all = values.fold(known.clone(), |all, (_, aval)| join(&all, aval));
+                if all != known {
+                    changed = true;
+                    let all = if trial + 1 < TRIALS {
+                        all
+                    } else {
+                        Aval::UNKNOWN
+                    };
+                    self.b.set_aval(*slot, all);
+                }
+            }
+            if !changed {
+                break;
+            }
+        }
+        let head: Vec<(Var, Aval)> = self.slot_avals();
+        lower(self)?;
+        self.set_slot_avals(&head);
+        self.pieces_mut().left = false;
+        Ok(())
+    }
+
+    fn inside(&mut self, label: &Option<syn::Label>, is_loop: bool, join: Option<Join>) {
+        self.pieces_mut().around.push(Around {
+            label: label.as_ref().map(|l| l.name.ident.to_string()),
+            is_loop,
+            join,
+            broken: false,
+        });
+    }
+
+    fn outside(&mut self) -> Around {
+        let around = self.pieces_mut().around.pop();
+        around.expect("it has been pushed")
+    }
+
+    pub(super) fn for_loop(&mut self, e: &syn::ExprForLoop, of: &Expr) -> R<Value> {
+        let every = self.checkpoint(&e.attrs, of)?;
+        let (iterator, item) = self.iterator(&e.expr)?;
+        self.slots_for(e)?;
+        let (label, keyword, within) = (&e.label, &e.for_token, &e.in_token);
+        self.looped(|cx| {
+            cx.inside(&e.label, true, None);
+            cx.scopes.push(BTreeMap::new());
+            let pat = cx.bind_item(&e.pat, &item);
+            let lowered = pat.and_then(|pat| {
+                let (_, body) = cx.scope(|cx| cx.statements(&e.body))?;
+                Ok((pat, body))
+            });
+            cx.scopes.pop();
+            cx.outside();
+            let (pat, body) = lowered?;
+            let (head, again) = Self::for_head(&quote!(#label #keyword #pat #within), &iterator);
+            cx.push_loop(of, head, again, every.clone(), body)
+        })?;
+        Ok(self.unit())
+    }
+
+    fn push_loop(
+        &mut self,
+        of: &Expr,
+        head: TokenStream,
+        again: TokenStream,
+        every: Option<TokenStream>,
+        body: Vec<Node<HostCode>>,
+    ) -> R<()> {
+        match every {
+            Some(every) => self.checkpointed(of, again, head, every, body),
+            None => {
+                self.push_node(Node::Scope {
+                    head: HostCode::Head(head),
+                    body,
+                });
+                Ok(())
+            }
+        }
+    }
+
+    pub(super) fn while_loop(&mut self, e: &syn::ExprWhile, of: &Expr) -> R<Value> {
+        let every = self.checkpoint(&e.attrs, of)?;
+        self.slots_for(e)?;
+        let label = &e.label;
+        self.looped(|cx| {
+            cx.inside(&e.label, true, None);
+            let mut head = TokenStream::new();
+            let lowered = cx.scope(|cx| {
+                let (cond, bound) = cx.condition_code(&e.cond, "while")?;
+                *cx.scopes.last_mut().expect("it has just been opened") = bound;
+                if cx.is_clean() {
+                    let keyword = &e.while_token;
+                    head = quote!(#label #keyword #cond);
+                } else if has_let(&e.cond) {
+                    return cx.recorded("a pattern on a value that is computed", e.cond.span());
+                } else {
+                    cx.flush();
+                    head = quote!(#label loop);
+                    cx.push_code(quote!(if !(#cond) { break; }));
+                }
+                cx.statements(&e.body)
+            });
+            cx.outside();
+            let (_, body) = lowered?;
+            cx.push_loop(of, head.clone(), head, every.clone(), body)
+        })?;
+        Ok(self.unit())
+    }
+
+    pub(super) fn endless_loop(&mut self, e: &syn::ExprLoop, of: &Expr, used: Use) -> R<Value> {
+        let every = self.checkpoint(&e.attrs, of)?;
+        if every.is_some() && used == Use::Value {
+            self.errors.push(
+                &e.loop_token,
+                "a checkpointed `loop` gives no value; assign to a local, and `break`",
+            );
+            return Err(Stop::Error);
+        }
+        let join = (used == Use::Value).then(|| self.join());
+        self.slots_for(e)?;
+        let (label, keyword) = (&e.label, &e.loop_token);
+        let after = std::cell::RefCell::new(None);
+        self.looped(|cx| {
+            cx.inside(&e.label, true, join.clone());
+            let lowered = cx.scope(|cx| cx.statements(&e.body));
+            *after.borrow_mut() = Some(cx.outside());
+            let (_, body) = lowered?;
+            let head = quote!(#label #keyword);
+            cx.push_loop(of, head.clone(), head, every.clone(), body)
+        })?;
+        let around = after.into_inner().expect("the loop has been lowered");
+        self.pieces_mut().left = !around.broken;
+        Ok(match around.join {
+            Some(join) if around.broken => self.joined(join),
+            _ => self.unit(),
+        })
+    }
+
+    /// `'label: { .. }`, which `break 'label` leaves.
+    pub(super) fn labelled_block(
+        &mut self,
+        e: &syn::ExprBlock,
+        want: &Want,
+        used: Use,
+    ) -> R<Value> {
+        let place = (used == Use::Value).then(|| self.join());
+        self.slots_for(e)?;
+        let label = &e.label;
+        let entry = self.slot_avals();
+        let start = self.pieces_mut().stored.len();
+        self.inside(label, false, place);
+        let lowered = self.scope(|cx| {
+            if used != Use::Value {
+                return cx.statements(&e.block).map(drop);
+            }
+            let value = cx.block_as(&e.block, want, used)?;
+            if cx.pieces_mut().left {
+                return Ok(());
+            }
+            let mut join = cx.around_mut(None).and_then(|a| a.join.take());
+            let given = join.as_mut().map_or(Ok(()), |join| cx.give(join, value));
+            if let Some(around) = cx.around_mut(None) {
+                around.join = join;
+            }
+            given
+        });
+        let around = self.outside();
+        let ((), body) = lowered?;
+        self.push_node(Node::Scope {
+            head: HostCode::Head(quote!(#label)),
+            body,
+        });
+        // Control may come from any `break`, so a slot holds anything that was stored.
+        let stored = self.pieces_mut().stored[start..].to_vec();
+        for (slot, aval) in entry {
+            let values = stored.iter().filter(|(v, _)| *v == slot);
+            let all = values.fold(aval, |all, (_, aval)| join(&all, aval));
+            self.b.set_aval(slot, all);
+        }
+        let left = self.pieces_mut().left && !around.broken;
+        self.pieces_mut().left = left;
+        Ok(match around.join {
+            Some(join) if !left => self.joined(join),
+            _ => self.unit(),
+        })
+    }
+}

@@ -1,0 +1,217 @@
+//! Slots: where a local lives between blocks, if more than one of them assigns to it.
+
+use super::blocks::Store;
+use super::{Cx, Local, R, Stop, Value};
+use gradloom_ir::{Aval, Shape, Var};
+use proc_macro2::{Ident, Span};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Where a local lives between blocks.
+#[derive(Clone, Debug)]
+pub(super) enum Slot {
+    One(Var),
+    Many(Vec<Slot>),
+}
+
+impl Slot {
+    /// Whether a value has the structure of what the slot holds.
+    pub(super) fn fits(&self, value: &Value) -> bool {
+        match (self, value) {
+            (_, Value::Poison) | (Slot::One(_), Value::Tensor { .. }) => true,
+            (Slot::Many(slots), Value::Tuple(values)) => {
+                slots.len() == values.len() && slots.iter().zip(values).all(|(s, v)| s.fits(v))
+            }
+            _ => false,
+        }
+    }
+}
+
+impl Cx<'_> {
+    /// A new slot for a value like `value`.
+    pub(super) fn new_slot(&mut self, name: Option<&Ident>, value: Var) -> Var {
+        let aval = self.b.aval(value).clone();
+        let slot = self.b.param(aval);
+        match name {
+            Some(name) => self.name(slot, name),
+            None => self.name(slot, &Ident::new("value", Span::mixed_site())),
+        }
+        slot
+    }
+
+    /// Gives a local of the user's a slot, because what follows assigns to it. Locals that are not tensors need none.
+    pub(super) fn needs_slot(&mut self, name: &Ident) -> R<()> {
+        let key = crate::parse::unraw(name);
+        let found = self.scopes.iter().rev().find_map(|s| s.get(&key)).cloned();
+        let Some(Local { value, slot: None }) = found else {
+            return Ok(());
+        };
+        let value = match value {
+            Value::Place(place) if place.by_ref => {
+                return Err(Stop::Recorded(format!(
+                    "an assignment to the reference `{key}`"
+                )));
+            }
+            Value::Place(place) => Value::Tensor {
+                var: self.leaf(&place, None)?,
+                by_ref: false,
+            },
+            value @ (Value::Tensor { .. } | Value::Tuple(_)) => value,
+            _ => return Ok(()),
+        };
+        let slot = self.slot_for(name, &value)?;
+        let local = self.scopes.iter_mut().rev().find_map(|s| s.get_mut(&key));
+        *local.expect("it has just been found") = Local {
+            value,
+            slot: Some(slot),
+        };
+        Ok(())
+    }
+
+    fn slot_for(&mut self, name: &Ident, value: &Value) -> R<Slot> {
+        match value {
+            Value::Tensor { var, .. } => {
+                let slot = self.new_slot(Some(name), *var);
+                self.pieces_mut().undeclared.insert(slot);
+                Ok(Slot::One(slot))
+            }
+            Value::Tuple(values) => {
+                let slots = values.iter().map(|v| self.slot_for(name, v));
+                Ok(Slot::Many(slots.collect::<R<_>>()?))
+            }
+            _ => Err(Stop::Recorded(format!(
+                "an assignment to `{name}`, which holds more than tensors"
+            ))),
+        }
+    }
+
+    /// Stores a value into a slot at the end of the block.
+    pub(super) fn store(&mut self, target: Var, value: Var, store: Store) {
+        let aval = self.b.aval(value).clone();
+        self.pieces_mut().stored.push((target, aval.clone()));
+        self.b.set_aval(target, aval);
+        self.pieces_mut().stores.push((target, value, store));
+    }
+
+    /// Locals that stand for what a slot holds, and are not its own, get variables of their own before the slot changes.
+    pub(super) fn keep_old_values(&mut self) {
+        let mut changing = BTreeSet::new();
+        for local in self.scopes.iter().flat_map(BTreeMap::values) {
+            if let Some(slot) = &local.slot {
+                changes(slot, &local.value, &mut changing);
+            }
+        }
+        if changing.is_empty() {
+            return;
+        }
+        let mut kept: BTreeMap<Var, Var> = BTreeMap::new();
+        let mut scopes = std::mem::take(&mut self.scopes);
+        // What goes into slots is read before any of them changes.
+        let own = scopes
+            .iter_mut()
+            .flatten()
+            .filter(|(_, local)| local.slot.is_none());
+        for (name, local) in own {
+            each_tensor(&mut local.value, &mut |var| {
+                if changing.contains(var) {
+                    let old = *var;
+                    *var = *kept.entry(old).or_insert_with(|| {
+                        let aval = self.b.aval(old).clone();
+                        let copy = self.b.param(aval);
+                        self.b.name(copy, name);
+                        copy
+                    });
+                }
+            });
+        }
+        self.scopes = scopes;
+        let stores = kept.into_iter().map(|(old, copy)| (copy, old, Store::Let));
+        self.pieces_mut().stores.extend(stores);
+    }
+
+    /// What is known of each slot.
+    pub(super) fn slot_avals(&self) -> Vec<(Var, Aval)> {
+        fn vars(slot: &Slot, out: &mut Vec<Var>) {
+            match slot {
+                Slot::One(var) => out.push(*var),
+                Slot::Many(slots) => slots.iter().for_each(|s| vars(s, out)),
+            }
+        }
+        let mut out = Vec::new();
+        let locals = self.scopes.iter().flat_map(BTreeMap::values);
+        locals
+            .filter_map(|l| l.slot.as_ref())
+            .for_each(|s| vars(s, &mut out));
+        out.into_iter()
+            .map(|v| (v, self.b.aval(v).clone()))
+            .collect()
+    }
+
+    pub(super) fn set_slot_avals(&mut self, avals: &[(Var, Aval)]) {
+        for (slot, aval) in avals {
+            self.b.set_aval(*slot, aval.clone());
+        }
+    }
+}
+
+/// Collects the slots that get another value.
+fn changes(slot: &Slot, value: &Value, changing: &mut BTreeSet<Var>) {
+    match (slot, value) {
+        (Slot::One(slot), Value::Tensor { var, .. }) if var != slot => {
+            changing.insert(*slot);
+        }
+        (Slot::Many(slots), Value::Tuple(values)) => {
+            for (slot, value) in slots.iter().zip(values) {
+                changes(slot, value, changing);
+            }
+        }
+        _ => {}
+    }
+}
+
+fn each_tensor(value: &mut Value, f: &mut dyn FnMut(&mut Var)) {
+    match value {
+        Value::Tensor { var, .. } => f(var),
+        Value::Tuple(values) => values.iter_mut().for_each(|v| each_tensor(v, f)),
+        _ => {}
+    }
+}
+
+/// Collects the values that are not in their slots, and says that they are.
+pub(super) fn settle(slot: &Slot, value: &mut Value, stores: &mut Vec<(Var, Var)>) {
+    match (slot, value) {
+        (Slot::One(slot), Value::Tensor { var, .. }) if var != slot => {
+            stores.push((*slot, *var));
+            *var = *slot;
+        }
+        (Slot::Many(slots), Value::Tuple(values)) => {
+            for (slot, value) in slots.iter().zip(values) {
+                settle(slot, value, stores);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// What is known of a value that is one or the other.
+pub(super) fn join(a: &Aval, b: &Aval) -> Aval {
+    let dims = match (a.shape.dims(), b.shape.dims()) {
+        (Some(a), Some(b)) if a.len() == b.len() => {
+            let dims = a.iter().zip(b);
+            Some(
+                dims.map(|(a, b)| {
+                    if a == b {
+                        *a
+                    } else {
+                        gradloom_ir::Dim::Unknown
+                    }
+                })
+                .collect(),
+            )
+        }
+        _ => None,
+    };
+    Aval {
+        dtype: a.dtype.filter(|d| b.dtype == Some(*d)),
+        shape: Shape(dims),
+    }
+}
