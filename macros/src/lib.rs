@@ -11,6 +11,8 @@ mod dump;
 mod expand;
 #[cfg(test)]
 mod expansion_time;
+#[cfg(test)]
+mod generated;
 mod half_typed;
 mod lower;
 #[cfg(test)]
