@@ -231,7 +231,7 @@ impl Draft<'_> {
                 b * b + 0.5,
             )
             .method(
-                &self.rng.of(&["sqrt()", "log()", "rsqrt()", "reciprocal()"]),
+                self.rng.of(&["sqrt()", "log()", "rsqrt()", "reciprocal()"]),
                 MOST,
             ),
             14 => e.method("square()", b).method("log1p()", MOST),

@@ -16,7 +16,7 @@ impl Rng {
     }
 
     /// 64 random bits.
-    #[expect(clippy::should_implement_trait, reason = "it has no end")]
+    #[allow(clippy::should_implement_trait)] // It has no end.
     pub fn next(&mut self) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
