@@ -1,12 +1,10 @@
-//! What the README says the first example prints is what it prints.
+//! What the README says that its examples print is what they print.
 
 use std::process::Command;
 
-#[test]
-fn the_readme_shows_what_first_gradient_prints() {
-    let run = Command::new(env!("CARGO_BIN_EXE_first_gradient"))
-        .output()
-        .unwrap();
+#[track_caller]
+fn shows(program: &str) {
+    let run = Command::new(program).output().unwrap();
     assert!(run.status.success());
     let text = String::from_utf8(run.stdout).unwrap();
     let readme = include_str!("../../README.md");
@@ -14,4 +12,14 @@ fn the_readme_shows_what_first_gradient_prints() {
         readme.contains(&format!("```text\n{}\n```", text.trim_end())),
         "README.md does not show\n{text}"
     );
+}
+
+#[test]
+fn the_readme_shows_what_first_gradient_prints() {
+    shows(env!("CARGO_BIN_EXE_first_gradient"));
+}
+
+#[test]
+fn the_readme_shows_what_square_root_prints() {
+    shows(env!("CARGO_BIN_EXE_square_root"));
 }

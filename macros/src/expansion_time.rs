@@ -1,4 +1,4 @@
-//! How long an expansion takes: `cargo test --release -p gradloom-macros expansion_time -- --nocapture` prints it.
+//! How long an expansion takes: `cargo test --release -p gradloom-macros expansion_time -- --ignored --nocapture` prints it.
 
 use crate::traced::expand;
 use proc_macro2::TokenStream;
@@ -60,6 +60,7 @@ fn time(params: &str, step: &str, n: usize, runs: usize) -> f64 {
 }
 
 #[test]
+#[ignore = "it measures time"]
 fn expansion_time_grows_with_the_number_of_ops_and_not_faster() {
     println!(
         "{:12} {:>9} {:>9} {:>9} ms",

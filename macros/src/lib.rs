@@ -84,11 +84,23 @@ use proc_macro::TokenStream;
 ///
 /// `#[save]` and `#[recompute]` on a `let` say whether reverse mode keeps that value or computes it again.
 ///
+/// # Loops and branches
+///
+/// The companions hold the loops, branches and exits of the body: `for` over ranges, slices, parts of trees and what `iter`,
+/// `enumerate`, `zip`, `rev`, `skip`, `take` and the like make of them; `while` and `loop`, on host values and on values that have
+/// been computed, as in `while error.item::<f64>() > 1e-9`; `if`, `if let`, `match`; `break`, `continue`, labels, `return`, `?`;
+/// locals that are assigned to in them; closures that are called in place. What steers control flow is a constant to the
+/// derivative. `PROGRAM` shows it all: `h := h_1` is an assignment to a local.
+///
+/// `#[checkpoint(every = k)]` on a loop has reverse mode keep what each `k`-th turn starts from, and run the turns between
+/// again. The loop may `break`, and does not leave the function or a loop around it; host values that it reads are `Clone`, `Send`,
+/// `Sync` and own what they refer to.
+///
 /// # What is recorded at run time instead
 ///
-/// A body that is one straight line of operations and calls of traced functions is differentiated at compile time. One with
-/// control flow (`for`, `if`, `match`, a `return` in the middle), closures, or calls of values is run and recorded by the
-/// companions; the derivatives are the same, and `PROGRAM` says why and names the line.
+/// A body that cannot be taken apart at compile time is run and recorded by the companions: one with a local `Vec` of tensors,
+/// with iterators that take closures, with calls of values, or of a function that returns a struct. The derivatives are the
+/// same, and `PROGRAM` says why and names the line.
 ///
 /// A function that the body calls on tensors has to be traced, too, unless the body is recorded.
 ///

@@ -126,18 +126,18 @@ fn unsafe_code_is_in_the_kernels_only() {
 }
 
 #[test]
-fn the_example_of_the_readme_is_the_file_that_runs() {
-    let example = read("examples/src/bin/first_gradient.rs");
+fn the_examples_of_the_readme_are_the_files_that_run() {
     let readme = read("README.md");
-    let body: String = example
-        .lines()
-        .filter(|l| !l.starts_with("//!"))
-        .collect::<Vec<_>>()
-        .join("\n");
-    assert!(
-        readme.contains(body.trim()),
-        "README.md does not hold examples/src/bin/first_gradient.rs as it is"
-    );
+    for name in ["first_gradient", "square_root"] {
+        let file = format!("examples/src/bin/{name}.rs");
+        let example = read(&file);
+        let lines = example.lines().filter(|l| !l.starts_with("//!"));
+        let body = lines.collect::<Vec<_>>().join("\n");
+        assert!(
+            readme.contains(body.trim()),
+            "README.md does not hold {file} as it is"
+        );
+    }
 }
 
 #[test]
