@@ -19,7 +19,7 @@ pub(crate) fn report(func: &Func, body: &Body, expansion: TokenStream) -> String
     let mut out = String::new();
     match body {
         Body::Straight(low) => {
-            for (name, program) in programs(low) {
+            for (name, program) in programs(func, low) {
                 out += &format!("// {}: {name}\n{program}\n\n", func.name());
             }
         }

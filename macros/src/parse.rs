@@ -5,6 +5,7 @@
 
 use crate::annotation::{AvalArg, Declared, Returns};
 use crate::check::Check;
+use crate::order::Order;
 use crate::report::{Errors, nearest};
 use crate::warn::Lint;
 use gradloom_ir::Aval;
@@ -104,6 +105,8 @@ pub(crate) struct Func {
     /// What `returns(..)` says of each tensor of the result; empty where it is not written.
     pub(crate) declared: Vec<Declared>,
     pub(crate) owner: Option<Owner>,
+    /// Whether `order = 2` asks for a second derivative, and the result has one.
+    pub(crate) second: bool,
     /// `cfg` and lint attributes, which the companions need too.
     pub(crate) attrs: Vec<Attribute>,
     /// Whether the signature is one that companions can be typed by.
@@ -216,6 +219,7 @@ pub(crate) fn signature(
         output,
         declared: Vec::new(),
         owner,
+        second: false,
         attrs,
         sound,
     }
@@ -665,6 +669,8 @@ pub(crate) struct Args {
     pub(crate) allow: Vec<Lint>,
     /// The shapes of the result.
     pub(crate) returns: Option<Returns>,
+    /// How often to differentiate.
+    pub(crate) order: Option<Order>,
 }
 
 impl Args {
@@ -719,15 +725,22 @@ impl Args {
                 )?);
                 return Ok(());
             }
+            if meta.path.is_ident("order") {
+                if args.order.is_some() {
+                    return Err(meta.error("`order` is given twice; remove one"));
+                }
+                args.order = Some(Order::parse(&meta)?);
+                return Ok(());
+            }
             let name = meta
                 .path
                 .get_ident()
                 .map(ToString::to_string)
                 .unwrap_or_default();
-            let options = ["crate", "record", "check", "allow", "returns"];
+            let options = ["crate", "record", "check", "allow", "returns", "order"];
             let hint = match nearest(&name, &options) {
                 Some(near) => format!("did you mean `{near}`?"),
-                None => "it takes `check`, `record`, `returns(..)` for the shape of the result, `allow(..)`, and `crate = path` for a renamed dependency".to_owned(),
+                None => "it takes `check`, `record`, `returns(..)` for the shape of the result, `allow(..)`, `order = 2`, and `crate = path` for a renamed dependency".to_owned(),
             };
             Err(meta.error(format!("`{name}` is not an option of `#[traced]`; {hint}")))
         });

@@ -6,6 +6,7 @@ use crate::expand::{checks, companions, paths};
 use crate::half_typed;
 use crate::lower::checkpoint::is_checkpoint;
 use crate::lower::{self, text};
+use crate::order;
 use crate::parse::{self, Args, Func, Owner};
 use crate::report::Errors;
 use crate::warn;
@@ -109,6 +110,7 @@ fn function(mut func: ItemFn, args: &Args, errors: &mut Errors) -> TokenStream {
         return half_typed::print_function(&func);
     }
     declare(&mut parsed, args.returns.as_ref(), errors);
+    order::of_function(&mut parsed, args.order.as_ref(), errors);
     let private = paths::private(args);
     let body = body(&parsed, &func.block, args, &private, errors);
     let mut tokens = companions(&parsed, &body, &private, &text(&func.block));
@@ -367,9 +369,14 @@ fn methods(mut imp: ItemImpl, args: &Args, errors: &mut Errors) -> TokenStream {
         let ImplItem::Fn(method) = item else { continue };
         let marked = method.attrs.iter().any(is_traced);
         let mut own = args.clone();
+        let mut own_order = false;
         for attr in method.attrs.iter().filter(|a| is_traced(a)) {
             match &attr.meta {
-                syn::Meta::List(list) => own = of_method(list, args, errors),
+                syn::Meta::List(list) => {
+                    own = of_method(list, args, errors);
+                    own_order = own.order.is_some();
+                    own.order = own.order.or_else(|| args.order.clone());
+                }
                 _ => errors.push(
                     attr,
                     "the impl block is `#[traced]` already; remove this one",
@@ -397,6 +404,10 @@ fn methods(mut imp: ItemImpl, args: &Args, errors: &mut Errors) -> TokenStream {
             continue;
         }
         declare(&mut func, args.returns.as_ref(), errors);
+        match own_order {
+            true => order::of_function(&mut func, args.order.as_ref(), errors),
+            false => order::of_method(&mut func, args.order.as_ref()),
+        }
         let body = body(&func, &method.block, args, &private, errors);
         let tokens = companions(&func, &body, &private, &text(&method.block));
         let attrs = parse::lint_attributes(&imp.attrs);
@@ -422,6 +433,9 @@ fn methods(mut imp: ItemImpl, args: &Args, errors: &mut Errors) -> TokenStream {
         &private,
         errors,
     ));
+    if any {
+        order::of_block(&traced, args.order.as_ref(), errors);
+    }
     if !any && errors.is_empty() {
         errors.push(
             &imp.self_ty,
@@ -454,6 +468,7 @@ fn of_method(own: &syn::MetaList, block: &Args, errors: &mut Errors) -> Args {
         check: None,
         allow: [&block.allow[..], &own_args.allow[..]].concat(),
         returns: own_args.returns,
+        order: own_args.order,
     }
 }
 

@@ -7,6 +7,8 @@
 //! | `test dce`, `test cse`, `test fold`, `test simplify` | the program after the pass |
 //! | `test jvp wrt=x,y` | the forward-mode program |
 //! | `test vjp wrt=x,y` | the primal program and the pullback |
+//! | `test grad wrt=x,y` | the value and the gradients, as one program |
+//! | `test hvp wrt=x,y` | the same with the change of the gradients along tangents |
 //! | `test flow wrt=x,y` | a flow, the variables that have a derivative, and the pullback of each block |
 //!
 //! `BLESS=1 cargo test -p gradloom-ir --test filetests` writes what comes out into the files; read the diff.
@@ -94,6 +96,23 @@ fn run(header: &str, body: &str) -> Result<String, String> {
                 "{}\nactive {:?}",
                 checked(jvp.program)?,
                 jvp.active
+            ))
+        }
+        "grad" => {
+            let grad = ad::grad_program(&program, &wrt(&program, words.next())?);
+            Ok(format!(
+                "{}\nnonzero {:?}",
+                checked(grad.program)?,
+                grad.nonzero
+            ))
+        }
+        "hvp" => {
+            let hvp = ad::hvp(&program, &wrt(&program, words.next())?);
+            Ok(format!(
+                "{}\nnonzero {:?}, active {:?}",
+                checked(hvp.program)?,
+                hvp.nonzero,
+                hvp.active
             ))
         }
         "vjp" => {

@@ -272,6 +272,12 @@ pub fn given<T: Tree>(x: &T, dx: &T, name: &str) -> Leaves {
     found.into_iter().map(Some).collect()
 }
 
+/// Raises an error if a result is not a single float.
+#[track_caller]
+pub fn check_single(y: &Tensor) {
+    expect(check::scalar(y));
+}
+
 /// Raises an error if a leaf of an argument cannot have a gradient.
 #[track_caller]
 pub fn check_floats<T: Tree>(x: &T, name: &str) {
@@ -605,6 +611,22 @@ where
 {
     let mut own = None;
     let found = record_jvp(given, positions, x, |x| set_aside(f(x), &mut own));
+    found.map_err(|error| own.unwrap_or_else(|| error.into()))
+}
+
+/// Forward mode over a function that returns a gradient, for functions with an error type of their own.
+#[track_caller]
+pub fn record_hvp<X, E>(
+    gradient: impl FnOnce(&X) -> Result<X, E>,
+    x: &X,
+    dx: &X,
+) -> Result<(X, X), E>
+where
+    X: Tree,
+    E: From<Error>,
+{
+    let mut own = None;
+    let found = crate::transform::jvp(|x: &X| set_aside(gradient(x), &mut own), x, dx);
     found.map_err(|error| own.unwrap_or_else(|| error.into()))
 }
 

@@ -5,6 +5,7 @@ use super::cost::Facts;
 use super::docs::Docs;
 use super::flow::flowing;
 use super::names::{Names, allow};
+use super::second::Given;
 use super::staged::staged;
 use crate::lower::{Body, text};
 use crate::parse::{Func, Kind, OutShape, Param};
@@ -53,7 +54,7 @@ pub(crate) fn companions(
         Some(staged) => cx.straight(staged),
         None => cx.recorded(),
     };
-    let public = cx.public(&program);
+    let public = cx.public(&program, body);
     let hash = cx.hash(body, &program, source);
     let constants = ours!(#hash #constants);
     let Pieces { hidden, items } = pieces;
@@ -297,7 +298,7 @@ impl Cx<'_> {
     }
 
     /// What users call.
-    fn public(&self, program: &str) -> TokenStream {
+    fn public(&self, program: &str, body: &Body) -> TokenStream {
         let (n, p, func) = (self.names, self.p, self.func);
         let (head, vis) = self.associated();
         let program_name = &n.program;
@@ -396,15 +397,19 @@ impl Cx<'_> {
         let jvp_returns = self.returns(jvp_pair.clone());
         let jvp_signature = self.signature(&n.jvp, &jvp_inputs, &jvp_returns);
         let hidden_jvp = self.own(&n.hidden_jvp);
-        let given = func.params.iter().map(|param| {
-            match diff.iter().position(|d| d.name == param.name && param.diff) {
-                Some(k) => {
-                    let (x, dx, name) = (reference(param), &dx[k], &param.name);
-                    ours!(#p::given(#x, #dx, #name))
-                }
-                None => ours!(#p::Leaves::new()),
-            }
-        });
+        let given: Vec<TokenStream> = func
+            .params
+            .iter()
+            .map(
+                |param| match diff.iter().position(|d| d.name == param.name && param.diff) {
+                    Some(k) => {
+                        let (x, dx, name) = (reference(param), &dx[k], &param.name);
+                        ours!(#p::given(#x, #dx, #name))
+                    }
+                    None => ours!(#p::Leaves::new()),
+                },
+            )
+            .collect();
         let jvp_arguments = self.forwarded();
         let jvp_body = self.body(
             ours! {
@@ -422,6 +427,15 @@ impl Cx<'_> {
 
         let grads = (func.output.shape == OutShape::Tensor)
             .then(|| self.grad_functions(&head, &vis, &checks));
+        let second = self.second_order(
+            body,
+            &Given {
+                inputs: &jvp_inputs,
+                tangents: &dx,
+                checks: &checks,
+                leaves: &given,
+            },
+        );
         let program_doc = self.docs.other(&format!("The program of `{user}`."));
         ours! {
             #head
@@ -439,6 +453,8 @@ impl Cx<'_> {
             #vis #jvp_signature { #jvp_body }
 
             #grads
+
+            #second
         }
     }
 
@@ -533,7 +549,7 @@ impl Cx<'_> {
         fields.collect()
     }
 
-    fn grads_type(&self) -> TokenStream {
+    pub(super) fn grads_type(&self) -> TokenStream {
         let grads = &self.names.grads;
         let generic = self.generic_fields();
         let types: Vec<&Type> = self

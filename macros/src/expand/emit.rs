@@ -111,9 +111,10 @@ impl<'a> Emit<'a> {
     }
 
     pub(super) fn run_forward(&mut self, tangents: &[(Var, Var)]) {
-        let before: Vec<usize> = self.program.eqns.iter().map(|e| self.needs(e)).collect();
-        let reads = self.low.hosts.iter().flat_map(|h| h.reads.iter().copied());
         let tangents = Tangents::new(tangents);
+        let eqns = self.program.eqns.iter();
+        let before: Vec<usize> = eqns.map(|e| self.needs(e, &tangents)).collect();
+        let reads = self.low.hosts.iter().flat_map(|h| h.reads.iter().copied());
         self.equations(&before, reads, &tangents);
         self.hosts(self.low.hosts.len(), &tangents);
     }
@@ -186,7 +187,7 @@ impl<'a> Emit<'a> {
     }
 
     /// How many host statements come before an equation.
-    fn needs(&self, eqn: &Eqn) -> usize {
+    fn needs(&self, eqn: &Eqn, tangents: &Tangents) -> usize {
         let own = self
             .places
             .get(eqn.outs[0])
@@ -199,6 +200,8 @@ impl<'a> Emit<'a> {
         let inputs = eqn
             .args
             .iter()
+            // A tangent is read where the tensor is.
+            .map(|v| tangents.to.get(*v).unwrap_or(v))
             .filter_map(|v| self.low.input_hosts.get(*v))
             .map(|i| i + 1);
         own.into_iter()

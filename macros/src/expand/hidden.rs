@@ -184,8 +184,26 @@ impl Cx<'_> {
             }
         };
         let tree = Ident::new("tree", Span::mixed_site());
+        let call = self.parts_of(&tree);
+        let diff = self.diff();
+        let copies = diff.iter().map(|d| {
+            let x = reference(d);
+            ours!(#p::copy(#x))
+        });
+        let positions = func.diff().map(|(i, _)| i);
+        let copies = nested(copies);
+        let types = nested(diff.iter().map(|d| d.owned.to_token_stream()));
+        Record {
+            copies: ours!(let copies = #copies;),
+            arguments: ours!(&[#(#positions),*], &copies, |#tree: &#types| #user(#(#call),*)),
+        }
+    }
+
+    /// The arguments of a call, where the differentiated ones are copied into a nested tree.
+    pub(super) fn parts_of(&self, tree: &Ident) -> Vec<TokenStream> {
+        let p = self.p;
         let mut k = 0usize;
-        let call = func.params.iter().map(|param| {
+        let call = self.func.params.iter().map(|param| {
             let ident = &param.ident;
             if !param.diff {
                 return ours!(#ident);
@@ -197,24 +215,7 @@ impl Cx<'_> {
                 false => ours!(#p::copy(&#tree #(.#rest)* .#first)),
             }
         });
-        let call: Vec<TokenStream> = call.collect();
-        let diff = self.diff();
-        let copies = diff.iter().map(|d| {
-            let x = reference(d);
-            ours!(#p::copy(#x))
-        });
-        let positions = func.diff().map(|(i, _)| i);
-        // `(x, (y, ()))`: a tuple of any number of arguments is no tree.
-        let pairs = |parts: Vec<TokenStream>| {
-            let parts = parts.into_iter().rev();
-            parts.fold(ours!(()), |rest, part| ours!((#part, #rest)))
-        };
-        let copies = pairs(copies.collect());
-        let types = pairs(diff.iter().map(|d| d.owned.to_token_stream()).collect());
-        Record {
-            copies: ours!(let copies = #copies;),
-            arguments: ours!(&[#(#positions),*], &copies, |#tree: &#types| #user(#(#call),*)),
-        }
+        call.collect()
     }
 
     /// The functions of the run time that record.
@@ -289,4 +290,10 @@ impl Cx<'_> {
         };
         Pieces { hidden, items }
     }
+}
+
+/// `(x, (y, ()))`: a tuple of any number of arguments is no tree.
+pub(super) fn nested(parts: impl DoubleEndedIterator<Item = TokenStream>) -> TokenStream {
+    let parts = parts.rev();
+    parts.fold(ours!(()), |rest, part| ours!((#part, #rest)))
 }

@@ -20,6 +20,7 @@ mod maybe;
 mod names;
 pub(crate) mod paths;
 mod points;
+mod second;
 mod segment;
 mod staged;
 

@@ -30,20 +30,23 @@ pub(super) struct Staged {
 }
 
 /// What the passes make of a function, each under its name, for people.
-pub(crate) fn programs(low: &Lowered) -> Vec<(&'static str, Program)> {
+pub(crate) fn programs(func: &Func, low: &Lowered) -> Vec<(&'static str, Program)> {
     let wrt = wrt(low);
     let vjp = ad::vjp(&low.program, &wrt);
     let jvp = pass::dce(pass::cse(ad::jvp(&low.program, &wrt, Calls::Joint).program));
-    vec![
+    let mut programs = vec![
         ("lowered", low.program.clone()),
         ("cse, dce", pass::cse(pass::dce(low.program.clone()))),
         ("jvp", jvp),
         ("vjp: primal", vjp.primal),
         ("vjp: pullback", vjp.pullback),
-    ]
+    ];
+    programs.extend(super::second::program(func, low).map(|hvp| ("hvp", hvp.program)));
+    programs
 }
 
-fn wrt(low: &Lowered) -> Vec<Var> {
+/// The variables that derivatives are taken with respect to.
+pub(super) fn wrt(low: &Lowered) -> Vec<Var> {
     low.inputs
         .iter()
         .filter(|i| i.diff)

@@ -11,11 +11,13 @@
 //! parameter has no tangent.
 
 mod jvp;
+mod second;
 mod split;
 mod transpose;
 mod zeros;
 
 pub use jvp::{Calls, Jvp, jvp};
+pub use second::{Grad, Hvp, grad_program, has_calls, hvp};
 pub use split::{Split, split};
 pub use transpose::{Transposed, transpose};
 pub use zeros::{Zeroed, with_zeros};

@@ -1,0 +1,84 @@
+//! `order = 2`: which functions get the companion of second order.
+
+use crate::lower::text;
+use crate::parse::{Func, OutShape};
+use crate::report::Errors;
+use proc_macro2::TokenStream;
+use quote::ToTokens;
+use syn::LitInt;
+use syn::meta::ParseNestedMeta;
+
+/// What `order = ..` says.
+#[derive(Clone, Debug)]
+pub(crate) struct Order {
+    second: bool,
+    /// The tokens that say it.
+    at: TokenStream,
+}
+
+impl Order {
+    /// Parses what stands after `order`.
+    pub(crate) fn parse(meta: &ParseNestedMeta) -> syn::Result<Order> {
+        let missing = "`order` takes a number, 1 or 2, as in `order = 2`";
+        let value = meta.value().map_err(|_| meta.error(missing))?;
+        let number: LitInt = value
+            .parse()
+            .map_err(|e| syn::Error::new(e.span(), missing))?;
+        let second = match number.base10_parse::<u64>() {
+            Ok(1) => false,
+            Ok(2) => true,
+            _ => {
+                let message = format!(
+                    "`order` is 1 or 2, and this is {number}; for another order take `gradloom::jvp` or \
+                     `gradloom::grad` of a closure that calls a companion"
+                );
+                return Err(syn::Error::new(number.span(), message));
+            }
+        };
+        let name = meta.path.to_token_stream();
+        Ok(Order {
+            second,
+            at: quote::quote!(#name = #number),
+        })
+    }
+}
+
+/// Prints what says it, for an error that points there.
+impl ToTokens for Order {
+    fn to_tokens(&self, tokens: &mut TokenStream) {
+        self.at.to_tokens(tokens);
+    }
+}
+
+/// A function that asks for it itself has to have a second derivative.
+pub(crate) fn of_function(func: &mut Func, order: Option<&Order>, errors: &mut Errors) {
+    of_method(func, order);
+    if let Some(order) = order.filter(|order| order.second && !func.second) {
+        let (name, ty) = (&func.sig.ident, text(&func.output.ty));
+        errors.push(
+            order,
+            format!(
+                "the second derivative is that of a single float, and `{name}` returns `{ty}`; return one `Tensor`, or \
+                 remove `order = 2`"
+            ),
+        );
+    }
+}
+
+/// Of the methods of a block, those have one that return one tensor.
+pub(crate) fn of_method(func: &mut Func, order: Option<&Order>) {
+    func.second = func.output.shape == OutShape::Tensor && order.is_some_and(|order| order.second);
+}
+
+/// A block that asks for it has to have a method with a second derivative.
+pub(crate) fn of_block(funcs: &[Func], order: Option<&Order>, errors: &mut Errors) {
+    if let Some(order) = order.filter(|order| order.second)
+        && !funcs.is_empty()
+        && !funcs.iter().any(|func| func.second)
+    {
+        errors.push(
+            order,
+            "the second derivative is that of a single float, and no method here returns one `Tensor`; remove `order = 2`",
+        );
+    }
+}
