@@ -1,6 +1,6 @@
 //! `GRADLOOM_DUMP=name` prints what the macro makes of a function: the program after each step, then the expansion.
 
-use crate::expand::programs;
+use crate::expand::{programs, second_order};
 use crate::lower::Body;
 use crate::parse::Func;
 use proc_macro2::TokenStream;
@@ -19,7 +19,8 @@ pub(crate) fn report(func: &Func, body: &Body, expansion: TokenStream) -> String
     let mut out = String::new();
     match body {
         Body::Straight(low) => {
-            for (name, program) in programs(func, low) {
+            let hvp = second_order(func, low).map(|hvp| ("hvp", hvp.program));
+            for (name, program) in programs(low).into_iter().chain(hvp) {
                 out += &format!("// {}: {name}\n{program}\n\n", func.name());
             }
         }

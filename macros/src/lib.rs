@@ -134,11 +134,11 @@ use proc_macro::TokenStream;
 ///   `classes(labels = 10)` for integers, `value(n = 3)` for a static parameter or any other, `dims(T = 4)` for a named dim,
 ///   and `skip(finite_differences)` leaves a test out. The expressions may use named dims, as in `value(shape = [B, 2])`.
 ///   A function inside another function cannot be checked, because the test harness does not see it.
-/// - `#[traced(order = 2)]` adds a companion where the result is one tensor: `dense::hvp((args..), (tangents..))`, which takes
-///   what `jvp` takes and returns two `DenseGrads`, the gradient and its change along the tangents (the product of the
-///   Hessian with them). A straight line of operations is differentiated twice at compile time; where the
-///   body calls traced functions or has control flow, the run time differentiates the companions. `order = 1` is what
-///   nobody has to write. Higher orders are those of closures that call companions.
+/// - `#[traced(order = 2)]` adds a companion where the result is one tensor: `dense::hvp((args..), (tangents..))`
+///   takes what `jvp` takes and returns two `DenseGrads`, the gradient and its change along the tangents (the product of the
+///   Hessian with them); for a method it is `forward_hvp`. A straight line of operations is differentiated twice at
+///   compile time; where the body calls traced functions or has control flow, the run time differentiates the companion.
+///   `order = 1` is the default. Any other order is that of closures that call companions.
 /// - `#[traced(allow(name, ..))]` silences a warning.
 /// - `#[traced(crate = path)]` says where the run time is, if its dependency has been renamed.
 ///

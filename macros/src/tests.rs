@@ -234,6 +234,11 @@ pub(crate) const EXPANSIONS: &[(&str, &str, &str)] = &[
         "impl<M: Layer> Block<M> { pub fn new(m: M) -> Self { Block { m } } pub fn forward(&self, x: &Tensor) -> (Tensor, Tensor) { (x * &self.gain, x.sin()) } }",
     ),
     (
+        "expansion_second_order",
+        "order = 2",
+        "pub fn loss(net: &Net, x: Tensor, #[nodiff] y: &Tensor, n: i64) -> Result<Tensor> { let h = x * &net.w; Ok((h - y).square().sum(n)) }",
+    ),
+    (
         "expansion_check",
         "check(range(x = 0.5..2.0), classes(labels = C), value(axis = 1), dims(C = 3))",
         "impl Head { fn loss(&self, #[shape(B, 2 * C)] x: Tensor, #[nodiff] #[shape(B)] labels: &Tensor, axis: usize) -> Result<Tensor> { Ok((x * &self.w).sum(axis).cross_entropy(labels)) } }",

@@ -4,7 +4,7 @@ use gradloom::__private::replay;
 use gradloom::{Tensor, vjp};
 use gradloom_ir::ad::{self, Calls};
 use gradloom_ir::op::Diff;
-use gradloom_ir::{Op, Program, Var, verify};
+use gradloom_ir::{Builder, Op, Program, Static, Var, verify};
 use gradloom_tests::{dot, float_params, input, noise, nudged, sample_programs, scale};
 
 /// One op at one of its samples, with inputs.
@@ -229,4 +229,84 @@ fn forward_over_reverse_equals_reverse_over_reverse() {
             }
         }
     }
+}
+
+/// The program of second order against reverse over reverse, for the sum of the squares of the results.
+#[test]
+fn the_program_of_second_order_equals_reverse_over_reverse() {
+    for case in differentiable() {
+        let program = sum_of_squares(&case.program);
+        if program.outs.is_empty() {
+            continue;
+        }
+        let hvp = ad::hvp(&program, &case.wrt);
+        assert_eq!(verify(&hvp.program), [""; 0], "{case}\n{}", hvp.program);
+        let direction = case.tangents(7);
+        let inputs: Vec<Tensor> = case.inputs.iter().chain(&direction).cloned().collect();
+        let outs = replay(&hvp.program, &inputs)
+            .unwrap_or_else(|e| panic!("{case}: {e}\n{}", hvp.program));
+        let (gradients, changes) = outs[1..].split_at(hvp.active.len());
+
+        let wrt: Vec<usize> = (0..case.inputs.len()).filter(|i| case.is_wrt(*i)).collect();
+        let x: Vec<Tensor> = wrt.iter().map(|i| case.inputs[*i].clone()).collect();
+        let gradient = gradloom::grad(|x: &Vec<Tensor>| {
+            let mut inputs = case.inputs.clone();
+            for (i, x) in wrt.iter().zip(x) {
+                inputs[*i] = x.clone();
+            }
+            replay(&program, &inputs).unwrap().remove(0)
+        });
+        let change = gradloom::grad(|x: &Vec<Tensor>| {
+            let products = gradient(x).into_iter().zip(&direction);
+            let products = products.map(|(g, t)| (&g * t).sum(..));
+            products.reduce(|a, b| a + b).expect("a parameter")
+        });
+        let (mut gradients, mut changes) = (gradients.iter(), changes.iter());
+        let mut active = hvp.active.iter();
+        let each = gradient(&x).into_iter().zip(change(&x));
+        for ((g, h), nonzero) in each.zip(&hvp.nonzero) {
+            let zero = g.zeros_like();
+            let (found_g, found_h) = match nonzero {
+                false => (&zero, &zero),
+                true => {
+                    let g = gradients.next().expect("one for each that is not zero");
+                    match active.next().expect("as many") {
+                        true => (g, changes.next().expect("one for each that changes")),
+                        false => (g, &zero),
+                    }
+                }
+            };
+            for (found, expected) in [(found_g, g), (found_h, h)] {
+                let (found, expected) = (found.to_vec::<f64>(), expected.to_vec::<f64>());
+                let size = scale(&expected);
+                for (a, b) in found.iter().zip(&expected) {
+                    assert!(
+                        (a - b).abs() <= 1e-12 * size,
+                        "{case}: {a} by the program, {b} reverse over reverse"
+                    );
+                }
+            }
+        }
+    }
+}
+
+/// The program whose only result is the sum of the squares of all that a program returns.
+fn sum_of_squares(program: &Program) -> Program {
+    let mut b = Builder::after(program);
+    for eqn in &program.eqns {
+        b.append(eqn.clone());
+    }
+    let (all, no) = (b.attr(Static::All), b.attr(false));
+    let is_float = |v: &&Var| program.aval(**v).dtype.is_some_and(|d| d.is_float());
+    let sums: Vec<Var> = program
+        .outs
+        .iter()
+        .filter(is_float)
+        .map(|y| {
+            let squares = b.mul(*y, *y);
+            b.sum(squares, *y, all, no)
+        })
+        .collect();
+    let total = sums.into_iter().reduce(|x, y| b.add(x, y));
+    b.finish(program.params.clone(), total.into_iter().collect())
 }

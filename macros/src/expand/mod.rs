@@ -26,4 +26,5 @@ mod staged;
 
 pub(crate) use check::checks;
 pub(crate) use companions::companions;
+pub(crate) use second::program as second_order;
 pub(crate) use staged::programs;

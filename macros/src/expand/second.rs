@@ -16,7 +16,7 @@ use proc_macro2::{Ident, Span, TokenStream};
 use quote::ToTokens;
 
 /// The program of second order, where it is asked for and the body is one line of operations.
-pub(super) fn program(func: &Func, low: &Lowered) -> Option<Hvp> {
+pub(crate) fn program(func: &Func, low: &Lowered) -> Option<Hvp> {
     let whole_trees = low
         .inputs
         .iter()

@@ -30,19 +30,17 @@ pub(super) struct Staged {
 }
 
 /// What the passes make of a function, each under its name, for people.
-pub(crate) fn programs(func: &Func, low: &Lowered) -> Vec<(&'static str, Program)> {
+pub(crate) fn programs(low: &Lowered) -> Vec<(&'static str, Program)> {
     let wrt = wrt(low);
     let vjp = ad::vjp(&low.program, &wrt);
     let jvp = pass::dce(pass::cse(ad::jvp(&low.program, &wrt, Calls::Joint).program));
-    let mut programs = vec![
+    vec![
         ("lowered", low.program.clone()),
         ("cse, dce", pass::cse(pass::dce(low.program.clone()))),
         ("jvp", jvp),
         ("vjp: primal", vjp.primal),
         ("vjp: pullback", vjp.pullback),
-    ];
-    programs.extend(super::second::program(func, low).map(|hvp| ("hvp", hvp.program)));
-    programs
+    ]
 }
 
 /// The variables that derivatives are taken with respect to.
