@@ -110,26 +110,8 @@ impl Formula {
 /// Prints `2*B*T + B - 1`.
 impl fmt::Display for Formula {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.terms.is_empty() {
-            return f.write_str("0");
-        }
-        for (i, term) in self.terms.iter().enumerate() {
-            f.write_str(match (i, term.coefficient < 0) {
-                (0, false) => "",
-                (0, true) => "-",
-                (_, false) => " + ",
-                (_, true) => " - ",
-            })?;
-            let n = term.coefficient.unsigned_abs();
-            if n != 1 || term.dims.is_empty() {
-                write!(f, "{n}")?;
-            }
-            for (k, dim) in term.dims.iter().enumerate() {
-                let times = if k > 0 || n != 1 { "*" } else { "" };
-                write!(f, "{times}{dim}")?;
-            }
-        }
-        Ok(())
+        let terms = self.terms.iter();
+        gradloom_ir::poly::show(f, terms.map(|term| (term.coefficient, term.dims)))
     }
 }
 

@@ -57,8 +57,7 @@ fn recorded(#[shape(B)] x: &Tensor) -> Tensor {
 /// The value keeps the result of `tanh` alone, whose dtype the cast says.
 #[traced]
 fn typed(#[shape(B, T)] x: &Tensor) -> Tensor {
-    let y = x.cast(DType::F32).tanh();
-    y
+    x.cast(DType::F32).tanh()
 }
 
 #[traced]

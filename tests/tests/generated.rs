@@ -23,10 +23,12 @@ pub struct Case {
     plain: fn(&[Tensor], usize) -> Vec<Tensor>,
     vjp: fn(&[Tensor], usize, &[Tensor]) -> Lists,
     jvp: fn(&[Tensor], usize, &[Tensor]) -> Lists,
-    gradient: Option<fn(&[Tensor], usize) -> (Tensor, Vec<Tensor>)>,
+    gradient: Option<Gradient>,
 }
 
 type Lists = (Vec<Tensor>, Vec<Tensor>);
+
+type Gradient = fn(&[Tensor], usize) -> (Tensor, Vec<Tensor>);
 
 macro_rules! parts {
     ($($part:ident $file:literal)*) => {$(

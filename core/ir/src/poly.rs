@@ -220,27 +220,35 @@ fn gcd(a: i128, b: i128) -> i128 {
 /// Prints `2*B*T + B - 1`.
 impl fmt::Display for Poly {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.terms.is_empty() {
-            return f.write_str("0");
-        }
-        for (i, term) in self.terms.iter().enumerate() {
-            f.write_str(match (i, term.coefficient < 0) {
-                (0, false) => "",
-                (0, true) => "-",
-                (_, false) => " + ",
-                (_, true) => " - ",
-            })?;
-            let n = term.coefficient.unsigned_abs();
-            if n != 1 || term.names.is_empty() {
-                write!(f, "{n}")?;
-            }
-            for (k, name) in term.names.iter().enumerate() {
-                let times = if k > 0 || n != 1 { "*" } else { "" };
-                write!(f, "{times}{name}")?;
-            }
-        }
-        Ok(())
+        let terms = self.terms.iter();
+        show(f, terms.map(|term| (term.coefficient, &term.names[..])))
     }
+}
+
+/// Prints a sum of products: each of a coefficient and names.
+pub fn show<'a, N: fmt::Display + 'a>(
+    f: &mut fmt::Formatter<'_>,
+    terms: impl Iterator<Item = (i128, &'a [N])>,
+) -> fmt::Result {
+    let mut first = true;
+    for (coefficient, names) in terms {
+        f.write_str(match (first, coefficient < 0) {
+            (true, false) => "",
+            (true, true) => "-",
+            (false, false) => " + ",
+            (false, true) => " - ",
+        })?;
+        first = false;
+        let n = coefficient.unsigned_abs();
+        if n != 1 || names.is_empty() {
+            write!(f, "{n}")?;
+        }
+        for (k, name) in names.iter().enumerate() {
+            let times = if k > 0 || n != 1 { "*" } else { "" };
+            write!(f, "{times}{name}")?;
+        }
+    }
+    if first { f.write_str("0") } else { Ok(()) }
 }
 
 #[cfg(test)]

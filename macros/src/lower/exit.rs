@@ -23,22 +23,23 @@ impl Cx<'_> {
         }
     }
 
+    /// What a `break` leaves: what its label names, or the innermost loop.
+    fn broken_by(&mut self, e: &syn::ExprBreak) -> Option<&mut Around> {
+        match &e.label {
+            Some(_) => self.around_mut(e.label.as_ref()),
+            None => {
+                let mut around = self.pieces_mut().around.iter_mut().rev();
+                around.find(|a| a.is_loop)
+            }
+        }
+    }
+
     pub(super) fn break_out(&mut self, e: &syn::ExprBreak, want: &Want) -> R<Value> {
-        let label = e.label.as_ref();
         let value = match &e.expr {
             Some(expr) => Some(self.eval(expr, want)?),
             None => None,
         };
-        let found = match label {
-            Some(_) => self.around_mut(label),
-            None => self
-                .pieces_mut()
-                .around
-                .iter_mut()
-                .rev()
-                .find(|a| a.is_loop),
-        };
-        let Some(around) = found else {
+        let Some(around) = self.broken_by(e) else {
             return self.recorded("`break`", e.span());
         };
         around.broken = true;
@@ -46,17 +47,9 @@ impl Cx<'_> {
         if let (Some(join), Some(value)) = (&mut join, value) {
             self.give(join, value)?;
         }
-        let found = match label {
-            Some(_) => self.around_mut(label),
-            None => self
-                .pieces_mut()
-                .around
-                .iter_mut()
-                .rev()
-                .find(|a| a.is_loop),
-        };
-        found.expect("it has just been found").join = join;
-        let keyword = &e.break_token;
+        let around = self.broken_by(e);
+        around.expect("it has just been found").join = join;
+        let (keyword, label) = (&e.break_token, &e.label);
         self.leave(quote!(#keyword #label;));
         Ok(Value::Never)
     }
