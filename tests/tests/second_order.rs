@@ -1,5 +1,6 @@
 //! `#[traced(order = 2)]`: the companion of second order is the gradient and its slope, whichever way it is made.
 
+use gradloom::events::{self, Event};
 use gradloom::prelude::*;
 use gradloom::{DType, Tree};
 use gradloom_tests::derivatives::{differences, entries, near, noise_like};
@@ -261,7 +262,7 @@ fn a_chain_of_products() {
 
 #[traced(order = 2)]
 fn fallible(x: &Tensor, y: &Tensor) -> gradloom::Result<Tensor> {
-    let z = x.matmul(y).abs().pow(&Tensor::scalar(1.5f64));
+    let z = x.matmul(y).abs().pow(Tensor::scalar(1.5f64));
     Ok(z.sum(..))
 }
 
@@ -403,12 +404,12 @@ fn long(x: &Tensor, w: &Tensor) -> Tensor {
     let a = (x.sin() * w.cos() + x.exp() / (w.square() + 1.0)).tanh();
     let b = (a.sigmoid() * x.softplus() - w.erf()).gelu();
     let n = b.shape()[0];
-    let c = b.matmul(&a.t()) / (n as f64);
+    let c = b.matmul(a.t()) / (n as f64);
     let d = (c.softmax(1).matmul(x) + b.gelu_tanh()).normalize(1, 1e-3);
     let e = (d.logsumexp(1) * a.max(1) + b.min(1).expm1()).square();
     let s = Tensor::stack(&[&e, &(&e * 0.5).log1p()], 0);
     let [p, q] = s.split::<2>(0);
-    let r = p.slice(&[0], &[1], &[1]).maximum(&q) - p.minimum(&q).sqrt();
+    let r = p.slice([0], [1], [1]).maximum(&q) - p.minimum(&q).sqrt();
     let u = (r.reshape([-1]) + e.unsqueeze(0).squeeze(0)).reciprocal();
     (u.abs() + 1.0).rsqrt().sum(..) + c.log_softmax(0).sum(..) + a.tan().sum(..)
 }
@@ -472,6 +473,36 @@ fn a_result_that_is_no_single_float_is_named() {
         .unwrap();
     let message = panic.downcast_ref::<String>().unwrap();
     assert!(message.contains("tangent"), "{message}");
+}
+
+#[traced(order = 2, record)]
+fn recorded(x: &Tensor, #[shape(_)] w: Tensor) -> Tensor {
+    let f = |y: &Tensor| y.tanh();
+    (f(x) * w).square().sum(..)
+}
+
+#[test]
+fn a_recorded_function() {
+    let x = (noise(&[3], 1), noise(&[3], 2));
+    check(
+        &x,
+        |(x, w)| recorded(x, w.clone()),
+        |(x, w), (dx, dw)| {
+            let (g, h) = recorded::hvp((x, w.clone()), (dx, dw));
+            ((g.x, g.w), (h.x, h.w))
+        },
+    );
+}
+
+#[test]
+fn a_straight_line_of_operations_is_not_traced_at_run_time() {
+    let traced = |log: Vec<Event>| log.iter().any(|e| matches!(e, Event::Traced { .. }));
+    let (x, w) = (noise(&[3, 4], 1), noise(&[3, 4], 2));
+    let (_, log) = events::record(|| long::hvp((&x, &w), (&x, &w)));
+    assert!(!traced(log));
+    let w = noise(&[4], 3);
+    let (_, log) = events::record(|| recorded::hvp((&x, w.clone()), (&x, &w)));
+    assert!(traced(log));
 }
 
 /// The second derivative of a companion of second order: the transforms of the run time go on from there.
