@@ -12,6 +12,8 @@ mod cost;
 mod docs;
 mod emit;
 mod flow;
+mod flow_jvp;
+mod flow_reverse;
 mod hash;
 mod hidden;
 mod kept;

@@ -23,6 +23,7 @@ mod iterate;
 mod join;
 mod lens;
 mod loops;
+mod lowered;
 mod names;
 mod operator;
 mod pattern;
@@ -30,18 +31,20 @@ mod returns;
 mod slots;
 mod stmt;
 mod syntax;
+mod value;
 
 pub(crate) use blocks::{Declaration, Flowing, HostCode, Piece, Store};
+pub(crate) use lowered::{Call, CallArg, Callee, HostStmt, Input, Lowered, Source};
+use value::{Host, Local, Place, Value, Want};
 
 use crate::parse::{Func, Kind, OutShape, unraw};
 use crate::report::Errors;
 use gradloom_ir::program::Keep;
-use gradloom_ir::{Attr, Aval, Builder, Dim, Op, Program, SecondaryMap, Static, Var};
+use gradloom_ir::{Attr, Aval, Builder, Dim, Op, SecondaryMap, Static, Var};
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
-use syn::Expr;
 use syn::spanned::Spanned;
 
 /// What the body of a function became.
@@ -53,97 +56,6 @@ pub(crate) enum Body {
     Flow(Box<Flowing>),
     /// The body has to be run to be known, for the reason given.
     Recorded(String),
-}
-
-/// A program, and what it does not say.
-#[derive(Debug)]
-pub(crate) struct Lowered {
-    pub(crate) program: Program,
-    /// The number of equations of the whole function, of which the program may be a block.
-    pub(crate) n_eqns: usize,
-    /// Where each parameter of the program comes from, in their order.
-    pub(crate) inputs: Vec<Input>,
-    /// Host statements, in order.
-    pub(crate) hosts: Vec<HostStmt>,
-    /// The locals that hold static arguments which are host expressions.
-    pub(crate) statics: BTreeMap<Attr, Ident>,
-    /// The host statement that binds a static argument.
-    pub(crate) static_hosts: BTreeMap<Attr, usize>,
-    /// The host statement that binds a parameter of the program.
-    pub(crate) input_hosts: SecondaryMap<Var, usize>,
-    /// The calls of traced functions.
-    pub(crate) calls: BTreeMap<Attr, Call>,
-    /// The user's token behind each variable.
-    pub(crate) spans: SecondaryMap<Var, Span>,
-    /// The user's identifiers, by the name they have in the program.
-    pub(crate) idents: Rc<BTreeMap<String, Ident>>,
-}
-
-/// A parameter of the program.
-#[derive(Clone, Debug)]
-pub(crate) struct Input {
-    pub(crate) var: Var,
-    pub(crate) source: Source,
-    /// Whether derivatives are taken with respect to it.
-    pub(crate) diff: bool,
-}
-
-/// Where a parameter of the program comes from.
-#[derive(Clone, Debug)]
-pub(crate) enum Source {
-    /// A tensor parameter of the function.
-    Param(usize),
-    /// A tensor, or a number, in a tree parameter of the function. A host statement binds it.
-    Leaf { param: usize, place: TokenStream },
-    /// A tree, or a part of one, that a call takes as a whole.
-    Tree { param: usize, place: TokenStream },
-    /// A tensor that depends on no parameter. A host statement binds it.
-    Constant,
-}
-
-/// A statement that is not about tensors, and stays as it is.
-#[derive(Clone, Debug)]
-pub(crate) struct HostStmt {
-    /// It stands before this equation of the program.
-    pub(crate) at: usize,
-    /// The variables whose shapes or values it reads.
-    pub(crate) reads: Vec<Var>,
-    pub(crate) tokens: TokenStream,
-}
-
-/// A call of another traced function.
-#[derive(Clone, Debug)]
-pub(crate) struct Call {
-    pub(crate) callee: Callee,
-    /// In the order of the callee's parameters, the receiver first.
-    pub(crate) args: Vec<CallArg>,
-    /// Whether it returns a `Result`.
-    pub(crate) fallible: bool,
-    /// The structure of what it returns.
-    pub(crate) shape: OutShape,
-    pub(crate) span: Span,
-}
-
-/// Who is called.
-#[derive(Clone, Debug)]
-pub(crate) enum Callee {
-    /// A function, by path: its companions are in the type of the same path.
-    Function(syn::Path),
-    /// An associated function: its companions stand beside it.
-    Associated { ty: TokenStream, name: Ident },
-    /// A method of the first argument.
-    Method(Ident),
-}
-
-/// An argument of a call.
-#[derive(Clone, Debug)]
-pub(crate) enum CallArg {
-    /// The next operand of the equation, a tensor; passed by reference or by value.
-    Tensor { by_ref: bool },
-    /// The next operand of the equation, a tree: this expression.
-    Tree(TokenStream),
-    /// A host expression.
-    Host(TokenStream),
 }
 
 /// Why lowering stops.
@@ -158,95 +70,6 @@ pub(crate) enum Stop {
 }
 
 type R<T> = Result<T, Stop>;
-
-/// What a local or an expression is, symbolically.
-#[derive(Clone, Debug)]
-enum Value {
-    /// A tensor; `by_ref` says whether the user's expression is a reference to it.
-    Tensor { var: Var, by_ref: bool },
-    /// A tree parameter, or a part of it.
-    Place(Place),
-    /// Several values: a tuple, or the results of an op.
-    Tuple(Vec<Value>),
-    /// Something that is not about tensors.
-    Host(Host),
-    /// A closure: it is lowered where it is called.
-    Closure(Rc<closure::Closure>),
-    /// A local that has no value yet.
-    Uninit(usize),
-    /// Nothing: control does not come back from here.
-    Never,
-    /// Something about which an error has been reported.
-    Poison,
-}
-
-/// A tree parameter, or a part of it.
-#[derive(Clone, Debug)]
-struct Place {
-    param: usize,
-    expr: Expr,
-    by_ref: bool,
-    /// Whether it is the parameter itself.
-    root: bool,
-}
-
-impl Place {
-    /// Whether it is a local that a pattern or a branch binds to a reference.
-    fn is_bound_reference(&self) -> bool {
-        !self.root && self.by_ref && matches!(self.expr, Expr::Path(_))
-    }
-
-    /// Moves the parameter's name to where it is read, for messages.
-    fn stands_at(&mut self, span: Span) {
-        if let Expr::Path(p) = &mut self.expr
-            && let [segment] = &mut *p.path.segments.iter_mut().collect::<Vec<_>>()
-        {
-            let hygiene = segment.ident.span();
-            segment.ident.set_span(span.resolved_at(hygiene));
-        }
-    }
-}
-
-/// A host expression, with the names of the emitted locals in it.
-#[derive(Clone, Debug)]
-struct Host {
-    expr: Expr,
-    reads: Vec<Var>,
-    /// Whether it is known to be a number.
-    number: bool,
-}
-
-/// What the context wants of an expression.
-#[derive(Clone, Debug)]
-struct Want {
-    /// The structure of the results of a call.
-    shape: OutShape,
-    /// The number of results of an op such as `split`.
-    count: Option<usize>,
-}
-
-impl Want {
-    fn one() -> Want {
-        Want {
-            shape: OutShape::Tensor,
-            count: None,
-        }
-    }
-}
-
-/// A local of the user's.
-#[derive(Clone, Debug)]
-struct Local {
-    value: Value,
-    /// Where its value lives between blocks, if more than one block assigns to it.
-    slot: Option<slots::Slot>,
-}
-
-impl From<Value> for Local {
-    fn from(value: Value) -> Local {
-        Local { value, slot: None }
-    }
-}
 
 #[derive(Clone)]
 struct Cx<'a> {
