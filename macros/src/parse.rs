@@ -48,6 +48,8 @@ pub(crate) struct Param {
     pub(crate) receiver: bool,
     /// Whether the user wrote a pattern, which straight-line code cannot name.
     pub(crate) pattern: bool,
+    /// Whether it is a static parameter that the body may assign to.
+    pub(crate) mutable: bool,
 }
 
 /// The structure of what a function returns, as far as its type is spelt out.
@@ -320,6 +322,7 @@ fn receiver(r: &syn::Receiver, owner: Option<&Owner>, errors: &mut Errors) -> Pa
         aval: Aval::UNKNOWN,
         receiver: true,
         pattern: false,
+        mutable: false,
     }
 }
 
@@ -337,6 +340,7 @@ fn typed(i: usize, p: &syn::PatType, owner: Option<&Owner>, errors: &mut Errors)
         other => (other.clone(), false),
     };
     let kind = classify(&p.ty, errors);
+    let is_static = matches!(kind, Kind::Static { .. });
     let name = unraw(&ident);
     Param {
         name,
@@ -345,10 +349,11 @@ fn typed(i: usize, p: &syn::PatType, owner: Option<&Owner>, errors: &mut Errors)
         owned,
         by_ref,
         kind,
-        diff: !matches!(kind, Kind::Static { .. }),
+        diff: !is_static,
         aval: Aval::UNKNOWN,
         receiver: false,
         pattern,
+        mutable: is_static && matches!(&*p.pat, Pat::Ident(id) if id.mutability.is_some()),
     }
 }
 

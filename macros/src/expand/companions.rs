@@ -148,6 +148,17 @@ impl Cx<'_> {
         inputs.collect()
     }
 
+    /// Host code may assign to a static parameter that the user declared so.
+    pub(super) fn mutable(&self) -> TokenStream {
+        let names = self
+            .func
+            .params
+            .iter()
+            .filter(|p| p.mutable)
+            .map(|p| &p.ident);
+        ours!(#(let mut #names = #names;)*)
+    }
+
     /// The arguments of one companion for another, without the receiver.
     pub(super) fn arguments(&self) -> Vec<&Ident> {
         self.func

@@ -88,7 +88,8 @@ impl Cx<'_> {
         let inputs = self.inputs();
         let pair = ours!((#out, #saved));
         let forward_signature = self.signature(&n.forward, &inputs, &self.returns(pair.clone()));
-        let forward = self.body(forward, &pair);
+        let mutable = self.mutable();
+        let forward = self.body(ours!(#mutable #forward), &pair);
         let forward_doc = self.forward_doc();
 
         let pair = ours!((#out, #p::Pull));
@@ -151,7 +152,8 @@ impl Cx<'_> {
         let pair = ours!((#out, #p::Leaves));
         let signature =
             self.signature(&self.names.hidden_jvp, &inputs, &self.returns(pair.clone()));
-        let body = self.body(body, &pair);
+        let mutable = self.mutable();
+        let body = self.body(ours!(#mutable #body), &pair);
         if !needs_all {
             return (signature, body);
         }

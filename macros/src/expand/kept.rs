@@ -138,11 +138,7 @@ impl<'a> Kept<'a> {
         while !self.names.insert(unique.clone()) {
             unique.push('_');
         }
-        let field = match syn::parse_str::<Ident>(&unique) {
-            Ok(_) => Ident::new(&unique, Span::mixed_site()),
-            // The user's name is a keyword, written `r#type`.
-            Err(_) => Ident::new_raw(&unique, Span::mixed_site()),
-        };
+        let field = crate::lower::ours(&unique);
         let local = local.unwrap_or_else(|| field.clone());
         self.made.fields.push((field.clone(), ty, doc));
         self.made.inits.push(ours!(#field: #value));

@@ -231,7 +231,12 @@ impl Cx<'_> {
 
     /// Ends the block: values go into their slots, and what is lowered next is a block of its own.
     pub(super) fn flush(&mut self) {
-        self.keep_old_values();
+        self.flush_before(&[]);
+    }
+
+    /// Ends the block before code that assigns to some locals, perhaps more than once, in scopes of its own.
+    pub(super) fn flush_before(&mut self, assigned: &[Ident]) {
+        self.keep_old_values(assigned);
         let mut pending = Vec::new();
         for local in self.scopes.iter_mut().flat_map(BTreeMap::values_mut) {
             if let Some(slot) = &local.slot {

@@ -23,6 +23,18 @@ struct Arms {
     failed: bool,
 }
 
+/// Methods of fields whose results refer to parts of them.
+const LENDS: [&str; 8] = [
+    "as_ref",
+    "as_deref",
+    "as_slice",
+    "first",
+    "last",
+    "get",
+    "split_first",
+    "split_last",
+];
+
 impl Cx<'_> {
     /// A branch. If its arms give parts of trees in one place and tensors in another, all are read as tensors.
     pub(super) fn branches(
@@ -190,19 +202,23 @@ impl Cx<'_> {
 
     /// What a `match` or an `if let` looks at.
     fn scrutinee(&mut self, expr: &Expr, keyword: &str) -> R<(TokenStream, Item)> {
-        let by_value = matches!(peel(expr), Expr::MethodCall(m) if m.method != "as_ref" && m.method != "as_deref");
+        let by_value = matches!(peel(expr), Expr::MethodCall(_));
         if let Expr::MethodCall(m) = peel(expr)
-            && (m.method == "as_ref" || m.method == "as_deref")
+            && LENDS.contains(&m.method.to_string().as_str())
             && self.mentions_traced(&m.receiver)
         {
-            let method = &m.method;
-            return match self.eval(&m.receiver, &Want::one())? {
-                Value::Place(place) => {
-                    let e = &place.expr;
-                    Ok((quote!(#e.#method()), Item::Place { param: place.param }))
-                }
-                _ => self.recorded("what is matched", expr.span()),
+            let Value::Place(place) = self.eval(&m.receiver, &Want::one())? else {
+                return self.recorded("what is matched", expr.span());
             };
+            let (e, method) = (&place.expr, &m.method);
+            let mut args = Vec::new();
+            for arg in &m.args {
+                let arg = self.static_value(arg)?;
+                self.force(&arg.reads);
+                args.push(arg.expr);
+            }
+            let item = Item::Place { param: place.param };
+            return Ok((quote!(#e.#method(#(#args),*)), item));
         }
         match self.eval(expr, &Want::one())? {
             Value::Host(host) => {

@@ -62,10 +62,11 @@ impl Cx<'_> {
     }
 
     pub(super) fn slots_for(&mut self, expr: &impl Assigns) -> R<()> {
-        for name in expr.assigned() {
-            self.needs_slot(&name)?;
+        let assigned = expr.assigned();
+        for name in &assigned {
+            self.needs_slot(name)?;
         }
-        self.flush();
+        self.flush_before(&assigned);
         Ok(())
     }
 
@@ -127,7 +128,10 @@ impl Cx<'_> {
     pub(super) fn top(&mut self, expr: &Expr, want: &Want) -> R<Value> {
         match expr {
             Expr::Paren(p) => self.top(&p.expr, want),
-            expr if self.flow.is_some() && is_control(expr) && self.is_traced_control(expr) => {
+            expr if self.flow.is_some()
+                && is_control(expr)
+                && (self.is_traced_control(expr) || matches!(expr, Expr::Macro(_))) =>
+            {
                 self.control(expr, want, Use::Value)
             }
             expr => self.eval(expr, want),

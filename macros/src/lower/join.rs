@@ -20,9 +20,16 @@ pub(super) struct Join {
 
 #[derive(Clone, Debug)]
 enum Kind {
-    Tensor(Var),
-    Host { ident: Ident, number: bool },
-    Place { param: usize, ident: Ident },
+    /// Whether it is a reference.
+    Tensor(Var, bool),
+    Host {
+        ident: Ident,
+        number: bool,
+    },
+    Place {
+        param: usize,
+        ident: Ident,
+    },
     Tuple(Vec<Kind>),
 }
 
@@ -71,18 +78,18 @@ impl Cx<'_> {
             found.ok_or_else(|| Stop::Recorded("a branch gives many values".to_owned()))
         };
         match value {
-            Value::Tensor { var, .. } => {
+            Value::Tensor { var, by_ref } => {
                 let id = next()?;
                 let slot = self.new_slot(name.as_ref(), *var);
                 self.declare(id, Declaration::Tensor(slot));
-                Ok(Kind::Tensor(slot))
+                Ok(Kind::Tensor(slot, *by_ref))
             }
             Value::Place(place) if self.pieces_mut().as_tensors || !place.by_ref => {
                 let id = next()?;
                 let var = self.leaf(place, None)?;
                 let slot = self.new_slot(name.as_ref(), var);
                 self.declare(id, Declaration::Tensor(slot));
-                Ok(Kind::Tensor(slot))
+                Ok(Kind::Tensor(slot, place.by_ref))
             }
             Value::Host(host) => {
                 let id = next()?;
@@ -121,7 +128,7 @@ impl Cx<'_> {
     fn put(&mut self, kind: &Kind, value: Value, avals: &mut Vec<(Var, Aval)>) -> R<()> {
         match (kind, value) {
             (_, Value::Poison) => Err(Stop::Error),
-            (Kind::Tensor(slot), value @ (Value::Tensor { .. } | Value::Place(_))) => {
+            (Kind::Tensor(slot, _), value @ (Value::Tensor { .. } | Value::Place(_))) => {
                 let var = self.tensor(value, None)?;
                 self.store(*slot, var, Store::Assign);
                 let aval = self.b.aval(*slot).clone();
@@ -169,7 +176,7 @@ impl Cx<'_> {
 
 fn value_of(kind: Kind) -> Value {
     match kind {
-        Kind::Tensor(var) => Value::Tensor { var, by_ref: false },
+        Kind::Tensor(var, by_ref) => Value::Tensor { var, by_ref },
         Kind::Host { ident, number } => Value::Host(Host {
             expr: syn::parse_quote!(#ident),
             reads: Vec::new(),

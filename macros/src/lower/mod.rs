@@ -258,6 +258,9 @@ impl Cx<'_> {
                 }
                 Kind::Static { number } => {
                     let ident = &p.ident;
+                    if p.mutable {
+                        self.host_mut.insert(unraw(ident));
+                    }
                     self.host_names.push(unraw(ident));
                     Value::Host(Host {
                         expr: syn::parse_quote!(#ident),
@@ -508,10 +511,15 @@ impl Cx<'_> {
 /// The identifier of a name: the user's own where it has one, so that host code that the macro cannot look into
 /// finds it, and one that no user code can see otherwise.
 pub(crate) fn ident_of(name: &str, idents: &BTreeMap<String, Ident>) -> Ident {
-    idents
-        .get(name)
-        .cloned()
-        .unwrap_or_else(|| Ident::new(name, Span::mixed_site()))
+    idents.get(name).cloned().unwrap_or_else(|| ours(name))
+}
+
+/// An identifier that no user code can see. A keyword, which the user has written `r#type`, is written so again.
+pub(crate) fn ours(name: &str) -> Ident {
+    match syn::parse_str::<Ident>(name) {
+        Ok(_) => Ident::new(name, Span::mixed_site()),
+        Err(_) => Ident::new_raw(name, Span::mixed_site()),
+    }
 }
 
 /// Tokens at another place in the source.

@@ -271,6 +271,9 @@ impl Cx<'_> {
             {
                 Ok(by_ref(value, true, |e| syn::parse_quote!(&#e)))
             }
+            Value::Tuple(parts) if plain && name == "clone" && parts.iter().all(is_tensors) => {
+                Ok(Value::Tuple(parts))
+            }
             Value::Tensor { var, .. } if READERS.contains(&name.as_str()) => {
                 let ident = self.spoken(var);
                 let host = Host {
@@ -416,5 +419,14 @@ impl Cx<'_> {
             Value::Host(h) => Ok(Value::Host(Host { number, ..h })),
             other => Ok(other),
         }
+    }
+}
+
+/// Whether a value is a tensor, or a tuple of tensors.
+fn is_tensors(value: &Value) -> bool {
+    match value {
+        Value::Tensor { .. } => true,
+        Value::Tuple(parts) => parts.iter().all(is_tensors),
+        _ => false,
     }
 }

@@ -14,6 +14,13 @@ pub(super) enum Slot {
 }
 
 impl Slot {
+    fn vars(&self, f: &mut dyn FnMut(Var)) {
+        match self {
+            Slot::One(var) => f(*var),
+            Slot::Many(slots) => slots.iter().for_each(|s| s.vars(f)),
+        }
+    }
+
     /// Whether a value has the structure of what the slot holds.
     pub(super) fn fits(&self, value: &Value) -> bool {
         match (self, value) {
@@ -92,9 +99,19 @@ impl Cx<'_> {
         self.pieces_mut().stores.push((target, value, store));
     }
 
-    /// Locals that stand for what a slot holds, and are not its own, get variables of their own before the slot changes.
-    pub(super) fn keep_old_values(&mut self) {
+    /// Locals that stand for what a slot holds, and are not its own, get variables of their own before the slot changes:
+    /// in this block, or in the code after it that assigns to its local.
+    pub(super) fn keep_old_values(&mut self, assigned: &[Ident]) {
         let mut changing = BTreeSet::new();
+        for name in assigned {
+            let key = crate::parse::unraw(name);
+            let found = self.scopes.iter().rev().find_map(|s| s.get(&key));
+            if let Some(slot) = found.and_then(|local| local.slot.as_ref()) {
+                slot.vars(&mut |var| {
+                    changing.insert(var);
+                });
+            }
+        }
         for local in self.scopes.iter().flat_map(BTreeMap::values) {
             if let Some(slot) = &local.slot {
                 changes(slot, &local.value, &mut changing);
@@ -130,17 +147,11 @@ impl Cx<'_> {
 
     /// What is known of each slot.
     pub(super) fn slot_avals(&self) -> Vec<(Var, Aval)> {
-        fn vars(slot: &Slot, out: &mut Vec<Var>) {
-            match slot {
-                Slot::One(var) => out.push(*var),
-                Slot::Many(slots) => slots.iter().for_each(|s| vars(s, out)),
-            }
-        }
         let mut out = Vec::new();
         let locals = self.scopes.iter().flat_map(BTreeMap::values);
         locals
             .filter_map(|l| l.slot.as_ref())
-            .for_each(|s| vars(s, &mut out));
+            .for_each(|s| s.vars(&mut |var| out.push(var)));
         out.into_iter()
             .map(|v| (v, self.b.aval(v).clone()))
             .collect()

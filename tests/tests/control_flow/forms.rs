@@ -306,3 +306,24 @@ fn a_condition_on_a_value_takes_the_derivative_of_its_branch() {
     let got = rescaled::grad(&four, 1.0).x.item::<f64>();
     assert!((got - 0.25 * 1.0f64.cos()).abs() < 1e-15);
 }
+
+#[traced]
+pub(crate) fn counted_down(x: &Tensor, mut n: usize) -> Tensor {
+    let mut h = x.clone();
+    while n > 0 {
+        n -= 1;
+        h = match n % 3 {
+            0 => h.sin(),
+            1 | 2 => h * (x + n as f64),
+            _ => unreachable!("{n} has another remainder"),
+        };
+    }
+    h
+}
+
+#[test]
+fn a_static_parameter_may_change() {
+    for n in [0, 1, 5] {
+        check_one!(counted_down(x(), n));
+    }
+}

@@ -6,6 +6,7 @@
 #![allow(clippy::assign_op_pattern, clippy::needless_late_init)]
 #![allow(clippy::redundant_closure_call)]
 
+mod aliases;
 mod forms;
 mod iterations;
 mod models;
@@ -18,6 +19,12 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("bisection", iterations::bisection::PROGRAM),
     ("adaptive", iterations::adaptive::PROGRAM),
     ("beam", iterations::beam::PROGRAM),
+    ("before_a_loop", aliases::before_a_loop::PROGRAM),
+    ("before_a_branch", aliases::before_a_branch::PROGRAM),
+    ("turned", aliases::turned::PROGRAM),
+    ("keywords", aliases::keywords::PROGRAM),
+    ("chosen", aliases::chosen::PROGRAM),
+    ("counted_down", forms::counted_down::PROGRAM),
     ("labelled", forms::labelled::PROGRAM),
     ("popped", forms::popped::PROGRAM),
     ("assigned_later", forms::assigned_later::PROGRAM),
@@ -33,6 +40,7 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("rnn::run", models::Rnn::RUN_PROGRAM),
     ("rnn::states", models::Rnn::STATES_PROGRAM),
     ("rnn::paired", models::Rnn::PAIRED_PROGRAM),
+    ("rnn::ends", models::Rnn::ENDS_PROGRAM),
 ];
 
 #[test]

@@ -1,0 +1,162 @@
+//! Locals that hold what another local had before it changed.
+
+use gradloom::prelude::*;
+use gradloom_tests::derivatives::Companions;
+use gradloom_tests::noise;
+
+/// A test of a traced function of two tensors and a number.
+macro_rules! check_two {
+    ($f:ident, $counts:expr) => {
+        for n in $counts {
+            Companions {
+                call: &|(x, y): &(Tensor, Tensor)| $f(x, y, n),
+                vjp: &|(x, y), ct| {
+                    let (z, pullback) = $f::vjp(x, y, n);
+                    (z, pullback(ct))
+                },
+                jvp: &|(x, y), (dx, dy)| $f::jvp((x, y, n), (dx, dy)),
+            }
+            .check(&(noise(&[3], 1), noise(&[3], 2)));
+        }
+    };
+}
+
+#[traced]
+pub(crate) fn before_a_loop(x: &Tensor, y: &Tensor, n: usize) -> Tensor {
+    let mut h = x.clone();
+    let mut sum = y.clone();
+    for i in 0..n {
+        let before = h.clone();
+        let pair = (h.clone(), i as f64);
+        // Each turn changes `h`, and reads what it was before the first one.
+        for _ in 0..3 {
+            h = h.sin() + y;
+            sum = &sum * &before + &pair.0 * pair.1;
+        }
+    }
+    sum + h
+}
+
+#[traced]
+pub(crate) fn before_a_branch(x: &Tensor, y: &Tensor, n: usize) -> Tensor {
+    let mut h = x.sin();
+    if n > 0 {
+        h = h.cos();
+    }
+    let p = h.clone();
+    let q = p.clone();
+    if n > 1 {
+        h = &h * y;
+        if n > 2 {
+            h = h * &p;
+        }
+    }
+    match n {
+        4 => h = q.sin() + h,
+        5 => {
+            h = h + &p;
+            h = h + &q;
+        }
+        _ => {}
+    }
+    let z = 'found: {
+        if n == 3 {
+            h = h * 2.0;
+            break 'found p.clone();
+        }
+        &h * y
+    };
+    h + p * q + z
+}
+
+#[test]
+fn an_old_value_outlives_its_local() {
+    check_two!(before_a_loop, [0, 1, 3]);
+    check_two!(before_a_branch, 0..6);
+}
+
+#[traced]
+pub(crate) fn turned(x: &Tensor, y: &Tensor, n: usize) -> Tensor {
+    let (mut a, mut b) = (x.clone(), y.clone());
+    let mut last = (a.clone(), b.clone());
+    'turns: for i in 0..n {
+        let (a0, b0) = (a.clone(), b.clone());
+        let old = last.clone();
+        for j in 0..3 {
+            let t = a.clone();
+            match j {
+                0 => {
+                    a = b.clone();
+                    b = t.sin();
+                }
+                1 if i > 1 => (a, b) = (b, a),
+                _ => b = &t + &b0,
+            }
+            if i + j == 4 {
+                break 'turns;
+            }
+            b = b * &t;
+        }
+        last = (last.1, a0.clone());
+        a = a.tanh() + a0 * old.0;
+    }
+    a * b + last.0 * last.1
+}
+
+#[test]
+fn locals_change_places() {
+    check_two!(turned, 0..6);
+}
+
+#[traced]
+pub(crate) fn keywords(r#type: &Tensor, r#loop: &Tensor, r#fn: usize) -> Tensor {
+    let mut r#match = r#type.clone();
+    for r#in in 0..r#fn {
+        let r#if = r#match.clone();
+        for _ in 0..2 {
+            r#match = r#match * &r#if + r#loop;
+        }
+        if r#in == 2 {
+            r#match = r#if;
+        }
+    }
+    r#match
+}
+
+#[test]
+fn keywords_may_be_names() {
+    for n in [0, 1, 4] {
+        Companions {
+            call: &|(x, y): &(Tensor, Tensor)| keywords(x, y, n),
+            vjp: &|(x, y), ct| {
+                let (z, pullback) = keywords::vjp(x, y, n);
+                (z, pullback(ct))
+            },
+            jvp: &|(x, y), (dx, dy)| keywords::jvp((x, y, n), (dx, dy)),
+        }
+        .check(&(noise(&[3], 1), noise(&[3], 2)));
+    }
+}
+
+#[traced]
+pub(crate) fn chosen(x: &Tensor, y: &Tensor, n: usize) -> Tensor {
+    let mut h = x.cos();
+    for i in 0..n {
+        // A traced function takes references, and the arms give them.
+        h = before_a_branch(
+            &h,
+            match i {
+                0 => x,
+                1 => y,
+                _ => &h,
+            },
+            i,
+        );
+    }
+    h
+}
+
+#[test]
+fn arms_may_give_references() {
+    check_two!(chosen, [0, 1, 4]);
+}
