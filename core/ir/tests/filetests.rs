@@ -5,6 +5,7 @@
 //! | `test parse` | the program as it prints |
 //! | `test verify` | the faults |
 //! | `test dce`, `test cse`, `test fold`, `test simplify` | the program after the pass |
+//! | `test fuse` | the program in the order of its steps, and its groups |
 //! | `test jvp wrt=x,y` | the forward-mode program |
 //! | `test vjp wrt=x,y` | the primal program and the pullback |
 //! | `test grad wrt=x,y` | the value and the gradients, as one program |
@@ -131,8 +132,22 @@ fn run(header: &str, body: &str) -> Result<String, String> {
                 shapes.join(", ")
             ))
         }
+        "fuse" => fuse(program),
         _ => Err(format!("there is no test `{test}`")),
     }
+}
+
+/// The program in the order of its steps, and the results of each group of several equations.
+fn fuse(program: Program) -> Result<String, String> {
+    let steps = pass::fuse(&program);
+    let mut groups = String::new();
+    for step in steps.iter().filter(|step| step.len() > 1) {
+        let outs = step.iter().map(|i| program.show(program.eqns[*i].out()));
+        groups += &format!("\ngroup {}", outs.collect::<Vec<_>>().join(", "));
+    }
+    let order = steps.iter().flatten().map(|i| program.eqns[*i].clone());
+    let eqns = order.collect();
+    Ok(checked(Program { eqns, ..program })? + &groups)
 }
 
 fn flow(body: &str, arg: Option<&str>) -> Result<String, String> {

@@ -4,11 +4,13 @@ mod cse;
 mod cut;
 mod dce;
 mod fold;
+mod fuse;
 mod residuals;
 
 pub use cse::cse;
 pub use dce::dce;
 pub use fold::fold;
+pub use fuse::{fuse, is_elementwise, is_view};
 pub use residuals::choose_residuals;
 
 use crate::Program;
