@@ -1,5 +1,6 @@
-//! What the examples share: the data set, the model and the picture of a training run.
+//! What the examples share: the data set, the model and the picture of a training run, and the benchmarks.
 
+pub mod bench;
 pub mod chart;
 pub mod data;
 pub mod model;

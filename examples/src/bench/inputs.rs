@@ -1,0 +1,45 @@
+//! Inputs that are the same bits in every framework: an integer hash of the index, and what is made of it.
+
+use gradloom::{IntoShape, Tensor};
+
+/// Numbers in `-scale..scale`, another sequence for each seed, in a shape.
+pub(super) fn fill(seed: u32, shape: impl IntoShape, scale: f32) -> Tensor {
+    let shape = shape.into_shape();
+    Tensor::from_vec(numbers(seed, shape.iter().product(), scale), shape)
+}
+
+/// [`fill`] around 1, such as gains.
+pub(super) fn near_one(seed: u32, n: usize, scale: f32) -> Tensor {
+    let numbers = numbers(seed, n, scale);
+    Tensor::from(numbers.iter().map(|x| 1.0 + x).collect::<Vec<_>>())
+}
+
+/// A matrix that takes vectors of length `inputs`, scaled so that the results have the size of the inputs.
+pub(super) fn weight(seed: u32, inputs: usize, outputs: usize) -> Tensor {
+    fill(seed, [inputs, outputs], 1.0 / (inputs as f32).sqrt())
+}
+
+/// Zeros that are data, not a part of the program.
+pub(super) fn zeros(n: usize) -> Tensor {
+    Tensor::from(vec![0.0f32; n])
+}
+
+/// A class below 10 for each row.
+pub(super) fn labels(n: usize) -> Tensor {
+    Tensor::from((0..n as i64).map(|i| i * 7 % 10).collect::<Vec<_>>())
+}
+
+fn numbers(seed: u32, n: usize, scale: f32) -> Vec<f32> {
+    let offset = seed.wrapping_mul(0x9E37_79B9);
+    let number = |i: u32| {
+        let mut x = i.wrapping_add(offset);
+        x ^= x >> 16;
+        x = x.wrapping_mul(0x7FEB_352D);
+        x ^= x >> 15;
+        x = x.wrapping_mul(0x846C_A68B);
+        x ^= x >> 16;
+        let unit = (x >> 8) as f32 * (1.0 / 16_777_216.0);
+        (2.0 * unit - 1.0) * scale
+    };
+    (0..n as u32).map(number).collect()
+}

@@ -1,0 +1,202 @@
+//! How a workload is timed, and what is told of it.
+//!
+//! A *sample* is a batch of calls that lasts about 10 ms. The value of a row is the median of its samples.
+
+use super::Options;
+use cpu_time::ProcessTime;
+use gradloom::{Result, Tensor, Tree};
+use serde::{Deserialize, Serialize};
+use std::time::Instant;
+
+/// A line of results.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Row {
+    /// The workload, or a part of it.
+    pub workload: String,
+    /// The number of threads.
+    pub threads: usize,
+    /// The median of the samples.
+    pub value: f64,
+    /// The best sample: the smallest time, the highest rate.
+    pub best: f64,
+    /// The best sample by the CPU time of all threads.
+    pub cpu: Option<f64>,
+    /// `us`, `ms`, `ns`, `GFLOP/s`, or `MiB`.
+    pub unit: String,
+    /// How many calls were timed.
+    pub n: usize,
+    /// A number computed from the result, in which all frameworks have to agree.
+    pub check: Option<f64>,
+}
+
+/// What a number of seconds is told in.
+#[derive(Clone, Copy)]
+pub(super) enum Unit {
+    Millis,
+    Micros,
+    /// For one of so many equal parts of a call.
+    NanosOf(usize),
+    /// The rate of so many floating-point operations.
+    Gflops(f64),
+}
+
+/// Times calls as the options say, and hands on the rows.
+pub(super) struct Timer<'a> {
+    pub(super) options: Options,
+    pub(super) emit: &'a mut dyn FnMut(Row),
+}
+
+impl Timer<'_> {
+    /// Times a call again and again.
+    pub(super) fn time(
+        &mut self,
+        workload: &str,
+        unit: Unit,
+        check: f64,
+        call: impl FnMut() -> Result<()>,
+    ) -> Result<()> {
+        let stats = repeat(self.options.min_time, call)?;
+        self.emit(workload, unit, Some(check), stats);
+        Ok(())
+    }
+
+    /// Times a call once, the first.
+    pub(super) fn time_first(
+        &mut self,
+        workload: &str,
+        call: impl FnOnce() -> Result<()>,
+    ) -> Result<()> {
+        let stats = Stats::of(vec![sample(1, call)?], 1);
+        self.emit(workload, Unit::Millis, None, stats);
+        Ok(())
+    }
+
+    /// Tells the peak memory of the process so far, where the system says it.
+    pub(super) fn peak_memory(&mut self, workload: &str) {
+        let Some(value) = peak_mebibytes() else {
+            return;
+        };
+        (self.emit)(Row {
+            workload: workload.to_owned(),
+            threads: self.options.threads,
+            value,
+            best: value,
+            cpu: None,
+            unit: "MiB".to_owned(),
+            n: 1,
+            check: None,
+        });
+    }
+
+    fn emit(&mut self, workload: &str, unit: Unit, check: Option<f64>, stats: Stats) {
+        let scaled = |seconds: f64| match unit {
+            Unit::Millis => seconds * 1e3,
+            Unit::Micros => seconds * 1e6,
+            Unit::NanosOf(parts) => seconds * 1e9 / parts as f64,
+            Unit::Gflops(flops) => flops * 1e-9 / seconds,
+        };
+        let unit = match unit {
+            Unit::Millis => "ms",
+            Unit::Micros => "us",
+            Unit::NanosOf(_) => "ns",
+            Unit::Gflops(_) => "GFLOP/s",
+        };
+        (self.emit)(Row {
+            workload: workload.to_owned(),
+            threads: self.options.threads,
+            value: scaled(stats.median),
+            best: scaled(stats.best),
+            cpu: Some(scaled(stats.cpu)),
+            unit: unit.to_owned(),
+            n: stats.n,
+            check,
+        });
+    }
+}
+
+/// The workload that does nothing: its memory is that of a process that starts.
+pub(super) fn start(timer: &mut Timer) -> Result<()> {
+    timer.peak_memory("RSS_start");
+    Ok(())
+}
+
+/// The Euclidean norm of all numbers of a tree.
+pub(super) fn norm(tree: &impl Tree) -> f64 {
+    let mut squares = 0.0;
+    tree.visit(&mut |leaf| squares += sum(leaf, |x| x * x));
+    squares.sqrt()
+}
+
+/// The sum of what a function makes of each number.
+pub(super) fn sum(x: &Tensor, f: impl Fn(f64) -> f64) -> f64 {
+    x.to_vec::<f32>().into_iter().map(|x| f(x.into())).sum()
+}
+
+/// Seconds for one call.
+struct Stats {
+    median: f64,
+    best: f64,
+    cpu: f64,
+    n: usize,
+}
+
+/// Seconds of one call, by the clock and of CPU time.
+type Sample = (f64, f64);
+
+impl Stats {
+    fn of(samples: Vec<Sample>, batch: usize) -> Stats {
+        let sorted = |of: fn(&Sample) -> f64| {
+            let mut seconds: Vec<f64> = samples.iter().map(of).collect();
+            seconds.sort_by(f64::total_cmp);
+            seconds
+        };
+        let (wall, cpu) = (sorted(|s| s.0), sorted(|s| s.1));
+        let n = wall.len();
+        Stats {
+            median: (wall[(n - 1) / 2] + wall[n / 2]) / 2.0,
+            best: wall[0],
+            cpu: cpu[0],
+            n: n * batch,
+        }
+    }
+}
+
+/// Warms up, chooses the batch, and takes at least five samples for at least `min_time` seconds.
+fn repeat(min_time: f64, mut call: impl FnMut() -> Result<()>) -> Result<Stats> {
+    if min_time == 0.0 {
+        return Ok(Stats::of(vec![sample(1, call)?], 1));
+    }
+    call()?;
+    let (one, _) = sample(1, &mut call)?;
+    let batch = ((0.010 / one).ceil() as usize).clamp(1, 200_000);
+    let start = Instant::now();
+    while start.elapsed().as_secs_f64() < 0.1 * min_time {
+        call()?;
+    }
+    let start = Instant::now();
+    let mut samples = Vec::new();
+    while samples.len() < 5 || start.elapsed().as_secs_f64() < min_time {
+        samples.push(sample(batch, || (0..batch).try_for_each(|_| call()))?);
+        if start.elapsed().as_secs_f64() > 20.0 * min_time + 5.0 {
+            break;
+        }
+    }
+    Ok(Stats::of(samples, batch))
+}
+
+/// Runs a batch of calls.
+fn sample(batch: usize, calls: impl FnOnce() -> Result<()>) -> Result<Sample> {
+    let (wall, cpu) = (Instant::now(), ProcessTime::now());
+    calls()?;
+    let (cpu, wall) = (cpu.elapsed(), wall.elapsed());
+    let each = batch as f64;
+    Ok((wall.as_secs_f64() / each, cpu.as_secs_f64() / each))
+}
+
+/// The line of Linux that says it, in KiB: `VmHWM:  2252 kB`.
+fn peak_mebibytes() -> Option<f64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|l| l.strip_prefix("VmHWM:"))?;
+    let kib: f64 = line.trim().strip_suffix(" kB")?.parse().ok()?;
+    Some(kib / 1024.0)
+}

@@ -1,0 +1,113 @@
+//! Perceptrons that are trained: W1, and W2, which is too small for anything but what a step costs by itself.
+
+use super::inputs::{fill, labels, weight, zeros};
+use super::measure::{Timer, Unit};
+use crate::model::{self, Linear, Mlp};
+use gradloom::optim::{Sgd, SgdState};
+use gradloom::prelude::*;
+
+const SGD: Sgd = Sgd {
+    lr: 0.01,
+    momentum: 0.0,
+    nesterov: false,
+};
+
+/// Two layers.
+#[derive(Clone, Tree)]
+struct Tiny {
+    first: Linear,
+    last: Linear,
+}
+
+#[traced]
+fn tiny_loss(model: &Tiny, #[nodiff] x: &Tensor, #[nodiff] target: &Tensor) -> Tensor {
+    let h = model.first.forward(x).tanh();
+    (model.last.forward(&h) - target).square().mean(..)
+}
+
+/// W1.
+pub(super) fn steps(timer: &mut Timer) -> Result<()> {
+    let mut training = Training::new(mlp());
+    let (x, labels) = batch();
+    let step = |model: &Mlp| {
+        let (loss, grads) = model::loss::value_and_grad(model, &x, &labels);
+        (loss, grads.model)
+    };
+    for _ in 0..3 {
+        training.step(step)?;
+    }
+    let check = model::loss(&training.model, &x, &labels).item::<f32>();
+    timer.time("W1", Unit::Micros, check.into(), || training.step(step))
+}
+
+/// W6 of W1.
+pub(super) fn first_step(timer: &mut Timer) -> Result<()> {
+    let mut training = Training::new(mlp());
+    let (x, labels) = batch();
+    timer.time_first("W6_w1", || {
+        training.step(|model| {
+            let (loss, grads) = model::loss::value_and_grad(model, &x, &labels);
+            (loss, grads.model)
+        })
+    })
+}
+
+/// W2.
+pub(super) fn tiny_steps(timer: &mut Timer) -> Result<()> {
+    let mut training = Training::new(Tiny {
+        first: Linear {
+            w: fill(202, [4, 16], 0.5),
+            b: zeros(16),
+        },
+        last: Linear {
+            w: fill(203, [16, 3], 0.25),
+            b: zeros(3),
+        },
+    });
+    let (x, target) = (fill(200, [8, 4], 1.0), fill(201, [8, 3], 1.0));
+    let step = |model: &Tiny| {
+        let (loss, grads) = tiny_loss::value_and_grad(model, &x, &target);
+        (loss, grads.model)
+    };
+    for _ in 0..3 {
+        training.step(step)?;
+    }
+    let check = tiny_loss(&training.model, &x, &target).item::<f32>();
+    timer.time("W2", Unit::Micros, check.into(), || training.step(step))
+}
+
+/// What a step hands to the next.
+struct Training<M> {
+    model: M,
+    state: SgdState<M>,
+}
+
+impl<M: Tree + Clone> Training<M> {
+    fn new(model: M) -> Training<M> {
+        let state = SGD.init(&model);
+        Training { model, state }
+    }
+
+    /// Gradient, update, and both computed, together with the loss.
+    fn step(&mut self, value_and_grad: impl Fn(&M) -> (Tensor, M)) -> Result<()> {
+        let (loss, grads) = value_and_grad(&self.model);
+        (self.model, self.state) = SGD.step(&self.model, &grads, &self.state);
+        evaluate(&(loss, self.model.clone()))
+    }
+}
+
+fn mlp() -> Mlp {
+    let layer = |seed, inputs, outputs| Linear {
+        w: weight(seed, inputs, outputs),
+        b: zeros(outputs),
+    };
+    Mlp {
+        first: layer(101, 784, 512),
+        second: layer(102, 512, 256),
+        last: layer(103, 256, 10),
+    }
+}
+
+fn batch() -> (Tensor, Tensor) {
+    (fill(100, [128, 784], 1.0), labels(128))
+}

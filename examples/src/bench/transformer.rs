@@ -1,0 +1,174 @@
+//! A transformer block with causal attention, layer norms before its parts: W3 and W10.
+
+use super::inputs::{fill, near_one, weight};
+use super::measure::{Timer, Unit, norm};
+use crate::model::Linear;
+use gradloom::prelude::*;
+
+/// Sequences of a batch.
+const BATCH: usize = 8;
+/// Positions of a sequence.
+const POSITIONS: usize = 128;
+/// Features of a position.
+const FEATURES: usize = 256;
+/// Heads of the attention.
+const HEADS: usize = 4;
+/// Features between the two layers after the attention.
+const HIDDEN: usize = 1024;
+
+/// Gain and bias of a layer norm.
+#[derive(Clone, Tree)]
+struct Norm {
+    gain: Tensor,
+    bias: Tensor,
+}
+
+#[traced]
+impl Norm {
+    fn forward(&self, x: &Tensor) -> Tensor {
+        x.layer_norm(&self.gain, &self.bias, 1e-5)
+    }
+}
+
+#[derive(Clone, Tree)]
+struct Attention {
+    query: Linear,
+    key: Linear,
+    value: Linear,
+    out: Linear,
+}
+
+/// `[batch, position, feature]` to `[batch, head, position, feature of the head]`.
+#[traced]
+fn heads(x: &Tensor) -> Tensor {
+    x.reshape([x.dim(0), x.dim(1), HEADS, x.dim(2) / HEADS])
+        .swap_axes(1, 2)
+}
+
+#[traced]
+impl Attention {
+    fn forward(&self, x: &Tensor) -> Tensor {
+        let query = heads(&self.query.forward(x));
+        let key = heads(&self.key.forward(x));
+        let value = heads(&self.value.forward(x));
+
+        let scale = 1.0 / (query.dim(3) as f64).sqrt();
+        let scores = query.matmul(key.swap_axes(2, 3)) * scale;
+        // No position sees what comes after it.
+        let position = Tensor::arange(x.dim(1), DType::I64);
+        let sees = position.unsqueeze(1).ge(&position);
+        let weights = sees.select(&scores, scores.full_like(-1e9)).softmax(-1);
+
+        let mixed = weights.matmul(&value).swap_axes(1, 2).reshape(x.shape());
+        self.out.forward(&mixed)
+    }
+}
+
+#[derive(Clone, Tree)]
+struct Block {
+    norm1: Norm,
+    attention: Attention,
+    norm2: Norm,
+    up: Linear,
+    down: Linear,
+}
+
+#[traced]
+impl Block {
+    fn forward(&self, x: &Tensor) -> Tensor {
+        let x = x + self.attention.forward(&self.norm1.forward(x));
+        let hidden = self.up.forward(&self.norm2.forward(&x)).gelu_tanh();
+        &x + self.down.forward(&hidden)
+    }
+}
+
+#[traced]
+fn loss(block: &Block, x: &Tensor) -> Tensor {
+    block.forward(x).square().mean(..)
+}
+
+/// W3.
+pub(super) fn gradients(timer: &mut Timer) -> Result<()> {
+    let (block, x) = (parameters(), input());
+    let (_, grads) = loss::value_and_grad(&block, &x);
+    let check = norm(&(grads.block, grads.x));
+    timer.time("W3", Unit::Millis, check, || gradient(&block, &x))
+}
+
+/// W6 of W3.
+pub(super) fn first_gradient(timer: &mut Timer) -> Result<()> {
+    let (block, x) = (parameters(), input());
+    timer.time_first("W6_w3", || gradient(&block, &x))
+}
+
+/// What the memory of W3 is measured by.
+pub(super) fn five_gradients(timer: &mut Timer) -> Result<()> {
+    let (block, x) = (parameters(), input());
+    for _ in 0..5 {
+        gradient(&block, &x)?;
+    }
+    timer.peak_memory("RSS_W3");
+    Ok(())
+}
+
+/// W3f.
+pub(super) fn losses(timer: &mut Timer) -> Result<()> {
+    let (block, x) = (parameters(), input());
+    let check = loss(&block, &x).item::<f32>();
+    timer.time("W3f", Unit::Millis, check.into(), || {
+        evaluate(&loss(&block, &x))
+    })
+}
+
+/// W10.
+pub(super) fn tangents(timer: &mut Timer) -> Result<()> {
+    let (block, x) = (parameters(), input());
+    let (d_block, dx) = direction();
+    let check = loss::jvp((&block, &x), (&d_block, &dx)).1.item::<f32>();
+    timer.time("W10", Unit::Millis, check.into(), || {
+        evaluate(&loss::jvp((&block, &x), (&d_block, &dx)))
+    })
+}
+
+fn gradient(block: &Block, x: &Tensor) -> Result<()> {
+    let (value, grads) = loss::value_and_grad(block, x);
+    evaluate(&(value, grads.block, grads.x))
+}
+
+fn input() -> Tensor {
+    fill(299, [BATCH, POSITIONS, FEATURES], 1.0)
+}
+
+/// Numbers from a seed of their own for each leaf.
+fn parameters() -> Block {
+    let norm = |seed| Norm {
+        gain: near_one(seed, FEATURES, 0.1),
+        bias: fill(seed + 1, FEATURES, 0.1),
+    };
+    let linear = |seed, inputs, outputs| Linear {
+        w: weight(seed, inputs, outputs),
+        b: fill(seed + 1, outputs, 0.1),
+    };
+    Block {
+        norm1: norm(300),
+        attention: Attention {
+            query: linear(302, FEATURES, FEATURES),
+            key: linear(304, FEATURES, FEATURES),
+            value: linear(306, FEATURES, FEATURES),
+            out: linear(308, FEATURES, FEATURES),
+        },
+        norm2: norm(310),
+        up: linear(312, FEATURES, HIDDEN),
+        down: linear(314, HIDDEN, FEATURES),
+    }
+}
+
+/// The direction of W10.
+fn direction() -> (Block, Tensor) {
+    let mut seeds = 500..;
+    let block = parameters().map(&mut |leaf| {
+        let seed = seeds.next().expect("the range has no end");
+        fill(seed, leaf.shape(), 1.0)
+    });
+    (block, fill(499, [BATCH, POSITIONS, FEATURES], 1.0))
+}

@@ -1,0 +1,103 @@
+//! Times the workloads that other frameworks are timed with.
+//!
+//! `cargo run --release --bin bench -- [--workloads W1,W3] [--threads N] [--min-time SECONDS] [--table] [--list]`
+//!
+//! It prints a line of JSON for each row, or with `--table` a table, for which each workload has a process of its own. What
+//! the rows mean is told in `docs/speed.md`.
+
+use gradloom_examples::bench::{Options, Row, WORKLOADS, Workload, table};
+use std::error::Error;
+use std::process::{Command, ExitCode};
+
+struct Args {
+    options: Options,
+    workloads: Vec<&'static Workload>,
+    table: bool,
+    list: bool,
+}
+
+impl Args {
+    fn parse(mut args: impl Iterator<Item = String>) -> Result<Args, Box<dyn Error>> {
+        let mut parsed = Args {
+            options: Options {
+                min_time: 0.6,
+                threads: 1,
+            },
+            workloads: WORKLOADS.iter().collect(),
+            table: false,
+            list: false,
+        };
+        while let Some(name) = args.next() {
+            let mut value = || args.next().ok_or(format!("`{name}` needs a value"));
+            match name.as_str() {
+                "--workloads" => {
+                    let named = |name: &str| {
+                        Workload::named(name).ok_or(format!("no workload `{name}`; see `--list`"))
+                    };
+                    let names = value()?;
+                    parsed.workloads = names.split(',').map(named).collect::<Result<_, _>>()?;
+                }
+                "--threads" => parsed.options.threads = value()?.parse()?,
+                "--min-time" => parsed.options.min_time = value()?.parse()?,
+                "--table" => parsed.table = true,
+                "--list" => parsed.list = true,
+                _ => Err(format!(
+                    "unknown option `{name}`; give `--workloads`, `--threads`, `--min-time`, `--table` or `--list`"
+                ))?,
+            }
+        }
+        Ok(parsed)
+    }
+}
+
+fn main() -> ExitCode {
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(e) => {
+            eprintln!("error: {e}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run() -> Result<(), Box<dyn Error>> {
+    let args = Args::parse(std::env::args().skip(1))?;
+    if args.list {
+        for workload in &args.workloads {
+            println!("{:6}  {}", workload.name, workload.about);
+        }
+        return Ok(());
+    }
+    if args.table {
+        let mut rows = Vec::new();
+        for workload in &args.workloads {
+            rows.extend(in_a_process(workload, args.options)?);
+        }
+        println!("{}", table(&rows));
+        return Ok(());
+    }
+    let mut failed = None;
+    for workload in &args.workloads {
+        workload.run(args.options, &mut |row| match serde_json::to_string(&row) {
+            Ok(line) => println!("{line}"),
+            Err(e) => failed = Some(e),
+        })?;
+    }
+    failed.map_or(Ok(()), |e| Err(e.into()))
+}
+
+/// The rows of a workload that has a process for itself: caches are cold, and memory is its own.
+fn in_a_process(workload: &Workload, options: Options) -> Result<Vec<Row>, Box<dyn Error>> {
+    let run = Command::new(std::env::current_exe()?)
+        .args(["--workloads", workload.name])
+        .args(["--threads", &options.threads.to_string()])
+        .args(["--min-time", &options.min_time.to_string()])
+        .output()?;
+    if !run.status.success() {
+        let errors = String::from_utf8_lossy(&run.stderr);
+        return Err(format!("{}: {}", workload.name, errors.trim()).into());
+    }
+    let text = String::from_utf8(run.stdout)?;
+    let rows = text.lines().map(serde_json::from_str);
+    Ok(rows.collect::<Result<_, _>>()?)
+}

@@ -1,0 +1,91 @@
+//! The workloads of the benchmark compute what other frameworks compute, and its output is what it says.
+
+use gradloom_examples::bench::{Options, Row, WORKLOADS};
+use std::process::Command;
+
+/// The checks as JAX 0.12.0.1 computes them.
+const CHECKS: &[(&str, f64)] = &[
+    ("W1", 2.2997961044311523),
+    ("W2", 0.368123859167099),
+    ("W3", 0.09002963478884618),
+    ("W3f", 0.385772168636322),
+    ("W4f", -4495718.0),
+    ("W4g", 2836908.870755631),
+    ("W5_64", 2.1050302596716204),
+    ("W5_128", 3.0153780063145152),
+    ("W5_256", 4.245420652137306),
+    ("W5_512", 6.028598121053561),
+    ("W5_1024", 8.53125333730082),
+    ("W5_2048", 12.040991279193884),
+    ("W7", 13.858965174295008),
+    ("W7_eager", 13.858965174295008),
+    ("W9_softmax", 4096.00000067668),
+    ("W9_layernorm", 3629813.0961926207),
+    ("W9_sum0", 92785.98653459549),
+    ("W9_sum1", 179797.9110302925),
+    ("W10", 0.04545649141073227),
+];
+
+#[test]
+fn every_workload_computes_what_jax_computes() {
+    let once = Options {
+        min_time: 0.0,
+        threads: 1,
+    };
+    let mut rows: Vec<Row> = Vec::new();
+    for workload in WORKLOADS {
+        workload.run(once, &mut |row| rows.push(row)).unwrap();
+    }
+    let checked: Vec<(&str, f64)> = rows
+        .iter()
+        .filter_map(|row| Some((&*row.workload, row.check?)))
+        .collect();
+    assert_eq!(checked.len(), CHECKS.len(), "{checked:?}");
+    for ((name, check), (expected_name, expected)) in checked.iter().zip(CHECKS) {
+        assert_eq!(name, expected_name);
+        let error = (check / expected - 1.0).abs();
+        assert!(error < 1e-5, "{name} is {check}, and {expected} in JAX");
+    }
+}
+
+#[test]
+fn rows_are_lines_of_json_and_lines_of_the_table() {
+    let bench = |more: &[&str]| {
+        let run = Command::new(env!("CARGO_BIN_EXE_bench"))
+            .args(["--workloads", "W2,W5", "--min-time", "0"])
+            .args(more)
+            .output()
+            .unwrap();
+        assert!(run.status.success());
+        String::from_utf8(run.stdout).unwrap()
+    };
+    let lines = bench(&[]);
+    let rows: Vec<Row> = lines
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let names: Vec<&str> = rows.iter().map(|row| &*row.workload).collect();
+    let products = ["W5_64", "W5_128", "W5_256", "W5_512", "W5_1024", "W5_2048"];
+    assert_eq!(names[0], "W2");
+    assert_eq!(names[1..], products);
+    assert_eq!((&*rows[0].unit, rows[0].n, rows[0].threads), ("us", 1, 1));
+    assert_eq!(rows[1].unit, "GFLOP/s");
+
+    let table = bench(&["--table"]);
+    assert!(names.iter().all(|name| table.contains(name)), "{table}");
+    assert_eq!(table.lines().count(), 2 + names.len(), "{table}");
+}
+
+#[test]
+fn a_workload_that_does_not_exist_is_named() {
+    let run = Command::new(env!("CARGO_BIN_EXE_bench"))
+        .args(["--workloads", "W99"])
+        .output()
+        .unwrap();
+    assert!(!run.status.success());
+    let errors = String::from_utf8(run.stderr).unwrap();
+    assert!(
+        errors.contains("no workload `W99`; see `--list`"),
+        "{errors}"
+    );
+}
