@@ -171,6 +171,7 @@ pub use error::{Error, Result};
 pub use evaluate::evaluate;
 pub use gradloom_ir::DType;
 pub use gradloom_macros::{Tree, traced};
+pub use kernel::threads::{set_threads, threads};
 pub use random::Key;
 pub use statics::IntoStatic;
 pub use tensor::{IntoShape, Operand, Tensor};

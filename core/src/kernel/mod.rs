@@ -15,6 +15,8 @@ mod rows;
 mod source;
 #[cfg(test)]
 mod tests;
+#[allow(dead_code)] // kernels use it as they are split
+pub(crate) mod threads;
 
 pub(crate) use source::Source;
 
