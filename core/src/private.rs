@@ -24,6 +24,9 @@ pub use crate::transform::{jvp as trace_jvp, replay, vjp as trace_vjp};
 pub use crate::{Aval, Cost, DType, Error, Formula, Point, Tensor, Term, Traced, Tree, Work};
 pub use again::*;
 pub use gradloom_ir::Static;
+/// What ops compute of one element, for loops over several of them.
+pub use gradloom_ir::op::element;
+pub use gradloom_maths as maths;
 pub use listing::Listing;
 pub use maybe::*;
 pub use traced::*;

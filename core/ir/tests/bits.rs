@@ -46,16 +46,16 @@ fn compute(program: &Program, args: &[Value]) -> Vec<Value> {
         let mut floats = vec![0.0; len];
         let value = match (eqn.op.def().eval(), eqn.op) {
             (Eval::Unary(fns), _) => {
-                (fns.f64)(&arg(0).floats(len), &mut floats);
+                (fns.f64.baseline)(&arg(0).floats(len), &mut floats);
                 Value::Float(floats)
             }
             (Eval::Binary(fns), _) => {
-                (fns.f64)(&arg(0).floats(len), &arg(1).floats(len), &mut floats);
+                (fns.f64.baseline)(&arg(0).floats(len), &arg(1).floats(len), &mut floats);
                 Value::Float(floats)
             }
             (Eval::Compare(fns), _) => {
                 let mut bools = vec![false; len];
-                (fns.f64)(&arg(0).floats(len), &arg(1).floats(len), &mut bools);
+                (fns.f64.baseline)(&arg(0).floats(len), &arg(1).floats(len), &mut bools);
                 Value::Bool(bools)
             }
             (_, Op::Scalar | Op::FullLike) => {

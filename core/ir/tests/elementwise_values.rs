@@ -23,17 +23,17 @@ fn run(program: &Program, args: &[f64]) -> Vec<f64> {
         let y = match (eqn.op, eqn.op.def().eval()) {
             (_, Eval::Unary(fns)) => {
                 let mut y = [0.0];
-                (fns.f64)(&[x(0)], &mut y);
+                (fns.f64.baseline)(&[x(0)], &mut y);
                 y[0]
             }
             (_, Eval::Binary(fns)) => {
                 let mut z = [0.0];
-                (fns.f64)(&[x(0)], &[x(1)], &mut z);
+                (fns.f64.baseline)(&[x(0)], &[x(1)], &mut z);
                 z[0]
             }
             (_, Eval::Compare(fns)) => {
                 let mut z = [false];
-                (fns.f64)(&[x(0)], &[x(1)], &mut z);
+                (fns.f64.baseline)(&[x(0)], &[x(1)], &mut z);
                 f64::from(u8::from(z[0]))
             }
             (Op::Select, _) => x(if x(0) == 1.0 { 1 } else { 2 }),
@@ -249,7 +249,7 @@ fn integers_wrap() {
             panic!("`{op}` is unary")
         };
         let mut y = [0];
-        fns.i32?(&[x], &mut y);
+        (fns.i32?.baseline)(&[x], &mut y);
         Some(y[0])
     }
     fn binary(op: Op, x: i64, y: i64) -> Option<i64> {
@@ -257,7 +257,7 @@ fn integers_wrap() {
             panic!("`{op}` is binary")
         };
         let mut z = [0];
-        fns.i64?(&[x], &[y], &mut z);
+        (fns.i64?.baseline)(&[x], &[y], &mut z);
         Some(z[0])
     }
     assert_eq!(unary(Op::Neg, i32::MIN), Some(i32::MIN));
@@ -302,7 +302,7 @@ fn comparisons_order_numbers_and_bools() {
     let of = |x: f64, y: f64| {
         fns.map(|f| {
             let mut z = [false];
-            (f.f64)(&[x], &[y], &mut z);
+            (f.f64.baseline)(&[x], &[y], &mut z);
             z[0]
         })
     };
@@ -311,7 +311,7 @@ fn comparisons_order_numbers_and_bools() {
     assert_eq!(of(NAN, NAN), [false, true, false, false, false, false]);
     let bools = fns.map(|f| {
         let mut z = [false];
-        (f.bool)(&[false], &[true], &mut z);
+        (f.bool.baseline)(&[false], &[true], &mut z);
         z[0]
     });
     assert_eq!(bools, [false, true, true, true, false, false]);

@@ -3,8 +3,8 @@
 //! A loop runs over at most [`CHUNK`] elements at a time; operands are broadcast to the shape of the result, and
 //! the result is contiguous.
 
-use super::KernelFault;
 use super::source::CHUNK;
+use super::{KernelFault, level};
 use crate::buffer::{View, reserve};
 use crate::dtype::Element;
 use crate::layout::numel;
@@ -52,10 +52,10 @@ const TAKEN: &str = "the dtype rule refuses what the op has no loop for";
 
 pub(super) fn unary(fns: &UnaryFns, x: &View) -> Result<View, KernelFault> {
     match x.dtype() {
-        DType::F32 => map(x, fns.f32),
-        DType::F64 => map(x, fns.f64),
-        DType::I32 => map(x, fns.i32.expect(TAKEN)),
-        DType::I64 => map(x, fns.i64.expect(TAKEN)),
+        DType::F32 => map(x, level::unary(&fns.f32)),
+        DType::F64 => map(x, level::unary(&fns.f64)),
+        DType::I32 => map(x, level::unary(&fns.i32.expect(TAKEN))),
+        DType::I64 => map(x, level::unary(&fns.i64.expect(TAKEN))),
         DType::Bool => unreachable!("{TAKEN}"),
     }
 }
@@ -67,10 +67,10 @@ pub(super) fn binary(
     shape: &[usize],
 ) -> Result<View, KernelFault> {
     match x.dtype() {
-        DType::F32 => zip(x, y, shape, fns.f32),
-        DType::F64 => zip(x, y, shape, fns.f64),
-        DType::I32 => zip(x, y, shape, fns.i32.expect(TAKEN)),
-        DType::I64 => zip(x, y, shape, fns.i64.expect(TAKEN)),
+        DType::F32 => zip(x, y, shape, level::binary(&fns.f32)),
+        DType::F64 => zip(x, y, shape, level::binary(&fns.f64)),
+        DType::I32 => zip(x, y, shape, level::binary(&fns.i32.expect(TAKEN))),
+        DType::I64 => zip(x, y, shape, level::binary(&fns.i64.expect(TAKEN))),
         DType::Bool => unreachable!("{TAKEN}"),
     }
 }
@@ -82,11 +82,11 @@ pub(super) fn compare(
     shape: &[usize],
 ) -> Result<View, KernelFault> {
     match x.dtype() {
-        DType::F32 => zip(x, y, shape, fns.f32),
-        DType::F64 => zip(x, y, shape, fns.f64),
-        DType::I32 => zip(x, y, shape, fns.i32),
-        DType::I64 => zip(x, y, shape, fns.i64),
-        DType::Bool => zip(x, y, shape, fns.bool),
+        DType::F32 => zip(x, y, shape, level::compare(&fns.f32)),
+        DType::F64 => zip(x, y, shape, level::compare(&fns.f64)),
+        DType::I32 => zip(x, y, shape, level::compare(&fns.i32)),
+        DType::I64 => zip(x, y, shape, level::compare(&fns.i64)),
+        DType::Bool => zip(x, y, shape, level::compare(&fns.bool)),
     }
 }
 

@@ -7,6 +7,7 @@
 
 mod elementwise;
 mod gemm;
+mod level;
 mod matmul;
 mod movement;
 mod number;

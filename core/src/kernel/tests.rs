@@ -2,7 +2,7 @@
 
 mod naive;
 
-use super::{KernelFault, run};
+use super::{KernelFault, level, run};
 use crate::Aval;
 use crate::buffer::{Buffer, View};
 use crate::dtype::Element;
@@ -275,15 +275,15 @@ impl Case {
         match self.op.def().eval() {
             Eval::Unary(fns) => {
                 let fns: UnaryFns = fns;
-                vec![nd_of(&apply!(fns, f => |x, _, y| f(x, y)))]
+                vec![nd_of(&apply!(fns, f => |x, _, y| level::unary(&f)(x, y)))]
             }
             Eval::Binary(fns) => {
                 let fns: BinaryFns = fns;
-                vec![nd_of(&apply!(fns, f => f))]
+                vec![nd_of(&apply!(fns, f => level::binary(&f)))]
             }
             Eval::Compare(fns) => {
                 let fns: CompareFns = fns;
-                vec![nd_of(&apply!(fns, f => f))]
+                vec![nd_of(&apply!(fns, f => level::compare(&f)))]
             }
             _ => {
                 let shapes =

@@ -1,9 +1,11 @@
 use super::{Count, Unary, UnaryRule};
 use crate::Op;
 
+unary_fns! { |x| x.abs(), int |x| x.wrapping_abs() }
+
 pub(super) static OP: Unary = Unary {
     name: "abs",
-    fns: unary_fns!(|x| x.abs(), int | x | x.wrapping_abs()),
+    fns: FNS,
     // dy = dx sign(x), so 0 at 0.
     rule: UnaryRule::Factor(|b, x, _| b.unary(Op::Sign, x)),
     count: Count::FLOP,

@@ -1,8 +1,10 @@
 use super::{Binary, BinaryRule, Count};
 
+binary_fns! { |x, y| x + y, int |x, y| x.wrapping_add(y) }
+
 pub(super) static OP: Binary = Binary {
     name: "add",
-    fns: binary_fns!(|x, y| x + y, int | x, y | x.wrapping_add(y)),
+    fns: FNS,
     // dz = dx + dy
     rule: BinaryRule {
         left: |_, _, dx| dx,

@@ -1,13 +1,12 @@
 use super::{Binary, BinaryRule, Count};
 
+binary_fns! { |x, y| x / y,
+int |x, y| if y == 0 { 0 } else { x.wrapping_div(y) } }
+
 /// Integers: towards zero, wrapping; a division by zero gives zero.
 pub(super) static OP: Binary = Binary {
     name: "div",
-    fns: binary_fns!(
-        |x, y| x / y,
-        int | x,
-        y | if y == 0 { 0 } else { x.wrapping_div(y) }
-    ),
+    fns: FNS,
     // dz = dx / y - z dy / y; linear in the numerator.
     rule: BinaryRule {
         left: |b, eqn, dx| b.div(dx, eqn.args[1]),

@@ -1,6 +1,8 @@
 use super::Compare;
 
+compare_fns! { |x, y| x == y }
+
 pub(super) static OP: Compare = Compare {
     name: "eq",
-    fns: compare_fns!(|x, y| x == y),
+    fns: FNS,
 };

@@ -1,10 +1,12 @@
 use super::{Count, Unary, UnaryRule, special};
 use std::f64::consts::FRAC_2_SQRT_PI;
 
+unary_fns! { |x| special::in_f64(x, special::erfc) }
+
 /// `1 - erf(x)`, with all its digits where `erf(x)` is close to 1.
 pub(super) static OP: Unary = Unary {
     name: "erfc",
-    fns: unary_fns!(in f64 special::erfc),
+    fns: FNS,
     // dy = -dx 2 / sqrt(pi) exp(-x^2)
     rule: UnaryRule::Factor(|b, x, _| special::bell(b, -FRAC_2_SQRT_PI, x)),
     count: Count::TRANSCENDENTAL,

@@ -1,8 +1,10 @@
 use super::{Count, Unary, UnaryRule};
 
+unary_fns! { |x| x.exp() }
+
 pub(super) static OP: Unary = Unary {
     name: "exp",
-    fns: unary_fns!(|x| x.exp()),
+    fns: FNS,
     // dy = dx y
     rule: UnaryRule::Factor(|_, _, y| y),
     count: Count::TRANSCENDENTAL,

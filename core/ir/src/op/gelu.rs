@@ -2,10 +2,12 @@ use super::{Count, Unary, UnaryRule, special};
 use crate::Op;
 use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI};
 
+unary_fns! { |x| special::in_f64(x, special::gelu) }
+
 /// The exact form, with the error function; `gelu_tanh` approximates it.
 pub(super) static OP: Unary = Unary {
     name: "gelu",
-    fns: unary_fns!(in f64 special::gelu),
+    fns: FNS,
     // With the distribution and the density of the normal law,
     //   y = x P(x),  P(x) = erfc(-x / sqrt(2)) / 2,  p(x) = exp(-x^2 / 2) / sqrt(2 pi),
     //   dy = dx (P(x) + x p(x)).

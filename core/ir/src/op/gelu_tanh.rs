@@ -1,4 +1,4 @@
-use super::{Count, Unary, UnaryRule};
+use super::{Count, Unary, UnaryRule, special};
 use crate::Op;
 use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI};
 
@@ -7,10 +7,12 @@ const A: f64 = FRAC_2_SQRT_PI * FRAC_1_SQRT_2;
 /// Its cubic part.
 const B: f64 = 0.044715;
 
+unary_fns! { |x| special::in_f64(x, value) }
+
 /// `x (1 + tanh(u)) / 2` with `u = A (x + B x^3)`.
 pub(super) static OP: Unary = Unary {
     name: "gelu_tanh",
-    fns: unary_fns!(in f64 value),
+    fns: FNS,
     // y = x s,  s = sigmoid(2 u),  u = A (x + B x^3)
     // dy = dx (s + x s (1 - s) 2 A (1 + 3 B x^2)),  with 1 - s = sigmoid(-2 u)
     rule: UnaryRule::Factor(|b, x, _| {

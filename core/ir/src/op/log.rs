@@ -1,8 +1,10 @@
 use super::{Count, Unary, UnaryRule};
 
+unary_fns! { |x| x.ln() }
+
 pub(super) static OP: Unary = Unary {
     name: "log",
-    fns: unary_fns!(|x| x.ln()),
+    fns: FNS,
     // dy = dx / x
     rule: UnaryRule::Tangent(|b, x, _, dx| b.div(dx, x)),
     count: Count::TRANSCENDENTAL,

@@ -1,8 +1,10 @@
 use super::{Count, Unary, UnaryRule};
 
+unary_fns! { |x| x.ln_1p() }
+
 pub(super) static OP: Unary = Unary {
     name: "log1p",
-    fns: unary_fns!(|x| x.ln_1p()),
+    fns: FNS,
     // dy = dx / (1 + x)
     rule: UnaryRule::Tangent(|b, x, _, dx| {
         let one = b.scalar(1.0, x);

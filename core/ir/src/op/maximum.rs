@@ -1,14 +1,13 @@
 use super::{Binary, BinaryRule, Count};
 use crate::{Builder, Op, Var};
 
+binary_fns! { |x, y| if x > y || x.is_nan() { x } else { y },
+int |x, y| x.max(y) }
+
 /// NaN if either element is.
 pub(super) static OP: Binary = Binary {
     name: "maximum",
-    fns: binary_fns!(
-        |x, y| if x > y || x.is_nan() { x } else { y },
-        int | x,
-        y | x.max(y)
-    ),
+    fns: FNS,
     // dz = dx where x is the larger, dy where y is, and half of each at a tie.
     rule: BinaryRule {
         left: |b, eqn, dx| share(b, Op::Gt, eqn.args[0], eqn.args[1], dx),

@@ -1,14 +1,13 @@
 use super::{Binary, BinaryRule, Count, maximum::share};
 use crate::Op;
 
+binary_fns! { |x, y| if x < y || x.is_nan() { x } else { y },
+int |x, y| x.min(y) }
+
 /// NaN if either element is.
 pub(super) static OP: Binary = Binary {
     name: "minimum",
-    fns: binary_fns!(
-        |x, y| if x < y || x.is_nan() { x } else { y },
-        int | x,
-        y | x.min(y)
-    ),
+    fns: FNS,
     // dz = dx where x is the smaller, dy where y is, and half of each at a tie.
     rule: BinaryRule {
         left: |b, eqn, dx| share(b, Op::Lt, eqn.args[0], eqn.args[1], dx),

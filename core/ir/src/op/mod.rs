@@ -16,9 +16,10 @@
 pub mod call;
 mod count;
 mod def;
-#[macro_use]
 mod elementwise;
 mod linear;
+#[macro_use]
+mod loops;
 mod method;
 mod nonlinear;
 pub mod shape;
@@ -27,11 +28,9 @@ mod special;
 pub use count::{Count, Ops};
 pub(crate) use def::not_linear;
 pub use def::{Diff, Eval, Laws, OpDef, Operands};
-pub use elementwise::{
-    Binary, BinaryFns, BinaryRule, BinaryTranspose, Compare, CompareFns, Fns, Unary, UnaryFns,
-    UnaryRule,
-};
+pub use elementwise::{Binary, BinaryRule, BinaryTranspose, Compare, Unary, UnaryRule};
 pub use linear::Linear;
+pub use loops::{BinaryFns, BinaryLoop, CompareFns, CompareLoop, UnaryFns, UnaryLoop};
 pub use method::{Method, Param};
 pub use nonlinear::{InferRule, Nonlinear, NonlinearRule};
 
@@ -48,6 +47,13 @@ macro_rules! ops {
         calls { $($(#[$f_doc:meta])* $f_var:ident = $f_static:ident,)* }
     ) => {
         $(mod $u_mod;)* $(mod $b_mod;)* $(mod $c_mod;)* $(mod $k_mod;)*
+
+        /// What the elementwise ops compute of one element: for each op a module, in it a function for each dtype.
+        pub mod element {
+            $($(#[$u_doc])* pub mod $u_mod { pub use super::super::$u_mod::element::*; })*
+            $($(#[$b_doc])* pub mod $b_mod { pub use super::super::$b_mod::element::*; })*
+            $($(#[$c_doc])* pub mod $c_mod { pub use super::super::$c_mod::element::*; })*
+        }
 
         /// The closed set of ops.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -1,8 +1,10 @@
 use super::{Binary, BinaryRule, Count};
 
+binary_fns! { |x, y| x * y, int |x, y| x.wrapping_mul(y) }
+
 pub(super) static OP: Binary = Binary {
     name: "mul",
-    fns: binary_fns!(|x, y| x * y, int | x, y | x.wrapping_mul(y)),
+    fns: FNS,
     // dz = dx y + x dy; linear in one operand while the other is held.
     rule: BinaryRule {
         left: |b, eqn, dx| b.mul(dx, eqn.args[1]),

@@ -1,8 +1,10 @@
 use super::{Count, Unary, UnaryRule};
 
+unary_fns! { |x| -x, int |x| x.wrapping_neg() }
+
 pub(super) static OP: Unary = Unary {
     name: "neg",
-    fns: unary_fns!(|x| -x, int | x | x.wrapping_neg()),
+    fns: FNS,
     rule: UnaryRule::Linear,
     count: Count::FLOP,
     domain: (-2.0, 2.0),

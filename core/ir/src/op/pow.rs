@@ -1,31 +1,30 @@
 use super::{Binary, BinaryRule, Count};
 use crate::Op;
 
+binary_fns! { |x, y| x.powf(y),
+int |x, y| {
+    match x {
+        _ if y >= 0 => {
+            let (mut power, mut square, mut rest) = (1, x, y);
+            while rest > 0 {
+                if rest & 1 == 1 {
+                    power = square.wrapping_mul(power);
+                }
+                square = square.wrapping_mul(square);
+                rest >>= 1;
+            }
+            power
+        }
+        1 => 1,
+        -1 => 1 - 2 * (y & 1),
+        _ => 0,
+    }
+} }
+
 /// `0^0 = 1`. Integers wrap; a negative power of an integer is the quotient `1 / x^n` of `div`.
 pub(super) static OP: Binary = Binary {
     name: "pow",
-    fns: binary_fns!(
-        |x, y| x.powf(y),
-        int | x,
-        y | {
-            match x {
-                _ if y >= 0 => {
-                    let (mut power, mut square, mut rest) = (1, x, y);
-                    while rest > 0 {
-                        if rest & 1 == 1 {
-                            power = square.wrapping_mul(power);
-                        }
-                        square = square.wrapping_mul(square);
-                        rest >>= 1;
-                    }
-                    power
-                }
-                1 => 1,
-                -1 => 1 - 2 * (y & 1),
-                _ => 0,
-            }
-        }
-    ),
+    fns: FNS,
     // dz = dx y x^(y - 1) + dy z log(x)
     rule: BinaryRule {
         // x^0 does not depend on x; an exponent of 1 in place of -1 keeps 0 * 0^-1 from being NaN.

@@ -1,8 +1,10 @@
 use super::{Count, Unary, UnaryRule};
 
+unary_fns! { |x| 1.0 / x }
+
 pub(super) static OP: Unary = Unary {
     name: "reciprocal",
-    fns: unary_fns!(|x| 1.0 / x),
+    fns: FNS,
     // dy = -dx y^2
     rule: UnaryRule::Factor(|b, _, y| {
         let y2 = b.mul(y, y);

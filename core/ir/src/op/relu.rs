@@ -1,10 +1,12 @@
 use super::{Count, Unary, UnaryRule};
 use crate::Op;
 
+unary_fns! { |x| if x <= 0.0 { 0.0 } else { x }, int |x| x.max(0) }
+
 /// NaN stays NaN.
 pub(super) static OP: Unary = Unary {
     name: "relu",
-    fns: unary_fns!(|x| if x <= 0.0 { 0.0 } else { x }, int | x | x.max(0)),
+    fns: FNS,
     // dy = y > 0 ? dx : 0, so 0 at 0; in terms of the output.
     rule: UnaryRule::Tangent(|b, _, y, dx| {
         let zero = b.scalar(0.0, y);

@@ -1,8 +1,10 @@
 use super::{Count, Unary, UnaryRule};
 
+unary_fns! { |x| 1.0 / x.sqrt() }
+
 pub(super) static OP: Unary = Unary {
     name: "rsqrt",
-    fns: unary_fns!(|x| 1.0 / x.sqrt()),
+    fns: FNS,
     // dy = -dx y^3 / 2
     rule: UnaryRule::Factor(|b, _, y| {
         let y2 = b.mul(y, y);

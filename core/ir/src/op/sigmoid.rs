@@ -1,16 +1,18 @@
 use super::{Count, Unary, UnaryRule};
 
+unary_fns! { |x| {
+    // exp(-|x|) never overflows, so either side keeps its digits.
+    let e = (-x.abs()).exp();
+    if x >= 0.0 {
+        1.0 / (1.0 + e)
+    } else {
+        e / (1.0 + e)
+    }
+} }
+
 pub(super) static OP: Unary = Unary {
     name: "sigmoid",
-    fns: unary_fns!(|x| {
-        // exp(-|x|) never overflows, so either side keeps its digits.
-        let e = (-x.abs()).exp();
-        if x >= 0.0 {
-            1.0 / (1.0 + e)
-        } else {
-            e / (1.0 + e)
-        }
-    }),
+    fns: FNS,
     // dy = dx y (1 - y)
     rule: UnaryRule::Factor(|b, _, y| {
         let one = b.scalar(1.0, y);

@@ -1,18 +1,18 @@
 use super::{Count, Unary, UnaryRule};
 
+unary_fns! { |x| if x > 0.0 {
+    1.0
+} else if x < 0.0 {
+    -1.0
+} else {
+    x
+},
+int |x| x.signum() }
+
 /// A zero keeps its sign, and NaN stays NaN.
 pub(super) static OP: Unary = Unary {
     name: "sign",
-    fns: unary_fns!(
-        |x| if x > 0.0 {
-            1.0
-        } else if x < 0.0 {
-            -1.0
-        } else {
-            x
-        },
-        int | x | x.signum()
-    ),
+    fns: FNS,
     rule: UnaryRule::Zero("`sign` is constant on either side of zero"),
     count: Count::FLOP,
     domain: (-2.0, 2.0),

@@ -5,7 +5,13 @@
 //! interpolants, of relative error below `1e-17`.
 
 use crate::{Builder, Op, Var};
+use gradloom_maths::Float;
 use std::f64::consts::FRAC_1_SQRT_2;
+
+/// Computes `f32` in double precision.
+pub(super) fn in_f64<T: Float>(x: T, f: fn(f64) -> f64) -> T {
+    T::of(f(x.to_f64()))
+}
 
 /// The error function, to 1 ulp.
 pub(super) fn erf(x: f64) -> f64 {

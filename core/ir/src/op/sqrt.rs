@@ -1,8 +1,10 @@
 use super::{Count, Unary, UnaryRule};
 
+unary_fns! { |x| x.sqrt() }
+
 pub(super) static OP: Unary = Unary {
     name: "sqrt",
-    fns: unary_fns!(|x| x.sqrt()),
+    fns: FNS,
     // dy = dx / (2 y), infinite at 0.
     rule: UnaryRule::Tangent(|b, _, y, dx| {
         let twice = b.add(y, y);

@@ -1,8 +1,10 @@
 use super::{Count, Unary, UnaryRule};
 
+unary_fns! { |x| x * x, int |x| x.wrapping_mul(x) }
+
 pub(super) static OP: Unary = Unary {
     name: "square",
-    fns: unary_fns!(|x| x * x, int | x | x.wrapping_mul(x)),
+    fns: FNS,
     // dy = 2 x dx
     rule: UnaryRule::Factor(|b, x, _| b.add(x, x)),
     count: Count::FLOP,

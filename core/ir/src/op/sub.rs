@@ -1,8 +1,10 @@
 use super::{Binary, BinaryRule, Count};
 
+binary_fns! { |x, y| x - y, int |x, y| x.wrapping_sub(y) }
+
 pub(super) static OP: Binary = Binary {
     name: "sub",
-    fns: binary_fns!(|x, y| x - y, int | x, y | x.wrapping_sub(y)),
+    fns: FNS,
     // dz = dx - dy
     rule: BinaryRule {
         left: |_, _, dx| dx,

@@ -1,8 +1,10 @@
 use super::{Count, Unary, UnaryRule};
 
+unary_fns! { |x| x.tan() }
+
 pub(super) static OP: Unary = Unary {
     name: "tan",
-    fns: unary_fns!(|x| x.tan()),
+    fns: FNS,
     // dy = dx (1 + y^2)
     rule: UnaryRule::Factor(|b, _, y| {
         let one = b.scalar(1.0, y);

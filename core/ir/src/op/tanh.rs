@@ -1,8 +1,10 @@
 use super::{Count, Unary, UnaryRule};
 
+unary_fns! { |x| x.tanh() }
+
 pub(super) static OP: Unary = Unary {
     name: "tanh",
-    fns: unary_fns!(|x| x.tanh()),
+    fns: FNS,
     // dy = dx (1 - y^2), in terms of the output: y is kept, x is not.
     rule: UnaryRule::Factor(|b, _, y| {
         let one = b.scalar(1.0, y);

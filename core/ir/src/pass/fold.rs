@@ -170,11 +170,11 @@ fn unary(dtype: DType, fns: UnaryFns, x: f64) -> Option<f64> {
     let (mut y32, mut y64) = ([0.0], [0.0]);
     match dtype {
         DType::F32 => {
-            (fns.f32)(&[x as f32], &mut y32);
+            (fns.f32.baseline)(&[x as f32], &mut y32);
             Some(f64::from(y32[0]))
         }
         DType::F64 => {
-            (fns.f64)(&[x], &mut y64);
+            (fns.f64.baseline)(&[x], &mut y64);
             Some(y64[0])
         }
         _ => None,
@@ -185,11 +185,11 @@ fn binary(dtype: DType, fns: BinaryFns, x: f64, y: f64) -> Option<f64> {
     let (mut z32, mut z64) = ([0.0], [0.0]);
     match dtype {
         DType::F32 => {
-            (fns.f32)(&[x as f32], &[y as f32], &mut z32);
+            (fns.f32.baseline)(&[x as f32], &[y as f32], &mut z32);
             Some(f64::from(z32[0]))
         }
         DType::F64 => {
-            (fns.f64)(&[x], &[y], &mut z64);
+            (fns.f64.baseline)(&[x], &[y], &mut z64);
             Some(z64[0])
         }
         _ => None,

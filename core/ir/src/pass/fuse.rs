@@ -169,10 +169,12 @@ fn groups(
             let from = maker.get(*var).copied();
             let inside = from.filter(|f| shapes[*f] == Some(shape) && stage[*f] == stage[i]);
             // A number or a row that is read everywhere joins nothing.
-            let whole = program.aval(*var).shape.same(&program.aval(eqn.out()).shape);
-            let other = inside.or_else(|| {
-                whole.then(|| *reader.entry((*var, stage[i], shape)).or_insert(i))
-            });
+            let whole = program
+                .aval(*var)
+                .shape
+                .same(&program.aval(eqn.out()).shape);
+            let other = inside
+                .or_else(|| whole.then(|| *reader.entry((*var, stage[i], shape)).or_insert(i)));
             if let Some(other) = other {
                 let (a, b) = (root(&mut parent, i), root(&mut parent, other));
                 parent[a.max(b)] = a.min(b);

@@ -1,0 +1,160 @@
+//! The loops of the elementwise ops, and the scalar functions that they run.
+//!
+//! Each is a plain loop over slices around the op's scalar expression, compiled for each [`Level`]. The scalar
+//! functions are public as [`super::element`], for loops that compute several ops at once: they give the same bits.
+//!
+//! [`Level`]: gradloom_maths::Level
+
+use gradloom_maths::Versions;
+
+/// The loop of a unary op in one dtype: operand, result, of equal length.
+pub type UnaryLoop<T> = Versions<fn(&[T], &mut [T]), unsafe fn(&[T], &mut [T])>;
+
+/// The loop of a binary op in one dtype: operands, result, of equal length.
+pub type BinaryLoop<T> = Versions<fn(&[T], &[T], &mut [T]), unsafe fn(&[T], &[T], &mut [T])>;
+
+/// The loop of a comparison in one dtype: operands, result, of equal length.
+pub type CompareLoop<T> = Versions<fn(&[T], &[T], &mut [bool]), unsafe fn(&[T], &[T], &mut [bool])>;
+
+/// The loops of a unary op, one for each dtype that it takes.
+#[derive(Clone, Copy)]
+#[allow(missing_docs)] // named as the dtypes
+pub struct UnaryFns {
+    pub f32: UnaryLoop<f32>,
+    pub f64: UnaryLoop<f64>,
+    pub i32: Option<UnaryLoop<i32>>,
+    pub i64: Option<UnaryLoop<i64>>,
+}
+
+/// The loops of a binary op, one for each dtype that it takes.
+#[derive(Clone, Copy)]
+#[allow(missing_docs)]
+pub struct BinaryFns {
+    pub f32: BinaryLoop<f32>,
+    pub f64: BinaryLoop<f64>,
+    pub i32: Option<BinaryLoop<i32>>,
+    pub i64: Option<BinaryLoop<i64>>,
+}
+
+/// The loops of a comparison, one for each dtype.
+#[derive(Clone, Copy)]
+#[allow(missing_docs)]
+pub struct CompareFns {
+    pub f32: CompareLoop<f32>,
+    pub f64: CompareLoop<f64>,
+    pub i32: CompareLoop<i32>,
+    pub i64: CompareLoop<i64>,
+    pub bool: CompareLoop<bool>,
+}
+
+#[inline(always)]
+pub(super) fn map<T: Copy, U>(xs: &[T], ys: &mut [U], f: impl Fn(T) -> U) {
+    for (y, &x) in ys.iter_mut().zip(xs) {
+        *y = f(x);
+    }
+}
+
+#[inline(always)]
+pub(super) fn zip<T: Copy, U>(xs: &[T], ys: &[T], zs: &mut [U], f: impl Fn(T, T) -> U) {
+    for ((z, &x), &y) in zs.iter_mut().zip(xs).zip(ys) {
+        *z = f(x, y);
+    }
+}
+
+/// `unary_fns! { |x| float expression }` or `unary_fns! { |x| float expression, int |x| integer expression }`: the
+/// module `element` of an op, with a function for each dtype, and its loops, `FNS`.
+///
+/// In the expressions, `A` is the arithmetic of the level, which functions of `gradloom_maths` ask for.
+macro_rules! unary_fns {
+    (|$x:ident| $float:expr) => {
+        element_fns! { f32 (x: f32) -> f32: |$x| $float, f64 (x: f64) -> f64: |$x| $float }
+        unary_fns! { @ None, None }
+    };
+    (|$x:ident| $float:expr, int |$i:ident| $int:expr) => {
+        element_fns! {
+            f32 (x: f32) -> f32: |$x| $float, f64 (x: f64) -> f64: |$x| $float,
+            i32 (x: i32) -> i32: |$i| $int, i64 (x: i64) -> i64: |$i| $int
+        }
+        unary_fns! { @ Some(unary_fns!(loop i32)), Some(unary_fns!(loop i64)) }
+    };
+    (@ $i32:expr, $i64:expr) => {
+        const FNS: super::UnaryFns = super::UnaryFns {
+            f32: unary_fns!(loop f32),
+            f64: unary_fns!(loop f64),
+            i32: $i32,
+            i64: $i64,
+        };
+    };
+    (loop $t:ident) => {
+        gradloom_maths::versions!(|xs: &[$t], ys: &mut [$t]| A => {
+            super::loops::map(xs, ys, element::$t::<A>)
+        })
+    };
+}
+
+/// The same for binary ops: `binary_fns! { |x, y| float expression, int |x, y| integer expression }`.
+macro_rules! binary_fns {
+    (|$x:ident, $y:ident| $float:expr) => {
+        element_fns! {
+            f32 (x: f32, y: f32) -> f32: |$x, $y| $float, f64 (x: f64, y: f64) -> f64: |$x, $y| $float
+        }
+        binary_fns! { @ None, None }
+    };
+    (|$x:ident, $y:ident| $float:expr, int |$i:ident, $j:ident| $int:expr) => {
+        element_fns! {
+            f32 (x: f32, y: f32) -> f32: |$x, $y| $float, f64 (x: f64, y: f64) -> f64: |$x, $y| $float,
+            i32 (x: i32, y: i32) -> i32: |$i, $j| $int, i64 (x: i64, y: i64) -> i64: |$i, $j| $int
+        }
+        binary_fns! { @ Some(binary_fns!(loop i32, i32)), Some(binary_fns!(loop i64, i64)) }
+    };
+    (@ $i32:expr, $i64:expr) => {
+        const FNS: super::BinaryFns = super::BinaryFns {
+            f32: binary_fns!(loop f32, f32),
+            f64: binary_fns!(loop f64, f64),
+            i32: $i32,
+            i64: $i64,
+        };
+    };
+    (loop $t:ident, $u:ty) => {
+        gradloom_maths::versions!(|xs: &[$t], ys: &[$t], zs: &mut [$u]| A => {
+            super::loops::zip(xs, ys, zs, element::$t::<A>)
+        })
+    };
+}
+
+/// The same for comparisons: `compare_fns! { |x, y| expression }`.
+macro_rules! compare_fns {
+    (|$x:ident, $y:ident| $e:expr) => {
+        element_fns! {
+            f32 (x: f32, y: f32) -> bool: |$x, $y| $e, f64 (x: f64, y: f64) -> bool: |$x, $y| $e,
+            i32 (x: i32, y: i32) -> bool: |$x, $y| $e, i64 (x: i64, y: i64) -> bool: |$x, $y| $e,
+            bool (x: bool, y: bool) -> bool: |$x, $y| $e
+        }
+        const FNS: super::CompareFns = super::CompareFns {
+    f32: binary_fns!(loop f32, bool),
+    f64: binary_fns!(loop f64, bool),
+    i32: binary_fns!(loop i32, bool),
+    i64: binary_fns!(loop i64, bool),
+    bool: binary_fns!(loop bool, bool),
+        };
+    };
+}
+
+/// The module `element`: a function named as each dtype.
+macro_rules! element_fns {
+    ($($t:ident ($($p:ident: $in:ty),*) -> $out:ty: |$($x:ident),*| $e:expr),*) => {
+        // The op says what it is, and a comparison of bools is in the order of the numbers: false before true.
+        #[allow(missing_docs, clippy::bool_comparison)]
+        pub(in crate::op) mod element {
+            #[allow(unused_imports)]
+            use super::*;
+            $(
+                #[inline(always)]
+                pub fn $t<A: gradloom_maths::Arith>($($p: $in),*) -> $out {
+                    $(let $x = $p;)*
+                    $e
+                }
+            )*
+        }
+    };
+}
