@@ -4,6 +4,7 @@ pub mod derivatives;
 pub mod graphs;
 pub mod panics;
 pub mod rng;
+pub mod steady;
 
 use gradloom::{DType, Tensor};
 use gradloom_ir::{Aval, Op, Program, Static, Var, op::Operands};

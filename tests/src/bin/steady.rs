@@ -1,0 +1,24 @@
+//! Runs a program of `gradloom_tests::steady`: `steady NAME TIMES`, for tools that count instructions.
+
+use gradloom_tests::steady::STEADY;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().collect();
+    let parsed = match &args[..] {
+        [_, name, times] => STEADY
+            .iter()
+            .find(|p| p.name == name)
+            .zip(times.parse().ok()),
+        _ => None,
+    };
+    let Some((program, times)) = parsed else {
+        let names: Vec<&str> = STEADY.iter().map(|p| p.name).collect();
+        eprintln!("usage: steady ({}) TIMES", names.join("|"));
+        return ExitCode::FAILURE;
+    };
+    let times: usize = times;
+    let mut run = (program.start)();
+    (0..times).for_each(|_| run());
+    ExitCode::SUCCESS
+}

@@ -1,0 +1,121 @@
+//! Programs in their steady state: what a call costs besides the arithmetic, once its plan is there.
+//!
+//! Their tensors are so small that the arithmetic is next to nothing.
+
+use crate::noise;
+use gradloom::cache;
+use gradloom::optim::Sgd;
+use gradloom::prelude::*;
+
+/// A program that can be run again and again.
+pub struct Steady {
+    /// What it is called on the command line.
+    pub name: &'static str,
+    /// Makes its inputs. What is returned runs it once.
+    pub start: fn() -> Box<dyn FnMut()>,
+}
+
+/// The programs. Each shows one kind of cost.
+pub const STEADY: &[Steady] = &[
+    // A traced function on realised tensors, evaluated.
+    Steady {
+        name: "call",
+        start: call,
+    },
+    // A step of training: value, gradient and update of a perceptron with six parameters.
+    Steady {
+        name: "step",
+        start: step,
+    },
+    // A hundred operations, recorded one by one, whose plan is found.
+    Steady {
+        name: "ops",
+        start: ops,
+    },
+    // The same whose plan is made.
+    Steady {
+        name: "plan",
+        start: plan,
+    },
+];
+
+#[derive(Clone, Tree)]
+struct Linear {
+    w: Tensor,
+    b: Tensor,
+}
+
+#[traced]
+impl Linear {
+    fn forward(&self, x: &Tensor) -> Tensor {
+        x.matmul(&self.w) + &self.b
+    }
+}
+
+#[derive(Clone, Tree)]
+struct Mlp {
+    first: Linear,
+    second: Linear,
+    last: Linear,
+}
+
+#[traced]
+fn forward(model: &Mlp, x: &Tensor) -> Tensor {
+    let h = model.first.forward(x).relu();
+    let h = model.second.forward(&h).relu();
+    model.last.forward(&h)
+}
+
+#[traced]
+fn loss(model: &Mlp, #[nodiff] x: &Tensor, #[nodiff] labels: &Tensor) -> Tensor {
+    forward(model, x).cross_entropy(labels)
+}
+
+fn mlp() -> Mlp {
+    let layer = |seed, inputs, outputs| Linear {
+        w: noise(&[inputs, outputs], seed),
+        b: noise(&[outputs], seed + 1),
+    };
+    Mlp {
+        first: layer(1, 4, 8),
+        second: layer(3, 8, 8),
+        last: layer(5, 8, 3),
+    }
+}
+
+fn call() -> Box<dyn FnMut()> {
+    let (model, x) = (mlp(), noise(&[4, 4], 7));
+    Box::new(move || evaluate(&forward(&model, &x)).expect("a small result"))
+}
+
+fn step() -> Box<dyn FnMut()> {
+    let (mut model, x, labels) = (mlp(), noise(&[4, 4], 7), Tensor::from([0i64, 1, 2, 0]));
+    let sgd = Sgd::default();
+    let mut state = sgd.init(&model);
+    Box::new(move || {
+        let (value, grads) = loss::value_and_grad(&model, &x, &labels);
+        (model, state) = sgd.step(&model, &grads.model, &state);
+        evaluate(&(value, model.clone())).expect("small results");
+    })
+}
+
+fn hundred_ops(x: &Tensor, w: &Tensor) -> Tensor {
+    let mut y = x.clone();
+    for _ in 0..20 {
+        y = (y.matmul(w) + x).tanh() * x - w;
+    }
+    y
+}
+
+fn ops() -> Box<dyn FnMut()> {
+    let (x, w) = (noise(&[4, 4], 7), noise(&[4, 4], 8));
+    Box::new(move || evaluate(&hundred_ops(&x, &w)).expect("a small result"))
+}
+
+fn plan() -> Box<dyn FnMut()> {
+    let mut ops = ops();
+    Box::new(move || {
+        cache::clear();
+        ops();
+    })
+}

@@ -1,0 +1,39 @@
+//! How often the steady state of a program asks for memory. This file has one test, because the counts are those of the
+//! process: `cargo test -p gradloom-tests --test allocations -- --nocapture` prints them.
+
+use gradloom_tests::steady::STEADY;
+use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
+use std::alloc::System;
+
+#[global_allocator]
+static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
+
+/// The most allocations that a run may make once the program is in its steady state.
+const MOST: &[(&str, usize)] = &[
+    ("call", 500),
+    ("step", 2_500),
+    ("ops", 5_000),
+    ("plan", 7_500),
+];
+
+#[test]
+fn the_steady_state_asks_for_little_memory() {
+    let turns = 10;
+    for (program, (name, most)) in STEADY.iter().zip(MOST) {
+        assert_eq!(program.name, *name);
+        let mut run = (program.start)();
+        (0..3).for_each(|_| run());
+        let region = Region::new(ALLOCATOR);
+        (0..turns).for_each(|_| run());
+        let change = region.change();
+        let (calls, bytes) = (change.allocations / turns, change.bytes_allocated / turns);
+        println!("{name:5} {calls:6} allocations, {bytes:8} bytes");
+        // What is asked for is given back: a steady state does not grow.
+        let kept = change.bytes_allocated as isize - change.bytes_deallocated as isize;
+        assert!(kept < 1024, "`{name}` kept {kept} bytes in {turns} turns");
+        assert!(
+            calls <= *most,
+            "`{name}` made {calls} allocations in a turn, and may make {most}"
+        );
+    }
+}

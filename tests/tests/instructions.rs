@@ -1,0 +1,53 @@
+//! How many instructions the steady state of a program takes, which no clock and no other process disturbs.
+//!
+//! Callgrind counts them, so the test needs valgrind on the path, and without it says that nothing was counted. By hand:
+//!
+//! ```text
+//! cargo build --release -p gradloom-tests --bin steady
+//! valgrind --tool=callgrind --callgrind-out-file=steady.out target/release/steady step 1000
+//! callgrind_annotate steady.out | head -60
+//! ```
+
+use std::process::Command;
+
+/// The most instructions that a run may take in a build without optimisation, where this crate's own code and the companions
+/// of its functions cost several times what they cost optimised.
+const MOST: &[(&str, u64)] = &[
+    ("call", 350_000),
+    ("step", 1_800_000),
+    ("ops", 3_500_000),
+    ("plan", 6_000_000),
+];
+
+#[test]
+fn the_steady_state_takes_few_instructions() {
+    if Command::new("valgrind").arg("--version").output().is_err() {
+        println!("valgrind is not installed: nothing was counted");
+        return;
+    }
+    for (name, most) in MOST {
+        // The difference leaves out what the process and the first runs cost.
+        let (few, many) = (5, 25);
+        let each = (instructions(name, many) - instructions(name, few)) / (many - few);
+        println!("{name:5} {each:9} instructions");
+        assert!(
+            each <= *most,
+            "`{name}` takes {each} instructions, and may take {most}"
+        );
+    }
+}
+
+/// What a process executes that runs the program so many times.
+fn instructions(name: &str, times: u64) -> u64 {
+    let run = Command::new("valgrind")
+        .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
+        .arg(env!("CARGO_BIN_EXE_steady"))
+        .args([name, &times.to_string()])
+        .output()
+        .unwrap();
+    let errors = String::from_utf8(run.stderr).unwrap();
+    assert!(run.status.success(), "{errors}");
+    let collected = errors.lines().find_map(|l| l.split_once("Collected : "));
+    let (_, count) = collected.unwrap_or_else(|| panic!("no count in\n{errors}"));
+    count.trim().parse().unwrap()
+}
