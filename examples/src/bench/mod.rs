@@ -24,7 +24,7 @@ use measure::Timer;
 pub struct Options {
     /// Seconds of samples for each row; with zero a call is timed once.
     pub min_time: f64,
-    /// The number of threads that kernels may use.
+    /// The number of threads that kernels may use, at least 1.
     pub threads: usize,
 }
 
@@ -124,6 +124,7 @@ impl Workload {
     ///
     /// If an evaluation fails, such as for want of memory.
     pub fn run(&self, options: Options, emit: &mut dyn FnMut(Row)) -> Result<()> {
+        gradloom::set_threads(options.threads);
         (self.run)(&mut Timer { options, emit })
     }
 }

@@ -37,8 +37,15 @@ impl Args {
                     let names = value()?;
                     parsed.workloads = names.split(',').map(named).collect::<Result<_, _>>()?;
                 }
-                "--threads" => parsed.options.threads = value()?.parse()?,
-                "--min-time" => parsed.options.min_time = value()?.parse()?,
+                "--threads" => {
+                    let threads = value()?.parse().ok().filter(|n| *n > 0);
+                    parsed.options.threads = threads.ok_or("`--threads` is a number above 0")?;
+                }
+                "--min-time" => {
+                    let seconds = value()?.parse().ok();
+                    parsed.options.min_time =
+                        seconds.ok_or("`--min-time` is a number of seconds")?;
+                }
                 "--table" => parsed.table = true,
                 "--list" => parsed.list = true,
                 _ => Err(format!(
