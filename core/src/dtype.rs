@@ -2,7 +2,10 @@
 
 use crate::DType;
 use crate::buffer::Buffer;
+use crate::kernel::{Data, DataMut};
+use crate::shelf::{Block, Shelf};
 use gradloom_ir::Static;
+use std::sync::Mutex;
 
 mod sealed {
     pub trait Sealed {}
@@ -16,9 +19,17 @@ pub trait Element:
     const DTYPE: DType;
 
     #[doc(hidden)]
-    fn into_buffer(data: Vec<Self>) -> Buffer;
+    fn into_buffer(data: Block<Self>) -> Buffer;
     #[doc(hidden)]
     fn of_buffer(buffer: &Buffer) -> Option<&[Self]>;
+    /// The elements of what a kernel reads, which has this dtype.
+    #[doc(hidden)]
+    fn slice(data: Data<'_>) -> &[Self];
+    /// The elements of what a kernel writes, which has this dtype.
+    #[doc(hidden)]
+    fn slice_mut<'a>(data: &'a mut DataMut<'_>) -> &'a mut [Self];
+    #[doc(hidden)]
+    fn shelf() -> &'static Mutex<Shelf<Self>>;
     /// The number that a static argument holds.
     #[doc(hidden)]
     fn from_static(value: &Static) -> Self;
@@ -29,8 +40,24 @@ macro_rules! element {
         impl sealed::Sealed for $ty {}
         impl Element for $ty {
             const DTYPE: DType = DType::$variant;
-            fn into_buffer(data: Vec<Self>) -> Buffer {
+            fn into_buffer(data: Block<Self>) -> Buffer {
                 Buffer::$variant(data)
+            }
+            fn slice(data: Data<'_>) -> &[Self] {
+                match data {
+                    Data::$variant(data) => data,
+                    other => unreachable!("{other:?} is not of {}", Self::DTYPE),
+                }
+            }
+            fn slice_mut<'a>(data: &'a mut DataMut<'_>) -> &'a mut [Self] {
+                match data {
+                    DataMut::$variant(data) => data,
+                    other => unreachable!("{other:?} is not of {}", Self::DTYPE),
+                }
+            }
+            fn shelf() -> &'static Mutex<Shelf<Self>> {
+                static SHELF: Mutex<Shelf<$ty>> = Mutex::new(Shelf::new());
+                &SHELF
             }
             fn of_buffer(buffer: &Buffer) -> Option<&[Self]> {
                 match buffer {

@@ -155,6 +155,7 @@ pub mod optim;
 mod plan;
 pub mod random;
 mod record;
+mod shelf;
 mod statics;
 mod tensor;
 pub mod testing;

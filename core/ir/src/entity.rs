@@ -80,6 +80,11 @@ impl<K: Entity, V> SecondaryMap<K, V> {
         self.entries.get(key.index())?.as_ref()
     }
 
+    /// What is attached to `key`, to change it.
+    pub fn get_mut(&mut self, key: K) -> Option<&mut V> {
+        self.entries.get_mut(key.index())?.as_mut()
+    }
+
     /// Attaches `value` to `key` and returns what was there.
     pub fn insert(&mut self, key: K, value: V) -> Option<V> {
         let index = key.index();

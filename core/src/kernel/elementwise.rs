@@ -1,136 +1,116 @@
-//! Kernels that compute each element from the elements at the same index.
-//!
-//! A loop runs over at most [`CHUNK`] elements at a time; operands are broadcast to the shape of the result, and
-//! the result is contiguous.
+//! From a group of elementwise equations to the instructions of its loop.
 
-use super::source::CHUNK;
-use super::{KernelFault, level};
-use crate::buffer::{View, reserve};
-use crate::dtype::Element;
-use crate::layout::numel;
-use gradloom_ir::DType;
-use gradloom_ir::op::{BinaryFns, CompareFns, UnaryFns};
-
-/// A result of `shape` whose pieces `f` writes, in row-major order.
-pub(super) fn fill<T: Element>(
-    shape: &[usize],
-    mut f: impl FnMut(&mut [T]),
-) -> Result<View, KernelFault> {
-    let n = numel(shape);
-    let mut out = reserve::<T>(n)?;
-    while out.len() < n {
-        let at = out.len();
-        // Growing by a chunk keeps what is zeroed here in the cache for the loop that overwrites it.
-        out.resize(at + CHUNK.min(n - at), T::default());
-        f(&mut out[at..]);
-    }
-    Ok(View::new(out, shape))
-}
-
-pub(super) fn map<T: Element, U: Element>(
-    x: &View,
-    f: impl Fn(&[T], &mut [U]),
-) -> Result<View, KernelFault> {
-    let x = x.straight::<T>()?;
-    let mut xs = x.source::<T>();
-    fill(x.shape(), |out| f(xs.next(out.len()), out))
-}
-
-fn zip<T: Element, U: Element>(
-    x: &View,
-    y: &View,
-    shape: &[usize],
-    f: impl Fn(&[T], &[T], &mut [U]),
-) -> Result<View, KernelFault> {
-    let x = x.broadcast_to(shape).straight::<T>()?;
-    let y = y.broadcast_to(shape).straight::<T>()?;
-    let (mut xs, mut ys) = (x.source::<T>(), y.source::<T>());
-    fill(shape, |out| f(xs.next(out.len()), ys.next(out.len()), out))
-}
+use super::fused::{Code, Group, Instr, Slot};
+use super::level::level;
+use super::memory::Prepared;
+use crate::DType;
+use crate::layout::Layout;
+use gradloom_ir::op::{BinaryFns, CompareFns, Eval, UnaryFns};
+use gradloom_ir::{Kernel, Op};
+use std::collections::HashMap;
 
 const TAKEN: &str = "the dtype rule refuses what the op has no loop for";
 
-pub(super) fn unary(fns: &UnaryFns, x: &View) -> Result<View, KernelFault> {
-    match x.dtype() {
-        DType::F32 => map(x, level::unary(&fns.f32)),
-        DType::F64 => map(x, level::unary(&fns.f64)),
-        DType::I32 => map(x, level::unary(&fns.i32.expect(TAKEN))),
-        DType::I64 => map(x, level::unary(&fns.i64.expect(TAKEN))),
-        DType::Bool => unreachable!("{TAKEN}"),
-    }
+/// An equation of a group. Values are numbers: operands of the group come first, the results of members follow in order.
+pub(crate) struct Member {
+    pub(crate) op: Op,
+    pub(crate) args: Vec<usize>,
+    /// The dtype of its operands; of `select`, of those between which it chooses.
+    pub(crate) from: DType,
+    /// The dtype of its result.
+    pub(crate) to: DType,
 }
 
-pub(super) fn binary(
-    fns: &BinaryFns,
-    x: &View,
-    y: &View,
-    shape: &[usize],
-) -> Result<View, KernelFault> {
-    match x.dtype() {
-        DType::F32 => zip(x, y, shape, level::binary(&fns.f32)),
-        DType::F64 => zip(x, y, shape, level::binary(&fns.f64)),
-        DType::I32 => zip(x, y, shape, level::binary(&fns.i32.expect(TAKEN))),
-        DType::I64 => zip(x, y, shape, level::binary(&fns.i64.expect(TAKEN))),
-        DType::Bool => unreachable!("{TAKEN}"),
+/// The kernel of a group of `n` elements. `results` are the members whose values others read.
+pub(crate) fn group(
+    n: usize,
+    inputs: &[(DType, Layout)],
+    members: &[Member],
+    results: &[usize],
+) -> Prepared {
+    let n_inputs = inputs.len();
+    let mut last_read: HashMap<usize, usize> = HashMap::new();
+    for (i, member) in members.iter().enumerate() {
+        last_read.extend(member.args.iter().map(|arg| (*arg, i)));
     }
-}
-
-pub(super) fn compare(
-    fns: &CompareFns,
-    x: &View,
-    y: &View,
-    shape: &[usize],
-) -> Result<View, KernelFault> {
-    match x.dtype() {
-        DType::F32 => zip(x, y, shape, level::compare(&fns.f32)),
-        DType::F64 => zip(x, y, shape, level::compare(&fns.f64)),
-        DType::I32 => zip(x, y, shape, level::compare(&fns.i32)),
-        DType::I64 => zip(x, y, shape, level::compare(&fns.i64)),
-        DType::Bool => zip(x, y, shape, level::compare(&fns.bool)),
-    }
-}
-
-pub(super) fn select(c: &View, x: &View, y: &View, shape: &[usize]) -> Result<View, KernelFault> {
-    fn run<T: Element>(_: &[T], args: [&View; 3], shape: &[usize]) -> Result<View, KernelFault> {
-        let [c, x, y] = args.map(|v| v.broadcast_to(shape));
-        let (mut cs, mut xs, mut ys) = (c.source::<bool>(), x.source::<T>(), y.source::<T>());
-        fill(shape, |out| {
-            let n = out.len();
-            let operands = cs.next(n).iter().zip(xs.next(n)).zip(ys.next(n));
-            for (z, ((&c, &x), &y)) in out.iter_mut().zip(operands) {
-                *z = if c { x } else { y };
-            }
-        })
-    }
-    on_elements!(&*x.buffer, xs => run(xs, [c, x, y], shape))
-}
-
-/// Floats become integers by truncation that saturates, NaN becomes 0; a bool is whether the element is not 0.
-pub(super) fn cast(x: &View, to: DType) -> Result<View, KernelFault> {
-    macro_rules! each {
-        ($($from:ident: $f:ident),*) => {
-            match (x.dtype(), to) {
-                (from, to) if from == to => Ok(x.clone()),
-                $((DType::$from, DType::F32) => convert(x, |v: $f| v as f32),
-                (DType::$from, DType::F64) => convert(x, |v: $f| v as f64),
-                (DType::$from, DType::I32) => convert(x, |v: $f| v as i32),
-                (DType::$from, DType::I64) => convert(x, |v: $f| v as i64),
-                (DType::$from, DType::Bool) => convert(x, |v: $f| v != 0 as $f),)*
-                (DType::Bool, DType::F32) => convert(x, |v: bool| f32::from(v)),
-                (DType::Bool, DType::F64) => convert(x, |v: bool| f64::from(v)),
-                (DType::Bool, DType::I32) => convert(x, |v: bool| i32::from(v)),
-                (DType::Bool, DType::I64) => convert(x, |v: bool| i64::from(v)),
-                (DType::Bool, DType::Bool) => Ok(x.clone()),
-            }
+    let result_of: HashMap<usize, usize> =
+        results.iter().enumerate().map(|(r, m)| (*m, r)).collect();
+    let mut slot_of: Vec<Slot> = (0..n_inputs as Slot).collect();
+    let first = (n_inputs + results.len()) as Slot;
+    let (mut free, mut n_registers) = (Vec::new(), 0);
+    let mut instrs = Vec::with_capacity(members.len());
+    for (i, member) in members.iter().enumerate() {
+        let out = match result_of.get(&i) {
+            Some(r) => (n_inputs + r) as Slot,
+            None => free.pop().unwrap_or_else(|| {
+                n_registers += 1;
+                first + n_registers - 1
+            }),
         };
+        let mut args = [0; 3];
+        for (slot, arg) in args.iter_mut().zip(&member.args) {
+            *slot = slot_of[*arg];
+        }
+        instrs.push(Instr {
+            code: code(member),
+            args,
+            out,
+        });
+        slot_of.push(out);
+        // What is not read again leaves its register to the next. An operand may be read twice by one member.
+        let mut read = member.args.clone();
+        read.push(n_inputs + i);
+        read.sort_unstable();
+        read.dedup();
+        for value in read {
+            let slot = slot_of[value];
+            if slot >= first && last_read.get(&value).is_none_or(|last| *last <= i) {
+                free.push(slot);
+            }
+        }
     }
-    each!(F32: f32, F64: f64, I32: i32, I64: i64)
+    let outputs: Vec<DType> = results.iter().map(|m| members[*m].to).collect();
+    Group::new(n, inputs, &outputs, instrs, n_registers as usize).prepare()
 }
 
-fn convert<T: Element, U: Element>(x: &View, f: impl Fn(T) -> U) -> Result<View, KernelFault> {
-    map(x, |xs: &[T], ys: &mut [U]| {
-        for (y, &x) in ys.iter_mut().zip(xs) {
-            *y = f(x);
-        }
-    })
+/// The loop of a member.
+fn code(member: &Member) -> Code {
+    match member.op.def().eval() {
+        Eval::Unary(fns) => unary(&fns, member.from),
+        Eval::Binary(fns) => binary(&fns, member.from),
+        Eval::Compare(fns) => compare(&fns, member.from),
+        Eval::Kernel(Kernel::Select) => Code::Select(member.from),
+        Eval::Kernel(Kernel::Cast | Kernel::CastT) => Code::Cast(member.from, member.to),
+        _ => unreachable!("`{}` is not elementwise", member.op),
+    }
+}
+
+fn unary(fns: &UnaryFns, dtype: DType) -> Code {
+    match dtype {
+        DType::F32 => Code::UnaryF32(fns.f32.get(level())),
+        DType::F64 => Code::UnaryF64(fns.f64.get(level())),
+        DType::I32 => Code::UnaryI32(fns.i32.expect(TAKEN).get(level())),
+        DType::I64 => Code::UnaryI64(fns.i64.expect(TAKEN).get(level())),
+        DType::Bool => unreachable!("{TAKEN}"),
+    }
+}
+
+fn binary(fns: &BinaryFns, dtype: DType) -> Code {
+    match dtype {
+        DType::F32 => Code::BinaryF32(fns.f32.get(level())),
+        DType::F64 => Code::BinaryF64(fns.f64.get(level())),
+        DType::I32 => Code::BinaryI32(fns.i32.expect(TAKEN).get(level())),
+        DType::I64 => Code::BinaryI64(fns.i64.expect(TAKEN).get(level())),
+        DType::Bool => unreachable!("{TAKEN}"),
+    }
+}
+
+fn compare(fns: &CompareFns, dtype: DType) -> Code {
+    match dtype {
+        DType::F32 => Code::CompareF32(fns.f32.get(level())),
+        DType::F64 => Code::CompareF64(fns.f64.get(level())),
+        DType::I32 => Code::CompareI32(fns.i32.get(level())),
+        DType::I64 => Code::CompareI64(fns.i64.get(level())),
+        DType::Bool => Code::CompareBool(fns.bool.get(level())),
+    }
 }

@@ -1,6 +1,5 @@
-//! The level of the CPU, found once, and the versions of loops for it.
+//! The level of the CPU, found once.
 
-use gradloom_ir::op::{BinaryLoop, CompareLoop, UnaryLoop};
 use gradloom_maths::Level;
 use std::sync::OnceLock;
 
@@ -16,25 +15,4 @@ pub(crate) fn level() -> Level {
         };
         named.min(Level::detect())
     })
-}
-
-/// The version of a loop for this CPU.
-pub(crate) fn unary<T>(versions: &UnaryLoop<T>) -> impl Fn(&[T], &mut [T]) + use<T> {
-    let f = versions.get(level());
-    // SAFETY: the CPU has the level.
-    move |xs, ys| unsafe { f(xs, ys) }
-}
-
-/// The version of a loop for this CPU.
-pub(crate) fn binary<T>(versions: &BinaryLoop<T>) -> impl Fn(&[T], &[T], &mut [T]) + use<T> {
-    let f = versions.get(level());
-    // SAFETY: the CPU has the level.
-    move |xs, ys, zs| unsafe { f(xs, ys, zs) }
-}
-
-/// The version of a loop for this CPU.
-pub(crate) fn compare<T>(versions: &CompareLoop<T>) -> impl Fn(&[T], &[T], &mut [bool]) + use<T> {
-    let f = versions.get(level());
-    // SAFETY: the CPU has the level.
-    move |xs, ys, zs| unsafe { f(xs, ys, zs) }
 }

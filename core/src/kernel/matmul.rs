@@ -3,10 +3,11 @@
 //! All three are one contraction: `out[b, i, j] = sum over p of a[b, i, p] * c[b, p, j]`, where an operand may be
 //! repeated along an axis of the batch `b`, and `out` may be summed over one.
 
-use super::KernelFault;
 use super::gemm::{Gemm, Matrix};
-use crate::buffer::{View, reserve};
+use super::memory::Prepared;
+use crate::Aval;
 use crate::layout::{Layout, numel};
+use crate::plan::{Build, Place};
 
 /// Which of the three operands of a product is the result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,67 +20,105 @@ pub(super) enum Product {
     Right,
 }
 
-/// Where the axes of a factor or a result lie: the batch, then two of a matrix. A vector has a unit axis beside its
-/// only one.
-fn matrices(view: &View, vector: bool, unit_last: bool) -> View {
+/// The axes of a factor or a result: the batch, then two of a matrix. A vector has a unit axis beside its only one.
+fn matrices(x: &Place, vector: bool, unit_last: bool) -> Place {
     if !vector {
-        return view.clone();
+        return x.clone();
     }
-    let mut layout = view.layout.clone();
-    let at = if unit_last {
-        layout.shape.len()
-    } else {
-        layout.shape.len() - 1
-    };
-    let insert =
-        |list: &[usize], x: usize| [&list[..at], &[x], &list[at..]].concat().into_boxed_slice();
-    layout.shape = insert(&layout.shape, 1);
-    layout.strides = insert(&layout.strides, 0);
-    view.with(layout)
+    let at = if unit_last { x.rank() } else { x.rank() - 1 };
+    let insert = |list: &[usize], x: usize| [&list[..at], &[x], &list[at..]].concat().into();
+    x.with(Layout {
+        offset: x.layout.offset,
+        shape: insert(&x.layout.shape, 1),
+        strides: insert(&x.layout.strides, 0),
+    })
 }
 
-fn transposed(view: &View) -> View {
-    let rank = view.rank();
+fn transposed(x: &Place) -> Place {
+    let rank = x.rank();
     let mut axes: Vec<usize> = (0..rank).collect();
     axes.swap(rank - 2, rank - 1);
-    view.permute(&axes)
+    x.permute(&axes)
 }
 
-/// The product of `a` and `b`: `x y`, `z yᵀ` or `xᵀ z`. `x_rank` and `y_rank` are the ranks of `x` and `y`; `shape`
-/// is that of the result.
-pub(super) fn product<T: Gemm>(
-    product: Product,
-    a: &View,
-    b: &View,
-    [x_rank, y_rank]: [usize; 2],
-    shape: &[usize],
-) -> Result<View, KernelFault> {
-    let (x_vector, y_vector) = (x_rank == 1, y_rank == 1);
-    // `x` is a row and `y` a column if it is a vector; `z` lacks the axes that they lack.
-    let z = |z: &View| matrices(&matrices(z, y_vector, true), x_vector, false);
-    let (a, b) = match product {
-        Product::Plain => (matrices(a, x_vector, false), matrices(b, y_vector, true)),
-        Product::Left => (z(a), transposed(&matrices(b, y_vector, true))),
-        Product::Right => (transposed(&matrices(a, x_vector, false)), z(b)),
-    };
-    // The result in the same way: a view of nothing that has its shape.
-    let out = View::splat(T::ZERO, &[]).with(Layout::contiguous(shape));
-    let out = match product {
-        Product::Plain => z(&out),
-        Product::Left => matrices(&out, x_vector, false),
-        Product::Right => matrices(&out, y_vector, true),
-    };
-    let data = contract::<T>(&a, &b, &out.layout)?;
-    Ok(View::new(data, shape))
+/// A product of which everything is resolved that depends on shapes and strides.
+struct Contraction {
+    mkn: [usize; 3],
+    a: Matrix,
+    b: Matrix,
+    out: Matrix,
+    axes: Vec<BatchAxis>,
+    /// Whether the result is summed over an axis of the batch.
+    accumulate: bool,
+    /// Whether there is something to add up.
+    empty: bool,
 }
 
 /// One axis of the batch: its length and its strides in `a`, `b` and `out`.
 type BatchAxis = (usize, [usize; 3]);
 
-fn contract<T: Gemm>(a: &View, b: &View, out: &Layout) -> Result<Vec<T>, KernelFault> {
-    let n_out = out.numel();
-    let mut data = reserve::<T>(n_out)?;
-    data.resize(n_out, T::ZERO);
+impl Contraction {
+    /// Writes all of `out`.
+    fn run<T: Gemm>(&self, a: &[T], b: &[T], out: &mut [T]) {
+        if self.accumulate || self.empty {
+            out.fill(T::ZERO);
+        }
+        if self.empty {
+            return;
+        }
+        let (mut ma, mut mb, mut mo) = (self.a, self.b, self.out);
+        let n: usize = self.axes.iter().map(|axis| axis.0).product();
+        for i in 0..n {
+            let mut rest = i;
+            (ma.offset, mb.offset, mo.offset) = (self.a.offset, self.b.offset, self.out.offset);
+            for &(len, [sa, sb, so]) in self.axes.iter().rev() {
+                let at = rest % len;
+                rest /= len;
+                ma.offset += at * sa;
+                mb.offset += at * sb;
+                mo.offset += at * so;
+            }
+            T::gemm(self.mkn, (a, ma), (b, mb), (out, mo), self.accumulate);
+        }
+    }
+}
+
+/// The product of `a` and `b`: `x y`, `z yᵀ` or `xᵀ z`. `x_rank` and `y_rank` are the ranks of `x` and `y`.
+pub(super) fn product<T: Gemm>(
+    build: &mut Build,
+    product: Product,
+    [a, b]: [&Place; 2],
+    [x_rank, y_rank]: [usize; 2],
+    out: &Aval,
+) -> Place {
+    let (x_vector, y_vector) = (x_rank == 1, y_rank == 1);
+    // `x` is a row and `y` a column if it is a vector; `z` lacks the axes that they lack.
+    let z = |z: &Place| matrices(&matrices(z, y_vector, true), x_vector, false);
+    let (left, right) = match product {
+        Product::Plain => (matrices(a, x_vector, false), matrices(b, y_vector, true)),
+        Product::Left => (z(a), transposed(&matrices(b, y_vector, true))),
+        Product::Right => (transposed(&matrices(a, x_vector, false)), z(b)),
+    };
+    let to = a.with(Layout::contiguous(out.shape()));
+    let to = match product {
+        Product::Plain => z(&to),
+        Product::Left => matrices(&to, x_vector, false),
+        Product::Right => matrices(&to, y_vector, true),
+    };
+    let (left, right, contraction) = contract(build, left, right, &to.layout);
+    let kernel: Prepared = Box::new(move |args, outs| {
+        contraction.run(
+            T::slice(args[0]),
+            T::slice(args[1]),
+            T::slice_mut(&mut outs[0]),
+        );
+        Ok(())
+    });
+    build.strided_kernel(&[&left, &right], out, kernel)
+}
+
+/// The contraction of operands that lie as `a` and `b` do, or as copies of them do, to a result that lies as `out` says.
+fn contract(build: &mut Build, a: Place, b: Place, out: &Layout) -> (Place, Place, Contraction) {
     let batch_of = |l: &Layout| l.shape[..l.shape.len() - 2].to_vec();
     let batch = join(
         &join(&batch_of(&a.layout), &batch_of(&b.layout)),
@@ -90,30 +129,36 @@ fn contract<T: Gemm>(a: &View, b: &View, out: &Layout) -> Result<Vec<T>, KernelF
         out.shape[out.shape.len() - 1],
     );
     let k = a.shape()[a.rank() - 1];
-    if n_out == 0 || k == 0 || numel(&batch) == 0 {
-        return Ok(data);
+    let empty = out.numel() == 0 || k == 0 || numel(&batch) == 0;
+    if empty {
+        let nowhere = Matrix {
+            offset: 0,
+            rows: 0,
+            cols: 0,
+        };
+        let nothing = Contraction {
+            mkn: [m, k, n],
+            a: nowhere,
+            b: nowhere,
+            out: nowhere,
+            axes: Vec::new(),
+            accumulate: false,
+            empty,
+        };
+        return (a, b, nothing);
     }
     // A batch that the result is summed over, and that neither operand is repeated along, is a longer `k`. This is
     // decided from the shapes, so that strides do not change the order of the sum.
-    let whole = |l: &Layout| batch_of(l) == batch;
-    let (mut a, mut b) = (a.clone(), b.clone());
-    let mut k = k;
-    if !batch.is_empty() && numel(&batch_of(out)) == 1 && whole(&a.layout) && whole(&b.layout) {
+    let whole = batch_of(&a.layout) == batch && batch_of(&b.layout) == batch;
+    let (mut a, mut b, mut k, mut batch) = (a, b, k, batch);
+    if !batch.is_empty() && numel(&batch_of(out)) == 1 && whole {
         let rank = batch.len() + 2;
-        let order = |last: [usize; 2]| (0..rank - 2).chain(last).collect::<Vec<_>>();
-        let total = numel(&batch) * k;
-        a = a
-            .permute(&order([rank - 1, rank - 2]))
-            .reshape(&[total, m])?
-            .permute(&[1, 0]);
-        b = b.reshape(&[total, n])?;
-        k = total;
+        let order: Vec<usize> = (0..rank - 2).chain([rank - 1, rank - 2]).collect();
+        k *= numel(&batch);
+        a = build.reshape(&a.permute(&order), &[k, m]).permute(&[1, 0]);
+        b = build.reshape(&b, &[k, n]);
+        batch = Vec::new();
     }
-    let batch = if k == a.shape()[a.rank() - 1] && a.rank() == 2 && b.rank() == 2 {
-        Vec::new()
-    } else {
-        batch
-    };
     let strided = |l: &Layout| {
         let mut full = batch.clone();
         full.extend_from_slice(&l.shape[l.shape.len() - 2..]);
@@ -138,7 +183,7 @@ fn contract<T: Gemm>(a: &View, b: &View, out: &Layout) -> Result<Vec<T>, KernelF
         rows: l.strides[r],
         cols: l.strides[r + 1],
     };
-    let (mut ma, mut mb, mut mo) = (of(&la), of(&lb), of(&out));
+    let (mut ma, mb, mut mo) = (of(&la), of(&lb), of(&out));
     let mut m = m;
     // A batch of rows against one shared matrix is one taller matrix, where the rows are evenly spaced.
     if m == 1 {
@@ -163,29 +208,16 @@ fn contract<T: Gemm>(a: &View, b: &View, out: &Layout) -> Result<Vec<T>, KernelF
     if m == 1 {
         mo.rows = mo.rows.max(1);
     }
-    let accumulate = axes.iter().any(|(_, strides)| strides[2] == 0);
-    let (xs, ys) = (a.data::<T>(), b.data::<T>());
-    let mut index = vec![0; axes.len()];
-    loop {
-        T::gemm([m, k, n], (xs, ma), (ys, mb), (&mut data, mo), accumulate);
-        let mut axis = axes.len();
-        loop {
-            let Some(next) = axis.checked_sub(1) else {
-                return Ok(data);
-            };
-            axis = next;
-            let (len, [sa, sb, so]) = axes[axis];
-            index[axis] += 1;
-            (ma.offset, mb.offset, mo.offset) = (ma.offset + sa, mb.offset + sb, mo.offset + so);
-            if index[axis] < len {
-                break;
-            }
-            index[axis] = 0;
-            ma.offset -= len * sa;
-            mb.offset -= len * sb;
-            mo.offset -= len * so;
-        }
-    }
+    let contraction = Contraction {
+        mkn: [m, k, n],
+        a: ma,
+        b: mb,
+        out: mo,
+        accumulate: axes.iter().any(|(_, strides)| strides[2] == 0),
+        axes,
+        empty,
+    };
+    (a, b, contraction)
 }
 
 /// The shape that both broadcast to.

@@ -1,33 +1,43 @@
 //! What the ops compute, on the CPU.
 //!
-//! [`run`] is the only place where an op meets its kernel. A kernel may rely on what the op's shape rule and dtype
-//! rule have checked; what only the data can tell is a [`KernelFault`]. The result of a kernel depends on the
-//! shapes and the values of its operands, never on where they lie: a strided view gives the same bits as its
-//! contiguous copy.
+//! [`lower`] is the only place where an op meets its kernel; elementwise ops meet theirs in [`fused`]. A kernel may rely on
+//! what the op's shape rule and dtype rule have checked; what only the data can tell is a [`KernelFault`]. The result of a
+//! kernel depends on the shapes and the values of its operands, never on where they lie: a strided view gives the same
+//! bits as its contiguous copy.
+//!
+//! Everything that depends on shapes is resolved when a plan is made. What is left are closures on slices.
 
+mod copy;
+mod data;
 mod elementwise;
+mod fused;
+mod gather;
 mod gemm;
 mod level;
 mod matmul;
+mod memory;
 mod movement;
 mod number;
 mod reduce;
 mod rows;
-mod source;
 #[cfg(test)]
 mod tests;
 #[allow(dead_code)] // kernels use it as they are split
 pub(crate) mod threads;
 
-pub(crate) use source::Source;
+pub(crate) use data::{Data, DataMut, on_element};
+pub(crate) use elementwise::{Member, group};
+pub(crate) use memory::{ALIGN, Base, Needs, Prepared, Region, Task, run};
 
 use crate::Aval;
-use crate::buffer::View;
 use crate::dtype::Element;
+use crate::layout::{Layout, numel};
+use crate::plan::{Build, Place};
+use copy::{Copy, Scatter};
 use gradloom_ir::op::Eval;
 use gradloom_ir::{DType, Kernel, Op, Static};
 use matmul::Product;
-use number::Number;
+use number::{Float, Number};
 
 /// What goes wrong only when the values are there.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -69,197 +79,417 @@ macro_rules! on_float {
     };
 }
 
-/// The results of `op`, one for each of `outs`. `args` are its data operands.
+/// The results of `op`, one for each of `outs`. `args` are its data operands. Elementwise ops are not lowered here.
 ///
-/// A result may share the buffer of an operand.
-pub(crate) fn run(
+/// A result may be a view of an operand.
+pub(crate) fn lower(
+    b: &mut Build,
     op: Op,
     statics: &[Static],
-    args: &[&View],
+    args: &[Place],
     likes: &[Aval],
     outs: &[Aval],
-) -> Result<Vec<View>, KernelFault> {
+) -> Vec<Place> {
     let kernel = match op.def().eval() {
-        Eval::Unary(_) if matches!(op, Op::Identity | Op::StopGradient) => {
-            return Ok(vec![args[0].clone()]);
-        }
-        Eval::Unary(fns) => return Ok(vec![elementwise::unary(&fns, args[0])?]),
-        Eval::Binary(fns) => {
-            return Ok(vec![elementwise::binary(
-                &fns,
-                args[0],
-                args[1],
-                outs[0].shape(),
-            )?]);
-        }
-        Eval::Compare(fns) => {
-            return Ok(vec![elementwise::compare(
-                &fns,
-                args[0],
-                args[1],
-                outs[0].shape(),
-            )?]);
-        }
-        Eval::Call => unreachable!("calls are inlined or recorded, never planned"),
         Eval::Kernel(Kernel::Split) => {
             let axis = movement::axis(&statics[1], args[0].rank());
-            return Ok(movement::split(
-                args[0],
-                axis,
-                outs.iter().map(|out| out.shape()[axis]),
-            ));
+            let lens = outs.iter().map(|out| out.shape()[axis]);
+            return movement::split(&args[0], axis, lens);
         }
         Eval::Kernel(Kernel::Unbind) => {
-            return Ok(movement::unbind(
-                args[0],
-                movement::axis(&statics[0], args[0].rank()),
-            ));
+            let axis = movement::axis(&statics[0], args[0].rank());
+            return movement::unbind(&args[0], axis);
         }
         Eval::Kernel(kernel) => kernel,
+        Eval::Unary(_) if matches!(op, Op::Identity | Op::StopGradient) => {
+            return vec![args[0].clone()];
+        }
+        Eval::Unary(_) | Eval::Binary(_) | Eval::Compare(_) => {
+            unreachable!("elementwise ops are members of groups")
+        }
+        Eval::Call => unreachable!("calls are inlined or recorded, never planned"),
     };
-    let (dtype, shape) = (outs[0].dtype(), outs[0].shape());
-    let x = || args[0];
-    let axes = |of: &View| movement::axes(&statics[0], of.rank());
+    let out = &outs[0];
+    let (dtype, shape) = (out.dtype(), out.shape());
+    let x = || &args[0];
+    let axes = |of: &Place| movement::axes(&statics[0], of.rank());
+    let axis = |i: usize, of: &Place| movement::axis(&statics[i], of.rank());
     let eps = |i: usize| statics[i].float().expect("the shape rule checks `eps`");
-    let view = match kernel {
-        Kernel::Select => elementwise::select(args[0], args[1], args[2], shape)?,
-        Kernel::Cast | Kernel::CastT => elementwise::cast(x(), dtype)?,
-        Kernel::Scalar | Kernel::FullLike => constant(&statics[0], dtype, shape),
-        Kernel::Full => constant(&statics[1], dtype, shape),
-        Kernel::Iota => on_number!(dtype, movement::iota(shape[0]))?,
-        Kernel::BroadcastLike => x().broadcast_to(shape),
-        Kernel::Unbroadcast => on_number!(dtype, reduce::unbroadcast(x(), shape))?,
-        Kernel::Sum => on_number!(dtype, reduce::sum(x(), &axes(x()), shape))?,
-        Kernel::SumT => movement::sum_t(x(), &statics[0], shape)?,
-        Kernel::Mean => on_number!(dtype, mean(x(), &axes(x()), shape))?,
-        Kernel::MeanT => on_number!(dtype, mean_t(x(), &statics[0], shape))?,
-        Kernel::Max => on_number!(dtype, max(x(), &axes(x()), shape))?,
-        Kernel::Min => on_number!(dtype, min(x(), &axes(x()), shape))?,
-        Kernel::Argmax => on_number!(
-            x().dtype(),
-            argmax(x(), movement::axis(&statics[0], x().rank()), shape)
-        )?,
-        Kernel::Argmin => on_number!(
-            x().dtype(),
-            argmin(x(), movement::axis(&statics[0], x().rank()), shape)
-        )?,
-        Kernel::Matmul => product(Product::Plain, args, likes, &outs[0])?,
-        Kernel::MatmulLhsT => product(Product::Left, args, likes, &outs[0])?,
-        Kernel::MatmulRhsT => product(Product::Right, args, likes, &outs[0])?,
-        Kernel::Softmax => {
-            let axis = movement::axis(&statics[0], x().rank());
-            on_float!(dtype, rows::softmax(x(), axis))?
+    let place = match kernel {
+        Kernel::Select | Kernel::Cast | Kernel::CastT => {
+            unreachable!("elementwise ops are members of groups")
         }
-        Kernel::LogSoftmax => {
-            let axis = movement::axis(&statics[0], x().rank());
-            on_float!(dtype, rows::log_softmax(x(), axis))?
+        Kernel::Scalar | Kernel::FullLike => b.constant(&statics[0], dtype, shape),
+        Kernel::Full => b.constant(&statics[1], dtype, shape),
+        Kernel::Iota => on_number!(dtype, iota(b, out)),
+        Kernel::BroadcastLike | Kernel::BroadcastTo => x().broadcast_to(shape),
+        Kernel::Unbroadcast => {
+            let axes = repeated(x().shape(), shape);
+            on_number!(dtype, sum(b, x(), &axes, out))
         }
-        Kernel::Logsumexp => on_float!(dtype, rows::logsumexp(x(), &axes(x()), shape))?,
-        Kernel::CrossEntropy => on_float!(dtype, rows::cross_entropy(x(), args[1]))?,
-        Kernel::Normalize => on_float!(dtype, rows::normalize(x(), &axes(x()), eps(1)))?,
-        Kernel::InvStd => on_float!(dtype, rows::inv_std(x(), &axes(x()), shape, eps(1)))?,
-        Kernel::LayerNorm => on_float!(dtype, rows::layer_norm(x(), args[1], args[2], eps(0)))?,
-        Kernel::OneHot => one_hot(x(), dtype, shape)?,
-        Kernel::OneHotLike => {
-            rows::check_labels(x(), shape[shape.len() - 1])?;
-            one_hot(x(), dtype, shape)?
-        }
+        Kernel::Sum => on_number!(dtype, sum(b, x(), &axes(x()), out)),
+        Kernel::SumT => sum_t(b, x(), &statics[0], shape),
+        Kernel::Mean => on_number!(dtype, mean(b, x(), &axes(x()), out)),
+        Kernel::MeanT => on_number!(dtype, mean_t(b, x(), &statics[0], shape)),
+        Kernel::Max => on_number!(dtype, max(b, x(), &axes(x()), out)),
+        Kernel::Min => on_number!(dtype, min(b, x(), &axes(x()), out)),
+        Kernel::Argmax => on_number!(x().dtype(), argmax(b, x(), axis(0, x()), out)),
+        Kernel::Argmin => on_number!(x().dtype(), argmin(b, x(), axis(0, x()), out)),
+        Kernel::Matmul => product(b, Product::Plain, args, likes, out),
+        Kernel::MatmulLhsT => product(b, Product::Left, args, likes, out),
+        Kernel::MatmulRhsT => product(b, Product::Right, args, likes, out),
+        Kernel::Softmax => on_float!(dtype, softmax(b, x(), axis(0, x()))),
+        Kernel::LogSoftmax => on_float!(dtype, log_softmax(b, x(), axis(0, x()))),
+        Kernel::Logsumexp => on_float!(dtype, logsumexp(b, x(), &axes(x()), out)),
+        Kernel::CrossEntropy => on_float!(dtype, cross_entropy(b, args)),
+        Kernel::Normalize => on_float!(dtype, normalize(b, x(), &axes(x()), eps(1))),
+        Kernel::InvStd => on_float!(dtype, inv_std(b, x(), &axes(x()), out, eps(1))),
+        Kernel::LayerNorm => on_float!(dtype, layer_norm(b, args, eps(0))),
+        Kernel::OneHot => one_hot(b, x(), out, false),
+        Kernel::OneHotLike => one_hot(b, x(), out, true),
         Kernel::Transpose => movement::transpose(x()),
         Kernel::Permute => movement::permute(x(), &statics[0]),
         Kernel::PermuteT => movement::permute_t(x(), &statics[0]),
         Kernel::SwapAxes => movement::swap_axes(x(), &statics[0], &statics[1]),
         Kernel::Moveaxis => movement::moveaxis(x(), &statics[0], &statics[1]),
         Kernel::Reshape | Kernel::ReshapeT | Kernel::Squeeze | Kernel::Unsqueeze => {
-            x().reshape(shape)?
+            b.reshape(x(), shape)
         }
-        Kernel::BroadcastTo => x().broadcast_to(shape),
         Kernel::Slice => movement::slice(x(), &statics[0], &statics[2], shape),
-        Kernel::SliceT => movement::slice_t(x(), &statics[0], &statics[2], shape)?,
-        Kernel::Concat => movement::concat(args, movement::axis(&statics[0], shape.len()), shape)?,
+        Kernel::SliceT => slice_t(b, x(), &statics[0], &statics[2], out),
+        Kernel::Concat => concat(b, args, movement::axis(&statics[0], shape.len()), out),
         Kernel::ConcatPart => {
             let axis = movement::axis(&statics[0], shape.len());
             let before = &likes[..movement::int(&statics[1]) as usize];
             let start = before.iter().map(|like| like.shape()[axis]).sum();
-            movement::concat_part(x(), axis, start, shape)
+            x().narrow(axis, start, shape[axis])
         }
-        Kernel::Stack => movement::stack(args, movement::axis(&statics[0], shape.len()), shape)?,
+        Kernel::Stack => {
+            let axis = movement::axis(&statics[0], shape.len());
+            let mut unit = shape.to_vec();
+            unit[axis] = 1;
+            let args: Vec<Place> = args.iter().map(|x| b.reshape(x, &unit)).collect();
+            concat(b, &args, axis, out)
+        }
         Kernel::Split | Kernel::Unbind => unreachable!("they have several results"),
     };
-    Ok(vec![view])
+    vec![place]
 }
 
-/// One number, in every element.
-fn constant(value: &Static, dtype: DType, shape: &[usize]) -> View {
-    fn of<T: Element>(value: &Static, shape: &[usize]) -> View {
-        View::splat(T::from_static(value), shape)
-    }
-    match dtype {
-        DType::Bool => of::<bool>(value, shape),
-        _ => on_number!(dtype, of(value, shape)),
-    }
-}
-
-fn one_hot(labels: &View, dtype: DType, shape: &[usize]) -> Result<View, KernelFault> {
-    fn of<T: Number>(labels: &View, shape: &[usize]) -> Result<View, KernelFault> {
-        rows::one_hot(labels, T::ONE, shape)
-    }
-    match dtype {
-        DType::Bool => rows::one_hot(labels, true, shape),
-        _ => on_number!(dtype, of(labels, shape)),
-    }
-}
-
-fn over<T: Number>(x: &View, n: usize) -> Result<View, KernelFault> {
-    elementwise::map(x, |xs: &[T], ys: &mut [T]| {
-        for (y, x) in ys.iter_mut().zip(xs) {
-            *y = x.over(n);
-        }
+/// A kernel with one operand and one result.
+fn map<T: Element, U: Element>(f: impl Fn(&[T], &mut [U]) + Send + Sync + 'static) -> Prepared {
+    Box::new(move |args, outs| {
+        f(T::slice(args[0]), U::slice_mut(&mut outs[0]));
+        Ok(())
     })
 }
 
-fn mean<T: Number>(x: &View, axes: &[usize], shape: &[usize]) -> Result<View, KernelFault> {
-    let n = axes.iter().map(|&a| x.shape()[a]).product();
-    over::<T>(&reduce::sum::<T>(x, axes, shape)?, n)
-}
-
-fn mean_t<T: Number>(y: &View, axes: &Static, shape: &[usize]) -> Result<View, KernelFault> {
-    let n = movement::axes(axes, shape.len())
-        .iter()
-        .map(|&a| shape[a])
-        .product();
-    movement::sum_t(&over::<T>(y, n)?, axes, shape)
-}
-
-fn max<T: Number>(x: &View, axes: &[usize], shape: &[usize]) -> Result<View, KernelFault> {
-    reduce::extremum(x, axes, shape, T::above)
-}
-
-fn min<T: Number>(x: &View, axes: &[usize], shape: &[usize]) -> Result<View, KernelFault> {
-    reduce::extremum(x, axes, shape, T::below)
-}
-
-fn argmax<T: Number>(x: &View, axis: usize, shape: &[usize]) -> Result<View, KernelFault> {
-    reduce::arg_extremum(x, axis, shape, T::above)
-}
-
-fn argmin<T: Number>(x: &View, axis: usize, shape: &[usize]) -> Result<View, KernelFault> {
-    reduce::arg_extremum(x, axis, shape, T::below)
-}
-
-fn product(
-    product: Product,
-    args: &[&View],
-    likes: &[Aval],
-    out: &Aval,
-) -> Result<View, KernelFault> {
-    fn of<T: gemm::Gemm>(
-        product: Product,
-        args: &[&View],
-        ranks: [usize; 2],
-        shape: &[usize],
-    ) -> Result<View, KernelFault> {
-        matmul::product::<T>(product, args[0], args[1], ranks, shape)
+/// A copy into row-major order. The operand comes as exactly its elements if it is in this order already.
+pub(crate) fn copy(x: &Place) -> Prepared {
+    fn of<T: Element>(copy: Option<Copy>) -> Prepared {
+        map(move |xs: &[T], out: &mut [T]| match &copy {
+            Some(copy) => copy.run(xs, out),
+            None => out.copy_from_slice(xs),
+        })
     }
+    let strided = !x.layout.is_contiguous();
+    let copy = strided.then(|| Copy::new(&x.layout));
+    on_element!(x.dtype(), of(copy))
+}
+
+/// Whether reading in row-major order would jump from cache line to cache line.
+pub(crate) fn jumps(layout: &Layout) -> bool {
+    !layout.is_contiguous() && matches!(Copy::new(layout), Copy::Tiles(_))
+}
+
+fn iota<T: Number>(b: &mut Build, out: &Aval) -> Place {
+    let write: Prepared = Box::new(|_, outs| {
+        for (i, y) in T::slice_mut(&mut outs[0]).iter_mut().enumerate() {
+            *y = T::from_static(&Static::Int(i as i64));
+        }
+        Ok(())
+    });
+    b.kernel(&[], out, write)
+}
+
+/// The axes along which a value of `shape` was repeated to `large`.
+fn repeated(large: &[usize], shape: &[usize]) -> Vec<usize> {
+    let fresh = large.len() - shape.len();
+    let repeated = |&axis: &usize| axis < fresh || shape[axis - fresh] != large[axis];
+    (0..large.len()).filter(repeated).collect()
+}
+
+/// Folds over `axes`, one group of neighbours at a time, the last one first; `init` is the result over no elements.
+fn fold<T: Element>(
+    b: &mut Build,
+    x: &Place,
+    axes: &[usize],
+    out: &Aval,
+    init: T,
+    f: impl Fn(T, T) -> T + Copyable,
+) -> Place {
+    let mut groups: Vec<(usize, bool)> = Vec::new();
+    for (axis, &len) in x.shape().iter().enumerate() {
+        let reduced = axes.contains(&axis);
+        match groups.last_mut() {
+            _ if len == 1 => {}
+            Some(last) if last.1 == reduced => last.0 *= len,
+            _ => groups.push((len, reduced)),
+        }
+    }
+    let mut x = x.clone();
+    while let Some(i) = groups.iter().rposition(|g| g.1) {
+        let size = |groups: &[(usize, bool)]| groups.iter().map(|g| g.0).product::<usize>();
+        let arb = [size(&groups[..i]), groups[i].0, size(&groups[i + 1..])];
+        let from = b.contiguous(&x);
+        let to = Aval::new(x.dtype(), [arb[0] * arb[2]]);
+        let kernel: Prepared = Box::new(move |args, outs| {
+            reduce::fold(T::slice(args[0]), arb, T::slice_mut(&mut outs[0]), init, f)
+        });
+        x = b.kernel(&[&from], &to, kernel);
+        groups.remove(i);
+    }
+    b.reshape(&x, out.shape())
+}
+
+/// What closures that are called from a plan are.
+trait Copyable: std::marker::Copy + Send + Sync + 'static {}
+impl<F: std::marker::Copy + Send + Sync + 'static> Copyable for F {}
+
+fn sum<T: Number>(b: &mut Build, x: &Place, axes: &[usize], out: &Aval) -> Place {
+    fold(b, x, axes, out, T::ZERO, T::plus)
+}
+
+/// Divides by a count.
+fn over<T: Number>(b: &mut Build, x: &Place, n: usize) -> Place {
+    let out = Aval::new(x.dtype(), x.shape());
+    let from = b.contiguous(x);
+    let divide = map(move |xs: &[T], ys: &mut [T]| {
+        for (y, x) in ys.iter_mut().zip(xs) {
+            *y = x.over(n);
+        }
+    });
+    b.kernel(&[&from], &out, divide)
+}
+
+fn mean<T: Number>(b: &mut Build, x: &Place, axes: &[usize], out: &Aval) -> Place {
+    let n = axes.iter().map(|&a| x.shape()[a]).product();
+    let total = sum::<T>(b, x, axes, out);
+    over::<T>(b, &total, n)
+}
+
+/// `y`, a value reduced over axes, repeated along them to `shape`.
+fn sum_t(b: &mut Build, y: &Place, axes: &Static, shape: &[usize]) -> Place {
+    let reduced = movement::axes(axes, shape.len());
+    let unit = |(axis, &len): (usize, &usize)| if reduced.contains(&axis) { 1 } else { len };
+    let kept: Vec<usize> = shape.iter().enumerate().map(unit).collect();
+    b.reshape(y, &kept).broadcast_to(shape)
+}
+
+fn mean_t<T: Number>(b: &mut Build, y: &Place, axes: &Static, shape: &[usize]) -> Place {
+    let reduced = movement::axes(axes, shape.len());
+    let n = reduced.iter().map(|&a| shape[a]).product();
+    let part = over::<T>(b, y, n);
+    sum_t(b, &part, axes, shape)
+}
+
+/// The greatest or the least elements, as `wins(x, best)` says; a NaN wins against all others.
+fn extremum<T: Number>(
+    b: &mut Build,
+    x: &Place,
+    axes: &[usize],
+    out: &Aval,
+    wins: impl Fn(T, T) -> bool + Copyable,
+) -> Place {
+    // The shape rule refuses an extremum over no elements, so the number here is never a result.
+    fold(
+        b,
+        x,
+        axes,
+        out,
+        T::ZERO,
+        move |x, y| {
+            if wins(y, x) { y } else { x }
+        },
+    )
+}
+
+fn max<T: Number>(b: &mut Build, x: &Place, axes: &[usize], out: &Aval) -> Place {
+    extremum(b, x, axes, out, T::above)
+}
+
+fn min<T: Number>(b: &mut Build, x: &Place, axes: &[usize], out: &Aval) -> Place {
+    extremum(b, x, axes, out, T::below)
+}
+
+fn arg_extremum<T: Number>(
+    b: &mut Build,
+    x: &Place,
+    axis: usize,
+    out: &Aval,
+    wins: impl Fn(T, T) -> bool + Copyable,
+) -> Place {
+    let shape = x.shape();
+    let arb = [
+        numel(&shape[..axis]),
+        shape[axis],
+        numel(&shape[axis + 1..]),
+    ];
+    let from = b.contiguous(x);
+    let kernel = map(move |xs: &[T], out: &mut [i64]| reduce::arg_extremum(xs, arb, out, wins));
+    b.kernel(&[&from], out, kernel)
+}
+
+fn argmax<T: Number>(b: &mut Build, x: &Place, axis: usize, out: &Aval) -> Place {
+    arg_extremum(b, x, axis, out, T::above)
+}
+
+fn argmin<T: Number>(b: &mut Build, x: &Place, axis: usize, out: &Aval) -> Place {
+    arg_extremum(b, x, axis, out, T::below)
+}
+
+fn product(b: &mut Build, product: Product, args: &[Place], likes: &[Aval], out: &Aval) -> Place {
     let ranks = [likes[0].shape().len(), likes[1].shape().len()];
-    on_number!(out.dtype(), of(product, args, ranks, out.shape()))
+    let args = [&args[0], &args[1]];
+    on_number!(out.dtype(), matmul::product(b, product, args, ranks, out))
+}
+
+/// The operand with `axes` last, in row-major order; the number of elements along them; and the order of the axes.
+fn rows(b: &mut Build, x: &Place, axes: &[usize]) -> (Place, usize, Vec<usize>) {
+    let kept = (0..x.rank()).filter(|a| !axes.contains(a));
+    let order: Vec<usize> = kept.chain(axes.iter().copied()).collect();
+    let cols = axes.iter().map(|&a| x.shape()[a]).product();
+    (b.contiguous(&x.permute(&order)), cols, order)
+}
+
+/// Maps the rows along `axes` to rows.
+fn map_rows<T: Element>(
+    b: &mut Build,
+    x: &Place,
+    axes: &[usize],
+    f: impl Fn(&[T], &mut [T], usize) + Send + Sync + 'static,
+) -> Place {
+    let (from, cols, order) = rows(b, x, axes);
+    let out = Aval::new(x.dtype(), from.shape());
+    let kernel = map(move |xs: &[T], out: &mut [T]| f(xs, out, cols));
+    let mut back = vec![0; order.len()];
+    for (i, &axis) in order.iter().enumerate() {
+        back[axis] = i;
+    }
+    b.kernel(&[&from], &out, kernel).permute(&back)
+}
+
+/// Maps the rows along `axes` to numbers.
+fn fold_rows<T: Element>(
+    b: &mut Build,
+    x: &Place,
+    axes: &[usize],
+    out: &Aval,
+    f: impl Fn(&[T], &mut [T], usize) + Send + Sync + 'static,
+) -> Place {
+    let (from, cols, _) = rows(b, x, axes);
+    let kernel = map(move |xs: &[T], out: &mut [T]| f(xs, out, cols));
+    b.kernel(&[&from], out, kernel)
+}
+
+fn softmax<T: Float>(b: &mut Build, x: &Place, axis: usize) -> Place {
+    map_rows(b, x, &[axis], rows::softmax::<T>)
+}
+
+fn log_softmax<T: Float>(b: &mut Build, x: &Place, axis: usize) -> Place {
+    map_rows(b, x, &[axis], rows::log_softmax::<T>)
+}
+
+fn logsumexp<T: Float>(b: &mut Build, x: &Place, axes: &[usize], out: &Aval) -> Place {
+    fold_rows(b, x, axes, out, rows::logsumexp::<T>)
+}
+
+fn normalize<T: Float>(b: &mut Build, x: &Place, axes: &[usize], eps: f64) -> Place {
+    let normalize = move |xs: &[T], out: &mut [T], cols| rows::normalize(xs, out, cols, eps);
+    map_rows(b, x, axes, normalize)
+}
+
+fn inv_std<T: Float>(b: &mut Build, x: &Place, axes: &[usize], out: &Aval, eps: f64) -> Place {
+    let inv_std = move |xs: &[T], out: &mut [T], cols| rows::inv_std(xs, out, cols, eps);
+    fold_rows(b, x, axes, out, inv_std)
+}
+
+fn layer_norm<T: Float>(b: &mut Build, args: &[Place], eps: f64) -> Place {
+    let x = b.contiguous(&args[0]);
+    let cols = x.shape()[x.rank() - 1];
+    let [weight, bias] = [1, 2].map(|i| b.contiguous(&args[i].broadcast_to(&[cols])));
+    let out = Aval::new(x.dtype(), x.shape());
+    let kernel: Prepared = Box::new(move |args, outs| {
+        let affine = [T::slice(args[1]), T::slice(args[2])];
+        rows::layer_norm(
+            T::slice(args[0]),
+            affine,
+            T::slice_mut(&mut outs[0]),
+            cols,
+            eps,
+        );
+        Ok(())
+    });
+    b.kernel(&[&x, &weight, &bias], &out, kernel)
+}
+
+fn cross_entropy<T: Float>(b: &mut Build, args: &[Place]) -> Place {
+    let [logits, labels] = [b.contiguous(&args[0]), b.contiguous(&args[1])];
+    let classes = logits.shape()[logits.rank() - 1];
+    let kernel: Prepared = Box::new(move |args, outs| {
+        let loss = rows::cross_entropy(T::slice(args[0]), args[1], classes)?;
+        T::slice_mut(&mut outs[0])[0] = loss;
+        Ok(())
+    });
+    let out = Aval::new(logits.dtype(), []);
+    b.kernel(&[&logits, &labels], &out, kernel)
+}
+
+fn one_hot(b: &mut Build, labels: &Place, out: &Aval, check: bool) -> Place {
+    fn of<T: Element>(classes: usize, one: T, check: bool) -> Prepared {
+        Box::new(move |args, outs| {
+            if check {
+                rows::check_labels(args[0], classes)?;
+            }
+            rows::one_hot(args[0], T::slice_mut(&mut outs[0]), classes, one);
+            Ok(())
+        })
+    }
+    fn number<T: Number>(classes: usize, check: bool) -> Prepared {
+        of(classes, T::ONE, check)
+    }
+    let classes = out.shape()[out.shape().len() - 1];
+    let kernel = match out.dtype() {
+        DType::Bool => of(classes, true, check),
+        dtype => on_number!(dtype, number(classes, check)),
+    };
+    let labels = b.contiguous(labels);
+    b.kernel(&[&labels], out, kernel)
+}
+
+/// `y` in its place in zeros: the transpose of `slice`.
+fn slice_t(b: &mut Build, y: &Place, starts: &Static, steps: &Static, out: &Aval) -> Place {
+    fn of<T: Element>(scatter: Scatter) -> Prepared {
+        map(move |ys: &[T], out: &mut [T]| {
+            out.fill(T::default());
+            scatter.run(ys, out);
+        })
+    }
+    let to = movement::part(out.shape(), starts, steps, y.shape());
+    let scatter = Scatter::new(&to);
+    let y = b.contiguous(y);
+    b.kernel(&[&y], out, on_element!(out.dtype(), of(scatter)))
+}
+
+fn concat(b: &mut Build, args: &[Place], axis: usize, out: &Aval) -> Place {
+    fn of<T: Element>(pieces: Vec<usize>) -> Prepared {
+        Box::new(move |args, outs| {
+            movement::concat(args, &pieces, T::slice_mut(&mut outs[0]));
+            Ok(())
+        })
+    }
+    let args: Vec<Place> = args.iter().map(|x| b.contiguous(x)).collect();
+    let pieces = args.iter().map(|x| numel(&x.shape()[axis..])).collect();
+    let refs: Vec<&Place> = args.iter().collect();
+    b.kernel(&refs, out, on_element!(out.dtype(), of(pieces)))
 }

@@ -120,7 +120,7 @@ impl Tensor {
         let aval = Aval::new(T::DTYPE, shape);
         Ok(Tensor(Arc::new(Value::realised(
             aval,
-            Arc::new(T::into_buffer(data)),
+            Arc::new(T::into_buffer(data.into())),
         ))))
     }
 
@@ -145,7 +145,7 @@ impl Tensor {
         let aval = Aval::new(T::DTYPE, []);
         Tensor(Arc::new(Value::realised(
             aval,
-            Arc::new(T::into_buffer(vec![value])),
+            Arc::new(T::into_buffer(vec![value].into())),
         )))
     }
 }

@@ -1,0 +1,94 @@
+//! The elements that a kernel reads and writes, whatever their type.
+
+use crate::DType;
+
+/// What a kernel reads.
+#[derive(Clone, Copy, Debug)]
+pub enum Data<'a> {
+    F32(&'a [f32]),
+    F64(&'a [f64]),
+    I32(&'a [i32]),
+    I64(&'a [i64]),
+    Bool(&'a [bool]),
+}
+
+/// What a kernel writes: all of it.
+#[derive(Debug)]
+pub enum DataMut<'a> {
+    F32(&'a mut [f32]),
+    F64(&'a mut [f64]),
+    I32(&'a mut [i32]),
+    I64(&'a mut [i64]),
+    Bool(&'a mut [bool]),
+}
+
+impl Data<'_> {
+    /// No elements.
+    pub(crate) const EMPTY: Data<'static> = Data::Bool(&[]);
+}
+
+/// Calls a generic function with the Rust type of a dtype.
+macro_rules! on_element {
+    ($dtype:expr, $($f:ident)::+($($arg:expr),* $(,)?)) => {
+        match $dtype {
+            $crate::DType::F32 => $($f)::+::<f32>($($arg),*),
+            $crate::DType::F64 => $($f)::+::<f64>($($arg),*),
+            $crate::DType::I32 => $($f)::+::<i32>($($arg),*),
+            $crate::DType::I64 => $($f)::+::<i64>($($arg),*),
+            $crate::DType::Bool => $($f)::+::<bool>($($arg),*),
+        }
+    };
+}
+
+/// The bytes of the largest element.
+pub(crate) const WIDEST: usize = 8;
+
+const _: () = assert!(DType::F64.size() == WIDEST && DType::I64.size() == WIDEST);
+
+/// Evaluates an expression with `$xs` bound to the elements, whatever their type.
+macro_rules! on_data {
+    ($data:expr, $xs:ident => $e:expr) => {
+        match $data {
+            $crate::kernel::data::Data::F32($xs) => $e,
+            $crate::kernel::data::Data::F64($xs) => $e,
+            $crate::kernel::data::Data::I32($xs) => $e,
+            $crate::kernel::data::Data::I64($xs) => $e,
+            $crate::kernel::data::Data::Bool($xs) => $e,
+        }
+    };
+}
+pub(crate) use {on_data, on_element};
+
+impl Data<'_> {
+    /// The number of elements.
+    pub(crate) fn len(self) -> usize {
+        on_data!(self, xs => xs.len())
+    }
+
+    pub(crate) fn as_ptr(self) -> *const u8 {
+        on_data!(self, xs => xs.as_ptr().cast())
+    }
+}
+
+impl DataMut<'_> {
+    /// The number of elements.
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            DataMut::F32(xs) => xs.len(),
+            DataMut::F64(xs) => xs.len(),
+            DataMut::I32(xs) => xs.len(),
+            DataMut::I64(xs) => xs.len(),
+            DataMut::Bool(xs) => xs.len(),
+        }
+    }
+
+    pub(crate) fn as_mut_ptr(&mut self) -> *mut u8 {
+        match self {
+            DataMut::F32(xs) => xs.as_mut_ptr().cast(),
+            DataMut::F64(xs) => xs.as_mut_ptr().cast(),
+            DataMut::I32(xs) => xs.as_mut_ptr().cast(),
+            DataMut::I64(xs) => xs.as_mut_ptr().cast(),
+            DataMut::Bool(xs) => xs.as_mut_ptr().cast(),
+        }
+    }
+}

@@ -1,0 +1,346 @@
+//! Elementwise groups: small programs that run over a chunk of elements at a time.
+//!
+//! An instruction is the loop of one op over a chunk. Operands that lie in row-major order are read where they are, others
+//! are gathered chunk by chunk; intermediate values live in registers, which are chunks in the first-level cache. So the
+//! group reads each operand once and writes each result once, and every element is computed as the op alone computes it.
+
+use super::data::{Data, DataMut, WIDEST, on_data};
+use super::gather::Gather;
+use super::memory::{ALIGN, Prepared};
+use crate::DType;
+use crate::layout::Layout;
+use std::cell::Cell;
+
+/// How many elements an instruction takes at a time.
+pub(crate) const CHUNK: usize = 1024;
+
+/// The code of an instruction: reads the same number of elements of each operand, and writes as many. A loop is the version
+/// for the level of this CPU.
+#[derive(Clone, Copy)]
+pub(crate) enum Code {
+    UnaryF32(unsafe fn(&[f32], &mut [f32])),
+    UnaryF64(unsafe fn(&[f64], &mut [f64])),
+    UnaryI32(unsafe fn(&[i32], &mut [i32])),
+    UnaryI64(unsafe fn(&[i64], &mut [i64])),
+    BinaryF32(unsafe fn(&[f32], &[f32], &mut [f32])),
+    BinaryF64(unsafe fn(&[f64], &[f64], &mut [f64])),
+    BinaryI32(unsafe fn(&[i32], &[i32], &mut [i32])),
+    BinaryI64(unsafe fn(&[i64], &[i64], &mut [i64])),
+    CompareF32(unsafe fn(&[f32], &[f32], &mut [bool])),
+    CompareF64(unsafe fn(&[f64], &[f64], &mut [bool])),
+    CompareI32(unsafe fn(&[i32], &[i32], &mut [bool])),
+    CompareI64(unsafe fn(&[i64], &[i64], &mut [bool])),
+    CompareBool(unsafe fn(&[bool], &[bool], &mut [bool])),
+    /// Elements of the first operand where the bool is true, of the second elsewhere.
+    Select(DType),
+    Cast(DType, DType),
+}
+
+/// The place of a chunk: operands of the group first, then its results, then registers.
+pub(crate) type Slot = u32;
+
+/// One op over a chunk.
+#[derive(Clone, Copy)]
+pub(crate) struct Instr {
+    pub(crate) code: Code,
+    /// As many as the code reads; the others are not looked at.
+    pub(crate) args: [Slot; 3],
+    pub(crate) out: Slot,
+}
+
+/// An operand of a group, as it lies when it is broadcast to the shape of the group.
+enum Input {
+    /// In row-major order: read where it is.
+    Direct { size: usize },
+    /// One number: a register holds a chunk of it.
+    Splat { at: usize },
+    /// Anything else: read where it is if a chunk lies so, and gathered into a register otherwise.
+    Gather { dtype: DType, gather: Gather },
+}
+
+/// A group, resolved.
+pub(crate) struct Group {
+    n: usize,
+    inputs: Box<[Input]>,
+    /// The sizes of the elements of the results.
+    outputs: Box<[usize]>,
+    instrs: Box<[Instr]>,
+    n_registers: usize,
+    /// The bytes of a register.
+    stride: usize,
+}
+
+impl Group {
+    /// `inputs` are the dtypes and the layouts of the operands, broadcast to the shape of the group; an operand in row-major
+    /// order comes as exactly its elements. The slots of `instrs` are those of `inputs`, of `outputs` and of
+    /// registers, in this order.
+    pub(crate) fn new(
+        n: usize,
+        inputs: &[(DType, Layout)],
+        outputs: &[DType],
+        instrs: Vec<Instr>,
+        n_registers: usize,
+    ) -> Group {
+        let n_slots = (inputs.len() + outputs.len() + n_registers) as u32;
+        for instr in &instrs {
+            let reads = &instr.args[..instr.code.n_args()];
+            let sound = instr.out < n_slots
+                && instr.out as usize >= inputs.len()
+                && reads
+                    .iter()
+                    .all(|slot| *slot < n_slots && *slot != instr.out);
+            assert!(sound, "an instruction writes a slot that it does not read");
+        }
+        let input = |(dtype, layout): &(DType, Layout)| {
+            if layout.is_contiguous() {
+                return Input::Direct { size: dtype.size() };
+            }
+            let gather = Gather::new(layout);
+            match gather.splat() {
+                Some(at) => Input::Splat { at },
+                None => Input::Gather {
+                    dtype: *dtype,
+                    gather,
+                },
+            }
+        };
+        Group {
+            n,
+            inputs: inputs.iter().map(input).collect(),
+            outputs: outputs.iter().map(|d| d.size()).collect(),
+            instrs: instrs.into(),
+            n_registers,
+            stride: (n.min(CHUNK) * WIDEST).next_multiple_of(ALIGN),
+        }
+    }
+
+    /// The kernel.
+    pub(crate) fn prepare(self) -> Prepared {
+        Box::new(move |args, outs| {
+            self.run(args, outs);
+            Ok(())
+        })
+    }
+
+    fn run(&self, args: &[Data<'_>], outs: &mut [DataMut<'_>]) {
+        if self.n == 0 {
+            return;
+        }
+        let n_outs = outs.len();
+        assert_eq!(
+            (args.len(), n_outs),
+            (self.inputs.len(), self.outputs.len())
+        );
+        let mut scratch = SCRATCH.take();
+        // Each operand may need a register too.
+        let n_registers = self.n_registers + args.len();
+        let words = (n_registers * self.stride).div_ceil(WIDEST) + ALIGN / WIDEST;
+        scratch.words.resize(scratch.words.len().max(words), 0);
+        let registers = scratch.words.as_mut_ptr().cast::<u8>();
+        let registers = registers.wrapping_add(registers.align_offset(ALIGN));
+        let register = |i: usize| registers.wrapping_add(i * self.stride);
+
+        let slots = &mut scratch.slots;
+        slots.clear();
+        let starts = args.iter().map(|arg| arg.as_ptr().cast_mut());
+        slots.extend(starts);
+        slots.extend(outs.iter_mut().map(DataMut::as_mut_ptr));
+        slots.extend((0..self.n_registers).map(register));
+        for (i, (input, arg)) in self.inputs.iter().zip(args).enumerate() {
+            match input {
+                Input::Direct { .. } => assert!(arg.len() >= self.n),
+                Input::Splat { at } => {
+                    let to = register(self.n_registers + i);
+                    fill(*arg, *at, to, self.n.min(CHUNK));
+                    slots[i] = to;
+                }
+                Input::Gather { .. } => {}
+            }
+        }
+        assert!(outs.iter().all(|out| out.len() >= self.n));
+        let mut from = 0;
+        while from < self.n {
+            let n = CHUNK.min(self.n - from);
+            for (i, (input, arg)) in self.inputs.iter().zip(args).enumerate() {
+                if let Input::Gather { dtype, gather } = input {
+                    slots[i] = match gather.run(from, n) {
+                        Some(at) => arg.as_ptr().cast_mut().wrapping_add(at * dtype.size()),
+                        None => {
+                            let to = register(self.n_registers + i);
+                            read(*arg, gather, from, to, n);
+                            to
+                        }
+                    };
+                }
+            }
+            for instr in &self.instrs {
+                // SAFETY: a slot is a chunk of an operand or of a result, which have at least `from + n` elements, or
+                // a register of `min(self.n, CHUNK)` of the widest elements; `new` has checked that the instruction
+                // writes neither an operand nor what it reads. The planner gives each slot values of one dtype in turn.
+                unsafe { instr.run(slots, n) };
+            }
+            for (slot, input) in slots.iter_mut().zip(&self.inputs) {
+                if let Input::Direct { size } = input {
+                    *slot = slot.wrapping_add(n * size);
+                }
+            }
+            for (slot, size) in slots[args.len()..].iter_mut().zip(&self.outputs) {
+                *slot = slot.wrapping_add(n * size);
+            }
+            from += n;
+        }
+        SCRATCH.set(scratch);
+    }
+}
+
+/// Memory that a group works in; each thread keeps it.
+#[derive(Default)]
+struct Scratch {
+    words: Vec<u64>,
+    slots: Vec<*mut u8>,
+}
+
+thread_local! {
+    static SCRATCH: Cell<Scratch> = const {
+        Cell::new(Scratch { words: Vec::new(), slots: Vec::new() })
+    };
+}
+
+impl Code {
+    /// How many operands it reads.
+    fn n_args(self) -> usize {
+        match self {
+            Code::UnaryF32(_) | Code::UnaryF64(_) | Code::UnaryI32(_) | Code::UnaryI64(_) => 1,
+            Code::Cast(..) => 1,
+            Code::Select(_) => 3,
+            _ => 2,
+        }
+    }
+}
+
+impl Instr {
+    /// # Safety
+    ///
+    /// The slots that the code reads hold `n` elements of its operands' dtypes, and the slot that it writes has room for
+    /// `n` of its result's and overlaps none of them.
+    unsafe fn run(&self, slots: &[*mut u8], n: usize) {
+        let [x, y, z] = self.args.map(|slot| slots.get(slot as usize).copied());
+        let out = slots[self.out as usize];
+        // SAFETY (of all three): the caller's.
+        unsafe fn of<'a, T>(slot: Option<*mut u8>, n: usize) -> &'a [T] {
+            let start = slot.expect("an instruction has the operands that its code reads");
+            unsafe { std::slice::from_raw_parts(start.cast::<T>(), n) }
+        }
+        unsafe fn of_mut<'a, T>(slot: *mut u8, n: usize) -> &'a mut [T] {
+            unsafe { std::slice::from_raw_parts_mut(slot.cast::<T>(), n) }
+        }
+        unsafe {
+            match self.code {
+                Code::UnaryF32(f) => f(of(x, n), of_mut(out, n)),
+                Code::UnaryF64(f) => f(of(x, n), of_mut(out, n)),
+                Code::UnaryI32(f) => f(of(x, n), of_mut(out, n)),
+                Code::UnaryI64(f) => f(of(x, n), of_mut(out, n)),
+                Code::BinaryF32(f) => f(of(x, n), of(y, n), of_mut(out, n)),
+                Code::BinaryF64(f) => f(of(x, n), of(y, n), of_mut(out, n)),
+                Code::BinaryI32(f) => f(of(x, n), of(y, n), of_mut(out, n)),
+                Code::BinaryI64(f) => f(of(x, n), of(y, n), of_mut(out, n)),
+                Code::CompareF32(f) => f(of(x, n), of(y, n), of_mut(out, n)),
+                Code::CompareF64(f) => f(of(x, n), of(y, n), of_mut(out, n)),
+                Code::CompareI32(f) => f(of(x, n), of(y, n), of_mut(out, n)),
+                Code::CompareI64(f) => f(of(x, n), of(y, n), of_mut(out, n)),
+                Code::CompareBool(f) => f(of(x, n), of(y, n), of_mut(out, n)),
+                // Elements of one size are chosen in one way, whatever they are.
+                Code::Select(dtype) => match dtype.size() {
+                    1 => select::<u8>(of(x, n), of(y, n), of(z, n), of_mut(out, n)),
+                    4 => select::<u32>(of(x, n), of(y, n), of(z, n), of_mut(out, n)),
+                    _ => select::<u64>(of(x, n), of(y, n), of(z, n), of_mut(out, n)),
+                },
+                Code::Cast(from, to) => {
+                    macro_rules! cast {
+                        ($($a:ident: $from:ty),*) => {
+                            match from {
+                                $(DType::$a => cast_from::<$from>(of(x, n), to, out, n),)*
+                            }
+                        };
+                    }
+                    cast!(F32: f32, F64: f64, I32: i32, I64: i64, Bool: bool)
+                }
+            }
+        }
+        /// # Safety
+        ///
+        /// `out` has room for `n` elements of `to`.
+        unsafe fn cast_from<T: Number>(xs: &[T], to: DType, out: *mut u8, n: usize) {
+            // SAFETY: the caller's.
+            unsafe {
+                match to {
+                    DType::F32 => map(xs, of_mut(out, n), T::to_f32),
+                    DType::F64 => map(xs, of_mut(out, n), T::to_f64),
+                    DType::I32 => map(xs, of_mut(out, n), T::to_i32),
+                    DType::I64 => map(xs, of_mut(out, n), T::to_i64),
+                    DType::Bool => map(xs, of_mut(out, n), T::to_bool),
+                }
+            }
+        }
+    }
+}
+
+fn map<T: Copy, U>(xs: &[T], ys: &mut [U], f: impl Fn(T) -> U) {
+    for (y, &x) in ys.iter_mut().zip(xs) {
+        *y = f(x);
+    }
+}
+
+fn select<T: Copy>(cs: &[bool], xs: &[T], ys: &[T], zs: &mut [T]) {
+    for (((z, &c), &x), &y) in zs.iter_mut().zip(cs).zip(xs).zip(ys) {
+        *z = if c { x } else { y };
+    }
+}
+
+/// An element as every dtype. Floats become integers by truncation that saturates, NaN becomes 0; a bool is whether
+/// the element is not 0.
+trait Number: Copy {
+    fn to_f32(self) -> f32;
+    fn to_f64(self) -> f64;
+    fn to_i32(self) -> i32;
+    fn to_i64(self) -> i64;
+    fn to_bool(self) -> bool;
+}
+
+macro_rules! number {
+    ($($t:ident: |$x:ident| $e:expr, $is:expr;)*) => {$(
+        impl Number for $t {
+            fn to_f32(self) -> f32 { let $x = self; $e as f32 }
+            fn to_f64(self) -> f64 { let $x = self; $e as f64 }
+            fn to_i32(self) -> i32 { let $x = self; $e as i32 }
+            fn to_i64(self) -> i64 { let $x = self; $e as i64 }
+            fn to_bool(self) -> bool { let $x = self; $is }
+        }
+    )*};
+}
+
+number! {
+    f32: |x| x, x != 0.0;
+    f64: |x| x, x != 0.0;
+    i32: |x| x, x != 0;
+    i64: |x| x, x != 0;
+    bool: |x| u8::from(x), x;
+}
+
+/// Writes `n` times the element at `at`.
+fn fill(data: Data<'_>, at: usize, to: *mut u8, n: usize) {
+    on_data!(data, xs => {
+        // SAFETY: a register has room for `n` of the widest elements, and nobody else has it.
+        let to = unsafe { std::slice::from_raw_parts_mut(to.cast(), n) };
+        to.fill(xs[at]);
+    })
+}
+
+/// Writes the elements from `from` to `from + n`.
+fn read(data: Data<'_>, gather: &Gather, from: usize, to: *mut u8, n: usize) {
+    on_data!(data, xs => {
+        // SAFETY: as in `fill`.
+        let to = unsafe { std::slice::from_raw_parts_mut(to.cast(), n) };
+        gather.read(xs, from, to);
+    })
+}

@@ -1,0 +1,73 @@
+//! Elements of a strided layout in row-major order.
+
+use crate::layout::Layout;
+
+/// How a layout is read in row-major order.
+#[derive(Clone, Debug)]
+pub(crate) struct Gather {
+    offset: usize,
+    /// Lengths and strides of the outer axes, neighbours that are evenly spaced taken together.
+    outer: Box<[(usize, usize)]>,
+    /// Length and stride of the innermost axis.
+    inner: (usize, usize),
+}
+
+impl Gather {
+    pub(crate) fn new(layout: &Layout) -> Gather {
+        let mut outer = layout.runs();
+        let inner = outer.pop().unwrap_or((1, 0));
+        Gather {
+            offset: layout.offset,
+            outer: outer.into(),
+            inner,
+        }
+    }
+
+    /// Where the only element lies, if all are one that is repeated.
+    pub(crate) fn splat(&self) -> Option<usize> {
+        (self.outer.is_empty() && self.inner.1 == 0).then_some(self.offset)
+    }
+
+    /// Where the elements from `from` to `from + n` lie, if they lie one after the other.
+    pub(crate) fn run(&self, from: usize, n: usize) -> Option<usize> {
+        let (len, stride) = self.inner;
+        let at = from.checked_rem(len)?;
+        (stride == 1 && len - at >= n).then(|| self.row(from / len) + at)
+    }
+
+    /// Where a row of the innermost axis begins.
+    fn row(&self, mut row: usize) -> usize {
+        let mut at = self.offset;
+        for &(len, stride) in self.outer.iter().rev() {
+            at += row % len * stride;
+            row /= len;
+        }
+        at
+    }
+
+    /// Copies the elements from `from` on, as many as `out` has.
+    pub(crate) fn read<T: Copy>(&self, data: &[T], from: usize, mut out: &mut [T]) {
+        let (len, stride) = self.inner;
+        if out.is_empty() {
+            return;
+        }
+        let (mut row, mut at) = (from / len, from % len);
+        while !out.is_empty() {
+            let n = out.len().min(len - at);
+            let (now, later) = out.split_at_mut(n);
+            let start = self.row(row) + at * stride;
+            match stride {
+                0 => now.fill(data[start]),
+                1 => now.copy_from_slice(&data[start..start + n]),
+                s => {
+                    for (y, &x) in now.iter_mut().zip(data[start..].iter().step_by(s)) {
+                        *y = x;
+                    }
+                }
+            }
+            out = later;
+            row += 1;
+            at = 0;
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! Where values lie in the arena: two that are alive at once lie apart.
+
+use crate::kernel::ALIGN;
+
+/// A value that needs a place from the task that makes it to the last that reads it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Life {
+    pub(super) bytes: usize,
+    pub(super) first: usize,
+    pub(super) last: usize,
+}
+
+/// The offset of each value, and the bytes of all together. The values are in the order of `first`.
+///
+/// A value goes to the smallest gap that it fits into, as in an allocator that knows when each block is freed.
+pub(super) fn offsets(lives: &[Life]) -> (Vec<usize>, usize) {
+    let mut ends: Vec<(usize, usize)> =
+        lives.iter().enumerate().map(|(i, l)| (l.last, i)).collect();
+    ends.sort_unstable();
+    let mut ends = ends.into_iter().peekable();
+    let mut gaps = Gaps::default();
+    let mut offsets = Vec::with_capacity(lives.len());
+    let room = |bytes: usize| bytes.checked_next_multiple_of(ALIGN).unwrap_or(usize::MAX);
+    for life in lives {
+        while let Some((_, i)) = ends.next_if(|(last, _)| *last < life.first) {
+            gaps.give(offsets[i], room(lives[i].bytes));
+        }
+        offsets.push(gaps.take(room(life.bytes)));
+    }
+    (offsets, gaps.end)
+}
+
+/// The free parts of the arena below its end: offset and length, ascending, no two of them adjacent.
+#[derive(Default)]
+struct Gaps {
+    gaps: Vec<(usize, usize)>,
+    end: usize,
+}
+
+impl Gaps {
+    fn take(&mut self, bytes: usize) -> usize {
+        let fits = self.gaps.iter().enumerate().filter(|(_, g)| g.1 >= bytes);
+        if let Some((i, &(at, len))) = fits.min_by_key(|(_, g)| g.1) {
+            match len - bytes {
+                0 => drop(self.gaps.remove(i)),
+                rest => self.gaps[i] = (at + bytes, rest),
+            }
+            return at;
+        }
+        // A gap at the end grows.
+        let at = match self.gaps.last() {
+            Some(&(at, len)) if at + len == self.end => {
+                self.gaps.pop();
+                at
+            }
+            _ => self.end,
+        };
+        self.end = at.saturating_add(bytes);
+        at
+    }
+
+    fn give(&mut self, at: usize, bytes: usize) {
+        if bytes == 0 {
+            return;
+        }
+        let i = self.gaps.partition_point(|g| g.0 < at);
+        self.gaps.insert(i, (at, bytes));
+        for i in [i + 1, i] {
+            if let (Some(&(a, n)), Some(&(b, m))) =
+                (self.gaps.get(i.wrapping_sub(1)), self.gaps.get(i))
+                && a + n == b
+            {
+                self.gaps[i - 1].1 = n + m;
+                self.gaps.remove(i);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Life, offsets};
+
+    #[test]
+    fn values_that_are_alive_at_once_lie_apart() {
+        let mut seed = 1u64;
+        let mut below = |n: u64| {
+            seed = seed
+                .wrapping_mul(6364136223846793005)
+                .wrapping_add(1442695040888963407);
+            ((seed >> 33) % n) as usize
+        };
+        for _ in 0..200 {
+            let lives: Vec<Life> = (0..60)
+                .map(|first| Life {
+                    bytes: 1 + below(1000),
+                    first,
+                    last: first + below(12),
+                })
+                .collect();
+            let (at, end) = offsets(&lives);
+            let busiest = (0..60).map(|t| {
+                let alive = lives.iter().filter(|l| l.first <= t && t <= l.last);
+                alive.map(|l| l.bytes.next_multiple_of(64)).sum::<usize>()
+            });
+            let busiest = busiest.max().unwrap();
+            assert!(end <= 2 * busiest, "{end} bytes where {busiest} are alive");
+            for (i, a) in lives.iter().enumerate() {
+                assert!(at[i].is_multiple_of(64) && at[i] + a.bytes <= end);
+                for (j, b) in lives.iter().enumerate().take(i) {
+                    let apart_in_time = a.last < b.first || b.last < a.first;
+                    let apart = at[i] + a.bytes <= at[j] || at[j] + b.bytes <= at[i];
+                    assert!(
+                        apart_in_time || apart,
+                        "{a:?} at {}, {b:?} at {}",
+                        at[i],
+                        at[j]
+                    );
+                }
+            }
+        }
+    }
+}

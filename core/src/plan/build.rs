@@ -1,0 +1,197 @@
+//! From an equation to tasks: what kernels ask of a plan while it is made.
+
+use super::place::Place;
+use crate::Aval;
+use crate::DType;
+use crate::buffer::Buffer;
+use crate::kernel::{self, Prepared};
+use crate::layout::{Layout, numel};
+use gradloom_ir::{Op, Static};
+
+/// A plan in the making. Where values lie in memory is decided when all tasks are known.
+pub(crate) struct Build {
+    pub(super) roots: Vec<Root>,
+    pub(super) constants: Vec<Buffer>,
+    pub(super) drafts: Vec<Draft>,
+    /// The op that is being planned.
+    pub(super) op: Op,
+}
+
+/// Elements that are made at once.
+pub(super) struct Root {
+    pub(super) kind: Kind,
+    pub(super) dtype: DType,
+    pub(super) len: usize,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Leaf(u32),
+    Constant(u32),
+    /// By a task.
+    Made,
+}
+
+/// A task before its regions are known.
+pub(super) struct Draft {
+    pub(super) kernel: Prepared,
+    pub(super) args: Vec<Part>,
+    pub(super) outs: Vec<u32>,
+    /// What it computes.
+    pub(super) what: What,
+}
+
+/// What a task computes, for messages and explanations.
+#[derive(Clone, Debug)]
+pub(crate) enum What {
+    Op(Op),
+    /// The operand or the result of an op, in row-major order.
+    Copy(Op),
+    /// The members of a group.
+    Group(Vec<Op>),
+}
+
+/// Elements of a root one after the other.
+#[derive(Clone, Copy)]
+pub(super) struct Part {
+    pub(super) root: u32,
+    pub(super) start: usize,
+    pub(super) len: usize,
+}
+
+impl Default for Build {
+    fn default() -> Build {
+        Build {
+            roots: Vec::new(),
+            constants: Vec::new(),
+            drafts: Vec::new(),
+            op: Op::Identity,
+        }
+    }
+}
+
+impl Build {
+    /// All elements of a leaf.
+    pub(super) fn leaf(&mut self, index: u32, dtype: DType, len: usize) -> Place {
+        self.root(Kind::Leaf(index), dtype, &[len])
+    }
+
+    /// One number, repeated.
+    pub(crate) fn constant(&mut self, value: &Static, dtype: DType, shape: &[usize]) -> Place {
+        let index = self.constants.len() as u32;
+        self.constants.push(Buffer::of_static(value, dtype));
+        self.root(Kind::Constant(index), dtype, &[])
+            .broadcast_to(shape)
+    }
+
+    /// The result of a kernel whose operands are in row-major order: it gets exactly their elements.
+    pub(crate) fn kernel(&mut self, args: &[&Place], out: &Aval, kernel: Prepared) -> Place {
+        debug_assert!(args.iter().all(|x| x.layout.is_contiguous()));
+        let args = args.iter().map(|x| self.part(x)).collect();
+        let outs = std::slice::from_ref(out);
+        self.task(What::Op(self.op), args, outs, kernel).remove(0)
+    }
+
+    /// The result of a kernel that gets all elements of the root of each operand.
+    pub(crate) fn strided_kernel(
+        &mut self,
+        args: &[&Place],
+        out: &Aval,
+        kernel: Prepared,
+    ) -> Place {
+        let all = |x: &&Place| Part {
+            root: x.root,
+            start: 0,
+            len: self.roots[x.root as usize].len,
+        };
+        let args = args.iter().map(all).collect();
+        let outs = std::slice::from_ref(out);
+        self.task(What::Op(self.op), args, outs, kernel).remove(0)
+    }
+
+    /// The results of a kernel.
+    pub(super) fn task(
+        &mut self,
+        what: What,
+        args: Vec<Part>,
+        outs: &[Aval],
+        kernel: Prepared,
+    ) -> Vec<Place> {
+        let outs = outs.iter();
+        let places: Vec<Place> = outs
+            .map(|out| self.root(Kind::Made, out.dtype(), out.shape()))
+            .collect();
+        self.drafts.push(Draft {
+            kernel,
+            args,
+            outs: places.iter().map(|place| place.root).collect(),
+            what,
+        });
+        places
+    }
+
+    /// The same elements in row-major order: the value itself if it is so.
+    pub(crate) fn contiguous(&mut self, x: &Place) -> Place {
+        match x.layout.is_contiguous() {
+            true => x.clone(),
+            false => self.copy(x),
+        }
+    }
+
+    /// The same elements in another shape. Copies only if no strides can say it.
+    pub(crate) fn reshape(&mut self, x: &Place, shape: &[usize]) -> Place {
+        match x.layout.reshape(shape) {
+            Some(layout) => x.with(layout),
+            None => {
+                let copy = self.copy(x);
+                copy.with(Layout::contiguous(shape))
+            }
+        }
+    }
+
+    /// The same elements as the whole of a root that a task makes.
+    pub(super) fn whole(&mut self, x: &Place) -> Place {
+        let root = &self.roots[x.root as usize];
+        let whole = x.layout.is_contiguous() && numel(x.shape()) == root.len;
+        match whole && root.kind == Kind::Made {
+            true => x.clone(),
+            false => self.copy(x),
+        }
+    }
+
+    fn copy(&mut self, x: &Place) -> Place {
+        let out = Aval::new(x.dtype, x.shape());
+        let kernel = kernel::copy(x);
+        let part = self.part(x);
+        self.task(What::Copy(self.op), vec![part], &[out], kernel)
+            .remove(0)
+    }
+
+    fn root(&mut self, kind: Kind, dtype: DType, shape: &[usize]) -> Place {
+        self.roots.push(Root {
+            kind,
+            dtype,
+            len: numel(shape),
+        });
+        Place {
+            root: self.roots.len() as u32 - 1,
+            dtype,
+            layout: Layout::contiguous(shape),
+        }
+    }
+
+    /// The elements themselves if they are in row-major order, and all of the root otherwise.
+    pub(super) fn part(&self, x: &Place) -> Part {
+        let whole = self.roots[x.root as usize].len;
+        let (start, len) = match (x.layout.is_contiguous(), numel(x.shape())) {
+            (true, 0) => (0, 0),
+            (true, n) => (x.layout.offset, n),
+            (false, _) => (0, whole),
+        };
+        Part {
+            root: x.root,
+            start,
+            len,
+        }
+    }
+}

@@ -1,0 +1,381 @@
+//! A plan: the equations of a simplified program as tasks in the order in which they run, with everything resolved
+//! that does not depend on the values: which run in one loop, which views copy nothing, and where each value lies.
+
+mod arena;
+mod build;
+mod place;
+
+pub(crate) use build::{Build, What};
+pub(crate) use place::Place;
+
+use crate::buffer::{Buffer, afford};
+use crate::kernel::{self, Base, KernelFault, Member, Needs, Region, Task};
+use crate::layout::Layout;
+use crate::lower::Lowered;
+use crate::{Aval, DType, Error, Result};
+use arena::Life;
+use build::{Kind, Part};
+use gradloom_ir::pass::{self, is_elementwise};
+use gradloom_ir::{Op, Program, SecondaryMap, Var};
+use std::sync::Arc;
+
+/// How to compute some results from some leaves.
+pub(crate) struct Plan {
+    tasks: Box<[Task]>,
+    /// What each task computes.
+    whats: Box<[What]>,
+    needs: Needs,
+    constants: Box<[Buffer]>,
+    outs: Box<[Out]>,
+    /// The task that makes each result that is not a leaf.
+    makers: Box<[usize]>,
+    n_equations: usize,
+}
+
+/// A result: a leaf as it is, or a buffer that the plan fills. Several may share one.
+#[derive(Clone, Copy)]
+enum Out {
+    Leaf(u32),
+    Result(u32),
+}
+
+impl Plan {
+    /// Simplifies `lowered` and plans it.
+    pub(crate) fn new(lowered: &Lowered) -> Plan {
+        let program = pass::simplify(lowered.program.clone());
+        let leaves = &program.params[..program.params.len() - lowered.likes.len()];
+        let avals = leaves.iter().map(|leaf| aval(&program, *leaf));
+        let leaves: Vec<_> = avals
+            .map(|aval| (aval.numel(), Layout::contiguous(aval.shape())))
+            .collect();
+        Plan::of(&program, &leaves)
+    }
+
+    /// Plans a program whose first parameters are leaves: the elements of their buffers, and how they lie there.
+    pub(crate) fn of(program: &Program, leaves: &[(usize, Layout)]) -> Plan {
+        let mut build = Build::default();
+        let mut places: SecondaryMap<Var, Place> = SecondaryMap::new();
+        for (i, (len, layout)) in leaves.iter().enumerate() {
+            let leaf = program.params[i];
+            let dtype = aval(program, leaf).dtype();
+            let place = build.leaf(i as u32, dtype, *len).with(layout.clone());
+            places.insert(leaf, place);
+        }
+        let readers = Readers::of(program);
+        for step in pass::fuse(program) {
+            match step[..] {
+                [i] if !is_elementwise(program.eqns[i].op) => {
+                    equation(&mut build, program, i, &mut places);
+                }
+                _ => group(&mut build, program, &step, &readers, &mut places),
+            }
+        }
+        finish(build, program, &places)
+    }
+
+    /// The number of equations that running it runs.
+    pub(crate) fn n_steps(&self) -> usize {
+        self.n_equations
+    }
+
+    /// Computes the results. Each is the whole of its buffer, in row-major order.
+    pub(crate) fn run(&self, leaves: &[Arc<Buffer>]) -> Result<Vec<Arc<Buffer>>> {
+        let ran = self.try_run(leaves);
+        ran.map_err(|(task, fault)| Error::of_kernel(self.name(task), fault))
+    }
+
+    /// The same; an error has the task that is at fault.
+    pub(crate) fn try_run(
+        &self,
+        leaves: &[Arc<Buffer>],
+    ) -> Result<Vec<Arc<Buffer>>, (usize, KernelFault)> {
+        afford(self.needs.arena).map_err(|fault| (self.largest(), fault))?;
+        let sizes = self.needs.results.iter().zip(&self.makers);
+        let results = sizes.map(|(&(dtype, len), maker)| {
+            Buffer::scratch(dtype, len).map_err(|fault| (*maker, fault))
+        });
+        let mut results = results.collect::<Result<Vec<Buffer>, _>>()?;
+        kernel::run(
+            &self.tasks,
+            &self.needs,
+            leaves,
+            &self.constants,
+            &mut results,
+        )?;
+        let results: Vec<Arc<Buffer>> = results.into_iter().map(Arc::new).collect();
+        let out = |out: &Out| match *out {
+            Out::Leaf(i) => leaves[i as usize].clone(),
+            Out::Result(i) => results[i as usize].clone(),
+        };
+        Ok(self.outs.iter().map(out).collect())
+    }
+
+    /// The op of a task as the user knows it, for messages.
+    fn name(&self, task: usize) -> &'static str {
+        match self.whats.get(task) {
+            // It is emitted by the derivative of `cross_entropy` alone.
+            Some(What::Op(Op::OneHotLike)) => Op::CrossEntropy.def().name(),
+            Some(What::Op(op)) => op.def().name(),
+            Some(What::Group(ops)) => ops.last().map_or("identity", |op| op.def().name()),
+            Some(What::Copy(op)) => op.def().name(),
+            None => Op::Identity.def().name(),
+        }
+    }
+
+    /// Whether nothing is computed: the results are leaves or parts of them.
+    #[cfg(test)]
+    pub(crate) fn only_moves(&self) -> bool {
+        self.whats.iter().all(|what| matches!(what, What::Copy(_)))
+    }
+
+    /// The task with the largest result.
+    fn largest(&self) -> usize {
+        let bytes = |task: &Task| task.outs().iter().map(|r| r.len).max();
+        let tasks = self.tasks.iter().enumerate();
+        tasks.max_by_key(|(_, t)| bytes(t)).map_or(0, |(i, _)| i)
+    }
+}
+
+fn aval(program: &Program, var: Var) -> Aval {
+    Aval::from_ir(program.aval(var))
+}
+
+/// The equations that read each variable; the results of the program are read by one that is not there.
+struct Readers(SecondaryMap<Var, Vec<usize>>);
+
+impl Readers {
+    fn of(program: &Program) -> Readers {
+        let mut readers: SecondaryMap<Var, Vec<usize>> = SecondaryMap::new();
+        let mut read = |var: Var, by: usize| match readers.get_mut(var) {
+            Some(list) => list.push(by),
+            None => drop(readers.insert(var, vec![by])),
+        };
+        for (i, eqn) in program.eqns.iter().enumerate() {
+            eqn.data().iter().for_each(|var| read(*var, i));
+        }
+        program.outs.iter().for_each(|out| read(*out, usize::MAX));
+        Readers(readers)
+    }
+
+    /// Whether an equation outside of a group (ascending) reads the variable.
+    fn outside(&self, var: Var, group: &[usize]) -> bool {
+        let readers = self.0.get(var).into_iter().flatten();
+        readers.copied().any(|by| group.binary_search(&by).is_err())
+    }
+}
+
+/// Plans one equation.
+fn equation(build: &mut Build, program: &Program, i: usize, places: &mut SecondaryMap<Var, Place>) {
+    let eqn = &program.eqns[i];
+    let of = |var: &Var| places.get(*var).expect(BOUND).clone();
+    let args: Vec<Place> = eqn.data().iter().map(of).collect();
+    let avals = |vars: &[Var]| vars.iter().map(|v| aval(program, *v)).collect::<Vec<_>>();
+    let statics: Vec<_> = eqn.attrs.iter().map(|a| program.attr(*a).clone()).collect();
+    let (likes, outs) = (avals(eqn.likes()), avals(&eqn.outs));
+    build.op = eqn.op;
+    let made = kernel::lower(build, eqn.op, &statics, &args, &likes, &outs);
+    for ((var, place), out) in eqn.outs.iter().zip(made).zip(&outs) {
+        debug_assert_eq!(
+            (out.dtype(), out.shape()),
+            (place.dtype(), place.shape()),
+            "{}",
+            eqn.op
+        );
+        places.insert(*var, place);
+    }
+}
+
+const MEMBERS: &str = "a group has members";
+const BOUND: &str = "a variable is bound before it is read";
+
+/// Plans elementwise equations with results of one shape, as one task.
+fn group(
+    build: &mut Build,
+    program: &Program,
+    step: &[usize],
+    readers: &Readers,
+    places: &mut SecondaryMap<Var, Place>,
+) {
+    let eqns = || step.iter().map(|i| &program.eqns[*i]);
+    build.op = eqns().next_back().expect(MEMBERS).op;
+    let out = aval(program, eqns().next().expect(MEMBERS).out());
+    let shape = out.shape();
+    // Numbers of values: operands first, then members.
+    let mut number: SecondaryMap<Var, usize> = SecondaryMap::new();
+    let mut inputs: Vec<Place> = Vec::new();
+    for var in eqns().flat_map(|eqn| eqn.data()) {
+        if let (Some(place), None) = (places.get(*var), number.get(*var)) {
+            let place = place.broadcast_to(shape);
+            let place = match kernel::jumps(&place.layout) {
+                true => build.contiguous(&place),
+                false => place,
+            };
+            number.insert(*var, inputs.len());
+            inputs.push(place);
+        }
+    }
+    for (i, eqn) in eqns().enumerate() {
+        number.insert(eqn.out(), inputs.len() + i);
+    }
+    let dtype = |var: Var| {
+        program
+            .aval(var)
+            .dtype
+            .expect("the run time knows every dtype")
+    };
+    let members: Vec<Member> = eqns()
+        .map(|eqn| Member {
+            op: eqn.op,
+            args: eqn
+                .data()
+                .iter()
+                .map(|v| *number.get(*v).expect(BOUND))
+                .collect(),
+            from: dtype(*eqn.data().last().expect("an elementwise op has an operand")),
+            to: dtype(eqn.out()),
+        })
+        .collect();
+    let is_result = |i: &usize| readers.outside(program.eqns[step[*i]].out(), step);
+    let results: Vec<usize> = (0..step.len()).filter(is_result).collect();
+    let outs: Vec<Aval> = results
+        .iter()
+        .map(|i| Aval::new(members[*i].to, shape))
+        .collect();
+    let layouts: Vec<(DType, Layout)> = inputs
+        .iter()
+        .map(|x| (x.dtype(), x.layout.clone()))
+        .collect();
+    let kernel = kernel::group(out.numel(), &layouts, &members, &results);
+    let what = match members[..] {
+        [ref one] => What::Op(one.op),
+        _ => What::Group(members.iter().map(|m| m.op).collect()),
+    };
+    let args = inputs.iter().map(|x| build.part(x)).collect();
+    let made = build.task(what, args, &outs, kernel);
+    for (i, place) in results.iter().zip(made) {
+        places.insert(program.eqns[step[*i]].out(), place);
+    }
+}
+
+/// Decides where each value lies.
+fn finish(mut build: Build, program: &Program, places: &SecondaryMap<Var, Place>) -> Plan {
+    let mut result_of: Vec<Option<u32>> = Vec::new();
+    let mut results: Vec<u32> = Vec::new();
+    let made_by_op: SecondaryMap<Var, Op> = {
+        let eqns = program.eqns.iter();
+        eqns.flat_map(|e| e.outs.iter().map(|v| (*v, e.op)))
+            .collect()
+    };
+    let outs = program.outs.iter().map(|var| {
+        build.op = made_by_op.get(*var).copied().unwrap_or(Op::Identity);
+        let place = places.get(*var).expect(BOUND);
+        let root = &build.roots[place.root as usize];
+        let whole = place.layout.is_contiguous() && place.layout.numel() == root.len;
+        if let (Kind::Leaf(i), true) = (root.kind, whole) {
+            return Out::Leaf(i);
+        }
+        let root = build.whole(place).root;
+        result_of.resize(build.roots.len(), None);
+        let result = *result_of[root as usize].get_or_insert_with(|| {
+            results.push(root);
+            results.len() as u32 - 1
+        });
+        Out::Result(result)
+    });
+    let outs: Box<[Out]> = outs.collect();
+    result_of.resize(build.roots.len(), None);
+
+    let mut made_by = vec![0; build.roots.len()];
+    let mut last_read = vec![0; build.roots.len()];
+    for (i, draft) in build.drafts.iter().enumerate() {
+        for root in &draft.outs {
+            (made_by[*root as usize], last_read[*root as usize]) = (i, i);
+        }
+        for part in &draft.args {
+            last_read[part.root as usize] = i;
+        }
+    }
+    let in_arena =
+        |root: &usize| build.roots[*root].kind == Kind::Made && result_of[*root].is_none();
+    let mut temporary: Vec<usize> = (0..build.roots.len()).filter(in_arena).collect();
+    temporary.sort_by_key(|root| made_by[*root]);
+    let life = |root: &usize| Life {
+        bytes: build.roots[*root]
+            .len
+            .saturating_mul(build.roots[*root].dtype.size()),
+        first: made_by[*root],
+        last: last_read[*root],
+    };
+    let lives: Vec<Life> = temporary.iter().map(life).collect();
+    let (offsets, arena) = arena::offsets(&lives);
+    let mut base: Vec<(Base, usize)> = vec![(Base::Arena, 0); build.roots.len()];
+    for (root, offset) in temporary.iter().zip(offsets) {
+        base[*root].1 = offset;
+    }
+    let mut needs = Needs {
+        arena,
+        ..Needs::default()
+    };
+    for (i, root) in build.roots.iter().enumerate() {
+        let size = (root.dtype, root.len);
+        match root.kind {
+            Kind::Leaf(leaf) => {
+                base[i].0 = Base::Leaf(leaf);
+                needs.leaves.push(size);
+            }
+            Kind::Constant(constant) => {
+                base[i].0 = Base::Constant(constant);
+                needs.constants.push(size);
+            }
+            Kind::Made => {
+                if let Some(result) = result_of[i] {
+                    base[i].0 = Base::Result(result);
+                }
+            }
+        }
+    }
+    let sizes = results.iter().map(|r| &build.roots[*r as usize]);
+    needs.results = sizes.map(|root| (root.dtype, root.len)).collect();
+    let region = |part: &Part| {
+        let dtype = build.roots[part.root as usize].dtype;
+        let (base, offset) = base[part.root as usize];
+        Region {
+            base,
+            dtype,
+            start: offset + part.start * dtype.size(),
+            len: part.len,
+        }
+    };
+    let whole = |root: &u32| {
+        region(&Part {
+            root: *root,
+            start: 0,
+            len: build.roots[*root as usize].len,
+        })
+    };
+    let regions: Vec<(Vec<Region>, Vec<Region>)> = build
+        .drafts
+        .iter()
+        .map(|d| {
+            (
+                d.args.iter().map(region).collect(),
+                d.outs.iter().map(whole).collect(),
+            )
+        })
+        .collect();
+    let makers = results.iter().map(|root| made_by[*root as usize]).collect();
+    let (mut tasks, mut whats) = (Vec::new(), Vec::new());
+    for (draft, (args, outs)) in build.drafts.into_iter().zip(regions) {
+        tasks.push(Task::new(draft.kernel, args, outs, &needs));
+        whats.push(draft.what);
+    }
+    Plan {
+        tasks: tasks.into(),
+        whats: whats.into(),
+        needs,
+        constants: build.constants.into(),
+        outs,
+        makers,
+        n_equations: program.eqns.len(),
+    }
+}
