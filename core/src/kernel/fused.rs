@@ -226,14 +226,16 @@ impl Instr {
     unsafe fn run(&self, slots: &[*mut u8], n: usize) {
         let [x, y, z] = self.args.map(|slot| slots.get(slot as usize).copied());
         let out = slots[self.out as usize];
-        // SAFETY (of all three): the caller's.
         unsafe fn of<'a, T>(slot: Option<*mut u8>, n: usize) -> &'a [T] {
             let start = slot.expect("an instruction has the operands that its code reads");
+            // SAFETY: the caller's.
             unsafe { std::slice::from_raw_parts(start.cast::<T>(), n) }
         }
         unsafe fn of_mut<'a, T>(slot: *mut u8, n: usize) -> &'a mut [T] {
+            // SAFETY: the caller's.
             unsafe { std::slice::from_raw_parts_mut(slot.cast::<T>(), n) }
         }
+        // SAFETY: the caller's, and the CPU has the level of the loops.
         unsafe {
             match self.code {
                 Code::UnaryF32(f) => f(of(x, n), of_mut(out, n)),

@@ -151,10 +151,7 @@ pub(crate) fn run(
             .iter()
             .map(size)
             .eq(needs.constants.iter().copied())
-        && results
-            .iter()
-            .map(|b| size(b))
-            .eq(needs.results.iter().copied());
+        && results.iter().map(size).eq(needs.results.iter().copied());
     assert!(held, "the buffers are those that the plan was made for");
     let mut arena = ARENA.take();
     let lines = needs.arena.div_ceil(ALIGN);
@@ -188,9 +185,10 @@ impl Memory<'_> {
     ///
     /// Every region of `task` lies in its buffer.
     unsafe fn run(&self, task: &Task) -> Result<(), KernelFault> {
-        // SAFETY (of all four): the regions lie in their buffers, which outlive this call; what is written overlaps
-        // nothing that is read or written (`Task::new`), and nobody else has the results or the arena.
+        // SAFETY: the regions lie in their buffers, which outlive this call, and are written by nobody meanwhile.
         let data = |region: &Region| unsafe { self.data(region) };
+        // SAFETY: what is written overlaps nothing else of the task (`Task::new`), and nobody else has the results or
+        // the arena.
         let data_mut = |region: &Region| unsafe { self.data_mut(region) };
         if task.args.len() <= FEW && task.outs.len() == 1 {
             let mut args = [Data::EMPTY; FEW];
