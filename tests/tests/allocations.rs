@@ -10,10 +10,10 @@ static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
 /// The most allocations that a run may make once the program is in its steady state.
 const MOST: &[(&str, usize)] = &[
-    ("call", 500),
-    ("step", 2_500),
-    ("ops", 5_000),
-    ("plan", 7_500),
+    ("call", 200),
+    ("step", 1_200),
+    ("ops", 2_000),
+    ("plan", 6_000),
 ];
 
 #[test]
