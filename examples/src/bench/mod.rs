@@ -101,6 +101,11 @@ pub const WORKLOADS: &[Workload] = &[
         run: transformer::tangents,
     },
     Workload {
+        name: "W12",
+        about: "recurrent network, 64 steps: loss and gradient",
+        run: recurrence::recurrent_gradients,
+    },
+    Workload {
         name: "IMPORT",
         about: "peak memory of a process that only starts",
         run: measure::start,

@@ -1,7 +1,8 @@
-//! Operations on few numbers, each on the result of the one before: W7, which is what an operation costs by itself.
+//! Each result from the one before: W7, on so few numbers that an operation costs only what it costs by itself, and W12, a
+//! recurrent network.
 
-use super::inputs::{fill, near_one};
-use super::measure::{Timer, Unit, sum};
+use super::inputs::{fill, near_one, weight};
+use super::measure::{Timer, Unit, norm, sum};
 use gradloom::prelude::*;
 
 const TURNS: usize = 500;
@@ -40,4 +41,45 @@ pub(super) fn chains(timer: &mut Timer) -> Result<()> {
         })?;
     }
     Ok(())
+}
+
+/// A recurrent layer.
+#[derive(Clone, Tree)]
+struct Cell {
+    input: Tensor,
+    state: Tensor,
+    bias: Tensor,
+}
+
+/// For `xs` of shape `[time, batch, feature]`.
+#[traced]
+fn last_state(cell: &Cell, xs: &Tensor) -> Tensor {
+    let mut h = Tensor::zeros([xs.dim(1), cell.state.dim(0)], xs.dtype());
+    for t in 0..xs.dim(0) as i64 {
+        let x = xs.slice([t], [t + 1], [1]).squeeze(0);
+        h = (x.matmul(&cell.input) + h.matmul(&cell.state) + &cell.bias).tanh();
+    }
+    h
+}
+
+#[traced]
+fn energy(cell: &Cell, #[nodiff] xs: &Tensor) -> Tensor {
+    last_state(cell, xs).square().mean(..)
+}
+
+/// W12.
+pub(super) fn recurrent_gradients(timer: &mut Timer) -> Result<()> {
+    let xs = fill(120, [64, 32, 64], 1.0);
+    let cell = Cell {
+        input: weight(121, 64, 128),
+        state: weight(122, 128, 128),
+        bias: fill(123, 128, 0.1),
+    };
+    let call = || {
+        let (value, grads) = energy::value_and_grad(&cell, &xs);
+        evaluate(&(value, grads.cell.clone()))?;
+        Ok(grads.cell)
+    };
+    let check = norm(&call()?);
+    timer.time("W12", Unit::Millis, check, || call().map(drop))
 }
