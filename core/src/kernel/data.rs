@@ -71,6 +71,16 @@ impl Data<'_> {
 }
 
 impl DataMut<'_> {
+    pub(crate) fn dtype(&self) -> DType {
+        match self {
+            DataMut::F32(_) => DType::F32,
+            DataMut::F64(_) => DType::F64,
+            DataMut::I32(_) => DType::I32,
+            DataMut::I64(_) => DType::I64,
+            DataMut::Bool(_) => DType::Bool,
+        }
+    }
+
     /// The number of elements.
     pub(crate) fn len(&self) -> usize {
         match self {

@@ -1,6 +1,6 @@
 //! From a group of elementwise equations to the instructions of its loop.
 
-use super::fused::{Code, Group, Instr, Slot};
+use super::fused::{Code, Group, Instr, Slot, Sum};
 use super::level::level;
 use super::memory::Prepared;
 use crate::DType;
@@ -21,18 +21,22 @@ pub(crate) struct Member {
     pub(crate) to: DType,
 }
 
-/// The kernel of a group of `n` elements. `results` are the members whose values others read.
+/// The kernel of a group of `n` elements. `results` are the members whose values others read; `sums` those that are summed,
+/// all in the same way.
 pub(crate) fn group(
     n: usize,
     inputs: &[(DType, Layout)],
     members: &[Member],
     results: &[usize],
+    sums: &[(usize, Sum)],
 ) -> Prepared {
     let n_inputs = inputs.len();
     let mut last_read: HashMap<usize, usize> = HashMap::new();
     for (i, member) in members.iter().enumerate() {
         last_read.extend(member.args.iter().map(|arg| (*arg, i)));
     }
+    // A sum reads when all members have been computed.
+    last_read.extend(sums.iter().map(|(m, _)| (n_inputs + m, usize::MAX)));
     let result_of: HashMap<usize, usize> =
         results.iter().enumerate().map(|(r, m)| (*m, r)).collect();
     let mut slot_of: Vec<Slot> = (0..n_inputs as Slot).collect();
@@ -70,7 +74,18 @@ pub(crate) fn group(
         }
     }
     let outputs: Vec<DType> = results.iter().map(|m| members[*m].to).collect();
-    Group::new(n, inputs, &outputs, instrs, n_registers as usize).prepare()
+    let sums = sums
+        .iter()
+        .map(|&(m, sum)| (slot_of[n_inputs + m], members[m].to, sum));
+    Group::new(
+        n,
+        inputs,
+        &outputs,
+        instrs,
+        sums.collect(),
+        n_registers as usize,
+    )
+    .prepare()
 }
 
 /// The loop of a member.

@@ -7,8 +7,12 @@
 use super::data::{Data, DataMut, WIDEST, on_data};
 use super::gather::Gather;
 use super::memory::{ALIGN, Prepared};
+use super::number::Number;
+use super::reduce;
+use super::threads::for_each;
 use crate::DType;
 use crate::layout::Layout;
+use smallvec::SmallVec;
 use std::cell::Cell;
 
 /// How many elements an instruction takes at a time.
@@ -58,13 +62,91 @@ enum Input {
     Gather { dtype: DType, gather: Gather },
 }
 
+/// A sum over elements of a member, made while they are in the cache. It is the sum that `reduce` makes of the stored
+/// elements, to the last bit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sum {
+    /// Over all elements: the total of each chunk, which [`reduce::join`] adds up.
+    All,
+    /// Over each row of so many elements, at most [`CHUNK`].
+    Rows(usize),
+    /// Over all rows of so many elements: the totals of each block of rows, which [`reduce::join`] adds up.
+    Columns(usize),
+}
+
+impl Sum {
+    /// The number of elements that the group writes for it, of `n`.
+    pub(crate) fn len(self, n: usize) -> usize {
+        match self {
+            Sum::All => n.div_ceil(CHUNK),
+            Sum::Rows(cols) => n / cols,
+            Sum::Columns(cols) => (n / cols).div_ceil(reduce::BLOCK) * cols,
+        }
+    }
+}
+
+/// The pieces of a group that instructions take one after the other, so that a sum sees whole rows. All depends on shapes
+/// alone.
+#[derive(Clone, Copy)]
+struct Grid {
+    /// Elements of a piece, if none of the other lengths cuts it short.
+    piece: usize,
+    /// A piece ends where a multiple of these ends: a row that is longer than a piece, a block of rows.
+    ends: [usize; 2],
+    /// Elements of a task for one thread: a multiple of all of these.
+    task: usize,
+}
+
+/// About so many elements are a task for one thread.
+const TASK: usize = 16 * CHUNK;
+
+impl Grid {
+    fn new(sum: Option<Sum>) -> Grid {
+        const NEVER: usize = usize::MAX;
+        let (row, block) = match sum {
+            None | Some(Sum::All) => {
+                return Grid {
+                    piece: CHUNK,
+                    ends: [NEVER; 2],
+                    task: TASK,
+                };
+            }
+            Some(Sum::Rows(cols)) => (cols, NEVER),
+            Some(Sum::Columns(cols)) => (cols, cols * reduce::BLOCK),
+        };
+        let (piece, end) = match row > CHUNK {
+            true => (CHUNK, row),
+            false => (CHUNK / row * row, NEVER),
+        };
+        let unit = if block == NEVER {
+            piece.max(row)
+        } else {
+            block
+        };
+        Grid {
+            piece,
+            ends: [end, block],
+            task: (TASK / unit).max(1) * unit,
+        }
+    }
+
+    /// The length of the piece that begins at `from`, in a task that ends at `to`.
+    fn piece(&self, from: usize, to: usize) -> usize {
+        let ends = self.ends.iter().map(|end| end - from % end);
+        ends.fold(self.piece.min(to - from), usize::min)
+    }
+}
+
 /// A group, resolved.
 pub(crate) struct Group {
     n: usize,
+    grid: Grid,
     inputs: Box<[Input]>,
     /// The sizes of the elements of the results.
     outputs: Box<[usize]>,
     instrs: Box<[Instr]>,
+    /// What is summed, of which dtype: their results follow the others.
+    sums: Box<[(Slot, DType, Sum)]>,
     n_registers: usize,
     /// The bytes of a register.
     stride: usize,
@@ -73,12 +155,13 @@ pub(crate) struct Group {
 impl Group {
     /// `inputs` are the dtypes and the layouts of the operands, broadcast to the shape of the group; an operand in row-major
     /// order comes as exactly its elements. The slots of `instrs` are those of `inputs`, of `outputs` and of
-    /// registers, in this order.
+    /// registers, in this order. All `sums` are the same but for what is summed.
     pub(crate) fn new(
         n: usize,
         inputs: &[(DType, Layout)],
         outputs: &[DType],
         instrs: Vec<Instr>,
+        sums: Vec<(Slot, DType, Sum)>,
         n_registers: usize,
     ) -> Group {
         let n_slots = (inputs.len() + outputs.len() + n_registers) as u32;
@@ -91,6 +174,11 @@ impl Group {
                     .all(|slot| *slot < n_slots && *slot != instr.out);
             assert!(sound, "an instruction writes a slot that it does not read");
         }
+        let one_grid = sums.windows(2).all(|pair| pair[0].2 == pair[1].2);
+        assert!(
+            one_grid && sums.iter().all(|sum| sum.0 < n_slots),
+            "sums of slots over one grid"
+        );
         let input = |(dtype, layout): &(DType, Layout)| {
             if layout.is_contiguous() {
                 return Input::Direct { size: dtype.size() };
@@ -106,9 +194,11 @@ impl Group {
         };
         Group {
             n,
+            grid: Grid::new(sums.first().map(|sum| sum.2)),
             inputs: inputs.iter().map(input).collect(),
             outputs: outputs.iter().map(|d| d.size()).collect(),
             instrs: instrs.into(),
+            sums: sums.into(),
             n_registers,
             stride: (n.min(CHUNK) * WIDEST).next_multiple_of(ALIGN),
         }
@@ -126,11 +216,44 @@ impl Group {
         if self.n == 0 {
             return;
         }
-        let n_outs = outs.len();
-        assert_eq!(
-            (args.len(), n_outs),
-            (self.inputs.len(), self.outputs.len())
-        );
+        let n_outs = self.outputs.len() + self.sums.len();
+        assert_eq!((args.len(), outs.len()), (self.inputs.len(), n_outs));
+        for (input, arg) in self.inputs.iter().zip(args) {
+            let direct = matches!(input, Input::Direct { .. });
+            assert!(!direct || arg.len() >= self.n);
+        }
+        let (results, totals) = outs.split_at_mut(self.outputs.len());
+        assert!(results.iter().all(|out| out.len() >= self.n));
+        for ((_, dtype, sum), out) in self.sums.iter().zip(&*totals) {
+            assert!(out.dtype() == *dtype && out.len() == sum.len(self.n));
+        }
+        let starts = |outs: &mut [DataMut<'_>]| {
+            let starts = outs.iter_mut().map(|out| Start(out.as_mut_ptr()));
+            starts.collect::<SmallVec<[Start; 8]>>()
+        };
+        let (results, totals) = (starts(results), starts(totals));
+        let n_tasks = self.n.div_ceil(self.grid.task);
+        // An instruction takes about a quarter of a nanosecond for an element.
+        let nanos = self.n.saturating_mul(self.instrs.len()) / 4;
+        for_each(n_tasks, nanos, |task| {
+            let from = task * self.grid.task;
+            let to = self.n.min(from + self.grid.task);
+            // SAFETY: tasks do not overlap, so each element of a result is written by one thread.
+            unsafe { self.run_task(args, &results, &totals, from, to) };
+        });
+    }
+
+    /// # Safety
+    ///
+    /// The pointers are those of results of the right size, and nobody else uses their elements from `from` to `to`.
+    unsafe fn run_task(
+        &self,
+        args: &[Data<'_>],
+        results: &[Start],
+        totals: &[Start],
+        from: usize,
+        to: usize,
+    ) {
         let mut scratch = SCRATCH.take();
         // Each operand may need a register too.
         let n_registers = self.n_registers + args.len();
@@ -142,42 +265,45 @@ impl Group {
 
         let slots = &mut scratch.slots;
         slots.clear();
-        let starts = args.iter().map(|arg| arg.as_ptr().cast_mut());
-        slots.extend(starts);
-        slots.extend(outs.iter_mut().map(DataMut::as_mut_ptr));
-        slots.extend((0..self.n_registers).map(register));
         for (i, (input, arg)) in self.inputs.iter().zip(args).enumerate() {
-            match input {
-                Input::Direct { .. } => assert!(arg.len() >= self.n),
+            slots.push(match input {
+                Input::Direct { size } => arg.as_ptr().cast_mut().wrapping_add(from * size),
                 Input::Splat { at } => {
                     let to = register(self.n_registers + i);
                     fill(*arg, *at, to, self.n.min(CHUNK));
-                    slots[i] = to;
+                    to
                 }
-                Input::Gather { .. } => {}
-            }
+                Input::Gather { .. } => register(self.n_registers + i),
+            });
         }
-        assert!(outs.iter().all(|out| out.len() >= self.n));
-        let mut from = 0;
-        while from < self.n {
-            let n = CHUNK.min(self.n - from);
+        let starts = results.iter().zip(&self.outputs);
+        slots.extend(starts.map(|(start, size)| start.0.wrapping_add(from * size)));
+        slots.extend((0..self.n_registers).map(register));
+        let mut at = from;
+        while at < to {
+            let n = self.grid.piece(at, to);
             for (i, (input, arg)) in self.inputs.iter().zip(args).enumerate() {
                 if let Input::Gather { dtype, gather } = input {
-                    slots[i] = match gather.run(from, n) {
+                    slots[i] = match gather.run(at, n) {
                         Some(at) => arg.as_ptr().cast_mut().wrapping_add(at * dtype.size()),
                         None => {
                             let to = register(self.n_registers + i);
-                            read(*arg, gather, from, to, n);
+                            read(*arg, gather, at, to, n);
                             to
                         }
                     };
                 }
             }
             for instr in &self.instrs {
-                // SAFETY: a slot is a chunk of an operand or of a result, which have at least `from + n` elements, or
-                // a register of `min(self.n, CHUNK)` of the widest elements; `new` has checked that the instruction
+                // SAFETY: a slot is a piece of an operand or of a result, which have at least `at + n` elements, or a
+                // register of `min(self.n, CHUNK)` of the widest elements; `new` has checked that the instruction
                 // writes neither an operand nor what it reads. The planner gives each slot values of one dtype in turn.
                 unsafe { instr.run(slots, n) };
+            }
+            for ((slot, dtype, sum), total) in self.sums.iter().zip(totals) {
+                let slot = slots[*slot as usize];
+                // SAFETY: the slot holds `n` elements of the dtype; the totals are as many as `Sum::len` says.
+                unsafe { on_total(*dtype, *sum, slot, total.0, at, n) };
             }
             for (slot, input) in slots.iter_mut().zip(&self.inputs) {
                 if let Input::Direct { size } = input {
@@ -187,9 +313,68 @@ impl Group {
             for (slot, size) in slots[args.len()..].iter_mut().zip(&self.outputs) {
                 *slot = slot.wrapping_add(n * size);
             }
-            from += n;
+            at += n;
         }
         SCRATCH.set(scratch);
+    }
+}
+
+/// Where the elements of a result begin.
+#[derive(Clone, Copy)]
+struct Start(*mut u8);
+
+// SAFETY: threads use parts that do not overlap.
+unsafe impl Sync for Start {}
+
+/// Adds the `n` elements of a piece that begins at element `at` to the totals.
+///
+/// # Safety
+///
+/// `slot` holds `n` elements of the dtype, `totals` has as many as [`Sum::len`] says, and nobody else uses those of this
+/// piece.
+unsafe fn on_total(dtype: DType, sum: Sum, slot: *mut u8, totals: *mut u8, at: usize, n: usize) {
+    unsafe fn of<T: Number>(sum: Sum, slot: *mut u8, totals: *mut u8, at: usize, n: usize) {
+        // SAFETY: the caller's.
+        let xs = unsafe { std::slice::from_raw_parts(slot.cast::<T>().cast_const(), n) };
+        let part = |start: usize, len: usize| {
+            // SAFETY: the caller's; `start + len` is at most `Sum::len`.
+            unsafe { std::slice::from_raw_parts_mut(totals.cast::<T>().wrapping_add(start), len) }
+        };
+        match sum {
+            Sum::All => part(at / CHUNK, 1)[0] = reduce::chunk_total(xs),
+            Sum::Rows(cols) if cols <= CHUNK => {
+                for (y, row) in part(at / cols, n / cols)
+                    .iter_mut()
+                    .zip(xs.chunks_exact(cols))
+                {
+                    *y = reduce::chunk_total(row);
+                }
+            }
+            Sum::Rows(_) => unreachable!("longer rows are summed by themselves"),
+            Sum::Columns(cols) => {
+                let block = at / (cols * reduce::BLOCK);
+                let first = at - block * cols * reduce::BLOCK;
+                let total = part(block * cols, cols);
+                if first < cols {
+                    // The first row of a block, or the part of it that begins at `first`.
+                    let (head, rest) = xs.split_at(n.min(cols - first));
+                    total[first..first + head.len()].copy_from_slice(head);
+                    reduce::add_rows(total, rest);
+                } else {
+                    reduce::add_rows(&mut total[first % cols..], xs);
+                }
+            }
+        }
+    }
+    // SAFETY: the caller's.
+    unsafe {
+        match dtype {
+            DType::F32 => of::<f32>(sum, slot, totals, at, n),
+            DType::F64 => of::<f64>(sum, slot, totals, at, n),
+            DType::I32 => of::<i32>(sum, slot, totals, at, n),
+            DType::I64 => of::<i64>(sum, slot, totals, at, n),
+            DType::Bool => unreachable!("bools are not summed"),
+        }
     }
 }
 
@@ -272,7 +457,7 @@ impl Instr {
         /// # Safety
         ///
         /// `out` has room for `n` elements of `to`.
-        unsafe fn cast_from<T: Number>(xs: &[T], to: DType, out: *mut u8, n: usize) {
+        unsafe fn cast_from<T: Cast>(xs: &[T], to: DType, out: *mut u8, n: usize) {
             // SAFETY: the caller's.
             unsafe {
                 match to {
@@ -301,7 +486,7 @@ fn select<T: Copy>(cs: &[bool], xs: &[T], ys: &[T], zs: &mut [T]) {
 
 /// An element as every dtype. Floats become integers by truncation that saturates, NaN becomes 0; a bool is whether
 /// the element is not 0.
-trait Number: Copy {
+trait Cast: Copy {
     fn to_f32(self) -> f32;
     fn to_f64(self) -> f64;
     fn to_i32(self) -> i32;
@@ -311,7 +496,7 @@ trait Number: Copy {
 
 macro_rules! number {
     ($($t:ident: |$x:ident| $e:expr, $is:expr;)*) => {$(
-        impl Number for $t {
+        impl Cast for $t {
             fn to_f32(self) -> f32 { let $x = self; $e as f32 }
             fn to_f64(self) -> f64 { let $x = self; $e as f64 }
             fn to_i32(self) -> i32 { let $x = self; $e as i32 }

@@ -27,6 +27,7 @@ pub(crate) mod threads;
 
 pub(crate) use data::{Data, DataMut, on_element};
 pub(crate) use elementwise::{Member, group};
+pub(crate) use fused::{CHUNK, Sum};
 pub(crate) use memory::{ALIGN, Base, Needs, Prepared, Region, Task, run};
 
 use crate::Aval;
@@ -228,15 +229,7 @@ fn fold<T: Element>(
     init: T,
     f: impl Fn(T, T) -> T + Copyable,
 ) -> Place {
-    let mut groups: Vec<(usize, bool)> = Vec::new();
-    for (axis, &len) in x.shape().iter().enumerate() {
-        let reduced = axes.contains(&axis);
-        match groups.last_mut() {
-            _ if len == 1 => {}
-            Some(last) if last.1 == reduced => last.0 *= len,
-            _ => groups.push((len, reduced)),
-        }
-    }
+    let mut groups = neighbours(x.shape(), axes);
     let mut x = x.clone();
     while let Some(i) = groups.iter().rposition(|g| g.1) {
         let size = |groups: &[(usize, bool)]| groups.iter().map(|g| g.0).product::<usize>();
@@ -250,6 +243,51 @@ fn fold<T: Element>(
         groups.remove(i);
     }
     b.reshape(&x, out.shape())
+}
+
+/// How to make the sum of the results of a group of `shape` while it is in the cache, if that can be: over all elements, over
+/// the last axes or over the first.
+pub(crate) fn fused_sum(op: Op, statics: &[Static], shape: &[usize], out: &[usize]) -> Option<Sum> {
+    let axes = match op {
+        Op::Sum => movement::axes(&statics[0], shape.len()),
+        Op::Unbroadcast => repeated(shape, out),
+        _ => return None,
+    };
+    match neighbours(shape, &axes)[..] {
+        _ if numel(shape) == 0 => None,
+        [(_, true)] => Some(Sum::All),
+        [_, (cols, true)] if cols <= CHUNK => Some(Sum::Rows(cols)),
+        [(_, true), (cols, false)] => Some(Sum::Columns(cols)),
+        _ => None,
+    }
+}
+
+/// The kernel that makes a sum of the totals that a group has written.
+pub(crate) fn join(dtype: DType) -> Prepared {
+    fn of<T: Number>() -> Prepared {
+        Box::new(|_, outs| {
+            let [totals, out] = outs else {
+                unreachable!("totals and their sum")
+            };
+            reduce::join(T::slice_mut(totals), T::slice_mut(out));
+            Ok(())
+        })
+    }
+    on_number!(dtype, of())
+}
+
+/// The lengths of the axes, neighbours that are all reduced or all kept taken together, and whether they are reduced.
+fn neighbours(shape: &[usize], axes: &[usize]) -> Vec<(usize, bool)> {
+    let mut groups: Vec<(usize, bool)> = Vec::new();
+    for (axis, &len) in shape.iter().enumerate() {
+        let reduced = axes.contains(&axis);
+        match groups.last_mut() {
+            _ if len == 1 => {}
+            Some(last) if last.1 == reduced => last.0 *= len,
+            _ => groups.push((len, reduced)),
+        }
+    }
+    groups
 }
 
 /// What closures that are called from a plan are.

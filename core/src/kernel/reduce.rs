@@ -13,7 +13,7 @@ use crate::dtype::Element;
 const CHUNK: usize = 1024;
 
 /// How many rows are folded one after the other before the results are folded in pairs.
-const BLOCK: usize = 32;
+pub(super) const BLOCK: usize = 32;
 
 /// How many running results a fold along contiguous elements keeps, so that it vectorises.
 const LANES: usize = 16;
@@ -141,6 +141,36 @@ fn fold_outer<T: Element>(
     }
     out.copy_from_slice(&tree.finish(rows).expect("at least one row"));
     Ok(())
+}
+
+/// The sum of at most [`CHUNK`] elements.
+pub(super) fn chunk_total<T: Number>(xs: &[T]) -> T {
+    fold_chunk(xs, T::ZERO, T::plus)
+}
+
+/// Adds rows as long as `total`, or a part of one, to it, one after the other.
+pub(super) fn add_rows<T: Number>(total: &mut [T], xs: &[T]) {
+    for row in xs.chunks(total.len().max(1)) {
+        for (t, &x) in total.iter_mut().zip(row) {
+            *t = t.plus(x);
+        }
+    }
+}
+
+/// The sum of rows as long as `out`, in pairs of equal weight. What is left in `totals` means nothing.
+pub(super) fn join<T: Number>(totals: &mut [T], out: &mut [T]) {
+    let cols = out.len();
+    let n = totals.len() / cols;
+    let mut stride = 1;
+    while stride < n {
+        for pair in totals.chunks_mut(2 * stride * cols) {
+            if let Some((left, right)) = pair.split_at_mut_checked(stride * cols) {
+                add_rows(&mut left[..cols], &right[..cols.min(right.len())]);
+            }
+        }
+        stride *= 2;
+    }
+    out.copy_from_slice(&totals[..cols]);
 }
 
 /// The first index along the middle axis of the greatest or the least element, as `wins(x, best)` says.

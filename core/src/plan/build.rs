@@ -130,6 +130,17 @@ impl Build {
         places
     }
 
+    /// The result of a kernel that writes `totals` too, which nobody reads after that.
+    pub(super) fn join(&mut self, totals: &Place, out: &Aval, kernel: Prepared) -> Place {
+        let outs = std::slice::from_ref(out);
+        let result = self
+            .task(What::Op(self.op), Vec::new(), outs, kernel)
+            .remove(0);
+        let draft = self.drafts.last_mut().expect("the task was added");
+        draft.outs.insert(0, totals.root);
+        result
+    }
+
     /// The same elements in row-major order: the value itself if it is so.
     pub(crate) fn contiguous(&mut self, x: &Place) -> Place {
         match x.layout.is_contiguous() {

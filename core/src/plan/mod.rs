@@ -9,7 +9,7 @@ pub(crate) use build::{Build, What};
 pub(crate) use place::Place;
 
 use crate::buffer::{Buffer, afford};
-use crate::kernel::{self, Base, KernelFault, Member, Needs, Region, Task};
+use crate::kernel::{self, Base, KernelFault, Member, Needs, Region, Sum, Task};
 use crate::layout::Layout;
 use crate::lower::Lowered;
 use crate::{Aval, DType, Error, Result};
@@ -62,12 +62,19 @@ impl Plan {
             places.insert(leaf, place);
         }
         let readers = Readers::of(program);
+        let mut done = vec![false; program.eqns.len()];
         for step in pass::fuse(program) {
             match step[..] {
                 [i] if !is_elementwise(program.eqns[i].op) => {
-                    equation(&mut build, program, i, &mut places);
+                    if !done[i] {
+                        equation(&mut build, program, i, &mut places);
+                    }
                 }
-                _ => group(&mut build, program, &step, &readers, &mut places),
+                _ => {
+                    let sums = sums(program, &step, &readers);
+                    sums.iter().for_each(|(i, _)| done[*i] = true);
+                    group(&mut build, program, &step, &sums, &readers, &mut places);
+                }
             }
         }
         finish(build, program, &places)
@@ -157,11 +164,33 @@ impl Readers {
         Readers(readers)
     }
 
-    /// Whether an equation outside of a group (ascending) reads the variable.
-    fn outside(&self, var: Var, group: &[usize]) -> bool {
-        let readers = self.0.get(var).into_iter().flatten();
-        readers.copied().any(|by| group.binary_search(&by).is_err())
+    /// The equations outside of a group (ascending) that read the variable.
+    fn outside(&self, var: Var, group: &[usize]) -> impl Iterator<Item = usize> {
+        let readers = self.0.get(var).into_iter().flatten().copied();
+        readers.filter(|by| group.binary_search(by).is_err())
     }
+}
+
+/// The sums of members that their group can make: the equation of each, and how. They are all made in the same way.
+fn sums(program: &Program, step: &[usize], readers: &Readers) -> Vec<(usize, Sum)> {
+    let mut found: Vec<(usize, Sum)> = Vec::new();
+    for member in step {
+        let var = program.eqns[*member].out();
+        for i in readers.outside(var, step) {
+            let Some(eqn) = program.eqns.get(i) else {
+                continue;
+            };
+            let statics: Vec<_> = eqn.attrs.iter().map(|a| program.attr(*a).clone()).collect();
+            let (shape, out) = (aval(program, var), aval(program, eqn.outs[0]));
+            let sum = kernel::fused_sum(eqn.op, &statics, shape.shape(), out.shape());
+            if let Some(sum) = sum
+                && found.iter().all(|(other, s)| *other != i && *s == sum)
+            {
+                found.push((i, sum));
+            }
+        }
+    }
+    found
 }
 
 /// Plans one equation.
@@ -188,11 +217,12 @@ fn equation(build: &mut Build, program: &Program, i: usize, places: &mut Seconda
 const MEMBERS: &str = "a group has members";
 const BOUND: &str = "a variable is bound before it is read";
 
-/// Plans elementwise equations with results of one shape, as one task.
+/// Plans elementwise equations with results of one shape, as one task that makes `sums` of them too.
 fn group(
     build: &mut Build,
     program: &Program,
     step: &[usize],
+    sums: &[(usize, Sum)],
     readers: &Readers,
     places: &mut SecondaryMap<Var, Place>,
 ) {
@@ -235,25 +265,54 @@ fn group(
             to: dtype(eqn.out()),
         })
         .collect();
-    let is_result = |i: &usize| readers.outside(program.eqns[step[*i]].out(), step);
+    // What only a sum reads is not stored.
+    let is_result = |i: &usize| {
+        let mut others = readers.outside(program.eqns[step[*i]].out(), step);
+        others.any(|by| sums.iter().all(|(sum, _)| *sum != by))
+    };
     let results: Vec<usize> = (0..step.len()).filter(is_result).collect();
-    let outs: Vec<Aval> = results
+    let member_of =
+        |sum: usize| number.get(program.eqns[sum].data()[0]).expect(BOUND) - inputs.len();
+    let summed: Vec<(usize, Sum)> = sums.iter().map(|(i, sum)| (member_of(*i), *sum)).collect();
+    let mut outs: Vec<Aval> = results
         .iter()
         .map(|i| Aval::new(members[*i].to, shape))
         .collect();
+    outs.extend(
+        summed
+            .iter()
+            .map(|(i, sum)| Aval::new(members[*i].to, [sum.len(out.numel())])),
+    );
     let layouts: Vec<(DType, Layout)> = inputs
         .iter()
         .map(|x| (x.dtype(), x.layout.clone()))
         .collect();
-    let kernel = kernel::group(out.numel(), &layouts, &members, &results);
+    let kernel = kernel::group(out.numel(), &layouts, &members, &results, &summed);
     let what = match members[..] {
-        [ref one] => What::Op(one.op),
-        _ => What::Group(members.iter().map(|m| m.op).collect()),
+        [ref one] if sums.is_empty() => What::Op(one.op),
+        _ => {
+            let sums = sums.iter().map(|(i, _)| program.eqns[*i].op);
+            What::Group(members.iter().map(|m| m.op).chain(sums).collect())
+        }
     };
     let args = inputs.iter().map(|x| build.part(x)).collect();
-    let made = build.task(what, args, &outs, kernel);
+    let mut made = build.task(what, args, &outs, kernel);
+    let totals = made.split_off(results.len());
     for (i, place) in results.iter().zip(made) {
         places.insert(program.eqns[step[*i]].out(), place);
+    }
+    for ((i, sum), totals) in sums.iter().zip(totals) {
+        let var = program.eqns[*i].outs[0];
+        let out = aval(program, var);
+        let place = match sum {
+            Sum::Rows(_) => totals,
+            Sum::All | Sum::Columns(_) if totals.layout.numel() == out.numel() => totals,
+            Sum::All | Sum::Columns(_) => {
+                build.op = program.eqns[*i].op;
+                build.join(&totals, &out, kernel::join(out.dtype()))
+            }
+        };
+        places.insert(var, place.with(Layout::contiguous(out.shape())));
     }
 }
 
@@ -285,11 +344,12 @@ fn finish(mut build: Build, program: &Program, places: &SecondaryMap<Var, Place>
     let outs: Box<[Out]> = outs.collect();
     result_of.resize(build.roots.len(), None);
 
-    let mut made_by = vec![0; build.roots.len()];
+    let mut made_by = vec![usize::MAX; build.roots.len()];
     let mut last_read = vec![0; build.roots.len()];
     for (i, draft) in build.drafts.iter().enumerate() {
         for root in &draft.outs {
-            (made_by[*root as usize], last_read[*root as usize]) = (i, i);
+            let made_by = &mut made_by[*root as usize];
+            (*made_by, last_read[*root as usize]) = (i.min(*made_by), i);
         }
         for part in &draft.args {
             last_read[part.root as usize] = i;

@@ -3,6 +3,7 @@
 mod deep;
 mod derivatives;
 mod errors;
+mod fused;
 mod lazy;
 mod methods;
 mod random_graphs;

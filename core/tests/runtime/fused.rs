@@ -1,0 +1,69 @@
+//! What runs in one loop has the bits of what runs one op at a time.
+
+use gradloom::testing::op_by_op;
+use gradloom::{Tensor, evaluate, set_threads};
+
+/// Numbers that look random and are the same in every run.
+fn numbers(shape: &[usize], seed: u64) -> Tensor {
+    let n: usize = shape.iter().product();
+    let mut state = seed;
+    let next = || {
+        state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (state >> 40) as f32 / (1 << 23) as f32 - 1.0
+    };
+    let data: Vec<f32> = std::iter::repeat_with(next).take(n).collect();
+    Tensor::from(data).reshape(shape)
+}
+
+fn bits(results: &[Tensor]) -> Vec<Vec<u32>> {
+    evaluate(&results.to_vec()).unwrap();
+    let bits = |x: &Tensor| x.to_vec::<f32>().iter().map(|x| x.to_bits()).collect();
+    results.iter().map(bits).collect()
+}
+
+#[test]
+fn sums_that_are_made_in_the_loop_are_the_sums_of_what_is_stored() {
+    let shapes: [&[usize]; 12] = [
+        &[1],
+        &[1000],
+        &[1024],
+        &[70_001],
+        &[70, 30],
+        &[33, 1024],
+        &[100, 1500],
+        &[300, 1030],
+        &[5, 2000],
+        &[4099, 7],
+        &[2000, 10, 3],
+        &[3, 1, 700, 2],
+    ];
+    for shape in shapes {
+        let (x, row) = (numbers(shape, 1), numbers(&shape[shape.len() - 1..], 2));
+        let results = || {
+            let y = (&x * 1.5).tanh() + &row;
+            let z = &y * &x;
+            let last = shape.len() as i64 - 1;
+            vec![y.sum(..), z.sum(0), y.square().sum(0), y.sum(last), z, y.mean(last)]
+        };
+        let one_by_one = op_by_op(|| bits(&results()));
+        for threads in [1, 2, 3] {
+            set_threads(threads);
+            assert_eq!(bits(&results()), one_by_one, "{shape:?}, {threads} threads");
+            // Alone, each sum decides what the pieces are.
+            for (i, bits_of) in one_by_one.iter().enumerate() {
+                assert_eq!(bits(&results()[i..=i])[0], *bits_of, "result {i} of {shape:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn operands_may_lie_in_any_way() {
+    let x = numbers(&[60, 40], 3);
+    let results = || {
+        let part = x.slice([5, 0], [45, 40], [1, 1]);
+        let y = (part.transpose() + &part).exp() * x.slice([0, 3], [40, 4], [1, 1]);
+        vec![y.sum(0), y.sum(1), y.sum(..), y]
+    };
+    assert_eq!(bits(&results()), op_by_op(|| bits(&results())));
+}
