@@ -3,7 +3,7 @@
 //! All three are one contraction: `out[b, i, j] = sum over p of a[b, i, p] * c[b, p, j]`, where an operand may be
 //! repeated along an axis of the batch `b`, and `out` may be summed over one.
 
-use super::gemm::{Gemm, Matrix};
+use super::gemm::{self, Batch, BatchAxis, Gemm, Matrix};
 use super::memory::Prepared;
 use crate::Aval;
 use crate::layout::{Layout, numel};
@@ -43,42 +43,16 @@ fn transposed(x: &Place) -> Place {
 
 /// A product of which everything is resolved that depends on shapes and strides.
 struct Contraction {
-    mkn: [usize; 3],
-    a: Matrix,
-    b: Matrix,
-    out: Matrix,
-    axes: Vec<BatchAxis>,
-    /// Whether the result is summed over an axis of the batch.
-    accumulate: bool,
-    /// Whether there is something to add up.
-    empty: bool,
+    /// `None` if there is nothing to add up.
+    batch: Option<Batch>,
 }
-
-/// One axis of the batch: its length and its strides in `a`, `b` and `out`.
-type BatchAxis = (usize, [usize; 3]);
 
 impl Contraction {
     /// Writes all of `out`.
     fn run<T: Gemm>(&self, a: &[T], b: &[T], out: &mut [T]) {
-        if self.accumulate || self.empty {
-            out.fill(T::ZERO);
-        }
-        if self.empty {
-            return;
-        }
-        let (mut ma, mut mb, mut mo) = (self.a, self.b, self.out);
-        let n: usize = self.axes.iter().map(|axis| axis.0).product();
-        for i in 0..n {
-            let mut rest = i;
-            (ma.offset, mb.offset, mo.offset) = (self.a.offset, self.b.offset, self.out.offset);
-            for &(len, [sa, sb, so]) in self.axes.iter().rev() {
-                let at = rest % len;
-                rest /= len;
-                ma.offset += at * sa;
-                mb.offset += at * sb;
-                mo.offset += at * so;
-            }
-            T::gemm(self.mkn, (a, ma), (b, mb), (out, mo), self.accumulate);
+        match &self.batch {
+            Some(batch) => gemm::run(batch, a, b, out, false, None),
+            None => out.fill(T::ZERO),
         }
     }
 }
@@ -131,21 +105,7 @@ fn contract(build: &mut Build, a: Place, b: Place, out: &Layout) -> (Place, Plac
     let k = a.shape()[a.rank() - 1];
     let empty = out.numel() == 0 || k == 0 || numel(&batch) == 0;
     if empty {
-        let nowhere = Matrix {
-            offset: 0,
-            rows: 0,
-            cols: 0,
-        };
-        let nothing = Contraction {
-            mkn: [m, k, n],
-            a: nowhere,
-            b: nowhere,
-            out: nowhere,
-            axes: Vec::new(),
-            accumulate: false,
-            empty,
-        };
-        return (a, b, nothing);
+        return (a, b, Contraction { batch: None });
     }
     // A batch that the result is summed over, and that neither operand is repeated along, is a longer `k`. This is
     // decided from the shapes, so that strides do not change the order of the sum.
@@ -208,16 +168,16 @@ fn contract(build: &mut Build, a: Place, b: Place, out: &Layout) -> (Place, Plac
     if m == 1 {
         mo.rows = mo.rows.max(1);
     }
-    let contraction = Contraction {
+    let (summed, axes) = axes.into_iter().partition(|(_, strides)| strides[2] == 0);
+    let batch = Batch {
         mkn: [m, k, n],
         a: ma,
         b: mb,
         out: mo,
-        accumulate: axes.iter().any(|(_, strides)| strides[2] == 0),
         axes,
-        empty,
+        summed,
     };
-    (a, b, contraction)
+    (a, b, Contraction { batch: Some(batch) })
 }
 
 /// The shape that both broadcast to.

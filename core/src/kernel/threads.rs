@@ -47,15 +47,19 @@ pub fn set_threads(n: usize) {
     THREADS.store(n.min(MAX_THREADS), Relaxed);
 }
 
+/// How many threads [`for_each`] would share work with that takes one thread `nanos`.
+pub(crate) fn worth(nanos: usize) -> usize {
+    match nanos < WORTH {
+        true => 1,
+        false => threads().min(nanos / SHARE),
+    }
+}
+
 /// Calls `task` with each number below `n_tasks`, on several threads where that pays: `nanos` is about how long one
 /// thread would take for all of them.
 pub(crate) fn for_each(n_tasks: usize, nanos: usize, task: impl Fn(usize) + Sync) {
-    let n_threads = threads().min(n_tasks).min(nanos / SHARE);
-    if nanos < WORTH
-        || n_threads < 2
-        || n_tasks > MAX_TASKS
-        || !pool().run(n_tasks, n_threads, &task)
-    {
+    let n_threads = worth(nanos).min(n_tasks);
+    if n_threads < 2 || n_tasks > MAX_TASKS || !pool().run(n_tasks, n_threads, &task) {
         (0..n_tasks).for_each(task);
     }
 }

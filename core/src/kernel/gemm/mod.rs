@@ -1,0 +1,309 @@
+//! The product of two strided matrices.
+//!
+//! Floats are multiplied by loops of our own ([`tile`], [`blocks`]) where the CPU has AVX2 or AVX-512, and by
+//! `matrixmultiply` elsewhere; integers by plain loops. Each element of the result is a sum in an order that depends on
+//! the inner length alone.
+
+mod blocks;
+mod pack;
+mod tile;
+
+use super::level::level;
+use super::number::Number;
+use super::threads;
+use blocks::{Finish, Out, finish_rows};
+use pack::At;
+use tile::Tiled;
+
+/// A matrix in a slice: element `(i, j)` is `data[offset + i * rows + j * cols]`.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Matrix {
+    pub(super) offset: usize,
+    pub(super) rows: usize,
+    pub(super) cols: usize,
+}
+
+impl Matrix {
+    /// The index of the last element of `m` by `n`.
+    fn last(self, m: usize, n: usize) -> usize {
+        self.offset + (m - 1) * self.rows + (n - 1) * self.cols
+    }
+
+    fn at<T>(self, data: *const T) -> At<T> {
+        At {
+            ptr: data.wrapping_add(self.offset),
+            rows: self.rows,
+            cols: self.cols,
+        }
+    }
+}
+
+/// One axis of a batch of products: its length and its strides in the left operand, the right and the result.
+pub(super) type BatchAxis = (usize, [usize; 3]);
+
+/// Products of the same size: their operands and results are strides apart.
+#[derive(Clone, Debug)]
+pub(super) struct Batch {
+    /// `[m, k]` times `[k, n]`, none of which is 0.
+    pub(super) mkn: [usize; 3],
+    pub(super) a: Matrix,
+    pub(super) b: Matrix,
+    pub(super) out: Matrix,
+    /// Each product of these has a result of its own, and the results lie one after the other.
+    pub(super) axes: Vec<BatchAxis>,
+    /// The products of these are added up: their strides in the result are 0.
+    pub(super) summed: Vec<BatchAxis>,
+}
+
+/// Computes the products, on several threads where that pays. `out = a b`, summed over the axes that say so; it adds
+/// what was in `out` if `add`.
+///
+/// If there is a `finish`, the rows of `out` lie one after the other. It is called for rows that are final while they are
+/// in a cache, with the number of the first.
+pub(super) fn run<T: Gemm>(
+    batch: &Batch,
+    a: &[T],
+    b: &[T],
+    out: &mut [T],
+    add: bool,
+    finish: Option<Finish<'_, T>>,
+) {
+    check(batch, [a.len(), b.len(), out.len()], finish.is_some());
+    let (a, b) = (batch.a.at(a.as_ptr()), batch.b.at(b.as_ptr()));
+    let c = Out {
+        ptr: out.as_mut_ptr().wrapping_add(batch.out.offset),
+        stride: batch.out.rows,
+    };
+    let n = batch.mkn[2];
+    let count = |axes: &[BatchAxis]| axes.iter().map(|axis| axis.0).product::<usize>();
+    let (n_products, n_summed) = (count(&batch.axes), count(&batch.summed));
+    let product = |i: usize| {
+        let [ia, ib, ic] = offsets(&batch.axes, i);
+        let first_row = ic / n;
+        let finish = finish.map(|f| move |row: usize, z: &mut [T]| f(first_row + row, z));
+        for s in 0..n_summed {
+            let [sa, sb, _] = offsets(&batch.summed, s);
+            let (a, b) = (a.after(ia + sa), b.after(ib + sb));
+            let finish = finish.as_ref().filter(|_| s + 1 == n_summed);
+            // SAFETY: `check` has made sure that every element that the strides reach lies in its slice (they are not
+            // negative, so the last is the farthest), and that those of `out` are distinct, in one product and in
+            // all. `out` is borrowed mutably, so it overlaps neither operand.
+            unsafe {
+                T::product(
+                    batch.mkn,
+                    a,
+                    b,
+                    c.from(0, ic),
+                    batch.out.cols,
+                    add || s > 0,
+                    finish.map(|f| f as Finish<'_, T>),
+                );
+            }
+        }
+    };
+    // A few products are shared one by one.
+    let nanos = T::nanos(batch.mkn).saturating_mul(n_summed);
+    let total = nanos.saturating_mul(n_products);
+    let n_threads = threads::worth(total);
+    if n_products < n_threads || n_threads < 2 {
+        return (0..n_products).for_each(product);
+    }
+    let step = n_products.div_ceil(4 * n_threads);
+    threads::for_each(n_products.div_ceil(step), total, |i| {
+        (i * step..n_products.min((i + 1) * step)).for_each(&product);
+    });
+}
+
+/// How far the operands and the result of product `i` are from those of the first.
+fn offsets(axes: &[BatchAxis], mut i: usize) -> [usize; 3] {
+    let mut offsets = [0; 3];
+    for &(len, strides) in axes.iter().rev() {
+        let at = i % len;
+        i /= len;
+        for (offset, stride) in offsets.iter_mut().zip(strides) {
+            *offset += at * stride;
+        }
+    }
+    offsets
+}
+
+/// Checks what [`run`] relies on.
+fn check(batch: &Batch, [len_a, len_b, len_out]: [usize; 3], finish: bool) {
+    let [m, k, n] = batch.mkn;
+    assert!(m > 0 && k > 0 && n > 0, "a product that has elements");
+    let last = |which: usize| {
+        let axes = batch.axes.iter().chain(&batch.summed);
+        axes.map(|(len, strides)| (len - 1) * strides[which])
+            .sum::<usize>()
+    };
+    assert!(
+        batch.a.last(m, k) + last(0) < len_a,
+        "the left operand lies in its buffer"
+    );
+    assert!(
+        batch.b.last(k, n) + last(1) < len_b,
+        "the right operand lies in its buffer"
+    );
+    assert!(
+        batch.out.last(m, n) + last(2) < len_out,
+        "the result lies in its buffer"
+    );
+    let Matrix { rows, cols, .. } = batch.out;
+    let mut extent = (n - 1) * cols + 1;
+    let mut distinct = n == 1 || cols >= 1;
+    let axes = batch.axes.iter().rev();
+    for (len, stride) in [(m, rows)]
+        .into_iter()
+        .chain(axes.map(|(len, s)| (*len, s[2])))
+    {
+        distinct &= len == 1 || stride >= extent;
+        extent += (len - 1) * stride;
+    }
+    assert!(distinct, "no two elements of the result share a place");
+    let summed = batch.summed.iter().all(|(_, strides)| strides[2] == 0);
+    assert!(summed, "products that are summed have one result");
+    assert!(
+        !finish || (rows == n && (n == 1 || cols == 1)),
+        "rows lie side by side"
+    );
+}
+
+/// A type of elements that matrices have.
+pub(super) trait Gemm: Number {
+    /// About how long one thread takes for a product.
+    fn nanos(mkn: [usize; 3]) -> usize;
+
+    /// `c = a b`, or `c += a b` if `add`; columns of `c` are `cols` apart.
+    ///
+    /// # Safety
+    ///
+    /// All elements of `a` and `b` may be read, those of `c` written, and these are distinct and no elements of `a` or
+    /// `b`. If there is a `finish`, the elements of `c` lie in row-major order without gaps.
+    unsafe fn product(
+        mkn: [usize; 3],
+        a: At<Self>,
+        b: At<Self>,
+        c: Out<Self>,
+        cols: usize,
+        add: bool,
+        finish: Option<Finish<'_, Self>>,
+    );
+}
+
+macro_rules! floats {
+    ($($t:ident: $gemm:ident;)*) => {$(
+        impl Gemm for $t {
+            fn nanos(mkn: [usize; 3]) -> usize {
+                match $t::tiles(level()) {
+                    Some(tiles) => blocks::nanos(tiles, mkn),
+                    None => mkn.iter().product::<usize>() / 8,
+                }
+            }
+
+            unsafe fn product(
+                [m, k, n]: [usize; 3],
+                a: At<Self>,
+                b: At<Self>,
+                c: Out<Self>,
+                cols: usize,
+                add: bool,
+                finish: Option<Finish<'_, Self>>,
+            ) {
+                match $t::tiles(level()) {
+                    // SAFETY: what the caller vouches for, and the CPU has the tiles.
+                    Some(tiles) if cols == 1 || n == 1 => unsafe {
+                        blocks::product(tiles, [m, k, n], a, b, c, add, finish)
+                    },
+                    // SAFETY: the same, with a result of its own.
+                    Some(tiles) => unsafe {
+                        spread([m, n], c, cols, add, |c| {
+                            blocks::product(tiles, [m, k, n], a, b, c, add, None);
+                        })
+                    },
+                    None => {
+                        let [ar, ac, br, bc, cr, cc] =
+                            [a.rows, a.cols, b.rows, b.cols, c.stride, cols].map(|s| s as isize);
+                        let beta = if add { 1.0 } else { 0.0 };
+                        // SAFETY: what the caller vouches for.
+                        unsafe {
+                            matrixmultiply::$gemm(
+                                m, k, n, 1.0, a.ptr, ar, ac, b.ptr, br, bc, beta, c.ptr, cr, cc,
+                            );
+                        }
+                        finish_rows(finish, 0, m, c.ptr, n);
+                    }
+                }
+            }
+        }
+    )*};
+}
+
+macro_rules! ints {
+    ($($t:ty)*) => {$(
+        impl Gemm for $t {
+            fn nanos(mkn: [usize; 3]) -> usize {
+                mkn.iter().product::<usize>() / 4
+            }
+
+            unsafe fn product(
+                [m, k, n]: [usize; 3],
+                a: At<Self>,
+                b: At<Self>,
+                c: Out<Self>,
+                cols: usize,
+                add: bool,
+                finish: Option<Finish<'_, Self>>,
+            ) {
+                for i in 0..m {
+                    for p in 0..k {
+                        for j in 0..n {
+                            let z = c.element(i, j * cols);
+                            // SAFETY: `i < m`, `p < k` and `j < n`, for which the caller vouches.
+                            unsafe {
+                                let xy = a.element(i, p).read().times(b.element(p, j).read());
+                                *z = if add || p > 0 { z.read().plus(xy) } else { xy };
+                            }
+                        }
+                    }
+                }
+                finish_rows(finish, 0, m, c.ptr, n);
+            }
+        }
+    )*};
+}
+
+floats! { f32: sgemm; f64: dgemm; }
+ints! { i32 i64 }
+
+/// Calls `product` with a result whose columns lie side by side, and copies it to one whose columns do not.
+///
+/// # Safety
+///
+/// The elements of `c` may be read and written. `product` writes all of its result.
+unsafe fn spread<T: Number>(
+    [m, n]: [usize; 2],
+    c: Out<T>,
+    cols: usize,
+    add: bool,
+    product: impl FnOnce(Out<T>),
+) {
+    let mut whole = vec![T::ZERO; m * n];
+    let places = || (0..m * n).map(|i| c.element(i / n, i % n * cols));
+    if add {
+        for (x, place) in whole.iter_mut().zip(places()) {
+            // SAFETY: an element of `c`.
+            *x = unsafe { place.read() };
+        }
+    }
+    product(Out {
+        ptr: whole.as_mut_ptr(),
+        stride: n,
+    });
+    for (x, place) in whole.iter().zip(places()) {
+        // SAFETY: an element of `c`.
+        unsafe { place.write(*x) };
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,141 @@
+//! Copies of blocks of matrices, in the order in which the tiles read them.
+
+use super::tile::{Tiled, Tiles};
+use std::cell::Cell;
+
+/// A matrix at a place in memory: element `(i, j)` is `i * rows + j * cols` elements further on.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::kernel) struct At<T> {
+    pub(super) ptr: *const T,
+    pub(super) rows: usize,
+    pub(super) cols: usize,
+}
+
+// SAFETY: it says where elements lie and gives no access to them; those that follow it vouch for that.
+unsafe impl<T: Sync> Sync for At<T> {}
+
+impl<T: Copy> At<T> {
+    pub(super) fn element(self, i: usize, j: usize) -> *const T {
+        self.ptr.wrapping_add(i * self.rows + j * self.cols)
+    }
+
+    /// The matrix so many elements further on.
+    pub(super) fn after(self, offset: usize) -> At<T> {
+        At {
+            ptr: self.ptr.wrapping_add(offset),
+            ..self
+        }
+    }
+
+    /// The matrix from element `(i, j)` on.
+    pub(super) fn from(self, i: usize, j: usize) -> At<T> {
+        At {
+            ptr: self.element(i, j),
+            ..self
+        }
+    }
+
+    pub(super) fn transposed(self) -> At<T> {
+        At {
+            rows: self.cols,
+            cols: self.rows,
+            ..self
+        }
+    }
+}
+
+/// Calls `f` with room for `len` elements, aligned to cache lines. A thread keeps the room for the next time.
+pub(super) fn with_room<T: Tiled, R>(len: usize, f: impl FnOnce(*mut T) -> R) -> R {
+    /// As much as a cache line.
+    #[derive(Clone, Copy)]
+    #[repr(align(64))]
+    struct Line(#[expect(dead_code, reason = "only its size counts")] [u8; 64]);
+    thread_local! {
+        static ROOM: Cell<Vec<Line>> = const { Cell::new(Vec::new()) };
+    }
+    if len == 0 {
+        return f(std::ptr::dangling_mut());
+    }
+    let mut room = ROOM.take();
+    let n_lines = (len * size_of::<T>()).div_ceil(size_of::<Line>());
+    if room.len() < n_lines {
+        room.clear();
+        room.resize(n_lines, Line([0; 64]));
+    }
+    let result = f(room.as_mut_ptr().cast());
+    ROOM.set(room);
+    result
+}
+
+/// Copies `m` by `n` elements into rows that are `stride` apart.
+///
+/// # Safety
+///
+/// All that the strides reach may be read in `from` and written in `to`, and the two do not overlap.
+pub(super) unsafe fn copy<T: Tiled>(
+    tiles: &Tiles<T>,
+    [m, n]: [usize; 2],
+    from: At<T>,
+    to: *mut T,
+    stride: usize,
+) {
+    // SAFETY: `i < m` and `j < n`, for which the caller vouches; the CPU has the tiles.
+    unsafe {
+        if from.cols == 1 {
+            for i in 0..m {
+                std::ptr::copy_nonoverlapping(from.element(i, 0), to.add(i * stride), n);
+            }
+        } else if from.rows == 1 {
+            (tiles.transpose)([m, n], from.ptr, from.cols, to, stride);
+        } else {
+            for i in 0..m {
+                for j in 0..n {
+                    *to.add(i * stride + j) = *from.element(i, j);
+                }
+            }
+        }
+    }
+}
+
+/// Copies `k` by `n` elements into panels of `width` columns, one after another, each `k` rows of `width`. The last
+/// panel is filled with zeros to `last_width` columns, and is as wide as that.
+///
+/// # Safety
+///
+/// As for [`copy`].
+pub(super) unsafe fn panels<T: Tiled>(
+    tiles: &Tiles<T>,
+    [k, n]: [usize; 2],
+    from: At<T>,
+    to: *mut T,
+    width: usize,
+) {
+    let n_whole = n / width;
+    // SAFETY: the panels together have the `k` by `n` elements, for which the caller vouches.
+    unsafe {
+        if from.cols == 1 {
+            (tiles.panels)([k, n_whole], from.ptr, from.rows, to);
+        } else {
+            for j in 0..n_whole {
+                copy(
+                    tiles,
+                    [k, width],
+                    from.from(0, j * width),
+                    to.add(j * width * k),
+                    width,
+                );
+            }
+        }
+        let rest = n - n_whole * width;
+        if rest > 0 {
+            let narrow = rest.next_multiple_of(tiles.lanes);
+            copy(
+                tiles,
+                [k, rest],
+                from.from(0, n_whole * width),
+                to.add(n_whole * width * k),
+                narrow,
+            );
+        }
+    }
+}

