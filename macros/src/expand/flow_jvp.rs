@@ -30,7 +30,7 @@ impl Cx<'_> {
             Run::Block(i) => self.jvp_block(i),
             // Forward mode keeps nothing.
             Run::Checkpoint(loop_, body) => {
-                let head = &loop_.shown;
+                let head = &loop_.turns.shown;
                 let body = self.nodes(body, &mut |node| self.run_jvp(node));
                 ours!(#head { #body })
             }

@@ -45,7 +45,11 @@ impl Cx<'_> {
         code: TokenStream,
     ) -> TokenStream {
         let (p, step, list) = (self.p, self.step, steps_ident());
-        let (head, every, start) = (&loop_.head, &loop_.every, start());
+        let (head, every, start) = (&loop_.turns.head, &loop_.every, start());
+        let code = match &loop_.turns.condition {
+            Some(condition) => ours!(if #condition { #code } else { break; }),
+            None => code,
+        };
         let mut inside = Inside::default();
         self.inside(body, &mut inside);
         let mut mentioned = BTreeSet::new();
@@ -110,9 +114,12 @@ impl Cx<'_> {
             Some(ours!(let #host: #ty = ::core::borrow::Borrow::borrow(&#host);))
         });
         let hosts_changing = &loop_.changing;
+        // The turns may use up what they read, and are run again.
+        let owned = loop_.hosts.iter();
+        let owned = owned.filter(|h| is_param(h).is_none() && !hosts_changing.contains(h));
         ours! {
             let mut #start = 0usize;
-            let every: usize = #every;
+            let every: usize = ::core::cmp::max(#every, 1);
             loop {
                 let state = ::std::vec![#(#p::own(&#tensors)),*];
                 let segment = {
@@ -122,6 +129,7 @@ impl Cx<'_> {
                     ::std::sync::Arc::new(move || {
                         #(let #references = &#copies;)*
                         #(#borrowed)*
+                        #(let #owned = ::core::clone::Clone::clone(&#owned);)*
                         #(let mut #changing = #p::own(&#changing);)*
                         #(let mut #hosts_changing = ::core::clone::Clone::clone(&#hosts_changing);)*
                         let mut #list: ::std::vec::Vec<#step> = ::std::vec::Vec::new();

@@ -2,6 +2,7 @@
 
 use super::blocks::Declaration;
 use super::slots::Slot;
+use super::syntax::exits;
 use super::{Cx, Host, Local, R, Stop, Value, Want, host};
 use crate::parse::{OutShape, unraw};
 use quote::quote;
@@ -9,8 +10,34 @@ use syn::Expr;
 use syn::spanned::Spanned;
 
 impl Cx<'_> {
+    /// Whether an expression that is assigned to is host code.
     pub(super) fn is_host(&self, expr: &Expr) -> bool {
-        matches!(expr, Expr::Path(p) if p.path.get_ident().is_some_and(|i| !self.is_traced(i)))
+        match expr {
+            Expr::Path(p) => p.path.get_ident().is_some_and(|i| !self.is_traced(i)),
+            Expr::Field(_) | Expr::Index(_) | Expr::Unary(_) | Expr::Paren(_) => {
+                !self.mentions_traced(expr)
+            }
+            _ => false,
+        }
+    }
+
+    /// What host code assigns to a host variable.
+    pub(super) fn assigned_host(&mut self, right: &Expr) -> R<Option<Host>> {
+        if !self.mentions_traced(right) && !exits(right) {
+            let (expr, reads) = (self.rename(right), Vec::new());
+            return Ok(Some(Host {
+                expr,
+                reads,
+                number: false,
+            }));
+        }
+        let outer = std::mem::replace(&mut self.host_places, true);
+        let value = self.top(right, &Want::one());
+        self.host_places = outer;
+        match value? {
+            Value::Never => Ok(None),
+            value => self.host_of(value, right).map(Some),
+        }
     }
 
     pub(super) fn assign(
@@ -21,9 +48,15 @@ impl Cx<'_> {
         compound: Option<&syn::BinOp>,
     ) -> R<()> {
         if let (Expr::Tuple(targets), None) = (left, compound) {
-            let value = value(self)?;
-            let Value::Tuple(values) = value else {
-                return self.recorded("an assignment to several locals", left.span());
+            let values = match value(self)? {
+                Value::Tuple(values) => values,
+                Value::Never => return Ok(()),
+                Value::Host(host) if targets.elems.iter().all(|t| self.is_host(t)) => {
+                    let (left, expr) = (self.rename(left), host.expr);
+                    self.push_host(host.reads, quote!(#left = #expr;));
+                    return Ok(());
+                }
+                _ => return self.recorded("an assignment to several locals", left.span()),
             };
             if values.len() != targets.elems.len() {
                 return self.recorded("an assignment to several locals", left.span());
@@ -32,18 +65,11 @@ impl Cx<'_> {
             return targets.try_for_each(|(target, value)| self.assign_value(target, value));
         }
         if compound.is_none() && self.is_host(left) && !self.is_uninit(left) {
-            if !self.mentions_traced(right) {
-                let statement = syn::parse_quote!(#left = #right);
-                return self.host_statement(&statement, &[right]);
+            if let Some(host) = self.assigned_host(right)? {
+                let (left, expr) = (self.rename(left), host.expr);
+                self.push_host(host.reads, quote!(#left = #expr;));
             }
-            return match self.static_value(right) {
-                Ok(host) => {
-                    let (left, expr) = (self.rename(left), host.expr);
-                    self.push_host(host.reads, quote!(#left = #expr;));
-                    Ok(())
-                }
-                Err(stop) => Err(stop),
-            };
+            return Ok(());
         }
         let value = value(self);
         match value {
@@ -73,6 +99,7 @@ impl Cx<'_> {
             (Value::Host(host), Value::Uninit(id)) => {
                 let fresh = self.host_ident(ident);
                 self.declare(*id, Declaration::Host(fresh.clone()));
+                self.host_mut.insert(unraw(&fresh));
                 let expr = &host.expr;
                 self.push_host(host.reads, quote!(#fresh = #expr;));
                 Value::Host(Host {
@@ -173,6 +200,28 @@ impl Cx<'_> {
         self.assign_value(base, Value::Tuple(parts))
     }
 
+    /// What an assignment wants of its right side.
+    pub(super) fn want_of_target(&self, left: &Expr) -> Want {
+        Want {
+            shape: self.shape_of_target(left),
+            count: None,
+        }
+    }
+
+    fn shape_of_target(&self, left: &Expr) -> OutShape {
+        match left {
+            Expr::Tuple(t) => {
+                let shapes = t.elems.iter().map(|e| self.shape_of_target(e));
+                OutShape::Tuple(shapes.collect())
+            }
+            Expr::Path(p) => {
+                let value = p.path.get_ident().and_then(|i| self.lookup(&unraw(i)));
+                value.map_or(OutShape::Tensor, shape_of)
+            }
+            _ => OutShape::Tensor,
+        }
+    }
+
     fn is_uninit(&self, expr: &Expr) -> bool {
         let ident = match expr {
             Expr::Path(p) => p.path.get_ident(),
@@ -182,16 +231,10 @@ impl Cx<'_> {
     }
 }
 
-/// What an assignment wants of its right side.
-pub(super) fn want_of_target(left: &Expr) -> Want {
-    fn shape(expr: &Expr) -> OutShape {
-        match expr {
-            Expr::Tuple(t) => OutShape::Tuple(t.elems.iter().map(shape).collect()),
-            _ => OutShape::Tensor,
-        }
-    }
-    Want {
-        shape: shape(left),
-        count: None,
+/// The structure of a value.
+fn shape_of(value: &Value) -> OutShape {
+    match value {
+        Value::Tuple(values) => OutShape::Tuple(values.iter().map(shape_of).collect()),
+        _ => OutShape::Tensor,
     }
 }

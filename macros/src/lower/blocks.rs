@@ -81,7 +81,7 @@ impl fmt::Display for HostCode {
                 f,
                 "#[checkpoint(every = {})] {}",
                 text(&c.every),
-                head_text(&c.shown)
+                head_text(&c.turns.shown)
             ),
             HostCode::Declare(_, Declaration::Host(ident)) => write!(f, "let {ident};"),
             HostCode::Declare(..) => Ok(()),

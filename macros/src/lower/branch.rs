@@ -6,7 +6,7 @@ use super::join::Join;
 use super::pattern::Item;
 use super::slots::join;
 use super::syntax::{has_let, peel};
-use super::{Cx, R, Stop, Value, Want};
+use super::{Cx, Host, R, Stop, Value, Want};
 use gradloom_ir::flow::Node;
 use gradloom_ir::{Aval, Var};
 use proc_macro2::TokenStream;
@@ -191,9 +191,9 @@ impl Cx<'_> {
             return Ok(quote!(#(#attrs)* #pat =>));
         };
         let pat = self.bind_item(&guarded.pat, item)?;
-        let n_eqns = self.b.n_eqns();
+        let n_lowered = self.n_lowered();
         let guard = self.host_condition(&guarded.guard, "if")?;
-        if n_eqns != self.b.n_eqns() {
+        if n_lowered != self.n_lowered() {
             return self.recorded("a guard that computes tensors", guarded.if_token.span());
         }
         let keyword = &guarded.if_token;
@@ -261,7 +261,11 @@ impl Cx<'_> {
             }
             Expr::Binary(b) if matches!(b.op, BinOp::And(_)) && has_let(cond) => {
                 let left = self.conditions(&b.left, keyword)?;
+                let n_lowered = self.n_lowered();
                 let right = self.conditions(&b.right, keyword)?;
+                if n_lowered != self.n_lowered() {
+                    return self.recorded("a condition that may not be computed", b.right.span());
+                }
                 let op = &b.op;
                 Ok(quote!(#left #op #right))
             }
@@ -269,41 +273,71 @@ impl Cx<'_> {
         }
     }
 
+    /// A condition without patterns, as it is emitted.
     fn host_condition(&mut self, cond: &Expr, keyword: &str) -> R<TokenStream> {
+        let host = self.lazy(cond, keyword)?;
+        self.force(&host.reads);
+        Ok(host.expr.to_token_stream())
+    }
+
+    /// A truth value. Nothing else is evaluated beside it, so `a && b` may become a branch.
+    pub(super) fn lazy(&mut self, cond: &Expr, keyword: &str) -> R<Host> {
         // What stands on the right of `&&` is computed only if the left is true, and equations do not wait.
         if let Expr::Binary(b) = peel(cond)
             && matches!(b.op, BinOp::And(_) | BinOp::Or(_))
         {
-            let left = self.host_condition(&b.left, keyword)?;
-            let n_eqns = self.b.n_eqns();
-            let right = self.host_condition(&b.right, keyword)?;
-            if self.b.n_eqns() != n_eqns {
-                return self.recorded("a condition that may not be computed", b.right.span());
+            let before = self.mentions_traced(&b.right).then(|| self.clone());
+            let left = self.lazy(&b.left, keyword)?;
+            let n_lowered = self.n_lowered();
+            let right = self.lazy(&b.right, keyword);
+            if let Some(before) = before
+                && self.n_lowered() != n_lowered
+            {
+                *self = before;
+                return self.one_by_one(b);
             }
+            let mut right = right?;
+            right.reads.extend(left.reads);
             let op = &b.op;
-            let (left, right) = (within(&b.left, left), within(&b.right, right));
-            return Ok(quote!(#left #op #right));
+            let (left, expr) = (within(&b.left, &left.expr), within(&b.right, &right.expr));
+            right.expr = syn::parse_quote!(#left #op #expr);
+            return Ok(right);
         }
         let outer = std::mem::replace(&mut self.host_places, true);
         let value = self.eval(cond, &Want::one());
         self.host_places = outer;
         match value? {
-            Value::Host(host) => {
-                self.force(&host.reads);
-                Ok(host.expr.to_token_stream())
-            }
-            Value::Place(place) => Ok(place.expr.to_token_stream()),
+            Value::Host(host) => Ok(host),
+            Value::Place(place) => Ok(Host {
+                expr: place.expr,
+                reads: Vec::new(),
+                number: false,
+            }),
             Value::Tensor { .. } => self.refuse_condition(cond, keyword),
             Value::Poison => Err(Stop::Error),
             _ => self.recorded("a condition", cond.span()),
         }
     }
+
+    /// `a && b` as `if a { b } else { false }`, where `b` takes more than an expression.
+    fn one_by_one(&mut self, b: &syn::ExprBinary) -> R<Host> {
+        if self.flow.is_none() {
+            return self.recorded("a condition that may not be computed", b.right.span());
+        }
+        let (left, right, span) = (&b.left, &b.right, b.span());
+        let branch: Expr = match b.op {
+            BinOp::And(_) => syn::parse_quote_spanned!(span=> if #left { #right } else { false }),
+            _ => syn::parse_quote_spanned!(span=> if #left { true } else { #right }),
+        };
+        let value = self.control(&branch, &Want::one(), Use::Value)?;
+        self.host_of(value, &branch)
+    }
 }
 
 /// The operand of `&&` as it was written: another `&&` or `||` keeps its parentheses.
-fn within(operand: &Expr, code: TokenStream) -> TokenStream {
+fn within(operand: &Expr, code: &Expr) -> TokenStream {
     match operand {
         Expr::Paren(_) => quote!((#code)),
-        _ => code,
+        _ => quote!(#code),
     }
 }

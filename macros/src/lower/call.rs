@@ -395,6 +395,7 @@ impl Cx<'_> {
                     shown.push("_".to_owned());
                 }
                 Value::Place(place) => {
+                    let place = self.fixed_place(&place);
                     let var = self.b.param(Aval::UNKNOWN);
                     let place_tokens = place.expr.to_token_stream();
                     let reference = if place.root && self.func.params[place.param].by_ref {

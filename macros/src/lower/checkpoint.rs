@@ -13,10 +13,7 @@ use syn::{Attribute, Expr};
 /// A loop whose turns are run again.
 #[derive(Clone, Debug)]
 pub(crate) struct Checkpoint {
-    /// What stands before the brace, where the turns from `start` on are run.
-    pub(crate) head: TokenStream,
-    /// The head as the user wrote it.
-    pub(crate) shown: TokenStream,
+    pub(crate) turns: Turns,
     /// How many turns lie between two states that are kept.
     pub(crate) every: TokenStream,
     /// Host locals that the loop reads: each is cloned.
@@ -24,6 +21,59 @@ pub(crate) struct Checkpoint {
     /// Those of them that may change.
     pub(crate) changing: Vec<Ident>,
 }
+
+/// What says how often a loop runs.
+#[derive(Clone, Debug)]
+pub(crate) struct Turns {
+    /// What stands before the brace, as the user wrote it.
+    pub(crate) shown: TokenStream,
+    /// What stands there where the turns from `start` on are run.
+    pub(crate) head: TokenStream,
+    /// What is asked at the start of each turn that is run, and of no other: it may change what it reads.
+    pub(crate) condition: Option<TokenStream>,
+    /// Copies of host locals that the loop changes, and that its head reads as they were before.
+    pub(crate) copies: Vec<Ident>,
+}
+
+/// Methods that leave their receiver as it is.
+const READS: [&str; 36] = [
+    "iter",
+    "len",
+    "clone",
+    "copied",
+    "cloned",
+    "chars",
+    "bytes",
+    "lines",
+    "keys",
+    "values",
+    "min",
+    "max",
+    "abs",
+    "pow",
+    "powi",
+    "clamp",
+    "isqrt",
+    "div_ceil",
+    "saturating_sub",
+    "checked_sub",
+    "wrapping_sub",
+    "is_empty",
+    "into_iter",
+    "as_slice",
+    "to_vec",
+    "rev",
+    "take",
+    "skip",
+    "step_by",
+    "enumerate",
+    "zip",
+    "get",
+    "first",
+    "last",
+    "windows",
+    "chunks",
+];
 
 /// The attribute of a loop.
 pub(crate) fn is_checkpoint(attr: &Attribute) -> bool {
@@ -96,14 +146,13 @@ impl Cx<'_> {
     pub(super) fn checkpointed(
         &mut self,
         of: &Expr,
-        head: TokenStream,
-        shown: TokenStream,
+        turns: Turns,
         every: TokenStream,
         body: Vec<Node<HostCode>>,
     ) -> R<()> {
         let mut names = BTreeSet::new();
         mentioned(of.to_token_stream(), &mut names);
-        let (mut hosts, mut changing) = (Vec::new(), Vec::new());
+        let (mut hosts, mut changing) = (turns.copies.clone(), Vec::new());
         let mut seen = BTreeSet::new();
         let mut outside = None;
         for scope in self.scopes.iter().rev() {
@@ -138,8 +187,7 @@ impl Cx<'_> {
         }
         self.push_node(Node::Scope {
             head: HostCode::Checkpoint(Box::new(Checkpoint {
-                head,
-                shown,
+                turns,
                 every,
                 hosts,
                 changing,
@@ -149,14 +197,98 @@ impl Cx<'_> {
         Ok(())
     }
 
+    /// What a checkpointed `for` loop goes over, so that it can go over it again: host locals that may change are read
+    /// from copies of what they were.
+    pub(super) fn repeatable(&mut self, iterator: &Expr) -> R<(Expr, Vec<Ident>)> {
+        struct Copies<'a> {
+            host_mut: &'a BTreeSet<String>,
+            found: Vec<Ident>,
+            used_up: Option<Ident>,
+        }
+        impl Copies<'_> {
+            fn changing<'e>(&self, expr: &'e Expr) -> Option<&'e Ident> {
+                match expr {
+                    Expr::Path(p) => {
+                        let ident = p.path.get_ident()?;
+                        self.host_mut
+                            .contains(&crate::parse::unraw(ident))
+                            .then_some(ident)
+                    }
+                    Expr::Paren(p) => self.changing(&p.expr),
+                    Expr::Field(f) => self.changing(&f.base),
+                    _ => None,
+                }
+            }
+        }
+        impl<'ast> syn::visit::Visit<'ast> for Copies<'_> {
+            fn visit_expr(&mut self, expr: &'ast Expr) {
+                let by = match expr {
+                    Expr::Reference(r) if r.mutability.is_some() => self.changing(&r.expr),
+                    Expr::MethodCall(m) if !READS.contains(&&*m.method.to_string()) => {
+                        self.changing(&m.receiver)
+                    }
+                    _ => None,
+                };
+                self.used_up = self.used_up.take().or_else(|| by.cloned());
+                if let (Expr::Path(_), Some(ident)) = (expr, self.changing(expr))
+                    && !self.found.contains(ident)
+                {
+                    self.found.push(ident.clone());
+                }
+                syn::visit::visit_expr(self, expr);
+            }
+        }
+        let mut copies = Copies {
+            host_mut: &self.host_mut,
+            found: Vec::new(),
+            used_up: None,
+        };
+        syn::visit::Visit::visit_expr(&mut copies, iterator);
+        if let Some(used_up) = copies.used_up {
+            self.errors.push_at(
+                iterator.span(),
+                format!("a checkpointed loop goes over its items again, and this may change `{used_up}`; put the items into a local that is not `mut` before the loop"),
+            );
+            return Err(Stop::Error);
+        }
+        let (mut iterator, mut idents) = (iterator.clone(), Vec::new());
+        for changing in copies.found {
+            let copy = self.host_ident(&Ident::new("before", Span::mixed_site()));
+            self.push_host(
+                Vec::new(),
+                quote!(let #copy = ::core::clone::Clone::clone(&#changing);),
+            );
+            replace(&mut iterator, &changing, &copy);
+            idents.push(copy);
+        }
+        Ok((iterator, idents))
+    }
+
     /// The head of a `for` loop, and that of its turns from `start` on.
-    pub(super) fn for_head(before: &TokenStream, iterator: &Expr) -> (TokenStream, TokenStream) {
+    pub(super) fn for_turns(before: &TokenStream, iterator: &Expr, copies: Vec<Ident>) -> Turns {
         let start = start();
-        let again = quote! {
+        let head = quote! {
             #before ::core::iter::Iterator::skip(::core::iter::IntoIterator::into_iter(#iterator), #start)
         };
-        (quote!(#before #iterator), again)
+        Turns {
+            shown: quote!(#before #iterator),
+            head,
+            condition: None,
+            copies,
+        }
     }
+}
+
+fn replace(expr: &mut Expr, from: &Ident, to: &Ident) {
+    struct Replace<'a>(&'a Ident, &'a Ident);
+    impl syn::visit_mut::VisitMut for Replace<'_> {
+        fn visit_expr_path_mut(&mut self, p: &mut syn::ExprPath) {
+            if p.path.is_ident(self.0) {
+                p.path = self.1.clone().into();
+            }
+        }
+    }
+    syn::visit_mut::VisitMut::visit_expr_mut(&mut Replace(from, to), expr);
 }
 
 fn mentioned(tokens: TokenStream, names: &mut BTreeSet<String>) {

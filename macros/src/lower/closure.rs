@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use syn::ExprClosure;
 use syn::spanned::Spanned;
 
-/// A closure, and the locals where it stands.
+/// A closure, and the locals that it captures, as they are where it stands.
 #[derive(Debug)]
 pub(super) struct Closure {
     expr: ExprClosure,
-    scopes: Vec<BTreeMap<String, Local>>,
+    captured: BTreeMap<String, Local>,
 }
 
 impl Cx<'_> {
@@ -24,20 +24,30 @@ impl Cx<'_> {
             return self.recorded("a closure that assigns", expr.span());
         }
         // A slot may have another value when the closure is called, unless the closure borrows it.
-        let mut captured = Vec::new();
+        let mut names = Vec::new();
         super::host::names(&expr.body, &mut |ident| {
-            captured.push(crate::parse::unraw(ident))
+            names.push(crate::parse::unraw(ident))
         });
-        for name in captured {
+        let mut captured = BTreeMap::new();
+        for name in names {
             let local = self.scopes.iter().rev().find_map(|s| s.get(&name));
-            let borrowed = expr.capture.is_none() && local.is_some_and(|l| l.slot.is_some());
-            if local.is_some_and(|l| self.holds_slot(&l.value)) && !borrowed {
+            let Some(local) = local.cloned() else {
+                continue;
+            };
+            let borrowed = expr.capture.is_none() && local.slot.is_some();
+            if self.holds_slot(&local.value) && !borrowed {
                 return self.recorded("a closure that keeps a value that changes", expr.span());
             }
+            // The closure does not assign to it, so its slot is none of the closure's.
+            let value = match local.value {
+                Value::Host(host) if expr.capture.is_some() => Value::Host(self.fixed(host, &name)),
+                value => value,
+            };
+            captured.insert(name, value.into());
         }
         Ok(Value::Closure(std::rc::Rc::new(Closure {
             expr: expr.clone(),
-            scopes: self.scopes.clone(),
+            captured,
         })))
     }
 
@@ -57,7 +67,7 @@ impl Cx<'_> {
         }
         // Loops and branches in the body find every local of the caller in its slot.
         self.flush();
-        let outer = std::mem::replace(&mut self.scopes, closure.scopes.clone());
+        let outer = std::mem::replace(&mut self.scopes, vec![closure.captured.clone()]);
         self.scopes.push(BTreeMap::new());
         let params = closure.expr.inputs.iter().zip(args);
         let bound = params.map(|(pat, arg)| match arg {

@@ -1,10 +1,11 @@
 //! Host code with control flow: what is a branch, a loop or an exit, and bodies that are lowered in a scope of their own.
 
 use super::syntax::{Assigns, exits, is_control};
-use super::{Cx, R, Value, Want};
+use super::{Cx, R, Stop, Value, Want};
 use gradloom_ir::Var;
 use proc_macro2::TokenStream;
 use quote::quote;
+use std::collections::BTreeMap;
 use syn::spanned::Spanned;
 use syn::{Block, Expr, Stmt};
 
@@ -28,19 +29,19 @@ impl Cx<'_> {
             Expr::Match(e) => self.branches(used, |cx, join| cx.match_arms(e, want, used, join)),
             Expr::ForLoop(e) => self.for_loop(e, expr),
             Expr::While(e) => self.while_loop(e, expr),
-            Expr::Loop(e) => self.endless_loop(e, expr, used),
+            Expr::Loop(e) => self.endless_loop(e, expr, want, used),
             Expr::Block(b) => self.labelled_block(b, want, used),
             Expr::Return(e) => self.return_value(e.expr.as_deref(), expr),
-            Expr::Break(e) => self.break_out(e, want),
+            Expr::Break(e) => self.break_out(e),
             Expr::Continue(e) => {
                 self.leave(quote!(#e;));
                 Ok(Value::Never)
             }
             Expr::Macro(m) => {
-                if self.mentions_traced(expr) {
-                    return self.recorded("a panic that shows a traced value", m.span());
-                }
-                self.leave(quote!(#m;));
+                self.flush();
+                let (reads, tokens) = self.kept_macro(&m.mac)?;
+                self.force(&reads);
+                self.leave(quote!(#tokens;));
                 Ok(Value::Never)
             }
             other => self.recorded("an expression that is not straight-line", other.span()),
@@ -113,9 +114,10 @@ impl Cx<'_> {
         }
     }
 
-    /// Whether nothing has been lowered in the block that is open.
-    pub(super) fn is_clean(&self) -> bool {
-        self.b.n_eqns() == 0 && self.hosts.is_empty()
+    /// How much has been lowered: the blocks and nodes, and what stands in the block that is open.
+    pub(super) fn n_lowered(&self) -> (usize, usize, usize) {
+        let nodes = self.flow.iter().flat_map(|f| &f.open).map(Vec::len).sum();
+        (nodes, self.b.n_eqns(), self.hosts.len())
     }
 
     /// The statements of a block of which nobody reads a value.
@@ -126,13 +128,36 @@ impl Cx<'_> {
 
     /// The value of an expression that nothing else is evaluated beside: it may assign to locals.
     pub(super) fn top(&mut self, expr: &Expr, want: &Want) -> R<Value> {
+        self.flush_old_values(expr);
         match expr {
             Expr::Paren(p) => self.top(&p.expr, want),
+            Expr::Block(b)
+                if self.flow.is_some() && b.label.is_none() && self.is_traced_control(expr) =>
+            {
+                self.scopes.push(BTreeMap::new());
+                let value = self.block_as(&b.block, want, Use::Value);
+                self.scopes.pop();
+                value
+            }
             expr if self.flow.is_some()
                 && is_control(expr)
                 && (self.is_traced_control(expr) || matches!(expr, Expr::Macro(_))) =>
             {
                 self.control(expr, want, Use::Value)
+            }
+            Expr::Binary(b)
+                if self.flow.is_some()
+                    && matches!(b.op, syn::BinOp::And(_) | syn::BinOp::Or(_))
+                    && self.mentions_traced(&b.right) =>
+            {
+                let before = self.clone();
+                match self.eval(expr, want) {
+                    Err(Stop::Recorded(_)) => {
+                        *self = before;
+                        self.lazy(expr, "if").map(Value::Host)
+                    }
+                    found => found,
+                }
             }
             expr => self.eval(expr, want),
         }

@@ -34,14 +34,19 @@ impl Cx<'_> {
         }
     }
 
-    pub(super) fn break_out(&mut self, e: &syn::ExprBreak, want: &Want) -> R<Value> {
-        let value = match &e.expr {
-            Some(expr) => Some(self.eval(expr, want)?),
-            None => None,
-        };
+    pub(super) fn break_out(&mut self, e: &syn::ExprBreak) -> R<Value> {
         let Some(around) = self.broken_by(e) else {
             return self.recorded("`break`", e.span());
         };
+        let want = around.want.clone();
+        let value = match &e.expr {
+            Some(expr) => Some(self.top(expr, &want)?),
+            None => None,
+        };
+        if self.pieces_mut().left {
+            return Ok(Value::Never);
+        }
+        let around = self.broken_by(e).expect("it has just been found");
         around.broken = true;
         let mut join = around.join.take();
         if let (Some(join), Some(value)) = (&mut join, value) {
@@ -59,6 +64,7 @@ impl Cx<'_> {
         let Some(value) = value else {
             return self.recorded("`return` without a value", at.span());
         };
+        self.flush_old_values(value);
         let shape = self.func.output.shape.clone();
         let want = Want {
             shape: shape.clone(),
@@ -122,6 +128,7 @@ impl Cx<'_> {
         if self.pieces_mut().left {
             return Ok(());
         }
+        self.flush_old_values(tail);
         match tail {
             Expr::Paren(p) => self.tail(&p.expr),
             Expr::Return(_) | Expr::If(_) | Expr::Match(_) => {

@@ -26,12 +26,18 @@ impl Cx<'_> {
                 number,
             }));
         }
-        if self.flow.is_some() && super::syntax::is_control(expr) {
+        if self.flow.is_some() {
+            let is_control = super::syntax::is_control(expr);
             // What is evaluated beside it has been lowered already, and must not change.
-            if !super::syntax::assigned(expr).is_empty() {
+            if (is_control || matches!(expr, Expr::Block(_)))
+                && self.ends_blocks(expr)
+                && self.assigns(expr)
+            {
                 return self.recorded("an assignment inside an expression", expr.span());
             }
-            return self.control(expr, want, super::control::Use::Value);
+            if is_control {
+                return self.control(expr, want, super::control::Use::Value);
+            }
         }
         match expr {
             Expr::Path(p) => match p.path.get_ident() {
@@ -65,11 +71,17 @@ impl Cx<'_> {
                     }
                     _ => None,
                 };
+                let mixed = t.elems.iter().any(|e| self.mentions_traced(e));
                 let values = t.elems.iter().enumerate().map(|(i, e)| {
                     let shape = shapes
                         .as_ref()
                         .map_or(crate::parse::OutShape::Tensor, |s| s[i].clone());
-                    self.eval(e, &Want { shape, count: None })
+                    Ok(match self.eval(e, &Want { shape, count: None })? {
+                        Value::Host(host) if mixed && host.reads.is_empty() => {
+                            Value::Host(self.fixed(host, "part"))
+                        }
+                        value => value,
+                    })
                 });
                 let values = values.collect::<R<Vec<_>>>()?;
                 if values.iter().all(|v| matches!(v, Value::Host(_))) {
@@ -80,7 +92,11 @@ impl Cx<'_> {
                         })
                     }));
                 }
-                Ok(Value::Tuple(values))
+                let values = values.into_iter().map(|value| match value {
+                    Value::Host(host) => Value::Host(self.fixed(host, "part")),
+                    value => value,
+                });
+                Ok(Value::Tuple(values.collect()))
             }
             Expr::Array(a) => {
                 let values = a
@@ -299,17 +315,10 @@ impl Cx<'_> {
         };
         match base {
             Value::Place(place) => {
-                // An index that is an expression is bound, so that it is computed once.
-                let index = match host::literal(&index.expr) {
-                    Some(_) => index.expr,
-                    None if matches!(&index.expr, Expr::Path(_)) => index.expr,
-                    None => {
-                        let ident =
-                            self.host_ident(&proc_macro2::Ident::new("index", Span::mixed_site()));
-                        let expr = &index.expr;
-                        self.push_host(index.reads, quote::quote!(let #ident = #expr;));
-                        syn::parse_quote!(#ident)
-                    }
+                // A host value is read here and now, perhaps only if what stands on the left of `&&` is true.
+                let index = match self.host_places && index.reads.is_empty() {
+                    true => index.expr,
+                    false => self.fixed_index(index.expr, &index.reads),
                 };
                 let base = &place.expr;
                 let expr = syn::parse_quote!(#base[#index]);
@@ -351,7 +360,12 @@ impl Cx<'_> {
         let outer = std::mem::replace(&mut self.host_places, true);
         let value = self.eval(expr, &Want::one());
         self.host_places = outer;
-        match value? {
+        self.host_of(value?, expr)
+    }
+
+    /// The host value of `expr`, which is `value`.
+    pub(super) fn host_of(&mut self, value: Value, expr: &Expr) -> R<Host> {
+        match value {
             Value::Host(h) => Ok(h),
             Value::Place(p) => Ok(Host {
                 expr: p.expr,

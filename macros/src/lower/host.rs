@@ -4,6 +4,8 @@ use super::{Cx, Value};
 use crate::parse::unraw;
 use gradloom_ir::{DType, Static};
 use proc_macro2::{Ident, TokenStream, TokenTree};
+use quote::ToTokens;
+use std::collections::BTreeMap;
 use syn::visit::Visit;
 use syn::visit_mut::VisitMut;
 use syn::{Expr, Lit, UnOp};
@@ -144,29 +146,13 @@ impl Cx<'_> {
                 syn::visit_mut::visit_field_value_mut(self, f);
             }
             fn visit_macro_mut(&mut self, m: &mut syn::Macro) {
-                m.tokens = self.tokens(std::mem::take(&mut m.tokens));
-            }
-        }
-        impl Rename<'_, '_> {
-            fn tokens(&self, tokens: TokenStream) -> TokenStream {
-                let mut dot = false;
-                let renamed = tokens.into_iter().map(|token| {
-                    let new = match token {
-                        TokenTree::Ident(ident) if !dot => {
-                            TokenTree::Ident(self.of(&ident).unwrap_or(ident))
-                        }
-                        TokenTree::Group(g) => {
-                            let mut new =
-                                proc_macro2::Group::new(g.delimiter(), self.tokens(g.stream()));
-                            new.set_span(g.span());
-                            TokenTree::Group(new)
-                        }
-                        other => other,
-                    };
-                    dot = matches!(&new, TokenTree::Punct(p) if p.as_char() == '.');
-                    new
+                let mut names = BTreeMap::new();
+                in_tokens(m.tokens.clone(), &mut |ident| {
+                    if let Some(new) = self.of(ident).filter(|new| new != ident) {
+                        names.insert(unraw(ident), new.to_token_stream());
+                    }
                 });
-                renamed.collect()
+                super::macros::rename(m, &names);
             }
         }
         let mut expr = expr.clone();

@@ -1,6 +1,7 @@
 //! `for`, `while`, `loop` and labelled blocks.
 
 use super::blocks::HostCode;
+use super::checkpoint::Turns;
 use super::control::Use;
 use super::join::Join;
 use super::slots::join;
@@ -21,6 +22,8 @@ pub(super) struct Around {
     pub(super) is_loop: bool,
     /// Where `break` puts its value.
     pub(super) join: Option<Join>,
+    /// What that place wants.
+    pub(super) want: Want,
     /// Whether anything breaks out of it.
     pub(super) broken: bool,
 }
@@ -50,16 +53,19 @@ impl Cx<'_> {
                 let all = values.fold(known.clone(), |all, (_, aval)| join(&all, aval));
                 if all != known {
                     changed = true;
-                    let all = if trial + 1 < TRIALS {
-                        all
-                    } else {
-                        Aval::UNKNOWN
-                    };
                     self.b.set_aval(*slot, all);
                 }
             }
             if !changed {
                 break;
+            }
+            if trial + 1 == TRIALS {
+                // What has been found of one slot may be no more true of another that is made from it.
+                for (slot, _) in &slots {
+                    if stored.iter().any(|(v, _)| v == slot) {
+                        self.b.set_aval(*slot, Aval::UNKNOWN);
+                    }
+                }
             }
         }
         let head: Vec<(Var, Aval)> = self.slot_avals();
@@ -69,11 +75,18 @@ impl Cx<'_> {
         Ok(())
     }
 
-    fn inside(&mut self, label: &Option<syn::Label>, is_loop: bool, join: Option<Join>) {
+    fn inside(
+        &mut self,
+        label: &Option<syn::Label>,
+        is_loop: bool,
+        join: Option<Join>,
+        want: &Want,
+    ) {
         self.pieces_mut().around.push(Around {
             label: label.as_ref().map(|l| l.name.ident.to_string()),
             is_loop,
             join,
+            want: want.clone(),
             broken: false,
         });
     }
@@ -85,11 +98,15 @@ impl Cx<'_> {
 
     pub(super) fn for_loop(&mut self, e: &syn::ExprForLoop, of: &Expr) -> R<Value> {
         let every = self.checkpoint(&e.attrs, of)?;
-        let (iterator, item) = self.iterator(&e.expr)?;
+        let (mut iterator, item) = self.iterator(&e.expr)?;
+        let mut copies = Vec::new();
+        if every.is_some() {
+            (iterator, copies) = self.repeatable(&iterator)?;
+        }
         self.slots_for(e)?;
         let (label, keyword, within) = (&e.label, &e.for_token, &e.in_token);
         self.looped(|cx| {
-            cx.inside(&e.label, true, None);
+            cx.inside(&e.label, true, None, &Want::one());
             cx.scopes.push(BTreeMap::new());
             let pat = cx.bind_item(&e.pat, &item);
             let lowered = pat.and_then(|pat| {
@@ -99,8 +116,9 @@ impl Cx<'_> {
             cx.scopes.pop();
             cx.outside();
             let (pat, body) = lowered?;
-            let (head, again) = Self::for_head(&quote!(#label #keyword #pat #within), &iterator);
-            cx.push_loop(of, head, again, every.clone(), body)
+            let before = quote!(#label #keyword #pat #within);
+            let turns = Self::for_turns(&before, &iterator, copies.clone());
+            cx.push_loop(of, turns, every.clone(), body)
         })?;
         Ok(self.unit())
     }
@@ -108,16 +126,15 @@ impl Cx<'_> {
     fn push_loop(
         &mut self,
         of: &Expr,
-        head: TokenStream,
-        again: TokenStream,
+        turns: Turns,
         every: Option<TokenStream>,
         body: Vec<Node<HostCode>>,
     ) -> R<()> {
         match every {
-            Some(every) => self.checkpointed(of, again, head, every, body),
+            Some(every) => self.checkpointed(of, turns, every, body),
             None => {
                 self.push_node(Node::Scope {
-                    head: HostCode::Head(head),
+                    head: HostCode::Head(turns.shown),
                     body,
                 });
                 Ok(())
@@ -130,31 +147,43 @@ impl Cx<'_> {
         self.slots_for(e)?;
         let label = &e.label;
         self.looped(|cx| {
-            cx.inside(&e.label, true, None);
-            let mut head = TokenStream::new();
+            cx.inside(&e.label, true, None, &Want::one());
+            let mut turns = Turns {
+                shown: quote!(#label loop),
+                head: quote!(#label loop),
+                condition: None,
+                copies: Vec::new(),
+            };
             let lowered = cx.scope(|cx| {
+                let n_lowered = cx.n_lowered();
                 let (cond, bound) = cx.condition_code(&e.cond, "while")?;
                 *cx.scopes.last_mut().expect("it has just been opened") = bound;
-                if cx.is_clean() {
+                if cx.n_lowered() == n_lowered {
                     let keyword = &e.while_token;
-                    head = quote!(#label #keyword #cond);
+                    turns.shown = quote!(#label #keyword #cond);
+                    turns.condition = Some(cond);
                 } else if has_let(&e.cond) {
                     return cx.recorded("a pattern on a value that is computed", e.cond.span());
                 } else {
                     cx.flush();
-                    head = quote!(#label loop);
                     cx.push_code(quote!(if !(#cond) { break; }));
                 }
                 cx.statements(&e.body)
             });
             cx.outside();
             let (_, body) = lowered?;
-            cx.push_loop(of, head.clone(), head, every.clone(), body)
+            cx.push_loop(of, turns, every.clone(), body)
         })?;
         Ok(self.unit())
     }
 
-    pub(super) fn endless_loop(&mut self, e: &syn::ExprLoop, of: &Expr, used: Use) -> R<Value> {
+    pub(super) fn endless_loop(
+        &mut self,
+        e: &syn::ExprLoop,
+        of: &Expr,
+        want: &Want,
+        used: Use,
+    ) -> R<Value> {
         let every = self.checkpoint(&e.attrs, of)?;
         if every.is_some() && used == Use::Value {
             self.errors.push(
@@ -168,12 +197,17 @@ impl Cx<'_> {
         let (label, keyword) = (&e.label, &e.loop_token);
         let after = std::cell::RefCell::new(None);
         self.looped(|cx| {
-            cx.inside(&e.label, true, join.clone());
+            cx.inside(&e.label, true, join.clone(), want);
             let lowered = cx.scope(|cx| cx.statements(&e.body));
             *after.borrow_mut() = Some(cx.outside());
             let (_, body) = lowered?;
-            let head = quote!(#label #keyword);
-            cx.push_loop(of, head.clone(), head, every.clone(), body)
+            let turns = Turns {
+                shown: quote!(#label #keyword),
+                head: quote!(#label #keyword),
+                condition: None,
+                copies: Vec::new(),
+            };
+            cx.push_loop(of, turns, every.clone(), body)
         })?;
         let around = after.into_inner().expect("the loop has been lowered");
         self.pieces_mut().left = !around.broken;
@@ -195,7 +229,7 @@ impl Cx<'_> {
         let label = &e.label;
         let entry = self.slot_avals();
         let start = self.pieces_mut().stored.len();
-        self.inside(label, false, place);
+        self.inside(label, false, place, want);
         let lowered = self.scope(|cx| {
             if used != Use::Value {
                 return cx.statements(&e.block).map(drop);

@@ -18,12 +18,14 @@ mod control;
 mod exit;
 mod explain;
 mod expr;
+mod fixed;
 mod host;
 mod iterate;
 mod join;
 mod lens;
 mod loops;
 mod lowered;
+mod macros;
 mod names;
 mod operator;
 mod pattern;
@@ -397,6 +399,7 @@ impl Cx<'_> {
 
     /// A tensor in a tree parameter.
     fn leaf(&mut self, place: &Place, like: Option<Var>) -> R<Var> {
+        let place = &self.fixed_place(place);
         let tokens = place.expr.to_token_stream();
         let key = tokens.to_string();
         if let Some(&var) = self.leaves.get(&key) {

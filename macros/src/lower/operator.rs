@@ -118,7 +118,12 @@ impl Cx<'_> {
             _ => Err(""),
         };
         let left = self.eval(&b.left, &Want::one());
+        let n_lowered = self.n_lowered();
         let right = self.eval(&b.right, &Want::one());
+        let is_lazy = matches!(b.op, BinOp::And(_) | BinOp::Or(_));
+        if is_lazy && n_lowered != self.n_lowered() && matches!(right, Ok(Value::Host(_))) {
+            return self.recorded("a condition that may not be computed", b.right.span());
+        }
         let (mut left, mut right) = (left?, right?);
         let is_tensor = |v: &Value| matches!(v, Value::Tensor { .. });
         let traced = is_tensor(&left) || is_tensor(&right);

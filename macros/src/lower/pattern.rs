@@ -86,6 +86,9 @@ impl Cx<'_> {
             fn visit_pat_ident_mut(&mut self, p: &mut syn::PatIdent) {
                 if is_binding(p) {
                     p.ident = self.fresh(&p.ident);
+                    if p.mutability.is_some() {
+                        self.cx.host_mut.insert(unraw(&p.ident));
+                    }
                 }
                 if let Some((_, inner)) = &mut p.subpat {
                     self.visit_pat_mut(inner);
@@ -117,6 +120,34 @@ impl Cx<'_> {
         }
         pat
     }
+}
+
+/// The bindings of a pattern, each once, for a pattern that binds them again. They are not mutable in `pat` any more.
+pub(super) fn take_bindings(pat: &mut Pat) -> Vec<syn::PatIdent> {
+    struct Take(Vec<syn::PatIdent>);
+    impl VisitMut for Take {
+        fn visit_pat_ident_mut(&mut self, p: &mut syn::PatIdent) {
+            if is_binding(p) && self.0.iter().all(|q| q.ident != p.ident) {
+                self.0.push(syn::PatIdent {
+                    attrs: Vec::new(),
+                    by_ref: None,
+                    mutability: p.mutability,
+                    ident: p.ident.clone(),
+                    subpat: None,
+                });
+            }
+            // `ref mut` stays.
+            if p.by_ref.is_none() {
+                p.mutability = None;
+            }
+            if let Some((_, inner)) = &mut p.subpat {
+                self.visit_pat_mut(inner);
+            }
+        }
+    }
+    let mut take = Take(Vec::new());
+    take.visit_pat_mut(pat);
+    take.0
 }
 
 /// Whether an identifier in a pattern binds, and does not name a constant or a variant.

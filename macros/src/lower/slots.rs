@@ -5,6 +5,7 @@ use super::{Cx, Local, R, Stop, Value};
 use gradloom_ir::{Aval, Shape, Var};
 use proc_macro2::{Ident, Span};
 use std::collections::{BTreeMap, BTreeSet};
+use syn::Expr;
 
 /// Where a local lives between blocks.
 #[derive(Clone, Debug)]
@@ -102,7 +103,7 @@ impl Cx<'_> {
     /// Locals that stand for what a slot holds, and are not its own, get variables of their own before the slot changes:
     /// in this block, or in the code after it that assigns to its local.
     pub(super) fn keep_old_values(&mut self, assigned: &[Ident]) {
-        let mut changing = BTreeSet::new();
+        let mut changing = self.changing();
         for name in assigned {
             let key = crate::parse::unraw(name);
             let found = self.scopes.iter().rev().find_map(|s| s.get(&key));
@@ -110,11 +111,6 @@ impl Cx<'_> {
                 slot.vars(&mut |var| {
                     changing.insert(var);
                 });
-            }
-        }
-        for local in self.scopes.iter().flat_map(BTreeMap::values) {
-            if let Some(slot) = &local.slot {
-                changes(slot, &local.value, &mut changing);
             }
         }
         if changing.is_empty() {
@@ -143,6 +139,62 @@ impl Cx<'_> {
         self.scopes = scopes;
         let stores = kept.into_iter().map(|(old, copy)| (copy, old, Store::Let));
         self.pieces_mut().stores.extend(stores);
+    }
+
+    /// Ends the block before an expression that ends it midway, if locals stand for what slots hold that change then.
+    /// Operands and host code on the left of that place would find the slots changed.
+    pub(super) fn flush_old_values(&mut self, expr: &Expr) {
+        if self.flow.is_none() {
+            return;
+        }
+        let changing = self.changing();
+        if changing.is_empty() {
+            return;
+        }
+        let mut old = false;
+        for local in self.scopes.iter().flat_map(BTreeMap::values) {
+            let mut own = BTreeSet::new();
+            if let Some(slot) = &local.slot {
+                slot.vars(&mut |var| {
+                    own.insert(var);
+                });
+            }
+            let mut value = local.value.clone();
+            each_tensor(&mut value, &mut |var| {
+                old |= changing.contains(var) && !own.contains(var)
+            });
+        }
+        if old && self.ends_blocks(expr) {
+            self.flush_before(&super::syntax::assigned(expr));
+        }
+    }
+
+    /// Whether an expression has branches or loops in it, or calls of closures, which may have.
+    pub(super) fn ends_blocks(&self, expr: &Expr) -> bool {
+        let mut found = super::syntax::has_control(expr);
+        super::host::names(expr, &mut |ident| {
+            let value = self.lookup(&crate::parse::unraw(ident));
+            found |= matches!(value, Some(Value::Closure(_)));
+        });
+        found
+    }
+
+    /// Whether an expression assigns to locals around it.
+    pub(super) fn assigns(&self, expr: &Expr) -> bool {
+        let assigned = super::syntax::assigned(expr);
+        let mut names = assigned.iter().map(crate::parse::unraw);
+        names.any(|name| self.lookup(&name).is_some())
+    }
+
+    /// The slots that get another value at the end of the block.
+    fn changing(&self) -> BTreeSet<Var> {
+        let mut changing = BTreeSet::new();
+        for local in self.scopes.iter().flat_map(BTreeMap::values) {
+            if let Some(slot) = &local.slot {
+                changes(slot, &local.value, &mut changing);
+            }
+        }
+        changing
     }
 
     /// What is known of each slot.

@@ -1,15 +1,14 @@
 //! Statements and patterns.
 
-use super::assign::want_of_target;
 use super::control::Use;
-use super::syntax::{is_control, is_panic};
+use super::syntax::{exits, is_control, is_panic};
 use super::{Cx, Host, R, Stop, Value, Want, host, text};
 use crate::parse::{Kind, OutShape, classify, unraw};
 use crate::report::Errors;
 use gradloom_ir::Op;
 use gradloom_ir::program::Keep;
 use proc_macro2::Ident;
-use quote::{ToTokens, quote};
+use quote::{ToTokens, quote, quote_spanned};
 use std::collections::BTreeMap;
 use syn::spanned::Spanned;
 use syn::visit_mut::VisitMut;
@@ -76,6 +75,9 @@ impl Cx<'_> {
 
     fn stmt(&mut self, stmt: &Stmt) -> R<()> {
         self.at_line(stmt.span());
+        if let Stmt::Expr(expr, _) = stmt {
+            self.flush_old_values(expr);
+        }
         match stmt {
             Stmt::Local(local) => self.local(local),
             Stmt::Item(item) => {
@@ -100,22 +102,21 @@ impl Cx<'_> {
                 &a.left,
                 |cx| {
                     cx.hint(&a.left);
-                    cx.top(&a.right, &want_of_target(&a.left))
+                    let want = cx.want_of_target(&a.left);
+                    cx.top(&a.right, &want)
                 },
                 &a.right,
                 None,
             ),
-            Stmt::Expr(Expr::Binary(b), _) if compound(&b.op).is_some() => {
-                let op = compound(&b.op).expect("it is one");
-                if self.is_host(&b.left) {
-                    if !self.mentions_traced(&b.right) {
-                        return self.host_statement(&Expr::Binary(b.clone()), &[]);
-                    }
-                    let host = self.static_value(&b.right)?;
+            Stmt::Expr(Expr::Binary(b), _) if is_compound(&b.op) && self.is_host(&b.left) => {
+                if let Some(host) = self.assigned_host(&b.right)? {
                     let (left, op, right) = (self.rename(&b.left), &b.op, host.expr);
                     self.push_host(host.reads, quote!(#left #op #right;));
-                    return Ok(());
                 }
+                Ok(())
+            }
+            Stmt::Expr(Expr::Binary(b), _) if compound(&b.op).is_some() => {
+                let op = compound(&b.op).expect("it is one");
                 let span = b.op.span();
                 self.assign(
                     &b.left,
@@ -128,15 +129,29 @@ impl Cx<'_> {
                     Some(&b.op),
                 )
             }
-            Stmt::Expr(e, _) if !self.mentions_traced(e) && !host::leaves_function(e) => {
+            Stmt::Expr(Expr::Block(b), _) if self.flow.is_some() && b.label.is_none() => {
+                self.scopes.push(BTreeMap::new());
+                let done = self.stmts(&b.block.stmts);
+                self.scopes.pop();
+                done
+            }
+            Stmt::Expr(e, _)
+                if !self.mentions_traced(e) && !host::leaves_function(e) && !exits(e) =>
+            {
                 let e = self.rename(e);
                 self.push_host(Vec::new(), quote!(#e;));
                 Ok(())
             }
-            Stmt::Expr(e, _) => {
+            Stmt::Expr(e, _) => match self.eval(e, &Want::one())? {
+                // Host code may do more than give a value.
+                Value::Host(host) if !self.is_fixed(&host.expr) => {
+                    let expr = &host.expr;
+                    self.push_host(host.reads, quote!(#expr;));
+                    Ok(())
+                }
                 // A value that nobody reads. What it would record is dropped, and its errors are reported.
-                self.eval(e, &Want::one()).map(drop)
-            }
+                _ => Ok(()),
+            },
         }
     }
 
@@ -144,8 +159,8 @@ impl Cx<'_> {
         let Some(init) = &local.init else {
             return self.uninit(local);
         };
-        if init.diverge.is_some() {
-            return self.recorded("`let .. else`", local.span());
+        if let Some((_, other)) = &init.diverge {
+            return self.let_else(local, &init.expr, other);
         }
         let (pat, ty) = match &local.pat {
             Pat::Type(t) => (&*t.pat, Some(&*t.ty)),
@@ -155,7 +170,10 @@ impl Cx<'_> {
             .filter(|t| !matches!(t, syn::Type::Infer(_)))
             .map(|t| classify(t, &mut Errors::default()));
         let static_kind = matches!(kind, Some(Kind::Static { .. }));
-        let want = want_of(pat);
+        let want = match (pat, ty) {
+            (Pat::Ident(_), Some(ty)) => want_of_type(ty),
+            _ => want_of(pat),
+        };
         let outer = self.host_places;
         self.host_places |= static_kind;
         if let (Pat::Ident(p), Some(pieces)) = (pat, &mut self.flow) {
@@ -208,6 +226,34 @@ impl Cx<'_> {
             ),
             value => self.bind(pat, value),
         }
+    }
+
+    /// `let Some(x) = y else { .. }` is `let x = match y { Some(x) => x, _ => .. }`.
+    fn let_else(&mut self, local: &syn::Local, value: &Expr, other: &Expr) -> R<()> {
+        if self.flow.is_none() || matches!(local.pat, Pat::Type(_)) {
+            return self.recorded("`let .. else`", local.span());
+        }
+        let mut pat = local.pat.clone();
+        let bound = super::pattern::take_bindings(&mut pat);
+        let names = bound.iter().map(|p| &p.ident);
+        let names = match &*Vec::from_iter(names) {
+            [one] => quote!(#one),
+            names => quote!((#(#names),*)),
+        };
+        let mutable = match &*bound {
+            [one] => quote!(#one),
+            bound => quote!((#(#bound),*)),
+        };
+        let span = local.span();
+        let statement: Stmt = syn::parse2(quote_spanned!(span=>
+            let #mutable = match #value {
+                #pat => #names,
+                #[allow(unreachable_patterns)]
+                _ => #other,
+            };
+        ))
+        .expect("its parts are a pattern and expressions");
+        self.stmt(&statement)
     }
 
     /// A local that gets its value later. What it is shows when something is assigned to it.
@@ -381,62 +427,6 @@ impl Cx<'_> {
         }
         Ok(())
     }
-
-    /// Keeps a statement about host values, if all of `reads` are.
-    pub(super) fn host_statement(&mut self, statement: &Expr, operands: &[&Expr]) -> R<()> {
-        if operands.iter().any(|e| self.mentions_traced(e)) {
-            return self.recorded(
-                "an assignment of a traced value to a host variable",
-                statement.span(),
-            );
-        }
-        let statement = self.rename(statement);
-        self.push_host(Vec::new(), quote!(#statement;));
-        Ok(())
-    }
-
-    /// A macro in the place of a statement: kept if it is an assertion or prints.
-    fn host_macro(&mut self, mac: &syn::Macro) -> R<()> {
-        let name = mac
-            .path
-            .segments
-            .last()
-            .map(|s| s.ident.to_string())
-            .unwrap_or_default();
-        let keeps = [
-            "assert",
-            "assert_eq",
-            "assert_ne",
-            "debug_assert",
-            "debug_assert_eq",
-            "debug_assert_ne",
-            "println",
-            "eprintln",
-        ];
-        let (mut reads, mut plain) = (Vec::new(), true);
-        host::in_tokens(
-            mac.tokens.clone(),
-            &mut |ident| match self.lookup(&unraw(ident)) {
-                Some(Value::Tensor { var, .. }) => {
-                    // The macro's tokens stay as they are, so the variable needs the name that the user gave it.
-                    plain &= self.b.name_of(*var) == Some(unraw(ident).as_str());
-                    reads.push(*var);
-                }
-                Some(Value::Place(p)) => plain &= p.root,
-                Some(Value::Host(_)) | None => {}
-                Some(_) => plain = false,
-            },
-        );
-        if !plain || !keeps.contains(&name.as_str()) {
-            return self.recorded(&format!("`{name}!`"), mac.span());
-        }
-        let statement = self.rename(&Expr::Macro(syn::ExprMacro {
-            attrs: Vec::new(),
-            mac: mac.clone(),
-        }));
-        self.push_host(reads, quote!(#statement;));
-        Ok(())
-    }
 }
 
 /// What a pattern wants of the value it is bound to.
@@ -456,6 +446,21 @@ fn want_of(pat: &Pat) -> Want {
     Want {
         shape: shape(pat),
         count,
+    }
+}
+
+/// What a type says of the value that is bound to a local.
+fn want_of_type(ty: &syn::Type) -> Want {
+    fn shape(ty: &syn::Type) -> OutShape {
+        match ty {
+            syn::Type::Tuple(t) => OutShape::Tuple(t.elems.iter().map(shape).collect()),
+            syn::Type::Paren(t) => shape(&t.elem),
+            _ => OutShape::Tensor,
+        }
+    }
+    Want {
+        shape: shape(ty),
+        count: None,
     }
 }
 

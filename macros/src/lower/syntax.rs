@@ -88,6 +88,24 @@ pub(super) fn is_control(expr: &Expr) -> bool {
     }
 }
 
+/// Whether there is a branch, a loop or an exit anywhere in an expression.
+pub(super) fn has_control(expr: &Expr) -> bool {
+    struct Control(bool);
+    impl<'ast> Visit<'ast> for Control {
+        fn visit_expr(&mut self, e: &'ast Expr) {
+            self.0 |= is_control(e) || matches!(e, Expr::Closure(_));
+            syn::visit::visit_expr(self, e);
+        }
+        fn visit_stmt_macro(&mut self, m: &'ast syn::StmtMacro) {
+            self.0 |= is_panic(&m.mac);
+        }
+        fn visit_item(&mut self, _: &'ast syn::Item) {}
+    }
+    let mut found = Control(false);
+    found.visit_expr(expr);
+    found.0
+}
+
 /// Whether a macro does not come back.
 pub(super) fn is_panic(mac: &syn::Macro) -> bool {
     let name = mac.path.segments.last().map(|s| s.ident.to_string());

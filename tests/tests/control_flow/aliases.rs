@@ -4,23 +4,6 @@ use gradloom::prelude::*;
 use gradloom_tests::derivatives::Companions;
 use gradloom_tests::noise;
 
-/// A test of a traced function of two tensors and a number.
-macro_rules! check_two {
-    ($f:ident, $counts:expr) => {
-        for n in $counts {
-            Companions {
-                call: &|(x, y): &(Tensor, Tensor)| $f(x, y, n),
-                vjp: &|(x, y), ct| {
-                    let (z, pullback) = $f::vjp(x, y, n);
-                    (z, pullback(ct))
-                },
-                jvp: &|(x, y), (dx, dy)| $f::jvp((x, y, n), (dx, dy)),
-            }
-            .check(&(noise(&[3], 1), noise(&[3], 2)));
-        }
-    };
-}
-
 #[traced]
 pub(crate) fn before_a_loop(x: &Tensor, y: &Tensor, n: usize) -> Tensor {
     let mut h = x.clone();
@@ -73,6 +56,65 @@ pub(crate) fn before_a_branch(x: &Tensor, y: &Tensor, n: usize) -> Tensor {
 fn an_old_value_outlives_its_local() {
     check_two!(before_a_loop, [0, 1, 3]);
     check_two!(before_a_branch, 0..6);
+}
+
+#[traced]
+pub(crate) fn in_conditions(x: &Tensor, y: &Tensor, n: usize) -> Tensor {
+    let mut h = x.sum(..) * 10.0 + n as f64;
+    let mut k = y.clone();
+    for _ in 0..n {
+        let old = h.clone();
+        h = h.sin() * -1.0;
+        if old.item::<f64>() > 0.0 && n != 2 {
+            k = k + y;
+        }
+        let old = h.clone();
+        h = h + 1.0;
+        match old.item::<f64>() > 0.0 {
+            true => k = k.sin(),
+            false => k = k * 2.0,
+        }
+        let old = h.clone();
+        h = h * 0.0;
+        for _ in 0..(old.item::<f64>().abs() * 3.0) as usize {
+            h = h + 1.0;
+            k = k.sin() + &h * y;
+        }
+        let (old, other) = (h.clone(), k.clone());
+        (h, k) = (k.sum(..), k.cos());
+        // What stands on the left of the branch is what was there before it.
+        k = &k + &other * (if n > 1 { x.sin() } else { x.cos() }) + old;
+    }
+    k * h
+}
+
+#[test]
+fn a_condition_on_an_old_value_reads_the_old_value() {
+    check_two!(in_conditions, 0..5);
+}
+
+#[traced]
+pub(crate) fn beside_closures(x: &Tensor, y: &Tensor, n: usize) -> Tensor {
+    let mut h = x.clone();
+    for i in 0..n {
+        h = h.sin();
+        let mut by = 2.0;
+        let scaled = move |t: &Tensor| t * by;
+        by += i as f64;
+        let wave = |t: &Tensor| if i > 0 { t.cos() } else { t.exp() };
+        // The closure knows nothing of `h`, and leaves it as it is.
+        h = h * 2.0;
+        let old = h.clone();
+        h = h.sin();
+        let z = &old * wave(y);
+        h = h + z * by + scaled(x);
+    }
+    h
+}
+
+#[test]
+fn a_closure_leaves_the_locals_around_it() {
+    check_two!(beside_closures, 0..4);
 }
 
 #[traced]

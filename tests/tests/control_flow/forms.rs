@@ -188,6 +188,51 @@ fn a_question_mark_leaves_a_loop() {
 }
 
 #[traced]
+fn both(x: &Tensor, y: &Tensor) -> (Tensor, Tensor) {
+    (x * y, x.sin())
+}
+
+#[traced]
+pub(crate) fn broken_off(x: &Tensor, n: usize) -> Tensor {
+    let mut h = x.clone();
+    let mut i = 0;
+    let mut pair: (Tensor, Tensor) = loop {
+        h = h.sin();
+        if i == n {
+            break both(&h, x);
+        }
+        if i == 2 {
+            break (h.clone(), x.clone());
+        }
+        i += 1;
+    };
+    for _ in 0..n {
+        pair = both(&pair.0, &pair.1);
+    }
+    let (a, b) = 'found: {
+        if n == 1 {
+            break 'found both(x, &pair.0);
+        }
+        both(&pair.1, x)
+    };
+    {
+        let mut x = a.cos();
+        if n > 1 {
+            x = x * &b;
+        }
+        h = h + x;
+    }
+    h * a * b * pair.0
+}
+
+#[test]
+fn a_call_of_several_results_leaves_a_loop() {
+    for n in 0..4 {
+        check_one!(broken_off(x(), n));
+    }
+}
+
+#[traced]
 pub(crate) fn compound(x: &Tensor, n: usize) -> Tensor {
     let mut a = x.clone();
     let mut b = x.cos();

@@ -4,10 +4,32 @@
 #![allow(clippy::ptr_arg)]
 // Each way of writing a statement is one to differentiate.
 #![allow(clippy::assign_op_pattern, clippy::needless_late_init)]
-#![allow(clippy::redundant_closure_call)]
+#![allow(clippy::redundant_closure_call, clippy::mut_range_bound, clippy::while_let_loop)]
+
+/// A test of a traced function of two tensors and a number.
+macro_rules! check_two {
+    ($f:ident, $counts:expr) => {
+        for n in $counts {
+            gradloom_tests::derivatives::Companions {
+                call: &|(x, y): &(Tensor, Tensor)| $f(x, y, n),
+                vjp: &|(x, y), ct| {
+                    let (z, pullback) = $f::vjp(x, y, n);
+                    (z, pullback(ct))
+                },
+                jvp: &|(x, y), (dx, dy)| $f::jvp((x, y, n), (dx, dy)),
+            }
+            .check(&(
+                gradloom_tests::noise(&[3], 1),
+                gradloom_tests::noise(&[3], 2),
+            ));
+        }
+    };
+}
 
 mod aliases;
+mod checkpoints;
 mod forms;
+mod host_values;
 mod iterations;
 mod models;
 mod second_order;
@@ -22,6 +44,24 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("before_a_loop", aliases::before_a_loop::PROGRAM),
     ("before_a_branch", aliases::before_a_branch::PROGRAM),
     ("turned", aliases::turned::PROGRAM),
+    ("in_conditions", aliases::in_conditions::PROGRAM),
+    ("beside_closures", aliases::beside_closures::PROGRAM),
+    ("in_tuples", host_values::in_tuples::PROGRAM),
+    ("from_a_stack", host_values::from_a_stack::PROGRAM),
+    ("of_old_values", host_values::of_old_values::PROGRAM),
+    ("exchanged", host_values::exchanged::PROGRAM),
+    ("noted", host_values::noted::PROGRAM),
+    ("stepped", host_values::stepped::PROGRAM),
+    ("shown", host_values::shown::PROGRAM),
+    ("while_small", host_values::while_small::PROGRAM),
+    ("until_empty", host_values::until_empty::PROGRAM),
+    ("layers::counted", host_values::Layers::COUNTED_PROGRAM),
+    ("layers::held", host_values::Layers::HELD_PROGRAM),
+    ("layers::guarded", host_values::Layers::GUARDED_PROGRAM),
+    ("layers::popped", host_values::Layers::POPPED_PROGRAM),
+    ("layers::bounded", host_values::Layers::BOUNDED_PROGRAM),
+    ("layers::nested", host_values::Layers::NESTED_PROGRAM),
+    ("layers::paired", host_values::Layers::PAIRED_PROGRAM),
     ("keywords", aliases::keywords::PROGRAM),
     ("chosen", aliases::chosen::PROGRAM),
     ("counted_down", forms::counted_down::PROGRAM),
@@ -30,6 +70,7 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("assigned_later", forms::assigned_later::PROGRAM),
     ("by_mode", forms::by_mode::PROGRAM),
     ("chained", forms::chained::PROGRAM),
+    ("broken_off", forms::broken_off::PROGRAM),
     ("compound", forms::compound::PROGRAM),
     ("power", forms::power::PROGRAM),
     ("closures", forms::closures::PROGRAM),

@@ -1,0 +1,222 @@
+//! Macros in the place of statements, and the names in their format strings.
+
+use super::{Cx, R, Value};
+use crate::parse::unraw;
+use gradloom_ir::Var;
+use proc_macro2::{Group, Ident, TokenStream, TokenTree};
+use quote::{ToTokens, quote};
+use std::collections::BTreeMap;
+use syn::Macro;
+use syn::spanned::Spanned;
+
+/// The macros that are kept, and where each has its format string.
+const KEPT: [(&str, usize); 14] = [
+    ("assert", 1),
+    ("assert_eq", 2),
+    ("assert_ne", 2),
+    ("debug_assert", 1),
+    ("debug_assert_eq", 2),
+    ("debug_assert_ne", 2),
+    ("print", 0),
+    ("println", 0),
+    ("eprint", 0),
+    ("eprintln", 0),
+    ("panic", 0),
+    ("unreachable", 0),
+    ("unimplemented", 0),
+    ("todo", 0),
+];
+
+/// Other macros that take a format string.
+const FORMATS: [(&str, usize); 3] = [("format", 0), ("write", 1), ("writeln", 1)];
+
+impl Cx<'_> {
+    /// A macro in the place of a statement: kept if it is an assertion or prints.
+    pub(super) fn host_macro(&mut self, mac: &Macro) -> R<()> {
+        let (reads, tokens) = self.kept_macro(mac)?;
+        self.push_host(reads, quote!(#tokens;));
+        Ok(())
+    }
+
+    /// A macro that is kept, and the variables that it reads.
+    pub(super) fn kept_macro(&mut self, mac: &Macro) -> R<(Vec<Var>, TokenStream)> {
+        let name = name_of(mac);
+        if !KEPT.iter().any(|(kept, _)| *kept == name) {
+            return self.recorded(&format!("`{name}!`"), mac.span());
+        }
+        let (mut reads, mut names) = (Vec::new(), BTreeMap::new());
+        let mut mentioned = Vec::new();
+        super::host::in_tokens(mac.tokens.clone(), &mut |ident| {
+            mentioned.push(unraw(ident))
+        });
+        for key in mentioned {
+            let tokens = match self.lookup(&key).cloned() {
+                Some(Value::Tensor { var, .. }) => {
+                    reads.push(var);
+                    self.spoken(var).to_token_stream()
+                }
+                Some(Value::Place(place)) if place.root => continue,
+                Some(Value::Place(place)) => {
+                    let place = self.reference(&place);
+                    // What is no identifier stands for itself alone.
+                    match syn::parse2::<Ident>(place.clone()) {
+                        Ok(ident) => ident.to_token_stream(),
+                        Err(_) => quote!((#place)),
+                    }
+                }
+                Some(Value::Host(host)) => {
+                    match syn::parse2::<Ident>(host.expr.to_token_stream()) {
+                        Ok(ident) => ident.to_token_stream(),
+                        Err(_) => continue,
+                    }
+                }
+                Some(_) => return self.recorded(&format!("`{name}!`"), mac.span()),
+                None => continue,
+            };
+            names.insert(key, tokens);
+        }
+        let mut mac = mac.clone();
+        rename(&mut mac, &names);
+        Ok((reads, mac.to_token_stream()))
+    }
+}
+
+/// Gives the names in a macro others, also those in its format string.
+pub(super) fn rename(mac: &mut Macro, names: &BTreeMap<String, TokenStream>) {
+    let name = name_of(mac);
+    let place = KEPT.iter().chain(&FORMATS).find(|(n, _)| *n == name);
+    let format = place.and_then(|(_, place)| format_string(&mac.tokens, *place));
+    let given = arguments(&mac.tokens);
+    mac.tokens = renamed(std::mem::take(&mut mac.tokens), names, format.is_some());
+    let Some(format) = format else { return };
+    let mut ends_in_comma = matches!(
+        mac.tokens.clone().into_iter().last(),
+        Some(TokenTree::Punct(p)) if p.as_char() == ','
+    );
+    for key in format_names(&format) {
+        let Some(new) = names.get(&key).filter(|_| !given.contains(&key)) else {
+            continue;
+        };
+        // A format string cannot name what only this macro sees, and an argument can.
+        let key = syn::parse_str::<Ident>(&key).expect("it names a local");
+        let comma = (!ends_in_comma).then(|| quote!(,));
+        ends_in_comma = false;
+        mac.tokens.extend(quote!(#comma #key = #new));
+    }
+}
+
+fn name_of(mac: &Macro) -> String {
+    let last = mac.path.segments.last();
+    last.map(|s| s.ident.to_string()).unwrap_or_default()
+}
+
+/// `formats` says that `name = ..` names an argument here.
+fn renamed(
+    tokens: TokenStream,
+    names: &BTreeMap<String, TokenStream>,
+    formats: bool,
+) -> TokenStream {
+    let mut dot = false;
+    let mut out = TokenStream::new();
+    let mut tokens = tokens.into_iter().peekable();
+    while let Some(token) = tokens.next() {
+        let after_dot = std::mem::replace(&mut dot, false);
+        match token {
+            TokenTree::Ident(ident) if !after_dot => {
+                let names_argument = formats && is_single_equals(tokens.peek());
+                match names.get(&unraw(&ident)).filter(|_| !names_argument) {
+                    Some(new) => out.extend(new.clone()),
+                    None => out.extend([TokenTree::Ident(ident)]),
+                }
+            }
+            TokenTree::Group(group) => {
+                let mut new = Group::new(group.delimiter(), renamed(group.stream(), names, false));
+                new.set_span(group.span());
+                out.extend([TokenTree::Group(new)]);
+            }
+            other => {
+                dot = matches!(&other, TokenTree::Punct(p) if p.as_char() == '.');
+                out.extend([other]);
+            }
+        }
+    }
+    out
+}
+
+fn is_single_equals(token: Option<&TokenTree>) -> bool {
+    let alone = proc_macro2::Spacing::Alone;
+    matches!(token, Some(TokenTree::Punct(p)) if p.as_char() == '=' && p.spacing() == alone)
+}
+
+/// The text of the argument at a place, if it is a literal.
+fn format_string(tokens: &TokenStream, place: usize) -> Option<String> {
+    let mut n_commas = 0;
+    let mut tokens = tokens.clone().into_iter().skip_while(|token| {
+        let found = n_commas == place;
+        if matches!(token, TokenTree::Punct(p) if p.as_char() == ',') {
+            n_commas += 1;
+        }
+        !found
+    });
+    let literal: syn::LitStr = syn::parse2(tokens.next()?.into()).ok()?;
+    Some(literal.value())
+}
+
+/// The names of the arguments that have one.
+fn arguments(tokens: &TokenStream) -> Vec<String> {
+    let tokens: Vec<TokenTree> = tokens.clone().into_iter().collect();
+    let named = tokens.windows(2).filter_map(|pair| match &pair[0] {
+        TokenTree::Ident(ident) if is_single_equals(pair.get(1)) => Some(unraw(ident)),
+        _ => None,
+    });
+    named.collect()
+}
+
+/// The locals that a format string names: `x` and `width` in `{x:width$}`.
+fn format_names(format: &str) -> Vec<String> {
+    let mut names: Vec<String> = Vec::new();
+    let mut add = |name: &str| {
+        if syn::parse_str::<Ident>(name).is_ok() && names.iter().all(|n| n != name) {
+            names.push(name.to_owned());
+        }
+    };
+    let plain = format.replace("{{", "");
+    for part in plain.split('{').skip(1) {
+        let Some((inner, _)) = part.split_once('}') else {
+            continue;
+        };
+        let (name, spec) = inner.split_once(':').unwrap_or((inner, ""));
+        add(name.trim());
+        for before in spec.split('$').rev().skip(1) {
+            let start = before.rfind(|c: char| !c.is_alphanumeric() && c != '_');
+            add(&before[start.map_or(0, |i| i + 1)..]);
+        }
+    }
+    names
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_names_in_a_format_string_are_found() {
+        let names = |format| format_names(format).join(" ");
+        assert_eq!(
+            names("{x} of {n:?}, {{y}}, {0} {:>width$} {z:.prec$}"),
+            "x n width z prec"
+        );
+    }
+
+    #[test]
+    fn a_name_in_a_format_string_becomes_an_argument() {
+        let mut mac: Macro = syn::parse_quote!(assert!(i < n, "{i} of {n}, {k}", k = i));
+        let names = [("i", quote!(i_1)), ("k", quote!(k_1))];
+        rename(&mut mac, &names.map(|(n, t)| (n.to_owned(), t)).into());
+        let text = super::super::text(&mac);
+        assert_eq!(
+            text,
+            "assert!(i_1<n, \"{i} of {n}, {k}\", k = i_1, i = i_1)"
+        );
+    }
+}

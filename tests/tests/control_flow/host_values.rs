@@ -1,0 +1,300 @@
+//! Host values that change while tensors are computed: counters, stacks, and what is read from them.
+
+use gradloom::prelude::*;
+use gradloom_tests::derivatives::Companions;
+use gradloom_tests::noise;
+
+#[traced]
+pub(crate) fn in_tuples(x: &Tensor, y: &Tensor, n: usize) -> Tensor {
+    let mut i = 1;
+    let early = (x.sin(), i);
+    i += n;
+    let late = (y.sin(), i as f64);
+    i += 1;
+    early.0 * early.1 as f64 + late.0 * late.1 * i as f64
+}
+
+#[traced]
+pub(crate) fn from_a_stack(x: &Tensor, y: &Tensor, n: usize) -> Tensor {
+    let mut stack = vec![1, 2, 3, 4, 5, 6, 7, 8];
+    let mut h = x.clone();
+    for _ in 0..n {
+        // Each element is popped once, whether it is read twice or never.
+        let pair = (h.sin(), stack.pop().unwrap_or(0));
+        h = &pair.0 * pair.1 as f64 + pair.1 as f64;
+        let _unread = (y.sin(), stack.pop());
+    }
+    h * y * stack.len() as f64
+}
+
+#[traced]
+pub(crate) fn of_old_values(x: &Tensor, y: &Tensor, n: usize) -> Tensor {
+    let mut h = x.clone();
+    let mut i = 1;
+    for k in 0..n {
+        let old = (h.sin(), i, h.sum(..).item::<f64>() > 0.1);
+        i += k;
+        h = h * 2.0;
+        if k % 2 == 0 {
+            h = h + y;
+        }
+        if old.2 {
+            h = h * old.1 as f64;
+        }
+        h = h + old.0;
+    }
+    h
+}
+
+#[traced]
+pub(crate) fn exchanged(x: &Tensor, y: &Tensor, n: usize) -> Tensor {
+    let (mut h, mut g) = (x.clone(), y.clone());
+    let (mut a, mut b) = (1.0, 2.0);
+    for _ in 0..n {
+        h = h * a + y * b;
+        (a, b) = (b, a + b);
+        (a, h, b, g) = (b, g, a + b, h);
+    }
+    h + g * a
+}
+
+#[test]
+fn a_tuple_holds_the_value_that_was_there() {
+    check_two!(in_tuples, 0..3);
+    check_two!(from_a_stack, 0..4);
+    check_two!(of_old_values, 0..4);
+    check_two!(exchanged, 0..4);
+}
+
+#[traced]
+pub(crate) fn noted(x: &Tensor, y: &Tensor, n: usize) -> Tensor {
+    let (mut seen, mut counts) = (Vec::new(), [0; 4]);
+    let mut h = x.clone();
+    for i in 0..n {
+        h = h.sin() + y;
+        seen.push(h.sum(..).item::<f64>());
+        counts[i % 2] += h.dim(0);
+        counts[2] = i;
+        counts[3] %= h.dim(0);
+    }
+    let largest = seen.iter().copied().fold(0.0, f64::max);
+    h * largest.ceil() + counts[0] as f64 * seen.len() as f64 + counts[2] as f64
+}
+
+#[traced]
+pub(crate) fn stepped(x: &Tensor, y: &Tensor, n: usize) -> Tensor {
+    let mut h = x.clone();
+    let (mut at, mut steps) = (n, Vec::new());
+    loop {
+        h = h.sin() + y * at as f64;
+        steps.push(match at {
+            7 => break,
+            k => k,
+        });
+        h = h.cos();
+        at = match at {
+            0 => break,
+            k => k - 1,
+        };
+        at -= match at {
+            4 => break,
+            k => k / 3,
+        };
+    }
+    h * steps.len() as f64
+}
+
+#[test]
+fn host_code_is_run_for_what_it_does() {
+    check_two!(noted, 0..4);
+    check_two!(stepped, [0, 1, 2, 5, 6, 7, 8]);
+}
+
+#[traced]
+pub(crate) fn shown(x: &Tensor, y: &Tensor, n: usize) -> Tensor {
+    let mut h = x.clone();
+    for i in 0..n {
+        h = h.sin();
+        assert!(h.dim(0) == 3, "turn {i} of {n}");
+    }
+    for i in 0..n {
+        assert!(i < 100, "turn {i} of {n:>i$}");
+        if i > 50 {
+            panic!("turn {i}: {h}");
+        }
+        h = h * y;
+        assert_eq!(h.dim(0), y.dim(0), "{h} at {i}");
+    }
+    assert!(h.sum(..).item::<f64>() < 1e9);
+    h
+}
+
+#[test]
+fn messages_name_locals() {
+    check_two!(shown, 0..3);
+}
+
+/// Layers that are chosen by their numbers.
+#[derive(Tree)]
+pub(crate) struct Layers {
+    pub(crate) layers: Vec<Layer>,
+    #[tree(skip)]
+    on: Vec<bool>,
+}
+
+/// A layer with a bias or without.
+#[derive(Tree)]
+pub(crate) struct Layer {
+    pub(crate) w: Tensor,
+    pub(crate) b: Option<Tensor>,
+}
+
+#[traced]
+impl Layer {
+    pub(crate) fn forward(&self, x: &Tensor) -> Tensor {
+        let h = x.matmul(&self.w);
+        match &self.b {
+            Some(b) => h + b,
+            None => h,
+        }
+    }
+}
+
+pub(crate) fn layers(n: usize) -> Layers {
+    let layer = |i: usize| Layer {
+        w: noise(&[3, 3], 10 * i as u64 + 1),
+        b: i.is_multiple_of(2).then(|| noise(&[3], 10 * i as u64 + 2)),
+    };
+    Layers {
+        layers: (0..n).map(layer).collect(),
+        on: (0..n + 1).map(|i| i % 3 != 1).collect(),
+    }
+}
+
+#[traced]
+impl Layers {
+    pub(crate) fn counted(&self, x: &Tensor, n: usize) -> Tensor {
+        let mut i = 0;
+        let mut h = x.matmul(&self.layers[i].w);
+        i += 1;
+        h = h.matmul(&self.layers[i].w);
+        while i < n {
+            h = self.layers[i].forward(&h);
+            h = h.matmul(&self.layers[i].w).sin();
+            i += 1;
+        }
+        i -= n;
+        self.layers[i].forward(&h) * self.layers[i + 1].w.sum(..)
+    }
+
+    pub(crate) fn held(&self, x: &Tensor, n: usize) -> Tensor {
+        let mut i = 0;
+        let mut h = x.clone();
+        while i + 1 < n {
+            let layer = &self.layers[i];
+            let w = &self.layers[i].w;
+            let rest = &self.layers[i + 1..];
+            i += 1;
+            h = layer.forward(&h).matmul(w).sin() * rest.len() as f64;
+            for layer in rest {
+                h = layer.forward(&h);
+            }
+        }
+        h
+    }
+
+    /// What stands on the right of `&&` is out of bounds where the left is false.
+    pub(crate) fn guarded(&self, x: &Tensor, n: usize) -> Tensor {
+        let mut h = x.clone();
+        let mut i = 0;
+        while i < self.layers.len() && self.layers[i].w.sum(..).item::<f64>() < 100.0 {
+            if i > 0 && self.on[i - 1] {
+                h = h.sin();
+            }
+            if i > 0 && self.layers[i - 1].b.is_some() || i > 1 && h.sum(..).item::<f64>() > 0.0 {
+                h = h.cos();
+            }
+            let up = i + 1 < n && self.layers[i + 1].w.sum(..).item::<f64>() > 0.0;
+            h = match i {
+                0 if self.on[i + 1] => h.sin(),
+                k if k > 0 && self.on[k - 1] && up => h * 2.0,
+                1 => h.cos(),
+                _ => h.tanh(),
+            };
+            i += 1;
+        }
+        h
+    }
+}
+
+macro_rules! check_layers {
+    ($f:ident, $vjp:ident, $jvp:ident, $n:expr) => {
+        for n in $n {
+            Companions {
+                call: &|(m, x): &(Layers, Tensor)| m.$f(x, n),
+                vjp: &|(m, x), ct| {
+                    let (y, pullback) = m.$vjp(x, n);
+                    (y, pullback(ct))
+                },
+                jvp: &|(m, x), (dm, dx)| m.$jvp((x, n), (dm, dx)),
+            }
+            .check(&(layers(n), noise(&[2, 3], 7)));
+        }
+    };
+}
+
+#[test]
+fn a_part_of_a_tree_is_the_one_that_was_counted_to() {
+    check_layers!(counted, counted_vjp, counted_jvp, 2..5);
+    check_layers!(held, held_vjp, held_jvp, 1..5);
+}
+
+#[test]
+fn the_right_of_an_and_is_computed_if_the_left_is_true() {
+    check_layers!(guarded, guarded_vjp, guarded_jvp, 1..6);
+}
+
+#[traced]
+pub(crate) fn while_small(x: &Tensor, y: &Tensor, n: usize) -> Tensor {
+    let mut h = x.clone();
+    let mut k = 0;
+    while k < n && h.square().sum(..).item::<f64>() < 100.0 {
+        h = h * 2.0 + y;
+        k += 1;
+    }
+    let go = k > 0 && h.slice([k.min(2)], [k.min(2) + 1], [1]).item::<f64>() > 0.5;
+    if k == 0 || h.sum(..).item::<f64>() > 1.0 && (go || k > 1) {
+        h = h.sin();
+    }
+    if go { h * k as f64 } else { h }
+}
+
+#[test]
+fn a_loop_has_a_bound_and_a_condition_on_values() {
+    check_two!(while_small, 0..5);
+}
+
+#[traced]
+pub(crate) fn until_empty(x: &Tensor, y: &Tensor, n: usize) -> Tensor {
+    let mut stack: Vec<(usize, f64)> = (0..n).map(|i| (i, i as f64)).collect();
+    let mut h = x.clone();
+    loop {
+        let Some((mut k, scale)) = stack.pop() else {
+            break;
+        };
+        if k == 3 {
+            stack.push((0, 0.5));
+        }
+        k += 1;
+        h = h.sin() + y * (k as f64 * scale);
+    }
+    let [first, ..] = &stack[..] else {
+        return h * 2.0;
+    };
+    h * first.1
+}
+
+#[test]
+fn a_let_else_leaves_a_loop() {
+    check_two!(until_empty, 0..5);
+}
