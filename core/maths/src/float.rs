@@ -1,15 +1,114 @@
-//! The two float types.
+//! The two float types, and the operations on them that the functions are made of.
+
+use crate::Arith;
+use crate::erf::Erf;
+use crate::exp::Exp;
+use crate::log::Log;
+use crate::sigmoid::Gelu;
+use std::ops::{Add, Div, Mul, Neg, Sub};
 
 /// `f32` or `f64`.
-pub trait Float: Copy + 'static {
+pub trait Float: Exp + Log + Erf + Gelu {
     /// The nearest number of this type.
     fn of(x: f64) -> Self;
     /// The same number, in double precision.
     fn to_f64(self) -> f64;
 }
 
+/// What the functions of this crate need to know of a float type.
+pub trait Real:
+    Copy
+    + PartialOrd
+    + Add<Output = Self>
+    + Sub<Output = Self>
+    + Mul<Output = Self>
+    + Div<Output = Self>
+    + Neg<Output = Self>
+    + 'static
+{
+    /// The unsigned integer of the same size.
+    type Bits: Copy;
+
+    /// `1.5 * 2^p` where a number has `p + 1` digits. Adding it rounds to an integer, to nearest and ties to even,
+    /// which the low bits of the sum hold in two's complement.
+    const MAGIC: Self;
+    /// The greatest factor by which [`Real::split`] splits a number, `2^(half of the digits) + 1`.
+    const SPLITTER: Self;
+
+    /// `self * b + c`.
+    fn fma<A: Arith>(self, b: Self, c: Self) -> Self;
+    /// The absolute value.
+    fn abs(self) -> Self;
+    /// The absolute value of this with the sign of the other.
+    fn copysign(self, sign: Self) -> Self;
+    /// The bits.
+    fn bits(self) -> Self::Bits;
+    /// `2^(n + bias)`, where `n` stands in the low bits. The exponent has to be that of a normal number.
+    fn power_of_two(n: Self::Bits, bias: i32) -> Self;
+    /// The number in the low bits in two parts that differ by at most 1: their sum is the number.
+    fn halves(n: Self::Bits) -> (Self::Bits, Self::Bits);
+
+    /// This, or the bound if it is less than that. NaN stays.
+    #[inline(always)]
+    fn at_least(self, bound: Self) -> Self {
+        if self < bound { bound } else { self }
+    }
+
+    /// This, or the bound if it is greater than that. NaN stays.
+    #[inline(always)]
+    fn at_most(self, bound: Self) -> Self {
+        if self > bound { bound } else { self }
+    }
+
+    /// The value of the polynomial with these coefficients, the highest first.
+    #[inline(always)]
+    fn polynomial<A: Arith, const N: usize>(self, coefficients: [Self; N]) -> Self {
+        let mut value = coefficients[0];
+        let mut i = 1;
+        while i < N {
+            value = value.fma::<A>(self, coefficients[i]);
+            i += 1;
+        }
+        value
+    }
+
+    /// `a + b` and its rounding error (Knuth).
+    #[inline(always)]
+    fn two_sum(self, other: Self) -> (Self, Self) {
+        let sum = self + other;
+        let back = sum - self;
+        (sum, (self - (sum - back)) + (other - back))
+    }
+
+    /// `a + b` and its rounding error, if `|a| >= |b|` or `a` is 0 (Dekker).
+    #[inline(always)]
+    fn fast_two_sum(self, other: Self) -> (Self, Self) {
+        let sum = self + other;
+        (sum, other - (sum - self))
+    }
+
+    /// Two parts of half the digits each (Veltkamp).
+    #[inline(always)]
+    fn split(self) -> (Self, Self) {
+        let c = self * Self::SPLITTER;
+        let head = c - (c - self);
+        (head, self - head)
+    }
+
+    /// `a * b` and its rounding error, where neither over- nor underflows (Dekker).
+    #[inline(always)]
+    fn two_product<A: Arith>(self, other: Self) -> (Self, Self) {
+        let product = self * other;
+        if A::FUSED {
+            return (product, self.fma::<A>(other, -product));
+        }
+        let ((a, b), (c, d)) = (self.split(), other.split());
+        (product, ((a * c - product) + a * d + b * c) + b * d)
+    }
+}
+
 macro_rules! floats {
-    ($($t:ident)*) => {$(
+    ($($t:ident $bits:ident $fma:ident $mantissa:literal $bias:literal $splitter:literal)*) => {$(
         impl Float for $t {
             #[inline(always)]
             fn of(x: f64) -> Self {
@@ -20,7 +119,43 @@ macro_rules! floats {
                 f64::from(self)
             }
         }
+
+        impl Real for $t {
+            type Bits = $bits;
+
+            const MAGIC: Self = 1.5 * (1u64 << $mantissa) as $t;
+            const SPLITTER: Self = $splitter;
+
+            #[inline(always)]
+            fn fma<A: Arith>(self, b: Self, c: Self) -> Self {
+                A::$fma(self, b, c)
+            }
+            #[inline(always)]
+            fn abs(self) -> Self {
+                self.abs()
+            }
+            #[inline(always)]
+            fn copysign(self, sign: Self) -> Self {
+                self.copysign(sign)
+            }
+            #[inline(always)]
+            fn bits(self) -> $bits {
+                self.to_bits()
+            }
+            #[inline(always)]
+            fn power_of_two(n: $bits, bias: i32) -> Self {
+                $t::from_bits(n.wrapping_add(($bias + bias) as $bits) << $mantissa)
+            }
+            #[inline(always)]
+            fn halves(n: $bits) -> ($bits, $bits) {
+                let half = n >> 1;
+                (half, n.wrapping_sub(half))
+            }
+        }
     )*};
 }
 
-floats! { f32 f64 }
+floats! {
+    f32 u32 fma32 23 127 4097.0
+    f64 u64 fma64 52 1023 134217729.0
+}

@@ -1,5 +1,6 @@
 //! Every kernel against its definition, and for views against contiguous copies.
 
+mod levels;
 mod naive;
 mod view;
 

@@ -1,7 +1,8 @@
 use super::{Count, Unary, UnaryRule, special};
+use gradloom_maths::erf;
 use std::f64::consts::FRAC_2_SQRT_PI;
 
-unary_fns! { |x| special::in_f64(x, special::erf) }
+unary_fns! { |x| erf::<A, _>(x) }
 
 pub(super) static OP: Unary = Unary {
     name: "erf",

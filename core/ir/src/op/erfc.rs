@@ -1,7 +1,8 @@
 use super::{Count, Unary, UnaryRule, special};
+use gradloom_maths::erfc;
 use std::f64::consts::FRAC_2_SQRT_PI;
 
-unary_fns! { |x| special::in_f64(x, special::erfc) }
+unary_fns! { |x| erfc::<A, _>(x) }
 
 /// `1 - erf(x)`, with all its digits where `erf(x)` is close to 1.
 pub(super) static OP: Unary = Unary {

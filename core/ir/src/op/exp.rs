@@ -1,6 +1,7 @@
 use super::{Count, Unary, UnaryRule};
+use gradloom_maths::exp;
 
-unary_fns! { |x| x.exp() }
+unary_fns! { |x| exp::<A, _>(x) }
 
 pub(super) static OP: Unary = Unary {
     name: "exp",

@@ -1,7 +1,8 @@
 use super::{Count, Unary, UnaryRule};
 use crate::Op;
+use gradloom_maths::expm1;
 
-unary_fns! { |x| x.exp_m1() }
+unary_fns! { |x| expm1::<A, _>(x) }
 
 pub(super) static OP: Unary = Unary {
     name: "expm1",

@@ -1,8 +1,9 @@
 use super::{Count, Unary, UnaryRule, special};
 use crate::Op;
+use gradloom_maths::gelu;
 use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI};
 
-unary_fns! { |x| special::in_f64(x, special::gelu) }
+unary_fns! { |x| gelu::<A, _>(x) }
 
 /// The exact form, with the error function; `gelu_tanh` approximates it.
 pub(super) static OP: Unary = Unary {

@@ -1,5 +1,6 @@
-use super::{Count, Unary, UnaryRule, special};
+use super::{Count, Unary, UnaryRule};
 use crate::Op;
+use gradloom_maths::gelu_tanh;
 use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI};
 
 /// The slope of the approximation, sqrt(2 / pi).
@@ -7,7 +8,7 @@ const A: f64 = FRAC_2_SQRT_PI * FRAC_1_SQRT_2;
 /// Its cubic part.
 const B: f64 = 0.044715;
 
-unary_fns! { |x| special::in_f64(x, value) }
+unary_fns! { |x| gelu_tanh::<A, _>(x) }
 
 /// `x (1 + tanh(u)) / 2` with `u = A (x + B x^3)`.
 pub(super) static OP: Unary = Unary {
@@ -38,13 +39,3 @@ pub(super) static OP: Unary = Unary {
     count: Count::each(8, 1),
     domain: (-3.0, 3.0),
 };
-
-fn value(x: f64) -> f64 {
-    // The limit at minus infinity is not -inf * 0.
-    if x == f64::NEG_INFINITY {
-        return -0.0;
-    }
-    // (1 + tanh(u)) / 2 = 1 / (1 + exp(-2 u)), which keeps its digits where tanh(u) is close to -1.
-    let u = A * (x + B * x.powi(3));
-    x / (1.0 + (-2.0 * u).exp())
-}

@@ -1,6 +1,7 @@
 use super::{Count, Unary, UnaryRule};
+use gradloom_maths::log;
 
-unary_fns! { |x| x.ln() }
+unary_fns! { |x| log::<A, _>(x) }
 
 pub(super) static OP: Unary = Unary {
     name: "log",

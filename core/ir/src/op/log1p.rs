@@ -1,6 +1,7 @@
 use super::{Count, Unary, UnaryRule};
+use gradloom_maths::log1p;
 
-unary_fns! { |x| x.ln_1p() }
+unary_fns! { |x| log1p::<A, _>(x) }
 
 pub(super) static OP: Unary = Unary {
     name: "log1p",

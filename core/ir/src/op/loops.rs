@@ -3,6 +3,9 @@
 //! Each is a plain loop over slices around the op's scalar expression, compiled for each [`Level`]. The scalar
 //! functions are public as [`super::element`], for loops that compute several ops at once: they give the same bits.
 //!
+//! A loop calls the function itself, and not by a closure or a function pointer: these may stay functions of their own,
+//! compiled for the baseline.
+//!
 //! [`Level`]: gradloom_maths::Level
 
 use gradloom_maths::Versions;
@@ -47,20 +50,6 @@ pub struct CompareFns {
     pub bool: CompareLoop<bool>,
 }
 
-#[inline(always)]
-pub(super) fn map<T: Copy, U>(xs: &[T], ys: &mut [U], f: impl Fn(T) -> U) {
-    for (y, &x) in ys.iter_mut().zip(xs) {
-        *y = f(x);
-    }
-}
-
-#[inline(always)]
-pub(super) fn zip<T: Copy, U>(xs: &[T], ys: &[T], zs: &mut [U], f: impl Fn(T, T) -> U) {
-    for ((z, &x), &y) in zs.iter_mut().zip(xs).zip(ys) {
-        *z = f(x, y);
-    }
-}
-
 /// `unary_fns! { |x| float expression }` or `unary_fns! { |x| float expression, int |x| integer expression }`: the
 /// module `element` of an op, with a function for each dtype, and its loops, `FNS`.
 ///
@@ -87,7 +76,9 @@ macro_rules! unary_fns {
     };
     (loop $t:ident) => {
         gradloom_maths::versions!(|xs: &[$t], ys: &mut [$t]| A => {
-            super::loops::map(xs, ys, element::$t::<A>)
+            for (y, &x) in ys.iter_mut().zip(xs) {
+                *y = element::$t::<A>(x);
+            }
         })
     };
 }
@@ -117,7 +108,9 @@ macro_rules! binary_fns {
     };
     (loop $t:ident, $u:ty) => {
         gradloom_maths::versions!(|xs: &[$t], ys: &[$t], zs: &mut [$u]| A => {
-            super::loops::zip(xs, ys, zs, element::$t::<A>)
+            for ((z, &x), &y) in zs.iter_mut().zip(xs).zip(ys) {
+                *z = element::$t::<A>(x, y);
+            }
         })
     };
 }

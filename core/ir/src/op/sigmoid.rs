@@ -1,14 +1,7 @@
 use super::{Count, Unary, UnaryRule};
+use gradloom_maths::sigmoid;
 
-unary_fns! { |x| {
-    // exp(-|x|) never overflows, so either side keeps its digits.
-    let e = (-x.abs()).exp();
-    if x >= 0.0 {
-        1.0 / (1.0 + e)
-    } else {
-        e / (1.0 + e)
-    }
-} }
+unary_fns! { |x| sigmoid::<A, _>(x) }
 
 pub(super) static OP: Unary = Unary {
     name: "sigmoid",

@@ -1,7 +1,8 @@
 use super::{Count, Unary, UnaryRule};
 use crate::Op;
+use gradloom_maths::softplus;
 
-unary_fns! { |x| x.max(0.0) + (-x.abs()).exp().ln_1p() }
+unary_fns! { |x| softplus::<A, _>(x) }
 
 /// `log(1 + exp(x))`, in a form that neither overflows nor loses the small values.
 pub(super) static OP: Unary = Unary {

@@ -1,6 +1,7 @@
 use super::{Count, Unary, UnaryRule};
+use gradloom_maths::tanh;
 
-unary_fns! { |x| x.tanh() }
+unary_fns! { |x| tanh::<A, _>(x) }
 
 pub(super) static OP: Unary = Unary {
     name: "tanh",

@@ -1,0 +1,229 @@
+//! `erf`, `erfc` and `gelu`.
+//!
+//! `erf(x) = x + x P(x^2)` where `|x|` is small. For `a >= 0`, `erfc(a) = exp(-a^2) w G(t)` with `w = 1 / (a + c)` and
+//! `t = (a - c) / (a + c)`, which maps the half-line to an interval on which `G` is smooth (as in M. M. Shepherd and
+//! J. G. Laframboise, "Chebyshev approximation of (1 + 2x) exp(x^2) erfc x", Math. Comp. 36, 1981). `a^2` is exact in two parts:
+//! the rounding error of `a * a` would be multiplied by `a * a` in the result. `P` and `G` are minimax polynomials (Remez).
+
+use crate::exp::{exp_below_max, exp_parts};
+use crate::float::Real;
+use crate::{Arith, Float};
+use std::f64::consts::FRAC_1_SQRT_2;
+
+/// What is particular to a type.
+pub trait Erf: Real {
+    /// From it on `erfc` is 0.
+    const ERFC_MAX: Self;
+    /// `c` above.
+    const CENTRE: Self;
+    /// `sqrt(1/2)` in two parts.
+    const SQRT_HALF: (Self, Self);
+    /// `erf(x) / x - 1` in powers of `z = x^2`, for `|x| <= 0.8`.
+    fn erf_small<A: Arith>(z: Self) -> Self;
+    /// `G(0)`
+    fn erfc_first() -> Self;
+    /// `(G(t) - G(0)) / t`
+    fn erfc_scaled<A: Arith>(t: Self) -> Self;
+}
+
+impl Erf for f32 {
+    const ERFC_MAX: f32 = 10.2;
+    const CENTRE: f32 = 1.0;
+    const SQRT_HALF: (f32, f32) = (0.70710677, 1.21016175e-08);
+
+    #[inline(always)]
+    fn erf_small<A: Arith>(z: f32) -> f32 {
+        z.polynomial::<A, 7>([
+            9.0936264e-05,
+            -0.0008293726,
+            0.0052128406,
+            -0.026863644,
+            0.11283764,
+            -0.37612638,
+            0.12837917,
+        ])
+    }
+    #[inline(always)]
+    fn erfc_first() -> f32 {
+        0.85516715
+    }
+    #[inline(always)]
+    fn erfc_scaled<A: Arith>(t: f32) -> f32 {
+        t.polynomial::<A, 10>([
+            0.0018091917,
+            -0.0010217787,
+            -0.00274635,
+            -0.003390261,
+            -0.0011971856,
+            0.009504761,
+            0.02539674,
+            0.013911022,
+            -0.09555651,
+            -0.23768094,
+        ])
+    }
+}
+
+impl Erf for f64 {
+    const ERFC_MAX: f64 = 27.3;
+    const CENTRE: f64 = 2.0;
+    const SQRT_HALF: (f64, f64) = (FRAC_1_SQRT_2, -4.833646656726457e-17);
+
+    #[inline(always)]
+    fn erf_small<A: Arith>(z: f64) -> f64 {
+        z.polynomial::<A, 12>([
+            -9.093912443542182e-10,
+            1.4282778309354774e-08,
+            -1.6315083657197167e-07,
+            1.6458964605817798e-06,
+            -1.4925520574320596e-05,
+            0.00012055329403770161,
+            -0.0008548326958401412,
+            0.005223977624691675,
+            -0.02686617064508013,
+            0.11283791670954946,
+            -0.3761263890318375,
+            0.1283791670955126,
+        ])
+    }
+    #[inline(always)]
+    fn erfc_first() -> f64 {
+        1.021582705242023
+    }
+    #[inline(always)]
+    fn erfc_scaled<A: Arith>(t: f64) -> f64 {
+        t.polynomial::<A, 22>([
+            -8.001778649339828e-08,
+            2.1210502819806783e-07,
+            1.6946268812138143e-07,
+            -5.385223271987789e-07,
+            -6.446604945125156e-07,
+            1.7916732367806196e-07,
+            1.9972522050760145e-06,
+            3.56385892527993e-06,
+            -1.109816812993896e-06,
+            -1.6099097762244405e-05,
+            -2.1702616257233567e-05,
+            3.4145168004220025e-05,
+            0.00014447205021283132,
+            3.4371833501078426e-05,
+            -0.0006630736541384868,
+            -0.0008372960879041354,
+            0.0030906120685702683,
+            0.006479185068636177,
+            -0.021510661889778755,
+            -0.03644223150689369,
+            0.2794720925560582,
+            -0.6871606844138105,
+        ])
+    }
+}
+
+/// The error function, to 2 ulp.
+#[inline(always)]
+pub fn erf<A: Arith, T: Float>(x: T) -> T {
+    let (a, one) = (x.abs(), T::of(1.0));
+    // The complement is at most a quarter, so a simple formula does.
+    let u = a.at_most(T::ERFC_MAX);
+    let w = one / (u + T::CENTRE);
+    let t = (u - T::CENTRE) * w;
+    let scaled = T::erfc_scaled::<A>(t).fma::<A>(t, T::erfc_first());
+    let large = (one - scaled * w * exp_below_max::<A, T>(-u * u)).copysign(x);
+    if a < T::of(0.8) {
+        near_zero::<A, T>(x)
+    } else {
+        large
+    }
+}
+
+/// `1 - erf(x)`, to 2 ulp also where it is tiny.
+#[inline(always)]
+pub fn erfc<A: Arith, T: Float>(x: T) -> T {
+    let a = x.abs();
+    let (y, b) = tail::<A, T>(a, unscaled(), None);
+    let y = y * b;
+    let large = if x < T::of(0.0) { T::of(2.0) - y } else { y };
+    let small = T::of(1.0) - near_zero::<A, T>(x);
+    if a < T::of(0.5) { small } else { large }
+}
+
+/// `x` times the probability that a standard normal variable is below `x`, to 2 ulp also where it is tiny.
+#[inline(always)]
+pub fn gelu<A: Arith, T: Float>(x: T) -> T {
+    // The limit at minus infinity is not -inf * 0.
+    let x = x.at_least(T::of(-40.0));
+    let (a, half) = (x.abs(), x * T::of(0.5));
+    let (y, b) = tail::<A, T>(a, by_sqrt_half(), Some(half.at_most(T::of(20.0))));
+    let large = if x < T::of(0.0) { y * b } else { x - y * b };
+    let small = near_zero::<A, T>(x * T::SQRT_HALF.0).fma::<A>(half, half);
+    if a < T::of(0.7) { small } else { large }
+}
+
+/// `erf(x)` for `|x| <= 0.8`.
+#[inline(always)]
+fn near_zero<A: Arith, T: Float>(x: T) -> T {
+    T::erf_small::<A>(x * x).fma::<A>(x, x)
+}
+
+/// `y` and `b` with `top erfc(scale a) = y b`, for `a >= 0` and a scale of 1 or `sqrt(1/2)`. `b` is a power of two, and
+/// `y` is normal. The error is small for `scale a >= 0.49`.
+#[inline(always)]
+fn tail<A: Arith, T: Float>(a: T, scale: Scale<T>, top: Option<T>) -> (T, T) {
+    let one = T::of(1.0);
+    let a = a.at_most(scale.max);
+    let (u, u_rest) = match scale.factor {
+        Some((factor, rest)) => {
+            let (u, u_rest) = a.two_product::<A>(factor);
+            (u, a.fma::<A>(rest, u_rest))
+        }
+        None => (a, T::of(0.0)),
+    };
+    let (sum, sum_rest) = u.two_sum(T::CENTRE);
+    let w = one / sum;
+    let (first, t) = (T::erfc_first(), (u - T::CENTRE) * w);
+    let (scaled, scaled_rest) = first.fast_two_sum(T::erfc_scaled::<A>(t) * t);
+    let (g, g_rest) = scaled.two_product::<A>(w);
+    // The relative error of w times that of w G(t) by w, t G'(t) / G(t) + 1, about 1 - t/2: it goes into the exponent.
+    let w_rest = (u_rest + sum_rest) * w;
+    let (back, back_rest) = sum.two_product::<A>(w);
+    let error = ((one - back) - back_rest - w_rest) * t.fma::<A>(T::of(-0.5), one);
+    let (head, rest) = a.two_product::<A>(a * scale.square);
+    let (p, [s, b]) = exp_parts::<A, T>(-head, Some(error - rest));
+    let g_rest = scaled_rest.fma::<A>(w, g_rest);
+    let (g, g_rest) = match top {
+        Some(top) => {
+            let (product, rest) = g.two_product::<A>(top);
+            (product, g_rest.fma::<A>(top, rest))
+        }
+        None => (g, g_rest),
+    };
+    ((g + g.fma::<A>(p, g_rest)) * s, b)
+}
+
+/// A factor of the argument.
+struct Scale<T> {
+    /// The factor in two parts, if it is not 1.
+    factor: Option<(T, T)>,
+    /// Its square, exactly.
+    square: T,
+    /// Beyond it the result is 0.
+    max: T,
+}
+
+#[inline(always)]
+fn unscaled<T: Float>() -> Scale<T> {
+    Scale {
+        factor: None,
+        square: T::of(1.0),
+        max: T::ERFC_MAX,
+    }
+}
+
+#[inline(always)]
+fn by_sqrt_half<T: Float>() -> Scale<T> {
+    Scale {
+        factor: Some(T::SQRT_HALF),
+        square: T::of(0.5),
+        max: T::ERFC_MAX * T::of(std::f64::consts::SQRT_2),
+    }
+}

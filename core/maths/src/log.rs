@@ -1,0 +1,160 @@
+//! `log`, `log1p` and `softplus`.
+//!
+//! `x = 2^k m` with `sqrt(1/2) <= m < sqrt(2)`, `f = m - 1`, `s = f / (2 + f)`:
+//! `log(1 + f) = 2 atanh(s) = f - f^2/2 + s (f^2/2 + s^2 R(s^2))`, where all but `f` are small corrections (FreeBSD's msun).
+//! `R` is the minimax polynomial (Remez).
+
+use crate::exp::exp_below_max;
+use crate::float::Real;
+use crate::{Arith, Float};
+
+/// What is particular to a type.
+pub trait Log: Real {
+    /// `x = 2^k m`, for a normal number that is positive.
+    fn split_power(x: Self) -> (Self, Self);
+    /// The least normal number, a power of two that makes all denormals normal, and its exponent.
+    const SMALL: [Self; 3];
+    /// Below it `log1p` is the identity.
+    const LOG1P_TINY: Self;
+    /// `(2 atanh(s) - 2 s) / s^3` in powers of `z = s^2`, for `|s| <= (sqrt(2) - 1) / (sqrt(2) + 1)`.
+    fn log_tail<A: Arith>(z: Self) -> Self;
+    /// The same, for `|s| <= 1/3`.
+    fn log_tail_to_2<A: Arith>(z: Self) -> Self;
+}
+
+impl Log for f32 {
+    const SMALL: [f32; 3] = [f32::MIN_POSITIVE, 33_554_432.0, 25.0];
+    const LOG1P_TINY: f32 = 2.9802322e-8;
+
+    #[inline(always)]
+    fn split_power(x: f32) -> (f32, f32) {
+        const SQRT_HALF: u32 = 0x3f35_04f3;
+        let bits = x.to_bits().wrapping_sub(SQRT_HALF);
+        let k = (bits as i32) >> 23;
+        let m = (bits & 0x007f_ffff) + SQRT_HALF;
+        (k as f32, f32::from_bits(m))
+    }
+    #[inline(always)]
+    fn log_tail<A: Arith>(z: f32) -> f32 {
+        z.polynomial::<A, 4>([0.23584242, 0.28537205, 0.40000337, 0.6666666])
+    }
+    #[inline(always)]
+    fn log_tail_to_2<A: Arith>(z: f32) -> f32 {
+        z.polynomial::<A, 6>([
+            0.21792813, 0.17147753, 0.22301507, 0.28568396, 0.40000054, 0.6666667,
+        ])
+    }
+}
+
+impl Log for f64 {
+    const SMALL: [f64; 3] = [f64::MIN_POSITIVE, 18_014_398_509_481_984.0, 54.0];
+    const LOG1P_TINY: f64 = 5.551115123125783e-17;
+
+    #[inline(always)]
+    fn split_power(x: f64) -> (f64, f64) {
+        const SQRT_HALF: u64 = 0x3fe6_a09e_667f_3bcd;
+        // Offset, so that a shift without sign does, and the number in the low bits becomes a float by `MAGIC`.
+        let bits = x.to_bits().wrapping_sub(SQRT_HALF);
+        let biased = bits.wrapping_add(0x7ff0_0000_0000_0000) >> 52;
+        let k = f64::from_bits(biased | f64::MAGIC.to_bits()) - (f64::MAGIC + 2047.0);
+        (
+            k,
+            f64::from_bits((bits & 0x000f_ffff_ffff_ffff) + SQRT_HALF),
+        )
+    }
+    #[inline(always)]
+    fn log_tail<A: Arith>(z: f64) -> f64 {
+        z.polynomial::<A, 7>([
+            0.14798330502088203,
+            0.15313826052133392,
+            0.1818357253275253,
+            0.22222198427306716,
+            0.2857142874367749,
+            0.3999999999940955,
+            0.6666666666666735,
+        ])
+    }
+    #[inline(always)]
+    fn log_tail_to_2<A: Arith>(z: f64) -> f64 {
+        z.polynomial::<A, 11>([
+            0.1646873814344704,
+            0.06993606197629545,
+            0.10972726954580106,
+            0.1171592814574987,
+            0.1333680777650613,
+            0.15384451823488104,
+            0.18181823206766692,
+            0.22222222125386631,
+            0.28571428572511076,
+            0.39999999999993974,
+            0.6666666666666667,
+        ])
+    }
+}
+
+/// The natural logarithm, to 1 ulp.
+#[inline(always)]
+pub fn log<A: Arith, T: Float>(x: T) -> T {
+    let [least, factor, exponent] = T::SMALL;
+    let small = x < least;
+    let (k, m) = T::split_power(if small { x * factor } else { x });
+    let k = if small { k - exponent } else { k };
+    let y = of_parts::<A, T>(k, m, T::of(0.0));
+    let zero = T::of(0.0);
+    let infinity = T::of(f64::INFINITY);
+    // The order of the selects lets NaN through to the last.
+    let y = if x < infinity { y } else { x };
+    let y = if x == zero { -infinity } else { y };
+    if x < zero { T::of(f64::NAN) } else { y }
+}
+
+/// `log(1 + x)`, to 1 ulp also where it is small.
+#[inline(always)]
+pub fn log1p<A: Arith, T: Float>(x: T) -> T {
+    let one = T::of(1.0);
+    let (u, rest) = one.two_sum(x);
+    let (k, m) = T::split_power(u);
+    let y = of_parts::<A, T>(k, m, rest / u);
+    let infinity = T::of(f64::INFINITY);
+    let y = if x < infinity { y } else { x };
+    let y = if x.abs() < T::LOG1P_TINY { x } else { y };
+    let y = if x == -one { -infinity } else { y };
+    if x < -one { T::of(f64::NAN) } else { y }
+}
+
+/// `log(1 + e^x)`, to 2 ulp also where it is small.
+#[inline(always)]
+pub fn softplus<A: Arith, T: Float>(x: T) -> T {
+    // max(x, 0) + log(1 + e^-|x|)
+    let e = exp_below_max::<A, T>(-x.abs());
+    let (s, z) = ratio(e);
+    let y = correction::<A, T>(e, s, z, T::log_tail_to_2::<A>(z));
+    // e is NaN where x is.
+    let top = if x > T::of(0.0) { x } else { T::of(0.0) };
+    top + (e - y)
+}
+
+/// `k log 2 + log m + rest`
+#[inline(always)]
+pub(crate) fn of_parts<A: Arith, T: Float>(k: T, m: T, rest: T) -> T {
+    let f = m - T::of(1.0);
+    let (s, z) = ratio(f);
+    let y = correction::<A, T>(f, s, z, T::log_tail::<A>(z));
+    let low = k.fma::<A>(T::LN_2.1, rest);
+    // The first part of k log 2 is exact.
+    k.fma::<A>(T::LN_2.0, f - (y - low))
+}
+
+/// `s = f / (2 + f)` and its square.
+#[inline(always)]
+fn ratio<T: Float>(f: T) -> (T, T) {
+    let s = f / (f + T::of(2.0));
+    (s, s * s)
+}
+
+/// `f - log(1 + f)`, with `tail` the value of `R(z)`.
+#[inline(always)]
+fn correction<A: Arith, T: Float>(f: T, s: T, z: T, tail: T) -> T {
+    let half = f * f * T::of(0.5);
+    half - s * z.fma::<A>(tail, half)
+}
