@@ -3,7 +3,7 @@
 //! `GRADLOOM_STRIDE=1 cargo test --release -p gradloom-maths --test f32_errors -- --nocapture` takes every number, and
 //! prints the greatest error of each function.
 
-use gradloom_maths::{self as maths, Arith, Fused, Plain};
+use gradloom_maths::{self as maths, Fused, Plain};
 
 /// The name, the function with either arithmetic, the same in double precision, the greatest error in ulp.
 type Row = (&'static str, [fn(f32) -> f32; 2], fn(f64) -> f64, f64);
@@ -83,9 +83,4 @@ fn no_error_is_greater_than_is_said() {
         }
     }
     assert!(bad.is_empty(), "more than the bound: {bad:?}");
-}
-
-#[test]
-fn the_types_of_arithmetic_are_two() {
-    assert!(Fused::FUSED && !Plain::FUSED);
 }
