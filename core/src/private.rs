@@ -18,6 +18,7 @@ pub use check::*;
 pub use crate::annotation::{
     Annotation, Annotations, Expected, Length, check_arguments, check_call, check_results,
 };
+pub use crate::kernel::{Fused, FusedTable, Loop};
 pub use crate::record::catch;
 /// For functions whose bodies are recorded at run time.
 pub use crate::transform::{jvp as trace_jvp, replay, vjp as trace_vjp};

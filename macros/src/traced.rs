@@ -121,6 +121,7 @@ fn function(mut func: ItemFn, args: &Args, errors: &mut Errors) -> TokenStream {
         false => TokenStream::new(),
     };
     take_keeps(&mut func.block);
+    registering(tokens.register.take(), &mut func.block);
     checking(&parsed, &mut func.block, &mut func.attrs, &private);
     catching(&parsed, &mut func.block, &private);
     func.attrs.push(used());
@@ -341,6 +342,14 @@ fn catching(func: &Func, block: &mut syn::Block, private: &TokenStream) {
     )];
 }
 
+/// Lets the run time know the loops that were compiled for a function before the function records its ops.
+fn registering(register: Option<TokenStream>, block: &mut syn::Block) {
+    if let Some(register) = register {
+        let statement = syn::Stmt::Expr(syn::Expr::Verbatim(register), None);
+        block.stmts.insert(0, statement);
+    }
+}
+
 fn methods(mut imp: ItemImpl, args: &Args, errors: &mut Errors) -> TokenStream {
     refuse_second(&mut imp.attrs, errors);
     if let Some((path, _)) = &imp.trait_ {
@@ -409,12 +418,13 @@ fn methods(mut imp: ItemImpl, args: &Args, errors: &mut Errors) -> TokenStream {
             false => order::of_method(&mut func, args.order.as_ref()),
         }
         let body = body(&func, &method.block, args, &private, errors);
-        let tokens = companions(&func, &body, &private, &text(&method.block));
+        let mut tokens = companions(&func, &body, &private, &text(&method.block));
         let attrs = parse::lint_attributes(&imp.attrs);
         if errors.is_empty() {
             items.extend(warnings(&func, &method.block, &body, args, &attrs));
         }
         take_keeps(&mut method.block);
+        registering(tokens.register.take(), &mut method.block);
         checking(&func, &mut method.block, &mut method.attrs, &private);
         catching(&func, &mut method.block, &private);
         method.attrs.push(used());

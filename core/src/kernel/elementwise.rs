@@ -1,6 +1,6 @@
 //! From a group of elementwise equations to the instructions of its loop.
 
-use super::fused::{Code, Group, Instr, Slot, Sum};
+use super::fused::{Code, Compiled, Group, Instr, Slot, Sum};
 use super::level::level;
 use super::memory::Prepared;
 use crate::DType;
@@ -55,7 +55,7 @@ pub(crate) fn group(
         for (slot, arg) in args.iter_mut().zip(&member.args) {
             *slot = slot_of[*arg];
         }
-        instrs.push(Instr {
+        instrs.push(Instr::Op {
             code: code(member),
             args,
             out,
@@ -86,6 +86,61 @@ pub(crate) fn group(
         n_registers as usize,
     )
     .prepare()
+}
+
+/// The kernel of a group of `n` elements that one compiled loop computes. `outs` says of each result of the loop which result of
+/// the kernel it is; what is none of them is only summed. `sums` are those that are summed, by position in `outs`.
+pub(crate) fn compiled_group(
+    n: usize,
+    inputs: &[(DType, Layout)],
+    code: Compiled,
+    outs: &[Option<usize>],
+    sums: &[(usize, Sum)],
+) -> Prepared {
+    let dtype = match code {
+        Compiled::F32(_) => DType::F32,
+        Compiled::F64(_) => DType::F64,
+    };
+    let n_results = outs.iter().flatten().count();
+    let mut next = inputs.len() + n_results;
+    let slot = |out: &Option<usize>| match out {
+        Some(result) => (inputs.len() + result) as Slot,
+        None => {
+            next += 1;
+            next as Slot - 1
+        }
+    };
+    let slots: Box<[Slot]> = outs.iter().map(slot).collect();
+    let sums = sums
+        .iter()
+        .map(|&(out, sum)| (slots[out], dtype, sum))
+        .collect();
+    let instr = Instr::Compiled {
+        code,
+        args: (0..inputs.len() as Slot).collect(),
+        outs: slots.clone(),
+    };
+    let n_registers = outs.len() - n_results;
+    Group::new(
+        n,
+        inputs,
+        &vec![dtype; n_results],
+        vec![instr],
+        sums,
+        n_registers,
+    )
+    .prepare()
+}
+
+/// The loop that some traced function brings along for a signature, if it is for so many operands and results.
+pub(crate) fn compiled(signature: &str, dtype: DType, arity: (usize, usize)) -> Option<Compiled> {
+    let fused = super::compiled::find(signature)?;
+    let found = match dtype {
+        DType::F32 => Compiled::F32(&fused.f32),
+        DType::F64 => Compiled::F64(&fused.f64),
+        _ => return None,
+    };
+    (fused.f32.arity() == arity && fused.f64.arity() == arity).then_some(found)
 }
 
 /// The loop of a member.

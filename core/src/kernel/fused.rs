@@ -4,6 +4,7 @@
 //! are gathered chunk by chunk; intermediate values live in registers, which are chunks in the first-level cache. So the
 //! group reads each operand once and writes each result once, and every element is computed as the op alone computes it.
 
+use super::compiled::Loop;
 use super::data::{Data, DataMut, WIDEST, on_data};
 use super::gather::Gather;
 use super::memory::{ALIGN, Prepared};
@@ -43,13 +44,28 @@ pub(crate) enum Code {
 /// The place of a chunk: operands of the group first, then its results, then registers.
 pub(crate) type Slot = u32;
 
-/// One op over a chunk.
+/// What is done with a chunk.
+pub(crate) enum Instr {
+    /// One op.
+    Op {
+        code: Code,
+        /// As many as the code reads; the others are not looked at.
+        args: [Slot; 3],
+        out: Slot,
+    },
+    /// All members of a group.
+    Compiled {
+        code: Compiled,
+        args: Box<[Slot]>,
+        outs: Box<[Slot]>,
+    },
+}
+
+/// A loop over a whole group, in the type of its operands and results.
 #[derive(Clone, Copy)]
-pub(crate) struct Instr {
-    pub(crate) code: Code,
-    /// As many as the code reads; the others are not looked at.
-    pub(crate) args: [Slot; 3],
-    pub(crate) out: Slot,
+pub(crate) enum Compiled {
+    F32(&'static Loop<f32>),
+    F64(&'static Loop<f64>),
 }
 
 /// An operand of a group, as it lies when it is broadcast to the shape of the group.
@@ -166,13 +182,14 @@ impl Group {
     ) -> Group {
         let n_slots = (inputs.len() + outputs.len() + n_registers) as u32;
         for instr in &instrs {
-            let reads = &instr.args[..instr.code.n_args()];
-            let sound = instr.out < n_slots
-                && instr.out as usize >= inputs.len()
-                && reads
-                    .iter()
-                    .all(|slot| *slot < n_slots && *slot != instr.out);
-            assert!(sound, "an instruction writes a slot that it does not read");
+            let (args, outs) = instr.slots();
+            let free = |out: &Slot| *out as usize >= inputs.len() && *out < n_slots;
+            let apart = args
+                .iter()
+                .all(|slot| *slot < n_slots && !outs.contains(slot));
+            let once = (1..outs.len()).all(|i| !outs[..i].contains(&outs[i]));
+            let sound = outs.iter().all(free) && apart && once;
+            assert!(sound, "an instruction writes slots that it does not read");
         }
         let one_grid = sums.windows(2).all(|pair| pair[0].2 == pair[1].2);
         assert!(
@@ -404,13 +421,38 @@ impl Code {
 }
 
 impl Instr {
+    /// What it reads and what it writes.
+    fn slots(&self) -> (&[Slot], &[Slot]) {
+        match self {
+            Instr::Op { code, args, out } => (&args[..code.n_args()], std::slice::from_ref(out)),
+            Instr::Compiled { args, outs, .. } => (args, outs),
+        }
+    }
+
     /// # Safety
     ///
-    /// The slots that the code reads hold `n` elements of its operands' dtypes, and the slot that it writes has room for
-    /// `n` of its result's and overlaps none of them.
+    /// The slots that the code reads hold `n` elements of its operands' dtypes, and those that it writes have room for `n` of
+    /// its results' and overlap nothing else.
     unsafe fn run(&self, slots: &[*mut u8], n: usize) {
-        let [x, y, z] = self.args.map(|slot| slots.get(slot as usize).copied());
-        let out = slots[self.out as usize];
+        let (code, [x, y, z], out) = match self {
+            Instr::Op { code, args, out } => {
+                let args = args.map(|slot| slots.get(slot as usize).copied());
+                (*code, args, slots[*out as usize])
+            }
+            Instr::Compiled { code, args, outs } => {
+                let of = |list: &[Slot]| -> SmallVec<[*mut u8; 8]> {
+                    list.iter().map(|slot| slots[*slot as usize]).collect()
+                };
+                let (args, outs) = (of(args), of(outs));
+                // SAFETY: the caller's.
+                return unsafe {
+                    match code {
+                        Compiled::F32(f) => f.call(&args, &outs, n),
+                        Compiled::F64(f) => f.call(&args, &outs, n),
+                    }
+                };
+            }
+        };
         unsafe fn of<'a, T>(slot: Option<*mut u8>, n: usize) -> &'a [T] {
             let start = slot.expect("an instruction has the operands that its code reads");
             // SAFETY: the caller's.
@@ -422,7 +464,7 @@ impl Instr {
         }
         // SAFETY: the caller's, and the CPU has the level of the loops.
         unsafe {
-            match self.code {
+            match code {
                 Code::UnaryF32(f) => f(of(x, n), of_mut(out, n)),
                 Code::UnaryF64(f) => f(of(x, n), of_mut(out, n)),
                 Code::UnaryI32(f) => f(of(x, n), of_mut(out, n)),

@@ -7,6 +7,7 @@
 //!
 //! Everything that depends on shapes is resolved when a plan is made. What is left are closures on slices.
 
+mod compiled;
 mod copy;
 mod data;
 mod elementwise;
@@ -25,9 +26,11 @@ mod tests;
 #[allow(dead_code)] // kernels use it as they are split
 pub(crate) mod threads;
 
+pub(crate) use compiled::any as any_compiled;
+pub use compiled::{Fused, FusedTable, Loop};
 pub(crate) use data::{Data, DataMut, on_element};
-pub(crate) use elementwise::{Member, group};
-pub(crate) use fused::{CHUNK, Sum};
+pub(crate) use elementwise::{Member, compiled, compiled_group, group};
+pub(crate) use fused::{CHUNK, Compiled, Sum};
 pub(crate) use memory::{ALIGN, Base, Needs, Prepared, Region, Task, run};
 
 use crate::Aval;

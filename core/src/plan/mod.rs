@@ -9,10 +9,10 @@ pub(crate) use build::{Build, What};
 pub(crate) use place::Place;
 
 use crate::buffer::{Buffer, afford};
-use crate::kernel::{self, Base, KernelFault, Member, Needs, Region, Sum, Task};
+use crate::kernel::{self, Base, Compiled, KernelFault, Member, Needs, Region, Sum, Task};
 use crate::layout::Layout;
 use crate::lower::Lowered;
-use crate::{Aval, DType, Error, Result};
+use crate::{Aval, Error, Result};
 use arena::Life;
 use build::{Kind, Part};
 use gradloom_ir::pass::{self, is_elementwise};
@@ -283,11 +283,36 @@ fn group(
             .iter()
             .map(|(i, sum)| Aval::new(members[*i].to, [sum.len(out.numel())])),
     );
-    let layouts: Vec<(DType, Layout)> = inputs
-        .iter()
-        .map(|x| (x.dtype(), x.layout.clone()))
-        .collect();
-    let kernel = kernel::group(out.numel(), &layouts, &members, &results, &summed);
+    let layout = |x: &Place| (x.dtype(), x.layout.clone());
+    let (kernel, args) = match compiled(program, step, readers, &members) {
+        Some((code, canonical)) => {
+            // The same values, numbered as the compiled loop has them.
+            let inputs: Vec<Place> = canonical
+                .inputs
+                .iter()
+                .map(|var| inputs[*number.get(*var).expect(BOUND)].clone())
+                .collect();
+            let member = |at: &usize| {
+                let i = canonical.members[*at];
+                step.iter().position(|s| *s == i).expect(MEMBERS)
+            };
+            let exports: Vec<usize> = canonical.results.iter().map(member).collect();
+            let outs: Vec<Option<usize>> = exports
+                .iter()
+                .map(|m| results.iter().position(|r| r == m))
+                .collect();
+            let export = |m: &usize| exports.iter().position(|e| e == m).expect(MEMBERS);
+            let sums: Vec<(usize, Sum)> = summed.iter().map(|(m, sum)| (export(m), *sum)).collect();
+            let layouts: Vec<_> = inputs.iter().map(layout).collect();
+            let kernel = kernel::compiled_group(out.numel(), &layouts, code, &outs, &sums);
+            (kernel, inputs)
+        }
+        None => {
+            let layouts: Vec<_> = inputs.iter().map(layout).collect();
+            let kernel = kernel::group(out.numel(), &layouts, &members, &results, &summed);
+            (kernel, inputs)
+        }
+    };
     let what = match members[..] {
         [ref one] if sums.is_empty() => What::Op(one.op),
         _ => {
@@ -295,7 +320,7 @@ fn group(
             What::Group(members.iter().map(|m| m.op).chain(sums).collect())
         }
     };
-    let args = inputs.iter().map(|x| build.part(x)).collect();
+    let args = args.iter().map(|x| build.part(x)).collect();
     let mut made = build.task(what, args, &outs, kernel);
     let totals = made.split_off(results.len());
     for (i, place) in results.iter().zip(made) {
@@ -314,6 +339,29 @@ fn group(
         };
         places.insert(var, place.with(Layout::contiguous(out.shape())));
     }
+}
+
+/// The compiled loop that computes a group, if a traced function has brought it along, and the group as the loop has it.
+fn compiled(
+    program: &Program,
+    step: &[usize],
+    readers: &Readers,
+    members: &[Member],
+) -> Option<(Compiled, pass::Group)> {
+    if members.len() < 2 || !kernel::any_compiled() {
+        return None;
+    }
+    let is_read = |var: Var| readers.outside(var, step).next().is_some();
+    let group = pass::Group::new(program, step, is_read)?;
+    let dtype = program.aval(*group.inputs.first()?).dtype?;
+    let results = group.results.iter().map(|at| group.eqn(program, *at).out());
+    let mut vars = group.inputs.iter().copied().chain(results);
+    if !vars.all(|var| program.aval(var).dtype == Some(dtype)) {
+        return None;
+    }
+    let arity = (group.inputs.len(), group.results.len());
+    let code = kernel::compiled(&group.signature(program), dtype, arity)?;
+    Some((code, group))
 }
 
 /// Decides where each value lies.

@@ -8,7 +8,9 @@ fn numbers(shape: &[usize], seed: u64) -> Tensor {
     let n: usize = shape.iter().product();
     let mut state = seed;
     let next = || {
-        state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        state = state
+            .wrapping_mul(6364136223846793005)
+            .wrapping_add(1442695040888963407);
         (state >> 40) as f32 / (1 << 23) as f32 - 1.0
     };
     let data: Vec<f32> = std::iter::repeat_with(next).take(n).collect();
@@ -43,7 +45,14 @@ fn sums_that_are_made_in_the_loop_are_the_sums_of_what_is_stored() {
             let y = (&x * 1.5).tanh() + &row;
             let z = &y * &x;
             let last = shape.len() as i64 - 1;
-            vec![y.sum(..), z.sum(0), y.square().sum(0), y.sum(last), z, y.mean(last)]
+            vec![
+                y.sum(..),
+                z.sum(0),
+                y.square().sum(0),
+                y.sum(last),
+                z,
+                y.mean(last),
+            ]
         };
         let one_by_one = op_by_op(|| bits(&results()));
         for threads in [1, 2, 3] {
@@ -51,7 +60,11 @@ fn sums_that_are_made_in_the_loop_are_the_sums_of_what_is_stored() {
             assert_eq!(bits(&results()), one_by_one, "{shape:?}, {threads} threads");
             // Alone, each sum decides what the pieces are.
             for (i, bits_of) in one_by_one.iter().enumerate() {
-                assert_eq!(bits(&results()[i..=i])[0], *bits_of, "result {i} of {shape:?}");
+                assert_eq!(
+                    bits(&results()[i..=i])[0],
+                    *bits_of,
+                    "result {i} of {shape:?}"
+                );
             }
         }
     }

@@ -20,6 +20,8 @@ pub(crate) struct Companions {
     pub(crate) associated: TokenStream,
     /// Items beside the function or the impl block.
     pub(crate) items: TokenStream,
+    /// The statement that makes the compiled loops known, where there are any.
+    pub(crate) register: Option<TokenStream>,
 }
 
 /// The companions of a function whose body has been lowered.
@@ -50,8 +52,20 @@ pub(crate) fn companions(
         docs: &docs,
     };
     let Facts { constants, sizes } = cx.facts(body, staged.as_ref());
+    let loops = match body {
+        Body::Straight(low) => super::kernels::register(low, private),
+        Body::Flow(_) | Body::Recorded(_) => None,
+    };
+    let (register_own, register) = match &loops {
+        Some(_) => (
+            Some(cx.register(ours!(Self))),
+            Some(cx.register(cx.owner())),
+        ),
+        None => (None, None),
+    };
+    let loops = loops.map(|body| cx.loops(&body));
     let pieces = match staged {
-        Some(staged) => cx.straight(staged),
+        Some(staged) => cx.straight(staged, register_own.as_ref()),
         None => cx.recorded(),
     };
     let public = cx.public(&program, body);
@@ -59,7 +73,7 @@ pub(crate) fn companions(
     let constants = ours!(#hash #constants);
     let Pieces { hidden, items } = pieces;
     let annotations = Checks::of(func, private).map(|checks| checks.item());
-    let hidden = ours!(#hidden #annotations);
+    let hidden = ours!(#hidden #annotations #loops);
     let grads = cx.grads_struct();
     let (allow, attrs) = (allow(), &func.attrs);
     let function = &func.sig.ident;
@@ -69,6 +83,7 @@ pub(crate) fn companions(
         return Companions {
             associated: ours!(#public #constants #hidden),
             items: ours!(#items #sizes #grads),
+            register,
         };
     }
     let doc =
@@ -107,6 +122,7 @@ pub(crate) fn companions(
     Companions {
         associated: TokenStream::new(),
         items,
+        register,
     }
 }
 
@@ -131,6 +147,32 @@ pub(super) struct Cx<'a> {
 }
 
 impl Cx<'_> {
+    /// The type that has the companions.
+    fn owner(&self) -> TokenStream {
+        match &self.func.owner {
+            Some(_) => ours!(Self),
+            None => self.func.sig.ident.to_token_stream(),
+        }
+    }
+
+    /// The function that registers the compiled loops. A build without optimisation has none: they would be slower than the
+    /// loops of the run time.
+    fn loops(&self, body: &TokenStream) -> TokenStream {
+        let (head, vis) = self.associated();
+        let name = &self.names.loops;
+        ours! {
+            #head
+            #[cfg(not(debug_assertions))]
+            #[doc(hidden)]
+            #vis fn #name() { #body }
+        }
+    }
+
+    fn register(&self, owner: TokenStream) -> TokenStream {
+        let name = &self.names.loops;
+        ours!(#[cfg(not(debug_assertions))] #owner::#name();)
+    }
+
     /// The parameters of a companion: those of the user's function, each with a name.
     pub(super) fn inputs(&self) -> Vec<TokenStream> {
         let inputs = self.func.sig.inputs.iter().zip(&self.func.params);

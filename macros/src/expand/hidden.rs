@@ -50,7 +50,7 @@ impl Cx<'_> {
     }
 
     /// The hidden companions of a straight-line function.
-    pub(super) fn straight(&self, staged: Staged) -> Pieces {
+    pub(super) fn straight(&self, staged: Staged, register: Option<&TokenStream>) -> Pieces {
         let Staged {
             forward,
             fields,
@@ -89,7 +89,7 @@ impl Cx<'_> {
         let pair = ours!((#out, #saved));
         let forward_signature = self.signature(&n.forward, &inputs, &self.returns(pair.clone()));
         let mutable = self.mutable();
-        let forward = self.body(ours!(#mutable #forward), &pair);
+        let forward = self.body(ours!(#register #mutable #forward), &pair);
         let forward_doc = self.forward_doc();
 
         let pair = ours!((#out, #p::Pull));
@@ -104,7 +104,7 @@ impl Cx<'_> {
             ours!((y, #p::Pull::new(likes, saved.bytes(), move |cotangents| saved.pull(cotangents)))),
         );
 
-        let (jvp_signature, jvp) = self.jvp_companion(jvp, needs_all);
+        let (jvp_signature, jvp) = self.jvp_companion(ours!(#register #jvp), needs_all);
         let hidden = ours! {
             #head
             #[doc = #forward_doc]

@@ -17,6 +17,7 @@ mod flow_reverse;
 mod hash;
 mod hidden;
 mod kept;
+mod kernels;
 mod listing;
 mod maybe;
 mod names;

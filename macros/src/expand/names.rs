@@ -21,6 +21,8 @@ pub(super) struct Names {
     pub(super) hidden_jvp: Ident,
     pub(super) hidden_hvp: Ident,
     pub(super) annotations: Ident,
+    /// The function that registers the compiled loops.
+    pub(super) loops: Ident,
     pub(super) saved: Ident,
     pub(super) step: Ident,
     pub(super) grads: Ident,
@@ -63,6 +65,7 @@ impl Names {
             hidden_fwd: ident(format!("{hidden}fwd")),
             hidden_jvp: ident(format!("{hidden}jvp")),
             hidden_hvp: ident(format!("{hidden}hvp")),
+            loops: ident(format!("{hidden}loops")),
             annotations: ident(format!("__{upper}ANNOTATIONS")),
             saved: ident(format!("{owner}{camel}Saved")),
             step: ident(format!("{owner}{camel}Step")),

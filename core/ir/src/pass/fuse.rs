@@ -10,6 +10,9 @@ use std::collections::HashMap;
 /// Equations have *stages*: an equation reads what earlier stages have made, and an elementwise equation also what
 /// elementwise equations of its own stage and shape have. So a way from a group to itself leads through no other step. An
 /// equation whose readers are all in one later group moves there: its operands live longer, and its result not at all.
+///
+/// Where a shape is not known, it is taken for the same as others that are not: the groups are then a guess at those that
+/// there are when the shapes are known.
 pub fn fuse(program: &Program) -> Vec<Vec<usize>> {
     let eqns = &program.eqns;
     let maker = makers(program);
@@ -78,15 +81,14 @@ fn makers(program: &Program) -> SecondaryMap<Var, usize> {
         .collect()
 }
 
-/// A number for the shape of each equation that may be in a group: equal for shapes that are the same for certain.
+/// A number for the shape of each equation that may be in a group.
 fn shapes(program: &Program) -> Vec<Option<usize>> {
     let mut known: HashMap<&Shape, usize> = HashMap::new();
     let number = |eqn: &Eqn| {
         let shape = &program.aval(*eqn.outs.first()?).shape;
-        let in_group = is_elementwise(eqn.op) && shape.same(shape);
         let next = known.len();
         // Found by key alone, so the order of the map reaches nothing.
-        in_group.then(|| *known.entry(shape).or_insert(next))
+        is_elementwise(eqn.op).then(|| *known.entry(shape).or_insert(next))
     };
     program.eqns.iter().map(number).collect()
 }
@@ -169,10 +171,7 @@ fn groups(
             let from = maker.get(*var).copied();
             let inside = from.filter(|f| shapes[*f] == Some(shape) && stage[*f] == stage[i]);
             // A number or a row that is read everywhere joins nothing.
-            let whole = program
-                .aval(*var)
-                .shape
-                .same(&program.aval(eqn.out()).shape);
+            let whole = program.aval(*var).shape == program.aval(eqn.out()).shape;
             let other = inside
                 .or_else(|| whole.then(|| *reader.entry((*var, stage[i], shape)).or_insert(i)));
             if let Some(other) = other {

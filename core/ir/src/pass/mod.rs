@@ -6,12 +6,14 @@ mod dce;
 mod fold;
 mod fuse;
 mod residuals;
+mod signature;
 
 pub use cse::cse;
 pub use dce::dce;
 pub use fold::fold;
 pub use fuse::{fuse, is_elementwise, is_view};
 pub use residuals::choose_residuals;
+pub use signature::{Arg, Group};
 
 use crate::Program;
 

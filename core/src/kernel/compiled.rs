@@ -1,0 +1,138 @@
+//! Loops over whole groups that rustc has compiled: what a traced function brings along.
+//!
+//! A function that is called for the first time registers its loops, and a plan that has a group of the same signature runs
+//! the loop in place of the members one by one. The bits are the same, because the loop is made of the same functions of one
+//! element.
+
+use super::level::level;
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, Once};
+
+/// A loop over a group, in both types of floats.
+pub struct Fused {
+    /// What it computes: `gradloom_ir::pass::Group::signature`.
+    pub signature: &'static str,
+    /// Over `f32`.
+    pub f32: Loop<f32>,
+    /// Over `f64`.
+    pub f64: Loop<f64>,
+}
+
+/// The loops of one traced function.
+pub struct FusedTable {
+    loops: &'static [Fused],
+    registered: Once,
+}
+
+impl FusedTable {
+    /// A table.
+    pub const fn new(loops: &'static [Fused]) -> FusedTable {
+        FusedTable {
+            loops,
+            registered: Once::new(),
+        }
+    }
+
+    /// Lets plans that are made from now on use the loops.
+    pub fn register(&'static self) {
+        self.registered.call_once(|| {
+            let mut known = known();
+            for fused in self.loops {
+                known.get_or_insert_default().insert(fused.signature, fused);
+            }
+        });
+    }
+}
+
+/// The loop for a signature.
+pub(crate) fn find(signature: &str) -> Option<&'static Fused> {
+    known().as_ref()?.get(signature).copied()
+}
+
+/// Whether any loop is registered.
+pub(crate) fn any() -> bool {
+    known().is_some()
+}
+
+/// The loops by signature. They are found by key alone.
+type Known = Option<HashMap<&'static str, &'static Fused>>;
+
+fn known() -> MutexGuard<'static, Known> {
+    static KNOWN: Mutex<Known> = Mutex::new(None);
+    // No panic leaves the map half changed.
+    KNOWN.lock().unwrap_or_else(|e| e.into_inner())
+}
+
+/// The second argument: a type for each name of a repetition.
+macro_rules! each {
+    ($name:ident $t:ty) => {
+        $t
+    };
+}
+
+macro_rules! arities {
+    ($($variant:ident ($($x:ident)*) ($($y:ident)*);)*) => {
+        /// A loop by the number of its operands and results: `L2x1` has two operands and one result, all of equal length. The
+        /// versions are for the levels of the CPU, in order.
+        #[allow(missing_docs)]
+        pub enum Loop<T: 'static> {
+            $($variant([unsafe fn($(each!($x &[T]),)* $(each!($y &mut [T])),*); 3]),)*
+        }
+
+        impl<T: 'static> Loop<T> {
+            /// How many operands and results it has.
+            pub(crate) fn arity(&self) -> (usize, usize) {
+                match self {
+                    $(Loop::$variant(_) => {
+                        ([$(stringify!($x)),*].len(), [$(stringify!($y)),*].len())
+                    })*
+                }
+            }
+
+            /// Runs it over `n` elements.
+            ///
+            /// # Safety
+            ///
+            /// There are as many pointers as [`arity`](Self::arity) says, each to `n` elements, and nobody else uses the
+            /// results, which do not overlap.
+            pub(crate) unsafe fn call(&self, args: &[*mut u8], outs: &[*mut u8], n: usize) {
+                match self {
+                    $(Loop::$variant(versions) => {
+                        let f = versions[level() as usize];
+                        let [$($x),*] = *args else { unreachable!("as many operands") };
+                        let [$($y),*] = *outs else { unreachable!("as many results") };
+                        // SAFETY: the caller's, and the CPU has the level.
+                        unsafe {
+                            f(
+                                $(std::slice::from_raw_parts($x.cast::<T>().cast_const(), n),)*
+                                $(std::slice::from_raw_parts_mut($y.cast::<T>(), n)),*
+                            )
+                        }
+                    })*
+                }
+            }
+        }
+    };
+}
+
+macro_rules! results {
+    ($($one:ident $two:ident $three:ident $four:ident ($($x:ident)*);)*) => {
+        arities! {
+            $($one ($($x)*) (p);)*
+            $($two ($($x)*) (p q);)*
+            $($three ($($x)*) (p q r);)*
+            $($four ($($x)*) (p q r s);)*
+        }
+    };
+}
+
+results! {
+    L1x1 L1x2 L1x3 L1x4 (a);
+    L2x1 L2x2 L2x3 L2x4 (a b);
+    L3x1 L3x2 L3x3 L3x4 (a b c);
+    L4x1 L4x2 L4x3 L4x4 (a b c d);
+    L5x1 L5x2 L5x3 L5x4 (a b c d e);
+    L6x1 L6x2 L6x3 L6x4 (a b c d e f1);
+    L7x1 L7x2 L7x3 L7x4 (a b c d e f1 g);
+    L8x1 L8x2 L8x3 L8x4 (a b c d e f1 g h);
+}

@@ -1,0 +1,244 @@
+//! Compiled loops over the elementwise groups of a function and of its derivatives.
+//!
+//! A plan is made when shapes are known; here they seldom are. So the groups are a guess: that what is not known to differ is
+//! of one shape, as in most programs. The run time looks the groups of a plan up by what they compute, and takes the loop
+//! where there is one; a wrong guess costs some bytes of code, and never a result.
+
+use super::staged::wrt;
+use crate::lower::Lowered;
+use gradloom_ir::ad::{self, Calls};
+use gradloom_ir::op::Eval;
+use gradloom_ir::pass::{self, Arg, Group};
+use gradloom_ir::{Attr, Eqn, Op, Program, Static, Var};
+use proc_macro2::{Ident, Span, TokenStream};
+use quote::format_ident;
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+/// The most operands and results of a loop that the run time has a type for.
+const MOST: (usize, usize) = (8, 4);
+
+/// The most loops of one function. What is over that runs one op at a time.
+const MOST_LOOPS: usize = 32;
+
+/// The body of the function that registers the loops of a traced function. Nothing, where there is no group of several
+/// equations.
+pub(super) fn register(low: &Lowered, p: &TokenStream) -> Option<TokenStream> {
+    let loops: Vec<TokenStream> = groups(low)
+        .iter()
+        .map(|(signature, (program, group))| fused(signature, program, group, p))
+        .collect();
+    if loops.is_empty() {
+        return None;
+    }
+    Some(ours! {
+        static LOOPS: &[#p::Fused] = &[#(#loops),*];
+        static TABLE: #p::FusedTable = #p::FusedTable::new(LOOPS);
+        TABLE.register();
+    })
+}
+
+/// The groups of the programs that plans are made of, by signature.
+fn groups(low: &Lowered) -> BTreeMap<String, (Program, Group)> {
+    let wrt = wrt(low);
+    let vjp = ad::vjp(&low.program, &wrt);
+    let mut programs = vec![low.program.clone()];
+    programs.push(ad::jvp(&low.program, &wrt, Calls::Joint).program);
+    if vjp.active == [true] {
+        let joint = joint(&vjp);
+        let mut gradients = joint.clone();
+        gradients.outs.remove(0);
+        programs.extend([joint, gradients]);
+    }
+    programs.extend([vjp.primal, vjp.pullback]);
+    let mut found = BTreeMap::new();
+    for program in programs {
+        let program = values(pass::simplify(guess(pass::simplify(program))));
+        let mut readers: HashMap<Var, Vec<usize>> = HashMap::new();
+        for (i, eqn) in program.eqns.iter().enumerate() {
+            for var in eqn.data() {
+                readers.entry(*var).or_default().push(i);
+            }
+        }
+        for step in pass::fuse(&program) {
+            let outside = |i: &usize| !step.contains(i);
+            let is_read = |var: Var| {
+                program.outs.contains(&var)
+                    || readers.get(&var).is_some_and(|r| r.iter().any(outside))
+            };
+            let group = Group::new(&program, &step, is_read).filter(|group| {
+                let (inputs, results) = (group.inputs.len(), group.results.len());
+                step.len() > 1
+                    && (1..=MOST.0).contains(&inputs)
+                    && (1..=MOST.1).contains(&results)
+                    && is_of_floats(&program, group)
+            });
+            if let Some(group) = group
+                && found.len() < MOST_LOOPS
+            {
+                let signature = group.signature(&program);
+                found
+                    .entry(signature)
+                    .or_insert_with(|| (program.clone(), group));
+            }
+        }
+    }
+    found
+}
+
+/// The value and the gradients of a function with one result, as they are recorded together: the pullback after the program
+/// whose residuals it reads, and its cotangent is one.
+fn joint(vjp: &ad::Vjp) -> Program {
+    let ad::Vjp {
+        primal, pullback, ..
+    } = vjp;
+    let mut program = primal.clone();
+    let y = program.outs[0];
+    program.outs.truncate(1);
+    // Residuals have one number in both parts; what the pullback binds itself gets another.
+    let ct = *pullback.params.last().expect("the cotangent of the result");
+    let first = primal.n_vars().max(pullback.n_vars());
+    let mut fresh: HashMap<Var, Var> = HashMap::new();
+    let bound = pullback.eqns.iter().flat_map(|eqn| &eqn.outs);
+    for (var, own) in std::iter::once(&ct).chain(bound).zip(first..) {
+        let aval = pullback.aval(*var).clone();
+        program.avals.insert(Var(own), aval);
+        fresh.insert(*var, Var(own));
+    }
+    let renamed = |var: &Var| fresh.get(var).copied().unwrap_or(*var);
+    program.attrs.push(Static::Int(1));
+    program.eqns.push(Eqn {
+        outs: vec![renamed(&ct)],
+        op: Op::FullLike,
+        attrs: vec![Attr(program.attrs.len() as u32 - 1)],
+        args: vec![y],
+    });
+    let n_attrs = program.attrs.len() as u32;
+    program.attrs.extend(pullback.attrs.iter().cloned());
+    program.eqns.extend(pullback.eqns.iter().map(|eqn| Eqn {
+        outs: eqn.outs.iter().map(renamed).collect(),
+        op: eqn.op,
+        attrs: eqn.attrs.iter().map(|a| Attr(a.0 + n_attrs)).collect(),
+        args: eqn.args.iter().map(renamed).collect(),
+    }));
+    program.outs.extend(pullback.outs.iter().map(renamed));
+    program
+}
+
+/// The program with every broadcast between shapes that are not known taken for the identity, as it is where they are the same.
+fn guess(mut program: Program) -> Program {
+    let mut same: HashMap<Var, Var> = HashMap::new();
+    for eqn in &mut program.eqns {
+        for arg in &mut eqn.args {
+            *arg = same.get(arg).copied().unwrap_or(*arg);
+        }
+        let unknown = |var: &Var| {
+            let aval = program.avals.get(*var);
+            aval.is_none_or(|aval| aval.shape.known().is_none())
+        };
+        if matches!(eqn.op, Op::BroadcastLike | Op::Unbroadcast) && unknown(&eqn.outs[0]) {
+            same.insert(eqn.outs[0], eqn.args[0]);
+        }
+    }
+    for out in &mut program.outs {
+        *out = same.get(out).copied().unwrap_or(*out);
+    }
+    program
+}
+
+/// The program without what is read for its shape alone: when it runs, shapes are known.
+fn values(mut program: Program) -> Program {
+    let mut read: HashSet<Var> = program.outs.iter().copied().collect();
+    let mut live = vec![false; program.eqns.len()];
+    for (eqn, live) in program.eqns.iter().zip(&mut live).rev() {
+        *live = eqn.outs.iter().any(|var| read.contains(var));
+        if *live {
+            read.extend(eqn.data());
+        }
+    }
+    let mut live = live.into_iter();
+    program.eqns.retain(|_| live.next() == Some(true));
+    program
+}
+
+/// Whether all operands and results of the group may be floats: bools are between its members alone.
+fn is_of_floats(program: &Program, group: &Group) -> bool {
+    let mut bools: Vec<bool> = Vec::new();
+    for (m, args) in group.args.iter().enumerate() {
+        let is_bool = |arg: &Arg| matches!(arg, Arg::Member(m) if bools[*m]);
+        let (conditions, numbers, out) = match group.eqn(program, m).op.def().eval() {
+            Eval::Kernel(_) => (&args[..1], &args[1..], false),
+            Eval::Compare(_) => (&args[..0], &args[..], true),
+            _ => (&args[..0], &args[..], false),
+        };
+        if !conditions.iter().all(is_bool) || numbers.iter().any(is_bool) {
+            return false;
+        }
+        bools.push(out);
+    }
+    !group.results.iter().any(|m| bools[*m])
+}
+
+/// The loop of a group, in both types of floats.
+fn fused(signature: &str, program: &Program, group: &Group, p: &TokenStream) -> TokenStream {
+    let variant = format_ident!("L{}x{}", group.inputs.len(), group.results.len());
+    let [single, double] = ["f32", "f64"].map(|dtype| {
+        let versions = versions(program, group, &Ident::new(dtype, Span::mixed_site()), p);
+        ours!(#p::Loop::#variant(#versions.levels))
+    });
+    ours! {
+        #p::Fused { signature: #signature, f32: #single, f64: #double }
+    }
+}
+
+/// A loop, for each level of the CPU.
+fn versions(program: &Program, group: &Group, dtype: &Ident, p: &TokenStream) -> TokenStream {
+    let name = |prefix: &str, i: usize| Ident::new(&format!("{prefix}{i}"), Span::mixed_site());
+    let inputs: Vec<Ident> = (0..group.inputs.len()).map(|i| name("x", i)).collect();
+    let results: Vec<Ident> = (0..group.results.len()).map(|i| name("y", i)).collect();
+    let elements: Vec<Ident> = (0..inputs.len()).map(|i| name("a", i)).collect();
+    let value = |arg: &Arg| match arg {
+        Arg::Input(i) => {
+            let x = &elements[*i];
+            ours!(#x)
+        }
+        Arg::Member(m) => {
+            let v = name("v", *m);
+            ours!(#v)
+        }
+        Arg::Constant(x) if x.is_finite() => ours!((#x as #dtype)),
+        Arg::Constant(x) => {
+            let bits = x.to_bits();
+            ours!((f64::from_bits(#bits) as #dtype))
+        }
+    };
+    let members = group.args.iter().enumerate().map(|(m, args)| {
+        let (out, op) = (name("v", m), group.eqn(program, m).op);
+        let args: Vec<TokenStream> = args.iter().map(value).collect();
+        match op.def().eval() {
+            Eval::Kernel(_) => {
+                let [c, x, y] = &args[..] else {
+                    unreachable!("`select` is the only one")
+                };
+                ours!(let #out = if #c { #x } else { #y };)
+            }
+            _ => {
+                let op = Ident::new(op.def().name(), Span::mixed_site());
+                ours!(let #out = #p::element::#op::#dtype::<A>(#(#args),*);)
+            }
+        }
+    });
+    let values = group.results.iter().map(|m| name("v", *m));
+    let (first, others) = (&results[0], &results[1..]);
+    ours! {
+        #p::maths::versions!(|#(#inputs: &[#dtype],)* #(#results: &mut [#dtype]),*| A => {
+            let n = #first.len();
+            #(let #inputs = &#inputs[..n];)*
+            #(let #others = &mut #others[..n];)*
+            for i in 0..n {
+                #(let #elements = #inputs[i];)*
+                #(#members)*
+                #(#results[i] = #values;)*
+            }
+        })
+    }
+}
