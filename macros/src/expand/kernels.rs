@@ -43,7 +43,7 @@ fn groups(low: &Lowered) -> BTreeMap<String, (Program, Group)> {
     let vjp = ad::vjp(&low.program, &wrt);
     let mut programs = vec![low.program.clone()];
     programs.push(ad::jvp(&low.program, &wrt, Calls::Joint).program);
-    if vjp.active == [true] {
+    if vjp.active == [true] && may_be_a_loss(&vjp.primal) {
         let joint = joint(&vjp);
         let mut gradients = joint.clone();
         gradients.outs.remove(0);
@@ -83,6 +83,19 @@ fn groups(low: &Lowered) -> BTreeMap<String, (Program, Group)> {
         }
     }
     found
+}
+
+/// Whether the first result may be a single number. What an elementwise op has computed of a shape that is not known is taken
+/// for none.
+fn may_be_a_loss(program: &Program) -> bool {
+    let y = program.outs[0];
+    match program.aval(y).shape.known() {
+        Some(shape) => shape.is_empty(),
+        None => {
+            let maker = program.eqns.iter().find(|eqn| eqn.outs.contains(&y));
+            maker.is_some_and(|eqn| !pass::is_elementwise(eqn.op))
+        }
+    }
 }
 
 /// The value and the gradients of a function with one result, as they are recorded together: the pullback after the program

@@ -4,7 +4,11 @@
 #![allow(clippy::ptr_arg)]
 // Each way of writing a statement is one to differentiate.
 #![allow(clippy::assign_op_pattern, clippy::needless_late_init)]
-#![allow(clippy::redundant_closure_call, clippy::mut_range_bound, clippy::while_let_loop)]
+#![allow(
+    clippy::redundant_closure_call,
+    clippy::mut_range_bound,
+    clippy::while_let_loop
+)]
 
 /// A test of a traced function of two tensors and a number.
 macro_rules! check_two {
