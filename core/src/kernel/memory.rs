@@ -6,6 +6,7 @@
 
 use super::KernelFault;
 use super::data::{Data, DataMut};
+use super::pages::prefer_large;
 use crate::DType;
 use crate::buffer::Buffer;
 use std::cell::Cell;
@@ -160,6 +161,7 @@ pub(crate) fn run(
         if arena.try_reserve_exact(lines).is_err() {
             return Err((0, KernelFault::OutOfMemory { bytes: needs.arena }));
         }
+        prefer_large(arena.spare_capacity_mut());
         arena.resize(lines, Line([0; ALIGN]));
     }
     let pointers: Vec<*mut u8> = results.iter_mut().map(Buffer::as_mut_ptr).collect();

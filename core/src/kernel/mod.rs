@@ -19,6 +19,7 @@ mod matmul;
 mod memory;
 mod movement;
 mod number;
+mod pages;
 mod reduce;
 mod rows;
 #[cfg(test)]
