@@ -7,6 +7,7 @@
 use super::compiled::Loop;
 use super::data::{Data, DataMut, WIDEST, on_data};
 use super::gather::Gather;
+use super::lanes::sum_chunk;
 use super::memory::{ALIGN, Prepared};
 use super::number::Number;
 use super::reduce;
@@ -18,6 +19,7 @@ use std::cell::Cell;
 
 /// How many elements an instruction takes at a time.
 pub(crate) const CHUNK: usize = 1024;
+const _: () = assert!(CHUNK == super::lanes::CHUNK);
 
 /// The code of an instruction: reads the same number of elements of each operand, and writes as many. A loop is the version
 /// for the level of this CPU.
@@ -358,14 +360,9 @@ unsafe fn on_total(dtype: DType, sum: Sum, slot: *mut u8, totals: *mut u8, at: u
             unsafe { std::slice::from_raw_parts_mut(totals.cast::<T>().wrapping_add(start), len) }
         };
         match sum {
-            Sum::All => part(at / CHUNK, 1)[0] = reduce::chunk_total(xs),
+            Sum::All => part(at / CHUNK, 1)[0] = sum_chunk(xs),
             Sum::Rows(cols) if cols <= CHUNK => {
-                for (y, row) in part(at / cols, n / cols)
-                    .iter_mut()
-                    .zip(xs.chunks_exact(cols))
-                {
-                    *y = reduce::chunk_total(row);
-                }
+                reduce::row_totals(xs, cols, part(at / cols, n / cols));
             }
             Sum::Rows(_) => unreachable!("longer rows are summed by themselves"),
             Sum::Columns(cols) => {

@@ -14,7 +14,9 @@ mod elementwise;
 mod fused;
 mod gather;
 mod gemm;
+mod lanes;
 mod level;
+mod leveled;
 mod matmul;
 mod memory;
 mod movement;
@@ -22,6 +24,8 @@ mod number;
 mod pages;
 mod reduce;
 mod rows;
+#[cfg(test)]
+mod speed;
 #[cfg(test)]
 mod tests;
 #[allow(dead_code)] // kernels use it as they are split
@@ -43,6 +47,7 @@ use gradloom_ir::op::Eval;
 use gradloom_ir::{DType, Kernel, Op, Static};
 use matmul::Product;
 use number::{Float, Number};
+use reduce::{Max, Min, Reduction};
 
 /// What goes wrong only when the values are there.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -224,14 +229,13 @@ fn repeated(large: &[usize], shape: &[usize]) -> Vec<usize> {
     (0..large.len()).filter(repeated).collect()
 }
 
-/// Folds over `axes`, one group of neighbours at a time, the last one first; `init` is the result over no elements.
+/// Reduces `axes`, one group of neighbours at a time, the last one first.
 fn fold<T: Element>(
     b: &mut Build,
     x: &Place,
     axes: &[usize],
     out: &Aval,
-    init: T,
-    f: impl Fn(T, T) -> T + Copyable,
+    how: impl Reduction<T>,
 ) -> Place {
     let mut groups = neighbours(x.shape(), axes);
     let mut x = x.clone();
@@ -240,9 +244,7 @@ fn fold<T: Element>(
         let arb = [size(&groups[..i]), groups[i].0, size(&groups[i + 1..])];
         let from = b.contiguous(&x);
         let to = Aval::new(x.dtype(), [arb[0] * arb[2]]);
-        let kernel: Prepared = Box::new(move |args, outs| {
-            reduce::fold(T::slice(args[0]), arb, T::slice_mut(&mut outs[0]), init, f)
-        });
+        let kernel = map(move |xs: &[T], out: &mut [T]| reduce::fold(xs, arb, out, how));
         x = b.kernel(&[&from], &to, kernel);
         groups.remove(i);
     }
@@ -299,7 +301,7 @@ trait Copyable: std::marker::Copy + Send + Sync + 'static {}
 impl<F: std::marker::Copy + Send + Sync + 'static> Copyable for F {}
 
 fn sum<T: Number>(b: &mut Build, x: &Place, axes: &[usize], out: &Aval) -> Place {
-    fold(b, x, axes, out, T::ZERO, T::plus)
+    fold::<T>(b, x, axes, out, reduce::Sum)
 }
 
 /// Divides by a count.
@@ -335,33 +337,12 @@ fn mean_t<T: Number>(b: &mut Build, y: &Place, axes: &Static, shape: &[usize]) -
     sum_t(b, &part, axes, shape)
 }
 
-/// The greatest or the least elements, as `wins(x, best)` says; a NaN wins against all others.
-fn extremum<T: Number>(
-    b: &mut Build,
-    x: &Place,
-    axes: &[usize],
-    out: &Aval,
-    wins: impl Fn(T, T) -> bool + Copyable,
-) -> Place {
-    // The shape rule refuses an extremum over no elements, so the number here is never a result.
-    fold(
-        b,
-        x,
-        axes,
-        out,
-        T::ZERO,
-        move |x, y| {
-            if wins(y, x) { y } else { x }
-        },
-    )
-}
-
 fn max<T: Number>(b: &mut Build, x: &Place, axes: &[usize], out: &Aval) -> Place {
-    extremum(b, x, axes, out, T::above)
+    fold::<T>(b, x, axes, out, Max)
 }
 
 fn min<T: Number>(b: &mut Build, x: &Place, axes: &[usize], out: &Aval) -> Place {
-    extremum(b, x, axes, out, T::below)
+    fold::<T>(b, x, axes, out, Min)
 }
 
 fn arg_extremum<T: Number>(
@@ -370,6 +351,7 @@ fn arg_extremum<T: Number>(
     axis: usize,
     out: &Aval,
     wins: impl Fn(T, T) -> bool + Copyable,
+    most: impl Reduction<T>,
 ) -> Place {
     let shape = x.shape();
     let arb = [
@@ -378,16 +360,17 @@ fn arg_extremum<T: Number>(
         numel(&shape[axis + 1..]),
     ];
     let from = b.contiguous(x);
-    let kernel = map(move |xs: &[T], out: &mut [i64]| reduce::arg_extremum(xs, arb, out, wins));
+    let kernel =
+        map(move |xs: &[T], out: &mut [i64]| reduce::arg_extremum(xs, arb, out, wins, most));
     b.kernel(&[&from], out, kernel)
 }
 
 fn argmax<T: Number>(b: &mut Build, x: &Place, axis: usize, out: &Aval) -> Place {
-    arg_extremum(b, x, axis, out, T::above)
+    arg_extremum(b, x, axis, out, T::above, Max)
 }
 
 fn argmin<T: Number>(b: &mut Build, x: &Place, axis: usize, out: &Aval) -> Place {
-    arg_extremum(b, x, axis, out, T::below)
+    arg_extremum(b, x, axis, out, T::below, Min)
 }
 
 fn product(b: &mut Build, product: Product, args: &[Place], likes: &[Aval], out: &Aval) -> Place {

@@ -4,154 +4,276 @@
 //! the last one first, as the middle axis of `[a, r, b]`. The order of the operations depends on the shape alone,
 //! so a strided view gives the same bits as its contiguous copy.
 
-use super::KernelFault;
+use super::lanes::{CHUNK, Pairwise, sum, sum_chunk};
+use super::leveled::leveled;
 use super::number::Number;
-use crate::buffer::reserve;
+use super::threads::{for_each_chunk, threads};
 use crate::dtype::Element;
-
-/// How many elements of a row are folded in one go, before the results are folded in pairs.
-const CHUNK: usize = 1024;
 
 /// How many rows are folded one after the other before the results are folded in pairs.
 pub(super) const BLOCK: usize = 32;
 
-/// How many running results a fold along contiguous elements keeps, so that it vectorises.
-const LANES: usize = 16;
+/// How many columns are folded at a time: two such rows lie in the first-level cache beside what is read.
+const STRIP: usize = 1024;
 
-/// Folds values in pairs of equal weight, as a counter in base 2 carries: the rounding error grows with the
-/// logarithm of their number.
-struct Pairwise<V> {
-    levels: Vec<Option<V>>,
+/// How many results of a long row are parts of the tree of all, which threads share.
+const GROUP: usize = 64 * CHUNK;
+
+/// What one thread reads in a nanosecond, about.
+const BYTES_PER_NANO: usize = 60;
+
+/// How many bytes are read for a part of the result that one thread computes.
+const TASK_BYTES: usize = 1 << 18;
+
+/// A way to make one number of several.
+pub(super) trait Reduction<T>: Copy + Send + Sync + 'static {
+    /// What no elements make.
+    const EMPTY: T;
+    fn pair(self, x: T, y: T) -> T;
+    /// What elements that lie one after the other make.
+    fn row(self, xs: &[T]) -> T;
 }
 
-impl<V> Pairwise<V> {
-    fn new() -> Pairwise<V> {
-        Pairwise { levels: Vec::new() }
-    }
+/// The sum.
+#[derive(Clone, Copy)]
+pub(super) struct Sum;
 
-    fn push(&mut self, mut value: V, f: impl Fn(V, V) -> V) {
-        for level in &mut self.levels {
-            match level.take() {
-                None => {
-                    *level = Some(value);
-                    return;
-                }
-                Some(earlier) => value = f(earlier, value),
-            }
+/// The greatest element; a NaN is greater than all others.
+#[derive(Clone, Copy)]
+pub(super) struct Max;
+
+/// The least element; a NaN is less than all others.
+#[derive(Clone, Copy)]
+pub(super) struct Min;
+
+impl<T: Number> Reduction<T> for Sum {
+    const EMPTY: T = T::ZERO;
+    #[inline(always)]
+    fn pair(self, x: T, y: T) -> T {
+        x.plus(y)
+    }
+    #[inline(always)]
+    fn row(self, xs: &[T]) -> T {
+        sum(xs)
+    }
+}
+
+// The shape rule refuses an extremum over no elements, so what these are of none is never a result.
+
+impl<T: Number> Reduction<T> for Max {
+    const EMPTY: T = T::ZERO;
+    #[inline(always)]
+    fn pair(self, x: T, y: T) -> T {
+        if x.at_least(y) { x } else { y }
+    }
+    #[inline(always)]
+    fn row(self, xs: &[T]) -> T {
+        let mut most = T::LEAST;
+        for x in xs {
+            most = most.max(if x.is_number() { x.key() } else { T::GREATEST });
         }
-        self.levels.push(Some(value));
-    }
-
-    fn finish(self, f: impl Fn(V, V) -> V) -> Option<V> {
-        self.levels
-            .into_iter()
-            .flatten()
-            .reduce(|later, earlier| f(earlier, later))
+        T::of_key(most)
     }
 }
 
-/// The fold of at most [`CHUNK`] elements, `init` if there are none.
-fn fold_chunk<T: Copy>(xs: &[T], init: T, f: impl Fn(T, T) -> T) -> T {
-    let (rows, rest) = xs.as_chunks::<LANES>();
-    let lanes = rows.split_first().map(|(first, rows)| {
-        let mut lanes = *first;
-        for row in rows {
-            for (lane, &x) in lanes.iter_mut().zip(row) {
-                *lane = f(*lane, x);
-            }
+impl<T: Number> Reduction<T> for Min {
+    const EMPTY: T = T::ZERO;
+    #[inline(always)]
+    fn pair(self, x: T, y: T) -> T {
+        if x.at_most(y) { x } else { y }
+    }
+    #[inline(always)]
+    fn row(self, xs: &[T]) -> T {
+        let mut least = T::GREATEST;
+        for x in xs {
+            least = least.min(if x.is_number() { x.key() } else { T::LEAST });
         }
-        let mut width = LANES / 2;
-        while width > 0 {
-            for i in 0..width {
-                lanes[i] = f(lanes[i], lanes[i + width]);
-            }
-            width /= 2;
-        }
-        lanes[0]
-    });
-    let mut rest = rest.iter().copied();
-    match lanes.or_else(|| rest.next()) {
-        Some(first) => rest.fold(first, f),
-        None => init,
+        T::of_key(least)
     }
 }
 
-/// The fold of a slice, `init` if it is empty.
-pub(super) fn fold_slice<T: Copy>(xs: &[T], init: T, f: impl Fn(T, T) -> T + Copy) -> T {
-    if xs.len() <= CHUNK {
-        return fold_chunk(xs, init, f);
-    }
-    let mut tree = Pairwise::new();
-    for chunk in xs.chunks(CHUNK) {
-        tree.push(fold_chunk(chunk, init, f), f);
-    }
-    tree.finish(f).unwrap_or(init)
-}
-
-/// `[a, r, b]` to `[a, b]`; `init` is the fold of nothing.
-pub(super) fn fold<T: Element>(
+/// `[a, r, b]` to `[a, b]`.
+pub(super) fn fold<T: Element, R: Reduction<T>>(
     xs: &[T],
     [a, r, b]: [usize; 3],
     out: &mut [T],
-    init: T,
-    f: impl Fn(T, T) -> T + Copy,
-) -> Result<(), KernelFault> {
-    if a * b == 0 {
-        return Ok(());
-    }
+    how: R,
+) {
     if r == 0 {
-        out.fill(init);
-        return Ok(());
+        out.fill(R::EMPTY);
+        return;
     }
-    if b == 1 {
+    if a * b == 0 {
+        return;
+    }
+    let nanos = size_of_val(xs) / BYTES_PER_NANO;
+    if a * b == 1 && r > GROUP {
+        out[0] = fold_long(xs, how);
+        return;
+    }
+    let results = results_of_a_task::<T>([a, r, b]);
+    for_each_chunk(out, results, nanos, |task, out| {
+        let start = task * results;
+        if b == 1 {
+            fold_rows(&xs[start * r..][..out.len() * r], r, out, how);
+        } else {
+            fold_columns(xs, [r, b], start, out, how);
+        }
+    });
+}
+
+/// How many results are computed at a time. None depends on where they are cut.
+fn results_of_a_task<T>([a, r, b]: [usize; 3]) -> usize {
+    let results = TASK_BYTES / size_of::<T>() / r;
+    match b {
+        1 => results.max(1),
+        // Long pieces of rows are read faster.
+        _ => results.max((a * b).div_ceil(threads()).min(STRIP).next_multiple_of(64)),
+    }
+}
+
+leveled! {
+    fn fold_rows<A, T: Element>(xs: &[T], r: usize, out: &mut [T], how: impl Reduction<T>) {
         for (y, row) in out.iter_mut().zip(xs.chunks_exact(r)) {
-            *y = fold_slice(row, init, f);
+            *y = how.row(row);
         }
-        return Ok(());
     }
-    for (out, matrix) in out.chunks_exact_mut(b).zip(xs.chunks_exact(r * b)) {
-        fold_outer(matrix, b, out, f)?;
-    }
-    Ok(())
 }
 
-/// `[r, b]` to `[b]`, row by row.
-fn fold_outer<T: Element>(
+/// One long row. Groups of a power of 2 of chunks are whole parts of its tree.
+fn fold_long<T: Element>(xs: &[T], how: impl Reduction<T>) -> T {
+    let mut tree = Pairwise::new(T::default());
+    for xs in xs.chunks(64 * GROUP) {
+        let mut totals = [T::default(); 64];
+        let totals = &mut totals[..xs.len().div_ceil(GROUP)];
+        let nanos = size_of_val(xs) / BYTES_PER_NANO;
+        for_each_chunk(totals, 1, nanos, |i, total| {
+            let group = &xs[i * GROUP..xs.len().min((i + 1) * GROUP)];
+            fold_rows(group, group.len(), total, how);
+        });
+        totals
+            .iter()
+            .for_each(|&total| tree.push(total, |x, y| how.pair(x, y)));
+    }
+    tree.finish(|x, y| how.pair(x, y)).unwrap_or_default()
+}
+
+/// Those results of `[a, r, b]` to `[a, b]` that begin at `start`.
+fn fold_columns<T: Element>(
     xs: &[T],
-    b: usize,
-    out: &mut [T],
-    f: impl Fn(T, T) -> T + Copy,
-) -> Result<(), KernelFault> {
-    let join = |total: &mut [T], row: &[T]| {
-        for (t, &x) in total.iter_mut().zip(row) {
-            *t = f(*t, x);
-        }
-    };
-    let rows = |mut earlier: Vec<T>, later: Vec<T>| {
-        join(&mut earlier, &later);
-        earlier
-    };
-    let mut tree = Pairwise::new();
-    for block in xs.chunks(BLOCK * b) {
-        let mut rows_of = block.chunks_exact(b);
-        let mut total = reserve(b)?;
-        total.extend_from_slice(rows_of.next().expect("a block has a row"));
-        rows_of.for_each(|row| join(&mut total, row));
-        tree.push(total, rows);
+    [r, b]: [usize; 2],
+    mut start: usize,
+    mut out: &mut [T],
+    how: impl Reduction<T>,
+) {
+    while !out.is_empty() {
+        let (matrix, column) = (start / b, start % b);
+        let n = out.len().min(b - column).min(STRIP);
+        let (strip, rest) = out.split_at_mut(n);
+        let matrix = &xs[matrix * r * b..][..r * b];
+        fold_strip(&matrix[column..], b, r, strip, how);
+        (start, out) = (start + n, rest);
     }
-    out.copy_from_slice(&tree.finish(rows).expect("at least one row"));
-    Ok(())
 }
 
-/// The sum of at most [`CHUNK`] elements.
-pub(super) fn chunk_total<T: Number>(xs: &[T]) -> T {
-    fold_chunk(xs, T::ZERO, T::plus)
+/// The columns of `rows` rows that lie `stride` apart: blocks one after the other, then their totals in the pairs of
+/// [`Pairwise`].
+fn fold_strip<T: Element>(
+    xs: &[T],
+    stride: usize,
+    rows: usize,
+    out: &mut [T],
+    how: impl Reduction<T>,
+) {
+    if rows <= BLOCK {
+        return fold_block(xs, stride, rows, out, how);
+    }
+    let half = BLOCK * rows.div_ceil(BLOCK).next_power_of_two() / 2;
+    fold_strip(xs, stride, half, out, how);
+    let mut later = [T::default(); STRIP];
+    let later = &mut later[..out.len()];
+    fold_strip(&xs[half * stride..], stride, rows - half, later, how);
+    merge(out, later, how);
 }
 
-/// Adds rows as long as `total`, or a part of one, to it, one after the other.
-pub(super) fn add_rows<T: Number>(total: &mut [T], xs: &[T]) {
-    for row in xs.chunks(total.len().max(1)) {
-        for (t, &x) in total.iter_mut().zip(row) {
+leveled! {
+    /// Folds `later` into `out`, element by element.
+    fn merge<A, T: Element>(out: &mut [T], later: &[T], how: impl Reduction<T>) {
+        for (t, &x) in out.iter_mut().zip(later) {
+            *t = how.pair(*t, x);
+        }
+    }
+}
+
+leveled! {
+    /// At most [`BLOCK`] rows, one after the other.
+    fn fold_block<A, T: Element>(
+        xs: &[T],
+        stride: usize,
+        rows: usize,
+        out: &mut [T],
+        how: impl Reduction<T>,
+    ) {
+        out.copy_from_slice(&xs[..out.len()]);
+        let after = |rows: usize| xs.get(rows * stride..).unwrap_or_default();
+        if rows >= 8 {
+            fold_more::<7, T>(after(1), stride, out, how);
+            fold_into(after(8), stride, rows - 8, out, how);
+        } else {
+            fold_into(after(1), stride, rows - 1, out, how);
+        }
+    }
+}
+
+/// Folds rows into `out`, one after the other; several at a time save loads and stores of `out`.
+#[inline(always)]
+fn fold_into<T: Element>(
+    mut xs: &[T],
+    stride: usize,
+    mut rows: usize,
+    out: &mut [T],
+    how: impl Reduction<T>,
+) {
+    while rows >= 8 {
+        fold_more::<8, T>(xs, stride, out, how);
+        (xs, rows) = (xs.get(8 * stride..).unwrap_or_default(), rows - 8);
+    }
+    while rows > 0 {
+        fold_more::<1, T>(xs, stride, out, how);
+        (xs, rows) = (xs.get(stride..).unwrap_or_default(), rows - 1);
+    }
+}
+
+#[inline(always)]
+fn fold_more<const N: usize, T: Element>(
+    xs: &[T],
+    stride: usize,
+    out: &mut [T],
+    how: impl Reduction<T>,
+) {
+    let n = out.len();
+    let rows: [&[T]; N] = std::array::from_fn(|i| &xs[i * stride..][..n]);
+    for j in 0..n {
+        out[j] = rows.iter().fold(out[j], |t, row| how.pair(t, row[j]));
+    }
+}
+
+leveled! {
+    /// The sum of each row of `cols` elements, at most [`CHUNK`].
+    pub(super) fn row_totals<A, T: Number>(xs: &[T], cols: usize, out: &mut [T]) {
+        for (y, row) in out.iter_mut().zip(xs.chunks_exact(cols)) {
+            *y = sum_chunk(row);
+        }
+    }
+}
+
+leveled! {
+    /// Adds rows as long as `total` to it, one after the other; the last may be a part of one.
+    pub(super) fn add_rows<A, T: Number>(total: &mut [T], xs: &[T]) {
+        let cols = total.len().max(1);
+        let (rows, part) = xs.split_at(xs.len() / cols * cols);
+        fold_into(rows, cols, rows.len() / cols, total, Sum);
+        for (t, &x) in total.iter_mut().zip(part) {
             *t = t.plus(x);
         }
     }
@@ -164,8 +286,10 @@ pub(super) fn join<T: Number>(totals: &mut [T], out: &mut [T]) {
     let mut stride = 1;
     while stride < n {
         for pair in totals.chunks_mut(2 * stride * cols) {
-            if let Some((left, right)) = pair.split_at_mut_checked(stride * cols) {
-                add_rows(&mut left[..cols], &right[..cols.min(right.len())]);
+            if let Some((left, right)) = pair.split_at_mut_checked(stride * cols)
+                && !right.is_empty()
+            {
+                merge(&mut left[..cols], &right[..cols], Sum);
             }
         }
         stride *= 2;
@@ -173,23 +297,80 @@ pub(super) fn join<T: Number>(totals: &mut [T], out: &mut [T]) {
     out.copy_from_slice(&totals[..cols]);
 }
 
-/// The first index along the middle axis of the greatest or the least element, as `wins(x, best)` says.
+/// The first index along the middle axis of the greatest or the least element, as `wins(x, best)` says; `most` finds the element.
 pub(super) fn arg_extremum<T: Number>(
     xs: &[T],
     [a, r, b]: [usize; 3],
     out: &mut [i64],
-    wins: impl Fn(T, T) -> bool,
+    wins: impl Fn(T, T) -> bool + Copy + Sync,
+    most: impl Reduction<T>,
 ) {
     if a * r * b == 0 {
         return;
     }
-    for (out, matrix) in out.chunks_exact_mut(b).zip(xs.chunks_exact(r * b)) {
-        out.fill(0);
-        for (i, row) in matrix.chunks_exact(b).enumerate().skip(1) {
-            for (j, (at, &x)) in out.iter_mut().zip(row).enumerate() {
-                if wins(x, matrix[*at as usize * b + j]) {
-                    *at = i as i64;
+    let nanos = size_of_val(xs) / BYTES_PER_NANO * 2;
+    let results = results_of_a_task::<T>([a, r, b]);
+    for_each_chunk(out, results, nanos, |task, mut out| {
+        let mut start = task * results;
+        if b == 1 {
+            return arg_rows(&xs[start * r..][..out.len() * r], r, out, wins, most);
+        }
+        while !out.is_empty() {
+            let (matrix, column) = (start / b, start % b);
+            let n = out.len().min(b - column).min(STRIP);
+            let (strip, rest) = out.split_at_mut(n);
+            arg_strip(&xs[matrix * r * b..][..r * b], b, column, strip, wins);
+            (start, out) = (start + n, rest);
+        }
+    });
+}
+
+leveled! {
+    fn arg_rows<A, T: Number>(
+        xs: &[T],
+        r: usize,
+        out: &mut [i64],
+        wins: impl Fn(T, T) -> bool + Copy,
+        most: impl Reduction<T>,
+    ) {
+        for (at, row) in out.iter_mut().zip(xs.chunks_exact(r)) {
+            let best = most.row(row);
+            // It wins against all that are not equal to it.
+            let mut part = 0;
+            for xs in row.as_chunks::<64>().0 {
+                let mut any = false;
+                for &x in xs {
+                    any |= !wins(best, x);
                 }
+                if any {
+                    break;
+                }
+                part += 64;
+            }
+            let place = row[part..].iter().position(|&x| !wins(best, x));
+            *at = (part + place.unwrap_or(0)) as i64;
+        }
+    }
+}
+
+leveled! {
+    fn arg_strip<A, T: Number>(
+        xs: &[T],
+        stride: usize,
+        column: usize,
+        out: &mut [i64],
+        wins: impl Fn(T, T) -> bool + Copy,
+    ) {
+        let mut best = [T::ZERO; STRIP];
+        let best = &mut best[..out.len()];
+        best.copy_from_slice(&xs[column..][..out.len()]);
+        out.fill(0);
+        for (i, row) in xs.chunks_exact(stride).enumerate().skip(1) {
+            let row = &row[column..][..out.len()];
+            for ((at, best), &x) in out.iter_mut().zip(best.iter_mut()).zip(row) {
+                let won = wins(x, *best);
+                *best = if won { x } else { *best };
+                *at = if won { i as i64 } else { *at };
             }
         }
     }

@@ -1,126 +1,223 @@
 //! Kernels on rows: the elements along some axes taken together, as in a softmax.
+//!
+//! A row is read several times while it is in the first-level cache, and from memory once.
 
 use super::KernelFault;
 use super::data::Data;
-use super::fused::CHUNK;
-use super::number::{Float, Number};
-use super::reduce::fold_slice;
-use crate::buffer::reserve;
+use super::lanes::{CHUNK, Map, Pairwise, map_sum, sum, sum_chunk, sum_of};
+use super::leveled::leveled;
+use super::number::Float;
+
+use super::threads::for_each_chunk;
 use crate::dtype::Element;
+use gradloom_maths::Arith;
+use std::marker::PhantomData;
 
-/// Maps each row of `cols` elements.
-fn map_rows<T>(xs: &[T], out: &mut [T], cols: usize, f: impl Fn(&[T], &mut [T])) {
-    if cols > 0 {
-        for (row, out) in xs.chunks_exact(cols).zip(out.chunks_exact_mut(cols)) {
-            f(row, out);
-        }
+/// How many bytes of a result one thread computes at a time.
+const TASK_BYTES: usize = 1 << 17;
+
+/// Calls `f` with the rows of `cols` elements, some of them at a time: with the number of the first, and with the elements
+/// of the result, `width` for each row. `nanos` is what an element takes.
+pub(super) fn split_rows<T: Float>(
+    out: &mut [T],
+    width: usize,
+    cols: usize,
+    nanos: f64,
+    f: impl Fn(usize, &mut [T]) + Sync,
+) {
+    if width > 0 {
+        let rows = (TASK_BYTES / size_of::<T>() / cols.max(1)).max(1);
+        let elements = (out.len() / width).saturating_mul(cols.max(1));
+        let nanos = elements as f64 * nanos * size_of::<T>() as f64 / 4.0;
+        for_each_chunk(out, rows * width, nanos as usize, |i, out| f(i * rows, out));
     }
 }
 
-/// One number for each row of `cols` elements.
-fn fold_rows<T>(xs: &[T], out: &mut [T], cols: usize, f: impl Fn(&[T]) -> T) {
-    for (i, out) in out.iter_mut().enumerate() {
-        *out = f(&xs[i * cols..(i + 1) * cols]);
+/// Writes each row of `cols` elements.
+fn map_rows<T: Float>(
+    xs: &[T],
+    out: &mut [T],
+    cols: usize,
+    nanos: f64,
+    f: impl Fn(&[T], &mut [T], usize) + Sync,
+) {
+    split_rows(out, cols, cols, nanos, |row, out| {
+        f(&xs[row * cols..][..out.len()], out, cols);
+    });
+}
+
+/// Writes one number for each row of `cols` elements.
+fn fold_rows<T: Float>(
+    xs: &[T],
+    out: &mut [T],
+    cols: usize,
+    nanos: f64,
+    f: impl Fn(&[T], &mut [T], usize) + Sync,
+) {
+    split_rows(out, 1, cols, nanos, |row, out| {
+        f(&xs[row * cols..][..out.len() * cols], out, cols);
+    });
+}
+
+/// The greatest element. If there is a NaN it may be any of them, or that.
+#[inline(always)]
+fn top<T: Float>(row: &[T]) -> T {
+    let mut top = T::of(f64::NEG_INFINITY).key();
+    for x in row {
+        top = top.max(x.key());
+    }
+    T::of_key(top)
+}
+
+/// `exp(x - top)`
+#[derive(Clone, Copy)]
+struct Exp<A, T>(T, PhantomData<A>);
+
+impl<A: Arith, T: Float> Map<T> for Exp<A, T> {
+    #[inline(always)]
+    fn of(self, x: T) -> T {
+        x.minus(self.0).exp::<A>()
     }
 }
 
-fn sum<T: Number>(row: &[T]) -> T {
-    fold_slice(row, T::ZERO, T::plus)
-}
+/// `(x - mean)^2`
+#[derive(Clone, Copy)]
+struct Square<T>(T);
 
-fn max<T: Float>(row: &[T]) -> T {
-    fold_slice(row, T::of(f64::NEG_INFINITY), |x, y| {
-        if y.above(x) { y } else { x }
-    })
-}
-
-/// `sum f(x)` over a row, in the order of [`fold_slice`].
-fn sum_of<T: Float>(row: &[T], f: impl Fn(T) -> T) -> T {
-    if row.len() <= CHUNK {
-        let mut ys = [T::ZERO; CHUNK];
-        for (y, &x) in ys.iter_mut().zip(row) {
-            *y = f(x);
-        }
-        return sum(&ys[..row.len()]);
+impl<T: Float> Map<T> for Square<T> {
+    #[inline(always)]
+    fn of(self, x: T) -> T {
+        x.minus(self.0).times(x.minus(self.0))
     }
-    sum(&row.iter().map(|&x| f(x)).collect::<Vec<T>>())
 }
 
-/// `log sum exp(x)`: the greatest element is taken out, so that the exponentials neither overflow nor all vanish.
-fn log_sum_exp<T: Float>(row: &[T]) -> T {
-    let top = max(row);
-    let top = if top.is_finite() { top } else { T::ZERO };
-    top.plus(sum_of(row, |x| x.minus(top).exp()).ln())
+/// `log sum exp(x - top)`
+#[inline(always)]
+fn log_sum_exp<A: Arith, T: Float>(row: &[T], top: T, some: &mut [T; CHUNK]) -> T {
+    sum_of(row, some, Exp(top, PhantomData::<A>)).log::<A>()
 }
 
 /// `exp(x) / sum exp(x)`
 pub(super) fn softmax<T: Float>(xs: &[T], out: &mut [T], cols: usize) {
-    map_rows(xs, out, cols, |row, out| {
-        let top = max(row);
-        for (y, &x) in out.iter_mut().zip(row) {
-            *y = x.minus(top).exp();
+    map_rows(xs, out, cols, 0.25, softmax_rows);
+}
+
+leveled! {
+    fn softmax_rows<A, T: Float>(xs: &[T], out: &mut [T], cols: usize) {
+        for (row, out) in xs.chunks_exact(cols).zip(out.chunks_exact_mut(cols)) {
+            let top = top(row);
+            // The sum is at least 1.
+            let scale = map_sum(row, out, Exp(top, PhantomData::<A>)).recip();
+            for y in out {
+                *y = y.times(scale);
+            }
         }
-        let scale = sum(out);
-        for y in out {
-            *y = y.div(scale);
-        }
-    });
+    }
 }
 
 /// `x - log sum exp(x)`
 pub(super) fn log_softmax<T: Float>(xs: &[T], out: &mut [T], cols: usize) {
-    map_rows(xs, out, cols, |row, out| {
-        // The greatest element is taken off first: `x - top` is exact where it matters.
-        let top = max(row);
-        let log = sum_of(row, |x| x.minus(top).exp()).ln();
-        for (y, &x) in out.iter_mut().zip(row) {
-            *y = x.minus(top).minus(log);
-        }
-    });
+    map_rows(xs, out, cols, 0.25, log_softmax_rows);
 }
 
+leveled! {
+    fn log_softmax_rows<A, T: Float>(xs: &[T], out: &mut [T], cols: usize) {
+        let mut some = [T::ZERO; CHUNK];
+        for (row, out) in xs.chunks_exact(cols).zip(out.chunks_exact_mut(cols)) {
+            // The greatest element is taken off first: `x - top` is exact where it matters.
+            let top = top(row);
+            let log = log_sum_exp::<A, T>(row, top, &mut some);
+            for (y, &x) in out.iter_mut().zip(row) {
+                *y = x.minus(top).minus(log);
+            }
+        }
+    }
+}
+
+/// `log sum exp(x)`
 pub(super) fn logsumexp<T: Float>(xs: &[T], out: &mut [T], cols: usize) {
-    fold_rows(xs, out, cols, log_sum_exp);
+    fold_rows(xs, out, cols, 0.25, logsumexp_rows);
+}
+
+leveled! {
+    fn logsumexp_rows<A, T: Float>(xs: &[T], out: &mut [T], cols: usize) {
+        let mut some = [T::ZERO; CHUNK];
+        for (i, y) in out.iter_mut().enumerate() {
+            let row = &xs[i * cols..][..cols];
+            // The greatest element is taken out, so that the exponentials neither overflow nor all vanish.
+            let top = top(row);
+            let top = if top.is_finite() { top } else { T::ZERO };
+            *y = top.plus(log_sum_exp::<A, T>(row, top, &mut some));
+        }
+    }
 }
 
 /// The mean of a row, and `1 / sqrt(var + eps)` with the biased variance about that mean.
-fn moments<T: Float>(row: &[T], eps: f64) -> (T, T) {
+#[inline(always)]
+fn moments<T: Float>(row: &[T], eps: f64, some: &mut [T; CHUNK]) -> (T, T) {
     let mean = sum(row).over(row.len());
-    let square = |x: T| x.minus(mean).times(x.minus(mean));
-    let var = sum_of(row, square).over(row.len());
+    let var = sum_of(row, some, Square(mean)).over(row.len());
     (mean, var.plus(T::of(eps)).sqrt().recip())
 }
 
 /// `(x - mean) / sqrt(var + eps)`
 pub(super) fn normalize<T: Float>(xs: &[T], out: &mut [T], cols: usize, eps: f64) {
-    map_rows(xs, out, cols, |row, out| {
-        let (mean, scale) = moments(row, eps);
-        for (y, &x) in out.iter_mut().zip(row) {
-            *y = x.minus(mean).times(scale);
+    let normalize = |xs: &[T], out: &mut [T], cols| normalize_rows(xs, out, cols, eps);
+    map_rows(xs, out, cols, 0.12, normalize);
+}
+
+leveled! {
+    fn normalize_rows<A, T: Float>(xs: &[T], out: &mut [T], cols: usize, eps: f64) {
+        let mut some = [T::ZERO; CHUNK];
+        for (row, out) in xs.chunks_exact(cols).zip(out.chunks_exact_mut(cols)) {
+            let (mean, scale) = moments(row, eps, &mut some);
+            for (y, &x) in out.iter_mut().zip(row) {
+                *y = x.minus(mean).times(scale);
+            }
         }
-    });
+    }
 }
 
 /// `1 / sqrt(var + eps)`
 pub(super) fn inv_std<T: Float>(xs: &[T], out: &mut [T], cols: usize, eps: f64) {
-    fold_rows(xs, out, cols, |row| moments(row, eps).1);
+    let inv_std = |xs: &[T], out: &mut [T], cols| inv_std_rows(xs, out, cols, eps);
+    fold_rows(xs, out, cols, 0.06, inv_std);
+}
+
+leveled! {
+    fn inv_std_rows<A, T: Float>(xs: &[T], out: &mut [T], cols: usize, eps: f64) {
+        let mut some = [T::ZERO; CHUNK];
+        for (i, y) in out.iter_mut().enumerate() {
+            *y = moments(&xs[i * cols..][..cols], eps, &mut some).1;
+        }
+    }
 }
 
 /// `(x - mean) / sqrt(var + eps) * weight + bias` over the last axis.
 pub(super) fn layer_norm<T: Float>(
     xs: &[T],
-    [weight, bias]: [&[T]; 2],
+    affine: [&[T]; 2],
     out: &mut [T],
     cols: usize,
     eps: f64,
 ) {
-    map_rows(xs, out, cols, |row, out| {
-        let (mean, scale) = moments(row, eps);
-        let affine = weight.iter().zip(bias);
-        for ((y, &x), (&w, &b)) in out.iter_mut().zip(row).zip(affine) {
-            *y = x.minus(mean).times(scale).times(w).plus(b);
+    let layer_norm = |xs: &[T], out: &mut [T], _| layer_norm_rows(xs, affine, out, eps);
+    map_rows(xs, out, cols, 0.15, layer_norm);
+}
+
+leveled! {
+    fn layer_norm_rows<A, T: Float>(xs: &[T], affine: [&[T]; 2], out: &mut [T], eps: f64) {
+        let mut some = [T::ZERO; CHUNK];
+        let [weight, bias] = affine;
+        let cols = weight.len();
+        for (row, out) in xs.chunks_exact(cols).zip(out.chunks_exact_mut(cols)) {
+            let (mean, scale) = moments(row, eps, &mut some);
+            let affine = weight.iter().zip(bias);
+            for ((y, &x), (&w, &b)) in out.iter_mut().zip(row).zip(affine) {
+                *y = x.minus(mean).times(scale).fma::<A>(w, b);
+            }
         }
-    });
+    }
 }
 
 /// The label of a row, whatever its type.
@@ -132,7 +229,7 @@ fn label(labels: Data<'_>, row: usize) -> i64 {
 }
 
 /// The class that is the label of a row.
-fn class(labels: Data<'_>, row: usize, classes: usize) -> Result<usize, KernelFault> {
+pub(super) fn class(labels: Data<'_>, row: usize, classes: usize) -> Result<usize, KernelFault> {
     let label = label(labels, row);
     let class = usize::try_from(label).ok().filter(|c| *c < classes);
     class.ok_or(KernelFault::Label {
@@ -148,15 +245,37 @@ pub(super) fn cross_entropy<T: Float>(
     labels: Data<'_>,
     classes: usize,
 ) -> Result<T, KernelFault> {
-    let mut losses = reserve::<T>(labels.len())?;
-    for i in 0..labels.len() {
-        let class = class(labels, i, classes)?;
-        let row = &logits[i * classes..(i + 1) * classes];
-        let top = max(row);
-        let log = sum_of(row, |x| x.minus(top).exp()).ln();
-        losses.push(log.minus(row[class].minus(top)));
+    check_labels(labels, classes)?;
+    let n = labels.len();
+    let mut tree = Pairwise::new(T::ZERO);
+    let mut losses = [T::ZERO; CHUNK];
+    for start in (0..n).step_by(CHUNK) {
+        let losses = &mut losses[..CHUNK.min(n - start)];
+        split_rows(losses, 1, classes, 0.25, |first, losses| {
+            cross_entropy_rows(logits, labels, classes, start + first, losses);
+        });
+        tree.push(sum_chunk(losses), T::plus);
     }
-    Ok(sum(&losses).over(losses.len()))
+    Ok(tree.finish(T::plus).unwrap_or(T::ZERO).over(n))
+}
+
+leveled! {
+    /// The losses of the rows from `first` on. Their labels are classes.
+    fn cross_entropy_rows<A, T: Float>(
+        logits: &[T],
+        labels: Data<'_>,
+        classes: usize,
+        first: usize,
+        losses: &mut [T],
+    ) {
+        let mut some = [T::ZERO; CHUNK];
+        for (i, loss) in losses.iter_mut().enumerate() {
+            let row = &logits[(first + i) * classes..][..classes];
+            let top = top(row);
+            let log = log_sum_exp::<A, T>(row, top, &mut some);
+            *loss = log.minus(row[label(labels, first + i) as usize].minus(top));
+        }
+    }
 }
 
 /// Finds the first label that is none of `classes`.

@@ -1,0 +1,44 @@
+//! Generic functions in a version for each level of the CPU.
+
+/// A function with a version for each level, of which it calls that of this CPU. Its first type parameter is the
+/// [`Arith`](gradloom_maths::Arith) of the level, which callers do not give.
+///
+/// What the body calls is compiled for the level if it is inlined.
+macro_rules! leveled {
+    (
+        $(#[$meta:meta])*
+        $vis:vis fn $name:ident<$arith:ident, $t:ident: $bound:ident>(
+            $($arg:ident: $ty:ty),* $(,)?
+        ) $(-> $ret:ty)? $body:block
+    ) => {
+        $(#[$meta])*
+        $vis fn $name<$t: $bound>($($arg: $ty),*) $(-> $ret)? {
+            #[inline(always)]
+            fn body<$arith: gradloom_maths::Arith, $t: $bound>($($arg: $ty),*) $(-> $ret)? $body
+
+            #[cfg(target_arch = "x86_64")]
+            #[target_feature(enable = "avx2,fma")]
+            fn avx2<$t: $bound>($($arg: $ty),*) $(-> $ret)? {
+                body::<gradloom_maths::Fused, $t>($($arg),*)
+            }
+
+            #[cfg(target_arch = "x86_64")]
+            #[target_feature(enable = "avx2,fma,avx512f,avx512vl,avx512dq,avx512bw")]
+            fn avx512<$t: $bound>($($arg: $ty),*) $(-> $ret)? {
+                body::<gradloom_maths::Fused, $t>($($arg),*)
+            }
+
+            match $crate::kernel::level::level() {
+                #[cfg(target_arch = "x86_64")]
+                // SAFETY: the CPU has the level.
+                gradloom_maths::Level::Avx2 => unsafe { avx2::<$t>($($arg),*) },
+                #[cfg(target_arch = "x86_64")]
+                // SAFETY: the CPU has the level.
+                gradloom_maths::Level::Avx512 => unsafe { avx512::<$t>($($arg),*) },
+                _ => body::<gradloom_maths::Base, $t>($($arg),*),
+            }
+        }
+    };
+}
+
+pub(super) use leveled;

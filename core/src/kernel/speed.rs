@@ -1,0 +1,141 @@
+//! How fast the kernels on rows are:
+//! `cargo test --release -p gradloom --lib kernel::speed -- --ignored --nocapture`.
+
+use super::data::Data;
+use super::number::Float;
+use super::reduce::{self, Max, Sum};
+use super::rows;
+use crate::dtype::Element;
+use std::hint::black_box;
+use std::time::Instant;
+
+const ROWS: usize = 4096;
+const COLS: usize = 1024;
+const N: usize = ROWS * COLS;
+
+/// A kernel that runs on operands of its own.
+type Run<'a> = Box<dyn FnMut() + 'a>;
+
+fn numbers<T: Float>(n: usize, seed: u32) -> Vec<T> {
+    let mut seed = seed;
+    let mut draw = || {
+        seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        f64::from(seed >> 8) / f64::from(1 << 22) - 2.0
+    };
+    (0..n).map(|_| T::of(draw())).collect()
+}
+
+/// Runs all kernels in turn, several times, and prints the median of each with the bytes that it reads and writes.
+fn time(dtype: &str, mut kernels: Vec<(&str, usize, Run)>) {
+    let mut times = vec![Vec::new(); kernels.len()];
+    for _ in 0..31 {
+        for (times, (_, _, run)) in times.iter_mut().zip(&mut kernels) {
+            run();
+            let start = Instant::now();
+            run();
+            times.push(start.elapsed().as_secs_f64());
+        }
+    }
+    for (times, (name, bytes, _)) in times.iter_mut().zip(&kernels) {
+        times.sort_by(f64::total_cmp);
+        let (best, median) = (times[0], times[times.len() / 2]);
+        let rate = *bytes as f64 / median / 1e9;
+        println!(
+            "{dtype} {name:<20} {:7.3} ms (least {:6.3}) {rate:6.1} GB/s",
+            median * 1e3,
+            best * 1e3
+        );
+    }
+}
+
+fn all<T: Float>(dtype: &str) {
+    let xs = black_box(numbers::<T>(N, 1));
+    let [w, v] = [2, 3].map(|seed| black_box(numbers::<T>(COLS, seed)));
+    let labels: Vec<i64> = (0..ROWS).map(|i| (i * 7 % COLS) as i64).collect();
+    let (xs, w, v, labels) = (&xs[..], &w[..], &v[..], &labels[..]);
+    let eps = 1e-5;
+    let bytes = |reads: usize, writes: usize| (reads + writes) * N * size_of::<T>();
+    let mut kernels: Vec<(&str, usize, Run)> = Vec::new();
+    macro_rules! kernel {
+        ($name:literal, $reads:expr, $len:expr, |$out:ident| $run:expr) => {
+            let mut out = vec![T::default(); $len];
+            let run = move || {
+                let $out = &mut out[..];
+                $run;
+                black_box(&mut *$out);
+            };
+            let writes = usize::from($len == N);
+            kernels.push(($name, bytes($reads, writes), Box::new(run)));
+        };
+    }
+    kernel!("copy", 1, N, |out| out.copy_from_slice(xs));
+    kernel!("sum 0", 1, COLS, |out| reduce::fold(
+        xs,
+        [1, ROWS, COLS],
+        out,
+        Sum
+    ));
+    kernel!("sum 1", 1, ROWS, |out| reduce::fold(
+        xs,
+        [ROWS, COLS, 1],
+        out,
+        Sum
+    ));
+    kernel!("sum", 1, 1, |out| reduce::fold(xs, [1, N, 1], out, Sum));
+    kernel!("sum middle", 1, ROWS / 64 * COLS, |out| reduce::fold(
+        xs,
+        [ROWS / 64, 64, COLS],
+        out,
+        Sum
+    ));
+    kernel!("max 0", 1, COLS, |out| reduce::fold(
+        xs,
+        [1, ROWS, COLS],
+        out,
+        Max
+    ));
+    kernel!("max 1", 1, ROWS, |out| reduce::fold(
+        xs,
+        [ROWS, COLS, 1],
+        out,
+        Max
+    ));
+    kernel!("softmax", 1, N, |out| rows::softmax(xs, out, COLS));
+    kernel!("log_softmax", 1, N, |out| rows::log_softmax(xs, out, COLS));
+    kernel!("logsumexp", 1, ROWS, |out| rows::logsumexp(xs, out, COLS));
+    kernel!("normalize", 1, N, |out| rows::normalize(xs, out, COLS, eps));
+    kernel!("inv_std", 1, ROWS, |out| rows::inv_std(xs, out, COLS, eps));
+    kernel!("layer_norm", 1, N, |out| rows::layer_norm(
+        xs,
+        [w, v],
+        out,
+        COLS,
+        eps
+    ));
+    kernel!("cross_entropy", 1, 1, |out| {
+        out[0] = rows::cross_entropy(xs, Data::I64(labels), COLS).unwrap();
+    });
+    kernel!("softmax, rows of 64", 1, N, |out| rows::softmax(
+        xs, out, 64
+    ));
+    kernel!("sum 1, rows of 10", 1, N / 10, |out| reduce::fold(
+        &xs[..N / 10 * 10],
+        [N / 10, 10, 1],
+        out,
+        Sum
+    ));
+    for (name, axes) in [("argmax 0", [1, ROWS, COLS]), ("argmax 1", [ROWS, COLS, 1])] {
+        let mut out = vec![0i64; axes[0] * axes[2]];
+        let run = move || reduce::arg_extremum(xs, axes, black_box(&mut out), T::above, Max);
+        kernels.push((name, bytes(1, 0), Box::new(run)));
+    }
+    time(dtype, kernels);
+}
+
+#[test]
+#[ignore = "prints times; for a release build"]
+fn times() {
+    println!("{ROWS} rows of {COLS}");
+    all::<f32>(f32::DTYPE.name());
+    all::<f64>(f64::DTYPE.name());
+}
