@@ -12,7 +12,7 @@ use std::f64::consts::FRAC_1_SQRT_2;
 
 /// What is particular to a type.
 pub trait Erf: Real {
-    /// From it on `erfc` is 0.
+    /// From it on `erfc` is 0, also twenty times it.
     const ERFC_MAX: Self;
     /// `c` above.
     const CENTRE: Self;
@@ -27,7 +27,7 @@ pub trait Erf: Real {
 }
 
 impl Erf for f32 {
-    const ERFC_MAX: f32 = 10.2;
+    const ERFC_MAX: f32 = 10.6;
     const CENTRE: f32 = 1.0;
     const SQRT_HALF: (f32, f32) = (0.70710677, 1.21016175e-08);
 
@@ -65,7 +65,7 @@ impl Erf for f32 {
 }
 
 impl Erf for f64 {
-    const ERFC_MAX: f64 = 27.3;
+    const ERFC_MAX: f64 = 27.5;
     const CENTRE: f64 = 2.0;
     const SQRT_HALF: (f64, f64) = (FRAC_1_SQRT_2, -4.833646656726457e-17);
 
@@ -156,7 +156,8 @@ pub fn gelu<A: Arith, T: Float>(x: T) -> T {
     let (y, b) = tail::<A, T>(a, by_sqrt_half(), Some(half.at_most(T::of(20.0))));
     let large = if x < T::of(0.0) { y * b } else { x - y * b };
     let small = near_zero::<A, T>(x * T::SQRT_HALF.0).fma::<A>(half, half);
-    if a < T::of(0.7) { small } else { large }
+    // A zero keeps its sign.
+    (if a < T::of(0.7) { small } else { large }).copysign(x)
 }
 
 /// `erf(x)` for `|x| <= 0.8`.

@@ -4,11 +4,13 @@ use crate::Arith;
 use crate::erf::Erf;
 use crate::exp::Exp;
 use crate::log::Log;
+use crate::pow::Pow;
 use crate::sigmoid::Gelu;
+use crate::trig::Trig;
 use std::ops::{Add, Div, Mul, Neg, Sub};
 
 /// `f32` or `f64`.
-pub trait Float: Exp + Log + Erf + Gelu {
+pub trait Float: Exp + Log + Erf + Gelu + Pow + Trig {
     /// The nearest number of this type.
     fn of(x: f64) -> Self;
     /// The same number, in double precision.
@@ -41,6 +43,8 @@ pub trait Real:
     fn abs(self) -> Self;
     /// The absolute value of this with the sign of the other.
     fn copysign(self, sign: Self) -> Self;
+    /// Whether the sign is set.
+    fn is_negative(self) -> bool;
     /// The bits.
     fn bits(self) -> Self::Bits;
     /// `2^(n + bias)`, where `n` stands in the low bits. The exponent has to be that of a normal number.
@@ -137,6 +141,10 @@ macro_rules! floats {
             #[inline(always)]
             fn copysign(self, sign: Self) -> Self {
                 self.copysign(sign)
+            }
+            #[inline(always)]
+            fn is_negative(self) -> bool {
+                self.is_sign_negative()
             }
             #[inline(always)]
             fn bits(self) -> $bits {

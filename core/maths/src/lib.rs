@@ -17,7 +17,10 @@ mod exp;
 mod float;
 mod level;
 mod log;
+mod pi;
+mod pow;
 mod sigmoid;
+mod trig;
 
 pub use arith::{Arith, Base, Fused, Plain};
 pub use erf::{erf, erfc, gelu};
@@ -25,4 +28,6 @@ pub use exp::{exp, expm1};
 pub use float::Float;
 pub use level::{Level, Versions};
 pub use log::{log, log1p, softplus};
+pub use pow::pow;
 pub use sigmoid::{gelu_tanh, sigmoid, tanh};
+pub use trig::{cos, moderate, moderate_cos, moderate_sin, moderate_tan, sin, tan};

@@ -58,7 +58,8 @@ pub fn gelu_tanh<A: Arith, T: Float>(x: T) -> T {
     let (back, back_rest) = quotient.two_product::<A>(sum);
     let rest = (top - back) - back_rest + (top_rest - quotient * sum_rest);
     let y = rest.fma::<A>(inverse, quotient) * b;
-    if x > T::of(24.0) { x } else { y }
+    // A zero keeps its sign.
+    (if x > T::of(24.0) { x } else { y }).copysign(x)
 }
 
 /// What is particular to a type.

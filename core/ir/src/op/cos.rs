@@ -1,7 +1,8 @@
 use super::{Count, Unary, UnaryRule};
 use crate::Op;
+use gradloom_maths::{cos, moderate, moderate_cos};
 
-unary_fns! { |x| x.cos() }
+unary_fns! { |x| cos::<A, _>(x), if all(moderate(x)) moderate_cos::<A, _>(x) }
 
 pub(super) static OP: Unary = Unary {
     name: "cos",

@@ -53,6 +53,9 @@ pub struct CompareFns {
 /// `unary_fns! { |x| float expression }` or `unary_fns! { |x| float expression, int |x| integer expression }`: the
 /// module `element` of an op, with a function for each dtype, and its loops, `FNS`.
 ///
+/// `unary_fns! { |x| float expression, if all(test) simple expression }`: a loop computes the simple expression, which
+/// is the same where the test holds, if it holds for all elements.
+///
 /// In the expressions, `A` is the arithmetic of the level, which functions of `gradloom_maths` ask for.
 macro_rules! unary_fns {
     (|$x:ident| $float:expr) => {
@@ -66,6 +69,15 @@ macro_rules! unary_fns {
         }
         unary_fns! { @ Some(unary_fns!(loop i32)), Some(unary_fns!(loop i64)) }
     };
+    (|$x:ident| $float:expr, if all($test:expr) $simple:expr) => {
+        element_fns! { f32 (x: f32) -> f32: |$x| $float, f64 (x: f64) -> f64: |$x| $float }
+        const FNS: super::UnaryFns = super::UnaryFns {
+            f32: unary_fns!(loop f32 |$x| if all($test) $simple),
+            f64: unary_fns!(loop f64 |$x| if all($test) $simple),
+            i32: None,
+            i64: None,
+        };
+    };
     (@ $i32:expr, $i64:expr) => {
         const FNS: super::UnaryFns = super::UnaryFns {
             f32: unary_fns!(loop f32),
@@ -73,6 +85,23 @@ macro_rules! unary_fns {
             i32: $i32,
             i64: $i64,
         };
+    };
+    (loop $t:ident |$x:ident| if all($test:expr) $simple:expr) => {
+        gradloom_maths::versions!(|xs: &[$t], ys: &mut [$t]| A => {
+            let mut all = true;
+            for &$x in xs {
+                all &= $test;
+            }
+            if all {
+                for (y, &$x) in ys.iter_mut().zip(xs) {
+                    *y = $simple;
+                }
+            } else {
+                for (y, &x) in ys.iter_mut().zip(xs) {
+                    *y = element::$t::<A>(x);
+                }
+            }
+        })
     };
     (loop $t:ident) => {
         gradloom_maths::versions!(|xs: &[$t], ys: &mut [$t]| A => {

@@ -1,7 +1,8 @@
 use super::{Binary, BinaryRule, Count};
 use crate::Op;
+use gradloom_maths::pow;
 
-binary_fns! { |x, y| x.powf(y),
+binary_fns! { |x, y| pow::<A, _>(x, y),
 int |x, y| {
     match x {
         _ if y >= 0 => {

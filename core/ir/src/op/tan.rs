@@ -1,6 +1,7 @@
 use super::{Count, Unary, UnaryRule};
+use gradloom_maths::{moderate, moderate_tan, tan};
 
-unary_fns! { |x| x.tan() }
+unary_fns! { |x| tan::<A, _>(x), if all(moderate(x)) moderate_tan::<A, _>(x) }
 
 pub(super) static OP: Unary = Unary {
     name: "tan",

@@ -1,0 +1,128 @@
+//! `pow`.
+//!
+//! `x^y = exp(y log x)`. The logarithm has to have more digits than the result, by those of the greatest exponent: in `f64` it
+//! is in two parts, `log m = 2 s + s^3 (2/3 + s^2 R(s^2))` as in `log`; `f32` is computed in double precision.
+
+use crate::exp::{Exp, exp_below_max, exp_parts};
+use crate::float::Real;
+use crate::log::{Log, of_parts};
+use crate::{Arith, Float};
+
+/// What is particular to a type.
+pub trait Pow: Real {
+    /// `a^y` for finite `a > 0`; for others, anything.
+    fn power<A: Arith>(a: Self, y: Self) -> Self;
+}
+
+/// With a greater exponent, every power of a number other than 1 is 0 or infinite.
+const MOST: f64 = 1e25;
+
+impl Pow for f32 {
+    #[inline(always)]
+    fn power<A: Arith>(a: f32, y: f32) -> f32 {
+        let (k, m) = f64::split_power(f64::from(a));
+        let log = of_parts::<A, f64>(k, m, 0.0);
+        let y = f64::from(y).at_least(-MOST).at_most(MOST);
+        let exponent = (y * log).at_most(f64::EXP_RANGE.1);
+        exp_below_max::<A, f64>(exponent) as f32
+    }
+}
+
+impl Pow for f64 {
+    #[inline(always)]
+    fn power<A: Arith>(a: f64, y: f64) -> f64 {
+        let y = y.at_least(-MOST).at_most(MOST);
+        let (log, log_rest) = log_in_two::<A>(a);
+        let (z, rest) = y.two_product::<A>(log);
+        let rest = y.fma::<A>(log_rest, rest);
+        let rest = if z.abs() < 1000.0 { rest } else { 0.0 };
+        let (p, [a, b]) = exp_parts::<A, f64>(z.at_most(f64::EXP_RANGE.1), Some(rest));
+        (p + 1.0) * a * b
+    }
+}
+
+/// `x^y`, to 1 ulp. `x^0` and `1^y` are 1, whatever the other is.
+#[inline(always)]
+pub fn pow<A: Arith, T: Float>(x: T, y: T) -> T {
+    let (zero, one, infinity) = (T::of(0.0), T::of(1.0), T::of(f64::INFINITY));
+    let a = x.abs();
+    let power = T::power::<A>(a, y);
+    // Of 0 and of infinity; NaN stays NaN.
+    let ends = if (a == zero) == (y < zero) {
+        infinity
+    } else {
+        zero
+    };
+    let power = if (a == zero) | (a == infinity) {
+        ends
+    } else {
+        power
+    };
+    // The sign.
+    let (integer, odd) = parity(y.to_f64().abs());
+    let negative = x.is_negative();
+    let power = if negative & odd { -power } else { power };
+    let real = !negative | integer | (a == zero) | (a == infinity);
+    let power = if real { power } else { T::of(f64::NAN) };
+    // A NaN is not equal to itself.
+    let power = if (x == x) & (y == y) { power } else { x + y };
+    if (x == one) | (y == zero) { one } else { power }
+}
+
+/// Whether `a >= 0` is an integer, and whether it is an odd one.
+#[inline(always)]
+fn parity(a: f64) -> (bool, bool) {
+    const ONE: f64 = 4_503_599_627_370_496.0;
+    // From 2^52 on every number is an integer, from 2^53 on an even one.
+    let shifted = a + ONE;
+    let small = a < ONE;
+    let rounded = if small { shifted - ONE } else { a };
+    let bits = if small {
+        shifted.to_bits()
+    } else {
+        a.to_bits()
+    };
+    let integer = rounded == a;
+    (integer, integer & (a < 2.0 * ONE) & (bits & 1 == 1))
+}
+
+/// `log a` in two parts, to `2^-65`.
+#[inline(always)]
+fn log_in_two<A: Arith>(a: f64) -> (f64, f64) {
+    let [least, factor, exponent] = f64::SMALL;
+    let small = a < least;
+    let (k, m) = f64::split_power(if small { a * factor } else { a });
+    let k = if small { k - exponent } else { k };
+    // s = f / (2 + f) in two parts
+    let f = m - 1.0;
+    let (g, g_rest) = m.two_sum(1.0);
+    let inverse = 1.0 / g;
+    let s = f * inverse;
+    let (back, back_rest) = s.two_product::<A>(g);
+    let s_rest = ((f - back) - back_rest - s * g_rest) * inverse;
+    // z = s^2, u = s z, c = 2/3 + z R(z), v = u c
+    let (z, z_rest) = s.two_product::<A>(s);
+    let z_rest = (s + s).fma::<A>(s_rest, z_rest);
+    let tail = z * z.polynomial::<A, 7>([
+        0.13096756755117736,
+        0.13268204050120175,
+        0.15386236106683665,
+        0.18181796486868154,
+        0.22222222370780237,
+        0.2857142857100386,
+        0.4000000000000021,
+    ]);
+    const THIRDS: (f64, f64) = (2.0 / 3.0, 3.700743415417188e-17);
+    let (c, c_rest) = THIRDS.0.fast_two_sum(tail);
+    let c_rest = c_rest + THIRDS.1;
+    let (u, u_rest) = s.two_product::<A>(z);
+    let u_rest = s.fma::<A>(z_rest, s_rest.fma::<A>(z, u_rest));
+    let (v, v_rest) = u.two_product::<A>(c);
+    let v_rest = u.fma::<A>(c_rest, u_rest.fma::<A>(c, v_rest));
+    let (log, rest) = (s + s).fast_two_sum(v);
+    let rest = rest + (s_rest + s_rest + v_rest);
+    // k log 2, the first part of which is exact
+    let (log, more) = (k * f64::LN_2.0).fast_two_sum(log);
+    let rest = more + k.fma::<A>(f64::LN_2.1, rest);
+    log.fast_two_sum(rest)
+}
