@@ -83,7 +83,7 @@ pub(super) unsafe fn product<T: Tiled>(
     let width = 2 * tiles.lanes;
     let by_rows = n < 2 * n_threads * width || (finish.is_some() && m >= 64 * n_threads);
     if by_rows {
-        let rows = m.div_ceil(n_threads).next_multiple_of(tiles.rows);
+        let rows = tiles.rows * share(m.div_ceil(tiles.rows), n_threads, 2);
         threads::for_each(m.div_ceil(rows), nanos, |i| {
             let i = i * rows;
             let m = rows.min(m - i);
@@ -93,12 +93,12 @@ pub(super) unsafe fn product<T: Tiled>(
             unsafe { part(tiles, [m, k, n], a.from(i, 0), b, c.from(i, 0), add, finish) };
         });
     } else {
-        // Two parts for each thread, where they are large: a thread may lose its core for a while.
-        let n_parts = match n >= 16 * n_threads * width {
-            true => 2 * n_threads,
-            false => n_threads,
-        };
-        let columns = n.div_ceil(n_parts).next_multiple_of(width);
+        let columns = width
+            * share(
+                n.div_ceil(width),
+                n_threads,
+                if m > FEW_ROWS { 4 } else { 1 },
+            );
         threads::for_each(n.div_ceil(columns), nanos, |j| {
             let j = j * columns;
             let n = columns.min(n - j);
@@ -107,6 +107,15 @@ pub(super) unsafe fn product<T: Tiled>(
         });
         finish_rows(finish, 0, m, c.ptr, n);
     }
+}
+
+/// The size of parts in which `n_threads` finish `n` things soonest, up to four for each thread: a thread may lose its
+/// core for a while, and then others take its parts. No part is smaller than `least`, except the last.
+fn share(n: usize, n_threads: usize, least: usize) -> usize {
+    let most = n.div_ceil(n_threads);
+    let sizes = least.max(n.div_ceil(4 * n_threads)).min(most)..=most;
+    let rounds = |size: usize| n.div_ceil(size).div_ceil(n_threads) * size;
+    sizes.min_by_key(|size| rounds(*size)).unwrap_or(most)
 }
 
 /// About how long one thread takes for a product.
