@@ -10,6 +10,8 @@ mod check;
 mod listing;
 #[path = "private/maybe.rs"]
 mod maybe;
+#[path = "private/product.rs"]
+mod product;
 #[path = "private/traced.rs"]
 mod traced;
 
@@ -30,6 +32,7 @@ pub use gradloom_ir::op::element;
 pub use gradloom_maths as maths;
 pub use listing::Listing;
 pub use maybe::*;
+pub use product::*;
 pub use traced::*;
 
 use crate::record::{apply, expect};

@@ -28,7 +28,6 @@ mod rows;
 mod speed;
 #[cfg(test)]
 mod tests;
-#[allow(dead_code)] // kernels use it as they are split
 pub(crate) mod threads;
 
 pub(crate) use compiled::any as any_compiled;
@@ -36,6 +35,7 @@ pub use compiled::{Fused, FusedTable, Loop};
 pub(crate) use data::{Data, DataMut, on_element};
 pub(crate) use elementwise::{Member, compiled, compiled_group, group};
 pub(crate) use fused::{CHUNK, Compiled, Sum};
+pub(crate) use gemm::product_of_slices;
 pub(crate) use memory::{ALIGN, Base, Needs, Prepared, Region, Task, run};
 
 use crate::Aval;

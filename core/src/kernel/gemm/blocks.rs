@@ -9,7 +9,7 @@ use crate::kernel::threads;
 
 /// The result of a product, or a part of it.
 #[derive(Clone, Copy)]
-pub(in crate::kernel) struct Out<T> {
+pub(crate) struct Out<T> {
     pub(super) ptr: *mut T,
     /// Between rows. Columns lie side by side.
     pub(super) stride: usize,
@@ -33,11 +33,11 @@ impl<T> Out<T> {
 
 /// What is done to rows of the result when they are final, while they are in a cache: it is given the number of the
 /// first and their elements. The rows lie side by side.
-pub(in crate::kernel) type Finish<'a, T> = &'a (dyn Fn(usize, &mut [T]) + Sync);
+pub(crate) type Finish<'a, T> = &'a (dyn Fn(usize, &mut [T]) + Sync);
 
-/// The most steps of a chain of multiply-adds; a panel of two vectors of as many rows is about a first-level cache.
-const K_BLOCK: usize = 384;
-/// The bytes of a row of a packed block of the right operand: with [`K_BLOCK`] rows, most of a second-level cache.
+/// The most steps of a chain of multiply-adds; a panel of two vectors of as many rows fits a first-level cache.
+const K_BLOCK: usize = 256;
+/// The bytes of a row of a packed block of the right operand: with [`K_BLOCK`] rows, half of a second-level cache.
 const ROW_BYTES: usize = 2048;
 /// Up to so many rows, the right operand is read where it lies: it is not read often enough to be worth a copy.
 const FEW_ROWS: usize = 256;

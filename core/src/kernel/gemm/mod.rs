@@ -38,6 +38,30 @@ impl Matrix {
     }
 }
 
+/// `out = a b`, `[m, k]` times `[k, n]`, none of which is 0. With the operands are the strides of their rows and columns;
+/// the result is in row-major order.
+pub(crate) fn product_of_slices<T: Gemm>(
+    mkn: [usize; 3],
+    (a, [a_rows, a_cols]): (&[T], [usize; 2]),
+    (b, [b_rows, b_cols]): (&[T], [usize; 2]),
+    out: &mut [T],
+) {
+    let of = |rows, cols| Matrix {
+        offset: 0,
+        rows,
+        cols,
+    };
+    let batch = Batch {
+        mkn,
+        a: of(a_rows, a_cols),
+        b: of(b_rows, b_cols),
+        out: of(mkn[2], 1),
+        axes: Vec::new(),
+        summed: Vec::new(),
+    };
+    run(&batch, a, b, out, false, None);
+}
+
 /// One axis of a batch of products: its length and its strides in the left operand, the right and the result.
 pub(super) type BatchAxis = (usize, [usize; 3]);
 
@@ -169,7 +193,7 @@ fn check(batch: &Batch, [len_a, len_b, len_out]: [usize; 3], finish: bool) {
 }
 
 /// A type of elements that matrices have.
-pub(super) trait Gemm: Number {
+pub(crate) trait Gemm: Number {
     /// About how long one thread takes for a product.
     fn nanos(mkn: [usize; 3]) -> usize;
 

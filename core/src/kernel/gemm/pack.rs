@@ -5,7 +5,7 @@ use std::cell::Cell;
 
 /// A matrix at a place in memory: element `(i, j)` is `i * rows + j * cols` elements further on.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::kernel) struct At<T> {
+pub(crate) struct At<T> {
     pub(super) ptr: *const T,
     pub(super) rows: usize,
     pub(super) cols: usize,

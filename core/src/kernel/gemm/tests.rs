@@ -14,7 +14,7 @@ const SIZES: [usize; 7] = [1, 2, 3, 5, 8, 17, 33];
 /// Sizes that reach beyond one tile, one block of `k`, one block of columns, and one part.
 const LARGE: [[usize; 3]; 10] = [
     [13, 3, 70],
-    [31, 385, 33],
+    [31, 257, 33],
     [257, 20, 40],
     [260, 400, 65],
     [64, 10, 530],
@@ -155,8 +155,8 @@ fn bits<T: Gemm + PartialEq>(of_f64: fn(f64) -> T, to_f64: fn(T) -> f64, epsilon
             let (i, j) = (i / n, i % n);
             let terms = || (0..k).map(|p| to_f64(x[i * k + p]) * to_f64(y[p * n + j]));
             let (exact, size) = (terms().sum::<f64>(), terms().map(f64::abs).sum::<f64>());
-            // A chain of at most 384 steps and a sum of as many chains as there are.
-            let bound = (384 + k.div_ceil(384)) as f64 * epsilon * size;
+            // A chain of at most 256 steps and a sum of as many chains as there are.
+            let bound = (256 + k.div_ceil(256)) as f64 * epsilon * size;
             assert!(
                 (to_f64(*want) - exact).abs() <= bound,
                 "{m} {k} {n}: {i} {j}"
