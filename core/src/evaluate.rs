@@ -62,6 +62,31 @@ pub fn evaluate(targets: &impl Tree) -> Result<()> {
     realise(&pending)
 }
 
+/// Says how [`evaluate`] would compute all tensors of a tree together, as text: the tasks of the plan in order, with the ops
+/// that run in one loop, what each reads and writes, and how much memory the intermediate values share. Nothing is computed.
+///
+/// The text is for people, and may be another in the next version.
+///
+/// ```
+/// use gradloom::{Tensor, explain};
+///
+/// let x = Tensor::from([1.0f32, 2.0, 3.0]);
+/// let y = (x.tanh() * 2.0).sum(..);
+/// assert!(explain(&y).contains("loop of 3 (tanh, mul, sum)"), "{}", explain(&y));
+/// ```
+pub fn explain(targets: &impl Tree) -> String {
+    let mut pending: Vec<Arc<Value>> = Vec::new();
+    targets.visit(&mut |leaf| {
+        if leaf.0.settle().is_none() {
+            pending.push(leaf.0.clone());
+        }
+    });
+    let mut engine = Engine::lock();
+    let graph = Graph::of(&pending, engine.next_epoch());
+    drop(engine);
+    Plan::new(&graph.lower()).explain()
+}
+
 /// Computes values, of which none was realised a moment ago.
 pub(crate) fn realise(targets: &[Arc<Value>]) -> Result<()> {
     if targets.is_empty() {

@@ -169,7 +169,7 @@ pub use aval::Aval;
 pub use cost::{Cost, Formula, Term, Work};
 pub use dtype::Element;
 pub use error::{Error, Result};
-pub use evaluate::evaluate;
+pub use evaluate::{evaluate, explain};
 pub use gradloom_ir::DType;
 pub use gradloom_macros::{Tree, traced};
 pub use kernel::threads::{set_threads, threads};

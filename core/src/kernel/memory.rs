@@ -82,6 +82,10 @@ impl Task {
         }
     }
 
+    pub(crate) fn args(&self) -> &[Region] {
+        &self.args
+    }
+
     pub(crate) fn outs(&self) -> &[Region] {
         &self.outs
     }

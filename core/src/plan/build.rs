@@ -47,8 +47,11 @@ pub(crate) enum What {
     Op(Op),
     /// The operand or the result of an op, in row-major order.
     Copy(Op),
-    /// The members of a group.
-    Group(Vec<Op>),
+    /// The members of a group and the sums over them, in a loop that was compiled or op by op.
+    Group {
+        ops: Vec<Op>,
+        compiled: bool,
+    },
 }
 
 /// Elements of a root one after the other.

@@ -3,6 +3,7 @@
 
 mod arena;
 mod build;
+mod explain;
 mod place;
 
 pub(crate) use build::{Build, What};
@@ -123,7 +124,7 @@ impl Plan {
             // It is emitted by the derivative of `cross_entropy` alone.
             Some(What::Op(Op::OneHotLike)) => Op::CrossEntropy.def().name(),
             Some(What::Op(op)) => op.def().name(),
-            Some(What::Group(ops)) => ops.last().map_or("identity", |op| op.def().name()),
+            Some(What::Group { ops, .. }) => ops.last().map_or("identity", |op| op.def().name()),
             Some(What::Copy(op)) => op.def().name(),
             None => Op::Identity.def().name(),
         }
@@ -284,7 +285,9 @@ fn group(
             .map(|(i, sum)| Aval::new(members[*i].to, [sum.len(out.numel())])),
     );
     let layout = |x: &Place| (x.dtype(), x.layout.clone());
-    let (kernel, args) = match compiled(program, step, readers, &members) {
+    let compiled = compiled(program, step, readers, &members);
+    let is_compiled = compiled.is_some();
+    let (kernel, args) = match compiled {
         Some((code, canonical)) => {
             // The same values, numbered as the compiled loop has them.
             let inputs: Vec<Place> = canonical
@@ -317,7 +320,10 @@ fn group(
         [ref one] if sums.is_empty() => What::Op(one.op),
         _ => {
             let sums = sums.iter().map(|(i, _)| program.eqns[*i].op);
-            What::Group(members.iter().map(|m| m.op).chain(sums).collect())
+            What::Group {
+                ops: members.iter().map(|m| m.op).chain(sums).collect(),
+                compiled: is_compiled,
+            }
         }
     };
     let args = args.iter().map(|x| build.part(x)).collect();

@@ -1,0 +1,85 @@
+//! What a plan does, for people.
+
+use super::{Plan, What};
+use crate::kernel::{Base, Region};
+use std::fmt::Write;
+
+/// The most members of a group that are listed by name.
+const MOST_NAMES: usize = 8;
+
+impl Plan {
+    /// One line for the whole, and one for each task: what it computes, what it reads and writes, and where.
+    pub(crate) fn explain(&self) -> String {
+        let (n, s) = (
+            self.tasks.len(),
+            if self.tasks.len() == 1 { "" } else { "s" },
+        );
+        let results: usize = self
+            .needs
+            .results
+            .iter()
+            .map(|(dtype, len)| len * dtype.size())
+            .sum();
+        let made = self.tasks.iter().flat_map(|task| task.outs());
+        let made: usize = made.filter(|r| r.base == Base::Arena).map(bytes).sum();
+        let mut text = format!(
+            "{} equations in {n} task{s}; results {}, intermediate values {} in an arena of {}",
+            self.n_equations,
+            size(results),
+            size(made),
+            size(self.needs.arena)
+        );
+        for (i, (task, what)) in self.tasks.iter().zip(&self.whats).enumerate() {
+            let total = |regions: &[Region]| size(regions.iter().map(bytes).sum());
+            let outs: Vec<String> = task.outs().iter().map(place).collect();
+            let _ = write!(
+                text,
+                "\n{i:4}  {what}: reads {}, writes {} to {}",
+                total(task.args()),
+                total(task.outs()),
+                outs.join(", ")
+            );
+        }
+        text
+    }
+}
+
+fn bytes(region: &Region) -> usize {
+    region.len * region.dtype.size()
+}
+
+fn place(region: &Region) -> String {
+    match region.base {
+        Base::Result(i) => format!("result {i}"),
+        Base::Arena => format!("arena {}", region.start),
+        Base::Leaf(i) => format!("leaf {i}"),
+        Base::Constant(i) => format!("constant {i}"),
+    }
+}
+
+/// Bytes in a unit that keeps the number short.
+fn size(bytes: usize) -> String {
+    match bytes {
+        0..10_240 => format!("{bytes} B"),
+        10_240..10_485_760 => format!("{:.1} KiB", bytes as f64 / 1024.0),
+        _ => format!("{:.1} MiB", bytes as f64 / 1_048_576.0),
+    }
+}
+
+impl std::fmt::Display for What {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            What::Op(op) => write!(f, "{op}"),
+            What::Copy(op) => write!(f, "copy for {op}"),
+            What::Group { ops, compiled } => {
+                let kind = if *compiled { "compiled loop" } else { "loop" };
+                write!(f, "{kind} of {}", ops.len())?;
+                let names = ops.iter().take(MOST_NAMES);
+                for (i, op) in names.enumerate() {
+                    write!(f, "{}{op}", if i == 0 { " (" } else { ", " })?;
+                }
+                f.write_str(if ops.len() > MOST_NAMES { ", ..)" } else { ")" })
+            }
+        }
+    }
+}
