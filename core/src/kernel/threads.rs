@@ -66,7 +66,6 @@ pub(crate) fn for_each(n_tasks: usize, nanos: usize, task: impl Fn(usize) + Sync
 
 /// Calls `task` with the number and the elements of each chunk of `len` elements of `out` (fewer in the last), as
 /// [`for_each`] does.
-#[allow(dead_code)] // for kernels of rows
 pub(crate) fn for_each_chunk<T: Send>(
     out: &mut [T],
     len: usize,
