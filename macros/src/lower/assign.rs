@@ -129,7 +129,7 @@ impl Cx<'_> {
             (Value::Host(_), _) => {
                 return self.recorded("an assignment of a host value to a tensor", left.span());
             }
-            (Value::Place(place), _) if slot.is_some() => {
+            (Value::Place(place), _) if slot.is_some() && !matches!(slot, Some(Slot::Host(_))) => {
                 if place.by_ref {
                     return self.recorded("an assignment of a reference", left.span());
                 }
@@ -151,6 +151,10 @@ impl Cx<'_> {
                 "an assignment of a value with another structure",
                 left.span(),
             );
+        }
+        let mut value = value;
+        if let Some(slot) = &slot {
+            self.assign_hosts(slot, &local.value, &mut value)?;
         }
         let poisoned = matches!(value, Value::Poison);
         if let Some(local) = self.scopes.iter_mut().rev().find_map(|s| s.get_mut(&name)) {
@@ -189,13 +193,13 @@ impl Cx<'_> {
         let Some(part) = parts.get_mut(index) else {
             return self.recorded("an assignment to a part that is not there", left.span());
         };
-        let value = match value {
-            Value::Poison => return Err(Stop::Error),
-            value => self.tensor(value, None)?,
-        };
-        *part = Value::Tensor {
-            var: value,
-            by_ref: false,
+        *part = match (value, &*part) {
+            (Value::Poison, _) => return Err(Stop::Error),
+            (Value::Host(host), Value::Host(_)) => Value::Host(self.fixed(host, "part")),
+            (value, _) => Value::Tensor {
+                var: self.tensor(value, None)?,
+                by_ref: false,
+            },
         };
         self.assign_value(base, Value::Tuple(parts))
     }

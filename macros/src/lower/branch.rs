@@ -6,10 +6,10 @@ use super::join::Join;
 use super::pattern::Item;
 use super::slots::join;
 use super::syntax::{has_let, peel};
-use super::{Cx, Host, R, Stop, Value, Want};
+use super::{Cx, Host, Place, R, Stop, Value, Want};
 use gradloom_ir::flow::Node;
 use gradloom_ir::{Aval, Var};
-use proc_macro2::TokenStream;
+use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, quote};
 use std::collections::BTreeMap;
 use syn::spanned::Spanned;
@@ -220,24 +220,71 @@ impl Cx<'_> {
             let item = Item::Place { param: place.param };
             return Ok((quote!(#e.#method(#(#args),*)), item));
         }
-        match self.eval(expr, &Want::one())? {
+        let value = self.eval(expr, &Want::one())?;
+        match value {
+            Value::Place(_) if by_value => self.recorded("what is matched", expr.span()),
+            Value::Tensor { .. } => self.refuse_condition(expr, keyword),
+            value => self.matched(value, expr),
+        }
+    }
+
+    fn matched(&mut self, value: Value, expr: &Expr) -> R<(TokenStream, Item)> {
+        match value {
             Value::Host(host) => {
                 self.force(&host.reads);
                 let number = host.number;
                 let tokens = host.expr.to_token_stream();
                 Ok((tokens, Item::Host { number }))
             }
-            Value::Place(place) if !by_value => {
+            Value::Place(place) => {
                 let tokens = match place.by_ref {
                     true => self.reference(&place),
                     false => place.expr.to_token_stream(),
                 };
                 Ok((tokens, Item::Place { param: place.param }))
             }
-            Value::Tensor { .. } => self.refuse_condition(expr, keyword),
+            Value::Tuple(values) => {
+                let parts = values.into_iter().map(|value| {
+                    // What is copied into a tuple is no tree.
+                    let value = self.copied(value);
+                    self.matched(value, expr)
+                });
+                let (tokens, items): (Vec<_>, Vec<_>) =
+                    parts.collect::<R<Vec<_>>>()?.into_iter().unzip();
+                Ok((quote!((#(#tokens),*)), Item::Tuple(items)))
+            }
             Value::Poison => Err(Stop::Error),
             _ => self.recorded("what is matched", expr.span()),
         }
+    }
+
+    /// `list.last().unwrap()`: a reference to a part of a tree.
+    pub(super) fn lent(&mut self, call: &syn::ExprMethodCall) -> R<Option<Value>> {
+        let Expr::MethodCall(lends) = peel(&call.receiver) else {
+            return Ok(None);
+        };
+        let method = lends.method.to_string();
+        if !LENDS.contains(&method.as_str())
+            || method.starts_with("split")
+            || !self.mentions_traced(&lends.receiver)
+            || call.args.iter().any(|a| self.mentions_traced(a))
+        {
+            return Ok(None);
+        }
+        let (found, item) = self.scrutinee(&call.receiver, "match")?;
+        let Item::Place { param } = item else {
+            return self.recorded("what is unwrapped", call.method.span());
+        };
+        let args = call.args.iter().map(|a| self.rename(a));
+        let (args, method) = (Vec::from_iter(args), &call.method);
+        let part = self.host_ident(&Ident::new("part", Span::mixed_site()));
+        self.push_host(Vec::new(), quote!(let #part = #found.#method(#(#args),*);));
+        Ok(Some(Value::Place(Place {
+            param,
+            expr: syn::parse_quote!(#part),
+            by_ref: true,
+            root: false,
+        })))
     }
 
     /// A condition as it is emitted, and what its patterns bind.

@@ -366,10 +366,13 @@ impl Cx<'_> {
     ) -> R<Option<Value>> {
         let mut values: Vec<Value> = receiver.into_iter().collect();
         let mut failed = false;
-        for arg in args.clone() {
+        for (i, arg) in args.clone().enumerate() {
             match self.eval(arg, &Want::one()) {
                 Ok(Value::Poison) | Err(Stop::Error) => failed = true,
-                Ok(value) => values.push(value),
+                Ok(value) => {
+                    let value = self.fixed_before(value, args.clone().skip(i + 1));
+                    values.push(value);
+                }
                 Err(stop) => return Err(stop),
             }
         }

@@ -160,23 +160,34 @@ impl Cx<'_> {
                 if !names.contains(name) || !seen.insert(name.clone()) {
                     continue;
                 }
-                match &local.value {
-                    Value::Host(host) => {
-                        let expr = &host.expr;
-                        if let Ok(ident) = syn::parse2::<Ident>(expr.to_token_stream()) {
-                            if self.host_mut.contains(&crate::parse::unraw(&ident)) {
-                                changing.push(ident.clone());
+                let mut values = vec![&local.value];
+                while let Some(value) = values.pop() {
+                    match value {
+                        Value::Host(host) => {
+                            let expr = &host.expr;
+                            if let Ok(ident) = syn::parse2::<Ident>(expr.to_token_stream()) {
+                                if self.host_mut.contains(&crate::parse::unraw(&ident)) {
+                                    changing.push(ident.clone());
+                                }
+                                hosts.push(ident);
                             }
-                            hosts.push(ident);
                         }
+                        Value::Place(place)
+                            if !place.root && matches!(place.expr, Expr::Path(_)) =>
+                        {
+                            outside = Some(name.clone());
+                        }
+                        Value::Uninit(_) => outside = Some(name.clone()),
+                        Value::Tuple(parts) => values.extend(parts),
+                        Value::Closure(closure) => values.extend(closure.captured()),
+                        _ => {}
                     }
-                    Value::Place(place) if !place.root && matches!(place.expr, Expr::Path(_)) => {
-                        outside = Some(name.clone());
-                    }
-                    Value::Uninit(_) => outside = Some(name.clone()),
-                    _ => {}
                 }
             }
+        }
+        for list in [&mut hosts, &mut changing] {
+            let mut seen = BTreeSet::new();
+            list.retain(|ident: &Ident| seen.insert(ident.to_string()));
         }
         if let Some(name) = outside {
             self.errors.push_at(

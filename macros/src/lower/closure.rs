@@ -12,6 +12,13 @@ pub(super) struct Closure {
     captured: BTreeMap<String, Local>,
 }
 
+impl Closure {
+    /// The values that it captures.
+    pub(super) fn captured(&self) -> impl Iterator<Item = &Value> {
+        self.captured.values().map(|local| &local.value)
+    }
+}
+
 impl Cx<'_> {
     pub(super) fn closure(&mut self, expr: &ExprClosure) -> R<Value> {
         if self.flow.is_none() {
@@ -20,7 +27,7 @@ impl Cx<'_> {
         if super::host::leaves_function(&expr.body) || super::syntax::has_return(&expr.body) {
             return self.recorded("a closure with `return` or `?`", expr.span());
         }
-        if !super::syntax::assigned(&expr.body).is_empty() {
+        if self.assigns(&expr.body) {
             return self.recorded("a closure that assigns", expr.span());
         }
         // A slot may have another value when the closure is called, unless the closure borrows it.
@@ -39,9 +46,9 @@ impl Cx<'_> {
                 return self.recorded("a closure that keeps a value that changes", expr.span());
             }
             // The closure does not assign to it, so its slot is none of the closure's.
-            let value = match local.value {
-                Value::Host(host) if expr.capture.is_some() => Value::Host(self.fixed(host, &name)),
-                value => value,
+            let value = match expr.capture {
+                Some(_) => self.fixed_value(local.value, &name),
+                None => local.value,
             };
             captured.insert(name, value.into());
         }

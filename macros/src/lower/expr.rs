@@ -92,11 +92,7 @@ impl Cx<'_> {
                         })
                     }));
                 }
-                let values = values.into_iter().map(|value| match value {
-                    Value::Host(host) => Value::Host(self.fixed(host, "part")),
-                    value => value,
-                });
-                Ok(Value::Tuple(values.collect()))
+                Ok(self.fixed_value(Value::Tuple(values), "part"))
             }
             Expr::Array(a) => {
                 let values = a

@@ -1,10 +1,12 @@
 //! Host values that are read later than they stand: in an index, in a tuple.
 
-use super::{Cx, Host, Place, Var, host};
+use super::{Cx, Host, Place, Value, Var, host};
 use crate::parse::unraw;
 use proc_macro2::{Ident, Span};
 use quote::quote;
+use std::collections::BTreeSet;
 use syn::Expr;
+use syn::visit::Visit;
 
 impl Cx<'_> {
     /// A host value that can be read later, and more than once: it is bound here, unless it stays what it is.
@@ -17,6 +19,44 @@ impl Cx<'_> {
             expr,
             reads: Vec::new(),
             number: host.number,
+        }
+    }
+
+    /// A value that can be read later: see [`Cx::fixed`].
+    pub(super) fn fixed_value(&mut self, value: Value, name: &str) -> Value {
+        match value {
+            Value::Host(host) => Value::Host(self.fixed(host, name)),
+            Value::Place(place) => Value::Place(self.fixed_place(&place)),
+            Value::Tuple(values) => {
+                let values = values.into_iter().map(|v| self.fixed_value(v, name));
+                Value::Tuple(values.collect())
+            }
+            value => value,
+        }
+    }
+
+    /// The value of an operand. It is bound here if it reads a local that host code in the operands after it may change.
+    pub(super) fn fixed_before<'e>(
+        &mut self,
+        value: Value,
+        after: impl Iterator<Item = &'e Expr>,
+    ) -> Value {
+        let Value::Host(host) = value else {
+            return value;
+        };
+        let mut read = BTreeSet::new();
+        super::host::names(&host.expr, &mut |ident| {
+            read.insert(unraw(ident));
+        });
+        read.retain(|name| self.host_mut.contains(name));
+        if read.is_empty() {
+            return Value::Host(host);
+        }
+        let changes =
+            |expr: &Expr| self.mentions_traced(expr) && may_change(&self.rename(expr), &read);
+        match Vec::from_iter(after).into_iter().any(changes) {
+            true => Value::Host(self.fixed(host, "value")),
+            false => Value::Host(host),
         }
     }
 
@@ -82,6 +122,10 @@ impl Cx<'_> {
                 *e.expr = self.fixed_path(*e.expr);
                 Expr::Unary(e)
             }
+            // A local that another reference may be assigned to.
+            Expr::Path(e) if !self.is_fixed(&Expr::Path(e.clone())) => {
+                self.bound(&Expr::Path(e), &[], "part")
+            }
             Expr::Index(mut e) => {
                 *e.expr = self.fixed_path(*e.expr);
                 *e.index = self.fixed_index(*e.index, &[]);
@@ -97,4 +141,50 @@ impl Cx<'_> {
         self.push_host(reads.to_vec(), quote!(let #ident = #expr;));
         syn::parse_quote!(#ident)
     }
+}
+
+/// Whether an expression may change one of these locals: it calls a method of it, borrows it mutably, assigns to it, or
+/// names it in a macro.
+fn may_change(expr: &Expr, locals: &BTreeSet<String>) -> bool {
+    struct Changes<'a> {
+        locals: &'a BTreeSet<String>,
+        found: bool,
+    }
+    impl Changes<'_> {
+        fn of(&mut self, expr: &Expr) {
+            match expr {
+                Expr::Path(p) => {
+                    let ident = p.path.get_ident();
+                    self.found |= ident.is_some_and(|i| self.locals.contains(&unraw(i)));
+                }
+                Expr::Paren(e) => self.of(&e.expr),
+                Expr::Field(e) => self.of(&e.base),
+                Expr::Index(e) => self.of(&e.expr),
+                _ => {}
+            }
+        }
+    }
+    impl<'ast> Visit<'ast> for Changes<'_> {
+        fn visit_expr(&mut self, expr: &'ast Expr) {
+            match expr {
+                Expr::MethodCall(e) => self.of(&e.receiver),
+                Expr::Reference(e) if e.mutability.is_some() => self.of(&e.expr),
+                Expr::Assign(e) => self.of(&e.left),
+                Expr::Binary(e) if super::stmt::is_compound(&e.op) => self.of(&e.left),
+                _ => {}
+            }
+            syn::visit::visit_expr(self, expr);
+        }
+        fn visit_macro(&mut self, m: &'ast syn::Macro) {
+            host::in_tokens(m.tokens.clone(), &mut |ident| {
+                self.found |= self.locals.contains(&unraw(ident));
+            });
+        }
+    }
+    let mut changes = Changes {
+        locals,
+        found: false,
+    };
+    changes.visit_expr(expr);
+    changes.found
 }

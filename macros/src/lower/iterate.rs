@@ -58,6 +58,24 @@ impl Cx<'_> {
                 let items = vec![Item::Host { number: true }, item];
                 Ok((syn::parse_quote!(#base.enumerate()), Item::Tuple(items)))
             }
+            // The parts of a part are parts.
+            ("flatten", 0) => {
+                let (base, item) = self.iterator(&call.receiver)?;
+                match item {
+                    Item::Place { .. } => Ok((syn::parse_quote!(#base.flatten()), item)),
+                    _ => self.recorded("`.flatten()`", call.method.span()),
+                }
+            }
+            ("chain", 1) => {
+                let (base, item) = self.iterator(&call.receiver)?;
+                let (other, with) = self.iterator(&call.args[0])?;
+                match (&item, &with) {
+                    (Item::Place { param: a }, Item::Place { param: b }) if a == b => {
+                        Ok((syn::parse_quote!(#base.chain(#other)), item))
+                    }
+                    _ => self.recorded("`.chain(..)`", call.method.span()),
+                }
+            }
             ("zip", 1) => {
                 let (base, item) = self.iterator(&call.receiver)?;
                 let (other, with) = self.iterator(&call.args[0])?;

@@ -339,12 +339,15 @@ impl Cx<'_> {
     /// A name for a host local that the emitted code does not have yet. The user's identifier is kept if it is free.
     fn host_ident(&mut self, ident: &Ident) -> Ident {
         let name = unraw(ident);
-        if !self.host_names.contains(&name) && !self.b.is_taken(&name) {
+        let (b, params) = (&self.b, &self.func.params);
+        // Parts of trees are found in the parameters later than they are read.
+        let is_taken =
+            |name: &str| b.is_taken(name) || params.iter().any(|p| unraw(&p.ident) == name);
+        if !self.host_names.contains(&name) && !is_taken(&name) {
             self.host_names.push(name);
             return ident.clone();
         }
-        let b = &self.b;
-        let fresh = self.host_names.fresh(&name, |n| b.is_taken(n));
+        let fresh = self.host_names.fresh(&name, is_taken);
         Ident::new(&fresh, Span::mixed_site())
     }
 

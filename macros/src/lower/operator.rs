@@ -118,6 +118,7 @@ impl Cx<'_> {
             _ => Err(""),
         };
         let left = self.eval(&b.left, &Want::one());
+        let left = left.map(|left| self.fixed_before(left, [&*b.right].into_iter()));
         let n_lowered = self.n_lowered();
         let right = self.eval(&b.right, &Want::one());
         let is_lazy = matches!(b.op, BinOp::And(_) | BinOp::Or(_));
@@ -198,7 +199,7 @@ impl Cx<'_> {
     }
 
     /// A part of a borrowed tree that an operator takes by value is a number: a tensor would be moved out of the tree.
-    fn copied(&self, value: Value) -> Value {
+    pub(super) fn copied(&self, value: Value) -> Value {
         match value {
             Value::Place(p) if !p.root && !p.by_ref && self.func.params[p.param].by_ref => {
                 Value::Host(Host {
@@ -234,6 +235,19 @@ impl Cx<'_> {
         self.one(op, &[], vec![x, y], span)
     }
 
+    /// `left op right` of host values.
+    pub(super) fn operated(&self, op: Op, left: &Host, right: &Host) -> Value {
+        let (x, y) = (&left.expr, &right.expr);
+        let expr: Expr = match op {
+            Op::Add => syn::parse_quote!(#x + (#y)),
+            Op::Sub => syn::parse_quote!(#x - (#y)),
+            Op::Mul => syn::parse_quote!(#x * (#y)),
+            _ => syn::parse_quote!(#x / (#y)),
+        };
+        let values = vec![Value::Host(left.clone()), Value::Host(right.clone())];
+        self.rebuild(values, |_| expr)
+    }
+
     /// An op with one result and no `Like` operand.
     fn one(
         &mut self,
@@ -256,6 +270,11 @@ impl Cx<'_> {
         fallible: bool,
     ) -> R<Value> {
         let name = call.method.to_string();
+        if ["unwrap", "expect"].contains(&name.as_str())
+            && let Some(place) = self.lent(call)?
+        {
+            return Ok(place);
+        }
         let receiver = self.eval(&call.receiver, &Want::one())?;
         let plain = call.args.is_empty();
         match receiver {
@@ -276,8 +295,9 @@ impl Cx<'_> {
             {
                 Ok(by_ref(value, true, |e| syn::parse_quote!(&#e)))
             }
-            Value::Tuple(parts) if plain && name == "clone" && parts.iter().all(is_tensors) => {
-                Ok(Value::Tuple(parts))
+            Value::Tuple(parts) if plain && name == "clone" && parts.iter().all(is_cloned) => {
+                let copy = cloned(Value::Tuple(parts));
+                Ok(self.fixed_value(copy, "part"))
             }
             Value::Tensor { var, .. } if READERS.contains(&name.as_str()) => {
                 let ident = self.spoken(var);
@@ -427,11 +447,26 @@ impl Cx<'_> {
     }
 }
 
-/// Whether a value is a tensor, or a tuple of tensors.
-fn is_tensors(value: &Value) -> bool {
+/// Whether a value is made of tensors and host values.
+fn is_cloned(value: &Value) -> bool {
     match value {
-        Value::Tensor { .. } => true,
-        Value::Tuple(parts) => parts.iter().all(is_tensors),
+        Value::Tensor { .. } | Value::Host(_) => true,
+        Value::Tuple(parts) => parts.iter().all(is_cloned),
         _ => false,
+    }
+}
+
+/// The value with clones of the host values in it.
+fn cloned(value: Value) -> Value {
+    match value {
+        Value::Host(host) if host::literal(&host.expr).is_none() => {
+            let e = &host.expr;
+            Value::Host(Host {
+                expr: syn::parse_quote!(::core::clone::Clone::clone(&#e)),
+                ..host
+            })
+        }
+        Value::Tuple(parts) => Value::Tuple(parts.into_iter().map(cloned).collect()),
+        value => value,
     }
 }

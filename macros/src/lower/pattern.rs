@@ -39,6 +39,13 @@ impl Cx<'_> {
                 Ok(Pat::Tuple(t))
             }
             (Pat::Wild(_), _) => Ok(pat.clone()),
+            (Pat::Or(or), Item::Tuple(_)) if take_bindings(&mut pat.clone()).is_empty() => {
+                let mut or = or.clone();
+                for case in &mut or.cases {
+                    *case = self.bind_item(case, item)?;
+                }
+                Ok(Pat::Or(or))
+            }
             (_, Item::Tuple(_)) => self.recorded("a pattern", pat.span()),
             (_, Item::Host { number }) => {
                 let whole = matches!(pat, Pat::Ident(_));

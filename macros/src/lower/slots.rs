@@ -4,6 +4,7 @@ use super::blocks::Store;
 use super::{Cx, Local, R, Stop, Value};
 use gradloom_ir::{Aval, Shape, Var};
 use proc_macro2::{Ident, Span};
+use quote::quote;
 use std::collections::{BTreeMap, BTreeSet};
 use syn::Expr;
 
@@ -12,6 +13,9 @@ use syn::Expr;
 pub(super) enum Slot {
     One(Var),
     Many(Vec<Slot>),
+    /// A local of host code, which is assigned to where the assignment stands: a value that is not about tensors, or a
+    /// reference to a part of a tree.
+    Host(Ident),
 }
 
 impl Slot {
@@ -19,6 +23,7 @@ impl Slot {
         match self {
             Slot::One(var) => f(*var),
             Slot::Many(slots) => slots.iter().for_each(|s| s.vars(f)),
+            Slot::Host(_) => {}
         }
     }
 
@@ -26,6 +31,8 @@ impl Slot {
     pub(super) fn fits(&self, value: &Value) -> bool {
         match (self, value) {
             (_, Value::Poison) | (Slot::One(_), Value::Tensor { .. }) => true,
+            (Slot::Host(_), Value::Host(_)) => true,
+            (Slot::Host(_), Value::Place(place)) => place.by_ref,
             (Slot::Many(slots), Value::Tuple(values)) => {
                 slots.len() == values.len() && slots.iter().zip(values).all(|(s, v)| s.fits(v))
             }
@@ -53,20 +60,18 @@ impl Cx<'_> {
         let Some(Local { value, slot: None }) = found else {
             return Ok(());
         };
-        let value = match value {
-            Value::Place(place) if place.by_ref => {
-                return Err(Stop::Recorded(format!(
-                    "an assignment to the reference `{key}`"
-                )));
+        let mut value = match value {
+            Value::Place(place) if !place.by_ref && place.root => {
+                return Err(Stop::Recorded(format!("an assignment to the tree `{key}`")));
             }
-            Value::Place(place) => Value::Tensor {
+            Value::Place(place) if !place.by_ref => Value::Tensor {
                 var: self.leaf(&place, None)?,
                 by_ref: false,
             },
-            value @ (Value::Tensor { .. } | Value::Tuple(_)) => value,
+            value @ (Value::Tensor { .. } | Value::Tuple(_) | Value::Place(_)) => value,
             _ => return Ok(()),
         };
-        let slot = self.slot_for(name, &value)?;
+        let slot = self.slot_for(name, &mut value)?;
         let local = self.scopes.iter_mut().rev().find_map(|s| s.get_mut(&key));
         *local.expect("it has just been found") = Local {
             value,
@@ -75,7 +80,7 @@ impl Cx<'_> {
         Ok(())
     }
 
-    fn slot_for(&mut self, name: &Ident, value: &Value) -> R<Slot> {
+    fn slot_for(&mut self, name: &Ident, value: &mut Value) -> R<Slot> {
         match value {
             Value::Tensor { var, .. } => {
                 let slot = self.new_slot(Some(name), *var);
@@ -83,12 +88,65 @@ impl Cx<'_> {
                 Ok(Slot::One(slot))
             }
             Value::Tuple(values) => {
-                let slots = values.iter().map(|v| self.slot_for(name, v));
+                let slots = values.iter_mut().map(|v| self.slot_for(name, v));
                 Ok(Slot::Many(slots.collect::<R<_>>()?))
+            }
+            Value::Host(host) => {
+                let (local, expr) = (self.host_slot(name), &host.expr);
+                self.push_host(host.reads.clone(), quote!(let mut #local = #expr;));
+                host.expr = syn::parse_quote!(#local);
+                host.reads.clear();
+                Ok(Slot::Host(local))
+            }
+            Value::Place(place) if place.by_ref => {
+                let (local, reference) = (self.host_slot(name), self.reference(place));
+                self.push_host(Vec::new(), quote!(let mut #local = #reference;));
+                place.expr = syn::parse_quote!(#local);
+                place.root = false;
+                Ok(Slot::Host(local))
             }
             _ => Err(Stop::Recorded(format!(
                 "an assignment to `{name}`, which holds more than tensors"
             ))),
+        }
+    }
+
+    fn host_slot(&mut self, name: &Ident) -> Ident {
+        let local = self.host_ident(name);
+        self.host_mut.insert(crate::parse::unraw(&local));
+        local
+    }
+
+    /// Assigns to the host locals of a slot, here and now.
+    pub(super) fn assign_hosts(&mut self, slot: &Slot, old: &Value, value: &mut Value) -> R<()> {
+        match (slot, old, value) {
+            (_, _, Value::Poison) => Ok(()),
+            (Slot::Host(local), _, Value::Host(host)) => {
+                let same = matches!(&host.expr, Expr::Path(p) if p.path.is_ident(local));
+                if !same {
+                    let expr = &host.expr;
+                    self.push_host(host.reads.clone(), quote!(#local = #expr;));
+                }
+                host.expr = syn::parse_quote!(#local);
+                host.reads.clear();
+                Ok(())
+            }
+            (Slot::Host(local), Value::Place(old), Value::Place(place))
+                if old.param == place.param =>
+            {
+                let reference = self.reference(place);
+                self.push_host(Vec::new(), quote!(#local = #reference;));
+                *place = old.clone();
+                Ok(())
+            }
+            (Slot::Host(local), ..) => Err(Stop::Recorded(format!(
+                "an assignment of a reference to another tree to `{local}`"
+            ))),
+            (Slot::Many(slots), Value::Tuple(olds), Value::Tuple(values)) => {
+                let mut parts = slots.iter().zip(olds).zip(values);
+                parts.try_for_each(|((slot, old), value)| self.assign_hosts(slot, old, value))
+            }
+            _ => Ok(()),
         }
     }
 

@@ -123,6 +123,9 @@ impl Cx<'_> {
                     |cx| {
                         let left = cx.eval(&b.left, &Want::one())?;
                         let right = cx.eval(&b.right, &Want::one())?;
+                        if let (Value::Host(left), Value::Host(right)) = (&left, &right) {
+                            return Ok(cx.operated(op, left, right));
+                        }
                         cx.arithmetic(op, left, right, span)
                     },
                     &b.right,
@@ -332,6 +335,7 @@ impl Cx<'_> {
                 if let Value::Tensor { var, .. } = value {
                     self.name(var, &p.ident);
                 }
+                let value = self.fixed_value(value, &unraw(&p.ident));
                 let scope = self.scopes.last_mut().expect("there is a scope");
                 scope.insert(unraw(&p.ident), value.into());
                 Ok(())

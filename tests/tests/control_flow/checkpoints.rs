@@ -44,6 +44,24 @@ impl Layers {
         h
     }
 
+    pub(crate) fn carried(&self, x: &Tensor, n: usize) -> Tensor {
+        let mut state = (x.clone(), 1.0, 0usize);
+        let by = 2.0;
+        let wave = |t: &Tensor| t.sin() * by;
+        let weights = vec![0.5, 0.25, 2.0];
+        #[checkpoint(every = 2)]
+        for i in 0..n {
+            state.1 *= weights[i % 3];
+            let w = &self.layers[i].w;
+            state = (
+                wave(&state.0.matmul(w)) + state.1,
+                state.1 + i as f64,
+                state.2 + 1,
+            );
+        }
+        state.0 * state.2 as f64 + state.1
+    }
+
     pub(crate) fn nested(&self, x: &Tensor, _n: usize) -> Tensor {
         let mut h = x.clone();
         let mut g = x.sin();
@@ -111,6 +129,7 @@ macro_rules! check_layers {
 fn turns_that_change_host_state_are_run_again() {
     check_layers!(popped, popped_vjp, popped_jvp);
     check_layers!(bounded, bounded_vjp, bounded_jvp);
+    check_layers!(carried, carried_vjp, carried_jvp);
     check_layers!(paired, paired_vjp, paired_jvp);
 }
 

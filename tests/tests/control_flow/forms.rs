@@ -299,6 +299,52 @@ pub(crate) fn closures(x: &Tensor, n: usize) -> Tensor {
 fn closures_are_called_in_place() {
     for n in [0, 1, 3] {
         check_one!(closures(x(), n));
+        check_one!(inner_locals(x(), n));
+    }
+}
+
+#[traced]
+pub(crate) fn inner_locals(x: &Tensor, n: usize) -> Tensor {
+    let wave = |t: &Tensor| t.sin() * x;
+    let twice = |t: &Tensor, k: usize| {
+        let mut u = wave(t);
+        for _ in 1..k {
+            u = &u + wave(&u);
+        }
+        u
+    };
+    let mut h = x.clone();
+    for i in 0..n {
+        h = twice(&h, i) + wave(x);
+    }
+    h
+}
+
+/// What is known of the shapes at the first turn is not true of the later ones.
+#[traced]
+pub(crate) fn shifted(#[shape(3)] x: &Tensor, n: usize) -> Tensor {
+    let (mut a, mut b, mut c) = (x.clone(), x.clone(), x.clone());
+    let (mut d, mut e, mut f) = (x.clone(), x.clone(), x.clone());
+    for _ in 0..n {
+        (f, e, d) = (e.clone(), d.clone(), c.clone());
+        (c, b) = (b.clone(), a.clone());
+        a = Tensor::concat(&[&a, x], 0);
+    }
+    let g = if n < 6 { f * x } else { f.sin() };
+    let late;
+    match n {
+        0 => late = x.clone(),
+        1 => late = Tensor::concat(&[x, x, x], 0),
+        _ => late = x.reshape([3, 1]),
+    }
+    let h = if n == 0 { &late + x } else { late.sum(..) * x };
+    h + g.sum(..) + a.sum(..) * b.sum(..) + c.square().sum(..) * d.sum(..) * e.sum(..)
+}
+
+#[test]
+fn shapes_may_change_from_turn_to_turn() {
+    for n in 0..8 {
+        check_one!(shifted(x(), n));
     }
 }
 

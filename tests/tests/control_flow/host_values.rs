@@ -58,8 +58,50 @@ pub(crate) fn exchanged(x: &Tensor, y: &Tensor, n: usize) -> Tensor {
     h + g * a
 }
 
+/// A state of tensors and host values.
+#[traced]
+pub(crate) fn states(x: &Tensor, y: &Tensor, n: usize) -> Tensor {
+    let mut state = (x.clone(), 0usize, 1.0);
+    for i in 0..n {
+        state.1 += i;
+        state.0 = state.0.sin() * state.2;
+        state.2 *= 1.5;
+        let old = state.clone();
+        let weight = state.2;
+        state = (state.0 + y, state.1 + 1, state.2 * 0.5);
+        if state.1 == 3 {
+            state = (old.0, old.1, weight + state.2);
+        }
+    }
+    state.0 * state.1 as f64 + state.2
+}
+
+/// Operands are evaluated from left to right.
+#[traced]
+pub(crate) fn in_order(x: &Tensor, y: &Tensor, n: usize) -> Tensor {
+    let mut stack: Vec<f64> = (0..n + 6).map(|i| i as f64 * 0.5).collect();
+    let h = stack.pop().unwrap_or(0.0) * (x * stack.pop().unwrap_or(0.0));
+    let g = weighted(
+        y,
+        stack.pop().unwrap_or(0.0),
+        &(&h * stack.pop().unwrap_or(0.0)),
+    );
+    if n > 1 {
+        g * stack.len() as f64
+    } else {
+        g.sin()
+    }
+}
+
+#[traced]
+fn weighted(x: &Tensor, weight: f64, y: &Tensor) -> Tensor {
+    x * weight + y
+}
+
 #[test]
 fn a_tuple_holds_the_value_that_was_there() {
+    check_two!(states, 0..6);
+    check_two!(in_order, 0..3);
     check_two!(in_tuples, 0..3);
     check_two!(from_a_stack, 0..4);
     check_two!(of_old_values, 0..4);
@@ -225,6 +267,79 @@ impl Layers {
         }
         h
     }
+
+    pub(crate) fn matched(&self, x: &Tensor, n: usize) -> Tensor {
+        let mut h = x.clone();
+        for i in 0..n {
+            let last = self.layers.last().unwrap();
+            h = match (&self.layers[i].b, i, self.on[i]) {
+                (Some(b), 0, _) => h + b,
+                (Some(b), k, true) if k > 1 => h * b,
+                (None, 1, _) | (_, 2, false) => last.forward(&h),
+                (None, k, _) => h * k as f64,
+                _ => h.sin(),
+            };
+        }
+        for layer in self.layers.iter().chain(self.layers[1..].iter().rev()) {
+            h = layer.forward(&h).sin();
+        }
+        h
+    }
+}
+
+/// Layers, each with the next.
+#[derive(Tree)]
+pub(crate) struct Chain {
+    w: Tensor,
+    next: Option<Box<Chain>>,
+}
+
+fn chain(n: usize) -> Chain {
+    Chain {
+        w: noise(&[3, 3], n as u64),
+        next: (n > 0).then(|| Box::new(chain(n - 1))),
+    }
+}
+
+#[traced]
+pub(crate) fn along(first: &Chain, x: &Tensor, n: usize) -> Tensor {
+    let mut h = x.clone();
+    let (mut at, mut before) = (first, first);
+    let mut state = (x.sin(), first);
+    let mut i = 0;
+    while let Some(next) = &at.next {
+        h = h.matmul(&at.w).sin();
+        let old = at;
+        at = next;
+        h = h.matmul(&old.w) + h.matmul(&before.w);
+        if i % 2 == 0 {
+            before = old;
+        }
+        i += 1;
+        state = (state.0.matmul(&state.1.w), old);
+        if i == n {
+            // A local may have the name of the tree.
+            let first = 3.0;
+            h = h * first;
+            break;
+        }
+    }
+    h.matmul(&first.w) + state.0 + x.matmul(&at.w)
+}
+
+#[test]
+fn references_walk_along_a_list() {
+    for n in 0..5 {
+        Companions {
+            call: &|(c, x): &(Chain, Tensor)| along(c, x, n),
+            vjp: &|(c, x), ct| {
+                let (y, pullback) = along::vjp(c, x, n);
+                (y, pullback(ct))
+            },
+            jvp: &|(c, x), (dc, dx)| along::jvp((c, x, n), (dc, dx)),
+        }
+        .check(&(chain(3), noise(&[2, 3], 7)));
+    }
 }
 
 macro_rules! check_layers {
@@ -247,6 +362,7 @@ macro_rules! check_layers {
 fn a_part_of_a_tree_is_the_one_that_was_counted_to() {
     check_layers!(counted, counted_vjp, counted_jvp, 2..5);
     check_layers!(held, held_vjp, held_jvp, 1..5);
+    check_layers!(matched, matched_vjp, matched_jvp, 1..6);
 }
 
 #[test]
