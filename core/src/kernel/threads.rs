@@ -49,10 +49,18 @@ pub fn set_threads(n: usize) {
 
 /// How many threads [`for_each`] would share work with that takes one thread `nanos`.
 pub(crate) fn worth(nanos: usize) -> usize {
-    match nanos < WORTH {
-        true => 1,
-        false => threads().min(nanos / SHARE),
+    if nanos < WORTH_WATCHED {
+        return 1;
     }
+    let n_threads = threads();
+    if nanos >= WORTH {
+        return n_threads.min(nanos / SHARE);
+    }
+    let watching = match pool().n_watching.load(Relaxed) {
+        0 if n_threads > 1 && comes_often() => n_threads,
+        n => n + 1,
+    };
+    n_threads.min(watching).min(nanos / SHARE_WATCHED)
 }
 
 /// Calls `task` with each number below `n_tasks`, on several threads where that pays: `nanos` is about how long one
@@ -94,6 +102,9 @@ pub(crate) fn for_each_chunk<T: Send>(
 const WORTH: usize = 50_000;
 /// Each thread gets at least so much work, in nanoseconds.
 const SHARE: usize = 25_000;
+/// The same where the threads need not be woken, because they watch for work.
+const WORTH_WATCHED: usize = 10_000;
+const SHARE_WATCHED: usize = 5_000;
 /// How long a thread without work watches for more before it sleeps. A sleeping thread takes some 10 to 50 us to wake,
 /// and the next kernel of a plan comes sooner.
 const WATCH: Duration = Duration::from_micros(100);
@@ -101,6 +112,21 @@ const MAX_THREADS: usize = 256;
 /// The bits of a ticket that count tasks; the others count jobs.
 const TASK_BITS: u32 = 24;
 const MAX_TASKS: usize = (1 << TASK_BITS) - 1;
+
+/// Whether work that is not worth waking a thread for has come so often of late that threads would find more as soon as they
+/// are awake.
+fn comes_often() -> bool {
+    static START: OnceLock<Instant> = OnceLock::new();
+    static LAST: AtomicU64 = AtomicU64::new(0);
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let now = START.get_or_init(Instant::now).elapsed().as_nanos() as u64;
+    let since = now.saturating_sub(LAST.swap(now, Relaxed));
+    if u128::from(since) > WATCH.as_nanos() {
+        COUNT.store(0, Relaxed);
+        return false;
+    }
+    COUNT.fetch_add(1, Relaxed) >= 16
+}
 
 /// What [`set_threads`] said, or 0.
 static THREADS: AtomicUsize = AtomicUsize::new(0);
@@ -136,6 +162,8 @@ struct Pool {
     n_workers: AtomicUsize,
     /// The tasks of the job that are done.
     n_done: AtomicU32,
+    /// How many workers do not sleep.
+    n_watching: AtomicUsize,
     /// Which workers sleep.
     asleep: [AtomicBool; MAX_THREADS],
     workers: Mutex<Vec<Thread>>,
@@ -148,6 +176,7 @@ fn pool() -> &'static Pool {
         job: AtomicPtr::new(null_mut()),
         n_workers: AtomicUsize::new(0),
         n_done: AtomicU32::new(0),
+        n_watching: AtomicUsize::new(0),
         asleep: [const { AtomicBool::new(false) }; MAX_THREADS],
         workers: Mutex::new(Vec::new()),
     };
@@ -190,9 +219,9 @@ impl Pool {
         let mut n_spins = 0u32;
         while self.n_done.load(Acquire) as usize != n_tasks {
             n_spins += 1;
-            match n_spins < 2000 {
+            match n_spins < 256 {
                 true => spin_loop(),
-                // A worker has lost its core.
+                // A worker has lost its core, perhaps to this thread.
                 false => thread::yield_now(),
             }
         }
@@ -253,6 +282,7 @@ impl Pool {
 
     /// The life of a worker.
     fn work(&self, idx: usize) {
+        self.n_watching.fetch_add(1, Relaxed);
         let mut since = None;
         let mut n_spins = 0u32;
         loop {
@@ -263,7 +293,11 @@ impl Pool {
             n_spins += 1;
             if !n_spins.is_multiple_of(64) {
                 spin_loop();
-            } else if since.get_or_insert_with(Instant::now).elapsed() > WATCH {
+                continue;
+            }
+            // The caller may want this core.
+            thread::yield_now();
+            if since.get_or_insert_with(Instant::now).elapsed() > WATCH {
                 self.sleep(idx);
                 (since, n_spins) = (None, 0);
             }
@@ -278,9 +312,11 @@ impl Pool {
             self.asleep[idx].store(false, SeqCst);
             return;
         }
+        self.n_watching.fetch_sub(1, Relaxed);
         while self.asleep[idx].load(SeqCst) {
             thread::park();
         }
+        self.n_watching.fetch_add(1, Relaxed);
     }
 }
 
