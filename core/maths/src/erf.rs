@@ -5,7 +5,7 @@
 //! J. G. Laframboise, "Chebyshev approximation of (1 + 2x) exp(x^2) erfc x", Math. Comp. 36, 1981). `a^2` is exact in two parts:
 //! the rounding error of `a * a` would be multiplied by `a * a` in the result. `P` and `G` are minimax polynomials (Remez).
 
-use crate::exp::{exp_below_max, exp_parts};
+use crate::exp::{exp_negative, exp_parts};
 use crate::float::Real;
 use crate::{Arith, Float};
 use std::f64::consts::FRAC_1_SQRT_2;
@@ -128,7 +128,7 @@ pub fn erf<A: Arith, T: Float>(x: T) -> T {
     let w = one / (u + T::CENTRE);
     let t = (u - T::CENTRE) * w;
     let scaled = T::erfc_scaled::<A>(t).fma::<A>(t, T::erfc_first());
-    let large = (one - scaled * w * exp_below_max::<A, T>(-u * u)).copysign(x);
+    let large = (one - scaled * w * exp_negative::<A, T>(-u * u)).copysign(x);
     if a < T::of(0.8) {
         near_zero::<A, T>(x)
     } else {

@@ -14,6 +14,8 @@ pub trait Exp: Real {
     const LN_2: (Self, Self);
     /// Below the first the exponential is 0, also a hundred times it; beyond the second it is infinite.
     const EXP_RANGE: (Self, Self);
+    /// An exponent that makes every power of two normal that is in the range and at most 1, and the power that takes it back.
+    const LIFT: (i32, Self);
     /// Below it `expm1` is -1.
     const EXPM1_MIN: Self;
     /// Below it `expm1` is the identity.
@@ -29,6 +31,7 @@ pub trait Exp: Real {
 impl Exp for f32 {
     const LN_2: (f32, f32) = (0.693_359_4, -2.121_944_4e-4);
     const EXP_RANGE: (f32, f32) = (-120.0, 89.0);
+    const LIFT: (i32, f32) = (64, 1.0 / (1u128 << 64) as f32);
     const EXPM1_MIN: f32 = -20.0;
     const EXPM1_TINY: f32 = 2.9802322e-8;
 
@@ -64,6 +67,8 @@ impl Exp for f64 {
     // The first part has 32 digits.
     const LN_2: (f64, f64) = (0.6931471803691238, 1.9082149292705877e-10);
     const EXP_RANGE: (f64, f64) = (-800.0, 710.0);
+    // 2^-512
+    const LIFT: (i32, f64) = (512, f64::from_bits((1023 - 512) << 52));
     const EXPM1_MIN: f64 = -40.0;
     const EXPM1_TINY: f64 = 5.551115123125783e-17;
 
@@ -116,16 +121,17 @@ impl Exp for f64 {
     }
 }
 
-/// `e^x`, to 1 ulp.
+/// `e^x`, to 1.1 ulp.
 #[inline(always)]
 pub fn exp<A: Arith, T: Float>(x: T) -> T {
-    exp_below_max::<A, T>(x.at_most(T::EXP_RANGE.1))
+    exp_below_max::<A, T>(x.at_most(T::EXP_RANGE.1), None)
 }
 
 /// `e^x - 1`, to 2 ulp also where it is small.
 #[inline(always)]
 pub fn expm1<A: Arith, T: Float>(x: T) -> T {
-    let (n, r) = reduce::<A, T>(x.at_least(T::EXPM1_MIN).at_most(T::EXP_RANGE.1), None);
+    let bounded = x.at_least(T::EXPM1_MIN).at_most(T::EXP_RANGE.1);
+    let (n, r) = split::<A, T>(bounded, bounded.fma::<A>(T::of(LOG2_E), T::MAGIC));
     let p = T::expm1_tail::<A>(r).fma::<A>(r * r, r);
     // 2^n may be more than the greatest number: half of it.
     let scale = T::power_of_two(n, -1);
@@ -133,22 +139,28 @@ pub fn expm1<A: Arith, T: Float>(x: T) -> T {
     if x.abs() < T::EXPM1_TINY { x } else { y + y }
 }
 
-/// `e^x` where `x` is at most the upper end of [`Exp::EXP_RANGE`].
+/// `e^x` where `x` is not positive.
 #[inline(always)]
-pub(crate) fn exp_below_max<A: Arith, T: Float>(x: T) -> T {
+pub(crate) fn exp_negative<A: Arith, T: Float>(x: T) -> T {
     let (p, [a, b]) = exp_parts::<A, T>(x, None);
     (p + T::of(1.0)) * a * b
 }
 
-/// `e^(x + rest) = (1 + p) a b` with powers of two `a` and `b`, where `x` is at most the upper end of [`Exp::EXP_RANGE`].
+/// `e^(x + rest) = (1 + p) a b` with powers of two `a` and `b`, where `x` is not positive.
 ///
-/// If `(1 + p) a b` is denormal, `(1 + p) a` is not, so a product with it is rounded before `b` alone.
+/// `(1 + p) a` is never denormal, so a product with it is rounded before `b` alone.
 #[inline(always)]
 pub(crate) fn exp_parts<A: Arith, T: Float>(x: T, rest: Option<T>) -> (T, [T; 2]) {
-    let (n, r) = reduce::<A, T>(x.at_least(T::EXP_RANGE.0), rest);
+    let (n, p) = reduced::<A, T>(x.at_least(T::EXP_RANGE.0), rest);
+    (p, [T::power_of_two(n, T::LIFT.0), T::LIFT.1])
+}
+
+/// `e^(x + rest)` where `x` is at most the upper end of [`Exp::EXP_RANGE`].
+#[inline(always)]
+pub(crate) fn exp_below_max<A: Arith, T: Float>(x: T, rest: Option<T>) -> T {
+    let (n, p) = reduced::<A, T>(x.at_least(T::EXP_RANGE.0), rest);
     let (a, b) = T::halves(n);
-    let p = T::exp_tail::<A>(r).fma::<A>(r * r, r);
-    (p, [T::power_of_two(a, 0), T::power_of_two(b, 0)])
+    (p + T::of(1.0)) * T::power_of_two(a, 0) * T::power_of_two(b, 0)
 }
 
 /// `e^x - 1` for `0 <= x < 64`.
@@ -162,14 +174,22 @@ pub(crate) fn expm1_moderate<A: Arith, T: Float>(x: T) -> T {
     p.fma::<A>(scale, scale - T::of(1.0))
 }
 
-/// `n` in the low bits, and `r` with `x + rest = n log 2 + r`.
+/// `n` in the low bits, and `p` with `e^(x + rest) = 2^n (1 + p)`.
 #[inline(always)]
-fn reduce<A: Arith, T: Float>(x: T, rest: Option<T>) -> (T::Bits, T) {
-    let (n, r) = split::<A, T>(x, x.fma::<A>(T::of(LOG2_E), T::MAGIC));
-    match rest {
-        Some(rest) => (n, r + rest),
-        None => (n, r),
-    }
+fn reduced<A: Arith, T: Float>(x: T, rest: Option<T>) -> (T::Bits, T) {
+    let shifted = x.fma::<A>(T::of(LOG2_E), T::MAGIC);
+    let Some(rest) = rest else {
+        let (n, r) = split::<A, T>(x, shifted);
+        return (n, T::exp_tail::<A>(r).fma::<A>(r * r, r));
+    };
+    // As `split`, and what r lacks is added to the small terms.
+    let n = shifted - T::MAGIC;
+    let head = (-n).fma::<A>(T::LN_2.0, x);
+    let (r, r_rest) = head.fast_two_sum((-n).fma::<A>(T::LN_2.1, rest));
+    (
+        shifted.bits(),
+        T::exp_tail::<A>(r).fma::<A>(r * r, r_rest) + r,
+    )
 }
 
 /// `n` in the low bits, and `r` with `x = n log 2 + r`, where `shifted` is [`MAGIC`](Real::MAGIC)` + n`.

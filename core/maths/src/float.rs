@@ -43,6 +43,8 @@ pub trait Real:
     fn abs(self) -> Self;
     /// The absolute value of this with the sign of the other.
     fn copysign(self, sign: Self) -> Self;
+    /// Whether it is no number.
+    fn is_nan(self) -> bool;
     /// Whether the sign is set.
     fn is_negative(self) -> bool;
     /// The bits.
@@ -141,6 +143,10 @@ macro_rules! floats {
             #[inline(always)]
             fn copysign(self, sign: Self) -> Self {
                 self.copysign(sign)
+            }
+            #[inline(always)]
+            fn is_nan(self) -> bool {
+                self.is_nan()
             }
             #[inline(always)]
             fn is_negative(self) -> bool {

@@ -4,7 +4,7 @@
 //! `log(1 + f) = 2 atanh(s) = f - f^2/2 + s (f^2/2 + s^2 R(s^2))`, where all but `f` are small corrections (FreeBSD's msun).
 //! `R` is the minimax polynomial (Remez).
 
-use crate::exp::exp_below_max;
+use crate::exp::exp_negative;
 use crate::float::Real;
 use crate::{Arith, Float};
 
@@ -126,7 +126,7 @@ pub fn log1p<A: Arith, T: Float>(x: T) -> T {
 #[inline(always)]
 pub fn softplus<A: Arith, T: Float>(x: T) -> T {
     // max(x, 0) + log(1 + e^-|x|)
-    let e = exp_below_max::<A, T>(-x.abs());
+    let e = exp_negative::<A, T>(-x.abs());
     let (s, z) = ratio(e);
     let y = correction::<A, T>(e, s, z, T::log_tail_to_2::<A>(z));
     // e is NaN where x is.

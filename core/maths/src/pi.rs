@@ -120,7 +120,7 @@ pub(crate) fn reduce_huge<A: Arith>(x: f64) -> Reduced {
     let (a, low) = a.two_sum(more + low);
     // Times pi / 2; an infinite x becomes NaN.
     let (r, error) = a.two_product::<A>(FRAC_PI_2);
-    let (r, rest) = r.fast_two_sum(error + a * FRAC_PI_2_REST + low * FRAC_PI_2 + (x - x));
+    let (r, rest) = r.fast_two_sum(error + a * FRAC_PI_2_REST + low * FRAC_PI_2 + x * 0.0);
     if x < 0.0 {
         Reduced {
             n: n.wrapping_neg(),

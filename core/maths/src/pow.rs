@@ -3,7 +3,7 @@
 //! `x^y = exp(y log x)`. The logarithm has to have more digits than the result, by those of the greatest exponent: in `f64` it
 //! is in two parts, `log m = 2 s + s^3 (2/3 + s^2 R(s^2))` as in `log`; `f32` is computed in double precision.
 
-use crate::exp::{Exp, exp_below_max, exp_parts};
+use crate::exp::{Exp, exp_below_max};
 use crate::float::Real;
 use crate::log::{Log, of_parts};
 use crate::{Arith, Float};
@@ -24,7 +24,7 @@ impl Pow for f32 {
         let log = of_parts::<A, f64>(k, m, 0.0);
         let y = f64::from(y).at_least(-MOST).at_most(MOST);
         let exponent = (y * log).at_most(f64::EXP_RANGE.1);
-        exp_below_max::<A, f64>(exponent) as f32
+        exp_below_max::<A, f64>(exponent, None) as f32
     }
 }
 
@@ -36,8 +36,7 @@ impl Pow for f64 {
         let (z, rest) = y.two_product::<A>(log);
         let rest = y.fma::<A>(log_rest, rest);
         let rest = if z.abs() < 1000.0 { rest } else { 0.0 };
-        let (p, [a, b]) = exp_parts::<A, f64>(z.at_most(f64::EXP_RANGE.1), Some(rest));
-        (p + 1.0) * a * b
+        exp_below_max::<A, f64>(z.at_most(f64::EXP_RANGE.1), Some(rest))
     }
 }
 
@@ -64,8 +63,11 @@ pub fn pow<A: Arith, T: Float>(x: T, y: T) -> T {
     let power = if negative & odd { -power } else { power };
     let real = !negative | integer | (a == zero) | (a == infinity);
     let power = if real { power } else { T::of(f64::NAN) };
-    // A NaN is not equal to itself.
-    let power = if (x == x) & (y == y) { power } else { x + y };
+    let power = if x.is_nan() | y.is_nan() {
+        x + y
+    } else {
+        power
+    };
     if (x == one) | (y == zero) { one } else { power }
 }
 

@@ -1,6 +1,6 @@
 //! Functions of one exponential: `sigmoid`, `tanh`, `gelu_tanh`.
 
-use crate::exp::{exp_below_max, exp_parts, expm1_moderate};
+use crate::exp::{exp_negative, exp_parts, expm1_moderate};
 use crate::float::Real;
 use crate::{Arith, Float};
 
@@ -8,10 +8,11 @@ use crate::{Arith, Float};
 #[inline(always)]
 pub fn sigmoid<A: Arith, T: Float>(x: T) -> T {
     // e^-|x| never overflows, so either side keeps its digits.
-    let e = exp_below_max::<A, T>(-x.abs());
+    let e = exp_negative::<A, T>(-x.abs());
     let one = T::of(1.0);
     let top = if x < T::of(0.0) { e } else { one };
-    top / (one + e)
+    let (sum, rest) = one.fast_two_sum(e);
+    divide::<A, T>(top, None, sum, rest)
 }
 
 /// The hyperbolic tangent, to 2 ulp: `tanh(a) = t / (t + 2)` with `t = e^(2 a) - 1`.
@@ -20,7 +21,9 @@ pub fn tanh<A: Arith, T: Float>(x: T) -> T {
     let a = x.abs();
     // It is 1 from 10 (f32) or 20 (f64) on.
     let t = expm1_moderate::<A, T>((a + a).at_most(T::of(44.0)));
-    (t / (t + T::of(2.0))).copysign(x)
+    // What the sum lacks does not matter where t is the greater one.
+    let (sum, rest) = T::of(2.0).fast_two_sum(t);
+    divide::<A, T>(t, None, sum, rest).copysign(x)
 }
 
 /// `x (1 + tanh(v / 2)) / 2 = x / (1 + e^-v)` with `v = 2 sqrt(2 / pi) (x + 0.044715 x^3)`, to 2 ulp also where it is tiny.
@@ -52,14 +55,28 @@ pub fn gelu_tanh<A: Arith, T: Float>(x: T) -> T {
     } else {
         (x.at_most(T::of(24.0)), T::of(0.0), one)
     };
-    // The quotient, and what is left of its error.
-    let inverse = one / sum;
-    let quotient = top * inverse;
-    let (back, back_rest) = quotient.two_product::<A>(sum);
-    let rest = (top - back) - back_rest + (top_rest - quotient * sum_rest);
-    let y = rest.fma::<A>(inverse, quotient) * b;
+    let y = divide::<A, T>(top, Some(top_rest), sum, sum_rest) * b;
     // A zero keeps its sign.
     (if x > T::of(24.0) { x } else { y }).copysign(x)
+}
+
+/// `(top + top_rest) / (sum + sum_rest)`, to little more than the last rounding.
+#[inline(always)]
+fn divide<A: Arith, T: Float>(top: T, top_rest: Option<T>, sum: T, sum_rest: T) -> T {
+    let inverse = T::of(1.0) / sum;
+    let quotient = top * inverse;
+    let rest = if A::FUSED {
+        (-quotient).fma::<A>(sum, top)
+    } else {
+        let (back, back_rest) = quotient.two_product::<A>(sum);
+        (top - back) - back_rest
+    };
+    let rest = match top_rest {
+        Some(top_rest) => rest + top_rest,
+        None => rest,
+    };
+    let rest = (-quotient).fma::<A>(sum_rest, rest);
+    rest.fma::<A>(inverse, quotient)
 }
 
 /// What is particular to a type.

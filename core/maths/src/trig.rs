@@ -64,8 +64,7 @@ impl Trig for f64 {
 /// Whether the functions with `moderate` in their names take this argument.
 #[inline(always)]
 pub fn moderate<T: Float>(x: T) -> bool {
-    // NaN is.
-    !(x.abs() > T::MODERATE)
+    (x.abs() <= T::MODERATE) | x.is_nan()
 }
 
 /// The sine, to 1 ulp.
