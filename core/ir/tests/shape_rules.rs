@@ -356,6 +356,24 @@ fn softmax_and_norms_keep_the_shape() {
             "inv_std: `eps` cannot be all: the operand is f32[B, 3]",
         ),
         (
+            "softmax_t",
+            &[LAST],
+            &["f32[B, ?]", "f32[?, 3]"],
+            "f32[B, 3]",
+        ),
+        (
+            "softmax_t",
+            &[LAST],
+            &["f32[2, 3]", "f32[2, 4]"],
+            "softmax_t: axis 1 is 4, and has to be 3: the left operand is f32[2, 3], the right operand is f32[2, 4]",
+        ),
+        (
+            "normalize_t",
+            &[LAST],
+            &["f32[B, 3]", "f32[B, ?]", "f32[?, 1]"],
+            "f32[B, 3]",
+        ),
+        (
             "layer_norm",
             &[eps()],
             &["f32[B, ?]", "f32[3]", "f32[C]"],

@@ -24,6 +24,7 @@ mod number;
 mod pages;
 mod reduce;
 mod rows;
+mod rows_t;
 #[cfg(test)]
 mod speed;
 #[cfg(test)]
@@ -149,10 +150,12 @@ pub(crate) fn lower(
         Kernel::MatmulLhsT => product(b, Product::Left, args, likes, out),
         Kernel::MatmulRhsT => product(b, Product::Right, args, likes, out),
         Kernel::Softmax => on_float!(dtype, softmax(b, x(), axis(0, x()))),
+        Kernel::SoftmaxT => on_float!(dtype, softmax_t(b, args, axis(0, x()))),
         Kernel::LogSoftmax => on_float!(dtype, log_softmax(b, x(), axis(0, x()))),
         Kernel::Logsumexp => on_float!(dtype, logsumexp(b, x(), &axes(x()), out)),
         Kernel::CrossEntropy => on_float!(dtype, cross_entropy(b, args)),
         Kernel::Normalize => on_float!(dtype, normalize(b, x(), &axes(x()), eps(1))),
+        Kernel::NormalizeT => on_float!(dtype, normalize_t(b, args, &axes(x()))),
         Kernel::InvStd => on_float!(dtype, inv_std(b, x(), &axes(x()), out, eps(1))),
         Kernel::LayerNorm => on_float!(dtype, layer_norm(b, args, eps(0))),
         Kernel::OneHot => one_hot(b, x(), out, false),
@@ -397,11 +400,16 @@ fn map_rows<T: Element>(
     let (from, cols, order) = rows(b, x, axes);
     let out = Aval::new(x.dtype(), from.shape());
     let kernel = map(move |xs: &[T], out: &mut [T]| f(xs, out, cols));
+    b.kernel(&[&from], &out, kernel).permute(&inverse(&order))
+}
+
+/// The order of axes that undoes another one.
+fn inverse(order: &[usize]) -> Vec<usize> {
     let mut back = vec![0; order.len()];
     for (i, &axis) in order.iter().enumerate() {
         back[axis] = i;
     }
-    b.kernel(&[&from], &out, kernel).permute(&back)
+    back
 }
 
 /// Maps the rows along `axes` to numbers.
@@ -419,6 +427,33 @@ fn fold_rows<T: Element>(
 
 fn softmax<T: Float>(b: &mut Build, x: &Place, axis: usize) -> Place {
     map_rows(b, x, &[axis], rows::softmax::<T>)
+}
+
+fn softmax_t<T: Float>(b: &mut Build, args: &[Place], axis: usize) -> Place {
+    let (v, cols, order) = rows(b, &args[0], &[axis]);
+    let (y, _, _) = rows(b, &args[1], &[axis]);
+    let kernel: Prepared = Box::new(move |args, outs| {
+        let [v, y] = [0, 1].map(|i| T::slice(args[i]));
+        rows_t::softmax_t(v, y, T::slice_mut(&mut outs[0]), cols);
+        Ok(())
+    });
+    let out = Aval::new(v.dtype(), v.shape());
+    b.kernel(&[&v, &y], &out, kernel).permute(&inverse(&order))
+}
+
+fn normalize_t<T: Float>(b: &mut Build, args: &[Place], axes: &[usize]) -> Place {
+    let (v, cols, order) = rows(b, &args[0], axes);
+    let (y, _, _) = rows(b, &args[1], axes);
+    // One number for each row.
+    let (r, _, _) = rows(b, &args[2], axes);
+    let kernel: Prepared = Box::new(move |args, outs| {
+        let [v, y, r] = [0, 1, 2].map(|i| T::slice(args[i]));
+        rows_t::normalize_t([v, y, r], T::slice_mut(&mut outs[0]), cols);
+        Ok(())
+    });
+    let out = Aval::new(v.dtype(), v.shape());
+    b.kernel(&[&v, &y, &r], &out, kernel)
+        .permute(&inverse(&order))
 }
 
 fn log_softmax<T: Float>(b: &mut Build, x: &Place, axis: usize) -> Place {

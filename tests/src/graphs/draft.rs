@@ -619,6 +619,23 @@ impl Draft<'_> {
                 statics = vec![self.axes(dims(&self.avals[x]).len()), Static::Float(0.1)];
                 vec![x]
             }
+            Op::SoftmaxT => {
+                let x = self.pick_float()?;
+                let Aval { dtype, .. } = self.avals[x];
+                let shape = dims(&self.avals[x]);
+                statics = vec![Static::Int(self.axis(shape.len())?)];
+                vec![x, self.get(dtype?, &shape)]
+            }
+            Op::NormalizeT => {
+                let x = self.pick_float()?;
+                let Aval { dtype, .. } = self.avals[x];
+                let shape = dims(&self.avals[x]);
+                let mut kept = shape.to_vec();
+                // Over the last axis.
+                *kept.last_mut()? = 1;
+                statics = vec![Static::Int(-1)];
+                vec![x, self.get(dtype?, &shape), self.get(dtype?, &kept)]
+            }
             Op::LayerNorm => {
                 let x = self.pick_float()?;
                 let last = *dims(&self.avals[x]).last()?;

@@ -22,6 +22,7 @@ mod linear;
 mod loops;
 mod method;
 mod nonlinear;
+mod self_adjoint;
 pub mod shape;
 mod special;
 
@@ -33,6 +34,7 @@ pub use linear::Linear;
 pub use loops::{BinaryFns, BinaryLoop, CompareFns, CompareLoop, UnaryFns, UnaryLoop};
 pub use method::{Method, Param};
 pub use nonlinear::{InferRule, Nonlinear, NonlinearRule};
+pub use self_adjoint::SelfAdjoint;
 
 use crate::{Aval, Fault, OpError, Static};
 use std::fmt;
@@ -280,6 +282,8 @@ ops! { $
         Min = min,
         /// Exponentials that add up to 1 along an axis.
         Softmax = softmax,
+        /// The Jacobian of `softmax`, applied to a tensor.
+        SoftmaxT = softmax_t,
         /// The logarithm of `softmax`.
         LogSoftmax = log_softmax,
         /// The logarithm of the sum of exponentials over axes.
@@ -288,6 +292,8 @@ ops! { $
         CrossEntropy = cross_entropy,
         /// The elements less their mean, over their standard deviation.
         Normalize = normalize,
+        /// The Jacobian of `normalize`, applied to a tensor.
+        NormalizeT = normalize_t,
         /// The reciprocal of the standard deviation over axes.
         InvStd = inv_std,
         /// `normalize` over the last axis, then scaled and shifted.

@@ -47,15 +47,6 @@ pub(super) static OP: Nonlinear = Nonlinear {
 ///    = r (dx - mean(dx) - y mean(y dx))
 /// ```
 pub(super) fn tangent(b: &mut Builder, axes: Attr, eps: Attr, x: Var, y: Var, dx: Var) -> Var {
-    let keepdims = b.attr(true);
     let r = b.emit(Op::InvStd, &[axes, eps], &[x]);
-    let mean = b.mean(dx, x, axes, keepdims);
-    let mean = b.sum_t(mean, x, axes, keepdims);
-    let ydx = b.mul(y, dx);
-    let along_y = b.mean(ydx, x, axes, keepdims);
-    let along_y = b.sum_t(along_y, x, axes, keepdims);
-    let along_y = b.mul(y, along_y);
-    let d = b.sub(dx, mean);
-    let d = b.sub(d, along_y);
-    b.mul(d, r)
+    b.emit(Op::NormalizeT, &[axes], &[dx, y, r])
 }

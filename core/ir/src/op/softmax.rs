@@ -1,4 +1,5 @@
 use super::{Count, Kernel, Laws, Method, Nonlinear, NonlinearRule, Operands, Ops, Param, shape};
+use crate::Op;
 
 /// `softmax[axis] x`: `exp(x) / sum(exp(x))` along `axis`, without overflow.
 pub(super) static OP: Nonlinear = Nonlinear {
@@ -8,15 +9,10 @@ pub(super) static OP: Nonlinear = Nonlinear {
     shape: |statics, args| shape::along(&args[0].shape, &statics[0]),
     dtype: |_, args| shape::number(args[0].dtype, false),
     methods: &[Method::on_tensor("softmax", &[Param::Data, Param::Static])],
-    // dy = y dx - y sum(y dx)
+    // dy = y (dx - sum(y dx))
     rule: NonlinearRule::Tangent(|b, eqn, dx| {
         let (dx, y, axis) = (dx[0]?, eqn.out(), eqn.attrs[0]);
-        let keepdims = b.attr(true);
-        let ydx = b.mul(y, dx);
-        let total = b.sum(ydx, y, axis, keepdims);
-        let total = b.sum_t(total, y, axis, keepdims);
-        let shift = b.mul(y, total);
-        Some(b.sub(ydx, shift))
+        Some(b.emit(Op::SoftmaxT, &[axis], &[dx, y]))
     }),
     kernel: Kernel::Softmax,
     count: Count::Rows {

@@ -256,6 +256,18 @@ pub(super) fn eval(
             let (mean, scale) = moments(&row(x(), &axes(rank), &i), eps(1));
             (x().get(&i) - mean) * scale
         }),
+        Op::SoftmaxT => Nd::build(out, |i| {
+            let [v, y] = [x(), &args[1]].map(|a| row(a, &[axis(0, rank)], &i));
+            let total: f64 = v.iter().zip(&y).map(|(v, y)| v * y).sum();
+            args[1].get(&i) * (x().get(&i) - total)
+        }),
+        Op::NormalizeT => Nd::build(out, |i| {
+            let [v, y] = [x(), &args[1]].map(|a| row(a, &axes(rank), &i));
+            let n = v.len() as f64;
+            let along_y = v.iter().zip(&y).map(|(v, y)| v * y).sum::<f64>() / n;
+            let mean = v.iter().sum::<f64>() / n;
+            (x().get(&i) - mean - args[1].get(&i) * along_y) * args[2].spread(&i)
+        }),
         Op::LayerNorm => Nd::build(out, |i| {
             let (mean, scale) = moments(&row(x(), &[rank - 1], &i), eps(0));
             (x().get(&i) - mean) * scale * args[1].spread(&i) + args[2].spread(&i)

@@ -1,0 +1,108 @@
+//! The class of ops that apply a symmetric matrix, made of primal values, to one operand: the Jacobians of some ops on rows.
+
+use super::{Count, Diff, Eval, InferRule, Kernel, Laws, Method, OpDef, Operands, shape};
+use crate::{Aval, Builder, DType, Dim, Eqn, Fault, Shape, Static, Var};
+
+/// An op that is linear in its first operand, of the shape of the result, and its own transpose.
+pub struct SelfAdjoint {
+    /// The name.
+    pub name: &'static str,
+    /// How many operands it reads.
+    pub n_operands: usize,
+    /// The names of its static arguments.
+    pub statics: &'static [&'static str],
+    /// The shape rule.
+    pub shape: InferRule<Shape>,
+    /// The tangent of the result from those of the operands after the first.
+    pub tangent: fn(b: &mut Builder, eqn: &Eqn, dx: &[Option<Var>]) -> Option<Var>,
+    /// The kernel.
+    pub kernel: Kernel,
+    /// The arithmetic that it does.
+    pub count: Count,
+    /// The programs on which the laws are tested.
+    pub samples: &'static [&'static str],
+}
+
+/// The equation with another first operand.
+fn apply(b: &mut Builder, eqn: &Eqn, x: Var) -> Var {
+    let mut args = eqn.args.clone();
+    args[0] = x;
+    b.emit(eqn.op, &eqn.attrs, &args)
+}
+
+impl OpDef for SelfAdjoint {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+    fn operands(&self) -> Operands {
+        Operands::Fixed(self.n_operands, 0)
+    }
+    fn statics(&self) -> &'static [&'static str] {
+        self.statics
+    }
+    fn shape(&self, statics: &[Static], args: &[&Aval], _: usize) -> Result<Vec<Shape>, Fault> {
+        Ok(vec![(self.shape)(statics, args)?])
+    }
+    fn dtype(&self, _: &[Static], args: &[&Aval]) -> Result<Option<DType>, Fault> {
+        let dtype = args.iter().try_fold(None, |dtype: Option<DType>, arg| {
+            shape::same_dtype(dtype, arg.dtype)
+        });
+        shape::number(dtype?, false)
+    }
+    fn methods(&self) -> Vec<Method> {
+        Vec::new()
+    }
+    fn diff(&self) -> Diff {
+        Diff::Linear
+    }
+    fn jvp(&self, b: &mut Builder, eqn: &Eqn, dx: &[Option<Var>]) -> Vec<Option<Var>> {
+        let linear = dx[0].map(|dx| apply(b, eqn, dx));
+        let others = (self.tangent)(b, eqn, dx);
+        vec![b.add_tangents(linear, others)]
+    }
+    fn transpose(
+        &self,
+        b: &mut Builder,
+        eqn: &Eqn,
+        cts: &[Option<Var>],
+        linear: &[bool],
+    ) -> Vec<Option<Var>> {
+        let mut all = vec![None; self.n_operands];
+        all[0] = cts[0].filter(|_| linear[0]).map(|ct| apply(b, eqn, ct));
+        all
+    }
+    fn eval(&self) -> Eval {
+        Eval::Kernel(self.kernel)
+    }
+    fn count(&self) -> Count {
+        self.count
+    }
+    fn laws(&self) -> Laws {
+        Laws::new((-2.0, 2.0), self.samples)
+    }
+}
+
+/// The shape of two operands that have the same, or of `x` where nothing is known of the other.
+pub(super) fn same(x: &Shape, y: &Shape) -> Result<Shape, Fault> {
+    let (Some(x), Some(y)) = (x.dims(), y.dims()) else {
+        return Ok(if x.dims().is_some() { x } else { y }.clone());
+    };
+    if x.len() != y.len() {
+        return Err(Fault::Rank {
+            found: y.len(),
+            expected: x.len().to_string(),
+        });
+    }
+    let meet = |(axis, (x, y)): (usize, (&Dim, &Dim))| {
+        if x.differs(*y) {
+            return Err(Fault::Length {
+                what: format!("axis {axis}"),
+                found: y.to_string(),
+                expected: x.to_string(),
+            });
+        }
+        Ok(x.meet(*y))
+    };
+    let dims: Result<Vec<Dim>, Fault> = x.iter().zip(y).enumerate().map(meet).collect();
+    Ok(Shape(Some(dims?)))
+}
