@@ -14,6 +14,7 @@ macro_rules! leveled {
         $(#[$meta])*
         $vis fn $name<$t: $bound>($($arg: $ty),*) $(-> $ret)? {
             #[inline(always)]
+            #[allow(clippy::extra_unused_type_parameters)] // arithmetic that is exact does not ask
             fn body<$arith: gradloom_maths::Arith, $t: $bound>($($arg: $ty),*) $(-> $ret)? $body
 
             #[cfg(target_arch = "x86_64")]

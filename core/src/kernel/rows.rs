@@ -25,12 +25,14 @@ pub(super) fn split_rows<T: Float>(
     nanos: f64,
     f: impl Fn(usize, &mut [T]) + Sync,
 ) {
-    if width > 0 {
-        let rows = (TASK_BYTES / size_of::<T>() / cols.max(1)).max(1);
-        let elements = (out.len() / width).saturating_mul(cols.max(1));
-        let nanos = elements as f64 * nanos * size_of::<T>() as f64 / 4.0;
-        for_each_chunk(out, rows * width, nanos as usize, |i, out| f(i * rows, out));
-    }
+    let Some(n_rows) = out.len().checked_div(width) else {
+        return;
+    };
+    let cols = cols.max(1);
+    let elements = n_rows.saturating_mul(cols);
+    let nanos = elements as f64 * nanos * size_of::<T>() as f64 / 4.0;
+    let rows = (TASK_BYTES / size_of::<T>() / cols).max(1);
+    for_each_chunk(out, rows * width, nanos as usize, |i, out| f(i * rows, out));
 }
 
 /// Writes each row of `cols` elements.
