@@ -25,7 +25,7 @@ mod pages;
 mod reduce;
 mod rows;
 mod rows_t;
-#[cfg(test)]
+#[cfg(all(test, not(debug_assertions)))]
 mod speed;
 #[cfg(test)]
 mod tests;

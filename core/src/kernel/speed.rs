@@ -1,5 +1,5 @@
 //! How fast the kernels on rows are:
-//! `cargo test --release -p gradloom --lib kernel::speed -- --ignored --nocapture`.
+//! `cargo test --release -p gradloom --lib kernel::speed -- --nocapture`.
 
 use super::data::Data;
 use super::number::Float;
@@ -133,7 +133,6 @@ fn all<T: Float>(dtype: &str) {
 }
 
 #[test]
-#[ignore = "prints times; for a release build"]
 fn times() {
     println!("{ROWS} rows of {COLS}");
     all::<f32>(f32::DTYPE.name());
