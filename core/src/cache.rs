@@ -20,7 +20,7 @@ use crate::plan::Plan;
 use gradloom_ir::Program;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// How many plans are kept unless [`set_capacity`] says otherwise.
 pub const DEFAULT_CAPACITY: usize = 512;
@@ -44,6 +44,7 @@ pub fn set_capacity(plans: usize) {
 /// Drops all plans.
 pub fn clear() {
     let dropped = std::mem::take(&mut Engine::lock().cache.entries);
+    dropped.iter().for_each(Slot::evict);
     report(&dropped);
 }
 
@@ -88,6 +89,10 @@ pub(crate) struct Entry {
     key: Box<[u64]>,
     /// The program before simplification, and the number of its leaves.
     source: Option<(Program, usize)>,
+    /// Whether it is no longer in the cache.
+    evicted: AtomicBool,
+    /// Whether a call has used it since the cache has last looked.
+    touched: AtomicBool,
 }
 
 impl Entry {
@@ -100,7 +105,19 @@ impl Entry {
             plan,
             key: key.into(),
             source: small.then_some((lowered.program, n_leaves)),
+            evicted: AtomicBool::new(false),
+            touched: AtomicBool::new(false),
         }
+    }
+
+    /// Whether it is still in the cache, for one who has kept it and uses it now.
+    ///
+    /// Threads that use one entry all the time only read here, so that they do not wait for each other.
+    pub(crate) fn is_current(&self) -> bool {
+        if !self.touched.load(Ordering::Relaxed) {
+            self.touched.store(true, Ordering::Relaxed);
+        }
+        !self.evicted.load(Ordering::Relaxed)
     }
 }
 
@@ -109,6 +126,12 @@ struct Slot {
     /// When it was used last, in look-ups.
     used: u64,
     entry: Arc<Entry>,
+}
+
+impl Slot {
+    fn evict(&self) {
+        self.entry.evicted.store(true, Ordering::Relaxed);
+    }
 }
 
 pub(crate) struct Cache {
@@ -155,6 +178,7 @@ impl Cache {
             why,
         });
         if entry.key.len() > MAX_WORDS {
+            entry.evicted.store(true, Ordering::Relaxed);
             return entry;
         }
         self.entries.push(Slot {
@@ -174,12 +198,20 @@ impl Cache {
     fn shrink(&mut self) -> Vec<Slot> {
         let mut words = self.words();
         let mut evicted = Vec::new();
+        if self.entries.len() > self.capacity || words > MAX_WORDS {
+            for slot in &mut self.entries {
+                if slot.entry.touched.swap(false, Ordering::Relaxed) {
+                    slot.used = self.lookups;
+                }
+            }
+        }
         while self.entries.len() > self.capacity || words > MAX_WORDS {
             let oldest = (0..self.entries.len())
                 .min_by_key(|i| self.entries[*i].used)
                 .expect("an empty cache is within its bounds");
             let slot = self.entries.swap_remove(oldest);
             words -= slot.entry.key.len();
+            slot.evict();
             evicted.push(slot);
         }
         evicted

@@ -2,12 +2,13 @@
 
 use crate::buffer::Buffer;
 use crate::cache::{Cache, Entry};
+use crate::call;
 use crate::events::{self, Event};
 use crate::lower::{Lowered, Lowering};
-use crate::node::{OpNode, Value};
+use crate::node::{Look, OpNode, Value};
 use crate::plan::Plan;
 use crate::walk::{Found, Source, Walker, walk};
-use crate::{Aval, Result, Tree};
+use crate::{Result, Tree};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 /// What evaluations share. Walks need the lock for the stamps on nodes, and look-ups for the cache; plans are
@@ -50,8 +51,8 @@ impl Engine {
 ///
 /// # Errors
 ///
-/// If the data is not what an op takes, such as a label that is no class, or if memory is short. Then all
-/// targets stay promises, and the evaluation can be tried again.
+/// If the data is not what an op takes, such as a label that is no class, or if memory is short. Then what has
+/// failed stays a promise, and the evaluation can be tried again.
 pub fn evaluate(targets: &impl Tree) -> Result<()> {
     let mut pending: Vec<Arc<Value>> = Vec::new();
     targets.visit(&mut |leaf| {
@@ -89,47 +90,53 @@ pub fn explain(targets: &impl Tree) -> String {
 
 /// Computes values, of which none was realised a moment ago.
 pub(crate) fn realise(targets: &[Arc<Value>]) -> Result<()> {
-    if targets.is_empty() {
+    call::impure();
+    let mut recorded: Vec<Arc<Value>> = Vec::new();
+    for target in targets {
+        match target.look() {
+            Look::Here(_) => {}
+            Look::Op(..) => recorded.push(target.clone()),
+            Look::Call(node) => call::run(node)?,
+        }
+    }
+    if recorded.is_empty() {
         return Ok(());
     }
-    let mut engine = Engine::lock();
-    let graph = Graph::of(targets, engine.next_epoch());
-    let hit = engine.cache.find(&graph.key);
-    drop(engine);
-    let entry = match hit {
-        Some(entry) => {
-            events::emit(Event::Hit { plan: entry.id });
-            entry
-        }
-        None => {
-            let lowered = graph.lower();
-            let plan = Plan::new(&lowered);
-            let entry = Entry::new(&graph.key, plan, lowered);
-            Engine::lock().cache.insert(entry)
-        }
-    };
-    let buffers = entry.plan.run(&graph.buffers)?;
+    let graph = Graph::of(&recorded);
+    let entry = graph.plan();
+    let leaves = graph.leaves.iter().map(elements);
+    let buffers = entry.plan.run(&leaves.collect::<Result<Vec<_>>>()?)?;
     events::emit(Event::Ran { plan: entry.id });
-    for (target, buffer) in targets.iter().zip(buffers) {
+    for (target, buffer) in recorded.iter().zip(buffers) {
         target.realise(buffer);
     }
     Ok(())
 }
 
-/// The part of the graph between targets and realised values.
-struct Graph {
+/// The elements of a leaf.
+fn elements(leaf: &Arc<Value>) -> Result<Arc<Buffer>> {
+    loop {
+        match leaf.look() {
+            Look::Here(buffer) => return Ok(buffer),
+            Look::Call(node) => call::run(node)?,
+            Look::Op(..) => unreachable!("a graph goes on where an op is"),
+        }
+    }
+}
+
+/// The part of the graph between targets and leaves: values that are realised or that a call computes.
+pub(crate) struct Graph {
     nodes: Vec<Arc<OpNode>>,
     /// The sources of the operands of all nodes, one after another.
     args: Vec<Source>,
-    leaves: Vec<Aval>,
-    buffers: Vec<Arc<Buffer>>,
+    pub(crate) leaves: Vec<Arc<Value>>,
     targets: Vec<Source>,
     /// Everything that the plan depends on, and nothing else.
     key: Vec<u64>,
 }
 
 impl Graph {
-    fn of(targets: &[Arc<Value>], epoch: u64) -> Graph {
+    pub(crate) fn of(targets: &[Arc<Value>]) -> Graph {
         struct Walking {
             epoch: u64,
             graph: Graph,
@@ -139,24 +146,16 @@ impl Graph {
                 if let Some(leaf) = value.stamp.get(self.epoch) {
                     return Found::Numbered(Source::Leaf(leaf));
                 }
-                if let Some(buffer) = value.settle() {
-                    let leaf = self.graph.leaves.len() as u32;
-                    value.stamp.set(self.epoch, leaf);
-                    self.graph.leaves.push(value.aval.clone());
-                    self.graph.buffers.push(buffer);
-                    return Found::Numbered(Source::Leaf(leaf));
-                }
-                // Another thread may realise the value at any time, and then let go of the node, so both are
-                // read under one lock.
-                let state = value.state();
-                match (&state.promise, &state.buffer) {
-                    (Some((node, out)), None) => match node.stamp.get(self.epoch) {
-                        Some(index) => Found::Numbered(Source::Node(index, *out as u32)),
-                        None => Found::Behind(node.clone()),
+                match value.look() {
+                    Look::Op(node, out) => match node.stamp.get(self.epoch) {
+                        Some(index) => Found::Numbered(Source::Node(index, out as u32)),
+                        None => Found::Behind(node),
                     },
-                    _ => {
-                        drop(state);
-                        self.find(value)
+                    Look::Here(_) | Look::Call(_) => {
+                        let leaf = self.graph.leaves.len() as u32;
+                        value.stamp.set(self.epoch, leaf);
+                        self.graph.leaves.push(value.clone());
+                        Found::Numbered(Source::Leaf(leaf))
                     }
                 }
             }
@@ -179,18 +178,21 @@ impl Graph {
             nodes: Vec::new(),
             args: Vec::new(),
             leaves: Vec::new(),
-            buffers: Vec::new(),
             targets: Vec::new(),
             // The lengths of the parts go in front, so that no part can be read as the beginning of the next.
             key: vec![0; 3],
         };
+        // The lock orders walks, which leave stamps on the nodes.
+        let mut engine = Engine::lock();
+        let epoch = engine.next_epoch();
         let mut walking = Walking { epoch, graph };
         let sources = walk(targets, &mut walking);
+        drop(engine);
         let mut graph = walking.graph;
         graph
             .leaves
             .iter()
-            .for_each(|aval| aval.encode(&mut graph.key));
+            .for_each(|leaf| leaf.aval.encode(&mut graph.key));
         graph.key.extend(sources.iter().map(|s| s.encode()));
         let lens = [graph.nodes.len(), graph.leaves.len(), sources.len()];
         graph.key[..3].copy_from_slice(&lens.map(|n| n as u64));
@@ -198,9 +200,24 @@ impl Graph {
         graph
     }
 
+    /// The plan for this graph: from the cache, or a new one.
+    pub(crate) fn plan(&self) -> Arc<Entry> {
+        let found = Engine::lock().cache.find(&self.key);
+        if let Some(entry) = found {
+            events::emit(Event::Hit { plan: entry.id });
+            return entry;
+        }
+        let lowered = self.lower();
+        let plan = Plan::new(&lowered);
+        let entry = Entry::new(&self.key, plan, lowered);
+        Engine::lock().cache.insert(entry)
+    }
+
     fn lower(&self) -> Lowered {
         let mut lowering = Lowering::default();
-        self.leaves.iter().for_each(|aval| lowering.leaf(aval));
+        self.leaves
+            .iter()
+            .for_each(|leaf| lowering.leaf(&leaf.aval));
         let mut args = self.args.iter().copied();
         for node in &self.nodes {
             lowering.node(node, args.by_ref().take(node.args.len()));

@@ -141,6 +141,7 @@ mod aval;
 #[macro_use]
 mod buffer;
 pub mod cache;
+mod call;
 mod check;
 mod cost;
 mod dtype;

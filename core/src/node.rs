@@ -1,7 +1,8 @@
-//! The lazy graph: tensors, and the ops that promise them.
+//! The lazy graph: tensors, and the ops and calls that promise them.
 
 use crate::Aval;
 use crate::buffer::Buffer;
+use crate::call::CallNode;
 use gradloom_ir::{Op, Static};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -97,52 +98,89 @@ pub(crate) struct Value {
 /// What is there of a value. At least one of the two is.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct State {
-    /// The op that promises the value, and which of its results it is.
-    pub(crate) promise: Option<(Arc<OpNode>, usize)>,
+    pub(crate) promise: Option<Promise>,
     /// The elements, contiguous in row-major order.
     pub(crate) buffer: Option<Arc<Buffer>>,
 }
 
+/// Who promises a value, and which of its results that is.
+#[derive(Clone, Debug)]
+pub(crate) enum Promise {
+    Op(Arc<OpNode>, usize),
+    Call(Arc<CallNode>, usize),
+}
+
+/// Where the elements of a value are.
+pub(crate) enum Look {
+    Here(Arc<Buffer>),
+    /// An op computes them as this result.
+    Op(Arc<OpNode>, usize),
+    /// A call computes them, as a whole.
+    Call(Arc<CallNode>),
+}
+
 impl Value {
+    /// A result of an op.
     pub(crate) fn promise(node: Arc<OpNode>, index: usize) -> Value {
         let aval = node.outs[index].clone();
-        Value {
-            aval,
-            state: Mutex::new(State {
-                promise: Some((node, index)),
-                buffer: None,
-            }),
-            stamp: Stamp::default(),
-        }
+        Value::new(aval, Some(Promise::Op(node, index)), None)
+    }
+
+    /// A result of a call. No other value is the same result.
+    pub(crate) fn of_call(aval: Aval, node: Arc<CallNode>, index: usize) -> Value {
+        Value::new(aval, Some(Promise::Call(node, index)), None)
     }
 
     pub(crate) fn realised(aval: Aval, buffer: Arc<Buffer>) -> Value {
         debug_assert_eq!(aval.dtype(), buffer.dtype());
         debug_assert_eq!(aval.numel(), buffer.len());
+        Value::new(aval, None, Some(buffer))
+    }
+
+    fn new(aval: Aval, promise: Option<Promise>, buffer: Option<Arc<Buffer>>) -> Value {
         Value {
             aval,
-            state: Mutex::new(State {
-                promise: None,
-                buffer: Some(buffer),
-            }),
+            state: Mutex::new(State { promise, buffer }),
             stamp: Stamp::default(),
         }
     }
 
-    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, State> {
         // The state is replaced in one step, so a panic cannot leave it half written.
         self.state.lock().unwrap_or_else(|e| e.into_inner())
     }
 
-    /// The elements, if they are there.
-    pub(crate) fn buffer(&self) -> Option<Arc<Buffer>> {
-        self.state().buffer.clone()
+    /// Whether the elements are there.
+    pub(crate) fn is_realised(&self) -> bool {
+        let state = self.state();
+        match (&state.buffer, &state.promise) {
+            (None, Some(Promise::Call(node, _))) => node.is_done(),
+            (buffer, _) => buffer.is_some(),
+        }
+    }
+
+    /// The op that promises this value or has computed it, if a transform may still want to know.
+    pub(crate) fn op(&self) -> Option<(Arc<OpNode>, usize)> {
+        match &self.state().promise {
+            Some(Promise::Op(node, index)) => Some((node.clone(), *index)),
+            _ => None,
+        }
+    }
+
+    /// Whether no op stands behind this value: its elements are there or come from a call, and no transform is
+    /// tracing through it.
+    pub(crate) fn is_free(&self) -> bool {
+        let state = self.state();
+        match &state.promise {
+            None | Some(Promise::Call(..)) => true,
+            Some(Promise::Op(node, _)) => state.buffer.is_some() && !node.is_traced(),
+        }
     }
 
     /// The tracings that are still going on and on whose arguments this value depends.
     pub(crate) fn scopes(&self) -> Scopes {
         match &self.state().promise {
-            Some((node, _)) if node.is_traced() => node.scopes.clone(),
+            Some(Promise::Op(node, _)) if node.is_traced() => node.scopes.clone(),
             _ => Scopes::default(),
         }
     }
@@ -155,34 +193,66 @@ impl Value {
 
     /// The elements, if they are there. A node that a transform has needed until now is let go of.
     pub(crate) fn settle(&self) -> Option<Arc<Buffer>> {
-        let mut state = self.state();
-        let buffer = state.buffer.clone()?;
-        let traced = state
-            .promise
-            .as_ref()
-            .is_some_and(|(node, _)| node.is_traced());
-        let node = if traced { None } else { state.promise.take() };
+        match self.look() {
+            Look::Here(buffer) => Some(buffer),
+            Look::Op(..) | Look::Call(_) => None,
+        }
+    }
+
+    /// Where the elements are. A node that a transform has needed until now is let go of.
+    pub(crate) fn look(&self) -> Look {
+        let mut guard = self.state();
+        let state = &mut *guard;
+        if let (None, Some(Promise::Call(node, index))) = (&state.buffer, &state.promise) {
+            match node.take(*index) {
+                Some(buffer) => state.buffer = Some(buffer),
+                None => return Look::Call(node.clone()),
+            }
+        }
+        let Some(buffer) = state.buffer.clone() else {
+            return match &state.promise {
+                Some(Promise::Op(node, index)) => Look::Op(node.clone(), *index),
+                _ => unreachable!("a value without elements is promised"),
+            };
+        };
+        let node = match &state.promise {
+            Some(Promise::Op(node, _)) if node.is_traced() => None,
+            _ => state.promise.take(),
+        };
         // Dropping the node may drop much else, which is not done under the lock.
-        drop(state);
+        drop(guard);
         drop(node);
-        Some(buffer)
+        Look::Here(buffer)
     }
 }
 
-/// A chain of a million ops is dropped by a loop: each dropped node moves the operands that nothing else
-/// holds onto a list instead of dropping them inside itself.
+/// Drops values. A chain of a million ops or calls is dropped by a loop: each dropped node moves the operands that
+/// nothing else holds onto a list instead of dropping them inside itself.
+pub(crate) fn release(mut pending: Vec<Arc<Value>>) {
+    while let Some(value) = pending.pop() {
+        let Some(value) = Arc::into_inner(value) else {
+            continue;
+        };
+        let state = value.state.into_inner().unwrap_or_else(|e| e.into_inner());
+        match state.promise {
+            Some(Promise::Op(node, _)) => {
+                if let Some(mut node) = Arc::into_inner(node) {
+                    pending.append(&mut node.args);
+                }
+            }
+            Some(Promise::Call(node, _)) => {
+                if let Some(mut node) = Arc::into_inner(node) {
+                    pending.append(&mut node.take_args());
+                }
+            }
+            None => {}
+        }
+    }
+}
+
 impl Drop for OpNode {
     fn drop(&mut self) {
-        let mut pending = std::mem::take(&mut self.args);
-        while let Some(value) = pending.pop() {
-            let Some(value) = Arc::into_inner(value) else {
-                continue;
-            };
-            let state = value.state.into_inner().unwrap_or_else(|e| e.into_inner());
-            if let Some(mut node) = state.promise.and_then(|(node, _)| Arc::into_inner(node)) {
-                pending.append(&mut node.args);
-            }
-        }
+        release(std::mem::take(&mut self.args));
     }
 }
 

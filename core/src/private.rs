@@ -20,6 +20,9 @@ pub use check::*;
 pub use crate::annotation::{
     Annotation, Annotations, Expected, Length, check_arguments, check_call, check_results,
 };
+pub use crate::call::{
+    CallKey, Recording, Results, Same, Site, Static as StaticArg, Whole, Words, begin, impure,
+};
 pub use crate::kernel::{Fused, FusedTable, Loop};
 pub use crate::record::catch;
 /// For functions whose bodies are recorded at run time.
@@ -42,6 +45,12 @@ use gradloom_ir::Op;
 /// The value of a body, which may return from the middle.
 pub fn run<T>(body: impl FnOnce() -> T) -> T {
     body()
+}
+
+/// How an argument gets into a key, and a result out of a call: a method call finds the first trait that has it for the
+/// type of the value.
+pub mod by_type {
+    pub use crate::call::{ByClone, ByTree, ByWords, NoTree, NoWhole, OfWhole, Unknown};
 }
 
 /// A static argument from the user's expression.

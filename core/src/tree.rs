@@ -1,6 +1,7 @@
 //! Trees: values whose leaves are tensors.
 
 use crate::Tensor;
+use crate::call::CallKey;
 use std::collections::BTreeMap;
 
 /// A value whose leaves are tensors: a tensor, a tuple, a `Vec`, a model.
@@ -42,6 +43,13 @@ pub trait Tree: Sized {
 
     /// Appends where each leaf stands, as a user would write it: `prefix.layers[0].w`.
     fn paths(&self, prefix: &str, out: &mut Vec<String>);
+
+    /// Adds the leaves and the structure to the key of a call. `#[derive(Tree)]` writes it; without it, functions
+    /// that take the tree are recorded at each call.
+    #[doc(hidden)]
+    fn __key<'a>(&'a self, key: &mut CallKey<'a>) {
+        key.unknown();
+    }
 }
 
 /// The leaves of a tree, in order.
@@ -80,6 +88,9 @@ impl Tree for Tensor {
     fn paths(&self, prefix: &str, out: &mut Vec<String>) {
         out.push(prefix.to_owned());
     }
+    fn __key<'a>(&'a self, key: &mut CallKey<'a>) {
+        key.leaf(self);
+    }
 }
 
 /// The methods of a sequence but `map`, which builds another.
@@ -95,6 +106,10 @@ macro_rules! sequence {
             for (i, x) in self.iter().enumerate() {
                 x.paths(&format!("{prefix}[{i}]"), out);
             }
+        }
+        fn __key<'a>(&'a self, key: &mut CallKey<'a>) {
+            key.word(self.len() as u64);
+            self.iter().for_each(|x| x.__key(key));
         }
     };
 }
@@ -126,6 +141,10 @@ impl<T: Tree> Tree for Option<T> {
     fn paths(&self, prefix: &str, out: &mut Vec<String>) {
         self.iter().for_each(|x| x.paths(prefix, out));
     }
+    fn __key<'a>(&'a self, key: &mut CallKey<'a>) {
+        key.word(self.is_some().into());
+        self.iter().for_each(|x| x.__key(key));
+    }
 }
 
 impl<T: Tree> Tree for Box<T> {
@@ -140,6 +159,9 @@ impl<T: Tree> Tree for Box<T> {
     }
     fn paths(&self, prefix: &str, out: &mut Vec<String>) {
         (**self).paths(prefix, out);
+    }
+    fn __key<'a>(&'a self, key: &mut CallKey<'a>) {
+        (**self).__key(key);
     }
 }
 
@@ -180,6 +202,10 @@ macro_rules! tuple {
             #[allow(unused_variables)]
             fn paths(&self, prefix: &str, out: &mut Vec<String>) {
                 $(self.$index.paths(&format!("{prefix}.{}", $index), out);)*
+            }
+            #[allow(unused_variables)]
+            fn __key<'a>(&'a self, key: &mut CallKey<'a>) {
+                $(self.$index.__key(key);)*
             }
         }
     };

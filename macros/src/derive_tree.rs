@@ -75,6 +75,11 @@ fn expand(input: &DeriveInput) -> syn::Result<TokenStream> {
         .map(|v| v.arm(|field| quote!(#krate::Tree::visit_mut(#field, f);)));
     let map = variants.iter().map(|v| v.rebuild(&krate));
     let paths = variants.iter().map(|v| v.paths(&krate));
+    let several = variants.len() > 1;
+    let keys = variants
+        .iter()
+        .enumerate()
+        .map(|(i, v)| v.key(several.then_some(i as u64), &krate));
     // An enum without variants has no value to match on by reference.
     let empty = variants
         .is_empty()
@@ -94,6 +99,9 @@ fn expand(input: &DeriveInput) -> syn::Result<TokenStream> {
             }
             fn paths(&self, prefix: &str, out: &mut ::std::vec::Vec<::std::string::String>) {
                 match self { #(#paths)* #empty }
+            }
+            fn __key<'__key>(&'__key self, key: &mut #krate::__private::CallKey<'__key>) {
+                match self { #(#keys)* #empty }
             }
         }
     })
@@ -177,6 +185,24 @@ impl Variant {
             },
         );
         quote!(#pattern => #constructor { #(#fields,)* },)
+    }
+
+    /// Which variant it is, and all fields. A field that is no part of the tree is a static value.
+    fn key(&self, variant: Option<u64>, krate: &TokenStream) -> TokenStream {
+        let pattern = self.pattern(true);
+        let variant = variant.map(|i| quote!(key.word(#i);));
+        let fields = self
+            .fields
+            .iter()
+            .map(|TreeField { local, skip, .. }| match skip {
+                true => crate::expand::static_key(
+                    &quote!(#krate::__private),
+                    &quote!(#local),
+                    &quote!(key),
+                ),
+                false => quote!(#krate::Tree::__key(#local, key);),
+            });
+        quote!(#pattern => { #variant #(#fields)* })
     }
 
     fn paths(&self, krate: &TokenStream) -> TokenStream {

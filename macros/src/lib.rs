@@ -19,6 +19,7 @@ mod lower;
 mod mutations;
 mod order;
 mod parse;
+mod purity;
 mod report;
 #[cfg(test)]
 mod tests;

@@ -2,7 +2,7 @@
 
 use crate::annotation::declare;
 use crate::expand::annotations::Checks;
-use crate::expand::{checks, companions, paths};
+use crate::expand::{StaticCall, checks, companions, paths};
 use crate::half_typed;
 use crate::lower::checkpoint::is_checkpoint;
 use crate::lower::{self, text};
@@ -113,7 +113,8 @@ fn function(mut func: ItemFn, args: &Args, errors: &mut Errors) -> TokenStream {
     order::of_function(&mut parsed, args.order.as_ref(), errors);
     let private = paths::private(args);
     let body = body(&parsed, &func.block, args, &private, errors);
-    let mut tokens = companions(&parsed, &body, &private, &text(&func.block));
+    let calls = StaticCall::of(&parsed, &func.block, &body, &private);
+    let mut tokens = companions(&parsed, &body, &private, &text(&func.block), &calls);
     let tests = tests(&[&parsed], args, &private, errors);
     tokens.items.extend(tests);
     let warnings = match errors.is_empty() {
@@ -121,9 +122,11 @@ fn function(mut func: ItemFn, args: &Args, errors: &mut Errors) -> TokenStream {
         false => TokenStream::new(),
     };
     take_keeps(&mut func.block);
+    let around = Around::of(&func.block, &func.attrs);
     registering(tokens.register.take(), &mut func.block);
     checking(&parsed, &mut func.block, &mut func.attrs, &private);
     catching(&parsed, &mut func.block, &private);
+    around.calling(&calls, &mut func.block, errors);
     func.attrs.push(used());
     let func = half_typed::print_function(&func);
     crate::dump::dump(&parsed, &body, || {
@@ -350,6 +353,35 @@ fn registering(register: Option<TokenStream>, block: &mut syn::Block) {
     }
 }
 
+/// What is asked of the user's function before anything is written around its body.
+struct Around {
+    parsed: bool,
+    returns: bool,
+    tracked: bool,
+}
+
+impl Around {
+    fn of(block: &syn::Block, attrs: &[Attribute]) -> Around {
+        let whole = syn::Expr::Block(syn::ExprBlock {
+            attrs: Vec::new(),
+            label: None,
+            block: block.clone(),
+        });
+        Around {
+            parsed: half_typed::unparsed(block).is_none(),
+            returns: lower::has_return(&whole),
+            tracked: attrs.iter().any(|a| a.path().is_ident("track_caller")),
+        }
+    }
+
+    /// A call whose plan is known does not run the body.
+    fn calling(&self, calls: &StaticCall<'_>, block: &mut syn::Block, errors: &Errors) {
+        if self.parsed && errors.is_empty() {
+            calls.wrap(block, self.returns, self.tracked);
+        }
+    }
+}
+
 fn methods(mut imp: ItemImpl, args: &Args, errors: &mut Errors) -> TokenStream {
     refuse_second(&mut imp.attrs, errors);
     if let Some((path, _)) = &imp.trait_ {
@@ -418,15 +450,18 @@ fn methods(mut imp: ItemImpl, args: &Args, errors: &mut Errors) -> TokenStream {
             false => order::of_method(&mut func, args.order.as_ref()),
         }
         let body = body(&func, &method.block, args, &private, errors);
-        let mut tokens = companions(&func, &body, &private, &text(&method.block));
+        let calls = StaticCall::of(&func, &method.block, &body, &private);
+        let mut tokens = companions(&func, &body, &private, &text(&method.block), &calls);
         let attrs = parse::lint_attributes(&imp.attrs);
         if errors.is_empty() {
             items.extend(warnings(&func, &method.block, &body, args, &attrs));
         }
         take_keeps(&mut method.block);
+        let around = Around::of(&method.block, &method.attrs);
         registering(tokens.register.take(), &mut method.block);
         checking(&func, &mut method.block, &mut method.attrs, &private);
         catching(&func, &mut method.block, &private);
+        around.calling(&calls, &mut method.block, errors);
         method.attrs.push(used());
         crate::dump::dump(&func, &body, || {
             let (associated, items) = (&tokens.associated, &tokens.items);

@@ -1,6 +1,7 @@
 //! Adam and AdamW.
 
 use super::{leaves_beside, zeros_like};
+use crate::call::{CallKey, Site, begin};
 use crate::tree::{leaves, with_leaves};
 use crate::{Tensor, Tree};
 use gradloom_ir::DType;
@@ -136,6 +137,43 @@ impl Adam {
         grads: &P,
         state: &AdamState<P>,
     ) -> (P, AdamState<P>) {
+        thread_local! {
+            static SITE: Site = const { Site::new() };
+        }
+        let describe = |key: &mut CallKey<'_>| {
+            for number in [self.beta1, self.beta2, self.eps, decay] {
+                key.word(number.to_bits());
+            }
+            key.leaf(lr);
+            key.leaves(params);
+            key.leaves(grads);
+            key.leaf(&state.step);
+            key.leaves(&state.mean);
+            key.leaves(&state.square);
+        };
+        match begin(&SITE, describe) {
+            Ok(mut results) => {
+                let xs = results.like(params);
+                let state = AdamState {
+                    step: results.tensor(),
+                    mean: results.like(&state.mean),
+                    square: results.like(&state.square),
+                };
+                (xs, state)
+            }
+            Err(recording) => recording.end(self.record(lr, decay, params, grads, state)),
+        }
+    }
+
+    #[track_caller]
+    fn record<P: Tree>(
+        &self,
+        lr: &Tensor,
+        decay: f64,
+        params: &P,
+        grads: &P,
+        state: &AdamState<P>,
+    ) -> (P, AdamState<P>) {
         let gs = leaves_beside(params, grads, "gradient");
         let ms = leaves_beside(params, &state.mean, "mean of gradients");
         let vs = leaves_beside(params, &state.square, "mean of squares");
@@ -236,5 +274,11 @@ impl<P: Tree> Tree for AdamState<P> {
         self.step.paths(&format!("{prefix}.step"), out);
         self.mean.paths(&format!("{prefix}.mean"), out);
         self.square.paths(&format!("{prefix}.square"), out);
+    }
+
+    fn __key<'a>(&'a self, key: &mut CallKey<'a>) {
+        self.step.__key(key);
+        self.mean.__key(key);
+        self.square.__key(key);
     }
 }

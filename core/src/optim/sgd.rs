@@ -1,6 +1,7 @@
 //! Gradient descent, with momentum.
 
 use super::{leaves_beside, zeros_like};
+use crate::call::{CallKey, Site, begin};
 use crate::tree::{leaves, with_leaves};
 use crate::{Tensor, Tree};
 
@@ -77,6 +78,36 @@ impl Sgd {
         grads: &P,
         state: &SgdState<P>,
     ) -> (P, SgdState<P>) {
+        thread_local! {
+            static SITE: Site = const { Site::new() };
+        }
+        let describe = |key: &mut CallKey<'_>| {
+            key.word(self.momentum.to_bits());
+            key.word(self.nesterov.into());
+            key.leaf(lr);
+            key.leaves(params);
+            key.leaves(grads);
+            key.leaves(&state.velocity);
+        };
+        match begin(&SITE, describe) {
+            Ok(mut results) => {
+                let xs = results.like(params);
+                let moves = state.velocity.is_some() || self.momentum != 0.0;
+                let velocity = moves.then(|| results.like(params));
+                (xs, SgdState { velocity })
+            }
+            Err(recording) => recording.end(self.record(lr, params, grads, state)),
+        }
+    }
+
+    #[track_caller]
+    fn record<P: Tree>(
+        &self,
+        lr: &Tensor,
+        params: &P,
+        grads: &P,
+        state: &SgdState<P>,
+    ) -> (P, SgdState<P>) {
         let gs = leaves_beside(params, grads, "gradient");
         let (moves, velocity) = match &state.velocity {
             None if self.momentum == 0.0 => (gs, None),
@@ -128,5 +159,9 @@ impl<P: Tree> Tree for SgdState<P> {
 
     fn paths(&self, prefix: &str, out: &mut Vec<String>) {
         self.velocity.paths(&format!("{prefix}.velocity"), out);
+    }
+
+    fn __key<'a>(&'a self, key: &mut CallKey<'a>) {
+        self.velocity.__key(key);
     }
 }

@@ -2,6 +2,7 @@
 
 use super::Tensor;
 use crate::buffer::Buffer;
+use crate::call;
 use crate::evaluate::realise;
 use crate::record::expect;
 use crate::{Element, Error, Result};
@@ -106,6 +107,8 @@ impl Tensor {
 
     /// The elements, computed if need be.
     pub(crate) fn buffer(&self) -> Result<Arc<Buffer>> {
+        // What a function does after it has looked at values depends on them.
+        call::impure();
         loop {
             if let Some(buffer) = self.0.settle() {
                 return Ok(buffer);

@@ -98,7 +98,7 @@ impl Tensor {
 
     /// Whether the elements are there, so that reading them computes nothing.
     pub fn is_realised(&self) -> bool {
-        self.0.buffer().is_some()
+        self.0.is_realised()
     }
 
     /// A tensor of given elements in row-major order.

@@ -135,8 +135,7 @@ impl Walker for Cut {
         if value.stamp.get(self.epoch).is_some() {
             return self.leaf(value);
         }
-        let promise = value.state().promise.clone();
-        let Some((node, out)) = promise.filter(|(node, _)| node.age > self.since) else {
+        let Some((node, out)) = value.op().filter(|(node, _)| node.age > self.since) else {
             return self.leaf(value);
         };
         match node.stamp.get(self.epoch) {

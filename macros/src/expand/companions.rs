@@ -7,6 +7,7 @@ use super::flow::flowing;
 use super::names::{Names, allow};
 use super::second::Given;
 use super::staged::staged;
+use super::static_call::StaticCall;
 use crate::lower::{Body, text};
 use crate::parse::{Func, Kind, OutShape, Param};
 use proc_macro2::{Ident, Span, TokenStream};
@@ -30,6 +31,7 @@ pub(crate) fn companions(
     body: &Body,
     private: &TokenStream,
     source: &str,
+    calls: &StaticCall<'_>,
 ) -> Companions {
     let names = Names::new(func);
     let (program, staged) = match body {
@@ -50,6 +52,7 @@ pub(crate) fn companions(
         names: &names,
         p: private,
         docs: &docs,
+        calls,
     };
     let Facts { constants, sizes } = cx.facts(body, staged.as_ref());
     let loops = match body {
@@ -144,6 +147,7 @@ pub(super) struct Cx<'a> {
     pub(super) names: &'a Names,
     pub(super) p: &'a TokenStream,
     pub(super) docs: &'a Docs,
+    pub(super) calls: &'a StaticCall<'a>,
 }
 
 impl Cx<'_> {
@@ -474,6 +478,7 @@ impl Cx<'_> {
             },
             &jvp_pair,
         );
+        let jvp_body = self.calls.tangents(&jvp_body, &dx);
         let jvp_doc = self.docs.other(&format!(
             "Forward mode: the result of `{user}` for the given arguments, and its tangent for theirs."
         ));
@@ -541,6 +546,7 @@ impl Cx<'_> {
             },
             &pair,
         );
+        let both = self.calls.gradients(&both, grads);
         let grad_returns = self.returns(grads_ty);
         let grad_signature = self.signature(&n.grad, &inputs, &grad_returns);
         let value_and_grad = self.own(&n.value_and_grad);

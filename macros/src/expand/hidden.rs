@@ -89,7 +89,8 @@ impl Cx<'_> {
         let pair = ours!((#out, #saved));
         let forward_signature = self.signature(&n.forward, &inputs, &self.returns(pair.clone()));
         let mutable = self.mutable();
-        let forward = self.body(ours!(#register #mutable #forward), &pair);
+        let mark = self.calls.mark();
+        let forward = self.body(ours!(#mark #register #mutable #forward), &pair);
         let forward_doc = self.forward_doc();
 
         let pair = ours!((#out, #p::Pull));
@@ -153,7 +154,8 @@ impl Cx<'_> {
         let signature =
             self.signature(&self.names.hidden_jvp, &inputs, &self.returns(pair.clone()));
         let mutable = self.mutable();
-        let body = self.body(ours!(#mutable #body), &pair);
+        let mark = self.calls.mark();
+        let body = self.body(ours!(#mark #mutable #body), &pair);
         if !needs_all {
             return (signature, body);
         }

@@ -26,8 +26,10 @@ mod points;
 mod second;
 mod segment;
 mod staged;
+mod static_call;
 
 pub(crate) use check::checks;
 pub(crate) use companions::companions;
 pub(crate) use second::program as second_order;
 pub(crate) use staged::programs;
+pub(crate) use static_call::{StaticCall, static_key};

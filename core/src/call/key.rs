@@ -1,0 +1,321 @@
+//! What the plan of a call depends on: the arguments but for their elements.
+
+use crate::node::Value;
+use crate::{Aval, DType, Tensor, Tree};
+use std::any::Any;
+use std::cell::Cell;
+use std::ops::{Range, RangeInclusive};
+use std::sync::Arc;
+
+thread_local! {
+    /// Memory for the words of the next key.
+    static WORDS: Cell<Vec<u64>> = const { Cell::new(Vec::new()) };
+}
+
+/// The arguments of a call as its site sees them: the leaves, and words for the structure and for static values.
+///
+/// All keys of one site are made by the same code for the same types, so words need not say what they stand for, only
+/// how many follow where that varies.
+pub struct CallKey<'a> {
+    pub(super) leaves: Vec<Arc<Value>>,
+    pub(super) words: Vec<u64>,
+    others: Vec<&'a dyn Same>,
+    known: bool,
+}
+
+impl<'a> CallKey<'a> {
+    pub(super) fn new() -> CallKey<'a> {
+        CallKey {
+            leaves: Vec::with_capacity(8),
+            words: WORDS.take(),
+            others: Vec::new(),
+            known: true,
+        }
+    }
+
+    /// The next leaf. An op that has not run, and a transform that traces through the value, want the call's ops.
+    pub fn leaf(&mut self, x: &Tensor) {
+        if self.known && x.0.is_free() {
+            self.leaves.push(x.0.clone());
+        } else {
+            self.known = false;
+        }
+    }
+
+    /// The leaves of a tree that is looked at leaf by leaf, whatever its structure.
+    pub(crate) fn leaves(&mut self, tree: &impl Tree) {
+        let before = self.leaves.len();
+        tree.visit(&mut |leaf| self.leaf(leaf));
+        self.word((self.leaves.len() - before) as u64);
+    }
+
+    /// A word for the structure.
+    pub fn word(&mut self, word: u64) {
+        self.words.push(word);
+    }
+
+    /// There is something that a key cannot hold: then the call is recorded.
+    pub fn unknown(&mut self) {
+        self.known = false;
+    }
+
+    /// Whether the key says all that the plan depends on.
+    pub(super) fn is_known(&self) -> bool {
+        self.known
+    }
+
+    /// The key without what it borrows. Equal arguments after the first are part of it, because a plan that was made for
+    /// them may not do for others.
+    pub(super) fn own(&self) -> OwnedKey {
+        let mut aliases = Vec::new();
+        for (i, leaf) in self.leaves.iter().enumerate() {
+            let first = self.leaves[..i].iter().position(|x| Arc::ptr_eq(x, leaf));
+            aliases.extend(first.map(|first| (first as u32, i as u32)));
+        }
+        OwnedKey {
+            avals: self.leaves.iter().map(|x| x.aval.clone()).collect(),
+            aliases: aliases.into(),
+            words: self.words[..].into(),
+            others: self.others.iter().map(|x| x.own()).collect(),
+        }
+    }
+}
+
+impl Drop for CallKey<'_> {
+    fn drop(&mut self) {
+        self.words.clear();
+        WORDS.set(std::mem::take(&mut self.words));
+    }
+}
+
+/// A key to compare with.
+pub(super) struct OwnedKey {
+    avals: Box<[Aval]>,
+    /// Leaves that are the same value.
+    aliases: Box<[(u32, u32)]>,
+    words: Box<[u64]>,
+    others: Box<[Box<dyn Any>]>,
+}
+
+impl OwnedKey {
+    /// Whether the plan for this key does for another. It does for values that are the same by chance.
+    pub(super) fn fits(&self, key: &CallKey<'_>) -> bool {
+        let leaves = &key.leaves;
+        let same = |(i, j): &(u32, u32)| Arc::ptr_eq(&leaves[*i as usize], &leaves[*j as usize]);
+        *self.words == *key.words
+            && self.avals.len() == leaves.len()
+            && self.avals.iter().zip(leaves).all(|(a, x)| *a == x.aval)
+            && self.aliases.iter().all(same)
+            && self.others.len() == key.others.len()
+            && self
+                .others
+                .iter()
+                .zip(&key.others)
+                .all(|(a, b)| b.same(&**a))
+    }
+}
+
+/// A static value that is compared with a clone of it.
+pub trait Same {
+    /// Whether it is equal to a value of its type.
+    fn same(&self, other: &dyn Any) -> bool;
+    /// A clone.
+    fn own(&self) -> Box<dyn Any>;
+}
+
+impl<T: Eq + Clone + 'static> Same for T {
+    fn same(&self, other: &dyn Any) -> bool {
+        other.downcast_ref::<T>().is_some_and(|other| self == other)
+    }
+    fn own(&self) -> Box<dyn Any> {
+        Box::new(self.clone())
+    }
+}
+
+/// A static argument, on its way to the key. What is done with it depends on its type: a method call finds the first of
+/// [`ByWords`], [`ByClone`] and [`Unknown`] that takes it.
+pub struct Static<'a, T: ?Sized>(pub &'a T);
+
+/// A value that words stand for; different values have different words, floats with different bits included.
+pub trait Words {
+    /// Appends the words.
+    fn words(&self, key: &mut CallKey<'_>);
+}
+
+/// A tree by its leaves and its structure. What is no tree has an error of its own at the function's signature.
+pub trait ByTree<'a> {
+    /// Adds it.
+    fn add_tree_to_key(self, key: &mut CallKey<'a>);
+}
+
+impl<'a, T: Tree> ByTree<'a> for &&Static<'a, T> {
+    fn add_tree_to_key(self, key: &mut CallKey<'a>) {
+        self.0.__key(key);
+    }
+}
+
+/// What is no tree.
+pub trait NoTree {
+    /// Says so.
+    fn add_tree_to_key(self, key: &mut CallKey<'_>);
+}
+
+impl<T: ?Sized> NoTree for &Static<'_, T> {
+    fn add_tree_to_key(self, key: &mut CallKey<'_>) {
+        key.unknown();
+    }
+}
+
+/// A static argument by its words.
+pub trait ByWords {
+    /// Adds it.
+    fn add_to_key(self, key: &mut CallKey<'_>);
+}
+
+impl<T: Words + ?Sized> ByWords for &&&Static<'_, T> {
+    fn add_to_key(self, key: &mut CallKey<'_>) {
+        self.0.words(key);
+    }
+}
+
+/// A static argument that is compared with a clone of it.
+pub trait ByClone<'a> {
+    /// Adds it.
+    fn add_to_key(self, key: &mut CallKey<'a>);
+}
+
+impl<'a, T: Eq + Clone + 'static> ByClone<'a> for &&Static<'a, T> {
+    fn add_to_key(self, key: &mut CallKey<'a>) {
+        key.others.push(self.0);
+    }
+}
+
+/// A static argument that cannot be kept or compared.
+pub trait Unknown {
+    /// Says so.
+    fn add_to_key(self, key: &mut CallKey<'_>);
+}
+
+impl<T: ?Sized> Unknown for &Static<'_, T> {
+    fn add_to_key(self, key: &mut CallKey<'_>) {
+        key.unknown();
+    }
+}
+
+macro_rules! integers {
+    ($($ty:ident)*) => {$(
+        impl Words for $ty {
+            fn words(&self, key: &mut CallKey<'_>) {
+                key.word(*self as u64);
+            }
+        }
+    )*};
+}
+integers! { u8 u16 u32 u64 usize i8 i16 i32 i64 isize bool char }
+
+macro_rules! wide {
+    ($($ty:ident)*) => {$(
+        impl Words for $ty {
+            fn words(&self, key: &mut CallKey<'_>) {
+                key.word(*self as u64);
+                key.word((*self >> 64) as u64);
+            }
+        }
+    )*};
+}
+wide! { u128 i128 }
+
+impl Words for f32 {
+    fn words(&self, key: &mut CallKey<'_>) {
+        key.word(self.to_bits().into());
+    }
+}
+
+impl Words for f64 {
+    fn words(&self, key: &mut CallKey<'_>) {
+        key.word(self.to_bits());
+    }
+}
+
+impl Words for DType {
+    fn words(&self, key: &mut CallKey<'_>) {
+        key.word(*self as u64);
+    }
+}
+
+impl Words for str {
+    fn words(&self, key: &mut CallKey<'_>) {
+        self.as_bytes().words(key);
+    }
+}
+
+impl Words for String {
+    fn words(&self, key: &mut CallKey<'_>) {
+        self.as_bytes().words(key);
+    }
+}
+
+impl<T: Words> Words for [T] {
+    fn words(&self, key: &mut CallKey<'_>) {
+        key.word(self.len() as u64);
+        self.iter().for_each(|x| x.words(key));
+    }
+}
+
+impl<T: Words> Words for Vec<T> {
+    fn words(&self, key: &mut CallKey<'_>) {
+        self[..].words(key);
+    }
+}
+
+impl<T: Words, const N: usize> Words for [T; N] {
+    fn words(&self, key: &mut CallKey<'_>) {
+        self.iter().for_each(|x| x.words(key));
+    }
+}
+
+impl<T: Words> Words for Option<T> {
+    fn words(&self, key: &mut CallKey<'_>) {
+        key.word(self.is_some().into());
+        self.iter().for_each(|x| x.words(key));
+    }
+}
+
+impl<T: Words + ?Sized> Words for &T {
+    fn words(&self, key: &mut CallKey<'_>) {
+        (**self).words(key);
+    }
+}
+
+impl<T: Words + ?Sized> Words for Box<T> {
+    fn words(&self, key: &mut CallKey<'_>) {
+        (**self).words(key);
+    }
+}
+
+impl<T: Words> Words for Range<T> {
+    fn words(&self, key: &mut CallKey<'_>) {
+        self.start.words(key);
+        self.end.words(key);
+    }
+}
+
+impl<T: Words> Words for RangeInclusive<T> {
+    fn words(&self, key: &mut CallKey<'_>) {
+        self.start().words(key);
+        self.end().words(key);
+    }
+}
+
+macro_rules! tuples {
+    ($(($($name:ident)*))*) => {$(
+        impl<$($name: Words),*> Words for ($($name,)*) {
+            #[allow(non_snake_case, unused_variables)]
+            fn words(&self, key: &mut CallKey<'_>) {
+                let ($($name,)*) = self;
+                $($name.words(key);)*
+            }
+        }
+    )*};
+}
+tuples! { () (A) (A B) (A B C) (A B C D) (A B C D E) (A B C D E F) }

@@ -1,0 +1,349 @@
+//! Where a function is called: the plans of the calls before.
+
+use super::key::{CallKey, OwnedKey};
+use super::{CallNode, CallPlan};
+use crate::evaluate::Graph;
+use crate::events::{self, Event};
+use crate::node::Value;
+use crate::testing::is_op_by_op;
+use crate::{Aval, Tensor, Tree};
+use std::any::Any;
+use std::cell::{Cell, RefCell};
+use std::marker::PhantomData;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::thread::LocalKey;
+
+/// How many plans a site knows. The one that came first goes first.
+const MAX_KNOWN: usize = 16;
+
+/// What one thread knows of the calls of a function.
+pub struct Site(RefCell<Vec<Known>>);
+
+#[derive(Clone)]
+struct Known {
+    key: Rc<OwnedKey>,
+    /// Nothing, if such a call has to be recorded.
+    call: Option<Rc<Callable>>,
+}
+
+/// How to make the results of a call out of its arguments.
+struct Callable {
+    /// Nothing, if all results are arguments.
+    plan: Option<Arc<CallPlan>>,
+    /// The results of the plan.
+    avals: Box<[Aval]>,
+    leaves: Box<[Leaf]>,
+    /// A tree in the structure of the result.
+    template: Option<Box<dyn Any>>,
+}
+
+/// A leaf of the result.
+#[derive(Clone, Copy)]
+enum Leaf {
+    Argument(u32),
+    Result(u32),
+}
+
+thread_local! {
+    /// Whether the body of a function with a site is being recorded. Then all functions that it calls are, too.
+    static RECORDING: Cell<bool> = const { Cell::new(false) };
+    /// Whether the recorded body did what a call that runs a plan would not do.
+    static IMPURE: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Says that what is being recorded depends on more than a key, or does more than compute.
+pub fn impure() {
+    IMPURE.set(true);
+}
+
+impl Site {
+    /// A site that knows no call.
+    #[expect(clippy::new_without_default, reason = "only the macro makes sites")]
+    pub const fn new() -> Site {
+        Site(RefCell::new(Vec::new()))
+    }
+
+    fn find(&self, key: &CallKey<'_>) -> Option<Option<Rc<Callable>>> {
+        // The comparison of a static value may itself call the function.
+        let known = self.0.try_borrow().ok()?;
+        let i = known.iter().rposition(|known| known.key.fits(key))?;
+        let call = known[i].call.clone();
+        drop(known);
+        let plan = call.as_ref().and_then(|call| call.plan.as_ref());
+        if plan.is_some_and(|plan| !plan.entry.is_current()) {
+            let mut known = self.0.try_borrow_mut().ok()?;
+            drop(known.remove(i));
+            return None;
+        }
+        Some(call)
+    }
+
+    fn learn(&self, key: OwnedKey, call: Option<Rc<Callable>>) {
+        let Ok(mut known) = self.0.try_borrow_mut() else {
+            return;
+        };
+        let old = (known.len() == MAX_KNOWN).then(|| known.remove(0));
+        let key = Rc::new(key);
+        known.push(Known { key, call });
+        drop(known);
+        drop(old);
+    }
+}
+
+/// Looks a call up.
+pub fn begin<'a>(
+    site: &'static LocalKey<Site>,
+    describe: impl FnOnce(&mut CallKey<'a>),
+) -> Result<Results, Recording> {
+    if RECORDING.get() || is_op_by_op() {
+        return Err(Recording(None));
+    }
+    let mut key = CallKey::new();
+    describe(&mut key);
+    if !key.is_known() {
+        return Err(Recording(None));
+    }
+    // Where a thread ends its sites may be gone.
+    let Ok(found) = site.try_with(|site| site.find(&key)) else {
+        return Err(Recording(None));
+    };
+    match found {
+        Some(Some(call)) => {
+            if let Some(plan) = &call.plan {
+                events::emit(Event::Hit {
+                    plan: plan.entry.id,
+                });
+            }
+            let args = std::mem::take(&mut key.leaves);
+            Ok(Results::of(call, args))
+        }
+        Some(None) => Err(Recording(None)),
+        None => {
+            let owned = key.own();
+            RECORDING.set(true);
+            IMPURE.set(false);
+            Err(Recording(Some(Begun {
+                key: Some(owned),
+                args: std::mem::take(&mut key.leaves),
+                site,
+            })))
+        }
+    }
+}
+
+/// A call that is being recorded, for its site or for nobody.
+#[must_use = "what is recorded has an end"]
+pub struct Recording(Option<Begun>);
+
+struct Begun {
+    /// It is there until the end.
+    key: Option<OwnedKey>,
+    args: Vec<Arc<Value>>,
+    site: &'static LocalKey<Site>,
+}
+
+/// Ends where the body panics, too.
+impl Drop for Begun {
+    fn drop(&mut self) {
+        RECORDING.set(false);
+    }
+}
+
+impl Recording {
+    /// The end of a body: its result, computed by one plan if the site can know it.
+    pub fn end<Y: Tree>(self, mut y: Y) -> Y {
+        self.end_with(|f| y.visit_mut(f));
+        y
+    }
+
+    /// The same for several results: `visit` visits the leaves of all.
+    pub fn end_with(self, mut visit: impl FnMut(&mut dyn FnMut(&mut Tensor))) {
+        if let Some(begun) = self.0 {
+            begun.end(&mut visit, None);
+        }
+    }
+}
+
+impl Begun {
+    fn end(
+        mut self,
+        visit: &mut dyn FnMut(&mut dyn FnMut(&mut Tensor)),
+        template: Option<Box<dyn Any>>,
+    ) {
+        let mut results = Vec::new();
+        visit(&mut |leaf| results.push(leaf.0.clone()));
+        let call = match IMPURE.get() {
+            true => None,
+            false => callable(&self.args, &results, template).map(Rc::new),
+        };
+        if let Some(call) = &call {
+            drop(results);
+            let mut leaves = call.leaves(std::mem::take(&mut self.args));
+            visit(&mut |leaf| *leaf = leaves.next().expect("as many leaves as there were"));
+        }
+        let current = |call: &Rc<Callable>| {
+            let plan = call.plan.as_ref();
+            plan.is_none_or(|plan| plan.entry.is_current())
+        };
+        if let Some(key) = self.key.take()
+            && call.as_ref().is_none_or(current)
+        {
+            // What is not learnt is recorded again.
+            let _ = self.site.try_with(|site| site.learn(key, call));
+        }
+    }
+}
+
+/// How to compute results from arguments, if they depend on nothing else.
+fn callable(
+    args: &[Arc<Value>],
+    results: &[Arc<Value>],
+    template: Option<Box<dyn Any>>,
+) -> Option<Callable> {
+    let argument = |value: &Arc<Value>| args.iter().position(|arg| Arc::ptr_eq(arg, value));
+    let mut targets: Vec<Arc<Value>> = Vec::new();
+    let leaf = |result: &Arc<Value>| {
+        if let Some(i) = argument(result) {
+            return Leaf::Argument(i as u32);
+        }
+        let there = targets.iter().position(|x| Arc::ptr_eq(x, result));
+        Leaf::Result(there.unwrap_or_else(|| {
+            targets.push(result.clone());
+            targets.len() - 1
+        }) as u32)
+    };
+    let leaves = results.iter().map(leaf).collect();
+    let plan = match &targets[..] {
+        [] => None,
+        targets => {
+            let graph = Graph::of(targets);
+            let arguments = graph.leaves.iter().map(|leaf| Some(argument(leaf)? as u32));
+            let arguments = arguments.collect::<Option<_>>()?;
+            Some(Arc::new(CallPlan {
+                leaves: arguments,
+                entry: graph.plan(),
+            }))
+        }
+    };
+    Some(Callable {
+        plan,
+        avals: targets.iter().map(|x| x.aval.clone()).collect(),
+        leaves,
+        template,
+    })
+}
+
+impl Callable {
+    /// The leaves of the result for the given arguments.
+    fn leaves(self: &Rc<Self>, args: Vec<Arc<Value>>) -> Leaves {
+        let kept = self.leaves.iter().filter_map(|leaf| match leaf {
+            Leaf::Argument(i) => Some(Tensor(args[*i as usize].clone())),
+            Leaf::Result(_) => None,
+        });
+        let mut leaves = Leaves {
+            call: self.clone(),
+            next: 0,
+            kept: kept.collect::<Vec<_>>().into_iter(),
+            values: Vec::new(),
+        };
+        if let Some(plan) = &self.plan {
+            let node = Arc::new(CallNode::new(plan.clone(), args));
+            let avals = self.avals.iter().enumerate();
+            let value = |(i, aval): (usize, &Aval)| {
+                Tensor(Arc::new(Value::of_call(aval.clone(), node.clone(), i)))
+            };
+            leaves.values = avals.map(value).collect();
+        }
+        leaves
+    }
+}
+
+/// The leaves of the result of a call, one after another.
+struct Leaves {
+    call: Rc<Callable>,
+    next: usize,
+    /// Those that are arguments.
+    kept: std::vec::IntoIter<Tensor>,
+    values: Vec<Tensor>,
+}
+
+impl Iterator for Leaves {
+    type Item = Tensor;
+    fn next(&mut self) -> Option<Tensor> {
+        let leaf = *self.call.leaves.get(self.next)?;
+        self.next += 1;
+        match leaf {
+            Leaf::Argument(_) => self.kept.next(),
+            Leaf::Result(i) => Some(self.values[i as usize].clone()),
+        }
+    }
+}
+
+/// The results of a call, leaf by leaf.
+pub struct Results(Leaves);
+
+impl Results {
+    fn of(call: Rc<Callable>, args: Vec<Arc<Value>>) -> Results {
+        Results(call.leaves(args))
+    }
+
+    /// The next result, a tensor.
+    pub fn tensor(&mut self) -> Tensor {
+        self.0.next().expect("as many results as the body gave")
+    }
+
+    /// The next results, in the structure of a tree.
+    pub fn like<T: Tree>(&mut self, tree: &T) -> T {
+        tree.map(&mut |_| self.tensor())
+    }
+}
+
+/// The results of a call as a whole, where only a value of their type tells their structure.
+pub struct Whole<T>(pub PhantomData<T>);
+
+/// Results that are a tree.
+pub trait OfWhole<T> {
+    /// The results, in the structure that the body gave them.
+    fn results(self, results: Results) -> T;
+    /// The end of a body.
+    fn end(self, recording: Recording, y: T) -> T;
+}
+
+impl<T: Tree + 'static> OfWhole<T> for &&Whole<T> {
+    fn results(self, mut results: Results) -> T {
+        let call = results.0.call.clone();
+        let template = call.template.as_ref().and_then(|t| t.downcast_ref::<T>());
+        results.like(template.expect("the structure of the result is kept beside the plan"))
+    }
+
+    fn end(self, recording: Recording, mut y: T) -> T {
+        let Some(begun) = recording.0 else {
+            return y;
+        };
+        // The site keeps the structure, and nothing else alive.
+        let stand_in = Tensor::scalar(false);
+        let template = y.map(&mut |_| stand_in.clone());
+        begun.end(&mut |f| y.visit_mut(f), Some(Box::new(template)));
+        y
+    }
+}
+
+/// Results that are no tree, which is an error elsewhere.
+pub trait NoWhole<T> {
+    /// There are none.
+    fn results(self, results: Results) -> T;
+    /// The end of a body.
+    fn end(self, recording: Recording, y: T) -> T;
+}
+
+impl<T> NoWhole<T> for &Whole<T> {
+    fn results(self, _: Results) -> T {
+        unreachable!("a site learns no call whose result is no tree")
+    }
+
+    fn end(self, recording: Recording, y: T) -> T {
+        drop(recording);
+        y
+    }
+}

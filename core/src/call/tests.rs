@@ -1,0 +1,318 @@
+//! The life of calls, by sites that are written by hand.
+
+use super::{CallKey, Site, begin};
+use crate::events::{self, Event};
+use crate::{Result, Tensor, Tree, cache, evaluate, grad};
+use std::cell::Cell;
+use std::sync::{Mutex, MutexGuard};
+
+thread_local! {
+    static BODIES: Cell<usize> = const { Cell::new(0) };
+}
+
+/// How often bodies have run on this thread.
+fn bodies() -> usize {
+    BODIES.get()
+}
+
+/// `tanh(x) y` and `x + y`.
+fn both(x: &Tensor, y: &Tensor) -> (Tensor, Tensor) {
+    thread_local! {
+        static SITE: Site = const { Site::new() };
+    }
+    let describe = |key: &mut CallKey<'_>| {
+        key.leaf(x);
+        key.leaf(y);
+    };
+    match begin(&SITE, describe) {
+        Ok(mut results) => (results.tensor(), results.tensor()),
+        Err(recording) => {
+            BODIES.set(BODIES.get() + 1);
+            recording.end((x.tanh() * y, x + y))
+        }
+    }
+}
+
+/// `x / 2 + 1`, and `x` itself.
+fn half(x: &Tensor) -> (Tensor, Tensor) {
+    thread_local! {
+        static SITE: Site = const { Site::new() };
+    }
+    match begin(&SITE, |key| key.leaf(x)) {
+        Ok(mut results) => (results.tensor(), results.tensor()),
+        Err(recording) => {
+            BODIES.set(BODIES.get() + 1);
+            recording.end((x * 0.5 + 1.0, x.clone()))
+        }
+    }
+}
+
+/// A loss, which not all labels have.
+fn loss(x: &Tensor, labels: &Tensor) -> Tensor {
+    thread_local! {
+        static SITE: Site = const { Site::new() };
+    }
+    let describe = |key: &mut CallKey<'_>| {
+        key.leaf(x);
+        key.leaf(labels);
+    };
+    match begin(&SITE, describe) {
+        Ok(mut results) => results.tensor(),
+        Err(recording) => recording.end(x.cross_entropy(labels)),
+    }
+}
+
+fn tensors() -> (Tensor, Tensor) {
+    (Tensor::from([0.5f32, -1.0]), Tensor::from([2.0f32, 3.0]))
+}
+
+fn log<R>(body: impl FnOnce() -> R) -> (R, Vec<String>) {
+    let (result, events) = events::record(body);
+    (result, events.iter().map(Event::to_string).collect())
+}
+
+/// The cache is one for all threads, so tests that look at it or empty it take turns.
+fn turn() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    TURN.lock().unwrap_or_else(|e| e.into_inner())
+}
+
+#[test]
+fn a_call_whose_plan_is_known_runs_no_body_and_promises_its_results() -> Result<()> {
+    let _turn = turn();
+    let (x, y) = tensors();
+    let expected = [(x.tanh() * &y).to_vec::<f32>(), (&x + &y).to_vec::<f32>()];
+    let first = both(&x, &y);
+    assert_eq!(bodies(), 1);
+    evaluate(&first)?;
+    let (second, events) = log(|| both(&x, &y));
+    assert_eq!(events, ["hit p1"]);
+    assert_eq!(bodies(), 1);
+    assert!(!second.0.is_realised() && !second.1.is_realised());
+    let (a, events) = log(|| second.0.to_vec::<f32>());
+    assert_eq!(events, ["ran p1"]);
+    assert!(second.1.is_realised(), "a call computes all of its results");
+    assert_eq!([a, second.1.to_vec()], expected);
+    assert_eq!([first.0.to_vec::<f32>(), first.1.to_vec()], expected);
+    Ok(())
+}
+
+#[test]
+fn a_plan_for_equal_arguments_is_for_them_alone_and_one_for_others_is_for_all() {
+    let _turn = turn();
+    let (x, y) = tensors();
+    let expected = |x: &Tensor, y: &Tensor| (x.tanh() * y).to_vec::<f32>();
+    assert_eq!(both(&x, &x).0.to_vec::<f32>(), expected(&x, &x));
+    assert_eq!(both(&x, &y).0.to_vec::<f32>(), expected(&x, &y));
+    assert_eq!(bodies(), 2);
+    assert_eq!(both(&y, &y).0.to_vec::<f32>(), expected(&y, &y));
+    assert_eq!(both(&y, &x).0.to_vec::<f32>(), expected(&y, &x));
+    assert_eq!(bodies(), 2);
+    let column = Tensor::from([[1.0f32], [2.0]]);
+    assert_eq!(both(&x, &column).1.shape(), [2, 2]);
+    assert_eq!(bodies(), 3);
+}
+
+#[test]
+fn results_are_arguments_of_calls_and_operands_of_ops_before_they_are_computed() -> Result<()> {
+    let _turn = turn();
+    let (x, y) = tensors();
+    evaluate(&half(&both(&x, &y).0))?;
+    let ran = bodies();
+    let ((z, kept), events) = log(|| half(&both(&x, &y).0));
+    assert_eq!(bodies(), ran);
+    assert_eq!(events, ["hit p1", "hit p2"]);
+    assert!(!kept.is_realised());
+    let sum = (&z + &x).sum(..);
+    let (sum, events) = log(|| sum.item::<f32>());
+    assert_eq!(
+        events[events.len() - 3..events.len() - 1],
+        ["ran p2", "ran p3"][..]
+    );
+    let expected = (&x.tanh() * &y * 0.5 + 1.0 + &x).sum(..).item::<f32>();
+    assert_eq!(sum.to_bits(), expected.to_bits());
+    assert!(kept.is_realised());
+    Ok(())
+}
+
+#[test]
+fn a_result_that_is_an_argument_is_that_value() {
+    let _turn = turn();
+    let (x, _) = tensors();
+    for _ in 0..2 {
+        assert_eq!(half(&x).1.address(), x.address());
+    }
+}
+
+#[test]
+fn ops_that_wait_and_transforms_get_the_ops_of_a_call() {
+    let _turn = turn();
+    let (x, y) = tensors();
+    drop(both(&x, &y));
+    let ran = bodies();
+    let _ = both(&(&x * 2.0), &y);
+    assert_eq!(bodies(), ran + 1);
+    let gradient = grad(|x: &Tensor| both(x, &y).0.sum(..))(&x);
+    assert_eq!(bodies(), ran + 2);
+    let plain = grad(|x: &Tensor| (x.tanh() * &y).sum(..))(&x);
+    assert_eq!(gradient.to_vec::<f32>(), plain.to_vec::<f32>());
+    // What does not depend on the transform's argument is called.
+    let gradient = grad(|x: &Tensor| (both(&y, &y).0 * x).sum(..));
+    let first = gradient(&x).to_vec::<f32>();
+    let ran = bodies();
+    assert_eq!(gradient(&x).to_vec::<f32>(), first);
+    assert_eq!(bodies(), ran);
+}
+
+#[test]
+fn an_error_leaves_promises_and_names_the_op() {
+    let _turn = turn();
+    let x = Tensor::from([[1.0f32, 2.0], [3.0, 4.0]]);
+    loss(&x, &Tensor::from([0i64, 1])).item::<f32>();
+    let y = loss(&x, &Tensor::from([0i64, 2]));
+    let z = half(&y).0;
+    for _ in 0..2 {
+        let error = evaluate(&z).unwrap_err().to_string();
+        assert!(error.contains("cross_entropy"), "{error}");
+        assert!(!y.is_realised() && !z.is_realised());
+    }
+}
+
+#[test]
+fn dropped_plans_are_made_again_and_without_a_cache_every_call_plans() {
+    let _turn = turn();
+    let (x, y) = tensors();
+    drop(both(&x, &y));
+    let ran = bodies();
+    let pending = both(&x, &y);
+    cache::clear();
+    let (_, events) = log(|| both(&x, &y));
+    assert_eq!(bodies(), ran + 1);
+    assert!(events[0].starts_with("planned"), "{events:?}");
+    assert_eq!(pending.1.to_vec::<f32>(), [2.5, 2.0]);
+    let capacity = cache::stats().capacity;
+    cache::set_capacity(0);
+    let planned = (0..2).all(|_| log(|| both(&x, &y)).1[0].starts_with("planned"));
+    cache::set_capacity(capacity);
+    assert!(planned);
+}
+
+#[test]
+fn long_chains_are_run_and_dropped_on_a_small_stack() {
+    let _turn = turn();
+    let chain = |n: usize| {
+        let mut x = Tensor::from([4.0f32]);
+        for _ in 0..n {
+            x = half(&x).0;
+        }
+        x
+    };
+    let body = move || {
+        drop(chain(100_000));
+        assert_eq!(chain(100_000).item::<f32>(), 2.0);
+    };
+    let thread = std::thread::Builder::new().stack_size(128 << 10);
+    thread.spawn(body).unwrap().join().unwrap();
+}
+
+#[test]
+fn threads_that_ask_for_one_call_get_the_same_results() {
+    let _turn = turn();
+    let (x, y) = tensors();
+    drop(both(&x, &y));
+    for _ in 0..200 {
+        let (a, b) = both(&x, &y);
+        let c = half(&a).0;
+        let (a, b, c) = (&a, &b, &c);
+        std::thread::scope(|scope| {
+            scope.spawn(|| assert!(c.to_vec::<f32>()[0] > 1.0));
+            scope.spawn(|| assert_eq!(b.to_vec::<f32>(), [2.5, 2.0]));
+            scope.spawn(|| assert_eq!(a.to_vec::<f32>(), (x.tanh() * &y).to_vec::<f32>()));
+        });
+    }
+}
+
+#[test]
+fn what_reads_or_makes_values_is_recorded_each_time() {
+    let _turn = turn();
+    thread_local! {
+        static READS: Site = const { Site::new() };
+        static MAKES: Site = const { Site::new() };
+    }
+    let reads = |x: &Tensor| match begin(&READS, |key| key.leaf(x)) {
+        Ok(mut results) => results.tensor(),
+        Err(recording) => recording.end(x * x.sum(..).item::<f32>()),
+    };
+    let makes = |x: &Tensor, by: f32| match begin(&MAKES, |key| key.leaf(x)) {
+        Ok(mut results) => results.tensor(),
+        Err(recording) => recording.end(x * Tensor::from([by, by])),
+    };
+    let (x, y) = tensors();
+    assert_eq!(reads(&y).to_vec::<f32>(), [10.0, 15.0]);
+    assert_eq!(reads(&x).to_vec::<f32>(), [-0.25, 0.5]);
+    assert_eq!(makes(&y, 2.0).to_vec::<f32>(), [4.0, 6.0]);
+    assert_eq!(makes(&y, 3.0).to_vec::<f32>(), [6.0, 9.0]);
+}
+
+#[test]
+fn a_panic_ends_a_recording() {
+    let _turn = turn();
+    thread_local! {
+        static SITE: Site = const { Site::new() };
+    }
+    let (x, y) = tensors();
+    let fails = || match begin(&SITE, |key| key.leaf(&x)) {
+        Ok(mut results) => results.tensor(),
+        Err(recording) => recording.end(x.matmul(&Tensor::from([1.0f32; 3]))),
+    };
+    for _ in 0..2 {
+        assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(fails)).is_err());
+    }
+    drop(both(&x, &y));
+    assert_eq!(log(|| both(&x, &y)).1, ["hit p1"]);
+}
+
+#[test]
+fn structure_and_bits_of_static_values_are_in_the_key() {
+    use super::{ByClone as _, ByWords as _, Static, Unknown as _};
+    #[derive(Clone, PartialEq, Eq)]
+    enum Side {
+        Left,
+        Right,
+    }
+    struct Opaque;
+    let x = &Tensor::from([1.0f32]);
+    let same = |a: &dyn Fn(&mut CallKey<'static>), b: &dyn Fn(&mut CallKey<'static>)| {
+        let (mut first, mut second) = (CallKey::new(), CallKey::new());
+        a(&mut first);
+        let owned = first.own();
+        b(&mut second);
+        owned.fits(&second)
+    };
+    fn float(x: f32) -> impl Fn(&mut CallKey<'static>) {
+        move |key| (&&&Static(&x)).add_to_key(key)
+    }
+    assert!(same(&float(f32::NAN), &float(f32::NAN)));
+    assert!(!same(&float(0.0), &float(-0.0)));
+    fn tree<T: Tree>(tree: &T) -> impl Fn(&mut CallKey<'static>) {
+        |key| {
+            let mut inner = CallKey::new();
+            tree.__key(&mut inner);
+            key.leaves.extend(inner.leaves.iter().cloned());
+            inner.words.iter().for_each(|w| key.word(*w));
+        }
+    }
+    let nested = vec![vec![x.clone()], vec![]];
+    assert!(same(&tree(&nested), &tree(&nested.clone())));
+    assert!(!same(&tree(&nested), &tree(&vec![vec![], vec![x.clone()]])));
+    assert!(!same(
+        &tree(&(Some(x.clone()), None::<Tensor>)),
+        &tree(&(None::<Tensor>, Some(x.clone())))
+    ));
+    static SIDES: [Side; 2] = [Side::Left, Side::Right];
+    let side = |i: usize| move |key: &mut CallKey<'static>| (&&&Static(&SIDES[i])).add_to_key(key);
+    assert!(same(&side(1), &side(1)) && !same(&side(0), &side(1)));
+    let mut key = CallKey::new();
+    (&&&Static(&Opaque)).add_to_key(&mut key);
+    assert!(!key.is_known());
+}

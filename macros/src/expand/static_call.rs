@@ -1,0 +1,254 @@
+//! Calls that find their plan: what stands before and after a body that need not run.
+
+use super::companions::{field, reference};
+use crate::lower::{Body, text};
+use crate::parse::{Func, Kind, OutShape, Param};
+use crate::purity::is_pure;
+use proc_macro2::{Ident, Span, TokenStream};
+use quote::ToTokens;
+use syn::{Block, GenericParam};
+
+/// What a function may leave out when it is called.
+pub(crate) enum Purity {
+    /// A call need not run the body.
+    Static,
+    /// The body only computes, but what a site would have to know of a call cannot be told.
+    Pure,
+    /// The body does what only its run does.
+    Impure,
+}
+
+/// How a function and its companions are called.
+pub(crate) struct StaticCall<'a> {
+    func: &'a Func,
+    p: &'a TokenStream,
+    purity: Purity,
+}
+
+impl<'a> StaticCall<'a> {
+    pub(crate) fn of(func: &'a Func, block: &Block, body: &Body, p: &'a TokenStream) -> Self {
+        let purity = match is_pure(func, block, body) {
+            false => Purity::Impure,
+            true if has_site(func) => Purity::Static,
+            true => Purity::Pure,
+        };
+        StaticCall { func, p, purity }
+    }
+
+    /// Wraps the body of the user's function. `returns` says whether the user's own code returns from the middle.
+    pub(crate) fn wrap(&self, block: &mut Block, returns: bool, tracked: bool) {
+        let syn::ReturnType::Type(_, ty) = &self.func.sig.output else {
+            return;
+        };
+        let stmts = &block.stmts;
+        let body = match self.purity {
+            Purity::Pure => return,
+            // Nobody knows where it would return to.
+            Purity::Static if tracked && returns => return,
+            Purity::Impure => {
+                let mark = self.mark();
+                quote::quote!(#mark #(#stmts)*)
+            }
+            Purity::Static => {
+                let body = match tracked {
+                    // A closure has no caller to show.
+                    true => quote::quote!({ #(#stmts)* }),
+                    false => {
+                        let p = self.p;
+                        quote::quote!(#p::run(|| -> #ty { #(#stmts)* }))
+                    }
+                };
+                let enter = self.enter(&self.result(1));
+                let y = Ident::new("y", Span::mixed_site());
+                let end = self.end(&ours!(y), 1);
+                match &self.func.output.result {
+                    None => ours!(#enter let #y: #ty = #body; #end),
+                    Some(_) => ours!(#enter let #y: #ty = #body; #y.map(|y| #end)),
+                }
+            }
+        };
+        block.stmts = vec![syn::Stmt::Expr(syn::Expr::Verbatim(body), None)];
+    }
+
+    /// What stands at the beginning of a companion that records in its caller's place.
+    pub(crate) fn mark(&self) -> TokenStream {
+        let p = self.p;
+        match self.purity {
+            Purity::Impure => ours!(#p::impure();),
+            Purity::Static | Purity::Pure => TokenStream::new(),
+        }
+    }
+
+    /// The body of a companion that returns the result and the gradients.
+    pub(super) fn gradients(&self, body: &TokenStream, grads: &Ident) -> TokenStream {
+        let Purity::Static = self.purity else {
+            return body.clone();
+        };
+        let p = self.p;
+        let diff: Vec<&Param> = self.func.diff().map(|(_, param)| param).collect();
+        let found = diff.iter().map(|d| {
+            let (field, x) = (field(d), reference(d));
+            ours!(#field: results.like(#x))
+        });
+        let found = self.ok(ours!((results.tensor(), #grads { #(#found),* })));
+        let enter = self.enter(&found);
+        let recording = recording();
+        let fields = diff.iter().map(|d| field(d));
+        let question = self.func.output.result.as_ref().map(|_| ours!(?));
+        let both = self.ok(ours!((y, grads)));
+        ours! {
+            #enter
+            let (mut y, mut grads) = { #body } #question;
+            #recording.end_with(|f| {
+                #p::Tree::visit_mut(&mut y, f);
+                #(#p::Tree::visit_mut(&mut grads.#fields, f);)*
+            });
+            #both
+        }
+    }
+
+    /// The body of a companion that returns the result and its tangent. `tangents` are parameters, too.
+    pub(super) fn tangents(&self, body: &TokenStream, tangents: &[Ident]) -> TokenStream {
+        let Purity::Static = self.purity else {
+            return body.clone();
+        };
+        let p = self.p;
+        let key = key();
+        let more = tangents.iter().map(|dx| tree_key(p, &ours!(#dx), &key));
+        let enter = self.enter_with(&self.result(2), &ours!(#(#more)*));
+        let end = self.end(&ours!(both), 2);
+        match &self.func.output.result {
+            None => ours!(#enter let both = { #body }; #end),
+            Some(_) => ours!(#enter let both = { #body }; both.map(|both| #end)),
+        }
+    }
+
+    fn enter(&self, found: &TokenStream) -> TokenStream {
+        self.enter_with(found, &TokenStream::new())
+    }
+
+    /// Returns what is found; otherwise there is a recording to be ended.
+    fn enter_with(&self, found: &TokenStream, more: &TokenStream) -> TokenStream {
+        let (p, key, recording) = (self.p, key(), recording());
+        let params = self.func.params.iter().map(|param| {
+            let x = reference(param);
+            match param.kind {
+                Kind::Static { .. } => static_key(p, &x, &key),
+                Kind::Tensor => ours!(#key.leaf(#x);),
+                Kind::Tree => tree_key(p, &x, &key),
+            }
+        });
+        ours! {
+            ::std::thread_local! {
+                static SITE: #p::Site = const { #p::Site::new() };
+            }
+            let #recording = match #p::begin(&SITE, |#key| { #(#params)* #more }) {
+                ::core::result::Result::Ok(mut results) => return #found,
+                ::core::result::Result::Err(recording) => recording,
+            };
+        }
+    }
+
+    /// The result out of `results`, so many times over.
+    fn result(&self, times: usize) -> TokenStream {
+        fn rebuilt(shape: &OutShape) -> TokenStream {
+            match shape {
+                OutShape::Tensor | OutShape::Opaque => ours!(results.tensor()),
+                OutShape::Tuple(parts) => {
+                    let parts = parts.iter().map(rebuilt);
+                    ours!((#(#parts,)*))
+                }
+            }
+        }
+        let shape = &self.func.output.shape;
+        self.ok(match (shape.is_known(), times) {
+            (false, _) => {
+                let (p, whole) = (self.p, self.whole(times));
+                ours! {{
+                    use #p::by_type::*;
+                    (&&#whole).results(results)
+                }}
+            }
+            (true, 1) => rebuilt(shape),
+            (true, _) => {
+                let parts = (0..times).map(|_| rebuilt(shape));
+                ours!((#(#parts,)*))
+            }
+        })
+    }
+
+    /// Where what has been recorded ends, with its result, so many times over.
+    fn end(&self, y: &TokenStream, times: usize) -> TokenStream {
+        let (p, recording) = (self.p, recording());
+        if self.func.output.shape.is_known() {
+            return ours!(#recording.end(#y));
+        }
+        let whole = self.whole(times);
+        ours! {{
+            use #p::by_type::*;
+            (&&#whole).end(#recording, #y)
+        }}
+    }
+
+    /// The type of the result, so many times over.
+    fn whole(&self, times: usize) -> TokenStream {
+        let (p, out) = (self.p, &self.func.output.ty);
+        let ty = match times {
+            1 => ours!(#out),
+            _ => {
+                let parts = (0..times).map(|_| out);
+                ours!((#(#parts,)*))
+            }
+        };
+        ours!(#p::Whole::<#ty>(::core::marker::PhantomData))
+    }
+
+    fn ok(&self, value: TokenStream) -> TokenStream {
+        match &self.func.output.result {
+            None => value,
+            Some(_) => ours!(::core::result::Result::Ok(#value)),
+        }
+    }
+}
+
+fn key() -> Ident {
+    Ident::new("key", Span::mixed_site())
+}
+
+fn recording() -> Ident {
+    Ident::new("recording", Span::mixed_site())
+}
+
+/// Adds a static value, by reference, to a key.
+pub(crate) fn static_key(p: &TokenStream, x: &TokenStream, key: &impl ToTokens) -> TokenStream {
+    ours! {{
+        use #p::by_type::*;
+        (&&&#p::StaticArg(#x)).add_to_key(#key);
+    }}
+}
+
+/// Adds a tree, by reference, to a key.
+fn tree_key(p: &TokenStream, x: &TokenStream, key: &Ident) -> TokenStream {
+    ours! {{
+        use #p::by_type::*;
+        (&&#p::StaticArg(#x)).add_tree_to_key(#key);
+    }}
+}
+
+/// Whether a static of the function can stand for all of its calls, and the types of its parameters and of its result say all
+/// that a key needs. A static in a function with generic types is one for all of them.
+fn has_site(func: &Func) -> bool {
+    let owner = func.owner.iter().flat_map(|o| &o.generics.params);
+    let generics = owner.chain(&func.sig.generics.params);
+    let concrete = generics
+        .into_iter()
+        .all(|g| matches!(g, GenericParam::Lifetime(_)));
+    let param = |p: &Param| {
+        let ty = text(&p.owned);
+        let borrows = ty.contains(['\'', '&']);
+        let fixed = matches!(p.kind, Kind::Static { .. });
+        !p.pattern && !ty.contains("impl ") && !(borrows && (fixed || p.diff))
+    };
+    let output = func.output.shape.is_known() || !text(&func.output.ty).contains(['\'', '&', '_']);
+    concrete && func.params.iter().all(param) && output
+}

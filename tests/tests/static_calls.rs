@@ -1,0 +1,457 @@
+//! Traced functions whose calls find their plan: they compute what their ops would, to the bit, and record nothing.
+
+use gradloom::events::{self, Event};
+use gradloom::optim::{Adam, Sgd};
+use gradloom::prelude::*;
+use gradloom::testing::op_by_op;
+use gradloom_tests::noise;
+use std::cell::Cell;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+fn log<R>(body: impl FnOnce() -> R) -> (R, Vec<String>) {
+    let (result, events) = events::record(body);
+    (result, events.iter().map(Event::to_string).collect())
+}
+
+fn bits<T: Tree>(tree: &T) -> Vec<Vec<u64>> {
+    let mut all = Vec::new();
+    tree.visit(&mut |leaf| {
+        all.push(match leaf.dtype() {
+            DType::F32 => {
+                let xs = leaf.to_vec::<f32>();
+                xs.iter().map(|x| x.to_bits().into()).collect()
+            }
+            _ => leaf.to_vec::<f64>().iter().map(|x| x.to_bits()).collect(),
+        });
+    });
+    all
+}
+
+/// Calls a function twice and once op by op, on the same arguments: the second call finds its plan, and all agree.
+#[track_caller]
+fn finds<T: Tree>(f: impl Fn() -> T) {
+    let first = bits(&f());
+    let (second, events) = log(&f);
+    assert_eq!(
+        events,
+        ["hit p1"],
+        "a call that records nothing says only that it has found its plan"
+    );
+    second.visit(&mut |leaf| assert!(!leaf.is_realised(), "a promise: nothing has run"));
+    assert_eq!(bits(&second), first);
+    assert_eq!(bits(&op_by_op(&f)), first);
+}
+
+/// Calls a function twice: it is recorded each time.
+#[track_caller]
+fn is_recorded<T: Tree>(f: impl Fn() -> T) {
+    let first = bits(&f());
+    let (second, events) = log(&f);
+    assert!(events.is_empty(), "{events:?}");
+    assert_eq!(bits(&second), first);
+}
+
+#[traced]
+fn dense(#[shape(B, I)] x: &Tensor, #[shape(I, O)] w: &Tensor, #[shape(O)] b: &Tensor) -> Tensor {
+    (x.matmul(w) + b).tanh()
+}
+
+#[derive(Clone, Tree)]
+struct Linear {
+    w: Tensor,
+    b: Option<Tensor>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Activation {
+    Relu,
+    Tanh,
+}
+
+#[derive(Clone, Tree)]
+struct Mlp {
+    layers: Vec<Linear>,
+    #[tree(skip)]
+    activation: Activation,
+    #[tree(skip)]
+    gain: f32,
+}
+
+#[traced]
+impl Linear {
+    fn forward(&self, x: &Tensor) -> Tensor {
+        let y = x.matmul(&self.w);
+        match &self.b {
+            Some(b) => y + b,
+            None => y,
+        }
+    }
+}
+
+#[traced]
+fn loss(model: &Mlp, #[nodiff] x: &Tensor) -> Tensor {
+    let mut h = x.clone();
+    for (i, layer) in model.layers.iter().enumerate() {
+        h = layer.forward(&h);
+        if i + 1 < model.layers.len() {
+            h = match model.activation {
+                Activation::Relu => h.relu(),
+                Activation::Tanh => h.tanh(),
+            };
+        }
+    }
+    let gain: f32 = model.gain;
+    (h * gain).square().mean(..)
+}
+
+fn mlp(sizes: &[usize]) -> Mlp {
+    let layer = |(i, pair): (usize, &[usize])| Linear {
+        w: noise(&[pair[0], pair[1]], 2 * i as u64),
+        b: (i % 2 == 0).then(|| noise(&[pair[1]], 2 * i as u64 + 1)),
+    };
+    Mlp {
+        layers: sizes.windows(2).enumerate().map(layer).collect(),
+        activation: Activation::Tanh,
+        gain: 0.5,
+    }
+}
+
+#[test]
+fn functions_and_their_derivatives_find_their_plans() {
+    let (x, w, b) = (noise(&[4, 3], 1), noise(&[3, 2], 2), noise(&[2], 3));
+    finds(|| dense(&x, &w, &b));
+    finds(|| dense::jvp((&x, &w, &b), (&x, &w, &b)));
+    let (model, x) = (mlp(&[3, 5, 4, 2]), noise(&[4, 3], 9));
+    finds(|| loss(&model, &x));
+    finds(|| {
+        let (value, grads) = loss::value_and_grad(&model, &x);
+        (value, grads.model)
+    });
+    finds(|| loss::grad(&model, &x).model);
+    finds(|| loss::jvp((&model, &x), &model));
+    finds(|| model.layers[0].forward(&x));
+    // A pullback is recorded, of a call that is not.
+    let (y, pullback) = dense::vjp(&x, &w, &b);
+    assert_eq!(bits(&y), bits(&dense(&x, &w, &b)));
+    assert_eq!(pullback(&y).1.shape(), [3, 2]);
+}
+
+#[test]
+fn a_key_has_structure_and_static_values() {
+    let x = noise(&[4, 3], 9);
+    let value = |model: &Mlp| bits(&loss(model, &x));
+    let plain = |model: &Mlp| bits(&op_by_op(|| loss(model, &x)));
+    let base = mlp(&[3, 5, 2]);
+    let mut models = vec![base.clone(), mlp(&[3, 5, 5, 2]), mlp(&[3, 2])];
+    for _ in 0..2 {
+        let mut other = base.clone();
+        other.activation = Activation::Relu;
+        models.push(other.clone());
+        other.gain = -0.5;
+        models.push(other.clone());
+        other.layers[0].b = None;
+        models.push(other.clone());
+        other.layers[1].b = base.layers[1].b.clone().or(Some(noise(&[2], 7)));
+        models.push(other);
+        models.push(base.clone());
+    }
+    for model in &models {
+        assert_eq!(value(model), plain(model));
+    }
+}
+
+#[traced]
+fn shifted(x: &Tensor, by: f32, times: usize, axes: &[usize], #[fixed] side: Activation) -> Tensor {
+    let mut y = x.clone();
+    for _ in 0..times {
+        y = y / by;
+    }
+    if side == Activation::Relu {
+        y = y.relu();
+    }
+    y.sum(axes)
+}
+
+#[test]
+fn static_arguments_are_compared_by_their_bits() {
+    let x = noise(&[2, 3], 4);
+    for (by, times, axes) in [
+        (2.0f32, 1, &[0usize][..]),
+        (2.0, 2, &[0]),
+        (2.0, 2, &[1]),
+        (2.0, 2, &[0, 1]),
+        (0.0, 1, &[]),
+        (-0.0, 1, &[]),
+        (f32::NAN, 1, &[]),
+    ] {
+        for side in [Activation::Relu, Activation::Tanh, Activation::Relu] {
+            let call = || shifted(&x, by, times, axes, side);
+            assert_eq!(
+                bits(&call()),
+                bits(&op_by_op(call)),
+                "{by} {times} {axes:?}"
+            );
+        }
+        finds(|| shifted(&x, by, times, axes, Activation::Tanh));
+    }
+}
+
+#[traced]
+fn difference(x: &Tensor, y: &Tensor) -> Tensor {
+    (x * 3.0 - y).exp()
+}
+
+#[test]
+fn arguments_may_be_the_same_value() {
+    let (x, y) = (noise(&[3], 1), noise(&[3], 2));
+    for (a, b) in [(&x, &x), (&x, &y), (&y, &y), (&y, &x), (&x, &x)] {
+        assert_eq!(
+            bits(&difference(a, b)),
+            bits(&op_by_op(|| difference(a, b)))
+        );
+        let tangent = difference::jvp((a, b), (a, b));
+        assert_eq!(
+            bits(&tangent),
+            bits(&op_by_op(|| difference::jvp((a, b), (a, b))))
+        );
+    }
+    let column = noise(&[2, 1], 3);
+    assert_eq!(difference(&x, &column).shape(), [2, 3]);
+}
+
+static CALLS: AtomicUsize = AtomicUsize::new(0);
+
+fn count() -> f32 {
+    CALLS.fetch_add(1, Ordering::Relaxed) as f32
+}
+
+#[traced]
+fn counted(x: &Tensor) -> Tensor {
+    let n = count();
+    x * n
+}
+
+#[traced]
+fn calls_counted(x: &Tensor) -> Tensor {
+    counted(x) + x
+}
+
+#[traced]
+fn norm_first(x: &Tensor) -> Tensor {
+    let n = x.square().sum(..).item::<f32>();
+    x * n
+}
+
+thread_local! {
+    static SCALE: Cell<f32> = const { Cell::new(1.0) };
+}
+
+#[traced]
+fn scaled(x: &Tensor) -> Tensor {
+    let by: f32 = SCALE.get();
+    x * by
+}
+
+#[traced]
+fn printed(x: &Tensor) -> Tensor {
+    println!("{:?}", x.shape());
+    x * 2.0
+}
+
+#[traced(record)]
+fn recorded(x: &Tensor) -> Tensor {
+    x * 2.0
+}
+
+#[test]
+fn what_may_do_more_than_compute_is_run_each_time() {
+    let x = Tensor::from([1.0f32, 2.0]);
+    let before = CALLS.load(Ordering::Relaxed);
+    for i in 0..3 {
+        let n = (before + i) as f32;
+        assert_eq!(counted(&x).to_vec::<f32>(), [n, 2.0 * n]);
+    }
+    for i in 3..6 {
+        let n = (before + i) as f32;
+        assert_eq!(calls_counted(&x).to_vec::<f32>(), [n + 1.0, 2.0 * n + 2.0]);
+    }
+    for i in 6..9 {
+        let n = (before + i) as f32;
+        let (y, dy) = calls_counted::jvp(&x, &x);
+        assert_eq!(
+            [y.to_vec::<f32>(), dy.to_vec()],
+            [[n + 1.0, 2.0 * n + 2.0]; 2]
+        );
+    }
+    assert_eq!(norm_first(&x).to_vec::<f32>(), [5.0, 10.0]);
+    assert_eq!(norm_first(&(&x * 2.0)).to_vec::<f32>(), [40.0, 80.0]);
+    let twice = Tensor::from([2.0f32, 4.0]);
+    assert_eq!(norm_first(&twice).to_vec::<f32>(), [40.0, 80.0]);
+    for by in [1.0f32, 2.0, 3.0] {
+        SCALE.set(by);
+        assert_eq!(scaled(&x).to_vec::<f32>(), [by, 2.0 * by]);
+    }
+    is_recorded(|| printed(&x));
+    is_recorded(|| recorded(&x));
+}
+
+#[traced]
+fn generic<const N: usize>(x: &Tensor) -> Tensor {
+    x * N as f64
+}
+
+#[test]
+fn generic_functions_are_recorded() {
+    let x = Tensor::from([1.0f32]);
+    assert_eq!(generic::<2>(&x).to_vec::<f32>(), [2.0]);
+    assert_eq!(generic::<3>(&x).to_vec::<f32>(), [3.0]);
+    is_recorded(|| generic::<2>(&x));
+}
+
+#[traced]
+fn power(x: &Tensor, n: usize) -> Tensor {
+    if n == 0 {
+        return x.ones_like();
+    }
+    let rest = power(x, n - 1);
+    x * &rest
+}
+
+#[derive(Tree)]
+struct Pair {
+    first: Tensor,
+    rest: Vec<Tensor>,
+    #[tree(skip)]
+    n: usize,
+}
+
+#[traced]
+fn pair(x: &Tensor, n: usize) -> Pair {
+    let y = x.exp();
+    Pair {
+        first: x.clone(),
+        rest: vec![y.clone(), y],
+        n,
+    }
+}
+
+#[traced]
+fn constant(x: &Tensor) -> (Tensor, Tensor) {
+    (x.clone(), Tensor::full([2], 1.5f64, DType::F32))
+}
+
+#[traced]
+fn checked(x: &Tensor, w: &Tensor) -> Result<Tensor> {
+    if w.dim(0) > 3 {
+        return Err(Error::Overflow { shape: vec![] });
+    }
+    Ok(x.matmul(w).softmax(-1).mean(..))
+}
+
+#[test]
+fn all_forms_of_results() -> Result<()> {
+    let x = noise(&[2, 2], 5);
+    for n in [0, 1, 4, 2, 4] {
+        assert_eq!(bits(&power(&x, n)), bits(&op_by_op(|| power(&x, n))));
+    }
+    finds(|| power(&x, 4));
+    for n in [7, 8, 7] {
+        let found = pair(&x, n);
+        assert_eq!((found.n, found.rest.len()), (n, 2));
+        assert_eq!(bits(&found.first), bits(&x));
+        assert_eq!(bits(&found), bits(&op_by_op(|| pair(&x, n))));
+    }
+    for _ in 0..3 {
+        assert_eq!(constant(&x).1.to_vec::<f32>(), [1.5, 1.5]);
+        assert_eq!(bits(&constant(&x).0), bits(&x));
+    }
+    let (w, wide, wrong) = (noise(&[2, 3], 1), noise(&[4, 3], 1), noise(&[3, 3], 1));
+    finds(|| checked(&x, &w).unwrap());
+    finds(|| checked::grad(&x, &w).unwrap().w);
+    for _ in 0..2 {
+        assert!(matches!(checked(&x, &wide), Err(Error::Overflow { .. })));
+        assert!(checked(&x, &wrong).is_err());
+        assert!(checked::value_and_grad(&x, &wrong).is_err());
+    }
+    Ok(())
+}
+
+#[test]
+fn annotations_are_checked_at_each_new_shape() {
+    let (x, w, b) = (noise(&[4, 3], 1), noise(&[3, 2], 2), noise(&[2], 3));
+    dense(&x, &w, &b);
+    let wrong = std::panic::catch_unwind(|| dense(&x, &w, &noise(&[1], 3)));
+    assert!(wrong.is_err());
+    finds(|| dense(&x, &w, &b));
+}
+
+#[test]
+fn transforms_go_through_calls() {
+    let x = noise(&[3], 1);
+    for _ in 0..2 {
+        let gradient = grad(|x: &Tensor| difference(x, x).sum(..))(&x);
+        let plain = grad(|x: &Tensor| (x * 3.0 - x).exp().sum(..))(&x);
+        assert_eq!(bits(&gradient), bits(&plain));
+        let nested = grad(|x: &Tensor| grad(|y: &Tensor| difference(y, x).sum(..))(x).sum(..));
+        let plain = grad(|x: &Tensor| grad(|y: &Tensor| (y * 3.0 - x).exp().sum(..))(x).sum(..));
+        assert_eq!(bits(&nested(&x)), bits(&plain(&x)));
+        let captured = difference(&x, &x);
+        let gradient = grad(|y: &Tensor| (y * &captured).sum(..))(&x);
+        assert_eq!(bits(&gradient), bits(&difference(&x, &x)));
+    }
+}
+
+#[test]
+fn a_step_of_training_finds_three_plans() -> Result<()> {
+    let x = noise(&[4, 3], 9);
+    let train = |log_from: usize| -> Result<(Mlp, Vec<String>)> {
+        let (sgd, adam) = (
+            Sgd {
+                momentum: 0.9,
+                ..Sgd::default()
+            },
+            Adam::default(),
+        );
+        let mut model = mlp(&[3, 5, 2]);
+        let (mut velocity, mut moments) = (sgd.init(&model), adam.init(&model));
+        let mut all = Vec::new();
+        for i in 0..6 {
+            let (result, events) = log(|| {
+                let (value, grads) = loss::value_and_grad(&model, &x);
+                (model, velocity) = sgd.step(&model, &grads.model, &velocity);
+                (model, moments) = adam.step(&model, &grads.model, &moments);
+                evaluate(&(value, model.clone()))
+            });
+            result?;
+            if i >= log_from {
+                all.extend(events);
+            }
+        }
+        evaluate(&(velocity, moments))?;
+        Ok((model, all))
+    };
+    let (model, events) = train(5)?;
+    assert_eq!(
+        events,
+        ["hit p1", "hit p2", "hit p3", "ran p1", "ran p2", "ran p3"]
+    );
+    let (plain, _) = op_by_op(|| train(6))?;
+    assert_eq!(bits(&model), bits(&plain));
+    Ok(())
+}
+
+#[test]
+fn other_threads_find_plans_of_their_own() {
+    let (x, y) = (noise(&[64], 1), noise(&[64], 2));
+    let expected = bits(&difference(&x, &y));
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                for _ in 0..50 {
+                    assert_eq!(bits(&difference(&x, &y)), expected);
+                }
+                finds(|| difference(&x, &y));
+            });
+        }
+    });
+}
