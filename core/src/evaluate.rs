@@ -65,6 +65,7 @@ pub fn evaluate(targets: &impl Tree) -> Result<()> {
 
 /// Says how [`evaluate`] would compute all tensors of a tree together, as text: the tasks of the plan in order, with the ops
 /// that run in one loop, what each reads and writes, and how much memory the intermediate values share. Nothing is computed.
+/// Calls of traced functions that come first have plans of their own.
 ///
 /// The text is for people, and may be another in the next version.
 ///
@@ -76,16 +77,19 @@ pub fn evaluate(targets: &impl Tree) -> Result<()> {
 /// assert!(explain(&y).contains("loop of 3 (tanh, mul, sum)"), "{}", explain(&y));
 /// ```
 pub fn explain(targets: &impl Tree) -> String {
-    let mut pending: Vec<Arc<Value>> = Vec::new();
-    targets.visit(&mut |leaf| {
-        if leaf.0.settle().is_none() {
-            pending.push(leaf.0.clone());
-        }
+    let (mut recorded, mut calls) = (Vec::new(), Vec::new());
+    targets.visit(&mut |leaf| match leaf.0.look() {
+        Look::Here(_) => {}
+        Look::Op(..) => recorded.push(leaf.0.clone()),
+        Look::Call(_) => calls.push(leaf.0.clone()),
     });
-    let mut engine = Engine::lock();
-    let graph = Graph::of(&pending, engine.next_epoch());
-    drop(engine);
-    Plan::new(&graph.lower()).explain()
+    let graph = Graph::of(&recorded);
+    calls.extend(graph.leaves.iter().cloned());
+    let mut texts = call::explain(calls);
+    if texts.is_empty() || !recorded.is_empty() {
+        texts.push(Plan::new(&graph.lower()).explain());
+    }
+    texts.join("\n")
 }
 
 /// Computes values, of which none was realised a moment ago.

@@ -137,5 +137,32 @@ pub(crate) fn run(call: Arc<CallNode>) -> Result<()> {
     Ok(())
 }
 
+/// What the plans say that compute these values, each call after those that it depends on.
+pub(crate) fn explain(values: Vec<Arc<Value>>) -> Vec<String> {
+    let mut seen: Vec<Arc<CallNode>> = Vec::new();
+    let mut texts = Vec::new();
+    // A value is looked at on the way down, and its call's plan is written on the way back.
+    let mut stack: Vec<_> = values.into_iter().rev().map(Err).collect();
+    while let Some(next) = stack.pop() {
+        match next {
+            Ok(node) => texts.push(Arc::<CallNode>::as_ref(&node).plan.entry.plan.explain()),
+            Err(value) => {
+                if let Look::Call(node) = value.look()
+                    && !seen.iter().any(|other| Arc::ptr_eq(other, &node))
+                {
+                    seen.push(node.clone());
+                    let args = match &*node.state() {
+                        State::Pending(args) => args.clone(),
+                        State::Done(_) => Vec::new(),
+                    };
+                    stack.push(Ok(node));
+                    stack.extend(args.into_iter().rev().map(Err));
+                }
+            }
+        }
+    }
+    texts
+}
+
 #[cfg(test)]
 mod tests;

@@ -165,12 +165,11 @@ impl Recording {
     }
 }
 
+/// Calls a function with each leaf of several trees.
+type VisitAll<'a> = dyn FnMut(&mut dyn FnMut(&mut Tensor)) + 'a;
+
 impl Begun {
-    fn end(
-        mut self,
-        visit: &mut dyn FnMut(&mut dyn FnMut(&mut Tensor)),
-        template: Option<Box<dyn Any>>,
-    ) {
+    fn end(mut self, visit: &mut VisitAll<'_>, template: Option<Box<dyn Any>>) {
         let mut results = Vec::new();
         visit(&mut |leaf| results.push(leaf.0.clone()));
         let call = match IMPURE.get() {
