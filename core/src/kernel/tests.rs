@@ -297,25 +297,24 @@ impl Case {
                 View::new(each(&xs, $call), out.shape())
             }};
         }
-        // SAFETY (of all three): the CPU has the level.
         match self.op.def().eval() {
             Eval::Unary(fns) => {
                 let fns: UnaryFns = fns;
-                vec![nd_of(
-                    &apply!(fns, f => |x, _, y| unsafe { f.get(level())(x, y) }),
-                )]
+                vec![nd_of(&apply!(fns, f => |x, _, y| {
+ // SAFETY: the CPU has the level.
+ unsafe { f.get(level())(x, y) } }))]
             }
             Eval::Binary(fns) => {
                 let fns: BinaryFns = fns;
-                vec![nd_of(
-                    &apply!(fns, f => |x, y, z| unsafe { f.get(level())(x, y, z) }),
-                )]
+                vec![nd_of(&apply!(fns, f => |x, y, z| {
+ // SAFETY: the CPU has the level.
+ unsafe { f.get(level())(x, y, z) } }))]
             }
             Eval::Compare(fns) => {
                 let fns: CompareFns = fns;
-                vec![nd_of(
-                    &apply!(fns, f => |x, y, z| unsafe { f.get(level())(x, y, z) }),
-                )]
+                vec![nd_of(&apply!(fns, f => |x, y, z| {
+ // SAFETY: the CPU has the level.
+ unsafe { f.get(level())(x, y, z) } }))]
             }
             _ => {
                 let shapes =
