@@ -195,6 +195,12 @@ impl Cx<'_> {
         };
         *part = match (value, &*part) {
             (Value::Poison, _) => return Err(Stop::Error),
+            (value @ Value::Tuple(_), Value::Tuple(_)) => value,
+            (Value::Host(host), Value::Host(old)) if !self.is_fixed(&old.expr) => {
+                let (left, expr) = (&old.expr, &host.expr);
+                self.push_host(host.reads, quote!(#left = #expr;));
+                Value::Host(old.clone())
+            }
             (Value::Host(host), Value::Host(_)) => Value::Host(self.fixed(host, "part")),
             (value, _) => Value::Tensor {
                 var: self.tensor(value, None)?,

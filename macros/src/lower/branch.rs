@@ -94,10 +94,14 @@ impl Cx<'_> {
 
     fn end_arms(&mut self, arms: Arms) -> R<()> {
         self.pieces_mut().left = arms.all_left;
-        for (slot, aval) in arms.entry {
-            let after = arms.exits.iter().flatten().filter(|(v, _)| *v == slot);
+        // Locals without a value got slots in the arms.
+        let slots = self.slot_avals().into_iter();
+        let late = slots.filter(|(slot, _)| arms.entry.iter().all(|(v, _)| v != slot));
+        for (slot, aval) in late.collect::<Vec<_>>().iter().chain(&arms.entry) {
+            let after = arms.exits.iter().flatten().filter(|(v, _)| v == slot);
             let after = after.map(|(_, a)| a.clone()).reduce(|a, b| join(&a, &b));
-            self.b.set_aval(slot, after.unwrap_or(aval));
+            self.b
+                .set_aval(*slot, after.unwrap_or_else(|| aval.clone()));
         }
         if arms.failed {
             Err(Stop::Error)

@@ -269,7 +269,7 @@ impl Cx<'_> {
                 Vec::new(),
                 quote!(let #copy = ::core::clone::Clone::clone(&#changing);),
             );
-            replace(&mut iterator, &changing, &copy);
+            iterator = super::fixed::renamed(iterator, &changing, &copy);
             idents.push(copy);
         }
         Ok((iterator, idents))
@@ -288,18 +288,6 @@ impl Cx<'_> {
             copies,
         }
     }
-}
-
-fn replace(expr: &mut Expr, from: &Ident, to: &Ident) {
-    struct Replace<'a>(&'a Ident, &'a Ident);
-    impl syn::visit_mut::VisitMut for Replace<'_> {
-        fn visit_expr_path_mut(&mut self, p: &mut syn::ExprPath) {
-            if p.path.is_ident(self.0) {
-                p.path = self.1.clone().into();
-            }
-        }
-    }
-    syn::visit_mut::VisitMut::visit_expr_mut(&mut Replace(from, to), expr);
 }
 
 fn mentioned(tokens: TokenStream, names: &mut BTreeSet<String>) {

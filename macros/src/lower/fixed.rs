@@ -7,6 +7,7 @@ use quote::quote;
 use std::collections::BTreeSet;
 use syn::Expr;
 use syn::visit::Visit;
+use syn::visit_mut::VisitMut;
 
 impl Cx<'_> {
     /// A host value that can be read later, and more than once: it is bound here, unless it stays what it is.
@@ -33,6 +34,39 @@ impl Cx<'_> {
             }
             value => value,
         }
+    }
+
+    /// Gives the host values in a tuple locals of their own that may change.
+    pub(super) fn mutable_parts(&mut self, name: &Ident, value: &mut Value) {
+        let Value::Tuple(parts) = value else { return };
+        for part in parts {
+            match part {
+                Value::Host(host) => {
+                    let (local, expr) = (self.host_slot(name), &host.expr);
+                    self.push_host(Vec::new(), quote!(let mut #local = #expr;));
+                    host.expr = syn::parse_quote!(#local);
+                }
+                part => self.mutable_parts(name, part),
+            }
+        }
+    }
+
+    /// A host expression that borrows from no slot, because a slot changes: `h.shape()` is that of a copy of `h`.
+    pub(super) fn unborrowed(&mut self, host: &Host) -> Expr {
+        let mut expr = host.expr.clone();
+        if self.flow.is_none() || !borrows(&expr) {
+            return expr;
+        }
+        for (slot, _) in self.slot_avals() {
+            if host.reads.contains(&slot) {
+                let local = self.ident(slot);
+                let copy = self.host_ident(&Ident::new("part", Span::mixed_site()));
+                let bind = quote!(let #copy = ::core::clone::Clone::clone(&#local););
+                self.push_host(vec![slot], bind);
+                expr = renamed(expr, &local, &copy);
+            }
+        }
+        expr
     }
 
     /// The value of an operand. It is bound here if it reads a local that host code in the operands after it may change.
@@ -187,4 +221,32 @@ fn may_change(expr: &Expr, locals: &BTreeSet<String>) -> bool {
     };
     changes.visit_expr(expr);
     changes.found
+}
+
+/// Whether an expression reads the shape of a tensor by reference.
+fn borrows(expr: &Expr) -> bool {
+    struct Borrows(bool);
+    impl<'ast> Visit<'ast> for Borrows {
+        fn visit_expr_method_call(&mut self, e: &'ast syn::ExprMethodCall) {
+            self.0 |= e.method == "shape" || e.method == "aval";
+            syn::visit::visit_expr_method_call(self, e);
+        }
+    }
+    let mut found = Borrows(false);
+    found.visit_expr(expr);
+    found.0
+}
+
+/// An expression with another name for a local.
+pub(super) fn renamed(mut expr: Expr, from: &Ident, to: &Ident) -> Expr {
+    struct Renamed<'a>(&'a Ident, &'a Ident);
+    impl VisitMut for Renamed<'_> {
+        fn visit_expr_path_mut(&mut self, p: &mut syn::ExprPath) {
+            if p.path.is_ident(self.0) {
+                p.path = self.1.clone().into();
+            }
+        }
+    }
+    Renamed(from, to).visit_expr_mut(&mut expr);
+    expr
 }

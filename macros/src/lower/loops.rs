@@ -69,10 +69,25 @@ impl Cx<'_> {
             }
         }
         let head: Vec<(Var, Aval)> = self.slot_avals();
+        let start = self.pieces_mut().stored.len();
         lower(self)?;
+        self.any_stored(&head, start);
         self.set_slot_avals(&head);
         self.pieces_mut().left = false;
         Ok(())
+    }
+
+    /// After a place that control may come to from any `break`, a slot holds anything that was stored from `start` on.
+    /// What the slots among `known` hold is known.
+    fn any_stored(&mut self, known: &[(Var, Aval)], start: usize) {
+        let stored = self.pieces_mut().stored[start..].to_vec();
+        for (slot, aval) in self.slot_avals() {
+            if known.iter().all(|(v, _)| *v != slot) {
+                let values = stored.iter().filter(|(v, _)| *v == slot);
+                let all = values.fold(aval, |all, (_, aval)| join(&all, aval));
+                self.b.set_aval(slot, all);
+            }
+        }
     }
 
     fn inside(
@@ -251,13 +266,8 @@ impl Cx<'_> {
             head: HostCode::Head(quote!(#label)),
             body,
         });
-        // Control may come from any `break`, so a slot holds anything that was stored.
-        let stored = self.pieces_mut().stored[start..].to_vec();
-        for (slot, aval) in entry {
-            let values = stored.iter().filter(|(v, _)| *v == slot);
-            let all = values.fold(aval, |all, (_, aval)| join(&all, aval));
-            self.b.set_aval(slot, all);
-        }
+        self.set_slot_avals(&entry);
+        self.any_stored(&[], start);
         let left = self.pieces_mut().left && !around.broken;
         self.pieces_mut().left = left;
         Ok(match around.join {

@@ -111,7 +111,8 @@ impl Cx<'_> {
         }
     }
 
-    fn host_slot(&mut self, name: &Ident) -> Ident {
+    /// A name for a host local that may change.
+    pub(super) fn host_slot(&mut self, name: &Ident) -> Ident {
         let local = self.host_ident(name);
         self.host_mut.insert(crate::parse::unraw(&local));
         local

@@ -335,7 +335,10 @@ impl Cx<'_> {
                 if let Value::Tensor { var, .. } = value {
                     self.name(var, &p.ident);
                 }
-                let value = self.fixed_value(value, &unraw(&p.ident));
+                let mut value = self.fixed_value(value, &unraw(&p.ident));
+                if p.mutability.is_some() {
+                    self.mutable_parts(&p.ident, &mut value);
+                }
                 let scope = self.scopes.last_mut().expect("there is a scope");
                 scope.insert(unraw(&p.ident), value.into());
                 Ok(())
@@ -415,7 +418,7 @@ impl Cx<'_> {
         let bound = fresh.bound;
         self.note_dims(&pat, &host.expr, &host.reads);
         let ty = ty.map(|t| quote!(: #t));
-        let expr = &host.expr;
+        let expr = &self.unborrowed(host);
         self.push_host(host.reads.clone(), quote!(let #pat #ty = #expr;));
         let number = number || (host.number && matches!(pat, Pat::Ident(_)));
         for (user, fresh) in bound {

@@ -151,6 +151,48 @@ fn locals_change_places() {
 }
 
 #[traced]
+pub(crate) fn borrowed(x: &Tensor, y: &Tensor, n: usize) -> Tensor {
+    let mut h = x.clone();
+    for i in 0..n {
+        let old = h.clone();
+        let s = old.shape();
+        h = h.sin();
+        if i > 1 {
+            h = h * 2.0;
+        }
+        h = h * s[0] as f64;
+    }
+    h * y
+}
+
+#[traced]
+pub(crate) fn exchanged(x: &Tensor, y: &Tensor, n: usize) -> Tensor {
+    let z = x.sin();
+    let mut a = x;
+    let mut b = &z;
+    let mut h = y.clone();
+    for i in 0..n {
+        h = h * a + b;
+        (a, b) = (b, a);
+        if i == 1 {
+            a = y;
+        }
+        if i == 3 {
+            b = &z;
+        }
+        let pair = (a, b);
+        h = h + pair.0 * pair.1;
+    }
+    h + a
+}
+
+#[test]
+fn references_and_shapes_of_old_values_stay() {
+    check_two!(borrowed, 0..4);
+    check_two!(exchanged, 0..6);
+}
+
+#[traced]
 pub(crate) fn keywords(r#type: &Tensor, r#loop: &Tensor, r#fn: usize) -> Tensor {
     let mut r#match = r#type.clone();
     for r#in in 0..r#fn {

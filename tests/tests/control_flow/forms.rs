@@ -341,10 +341,42 @@ pub(crate) fn shifted(#[shape(3)] x: &Tensor, n: usize) -> Tensor {
     h + g.sum(..) + a.sum(..) * b.sum(..) + c.square().sum(..) * d.sum(..) * e.sum(..)
 }
 
+#[traced]
+pub(crate) fn shaped_later(#[shape(3)] x: &Tensor, n: usize) -> Tensor {
+    let late;
+    match n {
+        0 => late = x.sum(..).reshape([1]),
+        1 => late = x.reshape([3]) * 2.0,
+        _ => late = x.clone(),
+    }
+    let mut in_loop;
+    loop {
+        in_loop = x.sum(..).reshape([1]);
+        if n == 2 {
+            break;
+        }
+        in_loop = x.clone();
+        if n == 3 {
+            break;
+        }
+        in_loop = in_loop * 2.0;
+        break;
+    }
+    let in_block;
+    'b: {
+        in_block = x.sum(..).reshape([1]);
+        if n == 1 {
+            break 'b;
+        }
+    }
+    (late + x) * (in_loop + x) * (in_block + x)
+}
+
 #[test]
 fn shapes_may_change_from_turn_to_turn() {
     for n in 0..8 {
         check_one!(shifted(x(), n));
+        check_one!(shaped_later(x(), n));
     }
 }
 

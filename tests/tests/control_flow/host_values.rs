@@ -76,6 +76,66 @@ pub(crate) fn states(x: &Tensor, y: &Tensor, n: usize) -> Tensor {
     state.0 * state.1 as f64 + state.2
 }
 
+#[traced]
+pub(crate) fn pushed(x: &Tensor, y: &Tensor, n: usize) -> Tensor {
+    let stack = vec![1.0, 2.0];
+    let mut pair = (x.clone(), stack, 0usize);
+    for i in 0..n {
+        pair.1.push(i as f64);
+        pair.2 += 1;
+        pair.0 = &pair.0 * pair.1[pair.2];
+        if i == 2 {
+            pair.1 = vec![3.0, 1.0, 2.0, 5.0, 6.0, 7.0];
+        }
+    }
+    pair.0 * pair.1.len() as f64 + y
+}
+
+#[traced]
+pub(crate) fn nested(x: &Tensor, y: &Tensor, n: usize) -> Tensor {
+    let mut s = ((x.clone(), y.clone()), (1.0, x.sin()));
+    for i in 0..n {
+        let ((a, b), (k, c)) = s;
+        s = if i % 2 == 0 {
+            ((b.clone(), a * k), (k + 1.0, c.sin() + b))
+        } else {
+            ((a, b), (k * 0.5, c))
+        };
+        (s.0.0, s.0.1) = (s.0.1, s.0.0);
+        s.1.0 += 0.5;
+    }
+    let ((a, b), (k, c)) = s;
+    a * b * k + c
+}
+
+#[traced]
+pub(crate) fn best_so_far(x: &Tensor, y: &Tensor, n: usize) -> Tensor {
+    let mut h = x.clone();
+    let mut best: Option<f64> = None;
+    let mut last: Option<(usize, f64)> = None;
+    for i in 0..n {
+        let s = h.sum(..).item::<f64>();
+        match best {
+            Some(b) if b > s => h = h * 0.5,
+            Some(_) | None => {
+                best = Some(s);
+                h = h + y;
+            }
+        }
+        if let Some((j, t)) = last.take() {
+            h = h + (j as f64) * (t > 0.0) as u8 as f64;
+        }
+        last = Some((i, s));
+        let Some(b) = best else {
+            unreachable!("{i} {s}")
+        };
+        if b > 100.0 {
+            return h;
+        }
+    }
+    h
+}
+
 /// Operands are evaluated from left to right.
 #[traced]
 pub(crate) fn in_order(x: &Tensor, y: &Tensor, n: usize) -> Tensor {
@@ -101,6 +161,9 @@ fn weighted(x: &Tensor, weight: f64, y: &Tensor) -> Tensor {
 #[test]
 fn a_tuple_holds_the_value_that_was_there() {
     check_two!(states, 0..6);
+    check_two!(pushed, 0..4);
+    check_two!(nested, 0..4);
+    check_two!(best_so_far, 0..4);
     check_two!(in_order, 0..3);
     check_two!(in_tuples, 0..3);
     check_two!(from_a_stack, 0..4);

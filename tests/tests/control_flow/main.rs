@@ -4,11 +4,8 @@
 #![allow(clippy::ptr_arg)]
 // Each way of writing a statement is one to differentiate.
 #![allow(clippy::assign_op_pattern, clippy::needless_late_init)]
-#![allow(
-    clippy::redundant_closure_call,
-    clippy::mut_range_bound,
-    clippy::while_let_loop
-)]
+#![allow(clippy::redundant_closure_call, clippy::mut_range_bound)]
+#![allow(clippy::while_let_loop, clippy::never_loop)]
 
 /// A test of a traced function of two tensors and a number.
 macro_rules! check_two {
@@ -50,6 +47,12 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("turned", aliases::turned::PROGRAM),
     ("in_conditions", aliases::in_conditions::PROGRAM),
     ("beside_closures", aliases::beside_closures::PROGRAM),
+    ("pushed", host_values::pushed::PROGRAM),
+    ("nested", host_values::nested::PROGRAM),
+    ("best_so_far", host_values::best_so_far::PROGRAM),
+    ("borrowed", aliases::borrowed::PROGRAM),
+    ("aliases::exchanged", aliases::exchanged::PROGRAM),
+    ("shaped_later", forms::shaped_later::PROGRAM),
     ("states", host_values::states::PROGRAM),
     ("in_order", host_values::in_order::PROGRAM),
     ("along", host_values::along::PROGRAM),
