@@ -164,7 +164,7 @@ fn a_key_has_structure_and_static_values() {
 fn shifted(x: &Tensor, by: f32, times: usize, axes: &[usize], #[fixed] side: Activation) -> Tensor {
     let mut y = x.clone();
     for _ in 0..times {
-        y = y / by;
+        y /= by;
     }
     if side == Activation::Relu {
         y = y.relu();

@@ -263,7 +263,7 @@ fn a_panic_ends_a_recording() {
     let (x, y) = tensors();
     let fails = || match begin(&SITE, |key| key.leaf(&x)) {
         Ok(mut results) => results.tensor(),
-        Err(recording) => recording.end(x.matmul(&Tensor::from([1.0f32; 3]))),
+        Err(recording) => recording.end(x.matmul(Tensor::from([1.0f32; 3]))),
     };
     for _ in 0..2 {
         assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(fails)).is_err());
@@ -310,9 +310,9 @@ fn structure_and_bits_of_static_values_are_in_the_key() {
         &tree(&(None::<Tensor>, Some(x.clone())))
     ));
     static SIDES: [Side; 2] = [Side::Left, Side::Right];
-    let side = |i: usize| move |key: &mut CallKey<'static>| (&&&Static(&SIDES[i])).add_to_key(key);
+    let side = |i: usize| move |key: &mut CallKey<'static>| (&&Static(&SIDES[i])).add_to_key(key);
     assert!(same(&side(1), &side(1)) && !same(&side(0), &side(1)));
     let mut key = CallKey::new();
-    (&&&Static(&Opaque)).add_to_key(&mut key);
+    (&Static(&Opaque)).add_to_key(&mut key);
     assert!(!key.is_known());
 }
