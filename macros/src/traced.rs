@@ -126,7 +126,7 @@ fn function(mut func: ItemFn, args: &Args, errors: &mut Errors) -> TokenStream {
     registering(tokens.register.take(), &mut func.block);
     checking(&parsed, &mut func.block, &mut func.attrs, &private);
     catching(&parsed, &mut func.block, &private);
-    around.calling(&calls, &mut func.block, errors);
+    around.calling(&calls, &mut func.block, &func.attrs, errors);
     func.attrs.push(used());
     let func = half_typed::print_function(&func);
     crate::dump::dump(&parsed, &body, || {
@@ -323,7 +323,7 @@ fn checking(
     if half_typed::unparsed(block).is_some() {
         return;
     }
-    let tracked = attrs.iter().any(|a| a.path().is_ident("track_caller"));
+    let tracked = is_tracked(attrs);
     checks.wrap(block, tracked);
     if !tracked {
         attrs.push(syn::parse_quote!(#[track_caller]));
@@ -353,6 +353,11 @@ fn registering(register: Option<TokenStream>, block: &mut syn::Block) {
     }
 }
 
+/// Whether a panic in a function shows its caller.
+fn is_tracked(attrs: &[Attribute]) -> bool {
+    attrs.iter().any(|a| a.path().is_ident("track_caller"))
+}
+
 /// What is asked of the user's function before anything is written around its body.
 struct Around {
     parsed: bool,
@@ -370,14 +375,24 @@ impl Around {
         Around {
             parsed: half_typed::unparsed(block).is_none(),
             returns: lower::has_return(&whole),
-            tracked: attrs.iter().any(|a| a.path().is_ident("track_caller")),
+            tracked: is_tracked(attrs),
         }
     }
 
     /// A call whose plan is known does not run the body.
-    fn calling(&self, calls: &StaticCall<'_>, block: &mut syn::Block, errors: &Errors) {
+    fn calling(
+        &self,
+        calls: &StaticCall<'_>,
+        block: &mut syn::Block,
+        attrs: &[Attribute],
+        errors: &Errors,
+    ) {
         if self.parsed && errors.is_empty() {
-            calls.wrap(block, self.returns, self.tracked);
+            // Checks of annotations show their caller, and have put the user's code into a closure: nothing returns from the
+            // middle any more.
+            let tracked = is_tracked(attrs);
+            let returns = self.returns && self.tracked == tracked;
+            calls.wrap(block, returns, tracked);
         }
     }
 }
@@ -461,7 +476,7 @@ fn methods(mut imp: ItemImpl, args: &Args, errors: &mut Errors) -> TokenStream {
         registering(tokens.register.take(), &mut method.block);
         checking(&func, &mut method.block, &mut method.attrs, &private);
         catching(&func, &mut method.block, &private);
-        around.calling(&calls, &mut method.block, errors);
+        around.calling(&calls, &mut method.block, &method.attrs, errors);
         method.attrs.push(used());
         crate::dump::dump(&func, &body, || {
             let (associated, items) = (&tokens.associated, &tokens.items);

@@ -1,5 +1,6 @@
 //! Graphs whose shape costs much if something is done once a path instead of once a node.
 
+use gradloom::testing::op_by_op;
 use gradloom::{DType, Tensor, cache, evaluate, grad, hvp, jvp};
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
@@ -92,7 +93,7 @@ fn sixteen_threads_force_one_promise_and_graphs_that_overlap() {
                 .collect();
             threads.into_iter().map(|t| t.join().unwrap()).collect()
         });
-        let sines: Vec<f64> = x.to_vec::<f64>().into_iter().map(f64::sin).collect();
+        let sines = op_by_op(|| x.sin()).to_vec::<f64>();
         assert!(found.iter().all(|f| *f == found[0]));
         assert_eq!(found[0].0, sines);
         assert!(shared.is_realised() && chain.is_realised());
