@@ -137,7 +137,7 @@ agree! {
         let h = h.relu();
         h.matmul(w2).softmax(-1)
     }
-    shadowed(x: [3]) { let x = x * 2.0; let x = x.sin(); let y = &x * &x; y + x }
+    shadowed(x: [3]) { let x = x * 2.0; let x = x.sin(); let y = x.exp(); y + x }
     mutated(x: [3], y: [3]) { let mut h = x.clone(); h += y; h *= x; h = h.tanh(); h }
     block_value(x: [3]) { let y = { let a = x.sin(); a * 2.0 }; y.exp() }
     tuples(x: [3], y: [3]) { let (a, b) = (x.sin(), y.cos()); let t = (a, b); t.0 * t.1 }
