@@ -46,25 +46,29 @@ impl Cx<'_> {
     ) -> TokenStream {
         let (p, step, list) = (self.p, self.step, steps_ident());
         let (head, every, start) = (&loop_.turns.head, &loop_.every, start());
-        let code = match &loop_.turns.condition {
+        let condition = &loop_.turns.condition;
+        let code = match condition {
             Some(condition) => ours!(if #condition { #code } else { break; }),
             None => code,
         };
         let mut inside = Inside::default();
+        inside.host_code(head.clone());
+        inside.host_code(ours!(#condition));
         self.inside(body, &mut inside);
         let mut mentioned = BTreeSet::new();
         idents(ours!(#head #code), &mut mentioned);
 
-        let is_read = |var: &Var| {
-            let ident = self.ident(*var).to_string();
-            mentioned.contains(&ident) && !inside.bound.contains(var)
-        };
         let crossing = self.flowing.flow.blocks.iter().flat_map(|b| &b.targets);
         let params = self.flowing.inputs.iter().map(|i| &i.var);
+        let is_read = |v: &Var| {
+            inside.read.contains(v)
+                || inside.assigned.contains(v)
+                || inside.host_code.contains(&self.ident(*v).to_string())
+        };
         let read: BTreeSet<Var> = crossing
             .chain(params)
             .copied()
-            .filter(|v| is_read(v))
+            .filter(|v| is_read(v) && !inside.bound.contains(v))
             .collect();
         let changing: Vec<Ident> = inside
             .assigned
@@ -163,6 +167,9 @@ impl Cx<'_> {
             match node {
                 Node::Block(i) => {
                     let (block, piece) = self.block(*i);
+                    inside.read.extend(block.program.params.iter());
+                    let hosts = piece.low.hosts.iter();
+                    inside.read.extend(hosts.flat_map(|h| &h.reads));
                     for (target, store) in block.targets.iter().zip(&piece.stores) {
                         match store {
                             Store::Assign => inside.assigned.insert(*target),
@@ -173,7 +180,11 @@ impl Cx<'_> {
                 Node::Host(HostCode::Declare(_, Declaration::Tensor(var))) => {
                     inside.bound.insert(*var);
                 }
-                Node::Scope { body, .. } => self.inside(body, inside),
+                Node::Host(code) => inside.host_code(code.to_token_stream()),
+                Node::Scope { head, body } => {
+                    inside.host_code(head.to_token_stream());
+                    self.inside(body, inside);
+                }
                 _ => {}
             }
         }
@@ -187,6 +198,16 @@ struct Inside {
     bound: BTreeSet<Var>,
     /// The slots that it assigns to.
     assigned: BTreeSet<Var>,
+    /// Those that its blocks read.
+    read: BTreeSet<Var>,
+    /// The identifiers in the host code between its blocks.
+    host_code: BTreeSet<String>,
+}
+
+impl Inside {
+    fn host_code(&mut self, tokens: TokenStream) {
+        idents(tokens, &mut self.host_code);
+    }
 }
 
 /// What `self` is called where it is a copy.

@@ -144,6 +144,10 @@ impl Cx<'_> {
         if let Value::Tensor { var, .. } = value {
             self.name(var, ident);
         }
+        let value = match &slot {
+            Some(slot) => self.fitted(slot, value)?,
+            None => value,
+        };
         if let Some(slot) = &slot
             && !slot.fits(&value)
         {

@@ -9,6 +9,7 @@ use super::{Cx, Input, Lowered, R, Source, Stop, text};
 use gradloom_ir::flow::{Flow, Node};
 use gradloom_ir::{Aval, Builder, Program, SecondaryMap, Var};
 use proc_macro2::{Ident, Span, TokenStream};
+use quote::ToTokens;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::rc::Rc;
@@ -70,6 +71,23 @@ pub(crate) enum Declaration {
     Nothing,
     Tensor(Var),
     Host(Ident),
+}
+
+impl ToTokens for HostCode {
+    /// The user's code in it.
+    fn to_tokens(&self, tokens: &mut TokenStream) {
+        match self {
+            HostCode::Code(code) | HostCode::Head(code) | HostCode::Fail(code) => {
+                tokens.extend(code.clone())
+            }
+            HostCode::Checkpoint(c) => {
+                let (turns, every) = (&c.turns, &c.every);
+                tokens.extend([turns.head.clone(), every.clone()]);
+                tokens.extend(turns.condition.clone());
+            }
+            HostCode::Declare(..) => {}
+        }
+    }
 }
 
 impl fmt::Display for HostCode {

@@ -288,6 +288,7 @@ impl Cx<'_> {
             expr: syn::parse_quote!(#part),
             by_ref: true,
             root: false,
+            owned: false,
         })))
     }
 

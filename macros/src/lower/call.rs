@@ -246,11 +246,7 @@ impl Cx<'_> {
             && self.mentions_traced(&call.args[0])
         {
             let value = self.eval(&call.args[0], want)?;
-            return Ok(super::expr::by_ref(
-                value,
-                false,
-                |e| syn::parse_quote!(#e.clone()),
-            ));
+            return Ok(super::expr::copy(value, |e| syn::parse_quote!(#e.clone())));
         }
         let is_type = |s: &str| s.chars().next().is_some_and(char::is_uppercase);
         // `f64::sin` and the like: rustc says what such a function does not take.
@@ -258,7 +254,7 @@ impl Cx<'_> {
         if let ([.., "Clone", "clone"], [arg]) = (&*names, &*Vec::from_iter(&call.args)) {
             let value = self.eval(arg, &Want::one())?;
             if let Value::Tensor { .. } | Value::Place(_) = value {
-                return Ok(super::expr::by_ref(value, false, |e| e));
+                return Ok(super::expr::copy(value, |e| e));
             }
         }
         // The standard library has no traced functions.

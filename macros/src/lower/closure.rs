@@ -1,7 +1,8 @@
 //! Closures that are called in place: their bodies are lowered where they are called.
 
 use super::{Cx, Local, R, Value, Want};
-use std::collections::BTreeMap;
+use gradloom_ir::Var;
+use std::collections::{BTreeMap, BTreeSet};
 use syn::ExprClosure;
 use syn::spanned::Spanned;
 
@@ -35,6 +36,7 @@ impl Cx<'_> {
         super::host::names(&expr.body, &mut |ident| {
             names.push(crate::parse::unraw(ident))
         });
+        self.keep_captured(&names);
         let mut captured = BTreeMap::new();
         for name in names {
             let local = self.scopes.iter().rev().find_map(|s| s.get(&name));
@@ -42,7 +44,7 @@ impl Cx<'_> {
                 continue;
             };
             let borrowed = expr.capture.is_none() && local.slot.is_some();
-            if self.holds_slot(&local.value) && !borrowed {
+            if !borrowed && !self.slots_in(&local.value).is_empty() {
                 return self.recorded("a closure that keeps a value that changes", expr.span());
             }
             // The closure does not assign to it, so its slot is none of the closure's.
@@ -87,12 +89,32 @@ impl Cx<'_> {
         value
     }
 
-    /// Whether a value is what a slot holds.
-    fn holds_slot(&self, value: &Value) -> bool {
+    /// A slot may have another value when the closure is called. What it holds and another local stands for is kept; what
+    /// the closure borrows stays.
+    fn keep_captured(&mut self, names: &[String]) {
+        let mut changing = BTreeSet::new();
+        for name in names {
+            let local = self.scopes.iter().rev().find_map(|s| s.get(name));
+            if let Some(local) = local.filter(|local| local.slot.is_none()) {
+                changing.extend(self.slots_in(&local.value));
+            }
+        }
+        if !changing.is_empty() {
+            self.flush();
+            self.keep_values_of(&changing);
+            self.flush();
+        }
+    }
+
+    /// The slots whose values a value is made of.
+    fn slots_in(&self, value: &Value) -> Vec<Var> {
         match value {
-            Value::Tensor { var, .. } => self.slot_avals().iter().any(|(slot, _)| slot == var),
-            Value::Tuple(values) => values.iter().any(|v| self.holds_slot(v)),
-            _ => false,
+            Value::Tensor { var, .. } => {
+                let is_slot = self.slot_avals().iter().any(|(slot, _)| slot == var);
+                is_slot.then_some(*var).into_iter().collect()
+            }
+            Value::Tuple(values) => values.iter().flat_map(|v| self.slots_in(v)).collect(),
+            _ => Vec::new(),
         }
     }
 }

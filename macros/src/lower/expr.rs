@@ -299,6 +299,7 @@ impl Cx<'_> {
             expr,
             by_ref: false,
             root: false,
+            owned: place.owned,
         })
     }
 
@@ -323,6 +324,7 @@ impl Cx<'_> {
                     expr,
                     by_ref: false,
                     root: false,
+                    owned: place.owned,
                 }))
             }
             Value::Host(h) => Ok(self.rebuild(
@@ -422,6 +424,17 @@ impl Cx<'_> {
             }),
             _ => false,
         }
+    }
+}
+
+/// A copy of a value.
+pub(super) fn copy(value: Value, host: impl FnOnce(Expr) -> Expr) -> Value {
+    match by_ref(value, false, host) {
+        Value::Place(place) => Value::Place(Place {
+            owned: true,
+            ..place
+        }),
+        value => value,
     }
 }
 

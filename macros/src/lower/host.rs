@@ -1,5 +1,6 @@
 //! Host expressions: what is known of them at compile time, and which names they mention.
 
+use super::checkpoint::is_checkpoint;
 use super::{Cx, Value};
 use crate::parse::unraw;
 use gradloom_ir::{DType, Static};
@@ -138,6 +139,19 @@ impl Cx<'_> {
                 if let Some(new) = self.of(&p.ident) {
                     p.ident = new;
                 }
+            }
+            // A loop that computes no tensor keeps nothing.
+            fn visit_expr_for_loop_mut(&mut self, e: &mut syn::ExprForLoop) {
+                e.attrs.retain(|a| !is_checkpoint(a));
+                syn::visit_mut::visit_expr_for_loop_mut(self, e);
+            }
+            fn visit_expr_while_mut(&mut self, e: &mut syn::ExprWhile) {
+                e.attrs.retain(|a| !is_checkpoint(a));
+                syn::visit_mut::visit_expr_while_mut(self, e);
+            }
+            fn visit_expr_loop_mut(&mut self, e: &mut syn::ExprLoop) {
+                e.attrs.retain(|a| !is_checkpoint(a));
+                syn::visit_mut::visit_expr_loop_mut(self, e);
             }
             fn visit_field_value_mut(&mut self, f: &mut syn::FieldValue) {
                 if f.colon_token.is_none() {

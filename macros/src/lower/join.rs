@@ -187,6 +187,7 @@ fn value_of(kind: Kind) -> Value {
             expr: syn::parse_quote!(#ident),
             by_ref: true,
             root: false,
+            owned: false,
         }),
         Kind::Tuple(kinds) => Value::Tuple(kinds.into_iter().map(value_of).collect()),
     }

@@ -257,6 +257,7 @@ impl Cx<'_> {
                         expr: syn::parse_quote!(#ident),
                         by_ref: p.by_ref,
                         root: true,
+                        owned: false,
                     })
                 }
                 Kind::Static { number } => {
@@ -313,10 +314,15 @@ impl Cx<'_> {
         {
             name.push('_');
         }
-        while self.host_names.contains(&name) {
+        // A number that makes it unique must not make it the name of a host local.
+        loop {
+            self.b.name(var, &name);
+            let unique = self.b.name_of(var).unwrap_or(&name);
+            if !self.host_names.contains(unique) {
+                break;
+            }
             name.push('_');
         }
-        self.b.name(var, &name);
         if self.b.name_of(var) == Some(unraw(ident).as_str()) {
             self.idents.insert(unraw(ident), ident.clone());
         }

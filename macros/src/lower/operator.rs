@@ -1,6 +1,6 @@
 //! Operators and methods.
 
-use super::expr::by_ref;
+use super::expr::{by_ref, copy};
 use super::{Cx, Host, Place, R, Stop, Value, Want, host};
 use gradloom_ir::{Op, Var};
 use proc_macro2::Span;
@@ -201,7 +201,9 @@ impl Cx<'_> {
     /// A part of a borrowed tree that an operator takes by value is a number: a tensor would be moved out of the tree.
     pub(super) fn copied(&self, value: Value) -> Value {
         match value {
-            Value::Place(p) if !p.root && !p.by_ref && self.func.params[p.param].by_ref => {
+            Value::Place(p)
+                if !p.root && !p.by_ref && !p.owned && self.func.params[p.param].by_ref =>
+            {
                 Value::Host(Host {
                     expr: p.expr,
                     reads: Vec::new(),
@@ -288,7 +290,7 @@ impl Cx<'_> {
             value @ (Value::Tensor { .. } | Value::Place(_))
                 if plain && COPIES.contains(&name.as_str()) =>
             {
-                Ok(by_ref(value, false, |e| syn::parse_quote!(#e.clone())))
+                Ok(copy(value, |e| syn::parse_quote!(#e.clone())))
             }
             value @ (Value::Tensor { .. } | Value::Place(_))
                 if plain && BORROWS.contains(&name.as_str()) =>

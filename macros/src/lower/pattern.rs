@@ -66,6 +66,7 @@ impl Cx<'_> {
                         expr,
                         by_ref: true,
                         root: false,
+                        owned: false,
                     })
                 }))
             }

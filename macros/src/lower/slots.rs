@@ -98,6 +98,11 @@ impl Cx<'_> {
                 host.reads.clear();
                 Ok(Slot::Host(local))
             }
+            Value::Place(place) if !place.by_ref && !place.root => {
+                let var = self.leaf(place, None)?;
+                *value = Value::Tensor { var, by_ref: false };
+                self.slot_for(name, value)
+            }
             Value::Place(place) if place.by_ref => {
                 let (local, reference) = (self.host_slot(name), self.reference(place));
                 self.push_host(Vec::new(), quote!(let mut #local = #reference;));
@@ -116,6 +121,22 @@ impl Cx<'_> {
         let local = self.host_ident(name);
         self.host_mut.insert(crate::parse::unraw(&local));
         local
+    }
+
+    /// A value with tensors where it holds parts of trees and the slot tensors.
+    pub(super) fn fitted(&mut self, slot: &Slot, value: Value) -> R<Value> {
+        Ok(match (slot, value) {
+            (Slot::One(_), Value::Place(place)) if !place.by_ref => Value::Tensor {
+                var: self.leaf(&place, None)?,
+                by_ref: false,
+            },
+            (Slot::Many(slots), Value::Tuple(values)) if slots.len() == values.len() => {
+                let parts = slots.iter().zip(values);
+                let parts = parts.map(|(slot, value)| self.fitted(slot, value));
+                Value::Tuple(parts.collect::<R<_>>()?)
+            }
+            (_, value) => value,
+        })
     }
 
     /// Assigns to the host locals of a slot, here and now.
@@ -172,6 +193,11 @@ impl Cx<'_> {
                 });
             }
         }
+        self.keep_values_of(&changing);
+    }
+
+    /// Gives variables of their own to the locals that stand for what these slots hold, and are not their own.
+    pub(super) fn keep_values_of(&mut self, changing: &BTreeSet<Var>) {
         if changing.is_empty() {
             return;
         }
@@ -189,7 +215,7 @@ impl Cx<'_> {
                     *var = *kept.entry(old).or_insert_with(|| {
                         let aval = self.b.aval(old).clone();
                         let copy = self.b.param(aval);
-                        self.b.name(copy, name);
+                        self.name(copy, &super::ours(name));
                         copy
                     });
                 }

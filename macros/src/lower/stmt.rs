@@ -103,7 +103,11 @@ impl Cx<'_> {
                 |cx| {
                     cx.hint(&a.left);
                     let want = cx.want_of_target(&a.left);
-                    cx.top(&a.right, &want)
+                    let value = cx.top(&a.right, &want);
+                    if let Some(pieces) = &mut cx.flow {
+                        pieces.hint = None;
+                    }
+                    value
                 },
                 &a.right,
                 None,

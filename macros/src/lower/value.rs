@@ -36,6 +36,8 @@ pub(super) struct Place {
     pub(super) by_ref: bool,
     /// Whether it is the parameter itself.
     pub(super) root: bool,
+    /// Whether it is a copy, which may be moved.
+    pub(super) owned: bool,
 }
 
 impl Place {

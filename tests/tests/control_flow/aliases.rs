@@ -117,6 +117,61 @@ fn a_closure_leaves_the_locals_around_it() {
     check_two!(beside_closures, 0..4);
 }
 
+/// The closures keep what `old` was, though its slot changes.
+#[traced]
+pub(crate) fn captured(x: &Tensor, y: &Tensor, n: usize) -> Tensor {
+    let mut h = x.sin();
+    for i in 0..n {
+        let old = h.clone();
+        let by = |t: &Tensor| if i > 0 { t * &old } else { t + &old };
+        h = h.cos() * y;
+        if i != 1 {
+            h = by(&h) + &h;
+        }
+        let pair = (h.clone(), i as f64);
+        let of = move |t: &Tensor| t * &pair.0 + pair.1;
+        h = h.tanh();
+        h = of(&by(&h));
+    }
+    h
+}
+
+#[test]
+fn a_closure_keeps_what_a_local_was() {
+    check_two!(captured, 0..4);
+}
+
+/// Names that the macro makes of these are not those of other locals.
+#[traced]
+pub(crate) fn numbered(x: &Tensor, y: &Tensor, n: usize) -> Tensor {
+    let mut value = x.sin();
+    let mut part = (y.clone(), 1.0, 0usize);
+    for index in 0..n {
+        value = value.cos() * 0.5;
+        if index % 2 != 1 && (x * &value).sum(..).item::<f64>() < 9.0 {
+            value = (value * y).sin();
+            value = value.cos();
+        }
+        let mut part = (part.0.sin(), part.1 + 1.0, part.2 + index);
+        value = if part.2 > 1 || value.square().sum(..).item::<f64>() > 0.5 {
+            part.0 = part.0 * &value;
+            part.1 *= 0.5;
+            value + part.1
+        } else {
+            let value_1 = &part.0 * part.1;
+            value * value_1
+        };
+        value = value.tanh() + &part.0;
+    }
+    part.2 += n;
+    value * part.0 * part.2 as f64
+}
+
+#[test]
+fn made_names_are_no_others() {
+    check_two!(numbered, 0..5);
+}
+
 #[traced]
 pub(crate) fn turned(x: &Tensor, y: &Tensor, n: usize) -> Tensor {
     let (mut a, mut b) = (x.clone(), y.clone());

@@ -109,6 +109,36 @@ impl Layers {
     }
 }
 
+/// Variables without a name have the same numbers in the loop and after it, and a loop of host code keeps nothing.
+#[traced]
+pub(crate) fn numbered(x: &Tensor, y: &Tensor, n: usize) -> Tensor {
+    let a = x.sin();
+    let mut total = 0.0;
+    let mut last = y.clone();
+    #[checkpoint(every = 2)]
+    for i in 0..n {
+        last = match i % 3 {
+            0 => a.sin(),
+            1 => (x + y).cos() * x,
+            _ => ((if n > 4 { y.tanh() } else { y.cos() }) - 0.75).tanh(),
+        };
+    }
+    #[checkpoint(every = 2)]
+    for i in 0..n {
+        total += i as f64;
+    }
+    let state = (x * y * &last, total);
+    if n % 2 == 0 || state.0.sum(..).item::<f64>() > 0.05 {
+        total += 1.0;
+    }
+    &state.0 * state.1 + total * a
+}
+
+#[test]
+fn what_a_loop_keeps_is_what_it_reads() {
+    check_two!(numbered, 0..7);
+}
+
 macro_rules! check_layers {
     ($f:ident, $vjp:ident, $jvp:ident) => {
         for n in 0..6 {

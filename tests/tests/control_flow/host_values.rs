@@ -308,6 +308,25 @@ impl Layers {
         h
     }
 
+    pub(crate) fn copied(&self, x: &Tensor, n: usize) -> Tensor {
+        let mut pair = (self.layers[0].w.clone() * 0.5, x.clone());
+        let mut h = x.matmul(&(self.layers[0].w.clone() + 1.0));
+        for i in 0..n {
+            if i == 1 {
+                pair = (pair.0, self.layers[1].w.clone());
+                pair.1 = x.clone() * 2.0;
+            }
+            h = h.matmul(match i {
+                0 => self.layers[0].w.clone() - 0.5,
+                1 => self.layers[1].w.clone(),
+                _ => pair.0.clone(),
+            });
+            pair = (self.layers[i].w.clone(), self.layers[i].w.sin());
+            pair.1 = &h * 0.5;
+        }
+        h + pair.1
+    }
+
     /// What stands on the right of `&&` is out of bounds where the left is false.
     pub(crate) fn guarded(&self, x: &Tensor, n: usize) -> Tensor {
         let mut h = x.clone();
@@ -425,6 +444,7 @@ macro_rules! check_layers {
 fn a_part_of_a_tree_is_the_one_that_was_counted_to() {
     check_layers!(counted, counted_vjp, counted_jvp, 2..5);
     check_layers!(held, held_vjp, held_jvp, 1..5);
+    check_layers!(copied, copied_vjp, copied_jvp, 1..5);
     check_layers!(matched, matched_vjp, matched_jvp, 1..6);
 }
 
