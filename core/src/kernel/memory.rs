@@ -44,7 +44,8 @@ impl Region {
 
     /// Whether they share an element.
     fn overlaps(&self, other: &Region) -> bool {
-        self.base == other.base && self.start < other.end() && other.start < self.end()
+        let some = self.len > 0 && other.len > 0;
+        some && self.base == other.base && self.start < other.end() && other.start < self.end()
     }
 }
 
