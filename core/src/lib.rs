@@ -134,7 +134,7 @@
 extern crate self as gradloom;
 
 #[doc(hidden)]
-#[path = "private.rs"]
+#[path = "private/mod.rs"]
 pub mod __private;
 mod annotation;
 mod aval;

@@ -1,6 +1,6 @@
 //! Pieces of checkpointed loops, which reverse mode runs again.
 
-use super::traced::Pulled;
+use super::Pulled;
 use crate::Tensor;
 use crate::record::expect;
 use std::fmt;

@@ -1,6 +1,6 @@
 //! Tangents and cotangents that may be zero, where only the run of the host code tells. `None` is zero.
 
-use super::traced::{At, Leaves, Pulled, part};
+use super::{At, Leaves, Pulled, part};
 use crate::{Aval, Tensor, Tree};
 
 /// Adds to a cotangent.

@@ -2,18 +2,19 @@
 
 #![allow(missing_docs)]
 
-#[path = "private/again.rs"]
 mod again;
-#[path = "private/check.rs"]
+mod at;
 mod check;
-#[path = "private/listing.rs"]
+mod hash;
+mod leaf;
+mod leaves;
 mod listing;
-#[path = "private/maybe.rs"]
 mod maybe;
-#[path = "private/product.rs"]
 mod product;
-#[path = "private/traced.rs"]
-mod traced;
+mod pull;
+mod recorded;
+mod residual;
+mod tangent;
 
 pub use check::*;
 
@@ -29,14 +30,21 @@ pub use crate::record::catch;
 pub use crate::transform::{jvp as trace_jvp, replay, vjp as trace_vjp};
 pub use crate::{Aval, Cost, DType, Error, Formula, Point, Tensor, Term, Traced, Tree, Work};
 pub use again::*;
+pub use at::*;
 pub use gradloom_ir::Static;
 /// What ops compute of one element, for loops over several of them.
 pub use gradloom_ir::op::element;
 pub use gradloom_maths as maths;
+pub use hash::*;
+pub use leaf::*;
+pub use leaves::*;
 pub use listing::Listing;
 pub use maybe::*;
 pub use product::*;
-pub use traced::*;
+pub use pull::*;
+pub use recorded::*;
+pub use residual::*;
+pub use tangent::*;
 
 use crate::record::{apply, expect};
 use crate::statics::IntoStatic;

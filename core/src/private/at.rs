@@ -1,0 +1,52 @@
+//! Where in a tree a part of it is.
+
+use super::{Leaf, Leaves};
+use crate::{Tensor, Tree};
+
+/// Which leaves of a tree a part of it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct At {
+    pub(super) start: usize,
+    pub(super) len: usize,
+}
+
+/// Which leaves of `root` its part `place` is. A part is known by where it lies in memory.
+pub fn find<R: Tree, T: Tree>(root: &R, place: &T) -> At {
+    let (mut first, mut len) = (None, 0);
+    place.visit(&mut |leaf| {
+        first.get_or_insert(std::ptr::from_ref(leaf));
+        len += 1;
+    });
+    position(root, first, len)
+}
+
+/// The same for a field that an op reads. A number is no leaf.
+pub fn find_leaf<R: Tree>(root: &R, place: &dyn Leaf) -> At {
+    let first = place.tensor().map(std::ptr::from_ref);
+    position(root, first, usize::from(first.is_some()))
+}
+
+fn position<R: Tree>(root: &R, first: Option<*const Tensor>, len: usize) -> At {
+    let Some(first) = first else {
+        return At { start: 0, len: 0 };
+    };
+    let (mut start, mut next) = (None, 0);
+    root.visit(&mut |leaf| {
+        if std::ptr::eq(leaf, first) {
+            start.get_or_insert(next);
+        }
+        next += 1;
+    });
+    match start {
+        Some(start) => At { start, len },
+        // A field that the tree skips has no derivative.
+        None => At { start: 0, len: 0 },
+    }
+}
+
+/// The leaves of a part of a tree.
+pub fn part(leaves: &[Option<Tensor>], at: At) -> Leaves {
+    (at.start..at.start + at.len)
+        .map(|i| leaves.get(i).cloned().flatten())
+        .collect()
+}

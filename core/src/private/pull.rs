@@ -1,0 +1,144 @@
+//! Pullbacks between companions, and what they give back.
+
+use super::{At, Leaves, filled, zeros};
+use crate::record::expect;
+use crate::tree::leaves as leaves_of;
+use crate::{Aval, Tensor, Tree, check};
+use std::fmt;
+use std::sync::Arc;
+
+/// The cotangents of the parameters of a function, the leaves of each.
+#[derive(Clone, Debug)]
+pub struct Pulled {
+    pub(super) params: Vec<Leaves>,
+    /// What a leaf is like whose cotangent is zero.
+    likes: Arc<[Vec<Aval>]>,
+}
+
+impl Pulled {
+    /// No parameter has a cotangent that is not zero.
+    pub fn new(n_params: usize) -> Pulled {
+        Pulled {
+            params: vec![Leaves::new(); n_params],
+            likes: Arc::from([]),
+        }
+    }
+
+    /// Adds to the cotangent of a parameter that is a tensor.
+    pub fn add_tensor(&mut self, param: usize, ct: &Tensor) {
+        self.add(param, 0, ct);
+    }
+
+    /// Adds to the cotangent of a tensor in a tree.
+    pub fn add_leaf(&mut self, param: usize, at: &At, ct: &Tensor) {
+        if at.len == 1 {
+            self.add(param, at.start, ct);
+        }
+    }
+
+    /// Adds to the cotangent of a part of a tree.
+    pub fn add_tree(&mut self, param: usize, at: &At, cts: &[Option<Tensor>]) {
+        for (i, ct) in cts.iter().take(at.len).enumerate() {
+            if let Some(ct) = ct {
+                self.add(param, at.start + i, ct);
+            }
+        }
+    }
+
+    #[track_caller]
+    fn add(&mut self, param: usize, i: usize, ct: &Tensor) {
+        let leaves = &mut self.params[param];
+        if leaves.len() <= i {
+            leaves.resize(i + 1, None);
+        }
+        leaves[i] = Some(match leaves[i].take() {
+            Some(old) => old + ct,
+            None => ct.clone(),
+        });
+    }
+
+    /// The cotangent of a parameter that is a tensor.
+    pub fn tensor(&self, param: usize) -> Tensor {
+        let ct = self.params[param].first().cloned().flatten();
+        ct.unwrap_or_else(|| zeros(&self.likes[param][0]))
+    }
+
+    /// The same, by reference.
+    pub(super) fn leaves(&self, param: usize) -> &[Option<Tensor>] {
+        &self.params[param]
+    }
+
+    /// All cotangents so far.
+    pub(super) fn all(&self) -> impl Iterator<Item = &Tensor> {
+        self.params.iter().flatten().flatten()
+    }
+
+    /// The cotangents of the leaves of a parameter.
+    pub fn tree(&self, param: usize) -> Leaves {
+        self.params[param].clone()
+    }
+}
+
+/// The cotangent of an argument, in its structure.
+pub fn rebuild<T: Tree>(like: &T, pulled: &Pulled, param: usize) -> T {
+    filled(like, &pulled.params[param])
+}
+
+type PullFn = dyn Fn(&[Option<Tensor>]) -> Pulled + Send + Sync;
+
+/// A pullback between companions: what a call keeps, whoever was called.
+#[derive(Clone)]
+pub struct Pull {
+    likes: Arc<[Vec<Aval>]>,
+    pub(super) bytes: usize,
+    run: Arc<PullFn>,
+}
+
+impl fmt::Debug for Pull {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pull")
+            .field("bytes", &self.bytes)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Pull {
+    /// A pullback; `likes` are the avals of the leaves of each parameter, `bytes` is what it keeps.
+    pub fn new<const N: usize>(
+        likes: [Vec<Aval>; N],
+        bytes: usize,
+        run: impl Fn(&[Option<Tensor>]) -> Pulled + Send + Sync + 'static,
+    ) -> Pull {
+        Pull {
+            likes: Arc::from(likes),
+            bytes,
+            run: Arc::new(run),
+        }
+    }
+
+    /// The cotangents of the parameters, given those of the results.
+    pub fn call(&self, cts: &[Option<Tensor>]) -> Pulled {
+        let pulled = match cts.iter().any(Option::is_some) {
+            true => (self.run)(cts),
+            false => Pulled::new(self.likes.len()),
+        };
+        Pulled {
+            likes: self.likes.clone(),
+            ..pulled
+        }
+    }
+
+    /// The same, given the cotangent of the result in its structure, after a check against `like`.
+    #[track_caller]
+    pub fn call_tree<Y: Tree>(&self, ct: &Y, likes: &[Aval]) -> Pulled {
+        let cts = leaves_of(ct);
+        expect(check::beside(
+            "cotangent",
+            ct,
+            "result",
+            &cts,
+            check::cotangents(likes),
+        ));
+        self.call(&cts.into_iter().map(Some).collect::<Leaves>())
+    }
+}

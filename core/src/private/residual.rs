@@ -1,0 +1,61 @@
+//! What reverse mode keeps, in bytes.
+
+use super::{At, List, Pull};
+use crate::{Aval, Tensor};
+use gradloom_ir::Static;
+use std::collections::HashSet;
+
+/// What is kept for reverse mode, added up: a tensor that is kept twice counts once.
+#[derive(Default)]
+pub struct Kept {
+    seen: HashSet<usize>,
+    bytes: usize,
+}
+
+/// A field of a struct of residuals.
+pub trait Residual {
+    /// Adds the tensors in it.
+    fn keep(&self, kept: &mut Kept);
+}
+
+/// The bytes that the fields of a struct of residuals keep.
+pub fn bytes(fields: &[&dyn Residual]) -> usize {
+    let mut kept = Kept::default();
+    fields.iter().for_each(|field| field.keep(&mut kept));
+    kept.bytes
+}
+
+impl Residual for Tensor {
+    fn keep(&self, kept: &mut Kept) {
+        if kept.seen.insert(self.address()) {
+            kept.bytes += self.aval().bytes();
+        }
+    }
+}
+
+impl<T: Residual> Residual for List<T> {
+    fn keep(&self, kept: &mut Kept) {
+        self.iter().for_each(|part| part.keep(kept));
+    }
+}
+
+impl Residual for Pull {
+    fn keep(&self, kept: &mut Kept) {
+        kept.bytes += self.bytes;
+    }
+}
+
+impl<T: Residual> Residual for Vec<T> {
+    fn keep(&self, kept: &mut Kept) {
+        self.iter().for_each(|part| part.keep(kept));
+    }
+}
+
+macro_rules! nothing_kept {
+    ($($ty:ty),*) => {$(
+        impl Residual for $ty {
+            fn keep(&self, _: &mut Kept) {}
+        }
+    )*};
+}
+nothing_kept! { Aval, Static, At }
