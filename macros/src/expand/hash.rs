@@ -82,7 +82,7 @@ fn callees<'a>(parts: impl IntoIterator<Item = &'a Lowered>) -> Vec<Hash> {
         };
         match &call.callee {
             Callee::Function(path) => {
-                let path = super::emit::without_arguments(path);
+                let path = super::call::without_arguments(path);
                 Some(hash(ours!(<#path>), "", "__", Span::mixed_site()))
             }
             Callee::Associated { ty, name } => {

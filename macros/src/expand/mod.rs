@@ -6,6 +6,7 @@ macro_rules! ours {
 }
 
 pub(crate) mod annotations;
+mod call;
 mod check;
 mod companions;
 mod cost;
@@ -14,6 +15,7 @@ mod emit;
 mod flow;
 mod flow_jvp;
 mod flow_reverse;
+mod gradients;
 mod hash;
 mod hidden;
 mod kept;

@@ -1,0 +1,134 @@
+//! The gradients of a function: the struct that holds them, and the companions that return it.
+
+use super::companions::{Cx, field, reference};
+use super::names::allow;
+use crate::lower::text;
+use crate::parse::{Kind, OutShape};
+use proc_macro2::{Ident, TokenStream};
+use quote::{ToTokens, format_ident};
+use syn::Type;
+
+impl Cx<'_> {
+    /// `grad` and `value_and_grad`.
+    pub(super) fn grad_functions(
+        &self,
+        head: &TokenStream,
+        vis: &TokenStream,
+        checks: &[TokenStream],
+    ) -> TokenStream {
+        let (n, p, func) = (self.names, self.p, self.func);
+        let user = text(&func.sig.ident);
+        let out = &func.output.ty;
+        let inputs = self.inputs();
+        let grads_ty = self.grads_type();
+        let (fwd, question, arguments) = (self.own(&n.hidden_fwd), self.question(), self.kept());
+        let fields = func.diff().map(|(i, d)| {
+            let (field, x) = (field(d), reference(d));
+            ours!(#field: #p::rebuild(#x, &cotangents, #i))
+        });
+        let grads = &n.grads;
+        let pair = ours!((#out, #grads_ty));
+        let returns = self.returns(pair.clone());
+        let both_signature = self.signature(&n.value_and_grad, &inputs, &returns);
+        let both = self.body(
+            ours! {
+                #(#checks)*
+                let (y, pull) = #fwd(#(#arguments),*)#question;
+                let cotangents = pull.call(&#p::seed(&y));
+                let grads = #grads { #(#fields),* };
+                (y, grads)
+            },
+            &pair,
+        );
+        let both = self.calls.gradients(&both, grads);
+        let grad_returns = self.returns(grads_ty);
+        let grad_signature = self.signature(&n.grad, &inputs, &grad_returns);
+        let value_and_grad = self.own(&n.value_and_grad);
+        let receiver = func.params.iter().find(|p| p.receiver).map(|p| &p.ident);
+        let all = receiver.into_iter().chain(self.arguments());
+        let take = match func.output.result {
+            None => ours!(#value_and_grad(#(#all),*).1),
+            Some(_) => ours!(::core::result::Result::Ok(#value_and_grad(#(#all),*)?.1)),
+        };
+        let both_doc = self.docs.reverse(&format!(
+            "The result of `{user}`, a single float, and its gradients."
+        ));
+        let grad_doc = self.docs.reverse(&format!(
+            "The gradients of the result of `{user}`, a single float."
+        ));
+        ours! {
+            #head
+            #[doc = #both_doc]
+            #[track_caller]
+            #vis #both_signature { #both }
+
+            #head
+            #[doc = #grad_doc]
+            #[track_caller]
+            #vis #grad_signature { #take }
+        }
+    }
+
+    /// Whether the fields of the struct of gradients have types that need generic arguments or lifetimes.
+    fn generic_fields(&self) -> Vec<Option<Ident>> {
+        let owner = self.func.owner.iter().flat_map(|o| &o.generics.params);
+        let generic = owner.chain(&self.func.sig.generics.params).next().is_some();
+        let fields = self.func.diff().enumerate().map(|(k, (_, p))| {
+            let lifetime = text(&p.owned).contains('\'');
+            ((generic || lifetime) && p.kind == Kind::Tree).then(|| format_ident!("T{k}"))
+        });
+        fields.collect()
+    }
+
+    /// The type of the struct, with its generic arguments.
+    pub(super) fn grads_type(&self) -> TokenStream {
+        let grads = &self.names.grads;
+        let generic = self.generic_fields();
+        let types: Vec<&Type> = self
+            .diff()
+            .into_iter()
+            .zip(&generic)
+            .filter(|(_, g)| g.is_some())
+            .map(|(d, _)| &d.owned)
+            .collect();
+        if types.is_empty() {
+            ours!(#grads)
+        } else {
+            ours!(#grads<#(#types),*>)
+        }
+    }
+
+    /// The struct, where the result is one tensor.
+    pub(super) fn grads_struct(&self) -> Option<TokenStream> {
+        if self.func.output.shape != OutShape::Tensor {
+            return None;
+        }
+        let (vis, grads, allow, attrs) =
+            (&self.func.vis, &self.names.grads, allow(), &self.func.attrs);
+        let generic = self.generic_fields();
+        let params: Vec<&Ident> = generic.iter().flatten().collect();
+        let params = if params.is_empty() {
+            TokenStream::new()
+        } else {
+            ours!(<#(#params),*>)
+        };
+        let fields = self.diff().into_iter().zip(&generic).map(|(d, generic)| {
+            let (field, ty) = (field(d), &d.owned);
+            let ty = generic
+                .as_ref()
+                .map_or_else(|| ty.to_token_stream(), ToTokens::to_token_stream);
+            let doc = format!(
+                "The gradient with respect to `{}`.",
+                if d.receiver { "self" } else { &d.name }
+            );
+            ours!(#[doc = #doc] pub #field: #ty)
+        });
+        let doc = format!("The gradients of `{}`.", self.func.sig.ident);
+        Some(ours! {
+            #(#attrs)*
+            #allow
+            #[doc = #doc]
+            #vis struct #grads #params { #(#fields),* }
+        })
+    }
+}
