@@ -70,6 +70,16 @@ impl Buffer {
         on_elements!(self, xs => xs.len())
     }
 
+    /// The bytes of the memory that the elements lie in.
+    pub(crate) fn bytes(&self) -> usize {
+        on_elements!(self, xs => xs.room())
+    }
+
+    /// Lets go of the elements.
+    pub(crate) fn clear(&mut self) {
+        on_elements!(self, xs => *xs = Vec::new().into());
+    }
+
     /// Whether there are no elements.
     pub fn is_empty(&self) -> bool {
         self.len() == 0

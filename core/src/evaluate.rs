@@ -6,7 +6,7 @@ use crate::call;
 use crate::events::{self, Event};
 use crate::lower::{Lowered, Lowering};
 use crate::node::{Look, OpNode, Value};
-use crate::plan::Plan;
+use crate::plan::{Leaves, Plan};
 use crate::walk::{Found, Source, Walker, walk};
 use crate::{Result, Tree};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -54,13 +54,16 @@ impl Engine {
 /// If the data is not what an op takes, such as a label that is no class, or if memory is short. Then what has
 /// failed stays a promise, and the evaluation can be tried again.
 pub fn evaluate(targets: &impl Tree) -> Result<()> {
-    let mut pending: Vec<Arc<Value>> = Vec::new();
+    call::impure();
+    let mut recorded: Vec<Arc<Value>> = Vec::new();
+    let mut called = Ok(());
     targets.visit(&mut |leaf| {
-        if leaf.0.settle().is_none() {
-            pending.push(leaf.0.clone());
+        if called.is_ok() {
+            called = run_call(&leaf.0, &mut recorded);
         }
     });
-    realise(&pending)
+    called?;
+    run_ops(&recorded)
 }
 
 /// Says how [`evaluate`] would compute all tensors of a tree together, as text: the tasks of the plan in order, with the ops
@@ -97,28 +100,45 @@ pub(crate) fn realise(targets: &[Arc<Value>]) -> Result<()> {
     call::impure();
     let mut recorded: Vec<Arc<Value>> = Vec::new();
     for target in targets {
+        run_call(target, &mut recorded)?;
+    }
+    run_ops(&recorded)
+}
+
+/// Computes a value that a call promises. One that an op promises is added to a list.
+fn run_call(target: &Arc<Value>, recorded: &mut Vec<Arc<Value>>) -> Result<()> {
+    loop {
         match target.look() {
-            Look::Here(_) => {}
-            Look::Op(..) => recorded.push(target.clone()),
+            Look::Here(_) => return Ok(()),
             Look::Call(node) => call::run(node)?,
+            Look::Op(..) => {
+                recorded.push(target.clone());
+                return Ok(());
+            }
         }
     }
+}
+
+/// Computes values that ops promise.
+fn run_ops(recorded: &[Arc<Value>]) -> Result<()> {
     if recorded.is_empty() {
         return Ok(());
     }
-    let graph = Graph::of(&recorded);
+    let graph = Graph::of(recorded);
     let entry = graph.plan();
     let leaves = graph.leaves.iter().map(elements);
-    let buffers = entry.plan.run(&leaves.collect::<Result<Vec<_>>>()?)?;
+    let mut buffers = Vec::new();
+    let leaves = leaves.collect::<Result<Leaves<'_>>>()?;
+    entry.plan.run(&leaves, &mut buffers)?;
     events::emit(Event::Ran { plan: entry.id });
     for (target, buffer) in recorded.iter().zip(buffers) {
-        target.realise(buffer);
+        target.realise(buffer.expect("nobody has taken a result"));
     }
     Ok(())
 }
 
 /// The elements of a leaf.
-fn elements(leaf: &Arc<Value>) -> Result<Arc<Buffer>> {
+fn elements(leaf: &Arc<Value>) -> Result<&Arc<Buffer>> {
     loop {
         match leaf.look() {
             Look::Here(buffer) => return Ok(buffer),

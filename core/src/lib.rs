@@ -157,6 +157,7 @@ mod plan;
 pub mod random;
 mod record;
 mod shelf;
+mod spare;
 mod statics;
 mod tensor;
 pub mod testing;

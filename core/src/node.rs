@@ -2,10 +2,11 @@
 
 use crate::Aval;
 use crate::buffer::Buffer;
-use crate::call::CallNode;
+use crate::call::{self, CallNode};
+use crate::spare;
 use gradloom_ir::{Op, Static};
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 /// A recorded op: one for all of its results, so that siblings share it.
 #[derive(Debug)]
@@ -87,32 +88,35 @@ impl Scopes {
     }
 }
 
-/// A tensor behind its handles.
+/// A tensor behind its handles: at least one of elements and promise is there.
 #[derive(Debug)]
 pub(crate) struct Value {
     pub(crate) aval: Aval,
-    state: Mutex<State>,
+    /// The elements, contiguous in row-major order.
+    buffer: OnceLock<Arc<Buffer>>,
+    promise: Mutex<Option<Promise>>,
+    /// Who promises it, without the lock.
+    origin: AtomicU8,
     pub(crate) stamp: Stamp,
 }
 
-/// What is there of a value. At least one of the two is.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct State {
-    pub(crate) promise: Option<Promise>,
-    /// The elements, contiguous in row-major order.
-    pub(crate) buffer: Option<Arc<Buffer>>,
-}
+/// An op promises the value, or has computed it while a transform traces through it.
+const OP: u8 = 0;
+/// A call promises the value.
+const CALL: u8 = 1;
+/// The elements are there, and nothing else.
+const NOBODY: u8 = 2;
 
 /// Who promises a value, and which of its results that is.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) enum Promise {
     Op(Arc<OpNode>, usize),
     Call(Arc<CallNode>, usize),
 }
 
 /// Where the elements of a value are.
-pub(crate) enum Look {
-    Here(Arc<Buffer>),
+pub(crate) enum Look<'a> {
+    Here(&'a Arc<Buffer>),
     /// An op computes them as this result.
     Op(Arc<OpNode>, usize),
     /// A call computes them, as a whole.
@@ -123,37 +127,43 @@ impl Value {
     /// A result of an op.
     pub(crate) fn promise(node: Arc<OpNode>, index: usize) -> Value {
         let aval = node.outs[index].clone();
-        Value::new(aval, Some(Promise::Op(node, index)), None)
+        Value::new(aval, Some(Promise::Op(node, index)), OnceLock::new())
     }
 
     /// A result of a call. No other value is the same result.
     pub(crate) fn of_call(aval: Aval, node: Arc<CallNode>, index: usize) -> Value {
-        Value::new(aval, Some(Promise::Call(node, index)), None)
+        Value::new(aval, Some(Promise::Call(node, index)), OnceLock::new())
     }
 
     pub(crate) fn realised(aval: Aval, buffer: Arc<Buffer>) -> Value {
         debug_assert_eq!(aval.dtype(), buffer.dtype());
         debug_assert_eq!(aval.numel(), buffer.len());
-        Value::new(aval, None, Some(buffer))
+        Value::new(aval, None, buffer.into())
     }
 
-    fn new(aval: Aval, promise: Option<Promise>, buffer: Option<Arc<Buffer>>) -> Value {
+    fn new(aval: Aval, promise: Option<Promise>, buffer: OnceLock<Arc<Buffer>>) -> Value {
+        let origin = match &promise {
+            Some(Promise::Op(..)) => OP,
+            Some(Promise::Call(..)) => CALL,
+            None => NOBODY,
+        };
         Value {
             aval,
-            state: Mutex::new(State { promise, buffer }),
+            buffer,
+            promise: Mutex::new(promise),
+            origin: AtomicU8::new(origin),
             stamp: Stamp::default(),
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        // The state is replaced in one step, so a panic cannot leave it half written.
-        self.state.lock().unwrap_or_else(|e| e.into_inner())
+    fn promised(&self) -> MutexGuard<'_, Option<Promise>> {
+        // The promise is replaced in one step, so a panic cannot leave it half written.
+        self.promise.lock().unwrap_or_else(|e| e.into_inner())
     }
 
     /// Whether the elements are there.
     pub(crate) fn is_realised(&self) -> bool {
-        let state = self.state();
-        match (&state.buffer, &state.promise) {
+        match (self.buffer.get(), &*self.promised()) {
             (None, Some(Promise::Call(node, _))) => node.is_done(),
             (buffer, _) => buffer.is_some(),
         }
@@ -161,7 +171,10 @@ impl Value {
 
     /// The op that promises this value or has computed it, if a transform may still want to know.
     pub(crate) fn op(&self) -> Option<(Arc<OpNode>, usize)> {
-        match &self.state().promise {
+        if self.origin.load(Ordering::Acquire) != OP {
+            return None;
+        }
+        match &*self.promised() {
             Some(Promise::Op(node, index)) => Some((node.clone(), *index)),
             _ => None,
         }
@@ -170,16 +183,21 @@ impl Value {
     /// Whether no op stands behind this value: its elements are there or come from a call, and no transform is
     /// tracing through it.
     pub(crate) fn is_free(&self) -> bool {
-        let state = self.state();
-        match &state.promise {
+        if self.origin.load(Ordering::Acquire) != OP {
+            return true;
+        }
+        match &*self.promised() {
             None | Some(Promise::Call(..)) => true,
-            Some(Promise::Op(node, _)) => state.buffer.is_some() && !node.is_traced(),
+            Some(Promise::Op(node, _)) => self.buffer.get().is_some() && !node.is_traced(),
         }
     }
 
     /// The tracings that are still going on and on whose arguments this value depends.
     pub(crate) fn scopes(&self) -> Scopes {
-        match &self.state().promise {
+        if self.origin.load(Ordering::Acquire) != OP {
+            return Scopes::default();
+        }
+        match &*self.promised() {
             Some(Promise::Op(node, _)) if node.is_traced() => node.scopes.clone(),
             _ => Scopes::default(),
         }
@@ -187,12 +205,13 @@ impl Value {
 
     /// Stores the elements, and lets go of the op unless a transform is tracing through it.
     pub(crate) fn realise(&self, buffer: Arc<Buffer>) {
-        self.state().buffer.get_or_insert(buffer);
+        // The first buffer stays.
+        let _ = self.buffer.set(buffer);
         self.settle();
     }
 
     /// The elements, if they are there. A node that a transform has needed until now is let go of.
-    pub(crate) fn settle(&self) -> Option<Arc<Buffer>> {
+    pub(crate) fn settle(&self) -> Option<&Arc<Buffer>> {
         match self.look() {
             Look::Here(buffer) => Some(buffer),
             Look::Op(..) | Look::Call(_) => None,
@@ -200,28 +219,37 @@ impl Value {
     }
 
     /// Where the elements are. A node that a transform has needed until now is let go of.
-    pub(crate) fn look(&self) -> Look {
-        let mut guard = self.state();
-        let state = &mut *guard;
-        if let (None, Some(Promise::Call(node, index))) = (&state.buffer, &state.promise) {
-            match node.take(*index) {
-                Some(buffer) => state.buffer = Some(buffer),
-                None => return Look::Call(node.clone()),
-            }
+    pub(crate) fn look(&self) -> Look<'_> {
+        if self.origin.load(Ordering::Acquire) == NOBODY
+            && let Some(buffer) = self.buffer.get()
+        {
+            return Look::Here(buffer);
         }
-        let Some(buffer) = state.buffer.clone() else {
-            return match &state.promise {
-                Some(Promise::Op(node, index)) => Look::Op(node.clone(), *index),
-                _ => unreachable!("a value without elements is promised"),
-            };
+        let mut promise = self.promised();
+        let buffer = match (self.buffer.get(), &*promise) {
+            (Some(buffer), _) => buffer,
+            (None, Some(Promise::Op(node, index))) => return Look::Op(node.clone(), *index),
+            (None, Some(Promise::Call(node, index))) => match node.take(*index) {
+                Some(buffer) => self.buffer.get_or_init(|| buffer),
+                None => return Look::Call(node.clone()),
+            },
+            (None, None) => unreachable!("a value without elements is promised"),
         };
-        let node = match &state.promise {
+        let old = match &*promise {
             Some(Promise::Op(node, _)) if node.is_traced() => None,
-            _ => state.promise.take(),
+            _ => promise.take(),
         };
+        if promise.is_none() {
+            self.origin.store(NOBODY, Ordering::Release);
+        }
         // Dropping the node may drop much else, which is not done under the lock.
-        drop(guard);
-        drop(node);
+        drop(promise);
+        let mut pending = Vec::new();
+        match old {
+            Some(Promise::Call(node, _)) => call::let_go(node, &mut pending),
+            old => drop(old),
+        }
+        release(pending);
         Look::Here(buffer)
     }
 }
@@ -230,23 +258,43 @@ impl Value {
 /// nothing else holds onto a list instead of dropping them inside itself.
 pub(crate) fn release(mut pending: Vec<Arc<Value>>) {
     while let Some(value) = pending.pop() {
-        let Some(value) = Arc::into_inner(value) else {
-            continue;
-        };
-        let state = value.state.into_inner().unwrap_or_else(|e| e.into_inner());
-        match state.promise {
-            Some(Promise::Op(node, _)) => {
-                if let Some(mut node) = Arc::into_inner(node) {
-                    pending.append(&mut node.args);
-                }
+        let_go_of(value, &mut pending);
+    }
+}
+
+/// Drops a value.
+pub(crate) fn let_go(value: Arc<Value>) {
+    let mut pending = Vec::new();
+    let_go_of(value, &mut pending);
+    release(pending);
+}
+
+/// Drops a value, but not what it was computed from: that is added to a list.
+fn let_go_of(mut value: Arc<Value>, pending: &mut Vec<Arc<Value>>) {
+    if Arc::strong_count(&value) > 1 {
+        return;
+    }
+    let Some(inner) = Arc::get_mut(&mut value) else {
+        return;
+    };
+    let promise = inner.promise.get_mut().unwrap_or_else(|e| e.into_inner());
+    forget(promise.take(), pending);
+    if let Some(buffer) = inner.buffer.take() {
+        spare::let_go(buffer);
+    }
+    spare::keep_value(value);
+}
+
+/// Drops a promise.
+fn forget(promise: Option<Promise>, pending: &mut Vec<Arc<Value>>) {
+    match promise {
+        Some(Promise::Op(node, _)) => {
+            if let Some(mut node) = Arc::into_inner(node) {
+                pending.append(&mut node.args);
             }
-            Some(Promise::Call(node, _)) => {
-                if let Some(mut node) = Arc::into_inner(node) {
-                    pending.append(&mut node.take_args());
-                }
-            }
-            None => {}
         }
+        Some(Promise::Call(node, index)) => call::forget(node, index, pending),
+        None => {}
     }
 }
 

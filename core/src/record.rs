@@ -67,7 +67,7 @@ fn push(
         stamp: Stamp::default(),
     });
     (0..n_outs)
-        .map(|i| Tensor(Arc::new(Value::promise(node.clone(), i))))
+        .map(|i| Tensor::new(Value::promise(node.clone(), i)))
         .collect()
 }
 

@@ -12,7 +12,7 @@ use std::ops::{Deref, DerefMut};
 use std::sync::Mutex;
 
 /// Smaller blocks are the allocator's business, in bytes.
-const LARGE: usize = 32 << 10;
+pub(crate) const LARGE: usize = 32 << 10;
 
 /// What a shelf holds at most, in bytes. What lies there the longest goes first.
 const CAPACITY: usize = 256 << 20;
@@ -41,6 +41,11 @@ impl<T: Element> Block<T> {
         let mut data = reserve(n)?;
         data.resize(n, T::default());
         Ok(Block(data))
+    }
+
+    /// The bytes of its memory.
+    pub(crate) fn room(&self) -> usize {
+        bytes(&self.0)
     }
 }
 

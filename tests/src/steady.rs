@@ -27,6 +27,11 @@ pub const STEADY: &[Steady] = &[
         name: "step",
         start: step,
     },
+    // The same with two layers and a squared error.
+    Steady {
+        name: "tiny",
+        start: tiny,
+    },
     // A hundred operations, recorded one by one, whose plan is found.
     Steady {
         name: "ops",
@@ -94,6 +99,37 @@ fn step() -> Box<dyn FnMut()> {
     let mut state = sgd.init(&model);
     Box::new(move || {
         let (value, grads) = loss::value_and_grad(&model, &x, &labels);
+        (model, state) = sgd.step(&model, &grads.model, &state);
+        evaluate(&(value, model.clone())).expect("small results");
+    })
+}
+
+#[derive(Clone, Tree)]
+struct Tiny {
+    first: Linear,
+    last: Linear,
+}
+
+#[traced]
+fn tiny_loss(model: &Tiny, #[nodiff] x: &Tensor, #[nodiff] target: &Tensor) -> Tensor {
+    let h = model.first.forward(x).tanh();
+    (model.last.forward(&h) - target).square().mean(..)
+}
+
+fn tiny() -> Box<dyn FnMut()> {
+    let layer = |seed, inputs, outputs| Linear {
+        w: noise(&[inputs, outputs], seed),
+        b: noise(&[outputs], seed + 1),
+    };
+    let mut model = Tiny {
+        first: layer(1, 4, 16),
+        last: layer(3, 16, 3),
+    };
+    let (x, target) = (noise(&[8, 4], 5), noise(&[8, 3], 6));
+    let sgd = Sgd::default();
+    let mut state = sgd.init(&model);
+    Box::new(move || {
+        let (value, grads) = tiny_loss::value_and_grad(&model, &x, &target);
         (model, state) = sgd.step(&model, &grads.model, &state);
         evaluate(&(value, model.clone())).expect("small results");
     })

@@ -1,5 +1,6 @@
 //! What the plan of a call depends on: the arguments but for their elements.
 
+use super::{let_go_of, no_args};
 use crate::node::Value;
 use crate::{Aval, DType, Tensor, Tree};
 use std::any::Any;
@@ -26,7 +27,7 @@ pub struct CallKey<'a> {
 impl<'a> CallKey<'a> {
     pub(super) fn new() -> CallKey<'a> {
         CallKey {
-            leaves: Vec::with_capacity(8),
+            leaves: no_args(),
             words: WORDS.take(),
             others: Vec::new(),
             known: true,
@@ -83,6 +84,7 @@ impl<'a> CallKey<'a> {
 
 impl Drop for CallKey<'_> {
     fn drop(&mut self) {
+        let_go_of(std::mem::take(&mut self.leaves));
         self.words.clear();
         WORDS.set(std::mem::take(&mut self.words));
     }

@@ -14,7 +14,11 @@ use crate::Result;
 use crate::buffer::Buffer;
 use crate::cache::Entry;
 use crate::events::{self, Event};
-use crate::node::{Look, Value, release};
+use crate::node::{self, Look, Value, release};
+use crate::plan::Leaves;
+use crate::spare::{self, Spare};
+use smallvec::{SmallVec, smallvec};
+use std::cell::RefCell;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -28,31 +32,67 @@ pub(crate) struct CallPlan {
 
 /// A call that has not run, or its results.
 pub(crate) struct CallNode {
-    plan: Arc<CallPlan>,
-    /// Whether the state is `Done`, for those who do not want to wait while another thread runs the plan.
+    /// It is there unless the node waits for its next use.
+    plan: Option<Arc<CallPlan>>,
+    /// Whether it has run, for those who do not want to wait while another thread runs the plan.
     done: AtomicBool,
     state: Mutex<State>,
 }
 
-enum State {
-    /// The arguments: values that are realised or that other calls compute.
-    Pending(Vec<Arc<Value>>),
-    /// The results that nobody has taken yet.
-    Done(Vec<Option<Arc<Buffer>>>),
+#[derive(Default)]
+struct State {
+    /// The arguments, until it has run: values that are realised or that other calls compute.
+    args: Vec<Arc<Value>>,
+    /// The results, once it has run, that nobody has taken yet.
+    results: Vec<Option<Arc<Buffer>>>,
+}
+
+thread_local! {
+    /// Calls that nobody holds any more.
+    static NODES: Spare<Arc<CallNode>> = const { RefCell::new(Vec::new()) };
+    /// Memory for the arguments of calls.
+    static ARGS: Spare<Vec<Arc<Value>>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Memory for the arguments of a call.
+fn no_args() -> Vec<Arc<Value>> {
+    spare::take(&ARGS).unwrap_or_else(|| Vec::with_capacity(16))
+}
+
+/// Drops arguments.
+fn let_go_of(mut args: Vec<Arc<Value>>) {
+    args.drain(..).for_each(node::let_go);
+    if args.capacity() > 0 {
+        spare::keep(&ARGS, args);
+    }
 }
 
 impl CallNode {
-    fn new(plan: Arc<CallPlan>, args: Vec<Arc<Value>>) -> CallNode {
-        CallNode {
-            plan,
-            done: AtomicBool::new(false),
-            state: Mutex::new(State::Pending(args)),
-        }
+    fn new(plan: Arc<CallPlan>, args: Vec<Arc<Value>>) -> Arc<CallNode> {
+        let mut node = spare::take(&NODES).unwrap_or_else(|| {
+            Arc::new(CallNode {
+                plan: None,
+                done: AtomicBool::new(false),
+                state: Mutex::default(),
+            })
+        });
+        let only = Arc::get_mut(&mut node).expect("nobody else has a call that waits");
+        only.plan = Some(plan);
+        only.state_mut().args = args;
+        node
+    }
+
+    fn plan(&self) -> &CallPlan {
+        self.plan.as_ref().expect("a call in use has a plan")
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // The state is replaced in one step, so a panic cannot leave it half written.
+        // What a panic of a kernel leaves is as it was before.
         self.state.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
+    fn state_mut(&mut self) -> &mut State {
+        self.state.get_mut().unwrap_or_else(|e| e.into_inner())
     }
 
     /// Whether the results have been computed.
@@ -62,57 +102,80 @@ impl CallNode {
 
     /// A result, if it has been computed. The value that is this result takes it once.
     pub(crate) fn take(&self, index: usize) -> Option<Arc<Buffer>> {
-        if !self.is_done() {
-            return None;
-        }
-        match &mut *self.state() {
-            State::Done(results) => results[index].take(),
-            State::Pending(_) => None,
+        match self.is_done() {
+            true => self.state().results[index].take(),
+            false => None,
         }
     }
 
-    /// The arguments, of a call that nobody asks for any more.
-    pub(crate) fn take_args(&mut self) -> Vec<Arc<Value>> {
-        match self.state.get_mut().unwrap_or_else(|e| e.into_inner()) {
-            State::Pending(args) => std::mem::take(args),
-            State::Done(_) => Vec::new(),
-        }
-    }
-
-    /// Runs the plan, unless another call has to run first: then it is that one. `buffers` are the leaves that have
-    /// been found to be there.
+    /// Runs the plan, unless another call has to run first: then it is that one. `n_there` leaves have been found to be there.
     ///
     /// Threads that ask for one call wait for each other here. Who waits holds the locks of calls that depend on this one
     /// alone, so none waits for itself.
-    fn advance(&self, buffers: &mut Vec<Arc<Buffer>>) -> Result<Option<Arc<CallNode>>> {
-        let mut state = self.state();
-        let State::Pending(args) = &*state else {
+    fn advance(&self, n_there: &mut usize) -> Result<Option<Arc<CallNode>>> {
+        let mut guard = self.state();
+        if self.is_done() {
             return Ok(None);
-        };
-        for leaf in &self.plan.leaves[buffers.len()..] {
-            match args[*leaf as usize].look() {
-                Look::Here(buffer) => buffers.push(buffer),
+        }
+        let state = &mut *guard;
+        let plan = self.plan();
+        for leaf in &plan.leaves[*n_there..] {
+            match state.args[*leaf as usize].look() {
+                Look::Here(_) => *n_there += 1,
                 Look::Call(node) => return Ok(Some(node)),
                 Look::Op(..) => unreachable!("an argument of a call is no op"),
             }
         }
-        let entry = &self.plan.entry;
-        let results = entry.plan.run(buffers)?;
-        let done = State::Done(results.into_iter().map(Some).collect());
-        let args = std::mem::replace(&mut *state, done);
+        let there = |leaf: &u32| {
+            let elements = state.args[*leaf as usize].settle();
+            elements.expect("the elements of a leaf were there a moment ago")
+        };
+        let leaves: Leaves<'_> = plan.leaves.iter().map(there).collect();
+        plan.entry.plan.run(&leaves, &mut state.results)?;
+        drop(leaves);
+        let args = std::mem::take(&mut state.args);
         self.done.store(true, Ordering::Release);
         // Dropping arguments may drop much else, which is not done under the lock.
-        drop(state);
-        drop(args);
-        events::emit(Event::Ran { plan: entry.id });
+        drop(guard);
+        let_go_of(args);
+        events::emit(Event::Ran {
+            plan: plan.entry.id,
+        });
         Ok(None)
     }
+}
+
+/// Lets a call that others do not have wait for its next use. What it was to be computed from is added to a list.
+pub(crate) fn let_go(mut node: Arc<CallNode>, pending: &mut Vec<Arc<Value>>) {
+    if Arc::strong_count(&node) > 1 {
+        return;
+    }
+    let Some(only) = Arc::get_mut(&mut node) else {
+        return;
+    };
+    only.plan = None;
+    *only.done.get_mut() = false;
+    let state = only.state_mut();
+    pending.append(&mut state.args);
+    let args = std::mem::take(&mut state.args);
+    let results = state.results.drain(..).flatten();
+    results.for_each(spare::let_go);
+    let_go_of(args);
+    spare::keep(&NODES, node);
+}
+
+/// The same for a value that is this result and has not taken it.
+pub(crate) fn forget(node: Arc<CallNode>, index: usize, pending: &mut Vec<Arc<Value>>) {
+    if let Some(buffer) = node.take(index) {
+        spare::let_go(buffer);
+    }
+    let_go(node, pending);
 }
 
 impl fmt::Debug for CallNode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("CallNode")
-            .field("plan", &self.plan.entry.id)
+            .field("plan", &self.plan.as_ref().map(|plan| plan.entry.id))
             .field("done", &self.is_done())
             .finish_non_exhaustive()
     }
@@ -120,17 +183,17 @@ impl fmt::Debug for CallNode {
 
 impl Drop for CallNode {
     fn drop(&mut self) {
-        release(self.take_args());
+        release(std::mem::take(&mut self.state_mut().args));
     }
 }
 
 /// Computes the results of a call, after those of the calls that it depends on.
 pub(crate) fn run(call: Arc<CallNode>) -> Result<()> {
     // A long chain of calls is run by a loop.
-    let mut stack = vec![(call, Vec::new())];
-    while let Some((call, buffers)) = stack.last_mut() {
-        match call.advance(buffers)? {
-            Some(before) => stack.push((before, Vec::new())),
+    let mut stack: SmallVec<[(Arc<CallNode>, usize); 8]> = smallvec![(call, 0)];
+    while let Some((call, n_there)) = stack.last_mut() {
+        match call.advance(n_there)? {
+            Some(before) => stack.push((before, 0)),
             None => drop(stack.pop()),
         }
     }
@@ -145,16 +208,13 @@ pub(crate) fn explain(values: Vec<Arc<Value>>) -> Vec<String> {
     let mut stack: Vec<_> = values.into_iter().rev().map(Err).collect();
     while let Some(next) = stack.pop() {
         match next {
-            Ok(node) => texts.push(Arc::<CallNode>::as_ref(&node).plan.entry.plan.explain()),
+            Ok(node) => texts.push(Arc::<CallNode>::as_ref(&node).plan().entry.plan.explain()),
             Err(value) => {
                 if let Look::Call(node) = value.look()
                     && !seen.iter().any(|other| Arc::ptr_eq(other, &node))
                 {
                     seen.push(node.clone());
-                    let args = match &*node.state() {
-                        State::Pending(args) => args.clone(),
-                        State::Done(_) => Vec::new(),
-                    };
+                    let args = node.state().args.clone();
                     stack.push(Ok(node));
                     stack.extend(args.into_iter().rev().map(Err));
                 }

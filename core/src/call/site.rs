@@ -1,7 +1,7 @@
 //! Where a function is called: the plans of the calls before.
 
 use super::key::{CallKey, OwnedKey};
-use super::{CallNode, CallPlan};
+use super::{CallNode, CallPlan, let_go_of};
 use crate::evaluate::Graph;
 use crate::events::{self, Event};
 use crate::node::Value;
@@ -34,6 +34,8 @@ struct Callable {
     /// The results of the plan.
     avals: Box<[Aval]>,
     leaves: Box<[Leaf]>,
+    /// Whether a result of the plan is several leaves.
+    repeats: bool,
     /// A tree in the structure of the result.
     template: Option<Box<dyn Any>>,
 }
@@ -212,7 +214,9 @@ fn callable(
             targets.len() - 1
         }) as u32)
     };
-    let leaves = results.iter().map(leaf).collect();
+    let leaves: Box<[Leaf]> = results.iter().map(leaf).collect();
+    let n_results = leaves.iter().filter(|leaf| matches!(leaf, Leaf::Result(_)));
+    let repeats = n_results.count() > targets.len();
     let plan = match &targets[..] {
         [] => None,
         targets => {
@@ -229,6 +233,7 @@ fn callable(
         plan,
         avals: targets.iter().map(|x| x.aval.clone()).collect(),
         leaves,
+        repeats,
         template,
     })
 }
@@ -237,24 +242,28 @@ impl Callable {
     /// The leaves of the result for the given arguments.
     fn leaves(self: &Rc<Self>, args: Vec<Arc<Value>>) -> Leaves {
         let kept = self.leaves.iter().filter_map(|leaf| match leaf {
-            Leaf::Argument(i) => Some(Tensor(args[*i as usize].clone())),
+            Leaf::Argument(i) => Some(Tensor::of(&args[*i as usize])),
             Leaf::Result(_) => None,
         });
-        let mut leaves = Leaves {
+        let kept = kept.collect::<Vec<_>>().into_iter();
+        let node = match &self.plan {
+            Some(plan) => Some(CallNode::new(plan.clone(), args)),
+            None => {
+                let_go_of(args);
+                None
+            }
+        };
+        let repeated = match self.repeats {
+            true => vec![None; self.avals.len()],
+            false => Vec::new(),
+        };
+        Leaves {
             call: self.clone(),
             next: 0,
-            kept: kept.collect::<Vec<_>>().into_iter(),
-            values: Vec::new(),
-        };
-        if let Some(plan) = &self.plan {
-            let node = Arc::new(CallNode::new(plan.clone(), args));
-            let avals = self.avals.iter().enumerate();
-            let value = |(i, aval): (usize, &Aval)| {
-                Tensor(Arc::new(Value::of_call(aval.clone(), node.clone(), i)))
-            };
-            leaves.values = avals.map(value).collect();
+            kept,
+            node,
+            repeated,
         }
-        leaves
     }
 }
 
@@ -264,7 +273,24 @@ struct Leaves {
     next: usize,
     /// Those that are arguments.
     kept: std::vec::IntoIter<Tensor>,
-    values: Vec<Tensor>,
+    node: Option<Arc<CallNode>>,
+    /// The results so far, where one may be several leaves.
+    repeated: Vec<Option<Tensor>>,
+}
+
+impl Leaves {
+    fn result(&mut self, i: u32) -> Tensor {
+        let i = i as usize;
+        let value = || {
+            let node = self.node.clone();
+            let node = node.expect("a plan computes what is no argument");
+            Tensor::new(Value::of_call(self.call.avals[i].clone(), node, i))
+        };
+        match self.repeated.get_mut(i) {
+            Some(made) => made.get_or_insert_with(value).clone(),
+            None => value(),
+        }
+    }
 }
 
 impl Iterator for Leaves {
@@ -274,7 +300,7 @@ impl Iterator for Leaves {
         self.next += 1;
         match leaf {
             Leaf::Argument(_) => self.kept.next(),
-            Leaf::Result(i) => Some(self.values[i as usize].clone()),
+            Leaf::Result(i) => Some(self.result(i)),
         }
     }
 }

@@ -9,6 +9,7 @@ use super::data::{Data, DataMut};
 use super::pages::prefer_large;
 use crate::DType;
 use crate::buffer::Buffer;
+use smallvec::SmallVec;
 use std::cell::Cell;
 use std::sync::Arc;
 
@@ -94,7 +95,7 @@ impl Task {
 
 /// The buffers of one run of a plan.
 pub(crate) struct Memory<'a> {
-    leaves: &'a [Arc<Buffer>],
+    leaves: &'a [&'a Arc<Buffer>],
     constants: &'a [Buffer],
     results: &'a [*mut u8],
     arena: *mut u8,
@@ -144,9 +145,9 @@ thread_local! {
 pub(crate) fn run(
     tasks: &[Task],
     needs: &Needs,
-    leaves: &[Arc<Buffer>],
+    leaves: &[&Arc<Buffer>],
     constants: &[Buffer],
-    results: &mut [Buffer],
+    results: &mut [Arc<Buffer>],
 ) -> Result<(), (usize, KernelFault)> {
     let size = |buffer: &Buffer| (buffer.dtype(), buffer.len());
     let held = leaves
@@ -157,7 +158,10 @@ pub(crate) fn run(
             .iter()
             .map(size)
             .eq(needs.constants.iter().copied())
-        && results.iter().map(size).eq(needs.results.iter().copied());
+        && results
+            .iter()
+            .map(|b| size(b))
+            .eq(needs.results.iter().copied());
     assert!(held, "the buffers are those that the plan was made for");
     let mut arena = ARENA.take();
     let lines = needs.arena.div_ceil(ALIGN);
@@ -169,7 +173,11 @@ pub(crate) fn run(
         prefer_large(arena.spare_capacity_mut());
         arena.resize(lines, Line([0; ALIGN]));
     }
-    let pointers: Vec<*mut u8> = results.iter_mut().map(Buffer::as_mut_ptr).collect();
+    let start = |result: &mut Arc<Buffer>| {
+        let only = Arc::get_mut(result).expect("nobody else has a result that is not computed yet");
+        only.as_mut_ptr()
+    };
+    let pointers: SmallVec<[*mut u8; 16]> = results.iter_mut().map(start).collect();
     let memory = Memory {
         leaves,
         constants,
@@ -184,7 +192,7 @@ pub(crate) fn run(
     ran
 }
 
-/// Up to so many operands are resolved without an allocation.
+/// Up to so many operands and results are resolved without an allocation.
 const FEW: usize = 8;
 
 impl Memory<'_> {
@@ -197,15 +205,8 @@ impl Memory<'_> {
         // SAFETY: what is written overlaps nothing else of the task (`Task::new`), and nobody else has the results or
         // the arena.
         let data_mut = |region: &Region| unsafe { self.data_mut(region) };
-        if task.args.len() <= FEW && task.outs.len() == 1 {
-            let mut args = [Data::EMPTY; FEW];
-            for (arg, region) in args.iter_mut().zip(&task.args) {
-                *arg = data(region);
-            }
-            return (task.kernel)(&args[..task.args.len()], &mut [data_mut(&task.outs[0])]);
-        }
-        let args: Vec<Data> = task.args.iter().map(data).collect();
-        let mut outs: Vec<DataMut> = task.outs.iter().map(data_mut).collect();
+        let args: SmallVec<[Data; FEW]> = task.args.iter().map(data).collect();
+        let mut outs: SmallVec<[DataMut; FEW]> = task.outs.iter().map(data_mut).collect();
         (task.kernel)(&args, &mut outs)
     }
 

@@ -415,11 +415,12 @@ fn plan(program: &Program, args: &[View]) -> Plan {
 }
 
 fn run(program: &Program, args: &[View]) -> Result<Vec<View>, KernelFault> {
-    let leaves: Vec<_> = args.iter().map(|x| x.buffer.clone()).collect();
-    let outs = plan(program, args)
-        .try_run(&leaves)
+    let leaves: Vec<_> = args.iter().map(|x| &x.buffer).collect();
+    let mut outs = Vec::new();
+    plan(program, args)
+        .try_run(&leaves, &mut outs)
         .map_err(|(_, fault)| fault)?;
-    let views = outs.into_iter().zip(&program.outs);
+    let views = outs.into_iter().flatten().zip(&program.outs);
     Ok(views
         .map(|(buffer, out)| View::of(buffer, Aval::from_ir(program.aval(*out)).shape()))
         .collect())

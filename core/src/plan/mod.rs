@@ -13,11 +13,13 @@ use crate::buffer::{Buffer, afford};
 use crate::kernel::{self, Base, Compiled, KernelFault, Member, Needs, Region, Sum, Task};
 use crate::layout::Layout;
 use crate::lower::Lowered;
+use crate::spare;
 use crate::{Aval, Error, Result};
 use arena::Life;
 use build::{Kind, Part};
 use gradloom_ir::pass::{self, is_elementwise};
 use gradloom_ir::{Op, Program, SecondaryMap, Var};
+use smallvec::SmallVec;
 use std::sync::Arc;
 
 /// How to compute some results from some leaves.
@@ -28,10 +30,18 @@ pub(crate) struct Plan {
     needs: Needs,
     constants: Box<[Buffer]>,
     outs: Box<[Out]>,
+    /// Whether the results are the buffers that the plan fills, each once and in order.
+    is_plain: bool,
     /// The task that makes each result that is not a leaf.
     makers: Box<[usize]>,
     n_equations: usize,
 }
+
+/// The buffers of the leaves of a plan.
+pub(crate) type Leaves<'a> = SmallVec<[&'a Arc<Buffer>; 16]>;
+
+/// The buffers that a plan fills.
+type Results = SmallVec<[Arc<Buffer>; 16]>;
 
 /// A result: a leaf as it is, or a buffer that the plan fills. Several may share one.
 #[derive(Clone, Copy)]
@@ -86,23 +96,29 @@ impl Plan {
         self.n_equations
     }
 
-    /// Computes the results. Each is the whole of its buffer, in row-major order.
-    pub(crate) fn run(&self, leaves: &[Arc<Buffer>]) -> Result<Vec<Arc<Buffer>>> {
-        let ran = self.try_run(leaves);
+    /// Computes the results, which are added to a list. Each is the whole of its buffer, in row-major order. After an error
+    /// the list is as it was.
+    pub(crate) fn run(
+        &self,
+        leaves: &[&Arc<Buffer>],
+        results: &mut Vec<Option<Arc<Buffer>>>,
+    ) -> Result<()> {
+        let ran = self.try_run(leaves, results);
         ran.map_err(|(task, fault)| Error::of_kernel(self.name(task), fault))
     }
 
     /// The same; an error has the task that is at fault.
     pub(crate) fn try_run(
         &self,
-        leaves: &[Arc<Buffer>],
-    ) -> Result<Vec<Arc<Buffer>>, (usize, KernelFault)> {
+        leaves: &[&Arc<Buffer>],
+        all: &mut Vec<Option<Arc<Buffer>>>,
+    ) -> Result<(), (usize, KernelFault)> {
         afford(self.needs.arena).map_err(|fault| (self.largest(), fault))?;
         let sizes = self.needs.results.iter().zip(&self.makers);
         let results = sizes.map(|(&(dtype, len), maker)| {
-            Buffer::scratch(dtype, len).map_err(|fault| (*maker, fault))
+            spare::buffer(dtype, len).map_err(|fault| (*maker, fault))
         });
-        let mut results = results.collect::<Result<Vec<Buffer>, _>>()?;
+        let mut results = results.collect::<Result<Results, _>>()?;
         kernel::run(
             &self.tasks,
             &self.needs,
@@ -110,12 +126,16 @@ impl Plan {
             &self.constants,
             &mut results,
         )?;
-        let results: Vec<Arc<Buffer>> = results.into_iter().map(Arc::new).collect();
+        if self.is_plain {
+            all.extend(results.into_iter().map(Some));
+            return Ok(());
+        }
         let out = |out: &Out| match *out {
             Out::Leaf(i) => leaves[i as usize].clone(),
             Out::Result(i) => results[i as usize].clone(),
         };
-        Ok(self.outs.iter().map(out).collect())
+        all.extend(self.outs.iter().map(out).map(Some));
+        Ok(())
     }
 
     /// The op of a task as the user knows it, for messages.
@@ -483,12 +503,15 @@ fn finish(mut build: Build, program: &Program, places: &SecondaryMap<Var, Place>
         tasks.push(Task::new(draft.kernel, args, outs, &needs));
         whats.push(draft.what);
     }
+    let nth = |(i, out): (usize, &Out)| matches!(out, Out::Result(r) if *r as usize == i);
+    let is_plain = outs.iter().enumerate().all(nth);
     Plan {
         tasks: tasks.into(),
         whats: whats.into(),
         needs,
         constants: build.constants.into(),
         outs,
+        is_plain,
         makers,
         n_equations: program.eqns.len(),
     }

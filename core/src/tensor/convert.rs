@@ -111,9 +111,9 @@ impl Tensor {
         call::impure();
         loop {
             if let Some(buffer) = self.0.settle() {
-                return Ok(buffer);
+                return Ok(buffer.clone());
             }
-            realise(std::slice::from_ref(&self.0))?;
+            realise(std::slice::from_ref(&*self.0))?;
         }
     }
 }

@@ -3,6 +3,7 @@
 use crate::dtype::Element;
 use crate::node::Value;
 use crate::record::{apply, expect, raise};
+use crate::spare::Handle;
 use crate::{Aval, DType, Error, Result};
 use gradloom_ir::{Op, Static};
 use std::fmt;
@@ -41,13 +42,28 @@ pub(crate) use operators::number;
 /// An op whose operands do not fit panics at the line that calls it. Inside a function or closure that returns
 /// [`Result`] and is traced or differentiated, it is the `Err` of that function. Dtypes never mix by themselves:
 /// [`Tensor::cast`] one of them.
-#[derive(Clone)]
-pub struct Tensor(pub(crate) Arc<Value>);
+pub struct Tensor(pub(crate) Handle);
+
+impl Clone for Tensor {
+    fn clone(&self) -> Tensor {
+        Tensor::of(&self.0)
+    }
+}
 
 impl Tensor {
+    /// The only handle on a value.
+    pub(crate) fn new(value: Value) -> Tensor {
+        Tensor(Handle::new(value))
+    }
+
+    /// A handle on a value that has others.
+    pub(crate) fn of(value: &Arc<Value>) -> Tensor {
+        Tensor(Arc::clone(value).into())
+    }
+
     /// What tells this value from others while it lives.
     pub(crate) fn address(&self) -> usize {
-        Arc::as_ptr(&self.0) as usize
+        Arc::as_ptr(&*self.0) as usize
     }
 
     /// The dtype and the shape.
@@ -118,10 +134,8 @@ impl Tensor {
             });
         }
         let aval = Aval::new(T::DTYPE, shape);
-        Ok(Tensor(Arc::new(Value::realised(
-            aval,
-            Arc::new(T::into_buffer(data.into())),
-        ))))
+        let buffer = Arc::new(T::into_buffer(data.into()));
+        Ok(Tensor::new(Value::realised(aval, buffer)))
     }
 
     /// A tensor of given elements in row-major order.
@@ -143,10 +157,8 @@ impl Tensor {
     /// A tensor of rank 0.
     pub fn scalar<T: Element>(value: T) -> Tensor {
         let aval = Aval::new(T::DTYPE, []);
-        Tensor(Arc::new(Value::realised(
-            aval,
-            Arc::new(T::into_buffer(vec![value].into())),
-        )))
+        let buffer = Arc::new(T::into_buffer(vec![value].into()));
+        Tensor::new(Value::realised(aval, buffer))
     }
 }
 

@@ -89,7 +89,7 @@ fn cut(inputs: &[Tensor], since: u64, outs: &[Tensor]) -> (Program, Vec<Bound>) 
     for (i, input) in inputs.iter().enumerate() {
         input.0.stamp.set(cut.epoch, i as u32);
     }
-    let sources = walk(outs.iter().map(|out| &out.0), &mut cut);
+    let sources = walk(outs.iter().map(|out| &*out.0), &mut cut);
     drop(engine);
     let mut lowering = Lowering::default();
     for leaf in inputs.iter().chain(&cut.captured) {
@@ -123,7 +123,7 @@ impl Cut {
         let leaf = value.stamp.get(self.epoch).unwrap_or_else(|| {
             let leaf = (self.n_inputs + self.captured.len()) as u32;
             value.stamp.set(self.epoch, leaf);
-            self.captured.push(Tensor(value.clone()));
+            self.captured.push(Tensor::of(value));
             leaf
         });
         Found::Numbered(Source::Leaf(leaf))

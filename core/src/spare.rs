@@ -1,0 +1,170 @@
+//! What a thread keeps for its next step: values, small buffers and calls that nobody holds any more.
+//!
+//! A step of a program drops as many of them as it makes, so in its steady state it asks the allocator for nothing. Each is an
+//! `Arc` that has proved to be the only one when it was dropped; who takes it owns it alone.
+
+use crate::DType;
+use crate::buffer::Buffer;
+use crate::kernel::KernelFault;
+use crate::node::Value;
+use crate::shelf;
+use std::cell::RefCell;
+use std::ops::Deref;
+use std::sync::Arc;
+use std::thread::LocalKey;
+
+/// Things of one kind that wait for their next use.
+pub(crate) type Spare<T> = RefCell<Vec<T>>;
+
+/// How many things of one kind wait at most.
+const MOST: usize = 256;
+
+/// One that waits. There is none where a thread ends.
+pub(crate) fn take<T>(spare: &'static LocalKey<Spare<T>>) -> Option<T> {
+    let taken = spare.try_with(|spare| spare.try_borrow_mut().ok()?.pop());
+    taken.ok().flatten()
+}
+
+/// Lets something wait, unless there is enough.
+pub(crate) fn keep<T>(spare: &'static LocalKey<Spare<T>>, thing: T) {
+    let mut thing = Some(thing);
+    let _ = spare.try_with(|spare| {
+        if let Ok(mut spare) = spare.try_borrow_mut()
+            && spare.len() < MOST
+        {
+            spare.extend(thing.take());
+        }
+    });
+    // What does not wait is dropped when nothing is borrowed any more.
+    drop(thing);
+}
+
+/// A handle on a value, which waits for its next use when the last one is dropped.
+pub(crate) struct Handle(Option<Arc<Value>>);
+
+thread_local! {
+    static VALUES: Spare<Arc<Value>> = const { RefCell::new(Vec::new()) };
+}
+
+impl Handle {
+    /// The only handle on a value.
+    pub(crate) fn new(value: Value) -> Handle {
+        if let Some(mut spare) = take(&VALUES)
+            && let Some(place) = Arc::get_mut(&mut spare)
+        {
+            *place = value;
+            return Handle(Some(spare));
+        }
+        Handle(Some(Arc::new(value)))
+    }
+}
+
+/// Keeps the memory of a value that has been let go of.
+pub(crate) fn keep_value(value: Arc<Value>) {
+    keep(&VALUES, value);
+}
+
+impl From<Arc<Value>> for Handle {
+    fn from(value: Arc<Value>) -> Handle {
+        Handle(Some(value))
+    }
+}
+
+impl Deref for Handle {
+    type Target = Arc<Value>;
+    fn deref(&self) -> &Arc<Value> {
+        let value = self.0.as_ref();
+        value.expect("a handle has its value until it is dropped")
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        if let Some(value) = self.0.take() {
+            crate::node::let_go(value);
+        }
+    }
+}
+
+/// The lists of small buffers: those of one dtype and length are in one of them.
+const LISTS: usize = 64;
+
+/// How many buffers a list holds at most, and how many bytes all lists together.
+const MOST_OF_LIST: usize = 32;
+const MOST_BYTES: usize = 4 << 20;
+
+struct Buffers {
+    lists: [Vec<Arc<Buffer>>; LISTS],
+    bytes: usize,
+}
+
+thread_local! {
+    static BUFFERS: RefCell<Buffers> = const {
+        RefCell::new(Buffers { lists: [const { Vec::new() }; LISTS], bytes: 0 })
+    };
+    /// Buffers without elements: what is left of large ones, whose elements go to the shelf.
+    static SHELLS: Spare<Arc<Buffer>> = const { RefCell::new(Vec::new()) };
+}
+
+fn list_of(dtype: DType, n: usize) -> usize {
+    (n ^ n >> 6 ^ n >> 12)
+        .wrapping_mul(5)
+        .wrapping_add(dtype as usize)
+        % LISTS
+}
+
+/// The only handle on a buffer of `n` elements, of which nobody may look at one before it is written.
+pub(crate) fn buffer(dtype: DType, n: usize) -> Result<Arc<Buffer>, KernelFault> {
+    let small = n.saturating_mul(dtype.size()) < shelf::LARGE;
+    if small && let Some(found) = small_buffer(dtype, n) {
+        return Ok(found);
+    }
+    let buffer = Buffer::scratch(dtype, n)?;
+    if !small
+        && let Some(mut shell) = take(&SHELLS)
+        && let Some(place) = Arc::get_mut(&mut shell)
+    {
+        *place = buffer;
+        return Ok(shell);
+    }
+    Ok(Arc::new(buffer))
+}
+
+fn small_buffer(dtype: DType, n: usize) -> Option<Arc<Buffer>> {
+    let found = BUFFERS.try_with(|buffers| {
+        let mut buffers = buffers.try_borrow_mut().ok()?;
+        let list = &mut buffers.lists[list_of(dtype, n)];
+        let i = list
+            .iter()
+            .rposition(|b| b.len() == n && b.dtype() == dtype)?;
+        let found = list.swap_remove(i);
+        buffers.bytes -= found.bytes();
+        Some(found)
+    });
+    found.ok().flatten()
+}
+
+/// Lets a buffer wait for its next use if nobody else has it.
+pub(crate) fn let_go(mut buffer: Arc<Buffer>) {
+    let Some(only) = Arc::get_mut(&mut buffer) else {
+        return;
+    };
+    let bytes = only.bytes();
+    if bytes >= shelf::LARGE {
+        only.clear();
+        return keep(&SHELLS, buffer);
+    }
+    let mut buffer = Some(buffer);
+    let _ = BUFFERS.try_with(|buffers| {
+        let Ok(mut buffers) = buffers.try_borrow_mut() else {
+            return;
+        };
+        let Some(there) = &buffer else { return };
+        let list = list_of(there.dtype(), there.len());
+        if buffers.bytes + bytes <= MOST_BYTES && buffers.lists[list].len() < MOST_OF_LIST {
+            buffers.lists[list].extend(buffer.take());
+            buffers.bytes += bytes;
+        }
+    });
+    drop(buffer);
+}
