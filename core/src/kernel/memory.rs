@@ -260,3 +260,31 @@ impl Memory<'_> {
         of!(F32: f32, F64: f64, I32: i32, I64: i64, Bool: bool)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{Base, Region};
+    use crate::DType;
+
+    #[test]
+    fn regions_overlap_where_they_share_an_element() {
+        let region = |base, start, len| Region {
+            base,
+            dtype: DType::F32,
+            start,
+            len,
+        };
+        let whole = region(Base::Arena, 64, 32);
+        let overlaps = |other: Region| {
+            assert_eq!(whole.overlaps(&other), other.overlaps(&whole));
+            whole.overlaps(&other)
+        };
+        assert!(overlaps(region(Base::Arena, 188, 100)));
+        assert!(overlaps(region(Base::Arena, 0, 17)));
+        assert!(!overlaps(region(Base::Arena, 192, 100)));
+        assert!(!overlaps(region(Base::Arena, 0, 16)));
+        assert!(!overlaps(region(Base::Result(0), 64, 32)));
+        // The arena gives a value without elements no place of its own.
+        assert!(!overlaps(region(Base::Arena, 128, 0)));
+    }
+}

@@ -80,3 +80,21 @@ fn operands_may_lie_in_any_way() {
     };
     assert_eq!(bits(&results()), op_by_op(|| bits(&results())));
 }
+
+#[test]
+fn values_without_elements_stand_among_others() {
+    let shapes: [[usize; 3]; 4] = [[0, 3, 5], [4, 0, 5], [4, 3, 0], [0, 0, 0]];
+    for [rows, inner, columns] in shapes {
+        let results = || {
+            let (x, w) = (numbers(&[rows, inner], 4), numbers(&[inner, columns], 5));
+            let full = numbers(&[6, 7], 6);
+            let y = (x.matmul(&w) + 1.0).tanh();
+            let total = y.sum(..) + full.exp().sum(..);
+            let halves = [y.slice([0, 0], [0, columns as i64], [1, 1]), y.clone()];
+            let z = halves[0].sum(0) + &halves[1].sum(0) * 2.0;
+            vec![total, y, z, x.sum(-1), &full * 2.0]
+        };
+        let shape = [rows, inner, columns];
+        assert_eq!(bits(&results()), op_by_op(|| bits(&results())), "{shape:?}");
+    }
+}
