@@ -48,7 +48,8 @@ use proc_macro::TokenStream;
 /// - `dense::jvp((args..), (tangents..))`: the result and its tangent. Parameters that are not differentiated have no
 ///   tangent; one argument or tangent alone stands bare.
 /// - `dense::grad(args..)` and `dense::value_and_grad(args..)`, where the result is one tensor: a `DenseGrads`, with a public
-///   field for each differentiated parameter (`this` for `self`). At run time it has to be of rank 0.
+///   field for each differentiated parameter (`this` for `self`). At run time it has to be of rank 0. `DenseGrads` is a `Tree`, so
+///   all gradients can be evaluated or scaled at once, and `Clone` and `Debug` where its fields are.
 /// - `dense::saved(args..)`: the result and a `DenseSaved`, what reverse mode keeps between the two passes.
 /// - `dense::PROGRAM` and `dense::HASH`: the program as text, and its hash, which covers the functions that it calls by path
 ///   (under control flow, to a depth of three; a method is called by its name alone, so it is not covered).

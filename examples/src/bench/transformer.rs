@@ -91,7 +91,6 @@ fn loss(block: &Block, x: &Tensor) -> Tensor {
 pub(super) fn gradients(timer: &mut Timer) -> Result<()> {
     let (block, x) = (parameters(), input());
     let (_, grads) = loss::value_and_grad(&block, &x);
-    let grads = (grads.block, grads.x);
     evaluate(&grads)?;
     let check = norm(&grads);
     drop(grads);
@@ -134,8 +133,7 @@ pub(super) fn tangents(timer: &mut Timer) -> Result<()> {
 }
 
 fn gradient(block: &Block, x: &Tensor) -> Result<()> {
-    let (value, grads) = loss::value_and_grad(block, x);
-    evaluate(&(value, grads.block, grads.x))
+    evaluate(&loss::value_and_grad(block, x))
 }
 
 fn input() -> Tensor {

@@ -3,7 +3,7 @@
 use super::companions::{Cx, field, reference};
 use super::names::allow;
 use crate::lower::text;
-use crate::parse::{Kind, OutShape};
+use crate::parse::{Kind, OutShape, unraw};
 use proc_macro2::{Ident, TokenStream};
 use quote::{ToTokens, format_ident};
 use syn::Type;
@@ -98,7 +98,7 @@ impl Cx<'_> {
         }
     }
 
-    /// The struct, where the result is one tensor.
+    /// The struct, where the result is one tensor. It is a tree where its fields are, and may be cloned and shown likewise.
     pub(super) fn grads_struct(&self) -> Option<TokenStream> {
         if self.func.output.shape != OutShape::Tensor {
             return None;
@@ -112,23 +112,80 @@ impl Cx<'_> {
         } else {
             ours!(<#(#params),*>)
         };
-        let fields = self.diff().into_iter().zip(&generic).map(|(d, generic)| {
-            let (field, ty) = (field(d), &d.owned);
-            let ty = generic
-                .as_ref()
-                .map_or_else(|| ty.to_token_stream(), ToTokens::to_token_stream);
-            let doc = format!(
-                "The gradient with respect to `{}`.",
-                if d.receiver { "self" } else { &d.name }
-            );
-            ours!(#[doc = #doc] pub #field: #ty)
+        let diff = self.diff();
+        let fields: Vec<Ident> = diff.iter().map(|d| field(d)).collect();
+        let types = diff.iter().zip(&generic).map(|(d, generic)| {
+            let written = d.owned.to_token_stream();
+            generic.as_ref().map_or(written, ToTokens::to_token_stream)
+        });
+        let types: Vec<TokenStream> = types.collect();
+        let docs = diff.iter().map(|d| {
+            let name = if d.receiver { "self" } else { &d.name };
+            format!("The gradient with respect to `{name}`.")
         });
         let doc = format!("The gradients of `{}`.", self.func.sig.ident);
+        let traits = grads_traits(self.p, grads, &params, &fields, &types);
+        let attrs = ours!(#(#attrs)*);
         Some(ours! {
-            #(#attrs)*
+            #attrs
             #allow
             #[doc = #doc]
-            #vis struct #grads #params { #(#fields),* }
+            #vis struct #grads #params { #(#[doc = #docs] pub #fields: #types),* }
+
+            #(#attrs #[automatically_derived] #traits)*
         })
     }
+}
+
+/// Each trait holds where it holds for the fields. The bounds are `for<'any>`, because rustc checks a bound on a type without
+/// parameters at once, and a second error would follow the one for a parameter that is no tree.
+fn grads_traits(
+    p: &TokenStream,
+    grads: &Ident,
+    params: &TokenStream,
+    fields: &[Ident],
+    types: &[TokenStream],
+) -> [TokenStream; 3] {
+    let bounds = |bound: TokenStream| ours!(#(for<'any> #types: #bound,)*);
+    let trees = bounds(ours!(#p::Tree));
+    let clones = bounds(ours!(::core::clone::Clone));
+    let debugs = bounds(ours!(::core::fmt::Debug));
+    let names: Vec<String> = fields.iter().map(unraw).collect();
+    let paths = names.iter().map(|name| format!(".{name}"));
+    let shown = grads.to_string();
+    [
+        ours! {
+            impl #params #p::Tree for #grads #params where #trees {
+                fn visit(&self, f: &mut dyn ::core::ops::FnMut(&#p::Tensor)) {
+                    #(#p::Tree::visit(&self.#fields, f);)*
+                }
+                fn visit_mut(&mut self, f: &mut dyn ::core::ops::FnMut(&mut #p::Tensor)) {
+                    #(#p::Tree::visit_mut(&mut self.#fields, f);)*
+                }
+                fn map(&self, f: &mut dyn ::core::ops::FnMut(&#p::Tensor) -> #p::Tensor) -> Self {
+                    Self { #(#fields: #p::Tree::map(&self.#fields, f)),* }
+                }
+                fn paths(&self, prefix: &str, out: &mut ::std::vec::Vec<::std::string::String>) {
+                    #(#p::Tree::paths(&self.#fields, &::std::format!("{}{}", prefix, #paths), out);)*
+                }
+                fn __key<'key>(&'key self, key: &mut #p::CallKey<'key>) {
+                    #(#p::Tree::__key(&self.#fields, key);)*
+                }
+            }
+        },
+        ours! {
+            impl #params ::core::clone::Clone for #grads #params where #clones {
+                fn clone(&self) -> Self {
+                    Self { #(#fields: ::core::clone::Clone::clone(&self.#fields)),* }
+                }
+            }
+        },
+        ours! {
+            impl #params ::core::fmt::Debug for #grads #params where #debugs {
+                fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+                    f.debug_struct(#shown) #(.field(#names, &self.#fields))* .finish()
+                }
+            }
+        },
+    ]
 }

@@ -1,0 +1,89 @@
+//! The struct of gradients is a tree, as its fields are.
+
+use gradloom::prelude::*;
+
+#[derive(Tree)]
+struct Model {
+    w: Tensor,
+    layers: Vec<Tensor>,
+}
+
+#[traced]
+fn loss(model: &Model, x: &Tensor, #[nodiff] scale: &Tensor) -> Tensor {
+    let h = (x * &model.w).tanh();
+    let y = h * &model.layers[0] + &model.layers[1];
+    (y * scale).square().sum(..)
+}
+
+#[traced]
+fn power<T: Tree + Clone>(x: &T, w: &Tensor) -> Tensor {
+    let _ = x;
+    w.square().sum(..)
+}
+
+#[traced]
+fn product(a: &Tensor, r#type: &Tensor) -> Tensor {
+    (a * r#type).sum(..)
+}
+
+fn arguments() -> (Model, Tensor, Tensor) {
+    let numbers = |a: f32| Tensor::from([a, 2.0 * a, -a]);
+    let layers = vec![numbers(0.5), numbers(0.25)];
+    let w = numbers(1.0);
+    (Model { w, layers }, numbers(2.0), numbers(0.1))
+}
+
+#[test]
+fn the_leaves_are_those_of_the_fields_in_order() {
+    let (model, x, scale) = arguments();
+    let grads = loss::grad(&model, &x, &scale);
+    let mut paths = Vec::new();
+    grads.paths("grads", &mut paths);
+    assert_eq!(
+        paths,
+        [
+            "grads.model.w",
+            "grads.model.layers[0]",
+            "grads.model.layers[1]",
+            "grads.x"
+        ]
+    );
+    let mut n = 0;
+    grads.visit(&mut |leaf| {
+        n += 1;
+        assert_eq!(leaf.shape(), [3]);
+    });
+    assert_eq!(n, 4);
+}
+
+#[test]
+fn all_gradients_are_evaluated_and_scaled_as_one() {
+    let (model, x, scale) = arguments();
+    let (value, grads) = loss::value_and_grad(&model, &x, &scale);
+    evaluate(&(value, grads)).unwrap();
+
+    let mut grads = loss::grad(&model, &x, &scale);
+    let halves = grads.map(&mut |g| g * 0.5);
+    grads.visit_mut(&mut |g| *g = &*g * 0.5);
+    assert_eq!(halves.x.to_vec::<f32>(), grads.x.to_vec::<f32>());
+    let (a, b) = (&halves.model.layers[1], &grads.model.layers[1]);
+    assert_eq!(a.to_vec::<f32>(), b.to_vec::<f32>());
+}
+
+#[test]
+fn they_are_cloned_and_shown_where_their_fields_are() {
+    let (a, b) = (Tensor::from([1.0f32, 2.0]), Tensor::from([3.0f32, 4.0]));
+    let grads = product::grad(&a, &b).clone();
+    assert_eq!(
+        format!("{grads:?}"),
+        format!(
+            "ProductGrads {{ a: {:?}, type: {:?} }}",
+            grads.a, grads.r#type
+        )
+    );
+    // `Model` is neither: that takes nothing else away.
+    let (model, x, scale) = arguments();
+    let generic = power::grad(&(x.clone(), scale), &x).clone();
+    assert_eq!(generic.w.to_vec::<f32>(), (&x * 2.0).to_vec::<f32>());
+    drop(model);
+}
