@@ -122,11 +122,9 @@ fn function(mut func: ItemFn, args: &Args, errors: &mut Errors) -> TokenStream {
         false => TokenStream::new(),
     };
     take_keeps(&mut func.block);
-    let around = Around::of(&func.block, &func.attrs);
-    registering(tokens.register.take(), &mut func.block);
-    checking(&parsed, &mut func.block, &mut func.attrs, &private);
-    catching(&parsed, &mut func.block, &private);
-    around.calling(&calls, &mut func.block, &func.attrs, errors);
+    let written = (&mut func.sig, &mut *func.block, &mut func.attrs);
+    let register = tokens.register.take();
+    around(&parsed, &calls, register, written, &private, errors);
     func.attrs.push(used());
     let func = half_typed::print_function(&func);
     crate::dump::dump(&parsed, &body, || {
@@ -316,6 +314,7 @@ fn checking(
     block: &mut syn::Block,
     attrs: &mut Vec<Attribute>,
     private: &TokenStream,
+    aside: bool,
 ) {
     let Some(checks) = Checks::of(func, private) else {
         return;
@@ -324,7 +323,7 @@ fn checking(
         return;
     }
     let tracked = is_tracked(attrs);
-    checks.wrap(block, tracked);
+    checks.wrap(block, tracked, aside);
     if !tracked {
         attrs.push(syn::parse_quote!(#[track_caller]));
     }
@@ -358,43 +357,27 @@ fn is_tracked(attrs: &[Attribute]) -> bool {
     attrs.iter().any(|a| a.path().is_ident("track_caller"))
 }
 
-/// What is asked of the user's function before anything is written around its body.
-struct Around {
-    parsed: bool,
-    returns: bool,
-    tracked: bool,
-}
-
-impl Around {
-    fn of(block: &syn::Block, attrs: &[Attribute]) -> Around {
-        let whole = syn::Expr::Block(syn::ExprBlock {
-            attrs: Vec::new(),
-            label: None,
-            block: block.clone(),
-        });
-        Around {
-            parsed: half_typed::unparsed(block).is_none(),
-            returns: lower::has_return(&whole),
-            tracked: is_tracked(attrs),
-        }
+/// Writes around the body of the user's function what stands there, and returns what stands beside a method.
+fn around(
+    parsed: &Func,
+    calls: &StaticCall<'_>,
+    register: Option<TokenStream>,
+    (sig, block, attrs): (&mut syn::Signature, &mut syn::Block, &mut Vec<Attribute>),
+    private: &TokenStream,
+    errors: &Errors,
+) -> Option<TokenStream> {
+    let sound = half_typed::unparsed(block).is_none() && errors.is_empty();
+    let beside = match sound {
+        true => calls.set_aside(sig, block, attrs),
+        false => None,
+    };
+    registering(register, block);
+    checking(parsed, block, attrs, private, beside.is_some());
+    catching(parsed, block, private);
+    if sound {
+        calls.wrap(block);
     }
-
-    /// A call whose plan is known does not run the body.
-    fn calling(
-        &self,
-        calls: &StaticCall<'_>,
-        block: &mut syn::Block,
-        attrs: &[Attribute],
-        errors: &Errors,
-    ) {
-        if self.parsed && errors.is_empty() {
-            // Checks of annotations show their caller, and have put the user's code into a closure: nothing returns from the
-            // middle any more.
-            let tracked = is_tracked(attrs);
-            let returns = self.returns && self.tracked == tracked;
-            calls.wrap(block, returns, tracked);
-        }
-    }
+    beside
 }
 
 fn methods(mut imp: ItemImpl, args: &Args, errors: &mut Errors) -> TokenStream {
@@ -472,11 +455,10 @@ fn methods(mut imp: ItemImpl, args: &Args, errors: &mut Errors) -> TokenStream {
             items.extend(warnings(&func, &method.block, &body, args, &attrs));
         }
         take_keeps(&mut method.block);
-        let around = Around::of(&method.block, &method.attrs);
-        registering(tokens.register.take(), &mut method.block);
-        checking(&func, &mut method.block, &mut method.attrs, &private);
-        catching(&func, &mut method.block, &private);
-        around.calling(&calls, &mut method.block, &method.attrs, errors);
+        let written = (&mut method.sig, &mut method.block, &mut method.attrs);
+        let register = tokens.register.take();
+        let beside = around(&func, &calls, register, written, &private, errors);
+        associated.extend(beside);
         method.attrs.push(used());
         crate::dump::dump(&func, &body, || {
             let (associated, items) = (&tokens.associated, &tokens.items);

@@ -164,26 +164,28 @@ impl<'a> Checks<'a> {
     }
 
     /// Puts the checks into the user's function. `tracked` says whether the user wrote `#[track_caller]`.
-    pub(crate) fn wrap(&self, block: &mut Block, tracked: bool) {
+    pub(crate) fn wrap(&self, block: &mut Block, tracked: bool, aside: bool) {
         let ReturnType::Type(_, ty) = &self.func.sig.output else {
             return;
         };
         let body = std::mem::take(&mut block.stmts);
         let enter = self.enter();
         let (p, y) = (self.p, Ident::new("y", Span::mixed_site()));
+        let run = match aside {
+            true => quote::quote!({ #(#body)* }),
+            // The body may return from the middle, and the ops in a closure show their own lines.
+            false => quote::quote!(#p::run(|| -> #ty { #(#body)* })),
+        };
         let checked = match self.leave(&y) {
             None if tracked || self.func.output.result.is_some() => {
                 quote::quote!(#enter #(#body)*)
             }
-            // A closure has no caller to show, so the ops in it show their own lines.
-            None => quote::quote!(#enter #p::run(|| -> #ty { #(#body)* })),
+            None => quote::quote!(#enter #run),
             Some(leave) => {
-                // The body may return from the middle.
                 let leave = match self.func.output.result {
                     None => leave,
                     Some(_) => ours!(if let ::core::result::Result::Ok(#y) = &#y { #leave }),
                 };
-                let run = quote::quote!(#p::run(|| -> #ty { #(#body)* }));
                 ours!(#enter let #y = #run; #leave #y)
             }
         };

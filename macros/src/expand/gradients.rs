@@ -23,24 +23,23 @@ impl Cx<'_> {
         let grads_ty = self.grads_type();
         let (fwd, question, arguments) = (self.own(&n.hidden_fwd), self.question(), self.kept());
         let fields = func.diff().map(|(i, d)| {
-            let (field, x) = (field(d), reference(d));
-            ours!(#field: #p::rebuild(#x, &cotangents, #i))
+            let x = reference(d);
+            ours!(#p::rebuild(#x, &cotangents, #i))
         });
-        let grads = &n.grads;
-        let pair = ours!((#out, #grads_ty));
-        let returns = self.returns(pair.clone());
+        let returns = self.returns(ours!((#out, #grads_ty)));
+        let types = func.diff().map(|(_, d)| &d.owned);
+        let pair = ours!((#out, (#(#types,)*)));
         let both_signature = self.signature(&n.value_and_grad, &inputs, &returns);
         let both = self.body(
             ours! {
                 #(#checks)*
                 let (y, pull) = #fwd(#(#arguments),*)#question;
                 let cotangents = pull.call(&#p::seed(&y));
-                let grads = #grads { #(#fields),* };
-                (y, grads)
+                (y, (#(#fields,)*))
             },
             &pair,
         );
-        let both = self.calls.gradients(&both, grads);
+        let both = self.calls.gradients(&both, &n.grads);
         let grad_returns = self.returns(grads_ty);
         let grad_signature = self.signature(&n.grad, &inputs, &grad_returns);
         let value_and_grad = self.own(&n.value_and_grad);

@@ -6,7 +6,7 @@ use crate::parse::{Func, Kind, OutShape, Param};
 use crate::purity::is_pure;
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::ToTokens;
-use syn::{Block, GenericParam};
+use syn::{Attribute, Block, Expr, FnArg, GenericParam, Pat, Signature, Stmt};
 
 /// What a function may leave out when it is called.
 pub(crate) enum Purity {
@@ -35,39 +35,85 @@ impl<'a> StaticCall<'a> {
         StaticCall { func, p, purity }
     }
 
-    /// Wraps the body of the user's function. `returns` says whether the user's own code returns from the middle.
-    pub(crate) fn wrap(&self, block: &mut Block, returns: bool, tracked: bool) {
+    /// Puts the body of the user's function into a function of its own, with the user's signature, and calls that in its place: the
+    /// user's code may return from the middle, and rustc's messages on it are those of a function. Returns the function where it
+    /// has to stand in an impl block. `None` where the body stays where it is.
+    pub(crate) fn set_aside(
+        &self,
+        sig: &mut Signature,
+        block: &mut Block,
+        attrs: &mut [Attribute],
+    ) -> Option<TokenStream> {
+        let Purity::Static = self.purity else {
+            return None;
+        };
+        let mut own = sig.clone();
+        own.ident = match &self.func.owner {
+            // The user's code sees an item beside it, whatever the span of its name.
+            None => Ident::new("__traced_body", sig.ident.span()),
+            Some(_) => {
+                let name = format!("__traced_{}_body", self.func.name());
+                Ident::new(&name, sig.ident.span())
+            }
+        };
+        // Only the body assigns to its parameters.
+        for input in &mut sig.inputs {
+            match input {
+                FnArg::Receiver(r) => r.mutability = None,
+                FnArg::Typed(p) => {
+                    if let Pat::Ident(ident) = &mut *p.pat {
+                        ident.mutability = None;
+                    }
+                }
+            }
+        }
+        // An op that fails in a closure has no caller to show.
+        let tracked = attrs.iter().any(|a| a.path().is_ident("track_caller"));
+        let tracked =
+            (tracked && self.func.output.result.is_none()).then(|| ours!(#[track_caller]));
+        let (name, args) = (&own.ident, self.func.params.iter().map(|p| &p.ident));
+        let (call, beside, inside) = match &self.func.owner {
+            None => {
+                let function = quote::quote!(#tracked #own #block);
+                (ours!(#name(#(#args),*)), TokenStream::new(), Some(function))
+            }
+            Some(_) => {
+                let (lints, expected) = (&self.func.attrs, expected(attrs));
+                let function = quote::quote!(#(#lints)* #(#expected)* #tracked #own #block);
+                (ours!(Self::#name(#(#args),*)), function, None)
+            }
+        };
+        let stmts = inside.into_iter().chain([call]);
+        block.stmts = stmts
+            .map(|tokens| Stmt::Expr(Expr::Verbatim(tokens), None))
+            .collect();
+        Some(beside)
+    }
+
+    /// Wraps the body of the user's function, which has been [set aside](Self::set_aside) where a call need not run it.
+    pub(crate) fn wrap(&self, block: &mut Block) {
         let syn::ReturnType::Type(_, ty) = &self.func.sig.output else {
             return;
         };
         let stmts = &block.stmts;
         let body = match self.purity {
             Purity::Pure => return,
-            // Nobody knows where it would return to.
-            Purity::Static if tracked && returns => return,
             Purity::Impure => {
                 let mark = self.mark();
                 quote::quote!(#mark #(#stmts)*)
             }
             Purity::Static => {
-                let body = match tracked {
-                    // A closure has no caller to show.
-                    true => quote::quote!({ #(#stmts)* }),
-                    false => {
-                        let p = self.p;
-                        quote::quote!(#p::run(|| -> #ty { #(#stmts)* }))
-                    }
-                };
                 let enter = self.enter(&self.result(1));
                 let y = Ident::new("y", Span::mixed_site());
                 let end = self.end(&ours!(y), 1);
+                let body = quote::quote!({ #(#stmts)* });
                 match &self.func.output.result {
                     None => ours!(#enter let #y: #ty = #body; #end),
                     Some(_) => ours!(#enter let #y: #ty = #body; #y.map(|y| #end)),
                 }
             }
         };
-        block.stmts = vec![syn::Stmt::Expr(syn::Expr::Verbatim(body), None)];
+        block.stmts = vec![Stmt::Expr(Expr::Verbatim(body), None)];
     }
 
     /// What stands at the beginning of a companion that records in its caller's place.
@@ -79,29 +125,36 @@ impl<'a> StaticCall<'a> {
         }
     }
 
-    /// The body of a companion that returns the result and the gradients.
+    /// The body of a companion that returns the result and the gradients. `body` computes the result and a tuple of these, and
+    /// `grads` is the struct that they are put in.
     pub(super) fn gradients(&self, body: &TokenStream, grads: &Ident) -> TokenStream {
-        let Purity::Static = self.purity else {
-            return body.clone();
-        };
         let p = self.p;
         let diff: Vec<&Param> = self.func.diff().map(|(_, param)| param).collect();
-        let found = diff.iter().map(|d| {
-            let (field, x) = (field(d), reference(d));
+        let fields: Vec<TokenStream> = diff.iter().map(|d| field(d).to_token_stream()).collect();
+        let locals = (0..diff.len()).map(|i| Ident::new(&format!("ct{i}"), Span::mixed_site()));
+        let locals: Vec<Ident> = locals.collect();
+        let question = self.func.output.result.as_ref().map(|_| ours!(?));
+        let both = self.ok(ours!((y, #grads { #(#fields: #locals),* })));
+        let Purity::Static = self.purity else {
+            return ours! {
+                let (y, (#(#locals,)*)) = { #body } #question;
+                #both
+            };
+        };
+        let found = diff.iter().zip(&fields).map(|(d, field)| {
+            let x = reference(d);
             ours!(#field: results.like(#x))
         });
         let found = self.ok(ours!((results.tensor(), #grads { #(#found),* })));
         let enter = self.enter(&found);
         let recording = recording();
-        let fields = diff.iter().map(|d| field(d));
-        let question = self.func.output.result.as_ref().map(|_| ours!(?));
-        let both = self.ok(ours!((y, grads)));
         ours! {
             #enter
-            let (mut y, mut grads) = { #body } #question;
+            let (mut y, (#(mut #locals,)*)) = { #body } #question;
+            // Visited before they are fields: a struct of the user's that is taken for ours is one mistake.
             #recording.end_with(|f| {
                 #p::Tree::visit_mut(&mut y, f);
-                #(#p::Tree::visit_mut(&mut grads.#fields, f);)*
+                #(#p::Tree::visit_mut(&mut #locals, f);)*
             });
             #both
         }
@@ -209,6 +262,19 @@ impl<'a> StaticCall<'a> {
             Some(_) => ours!(::core::result::Result::Ok(#value)),
         }
     }
+}
+
+/// The attributes that expect a lint, which it is the body that fulfils: what is left of its function allows it.
+fn expected(attrs: &mut [Attribute]) -> Vec<Attribute> {
+    let expect = attrs.iter_mut().filter(|a| a.path().is_ident("expect"));
+    let taken = expect.map(|attr| {
+        let taken = attr.clone();
+        if let syn::Meta::List(list) = &mut attr.meta {
+            list.path = syn::parse_quote!(allow);
+        }
+        taken
+    });
+    taken.collect()
 }
 
 fn key() -> Ident {

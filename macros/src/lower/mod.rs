@@ -37,7 +37,6 @@ mod value;
 
 pub(crate) use blocks::{Declaration, Flowing, HostCode, Piece, Store};
 pub(crate) use lowered::{Call, CallArg, Callee, HostStmt, Input, Lowered, Source};
-pub(crate) use syntax::has_return;
 use value::{Host, Local, Place, Value, Want};
 
 use crate::parse::{Func, Kind, OutShape, unraw};

@@ -114,7 +114,7 @@ pub(super) fn is_panic(mac: &syn::Macro) -> bool {
 }
 
 /// Whether an expression returns from the function, or may with `?`.
-pub(crate) fn has_return(expr: &Expr) -> bool {
+pub(super) fn has_return(expr: &Expr) -> bool {
     struct Returns(bool);
     impl<'ast> Visit<'ast> for Returns {
         fn visit_expr_return(&mut self, _: &'ast syn::ExprReturn) {
