@@ -5,8 +5,10 @@
 //! element.
 
 use super::level::level;
+use gradloom_ir::pass::{Pattern, Patterns};
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, Once};
+use std::collections::hash_map::Entry;
+use std::sync::{LazyLock, Mutex, MutexGuard, Once};
 
 /// A loop over a group, in both types of floats.
 pub struct Fused {
@@ -38,7 +40,7 @@ impl FusedTable {
         self.registered.call_once(|| {
             let mut known = known();
             for fused in self.loops {
-                known.get_or_insert_default().insert(fused.signature, fused);
+                known.add(fused);
             }
         });
     }
@@ -46,20 +48,55 @@ impl FusedTable {
 
 /// The loop for a signature.
 pub(crate) fn find(signature: &str) -> Option<&'static Fused> {
-    known().as_ref()?.get(signature).copied()
+    known().by_signature.get(signature).copied()
 }
 
-/// Whether any loop is registered.
-pub(crate) fn any() -> bool {
-    known().is_some()
+/// The loops that may be parts of a group, for the time of a call of `f`.
+pub(crate) fn with_patterns<R>(f: impl FnOnce(&Patterns<&'static Fused>) -> R) -> R {
+    let mut known = known();
+    let Known {
+        patterns, added, ..
+    } = &mut *known;
+    for fused in added.drain(..) {
+        let arity = |p: &Pattern| {
+            let arity = (p.n_inputs, p.results.len());
+            fused.f32.arity() == arity && fused.f64.arity() == arity
+        };
+        if let Some(pattern) = Pattern::parse(fused.signature).filter(arity) {
+            patterns.add(pattern, fused);
+        }
+    }
+    f(patterns)
 }
 
-/// The loops by signature. They are found by key alone.
-type Known = Option<HashMap<&'static str, &'static Fused>>;
+/// The loops that plans may use.
+#[derive(Default)]
+struct Known {
+    /// They are found by key alone.
+    by_signature: HashMap<&'static str, &'static Fused>,
+    patterns: Patterns<&'static Fused>,
+    /// Those that are not among the patterns yet: most programs ask for loops of whole groups alone.
+    added: Vec<&'static Fused>,
+}
+
+impl Known {
+    fn add(&mut self, fused: &'static Fused) {
+        if let Entry::Vacant(entry) = self.by_signature.entry(fused.signature) {
+            entry.insert(fused);
+            self.added.push(fused);
+        }
+    }
+}
 
 fn known() -> MutexGuard<'static, Known> {
-    static KNOWN: Mutex<Known> = Mutex::new(None);
-    // No panic leaves the map half changed.
+    static KNOWN: LazyLock<Mutex<Known>> = LazyLock::new(|| {
+        let mut known = Known::default();
+        super::frequent::LOOPS
+            .iter()
+            .for_each(|fused| known.add(fused));
+        Mutex::new(known)
+    });
+    // No panic leaves the maps half changed.
     KNOWN.lock().unwrap_or_else(|e| e.into_inner())
 }
 
@@ -135,4 +172,8 @@ results! {
     L6x1 L6x2 L6x3 L6x4 (a b c d e f1);
     L7x1 L7x2 L7x3 L7x4 (a b c d e f1 g);
     L8x1 L8x2 L8x3 L8x4 (a b c d e f1 g h);
+    L9x1 L9x2 L9x3 L9x4 (a b c d e f1 g h i);
+    L10x1 L10x2 L10x3 L10x4 (a b c d e f1 g h i j);
+    L11x1 L11x2 L11x3 L11x4 (a b c d e f1 g h i j k);
+    L12x1 L12x2 L12x3 L12x4 (a b c d e f1 g h i j k l);
 }

@@ -11,6 +11,7 @@ mod compiled;
 mod copy;
 mod data;
 mod elementwise;
+mod frequent;
 mod fused;
 mod gather;
 mod gemm;
@@ -31,11 +32,11 @@ mod speed;
 mod tests;
 pub(crate) mod threads;
 
-pub(crate) use compiled::any as any_compiled;
+pub(crate) use compiled::with_patterns;
 pub use compiled::{Fused, FusedTable, Loop};
 pub(crate) use data::{Data, DataMut, on_element};
-pub(crate) use elementwise::{Member, compiled, compiled_group, group};
-pub(crate) use fused::{CHUNK, Compiled, Sum};
+pub(crate) use elementwise::{Run, Step, compiled, group, in_dtype};
+pub(crate) use fused::{CHUNK, Sum};
 pub(crate) use gemm::product_of_slices;
 pub(crate) use memory::{ALIGN, Base, Needs, Prepared, Region, Task, run};
 

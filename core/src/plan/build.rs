@@ -47,10 +47,13 @@ pub(crate) enum What {
     Op(Op),
     /// The operand or the result of an op, in row-major order.
     Copy(Op),
-    /// The members of a group and the sums over them, in a loop that was compiled or op by op.
+    /// The members of a group and the sums over them.
     Group {
         ops: Vec<Op>,
-        compiled: bool,
+        /// The members that run in compiled loops of several.
+        compiled: usize,
+        /// The loops over a piece: those, and one for each other member.
+        loops: usize,
     },
 }
 

@@ -71,9 +71,16 @@ impl std::fmt::Display for What {
         match self {
             What::Op(op) => write!(f, "{op}"),
             What::Copy(op) => write!(f, "copy for {op}"),
-            What::Group { ops, compiled } => {
-                let kind = if *compiled { "compiled loop" } else { "loop" };
-                write!(f, "{kind} of {}", ops.len())?;
+            What::Group {
+                ops,
+                compiled,
+                loops,
+            } => {
+                match (compiled, loops) {
+                    (0, _) => write!(f, "loop of {}", ops.len())?,
+                    (_, 1) => write!(f, "compiled loop of {}", ops.len())?,
+                    _ => write!(f, "loop of {}, {compiled} of them compiled", ops.len())?,
+                }
                 let names = ops.iter().take(MOST_NAMES);
                 for (i, op) in names.enumerate() {
                     write!(f, "{}{op}", if i == 0 { " (" } else { ", " })?;

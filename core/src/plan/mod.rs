@@ -4,13 +4,14 @@
 mod arena;
 mod build;
 mod explain;
+mod instructions;
 mod place;
 
 pub(crate) use build::{Build, What};
 pub(crate) use place::Place;
 
 use crate::buffer::{Buffer, afford};
-use crate::kernel::{self, Base, Compiled, KernelFault, Member, Needs, Region, Sum, Task};
+use crate::kernel::{self, Base, KernelFault, Needs, Region, Sum, Task};
 use crate::layout::Layout;
 use crate::lower::Lowered;
 use crate::spare;
@@ -19,6 +20,7 @@ use arena::Life;
 use build::{Kind, Part};
 use gradloom_ir::pass::{self, is_elementwise};
 use gradloom_ir::{Op, Program, SecondaryMap, Var};
+use instructions::{Instructions, instructions};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
@@ -268,24 +270,7 @@ fn group(
     for (i, eqn) in eqns().enumerate() {
         number.insert(eqn.out(), inputs.len() + i);
     }
-    let dtype = |var: Var| {
-        program
-            .aval(var)
-            .dtype
-            .expect("the run time knows every dtype")
-    };
-    let members: Vec<Member> = eqns()
-        .map(|eqn| Member {
-            op: eqn.op,
-            args: eqn
-                .data()
-                .iter()
-                .map(|v| *number.get(*v).expect(BOUND))
-                .collect(),
-            from: dtype(*eqn.data().last().expect("an elementwise op has an operand")),
-            to: dtype(eqn.out()),
-        })
-        .collect();
+    let dtype_of = |i: usize| aval(program, program.eqns[step[i]].out()).dtype();
     // What only a sum reads is not stored.
     let is_result = |i: &usize| {
         let mut others = readers.outside(program.eqns[step[*i]].out(), step);
@@ -297,54 +282,43 @@ fn group(
     let summed: Vec<(usize, Sum)> = sums.iter().map(|(i, sum)| (member_of(*i), *sum)).collect();
     let mut outs: Vec<Aval> = results
         .iter()
-        .map(|i| Aval::new(members[*i].to, shape))
+        .map(|i| Aval::new(dtype_of(*i), shape))
         .collect();
     outs.extend(
         summed
             .iter()
-            .map(|(i, sum)| Aval::new(members[*i].to, [sum.len(out.numel())])),
+            .map(|(i, sum)| Aval::new(dtype_of(*i), [sum.len(out.numel())])),
     );
-    let layout = |x: &Place| (x.dtype(), x.layout.clone());
-    let compiled = compiled(program, step, readers, &members);
-    let is_compiled = compiled.is_some();
-    let (kernel, args) = match compiled {
-        Some((code, canonical)) => {
-            // The same values, numbered as the compiled loop has them.
-            let inputs: Vec<Place> = canonical
-                .inputs
-                .iter()
-                .map(|var| inputs[*number.get(*var).expect(BOUND)].clone())
-                .collect();
-            let member = |at: &usize| {
-                let i = canonical.members[*at];
-                step.iter().position(|s| *s == i).expect(MEMBERS)
-            };
-            let exports: Vec<usize> = canonical.results.iter().map(member).collect();
-            let outs: Vec<Option<usize>> = exports
-                .iter()
-                .map(|m| results.iter().position(|r| r == m))
-                .collect();
-            let export = |m: &usize| exports.iter().position(|e| e == m).expect(MEMBERS);
-            let sums: Vec<(usize, Sum)> = summed.iter().map(|(m, sum)| (export(m), *sum)).collect();
-            let layouts: Vec<_> = inputs.iter().map(layout).collect();
-            let kernel = kernel::compiled_group(out.numel(), &layouts, code, &outs, &sums);
-            (kernel, inputs)
-        }
-        None => {
-            let layouts: Vec<_> = inputs.iter().map(layout).collect();
-            let kernel = kernel::group(out.numel(), &layouts, &members, &results, &summed);
-            (kernel, inputs)
-        }
+    let is_read = |i: usize| {
+        readers
+            .outside(program.eqns[step[i]].out(), step)
+            .next()
+            .is_some()
     };
-    let what = match members[..] {
-        [ref one] if sums.is_empty() => What::Op(one.op),
-        _ => {
-            let sums = sums.iter().map(|(i, _)| program.eqns[*i].op);
-            What::Group {
-                ops: members.iter().map(|m| m.op).chain(sums).collect(),
-                compiled: is_compiled,
-            }
-        }
+    let Instructions {
+        steps,
+        used,
+        compiled,
+    } = instructions(program, step, &number, inputs.len(), is_read);
+    let args: Vec<Place> = used.iter().map(|i| inputs[*i].clone()).collect();
+    let layouts: Vec<_> = args.iter().map(|x| (x.dtype(), x.layout.clone())).collect();
+    let value = |i: usize| args.len() + i;
+    let stored: Vec<_> = results.iter().map(|i| (value(*i), dtype_of(*i))).collect();
+    let totals: Vec<_> = summed
+        .iter()
+        .map(|(i, sum)| (value(*i), dtype_of(*i), *sum))
+        .collect();
+    let kernel = kernel::group(out.numel(), &layouts, &steps, &stored, &totals);
+    let what = match step {
+        [i] if sums.is_empty() => What::Op(program.eqns[*i].op),
+        _ => What::Group {
+            ops: eqns()
+                .map(|eqn| eqn.op)
+                .chain(sums.iter().map(|(i, _)| program.eqns[*i].op))
+                .collect(),
+            compiled,
+            loops: steps.len(),
+        },
     };
     let args = args.iter().map(|x| build.part(x)).collect();
     let mut made = build.task(what, args, &outs, kernel);
@@ -365,29 +339,6 @@ fn group(
         };
         places.insert(var, place.with(Layout::contiguous(out.shape())));
     }
-}
-
-/// The compiled loop that computes a group, if a traced function has brought it along, and the group as the loop has it.
-fn compiled(
-    program: &Program,
-    step: &[usize],
-    readers: &Readers,
-    members: &[Member],
-) -> Option<(Compiled, pass::Group)> {
-    if members.len() < 2 || !kernel::any_compiled() {
-        return None;
-    }
-    let is_read = |var: Var| readers.outside(var, step).next().is_some();
-    let group = pass::Group::new(program, step, is_read)?;
-    let dtype = program.aval(*group.inputs.first()?).dtype?;
-    let results = group.results.iter().map(|at| group.eqn(program, *at).out());
-    let mut vars = group.inputs.iter().copied().chain(results);
-    if !vars.all(|var| program.aval(var).dtype == Some(dtype)) {
-        return None;
-    }
-    let arity = (group.inputs.len(), group.results.len());
-    let code = kernel::compiled(&group.signature(program), dtype, arity)?;
-    Some((code, group))
 }
 
 /// Decides where each value lies.

@@ -1,5 +1,6 @@
 //! The passes. Each is `Program -> Program` and changes no bit of any result.
 
+mod cover;
 mod cse;
 mod cut;
 mod dce;
@@ -8,12 +9,13 @@ mod fuse;
 mod residuals;
 mod signature;
 
+pub use cover::{Pattern, Patterns, Piece, Values, cover};
 pub use cse::cse;
 pub use dce::dce;
 pub use fold::fold;
 pub use fuse::{fuse, is_elementwise, is_view};
 pub use residuals::choose_residuals;
-pub use signature::{Arg, Group};
+pub use signature::{Arg, Group, constants};
 
 use crate::Program;
 

@@ -114,7 +114,7 @@ fn in_loop(op: Op) -> bool {
 }
 
 /// The variables that are one number which the program knows.
-fn constants(program: &Program) -> SecondaryMap<Var, f64> {
+pub fn constants(program: &Program) -> SecondaryMap<Var, f64> {
     let value = |eqn: &Eqn| {
         let attr = match eqn.op {
             Op::Scalar | Op::FullLike => eqn.attrs[0],

@@ -1,0 +1,377 @@
+//! Which parts of a group are loops that are there: a group that no loop computes as a whole runs as several instructions, each
+//! one op or one loop over some members.
+
+use super::Arg;
+use crate::Op;
+use std::collections::HashMap;
+
+/// What a loop computes: [`Group::signature`](super::Group::signature), taken apart.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Pattern {
+    /// How many operands it has.
+    pub n_inputs: usize,
+    /// Its members in order.
+    members: Vec<(Op, Vec<Arg>)>,
+    /// The members that are results.
+    pub results: Vec<usize>,
+    /// The members in the order in which they are met from the last one down, each after a reader.
+    down: Vec<usize>,
+}
+
+impl Pattern {
+    /// The pattern of a signature. `None` if it is none, or if the last member does not read all others: such a loop is
+    /// found as a whole only.
+    pub fn parse(signature: &str) -> Option<Pattern> {
+        let (n_inputs, rest) = signature.split_once(':')?;
+        let n_inputs: usize = n_inputs.parse().ok()?;
+        let (members, results) = rest.split_once('>')?;
+        let member = |text: &str| {
+            let mut words = text.split(' ');
+            let op = Op::from_name(words.next()?)?;
+            let arg = |word: &str| match word.strip_prefix('c') {
+                Some(bits) => {
+                    let bits = u64::from_str_radix(bits, 16).ok()?;
+                    Some(Arg::Constant(f64::from_bits(bits)))
+                }
+                None => {
+                    let value: usize = word.parse().ok()?;
+                    Some(match value.checked_sub(n_inputs) {
+                        None => Arg::Input(value),
+                        Some(m) => Arg::Member(m),
+                    })
+                }
+            };
+            Some((op, words.map(arg).collect::<Option<Vec<Arg>>>()?))
+        };
+        let members: Vec<(Op, Vec<Arg>)> =
+            members.split(';').map(member).collect::<Option<Vec<_>>>()?;
+        let result = |word: &str| word.parse::<usize>().ok()?.checked_sub(n_inputs);
+        let results: Vec<usize> = results.split(' ').map(result).collect::<Option<Vec<_>>>()?;
+        let last = members.len().checked_sub(1)?;
+        let (mut down, mut met) = (vec![last], vec![false; members.len()]);
+        met[last] = true;
+        let mut at = 0;
+        while let Some(m) = down.get(at).copied() {
+            at += 1;
+            for arg in &members[m].1 {
+                if let Arg::Member(of) = *arg {
+                    // A member reads those before it.
+                    if of >= m {
+                        return None;
+                    }
+                    if !std::mem::replace(&mut met[of], true) {
+                        down.push(of);
+                    }
+                }
+            }
+        }
+        let sound = down.len() == members.len() && results.contains(&last);
+        sound.then_some(Pattern {
+            n_inputs,
+            members,
+            results,
+            down,
+        })
+    }
+
+    /// The members in order.
+    pub fn members(&self) -> &[(Op, Vec<Arg>)] {
+        &self.members
+    }
+
+    /// The number of members.
+    pub fn len(&self) -> usize {
+        self.members.len()
+    }
+
+    /// Whether it has no member, as none has.
+    pub fn is_empty(&self) -> bool {
+        self.members.is_empty()
+    }
+}
+
+/// Patterns by the op of their last member, the largest first; each with what it is the pattern of.
+#[derive(Debug)]
+pub struct Patterns<T> {
+    by_last: HashMap<Op, Vec<(Pattern, T)>>,
+}
+
+impl<T> Default for Patterns<T> {
+    fn default() -> Self {
+        Patterns {
+            by_last: HashMap::new(),
+        }
+    }
+}
+
+impl<T> Patterns<T> {
+    /// Adds one. Of equally large ones the first that was added is tried first: they compute the same where both fit.
+    pub fn add(&mut self, pattern: Pattern, of: T) {
+        let last = pattern.members[pattern.len() - 1].0;
+        let list = self.by_last.entry(last).or_default();
+        let at = list.partition_point(|(other, _)| other.len() >= pattern.len());
+        list.insert(at, (pattern, of));
+    }
+}
+
+/// A group as values: its operands first, then what its members compute.
+pub struct Values<'a> {
+    /// What is known of each operand: its one number.
+    pub constants: &'a [Option<f64>],
+    /// The members, each after those that it reads.
+    pub members: &'a [(Op, &'a [usize])],
+    /// Whether others read a member.
+    pub is_read: &'a [bool],
+}
+
+/// Some members of a group that are computed together.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Piece<T> {
+    /// The loop that computes them; `None` for one member by itself.
+    pub of: Option<T>,
+    /// The values that it reads, in the order of its operands.
+    pub args: Vec<usize>,
+    /// The values that it computes, in the order of its results.
+    pub outs: Vec<usize>,
+}
+
+/// So many loops are tried at a member. Most fail at the second op they look at.
+const MOST_TRIES: usize = 64;
+
+/// Cuts a group into pieces, in an order in which they can run. From the results down, each member is the last of the largest
+/// loop that fits there; `fits` may refuse the values that a loop would read and compute.
+///
+/// A member inside of a loop is read by others only where it is a result of the loop; then all that the loop reads
+/// comes before that member, so pieces run in the order of the first members that others read, and no piece waits for itself.
+pub fn cover<T: Copy>(
+    values: &Values<'_>,
+    patterns: &Patterns<T>,
+    mut fits: impl FnMut(T, &[usize], &[usize]) -> bool,
+) -> Vec<Piece<T>> {
+    let n_inputs = values.constants.len();
+    let mut readers: Vec<Vec<usize>> = vec![Vec::new(); values.members.len()];
+    for (m, (_, args)) in values.members.iter().enumerate() {
+        for arg in args.iter().filter_map(|arg| arg.checked_sub(n_inputs)) {
+            readers[arg].push(m);
+        }
+    }
+    let mut taken = vec![false; values.members.len()];
+    let mut pieces: Vec<(usize, Piece<T>)> = Vec::new();
+    for last in (0..values.members.len()).rev() {
+        if taken[last] {
+            continue;
+        }
+        let (op, args) = values.members[last];
+        let tried = patterns.by_last.get(&op).into_iter().flatten();
+        let found = tried.take(MOST_TRIES).find_map(|(pattern, of)| {
+            let (found, first) = unify(pattern, values, &readers, &taken, last)?;
+            let results = pattern.results.iter().map(|r| found.members[*r] + n_inputs);
+            let outs: Vec<usize> = results.collect();
+            fits(*of, &found.inputs, &outs).then(|| {
+                let piece = Piece {
+                    of: Some(*of),
+                    args: found.inputs,
+                    outs,
+                };
+                (first, piece, found.members)
+            })
+        });
+        match found {
+            Some((first, piece, members)) => {
+                members.iter().for_each(|m| taken[*m] = true);
+                pieces.push((first, piece));
+            }
+            None => {
+                taken[last] = true;
+                let piece = Piece {
+                    of: None,
+                    args: args.to_vec(),
+                    outs: vec![last + n_inputs],
+                };
+                pieces.push((last, piece));
+            }
+        }
+    }
+    pieces.sort_by_key(|(first, _)| *first);
+    pieces.into_iter().map(|(_, piece)| piece).collect()
+}
+
+/// Which members and values a pattern stands for.
+struct Found {
+    members: Vec<usize>,
+    inputs: Vec<usize>,
+}
+
+/// Lays a pattern on the members so that its last one is `last`. With it, the first member that others read.
+fn unify(
+    pattern: &Pattern,
+    values: &Values<'_>,
+    readers: &[Vec<usize>],
+    taken: &[bool],
+    last: usize,
+) -> Option<(Found, usize)> {
+    const NONE: usize = usize::MAX;
+    let n_inputs = values.constants.len();
+    let mut members = vec![NONE; pattern.len()];
+    let mut inputs = vec![NONE; pattern.n_inputs];
+    members[pattern.len() - 1] = last;
+    for m in &pattern.down {
+        let (at, (op, args)) = (members[*m], &pattern.members[*m]);
+        let (own, own_args) = values.members[at];
+        if own != *op || taken[at] || own_args.len() != args.len() {
+            return None;
+        }
+        for (arg, &value) in args.iter().zip(own_args) {
+            let slot = match *arg {
+                Arg::Constant(x) => {
+                    let is = values.constants.get(value).copied().flatten();
+                    if is.map(f64::to_bits) != Some(x.to_bits()) {
+                        return None;
+                    }
+                    continue;
+                }
+                Arg::Input(i) => &mut inputs[i],
+                Arg::Member(of) => &mut members[of],
+            };
+            let value = match arg {
+                Arg::Member(_) => value.checked_sub(n_inputs)?,
+                _ => value,
+            };
+            if *slot != NONE && *slot != value {
+                return None;
+            }
+            *slot = value;
+        }
+    }
+    // No two members are one, and no operand is among them.
+    let mut sorted = members.clone();
+    sorted.sort_unstable();
+    let is_member = |m: usize| sorted.binary_search(&m).is_ok();
+    let twice = sorted.windows(2).any(|pair| pair[0] == pair[1]);
+    let inside = |value: &usize| value.checked_sub(n_inputs).is_some_and(is_member);
+    if twice || inputs.contains(&NONE) || inputs.iter().any(inside) {
+        return None;
+    }
+    let mut first = last;
+    for (m, at) in members.iter().enumerate() {
+        let read = values.is_read[*at] || readers[*at].iter().any(|by| !is_member(*by));
+        if read && !pattern.results.contains(&m) {
+            return None;
+        }
+        if read {
+            first = first.min(*at);
+        }
+    }
+    let before = |value: &usize| *value < first + n_inputs;
+    let found = Found { members, inputs };
+    found.inputs.iter().all(before).then_some((found, first))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn patterns(signatures: &[&'static str]) -> Patterns<&'static str> {
+        let mut patterns = Patterns::default();
+        for signature in signatures {
+            patterns.add(Pattern::parse(signature).expect("a pattern"), *signature);
+        }
+        patterns
+    }
+
+    fn pieces(
+        constants: &[Option<f64>],
+        members: &[(Op, &[usize])],
+        read: &[usize],
+        signatures: &[&'static str],
+    ) -> Vec<(Option<&'static str>, Vec<usize>, Vec<usize>)> {
+        let is_read: Vec<bool> = (0..members.len()).map(|m| read.contains(&m)).collect();
+        let values = Values {
+            constants,
+            members,
+            is_read: &is_read,
+        };
+        let pieces = cover(&values, &patterns(signatures), |_, _, _| true);
+        let pieces = pieces.into_iter();
+        pieces.map(|p| (p.of, p.args, p.outs)).collect()
+    }
+
+    const MUL_ADD: &str = "3:mul 0 1;add 3 2>4";
+
+    #[test]
+    fn the_largest_loop_that_fits_is_taken_from_the_results_down() {
+        let members: [(Op, &[usize]); 3] =
+            [(Op::Mul, &[0, 1]), (Op::Add, &[2, 0]), (Op::Tanh, &[3])];
+        let found = pieces(
+            &[None, None],
+            &members,
+            &[2],
+            &[MUL_ADD, "2:tanh 0;add 2 1>3"],
+        );
+        let expected = [
+            (Some(MUL_ADD), vec![0, 1, 0], vec![3]),
+            (None, vec![3], vec![4]),
+        ];
+        assert_eq!(found, expected);
+        let whole = "2:mul 0 1;add 2 0;tanh 3>4";
+        let found = pieces(&[None, None], &members, &[2], &[MUL_ADD, whole]);
+        assert_eq!(found, [(Some(whole), vec![0, 1], vec![4])]);
+    }
+
+    #[test]
+    fn a_value_that_others_read_is_a_result_of_its_loop() {
+        let members: [(Op, &[usize]); 2] = [(Op::Mul, &[0, 1]), (Op::Add, &[2, 0])];
+        let found = pieces(&[None, None], &members, &[0, 1], &[MUL_ADD]);
+        assert_eq!(
+            found,
+            [(None, vec![0, 1], vec![2]), (None, vec![2, 0], vec![3])]
+        );
+        let both = "3:mul 0 1;add 3 2>3 4";
+        let found = pieces(&[None, None], &members, &[0, 1], &[both]);
+        assert_eq!(found, [(Some(both), vec![0, 1, 0], vec![2, 3])]);
+    }
+
+    #[test]
+    fn no_piece_waits_for_itself() {
+        // The sum reads what is computed of the product, outside of the loop.
+        let members: [(Op, &[usize]); 3] =
+            [(Op::Mul, &[0, 1]), (Op::Tanh, &[2]), (Op::Add, &[2, 3])];
+        let both = "3:mul 0 1;add 3 2>3 4";
+        let found = pieces(&[None, None], &members, &[2], &[both]);
+        assert!(found.iter().all(|(of, _, _)| of.is_none()));
+    }
+
+    #[test]
+    fn what_reads_the_first_result_of_a_loop_runs_after_it() {
+        let members: [(Op, &[usize]); 3] =
+            [(Op::Mul, &[0, 1]), (Op::Tanh, &[2]), (Op::Add, &[2, 0])];
+        let both = "3:mul 0 1;add 3 2>3 4";
+        let found = pieces(&[None, None], &members, &[1, 2], &[both]);
+        let expected = [
+            (Some(both), vec![0, 1, 0], vec![2, 4]),
+            (None, vec![2], vec![3]),
+        ];
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn a_constant_is_the_same_number() {
+        let members: [(Op, &[usize]); 2] = [(Op::Mul, &[0, 1]), (Op::Neg, &[2])];
+        let half = "1:mul 0 c3fe0000000000000;neg 1>2";
+        let found = pieces(&[None, Some(0.5)], &members, &[1], &[half]);
+        assert_eq!(found, [(Some(half), vec![0], vec![3])]);
+        let found = pieces(&[None, Some(0.25)], &members, &[1], &[half]);
+        assert_eq!(found.len(), 2);
+        // As an operand it is any number.
+        let any = "2:mul 0 1;neg 2>3";
+        let found = pieces(&[None, Some(0.25)], &members, &[1], &[any]);
+        assert_eq!(found, [(Some(any), vec![0, 1], vec![3])]);
+    }
+
+    #[test]
+    fn loops_of_several_ends_are_found_as_a_whole_only() {
+        assert_eq!(Pattern::parse("2:mul 0 1;sub 0 1>2 3"), None);
+        assert_eq!(Pattern::parse("2:mul 0 3;sub 0 1>2 3"), None);
+        assert_eq!(Pattern::parse("no signature"), None);
+    }
+}
