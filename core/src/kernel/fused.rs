@@ -7,7 +7,6 @@
 use super::compiled::Loop;
 use super::data::{Data, DataMut, WIDEST, on_data};
 use super::gather::Gather;
-use super::lanes::sum_chunk;
 use super::memory::{ALIGN, Prepared};
 use super::number::Number;
 use super::reduce;
@@ -360,7 +359,7 @@ unsafe fn on_total(dtype: DType, sum: Sum, slot: *mut u8, totals: *mut u8, at: u
             unsafe { std::slice::from_raw_parts_mut(totals.cast::<T>().wrapping_add(start), len) }
         };
         match sum {
-            Sum::All => part(at / CHUNK, 1)[0] = sum_chunk(xs),
+            Sum::All => reduce::row_totals(xs, n, part(at / CHUNK, 1)),
             Sum::Rows(cols) if cols <= CHUNK => {
                 reduce::row_totals(xs, cols, part(at / cols, n / cols));
             }

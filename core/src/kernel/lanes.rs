@@ -1,16 +1,14 @@
-//! Sums of elements that lie one after the other, in an order that depends on their number alone.
+//! Loops over elements that lie one after the other, and their sums in an order that depends on their number alone.
 //!
 //! A chunk is added up in lanes, element `i` in lane `i % 64`, and then the upper half of the lanes to the lower one until
 //! one is left. The sums of chunks are added up in pairs of equal weight. So the error of a sum is at most `(k + log2 n)`
 //! roundings of the sum of the absolute values, with `k` less than 16.
 
-use super::number::Number;
+use super::number::{Float, Number};
+use super::vector::{Floats, LANES, Simd, Vector, prefetch};
 
 /// How many elements are added up in lanes.
 pub(super) const CHUNK: usize = 1024;
-
-/// Four of the widest vectors, which are independent of each other: an addition takes several cycles.
-const LANES: usize = 64;
 
 /// Folds values in pairs of equal weight, as a counter in base 2 carries: the rounding error grows with the
 /// logarithm of their number.
@@ -54,134 +52,288 @@ impl<V: Copy> Pairwise<V> {
     }
 }
 
-/// What becomes of an element before it is added up.
+/// What is computed of elements that have the same place in `K` slices: `M` numbers.
 ///
-/// It is no closure: those that are not inlined would not be compiled for the level.
-pub(super) trait Map<T>: Copy {
-    /// Implementations are `#[inline(always)]`.
-    fn of(self, x: T) -> T;
+/// It is no closure: those that are not inlined would not be compiled for the level. So implementations are
+/// `#[inline(always)]`.
+pub(super) trait Map<V, const K: usize, const M: usize>: Copy {
+    fn of(self, xs: [V; K]) -> [V; M];
+}
+
+/// The elements themselves.
+#[derive(Clone, Copy)]
+pub(super) struct Same;
+
+impl<V> Map<V, 1, 1> for Same {
+    #[inline(always)]
+    fn of(self, xs: [V; 1]) -> [V; 1] {
+        xs
+    }
 }
 
 /// The sum of a slice.
 #[inline(always)]
-pub(super) fn sum<T: Number>(xs: &[T]) -> T {
-    if xs.len() <= CHUNK {
-        return sum_chunk(xs);
-    }
-    let mut tree = Pairwise::new(T::ZERO);
-    for xs in xs.chunks(CHUNK) {
-        tree.push(sum_chunk(xs), T::plus);
-    }
-    tree.finish(T::plus).unwrap_or(T::ZERO)
+pub(super) fn sum<S: Simd, T: Number>(xs: &[T]) -> T {
+    let [total] = sums::<T::Vectors<S>, 1, 1>([xs], Ahead(CHUNK), Same);
+    total
 }
 
-/// Writes what becomes of each element, and returns the [`sum`] of what it writes.
-#[inline(always)]
-pub(super) fn map_sum<T: Number>(xs: &[T], out: &mut [T], f: impl Map<T>) -> T {
-    if xs.len() <= CHUNK {
-        return map_sum_chunk(xs, out, f);
+/// How many elements after an element of the first slice one is asked for that is read later: the hardware looks ahead in a
+/// page of 4 KiB alone. 0 asks for none.
+#[derive(Clone, Copy)]
+pub(super) struct Ahead(pub(super) usize);
+
+impl Ahead {
+    /// The row after this one.
+    #[inline(always)]
+    pub(super) fn next<T>(row: &[T]) -> Ahead {
+        Ahead(row.len().clamp(1, 2 * CHUNK))
     }
-    let mut tree = Pairwise::new(T::ZERO);
-    for (xs, out) in xs.chunks(CHUNK).zip(out.chunks_mut(CHUNK)) {
-        tree.push(map_sum_chunk(xs, out, f), T::plus);
-    }
-    tree.finish(T::plus).unwrap_or(T::ZERO)
 }
 
-/// The sum of what becomes of each element, as [`sum`] adds up; `some` is overwritten.
+/// The sums of what is computed of slices of equal length, each as [`sum`] adds up.
 #[inline(always)]
-pub(super) fn sum_of<T: Number>(xs: &[T], some: &mut [T; CHUNK], f: impl Map<T>) -> T {
-    if xs.len() <= CHUNK {
-        return map_sum_chunk(xs, &mut some[..xs.len()], f);
-    }
-    let mut tree = Pairwise::new(T::ZERO);
-    for xs in xs.chunks(CHUNK) {
-        tree.push(map_sum_chunk(xs, &mut some[..xs.len()], f), T::plus);
-    }
-    tree.finish(T::plus).unwrap_or(T::ZERO)
+pub(super) fn sums<V: Vector, const K: usize, const M: usize>(
+    xs: [&[V::T]; K],
+    ahead: Ahead,
+    f: impl Map<V, K, M>,
+) -> [V::T; M] {
+    sums_to::<V, K, M, false>(xs, &mut [], ahead, f)
 }
 
-/// A loop that maps and one that adds are both made of vectors, and a loop that does both is not.
+/// Writes what is computed of each element, and returns the sum of it.
 #[inline(always)]
-fn map_sum_chunk<T: Number>(xs: &[T], out: &mut [T], f: impl Map<T>) -> T {
-    for (y, &x) in out.iter_mut().zip(xs) {
-        *y = f.of(x);
-    }
-    sum_chunk(out)
+pub(super) fn map_sum<V: Vector>(
+    xs: &[V::T],
+    out: &mut [V::T],
+    ahead: Ahead,
+    f: impl Map<V, 1, 1>,
+) -> V::T {
+    assert_eq!(xs.len(), out.len());
+    let [total] = sums_to::<V, 1, 1, true>([xs], out, ahead, f);
+    total
 }
 
-/// The sum of at most [`CHUNK`] elements.
 #[inline(always)]
-pub(super) fn sum_chunk<T: Number>(xs: &[T]) -> T {
-    let (rows, rest) = xs.as_chunks::<LANES>();
-    let Some((first, rows)) = rows.split_first() else {
-        return sum_few(rest);
+fn sums_to<V: Vector, const K: usize, const M: usize, const WRITE: bool>(
+    xs: [&[V::T]; K],
+    out: &mut [V::T],
+    ahead: Ahead,
+    f: impl Map<V, K, M>,
+) -> [V::T; M] {
+    let n = xs[0].len();
+    assert!(xs.iter().all(|x| x.len() == n) && (!WRITE || out.len() == n));
+    let (xs, out) = (xs.map(<[V::T]>::as_ptr), out.as_mut_ptr());
+    if n <= CHUNK {
+        // SAFETY: so many elements are there.
+        return unsafe { sums_of_chunk::<V, K, M, WRITE>(xs, out, n, ahead, f) };
+    }
+    let mut tree = Pairwise::new([V::T::ZERO; M]);
+    let plus = |mut x: [V::T; M], y: [V::T; M]| {
+        for i in 0..M {
+            x[i] = x[i].plus(y[i]);
+        }
+        x
     };
-    let mut lanes = *first;
-    let mut rows = rows;
-    // Several rows at a time save loads and stores of the lanes.
-    if let Some((some, others)) = rows.split_first_chunk() {
-        add::<7, T>(some, &mut lanes);
-        rows = others;
+    for start in (0..n).step_by(CHUNK) {
+        let (xs, out) = (xs.map(|x| x.wrapping_add(start)), out.wrapping_add(start));
+        let n = CHUNK.min(n - start);
+        // SAFETY: the chunk is a part of the slices.
+        let totals = unsafe { sums_of_chunk::<V, K, M, WRITE>(xs, out, n, ahead, f) };
+        tree.push(totals, plus);
     }
-    while let Some((some, others)) = rows.split_first_chunk() {
-        add::<8, T>(some, &mut lanes);
-        rows = others;
+    tree.finish(plus).unwrap_or([V::T::ZERO; M])
+}
+
+/// The sums of at most [`CHUNK`] elements.
+///
+/// # Safety
+///
+/// `xs` have `n` elements, and so has `out` if they are to be written.
+#[inline(always)]
+unsafe fn sums_of_chunk<V: Vector, const K: usize, const M: usize, const WRITE: bool>(
+    xs: [*const V::T; K],
+    out: *mut V::T,
+    n: usize,
+    Ahead(ahead): Ahead,
+    f: impl Map<V, K, M>,
+) -> [V::T; M] {
+    let nothing = V::splat(V::T::NOTHING);
+    let mut lanes = [nothing.lanes(); M];
+    let whole = n / LANES * LANES;
+    let mut start = 0;
+    while start < whole {
+        for v in 0..LANES / V::N {
+            let at = start + v * V::N;
+            if ahead > 0 && (v * size_of::<V>()).is_multiple_of(64) {
+                prefetch(xs[0].wrapping_add(at + ahead));
+            }
+            let mut x = [nothing; K];
+            for i in 0..K {
+                // SAFETY: `at + V::N` is at most `n`.
+                x[i] = unsafe { V::load(xs[i].add(at)) };
+            }
+            let terms = f.of(x);
+            if WRITE {
+                // SAFETY: as above.
+                unsafe { terms[0].store(out.add(at)) };
+            }
+            for i in 0..M {
+                let lane = &mut lanes[i].as_mut()[v];
+                *lane = lane.plus(terms[i]);
+            }
+        }
+        start += LANES;
     }
+    if whole < n {
+        for v in 0..LANES / V::N {
+            let at = whole + v * V::N;
+            if at >= n {
+                break;
+            }
+            let some = V::N.min(n - at);
+            let mut x = [nothing; K];
+            for i in 0..K {
+                // SAFETY: `at + some` is at most `n`.
+                x[i] = unsafe { V::load_some(xs[i].add(at), some) };
+            }
+            let terms = f.of(x);
+            if WRITE {
+                // SAFETY: as above.
+                unsafe { terms[0].store_some(out.add(at), some) };
+            }
+            for i in 0..M {
+                let lane = &mut lanes[i].as_mut()[v];
+                *lane = lane.plus(terms[i].keep(some, nothing));
+            }
+        }
+    }
+    let mut totals = [V::T::ZERO; M];
+    for i in 0..M {
+        totals[i] = V::fold(lanes[i]).total();
+    }
+    totals
+}
+
+/// Writes what is computed of slices of equal length; past the caches, if it may and the place of `out` allows it.
+#[inline(always)]
+pub(super) fn map<V: Vector, const K: usize>(
+    xs: [&[V::T]; K],
+    out: &mut [V::T],
+    past_caches: bool,
+    f: impl Map<V, K, 1>,
+) {
+    let n = out.len();
+    assert!(xs.iter().all(|x| x.len() == n));
+    let (xs, to) = (xs.map(<[V::T]>::as_ptr), out.as_mut_ptr());
+    // SAFETY: so many elements are there, and `to` is a multiple of the size of a vector where it has to be.
+    unsafe {
+        match past_caches && to.cast::<V>().is_aligned() {
+            true => map_to::<V, K, true>(xs, to, n, f),
+            false => map_to::<V, K, false>(xs, to, n, f),
+        }
+    }
+}
+
+/// # Safety
+///
+/// All have `n` elements, and if they are to be streamed `out` is a multiple of the size of a vector.
+#[inline(always)]
+unsafe fn map_to<V: Vector, const K: usize, const STREAM: bool>(
+    xs: [*const V::T; K],
+    out: *mut V::T,
+    n: usize,
+    f: impl Map<V, K, 1>,
+) {
+    let nothing = V::splat(V::T::NOTHING);
+    let mut at = 0;
+    while at + V::N <= n {
+        let mut x = [nothing; K];
+        for i in 0..K {
+            // SAFETY: `at + V::N` is at most `n`.
+            x[i] = unsafe { V::load(xs[i].add(at)) };
+        }
+        let [y] = f.of(x);
+        // SAFETY: as above, and the place is so many vectors after `out`.
+        unsafe {
+            match STREAM {
+                true => y.stream(out.add(at)),
+                false => y.store(out.add(at)),
+            }
+        }
+        at += V::N;
+    }
+    if at < n {
+        let some = n - at;
+        let mut x = [nothing; K];
+        for i in 0..K {
+            // SAFETY: `at + some` is `n`.
+            x[i] = unsafe { V::load_some(xs[i].add(at), some) };
+        }
+        let [y] = f.of(x);
+        // SAFETY: as above.
+        unsafe { y.store_some(out.add(at), some) };
+    }
+}
+
+/// The greatest element that is a number, -infinity if there is none. Of zeros it may be either.
+#[inline(always)]
+pub(super) fn greatest<V: Floats>(xs: &[V::T]) -> V::T {
+    let least = V::T::of(f64::NEG_INFINITY);
+    let mut lanes = V::splat(least).lanes();
+    let (rows, rest) = xs.as_chunks::<LANES>();
     for row in rows {
-        add::<1, T>(std::array::from_ref(row), &mut lanes);
-    }
-    for (lane, &x) in lanes.iter_mut().zip(rest) {
-        *lane = lane.plus(x);
-    }
-    halve::<32, T>(&mut lanes);
-    halve::<16, T>(&mut lanes);
-    halve::<8, T>(&mut lanes);
-    halve::<4, T>(&mut lanes);
-    halve::<2, T>(&mut lanes);
-    halve::<1, T>(&mut lanes);
-    lanes[0]
-}
-
-#[inline(always)]
-fn halve<const N: usize, T: Number>(lanes: &mut [T; LANES]) {
-    for i in 0..N {
-        lanes[i] = lanes[i].plus(lanes[i + N]);
-    }
-}
-
-#[inline(always)]
-fn add<const N: usize, T: Number>(rows: &[[T; LANES]; N], lanes: &mut [T; LANES]) {
-    for j in 0..LANES {
-        let mut total = lanes[j];
-        for row in rows {
-            total = total.plus(row[j]);
+        for v in 0..LANES / V::N {
+            let lane = &mut lanes.as_mut()[v];
+            // SAFETY: `v` counts the vectors of a row.
+            *lane = unsafe { V::load(row.as_ptr().add(v * V::N)) }.most(*lane);
         }
-        lanes[j] = total;
     }
+    for (v, some) in rest.chunks(V::N).enumerate() {
+        let lane = &mut lanes.as_mut()[v];
+        // SAFETY: `some` has so many elements.
+        let x = unsafe { V::load_some(some.as_ptr(), some.len()) };
+        *lane = x.keep(some.len(), V::splat(least)).most(*lane);
+    }
+    let mut most = lanes.as_ref()[0];
+    for x in &lanes.as_ref()[1..] {
+        most = most.most(*x);
+    }
+    most.greatest()
 }
 
-/// The same for fewer elements than lanes.
+/// `e^x` where `x` is not positive, to 1.1 ulp: as `gradloom_maths::exp`, but that nothing overflows.
 #[inline(always)]
-fn sum_few<T: Number>(xs: &[T]) -> T {
-    let mut lanes = [T::ZERO; LANES];
-    for (lane, &x) in lanes.iter_mut().zip(xs) {
-        *lane = x;
+pub(super) fn exp<V: Floats>(x: V) -> V {
+    let splat = |x: f64| V::splat(V::T::of(x));
+    // NaN stays.
+    let x = V::splat(V::T::EXP_LEAST).most(x);
+    let magic = V::splat(V::T::MAGIC);
+    let n = x.fma(splat(std::f64::consts::LOG2_E), magic).minus(magic);
+    let (head, rest) = V::T::LN_2;
+    let minus = |x: V::T| V::splat(V::T::ZERO.minus(x));
+    let r = n.fma(minus(rest), n.fma(minus(head), x));
+    let (first, others) = V::T::EXP_TAIL.split_first().expect("coefficients");
+    let mut tail = V::splat(*first);
+    for &c in others {
+        tail = tail.fma(r, V::splat(c));
     }
-    let mut n = xs.len();
-    while n > 1 {
-        let width = n.next_power_of_two() / 2;
-        for i in 0..n - width {
-            lanes[i] = lanes[i].plus(lanes[i + width]);
-        }
-        n = width;
-    }
-    lanes[0]
+    let p = tail.fma(r.times(r), r);
+    p.plus(V::splat(V::T::ONE)).scaled(n)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{CHUNK, Pairwise, sum};
+    use super::{CHUNK, Pairwise};
+    use crate::kernel::leveled::leveled;
+    use crate::kernel::number::Number;
+
+    leveled! {
+        fn sum<A, T: Number>(xs: &[T]) -> T {
+            super::sum::<A, T>(xs)
+        }
+    }
+
 
     #[test]
     fn pairs_of_equal_weight_are_folded_first() {

@@ -1,7 +1,7 @@
 //! Generic functions in a version for each level of the CPU.
 
-/// A function with a version for each level, of which it calls that of this CPU. Its first type parameter is the
-/// [`Arith`](gradloom_maths::Arith) of the level, which callers do not give.
+/// A function with a version for each level, of which it calls that of this CPU. Its first type parameter is the level, with its
+/// [vectors](super::vector::Simd) and its [`Arith`](gradloom_maths::Arith), which callers do not give.
 ///
 /// What the body calls is compiled for the level if it is inlined.
 macro_rules! leveled {
@@ -15,18 +15,18 @@ macro_rules! leveled {
         $vis fn $name<$t: $bound>($($arg: $ty),*) $(-> $ret)? {
             #[inline(always)]
             #[allow(clippy::extra_unused_type_parameters)] // arithmetic that is exact does not ask
-            fn body<$arith: gradloom_maths::Arith, $t: $bound>($($arg: $ty),*) $(-> $ret)? $body
+            fn body<$arith: $crate::kernel::vector::Simd, $t: $bound>($($arg: $ty),*) $(-> $ret)? $body
 
             #[cfg(target_arch = "x86_64")]
             #[target_feature(enable = "avx2,fma")]
             fn avx2<$t: $bound>($($arg: $ty),*) $(-> $ret)? {
-                body::<gradloom_maths::Fused, $t>($($arg),*)
+                body::<$crate::kernel::vector::Avx2, $t>($($arg),*)
             }
 
             #[cfg(target_arch = "x86_64")]
             #[target_feature(enable = "avx2,fma,avx512f,avx512vl,avx512dq,avx512bw")]
             fn avx512<$t: $bound>($($arg: $ty),*) $(-> $ret)? {
-                body::<gradloom_maths::Fused, $t>($($arg),*)
+                body::<$crate::kernel::vector::Avx512, $t>($($arg),*)
             }
 
             match $crate::kernel::level::level() {
@@ -36,7 +36,7 @@ macro_rules! leveled {
                 #[cfg(target_arch = "x86_64")]
                 // SAFETY: the CPU has the level.
                 gradloom_maths::Level::Avx512 => unsafe { avx512::<$t>($($arg),*) },
-                _ => body::<gradloom_maths::Base, $t>($($arg),*),
+                _ => body::<$crate::kernel::vector::Portable, $t>($($arg),*),
             }
         }
     };

@@ -31,6 +31,7 @@ mod speed;
 #[cfg(test)]
 mod tests;
 pub(crate) mod threads;
+mod vector;
 
 pub(crate) use compiled::with_patterns;
 pub use compiled::{Fused, FusedTable, Loop};

@@ -1,5 +1,6 @@
 //! What kernels need to know of numbers, beyond what all elements have.
 
+use super::vector::{Array, Floats, Simd, Vector};
 use crate::dtype::Element;
 use gradloom_ir::op::element::{exp, log};
 use gradloom_maths::Arith;
@@ -8,6 +9,10 @@ use gradloom_maths::Arith;
 pub(crate) trait Number: Element {
     const ZERO: Self;
     const ONE: Self;
+    /// Added to a number it leaves that, also -0.
+    const NOTHING: Self;
+    /// The vectors of a level.
+    type Vectors<S: Simd>: Vector<T = Self>;
     fn plus(self, other: Self) -> Self;
     fn times(self, other: Self) -> Self;
     /// The quotient by a count.
@@ -32,7 +37,19 @@ pub(crate) trait Number: Element {
 }
 
 /// A type of floats.
-pub(crate) trait Float: Number {
+pub(crate) trait Float: Number + PartialOrd {
+    /// The vectors of a level, which are its [`Number::Vectors`].
+    type Floats<S: Simd>: Floats<T = Self>;
+    /// The exponential of it is 0, also a hundred times it.
+    const EXP_LEAST: Self;
+    /// `log 2` in two parts, the first of which has few enough digits that its product with an exponent is exact.
+    const LN_2: (Self, Self);
+    /// `1.5 * 2^p`: what is added to it is rounded to an integer.
+    const MAGIC: Self;
+    /// The coefficients of `(e^r - 1 - r) / r^2`, the highest first.
+    const EXP_TAIL: &[Self];
+    /// `self 2^n` rounded once, as [`Floats::scaled`].
+    fn scaled(self, n: Self) -> Self;
     fn minus(self, other: Self) -> Self;
     /// As the op `exp`.
     fn exp<A: Arith>(self) -> Self;
@@ -51,6 +68,8 @@ macro_rules! ints {
         impl Number for $t {
             const ZERO: Self = 0;
             const ONE: Self = 1;
+            const NOTHING: Self = 0;
+            type Vectors<S: Simd> = Array<$t>;
             type Key = $t;
             const LEAST: $t = <$t>::MIN;
             const GREATEST: $t = <$t>::MAX;
@@ -99,10 +118,12 @@ macro_rules! ints {
 }
 
 macro_rules! floats {
-    ($($t:ident $key:ident $fma:ident;)*) => {$(
+    ($($t:ident $key:ident $fma:ident $vector:ident $lift:literal;)*) => {$(
         impl Number for $t {
             const ZERO: Self = 0.0;
             const ONE: Self = 1.0;
+            const NOTHING: Self = -0.0;
+            type Vectors<S: Simd> = S::$vector;
             type Key = $key;
             const LEAST: $key = $key::MIN;
             const GREATEST: $key = $key::MAX;
@@ -152,6 +173,20 @@ macro_rules! floats {
         }
 
         impl Float for $t {
+            type Floats<S: Simd> = S::$vector;
+            const EXP_LEAST: Self = exp_of::$t::LEAST;
+            const LN_2: (Self, Self) = exp_of::$t::LN_2;
+            const MAGIC: Self = 1.5 * (1u64 << ($t::MANTISSA_DIGITS - 1)) as $t;
+            const EXP_TAIL: &[Self] = &exp_of::$t::TAIL;
+            #[inline(always)]
+            fn scaled(self, n: Self) -> Self {
+                // 2^n is made in two parts, so that no product but the last is denormal. The low bits of the sum hold `n`.
+                const BIAS: $key = $t::MAX_EXP as $key - 1;
+                const SHIFT: u32 = $t::MANTISSA_DIGITS - 1;
+                let power = |n: $key| $t::from_bits((n.wrapping_add(BIAS) << SHIFT) as _);
+                let n = (n + Self::MAGIC).to_bits() as $key;
+                self * power(n.wrapping_add($lift)) * power(-$lift)
+            }
             #[inline(always)]
             fn minus(self, other: Self) -> Self {
                 self - other
@@ -189,4 +224,30 @@ macro_rules! floats {
 }
 
 ints! { i32 i64 }
-floats! { f32 i32 fma32; f64 i64 fma64; }
+floats! { f32 i32 fma32 F32 64; f64 i64 fma64 F64 512; }
+
+/// What the exponential is made of, as in `gradloom_maths::exp`.
+mod exp_of {
+    pub(super) mod f32 {
+        pub(in super::super) const LEAST: f32 = -120.0;
+        pub(in super::super) const LN_2: (f32, f32) = (0.693_359_4, -2.121_944_4e-4);
+        pub(in super::super) const TAIL: [f32; 5] =
+            [0.0013950602, 0.008368953, 0.041666206, 0.16666518, 0.5];
+    }
+    pub(super) mod f64 {
+        pub(in super::super) const LEAST: f64 = -800.0;
+        pub(in super::super) const LN_2: (f64, f64) = (0.6931471803691238, 1.9082149292705877e-10);
+        pub(in super::super) const TAIL: [f64; 10] = [
+            2.5117995856588222e-08,
+            2.763140959520717e-07,
+            2.755721585882969e-06,
+            2.4801489607831025e-05,
+            0.00019841269917904403,
+            0.0013888888947307962,
+            0.008333333333306948,
+            0.04166666666651444,
+            0.166666666666667,
+            0.5000000000000013,
+        ];
+    }
+}

@@ -4,10 +4,11 @@
 //! the last one first, as the middle axis of `[a, r, b]`. The order of the operations depends on the shape alone,
 //! so a strided view gives the same bits as its contiguous copy.
 
-use super::lanes::{CHUNK, Pairwise, sum, sum_chunk};
+use super::lanes::{CHUNK, Pairwise, sum};
 use super::leveled::leveled;
 use super::number::Number;
 use super::threads::{for_each_chunk, threads};
+use super::vector::{Simd, prefetch};
 use crate::dtype::Element;
 
 /// How many rows are folded one after the other before the results are folded in pairs.
@@ -31,7 +32,7 @@ pub(super) trait Reduction<T>: Copy + Send + Sync + 'static {
     const EMPTY: T;
     fn pair(self, x: T, y: T) -> T;
     /// What elements that lie one after the other make.
-    fn row(self, xs: &[T]) -> T;
+    fn row<S: Simd>(self, xs: &[T]) -> T;
 }
 
 /// The sum.
@@ -53,8 +54,8 @@ impl<T: Number> Reduction<T> for Sum {
         x.plus(y)
     }
     #[inline(always)]
-    fn row(self, xs: &[T]) -> T {
-        sum(xs)
+    fn row<S: Simd>(self, xs: &[T]) -> T {
+        sum::<S, T>(xs)
     }
 }
 
@@ -67,7 +68,7 @@ impl<T: Number> Reduction<T> for Max {
         if x.at_least(y) { x } else { y }
     }
     #[inline(always)]
-    fn row(self, xs: &[T]) -> T {
+    fn row<S: Simd>(self, xs: &[T]) -> T {
         let mut most = T::LEAST;
         for x in xs {
             most = most.max(if x.is_number() { x.key() } else { T::GREATEST });
@@ -83,7 +84,7 @@ impl<T: Number> Reduction<T> for Min {
         if x.at_most(y) { x } else { y }
     }
     #[inline(always)]
-    fn row(self, xs: &[T]) -> T {
+    fn row<S: Simd>(self, xs: &[T]) -> T {
         let mut least = T::GREATEST;
         for x in xs {
             least = least.min(if x.is_number() { x.key() } else { T::LEAST });
@@ -133,9 +134,9 @@ fn results_of_a_task<T>([a, r, b]: [usize; 3]) -> usize {
 }
 
 leveled! {
-    fn fold_rows<A, T: Element>(xs: &[T], r: usize, out: &mut [T], how: impl Reduction<T>) {
+    fn fold_rows<S, T: Element>(xs: &[T], r: usize, out: &mut [T], how: impl Reduction<T>) {
         for (y, row) in out.iter_mut().zip(xs.chunks_exact(r)) {
-            *y = how.row(row);
+            *y = how.row::<S>(row);
         }
     }
 }
@@ -235,6 +236,12 @@ fn fold_into<T: Element>(
     how: impl Reduction<T>,
 ) {
     while rows >= 8 {
+        // The rows after these: the hardware looks ahead in a page of 4 KiB alone.
+        for row in 8..rows.min(16) {
+            for at in (0..out.len()).step_by(64 / size_of::<T>()) {
+                prefetch(xs.as_ptr().wrapping_add(row * stride + at));
+            }
+        }
         fold_more::<8, T>(xs, stride, out, how);
         (xs, rows) = (xs.get(8 * stride..).unwrap_or_default(), rows - 8);
     }
@@ -260,9 +267,9 @@ fn fold_more<const N: usize, T: Element>(
 
 leveled! {
     /// The sum of each row of `cols` elements, at most [`CHUNK`].
-    pub(super) fn row_totals<A, T: Number>(xs: &[T], cols: usize, out: &mut [T]) {
+    pub(super) fn row_totals<S, T: Number>(xs: &[T], cols: usize, out: &mut [T]) {
         for (y, row) in out.iter_mut().zip(xs.chunks_exact(cols)) {
-            *y = sum_chunk(row);
+            *y = sum::<S, T>(row);
         }
     }
 }
@@ -326,7 +333,7 @@ pub(super) fn arg_extremum<T: Number>(
 }
 
 leveled! {
-    fn arg_rows<A, T: Number>(
+    fn arg_rows<S, T: Number>(
         xs: &[T],
         r: usize,
         out: &mut [i64],
@@ -334,7 +341,7 @@ leveled! {
         most: impl Reduction<T>,
     ) {
         for (at, row) in out.iter_mut().zip(xs.chunks_exact(r)) {
-            let best = most.row(row);
+            let best = most.row::<S>(row);
             // It wins against all that are not equal to it.
             let mut part = 0;
             for xs in row.as_chunks::<64>().0 {

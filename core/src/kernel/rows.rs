@@ -4,17 +4,19 @@
 
 use super::KernelFault;
 use super::data::Data;
-use super::lanes::{CHUNK, Map, Pairwise, map_sum, sum, sum_chunk, sum_of};
+use super::lanes::{Ahead, CHUNK, Map, Pairwise, Same, exp, greatest, map, map_sum, sums};
 use super::leveled::leveled;
 use super::number::Float;
-
+use super::reduce::row_totals;
 use super::threads::for_each_chunk;
+use super::vector::{Floats, Simd, Vector, fence};
 use crate::dtype::Element;
-use gradloom_maths::Arith;
-use std::marker::PhantomData;
 
 /// How many bytes of a result one thread computes at a time.
 const TASK_BYTES: usize = 1 << 17;
+
+/// The bytes of a result that is written past the caches.
+const PAST_CACHES: usize = 8 << 20;
 
 /// Calls `f` with the rows of `cols` elements, some of them at a time: with the number of the first, and with the elements
 /// of the result, `width` for each row. `nanos` is what an element takes.
@@ -35,16 +37,22 @@ pub(super) fn split_rows<T: Float>(
     for_each_chunk(out, rows * width, nanos as usize, |i, out| f(i * rows, out));
 }
 
-/// Writes each row of `cols` elements.
+/// Whether a result is written past the caches: a large one would drive out more than it leaves there for the next task.
+pub(super) fn past_caches<T>(out: &[T]) -> bool {
+    size_of_val(out) >= PAST_CACHES
+}
+
+/// Writes each row of `cols` elements. The last argument of `f` says whether [past the caches](past_caches).
 fn map_rows<T: Float>(
     xs: &[T],
     out: &mut [T],
     cols: usize,
     nanos: f64,
-    f: impl Fn(&[T], &mut [T], usize) + Sync,
+    f: impl Fn(&[T], &mut [T], usize, bool) + Sync,
 ) {
+    let past_caches = past_caches(out);
     split_rows(out, cols, cols, nanos, |row, out| {
-        f(&xs[row * cols..][..out.len()], out, cols);
+        f(&xs[row * cols..][..out.len()], out, cols, past_caches);
     });
 }
 
@@ -61,43 +69,84 @@ fn fold_rows<T: Float>(
     });
 }
 
-/// The greatest element. If there is a NaN it may be any of them, or that.
-#[inline(always)]
-fn top<T: Float>(row: &[T]) -> T {
-    let mut top = T::of(f64::NEG_INFINITY).key();
-    for x in row {
-        top = top.max(x.key());
-    }
-    T::of_key(top)
-}
-
 /// `exp(x - top)`
 #[derive(Clone, Copy)]
-struct Exp<A, T>(T, PhantomData<A>);
+struct Exp<V>(V);
 
-impl<A: Arith, T: Float> Map<T> for Exp<A, T> {
+impl<V: Floats> Map<V, 1, 1> for Exp<V> {
     #[inline(always)]
-    fn of(self, x: T) -> T {
-        x.minus(self.0).exp::<A>()
+    fn of(self, [x]: [V; 1]) -> [V; 1] {
+        [exp(x.minus(self.0))]
     }
 }
 
 /// `(x - mean)^2`
 #[derive(Clone, Copy)]
-struct Square<T>(T);
+struct Square<V>(V);
 
-impl<T: Float> Map<T> for Square<T> {
+impl<V: Floats> Map<V, 1, 1> for Square<V> {
     #[inline(always)]
-    fn of(self, x: T) -> T {
-        x.minus(self.0).times(x.minus(self.0))
+    fn of(self, [x]: [V; 1]) -> [V; 1] {
+        let x = x.minus(self.0);
+        [x.times(x)]
     }
 }
 
-/// `log sum exp(x - top)`
-#[inline(always)]
-fn log_sum_exp<A: Arith, T: Float>(row: &[T], top: T, some: &mut [T; CHUNK]) -> T {
-    sum_of(row, some, Exp(top, PhantomData::<A>)).log::<A>()
+/// `x scale`
+#[derive(Clone, Copy)]
+struct Scale<V>(V);
+
+impl<V: Floats> Map<V, 1, 1> for Scale<V> {
+    #[inline(always)]
+    fn of(self, [x]: [V; 1]) -> [V; 1] {
+        [x.times(self.0)]
+    }
 }
+
+/// `x - a - b`
+#[derive(Clone, Copy)]
+struct Minus<V>([V; 2]);
+
+impl<V: Floats> Map<V, 1, 1> for Minus<V> {
+    #[inline(always)]
+    fn of(self, [x]: [V; 1]) -> [V; 1] {
+        [x.minus(self.0[0]).minus(self.0[1])]
+    }
+}
+
+/// `(x - mean) scale`
+#[derive(Clone, Copy)]
+struct Normal<V> {
+    mean: V,
+    scale: V,
+}
+
+impl<V: Floats> Map<V, 1, 1> for Normal<V> {
+    #[inline(always)]
+    fn of(self, [x]: [V; 1]) -> [V; 1] {
+        [x.minus(self.mean).times(self.scale)]
+    }
+}
+
+/// The same, times a weight, and a bias added.
+impl<V: Floats> Map<V, 3, 1> for Normal<V> {
+    #[inline(always)]
+    fn of(self, [x, w, b]: [V; 3]) -> [V; 1] {
+        let [x] = self.of([x]);
+        [x.fma(w, b)]
+    }
+}
+
+/// `log sum exp(x - top)`, where `top` is the greatest element.
+#[inline(always)]
+fn log_sum_exp<S: Simd, T: Float>(row: &[T], top: T) -> T {
+    let exp = Exp(T::Floats::<S>::splat(top));
+    let [total] = sums::<T::Floats<S>, 1, 1>([row], Ahead::next(row), exp);
+    total.log::<S>()
+}
+
+/// Elements that lie in the first-level cache beside what else is read and written.
+const NEAR: usize = 2048;
 
 /// `exp(x) / sum exp(x)`
 pub(super) fn softmax<T: Float>(xs: &[T], out: &mut [T], cols: usize) {
@@ -105,15 +154,24 @@ pub(super) fn softmax<T: Float>(xs: &[T], out: &mut [T], cols: usize) {
 }
 
 leveled! {
-    fn softmax_rows<A, T: Float>(xs: &[T], out: &mut [T], cols: usize) {
+    fn softmax_rows<S, T: Float>(xs: &[T], out: &mut [T], cols: usize, past_caches: bool) {
+        let mut near = [T::ZERO; NEAR];
         for (row, out) in xs.chunks_exact(cols).zip(out.chunks_exact_mut(cols)) {
-            let top = top(row);
+            let exp = Exp(T::Floats::<S>::splat(greatest::<T::Floats<S>>(row)));
+            let ahead = Ahead::next(row);
             // The sum is at least 1.
-            let scale = map_sum(row, out, Exp(top, PhantomData::<A>)).recip();
-            for y in out {
-                *y = y.times(scale);
+            if let Some(near) = near.get_mut(..cols) {
+                let scale = map_sum::<T::Floats<S>>(row, near, ahead, exp).recip();
+                let scale = Scale(T::Floats::<S>::splat(scale));
+                map::<T::Floats<S>, 1>([near], out, past_caches, scale);
+            } else {
+                let scale = map_sum::<T::Floats<S>>(row, out, ahead, exp).recip();
+                for y in out {
+                    *y = y.times(scale);
+                }
             }
         }
+        fence();
     }
 }
 
@@ -123,16 +181,15 @@ pub(super) fn log_softmax<T: Float>(xs: &[T], out: &mut [T], cols: usize) {
 }
 
 leveled! {
-    fn log_softmax_rows<A, T: Float>(xs: &[T], out: &mut [T], cols: usize) {
-        let mut some = [T::ZERO; CHUNK];
+    fn log_softmax_rows<S, T: Float>(xs: &[T], out: &mut [T], cols: usize, past_caches: bool) {
         for (row, out) in xs.chunks_exact(cols).zip(out.chunks_exact_mut(cols)) {
             // The greatest element is taken off first: `x - top` is exact where it matters.
-            let top = top(row);
-            let log = log_sum_exp::<A, T>(row, top, &mut some);
-            for (y, &x) in out.iter_mut().zip(row) {
-                *y = x.minus(top).minus(log);
-            }
+            let top = greatest::<T::Floats<S>>(row);
+            let minus = [top, log_sum_exp::<S, T>(row, top)];
+            let minus = Minus(minus.map(T::Floats::<S>::splat));
+            map::<T::Floats<S>, 1>([row], out, past_caches, minus);
         }
+        fence();
     }
 }
 
@@ -142,41 +199,60 @@ pub(super) fn logsumexp<T: Float>(xs: &[T], out: &mut [T], cols: usize) {
 }
 
 leveled! {
-    fn logsumexp_rows<A, T: Float>(xs: &[T], out: &mut [T], cols: usize) {
-        let mut some = [T::ZERO; CHUNK];
+    fn logsumexp_rows<S, T: Float>(xs: &[T], out: &mut [T], cols: usize) {
         for (i, y) in out.iter_mut().enumerate() {
             let row = &xs[i * cols..][..cols];
             // The greatest element is taken out, so that the exponentials neither overflow nor all vanish.
-            let top = top(row);
-            let top = if top.is_finite() { top } else { T::ZERO };
-            *y = top.plus(log_sum_exp::<A, T>(row, top, &mut some));
+            let top = greatest::<T::Floats<S>>(row);
+            *y = match top.is_finite() {
+                true => top.plus(log_sum_exp::<S, T>(row, top)),
+                // Infinite or NaN in whatever order.
+                false => row.iter().fold(T::ZERO, |sum, x| sum.plus(x.exp::<S>())).log::<S>(),
+            };
         }
     }
 }
 
 /// The mean of a row, and `1 / sqrt(var + eps)` with the biased variance about that mean.
 #[inline(always)]
-fn moments<T: Float>(row: &[T], eps: f64, some: &mut [T; CHUNK]) -> (T, T) {
-    let mean = sum(row).over(row.len());
-    let var = sum_of(row, some, Square(mean)).over(row.len());
+fn moments<S: Simd, T: Float>(row: &[T], eps: f64) -> (T, T) {
+    let [total] = sums::<T::Floats<S>, 1, 1>([row], Ahead(0), Same);
+    let mean = total.over(row.len());
+    let square = Square(T::Floats::<S>::splat(mean));
+    let [total] = sums::<T::Floats<S>, 1, 1>([row], Ahead::next(row), square);
+    let var = total.over(row.len());
     (mean, var.plus(T::of(eps)).sqrt().recip())
+}
+
+/// As [`moments`], for vectors.
+#[inline(always)]
+fn normal<S: Simd, T: Float>(row: &[T], eps: f64) -> Normal<T::Floats<S>> {
+    let (mean, scale) = moments::<S, T>(row, eps);
+    Normal {
+        mean: T::Floats::<S>::splat(mean),
+        scale: T::Floats::<S>::splat(scale),
+    }
 }
 
 /// `(x - mean) / sqrt(var + eps)`
 pub(super) fn normalize<T: Float>(xs: &[T], out: &mut [T], cols: usize, eps: f64) {
-    let normalize = |xs: &[T], out: &mut [T], cols| normalize_rows(xs, out, cols, eps);
-    map_rows(xs, out, cols, 0.12, normalize);
+    map_rows(xs, out, cols, 0.12, |xs, out, cols, past_caches| {
+        normalize_rows(xs, out, cols, eps, past_caches);
+    });
 }
 
 leveled! {
-    fn normalize_rows<A, T: Float>(xs: &[T], out: &mut [T], cols: usize, eps: f64) {
-        let mut some = [T::ZERO; CHUNK];
+    fn normalize_rows<S, T: Float>(
+        xs: &[T],
+        out: &mut [T],
+        cols: usize,
+        eps: f64,
+        past_caches: bool,
+    ) {
         for (row, out) in xs.chunks_exact(cols).zip(out.chunks_exact_mut(cols)) {
-            let (mean, scale) = moments(row, eps, &mut some);
-            for (y, &x) in out.iter_mut().zip(row) {
-                *y = x.minus(mean).times(scale);
-            }
+            map::<T::Floats<S>, 1>([row], out, past_caches, normal::<S, T>(row, eps));
         }
+        fence();
     }
 }
 
@@ -187,10 +263,9 @@ pub(super) fn inv_std<T: Float>(xs: &[T], out: &mut [T], cols: usize, eps: f64) 
 }
 
 leveled! {
-    fn inv_std_rows<A, T: Float>(xs: &[T], out: &mut [T], cols: usize, eps: f64) {
-        let mut some = [T::ZERO; CHUNK];
+    fn inv_std_rows<S, T: Float>(xs: &[T], out: &mut [T], cols: usize, eps: f64) {
         for (i, y) in out.iter_mut().enumerate() {
-            *y = moments(&xs[i * cols..][..cols], eps, &mut some).1;
+            *y = moments::<S, T>(&xs[i * cols..][..cols], eps).1;
         }
     }
 }
@@ -203,22 +278,26 @@ pub(super) fn layer_norm<T: Float>(
     cols: usize,
     eps: f64,
 ) {
-    let layer_norm = |xs: &[T], out: &mut [T], _| layer_norm_rows(xs, affine, out, eps);
-    map_rows(xs, out, cols, 0.15, layer_norm);
+    map_rows(xs, out, cols, 0.13, |xs, out, _, past_caches| {
+        layer_norm_rows(xs, affine, out, eps, past_caches);
+    });
 }
 
 leveled! {
-    fn layer_norm_rows<A, T: Float>(xs: &[T], affine: [&[T]; 2], out: &mut [T], eps: f64) {
-        let mut some = [T::ZERO; CHUNK];
+    fn layer_norm_rows<S, T: Float>(
+        xs: &[T],
+        affine: [&[T]; 2],
+        out: &mut [T],
+        eps: f64,
+        past_caches: bool,
+    ) {
         let [weight, bias] = affine;
         let cols = weight.len();
         for (row, out) in xs.chunks_exact(cols).zip(out.chunks_exact_mut(cols)) {
-            let (mean, scale) = moments(row, eps, &mut some);
-            let affine = weight.iter().zip(bias);
-            for ((y, &x), (&w, &b)) in out.iter_mut().zip(row).zip(affine) {
-                *y = x.minus(mean).times(scale).fma::<A>(w, b);
-            }
+            let normal = normal::<S, T>(row, eps);
+            map::<T::Floats<S>, 3>([row, weight, bias], out, past_caches, normal);
         }
+        fence();
     }
 }
 
@@ -256,25 +335,26 @@ pub(super) fn cross_entropy<T: Float>(
         split_rows(losses, 1, classes, 0.25, |first, losses| {
             cross_entropy_rows(logits, labels, classes, start + first, losses);
         });
-        tree.push(sum_chunk(losses), T::plus);
+        let mut total = [T::ZERO];
+        row_totals(losses, losses.len(), &mut total);
+        tree.push(total[0], T::plus);
     }
     Ok(tree.finish(T::plus).unwrap_or(T::ZERO).over(n))
 }
 
 leveled! {
     /// The losses of the rows from `first` on. Their labels are classes.
-    fn cross_entropy_rows<A, T: Float>(
+    fn cross_entropy_rows<S, T: Float>(
         logits: &[T],
         labels: Data<'_>,
         classes: usize,
         first: usize,
         losses: &mut [T],
     ) {
-        let mut some = [T::ZERO; CHUNK];
         for (i, loss) in losses.iter_mut().enumerate() {
             let row = &logits[(first + i) * classes..][..classes];
-            let top = top(row);
-            let log = log_sum_exp::<A, T>(row, top, &mut some);
+            let top = greatest::<T::Floats<S>>(row);
+            let log = log_sum_exp::<S, T>(row, top);
             *loss = log.minus(row[label(labels, first + i) as usize].minus(top));
         }
     }

@@ -1,71 +1,115 @@
 //! The Jacobians of kernels on rows, applied to rows: what a tangent and a cotangent go through.
 
-use super::lanes::{CHUNK, Pairwise, sum, sum_chunk};
+use super::lanes::{Ahead, Map, map, sums};
 use super::leveled::leveled;
 use super::number::Float;
-use super::rows::split_rows;
+use super::rows::{past_caches, split_rows};
+use super::vector::{Floats, Vector, fence};
 
-/// `sum x y`, as [`sum`] adds up; `some` is overwritten.
-#[inline(always)]
-fn dot<T: Float>(xs: &[T], ys: &[T], some: &mut [T; CHUNK]) -> T {
-    if xs.len() <= CHUNK {
-        return dot_chunk(xs, ys, &mut some[..xs.len()]);
+/// `x y`
+#[derive(Clone, Copy)]
+struct Product;
+
+impl<V: Vector> Map<V, 2, 1> for Product {
+    #[inline(always)]
+    fn of(self, [x, y]: [V; 2]) -> [V; 1] {
+        [x.times(y)]
     }
-    let mut tree = Pairwise::new(T::ZERO);
-    for (xs, ys) in xs.chunks(CHUNK).zip(ys.chunks(CHUNK)) {
-        tree.push(dot_chunk(xs, ys, &mut some[..xs.len()]), T::plus);
-    }
-    tree.finish(T::plus).unwrap_or(T::ZERO)
 }
 
-#[inline(always)]
-fn dot_chunk<T: Float>(xs: &[T], ys: &[T], some: &mut [T]) -> T {
-    for ((z, &x), &y) in some.iter_mut().zip(xs).zip(ys) {
-        *z = x.times(y);
+/// `x` and `x y`
+impl<V: Vector> Map<V, 2, 2> for Product {
+    #[inline(always)]
+    fn of(self, [x, y]: [V; 2]) -> [V; 2] {
+        [x, x.times(y)]
     }
-    sum_chunk(some)
+}
+
+/// `y (v - total)`
+#[derive(Clone, Copy)]
+struct FromMean<V>(V);
+
+impl<V: Floats> Map<V, 2, 1> for FromMean<V> {
+    #[inline(always)]
+    fn of(self, [v, y]: [V; 2]) -> [V; 1] {
+        [y.times(v.minus(self.0))]
+    }
+}
+
+/// `r (v - mean - y along_y)`
+#[derive(Clone, Copy)]
+struct Apart<V> {
+    mean: V,
+    along_y: V,
+    r: V,
+}
+
+impl<V: Floats> Map<V, 2, 1> for Apart<V> {
+    #[inline(always)]
+    fn of(self, [v, y]: [V; 2]) -> [V; 1] {
+        let v = v.minus(self.mean).minus(y.times(self.along_y));
+        [v.times(self.r)]
+    }
 }
 
 /// `y (v - sum(y v))`
 pub(super) fn softmax_t<T: Float>(vs: &[T], ys: &[T], out: &mut [T], cols: usize) {
+    let past_caches = past_caches(out);
     split_rows(out, cols, cols, 0.15, |row, out| {
         let part = row * cols..row * cols + out.len();
-        softmax_t_rows(&vs[part.clone()], &ys[part], out, cols);
+        softmax_t_rows(&vs[part.clone()], &ys[part], out, cols, past_caches);
     });
 }
 
 leveled! {
-    fn softmax_t_rows<A, T: Float>(vs: &[T], ys: &[T], out: &mut [T], cols: usize) {
-        let mut some = [T::ZERO; CHUNK];
+    fn softmax_t_rows<S, T: Float>(
+        vs: &[T],
+        ys: &[T],
+        out: &mut [T],
+        cols: usize,
+        past_caches: bool,
+    ) {
         let rows = vs.chunks_exact(cols).zip(ys.chunks_exact(cols));
         for ((v, y), out) in rows.zip(out.chunks_exact_mut(cols)) {
-            let total = dot(y, v, &mut some);
-            for ((z, &v), &y) in out.iter_mut().zip(v).zip(y) {
-                *z = y.times(v.minus(total));
-            }
+            let [total] = sums::<T::Floats<S>, 2, 1>([y, v], Ahead(0), Product);
+            let total = FromMean(T::Floats::<S>::splat(total));
+            map::<T::Floats<S>, 2>([v, y], out, past_caches, total);
         }
+        fence();
     }
 }
 
 /// `r (v - mean(v) - y mean(y v))` of `v, y, r`, with one `r` for each row.
 pub(super) fn normalize_t<T: Float>([vs, ys, rs]: [&[T]; 3], out: &mut [T], cols: usize) {
+    let past_caches = past_caches(out);
     split_rows(out, cols, cols, 0.18, |row, out| {
         let part = row * cols..row * cols + out.len();
         let rs = &rs[row..][..out.len() / cols];
-        normalize_t_rows(&vs[part.clone()], &ys[part], rs, out, cols);
+        normalize_t_rows(&vs[part.clone()], &ys[part], rs, out, cols, past_caches);
     });
 }
 
 leveled! {
-    fn normalize_t_rows<A, T: Float>(vs: &[T], ys: &[T], rs: &[T], out: &mut [T], cols: usize) {
-        let mut some = [T::ZERO; CHUNK];
+    fn normalize_t_rows<S, T: Float>(
+        vs: &[T],
+        ys: &[T],
+        rs: &[T],
+        out: &mut [T],
+        cols: usize,
+        past_caches: bool,
+    ) {
+        let splat = T::Floats::<S>::splat;
         let rows = vs.chunks_exact(cols).zip(ys.chunks_exact(cols)).zip(rs);
         for (((v, y), &r), out) in rows.zip(out.chunks_exact_mut(cols)) {
-            let mean = sum(v).over(cols);
-            let along_y = dot(y, v, &mut some).over(cols);
-            for ((z, &v), &y) in out.iter_mut().zip(v).zip(y) {
-                *z = v.minus(mean).minus(y.times(along_y)).times(r);
-            }
+            let [mean, along_y] = sums::<T::Floats<S>, 2, 2>([v, y], Ahead(0), Product)
+                .map(|total| total.over(cols));
+            let apart = Apart {
+                mean: splat(mean),
+                along_y: splat(along_y),
+                r: splat(r),
+            };
+            map::<T::Floats<S>, 2>([v, y], out, past_caches, apart);
         }
+        fence();
     }
 }

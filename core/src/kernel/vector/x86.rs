@@ -1,0 +1,307 @@
+//! The vectors of AVX2 and of AVX-512.
+
+use super::{Floats, LANES, Simd, Vector, fold4, fold8, fold16};
+use gradloom_maths::Arith;
+use std::arch::x86_64::*;
+
+/// AVX2 with a fused multiply-add.
+#[derive(Clone, Copy)]
+pub(crate) struct Avx2;
+
+/// AVX-512 (F, VL, DQ, BW).
+#[derive(Clone, Copy)]
+pub(crate) struct Avx512;
+
+impl Arith for Avx2 {
+    const FUSED: bool = true;
+}
+
+impl Arith for Avx512 {
+    const FUSED: bool = true;
+}
+
+impl Simd for Avx2 {
+    type F32 = __m256;
+    type F64 = __m256d;
+}
+
+impl Simd for Avx512 {
+    type F32 = __m512;
+    type F64 = __m512d;
+}
+
+/// A vector by the instructions for it. SAFETY of all: the CPU has them, because only code for the level names its vectors.
+macro_rules! vector {
+    (
+        $v:ident of $t:ident, $n:literal, $folded:ident;
+        $splat:ident $load:ident $store:ident $stream:ident;
+        $add:ident $sub:ident $mul:ident $fma:ident $max:ident;
+        mask: $mask:expr;
+        load_some: |$from:ident, $m:ident| $load_some:expr;
+        store_some: |$to:ident, $m2:ident, $x:ident| $store_some:expr;
+        blend: |$m3:ident, $a:ident, $b:ident| $blend:expr;
+        total: |$whole:ident| $total:expr;
+        greatest: |$all:ident| $greatest:expr;
+        scaled: |$p:ident, $e:ident| $scaled:expr;
+    ) => {
+        impl Vector for $v {
+            type T = $t;
+            const N: usize = $n;
+            type Lanes = [$v; LANES / $n];
+            #[inline(always)]
+            fn lanes(self) -> Self::Lanes {
+                [self; LANES / $n]
+            }
+            #[inline(always)]
+            fn fold(lanes: Self::Lanes) -> $v {
+                $folded(lanes)
+            }
+            #[inline(always)]
+            fn total(self) -> $t {
+                let $whole = self;
+                // SAFETY: see the macro.
+                unsafe { $total }
+            }
+            #[inline(always)]
+            fn splat(x: $t) -> $v {
+                // SAFETY: see the macro.
+                unsafe { $splat(x) }
+            }
+            #[inline(always)]
+            unsafe fn load(from: *const $t) -> $v {
+                // SAFETY: see the macro, and the caller's.
+                unsafe { $load(from) }
+            }
+            #[inline(always)]
+            unsafe fn load_some($from: *const $t, n: usize) -> $v {
+                // SAFETY: see the macro, and the caller's: no element beyond the mask is touched.
+                unsafe {
+                    let $m = $mask(n);
+                    $load_some
+                }
+            }
+            #[inline(always)]
+            unsafe fn store(self, to: *mut $t) {
+                // SAFETY: see the macro, and the caller's.
+                unsafe { $store(to, self) }
+            }
+            #[inline(always)]
+            unsafe fn store_some(self, $to: *mut $t, n: usize) {
+                let $x = self;
+                // SAFETY: see the macro, and the caller's: no element beyond the mask is touched.
+                unsafe {
+                    let $m2 = $mask(n);
+                    $store_some
+                }
+            }
+            #[inline(always)]
+            unsafe fn stream(self, to: *mut $t) {
+                // SAFETY: see the macro, and the caller's.
+                unsafe { $stream(to, self) }
+            }
+            #[inline(always)]
+            fn keep(self, n: usize, $b: $v) -> $v {
+                let $a = self;
+                // SAFETY: see the macro.
+                unsafe {
+                    let $m3 = $mask(n);
+                    $blend
+                }
+            }
+            #[inline(always)]
+            fn plus(self, other: $v) -> $v {
+                // SAFETY: see the macro.
+                unsafe { $add(self, other) }
+            }
+            #[inline(always)]
+            fn times(self, other: $v) -> $v {
+                // SAFETY: see the macro.
+                unsafe { $mul(self, other) }
+            }
+        }
+
+        impl Floats for $v {
+            #[inline(always)]
+            fn minus(self, other: $v) -> $v {
+                // SAFETY: see the macro.
+                unsafe { $sub(self, other) }
+            }
+            #[inline(always)]
+            fn fma(self, b: $v, c: $v) -> $v {
+                // SAFETY: see the macro.
+                unsafe { $fma(self, b, c) }
+            }
+            #[inline(always)]
+            fn most(self, other: $v) -> $v {
+                // SAFETY: see the macro.
+                unsafe { $max(self, other) }
+            }
+            #[inline(always)]
+            fn greatest(self) -> $t {
+                let $all = self;
+                // SAFETY: see the macro.
+                unsafe { $greatest }
+            }
+            #[inline(always)]
+            fn scaled(self, $e: $v) -> $v {
+                let $p = self;
+                // SAFETY: see the macro.
+                unsafe { $scaled }
+            }
+        }
+    };
+}
+
+/// The first `n` of 16.
+#[inline(always)]
+fn bits16(n: usize) -> __mmask16 {
+    ((1u32 << n) - 1) as __mmask16
+}
+
+/// The first `n` of 8.
+#[inline(always)]
+fn bits8(n: usize) -> __mmask8 {
+    ((1u32 << n) - 1) as __mmask8
+}
+
+/// The first `n` of 8 elements.
+///
+/// # Safety
+///
+/// The CPU has AVX2.
+#[inline(always)]
+unsafe fn words8(n: usize) -> __m256i {
+    // SAFETY: the caller's.
+    unsafe {
+        let places = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+        _mm256_cmpgt_epi32(_mm256_set1_epi32(n as i32), places)
+    }
+}
+
+/// The first `n` of 4 elements.
+///
+/// # Safety
+///
+/// The CPU has AVX2.
+#[inline(always)]
+unsafe fn words4(n: usize) -> __m256i {
+    // SAFETY: the caller's.
+    unsafe {
+        let places = _mm256_setr_epi64x(0, 1, 2, 3);
+        _mm256_cmpgt_epi64(_mm256_set1_epi64x(n as i64), places)
+    }
+}
+
+/// # Safety
+///
+/// The CPU has AVX2.
+#[inline(always)]
+unsafe fn total8(x: __m256) -> f32 {
+    // SAFETY: the caller's.
+    unsafe {
+        let x = _mm_add_ps(_mm256_castps256_ps128(x), _mm256_extractf128_ps::<1>(x));
+        let x = _mm_add_ps(x, _mm_movehl_ps(x, x));
+        _mm_cvtss_f32(_mm_add_ss(x, _mm_movehdup_ps(x)))
+    }
+}
+
+/// # Safety
+///
+/// The CPU has AVX2.
+#[inline(always)]
+unsafe fn total4(x: __m256d) -> f64 {
+    // SAFETY: the caller's.
+    unsafe {
+        let x = _mm_add_pd(_mm256_castpd256_pd128(x), _mm256_extractf128_pd::<1>(x));
+        _mm_cvtsd_f64(_mm_add_sd(x, _mm_unpackhi_pd(x, x)))
+    }
+}
+
+/// # Safety
+///
+/// The CPU has AVX2.
+#[inline(always)]
+unsafe fn greatest8(x: __m256) -> f32 {
+    // SAFETY: the caller's.
+    unsafe {
+        let x = _mm_max_ps(_mm256_castps256_ps128(x), _mm256_extractf128_ps::<1>(x));
+        let x = _mm_max_ps(x, _mm_movehl_ps(x, x));
+        _mm_cvtss_f32(_mm_max_ss(x, _mm_movehdup_ps(x)))
+    }
+}
+
+/// # Safety
+///
+/// The CPU has AVX2.
+#[inline(always)]
+unsafe fn greatest4(x: __m256d) -> f64 {
+    // SAFETY: the caller's.
+    unsafe {
+        let x = _mm_max_pd(_mm256_castpd256_pd128(x), _mm256_extractf128_pd::<1>(x));
+        _mm_cvtsd_f64(_mm_max_sd(x, _mm_unpackhi_pd(x, x)))
+    }
+}
+
+vector! {
+    __m512 of f32, 16, fold4;
+    _mm512_set1_ps _mm512_loadu_ps _mm512_storeu_ps _mm512_stream_ps;
+    _mm512_add_ps _mm512_sub_ps _mm512_mul_ps _mm512_fmadd_ps _mm512_max_ps;
+    mask: bits16;
+    load_some: |from, mask| _mm512_maskz_loadu_ps(mask, from);
+    store_some: |to, mask, x| _mm512_mask_storeu_ps(to, mask, x);
+    blend: |mask, a, b| _mm512_mask_blend_ps(mask, b, a);
+    total: |x| total8(_mm256_add_ps(_mm512_castps512_ps256(x), _mm512_extractf32x8_ps::<1>(x)));
+    greatest: |x| greatest8(_mm256_max_ps(_mm512_castps512_ps256(x), _mm512_extractf32x8_ps::<1>(x)));
+    scaled: |x, n| _mm512_scalef_ps(x, n);
+}
+
+vector! {
+    __m512d of f64, 8, fold8;
+    _mm512_set1_pd _mm512_loadu_pd _mm512_storeu_pd _mm512_stream_pd;
+    _mm512_add_pd _mm512_sub_pd _mm512_mul_pd _mm512_fmadd_pd _mm512_max_pd;
+    mask: bits8;
+    load_some: |from, mask| _mm512_maskz_loadu_pd(mask, from);
+    store_some: |to, mask, x| _mm512_mask_storeu_pd(to, mask, x);
+    blend: |mask, a, b| _mm512_mask_blend_pd(mask, b, a);
+    total: |x| total4(_mm256_add_pd(_mm512_castpd512_pd256(x), _mm512_extractf64x4_pd::<1>(x)));
+    greatest: |x| greatest4(_mm256_max_pd(_mm512_castpd512_pd256(x), _mm512_extractf64x4_pd::<1>(x)));
+    scaled: |x, n| _mm512_scalef_pd(x, n);
+}
+
+// Below, 2^n is made in two parts, so that no product but the last is denormal. Adding `1.5 * 2^p` leaves `n` in the low bits.
+
+vector! {
+    __m256 of f32, 8, fold8;
+    _mm256_set1_ps _mm256_loadu_ps _mm256_storeu_ps _mm256_stream_ps;
+    _mm256_add_ps _mm256_sub_ps _mm256_mul_ps _mm256_fmadd_ps _mm256_max_ps;
+    mask: words8;
+    load_some: |from, mask| _mm256_maskload_ps(from, mask);
+    store_some: |to, mask, x| _mm256_maskstore_ps(to, mask, x);
+    blend: |mask, a, b| _mm256_blendv_ps(b, a, _mm256_castsi256_ps(mask));
+    total: |x| total8(x);
+    greatest: |x| greatest8(x);
+    scaled: |x, n| {
+        let n = _mm256_castps_si256(_mm256_add_ps(n, _mm256_set1_ps(12_582_912.0)));
+        let n = _mm256_add_epi32(_mm256_slli_epi32::<23>(n), _mm256_set1_epi32((127 + 64) << 23));
+        let lifted = _mm256_mul_ps(x, _mm256_castsi256_ps(n));
+        _mm256_mul_ps(lifted, _mm256_set1_ps(f32::from_bits((127 - 64) << 23)))
+    };
+}
+
+vector! {
+    __m256d of f64, 4, fold16;
+    _mm256_set1_pd _mm256_loadu_pd _mm256_storeu_pd _mm256_stream_pd;
+    _mm256_add_pd _mm256_sub_pd _mm256_mul_pd _mm256_fmadd_pd _mm256_max_pd;
+    mask: words4;
+    load_some: |from, mask| _mm256_maskload_pd(from, mask);
+    store_some: |to, mask, x| _mm256_maskstore_pd(to, mask, x);
+    blend: |mask, a, b| _mm256_blendv_pd(b, a, _mm256_castsi256_pd(mask));
+    total: |x| total4(x);
+    greatest: |x| greatest4(x);
+    scaled: |x, n| {
+        let n = _mm256_castpd_si256(_mm256_add_pd(n, _mm256_set1_pd(6_755_399_441_055_744.0)));
+        let n = _mm256_add_epi64(_mm256_slli_epi64::<52>(n), _mm256_set1_epi64x((1023 + 512) << 52));
+        let lifted = _mm256_mul_pd(x, _mm256_castsi256_pd(n));
+        _mm256_mul_pd(lifted, _mm256_set1_pd(f64::from_bits((1023 - 512) << 52)))
+    };
+}
