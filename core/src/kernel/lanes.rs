@@ -334,7 +334,6 @@ mod tests {
         }
     }
 
-
     #[test]
     fn pairs_of_equal_weight_are_folded_first() {
         let tree = |n: usize| {

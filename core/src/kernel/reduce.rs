@@ -14,6 +14,10 @@ use crate::dtype::Element;
 /// How many rows are folded one after the other before the results are folded in pairs.
 pub(super) const BLOCK: usize = 32;
 
+/// How many rows are folded at once. Rows that are a multiple of 4 KiB apart share their places in the first-level cache, which
+/// has to hold so many beside those that are asked for next.
+const AT_ONCE: usize = 4;
+
 /// How many columns are folded at a time: two such rows lie in the first-level cache beside what is read.
 const STRIP: usize = 1024;
 
@@ -217,9 +221,9 @@ leveled! {
     ) {
         out.copy_from_slice(&xs[..out.len()]);
         let after = |rows: usize| xs.get(rows * stride..).unwrap_or_default();
-        if rows >= 8 {
-            fold_more::<7, T>(after(1), stride, out, how);
-            fold_into(after(8), stride, rows - 8, out, how);
+        if rows >= AT_ONCE {
+            fold_more::<{ AT_ONCE - 1 }, T>(after(1), stride, out, how);
+            fold_into(after(AT_ONCE), stride, rows - AT_ONCE, out, how);
         } else {
             fold_into(after(1), stride, rows - 1, out, how);
         }
@@ -235,15 +239,16 @@ fn fold_into<T: Element>(
     out: &mut [T],
     how: impl Reduction<T>,
 ) {
-    while rows >= 8 {
+    while rows >= AT_ONCE {
         // The rows after these: the hardware looks ahead in a page of 4 KiB alone.
-        for row in 8..rows.min(16) {
+        for row in AT_ONCE..rows.min(2 * AT_ONCE) {
             for at in (0..out.len()).step_by(64 / size_of::<T>()) {
                 prefetch(xs.as_ptr().wrapping_add(row * stride + at));
             }
         }
-        fold_more::<8, T>(xs, stride, out, how);
-        (xs, rows) = (xs.get(8 * stride..).unwrap_or_default(), rows - 8);
+        fold_more::<AT_ONCE, T>(xs, stride, out, how);
+        xs = xs.get(AT_ONCE * stride..).unwrap_or_default();
+        rows -= AT_ONCE;
     }
     while rows > 0 {
         fold_more::<1, T>(xs, stride, out, how);

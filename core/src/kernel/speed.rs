@@ -122,7 +122,9 @@ fn all<T: Float>(dtype: &str) {
         COLS,
         eps
     ));
-    kernel!("softmax_t", 2, N, |out| rows_t::softmax_t(xs, ys, out, COLS));
+    kernel!("softmax_t", 2, N, |out| rows_t::softmax_t(
+        xs, ys, out, COLS
+    ));
     kernel!("normalize_t", 2, N, |out| rows_t::normalize_t(
         [xs, ys, &ys[..ROWS]],
         out,
