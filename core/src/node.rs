@@ -92,8 +92,10 @@ impl Scopes {
 #[derive(Debug)]
 pub(crate) struct Value {
     pub(crate) aval: Aval,
-    /// The elements, contiguous in row-major order.
-    buffer: OnceLock<Arc<Buffer>>,
+    /// The elements, contiguous in row-major order, if they were there from the beginning.
+    given: Option<Arc<Buffer>>,
+    /// The elements, if they have been computed since.
+    computed: OnceLock<Arc<Buffer>>,
     promise: Mutex<Option<Promise>>,
     /// Who promises it, without the lock.
     origin: AtomicU8,
@@ -114,6 +116,15 @@ pub(crate) enum Promise {
     Call(Arc<CallNode>, usize),
 }
 
+/// Where a value that begins has its elements from.
+pub(crate) enum Source {
+    Elements(Arc<Buffer>),
+    /// A result of an op.
+    Op(Arc<OpNode>, usize),
+    /// A result of a call. No other value is the same result.
+    Call(Arc<CallNode>, usize),
+}
+
 /// Where the elements of a value are.
 pub(crate) enum Look<'a> {
     Here(&'a Arc<Buffer>),
@@ -124,36 +135,47 @@ pub(crate) enum Look<'a> {
 }
 
 impl Value {
-    /// A result of an op.
-    pub(crate) fn promise(node: Arc<OpNode>, index: usize) -> Value {
-        let aval = node.outs[index].clone();
-        Value::new(aval, Some(Promise::Op(node, index)), OnceLock::new())
-    }
-
-    /// A result of a call. No other value is the same result.
-    pub(crate) fn of_call(aval: Aval, node: Arc<CallNode>, index: usize) -> Value {
-        Value::new(aval, Some(Promise::Call(node, index)), OnceLock::new())
-    }
-
-    pub(crate) fn realised(aval: Aval, buffer: Arc<Buffer>) -> Value {
-        debug_assert_eq!(aval.dtype(), buffer.dtype());
-        debug_assert_eq!(aval.numel(), buffer.len());
-        Value::new(aval, None, buffer.into())
-    }
-
-    fn new(aval: Aval, promise: Option<Promise>, buffer: OnceLock<Arc<Buffer>>) -> Value {
-        let origin = match &promise {
-            Some(Promise::Op(..)) => OP,
-            Some(Promise::Call(..)) => CALL,
-            None => NOBODY,
-        };
-        Value {
+    /// A value whose elements are there or promised.
+    pub(crate) fn new(aval: Aval, source: Source) -> Value {
+        let mut value = Value {
             aval,
-            buffer,
-            promise: Mutex::new(promise),
-            origin: AtomicU8::new(origin),
+            given: None,
+            computed: OnceLock::new(),
+            promise: Mutex::new(None),
+            origin: AtomicU8::new(NOBODY),
             stamp: Stamp::default(),
+        };
+        value.begin(source);
+        value
+    }
+
+    /// Makes another value of one that was let go of.
+    pub(crate) fn renew(&mut self, aval: &Aval, source: Source) {
+        if self.aval != *aval {
+            self.aval = aval.clone();
         }
+        self.stamp = Stamp::default();
+        self.begin(source);
+    }
+
+    fn begin(&mut self, source: Source) {
+        let (origin, promise) = match source {
+            Source::Elements(buffer) => {
+                debug_assert_eq!(self.aval.dtype(), buffer.dtype());
+                debug_assert_eq!(self.aval.numel(), buffer.len());
+                self.given = Some(buffer);
+                (NOBODY, None)
+            }
+            Source::Op(node, index) => (OP, Some(Promise::Op(node, index))),
+            Source::Call(node, index) => (CALL, Some(Promise::Call(node, index))),
+        };
+        *self.origin.get_mut() = origin;
+        *self.promise.get_mut().unwrap_or_else(|e| e.into_inner()) = promise;
+    }
+
+    /// The elements, if they are there.
+    fn buffer(&self) -> Option<&Arc<Buffer>> {
+        self.given.as_ref().or_else(|| self.computed.get())
     }
 
     fn promised(&self) -> MutexGuard<'_, Option<Promise>> {
@@ -163,7 +185,7 @@ impl Value {
 
     /// Whether the elements are there.
     pub(crate) fn is_realised(&self) -> bool {
-        match (self.buffer.get(), &*self.promised()) {
+        match (self.buffer(), &*self.promised()) {
             (None, Some(Promise::Call(node, _))) => node.is_done(),
             (buffer, _) => buffer.is_some(),
         }
@@ -188,7 +210,7 @@ impl Value {
         }
         match &*self.promised() {
             None | Some(Promise::Call(..)) => true,
-            Some(Promise::Op(node, _)) => self.buffer.get().is_some() && !node.is_traced(),
+            Some(Promise::Op(node, _)) => self.buffer().is_some() && !node.is_traced(),
         }
     }
 
@@ -206,7 +228,7 @@ impl Value {
     /// Stores the elements, and lets go of the op unless a transform is tracing through it.
     pub(crate) fn realise(&self, buffer: Arc<Buffer>) {
         // The first buffer stays.
-        let _ = self.buffer.set(buffer);
+        let _ = self.computed.set(buffer);
         self.settle();
     }
 
@@ -221,16 +243,16 @@ impl Value {
     /// Where the elements are. A node that a transform has needed until now is let go of.
     pub(crate) fn look(&self) -> Look<'_> {
         if self.origin.load(Ordering::Acquire) == NOBODY
-            && let Some(buffer) = self.buffer.get()
+            && let Some(buffer) = self.buffer()
         {
             return Look::Here(buffer);
         }
         let mut promise = self.promised();
-        let buffer = match (self.buffer.get(), &*promise) {
+        let buffer = match (self.buffer(), &*promise) {
             (Some(buffer), _) => buffer,
             (None, Some(Promise::Op(node, index))) => return Look::Op(node.clone(), *index),
             (None, Some(Promise::Call(node, index))) => match node.take(*index) {
-                Some(buffer) => self.buffer.get_or_init(|| buffer),
+                Some(buffer) => self.computed.get_or_init(|| buffer),
                 None => return Look::Call(node.clone()),
             },
             (None, None) => unreachable!("a value without elements is promised"),
@@ -279,9 +301,8 @@ fn let_go_of(mut value: Arc<Value>, pending: &mut Vec<Arc<Value>>) {
     };
     let promise = inner.promise.get_mut().unwrap_or_else(|e| e.into_inner());
     forget(promise.take(), pending);
-    if let Some(buffer) = inner.buffer.take() {
-        spare::let_go(buffer);
-    }
+    let buffer = inner.given.take().or_else(|| inner.computed.take());
+    buffer.into_iter().for_each(spare::let_go);
     spare::keep_value(value);
 }
 

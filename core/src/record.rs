@@ -1,6 +1,6 @@
 //! A call of an op becomes a node of the graph. The rules run here, so an error is at the call that made it.
 
-use crate::node::{OpNode, Scope, Scopes, Stamp, Value, next_age};
+use crate::node::{OpNode, Scope, Scopes, Source, Stamp, next_age};
 use crate::testing::is_op_by_op;
 use crate::{Aval, Error, Result, Tensor, evaluate};
 use gradloom_ir::{self as ir, Op, Static};
@@ -67,7 +67,7 @@ fn push(
         stamp: Stamp::default(),
     });
     (0..n_outs)
-        .map(|i| Tensor::new(Value::promise(node.clone(), i)))
+        .map(|i| Tensor::new(&node.outs[i], Source::Op(node.clone(), i)))
         .collect()
 }
 

@@ -3,11 +3,11 @@
 //! A step of a program drops as many of them as it makes, so in its steady state it asks the allocator for nothing. Each is an
 //! `Arc` that has proved to be the only one when it was dropped; who takes it owns it alone.
 
-use crate::DType;
 use crate::buffer::Buffer;
 use crate::kernel::KernelFault;
-use crate::node::Value;
+use crate::node::{Source, Value};
 use crate::shelf;
+use crate::{Aval, DType};
 use std::cell::RefCell;
 use std::ops::Deref;
 use std::sync::Arc;
@@ -48,14 +48,14 @@ thread_local! {
 
 impl Handle {
     /// The only handle on a value.
-    pub(crate) fn new(value: Value) -> Handle {
+    pub(crate) fn new(aval: &Aval, source: Source) -> Handle {
         if let Some(mut spare) = take(&VALUES)
             && let Some(place) = Arc::get_mut(&mut spare)
         {
-            *place = value;
+            place.renew(aval, source);
             return Handle(Some(spare));
         }
-        Handle(Some(Arc::new(value)))
+        Handle(Some(Arc::new(Value::new(aval.clone(), source))))
     }
 }
 

@@ -117,20 +117,27 @@ fn tiny_loss(model: &Tiny, #[nodiff] x: &Tensor, #[nodiff] target: &Tensor) -> T
 }
 
 fn tiny() -> Box<dyn FnMut()> {
+    let single = |shape: &[usize], seed| {
+        let x = noise(shape, seed).cast(DType::F32);
+        evaluate(&x).expect("few elements");
+        x
+    };
     let layer = |seed, inputs, outputs| Linear {
-        w: noise(&[inputs, outputs], seed),
-        b: noise(&[outputs], seed + 1),
+        w: single(&[inputs, outputs], seed),
+        b: single(&[outputs], seed + 1),
     };
     let mut model = Tiny {
         first: layer(1, 4, 16),
         last: layer(3, 16, 3),
     };
-    let (x, target) = (noise(&[8, 4], 5), noise(&[8, 3], 6));
+    let (x, target) = (single(&[8, 4], 5), single(&[8, 3], 6));
     let sgd = Sgd::default();
     let mut state = sgd.init(&model);
     Box::new(move || {
         let (value, grads) = tiny_loss::value_and_grad(&model, &x, &target);
         (model, state) = sgd.step(&model, &grads.model, &state);
+            println!("{}", gradloom::explain(&(value.clone(), model.clone())));
+        }
         evaluate(&(value, model.clone())).expect("small results");
     })
 }

@@ -28,6 +28,44 @@ pub(crate) struct CallPlan {
     entry: Arc<Entry>,
     /// Which argument each leaf of the plan is.
     leaves: Box<[u32]>,
+    /// Whether the plan takes no longer than it takes to promise its results and to ask for them.
+    is_small: bool,
+}
+
+/// A plan whose tasks read and write up to so many elements is small.
+const SMALL: usize = 8 << 10;
+
+impl CallPlan {
+    fn new(entry: Arc<Entry>, leaves: Box<[u32]>) -> CallPlan {
+        let is_small = entry.plan.traffic() <= SMALL;
+        CallPlan {
+            entry,
+            leaves,
+            is_small,
+        }
+    }
+
+    /// The results, if the arguments are realised. An error is that of who asks for the results: there are none.
+    fn run_on(&self, args: &[Arc<Value>]) -> Option<Vec<Option<Arc<Buffer>>>> {
+        let leaf = |leaf: &u32| args[*leaf as usize].settle();
+        let leaves = self
+            .leaves
+            .iter()
+            .map(leaf)
+            .collect::<Option<Leaves<'_>>>()?;
+        let mut results = spare::take(&RESULTS).unwrap_or_default();
+        match self.entry.plan.run(&leaves, &mut results) {
+            Ok(()) => {
+                let plan = self.entry.id;
+                events::emit(Event::Ran { plan });
+                Some(results)
+            }
+            Err(_) => {
+                spare_results(results);
+                None
+            }
+        }
+    }
 }
 
 /// A call that has not run, or its results.
@@ -50,8 +88,18 @@ struct State {
 thread_local! {
     /// Calls that nobody holds any more.
     static NODES: Spare<Arc<CallNode>> = const { RefCell::new(Vec::new()) };
+    /// Memory for the results of calls.
+    static RESULTS: Spare<Vec<Option<Arc<Buffer>>>> = const { RefCell::new(Vec::new()) };
     /// Memory for the arguments of calls.
     static ARGS: Spare<Vec<Arc<Value>>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Lets results wait for their next use that nobody has taken, and their list.
+fn spare_results(mut results: Vec<Option<Arc<Buffer>>>) {
+    results.drain(..).flatten().for_each(spare::let_go);
+    if results.capacity() > 0 {
+        spare::keep(&RESULTS, results);
+    }
 }
 
 /// Memory for the arguments of a call.

@@ -1,10 +1,11 @@
 //! Where a function is called: the plans of the calls before.
 
 use super::key::{CallKey, OwnedKey};
-use super::{CallNode, CallPlan, let_go_of};
+use super::{CallNode, CallPlan, let_go_of, spare_results};
+use crate::buffer::Buffer;
 use crate::evaluate::Graph;
 use crate::events::{self, Event};
-use crate::node::Value;
+use crate::node::{Source, Value};
 use crate::testing::is_op_by_op;
 use crate::{Aval, Tensor, Tree};
 use std::any::Any;
@@ -223,10 +224,7 @@ fn callable(
             let graph = Graph::of(targets);
             let arguments = graph.leaves.iter().map(|leaf| Some(argument(leaf)? as u32));
             let arguments = arguments.collect::<Option<_>>()?;
-            Some(Arc::new(CallPlan {
-                leaves: arguments,
-                entry: graph.plan(),
-            }))
+            Some(Arc::new(CallPlan::new(graph.plan(), arguments)))
         }
     };
     Some(Callable {
@@ -246,9 +244,13 @@ impl Callable {
             Leaf::Result(_) => None,
         });
         let kept = kept.collect::<Vec<_>>().into_iter();
+        let computed = match &self.plan {
+            Some(plan) if plan.is_small => plan.run_on(&args),
+            _ => None,
+        };
         let node = match &self.plan {
-            Some(plan) => Some(CallNode::new(plan.clone(), args)),
-            None => {
+            Some(plan) if computed.is_none() => Some(CallNode::new(plan.clone(), args)),
+            _ => {
                 let_go_of(args);
                 None
             }
@@ -261,6 +263,7 @@ impl Callable {
             call: self.clone(),
             next: 0,
             kept,
+            computed: computed.unwrap_or_default(),
             node,
             repeated,
         }
@@ -273,18 +276,33 @@ struct Leaves {
     next: usize,
     /// Those that are arguments.
     kept: std::vec::IntoIter<Tensor>,
+    /// The results of the plan that nobody has taken, if it has run.
+    computed: Vec<Option<Arc<Buffer>>>,
+    /// The call, if it has not.
     node: Option<Arc<CallNode>>,
     /// The results so far, where one may be several leaves.
     repeated: Vec<Option<Tensor>>,
 }
 
+impl Drop for Leaves {
+    fn drop(&mut self) {
+        spare_results(std::mem::take(&mut self.computed));
+    }
+}
+
 impl Leaves {
     fn result(&mut self, i: u32) -> Tensor {
         let i = i as usize;
-        let value = || {
-            let node = self.node.clone();
-            let node = node.expect("a plan computes what is no argument");
-            Tensor::new(Value::of_call(self.call.avals[i].clone(), node, i))
+        let mut value = || {
+            let source = match (self.computed.get_mut(i), &self.node) {
+                (Some(buffer), _) => {
+                    let buffer = buffer.take();
+                    Source::Elements(buffer.expect("a result is asked for once"))
+                }
+                (None, Some(node)) => Source::Call(node.clone(), i),
+                (None, None) => unreachable!("a plan computes what is no argument"),
+            };
+            Tensor::new(&self.call.avals[i], source)
         };
         match self.repeated.get_mut(i) {
             Some(made) => made.get_or_insert_with(value).clone(),

@@ -22,6 +22,11 @@ pub enum DataMut<'a> {
     Bool(&'a mut [bool]),
 }
 
+impl Data<'_> {
+    /// No elements.
+    pub(crate) const EMPTY: Data<'static> = Data::Bool(&[]);
+}
+
 /// Calls a generic function with the Rust type of a dtype.
 macro_rules! on_element {
     ($dtype:expr, $($f:ident)::+($($arg:expr),* $(,)?)) => {

@@ -34,6 +34,7 @@ pub use sgd::{Sgd, SgdState};
 use crate::record::expect;
 use crate::tree::leaves;
 use crate::{Tensor, Tree, check, evaluate};
+use std::cell::RefCell;
 
 /// The leaves of a tree that belongs to the parameters, leaf by leaf.
 ///
@@ -47,6 +48,25 @@ fn leaves_beside<P: Tree>(params: &P, other: &P, what: &'static str) -> Vec<Tens
     let expected = check::avals(&leaves_of_params);
     expect(check::beside(what, params, "parameters", &leaves, expected));
     leaves
+}
+
+/// A learning rate as a tensor: the same one as long as the rate stays.
+fn rate(lr: f64) -> Tensor {
+    thread_local! {
+        static LAST: RefCell<Option<(u64, Tensor)>> = const { RefCell::new(None) };
+    }
+    let found = LAST.try_with(|last| {
+        let mut last = last.borrow_mut();
+        match &*last {
+            Some((bits, rate)) if *bits == lr.to_bits() => rate.clone(),
+            _ => {
+                let rate = Tensor::scalar(lr);
+                *last = Some((lr.to_bits(), rate.clone()));
+                rate
+            }
+        }
+    });
+    found.unwrap_or_else(|_| Tensor::scalar(lr))
 }
 
 /// Zeros that are realised, so that the first step has the plan of all the others: promised zeros would be part

@@ -152,6 +152,15 @@ impl Plan {
         }
     }
 
+    /// How many elements the tasks read and write.
+    pub(crate) fn traffic(&self) -> usize {
+        let regions = self
+            .tasks
+            .iter()
+            .flat_map(|t| t.args().iter().chain(t.outs()));
+        regions.fold(0, |sum, region| sum.saturating_add(region.len))
+    }
+
     /// Whether nothing is computed: the results are leaves or parts of them.
     #[cfg(test)]
     pub(crate) fn only_moves(&self) -> bool {

@@ -1,7 +1,7 @@
 //! The tensor: a cheap handle on a value that may not have been computed yet.
 
 use crate::dtype::Element;
-use crate::node::Value;
+use crate::node::{Source, Value};
 use crate::record::{apply, expect, raise};
 use crate::spare::Handle;
 use crate::{Aval, DType, Error, Result};
@@ -52,8 +52,8 @@ impl Clone for Tensor {
 
 impl Tensor {
     /// The only handle on a value.
-    pub(crate) fn new(value: Value) -> Tensor {
-        Tensor(Handle::new(value))
+    pub(crate) fn new(aval: &Aval, source: Source) -> Tensor {
+        Tensor(Handle::new(aval, source))
     }
 
     /// A handle on a value that has others.
@@ -135,7 +135,7 @@ impl Tensor {
         }
         let aval = Aval::new(T::DTYPE, shape);
         let buffer = Arc::new(T::into_buffer(data.into()));
-        Ok(Tensor::new(Value::realised(aval, buffer)))
+        Ok(Tensor::new(&aval, Source::Elements(buffer)))
     }
 
     /// A tensor of given elements in row-major order.
@@ -158,7 +158,7 @@ impl Tensor {
     pub fn scalar<T: Element>(value: T) -> Tensor {
         let aval = Aval::new(T::DTYPE, []);
         let buffer = Arc::new(T::into_buffer(vec![value].into()));
-        Tensor::new(Value::realised(aval, buffer))
+        Tensor::new(&aval, Source::Elements(buffer))
     }
 }
 
