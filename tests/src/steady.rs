@@ -136,8 +136,6 @@ fn tiny() -> Box<dyn FnMut()> {
     Box::new(move || {
         let (value, grads) = tiny_loss::value_and_grad(&model, &x, &target);
         (model, state) = sgd.step(&model, &grads.model, &state);
-            println!("{}", gradloom::explain(&(value.clone(), model.clone())));
-        }
         evaluate(&(value, model.clone())).expect("small results");
     })
 }

@@ -32,12 +32,14 @@ fn bits<T: Tree>(tree: &T) -> Vec<Vec<u64>> {
 fn finds<T: Tree>(f: impl Fn() -> T) {
     let first = bits(&f());
     let (second, events) = log(&f);
-    assert_eq!(
-        events,
-        ["hit p1"],
-        "a call that records nothing says only that it has found its plan"
-    );
-    second.visit(&mut |leaf| assert!(!leaf.is_realised(), "a promise: nothing has run"));
+    let at_once = match &events[..] {
+        [hit] if hit == "hit p1" => false,
+        [hit, ran] if hit == "hit p1" && ran == "ran p1" => true,
+        _ => panic!(
+            "a call that records nothing finds its plan, and runs it if it is small: {events:?}"
+        ),
+    };
+    second.visit(&mut |leaf| assert!(leaf.is_realised() || !at_once));
     assert_eq!(bits(&second), first);
     assert_eq!(bits(&op_by_op(&f)), first);
 }
@@ -433,7 +435,7 @@ fn a_step_of_training_finds_three_plans() -> Result<()> {
     let (model, events) = train(5)?;
     assert_eq!(
         events,
-        ["hit p1", "hit p2", "hit p3", "ran p1", "ran p2", "ran p3"]
+        ["hit p1", "ran p1", "hit p2", "ran p2", "hit p3", "ran p3"]
     );
     let (plain, _) = op_by_op(|| train(6))?;
     assert_eq!(bits(&model), bits(&plain));

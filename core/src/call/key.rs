@@ -1,11 +1,12 @@
 //! What the plan of a call depends on: the arguments but for their elements.
 
-use super::{let_go_of, no_args};
+use super::no_args;
 use crate::node::Value;
 use crate::{Aval, DType, Tensor, Tree};
+use smallvec::SmallVec;
 use std::any::Any;
 use std::cell::Cell;
-use std::ops::{Range, RangeInclusive};
+use std::ops::{Deref, Range, RangeInclusive};
 use std::sync::Arc;
 
 thread_local! {
@@ -18,41 +19,93 @@ thread_local! {
 /// All keys of one site are made by the same code for the same types, so words need not say what they stand for, only
 /// how many follow where that varies.
 pub struct CallKey<'a> {
-    pub(super) leaves: Vec<Arc<Value>>,
+    pub(super) leaves: Leaves<'a>,
     pub(super) words: Vec<u64>,
     others: Vec<&'a dyn Same>,
     known: bool,
+    /// Whether neither structure nor static values matter.
+    only_leaves: bool,
+}
+
+/// The leaves of a key.
+type Leaves<'a> = SmallVec<[Leaf<'a>; 16]>;
+
+/// A leaf, which lives as long as the key.
+pub(super) enum Leaf<'a> {
+    Borrowed(&'a Arc<Value>),
+    Owned(Arc<Value>),
+}
+
+impl Deref for Leaf<'_> {
+    type Target = Arc<Value>;
+    fn deref(&self) -> &Arc<Value> {
+        match self {
+            Leaf::Borrowed(value) => value,
+            Leaf::Owned(value) => value,
+        }
+    }
 }
 
 impl<'a> CallKey<'a> {
     pub(super) fn new() -> CallKey<'a> {
         CallKey {
-            leaves: no_args(),
+            leaves: Leaves::new(),
             words: WORDS.take(),
             others: Vec::new(),
             known: true,
+            only_leaves: false,
         }
     }
 
     /// The next leaf. An op that has not run, and a transform that traces through the value, want the call's ops.
-    pub fn leaf(&mut self, x: &Tensor) {
-        if self.known && x.0.is_free() {
-            self.leaves.push(x.0.clone());
-        } else {
-            self.known = false;
+    pub fn leaf(&mut self, x: &'a Tensor) {
+        self.push(&x.0, Leaf::Borrowed(&x.0));
+    }
+
+    /// The same for a leaf that nobody can lend.
+    pub(super) fn leaf_of(&mut self, x: &Arc<Value>) {
+        if self.known {
+            self.push(x, Leaf::Owned(x.clone()));
         }
     }
 
-    /// The leaves of a tree that is looked at leaf by leaf, whatever its structure.
-    pub(crate) fn leaves(&mut self, tree: &impl Tree) {
+    fn push(&mut self, x: &Arc<Value>, leaf: Leaf<'a>) {
+        self.known = self.known && x.is_free();
+        if self.known {
+            self.leaves.push(leaf);
+        }
+    }
+
+    /// The leaves of a tree, whatever its structure.
+    pub(crate) fn tree<T: Tree>(&mut self, tree: &'a T) {
+        if !self.known {
+            return;
+        }
         let before = self.leaves.len();
-        tree.visit(&mut |leaf| self.leaf(leaf));
+        self.only_leaves = true;
+        tree.__key(self);
+        self.only_leaves = false;
+        // A tree that does not know how to add itself shows its leaves.
+        if !self.known {
+            self.known = true;
+            self.leaves.truncate(before);
+            tree.visit(&mut |leaf| self.leaf_of(&leaf.0));
+        }
         self.word((self.leaves.len() - before) as u64);
+    }
+
+    /// The leaves, for a call that keeps them.
+    pub(super) fn args(&self) -> Vec<Arc<Value>> {
+        let mut args = no_args();
+        args.extend(self.leaves.iter().map(|leaf| Arc::clone(leaf)));
+        args
     }
 
     /// A word for the structure.
     pub fn word(&mut self, word: u64) {
-        self.words.push(word);
+        if !self.only_leaves {
+            self.words.push(word);
+        }
     }
 
     /// There is something that a key cannot hold: then the call is recorded.
@@ -84,7 +137,6 @@ impl<'a> CallKey<'a> {
 
 impl Drop for CallKey<'_> {
     fn drop(&mut self) {
-        let_go_of(std::mem::take(&mut self.leaves));
         self.words.clear();
         WORDS.set(std::mem::take(&mut self.words));
     }
@@ -188,7 +240,9 @@ pub trait ByClone<'a> {
 
 impl<'a, T: Eq + Clone + 'static> ByClone<'a> for &&Static<'a, T> {
     fn add_to_key(self, key: &mut CallKey<'a>) {
-        key.others.push(self.0);
+        if !key.only_leaves {
+            key.others.push(self.0);
+        }
     }
 }
 
@@ -200,7 +254,9 @@ pub trait Unknown {
 
 impl<T: ?Sized> Unknown for &Static<'_, T> {
     fn add_to_key(self, key: &mut CallKey<'_>) {
-        key.unknown();
+        if !key.only_leaves {
+            key.unknown();
+        }
     }
 }
 

@@ -46,8 +46,11 @@ impl CallPlan {
     }
 
     /// The results, if the arguments are realised. An error is that of who asks for the results: there are none.
-    fn run_on(&self, args: &[Arc<Value>]) -> Option<Vec<Option<Arc<Buffer>>>> {
-        let leaf = |leaf: &u32| args[*leaf as usize].settle();
+    fn run_on<'a>(
+        &self,
+        arg: impl Fn(usize) -> &'a Arc<Value>,
+    ) -> Option<Vec<Option<Arc<Buffer>>>> {
+        let leaf = |leaf: &u32| arg(*leaf as usize).settle();
         let leaves = self
             .leaves
             .iter()

@@ -118,8 +118,7 @@ pub fn begin<'a>(
                     plan: plan.entry.id,
                 });
             }
-            let args = std::mem::take(&mut key.leaves);
-            Ok(Results::of(call, args))
+            Ok(Results(call.leaves(&key)))
         }
         Some(None) => Err(Recording(None)),
         None => {
@@ -128,7 +127,7 @@ pub fn begin<'a>(
             IMPURE.set(false);
             Err(Recording(Some(Begun {
                 key: Some(owned),
-                args: std::mem::take(&mut key.leaves),
+                args: key.args(),
                 site,
             })))
         }
@@ -181,7 +180,7 @@ impl Begun {
         };
         if let Some(call) = &call {
             drop(results);
-            let mut leaves = call.leaves(std::mem::take(&mut self.args));
+            let mut leaves = call.promise(std::mem::take(&mut self.args));
             visit(&mut |leaf| *leaf = leaves.next().expect("as many leaves as there were"));
         }
         let current = |call: &Rc<Callable>| {
@@ -237,24 +236,37 @@ fn callable(
 }
 
 impl Callable {
+    /// The leaves of the result for the arguments of a key, computed if that is no more work than to promise them.
+    fn leaves(self: &Rc<Self>, key: &CallKey<'_>) -> Leaves {
+        if let Some(plan) = &self.plan
+            && plan.is_small
+            && let Some(computed) = plan.run_on(|i| &key.leaves[i])
+        {
+            return self.results(|i| &key.leaves[i], computed);
+        }
+        self.promise(key.args())
+    }
+
     /// The leaves of the result for the given arguments.
-    fn leaves(self: &Rc<Self>, args: Vec<Arc<Value>>) -> Leaves {
+    fn promise(self: &Rc<Self>, args: Vec<Arc<Value>>) -> Leaves {
+        let mut leaves = self.results(|i| &args[i], Vec::new());
+        match &self.plan {
+            Some(plan) => leaves.node = Some(CallNode::new(plan.clone(), args)),
+            None => let_go_of(args),
+        }
+        leaves
+    }
+
+    fn results<'a>(
+        self: &Rc<Self>,
+        arg: impl Fn(usize) -> &'a Arc<Value>,
+        computed: Vec<Option<Arc<Buffer>>>,
+    ) -> Leaves {
         let kept = self.leaves.iter().filter_map(|leaf| match leaf {
-            Leaf::Argument(i) => Some(Tensor::of(&args[*i as usize])),
+            Leaf::Argument(i) => Some(Tensor::of(arg(*i as usize))),
             Leaf::Result(_) => None,
         });
         let kept = kept.collect::<Vec<_>>().into_iter();
-        let computed = match &self.plan {
-            Some(plan) if plan.is_small => plan.run_on(&args),
-            _ => None,
-        };
-        let node = match &self.plan {
-            Some(plan) if computed.is_none() => Some(CallNode::new(plan.clone(), args)),
-            _ => {
-                let_go_of(args);
-                None
-            }
-        };
         let repeated = match self.repeats {
             true => vec![None; self.avals.len()],
             false => Vec::new(),
@@ -263,8 +275,8 @@ impl Callable {
             call: self.clone(),
             next: 0,
             kept,
-            computed: computed.unwrap_or_default(),
-            node,
+            computed,
+            node: None,
             repeated,
         }
     }
@@ -327,10 +339,6 @@ impl Iterator for Leaves {
 pub struct Results(Leaves);
 
 impl Results {
-    fn of(call: Rc<Callable>, args: Vec<Arc<Value>>) -> Results {
-        Results(call.leaves(args))
-    }
-
     /// The next result, a tensor.
     pub fn tensor(&mut self) -> Tensor {
         self.0.next().expect("as many results as the body gave")

@@ -230,7 +230,9 @@ impl Memory<'_> {
     /// # Safety
     ///
     /// The region lies in its buffer, and nobody writes it while the elements are in use.
+    #[inline(always)]
     unsafe fn data(&self, region: &Region) -> Data<'_> {
+        let start = self.start(region);
         macro_rules! of {
             ($($dtype:ident: $t:ty),*) => {
                 match region.dtype {
@@ -239,7 +241,7 @@ impl Memory<'_> {
                         // multiple of the size. A bool is read where a bool was written: the kernels write all
                         // of a result before another step reads it.
                         Data::$dtype(unsafe {
-                            std::slice::from_raw_parts(self.start(region).cast::<$t>(), region.len)
+                            std::slice::from_raw_parts(start.cast::<$t>(), region.len)
                         })
                     })*
                 }
@@ -251,14 +253,16 @@ impl Memory<'_> {
     /// # Safety
     ///
     /// The region lies in its buffer, which is a result or the arena, and nobody else uses it meanwhile.
+    #[inline(always)]
     unsafe fn data_mut(&self, region: &Region) -> DataMut<'_> {
+        let start = self.start(region);
         macro_rules! of {
             ($($dtype:ident: $t:ty),*) => {
                 match region.dtype {
                     $(DType::$dtype => {
                         // SAFETY: as in `data`.
                         DataMut::$dtype(unsafe {
-                            std::slice::from_raw_parts_mut(self.start(region).cast::<$t>(), region.len)
+                            std::slice::from_raw_parts_mut(start.cast::<$t>(), region.len)
                         })
                     })*
                 }

@@ -140,18 +140,18 @@ impl Adam {
         thread_local! {
             static SITE: Site = const { Site::new() };
         }
-        let describe = |key: &mut CallKey<'_>| {
+        let found = begin(&SITE, |key| {
             for number in [self.beta1, self.beta2, self.eps, decay] {
                 key.word(number.to_bits());
             }
             key.leaf(lr);
-            key.leaves(params);
-            key.leaves(grads);
+            key.tree(params);
+            key.tree(grads);
             key.leaf(&state.step);
-            key.leaves(&state.mean);
-            key.leaves(&state.square);
-        };
-        match begin(&SITE, describe) {
+            key.tree(&state.mean);
+            key.tree(&state.square);
+        });
+        match found {
             Ok(mut results) => {
                 let xs = results.like(params);
                 let state = AdamState {

@@ -81,15 +81,15 @@ impl Sgd {
         thread_local! {
             static SITE: Site = const { Site::new() };
         }
-        let describe = |key: &mut CallKey<'_>| {
+        let found = begin(&SITE, |key| {
             key.word(self.momentum.to_bits());
             key.word(self.nesterov.into());
             key.leaf(lr);
-            key.leaves(params);
-            key.leaves(grads);
-            key.leaves(&state.velocity);
-        };
-        match begin(&SITE, describe) {
+            key.tree(params);
+            key.tree(grads);
+            key.tree(&state.velocity);
+        });
+        match found {
             Ok(mut results) => {
                 let xs = results.like(params);
                 let moves = state.velocity.is_some() || self.momentum != 0.0;
