@@ -32,6 +32,11 @@ pub const STEADY: &[Steady] = &[
         name: "tiny",
         start: tiny,
     },
+    // The step of training on a model so large that calls are promised and their memory comes from the shelf.
+    Steady {
+        name: "wide",
+        start: wide,
+    },
     // A hundred operations, recorded one by one, whose plan is found.
     Steady {
         name: "ops",
@@ -76,25 +81,33 @@ fn loss(model: &Mlp, #[nodiff] x: &Tensor, #[nodiff] labels: &Tensor) -> Tensor 
     forward(model, x).cross_entropy(labels)
 }
 
-fn mlp() -> Mlp {
+fn mlp([inputs, first, second, outputs]: [usize; 4]) -> Mlp {
     let layer = |seed, inputs, outputs| Linear {
         w: noise(&[inputs, outputs], seed),
         b: noise(&[outputs], seed + 1),
     };
     Mlp {
-        first: layer(1, 4, 8),
-        second: layer(3, 8, 8),
-        last: layer(5, 8, 3),
+        first: layer(1, inputs, first),
+        second: layer(3, first, second),
+        last: layer(5, second, outputs),
     }
 }
 
 fn call() -> Box<dyn FnMut()> {
-    let (model, x) = (mlp(), noise(&[4, 4], 7));
+    let (model, x) = (mlp([4, 8, 8, 3]), noise(&[4, 4], 7));
     Box::new(move || evaluate(&forward(&model, &x)).expect("a small result"))
 }
 
 fn step() -> Box<dyn FnMut()> {
-    let (mut model, x, labels) = (mlp(), noise(&[4, 4], 7), Tensor::from([0i64, 1, 2, 0]));
+    train(mlp([4, 8, 8, 3]))
+}
+
+fn wide() -> Box<dyn FnMut()> {
+    train(mlp([4, 80, 80, 3]))
+}
+
+fn train(mut model: Mlp) -> Box<dyn FnMut()> {
+    let (x, labels) = (noise(&[4, 4], 7), Tensor::from([0i64, 1, 2, 0]));
     let sgd = Sgd::default();
     let mut state = sgd.init(&model);
     Box::new(move || {

@@ -23,7 +23,8 @@ pub(crate) use operators::number;
 /// A tensor of numbers or truth values.
 ///
 /// A tensor is a *promise* until something asks for its elements ([`Tensor::to_vec`], [`Tensor::item`], printing) or
-/// [`evaluate`](crate::evaluate()) is called. A clone is another handle on the same value, and no operation changes
+/// [`evaluate`](crate::evaluate()) is called. The result of a traced function may be there at once, where to compute it
+/// costs less than to promise it. A clone is another handle on the same value, and no operation changes
 /// one: `x += 1.0` makes `x` a handle on another.
 ///
 /// ```
