@@ -1,0 +1,82 @@
+//! What is written around the body of the user's function.
+
+use crate::expand::StaticCall;
+use crate::expand::annotations::Checks;
+use crate::half_typed;
+use crate::parse::Func;
+use crate::report::Errors;
+use proc_macro2::TokenStream;
+use quote::quote;
+use syn::Attribute;
+
+/// Writes around the body of the user's function what stands there, and returns what stands beside a method.
+pub(super) fn around(
+    parsed: &Func,
+    calls: &StaticCall<'_>,
+    register: Option<TokenStream>,
+    (sig, block, attrs): (&mut syn::Signature, &mut syn::Block, &mut Vec<Attribute>),
+    private: &TokenStream,
+    errors: &Errors,
+) -> Option<TokenStream> {
+    let sound = half_typed::unparsed(block).is_none() && errors.is_empty();
+    let beside = match sound {
+        true => calls.set_aside(sig, block, attrs),
+        false => None,
+    };
+    registering(register, block);
+    checking(parsed, block, attrs, private, beside.is_some());
+    catching(parsed, block, private);
+    if sound {
+        calls.wrap(block);
+    }
+    beside
+}
+
+/// Checks the annotations of a function at each call of it. What does not agree is a panic at the caller's line.
+fn checking(
+    func: &Func,
+    block: &mut syn::Block,
+    attrs: &mut Vec<Attribute>,
+    private: &TokenStream,
+    aside: bool,
+) {
+    let Some(checks) = Checks::of(func, private) else {
+        return;
+    };
+    if half_typed::unparsed(block).is_some() {
+        return;
+    }
+    let tracked = is_tracked(attrs);
+    checks.wrap(block, tracked, aside);
+    if !tracked {
+        attrs.push(syn::parse_quote!(#[track_caller]));
+    }
+}
+
+/// In a function that returns `Result`, the errors of ops come back as `Err`.
+fn catching(func: &Func, block: &mut syn::Block, private: &TokenStream) {
+    if func.output.result.is_none() {
+        return;
+    }
+    let syn::ReturnType::Type(_, ty) = &func.sig.output else {
+        return;
+    };
+    let body = std::mem::take(&mut block.stmts);
+    block.stmts = vec![syn::Stmt::Expr(
+        syn::Expr::Verbatim(quote!(#private::catch_as(|| -> #ty { #(#body)* }))),
+        None,
+    )];
+}
+
+/// Lets the run time know the loops that were compiled for a function before the function records its ops.
+fn registering(register: Option<TokenStream>, block: &mut syn::Block) {
+    if let Some(register) = register {
+        let statement = syn::Stmt::Expr(syn::Expr::Verbatim(register), None);
+        block.stmts.insert(0, statement);
+    }
+}
+
+/// Whether a panic in a function shows its caller.
+fn is_tracked(attrs: &[Attribute]) -> bool {
+    attrs.iter().any(|a| a.path().is_ident("track_caller"))
+}

@@ -1,0 +1,110 @@
+//! The attributes that the macro takes off functions and off statements, and those that stand where they do not belong.
+
+use crate::half_typed;
+use crate::lower::checkpoint::is_checkpoint;
+use crate::report::Errors;
+use quote::ToTokens;
+use syn::Attribute;
+
+/// Whether an attribute is `#[traced]`, under any path.
+pub(super) fn is_traced(attr: &Attribute) -> bool {
+    attr.path()
+        .segments
+        .last()
+        .is_some_and(|s| s.ident == "traced")
+}
+
+/// Takes `#[traced]` off an item that has it twice.
+pub(super) fn refuse_second(attrs: &mut Vec<Attribute>, errors: &mut Errors) {
+    for attr in attrs.iter().filter(|a| is_traced(a)) {
+        errors.push(attr, "`#[traced]` is here twice; remove one");
+    }
+    attrs.retain(|a| !is_traced(a));
+}
+
+/// The attributes of a `let` that say what reverse mode keeps.
+const KEEPS: [&str; 2] = ["save", "recompute"];
+
+/// Whether an attribute of a `let` says what reverse mode keeps.
+pub(crate) fn keeps(attr: &Attribute) -> bool {
+    KEEPS.iter().any(|name| attr.path().is_ident(name))
+}
+
+/// Takes attributes off the function that belong inside of it.
+pub(super) fn misplaced(attrs: &mut Vec<Attribute>, errors: &mut Errors) {
+    attrs.retain(|attr| {
+        let place = match attr.path().get_ident().map(ToString::to_string).as_deref() {
+            Some("nodiff" | "fixed" | "shape") => "before a parameter",
+            Some("save" | "recompute") => "before a `let` in the body",
+            _ => return true,
+        };
+        let name = attr.path().to_token_stream();
+        errors.push(attr, format!("`#[{name}]` stands {place}; move it there"));
+        false
+    });
+}
+
+/// Takes attributes off each `let` that are nearly those of the macro. On a `let` rustc knows none that are near.
+pub(super) fn misspelt(block: &mut syn::Block, errors: &mut Errors) {
+    struct Misspelt<'a>(&'a mut Errors);
+    impl syn::visit_mut::VisitMut for Misspelt<'_> {
+        fn visit_local_mut(&mut self, local: &mut syn::Local) {
+            local.attrs.retain(|attr| {
+                let name = match attr.path().get_ident() {
+                    Some(name) if !keeps(attr) => name.to_string(),
+                    _ => return true,
+                };
+                let Some(near) = crate::report::nearest(&name, &KEEPS) else {
+                    return true;
+                };
+                let message = format!(
+                    "`#[{name}]` is not an attribute of a `let`; did you mean `#[{near}]`?"
+                );
+                self.0.push(attr, message);
+                false
+            });
+            syn::visit_mut::visit_local_mut(self, local);
+        }
+    }
+    syn::visit_mut::VisitMut::visit_block_mut(&mut Misspelt(errors), block);
+}
+
+/// Takes the attributes off that rustc does not know.
+pub(super) fn take_keeps(block: &mut syn::Block) {
+    struct Take;
+    impl syn::visit_mut::VisitMut for Take {
+        fn visit_local_mut(&mut self, local: &mut syn::Local) {
+            local.attrs.retain(|a| !keeps(a));
+            syn::visit_mut::visit_local_mut(self, local);
+        }
+        fn visit_expr_for_loop_mut(&mut self, e: &mut syn::ExprForLoop) {
+            take_checkpoint(&mut e.attrs, &mut e.body);
+            syn::visit_mut::visit_expr_for_loop_mut(self, e);
+        }
+        fn visit_expr_while_mut(&mut self, e: &mut syn::ExprWhile) {
+            take_checkpoint(&mut e.attrs, &mut e.body);
+            syn::visit_mut::visit_expr_while_mut(self, e);
+        }
+        fn visit_expr_loop_mut(&mut self, e: &mut syn::ExprLoop) {
+            take_checkpoint(&mut e.attrs, &mut e.body);
+            syn::visit_mut::visit_expr_loop_mut(self, e);
+        }
+    }
+    syn::visit_mut::VisitMut::visit_block_mut(&mut Take, block);
+    half_typed::take_attributes(block, &["save", "recompute", "checkpoint"]);
+}
+
+/// Takes `#[checkpoint(every = k)]` off a loop of the user's function, which still mentions `k`.
+fn take_checkpoint(attrs: &mut Vec<Attribute>, body: &mut syn::Block) {
+    let (taken, kept) = std::mem::take(attrs).into_iter().partition(is_checkpoint);
+    *attrs = kept;
+    let taken: Vec<Attribute> = taken;
+    for attr in taken {
+        let every = attr.parse_args::<syn::MetaNameValue>().map(|m| m.value);
+        if let Ok(every) = every
+            && !matches!(every, syn::Expr::Lit(_))
+        {
+            body.stmts.insert(0, syn::parse_quote!(let _ = &(#every);));
+        }
+    }
+}

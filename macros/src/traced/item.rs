@@ -1,0 +1,196 @@
+//! One function or method: what is read of it, and what is emitted for it.
+
+use super::around::around;
+use super::attributes::{misplaced, misspelt, take_keeps};
+use crate::expand::{StaticCall, checks, companions};
+use crate::half_typed;
+use crate::lower::{self, text};
+use crate::parse::{self, Args, Func, Owner};
+use crate::report::Errors;
+use crate::warn;
+use proc_macro2::{Span, TokenStream};
+use syn::{Attribute, Block, ImplItemFn, ItemFn, Signature, Visibility};
+
+/// A function or a method as the user wrote it.
+pub(super) struct Written<'a> {
+    vis: &'a Visibility,
+    sig: &'a mut Signature,
+    block: &'a mut Block,
+    attrs: &'a mut Vec<Attribute>,
+}
+
+impl<'a> Written<'a> {
+    pub(super) fn function(func: &'a mut ItemFn) -> Self {
+        Written {
+            vis: &func.vis,
+            sig: &mut func.sig,
+            block: &mut func.block,
+            attrs: &mut func.attrs,
+        }
+    }
+
+    pub(super) fn method(method: &'a mut ImplItemFn) -> Self {
+        Written {
+            vis: &method.vis,
+            sig: &mut method.sig,
+            block: &mut method.block,
+            attrs: &mut method.attrs,
+        }
+    }
+
+    /// Reads the signature, and takes off what is the macro's or misplaced.
+    pub(super) fn read(&mut self, owner: Option<Owner>, errors: &mut Errors) -> Func {
+        parenthesise(self.block);
+        misplaced(self.attrs, errors);
+        misspelt(self.block, errors);
+        parse::signature(self.vis, self.attrs, self.sig, owner, errors)
+    }
+
+    /// Leaves the function as it is, without companions.
+    pub(super) fn leave(self) {
+        take_keeps(self.block);
+    }
+}
+
+/// What is emitted for one function.
+pub(super) struct Emitted {
+    pub(super) body: lower::Body,
+    /// Items for the impl block of the companions.
+    pub(super) associated: TokenStream,
+    /// Items beside the function or the impl block.
+    pub(super) items: TokenStream,
+    /// An item that stands in the user's own impl block: what a method did, set aside.
+    pub(super) beside: Option<TokenStream>,
+    /// The items that warn of what is probably not meant.
+    pub(super) warnings: TokenStream,
+}
+
+/// Emits the companions, and writes around the user's body what stands there. `outer` are the attributes of the impl block.
+pub(super) fn emit(
+    func: &Func,
+    written: Written<'_>,
+    args: &Args,
+    private: &TokenStream,
+    outer: &[Attribute],
+    errors: &mut Errors,
+) -> Emitted {
+    let Written {
+        sig, block, attrs, ..
+    } = written;
+    let body = body(func, block, args, private, errors);
+    let calls = StaticCall::of(func, block, &body, private);
+    let tokens = companions(func, &body, private, &text(block), &calls);
+    let warnings = match errors.is_empty() {
+        true => warnings(func, block, &body, args, outer),
+        false => TokenStream::new(),
+    };
+    take_keeps(block);
+    let beside = around(
+        func,
+        &calls,
+        tokens.register,
+        (sig, block, attrs),
+        private,
+        errors,
+    );
+    attrs.push(used());
+    Emitted {
+        body,
+        associated: tokens.associated,
+        items: tokens.items,
+        beside,
+        warnings,
+    }
+}
+
+/// The tests of `#[traced(check)]`.
+pub(super) fn tests(
+    funcs: &[&Func],
+    args: &Args,
+    private: &TokenStream,
+    errors: &mut Errors,
+) -> TokenStream {
+    let Some(check) = &args.check else {
+        return TokenStream::new();
+    };
+    let mut wrong = Errors::default();
+    check.refuse_unknown(funcs, &mut wrong);
+    let samplings = funcs
+        .iter()
+        .map(|func| (func, check.sampling(func, &mut wrong)));
+    let samplings: Vec<_> = samplings.collect();
+    // With an error the user's item is emitted, and no test.
+    let ready = errors.is_empty() && wrong.is_empty();
+    errors.append(wrong);
+    let tests = samplings.into_iter().filter_map(|(func, sampling)| {
+        let sampling = sampling.filter(|_| ready)?;
+        Some(checks(func, &sampling, private))
+    });
+    tests.collect()
+}
+
+/// What the macro makes of the body.
+fn body(
+    func: &Func,
+    block: &syn::Block,
+    args: &Args,
+    private: &TokenStream,
+    errors: &mut Errors,
+) -> lower::Body {
+    if args.record && errors.is_empty() {
+        return lower::Body::Recorded("`#[traced(record)]` asks for it".to_owned());
+    }
+    if half_typed::unparsed(block).is_some() {
+        return lower::Body::Recorded(
+            "its body is in a syntax that the macro does not know".to_owned(),
+        );
+    }
+    lower::lower(func, block, private, errors)
+}
+
+/// The items that warn of what is probably not meant. `attrs` are those of the impl block.
+fn warnings(
+    func: &Func,
+    block: &syn::Block,
+    body: &lower::Body,
+    args: &Args,
+    attrs: &[Attribute],
+) -> TokenStream {
+    let attrs = attrs.iter().chain(&func.attrs).cloned();
+    let attrs: Vec<Attribute> = attrs.collect();
+    warn::tokens(&warn::warnings(func, block, body, &args.allow), &attrs)
+}
+
+/// Writes parentheses around what a `macro_rules!` macro has put together, as in `x * $e`. rustc forgets such groups in
+/// what an attribute macro returns, and the precedence of operators would decide anew.
+fn parenthesise(block: &mut syn::Block) {
+    struct Parenthesise;
+    impl syn::visit_mut::VisitMut for Parenthesise {
+        fn visit_expr_mut(&mut self, expr: &mut syn::Expr) {
+            syn::visit_mut::visit_expr_mut(self, expr);
+            let syn::Expr::Group(group) = expr else {
+                return;
+            };
+            let inner = (*group.expr).clone();
+            *expr = match inner {
+                syn::Expr::Path(_)
+                | syn::Expr::Lit(_)
+                | syn::Expr::Paren(_)
+                | syn::Expr::Tuple(_)
+                | syn::Expr::Array(_)
+                | syn::Expr::Call(_)
+                | syn::Expr::MethodCall(_)
+                | syn::Expr::Field(_)
+                | syn::Expr::Index(_)
+                | syn::Expr::Macro(_) => inner,
+                inner => syn::parse_quote_spanned!(Span::mixed_site()=> (#inner)),
+            };
+        }
+    }
+    syn::visit_mut::VisitMut::visit_block_mut(&mut Parenthesise, block);
+}
+
+/// The companions stand for the function where only they are called.
+fn used() -> Attribute {
+    syn::parse_quote!(#[allow(dead_code)])
+}

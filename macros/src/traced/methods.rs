@@ -1,0 +1,171 @@
+//! A traced impl block.
+
+use super::attributes::{is_traced, refuse_second};
+use super::item::{Written, emit, tests};
+use crate::annotation::declare;
+use crate::expand::paths;
+use crate::half_typed;
+use crate::order;
+use crate::parse::{self, Args, Owner};
+use crate::report::Errors;
+use proc_macro2::TokenStream;
+use quote::{ToTokens, quote};
+use syn::{ImplItem, ImplItemFn, ItemImpl, Type};
+
+/// The impl block with the companions of its methods.
+pub(super) fn methods(mut imp: ItemImpl, args: &Args, errors: &mut Errors) -> TokenStream {
+    refuse_second(&mut imp.attrs, errors);
+    if let Some((path, _)) = &imp.trait_ {
+        errors.push(path, "the methods of a trait cannot be traced: companions would not belong to it; trace an inherent impl, and call that");
+        strip(&mut imp);
+        return imp.to_token_stream();
+    }
+    if let Some(returns) = &args.returns {
+        errors.push(
+            returns,
+            "`returns` is about one function; write `#[traced(returns(..))]` on the method",
+        );
+    }
+    let args = &Args {
+        returns: None,
+        ..args.clone()
+    };
+    let private = paths::private(args);
+    let owner = Owner {
+        self_ty: (*imp.self_ty).clone(),
+        generics: imp.generics.clone(),
+    };
+    let (mut associated, mut items, mut any) = (TokenStream::new(), TokenStream::new(), false);
+    let outer = parse::lint_attributes(&imp.attrs);
+    let mut traced = Vec::new();
+    for item in &mut imp.items {
+        let ImplItem::Fn(method) = item else { continue };
+        let marked = method.attrs.iter().any(is_traced);
+        let mut own = args.clone();
+        let mut own_order = false;
+        for attr in method.attrs.iter().filter(|a| is_traced(a)) {
+            match &attr.meta {
+                syn::Meta::List(list) => {
+                    own = of_method(list, args, errors);
+                    own_order = own.order.is_some();
+                    own.order = own.order.or_else(|| args.order.clone());
+                }
+                _ => errors.push(
+                    attr,
+                    "the impl block is `#[traced]` already; remove this one",
+                ),
+            }
+        }
+        let args = &own;
+        method.attrs.retain(|a| !is_traced(a));
+        if !marked && !computes(method) {
+            continue;
+        }
+        any = true;
+        let mut written = Written::method(method);
+        let mut func = written.read(Some(owner.clone()), errors);
+        if !func.sound {
+            written.leave();
+            continue;
+        }
+        declare(&mut func, args.returns.as_ref(), errors);
+        match own_order {
+            true => order::of_function(&mut func, args.order.as_ref(), errors),
+            false => order::of_method(&mut func, args.order.as_ref()),
+        }
+        let emitted = emit(&func, written, args, &private, &outer, errors);
+        crate::dump::dump(&func, &emitted.body, || {
+            let (associated, items) = (&emitted.associated, &emitted.items);
+            let self_ty = &imp.self_ty;
+            quote!(impl #self_ty { #associated } #items)
+        });
+        items.extend(emitted.warnings);
+        associated.extend(emitted.beside);
+        associated.extend(emitted.associated);
+        items.extend(emitted.items);
+        traced.push(func);
+    }
+    items.extend(tests(
+        &traced.iter().collect::<Vec<_>>(),
+        args,
+        &private,
+        errors,
+    ));
+    if any {
+        order::of_block(&traced, args.order.as_ref(), errors);
+    }
+    if !any && errors.is_empty() {
+        errors.push(
+            &imp.self_ty,
+            "no method here takes and returns tensors, so there is nothing to trace; remove `#[traced]`",
+        );
+    }
+    imp.items.iter_mut().for_each(half_typed::print_method);
+    imp.items.push(ImplItem::Verbatim(associated));
+    quote!(#imp #items)
+}
+
+/// The options of a method in a traced impl block: those of the block, and its own.
+fn of_method(own: &syn::MetaList, block: &Args, errors: &mut Errors) -> Args {
+    let own_args = Args::parse(own.tokens.clone(), errors);
+    if own_args.krate.is_some() {
+        errors.push(
+            own,
+            "where the run time is, the whole impl block has to know; move `crate` to its `#[traced]`",
+        );
+    }
+    if own_args.check.is_some() {
+        errors.push(
+            own,
+            "tests are made of the whole impl block; move `check` to its `#[traced]`",
+        );
+    }
+    Args {
+        krate: block.krate.clone(),
+        record: block.record || own_args.record,
+        check: None,
+        allow: [&block.allow[..], &own_args.allow[..]].concat(),
+        returns: own_args.returns,
+        order: own_args.order,
+    }
+}
+
+/// Whether a method is one to trace: it has a receiver or a tensor, and returns tensors.
+fn computes(method: &ImplItemFn) -> bool {
+    struct Mentions(bool);
+    impl<'ast> syn::visit::Visit<'ast> for Mentions {
+        fn visit_type_path(&mut self, p: &'ast syn::TypePath) {
+            self.0 |= p.path.segments.last().is_some_and(|s| s.ident == "Tensor");
+            syn::visit::visit_type_path(self, p);
+        }
+    }
+    let mentions = |ty: &Type| {
+        let mut found = Mentions(false);
+        syn::visit::Visit::visit_type(&mut found, ty);
+        found.0
+    };
+    let returns = match &method.sig.output {
+        syn::ReturnType::Type(_, ty) => mentions(ty),
+        syn::ReturnType::Default => false,
+    };
+    let takes = method.sig.inputs.iter().any(|i| match i {
+        syn::FnArg::Receiver(_) => true,
+        syn::FnArg::Typed(p) => mentions(&p.ty),
+    });
+    returns && takes
+}
+
+/// Takes the helper attributes off an impl block that is emitted as it is.
+fn strip(imp: &mut ItemImpl) {
+    for item in &mut imp.items {
+        if let ImplItem::Fn(method) = item {
+            parse::signature(
+                &method.vis,
+                &method.attrs,
+                &mut method.sig,
+                None,
+                &mut Errors::default(),
+            );
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! `#[traced]`: from the item to everything that is emitted for it.
+
+mod around;
+mod attributes;
+mod item;
+mod methods;
+#[cfg(test)]
+mod source;
+
+pub(crate) use attributes::keeps;
+#[cfg(test)]
+pub(crate) use source::{body_of, lowered};
+
+use crate::annotation::declare;
+use crate::expand::paths;
+use crate::half_typed;
+use crate::order;
+use crate::parse::Args;
+use crate::report::Errors;
+use attributes::refuse_second;
+use item::{Written, emit, tests};
+use methods::methods;
+use proc_macro2::{Span, TokenStream};
+use quote::{ToTokens, quote};
+use syn::{ItemFn, ItemImpl};
+
+/// The item with its companions; with errors, the item and the errors.
+pub(crate) fn expand(args: TokenStream, item: TokenStream) -> TokenStream {
+    let mut errors = Errors::default();
+    let args = Args::parse(args, &mut errors);
+    let tokens = if let Some(imp) = impl_block(&item) {
+        methods(imp, &args, &mut errors)
+    } else {
+        match item_fn(&item) {
+            Ok(func) => function(func, &args, &mut errors),
+            Err(error) => {
+                match syn::parse2::<syn::Item>(item.clone()) {
+                    Ok(syn::Item::Verbatim(_)) if syn::parse2::<syn::TraitItemFn>(item.clone()).is_ok() => {
+                        errors.push_at(error.span(), "`#[traced]` belongs on a function with a body; trace the function that computes");
+                    }
+                    Ok(other) => errors.push_at(
+                        keyword(&other),
+                        "`#[traced]` belongs on a function or on an impl block; move it to the function that computes",
+                    ),
+                    Err(_) if syn::parse2::<syn::Expr>(item.clone()).is_ok() => {
+                        errors.push(&item, "`#[traced]` belongs on a function; write the closure as one");
+                        // In the place of an expression stands one expression.
+                        let errors = errors.into_tokens();
+                        return quote!({ #errors #item });
+                    }
+                    Err(_) if syn::parse::Parser::parse2(syn::Block::parse_within, item.clone()).is_ok() => errors.push(
+                        &item,
+                        "`#[traced]` belongs on a function; put what this computes into one",
+                    ),
+                    // What rustc has accepted and syn does not know, or what neither does: the item says it better.
+                    Err(_) => errors.push_error(error),
+                }
+                item
+            }
+        }
+    };
+    // The companions of an item with errors are typed as they would be, so that their callers see no second error.
+    let errors = errors.into_tokens();
+    quote!(#tokens #errors)
+}
+
+fn impl_block(item: &TokenStream) -> Option<ItemImpl> {
+    let whole = syn::parse2(item.clone()).ok();
+    whole.or_else(|| half_typed::methods(item.clone()))
+}
+
+fn item_fn(item: &TokenStream) -> syn::Result<ItemFn> {
+    syn::parse2(item.clone()).or_else(|e| half_typed::function(item.clone()).ok_or(e))
+}
+
+/// Where an item that is no function starts.
+fn keyword(item: &syn::Item) -> Span {
+    let tokens = item.to_token_stream().into_iter();
+    let word = tokens.into_iter().find(|t| {
+        [
+            "struct", "enum", "trait", "mod", "const", "static", "type", "use", "union",
+        ]
+        .contains(&&*t.to_string())
+    });
+    word.map_or_else(Span::call_site, |t| t.span())
+}
+
+fn function(mut func: ItemFn, args: &Args, errors: &mut Errors) -> TokenStream {
+    refuse_second(&mut func.attrs, errors);
+    let mut is_method = Errors::default();
+    if let Some(this) = func.sig.receiver() {
+        is_method.push(
+            this,
+            "a method is traced with its impl block; put `#[traced]` on the `impl`",
+        );
+    }
+    let sound = is_method.is_empty();
+    let mut written = Written::function(&mut func);
+    let mut parsed = written.read(None, errors);
+    errors.append(is_method);
+    if !parsed.sound || !sound {
+        written.leave();
+        return half_typed::print_function(&func);
+    }
+    declare(&mut parsed, args.returns.as_ref(), errors);
+    order::of_function(&mut parsed, args.order.as_ref(), errors);
+    let private = paths::private(args);
+    let emitted = emit(&parsed, written, args, &private, &[], errors);
+    let func = half_typed::print_function(&func);
+    let (items, warnings) = (&emitted.items, &emitted.warnings);
+    let tests = tests(&[&parsed], args, &private, errors);
+    crate::dump::dump(&parsed, &emitted.body, || quote!(#func #items #tests));
+    quote!(#func #items #tests #warnings)
+}

@@ -1,0 +1,30 @@
+//! Lowering of a text, for tests.
+
+use crate::expand::paths;
+use crate::lower;
+use crate::parse::{self, Args, Func};
+use crate::report::Errors;
+use syn::ItemFn;
+
+/// What the body became.
+pub(crate) fn body_of(source: &str) -> (lower::Body, Vec<String>) {
+    let mut errors = Errors::default();
+    let (_, body) = lower_source(source, &mut errors);
+    (body, errors.messages())
+}
+
+/// A function without errors, lowered.
+pub(crate) fn lowered(source: &str) -> (Func, lower::Body) {
+    let mut errors = Errors::default();
+    let lowered = lower_source(source, &mut errors);
+    assert_eq!(errors.messages(), [""; 0]);
+    lowered
+}
+
+fn lower_source(source: &str, errors: &mut Errors) -> (Func, lower::Body) {
+    let mut func: ItemFn = syn::parse_str(source).expect("the test's source parses");
+    let parsed = parse::signature(&func.vis, &func.attrs, &mut func.sig, None, errors);
+    let private = paths::private(&Args::default());
+    let body = lower::lower(&parsed, &func.block, &private, errors);
+    (parsed, body)
+}
