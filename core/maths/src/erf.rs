@@ -5,13 +5,15 @@
 //! J. G. Laframboise, "Chebyshev approximation of (1 + 2x) exp(x^2) erfc x", Math. Comp. 36, 1981). `a^2` is exact in two parts:
 //! the rounding error of `a * a` would be multiplied by `a * a` in the result. `P` and `G` are minimax polynomials (Remez).
 
-use crate::exp::{exp_negative, exp_parts};
+use crate::exp::{exp_lifted, exp_parts};
 use crate::float::Real;
 use crate::{Arith, Float};
 use std::f64::consts::FRAC_1_SQRT_2;
 
 /// What is particular to a type.
 pub trait Erf: Real {
+    /// From it on `erf` is 1.
+    const ERF_MAX: Self;
     /// From it on `erfc` is 0, also twenty times it.
     const ERFC_MAX: Self;
     /// `c` above.
@@ -20,6 +22,8 @@ pub trait Erf: Real {
     const SQRT_HALF: (Self, Self);
     /// `erf(x) / x - 1` in powers of `z = x^2`, for `|x| <= 0.8`.
     fn erf_small<A: Arith>(z: Self) -> Self;
+    /// `log(erfc(a))` for `0.79 <= a <=` [`ERF_MAX`](Erf::ERF_MAX), to an error of `erfc(a)` that 1 does not notice.
+    fn erfc_exponent<A: Arith>(a: Self) -> Self;
     /// `G(0)`
     fn erfc_first() -> Self;
     /// `(G(t) - G(0)) / t`
@@ -27,6 +31,7 @@ pub trait Erf: Real {
 }
 
 impl Erf for f32 {
+    const ERF_MAX: f32 = 4.0;
     const ERFC_MAX: f32 = 10.6;
     const CENTRE: f32 = 1.0;
     const SQRT_HALF: (f32, f32) = (0.70710677, 1.21016175e-08);
@@ -44,12 +49,25 @@ impl Erf for f32 {
         ])
     }
     #[inline(always)]
+    fn erfc_exponent<A: Arith>(a: f32) -> f32 {
+        a.polynomial::<A, 7>([
+            0.00020837963,
+            -0.0031622103,
+            0.02268849,
+            -0.10486155,
+            -0.6361551,
+            -1.1282657,
+            -5.7753725e-05,
+        ])
+    }
+    #[inline(always)]
     fn erfc_first() -> f32 {
         0.85516715
     }
     #[inline(always)]
     fn erfc_scaled<A: Arith>(t: f32) -> f32 {
-        t.polynomial::<A, 10>([
+        // The last rounding error is most of the error.
+        let higher = t.polynomial::<A, 9>([
             0.0018091917,
             -0.0010217787,
             -0.00274635,
@@ -59,12 +77,13 @@ impl Erf for f32 {
             0.02539674,
             0.013911022,
             -0.09555651,
-            -0.23768094,
-        ])
+        ]);
+        higher.fma::<A>(t, -0.23768094)
     }
 }
 
 impl Erf for f64 {
+    const ERF_MAX: f64 = 6.0;
     const ERFC_MAX: f64 = 27.5;
     const CENTRE: f64 = 2.0;
     const SQRT_HALF: (f64, f64) = (FRAC_1_SQRT_2, -4.833646656726457e-17);
@@ -87,12 +106,36 @@ impl Erf for f64 {
         ])
     }
     #[inline(always)]
+    fn erfc_exponent<A: Arith>(a: f64) -> f64 {
+        a.polynomial::<A, 19>([
+            1.7082379415099996e-12,
+            -7.47957710316366e-11,
+            1.5343088311316658e-09,
+            -1.958419187890874e-08,
+            1.7403098978249483e-07,
+            -1.1388588166886402e-06,
+            5.637706163386449e-06,
+            -2.1157584553360707e-05,
+            5.8035317784174974e-05,
+            -9.932716862030174e-05,
+            6.668474653137896e-06,
+            0.0005682814290531163,
+            -0.0016874407943619006,
+            0.0002093200261208351,
+            0.019125530638164565,
+            -0.1027704720423562,
+            -0.6366205960912916,
+            -1.1283789901614834,
+            -1.6731723178657256e-08,
+        ])
+    }
+    #[inline(always)]
     fn erfc_first() -> f64 {
         1.021582705242023
     }
     #[inline(always)]
     fn erfc_scaled<A: Arith>(t: f64) -> f64 {
-        t.polynomial::<A, 22>([
+        let higher = t.polynomial::<A, 21>([
             -8.001778649339828e-08,
             2.1210502819806783e-07,
             1.6946268812138143e-07,
@@ -114,21 +157,17 @@ impl Erf for f64 {
             -0.021510661889778755,
             -0.03644223150689369,
             0.2794720925560582,
-            -0.6871606844138105,
-        ])
+        ]);
+        higher.fma::<A>(t, -0.6871606844138105)
     }
 }
 
 /// The error function, to 2 ulp.
 #[inline(always)]
 pub fn erf<A: Arith, T: Float>(x: T) -> T {
-    let (a, one) = (x.abs(), T::of(1.0));
-    // The complement is at most a quarter, so a simple formula does.
-    let u = a.at_most(T::ERFC_MAX);
-    let w = one / (u + T::CENTRE);
-    let t = (u - T::CENTRE) * w;
-    let scaled = T::erfc_scaled::<A>(t).fma::<A>(t, T::erfc_first());
-    let large = (one - scaled * w * exp_negative::<A, T>(-u * u)).copysign(x);
+    let a = x.abs();
+    let (p, scale) = exp_lifted::<A, T>(T::erfc_exponent::<A>(a.at_most(T::ERF_MAX)), 0);
+    let large = (T::of(1.0) - p.fma::<A>(scale, scale)).copysign(x);
     if a < T::of(0.8) {
         near_zero::<A, T>(x)
     } else {
@@ -189,7 +228,7 @@ fn tail<A: Arith, T: Float>(a: T, scale: Scale<T>, top: Option<T>) -> (T, T) {
     let (back, back_rest) = sum.two_product::<A>(w);
     let error = ((one - back) - back_rest - w_rest) * t.fma::<A>(T::of(-0.5), one);
     let (head, rest) = a.two_product::<A>(a * scale.square);
-    let (p, [s, b]) = exp_parts::<A, T>(-head, Some(error - rest));
+    let (p, [s, b]) = exp_parts::<A, T>(-head, error - rest);
     let g_rest = scaled_rest.fma::<A>(w, g_rest);
     let (g, g_rest) = match top {
         Some(top) => {

@@ -24,8 +24,6 @@ pub trait Exp: Real {
     fn exp_tail<A: Arith>(r: Self) -> Self;
     /// The same, to a relative error of `e^r - 1`.
     fn expm1_tail<A: Arith>(r: Self) -> Self;
-    /// The same, for `0 <= r <= log(2)`.
-    fn expm1_tail_above<A: Arith>(r: Self) -> Self;
 }
 
 impl Exp for f32 {
@@ -48,17 +46,6 @@ impl Exp for f32 {
             0.04166636,
             0.16666666,
             0.5,
-        ])
-    }
-    #[inline(always)]
-    fn expm1_tail_above<A: Arith>(r: f32) -> f32 {
-        r.polynomial::<A, 6>([
-            0.00026787844,
-            0.0013211959,
-            0.0083648395,
-            0.04165936,
-            0.16666743,
-            0.49999997,
         ])
     }
 }
@@ -103,38 +90,24 @@ impl Exp for f64 {
             0.5,
         ])
     }
-    #[inline(always)]
-    fn expm1_tail_above<A: Arith>(r: f64) -> f64 {
-        r.polynomial::<A, 11>([
-            2.871839890378413e-09,
-            2.3564532549283984e-08,
-            2.771477886552178e-07,
-            2.7546887505509027e-06,
-            2.4802039908928593e-05,
-            0.00019841256837636764,
-            0.0013888889132818488,
-            0.008333333330464687,
-            0.04166666666686209,
-            0.16666666666666005,
-            0.5000000000000001,
-        ])
-    }
 }
 
 /// `e^x`, to 1.1 ulp.
 #[inline(always)]
 pub fn exp<A: Arith, T: Float>(x: T) -> T {
-    exp_below_max::<A, T>(x.at_most(T::EXP_RANGE.1), None)
+    let x = x.at_most(T::EXP_RANGE.1).at_least(T::EXP_RANGE.0);
+    let (bits, r) = split::<A, T>(x, T::magic_powers());
+    scaled::<A, T>(p_of::<A, T>(r, T::exp_tail::<A>(r)), bits)
 }
 
 /// `e^x - 1`, to 2 ulp also where it is small.
 #[inline(always)]
 pub fn expm1<A: Arith, T: Float>(x: T) -> T {
     let bounded = x.at_least(T::EXPM1_MIN).at_most(T::EXP_RANGE.1);
-    let (n, r) = split::<A, T>(bounded, bounded.fma::<A>(T::of(LOG2_E), T::MAGIC));
-    let p = T::expm1_tail::<A>(r).fma::<A>(r * r, r);
     // 2^n may be more than the greatest number: half of it.
-    let scale = T::power_of_two(n, -1);
+    let (bits, r) = split::<A, T>(bounded, T::magic_power(-1));
+    let p = p_of::<A, T>(r, T::expm1_tail::<A>(r));
+    let scale = T::power_of_two(bits);
     let y = p.fma::<A>(scale, scale - T::of(0.5));
     if x.abs() < T::EXPM1_TINY { x } else { y + y }
 }
@@ -142,60 +115,77 @@ pub fn expm1<A: Arith, T: Float>(x: T) -> T {
 /// `e^x` where `x` is not positive.
 #[inline(always)]
 pub(crate) fn exp_negative<A: Arith, T: Float>(x: T) -> T {
-    let (p, [a, b]) = exp_parts::<A, T>(x, None);
-    (p + T::of(1.0)) * a * b
+    let (p, scale) = exp_lifted::<A, T>(x.at_least(T::EXP_RANGE.0), T::LIFT.0);
+    p.fma::<A>(scale, scale) * T::LIFT.1
+}
+
+/// `p` and `s` with `e^x = (1 + p) s 2^-lift`. The power of two `s` has to be normal.
+#[inline(always)]
+pub(crate) fn exp_lifted<A: Arith, T: Float>(x: T, lift: i32) -> (T, T) {
+    let (bits, r) = split::<A, T>(x, T::magic_power(lift));
+    (p_of::<A, T>(r, T::exp_tail::<A>(r)), T::power_of_two(bits))
+}
+
+/// [`exp_lifted`] of `x + rest`.
+#[inline(always)]
+pub(crate) fn exp_lifted_sum<A: Arith, T: Float>(x: T, rest: T, lift: i32) -> (T, T) {
+    let magic = T::magic_power(lift);
+    let shifted = x.fma::<A>(T::of(LOG2_E), magic);
+    let n = shifted - magic;
+    let r = (-n).fma::<A>(T::LN_2.0, x) + (-n).fma::<A>(T::LN_2.1, rest);
+    (
+        p_of::<A, T>(r, T::exp_tail::<A>(r)),
+        T::power_of_two(shifted.bits()),
+    )
 }
 
 /// `e^(x + rest) = (1 + p) a b` with powers of two `a` and `b`, where `x` is not positive.
 ///
 /// `(1 + p) a` is never denormal, so a product with it is rounded before `b` alone.
 #[inline(always)]
-pub(crate) fn exp_parts<A: Arith, T: Float>(x: T, rest: Option<T>) -> (T, [T; 2]) {
-    let (n, p) = reduced::<A, T>(x.at_least(T::EXP_RANGE.0), rest);
-    (p, [T::power_of_two(n, T::LIFT.0), T::LIFT.1])
+pub(crate) fn exp_parts<A: Arith, T: Float>(x: T, rest: T) -> (T, [T; 2]) {
+    let x = x.at_least(T::EXP_RANGE.0);
+    let (bits, p) = reduced::<A, T>(x, rest, T::magic_power(T::LIFT.0));
+    (p, [T::power_of_two(bits), T::LIFT.1])
 }
 
 /// `e^(x + rest)` where `x` is at most the upper end of [`Exp::EXP_RANGE`].
 #[inline(always)]
-pub(crate) fn exp_below_max<A: Arith, T: Float>(x: T, rest: Option<T>) -> T {
-    let (n, p) = reduced::<A, T>(x.at_least(T::EXP_RANGE.0), rest);
-    let (a, b) = T::halves(n);
-    (p + T::of(1.0)) * T::power_of_two(a, 0) * T::power_of_two(b, 0)
+pub(crate) fn exp_below_max<A: Arith, T: Float>(x: T, rest: T) -> T {
+    let (bits, p) = reduced::<A, T>(x.at_least(T::EXP_RANGE.0), rest, T::magic_powers());
+    scaled::<A, T>(p, bits)
 }
 
-/// `e^x - 1` for `0 <= x < 64`.
+/// `(1 + p) 2^n`, with the bits of `magic_powers() + n`.
 #[inline(always)]
-pub(crate) fn expm1_moderate<A: Arith, T: Float>(x: T) -> T {
-    // r >= 0: then neither p nor the sum cancels.
-    let below = x.fma::<A>(T::of(LOG2_E), T::of(-0.5));
-    let (n, r) = split::<A, T>(x, below + T::MAGIC);
-    let p = T::expm1_tail_above::<A>(r).fma::<A>(r * r, r);
-    let scale = T::power_of_two(n, 0);
-    p.fma::<A>(scale, scale - T::of(1.0))
+fn scaled<A: Arith, T: Float>(p: T, bits: T::Bits) -> T {
+    let (a, b) = T::powers_of_two(bits);
+    p.fma::<A>(a, a) * b
 }
 
-/// `n` in the low bits, and `p` with `e^(x + rest) = 2^n (1 + p)`.
+/// `e^(x + rest) = 2^n (1 + p)`: the bits of `magic + n`, and `p`.
 #[inline(always)]
-fn reduced<A: Arith, T: Float>(x: T, rest: Option<T>) -> (T::Bits, T) {
-    let shifted = x.fma::<A>(T::of(LOG2_E), T::MAGIC);
-    let Some(rest) = rest else {
-        let (n, r) = split::<A, T>(x, shifted);
-        return (n, T::exp_tail::<A>(r).fma::<A>(r * r, r));
-    };
-    // As `split`, and what r lacks is added to the small terms.
-    let n = shifted - T::MAGIC;
+fn reduced<A: Arith, T: Float>(x: T, rest: T, magic: T) -> (T::Bits, T) {
+    let shifted = x.fma::<A>(T::of(LOG2_E), magic);
+    // The first difference is exact, and what r lacks is added to the small terms.
+    let n = shifted - magic;
     let head = (-n).fma::<A>(T::LN_2.0, x);
     let (r, r_rest) = head.fast_two_sum((-n).fma::<A>(T::LN_2.1, rest));
-    (
-        shifted.bits(),
-        T::exp_tail::<A>(r).fma::<A>(r * r, r_rest) + r,
-    )
+    let p = T::exp_tail::<A>(r).fma::<A>(r * r, r_rest) + r;
+    (shifted.bits(), p)
 }
 
-/// `n` in the low bits, and `r` with `x = n log 2 + r`, where `shifted` is [`MAGIC`](Real::MAGIC)` + n`.
+/// `x = n log 2 + r`: the bits of `magic + n`, and `r`.
 #[inline(always)]
-fn split<A: Arith, T: Float>(x: T, shifted: T) -> (T::Bits, T) {
-    let n = shifted - T::MAGIC;
+fn split<A: Arith, T: Float>(x: T, magic: T) -> (T::Bits, T) {
+    let shifted = x.fma::<A>(T::of(LOG2_E), magic);
+    let n = shifted - magic;
     let r = (-n).fma::<A>(T::LN_2.0, x);
     (shifted.bits(), (-n).fma::<A>(T::LN_2.1, r))
+}
+
+/// `e^r - 1`, with `tail` the value of `Q(r)`.
+#[inline(always)]
+fn p_of<A: Arith, T: Float>(r: T, tail: T) -> T {
+    tail.fma::<A>(r * r, r)
 }

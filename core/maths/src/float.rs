@@ -5,12 +5,12 @@ use crate::erf::Erf;
 use crate::exp::Exp;
 use crate::log::Log;
 use crate::pow::Pow;
-use crate::sigmoid::Gelu;
+use crate::sigmoid::Sigmoid;
 use crate::trig::Trig;
 use std::ops::{Add, Div, Mul, Neg, Sub};
 
 /// `f32` or `f64`.
-pub trait Float: Exp + Log + Erf + Gelu + Pow + Trig {
+pub trait Float: Exp + Log + Erf + Sigmoid + Pow + Trig {
     /// The nearest number of this type.
     fn of(x: f64) -> Self;
     /// The same number, in double precision.
@@ -49,10 +49,15 @@ pub trait Real:
     fn is_negative(self) -> bool;
     /// The bits.
     fn bits(self) -> Self::Bits;
-    /// `2^(n + bias)`, where `n` stands in the low bits. The exponent has to be that of a normal number.
-    fn power_of_two(n: Self::Bits, bias: i32) -> Self;
-    /// The number in the low bits in two parts that differ by at most 1: their sum is the number.
-    fn halves(n: Self::Bits) -> (Self::Bits, Self::Bits);
+    /// [`MAGIC`](Real::MAGIC) for exponents: adding it to `n` makes the bits of which [`Real::power_of_two`] makes `2^(n + lift)`.
+    fn magic_power(lift: i32) -> Self;
+    /// See [`Real::magic_power`]. The exponent has to be that of a normal number.
+    fn power_of_two(bits: Self::Bits) -> Self;
+    /// [`MAGIC`](Real::MAGIC) for [`Real::powers_of_two`].
+    fn magic_powers() -> Self;
+    /// Two powers of two whose product is `2^n` and whose exponents differ by at most 1, from the bits of
+    /// `magic_powers() + n`.
+    fn powers_of_two(bits: Self::Bits) -> (Self, Self);
 
     /// This, or the bound if it is less than that. NaN stays.
     #[inline(always)]
@@ -66,14 +71,21 @@ pub trait Real:
         if self > bound { bound } else { self }
     }
 
-    /// The value of the polynomial with these coefficients, the highest first.
+    /// The value of the polynomial with these coefficients, the highest first: pairs of terms, in powers of the square
+    /// (half of Estrin's scheme), and the last of an odd number by itself. It takes half as long as Horner's, and loops wait
+    /// for it.
     #[inline(always)]
     fn polynomial<A: Arith, const N: usize>(self, coefficients: [Self; N]) -> Self {
-        let mut value = coefficients[0];
-        let mut i = 1;
-        while i < N {
+        let square = self * self;
+        let mut value = coefficients[0].fma::<A>(self, coefficients[1]);
+        let mut i = 2;
+        while i + 1 < N {
+            let pair = coefficients[i].fma::<A>(self, coefficients[i + 1]);
+            value = value.fma::<A>(square, pair);
+            i += 2;
+        }
+        if i < N {
             value = value.fma::<A>(self, coefficients[i]);
-            i += 1;
         }
         value
     }
@@ -157,13 +169,23 @@ macro_rules! floats {
                 self.to_bits()
             }
             #[inline(always)]
-            fn power_of_two(n: $bits, bias: i32) -> Self {
-                $t::from_bits(n.wrapping_add(($bias + bias) as $bits) << $mantissa)
+            fn magic_power(lift: i32) -> Self {
+                Self::MAGIC + ($bias + lift) as $t
             }
             #[inline(always)]
-            fn halves(n: $bits) -> ($bits, $bits) {
-                let half = n >> 1;
-                (half, n.wrapping_sub(half))
+            fn power_of_two(bits: $bits) -> Self {
+                // What is above the exponent goes.
+                $t::from_bits(bits << $mantissa)
+            }
+            #[inline(always)]
+            fn magic_powers() -> Self {
+                Self::MAGIC + (2 * $bias) as $t
+            }
+            #[inline(always)]
+            fn powers_of_two(bits: $bits) -> (Self, Self) {
+                let half = bits >> 1;
+                let other = bits.wrapping_sub(half);
+                ($t::from_bits(half << $mantissa), $t::from_bits(other << $mantissa))
             }
         }
     )*};

@@ -1,7 +1,8 @@
 //! `log`, `log1p` and `softplus`.
 //!
 //! `x = 2^k m` with `sqrt(1/2) <= m < sqrt(2)`, `f = m - 1`, `s = f / (2 + f)`:
-//! `log(1 + f) = 2 atanh(s) = f - f^2/2 + s (f^2/2 + s^2 R(s^2))`, where all but `f` are small corrections (FreeBSD's msun).
+//! `log(1 + f) = 2 atanh(s) = f - s (f - s^2 R(s^2)) = f - f^2/2 + s (f^2/2 + s^2 R(s^2))`, where all but `f` are small
+//! corrections, in the second form even smaller ones (FreeBSD's msun).
 //! `R` is the minimax polynomial (Remez).
 
 use crate::exp::exp_negative;
@@ -127,34 +128,24 @@ pub fn log1p<A: Arith, T: Float>(x: T) -> T {
 pub fn softplus<A: Arith, T: Float>(x: T) -> T {
     // max(x, 0) + log(1 + e^-|x|)
     let e = exp_negative::<A, T>(-x.abs());
-    let (s, z) = ratio(e);
-    let y = correction::<A, T>(e, s, z, T::log_tail_to_2::<A>(z));
+    let s = e / (e + T::of(2.0));
+    let (z, half) = (s * s, e * e * T::of(0.5));
+    let low = (-s).fma::<A>(z.fma::<A>(T::log_tail_to_2::<A>(z), half), half);
     // e is NaN where x is.
     let top = if x > T::of(0.0) { x } else { T::of(0.0) };
-    top + (e - y)
+    e + (top - low)
 }
 
 /// `k log 2 + log m + rest`
 #[inline(always)]
 pub(crate) fn of_parts<A: Arith, T: Float>(k: T, m: T, rest: T) -> T {
-    let f = m - T::of(1.0);
-    let (s, z) = ratio(f);
-    let y = correction::<A, T>(f, s, z, T::log_tail::<A>(z));
-    let low = k.fma::<A>(T::LN_2.1, rest);
+    let one = T::of(1.0);
+    // s is the quotient of exact numbers, or of one that is rounded.
+    let f = m - one;
+    let s = f / (m + one);
+    let z = s * s;
+    let bend = (-z).fma::<A>(T::log_tail::<A>(z), f);
+    let low = (-s).fma::<A>(bend, k.fma::<A>(T::LN_2.1, rest));
     // The first part of k log 2 is exact.
-    k.fma::<A>(T::LN_2.0, f - (y - low))
-}
-
-/// `s = f / (2 + f)` and its square.
-#[inline(always)]
-fn ratio<T: Float>(f: T) -> (T, T) {
-    let s = f / (f + T::of(2.0));
-    (s, s * s)
-}
-
-/// `f - log(1 + f)`, with `tail` the value of `R(z)`.
-#[inline(always)]
-fn correction<A: Arith, T: Float>(f: T, s: T, z: T, tail: T) -> T {
-    let half = f * f * T::of(0.5);
-    half - s * z.fma::<A>(tail, half)
+    k.fma::<A>(T::LN_2.0, f + low)
 }

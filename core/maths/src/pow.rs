@@ -24,7 +24,7 @@ impl Pow for f32 {
         let log = of_parts::<A, f64>(k, m, 0.0);
         let y = f64::from(y).at_least(-MOST).at_most(MOST);
         let exponent = (y * log).at_most(f64::EXP_RANGE.1);
-        exp_below_max::<A, f64>(exponent, None) as f32
+        exp_below_max::<A, f64>(exponent, 0.0) as f32
     }
 }
 
@@ -36,7 +36,7 @@ impl Pow for f64 {
         let (z, rest) = y.two_product::<A>(log);
         let rest = y.fma::<A>(log_rest, rest);
         let rest = if z.abs() < 1000.0 { rest } else { 0.0 };
-        exp_below_max::<A, f64>(z.at_most(f64::EXP_RANGE.1), Some(rest))
+        exp_below_max::<A, f64>(z.at_most(f64::EXP_RANGE.1), rest)
     }
 }
 

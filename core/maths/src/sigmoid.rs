@@ -1,98 +1,144 @@
 //! Functions of one exponential: `sigmoid`, `tanh`, `gelu_tanh`.
 
-use crate::exp::{exp_negative, exp_parts, expm1_moderate};
+use crate::exp::{exp_lifted, exp_lifted_sum};
 use crate::float::Real;
 use crate::{Arith, Float};
+use std::f64::consts::{LN_2, LOG2_E};
 
 /// `1 / (1 + e^-x)`, to 2 ulp also where it is tiny.
 #[inline(always)]
 pub fn sigmoid<A: Arith, T: Float>(x: T) -> T {
-    // e^-|x| never overflows, so either side keeps its digits.
-    let e = exp_negative::<A, T>(-x.abs());
-    let one = T::of(1.0);
-    let top = if x < T::of(0.0) { e } else { one };
-    let (sum, rest) = one.fast_two_sum(e);
-    divide::<A, T>(top, None, sum, rest)
+    // Above, it is 1; below, it is 0. Numerator and denominator are times a power of two, so that none of both overflows.
+    let minus = (-x).at_least(T::EXPM1_MIN).at_most(-T::EXP_RANGE.0);
+    let (p, scale) = exp_lifted::<A, T>(minus, -T::LIFT.0);
+    let one = T::LIFT.1;
+    // The powers of two first: mostly their sum is exact.
+    let (sum, rest) = scale.fast_two_sum(one);
+    one / (sum + p.fma::<A>(scale, rest))
 }
 
-/// The hyperbolic tangent, to 2 ulp: `tanh(a) = t / (t + 2)` with `t = e^(2 a) - 1`.
+/// The hyperbolic tangent, to 2 ulp: a polynomial where it is small, else `tanh(a) = 1 - 1 / (1/2 + e^(2 a) / 2)`.
 #[inline(always)]
 pub fn tanh<A: Arith, T: Float>(x: T) -> T {
-    let a = x.abs();
+    let (one, half, a) = (T::of(1.0), T::of(0.5), x.abs());
     // It is 1 from 10 (f32) or 20 (f64) on.
-    let t = expm1_moderate::<A, T>((a + a).at_most(T::of(44.0)));
-    // What the sum lacks does not matter where t is the greater one.
-    let (sum, rest) = T::of(2.0).fast_two_sum(t);
-    divide::<A, T>(t, None, sum, rest).copysign(x)
+    let bounded = a.at_most(T::of(22.0));
+    // 2 a = n log 2 + 2 h, and e^(2 h) = 1 + 2 q.
+    let magic = T::magic_power(0);
+    let shifted = bounded.fma::<A>(T::of(2.0 * LOG2_E), magic);
+    let minus_n = magic - shifted;
+    let h = if A::FUSED {
+        // The error of log 2 is n times less than that of rounding, and the greater n, the less it matters.
+        minus_n.fma::<A>(T::of(0.5 * LN_2), bounded)
+    } else {
+        let h = minus_n.fma::<A>(T::LN_2.0 * half, bounded);
+        minus_n.fma::<A>(T::LN_2.1 * half, h)
+    };
+    let q = T::tanh_exp_tail::<A>(h).fma::<A>(h * h, h);
+    let power = T::power_of_two(shifted.bits());
+    let large = one - one / q.fma::<A>(power, power.fma::<A>(half, half));
+    let z = x * x;
+    let small = T::tanh_tail::<A>(z).fma::<A>(z * x, x);
+    // A zero keeps its sign.
+    (if a < T::of(0.55) { small } else { large }).copysign(x)
 }
 
 /// `x (1 + tanh(v / 2)) / 2 = x / (1 + e^-v)` with `v = 2 sqrt(2 / pi) (x + 0.044715 x^3)`, to 2 ulp also where it is tiny.
 #[inline(always)]
 pub fn gelu_tanh<A: Arith, T: Float>(x: T) -> T {
-    // The limit at minus infinity is not -inf * 0, and is reached before.
-    let x = x.at_least(T::of(-24.0));
-    let a = x.abs().at_most(T::of(24.0));
-    // v in two parts, because its rounding error would be multiplied by v in the result: 1 + 0.044715 a^2, ...
+    // Below, it is -0; above, it is the identity.
+    let (least, most) = T::GELU_RANGE;
+    let top = x.at_least(least);
+    let a = top.at_most(most);
+    // v in two parts, because its rounding error would be multiplied by v in the result. The factor of a first:
     let (square, square_rest) = a.two_product::<A>(a);
     let (bend, bend_rest) = square.two_product::<A>(T::CUBIC.0);
+    let (slope, slope_rest) = T::SLOPE.0.fast_two_sum(bend);
     let bend_rest = square.fma::<A>(T::CUBIC.1, square_rest.fma::<A>(T::CUBIC.0, bend_rest));
-    let (bent, rest) = T::of(1.0).two_sum(bend);
-    let bent_rest = rest + bend_rest;
-    // ... times 2 sqrt(2 / pi) a
-    let (line, line_rest) = a.two_product::<A>(T::SLOPE.0);
-    let line_rest = a.fma::<A>(T::SLOPE.1, line_rest);
-    let (v, rest) = line.two_product::<A>(bent);
-    let v_rest = line.fma::<A>(bent_rest, line_rest.fma::<A>(bent, rest));
+    let slope_rest = bend_rest + (slope_rest + T::SLOPE.1);
+    let (v, v_rest) = a.two_product::<A>(slope);
+    let v_rest = a.fma::<A>(slope_rest, v_rest);
 
-    // x / (1 + e^-v) = x e^v / (1 + e^v): the one in which the exponential is less than 1.
-    let (p, [s, b]) = exp_parts::<A, T>(-v, Some(-v_rest));
-    let (one, scale) = (T::of(1.0), s * b);
-    let (sum, sum_rest) = (one + scale).fast_two_sum(p * scale);
-    let (top, top_rest) = x.fast_two_sum(x * p);
-    let negative = x < T::of(0.0);
-    let (top, top_rest, b) = if negative {
-        (top * s, top_rest * s, b)
+    // As `sigmoid`, with the numerator x.
+    let (lift, one) = T::GELU_LIFT;
+    let (p, scale) = exp_lifted_sum::<A, T>(-v, -v_rest, -lift);
+    let (sum, rest) = scale.fast_two_sum(one);
+    let y = top * one / (sum + p.fma::<A>(scale, rest));
+    // There the numerator may be denormal.
+    if x.abs() < T::EXPM1_TINY {
+        x * T::of(0.5)
     } else {
-        (x.at_most(T::of(24.0)), T::of(0.0), one)
-    };
-    let y = divide::<A, T>(top, Some(top_rest), sum, sum_rest) * b;
-    // A zero keeps its sign.
-    (if x > T::of(24.0) { x } else { y }).copysign(x)
-}
-
-/// `(top + top_rest) / (sum + sum_rest)`, to little more than the last rounding.
-#[inline(always)]
-fn divide<A: Arith, T: Float>(top: T, top_rest: Option<T>, sum: T, sum_rest: T) -> T {
-    let inverse = T::of(1.0) / sum;
-    let quotient = top * inverse;
-    let rest = if A::FUSED {
-        (-quotient).fma::<A>(sum, top)
-    } else {
-        let (back, back_rest) = quotient.two_product::<A>(sum);
-        (top - back) - back_rest
-    };
-    let rest = match top_rest {
-        Some(top_rest) => rest + top_rest,
-        None => rest,
-    };
-    let rest = (-quotient).fma::<A>(sum_rest, rest);
-    rest.fma::<A>(inverse, quotient)
+        y
+    }
 }
 
 /// What is particular to a type.
-pub trait Gelu: Real {
-    /// 0.044715 in two parts.
-    const CUBIC: (Self, Self);
-    /// `2 sqrt(2 / pi)` in two parts.
+pub trait Sigmoid: Real {
+    /// `(tanh(x) / x - 1) / z` in powers of `z = x^2`, for `|x| <= 0.55`: a minimax polynomial (Remez).
+    fn tanh_tail<A: Arith>(z: Self) -> Self;
+    /// `((e^(2 h) - 1) / 2 - h) / h^2` for `|h| <= log(2) / 4`, to the precision that `tanh` needs.
+    fn tanh_exp_tail<A: Arith>(h: Self) -> Self;
+    /// Below the first, `gelu_tanh` is -0; from the second on it is the identity.
+    const GELU_RANGE: (Self, Self);
+    /// An exponent that makes `e^-v` normal in that range, and the power that takes it back.
+    const GELU_LIFT: (i32, Self);
+    /// `2 sqrt(2 / pi)` in two parts, the first of which ends in so many zeros that it counts as the greater one where
+    /// multiples of `CUBIC` are added to it.
     const SLOPE: (Self, Self);
+    /// 0.044715 times that, in two parts.
+    const CUBIC: (Self, Self);
 }
 
-impl Gelu for f32 {
-    const CUBIC: (f32, f32) = (0.044715, 1.5461444e-09);
-    const SLOPE: (f32, f32) = (1.5957692, -4.534068e-08);
+impl Sigmoid for f32 {
+    const GELU_RANGE: (f32, f32) = (-10.8, 6.0);
+    const GELU_LIFT: (i32, f32) = (28, 1.0 / (1 << 28) as f32);
+    const SLOPE: (f32, f32) = (1.5957642, 4.9614496e-06);
+    const CUBIC: (f32, f32) = (0.071354814, 2.3988325e-09);
+
+    #[inline(always)]
+    fn tanh_tail<A: Arith>(z: f32) -> f32 {
+        z.polynomial::<A, 4>([0.01643756, -0.052671805, 0.13320725, -0.33332947])
+    }
+    #[inline(always)]
+    fn tanh_exp_tail<A: Arith>(h: f32) -> f32 {
+        h.polynomial::<A, 4>([0.13263595, 0.33504826, 0.66669464, 0.99998635])
+    }
 }
 
-impl Gelu for f64 {
-    const CUBIC: (f64, f64) = (0.044715, 2.1960211427085595e-18);
-    const SLOPE: (f64, f64) = (1.5957691216057308, -9.96930880911092e-17);
+impl Sigmoid for f64 {
+    const GELU_RANGE: (f64, f64) = (-21.6, 9.0);
+    const GELU_LIFT: (i32, f64) = (80, 1.0 / (1u128 << 80) as f64);
+    const SLOPE: (f64, f64) = (1.5957691216057128, 1.7885919910836427e-14);
+    const CUBIC: (f64, f64) = (0.07135481627260025, -6.175149918155315e-19);
+
+    #[inline(always)]
+    fn tanh_tail<A: Arith>(z: f64) -> f64 {
+        z.polynomial::<A, 10>([
+            5.102156952545026e-05,
+            -0.00021030254231291996,
+            0.0005791371099081593,
+            -0.0014532167906737485,
+            0.0035917197047679013,
+            -0.008863194505030014,
+            0.021869485974873395,
+            -0.053968253876082124,
+            0.13333333333168712,
+            -0.33333333333332316,
+        ])
+    }
+    #[inline(always)]
+    fn tanh_exp_tail<A: Arith>(h: f64) -> f64 {
+        h.polynomial::<A, 10>([
+            2.5600067429688707e-05,
+            0.0001414668717756203,
+            0.0007054742106991626,
+            0.0031745911166861157,
+            0.012698412484228837,
+            0.044444444619614686,
+            0.13333333333591108,
+            0.3333333333322413,
+            0.6666666666666565,
+            1.0000000000000022,
+        ])
+    }
 }
