@@ -14,6 +14,8 @@ pub trait Traced {
     const COST: Cost;
     /// The named values of the function, in the order of the program.
     const POINTS: &'static [Point];
+    /// What the loops compute that are compiled with the function, in builds without debug assertions.
+    const KERNELS: &'static [&'static str];
 }
 
 /// A named value of a traced function: an entry of `f::POINTS`.

@@ -57,11 +57,12 @@ use proc_macro::TokenStream;
 ///   formulas in the named dims; `None` where they are not known. `DenseSaved::bytes_for(&[("B", 64)])` is the last for
 ///   given lengths.
 /// - `dense::POINTS`: the named values, each with its file, line and column, and whether reverse mode keeps it.
+/// - `dense::KERNELS`: what the loops compute that are compiled with the function and its derivatives.
 ///
 /// Their documentation, which editors show at a call, has the shapes, what is kept, the costs and the program.
 ///
 /// For the method `forward` of `Linear` they are associated items: `Linear::forward_vjp`, `forward_jvp`, `forward_grad`,
-/// `forward_value_and_grad`, `forward_saved`, `FORWARD_PROGRAM`, `FORWARD_HASH`, `FORWARD_COST`, `FORWARD_POINTS`, and the structs `LinearForwardGrads` and
+/// `forward_value_and_grad`, `forward_saved`, `FORWARD_PROGRAM`, `FORWARD_HASH`, `FORWARD_COST`, `FORWARD_POINTS`, `FORWARD_KERNELS`, and the structs `LinearForwardGrads` and
 /// `LinearForwardSaved`. In an impl block the methods that take and return tensors are traced; the others stay alone.
 /// Methods of a trait cannot be traced; have them call an inherent method.
 ///

@@ -33,6 +33,7 @@ macro_rules! loops {
         $($v:ident = $op:ident($($arg:expr),*);)*
     } => $($result:ident $y:ident),*;)*) => {
         /// The loops.
+        #[allow(clippy::too_many_arguments)] // a loop has as many as its group
         pub(super) static LOOPS: &[Fused] = &[$(Fused {
             signature: $signature,
             f32: Loop::$variant(loops!(@versions f32 [$($x)*] [$($v $op [$($arg),*])*] [$($result $y)*])),
@@ -180,9 +181,7 @@ loops! {
         curved = mul(spread, slope); d = add(s, curved); e = mul(ct, d);
     } => e y;
     // The slope of `gelu` by a cotangent.
-    concat!(
-        "2:mul 1 cbfe6a09e667f3bcd;erfc 2;mul c3fe0000000000000 3;mul 2 2;neg 5;exp 6;mul c3fd9884533d43651 7;mul 1 8;add 4 9;mul 0 10>11"
-    ), L2x1 |ct, x| {
+    "2:mul 1 cbfe6a09e667f3bcd;erfc 2;mul c3fe0000000000000 3;mul 2 2;neg 5;exp 6;mul c3fd9884533d43651 7;mul 1 8;add 4 9;mul 0 10>11", L2x1 |ct, x| {
         u = mul(x, -FRAC_1_SQRT_2); tail = erfc(u); below = mul(0.5, tail);
         u2 = mul(u, u); minus = neg(u2); bell = exp(minus); density = mul(PEAK, bell); slope = mul(x, density);
         d = add(below, slope); e = mul(ct, d);
@@ -315,7 +314,7 @@ mod tests {
             .iter()
             .map(|_| (dtype, Layout::contiguous(&[n])))
             .collect();
-        let mut kernel = group(n, &inputs, steps, results, &[]);
+        let kernel = group(n, &inputs, steps, results, &[]);
         let bits = |x: f64| if x.is_nan() { u64::MAX } else { x.to_bits() };
         match dtype {
             DType::F32 => {

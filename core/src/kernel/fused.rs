@@ -4,6 +4,7 @@
 //! are gathered chunk by chunk; intermediate values live in registers, which are chunks in the first-level cache. So the
 //! group reads each operand once and writes each result once, and every element is computed as the op alone computes it.
 
+use super::cast::{Of, cast, select};
 use super::compiled::Loop;
 use super::data::{Data, DataMut, WIDEST, on_data};
 use super::gather::Gather;
@@ -474,7 +475,6 @@ impl Instr {
                 Code::CompareI32(f) => f(of(x, n), of(y, n), of_mut(out, n)),
                 Code::CompareI64(f) => f(of(x, n), of(y, n), of_mut(out, n)),
                 Code::CompareBool(f) => f(of(x, n), of(y, n), of_mut(out, n)),
-                // Elements of one size are chosen in one way, whatever they are.
                 Code::Select(dtype) => match dtype.size() {
                     1 => select::<u8>(of(x, n), of(y, n), of(z, n), of_mut(out, n)),
                     4 => select::<u32>(of(x, n), of(y, n), of(z, n), of_mut(out, n)),
@@ -495,61 +495,26 @@ impl Instr {
         /// # Safety
         ///
         /// `out` has room for `n` elements of `to`.
-        unsafe fn cast_from<T: Cast>(xs: &[T], to: DType, out: *mut u8, n: usize) {
+        unsafe fn cast_from<T: Copy>(xs: &[T], to: DType, out: *mut u8, n: usize)
+        where
+            f32: Of<T>,
+            f64: Of<T>,
+            i32: Of<T>,
+            i64: Of<T>,
+            bool: Of<T>,
+        {
             // SAFETY: the caller's.
             unsafe {
                 match to {
-                    DType::F32 => map(xs, of_mut(out, n), T::to_f32),
-                    DType::F64 => map(xs, of_mut(out, n), T::to_f64),
-                    DType::I32 => map(xs, of_mut(out, n), T::to_i32),
-                    DType::I64 => map(xs, of_mut(out, n), T::to_i64),
-                    DType::Bool => map(xs, of_mut(out, n), T::to_bool),
+                    DType::F32 => cast(xs, of_mut::<f32>(out, n)),
+                    DType::F64 => cast(xs, of_mut::<f64>(out, n)),
+                    DType::I32 => cast(xs, of_mut::<i32>(out, n)),
+                    DType::I64 => cast(xs, of_mut::<i64>(out, n)),
+                    DType::Bool => cast(xs, of_mut::<bool>(out, n)),
                 }
             }
         }
     }
-}
-
-fn map<T: Copy, U>(xs: &[T], ys: &mut [U], f: impl Fn(T) -> U) {
-    for (y, &x) in ys.iter_mut().zip(xs) {
-        *y = f(x);
-    }
-}
-
-fn select<T: Copy>(cs: &[bool], xs: &[T], ys: &[T], zs: &mut [T]) {
-    for (((z, &c), &x), &y) in zs.iter_mut().zip(cs).zip(xs).zip(ys) {
-        *z = if c { x } else { y };
-    }
-}
-
-/// An element as every dtype. Floats become integers by truncation that saturates, NaN becomes 0; a bool is whether
-/// the element is not 0.
-trait Cast: Copy {
-    fn to_f32(self) -> f32;
-    fn to_f64(self) -> f64;
-    fn to_i32(self) -> i32;
-    fn to_i64(self) -> i64;
-    fn to_bool(self) -> bool;
-}
-
-macro_rules! number {
-    ($($t:ident: |$x:ident| $e:expr, $is:expr;)*) => {$(
-        impl Cast for $t {
-            fn to_f32(self) -> f32 { let $x = self; $e as f32 }
-            fn to_f64(self) -> f64 { let $x = self; $e as f64 }
-            fn to_i32(self) -> i32 { let $x = self; $e as i32 }
-            fn to_i64(self) -> i64 { let $x = self; $e as i64 }
-            fn to_bool(self) -> bool { let $x = self; $is }
-        }
-    )*};
-}
-
-number! {
-    f32: |x| x, x != 0.0;
-    f64: |x| x, x != 0.0;
-    i32: |x| x, x != 0;
-    i64: |x| x, x != 0;
-    bool: |x| u8::from(x), x;
 }
 
 /// Writes `n` times the element at `at`.

@@ -7,6 +7,7 @@
 //!
 //! Everything that depends on shapes is resolved when a plan is made. What is left are closures on slices.
 
+mod cast;
 mod compiled;
 mod copy;
 mod data;

@@ -4,6 +4,7 @@ use super::annotations::Checks;
 use super::cost::Facts;
 use super::docs::Docs;
 use super::flow::flowing;
+use super::kernels::Loops;
 use super::names::{Names, allow};
 use super::second::Given;
 use super::staged::staged;
@@ -55,25 +56,23 @@ pub(crate) fn companions(
         calls,
     };
     let Facts { constants, sizes } = cx.facts(body, staged.as_ref());
-    let loops = match body {
-        Body::Straight(low) => super::kernels::register(low, private),
-        Body::Flow(_) | Body::Recorded(_) => None,
-    };
-    let (register_own, register) = match &loops {
-        Some(_) => (
+    let loops = Loops::of(body);
+    let kernels = cx.kernels(&loops);
+    let (register_own, register) = match loops.is_empty() {
+        false => (
             Some(cx.register(ours!(Self))),
             Some(cx.register(cx.owner())),
         ),
-        None => (None, None),
+        true => (None, None),
     };
-    let loops = loops.map(|body| cx.loops(&body));
+    let loops = (!loops.is_empty()).then(|| cx.loops(&loops.register(private)));
     let pieces = match staged {
         Some(staged) => cx.straight(staged, register_own.as_ref()),
         None => cx.recorded(),
     };
     let public = cx.public(&program, body);
     let hash = cx.hash(body, &program, source);
-    let constants = ours!(#hash #constants);
+    let constants = ours!(#hash #constants #kernels);
     let Pieces { hidden, items } = pieces;
     let annotations = Checks::of(func, private).map(|checks| checks.item());
     let hidden = ours!(#hidden #annotations #loops);
@@ -93,7 +92,7 @@ pub(crate) fn companions(
         format!("The companions of the function `{function}`: its derivatives, and its program.");
     let doc = docs.other(&doc);
     let (program, hash, saved) = (&n.program, &n.hash, &n.saved);
-    let (cost, points) = (&n.cost, &n.points);
+    let (cost, points, kernels) = (&n.cost, &n.points, &n.kernels);
     let items = ours! {
         #(#attrs)*
         #allow
@@ -120,6 +119,7 @@ pub(crate) fn companions(
             const HASH: [u8; 32] = Self::#hash;
             const COST: #private::Cost = Self::#cost;
             const POINTS: &'static [#private::Point] = Self::#points;
+            const KERNELS: &'static [&'static str] = Self::#kernels;
         }
     };
     Companions {

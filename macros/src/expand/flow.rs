@@ -49,6 +49,14 @@ pub(super) struct Cx<'a> {
     pub(super) active: SecondaryMap<Var, ()>,
 }
 
+/// The variables that have a derivative.
+pub(super) fn active(flowing: &Flowing) -> SecondaryMap<Var, ()> {
+    let inputs = flowing.pieces.iter().flat_map(|piece| &piece.low.inputs);
+    let wrt = inputs.chain(&flowing.inputs).filter(|i| i.diff);
+    let wrt: Vec<Var> = wrt.map(|i| i.var).collect();
+    flow::active(&flowing.flow.blocks, &wrt)
+}
+
 pub(super) fn steps_ident() -> Ident {
     Ident::new("steps", Span::mixed_site())
 }
@@ -61,16 +69,13 @@ impl<'a> Cx<'a> {
         saved: &'a Ident,
         step: &'a Ident,
     ) -> Cx<'a> {
-        let inputs = flowing.pieces.iter().flat_map(|piece| &piece.low.inputs);
-        let wrt = inputs.chain(&flowing.inputs).filter(|i| i.diff);
-        let wrt: Vec<Var> = wrt.map(|i| i.var).collect();
         Cx {
             func,
             flowing,
             p,
             saved,
             step,
-            active: flow::active(&flowing.flow.blocks, &wrt),
+            active: active(flowing),
         }
     }
 

@@ -4,54 +4,102 @@
 //! of one shape, as in most programs. The run time looks the groups of a plan up by what they compute, and takes the loop
 //! where there is one; a wrong guess costs some bytes of code, and never a result.
 
+use super::companions::Cx;
+use super::flow::active;
 use super::staged::wrt;
-use crate::lower::Lowered;
+use crate::lower::Body;
 use gradloom_ir::ad::{self, Calls};
 use gradloom_ir::op::Eval;
 use gradloom_ir::pass::{self, Arg, Group};
 use gradloom_ir::{Attr, Eqn, Op, Program, Static, Var};
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::format_ident;
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// The most operands and results of a loop that the run time has a type for.
-const MOST: (usize, usize) = (8, 4);
+const MOST: (usize, usize) = (12, 4);
 
-/// The most loops of one function. What is over that runs one op at a time.
+/// The most loops of one function, and the most ops in all of them: a loop is compiled six times, and an op takes some ten to
+/// a hundred bytes each time. What is over that runs in pieces for which there are loops, and one op at a time.
 const MOST_LOOPS: usize = 32;
+const MOST_OPS: usize = 384;
 
-/// The body of the function that registers the loops of a traced function. Nothing, where there is no group of several
-/// equations.
-pub(super) fn register(low: &Lowered, p: &TokenStream) -> Option<TokenStream> {
-    let loops: Vec<TokenStream> = groups(low)
-        .iter()
-        .map(|(signature, (program, group))| fused(signature, program, group, p))
-        .collect();
-    if loops.is_empty() {
-        return None;
-    }
-    Some(ours! {
-        static LOOPS: &[#p::Fused] = &[#(#loops),*];
-        static TABLE: #p::FusedTable = #p::FusedTable::new(LOOPS);
-        TABLE.register();
-    })
+/// The loops that are compiled with a function.
+pub(super) struct Loops {
+    /// By signature.
+    groups: BTreeMap<String, (Program, Group)>,
+    n_ops: usize,
 }
 
-/// The groups of the programs that plans are made of, by signature.
-fn groups(low: &Lowered) -> BTreeMap<String, (Program, Group)> {
-    let wrt = wrt(low);
-    let vjp = ad::vjp(&low.program, &wrt);
-    let mut programs = vec![low.program.clone()];
-    programs.push(ad::jvp(&low.program, &wrt, Calls::Joint).program);
-    if vjp.active == [true] && may_be_a_loss(&vjp.primal) {
-        let joint = joint(&vjp);
-        let mut gradients = joint.clone();
-        gradients.outs.remove(0);
-        programs.extend([joint, gradients]);
+impl Loops {
+    /// The groups of the programs that plans are made of. What is recorded has none.
+    pub(super) fn of(body: &Body) -> Loops {
+        let mut loops = Loops {
+            groups: BTreeMap::new(),
+            n_ops: 0,
+        };
+        match body {
+            Body::Straight(low) => loops.add_program(&low.program, &wrt(low), true),
+            Body::Flow(low) => {
+                let active = active(low);
+                for block in &low.flow.blocks {
+                    loops.add_program(&block.program, &block.wrt(&active), false);
+                }
+            }
+            Body::Recorded(_) => {}
+        }
+        loops
     }
-    programs.extend([vjp.primal, vjp.pullback]);
-    let mut found = BTreeMap::new();
-    for program in programs {
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.groups.is_empty()
+    }
+
+    /// What each computes, for people and for plans.
+    pub(super) fn signatures(&self) -> impl Iterator<Item = &str> {
+        self.groups.keys().map(String::as_str)
+    }
+
+    /// The body of the function that registers them.
+    pub(super) fn register(&self, p: &TokenStream) -> TokenStream {
+        let loops = self.groups.iter();
+        let loops = loops.map(|(signature, (program, group))| fused(signature, program, group, p));
+        ours! {
+            static LOOPS: &[#p::Fused] = &[#(#loops),*];
+            static TABLE: #p::FusedTable = #p::FusedTable::new(LOOPS);
+            TABLE.register();
+        }
+    }
+
+    /// The groups of a program and of its derivatives with respect to `wrt`. `whole` says that it is all of a function.
+    fn add_program(&mut self, program: &Program, wrt: &[Var], whole: bool) {
+        if self.is_full() {
+            return;
+        }
+        self.add(program.clone());
+        if wrt.is_empty() {
+            return;
+        }
+        self.add(ad::jvp(program, wrt, Calls::Joint).program);
+        let vjp = ad::vjp(program, wrt);
+        if whole && vjp.active == [true] && may_be_a_loss(&vjp.primal) {
+            let joint = joint(&vjp);
+            let mut gradients = joint.clone();
+            gradients.outs.remove(0);
+            self.add(joint);
+            self.add(gradients);
+        }
+        self.add(vjp.primal);
+        self.add(vjp.pullback);
+    }
+
+    fn is_full(&self) -> bool {
+        self.groups.len() >= MOST_LOOPS || self.n_ops >= MOST_OPS
+    }
+
+    /// The groups of a program.
+    fn add(&mut self, program: Program) {
         let program = values(pass::simplify(guess(pass::simplify(program))));
         let mut readers: HashMap<Var, Vec<usize>> = HashMap::new();
         for (i, eqn) in program.eqns.iter().enumerate() {
@@ -60,6 +108,9 @@ fn groups(low: &Lowered) -> BTreeMap<String, (Program, Group)> {
             }
         }
         for step in pass::fuse(&program) {
+            if step.len() < 2 || self.is_full() {
+                continue;
+            }
             let outside = |i: &usize| !step.contains(i);
             let is_read = |var: Var| {
                 program.outs.contains(&var)
@@ -67,22 +118,39 @@ fn groups(low: &Lowered) -> BTreeMap<String, (Program, Group)> {
             };
             let group = Group::new(&program, &step, is_read).filter(|group| {
                 let (inputs, results) = (group.inputs.len(), group.results.len());
-                step.len() > 1
-                    && (1..=MOST.0).contains(&inputs)
+                (1..=MOST.0).contains(&inputs)
                     && (1..=MOST.1).contains(&results)
                     && is_of_floats(&program, group)
+                    && self.n_ops + step.len() <= MOST_OPS
             });
             if let Some(group) = group
-                && found.len() < MOST_LOOPS
+                && let Entry::Vacant(entry) = self.groups.entry(group.signature(&program))
             {
-                let signature = group.signature(&program);
-                found
-                    .entry(signature)
-                    .or_insert_with(|| (program.clone(), group));
+                self.n_ops += step.len();
+                entry.insert((program.clone(), group));
             }
         }
     }
-    found
+}
+
+impl Cx<'_> {
+    /// The constant that lists the loops.
+    pub(super) fn kernels(&self, loops: &Loops) -> TokenStream {
+        let (head, vis) = self.associated();
+        let (name, user) = (&self.names.kernels, &self.func.sig.ident);
+        let list: Vec<&str> = loops.signatures().collect();
+        let doc = match list.len() {
+            0 => format!("No loop over several ops is compiled with `{user}`."),
+            n => format!(
+                "What the {n} loops compute that are compiled with `{user}`, each for `f32` and `f64` and for three levels of the CPU: the number of operands, ops on the values before them, and after `>` the results. Builds with debug assertions have none."
+            ),
+        };
+        ours! {
+            #head
+            #[doc = #doc]
+            #vis const #name: &'static [&'static str] = &[#(#list),*];
+        }
+    }
 }
 
 /// Whether the first result may be a single number. What an elementwise op has computed of a shape that is not known is taken
