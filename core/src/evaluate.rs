@@ -1,12 +1,12 @@
 //! Evaluation: from promises to elements.
 
-use crate::buffer::Buffer;
 use crate::cache::{Cache, Entry};
 use crate::call;
 use crate::events::{self, Event};
+use crate::kernel::Leaf;
 use crate::lower::{Lowered, Lowering};
 use crate::node::{Look, OpNode, Value};
-use crate::plan::{Leaves, Plan};
+use crate::plan::{Given, Leaves, Plan};
 use crate::walk::{Found, Source, Walker, walk};
 use crate::{Result, Tree};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -129,7 +129,7 @@ fn run_ops(recorded: &[Arc<Value>]) -> Result<()> {
     let leaves = graph.leaves.iter().map(elements);
     let mut buffers = Vec::new();
     let leaves = leaves.collect::<Result<Leaves<'_>>>()?;
-    entry.plan.run(&leaves, &mut buffers)?;
+    entry.plan.run(&leaves, &mut Given::new(), &mut buffers)?;
     events::emit(Event::Ran { plan: entry.id });
     for (target, buffer) in recorded.iter().zip(buffers) {
         target.realise(buffer.expect("nobody has taken a result"));
@@ -138,10 +138,10 @@ fn run_ops(recorded: &[Arc<Value>]) -> Result<()> {
 }
 
 /// The elements of a leaf.
-fn elements(leaf: &Arc<Value>) -> Result<&Arc<Buffer>> {
+fn elements(leaf: &Arc<Value>) -> Result<Leaf<'_>> {
     loop {
         match leaf.look() {
-            Look::Here(buffer) => return Ok(buffer),
+            Look::Here(buffer) => return Ok(Leaf::Held(buffer)),
             Look::Call(node) => call::run(node)?,
             Look::Op(..) => unreachable!("a graph goes on where an op is"),
         }

@@ -173,6 +173,23 @@ impl Value {
         *self.promise.get_mut().unwrap_or_else(|e| e.into_inner()) = promise;
     }
 
+    /// Gives the elements away, if nobody else has them.
+    pub(crate) fn give_up(&mut self) -> Option<Arc<Buffer>> {
+        let mut buffer = self.given.take().or_else(|| self.computed.take())?;
+        match Arc::get_mut(&mut buffer).is_some() {
+            true => Some(buffer),
+            false => {
+                self.given = Some(buffer);
+                None
+            }
+        }
+    }
+
+    /// Takes the elements back.
+    pub(crate) fn take_back(&mut self, buffer: Arc<Buffer>) {
+        self.given = Some(buffer);
+    }
+
     /// The elements, if they are there.
     fn buffer(&self) -> Option<&Arc<Buffer>> {
         self.given.as_ref().or_else(|| self.computed.get())

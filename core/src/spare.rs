@@ -150,7 +150,7 @@ pub(crate) fn let_go(mut buffer: Arc<Buffer>) {
         return;
     };
     let bytes = only.bytes();
-    if bytes >= shelf::LARGE {
+    if only.len() * only.dtype().size() >= shelf::LARGE || bytes >= 2 * shelf::LARGE {
         only.clear();
         return keep(&SHELLS, buffer);
     }

@@ -15,7 +15,7 @@ const MOST: &[(&str, usize)] = &[
     ("tiny", 0),
     ("wide", 0),
     ("ops", 2_000),
-    ("plan", 6_000),
+    ("plan", 8_000),
 ];
 
 #[test]

@@ -443,6 +443,45 @@ fn a_step_of_training_finds_three_plans() -> Result<()> {
 }
 
 #[test]
+fn steps_that_overwrite_their_arguments_have_the_bits_of_steps_that_do_not() -> Result<()> {
+    // Parameters of many pieces, so that several threads share the update.
+    let first = (noise(&[40, 1000], 1), noise(&[1000], 2));
+    let train = |keep: bool| -> Result<Vec<Vec<u64>>> {
+        let (sgd, adam) = (
+            Sgd {
+                momentum: 0.9,
+                ..Sgd::default()
+            },
+            Adam::default(),
+        );
+        let mut model = first.clone();
+        let (mut velocity, mut moments) = (sgd.init(&model), adam.init(&model));
+        let mut kept = Vec::new();
+        for _ in 0..4 {
+            if keep {
+                kept.push((model.clone(), velocity.clone(), moments.mean.clone()));
+            }
+            let grads = (model.0.tanh(), model.1.square());
+            evaluate(&grads)?;
+            (model, velocity) = sgd.step(&model, &grads, &velocity);
+            (model, moments) = adam.step(&model, &grads, &moments);
+            evaluate(&(model.clone(), velocity.clone(), moments.clone()))?;
+        }
+        let before = bits(&kept);
+        assert_eq!(bits(&kept), before);
+        Ok([bits(&model), bits(&velocity), bits(&moments.mean)].concat())
+    };
+    let kept = train(true)?;
+    assert_eq!(train(false)?, kept);
+    assert_eq!(op_by_op(|| train(false))?, kept);
+    assert_eq!(
+        bits(&first),
+        bits(&(noise(&[40, 1000], 1), noise(&[1000], 2)))
+    );
+    Ok(())
+}
+
+#[test]
 fn other_threads_find_plans_of_their_own() {
     let (x, y) = (noise(&[64], 1), noise(&[64], 2));
     let expected = bits(&difference(&x, &y));

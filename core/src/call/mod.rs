@@ -14,8 +14,9 @@ use crate::Result;
 use crate::buffer::Buffer;
 use crate::cache::Entry;
 use crate::events::{self, Event};
+use crate::kernel::Leaf;
 use crate::node::{self, Look, Value, release};
-use crate::plan::Leaves;
+use crate::plan::{Given, Leaves};
 use crate::spare::{self, Spare};
 use smallvec::{SmallVec, smallvec};
 use std::cell::RefCell;
@@ -50,14 +51,18 @@ impl CallPlan {
         &self,
         arg: impl Fn(usize) -> &'a Arc<Value>,
     ) -> Option<Vec<Option<Arc<Buffer>>>> {
-        let leaf = |leaf: &u32| arg(*leaf as usize).settle();
+        let leaf = |leaf: &u32| arg(*leaf as usize).settle().map(Leaf::Held);
         let leaves = self
             .leaves
             .iter()
             .map(leaf)
             .collect::<Option<Leaves<'_>>>()?;
         let mut results = spare::take(&RESULTS).unwrap_or_default();
-        match self.entry.plan.run(&leaves, &mut results) {
+        match self
+            .entry
+            .plan
+            .run(&leaves, &mut Given::new(), &mut results)
+        {
             Ok(()) => {
                 let plan = self.entry.id;
                 events::emit(Event::Ran { plan });
@@ -138,7 +143,7 @@ impl CallNode {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // What a panic of a kernel leaves is as it was before.
+        // After the panic of a kernel the call has not run.
         self.state.lock().unwrap_or_else(|e| e.into_inner())
     }
 
@@ -177,13 +182,35 @@ impl CallNode {
                 Look::Op(..) => unreachable!("an argument of a call is no op"),
             }
         }
-        let there = |leaf: &u32| {
+        // What nobody else holds becomes a result.
+        let mut given = Given::new();
+        for gift in plan.entry.plan.gifts() {
+            let arg = &mut state.args[plan.leaves[gift.leaf] as usize];
+            if given
+                .last()
+                .is_none_or(|(last, _)| last.result != gift.result)
+                && Arc::strong_count(arg) == 1
+                && let Some(buffer) = Arc::get_mut(arg).and_then(Value::give_up)
+            {
+                given.push((*gift, buffer));
+            }
+        }
+        let there = |(i, leaf): (usize, &u32)| {
+            if let Some((gift, _)) = given.iter().find(|(gift, _)| gift.leaf == i) {
+                return Leaf::Given(gift.result);
+            }
             let elements = state.args[*leaf as usize].settle();
-            elements.expect("the elements of a leaf were there a moment ago")
+            Leaf::Held(elements.expect("the elements of a leaf were there a moment ago"))
         };
-        let leaves: Leaves<'_> = plan.leaves.iter().map(there).collect();
-        plan.entry.plan.run(&leaves, &mut state.results)?;
+        let leaves: Leaves<'_> = plan.leaves.iter().enumerate().map(there).collect();
+        let ran = plan.entry.plan.run(&leaves, &mut given, &mut state.results);
         drop(leaves);
+        for (gift, buffer) in given {
+            let arg = &mut state.args[plan.leaves[gift.leaf] as usize];
+            let arg = Arc::get_mut(arg).expect("nobody else has what was given");
+            arg.take_back(buffer);
+        }
+        ran?;
         let args = std::mem::take(&mut state.args);
         self.done.store(true, Ordering::Release);
         // Dropping arguments may drop much else, which is not done under the lock.

@@ -207,6 +207,87 @@ fn an_error_leaves_promises_and_names_the_op() {
     }
 }
 
+/// `x / 2 + y`.
+fn update(x: &Tensor, y: &Tensor) -> Tensor {
+    thread_local! {
+        static SITE: Site = const { Site::new() };
+    }
+    match begin(&SITE, |key| [x, y].into_iter().for_each(|x| key.leaf(x))) {
+        Ok(mut results) => results.tensor(),
+        Err(recording) => recording.end(x * 0.5 + y),
+    }
+}
+
+/// Where the elements are, and they themselves.
+fn elements(x: &Tensor) -> (usize, Vec<f32>) {
+    let buffer = x.buffer().unwrap();
+    (buffer.as_ptr() as usize, x.to_vec())
+}
+
+#[test]
+fn an_argument_that_nobody_else_holds_becomes_the_result() {
+    let _turn = turn();
+    let (x, y) = long_tensors();
+    let expected = (&x * 0.5 + &y).to_vec::<f32>();
+    drop(update(&x, &y));
+    // Others hold both arguments.
+    let (at_x, xs) = elements(&x);
+    let z = update(&x, &y);
+    let (at_z, zs) = elements(&z);
+    assert!(at_z != at_x && zs == expected && elements(&x) == (at_x, xs.clone()));
+    // A clone of `x` is another handle on it.
+    let (other, z) = (x.clone(), update(&x, &y));
+    drop(x);
+    assert_eq!(elements(&z).1, expected);
+    assert_eq!(elements(&other), (at_x, xs));
+    // So is what shares the value with another call that has not run.
+    let (z, later) = (update(&other, &y), update(&other, &other));
+    let doubled = (&other * 0.5 + &other).to_vec::<f32>();
+    drop(other);
+    assert_eq!(elements(&z).1, expected);
+    assert_eq!(elements(&later).1, doubled);
+    // Nobody else holds `z` when the call runs.
+    let at_z = elements(&z).0;
+    let expected = (&z * 0.5 + &y).to_vec::<f32>();
+    let next = update(&z, &y);
+    drop(z);
+    assert_eq!(elements(&next), (at_z, expected));
+}
+
+#[test]
+fn what_a_call_that_fails_would_have_overwritten_is_as_it_was() {
+    let _turn = turn();
+    thread_local! {
+        static SITE: Site = const { Site::new() };
+    }
+    let both = |x: &Tensor, labels: &Tensor| match begin(&SITE, |key| {
+        key.leaf(x);
+        key.leaf(labels);
+    }) {
+        Ok(mut results) => (results.tensor(), results.tensor()),
+        Err(recording) => recording.end((x * 0.5, x.cross_entropy(labels))),
+    };
+    let make = || {
+        let x = Tensor::from_vec(vec![1.5f32; 4 * SMALL], [4, SMALL]);
+        (x, Tensor::from([0i64, 1, 2, 3]))
+    };
+    let (x, labels) = make();
+    drop(both(&x, &labels));
+    let (x, _) = make();
+    let (half, loss) = both(&x, &Tensor::from([0i64, 1, 2, SMALL as i64]));
+    drop(x);
+    for _ in 0..2 {
+        assert!(evaluate(&(half.clone(), loss.clone())).is_err());
+        assert!(!half.is_realised() && !loss.is_realised());
+    }
+    let (x, labels) = make();
+    let (half, loss) = both(&x, &labels);
+    let expected = x.cross_entropy(&labels).item::<f32>();
+    drop(x);
+    assert_eq!(loss.item::<f32>(), expected);
+    assert!(half.to_vec::<f32>().iter().all(|x| *x == 0.75));
+}
+
 #[test]
 fn dropped_plans_are_made_again_and_without_a_cache_every_call_plans() {
     let _turn = turn();

@@ -10,6 +10,8 @@ pub enum Data<'a> {
     I32(&'a [i32]),
     I64(&'a [i64]),
     Bool(&'a [bool]),
+    /// The elements that this result holds before it is written. Only groups get it, for operands that they read in order.
+    Same(usize),
 }
 
 /// What a kernel writes: all of it.
@@ -54,6 +56,7 @@ macro_rules! on_data {
             $crate::kernel::data::Data::I32($xs) => $e,
             $crate::kernel::data::Data::I64($xs) => $e,
             $crate::kernel::data::Data::Bool($xs) => $e,
+            $crate::kernel::data::Data::Same(_) => unreachable!("only a group computes in place"),
         }
     };
 }

@@ -238,8 +238,11 @@ impl Group {
         let n_outs = self.outputs.len() + self.sums.len();
         assert_eq!((args.len(), outs.len()), (self.inputs.len(), n_outs));
         for (input, arg) in self.inputs.iter().zip(args) {
-            let direct = matches!(input, Input::Direct { .. });
-            assert!(!direct || arg.len() >= self.n);
+            match (input, arg) {
+                (Input::Direct { size }, Data::Same(out)) => assert_eq!(self.outputs[*out], *size),
+                (Input::Direct { .. }, arg) => assert!(arg.len() >= self.n),
+                _ => {}
+            }
         }
         let (results, totals) = outs.split_at_mut(self.outputs.len());
         assert!(results.iter().all(|out| out.len() >= self.n));
@@ -286,7 +289,10 @@ impl Group {
         slots.clear();
         for (i, (input, arg)) in self.inputs.iter().zip(args).enumerate() {
             slots.push(match input {
-                Input::Direct { size } => arg.as_ptr().cast_mut().wrapping_add(from * size),
+                Input::Direct { size } => match arg {
+                    Data::Same(_) => register(self.n_registers + i),
+                    arg => arg.as_ptr().cast_mut().wrapping_add(from * size),
+                },
                 Input::Splat { at } => {
                     let to = register(self.n_registers + i);
                     fill(*arg, *at, to, self.n.min(CHUNK));
@@ -302,6 +308,14 @@ impl Group {
         while at < to {
             let n = self.grid.piece(at, to);
             for (i, (input, arg)) in self.inputs.iter().zip(args).enumerate() {
+                if let (Input::Direct { size }, Data::Same(out)) = (input, arg) {
+                    // SAFETY: the piece of the result is this thread's, and holds elements of the operand, which have the
+                    // size of the result's; the register has room for them and is nobody else's.
+                    unsafe {
+                        let piece = slots[args.len() + out].cast_const();
+                        std::ptr::copy_nonoverlapping(piece, slots[i], n * size);
+                    }
+                }
                 if let Input::Gather { dtype, gather } = input {
                     slots[i] = match gather.run(at, n) {
                         Some(at) => arg.as_ptr().cast_mut().wrapping_add(at * dtype.size()),
@@ -324,8 +338,10 @@ impl Group {
                 // SAFETY: the slot holds `n` elements of the dtype; the totals are as many as `Sum::len` says.
                 unsafe { on_total(*dtype, *sum, slot, total.0, at, n) };
             }
-            for (slot, input) in slots.iter_mut().zip(&self.inputs) {
-                if let Input::Direct { size } = input {
+            for ((slot, input), arg) in slots.iter_mut().zip(&self.inputs).zip(args) {
+                if let Input::Direct { size } = input
+                    && !matches!(arg, Data::Same(_))
+                {
                     *slot = slot.wrapping_add(n * size);
                 }
             }

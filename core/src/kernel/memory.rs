@@ -93,9 +93,18 @@ impl Task {
     }
 }
 
+/// A leaf of a plan.
+pub(crate) enum Leaf<'a> {
+    /// Its elements, which others may have, too.
+    Held(&'a Arc<Buffer>),
+    /// Its elements are in the buffer that becomes this result. The task that writes the result is a group that reads the leaf
+    /// in order, and nobody reads the leaf after that.
+    Given(usize),
+}
+
 /// The buffers of one run of a plan.
 pub(crate) struct Memory<'a> {
-    leaves: &'a [&'a Arc<Buffer>],
+    leaves: &'a [Leaf<'a>],
     constants: &'a [Buffer],
     results: &'a [*mut u8],
     arena: *mut u8,
@@ -145,14 +154,17 @@ thread_local! {
 pub(crate) fn run(
     tasks: &[Task],
     needs: &Needs,
-    leaves: &[&Arc<Buffer>],
+    leaves: &[Leaf<'_>],
     constants: &[Buffer],
     results: &mut [Arc<Buffer>],
 ) -> Result<(), (usize, KernelFault)> {
     let size = |buffer: &Buffer| (buffer.dtype(), buffer.len());
     let held = leaves
         .iter()
-        .map(|b| size(b))
+        .map(|leaf| match leaf {
+            Leaf::Held(buffer) => size(buffer),
+            Leaf::Given(result) => needs.results[*result],
+        })
         .eq(needs.leaves.iter().copied())
         && constants
             .iter()
@@ -200,8 +212,20 @@ impl Memory<'_> {
     ///
     /// Every region of `task` lies in its buffer.
     unsafe fn run(&self, task: &Task) -> Result<(), KernelFault> {
-        // SAFETY: the regions lie in their buffers, which outlive this call, and are written by nobody meanwhile.
-        let data = |region: &Region| unsafe { self.data(region) };
+        let data = |region: &Region| {
+            if let Base::Leaf(i) = region.base
+                && let Leaf::Given(result) = self.leaves[i as usize]
+            {
+                let is_it = |out: &Region| out.base == Base::Result(result as u32);
+                if let Some(out) = task.outs.iter().position(is_it) {
+                    return Data::Same(out);
+                }
+            }
+            // SAFETY: the regions lie in their buffers, which outlive this call, and are written by nobody meanwhile: what a
+            // task writes overlaps no operand (`Task::new`), and a leaf in the buffer of a result of this task was seen to
+            // above.
+            unsafe { self.data(region) }
+        };
         // SAFETY: what is written overlaps nothing else of the task (`Task::new`), and nobody else has the results or
         // the arena.
         let data_mut = |region: &Region| unsafe { self.data_mut(region) };
@@ -219,7 +243,10 @@ impl Memory<'_> {
 
     fn start(&self, region: &Region) -> *mut u8 {
         let base = match region.base {
-            Base::Leaf(i) => self.leaves[i as usize].as_ptr().cast_mut(),
+            Base::Leaf(i) => match self.leaves[i as usize] {
+                Leaf::Held(buffer) => buffer.as_ptr().cast_mut(),
+                Leaf::Given(result) => self.results[result],
+            },
             Base::Constant(i) => self.constants[i as usize].as_ptr().cast_mut(),
             Base::Result(i) => self.results[i as usize],
             Base::Arena => self.arena,

@@ -9,8 +9,9 @@ use super::level::level;
 use crate::Aval;
 use crate::buffer::Buffer;
 use crate::dtype::Element;
+use crate::kernel::Leaf;
 use crate::layout::numel;
-use crate::plan::Plan;
+use crate::plan::{Given, Plan};
 use gradloom_ir::op::{BinaryFns, CompareFns, Eval, UnaryFns};
 use gradloom_ir::{DType, Op, Program, Static, Var};
 use naive::{Nd, indices};
@@ -415,10 +416,10 @@ fn plan(program: &Program, args: &[View]) -> Plan {
 }
 
 fn run(program: &Program, args: &[View]) -> Result<Vec<View>, KernelFault> {
-    let leaves: Vec<_> = args.iter().map(|x| &x.buffer).collect();
+    let leaves: Vec<_> = args.iter().map(|x| Leaf::Held(&x.buffer)).collect();
     let mut outs = Vec::new();
     plan(program, args)
-        .try_run(&leaves, &mut outs)
+        .try_run(&leaves, &mut Given::new(), &mut outs)
         .map_err(|(_, fault)| fault)?;
     let views = outs.into_iter().flatten().zip(&program.outs);
     Ok(views

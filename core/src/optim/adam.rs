@@ -113,7 +113,7 @@ impl Adam {
     /// The trees have different numbers of leaves, or leaves of shapes that do not fit.
     #[track_caller]
     pub fn step<P: Tree>(&self, params: &P, grads: &P, state: &AdamState<P>) -> (P, AdamState<P>) {
-        self.step_with(&rate(self.lr), params, grads, state)
+        self.step_with(&rate(self.lr, params), params, grads, state)
     }
 
     /// [`Adam::step`] with a learning rate of its own: a tensor of rank 0.
@@ -232,7 +232,7 @@ impl AdamW {
     /// The trees have different numbers of leaves, or leaves of shapes that do not fit.
     #[track_caller]
     pub fn step<P: Tree>(&self, params: &P, grads: &P, state: &AdamState<P>) -> (P, AdamState<P>) {
-        self.step_with(&rate(self.lr), params, grads, state)
+        self.step_with(&rate(self.lr, params), params, grads, state)
     }
 
     /// [`AdamW::step`] with a learning rate of its own: a tensor of rank 0.

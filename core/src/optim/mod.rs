@@ -33,7 +33,7 @@ pub use sgd::{Sgd, SgdState};
 
 use crate::record::expect;
 use crate::tree::leaves;
-use crate::{Tensor, Tree, check, evaluate};
+use crate::{DType, Tensor, Tree, check, evaluate};
 use std::cell::RefCell;
 
 /// The leaves of a tree that belongs to the parameters, leaf by leaf.
@@ -50,23 +50,34 @@ fn leaves_beside<P: Tree>(params: &P, other: &P, what: &'static str) -> Vec<Tens
     leaves
 }
 
-/// A learning rate as a tensor: the same one as long as the rate stays.
-fn rate(lr: f64) -> Tensor {
+/// A learning rate as a tensor: the same one as long as the rate stays. It is rounded here if all parameters are `f32`, and else
+/// where it meets one.
+fn rate<P: Tree>(lr: f64, params: &P) -> Tensor {
     thread_local! {
         static LAST: RefCell<Option<(u64, Tensor)>> = const { RefCell::new(None) };
     }
+    let mut single = true;
+    params.visit(&mut |x| single &= x.dtype() == DType::F32);
+    let make = || match single {
+        true => Tensor::scalar(lr as f32),
+        false => Tensor::scalar(lr),
+    };
     let found = LAST.try_with(|last| {
         let mut last = last.borrow_mut();
         match &*last {
-            Some((bits, rate)) if *bits == lr.to_bits() => rate.clone(),
+            Some((bits, rate))
+                if *bits == lr.to_bits() && (rate.dtype() == DType::F32) == single =>
+            {
+                rate.clone()
+            }
             _ => {
-                let rate = Tensor::scalar(lr);
+                let rate = make();
                 *last = Some((lr.to_bits(), rate.clone()));
                 rate
             }
         }
     });
-    found.unwrap_or_else(|_| Tensor::scalar(lr))
+    found.unwrap_or_else(|_| make())
 }
 
 /// Zeros that are realised, so that the first step has the plan of all the others: promised zeros would be part

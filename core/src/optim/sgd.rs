@@ -66,7 +66,7 @@ impl Sgd {
     /// The trees have different numbers of leaves, or leaves of shapes that do not fit.
     #[track_caller]
     pub fn step<P: Tree>(&self, params: &P, grads: &P, state: &SgdState<P>) -> (P, SgdState<P>) {
-        self.step_with(&rate(self.lr), params, grads, state)
+        self.step_with(&rate(self.lr, params), params, grads, state)
     }
 
     /// [`Sgd::step`] with a learning rate of its own: a tensor of rank 0.

@@ -39,6 +39,8 @@ pub(super) struct Draft {
     pub(super) outs: Vec<u32>,
     /// What it computes.
     pub(super) what: What,
+    /// Of a group: how many results it has an element at a time, and whether it reads each operand so.
+    pub(super) in_order: (usize, Vec<bool>),
 }
 
 /// What a task computes, for messages and explanations.
@@ -132,6 +134,7 @@ impl Build {
             args,
             outs: places.iter().map(|place| place.root).collect(),
             what,
+            in_order: (0, Vec::new()),
         });
         places
     }

@@ -4,20 +4,23 @@
 mod arena;
 mod build;
 mod explain;
+mod gifts;
 mod instructions;
 mod place;
 
 pub(crate) use build::{Build, What};
+pub(crate) use gifts::{Gift, Given};
 pub(crate) use place::Place;
 
 use crate::buffer::{Buffer, afford};
-use crate::kernel::{self, Base, KernelFault, Needs, Region, Sum, Task};
+use crate::kernel::{self, Base, KernelFault, Leaf, Needs, Region, Sum, Task};
 use crate::layout::Layout;
 use crate::lower::Lowered;
 use crate::spare;
 use crate::{Aval, Error, Result};
 use arena::Life;
 use build::{Kind, Part};
+use gifts::gifts;
 use gradloom_ir::pass::{self, is_elementwise};
 use gradloom_ir::{Op, Program, SecondaryMap, Var};
 use instructions::{Instructions, instructions};
@@ -34,13 +37,15 @@ pub(crate) struct Plan {
     outs: Box<[Out]>,
     /// Whether the results are the buffers that the plan fills, each once and in order.
     is_plain: bool,
+    /// The leaves whose buffers may become results, by result.
+    gifts: Box<[Gift]>,
     /// The task that makes each result that is not a leaf.
     makers: Box<[usize]>,
     n_equations: usize,
 }
 
-/// The buffers of the leaves of a plan.
-pub(crate) type Leaves<'a> = SmallVec<[&'a Arc<Buffer>; 16]>;
+/// The leaves of a plan.
+pub(crate) type Leaves<'a> = SmallVec<[Leaf<'a>; 16]>;
 
 /// The buffers that a plan fills.
 type Results = SmallVec<[Arc<Buffer>; 16]>;
@@ -99,41 +104,61 @@ impl Plan {
     }
 
     /// Computes the results, which are added to a list. Each is the whole of its buffer, in row-major order. After an error
-    /// the list is as it was.
+    /// the list is as it was, and so is what is given.
     pub(crate) fn run(
         &self,
-        leaves: &[&Arc<Buffer>],
+        leaves: &[Leaf<'_>],
+        given: &mut Given,
         results: &mut Vec<Option<Arc<Buffer>>>,
     ) -> Result<()> {
-        let ran = self.try_run(leaves, results);
+        let ran = self.try_run(leaves, given, results);
         ran.map_err(|(task, fault)| Error::of_kernel(self.name(task), fault))
     }
 
     /// The same; an error has the task that is at fault.
     pub(crate) fn try_run(
         &self,
-        leaves: &[&Arc<Buffer>],
+        leaves: &[Leaf<'_>],
+        given: &mut Given,
         all: &mut Vec<Option<Arc<Buffer>>>,
     ) -> Result<(), (usize, KernelFault)> {
         afford(self.needs.arena).map_err(|fault| (self.largest(), fault))?;
-        let sizes = self.needs.results.iter().zip(&self.makers);
-        let results = sizes.map(|(&(dtype, len), maker)| {
-            spare::buffer(dtype, len).map_err(|fault| (*maker, fault))
-        });
-        let mut results = results.collect::<Result<Results, _>>()?;
-        kernel::run(
+        let mut results = Results::new();
+        let mut made = || -> Result<(), (usize, KernelFault)> {
+            for (i, &(dtype, len)) in self.needs.results.iter().enumerate() {
+                if given.iter().all(|(gift, _)| gift.result != i) {
+                    let made = spare::buffer(dtype, len);
+                    results.push(made.map_err(|fault| (self.makers[i], fault))?);
+                }
+            }
+            Ok(())
+        };
+        made()?;
+        let gifts: SmallVec<[Gift; 8]> = given.iter().map(|(gift, _)| *gift).collect();
+        for (gift, buffer) in given.drain(..) {
+            results.insert(gift.result, buffer);
+        }
+        let ran = kernel::run(
             &self.tasks,
             &self.needs,
             leaves,
             &self.constants,
             &mut results,
-        )?;
+        );
+        if let Err(error) = ran {
+            let back = gifts.iter().rev();
+            given.extend(back.map(|gift| (*gift, results.remove(gift.result))));
+            return Err(error);
+        }
         if self.is_plain {
             all.extend(results.into_iter().map(Some));
             return Ok(());
         }
         let out = |out: &Out| match *out {
-            Out::Leaf(i) => leaves[i as usize].clone(),
+            Out::Leaf(i) => match leaves[i as usize] {
+                Leaf::Held(buffer) => buffer.clone(),
+                Leaf::Given(_) => unreachable!("a leaf that is a result is not given away"),
+            },
             Out::Result(i) => results[i as usize].clone(),
         };
         all.extend(self.outs.iter().map(out).map(Some));
@@ -150,6 +175,11 @@ impl Plan {
             Some(What::Copy(op)) => op.def().name(),
             None => Op::Identity.def().name(),
         }
+    }
+
+    /// The leaves whose buffers may become results, by result.
+    pub(crate) fn gifts(&self) -> &[Gift] {
+        &self.gifts
     }
 
     /// How many elements the tasks read and write.
@@ -329,8 +359,10 @@ fn group(
             loops: steps.len(),
         },
     };
+    let in_order = args.iter().map(|x| x.layout.is_contiguous()).collect();
     let args = args.iter().map(|x| build.part(x)).collect();
     let mut made = build.task(what, args, &outs, kernel);
+    build.drafts.last_mut().expect(MEMBERS).in_order = (results.len(), in_order);
     let totals = made.split_off(results.len());
     for (i, place) in results.iter().zip(made) {
         places.insert(program.eqns[step[*i]].out(), place);
@@ -457,6 +489,8 @@ fn finish(mut build: Build, program: &Program, places: &SecondaryMap<Var, Place>
             )
         })
         .collect();
+    let in_order: Vec<_> = build.drafts.iter().map(|d| &d.in_order).collect();
+    let gifts = gifts(&in_order, &regions, &outs, &needs);
     let makers = results.iter().map(|root| made_by[*root as usize]).collect();
     let (mut tasks, mut whats) = (Vec::new(), Vec::new());
     for (draft, (args, outs)) in build.drafts.into_iter().zip(regions) {
@@ -472,6 +506,7 @@ fn finish(mut build: Build, program: &Program, places: &SecondaryMap<Var, Place>
         constants: build.constants.into(),
         outs,
         is_plain,
+        gifts,
         makers,
         n_equations: program.eqns.len(),
     }
