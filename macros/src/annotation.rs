@@ -1,8 +1,7 @@
 //! What users write about shapes and dtypes: `#[shape(f32; B, 784)]` on a parameter, and `returns(B, 10)` for the result.
 
 use crate::dim::DimArg;
-use crate::lower::text;
-use crate::parse::{Func, OutShape};
+use crate::parse::{Func, OutShape, text};
 use crate::report::Errors;
 use gradloom_ir::{Aval, DType, Dim, Shape};
 use proc_macro2::{Delimiter, TokenStream, TokenTree};

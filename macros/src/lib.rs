@@ -4,6 +4,7 @@
 //! the user's item is emitted all the same.
 
 mod annotation;
+mod args;
 mod check;
 mod derive_tree;
 mod dim;

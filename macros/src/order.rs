@@ -1,7 +1,6 @@
 //! `order = 2`: which functions get the companion of second order.
 
-use crate::lower::text;
-use crate::parse::{Func, OutShape};
+use crate::parse::{Func, OutShape, text};
 use crate::report::Errors;
 use proc_macro2::TokenStream;
 use quote::ToTokens;

@@ -84,10 +84,7 @@ impl<'a> Checks<'a> {
                 results: &[#(#result_rows),*],
             }
         };
-        let arguments = params
-            .iter()
-            .map(|p| super::companions::reference(p))
-            .collect();
+        let arguments = params.iter().map(|p| super::cx::reference(p)).collect();
         Some(Checks {
             func,
             p,

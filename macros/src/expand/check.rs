@@ -1,6 +1,6 @@
 //! `#[traced(check)]`: the tests beside the function.
 
-use super::companions::{field, group};
+use super::cx::{field, group};
 use super::names::{Names, allow};
 use crate::check::{Draw, Numbers, Sampling};
 use crate::parse::{Func, Kind, OutShape, Param};
@@ -250,7 +250,7 @@ impl Cx<'_> {
 /// `dense`, or `Linear::forward`.
 fn text_name(func: &Func) -> String {
     match &func.owner {
-        Some(owner) => format!("{}::{}", crate::lower::text(&owner.self_ty), func.name()),
+        Some(owner) => format!("{}::{}", crate::parse::text(&owner.self_ty), func.name()),
         None => func.name(),
     }
 }

@@ -1,6 +1,6 @@
 //! What the binary knows of a function before it runs: its costs, as constants.
 
-use super::companions::Cx;
+use super::cx::Cx;
 use super::names::allow;
 use super::staged::Staged;
 use crate::lower::Body;

@@ -1,9 +1,8 @@
 //! The gradients of a function: the struct that holds them, and the companions that return it.
 
-use super::companions::{Cx, field, reference};
+use super::cx::{Cx, field, reference};
 use super::names::allow;
-use crate::lower::text;
-use crate::parse::{Kind, OutShape, unraw};
+use crate::parse::{Kind, OutShape, text, unraw};
 use proc_macro2::{Ident, TokenStream};
 use quote::{ToTokens, format_ident};
 use syn::Type;

@@ -4,7 +4,7 @@
 //! without a cycle. With control flow there is recursion, and a cycle of constants is an error: such a function folds
 //! in what its callees say to a fixed depth.
 
-use super::companions::Cx;
+use super::cx::Cx;
 use crate::lower::{Body, Callee, Lowered};
 use crate::parse::unraw;
 use proc_macro2::{Ident, Span, TokenStream};

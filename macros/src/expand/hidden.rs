@@ -1,7 +1,7 @@
 //! What callers of a traced function use, and the struct of residuals.
 
 use super::annotations::Checks;
-use super::companions::{Cx, Pieces, Record, reference};
+use super::cx::{Cx, Pieces, Record, reference};
 use super::names::allow;
 use super::staged::Staged;
 use crate::parse::Kind;

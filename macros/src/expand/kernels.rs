@@ -4,7 +4,7 @@
 //! of one shape, as in most programs. The run time looks the groups of a plan up by what they compute, and takes the loop
 //! where there is one; a wrong guess costs some bytes of code, and never a result.
 
-use super::companions::Cx;
+use super::cx::Cx;
 use super::flow::active;
 use super::staged::wrt;
 use crate::lower::Body;

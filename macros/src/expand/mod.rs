@@ -10,6 +10,7 @@ mod call;
 mod check;
 mod companions;
 mod cost;
+mod cx;
 mod docs;
 mod emit;
 mod flow;

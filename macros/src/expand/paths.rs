@@ -1,6 +1,6 @@
 //! The only place that spells where the run time is.
 
-use crate::parse::Args;
+use crate::args::Args;
 use proc_macro2::TokenStream;
 use quote::quote;
 

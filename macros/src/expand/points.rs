@@ -1,6 +1,6 @@
 //! The named values of a function, with where they are named.
 
-use super::companions::Cx;
+use super::cx::Cx;
 use crate::lower::{Body, Lowered};
 use gradloom_ir::Var;
 use proc_macro2::{Literal, TokenStream};

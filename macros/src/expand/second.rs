@@ -4,7 +4,7 @@
 //! has calls or control flow, the run time differentiates the companion of reverse mode.
 
 use super::annotations::Checks;
-use super::companions::{Cx, field, reference};
+use super::cx::{Cx, field, reference};
 use super::emit::{Emit, tangents_ident};
 use super::hidden::nested;
 use super::staged::wrt;

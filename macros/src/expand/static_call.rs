@@ -1,8 +1,8 @@
 //! Calls that find their plan: what stands before and after a body that need not run.
 
-use super::companions::{field, reference};
-use crate::lower::{Body, text};
-use crate::parse::{Func, Kind, OutShape, Param};
+use super::cx::{field, reference};
+use crate::lower::Body;
+use crate::parse::{Func, Kind, OutShape, Param, text};
 use crate::purity::is_pure;
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::ToTokens;

@@ -5,7 +5,8 @@
 
 use super::assemble::Raw;
 use super::slots::settle;
-use super::{Cx, Input, Lowered, R, Source, Stop, text};
+use super::{Cx, Input, Lowered, R, Source, Stop};
+use crate::parse::text;
 use gradloom_ir::flow::{Flow, Node};
 use gradloom_ir::{Aval, Builder, Program, SecondaryMap, Var};
 use proc_macro2::{Ident, Span, TokenStream};

@@ -1,7 +1,8 @@
 //! Calls: of ops by the table of methods, of traced functions by the names of their companions.
 
-use super::{Call, CallArg, Callee, Cx, Host, Input, Place, R, Source, Stop, Value, Want, text};
+use super::{Call, CallArg, Callee, Cx, Host, Input, Place, R, Source, Stop, Value, Want};
 use crate::parse::OutShape;
+use crate::parse::text;
 use gradloom_ir::op::{Method, Operands, Param};
 use gradloom_ir::{Aval, Op, Static, Var};
 use proc_macro2::{Ident, Span};

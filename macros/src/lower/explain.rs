@@ -4,7 +4,8 @@
 //! known: an operand, an axis or a dtype is at fault if the fault goes away, and a dim comes from the axis of an
 //! operand if it is not known without it.
 
-use super::{Cx, text};
+use super::Cx;
+use crate::parse::text;
 use gradloom_ir::{Attr, Aval, Dim, Eqn, Fault, OpError, Shape, Static, Var};
 use proc_macro2::{LineColumn, Span, TokenStream};
 use quote::ToTokens;

@@ -62,7 +62,7 @@ impl Cx<'_> {
             }
             Expr::Cast(cast) => {
                 let wide = ["usize", "isize", "i64", "u64", "i128", "u128"];
-                let ty = super::text(&cast.ty);
+                let ty = crate::parse::text(&cast.ty);
                 wide.contains(&&*ty).then(|| self.poly(&cast.expr, reads))?
             }
             Expr::Binary(binary) => {

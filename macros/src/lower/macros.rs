@@ -213,7 +213,7 @@ mod tests {
         let mut mac: Macro = syn::parse_quote!(assert!(i < n, "{i} of {n}, {k}", k = i));
         let names = [("i", quote!(i_1)), ("k", quote!(k_1))];
         rename(&mut mac, &names.map(|(n, t)| (n.to_owned(), t)).into());
-        let text = super::super::text(&mac);
+        let text = crate::parse::text(&mac);
         assert_eq!(
             text,
             "assert!(i_1<n, \"{i} of {n}, {k}\", k = i_1, i = i_1)"

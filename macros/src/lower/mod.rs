@@ -39,7 +39,7 @@ pub(crate) use blocks::{Declaration, Flowing, HostCode, Piece, Store};
 pub(crate) use lowered::{Call, CallArg, Callee, HostStmt, Input, Lowered, Source};
 use value::{Host, Local, Place, Value, Want};
 
-use crate::parse::{Func, Kind, OutShape, unraw};
+use crate::parse::{Func, Kind, OutShape, text, unraw};
 use crate::report::Errors;
 use gradloom_ir::program::Keep;
 use gradloom_ir::{Attr, Aval, Builder, Dim, Op, SecondaryMap, Static, Var};
@@ -551,33 +551,10 @@ pub(crate) fn at(tokens: &TokenStream, span: Span) -> TokenStream {
     placed.collect()
 }
 
-/// Tokens as a person writes them.
-pub(crate) fn text(tokens: &impl ToTokens) -> String {
-    let mut text = tokens
-        .to_token_stream()
-        .to_string()
-        .split_whitespace()
-        .collect::<Vec<_>>()
-        .join(" ");
-    for (spaced, tight) in [
-        (" . ", "."),
-        (" :: ", "::"),
-        (":: ", "::"),
-        (" (", "("),
-        ("( ", "("),
-        (" )", ")"),
-        (" [", "["),
-        ("[ ", "["),
-        (" ]", "]"),
-        (" ,", ","),
-        ("& ", "&"),
-        (" ?", "?"),
-        (" < ", "<"),
-        (" >", ">"),
-        (" .. ", ".."),
-        (" !", "!"),
-    ] {
-        text = text.replace(spaced, tight);
-    }
-    text
+/// The attributes of a `let` that say what reverse mode keeps.
+pub(crate) const KEEPS: [&str; 2] = ["save", "recompute"];
+
+/// Whether an attribute of a `let` says what reverse mode keeps.
+pub(crate) fn keeps(attr: &syn::Attribute) -> bool {
+    KEEPS.iter().any(|name| attr.path().is_ident(name))
 }

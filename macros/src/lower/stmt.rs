@@ -2,7 +2,8 @@
 
 use super::control::Use;
 use super::syntax::{exits, is_control, is_panic};
-use super::{Cx, Host, R, Stop, Value, Want, host, text};
+use super::{Cx, Host, R, Stop, Value, Want, host};
+use crate::parse::text;
 use crate::parse::{Kind, OutShape, classify, unraw};
 use crate::report::Errors;
 use gradloom_ir::Op;
@@ -287,11 +288,7 @@ impl Cx<'_> {
 
     /// `#[save]` and `#[recompute]` on a `let`.
     fn keep(&mut self, local: &syn::Local, value: &Value) {
-        let marks: Vec<_> = local
-            .attrs
-            .iter()
-            .filter(|a| crate::traced::keeps(a))
-            .collect();
+        let marks: Vec<_> = local.attrs.iter().filter(|a| super::keeps(a)).collect();
         let Some(first) = marks.first() else { return };
         if let Some(second) = marks.get(1) {
             self.errors.push(

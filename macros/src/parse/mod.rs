@@ -3,19 +3,18 @@
 //! A macro sees tokens and no types, so a parameter is what its written type says: a tensor, a tree of tensors, or a
 //! static value that is known before any tensor is.
 
-mod args;
 mod kind;
 mod output;
 mod param;
 mod signature;
 
-pub(crate) use args::Args;
 pub(crate) use kind::{Kind, NUMBERS, classify};
 pub(crate) use output::{OutShape, Output};
 pub(crate) use param::Param;
 pub(crate) use signature::{lint_attributes, signature};
 
 use crate::annotation::Declared;
+use quote::ToTokens;
 use syn::{Attribute, Generics, Ident, Signature, Type};
 
 /// The impl block that a method stands in.
@@ -58,4 +57,35 @@ impl Func {
 pub(crate) fn unraw(ident: &Ident) -> String {
     let name = ident.to_string();
     name.strip_prefix("r#").map(str::to_owned).unwrap_or(name)
+}
+
+/// Tokens as a person writes them.
+pub(crate) fn text(tokens: &impl ToTokens) -> String {
+    let mut text = tokens
+        .to_token_stream()
+        .to_string()
+        .split_whitespace()
+        .collect::<Vec<_>>()
+        .join(" ");
+    for (spaced, tight) in [
+        (" . ", "."),
+        (" :: ", "::"),
+        (":: ", "::"),
+        (" (", "("),
+        ("( ", "("),
+        (" )", ")"),
+        (" [", "["),
+        ("[ ", "["),
+        (" ]", "]"),
+        (" ,", ","),
+        ("& ", "&"),
+        (" ?", "?"),
+        (" < ", "<"),
+        (" >", ">"),
+        (" .. ", ".."),
+        (" !", "!"),
+    ] {
+        text = text.replace(spaced, tight);
+    }
+    text
 }

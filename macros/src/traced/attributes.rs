@@ -2,6 +2,7 @@
 
 use crate::half_typed;
 use crate::lower::checkpoint::is_checkpoint;
+use crate::lower::{KEEPS, keeps};
 use crate::report::Errors;
 use quote::ToTokens;
 use syn::Attribute;
@@ -20,14 +21,6 @@ pub(super) fn refuse_second(attrs: &mut Vec<Attribute>, errors: &mut Errors) {
         errors.push(attr, "`#[traced]` is here twice; remove one");
     }
     attrs.retain(|a| !is_traced(a));
-}
-
-/// The attributes of a `let` that say what reverse mode keeps.
-const KEEPS: [&str; 2] = ["save", "recompute"];
-
-/// Whether an attribute of a `let` says what reverse mode keeps.
-pub(crate) fn keeps(attr: &Attribute) -> bool {
-    KEEPS.iter().any(|name| attr.path().is_ident(name))
 }
 
 /// Takes attributes off the function that belong inside of it.

@@ -2,10 +2,11 @@
 
 use super::around::around;
 use super::attributes::{misplaced, misspelt, take_keeps};
+use crate::args::Args;
 use crate::expand::{StaticCall, checks, companions};
 use crate::half_typed;
-use crate::lower::{self, text};
-use crate::parse::{self, Args, Func, Owner};
+use crate::lower;
+use crate::parse::{self, Func, Owner, text};
 use crate::report::Errors;
 use crate::warn;
 use proc_macro2::{Span, TokenStream};

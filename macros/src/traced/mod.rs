@@ -7,15 +7,14 @@ mod methods;
 #[cfg(test)]
 mod source;
 
-pub(crate) use attributes::keeps;
 #[cfg(test)]
 pub(crate) use source::{body_of, lowered};
 
 use crate::annotation::declare;
+use crate::args::Args;
 use crate::expand::paths;
 use crate::half_typed;
 use crate::order;
-use crate::parse::Args;
 use crate::report::Errors;
 use attributes::refuse_second;
 use item::{Written, emit, tests};

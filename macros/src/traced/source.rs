@@ -1,8 +1,9 @@
 //! Lowering of a text, for tests.
 
+use crate::args::Args;
 use crate::expand::paths;
 use crate::lower;
-use crate::parse::{self, Args, Func};
+use crate::parse::{self, Func};
 use crate::report::Errors;
 use syn::ItemFn;
 

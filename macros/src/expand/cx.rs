@@ -1,0 +1,288 @@
+//! What all companions of one function are made with: its signature in the forms that they need.
+
+use super::docs::Docs;
+use super::names::{Names, allow};
+use super::static_call::StaticCall;
+use crate::parse::{Func, Kind, OutShape, Param, text};
+use proc_macro2::{Ident, Span, TokenStream};
+use quote::{ToTokens, quote_spanned};
+use syn::spanned::Spanned;
+use syn::{FnArg, GenericParam, Type};
+
+/// The hidden part of the companions.
+pub(super) struct Pieces {
+    /// What callers use, and the function that returns the residuals.
+    pub(super) hidden: TokenStream,
+    /// The struct of residuals.
+    pub(super) items: TokenStream,
+}
+
+/// A call of the run time that records: the statement before it, and its last arguments.
+pub(super) struct Record {
+    pub(super) copies: TokenStream,
+    pub(super) arguments: TokenStream,
+}
+
+/// The function whose companions are emitted.
+pub(super) struct Cx<'a> {
+    pub(super) func: &'a Func,
+    pub(super) names: &'a Names,
+    pub(super) p: &'a TokenStream,
+    pub(super) docs: &'a Docs,
+    pub(super) calls: &'a StaticCall<'a>,
+}
+
+impl Cx<'_> {
+    /// The type that has the companions.
+    pub(super) fn owner(&self) -> TokenStream {
+        match &self.func.owner {
+            Some(_) => ours!(Self),
+            None => self.func.sig.ident.to_token_stream(),
+        }
+    }
+
+    /// The function that registers the compiled loops. A build without optimisation has none: they would be slower than the
+    /// loops of the run time.
+    pub(super) fn loops(&self, body: &TokenStream) -> TokenStream {
+        let (head, vis) = self.associated();
+        let name = &self.names.loops;
+        ours! {
+            #head
+            #[cfg(not(debug_assertions))]
+            #[doc(hidden)]
+            #vis fn #name() { #body }
+        }
+    }
+
+    /// The statement that calls it.
+    pub(super) fn register(&self, owner: TokenStream) -> TokenStream {
+        let name = &self.names.loops;
+        ours!(#[cfg(not(debug_assertions))] #owner::#name();)
+    }
+
+    /// The parameters of a companion: those of the user's function, each with a name.
+    pub(super) fn inputs(&self) -> Vec<TokenStream> {
+        let inputs = self.func.sig.inputs.iter().zip(&self.func.params);
+        let inputs = inputs.map(|(input, param)| match input {
+            FnArg::Receiver(r) => {
+                let mut r = r.clone();
+                r.mutability = None;
+                r.to_token_stream()
+            }
+            FnArg::Typed(p) => {
+                let (ident, ty) = (&param.ident, &p.ty);
+                ours!(#ident: #ty)
+            }
+        });
+        inputs.collect()
+    }
+
+    /// Host code may assign to a static parameter that the user declared so.
+    pub(super) fn mutable(&self) -> TokenStream {
+        let names = self
+            .func
+            .params
+            .iter()
+            .filter(|p| p.mutable)
+            .map(|p| &p.ident);
+        ours!(#(let mut #names = #names;)*)
+    }
+
+    /// The arguments of one companion for another, without the receiver.
+    pub(super) fn arguments(&self) -> Vec<&Ident> {
+        self.func
+            .params
+            .iter()
+            .filter(|p| !p.receiver)
+            .map(|p| &p.ident)
+            .collect()
+    }
+
+    /// A call of an associated function of ours, with the generic arguments that cannot be inferred.
+    pub(super) fn own(&self, name: &Ident) -> TokenStream {
+        let generics = self.generics();
+        ours!(Self::#name #generics)
+    }
+
+    /// `::<T, N>`, or nothing.
+    pub(super) fn generics(&self) -> TokenStream {
+        let generics = self
+            .func
+            .sig
+            .generics
+            .params
+            .iter()
+            .filter_map(|g| match g {
+                GenericParam::Type(t) => Some(&t.ident),
+                GenericParam::Const(c) => Some(&c.ident),
+                GenericParam::Lifetime(_) => None,
+            });
+        let generics: Vec<_> = generics.collect();
+        if generics.is_empty() {
+            TokenStream::new()
+        } else {
+            ours!(::<#(#generics),*>)
+        }
+    }
+
+    /// The type and const parameters that an `impl Fn` may mention, and the lifetimes that its arguments and its result do.
+    pub(super) fn captures(&self) -> TokenStream {
+        let types = self.func.diff().map(|(_, d)| &d.owned);
+        let types: Vec<String> = types.chain([&self.func.output.ty]).map(text).collect();
+        let owner = self.func.owner.iter().flat_map(|o| &o.generics.params);
+        let generics: Vec<&GenericParam> = owner.chain(&self.func.sig.generics.params).collect();
+        let lifetimes = generics.iter().filter_map(|g| match g {
+            GenericParam::Lifetime(l) => Some(l.lifetime.to_token_stream()),
+            _ => None,
+        });
+        let lifetimes = lifetimes.filter(|l| types.iter().any(|ty| ty.contains(&l.to_string())));
+        let others = generics.iter().filter_map(|g| match g {
+            GenericParam::Type(t) => Some(t.ident.to_token_stream()),
+            GenericParam::Const(c) => Some(c.ident.to_token_stream()),
+            GenericParam::Lifetime(_) => None,
+        });
+        let generics = lifetimes.chain(others);
+        ours!(use<#(#generics),*>)
+    }
+
+    /// `Result<ty>` as the user wrote it, or the type itself.
+    pub(super) fn returns(&self, ty: TokenStream) -> TokenStream {
+        let Some(path) = &self.func.output.result else {
+            return ty;
+        };
+        let mut path = path.clone();
+        let last = path
+            .path
+            .segments
+            .last_mut()
+            .expect("`Result` is a segment");
+        if let syn::PathArguments::AngleBracketed(args) = &mut last.arguments {
+            let slot = args
+                .args
+                .iter_mut()
+                .find(|a| matches!(a, syn::GenericArgument::Type(_)));
+            if let Some(slot) = slot {
+                *slot = syn::GenericArgument::Type(Type::Verbatim(ty));
+            }
+        }
+        path.to_token_stream()
+    }
+
+    /// A body that gives a `Result` where the function does.
+    pub(super) fn body(&self, body: TokenStream, ty: &TokenStream) -> TokenStream {
+        if self.func.output.result.is_none() {
+            return body;
+        }
+        let (p, returns) = (self.p, self.returns(ty.clone()));
+        let body = ours!({ #body });
+        ours!(#p::catch_as(|| -> #returns { ::core::result::Result::Ok(#body) }))
+    }
+
+    pub(super) fn question(&self) -> Option<TokenStream> {
+        self.func.output.result.as_ref().map(|_| ours!(?))
+    }
+
+    pub(super) fn diff(&self) -> Vec<&Param> {
+        self.func.diff().map(|(_, p)| p).collect()
+    }
+
+    pub(super) fn signature(
+        &self,
+        name: &Ident,
+        inputs: &[TokenStream],
+        returns: &TokenStream,
+    ) -> TokenStream {
+        let generics = &self.func.sig.generics;
+        let written = generics.where_clause.iter().flat_map(|w| &w.predicates);
+        let written = written.map(ToTokens::to_token_stream);
+        let bounds: Vec<TokenStream> = written.chain(self.trees()).collect();
+        let bounds = (!bounds.is_empty()).then(|| ours!(where #(#bounds),*));
+        ours!(fn #name #generics (#(#inputs),*) -> #returns #bounds)
+    }
+
+    /// What the macro takes for trees has to be trees. As a bound, rustc reports what is none at the type in the
+    /// signature, once, and not at each use.
+    fn trees(&self) -> Vec<TokenStream> {
+        let p = self.p;
+        let params = self.func.params.iter().filter(|p| p.kind == Kind::Tree);
+        let output = (self.func.output.shape == OutShape::Opaque).then_some(&self.func.output.ty);
+        let types = params
+            .filter(|p| !p.receiver)
+            .map(|p| &p.owned)
+            .chain(output);
+        types
+            // A lifetime that is not named cannot stand in a bound.
+            .filter(|ty| !text(ty).contains(['\'', '&']))
+            .map(|ty| {
+                let p = super::emit::at(p, ty.span());
+                quote_spanned!(ty.span()=> #ty: #p::Tree)
+            })
+            .collect()
+    }
+
+    /// The attributes and the visibility of an associated item. In `enum dense` the impl block has the attributes, and
+    /// the enum decides who sees its items; in the user's own type each method has those of the user's method.
+    pub(super) fn associated(&self) -> (TokenStream, TokenStream) {
+        if self.func.owner.is_none() {
+            return (TokenStream::new(), ours!(pub));
+        }
+        let (allow, attrs) = (allow(), &self.func.attrs);
+        (ours!(#(#attrs)* #allow), self.func.vis.to_token_stream())
+    }
+
+    /// The documentation of the function that returns the residuals.
+    pub(super) fn forward_doc(&self) -> String {
+        let function = &self.func.sig.ident;
+        let sentence = format!("The result of `{function}`, and what its derivative keeps.");
+        self.docs.reverse(&sentence)
+    }
+
+    /// The arguments for a hidden companion: everything, the receiver first, moved where it is taken by value.
+    pub(super) fn forwarded(&self) -> Vec<TokenStream> {
+        self.func
+            .params
+            .iter()
+            .map(|p| p.ident.to_token_stream())
+            .collect()
+    }
+
+    /// The same where the arguments are needed afterwards.
+    pub(super) fn kept(&self) -> Vec<TokenStream> {
+        let p = self.p;
+        let kept = self.func.params.iter().map(|param| {
+            let ident = &param.ident;
+            match param.diff && !param.by_ref {
+                true => ours!(#p::copy(&#ident)),
+                false => ours!(#ident),
+            }
+        });
+        kept.collect()
+    }
+}
+
+/// One type bare, several as a tuple.
+pub(super) fn group(parts: &[TokenStream]) -> TokenStream {
+    match parts {
+        [one] => one.clone(),
+        parts => ours!((#(#parts),*)),
+    }
+}
+
+/// A reference to a parameter.
+pub(super) fn reference(param: &Param) -> TokenStream {
+    let ident = &param.ident;
+    if param.by_ref {
+        ours!(#ident)
+    } else {
+        ours!(&#ident)
+    }
+}
+
+/// The field of the struct of gradients.
+pub(super) fn field(param: &Param) -> Ident {
+    if param.receiver {
+        Ident::new(&param.name, Span::call_site())
+    } else {
+        param.ident.clone()
+    }
+}
