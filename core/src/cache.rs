@@ -17,8 +17,7 @@ use crate::evaluate::Engine;
 use crate::events::{self, Event};
 use crate::lower::Lowered;
 use crate::plan::Plan;
-use gradloom_ir::Program;
-use std::hash::{DefaultHasher, Hash, Hasher};
+use gradloom_ir::{Program, hash};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -246,9 +245,7 @@ fn report(evicted: &[Slot]) {
 }
 
 fn hash(key: &[u64], bits: u32) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    key.hash(&mut hasher);
-    hasher.finish() & u64::MAX.checked_shr(64 - bits.min(64)).unwrap_or(0)
+    hash::words(key) & u64::MAX.checked_shr(64 - bits.min(64)).unwrap_or(0)
 }
 
 /// The differences of two programs in words, or nothing where they are not alike.

@@ -1,13 +1,15 @@
 //! Where the elements of a view lie in its buffer.
 
+use smallvec::{SmallVec, smallvec};
+
 /// The element with index `i` lies at `offset + sum over axes of i[axis] * strides[axis]`.
 ///
 /// No stride is negative, because no op reverses an axis. A stride of 0 repeats an element.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Layout {
     pub(crate) offset: usize,
-    pub(crate) shape: Box<[usize]>,
-    pub(crate) strides: Box<[usize]>,
+    pub(crate) shape: SmallVec<[usize; 4]>,
+    pub(crate) strides: SmallVec<[usize; 4]>,
 }
 
 /// The number of elements of a shape.
@@ -18,7 +20,7 @@ pub(crate) fn numel(shape: &[usize]) -> usize {
 impl Layout {
     /// Row-major order without gaps.
     pub(crate) fn contiguous(shape: &[usize]) -> Layout {
-        let mut strides = vec![0; shape.len()];
+        let mut strides: SmallVec<[usize; 4]> = smallvec![0; shape.len()];
         let mut stride = 1;
         for (s, &len) in strides.iter_mut().zip(shape).rev() {
             *s = stride;
@@ -28,7 +30,7 @@ impl Layout {
         Layout {
             offset: 0,
             shape: shape.into(),
-            strides: strides.into(),
+            strides,
         }
     }
 
@@ -119,7 +121,7 @@ impl Layout {
         // evenly spaced; the axes of the result are cut off its right end.
         let mut from = self.runs().into_iter().rev();
         let (mut left, mut stride) = (1, 1);
-        let mut strides = vec![0; shape.len()];
+        let mut strides: SmallVec<[usize; 4]> = smallvec![0; shape.len()];
         for (s, &len) in strides.iter_mut().zip(shape).rev() {
             if len == 1 {
                 continue;
@@ -137,7 +139,7 @@ impl Layout {
         Some(Layout {
             offset: self.offset,
             shape: shape.into(),
-            strides: strides.into(),
+            strides,
         })
     }
 

@@ -1,10 +1,10 @@
 //! From the nodes of a walk to a program.
 
 use crate::Aval;
-use crate::node::OpNode;
-use crate::walk::Source;
+use crate::node::Value;
+use crate::walk::{Kind, Source};
+use gradloom_ir::hash::HashMap;
 use gradloom_ir::{Attr, Eqn, Program, Static, Var};
-use std::collections::HashMap;
 
 /// Builds a program node by node. Its parameters are the leaves, then one for each different aval that is read
 /// as a `Like` operand: of these there are no values.
@@ -35,10 +35,11 @@ impl Lowering {
         self.leaves.push(var);
     }
 
-    /// Appends a node whose operands come from `args`.
-    pub(crate) fn node(&mut self, node: &OpNode, args: impl Iterator<Item = Source>) {
+    /// Appends the op of a value, whose operands come from `args`.
+    pub(crate) fn node(&mut self, node: &Value, args: impl Iterator<Item = Source>) {
         let mut args: Vec<Var> = args.map(|s| self.var(s)).collect();
-        for like in &node.likes {
+        let more = node.more.as_deref();
+        for like in more.iter().flat_map(|more| &more.likes) {
             let var = match self.like_of.get(like) {
                 Some(var) => *var,
                 None => {
@@ -50,9 +51,10 @@ impl Lowering {
             };
             args.push(var);
         }
-        let attrs = node.statics.iter().map(|s| self.attr(s)).collect();
+        let attrs = more.iter().flat_map(|more| &more.statics);
+        let attrs = attrs.map(|s| self.attr(s)).collect();
         self.nodes.push(self.next);
-        let outs = node.outs.iter().map(|aval| self.fresh(aval)).collect();
+        let outs = node.outs().iter().map(|aval| self.fresh(aval)).collect();
         self.program.eqns.push(Eqn {
             outs,
             op: node.op,
@@ -80,9 +82,9 @@ impl Lowering {
     }
 
     fn var(&self, source: Source) -> Var {
-        match source {
-            Source::Leaf(leaf) => self.leaves[leaf as usize],
-            Source::Node(node, out) => Var(self.nodes[node as usize] + out),
+        match source.kind() {
+            Kind::Leaf(leaf) => self.leaves[leaf as usize],
+            Kind::Node(node, out) => Var(self.nodes[node as usize] + out),
         }
     }
 

@@ -19,6 +19,9 @@ pub(crate) type Spare<T> = RefCell<Vec<T>>;
 /// How many things of one kind wait at most.
 const MOST: usize = 256;
 
+/// How many values wait at most: a graph that is recorded again and again has so many.
+const MOST_VALUES: usize = 4096;
+
 /// One that waits. There is none where a thread ends.
 pub(crate) fn take<T>(spare: &'static LocalKey<Spare<T>>) -> Option<T> {
     let taken = spare.try_with(|spare| spare.try_borrow_mut().ok()?.pop());
@@ -27,10 +30,14 @@ pub(crate) fn take<T>(spare: &'static LocalKey<Spare<T>>) -> Option<T> {
 
 /// Lets something wait, unless there is enough.
 pub(crate) fn keep<T>(spare: &'static LocalKey<Spare<T>>, thing: T) {
+    keep_up_to(MOST, spare, thing);
+}
+
+fn keep_up_to<T>(most: usize, spare: &'static LocalKey<Spare<T>>, thing: T) {
     let mut thing = Some(thing);
     let _ = spare.try_with(|spare| {
         if let Ok(mut spare) = spare.try_borrow_mut()
-            && spare.len() < MOST
+            && spare.len() < most
         {
             spare.extend(thing.take());
         }
@@ -61,7 +68,7 @@ impl Handle {
 
 /// Keeps the memory of a value that has been let go of.
 pub(crate) fn keep_value(value: Arc<Value>) {
-    keep(&VALUES, value);
+    keep_up_to(MOST_VALUES, &VALUES, value);
 }
 
 impl From<Arc<Value>> for Handle {

@@ -42,7 +42,12 @@ pub const STEADY: &[Steady] = &[
         name: "ops",
         start: ops,
     },
-    // The same whose plan is made.
+    // A thousand operations, each on the result of the one before, in one loop.
+    Steady {
+        name: "chain",
+        start: chain,
+    },
+    // The hundred operations, whose plan is made.
     Steady {
         name: "plan",
         start: plan,
@@ -164,6 +169,17 @@ fn hundred_ops(x: &Tensor, w: &Tensor) -> Tensor {
 fn ops() -> Box<dyn FnMut()> {
     let (x, w) = (noise(&[4, 4], 7), noise(&[4, 4], 8));
     Box::new(move || evaluate(&hundred_ops(&x, &w)).expect("a small result"))
+}
+
+fn chain() -> Box<dyn FnMut()> {
+    let (x, shift, scale) = (noise(&[16], 7), noise(&[16], 8), noise(&[16], 9));
+    Box::new(move || {
+        let mut y = x.clone();
+        for _ in 0..500 {
+            y = (y + &shift) * &scale;
+        }
+        evaluate(&y).expect("a small result");
+    })
 }
 
 fn plan() -> Box<dyn FnMut()> {

@@ -1,7 +1,8 @@
 //! The only way to append an equation.
 
+use crate::hash::HashMap;
 use crate::{Attr, Aval, Eqn, Op, OpError, Program, Static, Var};
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
 /// Appends equations to a program. Every derivative rule is written against this and nothing else.
 ///
@@ -39,7 +40,7 @@ impl Builder {
                 .map(|(i, value)| (value.clone(), Attr(i as u32)))
                 .collect(),
             taken: program.names.iter().map(|(_, name)| name.clone()).collect(),
-            numbers: HashMap::new(),
+            numbers: HashMap::default(),
             next: program.n_vars(),
             program: Program {
                 params: Vec::new(),

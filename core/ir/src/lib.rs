@@ -15,6 +15,7 @@ pub mod cost;
 mod entity;
 mod fault;
 pub mod flow;
+pub mod hash;
 pub mod op;
 pub mod pass;
 pub mod poly;

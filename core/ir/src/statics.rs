@@ -118,9 +118,12 @@ impl Eq for Static {}
 
 impl Hash for Static {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        let mut code = Vec::new();
-        self.encode(&mut code);
-        code.hash(state);
+        self.bits().hash(state);
+        match self {
+            Static::Ints(ns) => ns.hash(state),
+            Static::Host(text) | Static::Lens(text, _) => text.hash(state),
+            _ => {}
+        }
     }
 }
 

@@ -179,7 +179,7 @@ impl CallNode {
             match state.args[*leaf as usize].look() {
                 Look::Here(_) => *n_there += 1,
                 Look::Call(node) => return Ok(Some(node)),
-                Look::Op(..) => unreachable!("an argument of a call is no op"),
+                Look::Op => unreachable!("an argument of a call is no op"),
             }
         }
         // What nobody else holds becomes a result.

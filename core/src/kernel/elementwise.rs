@@ -6,9 +6,9 @@ use super::level::level;
 use super::memory::Prepared;
 use crate::DType;
 use crate::layout::Layout;
+use gradloom_ir::hash::HashMap;
 use gradloom_ir::op::{BinaryFns, CompareFns, Eval, UnaryFns};
 use gradloom_ir::{Kernel, Op};
-use std::collections::HashMap;
 
 const TAKEN: &str = "the dtype rule refuses what the op has no loop for";
 
@@ -39,7 +39,7 @@ pub(crate) fn group(
     sums: &[(usize, DType, Sum)],
 ) -> Prepared {
     let n_inputs = inputs.len();
-    let mut last_read: HashMap<usize, usize> = HashMap::new();
+    let mut last_read: HashMap<usize, usize> = HashMap::default();
     for (i, step) in steps.iter().enumerate() {
         last_read.extend(step.args.iter().map(|arg| (*arg, i)));
     }

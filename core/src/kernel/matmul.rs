@@ -127,7 +127,7 @@ fn contract(build: &mut Build, a: Place, b: Place, out: &Layout) -> (Place, Plac
     let out = match batch.is_empty() {
         true => Layout {
             offset: 0,
-            shape: [m, n].into(),
+            shape: (&[m, n][..]).into(),
             strides: out.strides[out.strides.len() - 2..].into(),
         },
         false => strided(out),

@@ -46,7 +46,7 @@ pub use recorded::*;
 pub use residual::*;
 pub use tangent::*;
 
-use crate::record::{apply, expect};
+use crate::record::{apply, expect, one, plain};
 use crate::statics::IntoStatic;
 use gradloom_ir::Op;
 
@@ -81,7 +81,7 @@ macro_rules! op_functions {
                 $(#[$doc])*
                 #[track_caller]
                 pub fn $name<const D: usize>(data: [&Tensor; D]) -> Tensor {
-                    expect(apply(Op::$op, Vec::new(), &data, &[], 1)).remove(0)
+                    expect(plain(Op::$op, &data))
                 }
             )*
         }
@@ -97,7 +97,7 @@ macro_rules! op_functions {
                     data: [&Tensor; D],
                     likes: [&Aval; L],
                 ) -> Tensor {
-                    expect(apply(Op::$op, statics.map(Clone::clone).into(), &data, &likes, 1)).remove(0)
+                    expect(one(Op::$op, statics.map(Clone::clone), &data, &likes))
                 }
             )*
         }
@@ -113,7 +113,7 @@ macro_rules! op_functions {
                     data: [&Tensor; D],
                     likes: [&Aval; L],
                 ) -> [Tensor; N] {
-                    let outs = expect(apply(Op::$op, statics.map(Clone::clone).into(), &data, &likes, N));
+                    let outs = expect(apply(Op::$op, statics.map(Clone::clone), &data, &likes, N));
                     outs.try_into().expect("as many results as asked for")
                 }
             )*

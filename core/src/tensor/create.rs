@@ -24,7 +24,7 @@ impl Tensor {
     pub fn full(shape: impl IntoShape, value: impl IntoStatic, dtype: DType) -> Tensor {
         one(
             Op::Full,
-            vec![
+            [
                 shape_static(shape),
                 value.into_static(),
                 dtype.into_static(),
@@ -66,12 +66,7 @@ impl Tensor {
     /// If the length cannot be addressed, or the dtype is `bool`.
     #[track_caller]
     pub fn arange(len: impl IntoStatic, dtype: DType) -> Tensor {
-        one(
-            Op::Iota,
-            vec![len.into_static(), dtype.into_static()],
-            &[],
-            &[],
-        )
+        one(Op::Iota, [len.into_static(), dtype.into_static()], &[], &[])
     }
 
     /// One number in the shape and dtype of this tensor, whose values are not read.
@@ -81,7 +76,7 @@ impl Tensor {
     /// If the number is not one of the dtype.
     #[track_caller]
     pub fn full_like(&self, value: impl IntoStatic) -> Tensor {
-        one(Op::FullLike, vec![value.into_static()], &[], &[self.aval()])
+        one(Op::FullLike, [value.into_static()], &[], &[self.aval()])
     }
 
     /// Zeros in the shape and dtype of this tensor, whose values are not read.

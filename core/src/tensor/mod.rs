@@ -2,7 +2,7 @@
 
 use crate::dtype::Element;
 use crate::node::{Source, Value};
-use crate::record::{apply, expect, raise};
+use crate::record::{self, apply, expect, raise};
 use crate::spare::Handle;
 use crate::{Aval, DType, Error, Result};
 use gradloom_ir::{Op, Static};
@@ -165,8 +165,19 @@ impl Tensor {
 
 /// Records an op with one result.
 #[track_caller]
-fn one(op: Op, statics: Vec<Static>, data: &[&Tensor], likes: &[&Aval]) -> Tensor {
-    many(op, statics, data, likes, 1).remove(0)
+fn one(
+    op: Op,
+    statics: impl IntoIterator<Item = Static>,
+    data: &[&Tensor],
+    likes: &[&Aval],
+) -> Tensor {
+    expect(record::one(op, statics, data, likes))
+}
+
+/// Records an op with one result and nothing but data operands.
+#[track_caller]
+fn plain(op: Op, data: &[&Tensor]) -> Tensor {
+    expect(record::plain(op, data))
 }
 
 /// Records an op with several results.
@@ -265,7 +276,7 @@ macro_rules! unary_methods {
                 /// If the dtype is not one that the op takes.
                 #[track_caller]
                 pub fn $name(&self) -> Tensor {
-                    one(Op::$op, vec![], &[self], &[])
+                    plain(Op::$op, &[self])
                 }
             )*
         }

@@ -10,7 +10,7 @@ impl Tensor {
     /// The axes in reverse order.
     #[track_caller]
     pub fn transpose(&self) -> Tensor {
-        one(Op::Transpose, vec![], &[self], &[])
+        one(Op::Transpose, [], &[self], &[])
     }
 
     /// The same as [`Tensor::transpose`].
@@ -32,7 +32,7 @@ impl Tensor {
     /// If `axes` is not an order of all axes.
     #[track_caller]
     pub fn permute(&self, axes: impl IntoStatic) -> Tensor {
-        one(Op::Permute, vec![axes.into_static()], &[self], &[])
+        one(Op::Permute, [axes.into_static()], &[self], &[])
     }
 
     /// Two axes exchanged.
@@ -44,7 +44,7 @@ impl Tensor {
     pub fn swap_axes(&self, a: impl IntoStatic, b: impl IntoStatic) -> Tensor {
         one(
             Op::SwapAxes,
-            vec![a.into_static(), b.into_static()],
+            [a.into_static(), b.into_static()],
             &[self],
             &[],
         )
@@ -59,7 +59,7 @@ impl Tensor {
     pub fn moveaxis(&self, from: impl IntoStatic, to: impl IntoStatic) -> Tensor {
         one(
             Op::Moveaxis,
-            vec![from.into_static(), to.into_static()],
+            [from.into_static(), to.into_static()],
             &[self],
             &[],
         )
@@ -78,12 +78,7 @@ impl Tensor {
     /// If the number of elements is another.
     #[track_caller]
     pub fn reshape(&self, shape: impl IntoStatic) -> Tensor {
-        one(
-            Op::Reshape,
-            vec![shape.into_static()],
-            &[self],
-            &[self.aval()],
-        )
+        one(Op::Reshape, [shape.into_static()], &[self], &[self.aval()])
     }
 
     /// Repeated along new or unit axes to a shape.
@@ -93,7 +88,7 @@ impl Tensor {
     /// If the shape does not broadcast to `shape`.
     #[track_caller]
     pub fn broadcast_to(&self, shape: impl IntoStatic) -> Tensor {
-        one(Op::BroadcastTo, vec![shape.into_static()], &[self], &[])
+        one(Op::BroadcastTo, [shape.into_static()], &[self], &[])
     }
 
     /// Repeated along new or unit axes to the shape of another tensor, whose values are not read.
@@ -105,7 +100,7 @@ impl Tensor {
     pub fn broadcast_like(&self, like: impl AsRef<Tensor>) -> Tensor {
         one(
             Op::BroadcastLike,
-            vec![],
+            [],
             &[self],
             &[self.aval(), like.as_ref().aval()],
         )
@@ -118,7 +113,7 @@ impl Tensor {
     /// If one of `axes` does not have length 1.
     #[track_caller]
     pub fn squeeze(&self, axes: impl IntoStatic) -> Tensor {
-        one(Op::Squeeze, vec![axes.into_static()], &[self], &[])
+        one(Op::Squeeze, [axes.into_static()], &[self], &[])
     }
 
     /// With new axes of length 1, which count in the result.
@@ -128,7 +123,7 @@ impl Tensor {
     /// If one of `axes` is no axis of the result.
     #[track_caller]
     pub fn unsqueeze(&self, axes: impl IntoStatic) -> Tensor {
-        one(Op::Unsqueeze, vec![axes.into_static()], &[self], &[])
+        one(Op::Unsqueeze, [axes.into_static()], &[self], &[])
     }
 
     /// Every `steps[i]`-th index of `starts[i]..stops[i]` of each leading axis; the axes after those named are whole.
@@ -240,6 +235,6 @@ impl Tensor {
     #[track_caller]
     pub fn stack<T: AsRef<Tensor>>(tensors: &[T], axis: impl IntoStatic) -> Tensor {
         let data: Vec<&Tensor> = tensors.iter().map(AsRef::as_ref).collect();
-        one(Op::Stack, vec![axis.into_static()], &data, &[])
+        one(Op::Stack, [axis.into_static()], &data, &[])
     }
 }

@@ -1,6 +1,6 @@
 //! Products, normalisations and losses.
 
-use super::{Tensor, one};
+use super::{Tensor, one, plain};
 use crate::{DType, IntoStatic};
 use gradloom_ir::Op;
 
@@ -21,12 +21,7 @@ impl Tensor {
     #[track_caller]
     pub fn matmul(&self, other: impl AsRef<Tensor>) -> Tensor {
         let other = other.as_ref();
-        one(
-            Op::Matmul,
-            vec![],
-            &[self, other],
-            &[self.aval(), other.aval()],
-        )
+        one(Op::Matmul, [], &[self, other], &[self.aval(), other.aval()])
     }
 
     /// `exp(x) / sum(exp(x))` along an axis, without overflow.
@@ -36,7 +31,7 @@ impl Tensor {
     /// If there is no such axis or the dtype is no float.
     #[track_caller]
     pub fn softmax(&self, axis: impl IntoStatic) -> Tensor {
-        one(Op::Softmax, vec![axis.into_static()], &[self], &[])
+        one(Op::Softmax, [axis.into_static()], &[self], &[])
     }
 
     /// The logarithm of [`Tensor::softmax`], with all its digits.
@@ -46,7 +41,7 @@ impl Tensor {
     /// If there is no such axis or the dtype is no float.
     #[track_caller]
     pub fn log_softmax(&self, axis: impl IntoStatic) -> Tensor {
-        one(Op::LogSoftmax, vec![axis.into_static()], &[self], &[])
+        one(Op::LogSoftmax, [axis.into_static()], &[self], &[])
     }
 
     /// The mean cross entropy of rows of logits (shape `[.., C]`) against integer labels (shape `[..]`), of rank 0.
@@ -58,7 +53,7 @@ impl Tensor {
     /// If the shapes do not belong together or the labels are no integers.
     #[track_caller]
     pub fn cross_entropy(&self, labels: impl AsRef<Tensor>) -> Tensor {
-        one(Op::CrossEntropy, vec![], &[self, labels.as_ref()], &[])
+        plain(Op::CrossEntropy, &[self, labels.as_ref()])
     }
 
     /// `(x - mean) / sqrt(var + eps) * weight + bias` over the last axis, with the biased variance
@@ -76,7 +71,7 @@ impl Tensor {
     ) -> Tensor {
         one(
             Op::LayerNorm,
-            vec![eps.into_static()],
+            [eps.into_static()],
             &[self, weight.as_ref(), bias.as_ref()],
             &[],
         )
@@ -91,7 +86,7 @@ impl Tensor {
     pub fn normalize(&self, axes: impl IntoStatic, eps: impl IntoStatic) -> Tensor {
         one(
             Op::Normalize,
-            vec![axes.into_static(), eps.into_static()],
+            [axes.into_static(), eps.into_static()],
             &[self],
             &[],
         )
@@ -106,7 +101,7 @@ impl Tensor {
     pub fn one_hot(&self, classes: impl IntoStatic, dtype: DType) -> Tensor {
         one(
             Op::OneHot,
-            vec![classes.into_static(), dtype.into_static()],
+            [classes.into_static(), dtype.into_static()],
             &[self],
             &[],
         )
@@ -119,13 +114,13 @@ impl Tensor {
     /// If this is no tensor of bools, or the shapes do not broadcast.
     #[track_caller]
     pub fn select(&self, x: impl AsRef<Tensor>, y: impl AsRef<Tensor>) -> Tensor {
-        one(Op::Select, vec![], &[self, x.as_ref(), y.as_ref()], &[])
+        plain(Op::Select, &[self, x.as_ref(), y.as_ref()])
     }
 
     /// The elements in another dtype. A float becomes an integer by truncation, saturating, and NaN becomes 0; a number
     /// becomes a bool by comparison with 0. A cast to an integer or a bool has no derivative.
     #[track_caller]
     pub fn cast(&self, dtype: DType) -> Tensor {
-        one(Op::Cast, vec![dtype.into_static()], &[self], &[self.aval()])
+        one(Op::Cast, [dtype.into_static()], &[self], &[self.aval()])
     }
 }

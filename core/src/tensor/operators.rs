@@ -1,6 +1,6 @@
 //! The operators `+ - * /`, unary `-`, and their assigning forms, between tensors and numbers.
 
-use super::{Tensor, one};
+use super::{Tensor, one, plain};
 use crate::IntoStatic;
 use gradloom_ir::Op;
 use std::ops::{Add, AddAssign, Div, DivAssign, Mul, MulAssign, Neg, Sub, SubAssign};
@@ -24,13 +24,13 @@ pub trait Operand: sealed::Sealed {
 
 #[track_caller]
 fn binary(op: Op, x: &Tensor, y: &Tensor) -> Tensor {
-    one(op, vec![], &[x, y], &[])
+    plain(op, &[x, y])
 }
 
 /// A number in the dtype of `like`. An integer stays one on the way: an `f64` has not all the digits of an `i64`.
 #[track_caller]
 pub(crate) fn number(value: impl IntoStatic, like: &Tensor) -> Tensor {
-    one(Op::Scalar, vec![value.into_static()], &[], &[like.aval()])
+    one(Op::Scalar, [value.into_static()], &[], &[like.aval()])
 }
 
 impl sealed::Sealed for Tensor {}

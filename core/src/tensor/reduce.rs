@@ -18,7 +18,7 @@ macro_rules! reductions {
                 /// If there is no such axis, an axis is named twice, or the dtype is not one that the op takes.
                 #[track_caller]
                 pub fn $name(&self, axes: impl IntoStatic) -> Tensor {
-                    one(Op::$op, vec![axes.into_static(), Static::Bool(false)], &[self], likes!($likes self))
+                    one(Op::$op, [axes.into_static(), Static::Bool(false)], &[self], likes!($likes self))
                 }
 
                 $(#[$keep_doc])*
@@ -28,7 +28,7 @@ macro_rules! reductions {
                 /// As without `_keepdims`.
                 #[track_caller]
                 pub fn $keepdims(&self, axes: impl IntoStatic) -> Tensor {
-                    one(Op::$op, vec![axes.into_static(), Static::Bool(true)], &[self], likes!($likes self))
+                    one(Op::$op, [axes.into_static(), Static::Bool(true)], &[self], likes!($likes self))
                 }
             )*
         }

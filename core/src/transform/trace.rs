@@ -5,10 +5,10 @@ use super::replay::Bound;
 use crate::evaluate::Engine;
 use crate::events::{self, Event};
 use crate::lower::{Lowered, Lowering};
-use crate::node::{OpNode, Scope, Value, next_age};
+use crate::node::{Behind, Scope, Value, age_of_all};
 use crate::record::traced_input;
 use crate::tree::{leaves, with_leaves};
-use crate::walk::{Found, Source, Walker, walk};
+use crate::walk::{Args, Found, Kind, Node, Source, Stack, Walker, walk};
 use crate::{Result, Tensor, Tree, check};
 use gradloom_ir::{Program, Var};
 use std::sync::Arc;
@@ -54,7 +54,7 @@ pub(crate) fn trace<X: Tree, R: Outcome>(f: impl FnOnce(&X) -> R, x: &X) -> Resu
         }
     }
     let close = Close(Scope::open());
-    let since = next_age();
+    let since = age_of_all();
     let inputs: Vec<Tensor> = leaves_x
         .iter()
         .map(|leaf| traced_input(leaf, &close.0))
@@ -82,14 +82,17 @@ fn cut(inputs: &[Tensor], since: u64, outs: &[Tensor]) -> (Program, Vec<Bound>) 
         epoch: engine.next_epoch(),
         since,
         n_inputs: inputs.len(),
-        numbers: Vec::new(),
         nodes: Vec::new(),
         captured: Vec::new(),
     };
     for (i, input) in inputs.iter().enumerate() {
-        input.0.stamp.set(cut.epoch, i as u32);
+        input.0.stamp.set(cut.epoch, Source::leaf(i as u32));
     }
-    let sources = walk(outs.iter().map(|out| &*out.0), &mut cut);
+    let sources = walk(
+        outs.iter().map(|out| &*out.0),
+        &mut cut,
+        &mut Stack::default(),
+    );
     drop(engine);
     let mut lowering = Lowering::default();
     for leaf in inputs.iter().chain(&cut.captured) {
@@ -111,52 +114,65 @@ struct Cut {
     epoch: u64,
     since: u64,
     n_inputs: usize,
-    /// For each node that the walk has met, in that order, its number in `nodes` if it depends on an input.
-    numbers: Vec<Option<u32>>,
-    nodes: Vec<(Arc<OpNode>, Vec<Source>)>,
+    nodes: Vec<(Arc<Value>, Vec<Source>)>,
     captured: Vec<Tensor>,
 }
 
 impl Cut {
-    /// The leaf that an input or a captured value is.
-    fn leaf(&mut self, value: &Arc<Value>) -> Found {
-        let leaf = value.stamp.get(self.epoch).unwrap_or_else(|| {
-            let leaf = (self.n_inputs + self.captured.len()) as u32;
-            value.stamp.set(self.epoch, leaf);
-            self.captured.push(Tensor::of(value));
-            leaf
-        });
-        Found::Numbered(Source::Leaf(leaf))
+    /// The leaf that a captured value is.
+    fn capture(&mut self, value: Arc<Value>) -> Source {
+        let leaf = Source::leaf((self.n_inputs + self.captured.len()) as u32);
+        value.stamp.set(self.epoch, leaf);
+        self.captured.push(Tensor::of(&value));
+        leaf
     }
 }
 
 impl Walker for Cut {
-    fn find(&mut self, value: &Arc<Value>) -> Found {
-        if value.stamp.get(self.epoch).is_some() {
-            return self.leaf(value);
+    fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    fn find(&mut self, value: Arc<Value>, args: &mut Args<'_>) -> Found {
+        if let Some(source) = value.stamp.get(self.epoch) {
+            return Found::Numbered(source);
         }
-        let Some((node, out)) = value.op().filter(|(node, _)| node.age > self.since) else {
-            return self.leaf(value);
-        };
-        match node.stamp.get(self.epoch) {
-            None => Found::Behind(node),
-            Some(met) => match self.numbers[met as usize] {
-                Some(number) => Found::Numbered(Source::Node(number, out as u32)),
-                None => self.leaf(value),
+        if value.age <= self.since {
+            return Found::Numbered(self.capture(value));
+        }
+        match value.behind(|arg| args.push(arg)) {
+            Behind::Nothing => Found::Numbered(self.capture(value)),
+            Behind::Op => Found::Behind(Node::behind(value, Behind::Op, args)),
+            Behind::Part(of, out) => match of.stamp.get(self.epoch).map(Source::kind) {
+                Some(Kind::Node(node, _)) => Found::Numbered(Source::node(node, out)),
+                Some(_) => Found::Numbered(self.capture(value)),
+                None => Found::Behind(Node::behind(value, Behind::Part(of, out), args)),
             },
         }
     }
 
-    fn finish(&mut self, node: Arc<OpNode>, args: &[Source]) {
-        node.stamp.set(self.epoch, self.numbers.len() as u32);
-        let depends = args.iter().any(|source| match source {
-            Source::Node(..) => true,
-            Source::Leaf(leaf) => (*leaf as usize) < self.n_inputs,
+    fn finish(&mut self, node: Node, args: impl ExactSizeIterator<Item = Source>) -> Source {
+        let args: Vec<Source> = args.collect();
+        let depends = args.iter().any(|source| match source.kind() {
+            Kind::Node(..) => true,
+            Kind::Leaf(leaf) => (leaf as usize) < self.n_inputs,
         });
-        self.numbers
-            .push(depends.then_some(self.nodes.len() as u32));
-        if depends {
-            self.nodes.push((node, args.to_vec()));
+        let number = self.nodes.len() as u32;
+        let Node { value, of, out } = node;
+        if let Some(of) = &of {
+            let source = match depends {
+                true => Source::node(number, 0),
+                false => Source::leaf(u32::MAX),
+            };
+            // It is no leaf itself: its results are, if they are asked for.
+            of.stamp.set(self.epoch, source);
         }
+        if !depends {
+            return self.capture(value);
+        }
+        let source = Source::node(number, out);
+        value.stamp.set(self.epoch, source);
+        self.nodes.push((of.unwrap_or(value), args));
+        source
     }
 }

@@ -36,8 +36,9 @@ pub use method::{Method, Param};
 pub use nonlinear::{InferRule, Nonlinear, NonlinearRule};
 pub use self_adjoint::SelfAdjoint;
 
-use crate::{Aval, Fault, OpError, Static};
+use crate::{Aval, DType, Fault, OpError, Static};
 use std::fmt;
+use std::sync::OnceLock;
 
 macro_rules! ops {
     (
@@ -321,6 +322,29 @@ impl Op {
             .chain(Op::CALLS)
             .copied()
             .find(|op| op.def().name() == name)
+    }
+
+    /// The dtype of the result of an elementwise op on `n` operands of one dtype and one known shape, which is then the shape
+    /// of the result, too. Nothing if it is no such op or takes no such operands; then the rules say what is wrong.
+    pub fn elementwise(self, n: usize, dtype: DType) -> Option<DType> {
+        /// For each op, the number of operands and the dtype for each of theirs: what the rules say of some shape.
+        static TABLE: OnceLock<Vec<(usize, [Option<DType>; DType::ALL.len()])>> = OnceLock::new();
+        let row = |op: &Op| {
+            let n = match op.def().eval() {
+                Eval::Unary(_) => 1,
+                Eval::Binary(_) | Eval::Compare(_) => 2,
+                Eval::Kernel(_) | Eval::Call => 0,
+            };
+            let dtypes = DType::ALL.map(|dtype| {
+                let aval = Aval::new(dtype, &[1]);
+                let outs = op.infer(&[], &[&aval; 2][..n], 1).ok()?;
+                outs[0].dtype
+            });
+            (n, dtypes)
+        };
+        let table = TABLE.get_or_init(|| Op::ALL.iter().map(row).collect());
+        let (takes, dtypes) = table.get(self as usize)?;
+        (*takes == n && n > 0).then(|| dtypes[dtype as usize])?
     }
 
     /// The avals of the results: the shape rule and the dtype rule, after a check of the arity.

@@ -1,8 +1,8 @@
 //! Common subexpression elimination.
 
+use crate::hash::{HashMap, Hasher};
 use crate::{Attr, Eqn, Op, Program, SecondaryMap, Static, Var};
-use std::collections::HashMap;
-use std::hash::{BuildHasher, RandomState};
+use std::hash::{BuildHasher, BuildHasherDefault};
 
 /// Binds equal equations once. Two static arguments are equal when they are the same entry of the table, or
 /// equal known values: two host expressions of equal text may differ in value.
@@ -52,7 +52,7 @@ pub fn cse(mut program: Program) -> Program {
 #[derive(Default)]
 struct FirstOf {
     by_hash: HashMap<u64, usize>,
-    hasher: RandomState,
+    hasher: BuildHasherDefault<Hasher>,
 }
 
 impl FirstOf {
@@ -83,7 +83,7 @@ impl FirstOf {
 
 /// For each entry the first with the same known value.
 fn representatives(attrs: &[Static]) -> Vec<Attr> {
-    let mut first: HashMap<&Static, Attr> = HashMap::new();
+    let mut first: HashMap<&Static, Attr> = HashMap::default();
     let entries = (0u32..).map(Attr).zip(attrs);
     entries
         .map(|(attr, value)| {

@@ -1,8 +1,8 @@
 //! Fusion: which equations run in one loop.
 
+use crate::hash::HashMap;
 use crate::op::Eval;
 use crate::{Eqn, Kernel, Op, Program, SecondaryMap, Shape, Var};
-use std::collections::HashMap;
 
 /// The equations of a program as steps, in an order in which they can run. A step is one equation, or a *group*: elementwise
 /// equations with results of one shape, each of which reads only elements at its own index. Members are ascending.
@@ -83,7 +83,7 @@ fn makers(program: &Program) -> SecondaryMap<Var, usize> {
 
 /// A number for the shape of each equation that may be in a group.
 fn shapes(program: &Program) -> Vec<Option<usize>> {
-    let mut known: HashMap<&Shape, usize> = HashMap::new();
+    let mut known: HashMap<&Shape, usize> = HashMap::default();
     let number = |eqn: &Eqn| {
         let shape = &program.aval(*eqn.outs.first()?).shape;
         let next = known.len();
@@ -164,7 +164,7 @@ fn groups(
         }
         i
     }
-    let mut reader: HashMap<(Var, usize, usize), usize> = HashMap::new();
+    let mut reader: HashMap<(Var, usize, usize), usize> = HashMap::default();
     for (i, eqn) in program.eqns.iter().enumerate() {
         let Some(shape) = shapes[i] else { continue };
         for var in eqn.data() {

@@ -1,9 +1,9 @@
 //! What a group computes, whatever its program calls its values: two groups with one signature run the same loop.
 
 use super::is_elementwise;
+use crate::hash::HashMap;
 use crate::op::Eval;
 use crate::{Eqn, Kernel, Op, Program, SecondaryMap, Static, Var};
-use std::collections::HashMap;
 use std::fmt::Write;
 
 /// A group of elementwise equations in an order that depends on what it computes alone.
@@ -46,7 +46,7 @@ impl Group {
         let maker: HashMap<Var, usize> = step.iter().map(|i| (eqn(*i).out(), *i)).collect();
         let constants = constants(program);
         // A number for what each member computes, inputs being all alike: the order of the results.
-        let mut shape: HashMap<Var, u64> = HashMap::new();
+        let mut shape: HashMap<Var, u64> = HashMap::default();
         for i in step {
             let mut hash = Fnv::new(eqn(*i).op.def().name());
             for var in eqn(*i).data() {
@@ -70,7 +70,7 @@ impl Group {
             results: Vec::new(),
             args: Vec::new(),
         };
-        let mut found: HashMap<Var, Arg> = HashMap::new();
+        let mut found: HashMap<Var, Arg> = HashMap::default();
         for result in &results {
             visit(program, *result, &maker, &constants, &mut found, &mut group);
         }
