@@ -17,7 +17,7 @@ use crate::evaluate::Engine;
 use crate::events::{self, Event};
 use crate::lower::Lowered;
 use crate::plan::Plan;
-use gradloom_ir::{Program, hash};
+use gradloom_ir::{Program, hash, pass};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -107,6 +107,13 @@ impl Entry {
             evicted: AtomicBool::new(false),
             touched: AtomicBool::new(false),
         }
+    }
+
+    /// What the plan does, for people.
+    pub(crate) fn explain(&self) -> String {
+        let source = self.source.as_ref();
+        let program = source.map(|(program, _)| pass::simplify(program.clone()));
+        self.plan.explain(program.as_ref())
     }
 
     /// Whether it is still in the cache, for one who has kept it and uses it now.

@@ -9,6 +9,7 @@ use crate::node::{Behind, Look, Value};
 use crate::plan::{Given, Leaves, Plan};
 use crate::walk::{Args, Found, Kind, Node, Source, Stack, Walker, walk};
 use crate::{Result, Tree};
+use gradloom_ir::pass;
 use std::cell::Cell;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -69,7 +70,8 @@ pub fn evaluate(targets: &impl Tree) -> Result<()> {
 }
 
 /// Says how [`evaluate`] would compute all tensors of a tree together, as text: the tasks of the plan in order, with the ops
-/// that run in one loop, what each reads and writes, and how much memory the intermediate values share. Nothing is computed.
+/// that run in one loop, what each reads and writes and how much arithmetic it does, and how much memory the intermediate
+/// values share. Nothing is computed.
 /// Calls of traced functions that come first have plans of their own.
 ///
 /// The text is for people, and may be another in the next version.
@@ -92,7 +94,9 @@ pub fn explain(targets: &impl Tree) -> String {
     calls.extend(graph.leaves.iter().cloned());
     let mut texts = call::explain(calls);
     if texts.is_empty() || !recorded.is_empty() {
-        texts.push(Plan::new(&graph.lower()).explain());
+        let lowered = graph.lower();
+        let plan = Plan::new(&lowered);
+        texts.push(plan.explain(Some(&pass::simplify(lowered.program))));
     }
     texts.join("\n")
 }
@@ -273,7 +277,9 @@ impl Walker for Walking<'_> {
         if let Some(source) = value.stamp.get(self.epoch) {
             return Found::Numbered(source);
         }
-        if value.settle().is_some() {
+        if value.has_elements() {
+            // Lets go of what a transform has needed until now.
+            value.settle();
             return self.leaf(value);
         }
         match value.behind(|arg| args.push(arg)) {

@@ -274,6 +274,12 @@ impl Value {
         self.given.as_ref().or_else(|| self.computed.get())
     }
 
+    /// Whether the elements are there and have been taken from the call that computes them.
+    #[inline]
+    pub(crate) fn has_elements(&self) -> bool {
+        self.buffer().is_some()
+    }
+
     fn promise(&self) -> MutexGuard<'_, Promise> {
         // The promise is replaced in one step, so a panic cannot leave it half written.
         self.promise.lock().unwrap_or_else(|e| e.into_inner())
@@ -391,7 +397,11 @@ pub(crate) fn release(mut pending: Vec<Arc<Value>>) {
 }
 
 /// Drops a value.
+#[inline]
 pub(crate) fn let_go(value: Arc<Value>) {
+    if Arc::strong_count(&value) > 1 {
+        return;
+    }
     let mut pending = Vec::new();
     let_go_of(value, &mut pending);
     release(pending);

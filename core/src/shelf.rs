@@ -4,7 +4,7 @@
 //! allocator gives large blocks back as soon as they are free. So blocks of some size go to a shelf when they are dropped,
 //! and the next result of about that size takes one from there.
 
-use crate::buffer::reserve;
+use crate::buffer::fresh;
 use crate::dtype::Element;
 use crate::kernel::{ALIGN, KernelFault};
 use std::collections::VecDeque;
@@ -47,7 +47,7 @@ impl<T: Element> Block<T> {
         let from_shelf = (bytes >= LARGE).then(|| lock(T::shelf()).take(more));
         let mut data = match from_shelf.flatten() {
             Some(data) => data,
-            None => reserve(more).map_err(|_| KernelFault::OutOfMemory { bytes })?,
+            None => fresh(more).map_err(|_| KernelFault::OutOfMemory { bytes })?,
         };
         let skipped = data.as_ptr().align_offset(ALIGN).min(more - n);
         data.truncate(skipped + n);

@@ -14,8 +14,9 @@ const MOST: &[(&str, usize)] = &[
     ("step", 0),
     ("tiny", 0),
     ("wide", 0),
-    ("ops", 2_000),
-    ("plan", 8_000),
+    ("ops", 600),
+    ("chain", 20),
+    ("plan", 6_000),
 ];
 
 #[test]

@@ -286,7 +286,7 @@ pub(crate) fn explain(values: Vec<Arc<Value>>) -> Vec<String> {
     let mut stack: Vec<_> = values.into_iter().rev().map(Err).collect();
     while let Some(next) = stack.pop() {
         match next {
-            Ok(node) => texts.push(Arc::<CallNode>::as_ref(&node).plan().entry.plan.explain()),
+            Ok(node) => texts.push(Arc::<CallNode>::as_ref(&node).plan().entry.explain()),
             Err(value) => {
                 if let Look::Call(node) = value.look()
                     && !seen.iter().any(|other| Arc::ptr_eq(other, &node))

@@ -6,7 +6,7 @@
 
 use super::KernelFault;
 use super::data::{Data, DataMut};
-use super::pages::prefer_large;
+use super::pages::populate;
 use crate::DType;
 use crate::buffer::Buffer;
 use smallvec::SmallVec;
@@ -182,7 +182,7 @@ pub(crate) fn run(
         if arena.try_reserve_exact(lines).is_err() {
             return Err((0, KernelFault::OutOfMemory { bytes: needs.arena }));
         }
-        prefer_large(arena.spare_capacity_mut());
+        populate(arena.spare_capacity_mut());
         arena.resize(lines, Line([0; ALIGN]));
     }
     let start = |result: &mut Arc<Buffer>| {

@@ -41,6 +41,7 @@ pub(crate) use elementwise::{Run, Step, compiled, group, in_dtype};
 pub(crate) use fused::{CHUNK, Sum};
 pub(crate) use gemm::product_of_slices;
 pub(crate) use memory::{ALIGN, Base, Leaf, Needs, Prepared, Region, Task, run};
+pub(crate) use pages::zeroed;
 
 use crate::Aval;
 use crate::dtype::Element;

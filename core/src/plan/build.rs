@@ -7,6 +7,7 @@ use crate::buffer::Buffer;
 use crate::kernel::{self, Prepared};
 use crate::layout::{Layout, numel};
 use gradloom_ir::{Op, Static};
+use smallvec::SmallVec;
 
 /// A plan in the making. Where values lie in memory is decided when all tasks are known.
 pub(crate) struct Build {
@@ -15,7 +16,12 @@ pub(crate) struct Build {
     pub(super) drafts: Vec<Draft>,
     /// The op that is being planned.
     pub(super) op: Op,
+    /// The equations that are being planned, until a task computes them.
+    pub(super) eqns: Eqns,
 }
+
+/// Positions of equations in a program.
+pub(super) type Eqns = SmallVec<[u32; 4]>;
 
 /// Elements that are made at once.
 pub(super) struct Root {
@@ -41,6 +47,8 @@ pub(super) struct Draft {
     pub(super) what: What,
     /// Of a group: how many results it has an element at a time, and whether it reads each operand so.
     pub(super) in_order: (usize, Vec<bool>),
+    /// The equations that it computes, or the first of several tasks.
+    pub(super) eqns: Eqns,
 }
 
 /// What a task computes, for messages and explanations.
@@ -74,6 +82,7 @@ impl Default for Build {
             constants: Vec::new(),
             drafts: Vec::new(),
             op: Op::Identity,
+            eqns: Eqns::new(),
         }
     }
 }
@@ -129,8 +138,13 @@ impl Build {
         let places: Vec<Place> = outs
             .map(|out| self.root(Kind::Made, out.dtype(), out.shape()))
             .collect();
+        let eqns = match what {
+            What::Copy(_) => Eqns::new(),
+            _ => std::mem::take(&mut self.eqns),
+        };
         self.drafts.push(Draft {
             kernel,
+            eqns,
             args,
             outs: places.iter().map(|place| place.root).collect(),
             what,

@@ -2,14 +2,16 @@
 
 use super::{Plan, What};
 use crate::kernel::{Base, Region};
+use gradloom_ir::{Poly, Program, cost};
 use std::fmt::Write;
 
 /// The most members of a group that are listed by name.
 const MOST_NAMES: usize = 8;
 
 impl Plan {
-    /// One line for the whole, and one for each task: what it computes, what it reads and writes, and where.
-    pub(crate) fn explain(&self) -> String {
+    /// One line for the whole, and one for each task: what it computes, what it reads and writes, and where, and the
+    /// arithmetic that its equations take, as far as `program`, which was planned, is there and its ops say so.
+    pub(crate) fn explain(&self, program: Option<&Program>) -> String {
         let (n, s) = (
             self.tasks.len(),
             if self.tasks.len() == 1 { "" } else { "s" },
@@ -29,6 +31,12 @@ impl Plan {
             size(made),
             size(self.needs.arena)
         );
+        let works: Vec<Option<Work>> = self.eqns.iter().map(|e| work(program?, e)).collect();
+        let total = works.iter().flatten().fold(Work::default(), |a, b| Work {
+            flops: a.flops + b.flops,
+            functions: a.functions + b.functions,
+        });
+        let _ = write!(text, "{total}");
         for (i, (task, what)) in self.tasks.iter().zip(&self.whats).enumerate() {
             let total = |regions: &[Region]| size(regions.iter().map(bytes).sum());
             let outs: Vec<String> = task.outs().iter().map(place).collect();
@@ -39,8 +47,52 @@ impl Plan {
                 total(task.outs()),
                 outs.join(", ")
             );
+            if let Some(work) = &works[i] {
+                let _ = write!(text, "{work}");
+            }
         }
         text
+    }
+}
+
+/// Arithmetic, by the formulas of the ops.
+#[derive(Default)]
+struct Work {
+    flops: i128,
+    /// Evaluations of functions such as `exp`.
+    functions: i128,
+}
+
+/// What equations of a program take, if all of them say so.
+fn work(program: &Program, eqns: &[u32]) -> Option<Work> {
+    let eqns = eqns.iter().map(|i| program.eqns.get(*i as usize));
+    let mut total = cost::Cost::ZERO;
+    for eqn in eqns {
+        total = total.plus(&cost::of_eqn(program, eqn?));
+    }
+    let number = |poly: Option<Poly>| poly?.as_constant();
+    Some(Work {
+        flops: number(total.flops)?,
+        functions: number(total.transcendentals)?,
+    })
+}
+
+/// Prints what there is: `; 1.5 MFLOP; 256 functions`.
+impl std::fmt::Display for Work {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let count = |n: i128| match n {
+            0..10_000 => format!("{n} "),
+            10_000..10_000_000 => format!("{:.1} k", n as f64 / 1e3),
+            10_000_000..10_000_000_000 => format!("{:.1} M", n as f64 / 1e6),
+            _ => format!("{:.1} G", n as f64 / 1e9),
+        };
+        if self.flops > 0 {
+            write!(f, "; {}FLOP", count(self.flops))?;
+        }
+        if self.functions > 0 {
+            write!(f, "; {}functions", count(self.functions))?;
+        }
+        Ok(())
     }
 }
 

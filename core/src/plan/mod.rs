@@ -19,7 +19,7 @@ use crate::lower::Lowered;
 use crate::spare;
 use crate::{Aval, Error, Result};
 use arena::Life;
-use build::{Kind, Part};
+use build::{Eqns, Kind, Part};
 use gifts::gifts;
 use gradloom_ir::pass::{self, is_elementwise};
 use gradloom_ir::{Op, Program, SecondaryMap, Var};
@@ -32,6 +32,8 @@ pub(crate) struct Plan {
     tasks: Box<[Task]>,
     /// What each task computes.
     whats: Box<[What]>,
+    /// The equations that each task computes; of an equation that takes several, the first has it.
+    eqns: Box<[Eqns]>,
     needs: Needs,
     constants: Box<[Buffer]>,
     outs: Box<[Out]>,
@@ -264,7 +266,9 @@ fn equation(build: &mut Build, program: &Program, i: usize, places: &mut Seconda
     let statics: Vec<_> = eqn.attrs.iter().map(|a| program.attr(*a).clone()).collect();
     let (likes, outs) = (avals(eqn.likes()), avals(&eqn.outs));
     build.op = eqn.op;
+    build.eqns = Eqns::from_elem(i as u32, 1);
     let made = kernel::lower(build, eqn.op, &statics, &args, &likes, &outs);
+    build.eqns.clear();
     for ((var, place), out) in eqn.outs.iter().zip(made).zip(&outs) {
         debug_assert_eq!(
             (out.dtype(), out.shape()),
@@ -290,6 +294,8 @@ fn group(
 ) {
     let eqns = || step.iter().map(|i| &program.eqns[*i]);
     build.op = eqns().next_back().expect(MEMBERS).op;
+    let summed = sums.iter().map(|(i, _)| i);
+    build.eqns = step.iter().chain(summed).map(|i| *i as u32).collect();
     let out = aval(program, eqns().next().expect(MEMBERS).out());
     let shape = out.shape();
     // Numbers of values: operands first, then members.
@@ -492,16 +498,21 @@ fn finish(mut build: Build, program: &Program, places: &SecondaryMap<Var, Place>
     let in_order: Vec<_> = build.drafts.iter().map(|d| &d.in_order).collect();
     let gifts = gifts(&in_order, &regions, &outs, &needs);
     let makers = results.iter().map(|root| made_by[*root as usize]).collect();
-    let (mut tasks, mut whats) = (Vec::new(), Vec::new());
+    let n_tasks = build.drafts.len();
+    let mut tasks = Vec::with_capacity(n_tasks);
+    let mut whats = Vec::with_capacity(n_tasks);
+    let mut eqns = Vec::with_capacity(n_tasks);
     for (draft, (args, outs)) in build.drafts.into_iter().zip(regions) {
         tasks.push(Task::new(draft.kernel, args, outs, &needs));
         whats.push(draft.what);
+        eqns.push(draft.eqns);
     }
     let nth = |(i, out): (usize, &Out)| matches!(out, Out::Result(r) if *r as usize == i);
     let is_plain = outs.iter().enumerate().all(nth);
     Plan {
         tasks: tasks.into(),
         whats: whats.into(),
+        eqns: eqns.into(),
         needs,
         constants: build.constants.into(),
         outs,
