@@ -5,7 +5,7 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 /// One thing that the run time did. Prints as one line.
 ///
@@ -86,12 +86,26 @@ pub struct Counts {
     pub evicted: u64,
 }
 
-static COUNTS: [AtomicU64; 5] = [const { AtomicU64::new(0) }; 5];
+/// The counts of some threads, in a cache line of their own.
+#[repr(align(128))]
+struct Tally([AtomicU64; 5]);
+
+/// How many tallies there are. Threads that call functions all the time would wait for each other at a single one.
+const TALLIES: usize = 16;
+
+static COUNTS: [Tally; TALLIES] = [const { Tally([const { AtomicU64::new(0) }; 5]) }; TALLIES];
+
+static NEXT_TALLY: AtomicUsize = AtomicUsize::new(0);
+
+thread_local! {
+    /// The tally of this thread.
+    static TALLY: usize = NEXT_TALLY.fetch_add(1, Ordering::Relaxed) % TALLIES;
+}
 
 /// How often each event has happened in this process.
 pub fn counts() -> Counts {
     let [traced, planned, hit, ran, evicted] =
-        std::array::from_fn(|i| COUNTS[i].load(Ordering::Relaxed));
+        std::array::from_fn(|i| COUNTS.iter().map(|t| t.0[i].load(Ordering::Relaxed)).sum());
     Counts {
         traced,
         planned,
@@ -157,7 +171,8 @@ pub(crate) fn emit(event: Event) {
         Event::Ran { .. } => 3,
         Event::Evicted { .. } => 4,
     };
-    COUNTS[index].fetch_add(1, Ordering::Relaxed);
+    let tally = TALLY.try_with(|tally| *tally).unwrap_or_default();
+    COUNTS[tally].0[index].fetch_add(1, Ordering::Relaxed);
     RECORDINGS.with_borrow_mut(|all| {
         for recording in all {
             let mut event = event.clone();

@@ -138,6 +138,30 @@ fn functions_and_their_derivatives_find_their_plans() {
     assert_eq!(pullback(&y).1.shape(), [3, 2]);
 }
 
+#[traced(order = 2)]
+fn bowl(x: &Tensor, y: &Tensor) -> Tensor {
+    ((x * y).tanh() * x).sum(..)
+}
+
+#[traced(order = 2)]
+fn deep_bowl(model: &Mlp, #[nodiff] x: &Tensor) -> Tensor {
+    loss(model, x)
+}
+
+#[test]
+fn second_derivatives_find_their_plans() {
+    let (x, y) = (noise(&[4, 3], 1), noise(&[4, 3], 2));
+    finds(|| {
+        let (gradient, change) = bowl::hvp((&x, &y), (&y, &x));
+        (gradient.x, gradient.y, change.x, change.y)
+    });
+    let (model, x) = (mlp(&[3, 5, 4, 2]), noise(&[4, 3], 9));
+    finds(|| {
+        let (gradient, change) = deep_bowl::hvp((&model, &x), &model);
+        (gradient.model, change.model)
+    });
+}
+
 #[test]
 fn a_key_has_structure_and_static_values() {
     let x = noise(&[4, 3], 9);

@@ -52,6 +52,7 @@ impl Cx<'_> {
         let returns = self.returns(pair.clone());
         let signature = self.signature(&n.hvp, given.inputs, &returns);
         let body = self.body(body, &pair);
+        let body = self.calls.second(&body, &n.grads, given.tangents);
         let doc = self.docs.other(&format!(
             "Second order, forward over reverse: the gradients of the result of `{user}`, a single float, and their change \
              along the tangents, which is the product of the Hessian with them. {how}"

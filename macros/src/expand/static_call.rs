@@ -176,6 +176,43 @@ impl<'a> StaticCall<'a> {
         }
     }
 
+    /// The body of a companion that returns the gradients and their change along `tangents`, which are parameters, too. `body`
+    /// computes both as structs.
+    pub(super) fn second(
+        &self,
+        body: &TokenStream,
+        grads: &Ident,
+        tangents: &[Ident],
+    ) -> TokenStream {
+        let Purity::Static = self.purity else {
+            return body.clone();
+        };
+        let p = self.p;
+        let diff: Vec<&Param> = self.func.diff().map(|(_, param)| param).collect();
+        let found = diff.iter().map(|d| {
+            let (field, x) = (field(d), reference(d));
+            ours!(#field: results.like(#x))
+        });
+        let found = ours!(#grads { #(#found),* });
+        let found = self.ok(ours!((#found, #found)));
+        let key = key();
+        let more = tangents.iter().map(|dx| tree_key(p, &ours!(#dx), &key));
+        let enter = self.enter_with(&found, &ours!(#(#more)*));
+        let (recording, fields) = (recording(), diff.iter().map(|d| field(d)));
+        let fields: Vec<TokenStream> = fields.map(|f| f.to_token_stream()).collect();
+        let question = self.func.output.result.as_ref().map(|_| ours!(?));
+        let both = self.ok(ours!((gradient, change)));
+        ours! {
+            #enter
+            let (mut gradient, mut change) = { #body } #question;
+            #recording.end_with(|f| {
+                #(#p::Tree::visit_mut(&mut gradient.#fields, f);)*
+                #(#p::Tree::visit_mut(&mut change.#fields, f);)*
+            });
+            #both
+        }
+    }
+
     fn enter(&self, found: &TokenStream) -> TokenStream {
         self.enter_with(found, &TokenStream::new())
     }
