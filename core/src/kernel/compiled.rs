@@ -100,6 +100,11 @@ fn known() -> MutexGuard<'static, Known> {
     KNOWN.lock().unwrap_or_else(|e| e.into_inner())
 }
 
+/// The most operands of a loop.
+pub(crate) const MOST_ARGS: usize = 12;
+/// The most results of a loop.
+pub(crate) const MOST_OUTS: usize = 4;
+
 /// The second argument: a type for each name of a repetition.
 macro_rules! each {
     ($name:ident $t:ty) => {

@@ -1,6 +1,6 @@
 //! From a group of elementwise equations to the instructions of its loop.
 
-use super::compiled::Fused;
+use super::compiled::{Fused, Loop};
 use super::fused::{Code, Compiled, Group, Instr, Slot, Sum};
 use super::level::level;
 use super::memory::Prepared;
@@ -62,17 +62,21 @@ pub(crate) fn group(
         }
         let slot = |value: &usize| slot_of[value];
         let (args, outs) = (step.args.iter().map(slot), step.outs.iter().map(slot));
-        instrs.push(match step.run {
-            Run::Op(op, from, to) => {
+        let code = match step.run {
+            Run::Op(op, from, to) => Ok(code(op, from, to)),
+            Run::Loop(compiled) => of_few(compiled).ok_or(compiled),
+        };
+        instrs.push(match code {
+            Ok(code) => {
                 let mut three = [0; 3];
                 three.iter_mut().zip(args).for_each(|(to, from)| *to = from);
                 Instr::Op {
-                    code: code(op, from, to),
+                    code,
                     args: three,
                     out: slot(&step.outs[0]),
                 }
             }
-            Run::Loop(code) => Instr::Compiled {
+            Err(code) => Instr::Compiled {
                 code,
                 args: args.collect(),
                 outs: outs.collect(),
@@ -118,6 +122,21 @@ pub(crate) fn in_dtype(fused: &'static Fused, dtype: DType) -> Option<Compiled> 
         DType::F64 => Some(Compiled::F64(&fused.f64)),
         _ => None,
     }
+}
+
+/// A loop with at most three operands and one result, as an op has: what an instruction costs beside its loop shows where there
+/// are few elements.
+fn of_few(compiled: Compiled) -> Option<Code> {
+    let level = level() as usize;
+    Some(match compiled {
+        Compiled::F32(Loop::L1x1(f)) => Code::UnaryF32(f[level]),
+        Compiled::F32(Loop::L2x1(f)) => Code::BinaryF32(f[level]),
+        Compiled::F32(Loop::L3x1(f)) => Code::TernaryF32(f[level]),
+        Compiled::F64(Loop::L1x1(f)) => Code::UnaryF64(f[level]),
+        Compiled::F64(Loop::L2x1(f)) => Code::BinaryF64(f[level]),
+        Compiled::F64(Loop::L3x1(f)) => Code::TernaryF64(f[level]),
+        _ => return None,
+    })
 }
 
 /// The loop of an op.

@@ -5,7 +5,7 @@
 //! group reads each operand once and writes each result once, and every element is computed as the op alone computes it.
 
 use super::cast::{Of, cast, select};
-use super::compiled::Loop;
+use super::compiled::{Loop, MOST_ARGS, MOST_OUTS};
 use super::data::{Data, DataMut, WIDEST, on_data};
 use super::gather::Gather;
 use super::memory::{ALIGN, Prepared};
@@ -33,6 +33,8 @@ pub(crate) enum Code {
     BinaryF64(unsafe fn(&[f64], &[f64], &mut [f64])),
     BinaryI32(unsafe fn(&[i32], &[i32], &mut [i32])),
     BinaryI64(unsafe fn(&[i64], &[i64], &mut [i64])),
+    TernaryF32(unsafe fn(&[f32], &[f32], &[f32], &mut [f32])),
+    TernaryF64(unsafe fn(&[f64], &[f64], &[f64], &mut [f64])),
     CompareF32(unsafe fn(&[f32], &[f32], &mut [bool])),
     CompareF64(unsafe fn(&[f64], &[f64], &mut [bool])),
     CompareI32(unsafe fn(&[i32], &[i32], &mut [bool])),
@@ -48,14 +50,14 @@ pub(crate) type Slot = u32;
 
 /// What is done with a chunk.
 pub(crate) enum Instr {
-    /// One op.
+    /// One op, or several as a loop with few operands and one result.
     Op {
         code: Code,
         /// As many as the code reads; the others are not looked at.
         args: [Slot; 3],
         out: Slot,
     },
-    /// All members of a group.
+    /// Several ops.
     Compiled {
         code: Compiled,
         args: Box<[Slot]>,
@@ -427,7 +429,7 @@ impl Code {
         match self {
             Code::UnaryF32(_) | Code::UnaryF64(_) | Code::UnaryI32(_) | Code::UnaryI64(_) => 1,
             Code::Cast(..) => 1,
-            Code::Select(_) => 3,
+            Code::Select(_) | Code::TernaryF32(_) | Code::TernaryF64(_) => 3,
             _ => 2,
         }
     }
@@ -453,15 +455,23 @@ impl Instr {
                 (*code, args, slots[*out as usize])
             }
             Instr::Compiled { code, args, outs } => {
-                let of = |list: &[Slot]| -> SmallVec<[*mut u8; 8]> {
-                    list.iter().map(|slot| slots[*slot as usize]).collect()
+                let (mut x, mut y) = (
+                    [std::ptr::null_mut(); MOST_ARGS],
+                    [std::ptr::null_mut(); MOST_OUTS],
+                );
+                let fill = |to: &mut [*mut u8], list: &[Slot]| {
+                    for (to, slot) in to.iter_mut().zip(list) {
+                        *to = slots[*slot as usize];
+                    }
                 };
-                let (args, outs) = (of(args), of(outs));
+                fill(&mut x, args);
+                fill(&mut y, outs);
+                let (args, outs) = (&x[..args.len()], &y[..outs.len()]);
                 // SAFETY: the caller's.
                 return unsafe {
                     match code {
-                        Compiled::F32(f) => f.call(&args, &outs, n),
-                        Compiled::F64(f) => f.call(&args, &outs, n),
+                        Compiled::F32(f) => f.call(args, outs, n),
+                        Compiled::F64(f) => f.call(args, outs, n),
                     }
                 };
             }
@@ -486,6 +496,8 @@ impl Instr {
                 Code::BinaryF64(f) => f(of(x, n), of(y, n), of_mut(out, n)),
                 Code::BinaryI32(f) => f(of(x, n), of(y, n), of_mut(out, n)),
                 Code::BinaryI64(f) => f(of(x, n), of(y, n), of_mut(out, n)),
+                Code::TernaryF32(f) => f(of(x, n), of(y, n), of(z, n), of_mut(out, n)),
+                Code::TernaryF64(f) => f(of(x, n), of(y, n), of(z, n), of_mut(out, n)),
                 Code::CompareF32(f) => f(of(x, n), of(y, n), of_mut(out, n)),
                 Code::CompareF64(f) => f(of(x, n), of(y, n), of_mut(out, n)),
                 Code::CompareI32(f) => f(of(x, n), of(y, n), of_mut(out, n)),
