@@ -292,34 +292,73 @@ fn versions(program: &Program, group: &Group, dtype: &Ident, p: &TokenStream) ->
             ours!((f64::from_bits(#bits) as #dtype))
         }
     };
-    let members = group.args.iter().enumerate().map(|(m, args)| {
-        let (out, op) = (name("v", m), group.eqn(program, m).op);
-        let args: Vec<TokenStream> = args.iter().map(value).collect();
-        match op.def().eval() {
-            Eval::Kernel(_) => {
-                let [c, x, y] = &args[..] else {
-                    unreachable!("`select` is the only one")
+    let members = |simple: bool| -> Vec<TokenStream> {
+        let member = |(m, args): (usize, &Vec<Arg>)| {
+            let (out, op) = (name("v", m), group.eqn(program, m).op);
+            let args: Vec<TokenStream> = args.iter().map(value).collect();
+            if let (true, Some(f)) = (simple, moderate(op)) {
+                let (x, f) = (&args[0], Ident::new(f, Span::mixed_site()));
+                return ours! {
+                    simple &= #p::maths::moderate::<#dtype>(#x);
+                    let #out = #p::maths::#f::<A, #dtype>(#x);
                 };
-                ours!(let #out = if #c { #x } else { #y };)
             }
-            _ => {
-                let op = Ident::new(op.def().name(), Span::mixed_site());
-                ours!(let #out = #p::element::#op::#dtype::<A>(#(#args),*);)
+            match op.def().eval() {
+                Eval::Kernel(_) => {
+                    let [c, x, y] = &args[..] else {
+                        unreachable!("`select` is the only one")
+                    };
+                    ours!(let #out = if #c { #x } else { #y };)
+                }
+                _ => {
+                    let op = Ident::new(op.def().name(), Span::mixed_site());
+                    ours!(let #out = #p::element::#op::#dtype::<A>(#(#args),*);)
+                }
+            }
+        };
+        group.args.iter().enumerate().map(member).collect()
+    };
+    let values: Vec<Ident> = group.results.iter().map(|m| name("v", *m)).collect();
+    let pass = |members: Vec<TokenStream>| {
+        ours! {
+            for i in 0..n {
+                #(let #elements = #inputs[i];)*
+                #(#members)*
+                #(#results[i] = #values;)*
             }
         }
-    });
-    let values = group.results.iter().map(|m| name("v", *m));
+    };
+    let has_simple = (0..group.args.len()).any(|m| moderate(group.eqn(program, m).op).is_some());
+    let passes = if has_simple {
+        let (first, again) = (pass(members(true)), pass(members(false)));
+        ours! {
+            let mut simple = true;
+            #first
+            if !simple {
+                #again
+            }
+        }
+    } else {
+        pass(members(false))
+    };
     let (first, others) = (&results[0], &results[1..]);
     ours! {
         #p::maths::versions!(|#(#inputs: &[#dtype],)* #(#results: &mut [#dtype]),*| A => {
             let n = #first.len();
             #(let #inputs = &#inputs[..n];)*
             #(let #others = &mut #others[..n];)*
-            for i in 0..n {
-                #(let #elements = #inputs[i];)*
-                #(#members)*
-                #(#results[i] = #values;)*
-            }
+            #passes
         })
+    }
+}
+
+/// The function of `maths` that is the op, for less, where the operand is moderate, as it nearly always is: a loop tries it, and
+/// does everything again where an operand was not.
+fn moderate(op: Op) -> Option<&'static str> {
+    match op {
+        Op::Sin => Some("moderate_sin"),
+        Op::Cos => Some("moderate_cos"),
+        Op::Tan => Some("moderate_tan"),
+        _ => None,
     }
 }
