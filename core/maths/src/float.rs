@@ -13,8 +13,6 @@ use std::ops::{Add, Div, Mul, Neg, Sub};
 pub trait Float: Exp + Log + Erf + Sigmoid + Pow + Trig {
     /// The nearest number of this type.
     fn of(x: f64) -> Self;
-    /// The same number, in double precision.
-    fn to_f64(self) -> f64;
 }
 
 /// What the functions of this crate need to know of a float type.
@@ -131,10 +129,6 @@ macro_rules! floats {
             #[inline(always)]
             fn of(x: f64) -> Self {
                 x as $t
-            }
-            #[inline(always)]
-            fn to_f64(self) -> f64 {
-                f64::from(self)
             }
         }
 

@@ -138,7 +138,7 @@ pub fn softplus<A: Arith, T: Float>(x: T) -> T {
 
 /// `k log 2 + log m + rest`
 #[inline(always)]
-pub(crate) fn of_parts<A: Arith, T: Float>(k: T, m: T, rest: T) -> T {
+fn of_parts<A: Arith, T: Float>(k: T, m: T, rest: T) -> T {
     let one = T::of(1.0);
     // s is the quotient of exact numbers, or of one that is rounded.
     let f = m - one;

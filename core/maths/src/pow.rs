@@ -5,11 +5,14 @@
 
 use crate::exp::{Exp, exp_below_max};
 use crate::float::Real;
-use crate::log::{Log, of_parts};
+use crate::log::Log;
 use crate::{Arith, Float};
+use std::f64::consts::LOG2_E;
 
 /// What is particular to a type.
 pub trait Pow: Real {
+    /// From it on every number is an integer, and from twice it on an even one.
+    const INTEGERS: Self;
     /// `a^y` for finite `a > 0`; for others, anything.
     fn power<A: Arith>(a: Self, y: Self) -> Self;
 }
@@ -18,17 +21,46 @@ pub trait Pow: Real {
 const MOST: f64 = 1e25;
 
 impl Pow for f32 {
+    const INTEGERS: f32 = 8_388_608.0;
+
+    /// `2^(y log2 a)` in double precision: both polynomials are minimax (Remez), and have some more digits than an `f32`.
     #[inline(always)]
     fn power<A: Arith>(a: f32, y: f32) -> f32 {
+        // log2 m = s (2 / log 2 + z R(z)) with s = (m - 1) / (m + 1) and z = s^2
         let (k, m) = f64::split_power(f64::from(a));
-        let log = of_parts::<A, f64>(k, m, 0.0);
-        let y = f64::from(y).at_least(-MOST).at_most(MOST);
-        let exponent = (y * log).at_most(f64::EXP_RANGE.1);
-        exp_below_max::<A, f64>(exponent, 0.0) as f32
+        let s = (m - 1.0) / (m + 1.0);
+        let z = s * s;
+        let r = z.polynomial::<A, 5>([
+            0.2825339018530278,
+            0.31993519490512917,
+            0.4122083911922724,
+            0.577077953299788,
+            0.9617966940574155,
+        ]);
+        let log = r.fma::<A>(z, 2.0 * LOG2_E).fma::<A>(s, k);
+        // An infinite one times log 1 would be NaN; farther out than 200 the result is 0 or infinite.
+        let y = y.at_least(f32::MIN).at_most(f32::MAX);
+        let exponent = (f64::from(y) * log).at_least(-200.0).at_most(200.0);
+        let magic = f64::magic_power(0);
+        let shifted = exponent + magic;
+        let r = exponent - (shifted - magic);
+        let power = r.polynomial::<A, 8>([
+            1.5201906609685073e-05,
+            0.00015469317447215663,
+            0.0013333922824362548,
+            0.00961802717235947,
+            0.055504103528841664,
+            0.24022651198757178,
+            0.6931471807286971,
+            0.999999999961621,
+        ]);
+        (power * f64::power_of_two(shifted.to_bits())) as f32
     }
 }
 
 impl Pow for f64 {
+    const INTEGERS: f64 = 4_503_599_627_370_496.0;
+
     #[inline(always)]
     fn power<A: Arith>(a: f64, y: f64) -> f64 {
         let y = y.at_least(-MOST).at_most(MOST);
@@ -58,7 +90,7 @@ pub fn pow<A: Arith, T: Float>(x: T, y: T) -> T {
         power
     };
     // The sign.
-    let (integer, odd) = parity(y.to_f64().abs());
+    let (integer, odd) = parity(y.abs());
     let negative = x.is_negative();
     let power = if negative & odd { -power } else { power };
     let real = !negative | integer | (a == zero) | (a == infinity);
@@ -73,19 +105,15 @@ pub fn pow<A: Arith, T: Float>(x: T, y: T) -> T {
 
 /// Whether `a >= 0` is an integer, and whether it is an odd one.
 #[inline(always)]
-fn parity(a: f64) -> (bool, bool) {
-    const ONE: f64 = 4_503_599_627_370_496.0;
-    // From 2^52 on every number is an integer, from 2^53 on an even one.
-    let shifted = a + ONE;
-    let small = a < ONE;
-    let rounded = if small { shifted - ONE } else { a };
-    let bits = if small {
-        shifted.to_bits()
-    } else {
-        a.to_bits()
-    };
-    let integer = rounded == a;
-    (integer, integer & (a < 2.0 * ONE) & (bits & 1 == 1))
+fn parity<T: Float>(a: T) -> (bool, bool) {
+    let half = a * T::of(0.5);
+    let integer = is_integer(a);
+    (integer, integer & !is_integer(half))
+}
+
+#[inline(always)]
+fn is_integer<T: Float>(a: T) -> bool {
+    (a >= T::INTEGERS) | ((a + T::INTEGERS) - T::INTEGERS == a)
 }
 
 /// `log a` in two parts, to `2^-65`.
