@@ -97,7 +97,7 @@ impl Sigmoid for f32 {
 
     #[inline(always)]
     fn tanh_tail<A: Arith>(z: f32) -> f32 {
-        z.polynomial::<A, 4>([0.01643756, -0.052671805, 0.13320725, -0.33332947])
+        z.horner::<A, 4>([0.01643756, -0.052671805, 0.13320725, -0.33332947])
     }
     #[inline(always)]
     fn tanh_exp_tail<A: Arith>(h: f32) -> f32 {
