@@ -66,6 +66,11 @@ impl Builder {
         self.program.eqns.len()
     }
 
+    /// The equations from the one of number `start` on.
+    pub fn eqns_from(&self, start: usize) -> &[Eqn] {
+        &self.program.eqns[start..]
+    }
+
     /// What is known of `var`.
     pub fn aval(&self, var: Var) -> &Aval {
         self.program.aval(var)

@@ -61,6 +61,13 @@ pub fn of_eqn(program: &Program, eqn: &Eqn) -> Cost {
             (plus(a, c), plus(b, d))
         }
         Count::Product => (product(program, eqn), Some(Poly::ZERO)),
+        Count::Attention { products, pair } => {
+            let pairs = || pairs(program, eqn);
+            let (a, b) = times(pair, pairs);
+            let c = multiplied(program, eqn, products);
+            let flops = || a?.plus(&pairs()?.times(&c?)?);
+            (flops(), b)
+        }
         Count::Unknown => (None, None),
     };
     let bytes = match count {
@@ -110,6 +117,32 @@ fn product(program: &Program, eqn: &Eqn) -> Option<Poly> {
     let inner = x.last()?.meet(y[y.len().saturating_sub(2)]);
     let factors = [xy[0].shape.elements()?, inner.poly()?, Poly::constant(2)];
     Poly::product(&factors)
+}
+
+/// The number of pairs of a query and a key.
+fn pairs(program: &Program, eqn: &Eqn) -> Option<Poly> {
+    let [q, k] = [0, 1].map(|i| program.aval(eqn.args[i]).shape.dims());
+    let (q, k) = (q?, k?);
+    let queries = q[..q.len() - 1].iter().copied();
+    let dims: Option<Vec<Poly>> = queries.chain([k[k.len() - 2]]).map(|d| d.poly()).collect();
+    Poly::product(&dims?)
+}
+
+/// Two operations for each feature of a pair, in so many products with those of a query and of a value.
+fn multiplied(program: &Program, eqn: &Eqn, products: [u32; 2]) -> Option<Poly> {
+    let mut total = Poly::ZERO;
+    for (operand, n) in [0, 2].into_iter().zip(products) {
+        if n > 0 {
+            let features = program
+                .aval(eqn.args[operand])
+                .shape
+                .dims()?
+                .last()?
+                .poly()?;
+            total = total.plus(&features.times(&Poly::constant(2 * i128::from(n)))?)?;
+        }
+    }
+    Some(total)
 }
 
 fn traffic(program: &Program, eqn: &Eqn) -> Option<Poly> {
@@ -195,6 +228,11 @@ mod tests {
                 "ct: f32[B, O], w: f32[I, O], x: f32[B, I]",
                 "y = matmul_lhs_t ct, w, like x, like w",
                 "2*B*I*O; 0; 4*B*I + 4*B*O + 4*I*O",
+            ),
+            (
+                "q: f32[B, T, 4], k: f32[B, S, 4], v: f32[B, S, 2]",
+                "y = attention[causal=true] q, k, v",
+                "16*B*S*T; B*S*T; 24*B*S + 24*B*T",
             ),
             ("x: f32[B, 3]", "y = full_like[value=0.0] like x", "0; 0; 0"),
         ] {

@@ -148,6 +148,8 @@ fn statics(r: &mut Random, op: Op, lens: &[usize], n_outs: usize) -> Vec<Static>
             "sizes" => vec![r.below(3) as i64; n_outs].into(),
             "dtype" => Static::DType(*r.pick(&DType::ALL)),
             "eps" => 0.5.into(),
+            "causal" => (r.below(2) == 0).into(),
+            "active" => vec![r.below(3) as i64].into(),
             "len" | "classes" | "index" => (r.below(3) as i64).into(),
             _ => 1.0.into(),
         }
@@ -182,6 +184,12 @@ fn inferred_shapes_hold_for_the_numbers() {
         let rows = pool[0].0.shape.known().unwrap();
         let labels = Aval::new(DType::I64, &rows[..rows.len().saturating_sub(1)]);
         pool.push((labels.clone(), blurred(&mut r, &labels)));
+        // A number for each row of the first.
+        let each = Aval {
+            dtype: pool[0].0.dtype,
+            ..labels
+        };
+        pool.push((each.clone(), blurred(&mut r, &each)));
         for _ in 0..8 {
             let which = r.below(Op::ALL.len());
             let op = Op::ALL[which];
@@ -207,6 +215,11 @@ fn inferred_shapes_hold_for_the_numbers() {
             }
             if matches!(op, Op::SoftmaxT | Op::NormalizeT) && r.below(2) == 0 {
                 args = vec![args[0]; n_args];
+            }
+            match op {
+                Op::Attention | Op::AttentionLse if r.below(2) == 0 => args = vec![0; n_args],
+                Op::AttentionJvp | Op::AttentionVjp => args = vec![0, 0, 0, 0, 4, 0],
+                _ => {}
             }
             let lens = args.first().map(|a| pool[*a].0.shape.known().unwrap());
             let lens = lens.unwrap_or_default();

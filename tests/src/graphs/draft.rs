@@ -643,6 +643,42 @@ impl Draft<'_> {
                 let dtype = self.avals[x].dtype?;
                 vec![x, self.get(dtype, &[last]), self.get(dtype, &[last])]
             }
+            Op::Attention | Op::AttentionLse | Op::AttentionJvp | Op::AttentionVjp => {
+                let q = self.pick(|a| {
+                    a.dtype.is_some_and(DType::is_float) && dims(a).len() > 1
+                })?;
+                let Aval { dtype, .. } = self.avals[q];
+                let dtype = dtype?;
+                let queries = dims(&self.avals[q]);
+                let (features, rows) = queries.split_last()?;
+                let (_, batch) = rows.split_last()?;
+                let of = |n: usize, width: usize| [batch, &[n, width]].concat();
+                let (n, width) = (self.rng.below(4), self.rng.below(4));
+                let (keys, values) = (of(n, *features), of(n, width));
+                let k = self.get(dtype, &keys);
+                statics = vec![self.switch()];
+                if op == Op::AttentionLse {
+                    vec![q, k]
+                } else {
+                    let mut data = vec![q, k, self.get(dtype, &values)];
+                    let mixed = [rows, &[width]].concat();
+                    if op != Op::Attention {
+                        data.extend([self.get(dtype, &mixed), self.get(dtype, rows)]);
+                        let which = self.rng.below(3);
+                        statics.push(Static::Ints(vec![which as i64]));
+                        data.push(match op {
+                            Op::AttentionVjp => self.get(dtype, &mixed),
+                            _ => self.get(dtype, [&queries, &keys, &values][which]),
+                        });
+                    }
+                    data
+                }
+            }
+            Op::Tril => {
+                vec![self.pick(|a| {
+                    a.dtype.is_some_and(DType::is_float) && dims(a).len() > 1
+                })?]
+            }
             other => panic!("the generator does not know `{other}`"),
         };
         Some(Step {

@@ -41,6 +41,13 @@ pub enum Count {
     },
     /// A multiplication and an addition for each pair of elements that meet in a product of the `Like` operands.
     Product,
+    /// For each pair of a query and a key, seen or not, where queries, keys and values are the first operands.
+    Attention {
+        /// So many products with the features of a query, and with those of a value.
+        products: [u32; 2],
+        /// And so much else.
+        pair: Ops,
+    },
     /// Nobody knows: it is in another function.
     Unknown,
 }

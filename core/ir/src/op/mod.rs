@@ -299,6 +299,16 @@ ops! { $
         InvStd = inv_std,
         /// `normalize` over the last axis, then scaled and shifted.
         LayerNorm = layer_norm,
+        /// Values mixed for each query, by the softmax of its products with keys.
+        Attention = attention,
+        /// The logarithm of the sum of exponentials of the products of a query with keys.
+        AttentionLse = attention_lse,
+        /// The Jacobian of `attention`, applied to tangents.
+        AttentionJvp = attention_jvp,
+        /// The transpose of `attention_jvp`.
+        AttentionVjp = attention_vjp,
+        /// The elements with zeros above the diagonal.
+        Tril = tril,
     }
     calls {
         /// A call of a traced function.

@@ -1,0 +1,170 @@
+use super::attention_jvp::Attention;
+use super::{Count, Kernel, Laws, Method, Nonlinear, NonlinearRule, Operands, Ops, Param, shape};
+use crate::{Aval, DType, Dim, Fault, Op, Shape, Static};
+
+/// `attention[causal] q, k, v`: `softmax(q k^T / sqrt(d)) v`, for queries `q` of `[.., n, d]`, keys `k` of `[.., m, d]` and
+/// values `v` of `[.., m, e]`, with the same axes before them (Vaswani et al.: Attention Is All You Need, 2017).
+///
+/// If `causal`, query `i` sees the keys from 0 to `i` only, as if there were no others. Where there are no keys the result
+/// is 0, and queries without features weigh all keys the same.
+pub(super) static OP: Nonlinear = Nonlinear {
+    name: "attention",
+    operands: Operands::Fixed(3, 0),
+    statics: &["causal"],
+    shape: |statics, args| {
+        shape::switch(&statics[0], "causal")?;
+        Ok(Heads::of(args)?.map_or(Shape::UNKNOWN, |heads| heads.mixed()))
+    },
+    dtype: |_, args| dtype(args),
+    methods: &[
+        Method::on_tensor(
+            "attention",
+            &[Param::Data, Param::Data, Param::Data, Param::Switch(false)],
+        ),
+        Method::on_tensor(
+            "causal_attention",
+            &[Param::Data, Param::Data, Param::Data, Param::Switch(true)],
+        ),
+    ],
+    rule: NonlinearRule::Tangent(|b, eqn, dx| {
+        let (causal, o) = (eqn.attrs[0], eqn.out());
+        let [q, k, v] = [eqn.args[0], eqn.args[1], eqn.args[2]];
+        let lse = b.emit(Op::AttentionLse, &[causal], &[q, k]);
+        let of = Attention([q, k, v, o, lse]);
+        of.tangent(b, causal, [dx[0], dx[1], dx[2]])
+    }),
+    kernel: Kernel::Attention,
+    count: Count::Attention {
+        products: [1, 1],
+        pair: Ops::new(4, 1),
+    },
+    laws: Laws::new(
+        (-2.0, 2.0),
+        &[
+            "(q: f64[2, 3], k: f64[4, 3], v: f64[4, 2]) { o = attention[causal=false] q, k, v return o }",
+            "(q: f64[4, 3], k: f64[4, 3], v: f64[4, 2]) { o = attention[causal=true] q, k, v return o }",
+            "(q: f64[2, 2, 3, 2], k: f64[2, 2, 2, 2], v: f64[2, 2, 2, 3]) { o = attention[causal=true] q, k, v return o }",
+            "(q: f64[2, 2], k: f64[3, 2], v: f64[3, 2]) { o = attention[causal=true] q, k, v return o }",
+            "(x: f64[2, 3, 2]) { o = attention[causal=false] x, x, x return o }",
+            "(q: f64[2, 0], k: f64[3, 0], v: f64[3, 2]) { o = attention[causal=false] q, k, v return o }",
+            "(q: f64[2, 2], k: f64[0, 2], v: f64[0, 3]) { o = attention[causal=false] q, k, v return o }",
+            "(q: f64[0, 2], k: f64[2, 2], v: f64[2, 0]) { o = attention[causal=true] q, k, v return o }",
+        ],
+    ),
+};
+
+/// The dims of queries, keys and values.
+pub(super) struct Heads {
+    batch: Vec<Dim>,
+    queries: Dim,
+    values: Dim,
+}
+
+impl Heads {
+    /// The dims of queries, keys and, if there are three operands, values. `None` if nothing is known of them.
+    pub(super) fn of(args: &[&Aval]) -> Result<Option<Heads>, Fault> {
+        let named = ["the queries", "the keys", "the values"]
+            .into_iter()
+            .zip(args);
+        let known: Vec<(&str, &[Dim])> = named
+            .filter_map(|(name, aval)| Some((name, aval.shape.dims()?)))
+            .collect();
+        let Some(&(first, dims)) = known.first() else {
+            return Ok(None);
+        };
+        let rank = dims.len();
+        let mut batch = vec![(Dim::Unknown, first); rank.saturating_sub(2)];
+        for &(name, dims) in &known {
+            if dims.len() < 2 {
+                return Err(Fault::Rank {
+                    found: dims.len(),
+                    expected: format!("at least 2 for {name}"),
+                });
+            }
+            if dims.len() != rank {
+                return Err(Fault::Rank {
+                    found: dims.len(),
+                    expected: format!("{rank} for {name}, as for {first}"),
+                });
+            }
+            for (axis, ((dim, of), own)) in batch.iter_mut().zip(dims).enumerate() {
+                agree(&format!("axis {axis} of {name}"), *own, *dim, of)?;
+                if *dim == Dim::Unknown {
+                    *of = name;
+                }
+                *dim = dim.meet(*own);
+            }
+        }
+        let ends = |i: usize| match args.get(i).and_then(|aval| aval.shape.dims()) {
+            Some(dims) => [dims[rank - 2], dims[rank - 1]],
+            None => [Dim::Unknown; 2],
+        };
+        let [[queries, features], [keys, of_keys], [n_values, values]] = [0, 1, 2].map(ends);
+        agree(
+            "the last axis of the keys",
+            of_keys,
+            features,
+            "the queries",
+        )?;
+        agree(
+            "the last axis but one of the values",
+            n_values,
+            keys,
+            "the keys",
+        )?;
+        Ok(Some(Heads {
+            batch: batch.into_iter().map(|(dim, _)| dim).collect(),
+            queries,
+            values,
+        }))
+    }
+
+    /// The shape of the result: a value for each query.
+    pub(super) fn mixed(&self) -> Shape {
+        self.with(&[self.queries, self.values])
+    }
+
+    /// The shape of what there is one of for each query.
+    pub(super) fn one_each(&self) -> Shape {
+        self.with(&[self.queries])
+    }
+
+    fn with(&self, last: &[Dim]) -> Shape {
+        Shape(Some([&self.batch, last].concat()))
+    }
+}
+
+/// That a length is that of `of`.
+fn agree(what: &str, found: Dim, expected: Dim, of: &str) -> Result<(), Fault> {
+    match found.differs(expected) {
+        false => Ok(()),
+        true => Err(Fault::Length {
+            what: what.to_owned(),
+            found: found.to_string(),
+            expected: format!("{expected}, as for {of}"),
+        }),
+    }
+}
+
+/// The dtype that all operands have.
+pub(super) fn dtype(args: &[&Aval]) -> Result<Option<DType>, Fault> {
+    let dtype = args.iter().try_fold(None, |dtype: Option<DType>, arg| {
+        shape::same_dtype(dtype, arg.dtype)
+    });
+    shape::number(dtype?, false)
+}
+
+/// Which of queries, keys and values the static argument `active` names, in order; `None` where it is not known.
+pub(super) fn active(value: &Static) -> Result<Option<&[i64]>, Fault> {
+    let Some(active) = shape::ints(value, "active")? else {
+        return Ok(None);
+    };
+    let ascending = active.windows(2).all(|pair| pair[0] < pair[1]);
+    match ascending && !active.is_empty() && active.iter().all(|i| (0..3).contains(i)) {
+        true => Ok(Some(active)),
+        false => Err(Fault::Static {
+            name: "active",
+            found: value.to_string(),
+        }),
+    }
+}

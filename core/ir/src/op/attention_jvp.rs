@@ -1,0 +1,256 @@
+use super::attention::{self, Heads, active};
+use super::self_adjoint::same;
+use super::{Count, Diff, Eval, Kernel, Laws, Method, OpDef, Operands, Ops, shape};
+use crate::{Attr, Aval, Builder, DType, Eqn, Fault, Op, SecondaryMap, Shape, Static, Var};
+
+/// `attention_jvp[causal, active] q, k, v, o, l, dx..`: the Jacobian of `o = attention q, k, v`, applied to tangents of those
+/// of queries, keys and values that `active` numbers, where `l = attention_lse q, k`:
+///
+/// ```text
+/// p = exp(q k^T / sqrt(d) - l)    ds = (dq k^T + q dk^T) / sqrt(d)
+/// do = (p ds) v - o sum(p ds) + p dv
+/// ```
+///
+/// with elementwise products `p ds`, and the sum over the keys. `attention_vjp` is its transpose.
+pub(super) static OP: AttentionJvp = AttentionJvp;
+
+pub(super) struct AttentionJvp;
+
+impl OpDef for AttentionJvp {
+    fn name(&self) -> &'static str {
+        "attention_jvp"
+    }
+    fn operands(&self) -> Operands {
+        Operands::Many
+    }
+    fn statics(&self) -> &'static [&'static str] {
+        &["causal", "active"]
+    }
+    fn shape(&self, statics: &[Static], args: &[&Aval], _: usize) -> Result<Vec<Shape>, Fault> {
+        shape::switch(&statics[0], "causal")?;
+        let active = active(&statics[1])?;
+        let n_args = active.map_or(args.len().clamp(6, 8), |active| 5 + active.len());
+        if args.len() != n_args {
+            return Err(Fault::Arity {
+                found: args.len(),
+                expected: format!("{n_args} operands"),
+            });
+        }
+        let out = checked(args)?;
+        for (&i, dx) in active.unwrap_or_default().iter().zip(&args[5..]) {
+            same(&args[i as usize].shape, &dx.shape)?;
+        }
+        Ok(vec![out])
+    }
+    fn dtype(&self, _: &[Static], args: &[&Aval]) -> Result<Option<DType>, Fault> {
+        attention::dtype(args)
+    }
+    fn methods(&self) -> Vec<Method> {
+        Vec::new()
+    }
+    fn diff(&self) -> Diff {
+        Diff::Linear
+    }
+    fn jvp(&self, b: &mut Builder, eqn: &Eqn, dx: &[Option<Var>]) -> Vec<Option<Var>> {
+        let (causal, active) = (eqn.attrs[0], numbers(b, eqn));
+        if dx[..5].iter().all(Option::is_none) {
+            let of = Attention::of(eqn);
+            return vec![of.tangent(b, causal, placed(&active, &dx[5..]))];
+        }
+        by_parts(b, &eqn.args, dx, |b| {
+            let Attention([q, k, v, o, l]) = Attention::of(eqn);
+            let tangents: Vec<Option<Var>> = eqn.args[5..].iter().map(|v| Some(*v)).collect();
+            let [dq, dk, dv] = placed(&active, &tangents);
+            let p = weights(b, [q, k, l], causal);
+            let from_q = dq.map(|dq| {
+                let (dq, k) = (scaled(b, dq), swapped(b, k));
+                matmul(b, dq, k)
+            });
+            let from_k = dk.map(|dk| {
+                let (q, dk) = (scaled(b, q), swapped(b, dk));
+                matmul(b, q, dk)
+            });
+            let from_scores = b.add_tangents(from_q, from_k).map(|ds| {
+                let w = b.mul(p, ds);
+                let mixed = matmul(b, w, v);
+                let total = over_keys(b, w, true);
+                let shift = b.mul(o, total);
+                b.sub(mixed, shift)
+            });
+            let from_v = dv.map(|dv| matmul(b, p, dv));
+            vec![b.add_tangents(from_scores, from_v).expect("one is active")]
+        })
+    }
+    fn transpose(
+        &self,
+        b: &mut Builder,
+        eqn: &Eqn,
+        cts: &[Option<Var>],
+        linear: &[bool],
+    ) -> Vec<Option<Var>> {
+        let mut all = vec![None; eqn.args.len()];
+        let wanted = |(i, of): (usize, i64)| linear[5 + i].then_some((5 + i, of));
+        let numbers = numbers(b, eqn);
+        let wanted: Vec<(usize, i64)> =
+            numbers.into_iter().enumerate().filter_map(wanted).collect();
+        if let Some(ct) = cts[0].filter(|_| !wanted.is_empty()) {
+            let active = b.attr(wanted.iter().map(|w| w.1).collect::<Vec<i64>>());
+            let args = [&eqn.args[..5], &[ct]].concat();
+            let attrs = [eqn.attrs[0], active];
+            let found = b.emit_many(Op::AttentionVjp, &attrs, &args, wanted.len());
+            for ((place, _), ct) in wanted.into_iter().zip(found) {
+                all[place] = Some(ct);
+            }
+        }
+        all
+    }
+    fn eval(&self) -> Eval {
+        Eval::Kernel(Kernel::AttentionJvp)
+    }
+    fn count(&self) -> Count {
+        Count::Attention {
+            products: [3, 2],
+            pair: Ops::new(4, 1),
+        }
+    }
+    fn laws(&self) -> Laws {
+        Laws::new(
+            (-1.0, 1.0),
+            &[
+                "(q: f64[2, 3], k: f64[4, 3], v: f64[4, 2], o: f64[2, 2], l: f64[2], dq: f64[2, 3], dk: f64[4, 3], dv: f64[4, 2]) { y = attention_jvp[causal=false, active=[0, 1, 2]] q, k, v, o, l, dq, dk, dv return y }",
+                "(q: f64[2, 3, 2], k: f64[2, 2, 2], v: f64[2, 2, 1], o: f64[2, 3, 1], l: f64[2, 3], dq: f64[2, 3, 2], dv: f64[2, 2, 1]) { y = attention_jvp[causal=true, active=[0, 2]] q, k, v, o, l, dq, dv return y }",
+                "(q: f64[2, 2], k: f64[3, 2], v: f64[3, 1], o: f64[2, 1], l: f64[2], dk: f64[3, 2]) { y = attention_jvp[causal=true, active=[1]] q, k, v, o, l, dk return y }",
+                "(q: f64[2, 2], k: f64[0, 2], v: f64[0, 1], o: f64[2, 1], l: f64[2], dv: f64[0, 1]) { y = attention_jvp[causal=false, active=[2]] q, k, v, o, l, dv return y }",
+            ],
+        )
+    }
+}
+
+/// Queries, keys, values, the result of `attention` and that of `attention_lse`.
+pub(super) struct Attention(pub(super) [Var; 5]);
+
+impl Attention {
+    /// The first operands of an equation.
+    fn of(eqn: &Eqn) -> Attention {
+        Attention([0, 1, 2, 3, 4].map(|i| eqn.args[i]))
+    }
+
+    /// The tangent of the result from those of queries, keys and values.
+    pub(super) fn tangent(
+        &self,
+        b: &mut Builder,
+        causal: Attr,
+        dx: [Option<Var>; 3],
+    ) -> Option<Var> {
+        let active: Vec<i64> = (0..3).filter(|i| dx[*i as usize].is_some()).collect();
+        if active.is_empty() {
+            return None;
+        }
+        let active = b.attr(active);
+        let args: Vec<Var> = self.0.into_iter().chain(dx.into_iter().flatten()).collect();
+        Some(b.emit(Op::AttentionJvp, &[causal, active], &args))
+    }
+}
+
+/// The shape of the result of `attention`, from the first five operands.
+pub(super) fn checked(args: &[&Aval]) -> Result<Shape, Fault> {
+    let (o, l) = (&args[3].shape, &args[4].shape);
+    let Some(heads) = Heads::of(&args[..3])? else {
+        return Ok(o.clone());
+    };
+    same(&heads.one_each(), l)?;
+    same(&heads.mixed(), o)
+}
+
+/// The numbers of the static argument `active`.
+pub(super) fn numbers(b: &Builder, eqn: &Eqn) -> Vec<i64> {
+    let active = b.static_of(eqn.attrs[1]).ints();
+    active.expect("derivatives say what is active").to_vec()
+}
+
+/// What stands for each of queries, keys and values, of which `active` numbers some.
+pub(super) fn placed(active: &[i64], given: &[Option<Var>]) -> [Option<Var>; 3] {
+    let mut all = [None; 3];
+    for (i, x) in active.iter().zip(given) {
+        all[*i as usize] = *x;
+    }
+    all
+}
+
+/// The tangents of what `f` computes from `inputs`, which have the tangents `dx`, by the rules of the ops that `f` emits.
+///
+/// Such a derivative holds a weight for each query and key.
+pub(super) fn by_parts(
+    b: &mut Builder,
+    inputs: &[Var],
+    dx: &[Option<Var>],
+    f: impl FnOnce(&mut Builder) -> Vec<Var>,
+) -> Vec<Option<Var>> {
+    let mut tangent: SecondaryMap<Var, Var> = SecondaryMap::new();
+    for (x, dx) in inputs.iter().zip(dx) {
+        if let Some(dx) = dx {
+            tangent.insert(*x, *dx);
+        }
+    }
+    let start = b.n_eqns();
+    let outs = f(b);
+    for eqn in b.eqns_from(start).to_vec() {
+        let dx: Vec<Option<Var>> = eqn
+            .data()
+            .iter()
+            .map(|x| tangent.get(*x).copied())
+            .collect();
+        if dx.iter().all(Option::is_none) {
+            continue;
+        }
+        let dy = eqn.op.def().jvp(b, &eqn, &dx);
+        for (y, dy) in eqn.outs.iter().zip(dy) {
+            if let Some(dy) = dy {
+                tangent.insert(*y, dy);
+            }
+        }
+    }
+    outs.iter().map(|y| tangent.get(*y).copied()).collect()
+}
+
+/// The weights of the keys for each query, `exp(q k^T / sqrt(d) - l)`, of `q, k, l`.
+pub(super) fn weights(b: &mut Builder, [q, k, l]: [Var; 3], causal: Attr) -> Var {
+    let (q, k) = (scaled(b, q), swapped(b, k));
+    let s = matmul(b, q, k);
+    let last = b.attr(-1);
+    let l = b.emit(Op::Unsqueeze, &[last], &[l]);
+    let exponent = b.sub(s, l);
+    if *b.static_of(causal) != Static::Bool(true) {
+        return b.unary(Op::Exp, exponent);
+    }
+    // What is not seen may be anything, and its exponential infinite.
+    let exponent = b.unary(Op::Tril, exponent);
+    let p = b.unary(Op::Exp, exponent);
+    b.unary(Op::Tril, p)
+}
+
+/// `x / sqrt(d)`, of which `d` is the last axis.
+pub(super) fn scaled(b: &mut Builder, x: Var) -> Var {
+    let [one, last, keep] = [b.attr(1.0), b.attr(-1), b.attr(true)];
+    let ones = b.emit(Op::FullLike, &[one], &[x]);
+    let count = b.sum(ones, x, last, keep);
+    let scale = b.unary(Op::Rsqrt, count);
+    b.mul(x, scale)
+}
+
+/// The transposes of the matrices of the last two axes.
+pub(super) fn swapped(b: &mut Builder, x: Var) -> Var {
+    let axes = [b.attr(-1), b.attr(-2)];
+    b.emit(Op::SwapAxes, &axes, &[x])
+}
+
+/// The sum over the last axis.
+pub(super) fn over_keys(b: &mut Builder, x: Var, keepdims: bool) -> Var {
+    let (last, keepdims) = (b.attr(-1), b.attr(keepdims));
+    b.sum(x, x, last, keepdims)
+}
+
+/// The matrix product.
+pub(super) fn matmul(b: &mut Builder, x: Var, y: Var) -> Var {
+    b.emit(Op::Matmul, &[], &[x, y, x, y])
+}

@@ -1,0 +1,44 @@
+use super::attention::{self, Heads};
+use super::attention_jvp::{by_parts, matmul, over_keys, scaled, swapped, weights};
+use super::{Count, Kernel, Laws, Nonlinear, NonlinearRule, Operands, Ops, shape};
+use crate::Shape;
+
+/// `attention_lse[causal] q, k`: the logarithm of the sum of exponentials of `q k^T / sqrt(d)` over the keys, one for each
+/// query: what derivatives need of [`attention`], which gives it on the way.
+pub(super) static OP: Nonlinear = Nonlinear {
+    name: "attention_lse",
+    operands: Operands::Fixed(2, 0),
+    statics: &["causal"],
+    shape: |statics, args| {
+        shape::switch(&statics[0], "causal")?;
+        Ok(Heads::of(args)?.map_or(Shape::UNKNOWN, |heads| heads.one_each()))
+    },
+    dtype: |_, args| attention::dtype(args),
+    methods: &[],
+    // dl = sum over keys of p ds, with s = q k^T / sqrt(d) and p = exp(s - l)
+    rule: NonlinearRule::Tangent(|b, eqn, dx| {
+        let (q, k, causal) = (eqn.args[0], eqn.args[1], eqn.attrs[0]);
+        let p = weights(b, [q, k, eqn.out()], causal);
+        let tangents = by_parts(b, &[q, k], dx, |b| {
+            let (q, k) = (scaled(b, q), swapped(b, k));
+            let s = matmul(b, q, k);
+            let ps = b.mul(p, s);
+            vec![over_keys(b, ps, false)]
+        });
+        tangents[0]
+    }),
+    kernel: Kernel::AttentionLse,
+    count: Count::Attention {
+        products: [1, 0],
+        pair: Ops::new(3, 1),
+    },
+    laws: Laws::new(
+        (-2.0, 2.0),
+        &[
+            "(q: f64[2, 3], k: f64[4, 3]) { l = attention_lse[causal=false] q, k return l }",
+            "(q: f64[2, 4, 3], k: f64[2, 3, 3]) { l = attention_lse[causal=true] q, k return l }",
+            "(x: f64[3, 2]) { l = attention_lse[causal=true] x, x return l }",
+            "(q: f64[2, 0], k: f64[3, 0]) { l = attention_lse[causal=false] q, k return l }",
+        ],
+    ),
+};

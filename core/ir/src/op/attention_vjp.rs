@@ -1,0 +1,128 @@
+use super::attention::{self, active};
+use super::attention_jvp::{
+    Attention, by_parts, checked, matmul, numbers, over_keys, placed, scaled, swapped, weights,
+};
+use super::self_adjoint::same;
+use super::{Count, Diff, Eval, Kernel, Laws, Method, OpDef, Operands, Ops, shape};
+use crate::{Aval, Builder, DType, Eqn, Fault, Shape, Static, Var};
+
+/// `ct_x, .. = attention_vjp[causal, active] q, k, v, o, l, ct`: the transpose of `attention_jvp`, with a result for each of
+/// queries, keys and values that `active` numbers:
+///
+/// ```text
+/// p = exp(q k^T / sqrt(d) - l)    ds = p (ct v^T - sum(ct o)) / sqrt(d)
+/// ct_q = ds k    ct_k = ds^T q    ct_v = p^T ct
+/// ```
+pub(super) static OP: AttentionVjp = AttentionVjp;
+
+pub(super) struct AttentionVjp;
+
+impl OpDef for AttentionVjp {
+    fn name(&self) -> &'static str {
+        "attention_vjp"
+    }
+    fn operands(&self) -> Operands {
+        Operands::Fixed(6, 0)
+    }
+    fn statics(&self) -> &'static [&'static str] {
+        &["causal", "active"]
+    }
+    fn shape(
+        &self,
+        statics: &[Static],
+        args: &[&Aval],
+        n_outs: usize,
+    ) -> Result<Vec<Shape>, Fault> {
+        shape::switch(&statics[0], "causal")?;
+        same(&checked(args)?, &args[5].shape)?;
+        let Some(active) = active(&statics[1])? else {
+            return Ok(vec![Shape::UNKNOWN; n_outs]);
+        };
+        if active.len() != n_outs {
+            return Err(Fault::Length {
+                what: "the number of `active`".into(),
+                found: active.len().to_string(),
+                expected: format!("{n_outs}, the number of results"),
+            });
+        }
+        let shapes = active.iter().map(|i| args[*i as usize].shape.clone());
+        Ok(shapes.collect())
+    }
+    fn dtype(&self, _: &[Static], args: &[&Aval]) -> Result<Option<DType>, Fault> {
+        attention::dtype(args)
+    }
+    fn methods(&self) -> Vec<Method> {
+        Vec::new()
+    }
+    fn diff(&self) -> Diff {
+        Diff::Linear
+    }
+    fn jvp(&self, b: &mut Builder, eqn: &Eqn, dx: &[Option<Var>]) -> Vec<Option<Var>> {
+        if let [None, None, None, None, None, Some(d_ct)] = *dx {
+            let args = [&eqn.args[..5], &[d_ct]].concat();
+            let tangents = b.emit_many(eqn.op, &eqn.attrs, &args, eqn.outs.len());
+            return tangents.into_iter().map(Some).collect();
+        }
+        let active = numbers(b, eqn);
+        by_parts(b, &eqn.args, dx, |b| {
+            let [q, k, v, o, l, ct] = [0, 1, 2, 3, 4, 5].map(|i| eqn.args[i]);
+            let p = weights(b, [q, k, l], eqn.attrs[0]);
+            let v = swapped(b, v);
+            let dp = matmul(b, ct, v);
+            let along_o = b.mul(ct, o);
+            let along_o = over_keys(b, along_o, true);
+            let ds = b.sub(dp, along_o);
+            let ds = b.mul(p, ds);
+            let mut cotangent = |i: &i64| match i {
+                0 => {
+                    let k = scaled(b, k);
+                    matmul(b, ds, k)
+                }
+                1 => {
+                    let (ds, q) = (swapped(b, ds), scaled(b, q));
+                    matmul(b, ds, q)
+                }
+                _ => {
+                    let p = swapped(b, p);
+                    matmul(b, p, ct)
+                }
+            };
+            active.iter().map(&mut cotangent).collect()
+        })
+    }
+    fn transpose(
+        &self,
+        b: &mut Builder,
+        eqn: &Eqn,
+        cts: &[Option<Var>],
+        linear: &[bool],
+    ) -> Vec<Option<Var>> {
+        let mut all = vec![None; 6];
+        if linear[5] {
+            let active = numbers(b, eqn);
+            let of = Attention([0, 1, 2, 3, 4].map(|i| eqn.args[i]));
+            all[5] = of.tangent(b, eqn.attrs[0], placed(&active, cts));
+        }
+        all
+    }
+    fn eval(&self) -> Eval {
+        Eval::Kernel(Kernel::AttentionVjp)
+    }
+    fn count(&self) -> Count {
+        Count::Attention {
+            products: [3, 2],
+            pair: Ops::new(4, 1),
+        }
+    }
+    fn laws(&self) -> Laws {
+        Laws::new(
+            (-1.0, 1.0),
+            &[
+                "(q: f64[2, 3], k: f64[4, 3], v: f64[4, 2], o: f64[2, 2], l: f64[2], ct: f64[2, 2]) { a, b, c = attention_vjp[causal=false, active=[0, 1, 2]] q, k, v, o, l, ct return a, b, c }",
+                "(q: f64[2, 3, 2], k: f64[2, 2, 2], v: f64[2, 2, 1], o: f64[2, 3, 1], l: f64[2, 3], ct: f64[2, 3, 1]) { a, b = attention_vjp[causal=true, active=[0, 2]] q, k, v, o, l, ct return a, b }",
+                "(q: f64[2, 2], k: f64[3, 2], v: f64[3, 1], o: f64[2, 1], l: f64[2], ct: f64[2, 1]) { b = attention_vjp[causal=true, active=[1]] q, k, v, o, l, ct return b }",
+                "(q: f64[2, 2], k: f64[0, 2], v: f64[0, 1], o: f64[2, 1], l: f64[2], ct: f64[2, 1]) { a, c = attention_vjp[causal=false, active=[0, 2]] q, k, v, o, l, ct return a, c }",
+            ],
+        )
+    }
+}

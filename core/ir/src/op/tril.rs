@@ -1,0 +1,29 @@
+use super::self_adjoint::SelfAdjoint;
+use super::{Count, Kernel};
+use crate::Fault;
+
+/// `tril x`: 0 above the diagonal of each matrix of the last two axes, and the element elsewhere.
+pub(super) static OP: SelfAdjoint = SelfAdjoint {
+    name: "tril",
+    n_operands: 1,
+    statics: &[],
+    shape: |_, args| {
+        let shape = &args[0].shape;
+        match shape.dims() {
+            Some(dims) if dims.len() < 2 => Err(Fault::Rank {
+                found: dims.len(),
+                expected: "at least 2".into(),
+            }),
+            _ => Ok(shape.clone()),
+        }
+    },
+    tangent: |_, _, _| None,
+    kernel: Kernel::Tril,
+    count: Count::Copy,
+    samples: &[
+        "(x: f64[3, 3]) { y = tril x return y }",
+        "(x: f64[2, 2, 4]) { y = tril x return y }",
+        "(x: f64[4, 2]) { y = tril x return y }",
+        "(x: f64[0, 2]) { y = tril x return y }",
+    ],
+};
