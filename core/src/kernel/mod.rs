@@ -7,6 +7,7 @@
 //!
 //! Everything that depends on shapes is resolved when a plan is made. What is left are closures on slices.
 
+mod attention;
 mod cast;
 mod compiled;
 mod copy;
@@ -115,6 +116,13 @@ pub(crate) fn lower(
             let axis = movement::axis(&statics[0], args[0].rank());
             return movement::unbind(&args[0], axis);
         }
+        Eval::Kernel(Kernel::AttentionVjp) => {
+            let statics = [&statics[0], &statics[1]];
+            return on_float!(
+                outs[0].dtype(),
+                attention::attention_vjp(b, args, statics, outs)
+            );
+        }
         Eval::Kernel(kernel) => kernel,
         Eval::Unary(_) if matches!(op, Op::Identity | Op::StopGradient) => {
             return vec![args[0].clone()];
@@ -162,6 +170,15 @@ pub(crate) fn lower(
         Kernel::NormalizeT => on_float!(dtype, normalize_t(b, args, &axes(x()))),
         Kernel::InvStd => on_float!(dtype, inv_std(b, x(), &axes(x()), out, eps(1))),
         Kernel::LayerNorm => on_float!(dtype, layer_norm(b, args, eps(0))),
+        Kernel::Attention => on_float!(dtype, attention::attention(b, args, &statics[0], out)),
+        Kernel::AttentionLse => {
+            on_float!(dtype, attention::attention_lse(b, args, &statics[0], out))
+        }
+        Kernel::AttentionJvp => {
+            let statics = [&statics[0], &statics[1]];
+            on_float!(dtype, attention::attention_jvp(b, args, statics, out))
+        }
+        Kernel::Tril => on_float!(dtype, tril(b, x())),
         Kernel::OneHot => one_hot(b, x(), out, false),
         Kernel::OneHotLike => one_hot(b, x(), out, true),
         Kernel::Transpose => movement::transpose(x()),
@@ -188,7 +205,9 @@ pub(crate) fn lower(
             let args: Vec<Place> = args.iter().map(|x| b.reshape(x, &unit)).collect();
             concat(b, &args, axis, out)
         }
-        Kernel::Split | Kernel::Unbind => unreachable!("they have several results"),
+        Kernel::Split | Kernel::Unbind | Kernel::AttentionVjp => {
+            unreachable!("they have several results")
+        }
     };
     vec![place]
 }
@@ -543,6 +562,14 @@ fn slice_t(b: &mut Build, y: &Place, starts: &Static, steps: &Static, out: &Aval
     let scatter = Scatter::new(&to);
     let y = b.contiguous(y);
     b.kernel(&[&y], out, on_element!(out.dtype(), of(scatter)))
+}
+
+fn tril<T: Number>(b: &mut Build, x: &Place) -> Place {
+    let x = b.contiguous(x);
+    let out = Aval::new(x.dtype(), x.shape());
+    let [rows, cols] = [2, 1].map(|from_end| x.shape()[x.rank() - from_end]);
+    let kernel = map(move |xs: &[T], ys: &mut [T]| movement::tril(xs, ys, rows, cols));
+    b.kernel(&[&x], &out, kernel)
 }
 
 fn concat(b: &mut Build, args: &[Place], axis: usize, out: &Aval) -> Place {

@@ -105,6 +105,19 @@ pub(super) fn concat<T: Element>(args: &[Data<'_>], pieces: &[usize], out: &mut 
     }
 }
 
+/// Matrices with 0 above their diagonals.
+pub(super) fn tril<T: Element>(xs: &[T], out: &mut [T], rows: usize, cols: usize) {
+    if cols == 0 {
+        return;
+    }
+    let both = xs.chunks_exact(cols).zip(out.chunks_exact_mut(cols));
+    for (i, (x, y)) in both.enumerate() {
+        let n = cols.min(i % rows + 1);
+        y[..n].copy_from_slice(&x[..n]);
+        y[n..].fill(T::default());
+    }
+}
+
 /// Parts along `axis` of the given lengths.
 pub(super) fn split(x: &Place, axis: usize, lens: impl Iterator<Item = usize>) -> Vec<Place> {
     let mut start = 0;

@@ -1,5 +1,6 @@
 //! Every kernel against its definition, and for views against contiguous copies.
 
+mod attention;
 mod levels;
 mod naive;
 mod view;
@@ -47,6 +48,14 @@ const MORE: &[&str] = &[
     "(c: F[2, 3, 2, 4], y: F[2, 3, 5, 4], x: F[2, 5]) { z = matmul_lhs_t c, y, like x, like y return z }",
     "(c: F[2, 3, 2, 4], y: F[2, 1, 5, 4], x: F[3, 2, 5]) { z = matmul_lhs_t c, y, like x, like y return z }",
     "(x: F[0, 3, 5], c: F[0, 3, 4], y: F[5, 4]) { z = matmul_rhs_t x, c, like x, like y return z }",
+    "(q: F[2, 150, 5], k: F[2, 90, 5], v: F[2, 90, 3]) { o = attention[causal=false] q, k, v return o }",
+    "(q: F[150, 5], k: F[150, 5], v: F[150, 20]) { o = attention[causal=true] q, k, v return o }",
+    "(q: F[70, 5], k: F[150, 5], v: F[150, 4]) { o = attention[causal=true] q, k, v return o }",
+    "(q: F[2, 140, 5], k: F[2, 90, 5]) { l = attention_lse[causal=true] q, k return l }",
+    "(q: F[150, 5], k: F[150, 5], v: F[150, 3], o: F[150, 3], l: F[150], dq: F[150, 5], dk: F[150, 5], dv: F[150, 3]) { y = attention_jvp[causal=true, active=[0, 1, 2]] q, k, v, o, l, dq, dk, dv return y }",
+    "(q: F[2, 150, 5], k: F[2, 90, 5], v: F[2, 90, 3], o: F[2, 150, 3], l: F[2, 150], ct: F[2, 150, 3]) { a, b, c = attention_vjp[causal=false, active=[0, 1, 2]] q, k, v, o, l, ct return a, b, c }",
+    "(q: F[300, 5], k: F[90, 5], v: F[90, 3], o: F[300, 3], l: F[300], ct: F[300, 3]) { a, b, c = attention_vjp[causal=true, active=[0, 1, 2]] q, k, v, o, l, ct return a, b, c }",
+    "(q: F[300, 5], k: F[90, 5], v: F[90, 3], o: F[300, 3], l: F[300], ct: F[300, 3]) { a, c = attention_vjp[causal=false, active=[0, 2]] q, k, v, o, l, ct return a, c }",
     "(c: bool[40, 60], x: F[60], y: F[40, 1]) { z = select c, x, y return z }",
     "(x: F[40, 60], y: F[30, 60]) { z = concat[axis=0] x, y, like x, like y return z }",
     "(x: F[2, 1500], y: F[2, 3]) { z = concat[axis=1] x, y, like x, like y return z }",

@@ -18,6 +18,16 @@ pub(crate) struct Build {
     pub(super) op: Op,
     /// The equations that are being planned, until a task computes them.
     pub(super) eqns: Eqns,
+    /// Results of ops that the kernels of others have made along with theirs.
+    along: Vec<Along>,
+}
+
+/// The result of an op that a kernel makes along with that of another.
+struct Along {
+    op: Op,
+    of: Static,
+    args: Vec<Place>,
+    made: Place,
 }
 
 /// Positions of equations in a program.
@@ -83,6 +93,7 @@ impl Default for Build {
             drafts: Vec::new(),
             op: Op::Identity,
             eqns: Eqns::new(),
+            along: Vec::new(),
         }
     }
 }
@@ -116,14 +127,40 @@ impl Build {
         out: &Aval,
         kernel: Prepared,
     ) -> Place {
+        let outs = std::slice::from_ref(out);
+        self.strided_kernels(args, outs, kernel).remove(0)
+    }
+
+    /// The results of a kernel that gets all elements of the root of each operand.
+    pub(crate) fn strided_kernels(
+        &mut self,
+        args: &[&Place],
+        outs: &[Aval],
+        kernel: Prepared,
+    ) -> Vec<Place> {
         let all = |x: &&Place| Part {
             root: x.root,
             start: 0,
             len: self.roots[x.root as usize].len,
         };
         let args = args.iter().map(all).collect();
-        let outs = std::slice::from_ref(out);
-        self.task(What::Op(self.op), args, outs, kernel).remove(0)
+        self.task(What::Op(self.op), args, outs, kernel)
+    }
+
+    /// Says that a kernel has made what `op` makes of `args`, with one static argument.
+    pub(crate) fn gives_along(&mut self, op: Op, of: &Static, args: &[Place], made: &Place) {
+        self.along.push(Along {
+            op,
+            of: of.clone(),
+            args: args.to_vec(),
+            made: made.clone(),
+        });
+    }
+
+    /// What a kernel has made along with its own result.
+    pub(crate) fn given_along(&self, op: Op, of: &Static, args: &[Place]) -> Option<Place> {
+        let same = |a: &&Along| a.op == op && a.of == *of && a.args == args;
+        self.along.iter().find(same).map(|a| a.made.clone())
     }
 
     /// The results of a kernel.

@@ -4,7 +4,7 @@ use crate::DType;
 use crate::layout::Layout;
 
 /// A value of a plan: elements of a root, in the order of a layout.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
     /// The leaf, the constant or the result of a kernel that has the elements.
     pub(super) root: u32,

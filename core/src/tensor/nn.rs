@@ -2,7 +2,7 @@
 
 use super::{Tensor, one, plain};
 use crate::{DType, IntoStatic};
-use gradloom_ir::Op;
+use gradloom_ir::{Op, Static};
 
 /// Products, normalisations and losses.
 impl Tensor {
@@ -90,6 +90,48 @@ impl Tensor {
             &[self],
             &[],
         )
+    }
+
+    /// `softmax(q k^T / sqrt(d)) v` of queries `[.., n, d]`, which this is, keys `[.., m, d]` and values `[.., m, e]`
+    /// (Vaswani et al.: Attention Is All You Need, 2017): for each query the mean of the values, weighed by how well their
+    /// keys fit it. The axes before the last two are the same for all three; `broadcast_to` repeats what several heads share.
+    ///
+    /// The weights, `[.., n, m]`, are never in memory together, neither here nor in the first derivative; a second derivative
+    /// holds them. For another scale, multiply the queries by it, times `sqrt(d)`. Where there are no keys, the result is 0.
+    ///
+    /// ```
+    /// # use gradloom::Tensor;
+    /// let queries = Tensor::from([[0.0f32, 0.0]]);
+    /// let keys = Tensor::from([[1.0f32, 0.0], [0.0, 1.0]]);
+    /// let values = Tensor::from([[2.0f32], [4.0]]);
+    /// assert_eq!(queries.attention(&keys, &values).to_vec::<f32>(), [3.0]);
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// If the shapes do not belong together, or the dtypes differ or are no floats.
+    #[track_caller]
+    pub fn attention(&self, keys: impl AsRef<Tensor>, values: impl AsRef<Tensor>) -> Tensor {
+        let args = [self, keys.as_ref(), values.as_ref()];
+        one(Op::Attention, vec![Static::Bool(false)], &args, &[])
+    }
+
+    /// [`Tensor::attention`] in which query `i` sees the keys from 0 to `i` only, as if there were no others.
+    ///
+    /// ```
+    /// # use gradloom::Tensor;
+    /// let x = Tensor::from([[0.0f32], [0.0]]);
+    /// let values = Tensor::from([[2.0f32], [4.0]]);
+    /// assert_eq!(x.causal_attention(&x, &values).to_vec::<f32>(), [2.0, 3.0]);
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// As [`Tensor::attention`].
+    #[track_caller]
+    pub fn causal_attention(&self, keys: impl AsRef<Tensor>, values: impl AsRef<Tensor>) -> Tensor {
+        let args = [self, keys.as_ref(), values.as_ref()];
+        one(Op::Attention, vec![Static::Bool(true)], &args, &[])
     }
 
     /// A new last axis of length `classes` that is 1 at the label and 0 elsewhere; all 0 where the label is no class.

@@ -61,6 +61,8 @@ fn every_method_of_the_op_table_is_a_method_of_tensor() {
         softmax: x().softmax(-1);
         log_softmax: x().log_softmax(-1);
         cross_entropy: x().cross_entropy(x());
+        attention: x().attention(x(), x());
+        causal_attention: x().causal_attention(x(), x());
         layer_norm: x().layer_norm(x(), x(), 1e-5);
         normalize: x().normalize(-1, 1e-5);
         one_hot: x().one_hot(3, DType::F32);

@@ -644,9 +644,7 @@ impl Draft<'_> {
                 vec![x, self.get(dtype, &[last]), self.get(dtype, &[last])]
             }
             Op::Attention | Op::AttentionLse | Op::AttentionJvp | Op::AttentionVjp => {
-                let q = self.pick(|a| {
-                    a.dtype.is_some_and(DType::is_float) && dims(a).len() > 1
-                })?;
+                let q = self.pick(|a| a.dtype.is_some_and(DType::is_float) && dims(a).len() > 1)?;
                 let Aval { dtype, .. } = self.avals[q];
                 let dtype = dtype?;
                 let queries = dims(&self.avals[q]);
@@ -675,9 +673,7 @@ impl Draft<'_> {
                 }
             }
             Op::Tril => {
-                vec![self.pick(|a| {
-                    a.dtype.is_some_and(DType::is_float) && dims(a).len() > 1
-                })?]
+                vec![self.pick(|a| a.dtype.is_some_and(DType::is_float) && dims(a).len() > 1)?]
             }
             other => panic!("the generator does not know `{other}`"),
         };

@@ -29,6 +29,23 @@ impl Matrix {
         self.offset + (m - 1) * self.rows + (n - 1) * self.cols
     }
 
+    /// The matrix without its first `rows` rows.
+    pub(super) fn below(self, rows: usize) -> Matrix {
+        Matrix {
+            offset: self.offset + rows * self.rows,
+            ..self
+        }
+    }
+
+    /// Its transpose.
+    pub(super) fn transposed(self) -> Matrix {
+        Matrix {
+            rows: self.cols,
+            cols: self.rows,
+            ..self
+        }
+    }
+
     fn at<T>(self, data: *const T) -> At<T> {
         At {
             ptr: data.wrapping_add(self.offset),
@@ -60,6 +77,26 @@ pub(crate) fn product_of_slices<T: Gemm>(
         summed: Vec::new(),
     };
     run(&batch, a, b, out, false, None);
+}
+
+/// Copies `m` by `n` elements, neither of which is 0, into rows that are `stride` apart.
+pub(super) fn copy<T: Gemm>(
+    [m, n]: [usize; 2],
+    from: &[T],
+    at: Matrix,
+    to: &mut [T],
+    stride: usize,
+) {
+    assert!(
+        m > 0 && n > 0 && at.last(m, n) < from.len(),
+        "the matrix lies in its buffer"
+    );
+    assert!(
+        stride >= n && (m - 1) * stride + n <= to.len(),
+        "there is room for the copy"
+    );
+    // SAFETY: the last element is the farthest, and lies inside, as checked; `to` is borrowed mutably.
+    unsafe { T::copy([m, n], at.at(from.as_ptr()), to.as_mut_ptr(), stride) }
 }
 
 /// One axis of a batch of products: its length and its strides in the left operand, the right and the result.
@@ -212,11 +249,30 @@ pub(crate) trait Gemm: Number {
         add: bool,
         finish: Option<Finish<'_, Self>>,
     );
+
+    /// Copies `m` by `n` elements into rows that are `stride` apart.
+    ///
+    /// # Safety
+    ///
+    /// All that the strides reach may be read in `from` and written in `to`, and the two do not overlap.
+    unsafe fn copy(mn: [usize; 2], from: At<Self>, to: *mut Self, stride: usize) {
+        // SAFETY: what the caller vouches for.
+        unsafe { pack::copy_each(mn, from, to, stride) }
+    }
 }
 
 macro_rules! floats {
     ($($t:ident: $gemm:ident;)*) => {$(
         impl Gemm for $t {
+            unsafe fn copy(mn: [usize; 2], from: At<Self>, to: *mut Self, stride: usize) {
+                match $t::tiles(level()) {
+                    // SAFETY: what the caller vouches for, and the CPU has the tiles.
+                    Some(tiles) => unsafe { pack::copy(tiles, mn, from, to, stride) },
+                    // SAFETY: what the caller vouches for.
+                    None => unsafe { pack::copy_each(mn, from, to, stride) },
+                }
+            }
+
             fn nanos(mkn: [usize; 3]) -> usize {
                 match $t::tiles(level()) {
                     Some(tiles) => blocks::nanos(tiles, mkn),

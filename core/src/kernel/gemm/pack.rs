@@ -88,11 +88,26 @@ pub(super) unsafe fn copy<T: Tiled>(
         } else if from.rows == 1 {
             (tiles.transpose)([m, n], from.ptr, from.cols, to, stride);
         } else {
-            for i in 0..m {
-                for j in 0..n {
-                    *to.add(i * stride + j) = *from.element(i, j);
-                }
-            }
+            copy_each([m, n], from, to, stride);
+        }
+    }
+}
+
+/// [`copy`], element by element.
+///
+/// # Safety
+///
+/// As there.
+pub(super) unsafe fn copy_each<T: Copy>(
+    [m, n]: [usize; 2],
+    from: At<T>,
+    to: *mut T,
+    stride: usize,
+) {
+    for i in 0..m {
+        for j in 0..n {
+            // SAFETY: `i < m` and `j < n`, for which the caller vouches.
+            unsafe { *to.add(i * stride + j) = *from.element(i, j) };
         }
     }
 }

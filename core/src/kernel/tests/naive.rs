@@ -30,7 +30,7 @@ impl Nd {
         }
     }
 
-    fn zeros(shape: &[usize]) -> Nd {
+    pub(super) fn zeros(shape: &[usize]) -> Nd {
         Nd::build(shape, |_| 0.0)
     }
 
@@ -97,7 +97,7 @@ fn reduce(x: &Nd, axes: &[usize], shape: &[usize], f: impl Fn(&[f64]) -> f64) ->
     }
 }
 
-fn log_sum_exp(row: &[f64]) -> f64 {
+pub(super) fn log_sum_exp(row: &[f64]) -> f64 {
     let top = row.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     top + row.iter().map(|x| (x - top).exp()).sum::<f64>().ln()
 }
@@ -382,6 +382,13 @@ pub(super) fn eval(
             };
             return outs.iter().enumerate().map(part).collect();
         }
+        Op::Attention | Op::AttentionLse | Op::AttentionJvp | Op::AttentionVjp => {
+            return super::attention::eval(op, statics, args, outs);
+        }
+        Op::Tril => Nd::build(out, |i| match i[rank - 1] > i[rank - 2] {
+            true => 0.0,
+            false => x().get(&i),
+        }),
         other => unreachable!("`{other}` is elementwise"),
     };
     vec![one]

@@ -1,0 +1,459 @@
+//! A block of the matrix of weights: some keys, each with a row of some queries.
+//!
+//! The rows are keys, so that what is done for each query, its greatest score and its sum, is done for a vector of queries at
+//! a time, and the features of the queries, transposed once, are the right operand of all products.
+
+use super::room::Plain;
+use crate::kernel::gemm::{self, Batch, Gemm, Matrix};
+use crate::kernel::lanes;
+use crate::kernel::leveled::leveled;
+use crate::kernel::number::Float;
+
+/// Most queries and keys of a block. A block of `f32` takes 32 KiB.
+pub(super) const QUERIES: usize = 128;
+pub(super) const KEYS: usize = 64;
+/// Rows of a block begin at, and are as long as, multiples of this: no loop has an odd end.
+pub(super) const STEP: usize = 16;
+
+/// A type of floats that attention is computed in.
+pub(in crate::kernel) trait Real: Float + Gemm + Plain {
+    /// The greater one; the other where this is a NaN.
+    fn most(self, other: Self) -> Self;
+}
+
+macro_rules! reals {
+    ($($t:ty)*) => {$(
+        impl Real for $t {
+            #[inline(always)]
+            fn most(self, other: Self) -> Self {
+                if self > other { self } else { other }
+            }
+        }
+    )*};
+}
+
+reals! { f32 f64 }
+
+/// Where rows lie that belong to queries or keys: elements and the matrix.
+pub(super) type At<'a, T> = (&'a [T], Matrix);
+
+/// Some keys and some queries. Elements of key `r` lie in row `r` of a slice, `width` apart.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Block {
+    pub(super) keys: usize,
+    pub(super) queries: usize,
+    /// The queries and what fills a vector up.
+    pub(super) width: usize,
+    /// Queries before this one see none of the keys. A multiple of [`STEP`].
+    pub(super) from: usize,
+    /// Query `c` sees key `r` if `c >= r + skew`; all see all if there is none.
+    pub(super) skew: Option<isize>,
+}
+
+impl Block {
+    /// The block of `keys` from `j` on and `queries` from `i` on.
+    pub(super) fn new([i, queries]: [usize; 2], [j, keys]: [usize; 2], causal: bool) -> Block {
+        let unseen = if causal { j.saturating_sub(i) } else { 0 };
+        let skew = j as isize - i as isize;
+        Block {
+            keys,
+            queries,
+            width: queries.next_multiple_of(STEP),
+            from: unseen - unseen % STEP,
+            skew: Some(skew).filter(|skew| causal && skew + keys as isize > 1),
+        }
+    }
+
+    /// The first query that sees key `r`; `from` at least.
+    fn first(&self, r: usize) -> usize {
+        let first = self.skew.map_or(0, |skew| skew + r as isize);
+        (first.max(0) as usize).max(self.from)
+    }
+
+    /// How many keys query `c` sees.
+    fn seen(&self, c: usize) -> usize {
+        self.skew.map_or(self.keys, |skew| {
+            (c as isize - skew + 1).clamp(0, self.keys as isize) as usize
+        })
+    }
+
+    /// Writes `value` where a query does not see a key.
+    pub(super) fn hide<T: Real>(&self, block: &mut [T], value: T) {
+        if self.skew.is_none() {
+            return;
+        }
+        for (r, row) in block
+            .chunks_exact_mut(self.width)
+            .take(self.keys)
+            .enumerate()
+        {
+            let first = self.first(r).min(self.width);
+            row[self.from..first].fill(value);
+        }
+    }
+
+    /// The matrix of the block itself, its rows the keys.
+    fn matrix(&self) -> Matrix {
+        Matrix {
+            offset: self.from,
+            rows: self.width,
+            cols: 1,
+        }
+    }
+
+    /// `block = x y`, of rows `x` of the keys and, a column for each query, `y`; added to it if `add`.
+    pub(super) fn score<T: Real>(
+        &self,
+        (x, rows): At<'_, T>,
+        y: &[T],
+        features: usize,
+        block: &mut [T],
+        add: bool,
+    ) {
+        let mkn = [self.keys, features, self.width - self.from];
+        product(
+            mkn,
+            (x, rows),
+            (y, self.matrix()),
+            (block, self.matrix()),
+            add,
+        );
+    }
+
+    /// A row for each query: the sum of the rows `x` of the keys, by its weights. Added to `out` if `add`.
+    pub(super) fn for_queries<T: Real>(
+        &self,
+        block: &[T],
+        (x, rows): At<'_, T>,
+        len: usize,
+        out: &mut [T],
+        add: bool,
+    ) {
+        let weights = Matrix {
+            offset: self.from,
+            rows: 1,
+            cols: self.width,
+        };
+        let n = self.queries.saturating_sub(self.from);
+        let to = Matrix {
+            offset: self.from * len,
+            rows: len,
+            cols: 1,
+        };
+        if self.skew.is_none() || finite(x, rows, self.keys, len) {
+            product(
+                [n, self.keys, len],
+                (block, weights),
+                (x, rows),
+                (out, to),
+                add,
+            );
+            return;
+        }
+        // Nothing times infinity would be NaN: what a query does not see is left out.
+        for c in 0..n {
+            let (from, to) = (weights.below(c), to.below(c));
+            let mkn = [1, self.seen(self.from + c), len];
+            product(mkn, (block, from), (x, rows), (out, to), add);
+        }
+    }
+
+    /// A row for each key: the sum of the rows `x` of the queries, the first of which is the block's first, by its weights.
+    /// Added to `out`, whose rows are `to`.
+    pub(super) fn for_keys<T: Real>(
+        &self,
+        block: &[T],
+        (x, rows): At<'_, T>,
+        len: usize,
+        out: &mut [T],
+        to: Matrix,
+    ) {
+        let (weights, rows) = (self.matrix(), rows.below(self.from));
+        let n = self.queries.saturating_sub(self.from);
+        if self.skew.is_none() || finite(x, rows, n, len) {
+            product(
+                [self.keys, n, len],
+                (block, weights),
+                (x, rows),
+                (out, to),
+                true,
+            );
+            return;
+        }
+        for r in 0..self.keys {
+            let skipped = self.first(r) - self.from;
+            let from = Matrix {
+                offset: weights.offset + r * weights.rows + skipped,
+                ..weights
+            };
+            let mkn = [1, n.saturating_sub(skipped), len];
+            product(
+                mkn,
+                (block, from),
+                (x, rows.below(skipped)),
+                (out, to.below(r)),
+                true,
+            );
+        }
+    }
+}
+
+/// Whether all elements of `n` rows of `len` are finite.
+fn finite<T: Real>(x: &[T], rows: Matrix, n: usize, len: usize) -> bool {
+    (0..n).all(|r| {
+        let row = &x[rows.below(r).offset..][..len];
+        row.iter().all(|x| x.is_finite())
+    })
+}
+
+/// `out = a b`, or `out += a b` if `add`, of any size.
+fn product<T: Real>(
+    mkn: [usize; 3],
+    (a, a_at): At<'_, T>,
+    (b, b_at): At<'_, T>,
+    (out, out_at): (&mut [T], Matrix),
+    add: bool,
+) {
+    let [m, k, n] = mkn;
+    if k == 0 && !add {
+        for i in 0..m {
+            out[out_at.below(i).offset..][..n].fill(T::ZERO);
+        }
+    }
+    if m == 0 || k == 0 || n == 0 {
+        return;
+    }
+    let batch = Batch {
+        mkn,
+        a: a_at,
+        b: b_at,
+        out: out_at,
+        axes: Vec::new(),
+        summed: Vec::new(),
+    };
+    gemm::run(&batch, a, b, out, add, None);
+}
+
+/// Writes the features of `queries` rows as columns, `width` apart, times `scale`, and zeros in the columns after them.
+pub(super) fn turn<T: Real>(
+    (x, rows): At<'_, T>,
+    [queries, len, width]: [usize; 3],
+    scale: T,
+    out: &mut [T],
+) {
+    if len == 0 {
+        return;
+    }
+    gemm::copy([len, queries], x, rows.transposed(), out, width);
+    if queries < width {
+        for column in out.chunks_exact_mut(width) {
+            column[queries..].fill(T::ZERO);
+        }
+    }
+    if scale != T::ONE {
+        multiply(out, scale);
+    }
+}
+
+leveled! {
+    fn multiply<A, T: Real>(xs: &mut [T], y: T) {
+        for x in xs {
+            *x = x.times(y);
+        }
+    }
+}
+
+/// What is known of the queries of a block when some of the keys are gone by: the greatest score, the sum of the exponentials
+/// of the scores less that, and by what factor the last keys have made what came before them smaller.
+pub(super) struct Totals<'a, T> {
+    pub(super) top: &'a mut [T],
+    pub(super) total: &'a mut [T],
+    pub(super) shrink: &'a mut [T],
+    pub(super) shift: &'a mut [T],
+}
+
+impl<T: Real> Totals<'_, T> {
+    pub(super) fn reset(&mut self) {
+        self.top.fill(T::of(f64::NEG_INFINITY));
+        self.total.fill(T::ZERO);
+    }
+}
+
+/// Makes exponentials of the scores of a block, less the greatest of each query so far, and adds them up
+/// (Milakov, Gimelshein: Online normalizer calculation for softmax, 2018).
+pub(super) fn exponentials<T: Real>(block: &Block, scores: &mut [T], totals: &mut Totals<'_, T>) {
+    let scores = &mut scores[..block.keys * block.width];
+    exponentials_of(scores, block, totals);
+}
+
+leveled! {
+    fn exponentials_of<A, T: Real>(scores: &mut [T], block: &Block, totals: &mut Totals<'_, T>) {
+        let (from, width) = (block.from, block.width);
+        let top = &mut totals.top[from..width];
+        let total = &mut totals.total[from..width];
+        let shrink = &mut totals.shrink[from..width];
+        let shift = &mut totals.shift[from..width];
+        shrink.copy_from_slice(top);
+        for row in scores.chunks_exact(width) {
+            for (top, &x) in top.iter_mut().zip(&row[from..]) {
+                *top = x.most(*top);
+            }
+        }
+        // Without any score above -inf, the exponentials are 0.
+        let least = T::of(f64::NEG_INFINITY);
+        for (shift, &top) in shift.iter_mut().zip(&*top) {
+            *shift = if top == least { T::ZERO } else { top };
+        }
+        for (shrink, &shift) in shrink.iter_mut().zip(&*shift) {
+            *shrink = shrink.minus(shift).exp::<A>();
+        }
+        for (total, &shrink) in total.iter_mut().zip(&*shrink) {
+            *total = total.times(shrink);
+        }
+        for row in scores.chunks_exact_mut(width) {
+            let row = &mut row[from..];
+            for (x, &shift) in row.iter_mut().zip(&*shift) {
+                *x = x.minus(shift).exp::<A>();
+            }
+            for (total, &x) in total.iter_mut().zip(&*row) {
+                *total = total.plus(x);
+            }
+        }
+    }
+}
+
+leveled! {
+    /// The logarithm of the sums of exponentials, of so many queries.
+    pub(super) fn logarithms<A, T: Real>(totals: &Totals<'_, T>, out: &mut [T]) {
+        for ((y, &total), &top) in out.iter_mut().zip(&*totals.total).zip(&*totals.top) {
+            *y = top.plus(total.log::<A>());
+        }
+    }
+}
+
+leveled! {
+    /// Multiplies each row of `len` elements by the factor of its query.
+    pub(super) fn shrink<A, T: Real>(rows: &mut [T], factors: &[T], len: usize) {
+        for (row, &factor) in rows.chunks_exact_mut(len).zip(factors) {
+            // Most queries have met their greatest score early.
+            if factor != T::ONE {
+                for x in row {
+                    *x = x.times(factor);
+                }
+            }
+        }
+    }
+}
+
+leveled! {
+    /// Divides each row of `len` elements by the sum of its query.
+    pub(super) fn divide<A, T: Real>(rows: &mut [T], totals: &[T], len: usize) {
+        for (row, &total) in rows.chunks_exact_mut(len).zip(totals) {
+            let factor = total.recip();
+            for x in row {
+                *x = x.times(factor);
+            }
+        }
+    }
+}
+
+/// Makes weights of the scores of a block, of which `lse` are the logarithms of the sums of exponentials.
+pub(super) fn weights<T: Real>(block: &Block, scores: &mut [T], lse: &[T]) {
+    weights_of(&mut scores[..block.keys * block.width], block, lse);
+    block.hide(scores, T::ZERO);
+}
+
+leveled! {
+    fn weights_of<A, T: Real>(scores: &mut [T], block: &Block, lse: &[T]) {
+        let (from, width) = (block.from, block.width);
+        for row in scores.chunks_exact_mut(width) {
+            for (x, &lse) in row[from..].iter_mut().zip(&lse[from..width]) {
+                *x = x.minus(lse).exp::<A>();
+            }
+        }
+    }
+}
+
+/// `d = p (d - shift) scale`, with a shift for each query.
+pub(super) fn pull_back<T: Real>(block: &Block, p: &[T], d: &mut [T], shift: &[T], scale: T) {
+    pull_back_of(&mut d[..block.keys * block.width], p, block, shift, scale);
+    block.hide(d, T::ZERO);
+}
+
+leveled! {
+    fn pull_back_of<A, T: Real>(d: &mut [T], p: &[T], block: &Block, shift: &[T], scale: T) {
+        let (from, width) = (block.from, block.width);
+        for (d, p) in d.chunks_exact_mut(width).zip(p.chunks_exact(width)) {
+            let ps = p[from..].iter().zip(&shift[from..width]);
+            for (d, (&p, &shift)) in d[from..].iter_mut().zip(ps) {
+                *d = d.minus(shift).times(p).times(scale);
+            }
+        }
+    }
+}
+
+/// `d = p d`, added to the total of each query.
+pub(super) fn push_forward<T: Real>(block: &Block, p: &[T], d: &mut [T], totals: &mut [T]) {
+    let d = &mut d[..block.keys * block.width];
+    times(d, p, block);
+    block.hide(d, T::ZERO);
+    add_up(d, block, totals);
+}
+
+leveled! {
+    fn times<A, T: Real>(d: &mut [T], p: &[T], block: &Block) {
+        let (from, width) = (block.from, block.width);
+        for (d, p) in d.chunks_exact_mut(width).zip(p.chunks_exact(width)) {
+            for (d, &p) in d[from..].iter_mut().zip(&p[from..]) {
+                *d = d.times(p);
+            }
+        }
+    }
+}
+
+leveled! {
+    fn add_up<A, T: Real>(d: &[T], block: &Block, totals: &mut [T]) {
+        let (from, width) = (block.from, block.width);
+        for d in d.chunks_exact(width) {
+            for (total, &d) in totals[from..width].iter_mut().zip(&d[from..]) {
+                *total = total.plus(d);
+            }
+        }
+    }
+}
+
+/// The products of rows of `len` elements with each other.
+pub(super) fn dots<T: Real>(x: At<'_, T>, y: At<'_, T>, len: usize, some: &mut [T], out: &mut [T]) {
+    for (i, out) in out.iter_mut().enumerate() {
+        let [x, y] = [x, y].map(|(x, rows)| &x[rows.below(i).offset..][..len]);
+        dot(x, y, some, out);
+    }
+}
+
+leveled! {
+    fn dot<A, T: Real>(x: &[T], y: &[T], some: &mut [T], out: &mut T) {
+        let some = &mut some[..x.len()];
+        for ((z, &x), &y) in some.iter_mut().zip(x).zip(y) {
+            *z = x.times(y);
+        }
+        *out = lanes::sum(some);
+    }
+}
+
+leveled! {
+    /// `out -= factor x`, with a factor for each row.
+    pub(super) fn take_off<A, T: Real>(out: &mut [T], x: &[T], factor: T) {
+        for (out, &x) in out.iter_mut().zip(x) {
+            *out = out.minus(x.times(factor));
+        }
+    }
+}
+
+leveled! {
+    /// `out += x`
+    pub(super) fn add<A, T: Real>(out: &mut [T], x: &[T]) {
+        for (out, &x) in out.iter_mut().zip(x) {
+            *out = out.plus(x);
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! The transpose of the Jacobian of attention.
+
+use super::block::{self, Real};
+use super::heads::{Given, Heads, Rows};
+use super::room::{Parts, with_room};
+use crate::kernel::gemm::Matrix;
+use crate::kernel::threads;
+
+/// A head is shared among so many tasks, where there are fewer heads.
+const TASKS: usize = 4;
+/// How many elements are added up at a time.
+const PIECE: usize = 1 << 14;
+
+/// A cotangent that is wanted, and, one after the other, what tasks after the first of each head add to it.
+pub(super) type Wanted<'a, T> = Option<(&'a mut [T], &'a mut [T])>;
+
+/// Into how many parts the queries of a head are cut: those of each go to a task that adds up its own cotangents of all keys
+/// and values. It depends on shapes alone, for it is the order of sums.
+pub(super) fn n_parts(heads: &Heads) -> usize {
+    TASKS.div_ceil(heads.n.max(1)).min(heads.n_blocks()).max(1)
+}
+
+/// Writes the cotangents of queries, of keys and of values, as far as they are wanted, from that of the result.
+pub(super) fn run<T: Real>(
+    heads: &Heads,
+    of: &Given<'_, T>,
+    (ct, ct_rows): (&[T], &Rows),
+    ct_q: Option<&mut [T]>,
+    [ct_k, ct_v]: [Wanted<'_, T>; 2],
+) {
+    let (d, e, n_parts) = (heads.features, heads.of_values, n_parts(heads));
+    let scale = T::of(heads.scale());
+    let for_queries = ct_q.map(Parts::new);
+    let for_keys = ct_k.map(|(first, others)| [first, others].map(Parts::new));
+    let for_values = ct_v.map(|(first, others)| [first, others].map(Parts::new));
+    let scored = for_queries.is_some() || for_keys.is_some();
+    let nanos = heads.nanos::<T>([3, 2]);
+    threads::for_each(heads.n * n_parts, nanos, |task| {
+        let (head, part) = (task / n_parts, task % n_parts);
+        let mut ct_k = for_keys
+            .as_ref()
+            // SAFETY: each task has a part of a head of its own.
+            .map(|both| unsafe { own(both, heads, [head, part], d) });
+        let mut ct_v = for_values
+            .as_ref()
+            // SAFETY: the same.
+            .map(|both| unsafe { own(both, heads, [head, part], e) });
+        for ct in [&mut ct_k, &mut ct_v].into_iter().flatten() {
+            ct.fill(T::ZERO);
+        }
+        let to = |j: usize, cols: usize| Matrix {
+            offset: j * cols,
+            rows: cols,
+            cols: 1,
+        };
+        let width = block::QUERIES
+            .min(heads.queries)
+            .next_multiple_of(block::STEP);
+        let square = block::KEYS * width;
+        let lens = [d * width, e * width, square, square, width, width, e];
+        with_room(lens, |[turned, ct_turned, p, ds, lse, along_o, some]| {
+            for (i, n) in heads.queries_of(part, n_parts) {
+                let width = n.next_multiple_of(block::STEP);
+                // SAFETY: the blocks of queries of a head are shared among its tasks.
+                let mut ct_q = for_queries
+                    .as_ref()
+                    .map(|ct| unsafe { ct.part((head * heads.queries + i) * d, n * d) });
+                let of_ct = (ct, ct_rows.at(head, i));
+                let (turned, ct_turned) = (&mut turned[..d * width], &mut ct_turned[..e * width]);
+                block::turn(of.q(head, i), [n, d, width], scale, turned);
+                lse.fill(T::ZERO);
+                lse[..n].copy_from_slice(of.lse(heads, head, i, n));
+                if scored {
+                    block::turn(of_ct, [n, e, width], T::ONE, ct_turned);
+                    along_o.fill(T::ZERO);
+                    block::dots(of_ct, of.o(head, i), e, some, &mut along_o[..n]);
+                }
+                if let Some(ct_q) = &mut ct_q
+                    && heads.seen(i + n) == 0
+                {
+                    ct_q.fill(T::ZERO);
+                }
+                for (j, block) in heads.blocks(i, n) {
+                    block.score(of.k(head, j), turned, d, p, false);
+                    block::weights(&block, p, lse);
+                    if let Some(ct_v) = &mut ct_v {
+                        block.for_keys(p, of_ct, e, ct_v, to(j, e));
+                    }
+                    if !scored {
+                        continue;
+                    }
+                    block.score(of.v(head, j), ct_turned, e, ds, false);
+                    block::pull_back(&block, p, ds, along_o, scale);
+                    if let Some(ct_k) = &mut ct_k {
+                        block.for_keys(ds, of.q(head, i), d, ct_k, to(j, d));
+                    }
+                    if let Some(ct_q) = &mut ct_q {
+                        block.for_queries(ds, of.k(head, j), d, ct_q, j > 0);
+                    }
+                }
+            }
+        });
+    });
+    for both in [for_keys, for_values].into_iter().flatten() {
+        join(both);
+    }
+}
+
+/// Where the rows of `len` elements lie that the task of a part of a head adds up.
+///
+/// # Safety
+///
+/// Nobody else has them.
+unsafe fn own<'a, T: Real>(
+    [first, others]: &'a [Parts<'_, T>; 2],
+    heads: &Heads,
+    [head, part]: [usize; 2],
+    len: usize,
+) -> &'a mut [T] {
+    let len = heads.keys * len;
+    // SAFETY: the caller's.
+    unsafe {
+        match part {
+            0 => first.part(head * len, len),
+            _ => others.part(((part - 1) * heads.n + head) * len, len),
+        }
+    }
+}
+
+/// Adds to the cotangents of the first tasks those of the others, in order.
+fn join<T: Real>([first, others]: [Parts<'_, T>; 2]) {
+    let len = first.len();
+    let n = others.len().checked_div(len).unwrap_or(0);
+    if n == 0 {
+        return;
+    }
+    let nanos = (n * len * size_of::<T>()) / 16;
+    threads::for_each(len.div_ceil(PIECE), nanos, |i| {
+        let (start, len_here) = (i * PIECE, PIECE.min(len - i * PIECE));
+        // SAFETY: the pieces of `first` are distinct, and nobody writes the others.
+        unsafe {
+            let out = first.part(start, len_here);
+            for other in 0..n {
+                block::add(out, others.part(other * len + start, len_here));
+            }
+        }
+    });
+}

@@ -1,0 +1,83 @@
+//! The result of attention, and the logarithms of the sums of exponentials.
+
+use super::block::{self, Real, Totals};
+use super::heads::{Heads, Rows};
+use super::room::{Parts, with_room};
+use crate::kernel::threads;
+
+/// Writes a number for each query to `lse` and, if there are values, a row to the result that comes with them.
+pub(super) fn run<T: Real>(
+    heads: &Heads,
+    [(q, q_rows), (k, k_rows)]: [(&[T], &Rows); 2],
+    values: Option<((&[T], &Rows), &mut [T])>,
+    lse: &mut [T],
+) {
+    let (values, out) = values.unzip();
+    let (out, lse) = (out.map(Parts::new), Parts::new(lse));
+    let e = if out.is_some() { heads.of_values } else { 0 };
+    let scale = T::of(heads.scale());
+    let nanos = heads.nanos::<T>([1, usize::from(out.is_some())]);
+    threads::for_each(heads.n * heads.n_blocks(), nanos, |task| {
+        let (head, i, n) = heads.block_of(task);
+        let width = n.next_multiple_of(block::STEP);
+        let end = heads.seen(i + n);
+        // SAFETY: each task has the queries of a block of its own.
+        let lse = unsafe { lse.part(head * heads.queries + i, n) };
+        // SAFETY: the same.
+        let mut out = out
+            .as_ref()
+            .map(|out| unsafe { out.part((head * heads.queries + i) * e, n * e) });
+        let lens = [
+            heads.features * width,
+            block::KEYS * width,
+            width,
+            width,
+            width,
+            width,
+        ];
+        with_room(lens, |[turned, scores, top, total, shrink, shift]| {
+            let mut totals = Totals {
+                top,
+                total,
+                shrink,
+                shift,
+            };
+            totals.reset();
+            block::turn(
+                (q, q_rows.at(head, i)),
+                [n, heads.features, width],
+                scale,
+                turned,
+            );
+            for (j, block) in heads.blocks(i, n) {
+                block.score(
+                    (k, k_rows.at(head, j)),
+                    turned,
+                    heads.features,
+                    scores,
+                    false,
+                );
+                block.hide(scores, T::of(f64::NEG_INFINITY));
+                block::exponentials(&block, scores, &mut totals);
+                if let (Some((v, v_rows)), Some(out)) = (values, &mut out)
+                    && e > 0
+                {
+                    if j > 0 && block.from < n {
+                        let out = &mut out[block.from * e..];
+                        block::shrink(out, &totals.shrink[block.from..], e);
+                    }
+                    block.for_queries(scores, (v, v_rows.at(head, j)), e, out, j > 0);
+                }
+            }
+            if let Some(out) = out
+                && e > 0
+            {
+                match end {
+                    0 => out.fill(T::ZERO),
+                    _ => block::divide(out, totals.total, e),
+                }
+            }
+            block::logarithms(&totals, lse);
+        });
+    });
+}
