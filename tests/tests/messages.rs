@@ -219,6 +219,12 @@ fn products_and_layers_are_checked() {
         f32s(&[3]).matmul(f32s(&[4])),
         x.layer_norm(f32s(&[4]), f32s(&[3]), 1e-5),
         x.layer_norm(f32s(&[3]), f32s(&[3, 1]), 1e-5),
+        x.attention(f32s(&[3]), f32s(&[3])),
+        x.attention(f32s(&[2, 4, 3]), f32s(&[2, 4, 3])),
+        x.attention(f32s(&[4, 2]), f32s(&[4, 5])),
+        x.causal_attention(f32s(&[4, 3]), f32s(&[5, 3])),
+        f32s(&[2, 4, 3]).attention(f32s(&[2, 4, 3]), f32s(&[1, 4, 3])),
+        labels.unsqueeze(0).attention(labels.unsqueeze(0), labels.unsqueeze(0)),
         x.cross_entropy(i64s(&[3])),
         x.cross_entropy(f32s(&[2])),
         x.cross_entropy(x),
@@ -233,6 +239,12 @@ fn products_and_layers_are_checked() {
     matmul: inner dimensions differ: the left operand is f32[3], the right operand is f32[4]
     layer_norm: the weight is 4, and has to be 3, as the last axis: operand 1 is f32[2, 3], operand 2 is f32[4], operand 3 is f32[3]
     layer_norm: the rank is 2, and has to be 1 for the bias: operand 1 is f32[2, 3], operand 2 is f32[3], operand 3 is f32[3, 1]
+    attention: the rank is 1, and has to be at least 2 for the keys: operand 1 is f32[2, 3], operand 2 is f32[3], operand 3 is f32[3]
+    attention: the rank is 3, and has to be 2 for the keys, as for the queries: operand 1 is f32[2, 3], operand 2 is f32[2, 4, 3], operand 3 is f32[2, 4, 3]
+    attention: the last axis of the keys is 2, and has to be 3, as for the queries: operand 1 is f32[2, 3], operand 2 is f32[4, 2], operand 3 is f32[4, 5]
+    attention: the last axis but one of the values is 5, and has to be 4, as for the keys: operand 1 is f32[2, 3], operand 2 is f32[4, 3], operand 3 is f32[5, 3]
+    attention: axis 0 of the values is 1, and has to be 2, as for the queries: operand 1 is f32[2, 4, 3], operand 2 is f32[2, 4, 3], operand 3 is f32[1, 4, 3]
+    attention: the dtype is i64, and has to be a float: operand 1 is i64[1, 2], operand 2 is i64[1, 2], operand 3 is i64[1, 2]
     cross_entropy: axis 0 of the labels is 3, and has to be 2: the left operand is f32[2, 3], the right operand is i64[3]
     cross_entropy: the dtype is f32, and has to be an integer for the labels: the left operand is f32[2, 3], the right operand is f32[2]
     cross_entropy: the dtype is f32, and has to be an integer for the labels: the left operand is f32[2, 3], the right operand is f32[2, 3]

@@ -374,6 +374,24 @@ fn softmax_and_norms_keep_the_shape() {
             "f32[B, 3]",
         ),
         (
+            "attention",
+            &[Static::Bool(false)],
+            &["f32[?, T, 4]", "f32[B, S, ?]", "f32[B, ?, E]"],
+            "f32[B, T, E]",
+        ),
+        (
+            "attention",
+            &[Static::Bool(true)],
+            &["f32[..]", "f32[B, S, 4]", "f32[C, T, E]"],
+            "f32[B, ?, E]",
+        ),
+        (
+            "attention",
+            &[Static::Bool(true)],
+            &["f32[..]", "f32[2, S, 4]", "f32[3, S, E]"],
+            "attention: axis 0 of the values is 3, and has to be 2, as for the keys: operand 1 is f32[..], operand 2 is f32[2, S, 4], operand 3 is f32[3, S, E]",
+        ),
+        (
             "layer_norm",
             &[eps()],
             &["f32[B, ?]", "f32[3]", "f32[C]"],

@@ -193,6 +193,17 @@ impl Plan {
         regions.fold(0, |sum, region| sum.saturating_add(region.len))
     }
 
+    #[cfg(test)]
+    pub(crate) fn n_tasks(&self) -> usize {
+        self.tasks.len()
+    }
+
+    /// The bytes of intermediate values.
+    #[cfg(test)]
+    pub(crate) fn arena(&self) -> usize {
+        self.needs.arena
+    }
+
     /// Whether nothing is computed: the results are leaves or parts of them.
     #[cfg(test)]
     pub(crate) fn only_moves(&self) -> bool {

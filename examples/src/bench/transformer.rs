@@ -62,6 +62,15 @@ impl Attention {
         let mixed = weights.matmul(&value).swap_axes(1, 2).reshape(x.shape());
         self.out.forward(&mixed)
     }
+
+    /// The same by the one operation for it.
+    fn fused(&self, x: &Tensor) -> Tensor {
+        let query = heads(&self.query.forward(x));
+        let key = heads(&self.key.forward(x));
+        let value = heads(&self.value.forward(x));
+        let mixed = query.causal_attention(&key, &value);
+        self.out.forward(&mixed.swap_axes(1, 2).reshape(x.shape()))
+    }
 }
 
 #[derive(Clone, Tree)]
@@ -76,9 +85,17 @@ struct Block {
 #[traced]
 impl Block {
     fn forward(&self, x: &Tensor) -> Tensor {
-        let x = x + self.attention.forward(&self.norm1.forward(x));
-        let hidden = self.up.forward(&self.norm2.forward(&x)).gelu_tanh();
-        &x + self.down.forward(&hidden)
+        self.after(&(x + self.attention.forward(&self.norm1.forward(x))))
+    }
+
+    fn fused(&self, x: &Tensor) -> Tensor {
+        self.after(&(x + self.attention.fused(&self.norm1.forward(x))))
+    }
+
+    /// What comes after the attention.
+    fn after(&self, x: &Tensor) -> Tensor {
+        let hidden = self.up.forward(&self.norm2.forward(x)).gelu_tanh();
+        x + self.down.forward(&hidden)
     }
 }
 
@@ -87,14 +104,26 @@ fn loss(block: &Block, x: &Tensor) -> Tensor {
     block.forward(x).square().mean(..)
 }
 
-/// W3.
+#[traced]
+fn fused_loss(block: &Block, x: &Tensor) -> Tensor {
+    block.fused(x).square().mean(..)
+}
+
+/// W3, and the same with fused attention.
 pub(super) fn gradients(timer: &mut Timer) -> Result<()> {
     let (block, x) = (parameters(), input());
     let (_, grads) = loss::value_and_grad(&block, &x);
     evaluate(&grads)?;
     let check = norm(&grads);
     drop(grads);
-    timer.time("W3", Unit::Millis, check, || gradient(&block, &x))
+    timer.time("W3", Unit::Millis, check, || gradient(&block, &x))?;
+
+    let (_, grads) = fused_loss::value_and_grad(&block, &x);
+    let check = norm(&(grads.block, grads.x));
+    timer.time("W3_sdpa", Unit::Millis, check, || {
+        let (value, grads) = fused_loss::value_and_grad(&block, &x);
+        evaluate(&(value, grads.block, grads.x))
+    })
 }
 
 /// W6 of W3.
@@ -113,12 +142,16 @@ pub(super) fn five_gradients(timer: &mut Timer) -> Result<()> {
     Ok(())
 }
 
-/// W3f.
+/// W3f, and the same with fused attention.
 pub(super) fn losses(timer: &mut Timer) -> Result<()> {
     let (block, x) = (parameters(), input());
     let check = loss(&block, &x).item::<f32>();
     timer.time("W3f", Unit::Millis, check.into(), || {
         evaluate(&loss(&block, &x))
+    })?;
+    let check = fused_loss(&block, &x).item::<f32>();
+    timer.time("W3f_sdpa", Unit::Millis, check.into(), || {
+        evaluate(&fused_loss(&block, &x))
     })
 }
 

@@ -12,6 +12,8 @@ use crate::kernel::number::Float;
 /// Most queries and keys of a block. A block of `f32` takes 32 KiB.
 pub(super) const QUERIES: usize = 128;
 pub(super) const KEYS: usize = 64;
+/// Most keys of a block that not all queries see: half of such a block is for nothing.
+pub(super) const SOME_KEYS: usize = 32;
 /// Rows of a block begin at, and are as long as, multiples of this: no loop has an odd end.
 pub(super) const STEP: usize = 16;
 
@@ -200,10 +202,11 @@ impl Block {
 
 /// Whether all elements of `n` rows of `len` are finite.
 fn finite<T: Real>(x: &[T], rows: Matrix, n: usize, len: usize) -> bool {
-    (0..n).all(|r| {
-        let row = &x[rows.below(r).offset..][..len];
-        row.iter().all(|x| x.is_finite())
-    })
+    len == 0
+        || (0..n).all(|r| {
+            let row = &x[rows.below(r).offset..][..len];
+            row.iter().all(|x| x.is_finite())
+        })
 }
 
 /// `out = a b`, or `out += a b` if `add`, of any size.
@@ -215,12 +218,13 @@ fn product<T: Real>(
     add: bool,
 ) {
     let [m, k, n] = mkn;
-    if k == 0 && !add {
+    if m == 0 || n == 0 || (k == 0 && add) {
+        return;
+    }
+    if k == 0 {
         for i in 0..m {
             out[out_at.below(i).offset..][..n].fill(T::ZERO);
         }
-    }
-    if m == 0 || k == 0 || n == 0 {
         return;
     }
     let batch = Batch {
@@ -424,6 +428,9 @@ leveled! {
 
 /// The products of rows of `len` elements with each other.
 pub(super) fn dots<T: Real>(x: At<'_, T>, y: At<'_, T>, len: usize, some: &mut [T], out: &mut [T]) {
+    if len == 0 {
+        return out.fill(T::ZERO);
+    }
     for (i, out) in out.iter_mut().enumerate() {
         let [x, y] = [x, y].map(|(x, rows)| &x[rows.below(i).offset..][..len]);
         dot(x, y, some, out);

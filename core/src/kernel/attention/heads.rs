@@ -1,6 +1,6 @@
 //! How many heads there are, how they are cut into blocks, and where their rows lie.
 
-use super::block::{Block, KEYS, QUERIES, Real};
+use super::block::{Block, KEYS, QUERIES, Real, SOME_KEYS};
 use crate::kernel::gemm::Matrix;
 use crate::layout::Layout;
 
@@ -60,10 +60,13 @@ impl Heads {
     /// The blocks of the keys that `n` queries from `i` on see, each with its first key.
     pub(super) fn blocks(&self, i: usize, n: usize) -> impl Iterator<Item = (usize, Block)> {
         let (end, causal) = (self.seen(i + n), self.causal);
-        (0..end).step_by(KEYS).map(move |j| {
-            let keys = KEYS.min(end - j);
-            (j, Block::new([i, n], [j, keys], causal))
-        })
+        // The keys that all queries see, and those that some do not.
+        let all = if causal { end.min(i) } else { end };
+        let cut = |from: usize, to: usize, most: usize| {
+            (from..to).step_by(most).map(move |j| (j, most.min(to - j)))
+        };
+        let keys = cut(0, all, KEYS).chain(cut(all, end, SOME_KEYS));
+        keys.map(move |(j, keys)| (j, Block::new([i, n], [j, keys], causal)))
     }
 
     /// About how long one thread takes for so many products with features and with values.

@@ -1,8 +1,9 @@
 //! The definitions of attention and its derivatives, a query and a key at a time, and what no case of the op table shows.
 
-use super::Nd;
-use super::naive::log_sum_exp;
-use gradloom_ir::{Op, Static};
+use super::naive::{Nd, log_sum_exp};
+use super::{Numbers, View, bits, draw, nd_of, plan, run, run_one, view_of};
+use crate::Aval;
+use gradloom_ir::{DType, Op, Program, Static};
 
 /// A query and a key that it sees: the head and the places in it.
 #[derive(Clone, Copy)]
@@ -129,4 +130,133 @@ pub(super) fn eval(op: Op, statics: &[Static], args: &[Nd], outs: &[Vec<usize>])
         }
     }
     outs
+}
+
+/// Operands of `attention_vjp` of `queries` and `keys`: queries, keys, values, the result, the logarithms, the cotangent.
+fn operands(queries: usize, keys: usize, d: usize) -> Vec<Nd> {
+    let mut numbers = Numbers(9);
+    let shapes = [
+        vec![queries, d],
+        vec![keys, d],
+        vec![keys, d],
+        vec![queries, d],
+        vec![queries],
+        vec![queries, d],
+    ];
+    let of = |shape: Vec<usize>| draw(&mut numbers, &Aval::new(DType::F64, shape), (-2.0, 2.0));
+    shapes.map(of).into()
+}
+
+fn text(queries: usize, keys: usize, d: usize) -> [String; 2] {
+    let params = format!(
+        "q: f64[{queries}, {d}], k: f64[{keys}, {d}], v: f64[{keys}, {d}], o: f64[{queries}, {d}], l: f64[{queries}], ct: f64[{queries}, {d}]"
+    );
+    [
+        format!("({params}) {{ y = attention[causal=true] q, k, v return y }}"),
+        format!(
+            "({params}) {{ a, b, c = attention_vjp[causal=true, active=[0, 1, 2]] q, k, v, o, l, ct return a, b, c }}"
+        ),
+    ]
+}
+
+/// The bits of all results, one list for each.
+fn results(text: &str, args: &[Nd]) -> Vec<Vec<u64>> {
+    let program: Program = text.parse().unwrap();
+    let args: Vec<View> = args.iter().map(|nd| view_of(DType::F64, nd)).collect();
+    run(&program, &args).unwrap().iter().map(bits).collect()
+}
+
+#[test]
+fn what_a_query_does_not_see_is_not_read() {
+    let (n, d, cut) = (200, 5, 150);
+    let [value, pullback] = text(n, n, d);
+    let clean = operands(n, n, d);
+    let of = |args: &[Nd]| {
+        let mut all = results(&value, args);
+        all.extend(results(&pullback, args));
+        all
+    };
+    let same = |bad: &[Nd], rows: std::ops::Range<usize>, which: &[usize]| {
+        let (clean, bad) = (of(&clean), of(bad));
+        let rows = rows.start * d..rows.end * d;
+        for &i in which {
+            assert_eq!(bad[i][rows.clone()], clean[i][rows.clone()], "result {i}");
+        }
+    };
+    for bad in [f64::NAN, f64::INFINITY] {
+        // Keys and values after `cut`, which earlier queries do not see.
+        let mut args = clean.clone();
+        for i in [1, 2] {
+            args[i].data[cut * d..].fill(bad);
+        }
+        same(&args, 0..cut, &[0, 1]);
+        // Queries before 60, which do not see later keys.
+        let mut args = clean.clone();
+        for i in [0, 3, 5] {
+            args[i].data[..60 * d].fill(bad);
+        }
+        same(&args, 60..n, &[0, 1, 2, 3]);
+    }
+}
+
+#[test]
+fn scores_of_minus_infinity_weigh_nothing_and_nothing_else_is_nan() {
+    let inf = f64::INFINITY;
+    let text = "(q: f64[2, 1], k: f64[100, 1], v: f64[100, 1]) { o = attention[causal=false] q, k, v return o }";
+    let of = |k: Vec<f64>| {
+        let v = (0..100).map(f64::from).collect();
+        let [q, k, v] = [(vec![1.0, -1.0], 2), (k, 100), (v, 100)].map(|(data, n)| Nd {
+            shape: vec![n, 1],
+            data,
+        });
+        let args: Vec<View> = [q, k, v].iter().map(|nd| view_of(DType::F64, nd)).collect();
+        nd_of(&run_one(text, &args).unwrap()).data
+    };
+    // The first block of keys has none but such scores; the last key of the other query has all the weight.
+    let mut k = vec![-inf; 90];
+    k.extend([0.0; 10]);
+    let found = of(k);
+    assert!((found[0] - 94.5).abs() < 1e-12, "{found:?}");
+    assert!(found[1].is_nan(), "inf less inf: {found:?}");
+    assert!(of(vec![-inf; 100])[0].is_nan());
+    let mut k = vec![0.0; 100];
+    k[97] = 1e6;
+    assert_eq!(of(k)[0], 97.0);
+}
+
+#[test]
+fn no_bit_depends_on_the_number_of_threads() {
+    let (queries, keys, d) = (700, 650, 9);
+    let args = operands(queries, keys, d);
+    let of = |n| {
+        crate::kernel::threads::set_threads(n);
+        text(queries, keys, d).map(|text| results(&text, &args))
+    };
+    let one = of(1);
+    for n in [2, 3, 7] {
+        assert_eq!(of(n), one, "{n} threads");
+    }
+}
+
+#[test]
+fn no_matrix_has_a_row_for_each_query_and_a_column_for_each_key() {
+    let (n, d) = (2048, 64);
+    let x = format!("f32[{n}, {d}]");
+    let text = format!(
+        "(q: {x}, k: {x}, v: {x}, ct: {x}) {{
+            o = attention[causal=true] q, k, v
+            l = attention_lse[causal=true] q, k
+            a, b, c = attention_vjp[causal=true, active=[0, 1, 2]] q, k, v, o, l, ct
+            return a, b, c
+        }}"
+    );
+    let program: Program = text.parse().unwrap();
+    let args: Vec<View> = (0..4)
+        .map(|_| View::new(vec![0.5f32; n * d], &[n, d]))
+        .collect();
+    let plan = plan(&program, &args);
+    // The logarithms come with the result.
+    assert_eq!(plan.n_tasks(), 2);
+    let rows = n * d * 4;
+    assert!(plan.arena() <= 8 * rows, "{} rows", plan.arena() / rows);
 }
