@@ -443,7 +443,7 @@ leveled! {
         for ((z, &x), &y) in some.iter_mut().zip(x).zip(y) {
             *z = x.times(y);
         }
-        *out = lanes::sum(some);
+        *out = lanes::sum::<A, T>(some);
     }
 }
 
