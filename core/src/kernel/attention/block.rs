@@ -9,11 +9,11 @@ use crate::kernel::lanes;
 use crate::kernel::leveled::leveled;
 use crate::kernel::number::Float;
 
-/// Most queries and keys of a block. A block of `f32` takes 32 KiB.
+/// Most queries and keys of a block. A block of `f32` takes 48 KiB; 96 keys are 8 whole tiles of a product.
 pub(super) const QUERIES: usize = 128;
-pub(super) const KEYS: usize = 64;
+pub(super) const KEYS: usize = 96;
 /// Most keys of a block that not all queries see: half of such a block is for nothing.
-pub(super) const SOME_KEYS: usize = 32;
+pub(super) const SOME_KEYS: usize = 48;
 /// Rows of a block begin at, and are as long as, multiples of this: no loop has an odd end.
 pub(super) const STEP: usize = 16;
 
