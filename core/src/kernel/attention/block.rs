@@ -8,6 +8,7 @@ use crate::kernel::gemm::{self, Batch, Gemm, Matrix};
 use crate::kernel::lanes;
 use crate::kernel::leveled::leveled;
 use crate::kernel::number::Float;
+use crate::kernel::vector::{Floats, Vector};
 
 /// Most queries and keys of a block. A block of `f32` takes 48 KiB; 96 keys are 8 whole tiles of a product.
 pub(super) const QUERIES: usize = 128;
@@ -19,17 +20,14 @@ pub(super) const STEP: usize = 16;
 
 /// A type of floats that attention is computed in.
 pub(in crate::kernel) trait Real: Float + Gemm + Plain {
-    /// The greater one; the other where this is a NaN.
-    fn most(self, other: Self) -> Self;
+    /// The lowest number but -inf.
+    const LOWEST: Self;
 }
 
 macro_rules! reals {
-    ($($t:ty)*) => {$(
+    ($($t:ident)*) => {$(
         impl Real for $t {
-            #[inline(always)]
-            fn most(self, other: Self) -> Self {
-                if self > other { self } else { other }
-            }
+            const LOWEST: Self = $t::MIN;
         }
     )*};
 }
@@ -273,7 +271,6 @@ pub(super) struct Totals<'a, T> {
     pub(super) top: &'a mut [T],
     pub(super) total: &'a mut [T],
     pub(super) shrink: &'a mut [T],
-    pub(super) shift: &'a mut [T],
 }
 
 impl<T: Real> Totals<'_, T> {
@@ -291,39 +288,58 @@ pub(super) fn exponentials<T: Real>(block: &Block, scores: &mut [T], totals: &mu
 }
 
 leveled! {
-    fn exponentials_of<A, T: Real>(scores: &mut [T], block: &Block, totals: &mut Totals<'_, T>) {
-        let (from, width) = (block.from, block.width);
-        let top = &mut totals.top[from..width];
-        let total = &mut totals.total[from..width];
-        let shrink = &mut totals.shrink[from..width];
-        let shift = &mut totals.shift[from..width];
-        shrink.copy_from_slice(top);
-        for row in scores.chunks_exact(width) {
-            for (top, &x) in top.iter_mut().zip(&row[from..]) {
-                *top = x.most(*top);
-            }
-        }
-        // Without any score above -inf, the exponentials are 0.
-        let least = T::of(f64::NEG_INFINITY);
-        for (shift, &top) in shift.iter_mut().zip(&*top) {
-            *shift = if top == least { T::ZERO } else { top };
-        }
-        for (shrink, &shift) in shrink.iter_mut().zip(&*shift) {
-            *shrink = shrink.minus(shift).exp::<A>();
-        }
-        for (total, &shrink) in total.iter_mut().zip(&*shrink) {
-            *total = total.times(shrink);
-        }
-        for row in scores.chunks_exact_mut(width) {
-            let row = &mut row[from..];
-            for (x, &shift) in row.iter_mut().zip(&*shift) {
-                *x = x.minus(shift).exp::<A>();
-            }
-            for (total, &x) in total.iter_mut().zip(&*row) {
-                *total = total.plus(x);
-            }
+    fn exponentials_of<S, T: Real>(scores: &mut [T], block: &Block, totals: &mut Totals<'_, T>) {
+        let n = <T::Floats<S> as Vector>::N;
+        for c in (block.from..block.width).step_by(n) {
+            column::<T, T::Floats<S>>(scores, block.width, c, totals);
         }
     }
+}
+
+/// [`exponentials`] of a vector of queries, from the one of number `c` on.
+#[inline(always)]
+fn column<T: Real, V: Floats<T = T>>(
+    scores: &mut [T],
+    width: usize,
+    c: usize,
+    totals: &mut Totals<'_, T>,
+) {
+    let before = get::<V>(totals.top, c);
+    // Which rows go to which of the four makes no difference to the greatest.
+    let mut most = [before; 4];
+    for rows in scores.chunks(4 * width) {
+        for (row, most) in rows.chunks_exact(width).zip(&mut most) {
+            *most = get::<V>(row, c).most(*most);
+        }
+    }
+    let top = most[0].most(most[1]).most(most[2].most(most[3]));
+    // Without any score above -inf, the exponentials are 0.
+    let shift = top.most(V::splat(T::LOWEST));
+    let shrink = lanes::exp(before.minus(shift));
+    let mut total = get::<V>(totals.total, c).times(shrink);
+    for row in scores.chunks_exact_mut(width) {
+        let weight = lanes::exp(get::<V>(row, c).minus(shift));
+        put(weight, row, c);
+        total = total.plus(weight);
+    }
+    put(top, totals.top, c);
+    put(total, totals.total, c);
+    put(shrink, totals.shrink, c);
+}
+
+/// A vector of the elements from the one of number `at` on.
+#[inline(always)]
+fn get<V: Vector>(xs: &[V::T], at: usize) -> V {
+    let xs = &xs[at..at + V::N];
+    // SAFETY: they are as many.
+    unsafe { V::load(xs.as_ptr()) }
+}
+
+#[inline(always)]
+fn put<V: Vector>(x: V, to: &mut [V::T], at: usize) {
+    let to = &mut to[at..at + V::N];
+    // SAFETY: they are as many.
+    unsafe { x.store(to.as_mut_ptr()) }
 }
 
 leveled! {

@@ -33,15 +33,9 @@ pub(super) fn run<T: Real>(
             width,
             width,
             width,
-            width,
         ];
-        with_room(lens, |[turned, scores, top, total, shrink, shift]| {
-            let mut totals = Totals {
-                top,
-                total,
-                shrink,
-                shift,
-            };
+        with_room(lens, |[turned, scores, top, total, shrink]| {
+            let mut totals = Totals { top, total, shrink };
             totals.reset();
             block::turn(
                 (q, q_rows.at(head, i)),
