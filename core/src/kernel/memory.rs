@@ -229,20 +229,12 @@ impl Memory<'_> {
         // SAFETY: what is written overlaps nothing else of the task (`Task::new`), and nobody else has the results or
         // the arena.
         let data_mut = |region: &Region| unsafe { self.data_mut(region) };
-        if task.args.len() <= FEW && task.outs.len() <= FEW {
+        if task.args.len() <= FEW && task.outs.len() == 1 {
             let mut args = [Data::EMPTY; FEW];
             for (arg, region) in args.iter_mut().zip(&task.args) {
                 *arg = data(region);
             }
-            let args = &args[..task.args.len()];
-            if let [out] = &*task.outs {
-                return (task.kernel)(args, &mut [data_mut(out)]);
-            }
-            let mut outs: [DataMut; FEW] = std::array::from_fn(|_| DataMut::Bool(&mut []));
-            for (out, region) in outs.iter_mut().zip(&task.outs) {
-                *out = data_mut(region);
-            }
-            return (task.kernel)(args, &mut outs[..task.outs.len()]);
+            return (task.kernel)(&args[..task.args.len()], &mut [data_mut(&task.outs[0])]);
         }
         let args: SmallVec<[Data; FEW]> = task.args.iter().map(data).collect();
         let mut outs: SmallVec<[DataMut; FEW]> = task.outs.iter().map(data_mut).collect();
