@@ -76,7 +76,7 @@ impl Erf for f32 {
             0.009504761,
             0.02539674,
             0.013911022,
-            -0.0955565,
+            -0.095556505,
         ]);
         higher.fma::<A>(t, -0.23768094)
     }
@@ -175,7 +175,7 @@ pub fn erf<A: Arith, T: Float>(x: T) -> T {
     }
 }
 
-/// `1 - erf(x)`, to 2 ulp also where it is tiny.
+/// `1 - erf(x)`, to 2 ulp also where it is tiny; 2.2 in `f32` without a fused multiply-add.
 #[inline(always)]
 pub fn erfc<A: Arith, T: Float>(x: T) -> T {
     let a = x.abs();

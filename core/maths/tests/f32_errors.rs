@@ -26,8 +26,8 @@ const ROWS: &[Row] = &rows! {
     log f64::ln, 1.0;
     log1p f64::ln_1p, 1.0;
     softplus |x| if x.is_nan() { x } else { x.max(0.0) + (-x.abs()).exp().ln_1p() }, 2.0;
-    erf maths::erf::<Fused, f64>, 1.5;
-    erfc maths::erfc::<Fused, f64>, 2.1;
+    erf maths::erf::<Fused, f64>, 1.8;
+    erfc maths::erfc::<Fused, f64>, 2.2;
     gelu maths::gelu::<Fused, f64>, 2.0;
     gelu_tanh maths::gelu_tanh::<Fused, f64>, 2.0;
     sin f64::sin, 1.0;
