@@ -47,14 +47,17 @@ impl Buffer {
         on_element!(dtype, of(value))
     }
 
+    #[inline]
     pub(crate) fn as_ptr(&self) -> *const u8 {
         on_elements!(self, xs => xs.as_ptr().cast())
     }
 
+    #[inline]
     pub(crate) fn as_mut_ptr(&mut self) -> *mut u8 {
         on_elements!(self, xs => xs.as_mut_ptr().cast())
     }
     /// The type of the elements.
+    #[inline]
     pub fn dtype(&self) -> DType {
         match self {
             Buffer::F32(_) => DType::F32,
@@ -66,6 +69,7 @@ impl Buffer {
     }
 
     /// The number of elements.
+    #[inline]
     pub fn len(&self) -> usize {
         on_elements!(self, xs => xs.len())
     }

@@ -61,8 +61,10 @@ pub fn evaluate(targets: &impl Tree) -> Result<()> {
     let mut recorded: Vec<Arc<Value>> = Vec::new();
     let mut called = Ok(());
     targets.visit(&mut |leaf| {
-        if called.is_ok() {
-            called = run_call(&leaf.0, &mut recorded);
+        if called.is_ok()
+            && let Err(error) = run_call(&leaf.0, &mut recorded)
+        {
+            called = Err(error);
         }
     });
     called?;

@@ -51,12 +51,10 @@ impl CallPlan {
         &self,
         arg: impl Fn(usize) -> &'a Arc<Value>,
     ) -> Option<Vec<Option<Arc<Buffer>>>> {
-        let leaf = |leaf: &u32| arg(*leaf as usize).settle().map(Leaf::Held);
-        let leaves = self
-            .leaves
-            .iter()
-            .map(leaf)
-            .collect::<Option<Leaves<'_>>>()?;
+        let mut leaves = Leaves::new();
+        for leaf in &self.leaves {
+            leaves.push(Leaf::Held(arg(*leaf as usize).settle()?));
+        }
         let mut results = spare::take(&RESULTS).unwrap_or_default();
         match self
             .entry

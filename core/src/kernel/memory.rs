@@ -189,7 +189,8 @@ pub(crate) fn run(
         let only = Arc::get_mut(result).expect("nobody else has a result that is not computed yet");
         only.as_mut_ptr()
     };
-    let pointers: SmallVec<[*mut u8; 16]> = results.iter_mut().map(start).collect();
+    let mut pointers: SmallVec<[*mut u8; 16]> = SmallVec::new();
+    pointers.extend(results.iter_mut().map(start));
     let memory = Memory {
         leaves,
         constants,
