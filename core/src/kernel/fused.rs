@@ -21,6 +21,9 @@ use std::cell::Cell;
 pub(crate) const CHUNK: usize = 1024;
 const _: () = assert!(CHUNK == super::lanes::CHUNK);
 
+/// A loop of three operands and one result, of equal length.
+type Ternary<T> = unsafe fn(&[T], &[T], &[T], &mut [T]);
+
 /// The code of an instruction: reads the same number of elements of each operand, and writes as many. A loop is the version
 /// for the level of this CPU.
 #[derive(Clone, Copy)]
@@ -33,8 +36,8 @@ pub(crate) enum Code {
     BinaryF64(unsafe fn(&[f64], &[f64], &mut [f64])),
     BinaryI32(unsafe fn(&[i32], &[i32], &mut [i32])),
     BinaryI64(unsafe fn(&[i64], &[i64], &mut [i64])),
-    TernaryF32(unsafe fn(&[f32], &[f32], &[f32], &mut [f32])),
-    TernaryF64(unsafe fn(&[f64], &[f64], &[f64], &mut [f64])),
+    TernaryF32(Ternary<f32>),
+    TernaryF64(Ternary<f64>),
     CompareF32(unsafe fn(&[f32], &[f32], &mut [bool])),
     CompareF64(unsafe fn(&[f64], &[f64], &mut [bool])),
     CompareI32(unsafe fn(&[i32], &[i32], &mut [bool])),
