@@ -131,6 +131,7 @@ agree! {
     log_soft_max(x: [2, 3], y: [2, 3]) { x.log_softmax(0) * y }
     log_sum_exp(x: [2, 3]) { x.logsumexp(1) }
     normalized(x: [2, 4], w: [4], b: [4]) { x.layer_norm(w, b, 1e-5) }
+    normalized_by_rms(x: [2, 4], w: [4]) { x.rms_norm(w, 1e-5) }
     dense_layer(x: [2, 3], w: [3, 4], b: [4]) { let h = x.matmul(w) + b; h.tanh() }
     two_layers(x: [2, 3], w1: [3, 4], b1: [4], w2: [4, 2]) {
         let h = x.matmul(w1) + b1;

@@ -291,7 +291,12 @@ fn labels_fit_the_rows() {
             &["f32[2]"],
             "one_hot: the dtype is f32, and has to be an integer: the operand is f32[2]",
         ),
-        ("one_hot_like", &[], &["i64[2]", "f64[?, 3]"], "f64[2, 3]"),
+        (
+            "softmax_less_hot",
+            &[],
+            &["f64[?, 3]", "i64[2]"],
+            "f64[2, 3]",
+        ),
         ("cross_entropy", &[], &["f32[B, 10]", "i64[B]"], "f32[]"),
         ("cross_entropy", &[], &["f32[B, 10]", "i64[A]"], "f32[]"),
         ("cross_entropy", &[], &["f64[10]", "i32[]"], "f64[]"),
@@ -372,6 +377,13 @@ fn softmax_and_norms_keep_the_shape() {
             &[LAST],
             &["f32[B, 3]", "f32[B, ?]", "f32[?, 1]"],
             "f32[B, 3]",
+        ),
+        ("rms_norm", &[eps()], &["f32[B, ?]", "f32[3]"], "f32[B, 3]"),
+        (
+            "rms_norm",
+            &[eps()],
+            &["f32[2, 3]", "f32[2]"],
+            "rms_norm: the weight is 2, and has to be 3, as the last axis: the left operand is f32[2, 3], the right operand is f32[2]",
         ),
         (
             "attention",

@@ -326,7 +326,8 @@ pub(super) fn exp<V: Floats>(x: V) -> V {
 mod tests {
     use super::{CHUNK, Pairwise};
     use crate::kernel::leveled::leveled;
-    use crate::kernel::number::Number;
+    use crate::kernel::number::{Float, Number};
+    use crate::kernel::vector::Floats;
 
     leveled! {
         fn sum<A, T: Number>(xs: &[T]) -> T {
@@ -368,6 +369,46 @@ mod tests {
             let roundings = 16.0 + (n as f64).log2();
             let bound = roundings * f64::from(f32::EPSILON) / 2.0 * size;
             assert!((f64::from(sum(&xs)) - want).abs() <= bound, "{n}");
+        }
+    }
+
+    leveled! {
+        fn exps<S, T: Float>(xs: &[T], out: &mut [T]) {
+            super::map::<T::Floats<S>, 1>([xs], out, false, Exp);
+        }
+    }
+
+    #[derive(Clone, Copy)]
+    struct Exp;
+
+    impl<V: Floats> super::Map<V, 1, 1> for Exp {
+        #[inline(always)]
+        fn of(self, [x]: [V; 1]) -> [V; 1] {
+            [super::exp(x)]
+        }
+    }
+
+    #[test]
+    fn the_exponential_of_what_is_not_positive_is_near() {
+        // Down to the denormal numbers, and zero at last.
+        let xs: Vec<f32> = (0..110_000).map(|i| i as f32 * -1e-3).collect();
+        let mut ys = vec![0.0; xs.len()];
+        exps(&xs, &mut ys);
+        for (&x, &y) in xs.iter().zip(&ys) {
+            let exact = f64::from(x).exp();
+            let ulp = f64::from(f32::EPSILON) * exact.log2().floor().exp2();
+            let ulp = ulp.max(f64::from(f32::from_bits(1)));
+            assert!((f64::from(y) - exact).abs() <= 1.1 * ulp, "exp({x}) = {y}");
+        }
+        let mut ys = [1.0; 5];
+        exps(&[0.0, -0.0, -1e30, f64::NEG_INFINITY, f64::NAN], &mut ys);
+        assert_eq!(ys[..4], [1.0, 1.0, 0.0, 0.0]);
+        assert!(ys[4].is_nan());
+        for x in [-1e-3f64, -0.7, -3.0, -20.0, -700.0, -740.0] {
+            let mut y = [0.0];
+            exps(&[x], &mut y);
+            let off = (y[0].to_bits() as i64 - x.exp().to_bits() as i64).abs();
+            assert!(off <= 1, "exp({x}) = {}", y[0]);
         }
     }
 

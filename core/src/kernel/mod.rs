@@ -166,6 +166,7 @@ pub(crate) fn lower(
         Kernel::LogSoftmax => on_float!(dtype, log_softmax(b, x(), axis(0, x()))),
         Kernel::Logsumexp => on_float!(dtype, logsumexp(b, x(), &axes(x()), out)),
         Kernel::CrossEntropy => on_float!(dtype, cross_entropy(b, args)),
+        Kernel::SoftmaxLessHot => on_float!(dtype, softmax_less_hot(b, args)),
         Kernel::Normalize => on_float!(dtype, normalize(b, x(), &axes(x()), eps(1))),
         Kernel::NormalizeT => on_float!(dtype, normalize_t(b, args, &axes(x()))),
         Kernel::InvStd => on_float!(dtype, inv_std(b, x(), &axes(x()), out, eps(1))),
@@ -179,8 +180,8 @@ pub(crate) fn lower(
             on_float!(dtype, attention::attention_jvp(b, args, statics, out))
         }
         Kernel::Tril => on_float!(dtype, tril(b, x())),
-        Kernel::OneHot => one_hot(b, x(), out, false),
-        Kernel::OneHotLike => one_hot(b, x(), out, true),
+        Kernel::RmsNorm => on_float!(dtype, rms_norm(b, args, eps(0))),
+        Kernel::OneHot => one_hot(b, x(), out),
         Kernel::Transpose => movement::transpose(x()),
         Kernel::Permute => movement::permute(x(), &statics[0]),
         Kernel::PermuteT => movement::permute_t(x(), &statics[0]),
@@ -528,23 +529,45 @@ fn cross_entropy<T: Float>(b: &mut Build, args: &[Place]) -> Place {
     b.kernel(&[&logits, &labels], &out, kernel)
 }
 
-fn one_hot(b: &mut Build, labels: &Place, out: &Aval, check: bool) -> Place {
-    fn of<T: Element>(classes: usize, one: T, check: bool) -> Prepared {
+/// One row for each row of logits.
+fn softmax_less_hot<T: Float>(b: &mut Build, args: &[Place]) -> Place {
+    let [logits, labels] = [b.contiguous(&args[0]), b.contiguous(&args[1])];
+    let classes = logits.shape()[logits.rank() - 1];
+    let kernel: Prepared = Box::new(move |args, outs| {
+        let out = T::slice_mut(&mut outs[0]);
+        rows::softmax_less_hot(T::slice(args[0]), args[1], out, classes)
+    });
+    let out = Aval::new(logits.dtype(), logits.shape());
+    b.kernel(&[&logits, &labels], &out, kernel)
+}
+
+fn rms_norm<T: Float>(b: &mut Build, args: &[Place], eps: f64) -> Place {
+    let x = b.contiguous(&args[0]);
+    let cols = x.shape()[x.rank() - 1];
+    let weight = b.contiguous(&args[1].broadcast_to(&[cols]));
+    let out = Aval::new(x.dtype(), x.shape());
+    let kernel: Prepared = Box::new(move |args, outs| {
+        let [x, weight] = [0, 1].map(|i| T::slice(args[i]));
+        rows::rms_norm(x, weight, T::slice_mut(&mut outs[0]), eps);
+        Ok(())
+    });
+    b.kernel(&[&x, &weight], &out, kernel)
+}
+
+fn one_hot(b: &mut Build, labels: &Place, out: &Aval) -> Place {
+    fn of<T: Element>(classes: usize, one: T) -> Prepared {
         Box::new(move |args, outs| {
-            if check {
-                rows::check_labels(args[0], classes)?;
-            }
             rows::one_hot(args[0], T::slice_mut(&mut outs[0]), classes, one);
             Ok(())
         })
     }
-    fn number<T: Number>(classes: usize, check: bool) -> Prepared {
-        of(classes, T::ONE, check)
+    fn number<T: Number>(classes: usize) -> Prepared {
+        of(classes, T::ONE)
     }
     let classes = out.shape()[out.shape().len() - 1];
     let kernel = match out.dtype() {
-        DType::Bool => of(classes, true, check),
-        dtype => on_number!(dtype, number(classes, check)),
+        DType::Bool => of(classes, true),
+        dtype => on_number!(dtype, number(classes)),
     };
     let labels = b.contiguous(labels);
     b.kernel(&[&labels], out, kernel)

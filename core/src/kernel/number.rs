@@ -28,10 +28,10 @@ pub(crate) trait Number: Element {
     fn is_number(self) -> bool;
     /// Whether this is greater, or a NaN where the other is none.
     fn above(self, other: Self) -> bool;
-    /// Whether the other is not [above](Number::above) this.
-    fn at_least(self, other: Self) -> bool;
-    /// Whether the other is not [below](Number::below) this.
-    fn at_most(self, other: Self) -> bool;
+    /// The greater of two, or a NaN if there is one; 0 is greater than -0.
+    fn greater(self, other: Self) -> Self;
+    /// The less of two, or a NaN if there is one; -0 is less than 0.
+    fn less(self, other: Self) -> Self;
     /// Whether this is less, or a NaN where the other is none.
     fn below(self, other: Self) -> bool;
 }
@@ -102,12 +102,12 @@ macro_rules! ints {
                 self > other
             }
             #[inline(always)]
-            fn at_least(self, other: Self) -> bool {
-                self >= other
+            fn greater(self, other: Self) -> Self {
+                if self > other { self } else { other }
             }
             #[inline(always)]
-            fn at_most(self, other: Self) -> bool {
-                self <= other
+            fn less(self, other: Self) -> Self {
+                if self < other { self } else { other }
             }
             #[inline(always)]
             fn below(self, other: Self) -> bool {
@@ -159,12 +159,17 @@ macro_rules! floats {
                 (self > other) | (self.is_nan() & !other.is_nan())
             }
             #[inline(always)]
-            fn at_least(self, other: Self) -> bool {
-                (self >= other) | self.is_nan()
+            fn greater(self, other: Self) -> Self {
+                // Equal numbers have equal bits, but for the sign of zeros.
+                let tie = $t::from_bits(self.to_bits() & other.to_bits());
+                let other = if self == other { tie } else { other };
+                if (self > other) | self.is_nan() { self } else { other }
             }
             #[inline(always)]
-            fn at_most(self, other: Self) -> bool {
-                (self <= other) | self.is_nan()
+            fn less(self, other: Self) -> Self {
+                let tie = $t::from_bits(self.to_bits() | other.to_bits());
+                let other = if self == other { tie } else { other };
+                if (self < other) | self.is_nan() { self } else { other }
             }
             #[inline(always)]
             fn below(self, other: Self) -> bool {

@@ -43,11 +43,11 @@ pub(super) trait Reduction<T>: Copy + Send + Sync + 'static {
 #[derive(Clone, Copy)]
 pub(super) struct Sum;
 
-/// The greatest element; a NaN is greater than all others.
+/// The greatest element; a NaN is greater than all others, and 0 than -0.
 #[derive(Clone, Copy)]
 pub(super) struct Max;
 
-/// The least element; a NaN is less than all others.
+/// The least element; a NaN is less than all others, and -0 than 0.
 #[derive(Clone, Copy)]
 pub(super) struct Min;
 
@@ -69,7 +69,7 @@ impl<T: Number> Reduction<T> for Max {
     const EMPTY: T = T::ZERO;
     #[inline(always)]
     fn pair(self, x: T, y: T) -> T {
-        if x.at_least(y) { x } else { y }
+        x.greater(y)
     }
     #[inline(always)]
     fn row<S: Simd>(self, xs: &[T]) -> T {
@@ -85,7 +85,7 @@ impl<T: Number> Reduction<T> for Min {
     const EMPTY: T = T::ZERO;
     #[inline(always)]
     fn pair(self, x: T, y: T) -> T {
-        if x.at_most(y) { x } else { y }
+        x.less(y)
     }
     #[inline(always)]
     fn row<S: Simd>(self, xs: &[T]) -> T {

@@ -103,6 +103,14 @@ impl<V: Floats> Map<V, 1, 1> for Scale<V> {
     }
 }
 
+/// `x scale w`
+impl<V: Floats> Map<V, 2, 1> for Scale<V> {
+    #[inline(always)]
+    fn of(self, [x, w]: [V; 2]) -> [V; 1] {
+        [x.times(self.0).times(w)]
+    }
+}
+
 /// `x - a - b`
 #[derive(Clone, Copy)]
 struct Minus<V>([V; 2]);
@@ -301,6 +309,32 @@ leveled! {
     }
 }
 
+/// `x / sqrt(mean(x^2) + eps) * weight` over the last axis.
+pub(super) fn rms_norm<T: Float>(xs: &[T], weight: &[T], out: &mut [T], eps: f64) {
+    map_rows(xs, out, weight.len(), 0.12, |xs, out, _, past_caches| {
+        rms_norm_rows(xs, weight, out, eps, past_caches);
+    });
+}
+
+leveled! {
+    fn rms_norm_rows<S, T: Float>(
+        xs: &[T],
+        weight: &[T],
+        out: &mut [T],
+        eps: f64,
+        past_caches: bool,
+    ) {
+        let splat = T::Floats::<S>::splat;
+        let cols = weight.len();
+        for (row, out) in xs.chunks_exact(cols).zip(out.chunks_exact_mut(cols)) {
+            let [total] = sums::<T::Floats<S>, 1, 1>([row], Ahead::next(row), Square(splat(T::ZERO)));
+            let scale = total.over(cols).plus(T::of(eps)).sqrt().recip();
+            map::<T::Floats<S>, 2>([row, weight], out, past_caches, Scale(splat(scale)));
+        }
+        fence();
+    }
+}
+
 /// The label of a row, whatever its type.
 fn label(labels: Data<'_>, row: usize) -> i64 {
     match labels {
@@ -358,6 +392,24 @@ leveled! {
             *loss = log.minus(row[label(labels, first + i) as usize].minus(top));
         }
     }
+}
+
+/// `softmax(logits)`, less 1 at the label of each row.
+pub(super) fn softmax_less_hot<T: Float>(
+    logits: &[T],
+    labels: Data<'_>,
+    out: &mut [T],
+    classes: usize,
+) -> Result<(), KernelFault> {
+    check_labels(labels, classes)?;
+    split_rows(out, classes, classes, 0.2, |first, out| {
+        softmax_rows(&logits[first * classes..][..out.len()], out, classes, false);
+        for (i, row) in out.chunks_exact_mut(classes).enumerate() {
+            let y = &mut row[label(labels, first + i) as usize];
+            *y = y.minus(T::ONE);
+        }
+    });
+    Ok(())
 }
 
 /// Finds the first label that is none of `classes`.

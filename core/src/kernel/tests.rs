@@ -36,6 +36,9 @@ const MORE: &[&str] = &[
     "(x: F[3, 40, 40]) { y = logsumexp[axes=[0, 2], keepdims=true] x return y }",
     "(x: F[4, 3, 5]) { y = normalize[axes=[0, 2], eps=0.01] x return y }",
     "(x: F[2, 1100]) { y = inv_std[axes=[1], eps=0.01] x return y }",
+    "(x: F[3, 1500], w: F[1500]) { y = rms_norm[eps=0.01] x, w return y }",
+    "(x: F[5, 17], w: F[17], b: F[17]) { y = layer_norm[eps=0.01] x, w, b return y }",
+    "(x: F[3, 3000]) { y = softmax[axis=1] x return y }",
     "(v: F[3, 1500], y: F[3, 1500]) { z = softmax_t[axis=1] v, y return z }",
     "(v: F[3, 5, 2], y: F[3, 5, 2]) { z = softmax_t[axis=1] v, y return z }",
     "(v: F[2, 1100], y: F[2, 1100], r: F[2, 1]) { z = normalize_t[axes=[1]] v, y, r return z }",
@@ -506,6 +509,39 @@ fn log_sum_exp_survives_large_and_infinite_elements() {
     assert_eq!(y[0], 1e3 + 2f64.ln());
     assert_eq!(y[1..3], [-inf, inf]);
     assert!(y[3].is_nan());
+}
+
+#[test]
+fn the_greatest_of_zeros_is_positive_and_the_least_negative() {
+    for n in [2, 3, 70] {
+        for odd in 0..n {
+            for rest in [0.0f64, -0.0] {
+                let mut zeros = vec![rest; n];
+                zeros[odd] = -rest;
+                for (op, negative) in [("max", false), ("min", true)] {
+                    let along = |shape: [usize; 2], axis: usize| {
+                        let [a, b] = shape;
+                        let text = format!(
+                            "(x: f64[{a}, {b}]) {{ y = {op}[axes=[{axis}], keepdims=false] x return y }}"
+                        );
+                        let y = run_one(&text, &[View::new(zeros.clone(), &shape)]);
+                        y.unwrap().data::<f64>()[0].is_sign_negative()
+                    };
+                    assert_eq!(along([1, n], 1), negative, "{op} of {zeros:?}");
+                    assert_eq!(along([n, 1], 0), negative, "{op} of {zeros:?}");
+                }
+                let mut wide = vec![rest; 2 * n];
+                wide[2 * odd] = -rest;
+                for (op, negative) in [("max", false), ("min", true)] {
+                    let text = format!(
+                        "(x: f64[{n}, 2]) {{ y = {op}[axes=[0], keepdims=false] x return y }}"
+                    );
+                    let y = run_one(&text, &[View::new(wide.clone(), &[n, 2])]);
+                    assert_eq!(y.unwrap().data::<f64>()[0].is_sign_negative(), negative);
+                }
+            }
+        }
+    }
 }
 
 #[test]

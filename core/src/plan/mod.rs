@@ -171,7 +171,7 @@ impl Plan {
     fn name(&self, task: usize) -> &'static str {
         match self.whats.get(task) {
             // It is emitted by the derivative of `cross_entropy` alone.
-            Some(What::Op(Op::OneHotLike)) => Op::CrossEntropy.def().name(),
+            Some(What::Op(Op::SoftmaxLessHot)) => Op::CrossEntropy.def().name(),
             Some(What::Op(op)) => op.def().name(),
             Some(What::Group { ops, .. }) => ops.last().map_or("identity", |op| op.def().name()),
             Some(What::Copy(op)) => op.def().name(),

@@ -77,6 +77,22 @@ impl Tensor {
         )
     }
 
+    /// `x / sqrt(mean(x^2) + eps) * weight` over the last axis
+    /// (Zhang, Sennrich: Root Mean Square Layer Normalization, 2019).
+    ///
+    /// # Panics
+    ///
+    /// If `weight` does not have the length of the last axis.
+    #[track_caller]
+    pub fn rms_norm(&self, weight: impl AsRef<Tensor>, eps: impl IntoStatic) -> Tensor {
+        one(
+            Op::RmsNorm,
+            vec![eps.into_static()],
+            &[self, weight.as_ref()],
+            &[],
+        )
+    }
+
     /// `(x - mean) / sqrt(var + eps)` over axes, with the biased variance.
     ///
     /// # Panics

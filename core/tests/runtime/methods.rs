@@ -64,6 +64,7 @@ fn every_method_of_the_op_table_is_a_method_of_tensor() {
         attention: x().attention(x(), x());
         causal_attention: x().causal_attention(x(), x());
         layer_norm: x().layer_norm(x(), x(), 1e-5);
+        rms_norm: x().rms_norm(x(), 1e-5);
         normalize: x().normalize(-1, 1e-5);
         one_hot: x().one_hot(3, DType::F32);
     }

@@ -594,7 +594,7 @@ impl Draft<'_> {
                 statics = vec![self.axes(dims(&self.avals[x]).len()), self.switch()];
                 vec![x]
             }
-            Op::CrossEntropy | Op::OneHotLike => {
+            Op::CrossEntropy | Op::SoftmaxLessHot => {
                 let x = self.pick_float()?;
                 let shape = dims(&self.avals[x]);
                 let (classes, rows) = shape.split_last()?;
@@ -606,13 +606,7 @@ impl Draft<'_> {
                 let labels = Tensor::from_vec(labels.collect::<Vec<i64>>(), rows);
                 let dtype = self.rng.of(&[DType::I32, DType::I64]);
                 let labels = self.add_leaf(labels.cast(dtype));
-                match op {
-                    Op::CrossEntropy => vec![x, labels],
-                    _ => {
-                        likes = vec![x];
-                        vec![labels]
-                    }
-                }
+                vec![x, labels]
             }
             Op::Normalize | Op::InvStd => {
                 let x = self.pick_float()?;
@@ -674,6 +668,12 @@ impl Draft<'_> {
             }
             Op::Tril => {
                 vec![self.pick(|a| a.dtype.is_some_and(DType::is_float) && dims(a).len() > 1)?]
+            }
+            Op::RmsNorm => {
+                let x = self.pick_float()?;
+                let last = *dims(&self.avals[x]).last()?;
+                statics = vec![Static::Float(0.1)];
+                vec![x, self.get(self.avals[x].dtype?, &[last])]
             }
             other => panic!("the generator does not know `{other}`"),
         };

@@ -25,9 +25,7 @@ pub(super) static OP: Nonlinear = Nonlinear {
     rule: NonlinearRule::Tangent(|b, eqn, dx| {
         let (dx, x, labels) = (dx[0]?, eqn.args[0], eqn.args[1]);
         let [last, all, no] = [b.attr(-1), b.attr(crate::Static::All), b.attr(false)];
-        let p = b.emit(Op::Softmax, &[last], &[x]);
-        let hot = b.emit(Op::OneHotLike, &[], &[labels, x]);
-        let factor = b.sub(p, hot);
+        let factor = b.emit(Op::SoftmaxLessHot, &[], &[x, labels]);
         let d = b.mul(factor, dx);
         let d = b.sum(d, x, last, no);
         Some(b.mean(d, labels, all, no))

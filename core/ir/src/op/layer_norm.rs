@@ -10,19 +10,10 @@ pub(super) static OP: Nonlinear = Nonlinear {
     statics: &["eps"],
     shape: |statics, args| {
         shape::float(&statics[0], "eps")?;
-        let mut last = Dim::Unknown;
-        if let Some(dims) = args[0].shape.dims() {
-            last = *dims.last().ok_or(Fault::Rank {
-                found: 0,
-                expected: "at least 1".into(),
-            })?;
-        }
-        last = last.meet(vector(args[1], last, "the weight")?);
-        last = last.meet(vector(args[2], last, "the bias")?);
-        Ok(Shape(args[0].shape.dims().map(|dims| {
-            let rows = dims[..dims.len() - 1].iter().copied();
-            rows.chain([last]).collect()
-        })))
+        with_vectors(
+            &args[0].shape,
+            &[(args[1], "the weight"), (args[2], "the bias")],
+        )
     },
     dtype: |_, args| {
         let dtype = args.iter().try_fold(None, |dtype: Option<DType>, arg| {
@@ -73,6 +64,24 @@ pub(super) static OP: Nonlinear = Nonlinear {
         ],
     ),
 };
+
+/// The shape of `x`, whose last axis is as long as each of some vectors.
+pub(super) fn with_vectors(x: &Shape, vectors: &[(&Aval, &str)]) -> Result<Shape, Fault> {
+    let mut last = Dim::Unknown;
+    if let Some(dims) = x.dims() {
+        last = *dims.last().ok_or(Fault::Rank {
+            found: 0,
+            expected: "at least 1".into(),
+        })?;
+    }
+    for (v, what) in vectors {
+        last = last.meet(vector(v, last, what)?);
+    }
+    Ok(Shape(x.dims().map(|dims| {
+        let rows = dims[..dims.len() - 1].iter().copied();
+        rows.chain([last]).collect()
+    })))
+}
 
 /// The length of a vector that has to fit the last axis of `x`.
 fn vector(v: &Aval, last: Dim, what: &str) -> Result<Dim, Fault> {

@@ -275,8 +275,6 @@ ops! { $
         Argmin = argmin,
         /// A row for each label: 1 at the label, 0 elsewhere.
         OneHot = one_hot,
-        /// `one_hot` with the classes and the dtype of another tensor.
-        OneHotLike = one_hot_like,
         /// The largest element over axes.
         Max = max,
         /// The smallest element over axes.
@@ -291,6 +289,8 @@ ops! { $
         Logsumexp = logsumexp,
         /// The mean cross entropy of rows of logits at their labels.
         CrossEntropy = cross_entropy,
+        /// The softmax of rows, less 1 at their labels.
+        SoftmaxLessHot = softmax_less_hot,
         /// The elements less their mean, over their standard deviation.
         Normalize = normalize,
         /// The Jacobian of `normalize`, applied to a tensor.
@@ -309,6 +309,8 @@ ops! { $
         AttentionVjp = attention_vjp,
         /// The elements with zeros above the diagonal.
         Tril = tril,
+        /// The elements over the root of their mean square along the last axis, then scaled.
+        RmsNorm = rms_norm,
     }
     calls {
         /// A call of a traced function.

@@ -223,7 +223,7 @@ fn is_cheap(op: Op) -> bool {
     );
     let constant = matches!(
         op,
-        Op::Scalar | Op::FullLike | Op::Full | Op::Iota | Op::OneHot | Op::OneHotLike
+        Op::Scalar | Op::FullLike | Op::Full | Op::Iota | Op::OneHot
     );
     let repetition = matches!(
         op,

@@ -272,6 +272,16 @@ pub(super) fn eval(
             let (mean, scale) = moments(&row(x(), &[rank - 1], &i), eps(0));
             (x().get(&i) - mean) * scale * args[1].spread(&i) + args[2].spread(&i)
         }),
+        Op::RmsNorm => Nd::build(out, |i| {
+            let row = row(x(), &[rank - 1], &i);
+            let square = row.iter().map(|x| x * x).sum::<f64>() / row.len() as f64;
+            x().get(&i) / (square + eps(0)).sqrt() * args[1].spread(&i)
+        }),
+        Op::SoftmaxLessHot => Nd::build(out, |i| {
+            let p = (x().get(&i) - log_sum_exp(&row(x(), &[rank - 1], &i))).exp();
+            let (class, labels) = i.split_last().unwrap();
+            p - f64::from(u8::from(args[1].get(labels) == *class as f64))
+        }),
         Op::CrossEntropy => {
             let rows = indices(&args[1].shape);
             let loss = rows.iter().map(|i| {
@@ -281,7 +291,7 @@ pub(super) fn eval(
             let total: f64 = loss.sum();
             Nd::build(out, |_| total / rows.len() as f64)
         }
-        Op::OneHot | Op::OneHotLike => Nd::build(out, |i| {
+        Op::OneHot => Nd::build(out, |i| {
             let (label, labels) = i.split_last().unwrap();
             f64::from(u8::from(x().get(labels) == *label as f64))
         }),

@@ -1,0 +1,37 @@
+use super::{Count, Kernel, Laws, Nonlinear, NonlinearRule, Operands, Ops, shape};
+use crate::Op;
+
+/// `softmax_less_hot x, labels`: the softmax of each row of the last axis of `x`, less 1 at its label: the derivative of
+/// `logsumexp(x) - x[label]`.
+///
+/// It is a part of the derivative of `cross_entropy`, and like that it fails on a label that is no class.
+pub(super) static OP: Nonlinear = Nonlinear {
+    name: "softmax_less_hot",
+    operands: Operands::Fixed(2, 0),
+    statics: &[],
+    shape: |_, args| shape::labelled(&args[0].shape, &args[1].shape),
+    dtype: |_, args| {
+        shape::integer(args[1].dtype, "an integer for the labels")?;
+        shape::number(args[0].dtype, false)
+    },
+    methods: &[],
+    // dy = p (dx - sum(p dx)) with the softmax p.
+    rule: NonlinearRule::Tangent(|b, eqn, dx| {
+        let (dx, x, last) = (dx[0]?, eqn.args[0], b.attr(-1));
+        let p = b.emit(Op::Softmax, &[last], &[x]);
+        Some(b.emit(Op::SoftmaxT, &[last], &[dx, p]))
+    }),
+    kernel: Kernel::SoftmaxLessHot,
+    count: Count::Rows {
+        element: Ops::new(4, 1),
+        row: Ops::new(1, 0),
+    },
+    laws: Laws::new(
+        (-2.0, 2.0),
+        &[
+            "(x: f64[2, 3], labels: i64[2]) { y = softmax_less_hot x, labels return y }",
+            "(x: f64[3], labels: i32[]) { y = softmax_less_hot x, labels return y }",
+            "(x: f64[2, 0, 3], labels: i64[2, 0]) { y = softmax_less_hot x, labels return y }",
+        ],
+    ),
+};
