@@ -116,6 +116,11 @@ pub(super) fn fold<T: Element, R: Reduction<T>>(
         out[0] = fold_long(xs, how);
         return;
     }
+    // Threads read whole rows, one after the other: pieces of rows are slower.
+    if a == 1 && b > 1 && b <= 4 * STRIP && r >= 2 * BLOCK * PARTS {
+        fold_tall(xs, [r, b], out, how);
+        return;
+    }
     let results = results_of_a_task::<T>([a, r, b]);
     for_each_chunk(out, results, nanos, |task, out| {
         let start = task * results;
@@ -163,6 +168,38 @@ fn fold_long<T: Element>(xs: &[T], how: impl Reduction<T>) -> T {
     tree.finish(|x, y| how.pair(x, y)).unwrap_or_default()
 }
 
+/// Totals of columns. A vector of them lies in one cache line.
+#[repr(align(64))]
+struct Strip<T>([T; STRIP]);
+
+/// Parts of the rows of a tall matrix, at most, that threads share.
+const PARTS: usize = 8;
+
+/// Few columns of many rows. Parts of the same power of 2 of blocks are whole parts of the tree of [`fold_strip`].
+fn fold_tall<T: Element>(xs: &[T], [r, b]: [usize; 2], out: &mut [T], how: impl Reduction<T>) {
+    let part = BLOCK * r.div_ceil(BLOCK).div_ceil(PARTS).next_power_of_two();
+    let n_parts = r.div_ceil(part);
+    for (strip, out) in out.chunks_mut(STRIP).enumerate() {
+        let (xs, n) = (&xs[strip * STRIP..], out.len());
+        let mut totals = std::array::from_fn::<_, PARTS, _>(|_| Strip([T::default(); STRIP]));
+        let nanos = r * n * size_of::<T>() / BYTES_PER_NANO;
+        for_each_chunk(&mut totals[..n_parts], 1, nanos, |i, totals| {
+            let rows = part.min(r - i * part);
+            fold_strip(&xs[i * part * b..], b, rows, &mut totals[0].0[..n], how);
+        });
+        let mut width = 1;
+        while width < n_parts {
+            for pair in totals[..n_parts].chunks_mut(2 * width) {
+                if let Some((left, [right, ..])) = pair.split_at_mut_checked(width) {
+                    merge(&mut left[0].0[..n], &right.0[..n], how);
+                }
+            }
+            width *= 2;
+        }
+        out.copy_from_slice(&totals[0].0[..n]);
+    }
+}
+
 /// Those results of `[a, r, b]` to `[a, b]` that begin at `start`.
 fn fold_columns<T: Element>(
     xs: &[T],
@@ -195,8 +232,8 @@ fn fold_strip<T: Element>(
     }
     let half = BLOCK * rows.div_ceil(BLOCK).next_power_of_two() / 2;
     fold_strip(xs, stride, half, out, how);
-    let mut later = [T::default(); STRIP];
-    let later = &mut later[..out.len()];
+    let mut later = Strip([T::default(); STRIP]);
+    let later = &mut later.0[..out.len()];
     fold_strip(&xs[half * stride..], stride, rows - half, later, how);
     merge(out, later, how);
 }
