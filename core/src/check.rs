@@ -54,8 +54,8 @@ pub(crate) fn beside<'a>(
             return Err(Error::Mismatch {
                 what,
                 path: path(tree, name, i),
-                found: found.aval().clone(),
-                expected: expected.clone(),
+                found: Box::new(found.aval().clone()),
+                expected: Box::new(expected.clone()),
             });
         }
     }

@@ -126,9 +126,9 @@ pub enum Error {
         /// Which argument or result, or which leaf of it.
         path: String,
         /// What it is.
-        found: Aval,
+        found: Box<Aval>,
         /// The aval of the primal.
-        expected: Aval,
+        expected: Box<Aval>,
     },
 
     /// Two trees that belong together have different structures.
