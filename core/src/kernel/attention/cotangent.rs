@@ -111,6 +111,10 @@ pub(super) fn run<T: Real>(
 /// # Safety
 ///
 /// Nobody else has them.
+#[expect(
+    clippy::mut_from_ref,
+    reason = "the caller vouches that the parts are distinct"
+)]
 unsafe fn own<'a, T: Real>(
     [first, others]: &'a [Parts<'_, T>; 2],
     heads: &Heads,

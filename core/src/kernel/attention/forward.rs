@@ -5,11 +5,14 @@ use super::heads::{Heads, Rows};
 use super::room::{Parts, with_room};
 use crate::kernel::threads;
 
+/// Values and where their rows lie, and the result.
+pub(super) type Mixed<'a, T> = ((&'a [T], &'a Rows), &'a mut [T]);
+
 /// Writes a number for each query to `lse` and, if there are values, a row to the result that comes with them.
 pub(super) fn run<T: Real>(
     heads: &Heads,
     [(q, q_rows), (k, k_rows)]: [(&[T], &Rows); 2],
-    values: Option<((&[T], &Rows), &mut [T])>,
+    values: Option<Mixed<'_, T>>,
     lse: &mut [T],
 ) {
     let (values, out) = values.unzip();
