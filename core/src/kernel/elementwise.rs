@@ -3,7 +3,6 @@
 use super::compiled::{Fused, Loop};
 use super::fused::{Code, Compiled, Group, Instr, Slot, Sum};
 use super::level::level;
-use super::memory::Prepared;
 use crate::DType;
 use crate::layout::Layout;
 use gradloom_ir::hash::HashMap;
@@ -29,7 +28,7 @@ pub(crate) struct Step {
     pub(crate) outs: Vec<usize>,
 }
 
-/// The kernel of a group of `n` elements, which runs `steps` in order. `results` are the values that others read; `sums` those that
+/// A group of `n` elements, which runs `steps` in order. `results` are the values that others read; `sums` those that
 /// are summed, all in the same way. Both come with their dtypes.
 pub(crate) fn group(
     n: usize,
@@ -37,7 +36,7 @@ pub(crate) fn group(
     steps: &[Step],
     results: &[(usize, DType)],
     sums: &[(usize, DType, Sum)],
-) -> Prepared {
+) -> Group {
     let n_inputs = inputs.len();
     let mut last_read: HashMap<usize, usize> = HashMap::default();
     for (i, step) in steps.iter().enumerate() {
@@ -105,7 +104,6 @@ pub(crate) fn group(
         sums.collect(),
         n_registers as usize,
     )
-    .prepare()
 }
 
 /// The loop that is known for a signature, if it is for so many operands and results.

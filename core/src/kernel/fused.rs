@@ -240,15 +240,70 @@ impl Group {
         if self.n == 0 {
             return;
         }
-        let n_outs = self.outputs.len() + self.sums.len();
-        assert_eq!((args.len(), outs.len()), (self.inputs.len(), n_outs));
-        for (input, arg) in self.inputs.iter().zip(args) {
+        let ends = self.ends(args, outs, None);
+        let n_tasks = self.n.div_ceil(self.grid.task);
+        for_each(n_tasks, self.nanos(), |task| {
+            let from = task * self.grid.task;
+            let to = self.n.min(from + self.grid.task);
+            let span = (from, to, std::ptr::null_mut());
+            // SAFETY: tasks do not overlap, so each element of a result is written by one thread.
+            unsafe { self.run_spans(&ends, std::ptr::null_mut(), [span].into_iter()) };
+        });
+    }
+
+    /// The number of elements.
+    pub(crate) fn len(&self) -> usize {
+        self.n
+    }
+
+    pub(super) fn n_outs(&self) -> usize {
+        self.outputs.len() + self.sums.len()
+    }
+
+    /// About how long one thread takes: an instruction takes a quarter of a nanosecond for an element.
+    pub(super) fn nanos(&self) -> usize {
+        self.n.saturating_mul(self.instrs.len()) / 4
+    }
+
+    /// In what order the elements have to come.
+    pub(super) fn order(&self) -> Order {
+        match self.sums.first().map(|sum| sum.2) {
+            None => Order::Any,
+            Some(Sum::All) => Order::Whole(CHUNK),
+            Some(Sum::Rows(cols)) => Order::Whole(cols),
+            Some(Sum::Columns(cols)) => Order::Rows {
+                len: cols,
+                block: cols * reduce::BLOCK,
+            },
+        }
+    }
+
+    /// Where a run reads and writes. `args` are all operands but the one that is taken, and that one lies in row-major
+    /// order.
+    pub(super) fn ends<'a>(
+        &self,
+        args: &'a [Data<'a>],
+        outs: &mut [DataMut<'_>],
+        taken: Option<Taken>,
+    ) -> Ends<'a> {
+        assert_eq!(outs.len(), self.n_outs());
+        assert_eq!(args.len() + usize::from(taken.is_some()), self.inputs.len());
+        let mut args = args.iter().copied();
+        let operand = |(i, input): (usize, &Input)| {
+            let direct = matches!(input, Input::Direct { .. });
+            if taken.is_some_and(|taken| taken.operand == i) {
+                assert!(direct, "what is taken lies in row-major order");
+                return Data::Bool(&[]);
+            }
+            let arg = args.next().expect("counted above");
             match (input, arg) {
-                (Input::Direct { size }, Data::Same(out)) => assert_eq!(self.outputs[*out], *size),
+                (Input::Direct { size }, Data::Same(out)) => assert_eq!(self.outputs[out], *size),
                 (Input::Direct { .. }, arg) => assert!(arg.len() >= self.n),
                 _ => {}
             }
-        }
+            arg
+        };
+        let args = self.inputs.iter().enumerate().map(operand).collect();
         let (results, totals) = outs.split_at_mut(self.outputs.len());
         assert!(results.iter().all(|out| out.len() >= self.n));
         for ((_, dtype, sum), out) in self.sums.iter().zip(&*totals) {
@@ -258,29 +313,28 @@ impl Group {
             let starts = outs.iter_mut().map(|out| Start(out.as_mut_ptr()));
             starts.collect::<SmallVec<[Start; 8]>>()
         };
-        let (results, totals) = (starts(results), starts(totals));
-        let n_tasks = self.n.div_ceil(self.grid.task);
-        // An instruction takes about a quarter of a nanosecond for an element.
-        let nanos = self.n.saturating_mul(self.instrs.len()) / 4;
-        for_each(n_tasks, nanos, |task| {
-            let from = task * self.grid.task;
-            let to = self.n.min(from + self.grid.task);
-            // SAFETY: tasks do not overlap, so each element of a result is written by one thread.
-            unsafe { self.run_task(args, &results, &totals, from, to) };
-        });
+        Ends {
+            args,
+            results: starts(results),
+            totals: starts(totals),
+            taken,
+        }
     }
 
+    /// Runs over the elements of some spans: from the first of each to before the last. With each comes where its elements
+    /// of the operand are that is taken. The result that may lie at the same place begins at `result`.
+    ///
     /// # Safety
     ///
-    /// The pointers are those of results of the right size, and nobody else uses their elements from `from` to `to`.
-    unsafe fn run_task(
+    /// The spans lie in the group, nobody else uses the elements of results there, and all spans of one thread and of
+    /// all threads together are what [`order`](Self::order) says. The elements that are taken are there.
+    pub(super) unsafe fn run_spans(
         &self,
-        args: &[Data<'_>],
-        results: &[Start],
-        totals: &[Start],
-        from: usize,
-        to: usize,
+        ends: &Ends<'_>,
+        result: *mut u8,
+        spans: impl Iterator<Item = (usize, usize, *mut u8)>,
     ) {
+        let Ends { args, taken, .. } = ends;
         let mut scratch = SCRATCH.take();
         // Each operand may need a register too.
         let n_registers = self.n_registers + args.len();
@@ -289,74 +343,142 @@ impl Group {
         let registers = scratch.words.as_mut_ptr().cast::<u8>();
         let registers = registers.wrapping_add(registers.align_offset(ALIGN));
         let register = |i: usize| registers.wrapping_add(i * self.stride);
+        let of_operand = |i: usize| register(self.n_registers + i);
 
         let slots = &mut scratch.slots;
         slots.clear();
         for (i, (input, arg)) in self.inputs.iter().zip(args).enumerate() {
-            slots.push(match input {
-                Input::Direct { size } => match arg {
-                    Data::Same(_) => register(self.n_registers + i),
-                    arg => arg.as_ptr().cast_mut().wrapping_add(from * size),
-                },
-                Input::Splat { at } => {
-                    let to = register(self.n_registers + i);
-                    fill(*arg, *at, to, self.n.min(CHUNK));
-                    to
-                }
-                Input::Gather { .. } => register(self.n_registers + i),
-            });
+            slots.push(of_operand(i));
+            if let Input::Splat { at } = input {
+                fill(*arg, *at, of_operand(i), self.n.min(CHUNK));
+            }
         }
-        let starts = results.iter().zip(&self.outputs);
-        slots.extend(starts.map(|(start, size)| start.0.wrapping_add(from * size)));
+        slots.extend(ends.results.iter().map(|start| start.0));
         slots.extend((0..self.n_registers).map(register));
-        let mut at = from;
-        while at < to {
-            let n = self.grid.piece(at, to);
+        let mut filled: SmallVec<[Option<Filled>; 8]> = SmallVec::from_elem(None, args.len());
+        let n_args = args.len();
+        for (from, to, first) in spans {
             for (i, (input, arg)) in self.inputs.iter().zip(args).enumerate() {
-                if let (Input::Direct { size }, Data::Same(out)) = (input, arg) {
-                    // SAFETY: the piece of the result is this thread's, and holds elements of the operand, which have the
-                    // size of the result's; the register has room for them and is nobody else's.
-                    unsafe {
-                        let piece = slots[args.len() + out].cast_const();
-                        std::ptr::copy_nonoverlapping(piece, slots[i], n * size);
-                    }
-                }
-                if let Input::Gather { dtype, gather } = input {
-                    slots[i] = match gather.run(at, n) {
-                        Some(at) => arg.as_ptr().cast_mut().wrapping_add(at * dtype.size()),
-                        None => {
-                            let to = register(self.n_registers + i);
-                            read(*arg, gather, at, to, n);
-                            to
-                        }
+                if let Input::Direct { size } = input {
+                    slots[i] = match (taken, arg) {
+                        (Some(taken), _) if taken.operand == i => first,
+                        (_, Data::Same(_)) => of_operand(i),
+                        _ => arg.as_ptr().cast_mut().wrapping_add(from * size),
                     };
                 }
             }
-            for instr in &self.instrs {
-                // SAFETY: a slot is a piece of an operand or of a result, which have at least `at + n` elements, or a
-                // register of `min(self.n, CHUNK)` of the widest elements; `new` has checked that the instruction
-                // writes neither an operand nor what it reads. The planner gives each slot values of one dtype in turn.
-                unsafe { instr.run(slots, n) };
+            // The operand whose place a result takes, piece by piece.
+            let mut in_place = None;
+            for (i, (start, size)) in ends.results.iter().zip(&self.outputs).enumerate() {
+                let start = match taken {
+                    Some(taken) if taken.into == Some(i) => {
+                        in_place = (result.wrapping_add(from * size) == first)
+                            .then_some((taken.operand, *size));
+                        result
+                    }
+                    _ => start.0,
+                };
+                slots[n_args + i] = start.wrapping_add(from * size);
             }
-            for ((slot, dtype, sum), total) in self.sums.iter().zip(totals) {
-                let slot = slots[*slot as usize];
-                // SAFETY: the slot holds `n` elements of the dtype; the totals are as many as `Sum::len` says.
-                unsafe { on_total(*dtype, *sum, slot, total.0, at, n) };
-            }
-            for ((slot, input), arg) in slots.iter_mut().zip(&self.inputs).zip(args) {
-                if let Input::Direct { size } = input
-                    && !matches!(arg, Data::Same(_))
-                {
+            let mut at = from;
+            while at < to {
+                let n = self.grid.piece(at, to);
+                for (i, (input, arg)) in self.inputs.iter().zip(args).enumerate() {
+                    if let (Input::Direct { size }, Data::Same(out)) = (input, arg) {
+                        // SAFETY: the piece of the result is this thread's, and holds elements of the operand, which have the
+                        // size of the result's; the register has room for them and is nobody else's.
+                        unsafe {
+                            let piece = slots[n_args + out].cast_const();
+                            std::ptr::copy_nonoverlapping(piece, slots[i], n * size);
+                        }
+                    }
+                    if let Input::Gather { dtype, gather } = input {
+                        slots[i] = match gather.run(at, n) {
+                            Some(at) => arg.as_ptr().cast_mut().wrapping_add(at * dtype.size()),
+                            None => {
+                                let wanted = gather.phase(at).map(|phase| Filled { phase, n });
+                                // What is repeated may be there already.
+                                let there = filled[i].zip(wanted);
+                                if !there.is_some_and(|(f, w)| f.phase == w.phase && f.n >= w.n) {
+                                    read(*arg, gather, at, of_operand(i), n);
+                                    filled[i] = wanted;
+                                }
+                                of_operand(i)
+                            }
+                        };
+                    }
+                }
+                if let Some((operand, size)) = in_place {
+                    let (from, to) = (slots[operand].cast_const(), of_operand(operand));
+                    // SAFETY: `n` elements of the operand, which are there, and a register for as many of the widest.
+                    unsafe { std::ptr::copy_nonoverlapping(from, to, n * size) };
+                    slots[operand] = to;
+                }
+                for instr in &self.instrs {
+                    // SAFETY: a slot is a piece of an operand or of a result, which have at least `at + n` elements, or a
+                    // register of `min(self.n, CHUNK)` of the widest elements; `new` has checked that the instruction
+                    // writes neither an operand nor what it reads. The planner gives each slot values of one dtype in turn.
+                    unsafe { instr.run(slots, n) };
+                }
+                for ((slot, dtype, sum), total) in self.sums.iter().zip(&ends.totals) {
+                    let slot = slots[*slot as usize];
+                    // SAFETY: the slot holds `n` elements of the dtype; the totals are as many as `Sum::len` says.
+                    unsafe { on_total(*dtype, *sum, slot, total.0, at, n) };
+                }
+                for ((slot, input), arg) in slots.iter_mut().zip(&self.inputs).zip(args) {
+                    if let Input::Direct { size } = input
+                        && !matches!(arg, Data::Same(_))
+                    {
+                        *slot = slot.wrapping_add(n * size);
+                    }
+                }
+                if let Some((operand, size)) = in_place {
+                    slots[operand] = first.wrapping_add((at + n - from) * size);
+                }
+                for (slot, size) in slots[n_args..].iter_mut().zip(&self.outputs) {
                     *slot = slot.wrapping_add(n * size);
                 }
+                at += n;
             }
-            for (slot, size) in slots[args.len()..].iter_mut().zip(&self.outputs) {
-                *slot = slot.wrapping_add(n * size);
-            }
-            at += n;
         }
         SCRATCH.set(scratch);
     }
+}
+
+/// In what order a group has to see its elements for its sums to be what they are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Order {
+    /// Any.
+    Any,
+    /// In pieces that end at multiples of so many elements.
+    Whole(usize),
+    /// Rows of `len` elements, or parts of these, one after the other in each block of so many elements, which one thread
+    /// computes.
+    Rows { len: usize, block: usize },
+}
+
+/// An operand whose elements are made while the group runs.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Taken {
+    /// Which.
+    pub(super) operand: usize,
+    /// The result that lies at the same place, if any.
+    pub(super) into: Option<usize>,
+}
+
+/// The elements of a repeated operand that a register holds.
+#[derive(Clone, Copy)]
+struct Filled {
+    phase: usize,
+    n: usize,
+}
+
+/// Where a run of a group reads and writes.
+pub(super) struct Ends<'a> {
+    args: SmallVec<[Data<'a>; 8]>,
+    results: SmallVec<[Start; 8]>,
+    totals: SmallVec<[Start; 8]>,
+    taken: Option<Taken>,
 }
 
 /// Where the elements of a result begin.

@@ -35,6 +35,16 @@ impl Gather {
         (stride == 1 && len - at >= n).then(|| self.row(from / len) + at)
     }
 
+    /// Where in its row an element stands, if all rows are one that is repeated.
+    pub(crate) fn phase(&self, at: usize) -> Option<usize> {
+        let repeated = self.outer.iter().all(|(_, stride)| *stride == 0);
+        if repeated {
+            at.checked_rem(self.inner.0)
+        } else {
+            None
+        }
+    }
+
     /// Where a row of the innermost axis begins.
     fn row(&self, mut row: usize) -> usize {
         let mut at = self.offset;

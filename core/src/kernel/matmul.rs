@@ -8,6 +8,7 @@ use super::memory::Prepared;
 use crate::Aval;
 use crate::layout::{Layout, numel};
 use crate::plan::{Build, Place};
+use std::sync::Arc;
 
 /// Which of the three operands of a product is the result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,22 +42,6 @@ fn transposed(x: &Place) -> Place {
     x.permute(&axes)
 }
 
-/// A product of which everything is resolved that depends on shapes and strides.
-struct Contraction {
-    /// `None` if there is nothing to add up.
-    batch: Option<Batch>,
-}
-
-impl Contraction {
-    /// Writes all of `out`.
-    fn run<T: Gemm>(&self, a: &[T], b: &[T], out: &mut [T]) {
-        match &self.batch {
-            Some(batch) => gemm::run(batch, a, b, out, false, None),
-            None => out.fill(T::ZERO),
-        }
-    }
-}
-
 /// The product of `a` and `b`: `x y`, `z yᵀ` or `xᵀ z`. `x_rank` and `y_rank` are the ranks of `x` and `y`.
 pub(super) fn product<T: Gemm>(
     build: &mut Build,
@@ -79,20 +64,33 @@ pub(super) fn product<T: Gemm>(
         Product::Left => matrices(&to, x_vector, false),
         Product::Right => matrices(&to, y_vector, true),
     };
-    let (left, right, contraction) = contract(build, left, right, &to.layout);
+    let (left, right, batch) = contract(build, left, right, &to.layout);
+    let Some(batch) = batch else {
+        let zero: Prepared = Box::new(|_, outs| {
+            T::slice_mut(&mut outs[0]).fill(T::ZERO);
+            Ok(())
+        });
+        return build.kernel(&[], out, zero);
+    };
+    let batch = Arc::new(batch);
+    let dense = batch.is_dense().then(|| batch.clone());
     let kernel: Prepared = Box::new(move |args, outs| {
-        contraction.run(
+        gemm::run(
+            &batch,
             T::slice(args[0]),
             T::slice(args[1]),
             T::slice_mut(&mut outs[0]),
+            false,
+            None,
         );
         Ok(())
     });
-    build.strided_kernel(&[&left, &right], out, kernel)
+    build.product(&[&left, &right], out, kernel, dense)
 }
 
 /// The contraction of operands that lie as `a` and `b` do, or as copies of them do, to a result that lies as `out` says.
-fn contract(build: &mut Build, a: Place, b: Place, out: &Layout) -> (Place, Place, Contraction) {
+/// It is none if there is nothing to add up.
+fn contract(build: &mut Build, a: Place, b: Place, out: &Layout) -> (Place, Place, Option<Batch>) {
     let batch_of = |l: &Layout| l.shape[..l.shape.len() - 2].to_vec();
     let batch = join(
         &join(&batch_of(&a.layout), &batch_of(&b.layout)),
@@ -105,7 +103,7 @@ fn contract(build: &mut Build, a: Place, b: Place, out: &Layout) -> (Place, Plac
     let k = a.shape()[a.rank() - 1];
     let empty = out.numel() == 0 || k == 0 || numel(&batch) == 0;
     if empty {
-        return (a, b, Contraction { batch: None });
+        return (a, b, None);
     }
     // A batch that the result is summed over, and that neither operand is repeated along, is a longer `k`. This is
     // decided from the shapes, so that strides do not change the order of the sum.
@@ -177,7 +175,7 @@ fn contract(build: &mut Build, a: Place, b: Place, out: &Layout) -> (Place, Plac
         axes,
         summed,
     };
-    (a, b, Contraction { batch: Some(batch) })
+    (a, b, Some(batch))
 }
 
 /// The shape that both broadcast to.

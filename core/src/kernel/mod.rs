@@ -13,6 +13,7 @@ mod compiled;
 mod copy;
 mod data;
 mod elementwise;
+mod epilogue;
 mod frequent;
 mod fused;
 mod gather;
@@ -39,8 +40,9 @@ pub(crate) use compiled::with_patterns;
 pub use compiled::{Fused, FusedTable, Loop};
 pub(crate) use data::{Data, DataMut, on_element};
 pub(crate) use elementwise::{Run, Step, compiled, group, in_dtype};
-pub(crate) use fused::{CHUNK, Sum};
-pub(crate) use gemm::product_of_slices;
+pub(crate) use epilogue::follow;
+pub(crate) use fused::{CHUNK, Group, Sum};
+pub(crate) use gemm::{Batch, product_of_slices};
 pub(crate) use memory::{ALIGN, Base, Leaf, Needs, Prepared, Region, Task, run};
 pub(crate) use pages::zeroed;
 
@@ -83,6 +85,8 @@ macro_rules! on_number {
         }
     };
 }
+
+use on_number;
 
 /// Calls a kernel with the type of a dtype, which is a float.
 macro_rules! on_float {

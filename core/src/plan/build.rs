@@ -4,10 +4,11 @@ use super::place::Place;
 use crate::Aval;
 use crate::DType;
 use crate::buffer::Buffer;
-use crate::kernel::{self, Prepared};
+use crate::kernel::{self, Batch, Prepared};
 use crate::layout::{Layout, numel};
 use gradloom_ir::{Op, Static};
 use smallvec::SmallVec;
+use std::sync::Arc;
 
 /// A plan in the making. Where values lie in memory is decided when all tasks are known.
 pub(crate) struct Build {
@@ -59,6 +60,11 @@ pub(super) struct Draft {
     pub(super) in_order: (usize, Vec<bool>),
     /// The equations that it computes, or the first of several tasks.
     pub(super) eqns: Eqns,
+    /// The product that it is, if a group can follow it.
+    pub(super) product: Option<Arc<Batch>>,
+    /// Of a product that a group follows, whether the first of `outs`, which is its result, may be left out if no other task
+    /// reads it.
+    pub(super) followed: Option<bool>,
 }
 
 /// What a task computes, for messages and explanations.
@@ -67,8 +73,9 @@ pub(crate) enum What {
     Op(Op),
     /// The operand or the result of an op, in row-major order.
     Copy(Op),
-    /// The members of a group and the sums over them.
+    /// The members of a group and the sums over them. It may follow a product, over elements that are in a cache.
     Group {
+        after: Option<Op>,
         ops: Vec<Op>,
         /// The members that run in compiled loops of several.
         compiled: usize,
@@ -84,6 +91,8 @@ pub(super) struct Part {
     pub(super) start: usize,
     pub(super) len: usize,
 }
+
+const ADDED: &str = "the task was added";
 
 impl Default for Build {
     fn default() -> Build {
@@ -120,15 +129,18 @@ impl Build {
         self.task(What::Op(self.op), args, outs, kernel).remove(0)
     }
 
-    /// The result of a kernel that gets all elements of the root of each operand.
-    pub(crate) fn strided_kernel(
+    /// The result of a product, whose kernel gets all elements of the root of each operand. If it is `dense`, a group may follow.
+    pub(crate) fn product(
         &mut self,
         args: &[&Place],
         out: &Aval,
         kernel: Prepared,
+        dense: Option<Arc<Batch>>,
     ) -> Place {
         let outs = std::slice::from_ref(out);
-        self.strided_kernels(args, outs, kernel).remove(0)
+        let place = self.strided_kernels(args, outs, kernel).remove(0);
+        self.drafts.last_mut().expect(ADDED).product = dense;
+        place
     }
 
     /// The results of a kernel that gets all elements of the root of each operand.
@@ -186,6 +198,8 @@ impl Build {
             outs: places.iter().map(|place| place.root).collect(),
             what,
             in_order: (0, Vec::new()),
+            product: None,
+            followed: None,
         });
         places
     }
@@ -196,7 +210,7 @@ impl Build {
         let result = self
             .task(What::Op(self.op), Vec::new(), outs, kernel)
             .remove(0);
-        let draft = self.drafts.last_mut().expect("the task was added");
+        let draft = self.drafts.last_mut().expect(ADDED);
         draft.outs.insert(0, totals.root);
         result
     }

@@ -124,10 +124,14 @@ impl std::fmt::Display for What {
             What::Op(op) => write!(f, "{op}"),
             What::Copy(op) => write!(f, "copy for {op}"),
             What::Group {
+                after,
                 ops,
                 compiled,
                 loops,
             } => {
+                if let Some(product) = after {
+                    write!(f, "{product}, then ")?;
+                }
                 match (compiled, loops) {
                     (0, _) => write!(f, "loop of {}", ops.len())?,
                     (_, 1) => write!(f, "compiled loop of {}", ops.len())?,

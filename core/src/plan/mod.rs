@@ -3,6 +3,7 @@
 
 mod arena;
 mod build;
+mod epilogue;
 mod explain;
 mod gifts;
 mod instructions;
@@ -368,6 +369,7 @@ fn group(
     let what = match step {
         [i] if sums.is_empty() => What::Op(program.eqns[*i].op),
         _ => What::Group {
+            after: None,
             ops: eqns()
                 .map(|eqn| eqn.op)
                 .chain(sums.iter().map(|(i, _)| program.eqns[*i].op))
@@ -377,9 +379,11 @@ fn group(
         },
     };
     let in_order = args.iter().map(|x| x.layout.is_contiguous()).collect();
-    let args = args.iter().map(|x| build.part(x)).collect();
-    let mut made = build.task(what, args, &outs, kernel);
-    build.drafts.last_mut().expect(MEMBERS).in_order = (results.len(), in_order);
+    let mut made = epilogue::group(build, what, &args, &outs, results.len(), kernel);
+    let draft = build.drafts.last_mut().expect(MEMBERS);
+    if draft.followed.is_none() {
+        draft.in_order = (results.len(), in_order);
+    }
     let totals = made.split_off(results.len());
     for (i, place) in results.iter().zip(made) {
         places.insert(program.eqns[step[*i]].out(), place);
@@ -438,8 +442,21 @@ fn finish(mut build: Build, program: &Program, places: &SecondaryMap<Var, Place>
             last_read[part.root as usize] = i;
         }
     }
-    let in_arena =
-        |root: &usize| build.roots[*root].kind == Kind::Made && result_of[*root].is_none();
+    // What only the group reads that follows a product lies where a result of the group does.
+    for (i, draft) in build.drafts.iter_mut().enumerate() {
+        if draft.followed != Some(true) {
+            continue;
+        }
+        let z = draft.outs[0] as usize;
+        if last_read[z] == i && result_of[z].is_none() {
+            draft.outs.remove(0);
+            made_by[z] = usize::MAX;
+        }
+    }
+    let in_arena = |root: &usize| {
+        let made = build.roots[*root].kind == Kind::Made && made_by[*root] != usize::MAX;
+        made && result_of[*root].is_none()
+    };
     let mut temporary: Vec<usize> = (0..build.roots.len()).filter(in_arena).collect();
     temporary.sort_by_key(|root| made_by[*root]);
     let life = |root: &usize| Life {

@@ -4,7 +4,7 @@ use gradloom::testing::op_by_op;
 use gradloom::{Tensor, evaluate, set_threads};
 
 /// Numbers that look random and are the same in every run.
-fn numbers(shape: &[usize], seed: u64) -> Tensor {
+pub(super) fn numbers(shape: &[usize], seed: u64) -> Tensor {
     let n: usize = shape.iter().product();
     let mut state = seed;
     let next = || {
@@ -17,7 +17,7 @@ fn numbers(shape: &[usize], seed: u64) -> Tensor {
     Tensor::from(data).reshape(shape)
 }
 
-fn bits(results: &[Tensor]) -> Vec<Vec<u32>> {
+pub(super) fn bits(results: &[Tensor]) -> Vec<Vec<u32>> {
     evaluate(&results.to_vec()).unwrap();
     let bits = |x: &Tensor| x.to_vec::<f32>().iter().map(|x| x.to_bits()).collect();
     results.iter().map(bits).collect()

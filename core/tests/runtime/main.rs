@@ -2,6 +2,7 @@
 
 mod deep;
 mod derivatives;
+mod epilogues;
 mod errors;
 mod fused;
 mod lazy;

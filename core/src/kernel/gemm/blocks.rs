@@ -6,6 +6,7 @@
 use super::pack::{At, copy, panels, with_room};
 use super::tile::{Tiled, Tiles};
 use crate::kernel::threads;
+use std::ops::Range;
 
 /// The result of a product, or a part of it.
 #[derive(Clone, Copy)]
@@ -31,9 +32,76 @@ impl<T> Out<T> {
     }
 }
 
-/// What is done to rows of the result when they are final, while they are in a cache: it is given the number of the
-/// first and their elements. The rows lie side by side.
-pub(crate) type Finish<'a, T> = &'a (dyn Fn(usize, &mut [T]) + Sync);
+/// What is done to elements of the result when they are final, while they are in a cache.
+pub(crate) struct Epilogue<'a, T> {
+    /// Each element is final once, and what one thread hands over goes from the first row to the last.
+    pub(crate) each: &'a (dyn Fn(Final<T>) + Sync),
+    /// If this is not 1, whole rows are shared among threads, in multiples of so many.
+    pub(crate) align: usize,
+    /// Whether only whole rows are handed over.
+    pub(crate) whole: bool,
+    /// Whether elements may lie apart from the result, which is not written then.
+    pub(crate) apart: bool,
+    /// About how long one thread takes for all.
+    pub(crate) nanos: usize,
+}
+
+/// Rows and columns of a result that are final.
+pub(crate) struct Final<T> {
+    /// The first element of the result.
+    pub(crate) result: *mut T,
+    pub(crate) rows: Range<usize>,
+    pub(crate) columns: Range<usize>,
+    /// The first of the elements, and what lies between their rows.
+    pub(crate) first: *mut T,
+    pub(crate) stride: usize,
+}
+
+/// An epilogue, and where in the result a part of a product begins.
+#[derive(Clone, Copy)]
+pub(crate) struct Finish<'a, T> {
+    pub(super) epilogue: &'a Epilogue<'a, T>,
+    pub(super) result: Out<T>,
+    pub(super) row: usize,
+    pub(super) column: usize,
+}
+
+impl<T: Copy> Finish<'_, T> {
+    /// For the part that begins at these row and column of this one.
+    pub(super) fn from(self, i: usize, j: usize) -> Self {
+        Finish {
+            row: self.row + i,
+            column: self.column + j,
+            ..self
+        }
+    }
+
+    /// Says that these rows and columns of the part are final; they lie in the result or in rows of their own.
+    pub(super) fn call(self, rows: Range<usize>, columns: Range<usize>, own: Option<*mut T>) {
+        let after = |by: usize, range: Range<usize>| by + range.start..by + range.end;
+        let n_columns = columns.len();
+        let (rows, columns) = (after(self.row, rows), after(self.column, columns));
+        let (first, stride) = match own {
+            Some(first) => (first, n_columns),
+            None => (
+                self.result.element(rows.start, columns.start),
+                self.result.stride,
+            ),
+        };
+        (self.epilogue.each)(Final {
+            result: self.result.ptr,
+            rows,
+            columns,
+            first,
+            stride,
+        });
+    }
+
+    /// Whether threads share whole rows alone.
+    fn by_rows(self) -> bool {
+        self.epilogue.whole || self.epilogue.align > 1
+    }
+}
 
 /// The most steps of a chain of multiply-adds; a panel of two vectors of as many rows fits a first-level cache.
 const K_BLOCK: usize = 256;
@@ -41,6 +109,10 @@ const K_BLOCK: usize = 256;
 const ROW_BYTES: usize = 2048;
 /// Up to so many rows, the right operand is read where it lies: it is not read often enough to be worth a copy.
 const FEW_ROWS: usize = 256;
+/// The bytes of a result that an epilogue gets at a time: they stay in a cache, and the pieces are long.
+const FINAL_BYTES: usize = 32 << 10;
+/// An epilogue gets rows of at least so many panels, if there are more columns.
+const FEW_PANELS: usize = 16;
 
 /// `c = a b`, or `c += a b` if `add`; `[m, k]` times `[k, n]`, none of which is 0.
 ///
@@ -71,41 +143,54 @@ pub(super) unsafe fn product<T: Tiled>(
                 None,
             )
         };
-        return finish_rows(finish, 0, m, c.ptr, 1);
+        return finish.into_iter().for_each(|f| f.call(0..m, 0..1, None));
     }
-    let nanos = nanos(tiles, [m, k, n]);
+    let more = finish.map_or(0, |f| f.epilogue.nanos);
+    let nanos = nanos(tiles, [m, k, n]).saturating_add(more);
     let n_threads = threads::worth(nanos);
     if n_threads < 2 {
         // SAFETY: what the caller vouches for.
         return unsafe { part(tiles, [m, k, n], a, b, c, add, finish) };
     }
-    // Columns do not share anything that is copied; rows can be finished by who computes them.
+    // Columns do not share anything that is copied; rows are finished in longer pieces, and are all that sums in an
+    // epilogue allow.
     let width = 2 * tiles.lanes;
-    let by_rows = n < 2 * n_threads * width || (finish.is_some() && m >= 64 * n_threads);
+    let by_rows = n < 2 * n_threads * width
+        || finish.is_some_and(|f| {
+            m >= 64 * n_threads && (f.by_rows() || n < FEW_PANELS * n_threads * width)
+        });
+    let align = finish.map_or(1, |f| f.epilogue.align);
     if by_rows {
-        let rows = tiles.rows * share(m.div_ceil(tiles.rows), n_threads, 2);
+        let unit = tiles.rows.div_ceil(align) * align;
+        let rows = unit * share(m.div_ceil(unit), n_threads, (2 * tiles.rows).div_ceil(unit));
         threads::for_each(m.div_ceil(rows), nanos, |i| {
             let i = i * rows;
             let m = rows.min(m - i);
-            let finish = finish.map(|f| move |row: usize, z: &mut [T]| f(i + row, z));
-            let finish = finish.as_ref().map(|f| f as Finish<'_, T>);
+            let finish = finish.map(|f| f.from(i, 0));
             // SAFETY: of what the caller vouches for; no two parts have a row of `c` in common.
             unsafe { part(tiles, [m, k, n], a.from(i, 0), b, c.from(i, 0), add, finish) };
         });
     } else {
-        let columns = width
-            * share(
-                n.div_ceil(width),
-                n_threads,
-                if m > FEW_ROWS { 4 } else { 1 },
-            );
+        let now = finish.filter(|f| !f.by_rows());
+        let least = match (now, m > FEW_ROWS) {
+            (Some(_), _) => FEW_PANELS,
+            (None, true) => 4,
+            (None, false) => 1,
+        };
+        let columns = width * share(n.div_ceil(width), n_threads, least);
         threads::for_each(n.div_ceil(columns), nanos, |j| {
             let j = j * columns;
             let n = columns.min(n - j);
+            let finish = now.map(|f| f.from(0, j));
             // SAFETY: of what the caller vouches for; no two parts have a column of `c` in common.
-            unsafe { part(tiles, [m, k, n], a, b.from(0, j), c.from(0, j), add, None) };
+            unsafe { part(tiles, [m, k, n], a, b.from(0, j), c.from(0, j), add, finish) };
         });
-        finish_rows(finish, 0, m, c.ptr, n);
+        if let (Some(finish), None) = (finish, now) {
+            let rows = m.div_ceil(n_threads).next_multiple_of(align);
+            threads::for_each(m.div_ceil(rows), more, |i| {
+                finish.call(i * rows..m.min((i + 1) * rows), 0..n, None);
+            });
+        }
     }
 }
 
@@ -121,25 +206,6 @@ fn share(n: usize, n_threads: usize, least: usize) -> usize {
 /// About how long one thread takes for a product.
 pub(super) fn nanos<T>(tiles: &Tiles<T>, [m, k, n]: [usize; 3]) -> usize {
     m.saturating_mul(k).saturating_mul(n) / (tiles.rate / 1000)
-}
-
-/// Finishes rows that a finished part of a product has left: as many at a time as a first-level cache has.
-pub(super) fn finish_rows<T>(
-    finish: Option<Finish<'_, T>>,
-    from: usize,
-    m: usize,
-    c: *mut T,
-    n: usize,
-) {
-    let Some(finish) = finish else { return };
-    let step = (ROW_BYTES * 8 / size_of::<T>() / n).max(1);
-    for i in (from..m).step_by(step) {
-        let rows = step.min(m - i);
-        // SAFETY: the elements of `c` are the caller's alone to write, and have been written.
-        finish(i, unsafe {
-            std::slice::from_raw_parts_mut(c.wrapping_add(i * n), rows * n)
-        });
-    }
 }
 
 /// [`product`] on one thread.
@@ -182,15 +248,23 @@ unsafe fn part<T: Tiled>(
         true => k_block * n_block.next_multiple_of(width),
         false => 0,
     };
-    let finish_early = finish.filter(|_| pack_b && n_block == n);
-    with_room::<T, _>(room_a + room_b, |room| {
+    let finish_early = finish.filter(|f| pack_b && (n_block == n || !f.epilogue.whole));
+    // The fewest elements that are handed over, except for the last.
+    let enough = FINAL_BYTES / size_of::<T>();
+    let apart = finish_early.is_some_and(|f| f.epilogue.apart) && k == k_block && !add;
+    let room_c = match apart {
+        true => (enough + tiles.rows * n_block).min(m * n_block),
+        false => 0,
+    };
+    with_room::<T, _>(room_a + room_b + room_c, |room| {
         let (b_copy, a_copy) = (room, room.wrapping_add(room_b));
+        let rows_apart = room.wrapping_add(room_b + room_a);
         for j in (0..n).step_by(n_block) {
             let n_here = n_block.min(n - j);
             for p in (0..k).step_by(k_block) {
                 let k_here = k_block.min(k - p);
                 let add = add || p > 0;
-                let tile = |(left, stride), (i, rows): (usize, usize), jj: usize| {
+                let tile = |(left, stride), (i, rows): (usize, usize), jj: usize, to: Out<T>| {
                     let wide = n_here - jj >= width;
                     let w = if wide {
                         width
@@ -206,12 +280,12 @@ unsafe fn part<T: Tiled>(
                         false => (b.element(p, j + jj), b.rows),
                     };
                     let last = w - (vectors - 1) * tiles.lanes;
-                    let z = c.element(i, j + jj);
+                    let z = to.element(i, jj);
                     let tile = tiles.tile(by_column, rows, vectors);
                     // SAFETY: a tile within the block; the operands or their copies have its rows and columns.
                     unsafe {
                         tile(
-                            k_here, left, stride, right, b_stride, z, c.stride, last, add,
+                            k_here, left, stride, right, b_stride, z, to.stride, last, add,
                         )
                     };
                     w
@@ -223,7 +297,7 @@ unsafe fn part<T: Tiled>(
                     while jj < n_here {
                         let mut w = 0;
                         for (i, rows) in heights(m, tiles.rows) {
-                            w = tile(there(i), (i, rows), jj);
+                            w = tile(there(i), (i, rows), jj, c.from(0, j));
                         }
                         jj += w;
                     }
@@ -231,6 +305,7 @@ unsafe fn part<T: Tiled>(
                 }
                 // SAFETY: of the block, and there is room for it.
                 unsafe { panels(tiles, [k_here, n_here], b.from(p, j), b_copy, width) };
+                let mut ready = 0;
                 for (i, rows) in heights(m, tiles.rows) {
                     let left = match (copy_a, by_column) {
                         (false, _) => there(i),
@@ -254,19 +329,31 @@ unsafe fn part<T: Tiled>(
                             (a_copy.cast_const(), a_row)
                         }
                     };
+                    let to = match apart {
+                        true => Out {
+                            ptr: rows_apart.wrapping_sub(ready * n_here),
+                            stride: n_here,
+                        },
+                        false => c.from(0, j),
+                    };
                     let mut jj = 0;
                     while jj < n_here {
-                        jj += tile(left, (i, rows), jj);
+                        jj += tile(left, (i, rows), jj, to);
                     }
-                    if p + k_here == k {
-                        finish_rows(finish_early, i, i + rows, c.ptr, n);
+                    let end = i + rows;
+                    if let Some(finish) = finish_early
+                        && p + k_here == k
+                        && (end == m || (end - ready) * n_here >= enough)
+                    {
+                        finish.call(ready..end, j..j + n_here, apart.then_some(rows_apart));
+                        ready = end;
                     }
                 }
             }
         }
     });
     if finish_early.is_none() {
-        finish_rows(finish, 0, m, c.ptr, n);
+        finish.into_iter().for_each(|f| f.call(0..m, 0..n, None));
     }
 }
 

@@ -11,13 +11,14 @@ mod tile;
 use super::level::level;
 use super::number::Number;
 use super::threads;
-use blocks::{Finish, Out, finish_rows};
+pub(super) use blocks::{Epilogue, Final};
+use blocks::{Finish, Out};
 use pack::At;
 use tile::Tiled;
 
 /// A matrix in a slice: element `(i, j)` is `data[offset + i * rows + j * cols]`.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Matrix {
+pub(crate) struct Matrix {
     pub(super) offset: usize,
     pub(super) rows: usize,
     pub(super) cols: usize,
@@ -100,11 +101,11 @@ pub(super) fn copy<T: Gemm>(
 }
 
 /// One axis of a batch of products: its length and its strides in the left operand, the right and the result.
-pub(super) type BatchAxis = (usize, [usize; 3]);
+pub(crate) type BatchAxis = (usize, [usize; 3]);
 
 /// Products of the same size: their operands and results are strides apart.
 #[derive(Clone, Debug)]
-pub(super) struct Batch {
+pub(crate) struct Batch {
     /// `[m, k]` times `[k, n]`, none of which is 0.
     pub(super) mkn: [usize; 3],
     pub(super) a: Matrix,
@@ -116,20 +117,35 @@ pub(super) struct Batch {
     pub(super) summed: Vec<BatchAxis>,
 }
 
+impl Batch {
+    /// Whether the results are all that there is from the first element to the last, in row-major order.
+    pub(super) fn is_dense(&self) -> bool {
+        let [m, _, n] = self.mkn;
+        let Matrix { rows, cols, .. } = self.out;
+        let mut extent = m * n;
+        let mut dense = (n == 1 || cols == 1) && (m == 1 || rows == n);
+        for (len, strides) in self.axes.iter().rev() {
+            dense &= *len == 1 || strides[2] == extent;
+            extent *= len;
+        }
+        dense
+    }
+}
+
 /// Computes the products, on several threads where that pays. `out = a b`, summed over the axes that say so; it adds
 /// what was in `out` if `add`.
 ///
-/// If there is a `finish`, the rows of `out` lie one after the other. It is called for rows that are final while they are
-/// in a cache, with the number of the first.
+/// If there is an epilogue, the results are [dense](Batch::is_dense), and it sees them as one matrix with a row for each of
+/// the rows of all of them; where there are several products, the rows of each are a multiple of what it is to be aligned to.
 pub(super) fn run<T: Gemm>(
     batch: &Batch,
     a: &[T],
     b: &[T],
     out: &mut [T],
     add: bool,
-    finish: Option<Finish<'_, T>>,
+    epilogue: Option<&Epilogue<'_, T>>,
 ) {
-    check(batch, [a.len(), b.len(), out.len()], finish.is_some());
+    check(batch, [a.len(), b.len(), out.len()], epilogue.is_some());
     let (a, b) = (batch.a.at(a.as_ptr()), batch.b.at(b.as_ptr()));
     let c = Out {
         ptr: out.as_mut_ptr().wrapping_add(batch.out.offset),
@@ -140,12 +156,16 @@ pub(super) fn run<T: Gemm>(
     let (n_products, n_summed) = (count(&batch.axes), count(&batch.summed));
     let product = |i: usize| {
         let [ia, ib, ic] = offsets(&batch.axes, i);
-        let first_row = ic / n;
-        let finish = finish.map(|f| move |row: usize, z: &mut [T]| f(first_row + row, z));
+        let finish = epilogue.map(|epilogue| Finish {
+            epilogue,
+            result: c,
+            row: ic / n,
+            column: 0,
+        });
         for s in 0..n_summed {
             let [sa, sb, _] = offsets(&batch.summed, s);
             let (a, b) = (a.after(ia + sa), b.after(ib + sb));
-            let finish = finish.as_ref().filter(|_| s + 1 == n_summed);
+            let finish = finish.filter(|_| s + 1 == n_summed);
             // SAFETY: `check` has made sure that every element that the strides reach lies in its slice (they are not
             // negative, so the last is the farthest), and that those of `out` are distinct, in one product and in
             // all. `out` is borrowed mutably, so it overlaps neither operand.
@@ -157,14 +177,15 @@ pub(super) fn run<T: Gemm>(
                     c.from(0, ic),
                     batch.out.cols,
                     add || s > 0,
-                    finish.map(|f| f as Finish<'_, T>),
+                    finish,
                 );
             }
         }
     };
     // A few products are shared one by one.
     let nanos = T::nanos(batch.mkn).saturating_mul(n_summed);
-    let total = nanos.saturating_mul(n_products);
+    let more = epilogue.map_or(0, |epilogue| epilogue.nanos);
+    let total = nanos.saturating_mul(n_products).saturating_add(more);
     let n_threads = threads::worth(total);
     if n_products < n_threads || n_threads < 2 {
         return (0..n_products).for_each(product);
@@ -223,10 +244,7 @@ fn check(batch: &Batch, [len_a, len_b, len_out]: [usize; 3], finish: bool) {
     assert!(distinct, "no two elements of the result share a place");
     let summed = batch.summed.iter().all(|(_, strides)| strides[2] == 0);
     assert!(summed, "products that are summed have one result");
-    assert!(
-        !finish || (rows == n && (n == 1 || cols == 1)),
-        "rows lie side by side"
-    );
+    assert!(!finish || batch.is_dense(), "rows lie side by side");
 }
 
 /// A type of elements that matrices have.
@@ -310,7 +328,7 @@ macro_rules! floats {
                                 m, k, n, 1.0, a.ptr, ar, ac, b.ptr, br, bc, beta, c.ptr, cr, cc,
                             );
                         }
-                        finish_rows(finish, 0, m, c.ptr, n);
+                        finish.into_iter().for_each(|f| f.call(0..m, 0..n, None));
                     }
                 }
             }
@@ -346,7 +364,7 @@ macro_rules! ints {
                         }
                     }
                 }
-                finish_rows(finish, 0, m, c.ptr, n);
+                finish.into_iter().for_each(|f| f.call(0..m, 0..n, None));
             }
         }
     )*};

@@ -3,7 +3,7 @@
 use super::blocks::{Out, product};
 use super::pack::At;
 use super::tile::Tiled;
-use super::{Batch, Gemm, Matrix, run};
+use super::{Batch, Epilogue, Final, Gemm, Matrix, run};
 use crate::kernel::number::Number;
 use crate::kernel::threads::set_threads;
 use gradloom_maths::Level;
@@ -231,12 +231,25 @@ fn levels_that_multiply_and_add_at_once_agree() {
 }
 
 #[test]
-fn rows_are_finished_once_when_they_are_final() {
-    for [m, k, n] in LARGE.into_iter().chain([[1, 1, 1], [7, 400, 3]]) {
+fn elements_are_finished_once_when_they_are_final() {
+    let epilogues = [
+        (1, false, false),
+        (1, false, true),
+        (1, true, false),
+        (32, false, true),
+        (40, true, false),
+    ];
+    for [m, k, n] in LARGE
+        .into_iter()
+        .chain([[1, 1, 1], [7, 400, 3], [300, 30, 2100]])
+    {
         for n_threads in 1..4 {
             set_threads(n_threads);
-            for transposed in [false, true] {
-                let n_batch = 3;
+            for (transposed, (align, whole, apart)) in [false, true]
+                .into_iter()
+                .flat_map(|t| epilogues.map(|e| (t, e)))
+            {
+                let n_batch = if align == 1 { 3 } else { 1 };
                 let x: Vec<f32> = (0..m * k * n_batch).map(|i| (i % 5) as f32).collect();
                 let y: Vec<f32> = (0..k * n).map(|i| (i % 3) as f32 - 1.0).collect();
                 let batch = Batch {
@@ -249,18 +262,40 @@ fn rows_are_finished_once_when_they_are_final() {
                 };
                 let mut want = vec![0.0; m * n * n_batch];
                 run(&batch, &x, &y, &mut want, false, None);
-                let rows = Mutex::new(vec![0; m * n_batch]);
+                let rows = Mutex::new(vec![(0, None); m * n_batch]);
                 let mut got = vec![0.0; m * n * n_batch];
-                let finish = |first: usize, z: &mut [f32]| {
-                    assert_eq!(z.len() % n, 0);
-                    for (i, row) in z.chunks_mut(n).enumerate() {
-                        rows.lock().unwrap()[first + i] += 1;
-                        row.iter_mut()
-                            .for_each(|z| *z = *z * 2.0 + (first + i) as f32);
+                let each = |part: Final<f32>| {
+                    let Final {
+                        result, columns, ..
+                    } = part;
+                    assert!(!whole || columns == (0..n));
+                    for i in part.rows.clone() {
+                        let thread = std::thread::current().id();
+                        let mut rows = rows.lock().unwrap();
+                        rows[i].0 += columns.len();
+                        // One thread has all of the rows that are not to be parted.
+                        let first = &mut rows[i / align * align].1;
+                        assert!(align == 1 || *first.get_or_insert(thread) == thread);
+                        let row = (i - part.rows.start) * part.stride;
+                        for j in columns.clone() {
+                            // SAFETY: an element of the result, and where it is computed.
+                            unsafe {
+                                let z = *part.first.add(row + j - columns.start);
+                                *result.add(i * n + j) = z * 2.0 + i as f32;
+                            }
+                        }
                     }
                 };
-                run(&batch, &x, &y, &mut got, false, Some(&finish));
-                assert!(rows.lock().unwrap().iter().all(|n| *n == 1), "{m} {k} {n}");
+                let epilogue = Epilogue {
+                    each: &each,
+                    align,
+                    whole,
+                    apart,
+                    nanos: 0,
+                };
+                run(&batch, &x, &y, &mut got, false, Some(&epilogue));
+                let rows = rows.lock().unwrap();
+                assert!(rows.iter().all(|row| row.0 == n), "{m} {k} {n}");
                 for (i, (got, want)) in got.iter().zip(want).enumerate() {
                     assert_eq!(*got, want * 2.0 + (i / n) as f32, "{m} {k} {n}: {i}");
                 }
