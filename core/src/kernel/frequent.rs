@@ -314,7 +314,7 @@ mod tests {
             .iter()
             .map(|_| (dtype, Layout::contiguous(&[n])))
             .collect();
-        let kernel = group(n, &inputs, steps, results, &[]);
+        let kernel = group(n, &inputs, steps, results, &[]).prepare();
         let bits = |x: f64| if x.is_nan() { u64::MAX } else { x.to_bits() };
         match dtype {
             DType::F32 => {
