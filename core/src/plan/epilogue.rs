@@ -73,6 +73,7 @@ pub(super) fn group(
     let places = build.task(what, parts, outs, kernel);
     let draft = build.drafts.last_mut().expect("the task was added");
     draft.outs.insert(0, before.outs[0]);
+    draft.eqns.extend(before.eqns);
     draft.followed = Some(into.is_some());
     places
 }
