@@ -137,10 +137,20 @@ impl Build {
         kernel: Prepared,
         dense: Option<Arc<Batch>>,
     ) -> Place {
-        let outs = std::slice::from_ref(out);
-        let place = self.strided_kernels(args, outs, kernel).remove(0);
+        let place = self.strided_kernel(args, out, kernel);
         self.drafts.last_mut().expect(ADDED).product = dense;
         place
+    }
+
+    /// The result of a kernel that gets all elements of the root of each operand.
+    pub(crate) fn strided_kernel(
+        &mut self,
+        args: &[&Place],
+        out: &Aval,
+        kernel: Prepared,
+    ) -> Place {
+        let outs = std::slice::from_ref(out);
+        self.strided_kernels(args, outs, kernel).remove(0)
     }
 
     /// The results of a kernel that gets all elements of the root of each operand.
