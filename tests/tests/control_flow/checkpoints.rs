@@ -128,7 +128,7 @@ pub(crate) fn numbered(x: &Tensor, y: &Tensor, n: usize) -> Tensor {
         total += i as f64;
     }
     let state = (x * y * &last, total);
-    if n % 2 == 0 || state.0.sum(..).item::<f64>() > 0.05 {
+    if n.is_multiple_of(2) || state.0.sum(..).item::<f64>() > 0.05 {
         total += 1.0;
     }
     &state.0 * state.1 + total * a
