@@ -106,8 +106,10 @@ fn function(mut func: ItemFn, args: &Args, errors: &mut Errors) -> TokenStream {
     let private = paths::private(args);
     let emitted = emit(&parsed, written, args, &private, &[], errors);
     let func = half_typed::print_function(&func);
-    let (items, warnings) = (&emitted.items, &emitted.warnings);
+    let items = &emitted.items;
     let tests = tests(&[&parsed], args, &private, errors);
+    // Beside an error a warning would only distract.
+    let warnings = errors.is_empty().then_some(&emitted.warnings);
     crate::dump::dump(&parsed, &emitted.body, || quote!(#func #items #tests));
     quote!(#func #items #tests #warnings)
 }
