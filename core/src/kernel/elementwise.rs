@@ -1,8 +1,10 @@
 //! From a group of elementwise equations to the instructions of its loop.
 
 use super::compiled::{Fused, Loop};
-use super::fused::{Code, Compiled, Group, Instr, Slot, Sum};
+use super::fused::Group;
+use super::instr::{Code, Compiled, Instr, Slot};
 use super::level::level;
+use super::pieces::Sum;
 use crate::DType;
 use crate::layout::Layout;
 use gradloom_ir::hash::HashMap;

@@ -4,10 +4,11 @@
 //! its index, and its sums get the rows in their order (`align`), in pieces that end where they end in the group
 //! (`grain`).
 
-use super::fused::{Group, Order, Taken};
+use super::fused::{Group, Taken};
 use super::gemm::{self, Batch, Epilogue, Final, Gemm};
 use super::memory::Prepared;
-use super::{UNTAKEN, on_number};
+use super::pieces::Order;
+use super::on_number;
 use crate::DType;
 use std::sync::Arc;
 

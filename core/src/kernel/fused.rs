@@ -4,76 +4,17 @@
 //! are gathered chunk by chunk; intermediate values live in registers, which are chunks in the first-level cache. So the
 //! group reads each operand once and writes each result once, and every element is computed as the op alone computes it.
 
-use super::cast::{Of, cast, select};
-use super::compiled::{Loop, MOST_ARGS, MOST_OUTS};
 use super::data::{Data, DataMut, WIDEST, on_data};
 use super::gather::Gather;
+use super::instr::{Instr, Slot};
 use super::memory::{ALIGN, Prepared};
-use super::number::Number;
+use super::pieces::{CHUNK, Grid, Order, Sum, on_total};
 use super::reduce;
 use super::threads::for_each;
 use crate::DType;
 use crate::layout::Layout;
 use smallvec::SmallVec;
 use std::cell::Cell;
-
-/// How many elements an instruction takes at a time.
-pub(crate) const CHUNK: usize = 1024;
-const _: () = assert!(CHUNK == super::lanes::CHUNK);
-
-/// A loop of three operands and one result, of equal length.
-type Ternary<T> = unsafe fn(&[T], &[T], &[T], &mut [T]);
-
-/// The code of an instruction: reads the same number of elements of each operand, and writes as many. A loop is the version
-/// for the level of this CPU.
-#[derive(Clone, Copy)]
-pub(crate) enum Code {
-    UnaryF32(unsafe fn(&[f32], &mut [f32])),
-    UnaryF64(unsafe fn(&[f64], &mut [f64])),
-    UnaryI32(unsafe fn(&[i32], &mut [i32])),
-    UnaryI64(unsafe fn(&[i64], &mut [i64])),
-    BinaryF32(unsafe fn(&[f32], &[f32], &mut [f32])),
-    BinaryF64(unsafe fn(&[f64], &[f64], &mut [f64])),
-    BinaryI32(unsafe fn(&[i32], &[i32], &mut [i32])),
-    BinaryI64(unsafe fn(&[i64], &[i64], &mut [i64])),
-    TernaryF32(Ternary<f32>),
-    TernaryF64(Ternary<f64>),
-    CompareF32(unsafe fn(&[f32], &[f32], &mut [bool])),
-    CompareF64(unsafe fn(&[f64], &[f64], &mut [bool])),
-    CompareI32(unsafe fn(&[i32], &[i32], &mut [bool])),
-    CompareI64(unsafe fn(&[i64], &[i64], &mut [bool])),
-    CompareBool(unsafe fn(&[bool], &[bool], &mut [bool])),
-    /// Elements of the first operand where the bool is true, of the second elsewhere.
-    Select(DType),
-    Cast(DType, DType),
-}
-
-/// The place of a chunk: operands of the group first, then its results, then registers.
-pub(crate) type Slot = u32;
-
-/// What is done with a chunk.
-pub(crate) enum Instr {
-    /// One op, or several as a loop with few operands and one result.
-    Op {
-        code: Code,
-        /// As many as the code reads; the others are not looked at.
-        args: [Slot; 3],
-        out: Slot,
-    },
-    /// Several ops.
-    Compiled {
-        code: Compiled,
-        args: Box<[Slot]>,
-        outs: Box<[Slot]>,
-    },
-}
-
-/// A loop over a whole group, in the type of its operands and results.
-#[derive(Clone, Copy)]
-pub(crate) enum Compiled {
-    F32(&'static Loop<f32>),
-    F64(&'static Loop<f64>),
-}
 
 /// An operand of a group, as it lies when it is broadcast to the shape of the group.
 enum Input {
@@ -83,81 +24,6 @@ enum Input {
     Splat { at: usize },
     /// Anything else: read where it is if a chunk lies so, and gathered into a register otherwise.
     Gather { dtype: DType, gather: Gather },
-}
-
-/// A sum over elements of a member, made while they are in the cache. It is the sum that `reduce` makes of the stored
-/// elements, to the last bit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Sum {
-    /// Over all elements: the total of each chunk, which [`reduce::join`] adds up.
-    All,
-    /// Over each row of so many elements, at most [`CHUNK`].
-    Rows(usize),
-    /// Over all rows of so many elements: the totals of each block of rows, which [`reduce::join`] adds up.
-    Columns(usize),
-}
-
-impl Sum {
-    /// The number of elements that the group writes for it, of `n`.
-    pub(crate) fn len(self, n: usize) -> usize {
-        match self {
-            Sum::All => n.div_ceil(CHUNK),
-            Sum::Rows(cols) => n / cols,
-            Sum::Columns(cols) => (n / cols).div_ceil(reduce::BLOCK) * cols,
-        }
-    }
-}
-
-/// The pieces of a group that instructions take one after the other, so that a sum sees whole rows. All depends on shapes
-/// alone.
-#[derive(Clone, Copy)]
-struct Grid {
-    /// Elements of a piece, if none of the other lengths cuts it short.
-    piece: usize,
-    /// A piece ends where a multiple of these ends: a row that is longer than a piece, a block of rows.
-    ends: [usize; 2],
-    /// Elements of a task for one thread: a multiple of all of these.
-    task: usize,
-}
-
-/// About so many elements are a task for one thread.
-const TASK: usize = 16 * CHUNK;
-
-impl Grid {
-    fn new(sum: Option<Sum>) -> Grid {
-        const NEVER: usize = usize::MAX;
-        let (row, block) = match sum {
-            None | Some(Sum::All) => {
-                return Grid {
-                    piece: CHUNK,
-                    ends: [NEVER; 2],
-                    task: TASK,
-                };
-            }
-            Some(Sum::Rows(cols)) => (cols, NEVER),
-            Some(Sum::Columns(cols)) => (cols, cols * reduce::BLOCK),
-        };
-        let (piece, end) = match row > CHUNK {
-            true => (CHUNK, row),
-            false => (CHUNK / row * row, NEVER),
-        };
-        let unit = if block == NEVER {
-            piece.max(row)
-        } else {
-            block
-        };
-        Grid {
-            piece,
-            ends: [end, block],
-            task: (TASK / unit).max(1) * unit,
-        }
-    }
-
-    /// The length of the piece that begins at `from`, in a task that ends at `to`.
-    fn piece(&self, from: usize, to: usize) -> usize {
-        let ends = self.ends.iter().map(|end| end - from % end);
-        ends.fold(self.piece.min(to - from), usize::min)
-    }
 }
 
 /// A group, resolved.
@@ -445,18 +311,6 @@ impl Group {
     }
 }
 
-/// In what order a group has to see its elements for its sums to be what they are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Order {
-    /// Any.
-    Any,
-    /// In pieces that end at multiples of so many elements.
-    Whole(usize),
-    /// Rows of `len` elements, or parts of these, one after the other in each block of so many elements, which one thread
-    /// computes.
-    Rows { len: usize, block: usize },
-}
-
 /// An operand whose elements are made while the group runs.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Taken {
@@ -488,53 +342,6 @@ struct Start(*mut u8);
 // SAFETY: threads use parts that do not overlap.
 unsafe impl Sync for Start {}
 
-/// Adds the `n` elements of a piece that begins at element `at` to the totals.
-///
-/// # Safety
-///
-/// `slot` holds `n` elements of the dtype, `totals` has as many as [`Sum::len`] says, and nobody else uses those of this
-/// piece.
-unsafe fn on_total(dtype: DType, sum: Sum, slot: *mut u8, totals: *mut u8, at: usize, n: usize) {
-    unsafe fn of<T: Number>(sum: Sum, slot: *mut u8, totals: *mut u8, at: usize, n: usize) {
-        // SAFETY: the caller's.
-        let xs = unsafe { std::slice::from_raw_parts(slot.cast::<T>().cast_const(), n) };
-        let part = |start: usize, len: usize| {
-            // SAFETY: the caller's; `start + len` is at most `Sum::len`.
-            unsafe { std::slice::from_raw_parts_mut(totals.cast::<T>().wrapping_add(start), len) }
-        };
-        match sum {
-            Sum::All => reduce::row_totals(xs, n, part(at / CHUNK, 1)),
-            Sum::Rows(cols) if cols <= CHUNK => {
-                reduce::row_totals(xs, cols, part(at / cols, n / cols));
-            }
-            Sum::Rows(_) => unreachable!("longer rows are summed by themselves"),
-            Sum::Columns(cols) => {
-                let block = at / (cols * reduce::BLOCK);
-                let first = at - block * cols * reduce::BLOCK;
-                let total = part(block * cols, cols);
-                if first < cols {
-                    // The first row of a block, or the part of it that begins at `first`.
-                    let (head, rest) = xs.split_at(n.min(cols - first));
-                    total[first..first + head.len()].copy_from_slice(head);
-                    reduce::add_rows(total, rest);
-                } else {
-                    reduce::add_rows(&mut total[first % cols..], xs);
-                }
-            }
-        }
-    }
-    // SAFETY: the caller's.
-    unsafe {
-        match dtype {
-            DType::F32 => of::<f32>(sum, slot, totals, at, n),
-            DType::F64 => of::<f64>(sum, slot, totals, at, n),
-            DType::I32 => of::<i32>(sum, slot, totals, at, n),
-            DType::I64 => of::<i64>(sum, slot, totals, at, n),
-            DType::Bool => unreachable!("bools are not summed"),
-        }
-    }
-}
-
 /// Memory that a group works in; each thread keeps it.
 #[derive(Default)]
 struct Scratch {
@@ -546,128 +353,6 @@ thread_local! {
     static SCRATCH: Cell<Scratch> = const {
         Cell::new(Scratch { words: Vec::new(), slots: Vec::new() })
     };
-}
-
-impl Code {
-    /// How many operands it reads.
-    fn n_args(self) -> usize {
-        match self {
-            Code::UnaryF32(_) | Code::UnaryF64(_) | Code::UnaryI32(_) | Code::UnaryI64(_) => 1,
-            Code::Cast(..) => 1,
-            Code::Select(_) | Code::TernaryF32(_) | Code::TernaryF64(_) => 3,
-            _ => 2,
-        }
-    }
-}
-
-impl Instr {
-    /// What it reads and what it writes.
-    fn slots(&self) -> (&[Slot], &[Slot]) {
-        match self {
-            Instr::Op { code, args, out } => (&args[..code.n_args()], std::slice::from_ref(out)),
-            Instr::Compiled { args, outs, .. } => (args, outs),
-        }
-    }
-
-    /// # Safety
-    ///
-    /// The slots that the code reads hold `n` elements of its operands' dtypes, and those that it writes have room for `n` of
-    /// its results' and overlap nothing else.
-    unsafe fn run(&self, slots: &[*mut u8], n: usize) {
-        let (code, [x, y, z], out) = match self {
-            Instr::Op { code, args, out } => {
-                let args = args.map(|slot| slots.get(slot as usize).copied());
-                (*code, args, slots[*out as usize])
-            }
-            Instr::Compiled { code, args, outs } => {
-                let (mut x, mut y) = (
-                    [std::ptr::null_mut(); MOST_ARGS],
-                    [std::ptr::null_mut(); MOST_OUTS],
-                );
-                let fill = |to: &mut [*mut u8], list: &[Slot]| {
-                    for (to, slot) in to.iter_mut().zip(list) {
-                        *to = slots[*slot as usize];
-                    }
-                };
-                fill(&mut x, args);
-                fill(&mut y, outs);
-                let (args, outs) = (&x[..args.len()], &y[..outs.len()]);
-                // SAFETY: the caller's.
-                return unsafe {
-                    match code {
-                        Compiled::F32(f) => f.call(args, outs, n),
-                        Compiled::F64(f) => f.call(args, outs, n),
-                    }
-                };
-            }
-        };
-        unsafe fn of<'a, T>(slot: Option<*mut u8>, n: usize) -> &'a [T] {
-            let start = slot.expect("an instruction has the operands that its code reads");
-            // SAFETY: the caller's.
-            unsafe { std::slice::from_raw_parts(start.cast::<T>(), n) }
-        }
-        unsafe fn of_mut<'a, T>(slot: *mut u8, n: usize) -> &'a mut [T] {
-            // SAFETY: the caller's.
-            unsafe { std::slice::from_raw_parts_mut(slot.cast::<T>(), n) }
-        }
-        // SAFETY: the caller's, and the CPU has the level of the loops.
-        unsafe {
-            match code {
-                Code::UnaryF32(f) => f(of(x, n), of_mut(out, n)),
-                Code::UnaryF64(f) => f(of(x, n), of_mut(out, n)),
-                Code::UnaryI32(f) => f(of(x, n), of_mut(out, n)),
-                Code::UnaryI64(f) => f(of(x, n), of_mut(out, n)),
-                Code::BinaryF32(f) => f(of(x, n), of(y, n), of_mut(out, n)),
-                Code::BinaryF64(f) => f(of(x, n), of(y, n), of_mut(out, n)),
-                Code::BinaryI32(f) => f(of(x, n), of(y, n), of_mut(out, n)),
-                Code::BinaryI64(f) => f(of(x, n), of(y, n), of_mut(out, n)),
-                Code::TernaryF32(f) => f(of(x, n), of(y, n), of(z, n), of_mut(out, n)),
-                Code::TernaryF64(f) => f(of(x, n), of(y, n), of(z, n), of_mut(out, n)),
-                Code::CompareF32(f) => f(of(x, n), of(y, n), of_mut(out, n)),
-                Code::CompareF64(f) => f(of(x, n), of(y, n), of_mut(out, n)),
-                Code::CompareI32(f) => f(of(x, n), of(y, n), of_mut(out, n)),
-                Code::CompareI64(f) => f(of(x, n), of(y, n), of_mut(out, n)),
-                Code::CompareBool(f) => f(of(x, n), of(y, n), of_mut(out, n)),
-                Code::Select(dtype) => match dtype.size() {
-                    1 => select::<u8>(of(x, n), of(y, n), of(z, n), of_mut(out, n)),
-                    4 => select::<u32>(of(x, n), of(y, n), of(z, n), of_mut(out, n)),
-                    _ => select::<u64>(of(x, n), of(y, n), of(z, n), of_mut(out, n)),
-                },
-                Code::Cast(from, to) => {
-                    macro_rules! cast {
-                        ($($a:ident: $from:ty),*) => {
-                            match from {
-                                $(DType::$a => cast_from::<$from>(of(x, n), to, out, n),)*
-                            }
-                        };
-                    }
-                    cast!(F32: f32, F64: f64, I32: i32, I64: i64, Bool: bool)
-                }
-            }
-        }
-        /// # Safety
-        ///
-        /// `out` has room for `n` elements of `to`.
-        unsafe fn cast_from<T: Copy>(xs: &[T], to: DType, out: *mut u8, n: usize)
-        where
-            f32: Of<T>,
-            f64: Of<T>,
-            i32: Of<T>,
-            i64: Of<T>,
-            bool: Of<T>,
-        {
-            // SAFETY: the caller's.
-            unsafe {
-                match to {
-                    DType::F32 => cast(xs, of_mut::<f32>(out, n)),
-                    DType::F64 => cast(xs, of_mut::<f64>(out, n)),
-                    DType::I32 => cast(xs, of_mut::<i32>(out, n)),
-                    DType::I64 => cast(xs, of_mut::<i64>(out, n)),
-                    DType::Bool => cast(xs, of_mut::<bool>(out, n)),
-                }
-            }
-        }
-    }
 }
 
 /// Writes `n` times the element at `at`.
