@@ -89,11 +89,12 @@ impl Layout {
     /// Every `step`th of the indices from `start` along `axis`, `len` of them.
     pub(crate) fn narrow(&self, axis: usize, start: usize, len: usize, step: usize) -> Layout {
         let mut to = self.clone();
-        // An empty view reads nothing, so its offset may stay inside the buffer.
-        if len > 0 {
-            to.offset += start * self.strides[axis];
-        }
         to.shape[axis] = len;
+        // A view without elements reads nothing, and its buffer may have none: so it begins where any buffer does.
+        to.offset = match to.shape.contains(&0) {
+            true => 0,
+            false => self.offset + start * self.strides[axis],
+        };
         // The step may be any number where it is not taken.
         if len > 1 {
             to.strides[axis] *= step;
@@ -204,6 +205,14 @@ mod tests {
             done.push(' ');
         }
         assert_eq!(done, "vvvvvv cvvvcc vvvvvv cvvvcc cvvvcc vvvvvv ");
+    }
+
+    #[test]
+    fn a_view_without_elements_begins_where_its_buffer_does() {
+        let l = Layout::contiguous(&[0, 5, 4]);
+        assert_eq!(l.narrow(1, 3, 2, 1).offset, 0);
+        let l = Layout::contiguous(&[3, 5, 4]).narrow(1, 3, 2, 1);
+        assert_eq!((l.offset, l.narrow(0, 2, 0, 1).offset), (12, 0));
     }
 
     #[test]

@@ -7,8 +7,8 @@
 use super::fused::{Group, Taken};
 use super::gemm::{self, Batch, Epilogue, Final, Gemm};
 use super::memory::Prepared;
-use super::pieces::Order;
 use super::on_number;
+use super::pieces::Order;
 use crate::DType;
 use std::sync::Arc;
 
