@@ -161,6 +161,8 @@ pub(crate) enum Source {
     Part(Arc<Value>, u32),
     /// A result of a call. No other value is the same result.
     Call(Arc<CallNode>, usize),
+    /// Nowhere: the value stands for others in a graph that is planned and never computed.
+    StandIn,
 }
 
 /// An op that is recorded.
@@ -239,6 +241,7 @@ impl Value {
                 (OP, Promise::Part(of, index))
             }
             Source::Call(node, index) => (CALL, Promise::Call(node, index)),
+            Source::StandIn => (NOBODY, Promise::Kept),
         };
         *self.origin.get_mut() = origin;
         *self.promise_mut() = promise;

@@ -22,6 +22,11 @@ pub const STEADY: &[Steady] = &[
         name: "call",
         start: call,
     },
+    // The derivative of the function and its pullback.
+    Steady {
+        name: "pull",
+        start: pull,
+    },
     // A step of training: value, gradient and update of a perceptron with six parameters.
     Steady {
         name: "step",
@@ -101,6 +106,14 @@ fn mlp([inputs, first, second, outputs]: [usize; 4]) -> Mlp {
 fn call() -> Box<dyn FnMut()> {
     let (model, x) = (mlp([4, 8, 8, 3]), noise(&[4, 4], 7));
     Box::new(move || evaluate(&forward(&model, &x)).expect("a small result"))
+}
+
+fn pull() -> Box<dyn FnMut()> {
+    let (model, x, ct) = (mlp([4, 8, 8, 3]), noise(&[4, 4], 7), noise(&[4, 3], 8));
+    Box::new(move || {
+        let (y, pullback) = forward::vjp(&model, &x);
+        evaluate(&(y, pullback(&ct))).expect("small results");
+    })
 }
 
 fn step() -> Box<dyn FnMut()> {

@@ -11,6 +11,7 @@ static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 /// The most allocations that a run may make once the program is in its steady state.
 const MOST: &[(&str, usize)] = &[
     ("call", 0),
+    ("pull", 0),
     ("step", 0),
     ("tiny", 0),
     ("wide", 0),

@@ -320,8 +320,8 @@ mod doubling {
     pub(crate) mod __private {
         pub(crate) use gradloom::__private::*;
 
-        pub(crate) fn rebuild<T: Tree>(like: &T, pulled: &Pulled, param: usize) -> T {
-            gradloom::__private::rebuild(like, pulled, param).map(&mut |ct| ct * 2.0)
+        pub(crate) fn pulled_back<T: Tree>(like: &T, cts: &mut Cotangents, param: usize) -> T {
+            gradloom::__private::pulled_back(like, cts, param).map(&mut |ct| ct * 2.0)
         }
     }
 }

@@ -5,9 +5,12 @@
 //! results are promises of one [`CallNode`], which runs the plan for all of them when one is asked for.
 
 mod key;
+mod pullback;
 mod site;
 
 pub use key::{ByClone, ByTree, ByWords, CallKey, NoTree, Same, Static, Unknown, Words};
+pub(crate) use pullback::stand_in;
+pub use pullback::{Cotangents, Pullback};
 pub use site::{NoWhole, OfWhole, Recording, Results, Site, Whole, begin, impure};
 
 use crate::Result;

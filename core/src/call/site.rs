@@ -1,13 +1,16 @@
 //! Where a function is called: the plans of the calls before.
 
 use super::key::{CallKey, OwnedKey};
+use super::pullback::{Backward, Pullback};
 use super::{CallNode, CallPlan, let_go_of, spare_results};
+use crate::__private::Pull;
 use crate::buffer::Buffer;
 use crate::evaluate::Graph;
 use crate::events::{self, Event};
 use crate::node::{Source, Value};
 use crate::testing::is_op_by_op;
 use crate::{Aval, Tensor, Tree};
+use smallvec::SmallVec;
 use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::marker::PhantomData;
@@ -25,11 +28,19 @@ pub struct Site(RefCell<Vec<Known>>);
 struct Known {
     key: Rc<OwnedKey>,
     /// Nothing, if such a call has to be recorded.
-    call: Option<Rc<Callable>>,
+    call: Option<Callee>,
+}
+
+/// What a site knows of a call.
+#[derive(Clone)]
+struct Callee {
+    call: Arc<Callable>,
+    /// A tree in the structure of the result.
+    template: Option<Rc<dyn Any>>,
 }
 
 /// How to make the results of a call out of its arguments.
-struct Callable {
+pub(super) struct Callable {
     /// Nothing, if all results are arguments.
     plan: Option<Arc<CallPlan>>,
     /// The results of the plan.
@@ -37,8 +48,8 @@ struct Callable {
     leaves: Box<[Leaf]>,
     /// Whether a result of the plan is several leaves.
     repeats: bool,
-    /// A tree in the structure of the result.
-    template: Option<Box<dyn Any>>,
+    /// The pullback, of a call whose last results are what that reads.
+    backward: Option<Arc<Backward>>,
 }
 
 /// A leaf of the result.
@@ -60,6 +71,11 @@ pub fn impure() {
     IMPURE.set(true);
 }
 
+/// Whether what happens now is recorded for a call.
+pub(super) fn is_recording() -> bool {
+    RECORDING.get()
+}
+
 impl Site {
     /// A site that knows no call.
     #[expect(clippy::new_without_default, reason = "only the macro makes sites")]
@@ -67,14 +83,16 @@ impl Site {
         Site(RefCell::new(Vec::new()))
     }
 
-    fn find(&self, key: &CallKey<'_>) -> Option<Option<Rc<Callable>>> {
+    fn find(&self, key: &CallKey<'_>) -> Option<Option<Callee>> {
         // The comparison of a static value may itself call the function.
         let known = self.0.try_borrow().ok()?;
         let i = known.iter().rposition(|known| known.key.fits(key))?;
         let call = known[i].call.clone();
         drop(known);
-        let plan = call.as_ref().and_then(|call| call.plan.as_ref());
-        if plan.is_some_and(|plan| !plan.entry.is_current()) {
+        if call
+            .as_ref()
+            .is_some_and(|callee| !callee.call.is_current())
+        {
             let mut known = self.0.try_borrow_mut().ok()?;
             drop(known.remove(i));
             return None;
@@ -82,7 +100,7 @@ impl Site {
         Some(call)
     }
 
-    fn learn(&self, key: OwnedKey, call: Option<Rc<Callable>>) {
+    fn learn(&self, key: OwnedKey, call: Option<Callee>) {
         let Ok(mut known) = self.0.try_borrow_mut() else {
             return;
         };
@@ -112,13 +130,12 @@ pub fn begin<'a>(
         return Err(Recording(None));
     };
     match found {
-        Some(Some(call)) => {
-            if let Some(plan) = &call.plan {
-                events::emit(Event::Hit {
-                    plan: plan.entry.id,
-                });
+        Some(Some(Callee { call, template })) => {
+            if let Some(plan) = call.plan_id() {
+                events::emit(Event::Hit { plan });
             }
-            Ok(Results(call.leaves(&key)))
+            let leaves = call.leaves(&key);
+            Ok(Results { leaves, template })
         }
         Some(None) => Err(Recording(None)),
         None => {
@@ -162,34 +179,89 @@ impl Recording {
     /// The same for several results: `visit` visits the leaves of all.
     pub fn end_with(self, mut visit: impl FnMut(&mut dyn FnMut(&mut Tensor))) {
         if let Some(begun) = self.0 {
-            begun.end(&mut visit, None);
+            begun.end(&mut visit, None, Kept::default());
         }
     }
+
+    /// The end of a body that returns a pullback, too, which gives cotangents of the parameters `wrt`.
+    pub fn end_pull<Y: Tree>(self, y: Y, pull: Pull, wrt: &[usize]) -> (Y, Pullback) {
+        self.end_pull_like(y, pull, wrt, None)
+    }
+
+    fn end_pull_like<Y: Tree>(
+        self,
+        mut y: Y,
+        pull: Pull,
+        wrt: &[usize],
+        template: Option<Rc<dyn Any>>,
+    ) -> (Y, Pullback) {
+        let mut planned = None;
+        if let Some(begun) = self.0 {
+            let kept = match IMPURE.get() {
+                true => None,
+                false => Backward::of(&pull, &y, wrt),
+            };
+            if let Some((backward, residuals)) = kept {
+                let backward = Arc::new(backward);
+                let kept = Kept {
+                    residuals,
+                    backward: Some(backward.clone()),
+                };
+                let rest = begun.end(&mut |f| y.visit_mut(f), template, kept);
+                planned = rest.map(|rest| Pullback::planned(backward, rest));
+            } else {
+                begun.give_up();
+            }
+        }
+        let pullback = planned.unwrap_or_else(|| Pullback::recorded(pull, &y));
+        (y, pullback)
+    }
+}
+
+/// What the pullback of a call reads, and what it computes.
+#[derive(Default)]
+struct Kept {
+    residuals: Vec<Arc<Value>>,
+    backward: Option<Arc<Backward>>,
 }
 
 /// Calls a function with each leaf of several trees.
 type VisitAll<'a> = dyn FnMut(&mut dyn FnMut(&mut Tensor)) + 'a;
 
 impl Begun {
-    fn end(mut self, visit: &mut VisitAll<'_>, template: Option<Box<dyn Any>>) {
+    /// Returns the leaves that are no leaves of the results, if the site can know the call.
+    fn end(
+        mut self,
+        visit: &mut VisitAll<'_>,
+        template: Option<Rc<dyn Any>>,
+        kept: Kept,
+    ) -> Option<Leaves> {
         let mut results = Vec::new();
         visit(&mut |leaf| results.push(leaf.0.clone()));
+        results.extend(kept.residuals);
         let call = match IMPURE.get() {
             true => None,
-            false => callable(&self.args, &results, template).map(Rc::new),
+            false => callable(&self.args, &results, kept.backward).map(Arc::new),
         };
-        if let Some(call) = &call {
-            drop(results);
+        drop(results);
+        let rest = call.as_ref().map(|call| {
             let mut leaves = call.promise(std::mem::take(&mut self.args));
             visit(&mut |leaf| *leaf = leaves.next().expect("as many leaves as there were"));
+            leaves
+        });
+        if call.as_ref().is_none_or(|call| call.is_current()) {
+            self.learn(call.map(|call| Callee { call, template }));
         }
-        let current = |call: &Rc<Callable>| {
-            let plan = call.plan.as_ref();
-            plan.is_none_or(|plan| plan.entry.is_current())
-        };
-        if let Some(key) = self.key.take()
-            && call.as_ref().is_none_or(current)
-        {
+        rest
+    }
+
+    /// The end of a body that has to run each time.
+    fn give_up(mut self) {
+        self.learn(None);
+    }
+
+    fn learn(&mut self, call: Option<Callee>) {
+        if let Some(key) = self.key.take() {
             // What is not learnt is recorded again.
             let _ = self.site.try_with(|site| site.learn(key, call));
         }
@@ -197,10 +269,10 @@ impl Begun {
 }
 
 /// How to compute results from arguments, if they depend on nothing else.
-fn callable(
+pub(super) fn callable(
     args: &[Arc<Value>],
     results: &[Arc<Value>],
-    template: Option<Box<dyn Any>>,
+    backward: Option<Arc<Backward>>,
 ) -> Option<Callable> {
     let argument = |value: &Arc<Value>| args.iter().position(|arg| Arc::ptr_eq(arg, value));
     let mut targets: Vec<Arc<Value>> = Vec::new();
@@ -231,24 +303,56 @@ fn callable(
         avals: targets.iter().map(|x| x.aval.clone()).collect(),
         leaves,
         repeats,
-        template,
+        backward,
     })
 }
 
 impl Callable {
-    /// The leaves of the result for the arguments of a key, computed if that is no more work than to promise them.
-    fn leaves(self: &Rc<Self>, key: &CallKey<'_>) -> Leaves {
-        if let Some(plan) = &self.plan
-            && plan.is_small
-            && let Some(computed) = plan.run_on(|i| &key.leaves[i])
-        {
-            return self.results(|i| &key.leaves[i], computed);
-        }
-        self.promise(key.args())
+    /// Whether its plans may be used.
+    pub(super) fn is_current(&self) -> bool {
+        let plan = self.plan.as_ref();
+        let backward = self.backward.as_ref();
+        plan.is_none_or(|plan| plan.entry.is_current())
+            && backward.is_none_or(|backward| backward.is_current())
     }
 
-    /// The leaves of the result for the given arguments.
-    fn promise(self: &Rc<Self>, args: Vec<Arc<Value>>) -> Leaves {
+    /// What events call its plan.
+    pub(super) fn plan_id(&self) -> Option<u64> {
+        self.plan.as_ref().map(|plan| plan.entry.id)
+    }
+
+    /// The leaves of the result for the arguments of a key.
+    fn leaves(self: &Arc<Self>, key: &CallKey<'_>) -> Leaves {
+        let arg = |i: usize| &*key.leaves[i];
+        self.at_once(arg)
+            .unwrap_or_else(|| self.promise(key.args()))
+    }
+
+    /// The results for the given arguments.
+    pub(super) fn call(self: &Arc<Self>, args: Vec<Arc<Value>>) -> Results {
+        let leaves = match self.at_once(|i| &args[i]) {
+            Some(leaves) => {
+                let_go_of(args);
+                leaves
+            }
+            None => self.promise(args),
+        };
+        let template = None;
+        Results { leaves, template }
+    }
+
+    /// The leaves of the result, if to compute them is no more work than to promise them.
+    fn at_once<'a>(
+        self: &Arc<Self>,
+        arg: impl Fn(usize) -> &'a Arc<Value> + Copy,
+    ) -> Option<Leaves> {
+        let plan = self.plan.as_ref().filter(|plan| plan.is_small)?;
+        let computed = plan.run_on(arg)?;
+        Some(self.results(arg, computed))
+    }
+
+    /// The leaves of the result, as promises.
+    fn promise(self: &Arc<Self>, args: Vec<Arc<Value>>) -> Leaves {
         let mut leaves = self.results(|i| &args[i], Vec::new());
         match &self.plan {
             Some(plan) => leaves.node = Some(CallNode::new(plan.clone(), args)),
@@ -258,7 +362,7 @@ impl Callable {
     }
 
     fn results<'a>(
-        self: &Rc<Self>,
+        self: &Arc<Self>,
         arg: impl Fn(usize) -> &'a Arc<Value>,
         computed: Vec<Option<Arc<Buffer>>>,
     ) -> Leaves {
@@ -266,34 +370,31 @@ impl Callable {
             Leaf::Argument(i) => Some(Tensor::of(arg(*i as usize))),
             Leaf::Result(_) => None,
         });
-        let kept = kept.collect::<Vec<_>>().into_iter();
-        let repeated = match self.repeats {
-            true => vec![None; self.avals.len()],
-            false => Vec::new(),
-        };
+        let kept = kept.collect::<SmallVec<_>>().into_iter();
+        let n_repeated = if self.repeats { self.avals.len() } else { 0 };
         Leaves {
             call: self.clone(),
             next: 0,
             kept,
             computed,
             node: None,
-            repeated,
+            repeated: (0..n_repeated).map(|_| None).collect(),
         }
     }
 }
 
 /// The leaves of the result of a call, one after another.
-struct Leaves {
-    call: Rc<Callable>,
+pub(super) struct Leaves {
+    call: Arc<Callable>,
     next: usize,
     /// Those that are arguments.
-    kept: std::vec::IntoIter<Tensor>,
+    kept: smallvec::IntoIter<[Tensor; 4]>,
     /// The results of the plan that nobody has taken, if it has run.
     computed: Vec<Option<Arc<Buffer>>>,
     /// The call, if it has not.
     node: Option<Arc<CallNode>>,
     /// The results so far, where one may be several leaves.
-    repeated: Vec<Option<Tensor>>,
+    repeated: SmallVec<[Option<Tensor>; 8]>,
 }
 
 impl Drop for Leaves {
@@ -336,17 +437,28 @@ impl Iterator for Leaves {
 }
 
 /// The results of a call, leaf by leaf.
-pub struct Results(Leaves);
+pub struct Results {
+    leaves: Leaves,
+    template: Option<Rc<dyn Any>>,
+}
 
 impl Results {
     /// The next result, a tensor.
     pub fn tensor(&mut self) -> Tensor {
-        self.0.next().expect("as many results as the body gave")
+        let next = self.leaves.next();
+        next.expect("as many results as the body gave")
     }
 
     /// The next results, in the structure of a tree.
     pub fn like<T: Tree>(&mut self, tree: &T) -> T {
         tree.map(&mut |_| self.tensor())
+    }
+
+    /// The pullback, which keeps what is left.
+    pub fn pullback(self) -> Pullback {
+        let backward = self.leaves.call.backward.clone();
+        let backward = backward.expect("a body that ends with a pullback has one");
+        Pullback::planned(backward, self.leaves)
     }
 }
 
@@ -356,15 +468,17 @@ pub struct Whole<T>(pub PhantomData<T>);
 /// Results that are a tree.
 pub trait OfWhole<T> {
     /// The results, in the structure that the body gave them.
-    fn results(self, results: Results) -> T;
+    fn results(self, results: &mut Results) -> T;
     /// The end of a body.
     fn end(self, recording: Recording, y: T) -> T;
+    /// The end of a body that returns a pullback, too.
+    fn end_pull(self, recording: Recording, y: T, pull: Pull, wrt: &[usize]) -> (T, Pullback);
 }
 
 impl<T: Tree + 'static> OfWhole<T> for &&Whole<T> {
-    fn results(self, mut results: Results) -> T {
-        let call = results.0.call.clone();
-        let template = call.template.as_ref().and_then(|t| t.downcast_ref::<T>());
+    fn results(self, results: &mut Results) -> T {
+        let template = results.template.clone();
+        let template = template.as_ref().and_then(|t| t.downcast_ref::<T>());
         results.like(template.expect("the structure of the result is kept beside the plan"))
     }
 
@@ -372,29 +486,44 @@ impl<T: Tree + 'static> OfWhole<T> for &&Whole<T> {
         let Some(begun) = recording.0 else {
             return y;
         };
-        // The site keeps the structure, and nothing else alive.
-        let stand_in = Tensor::scalar(false);
-        let template = y.map(&mut |_| stand_in.clone());
-        begun.end(&mut |f| y.visit_mut(f), Some(Box::new(template)));
+        let template = template(&y);
+        begun.end(&mut |f| y.visit_mut(f), Some(template), Kept::default());
         y
     }
+
+    fn end_pull(self, recording: Recording, y: T, pull: Pull, wrt: &[usize]) -> (T, Pullback) {
+        let template = template(&y);
+        recording.end_pull_like(y, pull, wrt, Some(template))
+    }
+}
+
+/// The structure of a tree, which keeps nothing else of it alive.
+fn template<T: Tree + 'static>(y: &T) -> Rc<dyn Any> {
+    Rc::new(crate::__private::structure(y))
 }
 
 /// Results that are no tree, which is an error elsewhere.
 pub trait NoWhole<T> {
     /// There are none.
-    fn results(self, results: Results) -> T;
+    fn results(self, results: &mut Results) -> T;
     /// The end of a body.
     fn end(self, recording: Recording, y: T) -> T;
+    /// The end of a body that returns a pullback, too.
+    fn end_pull(self, recording: Recording, y: T, pull: Pull, wrt: &[usize]) -> (T, Pullback);
 }
 
 impl<T> NoWhole<T> for &Whole<T> {
-    fn results(self, _: Results) -> T {
+    fn results(self, _: &mut Results) -> T {
         unreachable!("a site learns no call whose result is no tree")
     }
 
     fn end(self, recording: Recording, y: T) -> T {
         drop(recording);
         y
+    }
+
+    fn end_pull(self, recording: Recording, y: T, pull: Pull, _: &[usize]) -> (T, Pullback) {
+        drop(recording);
+        (y, Pullback::recorded(pull, &()))
     }
 }

@@ -54,9 +54,9 @@ pub fn zeros(aval: &Aval) -> Tensor {
     Tensor::zeros(aval.shape(), aval.dtype())
 }
 
-/// Zeros in the structure of a tree, which keep nothing of it alive.
-pub fn zeros_tree<T: Tree>(tree: &T) -> T {
-    crate::tree::zeros(tree)
+/// A tree of the same structure with leaves that have no elements: it keeps nothing of the tree alive.
+pub fn structure<T: Tree>(tree: &T) -> T {
+    tree.map(&mut |leaf| crate::call::stand_in(leaf.aval()))
 }
 
 /// The avals of the leaves of a tree.

@@ -22,7 +22,8 @@ pub use crate::annotation::{
     Annotation, Annotations, Expected, Length, check_arguments, check_call, check_results,
 };
 pub use crate::call::{
-    CallKey, Recording, Results, Same, Site, Static as StaticArg, Whole, Words, begin, impure,
+    CallKey, Cotangents, Pullback, Recording, Results, Same, Site, Static as StaticArg, Whole,
+    Words, begin, impure,
 };
 pub use crate::kernel::{Fused, FusedTable, Loop};
 pub use crate::record::catch;
@@ -49,6 +50,11 @@ pub use tangent::*;
 use crate::record::{apply, expect, one, plain};
 use crate::statics::IntoStatic;
 use gradloom_ir::Op;
+
+/// The cotangent of a parameter, in the structure of `like`.
+pub fn pulled_back<T: Tree>(like: &T, cotangents: &mut Cotangents, param: usize) -> T {
+    cotangents.of(like, param)
+}
 
 /// The value of a body, which may return from the middle.
 pub fn run<T>(body: impl FnOnce() -> T) -> T {

@@ -73,6 +73,17 @@ impl Pulled {
         self.params.iter().flatten().flatten()
     }
 
+    /// The cotangents of the leaves of some parameters, one after the other.
+    pub(crate) fn into_leaves(self, params: &[usize]) -> Vec<Tensor> {
+        let leaves = params.iter().flat_map(|param| {
+            let cts = self.params[*param].iter().cloned();
+            let cts = cts.chain(std::iter::repeat(None));
+            cts.zip(&self.likes[*param])
+        });
+        let leaves = leaves.map(|(ct, like)| ct.unwrap_or_else(|| zeros(like)));
+        leaves.collect()
+    }
+
     /// The cotangents of the leaves of a parameter.
     pub fn tree(&self, param: usize) -> Leaves {
         self.params[param].clone()
@@ -128,7 +139,7 @@ impl Pull {
         }
     }
 
-    /// The same, given the cotangent of the result in its structure, after a check against `like`.
+    /// The same, given the cotangent of the result in its structure, after a check against `likes`.
     #[track_caller]
     pub fn call_tree<Y: Tree>(&self, ct: &Y, likes: &[Aval]) -> Pulled {
         let cts = leaves_of(ct);

@@ -16,5 +16,6 @@ pub use jacobian::{hessian, jacfwd, jacrev};
 pub use jvp::jvp;
 pub use outcome::Outcome;
 pub use replay::replay;
-pub(crate) use replay::{Bound, Env};
+pub(crate) use replay::{Bound, Env, replay_bound};
+pub(crate) use trace::cut_behind;
 pub use vjp::{Pullback, vjp};

@@ -61,7 +61,7 @@ pub(crate) fn trace<X: Tree, R: Outcome>(f: impl FnOnce(&X) -> R, x: &X) -> Resu
         .collect();
     let fresh = with_leaves(x, &inputs);
     let y = R::run(|| f(&fresh))?;
-    let (program, captured) = cut(&inputs, since, &leaves(&y));
+    let (program, captured) = cut(&inputs, since, &leaves(&y), true);
     drop(close);
     events::emit(Event::Traced {
         equations: program.eqns.len(),
@@ -74,13 +74,21 @@ pub(crate) fn trace<X: Tree, R: Outcome>(f: impl FnOnce(&X) -> R, x: &X) -> Resu
     })
 }
 
-/// The program from `inputs` to `outs`, and what its parameters after the inputs are bound to: values that do not
-/// depend on an input. No node that depends on the inputs is older than `since`.
-fn cut(inputs: &[Tensor], since: u64, outs: &[Tensor]) -> (Program, Vec<Bound>) {
+/// The program from `inputs` to `outs` that begins with nodes younger than `since`, and what its parameters after the inputs
+/// are bound to: the older values that it reads.
+pub(crate) fn cut_behind(inputs: &[Tensor], since: u64, outs: &[Tensor]) -> (Program, Vec<Bound>) {
+    cut(inputs, since, outs, false)
+}
+
+/// The program from `inputs` to `outs`, and what its parameters after the inputs are bound to: values that are older than
+/// `since` and, if it is to be `dependent`, those that do not depend on an input. No node that depends on the inputs is older
+/// than `since`.
+fn cut(inputs: &[Tensor], since: u64, outs: &[Tensor], dependent: bool) -> (Program, Vec<Bound>) {
     let mut engine = Engine::lock();
     let mut cut = Cut {
         epoch: engine.next_epoch(),
         since,
+        dependent,
         n_inputs: inputs.len(),
         nodes: Vec::new(),
         captured: Vec::new(),
@@ -109,10 +117,11 @@ fn cut(inputs: &[Tensor], since: u64, outs: &[Tensor]) -> (Program, Vec<Bound>) 
     )
 }
 
-/// A walk that ends at the inputs and at values that do not depend on them.
+/// A walk that ends at the inputs, at older values and, if the nodes have to be dependent, at values that do not depend on inputs.
 struct Cut {
     epoch: u64,
     since: u64,
+    dependent: bool,
     n_inputs: usize,
     nodes: Vec<(Arc<Value>, Vec<Source>)>,
     captured: Vec<Tensor>,
@@ -153,10 +162,11 @@ impl Walker for Cut {
 
     fn finish(&mut self, node: Node, args: impl ExactSizeIterator<Item = Source>) -> Source {
         let args: Vec<Source> = args.collect();
-        let depends = args.iter().any(|source| match source.kind() {
-            Kind::Node(..) => true,
-            Kind::Leaf(leaf) => (leaf as usize) < self.n_inputs,
-        });
+        let depends = !self.dependent
+            || args.iter().any(|source| match source.kind() {
+                Kind::Node(..) => true,
+                Kind::Leaf(leaf) => (leaf as usize) < self.n_inputs,
+            });
         let number = self.nodes.len() as u32;
         let Node { value, of, out } = node;
         if let Some(of) = &of {

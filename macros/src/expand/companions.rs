@@ -161,14 +161,14 @@ impl Cx<'_> {
             .iter()
             .map(|d| format_ident!("{}_like", d.name, span = Span::mixed_site()))
             .collect();
-        let zeros = diff.iter().zip(&likes).map(|(d, like)| {
+        let structures = diff.iter().zip(&likes).map(|(d, like)| {
             let x = reference(d);
-            ours!(let #like = #p::zeros_tree(#x);)
+            ours!(let #like = #p::structure(#x);)
         });
         let rebuilt: Vec<TokenStream> = func
             .diff()
             .zip(&likes)
-            .map(|((i, _), like)| ours!(#p::rebuild(&#like, &cotangents, #i)))
+            .map(|((i, _), like)| ours!(#p::pulled_back(&#like, &mut cotangents, #i)))
             .collect();
         let rebuilt = group(&rebuilt);
         // The type of the closure cannot be written, so the body is not caught as a whole.
@@ -179,13 +179,14 @@ impl Cx<'_> {
                 ours!(::core::result::Result::Ok((y, pullback))),
             ),
         };
+        let run = self
+            .calls
+            .pullback(&checked, &ours!(#fwd(#(#arguments),*)#question));
         let vjp_body = ours! {
-            #checked
-            #(#zeros)*
-            let (y, pull) = #fwd(#(#arguments),*)#question;
-            let likes = #p::avals(&y);
+            #(#structures)*
+            #run
             let pullback = move |ct: &#out| {
-                let cotangents = pull.call_tree(ct, &likes);
+                let mut cotangents = pull.call(ct);
                 #rebuilt
             };
             #result

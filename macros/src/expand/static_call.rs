@@ -213,13 +213,62 @@ impl<'a> StaticCall<'a> {
         }
     }
 
+    /// The statements that bind the result and the pullback. `checks` stands before what is recorded, and `forward` computes
+    /// the result and a pullback between companions.
+    pub(super) fn pullback(&self, checks: &TokenStream, forward: &TokenStream) -> TokenStream {
+        let p = self.p;
+        let Purity::Static = self.purity else {
+            return ours! {
+                #checks
+                let (y, pull) = #forward;
+                let pull = #p::Pullback::recorded(pull, &y);
+            };
+        };
+        let (result, recording) = (self.rebuilt(1), recording());
+        let wrt = self.func.diff().map(|(i, _)| i);
+        let end = match self.func.output.shape.is_known() {
+            true => ours!(#recording.end_pull(y, pull, &[#(#wrt),*])),
+            false => {
+                let whole = self.whole(1);
+                ours! {{
+                    use #p::by_type::*;
+                    (&&#whole).end_pull(#recording, y, pull, &[#(#wrt),*])
+                }}
+            }
+        };
+        let (site, begun) = self.look_up(&TokenStream::new());
+        ours! {
+            #site
+            let (y, pull) = match #begun {
+                ::core::result::Result::Ok(mut results) => (#result, results.pullback()),
+                ::core::result::Result::Err(#recording) => {
+                    #checks
+                    let (y, pull) = #forward;
+                    #end
+                }
+            };
+        }
+    }
+
     fn enter(&self, found: &TokenStream) -> TokenStream {
         self.enter_with(found, &TokenStream::new())
     }
 
     /// Returns what is found; otherwise there is a recording to be ended.
     fn enter_with(&self, found: &TokenStream, more: &TokenStream) -> TokenStream {
-        let (p, key, recording) = (self.p, key(), recording());
+        let (recording, (site, begun)) = (recording(), self.look_up(more));
+        ours! {
+            #site
+            let #recording = match #begun {
+                ::core::result::Result::Ok(mut results) => return #found,
+                ::core::result::Result::Err(recording) => recording,
+            };
+        }
+    }
+
+    /// The site, and the expression that looks a call up. `more` adds to the key.
+    fn look_up(&self, more: &TokenStream) -> (TokenStream, TokenStream) {
+        let (p, key) = (self.p, key());
         let params = self.func.params.iter().map(|param| {
             let x = reference(param);
             match param.kind {
@@ -228,19 +277,21 @@ impl<'a> StaticCall<'a> {
                 Kind::Tree => tree_key(p, &x, &key),
             }
         });
-        ours! {
+        let site = ours! {
             ::std::thread_local! {
                 static SITE: #p::Site = const { #p::Site::new() };
             }
-            let #recording = match #p::begin(&SITE, |#key| { #(#params)* #more }) {
-                ::core::result::Result::Ok(mut results) => return #found,
-                ::core::result::Result::Err(recording) => recording,
-            };
-        }
+        };
+        (site, ours!(#p::begin(&SITE, |#key| { #(#params)* #more })))
+    }
+
+    /// What the function returns, out of `results`, so many times over.
+    fn result(&self, times: usize) -> TokenStream {
+        self.ok(self.rebuilt(times))
     }
 
     /// The result out of `results`, so many times over.
-    fn result(&self, times: usize) -> TokenStream {
+    fn rebuilt(&self, times: usize) -> TokenStream {
         fn rebuilt(shape: &OutShape) -> TokenStream {
             match shape {
                 OutShape::Tensor | OutShape::Opaque => ours!(results.tensor()),
@@ -251,12 +302,12 @@ impl<'a> StaticCall<'a> {
             }
         }
         let shape = &self.func.output.shape;
-        self.ok(match (shape.is_known(), times) {
+        match (shape.is_known(), times) {
             (false, _) => {
                 let (p, whole) = (self.p, self.whole(times));
                 ours! {{
                     use #p::by_type::*;
-                    (&&#whole).results(results)
+                    (&&#whole).results(&mut results)
                 }}
             }
             (true, 1) => rebuilt(shape),
@@ -264,7 +315,7 @@ impl<'a> StaticCall<'a> {
                 let parts = (0..times).map(|_| rebuilt(shape));
                 ours!((#(#parts,)*))
             }
-        })
+        }
     }
 
     /// Where what has been recorded ends, with its result, so many times over.
