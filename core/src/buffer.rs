@@ -2,7 +2,7 @@
 
 use crate::DType;
 use crate::dtype::Element;
-use crate::kernel::{KernelFault, on_element, zeroed};
+use crate::kernel::{KernelFault, Span, on_element};
 use crate::shelf::Block;
 use gradloom_ir::Static;
 use std::sync::OnceLock;
@@ -102,10 +102,10 @@ pub(crate) fn reserve<T: Element>(n: usize) -> Result<Vec<T>, KernelFault> {
 }
 
 /// `n` elements that are zero.
-pub(crate) fn fresh<T: Element>(n: usize) -> Result<Vec<T>, KernelFault> {
+pub(crate) fn fresh<T: Element>(n: usize) -> Result<Span<T>, KernelFault> {
     let bytes = n.saturating_mul(size_of::<T>());
     afford(bytes)?;
-    zeroed(n).ok_or(KernelFault::OutOfMemory { bytes })
+    Span::zeroed(n).ok_or(KernelFault::OutOfMemory { bytes })
 }
 
 /// Refuses what is more than the machine has.

@@ -2,7 +2,7 @@
 
 use crate::DType;
 use crate::buffer::Buffer;
-use crate::kernel::{Data, DataMut};
+use crate::kernel::{Data, DataMut, Zero};
 use crate::shelf::{Block, Shelf};
 use gradloom_ir::Static;
 use std::sync::Mutex;
@@ -13,7 +13,7 @@ mod sealed {
 
 /// A Rust type that tensors have as elements: `f32`, `f64`, `i32`, `i64`, `bool`.
 pub trait Element:
-    sealed::Sealed + Copy + Default + Send + Sync + PartialEq + std::fmt::Debug + 'static
+    sealed::Sealed + Zero + Copy + Default + Send + Sync + PartialEq + std::fmt::Debug + 'static
 {
     /// Its dtype.
     const DTYPE: DType;

@@ -6,7 +6,7 @@
 
 use crate::buffer::fresh;
 use crate::dtype::Element;
-use crate::kernel::{ALIGN, KernelFault};
+use crate::kernel::{ALIGN, KernelFault, Span};
 use std::collections::VecDeque;
 use std::ops::{Deref, DerefMut};
 use std::sync::Mutex;
@@ -17,77 +17,63 @@ pub(crate) const LARGE: usize = 32 << 10;
 /// What a shelf holds at most, in bytes. What lies there the longest goes first.
 const CAPACITY: usize = 256 << 20;
 
-/// Elements of more bytes lie at a multiple of a cache line, [`ALIGN`]: a vector that lies in two is read and written at half
-/// the rate.
-const ALIGNED: usize = 1 << 10;
-
 /// Elements that go to a shelf when they are dropped.
 #[derive(Debug)]
-pub struct Block<T: Element> {
-    data: Vec<T>,
-    /// Elements of `data` that are skipped.
-    skipped: usize,
-}
+pub struct Block<T: Element>(Span<T>);
 
-/// The vectors that are kept, the oldest first.
+/// The spans that are kept, the oldest first.
 #[derive(Debug)]
 pub struct Shelf<T> {
-    vectors: VecDeque<Vec<T>>,
+    spans: VecDeque<Span<T>>,
     bytes: usize,
 }
 
 impl<T: Element> Block<T> {
     /// `n` elements, which hold what was left there.
     pub(crate) fn scratch(n: usize) -> Result<Block<T>, KernelFault> {
-        let bytes = n.saturating_mul(size_of::<T>());
-        let more = match bytes >= ALIGNED {
-            true => n.saturating_add(ALIGN / size_of::<T>() - 1),
-            false => n,
-        };
-        let from_shelf = (bytes >= LARGE).then(|| lock(T::shelf()).take(more));
-        let mut data = match from_shelf.flatten() {
-            Some(data) => data,
-            None => fresh(more).map_err(|_| KernelFault::OutOfMemory { bytes })?,
-        };
-        let skipped = data.as_ptr().align_offset(ALIGN).min(more - n);
-        data.truncate(skipped + n);
-        data.resize(skipped + n, T::default());
-        Ok(Block { data, skipped })
+        let large = n.saturating_mul(size_of::<T>()) >= LARGE;
+        let from_shelf = large.then(|| lock(T::shelf()).take(n));
+        if let Some(mut span) = from_shelf.flatten() {
+            span.set_len(n);
+            return Ok(Block(span));
+        }
+        fresh(n).map(Block)
     }
 
     /// The bytes of its memory.
     pub(crate) fn room(&self) -> usize {
-        bytes(&self.data)
+        bytes(&self.0)
     }
 }
 
 impl<T> Shelf<T> {
     pub(crate) const fn new() -> Shelf<T> {
         Shelf {
-            vectors: VecDeque::new(),
+            spans: VecDeque::new(),
             bytes: 0,
         }
     }
 
-    /// The smallest vector with room for `n` elements, if it is not twice as large.
-    fn take(&mut self, n: usize) -> Option<Vec<T>> {
-        let fits = |v: &Vec<T>| v.capacity() >= n && v.capacity() / 2 <= n;
-        let all = self.vectors.iter().enumerate().rev();
+    /// The smallest span with room for `n` elements, if it is not twice as large.
+    fn take(&mut self, n: usize) -> Option<Span<T>> {
+        let fits = |span: &Span<T>| span.room() >= n && span.room() / 2 <= n;
+        let all = self.spans.iter().enumerate().rev();
         let (i, _) = all
-            .filter(|(_, v)| fits(v))
-            .min_by_key(|(_, v)| v.capacity())?;
-        let found = self.vectors.remove(i)?;
+            .filter(|(_, span)| fits(span))
+            .min_by_key(|(_, span)| span.room())?;
+        let found = self.spans.remove(i)?;
         self.bytes -= bytes(&found);
         Some(found)
     }
 
-    /// Keeps a vector, and returns those that there is no room for.
-    fn put(&mut self, vector: Vec<T>) -> Vec<Vec<T>> {
-        self.bytes += bytes(&vector);
-        self.vectors.push_back(vector);
+    /// Keeps a span, and returns those that there is no room for.
+    fn put(&mut self, mut span: Span<T>) -> Vec<Span<T>> {
+        span.align();
+        self.bytes += bytes(&span);
+        self.spans.push_back(span);
         let mut dropped = Vec::new();
         while self.bytes > CAPACITY
-            && let Some(oldest) = self.vectors.pop_front()
+            && let Some(oldest) = self.spans.pop_front()
         {
             self.bytes -= bytes(&oldest);
             dropped.push(oldest);
@@ -96,8 +82,8 @@ impl<T> Shelf<T> {
     }
 }
 
-fn bytes<T>(vector: &Vec<T>) -> usize {
-    vector.capacity() * size_of::<T>()
+fn bytes<T>(span: &Span<T>) -> usize {
+    span.room() * size_of::<T>()
 }
 
 fn lock<T>(shelf: &Mutex<Shelf<T>>) -> std::sync::MutexGuard<'_, Shelf<T>> {
@@ -107,8 +93,8 @@ fn lock<T>(shelf: &Mutex<Shelf<T>>) -> std::sync::MutexGuard<'_, Shelf<T>> {
 
 impl<T: Element> Drop for Block<T> {
     fn drop(&mut self) {
-        if bytes(&self.data) >= LARGE {
-            let dropped = lock(T::shelf()).put(std::mem::take(&mut self.data));
+        if bytes(&self.0) >= LARGE {
+            let dropped = lock(T::shelf()).put(std::mem::take(&mut self.0));
             // Memory is given back when the lock is.
             drop(dropped);
         }
@@ -117,7 +103,7 @@ impl<T: Element> Drop for Block<T> {
 
 impl<T: Element> From<Vec<T>> for Block<T> {
     fn from(data: Vec<T>) -> Block<T> {
-        let block = Block { data, skipped: 0 };
+        let block = Block(data.into());
         let apart = size_of_val(&*block) >= LARGE && block.as_ptr().align_offset(ALIGN) != 0;
         // It is read more often than copied. Where there is no memory for that, it stays.
         match apart.then(|| Block::scratch(block.len())) {
@@ -138,20 +124,22 @@ impl<T: Element> Clone for Block<T> {
 
 impl<T: Element> Deref for Block<T> {
     type Target = [T];
+    #[inline]
     fn deref(&self) -> &[T] {
-        &self.data[self.skipped..]
+        &self.0
     }
 }
 
 impl<T: Element> DerefMut for Block<T> {
+    #[inline]
     fn deref_mut(&mut self) -> &mut [T] {
-        &mut self.data[self.skipped..]
+        &mut self.0
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{ALIGN, Block, CAPACITY, LARGE, Shelf};
+    use super::{ALIGN, Block, CAPACITY, LARGE, Shelf, Span};
 
     #[test]
     fn blocks_lie_at_a_multiple_of_a_cache_line() {
@@ -170,15 +158,15 @@ mod tests {
 
     #[test]
     fn a_shelf_gives_the_smallest_that_fits_and_forgets_the_oldest() {
-        let mut shelf = Shelf::<u8>::new();
+        let mut shelf = Shelf::<bool>::new();
         for n in [LARGE, 3 * LARGE, 2 * LARGE] {
-            assert!(shelf.put(Vec::with_capacity(n)).is_empty());
+            assert!(shelf.put(Span::zeroed(n).unwrap()).is_empty());
         }
-        assert_eq!(shelf.take(LARGE + 1).map(|v| v.capacity()), Some(2 * LARGE));
-        assert_eq!(shelf.take(LARGE + 1), None, "not three times as much");
+        assert_eq!(shelf.take(LARGE + 1).map(|v| v.room()), Some(2 * LARGE));
+        assert!(shelf.take(LARGE + 1).is_none(), "not three times as much");
         assert_eq!(shelf.bytes, 4 * LARGE);
-        let dropped = shelf.put(Vec::with_capacity(CAPACITY - LARGE));
+        let dropped = shelf.put(vec![false; CAPACITY - LARGE].into());
         assert_eq!(dropped.len(), 2);
-        assert_eq!(shelf.bytes, CAPACITY - LARGE);
+        assert!(shelf.bytes <= CAPACITY - LARGE);
     }
 }

@@ -153,13 +153,17 @@ fn small_buffer(dtype: DType, n: usize) -> Option<Arc<Buffer>> {
 
 /// Lets a buffer wait for its next use if nobody else has it.
 pub(crate) fn let_go(mut buffer: Arc<Buffer>) {
-    let Some(only) = Arc::get_mut(&mut buffer) else {
+    // Nobody can get another handle from this one meanwhile; who takes the buffer looks again.
+    if Arc::strong_count(&buffer) > 1 {
         return;
-    };
-    let bytes = only.bytes();
-    if only.len() * only.dtype().size() >= shelf::LARGE || bytes >= 2 * shelf::LARGE {
-        only.clear();
-        return keep(&SHELLS, buffer);
+    }
+    let bytes = buffer.bytes();
+    if buffer.len() * buffer.dtype().size() >= shelf::LARGE || bytes >= 2 * shelf::LARGE {
+        if let Some(only) = Arc::get_mut(&mut buffer) {
+            only.clear();
+            keep(&SHELLS, buffer);
+        }
+        return;
     }
     let mut buffer = Some(buffer);
     let _ = BUFFERS.try_with(|buffers| {

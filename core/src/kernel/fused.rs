@@ -15,6 +15,7 @@ use crate::DType;
 use crate::layout::Layout;
 use smallvec::SmallVec;
 use std::cell::Cell;
+use std::mem::MaybeUninit;
 
 /// An operand of a group, as it lies when it is broadcast to the shape of the group.
 enum Input {
@@ -25,6 +26,17 @@ enum Input {
     /// Anything else: read where it is if a chunk lies so, and gathered into a register otherwise.
     Gather { dtype: DType, gather: Gather },
 }
+
+/// The bytes of registers, and the slots, that a group of one piece may have.
+const ON_STACK: usize = 16 << 10;
+const SLOTS: usize = 32;
+
+/// Registers on the stack.
+#[repr(align(64))]
+#[allow(dead_code)] // it is reached through pointers
+struct Room([u8; ON_STACK]);
+
+const _: () = assert!(align_of::<Room>() == ALIGN);
 
 /// A group, resolved.
 pub(crate) struct Group {
@@ -39,6 +51,8 @@ pub(crate) struct Group {
     n_registers: usize,
     /// The bytes of a register.
     stride: usize,
+    /// Whether all elements are one piece, and few enough for [`Group::run_piece`].
+    one_piece: bool,
 }
 
 impl Group {
@@ -82,15 +96,19 @@ impl Group {
                 },
             }
         };
+        let grid = Grid::new(sums.first().map(|sum| sum.2));
+        let stride = (n.min(CHUNK) * WIDEST).next_multiple_of(ALIGN);
+        let on_stack = n_registers + inputs.len() <= ON_STACK / stride.max(1);
         Group {
             n,
-            grid: Grid::new(sums.first().map(|sum| sum.2)),
+            one_piece: n > 0 && grid.piece(0, n) == n && on_stack && n_slots as usize <= SLOTS,
+            grid,
             inputs: inputs.iter().map(input).collect(),
             outputs: outputs.iter().map(|d| d.size()).collect(),
             instrs: instrs.into(),
             sums: sums.into(),
             n_registers,
-            stride: (n.min(CHUNK) * WIDEST).next_multiple_of(ALIGN),
+            stride,
         }
     }
 
@@ -106,6 +124,9 @@ impl Group {
         if self.n == 0 {
             return;
         }
+        if self.one_piece {
+            return self.run_piece(args, outs);
+        }
         let ends = self.ends(args, outs, None);
         let n_tasks = self.n.div_ceil(self.grid.task);
         for_each(n_tasks, self.nanos(), |task| {
@@ -115,6 +136,65 @@ impl Group {
             // SAFETY: tasks do not overlap, so each element of a result is written by one thread.
             unsafe { self.run_spans(&ends, std::ptr::null_mut(), [span].into_iter()) };
         });
+    }
+
+    /// Runs over all elements, which are one piece: what else is done for each task and each piece is done once, on the stack.
+    fn run_piece(&self, args: &[Data<'_>], outs: &mut [DataMut<'_>]) {
+        let (n, n_args, n_results) = (self.n, self.inputs.len(), self.outputs.len());
+        assert!(args.len() == n_args && outs.len() == n_results + self.sums.len());
+        let mut room = MaybeUninit::<Room>::uninit();
+        let room = room.as_mut_ptr().cast::<u8>();
+        let register = |i: usize| room.wrapping_add(i * self.stride);
+        let mut slots = [std::ptr::null_mut(); SLOTS];
+        let registers = &mut slots[n_args + n_results..][..self.n_registers];
+        for (i, slot) in registers.iter_mut().enumerate() {
+            *slot = register(i);
+        }
+        for ((slot, out), size) in slots[n_args..]
+            .iter_mut()
+            .zip(&mut *outs)
+            .zip(&self.outputs)
+        {
+            assert!(out.len() >= n && out.dtype().size() == *size);
+            *slot = out.as_mut_ptr();
+        }
+        for (i, (input, arg)) in self.inputs.iter().zip(args).enumerate() {
+            let own = register(self.n_registers + i);
+            slots[i] = match (input, *arg) {
+                (Input::Direct { size }, Data::Same(out)) => {
+                    assert!(self.outputs[out] == *size);
+                    // SAFETY: the result holds as many elements of the same size, and the register has room for them.
+                    unsafe { std::ptr::copy_nonoverlapping(slots[n_args + out], own, n * size) };
+                    own
+                }
+                (Input::Direct { .. }, arg) => {
+                    assert!(arg.len() >= n);
+                    arg.as_ptr().cast_mut()
+                }
+                (Input::Splat { at }, arg) => {
+                    fill(arg, *at, own, n);
+                    own
+                }
+                (Input::Gather { dtype, gather }, arg) => match gather.run(0, n) {
+                    Some(at) => arg.as_ptr().cast_mut().wrapping_add(at * dtype.size()),
+                    None => {
+                        read(arg, gather, 0, own, n);
+                        own
+                    }
+                },
+            };
+        }
+        for instr in &self.instrs {
+            // SAFETY: a slot is an operand or a result, which have at least `n` elements, or a register of `n` of the widest
+            // elements; `new` has checked that the instruction writes neither an operand nor what it reads. The planner
+            // gives each slot values of one dtype in turn.
+            unsafe { instr.run(&slots, n) };
+        }
+        for ((slot, dtype, sum), out) in self.sums.iter().zip(&mut outs[n_results..]) {
+            assert!(out.dtype() == *dtype && out.len() == sum.len(n));
+            // SAFETY: the slot holds `n` elements of the dtype; the totals are as many as `Sum::len` says.
+            unsafe { on_total(*dtype, *sum, slots[*slot as usize], out.as_mut_ptr(), 0, n) };
+        }
     }
 
     /// The number of elements.

@@ -61,6 +61,9 @@ impl Gather {
         if out.is_empty() {
             return;
         }
+        if stride == 1 && out.len() >= 2 * len && self.phase(from).is_some() {
+            return repeat(&data[self.offset..][..len], from % len, out);
+        }
         let (mut row, mut at) = (from / len, from % len);
         while !out.is_empty() {
             let n = out.len().min(len - at);
@@ -79,5 +82,18 @@ impl Gather {
             row += 1;
             at = 0;
         }
+    }
+}
+
+/// Writes a row again and again, from its element `at` on: what is written is copied behind itself, twice as much each time.
+fn repeat<T: Copy>(row: &[T], at: usize, out: &mut [T]) {
+    let len = row.len();
+    out[..len - at].copy_from_slice(&row[at..]);
+    out[len - at..len].copy_from_slice(&row[..at]);
+    let mut written = len;
+    while written < out.len() {
+        let n = written.min(out.len() - written);
+        out.copy_within(..n, written);
+        written += n;
     }
 }

@@ -6,7 +6,7 @@
 
 use super::KernelFault;
 use super::data::{Data, DataMut};
-use super::pages::populate;
+use super::span::{Line, Span, at_least};
 use crate::DType;
 use crate::buffer::Buffer;
 use smallvec::SmallVec;
@@ -55,6 +55,17 @@ pub(crate) struct Task {
     kernel: Prepared,
     args: Box<[Region]>,
     outs: Box<[Region]>,
+    /// The operands, then the results, as a run looks for them.
+    resolved: Box<[Resolved]>,
+    n_args: usize,
+}
+
+/// A region, with the number of its buffer among all: the arena, results, constants, leaves.
+struct Resolved {
+    buffer: u32,
+    dtype: DType,
+    start: usize,
+    len: usize,
 }
 
 impl Task {
@@ -77,8 +88,16 @@ impl Task {
                 "aligned elements inside of a buffer"
             );
         }
+        let resolved = args.iter().chain(&outs).map(|region| Resolved {
+            buffer: needs.number(region.base),
+            dtype: region.dtype,
+            start: region.start,
+            len: region.len,
+        });
         Task {
             kernel,
+            resolved: resolved.collect(),
+            n_args: args.len(),
             args: args.into(),
             outs: outs.into(),
         }
@@ -103,11 +122,12 @@ pub(crate) enum Leaf<'a> {
 }
 
 /// The buffers of one run of a plan.
-pub(crate) struct Memory<'a> {
+struct Memory<'a> {
     leaves: &'a [Leaf<'a>],
-    constants: &'a [Buffer],
-    results: &'a [*mut u8],
-    arena: *mut u8,
+    /// Whether a leaf is in the buffer of a result.
+    given: bool,
+    /// Where the arena, the results, the constants and the leaves begin.
+    starts: &'a [*mut u8],
 }
 
 /// What the regions of a plan need.
@@ -122,6 +142,17 @@ pub(crate) struct Needs {
 }
 
 impl Needs {
+    /// The number of a buffer: the arena first, then results, constants and leaves.
+    fn number(&self, base: Base) -> u32 {
+        let results = 1 + self.results.len() as u32;
+        match base {
+            Base::Arena => 0,
+            Base::Result(i) => 1 + i,
+            Base::Constant(i) => results + i,
+            Base::Leaf(i) => results + self.constants.len() as u32 + i,
+        }
+    }
+
     /// Whether the region lies in its buffer.
     fn hold(&self, region: &Region) -> bool {
         let held = |buffers: &[(DType, usize)], i: u32| {
@@ -140,14 +171,9 @@ impl Needs {
 /// The bytes that the start of every value in the arena is a multiple of: a cache line, and the widest vector.
 pub(crate) const ALIGN: usize = 64;
 
-/// A cache line of the arena. The memory is initialised once and then keeps what was written last.
-#[derive(Clone, Copy)]
-#[repr(align(64))]
-#[allow(dead_code)] // it is reached through pointers
-struct Line([u8; ALIGN]);
-
 thread_local! {
-    static ARENA: Cell<Vec<Line>> = const { Cell::new(Vec::new()) };
+    /// It is initialised once and then keeps what was written last.
+    static ARENA: Cell<Span<Line>> = const { Cell::new(Span::new()) };
 }
 
 /// Runs tasks of which every region is held by `needs`, one after the other; `failed` says which of them is at fault.
@@ -158,49 +184,57 @@ pub(crate) fn run(
     constants: &[Buffer],
     results: &mut [Arc<Buffer>],
 ) -> Result<(), (usize, KernelFault)> {
-    let size = |buffer: &Buffer| (buffer.dtype(), buffer.len());
-    let held = leaves
-        .iter()
-        .map(|leaf| match leaf {
-            Leaf::Held(buffer) => size(buffer),
-            Leaf::Given(result) => needs.results[*result],
-        })
-        .eq(needs.leaves.iter().copied())
-        && constants
-            .iter()
-            .map(size)
-            .eq(needs.constants.iter().copied())
-        && results
-            .iter()
-            .map(|b| size(b))
-            .eq(needs.results.iter().copied());
-    assert!(held, "the buffers are those that the plan was made for");
-    let mut arena = ARENA.take();
-    let lines = needs.arena.div_ceil(ALIGN);
-    if arena.len() < lines {
-        arena = Vec::new();
-        if arena.try_reserve_exact(lines).is_err() {
-            return Err((0, KernelFault::OutOfMemory { bytes: needs.arena }));
-        }
-        populate(arena.spare_capacity_mut());
-        arena.resize(lines, Line([0; ALIGN]));
+    let fits = |buffer: &Buffer, size: &(DType, usize)| (buffer.dtype(), buffer.len()) == *size;
+    let same = leaves.len() == needs.leaves.len()
+        && constants.len() == needs.constants.len()
+        && results.len() == needs.results.len();
+    let mut held = same;
+    for (leaf, size) in leaves.iter().zip(&needs.leaves) {
+        held &= match leaf {
+            Leaf::Held(buffer) => fits(buffer, size),
+            Leaf::Given(result) => needs.results[*result] == *size,
+        };
     }
-    let start = |result: &mut Arc<Buffer>| {
-        let only = Arc::get_mut(result).expect("nobody else has a result that is not computed yet");
-        only.as_mut_ptr()
+    let constants_fit = || constants.iter().zip(&needs.constants);
+    held &= constants_fit().all(|(buffer, size)| fits(buffer, size));
+    let mut results_fit = results.iter().zip(&needs.results);
+    held &= results_fit.all(|(buffer, size)| fits(buffer, size));
+    assert!(held, "the buffers are those that the plan was made for");
+    let Some(mut arena) = at_least(ARENA.take(), needs.arena.div_ceil(ALIGN)) else {
+        return Err((0, KernelFault::OutOfMemory { bytes: needs.arena }));
     };
-    let mut pointers: SmallVec<[*mut u8; 16]> = SmallVec::new();
-    pointers.extend(results.iter_mut().map(start));
+    // Where each buffer begins: as `Region::buffer` counts them.
+    let mut starts: SmallVec<[*mut u8; 32]> = SmallVec::new();
+    starts.push(arena.as_mut_ptr().cast());
+    for result in results.iter_mut() {
+        let only = Arc::get_mut(result);
+        let only = only.expect("nobody else has a result that is not computed yet");
+        starts.push(only.as_mut_ptr());
+    }
+    starts.extend(constants.iter().map(|b| b.as_ptr().cast_mut()));
+    let mut given = false;
+    for leaf in leaves {
+        starts.push(match leaf {
+            Leaf::Held(buffer) => buffer.as_ptr().cast_mut(),
+            Leaf::Given(result) => {
+                given = true;
+                starts[1 + result]
+            }
+        });
+    }
     let memory = Memory {
         leaves,
-        constants,
-        results: &pointers,
-        arena: arena.as_mut_ptr().cast(),
+        given,
+        starts: &starts,
     };
-    let ran = tasks.iter().enumerate().try_for_each(|(i, task)| {
+    let mut ran = Ok(());
+    for (i, task) in tasks.iter().enumerate() {
         // SAFETY: the caller's regions are held by `needs`, and so are the buffers, as checked above.
-        unsafe { memory.run(task) }.map_err(|fault| (i, fault))
-    });
+        if let Err(fault) = unsafe { memory.run(task) } {
+            ran = Err((i, fault));
+            break;
+        }
+    }
     ARENA.set(arena);
     ran
 }
@@ -213,14 +247,11 @@ impl Memory<'_> {
     ///
     /// Every region of `task` lies in its buffer.
     unsafe fn run(&self, task: &Task) -> Result<(), KernelFault> {
-        let data = |region: &Region| {
-            if let Base::Leaf(i) = region.base
-                && let Leaf::Given(result) = self.leaves[i as usize]
+        let data = |region: &Resolved| {
+            if self.given
+                && let Some(out) = self.taken(task, region)
             {
-                let is_it = |out: &Region| out.base == Base::Result(result as u32);
-                if let Some(out) = task.outs.iter().position(is_it) {
-                    return Data::Same(out);
-                }
+                return Data::Same(out);
             }
             // SAFETY: the regions lie in their buffers, which outlive this call, and are written by nobody meanwhile: what a
             // task writes overlaps no operand (`Task::new`), and a leaf in the buffer of a result of this task was seen to
@@ -229,37 +260,50 @@ impl Memory<'_> {
         };
         // SAFETY: what is written overlaps nothing else of the task (`Task::new`), and nobody else has the results or
         // the arena.
-        let data_mut = |region: &Region| unsafe { self.data_mut(region) };
-        if task.args.len() <= FEW && task.outs.len() == 1 {
-            let mut args = [Data::EMPTY; FEW];
-            for (arg, region) in args.iter_mut().zip(&task.args) {
+        let data_mut = |region: &Resolved| unsafe { self.data_mut(region) };
+        let (n_args, n_outs) = (task.n_args, task.resolved.len() - task.n_args);
+        let (args, outs) = task.resolved.split_at(n_args);
+        if n_args <= FEW && n_outs <= FEW {
+            let mut to_read = [Data::EMPTY; FEW];
+            for (arg, region) in to_read.iter_mut().zip(args) {
                 *arg = data(region);
             }
-            return (task.kernel)(&args[..task.args.len()], &mut [data_mut(&task.outs[0])]);
+            if let [out] = outs {
+                return (task.kernel)(&to_read[..n_args], &mut [data_mut(out)]);
+            }
+            let mut to_write = [(); FEW].map(|()| DataMut::Bool(&mut []));
+            for (out, region) in to_write.iter_mut().zip(outs) {
+                *out = data_mut(region);
+            }
+            return (task.kernel)(&to_read[..n_args], &mut to_write[..n_outs]);
         }
-        let args: SmallVec<[Data; FEW]> = task.args.iter().map(data).collect();
-        let mut outs: SmallVec<[DataMut; FEW]> = task.outs.iter().map(data_mut).collect();
+        let args: Vec<Data> = args.iter().map(data).collect();
+        let mut outs: Vec<DataMut> = outs.iter().map(data_mut).collect();
         (task.kernel)(&args, &mut outs)
     }
 
-    fn start(&self, region: &Region) -> *mut u8 {
-        let base = match region.base {
-            Base::Leaf(i) => match self.leaves[i as usize] {
-                Leaf::Held(buffer) => buffer.as_ptr().cast_mut(),
-                Leaf::Given(result) => self.results[result],
-            },
-            Base::Constant(i) => self.constants[i as usize].as_ptr().cast_mut(),
-            Base::Result(i) => self.results[i as usize],
-            Base::Arena => self.arena,
+    /// The result of the task that the buffer of the region, a leaf, becomes.
+    #[cold]
+    fn taken(&self, task: &Task, region: &Resolved) -> Option<usize> {
+        let first = self.starts.len() - self.leaves.len();
+        let leaf = (region.buffer as usize).checked_sub(first)?;
+        let Leaf::Given(result) = self.leaves[leaf] else {
+            return None;
         };
-        base.wrapping_add(region.start)
+        let outs = &task.resolved[task.n_args..];
+        outs.iter()
+            .position(|out| out.buffer as usize == 1 + result)
+    }
+
+    fn start(&self, region: &Resolved) -> *mut u8 {
+        self.starts[region.buffer as usize].wrapping_add(region.start)
     }
 
     /// # Safety
     ///
     /// The region lies in its buffer, and nobody writes it while the elements are in use.
     #[inline(always)]
-    unsafe fn data(&self, region: &Region) -> Data<'_> {
+    unsafe fn data(&self, region: &Resolved) -> Data<'_> {
         let start = self.start(region);
         macro_rules! of {
             ($($dtype:ident: $t:ty),*) => {
@@ -282,7 +326,7 @@ impl Memory<'_> {
     ///
     /// The region lies in its buffer, which is a result or the arena, and nobody else uses it meanwhile.
     #[inline(always)]
-    unsafe fn data_mut(&self, region: &Region) -> DataMut<'_> {
+    unsafe fn data_mut(&self, region: &Resolved) -> DataMut<'_> {
         let start = self.start(region);
         macro_rules! of {
             ($($dtype:ident: $t:ty),*) => {

@@ -33,6 +33,7 @@ mod pieces;
 mod reduce;
 mod rows;
 mod rows_t;
+mod span;
 #[cfg(all(test, not(debug_assertions)))]
 mod speed;
 #[cfg(test)]
@@ -49,8 +50,8 @@ pub(crate) use epilogue::follow;
 pub(crate) use fused::Group;
 pub(crate) use gemm::{Batch, product_of_slices};
 pub(crate) use memory::{ALIGN, Base, Leaf, Needs, Prepared, Region, Task, run};
-pub(crate) use pages::zeroed;
 pub(crate) use pieces::Sum;
+pub(crate) use span::{Span, Zero};
 
 use crate::Aval;
 use crate::dtype::Element;

@@ -1,5 +1,6 @@
 //! Memory that several threads write, each its own part, and memory that a thread keeps for what it has in the making.
 
+use super::super::span::{Line, Span, at_least};
 use std::cell::Cell;
 use std::marker::PhantomData;
 
@@ -63,20 +64,13 @@ pub(super) fn with_room<T: Plain, R, const N: usize>(
     lens: [usize; N],
     f: impl FnOnce([&mut [T]; N]) -> R,
 ) -> R {
-    /// As much as a cache line.
-    #[derive(Clone, Copy)]
-    #[repr(align(64))]
-    struct Line(#[expect(dead_code, reason = "only its size counts")] [u8; 64]);
     thread_local! {
-        static ROOM: Cell<Vec<Line>> = const { Cell::new(Vec::new()) };
+        static ROOM: Cell<Span<Line>> = const { Cell::new(Span::new()) };
     }
     let lines = lens.map(|len| (len * size_of::<T>()).div_ceil(size_of::<Line>()));
     let n_lines = lines.iter().sum();
-    let mut room = ROOM.take();
-    if room.len() < n_lines {
-        room.clear();
-        room.resize(n_lines, Line([0; 64]));
-    }
+    let room = at_least(ROOM.take(), n_lines);
+    let mut room = room.expect("there is memory for what a kernel works in");
     let mut rest = &mut room[..];
     let mut at = 0;
     let slices = [(); N].map(|()| {

@@ -1,5 +1,6 @@
 //! Copies of blocks of matrices, in the order in which the tiles read them.
 
+use super::super::span::{Line, Span, at_least};
 use super::tile::{Tiled, Tiles};
 use std::cell::Cell;
 
@@ -46,22 +47,15 @@ impl<T: Copy> At<T> {
 
 /// Calls `f` with room for `len` elements, aligned to cache lines. A thread keeps the room for the next time.
 pub(super) fn with_room<T: Tiled, R>(len: usize, f: impl FnOnce(*mut T) -> R) -> R {
-    /// As much as a cache line.
-    #[derive(Clone, Copy)]
-    #[repr(align(64))]
-    struct Line(#[expect(dead_code, reason = "only its size counts")] [u8; 64]);
     thread_local! {
-        static ROOM: Cell<Vec<Line>> = const { Cell::new(Vec::new()) };
+        static ROOM: Cell<Span<Line>> = const { Cell::new(Span::new()) };
     }
     if len == 0 {
         return f(std::ptr::dangling_mut());
     }
-    let mut room = ROOM.take();
     let n_lines = (len * size_of::<T>()).div_ceil(size_of::<Line>());
-    if room.len() < n_lines {
-        room.clear();
-        room.resize(n_lines, Line([0; 64]));
-    }
+    let room = at_least(ROOM.take(), n_lines);
+    let mut room = room.expect("there is memory for what a kernel works in");
     let result = f(room.as_mut_ptr().cast());
     ROOM.set(room);
     result
