@@ -5,7 +5,7 @@ use smallvec::{SmallVec, smallvec};
 /// The element with index `i` lies at `offset + sum over axes of i[axis] * strides[axis]`.
 ///
 /// No stride is negative, because no op reverses an axis. A stride of 0 repeats an element.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Layout {
     pub(crate) offset: usize,
     pub(crate) shape: SmallVec<[usize; 4]>,
@@ -15,6 +15,17 @@ pub(crate) struct Layout {
 /// The number of elements of a shape.
 pub(crate) fn numel(shape: &[usize]) -> usize {
     shape.iter().product()
+}
+
+impl Clone for Layout {
+    /// The lengths and the strides are copied as they lie, and not one by one.
+    fn clone(&self) -> Layout {
+        Layout {
+            offset: self.offset,
+            shape: SmallVec::from_slice(&self.shape),
+            strides: SmallVec::from_slice(&self.strides),
+        }
+    }
 }
 
 impl Layout {
@@ -29,7 +40,7 @@ impl Layout {
         }
         Layout {
             offset: 0,
-            shape: shape.into(),
+            shape: SmallVec::from_slice(shape),
             strides,
         }
     }
@@ -64,6 +75,9 @@ impl Layout {
 
     /// NumPy broadcasting: axes are aligned from the right.
     pub(crate) fn broadcast_to(&self, shape: &[usize]) -> Layout {
+        if *self.shape == *shape {
+            return self.clone();
+        }
         let fresh = shape.len() - self.shape.len();
         let strides = shape.iter().enumerate().map(|(axis, &len)| {
             let Some(i) = axis.checked_sub(fresh) else {

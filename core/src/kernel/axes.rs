@@ -40,6 +40,11 @@ fn fold<T: Element>(
     b.reshape(&x, out.shape())
 }
 
+/// Whether [`fused_sum`] knows the op.
+pub(crate) fn is_sum(op: Op) -> bool {
+    matches!(op, Op::Sum | Op::Unbroadcast)
+}
+
 /// How to make the sum of the results of a group of `shape` while it is in the cache, if that can be: over all elements, over
 /// the last axes or over the first.
 pub(crate) fn fused_sum(op: Op, statics: &[Static], shape: &[usize], out: &[usize]) -> Option<Sum> {

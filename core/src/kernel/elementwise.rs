@@ -7,7 +7,6 @@ use super::level::level;
 use super::pieces::Sum;
 use crate::DType;
 use crate::layout::Layout;
-use gradloom_ir::hash::HashMap;
 use gradloom_ir::op::{BinaryFns, CompareFns, Eval, UnaryFns};
 use gradloom_ir::{Kernel, Op};
 
@@ -40,28 +39,34 @@ pub(crate) fn group(
     sums: &[(usize, DType, Sum)],
 ) -> Group {
     let n_inputs = inputs.len();
-    let mut last_read: HashMap<usize, usize> = HashMap::default();
+    let computed = steps.iter().flat_map(|step| &step.outs);
+    let n_values = computed.fold(n_inputs, |n, value| n.max(value + 1));
+    let mut last_read: Vec<usize> = vec![0; n_values];
     for (i, step) in steps.iter().enumerate() {
-        last_read.extend(step.args.iter().map(|arg| (*arg, i)));
+        step.args.iter().for_each(|arg| last_read[*arg] = i);
     }
     // A sum reads when all members have been computed.
-    last_read.extend(sums.iter().map(|(value, ..)| (*value, usize::MAX)));
-    let mut slot_of: HashMap<usize, Slot> = (0..n_inputs).map(|i| (i, i as Slot)).collect();
+    for (value, ..) in sums {
+        last_read[*value] = usize::MAX;
+    }
+    const NONE: Slot = Slot::MAX;
+    let mut slot_of: Vec<Slot> = vec![NONE; n_values];
     let first = (n_inputs + results.len()) as Slot;
-    let result_slots = results.iter().zip(n_inputs as Slot..);
-    slot_of.extend(result_slots.map(|((value, _), slot)| (*value, slot)));
+    for (slot, value) in (0..n_inputs).chain(results.iter().map(|r| r.0)).enumerate() {
+        slot_of[value] = slot as Slot;
+    }
     let (mut free, mut n_registers) = (Vec::new(), 0);
     let mut instrs = Vec::with_capacity(steps.len());
     for (i, step) in steps.iter().enumerate() {
         for out in &step.outs {
-            slot_of.entry(*out).or_insert_with(|| {
-                free.pop().unwrap_or_else(|| {
+            if slot_of[*out] == NONE {
+                slot_of[*out] = free.pop().unwrap_or_else(|| {
                     n_registers += 1;
                     first + n_registers - 1
-                })
-            });
+                });
+            }
         }
-        let slot = |value: &usize| slot_of[value];
+        let slot = |value: &usize| slot_of[*value];
         let (args, outs) = (step.args.iter().map(slot), step.outs.iter().map(slot));
         let code = match step.run {
             Run::Op(op, from, to) => Ok(code(op, from, to)),
@@ -84,12 +89,10 @@ pub(crate) fn group(
             },
         });
         // What is not read again leaves its register to the next. An operand may be read twice by one step.
-        let mut read: Vec<usize> = step.args.iter().chain(&step.outs).copied().collect();
-        read.sort_unstable();
-        read.dedup();
-        for value in read {
-            let slot = slot_of[&value];
-            if slot >= first && last_read.get(&value).is_none_or(|last| *last <= i) {
+        let before = free.len();
+        for value in step.args.iter().chain(&step.outs) {
+            let slot = slot_of[*value];
+            if slot >= first && last_read[*value] <= i && !free[before..].contains(&slot) {
                 free.push(slot);
             }
         }
@@ -97,7 +100,7 @@ pub(crate) fn group(
     let outputs: Vec<DType> = results.iter().map(|(_, dtype)| *dtype).collect();
     let sums = sums
         .iter()
-        .map(|&(value, dtype, sum)| (slot_of[&value], dtype, sum));
+        .map(|&(value, dtype, sum)| (slot_of[value], dtype, sum));
     Group::new(
         n,
         inputs,

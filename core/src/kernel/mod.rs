@@ -41,7 +41,7 @@ mod tests;
 pub(crate) mod threads;
 mod vector;
 
-pub(crate) use axes::{fused_sum, join};
+pub(crate) use axes::{fused_sum, is_sum, join};
 pub(crate) use compiled::with_patterns;
 pub use compiled::{Fused, FusedTable, Loop};
 pub(crate) use data::{Data, DataMut, on_element};

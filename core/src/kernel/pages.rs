@@ -20,6 +20,7 @@ pub(super) struct Part {
 }
 
 /// Memory from the system that begins at a multiple of a large page.
+#[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "there is none"))]
 pub(super) struct Mapping {
     start: NonNull<u8>,
     bytes: usize,

@@ -1,14 +1,29 @@
 //! The instructions of a group: one loop for all of it where there is one, loops for parts of it, and single ops.
 
-use super::{BOUND, aval};
+use super::BOUND;
+use super::steps::Numbers;
 use crate::DType;
 use crate::kernel::{self, Run, Step};
 use gradloom_ir::pass::{self, Values, cover};
 use gradloom_ir::{Op, Program, SecondaryMap, Var};
 
+/// A group that is to be computed.
+pub(super) struct Members<'a> {
+    pub(super) program: &'a Program,
+    /// The variables of the program that are one number.
+    pub(super) constants: &'a SecondaryMap<Var, f64>,
+    /// Its equations.
+    pub(super) step: &'a [usize],
+    pub(super) n_inputs: usize,
+    /// Whether others read what each member computes.
+    pub(super) is_read: &'a [bool],
+    /// Numbers of values: operands first, then members in the order of the step.
+    pub(super) numbers: &'a Numbers,
+}
+
 /// How a group is computed.
 pub(super) struct Instructions {
-    /// Values are numbers: operands first, then members in the order of the step.
+    /// Values are numbers: those of the operands that are read first, then members in the order of the step.
     pub(super) steps: Vec<Step>,
     /// The operands that they read, by position among those that the group has: a loop has its constants in itself.
     pub(super) used: Vec<usize>,
@@ -16,135 +31,143 @@ pub(super) struct Instructions {
     pub(super) compiled: usize,
 }
 
-/// The instructions for the equations `step`, whose operands have the numbers before `n_inputs` and whose results the following.
-/// `is_read` says of a member whether others read it.
-pub(super) fn instructions(
-    program: &Program,
-    step: &[usize],
-    number: &SecondaryMap<Var, usize>,
-    n_inputs: usize,
-    is_read: impl Fn(usize) -> bool,
-) -> Instructions {
-    let number = |var: &Var| *number.get(*var).expect(BOUND);
-    let dtype = |var: Var| aval(program, var).dtype();
-    let op = |i: usize| {
-        let eqn = &program.eqns[i];
-        let last = *eqn.data().last().expect("an elementwise op has an operand");
-        let args = eqn.data().iter().map(number).collect();
-        (
-            Run::Op(eqn.op, dtype(last), dtype(eqn.out())),
-            args,
-            vec![number(&eqn.out())],
-        )
-    };
-    let pieces: Vec<(Run, Vec<usize>, Vec<usize>)> = match step {
-        [i] => vec![op(*i)],
-        _ => match whole(program, step, &is_read) {
-            Some((run, group)) => {
-                let results = group.results.iter().map(|m| group.eqn(program, *m).out());
-                let outs = results.map(|var| number(&var)).collect();
-                vec![(run, group.inputs.iter().map(number).collect(), outs)]
-            }
-            None => {
-                let args: Vec<Vec<usize>> = step
-                    .iter()
-                    .map(|i| program.eqns[*i].data().iter().map(number).collect())
-                    .collect();
-                let mut vars: Vec<Option<Var>> = vec![None; n_inputs + step.len()];
-                for i in step {
-                    let eqn = &program.eqns[*i];
-                    for var in eqn.data().iter().chain(&eqn.outs) {
-                        vars[number(var)] = Some(*var);
-                    }
-                }
-                let known = pass::constants(program);
-                let constant = |var: &Option<Var>| known.get((*var)?).copied();
-                let constants: Vec<Option<f64>> = vars[..n_inputs].iter().map(constant).collect();
-                let members: Vec<(Op, &[usize])> = step
-                    .iter()
-                    .zip(&args)
-                    .map(|(i, args)| (program.eqns[*i].op, &args[..]))
-                    .collect();
-                let is_read: Vec<bool> = (0..step.len()).map(is_read).collect();
-                let values = Values {
-                    constants: &constants,
-                    members: &members,
-                    is_read: &is_read,
-                };
-                let dtypes: Vec<Option<DType>> = vars.iter().map(|var| var.map(dtype)).collect();
-                let of = |out: usize| dtypes[out];
-                kernel::with_patterns(|patterns| {
-                    let fits = |fused, args: &[usize], outs: &[usize]| {
-                        let own = of(outs[0]);
-                        own.is_some_and(|own| kernel::in_dtype(fused, own).is_some())
-                            && args.iter().chain(outs).all(|value| of(*value) == own)
-                    };
-                    let pieces = cover(&values, patterns, fits).into_iter();
-                    pieces
-                        .map(|piece| {
-                            let run = match piece.of {
-                                Some(fused) => {
-                                    let own = of(piece.outs[0]).expect(BOUND);
-                                    Run::Loop(kernel::in_dtype(fused, own).expect("it fits"))
-                                }
-                                None => op(step[piece.outs[0] - n_inputs]).0,
-                            };
-                            (run, piece.args, piece.outs)
-                        })
-                        .collect()
-                })
-            }
+/// The instructions of a group.
+pub(super) fn instructions(members: &Members<'_>) -> Instructions {
+    let &Members { step, n_inputs, .. } = members;
+    let mut steps = match step {
+        [i] => vec![members.single(*i)],
+        _ => match members.whole() {
+            Some(whole) => vec![whole],
+            None => members.parts(),
         },
     };
-    let single = pieces
+    let single = steps
         .iter()
-        .filter(|piece| matches!(piece.0, Run::Op(..)))
+        .filter(|step| matches!(step.run, Run::Op(..)))
         .count();
-    let mut used: Vec<usize> = pieces
-        .iter()
-        .flat_map(|(_, args, _)| args)
-        .copied()
-        .filter(|value| *value < n_inputs)
-        .collect();
+    let read = steps.iter().flat_map(|step| &step.args);
+    let mut used: Vec<usize> = read.copied().filter(|value| *value < n_inputs).collect();
     used.sort_unstable();
     used.dedup();
-    let renumber = |values: Vec<usize>| -> Vec<usize> {
-        let value = |value: usize| match value.checked_sub(n_inputs) {
-            Some(member) => used.len() + member,
-            None => used.binary_search(&value).expect(BOUND),
-        };
-        values.into_iter().map(value).collect()
-    };
-    let steps = pieces.into_iter().map(|(run, args, outs)| Step {
-        run,
-        args: renumber(args),
-        outs: renumber(outs),
-    });
+    if used.len() < n_inputs {
+        for value in steps
+            .iter_mut()
+            .flat_map(|step| step.args.iter_mut().chain(&mut step.outs))
+        {
+            *value = match value.checked_sub(n_inputs) {
+                Some(member) => used.len() + member,
+                None => used.binary_search(value).expect(BOUND),
+            };
+        }
+    }
     Instructions {
-        steps: steps.collect(),
+        steps,
         compiled: step.len() - single,
         used,
     }
 }
 
-/// The loop that computes all of a group, and the group as the loop has it.
-fn whole(
-    program: &Program,
-    step: &[usize],
-    is_read: impl Fn(usize) -> bool,
-) -> Option<(Run, pass::Group)> {
-    let is_read = |var: Var| {
-        let member = step.iter().position(|i| program.eqns[*i].out() == var);
-        member.is_some_and(&is_read)
-    };
-    let group = pass::Group::new(program, step, is_read)?;
-    let dtype = program.aval(*group.inputs.first()?).dtype?;
-    let results = group.results.iter().map(|at| group.eqn(program, *at).out());
-    let mut vars = group.inputs.iter().copied().chain(results);
-    if !vars.all(|var| program.aval(var).dtype == Some(dtype)) {
-        return None;
+impl Members<'_> {
+    fn number(&self, var: &Var) -> usize {
+        self.numbers.get(*var).expect(BOUND)
     }
-    let arity = (group.inputs.len(), group.results.len());
-    let code = kernel::compiled(&group.signature(program), dtype, arity)?;
-    Some((Run::Loop(code), group))
+
+    fn dtype(&self, var: Var) -> DType {
+        let dtype = self.program.aval(var).dtype;
+        dtype.expect("a plan knows its dtypes")
+    }
+
+    /// One op.
+    fn single(&self, i: usize) -> Step {
+        let eqn = &self.program.eqns[i];
+        let last = *eqn.data().last().expect("an elementwise op has an operand");
+        Step {
+            run: Run::Op(eqn.op, self.dtype(last), self.dtype(eqn.out())),
+            args: eqn.data().iter().map(|var| self.number(var)).collect(),
+            outs: vec![self.number(&eqn.out())],
+        }
+    }
+
+    /// The loop that computes all of the group.
+    fn whole(&self) -> Option<Step> {
+        let &Members { program, step, .. } = self;
+        let is_read = |var: Var| {
+            let member = self.number(&var).checked_sub(self.n_inputs);
+            member.is_some_and(|member| self.is_read[member])
+        };
+        let group = pass::Group::with(program, self.constants, step, is_read)?;
+        let dtype = program.aval(*group.inputs.first()?).dtype?;
+        let results = || group.results.iter().map(|m| group.eqn(program, *m).out());
+        let mut vars = group.inputs.iter().copied().chain(results());
+        if !vars.all(|var| program.aval(var).dtype == Some(dtype)) {
+            return None;
+        }
+        let arity = (group.inputs.len(), group.results.len());
+        let code = kernel::compiled(&group.signature(program), dtype, arity)?;
+        Some(Step {
+            run: Run::Loop(code),
+            args: group.inputs.iter().map(|var| self.number(var)).collect(),
+            outs: results().map(|var| self.number(&var)).collect(),
+        })
+    }
+
+    /// Loops for parts of the group, and single ops.
+    fn parts(&self) -> Vec<Step> {
+        let &Members {
+            program,
+            step,
+            n_inputs,
+            ..
+        } = self;
+        let n_values = n_inputs + step.len();
+        let mut args: Vec<usize> = Vec::with_capacity(2 * step.len());
+        let mut ends: Vec<usize> = Vec::with_capacity(step.len());
+        let mut dtypes: Vec<Option<DType>> = vec![None; n_values];
+        let mut constants: Vec<Option<f64>> = vec![None; n_inputs];
+        for i in step {
+            let eqn = &program.eqns[*i];
+            for var in eqn.data().iter().chain(&eqn.outs) {
+                let number = self.number(var);
+                dtypes[number] = Some(self.dtype(*var));
+                if number < n_inputs {
+                    constants[number] = self.constants.get(*var).copied();
+                }
+            }
+            args.extend(eqn.data().iter().map(|var| self.number(var)));
+            ends.push(args.len());
+        }
+        let starts = std::iter::once(0).chain(ends.iter().copied());
+        let members: Vec<(Op, &[usize])> = step
+            .iter()
+            .zip(starts.zip(&ends))
+            .map(|(i, (start, end))| (program.eqns[*i].op, &args[start..*end]))
+            .collect();
+        let values = Values {
+            constants: &constants,
+            members: &members,
+            is_read: self.is_read,
+        };
+        let of = |out: usize| dtypes[out];
+        kernel::with_patterns(|patterns| {
+            let fits = |fused, args: &[usize], outs: &[usize]| {
+                let own = of(outs[0]);
+                own.is_some_and(|own| kernel::in_dtype(fused, own).is_some())
+                    && args.iter().chain(outs).all(|value| of(*value) == own)
+            };
+            let pieces = cover(&values, patterns, fits).into_iter();
+            pieces
+                .map(|piece| match piece.of {
+                    Some(fused) => {
+                        let own = of(piece.outs[0]).expect(BOUND);
+                        Step {
+                            run: Run::Loop(kernel::in_dtype(fused, own).expect("it fits")),
+                            args: piece.args,
+                            outs: piece.outs,
+                        }
+                    }
+                    None => self.single(step[piece.outs[0] - n_inputs]),
+                })
+                .collect()
+        })
+    }
 }

@@ -339,23 +339,24 @@ impl Op {
     /// The dtype of the result of an elementwise op on `n` operands of one dtype and one known shape, which is then the shape
     /// of the result, too. Nothing if it is no such op or takes no such operands; then the rules say what is wrong.
     pub fn elementwise(self, n: usize, dtype: DType) -> Option<DType> {
-        /// For each op, the number of operands and the dtype for each of theirs: what the rules say of some shape.
-        static TABLE: OnceLock<Vec<(usize, [Option<DType>; DType::ALL.len()])>> = OnceLock::new();
-        let row = |op: &Op| {
-            let n = match op.def().eval() {
+        /// For each op, the number of operands and the dtype for each of theirs: what the rules say of some shape. An op is
+        /// asked when it is first met.
+        static TABLE: [OnceLock<Row>; Op::ALL.len()] = [const { OnceLock::new() }; Op::ALL.len()];
+        type Row = (usize, [Option<DType>; DType::ALL.len()]);
+        let row = || {
+            let n = match self.def().eval() {
                 Eval::Unary(_) => 1,
                 Eval::Binary(_) | Eval::Compare(_) => 2,
-                Eval::Kernel(_) | Eval::Call => 0,
+                Eval::Kernel(_) | Eval::Call => return (0, Default::default()),
             };
             let dtypes = DType::ALL.map(|dtype| {
                 let aval = Aval::new(dtype, &[1]);
-                let outs = op.infer(&[], &[&aval; 2][..n], 1).ok()?;
+                let outs = self.infer(&[], &[&aval; 2][..n], 1).ok()?;
                 outs[0].dtype
             });
             (n, dtypes)
         };
-        let table = TABLE.get_or_init(|| Op::ALL.iter().map(row).collect());
-        let (takes, dtypes) = table.get(self as usize)?;
+        let (takes, dtypes) = TABLE.get(self as usize)?.get_or_init(row);
         (*takes == n && n > 0).then(|| dtypes[dtype as usize])?
     }
 

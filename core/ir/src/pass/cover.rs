@@ -3,7 +3,7 @@
 
 use super::Arg;
 use crate::Op;
-use std::collections::HashMap;
+use crate::hash::HashMap;
 
 /// What a loop computes: [`Group::signature`](super::Group::signature), taken apart.
 #[derive(Clone, Debug, PartialEq)]
@@ -99,7 +99,7 @@ pub struct Patterns<T> {
 impl<T> Default for Patterns<T> {
     fn default() -> Self {
         Patterns {
-            by_last: HashMap::new(),
+            by_last: HashMap::default(),
         }
     }
 }
@@ -157,29 +157,30 @@ pub fn cover<T: Copy>(
     }
     let mut taken = vec![false; values.members.len()];
     let mut pieces: Vec<(usize, Piece<T>)> = Vec::new();
+    let mut found = Found::default();
     for last in (0..values.members.len()).rev() {
         if taken[last] {
             continue;
         }
         let (op, args) = values.members[last];
         let tried = patterns.by_last.get(&op).into_iter().flatten();
-        let found = tried.take(MOST_TRIES).find_map(|(pattern, of)| {
-            let (found, first) = unify(pattern, values, &readers, &taken, last)?;
+        let laid = tried.take(MOST_TRIES).find_map(|(pattern, of)| {
+            let first = unify(pattern, values, &readers, &taken, last, &mut found)?;
             let results = pattern.results.iter().map(|r| found.members[*r] + n_inputs);
             let outs: Vec<usize> = results.collect();
             fits(*of, &found.inputs, &outs).then(|| {
                 let piece = Piece {
                     of: Some(*of),
-                    args: found.inputs,
+                    args: found.inputs.clone(),
                     outs,
                 };
-                (first, piece, found.members)
+                (first, piece)
             })
         });
-        match found {
-            Some((first, piece, members)) => {
-                members.iter().for_each(|m| taken[*m] = true);
-                pieces.push((first, piece));
+        match laid {
+            Some(piece) => {
+                found.members.iter().for_each(|m| taken[*m] = true);
+                pieces.push(piece);
             }
             None => {
                 taken[last] = true;
@@ -197,23 +198,32 @@ pub fn cover<T: Copy>(
 }
 
 /// Which members and values a pattern stands for.
+#[derive(Default)]
 struct Found {
     members: Vec<usize>,
     inputs: Vec<usize>,
 }
 
-/// Lays a pattern on the members so that its last one is `last`. With it, the first member that others read.
+/// Lays a pattern on the members so that its last one is `last`: what it stands for is `found`. With it, the first member that
+/// others read.
 fn unify(
     pattern: &Pattern,
     values: &Values<'_>,
     readers: &[Vec<usize>],
     taken: &[bool],
     last: usize,
-) -> Option<(Found, usize)> {
+    found: &mut Found,
+) -> Option<usize> {
     const NONE: usize = usize::MAX;
     let n_inputs = values.constants.len();
-    let mut members = vec![NONE; pattern.len()];
-    let mut inputs = vec![NONE; pattern.n_inputs];
+    let Found { members, inputs } = found;
+    for (list, len) in [
+        (&mut *members, pattern.len()),
+        (&mut *inputs, pattern.n_inputs),
+    ] {
+        list.clear();
+        list.resize(len, NONE);
+    }
     members[pattern.len() - 1] = last;
     for m in &pattern.down {
         let (at, (op, args)) = (members[*m], &pattern.members[*m]);
@@ -263,8 +273,7 @@ fn unify(
         }
     }
     let before = |value: &usize| *value < first + n_inputs;
-    let found = Found { members, inputs };
-    found.inputs.iter().all(before).then_some((found, first))
+    inputs.iter().all(before).then_some(first)
 }
 
 #[cfg(test)]

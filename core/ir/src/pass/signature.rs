@@ -39,40 +39,47 @@ impl Group {
     ///
     /// `None` if it is too large, or if an equation is none of those that a loop over floats is written for.
     pub fn new(program: &Program, step: &[usize], is_read: impl Fn(Var) -> bool) -> Option<Group> {
+        Group::with(program, &constants(program), step, is_read)
+    }
+
+    /// The same, where the [`constants`] of the program are known.
+    pub fn with(
+        program: &Program,
+        constants: &SecondaryMap<Var, f64>,
+        step: &[usize],
+        is_read: impl Fn(Var) -> bool,
+    ) -> Option<Group> {
         if step.len() > MOST_MEMBERS || !step.iter().all(|i| in_loop(program.eqns[*i].op)) {
             return None;
         }
         let eqn = |i: usize| &program.eqns[i];
-        let maker: HashMap<Var, usize> = step.iter().map(|i| (eqn(*i).out(), *i)).collect();
-        let constants = constants(program);
-        // A number for what each member computes, inputs being all alike: the order of the results.
-        let mut shape: HashMap<Var, u64> = HashMap::default();
-        for i in step {
-            let mut hash = Fnv::new(eqn(*i).op.def().name());
-            for var in eqn(*i).data() {
-                hash.add(match (shape.get(var), constants.get(*var)) {
-                    (Some(of), _) => *of,
-                    (None, Some(x)) => x.to_bits(),
-                    (None, None) => 0,
-                });
+        // A number for what each member computes, inputs being all alike: the order of the results. It takes several results
+        // to have one.
+        let mut results: Vec<usize> = Vec::new();
+        results.extend(step.iter().filter(|i| is_read(eqn(**i).out())));
+        if results.len() > 1 {
+            let mut shape: HashMap<Var, u64> = HashMap::default();
+            for i in step {
+                let mut hash = Fnv::new(eqn(*i).op.def().name());
+                for var in eqn(*i).data() {
+                    hash.add(match (shape.get(var), constants.get(*var)) {
+                        (Some(of), _) => *of,
+                        (None, Some(x)) => x.to_bits(),
+                        (None, None) => 0,
+                    });
+                }
+                shape.insert(eqn(*i).out(), hash.0);
             }
-            shape.insert(eqn(*i).out(), hash.0);
+            results.sort_by_key(|i| shape[&eqn(*i).out()]);
         }
-        let mut results: Vec<usize> = step
-            .iter()
-            .copied()
-            .filter(|i| is_read(eqn(*i).out()))
-            .collect();
-        results.sort_by_key(|i| shape[&eqn(*i).out()]);
         let mut group = Group {
-            inputs: Vec::new(),
-            members: Vec::new(),
+            inputs: Vec::with_capacity(step.len() + 1),
+            members: Vec::with_capacity(step.len()),
             results: Vec::new(),
-            args: Vec::new(),
+            args: Vec::with_capacity(step.len()),
         };
-        let mut found: HashMap<Var, Arg> = HashMap::default();
         for result in &results {
-            visit(program, *result, &maker, &constants, &mut found, &mut group);
+            visit(program, *result, step, constants, &mut group);
         }
         let position = |i: &usize| group.members.iter().position(|m| m == i);
         group.results = results.iter().filter_map(position).collect();
@@ -82,21 +89,28 @@ impl Group {
     /// What the group computes, as text. `add 0 1;tanh 2>3`: inputs and members are numbered in order, and the results
     /// follow. Equal texts compute the same.
     pub fn signature(&self, program: &Program) -> String {
-        let mut text = format!("{}:", self.inputs.len());
+        let mut text = String::with_capacity(16 * (self.members.len() + 1));
+        push(&mut text, self.inputs.len());
+        text.push(':');
         for (i, (member, args)) in self.members.iter().zip(&self.args).enumerate() {
-            let separator = if i == 0 { "" } else { ";" };
-            let _ = write!(text, "{separator}{}", program.eqns[*member].op.def().name());
+            if i > 0 {
+                text.push(';');
+            }
+            text.push_str(program.eqns[*member].op.def().name());
             for arg in args {
-                let _ = match arg {
-                    Arg::Input(i) => write!(text, " {i}"),
-                    Arg::Member(m) => write!(text, " {}", self.inputs.len() + m),
-                    Arg::Constant(x) => write!(text, " c{:x}", x.to_bits()),
-                };
+                text.push(' ');
+                match arg {
+                    Arg::Input(i) => push(&mut text, *i),
+                    Arg::Member(m) => push(&mut text, self.inputs.len() + m),
+                    Arg::Constant(x) => {
+                        let _ = write!(text, "c{:x}", x.to_bits());
+                    }
+                }
             }
         }
         for (i, result) in self.results.iter().enumerate() {
-            let separator = if i == 0 { ">" } else { " " };
-            let _ = write!(text, "{separator}{}", self.inputs.len() + result);
+            text.push(if i == 0 { '>' } else { ' ' });
+            push(&mut text, self.inputs.len() + result);
         }
         text
     }
@@ -130,38 +144,45 @@ pub fn constants(program: &Program) -> SecondaryMap<Var, f64> {
     program.eqns.iter().filter_map(value).collect()
 }
 
-/// Appends the members that `target` needs, operands first and from left to right. A group is small, so this may recurse.
+/// Appends a number of few digits.
+fn push(text: &mut String, n: usize) {
+    if n >= 10 {
+        push(text, n / 10);
+    }
+    text.push(char::from(b'0' + (n % 10) as u8));
+}
+
+/// Appends the members that `target` needs, operands first and from left to right, and says where it is among the members. A group
+/// is small, so this may recurse, and what is in it is looked for one by one.
 fn visit(
     program: &Program,
     target: usize,
-    maker: &HashMap<Var, usize>,
+    step: &[usize],
     constants: &SecondaryMap<Var, f64>,
-    found: &mut HashMap<Var, Arg>,
     group: &mut Group,
-) {
+) -> usize {
+    if let Some(there) = group.members.iter().position(|m| *m == target) {
+        return there;
+    }
     let eqn = &program.eqns[target];
-    if found.contains_key(&eqn.out()) {
-        return;
-    }
-    let mut args = Vec::new();
+    let mut args = Vec::with_capacity(eqn.data().len());
     for var in eqn.data() {
-        if let Some(member) = maker.get(var) {
-            visit(program, *member, maker, constants, found, group);
-        }
-        let arg = *found
-            .entry(*var)
-            .or_insert_with(|| match constants.get(*var) {
-                Some(x) => Arg::Constant(*x),
-                None => {
+        let maker = step.iter().find(|i| program.eqns[**i].out() == *var);
+        args.push(match (maker, constants.get(*var)) {
+            (Some(member), _) => Arg::Member(visit(program, *member, step, constants, group)),
+            (None, Some(x)) => Arg::Constant(*x),
+            (None, None) => {
+                let there = group.inputs.iter().position(|input| input == var);
+                Arg::Input(there.unwrap_or_else(|| {
                     group.inputs.push(*var);
-                    Arg::Input(group.inputs.len() - 1)
-                }
-            });
-        args.push(arg);
+                    group.inputs.len() - 1
+                }))
+            }
+        });
     }
-    found.insert(eqn.out(), Arg::Member(group.members.len()));
     group.members.push(target);
     group.args.push(args);
+    group.members.len() - 1
 }
 
 /// The hash of Fowler, Noll and Vo, over words.

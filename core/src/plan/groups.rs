@@ -1,0 +1,151 @@
+//! Elementwise groups: one task each, which makes sums over their members, too.
+
+use super::build::What;
+use super::instructions::{Instructions, Members, instructions};
+use super::readers::Readers;
+use super::steps::Planning;
+use super::{BOUND, Place, aval, epilogue};
+use crate::Aval;
+use crate::kernel::{self, Sum};
+use crate::layout::Layout;
+use gradloom_ir::Program;
+
+const MEMBERS: &str = "a group has members";
+
+/// Plans elementwise equations with results of one shape, as one task that makes `sums` of them too.
+pub(super) fn group(planning: &mut Planning<'_>, step: &[usize], sums: &[(usize, Sum)]) {
+    let Planning {
+        program,
+        build,
+        places,
+        readers,
+        constants,
+        numbers,
+    } = planning;
+    let program = *program;
+    let eqns = || step.iter().map(|i| &program.eqns[*i]);
+    build.op = eqns().next_back().expect(MEMBERS).op;
+    let summed = sums.iter().map(|(i, _)| i);
+    build.eqns = step.iter().chain(summed).map(|i| *i as u32).collect();
+    let out = aval(program, eqns().next().expect(MEMBERS).out());
+    let shape = out.shape();
+    // Numbers of values: operands first, then members.
+    numbers.next_group();
+    let mut inputs: Vec<Place> = Vec::new();
+    for var in eqns().flat_map(|eqn| eqn.data()) {
+        if let (Some(place), None) = (places.get(*var), numbers.get(*var)) {
+            let place = place.broadcast_to(shape);
+            let place = match kernel::jumps(&place.layout) {
+                true => build.contiguous(&place),
+                false => place,
+            };
+            numbers.set(*var, inputs.len());
+            inputs.push(place);
+        }
+    }
+    for (i, eqn) in eqns().enumerate() {
+        numbers.set(eqn.out(), inputs.len() + i);
+    }
+    let dtype_of = |i: usize| aval(program, program.eqns[step[i]].out()).dtype();
+    // What only a sum reads is not stored.
+    let is_result = |i: &usize| {
+        let mut others = readers.outside(program.eqns[step[*i]].out(), step);
+        others.any(|by| sums.iter().all(|(sum, _)| *sum != by))
+    };
+    let results: Vec<usize> = (0..step.len()).filter(is_result).collect();
+    let member_of =
+        |sum: usize| numbers.get(program.eqns[sum].data()[0]).expect(BOUND) - inputs.len();
+    let summed: Vec<(usize, Sum)> = sums.iter().map(|(i, sum)| (member_of(*i), *sum)).collect();
+    let mut outs: Vec<Aval> = results
+        .iter()
+        .map(|i| Aval::new(dtype_of(*i), shape))
+        .collect();
+    outs.extend(
+        summed
+            .iter()
+            .map(|(i, sum)| Aval::new(dtype_of(*i), [sum.len(out.numel())])),
+    );
+    let is_read = |i: &usize| {
+        let mut outside = readers.outside(program.eqns[*i].out(), step);
+        outside.next().is_some()
+    };
+    let members = Members {
+        program,
+        constants,
+        step,
+        n_inputs: inputs.len(),
+        is_read: &step.iter().map(is_read).collect::<Vec<bool>>(),
+        numbers,
+    };
+    let Instructions {
+        steps,
+        used,
+        compiled,
+    } = instructions(&members);
+    let args: Vec<Place> = used.iter().map(|i| inputs[*i].clone()).collect();
+    let layouts: Vec<_> = args.iter().map(|x| (x.dtype(), x.layout.clone())).collect();
+    let value = |i: usize| args.len() + i;
+    let stored: Vec<_> = results.iter().map(|i| (value(*i), dtype_of(*i))).collect();
+    let totals: Vec<_> = summed
+        .iter()
+        .map(|(i, sum)| (value(*i), dtype_of(*i), *sum))
+        .collect();
+    let kernel = kernel::group(out.numel(), &layouts, &steps, &stored, &totals);
+    let what = match step {
+        [i] if sums.is_empty() => What::Op(program.eqns[*i].op),
+        _ => What::Group {
+            after: None,
+            ops: eqns()
+                .map(|eqn| eqn.op)
+                .chain(sums.iter().map(|(i, _)| program.eqns[*i].op))
+                .collect(),
+            compiled,
+            loops: steps.len(),
+        },
+    };
+    let in_order = args.iter().map(|x| x.layout.is_contiguous()).collect();
+    let mut made = epilogue::group(build, what, &args, &outs, results.len(), kernel);
+    let draft = build.drafts.last_mut().expect(MEMBERS);
+    if draft.followed.is_none() {
+        draft.in_order = (results.len(), in_order);
+    }
+    let totals = made.split_off(results.len());
+    for (i, place) in results.iter().zip(made) {
+        places.insert(program.eqns[step[*i]].out(), place);
+    }
+    for ((i, sum), totals) in sums.iter().zip(totals) {
+        let var = program.eqns[*i].outs[0];
+        let out = aval(program, var);
+        let place = match sum {
+            Sum::Rows(_) => totals,
+            Sum::All | Sum::Columns(_) if totals.layout.numel() == out.numel() => totals,
+            Sum::All | Sum::Columns(_) => {
+                build.op = program.eqns[*i].op;
+                build.join(&totals, &out, kernel::join(out.dtype()))
+            }
+        };
+        places.insert(var, place.with(Layout::contiguous(out.shape())));
+    }
+}
+
+/// The sums of members that their group can make: the equation of each, and how. They are all made in the same way.
+pub(super) fn sums(program: &Program, step: &[usize], readers: &Readers) -> Vec<(usize, Sum)> {
+    let mut found: Vec<(usize, Sum)> = Vec::new();
+    for member in step {
+        let var = program.eqns[*member].out();
+        for i in readers.outside(var, step) {
+            let Some(eqn) = program.eqns.get(i).filter(|eqn| kernel::is_sum(eqn.op)) else {
+                continue;
+            };
+            let statics: Vec<_> = eqn.attrs.iter().map(|a| program.attr(*a).clone()).collect();
+            let (shape, out) = (aval(program, var), aval(program, eqn.outs[0]));
+            let sum = kernel::fused_sum(eqn.op, &statics, shape.shape(), out.shape());
+            if let Some(sum) = sum
+                && found.iter().all(|(other, s)| *other != i && *s == sum)
+            {
+                found.push((i, sum));
+            }
+        }
+    }
+    found
+}

@@ -1,0 +1,119 @@
+//! From the equations of a program to tasks, step by step.
+
+use super::build::{Build, Eqns};
+use super::groups::{group, sums};
+use super::readers::Readers;
+use super::{BOUND, Place, aval};
+use crate::kernel;
+use crate::layout::Layout;
+use gradloom_ir::pass::{self, is_elementwise};
+use gradloom_ir::{Program, SecondaryMap, Var};
+
+/// A program while it is planned.
+pub(super) struct Planning<'a> {
+    pub(super) program: &'a Program,
+    pub(super) build: Build,
+    pub(super) places: SecondaryMap<Var, Place>,
+    pub(super) readers: Readers,
+    /// The variables that are one number.
+    pub(super) constants: SecondaryMap<Var, f64>,
+    pub(super) numbers: Numbers,
+}
+
+/// The tasks of a program whose first parameters are leaves, and where its values are.
+pub(super) fn steps(
+    program: &Program,
+    leaves: &[(usize, Layout)],
+) -> (Build, SecondaryMap<Var, Place>) {
+    let mut build = Build::default();
+    let mut places: SecondaryMap<Var, Place> = SecondaryMap::new();
+    for (i, (len, layout)) in leaves.iter().enumerate() {
+        let leaf = program.params[i];
+        let dtype = aval(program, leaf).dtype();
+        let place = build.leaf(i as u32, dtype, *len).with(layout.clone());
+        places.insert(leaf, place);
+    }
+    let mut planning = Planning {
+        program,
+        build,
+        places,
+        readers: Readers::of(program),
+        constants: pass::constants(program),
+        numbers: Numbers::default(),
+    };
+    let mut done = vec![false; program.eqns.len()];
+    for step in pass::fuse(program) {
+        match step[..] {
+            [i] if !is_elementwise(program.eqns[i].op) => {
+                if !done[i] {
+                    equation(&mut planning, i);
+                }
+            }
+            _ => {
+                let sums = sums(program, &step, &planning.readers);
+                sums.iter().for_each(|(i, _)| done[*i] = true);
+                group(&mut planning, &step, &sums);
+            }
+        }
+    }
+    (planning.build, planning.places)
+}
+
+/// Plans one equation.
+fn equation(planning: &mut Planning<'_>, i: usize) {
+    let Planning {
+        program,
+        build,
+        places,
+        ..
+    } = planning;
+    let eqn = &program.eqns[i];
+    let of = |var: &Var| places.get(*var).expect(BOUND).clone();
+    let args: Vec<Place> = eqn.data().iter().map(of).collect();
+    let avals = |vars: &[Var]| vars.iter().map(|v| aval(program, *v)).collect::<Vec<_>>();
+    let statics: Vec<_> = eqn.attrs.iter().map(|a| program.attr(*a).clone()).collect();
+    let (likes, outs) = (avals(eqn.likes()), avals(&eqn.outs));
+    build.op = eqn.op;
+    build.eqns = Eqns::from_elem(i as u32, 1);
+    let made = kernel::lower(build, eqn.op, &statics, &args, &likes, &outs);
+    build.eqns.clear();
+    for ((var, place), out) in eqn.outs.iter().zip(made).zip(&outs) {
+        debug_assert_eq!(
+            (out.dtype(), out.shape()),
+            (place.dtype(), place.shape()),
+            "{}",
+            eqn.op
+        );
+        places.insert(*var, place);
+    }
+}
+
+/// Numbers of the variables of one group after another.
+#[derive(Default)]
+pub(super) struct Numbers {
+    /// The group, and the number of the variable there.
+    of: Vec<(u32, u32)>,
+    group: u32,
+}
+
+impl Numbers {
+    /// Begins the next group, of which no variable has a number.
+    pub(super) fn next_group(&mut self) {
+        self.group += 1;
+    }
+
+    /// The number of a variable.
+    pub(super) fn get(&self, var: Var) -> Option<usize> {
+        let (group, number) = *self.of.get(var.0 as usize)?;
+        (group == self.group).then_some(number as usize)
+    }
+
+    /// Gives a variable a number.
+    pub(super) fn set(&mut self, var: Var, number: usize) {
+        let at = var.0 as usize;
+        if self.of.len() <= at {
+            self.of.resize(at + 1, (0, 0));
+        }
+        self.of[at] = (self.group, number as u32);
+    }
+}
