@@ -142,6 +142,8 @@ fn contract(build: &mut Build, a: Place, b: Place, out: &Layout) -> (Place, Plac
         cols: l.strides[r + 1],
     };
     let (mut ma, mb, mut mo) = (of(&la), of(&lb), of(&out));
+    // Decided from the shapes, too: it changes the order of sums.
+    let single = Batch::is_single([m * numel(&batch), k, n]);
     let mut m = m;
     // A batch of rows against one shared matrix is one taller matrix, where the rows are evenly spaced.
     if m == 1 {
@@ -174,6 +176,7 @@ fn contract(build: &mut Build, a: Place, b: Place, out: &Layout) -> (Place, Plac
         out: mo,
         axes,
         summed,
+        single,
     };
     (a, b, Some(batch))
 }

@@ -232,6 +232,7 @@ fn product<T: Real>(
         out: out_at,
         axes: Vec::new(),
         summed: Vec::new(),
+        single: false,
     };
     gemm::run(&batch, a, b, out, add, None);
 }

@@ -3,6 +3,7 @@
 //! No cut changes a bit. The one that would, that of the inner dimension, is made from its length alone: an element of the
 //! result is the sum, in order, of what the tiles give for each of `k / K_BLOCK` equal stretches of `k`.
 
+use super::ahead::Ahead;
 use super::pack::{At, copy, panels, with_room};
 use super::tile::{Tiled, Tiles};
 use crate::kernel::threads;
@@ -107,8 +108,11 @@ impl<T: Copy> Finish<'_, T> {
 const K_BLOCK: usize = 256;
 /// The bytes of a row of a packed block of the right operand: with [`K_BLOCK`] rows, half of a second-level cache.
 const ROW_BYTES: usize = 2048;
-/// Up to so many rows, the right operand is read where it lies: it is not read often enough to be worth a copy.
+/// Up to so many rows, the right operand is read where it lies if it is in a cache: it is not read often enough to be worth
+/// a copy.
 const FEW_ROWS: usize = 256;
+/// The bytes of an operand that a second-level cache has as a whole.
+const CACHED: usize = 512 << 10;
 /// The bytes of a result that an epilogue gets at a time: they stay in a cache, and the pieces are long.
 const FINAL_BYTES: usize = 32 << 10;
 /// An epilogue gets rows of at least so many panels, if there are more columns.
@@ -222,17 +226,18 @@ unsafe fn part<T: Tiled>(
     add: bool,
     finish: Option<Finish<'_, T>>,
 ) {
+    let k_block = k.div_ceil(k.div_ceil(K_BLOCK));
     let lines_up = a.cols == 1 || a.rows == 1;
     let by_column = a.cols != 1 && a.rows == 1;
     // Rows that are multiples of a page apart compete for the same places in a cache.
     let compete = (b.rows * size_of::<T>()).is_multiple_of(4096);
-    let few = m <= 2 * tiles.rows || (m <= FEW_ROWS && !compete);
+    let few =
+        m <= 2 * tiles.rows || (m <= FEW_ROWS && !compete && k * n * size_of::<T>() <= CACHED);
     let pack_b = !(few && lines_up && (b.cols == 1 || n == 1));
     let width = match m <= tiles.wide_rows && !pack_b {
         true => 4 * tiles.lanes,
         false => 2 * tiles.lanes,
     };
-    let k_block = k.div_ceil(k.div_ceil(K_BLOCK));
     let n_block = match pack_b {
         true => n.min(ROW_BYTES / size_of::<T>()),
         false => n,
@@ -241,6 +246,7 @@ unsafe fn part<T: Tiled>(
     // that do not lie side by side.
     let spread = by_column && a.cols * size_of::<T>() >= 1024 && n_block >= 4 * width;
     let copy_a = pack_b && (spread || !lines_up);
+    let far = m * k * size_of::<T>() >= CACHED;
     // Copied rows start at different places of a cache.
     let a_row = k_block + 64 / size_of::<T>();
     let room_a = if copy_a { a_row * tiles.rows } else { 0 };
@@ -303,8 +309,25 @@ unsafe fn part<T: Tiled>(
                     }
                     continue;
                 }
-                // SAFETY: of the block, and there is room for it.
-                unsafe { panels(tiles, [k_here, n_here], b.from(p, j), b_copy, width) };
+                // What the first tiles do not copy while they read it is copied before.
+                let n_early =
+                    match b.cols == 1 && heights(m, tiles.rows).next() == Some((0, tiles.rows)) {
+                        true => n_here / width * width,
+                        false => 0,
+                    };
+                if n_early < n_here {
+                    let early = n_early * k_here;
+                    // SAFETY: of the block, and there is room for it.
+                    unsafe {
+                        panels(
+                            tiles,
+                            [k_here, n_here - n_early],
+                            b.from(p, j + n_early),
+                            b_copy.wrapping_add(early),
+                            width,
+                        );
+                    }
+                }
                 let mut ready = 0;
                 for (i, rows) in heights(m, tiles.rows) {
                     let left = match (copy_a, by_column) {
@@ -336,8 +359,27 @@ unsafe fn part<T: Tiled>(
                         },
                         false => c.from(0, j),
                     };
+                    let below = if far { tiles.rows.min(m - i - rows) } else { 0 };
+                    let mut next =
+                        Ahead::new([below, k_here], a.from(i + rows, p), n_here.div_ceil(width));
                     let mut jj = 0;
+                    if i == 0 {
+                        for at in (0..n_early).step_by(width) {
+                            let (panel, right) =
+                                (b_copy.wrapping_add(at * k_here), b.element(p, j + at));
+                            let ((left, stride), z) = (left, to.element(0, at));
+                            next.ask();
+                            // SAFETY: as above.
+                            unsafe {
+                                (tiles.packing(by_column))(
+                                    k_here, left, stride, right, b.rows, z, to.stride, panel, add,
+                                );
+                            }
+                        }
+                        jj = n_early;
+                    }
                     while jj < n_here {
+                        next.ask();
                         jj += tile(left, (i, rows), jj, to);
                     }
                     let end = i + rows;

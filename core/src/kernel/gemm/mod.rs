@@ -4,8 +4,12 @@
 //! `matrixmultiply` elsewhere; integers by plain loops. Each element of the result is a sum in an order that depends on
 //! the inner length alone.
 
+mod ahead;
 mod blocks;
 mod pack;
+mod single;
+#[cfg(target_arch = "x86_64")]
+mod squares;
 mod tile;
 
 use super::level::level;
@@ -76,6 +80,7 @@ pub(crate) fn product_of_slices<T: Gemm>(
         out: of(mkn[2], 1),
         axes: Vec::new(),
         summed: Vec::new(),
+        single: Batch::is_single(mkn),
     };
     run(&batch, a, b, out, false, None);
 }
@@ -115,9 +120,16 @@ pub(crate) struct Batch {
     pub(super) axes: Vec<BatchAxis>,
     /// The products of these are added up: their strides in the result are 0.
     pub(super) summed: Vec<BatchAxis>,
+    /// Whether they are products of a vector and a matrix, with sums in an [order](single) of their own.
+    pub(super) single: bool,
 }
 
 impl Batch {
+    /// Whether products that have so many rows together are [`Batch::single`].
+    pub(super) fn is_single(mkn: [usize; 3]) -> bool {
+        single::is_single(mkn)
+    }
+
     /// Whether the results are all that there is from the first element to the last, in row-major order.
     pub(super) fn is_dense(&self) -> bool {
         let [m, _, n] = self.mkn;
@@ -151,9 +163,13 @@ pub(super) fn run<T: Gemm>(
         ptr: out.as_mut_ptr().wrapping_add(batch.out.offset),
         stride: batch.out.rows,
     };
-    let n = batch.mkn[2];
+    let [m, k, n] = batch.mkn;
     let count = |axes: &[BatchAxis]| axes.iter().map(|axis| axis.0).product::<usize>();
     let (n_products, n_summed) = (count(&batch.axes), count(&batch.summed));
+    let (compute, nanos): (Compute<T>, _) = match batch.single {
+        true => (T::single, single::nanos::<T>(k, m.max(n))),
+        false => (T::product, T::nanos(batch.mkn)),
+    };
     let product = |i: usize| {
         let [ia, ib, ic] = offsets(&batch.axes, i);
         let finish = epilogue.map(|epilogue| Finish {
@@ -170,7 +186,7 @@ pub(super) fn run<T: Gemm>(
             // negative, so the last is the farthest), and that those of `out` are distinct, in one product and in
             // all. `out` is borrowed mutably, so it overlaps neither operand.
             unsafe {
-                T::product(
+                compute(
                     batch.mkn,
                     a,
                     b,
@@ -183,7 +199,7 @@ pub(super) fn run<T: Gemm>(
         }
     };
     // A few products are shared one by one.
-    let nanos = T::nanos(batch.mkn).saturating_mul(n_summed);
+    let nanos = nanos.saturating_mul(n_summed);
     let more = epilogue.map_or(0, |epilogue| epilogue.nanos);
     let total = nanos.saturating_mul(n_products).saturating_add(more);
     let n_threads = threads::worth(total);
@@ -247,6 +263,9 @@ fn check(batch: &Batch, [len_a, len_b, len_out]: [usize; 3], finish: bool) {
     assert!(!finish || batch.is_dense(), "rows lie side by side");
 }
 
+/// What computes a product: see [`Gemm::product`].
+type Compute<T> = unsafe fn([usize; 3], At<T>, At<T>, Out<T>, usize, bool, Option<Finish<'_, T>>);
+
 /// A type of elements that matrices have.
 pub(crate) trait Gemm: Number {
     /// About how long one thread takes for a product.
@@ -267,6 +286,24 @@ pub(crate) trait Gemm: Number {
         add: bool,
         finish: Option<Finish<'_, Self>>,
     );
+
+    /// [`Gemm::product`] with one row or one column, in the order of [`single`].
+    ///
+    /// # Safety
+    ///
+    /// As there.
+    unsafe fn single(
+        mkn: [usize; 3],
+        a: At<Self>,
+        b: At<Self>,
+        c: Out<Self>,
+        cols: usize,
+        add: bool,
+        finish: Option<Finish<'_, Self>>,
+    ) {
+        // SAFETY: what the caller vouches for.
+        unsafe { Self::product(mkn, a, b, c, cols, add, finish) }
+    }
 
     /// Copies `m` by `n` elements into rows that are `stride` apart.
     ///
@@ -296,6 +333,28 @@ macro_rules! floats {
                     Some(tiles) => blocks::nanos(tiles, mkn),
                     None => mkn.iter().product::<usize>() / 8,
                 }
+            }
+
+            unsafe fn single(
+                [m, k, n]: [usize; 3],
+                a: At<Self>,
+                b: At<Self>,
+                c: Out<Self>,
+                cols: usize,
+                add: bool,
+                finish: Option<Finish<'_, Self>>,
+            ) {
+                let Some(tiles) = $t::tiles(level()) else {
+                    // SAFETY: what the caller vouches for.
+                    return unsafe { Self::product([m, k, n], a, b, c, cols, add, finish) };
+                };
+                let (row, matrix, n_sums, stride) = match n {
+                    1 => (b.transposed(), a.transposed(), m, c.stride),
+                    _ => (a, b, n, cols),
+                };
+                // SAFETY: what the caller vouches for; the CPU has the tiles.
+                unsafe { single::product(tiles, [k, n_sums], row, matrix, (c.ptr, stride), add) };
+                finish.into_iter().for_each(|f| f.call(0..m, 0..n, None));
             }
 
             unsafe fn product(

@@ -3,7 +3,7 @@
 use super::blocks::{Out, product};
 use super::pack::At;
 use super::tile::Tiled;
-use super::{Batch, Epilogue, Final, Gemm, Matrix, run};
+use super::{Batch, Epilogue, Final, Gemm, Matrix, run, single};
 use crate::kernel::number::Number;
 use crate::kernel::threads::set_threads;
 use gradloom_maths::Level;
@@ -11,8 +11,8 @@ use std::sync::Mutex;
 
 const SIZES: [usize; 7] = [1, 2, 3, 5, 8, 17, 33];
 
-/// Sizes that reach beyond one tile, one block of `k`, one block of columns, and one part.
-const LARGE: [[usize; 3]; 10] = [
+/// Sizes that reach beyond one tile, one block of `k`, one block of columns, one part, and what a cache has.
+const LARGE: [[usize; 3]; 15] = [
     [13, 3, 70],
     [31, 257, 33],
     [257, 20, 40],
@@ -23,6 +23,11 @@ const LARGE: [[usize; 3]; 10] = [
     [700, 900, 1],
     [260, 30, 1024],
     [600, 40, 30],
+    [30, 500, 300],
+    [300, 450, 70],
+    [1, 4200, 130],
+    [45, 4200, 1],
+    [1, 77, 1],
 ];
 
 /// The definition, as plain loops.
@@ -60,6 +65,7 @@ fn one<T: Gemm>(
         out,
         axes: Vec::new(),
         summed: Vec::new(),
+        single: Batch::is_single(mkn),
     };
     run(&batch, x, y, z, add, None);
 }
@@ -155,7 +161,7 @@ fn bits<T: Gemm + PartialEq>(of_f64: fn(f64) -> T, to_f64: fn(T) -> f64, epsilon
             let (i, j) = (i / n, i % n);
             let terms = || (0..k).map(|p| to_f64(x[i * k + p]) * to_f64(y[p * n + j]));
             let (exact, size) = (terms().sum::<f64>(), terms().map(f64::abs).sum::<f64>());
-            // A chain of at most 256 steps and a sum of as many chains as there are.
+            // A chain of at most 256 steps and a sum of as many chains as there are; that of a vector and a matrix is less.
             let bound = (256 + k.div_ceil(256)) as f64 * epsilon * size;
             assert!(
                 (to_f64(*want) - exact).abs() <= bound,
@@ -220,7 +226,16 @@ fn levels_that_multiply_and_add_at_once_agree() {
                     stride: n,
                 };
                 // SAFETY: row-major matrices of these sizes, and the CPU has both levels.
-                unsafe { product(tiles, [m, k, n], a, b, c, false, None) };
+                unsafe {
+                    match (Batch::is_single([m, k, n]), m) {
+                        (false, _) => product(tiles, [m, k, n], a, b, c, false, None),
+                        (true, 1) => single::product(tiles, [k, n], a, b, (c.ptr, 1), false),
+                        (true, _) => {
+                            let (row, matrix) = (b.transposed(), a.transposed());
+                            single::product(tiles, [k, m], row, matrix, (c.ptr, 1), false);
+                        }
+                    }
+                };
                 z
             };
             assert!(by(one) == by(other), "{m} {k} {n}");
@@ -259,6 +274,7 @@ fn elements_are_finished_once_when_they_are_final() {
                     out: of(0, n, 1),
                     axes: vec![(n_batch, [m * k, 0, m * n])],
                     summed: Vec::new(),
+                    single: Batch::is_single([m * n_batch, k, n]),
                 };
                 let mut want = vec![0.0; m * n * n_batch];
                 run(&batch, &x, &y, &mut want, false, None);
@@ -324,6 +340,7 @@ fn a_sum_of_products_is_that_of_their_results() {
             out: of(0, n, 1),
             axes: vec![(n_batch, [n_summed * m * k, 0, m * n])],
             summed: vec![(n_summed, [m * k, k * n, 0])],
+            single: false,
         };
         run(&batch, &x, &y, &mut got, false, None);
         for b in 0..n_batch {
@@ -376,6 +393,7 @@ fn results_that_overlap_are_refused() {
         out: of(0, 2, 1),
         axes: vec![(2, [0, 0, 3])],
         summed: Vec::new(),
+        single: false,
     };
     run(&batch, &[1.0f32; 4], &[1.0; 4], &mut [0.0; 8], false, None);
 }

@@ -5,6 +5,7 @@
 //! multiply-adds in the order of `p`, and has the same bits in whatever tile it lies, on AVX-512 and on AVX2. On Zen 5 a
 //! tile of 12 by 32 `f32` runs at 98% of what the multipliers can do, from packed operands and from others.
 
+use super::single::Single;
 use gradloom_maths::Level;
 
 /// Computes a tile: `c = a b`, or `c += a b` if `add`.
@@ -24,6 +25,19 @@ pub(super) type Tile<T> = unsafe fn(
     add: bool,
 );
 
+/// [`Tile`] with all rows and two whole vectors, which also copies what it reads of the right operand to a panel, row by row.
+pub(super) type Packing<T> = unsafe fn(
+    k: usize,
+    a: *const T,
+    stride: usize,
+    b: *const T,
+    b_stride: usize,
+    c: *mut T,
+    c_stride: usize,
+    panel: *mut T,
+    add: bool,
+);
+
 /// The tiles of an element type on a kind of CPU.
 pub(super) struct Tiles<T: 'static> {
     /// The elements of a vector.
@@ -37,6 +51,8 @@ pub(super) struct Tiles<T: 'static> {
     /// For one, two and four vectors; then by number of rows, less one.
     by_row: [&'static [Tile<T>]; 3],
     by_column: [&'static [Tile<T>]; 3],
+    packing: [Packing<T>; 2],
+    pub(super) single: &'static Single<T>,
     /// Copies a matrix of the given size whose columns lie side by side, and are so far apart, into rows that are so far
     /// apart.
     pub(super) transpose: unsafe fn([usize; 2], *const T, usize, *mut T, usize),
@@ -57,6 +73,11 @@ impl<T> Tiles<T> {
             false => &self.by_row,
         };
         tiles[vectors.ilog2() as usize][rows - 1]
+    }
+
+    /// The tile that copies.
+    pub(super) fn packing(&self, by_column: bool) -> Packing<T> {
+        self.packing[usize::from(by_column)]
     }
 }
 
@@ -86,7 +107,8 @@ mod none {
 
 #[cfg(target_arch = "x86_64")]
 mod x86 {
-    use super::{Tile, Tiled, Tiles};
+    use super::super::{single::x86 as single, squares};
+    use super::{Packing, Tile, Tiled, Tiles};
     use gradloom_maths::Level;
     use std::arch::x86_64::*;
 
@@ -107,6 +129,9 @@ mod x86 {
     tiled!(f32);
     tiled!(f64);
 
+    /// So many rows of the right operand are asked for ahead: they come from memory.
+    const AHEAD: usize = 32;
+
     /// All numbers of rows of `tile`.
     macro_rules! heights {
         ($v:literal $columns:literal: $($m:literal)*) => { &[$(tile::<$m, $v, $columns> as Tile<_>),*] };
@@ -114,10 +139,10 @@ mod x86 {
 
     macro_rules! tiles {
         (
-            $t:ident, $features:literal, lanes $lanes:literal, rate $rate:literal, rows $($m:literal)*, wide $($w:literal)*;
+            $t:ident, $level:ident $features:literal, lanes $lanes:literal, rate $rate:literal, rows $($m:literal)*, wide $($w:literal)*;
             $zero:ident $splat:ident $fma:ident $add:ident;
             $load:ident $store:ident; $mask:ident $load_some:ident $store_some:ident;
-            $square:ident $side:literal
+            $side:literal $columns:ident $store_column:ident
         ) => {
             pub(super) mod $t {
                 use super::*;
@@ -131,6 +156,8 @@ mod x86 {
                     rate: $rate,
                     by_row: [heights!(1 false: $($m)*), heights!(2 false: $($m)*), heights!(4 false: $($w)*)],
                     by_column: [heights!(1 true: $($m)*), heights!(2 true: $($m)*), heights!(4 true: $($w)*)],
+                    packing: [packing::<false> as Packing<_>, packing::<true>],
+                    single: &single::$level::$t::SINGLE,
                     transpose,
                     columns,
                     panels,
@@ -202,12 +229,10 @@ mod x86 {
                         let (whole_m, whole_n) = (m - m % $side, n - n % $side);
                         for j in (0..whole_n).step_by($side) {
                             for i in (0..whole_m).step_by($side) {
-                                $square(
-                                    from.add(j * from_stride + i),
-                                    from_stride,
-                                    to.add(i * to_stride + j),
-                                    to_stride,
-                                );
+                                let columns = squares::$columns(from.add(j * from_stride + i), from_stride);
+                                for (l, column) in columns.into_iter().enumerate() {
+                                    $store_column(to.add((i + l) * to_stride + j), column);
+                                }
                             }
                         }
                         let one = |i: usize, j: usize| {
@@ -294,86 +319,80 @@ mod x86 {
                     }
                 }
 
+                /// A [`Packing`].
+                ///
+                /// # Safety
+                ///
+                /// As for [`tile`], and there is room for the panel.
+                #[target_feature(enable = $features)]
+                #[expect(clippy::too_many_arguments, reason = "numbers and places, for a register each")]
+                unsafe fn packing<const BY_COLUMN: bool>(
+                    k: usize,
+                    a: *const $t,
+                    stride: usize,
+                    b: *const $t,
+                    b_stride: usize,
+                    c: *mut $t,
+                    c_stride: usize,
+                    panel: *mut $t,
+                    add: bool,
+                ) {
+                    // SAFETY: `ROWS` rows, two vectors of columns and `k` steps are what the caller vouches for.
+                    // Pointers beyond that are made, wrapping, and not followed.
+                    unsafe {
+                        let mut acc = [[$zero(); 2]; ROWS];
+                        let mut rows = [a; ROWS.div_ceil(3)];
+                        for (i, row) in rows.iter_mut().enumerate() {
+                            *row = a.wrapping_add(3 * i * stride);
+                        }
+                        let (mut b, mut panel) = (b, panel);
+                        for i in 0..ROWS {
+                            let c = c.wrapping_add(i * c_stride);
+                            _mm_prefetch::<_MM_HINT_T0>(c.cast());
+                            _mm_prefetch::<_MM_HINT_T0>(c.wrapping_add(2 * $lanes - 1).cast());
+                        }
+                        for p in 0..k {
+                            // After the last row comes the first of the columns to the right.
+                            let ahead = match p + AHEAD < k {
+                                true => b.wrapping_add(AHEAD * b_stride),
+                                false => b.wrapping_add(2 * $lanes).wrapping_sub(k.saturating_sub(AHEAD) * b_stride),
+                            };
+                            _mm_prefetch::<_MM_HINT_T0>(ahead.cast());
+                            _mm_prefetch::<_MM_HINT_T0>(ahead.wrapping_add(2 * $lanes - 1).cast());
+                            let y = [$load(b), $load(b.wrapping_add($lanes))];
+                            $store(panel, y[0]);
+                            $store(panel.wrapping_add($lanes), y[1]);
+                            for i in 0..ROWS {
+                                let x = match BY_COLUMN {
+                                    true => a_at(rows[0], i),
+                                    false => a_at(rows[i / 3], (i % 3) * stride),
+                                };
+                                let x = $splat(*x);
+                                for v in 0..2 {
+                                    acc[i][v] = $fma(x, y[v], acc[i][v]);
+                                }
+                            }
+                            for row in rows.iter_mut() {
+                                *row = row.wrapping_add(if BY_COLUMN { stride } else { 1 });
+                            }
+                            b = b.wrapping_add(b_stride);
+                            panel = panel.wrapping_add(2 * $lanes);
+                        }
+                        for (i, acc) in acc.iter().enumerate() {
+                            for (v, total) in acc.iter().enumerate() {
+                                let c = c.wrapping_add(i * c_stride + $lanes * v);
+                                $store(c, if add { $add($load(c), *total) } else { *total });
+                            }
+                        }
+                    }
+                }
+
                 #[inline(always)]
                 fn a_at(a: *const $t, i: usize) -> *const $t {
                     a.wrapping_add(i)
                 }
             }
         };
-    }
-
-    /// Transposes 8 by 8 elements. The strides are those of rows.
-    ///
-    /// # Safety
-    ///
-    /// The CPU has AVX, and all elements may be read and written.
-    #[target_feature(enable = "avx")]
-    unsafe fn square_f32(from: *const f32, from_stride: usize, to: *mut f32, to_stride: usize) {
-        // SAFETY: what the caller vouches for.
-        unsafe {
-            let row = |i: usize| _mm256_loadu_ps(from.add(i * from_stride));
-            // Pairs of rows, then of pairs, within each half; then the halves.
-            let (a0, a1) = (
-                _mm256_unpacklo_ps(row(0), row(1)),
-                _mm256_unpackhi_ps(row(0), row(1)),
-            );
-            let (a2, a3) = (
-                _mm256_unpacklo_ps(row(2), row(3)),
-                _mm256_unpackhi_ps(row(2), row(3)),
-            );
-            let (a4, a5) = (
-                _mm256_unpacklo_ps(row(4), row(5)),
-                _mm256_unpackhi_ps(row(4), row(5)),
-            );
-            let (a6, a7) = (
-                _mm256_unpacklo_ps(row(6), row(7)),
-                _mm256_unpackhi_ps(row(6), row(7)),
-            );
-            let b0 = _mm256_shuffle_ps::<0b01_00_01_00>(a0, a2);
-            let b1 = _mm256_shuffle_ps::<0b11_10_11_10>(a0, a2);
-            let b2 = _mm256_shuffle_ps::<0b01_00_01_00>(a1, a3);
-            let b3 = _mm256_shuffle_ps::<0b11_10_11_10>(a1, a3);
-            let b4 = _mm256_shuffle_ps::<0b01_00_01_00>(a4, a6);
-            let b5 = _mm256_shuffle_ps::<0b11_10_11_10>(a4, a6);
-            let b6 = _mm256_shuffle_ps::<0b01_00_01_00>(a5, a7);
-            let b7 = _mm256_shuffle_ps::<0b11_10_11_10>(a5, a7);
-            for (i, (x, y)) in [(b0, b4), (b1, b5), (b2, b6), (b3, b7)]
-                .into_iter()
-                .enumerate()
-            {
-                let low = _mm256_permute2f128_ps::<0x20>(x, y);
-                let high = _mm256_permute2f128_ps::<0x31>(x, y);
-                _mm256_storeu_ps(to.add(i * to_stride), low);
-                _mm256_storeu_ps(to.add((i + 4) * to_stride), high);
-            }
-        }
-    }
-
-    /// Transposes 4 by 4 elements, as [`square_f32`].
-    ///
-    /// # Safety
-    ///
-    /// As there.
-    #[target_feature(enable = "avx")]
-    unsafe fn square_f64(from: *const f64, from_stride: usize, to: *mut f64, to_stride: usize) {
-        // SAFETY: what the caller vouches for.
-        unsafe {
-            let row = |i: usize| _mm256_loadu_pd(from.add(i * from_stride));
-            let (a0, a1) = (
-                _mm256_unpacklo_pd(row(0), row(1)),
-                _mm256_unpackhi_pd(row(0), row(1)),
-            );
-            let (a2, a3) = (
-                _mm256_unpacklo_pd(row(2), row(3)),
-                _mm256_unpackhi_pd(row(2), row(3)),
-            );
-            for (i, (x, y)) in [(a0, a2), (a1, a3)].into_iter().enumerate() {
-                let low = _mm256_permute2f128_pd::<0x20>(x, y);
-                let high = _mm256_permute2f128_pd::<0x31>(x, y);
-                _mm256_storeu_pd(to.add(i * to_stride), low);
-                _mm256_storeu_pd(to.add((i + 2) * to_stride), high);
-            }
-        }
     }
 
     mod avx512 {
@@ -402,15 +421,15 @@ mod x86 {
         }
 
         tiles! {
-            f32, "avx512f,fma", lanes 16, rate 120_000, rows 1 2 3 4 5 6 7 8 9 10 11 12, wide 1 2 3 4 5 6;
+            f32, avx512 "avx512f,fma", lanes 16, rate 120_000, rows 1 2 3 4 5 6 7 8 9 10 11 12, wide 1 2 3 4 5 6;
             _mm512_setzero_ps _mm512_set1_ps _mm512_fmadd_ps _mm512_add_ps;
-            _mm512_loadu_ps _mm512_storeu_ps; mask_f32 load_f32 _mm512_mask_storeu_ps; square_f32 8
+            _mm512_loadu_ps _mm512_storeu_ps; mask_f32 load_f32 _mm512_mask_storeu_ps; 8 columns_f32 _mm256_storeu_ps
         }
 
         tiles! {
-            f64, "avx512f,fma", lanes 8, rate 60_000, rows 1 2 3 4 5 6 7 8 9 10 11 12, wide 1 2 3 4 5 6;
+            f64, avx512 "avx512f,fma", lanes 8, rate 60_000, rows 1 2 3 4 5 6 7 8 9 10 11 12, wide 1 2 3 4 5 6;
             _mm512_setzero_pd _mm512_set1_pd _mm512_fmadd_pd _mm512_add_pd;
-            _mm512_loadu_pd _mm512_storeu_pd; mask_f64 load_f64 _mm512_mask_storeu_pd; square_f64 4
+            _mm512_loadu_pd _mm512_storeu_pd; mask_f64 load_f64 _mm512_mask_storeu_pd; 4 columns_f64 _mm256_storeu_pd
         }
     }
 
@@ -434,15 +453,15 @@ mod x86 {
         }
 
         tiles! {
-            f32, "avx2,fma", lanes 8, rate 50_000, rows 1 2 3 4 5 6, wide 1 2;
+            f32, avx2 "avx2,fma", lanes 8, rate 50_000, rows 1 2 3 4 5 6, wide 1 2;
             _mm256_setzero_ps _mm256_set1_ps _mm256_fmadd_ps _mm256_add_ps;
-            _mm256_loadu_ps _mm256_storeu_ps; mask_f32 _mm256_maskload_ps _mm256_maskstore_ps; square_f32 8
+            _mm256_loadu_ps _mm256_storeu_ps; mask_f32 _mm256_maskload_ps _mm256_maskstore_ps; 8 columns_f32 _mm256_storeu_ps
         }
 
         tiles! {
-            f64, "avx2,fma", lanes 4, rate 25_000, rows 1 2 3 4 5 6, wide 1 2;
+            f64, avx2 "avx2,fma", lanes 4, rate 25_000, rows 1 2 3 4 5 6, wide 1 2;
             _mm256_setzero_pd _mm256_set1_pd _mm256_fmadd_pd _mm256_add_pd;
-            _mm256_loadu_pd _mm256_storeu_pd; mask_f64 _mm256_maskload_pd _mm256_maskstore_pd; square_f64 4
+            _mm256_loadu_pd _mm256_storeu_pd; mask_f64 _mm256_maskload_pd _mm256_maskstore_pd; 4 columns_f64 _mm256_storeu_pd
         }
     }
 }
