@@ -3,7 +3,7 @@
 //! No cut changes a bit. The one that would, that of the inner dimension, is made from its length alone: an element of the
 //! result is the sum, in order, of what the tiles give for each of `k / K_BLOCK` equal stretches of `k`.
 
-use super::ahead::Ahead;
+use super::ahead::{Columns, Rows};
 use super::pack::{At, copy, panels, with_room};
 use super::tile::{Tiled, Tiles};
 use crate::kernel::threads;
@@ -112,7 +112,7 @@ const ROW_BYTES: usize = 2048;
 /// a copy.
 const FEW_ROWS: usize = 256;
 /// The bytes of an operand that a second-level cache has as a whole.
-const CACHED: usize = 512 << 10;
+const CACHED: usize = 1 << 20;
 /// The bytes of a result that an epilogue gets at a time: they stay in a cache, and the pieces are long.
 const FINAL_BYTES: usize = 32 << 10;
 /// An epilogue gets rows of at least so many panels, if there are more columns.
@@ -246,10 +246,19 @@ unsafe fn part<T: Tiled>(
     // that do not lie side by side.
     let spread = by_column && a.cols * size_of::<T>() >= 1024 && n_block >= 4 * width;
     let copy_a = pack_b && (spread || !lines_up);
-    let far = m * k * size_of::<T>() >= CACHED;
+    // Rows that the hardware does not foresee.
+    let ask = a.cols == 1
+        && a.rows * size_of::<T>() >= 4096
+        && m * k * size_of::<T>() > CACHED
+        && n_block >= 4 * width;
     // Copied rows start at different places of a cache.
     let a_row = k_block + 64 / size_of::<T>();
-    let room_a = if copy_a { a_row * tiles.rows } else { 0 };
+    let room_a = match (copy_a, by_column) {
+        (false, _) => 0,
+        (true, false) => a_row * tiles.rows,
+        // The tiles read one copy while the next is made.
+        (true, true) => 2 * a_row * tiles.rows,
+    };
     let room_b = match pack_b {
         true => k_block * n_block.next_multiple_of(width),
         false => 0,
@@ -264,6 +273,7 @@ unsafe fn part<T: Tiled>(
     };
     with_room::<T, _>(room_a + room_b + room_c, |room| {
         let (b_copy, a_copy) = (room, room.wrapping_add(room_b));
+        let mut a_copies = [a_copy, a_copy.wrapping_add(room_a / 2)];
         let rows_apart = room.wrapping_add(room_b + room_a);
         for j in (0..n).step_by(n_block) {
             let n_here = n_block.min(n - j);
@@ -328,24 +338,30 @@ unsafe fn part<T: Tiled>(
                         );
                     }
                 }
+                // The columns of the tiles from row `i` on.
+                let columns = |i: usize, to: *mut T, n_steps: usize| {
+                    let rows = match i < m && copy_a && by_column {
+                        true => tiles.rows.min(m - i),
+                        false => 0,
+                    };
+                    let k = if rows > 0 { k_here } else { 0 };
+                    Columns {
+                        tiles,
+                        from: a.from(i, p),
+                        to,
+                        rows,
+                        whole: rows == tiles.rows,
+                        k,
+                        step: k.div_ceil(n_steps),
+                    }
+                };
+                // SAFETY: of the block, and there is room for it.
+                unsafe { columns(0, a_copies[0], 1).copy() };
                 let mut ready = 0;
                 for (i, rows) in heights(m, tiles.rows) {
                     let left = match (copy_a, by_column) {
                         (false, _) => there(i),
-                        (true, true) => {
-                            let whole = i + tiles.rows <= m;
-                            // SAFETY: as above; `whole` is true where the rows go on so far.
-                            unsafe {
-                                (tiles.columns)(
-                                    [k_here, rows],
-                                    whole,
-                                    a.element(i, p),
-                                    a.cols,
-                                    a_copy,
-                                )
-                            };
-                            (a_copy.cast_const(), tiles.rows)
-                        }
+                        (true, true) => (a_copies[0].cast_const(), tiles.rows),
                         (true, false) => {
                             // SAFETY: as above.
                             unsafe { copy(tiles, [rows, k_here], a.from(i, p), a_copy, a_row) };
@@ -359,16 +375,26 @@ unsafe fn part<T: Tiled>(
                         },
                         false => c.from(0, j),
                     };
-                    let below = if far { tiles.rows.min(m - i - rows) } else { 0 };
-                    let mut next =
-                        Ahead::new([below, k_here], a.from(i + rows, p), n_here.div_ceil(width));
+                    let (end, n_tiles) = (i + rows, n_here.div_ceil(width));
+                    let below = tiles.rows.min(m - end);
+                    let mut asked = Rows::new(
+                        [if ask { below } else { 0 }, k_here],
+                        a.from(end, p),
+                        n_tiles,
+                    );
+                    let mut copied = columns(end, a_copies[1], n_tiles);
+                    let mut ahead = || {
+                        asked.ask();
+                        // SAFETY: of the block, and there is room for it.
+                        unsafe { copied.copy() };
+                    };
                     let mut jj = 0;
                     if i == 0 {
                         for at in (0..n_early).step_by(width) {
                             let (panel, right) =
                                 (b_copy.wrapping_add(at * k_here), b.element(p, j + at));
                             let ((left, stride), z) = (left, to.element(0, at));
-                            next.ask();
+                            ahead();
                             // SAFETY: as above.
                             unsafe {
                                 (tiles.packing(by_column))(
@@ -379,10 +405,10 @@ unsafe fn part<T: Tiled>(
                         jj = n_early;
                     }
                     while jj < n_here {
-                        next.ask();
+                        ahead();
                         jj += tile(left, (i, rows), jj, to);
                     }
-                    let end = i + rows;
+                    a_copies.swap(0, 1);
                     if let Some(finish) = finish_early
                         && p + k_here == k
                         && (end == m || (end - ready) * n_here >= enough)
