@@ -23,13 +23,13 @@ pub(crate) fn follow(
     group: Group,
     at: usize,
     into: Option<usize>,
-) -> Result<Prepared, Group> {
+) -> Result<Prepared, Box<Group>> {
     match Cut::new(product, group.order()) {
         Some(cut) => Ok(on_number!(
             dtype,
             kernel(product.clone(), group, cut, at, into)
         )),
-        None => Err(group),
+        None => Err(Box::new(group)),
     }
 }
 

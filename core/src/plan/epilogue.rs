@@ -41,7 +41,7 @@ pub(super) fn group(
     let batch = build.drafts[draft].product.clone().expect("found as one");
     let kernel = match kernel::follow(&batch, dtype, group, at, into) {
         Ok(kernel) => kernel,
-        Err(group) => return plain(build, ops, group),
+        Err(group) => return plain(build, ops, *group),
     };
     let before = build.drafts.remove(draft);
     let others = args.iter().enumerate().filter(|(i, _)| *i != at);
