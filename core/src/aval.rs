@@ -7,93 +7,98 @@ use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 /// The dtype and the shape of a tensor, without its values.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Eq)]
 pub struct Aval {
+    /// The lengths of the axes, where there are few: then what is beyond them is 0. Otherwise all are 0.
+    few: [usize; FEW],
+    /// The lengths of the axes, where there are many.
+    many: Option<Arc<[usize]>>,
     dtype: DType,
-    shape: Lens,
+    /// The number of axes, where there are few.
+    rank: u8,
 }
 
 /// Shapes of at most so many axes are copied without an allocation.
 const FEW: usize = 4;
 
-/// The lengths of the axes.
-#[derive(Clone)]
-enum Lens {
-    /// Of as many axes as the first number says.
-    Few(u8, [usize; FEW]),
-    Many(Arc<[usize]>),
-}
-
-impl Lens {
-    fn new(lens: &[usize]) -> Lens {
-        if lens.len() > FEW {
-            return Lens::Many(lens.into());
-        }
-        let mut few = [0; FEW];
-        few[..lens.len()].copy_from_slice(lens);
-        Lens::Few(lens.len() as u8, few)
-    }
-
-    fn as_slice(&self) -> &[usize] {
-        match self {
-            Lens::Few(rank, lens) => &lens[..usize::from(*rank)],
-            Lens::Many(lens) => lens,
-        }
+impl PartialEq for Aval {
+    #[inline]
+    fn eq(&self, other: &Aval) -> bool {
+        // Without a branch, and without a call for so few words.
+        let differences = self.few.iter().zip(&other.few).map(|(n, m)| n ^ m);
+        differences.fold(0, |all, one| all | one) == 0
+            && (self.dtype, self.rank) == (other.dtype, other.rank)
+            && match (&self.many, &other.many) {
+                (None, None) => true,
+                (many, others) => many == others,
+            }
     }
 }
 
-impl PartialEq for Lens {
-    fn eq(&self, other: &Lens) -> bool {
-        match (self, other) {
-            // What is beyond the rank is 0.
-            (Lens::Few(n, a), Lens::Few(m, b)) => n == m && a == b,
-            (Lens::Many(a), Lens::Many(b)) => a == b,
-            _ => false,
-        }
-    }
-}
-
-impl Eq for Lens {}
-
-impl Hash for Lens {
+impl Hash for Aval {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        self.as_slice().hash(state);
+        self.dtype().hash(state);
+        self.shape().hash(state);
     }
 }
 
-impl fmt::Debug for Lens {
+impl fmt::Debug for Aval {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.as_slice().fmt(f)
+        let mut fields = f.debug_struct("Aval");
+        fields.field("dtype", &self.dtype());
+        fields.field("shape", &self.shape()).finish()
     }
 }
 
 impl Aval {
     /// An abstract value.
     pub fn new(dtype: DType, shape: impl AsRef<[usize]>) -> Aval {
-        Aval {
-            dtype,
-            shape: Lens::new(shape.as_ref()),
-        }
+        Aval::of(dtype, shape.as_ref().iter().copied())
     }
 
-    /// The same shape with another dtype.
-    pub(crate) fn with_dtype(&self, dtype: DType) -> Aval {
-        Aval {
+    fn of(dtype: DType, shape: impl ExactSizeIterator<Item = usize>) -> Aval {
+        let mut aval = Aval {
+            few: [0; FEW],
+            many: None,
             dtype,
-            shape: self.shape.clone(),
+            rank: 0,
+        };
+        if shape.len() > FEW {
+            aval.many = Some(shape.collect());
+            return aval;
+        }
+        aval.rank = shape.len() as u8;
+        for (len, n) in aval.few.iter_mut().zip(shape) {
+            *len = n;
+        }
+        aval
+    }
+
+    /// Takes the shape of another, with a dtype.
+    #[inline]
+    pub(crate) fn become_like(&mut self, like: &Aval, dtype: DType) {
+        (self.few, self.dtype, self.rank) = (like.few, dtype, like.rank);
+        if self.many.is_some() || like.many.is_some() {
+            self.many = like.many.clone();
         }
     }
 
     /// The type of the elements.
+    #[inline]
     pub fn dtype(&self) -> DType {
         self.dtype
     }
 
     /// The lengths of the axes.
+    #[inline]
     pub fn shape(&self) -> &[usize] {
-        self.shape.as_slice()
+        match &self.many {
+            None => &self.few[..usize::from(self.rank)],
+            Some(many) => many,
+        }
     }
 
+    #[inline]
     pub(crate) fn rank(&self) -> usize {
         self.shape().len()
     }
@@ -105,18 +110,37 @@ impl Aval {
 
     /// The number of bytes that the elements take.
     pub fn bytes(&self) -> usize {
-        self.numel() * self.dtype.size()
+        self.numel() * self.dtype().size()
+    }
+
+    /// A number that is equal for equal avals, and mostly for no others.
+    #[inline]
+    pub(crate) fn digest(&self) -> u64 {
+        // Odd numbers whose bits look random.
+        const FACTORS: [u64; FEW] = [
+            0x9e37_79b9_7f4a_7c15,
+            0xbf58_476d_1ce4_e5b9,
+            0x94d0_49bb_1331_11eb,
+            0xf135_7aea_2e62_a9c5,
+        ];
+        let terms = self.few.iter().zip(FACTORS);
+        let few = terms.fold(0, |sum: u64, (n, factor)| {
+            sum.wrapping_add((*n as u64).wrapping_mul(factor))
+        });
+        let many = self.many.iter().flat_map(|many| many.iter());
+        many.fold(few, |sum, n| (sum ^ *n as u64).wrapping_mul(FACTORS[0]))
+            ^ (u64::from(self.rank) << 8 | self.dtype as u64)
     }
 
     /// Appends an encoding that is equal for equal avals and only for them.
     pub(crate) fn encode(&self, out: &mut Vec<u64>) {
         let shape = self.shape();
-        out.push(self.dtype as u64 | (shape.len() as u64) << 8);
+        out.push(self.dtype() as u64 | (shape.len() as u64) << 8);
         out.extend(shape.iter().map(|n| *n as u64));
     }
 
     pub(crate) fn to_ir(&self) -> ir::Aval {
-        ir::Aval::new(self.dtype, self.shape())
+        ir::Aval::new(self.dtype(), self.shape())
     }
 
     /// The run time knows every dim, so what the rules infer from known avals is known.
@@ -124,26 +148,13 @@ impl Aval {
         const KNOWN: &str = "a rule gives known avals for known operands";
         let dims = aval.shape.dims().expect(KNOWN);
         let known = |dim: &ir::Dim| dim.known().expect(KNOWN);
-        let shape = match dims.len() <= FEW {
-            true => {
-                let mut few = [0; FEW];
-                for (len, dim) in few.iter_mut().zip(dims) {
-                    *len = known(dim);
-                }
-                Lens::Few(dims.len() as u8, few)
-            }
-            false => Lens::Many(dims.iter().map(known).collect()),
-        };
-        Aval {
-            dtype: aval.dtype.expect(KNOWN),
-            shape,
-        }
+        Aval::of(aval.dtype.expect(KNOWN), dims.iter().map(known))
     }
 }
 
 /// Prints `f32[2, 3]`.
 impl fmt::Display for Aval {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}{:?}", self.dtype, self.shape())
+        write!(f, "{}{:?}", self.dtype(), self.shape())
     }
 }

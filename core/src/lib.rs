@@ -136,6 +136,7 @@ extern crate self as gradloom;
 #[doc(hidden)]
 #[path = "private/mod.rs"]
 pub mod __private;
+mod age;
 mod annotation;
 mod aval;
 #[macro_use]
@@ -148,6 +149,7 @@ mod dtype;
 mod error;
 mod evaluate;
 pub mod events;
+mod graph;
 mod kernel;
 mod layout;
 mod lower;
@@ -156,6 +158,8 @@ pub mod optim;
 mod plan;
 pub mod random;
 mod record;
+mod rules;
+mod scope;
 mod shelf;
 mod spare;
 mod statics;

@@ -36,8 +36,8 @@ impl Lowering {
     }
 
     /// Appends the op of a value, whose operands come from `args`.
-    pub(crate) fn node(&mut self, node: &Value, args: impl Iterator<Item = Source>) {
-        let mut args: Vec<Var> = args.map(|s| self.var(s)).collect();
+    pub(crate) fn node(&mut self, node: &Value, args: impl IntoIterator<Item = Source>) {
+        let mut args: Vec<Var> = args.into_iter().map(|s| self.var(s)).collect();
         let more = node.more.as_deref();
         for like in more.iter().flat_map(|more| &more.likes) {
             let var = match self.like_of.get(like) {

@@ -1,120 +1,56 @@
-//! The lazy graph: tensors, and the ops and calls that promise them.
+//! The lazy graph: values, and the ops and calls that promise them.
 
-use crate::Aval;
 use crate::buffer::Buffer;
 use crate::call::{self, CallNode};
-use crate::{spare, walk};
+use crate::evaluate::Engine;
+use crate::scope::Scopes;
+use crate::walk::Stamp;
+use crate::{Aval, DType, spare};
 use gradloom_ir::{Op, Static};
+use qcell::{TCell, TCellOwner};
 use smallvec::SmallVec;
-use std::cell::Cell;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::panic::{RefUnwindSafe, UnwindSafe};
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use triomphe::UniqueArc;
 
-/// The next age of what an op computes whose oldest operand has the age `after`.
-///
-/// Threads take ages in blocks. A block is later than all that were taken before.
-pub(crate) fn next_age(after: u64) -> u64 {
-    let (mut next, mut end) = AGES.get();
-    if next >= end || next <= after {
-        next = fresh_ages();
-        end = next + BLOCK;
-    }
-    AGES.set((next + 1, end));
-    next
-}
+/// A handle on a value. No handle is weak, so whether it is the only one is a load.
+pub(crate) type Shared = triomphe::Arc<Value>;
 
-/// An age that is later than those of all there is, and earlier than those of what this thread records from now on.
-pub(crate) fn age_of_all() -> u64 {
-    let next = fresh_ages();
-    AGES.set((next + 1, next + BLOCK));
-    next
-}
+/// The edges of the graph, from consumers to producers.
+pub(crate) struct Edge;
 
-const BLOCK: u64 = 1 << 10;
-
-thread_local! {
-    /// The next age of this thread, and the end of its block.
-    static AGES: Cell<(u64, u64)> = const { Cell::new((0, 0)) };
-}
-
-fn fresh_ages() -> u64 {
-    static NEXT: AtomicU64 = AtomicU64::new(1);
-    NEXT.fetch_add(BLOCK, Ordering::Relaxed)
-}
-
-/// The run of a function by a transform, while it lasts.
-#[derive(Debug)]
-pub(crate) struct Scope(AtomicBool);
-
-impl Scope {
-    pub(crate) fn open() -> Arc<Scope> {
-        Arc::new(Scope(AtomicBool::new(true)))
-    }
-
-    pub(crate) fn close(&self) {
-        self.0.store(false, Ordering::Release);
-    }
-
-    fn is_open(&self) -> bool {
-        self.0.load(Ordering::Acquire)
-    }
-}
-
-/// Several scopes, none of them twice. Most nodes have none, and an empty `Arc` slice would allocate.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Scopes(Option<Arc<[Arc<Scope>]>>);
-
-impl Scopes {
-    pub(crate) fn one(scope: Arc<Scope>) -> Scopes {
-        Scopes(Some(Arc::new([scope])))
-    }
-
-    fn iter(&self) -> impl Iterator<Item = &Arc<Scope>> {
-        self.0.iter().flat_map(|all| all.iter())
-    }
-
-    /// The scopes of both that are still open.
-    pub(crate) fn union(self, other: Scopes) -> Scopes {
-        match (&self.0, &other.0) {
-            (_, None) => self,
-            (None, _) => other,
-            (Some(a), Some(b)) if Arc::ptr_eq(a, b) => self,
-            (Some(a), Some(b)) => {
-                let mut all: Vec<Arc<Scope>> = a.iter().filter(|s| s.is_open()).cloned().collect();
-                for scope in b.iter().filter(|s| s.is_open()) {
-                    if !all.iter().any(|s| Arc::ptr_eq(s, scope)) {
-                        all.push(scope.clone());
-                    }
-                }
-                Scopes((!all.is_empty()).then(|| all.into()))
-            }
-        }
-    }
-}
+/// Who holds it follows edges, or cuts them. There is one, and the engine has it behind its lock: so a walk takes one lock,
+/// and none for each value.
+pub(crate) type Edges = TCellOwner<Edge>;
 
 /// A tensor behind its handles, and the op that computes it. At least one of elements and promise is there.
 ///
 /// An op with several results is a value of its own, of which nobody has a handle: its results are *parts* of it.
-#[derive(Debug)]
 pub(crate) struct Value {
     pub(crate) aval: Aval,
-    /// The elements, contiguous in row-major order, if they were there from the beginning.
-    given: Option<Arc<Buffer>>,
-    /// The elements, if they have been computed since.
-    computed: OnceLock<Arc<Buffer>>,
-    promise: Mutex<Promise>,
-    /// Who promises it, without the lock.
+    /// The elements, contiguous in row-major order, if they are there.
+    elements: OnceLock<Arc<Buffer>>,
+    /// What it is computed from, if an op promises it. Consumers hold producers, never the reverse.
+    from: TCell<Edge, Args>,
+    /// The call that promises it, and which of its results it is.
+    call: Mutex<Option<(Arc<CallNode>, u32)>>,
+    /// Who promises it.
     origin: AtomicU8,
     /// The op that computes it. Of what no op computes, it says nothing.
     pub(crate) op: Op,
     /// The operands of an op have smaller ages than what it computes. Of what no op computes, it is 0.
     pub(crate) age: u64,
     /// What only some ops have.
-    pub(crate) more: Option<Box<More>>,
+    pub(crate) more: Option<Arc<More>>,
     /// The tracings whose arguments it depends on.
     scopes: Scopes,
     pub(crate) stamp: Stamp,
 }
+
+// What is behind a cell is replaced in one step, so a panic cannot leave it half written.
+impl UnwindSafe for Value {}
+impl RefUnwindSafe for Value {}
 
 /// An op promises the value, or has computed it while a transform traces through it.
 const OP: u8 = 0;
@@ -123,55 +59,75 @@ const CALL: u8 = 1;
 /// The elements are there, and nothing else.
 const NOBODY: u8 = 2;
 
-/// Who promises a value.
-#[derive(Debug)]
-enum Promise {
-    /// Nobody: the elements are there.
-    Kept,
-    /// The op of the value, of these operands. Consumers hold producers, never the reverse.
-    Op(Args),
+/// What a value is computed from.
+#[derive(Default)]
+pub(crate) enum Operands {
+    /// Nothing.
+    #[default]
+    None,
+    /// The data operands of its op.
+    One(Shared),
+    Two([Shared; 2]),
+    Many(Vec<Shared>),
     /// An op with several results, and which of them it is.
-    Part(Arc<Value>, u32),
-    /// A call, and which of its results it is.
-    Call(Arc<CallNode>, usize),
+    Part(Shared, u32),
 }
 
-/// The data operands of an op.
-#[derive(Debug)]
+impl Operands {
+    /// The data operands of an op.
+    #[inline]
+    pub(crate) fn data(&self) -> &[Shared] {
+        match self {
+            Operands::None | Operands::Part(..) => &[],
+            Operands::One(x) => std::slice::from_ref(x),
+            Operands::Two(all) => all,
+            Operands::Many(all) => all,
+        }
+    }
+}
+
+/// Operands that are dropped without recursion.
+#[derive(Default)]
 struct Args(Operands);
 
-type Operands = SmallVec<[Arc<Value>; 2]>;
-
-/// What only some ops have.
-#[derive(Debug, Default)]
+/// What only some ops have. Ops that are alike share it.
 pub(crate) struct More {
     pub(crate) statics: SmallVec<[Static; 1]>,
     /// The `Like` operands: only what the op reads of them, so that they keep nothing alive.
     pub(crate) likes: SmallVec<[Aval; 1]>,
     /// The results, of an op that has several.
     pub(crate) outs: Box<[Aval]>,
+    /// Statics and like operands as they are in a key.
+    pub(crate) words: Box<[u64]>,
 }
 
-/// Where a value that begins has its elements from.
+impl More {
+    pub(crate) fn new(
+        statics: SmallVec<[Static; 1]>,
+        likes: SmallVec<[Aval; 1]>,
+        outs: Box<[Aval]>,
+    ) -> More {
+        let mut words = Vec::new();
+        statics.iter().for_each(|s| s.encode(&mut words));
+        likes.iter().for_each(|l| l.encode(&mut words));
+        More {
+            statics,
+            likes,
+            outs,
+            words: words.into(),
+        }
+    }
+}
+
+/// Where a value that no op computes by itself has its elements from.
 pub(crate) enum Source {
     Elements(Arc<Buffer>),
-    /// The only result of an op; or the op, where it has several results.
-    Op(Recorded),
     /// A result of an op that has several.
-    Part(Arc<Value>, u32),
+    Part(Shared, u32),
     /// A result of a call. No other value is the same result.
     Call(Arc<CallNode>, usize),
     /// Nowhere: the value stands for others in a graph that is planned and never computed.
     StandIn,
-}
-
-/// An op that is recorded.
-pub(crate) struct Recorded {
-    pub(crate) op: Op,
-    pub(crate) more: Option<Box<More>>,
-    pub(crate) args: Operands,
-    pub(crate) age: u64,
-    pub(crate) scopes: Scopes,
 }
 
 /// Where the elements of a value are.
@@ -184,67 +140,104 @@ pub(crate) enum Look<'a> {
 }
 
 /// What stands behind a value.
-pub(crate) enum Behind {
+pub(crate) enum Behind<'a> {
     /// No op.
     Nothing,
-    /// The op of the value.
-    Op,
+    /// The op of the value, of these operands.
+    Op(&'a [Shared]),
     /// An op with several results, and which of them it is.
-    Part(Arc<Value>, u32),
+    Part(&'a Shared, u32),
 }
 
 impl Value {
-    /// A value whose elements are there or promised.
-    pub(crate) fn new(aval: Aval, source: Source) -> Value {
-        let mut value = Value {
-            aval,
-            given: None,
-            computed: OnceLock::new(),
-            promise: Mutex::new(Promise::Kept),
+    /// A value that has not begun.
+    pub(crate) fn blank() -> Value {
+        Value {
+            aval: Aval::new(DType::F32, []),
+            elements: OnceLock::new(),
+            from: TCell::new(Args::default()),
+            call: Mutex::new(None),
             origin: AtomicU8::new(NOBODY),
             op: Op::Identity,
             age: 0,
             more: None,
             scopes: Scopes::default(),
             stamp: Stamp::default(),
-        };
-        value.begin(source);
-        value
-    }
-
-    /// Makes another value of one that was let go of.
-    #[inline]
-    pub(crate) fn renew(&mut self, aval: &Aval, source: Source) {
-        if self.aval != *aval {
-            self.aval = aval.clone();
         }
-        self.stamp = Stamp::default();
-        self.begin(source);
     }
 
-    #[inline]
-    fn begin(&mut self, source: Source) {
-        let (origin, promise) = match source {
+    /// A blank value becomes one whose elements are there or promised.
+    pub(crate) fn begin(&mut self, source: Source) {
+        (self.age, *self.origin.get_mut()) = match source {
             Source::Elements(buffer) => {
                 debug_assert_eq!(self.aval.dtype(), buffer.dtype());
                 debug_assert_eq!(self.aval.numel(), buffer.len());
-                self.given = Some(buffer);
-                (NOBODY, Promise::Kept)
-            }
-            Source::Op(recorded) => {
-                (self.op, self.age) = (recorded.op, recorded.age);
-                (self.more, self.scopes) = (recorded.more, recorded.scopes);
-                (OP, Promise::Op(Args(recorded.args)))
+                self.elements = OnceLock::from(buffer);
+                (0, NOBODY)
             }
             Source::Part(of, index) => {
-                (self.age, self.scopes) = (of.age, of.scopes.clone());
-                (OP, Promise::Part(of, index))
+                let age = of.age;
+                self.scopes = of.scopes.clone();
+                self.from.get_mut().0 = Operands::Part(of, index);
+                (age, OP)
             }
-            Source::Call(node, index) => (CALL, Promise::Call(node, index)),
-            Source::StandIn => (NOBODY, Promise::Kept),
+            Source::Call(node, index) => {
+                *self.call_mut() = Some((node, index as u32));
+                (0, CALL)
+            }
+            Source::StandIn => (0, NOBODY),
         };
-        *self.origin.get_mut() = origin;
-        *self.promise_mut() = promise;
+    }
+
+    /// A blank value becomes the result of an op, or the op, where it has several results.
+    // What is written here is soon read in whole words. Of parts of a value that are put together elsewhere, the CPU would
+    // have to wait until all of them are in the cache.
+    #[inline(always)]
+    pub(crate) fn begin_op(&mut self, op: Op, operands: Operands, age: u64) {
+        (self.op, self.age) = (op, age);
+        let none = std::mem::replace(&mut self.from.get_mut().0, operands);
+        debug_assert!(matches!(none, Operands::None), "the value is blank");
+        std::mem::forget(none);
+        *self.origin.get_mut() = OP;
+    }
+
+    /// What it is traced by, which a blank value is not.
+    pub(crate) fn set_scopes(&mut self, scopes: Scopes) {
+        self.scopes = scopes;
+    }
+
+    /// Becomes blank. What it was computed from is let go of: if this was the last handle on something, it is returned, or added
+    /// to a list.
+    fn end(&mut self, pending: &mut Vec<Shared>) -> Option<UniqueArc<Value>> {
+        if *self.origin.get_mut() == CALL
+            && let Some((node, index)) = self.call_mut().take()
+        {
+            call::forget(node, index as usize, pending);
+        }
+        if let Some(buffer) = self.elements.take() {
+            spare::let_go(buffer);
+        }
+        if self.more.is_some() {
+            self.more = None;
+        }
+        if !self.scopes.is_empty() {
+            self.scopes = Scopes::default();
+        }
+        match std::mem::take(&mut self.from.get_mut().0) {
+            Operands::None => None,
+            Operands::One(x) | Operands::Part(x, _) => last(x),
+            Operands::Two([x, y]) => match (last(x), last(y)) {
+                (Some(x), Some(y)) => {
+                    pending.push(y.shareable());
+                    Some(x)
+                }
+                (x, y) => x.or(y),
+            },
+            Operands::Many(all) => {
+                pending.extend(all);
+                None
+            }
+        }
     }
 
     /// The avals of the results of the op.
@@ -257,11 +250,11 @@ impl Value {
 
     /// Gives the elements away, if nobody else has them.
     pub(crate) fn give_up(&mut self) -> Option<Arc<Buffer>> {
-        let mut buffer = self.given.take().or_else(|| self.computed.take())?;
+        let mut buffer = self.elements.take()?;
         match Arc::get_mut(&mut buffer).is_some() {
             true => Some(buffer),
             false => {
-                self.given = Some(buffer);
+                self.take_back(buffer);
                 None
             }
         }
@@ -269,12 +262,28 @@ impl Value {
 
     /// Takes the elements back.
     pub(crate) fn take_back(&mut self, buffer: Arc<Buffer>) {
-        self.given = Some(buffer);
+        self.elements = OnceLock::from(buffer);
     }
 
-    /// The elements, if they are there.
+    /// The elements, if they are there and have been taken from the call that computes them.
+    #[inline]
     fn buffer(&self) -> Option<&Arc<Buffer>> {
-        self.given.as_ref().or_else(|| self.computed.get())
+        self.elements.get()
+    }
+
+    fn call(&self) -> MutexGuard<'_, Option<(Arc<CallNode>, u32)>> {
+        // The call is taken in one step, so a panic cannot leave it half written.
+        self.call.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
+    fn call_mut(&mut self) -> &mut Option<(Arc<CallNode>, u32)> {
+        self.call.get_mut().unwrap_or_else(|e| e.into_inner())
+    }
+
+    /// Whether an op promises the value, or has computed it and not been let go of.
+    #[inline]
+    pub(crate) fn has_op(&self) -> bool {
+        self.origin.load(Ordering::Acquire) == OP
     }
 
     /// Whether the elements are there and have been taken from the call that computes them.
@@ -283,65 +292,50 @@ impl Value {
         self.buffer().is_some()
     }
 
-    fn promise(&self) -> MutexGuard<'_, Promise> {
-        // The promise is replaced in one step, so a panic cannot leave it half written.
-        self.promise.lock().unwrap_or_else(|e| e.into_inner())
-    }
-
-    fn promise_mut(&mut self) -> &mut Promise {
-        self.promise.get_mut().unwrap_or_else(|e| e.into_inner())
-    }
-
     /// Whether the elements are there.
     pub(crate) fn is_realised(&self) -> bool {
-        match (self.buffer(), &*self.promise()) {
-            (None, Promise::Call(node, _)) => node.is_done(),
-            (buffer, _) => buffer.is_some(),
+        self.has_elements()
+            || self.origin.load(Ordering::Acquire) == CALL
+                // A call that is gone has left the elements.
+                && self.call().as_ref().is_none_or(|(node, _)| node.is_done())
+    }
+
+    /// What stands behind the value, whether or not the elements are there.
+    #[inline]
+    pub(crate) fn behind<'a>(&'a self, edges: &'a Edges) -> Behind<'a> {
+        if !self.has_op() {
+            return Behind::Nothing;
+        }
+        match &self.from.ro(edges).0 {
+            Operands::Part(of, index) => Behind::Part(of, *index),
+            operands => Behind::Op(operands.data()),
         }
     }
 
-    /// What stands behind the value, whether or not the elements are there. `arg` gets the operands of its op.
-    #[inline]
-    pub(crate) fn behind(&self, arg: impl FnMut(&Arc<Value>)) -> Behind {
-        if self.origin.load(Ordering::Acquire) != OP {
-            return Behind::Nothing;
-        }
-        match &*self.promise() {
-            Promise::Op(args) => {
-                args.0.iter().for_each(arg);
-                Behind::Op
-            }
-            Promise::Part(of, index) => Behind::Part(of.clone(), *index),
-            Promise::Kept | Promise::Call(..) => Behind::Nothing,
-        }
+    /// The operands of an op.
+    pub(crate) fn operands<'a>(&'a self, edges: &'a Edges) -> &'a [Shared] {
+        self.from.ro(edges).0.data()
     }
 
     /// Whether no op stands behind this value: its elements are there or come from a call, and no transform is
     /// tracing through it.
     pub(crate) fn is_free(&self) -> bool {
-        let op = self.origin.load(Ordering::Acquire) == OP;
-        !op || (self.buffer().is_some() && !self.is_traced())
+        !self.has_op() || (self.has_elements() && !self.is_traced())
     }
 
     /// Whether a transform is tracing through this: then the promise stays when it is kept.
     #[inline]
     pub(crate) fn is_traced(&self) -> bool {
-        self.scopes.iter().any(|scope| scope.is_open())
+        self.scopes.any_open()
     }
 
     /// The tracings that are still going on and on whose arguments this value depends.
+    #[inline]
     pub(crate) fn scopes(&self) -> Scopes {
         match self.is_traced() {
             true => self.scopes.clone(),
             false => Scopes::default(),
         }
-    }
-
-    /// Stores the elements, and lets go of the op unless a transform is tracing through it.
-    pub(crate) fn realise(&self, buffer: Arc<Buffer>) {
-        // The first buffer stays.
-        let _ = self.computed.set(buffer);
-        self.settle();
     }
 
     /// The elements, if they are there. A promise that a transform has needed until now is let go of.
@@ -353,112 +347,130 @@ impl Value {
     }
 
     /// Where the elements are. A promise that a transform has needed until now is let go of.
+    ///
+    /// It may take the engine's lock.
     pub(crate) fn look(&self) -> Look<'_> {
-        if self.origin.load(Ordering::Acquire) == NOBODY
-            && let Some(buffer) = self.buffer()
-        {
-            return Look::Here(buffer);
+        match (self.origin.load(Ordering::Acquire), self.buffer()) {
+            (CALL, _) => self.look_at_call(),
+            (OP, None) => Look::Op,
+            (OP, Some(buffer)) => {
+                if !self.is_traced() {
+                    let cut = self.cut(&mut Engine::lock().edges);
+                    cut.let_go();
+                }
+                Look::Here(buffer)
+            }
+            (_, Some(buffer)) => Look::Here(buffer),
+            (_, None) => unreachable!("a value without elements is promised"),
         }
-        let mut promise = self.promise();
-        let buffer = match (self.buffer(), &*promise) {
+    }
+
+    fn look_at_call(&self) -> Look<'_> {
+        let mut call = self.call();
+        let buffer = match (self.buffer(), &*call) {
             (Some(buffer), _) => buffer,
-            (None, Promise::Op(_) | Promise::Part(..)) => return Look::Op,
-            (None, Promise::Call(node, index)) => match node.take(*index) {
-                Some(buffer) => self.computed.get_or_init(|| buffer),
+            (None, Some((node, index))) => match node.take(*index as usize) {
+                Some(buffer) => self.elements.get_or_init(|| buffer),
                 None => return Look::Call(node.clone()),
             },
-            (None, Promise::Kept) => unreachable!("a value without elements is promised"),
+            (None, None) => unreachable!("a value without elements is promised"),
         };
-        let old = match self.is_traced() {
-            true => Promise::Kept,
-            false => {
-                self.origin.store(NOBODY, Ordering::Release);
-                std::mem::replace(&mut *promise, Promise::Kept)
-            }
-        };
-        // Dropping the promise may drop much else, which is not done under the lock.
-        drop(promise);
-        match old {
-            Promise::Kept => {}
-            Promise::Call(node, _) => {
-                let mut pending = Vec::new();
-                call::let_go(node, &mut pending);
-                release(pending);
-            }
-            old => drop(old),
+        self.origin.store(NOBODY, Ordering::Release);
+        let old = call.take();
+        // Dropping the call may drop much else, which is not done under the lock.
+        drop(call);
+        if let Some((node, _)) = old {
+            let mut pending = Vec::new();
+            call::let_go(node, &mut pending);
+            release(pending);
         }
         Look::Here(buffer)
     }
+
+    /// The op of a value whose elements are there is let go of, unless a transform is tracing through it. What it was
+    /// computed from is dropped with what is returned, which may drop much else.
+    pub(crate) fn cut(&self, edges: &mut Edges) -> Cut {
+        if !self.has_op() || !self.has_elements() || self.is_traced() {
+            return Cut(Args::default());
+        }
+        self.origin.store(NOBODY, Ordering::Release);
+        Cut(std::mem::take(self.from.rw(edges)))
+    }
 }
 
-/// Drops values. A chain of a million ops or calls is dropped by a loop: each dropped value moves the operands that
-/// nothing else holds onto a list instead of dropping them inside itself.
-pub(crate) fn release(mut pending: Vec<Arc<Value>>) {
+/// What a value was computed from, which is dropped when nothing is locked any more.
+#[must_use = "it is dropped where nothing is locked"]
+pub(crate) struct Cut(Args);
+
+impl Cut {
+    /// Drops it.
+    pub(crate) fn let_go(self) {
+        drop(self.0);
+    }
+}
+
+/// Stores the elements of values that ops promise, and lets go of the ops unless a transform is tracing through them.
+pub(crate) fn realise<'a>(targets: impl Iterator<Item = (&'a Shared, Arc<Buffer>)>) {
+    let mut engine = Engine::lock();
+    let store = |(value, buffer): (&Shared, _)| {
+        // The first buffer stays.
+        let _ = value.elements.set(buffer);
+        value.cut(&mut engine.edges)
+    };
+    let cuts: SmallVec<[Cut; 4]> = targets.map(store).collect();
+    drop(engine);
+    cuts.into_iter().for_each(Cut::let_go);
+}
+
+/// The value, if this is the last handle on it. Of all threads that drop handles at once, one gets it.
+#[inline]
+fn last(value: Shared) -> Option<UniqueArc<Value>> {
+    // Where there is one handle, nobody can make another meanwhile.
+    match Shared::try_unique(value) {
+        Ok(only) => Some(only),
+        Err(value) => Shared::into_unique(value),
+    }
+}
+
+/// Drops values.
+pub(crate) fn release(mut pending: Vec<Shared>) {
     while let Some(value) = pending.pop() {
-        let_go_of(value, &mut pending);
+        if let Some(value) = last(value) {
+            free(value, &mut pending);
+        }
     }
 }
 
 /// Drops a value.
-#[inline]
-pub(crate) fn let_go(value: Arc<Value>) {
-    if Arc::strong_count(&value) > 1 {
-        return;
+#[inline(never)]
+pub(crate) fn let_go(value: Shared) {
+    if let Some(value) = last(value) {
+        let mut pending = Vec::new();
+        free(value, &mut pending);
+        release(pending);
     }
-    let mut pending = Vec::new();
-    let_go_of(value, &mut pending);
-    release(pending);
 }
 
-/// Drops a value, but not what it was computed from: that is added to a list.
-fn let_go_of(mut value: Arc<Value>, pending: &mut Vec<Arc<Value>>) {
-    if Arc::strong_count(&value) > 1 {
-        return;
-    }
-    let Some(inner) = Arc::get_mut(&mut value) else {
-        return;
-    };
-    match std::mem::replace(inner.promise_mut(), Promise::Kept) {
-        Promise::Kept => {}
-        Promise::Op(mut args) => pending.extend(args.0.drain(..)),
-        Promise::Part(of, _) => pending.push(of),
-        Promise::Call(node, index) => call::forget(node, index, pending),
-    }
-    let buffer = inner.given.take().or_else(|| inner.computed.take());
-    buffer.into_iter().for_each(spare::let_go);
-    (inner.more, inner.scopes, inner.age) = (None, Scopes::default(), 0);
-    spare::keep_value(value);
-}
-
-impl Drop for Args {
-    fn drop(&mut self) {
-        if !self.0.is_empty() {
-            release(self.0.drain(..).collect());
+/// Drops a value, and what it was computed from as far as that is a chain: the rest is added to a list. So a graph of a million
+/// ops or calls is dropped by loops.
+fn free(mut value: UniqueArc<Value>, pending: &mut Vec<Shared>) {
+    loop {
+        let next = value.end(pending);
+        spare::keep_value(value);
+        match next {
+            Some(next) => value = next,
+            None => return,
         }
     }
 }
 
-/// Where a walk met a value: the walk's epoch and the source. A walk needs no map from values to numbers.
-///
-/// Walks hold the engine's lock, which orders them; so relaxed atomics do.
-#[derive(Debug, Default)]
-pub(crate) struct Stamp {
-    epoch: AtomicU64,
-    source: AtomicU64,
-}
-
-impl Stamp {
-    /// The source that this walk gave, if it has met the value.
-    #[inline]
-    pub(crate) fn get(&self, epoch: u64) -> Option<walk::Source> {
-        let met = self.epoch.load(Ordering::Relaxed) == epoch;
-        met.then(|| walk::Source::decode(self.source.load(Ordering::Relaxed)))
-    }
-
-    /// Gives a source in this walk.
-    #[inline]
-    pub(crate) fn set(&self, epoch: u64, source: walk::Source) {
-        self.epoch.store(epoch, Ordering::Relaxed);
-        self.source.store(source.encode(), Ordering::Relaxed);
+impl Drop for Args {
+    fn drop(&mut self) {
+        match std::mem::take(&mut self.0) {
+            Operands::None => {}
+            Operands::One(x) | Operands::Part(x, _) => let_go(x),
+            Operands::Two(all) => all.into_iter().for_each(let_go),
+            Operands::Many(all) => release(all),
+        }
     }
 }

@@ -1,13 +1,17 @@
 //! A call of an op becomes a value of the graph. The rules run here, so an error is at the call that made it.
 
-use crate::node::{More, Recorded, Scope, Scopes, Source, next_age};
+use crate::age::next_age;
+use crate::node::{More, Operands, Shared, Source, Value};
+use crate::rules::{self, Said, Statics};
+use crate::scope::{Scope, Scopes};
+use crate::spare;
 use crate::testing::is_op_by_op;
-use crate::{Aval, Error, Result, Tensor, evaluate};
-use gradloom_ir::{self as ir, Op, Static};
-use smallvec::SmallVec;
+use crate::{Aval, DType, Error, Result, Tensor, evaluate};
+use gradloom_ir::{Op, Static};
 use std::cell::Cell;
 use std::panic;
 use std::sync::Arc;
+use triomphe::UniqueArc;
 
 /// Records `outs = op[statics] data, likes`.
 pub(crate) fn apply(
@@ -20,22 +24,16 @@ pub(crate) fn apply(
     if n_outs == 1 {
         return Ok(vec![one(op, statics, data, likes)?]);
     }
-    let statics = statics.into_iter().collect();
-    let outs = infer(op, &statics, data, likes, n_outs)?;
+    let statics: Statics = statics.into_iter().collect();
+    let outs = rules::of(op, &statics, data, likes, n_outs)?;
     let Some(first) = outs.first().cloned() else {
         return Ok(Vec::new());
     };
     let likes = likes.iter().map(|l| (*l).clone()).collect();
-    let outs = outs.into_boxed_slice();
-    let more = More {
-        statics,
-        likes,
-        outs,
-    };
-    let outs = more.outs.clone();
-    let all = Tensor::new(&first, Source::Op(recorded(op, Some(more), data)));
-    let part = |(i, aval)| Tensor::new(aval, Source::Part(Arc::clone(&all.0), i));
-    let outs: Vec<Tensor> = (0..).zip(&outs).map(part).collect();
+    let more = Arc::new(More::new(statics, likes, outs.into()));
+    let all = value(&first, first.dtype(), op, Some(more.clone()), data).shareable();
+    let part = |(i, aval)| Tensor::new(aval, Source::Part(all.clone(), i));
+    let outs: Vec<Tensor> = (0..).zip(&more.outs).map(part).collect();
     if is_op_by_op() {
         evaluate(&outs)?;
     }
@@ -49,41 +47,89 @@ pub(crate) fn one(
     data: &[&Tensor],
     likes: &[&Aval],
 ) -> Result<Tensor> {
-    let statics = statics.into_iter().collect();
-    let out = infer(op, &statics, data, likes, 1)?.remove(0);
+    let statics: Statics = statics.into_iter().collect();
+    let Said { out, more } = rules::of_one(op, statics, data, likes)?;
     if is_noop(op) && out == *data[0].aval() {
         return Ok(data[0].clone());
     }
-    let more = (!statics.is_empty() || !likes.is_empty()).then(|| More {
-        statics,
-        likes: likes.iter().map(|l| (*l).clone()).collect(),
-        outs: Box::default(),
-    });
-    push(&out, recorded(op, more, data))
+    push(value(&out, out.dtype(), op, more, data))
 }
 
 /// Records `out = op data`.
 pub(crate) fn plain(op: Op, data: &[&Tensor]) -> Result<Tensor> {
-    match elementwise(op, data) {
-        Some(out) => push(&out, recorded(op, None, data)),
-        None => one(op, [], data, &[]),
+    let like = match data {
+        [x] => Some(x.aval()),
+        [x, y] => widest(x.aval(), y.aval()),
+        _ => None,
+    };
+    if let Some(like) = like
+        && let Some(dtype) = op.elementwise(data.len(), like.dtype())
+    {
+        return push(value(like, dtype, op, None, data));
     }
+    one(op, [], data, &[])
+}
+
+/// Records `out = op x, y`. An operand that is given away counts no handle up or down.
+#[inline]
+pub(crate) fn binary(op: Op, x: Tensor, y: Tensor) -> Result<Tensor> {
+    if let Some(like) = widest(x.aval(), y.aval())
+        && let Some(dtype) = op.elementwise(2, like.dtype())
+    {
+        let (age, scopes) = depends(&[&x, &y]);
+        let mut out = spare::value(like, dtype);
+        let operands = Operands::Two([x.0.into_shared(), y.0.into_shared()]);
+        out.begin_op(op, operands, age);
+        if !scopes.is_empty() {
+            out.set_scopes(scopes);
+        }
+        return push(out);
+    }
+    one(op, [], &[&x, &y], &[])
 }
 
 /// A fresh value equal to `x`, which a transform differentiates by while `scope` is open.
 pub(crate) fn traced_input(x: &Tensor, scope: &Arc<Scope>) -> Tensor {
-    let mut recorded = recorded(Op::Identity, None, &[x]);
-    let outer = std::mem::take(&mut recorded.scopes);
-    recorded.scopes = outer.union(Scopes::one(scope.clone()));
-    Tensor::new(x.aval(), Source::Op(recorded))
+    let mut fresh = value(x.aval(), x.dtype(), Op::Identity, None, &[x]);
+    fresh.set_scopes(x.0.scopes().union(Scopes::one(scope.clone())));
+    Tensor(fresh.into())
 }
 
+/// The operands of an op.
 #[inline]
-fn recorded(op: Op, more: Option<More>, data: &[&Tensor]) -> Recorded {
-    let args = match data {
-        [x, y] => SmallVec::from_buf([Arc::clone(&x.0), Arc::clone(&y.0)]),
-        data => data.iter().map(|x| Arc::clone(&x.0)).collect(),
-    };
+fn of(data: &[&Tensor]) -> Operands {
+    match data {
+        [] => Operands::None,
+        [x] => Operands::One(Shared::clone(&x.0)),
+        [x, y] => Operands::Two([Shared::clone(&x.0), Shared::clone(&y.0)]),
+        data => Operands::Many(data.iter().map(|x| Shared::clone(&x.0)).collect()),
+    }
+}
+
+/// A value of the shape of `like` that an op computes.
+#[inline]
+fn value(
+    like: &Aval,
+    dtype: DType,
+    op: Op,
+    more: Option<Arc<More>>,
+    data: &[&Tensor],
+) -> UniqueArc<Value> {
+    let (age, scopes) = depends(data);
+    let mut value = spare::value(like, dtype);
+    value.begin_op(op, of(data), age);
+    if more.is_some() {
+        value.more = more;
+    }
+    if !scopes.is_empty() {
+        value.set_scopes(scopes);
+    }
+    value
+}
+
+/// The age of what an op computes of these operands, and the scopes that it is traced in.
+#[inline]
+fn depends(data: &[&Tensor]) -> (u64, Scopes) {
     let (mut scopes, mut oldest) = (Scopes::default(), 0);
     for x in data {
         oldest = oldest.max(x.0.age);
@@ -91,56 +137,31 @@ fn recorded(op: Op, more: Option<More>, data: &[&Tensor]) -> Recorded {
             scopes = scopes.union(x.0.scopes());
         }
     }
-    Recorded {
-        op,
-        more: more.map(Box::new),
-        args,
-        age: next_age(oldest),
-        scopes,
-    }
+    (next_age(oldest), scopes)
 }
 
+/// The result of an op that has been recorded.
 #[inline]
-fn push(aval: &Aval, recorded: Recorded) -> Result<Tensor> {
-    let out = Tensor::new(aval, Source::Op(recorded));
+fn push(value: UniqueArc<Value>) -> Result<Tensor> {
+    let out = Tensor(value.into());
     if is_op_by_op() {
         evaluate(&out)?;
     }
     Ok(out)
 }
 
-/// The aval of an elementwise op on operands of one dtype and shape, numbers of rank 0 aside: then the shape is known
-/// without a rule. Nothing where it takes one.
+/// Of two operands of one dtype the one that has the shape of an elementwise result, where that takes no rule: they are alike,
+/// or one is a number.
 #[inline]
-fn elementwise(op: Op, data: &[&Tensor]) -> Option<Aval> {
-    let (first, rest) = data.split_first()?;
-    let mut widest = first.aval();
-    for aval in rest.iter().map(|x| x.aval()) {
-        let alike = aval == widest;
-        if !alike && (aval.dtype() != widest.dtype() || aval.rank().min(widest.rank()) > 0) {
-            return None;
-        }
-        if widest.rank() == 0 {
-            widest = aval;
-        }
+fn widest<'a>(x: &'a Aval, y: &'a Aval) -> Option<&'a Aval> {
+    if x == y {
+        return Some(x);
     }
-    let dtype = op.elementwise(data.len(), widest.dtype())?;
-    Some(widest.with_dtype(dtype))
-}
-
-/// The avals of the results, by the rules of the op.
-fn infer(
-    op: Op,
-    statics: &SmallVec<[Static; 1]>,
-    data: &[&Tensor],
-    likes: &[&Aval],
-    n_outs: usize,
-) -> Result<Vec<Aval>> {
-    let avals = data.iter().map(|x| x.aval()).chain(likes.iter().copied());
-    let avals: SmallVec<[ir::Aval; 3]> = avals.map(Aval::to_ir).collect();
-    let args: SmallVec<[&ir::Aval; 3]> = avals.iter().collect();
-    let outs = op.infer(statics, &args, n_outs)?;
-    Ok(outs.iter().map(Aval::from_ir).collect())
+    match (x.dtype() == y.dtype(), x.rank(), y.rank()) {
+        (true, 0, _) => Some(y),
+        (true, _, 0) => Some(x),
+        _ => None,
+    }
 }
 
 /// Ops that return their operand where the result has its aval. `identity` is not one: it is a value of its own.

@@ -1,17 +1,18 @@
 //! What a thread keeps for its next step: values, small buffers and calls that nobody holds any more.
 //!
 //! A step of a program drops as many of them as it makes, so in its steady state it asks the allocator for nothing. Each is an
-//! `Arc` that has proved to be the only one when it was dropped; who takes it owns it alone.
+//! handle that has proved to be the only one when it was dropped; who takes it owns it alone.
 
 use crate::buffer::Buffer;
 use crate::kernel::KernelFault;
-use crate::node::{Source, Value};
+use crate::node::{Shared, Source, Value};
 use crate::shelf;
 use crate::{Aval, DType};
 use std::cell::RefCell;
 use std::ops::Deref;
 use std::sync::Arc;
 use std::thread::LocalKey;
+use triomphe::UniqueArc;
 
 /// Things of one kind that wait for their next use.
 pub(crate) type Spare<T> = RefCell<Vec<T>>;
@@ -23,6 +24,7 @@ const MOST: usize = 256;
 const MOST_VALUES: usize = 4096;
 
 /// One that waits. There is none where a thread ends.
+#[inline]
 pub(crate) fn take<T>(spare: &'static LocalKey<Spare<T>>) -> Option<T> {
     let taken = spare.try_with(|spare| spare.try_borrow_mut().ok()?.pop());
     taken.ok().flatten()
@@ -33,13 +35,15 @@ pub(crate) fn keep<T>(spare: &'static LocalKey<Spare<T>>, thing: T) {
     keep_up_to(MOST, spare, thing);
 }
 
+#[inline]
 fn keep_up_to<T>(most: usize, spare: &'static LocalKey<Spare<T>>, thing: T) {
     let mut thing = Some(thing);
     let _ = spare.try_with(|spare| {
         if let Ok(mut spare) = spare.try_borrow_mut()
             && spare.len() < most
+            && let Some(thing) = thing.take()
         {
-            spare.extend(thing.take());
+            spare.push(thing);
         }
     });
     // What does not wait is dropped when nothing is borrowed any more.
@@ -47,45 +51,66 @@ fn keep_up_to<T>(most: usize, spare: &'static LocalKey<Spare<T>>, thing: T) {
 }
 
 /// A handle on a value, which waits for its next use when the last one is dropped.
-pub(crate) struct Handle(Option<Arc<Value>>);
+pub(crate) struct Handle(Option<Shared>);
 
 thread_local! {
-    static VALUES: Spare<Arc<Value>> = const { RefCell::new(Vec::new()) };
+    static VALUES: Spare<UniqueArc<Value>> = const { RefCell::new(Vec::new()) };
 }
 
 impl Handle {
     /// The only handle on a value.
     pub(crate) fn new(aval: &Aval, source: Source) -> Handle {
-        if let Some(mut spare) = take(&VALUES)
-            && let Some(place) = Arc::get_mut(&mut spare)
-        {
-            place.renew(aval, source);
-            return Handle(Some(spare));
-        }
-        Handle(Some(Arc::new(Value::new(aval.clone(), source))))
+        let mut value = value(aval, aval.dtype());
+        value.begin(source);
+        value.into()
+    }
+
+    /// What it is a handle on.
+    #[inline]
+    pub(crate) fn into_shared(mut self) -> Shared {
+        self.0.take().expect(THERE)
     }
 }
 
-/// Keeps the memory of a value that has been let go of.
-pub(crate) fn keep_value(value: Arc<Value>) {
+const THERE: &str = "a handle has its value until it is dropped";
+
+/// A value that has not begun, of the shape of `like`.
+#[inline]
+pub(crate) fn value(like: &Aval, dtype: DType) -> UniqueArc<Value> {
+    let mut value = take(&VALUES).unwrap_or_else(|| UniqueArc::new(Value::blank()));
+    value.aval.become_like(like, dtype);
+    value
+}
+
+/// Keeps the memory of a blank value.
+#[inline]
+pub(crate) fn keep_value(value: UniqueArc<Value>) {
     keep_up_to(MOST_VALUES, &VALUES, value);
 }
 
-impl From<Arc<Value>> for Handle {
-    fn from(value: Arc<Value>) -> Handle {
+impl From<UniqueArc<Value>> for Handle {
+    #[inline]
+    fn from(value: UniqueArc<Value>) -> Handle {
+        Handle(Some(value.shareable()))
+    }
+}
+
+impl From<Shared> for Handle {
+    fn from(value: Shared) -> Handle {
         Handle(Some(value))
     }
 }
 
 impl Deref for Handle {
-    type Target = Arc<Value>;
-    fn deref(&self) -> &Arc<Value> {
-        let value = self.0.as_ref();
-        value.expect("a handle has its value until it is dropped")
+    type Target = Shared;
+    #[inline]
+    fn deref(&self) -> &Shared {
+        self.0.as_ref().expect(THERE)
     }
 }
 
 impl Drop for Handle {
+    #[inline]
     fn drop(&mut self) {
         if let Some(value) = self.0.take() {
             crate::node::let_go(value);

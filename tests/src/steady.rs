@@ -42,6 +42,11 @@ pub const STEADY: &[Steady] = &[
         name: "wide",
         start: wide,
     },
+    // One operation, recorded and evaluated.
+    Steady {
+        name: "one",
+        start: one,
+    },
     // A hundred operations, recorded one by one, whose plan is found.
     Steady {
         name: "ops",
@@ -169,6 +174,11 @@ fn tiny() -> Box<dyn FnMut()> {
         (model, state) = sgd.step(&model, &grads.model, &state);
         evaluate(&(value, model.clone())).expect("small results");
     })
+}
+
+fn one() -> Box<dyn FnMut()> {
+    let (x, w) = (noise(&[4, 4], 7), noise(&[4, 4], 8));
+    Box::new(move || evaluate(&x.matmul(&w)).expect("a small result"))
 }
 
 fn hundred_ops(x: &Tensor, w: &Tensor) -> Tensor {

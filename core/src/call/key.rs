@@ -1,13 +1,12 @@
 //! What the plan of a call depends on: the arguments but for their elements.
 
 use super::no_args;
-use crate::node::Value;
+use crate::node::Shared;
 use crate::{Aval, DType, Tensor, Tree};
 use smallvec::SmallVec;
 use std::any::Any;
 use std::cell::Cell;
 use std::ops::{Deref, Range, RangeInclusive};
-use std::sync::Arc;
 
 thread_local! {
     /// Memory for the words of the next key.
@@ -32,13 +31,13 @@ type Leaves<'a> = SmallVec<[Leaf<'a>; 16]>;
 
 /// A leaf, which lives as long as the key.
 pub(super) enum Leaf<'a> {
-    Borrowed(&'a Arc<Value>),
-    Owned(Arc<Value>),
+    Borrowed(&'a Shared),
+    Owned(Shared),
 }
 
 impl Deref for Leaf<'_> {
-    type Target = Arc<Value>;
-    fn deref(&self) -> &Arc<Value> {
+    type Target = Shared;
+    fn deref(&self) -> &Shared {
         match self {
             Leaf::Borrowed(value) => value,
             Leaf::Owned(value) => value,
@@ -63,13 +62,13 @@ impl<'a> CallKey<'a> {
     }
 
     /// The same for a leaf that nobody can lend.
-    pub(super) fn leaf_of(&mut self, x: &Arc<Value>) {
+    pub(super) fn leaf_of(&mut self, x: &Shared) {
         if self.known {
             self.push(x, Leaf::Owned(x.clone()));
         }
     }
 
-    fn push(&mut self, x: &Arc<Value>, leaf: Leaf<'a>) {
+    fn push(&mut self, x: &Shared, leaf: Leaf<'a>) {
         self.known = self.known && x.is_free();
         if self.known {
             self.leaves.push(leaf);
@@ -95,9 +94,9 @@ impl<'a> CallKey<'a> {
     }
 
     /// The leaves, for a call that keeps them.
-    pub(super) fn args(&self) -> Vec<Arc<Value>> {
+    pub(super) fn args(&self) -> Vec<Shared> {
         let mut args = no_args();
-        args.extend(self.leaves.iter().map(|leaf| Arc::clone(leaf)));
+        args.extend(self.leaves.iter().map(|leaf| Shared::clone(leaf)));
         args
     }
 
@@ -123,7 +122,9 @@ impl<'a> CallKey<'a> {
     pub(super) fn own(&self) -> OwnedKey {
         let mut aliases = Vec::new();
         for (i, leaf) in self.leaves.iter().enumerate() {
-            let first = self.leaves[..i].iter().position(|x| Arc::ptr_eq(x, leaf));
+            let first = self.leaves[..i]
+                .iter()
+                .position(|x| Shared::ptr_eq(x, leaf));
             aliases.extend(first.map(|first| (first as u32, i as u32)));
         }
         OwnedKey {
@@ -155,7 +156,7 @@ impl OwnedKey {
     /// Whether the plan for this key does for another. It does for values that are the same by chance.
     pub(super) fn fits(&self, key: &CallKey<'_>) -> bool {
         let leaves = &key.leaves;
-        let same = |(i, j): &(u32, u32)| Arc::ptr_eq(&leaves[*i as usize], &leaves[*j as usize]);
+        let same = |(i, j): &(u32, u32)| Shared::ptr_eq(&leaves[*i as usize], &leaves[*j as usize]);
         *self.words == *key.words
             && self.avals.len() == leaves.len()
             && self.avals.iter().zip(leaves).all(|(a, x)| *a == x.aval)

@@ -18,7 +18,7 @@ use crate::buffer::Buffer;
 use crate::cache::Entry;
 use crate::events::{self, Event};
 use crate::kernel::Leaf;
-use crate::node::{self, Look, Value, release};
+use crate::node::{self, Look, Shared, Value, release};
 use crate::plan::{Given, Leaves};
 use crate::spare::{self, Spare};
 use smallvec::{SmallVec, smallvec};
@@ -50,10 +50,7 @@ impl CallPlan {
     }
 
     /// The results, if the arguments are realised. An error is that of who asks for the results: there are none.
-    fn run_on<'a>(
-        &self,
-        arg: impl Fn(usize) -> &'a Arc<Value>,
-    ) -> Option<Vec<Option<Arc<Buffer>>>> {
+    fn run_on<'a>(&self, arg: impl Fn(usize) -> &'a Shared) -> Option<Vec<Option<Arc<Buffer>>>> {
         let mut leaves = Leaves::new();
         for leaf in &self.leaves {
             leaves.push(Leaf::Held(arg(*leaf as usize).settle()?));
@@ -89,7 +86,7 @@ pub(crate) struct CallNode {
 #[derive(Default)]
 struct State {
     /// The arguments, until it has run: values that are realised or that other calls compute.
-    args: Vec<Arc<Value>>,
+    args: Vec<Shared>,
     /// The results, once it has run, that nobody has taken yet.
     results: Vec<Option<Arc<Buffer>>>,
 }
@@ -100,7 +97,7 @@ thread_local! {
     /// Memory for the results of calls.
     static RESULTS: Spare<Vec<Option<Arc<Buffer>>>> = const { RefCell::new(Vec::new()) };
     /// Memory for the arguments of calls.
-    static ARGS: Spare<Vec<Arc<Value>>> = const { RefCell::new(Vec::new()) };
+    static ARGS: Spare<Vec<Shared>> = const { RefCell::new(Vec::new()) };
 }
 
 /// Lets results wait for their next use that nobody has taken, and their list.
@@ -112,12 +109,12 @@ fn spare_results(mut results: Vec<Option<Arc<Buffer>>>) {
 }
 
 /// Memory for the arguments of a call.
-fn no_args() -> Vec<Arc<Value>> {
+fn no_args() -> Vec<Shared> {
     spare::take(&ARGS).unwrap_or_else(|| Vec::with_capacity(16))
 }
 
 /// Drops arguments.
-fn let_go_of(mut args: Vec<Arc<Value>>) {
+fn let_go_of(mut args: Vec<Shared>) {
     args.drain(..).for_each(node::let_go);
     if args.capacity() > 0 {
         spare::keep(&ARGS, args);
@@ -125,7 +122,7 @@ fn let_go_of(mut args: Vec<Arc<Value>>) {
 }
 
 impl CallNode {
-    fn new(plan: Arc<CallPlan>, args: Vec<Arc<Value>>) -> Arc<CallNode> {
+    fn new(plan: Arc<CallPlan>, args: Vec<Shared>) -> Arc<CallNode> {
         let mut node = spare::take(&NODES).unwrap_or_else(|| {
             Arc::new(CallNode {
                 plan: None,
@@ -190,8 +187,7 @@ impl CallNode {
             if given
                 .last()
                 .is_none_or(|(last, _)| last.result != gift.result)
-                && Arc::strong_count(arg) == 1
-                && let Some(buffer) = Arc::get_mut(arg).and_then(Value::give_up)
+                && let Some(buffer) = Shared::get_mut(arg).and_then(Value::give_up)
             {
                 given.push((*gift, buffer));
             }
@@ -208,7 +204,7 @@ impl CallNode {
         drop(leaves);
         for (gift, buffer) in given {
             let arg = &mut state.args[plan.leaves[gift.leaf] as usize];
-            let arg = Arc::get_mut(arg).expect("nobody else has what was given");
+            let arg = Shared::get_mut(arg).expect("nobody else has what was given");
             arg.take_back(buffer);
         }
         ran?;
@@ -225,7 +221,7 @@ impl CallNode {
 }
 
 /// Lets a call that others do not have wait for its next use. What it was to be computed from is added to a list.
-pub(crate) fn let_go(mut node: Arc<CallNode>, pending: &mut Vec<Arc<Value>>) {
+pub(crate) fn let_go(mut node: Arc<CallNode>, pending: &mut Vec<Shared>) {
     if Arc::strong_count(&node) > 1 {
         return;
     }
@@ -244,7 +240,7 @@ pub(crate) fn let_go(mut node: Arc<CallNode>, pending: &mut Vec<Arc<Value>>) {
 }
 
 /// The same for a value that is this result and has not taken it.
-pub(crate) fn forget(node: Arc<CallNode>, index: usize, pending: &mut Vec<Arc<Value>>) {
+pub(crate) fn forget(node: Arc<CallNode>, index: usize, pending: &mut Vec<Shared>) {
     if let Some(buffer) = node.take(index) {
         spare::let_go(buffer);
     }
@@ -280,7 +276,7 @@ pub(crate) fn run(call: Arc<CallNode>) -> Result<()> {
 }
 
 /// What the plans say that compute these values, each call after those that it depends on.
-pub(crate) fn explain(values: Vec<Arc<Value>>) -> Vec<String> {
+pub(crate) fn explain(values: Vec<Shared>) -> Vec<String> {
     let mut seen: Vec<Arc<CallNode>> = Vec::new();
     let mut texts = Vec::new();
     // A value is looked at on the way down, and its call's plan is written on the way back.

@@ -4,8 +4,9 @@
 use super::site::{Callable, Leaves, Results, callable, is_recording};
 use super::{let_go_of, no_args};
 use crate::__private::{Pull, Pulled};
+use crate::age::age_of_all;
 use crate::events::{self, Event};
-use crate::node::{Source, Value, age_of_all};
+use crate::node::{Shared, Source};
 use crate::record::{catch, expect};
 use crate::testing::is_op_by_op;
 use crate::transform::{Bound, cut_behind, replay_bound};
@@ -28,11 +29,7 @@ pub(super) struct Backward {
 
 impl Backward {
     /// What the pullback computes of cotangents of `y` for the parameters `wrt`, and what it reads of what was recorded before.
-    pub(super) fn of(
-        pull: &Pull,
-        y: &impl Tree,
-        wrt: &[usize],
-    ) -> Option<(Backward, Vec<Arc<Value>>)> {
+    pub(super) fn of(pull: &Pull, y: &impl Tree, wrt: &[usize]) -> Option<(Backward, Vec<Shared>)> {
         let mut results = Vec::new();
         y.visit(&mut |leaf| results.push(leaf.aval().clone()));
         let cts: Vec<Tensor> = results.iter().map(stand_in).collect();
@@ -44,9 +41,9 @@ impl Backward {
         let captured = captured.iter();
         let (residuals, likes): (Vec<&Bound>, Vec<&Bound>) =
             captured.partition(|bound| matches!(bound, Bound::Tensor(_)));
-        let residuals: Vec<Arc<Value>> = residuals
+        let residuals: Vec<Shared> = residuals
             .iter()
-            .map(|x| Arc::clone(&x.tensor().0))
+            .map(|x| Shared::clone(&x.tensor().0))
             .collect();
         let kept = residuals.iter().map(|x| &x.aval);
         let params = results.iter().chain(kept);
@@ -80,16 +77,16 @@ impl Backward {
             let args: Vec<Tensor> = self.params.iter().map(stand_in).collect();
             let bound: Vec<Bound> = args.iter().cloned().map(Bound::Tensor).collect();
             let outs = replay_bound(&self.program, &bound).ok()?;
-            let values = |x: &Tensor| Arc::clone(&x.0);
-            let args: Vec<Arc<Value>> = args.iter().map(values).collect();
-            let outs: Vec<Arc<Value>> = outs.iter().map(|out| values(out.tensor())).collect();
+            let values = |x: &Tensor| Shared::clone(&x.0);
+            let args: Vec<Shared> = args.iter().map(values).collect();
+            let outs: Vec<Shared> = outs.iter().map(|out| values(out.tensor())).collect();
             Some(Arc::new(callable(&args, &outs, None)?))
         };
         self.call.get_or_init(make).as_ref()
     }
 
     /// The cotangents of the arguments.
-    fn call<Y: Tree>(&self, residuals: &[Arc<Value>], ct: &Y) -> Result<Found> {
+    fn call<Y: Tree>(&self, residuals: &[Shared], ct: &Y) -> Result<Found> {
         let mut args = no_args();
         let (mut fits, mut free) = (true, true);
         let mut expected = check::cotangents(&self.results);
@@ -97,7 +94,7 @@ impl Backward {
             let expected = expected.next();
             fits = fits && expected.is_some_and(|e| e.is_none_or(|aval| aval == leaf.aval()));
             free = free && leaf.0.is_free();
-            args.push(Arc::clone(&leaf.0));
+            args.push(Shared::clone(&leaf.0));
         });
         if !fits || expected.next().is_some() {
             let_go_of(args);
@@ -140,7 +137,7 @@ enum Kind {
 }
 
 /// What the pullback of a call reads.
-struct Residuals(Vec<Arc<Value>>);
+struct Residuals(Vec<Shared>);
 
 impl Clone for Residuals {
     fn clone(&self) -> Residuals {
@@ -165,7 +162,7 @@ impl Pullback {
     /// One whose residuals are results of a call.
     pub(super) fn planned(backward: Arc<Backward>, leaves: Leaves) -> Pullback {
         let mut residuals = no_args();
-        residuals.extend(leaves.map(|x| Arc::clone(&x.0)));
+        residuals.extend(leaves.map(|x| Shared::clone(&x.0)));
         Pullback(Kind::Planned(backward, Residuals(residuals)))
     }
 

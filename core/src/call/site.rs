@@ -5,9 +5,9 @@ use super::pullback::{Backward, Pullback};
 use super::{CallNode, CallPlan, let_go_of, spare_results};
 use crate::__private::Pull;
 use crate::buffer::Buffer;
-use crate::evaluate::Graph;
 use crate::events::{self, Event};
-use crate::node::{Source, Value};
+use crate::graph::Graph;
+use crate::node::{Shared, Source};
 use crate::testing::is_op_by_op;
 use crate::{Aval, Tensor, Tree};
 use smallvec::SmallVec;
@@ -158,7 +158,7 @@ pub struct Recording(Option<Begun>);
 struct Begun {
     /// It is there until the end.
     key: Option<OwnedKey>,
-    args: Vec<Arc<Value>>,
+    args: Vec<Shared>,
     site: &'static LocalKey<Site>,
 }
 
@@ -221,7 +221,7 @@ impl Recording {
 /// What the pullback of a call reads, and what it computes.
 #[derive(Default)]
 struct Kept {
-    residuals: Vec<Arc<Value>>,
+    residuals: Vec<Shared>,
     backward: Option<Arc<Backward>>,
 }
 
@@ -270,17 +270,17 @@ impl Begun {
 
 /// How to compute results from arguments, if they depend on nothing else.
 pub(super) fn callable(
-    args: &[Arc<Value>],
-    results: &[Arc<Value>],
+    args: &[Shared],
+    results: &[Shared],
     backward: Option<Arc<Backward>>,
 ) -> Option<Callable> {
-    let argument = |value: &Arc<Value>| args.iter().position(|arg| Arc::ptr_eq(arg, value));
-    let mut targets: Vec<Arc<Value>> = Vec::new();
-    let leaf = |result: &Arc<Value>| {
+    let argument = |value: &Shared| args.iter().position(|arg| Shared::ptr_eq(arg, value));
+    let mut targets: Vec<Shared> = Vec::new();
+    let leaf = |result: &Shared| {
         if let Some(i) = argument(result) {
             return Leaf::Argument(i as u32);
         }
-        let there = targets.iter().position(|x| Arc::ptr_eq(x, result));
+        let there = targets.iter().position(|x| Shared::ptr_eq(x, result));
         Leaf::Result(there.unwrap_or_else(|| {
             targets.push(result.clone());
             targets.len() - 1
@@ -329,7 +329,7 @@ impl Callable {
     }
 
     /// The results for the given arguments.
-    pub(super) fn call(self: &Arc<Self>, args: Vec<Arc<Value>>) -> Results {
+    pub(super) fn call(self: &Arc<Self>, args: Vec<Shared>) -> Results {
         let leaves = match self.at_once(|i| &args[i]) {
             Some(leaves) => {
                 let_go_of(args);
@@ -342,17 +342,14 @@ impl Callable {
     }
 
     /// The leaves of the result, if to compute them is no more work than to promise them.
-    fn at_once<'a>(
-        self: &Arc<Self>,
-        arg: impl Fn(usize) -> &'a Arc<Value> + Copy,
-    ) -> Option<Leaves> {
+    fn at_once<'a>(self: &Arc<Self>, arg: impl Fn(usize) -> &'a Shared + Copy) -> Option<Leaves> {
         let plan = self.plan.as_ref().filter(|plan| plan.is_small)?;
         let computed = plan.run_on(arg)?;
         Some(self.results(arg, computed))
     }
 
     /// The leaves of the result, as promises.
-    fn promise(self: &Arc<Self>, args: Vec<Arc<Value>>) -> Leaves {
+    fn promise(self: &Arc<Self>, args: Vec<Shared>) -> Leaves {
         let mut leaves = self.results(|i| &args[i], Vec::new());
         match &self.plan {
             Some(plan) => leaves.node = Some(CallNode::new(plan.clone(), args)),
@@ -363,7 +360,7 @@ impl Callable {
 
     fn results<'a>(
         self: &Arc<Self>,
-        arg: impl Fn(usize) -> &'a Arc<Value>,
+        arg: impl Fn(usize) -> &'a Shared,
         computed: Vec<Option<Arc<Buffer>>>,
     ) -> Leaves {
         let kept = self.leaves.iter().filter_map(|leaf| match leaf {

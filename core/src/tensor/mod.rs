@@ -1,7 +1,7 @@
 //! The tensor: a cheap handle on a value that may not have been computed yet.
 
 use crate::dtype::Element;
-use crate::node::{Source, Value};
+use crate::node::{Shared, Source};
 use crate::record::{self, apply, expect, raise};
 use crate::spare::Handle;
 use crate::{Aval, DType, Error, Result};
@@ -58,13 +58,13 @@ impl Tensor {
     }
 
     /// A handle on a value that has others.
-    pub(crate) fn of(value: &Arc<Value>) -> Tensor {
-        Tensor(Arc::clone(value).into())
+    pub(crate) fn of(value: &Shared) -> Tensor {
+        Tensor(Shared::clone(value).into())
     }
 
     /// What tells this value from others while it lives.
     pub(crate) fn address(&self) -> usize {
-        Arc::as_ptr(&*self.0) as usize
+        Shared::as_ptr(&self.0) as usize
     }
 
     /// The dtype and the shape.
@@ -296,7 +296,7 @@ macro_rules! binary_methods {
                 /// If the shapes do not broadcast, the dtypes differ, or the number is not one of the dtype.
                 #[track_caller]
                 pub fn $name(&self, other: impl Operand) -> Tensor {
-                    other.apply(Op::$op, self)
+                    other.apply(Op::$op, self.clone())
                 }
             )*
         }

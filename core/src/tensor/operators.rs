@@ -1,7 +1,8 @@
 //! The operators `+ - * /`, unary `-`, and their assigning forms, between tensors and numbers.
 
-use super::{Tensor, one, plain};
+use super::{Tensor, one};
 use crate::IntoStatic;
+use crate::record::{self, expect};
 use gradloom_ir::Op;
 use std::ops::{Add, AddAssign, Div, DivAssign, Mul, MulAssign, Neg, Sub, SubAssign};
 
@@ -18,13 +19,15 @@ mod sealed {
     note = "operands are `Tensor`, `&Tensor`, `f32`, `f64`, `i32`, `i64` and `usize`"
 )]
 pub trait Operand: sealed::Sealed {
+    /// A tensor that is given away counts no handle up and down.
     #[doc(hidden)]
-    fn apply(self, op: Op, left: &Tensor) -> Tensor;
+    fn apply(self, op: Op, left: Tensor) -> Tensor;
 }
 
 #[track_caller]
-fn binary(op: Op, x: &Tensor, y: &Tensor) -> Tensor {
-    plain(op, &[x, y])
+#[inline]
+fn binary(op: Op, x: Tensor, y: Tensor) -> Tensor {
+    expect(record::binary(op, x, y))
 }
 
 /// A number in the dtype of `like`. An integer stays one on the way: an `f64` has not all the digits of an `i64`.
@@ -36,16 +39,16 @@ pub(crate) fn number(value: impl IntoStatic, like: &Tensor) -> Tensor {
 impl sealed::Sealed for Tensor {}
 impl Operand for Tensor {
     #[track_caller]
-    fn apply(self, op: Op, left: &Tensor) -> Tensor {
-        binary(op, left, &self)
+    fn apply(self, op: Op, left: Tensor) -> Tensor {
+        binary(op, left, self)
     }
 }
 
 impl sealed::Sealed for &Tensor {}
 impl Operand for &Tensor {
     #[track_caller]
-    fn apply(self, op: Op, left: &Tensor) -> Tensor {
-        binary(op, left, self)
+    fn apply(self, op: Op, left: Tensor) -> Tensor {
+        binary(op, left, self.clone())
     }
 }
 
@@ -53,8 +56,8 @@ impl Operand for &Tensor {
 impl sealed::Sealed for &&Tensor {}
 impl Operand for &&Tensor {
     #[track_caller]
-    fn apply(self, op: Op, left: &Tensor) -> Tensor {
-        binary(op, left, self)
+    fn apply(self, op: Op, left: Tensor) -> Tensor {
+        binary(op, left, Tensor::clone(self))
     }
 }
 
@@ -63,8 +66,9 @@ macro_rules! numbers {
         impl sealed::Sealed for $ty {}
         impl Operand for $ty {
             #[track_caller]
-            fn apply(self, op: Op, left: &Tensor) -> Tensor {
-                binary(op, left, &number(self, left))
+            fn apply(self, op: Op, left: Tensor) -> Tensor {
+                let right = number(self, &left);
+                binary(op, left, right)
             }
         }
     )*};
@@ -74,22 +78,23 @@ numbers! { f32 f64 i32 i64 usize }
 
 macro_rules! operators {
     ($($op:ident: $trait:ident $method:ident, $assign:ident $assign_method:ident;)*) => {$(
-        operators! { @tensors $op $trait $method: Tensor, &Tensor }
+        operators! { @tensors $op $trait $method: Tensor = |x| x, &Tensor = |x| x.clone() }
         operators! { @numbers $op $trait $method: f64, i64 }
 
         impl<R: Operand> $assign<R> for Tensor {
             #[track_caller]
             fn $assign_method(&mut self, right: R) {
-                *self = right.apply(Op::$op, self);
+                *self = right.apply(Op::$op, self.clone());
             }
         }
     )*};
-    (@tensors $op:ident $trait:ident $method:ident: $($left:ty),*) => {$(
+    (@tensors $op:ident $trait:ident $method:ident: $($left:ty = |$x:ident| $own:expr),*) => {$(
         impl<R: Operand> $trait<R> for $left {
             type Output = Tensor;
             #[track_caller]
             fn $method(self, right: R) -> Tensor {
-                right.apply(Op::$op, self.as_ref())
+                let $x = self;
+                right.apply(Op::$op, $own)
             }
         }
     )*};
@@ -99,14 +104,15 @@ macro_rules! operators {
             type Output = Tensor;
             #[track_caller]
             fn $method(self, right: Tensor) -> Tensor {
-                binary(Op::$op, &number(self, &right), &right)
+                let left = number(self, &right);
+                binary(Op::$op, left, right)
             }
         }
         impl $trait<&Tensor> for $left {
             type Output = Tensor;
             #[track_caller]
             fn $method(self, right: &Tensor) -> Tensor {
-                binary(Op::$op, &number(self, right), right)
+                binary(Op::$op, number(self, right), right.clone())
             }
         }
     )*};

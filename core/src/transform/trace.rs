@@ -2,13 +2,15 @@
 
 use super::Outcome;
 use super::replay::Bound;
+use crate::age::age_of_all;
 use crate::evaluate::Engine;
 use crate::events::{self, Event};
 use crate::lower::{Lowered, Lowering};
-use crate::node::{Behind, Scope, Value, age_of_all};
+use crate::node::{Behind, Edges, Shared};
 use crate::record::traced_input;
+use crate::scope::Scope;
 use crate::tree::{leaves, with_leaves};
-use crate::walk::{Args, Found, Kind, Node, Source, Stack, Walker, walk};
+use crate::walk::{Kind, Node, Source, Stack, Walker, walk};
 use crate::{Result, Tensor, Tree, check};
 use gradloom_ir::{Program, Var};
 use std::sync::Arc;
@@ -87,6 +89,7 @@ fn cut(inputs: &[Tensor], since: u64, outs: &[Tensor], dependent: bool) -> (Prog
     let mut engine = Engine::lock();
     let mut cut = Cut {
         epoch: engine.next_epoch(),
+        edges: &engine.edges,
         since,
         dependent,
         n_inputs: inputs.len(),
@@ -96,21 +99,22 @@ fn cut(inputs: &[Tensor], since: u64, outs: &[Tensor], dependent: bool) -> (Prog
     for (i, input) in inputs.iter().enumerate() {
         input.0.stamp.set(cut.epoch, Source::leaf(i as u32));
     }
-    let sources = walk(
-        outs.iter().map(|out| &*out.0),
-        &mut cut,
-        &mut Stack::default(),
-    );
+    let roots = || outs.iter().map(|out| &*out.0);
+    walk(roots(), &mut cut, &mut Stack::default());
+    let sources: Vec<Source> = roots().map(|root| root.stamp.last()).collect();
+    let Cut {
+        nodes, captured, ..
+    } = cut;
     drop(engine);
     let mut lowering = Lowering::default();
-    for leaf in inputs.iter().chain(&cut.captured) {
+    for leaf in inputs.iter().chain(&captured) {
         lowering.leaf(leaf.aval());
     }
-    for (node, args) in &cut.nodes {
+    for (node, args) in &nodes {
         lowering.node(node, args.iter().copied());
     }
     let Lowered { program, likes } = lowering.finish(&sources);
-    let captured = cut.captured.into_iter().map(Bound::Tensor);
+    let captured = captured.into_iter().map(Bound::Tensor);
     (
         program,
         captured.chain(likes.into_iter().map(Bound::Aval)).collect(),
@@ -118,71 +122,63 @@ fn cut(inputs: &[Tensor], since: u64, outs: &[Tensor], dependent: bool) -> (Prog
 }
 
 /// A walk that ends at the inputs, at older values and, if the nodes have to be dependent, at values that do not depend on inputs.
-struct Cut {
+struct Cut<'a> {
     epoch: u64,
+    edges: &'a Edges,
     since: u64,
     dependent: bool,
     n_inputs: usize,
-    nodes: Vec<(Arc<Value>, Vec<Source>)>,
+    nodes: Vec<(Shared, Vec<Source>)>,
     captured: Vec<Tensor>,
 }
 
-impl Cut {
-    /// The leaf that a captured value is.
-    fn capture(&mut self, value: Arc<Value>) -> Source {
+impl Cut<'_> {
+    /// A captured value is a leaf.
+    fn capture(&mut self, value: &Shared) {
         let leaf = Source::leaf((self.n_inputs + self.captured.len()) as u32);
         value.stamp.set(self.epoch, leaf);
-        self.captured.push(Tensor::of(&value));
-        leaf
+        self.captured.push(Tensor::of(value));
     }
 }
 
-impl Walker for Cut {
+impl<'a> Walker<'a> for Cut<'a> {
     fn epoch(&self) -> u64 {
         self.epoch
     }
 
-    fn find(&mut self, value: Arc<Value>, args: &mut Args<'_>) -> Found {
-        if let Some(source) = value.stamp.get(self.epoch) {
-            return Found::Numbered(source);
-        }
-        if value.age <= self.since {
-            return Found::Numbered(self.capture(value));
-        }
-        match value.behind(|arg| args.push(arg)) {
-            Behind::Nothing => Found::Numbered(self.capture(value)),
-            Behind::Op => Found::Behind(Node::behind(value, Behind::Op, args)),
-            Behind::Part(of, out) => match of.stamp.get(self.epoch).map(Source::kind) {
-                Some(Kind::Node(node, _)) => Found::Numbered(Source::node(node, out)),
-                Some(_) => Found::Numbered(self.capture(value)),
-                None => Found::Behind(Node::behind(value, Behind::Part(of, out), args)),
+    fn find(&mut self, value: &'a Shared, stack: &mut Stack<'a>) {
+        let behind = match value.age <= self.since {
+            true => Behind::Nothing,
+            false => value.behind(self.edges),
+        };
+        match behind {
+            Behind::Nothing => self.capture(value),
+            Behind::Op(args) => stack.push(value, value, 0, args),
+            Behind::Part(op, out) => match op.stamp.get(self.epoch).map(Source::kind) {
+                Some(Kind::Node(node, _)) => value.stamp.set(self.epoch, Source::node(node, out)),
+                Some(_) => self.capture(value),
+                None => stack.push(value, op, out, op.operands(self.edges)),
             },
         }
     }
 
-    fn finish(&mut self, node: Node, args: impl ExactSizeIterator<Item = Source>) -> Source {
-        let args: Vec<Source> = args.collect();
+    fn finish(&mut self, node: &Node<'a>) {
+        let args: Vec<Source> = node.args.iter().map(|arg| arg.stamp.last()).collect();
         let depends = !self.dependent
             || args.iter().any(|source| match source.kind() {
                 Kind::Node(..) => true,
                 Kind::Leaf(leaf) => (leaf as usize) < self.n_inputs,
             });
-        let number = self.nodes.len() as u32;
-        let Node { value, of, out } = node;
-        if let Some(of) = &of {
-            let source = match depends {
-                true => Source::node(number, 0),
-                false => Source::leaf(u32::MAX),
-            };
-            // It is no leaf itself: its results are, if they are asked for.
-            of.stamp.set(self.epoch, source);
-        }
         if !depends {
-            return self.capture(value);
+            // An op with several results is no leaf itself: its results are, if they are asked for.
+            node.op.stamp.set(self.epoch, Source::leaf(u32::MAX));
+            self.capture(node.value);
+            return;
         }
-        let source = Source::node(number, out);
-        value.stamp.set(self.epoch, source);
-        self.nodes.push((of.unwrap_or(value), args));
-        source
+        let number = self.nodes.len() as u32;
+        node.op.stamp.set(self.epoch, Source::node(number, 0));
+        let source = Source::node(number, node.out);
+        node.value.stamp.set(self.epoch, source);
+        self.nodes.push((node.op.clone(), args));
     }
 }

@@ -1,0 +1,269 @@
+//! What is to be computed: the part of the graph between targets and leaves, and its key in the cache of plans.
+
+use crate::cache::Entry;
+use crate::evaluate::Engine;
+use crate::events::{self, Event};
+use crate::lower::{Lowered, Lowering};
+use crate::node::{self, Behind, Cut, Edges, Shared, Value};
+use crate::plan::Plan;
+use crate::walk::{self, Kind, Node, Source, Stack, Walker, walk};
+use gradloom_ir::Op;
+use smallvec::SmallVec;
+use std::cell::Cell;
+use std::sync::Arc;
+
+/// The part of the graph between targets and leaves: values that are realised or that a call computes.
+pub(crate) struct Graph {
+    pub(crate) leaves: Vec<Shared>,
+    /// Everything that the plan depends on, and nothing else.
+    key: Vec<u64>,
+    /// The plan, if there is one.
+    found: Option<Arc<Entry>>,
+    /// If there is none: the values that have the ops, in order, and where each is in the key.
+    nodes: Vec<(Shared, usize)>,
+    targets: Vec<Source>,
+    memory: Option<Box<Memory>>,
+}
+
+impl Graph {
+    /// The graph, whose plan is looked up.
+    pub(crate) fn of(targets: &[Shared]) -> Graph {
+        Graph::new(targets, true)
+    }
+
+    /// The same without a look at the cache.
+    pub(crate) fn unseen(targets: &[Shared]) -> Graph {
+        Graph::new(targets, false)
+    }
+
+    fn new(targets: &[Shared], look_up: bool) -> Graph {
+        let mut memory = Memory::take();
+        let mut stack = std::mem::take(&mut memory.stack).emptied();
+        // The lock orders walks, which leave stamps on the values, and lets them follow edges.
+        let mut engine = Engine::lock();
+        let epoch = engine.next_epoch();
+        let Engine { edges, cache, .. } = &mut *engine;
+        let mut walking = Walking {
+            epoch,
+            edges: &*edges,
+            leaves: std::mem::take(&mut memory.leaves),
+            key: std::mem::take(&mut memory.key),
+            nodes: walk::emptied(std::mem::take(&mut memory.nodes)),
+            late: Vec::new(),
+        };
+        // The lengths of the parts go in front, so that no part can be read as the beginning of the next.
+        walking.key.extend([0; 3]);
+        walk(targets, &mut walking, &mut stack);
+        let Walking {
+            leaves,
+            mut key,
+            nodes,
+            late,
+            ..
+        } = walking;
+        for leaf in &leaves {
+            leaf.aval.encode(&mut key);
+        }
+        let sources = targets.iter().map(|target| target.stamp.last());
+        key.extend(sources.clone().map(Source::encode));
+        let lens = [nodes.len(), leaves.len(), targets.len()];
+        key[..3].copy_from_slice(&lens.map(|n| n as u64));
+        let found = match look_up {
+            true => cache.find(&key),
+            false => None,
+        };
+        let (held, targets) = match found {
+            Some(_) => (Vec::new(), Vec::new()),
+            None => {
+                let held = |(node, at): &(&Shared, usize)| (Shared::clone(node), *at);
+                (nodes.iter().map(held).collect(), sources.collect())
+            }
+        };
+        memory.nodes = walk::emptied(nodes);
+        memory.stack = stack.emptied();
+        let cuts: SmallVec<[Cut; 4]> = late.iter().map(|value| value.cut(edges)).collect();
+        drop(engine);
+        cuts.into_iter().for_each(Cut::let_go);
+        Graph {
+            leaves,
+            key,
+            found,
+            nodes: held,
+            targets,
+            memory: Some(memory),
+        }
+    }
+
+    /// The plan for this graph: from the cache, or a new one.
+    pub(crate) fn plan(&self) -> Arc<Entry> {
+        if let Some(entry) = &self.found {
+            events::emit(Event::Hit { plan: entry.id });
+            return entry.clone();
+        }
+        let lowered = self.lower();
+        let plan = Plan::new(&lowered);
+        let entry = Entry::new(&self.key, plan, lowered);
+        Engine::lock().cache.insert(entry)
+    }
+
+    /// The program that it is. The plan has not been found.
+    pub(crate) fn lower(&self) -> Lowered {
+        let mut lowering = Lowering::default();
+        self.leaves
+            .iter()
+            .for_each(|leaf| lowering.leaf(&leaf.aval));
+        for (node, at) in &self.nodes {
+            lowering.node(node, args(&self.key[*at..]));
+        }
+        lowering.finish(&self.targets)
+    }
+}
+
+/// The memory of a graph and of the walk to it, for the next.
+#[derive(Default)]
+struct Memory {
+    leaves: Vec<Shared>,
+    key: Vec<u64>,
+    nodes: Vec<(&'static Shared, usize)>,
+    stack: Stack<'static>,
+}
+
+thread_local! {
+    static MEMORY: Cell<Option<Box<Memory>>> = const { Cell::new(None) };
+}
+
+/// What has more room than this is not kept.
+const MOST: usize = 1 << 18;
+
+impl Memory {
+    fn take() -> Box<Memory> {
+        // Where a thread ends there is none.
+        let kept = MEMORY.try_with(Cell::take).ok().flatten();
+        kept.unwrap_or_default()
+    }
+}
+
+impl Drop for Graph {
+    fn drop(&mut self) {
+        self.leaves.drain(..).for_each(node::let_go);
+        if let Some(mut memory) = self.memory.take()
+            && self.key.capacity() <= MOST
+        {
+            self.key.clear();
+            memory.key = std::mem::take(&mut self.key);
+            memory.leaves = std::mem::take(&mut self.leaves);
+            // Where a thread ends there is no next.
+            let _ = MEMORY.try_with(|kept| kept.set(Some(memory)));
+        }
+    }
+}
+
+/// A walk that ends where the elements are there or come from a call.
+struct Walking<'a> {
+    epoch: u64,
+    edges: &'a Edges,
+    leaves: Vec<Shared>,
+    key: Vec<u64>,
+    nodes: Vec<(&'a Shared, usize)>,
+    /// Leaves whose ops a transform has needed until now.
+    late: Vec<Shared>,
+}
+
+impl<'a> Walker<'a> for Walking<'a> {
+    fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    #[inline(always)]
+    fn find(&mut self, value: &'a Shared, stack: &mut Stack<'a>) {
+        let there = value.has_elements();
+        match value.behind(self.edges) {
+            Behind::Op(args) if !there => stack.push(value, value, 0, args),
+            Behind::Part(op, out) if !there => match op.stamp.get(self.epoch).map(Source::kind) {
+                Some(Kind::Node(node, _)) => value.stamp.set(self.epoch, Source::node(node, out)),
+                _ => stack.push(value, op, out, op.operands(self.edges)),
+            },
+            behind => {
+                if !matches!(behind, Behind::Nothing) {
+                    self.late.push(value.clone());
+                }
+                let leaf = Source::leaf(self.leaves.len() as u32);
+                value.stamp.set(self.epoch, leaf);
+                self.leaves.push(value.clone());
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn finish(&mut self, node: &Node<'a>) {
+        let number = self.nodes.len() as u32;
+        node.op.stamp.set(self.epoch, Source::node(number, 0));
+        let source = Source::node(number, node.out);
+        node.value.stamp.set(self.epoch, source);
+        self.nodes.push((node.op, self.key.len()));
+        encode(node.op, node.args, &mut self.key);
+    }
+}
+
+/// Appends an op whose operands have stamps: in one word if it can, and otherwise in a header and parts, whose lengths the header
+/// says. The first two bits of a word say which it is: `10`, or `0` and for long parts `11`.
+#[inline]
+fn encode(op: &Value, args: &[Shared], key: &mut Vec<u64>) {
+    if op.more.is_none()
+        && let Some(word) = short(op.op, args)
+    {
+        key.push(word);
+        return;
+    }
+    let n_likes = op.more.as_ref().map_or(0, |more| more.likes.len());
+    let lens = [op.outs().len(), args.len(), n_likes].map(|n| n as u64);
+    let [outs, data, likes] = lens;
+    match lens.iter().all(|n| *n < 1 << 15) {
+        true => key.push(op.op as u64 | outs << 16 | data << 32 | likes << 48),
+        false => {
+            key.push(op.op as u64 | u64::MAX << 16);
+            key.extend(lens);
+        }
+    }
+    key.extend(args.iter().map(|arg| arg.stamp.last().encode()));
+    if let Some(more) = &op.more {
+        key.extend_from_slice(&more.words);
+    }
+}
+
+/// The bits of a source in a short word, whose two sources follow the op, and that the number of operands.
+const BITS: u32 = 26;
+
+const SHORT: u64 = 0b10 << 62;
+
+// The op has the bits between two sources and the number of operands.
+const _: () = assert!(Op::ALL.len() <= 1 << (60 - 2 * BITS));
+
+/// An op with one result, one or two operands, and nothing else, in one word, if the numbers of the operands are small.
+#[inline]
+fn short(op: Op, args: &[Shared]) -> Option<u64> {
+    let word = |n: u64, x: u64, y: u64| {
+        let small = (x | y) >> BITS == 0;
+        small.then_some(SHORT | n << 60 | (op as u64) << (2 * BITS) | y << BITS | x)
+    };
+    let source = |arg: &Shared| arg.stamp.last().encode();
+    match args {
+        [x] => word(1, source(x), 0),
+        [x, y] => word(2, source(x), source(y)),
+        _ => None,
+    }
+}
+
+/// The operands of the op that a key begins with.
+fn args(key: &[u64]) -> SmallVec<[Source; 4]> {
+    let header = key[0];
+    let sources = match header >> 62 {
+        0b10 => {
+            let source = |i: u32| Source::decode(header >> (BITS * i) & ((1 << BITS) - 1));
+            return (0..(header >> 60 & 0b11) as u32).map(source).collect();
+        }
+        0b11 => &key[4..][..key[2] as usize],
+        _ => &key[1..][..(header >> 32 & 0xffff) as usize],
+    };
+    sources.iter().map(|word| Source::decode(*word)).collect()
+}
