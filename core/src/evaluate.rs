@@ -140,13 +140,14 @@ fn run_ops(recorded: &[Shared]) -> Result<()> {
     let graph = Graph::of(recorded);
     let entry = graph.plan();
     let leaves = graph.leaves.iter().map(elements);
-    let mut buffers = Vec::new();
+    let mut buffers = call::no_results();
     let leaves = leaves.collect::<Result<Leaves<'_>>>()?;
     entry.plan.run(&leaves, &mut Given::new(), &mut buffers)?;
     events::emit(Event::Ran { plan: entry.id });
-    let buffers = buffers.into_iter();
-    let buffers = buffers.map(|buffer| buffer.expect("nobody has taken a result"));
-    node::realise(recorded.iter().zip(buffers));
+    let results = buffers.drain(..);
+    let results = results.map(|buffer| buffer.expect("nobody has taken a result"));
+    node::realise(recorded.iter().zip(results));
+    call::spare_results(buffers);
     Ok(())
 }
 

@@ -267,3 +267,57 @@ fn args(key: &[u64]) -> SmallVec<[Source; 4]> {
     };
     sources.iter().map(|word| Source::decode(*word)).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{Graph, args, short};
+    use crate::Tensor;
+    use crate::walk::Source;
+    use gradloom_ir::Op;
+
+    #[test]
+    fn an_op_is_one_word_while_its_operands_have_small_numbers() {
+        let (x, y) = (Tensor::from(1.0f32), Tensor::from(2.0f32));
+        let both = [x.0.clone(), y.0.clone()];
+        let word = |a, b| {
+            x.0.stamp.set(1, a);
+            y.0.stamp.set(1, b);
+            short(Op::Mul, &both)
+        };
+        let most = (1 << 25) - 1;
+        for (a, b) in [
+            (Source::leaf(0), Source::node(7, 0)),
+            (Source::node(most, 0), Source::leaf(most)),
+        ] {
+            let word = word(a, b).unwrap();
+            assert_eq!(args(&[word]).as_slice(), [a, b]);
+            let unary = short(Op::Tanh, &both[..1]).unwrap();
+            assert_eq!(args(&[unary]).as_slice(), [a]);
+        }
+        for far in [
+            Source::leaf(most + 1),
+            Source::node(most + 1, 0),
+            Source::node(0, 1),
+        ] {
+            assert_eq!(word(Source::leaf(0), far), None);
+            assert_eq!(word(far, Source::leaf(0)), None);
+        }
+    }
+
+    #[test]
+    fn operands_are_found_in_the_key_however_many_there_are() {
+        let x = Tensor::from([1.0f32]);
+        let tanh = x.tanh();
+        for n in [3, 40_000] {
+            let all: Vec<&Tensor> = (0..n).map(|i| [&x, &tanh][i % 2]).collect();
+            let joined = Tensor::concat(&all, 0);
+            let program = Graph::unseen(std::slice::from_ref(&joined.0))
+                .lower()
+                .program;
+            let eqn = &program.eqns[1];
+            let (x, tanh) = (program.params[0], program.eqns[0].out());
+            let expected: Vec<_> = (0..n).map(|i| [x, tanh][i % 2]).collect();
+            assert_eq!(eqn.data(), expected);
+        }
+    }
+}

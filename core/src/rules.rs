@@ -29,6 +29,10 @@ struct Asked {
 /// How many answers a thread remembers.
 const PLACES: usize = 128;
 
+/// What has more operands, or longer statics and like operands, is asked again.
+const MOST_OPERANDS: usize = 8;
+const MOST_WORDS: usize = 64;
+
 thread_local! {
     static ASKED: RefCell<Vec<Option<Asked>>> = const { RefCell::new(Vec::new()) };
 }
@@ -52,6 +56,10 @@ pub(crate) fn of_one(op: Op, statics: Statics, data: &[&Tensor], likes: &[&Aval]
         Arc::new(More::new(statics, likes, Box::default()))
     });
     let said = Said { out, more };
+    let words = said.more.as_ref().map_or(0, |more| more.words.len());
+    if data.len() > MOST_OPERANDS || words > MOST_WORDS {
+        return Ok(said);
+    }
     let answer = Asked {
         op,
         data: data.iter().map(|x| x.aval().clone()).collect(),
@@ -118,4 +126,38 @@ pub(crate) fn of(
     let args: SmallVec<[&ir::Aval; 3]> = avals.iter().collect();
     let outs = op.infer(statics, &args, n_outs)?;
     Ok(outs.iter().map(Aval::from_ir).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Statics, of_one};
+    use crate::{Aval, DType, Tensor};
+    use gradloom_ir::{Op, Static};
+    use std::sync::Arc;
+
+    #[test]
+    fn alike_ops_share_what_was_said_and_others_do_not() {
+        let like = Aval::new(DType::F32, [2, 3]);
+        let number = |x: f64, like: &Aval| {
+            let statics: Statics = [Static::Float(x)].into_iter().collect();
+            of_one(Op::Scalar, statics, &[], &[like])
+                .unwrap()
+                .more
+                .unwrap()
+        };
+        let zero = number(0.0, &like);
+        assert!(Arc::ptr_eq(&zero, &number(0.0, &like)));
+        let longer = Aval::new(DType::F32, [2, 4]);
+        for other in [number(-0.0, &like), number(0.0, &longer)] {
+            assert_ne!(other.words, zero.words);
+        }
+        assert!(Arc::ptr_eq(&zero, &number(0.0, &like)));
+    }
+
+    #[test]
+    fn an_error_is_said_each_time() {
+        let (x, y) = (Tensor::from([1.0f32, 2.0]), Tensor::from([1.0f32]));
+        let product = || of_one(Op::Matmul, Statics::new(), &[&x, &y], &[x.aval(), y.aval()]);
+        assert!(product().is_err() && product().is_err());
+    }
 }

@@ -15,8 +15,9 @@ const MOST: &[(&str, usize)] = &[
     ("step", 0),
     ("tiny", 0),
     ("wide", 0),
-    ("ops", 600),
-    ("chain", 20),
+    ("one", 0),
+    ("ops", 0),
+    ("chain", 0),
     ("plan", 6_000),
 ];
 

@@ -55,7 +55,7 @@ impl CallPlan {
         for leaf in &self.leaves {
             leaves.push(Leaf::Held(arg(*leaf as usize).settle()?));
         }
-        let mut results = spare::take(&RESULTS).unwrap_or_default();
+        let mut results = no_results();
         match self
             .entry
             .plan
@@ -100,8 +100,13 @@ thread_local! {
     static ARGS: Spare<Vec<Shared>> = const { RefCell::new(Vec::new()) };
 }
 
+/// Memory for results.
+pub(crate) fn no_results() -> Vec<Option<Arc<Buffer>>> {
+    spare::take(&RESULTS).unwrap_or_default()
+}
+
 /// Lets results wait for their next use that nobody has taken, and their list.
-fn spare_results(mut results: Vec<Option<Arc<Buffer>>>) {
+pub(crate) fn spare_results(mut results: Vec<Option<Arc<Buffer>>>) {
     results.drain(..).flatten().for_each(spare::let_go);
     if results.capacity() > 0 {
         spare::keep(&RESULTS, results);
