@@ -181,7 +181,7 @@ pub use gradloom_macros::{Tree, traced};
 pub use kernel::threads::{set_threads, threads};
 pub use random::Key;
 pub use statics::IntoStatic;
-pub use tensor::{IntoShape, Operand, Tensor};
+pub use tensor::{Branch, IntoShape, Operand, Tensor};
 pub use traced::{Point, Traced};
 pub use transform::{
     Outcome, Pullback, grad, hessian, hvp, jacfwd, jacrev, jvp, value_and_grad, vjp,

@@ -151,6 +151,10 @@ pub(crate) const FORMS: &[(&str, &str)] = &[
         "fn f(x: &Tensor, y: &Tensor) -> Tensor { let c = x.gt(y); c.select(x, &(y * 2.0)) }",
     ),
     (
+        "select_numbers",
+        "fn f(x: &Tensor, low: f64) -> Tensor { x.gt(low).select(x, low) + x.lt(1.0).select(1, x) }",
+    ),
+    (
         "integers",
         "fn f(x: &Tensor, #[nodiff] i: &Tensor) -> Tensor { let hot = i.one_hot(10, DType::F32); x * hot.cast(DType::F64).cast(DType::F32) }",
     ),

@@ -99,6 +99,7 @@ agree! {
     soft_plus(x: [4]) { x.softplus() }
     squares(x: [4]) { x.square() - x.reciprocal() }
     choice(x: [4], y: [4]) { x.gt(y).select(x, y) }
+    choice_of_numbers(x: [4]) { x.gt(1.1).select(x, 0.5) * x.lt(1.2).select(2, x) }
     sum_of_all(x: [2, 3]) { x.sum(..) }
     sum_of_an_axis(x: [2, 3], y: [3]) { x.sum(0) * y }
     sum_kept(x: [2, 3]) { x / x.sum_keepdims(-1) }

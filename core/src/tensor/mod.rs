@@ -17,8 +17,8 @@ mod nn;
 mod operators;
 mod reduce;
 
-pub use operators::Operand;
 pub(crate) use operators::number;
+pub use operators::{Branch, Operand};
 
 /// A tensor of numbers or truth values.
 ///

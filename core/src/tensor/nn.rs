@@ -1,6 +1,6 @@
 //! Products, normalisations and losses.
 
-use super::{Tensor, one, plain};
+use super::{Branch, Tensor, one, plain};
 use crate::{DType, IntoStatic};
 use gradloom_ir::{Op, Static};
 
@@ -165,14 +165,22 @@ impl Tensor {
         )
     }
 
-    /// Elements of `x` where this tensor of bools is true, of `y` elsewhere. All three broadcast.
+    /// Elements of `x` where this tensor of bools is true, of `y` elsewhere. All three broadcast. One of `x` and `y` may be a
+    /// number.
+    ///
+    /// ```
+    /// use gradloom::Tensor;
+    ///
+    /// let x = Tensor::from([1.0f32, -2.0]);
+    /// assert_eq!(x.gt(0.0).select(&x, 0.0).to_vec::<f32>(), [1.0, 0.0]);
+    /// ```
     ///
     /// # Panics
     ///
-    /// If this is no tensor of bools, or the shapes do not broadcast.
+    /// If this is no tensor of bools, the shapes do not broadcast, the dtypes differ, or the number is not one of the dtype.
     #[track_caller]
-    pub fn select(&self, x: impl AsRef<Tensor>, y: impl AsRef<Tensor>) -> Tensor {
-        plain(Op::Select, &[self, x.as_ref(), y.as_ref()])
+    pub fn select<Y>(&self, x: impl Branch<Y>, y: Y) -> Tensor {
+        x.choose(self, y)
     }
 
     /// The elements in another dtype. A float becomes an integer by truncation, saturating, and NaN becomes 0; a number

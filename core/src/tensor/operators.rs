@@ -1,6 +1,6 @@
 //! The operators `+ - * /`, unary `-`, and their assigning forms, between tensors and numbers.
 
-use super::{Tensor, one};
+use super::{Tensor, one, plain};
 use crate::IntoStatic;
 use crate::record::{self, expect};
 use gradloom_ir::Op;
@@ -22,6 +22,21 @@ pub trait Operand: sealed::Sealed {
     /// A tensor that is given away counts no handle up and down.
     #[doc(hidden)]
     fn apply(self, op: Op, left: Tensor) -> Tensor;
+    /// The tensor, or the number in the dtype of `like`.
+    #[doc(hidden)]
+    fn beside(self, like: &Tensor) -> Tensor;
+}
+
+/// What stands first among the branches of [`Tensor::select`], where `Y` stands second: one of them is a tensor, and a number
+/// takes its dtype.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` and `{Y}` are no branches of `select`",
+    label = "one of the branches has to be a tensor",
+    note = "the other one may be an `f64` or an `i64`, too"
+)]
+pub trait Branch<Y>: sealed::Sealed {
+    #[doc(hidden)]
+    fn choose(self, condition: &Tensor, other: Y) -> Tensor;
 }
 
 #[track_caller]
@@ -42,6 +57,10 @@ impl Operand for Tensor {
     fn apply(self, op: Op, left: Tensor) -> Tensor {
         binary(op, left, self)
     }
+    #[track_caller]
+    fn beside(self, _: &Tensor) -> Tensor {
+        self
+    }
 }
 
 impl sealed::Sealed for &Tensor {}
@@ -49,6 +68,10 @@ impl Operand for &Tensor {
     #[track_caller]
     fn apply(self, op: Op, left: Tensor) -> Tensor {
         binary(op, left, self.clone())
+    }
+    #[track_caller]
+    fn beside(self, _: &Tensor) -> Tensor {
+        self.clone()
     }
 }
 
@@ -58,6 +81,10 @@ impl Operand for &&Tensor {
     #[track_caller]
     fn apply(self, op: Op, left: Tensor) -> Tensor {
         binary(op, left, Tensor::clone(self))
+    }
+    #[track_caller]
+    fn beside(self, _: &Tensor) -> Tensor {
+        (*self).clone()
     }
 }
 
@@ -70,11 +97,44 @@ macro_rules! numbers {
                 let right = number(self, &left);
                 binary(op, left, right)
             }
+            #[track_caller]
+            fn beside(self, like: &Tensor) -> Tensor {
+                number(self, like)
+            }
         }
     )*};
 }
 
 numbers! { f32 f64 i32 i64 usize }
+
+macro_rules! branches {
+    (@tensors $($ty:ty),*) => {$(
+        impl<Y: Operand> Branch<Y> for $ty {
+            #[track_caller]
+            fn choose(self, condition: &Tensor, other: Y) -> Tensor {
+                plain(Op::Select, &[condition, &self, &other.beside(&self)])
+            }
+        }
+    )*};
+    // With `f32` or `i32` besides, rustc could not infer the type of a number.
+    (@numbers $($ty:ty),*) => {$(
+        impl Branch<Tensor> for $ty {
+            #[track_caller]
+            fn choose(self, condition: &Tensor, other: Tensor) -> Tensor {
+                plain(Op::Select, &[condition, &number(self, &other), &other])
+            }
+        }
+        impl Branch<&Tensor> for $ty {
+            #[track_caller]
+            fn choose(self, condition: &Tensor, other: &Tensor) -> Tensor {
+                plain(Op::Select, &[condition, &number(self, other), other])
+            }
+        }
+    )*};
+}
+
+branches! { @tensors Tensor, &Tensor, &&Tensor }
+branches! { @numbers f64, i64 }
 
 macro_rules! operators {
     ($($op:ident: $trait:ident $method:ident, $assign:ident $assign_method:ident;)*) => {$(
@@ -161,6 +221,20 @@ mod tests {
         assert_eq!((&n + big).to_vec::<i64>(), [big, big + 1]);
         assert_eq!((big - &n).to_vec::<i64>(), [big, big - 1]);
         assert_eq!(n.maximum(i64::MAX).to_vec::<i64>(), [i64::MAX; 2]);
+    }
+
+    #[test]
+    fn a_number_is_a_branch_of_a_select_in_the_dtype_of_the_other_one() {
+        let x = Tensor::from([1.0f32, -4.0]);
+        let positive = x.gt(0.0);
+        assert_eq!(positive.select(&x, 0.5).to_vec::<f32>(), [1.0, 0.5]);
+        assert_eq!(positive.select(2, &x).to_vec::<f32>(), [2.0, -4.0]);
+        assert_eq!(
+            positive.select(-1.0, &x * 2.0).to_vec::<f32>(),
+            [-1.0, -8.0]
+        );
+        let n = Tensor::from([1i64, 2]);
+        assert_eq!(positive.select(n, i64::MAX).to_vec::<i64>(), [1, i64::MAX]);
     }
 
     #[test]

@@ -70,6 +70,8 @@ impl Cx<'_> {
         let mut failed = false;
         let names = op.def().statics();
         let mut missing = false;
+        // The first branch of a `select`, if it is a number: it takes the dtype of the second.
+        let mut number = None;
         for param in method.params {
             match param {
                 Param::Data | Param::Like => {
@@ -83,7 +85,16 @@ impl Cx<'_> {
                             }
                         },
                     };
-                    let like = data.first().copied();
+                    let like = match op {
+                        Op::Select => data.get(1).copied(),
+                        _ => data.first().copied(),
+                    };
+                    if let (Op::Select, 1, Ok(Value::Host(_))) = (op, data.len(), &value)
+                        && number.is_none()
+                    {
+                        number = value.ok();
+                        continue;
+                    }
                     match value.and_then(|v| self.tensor(v, like)) {
                         Ok(var) if *param == Param::Data => data.push(var),
                         Ok(var) => likes.push(var),
@@ -124,6 +135,10 @@ impl Cx<'_> {
         }
         if failed {
             return Err(Stop::Error);
+        }
+        if let Some(number) = number {
+            let number = self.tensor(number, data.last().copied())?;
+            data.insert(1, number);
         }
         if op == Op::Cast && self.b.static_of(statics[0]).is_host() {
             // Whether there is a derivative depends on the dtype.
