@@ -160,16 +160,21 @@ macro_rules! floats {
             }
             #[inline(always)]
             fn greater(self, other: Self) -> Self {
-                // Equal numbers have equal bits, but for the sign of zeros.
-                let tie = $t::from_bits(self.to_bits() & other.to_bits());
-                let other = if self == other { tie } else { other };
-                if (self > other) | self.is_nan() { self } else { other }
+                // Each is one instruction, which leaves the second of equal numbers: these have equal bits, but for the sign of
+                // zeros.
+                let first = if other > self { other } else { self };
+                let second = if self > other { self } else { other };
+                let greatest = $t::from_bits(first.to_bits() & second.to_bits());
+                let any_nan = self.is_nan() | other.is_nan();
+                if any_nan { $t::NAN } else { greatest }
             }
             #[inline(always)]
             fn less(self, other: Self) -> Self {
-                let tie = $t::from_bits(self.to_bits() | other.to_bits());
-                let other = if self == other { tie } else { other };
-                if (self < other) | self.is_nan() { self } else { other }
+                let first = if other < self { other } else { self };
+                let second = if self < other { self } else { other };
+                let least = $t::from_bits(first.to_bits() | second.to_bits());
+                let any_nan = self.is_nan() | other.is_nan();
+                if any_nan { $t::NAN } else { least }
             }
             #[inline(always)]
             fn below(self, other: Self) -> bool {
