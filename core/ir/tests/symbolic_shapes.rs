@@ -148,7 +148,7 @@ fn statics(r: &mut Random, op: Op, lens: &[usize], n_outs: usize) -> Vec<Static>
             "sizes" => vec![r.below(3) as i64; n_outs].into(),
             "dtype" => Static::DType(*r.pick(&DType::ALL)),
             "eps" => 0.5.into(),
-            "causal" => (r.below(2) == 0).into(),
+            "causal" | "centred" => (r.below(2) == 0).into(),
             "active" => vec![r.below(3) as i64].into(),
             "len" | "classes" | "index" => (r.below(3) as i64).into(),
             _ => 1.0.into(),
@@ -209,12 +209,17 @@ fn inferred_shapes_hold_for_the_numbers() {
             if matches!(op, Op::CrossEntropy | Op::SoftmaxLessHot) && r.below(2) == 0 {
                 args = vec![0, 3];
             }
-            if matches!(op, Op::SoftmaxT | Op::NormalizeT) && r.below(2) == 0 {
+            let rows = matches!(
+                op,
+                Op::SoftmaxT | Op::LogSoftmaxJvp | Op::LogSoftmaxVjp | Op::NormalizeT
+            );
+            if rows && r.below(2) == 0 {
                 args = vec![args[0]; n_args];
             }
             match op {
                 Op::Attention | Op::AttentionLse if r.below(2) == 0 => args = vec![0; n_args],
                 Op::AttentionJvp | Op::AttentionVjp => args = vec![0, 0, 0, 0, 4, 0],
+                Op::NormJvp | Op::NormVjp => args = vec![0, 0, 0],
                 _ => {}
             }
             let lens = args.first().map(|a| pool[*a].0.shape.known().unwrap());

@@ -6,7 +6,7 @@ use super::{map, on_number, rows, rows_t};
 use crate::Aval;
 use crate::dtype::Element;
 use crate::plan::{Build, Place};
-use gradloom_ir::DType;
+use gradloom_ir::{DType, Op};
 
 /// The operand with `axes` last, in row-major order; the number of elements along them; and the order of the axes.
 fn along(b: &mut Build, x: &Place, axes: &[usize]) -> (Place, usize, Vec<usize>) {
@@ -55,16 +55,34 @@ pub(super) fn softmax<T: Float>(b: &mut Build, x: &Place, axis: usize) -> Place 
     map_rows(b, x, &[axis], rows::softmax::<T>)
 }
 
-pub(super) fn softmax_t<T: Float>(b: &mut Build, args: &[Place], axis: usize) -> Place {
+/// Maps the rows of two operands along an axis to rows.
+fn map_two<T: Element>(
+    b: &mut Build,
+    args: &[Place],
+    axis: usize,
+    f: impl Fn(&[T], &[T], &mut [T], usize) + Send + Sync + 'static,
+) -> Place {
     let (v, cols, order) = along(b, &args[0], &[axis]);
     let (y, _, _) = along(b, &args[1], &[axis]);
     let kernel: Prepared = Box::new(move |args, outs| {
         let [v, y] = [0, 1].map(|i| T::slice(args[i]));
-        rows_t::softmax_t(v, y, T::slice_mut(&mut outs[0]), cols);
+        f(v, y, T::slice_mut(&mut outs[0]), cols);
         Ok(())
     });
     let out = Aval::new(v.dtype(), v.shape());
     b.kernel(&[&v, &y], &out, kernel).permute(&inverse(&order))
+}
+
+pub(super) fn softmax_t<T: Float>(b: &mut Build, args: &[Place], axis: usize) -> Place {
+    map_two(b, args, axis, rows_t::softmax_t::<T>)
+}
+
+pub(super) fn log_softmax_jvp<T: Float>(b: &mut Build, args: &[Place], axis: usize) -> Place {
+    map_two(b, args, axis, rows_t::log_softmax_jvp::<T>)
+}
+
+pub(super) fn log_softmax_vjp<T: Float>(b: &mut Build, args: &[Place], axis: usize) -> Place {
+    map_two(b, args, axis, rows_t::log_softmax_vjp::<T>)
 }
 
 pub(super) fn normalize_t<T: Float>(b: &mut Build, args: &[Place], axes: &[usize]) -> Place {
@@ -125,20 +143,34 @@ pub(super) fn layer_norm<T: Float>(b: &mut Build, args: &[Place], eps: f64) -> P
     b.kernel(&[&x, &weight, &bias], &out, kernel)
 }
 
+/// Also gives what `softmax_less_hot` is, where the plan needs that of the same operands.
 pub(super) fn cross_entropy<T: Float>(b: &mut Build, args: &[Place]) -> Place {
     let [logits, labels] = [b.contiguous(&args[0]), b.contiguous(&args[1])];
     let classes = logits.shape()[logits.rank() - 1];
+    let both = b.is_wanted(Op::SoftmaxLessHot);
     let kernel: Prepared = Box::new(move |args, outs| {
-        let loss = rows::cross_entropy(T::slice(args[0]), args[1], classes)?;
-        T::slice_mut(&mut outs[0])[0] = loss;
+        let (loss, others) = outs.split_first_mut().expect("a result");
+        let less_hot = others.first_mut().map_or(&mut [][..], T::slice_mut);
+        let found = rows::cross_entropy(T::slice(args[0]), args[1], less_hot, classes)?;
+        T::slice_mut(loss)[0] = found;
         Ok(())
     });
-    let out = Aval::new(logits.dtype(), []);
-    b.kernel(&[&logits, &labels], &out, kernel)
+    let mut outs = vec![Aval::new(logits.dtype(), [])];
+    if both {
+        outs.push(Aval::new(logits.dtype(), logits.shape()));
+    }
+    let mut made = b.kernels(&[&logits, &labels], &outs, kernel);
+    if both && let Some(less_hot) = made.pop() {
+        b.gives_along(Op::SoftmaxLessHot, &[], args, &less_hot);
+    }
+    made.remove(0)
 }
 
 /// One row for each row of logits.
 pub(super) fn softmax_less_hot<T: Float>(b: &mut Build, args: &[Place]) -> Place {
+    if let Some(made) = b.given_along(Op::SoftmaxLessHot, &[], args) {
+        return made;
+    }
     let [logits, labels] = [b.contiguous(&args[0]), b.contiguous(&args[1])];
     let classes = logits.shape()[logits.rank() - 1];
     let kernel: Prepared = Box::new(move |args, outs| {

@@ -276,6 +276,49 @@ unsafe fn map_to<V: Vector, const K: usize, const STREAM: bool>(
     }
 }
 
+/// Adds what is computed of slices of equal length to totals, element by element.
+#[inline(always)]
+pub(super) fn add<V: Vector, const K: usize, const M: usize>(
+    xs: [&[V::T]; K],
+    totals: [&mut [V::T]; M],
+    f: impl Map<V, K, M>,
+) {
+    let n = xs[0].len();
+    assert!(xs.iter().all(|x| x.len() == n) && totals.iter().all(|t| t.len() == n));
+    let (xs, to) = (xs.map(<[V::T]>::as_ptr), totals.map(<[V::T]>::as_mut_ptr));
+    let nothing = V::splat(V::T::NOTHING);
+    let mut at = 0;
+    while at + V::N <= n {
+        let mut x = [nothing; K];
+        for i in 0..K {
+            // SAFETY: `at + V::N` is at most `n`.
+            x[i] = unsafe { V::load(xs[i].add(at)) };
+        }
+        let terms = f.of(x);
+        for i in 0..M {
+            // SAFETY: as above.
+            unsafe { V::load(to[i].add(at)).plus(terms[i]).store(to[i].add(at)) };
+        }
+        at += V::N;
+    }
+    if at < n {
+        let some = n - at;
+        let mut x = [nothing; K];
+        for i in 0..K {
+            // SAFETY: `at + some` is `n`.
+            x[i] = unsafe { V::load_some(xs[i].add(at), some) };
+        }
+        let terms = f.of(x);
+        for i in 0..M {
+            // SAFETY: as above.
+            unsafe {
+                let total = V::load_some(to[i].add(at), some).plus(terms[i]);
+                total.store_some(to[i].add(at), some);
+            }
+        }
+    }
+}
+
 /// The greatest element that is a number, -infinity if there is none. Of zeros it may be either.
 #[inline(always)]
 pub(super) fn greatest<V: Floats>(xs: &[V::T]) -> V::T {

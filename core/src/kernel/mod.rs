@@ -27,6 +27,7 @@ mod leveled;
 mod matmul;
 mod memory;
 mod movement;
+mod norms;
 mod number;
 mod pages;
 mod pieces;
@@ -133,6 +134,10 @@ pub(crate) fn lower(
                 attention::attention_vjp(b, args, statics, outs)
             );
         }
+        Eval::Kernel(Kernel::NormVjp) => {
+            let statics = [&statics[0], &statics[1], &statics[2]];
+            return on_float!(outs[0].dtype(), norms::norm_vjp(b, args, statics, outs));
+        }
         Eval::Kernel(kernel) => kernel,
         Eval::Unary(_) if matches!(op, Op::Identity | Op::StopGradient) => {
             return vec![args[0].clone()];
@@ -173,6 +178,8 @@ pub(crate) fn lower(
         Kernel::MatmulRhsT => product(b, Product::Right, args, likes, out),
         Kernel::Softmax => on_float!(dtype, by_row::softmax(b, x(), axis(0, x()))),
         Kernel::SoftmaxT => on_float!(dtype, by_row::softmax_t(b, args, axis(0, x()))),
+        Kernel::LogSoftmaxJvp => on_float!(dtype, by_row::log_softmax_jvp(b, args, axis(0, x()))),
+        Kernel::LogSoftmaxVjp => on_float!(dtype, by_row::log_softmax_vjp(b, args, axis(0, x()))),
         Kernel::LogSoftmax => on_float!(dtype, by_row::log_softmax(b, x(), axis(0, x()))),
         Kernel::Logsumexp => on_float!(dtype, by_row::logsumexp(b, x(), &axes(x()), out)),
         Kernel::CrossEntropy => on_float!(dtype, by_row::cross_entropy(b, args)),
@@ -180,6 +187,10 @@ pub(crate) fn lower(
         Kernel::Normalize => on_float!(dtype, by_row::normalize(b, x(), &axes(x()), eps(1))),
         Kernel::NormalizeT => on_float!(dtype, by_row::normalize_t(b, args, &axes(x()))),
         Kernel::InvStd => on_float!(dtype, by_row::inv_std(b, x(), &axes(x()), out, eps(1))),
+        Kernel::NormJvp => {
+            let statics = [&statics[0], &statics[1], &statics[2]];
+            on_float!(dtype, norms::norm_jvp(b, args, statics, out))
+        }
         Kernel::LayerNorm => on_float!(dtype, by_row::layer_norm(b, args, eps(0))),
         Kernel::Attention => on_float!(dtype, attention::attention(b, args, &statics[0], out)),
         Kernel::AttentionLse => {
@@ -216,11 +227,16 @@ pub(crate) fn lower(
             let args: Vec<Place> = args.iter().map(|x| b.reshape(x, &unit)).collect();
             concat(b, &args, axis, out)
         }
-        Kernel::Split | Kernel::Unbind | Kernel::AttentionVjp => {
+        Kernel::Split | Kernel::Unbind | Kernel::AttentionVjp | Kernel::NormVjp => {
             unreachable!("they have several results")
         }
     };
     vec![place]
+}
+
+/// The op of which a kernel of `op` makes the result on the same operands along with its own, if a plan needs that.
+pub(crate) fn along(op: Op) -> Option<Op> {
+    (op == Op::CrossEntropy).then_some(Op::SoftmaxLessHot)
 }
 
 /// A kernel with one operand and one result.

@@ -330,9 +330,14 @@ leveled! {
 
 /// The sum of rows as long as `out`, in pairs of equal weight. What is left in `totals` means nothing.
 pub(super) fn join<T: Number>(totals: &mut [T], out: &mut [T]) {
-    let cols = out.len();
-    let n = totals.len() / cols;
-    let mut stride = 1;
+    join_from(totals, out.len(), 1);
+    out.copy_from_slice(&totals[..out.len()]);
+}
+
+/// Adds up rows of `cols` numbers into the first, in pairs of equal weight. Of each `stride` rows, a power of 2, the first is
+/// already their sum.
+pub(super) fn join_from<T: Number>(totals: &mut [T], cols: usize, mut stride: usize) {
+    let n = totals.len() / cols.max(1);
     while stride < n {
         for pair in totals.chunks_mut(2 * stride * cols) {
             if let Some((left, right)) = pair.split_at_mut_checked(stride * cols)
@@ -343,7 +348,6 @@ pub(super) fn join<T: Number>(totals: &mut [T], out: &mut [T]) {
         }
         stride *= 2;
     }
-    out.copy_from_slice(&totals[..cols]);
 }
 
 /// The first index along the middle axis of the greatest or the least element, as `wins(x, best)` says; `most` finds the element.

@@ -8,15 +8,15 @@ use super::lanes::{Ahead, CHUNK, Map, Pairwise, Same, exp, greatest, map, map_su
 use super::leveled::leveled;
 use super::number::Float;
 use super::reduce::row_totals;
-use super::threads::for_each_chunk;
+use super::threads::{for_each_chunk, for_each_chunks};
 use super::vector::{Floats, Simd, Vector, fence};
 use crate::dtype::Element;
 
 /// How many bytes of a result one thread computes at a time.
 const TASK_BYTES: usize = 1 << 17;
 
-/// The bytes of a result that is written past the caches.
-const PAST_CACHES: usize = 8 << 20;
+/// So many bytes of a result are left in the caches, and what comes after them is written past these.
+const LEFT_IN_CACHES: usize = 8 << 20;
 
 /// Calls `f` with the rows of `cols` elements, some of them at a time: with the number of the first, and with the elements
 /// of the result, `width` for each row. `nanos` is what an element takes.
@@ -30,16 +30,26 @@ pub(super) fn split_rows<T: Float>(
     let Some(n_rows) = out.len().checked_div(width) else {
         return;
     };
-    let cols = cols.max(1);
-    let elements = n_rows.saturating_mul(cols);
-    let nanos = elements as f64 * nanos * size_of::<T>() as f64 / 4.0;
-    let rows = (TASK_BYTES / size_of::<T>() / cols).max(1);
-    for_each_chunk(out, rows * width, nanos as usize, |i, out| f(i * rows, out));
+    let rows = rows_of_a_task::<T>(cols);
+    let nanos = nanos_of::<T>(n_rows, cols, nanos);
+    for_each_chunk(out, rows * width, nanos, |i, out| f(i * rows, out));
 }
 
-/// Whether a result is written past the caches: a large one would drive out more than it leaves there for the next task.
-pub(super) fn past_caches<T>(out: &[T]) -> bool {
-    size_of_val(out) >= PAST_CACHES
+/// How many rows of `cols` elements one thread computes at a time.
+fn rows_of_a_task<T>(cols: usize) -> usize {
+    (TASK_BYTES / size_of::<T>() / cols.max(1)).max(1)
+}
+
+/// What rows of `cols` elements take, if an `f32` takes `nanos`.
+fn nanos_of<T>(n_rows: usize, cols: usize, nanos: f64) -> usize {
+    let elements = n_rows.saturating_mul(cols.max(1));
+    (elements as f64 * nanos * size_of::<T>() as f64 / 4.0) as usize
+}
+
+/// Whether elements of a result from number `start` on are written past the caches: all of a large one would drive out more than
+/// it leaves there for the next task.
+pub(super) fn past_caches<T>(start: usize) -> bool {
+    start * size_of::<T>() >= LEFT_IN_CACHES
 }
 
 /// Writes each row of `cols` elements. The last argument of `f` says whether [past the caches](past_caches).
@@ -50,9 +60,14 @@ fn map_rows<T: Float>(
     nanos: f64,
     f: impl Fn(&[T], &mut [T], usize, bool) + Sync,
 ) {
-    let past_caches = past_caches(out);
     split_rows(out, cols, cols, nanos, |row, out| {
-        f(&xs[row * cols..][..out.len()], out, cols, past_caches);
+        let start = row * cols;
+        f(
+            &xs[start..][..out.len()],
+            out,
+            cols,
+            past_caches::<T>(start),
+        );
     });
 }
 
@@ -124,9 +139,9 @@ impl<V: Floats> Map<V, 1, 1> for Minus<V> {
 
 /// `(x - mean) scale`
 #[derive(Clone, Copy)]
-struct Normal<V> {
-    mean: V,
-    scale: V,
+pub(super) struct Normal<V> {
+    pub(super) mean: V,
+    pub(super) scale: V,
 }
 
 impl<V: Floats> Map<V, 1, 1> for Normal<V> {
@@ -223,13 +238,21 @@ leveled! {
 
 /// The mean of a row, and `1 / sqrt(var + eps)` with the biased variance about that mean.
 #[inline(always)]
-fn moments<S: Simd, T: Float>(row: &[T], eps: f64) -> (T, T) {
+pub(super) fn moments<S: Simd, T: Float>(row: &[T], eps: f64) -> (T, T) {
     let [total] = sums::<T::Floats<S>, 1, 1>([row], Ahead(0), Same);
     let mean = total.over(row.len());
     let square = Square(T::Floats::<S>::splat(mean));
     let [total] = sums::<T::Floats<S>, 1, 1>([row], Ahead::next(row), square);
     let var = total.over(row.len());
     (mean, var.plus(T::of(eps)).sqrt().recip())
+}
+
+/// `1 / sqrt(mean(x^2) + eps)`
+#[inline(always)]
+pub(super) fn inv_rms<S: Simd, T: Float>(row: &[T], eps: f64) -> T {
+    let square = Square(T::Floats::<S>::splat(T::ZERO));
+    let [total] = sums::<T::Floats<S>, 1, 1>([row], Ahead::next(row), square);
+    total.over(row.len()).plus(T::of(eps)).sqrt().recip()
 }
 
 /// As [`moments`], for vectors.
@@ -324,12 +347,10 @@ leveled! {
         eps: f64,
         past_caches: bool,
     ) {
-        let splat = T::Floats::<S>::splat;
         let cols = weight.len();
         for (row, out) in xs.chunks_exact(cols).zip(out.chunks_exact_mut(cols)) {
-            let [total] = sums::<T::Floats<S>, 1, 1>([row], Ahead::next(row), Square(splat(T::ZERO)));
-            let scale = total.over(cols).plus(T::of(eps)).sqrt().recip();
-            map::<T::Floats<S>, 2>([row, weight], out, past_caches, Scale(splat(scale)));
+            let scale = T::Floats::<S>::splat(inv_rms::<S, T>(row, eps));
+            map::<T::Floats<S>, 2>([row, weight], out, past_caches, Scale(scale));
         }
         fence();
     }
@@ -354,20 +375,33 @@ pub(super) fn class(labels: Data<'_>, row: usize, classes: usize) -> Result<usiz
     })
 }
 
-/// The mean over all rows of `-log_softmax(logits)[label]`.
+/// The mean over all rows of `-log_softmax(logits)[label]`; and as [`softmax_less_hot`] writes it, what that is by the logits, if
+/// there is room for it.
 pub(super) fn cross_entropy<T: Float>(
     logits: &[T],
     labels: Data<'_>,
+    less_hot: &mut [T],
     classes: usize,
 ) -> Result<T, KernelFault> {
     check_labels(labels, classes)?;
     let n = labels.len();
     let mut tree = Pairwise::new(T::ZERO);
     let mut losses = [T::ZERO; CHUNK];
+    let rows = rows_of_a_task::<T>(classes);
+    let mut less_hot = less_hot.chunks_mut((CHUNK * classes).max(1));
     for start in (0..n).step_by(CHUNK) {
         let losses = &mut losses[..CHUNK.min(n - start)];
-        split_rows(losses, 1, classes, 0.25, |first, losses| {
-            cross_entropy_rows(logits, labels, classes, start + first, losses);
+        let n_tasks = losses.len().div_ceil(rows);
+        let nanos = nanos_of::<T>(losses.len(), classes, 0.25);
+        let less_hot = less_hot.next().unwrap_or_default();
+        let outs = [(&mut *losses, rows), (less_hot, rows * classes)];
+        for_each_chunks(n_tasks, outs, nanos, |i, [losses, less_hot]| {
+            let first = start + i * rows;
+            let logits = &logits[first * classes..][..losses.len() * classes];
+            match less_hot.is_empty() {
+                true => cross_entropy_rows(logits, labels, first, classes, losses),
+                false => cross_entropy_and_rows(logits, labels, first, classes, losses, less_hot),
+            }
         });
         let mut total = [T::ZERO];
         row_totals(losses, losses.len(), &mut total);
@@ -377,19 +411,44 @@ pub(super) fn cross_entropy<T: Float>(
 }
 
 leveled! {
-    /// The losses of the rows from `first` on. Their labels are classes.
+    /// The losses of rows, the first of which has the number `first`. Their labels are classes.
     fn cross_entropy_rows<S, T: Float>(
         logits: &[T],
         labels: Data<'_>,
-        classes: usize,
         first: usize,
+        classes: usize,
         losses: &mut [T],
     ) {
-        for (i, loss) in losses.iter_mut().enumerate() {
-            let row = &logits[(first + i) * classes..][..classes];
+        for (i, (row, loss)) in logits.chunks_exact(classes).zip(losses).enumerate() {
             let top = greatest::<T::Floats<S>>(row);
             let log = log_sum_exp::<S, T>(row, top);
             *loss = log.minus(row[label(labels, first + i) as usize].minus(top));
+        }
+    }
+}
+
+leveled! {
+    /// The same, and the softmax of each row, less 1 at its label.
+    fn cross_entropy_and_rows<S, T: Float>(
+        logits: &[T],
+        labels: Data<'_>,
+        first: usize,
+        classes: usize,
+        losses: &mut [T],
+        less_hot: &mut [T],
+    ) {
+        let rows = logits.chunks_exact(classes).zip(less_hot.chunks_exact_mut(classes));
+        for (i, ((row, out), loss)) in rows.zip(losses).enumerate() {
+            let top = greatest::<T::Floats<S>>(row);
+            let exp = Exp(T::Floats::<S>::splat(top));
+            let total = map_sum::<T::Floats<S>>(row, out, Ahead::next(row), exp);
+            let label = label(labels, first + i) as usize;
+            *loss = total.log::<S>().minus(row[label].minus(top));
+            let scale = total.recip();
+            for y in out.iter_mut() {
+                *y = y.times(scale);
+            }
+            out[label] = out[label].minus(T::ONE);
         }
     }
 }

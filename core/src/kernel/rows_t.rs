@@ -1,6 +1,6 @@
 //! The Jacobians of kernels on rows, applied to rows: what a tangent and a cotangent go through.
 
-use super::lanes::{Ahead, Map, map, sums};
+use super::lanes::{Ahead, Map, Same, exp, map, sums};
 use super::leveled::leveled;
 use super::number::Float;
 use super::rows::{past_caches, split_rows};
@@ -52,11 +52,41 @@ impl<V: Floats> Map<V, 2, 1> for Apart<V> {
     }
 }
 
+/// `exp(y) v`
+#[derive(Clone, Copy)]
+struct Weighted;
+
+impl<V: Floats> Map<V, 2, 1> for Weighted {
+    #[inline(always)]
+    fn of(self, [v, y]: [V; 2]) -> [V; 1] {
+        [exp(y).times(v)]
+    }
+}
+
+/// `v - total`
+#[derive(Clone, Copy)]
+struct Less<V>(V);
+
+impl<V: Floats> Map<V, 1, 1> for Less<V> {
+    #[inline(always)]
+    fn of(self, [v]: [V; 1]) -> [V; 1] {
+        [v.minus(self.0)]
+    }
+}
+
+/// `v - exp(y) total`
+impl<V: Floats> Map<V, 2, 1> for Less<V> {
+    #[inline(always)]
+    fn of(self, [v, y]: [V; 2]) -> [V; 1] {
+        [v.minus(exp(y).times(self.0))]
+    }
+}
+
 /// `y (v - sum(y v))`
 pub(super) fn softmax_t<T: Float>(vs: &[T], ys: &[T], out: &mut [T], cols: usize) {
-    let past_caches = past_caches(out);
     split_rows(out, cols, cols, 0.15, |row, out| {
         let part = row * cols..row * cols + out.len();
+        let past_caches = past_caches::<T>(part.start);
         softmax_t_rows(&vs[part.clone()], &ys[part], out, cols, past_caches);
     });
 }
@@ -79,11 +109,65 @@ leveled! {
     }
 }
 
+/// `v - sum(exp(y) v)`, where no `y` is positive.
+pub(super) fn log_softmax_jvp<T: Float>(vs: &[T], ys: &[T], out: &mut [T], cols: usize) {
+    split_rows(out, cols, cols, 0.2, |row, out| {
+        let part = row * cols..row * cols + out.len();
+        let past_caches = past_caches::<T>(part.start);
+        log_softmax_jvp_rows(&vs[part.clone()], &ys[part], out, cols, past_caches);
+    });
+}
+
+leveled! {
+    fn log_softmax_jvp_rows<S, T: Float>(
+        vs: &[T],
+        ys: &[T],
+        out: &mut [T],
+        cols: usize,
+        past_caches: bool,
+    ) {
+        let rows = vs.chunks_exact(cols).zip(ys.chunks_exact(cols));
+        for ((v, y), out) in rows.zip(out.chunks_exact_mut(cols)) {
+            let [total] = sums::<T::Floats<S>, 2, 1>([v, y], Ahead::next(v), Weighted);
+            let total = Less(T::Floats::<S>::splat(total));
+            map::<T::Floats<S>, 1>([v], out, past_caches, total);
+        }
+        fence();
+    }
+}
+
+/// `v - exp(y) sum(v)`, where no `y` is positive.
+pub(super) fn log_softmax_vjp<T: Float>(vs: &[T], ys: &[T], out: &mut [T], cols: usize) {
+    split_rows(out, cols, cols, 0.2, |row, out| {
+        let part = row * cols..row * cols + out.len();
+        let past_caches = past_caches::<T>(part.start);
+        log_softmax_vjp_rows(&vs[part.clone()], &ys[part], out, cols, past_caches);
+    });
+}
+
+leveled! {
+    fn log_softmax_vjp_rows<S, T: Float>(
+        vs: &[T],
+        ys: &[T],
+        out: &mut [T],
+        cols: usize,
+        past_caches: bool,
+    ) {
+        let rows = vs.chunks_exact(cols).zip(ys.chunks_exact(cols));
+        for ((v, y), out) in rows.zip(out.chunks_exact_mut(cols)) {
+            let [total] = sums::<T::Floats<S>, 1, 1>([v], Ahead::next(v), Same);
+            let total = Less(T::Floats::<S>::splat(total));
+            map::<T::Floats<S>, 2>([v, y], out, past_caches, total);
+        }
+        fence();
+    }
+}
+
 /// `r (v - mean(v) - y mean(y v))` of `v, y, r`, with one `r` for each row.
 pub(super) fn normalize_t<T: Float>([vs, ys, rs]: [&[T]; 3], out: &mut [T], cols: usize) {
-    let past_caches = past_caches(out);
     split_rows(out, cols, cols, 0.18, |row, out| {
         let part = row * cols..row * cols + out.len();
+        let past_caches = past_caches::<T>(part.start);
         let rs = &rs[row..][..out.len() / cols];
         normalize_t_rows(&vs[part.clone()], &ys[part], rs, out, cols, past_caches);
     });

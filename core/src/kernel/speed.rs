@@ -4,7 +4,7 @@
 use super::data::Data;
 use super::number::Float;
 use super::reduce::{self, Max, Sum};
-use super::{rows, rows_t};
+use super::{norms, rows, rows_t};
 use crate::dtype::Element;
 use std::hint::black_box;
 use std::time::Instant;
@@ -130,8 +130,32 @@ fn all<T: Float>(dtype: &str) {
         out,
         COLS
     ));
+    kernel!("log_softmax_jvp", 2, N, |out| rows_t::log_softmax_jvp(
+        xs, ys, out, COLS
+    ));
+    kernel!("log_softmax_vjp", 2, N, |out| rows_t::log_softmax_vjp(
+        xs, ys, out, COLS
+    ));
+    let norm = norms::Norm { centred: true, eps };
+    let tangents = [Some(ys), Some(v), Some(w)];
+    kernel!("norm_jvp", 2, N, |out| norms::tangents(
+        norm, xs, w, tangents, out
+    ));
+    let totals = room::<T>(ROWS / 32 * 2 * COLS);
+    kernel!("norm_vjp", 2, N, |out| norms::cotangents(
+        norm,
+        [xs, w, ys],
+        out,
+        totals
+    ));
     kernel!("cross_entropy", 1, 1, |out| {
-        out[0] = rows::cross_entropy(xs, Data::I64(labels), COLS).unwrap();
+        out[0] = rows::cross_entropy(xs, Data::I64(labels), &mut [], COLS).unwrap();
+    });
+    kernel!("cross_entropy, both", 1, N, |out| {
+        black_box(rows::cross_entropy(xs, Data::I64(labels), out, COLS).unwrap());
+    });
+    kernel!("softmax_less_hot", 1, N, |out| {
+        rows::softmax_less_hot(xs, Data::I64(labels), out, COLS).unwrap();
     });
     kernel!("softmax, rows of 64", 1, N, |out| rows::softmax(
         xs, out, 64

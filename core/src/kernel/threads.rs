@@ -80,21 +80,39 @@ pub(crate) fn for_each_chunk<T: Send>(
     nanos: usize,
     task: impl Fn(usize, &mut [T]) + Sync,
 ) {
-    struct Base<T>(*mut T);
+    let n_tasks = out.len().div_ceil(len.max(1));
+    for_each_chunks(n_tasks, [(out, len)], nanos, |i, [out]| task(i, out));
+}
+
+/// The same with chunks of several slices, each of a length of its own: a slice that ends before others has empty ones.
+pub(crate) fn for_each_chunks<T: Send, const N: usize>(
+    n_tasks: usize,
+    outs: [(&mut [T], usize); N],
+    nanos: usize,
+    task: impl Fn(usize, [&mut [T]; N]) + Sync,
+) {
+    struct Base<T> {
+        start: *mut T,
+        n: usize,
+        len: usize,
+    }
     // SAFETY: the pointer is used for parts that do not overlap, and their elements may go to another thread.
     unsafe impl<T: Send> Sync for Base<T> {}
-    impl<T> Base<T> {
-        fn at(&self, i: usize) -> *mut T {
-            self.0.wrapping_add(i)
-        }
-    }
-    let (n, base) = (out.len(), Base(out.as_mut_ptr()));
-    for_each(n.div_ceil(len.max(1)), nanos, |i| {
-        let start = i * len;
-        // SAFETY: `start..start + len`, cut at `n`, lies in `out`, which is borrowed mutably until all tasks are done;
-        // the chunks of two tasks do not overlap, and each number comes up once.
-        let chunk = unsafe { std::slice::from_raw_parts_mut(base.at(start), len.min(n - start)) };
-        task(i, chunk);
+    let bases = outs.map(|(out, len)| Base {
+        start: out.as_mut_ptr(),
+        n: out.len(),
+        len,
+    });
+    let bases = &bases;
+    for_each(n_tasks, nanos, |i| {
+        let chunks = std::array::from_fn(|k| {
+            let Base { start, n, len } = bases[k];
+            let from = i.saturating_mul(len).min(n);
+            // SAFETY: `from..from + len`, cut at `n`, lies in the slice, which is borrowed mutably until all tasks are done; the
+            // chunks of two tasks do not overlap, and each number comes up once.
+            unsafe { std::slice::from_raw_parts_mut(start.add(from), len.min(n - from)) }
+        });
+        task(i, chunks);
     });
 }
 

@@ -19,6 +19,8 @@ pub(crate) struct Build {
     pub(super) op: Op,
     /// The equations that are being planned, until a task computes them.
     pub(super) eqns: Eqns,
+    /// The op of which the result on the operands of the op that is being planned is needed too.
+    pub(super) wanted: Option<Op>,
     /// Results of ops that the kernels of others have made along with theirs.
     along: Vec<Along>,
 }
@@ -26,7 +28,7 @@ pub(crate) struct Build {
 /// The result of an op that a kernel makes along with that of another.
 struct Along {
     op: Op,
-    of: Static,
+    of: Vec<Static>,
     args: Vec<Place>,
     made: Place,
 }
@@ -102,6 +104,7 @@ impl Default for Build {
             drafts: Vec::new(),
             op: Op::Identity,
             eqns: Eqns::new(),
+            wanted: None,
             along: Vec::new(),
         }
     }
@@ -123,10 +126,20 @@ impl Build {
 
     /// The result of a kernel whose operands are in row-major order: it gets exactly their elements.
     pub(crate) fn kernel(&mut self, args: &[&Place], out: &Aval, kernel: Prepared) -> Place {
+        self.kernels(args, std::slice::from_ref(out), kernel)
+            .remove(0)
+    }
+
+    /// The results of a kernel whose operands are in row-major order: it gets exactly their elements.
+    pub(crate) fn kernels(
+        &mut self,
+        args: &[&Place],
+        outs: &[Aval],
+        kernel: Prepared,
+    ) -> Vec<Place> {
         debug_assert!(args.iter().all(|x| x.layout.is_contiguous()));
         let args = args.iter().map(|x| self.part(x)).collect();
-        let outs = std::slice::from_ref(out);
-        self.task(What::Op(self.op), args, outs, kernel).remove(0)
+        self.task(What::Op(self.op), args, outs, kernel)
     }
 
     /// The result of a product, whose kernel gets all elements of the root of each operand. If it is `dense`, a group may follow.
@@ -169,19 +182,24 @@ impl Build {
         self.task(What::Op(self.op), args, outs, kernel)
     }
 
-    /// Says that a kernel has made what `op` makes of `args`, with one static argument.
-    pub(crate) fn gives_along(&mut self, op: Op, of: &Static, args: &[Place], made: &Place) {
+    /// Whether the result of `op` on the operands of the op that is being planned is needed too.
+    pub(crate) fn is_wanted(&self, op: Op) -> bool {
+        self.wanted == Some(op)
+    }
+
+    /// Says that a kernel has made what `op` makes of `args`, with static arguments `of`.
+    pub(crate) fn gives_along(&mut self, op: Op, of: &[Static], args: &[Place], made: &Place) {
         self.along.push(Along {
             op,
-            of: of.clone(),
+            of: of.to_vec(),
             args: args.to_vec(),
             made: made.clone(),
         });
     }
 
     /// What a kernel has made along with its own result.
-    pub(crate) fn given_along(&self, op: Op, of: &Static, args: &[Place]) -> Option<Place> {
-        let same = |a: &&Along| a.op == op && a.of == *of && a.args == args;
+    pub(crate) fn given_along(&self, op: Op, of: &[Static], args: &[Place]) -> Option<Place> {
+        let same = |a: &&Along| a.op == op && a.of == of && a.args == args;
         self.along.iter().find(same).map(|a| a.made.clone())
     }
 

@@ -65,6 +65,7 @@ fn equation(planning: &mut Planning<'_>, i: usize) {
         program,
         build,
         places,
+        readers,
         ..
     } = planning;
     let eqn = &program.eqns[i];
@@ -75,6 +76,14 @@ fn equation(planning: &mut Planning<'_>, i: usize) {
     let (likes, outs) = (avals(eqn.likes()), avals(&eqn.outs));
     build.op = eqn.op;
     build.eqns = Eqns::from_elem(i as u32, 1);
+    let own = [i];
+    build.wanted = kernel::along(eqn.op).filter(|op| {
+        let mut others = readers.outside(eqn.args[0], &own);
+        others.any(|by| {
+            let other = program.eqns.get(by);
+            other.is_some_and(|other| other.op == *op && other.args == eqn.args)
+        })
+    });
     let made = kernel::lower(build, eqn.op, &statics, &args, &likes, &outs);
     build.eqns.clear();
     for ((var, place), out) in eqn.outs.iter().zip(made).zip(&outs) {

@@ -8,3 +8,4 @@ mod fused;
 mod lazy;
 mod methods;
 mod random_graphs;
+mod rows;

@@ -613,7 +613,7 @@ impl Draft<'_> {
                 statics = vec![self.axes(dims(&self.avals[x]).len()), Static::Float(0.1)];
                 vec![x]
             }
-            Op::SoftmaxT => {
+            Op::SoftmaxT | Op::LogSoftmaxJvp | Op::LogSoftmaxVjp => {
                 let x = self.pick_float()?;
                 let Aval { dtype, .. } = self.avals[x];
                 let shape = dims(&self.avals[x]);
@@ -636,6 +636,20 @@ impl Draft<'_> {
                 statics = vec![Static::Float(0.1)];
                 let dtype = self.avals[x].dtype?;
                 vec![x, self.get(dtype, &[last]), self.get(dtype, &[last])]
+            }
+            Op::NormJvp | Op::NormVjp => {
+                let x = self.pick_float()?;
+                let dtype = self.avals[x].dtype?;
+                let shape = dims(&self.avals[x]);
+                let last = [*shape.last()?];
+                let which = self.rng.below(3);
+                let active = Static::Ints(vec![which as i64]);
+                statics = vec![self.switch(), Static::Float(0.1), active];
+                let third = match (op, which) {
+                    (Op::NormJvp, 1 | 2) => self.get(dtype, &last),
+                    _ => self.get(dtype, &shape),
+                };
+                vec![x, self.get(dtype, &last), third]
             }
             Op::Attention | Op::AttentionLse | Op::AttentionJvp | Op::AttentionVjp => {
                 let q = self.pick(|a| a.dtype.is_some_and(DType::is_float) && dims(a).len() > 1)?;

@@ -1,6 +1,6 @@
 use super::attention_jvp::Attention;
 use super::{Count, Kernel, Laws, Method, Nonlinear, NonlinearRule, Operands, Ops, Param, shape};
-use crate::{Aval, DType, Dim, Fault, Op, Shape, Static};
+use crate::{Aval, DType, Dim, Fault, Op, Shape};
 
 /// `attention[causal] q, k, v`: `softmax(q k^T / sqrt(d)) v`, for queries `q` of `[.., n, d]`, keys `k` of `[.., m, d]` and
 /// values `v` of `[.., m, e]`, with the same axes before them (Vaswani et al.: Attention Is All You Need, 2017).
@@ -152,19 +152,4 @@ pub(super) fn dtype(args: &[&Aval]) -> Result<Option<DType>, Fault> {
         shape::same_dtype(dtype, arg.dtype)
     });
     shape::number(dtype?, false)
-}
-
-/// Which of queries, keys and values the static argument `active` names, in order; `None` where it is not known.
-pub(super) fn active(value: &Static) -> Result<Option<&[i64]>, Fault> {
-    let Some(active) = shape::ints(value, "active")? else {
-        return Ok(None);
-    };
-    let ascending = active.windows(2).all(|pair| pair[0] < pair[1]);
-    match ascending && !active.is_empty() && active.iter().all(|i| (0..3).contains(i)) {
-        true => Ok(Some(active)),
-        false => Err(Fault::Static {
-            name: "active",
-            found: value.to_string(),
-        }),
-    }
 }

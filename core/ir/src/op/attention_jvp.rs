@@ -1,7 +1,8 @@
-use super::attention::{self, Heads, active};
-use super::self_adjoint::same;
+use super::active::{active, by_parts, numbers, placed};
+use super::attention::{self, Heads};
+use super::jacobian::same;
 use super::{Count, Diff, Eval, Kernel, Laws, Method, OpDef, Operands, Ops, shape};
-use crate::{Attr, Aval, Builder, DType, Eqn, Fault, Op, SecondaryMap, Shape, Static, Var};
+use crate::{Attr, Aval, Builder, DType, Eqn, Fault, Op, Shape, Static, Var};
 
 /// `attention_jvp[causal, active] q, k, v, o, l, dx..`: the Jacobian of `o = attention q, k, v`, applied to tangents of those
 /// of queries, keys and values that `active` numbers, where `l = attention_lse q, k`:
@@ -52,7 +53,7 @@ impl OpDef for AttentionJvp {
         Diff::Linear
     }
     fn jvp(&self, b: &mut Builder, eqn: &Eqn, dx: &[Option<Var>]) -> Vec<Option<Var>> {
-        let (causal, active) = (eqn.attrs[0], numbers(b, eqn));
+        let (causal, active) = (eqn.attrs[0], numbers(b, eqn.attrs[1]));
         if dx[..5].iter().all(Option::is_none) {
             let of = Attention::of(eqn);
             return vec![of.tangent(b, causal, placed(&active, &dx[5..]))];
@@ -90,7 +91,7 @@ impl OpDef for AttentionJvp {
     ) -> Vec<Option<Var>> {
         let mut all = vec![None; eqn.args.len()];
         let wanted = |(i, of): (usize, i64)| linear[5 + i].then_some((5 + i, of));
-        let numbers = numbers(b, eqn);
+        let numbers = numbers(b, eqn.attrs[1]);
         let wanted: Vec<(usize, i64)> =
             numbers.into_iter().enumerate().filter_map(wanted).collect();
         if let Some(ct) = cts[0].filter(|_| !wanted.is_empty()) {
@@ -160,57 +161,6 @@ pub(super) fn checked(args: &[&Aval]) -> Result<Shape, Fault> {
     };
     same(&heads.one_each(), l)?;
     same(&heads.mixed(), o)
-}
-
-/// The numbers of the static argument `active`.
-pub(super) fn numbers(b: &Builder, eqn: &Eqn) -> Vec<i64> {
-    let active = b.static_of(eqn.attrs[1]).ints();
-    active.expect("derivatives say what is active").to_vec()
-}
-
-/// What stands for each of queries, keys and values, of which `active` numbers some.
-pub(super) fn placed(active: &[i64], given: &[Option<Var>]) -> [Option<Var>; 3] {
-    let mut all = [None; 3];
-    for (i, x) in active.iter().zip(given) {
-        all[*i as usize] = *x;
-    }
-    all
-}
-
-/// The tangents of what `f` computes from `inputs`, which have the tangents `dx`, by the rules of the ops that `f` emits.
-///
-/// Such a derivative holds a weight for each query and key.
-pub(super) fn by_parts(
-    b: &mut Builder,
-    inputs: &[Var],
-    dx: &[Option<Var>],
-    f: impl FnOnce(&mut Builder) -> Vec<Var>,
-) -> Vec<Option<Var>> {
-    let mut tangent: SecondaryMap<Var, Var> = SecondaryMap::new();
-    for (x, dx) in inputs.iter().zip(dx) {
-        if let Some(dx) = dx {
-            tangent.insert(*x, *dx);
-        }
-    }
-    let start = b.n_eqns();
-    let outs = f(b);
-    for eqn in b.eqns_from(start).to_vec() {
-        let dx: Vec<Option<Var>> = eqn
-            .data()
-            .iter()
-            .map(|x| tangent.get(*x).copied())
-            .collect();
-        if dx.iter().all(Option::is_none) {
-            continue;
-        }
-        let dy = eqn.op.def().jvp(b, &eqn, &dx);
-        for (y, dy) in eqn.outs.iter().zip(dy) {
-            if let Some(dy) = dy {
-                tangent.insert(*y, dy);
-            }
-        }
-    }
-    outs.iter().map(|y| tangent.get(*y).copied()).collect()
 }
 
 /// The weights of the keys for each query, `exp(q k^T / sqrt(d) - l)`, of `q, k, l`.

@@ -1,5 +1,6 @@
+use super::active::by_parts;
 use super::attention::{self, Heads};
-use super::attention_jvp::{by_parts, matmul, over_keys, scaled, swapped, weights};
+use super::attention_jvp::{matmul, over_keys, scaled, swapped, weights};
 use super::{Count, Kernel, Laws, Nonlinear, NonlinearRule, Operands, Ops, shape};
 use crate::Shape;
 

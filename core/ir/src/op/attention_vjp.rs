@@ -1,8 +1,7 @@
-use super::attention::{self, active};
-use super::attention_jvp::{
-    Attention, by_parts, checked, matmul, numbers, over_keys, placed, scaled, swapped, weights,
-};
-use super::self_adjoint::same;
+use super::active::{active, by_parts, numbers, placed};
+use super::attention;
+use super::attention_jvp::{Attention, checked, matmul, over_keys, scaled, swapped, weights};
+use super::jacobian::same;
 use super::{Count, Diff, Eval, Kernel, Laws, Method, OpDef, Operands, Ops, shape};
 use crate::{Aval, Builder, DType, Eqn, Fault, Shape, Static, Var};
 
@@ -63,7 +62,7 @@ impl OpDef for AttentionVjp {
             let tangents = b.emit_many(eqn.op, &eqn.attrs, &args, eqn.outs.len());
             return tangents.into_iter().map(Some).collect();
         }
-        let active = numbers(b, eqn);
+        let active = numbers(b, eqn.attrs[1]);
         by_parts(b, &eqn.args, dx, |b| {
             let [q, k, v, o, l, ct] = [0, 1, 2, 3, 4, 5].map(|i| eqn.args[i]);
             let p = weights(b, [q, k, l], eqn.attrs[0]);
@@ -99,7 +98,7 @@ impl OpDef for AttentionVjp {
     ) -> Vec<Option<Var>> {
         let mut all = vec![None; 6];
         if linear[5] {
-            let active = numbers(b, eqn);
+            let active = numbers(b, eqn.attrs[1]);
             let of = Attention([0, 1, 2, 3, 4].map(|i| eqn.args[i]));
             all[5] = of.tangent(b, eqn.attrs[0], placed(&active, cts));
         }

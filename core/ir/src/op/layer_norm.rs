@@ -1,7 +1,6 @@
-use super::{
-    Count, Kernel, Laws, Method, Nonlinear, NonlinearRule, Operands, Ops, Param, normalize, shape,
-};
-use crate::{Aval, DType, Dim, Fault, Op, Shape};
+use super::norm_jvp::Norm;
+use super::{Count, Kernel, Laws, Method, Nonlinear, NonlinearRule, Operands, Ops, Param, shape};
+use crate::{Aval, DType, Dim, Fault, Shape};
 
 /// `layer_norm[eps] x, w, b`: `normalize(x) w + b` over the last axis, of which `w` and `b` have the length.
 pub(super) static OP: Nonlinear = Nonlinear {
@@ -25,29 +24,9 @@ pub(super) static OP: Nonlinear = Nonlinear {
         "layer_norm",
         &[Param::Data, Param::Data, Param::Data, Param::Static],
     )],
-    // dy = normalize'(x) dx w + normalize(x) dw + db
     rule: NonlinearRule::Tangent(|b, eqn, dx| {
-        let (x, w, bias, y, eps) = (
-            eqn.args[0],
-            eqn.args[1],
-            eqn.args[2],
-            eqn.out(),
-            eqn.attrs[0],
-        );
-        let last = b.attr(-1);
-        let normal =
-            (dx[0].is_some() || dx[1].is_some()).then(|| b.emit(Op::Normalize, &[last, eps], &[x]));
-        let from_x = dx[0].zip(normal).map(|(dx, normal)| {
-            let d = normalize::tangent(b, last, eps, x, normal, dx);
-            b.mul(d, w)
-        });
-        let from_w = dx[1].zip(normal).map(|(dw, normal)| {
-            let dw = b.broadcast(dw, w, y);
-            b.mul(normal, dw)
-        });
-        let from_bias = dx[2].map(|db| b.broadcast(db, bias, y));
-        let parts = [from_x, from_w, from_bias].into_iter().flatten();
-        parts.reduce(|total, part| b.add(total, part))
+        let of = Norm::new(b, eqn, true, eqn.attrs[0]);
+        of.tangent(b, [dx[0], dx[1], dx[2]])
     }),
     kernel: Kernel::LayerNorm,
     count: Count::Rows {

@@ -15,12 +15,7 @@ pub(super) static OP: Nonlinear = Nonlinear {
     // dy = dx - sum(exp(y) dx), as exp(y) is the softmax.
     rule: NonlinearRule::Tangent(|b, eqn, dx| {
         let (dx, y, axis) = (dx[0]?, eqn.out(), eqn.attrs[0]);
-        let keepdims = b.attr(true);
-        let p = b.unary(Op::Exp, y);
-        let pdx = b.mul(p, dx);
-        let total = b.sum(pdx, y, axis, keepdims);
-        let total = b.sum_t(total, y, axis, keepdims);
-        Some(b.sub(dx, total))
+        Some(b.emit(Op::LogSoftmaxJvp, &[axis], &[dx, y]))
     }),
     kernel: Kernel::LogSoftmax,
     count: Count::Rows {

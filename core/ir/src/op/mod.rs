@@ -13,16 +13,17 @@
 //! Rules are of [`OpDef`]. The classes [`Unary`], [`Binary`], [`Compare`], [`Linear`] and [`Nonlinear`] implement it
 //! for most ops, which are values of their class.
 
+mod active;
 pub mod call;
 mod count;
 mod def;
 mod elementwise;
+mod jacobian;
 mod linear;
 #[macro_use]
 mod loops;
 mod method;
 mod nonlinear;
-mod self_adjoint;
 pub mod shape;
 mod special;
 
@@ -30,11 +31,11 @@ pub use count::{Count, Ops};
 pub(crate) use def::not_linear;
 pub use def::{Diff, Eval, Laws, OpDef, Operands};
 pub use elementwise::{Binary, BinaryRule, BinaryTranspose, Compare, Unary, UnaryRule};
+pub use jacobian::Jacobian;
 pub use linear::Linear;
 pub use loops::{BinaryFns, BinaryLoop, CompareFns, CompareLoop, UnaryFns, UnaryLoop};
 pub use method::{Method, Param};
 pub use nonlinear::{InferRule, Nonlinear, NonlinearRule};
-pub use self_adjoint::SelfAdjoint;
 
 use crate::{Aval, DType, Fault, OpError, Static};
 use std::fmt;
@@ -285,6 +286,10 @@ ops! { $
         SoftmaxT = softmax_t,
         /// The logarithm of `softmax`.
         LogSoftmax = log_softmax,
+        /// The Jacobian of `log_softmax`, applied to a tensor.
+        LogSoftmaxJvp = log_softmax_jvp,
+        /// The transpose of `log_softmax_jvp`.
+        LogSoftmaxVjp = log_softmax_vjp,
         /// The logarithm of the sum of exponentials over axes.
         Logsumexp = logsumexp,
         /// The mean cross entropy of rows of logits at their labels.
@@ -299,6 +304,10 @@ ops! { $
         InvStd = inv_std,
         /// `normalize` over the last axis, then scaled and shifted.
         LayerNorm = layer_norm,
+        /// The Jacobian of `layer_norm` or `rms_norm`, applied to tangents.
+        NormJvp = norm_jvp,
+        /// The transpose of `norm_jvp`.
+        NormVjp = norm_vjp,
         /// Values mixed for each query, by the softmax of its products with keys.
         Attention = attention,
         /// The logarithm of the sum of exponentials of the products of a query with keys.

@@ -46,7 +46,7 @@ pub(super) static OP: Nonlinear = Nonlinear {
 /// dy = (dx - mean(dx)) r + (x - m) dr
 ///    = r (dx - mean(dx) - y mean(y dx))
 /// ```
-pub(super) fn tangent(b: &mut Builder, axes: Attr, eps: Attr, x: Var, y: Var, dx: Var) -> Var {
+fn tangent(b: &mut Builder, axes: Attr, eps: Attr, x: Var, y: Var, dx: Var) -> Var {
     let r = b.emit(Op::InvStd, &[axes, eps], &[x]);
     b.emit(Op::NormalizeT, &[axes], &[dx, y, r])
 }

@@ -1,10 +1,10 @@
-use super::self_adjoint::{SelfAdjoint, same};
+use super::jacobian::{Jacobian, same};
 use super::{Count, Kernel, Ops, shape};
-use crate::{Builder, Eqn, Var};
+use crate::{Builder, Eqn, Op, Var};
 
 /// `normalize_t[axes] v, y, r`: `r (v - mean(v) - y mean(y v))` over `axes`, the Jacobian of `normalize` where the result is
 /// `y` and `r` is `inv_std`, as derived at `normalize`.
-pub(super) static OP: SelfAdjoint = SelfAdjoint {
+pub(super) static OP: Jacobian = Jacobian {
     name: "normalize_t",
     n_operands: 3,
     statics: &["axes"],
@@ -38,11 +38,13 @@ pub(super) static OP: SelfAdjoint = SelfAdjoint {
         });
         b.add_tangents(from_y, from_r)
     },
+    transpose: Op::NormalizeT,
     kernel: Kernel::NormalizeT,
     count: Count::Rows {
         element: Ops::new(7, 0),
         row: Ops::new(2, 0),
     },
+    domain: (-2.0, 2.0),
     samples: &[
         "(v: f64[2, 4], y: f64[2, 4], r: f64[2, 1]) { z = normalize_t[axes=[-1]] v, y, r return z }",
         "(v: f64[2, 3, 2], y: f64[2, 3, 2], r: f64[1, 3, 1]) { z = normalize_t[axes=[0, 2]] v, y, r return z }",

@@ -1,6 +1,7 @@
 use super::layer_norm::with_vectors;
+use super::norm_jvp::Norm;
 use super::{Count, Kernel, Laws, Method, Nonlinear, NonlinearRule, Operands, Ops, Param, shape};
-use crate::{DType, Op};
+use crate::DType;
 
 /// `rms_norm[eps] x, w`: `x / sqrt(mean(x^2) + eps) w` over the last axis, of which `w` has the length.
 pub(super) static OP: Nonlinear = Nonlinear {
@@ -21,33 +22,9 @@ pub(super) static OP: Nonlinear = Nonlinear {
         "rms_norm",
         &[Param::Data, Param::Data, Param::Static],
     )],
-    // With r = (mean(x^2) + eps)^(-1/2) and n = x r:
-    //
-    //   dr = -r^3 mean(x dx) = -r^2 mean(n dx)
-    //   dy = (dx r + x dr) w + n dw = (dx - n mean(n dx)) r w + n dw
     rule: NonlinearRule::Tangent(|b, eqn, dx| {
-        let (x, w, y, eps) = (eqn.args[0], eqn.args[1], eqn.out(), eqn.attrs[0]);
-        let (last, keepdims) = (b.attr(-1), b.attr(true));
-        let squares = b.unary(Op::Square, x);
-        let mean = b.mean(squares, x, last, keepdims);
-        let eps = b.emit(Op::Scalar, &[eps], &[x]);
-        let mean = b.add(mean, eps);
-        let r = b.unary(Op::Rsqrt, mean);
-        let n = b.mul(x, r);
-        let from_x = dx[0].map(|dx| {
-            let along = b.mul(n, dx);
-            let along = b.mean(along, x, last, keepdims);
-            let along = b.sum_t(along, x, last, keepdims);
-            let along = b.mul(n, along);
-            let rest = b.sub(dx, along);
-            let factor = b.mul(r, w);
-            b.mul(rest, factor)
-        });
-        let from_w = dx[1].map(|dw| {
-            let dw = b.broadcast(dw, w, y);
-            b.mul(n, dw)
-        });
-        b.add_tangents(from_x, from_w)
+        let of = Norm::new(b, eqn, false, eqn.attrs[0]);
+        of.tangent(b, [dx[0], dx[1], None])
     }),
     kernel: Kernel::RmsNorm,
     count: Count::Rows {

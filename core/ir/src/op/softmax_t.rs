@@ -1,8 +1,9 @@
-use super::self_adjoint::{SelfAdjoint, same};
+use super::jacobian::{Jacobian, same};
 use super::{Count, Kernel, Ops, shape};
+use crate::Op;
 
 /// `softmax_t[axis] v, y`: `y (v - sum(y v))` along `axis`, the Jacobian of `softmax` where the result is `y`.
-pub(super) static OP: SelfAdjoint = SelfAdjoint {
+pub(super) static OP: Jacobian = Jacobian {
     name: "softmax_t",
     n_operands: 2,
     statics: &["axis"],
@@ -25,11 +26,13 @@ pub(super) static OP: SelfAdjoint = SelfAdjoint {
         let shift = b.mul(y, shift);
         Some(b.sub(own, shift))
     },
+    transpose: Op::SoftmaxT,
     kernel: Kernel::SoftmaxT,
     count: Count::Rows {
         element: Ops::new(4, 0),
         row: Ops::new(0, 0),
     },
+    domain: (-2.0, 2.0),
     samples: &[
         "(v: f64[2, 3], y: f64[2, 3]) { z = softmax_t[axis=-1] v, y return z }",
         "(v: f64[3, 2, 2], y: f64[3, 2, 2]) { z = softmax_t[axis=0] v, y return z }",

@@ -1,9 +1,9 @@
-use super::self_adjoint::SelfAdjoint;
+use super::jacobian::Jacobian;
 use super::{Count, Kernel};
-use crate::Fault;
+use crate::{Fault, Op};
 
 /// `tril x`: 0 above the diagonal of each matrix of the last two axes, and the element elsewhere.
-pub(super) static OP: SelfAdjoint = SelfAdjoint {
+pub(super) static OP: Jacobian = Jacobian {
     name: "tril",
     n_operands: 1,
     statics: &[],
@@ -18,8 +18,10 @@ pub(super) static OP: SelfAdjoint = SelfAdjoint {
         }
     },
     tangent: |_, _, _| None,
+    transpose: Op::Tril,
     kernel: Kernel::Tril,
     count: Count::Copy,
+    domain: (-2.0, 2.0),
     samples: &[
         "(x: f64[3, 3]) { y = tril x return y }",
         "(x: f64[2, 2, 4]) { y = tril x return y }",

@@ -44,7 +44,12 @@ pub(super) fn attention<T: Real>(
     let lse = Aval::new(out.dtype(), &shape[..shape.len() - 1]);
     let made = b.strided_kernels(&places.each_ref(), &[out.clone(), lse], kernel);
     // A derivative asks for it as for the result of an op of its own.
-    b.gives_along(Op::AttentionLse, causal, &args[..2], &made[1]);
+    b.gives_along(
+        Op::AttentionLse,
+        std::slice::from_ref(causal),
+        &args[..2],
+        &made[1],
+    );
     made[0].clone()
 }
 
@@ -55,7 +60,7 @@ pub(super) fn attention_lse<T: Real>(
     causal: &Static,
     out: &Aval,
 ) -> Place {
-    if let Some(place) = b.given_along(Op::AttentionLse, causal, args) {
+    if let Some(place) = b.given_along(Op::AttentionLse, std::slice::from_ref(causal), args) {
         return place;
     }
     let heads = heads(args, None, causal);

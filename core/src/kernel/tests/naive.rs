@@ -261,6 +261,16 @@ pub(super) fn eval(
             let total: f64 = v.iter().zip(&y).map(|(v, y)| v * y).sum();
             args[1].get(&i) * (x().get(&i) - total)
         }),
+        Op::LogSoftmaxJvp | Op::LogSoftmaxVjp => Nd::build(out, |i| {
+            let [v, y] = [x(), &args[1]].map(|a| row(a, &[axis(0, rank)], &i));
+            let own = args[1].get(&i).exp();
+            let total: f64 = match op {
+                Op::LogSoftmaxJvp => v.iter().zip(&y).map(|(v, y)| y.exp() * v).sum(),
+                _ => own * v.iter().sum::<f64>(),
+            };
+            x().get(&i) - total
+        }),
+        Op::NormJvp | Op::NormVjp => return norms(op, statics, args, outs),
         Op::NormalizeT => Nd::build(out, |i| {
             let [v, y] = [x(), &args[1]].map(|a| row(a, &axes(rank), &i));
             let n = v.len() as f64;
@@ -402,4 +412,65 @@ pub(super) fn eval(
         other => unreachable!("`{other}` is elementwise"),
     };
     vec![one]
+}
+
+/// The Jacobian of a norm over the last axis, and its transpose.
+fn norms(op: Op, statics: &[Static], args: &[Nd], outs: &[Vec<usize>]) -> Vec<Nd> {
+    let (x, w) = (&args[0], &args[1]);
+    let centred = statics[0].bool().unwrap();
+    let eps = statics[1].float().unwrap();
+    let active = statics[2].ints().unwrap();
+    let last = x.shape.len() - 1;
+    let mean = |row: &[f64]| row.iter().sum::<f64>() / row.len() as f64;
+    let normal = |i: &[usize]| {
+        let row = row(x, &[last], i);
+        let (m, r) = match centred {
+            true => moments(&row, eps),
+            false => {
+                let squares: Vec<f64> = row.iter().map(|x| x * x).collect();
+                (0.0, 1.0 / (mean(&squares) + eps).sqrt())
+            }
+        };
+        let n: Vec<f64> = row.iter().map(|x| (x - m) * r).collect();
+        (n, r)
+    };
+    // Element `i` of what is left of the row `v`.
+    let project = |i: &[usize], v: &[f64]| {
+        let (n, r) = normal(i);
+        let nv: Vec<f64> = n.iter().zip(v).map(|(n, v)| n * v).collect();
+        let shift = if centred { mean(v) } else { 0.0 };
+        r * (v[i[last]] - shift - n[i[last]] * mean(&nv))
+    };
+    if op == Op::NormJvp {
+        let dy = Nd::build(&outs[0], |i| {
+            let (n, _) = normal(&i);
+            let parts = active.iter().zip(&args[2..]).map(|(of, dx)| match of {
+                0 => project(&i, &row(dx, &[last], &i)) * w.spread(&i),
+                1 => n[i[last]] * dx.spread(&i),
+                _ => dx.spread(&i),
+            });
+            parts.sum()
+        });
+        return vec![dy];
+    }
+    let ct = &args[2];
+    let cotangent = |(of, out): (&i64, &Vec<usize>)| match of {
+        0 => Nd::build(out, |i| {
+            let v: Vec<f64> = row(ct, &[last], &i)
+                .iter()
+                .enumerate()
+                .map(|(c, ct)| ct * w.get(&[c]))
+                .collect();
+            project(&i, &v)
+        }),
+        _ => {
+            let mut total = Nd::zeros(out);
+            for i in indices(&x.shape) {
+                let n = if *of == 1 { normal(&i).0[i[last]] } else { 1.0 };
+                total.add(&[i[last]], n * ct.get(&i));
+            }
+            total
+        }
+    };
+    active.iter().zip(outs).map(cotangent).collect()
 }

@@ -1,10 +1,10 @@
-//! The class of ops that apply a symmetric matrix, made of primal values, to one operand: the Jacobians of some ops on rows.
+//! The class of ops that apply a matrix, made of primal values, to one operand: the Jacobians of some ops on rows.
 
 use super::{Count, Diff, Eval, InferRule, Kernel, Laws, Method, OpDef, Operands, shape};
-use crate::{Aval, Builder, DType, Dim, Eqn, Fault, Shape, Static, Var};
+use crate::{Aval, Builder, DType, Dim, Eqn, Fault, Op, Shape, Static, Var};
 
-/// An op that is linear in its first operand, of the shape of the result, and its own transpose.
-pub struct SelfAdjoint {
+/// An op that is linear in its first operand, of the shape of the result.
+pub struct Jacobian {
     /// The name.
     pub name: &'static str,
     /// How many operands it reads.
@@ -15,22 +15,26 @@ pub struct SelfAdjoint {
     pub shape: InferRule<Shape>,
     /// The tangent of the result from those of the operands after the first.
     pub tangent: fn(b: &mut Builder, eqn: &Eqn, dx: &[Option<Var>]) -> Option<Var>,
+    /// The op that applies the transposed matrix, on the same other operands: the op itself where the matrix is symmetric.
+    pub transpose: Op,
     /// The kernel.
     pub kernel: Kernel,
     /// The arithmetic that it does.
     pub count: Count,
+    /// The interval that the operands are drawn from where the laws are tested.
+    pub domain: (f64, f64),
     /// The programs on which the laws are tested.
     pub samples: &'static [&'static str],
 }
 
-/// The equation with another first operand.
-fn apply(b: &mut Builder, eqn: &Eqn, x: Var) -> Var {
+/// The equation with another op and another first operand.
+fn apply(b: &mut Builder, op: Op, eqn: &Eqn, x: Var) -> Var {
     let mut args = eqn.args.clone();
     args[0] = x;
-    b.emit(eqn.op, &eqn.attrs, &args)
+    b.emit(op, &eqn.attrs, &args)
 }
 
-impl OpDef for SelfAdjoint {
+impl OpDef for Jacobian {
     fn name(&self) -> &'static str {
         self.name
     }
@@ -56,7 +60,7 @@ impl OpDef for SelfAdjoint {
         Diff::Linear
     }
     fn jvp(&self, b: &mut Builder, eqn: &Eqn, dx: &[Option<Var>]) -> Vec<Option<Var>> {
-        let linear = dx[0].map(|dx| apply(b, eqn, dx));
+        let linear = dx[0].map(|dx| apply(b, eqn.op, eqn, dx));
         let others = (self.tangent)(b, eqn, dx);
         vec![b.add_tangents(linear, others)]
     }
@@ -68,7 +72,9 @@ impl OpDef for SelfAdjoint {
         linear: &[bool],
     ) -> Vec<Option<Var>> {
         let mut all = vec![None; self.n_operands];
-        all[0] = cts[0].filter(|_| linear[0]).map(|ct| apply(b, eqn, ct));
+        all[0] = cts[0]
+            .filter(|_| linear[0])
+            .map(|ct| apply(b, self.transpose, eqn, ct));
         all
     }
     fn eval(&self) -> Eval {
@@ -78,7 +84,7 @@ impl OpDef for SelfAdjoint {
         self.count
     }
     fn laws(&self) -> Laws {
-        Laws::new((-2.0, 2.0), self.samples)
+        Laws::new(self.domain, self.samples)
     }
 }
 

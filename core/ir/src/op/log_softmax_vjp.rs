@@ -1,0 +1,39 @@
+use super::jacobian::{Jacobian, same};
+use super::{Count, Kernel, Ops, shape};
+use crate::Op;
+
+/// `log_softmax_vjp[axis] v, y`: `v - exp(y) sum(v)` along `axis`, the transpose of `log_softmax_jvp`.
+///
+/// The elements of `y` are logarithms of parts of 1, so none is positive.
+pub(super) static OP: Jacobian = Jacobian {
+    name: "log_softmax_vjp",
+    n_operands: 2,
+    statics: &["axis"],
+    shape: |statics, args| {
+        let shape = same(&args[0].shape, &args[1].shape)?;
+        shape::along(&shape, &statics[0])
+    },
+    // dz = -exp(y) dy sum(v)
+    tangent: |b, eqn, dx| {
+        let (v, y, dy) = (eqn.args[0], eqn.args[1], dx[1]?);
+        let (axis, keepdims) = (eqn.attrs[0], b.attr(true));
+        let p = b.unary(Op::Exp, y);
+        let total = b.sum(v, y, axis, keepdims);
+        let total = b.sum_t(total, y, axis, keepdims);
+        let factor = b.mul(p, total);
+        let factor = b.neg(factor);
+        Some(b.mul(dy, factor))
+    },
+    transpose: Op::LogSoftmaxJvp,
+    kernel: Kernel::LogSoftmaxVjp,
+    count: Count::Rows {
+        element: Ops::new(3, 1),
+        row: Ops::new(0, 0),
+    },
+    domain: (-2.0, 0.0),
+    samples: &[
+        "(v: f64[2, 3], y: f64[2, 3]) { z = log_softmax_vjp[axis=-1] v, y return z }",
+        "(v: f64[3, 2, 2], y: f64[3, 2, 2]) { z = log_softmax_vjp[axis=0] v, y return z }",
+        "(v: f64[2, 0], y: f64[2, 0]) { z = log_softmax_vjp[axis=1] v, y return z }",
+    ],
+};

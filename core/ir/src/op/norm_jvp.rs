@@ -1,0 +1,229 @@
+use super::active::{active, by_parts, numbers, placed};
+use super::jacobian::same;
+use super::layer_norm::with_vectors;
+use super::{Count, Diff, Eval, Kernel, Laws, Method, OpDef, Operands, Ops, shape};
+use crate::{Attr, Aval, Builder, DType, Eqn, Fault, Op, Shape, Static, Var};
+
+/// `norm_jvp[centred, eps, active] x, w, dx..`: the Jacobian of `y = n w + b`, where `n` is the row of `x` over the root of its
+/// mean square, less its mean if it is `centred`: a `layer_norm`, or a `rms_norm`. It is applied to tangents of those of `x`, `w`
+/// and `b` that `active` numbers.
+///
+/// With `m` the mean of `x`, `v = mean((x - m)^2)` and `r = (v + eps)^(-1/2)`, so that `n = (x - m) r`:
+///
+/// ```text
+/// dv = 2 mean((x - m) dx)                   as the mean of x - m is 0
+/// dr = -1/2 r^3 dv = -r^2 mean(n dx)
+/// dn = (dx - mean(dx)) r + (x - m) dr
+///    = r (dx - mean(dx) - n mean(n dx))
+/// dy = dn w + n dw + db
+/// ```
+///
+/// and the same without the means of `x` and `dx` if it is not centred. `norm_vjp` is its transpose.
+pub(super) static OP: NormJvp = NormJvp;
+
+pub(super) struct NormJvp;
+
+impl OpDef for NormJvp {
+    fn name(&self) -> &'static str {
+        "norm_jvp"
+    }
+    fn operands(&self) -> Operands {
+        Operands::Many
+    }
+    fn statics(&self) -> &'static [&'static str] {
+        &["centred", "eps", "active"]
+    }
+    fn shape(&self, statics: &[Static], args: &[&Aval], _: usize) -> Result<Vec<Shape>, Fault> {
+        shape::switch(&statics[0], "centred")?;
+        shape::float(&statics[1], "eps")?;
+        let active = active(&statics[2])?;
+        let n_args = active.map_or(args.len().clamp(3, 5), |active| 2 + active.len());
+        if args.len() != n_args {
+            return Err(Fault::Arity {
+                found: args.len(),
+                expected: format!("{n_args} operands"),
+            });
+        }
+        let mut out = with_vectors(&args[0].shape, &[(args[1], "the weight")])?;
+        for (&i, dx) in active.unwrap_or_default().iter().zip(&args[2..]) {
+            out = match i {
+                0 => same(&out, &dx.shape)?,
+                1 => with_vectors(&out, &[(dx, "the tangent of the weight")])?,
+                _ => with_vectors(&out, &[(dx, "the tangent of the bias")])?,
+            };
+        }
+        Ok(vec![out])
+    }
+    fn dtype(&self, _: &[Static], args: &[&Aval]) -> Result<Option<DType>, Fault> {
+        dtype(args)
+    }
+    fn methods(&self) -> Vec<Method> {
+        Vec::new()
+    }
+    fn diff(&self) -> Diff {
+        Diff::Linear
+    }
+    fn jvp(&self, b: &mut Builder, eqn: &Eqn, dx: &[Option<Var>]) -> Vec<Option<Var>> {
+        let (of, active) = (Norm::of(eqn), numbers(b, eqn.attrs[2]));
+        if dx[..2].iter().all(Option::is_none) {
+            return vec![of.tangent(b, placed(&active, &dx[2..]))];
+        }
+        by_parts(b, &eqn.args, dx, |b| {
+            let tangents: Vec<Option<Var>> = eqn.args[2..].iter().map(|v| Some(*v)).collect();
+            let [dx, dw, db] = placed(&active, &tangents);
+            let parts = of.parts(b);
+            let from_x = dx.map(|dx| {
+                let dn = parts.project(b, dx);
+                b.mul(dn, of.w)
+            });
+            let from_w = dw.map(|dw| {
+                let dw = b.broadcast(dw, of.w, of.x);
+                b.mul(parts.n, dw)
+            });
+            let from_b = db.map(|db| b.broadcast(db, of.w, of.x));
+            let all = [from_x, from_w, from_b].into_iter().flatten();
+            let total = all.reduce(|total, part| b.add(total, part));
+            vec![total.expect("one is active")]
+        })
+    }
+    fn transpose(
+        &self,
+        b: &mut Builder,
+        eqn: &Eqn,
+        cts: &[Option<Var>],
+        linear: &[bool],
+    ) -> Vec<Option<Var>> {
+        let mut all = vec![None; eqn.args.len()];
+        let wanted = |(i, of): (usize, i64)| linear[2 + i].then_some((2 + i, of));
+        let numbers = numbers(b, eqn.attrs[2]).into_iter().enumerate();
+        let wanted: Vec<(usize, i64)> = numbers.filter_map(wanted).collect();
+        if let Some(ct) = cts[0].filter(|_| !wanted.is_empty()) {
+            let active = b.attr(wanted.iter().map(|w| w.1).collect::<Vec<i64>>());
+            let args = [eqn.args[0], eqn.args[1], ct];
+            let attrs = [eqn.attrs[0], eqn.attrs[1], active];
+            let found = b.emit_many(Op::NormVjp, &attrs, &args, wanted.len());
+            for ((place, _), ct) in wanted.into_iter().zip(found) {
+                all[place] = Some(ct);
+            }
+        }
+        all
+    }
+    fn eval(&self) -> Eval {
+        Eval::Kernel(Kernel::NormJvp)
+    }
+    fn count(&self) -> Count {
+        Count::Rows {
+            element: Ops::new(14, 0),
+            row: Ops::new(5, 1),
+        }
+    }
+    fn laws(&self) -> Laws {
+        Laws::new(
+            (-2.0, 2.0),
+            &[
+                "(x: f64[2, 4], w: f64[4], dx: f64[2, 4], dw: f64[4], db: f64[4]) { y = norm_jvp[centred=true, eps=0.01, active=[0, 1, 2]] x, w, dx, dw, db return y }",
+                "(x: f64[2, 2, 3], w: f64[3], dx: f64[2, 2, 3], dw: f64[3]) { y = norm_jvp[centred=false, eps=0.01, active=[0, 1]] x, w, dx, dw return y }",
+                "(x: f64[3], w: f64[3], dw: f64[3], db: f64[3]) { y = norm_jvp[centred=true, eps=0.01, active=[1, 2]] x, w, dw, db return y }",
+                "(x: f64[0, 3], w: f64[3], dx: f64[0, 3], db: f64[3]) { y = norm_jvp[centred=true, eps=0.01, active=[0, 2]] x, w, dx, db return y }",
+            ],
+        )
+    }
+}
+
+/// Rows that are made normal, and a weight.
+pub(super) struct Norm {
+    centred: Attr,
+    eps: Attr,
+    pub(super) x: Var,
+    pub(super) w: Var,
+}
+
+impl Norm {
+    /// Of a `layer_norm`, which is `centred`, or a `rms_norm`.
+    pub(super) fn new(b: &mut Builder, eqn: &Eqn, centred: bool, eps: Attr) -> Norm {
+        Norm {
+            centred: b.attr(centred),
+            eps,
+            x: eqn.args[0],
+            w: eqn.args[1],
+        }
+    }
+
+    /// Of a `norm_jvp` or a `norm_vjp`.
+    pub(super) fn of(eqn: &Eqn) -> Norm {
+        Norm {
+            centred: eqn.attrs[0],
+            eps: eqn.attrs[1],
+            x: eqn.args[0],
+            w: eqn.args[1],
+        }
+    }
+
+    /// The tangent of the result from those of rows, weight and bias.
+    pub(super) fn tangent(&self, b: &mut Builder, dx: [Option<Var>; 3]) -> Option<Var> {
+        let active: Vec<i64> = (0..3).filter(|i| dx[*i as usize].is_some()).collect();
+        if active.is_empty() {
+            return None;
+        }
+        let attrs = [self.centred, self.eps, b.attr(active)];
+        let args: Vec<Var> = [self.x, self.w]
+            .into_iter()
+            .chain(dx.into_iter().flatten())
+            .collect();
+        Some(b.emit(Op::NormJvp, &attrs, &args))
+    }
+
+    /// What the formula is made of, by ops that have derivatives of their own.
+    pub(super) fn parts(&self, b: &mut Builder) -> Parts {
+        let (x, last, keepdims) = (self.x, b.attr(-1), b.attr(true));
+        let centred = match b.static_of(self.centred) {
+            Static::Bool(centred) => *centred,
+            other => unreachable!("derivatives say whether they are centred: {other}"),
+        };
+        if centred {
+            let n = b.emit(Op::Normalize, &[last, self.eps], &[x]);
+            let r = b.emit(Op::InvStd, &[last, self.eps], &[x]);
+            return Parts { centred, x, n, r };
+        }
+        let squares = b.unary(Op::Square, x);
+        let mean = b.mean(squares, x, last, keepdims);
+        let eps = b.emit(Op::Scalar, &[self.eps], &[x]);
+        let mean = b.add(mean, eps);
+        let r = b.unary(Op::Rsqrt, mean);
+        let n = b.mul(x, r);
+        Parts { centred, x, n, r }
+    }
+}
+
+/// `n` and `r` of the formula.
+pub(super) struct Parts {
+    centred: bool,
+    x: Var,
+    pub(super) n: Var,
+    r: Var,
+}
+
+impl Parts {
+    /// `r (v - mean(v) - n mean(n v))`, or without `mean(v)` if it is not centred: what takes the tangent of `x` to that of `n`.
+    pub(super) fn project(&self, b: &mut Builder, v: Var) -> Var {
+        let Parts { centred, x, n, r } = *self;
+        let (last, keepdims) = (b.attr(-1), b.attr(true));
+        if centred {
+            return b.emit(Op::NormalizeT, &[last], &[v, n, r]);
+        }
+        let along = b.mul(n, v);
+        let along = b.mean(along, x, last, keepdims);
+        let along = b.sum_t(along, x, last, keepdims);
+        let along = b.mul(n, along);
+        let rest = b.sub(v, along);
+        b.mul(rest, r)
+    }
+}
+
+/// The dtype that all operands have.
+pub(super) fn dtype(args: &[&Aval]) -> Result<Option<DType>, Fault> {
+    let dtype = args.iter().try_fold(None, |dtype: Option<DType>, arg| {
+        shape::same_dtype(dtype, arg.dtype)
+    });
+    shape::number(dtype?, false)
+}

@@ -1,0 +1,126 @@
+use super::active::{active, by_parts, numbers, placed};
+use super::jacobian::same;
+use super::layer_norm::with_vectors;
+use super::norm_jvp::{Norm, dtype};
+use super::{Count, Diff, Eval, Kernel, Laws, Method, OpDef, Operands, Ops, shape};
+use crate::{Aval, Builder, DType, Eqn, Fault, Op, Shape, Static, Var};
+
+/// `ct.. = norm_vjp[centred, eps, active] x, w, ct`: the transpose of `norm_jvp`, with a result for each of `x`, `w` and `b` that
+/// `active` numbers. With its `n` and `r`, and the sums over all rows:
+///
+/// ```text
+/// ct_x = r (ct w - mean(ct w) - n mean(n ct w))    ct_w = sum(ct n)    ct_b = sum(ct)
+/// ```
+pub(super) static OP: NormVjp = NormVjp;
+
+pub(super) struct NormVjp;
+
+impl OpDef for NormVjp {
+    fn name(&self) -> &'static str {
+        "norm_vjp"
+    }
+    fn operands(&self) -> Operands {
+        Operands::Fixed(3, 0)
+    }
+    fn statics(&self) -> &'static [&'static str] {
+        &["centred", "eps", "active"]
+    }
+    fn shape(
+        &self,
+        statics: &[Static],
+        args: &[&Aval],
+        n_outs: usize,
+    ) -> Result<Vec<Shape>, Fault> {
+        shape::switch(&statics[0], "centred")?;
+        shape::float(&statics[1], "eps")?;
+        let rows = same(&args[0].shape, &args[2].shape)?;
+        let rows = with_vectors(&rows, &[(args[1], "the weight")])?;
+        let Some(active) = active(&statics[2])? else {
+            return Ok(vec![Shape::UNKNOWN; n_outs]);
+        };
+        if active.len() != n_outs {
+            return Err(Fault::Length {
+                what: "the number of `active`".into(),
+                found: active.len().to_string(),
+                expected: format!("{n_outs}, the number of results"),
+            });
+        }
+        let vector = match rows.dims().and_then(|dims| dims.last()) {
+            Some(last) => Shape(Some(vec![*last])),
+            None => args[1].shape.clone(),
+        };
+        let shape = |i: &i64| if *i == 0 { &rows } else { &vector }.clone();
+        Ok(active.iter().map(shape).collect())
+    }
+    fn dtype(&self, _: &[Static], args: &[&Aval]) -> Result<Option<DType>, Fault> {
+        dtype(args)
+    }
+    fn methods(&self) -> Vec<Method> {
+        Vec::new()
+    }
+    fn diff(&self) -> Diff {
+        Diff::Linear
+    }
+    fn jvp(&self, b: &mut Builder, eqn: &Eqn, dx: &[Option<Var>]) -> Vec<Option<Var>> {
+        if let [None, None, Some(d_ct)] = *dx {
+            let args = [eqn.args[0], eqn.args[1], d_ct];
+            let tangents = b.emit_many(eqn.op, &eqn.attrs, &args, eqn.outs.len());
+            return tangents.into_iter().map(Some).collect();
+        }
+        let (of, active) = (Norm::of(eqn), numbers(b, eqn.attrs[2]));
+        by_parts(b, &eqn.args, dx, |b| {
+            let ct = eqn.args[2];
+            let parts = of.parts(b);
+            let over_rows = |b: &mut Builder, v: Var| match b.aval(of.x).shape.dims() {
+                Some([_]) => v,
+                _ => b.emit(Op::Unbroadcast, &[], &[v, of.w, of.x]),
+            };
+            let mut cotangent = |i: &i64| match i {
+                0 => {
+                    let v = b.mul(ct, of.w);
+                    parts.project(b, v)
+                }
+                1 => {
+                    let v = b.mul(ct, parts.n);
+                    over_rows(b, v)
+                }
+                _ => over_rows(b, ct),
+            };
+            active.iter().map(&mut cotangent).collect()
+        })
+    }
+    fn transpose(
+        &self,
+        b: &mut Builder,
+        eqn: &Eqn,
+        cts: &[Option<Var>],
+        linear: &[bool],
+    ) -> Vec<Option<Var>> {
+        let mut all = vec![None; 3];
+        if linear[2] {
+            let active = numbers(b, eqn.attrs[2]);
+            all[2] = Norm::of(eqn).tangent(b, placed(&active, cts));
+        }
+        all
+    }
+    fn eval(&self) -> Eval {
+        Eval::Kernel(Kernel::NormVjp)
+    }
+    fn count(&self) -> Count {
+        Count::Rows {
+            element: Ops::new(15, 0),
+            row: Ops::new(5, 1),
+        }
+    }
+    fn laws(&self) -> Laws {
+        Laws::new(
+            (-2.0, 2.0),
+            &[
+                "(x: f64[2, 4], w: f64[4], ct: f64[2, 4]) { a, b, c = norm_vjp[centred=true, eps=0.01, active=[0, 1, 2]] x, w, ct return a, b, c }",
+                "(x: f64[2, 2, 3], w: f64[3], ct: f64[2, 2, 3]) { a, b = norm_vjp[centred=false, eps=0.01, active=[0, 1]] x, w, ct return a, b }",
+                "(x: f64[3], w: f64[3], ct: f64[3]) { b, c = norm_vjp[centred=true, eps=0.01, active=[1, 2]] x, w, ct return b, c }",
+                "(x: f64[0, 3], w: f64[3], ct: f64[0, 3]) { a, c = norm_vjp[centred=true, eps=0.01, active=[0, 2]] x, w, ct return a, c }",
+            ],
+        )
+    }
+}

@@ -1,0 +1,356 @@
+//! The Jacobian of a layer norm or an RMS norm, applied to tangents, and its transpose: the formulas stand at the ops `norm_jvp`
+//! and `norm_vjp`.
+//!
+//! A row of each operand is read from memory once. What the formula needs of a row is made again, because that takes less than
+//! to write and read it.
+
+use super::lanes::{Ahead, Map, add, map, sums};
+use super::leveled::leveled;
+use super::memory::Prepared;
+use super::number::Float;
+use super::reduce::{BLOCK, join_from};
+use super::rows::{Normal, inv_rms, moments, past_caches, split_rows};
+use super::threads::for_each_chunks;
+use super::vector::{Floats, Simd, Vector, fence};
+use crate::Aval;
+use crate::plan::{Build, Place};
+use gradloom_ir::Static;
+
+/// The tangent of the result, from those of rows, weight and bias that are numbered.
+pub(super) fn norm_jvp<T: Float>(
+    b: &mut Build,
+    args: &[Place],
+    [centred, eps, active]: [&Static; 3],
+    out: &Aval,
+) -> Place {
+    let norm = Norm::of(centred, eps);
+    let places: Vec<Place> = args.iter().map(|x| b.contiguous(x)).collect();
+    let mut at = [None; 3];
+    for (place, i) in numbers(active).enumerate() {
+        at[i] = Some(2 + place);
+    }
+    let kernel: Prepared = Box::new(move |args, outs| {
+        let dx = at.map(|at| Some(T::slice(args[at?])));
+        let [x, w] = [0, 1].map(|i| T::slice(args[i]));
+        tangents(norm, x, w, dx, T::slice_mut(&mut outs[0]));
+        Ok(())
+    });
+    let places: Vec<&Place> = places.iter().collect();
+    b.kernel(&places, out, kernel)
+}
+
+/// The cotangents of rows, weight and bias that are numbered, from that of the result.
+pub(super) fn norm_vjp<T: Float>(
+    b: &mut Build,
+    args: &[Place],
+    [centred, eps, active]: [&Static; 3],
+    outs: &[Aval],
+) -> Vec<Place> {
+    let norm = Norm::of(centred, eps);
+    let places: Vec<Place> = args.iter().map(|x| b.contiguous(x)).collect();
+    let wanted = [0, 1, 2].map(|i| numbers(active).any(|n| n == i));
+    let cols = places[1].shape()[0];
+    let mut avals = outs.to_vec();
+    let over_rows = wanted[1] || wanted[2];
+    if over_rows {
+        // The sums of each block of rows.
+        let n_rows = places[0].shape().iter().rev().skip(1).product::<usize>();
+        avals.push(Aval::new(
+            outs[0].dtype(),
+            [n_rows.div_ceil(BLOCK) * 2 * cols],
+        ));
+    }
+    let kernel: Prepared = Box::new(move |args, outs| {
+        let [x, w, ct] = [0, 1, 2].map(|i| T::slice(args[i]));
+        let mut outs = outs.iter_mut();
+        let mut next = |wanted: bool| match wanted {
+            true => T::slice_mut(outs.next().expect("one each")),
+            false => &mut [],
+        };
+        let [ct_x, ct_w, ct_b] = wanted.map(&mut next);
+        let totals = next(over_rows);
+        cotangents(norm, [x, w, ct], ct_x, totals);
+        match totals.is_empty() {
+            // The sum over no rows.
+            true => [ct_w, ct_b].into_iter().for_each(|ct| ct.fill(T::ZERO)),
+            false => {
+                let (of_w, of_b) = totals[..2 * cols].split_at(cols);
+                for (ct, total) in [(ct_w, of_w), (ct_b, of_b)] {
+                    if !ct.is_empty() {
+                        ct.copy_from_slice(total);
+                    }
+                }
+            }
+        }
+        Ok(())
+    });
+    let places: Vec<&Place> = places.iter().collect();
+    let mut made = b.kernels(&places, &avals, kernel);
+    made.truncate(outs.len());
+    made
+}
+
+/// The numbers of the static argument `active`.
+fn numbers(active: &Static) -> impl Iterator<Item = usize> {
+    let numbers = active.ints().expect("the shape rule checks `active`");
+    numbers.iter().map(|i| *i as usize)
+}
+
+/// How rows are made normal.
+#[derive(Clone, Copy)]
+pub(super) struct Norm {
+    /// Whether their mean is taken off.
+    pub(super) centred: bool,
+    pub(super) eps: f64,
+}
+
+impl Norm {
+    fn of(centred: &Static, eps: &Static) -> Norm {
+        Norm {
+            centred: centred.bool().expect("the shape rule checks `centred`"),
+            eps: eps.float().expect("the shape rule checks `eps`"),
+        }
+    }
+
+    /// What makes this row normal.
+    #[inline(always)]
+    fn row<S: Simd, T: Float>(self, row: &[T]) -> Normal<T::Floats<S>> {
+        let (mean, scale) = match self.centred {
+            true => moments::<S, T>(row, self.eps),
+            false => (T::ZERO, inv_rms::<S, T>(row, self.eps)),
+        };
+        Normal {
+            mean: T::Floats::<S>::splat(mean),
+            scale: T::Floats::<S>::splat(scale),
+        }
+    }
+
+    /// What is left of `v` of a row, from the sums of `v` and `n v`.
+    #[inline(always)]
+    fn projection<S: Simd, T: Float>(
+        self,
+        normal: Normal<T::Floats<S>>,
+        [total, along]: [T; 2],
+        cols: usize,
+    ) -> Projection<T::Floats<S>> {
+        let mean = if self.centred {
+            total.over(cols)
+        } else {
+            T::ZERO
+        };
+        Projection {
+            normal,
+            mean: T::Floats::<S>::splat(mean),
+            along: T::Floats::<S>::splat(along.over(cols)),
+        }
+    }
+}
+
+/// `n` of an element.
+#[inline(always)]
+fn normal<V: Floats>(of: Normal<V>, x: V) -> V {
+    x.minus(of.mean).times(of.scale)
+}
+
+/// `r (v - mean(v) - n mean(n v))`
+#[derive(Clone, Copy)]
+struct Projection<V> {
+    normal: Normal<V>,
+    mean: V,
+    along: V,
+}
+
+impl<V: Floats> Projection<V> {
+    #[inline(always)]
+    fn of_element(self, v: V, n: V) -> V {
+        let rest = v.minus(self.mean).minus(n.times(self.along));
+        rest.times(self.normal.scale)
+    }
+}
+
+/// `v` and `n v` of `v` and `x`
+#[derive(Clone, Copy)]
+struct Along<V>(Normal<V>);
+
+impl<V: Floats> Map<V, 2, 2> for Along<V> {
+    #[inline(always)]
+    fn of(self, [v, x]: [V; 2]) -> [V; 2] {
+        [v, normal(self.0, x).times(v)]
+    }
+}
+
+/// The same with `v = ct w`, of `ct`, `w` and `x`.
+impl<V: Floats> Map<V, 3, 2> for Along<V> {
+    #[inline(always)]
+    fn of(self, [ct, w, x]: [V; 3]) -> [V; 2] {
+        self.of([ct.times(w), x])
+    }
+}
+
+/// The cotangent of an element of a row, of `ct`, `w` and `x`.
+impl<V: Floats> Map<V, 3, 1> for Projection<V> {
+    #[inline(always)]
+    fn of(self, [ct, w, x]: [V; 3]) -> [V; 1] {
+        [self.of_element(ct.times(w), normal(self.normal, x))]
+    }
+}
+
+/// What a row adds to the cotangents of weight and bias: `ct n` and `ct`.
+#[derive(Clone, Copy)]
+struct Products<V>(Normal<V>);
+
+impl<V: Floats> Map<V, 2, 2> for Products<V> {
+    #[inline(always)]
+    fn of(self, [ct, x]: [V; 2]) -> [V; 2] {
+        [ct.times(normal(self.0, x)), ct]
+    }
+}
+
+/// The tangent of the result, from those that there are of `x`, `w` and `b`.
+#[derive(Clone, Copy)]
+struct Tangent<V, const X: bool, const W: bool, const B: bool>(Projection<V>);
+
+impl<V: Floats, const X: bool, const W: bool, const B: bool> Map<V, 5, 1> for Tangent<V, X, W, B> {
+    #[inline(always)]
+    fn of(self, [x, w, dx, dw, db]: [V; 5]) -> [V; 1] {
+        let n = normal(self.0.normal, x);
+        let dn_w = self.0.of_element(dx, n).times(w);
+        let n_dw = n.times(dw);
+        [match (X, W, B) {
+            (true, true, true) => dn_w.plus(n_dw).plus(db),
+            (true, true, false) => dn_w.plus(n_dw),
+            (true, false, true) => dn_w.plus(db),
+            (true, false, false) => dn_w,
+            (false, true, true) => n_dw.plus(db),
+            (false, true, false) => n_dw,
+            (false, false, _) => db,
+        }]
+    }
+}
+
+/// `dx` has the tangents of rows, weight and bias.
+pub(super) fn tangents<T: Float>(
+    norm: Norm,
+    xs: &[T],
+    w: &[T],
+    dx: [Option<&[T]>; 3],
+    out: &mut [T],
+) {
+    let cols = w.len();
+    split_rows(out, cols, cols, 0.25, |row, out| {
+        let part = row * cols..row * cols + out.len();
+        let past_caches = past_caches::<T>(part.start);
+        let [dx, dw, db] = dx;
+        let dx = [dx.map(|dx| &dx[part.clone()]), dw, db];
+        tangents_of_rows(norm, &xs[part], w, dx, out, past_caches);
+    });
+}
+
+leveled! {
+    fn tangents_of_rows<S, T: Float>(
+        norm: Norm,
+        xs: &[T],
+        w: &[T],
+        dx: [Option<&[T]>; 3],
+        out: &mut [T],
+        past_caches: bool,
+    ) {
+        let cols = w.len();
+        let [dxs, dw, db] = dx;
+        let rows = xs.chunks_exact(cols).zip(out.chunks_exact_mut(cols));
+        for (i, (x, out)) in rows.enumerate() {
+            let normal = norm.row::<S, T>(x);
+            let dx = dxs.map(|dxs| &dxs[i * cols..][..cols]);
+            let sums = match dx {
+                Some(dx) => {
+                    sums::<T::Floats<S>, 2, 2>([dx, x], Ahead::next(dx), Along(normal))
+                }
+                None => [T::ZERO; 2],
+            };
+            let p = norm.projection::<S, T>(normal, sums, cols);
+            // What is not there is not read: any row does.
+            let given = [x, w, dx.unwrap_or(x), dw.unwrap_or(w), db.unwrap_or(w)];
+            match (dx.is_some(), dw.is_some(), db.is_some()) {
+                (true, true, true) => map(given, out, past_caches, Tangent::<_, true, true, true>(p)),
+                (true, true, false) => map(given, out, past_caches, Tangent::<_, true, true, false>(p)),
+                (true, false, true) => map(given, out, past_caches, Tangent::<_, true, false, true>(p)),
+                (true, false, false) => map(given, out, past_caches, Tangent::<_, true, false, false>(p)),
+                (false, true, true) => map(given, out, past_caches, Tangent::<_, false, true, true>(p)),
+                (false, true, false) => map(given, out, past_caches, Tangent::<_, false, true, false>(p)),
+                (false, false, _) => map(given, out, past_caches, Tangent::<_, false, false, true>(p)),
+            }
+        }
+        fence();
+    }
+}
+
+/// How many bytes of rows are a task, about.
+const TASK_BYTES: usize = 1 << 17;
+
+/// The cotangents of rows, if there is room for them; and in the first two rows of `totals`, if there is room, the sums for weight
+/// and bias. `totals` has two rows for each block of [`BLOCK`] rows.
+///
+/// The sums are those that `reduce` makes: a block one row after the other, and blocks in pairs of equal weight.
+pub(super) fn cotangents<T: Float>(
+    norm: Norm,
+    [xs, w, cts]: [&[T]; 3],
+    ct_xs: &mut [T],
+    totals: &mut [T],
+) {
+    let (cols, n) = (w.len(), xs.len());
+    let block = BLOCK * cols;
+    if n == 0 {
+        return;
+    }
+    // A power of 2 of blocks, so that the sum of a task is a whole part of the tree.
+    let blocks = (TASK_BYTES / size_of::<T>() / block).max(1);
+    let blocks = blocks.next_power_of_two();
+    let nanos = (n as f64 * 0.3 * size_of::<T>() as f64 / 4.0) as usize;
+    let outs = [
+        (&mut *ct_xs, blocks * block),
+        (&mut *totals, blocks * 2 * cols),
+    ];
+    for_each_chunks(
+        n.div_ceil(blocks * block),
+        outs,
+        nanos,
+        |i, [ct_xs, totals]| {
+            let start = i * blocks * block;
+            let part = start..n.min(start + blocks * block);
+            let past_caches = past_caches::<T>(start);
+            let rows = [&xs[part.clone()], w, &cts[part]];
+            cotangents_of_rows(norm, rows, ct_xs, totals, past_caches);
+            join_from(totals, 2 * cols, 1);
+        },
+    );
+    join_from(totals, 2 * cols, blocks);
+}
+
+leveled! {
+    fn cotangents_of_rows<S, T: Float>(
+        norm: Norm,
+        rows: [&[T]; 3],
+        ct_xs: &mut [T],
+        totals: &mut [T],
+        past_caches: bool,
+    ) {
+        let [xs, w, cts] = rows;
+        let cols = w.len();
+        totals.fill(T::NOTHING);
+        for (i, (x, ct)) in xs.chunks_exact(cols).zip(cts.chunks_exact(cols)).enumerate() {
+            let normal = norm.row::<S, T>(x);
+            if let Some(ct_x) = ct_xs.get_mut(i * cols..(i + 1) * cols) {
+                let along = Along(normal);
+                let sums = sums::<T::Floats<S>, 3, 2>([ct, w, x], Ahead::next(ct), along);
+                let projection = norm.projection::<S, T>(normal, sums, cols);
+                map::<T::Floats<S>, 3>([ct, w, x], ct_x, past_caches, projection);
+            }
+            let block = i / BLOCK * 2 * cols;
+            if let Some(total) = totals.get_mut(block..block + 2 * cols) {
+                let (of_w, of_b) = total.split_at_mut(cols);
+                add::<T::Floats<S>, 2, 2>([ct, x], [of_w, of_b], Products(normal));
+            }
+        }
+        fence();
+    }
+}
