@@ -57,7 +57,7 @@ impl Attention {
         // No position sees what comes after it.
         let position = Tensor::arange(x.dim(1), DType::I64);
         let sees = position.unsqueeze(1).ge(&position);
-        let weights = sees.select(&scores, scores.full_like(-1e9)).softmax(-1);
+        let weights = sees.select(&scores, -1e9).softmax(-1);
 
         let mixed = weights.matmul(&value).swap_axes(1, 2).reshape(x.shape());
         self.out.forward(&mixed)

@@ -21,7 +21,7 @@ fn by_parts(q: &Tensor, k: &Tensor, v: &Tensor) -> Tensor {
     let scores = q.matmul(k.swap_axes(1, 2)) * scale;
     let position = Tensor::arange(q.dim(1), DType::I64);
     let sees = position.unsqueeze(1).ge(&position);
-    let weights = sees.select(&scores, scores.full_like(-1e9)).softmax(-1);
+    let weights = sees.select(&scores, -1e9).softmax(-1);
     weights.matmul(v)
 }
 
