@@ -5,8 +5,9 @@
 //! element.
 
 use super::level::level;
+use gradloom_ir::Op;
+use gradloom_ir::hash::HashMap;
 use gradloom_ir::pass::{Pattern, Patterns};
-use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::{LazyLock, Mutex, MutexGuard, Once};
 
@@ -51,19 +52,25 @@ pub(crate) fn find(signature: &str) -> Option<&'static Fused> {
     known().by_signature.get(signature).copied()
 }
 
-/// The loops that may be parts of a group, for the time of a call of `f`.
-pub(crate) fn with_patterns<R>(f: impl FnOnce(&Patterns<&'static Fused>) -> R) -> R {
+/// The loops that may be parts of a group of these ops, for the time of a call of `f`.
+pub(crate) fn with_patterns<R>(
+    ops: impl Iterator<Item = Op>,
+    f: impl FnOnce(&Patterns<&'static Fused>) -> R,
+) -> R {
     let mut known = known();
     let Known {
         patterns, added, ..
     } = &mut *known;
-    for fused in added.drain(..) {
-        let arity = |p: &Pattern| {
-            let arity = (p.n_inputs, p.results.len());
-            fused.f32.arity() == arity && fused.f64.arity() == arity
-        };
-        if let Some(pattern) = Pattern::parse(fused.signature).filter(arity) {
-            patterns.add(pattern, fused);
+    for op in ops {
+        let list = added.remove(op.def().name());
+        for fused in list.into_iter().flatten() {
+            let arity = |p: &Pattern| {
+                let arity = (p.n_inputs, p.results.len());
+                fused.f32.arity() == arity && fused.f64.arity() == arity
+            };
+            if let Some(pattern) = Pattern::parse(fused.signature).filter(arity) {
+                patterns.add(pattern, fused);
+            }
         }
     }
     f(patterns)
@@ -75,15 +82,18 @@ struct Known {
     /// They are found by key alone.
     by_signature: HashMap<&'static str, &'static Fused>,
     patterns: Patterns<&'static Fused>,
-    /// Those that are not among the patterns yet: most programs ask for loops of whole groups alone.
-    added: Vec<&'static Fused>,
+    /// Those that are not among the patterns yet, by the op of the last member: no group has had it whose parts were looked for.
+    added: HashMap<&'static str, Vec<&'static Fused>>,
 }
 
 impl Known {
     fn add(&mut self, fused: &'static Fused) {
         if let Entry::Vacant(entry) = self.by_signature.entry(fused.signature) {
             entry.insert(fused);
-            self.added.push(fused);
+            self.added
+                .entry(last_op(fused.signature))
+                .or_default()
+                .push(fused);
         }
     }
 }
@@ -98,6 +108,13 @@ fn known() -> MutexGuard<'static, Known> {
     });
     // No panic leaves the maps half changed.
     KNOWN.lock().unwrap_or_else(|e| e.into_inner())
+}
+
+/// The name of the last op of a signature.
+fn last_op(signature: &'static str) -> &'static str {
+    let members = signature.split('>').next().unwrap_or_default();
+    let last = members.rsplit([';', ':']).next().unwrap_or_default();
+    last.split(' ').next().unwrap_or_default()
 }
 
 /// The most operands of a loop.

@@ -48,7 +48,7 @@ pub(crate) struct Group {
     instrs: Box<[Instr]>,
     /// What is summed, of which dtype: their results follow the others.
     sums: Box<[(Slot, DType, Sum)]>,
-    n_registers: usize,
+    n_registers: u32,
     /// The bytes of a register.
     stride: usize,
     /// Whether all elements are one piece, and few enough for [`Group::run_piece`].
@@ -107,7 +107,7 @@ impl Group {
             outputs: outputs.iter().map(|d| d.size()).collect(),
             instrs: instrs.into(),
             sums: sums.into(),
-            n_registers,
+            n_registers: n_registers as u32,
             stride,
         }
     }
@@ -146,7 +146,7 @@ impl Group {
         let room = room.as_mut_ptr().cast::<u8>();
         let register = |i: usize| room.wrapping_add(i * self.stride);
         let mut slots = [std::ptr::null_mut(); SLOTS];
-        let registers = &mut slots[n_args + n_results..][..self.n_registers];
+        let registers = &mut slots[n_args + n_results..][..self.n_registers as usize];
         for (i, slot) in registers.iter_mut().enumerate() {
             *slot = register(i);
         }
@@ -159,7 +159,7 @@ impl Group {
             *slot = out.as_mut_ptr();
         }
         for (i, (input, arg)) in self.inputs.iter().zip(args).enumerate() {
-            let own = register(self.n_registers + i);
+            let own = register(self.n_registers as usize + i);
             slots[i] = match (input, *arg) {
                 (Input::Direct { size }, Data::Same(out)) => {
                     assert!(self.outputs[out] == *size);
@@ -283,13 +283,13 @@ impl Group {
         let Ends { args, taken, .. } = ends;
         let mut scratch = SCRATCH.take();
         // Each operand may need a register too.
-        let n_registers = self.n_registers + args.len();
+        let n_registers = self.n_registers as usize + args.len();
         let words = (n_registers * self.stride).div_ceil(WIDEST) + ALIGN / WIDEST;
         scratch.words.resize(scratch.words.len().max(words), 0);
         let registers = scratch.words.as_mut_ptr().cast::<u8>();
         let registers = registers.wrapping_add(registers.align_offset(ALIGN));
         let register = |i: usize| registers.wrapping_add(i * self.stride);
-        let of_operand = |i: usize| register(self.n_registers + i);
+        let of_operand = |i: usize| register(self.n_registers as usize + i);
 
         let slots = &mut scratch.slots;
         slots.clear();
@@ -300,7 +300,7 @@ impl Group {
             }
         }
         slots.extend(ends.results.iter().map(|start| start.0));
-        slots.extend((0..self.n_registers).map(register));
+        slots.extend((0..self.n_registers as usize).map(register));
         let mut filled: SmallVec<[Option<Filled>; 8]> = SmallVec::from_elem(None, args.len());
         let n_args = args.len();
         for (from, to, first) in spans {

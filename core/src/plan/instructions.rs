@@ -148,7 +148,8 @@ impl Members<'_> {
             is_read: self.is_read,
         };
         let of = |out: usize| dtypes[out];
-        kernel::with_patterns(|patterns| {
+        let ops = step.iter().map(|i| program.eqns[*i].op);
+        kernel::with_patterns(ops, |patterns| {
             let fits = |fused, args: &[usize], outs: &[usize]| {
                 let own = of(outs[0]);
                 own.is_some_and(|own| kernel::in_dtype(fused, own).is_some())
