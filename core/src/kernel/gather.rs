@@ -97,3 +97,23 @@ fn repeat<T: Copy>(row: &[T], at: usize, out: &mut [T]) {
         written += n;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::Gather;
+    use crate::layout::Layout;
+
+    #[test]
+    fn a_repeated_row_is_read_from_any_element_on() {
+        let row: Vec<i32> = (0..7).collect();
+        let gather = Gather::new(&Layout::contiguous(&[7]).broadcast_to(&[9, 7]));
+        for from in 0..63 {
+            for n in 0..=63 - from {
+                let mut read = vec![-1; n];
+                gather.read(&row, from, &mut read);
+                let expected: Vec<i32> = (from..from + n).map(|i| row[i % 7]).collect();
+                assert_eq!(read, expected);
+            }
+        }
+    }
+}
