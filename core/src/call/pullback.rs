@@ -179,6 +179,10 @@ impl Pullback {
 /// The cotangents of the parameters, which are asked for in their order.
 pub struct Cotangents(Found);
 
+#[expect(
+    clippy::large_enum_variant,
+    reason = "it lives on the stack for one call"
+)]
 enum Found {
     Recorded(Pulled),
     Planned(Results),
