@@ -53,7 +53,7 @@ impl Shape {
 }
 
 /// Squares; a perceptron 784-512-256-10 on 128 rows with its gradients; a transformer block with 1024 rows of 256 with its
-/// gradients; heads of 64; and very small ones.
+/// gradients; heads of 64; a very small one; a vector and a matrix.
 fn shapes() -> Vec<Shape> {
     let mut shapes = Vec::new();
     let mut add = |m, k, n, a_transposed, b_transposed| {
@@ -79,7 +79,11 @@ fn shapes() -> Vec<Shape> {
         add(k, m, n, true, false);
     }
     add(8, 4, 16, false, false);
-    add(1, 512, 512, false, false);
+    for n in [512, 1024, 4096] {
+        add(1, n, n, false, false);
+        add(n, n, 1, false, false);
+        add(n, n, 1, true, false);
+    }
     shapes
 }
 
