@@ -228,7 +228,7 @@ fn tail<A: Arith, T: Float>(a: T, scale: Scale<T>, top: Option<T>) -> (T, T) {
     let (back, back_rest) = sum.two_product::<A>(w);
     let error = ((one - back) - back_rest - w_rest) * t.fma::<A>(T::of(-0.5), one);
     let (head, rest) = a.two_product::<A>(a * scale.square);
-    let (p, [s, b]) = exp_parts::<A, T>(-head, error - rest);
+    let ([r, q], [s, b]) = exp_parts::<A, T>(-head, error - rest);
     let g_rest = scaled_rest.fma::<A>(w, g_rest);
     let (g, g_rest) = match top {
         Some(top) => {
@@ -237,7 +237,8 @@ fn tail<A: Arith, T: Float>(a: T, scale: Scale<T>, top: Option<T>) -> (T, T) {
         }
         None => (g, g_rest),
     };
-    ((g + g.fma::<A>(p, g_rest)) * s, b)
+    // Times 1 + r + q: the small terms first.
+    ((g + g.fma::<A>(r, g.fma::<A>(q, g_rest))) * s, b)
 }
 
 /// A factor of the argument.

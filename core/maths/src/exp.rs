@@ -139,21 +139,21 @@ pub(crate) fn exp_lifted_sum<A: Arith, T: Float>(x: T, rest: T, lift: i32) -> (T
     )
 }
 
-/// `e^(x + rest) = (1 + p) a b` with powers of two `a` and `b`, where `x` is not positive.
+/// `e^(x + rest) = (1 + r + q) a b` with powers of two `a` and `b`, and `q` less than `r^2`, where `x` is not positive.
 ///
-/// `(1 + p) a` is never denormal, so a product with it is rounded before `b` alone.
+/// `(1 + r + q) a` is never denormal, so a product with it is rounded before `b` alone.
 #[inline(always)]
-pub(crate) fn exp_parts<A: Arith, T: Float>(x: T, rest: T) -> (T, [T; 2]) {
+pub(crate) fn exp_parts<A: Arith, T: Float>(x: T, rest: T) -> ([T; 2], [T; 2]) {
     let x = x.at_least(T::EXP_RANGE.0);
-    let (bits, p) = reduced::<A, T>(x, rest, T::magic_power(T::LIFT.0));
-    (p, [T::power_of_two(bits), T::LIFT.1])
+    let (bits, terms) = reduced::<A, T>(x, rest, T::magic_power(T::LIFT.0));
+    (terms, [T::power_of_two(bits), T::LIFT.1])
 }
 
 /// `e^(x + rest)` where `x` is at most the upper end of [`Exp::EXP_RANGE`].
 #[inline(always)]
 pub(crate) fn exp_below_max<A: Arith, T: Float>(x: T, rest: T) -> T {
-    let (bits, p) = reduced::<A, T>(x.at_least(T::EXP_RANGE.0), rest, T::magic_powers());
-    scaled::<A, T>(p, bits)
+    let (bits, [r, q]) = reduced::<A, T>(x.at_least(T::EXP_RANGE.0), rest, T::magic_powers());
+    scaled::<A, T>(q + r, bits)
 }
 
 /// `(1 + p) 2^n`, with the bits of `magic_powers() + n`.
@@ -163,16 +163,16 @@ fn scaled<A: Arith, T: Float>(p: T, bits: T::Bits) -> T {
     p.fma::<A>(a, a) * b
 }
 
-/// `e^(x + rest) = 2^n (1 + p)`: the bits of `magic + n`, and `p`.
+/// `e^(x + rest) = 2^n (1 + r + q)`: the bits of `magic + n`, and `r` and `q`.
 #[inline(always)]
-fn reduced<A: Arith, T: Float>(x: T, rest: T, magic: T) -> (T::Bits, T) {
+fn reduced<A: Arith, T: Float>(x: T, rest: T, magic: T) -> (T::Bits, [T; 2]) {
     let shifted = x.fma::<A>(T::of(LOG2_E), magic);
     // The first difference is exact, and what r lacks is added to the small terms.
     let n = shifted - magic;
     let head = (-n).fma::<A>(T::LN_2.0, x);
     let (r, r_rest) = head.fast_two_sum((-n).fma::<A>(T::LN_2.1, rest));
-    let p = T::exp_tail::<A>(r).fma::<A>(r * r, r_rest) + r;
-    (shifted.bits(), p)
+    let q = T::exp_tail::<A>(r).fma::<A>(r * r, r_rest);
+    (shifted.bits(), [r, q])
 }
 
 /// `x = n log 2 + r`: the bits of `magic + n`, and `r`.
