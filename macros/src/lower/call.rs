@@ -1,33 +1,15 @@
-//! Calls: of ops by the table of methods, of traced functions by the names of their companions.
+//! Calls: of traced functions by the names of their companions, and of ops as functions of `Tensor`.
 
+use super::names::spelt;
+use super::op::{find, tensor_function};
 use super::{Call, CallArg, Callee, Cx, Host, Input, Place, R, Source, Stop, Value, Want};
 use crate::parse::OutShape;
 use crate::parse::text;
-use gradloom_ir::op::{Method, Operands, Param};
 use gradloom_ir::{Aval, Op, Static, Var};
-use proc_macro2::{Ident, Span};
+use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, quote};
+use syn::Expr;
 use syn::spanned::Spanned;
-use syn::{AngleBracketedGenericArguments, Expr, GenericArgument};
-
-/// The op behind a method of `Tensor`, or behind an associated function of it.
-pub(super) fn find(name: &str, assoc: bool) -> Option<(Op, Method)> {
-    Op::ALL.iter().find_map(|op| {
-        op.def()
-            .methods()
-            .into_iter()
-            .find(|m| m.name == name && m.assoc == assoc)
-            .map(|m| (*op, m))
-    })
-}
-
-/// The name of the associated function of `Tensor` that a path names.
-pub(super) fn tensor_function(func: &Expr) -> Option<&Ident> {
-    let Expr::Path(p) = func else { return None };
-    let mut segments = p.path.segments.iter().rev();
-    let (name, ty) = (segments.next()?, segments.next()?);
-    (ty.ident == "Tensor" && p.qself.is_none()).then_some(&name.ident)
-}
 
 /// Functions of the prelude, and its types and traits that have associated functions.
 const STD: [&str; 17] = [
@@ -51,142 +33,6 @@ const STD: [&str; 17] = [
 ];
 
 impl Cx<'_> {
-    /// An op, called by one of its methods.
-    #[allow(clippy::too_many_arguments)] // one call has all of these parts
-    pub(super) fn op<'e>(
-        &mut self,
-        op: Op,
-        method: Method,
-        receiver: Option<Value>,
-        args: impl Iterator<Item = &'e Expr>,
-        turbofish: Option<&AngleBracketedGenericArguments>,
-        want: &Want,
-        span: Span,
-    ) -> R<Value> {
-        let mut args = args;
-        let (mut receiver, mut data, mut likes, mut statics) =
-            (receiver, Vec::new(), Vec::new(), Vec::new());
-        let mut n_outs = None;
-        let mut failed = false;
-        let names = op.def().statics();
-        let mut missing = false;
-        // The first branch of a `select`, if it is a number: it takes the dtype of the second.
-        let mut number = None;
-        for param in method.params {
-            match param {
-                Param::Data | Param::Like => {
-                    let value = match receiver.take() {
-                        Some(value) => Ok(value),
-                        None => match args.next() {
-                            Some(arg) => self.eval(arg, &Want::one()),
-                            None => {
-                                missing = true;
-                                continue;
-                            }
-                        },
-                    };
-                    let like = match op {
-                        Op::Select => data.get(1).copied(),
-                        _ => data.first().copied(),
-                    };
-                    if let (Op::Select, 1, Ok(Value::Host(_))) = (op, data.len(), &value)
-                        && number.is_none()
-                    {
-                        number = value.ok();
-                        continue;
-                    }
-                    match value.and_then(|v| self.tensor(v, like)) {
-                        Ok(var) if *param == Param::Data => data.push(var),
-                        Ok(var) => likes.push(var),
-                        Err(Stop::Error) => failed = true,
-                        Err(stop) => return Err(stop),
-                    }
-                }
-                Param::List => match args.next().map(|a| self.list(a)) {
-                    Some(Ok(vars)) => data.extend(vars),
-                    Some(Err(Stop::Error)) => failed = true,
-                    Some(Err(stop)) => return Err(stop),
-                    None => missing = true,
-                },
-                Param::Static => match args.next().map(|a| (a, self.static_value(a))) {
-                    Some((arg, Ok(host))) if is_text(&host.expr) => {
-                        return self.recorded("text", arg.span());
-                    }
-                    Some((arg, Ok(host))) => {
-                        let name = names.get(statics.len()).copied().unwrap_or("argument");
-                        statics.push(self.statik(host, name, arg.span()));
-                    }
-                    Some((_, Err(Stop::Error))) => failed = true,
-                    Some((_, Err(stop))) => return Err(stop),
-                    None => missing = true,
-                },
-                Param::Switch(on) => statics.push(self.b.attr(*on)),
-                Param::All => statics.push(self.b.attr(Static::All)),
-                Param::Number(n) => statics.push(self.b.attr(*n)),
-                Param::Count => n_outs = Some(count(turbofish).or(want.count)),
-            }
-        }
-        if missing || args.next().is_some() {
-            // rustc counts arguments better.
-            return self.recorded(
-                &format!("a wrong number of arguments for `{}`", method.name),
-                span,
-            );
-        }
-        if failed {
-            return Err(Stop::Error);
-        }
-        if let Some(number) = number {
-            let number = self.tensor(number, data.last().copied())?;
-            data.insert(1, number);
-        }
-        if op == Op::Cast && self.b.static_of(statics[0]).is_host() {
-            // Whether there is a derivative depends on the dtype.
-            return self.recorded("a cast to a dtype that is not written out", span);
-        }
-        let n_outs = match n_outs {
-            None => None,
-            Some(Some(n)) => Some(n),
-            Some(None) => {
-                // The type that the result is used as may say it, and rustc knows that type.
-                return self.recorded(
-                    &format!(
-                        "a number of results of `{}` that is not written here",
-                        method.name
-                    ),
-                    span,
-                );
-            }
-        };
-        let likes = match op.def().operands() {
-            Operands::Fixed(_, n) => {
-                let implicit = n.saturating_sub(likes.len());
-                data.iter().copied().take(implicit).chain(likes).collect()
-            }
-            Operands::Many => likes,
-            _ => data.clone(),
-        };
-        let outs = self.emit(op, &statics, data, likes, n_outs.unwrap_or(1), span)?;
-        let values: Vec<Value> = outs
-            .into_iter()
-            .map(|var| Value::Tensor { var, by_ref: false })
-            .collect();
-        Ok(match n_outs {
-            Some(_) => Value::Tuple(values),
-            None => values.into_iter().next().expect("one result"),
-        })
-    }
-
-    /// A list of tensors: `&[&a, &b]`.
-    fn list(&mut self, arg: &Expr) -> R<Vec<Var>> {
-        match self.eval(arg, &Want::one())? {
-            Value::Tuple(values) => values.into_iter().map(|v| self.tensor(v, None)).collect(),
-            Value::Poison => Err(Stop::Error),
-            // A list of a length that is not written here.
-            _ => self.recorded("a list of tensors that is not written out", arg.span()),
-        }
-    }
-
     pub(super) fn call(&mut self, call: &syn::ExprCall, want: &Want, fallible: bool) -> R<Value> {
         let func = match &*call.func {
             Expr::Path(func) => func,
@@ -210,37 +56,7 @@ impl Cx<'_> {
             return self.call_closure(&closure, call, want);
         }
         if let Some(name) = tensor_function(&call.func) {
-            if let Some((op, method)) = find(&name.to_string(), true) {
-                return self.op(op, method, None, call.args.iter(), None, want, name.span());
-            }
-            // A method in the form of a function: `Tensor::matmul(&x, &w)`.
-            if let Some((op, method)) = find(&name.to_string(), false)
-                && call.args.iter().any(|a| self.mentions_traced(a))
-            {
-                return self.op(op, method, None, call.args.iter(), None, want, name.span());
-            }
-            if call.args.iter().any(|a| self.mentions_traced(a)) {
-                return self.recorded(&format!("`Tensor::{name}`"), name.span());
-            }
-            let made = Host {
-                expr: self.rename(&Expr::Call(call.clone())),
-                reads: Vec::new(),
-                number: false,
-            };
-            let made = match fallible {
-                true => Host {
-                    expr: {
-                        let e = &made.expr;
-                        syn::parse_quote!(#e?)
-                    },
-                    ..made
-                },
-                false => made,
-            };
-            return Ok(Value::Tensor {
-                var: self.constant(&made, None),
-                by_ref: false,
-            });
+            return self.tensor_call(name, call, want, fallible);
         }
         let segments: Vec<String> = func
             .path
@@ -284,26 +100,8 @@ impl Cx<'_> {
         if local.flatten().is_some() {
             return self.recorded("a call of a value", func.span());
         }
-        let callee = if is_type(&owner) {
-            let mut path = func.path.clone();
-            let name = path.segments.pop().expect("it has two segments").ident;
-            path.segments.pop_punct();
-            Callee::Associated {
-                ty: path.to_token_stream(),
-                name,
-            }
-        } else {
-            Callee::Function(func.path.clone())
-        };
-        let recursive = match &callee {
-            Callee::Function(p) => self.func.owner.is_none() && p.is_ident(&self.func.sig.ident),
-            Callee::Associated { ty, name } => {
-                ty.to_string() == "Self"
-                    && self.func.owner.is_some()
-                    && *name == self.func.sig.ident
-            }
-            Callee::Method(_) => false,
-        };
+        let callee = callee(&func.path, is_type(&owner));
+        let recursive = self.is_itself(&callee);
         self.traced_call(
             callee,
             text(&func.path),
@@ -332,6 +130,51 @@ impl Cx<'_> {
                 }
             }
         })
+    }
+
+    /// A call of an associated function of `Tensor`: an op, or a tensor from elsewhere.
+    fn tensor_call(
+        &mut self,
+        name: &Ident,
+        call: &syn::ExprCall,
+        want: &Want,
+        fallible: bool,
+    ) -> R<Value> {
+        let traced = call.args.iter().any(|a| self.mentions_traced(a));
+        let text = name.to_string();
+        // The second is a method in the form of a function: `Tensor::matmul(&x, &w)`.
+        let found = find(&text, true).or_else(|| find(&text, false).filter(|_| traced));
+        if let Some((op, method)) = found {
+            return self.op(op, method, None, call.args.iter(), None, want, name.span());
+        }
+        if traced {
+            return self.recorded(&format!("`Tensor::{name}`"), name.span());
+        }
+        let made = self.rename(&Expr::Call(call.clone()));
+        let made = Host {
+            expr: match fallible {
+                true => syn::parse_quote!(#made?),
+                false => made,
+            },
+            reads: Vec::new(),
+            number: false,
+        };
+        Ok(Value::Tensor {
+            var: self.constant(&made, None),
+            by_ref: false,
+        })
+    }
+
+    /// Whether a call of it is one of the function that is being lowered.
+    fn is_itself(&self, callee: &Callee) -> bool {
+        let (owner, own) = (&self.func.owner, &self.func.sig.ident);
+        match callee {
+            Callee::Function(path) => owner.is_none() && path.is_ident(own),
+            Callee::Associated { ty, name } => {
+                ty.to_string() == "Self" && owner.is_some() && name == own
+            }
+            Callee::Method(_) => false,
+        }
     }
 
     /// A traced method of a tree.
@@ -410,43 +253,8 @@ impl Cx<'_> {
                     shown.push("_".to_owned());
                 }
                 Value::Place(place) => {
-                    let place = self.fixed_place(&place);
-                    let var = self.b.param(Aval::UNKNOWN);
-                    let place_tokens = place.expr.to_token_stream();
-                    let reference = if place.root && self.func.params[place.param].by_ref {
-                        quote!(&*#place_tokens)
-                    } else {
-                        quote!(&#place_tokens)
-                    };
-                    let passed = if call_args.is_empty() && matches!(callee, Callee::Method(_)) {
-                        place_tokens.clone()
-                    } else if place.by_ref {
-                        reference
-                    } else {
-                        {
-                            let p = &self.krate;
-                            quote!(#p::copy(#reference))
-                        }
-                    };
-                    self.inputs.push(Input {
-                        var,
-                        source: Source::Tree {
-                            param: place.param,
-                            place: place_tokens.clone(),
-                        },
-                        diff: self.func.params[place.param].diff,
-                    });
-                    let readable: String = place_tokens
-                        .to_string()
-                        .chars()
-                        .filter(|c| !c.is_whitespace())
-                        .map(|c| if c.is_alphanumeric() { c } else { '_' })
-                        .collect();
-                    let readable = match readable.trim_matches('_') {
-                        "" => "part",
-                        name => name,
-                    };
-                    self.name(var, &Ident::new(readable, Span::mixed_site()));
+                    let receives = call_args.is_empty() && matches!(callee, Callee::Method(_));
+                    let (var, passed) = self.tree_argument(&place, receives);
                     operands.push(var);
                     call_args.push(CallArg::Tree(passed));
                     shown.push("_".to_owned());
@@ -491,6 +299,55 @@ impl Cx<'_> {
         let outs = self.emit(Op::Call, &[attr], operands, vec![], want.shape.len(), span)?;
         Ok(Some(structure(&want.shape, &mut outs.into_iter())))
     }
+
+    /// The variable of a tree that is an argument, and the tokens that pass it: to a method, as its receiver.
+    fn tree_argument(&mut self, place: &Place, receives: bool) -> (Var, TokenStream) {
+        let place = self.fixed_place(place);
+        let param = &self.func.params[place.param];
+        let var = self.b.param(Aval::UNKNOWN);
+        let tokens = place.expr.to_token_stream();
+        let reference = if place.root && param.by_ref {
+            quote!(&*#tokens)
+        } else {
+            quote!(&#tokens)
+        };
+        let passed = if receives {
+            tokens.clone()
+        } else if place.by_ref {
+            reference
+        } else {
+            let p = &self.krate;
+            quote!(#p::copy(#reference))
+        };
+        let name = match &*spelt(&tokens) {
+            "" => "part".to_owned(),
+            name => name.to_owned(),
+        };
+        self.inputs.push(Input {
+            var,
+            source: Source::Tree {
+                param: place.param,
+                place: tokens,
+            },
+            diff: param.diff,
+        });
+        self.name(var, &Ident::new(&name, Span::mixed_site()));
+        (var, passed)
+    }
+}
+
+/// What a path calls: an associated function if it is one of a type.
+fn callee(path: &syn::Path, of_type: bool) -> Callee {
+    if !of_type {
+        return Callee::Function(path.clone());
+    }
+    let mut ty = path.clone();
+    let name = ty.segments.pop().expect("it has two segments").ident;
+    ty.segments.pop_punct();
+    Callee::Associated {
+        ty: ty.to_token_stream(),
+        name,
+    }
 }
 
 /// The results of a call in the structure that they come in.
@@ -501,21 +358,5 @@ fn structure(shape: &OutShape, outs: &mut impl Iterator<Item = Var>) -> Value {
             var: outs.next().expect("as many results as leaves"),
             by_ref: false,
         },
-    }
-}
-
-/// Whether an expression is text, which is neither a tensor nor a static argument. rustc says so on the user's function.
-pub(super) fn is_text(expr: &Expr) -> bool {
-    matches!(expr, Expr::Lit(l) if !matches!(l.lit, syn::Lit::Int(_) | syn::Lit::Float(_) | syn::Lit::Bool(_)))
-}
-
-/// `::<2>`.
-fn count(turbofish: Option<&AngleBracketedGenericArguments>) -> Option<usize> {
-    match turbofish?.args.first()? {
-        GenericArgument::Const(Expr::Lit(syn::ExprLit {
-            lit: syn::Lit::Int(n),
-            ..
-        })) => n.base10_parse().ok(),
-        _ => None,
     }
 }

@@ -64,88 +64,11 @@ impl Cx<'_> {
             Expr::Unary(u) => self.unary(u),
             Expr::Binary(b) => self.binary(b),
             Expr::Block(b) if b.label.is_none() => self.block(&b.block, want),
-            Expr::Tuple(t) => {
-                let shapes = match &want.shape {
-                    crate::parse::OutShape::Tuple(shapes) if shapes.len() == t.elems.len() => {
-                        Some(shapes.clone())
-                    }
-                    _ => None,
-                };
-                let mixed = t.elems.iter().any(|e| self.mentions_traced(e));
-                let values = t.elems.iter().enumerate().map(|(i, e)| {
-                    let shape = shapes
-                        .as_ref()
-                        .map_or(crate::parse::OutShape::Tensor, |s| s[i].clone());
-                    Ok(match self.eval(e, &Want { shape, count: None })? {
-                        Value::Host(host) if mixed && host.reads.is_empty() => {
-                            Value::Host(self.fixed(host, "part"))
-                        }
-                        value => value,
-                    })
-                });
-                let values = values.collect::<R<Vec<_>>>()?;
-                if values.iter().all(|v| matches!(v, Value::Host(_))) {
-                    return Ok(self.rebuild(values, |e| {
-                        Expr::Tuple(syn::ExprTuple {
-                            elems: e.into_iter().collect(),
-                            ..t.clone()
-                        })
-                    }));
-                }
-                Ok(self.fixed_value(Value::Tuple(values), "part"))
-            }
-            Expr::Array(a) => {
-                let values = a
-                    .elems
-                    .iter()
-                    .map(|e| self.eval(e, &Want::one()))
-                    .collect::<R<Vec<_>>>()?;
-                if let Some(values) = self.hosts(&values) {
-                    return Ok(self.rebuild(values, |e| {
-                        Expr::Array(syn::ExprArray {
-                            elems: e.into_iter().collect(),
-                            ..a.clone()
-                        })
-                    }));
-                }
-                Ok(Value::Tuple(values))
-            }
-            Expr::Field(f) => match self.eval(&f.base, &Want::one())? {
-                Value::Place(place) => Ok(self.field(&place, &f.member)),
-                Value::Tuple(values) => match &f.member {
-                    syn::Member::Unnamed(i) if (i.index as usize) < values.len() => {
-                        Ok(values[i.index as usize].clone())
-                    }
-                    _ => self.recorded("a field of a tuple", f.member.span()),
-                },
-                Value::Host(h) => Ok(self.rebuild(vec![Value::Host(h)], |mut e| {
-                    Expr::Field(syn::ExprField {
-                        base: Box::new(e.remove(0)),
-                        ..f.clone()
-                    })
-                })),
-                Value::Poison => Err(Stop::Error),
-                _ => self.recorded("a field of a tensor", f.member.span()),
-            },
+            Expr::Tuple(t) => self.tuple(t, want),
+            Expr::Array(a) => self.array(a),
+            Expr::Field(f) => self.field_of(f),
             Expr::Index(i) => self.index(i),
-            Expr::Cast(c) => match self.eval(&c.expr, &Want::one())? {
-                Value::Tensor { .. } => {
-                    self.errors.push(
-                        c,
-                        "a tensor is not cast with `as`; write `.cast(DType::F32)`",
-                    );
-                    Err(Stop::Error)
-                }
-                value => match self.hosts(&[value]) {
-                    Some(values) => Ok(self.rebuild(values, |mut e| {
-                        Expr::Cast(syn::ExprCast {
-                            expr: Box::new(e.remove(0)),
-                            ..c.clone()
-                        })
-                    })),
-                    None => Err(Stop::Error),
-                },
-            },
+            Expr::Cast(c) => self.cast(c),
             // rustc says that the function does not return `Result`, once if the companions run it.
             Expr::Try(t) if self.func.output.result.is_none() => {
                 self.recorded("`?`", t.question_token.span())
@@ -174,11 +97,7 @@ impl Cx<'_> {
                 if let Expr::Path(_) = peel(&e.expr)
                     && let Ok(Value::Tensor { .. }) = self.eval(&e.expr, &Want::one())
                 {
-                    self.errors.push(
-                        &e.expr,
-                        "a tensor cannot be iterated over; take it apart with `.unbind::<N>(axis)`",
-                    );
-                    return Err(Stop::Error);
+                    return self.refuse_iteration(&e.expr);
                 }
                 self.recorded("`for`", e.for_token.span())
             }
@@ -204,27 +123,7 @@ impl Cx<'_> {
             }
             Expr::Unsafe(e) => self.recorded("`unsafe`", e.unsafe_token.span()),
             Expr::Struct(e) => self.recorded("a struct", e.path.span()),
-            Expr::Range(e) => {
-                let parts: Vec<&Expr> = e.start.iter().chain(&e.end).map(|b| &**b).collect();
-                let values = parts
-                    .into_iter()
-                    .map(|e| self.eval(e, &Want::one()))
-                    .collect::<R<Vec<_>>>()?;
-                match self.hosts(&values) {
-                    Some(values) => {
-                        let (start, end) = (e.start.is_some(), e.end.is_some());
-                        Ok(self.rebuild(values, |parts| {
-                            let mut parts = parts.into_iter().map(Box::new);
-                            Expr::Range(syn::ExprRange {
-                                start: start.then(|| parts.next()).flatten(),
-                                end: end.then(|| parts.next()).flatten(),
-                                ..e.clone()
-                            })
-                        }))
-                    }
-                    None => self.recorded("a range of tensors", e.span()),
-                }
-            }
+            Expr::Range(e) => self.range(e),
             other => self.recorded("an expression that is not straight-line", other.span()),
         }
     }
@@ -246,110 +145,6 @@ impl Cx<'_> {
                 syn::parse_quote!(#e?)
             })),
             other => Ok(other),
-        }
-    }
-
-    /// A host expression made of host values; `values` are known to be host values.
-    pub(super) fn rebuild(
-        &self,
-        values: Vec<Value>,
-        make: impl FnOnce(Vec<Expr>) -> Expr,
-    ) -> Value {
-        let (mut exprs, mut reads, mut number) = (Vec::new(), Vec::new(), true);
-        for value in values {
-            if let Value::Host(h) = value {
-                exprs.push(h.expr);
-                reads.extend(h.reads);
-                number &= h.number;
-            }
-        }
-        Value::Host(Host {
-            expr: make(exprs),
-            reads,
-            number,
-        })
-    }
-
-    /// The values as host values, if all are. A place may stand for a value that is no tensor.
-    pub(super) fn hosts(&self, values: &[Value]) -> Option<Vec<Value>> {
-        let hosts = values.iter().map(|v| match v {
-            Value::Host(_) => Some(v.clone()),
-            Value::Place(p) if !p.root || self.host_places => Some(Value::Host(Host {
-                expr: match p.by_ref && !p.root && !p.is_bound_reference() {
-                    true => {
-                        let expr = &p.expr;
-                        syn::parse_quote!(&#expr)
-                    }
-                    false => p.expr.clone(),
-                },
-                reads: Vec::new(),
-                number: false,
-            })),
-            _ => None,
-        });
-        hosts.collect()
-    }
-
-    /// A field of a place.
-    pub(super) fn field(&self, place: &Place, member: &syn::Member) -> Value {
-        let base = &place.expr;
-        let expr = syn::parse_quote!(#base.#member);
-        Value::Place(Place {
-            param: place.param,
-            expr,
-            by_ref: false,
-            root: false,
-            owned: place.owned,
-        })
-    }
-
-    fn index(&mut self, i: &syn::ExprIndex) -> R<Value> {
-        let base = self.eval(&i.expr, &Want::one())?;
-        let index = match &base {
-            // The index has the wrong type for the place, too; one error is enough.
-            Value::Tensor { .. } => self.static_value(&syn::parse_quote!(0))?,
-            _ => self.static_value(&i.index)?,
-        };
-        match base {
-            Value::Place(place) => {
-                // A host value is read here and now, perhaps only if what stands on the left of `&&` is true.
-                let index = match self.host_places && index.reads.is_empty() {
-                    true => index.expr,
-                    false => self.fixed_index(index.expr, &index.reads),
-                };
-                let base = &place.expr;
-                let expr = syn::parse_quote!(#base[#index]);
-                Ok(Value::Place(Place {
-                    param: place.param,
-                    expr,
-                    by_ref: false,
-                    root: false,
-                    owned: place.owned,
-                }))
-            }
-            Value::Host(h) => Ok(self.rebuild(
-                vec![Value::Host(h), Value::Host(index)],
-                |mut e| {
-                    let (index, expr) = (e.pop().expect("two parts"), e.pop().expect("two parts"));
-                    Expr::Index(syn::ExprIndex {
-                        expr: Box::new(expr),
-                        index: Box::new(index),
-                        ..i.clone()
-                    })
-                },
-            )),
-            Value::Tuple(values) => match host::literal(&index.expr).and_then(|s| s.int()) {
-                Some(n) if (n as usize) < values.len() => Ok(values[n as usize].clone()),
-                _ => self.recorded("an index", i.span()),
-            },
-            Value::Closure(_) | Value::Uninit(_) | Value::Never => {
-                self.recorded("an index", i.span())
-            }
-            Value::Tensor { .. } => {
-                self.errors.push(i, "a tensor is not indexed with `[]`; write `.slice(..)`, or `.unbind::<N>(axis)` for its parts");
-                Err(Stop::Error)
-            }
-            Value::Poison => Err(Stop::Error),
         }
     }
 
@@ -464,7 +259,7 @@ pub(super) fn makes_tensor_inside(expr: &Expr) -> bool {
     struct Makes(bool);
     impl<'ast> syn::visit::Visit<'ast> for Makes {
         fn visit_expr_call(&mut self, call: &'ast syn::ExprCall) {
-            self.0 |= super::call::tensor_function(&call.func).is_some();
+            self.0 |= super::op::tensor_function(&call.func).is_some();
             syn::visit::visit_expr_call(self, call);
         }
     }
@@ -476,9 +271,9 @@ pub(super) fn makes_tensor_inside(expr: &Expr) -> bool {
 /// Whether an expression starts at a call of an associated function of `Tensor`.
 fn makes_tensor(expr: &Expr) -> bool {
     match expr {
-        Expr::Call(c) => super::call::tensor_function(&c.func).is_some(),
+        Expr::Call(c) => super::op::tensor_function(&c.func).is_some(),
         Expr::MethodCall(m) => {
-            makes_tensor(&m.receiver) && super::call::find(&m.method.to_string(), false).is_some()
+            makes_tensor(&m.receiver) && super::op::find(&m.method.to_string(), false).is_some()
         }
         Expr::Reference(r) => makes_tensor(&r.expr),
         Expr::Paren(p) => makes_tensor(&p.expr),

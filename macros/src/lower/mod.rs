@@ -9,6 +9,7 @@
 
 mod assemble;
 mod assign;
+mod bind;
 mod blocks;
 mod branch;
 mod call;
@@ -20,14 +21,20 @@ mod explain;
 mod expr;
 mod fixed;
 mod host;
+mod inputs;
 mod iterate;
 mod join;
+mod keep;
 mod lens;
 mod loops;
 mod lowered;
 mod macros;
+mod method;
 mod names;
+mod op;
+mod operand;
 mod operator;
+mod parts;
 mod pattern;
 mod returns;
 mod slots;
@@ -36,18 +43,18 @@ mod syntax;
 mod value;
 
 pub(crate) use blocks::{Declaration, Flowing, HostCode, Piece, Store};
+pub(crate) use keep::{KEEPS, keeps};
 pub(crate) use lowered::{Call, CallArg, Callee, HostStmt, Input, Lowered, Source};
+pub(crate) use names::{ident_of, ours};
 use value::{Host, Local, Place, Value, Want};
 
-use crate::parse::{Func, Kind, OutShape, text, unraw};
+use crate::parse::{Func, OutShape, text};
 use crate::report::Errors;
 use gradloom_ir::program::Keep;
-use gradloom_ir::{Attr, Aval, Builder, Dim, Op, SecondaryMap, Static, Var};
+use gradloom_ir::{Attr, Builder, Dim, Op, SecondaryMap, Var};
 use proc_macro2::{Ident, Span, TokenStream};
-use quote::{ToTokens, quote, quote_spanned};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
-use syn::spanned::Spanned;
 
 /// What the body of a function became.
 #[derive(Debug)]
@@ -229,53 +236,6 @@ impl<'a> Cx<'a> {
 }
 
 impl Cx<'_> {
-    fn params(&mut self) {
-        for (i, p) in self.func.params.iter().enumerate() {
-            let value = match p.kind {
-                Kind::Tensor => {
-                    let var = self.b.param(p.aval.clone());
-                    self.name(var, &p.ident);
-                    // Whatever its name in the program, the parameter is bound as the user wrote it.
-                    if let Some(name) = self.b.name_of(var) {
-                        self.idents.insert(name.to_owned(), p.ident.clone());
-                    }
-                    self.inputs.push(Input {
-                        var,
-                        source: Source::Param(i),
-                        diff: p.diff,
-                    });
-                    Value::Tensor {
-                        var,
-                        by_ref: p.by_ref,
-                    }
-                }
-                Kind::Tree => {
-                    let ident = &p.ident;
-                    Value::Place(Place {
-                        param: i,
-                        expr: syn::parse_quote!(#ident),
-                        by_ref: p.by_ref,
-                        root: true,
-                        owned: false,
-                    })
-                }
-                Kind::Static { number } => {
-                    let ident = &p.ident;
-                    if p.mutable {
-                        self.host_mut.insert(unraw(ident));
-                    }
-                    self.host_names.push(unraw(ident));
-                    Value::Host(Host {
-                        expr: syn::parse_quote!(#ident),
-                        reads: Vec::new(),
-                        number: number && !p.by_ref,
-                    })
-                }
-            };
-            self.scopes[0].insert(unraw(&p.ident), value.into());
-        }
-    }
-
     /// The results of the program behind `value`, which has to have the structure `shape`.
     fn outs(&mut self, value: Value, shape: &OutShape, outs: &mut Vec<Var>) -> R<()> {
         match (value, shape) {
@@ -300,63 +260,6 @@ impl Cx<'_> {
         }
     }
 
-    /// Gives a variable the user's name, if it has none.
-    fn name(&mut self, var: Var, ident: &Ident) {
-        if self.b.name_of(var).is_some() || self.spoken_of.contains(&var) {
-            return;
-        }
-        let mut name = unraw(ident);
-        // `v3` is how an unnamed variable prints.
-        if name
-            .strip_prefix('v')
-            .is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()))
-        {
-            name.push('_');
-        }
-        // A number that makes it unique must not make it the name of a host local.
-        loop {
-            self.b.name(var, &name);
-            let unique = self.b.name_of(var).unwrap_or(&name);
-            if !self.host_names.contains(unique) {
-                break;
-            }
-            name.push('_');
-        }
-        if self.b.name_of(var) == Some(unraw(ident).as_str()) {
-            self.idents.insert(unraw(ident), ident.clone());
-        }
-    }
-
-    /// The identifier that the emitted code has for `var`.
-    fn ident(&self, var: Var) -> Ident {
-        let name = self
-            .b
-            .name_of(var)
-            .map_or_else(|| var.to_string(), str::to_owned);
-        ident_of(&name, &self.idents)
-    }
-
-    /// The identifier of a variable that host code names: one that it keeps.
-    fn spoken(&mut self, var: Var) -> Ident {
-        self.spoken_of.insert(var);
-        self.ident(var)
-    }
-
-    /// A name for a host local that the emitted code does not have yet. The user's identifier is kept if it is free.
-    fn host_ident(&mut self, ident: &Ident) -> Ident {
-        let name = unraw(ident);
-        let (b, params) = (&self.b, &self.func.params);
-        // Parts of trees are found in the parameters later than they are read.
-        let is_taken =
-            |name: &str| b.is_taken(name) || params.iter().any(|p| unraw(&p.ident) == name);
-        if !self.host_names.contains(&name) && !is_taken(&name) {
-            self.host_names.push(name);
-            return ident.clone();
-        }
-        let fresh = self.host_names.fresh(&name, is_taken);
-        Ident::new(&fresh, Span::mixed_site())
-    }
-
     fn push_host(&mut self, reads: Vec<Var>, tokens: TokenStream) {
         self.hosts.push(HostStmt {
             at: self.b.n_eqns(),
@@ -370,128 +273,6 @@ impl Cx<'_> {
             "{what} at line {}",
             span.start().line
         )))
-    }
-
-    /// The variable of a value that an op reads. A number takes the dtype of `like`.
-    fn tensor(&mut self, value: Value, like: Option<Var>) -> R<Var> {
-        match value {
-            Value::Tensor { var, .. } => Ok(var),
-            Value::Place(place) => self.leaf(&place, like),
-            Value::Host(host) if call::is_text(&host.expr) => {
-                self.recorded("text", host.expr.span())
-            }
-            Value::Host(host) => {
-                if let (Some(like), true) =
-                    (like, host.number || host::literal(&host.expr).is_some())
-                {
-                    let span = host.expr.span();
-                    // A number in arithmetic is a float until it takes the dtype of the tensor.
-                    let value = match host::literal(&host.expr).and_then(|s| s.float()) {
-                        Some(x) => self.b.attr(x),
-                        None => self.statik(host, "value", span),
-                    };
-                    return self
-                        .emit(Op::Scalar, &[value], vec![], vec![like], 1, span)
-                        .map(|v| v[0]);
-                }
-                Ok(self.constant(&host, like))
-            }
-            Value::Tuple(_) => Err(Stop::Recorded("a tuple is used as a tensor".to_owned())),
-            Value::Closure(_) => Err(Stop::Recorded("a closure is used as a tensor".to_owned())),
-            // rustc says that it has no value.
-            Value::Uninit(_) | Value::Never => {
-                Err(Stop::Recorded("a value that is not there".to_owned()))
-            }
-            Value::Poison => Err(Stop::Error),
-        }
-    }
-
-    /// A tensor in a tree parameter.
-    fn leaf(&mut self, place: &Place, like: Option<Var>) -> R<Var> {
-        let place = &self.fixed_place(place);
-        let tokens = place.expr.to_token_stream();
-        let key = tokens.to_string();
-        if let Some(&var) = self.leaves.get(&key) {
-            return Ok(var);
-        }
-        let var = self.b.param(Aval::UNKNOWN);
-        let name: String = key
-            .chars()
-            .filter(|c| !c.is_whitespace())
-            .map(|c| if c.is_alphanumeric() { c } else { '_' })
-            .collect();
-        let mut name = name.trim_matches('_').replace("__", "_");
-        // `self` itself, or a name of underscores alone: neither can be that of a local.
-        if syn::parse_str::<Ident>(&name).is_err() {
-            name = format!("part_{name}");
-        }
-        self.name(var, &Ident::new(&name, Span::mixed_site()));
-        let (ident, span) = (self.ident(var), place.expr.span());
-        // What is no operand is told at the user's expression.
-        let private = at(&self.krate, span);
-        let bind = match like {
-            Some(like) => {
-                let like = self.spoken(like);
-                quote_spanned!(span=> let #ident = #private::operand(#private::operand_of(&#tokens), &#like);)
-            }
-            None => quote_spanned!(span=> let #ident = #private::tensor_part(&#tokens);),
-        };
-        self.push_host(like.into_iter().collect(), bind);
-        self.input_hosts.insert(var, self.hosts.len() - 1);
-        self.leaves.insert(key, var);
-        let diff = self.func.params[place.param].diff;
-        self.inputs.push(Input {
-            var,
-            source: Source::Leaf {
-                param: place.param,
-                place: tokens,
-            },
-            diff,
-        });
-        Ok(var)
-    }
-
-    /// A tensor that the body gets from elsewhere.
-    fn constant(&mut self, host: &Host, like: Option<Var>) -> Var {
-        let var = self.b.param(Aval::UNKNOWN);
-        self.name(var, &Ident::new("constant", Span::mixed_site()));
-        let like = like.map(|like| (like, self.spoken(like)));
-        let (ident, private, expr) = (self.ident(var), &self.krate, &host.expr);
-        let mut reads = host.reads.clone();
-        let bind = match like {
-            Some((like, local)) => {
-                reads.push(like);
-                quote!(let #ident = #private::operand(#private::operand_of(&(#expr)), &#local);)
-            }
-            None => quote!(let #ident = #private::own(&(#expr));),
-        };
-        self.push_host(reads, bind);
-        self.input_hosts.insert(var, self.hosts.len() - 1);
-        self.inputs.push(Input {
-            var,
-            source: Source::Constant,
-            diff: false,
-        });
-        var
-    }
-
-    /// A static argument. What is not known here is bound to a local, once.
-    fn statik(&mut self, host: Host, name: &str, span: Span) -> Attr {
-        if let Some(known) = host::literal(&host.expr) {
-            return self.b.attr(known);
-        }
-        let value = match self.lens(&host) {
-            Some(lens) if name == "shape" => Static::Lens(text(&host.expr), lens),
-            _ => Static::Host(text(&host.expr)),
-        };
-        let attr = self.b.attr(value);
-        let ident = self.host_ident(&Ident::new(name, Span::mixed_site()));
-        let (private, expr) = (&self.krate, &host.expr);
-        let call = quote::quote_spanned!(span=> #private::statik);
-        self.push_host(host.reads, quote!(let #ident = #call(#expr);));
-        self.static_hosts.insert(attr, self.hosts.len() - 1);
-        self.statics.insert(attr, ident);
-        attr
     }
 
     /// Appends an equation, or reports why its operands do not fit.
@@ -520,20 +301,6 @@ impl Cx<'_> {
     }
 }
 
-/// The identifier of a name: the user's own where it has one, so that host code that the macro cannot look into
-/// finds it, and one that no user code can see otherwise.
-pub(crate) fn ident_of(name: &str, idents: &BTreeMap<String, Ident>) -> Ident {
-    idents.get(name).cloned().unwrap_or_else(|| ours(name))
-}
-
-/// An identifier that no user code can see. A keyword, which the user has written `r#type`, is written so again.
-pub(crate) fn ours(name: &str) -> Ident {
-    match syn::parse_str::<Ident>(name) {
-        Ok(_) => Ident::new(name, Span::mixed_site()),
-        Err(_) => Ident::new_raw(name, Span::mixed_site()),
-    }
-}
-
 /// Tokens at another place in the source.
 pub(crate) fn at(tokens: &TokenStream, span: Span) -> TokenStream {
     // A path that the user has given stays where it is, so that rustc asks about it there, and once.
@@ -549,12 +316,4 @@ pub(crate) fn at(tokens: &TokenStream, span: Span) -> TokenStream {
         token
     });
     placed.collect()
-}
-
-/// The attributes of a `let` that say what reverse mode keeps.
-pub(crate) const KEEPS: [&str; 2] = ["save", "recompute"];
-
-/// Whether an attribute of a `let` says what reverse mode keeps.
-pub(crate) fn keeps(attr: &syn::Attribute) -> bool {
-    KEEPS.iter().any(|name| attr.path().is_ident(name))
 }

@@ -1,5 +1,9 @@
 //! Names that the emitted code has.
 
+use super::Cx;
+use crate::parse::unraw;
+use gradloom_ir::Var;
+use proc_macro2::{Ident, Span, TokenStream};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A set of names that finds fresh ones without trying all.
@@ -33,4 +37,87 @@ impl Names {
         self.taken.insert(fresh.clone());
         fresh
     }
+}
+
+impl Cx<'_> {
+    /// Gives a variable the user's name, if it has none.
+    pub(super) fn name(&mut self, var: Var, ident: &Ident) {
+        if self.b.name_of(var).is_some() || self.spoken_of.contains(&var) {
+            return;
+        }
+        let mut name = unraw(ident);
+        // `v3` is how an unnamed variable prints.
+        if name
+            .strip_prefix('v')
+            .is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()))
+        {
+            name.push('_');
+        }
+        // A number that makes it unique must not make it the name of a host local.
+        loop {
+            self.b.name(var, &name);
+            let unique = self.b.name_of(var).unwrap_or(&name);
+            if !self.host_names.contains(unique) {
+                break;
+            }
+            name.push('_');
+        }
+        if self.b.name_of(var) == Some(unraw(ident).as_str()) {
+            self.idents.insert(unraw(ident), ident.clone());
+        }
+    }
+
+    /// The identifier that the emitted code has for `var`.
+    pub(super) fn ident(&self, var: Var) -> Ident {
+        let name = self
+            .b
+            .name_of(var)
+            .map_or_else(|| var.to_string(), str::to_owned);
+        ident_of(&name, &self.idents)
+    }
+
+    /// The identifier of a variable that host code names: one that it keeps.
+    pub(super) fn spoken(&mut self, var: Var) -> Ident {
+        self.spoken_of.insert(var);
+        self.ident(var)
+    }
+
+    /// A name for a host local that the emitted code does not have yet. The user's identifier is kept if it is free.
+    pub(super) fn host_ident(&mut self, ident: &Ident) -> Ident {
+        let name = unraw(ident);
+        let (b, params) = (&self.b, &self.func.params);
+        // Parts of trees are found in the parameters later than they are read.
+        let is_taken =
+            |name: &str| b.is_taken(name) || params.iter().any(|p| unraw(&p.ident) == name);
+        if !self.host_names.contains(&name) && !is_taken(&name) {
+            self.host_names.push(name);
+            return ident.clone();
+        }
+        let fresh = self.host_names.fresh(&name, is_taken);
+        Ident::new(&fresh, Span::mixed_site())
+    }
+}
+
+/// The identifier of a name: the user's own where it has one, so that host code that the macro cannot look into
+/// finds it, and one that no user code can see otherwise.
+pub(crate) fn ident_of(name: &str, idents: &BTreeMap<String, Ident>) -> Ident {
+    idents.get(name).cloned().unwrap_or_else(|| ours(name))
+}
+
+/// An identifier that no user code can see. A keyword, which the user has written `r#type`, is written so again.
+pub(crate) fn ours(name: &str) -> Ident {
+    match syn::parse_str::<Ident>(name) {
+        Ok(_) => Ident::new(name, Span::mixed_site()),
+        Err(_) => Ident::new_raw(name, Span::mixed_site()),
+    }
+}
+
+/// Tokens in the letters of a name, with `_` for each that no name has inside.
+pub(super) fn spelt(tokens: &TokenStream) -> String {
+    let letters = tokens.to_string();
+    let letters = letters.chars().filter(|c| !c.is_whitespace());
+    let letters: String = letters
+        .map(|c| if c.is_alphanumeric() { c } else { '_' })
+        .collect();
+    letters.trim_matches('_').to_owned()
 }

@@ -1,0 +1,160 @@
+//! Patterns of `let`: what they want of a value, and the names that they bind to its parts.
+
+use super::{Cx, Host, R, Value, Want};
+use crate::parse::{OutShape, unraw};
+use proc_macro2::Ident;
+use quote::quote;
+use syn::Pat;
+use syn::spanned::Spanned;
+use syn::visit_mut::VisitMut;
+
+impl Cx<'_> {
+    /// Binds the names of a pattern to the parts of a value.
+    pub(super) fn bind(&mut self, pat: &Pat, value: Value) -> R<()> {
+        match (pat, value) {
+            (Pat::Wild(_), _) => Ok(()),
+            (Pat::Paren(p), value) => self.bind(&p.pat, value),
+            (Pat::Type(t), value) => self.bind(&t.pat, value),
+            (pat, Value::Poison) => {
+                self.poison(pat);
+                Ok(())
+            }
+            (Pat::Ident(p), value) if p.subpat.is_none() && p.by_ref.is_none() => {
+                if let Value::Tensor { var, .. } = value {
+                    self.name(var, &p.ident);
+                }
+                let mut value = self.fixed_value(value, &unraw(&p.ident));
+                if p.mutability.is_some() {
+                    self.mutable_parts(&p.ident, &mut value);
+                }
+                let scope = self.scopes.last_mut().expect("there is a scope");
+                scope.insert(unraw(&p.ident), value.into());
+                Ok(())
+            }
+            (
+                Pat::Tuple(syn::PatTuple { elems, .. }) | Pat::Slice(syn::PatSlice { elems, .. }),
+                Value::Tuple(values),
+            ) if elems.len() == values.len()
+                && !elems.iter().any(|p| matches!(p, Pat::Rest(_))) =>
+            {
+                elems.iter().zip(values).try_for_each(|(p, v)| match v {
+                    Value::Host(host) => self.bind_host(p, None, &host, host.number),
+                    v => self.bind(p, v),
+                })
+            }
+            (Pat::Tuple(t), Value::Place(place))
+                if !t.elems.iter().any(|p| matches!(p, Pat::Rest(_))) =>
+            {
+                t.elems.iter().enumerate().try_for_each(|(i, p)| {
+                    let mut part = self.field(&place, &syn::Member::Unnamed(i.into()));
+                    // A pattern for a tuple takes a reference to one apart into references.
+                    if let Value::Place(part) = &mut part {
+                        part.by_ref = place.by_ref;
+                    }
+                    self.bind(p, part)
+                })
+            }
+            (pat, _) => self.recorded("a pattern", pat.span()),
+        }
+    }
+
+    /// Binds the names of a pattern to errors, so that what reads them is not reported again.
+    pub(super) fn poison(&mut self, pat: &Pat) {
+        match pat {
+            Pat::Ident(p) => {
+                self.scopes
+                    .last_mut()
+                    .expect("there is a scope")
+                    .insert(unraw(&p.ident), Value::Poison.into());
+            }
+            Pat::Tuple(t) => t.elems.iter().for_each(|p| self.poison(p)),
+            Pat::Slice(s) => s.elems.iter().for_each(|p| self.poison(p)),
+            Pat::Type(t) => self.poison(&t.pat),
+            Pat::Paren(p) => self.poison(&p.pat),
+            _ => {}
+        }
+    }
+
+    /// Keeps a `let` of host values, with names that the emitted code has for them alone.
+    pub(super) fn bind_host(
+        &mut self,
+        pat: &Pat,
+        ty: Option<&syn::Type>,
+        host: &Host,
+        number: bool,
+    ) -> R<()> {
+        struct Fresh<'a, 'b> {
+            cx: &'a mut Cx<'b>,
+            bound: Vec<(Ident, Ident)>,
+        }
+        impl VisitMut for Fresh<'_, '_> {
+            fn visit_pat_ident_mut(&mut self, p: &mut syn::PatIdent) {
+                let fresh = self.cx.host_ident(&p.ident);
+                if p.mutability.is_some() {
+                    self.cx.host_mut.insert(unraw(&fresh));
+                }
+                self.bound.push((p.ident.clone(), fresh.clone()));
+                p.ident = fresh;
+            }
+        }
+        let mut pat = pat.clone();
+        let mut fresh = Fresh {
+            cx: self,
+            bound: Vec::new(),
+        };
+        fresh.visit_pat_mut(&mut pat);
+        let bound = fresh.bound;
+        self.note_dims(&pat, &host.expr, &host.reads);
+        let ty = ty.map(|t| quote!(: #t));
+        let expr = &self.unborrowed(host);
+        self.push_host(host.reads.clone(), quote!(let #pat #ty = #expr;));
+        let number = number || (host.number && matches!(pat, Pat::Ident(_)));
+        for (user, fresh) in bound {
+            let value = Value::Host(Host {
+                expr: syn::parse_quote!(#fresh),
+                reads: Vec::new(),
+                number,
+            });
+            self.scopes
+                .last_mut()
+                .expect("there is a scope")
+                .insert(unraw(&user), value.into());
+        }
+        Ok(())
+    }
+}
+
+/// What a pattern wants of the value it is bound to.
+pub(super) fn want_of(pat: &Pat) -> Want {
+    fn shape(pat: &Pat) -> OutShape {
+        match pat {
+            Pat::Tuple(t) => OutShape::Tuple(t.elems.iter().map(shape).collect()),
+            Pat::Paren(p) => shape(&p.pat),
+            Pat::Type(t) => shape(&t.pat),
+            _ => OutShape::Tensor,
+        }
+    }
+    let count = match pat {
+        Pat::Slice(s) => Some(s.elems.len()),
+        _ => None,
+    };
+    Want {
+        shape: shape(pat),
+        count,
+    }
+}
+
+/// What a type says of the value that is bound to a local.
+pub(super) fn want_of_type(ty: &syn::Type) -> Want {
+    fn shape(ty: &syn::Type) -> OutShape {
+        match ty {
+            syn::Type::Tuple(t) => OutShape::Tuple(t.elems.iter().map(shape).collect()),
+            syn::Type::Paren(t) => shape(&t.elem),
+            _ => OutShape::Tensor,
+        }
+    }
+    Want {
+        shape: shape(ty),
+        count: None,
+    }
+}

@@ -1,0 +1,124 @@
+//! What a program takes from outside: the parameters of the function, tensors in trees, and tensors from elsewhere.
+
+use super::R;
+use super::names::spelt;
+use super::{Cx, Host, Input, Place, Source, Value, at};
+use crate::parse::{Kind, unraw};
+use gradloom_ir::{Aval, Var};
+use proc_macro2::{Ident, Span};
+use quote::{ToTokens, quote, quote_spanned};
+use syn::spanned::Spanned;
+
+impl Cx<'_> {
+    /// The parameters, as locals of the outermost scope.
+    pub(super) fn params(&mut self) {
+        for (i, p) in self.func.params.iter().enumerate() {
+            let value = match p.kind {
+                Kind::Tensor => {
+                    let var = self.b.param(p.aval.clone());
+                    self.name(var, &p.ident);
+                    // Whatever its name in the program, the parameter is bound as the user wrote it.
+                    if let Some(name) = self.b.name_of(var) {
+                        self.idents.insert(name.to_owned(), p.ident.clone());
+                    }
+                    self.inputs.push(Input {
+                        var,
+                        source: Source::Param(i),
+                        diff: p.diff,
+                    });
+                    Value::Tensor {
+                        var,
+                        by_ref: p.by_ref,
+                    }
+                }
+                Kind::Tree => {
+                    let ident = &p.ident;
+                    Value::Place(Place {
+                        param: i,
+                        expr: syn::parse_quote!(#ident),
+                        by_ref: p.by_ref,
+                        root: true,
+                        owned: false,
+                    })
+                }
+                Kind::Static { number } => {
+                    let ident = &p.ident;
+                    if p.mutable {
+                        self.host_mut.insert(unraw(ident));
+                    }
+                    self.host_names.push(unraw(ident));
+                    Value::Host(Host {
+                        expr: syn::parse_quote!(#ident),
+                        reads: Vec::new(),
+                        number: number && !p.by_ref,
+                    })
+                }
+            };
+            self.scopes[0].insert(unraw(&p.ident), value.into());
+        }
+    }
+
+    /// A tensor in a tree parameter.
+    pub(super) fn leaf(&mut self, place: &Place, like: Option<Var>) -> R<Var> {
+        let place = &self.fixed_place(place);
+        let tokens = place.expr.to_token_stream();
+        let key = tokens.to_string();
+        if let Some(&var) = self.leaves.get(&key) {
+            return Ok(var);
+        }
+        let var = self.b.param(Aval::UNKNOWN);
+        let mut name = spelt(&tokens).replace("__", "_");
+        // `self` itself, or a name of underscores alone: neither can be that of a local.
+        if syn::parse_str::<Ident>(&name).is_err() {
+            name = format!("part_{name}");
+        }
+        self.name(var, &Ident::new(&name, Span::mixed_site()));
+        let (ident, span) = (self.ident(var), place.expr.span());
+        // What is no operand is told at the user's expression.
+        let private = at(&self.krate, span);
+        let bind = match like {
+            Some(like) => {
+                let like = self.spoken(like);
+                quote_spanned!(span=> let #ident = #private::operand(#private::operand_of(&#tokens), &#like);)
+            }
+            None => quote_spanned!(span=> let #ident = #private::tensor_part(&#tokens);),
+        };
+        self.push_host(like.into_iter().collect(), bind);
+        self.input_hosts.insert(var, self.hosts.len() - 1);
+        self.leaves.insert(key, var);
+        let diff = self.func.params[place.param].diff;
+        self.inputs.push(Input {
+            var,
+            source: Source::Leaf {
+                param: place.param,
+                place: tokens,
+            },
+            diff,
+        });
+        Ok(var)
+    }
+
+    /// A tensor that the body gets from elsewhere.
+    pub(super) fn constant(&mut self, host: &Host, like: Option<Var>) -> Var {
+        let var = self.b.param(Aval::UNKNOWN);
+        self.name(var, &Ident::new("constant", Span::mixed_site()));
+        let like = like.map(|like| (like, self.spoken(like)));
+        let (ident, private, expr) = (self.ident(var), &self.krate, &host.expr);
+        let mut reads = host.reads.clone();
+        let bind = match like {
+            Some((like, local)) => {
+                reads.push(like);
+                quote!(let #ident = #private::operand(#private::operand_of(&(#expr)), &#local);)
+            }
+            None => quote!(let #ident = #private::own(&(#expr));),
+        };
+        self.push_host(reads, bind);
+        self.input_hosts.insert(var, self.hosts.len() - 1);
+        self.inputs.push(Input {
+            var,
+            source: Source::Constant,
+            diff: false,
+        });
+        var
+    }
+}

@@ -1,0 +1,51 @@
+//! `#[save]` and `#[recompute]`: what the user says about keeping values for reverse mode.
+
+use super::{Cx, Value};
+use crate::parse::text;
+use gradloom_ir::program::Keep;
+
+/// The attributes of a `let` that say what reverse mode keeps.
+pub(crate) const KEEPS: [&str; 2] = ["save", "recompute"];
+
+/// Whether an attribute of a `let` says what reverse mode keeps.
+pub(crate) fn keeps(attr: &syn::Attribute) -> bool {
+    KEEPS.iter().any(|name| attr.path().is_ident(name))
+}
+
+impl Cx<'_> {
+    /// `#[save]` and `#[recompute]` on a `let`.
+    pub(super) fn keep(&mut self, local: &syn::Local, value: &Value) {
+        let marks: Vec<_> = local.attrs.iter().filter(|a| keeps(a)).collect();
+        let Some(first) = marks.first() else { return };
+        if let Some(second) = marks.get(1) {
+            self.errors.push(
+                second,
+                "a value is either saved or computed again; remove one of the two attributes",
+            );
+        }
+        if !matches!(first.meta, syn::Meta::Path(_)) {
+            let name = text(first.path());
+            self.errors
+                .push(first, format!("`#[{name}]` takes no arguments"));
+        }
+        let keep = if first.path().is_ident("save") {
+            Keep::Save
+        } else {
+            Keep::Recompute
+        };
+        let mut any = false;
+        for value in if let Value::Tuple(values) = value {
+            &**values
+        } else {
+            std::slice::from_ref(value)
+        } {
+            if let Value::Tensor { var, .. } = value {
+                self.pins.push((*var, keep));
+                any = true;
+            }
+        }
+        if !any {
+            self.errors.push(first, "this `let` binds no tensor that is computed here, so there is nothing to keep; remove the attribute");
+        }
+    }
+}

@@ -1,0 +1,275 @@
+//! Methods, by what they are called on.
+
+use super::expr::{by_ref, copy};
+use super::op::find;
+use super::{Cx, Host, Place, R, Stop, Value, Want, host};
+use gradloom_ir::Op;
+use gradloom_ir::op::Method;
+use quote::ToTokens;
+use syn::Expr;
+
+/// Methods that give the value itself, as a value of its own.
+const COPIES: [&str; 3] = ["clone", "to_owned", "into"];
+/// Methods that give the value itself, by reference.
+const BORROWS: [&str; 2] = ["as_ref", "borrow"];
+/// Methods of a tensor that give what is no tensor.
+const READERS: [&str; 11] = [
+    "shape",
+    "dim",
+    "rank",
+    "dtype",
+    "numel",
+    "aval",
+    "is_realised",
+    "item",
+    "try_item",
+    "to_vec",
+    "try_to_vec",
+];
+
+/// Methods of numbers, strings and lists that no op has.
+const NUMBER_METHODS: [&str; 16] = [
+    "powi",
+    "floor",
+    "ceil",
+    "round",
+    "trunc",
+    "fract",
+    "recip",
+    "to_radians",
+    "to_degrees",
+    "mul_add",
+    "rem_euclid",
+    "saturating_sub",
+    "checked_sub",
+    "div_ceil",
+    "as_str",
+    "as_slice",
+];
+
+/// Methods of options and lists whose results a place does not stand for.
+const LIST_METHODS: [&str; 11] = [
+    "iter",
+    "iter_mut",
+    "into_iter",
+    "as_ref",
+    "as_deref",
+    "map",
+    "unwrap",
+    "first",
+    "last",
+    "get",
+    "expect",
+];
+
+impl Cx<'_> {
+    /// A call of a method: of a tensor, a tree, a tuple or a host value.
+    pub(super) fn method(
+        &mut self,
+        call: &syn::ExprMethodCall,
+        want: &Want,
+        fallible: bool,
+    ) -> R<Value> {
+        let name = call.method.to_string();
+        if ["unwrap", "expect"].contains(&name.as_str())
+            && let Some(place) = self.lent(call)?
+        {
+            return Ok(place);
+        }
+        let receiver = self.eval(&call.receiver, &Want::one())?;
+        let plain = call.args.is_empty();
+        match receiver {
+            Value::Poison => {
+                // The arguments' own errors are reported all the same.
+                for arg in &call.args {
+                    let _ = self.eval(arg, &Want::one());
+                }
+                Err(Stop::Error)
+            }
+            value @ (Value::Tensor { .. } | Value::Place(_))
+                if plain && COPIES.contains(&name.as_str()) =>
+            {
+                Ok(copy(value, |e| syn::parse_quote!(#e.clone())))
+            }
+            value @ (Value::Tensor { .. } | Value::Place(_))
+                if plain && BORROWS.contains(&name.as_str()) =>
+            {
+                Ok(by_ref(value, true, |e| syn::parse_quote!(&#e)))
+            }
+            Value::Tuple(parts) if plain && name == "clone" && parts.iter().all(is_cloned) => {
+                let copy = cloned(Value::Tuple(parts));
+                Ok(self.fixed_value(copy, "part"))
+            }
+            Value::Tensor { var, .. } if READERS.contains(&name.as_str()) => {
+                let ident = self.spoken(var);
+                let host = Host {
+                    expr: syn::parse_quote!(#ident),
+                    reads: vec![var],
+                    number: false,
+                };
+                self.host_method(
+                    call,
+                    host,
+                    ["dim", "rank", "numel", "item"].contains(&name.as_str()),
+                )
+            }
+            Value::Host(host) => self.host_method(call, host, false),
+            Value::Tensor { var, by_ref } => {
+                if let Some((op, method)) = find(&name, false) {
+                    let receiver = Some(Value::Tensor { var, by_ref });
+                    return self.op_method(op, method, receiver, call, want);
+                }
+                if ["iter", "into_iter", "iter_mut"].contains(&name.as_str()) {
+                    return self.refuse_iteration(&call.method);
+                }
+                // rustc says what is wrong with a method that is not there, and better.
+                self.recorded(&format!("the method `{name}`"), call.method.span())
+            }
+            Value::Place(place) => self.place_method(call, place, want, fallible),
+            Value::Tuple(_) | Value::Closure(_) | Value::Uninit(_) | Value::Never => {
+                self.recorded("a method of what is no tensor", call.method.span())
+            }
+        }
+    }
+
+    /// A method of a part of a tree: of a tensor, a number, a list or another tree, which the macro cannot tell apart.
+    fn place_method(
+        &mut self,
+        call: &syn::ExprMethodCall,
+        place: Place,
+        want: &Want,
+        fallible: bool,
+    ) -> R<Value> {
+        let name = call.method.to_string();
+        if (READERS.contains(&name.as_str()) && !place.root)
+            || ["len", "is_empty", "is_some", "is_none"].contains(&name.as_str())
+        {
+            let number = name != "is_empty";
+            let host = Host {
+                expr: place.expr,
+                reads: Vec::new(),
+                number: false,
+            };
+            return self.host_method(call, host, number);
+        }
+        // The second are those of a number, most likely, which a traced function cannot be: so rustc is asked.
+        if LIST_METHODS.contains(&name.as_str()) || NUMBER_METHODS.contains(&name.as_str()) {
+            return self.recorded(&format!("`.{name}(..)`"), call.method.span());
+        }
+        if let Some((op, method)) = find(&name, false).filter(|_| !place.root) {
+            return self.op_method(op, method, Some(Value::Place(place)), call, want);
+        }
+        if self.is_generic(&place) {
+            // Whether the method is traced depends on the type.
+            return self.recorded(
+                &format!("the method `{name}` of a generic type"),
+                call.method.span(),
+            );
+        }
+        self.traced_method(call, place, want, fallible)
+    }
+
+    fn op_method(
+        &mut self,
+        op: Op,
+        method: Method,
+        receiver: Option<Value>,
+        call: &syn::ExprMethodCall,
+        want: &Want,
+    ) -> R<Value> {
+        let (args, turbofish) = (call.args.iter(), call.turbofish.as_ref());
+        self.op(
+            op,
+            method,
+            receiver,
+            args,
+            turbofish,
+            want,
+            call.method.span(),
+        )
+    }
+
+    /// What iterates over a tensor is an error.
+    pub(super) fn refuse_iteration<T>(&mut self, at: &impl ToTokens) -> R<T> {
+        self.errors.push(
+            at,
+            "a tensor cannot be iterated over; take it apart with `.unbind::<N>(axis)`",
+        );
+        Err(Stop::Error)
+    }
+
+    /// Whether the type of a place may be one that the caller chooses.
+    fn is_generic(&self, place: &Place) -> bool {
+        let param = &self.func.params[place.param];
+        if param.receiver {
+            let owner = self.func.owner.as_ref();
+            return !place.root && owner.is_some_and(|o| o.generics.type_params().next().is_some());
+        }
+        let owner = self
+            .func
+            .owner
+            .iter()
+            .flat_map(|o| o.generics.type_params());
+        let mut generics = owner.chain(self.func.sig.generics.type_params());
+        let mut named = Vec::new();
+        host::in_tokens(param.owned.to_token_stream(), &mut |i| {
+            named.push(i.clone())
+        });
+        generics.any(|g| named.contains(&g.ident))
+    }
+
+    /// A method of a host value, if its arguments are host values too.
+    fn host_method(
+        &mut self,
+        call: &syn::ExprMethodCall,
+        receiver: Host,
+        number: bool,
+    ) -> R<Value> {
+        let mut values = vec![Value::Host(receiver)];
+        for arg in &call.args {
+            values.push(self.eval(arg, &Want::one())?);
+        }
+        let Some(values) = self.hosts(&values) else {
+            return self.recorded(
+                &format!("the method `{}` of a host value", call.method),
+                call.method.span(),
+            );
+        };
+        let value = self.rebuild(values, |mut e| {
+            let receiver = Box::new(e.remove(0));
+            Expr::MethodCall(syn::ExprMethodCall {
+                receiver,
+                args: e.into_iter().collect(),
+                ..call.clone()
+            })
+        });
+        match value {
+            Value::Host(h) => Ok(Value::Host(Host { number, ..h })),
+            other => Ok(other),
+        }
+    }
+}
+
+/// Whether a value is made of tensors and host values.
+fn is_cloned(value: &Value) -> bool {
+    match value {
+        Value::Tensor { .. } | Value::Host(_) => true,
+        Value::Tuple(parts) => parts.iter().all(is_cloned),
+        _ => false,
+    }
+}
+
+/// The value with clones of the host values in it.
+fn cloned(value: Value) -> Value {
+    match value {
+        Value::Host(host) if host::literal(&host.expr).is_none() => {
+            let e = &host.expr;
+            Value::Host(Host {
+                expr: syn::parse_quote!(::core::clone::Clone::clone(&#e)),
+                ..host
+            })
+        }
+        Value::Tuple(parts) => Value::Tuple(parts.into_iter().map(cloned).collect()),
+        value => value,
+    }
+}

@@ -1,0 +1,200 @@
+//! Calls of ops, by the table of methods.
+
+use super::{Cx, R, Stop, Value, Want};
+use gradloom_ir::op::{Method, Operands, Param};
+use gradloom_ir::{Attr, Op, Static, Var};
+use proc_macro2::{Ident, Span};
+use syn::spanned::Spanned;
+use syn::{AngleBracketedGenericArguments, Expr, GenericArgument};
+
+/// The op behind a method of `Tensor`, or behind an associated function of it.
+pub(super) fn find(name: &str, assoc: bool) -> Option<(Op, Method)> {
+    Op::ALL.iter().find_map(|op| {
+        op.def()
+            .methods()
+            .into_iter()
+            .find(|m| m.name == name && m.assoc == assoc)
+            .map(|m| (*op, m))
+    })
+}
+
+/// The name of the associated function of `Tensor` that a path names.
+pub(super) fn tensor_function(func: &Expr) -> Option<&Ident> {
+    let Expr::Path(p) = func else { return None };
+    let mut segments = p.path.segments.iter().rev();
+    let (name, ty) = (segments.next()?, segments.next()?);
+    (ty.ident == "Tensor" && p.qself.is_none()).then_some(&name.ident)
+}
+
+/// What a call of an op gives to it.
+#[derive(Default)]
+struct Arguments {
+    data: Vec<Var>,
+    likes: Vec<Var>,
+    statics: Vec<Attr>,
+}
+
+impl Cx<'_> {
+    /// An op, called by one of its methods.
+    #[allow(clippy::too_many_arguments)] // one call has all of these parts
+    pub(super) fn op<'e>(
+        &mut self,
+        op: Op,
+        method: Method,
+        receiver: Option<Value>,
+        args: impl Iterator<Item = &'e Expr>,
+        turbofish: Option<&AngleBracketedGenericArguments>,
+        want: &Want,
+        span: Span,
+    ) -> R<Value> {
+        let Arguments {
+            data,
+            likes,
+            statics,
+        } = self.arguments(op, method, receiver, args, span)?;
+        if op == Op::Cast && self.b.static_of(statics[0]).is_host() {
+            // Whether there is a derivative depends on the dtype.
+            return self.recorded("a cast to a dtype that is not written out", span);
+        }
+        let n_outs = if method.params.contains(&Param::Count) {
+            let Some(n) = count(turbofish).or(want.count) else {
+                // The type that the result is used as may say it, and rustc knows that type.
+                let what = format!(
+                    "a number of results of `{}` that is not written here",
+                    method.name
+                );
+                return self.recorded(&what, span);
+            };
+            Some(n)
+        } else {
+            None
+        };
+        let likes = match op.def().operands() {
+            Operands::Fixed(_, n) => {
+                let implicit = n.saturating_sub(likes.len());
+                data.iter().copied().take(implicit).chain(likes).collect()
+            }
+            Operands::Many => likes,
+            _ => data.clone(),
+        };
+        let outs = self.emit(op, &statics, data, likes, n_outs.unwrap_or(1), span)?;
+        let mut values = outs
+            .into_iter()
+            .map(|var| Value::Tensor { var, by_ref: false });
+        Ok(match n_outs {
+            Some(_) => Value::Tuple(values.collect()),
+            None => values.next().expect("one result"),
+        })
+    }
+
+    /// What a method takes, in the order of its parameters. An error in one argument does not hide those in the others.
+    fn arguments<'e>(
+        &mut self,
+        op: Op,
+        method: Method,
+        mut receiver: Option<Value>,
+        mut args: impl Iterator<Item = &'e Expr>,
+        span: Span,
+    ) -> R<Arguments> {
+        let mut read = Arguments::default();
+        let names = op.def().statics();
+        let (mut failed, mut missing) = (false, false);
+        // The first branch of a `select`, if it is a number: it takes the dtype of the second.
+        let mut number = None;
+        for param in method.params {
+            match param {
+                Param::Data | Param::Like => {
+                    let value = match receiver.take() {
+                        Some(value) => Ok(value),
+                        None => match args.next() {
+                            Some(arg) => self.eval(arg, &Want::one()),
+                            None => {
+                                missing = true;
+                                continue;
+                            }
+                        },
+                    };
+                    let like = match op {
+                        Op::Select => read.data.get(1).copied(),
+                        _ => read.data.first().copied(),
+                    };
+                    if let (Op::Select, 1, Ok(Value::Host(_))) = (op, read.data.len(), &value)
+                        && number.is_none()
+                    {
+                        number = value.ok();
+                        continue;
+                    }
+                    match value.and_then(|v| self.tensor(v, like)) {
+                        Ok(var) if *param == Param::Data => read.data.push(var),
+                        Ok(var) => read.likes.push(var),
+                        Err(Stop::Error) => failed = true,
+                        Err(stop) => return Err(stop),
+                    }
+                }
+                Param::List => match args.next().map(|a| self.list(a)) {
+                    Some(Ok(vars)) => read.data.extend(vars),
+                    Some(Err(Stop::Error)) => failed = true,
+                    Some(Err(stop)) => return Err(stop),
+                    None => missing = true,
+                },
+                Param::Static => match args.next().map(|a| (a, self.static_value(a))) {
+                    Some((arg, Ok(host))) if is_text(&host.expr) => {
+                        return self.recorded("text", arg.span());
+                    }
+                    Some((arg, Ok(host))) => {
+                        let name = names.get(read.statics.len()).copied();
+                        let name = name.unwrap_or("argument");
+                        read.statics.push(self.statik(host, name, arg.span()));
+                    }
+                    Some((_, Err(Stop::Error))) => failed = true,
+                    Some((_, Err(stop))) => return Err(stop),
+                    None => missing = true,
+                },
+                Param::Switch(on) => read.statics.push(self.b.attr(*on)),
+                Param::All => read.statics.push(self.b.attr(Static::All)),
+                Param::Number(n) => read.statics.push(self.b.attr(*n)),
+                // It is no argument of the call.
+                Param::Count => {}
+            }
+        }
+        if missing || args.next().is_some() {
+            // rustc counts arguments better.
+            let what = format!("a wrong number of arguments for `{}`", method.name);
+            return self.recorded(&what, span);
+        }
+        if failed {
+            return Err(Stop::Error);
+        }
+        if let Some(number) = number {
+            let number = self.tensor(number, read.data.last().copied())?;
+            read.data.insert(1, number);
+        }
+        Ok(read)
+    }
+
+    /// A list of tensors: `&[&a, &b]`.
+    fn list(&mut self, arg: &Expr) -> R<Vec<Var>> {
+        match self.eval(arg, &Want::one())? {
+            Value::Tuple(values) => values.into_iter().map(|v| self.tensor(v, None)).collect(),
+            Value::Poison => Err(Stop::Error),
+            // A list of a length that is not written here.
+            _ => self.recorded("a list of tensors that is not written out", arg.span()),
+        }
+    }
+}
+
+/// Whether an expression is text, which is neither a tensor nor a static argument. rustc says so on the user's function.
+pub(super) fn is_text(expr: &Expr) -> bool {
+    matches!(expr, Expr::Lit(l) if !matches!(l.lit, syn::Lit::Int(_) | syn::Lit::Float(_) | syn::Lit::Bool(_)))
+}
+
+/// `::<2>`.
+fn count(turbofish: Option<&AngleBracketedGenericArguments>) -> Option<usize> {
+    match turbofish?.args.first()? {
+        GenericArgument::Const(Expr::Lit(syn::ExprLit {
+            lit: syn::Lit::Int(n),
+            ..
+        })) => n.base10_parse().ok(),
+        _ => None,
+    }
+}

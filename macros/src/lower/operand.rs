@@ -1,0 +1,63 @@
+//! Values as operands and static arguments of equations.
+
+use super::host;
+use super::op::is_text;
+use super::{Cx, Host, R, Stop, Value};
+use crate::parse::text;
+use gradloom_ir::{Attr, Op, Static, Var};
+use proc_macro2::{Ident, Span};
+use quote::{quote, quote_spanned};
+use syn::spanned::Spanned;
+
+impl Cx<'_> {
+    /// The variable of a value that an op reads. A number takes the dtype of `like`.
+    pub(super) fn tensor(&mut self, value: Value, like: Option<Var>) -> R<Var> {
+        match value {
+            Value::Tensor { var, .. } => Ok(var),
+            Value::Place(place) => self.leaf(&place, like),
+            Value::Host(host) if is_text(&host.expr) => self.recorded("text", host.expr.span()),
+            Value::Host(host) => {
+                if let (Some(like), true) =
+                    (like, host.number || host::literal(&host.expr).is_some())
+                {
+                    let span = host.expr.span();
+                    // A number in arithmetic is a float until it takes the dtype of the tensor.
+                    let value = match host::literal(&host.expr).and_then(|s| s.float()) {
+                        Some(x) => self.b.attr(x),
+                        None => self.statik(host, "value", span),
+                    };
+                    return self
+                        .emit(Op::Scalar, &[value], vec![], vec![like], 1, span)
+                        .map(|v| v[0]);
+                }
+                Ok(self.constant(&host, like))
+            }
+            Value::Tuple(_) => Err(Stop::Recorded("a tuple is used as a tensor".to_owned())),
+            Value::Closure(_) => Err(Stop::Recorded("a closure is used as a tensor".to_owned())),
+            // rustc says that it has no value.
+            Value::Uninit(_) | Value::Never => {
+                Err(Stop::Recorded("a value that is not there".to_owned()))
+            }
+            Value::Poison => Err(Stop::Error),
+        }
+    }
+
+    /// A static argument. What is not known here is bound to a local, once.
+    pub(super) fn statik(&mut self, host: Host, name: &str, span: Span) -> Attr {
+        if let Some(known) = host::literal(&host.expr) {
+            return self.b.attr(known);
+        }
+        let value = match self.lens(&host) {
+            Some(lens) if name == "shape" => Static::Lens(text(&host.expr), lens),
+            _ => Static::Host(text(&host.expr)),
+        };
+        let attr = self.b.attr(value);
+        let ident = self.host_ident(&Ident::new(name, Span::mixed_site()));
+        let (private, expr) = (&self.krate, &host.expr);
+        let call = quote_spanned!(span=> #private::statik);
+        self.push_host(host.reads, quote!(let #ident = #call(#expr);));
+        self.static_hosts.insert(attr, self.hosts.len() - 1);
+        self.statics.insert(attr, ident);
+        attr
+    }
+}
