@@ -135,6 +135,8 @@ impl Cx<'_> {
     }
 }
 
+/// A field is read as `(*self).x`, so that rustc has one error for all kinds of `self` where the user has a struct of this name.
+///
 /// Each trait holds where it holds for the fields. The bounds are `for<'any>`, because rustc checks a bound on a type without
 /// parameters at once, and a second error would follow the one for a parameter that is no tree.
 fn grads_traits(
@@ -155,33 +157,33 @@ fn grads_traits(
         ours! {
             impl #params #p::Tree for #grads #params where #trees {
                 fn visit(&self, f: &mut dyn ::core::ops::FnMut(&#p::Tensor)) {
-                    #(#p::Tree::visit(&self.#fields, f);)*
+                    #(#p::Tree::visit(&(*self).#fields, f);)*
                 }
                 fn visit_mut(&mut self, f: &mut dyn ::core::ops::FnMut(&mut #p::Tensor)) {
-                    #(#p::Tree::visit_mut(&mut self.#fields, f);)*
+                    #(#p::Tree::visit_mut(&mut (*self).#fields, f);)*
                 }
                 fn map(&self, f: &mut dyn ::core::ops::FnMut(&#p::Tensor) -> #p::Tensor) -> Self {
-                    Self { #(#fields: #p::Tree::map(&self.#fields, f)),* }
+                    Self { #(#fields: #p::Tree::map(&(*self).#fields, f)),* }
                 }
                 fn paths(&self, prefix: &str, out: &mut ::std::vec::Vec<::std::string::String>) {
-                    #(#p::Tree::paths(&self.#fields, &::std::format!("{}{}", prefix, #paths), out);)*
+                    #(#p::Tree::paths(&(*self).#fields, &::std::format!("{}{}", prefix, #paths), out);)*
                 }
                 fn __key<'key>(&'key self, key: &mut #p::CallKey<'key>) {
-                    #(#p::Tree::__key(&self.#fields, key);)*
+                    #(#p::Tree::__key(&(*self).#fields, key);)*
                 }
             }
         },
         ours! {
             impl #params ::core::clone::Clone for #grads #params where #clones {
                 fn clone(&self) -> Self {
-                    Self { #(#fields: ::core::clone::Clone::clone(&self.#fields)),* }
+                    Self { #(#fields: ::core::clone::Clone::clone(&(*self).#fields)),* }
                 }
             }
         },
         ours! {
             impl #params ::core::fmt::Debug for #grads #params where #debugs {
                 fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
-                    f.debug_struct(#shown) #(.field(#names, &self.#fields))* .finish()
+                    f.debug_struct(#shown) #(.field(#names, &(*self).#fields))* .finish()
                 }
             }
         },
