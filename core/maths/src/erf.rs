@@ -18,22 +18,26 @@ pub trait Erf: Real {
     const ERFC_MAX: Self;
     /// `c` above.
     const CENTRE: Self;
+    /// `G(0)`
+    const ERFC_FIRST: Self;
+    /// `G'(0)`
+    const ERFC_SLOPE: Self;
     /// `sqrt(1/2)` in two parts.
     const SQRT_HALF: (Self, Self);
     /// `erf(x) / x - 1` in powers of `z = x^2`, for `|x| <= 0.8`.
     fn erf_small<A: Arith>(z: Self) -> Self;
     /// `log(erfc(a))` for `0.79 <= a <=` [`ERF_MAX`](Erf::ERF_MAX), to an error of `erfc(a)` that 1 does not notice.
     fn erfc_exponent<A: Arith>(a: Self) -> Self;
-    /// `G(0)`
-    fn erfc_first() -> Self;
-    /// `(G(t) - G(0)) / t`
-    fn erfc_scaled<A: Arith>(t: Self) -> Self;
+    /// `((G(t) - G(0)) / t - G'(0)) / t`
+    fn erfc_higher<A: Arith>(t: Self) -> Self;
 }
 
 impl Erf for f32 {
     const ERF_MAX: f32 = 4.0;
     const ERFC_MAX: f32 = 10.6;
     const CENTRE: f32 = 1.0;
+    const ERFC_FIRST: f32 = 0.85516715;
+    const ERFC_SLOPE: f32 = -0.23768094;
     const SQRT_HALF: (f32, f32) = (0.70710677, 1.21016175e-08);
 
     #[inline(always)]
@@ -61,13 +65,8 @@ impl Erf for f32 {
         ])
     }
     #[inline(always)]
-    fn erfc_first() -> f32 {
-        0.85516715
-    }
-    #[inline(always)]
-    fn erfc_scaled<A: Arith>(t: f32) -> f32 {
-        // The last rounding error is most of the error.
-        let higher = t.polynomial::<A, 9>([
+    fn erfc_higher<A: Arith>(t: f32) -> f32 {
+        t.polynomial::<A, 9>([
             0.0018091917,
             -0.0010217787,
             -0.00274635,
@@ -77,8 +76,7 @@ impl Erf for f32 {
             0.02539674,
             0.013911022,
             -0.095556505,
-        ]);
-        higher.fma::<A>(t, -0.23768094)
+        ])
     }
 }
 
@@ -86,6 +84,8 @@ impl Erf for f64 {
     const ERF_MAX: f64 = 6.0;
     const ERFC_MAX: f64 = 27.5;
     const CENTRE: f64 = 2.0;
+    const ERFC_FIRST: f64 = 1.021582705242023;
+    const ERFC_SLOPE: f64 = -0.6871606844138105;
     const SQRT_HALF: (f64, f64) = (FRAC_1_SQRT_2, -4.833646656726457e-17);
 
     #[inline(always)]
@@ -130,12 +130,8 @@ impl Erf for f64 {
         ])
     }
     #[inline(always)]
-    fn erfc_first() -> f64 {
-        1.021582705242023
-    }
-    #[inline(always)]
-    fn erfc_scaled<A: Arith>(t: f64) -> f64 {
-        let higher = t.polynomial::<A, 21>([
+    fn erfc_higher<A: Arith>(t: f64) -> f64 {
+        t.polynomial::<A, 21>([
             -8.001778649339828e-08,
             2.1210502819806783e-07,
             1.6946268812138143e-07,
@@ -157,8 +153,7 @@ impl Erf for f64 {
             -0.021510661889778755,
             -0.03644223150689369,
             0.2794720925560582,
-        ]);
-        higher.fma::<A>(t, -0.6871606844138105)
+        ])
     }
 }
 
@@ -175,7 +170,7 @@ pub fn erf<A: Arith, T: Float>(x: T) -> T {
     }
 }
 
-/// `1 - erf(x)`, to 2 ulp also where it is tiny; 2.2 in `f32` without a fused multiply-add.
+/// `1 - erf(x)`, to 2 ulp also where it is tiny.
 #[inline(always)]
 pub fn erfc<A: Arith, T: Float>(x: T) -> T {
     let a = x.abs();
@@ -220,8 +215,16 @@ fn tail<A: Arith, T: Float>(a: T, scale: Scale<T>, top: Option<T>) -> (T, T) {
     };
     let (sum, sum_rest) = u.two_sum(T::CENTRE);
     let w = one / sum;
-    let (first, t) = (T::erfc_first(), (u - T::CENTRE) * w);
-    let (scaled, scaled_rest) = first.fast_two_sum(T::erfc_scaled::<A>(t) * t);
+    let (first, t) = (T::ERFC_FIRST, (u - T::CENTRE) * w);
+    let higher = T::erfc_higher::<A>(t);
+    let (scaled, scaled_rest) = if A::FUSED {
+        first.fast_two_sum(higher.fma::<A>(t, T::ERFC_SLOPE) * t)
+    } else {
+        // The rounding errors of the slope and of its product are most of the error.
+        let (line, line_rest) = t.two_product::<A>(T::ERFC_SLOPE);
+        let (sum, sum_rest) = first.fast_two_sum(line);
+        sum.fast_two_sum(higher * (t * t) + (line_rest + sum_rest))
+    };
     let (g, g_rest) = scaled.two_product::<A>(w);
     // The relative error of w times that of w G(t) by w, t G'(t) / G(t) + 1, about 1 - t/2: it goes into the exponent.
     let w_rest = (u_rest + sum_rest) * w;
@@ -238,7 +241,14 @@ fn tail<A: Arith, T: Float>(a: T, scale: Scale<T>, top: Option<T>) -> (T, T) {
         None => (g, g_rest),
     };
     // Times 1 + r + q: the small terms first.
-    ((g + g.fma::<A>(r, g.fma::<A>(q, g_rest))) * s, b)
+    let small = g.fma::<A>(q, g_rest);
+    let y = if A::FUSED {
+        g + g.fma::<A>(r, small)
+    } else {
+        let (sum, sum_rest) = g.fast_two_sum(g * r);
+        sum + (sum_rest + small)
+    };
+    (y * s, b)
 }
 
 /// A factor of the argument.
