@@ -27,15 +27,15 @@ pub trait Exp: Real {
 }
 
 impl Exp for f32 {
-    const LN_2: (f32, f32) = (0.693_359_4, -2.121_944_4e-4);
-    const EXP_RANGE: (f32, f32) = (-120.0, 89.0);
+    const LN_2: (f32, f32) = exp_of::f32::LN_2;
+    const EXP_RANGE: (f32, f32) = (exp_of::f32::LEAST, 89.0);
     const LIFT: (i32, f32) = (64, 1.0 / (1u128 << 64) as f32);
     const EXPM1_MIN: f32 = -20.0;
     const EXPM1_TINY: f32 = 2.9802322e-8;
 
     #[inline(always)]
     fn exp_tail<A: Arith>(r: f32) -> f32 {
-        r.polynomial::<A, 5>([0.0013950602, 0.008368953, 0.041666206, 0.16666518, 0.5])
+        r.polynomial::<A, 5>(exp_of::f32::TAIL)
     }
     #[inline(always)]
     fn expm1_tail<A: Arith>(r: f32) -> f32 {
@@ -51,9 +51,8 @@ impl Exp for f32 {
 }
 
 impl Exp for f64 {
-    // The first part has 32 digits.
-    const LN_2: (f64, f64) = (0.6931471803691238, 1.9082149292705877e-10);
-    const EXP_RANGE: (f64, f64) = (-800.0, 710.0);
+    const LN_2: (f64, f64) = exp_of::f64::LN_2;
+    const EXP_RANGE: (f64, f64) = (exp_of::f64::LEAST, 710.0);
     // 2^-512
     const LIFT: (i32, f64) = (512, f64::from_bits((1023 - 512) << 52));
     const EXPM1_MIN: f64 = -40.0;
@@ -61,18 +60,7 @@ impl Exp for f64 {
 
     #[inline(always)]
     fn exp_tail<A: Arith>(r: f64) -> f64 {
-        r.polynomial::<A, 10>([
-            2.5117995856588222e-08,
-            2.763140959520717e-07,
-            2.755721585882969e-06,
-            2.4801489607831025e-05,
-            0.00019841269917904403,
-            0.0013888888947307962,
-            0.008333333333306948,
-            0.04166666666651444,
-            0.166666666666667,
-            0.5000000000000013,
-        ])
+        r.polynomial::<A, 10>(exp_of::f64::TAIL)
     }
     #[inline(always)]
     fn expm1_tail<A: Arith>(r: f64) -> f64 {
@@ -89,6 +77,39 @@ impl Exp for f64 {
             0.16666666666666677,
             0.5,
         ])
+    }
+}
+
+/// What the exponential is made of, for loops in vectors of their own.
+pub mod exp_of {
+    /// In single precision.
+    pub mod f32 {
+        /// Below it the exponential is 0, also a hundred times it.
+        pub const LEAST: f32 = -120.0;
+        /// `log 2` in two parts.
+        pub const LN_2: (f32, f32) = (0.693_359_4, -2.121_944_4e-4);
+        /// `(e^r - 1 - r) / r^2` in powers of `r`, the highest first.
+        pub const TAIL: [f32; 5] = [0.0013950602, 0.008368953, 0.041666206, 0.16666518, 0.5];
+    }
+    /// In double precision.
+    pub mod f64 {
+        /// Below it the exponential is 0, also a hundred times it.
+        pub const LEAST: f64 = -800.0;
+        /// `log 2` in two parts, the first of which has 32 digits.
+        pub const LN_2: (f64, f64) = (0.6931471803691238, 1.9082149292705877e-10);
+        /// `(e^r - 1 - r) / r^2` in powers of `r`, the highest first.
+        pub const TAIL: [f64; 10] = [
+            2.5117995856588222e-08,
+            2.763140959520717e-07,
+            2.755721585882969e-06,
+            2.4801489607831025e-05,
+            0.00019841269917904403,
+            0.0013888888947307962,
+            0.008333333333306948,
+            0.04166666666651444,
+            0.166666666666667,
+            0.5000000000000013,
+        ];
     }
 }
 

@@ -5,7 +5,7 @@
 //! ```
 //!
 //! takes every number, and prints the greatest error of each function and where it is, in under half an hour of one core
-//! with AVX-512. Without `RUSTFLAGS` each fused multiply-add is a call of the C library, which takes a day.
+//! with AVX-512. Without `RUSTFLAGS` each fused multiply-add is a call of the C library, and that takes many hours.
 //! `GRADLOOM_FUNCTION=erfc` takes that function alone.
 //!
 //! The reference is the function in double precision: an error of 4 units of its last place is 7e-9 units of the last

@@ -4,6 +4,7 @@ use super::vector::{Array, Floats, Simd, Vector};
 use crate::dtype::Element;
 use gradloom_ir::op::element::{exp, log};
 use gradloom_maths::Arith;
+use gradloom_maths::exp_of;
 
 /// A type of numbers. Integers wrap.
 pub(crate) trait Number: Element {
@@ -235,29 +236,3 @@ macro_rules! floats {
 
 ints! { i32 i64 }
 floats! { f32 i32 fma32 F32 64; f64 i64 fma64 F64 512; }
-
-/// What the exponential is made of, as in `gradloom_maths::exp`.
-mod exp_of {
-    pub(super) mod f32 {
-        pub(in super::super) const LEAST: f32 = -120.0;
-        pub(in super::super) const LN_2: (f32, f32) = (0.693_359_4, -2.121_944_4e-4);
-        pub(in super::super) const TAIL: [f32; 5] =
-            [0.0013950602, 0.008368953, 0.041666206, 0.16666518, 0.5];
-    }
-    pub(super) mod f64 {
-        pub(in super::super) const LEAST: f64 = -800.0;
-        pub(in super::super) const LN_2: (f64, f64) = (0.6931471803691238, 1.9082149292705877e-10);
-        pub(in super::super) const TAIL: [f64; 10] = [
-            2.5117995856588222e-08,
-            2.763140959520717e-07,
-            2.755721585882969e-06,
-            2.4801489607831025e-05,
-            0.00019841269917904403,
-            0.0013888888947307962,
-            0.008333333333306948,
-            0.04166666666651444,
-            0.166666666666667,
-            0.5000000000000013,
-        ];
-    }
-}
