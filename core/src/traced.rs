@@ -16,6 +16,8 @@ pub trait Traced {
     const POINTS: &'static [Point];
     /// What the loops compute that are compiled with the function, in builds without debug assertions.
     const KERNELS: &'static [&'static str];
+    /// Why each call of the function is recorded. `None`, if a call like one before finds its plan and records nothing.
+    const RECORDED: Option<&'static str>;
 }
 
 /// A named value of a traced function: an entry of `f::POINTS`.

@@ -14,6 +14,8 @@ pub(crate) struct Args {
     pub(crate) krate: Option<syn::Path>,
     /// Whether the body is run and recorded even if it is straight-line.
     pub(crate) record: bool,
+    /// Whether the user says that the body only computes.
+    pub(crate) pure: bool,
     /// The tests to emit.
     pub(crate) check: Option<Check>,
     /// The warnings that are silenced.
@@ -45,6 +47,13 @@ impl Args {
                     return Err(meta.error("`record` takes no value; write `#[traced(record)]`"));
                 }
                 args.record = true;
+                return Ok(());
+            }
+            if meta.path.is_ident("pure") {
+                if !meta.input.is_empty() && !meta.input.peek(syn::Token![,]) {
+                    return Err(meta.error("`pure` takes no value; write `#[traced(pure)]`"));
+                }
+                args.pure = true;
                 return Ok(());
             }
             if meta.path.is_ident("check") {
@@ -88,10 +97,12 @@ impl Args {
                 .get_ident()
                 .map(ToString::to_string)
                 .unwrap_or_default();
-            let options = ["crate", "record", "check", "allow", "returns", "order"];
+            let options = [
+                "crate", "record", "pure", "check", "allow", "returns", "order",
+            ];
             let hint = match nearest(&name, &options) {
                 Some(near) => format!("did you mean `{near}`?"),
-                None => "it takes `check`, `record`, `returns(..)` for the shape of the result, `allow(..)`, `order = 2`, and `crate = path` for a renamed dependency".to_owned(),
+                None => "it takes `check`, `record`, `pure`, `returns(..)` for the shape of the result, `allow(..)`, `order = 2`, and `crate = path` for a renamed dependency".to_owned(),
             };
             Err(meta.error(format!("`{name}` is not an option of `#[traced]`; {hint}")))
         });

@@ -59,11 +59,12 @@ use proc_macro::TokenStream;
 ///   given lengths.
 /// - `dense::POINTS`: the named values, each with its file, line and column, and whether reverse mode keeps it.
 /// - `dense::KERNELS`: what the loops compute that are compiled with the function and its derivatives.
+/// - `dense::RECORDED`: why each call is recorded; `None`, if a call like one before finds its plan.
 ///
 /// Their documentation, which editors show at a call, has the shapes, what is kept, the costs and the program.
 ///
 /// For the method `forward` of `Linear` they are associated items: `Linear::forward_vjp`, `forward_jvp`, `forward_grad`,
-/// `forward_value_and_grad`, `forward_saved`, `FORWARD_PROGRAM`, `FORWARD_HASH`, `FORWARD_COST`, `FORWARD_POINTS`, `FORWARD_KERNELS`, and the structs `LinearForwardGrads` and
+/// `forward_value_and_grad`, `forward_saved`, `FORWARD_PROGRAM`, `FORWARD_HASH`, `FORWARD_COST`, `FORWARD_POINTS`, `FORWARD_KERNELS`, `FORWARD_RECORDED`, and the structs `LinearForwardGrads` and
 /// `LinearForwardSaved`. In an impl block the methods that take and return tensors are traced; the others stay alone.
 /// Methods of a trait cannot be traced; have them call an inherent method.
 ///
@@ -128,6 +129,19 @@ use proc_macro::TokenStream;
 /// # Options
 ///
 /// - `#[traced(record)]` has the body recorded even if it is straight-line, so that it may call functions that are not traced.
+/// - `#[traced(pure)]` says that the body only computes: for arguments of the same shapes, structure and static values it records
+///   the same operations each time, and does nothing else that has to happen at each call. Then a call like one before does not run
+///   the body, whatever host code it has. Without it, that is so where all of the host code is known to be pure, and
+///   `dense::RECORDED` says what is not. A step of training is one plan if it is a function of its own:
+///
+///   ```text
+///   #[traced(pure, record)]
+///   fn step(model: &Mlp, #[nodiff] state: &SgdState<Mlp>, #[nodiff] x: &Tensor) -> (Mlp, SgdState<Mlp>, Tensor) {
+///       let (value, grads) = loss::value_and_grad(model, x);
+///       let (model, state) = Sgd::default().step(model, &grads.model, state);
+///       (model, state, value)
+///   }
+///   ```
 /// - `#[traced(returns(B, 10))]` says the shape of the result, with a dtype where one is known, as in `returns(f32; B, 10)`. Of
 ///   a tuple each part has parentheses, or is `_`: `returns((B, 10), (), _)`. A method in a traced impl block has an
 ///   attribute `#[traced(returns(..))]` of its own.

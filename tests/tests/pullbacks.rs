@@ -96,7 +96,7 @@ impl Mlp {
         for layer in &self.layers {
             h = h.matmul(&layer.w);
             if let Some(b) = &layer.b {
-                h = h + b;
+                h += b;
             }
             h = match self.activation {
                 Activation::Relu => h.relu(),

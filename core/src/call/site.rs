@@ -46,6 +46,8 @@ pub(super) struct Callable {
     /// The results of the plan.
     avals: Box<[Aval]>,
     leaves: Box<[Leaf]>,
+    /// What the body has made of host values: the last arguments of the plan.
+    constants: Box<[Shared]>,
     /// Whether a result of the plan is several leaves.
     repeats: bool,
     /// The pullback, of a call whose last results are what that reads.
@@ -268,13 +270,26 @@ impl Begun {
     }
 }
 
-/// How to compute results from arguments, if they depend on nothing else.
+/// The most elements of all constants that a body makes of host values. With more the call is recorded each time, because a
+/// site would keep them for each key.
+const MOST_CONSTANTS: usize = 8 << 10;
+
+/// How to compute results from arguments, if they depend on nothing but constants besides.
 pub(super) fn callable(
     args: &[Shared],
     results: &[Shared],
     backward: Option<Arc<Backward>>,
 ) -> Option<Callable> {
-    let argument = |value: &Shared| args.iter().position(|arg| Shared::ptr_eq(arg, value));
+    // What is there and is no argument has been made of host values, and those that a pure body has are in the key.
+    let mut known = args.to_vec();
+    let mut argument = |value: &Shared| {
+        let i = known.iter().position(|arg| Shared::ptr_eq(arg, value));
+        if i.is_none() && value.has_elements() && value.is_free() {
+            known.push(value.clone());
+            return Some(known.len() - 1);
+        }
+        i
+    };
     let mut targets: Vec<Shared> = Vec::new();
     let leaf = |result: &Shared| {
         if let Some(i) = argument(result) {
@@ -289,19 +304,24 @@ pub(super) fn callable(
     let leaves: Box<[Leaf]> = results.iter().map(leaf).collect();
     let n_results = leaves.iter().filter(|leaf| matches!(leaf, Leaf::Result(_)));
     let repeats = n_results.count() > targets.len();
-    let plan = match &targets[..] {
-        [] => None,
-        targets => {
-            let graph = Graph::of(targets);
-            let arguments = graph.leaves.iter().map(|leaf| Some(argument(leaf)? as u32));
-            let arguments = arguments.collect::<Option<_>>()?;
-            Some(Arc::new(CallPlan::new(graph.plan(), arguments)))
-        }
-    };
+    let mut plan = None;
+    if !targets.is_empty() {
+        let graph = Graph::of(&targets);
+        let leaves = graph.leaves.iter();
+        let leaves = leaves.map(|leaf| Some(argument(leaf)? as u32));
+        let leaves = leaves.collect::<Option<_>>()?;
+        plan = Some((graph, leaves));
+    }
+    let constants: Box<[Shared]> = known.drain(args.len()..).collect();
+    let n_elements = constants.iter().map(|x| x.aval.numel());
+    if n_elements.sum::<usize>() > MOST_CONSTANTS {
+        return None;
+    }
     Some(Callable {
-        plan,
+        plan: plan.map(|(graph, leaves)| Arc::new(CallPlan::new(graph.plan(), leaves))),
         avals: targets.iter().map(|x| x.aval.clone()).collect(),
         leaves,
+        constants,
         repeats,
         backward,
     })
@@ -323,14 +343,23 @@ impl Callable {
 
     /// The leaves of the result for the arguments of a key.
     fn leaves(self: &Arc<Self>, key: &CallKey<'_>) -> Leaves {
-        let arg = |i: usize| &*key.leaves[i];
+        let n = key.leaves.len();
+        let arg = |i: usize| match i.checked_sub(n) {
+            None => &*key.leaves[i],
+            Some(i) => &self.constants[i],
+        };
         self.at_once(arg)
             .unwrap_or_else(|| self.promise(key.args()))
     }
 
     /// The results for the given arguments.
     pub(super) fn call(self: &Arc<Self>, args: Vec<Shared>) -> Results {
-        let leaves = match self.at_once(|i| &args[i]) {
+        let n = args.len();
+        let arg = |i: usize| match i.checked_sub(n) {
+            None => &args[i],
+            Some(i) => &self.constants[i],
+        };
+        let leaves = match self.at_once(arg) {
             Some(leaves) => {
                 let_go_of(args);
                 leaves
@@ -349,7 +378,8 @@ impl Callable {
     }
 
     /// The leaves of the result, as promises.
-    fn promise(self: &Arc<Self>, args: Vec<Shared>) -> Leaves {
+    fn promise(self: &Arc<Self>, mut args: Vec<Shared>) -> Leaves {
+        args.extend_from_slice(&self.constants);
         let mut leaves = self.results(|i| &args[i], Vec::new());
         match &self.plan {
             Some(plan) => leaves.node = Some(CallNode::new(plan.clone(), args)),

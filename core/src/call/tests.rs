@@ -350,7 +350,7 @@ fn threads_that_ask_for_one_call_get_the_same_results() {
 }
 
 #[test]
-fn what_reads_or_makes_values_is_recorded_each_time() {
+fn what_reads_values_is_recorded_each_time_and_what_makes_many_too() {
     let _turn = turn();
     thread_local! {
         static READS: Site = const { Site::new() };
@@ -360,15 +360,35 @@ fn what_reads_or_makes_values_is_recorded_each_time() {
         Ok(mut results) => results.tensor(),
         Err(recording) => recording.end(x * x.sum(..).item::<f32>()),
     };
-    let makes = |x: &Tensor, by: f32| match begin(&MAKES, |key| key.leaf(x)) {
-        Ok(mut results) => results.tensor(),
-        Err(recording) => recording.end(x * Tensor::from([by, by])),
+    let makes = |x: &Tensor, by: f32| {
+        let found = begin(&MAKES, |key| {
+            key.leaf(x);
+            key.word(by.to_bits().into());
+        });
+        match found {
+            Ok(mut results) => (results.tensor(), results.tensor()),
+            Err(recording) => {
+                BODIES.set(BODIES.get() + 1);
+                let made = Tensor::from(vec![by; x.numel()]);
+                recording.end((x * &made, made))
+            }
+        }
     };
     let (x, y) = tensors();
     assert_eq!(reads(&y).to_vec::<f32>(), [10.0, 15.0]);
     assert_eq!(reads(&x).to_vec::<f32>(), [-0.25, 0.5]);
-    assert_eq!(makes(&y, 2.0).to_vec::<f32>(), [4.0, 6.0]);
-    assert_eq!(makes(&y, 3.0).to_vec::<f32>(), [6.0, 9.0]);
+    for _ in 0..2 {
+        assert_eq!(makes(&y, 2.0).0.to_vec::<f32>(), [4.0, 6.0]);
+        assert_eq!(makes(&y, 3.0).0.to_vec::<f32>(), [6.0, 9.0]);
+        assert_eq!(makes(&x, 3.0).1.to_vec::<f32>(), [3.0, 3.0]);
+    }
+    assert_eq!(bodies(), 2);
+    let (x, _) = long_tensors();
+    for _ in 0..2 {
+        let (y, made) = makes(&x, 2.0);
+        assert_eq!(y.to_vec::<f32>(), (&x * made).to_vec::<f32>());
+    }
+    assert_eq!(bodies(), 4);
 }
 
 #[test]

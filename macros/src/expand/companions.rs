@@ -47,7 +47,14 @@ pub(crate) fn companions(
         Body::Recorded(reason) => (format!("recorded at run time: {reason}"), None),
     };
     let constant = names.program.to_string();
-    let docs = Docs::new(func, body, &program, &constant, staged.as_ref());
+    let docs = Docs::new(
+        func,
+        body,
+        &program,
+        &constant,
+        staged.as_ref(),
+        calls.recorded(),
+    );
     let cx = Cx {
         func,
         names: &names,
@@ -92,7 +99,7 @@ pub(crate) fn companions(
         format!("The companions of the function `{function}`: its derivatives, and its program.");
     let doc = docs.other(&doc);
     let (program, hash, saved) = (&n.program, &n.hash, &n.saved);
-    let (cost, points, kernels) = (&n.cost, &n.points, &n.kernels);
+    let (cost, points, kernels, recorded) = (&n.cost, &n.points, &n.kernels, &n.recorded);
     let items = ours! {
         #(#attrs)*
         #allow
@@ -120,6 +127,7 @@ pub(crate) fn companions(
             const COST: #private::Cost = Self::#cost;
             const POINTS: &'static [#private::Point] = Self::#points;
             const KERNELS: &'static [&'static str] = Self::#kernels;
+            const RECORDED: ::core::option::Option<&'static str> = Self::#recorded;
         }
     };
     Companions {
@@ -272,10 +280,22 @@ impl Cx<'_> {
             },
         );
         let program_doc = self.docs.other(&format!("The program of `{user}`."));
+        let recorded = &n.recorded;
+        let recorded_doc = format!(
+            "Why each call of `{user}` is recorded. `None`, if a call like one before finds its plan and records nothing."
+        );
+        let why = match self.calls.recorded() {
+            None => ours!(::core::option::Option::None),
+            Some(why) => ours!(::core::option::Option::Some(#why)),
+        };
         ours! {
             #head
             #[doc = #program_doc]
             #vis const #program_name: &'static str = #program;
+
+            #head
+            #[doc = #recorded_doc]
+            #vis const #recorded: ::core::option::Option<&'static str> = #why;
 
             #head
             #[doc = #vjp_doc]

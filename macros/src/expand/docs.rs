@@ -18,6 +18,7 @@ pub(super) struct Docs {
     shapes: String,
     keeps: String,
     costs: String,
+    calls: String,
     program: String,
 }
 
@@ -28,6 +29,7 @@ impl Docs {
         program: &str,
         constant: &str,
         staged: Option<&Staged>,
+        recorded: Option<&str>,
     ) -> Docs {
         let costs = staged.and_then(|s| s.costs.as_ref());
         Docs {
@@ -39,6 +41,11 @@ impl Docs {
                 _ => String::new(),
             },
             costs: costs.map(cost).unwrap_or_default(),
+            calls: match (body, recorded) {
+                // The program says it.
+                (Body::Recorded(_), _) | (_, None) => String::new(),
+                (_, Some(why)) => format!("calls: each is recorded, because {why}"),
+            },
             program: match body {
                 Body::Recorded(reason) => format!("The body is recorded when it runs: {reason}."),
                 _ => listing(program, constant),
@@ -48,12 +55,15 @@ impl Docs {
 
     /// The documentation of a companion that keeps what reverse mode needs.
     pub(super) fn reverse(&self, sentence: &str) -> String {
-        self.text(sentence, &[&self.shapes, &self.keeps, &self.costs])
+        self.text(
+            sentence,
+            &[&self.shapes, &self.keeps, &self.costs, &self.calls],
+        )
     }
 
     /// The documentation of another companion.
     pub(super) fn other(&self, sentence: &str) -> String {
-        self.text(sentence, &[&self.shapes])
+        self.text(sentence, &[&self.shapes, &self.calls])
     }
 
     fn text(&self, sentence: &str, lines: &[&String]) -> String {

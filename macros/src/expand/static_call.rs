@@ -1,9 +1,10 @@
 //! Calls that find their plan: what stands before and after a body that need not run.
 
 use super::cx::{field, reference};
+use crate::args::Args;
 use crate::lower::Body;
 use crate::parse::{Func, Kind, OutShape, Param, text};
-use crate::purity::is_pure;
+use crate::purity::impurity;
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::ToTokens;
 use syn::{Attribute, Block, Expr, FnArg, GenericParam, Pat, Signature, Stmt};
@@ -12,10 +13,10 @@ use syn::{Attribute, Block, Expr, FnArg, GenericParam, Pat, Signature, Stmt};
 pub(crate) enum Purity {
     /// A call need not run the body.
     Static,
-    /// The body only computes, but what a site would have to know of a call cannot be told.
-    Pure,
-    /// The body does what only its run does.
-    Impure,
+    /// The body only computes, but what a site would have to know of a call cannot be told: why.
+    Pure(String),
+    /// The body may do what only its run does: what that is.
+    Impure(String),
 }
 
 /// How a function and its companions are called.
@@ -26,13 +27,28 @@ pub(crate) struct StaticCall<'a> {
 }
 
 impl<'a> StaticCall<'a> {
-    pub(crate) fn of(func: &'a Func, block: &Block, body: &Body, p: &'a TokenStream) -> Self {
-        let purity = match is_pure(func, block, body) {
-            false => Purity::Impure,
-            true if has_site(func) => Purity::Static,
-            true => Purity::Pure,
+    pub(crate) fn of(
+        func: &'a Func,
+        block: &Block,
+        body: &Body,
+        args: &Args,
+        p: &'a TokenStream,
+    ) -> Self {
+        let impure = impurity(func, block, body, args);
+        let purity = match (impure, siteless(func)) {
+            (Some(why), _) => Purity::Impure(why),
+            (None, Some(why)) => Purity::Pure(why),
+            (None, None) => Purity::Static,
         };
         StaticCall { func, p, purity }
+    }
+
+    /// Why each call is recorded, if it is.
+    pub(super) fn recorded(&self) -> Option<&str> {
+        match &self.purity {
+            Purity::Static => None,
+            Purity::Pure(why) | Purity::Impure(why) => Some(why),
+        }
     }
 
     /// Puts the body of the user's function into a function of its own, with the user's signature, and calls that in its place: the
@@ -97,8 +113,8 @@ impl<'a> StaticCall<'a> {
         };
         let stmts = &block.stmts;
         let body = match self.purity {
-            Purity::Pure => return,
-            Purity::Impure => {
+            Purity::Pure(_) => return,
+            Purity::Impure(_) => {
                 let mark = self.mark();
                 quote::quote!(#mark #(#stmts)*)
             }
@@ -120,8 +136,8 @@ impl<'a> StaticCall<'a> {
     pub(crate) fn mark(&self) -> TokenStream {
         let p = self.p;
         match self.purity {
-            Purity::Impure => ours!(#p::impure();),
-            Purity::Static | Purity::Pure => TokenStream::new(),
+            Purity::Impure(_) => ours!(#p::impure();),
+            Purity::Static | Purity::Pure(_) => TokenStream::new(),
         }
     }
 
@@ -389,20 +405,28 @@ fn tree_key(p: &TokenStream, x: &TokenStream, key: &Ident) -> TokenStream {
     }}
 }
 
-/// Whether a static of the function can stand for all of its calls, and the types of its parameters and of its result say all
-/// that a key needs. A static in a function with generic types is one for all of them.
-fn has_site(func: &Func) -> bool {
+/// Why a static of the function cannot stand for all of its calls, or the types of its parameters and of its result do not say
+/// all that a key needs. A static in a function with generic types is one for all of them.
+fn siteless(func: &Func) -> Option<String> {
     let owner = func.owner.iter().flat_map(|o| &o.generics.params);
-    let generics = owner.chain(&func.sig.generics.params);
-    let concrete = generics
-        .into_iter()
-        .all(|g| matches!(g, GenericParam::Lifetime(_)));
-    let param = |p: &Param| {
+    let mut generics = owner.chain(&func.sig.generics.params);
+    if !generics.all(|g| matches!(g, GenericParam::Lifetime(_))) {
+        return Some("it has generic parameters".to_owned());
+    }
+    let unknown = |p: &&Param| {
         let ty = text(&p.owned);
         let borrows = ty.contains(['\'', '&']);
         let fixed = matches!(p.kind, Kind::Static { .. });
-        !p.pattern && !ty.contains("impl ") && !(borrows && (fixed || p.diff))
+        p.pattern || ty.contains("impl ") || (borrows && (fixed || p.diff))
     };
-    let output = func.output.shape.is_known() || !text(&func.output.ty).contains(['\'', '&', '_']);
-    concrete && func.params.iter().all(param) && output
+    if let Some(param) = func.params.iter().find(unknown) {
+        return Some(format!(
+            "the type of `{}` does not say what its calls have in common",
+            param.name
+        ));
+    }
+    let ty = text(&func.output.ty);
+    let known =
+        func.output.shape.is_known() || !(ty.contains(['\'', '&', '_']) || ty.contains("impl "));
+    (!known).then(|| format!("`{ty}` does not say what its calls have in common"))
 }

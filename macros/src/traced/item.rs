@@ -79,7 +79,7 @@ pub(super) fn emit(
         sig, block, attrs, ..
     } = written;
     let body = body(func, block, args, private, errors);
-    let calls = StaticCall::of(func, block, &body, private);
+    let calls = StaticCall::of(func, block, &body, args, private);
     let tokens = companions(func, &body, private, &text(block), &calls);
     let warnings = match errors.is_empty() {
         true => warnings(func, block, &body, args, outer),

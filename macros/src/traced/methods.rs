@@ -124,6 +124,7 @@ fn of_method(own: &syn::MetaList, block: &Args, errors: &mut Errors) -> Args {
     Args {
         krate: block.krate.clone(),
         record: block.record || own_args.record,
+        pure: block.pure || own_args.pure,
         check: None,
         allow: [&block.allow[..], &own_args.allow[..]].concat(),
         returns: own_args.returns,
