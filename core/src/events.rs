@@ -143,23 +143,27 @@ pub fn record<R>(body: impl FnOnce() -> R) -> (R, Vec<Event>) {
     struct End;
     impl Drop for End {
         fn drop(&mut self) {
-            RECORDINGS.with_borrow_mut(|all| all.pop());
+            let _ = RECORDINGS.try_with(|all| all.borrow_mut().pop());
         }
     }
-    RECORDINGS.with_borrow_mut(|all| all.push(Recording::default()));
+    // Where a thread ends nothing is recorded.
+    let _ = RECORDINGS.try_with(|all| all.borrow_mut().push(Recording::default()));
     let end = End;
     let result = body();
-    let events = RECORDINGS.with_borrow_mut(|all| {
+    let events = RECORDINGS.try_with(|all| {
+        let mut all = all.borrow_mut();
         let recording = all.last_mut().expect("the recording that began above");
         std::mem::take(&mut recording.events)
     });
     drop(end);
-    (result, events)
+    (result, events.unwrap_or_default())
 }
 
 /// Whether this thread is recording, so that it is worth the effort to say why.
 pub(crate) fn recording() -> bool {
-    RECORDINGS.with_borrow(|all| !all.is_empty())
+    let some = RECORDINGS.try_with(|all| !all.borrow().is_empty());
+    // Where a thread ends it records no more.
+    some.unwrap_or(false)
 }
 
 /// Counts an event, and adds it to the recordings of this thread.
@@ -173,8 +177,8 @@ pub(crate) fn emit(event: Event) {
     };
     let tally = TALLY.try_with(|tally| *tally).unwrap_or_default();
     COUNTS[tally].0[index].fetch_add(1, Ordering::Relaxed);
-    RECORDINGS.with_borrow_mut(|all| {
-        for recording in all {
+    let _ = RECORDINGS.try_with(|all| {
+        for recording in all.borrow_mut().iter_mut() {
             let mut event = event.clone();
             if let Event::Planned { plan, .. }
             | Event::Hit { plan }

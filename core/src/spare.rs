@@ -8,7 +8,7 @@ use crate::kernel::KernelFault;
 use crate::node::{Shared, Source, Value};
 use crate::shelf;
 use crate::{Aval, DType};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::ops::Deref;
 use std::sync::Arc;
 use std::thread::LocalKey;
@@ -28,6 +28,18 @@ const MOST_VALUES: usize = 4096;
 pub(crate) fn take<T>(spare: &'static LocalKey<Spare<T>>) -> Option<T> {
     let taken = spare.try_with(|spare| spare.try_borrow_mut().ok()?.pop());
     taken.ok().flatten()
+}
+
+/// The memory that a thread keeps for one use. There is none where the thread ends: a destructor of the user's that runs then may
+/// still compute.
+pub(crate) fn take_room<T: Default>(room: &'static LocalKey<Cell<T>>) -> T {
+    room.try_with(Cell::take).unwrap_or_default()
+}
+
+/// Keeps it for the next time.
+pub(crate) fn keep_room<T>(room: &'static LocalKey<Cell<T>>, memory: T) {
+    let mut memory = Some(memory);
+    let _ = room.try_with(|room| memory.take().map(|memory| room.set(memory)));
 }
 
 /// Lets something wait, unless there is enough.

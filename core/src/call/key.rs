@@ -2,6 +2,7 @@
 
 use super::no_args;
 use crate::node::Shared;
+use crate::spare::{keep_room, take_room};
 use crate::{Aval, DType, Tensor, Tree};
 use smallvec::SmallVec;
 use std::any::Any;
@@ -49,7 +50,7 @@ impl<'a> CallKey<'a> {
     pub(super) fn new() -> CallKey<'a> {
         CallKey {
             leaves: Leaves::new(),
-            words: WORDS.take(),
+            words: take_room(&WORDS),
             others: Vec::new(),
             known: true,
             only_leaves: false,
@@ -139,7 +140,7 @@ impl<'a> CallKey<'a> {
 impl Drop for CallKey<'_> {
     fn drop(&mut self) {
         self.words.clear();
-        WORDS.set(std::mem::take(&mut self.words));
+        keep_room(&WORDS, std::mem::take(&mut self.words));
     }
 }
 

@@ -13,6 +13,7 @@ use super::reduce;
 use super::threads::for_each;
 use crate::DType;
 use crate::layout::Layout;
+use crate::spare::{keep_room, take_room};
 use smallvec::SmallVec;
 use std::cell::Cell;
 use std::mem::MaybeUninit;
@@ -281,7 +282,7 @@ impl Group {
         spans: impl Iterator<Item = (usize, usize, *mut u8)>,
     ) {
         let Ends { args, taken, .. } = ends;
-        let mut scratch = SCRATCH.take();
+        let mut scratch = take_room(&SCRATCH);
         // Each operand may need a register too.
         let n_registers = self.n_registers as usize + args.len();
         let words = (n_registers * self.stride).div_ceil(WIDEST) + ALIGN / WIDEST;
@@ -387,7 +388,7 @@ impl Group {
                 at += n;
             }
         }
-        SCRATCH.set(scratch);
+        keep_room(&SCRATCH, scratch);
     }
 }
 

@@ -9,6 +9,7 @@ use super::data::{Data, DataMut};
 use super::span::{Line, Span, at_least};
 use crate::DType;
 use crate::buffer::Buffer;
+use crate::spare::{keep_room, take_room};
 use smallvec::SmallVec;
 use std::cell::Cell;
 use std::sync::Arc;
@@ -200,7 +201,7 @@ pub(crate) fn run(
     let mut results_fit = results.iter().zip(&needs.results);
     held &= results_fit.all(|(buffer, size)| fits(buffer, size));
     assert!(held, "the buffers are those that the plan was made for");
-    let Some(mut arena) = at_least(ARENA.take(), needs.arena.div_ceil(ALIGN)) else {
+    let Some(mut arena) = at_least(take_room(&ARENA), needs.arena.div_ceil(ALIGN)) else {
         return Err((0, KernelFault::OutOfMemory { bytes: needs.arena }));
     };
     // Where each buffer begins: as `Region::buffer` counts them.
@@ -235,7 +236,7 @@ pub(crate) fn run(
             break;
         }
     }
-    ARENA.set(arena);
+    keep_room(&ARENA, arena);
     ran
 }
 

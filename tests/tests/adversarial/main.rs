@@ -1,6 +1,7 @@
 //! What users do by mistake or on purpose: each gets a result that is defined or an error that is typed, and
 //! nothing that was there before is lost.
 
+mod ends;
 mod failures;
 mod graphs;
 mod hostile;

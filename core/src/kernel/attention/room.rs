@@ -1,6 +1,7 @@
 //! Memory that several threads write, each its own part, and memory that a thread keeps for what it has in the making.
 
 use super::super::span::{Line, Span, at_least};
+use crate::spare::{keep_room, take_room};
 use std::cell::Cell;
 use std::marker::PhantomData;
 
@@ -69,7 +70,7 @@ pub(super) fn with_room<T: Plain, R, const N: usize>(
     }
     let lines = lens.map(|len| (len * size_of::<T>()).div_ceil(size_of::<Line>()));
     let n_lines = lines.iter().sum();
-    let room = at_least(ROOM.take(), n_lines);
+    let room = at_least(take_room(&ROOM), n_lines);
     let mut room = room.expect("there is memory for what a kernel works in");
     let mut rest = &mut room[..];
     let mut at = 0;
@@ -84,6 +85,6 @@ pub(super) fn with_room<T: Plain, R, const N: usize>(
         unsafe { std::slice::from_raw_parts_mut(start, len) }
     });
     let result = f(slices);
-    ROOM.set(room);
+    keep_room(&ROOM, room);
     result
 }

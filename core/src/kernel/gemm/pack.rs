@@ -2,6 +2,7 @@
 
 use super::super::span::{Line, Span, at_least};
 use super::tile::{Tiled, Tiles};
+use crate::spare::{keep_room, take_room};
 use std::cell::Cell;
 
 /// A matrix at a place in memory: element `(i, j)` is `i * rows + j * cols` elements further on.
@@ -54,10 +55,10 @@ pub(super) fn with_room<T: Tiled, R>(len: usize, f: impl FnOnce(*mut T) -> R) ->
         return f(std::ptr::dangling_mut());
     }
     let n_lines = (len * size_of::<T>()).div_ceil(size_of::<Line>());
-    let room = at_least(ROOM.take(), n_lines);
+    let room = at_least(take_room(&ROOM), n_lines);
     let mut room = room.expect("there is memory for what a kernel works in");
     let result = f(room.as_mut_ptr().cast());
-    ROOM.set(room);
+    keep_room(&ROOM, room);
     result
 }
 
