@@ -163,6 +163,30 @@ impl Drop for Mapping {
     }
 }
 
+/// Gives the whole pages among `n` elements back to the system, which may give others there.
+///
+/// # Safety
+///
+/// The elements lie in a mapping, and nobody reads or writes them any more.
+#[cfg(target_os = "linux")]
+pub(super) unsafe fn give_back<T>(start: *mut T, n: usize) {
+    let (from, end) = (start as usize, start.wrapping_add(n) as usize);
+    let (first, last) = (from.next_multiple_of(PAGE), end - end % PAGE);
+    if first < last {
+        let pages = start.wrapping_byte_add(first - from);
+        // SAFETY: the caller's promise, for whole pages of private memory of no file.
+        unsafe { libc::madvise(pages.cast(), last - first, libc::MADV_DONTNEED) };
+    }
+}
+
+/// Other systems have no parts.
+///
+/// # Safety
+///
+/// There is nothing to keep to.
+#[cfg(not(target_os = "linux"))]
+pub(super) unsafe fn give_back<T>(_start: *mut T, _n: usize) {}
+
 /// Asks the system to map all pages that lie in `room` at once. It may decline.
 #[cfg(target_os = "linux")]
 pub(super) fn populate<T>(room: &mut [MaybeUninit<T>]) {

@@ -1,7 +1,7 @@
 //! Elements in memory of their own.
 
 use super::ALIGN;
-use super::pages::{Mapping, part, populate};
+use super::pages::{Mapping, give_back, part, populate};
 use std::alloc::{Layout, alloc_zeroed};
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
@@ -58,10 +58,7 @@ enum Memory<T> {
     /// The memory of a vector: where it begins, and its capacity.
     Heap { start: NonNull<T>, capacity: usize },
     /// A part of it.
-    Mapped {
-        #[expect(dead_code, reason = "it is dropped")]
-        of: Arc<Mapping>,
-    },
+    Mapped { of: Arc<Mapping> },
 }
 
 // SAFETY: a span owns its elements as a vector does.
@@ -149,9 +146,17 @@ impl<T> Span<T> {
 
 impl<T> Drop for Span<T> {
     fn drop(&mut self) {
-        if let Memory::Heap { start, capacity } = self.memory {
+        match &self.memory {
             // SAFETY: the memory of a vector that was forgotten; nothing is done where an element is dropped.
-            drop(unsafe { Vec::from_raw_parts(start.as_ptr(), 0, capacity) });
+            Memory::Heap { start, capacity } => {
+                drop(unsafe { Vec::from_raw_parts(start.as_ptr(), 0, *capacity) })
+            }
+            // The mapping goes with the last of its parts, which may be a small one that stays for long.
+            Memory::Mapped { of } if Arc::strong_count(of) > 1 => {
+                // SAFETY: the memory is the span's, and nobody has it after that.
+                unsafe { give_back(self.start.as_ptr(), self.room) }
+            }
+            Memory::Mapped { .. } => {}
         }
     }
 }
@@ -218,6 +223,27 @@ mod tests {
         }
         assert!(Span::<f64>::zeroed(usize::MAX / 8).is_none());
         assert!(Span::<bool>::zeroed(usize::MAX).is_none());
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn memory_goes_back_although_another_part_of_its_mapping_stays() {
+        use super::Memory;
+        const PAGE: usize = 4 << 10;
+        let n = (8 << 20) + (600 << 10);
+        let mut span = Span::<u8>::zeroed(n).unwrap();
+        span.fill(1);
+        let Memory::Mapped { of } = &span.memory else {
+            return;
+        };
+        let (other_part, start) = (of.clone(), span.as_ptr() as usize);
+        drop(span);
+        let (first, last) = (start.next_multiple_of(PAGE), (start + n) / PAGE * PAGE);
+        let mut resident = vec![1u8; (last - first) / PAGE];
+        // SAFETY: the pages are mapped as long as a part of the mapping stays, and there is a byte for each.
+        let known = unsafe { libc::mincore(first as *mut _, last - first, resident.as_mut_ptr()) };
+        drop(other_part);
+        assert!(known != 0 || resident.iter().all(|page| page & 1 == 0));
     }
 
     #[test]
