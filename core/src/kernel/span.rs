@@ -230,15 +230,15 @@ mod tests {
     fn memory_goes_back_although_another_part_of_its_mapping_stays() {
         use super::Memory;
         const PAGE: usize = 4 << 10;
-        let n = (8 << 20) + (600 << 10);
-        let mut span = Span::<u8>::zeroed(n).unwrap();
-        span.fill(1);
+        let bytes = (8 << 20) + (600 << 10);
+        let mut span = Span::<f32>::zeroed(bytes / 4).unwrap();
+        span.fill(1.0);
         let Memory::Mapped { of } = &span.memory else {
             return;
         };
         let (other_part, start) = (of.clone(), span.as_ptr() as usize);
         drop(span);
-        let (first, last) = (start.next_multiple_of(PAGE), (start + n) / PAGE * PAGE);
+        let (first, last) = (start.next_multiple_of(PAGE), (start + bytes) / PAGE * PAGE);
         let mut resident = vec![1u8; (last - first) / PAGE];
         // SAFETY: the pages are mapped as long as a part of the mapping stays, and there is a byte for each.
         let known = unsafe { libc::mincore(first as *mut _, last - first, resident.as_mut_ptr()) };
