@@ -3,6 +3,9 @@
 //!
 //! What ops and calls of traced functions do is known, so this is about the host code of the body. It is pure if it
 //! consists of what is known to be pure; anything else may print, count or ask for the time.
+//!
+//! Constants and statics that it names are known by their types alone, which only rustc knows: a number is one, and a `static` may
+//! hold a tensor or be written through. So they are given back, for the key of a call.
 
 mod known;
 
@@ -15,12 +18,17 @@ use quote::ToTokens;
 use std::collections::BTreeSet;
 use syn::spanned::Spanned;
 use syn::visit::Visit;
-use syn::{Block, Expr, ExprMethodCall, Macro, Pat, Type};
+use syn::{Block, Expr, ExprMethodCall, Macro, Pat, Path, Type};
 
-/// Why the body of a function may do more than compute, if it may.
-pub(crate) fn impurity(func: &Func, block: &Block, body: &Body, args: &Args) -> Option<String> {
+/// The constants and statics that the body of a function names, if it only computes, and else why it may do more.
+pub(crate) fn globals_of_pure(
+    func: &Func,
+    block: &Block,
+    body: &Body,
+    args: &Args,
+) -> Result<Vec<Path>, String> {
     if args.pure {
-        return None;
+        return Ok(Vec::new());
     }
     let calls: Vec<&Call> = match body {
         Body::Straight(low) => low.calls.values().collect(),
@@ -30,12 +38,12 @@ pub(crate) fn impurity(func: &Func, block: &Block, body: &Body, args: &Args) -> 
                 .flat_map(|low: &Lowered| low.calls.values())
                 .collect()
         }
-        Body::Recorded(reason) if args.record => return Some(reason.clone()),
+        Body::Recorded(reason) if args.record => return Err(reason.clone()),
         // Whether what such a body calls is traced is not known.
         Body::Recorded(_) => Vec::new(),
     };
     if let Some(param) = func.params.iter().find(|p| writes(&p.ty)) {
-        return Some(format!("`{}` can be written to", param.name));
+        return Err(format!("`{}` can be written to", param.name));
     }
     let statics = func
         .params
@@ -55,13 +63,53 @@ pub(crate) fn impurity(func: &Func, block: &Block, body: &Body, args: &Args) -> 
         closures: BTreeSet::new(),
         foreign: foreign.collect(),
         shared: shared.collect(),
+        own: Own::of(func, block),
+        globals: Vec::new(),
     };
     host.visit_block(block);
-    match body {
-        Body::Recorded(reason) => host
-            .impure
-            .map(|why| format!("{why}, in a body that is recorded: {reason}")),
-        _ => host.impure,
+    match (host.impure, body) {
+        (None, _) => Ok(host.globals),
+        (Some(why), Body::Recorded(reason)) => {
+            Err(format!("{why}, in a body that is recorded: {reason}"))
+        }
+        (Some(why), _) => Err(why),
+    }
+}
+
+/// The names that a body gives to something: what it names besides stands outside of it.
+struct Own {
+    names: BTreeSet<String>,
+    /// Whether it names things in ways that are not looked at: by `use`, or where `cfg` says so.
+    hides: bool,
+}
+
+impl Own {
+    fn of(func: &Func, block: &Block) -> Own {
+        let mut own = Own {
+            names: func.params.iter().map(|p| unraw(&p.ident)).collect(),
+            hides: false,
+        };
+        own.visit_block(block);
+        own
+    }
+}
+
+impl<'ast> Visit<'ast> for Own {
+    fn visit_pat_ident(&mut self, p: &'ast syn::PatIdent) {
+        self.names.insert(unraw(&p.ident));
+        syn::visit::visit_pat_ident(self, p);
+    }
+    fn visit_item_const(&mut self, item: &'ast syn::ItemConst) {
+        self.names.insert(unraw(&item.ident));
+    }
+    fn visit_item_static(&mut self, _: &'ast syn::ItemStatic) {
+        self.hides = true;
+    }
+    fn visit_item_use(&mut self, _: &'ast syn::ItemUse) {
+        self.hides = true;
+    }
+    fn visit_attribute(&mut self, attr: &'ast syn::Attribute) {
+        self.hides |= attr.path().is_ident("cfg");
     }
 }
 
@@ -81,7 +129,7 @@ fn callee(call: &Call) -> String {
     }
 }
 
-fn spelt(path: &syn::Path) -> String {
+fn spelt(path: &Path) -> String {
     let segments = path.segments.iter().map(|s| unraw(&s.ident));
     segments.collect::<Vec<_>>().join("::")
 }
@@ -136,9 +184,32 @@ struct Host {
     foreign: BTreeSet<String>,
     /// Locals that may be a part of what others have, too: what writes to it is no method of the standard library.
     shared: BTreeSet<String>,
+    own: Own,
+    /// Constants and statics that stand outside of the body.
+    globals: Vec<Path>,
 }
 
 impl Host {
+    /// A path that is no callee. Constants and statics have names in capitals.
+    fn named(&mut self, path: &Path) {
+        let mut segments = path.segments.iter().rev().map(|s| unraw(&s.ident));
+        let last = segments.next().unwrap_or_default();
+        let before = segments.next().unwrap_or_default();
+        let in_capitals = last.contains(char::is_uppercase) && !last.contains(char::is_lowercase);
+        // What belongs to a type is a constant of it or a variant.
+        let associated = before.starts_with(char::is_uppercase) || NUMBERS.contains(&&*before);
+        let own = path.segments.len() == 1 && self.own.names.contains(&last);
+        if !in_capitals || associated || own {
+            return;
+        }
+        if self.own.hides {
+            self.found(|| last, path.span());
+        }
+        if !self.globals.contains(path) {
+            self.globals.push(path.clone());
+        }
+    }
+
     fn found(&mut self, what: impl FnOnce() -> String, span: proc_macro2::Span) {
         if self.impure.is_none() {
             let line = span.start().line;
@@ -181,7 +252,7 @@ impl Host {
         }
     }
 
-    fn call(&self, path: &syn::Path) -> bool {
+    fn call(&self, path: &Path) -> bool {
         let name = spelt(path);
         let mut segments = path.segments.iter().rev().map(|s| unraw(&s.ident));
         let last = segments.next().unwrap_or_default();
@@ -206,7 +277,7 @@ impl Host {
         if self.callees.contains(&name) {
             return true;
         }
-        if self.mentions_foreign(receiver) {
+        if self.mentions_foreign(receiver) || is_unit(receiver) {
             return false;
         }
         let n_args = call.args.len();
@@ -333,6 +404,12 @@ impl<'ast> Visit<'ast> for Host {
             Expr::Binary(binary) if is_compound(&binary.op) && !is_place(&binary.left) => {
                 self.found(|| binary.op.to_token_stream().to_string(), binary.op.span());
             }
+            // What a value of the user's type yields, and in which order, is not known: equal maps differ in it.
+            Expr::ForLoop(e)
+                if !matches!(&*e.expr, Expr::Range(_)) && self.mentions_foreign(&e.expr) =>
+            {
+                self.found(|| "for".to_owned(), e.for_token.span());
+            }
             Expr::MethodCall(_) | Expr::Assign(_) | Expr::Binary(_) => {}
             // What macros do is looked at where they are visited.
             Expr::Macro(_) => {}
@@ -367,7 +444,13 @@ impl<'ast> Visit<'ast> for Host {
             Expr::Const(_) => return,
             _ => {}
         }
-        syn::visit::visit_expr(self, expr);
+        match expr {
+            Expr::Call(call) if matches!(&*call.func, Expr::Path(_)) => {
+                call.args.iter().for_each(|arg| self.visit_expr(arg));
+            }
+            Expr::Path(path) => self.named(&path.path),
+            _ => syn::visit::visit_expr(self, expr),
+        }
     }
 
     fn visit_local(&mut self, local: &'ast syn::Local) {
@@ -398,6 +481,20 @@ impl<'ast> Visit<'ast> for Host {
 
     // Items do nothing where they stand.
     fn visit_item(&mut self, _: &'ast syn::Item) {}
+}
+
+/// Whether an expression is a value of a unit struct, which is of the user's type.
+fn is_unit(expr: &Expr) -> bool {
+    match expr {
+        Expr::Path(path) => {
+            let last = path.path.segments.last().map(|s| unraw(&s.ident));
+            let last = last.unwrap_or_default();
+            last.starts_with(char::is_uppercase) && last.contains(char::is_lowercase)
+        }
+        Expr::Paren(e) => is_unit(&e.expr),
+        Expr::Reference(e) => is_unit(&e.expr),
+        _ => false,
+    }
 }
 
 /// A local, or a part of one.

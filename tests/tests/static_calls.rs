@@ -6,6 +6,8 @@ use gradloom::prelude::*;
 use gradloom::testing::op_by_op;
 use gradloom_tests::noise;
 use std::cell::Cell;
+use std::collections::HashMap;
+use std::sync::LazyLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 fn log<R>(body: impl FnOnce() -> R) -> (R, Vec<String>) {
@@ -280,6 +282,96 @@ fn printed(x: &Tensor) -> Tensor {
     x * 2.0
 }
 
+thread_local! {
+    static NEXT: Cell<f32> = const { Cell::new(0.0) };
+}
+
+#[traced]
+fn scaled_once(x: &Tensor) -> Tensor {
+    let by: f32 = NEXT.take();
+    x * by
+}
+
+static LAST: AtomicUsize = AtomicUsize::new(0);
+
+#[traced]
+fn scaled_by_the_last(x: &Tensor, now: usize) -> Tensor {
+    let by = LAST.swap(now, Ordering::Relaxed) as f32;
+    x * by
+}
+
+struct Ones;
+
+impl Iterator for Ones {
+    type Item = f32;
+    fn next(&mut self) -> Option<f32> {
+        Some(count())
+    }
+}
+
+#[traced]
+fn counted_by_an_iterator(x: &Tensor) -> Tensor {
+    let n = Ones.next().unwrap_or(0.0);
+    x * n
+}
+
+static SHIFT: LazyLock<Tensor> = LazyLock::new(|| Tensor::from([1.0f32, 2.0]));
+
+#[traced]
+fn shifted_by_a_static(x: &Tensor) -> Tensor {
+    x * 3.0 + &*SHIFT
+}
+
+#[traced]
+fn calls_shifted(x: &Tensor) -> Tensor {
+    shifted_by_a_static(x) * 2.0
+}
+
+const SCALE_BY: f64 = 2.5;
+const AXES: [i64; 2] = [0, 1];
+
+mod numbers {
+    pub(super) const FACTORS: &[f64] = &[0.5, 0.25];
+}
+
+#[traced]
+fn with_constants(x: &Tensor) -> Tensor {
+    const OWN: f64 = 4.0;
+    assert!(x.rank() == AXES.len());
+    let mut y = x * SCALE_BY + f64::EPSILON;
+    for by in numbers::FACTORS.iter() {
+        let by: f64 = *by;
+        y = y * by + OWN;
+    }
+    y.sum(AXES)
+}
+
+#[test]
+fn what_a_body_names_outside_is_in_the_key_if_that_can_be() {
+    let x = Tensor::from([10.0f32, 20.0]);
+    for _ in 0..2 {
+        // The tensor of the static is the argument at first, and not later.
+        assert_eq!(shifted_by_a_static(&SHIFT).to_vec::<f32>(), [4.0, 8.0]);
+        assert_eq!(shifted_by_a_static(&x).to_vec::<f32>(), [31.0, 62.0]);
+        assert_eq!(calls_shifted(&SHIFT).to_vec::<f32>(), [8.0, 16.0]);
+        assert_eq!(calls_shifted(&x).to_vec::<f32>(), [62.0, 124.0]);
+        let (_, dy) = calls_shifted::jvp(&SHIFT, &SHIFT);
+        assert_eq!(dy.to_vec::<f32>(), [6.0, 12.0]);
+        assert_eq!(calls_shifted::jvp(&x, &x).0.to_vec::<f32>(), [62.0, 124.0]);
+    }
+    finds(|| with_constants(&noise(&[4, 3], 1)));
+    finds(|| with_constants::jvp(&noise(&[4, 3], 1), &noise(&[4, 3], 2)));
+}
+
+#[traced]
+fn in_the_order_of_a_map(x: &Tensor, #[fixed] factors: HashMap<u8, u8>) -> Tensor {
+    let mut y = x.clone();
+    for (add, factor) in factors {
+        y = (y + add as f32) * factor as f32;
+    }
+    y
+}
+
 #[traced(record)]
 fn recorded(x: &Tensor) -> Tensor {
     x * 2.0
@@ -312,6 +404,28 @@ fn what_may_do_more_than_compute_is_run_each_time() {
     for by in [1.0f32, 2.0, 3.0] {
         SCALE.set(by);
         assert_eq!(scaled(&x).to_vec::<f32>(), [by, 2.0 * by]);
+    }
+    for by in [1.0f32, 2.0, 3.0] {
+        NEXT.set(by);
+        assert_eq!(scaled_once(&x).to_vec::<f32>(), [by, 2.0 * by]);
+    }
+    for by in [0.0f32, 2.0, 2.0] {
+        assert_eq!(scaled_by_the_last(&x, 2).to_vec::<f32>(), [by, 2.0 * by]);
+    }
+    let before = CALLS.load(Ordering::Relaxed);
+    for i in 0..3 {
+        let n = (before + i) as f32;
+        assert_eq!(counted_by_an_iterator(&x).to_vec::<f32>(), [n, 2.0 * n]);
+    }
+    // Maps that are equal and were made apart have orders of their own.
+    for _ in 0..8 {
+        let factors: HashMap<u8, u8> = (0..8).map(|i| (i, i / 2)).collect();
+        let (mut y, mut z) = (1.0f32, 2.0f32);
+        for (add, factor) in factors.clone() {
+            let step = |y: f32| (y + f32::from(add)) * f32::from(factor);
+            (y, z) = (step(y), step(z));
+        }
+        assert_eq!(in_the_order_of_a_map(&x, factors).to_vec::<f32>(), [y, z]);
     }
     is_recorded(|| printed(&x));
     is_recorded(|| recorded(&x));

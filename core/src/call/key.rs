@@ -223,9 +223,13 @@ impl<T: ?Sized> NoTree for &Static<'_, T> {
 }
 
 /// A static argument by its words.
-pub trait ByWords {
+pub trait ByWords: Sized {
     /// Adds it.
     fn add_to_key(self, key: &mut CallKey<'_>);
+    /// Whether a key can hold it.
+    fn fits_in_key(self) -> bool {
+        true
+    }
 }
 
 impl<T: Words + ?Sized> ByWords for &&&Static<'_, T> {
@@ -235,9 +239,13 @@ impl<T: Words + ?Sized> ByWords for &&&Static<'_, T> {
 }
 
 /// A static argument that is compared with a clone of it.
-pub trait ByClone<'a> {
+pub trait ByClone<'a>: Sized {
     /// Adds it.
     fn add_to_key(self, key: &mut CallKey<'a>);
+    /// Whether a key can hold it.
+    fn fits_in_key(self) -> bool {
+        true
+    }
 }
 
 impl<'a, T: Eq + Clone + 'static> ByClone<'a> for &&Static<'a, T> {
@@ -249,9 +257,13 @@ impl<'a, T: Eq + Clone + 'static> ByClone<'a> for &&Static<'a, T> {
 }
 
 /// A static argument that cannot be kept or compared.
-pub trait Unknown {
+pub trait Unknown: Sized {
     /// Says so.
     fn add_to_key(self, key: &mut CallKey<'_>);
+    /// Whether a key can hold it.
+    fn fits_in_key(self) -> bool {
+        false
+    }
 }
 
 impl<T: ?Sized> Unknown for &Static<'_, T> {

@@ -73,6 +73,14 @@ pub fn impure() {
     IMPURE.set(true);
 }
 
+/// Says whether a key can hold the constants and statics that a body names. If not, because a `static` may be written through or
+/// have a tensor in it, a call that records the body in its own place has no key either.
+pub fn names(fit_in_key: bool) {
+    if !fit_in_key {
+        impure();
+    }
+}
+
 /// Whether what happens now is recorded for a call.
 pub(super) fn is_recording() -> bool {
     RECORDING.get()

@@ -23,7 +23,7 @@ pub use crate::annotation::{
 };
 pub use crate::call::{
     CallKey, Cotangents, Pullback, Recording, Results, Same, Site, Static as StaticArg, Whole,
-    Words, begin, impure,
+    Words, begin, impure, names,
 };
 pub use crate::kernel::{Fused, FusedTable, Loop};
 pub use crate::record::catch;

@@ -4,10 +4,10 @@ use super::cx::{field, reference};
 use crate::args::Args;
 use crate::lower::Body;
 use crate::parse::{Func, Kind, OutShape, Param, text};
-use crate::purity::impurity;
+use crate::purity::globals_of_pure;
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::ToTokens;
-use syn::{Attribute, Block, Expr, FnArg, GenericParam, Pat, Signature, Stmt};
+use syn::{Attribute, Block, Expr, FnArg, GenericParam, Pat, Path, Signature, Stmt};
 
 /// What a function may leave out when it is called.
 pub(crate) enum Purity {
@@ -24,6 +24,8 @@ pub(crate) struct StaticCall<'a> {
     func: &'a Func,
     p: &'a TokenStream,
     purity: Purity,
+    /// The constants and statics that the body names.
+    globals: Vec<Path>,
 }
 
 impl<'a> StaticCall<'a> {
@@ -34,13 +36,19 @@ impl<'a> StaticCall<'a> {
         args: &Args,
         p: &'a TokenStream,
     ) -> Self {
-        let impure = impurity(func, block, body, args);
-        let purity = match (impure, siteless(func)) {
-            (Some(why), _) => Purity::Impure(why),
-            (None, Some(why)) => Purity::Pure(why),
-            (None, None) => Purity::Static,
+        let (purity, globals) = match globals_of_pure(func, block, body, args) {
+            Err(why) => (Purity::Impure(why), Vec::new()),
+            Ok(globals) => match siteless(func) {
+                Some(why) => (Purity::Pure(why), globals),
+                None => (Purity::Static, globals),
+            },
         };
-        StaticCall { func, p, purity }
+        StaticCall {
+            func,
+            p,
+            purity,
+            globals,
+        }
     }
 
     /// Why each call is recorded, if it is.
@@ -113,8 +121,8 @@ impl<'a> StaticCall<'a> {
         };
         let stmts = &block.stmts;
         let body = match self.purity {
-            Purity::Pure(_) => return,
-            Purity::Impure(_) => {
+            Purity::Pure(_) if self.globals.is_empty() => return,
+            Purity::Pure(_) | Purity::Impure(_) => {
                 let mark = self.mark();
                 quote::quote!(#mark #(#stmts)*)
             }
@@ -137,8 +145,21 @@ impl<'a> StaticCall<'a> {
         let p = self.p;
         match self.purity {
             Purity::Impure(_) => ours!(#p::impure();),
-            Purity::Static | Purity::Pure(_) => TokenStream::new(),
+            Purity::Static | Purity::Pure(_) if self.globals.is_empty() => TokenStream::new(),
+            Purity::Static | Purity::Pure(_) => {
+                let fit = self.globals_fit();
+                ours!(#p::names(#fit);)
+            }
         }
+    }
+
+    /// Whether a key can hold the constants and statics. They do not change, so it need not.
+    fn globals_fit(&self) -> TokenStream {
+        let (p, globals) = (self.p, &self.globals);
+        ours! {{
+            use #p::by_type::*;
+            #((&&&#p::StaticArg(&#globals)).fits_in_key())&&*
+        }}
     }
 
     /// The body of a companion that returns the result and the gradients. `body` computes the result and a tuple of these, and
@@ -285,6 +306,16 @@ impl<'a> StaticCall<'a> {
     /// The site, and the expression that looks a call up. `more` adds to the key.
     fn look_up(&self, more: &TokenStream) -> (TokenStream, TokenStream) {
         let (p, key) = (self.p, key());
+        let (mark, globals) = match &self.globals[..] {
+            [] => (TokenStream::new(), TokenStream::new()),
+            _ => {
+                let fit = self.globals_fit();
+                (
+                    self.mark(),
+                    ours!(let fit = #fit; if !fit { #key.unknown(); }),
+                )
+            }
+        };
         let params = self.func.params.iter().map(|param| {
             let x = reference(param);
             match param.kind {
@@ -294,11 +325,15 @@ impl<'a> StaticCall<'a> {
             }
         });
         let site = ours! {
+            #mark
             ::std::thread_local! {
                 static SITE: #p::Site = const { #p::Site::new() };
             }
         };
-        (site, ours!(#p::begin(&SITE, |#key| { #(#params)* #more })))
+        (
+            site,
+            ours!(#p::begin(&SITE, |#key| { #globals #(#params)* #more })),
+        )
     }
 
     /// What the function returns, out of `results`, so many times over.
