@@ -147,8 +147,8 @@ impl<T> Span<T> {
 impl<T> Drop for Span<T> {
     fn drop(&mut self) {
         match &self.memory {
-            // SAFETY: the memory of a vector that was forgotten; nothing is done where an element is dropped.
             Memory::Heap { start, capacity } => {
+                // SAFETY: the memory of a vector that was forgotten; nothing is done where an element is dropped.
                 drop(unsafe { Vec::from_raw_parts(start.as_ptr(), 0, *capacity) })
             }
             // The mapping goes with the last of its parts, which may be a small one that stays for long.

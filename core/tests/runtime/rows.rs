@@ -35,9 +35,9 @@ fn the_sums_in_the_derivative_of_a_norm_are_those_of_what_is_stored() {
             let together = bits(&all());
             assert_eq!(together[0], of_x[0], "{shape:?}, {threads} threads");
             assert_eq!(together[1..], want, "{shape:?}, {threads} threads");
-            for i in 0..3 {
+            for (i, among_others) in together.iter().enumerate() {
                 let one = bits(&all()[i..=i]);
-                assert_eq!(one[0], together[i], "result {i} alone, {shape:?}");
+                assert_eq!(&one[0], among_others, "result {i} alone, {shape:?}");
             }
         }
     }
@@ -60,8 +60,8 @@ fn a_cross_entropy_is_made_with_its_derivative() {
         for threads in [1, 2, 3] {
             set_threads(threads);
             assert_eq!(bits(&both()), one_by_one, "{n} x {classes}");
-            for i in 0..2 {
-                assert_eq!(bits(&both()[i..=i])[0], one_by_one[i], "{n} x {classes}");
+            for (i, result) in one_by_one.iter().enumerate() {
+                assert_eq!(&bits(&both()[i..=i])[0], result, "{n} x {classes}");
             }
         }
     }
