@@ -237,9 +237,10 @@ pub(super) fn tangents<T: Float>(
     out: &mut [T],
 ) {
     let cols = w.len();
-    split_rows(out, cols, cols, 0.25, |row, out| {
+    let nanos = 0.25;
+    let past_caches = past_caches(out, nanos);
+    split_rows(out, cols, cols, nanos, |row, out| {
         let part = row * cols..row * cols + out.len();
-        let past_caches = past_caches::<T>(part.start);
         let [dx, dw, db] = dx;
         let dx = [dx.map(|dx| &dx[part.clone()]), dw, db];
         tangents_of_rows(norm, &xs[part], w, dx, out, past_caches);
@@ -305,6 +306,7 @@ pub(super) fn cotangents<T: Float>(
     // A power of 2 of blocks, so that the sum of a task is a whole part of the tree.
     let blocks = (TASK_BYTES / size_of::<T>() / block).max(1);
     let blocks = blocks.next_power_of_two();
+    let past_caches = past_caches(ct_xs, 0.3);
     let nanos = (n as f64 * 0.3 * size_of::<T>() as f64 / 4.0) as usize;
     let outs = [
         (&mut *ct_xs, blocks * block),
@@ -317,7 +319,6 @@ pub(super) fn cotangents<T: Float>(
         |i, [ct_xs, totals]| {
             let start = i * blocks * block;
             let part = start..n.min(start + blocks * block);
-            let past_caches = past_caches::<T>(start);
             let rows = [&xs[part.clone()], w, &cts[part]];
             cotangents_of_rows(norm, rows, ct_xs, totals, past_caches);
             join_from(totals, 2 * cols, 1);

@@ -84,9 +84,10 @@ impl<V: Floats> Map<V, 2, 1> for Less<V> {
 
 /// `y (v - sum(y v))`
 pub(super) fn softmax_t<T: Float>(vs: &[T], ys: &[T], out: &mut [T], cols: usize) {
-    split_rows(out, cols, cols, 0.15, |row, out| {
+    let nanos = 0.15;
+    let past_caches = past_caches(out, nanos);
+    split_rows(out, cols, cols, nanos, |row, out| {
         let part = row * cols..row * cols + out.len();
-        let past_caches = past_caches::<T>(part.start);
         softmax_t_rows(&vs[part.clone()], &ys[part], out, cols, past_caches);
     });
 }
@@ -111,9 +112,10 @@ leveled! {
 
 /// `v - sum(exp(y) v)`, where no `y` is positive.
 pub(super) fn log_softmax_jvp<T: Float>(vs: &[T], ys: &[T], out: &mut [T], cols: usize) {
-    split_rows(out, cols, cols, 0.2, |row, out| {
+    let nanos = 0.2;
+    let past_caches = past_caches(out, nanos);
+    split_rows(out, cols, cols, nanos, |row, out| {
         let part = row * cols..row * cols + out.len();
-        let past_caches = past_caches::<T>(part.start);
         log_softmax_jvp_rows(&vs[part.clone()], &ys[part], out, cols, past_caches);
     });
 }
@@ -138,9 +140,10 @@ leveled! {
 
 /// `v - exp(y) sum(v)`, where no `y` is positive.
 pub(super) fn log_softmax_vjp<T: Float>(vs: &[T], ys: &[T], out: &mut [T], cols: usize) {
-    split_rows(out, cols, cols, 0.2, |row, out| {
+    let nanos = 0.2;
+    let past_caches = past_caches(out, nanos);
+    split_rows(out, cols, cols, nanos, |row, out| {
         let part = row * cols..row * cols + out.len();
-        let past_caches = past_caches::<T>(part.start);
         log_softmax_vjp_rows(&vs[part.clone()], &ys[part], out, cols, past_caches);
     });
 }
@@ -165,9 +168,10 @@ leveled! {
 
 /// `r (v - mean(v) - y mean(y v))` of `v, y, r`, with one `r` for each row.
 pub(super) fn normalize_t<T: Float>([vs, ys, rs]: [&[T]; 3], out: &mut [T], cols: usize) {
-    split_rows(out, cols, cols, 0.18, |row, out| {
+    let nanos = 0.18;
+    let past_caches = past_caches(out, nanos);
+    split_rows(out, cols, cols, nanos, |row, out| {
         let part = row * cols..row * cols + out.len();
-        let past_caches = past_caches::<T>(part.start);
         let rs = &rs[row..][..out.len() / cols];
         normalize_t_rows(&vs[part.clone()], &ys[part], rs, out, cols, past_caches);
     });
