@@ -237,9 +237,8 @@ pub(super) fn tangents<T: Float>(
     out: &mut [T],
 ) {
     let cols = w.len();
-    let nanos = 0.25;
-    let past_caches = past_caches(out, nanos);
-    split_rows(out, cols, cols, nanos, |row, out| {
+    let past_caches = past_caches(out);
+    split_rows(out, cols, cols, 0.25, |row, out| {
         let part = row * cols..row * cols + out.len();
         let [dx, dw, db] = dx;
         let dx = [dx.map(|dx| &dx[part.clone()]), dw, db];
@@ -306,7 +305,7 @@ pub(super) fn cotangents<T: Float>(
     // A power of 2 of blocks, so that the sum of a task is a whole part of the tree.
     let blocks = (TASK_BYTES / size_of::<T>() / block).max(1);
     let blocks = blocks.next_power_of_two();
-    let past_caches = past_caches(ct_xs, 0.3);
+    let past_caches = past_caches(ct_xs);
     let nanos = (n as f64 * 0.3 * size_of::<T>() as f64 / 4.0) as usize;
     let outs = [
         (&mut *ct_xs, blocks * block),

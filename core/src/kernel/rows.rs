@@ -8,7 +8,7 @@ use super::lanes::{Ahead, CHUNK, Map, Pairwise, Same, exp, greatest, map, map_su
 use super::leveled::leveled;
 use super::number::Float;
 use super::reduce::row_totals;
-use super::threads::{for_each_chunk, for_each_chunks, threads};
+use super::threads::{for_each_chunk, for_each_chunks};
 use super::vector::{Floats, Simd, Vector, fence};
 use crate::dtype::Element;
 
@@ -17,9 +17,6 @@ const TASK_BYTES: usize = 1 << 17;
 
 /// Results of so many bytes are written past the caches.
 const PAST_CACHES: usize = 8 << 20;
-
-/// What an `f32` takes in a kernel that computes while memory works, and not less.
-const COMPUTES: f64 = 0.15;
 
 /// Calls `f` with the rows of `cols` elements, some of them at a time: with the number of the first, and with the elements
 /// of the result, `width` for each row. `nanos` is what an element takes.
@@ -49,10 +46,9 @@ fn nanos_of<T>(n_rows: usize, cols: usize, nanos: f64) -> usize {
     (elements as f64 * nanos * size_of::<T>() as f64 / 4.0) as usize
 }
 
-/// Whether a result is written past the caches, if an `f32` of it takes `nanos`: a large one would drive out more than it leaves
-/// there for the next task. But where several threads wait for memory, what they write does not wait in a cache.
-pub(super) fn past_caches<T>(out: &[T], nanos: f64) -> bool {
-    size_of_val(out) >= PAST_CACHES && (nanos >= COMPUTES || threads() == 1)
+/// Whether a result is written past the caches: a large one would drive out more than it leaves there for the next task.
+pub(super) fn past_caches<T>(out: &[T]) -> bool {
+    size_of_val(out) >= PAST_CACHES
 }
 
 /// Writes each row of `cols` elements. The last argument of `f` says whether [past the caches](past_caches).
@@ -63,7 +59,7 @@ fn map_rows<T: Float>(
     nanos: f64,
     f: impl Fn(&[T], &mut [T], usize, bool) + Sync,
 ) {
-    let past_caches = past_caches(out, nanos);
+    let past_caches = past_caches(out);
     split_rows(out, cols, cols, nanos, |row, out| {
         f(&xs[row * cols..][..out.len()], out, cols, past_caches);
     });

@@ -84,9 +84,8 @@ impl<V: Floats> Map<V, 2, 1> for Less<V> {
 
 /// `y (v - sum(y v))`
 pub(super) fn softmax_t<T: Float>(vs: &[T], ys: &[T], out: &mut [T], cols: usize) {
-    let nanos = 0.15;
-    let past_caches = past_caches(out, nanos);
-    split_rows(out, cols, cols, nanos, |row, out| {
+    let past_caches = past_caches(out);
+    split_rows(out, cols, cols, 0.15, |row, out| {
         let part = row * cols..row * cols + out.len();
         softmax_t_rows(&vs[part.clone()], &ys[part], out, cols, past_caches);
     });
@@ -112,9 +111,8 @@ leveled! {
 
 /// `v - sum(exp(y) v)`, where no `y` is positive.
 pub(super) fn log_softmax_jvp<T: Float>(vs: &[T], ys: &[T], out: &mut [T], cols: usize) {
-    let nanos = 0.2;
-    let past_caches = past_caches(out, nanos);
-    split_rows(out, cols, cols, nanos, |row, out| {
+    let past_caches = past_caches(out);
+    split_rows(out, cols, cols, 0.2, |row, out| {
         let part = row * cols..row * cols + out.len();
         log_softmax_jvp_rows(&vs[part.clone()], &ys[part], out, cols, past_caches);
     });
@@ -140,9 +138,8 @@ leveled! {
 
 /// `v - exp(y) sum(v)`, where no `y` is positive.
 pub(super) fn log_softmax_vjp<T: Float>(vs: &[T], ys: &[T], out: &mut [T], cols: usize) {
-    let nanos = 0.2;
-    let past_caches = past_caches(out, nanos);
-    split_rows(out, cols, cols, nanos, |row, out| {
+    let past_caches = past_caches(out);
+    split_rows(out, cols, cols, 0.2, |row, out| {
         let part = row * cols..row * cols + out.len();
         log_softmax_vjp_rows(&vs[part.clone()], &ys[part], out, cols, past_caches);
     });
@@ -168,9 +165,8 @@ leveled! {
 
 /// `r (v - mean(v) - y mean(y v))` of `v, y, r`, with one `r` for each row.
 pub(super) fn normalize_t<T: Float>([vs, ys, rs]: [&[T]; 3], out: &mut [T], cols: usize) {
-    let nanos = 0.18;
-    let past_caches = past_caches(out, nanos);
-    split_rows(out, cols, cols, nanos, |row, out| {
+    let past_caches = past_caches(out);
+    split_rows(out, cols, cols, 0.18, |row, out| {
         let part = row * cols..row * cols + out.len();
         let rs = &rs[row..][..out.len() / cols];
         normalize_t_rows(&vs[part.clone()], &ys[part], rs, out, cols, past_caches);
