@@ -56,6 +56,8 @@ pub(crate) fn globals_of_pure(
     let shared = trees.filter(|p| p.by_ref).map(|p| unraw(&p.ident));
     let mut locals = Locals(func.params.iter().map(|p| unraw(&p.ident)).collect());
     locals.visit_block(block);
+    let mut own = Own::default();
+    own.visit_block(block);
     let mut host = Host {
         impure: None,
         locals: locals.0,
@@ -63,7 +65,7 @@ pub(crate) fn globals_of_pure(
         closures: BTreeSet::new(),
         foreign: foreign.collect(),
         shared: shared.collect(),
-        own: Own::of(func, block),
+        own,
         globals: Vec::new(),
     };
     host.visit_block(block);
@@ -76,31 +78,17 @@ pub(crate) fn globals_of_pure(
     }
 }
 
-/// The names that a body gives to something: what it names besides stands outside of it.
+/// Items that a body has beside its locals: what it names besides stands outside of it.
+#[derive(Default)]
 struct Own {
-    names: BTreeSet<String>,
+    constants: BTreeSet<String>,
     /// Whether it names things in ways that are not looked at: by `use`, or where `cfg` says so.
     hides: bool,
 }
 
-impl Own {
-    fn of(func: &Func, block: &Block) -> Own {
-        let mut own = Own {
-            names: func.params.iter().map(|p| unraw(&p.ident)).collect(),
-            hides: false,
-        };
-        own.visit_block(block);
-        own
-    }
-}
-
 impl<'ast> Visit<'ast> for Own {
-    fn visit_pat_ident(&mut self, p: &'ast syn::PatIdent) {
-        self.names.insert(unraw(&p.ident));
-        syn::visit::visit_pat_ident(self, p);
-    }
     fn visit_item_const(&mut self, item: &'ast syn::ItemConst) {
-        self.names.insert(unraw(&item.ident));
+        self.constants.insert(unraw(&item.ident));
     }
     fn visit_item_static(&mut self, _: &'ast syn::ItemStatic) {
         self.hides = true;
@@ -198,7 +186,8 @@ impl Host {
         let in_capitals = last.contains(char::is_uppercase) && !last.contains(char::is_lowercase);
         // What belongs to a type is a constant of it or a variant.
         let associated = before.starts_with(char::is_uppercase) || NUMBERS.contains(&&*before);
-        let own = path.segments.len() == 1 && self.own.names.contains(&last);
+        let own = self.locals.contains(&last) || self.own.constants.contains(&last);
+        let own = own && path.segments.len() == 1;
         if !in_capitals || associated || own {
             return;
         }

@@ -82,13 +82,26 @@ impl<V: Floats> Map<V, 2, 1> for Less<V> {
     }
 }
 
+/// Writes each row of `cols` elements from those of `vs` and `ys`. The last argument of `f` says whether
+/// [past the caches](past_caches).
+fn map_pairs<T: Float>(
+    vs: &[T],
+    ys: &[T],
+    out: &mut [T],
+    cols: usize,
+    nanos: f64,
+    f: impl Fn(&[T], &[T], &mut [T], usize, bool) + Sync,
+) {
+    let past_caches = past_caches(out);
+    split_rows(out, cols, cols, nanos, |row, out| {
+        let part = row * cols..row * cols + out.len();
+        f(&vs[part.clone()], &ys[part], out, cols, past_caches);
+    });
+}
+
 /// `y (v - sum(y v))`
 pub(super) fn softmax_t<T: Float>(vs: &[T], ys: &[T], out: &mut [T], cols: usize) {
-    let past_caches = past_caches(out);
-    split_rows(out, cols, cols, 0.15, |row, out| {
-        let part = row * cols..row * cols + out.len();
-        softmax_t_rows(&vs[part.clone()], &ys[part], out, cols, past_caches);
-    });
+    map_pairs(vs, ys, out, cols, 0.15, softmax_t_rows);
 }
 
 leveled! {
@@ -111,11 +124,7 @@ leveled! {
 
 /// `v - sum(exp(y) v)`, where no `y` is positive.
 pub(super) fn log_softmax_jvp<T: Float>(vs: &[T], ys: &[T], out: &mut [T], cols: usize) {
-    let past_caches = past_caches(out);
-    split_rows(out, cols, cols, 0.2, |row, out| {
-        let part = row * cols..row * cols + out.len();
-        log_softmax_jvp_rows(&vs[part.clone()], &ys[part], out, cols, past_caches);
-    });
+    map_pairs(vs, ys, out, cols, 0.2, log_softmax_jvp_rows);
 }
 
 leveled! {
@@ -138,11 +147,7 @@ leveled! {
 
 /// `v - exp(y) sum(v)`, where no `y` is positive.
 pub(super) fn log_softmax_vjp<T: Float>(vs: &[T], ys: &[T], out: &mut [T], cols: usize) {
-    let past_caches = past_caches(out);
-    split_rows(out, cols, cols, 0.2, |row, out| {
-        let part = row * cols..row * cols + out.len();
-        log_softmax_vjp_rows(&vs[part.clone()], &ys[part], out, cols, past_caches);
-    });
+    map_pairs(vs, ys, out, cols, 0.2, log_softmax_vjp_rows);
 }
 
 leveled! {

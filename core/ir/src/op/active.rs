@@ -3,7 +3,7 @@
 //! Such an op has the numbers of these operands in its static argument `active`: what has no derivative costs nothing.
 
 use super::shape;
-use crate::{Attr, Builder, Fault, SecondaryMap, Static, Var};
+use crate::{Attr, Builder, Eqn, Fault, Op, SecondaryMap, Static, Var};
 
 /// Which of the first three operands the static argument `active` names, in order; `None` where it is not known.
 pub(super) fn active(value: &Static) -> Result<Option<&[i64]>, Fault> {
@@ -18,6 +18,80 @@ pub(super) fn active(value: &Static) -> Result<Option<&[i64]>, Fault> {
             found: value.to_string(),
         }),
     }
+}
+
+/// Which tangents a Jacobian has after `n_given` operands, if all its `n_args` operands are there.
+pub(super) fn tangents(value: &Static, n_given: usize, n_args: usize) -> Result<&[i64], Fault> {
+    let active = active(value)?;
+    let (least, most) = (n_given + 1, n_given + 3);
+    let expected = active.map_or(n_args.clamp(least, most), |active| n_given + active.len());
+    match n_args == expected {
+        true => Ok(active.unwrap_or_default()),
+        false => Err(Fault::Arity {
+            found: n_args,
+            expected: format!("{expected} operands"),
+        }),
+    }
+}
+
+/// Which cotangents a transpose has, if it has `n_outs` results; `None` where it is not known.
+pub(super) fn cotangents(value: &Static, n_outs: usize) -> Result<Option<&[i64]>, Fault> {
+    let active = active(value)?;
+    match active {
+        Some(active) if active.len() != n_outs => Err(Fault::Length {
+            what: "the number of `active`".into(),
+            found: active.len().to_string(),
+            expected: format!("{n_outs}, the number of results"),
+        }),
+        active => Ok(active),
+    }
+}
+
+/// The numbers of those of the first three operands that have tangents: what `active` is. `None` if there are none.
+pub(super) fn present(dx: &[Option<Var>; 3]) -> Option<Vec<i64>> {
+    let active: Vec<i64> = (0..3).filter(|i| dx[*i as usize].is_some()).collect();
+    (!active.is_empty()).then_some(active)
+}
+
+/// The cotangents of the operands of a Jacobian, by the op `transpose` of those of its tangents, after `n_given` operands, that are
+/// wanted.
+pub(super) fn transposed(
+    b: &mut Builder,
+    eqn: &Eqn,
+    transpose: Op,
+    n_given: usize,
+    ct: Option<Var>,
+    linear: &[bool],
+) -> Vec<Option<Var>> {
+    let mut all = vec![None; eqn.args.len()];
+    let (active, attrs) = eqn.attrs.split_last().expect("`active` is the last");
+    let numbers = numbers(b, *active).into_iter().enumerate();
+    let (places, wanted): (Vec<usize>, Vec<i64>) = numbers
+        .map(|(i, of)| (n_given + i, of))
+        .filter(|(place, _)| linear[*place])
+        .unzip();
+    if let Some(ct) = ct.filter(|_| !wanted.is_empty()) {
+        let attrs = [attrs, &[b.attr(wanted)]].concat();
+        let args = [&eqn.args[..n_given], &[ct]].concat();
+        let found = b.emit_many(transpose, &attrs, &args, places.len());
+        for (place, ct) in places.into_iter().zip(found) {
+            all[place] = Some(ct);
+        }
+    }
+    all
+}
+
+/// The tangents of the results of a transpose where its last operand, the cotangent, is all that has one: it is linear in that.
+pub(super) fn along_cotangent(
+    b: &mut Builder,
+    eqn: &Eqn,
+    dx: &[Option<Var>],
+) -> Option<Vec<Option<Var>>> {
+    let (d_ct, given) = dx.split_last()?;
+    let d_ct = d_ct.filter(|_| given.iter().all(Option::is_none))?;
+    let args = [&eqn.args[..given.len()], &[d_ct]].concat();
+    let tangents = b.emit_many(eqn.op, &eqn.attrs, &args, eqn.outs.len());
+    Some(tangents.into_iter().map(Some).collect())
 }
 
 /// The numbers of the static argument `active`.

@@ -1,6 +1,6 @@
 use super::attention_jvp::Attention;
 use super::{Count, Kernel, Laws, Method, Nonlinear, NonlinearRule, Operands, Ops, Param, shape};
-use crate::{Aval, DType, Dim, Fault, Op, Shape};
+use crate::{Aval, Dim, Fault, Op, Shape};
 
 /// `attention[causal] q, k, v`: `softmax(q k^T / sqrt(d)) v`, for queries `q` of `[.., n, d]`, keys `k` of `[.., m, d]` and
 /// values `v` of `[.., m, e]`, with the same axes before them (Vaswani et al.: Attention Is All You Need, 2017).
@@ -15,7 +15,7 @@ pub(super) static OP: Nonlinear = Nonlinear {
         shape::switch(&statics[0], "causal")?;
         Ok(Heads::of(args)?.map_or(Shape::UNKNOWN, |heads| heads.mixed()))
     },
-    dtype: |_, args| dtype(args),
+    dtype: |_, args| shape::same_floats(args),
     methods: &[
         Method::on_tensor(
             "attention",
@@ -144,12 +144,4 @@ fn agree(what: &str, found: Dim, expected: Dim, of: &str) -> Result<(), Fault> {
             expected: format!("{expected}, as for {of}"),
         }),
     }
-}
-
-/// The dtype that all operands have.
-pub(super) fn dtype(args: &[&Aval]) -> Result<Option<DType>, Fault> {
-    let dtype = args.iter().try_fold(None, |dtype: Option<DType>, arg| {
-        shape::same_dtype(dtype, arg.dtype)
-    });
-    shape::number(dtype?, false)
 }

@@ -1,5 +1,5 @@
-use super::active::{active, by_parts, numbers, placed};
-use super::attention::{self, Heads};
+use super::active::{by_parts, numbers, placed, present, tangents, transposed};
+use super::attention::Heads;
 use super::jacobian::same;
 use super::{Count, Diff, Eval, Kernel, Laws, Method, OpDef, Operands, Ops, shape};
 use crate::{Attr, Aval, Builder, DType, Eqn, Fault, Op, Shape, Static, Var};
@@ -29,22 +29,15 @@ impl OpDef for AttentionJvp {
     }
     fn shape(&self, statics: &[Static], args: &[&Aval], _: usize) -> Result<Vec<Shape>, Fault> {
         shape::switch(&statics[0], "causal")?;
-        let active = active(&statics[1])?;
-        let n_args = active.map_or(args.len().clamp(6, 8), |active| 5 + active.len());
-        if args.len() != n_args {
-            return Err(Fault::Arity {
-                found: args.len(),
-                expected: format!("{n_args} operands"),
-            });
-        }
+        let active = tangents(&statics[1], 5, args.len())?;
         let out = checked(args)?;
-        for (&i, dx) in active.unwrap_or_default().iter().zip(&args[5..]) {
+        for (&i, dx) in active.iter().zip(&args[5..]) {
             same(&args[i as usize].shape, &dx.shape)?;
         }
         Ok(vec![out])
     }
     fn dtype(&self, _: &[Static], args: &[&Aval]) -> Result<Option<DType>, Fault> {
-        attention::dtype(args)
+        shape::same_floats(args)
     }
     fn methods(&self) -> Vec<Method> {
         Vec::new()
@@ -89,21 +82,7 @@ impl OpDef for AttentionJvp {
         cts: &[Option<Var>],
         linear: &[bool],
     ) -> Vec<Option<Var>> {
-        let mut all = vec![None; eqn.args.len()];
-        let wanted = |(i, of): (usize, i64)| linear[5 + i].then_some((5 + i, of));
-        let numbers = numbers(b, eqn.attrs[1]);
-        let wanted: Vec<(usize, i64)> =
-            numbers.into_iter().enumerate().filter_map(wanted).collect();
-        if let Some(ct) = cts[0].filter(|_| !wanted.is_empty()) {
-            let active = b.attr(wanted.iter().map(|w| w.1).collect::<Vec<i64>>());
-            let args = [&eqn.args[..5], &[ct]].concat();
-            let attrs = [eqn.attrs[0], active];
-            let found = b.emit_many(Op::AttentionVjp, &attrs, &args, wanted.len());
-            for ((place, _), ct) in wanted.into_iter().zip(found) {
-                all[place] = Some(ct);
-            }
-        }
-        all
+        transposed(b, eqn, Op::AttentionVjp, 5, cts[0], linear)
     }
     fn eval(&self) -> Eval {
         Eval::Kernel(Kernel::AttentionJvp)
@@ -132,7 +111,7 @@ pub(super) struct Attention(pub(super) [Var; 5]);
 
 impl Attention {
     /// The first operands of an equation.
-    fn of(eqn: &Eqn) -> Attention {
+    pub(super) fn of(eqn: &Eqn) -> Attention {
         Attention([0, 1, 2, 3, 4].map(|i| eqn.args[i]))
     }
 
@@ -143,10 +122,7 @@ impl Attention {
         causal: Attr,
         dx: [Option<Var>; 3],
     ) -> Option<Var> {
-        let active: Vec<i64> = (0..3).filter(|i| dx[*i as usize].is_some()).collect();
-        if active.is_empty() {
-            return None;
-        }
+        let active = present(&dx)?;
         let active = b.attr(active);
         let args: Vec<Var> = self.0.into_iter().chain(dx.into_iter().flatten()).collect();
         Some(b.emit(Op::AttentionJvp, &[causal, active], &args))

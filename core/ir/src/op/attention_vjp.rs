@@ -1,5 +1,4 @@
-use super::active::{active, by_parts, numbers, placed};
-use super::attention;
+use super::active::{along_cotangent, by_parts, cotangents, numbers, placed};
 use super::attention_jvp::{Attention, checked, matmul, over_keys, scaled, swapped, weights};
 use super::jacobian::same;
 use super::{Count, Diff, Eval, Kernel, Laws, Method, OpDef, Operands, Ops, shape};
@@ -34,21 +33,14 @@ impl OpDef for AttentionVjp {
     ) -> Result<Vec<Shape>, Fault> {
         shape::switch(&statics[0], "causal")?;
         same(&checked(args)?, &args[5].shape)?;
-        let Some(active) = active(&statics[1])? else {
+        let Some(active) = cotangents(&statics[1], n_outs)? else {
             return Ok(vec![Shape::UNKNOWN; n_outs]);
         };
-        if active.len() != n_outs {
-            return Err(Fault::Length {
-                what: "the number of `active`".into(),
-                found: active.len().to_string(),
-                expected: format!("{n_outs}, the number of results"),
-            });
-        }
         let shapes = active.iter().map(|i| args[*i as usize].shape.clone());
         Ok(shapes.collect())
     }
     fn dtype(&self, _: &[Static], args: &[&Aval]) -> Result<Option<DType>, Fault> {
-        attention::dtype(args)
+        shape::same_floats(args)
     }
     fn methods(&self) -> Vec<Method> {
         Vec::new()
@@ -57,14 +49,12 @@ impl OpDef for AttentionVjp {
         Diff::Linear
     }
     fn jvp(&self, b: &mut Builder, eqn: &Eqn, dx: &[Option<Var>]) -> Vec<Option<Var>> {
-        if let [None, None, None, None, None, Some(d_ct)] = *dx {
-            let args = [&eqn.args[..5], &[d_ct]].concat();
-            let tangents = b.emit_many(eqn.op, &eqn.attrs, &args, eqn.outs.len());
-            return tangents.into_iter().map(Some).collect();
+        if let Some(tangents) = along_cotangent(b, eqn, dx) {
+            return tangents;
         }
         let active = numbers(b, eqn.attrs[1]);
         by_parts(b, &eqn.args, dx, |b| {
-            let [q, k, v, o, l, ct] = [0, 1, 2, 3, 4, 5].map(|i| eqn.args[i]);
+            let (Attention([q, k, v, o, l]), ct) = (Attention::of(eqn), eqn.args[5]);
             let p = weights(b, [q, k, l], eqn.attrs[0]);
             let v = swapped(b, v);
             let dp = matmul(b, ct, v);
@@ -99,8 +89,7 @@ impl OpDef for AttentionVjp {
         let mut all = vec![None; 6];
         if linear[5] {
             let active = numbers(b, eqn.attrs[1]);
-            let of = Attention([0, 1, 2, 3, 4].map(|i| eqn.args[i]));
-            all[5] = of.tangent(b, eqn.attrs[0], placed(&active, cts));
+            all[5] = Attention::of(eqn).tangent(b, eqn.attrs[0], placed(&active, cts));
         }
         all
     }

@@ -25,7 +25,7 @@ impl OpDef for Concat {
         Ok(vec![joined(&args[..n], join)?])
     }
     fn dtype(&self, _: &[Static], args: &[&Aval]) -> Result<Option<DType>, Fault> {
-        same_dtypes(&args[..args.len() / 2])
+        shape::same_dtypes(&args[..args.len() / 2])
     }
     fn methods(&self) -> Vec<Method> {
         vec![Method::on_type("concat", &[Param::List, Param::Static])]
@@ -81,12 +81,6 @@ pub(super) fn fill(b: &mut Builder, axis: Attr, xs: &[Option<Var>], likes: &[Var
     }
     args.extend(likes);
     b.emit(Op::Concat, &[axis], &args)
-}
-
-/// The dtype of operands that all have to agree.
-pub(super) fn same_dtypes(args: &[&Aval]) -> Result<Option<DType>, Fault> {
-    args.iter()
-        .try_fold(None, |dtype, arg| shape::same_dtype(dtype, arg.dtype))
 }
 
 /// Where operands are joined.

@@ -1,6 +1,6 @@
 use super::norm_jvp::Norm;
 use super::{Count, Kernel, Laws, Method, Nonlinear, NonlinearRule, Operands, Ops, Param, shape};
-use crate::{Aval, DType, Dim, Fault, Shape};
+use crate::{Aval, Dim, Fault, Shape};
 
 /// `layer_norm[eps] x, w, b`: `normalize(x) w + b` over the last axis, of which `w` and `b` have the length.
 pub(super) static OP: Nonlinear = Nonlinear {
@@ -14,12 +14,7 @@ pub(super) static OP: Nonlinear = Nonlinear {
             &[(args[1], "the weight"), (args[2], "the bias")],
         )
     },
-    dtype: |_, args| {
-        let dtype = args.iter().try_fold(None, |dtype: Option<DType>, arg| {
-            shape::same_dtype(dtype, arg.dtype)
-        });
-        shape::number(dtype?, false)
-    },
+    dtype: |_, args| shape::same_floats(args),
     methods: &[Method::on_tensor(
         "layer_norm",
         &[Param::Data, Param::Data, Param::Data, Param::Static],

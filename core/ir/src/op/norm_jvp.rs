@@ -1,4 +1,4 @@
-use super::active::{active, by_parts, numbers, placed};
+use super::active::{by_parts, numbers, placed, present, tangents, transposed};
 use super::jacobian::same;
 use super::layer_norm::with_vectors;
 use super::{Count, Diff, Eval, Kernel, Laws, Method, OpDef, Operands, Ops, shape};
@@ -36,16 +36,9 @@ impl OpDef for NormJvp {
     fn shape(&self, statics: &[Static], args: &[&Aval], _: usize) -> Result<Vec<Shape>, Fault> {
         shape::switch(&statics[0], "centred")?;
         shape::float(&statics[1], "eps")?;
-        let active = active(&statics[2])?;
-        let n_args = active.map_or(args.len().clamp(3, 5), |active| 2 + active.len());
-        if args.len() != n_args {
-            return Err(Fault::Arity {
-                found: args.len(),
-                expected: format!("{n_args} operands"),
-            });
-        }
+        let active = tangents(&statics[2], 2, args.len())?;
         let mut out = with_vectors(&args[0].shape, &[(args[1], "the weight")])?;
-        for (&i, dx) in active.unwrap_or_default().iter().zip(&args[2..]) {
+        for (&i, dx) in active.iter().zip(&args[2..]) {
             out = match i {
                 0 => same(&out, &dx.shape)?,
                 1 => with_vectors(&out, &[(dx, "the tangent of the weight")])?,
@@ -55,7 +48,7 @@ impl OpDef for NormJvp {
         Ok(vec![out])
     }
     fn dtype(&self, _: &[Static], args: &[&Aval]) -> Result<Option<DType>, Fault> {
-        dtype(args)
+        shape::same_floats(args)
     }
     fn methods(&self) -> Vec<Method> {
         Vec::new()
@@ -93,20 +86,7 @@ impl OpDef for NormJvp {
         cts: &[Option<Var>],
         linear: &[bool],
     ) -> Vec<Option<Var>> {
-        let mut all = vec![None; eqn.args.len()];
-        let wanted = |(i, of): (usize, i64)| linear[2 + i].then_some((2 + i, of));
-        let numbers = numbers(b, eqn.attrs[2]).into_iter().enumerate();
-        let wanted: Vec<(usize, i64)> = numbers.filter_map(wanted).collect();
-        if let Some(ct) = cts[0].filter(|_| !wanted.is_empty()) {
-            let active = b.attr(wanted.iter().map(|w| w.1).collect::<Vec<i64>>());
-            let args = [eqn.args[0], eqn.args[1], ct];
-            let attrs = [eqn.attrs[0], eqn.attrs[1], active];
-            let found = b.emit_many(Op::NormVjp, &attrs, &args, wanted.len());
-            for ((place, _), ct) in wanted.into_iter().zip(found) {
-                all[place] = Some(ct);
-            }
-        }
-        all
+        transposed(b, eqn, Op::NormVjp, 2, cts[0], linear)
     }
     fn eval(&self) -> Eval {
         Eval::Kernel(Kernel::NormJvp)
@@ -161,10 +141,7 @@ impl Norm {
 
     /// The tangent of the result from those of rows, weight and bias.
     pub(super) fn tangent(&self, b: &mut Builder, dx: [Option<Var>; 3]) -> Option<Var> {
-        let active: Vec<i64> = (0..3).filter(|i| dx[*i as usize].is_some()).collect();
-        if active.is_empty() {
-            return None;
-        }
+        let active = present(&dx)?;
         let attrs = [self.centred, self.eps, b.attr(active)];
         let args: Vec<Var> = [self.x, self.w]
             .into_iter()
@@ -218,12 +195,4 @@ impl Parts {
         let rest = b.sub(v, along);
         b.mul(rest, r)
     }
-}
-
-/// The dtype that all operands have.
-pub(super) fn dtype(args: &[&Aval]) -> Result<Option<DType>, Fault> {
-    let dtype = args.iter().try_fold(None, |dtype: Option<DType>, arg| {
-        shape::same_dtype(dtype, arg.dtype)
-    });
-    shape::number(dtype?, false)
 }

@@ -1,7 +1,7 @@
-use super::active::{active, by_parts, numbers, placed};
+use super::active::{along_cotangent, by_parts, cotangents, numbers, placed};
 use super::jacobian::same;
 use super::layer_norm::with_vectors;
-use super::norm_jvp::{Norm, dtype};
+use super::norm_jvp::Norm;
 use super::{Count, Diff, Eval, Kernel, Laws, Method, OpDef, Operands, Ops, shape};
 use crate::{Aval, Builder, DType, Eqn, Fault, Op, Shape, Static, Var};
 
@@ -35,16 +35,9 @@ impl OpDef for NormVjp {
         shape::float(&statics[1], "eps")?;
         let rows = same(&args[0].shape, &args[2].shape)?;
         let rows = with_vectors(&rows, &[(args[1], "the weight")])?;
-        let Some(active) = active(&statics[2])? else {
+        let Some(active) = cotangents(&statics[2], n_outs)? else {
             return Ok(vec![Shape::UNKNOWN; n_outs]);
         };
-        if active.len() != n_outs {
-            return Err(Fault::Length {
-                what: "the number of `active`".into(),
-                found: active.len().to_string(),
-                expected: format!("{n_outs}, the number of results"),
-            });
-        }
         let vector = match rows.dims().and_then(|dims| dims.last()) {
             Some(last) => Shape(Some(vec![*last])),
             None => args[1].shape.clone(),
@@ -53,7 +46,7 @@ impl OpDef for NormVjp {
         Ok(active.iter().map(shape).collect())
     }
     fn dtype(&self, _: &[Static], args: &[&Aval]) -> Result<Option<DType>, Fault> {
-        dtype(args)
+        shape::same_floats(args)
     }
     fn methods(&self) -> Vec<Method> {
         Vec::new()
@@ -62,10 +55,8 @@ impl OpDef for NormVjp {
         Diff::Linear
     }
     fn jvp(&self, b: &mut Builder, eqn: &Eqn, dx: &[Option<Var>]) -> Vec<Option<Var>> {
-        if let [None, None, Some(d_ct)] = *dx {
-            let args = [eqn.args[0], eqn.args[1], d_ct];
-            let tangents = b.emit_many(eqn.op, &eqn.attrs, &args, eqn.outs.len());
-            return tangents.into_iter().map(Some).collect();
+        if let Some(tangents) = along_cotangent(b, eqn, dx) {
+            return tangents;
         }
         let (of, active) = (Norm::of(eqn), numbers(b, eqn.attrs[2]));
         by_parts(b, &eqn.args, dx, |b| {

@@ -1,7 +1,6 @@
 use super::layer_norm::with_vectors;
 use super::norm_jvp::Norm;
 use super::{Count, Kernel, Laws, Method, Nonlinear, NonlinearRule, Operands, Ops, Param, shape};
-use crate::DType;
 
 /// `rms_norm[eps] x, w`: `x / sqrt(mean(x^2) + eps) w` over the last axis, of which `w` has the length.
 pub(super) static OP: Nonlinear = Nonlinear {
@@ -12,12 +11,7 @@ pub(super) static OP: Nonlinear = Nonlinear {
         shape::float(&statics[0], "eps")?;
         with_vectors(&args[0].shape, &[(args[1], "the weight")])
     },
-    dtype: |_, args| {
-        let dtype = args.iter().try_fold(None, |dtype: Option<DType>, arg| {
-            shape::same_dtype(dtype, arg.dtype)
-        });
-        shape::number(dtype?, false)
-    },
+    dtype: |_, args| shape::same_floats(args),
     methods: &[Method::on_tensor(
         "rms_norm",
         &[Param::Data, Param::Data, Param::Static],

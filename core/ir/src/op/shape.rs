@@ -298,6 +298,17 @@ pub fn same_dtype(a: Option<DType>, b: Option<DType>) -> Result<Option<DType>, F
     }
 }
 
+/// The dtype of all operands, which have to agree.
+pub fn same_dtypes(args: &[&Aval]) -> Result<Option<DType>, Fault> {
+    args.iter()
+        .try_fold(None, |dtype, arg| same_dtype(dtype, arg.dtype))
+}
+
+/// The dtype of all operands, which have to agree and to be floats.
+pub fn same_floats(args: &[&Aval]) -> Result<Option<DType>, Fault> {
+    number(same_dtypes(args)?, false)
+}
+
 /// A dtype that has to be a number: a float, or where `ints` says so an integer.
 pub fn number(dtype: Option<DType>, ints: bool) -> Result<Option<DType>, Fault> {
     match dtype {

@@ -1,4 +1,4 @@
-use super::concat::{Join, joined, same_dtypes};
+use super::concat::{Join, joined};
 use super::{Count, Diff, Eval, Kernel, Laws, Method, OpDef, Operands, Param, shape};
 use crate::{Aval, Builder, DType, Dim, Eqn, Fault, Op, Shape, Static, Var};
 
@@ -29,7 +29,7 @@ impl OpDef for Stack {
         Ok(vec![Shape(Some(dims))])
     }
     fn dtype(&self, _: &[Static], args: &[&Aval]) -> Result<Option<DType>, Fault> {
-        same_dtypes(args)
+        shape::same_dtypes(args)
     }
     fn methods(&self) -> Vec<Method> {
         vec![Method::on_type("stack", &[Param::List, Param::Static])]
