@@ -150,7 +150,7 @@ fn statics(r: &mut Random, op: Op, lens: &[usize], n_outs: usize) -> Vec<Static>
             "eps" => 0.5.into(),
             "causal" | "centred" => (r.below(2) == 0).into(),
             "active" => vec![r.below(3) as i64].into(),
-            "len" | "classes" | "index" => (r.below(3) as i64).into(),
+            "len" | "classes" | "index" | "data" => (r.below(3) as i64).into(),
             _ => 1.0.into(),
         }
     };
@@ -190,6 +190,8 @@ fn inferred_shapes_hold_for_the_numbers() {
             ..labels
         };
         pool.push((each.clone(), blurred(&mut r, &each)));
+        let key = Aval::new(DType::I64, &[2]);
+        pool.push((key.clone(), blurred(&mut r, &key)));
         for _ in 0..8 {
             let which = r.below(Op::ALL.len());
             let op = Op::ALL[which];
@@ -220,6 +222,16 @@ fn inferred_shapes_hold_for_the_numbers() {
                 Op::Attention | Op::AttentionLse if r.below(2) == 0 => args = vec![0; n_args],
                 Op::AttentionJvp | Op::AttentionVjp => args = vec![0, 0, 0, 0, 4, 0],
                 Op::NormJvp | Op::NormVjp => args = vec![0, 0, 0],
+                Op::FoldIn
+                | Op::RandomBits
+                | Op::RandomUniform
+                | Op::RandomNormal
+                | Op::RandomBernoulli
+                | Op::RandomPermutation
+                    if r.below(4) > 0 =>
+                {
+                    args = vec![5];
+                }
                 _ => {}
             }
             let lens = args.first().map(|a| pool[*a].0.shape.known().unwrap());

@@ -69,6 +69,13 @@ impl<'a> CallKey<'a> {
         }
     }
 
+    /// The words of a random key, which are a leaf. A random key beside the leaves of a tree is no matter of who asks for these alone.
+    pub(crate) fn words_of_key(&mut self, words: &Tensor) {
+        if !self.only_leaves {
+            self.leaf_of(&words.0);
+        }
+    }
+
     fn push(&mut self, x: &Shared, leaf: Leaf<'a>) {
         self.known = self.known && x.is_free();
         if self.known {

@@ -11,6 +11,7 @@ mod site;
 pub use key::{ByClone, ByTree, ByWords, CallKey, NoTree, Same, Static, Unknown, Words};
 pub(crate) use pullback::stand_in;
 pub use pullback::{Cotangents, Pullback};
+pub(crate) use site::is_recording;
 pub use site::{NoWhole, OfWhole, Recording, Results, Site, Whole, begin, impure, names};
 
 use crate::Result;

@@ -82,7 +82,7 @@ pub fn names(fit_in_key: bool) {
 }
 
 /// Whether what happens now is recorded for a call.
-pub(super) fn is_recording() -> bool {
+pub(crate) fn is_recording() -> bool {
     RECORDING.get()
 }
 

@@ -31,6 +31,7 @@ mod norms;
 mod number;
 mod pages;
 mod pieces;
+pub(crate) mod random;
 mod reduce;
 mod rows;
 mod rows_t;
@@ -202,6 +203,15 @@ pub(crate) fn lower(
         }
         Kernel::Tril => on_float!(dtype, tril(b, x())),
         Kernel::RmsNorm => on_float!(dtype, by_row::rms_norm(b, args, eps(0))),
+        Kernel::FoldIn => random::fold_in(b, x(), movement::int(&statics[0]) as u64, out),
+        Kernel::RandomBits => random::draw(b, x(), out, random::Bits),
+        Kernel::RandomUniform => on_float!(dtype, random::uniform(b, x(), out)),
+        Kernel::RandomNormal => on_float!(dtype, random::normal(b, x(), out)),
+        Kernel::RandomBernoulli => {
+            let p = statics[1].float().expect("the shape rule checks `p`");
+            random::draw(b, x(), out, random::Flips(p as f32))
+        }
+        Kernel::RandomPermutation => random::permutation(b, x(), out),
         Kernel::OneHot => by_row::one_hot(b, x(), out),
         Kernel::Transpose => movement::transpose(x()),
         Kernel::Permute => movement::permute(x(), &statics[0]),

@@ -3,6 +3,7 @@
 
 use super::data::Data;
 use super::number::Float;
+use super::random::{self, Draw, Flips, Normal, Uniform};
 use super::reduce::{self, Max, Sum};
 use super::{norms, rows, rows_t};
 use crate::dtype::Element;
@@ -179,4 +180,24 @@ fn times() {
     println!("{ROWS} rows of {COLS}");
     all::<f32>(f32::DTYPE.name());
     all::<f64>(f64::DTYPE.name());
+}
+
+#[test]
+fn times_of_random_numbers() {
+    const N: usize = 1 << 20;
+    fn draws<D: Draw>(name: &'static str, draw: D) -> (&'static str, usize, Run<'static>) {
+        let out = room::<D::Item>(N);
+        let run = move || random::fill(draw, black_box([1, 2]), black_box(&mut *out));
+        (name, N * size_of::<D::Item>(), Box::new(run))
+    }
+    println!("{N} numbers");
+    let kernels = vec![
+        draws("bits", random::Bits),
+        draws("bernoulli", Flips(0.3)),
+        draws("uniform f32", Uniform::<f32>::DRAW),
+        draws("uniform f64", Uniform::<f64>::DRAW),
+        draws("normal f32", Normal::<f32>::DRAW),
+        draws("normal f64", Normal::<f64>::DRAW),
+    ];
+    time("random", kernels);
 }

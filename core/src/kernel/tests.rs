@@ -3,6 +3,7 @@
 mod attention;
 mod levels;
 mod naive;
+mod random;
 mod view;
 
 use super::KernelFault;

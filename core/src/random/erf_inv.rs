@@ -2,20 +2,35 @@
 //!
 //! Polynomials in `w = -log(1 - x^2)`, from M. Giles, "Approximating the erfinv function", GPU Computing Gems 2, 2010.
 //! They are the ones `jax.random.normal` uses, which is why the numbers agree.
+//!
+//! No multiplication is fused, so the bits do not depend on the CPU.
 
-/// Horner's rule, the highest power first.
-macro_rules! horner {
-    ($w:expr, $coefficients:expr) => {
-        $coefficients.into_iter().fold(0.0, |p, c| p * $w + c)
-    };
+use gradloom_maths::{Float, Plain, log1p};
+
+/// The inverse of the error function is `x p(w)`, and this is `p`: a polynomial where `x` is not close to 1, which is nearly
+/// everywhere, and others of `sqrt(w)` in the tails.
+pub(crate) trait ErfInv: Float {
+    /// From this `w` on it is a tail.
+    const TAIL: Self;
+    /// `p(w)` below [`TAIL`](ErfInv::TAIL).
+    fn centre(w: Self) -> Self;
+    /// `p(w)` from there on.
+    fn tail(w: Self) -> Self;
 }
 
-/// `erf_inv(x)` for `|x| < 1`, to about 3 units in the last place.
+/// `w` for `|x| < 1`.
+#[inline(always)]
+pub(crate) fn w<T: Float>(x: T) -> T {
+    -log1p::<Plain, T>(-x * x)
+}
+
 #[allow(clippy::excessive_precision)] // as they are printed in the paper
-pub(super) fn erf_inv32(x: f32) -> f32 {
-    let w = -(-x * x).ln_1p();
-    let p: f32 = if w < 5.0 {
-        horner!(
+impl ErfInv for f32 {
+    const TAIL: f32 = 5.0;
+
+    #[inline(always)]
+    fn centre(w: f32) -> f32 {
+        horner(
             w - 2.5,
             [
                 2.81022636e-08,
@@ -26,11 +41,14 @@ pub(super) fn erf_inv32(x: f32) -> f32 {
                 -0.00125372503,
                 -0.00417768164,
                 0.246640727,
-                1.50140941
-            ]
+                1.50140941,
+            ],
         )
-    } else {
-        horner!(
+    }
+
+    #[inline(always)]
+    fn tail(w: f32) -> f32 {
+        horner(
             w.sqrt() - 3.0,
             [
                 -0.000200214257,
@@ -41,19 +59,19 @@ pub(super) fn erf_inv32(x: f32) -> f32 {
                 -0.0076224613,
                 0.00943887047,
                 1.00167406,
-                2.83297682
-            ]
+                2.83297682,
+            ],
         )
-    };
-    p * x
+    }
 }
 
-/// `erf_inv(x)` for `|x| < 1`.
 #[allow(clippy::excessive_precision)] // as they are printed in the paper
-pub(super) fn erf_inv64(x: f64) -> f64 {
-    let w = -(-x * x).ln_1p();
-    let p: f64 = if w < 6.25 {
-        horner!(
+impl ErfInv for f64 {
+    const TAIL: f64 = 6.25;
+
+    #[inline(always)]
+    fn centre(w: f64) -> f64 {
+        horner(
             w - 3.125,
             [
                 -3.6444120640178196996e-21,
@@ -78,57 +96,67 @@ pub(super) fn erf_inv64(x: f64) -> f64 {
                 -0.00074070253416626697512,
                 -0.0060336708714301490533,
                 0.24015818242558961693,
-                1.6536545626831027356
-            ]
+                1.6536545626831027356,
+            ],
         )
-    } else if w < 16.0 {
-        horner!(
-            w.sqrt() - 3.25,
-            [
-                2.2137376921775787049e-09,
-                9.0756561938885390979e-08,
-                -2.7517406297064545428e-07,
-                1.8239629214389227755e-08,
-                1.5027403968909827627e-06,
-                -4.013867526981545969e-06,
-                2.9234449089955446044e-06,
-                1.2475304481671778723e-05,
-                -4.7318229009055733981e-05,
-                6.8284851459573175448e-05,
-                2.4031110387097893999e-05,
-                -0.0003550375203628474796,
-                0.00095328937973738049703,
-                -0.0016882755560235047313,
-                0.0024914420961078508066,
-                -0.0037512085075692412107,
-                0.005370914553590063617,
-                1.0052589676941592334,
-                3.0838856104922207635
-            ]
-        )
-    } else {
-        horner!(
-            w.sqrt() - 5.0,
-            [
-                -2.7109920616438573243e-11,
-                -2.5556418169965252055e-10,
-                1.5076572693500548083e-09,
-                -3.7894654401267369937e-09,
-                7.6157012080783393804e-09,
-                -1.4960026627149240478e-08,
-                2.9147953450901080826e-08,
-                -6.7711997758452339498e-08,
-                2.2900482228026654717e-07,
-                -9.9298272942317002539e-07,
-                4.5260625972231537039e-06,
-                -1.9681778105531670567e-05,
-                7.5995277030017761139e-05,
-                -0.00021503011930044477347,
-                -0.00013871931833623122026,
-                1.0103004648645343977,
-                4.8499064014085844221
-            ]
-        )
-    };
-    p * x
+    }
+
+    #[inline(always)]
+    fn tail(w: f64) -> f64 {
+        if w < 16.0 {
+            horner(
+                w.sqrt() - 3.25,
+                [
+                    2.2137376921775787049e-09,
+                    9.0756561938885390979e-08,
+                    -2.7517406297064545428e-07,
+                    1.8239629214389227755e-08,
+                    1.5027403968909827627e-06,
+                    -4.013867526981545969e-06,
+                    2.9234449089955446044e-06,
+                    1.2475304481671778723e-05,
+                    -4.7318229009055733981e-05,
+                    6.8284851459573175448e-05,
+                    2.4031110387097893999e-05,
+                    -0.0003550375203628474796,
+                    0.00095328937973738049703,
+                    -0.0016882755560235047313,
+                    0.0024914420961078508066,
+                    -0.0037512085075692412107,
+                    0.005370914553590063617,
+                    1.0052589676941592334,
+                    3.0838856104922207635,
+                ],
+            )
+        } else {
+            horner(
+                w.sqrt() - 5.0,
+                [
+                    -2.7109920616438573243e-11,
+                    -2.5556418169965252055e-10,
+                    1.5076572693500548083e-09,
+                    -3.7894654401267369937e-09,
+                    7.6157012080783393804e-09,
+                    -1.4960026627149240478e-08,
+                    2.9147953450901080826e-08,
+                    -6.7711997758452339498e-08,
+                    2.2900482228026654717e-07,
+                    -9.9298272942317002539e-07,
+                    4.5260625972231537039e-06,
+                    -1.9681778105531670567e-05,
+                    7.5995277030017761139e-05,
+                    -0.00021503011930044477347,
+                    -0.00013871931833623122026,
+                    1.0103004648645343977,
+                    4.8499064014085844221,
+                ],
+            )
+        }
+    }
+}
+
+/// The highest power first.
+#[inline(always)]
+fn horner<T: Float, const N: usize>(x: T, coefficients: [T; N]) -> T {
+    x.horner::<Plain, N>(coefficients)
 }

@@ -1,14 +1,18 @@
 //! Keys, and the tensors they stand for.
 
-use super::erf_inv::{erf_inv32, erf_inv64};
 use super::threefry::{self, Words};
-use crate::buffer::reserve;
-use crate::record::expect;
-use crate::tensor::check_shape;
-use crate::{Element, Error, IntoShape, Result, Tensor};
-use gradloom_ir::DType;
-use std::f32::consts::SQRT_2 as SQRT_2_F32;
-use std::f64::consts::SQRT_2;
+use crate::buffer::Buffer;
+use crate::call::{self, CallKey};
+use crate::kernel::KernelFault;
+use crate::kernel::random::{self, Bits, Draw, Flips, Normal, Uniform};
+use crate::record::{self, expect};
+use crate::shelf::Block;
+use crate::statics::IntoStatic;
+use crate::tensor::{check_shape, shape_static};
+use crate::{Aval, DType, Element, Error, IntoShape, Tensor, node, spare};
+use gradloom_ir::{Op, Static};
+use std::fmt;
+use std::sync::{Arc, OnceLock};
 
 /// The right to draw one array of random numbers, or to make other keys.
 ///
@@ -33,9 +37,36 @@ use std::f64::consts::SQRT_2;
 ///
 /// Numbers are drawn at once: the tensors hold data and are no promises, so a program that takes them as
 /// arguments does not depend on the key and is planned once.
-#[derive(Debug)]
+///
+/// A function with `#[traced]` may take a key, and draw in its body. Its words are an argument of the function's plan, and
+/// what is made of it are ops of the plan:
+///
+/// ```
+/// use gradloom::prelude::*;
+///
+/// #[traced]
+/// fn dropout(x: &Tensor, p: f64, key: Key) -> Tensor {
+///     let keep = key.bernoulli(1.0 - p, x.shape());
+///     keep.select(&(x / (1.0 - p)), &Tensor::zeros_like(x))
+/// }
+///
+/// let (first, second) = Key::new(0).split();
+/// let x = Tensor::ones([4, 4], DType::F32);
+/// let a = dropout(&x, 0.5, first);
+/// let b = dropout(&x, 0.5, second); // runs the plan of the first call
+/// assert_ne!(a.to_vec::<f32>(), b.to_vec::<f32>());
+/// ```
 #[must_use = "an unused key draws nothing"]
-pub struct Key(Words);
+pub struct Key(Source);
+
+/// Where the words of a key are.
+enum Source {
+    /// Here. If they are an argument of a call, or a call is recorded, they are in a tensor, too: then what is made of the key
+    /// are ops.
+    Words(Words, OnceLock<Tensor>),
+    /// What an op makes of another key.
+    Op(Tensor),
+}
 
 impl Key {
     /// The key of a seed; equal seeds give equal numbers.
@@ -43,18 +74,21 @@ impl Key {
     /// The 64 bits are all used. `jax.random.PRNGKey(seed)` is the same key, but without `jax_enable_x64` it drops
     /// the upper 32 bits.
     pub fn new(seed: u64) -> Key {
-        Key(threefry::seed(seed))
+        Key::from_words(threefry::seed(seed))
     }
 
     /// The key of two words, such as `jax.random.key_data` gives. Whoever stores the words must see to it that they
     /// are used once.
     pub fn from_words(words: [u32; 2]) -> Key {
-        Key(words)
+        Key(Source::Words(words, OnceLock::new()))
     }
 
     /// The two words, for a checkpoint: [`Key::from_words`] goes back.
+    ///
+    /// They are values: a traced function that asks for them is recorded each time.
+    #[track_caller]
     pub fn into_words(self) -> [u32; 2] {
-        self.0
+        self.words()
     }
 
     /// Two independent keys.
@@ -65,19 +99,17 @@ impl Key {
 
     /// As many independent keys as the pattern takes: `let [w, b, shuffle] = key.split_n();`
     pub fn split_n<const N: usize>(self) -> [Key; N] {
-        std::array::from_fn(|i| Key(threefry::split(self.0, i as u64)))
+        std::array::from_fn(|i| self.made_by(i as u64))
     }
 
     /// `n` independent keys.
     pub fn split_many(self, n: usize) -> Vec<Key> {
-        (0..n as u64)
-            .map(|i| Key(threefry::split(self.0, i)))
-            .collect()
+        (0..n as u64).map(|i| self.made_by(i)).collect()
     }
 
     /// The key that a number makes of this one, such as the index of a worker that holds a key of the same seed.
     pub fn fold_in(self, data: u32) -> Key {
-        Key(threefry::fold_in(self.0, data))
+        self.made_by(data.into())
     }
 
     /// Random words: `i64` numbers from 0 to 2^32 - 1.
@@ -87,7 +119,7 @@ impl Key {
     /// The shape holds more elements than memory has room for; so for the other drawing methods.
     #[track_caller]
     pub fn bits(self, shape: impl IntoShape) -> Tensor {
-        draw(shape, |i| i64::from(threefry::bits32(self.0, i)))
+        self.draw(Op::RandomBits, Bits, shape, None)
     }
 
     /// Numbers from 0 to below 1: multiples of 2^-23 (`f32`) or 2^-52 (`f64`).
@@ -104,8 +136,18 @@ impl Key {
     #[track_caller]
     pub fn uniform(self, shape: impl IntoShape, dtype: DType) -> Tensor {
         match dtype {
-            DType::F32 => draw(shape, |i| threefry::uniform32(threefry::bits32(self.0, i))),
-            DType::F64 => draw(shape, |i| threefry::uniform64(threefry::bits64(self.0, i))),
+            DType::F32 => self.draw(
+                Op::RandomUniform,
+                Uniform::<f32>::DRAW,
+                shape,
+                Some(dtype.into()),
+            ),
+            DType::F64 => self.draw(
+                Op::RandomUniform,
+                Uniform::<f64>::DRAW,
+                shape,
+                Some(dtype.into()),
+            ),
             _ => not_a_float(dtype),
         }
     }
@@ -122,20 +164,18 @@ impl Key {
     #[track_caller]
     pub fn normal(self, shape: impl IntoShape, dtype: DType) -> Tensor {
         match dtype {
-            DType::F32 => {
-                let low = 1f32.next_down().copysign(-1.0);
-                draw(shape, |i| {
-                    let u = threefry::uniform32(threefry::bits32(self.0, i));
-                    SQRT_2_F32 * erf_inv32((u * 2.0 + low).max(low))
-                })
-            }
-            DType::F64 => {
-                let low = 1f64.next_down().copysign(-1.0);
-                draw(shape, |i| {
-                    let u = threefry::uniform64(threefry::bits64(self.0, i));
-                    SQRT_2 * erf_inv64((u * 2.0 + low).max(low))
-                })
-            }
+            DType::F32 => self.draw(
+                Op::RandomNormal,
+                Normal::<f32>::DRAW,
+                shape,
+                Some(dtype.into()),
+            ),
+            DType::F64 => self.draw(
+                Op::RandomNormal,
+                Normal::<f64>::DRAW,
+                shape,
+                Some(dtype.into()),
+            ),
             _ => not_a_float(dtype),
         }
     }
@@ -143,9 +183,7 @@ impl Key {
     /// Coin flips: `bool` values that are true with probability `p`, which is rounded to `f32`.
     #[track_caller]
     pub fn bernoulli(self, p: f64, shape: impl IntoShape) -> Tensor {
-        draw(shape, |i| {
-            threefry::uniform32(threefry::bits32(self.0, i)) < p as f32
-        })
+        self.draw(Op::RandomBernoulli, Flips(p as f32), shape, Some(p.into()))
     }
 
     /// The numbers `0..n` in a random order, as `i64`.
@@ -156,25 +194,99 @@ impl Key {
     /// ```
     #[track_caller]
     pub fn permutation(self, n: usize) -> Tensor {
-        // Asked for first, because what has no memory inside aborts.
-        drop(expect(room::<i64>(n)));
-        Tensor::from_vec(threefry::permutation(self.0, n), [n])
+        if let Some(key) = self.recorded() {
+            return expect(record::one(
+                Op::RandomPermutation,
+                [n.into_static()],
+                &[key],
+                &[],
+            ));
+        }
+        let order = random::order(self.words(), n);
+        Tensor::from_vec(expect(order.map_err(fault)), [n])
+    }
+
+    /// An array of numbers: an op if the key is in a tensor, and else what it computes, at once.
+    #[track_caller]
+    fn draw<D: Draw>(self, op: Op, draw: D, shape: impl IntoShape, more: Option<Static>) -> Tensor {
+        if let Some(key) = self.recorded() {
+            let statics = [shape_static(shape)].into_iter().chain(more);
+            return expect(record::one(op, statics, &[key], &[]));
+        }
+        let shape = shape.into_shape();
+        expect(check_shape(&shape));
+        let aval = Aval::new(D::Item::DTYPE, shape);
+        let mut data = expect(Block::scratch(aval.numel()).map_err(fault));
+        random::fill(draw, self.words(), &mut data);
+        let buffer = Arc::new(D::Item::into_buffer(data));
+        Tensor::new(&aval, node::Source::Elements(buffer))
+    }
+
+    /// The key that a number makes of this one.
+    fn made_by(&self, data: u64) -> Key {
+        match self.recorded() {
+            Some(key) => {
+                let made = record::one(Op::FoldIn, [Static::Int(data as i64)], &[key], &[]);
+                Key(Source::Op(expect(made)))
+            }
+            None => Key::from_words(threefry::split(self.words(), data)),
+        }
+    }
+
+    /// The words as a tensor, if what is made of the key is to be recorded.
+    fn recorded(&self) -> Option<&Tensor> {
+        match &self.0 {
+            Source::Op(words) => Some(words),
+            Source::Words(..) if call::is_recording() => Some(self.tensor()),
+            Source::Words(_, tensor) => tensor.get(),
+        }
+    }
+
+    /// The words as a tensor. What is made of the key from now on is recorded.
+    fn tensor(&self) -> &Tensor {
+        match &self.0 {
+            Source::Op(words) => words,
+            Source::Words(words, tensor) => tensor.get_or_init(|| tensor_of(*words)),
+        }
+    }
+
+    fn words(&self) -> Words {
+        // A recorded call depends on them then.
+        call::impure();
+        match &self.0 {
+            Source::Words(words, _) => *words,
+            Source::Op(words) => {
+                let words = words.to_vec::<i64>();
+                [words[0] as u32, words[1] as u32]
+            }
+        }
     }
 }
 
-/// An array whose element `i` is a function of `i`.
-#[track_caller]
-fn draw<T: Element>(shape: impl IntoShape, element: impl Fn(u64) -> T) -> Tensor {
-    let shape = shape.into_shape();
-    expect(check_shape(&shape));
-    let n: usize = shape.iter().product();
-    let mut data = expect(room(n));
-    data.extend((0..n as u64).map(element));
-    Tensor::from_vec(data, shape)
+/// As an argument of a call it is a leaf: the plan reads its words.
+impl call::Words for Key {
+    fn words(&self, key: &mut CallKey<'_>) {
+        key.words_of_key(self.tensor());
+    }
 }
 
-fn room<T: Element>(n: usize) -> Result<Vec<T>> {
-    reserve(n).map_err(|fault| Error::of_kernel("random", fault))
+impl fmt::Debug for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Key").field(&self.words()).finish()
+    }
+}
+
+fn tensor_of(words: Words) -> Tensor {
+    let mut buffer = expect(spare::buffer(DType::I64, 2).map_err(fault));
+    if let Some(Buffer::I64(data)) = Arc::get_mut(&mut buffer) {
+        data.copy_from_slice(&words.map(i64::from));
+    }
+    let aval = Aval::new(DType::I64, [2]);
+    Tensor::new(&aval, node::Source::Elements(buffer))
+}
+
+fn fault(fault: KernelFault) -> Error {
+    Error::of_kernel("random", fault)
 }
 
 #[track_caller]

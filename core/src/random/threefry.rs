@@ -14,11 +14,14 @@ pub const fn seed(seed: u64) -> Words {
     halves(seed)
 }
 
-const fn halves(n: u64) -> Words {
+/// The high word and the low word of a number.
+#[inline(always)]
+pub const fn halves(n: u64) -> Words {
     [(n >> 32) as u32, n as u32]
 }
 
 /// The block cipher: two words for each counter, 20 rounds.
+#[inline(always)]
 pub fn hash(key: Words, counter: Words) -> Words {
     const ROTATIONS: [[u32; 4]; 2] = [[13, 15, 26, 6], [17, 29, 16, 24]];
     // The parity word of the key schedule, from the Skein hash.
@@ -49,23 +52,27 @@ pub fn fold_in(key: Words, data: u32) -> Words {
 }
 
 /// 32 random bits: element `i` of an array.
+#[inline(always)]
 pub fn bits32(key: Words, i: u64) -> u32 {
     let [x, y] = hash(key, halves(i));
     x ^ y
 }
 
 /// 64 random bits: element `i` of an array.
+#[inline(always)]
 pub fn bits64(key: Words, i: u64) -> u64 {
     let [x, y] = hash(key, halves(i));
     u64::from(x) << 32 | u64::from(y)
 }
 
 /// A multiple of 2^-23 in `[0, 1)`: the bits are the mantissa of a number in `[1, 2)`.
+#[inline(always)]
 pub fn uniform32(bits: u32) -> f32 {
     f32::from_bits(bits >> 9 | 1f32.to_bits()) - 1.0
 }
 
 /// A multiple of 2^-52 in `[0, 1)`.
+#[inline(always)]
 pub fn uniform64(bits: u64) -> f64 {
     f64::from_bits(bits >> 12 | 1f64.to_bits()) - 1.0
 }

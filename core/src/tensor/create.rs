@@ -7,7 +7,7 @@ use gradloom_ir::{Op, Static};
 
 /// Checked here, because an axis too long for a static argument has to be shown as it was given.
 #[track_caller]
-fn shape_static(shape: impl IntoShape) -> Static {
+pub(crate) fn shape_static(shape: impl IntoShape) -> Static {
     let shape = shape.into_shape();
     expect(check_shape(&shape));
     shape.into_static()

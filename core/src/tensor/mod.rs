@@ -17,6 +17,7 @@ mod nn;
 mod operators;
 mod reduce;
 
+pub(crate) use create::shape_static;
 pub(crate) use operators::number;
 pub use operators::{Branch, Operand};
 

@@ -689,6 +689,21 @@ impl Draft<'_> {
                 statics = vec![Static::Float(0.1)];
                 vec![x, self.get(self.avals[x].dtype?, &[last])]
             }
+            Op::FoldIn | Op::RandomPermutation => {
+                statics = vec![Static::Int(self.rng.below(7) as i64)];
+                vec![self.get(DType::I64, &[2])]
+            }
+            Op::RandomBits | Op::RandomUniform | Op::RandomNormal | Op::RandomBernoulli => {
+                let shape = shape(self.rng);
+                let shape = Static::Ints(shape.iter().map(|&len| len as i64).collect());
+                let dtype = self.rng.of(&[DType::F64, DType::F32]);
+                statics = match op {
+                    Op::RandomBits => vec![shape],
+                    Op::RandomBernoulli => vec![shape, Static::Float(0.4)],
+                    _ => vec![shape, Static::DType(dtype)],
+                };
+                vec![self.get(DType::I64, &[2])]
+            }
             other => panic!("the generator does not know `{other}`"),
         };
         Some(Step {

@@ -320,6 +320,18 @@ ops! { $
         Tril = tril,
         /// The elements over the root of their mean square along the last axis, then scaled.
         RmsNorm = rms_norm,
+        /// The key that a number makes of a key.
+        FoldIn = fold_in,
+        /// Random numbers from 0 to 2^32 - 1.
+        RandomBits = random_bits,
+        /// Random numbers from 0 to below 1.
+        RandomUniform = random_uniform,
+        /// Random numbers of the normal distribution.
+        RandomNormal = random_normal,
+        /// Coin flips.
+        RandomBernoulli = random_bernoulli,
+        /// The numbers 0, 1, 2, ... in a random order.
+        RandomPermutation = random_permutation,
     }
     calls {
         /// A call of a traced function.

@@ -334,6 +334,31 @@ pub fn integer(dtype: Option<DType>, expected: &'static str) -> Result<(), Fault
     }
 }
 
+/// Checks an operand that is a key: two words, as `i64` numbers from 0 to 2^32 - 1.
+pub fn key(key: &Aval) -> Result<(), Fault> {
+    match key.dtype {
+        Some(found) if found != DType::I64 => {
+            return Err(Fault::DType {
+                found,
+                expected: "the `i64` words of a key",
+            });
+        }
+        _ => {}
+    }
+    match key.shape.dims() {
+        Some([words]) if words.differs(Dim::Known(2)) => Err(Fault::Length {
+            what: "the words of a key".to_owned(),
+            found: words.to_string(),
+            expected: "2".to_owned(),
+        }),
+        None | Some([_]) => Ok(()),
+        Some(dims) => Err(Fault::Rank {
+            found: dims.len(),
+            expected: "1".to_owned(),
+        }),
+    }
+}
+
 /// The dtype of a constant, if `value` can be written in it.
 pub fn holds(value: &Static, dtype: Option<DType>) -> Result<Option<DType>, Fault> {
     let (found, fits_i64) = match value {

@@ -405,6 +405,12 @@ pub(super) fn eval(
         Op::Attention | Op::AttentionLse | Op::AttentionJvp | Op::AttentionVjp => {
             return super::attention::eval(op, statics, args, outs);
         }
+        Op::FoldIn
+        | Op::RandomBits
+        | Op::RandomUniform
+        | Op::RandomNormal
+        | Op::RandomBernoulli
+        | Op::RandomPermutation => super::random::eval(op, statics, x(), out),
         Op::Tril => Nd::build(out, |i| match i[rank - 1] > i[rank - 2] {
             true => 0.0,
             false => x().get(&i),

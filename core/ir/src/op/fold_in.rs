@@ -1,0 +1,25 @@
+use super::{Count, Kernel, Laws, Nonlinear, NonlinearRule, Operands, shape};
+use crate::{DType, Dim, Shape};
+
+/// `fold_in[data] key`: the key that a number makes of a key, two words of two.
+///
+/// Key `i` of a split is `fold_in[i]`.
+pub(super) static OP: Nonlinear = Nonlinear {
+    name: "fold_in",
+    operands: Operands::Fixed(1, 0),
+    statics: &["data"],
+    shape: |statics, args| {
+        shape::dim(&statics[0], "data")?;
+        shape::key(args[0])?;
+        Ok(Shape(Some(vec![Dim::Known(2)])))
+    },
+    dtype: |_, _| Ok(Some(DType::I64)),
+    methods: &[],
+    rule: NonlinearRule::Zero("keys have no derivative"),
+    kernel: Kernel::FoldIn,
+    count: Count::Copy,
+    laws: Laws::new(
+        (-2.0, 2.0),
+        &["(key: i64[2]) { y = fold_in[data=7] key return y }"],
+    ),
+};

@@ -1,0 +1,27 @@
+use super::{Count, Kernel, Laws, Nonlinear, NonlinearRule, Operands, shape};
+use crate::DType;
+
+/// `random_bernoulli[shape, p] key`: coin flips that are true with a probability, which is rounded to `f32`.
+pub(super) static OP: Nonlinear = Nonlinear {
+    name: "random_bernoulli",
+    operands: Operands::Fixed(1, 0),
+    statics: &["shape", "p"],
+    shape: |statics, args| {
+        shape::key(args[0])?;
+        shape::float(&statics[1], "p")?;
+        shape::lengths(&statics[0])
+    },
+    dtype: |_, _| Ok(Some(DType::Bool)),
+    methods: &[],
+    rule: NonlinearRule::Zero("keys have no derivative"),
+    kernel: Kernel::RandomBernoulli,
+    count: Count::FLOP,
+    laws: Laws::new(
+        (-2.0, 2.0),
+        &[
+            "(key: i64[2]) { y = random_bernoulli[shape=[2, 3], p=0.5] key return y }",
+            "(key: i64[2]) { y = random_bernoulli[shape=[], p=0.0] key return y }",
+            "(key: i64[2]) { y = random_bernoulli[shape=[2, 0], p=1.0] key return y }",
+        ],
+    ),
+};

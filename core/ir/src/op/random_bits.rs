@@ -1,0 +1,26 @@
+use super::{Count, Kernel, Laws, Nonlinear, NonlinearRule, Operands, shape};
+use crate::DType;
+
+/// `random_bits[shape] key`: random numbers from 0 to 2^32 - 1.
+pub(super) static OP: Nonlinear = Nonlinear {
+    name: "random_bits",
+    operands: Operands::Fixed(1, 0),
+    statics: &["shape"],
+    shape: |statics, args| {
+        shape::key(args[0])?;
+        shape::lengths(&statics[0])
+    },
+    dtype: |_, _| Ok(Some(DType::I64)),
+    methods: &[],
+    rule: NonlinearRule::Zero("keys have no derivative"),
+    kernel: Kernel::RandomBits,
+    count: Count::Copy,
+    laws: Laws::new(
+        (-2.0, 2.0),
+        &[
+            "(key: i64[2]) { y = random_bits[shape=[2, 3]] key return y }",
+            "(key: i64[2]) { y = random_bits[shape=[]] key return y }",
+            "(key: i64[2]) { y = random_bits[shape=[2, 0]] key return y }",
+        ],
+    ),
+};

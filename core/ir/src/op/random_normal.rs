@@ -1,0 +1,27 @@
+use super::{Count, Kernel, Laws, Nonlinear, NonlinearRule, Operands, shape};
+
+/// `random_normal[shape, dtype] key`: random numbers with mean 0 and variance 1, normally distributed.
+///
+/// `sqrt(2) erf_inv(u)`, `u` uniform in (-1, 1).
+pub(super) static OP: Nonlinear = Nonlinear {
+    name: "random_normal",
+    operands: Operands::Fixed(1, 0),
+    statics: &["shape", "dtype"],
+    shape: |statics, args| {
+        shape::key(args[0])?;
+        shape::lengths(&statics[0])
+    },
+    dtype: |statics, _| shape::number(shape::dtype(&statics[1], "dtype")?, false),
+    methods: &[],
+    rule: NonlinearRule::Zero("keys have no derivative"),
+    kernel: Kernel::RandomNormal,
+    count: Count::each(1, 1),
+    laws: Laws::new(
+        (-2.0, 2.0),
+        &[
+            "(key: i64[2]) { y = random_normal[shape=[2, 3], dtype=f64] key return y }",
+            "(key: i64[2]) { y = random_normal[shape=[], dtype=f32] key return y }",
+            "(key: i64[2]) { y = random_normal[shape=[2, 0], dtype=f64] key return y }",
+        ],
+    ),
+};

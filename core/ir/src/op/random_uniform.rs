@@ -1,0 +1,25 @@
+use super::{Count, Kernel, Laws, Nonlinear, NonlinearRule, Operands, shape};
+
+/// `random_uniform[shape, dtype] key`: random numbers from 0 to below 1.
+pub(super) static OP: Nonlinear = Nonlinear {
+    name: "random_uniform",
+    operands: Operands::Fixed(1, 0),
+    statics: &["shape", "dtype"],
+    shape: |statics, args| {
+        shape::key(args[0])?;
+        shape::lengths(&statics[0])
+    },
+    dtype: |statics, _| shape::number(shape::dtype(&statics[1], "dtype")?, false),
+    methods: &[],
+    rule: NonlinearRule::Zero("keys have no derivative"),
+    kernel: Kernel::RandomUniform,
+    count: Count::Copy,
+    laws: Laws::new(
+        (-2.0, 2.0),
+        &[
+            "(key: i64[2]) { y = random_uniform[shape=[2, 3], dtype=f64] key return y }",
+            "(key: i64[2]) { y = random_uniform[shape=[], dtype=f32] key return y }",
+            "(key: i64[2]) { y = random_uniform[shape=[2, 0], dtype=f64] key return y }",
+        ],
+    ),
+};
