@@ -74,6 +74,7 @@ use proc_macro::TokenStream;
 ///
 /// - `Tensor` and `&Tensor` are tensors.
 /// - Numbers, `bool`, `char`, strings, `DType`, `Key`, ranges, and lists or tuples of them are static: part of the program.
+///   But calls that differ in the words of their keys run the same plan.
 /// - Every other type is a tree of tensors: `#[derive(Tree)]` types, `Vec<Tensor>`, arrays, tuples, type parameters
 ///   with the bound `Tree`. A slice `&[Tensor]` is none: it has no owned form for the gradient.
 ///

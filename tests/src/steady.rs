@@ -37,6 +37,11 @@ pub const STEADY: &[Steady] = &[
         name: "tiny",
         start: tiny,
     },
+    // The derivative of a function that draws with a key, each time with another.
+    Steady {
+        name: "drop",
+        start: drops,
+    },
     // The step of training on a model so large that calls are promised and their memory comes from the shelf.
     Steady {
         name: "wide",
@@ -118,6 +123,24 @@ fn pull() -> Box<dyn FnMut()> {
     Box::new(move || {
         let (y, pullback) = forward::vjp(&model, &x);
         evaluate(&(y, pullback(&ct))).expect("small results");
+    })
+}
+
+#[traced]
+fn dropped(w: &Tensor, #[nodiff] x: &Tensor, p: f64, key: Key) -> Tensor {
+    let h = x.matmul(w).tanh();
+    let keep = key.bernoulli(1.0 - p, h.shape());
+    let h = keep.select(&(&h / (1.0 - p)), &Tensor::zeros_like(&h));
+    h.square().mean(..)
+}
+
+fn drops() -> Box<dyn FnMut()> {
+    let (w, x) = (noise(&[4, 8], 1), noise(&[4, 4], 7));
+    let mut key = Key::new(1);
+    Box::new(move || {
+        let (now, later) = std::mem::replace(&mut key, Key::new(0)).split();
+        key = later;
+        evaluate(&dropped::value_and_grad(&w, &x, 0.5, now)).expect("small results");
     })
 }
 

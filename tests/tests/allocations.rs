@@ -14,6 +14,7 @@ const MOST: &[(&str, usize)] = &[
     ("pull", 0),
     ("step", 0),
     ("tiny", 0),
+    ("drop", 0),
     ("wide", 0),
     ("one", 0),
     ("ops", 0),

@@ -1,4 +1,5 @@
-//! What is known of host code: methods and functions of the standard library that compute and do nothing else, and types.
+//! What is known of host code: methods and functions of the standard library and of random keys that compute and do nothing
+//! else, and types.
 
 /// The types of numbers.
 pub(super) const NUMBERS: [&str; 16] = [
@@ -7,7 +8,7 @@ pub(super) const NUMBERS: [&str; 16] = [
 ];
 
 /// Other types whose methods are those of the standard library, or known to be pure.
-pub(super) const TYPES: [&str; 8] = [
+pub(super) const TYPES: [&str; 9] = [
     "str",
     "String",
     "Vec",
@@ -16,9 +17,10 @@ pub(super) const TYPES: [&str; 8] = [
     "Range",
     "RangeInclusive",
     "DType",
+    "Key",
 ];
 
-/// Methods of tensors, numbers, text, sequences and iterators. None reads elements, or has its site recorded if it does.
+/// Methods of tensors, random keys, numbers, text, sequences and iterators. None reads elements, or has its site recorded if it does.
 pub(super) const METHODS: &[&str] = &[
     "abs",
     "abs_diff",
@@ -44,7 +46,9 @@ pub(super) const METHODS: &[&str] = &[
     "atan2",
     "atanh",
     "aval",
+    "bernoulli",
     "binary_search",
+    "bits",
     "by_ref",
     "bytes",
     "cbrt",
@@ -116,6 +120,7 @@ pub(super) const METHODS: &[&str] = &[
     "flatten",
     "floor",
     "fold",
+    "fold_in",
     "for_each",
     "fract",
     "ge",
@@ -195,6 +200,7 @@ pub(super) const METHODS: &[&str] = &[
     "next_multiple_of",
     "next_power_of_two",
     "next_up",
+    "normal",
     "nth",
     "numel",
     "ok",
@@ -209,6 +215,7 @@ pub(super) const METHODS: &[&str] = &[
     "partial_cmp",
     "partition",
     "peekable",
+    "permutation",
     "pop",
     "position",
     "pow",
@@ -260,6 +267,8 @@ pub(super) const METHODS: &[&str] = &[
     "split_at_mut",
     "split_first",
     "split_last",
+    "split_many",
+    "split_n",
     "split_off",
     "split_once",
     "split_whitespace",
@@ -297,6 +306,7 @@ pub(super) const METHODS: &[&str] = &[
     "try_fold",
     "try_for_each",
     "try_into",
+    "uniform",
     "unsigned_abs",
     "unwrap",
     "unwrap_err",
@@ -387,6 +397,8 @@ pub(super) const FRESH: &[&str] = &[
 pub(super) const FUNCTIONS: &[&str] = &[
     "Box::new",
     "Default::default",
+    "Key::from_words",
+    "Key::new",
     "Option::is_none",
     "Option::is_some",
     "String::from",
