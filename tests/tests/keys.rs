@@ -112,7 +112,7 @@ fn walk(x: &Tensor, steps: usize, key: Key) -> Tensor {
 fn noises(x: &Tensor, keys: Vec<Key>, more: Option<Key>) -> Tensor {
     let mut y = x.clone();
     for key in keys {
-        y = y * key.uniform([3], DType::F64);
+        y *= key.uniform([3], DType::F64);
     }
     match more {
         Some(key) => y + key.normal([3], DType::F64),
