@@ -132,7 +132,10 @@ pub enum Error {
     },
 
     /// Two trees that belong together have different structures.
-    #[error("the {what} has {found} leaves, and has to have {expected}")]
+    #[error(
+        "the {what} has {found} lea{}, and has to have {expected}",
+        if *found == 1 { "f" } else { "ves" }
+    )]
     Structure {
         /// Which tree.
         what: &'static str,

@@ -13,7 +13,7 @@ use crate::args::Args;
 use crate::lower::{Body, Call, Callee, Lowered};
 use crate::parse::{Func, Kind, unraw};
 use gradloom_ir::Op;
-use known::{FRESH, FUNCTIONS, METHODS, NUMBERS, TYPES, WRITERS};
+use known::{FRESH, FUNCTIONS, METHODS, NUMBERS, OF_NUMBERS, OF_TENSORS, TYPES, WRITERS};
 use quote::ToTokens;
 use std::collections::BTreeSet;
 use syn::spanned::Spanned;
@@ -252,8 +252,9 @@ impl Host {
             || associated
             || self.callees.contains(&name)
             || self.closures.contains(&name)
-            || before == "Tensor"
-            || NUMBERS.contains(&&*before)
+            || (before == "Tensor" && (is_op(&last) || OF_TENSORS.contains(&&*last)))
+            || (NUMBERS.contains(&&*before)
+                && (METHODS.contains(&&*last) || OF_NUMBERS.contains(&&*last)))
             || FUNCTIONS.contains(&&*format!("{before}::{last}"))
     }
 
@@ -333,6 +334,12 @@ impl Host {
         guard.iter().for_each(|guard| self.visit_expr(guard));
         Some(())
     }
+}
+
+/// Whether `Tensor` has this function or method as an op. A trait of the user's may give it others.
+fn is_op(name: &str) -> bool {
+    let mut ops = Op::ALL.iter().flat_map(|op| op.def().methods());
+    ops.any(|m| m.name == name)
 }
 
 /// Whether a value is made of one of these locals, or of a static if these count.

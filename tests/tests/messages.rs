@@ -196,7 +196,7 @@ fn shapes_are_checked() {
     unbind: axis 1 is 3, and has to be 2, the number of results: the operand is f32[2, 3]
     concat: axis 1 of operand 2 is 4, and has to be 3, as in operand 1: operand 1 is f32[2, 3], operand 2 is f32[2, 4]
     concat: axis 2 is out of range for rank 2: operand 1 is f32[2, 3], operand 2 is f32[2, 4]
-    concat: there are 0 arguments, and have to be at least 1 operand, each with its like
+    concat: there are 0 arguments, and have to be at least 1 operand
     stack: axis 1 of operand 2 is 4, and has to be 3, as in operand 1: operand 1 is f32[2, 3], operand 2 is f32[2, 4]
     concat: the dtypes are f32 and i64: operand 1 is f32[2, 3], operand 2 is i64[2, 3]; cast one of them, as in `x.cast(DType::I64)`
     the shape [4611686018427387904, 4] has more elements than can be addressed
@@ -302,7 +302,7 @@ fn derivatives_are_checked() {
     the tangent has 0 leaves, and has to have 1
     the cotangent of `result.0` is f32[3, 2], and has to be f32[2, 3]
     the cotangent of `result.1[0]` is f32[3, 2], and has to be f32[2, 3]
-    the cotangent has 1 leaves, and has to have 2
+    the cotangent has 1 leaf, and has to have 2
     `argument.1` is i64[2], and only floats have gradients; mark the parameter `#[nodiff]` or cast it
     ");
     // A closure cannot pass on where it is called, so these are panics of the library's own lines.

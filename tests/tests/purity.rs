@@ -251,6 +251,34 @@ fn recorded(x: &Tensor) -> Tensor {
     x * 2.0
 }
 
+/// Functions of the user's that look like those of the library and of numbers.
+trait Drawn {
+    fn draw() -> Self;
+}
+
+impl Drawn for Tensor {
+    fn draw() -> Tensor {
+        Tensor::scalar(count())
+    }
+}
+
+impl Drawn for f64 {
+    fn draw() -> f64 {
+        count()
+    }
+}
+
+#[traced]
+fn drawn(x: &Tensor) -> Tensor {
+    x * Tensor::draw()
+}
+
+#[traced]
+fn number_drawn(x: &Tensor) -> Tensor {
+    let by = f64::draw();
+    x * by
+}
+
 #[derive(Clone, Tree)]
 struct Counter {
     x: Tensor,
@@ -272,6 +300,8 @@ fn what_is_not_pure_is_named_with_its_line() {
     let why = [
         ("count()", counted::RECORDED),
         ("times", passed::RECORDED),
+        ("Tensor::draw()", drawn::RECORDED),
+        ("f64::draw()", number_drawn::RECORDED),
         (".take()", taken::RECORDED),
         (".replace()", replaced::RECORDED),
         (".replace()", ticks::RECORDED),
@@ -291,8 +321,9 @@ fn what_is_not_pure_is_named_with_its_line() {
     assert_eq!(taken(&x).to_vec::<f64>(), [0.0]);
     assert_eq!(replaced(&x).to_vec::<f64>(), [0.0]);
     assert_eq!(replaced(&x).to_vec::<f64>(), [3.0]);
-    let (a, b) = (passed(&x).to_vec::<f64>(), passed(&x).to_vec::<f64>());
-    assert_ne!(a, b);
+    for f in [passed, drawn, number_drawn] {
+        assert_ne!(f(&x).to_vec::<f64>(), f(&x).to_vec::<f64>());
+    }
     let counter = Counter {
         x,
         calls: Default::default(),

@@ -7,6 +7,9 @@ use crate::{Aval, DType, Tensor, Tree};
 use smallvec::SmallVec;
 use std::any::Any;
 use std::cell::Cell;
+use std::collections::hash_map::DefaultHasher;
+use std::collections::{HashMap, HashSet};
+use std::hash::{Hash, Hasher};
 use std::ops::{Deref, Range, RangeInclusive};
 
 thread_local! {
@@ -263,6 +266,29 @@ impl<'a, T: Eq + Clone + 'static> ByClone<'a> for &&Static<'a, T> {
     }
 }
 
+/// What yields its elements in an order that equal values do not share: the order is in the key, too.
+macro_rules! unordered {
+    ($($name:ident<$($params:ident),*> by $item:ident)*) => {$(
+        impl<'a, $($params),*, S> ByClone<'a> for &&&Static<'a, $name<$($params),*, S>>
+        where
+            K: Hash,
+            $name<$($params),*, S>: Eq + Clone + 'static,
+        {
+            fn add_to_key(self, key: &mut CallKey<'a>) {
+                if !key.only_leaves {
+                    key.others.push(self.0);
+                    self.0.$item().for_each(|k| {
+                        let mut hasher = DefaultHasher::new();
+                        k.hash(&mut hasher);
+                        key.word(hasher.finish());
+                    });
+                }
+            }
+        }
+    )*};
+}
+unordered! { HashMap<K, V> by keys HashSet<K> by iter }
+
 /// A static argument that cannot be kept or compared.
 pub trait Unknown: Sized {
     /// Says so.
@@ -379,10 +405,12 @@ impl<T: Words> Words for Range<T> {
     }
 }
 
-impl<T: Words> Words for RangeInclusive<T> {
+impl<T: Words + PartialOrd> Words for RangeInclusive<T> {
     fn words(&self, key: &mut CallKey<'_>) {
         self.start().words(key);
         self.end().words(key);
+        // One that has been walked through has ends, too.
+        key.word(self.is_empty().into());
     }
 }
 

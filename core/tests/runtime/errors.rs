@@ -96,7 +96,7 @@ fn tangents_and_cotangents_that_do_not_match() {
     insta::assert_snapshot!(panic_of(|| jvp(|x: &Tensor| x * x, &x, &wide)), @"the tangent of `argument` is f32[3], and has to be f32[2]");
     let (_, pullback) = vjp(|x: &Tensor| vec![x.sum(..), -x], &x);
     insta::assert_snapshot!(text(pullback.try_call(&vec![Tensor::from(1.0f64), x.clone()])), @"the cotangent of `result[0]` is f64[], and has to be f32[]");
-    insta::assert_snapshot!(text(pullback.try_call(&vec![Tensor::from(1.0f32)])), @"the cotangent has 1 leaves, and has to have 2");
+    insta::assert_snapshot!(text(pullback.try_call(&vec![Tensor::from(1.0f32)])), @"the cotangent has 1 leaf, and has to have 2");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use super::blocks::HostCode;
 use super::control::Use;
 use super::join::Join;
-use super::pattern::Item;
+use super::pattern::{Item, takes};
 use super::slots::join;
 use super::syntax::{has_let, peel};
 use super::{Cx, Host, Place, R, Stop, Value, Want};
@@ -165,7 +165,8 @@ impl Cx<'_> {
         used: Use,
         mut join: Option<&mut Join>,
     ) -> R<()> {
-        let (scrutinee, item) = self.scrutinee(&e.expr, "match")?;
+        let takes = e.arms.iter().find_map(|arm| takes(&arm.pat));
+        let (scrutinee, item) = self.scrutinee(&e.expr, takes, "match")?;
         self.slots_for(e)?;
         let keyword = &e.match_token;
         let ((), body) = self.scope(|cx| {
@@ -204,8 +205,13 @@ impl Cx<'_> {
         Ok(quote!(#(#attrs)* #pat #keyword #guard =>))
     }
 
-    /// What a `match` or an `if let` looks at.
-    fn scrutinee(&mut self, expr: &Expr, keyword: &str) -> R<(TokenStream, Item)> {
+    /// What a `match` or an `if let` looks at. `takes` is where a pattern would take a part out of a value.
+    fn scrutinee(
+        &mut self,
+        expr: &Expr,
+        takes: Option<Span>,
+        keyword: &str,
+    ) -> R<(TokenStream, Item)> {
         let by_value = matches!(peel(expr), Expr::MethodCall(_));
         if let Expr::MethodCall(m) = peel(expr)
             && LENDS.contains(&m.method.to_string().as_str())
@@ -228,11 +234,16 @@ impl Cx<'_> {
         match value {
             Value::Place(_) if by_value => self.recorded("what is matched", expr.span()),
             Value::Tensor { .. } => self.refuse_condition(expr, keyword),
-            value => self.matched(value, expr),
+            value => self.matched(value, takes, expr),
         }
     }
 
-    fn matched(&mut self, value: Value, expr: &Expr) -> R<(TokenStream, Item)> {
+    fn matched(
+        &mut self,
+        value: Value,
+        takes: Option<Span>,
+        expr: &Expr,
+    ) -> R<(TokenStream, Item)> {
         match value {
             Value::Host(host) => {
                 self.force(&host.reads);
@@ -241,7 +252,15 @@ impl Cx<'_> {
                 Ok((tokens, Item::Host { number }))
             }
             Value::Place(place) => {
-                let tokens = match place.by_ref {
+                // What is taken out of a parameter does not stay where parts are found.
+                let param = &self.func.params[place.param];
+                let taken = takes.filter(|_| !place.by_ref && !place.owned && !param.by_ref);
+                // An option holds a tree, which may as well be borrowed; what else is taken may be a number.
+                let borrows = place.root && is_option(&param.owned);
+                if let Some(at) = taken.filter(|_| !borrows) {
+                    return self.recorded("a part taken out of a parameter", at);
+                }
+                let tokens = match place.by_ref || taken.is_some() {
                     true => self.reference(&place),
                     false => place.expr.to_token_stream(),
                 };
@@ -251,7 +270,7 @@ impl Cx<'_> {
                 let parts = values.into_iter().map(|value| {
                     // What is copied into a tuple is no tree.
                     let value = self.copied(value);
-                    self.matched(value, expr)
+                    self.matched(value, takes, expr)
                 });
                 let (tokens, items): (Vec<_>, Vec<_>) =
                     parts.collect::<R<Vec<_>>>()?.into_iter().unzip();
@@ -275,7 +294,7 @@ impl Cx<'_> {
         {
             return Ok(None);
         }
-        let (found, item) = self.scrutinee(&call.receiver, "match")?;
+        let (found, item) = self.scrutinee(&call.receiver, None, "match")?;
         let Item::Place { param } = item else {
             return self.recorded("what is unwrapped", call.method.span());
         };
@@ -307,7 +326,7 @@ impl Cx<'_> {
     fn conditions(&mut self, cond: &Expr, keyword: &str) -> R<TokenStream> {
         match cond {
             Expr::Let(e) => {
-                let (scrutinee, item) = self.scrutinee(&e.expr, keyword)?;
+                let (scrutinee, item) = self.scrutinee(&e.expr, takes(&e.pat), keyword)?;
                 let pat = self.bind_item(&e.pat, &item)?;
                 Ok(quote!(let #pat = #scrutinee))
             }
@@ -383,6 +402,14 @@ impl Cx<'_> {
         };
         let value = self.control(&branch, &Want::one(), Use::Value)?;
         self.host_of(value, &branch)
+    }
+}
+
+/// Whether this is how the type of an option is written.
+fn is_option(ty: &syn::Type) -> bool {
+    match ty {
+        syn::Type::Path(p) => p.path.segments.last().is_some_and(|s| s.ident == "Option"),
+        _ => false,
     }
 }
 

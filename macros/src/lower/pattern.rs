@@ -2,9 +2,10 @@
 
 use super::{Cx, Host, Place, R, Value};
 use crate::parse::unraw;
-use proc_macro2::Ident;
+use proc_macro2::{Ident, Span};
 use std::collections::BTreeMap;
 use syn::spanned::Spanned;
+use syn::visit::Visit;
 use syn::visit_mut::VisitMut;
 use syn::{Expr, Pat};
 
@@ -156,6 +157,23 @@ pub(super) fn take_bindings(pat: &mut Pat) -> Vec<syn::PatIdent> {
     let mut take = Take(Vec::new());
     take.visit_pat_mut(pat);
     take.0
+}
+
+/// Where a pattern first binds a name to a value, and not to a reference.
+pub(super) fn takes(pat: &Pat) -> Option<Span> {
+    struct Takes(Option<Span>);
+    impl<'ast> Visit<'ast> for Takes {
+        fn visit_pat_ident(&mut self, p: &'ast syn::PatIdent) {
+            if is_binding(p) && p.by_ref.is_none() {
+                self.0.get_or_insert(p.ident.span());
+            }
+            syn::visit::visit_pat_ident(self, p);
+        }
+        fn visit_expr(&mut self, _: &'ast Expr) {}
+    }
+    let mut takes = Takes(None);
+    takes.visit_pat(pat);
+    takes.0
 }
 
 /// Whether an identifier in a pattern binds, and does not name a constant or a variant.

@@ -422,3 +422,47 @@ pub(super) const FUNCTIONS: &[&str] = &[
     "mem::swap",
     "mem::take",
 ];
+
+/// What `Tensor` has beside its ops.
+pub(super) const OF_TENSORS: &[&str] = &[
+    "add",
+    "as_ref",
+    "aval",
+    "clone",
+    "dim",
+    "div",
+    "dtype",
+    "from",
+    "from_ndarray",
+    "from_vec",
+    "mul",
+    "neg",
+    "numel",
+    "rank",
+    "scalar",
+    "shape",
+    "sub",
+    "try_from_vec",
+];
+
+/// What the types of numbers have beside their methods.
+pub(super) const OF_NUMBERS: &[&str] = &[
+    "add",
+    "default",
+    "div",
+    "from",
+    "from_be_bytes",
+    "from_bits",
+    "from_digit",
+    "from_le_bytes",
+    "from_ne_bytes",
+    "from_str",
+    "from_str_radix",
+    "from_u32",
+    "mul",
+    "neg",
+    "not",
+    "rem",
+    "sub",
+    "try_from",
+];

@@ -33,6 +33,7 @@ mod forms;
 mod host_values;
 mod iterations;
 mod models;
+mod options;
 mod second_order;
 
 /// The functions of this test, whose companions hold the loops and branches themselves.
@@ -94,6 +95,9 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("closures", forms::closures::PROGRAM),
     ("early", forms::early::PROGRAM),
     ("rescaled", forms::rescaled::PROGRAM),
+    ("matched", options::matched::PROGRAM),
+    ("or_left", options::or_left::PROGRAM),
+    ("options::chosen", options::chosen::PROGRAM),
     ("powers", second_order::powers::PROGRAM),
     ("net::forward", models::Net::FORWARD_PROGRAM),
     ("rnn::run", models::Rnn::RUN_PROGRAM),

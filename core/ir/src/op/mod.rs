@@ -394,9 +394,14 @@ impl Op {
         let n_data = def.operands().n_data(args.len());
         let check = || {
             if !def.operands().fits(args.len()) {
+                let lists = [Operands::Many, Operands::ManyLike].contains(&def.operands());
                 return Err(Fault::Arity {
                     found: args.len(),
-                    expected: def.operands().to_string(),
+                    // Whose list is empty has not heard of likes.
+                    expected: match lists && args.is_empty() {
+                        true => Operands::Many.to_string(),
+                        false => def.operands().to_string(),
+                    },
                 });
             }
             if statics.len() != def.statics().len() {
