@@ -372,6 +372,61 @@ fn in_the_order_of_a_map(x: &Tensor, #[fixed] factors: HashMap<u8, u8>) -> Tenso
     y
 }
 
+#[derive(Clone, Tree)]
+struct WithMap {
+    w: Tensor,
+    #[tree(skip)]
+    factors: HashMap<u8, i8>,
+}
+
+#[traced]
+fn in_the_order_of_a_field(all: &WithMap) -> Tensor {
+    let mut y = all.w.clone();
+    for (k, v) in &all.factors {
+        y = y * (*k as f64 * 0.37) + *v as f64;
+    }
+    y
+}
+
+#[test]
+fn equal_maps_are_walked_in_their_own_orders() {
+    let w = Tensor::from([1.0f64, 2.0]);
+    let entries = || (0..7u8).map(|k| (k + 1, 3 * k as i8 - 5));
+    let of = |factors: HashMap<u8, i8>| WithMap {
+        w: w.clone(),
+        factors,
+    };
+    let maps: Vec<WithMap> = (0..20).map(|_| of(entries().collect())).collect();
+    for all in &maps {
+        assert_eq!(
+            bits(&in_the_order_of_a_field(all)),
+            bits(&op_by_op(|| in_the_order_of_a_field(all)))
+        );
+    }
+    finds(|| in_the_order_of_a_field(&maps[0]));
+}
+
+#[traced]
+fn along_a_range(x: &Tensor, turns: std::ops::RangeInclusive<usize>) -> Tensor {
+    let mut y = x.clone();
+    for i in turns {
+        y = y * 2.0 + i as f64;
+    }
+    y
+}
+
+#[test]
+fn a_range_that_has_been_walked_through_is_not_its_last_number() {
+    let x = Tensor::from([1.0f64]);
+    let mut walked = 0..=3;
+    assert_eq!(walked.by_ref().count(), 4);
+    assert_eq!(bits(&along_a_range(&x, walked.clone())), bits(&x));
+    for end in [3..=3, 3..=4] {
+        finds(|| along_a_range(&x, end.clone()));
+    }
+    assert_eq!(bits(&along_a_range(&x, walked)), bits(&x));
+}
+
 #[traced(record)]
 fn recorded(x: &Tensor) -> Tensor {
     x * 2.0
