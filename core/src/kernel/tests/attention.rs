@@ -1,7 +1,9 @@
 //! The definitions of attention and its derivatives, a query and a key at a time, and what no case of the op table shows.
 
+use super::cases::{Numbers, draw};
 use super::naive::{Nd, log_sum_exp};
-use super::{Numbers, View, bits, draw, nd_of, plan, run, run_one, view_of};
+use super::run::{plan, run, run_one};
+use super::view::{View, bits, nd_of, view_of};
 use crate::Aval;
 use gradloom_ir::{DType, Op, Program, Static};
 

@@ -1,8 +1,8 @@
 //! The loops of the elementwise ops at each level of the CPU.
 
 use gradloom_ir::Op;
-use gradloom_ir::op::{BinaryLoop, Eval, UnaryLoop};
-use gradloom_maths::Level;
+use gradloom_ir::op::{Eval, UnaryLoop};
+use gradloom_maths::{Level, Versions};
 use std::hint::black_box;
 use std::time::Instant;
 
@@ -10,13 +10,21 @@ fn levels() -> impl Iterator<Item = Level> {
     Level::ALL.into_iter().filter(|&l| l <= Level::detect())
 }
 
-fn unary<T>(versions: &UnaryLoop<T>, level: Level, xs: &[T], ys: &mut [T]) {
+/// What a loop computes at a level that the CPU has.
+pub(super) fn unary<T>(versions: &UnaryLoop<T>, level: Level, xs: &[T], ys: &mut [T]) {
     assert!(level <= Level::detect());
     // SAFETY: the CPU has the level.
     unsafe { versions.get(level)(xs, ys) }
 }
 
-fn binary<T>(versions: &BinaryLoop<T>, level: Level, xs: &[T], ys: &[T], zs: &mut [T]) {
+/// What the loop of a binary op or of a comparison computes at a level that the CPU has.
+pub(super) fn binary<T, U>(
+    versions: &Versions<fn(&[T], &[T], &mut [U]), unsafe fn(&[T], &[T], &mut [U])>,
+    level: Level,
+    xs: &[T],
+    ys: &[T],
+    zs: &mut [U],
+) {
     assert!(level <= Level::detect());
     // SAFETY: the CPU has the level.
     unsafe { versions.get(level)(xs, ys, zs) }

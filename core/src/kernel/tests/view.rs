@@ -1,5 +1,6 @@
 //! Elements of a shared buffer, in the order of a layout.
 
+use super::naive::{Nd, indices};
 use crate::DType;
 use crate::buffer::Buffer;
 use crate::dtype::Element;
@@ -78,4 +79,78 @@ impl View {
         }
         on_element!(self.dtype(), of(self))
     }
+}
+
+pub(super) fn view_of(dtype: DType, nd: &Nd) -> View {
+    let data = || nd.data.iter();
+    match dtype {
+        DType::F32 => View::new(data().map(|x| *x as f32).collect(), &nd.shape),
+        DType::F64 => View::new(nd.data.clone(), &nd.shape),
+        DType::I32 => View::new(data().map(|x| *x as i32).collect(), &nd.shape),
+        DType::I64 => View::new(data().map(|x| *x as i64).collect(), &nd.shape),
+        DType::Bool => View::new(data().map(|x| *x != 0.0).collect(), &nd.shape),
+    }
+}
+
+pub(super) fn nd_of(view: &View) -> Nd {
+    let data = match &*view.to_copy().buffer {
+        Buffer::F32(v) => v.iter().map(|x| f64::from(*x)).collect(),
+        Buffer::F64(v) => v.to_vec(),
+        Buffer::I32(v) => v.iter().map(|x| f64::from(*x)).collect(),
+        Buffer::I64(v) => v.iter().map(|x| *x as f64).collect(),
+        Buffer::Bool(v) => v.iter().map(|x| f64::from(u8::from(*x))).collect(),
+    };
+    Nd {
+        shape: view.shape().to_vec(),
+        data,
+    }
+}
+
+/// The elements by their bits; a NaN is a NaN.
+pub(super) fn bits(view: &View) -> Vec<u64> {
+    nd_of(view)
+        .data
+        .iter()
+        .map(|x| if x.is_nan() { u64::MAX } else { x.to_bits() })
+        .collect()
+}
+
+/// Views of the same elements that lie in other ways: with the axes reversed, with gaps, and after an offset.
+pub(super) fn elsewhere(dtype: DType, nd: &Nd) -> Vec<View> {
+    let rank = nd.shape.len();
+    let reversed: Vec<usize> = (0..rank).rev().collect();
+    let shape: Vec<usize> = nd.shape.iter().rev().copied().collect();
+    let data = indices(&shape)
+        .into_iter()
+        .map(|i| i.iter().rev().copied().collect::<Vec<_>>());
+    let data = data.map(|i| nd.spread(&i)).collect();
+    let transposed = view_of(dtype, &Nd { shape, data }).permute(&reversed);
+
+    let wide: Vec<usize> = nd.shape.iter().map(|len| 2 * len + 1).collect();
+    let inside = |i: &[usize]| i.iter().all(|i| i % 2 == 1);
+    let data = indices(&wide).into_iter().map(|i| match inside(&i) {
+        true => nd.spread(&i.iter().map(|i| i / 2).collect::<Vec<_>>()),
+        false => 7.0,
+    });
+    let mut gaps = view_of(
+        dtype,
+        &Nd {
+            data: data.collect(),
+            shape: wide,
+        },
+    );
+    for (axis, &len) in nd.shape.iter().enumerate() {
+        gaps = gaps.with(gaps.layout.narrow(axis, 1, len, 2));
+    }
+
+    let data = [&[7.0, 7.0][..], &nd.data, &[7.0]].concat();
+    let offset = view_of(
+        dtype,
+        &Nd {
+            shape: vec![data.len()],
+            data,
+        },
+    );
+    let offset = offset.with(offset.layout.narrow(0, 2, nd.data.len(), 1));
+    vec![transposed, gaps, offset.reshape(&nd.shape)]
 }

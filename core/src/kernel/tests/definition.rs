@@ -1,0 +1,59 @@
+//! What an op is defined to give: an elementwise op is its loop on single elements, any other is [`naive`].
+
+use super::cases::Case;
+use super::levels::{binary, unary};
+use super::naive::{self, Nd};
+use super::view::{View, nd_of};
+use crate::Aval;
+use crate::dtype::Element;
+use crate::kernel::level::level;
+use gradloom_ir::DType;
+use gradloom_ir::op::Eval;
+
+/// The results of a case for these operands.
+pub(super) fn definition(case: &Case, values: &[Nd]) -> Vec<Nd> {
+    let at = level();
+    let one = match (case.op.def().eval(), case.args.first().map(Aval::dtype)) {
+        (Eval::Unary(f), Some(DType::F32)) => each(case, values, |x, _, y| unary(&f.f32, at, x, y)),
+        (Eval::Unary(f), Some(DType::F64)) => each(case, values, |x, _, y| unary(&f.f64, at, x, y)),
+        (Eval::Binary(f), Some(DType::F32)) => {
+            each(case, values, |x, y, z| binary(&f.f32, at, x, y, z))
+        }
+        (Eval::Binary(f), Some(DType::F64)) => {
+            each(case, values, |x, y, z| binary(&f.f64, at, x, y, z))
+        }
+        (Eval::Compare(f), Some(DType::F32)) => {
+            each(case, values, |x, y, z| binary(&f.f32, at, x, y, z))
+        }
+        (Eval::Compare(f), Some(DType::F64)) => {
+            each(case, values, |x, y, z| binary(&f.f64, at, x, y, z))
+        }
+        _ => {
+            let shapes =
+                |avals: &[Aval]| avals.iter().map(|a| a.shape().to_vec()).collect::<Vec<_>>();
+            let (likes, outs) = (shapes(&case.likes), shapes(&case.outs));
+            return naive::eval(case.op, &case.statics, values, &likes, &outs);
+        }
+    };
+    vec![one]
+}
+
+/// The loop of an op of one operand or two, element by element.
+fn each<T: Element, U: Element>(
+    case: &Case,
+    values: &[Nd],
+    f: impl Fn(&[T], &[T], &mut [U]),
+) -> Nd {
+    let shape = case.outs[0].shape();
+    let views = case.views(values);
+    let full: Vec<View> = views
+        .iter()
+        .map(|v| v.broadcast_to(shape).to_copy())
+        .collect();
+    let (first, last) = (full[0].data(), full[full.len() - 1].data());
+    let mut out = vec![U::default(); first.len()];
+    for (i, y) in out.iter_mut().enumerate() {
+        f(&first[i..=i], &last[i..=i], std::slice::from_mut(y));
+    }
+    nd_of(&View::new(out, shape))
+}
