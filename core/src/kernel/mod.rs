@@ -33,6 +33,7 @@ mod pages;
 mod pieces;
 pub(crate) mod random;
 mod reduce;
+mod room;
 mod rows;
 mod rows_t;
 mod span;

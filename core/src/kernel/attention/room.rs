@@ -1,8 +1,7 @@
 //! Memory that several threads write, each its own part, and memory that a thread keeps for what it has in the making.
 
-use super::super::span::{Line, Span, at_least};
-use crate::spare::{keep_room, take_room};
-use std::cell::Cell;
+use super::super::room::{Room, lines_for, with_lines};
+use super::super::span::Span;
 use std::marker::PhantomData;
 
 /// A slice of which threads write different parts.
@@ -66,25 +65,21 @@ pub(super) fn with_room<T: Plain, R, const N: usize>(
     f: impl FnOnce([&mut [T]; N]) -> R,
 ) -> R {
     thread_local! {
-        static ROOM: Cell<Span<Line>> = const { Cell::new(Span::new()) };
+        static ROOM: Room = const { Room::new(Span::new()) };
     }
-    let lines = lens.map(|len| (len * size_of::<T>()).div_ceil(size_of::<Line>()));
-    let n_lines = lines.iter().sum();
-    let room = at_least(take_room(&ROOM), n_lines);
-    let mut room = room.expect("there is memory for what a kernel works in");
-    let mut rest = &mut room[..];
-    let mut at = 0;
-    let slices = [(); N].map(|()| {
-        let (lines, others) = std::mem::take(&mut rest).split_at_mut(lines[at]);
-        rest = others;
-        let start = lines.as_mut_ptr().cast::<T>();
-        let len = lens[at];
-        at += 1;
-        // SAFETY: the lines are initialised, aligned for `T` and hold `len` elements, whose bits may be any; nobody else
-        // has them, and they live until `f` is done.
-        unsafe { std::slice::from_raw_parts_mut(start, len) }
-    });
-    let result = f(slices);
-    keep_room(&ROOM, room);
-    result
+    let n_lines = lens.map(lines_for::<T>);
+    with_lines(&ROOM, n_lines.iter().sum(), |mut rest| {
+        let mut at = 0;
+        let slices = [(); N].map(|()| {
+            let (lines, others) = std::mem::take(&mut rest).split_at_mut(n_lines[at]);
+            rest = others;
+            let start = lines.as_mut_ptr().cast::<T>();
+            let len = lens[at];
+            at += 1;
+            // SAFETY: the lines are initialised, aligned for `T` and hold `len` elements, whose bits may be any; nobody
+            // else has them, and they live until `f` is done.
+            unsafe { std::slice::from_raw_parts_mut(start, len) }
+        });
+        f(slices)
+    })
 }

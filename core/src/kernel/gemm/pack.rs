@@ -1,9 +1,8 @@
 //! Copies of blocks of matrices, in the order in which the tiles read them.
 
-use super::super::span::{Line, Span, at_least};
+use super::super::room::{Room, lines_for, with_lines};
+use super::super::span::Span;
 use super::tile::{Tiled, Tiles};
-use crate::spare::{keep_room, take_room};
-use std::cell::Cell;
 
 /// A matrix at a place in memory: element `(i, j)` is `i * rows + j * cols` elements further on.
 #[derive(Clone, Copy, Debug)]
@@ -49,17 +48,14 @@ impl<T: Copy> At<T> {
 /// Calls `f` with room for `len` elements, aligned to cache lines. A thread keeps the room for the next time.
 pub(super) fn with_room<T: Tiled, R>(len: usize, f: impl FnOnce(*mut T) -> R) -> R {
     thread_local! {
-        static ROOM: Cell<Span<Line>> = const { Cell::new(Span::new()) };
+        static ROOM: Room = const { Room::new(Span::new()) };
     }
-    if len == 0 {
-        return f(std::ptr::dangling_mut());
+    match len {
+        0 => f(std::ptr::dangling_mut()),
+        _ => with_lines(&ROOM, lines_for::<T>(len), |lines| {
+            f(lines.as_mut_ptr().cast())
+        }),
     }
-    let n_lines = (len * size_of::<T>()).div_ceil(size_of::<Line>());
-    let room = at_least(take_room(&ROOM), n_lines);
-    let mut room = room.expect("there is memory for what a kernel works in");
-    let result = f(room.as_mut_ptr().cast());
-    keep_room(&ROOM, room);
-    result
 }
 
 /// Copies `m` by `n` elements into rows that are `stride` apart.
