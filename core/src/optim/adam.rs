@@ -1,7 +1,7 @@
 //! Adam and AdamW.
 
 use super::{leaves_beside, rate, zeros_like};
-use crate::call::{CallKey, Site, begin};
+use crate::call::{Site, begin};
 use crate::tree::{leaves, with_leaves};
 use crate::{Tensor, Tree};
 use gradloom_ir::DType;
@@ -81,7 +81,7 @@ impl Default for AdamW {
 }
 
 /// What [`Adam`] and [`AdamW`] remember between steps.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Tree)]
 pub struct AdamState<P> {
     /// The count of steps, an `i64` of rank 0. It is data, so it is no part of a plan's key.
     pub step: Tensor,
@@ -246,39 +246,5 @@ impl AdamW {
     ) -> (P, AdamState<P>) {
         self.adam()
             .decayed(lr, self.weight_decay, params, grads, state)
-    }
-}
-
-impl<P: Tree> Tree for AdamState<P> {
-    fn visit(&self, f: &mut dyn FnMut(&Tensor)) {
-        self.step.visit(f);
-        self.mean.visit(f);
-        self.square.visit(f);
-    }
-
-    fn visit_mut(&mut self, f: &mut dyn FnMut(&mut Tensor)) {
-        self.step.visit_mut(f);
-        self.mean.visit_mut(f);
-        self.square.visit_mut(f);
-    }
-
-    fn map(&self, f: &mut dyn FnMut(&Tensor) -> Tensor) -> Self {
-        AdamState {
-            step: self.step.map(f),
-            mean: self.mean.map(f),
-            square: self.square.map(f),
-        }
-    }
-
-    fn paths(&self, prefix: &str, out: &mut Vec<String>) {
-        self.step.paths(&format!("{prefix}.step"), out);
-        self.mean.paths(&format!("{prefix}.mean"), out);
-        self.square.paths(&format!("{prefix}.square"), out);
-    }
-
-    fn __key<'a>(&'a self, key: &mut CallKey<'a>) {
-        self.step.__key(key);
-        self.mean.__key(key);
-        self.square.__key(key);
     }
 }

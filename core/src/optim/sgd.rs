@@ -1,7 +1,7 @@
 //! Gradient descent, with momentum.
 
 use super::{leaves_beside, rate, zeros_like};
-use crate::call::{CallKey, Site, begin};
+use crate::call::{Site, begin};
 use crate::tree::{leaves, with_leaves};
 use crate::{Tensor, Tree};
 
@@ -18,6 +18,17 @@ use crate::{Tensor, Tree};
 /// Momentum is due to Polyak, "Some methods of speeding up the convergence of iteration methods", 1964; the second form
 /// to Nesterov, 1983, as Sutskever, Martens, Dahl, Hinton wrote it in "On the importance of initialization and
 /// momentum in deep learning", 2013. `optax.sgd` computes the same.
+///
+/// ```
+/// use gradloom::optim::Sgd;
+/// use gradloom::prelude::*;
+///
+/// let sgd = Sgd { lr: 0.1, momentum: 0.9, ..Sgd::default() };
+/// let x = Tensor::from([1.0f32, -2.0]);
+/// let (x, state) = sgd.step(&x, &Tensor::from([1.0f32, 1.0]), &sgd.init(&x));
+/// assert_eq!(x.to_vec::<f32>(), [0.9, -2.1]);
+/// assert_eq!(state.velocity.unwrap().to_vec::<f32>(), [1.0, 1.0]);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sgd {
     /// The learning rate.
@@ -40,7 +51,7 @@ impl Default for Sgd {
 }
 
 /// What [`Sgd`] remembers between steps.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Tree)]
 pub struct SgdState<P> {
     /// One velocity for each parameter, unless the momentum is zero.
     pub velocity: Option<P>,
@@ -139,29 +150,5 @@ impl Sgd {
             .map(|(x, m)| x - lr.cast(x.dtype()) * m)
             .collect();
         (with_leaves(params, &xs), SgdState { velocity })
-    }
-}
-
-impl<P: Tree> Tree for SgdState<P> {
-    fn visit(&self, f: &mut dyn FnMut(&Tensor)) {
-        self.velocity.visit(f);
-    }
-
-    fn visit_mut(&mut self, f: &mut dyn FnMut(&mut Tensor)) {
-        self.velocity.visit_mut(f);
-    }
-
-    fn map(&self, f: &mut dyn FnMut(&Tensor) -> Tensor) -> Self {
-        SgdState {
-            velocity: Tree::map(&self.velocity, f),
-        }
-    }
-
-    fn paths(&self, prefix: &str, out: &mut Vec<String>) {
-        self.velocity.paths(&format!("{prefix}.velocity"), out);
-    }
-
-    fn __key<'a>(&'a self, key: &mut CallKey<'a>) {
-        self.velocity.__key(key);
     }
 }
