@@ -3,7 +3,7 @@
 //! A cotangent that is zero is not a tensor of zeros: zero times infinity is not zero, and the derivative of what
 //! nobody reads must not reach what somebody does.
 
-use crate::{Eqn, Op, Program, SecondaryMap, Static, Var};
+use crate::{Attr, Entity, Eqn, Op, Program, SecondaryMap, Static, Var};
 
 /// A linear program without what only depends on zeros.
 #[derive(Clone, Debug)]
@@ -16,110 +16,151 @@ pub struct Zeroed {
 
 /// `program`, which is linear in its parameters after the first `n_known`, where those in `zero` are zero.
 pub fn with_zeros(program: &Program, n_known: usize, zero: &[Var]) -> Zeroed {
-    let mut linear: SecondaryMap<Var, ()> =
-        program.params[n_known..].iter().map(|v| (*v, ())).collect();
-    let mut zero: SecondaryMap<Var, ()> = zero.iter().map(|v| (*v, ())).collect();
-    let mut needed: SecondaryMap<Var, ()> = SecondaryMap::new();
-    let mut alias: SecondaryMap<Var, Var> = SecondaryMap::new();
+    let set = |vars: &[Var]| -> SecondaryMap<Var, ()> { vars.iter().map(|v| (*v, ())).collect() };
+    let mut known = Known {
+        linear: set(&program.params[n_known..]),
+        zero: set(zero),
+        needed: SecondaryMap::new(),
+        alias: SecondaryMap::new(),
+    };
     let mut attrs = program.attrs.clone();
     let mut eqns: Vec<(Eqn, bool)> = Vec::new();
     for eqn in &program.eqns {
         let mut eqn = eqn.clone();
         for arg in &mut eqn.args {
-            *arg = alias.get(*arg).copied().unwrap_or(*arg);
+            *arg = known.same(*arg);
         }
-        let inputs: Vec<Var> = eqn
-            .data()
-            .iter()
-            .copied()
-            .filter(|v| linear.contains(*v))
-            .collect();
-        for out in eqn.outs.iter().filter(|_| !inputs.is_empty()) {
-            linear.insert(*out, ());
-        }
-        let n_zero = inputs.iter().filter(|v| zero.contains(**v)).count();
-        if n_zero > 0 && n_zero == inputs.len() {
-            for out in &eqn.outs {
-                zero.insert(*out, ());
+        match known.what_is_zero(&eqn) {
+            Zeros::None => {}
+            Zeros::All => {
+                eqns.push((eqn, false));
+                continue;
             }
-            eqns.push((eqn, false));
-            continue;
+            Zeros::Some(zeros) => match known.with_the_rest(eqn, zeros, &mut attrs) {
+                Some(less) => eqn = less,
+                None => continue,
+            },
         }
-        if n_zero > 0 {
-            let is_zero = |v: &Var| zero.contains(*v);
-            match eqn.op {
-                Op::Add => {
-                    let rest = eqn
-                        .args
-                        .iter()
-                        .copied()
-                        .find(|v| !is_zero(v))
-                        .expect("one is not zero");
-                    alias.insert(eqn.out(), rest);
-                    continue;
-                }
-                Op::Sub if is_zero(&eqn.args[1]) => {
-                    alias.insert(eqn.out(), eqn.args[0]);
-                    continue;
-                }
-                Op::Sub => {
-                    eqn = Eqn {
-                        op: Op::Neg,
-                        args: vec![eqn.args[1]],
-                        ..eqn
-                    }
-                }
-                Op::CallPull => {
-                    let given = attrs[eqn.attrs[2].0 as usize]
-                        .ints()
-                        .unwrap_or(&[])
-                        .to_vec();
-                    let kept = given
-                        .iter()
-                        .zip(&eqn.args[1..])
-                        .filter(|(_, ct)| !is_zero(ct));
-                    let (given, cts): (Vec<i64>, Vec<Var>) = kept.map(|(g, ct)| (*g, *ct)).unzip();
-                    attrs.push(Static::Ints(given));
-                    eqn.attrs[2] = crate::Attr(attrs.len() as u32 - 1);
-                    eqn.args.truncate(1);
-                    eqn.args.extend(cts);
-                }
-                // An op that joins several cotangents reads the zeros.
-                _ => {
-                    for v in inputs.iter().filter(|v| zero.contains(**v)) {
-                        needed.insert(*v, ());
-                    }
-                }
-            }
-        }
-        for like in eqn.likes().iter().filter(|v| zero.contains(**v)) {
-            needed.insert(*like, ());
+        for like in eqn.likes() {
+            known.read(*like);
         }
         eqns.push((eqn, true));
     }
-    for (eqn, kept) in eqns.iter_mut().rev().filter(|(_, kept)| !kept) {
-        if eqn.outs.iter().any(|v| needed.contains(*v)) {
-            *kept = true;
-            for arg in &eqn.args {
-                needed.insert(*arg, ());
-            }
-        }
-    }
-    let nonzero: Vec<bool> = program.outs.iter().map(|v| !zero.contains(*v)).collect();
-    let outs = program.outs.iter().filter(|v| !zero.contains(**v));
-    let outs = outs.map(|v| alias.get(*v).copied().unwrap_or(*v)).collect();
-    let eqns = eqns
-        .into_iter()
-        .filter(|(_, kept)| *kept)
-        .map(|(eqn, _)| eqn)
-        .collect();
+    known.keep_what_is_read(&mut eqns);
+    let left = |v: &&Var| !known.zero.contains(**v);
+    let nonzero = program.outs.iter().map(|v| left(&v)).collect();
+    let outs = program.outs.iter().filter(left);
+    let outs = outs.map(|v| known.same(*v)).collect();
+    let kept = eqns.into_iter().filter(|(_, kept)| *kept);
     let program = crate::pass::dce(Program {
-        eqns,
+        eqns: kept.map(|(eqn, _)| eqn).collect(),
         outs,
         attrs,
         ..program.clone()
     });
     Zeroed { program, nonzero }
+}
+
+/// What is known of the variables, from the parameters on.
+struct Known {
+    /// Those that depend on a parameter in which the program is linear.
+    linear: SecondaryMap<Var, ()>,
+    /// Those that are zero.
+    zero: SecondaryMap<Var, ()>,
+    /// Those that are zero and are read all the same.
+    needed: SecondaryMap<Var, ()>,
+    /// Those that are equal to an earlier one.
+    alias: SecondaryMap<Var, Var>,
+}
+
+/// Which linear operands of an equation are zero.
+enum Zeros {
+    None,
+    Some(Vec<Var>),
+    All,
+}
+
+impl Known {
+    fn same(&self, v: Var) -> Var {
+        self.alias.get(v).copied().unwrap_or(v)
+    }
+
+    /// What is zero is computed if it is read.
+    fn read(&mut self, v: Var) {
+        if self.zero.contains(v) {
+            self.needed.insert(v, ());
+        }
+    }
+
+    /// Asks it, and notes what follows for the results.
+    fn what_is_zero(&mut self, eqn: &Eqn) -> Zeros {
+        let linear = |v: &Var| self.linear.contains(*v);
+        let inputs: Vec<Var> = eqn.data().iter().copied().filter(linear).collect();
+        let n_inputs = inputs.len();
+        if n_inputs == 0 {
+            return Zeros::None;
+        }
+        self.linear.extend(eqn.outs.iter().map(|v| (*v, ())));
+        let is_zero = |v: &Var| self.zero.contains(*v);
+        let zeros: Vec<Var> = inputs.into_iter().filter(is_zero).collect();
+        if zeros.len() == n_inputs {
+            self.zero.extend(eqn.outs.iter().map(|v| (*v, ())));
+            return Zeros::All;
+        }
+        match zeros.is_empty() {
+            true => Zeros::None,
+            false => Zeros::Some(zeros),
+        }
+    }
+
+    /// The equation for the linear operands that are not zero. There is none if its result is one of them.
+    fn with_the_rest(
+        &mut self,
+        mut eqn: Eqn,
+        zeros: Vec<Var>,
+        attrs: &mut Vec<Static>,
+    ) -> Option<Eqn> {
+        let is_zero = |v: &Var| self.zero.contains(*v);
+        match eqn.op {
+            Op::Add => {
+                let rest = eqn.args.iter().find(|v| !is_zero(v));
+                let rest = *rest.expect("one is not zero");
+                self.alias.insert(eqn.out(), rest);
+                return None;
+            }
+            Op::Sub if is_zero(&eqn.args[1]) => {
+                self.alias.insert(eqn.out(), eqn.args[0]);
+                return None;
+            }
+            Op::Sub => {
+                eqn.op = Op::Neg;
+                eqn.args.remove(0);
+            }
+            Op::CallPull => {
+                let given = attrs[eqn.attrs[2].index()].ints().unwrap_or(&[]);
+                let kept = given.iter().zip(&eqn.args[1..]);
+                let kept = kept.filter(|(_, ct)| !is_zero(ct));
+                let (given, cts): (Vec<i64>, Vec<Var>) = kept.map(|(g, ct)| (*g, *ct)).unzip();
+                eqn.attrs[2] = Attr::from_index(attrs.len());
+                attrs.push(Static::Ints(given));
+                eqn.args.truncate(1);
+                eqn.args.extend(cts);
+            }
+            // An op that joins several cotangents reads the zeros.
+            _ => self.needed.extend(zeros.iter().map(|v| (*v, ()))),
+        }
+        Some(eqn)
+    }
+
+    /// Keeps the equations that compute a zero which is read.
+    fn keep_what_is_read(&mut self, eqns: &mut [(Eqn, bool)]) {
+        for (eqn, kept) in eqns.iter_mut().rev().filter(|(_, kept)| !kept) {
+            if eqn.outs.iter().any(|v| self.needed.contains(*v)) {
+                *kept = true;
+                self.needed.extend(eqn.args.iter().map(|v| (*v, ())));
+            }
+        }
+    }
 }
 
 #[cfg(test)]
