@@ -6,6 +6,7 @@ use crate::order::Order;
 use crate::report::{Errors, nearest};
 use crate::warn::Lint;
 use quote::ToTokens;
+use syn::meta::ParseNestedMeta;
 
 /// The options of `#[traced(..)]`.
 #[derive(Clone, Debug, Default)]
@@ -29,92 +30,82 @@ pub(crate) struct Args {
 impl Args {
     pub(crate) fn parse(tokens: proc_macro2::TokenStream, errors: &mut Errors) -> Args {
         let mut args = Args::default();
-        let parser = syn::meta::parser(|meta| {
-            if meta.path.is_ident("crate") {
-                if args.krate.is_some() {
-                    return Err(meta.error("`crate` is given twice; remove one"));
-                }
+        let parser = syn::meta::parser(|meta| args.option(&meta));
+        if let Err(error) = syn::parse::Parser::parse2(parser, tokens) {
+            errors.push_error(error);
+        }
+        args
+    }
+
+    fn option(&mut self, meta: &ParseNestedMeta) -> syn::Result<()> {
+        let name = meta.path.get_ident().map(ToString::to_string);
+        let name = name.unwrap_or_default();
+        match name.as_str() {
+            "crate" => once(&mut self.krate, meta, &name, || {
                 let path = meta
                     .value()
-                    .and_then(|value| value.call(syn::Path::parse_mod_style));
-                let path = path
-                    .map_err(|_| meta.error("`crate` takes a path, as in `crate = my_gradloom`"))?;
-                args.krate = Some(path);
-                return Ok(());
-            }
-            if meta.path.is_ident("record") {
-                if !meta.input.is_empty() && !meta.input.peek(syn::Token![,]) {
-                    return Err(meta.error("`record` takes no value; write `#[traced(record)]`"));
-                }
-                args.record = true;
-                return Ok(());
-            }
-            if meta.path.is_ident("pure") {
-                if !meta.input.is_empty() && !meta.input.peek(syn::Token![,]) {
-                    return Err(meta.error("`pure` takes no value; write `#[traced(pure)]`"));
-                }
-                args.pure = true;
-                return Ok(());
-            }
-            if meta.path.is_ident("check") {
-                if args.check.is_some() {
-                    return Err(meta.error("`check` is given twice; remove one"));
-                }
-                args.check = Some(Check::parse(&meta)?);
-                return Ok(());
-            }
-            if meta.path.is_ident("allow") {
-                return meta.parse_nested_meta(|lint| {
-                    args.allow.push(allowed(&lint)?);
-                    Ok(())
-                });
-            }
-            if meta.path.is_ident("returns") {
-                if args.returns.is_some() {
-                    return Err(meta.error("`returns` is given twice; remove one"));
-                }
+                    .and_then(|v| v.call(syn::Path::parse_mod_style));
+                path.map_err(|_| meta.error("`crate` takes a path, as in `crate = my_gradloom`"))
+            }),
+            "record" => flag(&mut self.record, meta, &name),
+            "pure" => flag(&mut self.pure, meta, &name),
+            "check" => once(&mut self.check, meta, &name, || Check::parse(meta)),
+            "allow" => meta.parse_nested_meta(|lint| {
+                self.allow.push(allowed(&lint)?);
+                Ok(())
+            }),
+            "returns" => once(&mut self.returns, meta, &name, || {
                 if !meta.input.peek(syn::token::Paren) {
                     return Err(meta
                         .error("`returns` takes the dims of the result, as in `returns(B, 10)`"));
                 }
                 let tokens;
                 syn::parenthesized!(tokens in meta.input);
-                args.returns = Some(Returns::parse(
-                    tokens.parse()?,
-                    meta.path.to_token_stream(),
-                )?);
-                return Ok(());
-            }
-            if meta.path.is_ident("order") {
-                if args.order.is_some() {
-                    return Err(meta.error("`order` is given twice; remove one"));
-                }
-                args.order = Some(Order::parse(&meta)?);
-                return Ok(());
-            }
-            let name = meta
-                .path
-                .get_ident()
-                .map(ToString::to_string)
-                .unwrap_or_default();
-            let options = [
-                "crate", "record", "pure", "check", "allow", "returns", "order",
-            ];
-            let hint = match nearest(&name, &options) {
-                Some(near) => format!("did you mean `{near}`?"),
-                None => "it takes `check`, `record`, `pure`, `returns(..)` for the shape of the result, `allow(..)`, `order = 2`, and `crate = path` for a renamed dependency".to_owned(),
-            };
-            Err(meta.error(format!("`{name}` is not an option of `#[traced]`; {hint}")))
-        });
-        if let Err(error) = syn::parse::Parser::parse2(parser, tokens) {
-            errors.push_error(error);
+                Returns::parse(tokens.parse()?, meta.path.to_token_stream())
+            }),
+            "order" => once(&mut self.order, meta, &name, || Order::parse(meta)),
+            _ => Err(unknown(meta, &name)),
         }
-        args
     }
 }
 
+/// An option with a value, which is given once.
+fn once<T>(
+    option: &mut Option<T>,
+    meta: &ParseNestedMeta,
+    name: &str,
+    parse: impl FnOnce() -> syn::Result<T>,
+) -> syn::Result<()> {
+    if option.is_some() {
+        return Err(meta.error(format!("`{name}` is given twice; remove one")));
+    }
+    *option = Some(parse()?);
+    Ok(())
+}
+
+/// An option without a value.
+fn flag(option: &mut bool, meta: &ParseNestedMeta, name: &str) -> syn::Result<()> {
+    if !meta.input.is_empty() && !meta.input.peek(syn::Token![,]) {
+        let message = format!("`{name}` takes no value; write `#[traced({name})]`");
+        return Err(meta.error(message));
+    }
+    *option = true;
+    Ok(())
+}
+
+fn unknown(meta: &ParseNestedMeta, name: &str) -> syn::Error {
+    let options = [
+        "crate", "record", "pure", "check", "allow", "returns", "order",
+    ];
+    let hint = match nearest(name, &options) {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => "it takes `check`, `record`, `pure`, `returns(..)` for the shape of the result, `allow(..)`, `order = 2`, and `crate = path` for a renamed dependency".to_owned(),
+    };
+    meta.error(format!("`{name}` is not an option of `#[traced]`; {hint}"))
+}
+
 /// A warning in `allow(..)`.
-fn allowed(meta: &syn::meta::ParseNestedMeta) -> syn::Result<Lint> {
+fn allowed(meta: &ParseNestedMeta) -> syn::Result<Lint> {
     let name = meta.path.get_ident().map(ToString::to_string);
     let name = name.unwrap_or_default();
     let names = Lint::ALL.map(Lint::name);

@@ -19,6 +19,7 @@ mod flow_reverse;
 mod gradients;
 mod hash;
 mod hidden;
+mod jvp;
 mod kept;
 mod kernels;
 mod listing;
@@ -29,7 +30,9 @@ mod points;
 mod second;
 mod segment;
 mod staged;
+mod staged_reverse;
 mod static_call;
+mod vjp;
 
 pub(crate) use check::checks;
 pub(crate) use companions::companions;

@@ -7,6 +7,7 @@ use super::annotations::Checks;
 use super::cx::{Cx, field, reference};
 use super::emit::{Emit, tangents_ident};
 use super::hidden::nested;
+use super::jvp::Given;
 use super::staged::wrt;
 use crate::lower::{Body, Lowered, Source};
 use crate::parse::Func;
@@ -50,9 +51,9 @@ impl Cx<'_> {
         let grads = self.grads_type();
         let pair = ours!((#grads, #grads));
         let returns = self.returns(pair.clone());
-        let signature = self.signature(&n.hvp, given.inputs, &returns);
+        let signature = self.signature(&n.hvp, &given.inputs, &returns);
         let body = self.body(body, &pair);
-        let body = self.calls.second(&body, &n.grads, given.tangents);
+        let body = self.calls.second(&body, &n.grads, &given.tangents);
         let doc = self.docs.other(&format!(
             "Second order, forward over reverse: the gradients of the result of `{user}`, a single float, and their change \
              along the tangents, which is the product of the Hessian with them. {how}"
@@ -69,7 +70,7 @@ impl Cx<'_> {
         let (n, p, func) = (self.names, self.p, self.func);
         let (head, vis) = self.associated();
         let (hidden, question) = (self.own(&n.hidden_hvp), self.question());
-        let (checks, leaves) = (given.checks, given.leaves);
+        let (checks, leaves) = (&given.checks, &given.leaves);
         let arguments = self.kept();
         let grads = &n.grads;
         let structs = ["gradient", "change"].map(|local| {
@@ -181,7 +182,7 @@ impl Cx<'_> {
     /// Forward mode of the run time, over the companion of reverse mode.
     fn at_run_time(&self, given: &Given) -> TokenStream {
         let (n, p, func) = (self.names, self.p, self.func);
-        let (checks, leaves) = (given.checks, given.leaves);
+        let (checks, leaves) = (&given.checks, &given.leaves);
         let tree = Ident::new("tree", Span::mixed_site());
         let (fwd, question) = (self.own(&n.hidden_fwd), self.question());
         let arguments = self.parts_of(&tree);
@@ -232,16 +233,4 @@ impl Cx<'_> {
         let how = "The first derivative is that of the other companions, and the run time differentiates it.";
         self.hvp_companion(given, how, body)
     }
-}
-
-/// What a companion of forward mode is given, and what it checks.
-pub(super) struct Given<'a> {
-    /// Its parameters: those of `jvp`.
-    pub(super) inputs: &'a [TokenStream],
-    /// The locals of the tangents, one for each differentiated parameter.
-    pub(super) tangents: &'a [Ident],
-    /// The statements that check that the arguments have derivatives.
-    pub(super) checks: &'a [TokenStream],
-    /// The leaves of the tangents, for each parameter.
-    pub(super) leaves: &'a [TokenStream],
 }

@@ -3,7 +3,7 @@
 use super::flow::{Cx, steps_ident};
 use crate::lower::checkpoint::{Checkpoint, start};
 use crate::lower::{Declaration, HostCode, Store};
-use crate::parse::{Kind, unraw};
+use crate::parse::{Kind, Param, unraw};
 use gradloom_ir::Var;
 use gradloom_ir::flow::Node;
 use proc_macro2::{Group, Ident, Span, TokenStream, TokenTree};
@@ -58,78 +58,28 @@ impl Cx<'_> {
         let mut mentioned = BTreeSet::new();
         idents(ours!(#head #code), &mut mentioned);
 
-        let crossing = self.flowing.flow.blocks.iter().flat_map(|b| &b.targets);
-        let params = self.flowing.inputs.iter().map(|i| &i.var);
-        let is_read = |v: &Var| {
-            inside.read.contains(v)
-                || inside.assigned.contains(v)
-                || inside.host_code.contains(&self.ident(*v).to_string())
-        };
-        let read: BTreeSet<Var> = crossing
-            .chain(params)
-            .copied()
-            .filter(|v| is_read(v) && !inside.bound.contains(v))
-            .collect();
-        let changing: Vec<Ident> = inside
-            .assigned
-            .iter()
-            .filter(|v| read.contains(v))
-            .map(|v| self.ident(*v))
-            .collect();
-        let tensors: Vec<Ident> = read.iter().map(|v| self.ident(*v)).collect();
-
-        // A tree parameter is read through a reference again, also where it is called `self`.
-        let trees = self
-            .func
-            .params
-            .iter()
-            .filter(|param| param.kind == Kind::Tree);
-        let trees = trees.filter(|param| mentioned.contains(&param.ident.to_string()));
-        let trees: Vec<_> = trees.collect();
-        let copies: Vec<Ident> = trees
-            .iter()
-            .map(|param| format_ident!("{}_copy", unraw(&param.ident), span = Span::mixed_site()))
-            .collect();
-        let references = trees.iter().map(|param| match param.receiver {
-            true => this(),
-            false => param.ident.clone(),
-        });
-        let references: Vec<Ident> = references.collect();
-        let originals = trees.iter().map(|param| match param.by_ref {
-            true => param.ident.to_token_stream(),
-            false => {
-                let ident = &param.ident;
-                ours!(&#ident)
-            }
-        });
-        let (head, code) = (without_self(head.clone()), without_self(code));
-
-        // What the user takes by reference is kept as a value.
-        let is_param = |ident: &Ident| {
-            let mut params = self.func.params.iter();
-            params.find(|p| p.by_ref && p.ident == *ident)
-        };
-        let hosts = loop_.hosts.iter().map(|host| match is_param(host) {
-            Some(_) => ours!(let #host = ::std::borrow::ToOwned::to_owned(#host);),
-            None => ours!(let #host = ::core::clone::Clone::clone(&#host);),
-        });
-        let borrowed = loop_.hosts.iter().filter_map(|host| {
-            let ty = &is_param(host)?.ty;
-            Some(ours!(let #host: #ty = ::core::borrow::Borrow::borrow(&#host);))
-        });
+        let Tensors { read, changing } = self.tensors(&inside);
+        let Trees {
+            copies,
+            originals,
+            references,
+        } = self.trees(&mentioned);
+        let Hosts {
+            copied,
+            borrowed,
+            owned,
+        } = self.hosts(loop_);
         let hosts_changing = &loop_.changing;
-        // The turns may use up what they read, and are run again.
-        let owned = loop_.hosts.iter();
-        let owned = owned.filter(|h| is_param(h).is_none() && !hosts_changing.contains(h));
+        let (head, code) = (without_self(head.clone()), without_self(code));
         ours! {
             let mut #start = 0usize;
             let every: usize = ::core::cmp::max(#every, 1);
             loop {
-                let state = ::std::vec![#(#p::own(&#tensors)),*];
+                let state = ::std::vec![#(#p::own(&#read)),*];
                 let segment = {
-                    #(let #tensors = #p::own(&#tensors);)*
+                    #(let #read = #p::own(&#read);)*
                     #(let #copies = #p::copy(#originals);)*
-                    #(#hosts)*
+                    #(#copied)*
                     ::std::sync::Arc::new(move || {
                         #(let #references = &#copies;)*
                         #(#borrowed)*
@@ -162,6 +112,79 @@ impl Cx<'_> {
         }
     }
 
+    /// What the turns read of what stands before the loop, and what they assign to.
+    fn tensors(&self, inside: &Inside) -> Tensors {
+        let crossing = self.flowing.flow.blocks.iter().flat_map(|b| &b.targets);
+        let params = self.flowing.inputs.iter().map(|i| &i.var);
+        let is_read = |v: &Var| {
+            inside.read.contains(v)
+                || inside.assigned.contains(v)
+                || inside.host_code.contains(&self.ident(*v).to_string())
+        };
+        let read: BTreeSet<Var> = crossing
+            .chain(params)
+            .copied()
+            .filter(|v| is_read(v) && !inside.bound.contains(v))
+            .collect();
+        let changing = inside.assigned.iter().filter(|v| read.contains(v));
+        Tensors {
+            changing: changing.map(|v| self.ident(*v)).collect(),
+            read: read.iter().map(|v| self.ident(*v)).collect(),
+        }
+    }
+
+    /// A tree parameter is read through a reference again, also where it is called `self`.
+    fn trees(&self, mentioned: &BTreeSet<String>) -> Trees {
+        let params = self.func.params.iter();
+        let is_read = |p: &&Param| p.kind == Kind::Tree && mentioned.contains(&p.ident.to_string());
+        let mut trees = Trees::default();
+        for param in params.filter(is_read) {
+            let ident = &param.ident;
+            let copy = format_ident!("{}_copy", unraw(ident), span = Span::mixed_site());
+            trees.copies.push(copy);
+            trees.originals.push(match param.by_ref {
+                true => ours!(#ident),
+                false => ours!(&#ident),
+            });
+            trees.references.push(match param.receiver {
+                true => this(),
+                false => ident.clone(),
+            });
+        }
+        trees
+    }
+
+    /// What the user takes by reference is kept as a value. The turns may use up what they read, and are run again.
+    fn hosts<'l>(&self, loop_: &'l Checkpoint) -> Hosts<'l> {
+        let is_param = |ident: &Ident| {
+            let mut params = self.func.params.iter();
+            params.find(|p| p.by_ref && p.ident == *ident)
+        };
+        let mut hosts = Hosts::default();
+        for host in &loop_.hosts {
+            match is_param(host) {
+                Some(param) => {
+                    let ty = &param.ty;
+                    hosts
+                        .copied
+                        .push(ours!(let #host = ::std::borrow::ToOwned::to_owned(#host);));
+                    hosts
+                        .borrowed
+                        .push(ours!(let #host: #ty = ::core::borrow::Borrow::borrow(&#host);));
+                }
+                None => {
+                    hosts
+                        .copied
+                        .push(ours!(let #host = ::core::clone::Clone::clone(&#host);));
+                    if !loop_.changing.contains(host) {
+                        hosts.owned.push(host);
+                    }
+                }
+            }
+        }
+        hosts
+    }
+
     fn inside(&self, nodes: &[Node<HostCode>], inside: &mut Inside) {
         for node in nodes {
             match node {
@@ -189,6 +212,36 @@ impl Cx<'_> {
             }
         }
     }
+}
+
+/// The tensors of a segment.
+struct Tensors {
+    /// Those that it reads.
+    read: Vec<Ident>,
+    /// The slots among them that it assigns to.
+    changing: Vec<Ident>,
+}
+
+/// The tree parameters that a segment reads, one of each for a parameter.
+#[derive(Default)]
+struct Trees {
+    /// The locals that own copies.
+    copies: Vec<Ident>,
+    /// References to the parameters.
+    originals: Vec<TokenStream>,
+    /// The locals that refer to the copies.
+    references: Vec<Ident>,
+}
+
+/// The host locals of a segment.
+#[derive(Default)]
+struct Hosts<'a> {
+    /// The statements that copy them for the closure.
+    copied: Vec<TokenStream>,
+    /// The statements of the closure that borrow from the copies.
+    borrowed: Vec<TokenStream>,
+    /// The copies that each run copies again.
+    owned: Vec<&'a Ident>,
 }
 
 /// The variables of a loop.

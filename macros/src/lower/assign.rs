@@ -5,6 +5,7 @@ use super::slots::Slot;
 use super::syntax::exits;
 use super::{Cx, Host, Local, R, Stop, Value, Want, host};
 use crate::parse::{OutShape, unraw};
+use proc_macro2::Ident;
 use quote::quote;
 use syn::Expr;
 use syn::spanned::Spanned;
@@ -94,8 +95,47 @@ impl Cx<'_> {
         let Some(local) = self.scopes.iter().rev().find_map(|s| s.get(&name)).cloned() else {
             return self.recorded("an assignment to what is no local", left.span());
         };
-        let mut slot = local.slot;
-        let value = match (value, &local.value) {
+        let Local { value: old, slot } = local;
+        let Some((value, slot)) = self.replacing(left, ident, value, &old, slot)? else {
+            return Ok(());
+        };
+        if let Value::Tensor { var, .. } = value {
+            self.name(var, ident);
+        }
+        let value = match &slot {
+            Some(slot) => self.fitted(slot, value)?,
+            None => value,
+        };
+        if let Some(slot) = &slot
+            && !slot.fits(&value)
+        {
+            return self.recorded(
+                "an assignment of a value with another structure",
+                left.span(),
+            );
+        }
+        let mut value = value;
+        if let Some(slot) = &slot {
+            self.assign_hosts(slot, &old, &mut value)?;
+        }
+        let poisoned = matches!(value, Value::Poison);
+        if let Some(local) = self.scopes.iter_mut().rev().find_map(|s| s.get_mut(&name)) {
+            *local = Local { value, slot };
+        }
+        if poisoned { Err(Stop::Error) } else { Ok(()) }
+    }
+
+    /// What a local with the value `old` holds when it is given `value`, and its slot. There is nothing to do where both are host
+    /// values: the emitted code assigns.
+    fn replacing(
+        &mut self,
+        left: &Expr,
+        ident: &Ident,
+        value: Value,
+        old: &Value,
+        mut slot: Option<Slot>,
+    ) -> R<Option<(Value, Option<Slot>)>> {
+        let value = match (value, old) {
             (Value::Host(host), Value::Uninit(id)) => {
                 let fresh = self.host_ident(ident);
                 self.declare(*id, Declaration::Host(fresh.clone()));
@@ -124,7 +164,7 @@ impl Cx<'_> {
             (Value::Host(host), Value::Host(old)) => {
                 let (left, expr) = (&old.expr, &host.expr);
                 self.push_host(host.reads, quote!(#left = #expr;));
-                return Ok(());
+                return Ok(None);
             }
             (Value::Host(_), _) => {
                 return self.recorded("an assignment of a host value to a tensor", left.span());
@@ -141,30 +181,7 @@ impl Cx<'_> {
             }
             (value, _) => value,
         };
-        if let Value::Tensor { var, .. } = value {
-            self.name(var, ident);
-        }
-        let value = match &slot {
-            Some(slot) => self.fitted(slot, value)?,
-            None => value,
-        };
-        if let Some(slot) = &slot
-            && !slot.fits(&value)
-        {
-            return self.recorded(
-                "an assignment of a value with another structure",
-                left.span(),
-            );
-        }
-        let mut value = value;
-        if let Some(slot) = &slot {
-            self.assign_hosts(slot, &local.value, &mut value)?;
-        }
-        let poisoned = matches!(value, Value::Poison);
-        if let Some(local) = self.scopes.iter_mut().rev().find_map(|s| s.get_mut(&name)) {
-            *local = Local { value, slot };
-        }
-        if poisoned { Err(Stop::Error) } else { Ok(()) }
+        Ok(Some((value, slot)))
     }
 
     /// `pair.0 = v` and `list[1] = v`, for a tuple or an array of tensors that is a local.

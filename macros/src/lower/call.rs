@@ -36,100 +36,84 @@ impl Cx<'_> {
     pub(super) fn call(&mut self, call: &syn::ExprCall, want: &Want, fallible: bool) -> R<Value> {
         let func = match &*call.func {
             Expr::Path(func) => func,
-            Expr::Paren(p) if self.flow.is_some() => match &*p.expr {
-                Expr::Closure(closure) => {
-                    return match self.closure(closure)? {
-                        Value::Closure(closure) => self.call_closure(&closure, call, want),
-                        _ => self.recorded("a call of a value", call.func.span()),
-                    };
+            Expr::Paren(p) if self.flow.is_some() => {
+                if let Expr::Closure(closure) = &*p.expr
+                    && let Value::Closure(closure) = self.closure(closure)?
+                {
+                    return self.call_closure(&closure, call, want);
                 }
-                _ => return self.recorded("a call of a value", call.func.span()),
-            },
+                return self.recorded("a call of a value", call.func.span());
+            }
             _ => return self.recorded("a call of a value", call.func.span()),
         };
-        if let Some(Value::Closure(closure)) = func
-            .path
-            .get_ident()
-            .and_then(|i| self.lookup(&i.to_string()))
-        {
+        let local = func.path.get_ident();
+        let local = local.and_then(|i| self.lookup(&i.to_string()));
+        if let Some(Value::Closure(closure)) = local {
             let closure = closure.clone();
             return self.call_closure(&closure, call, want);
         }
+        let is_local = local.is_some();
         if let Some(name) = tensor_function(&call.func) {
             return self.tensor_call(name, call, want, fallible);
         }
-        let segments: Vec<String> = func
-            .path
-            .segments
-            .iter()
-            .map(|s| s.ident.to_string())
-            .collect();
-        let names: Vec<&str> = segments.iter().map(String::as_str).collect();
-        let last = segments.last().cloned().unwrap_or_default();
-        let owner = segments
-            .len()
-            .checked_sub(2)
-            .map(|i| segments[i].clone())
-            .unwrap_or_default();
-        // `Clone::clone(x)`, where no trait is in scope.
-        let copies = [("Clone", "clone"), ("ToOwned", "to_owned")];
-        if copies.contains(&(owner.as_str(), last.as_str()))
-            && call.args.len() == 1
-            && self.mentions_traced(&call.args[0])
-        {
-            let value = self.eval(&call.args[0], want)?;
-            return Ok(super::expr::copy(value, |e| syn::parse_quote!(#e.clone())));
+        let path = Segments::of(&func.path);
+        if let Some(copied) = self.call_of_clone(&path, call, want)? {
+            return Ok(copied);
         }
-        let is_type = |s: &str| s.chars().next().is_some_and(char::is_uppercase);
-        // `f64::sin` and the like: rustc says what such a function does not take.
-        let primitive = crate::parse::NUMBERS.contains(&owner.as_str());
-        if let ([.., "Clone", "clone"], [arg]) = (&*names, &*Vec::from_iter(&call.args)) {
-            let value = self.eval(arg, &Want::one())?;
-            if let Value::Tensor { .. } | Value::Place(_) = value {
-                return Ok(super::expr::copy(value, |e| e));
-            }
-        }
-        // The standard library has no traced functions.
-        let std = matches!(names.first(), Some(&("std" | "core" | "alloc")))
-            || STD.contains(&&*last)
-            || STD.contains(&&*owner);
-        if is_type(&last) || func.qself.is_some() || primitive || std {
+        if func.qself.is_some() || path.is_never_traced() {
             return self.recorded(&format!("a call of `{}`", text(&func.path)), func.span());
         }
-        let local = func.path.get_ident().map(|i| self.lookup(&i.to_string()));
-        if local.flatten().is_some() {
+        if is_local {
             return self.recorded("a call of a value", func.span());
         }
-        let callee = callee(&func.path, is_type(&owner));
-        let recursive = self.is_itself(&callee);
-        self.traced_call(
+        let callee = callee(&func.path, is_type(path.owner()));
+        let traced = Traced {
+            recursive: self.is_itself(&callee),
             callee,
-            text(&func.path),
-            None,
-            call.args.iter(),
-            want,
+            name: text(&func.path),
             fallible,
-            recursive,
-            func.span(),
-        )
-        .and_then(|v| match v {
-            Some(v) => Ok(v),
-            None => {
-                let mut values = Vec::new();
-                for arg in &call.args {
-                    values.push(self.eval(arg, &Want::one())?);
-                }
-                match self.hosts(&values) {
-                    Some(values) => Ok(self.rebuild(values, |e| {
-                        Expr::Call(syn::ExprCall {
-                            args: e.into_iter().collect(),
-                            ..call.clone()
-                        })
-                    })),
-                    None => self.recorded("a call", func.span()),
-                }
+            span: func.span(),
+        };
+        if let Some(value) = self.traced_call(traced, None, call.args.iter(), want)? {
+            return Ok(value);
+        }
+        let values = call.args.iter().map(|arg| self.eval(arg, &Want::one()));
+        let values = values.collect::<R<Vec<Value>>>()?;
+        match self.hosts(&values) {
+            Some(values) => Ok(self.rebuild(values, |e| {
+                Expr::Call(syn::ExprCall {
+                    args: e.into_iter().collect(),
+                    ..call.clone()
+                })
+            })),
+            None => self.recorded("a call", func.span()),
+        }
+    }
+
+    /// `Clone::clone(x)`, where no trait is in scope.
+    fn call_of_clone(
+        &mut self,
+        path: &Segments,
+        call: &syn::ExprCall,
+        want: &Want,
+    ) -> R<Option<Value>> {
+        let [arg] = &*Vec::from_iter(&call.args) else {
+            return Ok(None);
+        };
+        let copies = [("Clone", "clone"), ("ToOwned", "to_owned")];
+        let found = (path.owner(), path.last());
+        if copies.contains(&found) && self.mentions_traced(arg) {
+            let value = self.eval(arg, want)?;
+            let copy = super::expr::copy(value, |e| syn::parse_quote!(#e.clone()));
+            return Ok(Some(copy));
+        }
+        if found == copies[0] {
+            let value = self.eval(arg, &Want::one())?;
+            if let Value::Tensor { .. } | Value::Place(_) = value {
+                return Ok(Some(super::expr::copy(value, |e| e)));
             }
-        })
+        }
+        Ok(None)
     }
 
     /// A call of an associated function of `Tensor`: an op, or a tensor from elsewhere.
@@ -193,32 +177,75 @@ impl Cx<'_> {
             && call.method == self.func.sig.ident;
         let name = format!("_.{}", call.method);
         let callee = Callee::Method(call.method.clone());
-        let value = self.traced_call(
+        let traced = Traced {
             callee,
             name,
-            Some(Value::Place(place)),
-            call.args.iter(),
-            want,
             fallible,
             recursive,
-            call.method.span(),
-        )?;
+            span: call.method.span(),
+        };
+        let receiver = Some(Value::Place(place));
+        let value = self.traced_call(traced, receiver, call.args.iter(), want)?;
         Ok(value.expect("its receiver is traced"))
     }
 
     /// A call of a traced function; `None` if no argument is traced.
-    #[allow(clippy::too_many_arguments)] // one call has all of these parts
     fn traced_call<'e>(
         &mut self,
-        callee: Callee,
-        name: String,
+        traced: Traced,
         receiver: Option<Value>,
         args: impl Iterator<Item = &'e Expr> + Clone,
         want: &Want,
-        fallible: bool,
-        recursive: bool,
-        span: Span,
     ) -> R<Option<Value>> {
+        let values = self.call_values(receiver, args)?;
+        if values.iter().all(|v| matches!(v, Value::Host(_))) {
+            return Ok(None);
+        }
+        let Traced {
+            callee,
+            name,
+            fallible,
+            recursive,
+            span,
+        } = traced;
+        if recursive && self.flow.is_none() {
+            self.errors.push_at(
+                span,
+                format!("`{}` calls itself whatever its arguments are, so it never returns; put the call under an `if` on a static argument", self.func.name()),
+            );
+            return Err(Stop::Error);
+        }
+        let is_method = matches!(callee, Callee::Method(_));
+        let Passed {
+            args,
+            operands,
+            shown,
+        } = self.passed(values, is_method, span)?;
+        let shown = match shown.iter().any(|s| s != TRACED) {
+            true => format!("{name}({})", shown.join(", ")),
+            false => name,
+        };
+        let attr = self.b.attr(Static::Host(shown));
+        self.calls.insert(
+            attr,
+            Call {
+                callee,
+                args,
+                fallible,
+                shape: want.shape.clone(),
+                span,
+            },
+        );
+        let outs = self.emit(Op::Call, &[attr], operands, vec![], want.shape.len(), span)?;
+        Ok(Some(structure(&want.shape, &mut outs.into_iter())))
+    }
+
+    /// The values of the arguments. An error in one does not hide those in the others.
+    fn call_values<'e>(
+        &mut self,
+        receiver: Option<Value>,
+        args: impl Iterator<Item = &'e Expr> + Clone,
+    ) -> R<Vec<Value>> {
         let mut values: Vec<Value> = receiver.into_iter().collect();
         let mut failed = false;
         for (i, arg) in args.clone().enumerate() {
@@ -231,44 +258,43 @@ impl Cx<'_> {
                 Err(stop) => return Err(stop),
             }
         }
-        if failed {
-            return Err(Stop::Error);
+        match failed {
+            true => Err(Stop::Error),
+            false => Ok(values),
         }
-        if values.iter().all(|v| matches!(v, Value::Host(_))) {
-            return Ok(None);
-        }
-        if recursive && self.flow.is_none() {
-            self.errors.push_at(
-                span,
-                format!("`{}` calls itself whatever its arguments are, so it never returns; put the call under an `if` on a static argument", self.func.name()),
-            );
-            return Err(Stop::Error);
-        }
-        let (mut call_args, mut operands, mut shown) = (Vec::new(), Vec::new(), Vec::new());
+    }
+
+    /// Arguments as a call has them.
+    fn passed(&mut self, values: Vec<Value>, is_method: bool, span: Span) -> R<Passed> {
+        let mut passed = Passed::default();
         for value in values {
-            match value {
+            let shown = match value {
                 Value::Tensor { var, by_ref } => {
-                    operands.push(var);
-                    call_args.push(CallArg::Tensor { by_ref });
-                    shown.push("_".to_owned());
+                    passed.operands.push(var);
+                    passed.args.push(CallArg::Tensor { by_ref });
+                    TRACED.to_owned()
                 }
                 Value::Place(place) => {
-                    let receives = call_args.is_empty() && matches!(callee, Callee::Method(_));
-                    let (var, passed) = self.tree_argument(&place, receives);
-                    operands.push(var);
-                    call_args.push(CallArg::Tree(passed));
-                    shown.push("_".to_owned());
+                    let receives = passed.args.is_empty() && is_method;
+                    let (var, tree) = self.tree_argument(&place, receives);
+                    passed.operands.push(var);
+                    passed.args.push(CallArg::Tree(tree));
+                    TRACED.to_owned()
                 }
                 Value::Host(host) => {
-                    shown.push(text(&host.expr));
-                    if host.reads.is_empty() {
-                        call_args.push(CallArg::Host(host.expr.to_token_stream()));
-                    } else {
-                        let ident = self.host_ident(&Ident::new("argument", Span::mixed_site()));
-                        let expr = &host.expr;
-                        self.push_host(host.reads, quote!(let #ident = #expr;));
-                        call_args.push(CallArg::Host(ident.to_token_stream()));
-                    }
+                    let shown = text(&host.expr);
+                    let expr = &host.expr;
+                    let argument = match host.reads.is_empty() {
+                        true => expr.to_token_stream(),
+                        false => {
+                            let ident =
+                                self.host_ident(&Ident::new("argument", Span::mixed_site()));
+                            self.push_host(host.reads, quote!(let #ident = #expr;));
+                            ident.to_token_stream()
+                        }
+                    };
+                    passed.args.push(CallArg::Host(argument));
+                    shown
                 }
                 Value::Tuple(_) | Value::Closure(_) | Value::Uninit(_) | Value::Never => {
                     return self.recorded(
@@ -277,27 +303,10 @@ impl Cx<'_> {
                     );
                 }
                 Value::Poison => return Err(Stop::Error),
-            }
+            };
+            passed.shown.push(shown);
         }
-        let statics = shown.iter().any(|s| s != "_");
-        let shown = if statics {
-            format!("{name}({})", shown.join(", "))
-        } else {
-            name
-        };
-        let attr = self.b.attr(Static::Host(shown));
-        self.calls.insert(
-            attr,
-            Call {
-                callee,
-                args: call_args,
-                fallible,
-                shape: want.shape.clone(),
-                span,
-            },
-        );
-        let outs = self.emit(Op::Call, &[attr], operands, vec![], want.shape.len(), span)?;
-        Ok(Some(structure(&want.shape, &mut outs.into_iter())))
+        Ok(passed)
     }
 
     /// The variable of a tree that is an argument, and the tokens that pass it: to a method, as its receiver.
@@ -334,6 +343,65 @@ impl Cx<'_> {
         self.name(var, &Ident::new(&name, Span::mixed_site()));
         (var, passed)
     }
+}
+
+/// A traced function at a call.
+struct Traced {
+    callee: Callee,
+    /// As it is shown in a program.
+    name: String,
+    /// Whether its `Result` is taken apart.
+    fallible: bool,
+    /// Whether it is the function that is being lowered.
+    recursive: bool,
+    span: Span,
+}
+
+/// The arguments of a call of a traced function.
+#[derive(Default)]
+struct Passed {
+    args: Vec<CallArg>,
+    /// The variables of those that are traced.
+    operands: Vec<Var>,
+    /// As they are shown in a program: static arguments by their text.
+    shown: Vec<String>,
+}
+
+/// What a traced argument is shown as.
+const TRACED: &str = "_";
+
+/// The names in a path.
+struct Segments(Vec<String>);
+
+impl Segments {
+    fn of(path: &syn::Path) -> Segments {
+        let segments = path.segments.iter();
+        Segments(segments.map(|s| s.ident.to_string()).collect())
+    }
+
+    fn last(&self) -> &str {
+        self.0.last().map_or("", |s| s)
+    }
+
+    /// The type or module that the last one belongs to.
+    fn owner(&self) -> &str {
+        self.0.iter().nth_back(1).map_or("", |s| s)
+    }
+
+    /// The standard library has no traced functions, and constructors are none. Of `f64::sin` and the like rustc says what it does
+    /// not take.
+    fn is_never_traced(&self) -> bool {
+        let (owner, last) = (self.owner(), self.last());
+        let first = self.0.first().map_or("", |s| s);
+        let of_std = ["std", "core", "alloc"].contains(&first)
+            || STD.contains(&last)
+            || STD.contains(&owner);
+        is_type(last) || of_std || crate::parse::NUMBERS.contains(&owner)
+    }
+}
+
+fn is_type(name: &str) -> bool {
+    name.chars().next().is_some_and(char::is_uppercase)
 }
 
 /// What a path calls: an associated function if it is one of a type.

@@ -81,6 +81,15 @@ impl Cx<'_> {
             },
             Expr::Call(call) => self.call(call, want, false),
             Expr::MethodCall(call) => self.method(call, want, false),
+            Expr::Closure(e) => self.closure(e),
+            Expr::Range(e) => self.range(e),
+            other => self.not_straight(other),
+        }
+    }
+
+    /// Says why an expression is not one line of operations.
+    fn not_straight(&mut self, expr: &Expr) -> R<Value> {
+        match expr {
             Expr::If(e) => {
                 self.condition(&e.cond, "if")?;
                 self.recorded("`if`", e.if_token.span())
@@ -103,7 +112,6 @@ impl Cx<'_> {
             }
             Expr::Loop(e) => self.recorded("`loop`", e.loop_token.span()),
             Expr::Return(e) => self.recorded("`return`", e.return_token.span()),
-            Expr::Closure(e) => self.closure(e),
             Expr::Macro(m) => {
                 let name = m
                     .mac
@@ -123,7 +131,6 @@ impl Cx<'_> {
             }
             Expr::Unsafe(e) => self.recorded("`unsafe`", e.unsafe_token.span()),
             Expr::Struct(e) => self.recorded("a struct", e.path.span()),
-            Expr::Range(e) => self.range(e),
             other => self.recorded("an expression that is not straight-line", other.span()),
         }
     }

@@ -97,20 +97,7 @@ impl Cx<'_> {
                 self.control(e, &Want::one(), Use::Unused).map(drop)
             }
             Stmt::Expr(Expr::Macro(m), _) => self.host_macro(&m.mac),
-            Stmt::Expr(Expr::Assign(a), _) => self.assign(
-                &a.left,
-                |cx| {
-                    cx.hint(&a.left);
-                    let want = cx.want_of_target(&a.left);
-                    let value = cx.top(&a.right, &want);
-                    if let Some(pieces) = &mut cx.flow {
-                        pieces.hint = None;
-                    }
-                    value
-                },
-                &a.right,
-                None,
-            ),
+            Stmt::Expr(Expr::Assign(a), _) => self.assignment(a),
             Stmt::Expr(Expr::Binary(b), _) if is_compound(&b.op) && self.is_host(&b.left) => {
                 if let Some(host) = self.assigned_host(&b.right)? {
                     let (left, op, right) = (self.rename(&b.left), &b.op, host.expr);
@@ -119,21 +106,7 @@ impl Cx<'_> {
                 Ok(())
             }
             Stmt::Expr(Expr::Binary(b), _) if compound(&b.op).is_some() => {
-                let op = compound(&b.op).expect("it is one");
-                let span = b.op.span();
-                self.assign(
-                    &b.left,
-                    |cx| {
-                        let left = cx.eval(&b.left, &Want::one())?;
-                        let right = cx.eval(&b.right, &Want::one())?;
-                        if let (Value::Host(left), Value::Host(right)) = (&left, &right) {
-                            return Ok(cx.operated(op, left, right));
-                        }
-                        cx.arithmetic(op, left, right, span)
-                    },
-                    &b.right,
-                    Some(&b.op),
-                )
+                self.compound(b, compound(&b.op).expect("it is one"))
             }
             Stmt::Expr(Expr::Block(b), _) if self.flow.is_some() && b.label.is_none() => {
                 self.scopes.push(BTreeMap::new());
@@ -159,6 +132,33 @@ impl Cx<'_> {
                 _ => Ok(()),
             },
         }
+    }
+
+    fn assignment(&mut self, assign: &syn::ExprAssign) -> R<()> {
+        let (left, right) = (&assign.left, &assign.right);
+        let value = |cx: &mut Self| {
+            cx.hint(left);
+            let want = cx.want_of_target(left);
+            let value = cx.top(right, &want);
+            if let Some(pieces) = &mut cx.flow {
+                pieces.hint = None;
+            }
+            value
+        };
+        self.assign(left, value, right, None)
+    }
+
+    /// `x += y`, where `op` is the sum.
+    fn compound(&mut self, assign: &syn::ExprBinary, op: Op) -> R<()> {
+        let value = |cx: &mut Self| {
+            let left = cx.eval(&assign.left, &Want::one())?;
+            let right = cx.eval(&assign.right, &Want::one())?;
+            if let (Value::Host(left), Value::Host(right)) = (&left, &right) {
+                return Ok(cx.operated(op, left, right));
+            }
+            cx.arithmetic(op, left, right, assign.op.span())
+        };
+        self.assign(&assign.left, value, &assign.right, Some(&assign.op))
     }
 
     fn local(&mut self, local: &syn::Local) -> R<()> {

@@ -41,24 +41,11 @@ pub(super) fn methods(mut imp: ItemImpl, args: &Args, errors: &mut Errors) -> To
     let mut traced = Vec::new();
     for item in &mut imp.items {
         let ImplItem::Fn(method) = item else { continue };
-        let marked = method.attrs.iter().any(is_traced);
-        let mut own = args.clone();
-        let mut own_order = false;
-        for attr in method.attrs.iter().filter(|a| is_traced(a)) {
-            match &attr.meta {
-                syn::Meta::List(list) => {
-                    own = of_method(list, args, errors);
-                    own_order = own.order.is_some();
-                    own.order = own.order.or_else(|| args.order.clone());
-                }
-                _ => errors.push(
-                    attr,
-                    "the impl block is `#[traced]` already; remove this one",
-                ),
-            }
-        }
-        let args = &own;
-        method.attrs.retain(|a| !is_traced(a));
+        let OfMethod {
+            args,
+            marked,
+            own_order,
+        } = &of_method(method, args, errors);
         if !marked && !computes(method) {
             continue;
         }
@@ -70,7 +57,7 @@ pub(super) fn methods(mut imp: ItemImpl, args: &Args, errors: &mut Errors) -> To
             continue;
         }
         declare(&mut func, args.returns.as_ref(), errors);
-        match own_order {
+        match *own_order {
             true => order::of_function(&mut func, args.order.as_ref(), errors),
             false => order::of_method(&mut func, args.order.as_ref()),
         }
@@ -106,8 +93,42 @@ pub(super) fn methods(mut imp: ItemImpl, args: &Args, errors: &mut Errors) -> To
     quote!(#imp #items)
 }
 
-/// The options of a method in a traced impl block: those of the block, and its own.
-fn of_method(own: &syn::MetaList, block: &Args, errors: &mut Errors) -> Args {
+/// What a method in a traced impl block says of itself.
+struct OfMethod {
+    /// Its options: those of the block, and its own.
+    args: Args,
+    /// Whether it has a `#[traced]` of its own.
+    marked: bool,
+    /// Whether that says how often to differentiate.
+    own_order: bool,
+}
+
+/// Takes it off the method.
+fn of_method(method: &mut ImplItemFn, block: &Args, errors: &mut Errors) -> OfMethod {
+    let mut found = OfMethod {
+        args: block.clone(),
+        marked: false,
+        own_order: false,
+    };
+    for attr in method.attrs.iter().filter(|a| is_traced(a)) {
+        found.marked = true;
+        let syn::Meta::List(list) = &attr.meta else {
+            errors.push(
+                attr,
+                "the impl block is `#[traced]` already; remove this one",
+            );
+            continue;
+        };
+        found.args = both(list, block, errors);
+        found.own_order = found.args.order.is_some();
+        found.args.order = found.args.order.or_else(|| block.order.clone());
+    }
+    method.attrs.retain(|a| !is_traced(a));
+    found
+}
+
+/// The options of the block, and the method's own.
+fn both(own: &syn::MetaList, block: &Args, errors: &mut Errors) -> Args {
     let own_args = Args::parse(own.tokens.clone(), errors);
     if own_args.krate.is_some() {
         errors.push(
