@@ -52,6 +52,13 @@ impl fmt::Debug for Aval {
 
 impl Aval {
     /// An abstract value.
+    ///
+    /// ```
+    /// # use gradloom::{Aval, DType};
+    /// let aval = Aval::new(DType::F32, [2, 3]);
+    /// assert_eq!(aval.to_string(), "f32[2, 3]");
+    /// assert_eq!((aval.numel(), aval.bytes()), (6, 24));
+    /// ```
     pub fn new(dtype: DType, shape: impl AsRef<[usize]>) -> Aval {
         Aval::of(dtype, shape.as_ref().iter().copied())
     }

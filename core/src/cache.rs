@@ -41,6 +41,16 @@ pub fn set_capacity(plans: usize) {
 }
 
 /// Drops all plans.
+///
+/// ```
+/// use gradloom::{Tensor, cache};
+///
+/// let y = Tensor::from([1.0f32, 2.0]) * 3.0;
+/// gradloom::evaluate(&y)?;
+/// cache::clear(); // y has been computed and stays
+/// assert_eq!(y.to_vec::<f32>(), [3.0, 6.0]);
+/// # Ok::<(), gradloom::Error>(())
+/// ```
 pub fn clear() {
     let dropped = std::mem::take(&mut Engine::lock().cache.entries);
     dropped.iter().for_each(Slot::evict);

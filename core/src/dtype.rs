@@ -12,6 +12,14 @@ mod sealed {
 }
 
 /// A Rust type that tensors have as elements: `f32`, `f64`, `i32`, `i64`, `bool`.
+///
+/// ```
+/// # use gradloom::{Element, Tensor};
+/// fn largest<T: Element + PartialOrd>(x: &Tensor) -> Option<T> {
+///     x.to_vec::<T>().into_iter().reduce(|a, b| if b > a { b } else { a })
+/// }
+/// assert_eq!(largest(&Tensor::from([1i32, 3, 2])), Some(3));
+/// ```
 pub trait Element:
     sealed::Sealed + Zero + Copy + Default + Send + Sync + PartialEq + std::fmt::Debug + 'static
 {

@@ -10,6 +10,15 @@ use std::fmt;
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// What went wrong.
+///
+/// ```
+/// use gradloom::prelude::*;
+///
+/// let product = |(x, y): &(Tensor, Tensor)| -> Result<Tensor> { Ok(x.matmul(y).sum(..)) };
+/// let operands = (Tensor::from([1.0f32, 2.0]), Tensor::from([1.0f32, 2.0, 3.0]));
+/// let error: Error = grad(product)(&operands).unwrap_err();
+/// assert!(error.to_string().contains("matmul"));
+/// ```
 #[derive(Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {

@@ -103,6 +103,14 @@ thread_local! {
 }
 
 /// How often each event has happened in this process.
+///
+/// ```
+/// use gradloom::{Tensor, events};
+///
+/// let before = events::counts().ran;
+/// (Tensor::from([1.0f32, 2.0]) * 3.0).to_vec::<f32>();
+/// assert!(events::counts().ran > before);
+/// ```
 pub fn counts() -> Counts {
     let [traced, planned, hit, ran, evicted] =
         std::array::from_fn(|i| COUNTS.iter().map(|t| t.0[i].load(Ordering::Relaxed)).sum());

@@ -5,6 +5,15 @@ use gradloom_ir::Static;
 use std::ops::RangeFull;
 
 /// A value that can be a static argument: an axis, several, all (`..`), a shape, a number, a dtype.
+///
+/// ```
+/// # use gradloom::{DType, Tensor};
+/// let x = Tensor::ones([2, 3, 4], DType::F32);
+/// assert_eq!(x.sum(-1).shape(), [2, 3]);
+/// assert_eq!(x.sum([0, 2]).shape(), [3]);
+/// assert_eq!(x.sum(vec![0, 2]).shape(), [3]);
+/// assert_eq!(x.sum(..).shape(), []);
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is neither an axis nor a list of axes, a shape, a number or a dtype",
     label = "not a static argument",

@@ -3,6 +3,25 @@
 use crate::Cost;
 
 /// A traced function: `<dense as Traced>::Saved` is what its pullback keeps.
+///
+/// ```
+/// use gradloom::Traced;
+/// use gradloom::prelude::*;
+///
+/// #[traced]
+/// fn norm(x: &Tensor) -> Tensor {
+///     let total = x.square().sum(..);
+///     total.sqrt()
+/// }
+///
+/// fn kept<T: Traced>() -> Vec<&'static str> {
+///     T::POINTS.iter().filter(|point| point.saved).map(|point| point.name).collect()
+/// }
+/// println!("{}", norm::PROGRAM);
+/// assert!(norm::PROGRAM.contains("sqrt"));
+/// assert_eq!(norm::RECORDED, None);
+/// println!("{:?}", kept::<norm>());
+/// ```
 pub trait Traced {
     /// The residuals: the values between arguments and result that reverse mode keeps.
     type Saved;

@@ -29,6 +29,13 @@ impl Tensor {
 
     /// The elements in row-major order.
     ///
+    /// ```
+    /// # use gradloom::Tensor;
+    /// let x = Tensor::from([1.0f32, 2.0]);
+    /// let error = x.try_to_vec::<f64>().unwrap_err();
+    /// assert_eq!(error.to_string(), "cannot read f32[2] as f64; cast it first, as in `x.cast(DType::F64)`");
+    /// ```
+    ///
     /// # Errors
     ///
     /// If the elements have another type; see also [`evaluate`](crate::evaluate()).
@@ -54,6 +61,11 @@ impl Tensor {
 
     /// The only element.
     ///
+    /// ```
+    /// # use gradloom::Tensor;
+    /// assert!(Tensor::from([1.0f32, 2.0]).try_item::<f32>().is_err());
+    /// ```
+    ///
     /// # Errors
     ///
     /// If there is more than one element or none, or it has another type; see also
@@ -68,6 +80,12 @@ impl Tensor {
     }
 
     /// The elements as an array of `ndarray`.
+    ///
+    /// ```
+    /// # use gradloom::Tensor;
+    /// let x = Tensor::from([[1.0f32, 2.0], [3.0, 4.0]]);
+    /// assert_eq!(x.to_ndarray::<f32>()[[1, 0]], 3.0);
+    /// ```
     ///
     /// # Panics
     ///

@@ -17,6 +17,11 @@ pub(crate) fn shape_static(shape: impl IntoShape) -> Static {
 impl Tensor {
     /// One number in a shape.
     ///
+    /// ```
+    /// # use gradloom::{DType, Tensor};
+    /// assert_eq!(Tensor::full([2], 0.5, DType::F32).to_vec::<f32>(), [0.5, 0.5]);
+    /// ```
+    ///
     /// # Panics
     ///
     /// If the number is not one of the dtype (`1.5` as an integer), or the shape cannot be addressed.
@@ -35,6 +40,11 @@ impl Tensor {
     }
 
     /// Zeros.
+    ///
+    /// ```
+    /// # use gradloom::{DType, Tensor};
+    /// assert_eq!(Tensor::zeros([2, 2], DType::I64).to_vec::<i64>(), [0; 4]);
+    /// ```
     ///
     /// # Panics
     ///
@@ -70,6 +80,12 @@ impl Tensor {
     }
 
     /// One number in the shape and dtype of this tensor, whose values are not read.
+    ///
+    /// ```
+    /// # use gradloom::Tensor;
+    /// let x = Tensor::from([1.0f32, 2.0]);
+    /// assert_eq!(x.full_like(7).to_vec::<f32>(), [7.0, 7.0]);
+    /// ```
     ///
     /// # Panics
     ///

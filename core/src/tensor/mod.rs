@@ -69,6 +69,12 @@ impl Tensor {
     }
 
     /// The dtype and the shape.
+    ///
+    /// ```
+    /// # use gradloom::{DType, Tensor};
+    /// let x = Tensor::zeros([2, 3], DType::F32);
+    /// assert_eq!(x.aval().to_string(), "f32[2, 3]");
+    /// ```
     pub fn aval(&self) -> &Aval {
         &self.0.aval
     }
@@ -84,6 +90,12 @@ impl Tensor {
     }
 
     /// The length of an axis, which may be counted from the right: `x.dim(-1)`.
+    ///
+    /// ```
+    /// # use gradloom::{DType, Tensor};
+    /// let x = Tensor::zeros([2, 3], DType::F32);
+    /// assert_eq!((x.dim(0), x.dim(-1)), (2, 3));
+    /// ```
     ///
     /// # Panics
     ///
@@ -115,11 +127,25 @@ impl Tensor {
     }
 
     /// Whether the elements are there, so that reading them computes nothing.
+    ///
+    /// ```
+    /// # use gradloom::Tensor;
+    /// let y = Tensor::from([1.0f32, 2.0]) + 1.0;
+    /// assert!(!y.is_realised());
+    /// gradloom::evaluate(&y)?;
+    /// assert!(y.is_realised());
+    /// # Ok::<(), gradloom::Error>(())
+    /// ```
     pub fn is_realised(&self) -> bool {
         self.0.is_realised()
     }
 
     /// A tensor of given elements in row-major order.
+    ///
+    /// ```
+    /// # use gradloom::Tensor;
+    /// assert!(Tensor::try_from_vec(vec![1.0f32, 2.0, 3.0], [2, 2]).is_err());
+    /// ```
     ///
     /// # Errors
     ///
@@ -157,6 +183,11 @@ impl Tensor {
     }
 
     /// A tensor of rank 0.
+    ///
+    /// ```
+    /// # use gradloom::Tensor;
+    /// assert_eq!(Tensor::scalar(0.5f64).shape(), []);
+    /// ```
     pub fn scalar<T: Element>(value: T) -> Tensor {
         let aval = Aval::new(T::DTYPE, []);
         let buffer = Arc::new(T::into_buffer(vec![value].into()));

@@ -8,6 +8,13 @@ use gradloom_ir::{Op, Static};
 /// Movement. No element is computed, and most of these copy nothing. An axis below 0 counts from the right.
 impl Tensor {
     /// The axes in reverse order.
+    ///
+    /// ```
+    /// # use gradloom::Tensor;
+    /// let x = Tensor::from([[1.0f32, 2.0, 3.0], [4.0, 5.0, 6.0]]);
+    /// assert_eq!(x.transpose().shape(), [3, 2]);
+    /// assert_eq!(x.transpose().to_vec::<f32>(), [1.0, 4.0, 2.0, 5.0, 3.0, 6.0]);
+    /// ```
     #[track_caller]
     pub fn transpose(&self) -> Tensor {
         one(Op::Transpose, [], &[self], &[])
@@ -37,6 +44,12 @@ impl Tensor {
 
     /// Two axes exchanged.
     ///
+    /// ```
+    /// # use gradloom::{DType, Tensor};
+    /// let x = Tensor::zeros([2, 3, 4], DType::F32);
+    /// assert_eq!(x.swap_axes(-2, -1).shape(), [2, 4, 3]);
+    /// ```
+    ///
     /// # Panics
     ///
     /// If there is no such axis.
@@ -51,6 +64,12 @@ impl Tensor {
     }
 
     /// An axis moved to another place; the others keep their order.
+    ///
+    /// ```
+    /// # use gradloom::{DType, Tensor};
+    /// let x = Tensor::zeros([2, 3, 4], DType::F32);
+    /// assert_eq!(x.moveaxis(0, -1).shape(), [3, 4, 2]);
+    /// ```
     ///
     /// # Panics
     ///
@@ -83,6 +102,12 @@ impl Tensor {
 
     /// Repeated along new or unit axes to a shape.
     ///
+    /// ```
+    /// # use gradloom::Tensor;
+    /// let x = Tensor::from([1.0f32, 2.0]);
+    /// assert_eq!(x.broadcast_to([2, 2]).to_vec::<f32>(), [1.0, 2.0, 1.0, 2.0]);
+    /// ```
+    ///
     /// # Panics
     ///
     /// If the shape does not broadcast to `shape`.
@@ -92,6 +117,12 @@ impl Tensor {
     }
 
     /// Repeated along new or unit axes to the shape of another tensor, whose values are not read.
+    ///
+    /// ```
+    /// # use gradloom::{DType, Tensor};
+    /// let (x, y) = (Tensor::from(1.0f32), Tensor::zeros([2, 3], DType::F32));
+    /// assert_eq!(x.broadcast_like(&y).shape(), [2, 3]);
+    /// ```
     ///
     /// # Panics
     ///
@@ -108,6 +139,13 @@ impl Tensor {
 
     /// Without axes of length 1.
     ///
+    /// ```
+    /// # use gradloom::{DType, Tensor};
+    /// let x = Tensor::zeros([1, 3, 1], DType::F32);
+    /// assert_eq!(x.squeeze(0).shape(), [3, 1]);
+    /// assert_eq!(x.squeeze([0, -1]).shape(), [3]);
+    /// ```
+    ///
     /// # Panics
     ///
     /// If one of `axes` does not have length 1.
@@ -117,6 +155,13 @@ impl Tensor {
     }
 
     /// With new axes of length 1, which count in the result.
+    ///
+    /// ```
+    /// # use gradloom::{DType, Tensor};
+    /// let x = Tensor::zeros([3], DType::F32);
+    /// assert_eq!(x.unsqueeze(0).shape(), [1, 3]);
+    /// assert_eq!(x.unsqueeze([0, -1]).shape(), [1, 3, 1]);
+    /// ```
     ///
     /// # Panics
     ///
@@ -180,6 +225,12 @@ impl Tensor {
 
     /// Parts of given lengths along an axis.
     ///
+    /// ```
+    /// # use gradloom::Tensor;
+    /// let parts = Tensor::from([1.0f32, 2.0, 3.0]).split_sizes([1, 2], 0);
+    /// assert_eq!(parts[1].to_vec::<f32>(), [2.0, 3.0]);
+    /// ```
+    ///
     /// # Panics
     ///
     /// If the lengths do not add up to that of the axis.
@@ -198,6 +249,13 @@ impl Tensor {
 
     /// The `N` slices of length 1 along an axis, without that axis.
     ///
+    /// ```
+    /// # use gradloom::Tensor;
+    /// let [a, b] = Tensor::from([[1.0f32, 2.0], [3.0, 4.0]]).unbind(0);
+    /// assert_eq!(a.to_vec::<f32>(), [1.0, 2.0]);
+    /// assert_eq!(b.to_vec::<f32>(), [3.0, 4.0]);
+    /// ```
+    ///
     /// # Panics
     ///
     /// If the length of the axis is not `N`.
@@ -209,6 +267,12 @@ impl Tensor {
     }
 
     /// Tensors after each other along an axis.
+    ///
+    /// ```
+    /// # use gradloom::Tensor;
+    /// let (x, y) = (Tensor::from([1.0f32, 2.0]), Tensor::from([3.0f32]));
+    /// assert_eq!(Tensor::concat(&[&x, &y], 0).to_vec::<f32>(), [1.0, 2.0, 3.0]);
+    /// ```
     ///
     /// # Panics
     ///
@@ -228,6 +292,13 @@ impl Tensor {
     }
 
     /// Tensors of one shape along a new axis, which counts in the result.
+    ///
+    /// ```
+    /// # use gradloom::Tensor;
+    /// let rows = [Tensor::from([1.0f32, 2.0]), Tensor::from([3.0f32, 4.0])];
+    /// assert_eq!(Tensor::stack(&rows, 0).shape(), [2, 2]);
+    /// assert_eq!(Tensor::stack(&rows, -1).to_vec::<f32>(), [1.0, 3.0, 2.0, 4.0]);
+    /// ```
     ///
     /// # Panics
     ///

@@ -26,6 +26,12 @@ impl Tensor {
 
     /// `exp(x) / sum(exp(x))` along an axis, without overflow.
     ///
+    /// ```
+    /// # use gradloom::Tensor;
+    /// let x = Tensor::from([[0.0f32, 0.0], [1000.0, 0.0]]);
+    /// assert_eq!(x.softmax(-1).to_vec::<f32>(), [0.5, 0.5, 1.0, 0.0]);
+    /// ```
+    ///
     /// # Panics
     ///
     /// If there is no such axis or the dtype is no float.
@@ -35,6 +41,12 @@ impl Tensor {
     }
 
     /// The logarithm of [`Tensor::softmax`], with all its digits.
+    ///
+    /// ```
+    /// # use gradloom::Tensor;
+    /// let x = Tensor::from([1000.0f32, 0.0]);
+    /// assert_eq!(x.log_softmax(0).to_vec::<f32>(), [0.0, -1000.0]);
+    /// ```
     ///
     /// # Panics
     ///
@@ -48,6 +60,13 @@ impl Tensor {
     ///
     /// A label outside `0..C` is an error when the value is computed.
     ///
+    /// ```
+    /// # use gradloom::Tensor;
+    /// let logits = Tensor::from([[0.0f64, 0.0], [0.0, 0.0]]);
+    /// let loss = logits.cross_entropy(&Tensor::from([0i64, 1]));
+    /// assert!((loss.item::<f64>() - 2f64.ln()).abs() < 1e-15);
+    /// ```
+    ///
     /// # Panics
     ///
     /// If the shapes do not belong together or the labels are no integers.
@@ -58,6 +77,13 @@ impl Tensor {
 
     /// `(x - mean) / sqrt(var + eps) * weight + bias` over the last axis, with the biased variance
     /// (Ba, Kiros, Hinton: Layer Normalization, 2016).
+    ///
+    /// ```
+    /// # use gradloom::Tensor;
+    /// let x = Tensor::from([[1.0f32, 3.0], [-5.0, 5.0]]);
+    /// let (weight, bias) = (Tensor::from([1.0f32, 1.0]), Tensor::from([0.0f32, 10.0]));
+    /// assert_eq!(x.layer_norm(&weight, &bias, 0.0).to_vec::<f32>(), [-1.0, 11.0, -1.0, 11.0]);
+    /// ```
     ///
     /// # Panics
     ///
@@ -80,6 +106,12 @@ impl Tensor {
     /// `x / sqrt(mean(x^2) + eps) * weight` over the last axis
     /// (Zhang, Sennrich: Root Mean Square Layer Normalization, 2019).
     ///
+    /// ```
+    /// # use gradloom::Tensor;
+    /// let x = Tensor::from([3.0f32, -3.0]);
+    /// assert_eq!(x.rms_norm(&Tensor::from([1.0f32, 2.0]), 0.0).to_vec::<f32>(), [1.0, -2.0]);
+    /// ```
+    ///
     /// # Panics
     ///
     /// If `weight` does not have the length of the last axis.
@@ -94,6 +126,12 @@ impl Tensor {
     }
 
     /// `(x - mean) / sqrt(var + eps)` over axes, with the biased variance.
+    ///
+    /// ```
+    /// # use gradloom::Tensor;
+    /// let x = Tensor::from([[1.0f32, -5.0], [3.0, 5.0]]);
+    /// assert_eq!(x.normalize(0, 0.0).to_vec::<f32>(), [-1.0, -1.0, 1.0, 1.0]);
+    /// ```
     ///
     /// # Panics
     ///
@@ -152,6 +190,12 @@ impl Tensor {
 
     /// A new last axis of length `classes` that is 1 at the label and 0 elsewhere; all 0 where the label is no class.
     ///
+    /// ```
+    /// # use gradloom::{DType, Tensor};
+    /// let labels = Tensor::from([2i64, 0]);
+    /// assert_eq!(labels.one_hot(3, DType::F32).to_vec::<f32>(), [0.0, 0.0, 1.0, 1.0, 0.0, 0.0]);
+    /// ```
+    ///
     /// # Panics
     ///
     /// If the labels are no integers.
@@ -185,6 +229,12 @@ impl Tensor {
 
     /// The elements in another dtype. A float becomes an integer by truncation, saturating, and NaN becomes 0; a number
     /// becomes a bool by comparison with 0. A cast to an integer or a bool has no derivative.
+    ///
+    /// ```
+    /// # use gradloom::{DType, Tensor};
+    /// let x = Tensor::from([1.9f32, -1.9, f32::NAN]);
+    /// assert_eq!(x.cast(DType::I64).to_vec::<i64>(), [1, -1, 0]);
+    /// ```
     #[track_caller]
     pub fn cast(&self, dtype: DType) -> Tensor {
         one(Op::Cast, [dtype.into_static()], &[self], &[self.aval()])

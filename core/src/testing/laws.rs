@@ -45,6 +45,15 @@ fn unwrap<T>(result: crate::Result<T>) -> T {
 
 /// What `f` returns is the same bits whether it is evaluated as one graph or [`op_by_op`].
 ///
+/// ```
+/// use gradloom::Tensor;
+/// use gradloom::testing::lazy_equals_op_by_op;
+///
+/// let x = Tensor::from([0.5f32, 2.0]);
+/// lazy_equals_op_by_op(|| (x.exp() + 1.0).log())?;
+/// # Ok::<(), gradloom::testing::Failure>(())
+/// ```
+///
 /// # Errors
 ///
 /// If it is not, or `f` returns `Err`.
@@ -139,6 +148,17 @@ pub(crate) fn gradients_equal<X: Tree, Y: Tree>(
 /// The closures are those of [`companions_equal_run_time_derivatives`]. The identity holds for wrong derivatives, too, if
 /// both modes are wrong in the same way; [`finite_differences`] finds that.
 ///
+/// ```
+/// use gradloom::Tensor;
+/// use gradloom::testing::adjoint_identity;
+///
+/// let x = Tensor::from([1.0f64, 3.0]);
+/// let vjp = |x: &Tensor, ct: &Tensor| (x.square(), ct * x * 2.0);
+/// let jvp = |x: &Tensor, dx: &Tensor| (x.square(), dx * x * 2.0);
+/// adjoint_identity(vjp, jvp, &x)?;
+/// # Ok::<(), gradloom::testing::Failure>(())
+/// ```
+///
 /// # Errors
 ///
 /// If the two sides differ.
@@ -184,6 +204,16 @@ fn dot<T: Tree>(name: &str, a: &T, b: &T) -> Result<(f64, f64), Failure> {
 /// `(8 (f(x + h dx) - f(x - h dx)) - (f(x + 2h dx) - f(x - 2h dx))) / 12h`, for several `h`; each element of the result has
 /// to agree for one of them. A smaller `h` steps over a kink that is not at `x` itself. `f32` arguments are taken as `f64`
 /// if `f` takes those.
+///
+/// ```
+/// use gradloom::Tensor;
+/// use gradloom::testing::finite_differences;
+///
+/// let x = Tensor::from([1.0f64, 3.0]);
+/// let f = |x: &Tensor| x.square();
+/// assert!(finite_differences(f, |x: &Tensor, dx: &Tensor| (x.square(), dx * x * 2.0), &x).is_ok());
+/// assert!(finite_differences(f, |x: &Tensor, dx: &Tensor| (x.square(), dx * x), &x).is_err());
+/// ```
 ///
 /// # Errors
 ///

@@ -96,6 +96,15 @@ impl Source {
 
     /// The length that a dim of this name has. Equal names are equal lengths, and different names different ones, except
     /// in a sample of which all dims are 1.
+    ///
+    /// ```
+    /// use gradloom::testing::Source;
+    ///
+    /// let mut source = Source::new(0);
+    /// let (b, i) = (source.dim("B"), source.dim("I"));
+    /// assert!(b != i && b == source.dim("B"));
+    /// assert_eq!(source.normal([b, i]).shape(), [b, i]);
+    /// ```
     pub fn dim(&mut self, name: &str) -> usize {
         if let Some((_, n)) = self.dims.iter().find(|(known, _)| known == name) {
             return *n;
@@ -133,6 +142,13 @@ impl Source {
     }
 
     /// Numbers of a range, evenly distributed, of dtype `f64`.
+    ///
+    /// ```
+    /// use gradloom::testing::Source;
+    ///
+    /// let x = Source::new(0).uniform([3], 0.5..2.0);
+    /// assert!(x.to_vec::<f64>().iter().all(|x| (0.5..2.0).contains(x)));
+    /// ```
     #[track_caller]
     pub fn uniform(&mut self, shape: impl IntoShape, range: Range<f64>) -> Tensor {
         let unit = self.key().uniform(shape, DType::F64);
@@ -143,6 +159,13 @@ impl Source {
     }
 
     /// Classes from 0 to below `classes`, of dtype `i64`.
+    ///
+    /// ```
+    /// use gradloom::testing::Source;
+    ///
+    /// let labels = Source::new(0).labels([10], 3);
+    /// assert!(labels.to_vec::<i64>().iter().all(|label| (0..3).contains(label)));
+    /// ```
     ///
     /// # Panics
     ///
@@ -166,6 +189,15 @@ impl Source {
     }
 
     /// Normal numbers in the structure of a tree, for tangents and cotangents. A leaf that is no float gets zeros.
+    ///
+    /// ```
+    /// use gradloom::Tensor;
+    /// use gradloom::testing::Source;
+    ///
+    /// let model = (Tensor::from([1.0f32, 2.0]), Tensor::from(3.0f32));
+    /// let dx = Source::new(0).like(&model);
+    /// assert_eq!(dx.0.aval(), model.0.aval());
+    /// ```
     pub fn like<T: Tree>(&mut self, tree: &T) -> T {
         tree.map(&mut |leaf| match leaf.dtype().is_float() {
             true => self.key().normal(leaf.shape(), leaf.dtype()),

@@ -27,6 +27,14 @@ where
 
 /// The value and the gradient of `f`, as a function.
 ///
+/// ```
+/// # use gradloom::{Tensor, value_and_grad};
+/// let f = |x: &Tensor| (x * x).sum(..);
+/// let (y, ct) = value_and_grad(f)(&Tensor::from([1.0f32, 3.0]));
+/// assert_eq!(y.item::<f32>(), 10.0);
+/// assert_eq!(ct.to_vec::<f32>(), [2.0, 6.0]);
+/// ```
+///
 /// # Panics
 ///
 /// As for [`grad`].

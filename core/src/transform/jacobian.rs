@@ -10,6 +10,12 @@ use crate::{Result, Tensor, check};
 ///
 /// Cheaper than [`jacrev`] where the argument has fewer elements than the result.
 ///
+/// ```
+/// # use gradloom::{Tensor, jacfwd};
+/// let j = jacfwd(|t: &Tensor| Tensor::stack(&[t.square(), t * 3.0], 0))(&Tensor::from(2.0f32));
+/// assert_eq!(j.to_vec::<f32>(), [4.0, 3.0]);
+/// ```
+///
 /// # Panics
 ///
 /// The function that is returned panics if its argument or the result of `f` is no float. Where `f` returns
@@ -43,6 +49,13 @@ where
 }
 
 /// The Hessian of a function with a single float as result, forward over reverse.
+///
+/// ```
+/// # use gradloom::{Tensor, hessian};
+/// let f = |x: &Tensor| (x * x * x).sum(..);
+/// let h = hessian(f)(&Tensor::from([1.0f32, 2.0]));
+/// assert_eq!(h.to_vec::<f32>(), [6.0, 0.0, 0.0, 12.0]);
+/// ```
 ///
 /// # Panics
 ///

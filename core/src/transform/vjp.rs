@@ -86,6 +86,14 @@ where
 /// The linear map from cotangents of a result to cotangents of an argument.
 ///
 /// It may be called many times. It keeps the residuals alive until it is dropped.
+///
+/// ```
+/// # use gradloom::{Pullback, Tensor, vjp};
+/// let x = Tensor::from([1.0f32, 2.0]);
+/// let (y, pullback): (Tensor, Pullback<Tensor, Tensor>) = vjp(|x: &Tensor| x.sin(), &x);
+/// let rows = [[1.0f32, 0.0], [0.0, 1.0]].map(|e| pullback.call(&Tensor::from(e)));
+/// assert_eq!(rows[1].to_vec::<f32>(), [0.0, 2f32.cos()]);
+/// ```
 #[derive(Debug)]
 pub struct Pullback<X, Y> {
     inner: Inner,
@@ -157,11 +165,27 @@ impl<X: Tree, Y: Tree> Pullback<X, Y> {
     }
 
     /// Zeros in the structure of the result, to be filled with the cotangents that are not zero.
+    ///
+    /// ```
+    /// # use gradloom::{Tensor, vjp};
+    /// let x = Tensor::from([1.0f32, 2.0]);
+    /// let (_, pullback) = vjp(|x: &Tensor| (x.sum(..), x.square()), &x);
+    /// let (_, ct) = pullback.zero_cotangent();
+    /// let ct = (Tensor::from(1.0f32), ct);
+    /// assert_eq!(pullback.call(&ct).to_vec::<f32>(), [1.0, 1.0]);
+    /// ```
     pub fn zero_cotangent(&self) -> Y {
         share(&self.y)
     }
 
     /// The bytes of the residuals. Those that are also arguments or results are counted.
+    ///
+    /// ```
+    /// # use gradloom::{Tensor, vjp};
+    /// let x = Tensor::from([1.0f32, 2.0]);
+    /// assert_eq!(vjp(|x: &Tensor| x + x, &x).1.bytes(), 0);
+    /// assert_eq!(vjp(|x: &Tensor| x.sin(), &x).1.bytes(), 8);
+    /// ```
     pub fn bytes(&self) -> usize {
         self.inner.residuals.iter().map(Bound::bytes).sum()
     }
