@@ -7,6 +7,7 @@
 mod ahead;
 mod blocks;
 mod pack;
+mod part;
 mod single;
 #[cfg(target_arch = "x86_64")]
 mod squares;

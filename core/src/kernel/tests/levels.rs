@@ -17,9 +17,12 @@ pub(super) fn unary<T>(versions: &UnaryLoop<T>, level: Level, xs: &[T], ys: &mut
     unsafe { versions.get(level)(xs, ys) }
 }
 
-/// What the loop of a binary op or of a comparison computes at a level that the CPU has.
+/// The loop of a binary op, or of a comparison.
+type TwoOperands<T, U> = Versions<fn(&[T], &[T], &mut [U]), unsafe fn(&[T], &[T], &mut [U])>;
+
+/// What it computes at a level that the CPU has.
 pub(super) fn binary<T, U>(
-    versions: &Versions<fn(&[T], &[T], &mut [U]), unsafe fn(&[T], &[T], &mut [U])>,
+    versions: &TwoOperands<T, U>,
     level: Level,
     xs: &[T],
     ys: &[T],
