@@ -112,3 +112,9 @@ pub(super) fn same(x: &Shape, y: &Shape) -> Result<Shape, Fault> {
     let dims: Result<Vec<Dim>, Fault> = x.iter().zip(y).enumerate().map(meet).collect();
     Ok(Shape(Some(dims?)))
 }
+
+/// The shape rule of Jacobians along one axis, whose operands have one shape.
+pub(super) fn same_along_axis(statics: &[Static], args: &[&Aval]) -> Result<Shape, Fault> {
+    let shape = same(&args[0].shape, &args[1].shape)?;
+    shape::along(&shape, &statics[0])
+}

@@ -1,5 +1,5 @@
-use super::jacobian::{Jacobian, same};
-use super::{Count, Kernel, Ops, shape};
+use super::jacobian::{Jacobian, same_along_axis};
+use super::{Count, Kernel, Ops};
 use crate::Op;
 
 /// `log_softmax_vjp[axis] v, y`: `v - exp(y) sum(v)` along `axis`, the transpose of `log_softmax_jvp`.
@@ -9,10 +9,7 @@ pub(super) static OP: Jacobian = Jacobian {
     name: "log_softmax_vjp",
     n_operands: 2,
     statics: &["axis"],
-    shape: |statics, args| {
-        let shape = same(&args[0].shape, &args[1].shape)?;
-        shape::along(&shape, &statics[0])
-    },
+    shape: same_along_axis,
     // dz = -exp(y) dy sum(v)
     tangent: |b, eqn, dx| {
         let (v, y, dy) = (eqn.args[0], eqn.args[1], dx[1]?);

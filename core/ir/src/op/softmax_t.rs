@@ -1,5 +1,5 @@
-use super::jacobian::{Jacobian, same};
-use super::{Count, Kernel, Ops, shape};
+use super::jacobian::{Jacobian, same_along_axis};
+use super::{Count, Kernel, Ops};
 use crate::Op;
 
 /// `softmax_t[axis] v, y`: `y (v - sum(y v))` along `axis`, the Jacobian of `softmax` where the result is `y`.
@@ -7,10 +7,7 @@ pub(super) static OP: Jacobian = Jacobian {
     name: "softmax_t",
     n_operands: 2,
     statics: &["axis"],
-    shape: |statics, args| {
-        let shape = same(&args[0].shape, &args[1].shape)?;
-        shape::along(&shape, &statics[0])
-    },
+    shape: same_along_axis,
     // dz = dy (v - sum(y v)) - y sum(dy v)
     tangent: |b, eqn, dx| {
         let (v, y, dy) = (eqn.args[0], eqn.args[1], dx[1]?);
