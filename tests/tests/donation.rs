@@ -3,6 +3,7 @@
 use gradloom::prelude::*;
 use gradloom::testing::op_by_op;
 use gradloom_tests::noise;
+use gradloom_tests::observe::bits;
 use std::sync::Barrier;
 use std::thread;
 
@@ -29,14 +30,6 @@ fn long(seed: u64) -> Tensor {
     evaluate(&x).unwrap();
     // A buffer that nobody else has.
     Tensor::from(x.to_vec::<f64>())
-}
-
-fn bits<T: Tree>(tree: &T) -> Vec<Vec<u64>> {
-    let mut all = Vec::new();
-    tree.visit(&mut |leaf| {
-        all.push(leaf.to_vec::<f64>().iter().map(|x| x.to_bits()).collect());
-    });
-    all
 }
 
 #[test]

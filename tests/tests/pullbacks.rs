@@ -1,28 +1,14 @@
 //! Companions `vjp` whose calls and pullbacks find their plans: they compute what their ops would, to the bit.
 
 use gradloom::cache;
-use gradloom::events::{self, Event};
 use gradloom::prelude::*;
 use gradloom::testing::op_by_op;
 use gradloom_tests::noise;
+use gradloom_tests::observe::{bits, log};
 use std::sync::Mutex;
-
-fn log<R>(body: impl FnOnce() -> R) -> (R, Vec<String>) {
-    let (result, events) = events::record(body);
-    (result, events.iter().map(Event::to_string).collect())
-}
 
 /// A test that empties the cache and one that counts on it take turns.
 static TURN: Mutex<()> = Mutex::new(());
-
-fn bits<T: Tree>(tree: &T) -> Vec<Vec<u64>> {
-    let mut all = Vec::new();
-    tree.visit(&mut |leaf| {
-        let xs = leaf.cast(DType::F64).to_vec::<f64>();
-        all.push(xs.iter().map(|x| x.to_bits()).collect());
-    });
-    all
-}
 
 /// Calls a derivative and its pullback until both find their plans, and once op by op: all agree.
 #[track_caller]

@@ -1,26 +1,12 @@
 //! Which host code leaves a traced function static: a call like one before finds its plan, with the bits of its ops.
 
-use gradloom::events::{self, Event};
 use gradloom::optim::{Sgd, SgdState};
 use gradloom::prelude::*;
 use gradloom::testing::op_by_op;
 use gradloom_tests::noise;
+use gradloom_tests::observe::{bits, log};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicUsize, Ordering};
-
-fn log<R>(body: impl FnOnce() -> R) -> (R, Vec<String>) {
-    let (result, events) = events::record(body);
-    (result, events.iter().map(Event::to_string).collect())
-}
-
-fn bits<T: Tree>(tree: &T) -> Vec<Vec<u64>> {
-    let mut all = Vec::new();
-    tree.visit(&mut |leaf| {
-        let xs = leaf.cast(DType::F64).to_vec::<f64>();
-        all.push(xs.iter().map(|x| x.to_bits()).collect());
-    });
-    all
-}
 
 #[track_caller]
 fn finds<T: Tree>(f: impl Fn() -> T) {

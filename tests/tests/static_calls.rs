@@ -1,33 +1,14 @@
 //! Traced functions whose calls find their plan: they compute what their ops would, to the bit, and record nothing.
 
-use gradloom::events::{self, Event};
 use gradloom::optim::{Adam, Sgd};
 use gradloom::prelude::*;
 use gradloom::testing::op_by_op;
 use gradloom_tests::noise;
+use gradloom_tests::observe::{bits, log};
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
-
-fn log<R>(body: impl FnOnce() -> R) -> (R, Vec<String>) {
-    let (result, events) = events::record(body);
-    (result, events.iter().map(Event::to_string).collect())
-}
-
-fn bits<T: Tree>(tree: &T) -> Vec<Vec<u64>> {
-    let mut all = Vec::new();
-    tree.visit(&mut |leaf| {
-        all.push(match leaf.dtype() {
-            DType::F32 => {
-                let xs = leaf.to_vec::<f32>();
-                xs.iter().map(|x| x.to_bits().into()).collect()
-            }
-            _ => leaf.to_vec::<f64>().iter().map(|x| x.to_bits()).collect(),
-        });
-    });
-    all
-}
 
 /// Calls a function twice and once op by op, on the same arguments: the second call finds its plan, and all agree.
 #[track_caller]
