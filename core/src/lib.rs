@@ -79,39 +79,13 @@
 //! assert_eq!((dx.item::<f64>(), dy.item::<f64>()), (5.0, 2.0));
 //! ```
 //!
-//! # Random numbers, optimisers, and what was planned
+//! # Training
 //!
-//! A [`Key`] gives random numbers once, see [`random`]. An optimiser takes parameters and gradients to new parameters, see
-//! [`optim`]. [`events`] says what was planned and what was found in the [`cache`]:
-//!
-//! ```
-//! use gradloom::events::{self, Event};
-//! use gradloom::optim::Sgd;
-//! use gradloom::prelude::*;
-//!
-//! let sgd = Sgd { lr: 0.25, ..Sgd::default() };
-//! let mut w = Key::new(1).uniform([3], DType::F32);
-//! let mut state = sgd.init(&w);
-//! let mut train = || -> Result<()> {
-//!     let ct = grad(|w: &Tensor| w.square().sum(..))(&w);
-//!     (w, state) = sgd.step(&w, &ct, &state);
-//!     evaluate(&(w.clone(), state.clone()))
-//! };
-//! train()?;
-//! let (result, log) = events::record(&mut train);
-//! result?;
-//! assert!(!log.iter().any(|e| matches!(e, Event::Planned { .. })));
-//! # Ok::<(), Error>(())
-//! ```
-//!
-//! - [`Tensor`] is a handle on a value that is computed when it is looked at; [`evaluate()`] computes many together.
-//! - [`macro@traced`] differentiates a function while it is compiled. [`grad`], [`vjp`], [`jvp`] and their relatives do
-//!   the same for closures when they run.
-//! - A model is a [`Tree`] of tensors: derive it. [`optim`] has optimisers for trees, [`random`] numbers for their leaves.
-//! - [`events`] tells what was planned and run, and [`cache`] holds the plans.
-//! - [`testing`] checks derivatives; `#[traced(check)]` emits tests that do.
+//! A [`Key`] gives random numbers once, see [`random`]. An optimiser takes parameters and their gradients to the next parameters,
+//! see [`optim`]:
 //!
 //! ```
+//! use gradloom::optim::Adam;
 //! use gradloom::prelude::*;
 //!
 //! #[traced]
@@ -119,17 +93,51 @@
 //!     (x.matmul(w) - y).square().mean(..)
 //! }
 //!
-//! let x = Tensor::from([[1.0f32, 2.0], [3.0, 4.0]]);
-//! let y = Tensor::from([5.0f32, 11.0]);
+//! let x = Key::new(0).normal([20, 2], DType::F32);
+//! let y = x.matmul(&Tensor::from([1.0f32, -2.0]));
+//!
+//! let adam = Adam { lr: 0.1, ..Adam::default() };
 //! let mut w = Tensor::zeros([2], DType::F32);
-//! for _ in 0..500 {
-//!     let (_, grads) = loss::value_and_grad(&w, &x, &y);
-//!     w -= grads.w * 0.05;
-//!     evaluate(&w)?;
+//! let mut state = adam.init(&w);
+//! for _ in 0..200 {
+//!     let grads = loss::grad(&w, &x, &y);
+//!     (w, state) = adam.step(&w, &grads.w, &state);
+//!     evaluate(&(w.clone(), state.clone()))?;
 //! }
 //! assert!(loss(&w, &x, &y).item::<f32>() < 1e-3);
 //! # Ok::<(), Error>(())
 //! ```
+//!
+//! # What was planned
+//!
+//! A step that is like one before plans nothing. [`events`] tells what was traced, planned, found in the [`cache`] and run, and
+//! [`explain`] shows the plan of a result:
+//!
+//! ```
+//! use gradloom::events::{self, Event};
+//! use gradloom::prelude::*;
+//!
+//! let step = |x: &Tensor| evaluate(&grad(|x: &Tensor| x.square().sum(..))(x));
+//! step(&Tensor::from([1.0f32, 2.0]))?;
+//! let (result, log) = events::record(|| step(&Tensor::from([3.0f32, 4.0])));
+//! result?;
+//! assert!(log.iter().any(|event| matches!(event, Event::Hit { .. })));
+//! assert!(!log.iter().any(|event| matches!(event, Event::Planned { .. })));
+//! # Ok::<(), Error>(())
+//! ```
+//!
+//! # What is where
+//!
+//! - [`prelude`]: what most programs use.
+//! - [`Tensor`] has the operations as methods; [`Tree`] is what models, arguments and results are. [`evaluate()`] computes many
+//!   tensors together.
+//! - [`macro@traced`] differentiates functions while they are compiled; [`grad`], [`vjp`], [`jvp`] and their relatives
+//!   differentiate closures when they run.
+//! - [`optim`]: optimisers. [`random`]: random numbers.
+//! - [`testing`] checks derivatives; `#[traced(check)]` emits tests that do.
+//! - [`events`], [`cache`], [`explain`], [`set_threads`]: what the run time does, and with how many threads.
+//! - [`Error`]: what goes wrong. It is a panic at the line of the call, and an `Err` inside of a function that returns [`Result`] and
+//!   is traced or differentiated.
 
 extern crate self as gradloom;
 
@@ -188,7 +196,9 @@ pub use transform::{
 };
 pub use tree::Tree;
 
-/// What most programs use.
+/// What most programs use: `use gradloom::prelude::*`.
+///
+/// [`Result`](crate::Result) takes an error type as well, so where the prelude is in scope `Result<T, E>` is what it is elsewhere.
 pub mod prelude {
     pub use crate::traced;
     pub use crate::{Aval, DType, Element, Error, Key, Result, Tensor, Tree};

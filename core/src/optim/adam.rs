@@ -116,7 +116,29 @@ impl Adam {
         self.step_with(&rate(self.lr, params), params, grads, state)
     }
 
-    /// [`Adam::step`] with a learning rate of its own: a tensor of rank 0.
+    /// [`Adam::step`] with a learning rate of its own: a tensor of rank 0. A schedule passes another one at each step, and no step plans
+    /// again:
+    ///
+    /// ```
+    /// use gradloom::optim::Adam;
+    /// use gradloom::prelude::*;
+    ///
+    /// let adam = Adam::default();
+    /// let mut x = Tensor::from([3.0f32, -2.0]);
+    /// let mut state = adam.init(&x);
+    /// for turn in 0..100 {
+    ///     let lr = Tensor::from(0.1 / f64::from(1 + turn).sqrt());
+    ///     let ct = grad(|x: &Tensor| x.square().sum(..))(&x);
+    ///     (x, state) = adam.step_with(&lr, &x, &ct, &state);
+    ///     evaluate(&(x.clone(), state.clone()))?;
+    /// }
+    /// assert!(x.square().sum(..).item::<f32>() < 3.0);
+    /// # Ok::<(), Error>(())
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// As [`Adam::step`].
     #[track_caller]
     pub fn step_with<P: Tree>(
         &self,
@@ -147,20 +169,10 @@ impl Adam {
             key.leaf(lr);
             key.tree(params);
             key.tree(grads);
-            key.leaf(&state.step);
-            key.tree(&state.mean);
-            key.tree(&state.square);
+            key.tree(state);
         });
         match found {
-            Ok(mut results) => {
-                let xs = results.like(params);
-                let state = AdamState {
-                    step: results.tensor(),
-                    mean: results.like(&state.mean),
-                    square: results.like(&state.square),
-                };
-                (xs, state)
-            }
+            Ok(mut results) => (results.like(params), results.like(state)),
             Err(recording) => recording.end(self.record(lr, decay, params, grads, state)),
         }
     }
@@ -236,6 +248,10 @@ impl AdamW {
     }
 
     /// [`AdamW::step`] with a learning rate of its own: a tensor of rank 0.
+    ///
+    /// # Panics
+    ///
+    /// As [`AdamW::step`].
     #[track_caller]
     pub fn step_with<P: Tree>(
         &self,

@@ -81,6 +81,10 @@ impl Sgd {
     }
 
     /// [`Sgd::step`] with a learning rate of its own: a tensor of rank 0.
+    ///
+    /// # Panics
+    ///
+    /// As [`Sgd::step`].
     #[track_caller]
     pub fn step_with<P: Tree>(
         &self,
@@ -98,7 +102,7 @@ impl Sgd {
             key.leaf(lr);
             key.tree(params);
             key.tree(grads);
-            key.tree(&state.velocity);
+            key.tree(state);
         });
         match found {
             Ok(mut results) => {

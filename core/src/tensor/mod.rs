@@ -237,6 +237,13 @@ pub(crate) fn check_shape(shape: &[usize]) -> Result<()> {
 }
 
 /// A shape as users write it: `[2, 3]`, `&[2, 3]`, a slice, a `Vec`, or one length.
+///
+/// ```
+/// # use gradloom::{DType, Tensor};
+/// assert_eq!(Tensor::zeros([2, 3], DType::F32).shape(), [2, 3]);
+/// assert_eq!(Tensor::zeros(4, DType::F32).shape(), [4]);
+/// assert_eq!(Tensor::zeros([], DType::F32).shape(), []);
+/// ```
 pub trait IntoShape {
     /// The lengths of the axes.
     fn into_shape(self) -> Vec<usize>;
@@ -299,6 +306,13 @@ impl fmt::Debug for Tensor {
 macro_rules! unary_methods {
     ($($(#[$doc:meta])* $name:ident = $op:ident,)*) => {
         /// Unary ops, element by element. Integers are taken where the op has a meaning for them.
+        ///
+        /// ```
+        /// # use gradloom::Tensor;
+        /// let x = Tensor::from([-4.0f32, 0.0, 9.0]);
+        /// assert_eq!(x.relu().sqrt().to_vec::<f32>(), [0.0, 0.0, 3.0]);
+        /// assert_eq!(Tensor::from([-4i64, 9]).abs().to_vec::<i64>(), [4, 9]);
+        /// ```
         impl Tensor {
             $(
                 $(#[$doc])*
@@ -319,6 +333,15 @@ macro_rules! binary_methods {
     ($($(#[$doc:meta])* $name:ident = $op:ident,)*) => {
         /// Binary ops and comparisons, element by element, with NumPy broadcasting. A number takes the dtype of the
         /// tensor, as in `x.maximum(0.0)`.
+        ///
+        /// ```
+        /// # use gradloom::Tensor;
+        /// let x = Tensor::from([[1.0f32], [4.0]]);
+        /// let y = Tensor::from([2.0f32, 3.0]);
+        /// assert_eq!(x.maximum(&y).to_vec::<f32>(), [2.0, 3.0, 4.0, 4.0]);
+        /// assert_eq!(x.pow(0.5).to_vec::<f32>(), [1.0, 2.0]);
+        /// assert_eq!(x.lt(2.5).to_vec::<bool>(), [true, false]);
+        /// ```
         impl Tensor {
             $(
                 $(#[$doc])*

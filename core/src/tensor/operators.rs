@@ -13,6 +13,17 @@ mod sealed {
 /// What stands on the right of an operator or of a binary method: a tensor, or a number, which takes the dtype of the tensor on the left.
 ///
 /// One implementation of each operator for all of these lets rustc infer the type of `(x + 1.0).tanh()`.
+///
+/// ```
+/// use gradloom::{Operand, Tensor};
+///
+/// fn halfway(x: &Tensor, y: impl Operand) -> Tensor {
+///     (x + y) * 0.5
+/// }
+/// let x = Tensor::from([1.0f32, 2.0]);
+/// assert_eq!(halfway(&x, 3.0).to_vec::<f32>(), [2.0, 2.5]);
+/// assert_eq!(halfway(&x, &x).to_vec::<f32>(), [1.0, 2.0]);
+/// ```
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is neither a tensor nor a number, so it is no operand of a tensor",
     label = "no operand of a tensor",

@@ -58,11 +58,24 @@ reductions! {
     sum_keepdims = Sum like;
 
     /// The mean over axes of floats; that of nothing is NaN.
+    ///
+    /// ```
+    /// # use gradloom::Tensor;
+    /// let x = Tensor::from([[1.0f32, 5.0], [3.0, 4.0]]);
+    /// assert_eq!(x.mean(0).to_vec::<f32>(), [2.0, 4.5]);
+    /// assert_eq!(x.mean_keepdims(-1).shape(), [2, 1]);
+    /// ```
     mean,
     /// The mean over axes, which stay with length 1.
     mean_keepdims = Mean like;
 
     /// The largest element over axes; NaN if there is one. Ties share the derivative equally.
+    ///
+    /// ```
+    /// # use gradloom::Tensor;
+    /// let x = Tensor::from([[1.0f32, 5.0], [3.0, 4.0]]);
+    /// assert_eq!(x.max(0).to_vec::<f32>(), [3.0, 5.0]);
+    /// ```
     max,
     /// The largest element over axes, which stay with length 1.
     max_keepdims = Max none;
@@ -73,6 +86,12 @@ reductions! {
     min_keepdims = Min none;
 
     /// The index of the first largest element along an axis, as `i64`. The first NaN counts as the largest.
+    ///
+    /// ```
+    /// # use gradloom::Tensor;
+    /// let x = Tensor::from([[1.0f32, 5.0], [3.0, 4.0]]);
+    /// assert_eq!(x.argmax(-1).to_vec::<i64>(), [1, 1]);
+    /// ```
     argmax,
     /// The index of the first largest element along an axis, which stays with length 1.
     argmax_keepdims = Argmax none;
@@ -83,6 +102,12 @@ reductions! {
     argmin_keepdims = Argmin none;
 
     /// `log(sum(exp(x)))` over axes, without overflow; that of nothing is minus infinity.
+    ///
+    /// ```
+    /// # use gradloom::Tensor;
+    /// let x = Tensor::from([1e3f64, 1e3]);
+    /// assert_eq!(x.logsumexp(..).item::<f64>(), 1e3 + 2f64.ln());
+    /// ```
     logsumexp,
     /// `log(sum(exp(x)))` over axes, which stay with length 1.
     logsumexp_keepdims = Logsumexp none;
