@@ -1,23 +1,9 @@
 //! Random keys as arguments of traced functions: what is drawn with them is drawn by the plan.
 
-use gradloom::events::{self, Event};
 use gradloom::prelude::*;
 use gradloom::testing::op_by_op;
 use gradloom_tests::noise;
-
-fn log<R>(body: impl FnOnce() -> R) -> (R, Vec<String>) {
-    let (result, events) = events::record(body);
-    (result, events.iter().map(Event::to_string).collect())
-}
-
-fn bits<T: Tree>(tree: &T) -> Vec<Vec<u64>> {
-    let mut all = Vec::new();
-    tree.visit(&mut |leaf| {
-        let xs = leaf.cast(DType::F64).to_vec::<f64>();
-        all.push(xs.iter().map(|x| x.to_bits()).collect());
-    });
-    all
-}
+use gradloom_tests::observe::{bits, log};
 
 /// Calls a function with several keys: all but the first call find the plan, and each gives the numbers that the body gives
 /// op by op, where all is drawn at once.
