@@ -4,15 +4,18 @@
 //! a [`Site`], which knows the plans of the calls before. A call that finds its plan there records nothing: its
 //! results are promises of one [`CallNode`], which runs the plan for all of them when one is asked for.
 
+mod callable;
 mod key;
 mod pullback;
 mod site;
+mod whole;
 
 pub use key::{ByClone, ByTree, ByWords, CallKey, NoTree, Same, Static, Unknown, Words};
 pub(crate) use pullback::stand_in;
 pub use pullback::{Cotangents, Pullback};
 pub(crate) use site::is_recording;
-pub use site::{NoWhole, OfWhole, Recording, Results, Site, Whole, begin, impure, names};
+pub use site::{Recording, Results, Site, begin, impure, names};
+pub use whole::{NoWhole, OfWhole, Whole};
 
 use crate::Result;
 use crate::buffer::Buffer;

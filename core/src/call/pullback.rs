@@ -1,7 +1,8 @@
 //! Pullbacks of calls: what a call keeps for its derivative is among its results, and the cotangents of its arguments are those
 //! of another call, whose arguments are what was kept and the cotangents of the results.
 
-use super::site::{Callable, Leaves, Results, callable, is_recording};
+use super::callable::{Callable, Leaves, callable};
+use super::site::{Results, is_recording};
 use super::{let_go_of, no_args};
 use crate::__private::{Pull, Pulled};
 use crate::age::age_of_all;
@@ -108,7 +109,7 @@ impl Backward {
             && !is_op_by_op()
             && let Some(call) = self.callable()
         {
-            return Ok(Found::Planned(call.call(args)));
+            return Ok(Found::Planned(call.call(args).into()));
         }
         let likes = self.params[args.len()..].iter().cloned().map(Bound::Aval);
         let bound = args.iter().map(|x| Bound::Tensor(Tensor::of(x)));

@@ -1,19 +1,15 @@
 //! Where a function is called: the plans of the calls before.
 
+use super::callable::{Callable, Leaves, callable};
 use super::key::{CallKey, OwnedKey};
 use super::pullback::{Backward, Pullback};
-use super::{CallNode, CallPlan, let_go_of, spare_results};
 use crate::__private::Pull;
-use crate::buffer::Buffer;
 use crate::events::{self, Event};
-use crate::graph::Graph;
-use crate::node::{Shared, Source};
+use crate::node::Shared;
 use crate::testing::is_op_by_op;
-use crate::{Aval, Tensor, Tree};
-use smallvec::SmallVec;
+use crate::{Tensor, Tree};
 use std::any::Any;
 use std::cell::{Cell, RefCell};
-use std::marker::PhantomData;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::thread::LocalKey;
@@ -37,28 +33,6 @@ struct Callee {
     call: Arc<Callable>,
     /// A tree in the structure of the result.
     template: Option<Rc<dyn Any>>,
-}
-
-/// How to make the results of a call out of its arguments.
-pub(super) struct Callable {
-    /// Nothing, if all results are arguments.
-    plan: Option<Arc<CallPlan>>,
-    /// The results of the plan.
-    avals: Box<[Aval]>,
-    leaves: Box<[Leaf]>,
-    /// What the body has made of host values: the last arguments of the plan.
-    constants: Box<[Shared]>,
-    /// Whether a result of the plan is several leaves.
-    repeats: bool,
-    /// The pullback, of a call whose last results are what that reads.
-    backward: Option<Arc<Backward>>,
-}
-
-/// A leaf of the result.
-#[derive(Clone, Copy)]
-enum Leaf {
-    Argument(u32),
-    Result(u32),
 }
 
 thread_local! {
@@ -161,11 +135,45 @@ pub fn begin<'a>(
     }
 }
 
+/// The results of a call, leaf by leaf.
+pub struct Results {
+    leaves: Leaves,
+    /// A tree in their structure, where the site keeps one.
+    pub(super) template: Option<Rc<dyn Any>>,
+}
+
+impl From<Leaves> for Results {
+    fn from(leaves: Leaves) -> Results {
+        let template = None;
+        Results { leaves, template }
+    }
+}
+
+impl Results {
+    /// The next result, a tensor.
+    pub fn tensor(&mut self) -> Tensor {
+        let next = self.leaves.next();
+        next.expect("as many results as the body gave")
+    }
+
+    /// The next results, in the structure of a tree.
+    pub fn like<T: Tree>(&mut self, tree: &T) -> T {
+        tree.map(&mut |_| self.tensor())
+    }
+
+    /// The pullback, which keeps what is left.
+    pub fn pullback(self) -> Pullback {
+        let backward = self.leaves.backward();
+        let backward = backward.expect("a body that ends with a pullback has one");
+        Pullback::planned(backward, self.leaves)
+    }
+}
+
 /// A call that is being recorded, for its site or for nobody.
 #[must_use = "what is recorded has an end"]
-pub struct Recording(Option<Begun>);
+pub struct Recording(pub(super) Option<Begun>);
 
-struct Begun {
+pub(super) struct Begun {
     /// It is there until the end.
     key: Option<OwnedKey>,
     args: Vec<Shared>,
@@ -198,7 +206,7 @@ impl Recording {
         self.end_pull_like(y, pull, wrt, None)
     }
 
-    fn end_pull_like<Y: Tree>(
+    pub(super) fn end_pull_like<Y: Tree>(
         self,
         mut y: Y,
         pull: Pull,
@@ -230,17 +238,17 @@ impl Recording {
 
 /// What the pullback of a call reads, and what it computes.
 #[derive(Default)]
-struct Kept {
+pub(super) struct Kept {
     residuals: Vec<Shared>,
     backward: Option<Arc<Backward>>,
 }
 
 /// Calls a function with each leaf of several trees.
-type VisitAll<'a> = dyn FnMut(&mut dyn FnMut(&mut Tensor)) + 'a;
+pub(super) type VisitAll<'a> = dyn FnMut(&mut dyn FnMut(&mut Tensor)) + 'a;
 
 impl Begun {
     /// Returns the leaves that are no leaves of the results, if the site can know the call.
-    fn end(
+    pub(super) fn end(
         mut self,
         visit: &mut VisitAll<'_>,
         template: Option<Rc<dyn Any>>,
@@ -275,290 +283,5 @@ impl Begun {
             // What is not learnt is recorded again.
             let _ = self.site.try_with(|site| site.learn(key, call));
         }
-    }
-}
-
-/// The most elements of all constants that a body makes of host values. With more the call is recorded each time, because a
-/// site would keep them for each key.
-const MOST_CONSTANTS: usize = 8 << 10;
-
-/// How to compute results from arguments, if they depend on nothing but constants besides.
-pub(super) fn callable(
-    args: &[Shared],
-    results: &[Shared],
-    backward: Option<Arc<Backward>>,
-) -> Option<Callable> {
-    // What is there and is no argument has been made of host values, and those that a pure body has are in the key.
-    let mut known = args.to_vec();
-    let mut argument = |value: &Shared| {
-        let i = known.iter().position(|arg| Shared::ptr_eq(arg, value));
-        if i.is_none() && value.has_elements() && value.is_free() {
-            known.push(value.clone());
-            return Some(known.len() - 1);
-        }
-        i
-    };
-    let mut targets: Vec<Shared> = Vec::new();
-    let leaf = |result: &Shared| {
-        if let Some(i) = argument(result) {
-            return Leaf::Argument(i as u32);
-        }
-        let there = targets.iter().position(|x| Shared::ptr_eq(x, result));
-        Leaf::Result(there.unwrap_or_else(|| {
-            targets.push(result.clone());
-            targets.len() - 1
-        }) as u32)
-    };
-    let leaves: Box<[Leaf]> = results.iter().map(leaf).collect();
-    let n_results = leaves.iter().filter(|leaf| matches!(leaf, Leaf::Result(_)));
-    let repeats = n_results.count() > targets.len();
-    let mut plan = None;
-    if !targets.is_empty() {
-        let graph = Graph::of(&targets);
-        let leaves = graph.leaves.iter();
-        let leaves = leaves.map(|leaf| Some(argument(leaf)? as u32));
-        let leaves = leaves.collect::<Option<_>>()?;
-        plan = Some((graph, leaves));
-    }
-    let constants: Box<[Shared]> = known.drain(args.len()..).collect();
-    let n_elements = constants.iter().map(|x| x.aval.numel());
-    if n_elements.sum::<usize>() > MOST_CONSTANTS {
-        return None;
-    }
-    Some(Callable {
-        plan: plan.map(|(graph, leaves)| Arc::new(CallPlan::new(graph.plan(), leaves))),
-        avals: targets.iter().map(|x| x.aval.clone()).collect(),
-        leaves,
-        constants,
-        repeats,
-        backward,
-    })
-}
-
-impl Callable {
-    /// Whether its plans may be used.
-    pub(super) fn is_current(&self) -> bool {
-        let plan = self.plan.as_ref();
-        let backward = self.backward.as_ref();
-        plan.is_none_or(|plan| plan.entry.is_current())
-            && backward.is_none_or(|backward| backward.is_current())
-    }
-
-    /// What events call its plan.
-    pub(super) fn plan_id(&self) -> Option<u64> {
-        self.plan.as_ref().map(|plan| plan.entry.id)
-    }
-
-    /// The leaves of the result for the arguments of a key.
-    fn leaves(self: &Arc<Self>, key: &CallKey<'_>) -> Leaves {
-        let n = key.leaves.len();
-        let arg = |i: usize| match i.checked_sub(n) {
-            None => &*key.leaves[i],
-            Some(i) => &self.constants[i],
-        };
-        self.at_once(arg)
-            .unwrap_or_else(|| self.promise(key.args()))
-    }
-
-    /// The results for the given arguments.
-    pub(super) fn call(self: &Arc<Self>, args: Vec<Shared>) -> Results {
-        let n = args.len();
-        let arg = |i: usize| match i.checked_sub(n) {
-            None => &args[i],
-            Some(i) => &self.constants[i],
-        };
-        let leaves = match self.at_once(arg) {
-            Some(leaves) => {
-                let_go_of(args);
-                leaves
-            }
-            None => self.promise(args),
-        };
-        let template = None;
-        Results { leaves, template }
-    }
-
-    /// The leaves of the result, if to compute them is no more work than to promise them.
-    fn at_once<'a>(self: &Arc<Self>, arg: impl Fn(usize) -> &'a Shared + Copy) -> Option<Leaves> {
-        let plan = self.plan.as_ref().filter(|plan| plan.is_small)?;
-        let computed = plan.run_on(arg)?;
-        Some(self.results(arg, computed))
-    }
-
-    /// The leaves of the result, as promises.
-    fn promise(self: &Arc<Self>, mut args: Vec<Shared>) -> Leaves {
-        args.extend_from_slice(&self.constants);
-        let mut leaves = self.results(|i| &args[i], Vec::new());
-        match &self.plan {
-            Some(plan) => leaves.node = Some(CallNode::new(plan.clone(), args)),
-            None => let_go_of(args),
-        }
-        leaves
-    }
-
-    fn results<'a>(
-        self: &Arc<Self>,
-        arg: impl Fn(usize) -> &'a Shared,
-        computed: Vec<Option<Arc<Buffer>>>,
-    ) -> Leaves {
-        let kept = self.leaves.iter().filter_map(|leaf| match leaf {
-            Leaf::Argument(i) => Some(Tensor::of(arg(*i as usize))),
-            Leaf::Result(_) => None,
-        });
-        let kept = kept.collect::<SmallVec<_>>().into_iter();
-        let n_repeated = if self.repeats { self.avals.len() } else { 0 };
-        Leaves {
-            call: self.clone(),
-            next: 0,
-            kept,
-            computed,
-            node: None,
-            repeated: (0..n_repeated).map(|_| None).collect(),
-        }
-    }
-}
-
-/// The leaves of the result of a call, one after another.
-pub(super) struct Leaves {
-    call: Arc<Callable>,
-    next: usize,
-    /// Those that are arguments.
-    kept: smallvec::IntoIter<[Tensor; 4]>,
-    /// The results of the plan that nobody has taken, if it has run.
-    computed: Vec<Option<Arc<Buffer>>>,
-    /// The call, if it has not.
-    node: Option<Arc<CallNode>>,
-    /// The results so far, where one may be several leaves.
-    repeated: SmallVec<[Option<Tensor>; 8]>,
-}
-
-impl Drop for Leaves {
-    fn drop(&mut self) {
-        spare_results(std::mem::take(&mut self.computed));
-    }
-}
-
-impl Leaves {
-    fn result(&mut self, i: u32) -> Tensor {
-        let i = i as usize;
-        let mut value = || {
-            let source = match (self.computed.get_mut(i), &self.node) {
-                (Some(buffer), _) => {
-                    let buffer = buffer.take();
-                    Source::Elements(buffer.expect("a result is asked for once"))
-                }
-                (None, Some(node)) => Source::Call(node.clone(), i),
-                (None, None) => unreachable!("a plan computes what is no argument"),
-            };
-            Tensor::new(&self.call.avals[i], source)
-        };
-        match self.repeated.get_mut(i) {
-            Some(made) => made.get_or_insert_with(value).clone(),
-            None => value(),
-        }
-    }
-}
-
-impl Iterator for Leaves {
-    type Item = Tensor;
-    fn next(&mut self) -> Option<Tensor> {
-        let leaf = *self.call.leaves.get(self.next)?;
-        self.next += 1;
-        match leaf {
-            Leaf::Argument(_) => self.kept.next(),
-            Leaf::Result(i) => Some(self.result(i)),
-        }
-    }
-}
-
-/// The results of a call, leaf by leaf.
-pub struct Results {
-    leaves: Leaves,
-    template: Option<Rc<dyn Any>>,
-}
-
-impl Results {
-    /// The next result, a tensor.
-    pub fn tensor(&mut self) -> Tensor {
-        let next = self.leaves.next();
-        next.expect("as many results as the body gave")
-    }
-
-    /// The next results, in the structure of a tree.
-    pub fn like<T: Tree>(&mut self, tree: &T) -> T {
-        tree.map(&mut |_| self.tensor())
-    }
-
-    /// The pullback, which keeps what is left.
-    pub fn pullback(self) -> Pullback {
-        let backward = self.leaves.call.backward.clone();
-        let backward = backward.expect("a body that ends with a pullback has one");
-        Pullback::planned(backward, self.leaves)
-    }
-}
-
-/// The results of a call as a whole, where only a value of their type tells their structure.
-pub struct Whole<T>(pub PhantomData<T>);
-
-/// Results that are a tree.
-pub trait OfWhole<T> {
-    /// The results, in the structure that the body gave them.
-    fn results(self, results: &mut Results) -> T;
-    /// The end of a body.
-    fn end(self, recording: Recording, y: T) -> T;
-    /// The end of a body that returns a pullback, too.
-    fn end_pull(self, recording: Recording, y: T, pull: Pull, wrt: &[usize]) -> (T, Pullback);
-}
-
-impl<T: Tree + 'static> OfWhole<T> for &&Whole<T> {
-    fn results(self, results: &mut Results) -> T {
-        let template = results.template.clone();
-        let template = template.as_ref().and_then(|t| t.downcast_ref::<T>());
-        results.like(template.expect("the structure of the result is kept beside the plan"))
-    }
-
-    fn end(self, recording: Recording, mut y: T) -> T {
-        let Some(begun) = recording.0 else {
-            return y;
-        };
-        let template = template(&y);
-        begun.end(&mut |f| y.visit_mut(f), Some(template), Kept::default());
-        y
-    }
-
-    fn end_pull(self, recording: Recording, y: T, pull: Pull, wrt: &[usize]) -> (T, Pullback) {
-        let template = template(&y);
-        recording.end_pull_like(y, pull, wrt, Some(template))
-    }
-}
-
-/// The structure of a tree, which keeps nothing else of it alive.
-fn template<T: Tree + 'static>(y: &T) -> Rc<dyn Any> {
-    Rc::new(crate::__private::structure(y))
-}
-
-/// Results that are no tree, which is an error elsewhere.
-pub trait NoWhole<T> {
-    /// There are none.
-    fn results(self, results: &mut Results) -> T;
-    /// The end of a body.
-    fn end(self, recording: Recording, y: T) -> T;
-    /// The end of a body that returns a pullback, too.
-    fn end_pull(self, recording: Recording, y: T, pull: Pull, wrt: &[usize]) -> (T, Pullback);
-}
-
-impl<T> NoWhole<T> for &Whole<T> {
-    fn results(self, _: &mut Results) -> T {
-        unreachable!("a site learns no call whose result is no tree")
-    }
-
-    fn end(self, recording: Recording, y: T) -> T {
-        drop(recording);
-        y
-    }
-
-    fn end_pull(self, recording: Recording, y: T, pull: Pull, _: &[usize]) -> (T, Pullback) {
-        drop(recording);
-        (y, Pullback::recorded(pull, &()))
     }
 }

@@ -1,0 +1,234 @@
+//! How the results of a call are made of its arguments: by its plan, or they are arguments themselves.
+
+use super::key::CallKey;
+use super::pullback::Backward;
+use super::{CallNode, CallPlan, let_go_of, spare_results};
+use crate::buffer::Buffer;
+use crate::graph::Graph;
+use crate::node::{Shared, Source};
+use crate::{Aval, Tensor};
+use smallvec::SmallVec;
+use std::sync::Arc;
+
+/// How to make the results of a call out of its arguments.
+pub(super) struct Callable {
+    /// Nothing, if all results are arguments.
+    plan: Option<Arc<CallPlan>>,
+    /// The results of the plan.
+    avals: Box<[Aval]>,
+    leaves: Box<[Leaf]>,
+    /// What the body has made of host values: the last arguments of the plan.
+    constants: Box<[Shared]>,
+    /// Whether a result of the plan is several leaves.
+    repeats: bool,
+    /// The pullback, of a call whose last results are what that reads.
+    backward: Option<Arc<Backward>>,
+}
+
+/// A leaf of the result.
+#[derive(Clone, Copy)]
+enum Leaf {
+    Argument(u32),
+    Result(u32),
+}
+
+/// The most elements of all constants that a body makes of host values. With more the call is recorded each time, because a
+/// site would keep them for each key.
+const MOST_CONSTANTS: usize = 8 << 10;
+
+/// How to compute results from arguments, if they depend on nothing but constants besides.
+pub(super) fn callable(
+    args: &[Shared],
+    results: &[Shared],
+    backward: Option<Arc<Backward>>,
+) -> Option<Callable> {
+    // What is there and is no argument has been made of host values, and those that a pure body has are in the key.
+    let mut known = args.to_vec();
+    let mut argument = |value: &Shared| {
+        let i = known.iter().position(|arg| Shared::ptr_eq(arg, value));
+        if i.is_none() && value.has_elements() && value.is_free() {
+            known.push(value.clone());
+            return Some(known.len() - 1);
+        }
+        i
+    };
+    let mut targets: Vec<Shared> = Vec::new();
+    let leaf = |result: &Shared| {
+        if let Some(i) = argument(result) {
+            return Leaf::Argument(i as u32);
+        }
+        let there = targets.iter().position(|x| Shared::ptr_eq(x, result));
+        Leaf::Result(there.unwrap_or_else(|| {
+            targets.push(result.clone());
+            targets.len() - 1
+        }) as u32)
+    };
+    let leaves: Box<[Leaf]> = results.iter().map(leaf).collect();
+    let n_results = leaves.iter().filter(|leaf| matches!(leaf, Leaf::Result(_)));
+    let repeats = n_results.count() > targets.len();
+    let mut plan = None;
+    if !targets.is_empty() {
+        let graph = Graph::of(&targets);
+        let leaves = graph.leaves.iter();
+        let leaves = leaves.map(|leaf| Some(argument(leaf)? as u32));
+        let leaves = leaves.collect::<Option<_>>()?;
+        plan = Some((graph, leaves));
+    }
+    let constants: Box<[Shared]> = known.drain(args.len()..).collect();
+    let n_elements = constants.iter().map(|x| x.aval.numel());
+    if n_elements.sum::<usize>() > MOST_CONSTANTS {
+        return None;
+    }
+    Some(Callable {
+        plan: plan.map(|(graph, leaves)| Arc::new(CallPlan::new(graph.plan(), leaves))),
+        avals: targets.iter().map(|x| x.aval.clone()).collect(),
+        leaves,
+        constants,
+        repeats,
+        backward,
+    })
+}
+
+impl Callable {
+    /// Whether its plans may be used.
+    #[inline]
+    pub(super) fn is_current(&self) -> bool {
+        let plan = self.plan.as_ref();
+        let backward = self.backward.as_ref();
+        plan.is_none_or(|plan| plan.entry.is_current())
+            && backward.is_none_or(|backward| backward.is_current())
+    }
+
+    /// What events call its plan.
+    #[inline]
+    pub(super) fn plan_id(&self) -> Option<u64> {
+        self.plan.as_ref().map(|plan| plan.entry.id)
+    }
+
+    /// The leaves of the result for the arguments of a key.
+    #[inline]
+    pub(super) fn leaves(self: &Arc<Self>, key: &CallKey<'_>) -> Leaves {
+        let n = key.leaves.len();
+        let arg = |i: usize| match i.checked_sub(n) {
+            None => &*key.leaves[i],
+            Some(i) => &self.constants[i],
+        };
+        self.at_once(arg)
+            .unwrap_or_else(|| self.promise(key.args()))
+    }
+
+    /// The leaves of the result for the given arguments.
+    pub(super) fn call(self: &Arc<Self>, args: Vec<Shared>) -> Leaves {
+        let n = args.len();
+        let arg = |i: usize| match i.checked_sub(n) {
+            None => &args[i],
+            Some(i) => &self.constants[i],
+        };
+        match self.at_once(arg) {
+            Some(leaves) => {
+                let_go_of(args);
+                leaves
+            }
+            None => self.promise(args),
+        }
+    }
+
+    /// The leaves of the result, if to compute them is no more work than to promise them.
+    fn at_once<'a>(self: &Arc<Self>, arg: impl Fn(usize) -> &'a Shared + Copy) -> Option<Leaves> {
+        let plan = self.plan.as_ref().filter(|plan| plan.is_small)?;
+        let computed = plan.run_on(arg)?;
+        Some(self.results(arg, computed))
+    }
+
+    /// The leaves of the result, as promises.
+    pub(super) fn promise(self: &Arc<Self>, mut args: Vec<Shared>) -> Leaves {
+        args.extend_from_slice(&self.constants);
+        let mut leaves = self.results(|i| &args[i], Vec::new());
+        match &self.plan {
+            Some(plan) => leaves.node = Some(CallNode::new(plan.clone(), args)),
+            None => let_go_of(args),
+        }
+        leaves
+    }
+
+    fn results<'a>(
+        self: &Arc<Self>,
+        arg: impl Fn(usize) -> &'a Shared,
+        computed: Vec<Option<Arc<Buffer>>>,
+    ) -> Leaves {
+        let kept = self.leaves.iter().filter_map(|leaf| match leaf {
+            Leaf::Argument(i) => Some(Tensor::of(arg(*i as usize))),
+            Leaf::Result(_) => None,
+        });
+        let kept = kept.collect::<SmallVec<_>>().into_iter();
+        let n_repeated = if self.repeats { self.avals.len() } else { 0 };
+        Leaves {
+            call: self.clone(),
+            next: 0,
+            kept,
+            computed,
+            node: None,
+            repeated: (0..n_repeated).map(|_| None).collect(),
+        }
+    }
+}
+
+/// The leaves of the result of a call, one after another.
+pub(super) struct Leaves {
+    call: Arc<Callable>,
+    next: usize,
+    /// Those that are arguments.
+    kept: smallvec::IntoIter<[Tensor; 4]>,
+    /// The results of the plan that nobody has taken, if it has run.
+    computed: Vec<Option<Arc<Buffer>>>,
+    /// The call, if it has not.
+    node: Option<Arc<CallNode>>,
+    /// The results so far, where one may be several leaves.
+    repeated: SmallVec<[Option<Tensor>; 8]>,
+}
+
+impl Drop for Leaves {
+    fn drop(&mut self) {
+        spare_results(std::mem::take(&mut self.computed));
+    }
+}
+
+impl Leaves {
+    /// The pullback of the call, if it has one.
+    pub(super) fn backward(&self) -> Option<Arc<Backward>> {
+        self.call.backward.clone()
+    }
+
+    #[inline]
+    fn result(&mut self, i: u32) -> Tensor {
+        let i = i as usize;
+        let mut value = || {
+            let source = match (self.computed.get_mut(i), &self.node) {
+                (Some(buffer), _) => {
+                    let buffer = buffer.take();
+                    Source::Elements(buffer.expect("a result is asked for once"))
+                }
+                (None, Some(node)) => Source::Call(node.clone(), i),
+                (None, None) => unreachable!("a plan computes what is no argument"),
+            };
+            Tensor::new(&self.call.avals[i], source)
+        };
+        match self.repeated.get_mut(i) {
+            Some(made) => made.get_or_insert_with(value).clone(),
+            None => value(),
+        }
+    }
+}
+
+impl Iterator for Leaves {
+    type Item = Tensor;
+    #[inline]
+    fn next(&mut self) -> Option<Tensor> {
+        let leaf = *self.call.leaves.get(self.next)?;
+        self.next += 1;
+        match leaf {
+            Leaf::Argument(_) => self.kept.next(),
+            Leaf::Result(i) => Some(self.result(i)),
+        }
+    }
+}
