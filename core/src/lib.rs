@@ -198,7 +198,7 @@ pub use tree::Tree;
 
 /// What most programs use: `use gradloom::prelude::*`.
 ///
-/// [`Result`](crate::Result) takes an error type as well, so where the prelude is in scope `Result<T, E>` is what it is elsewhere.
+/// [`Result`] takes an error type as well, so where the prelude is in scope `Result<T, E>` is what it is elsewhere.
 pub mod prelude {
     pub use crate::traced;
     pub use crate::{Aval, DType, Element, Error, Key, Result, Tensor, Tree};
