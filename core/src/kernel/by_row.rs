@@ -1,10 +1,13 @@
 //! Kernels on rows, as tasks: along axes that need not be the last.
 
+use super::cut::ByRow;
 use super::memory::Prepared;
 use super::number::{Float, Number};
-use super::{map, on_number, rows, rows_t};
+use super::rows::Way;
+use super::{on_number, rows, rows_t};
 use crate::Aval;
 use crate::dtype::Element;
+use crate::layout::numel;
 use crate::plan::{Build, Place};
 use gradloom_ir::{DType, Op};
 
@@ -16,19 +19,6 @@ fn along(b: &mut Build, x: &Place, axes: &[usize]) -> (Place, usize, Vec<usize>)
     (b.contiguous(&x.permute(&order)), cols, order)
 }
 
-/// Maps the rows along `axes` to rows.
-fn map_rows<T: Element>(
-    b: &mut Build,
-    x: &Place,
-    axes: &[usize],
-    f: impl Fn(&[T], &mut [T], usize) + Send + Sync + 'static,
-) -> Place {
-    let (from, cols, order) = along(b, x, axes);
-    let out = Aval::new(x.dtype(), from.shape());
-    let kernel = map(move |xs: &[T], out: &mut [T]| f(xs, out, cols));
-    b.kernel(&[&from], &out, kernel).permute(&inverse(&order))
-}
-
 /// The order of axes that undoes another one.
 fn inverse(order: &[usize]) -> Vec<usize> {
     let mut back = vec![0; order.len()];
@@ -38,79 +28,95 @@ fn inverse(order: &[usize]) -> Vec<usize> {
     back
 }
 
+/// How many rows of `cols` elements there are.
+fn n_rows(x: &Place, cols: usize) -> usize {
+    numel(x.shape()).checked_div(cols).unwrap_or(0)
+}
+
+/// Maps the rows of some operands along `axes` to rows.
+fn map_rows<T: Float, const N: usize>(
+    b: &mut Build,
+    args: [&Place; N],
+    axes: &[usize],
+    f: impl Fn([&[T]; N], &mut [T], usize, Way) + Send + Sync + 'static,
+) -> Place {
+    let (_, cols, order) = along(b, args[0], axes);
+    let args = args.map(|x| {
+        let (x, cols, _) = along(b, x, axes);
+        (x, cols)
+    });
+    let out = Aval::new(args[0].0.dtype(), args[0].0.shape());
+    let n_rows = n_rows(&args[0].0, cols);
+    let widths = args.each_ref().map(|(_, cols)| Some(*cols));
+    let kernel = ByRow::new(n_rows, widths, [Some(cols)], move |args, outs, way| {
+        let rows = std::array::from_fn(|i| T::slice(args[i]));
+        f(rows, T::slice_mut(&mut outs[0]), cols, way);
+    });
+    let args: Vec<&Place> = args.iter().map(|(x, _)| x).collect();
+    let mut made = b.by_row(&args, &[out], kernel);
+    made.remove(0).permute(&inverse(&order))
+}
+
 /// Maps the rows along `axes` to numbers.
-fn fold_rows<T: Element>(
+fn fold_rows<T: Float>(
     b: &mut Build,
     x: &Place,
     axes: &[usize],
     out: &Aval,
-    f: impl Fn(&[T], &mut [T], usize) + Send + Sync + 'static,
+    f: impl Fn(&[T], &mut [T], usize, Way) + Send + Sync + 'static,
 ) -> Place {
     let (from, cols, _) = along(b, x, axes);
-    let kernel = map(move |xs: &[T], out: &mut [T]| f(xs, out, cols));
-    b.kernel(&[&from], out, kernel)
+    let widths = ([Some(cols)], [Some(1)]);
+    let kernel = ByRow::new(
+        n_rows(&from, cols),
+        widths.0,
+        widths.1,
+        move |args, outs, way| f(T::slice(args[0]), T::slice_mut(&mut outs[0]), cols, way),
+    );
+    b.by_row(&[&from], std::slice::from_ref(out), kernel)
+        .remove(0)
 }
 
 pub(super) fn softmax<T: Float>(b: &mut Build, x: &Place, axis: usize) -> Place {
-    map_rows(b, x, &[axis], rows::softmax::<T>)
-}
-
-/// Maps the rows of two operands along an axis to rows.
-fn map_two<T: Element>(
-    b: &mut Build,
-    args: &[Place],
-    axis: usize,
-    f: impl Fn(&[T], &[T], &mut [T], usize) + Send + Sync + 'static,
-) -> Place {
-    let (v, cols, order) = along(b, &args[0], &[axis]);
-    let (y, _, _) = along(b, &args[1], &[axis]);
-    let kernel: Prepared = Box::new(move |args, outs| {
-        let [v, y] = [0, 1].map(|i| T::slice(args[i]));
-        f(v, y, T::slice_mut(&mut outs[0]), cols);
-        Ok(())
-    });
-    let out = Aval::new(v.dtype(), v.shape());
-    b.kernel(&[&v, &y], &out, kernel).permute(&inverse(&order))
-}
-
-pub(super) fn softmax_t<T: Float>(b: &mut Build, args: &[Place], axis: usize) -> Place {
-    map_two(b, args, axis, rows_t::softmax_t::<T>)
-}
-
-pub(super) fn log_softmax_jvp<T: Float>(b: &mut Build, args: &[Place], axis: usize) -> Place {
-    map_two(b, args, axis, rows_t::log_softmax_jvp::<T>)
-}
-
-pub(super) fn log_softmax_vjp<T: Float>(b: &mut Build, args: &[Place], axis: usize) -> Place {
-    map_two(b, args, axis, rows_t::log_softmax_vjp::<T>)
-}
-
-pub(super) fn normalize_t<T: Float>(b: &mut Build, args: &[Place], axes: &[usize]) -> Place {
-    let (v, cols, order) = along(b, &args[0], axes);
-    let (y, _, _) = along(b, &args[1], axes);
-    // One number for each row.
-    let (r, _, _) = along(b, &args[2], axes);
-    let kernel: Prepared = Box::new(move |args, outs| {
-        let [v, y, r] = [0, 1, 2].map(|i| T::slice(args[i]));
-        rows_t::normalize_t([v, y, r], T::slice_mut(&mut outs[0]), cols);
-        Ok(())
-    });
-    let out = Aval::new(v.dtype(), v.shape());
-    b.kernel(&[&v, &y, &r], &out, kernel)
-        .permute(&inverse(&order))
+    map_rows(b, [x], &[axis], |[x], out, cols, way| {
+        rows::softmax::<T>(x, out, cols, way);
+    })
 }
 
 pub(super) fn log_softmax<T: Float>(b: &mut Build, x: &Place, axis: usize) -> Place {
-    map_rows(b, x, &[axis], rows::log_softmax::<T>)
+    map_rows(b, [x], &[axis], |[x], out, cols, way| {
+        rows::log_softmax::<T>(x, out, cols, way);
+    })
+}
+
+pub(super) fn softmax_t<T: Float>(b: &mut Build, args: &[Place], axis: usize) -> Place {
+    map_rows(b, [&args[0], &args[1]], &[axis], rows_t::softmax_t::<T>)
+}
+
+pub(super) fn log_softmax_jvp<T: Float>(b: &mut Build, args: &[Place], axis: usize) -> Place {
+    let args = [&args[0], &args[1]];
+    map_rows(b, args, &[axis], rows_t::log_softmax_jvp::<T>)
+}
+
+pub(super) fn log_softmax_vjp<T: Float>(b: &mut Build, args: &[Place], axis: usize) -> Place {
+    let args = [&args[0], &args[1]];
+    map_rows(b, args, &[axis], rows_t::log_softmax_vjp::<T>)
+}
+
+pub(super) fn normalize<T: Float>(b: &mut Build, x: &Place, axes: &[usize], eps: f64) -> Place {
+    map_rows(b, [x], axes, move |[x], out, cols, way| {
+        rows::normalize::<T>(x, out, cols, eps, way);
+    })
+}
+
+/// The third operand has one number for each row.
+pub(super) fn normalize_t<T: Float>(b: &mut Build, args: &[Place], axes: &[usize]) -> Place {
+    let args = [&args[0], &args[1], &args[2]];
+    map_rows(b, args, axes, rows_t::normalize_t::<T>)
 }
 
 pub(super) fn logsumexp<T: Float>(b: &mut Build, x: &Place, axes: &[usize], out: &Aval) -> Place {
     fold_rows(b, x, axes, out, rows::logsumexp::<T>)
-}
-
-pub(super) fn normalize<T: Float>(b: &mut Build, x: &Place, axes: &[usize], eps: f64) -> Place {
-    let normalize = move |xs: &[T], out: &mut [T], cols| rows::normalize(xs, out, cols, eps);
-    map_rows(b, x, axes, normalize)
 }
 
 pub(super) fn inv_std<T: Float>(
@@ -120,46 +126,87 @@ pub(super) fn inv_std<T: Float>(
     out: &Aval,
     eps: f64,
 ) -> Place {
-    let inv_std = move |xs: &[T], out: &mut [T], cols| rows::inv_std(xs, out, cols, eps);
-    fold_rows(b, x, axes, out, inv_std)
+    fold_rows(b, x, axes, out, move |x, out, cols, way| {
+        rows::inv_std::<T>(x, out, cols, eps, way);
+    })
 }
 
 pub(super) fn layer_norm<T: Float>(b: &mut Build, args: &[Place], eps: f64) -> Place {
+    affine(b, args, move |[x, weight, bias], out, way| {
+        rows::layer_norm::<T>(x, [weight, bias], out, eps, way);
+    })
+}
+
+pub(super) fn rms_norm<T: Float>(b: &mut Build, args: &[Place], eps: f64) -> Place {
+    affine(b, args, move |[x, weight], out, way| {
+        rows::rms_norm::<T>(x, weight, out, eps, way);
+    })
+}
+
+/// Maps the rows of the first operand along the last axis. The others are one row each.
+fn affine<T: Float, const N: usize>(
+    b: &mut Build,
+    args: &[Place],
+    f: impl Fn([&[T]; N], &mut [T], Way) + Send + Sync + 'static,
+) -> Place {
     let x = b.contiguous(&args[0]);
     let cols = x.shape()[x.rank() - 1];
-    let [weight, bias] = [1, 2].map(|i| b.contiguous(&args[i].broadcast_to(&[cols])));
-    let out = Aval::new(x.dtype(), x.shape());
-    let kernel: Prepared = Box::new(move |args, outs| {
-        let affine = [T::slice(args[1]), T::slice(args[2])];
-        rows::layer_norm(
-            T::slice(args[0]),
-            affine,
-            T::slice_mut(&mut outs[0]),
-            cols,
-            eps,
-        );
-        Ok(())
+    let mut places = vec![x];
+    for arg in &args[1..N] {
+        places.push(b.contiguous(&arg.broadcast_to(&[cols])));
+    }
+    let out = Aval::new(places[0].dtype(), places[0].shape());
+    let widths: [_; N] = std::array::from_fn(|i| (i == 0).then_some(cols));
+    let n_rows = n_rows(&places[0], cols);
+    let kernel = ByRow::new(n_rows, widths, [Some(cols)], move |args, outs, way| {
+        let args = std::array::from_fn(|i| T::slice(args[i]));
+        f(args, T::slice_mut(&mut outs[0]), way);
     });
-    b.kernel(&[&x, &weight, &bias], &out, kernel)
+    let places: Vec<&Place> = places.iter().collect();
+    b.by_row(&places, &[out], kernel).remove(0)
 }
 
 /// Also gives what `softmax_less_hot` is, where the plan needs that of the same operands.
 pub(super) fn cross_entropy<T: Float>(b: &mut Build, args: &[Place]) -> Place {
     let [logits, labels] = [b.contiguous(&args[0]), b.contiguous(&args[1])];
     let classes = logits.shape()[logits.rank() - 1];
+    let n_rows = numel(labels.shape());
+    // The loss, that of each row, and the derivative.
+    let mut avals = vec![
+        Aval::new(logits.dtype(), []),
+        Aval::new(logits.dtype(), [n_rows]),
+    ];
+    let mut widths = vec![None, Some(1)];
     let both = b.is_wanted(Op::SoftmaxLessHot);
-    let kernel: Prepared = Box::new(move |args, outs| {
-        let (loss, others) = outs.split_first_mut().expect("a result");
-        let less_hot = others.first_mut().map_or(&mut [][..], T::slice_mut);
-        let found = rows::cross_entropy(T::slice(args[0]), args[1], less_hot, classes)?;
-        T::slice_mut(loss)[0] = found;
-        Ok(())
-    });
-    let mut outs = vec![Aval::new(logits.dtype(), [])];
     if both {
-        outs.push(Aval::new(logits.dtype(), logits.shape()));
+        avals.push(Aval::new(logits.dtype(), logits.shape()));
+        widths.push(Some(classes));
     }
-    let mut made = b.kernels(&[&logits, &labels], &outs, kernel);
+    let kernel = ByRow::new(
+        n_rows,
+        [Some(classes), Some(1)],
+        widths,
+        move |args, outs, way| {
+            let (losses, others) = outs[1..].split_first_mut().expect("the losses");
+            let less_hot = others.first_mut().map_or(&mut [][..], T::slice_mut);
+            let logits = T::slice(args[0]);
+            rows::losses(
+                logits,
+                args[1],
+                T::slice_mut(losses),
+                less_hot,
+                classes,
+                way,
+            );
+        },
+    );
+    let kernel = kernel
+        .checked(1, move |labels| rows::check_labels(labels, classes))
+        .then(|outs| {
+            let (loss, others) = outs.split_first_mut().expect("a result");
+            T::slice_mut(loss)[0] = rows::mean_loss::<T>(T::slice_mut(&mut others[0]));
+        });
+    let mut made = b.by_row(&[&logits, &labels], &avals, kernel);
     if both && let Some(less_hot) = made.pop() {
         b.gives_along(Op::SoftmaxLessHot, &[], args, &less_hot);
     }
@@ -173,25 +220,19 @@ pub(super) fn softmax_less_hot<T: Float>(b: &mut Build, args: &[Place]) -> Place
     }
     let [logits, labels] = [b.contiguous(&args[0]), b.contiguous(&args[1])];
     let classes = logits.shape()[logits.rank() - 1];
-    let kernel: Prepared = Box::new(move |args, outs| {
+    let widths = [Some(classes), Some(1)];
+    let n_rows = numel(labels.shape());
+    let kernel = ByRow::new(n_rows, widths, [Some(classes)], move |args, outs, way| {
         let out = T::slice_mut(&mut outs[0]);
-        rows::softmax_less_hot(T::slice(args[0]), args[1], out, classes)
+        let way = Way {
+            past_caches: false,
+            ..way
+        };
+        rows::softmax_less_hot(T::slice(args[0]), args[1], out, classes, way);
     });
+    let kernel = kernel.checked(1, move |labels| rows::check_labels(labels, classes));
     let out = Aval::new(logits.dtype(), logits.shape());
-    b.kernel(&[&logits, &labels], &out, kernel)
-}
-
-pub(super) fn rms_norm<T: Float>(b: &mut Build, args: &[Place], eps: f64) -> Place {
-    let x = b.contiguous(&args[0]);
-    let cols = x.shape()[x.rank() - 1];
-    let weight = b.contiguous(&args[1].broadcast_to(&[cols]));
-    let out = Aval::new(x.dtype(), x.shape());
-    let kernel: Prepared = Box::new(move |args, outs| {
-        let [x, weight] = [0, 1].map(|i| T::slice(args[i]));
-        rows::rms_norm(x, weight, T::slice_mut(&mut outs[0]), eps);
-        Ok(())
-    });
-    b.kernel(&[&x, &weight], &out, kernel)
+    b.by_row(&[&logits, &labels], &[out], kernel).remove(0)
 }
 
 pub(super) fn one_hot(b: &mut Build, labels: &Place, out: &Aval) -> Place {

@@ -62,7 +62,51 @@ macro_rules! on_data {
 }
 pub(crate) use {on_data, on_element};
 
+impl<'a> Data<'a> {
+    /// `len` elements from `start` on.
+    pub(crate) fn part(self, start: usize, len: usize) -> Data<'a> {
+        match self {
+            Data::F32(xs) => Data::F32(&xs[start..][..len]),
+            Data::F64(xs) => Data::F64(&xs[start..][..len]),
+            Data::I32(xs) => Data::I32(&xs[start..][..len]),
+            Data::I64(xs) => Data::I64(&xs[start..][..len]),
+            Data::Bool(xs) => Data::Bool(&xs[start..][..len]),
+            Data::Same(_) => unreachable!("only a group computes in place"),
+        }
+    }
+
+    /// Elements that lie somewhere.
+    ///
+    /// # Safety
+    ///
+    /// There are `len` aligned elements of the dtype, and nobody writes them as long as this is used.
+    #[inline(always)]
+    pub(super) unsafe fn at(dtype: DType, start: *const u8, len: usize) -> Data<'a> {
+        // SAFETY: the caller's.
+        unsafe {
+            match dtype {
+                DType::F32 => Data::F32(std::slice::from_raw_parts(start.cast(), len)),
+                DType::F64 => Data::F64(std::slice::from_raw_parts(start.cast(), len)),
+                DType::I32 => Data::I32(std::slice::from_raw_parts(start.cast(), len)),
+                DType::I64 => Data::I64(std::slice::from_raw_parts(start.cast(), len)),
+                DType::Bool => Data::Bool(std::slice::from_raw_parts(start.cast(), len)),
+            }
+        }
+    }
+}
+
 impl Data<'_> {
+    pub(crate) fn dtype(self) -> Option<DType> {
+        match self {
+            Data::F32(_) => Some(DType::F32),
+            Data::F64(_) => Some(DType::F64),
+            Data::I32(_) => Some(DType::I32),
+            Data::I64(_) => Some(DType::I64),
+            Data::Bool(_) => Some(DType::Bool),
+            Data::Same(_) => None,
+        }
+    }
+
     /// The number of elements.
     pub(crate) fn len(self) -> usize {
         on_data!(self, xs => xs.len())
@@ -70,6 +114,27 @@ impl Data<'_> {
 
     pub(crate) fn as_ptr(self) -> *const u8 {
         on_data!(self, xs => xs.as_ptr().cast())
+    }
+}
+
+impl<'a> DataMut<'a> {
+    /// Elements that lie somewhere.
+    ///
+    /// # Safety
+    ///
+    /// There are `len` aligned elements of the dtype, and nobody else uses them as long as this is used.
+    #[inline(always)]
+    pub(super) unsafe fn at(dtype: DType, start: *mut u8, len: usize) -> DataMut<'a> {
+        // SAFETY: the caller's.
+        unsafe {
+            match dtype {
+                DType::F32 => DataMut::F32(std::slice::from_raw_parts_mut(start.cast(), len)),
+                DType::F64 => DataMut::F64(std::slice::from_raw_parts_mut(start.cast(), len)),
+                DType::I32 => DataMut::I32(std::slice::from_raw_parts_mut(start.cast(), len)),
+                DType::I64 => DataMut::I64(std::slice::from_raw_parts_mut(start.cast(), len)),
+                DType::Bool => DataMut::Bool(std::slice::from_raw_parts_mut(start.cast(), len)),
+            }
+        }
     }
 }
 

@@ -4,6 +4,7 @@
 //! its index, and its sums get the rows in their order (`align`), in pieces that end where they end in the group
 //! (`grain`).
 
+use super::chain::gcd;
 use super::fused::{Group, Taken};
 use super::gemm::{self, Batch, Epilogue, Final, Gemm};
 use super::memory::Prepared;
@@ -94,10 +95,6 @@ impl Cut {
         });
         once.into_iter().chain(each)
     }
-}
-
-fn gcd(a: usize, b: usize) -> usize {
-    if b == 0 { a } else { gcd(b, a % b) }
 }
 
 fn kernel<T: Gemm>(

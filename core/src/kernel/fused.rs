@@ -250,7 +250,12 @@ impl Group {
             }
             arg
         };
-        let args = self.inputs.iter().enumerate().map(operand).collect();
+        let args: SmallVec<[Data<'a>; 8]> = self.inputs.iter().enumerate().map(operand).collect();
+        let start = |arg: &Data<'_>| match arg {
+            Data::Same(_) => Start(std::ptr::null_mut()),
+            arg => Start(arg.as_ptr().cast_mut()),
+        };
+        let direct = args.iter().map(start).collect();
         let (results, totals) = outs.split_at_mut(self.outputs.len());
         assert!(results.iter().all(|out| out.len() >= self.n));
         for ((_, dtype, sum), out) in self.sums.iter().zip(&*totals) {
@@ -262,10 +267,54 @@ impl Group {
         };
         Ends {
             args,
+            direct,
             results: starts(results),
             totals: starts(totals),
             taken,
         }
+    }
+
+    /// Runs over the elements from `from` to before `to`. With each operand comes where its first element lies, or would lie if
+    /// not only those were there that are read, if it is [read where it is](Self::reads); `outs` are where the results
+    /// begin, or would, and the totals.
+    ///
+    /// # Safety
+    ///
+    /// As for [`run_spans`](Self::run_spans) of this span; the elements of it are there of those operands and results, and all of the
+    /// other operands and of the totals.
+    pub(super) unsafe fn run_part<'a>(
+        &self,
+        args: impl Iterator<Item = (Data<'a>, *mut u8)>,
+        outs: impl Iterator<Item = *mut u8>,
+        from: usize,
+        to: usize,
+    ) {
+        let (args, direct) = args.map(|(arg, start)| (arg, Start(start))).unzip();
+        let mut results: SmallVec<[Start; 8]> = outs.map(Start).collect();
+        let totals = results.drain(self.outputs.len()..).collect();
+        let ends = Ends {
+            args,
+            direct,
+            results,
+            totals,
+            taken: None,
+        };
+        let span = (from, to, std::ptr::null_mut());
+        // SAFETY: the caller's.
+        unsafe { self.run_spans(&ends, std::ptr::null_mut(), [span].into_iter()) }
+    }
+
+    /// The size of the elements of an operand, if they are read where they are.
+    pub(super) fn reads(&self, operand: usize) -> Option<usize> {
+        match self.inputs[operand] {
+            Input::Direct { size } => Some(size),
+            Input::Splat { .. } | Input::Gather { .. } => None,
+        }
+    }
+
+    /// The size of the elements of a result, if it is no total.
+    pub(super) fn writes(&self, result: usize) -> Option<usize> {
+        self.outputs.get(result).copied()
     }
 
     /// Runs over the elements of some spans: from the first of each to before the last. With each comes where its elements
@@ -310,7 +359,7 @@ impl Group {
                     slots[i] = match (taken, arg) {
                         (Some(taken), _) if taken.operand == i => first,
                         (_, Data::Same(_)) => of_operand(i),
-                        _ => arg.as_ptr().cast_mut().wrapping_add(from * size),
+                        _ => ends.direct[i].0.wrapping_add(from * size),
                     };
                 }
             }
@@ -411,6 +460,8 @@ struct Filled {
 /// Where a run of a group reads and writes.
 pub(super) struct Ends<'a> {
     args: SmallVec<[Data<'a>; 8]>,
+    /// Where the elements begin of each operand that is read where it is.
+    direct: SmallVec<[Start; 8]>,
     results: SmallVec<[Start; 8]>,
     totals: SmallVec<[Start; 8]>,
     taken: Option<Taken>,

@@ -166,7 +166,7 @@ unsafe fn sums_of_chunk<V: Vector, const K: usize, const M: usize, const WRITE: 
         for v in 0..LANES / V::N {
             let at = start + v * V::N;
             if ahead > 0 && (v * size_of::<V>()).is_multiple_of(64) {
-                prefetch(xs[0].wrapping_add(at + ahead));
+                prefetch(xs[0].wrapping_add(at.wrapping_add(ahead)));
             }
             let mut x = [nothing; K];
             for i in 0..K {
@@ -223,14 +223,26 @@ pub(super) fn map<V: Vector, const K: usize>(
     past_caches: bool,
     f: impl Map<V, K, 1>,
 ) {
+    map_and_ask(xs, out, past_caches, std::ptr::null(), f);
+}
+
+/// The same; meanwhile asks for as many elements from `next` on, which are read later, unless it is null.
+#[inline(always)]
+pub(super) fn map_and_ask<V: Vector, const K: usize>(
+    xs: [&[V::T]; K],
+    out: &mut [V::T],
+    past_caches: bool,
+    next: *const V::T,
+    f: impl Map<V, K, 1>,
+) {
     let n = out.len();
     assert!(xs.iter().all(|x| x.len() == n));
     let (xs, to) = (xs.map(<[V::T]>::as_ptr), out.as_mut_ptr());
     // SAFETY: so many elements are there, and `to` is a multiple of the size of a vector where it has to be.
     unsafe {
         match past_caches && to.cast::<V>().is_aligned() {
-            true => map_to::<V, K, true>(xs, to, n, f),
-            false => map_to::<V, K, false>(xs, to, n, f),
+            true => map_to::<V, K, true>(xs, to, n, next, f),
+            false => map_to::<V, K, false>(xs, to, n, next, f),
         }
     }
 }
@@ -243,11 +255,15 @@ unsafe fn map_to<V: Vector, const K: usize, const STREAM: bool>(
     xs: [*const V::T; K],
     out: *mut V::T,
     n: usize,
+    next: *const V::T,
     f: impl Map<V, K, 1>,
 ) {
     let nothing = V::splat(V::T::NOTHING);
     let mut at = 0;
     while at + V::N <= n {
+        if !next.is_null() && (at * size_of::<V::T>()).is_multiple_of(64) {
+            prefetch(next.wrapping_add(at));
+        }
         let mut x = [nothing; K];
         for i in 0..K {
             // SAFETY: `at + V::N` is at most `n`.

@@ -305,22 +305,9 @@ impl Memory<'_> {
     /// The region lies in its buffer, and nobody writes it while the elements are in use.
     #[inline(always)]
     unsafe fn data(&self, region: &Resolved) -> Data<'_> {
-        let start = self.start(region);
-        macro_rules! of {
-            ($($dtype:ident: $t:ty),*) => {
-                match region.dtype {
-                    $(DType::$dtype => {
-                        // SAFETY: the caller's; the start is aligned because the buffer is and the offset is a
-                        // multiple of the size. A bool is read where a bool was written: the kernels write all
-                        // of a result before another step reads it.
-                        Data::$dtype(unsafe {
-                            std::slice::from_raw_parts(start.cast::<$t>(), region.len)
-                        })
-                    })*
-                }
-            };
-        }
-        of!(F32: f32, F64: f64, I32: i32, I64: i64, Bool: bool)
+        // SAFETY: the caller's; the start is aligned because the buffer is and the offset is a multiple of the size. A bool is read
+        // where a bool was written: the kernels write all of a result before another step reads it.
+        unsafe { Data::at(region.dtype, self.start(region), region.len) }
     }
 
     /// # Safety
@@ -328,20 +315,8 @@ impl Memory<'_> {
     /// The region lies in its buffer, which is a result or the arena, and nobody else uses it meanwhile.
     #[inline(always)]
     unsafe fn data_mut(&self, region: &Resolved) -> DataMut<'_> {
-        let start = self.start(region);
-        macro_rules! of {
-            ($($dtype:ident: $t:ty),*) => {
-                match region.dtype {
-                    $(DType::$dtype => {
-                        // SAFETY: as in `data`.
-                        DataMut::$dtype(unsafe {
-                            std::slice::from_raw_parts_mut(start.cast::<$t>(), region.len)
-                        })
-                    })*
-                }
-            };
-        }
-        of!(F32: f32, F64: f64, I32: i32, I64: i64, Bool: bool)
+        // SAFETY: as in `data`.
+        unsafe { DataMut::at(region.dtype, self.start(region), region.len) }
     }
 }
 

@@ -4,15 +4,17 @@
 //! A row of each operand is read from memory once. What the formula needs of a row is made again, because that takes less than
 //! to write and read it.
 
-use super::lanes::{Ahead, Map, add, map, sums};
+use super::cut::ByRow;
+use super::lanes::{Map, add, map, sums};
 use super::leveled::leveled;
 use super::memory::Prepared;
 use super::number::Float;
 use super::reduce::{BLOCK, join_from};
-use super::rows::{Normal, inv_rms, moments, past_caches, split_rows};
+use super::rows::{Normal, Way, inv_rms, moments, past_caches, split_rows};
 use super::threads::for_each_chunks;
-use super::vector::{Floats, Simd, Vector, fence};
+use super::vector::{Floats, Simd, Vector};
 use crate::Aval;
+use crate::layout::numel;
 use crate::plan::{Build, Place};
 use gradloom_ir::Static;
 
@@ -29,14 +31,19 @@ pub(super) fn norm_jvp<T: Float>(
     for (place, i) in numbers(active).enumerate() {
         at[i] = Some(2 + place);
     }
-    let kernel: Prepared = Box::new(move |args, outs| {
+    let cols = places[1].shape()[0];
+    // Of the tangents, those of rows are rows.
+    let mut rows = vec![Some(cols), None];
+    rows.extend(numbers(active).map(|i| (i == 0).then_some(cols)));
+    let n_rows = numel(out.shape()).checked_div(cols).unwrap_or(0);
+    let kernel = ByRow::new(n_rows, rows, [Some(cols)], move |args, outs, way| {
         let dx = at.map(|at| Some(T::slice(args[at?])));
         let [x, w] = [0, 1].map(|i| T::slice(args[i]));
-        tangents(norm, x, w, dx, T::slice_mut(&mut outs[0]));
-        Ok(())
+        tangents(norm, x, w, dx, T::slice_mut(&mut outs[0]), way);
     });
     let places: Vec<&Place> = places.iter().collect();
-    b.kernel(&places, out, kernel)
+    b.by_row(&places, std::slice::from_ref(out), kernel)
+        .remove(0)
 }
 
 /// The cotangents of rows, weight and bias that are numbered, from that of the result.
@@ -114,10 +121,10 @@ impl Norm {
 
     /// What makes this row normal.
     #[inline(always)]
-    fn row<S: Simd, T: Float>(self, row: &[T]) -> Normal<T::Floats<S>> {
+    fn row<S: Simd, T: Float>(self, row: &[T], way: Way) -> Normal<T::Floats<S>> {
         let (mean, scale) = match self.centred {
-            true => moments::<S, T>(row, self.eps),
-            false => (T::ZERO, inv_rms::<S, T>(row, self.eps)),
+            true => moments::<S, T>(row, self.eps, way),
+            false => (T::ZERO, inv_rms::<S, T>(row, self.eps, way)),
         };
         Normal {
             mean: T::Floats::<S>::splat(mean),
@@ -235,14 +242,14 @@ pub(super) fn tangents<T: Float>(
     w: &[T],
     dx: [Option<&[T]>; 3],
     out: &mut [T],
+    way: Way,
 ) {
     let cols = w.len();
-    let past_caches = past_caches(out);
     split_rows(out, cols, cols, 0.25, |row, out| {
         let part = row * cols..row * cols + out.len();
         let [dx, dw, db] = dx;
         let dx = [dx.map(|dx| &dx[part.clone()]), dw, db];
-        tangents_of_rows(norm, &xs[part], w, dx, out, past_caches);
+        tangents_of_rows(norm, &xs[part], w, dx, out, way);
     });
 }
 
@@ -253,17 +260,17 @@ leveled! {
         w: &[T],
         dx: [Option<&[T]>; 3],
         out: &mut [T],
-        past_caches: bool,
+        way: Way,
     ) {
         let cols = w.len();
         let [dxs, dw, db] = dx;
         let rows = xs.chunks_exact(cols).zip(out.chunks_exact_mut(cols));
         for (i, (x, out)) in rows.enumerate() {
-            let normal = norm.row::<S, T>(x);
+            let normal = norm.row::<S, T>(x, way);
             let dx = dxs.map(|dxs| &dxs[i * cols..][..cols]);
             let sums = match dx {
                 Some(dx) => {
-                    sums::<T::Floats<S>, 2, 2>([dx, x], Ahead::next(dx), Along(normal))
+                    sums::<T::Floats<S>, 2, 2>([dx, x], way.ahead(dx), Along(normal))
                 }
                 None => [T::ZERO; 2],
             };
@@ -271,16 +278,16 @@ leveled! {
             // What is not there is not read: any row does.
             let given = [x, w, dx.unwrap_or(x), dw.unwrap_or(w), db.unwrap_or(w)];
             match (dx.is_some(), dw.is_some(), db.is_some()) {
-                (true, true, true) => map(given, out, past_caches, Tangent::<_, true, true, true>(p)),
-                (true, true, false) => map(given, out, past_caches, Tangent::<_, true, true, false>(p)),
-                (true, false, true) => map(given, out, past_caches, Tangent::<_, true, false, true>(p)),
-                (true, false, false) => map(given, out, past_caches, Tangent::<_, true, false, false>(p)),
-                (false, true, true) => map(given, out, past_caches, Tangent::<_, false, true, true>(p)),
-                (false, true, false) => map(given, out, past_caches, Tangent::<_, false, true, false>(p)),
-                (false, false, _) => map(given, out, past_caches, Tangent::<_, false, false, true>(p)),
+                (true, true, true) => map(given, out, way.past_caches, Tangent::<_, true, true, true>(p)),
+                (true, true, false) => map(given, out, way.past_caches, Tangent::<_, true, true, false>(p)),
+                (true, false, true) => map(given, out, way.past_caches, Tangent::<_, true, false, true>(p)),
+                (true, false, false) => map(given, out, way.past_caches, Tangent::<_, true, false, false>(p)),
+                (false, true, true) => map(given, out, way.past_caches, Tangent::<_, false, true, true>(p)),
+                (false, true, false) => map(given, out, way.past_caches, Tangent::<_, false, true, false>(p)),
+                (false, false, _) => map(given, out, way.past_caches, Tangent::<_, false, false, true>(p)),
             }
         }
-        fence();
+        way.end();
     }
 }
 
@@ -305,7 +312,7 @@ pub(super) fn cotangents<T: Float>(
     // A power of 2 of blocks, so that the sum of a task is a whole part of the tree.
     let blocks = (TASK_BYTES / size_of::<T>() / block).max(1);
     let blocks = blocks.next_power_of_two();
-    let past_caches = past_caches(ct_xs);
+    let way = Way::alone(past_caches(size_of_val(ct_xs)));
     let nanos = (n as f64 * 0.3 * size_of::<T>() as f64 / 4.0) as usize;
     let outs = [
         (&mut *ct_xs, blocks * block),
@@ -319,7 +326,7 @@ pub(super) fn cotangents<T: Float>(
             let start = i * blocks * block;
             let part = start..n.min(start + blocks * block);
             let rows = [&xs[part.clone()], w, &cts[part]];
-            cotangents_of_rows(norm, rows, ct_xs, totals, past_caches);
+            cotangents_of_rows(norm, rows, ct_xs, totals, way);
             join_from(totals, 2 * cols, 1);
         },
     );
@@ -332,18 +339,18 @@ leveled! {
         rows: [&[T]; 3],
         ct_xs: &mut [T],
         totals: &mut [T],
-        past_caches: bool,
+        way: Way,
     ) {
         let [xs, w, cts] = rows;
         let cols = w.len();
         totals.fill(T::NOTHING);
         for (i, (x, ct)) in xs.chunks_exact(cols).zip(cts.chunks_exact(cols)).enumerate() {
-            let normal = norm.row::<S, T>(x);
+            let normal = norm.row::<S, T>(x, way);
             if let Some(ct_x) = ct_xs.get_mut(i * cols..(i + 1) * cols) {
                 let along = Along(normal);
-                let sums = sums::<T::Floats<S>, 3, 2>([ct, w, x], Ahead::next(ct), along);
+                let sums = sums::<T::Floats<S>, 3, 2>([ct, w, x], way.ahead(ct), along);
                 let projection = norm.projection::<S, T>(normal, sums, cols);
-                map::<T::Floats<S>, 3>([ct, w, x], ct_x, past_caches, projection);
+                map::<T::Floats<S>, 3>([ct, w, x], ct_x, way.past_caches, projection);
             }
             let block = i / BLOCK * 2 * cols;
             if let Some(total) = totals.get_mut(block..block + 2 * cols) {
@@ -351,6 +358,6 @@ leveled! {
                 add::<T::Floats<S>, 2, 2>([ct, x], [of_w, of_b], Products(normal));
             }
         }
-        fence();
+        way.end();
     }
 }

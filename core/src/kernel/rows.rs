@@ -4,7 +4,7 @@
 
 use super::KernelFault;
 use super::data::Data;
-use super::lanes::{Ahead, CHUNK, Map, Pairwise, Same, exp, greatest, map, map_sum, sums};
+use super::lanes::{Ahead, CHUNK, Map, Pairwise, Same, exp, greatest, map_and_ask, map_sum, sums};
 use super::leveled::leveled;
 use super::number::Float;
 use super::reduce::row_totals;
@@ -17,6 +17,59 @@ const TASK_BYTES: usize = 1 << 17;
 
 /// Results of so many bytes are written past the caches.
 const PAST_CACHES: usize = 8 << 20;
+
+/// How a kernel reads and writes rows.
+#[derive(Clone, Copy)]
+pub(super) struct Way {
+    /// Whether it writes [past the caches](past_caches).
+    pub(super) past_caches: bool,
+    /// Whether others may read what it has written when it ends, or only after a [`fence`].
+    pub(super) fence: bool,
+    /// How many elements after each of the first operand one is asked for that is read later, if that is not in the next row.
+    pub(super) ahead: Option<usize>,
+    /// The same of what is asked for in another loop, if anything.
+    pub(super) also: Option<usize>,
+}
+
+impl Way {
+    /// Of a kernel that computes all rows.
+    pub(super) fn alone(past_caches: bool) -> Way {
+        Way {
+            past_caches,
+            fence: true,
+            ahead: None,
+            also: None,
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn ahead<T>(self, row: &[T]) -> Ahead {
+        self.ahead.map_or(Ahead::next(row), Ahead)
+    }
+
+    /// Writes what is computed of slices of the length of a row of the first operand.
+    #[inline(always)]
+    pub(super) fn map<V: Vector, const K: usize>(
+        self,
+        row: &[V::T],
+        xs: [&[V::T]; K],
+        out: &mut [V::T],
+        f: impl Map<V, K, 1>,
+    ) {
+        let next = self
+            .also
+            .map_or(std::ptr::null(), |also| row.as_ptr().wrapping_add(also));
+        map_and_ask(xs, out, self.past_caches, next, f);
+    }
+
+    /// The kernel has written its rows.
+    #[inline(always)]
+    pub(super) fn end(self) {
+        if self.past_caches && self.fence {
+            fence();
+        }
+    }
+}
 
 /// Calls `f` with the rows of `cols` elements, some of them at a time: with the number of the first, and with the elements
 /// of the result, `width` for each row. `nanos` is what an element takes.
@@ -46,22 +99,22 @@ fn nanos_of<T>(n_rows: usize, cols: usize, nanos: f64) -> usize {
     (elements as f64 * nanos * size_of::<T>() as f64 / 4.0) as usize
 }
 
-/// Whether a result is written past the caches: a large one would drive out more than it leaves there for the next task.
-pub(super) fn past_caches<T>(out: &[T]) -> bool {
-    size_of_val(out) >= PAST_CACHES
+/// Whether a result of so many bytes is written past the caches: a large one would drive out more than it leaves there for the
+/// next task.
+pub(super) fn past_caches(bytes: usize) -> bool {
+    bytes >= PAST_CACHES
 }
 
-/// Writes each row of `cols` elements. The last argument of `f` says whether [past the caches](past_caches).
+/// Writes each row of `cols` elements.
 fn map_rows<T: Float>(
     xs: &[T],
     out: &mut [T],
     cols: usize,
     nanos: f64,
-    f: impl Fn(&[T], &mut [T], usize, bool) + Sync,
+    f: impl Fn(&[T], &mut [T]) + Sync,
 ) {
-    let past_caches = past_caches(out);
     split_rows(out, cols, cols, nanos, |row, out| {
-        f(&xs[row * cols..][..out.len()], out, cols, past_caches);
+        f(&xs[row * cols..][..out.len()], out);
     });
 }
 
@@ -71,11 +124,18 @@ fn fold_rows<T: Float>(
     out: &mut [T],
     cols: usize,
     nanos: f64,
-    f: impl Fn(&[T], &mut [T], usize) + Sync,
+    f: impl Fn(&[T], &mut [T]) + Sync,
 ) {
     split_rows(out, 1, cols, nanos, |row, out| {
-        f(&xs[row * cols..][..out.len() * cols], out, cols);
+        f(&xs[row * cols..][..out.len() * cols], out);
     });
+}
+
+leveled! {
+    /// Copies elements past the caches, and asks for others.
+    pub(super) fn copy_past_caches<S, T: Float>(xs: &[T], out: &mut [T], next: *const T) {
+        map_and_ask::<T::Floats<S>, 1>([xs], out, true, next, Same);
+    }
 }
 
 /// `exp(x - top)`
@@ -156,9 +216,9 @@ impl<V: Floats> Map<V, 3, 1> for Normal<V> {
 
 /// `log sum exp(x - top)`, where `top` is the greatest element.
 #[inline(always)]
-fn log_sum_exp<S: Simd, T: Float>(row: &[T], top: T) -> T {
+fn log_sum_exp<S: Simd, T: Float>(row: &[T], top: T, way: Way) -> T {
     let exp = Exp(T::Floats::<S>::splat(top));
-    let [total] = sums::<T::Floats<S>, 1, 1>([row], Ahead::next(row), exp);
+    let [total] = sums::<T::Floats<S>, 1, 1>([row], way.ahead(row), exp);
     total.log::<S>()
 }
 
@@ -166,21 +226,23 @@ fn log_sum_exp<S: Simd, T: Float>(row: &[T], top: T) -> T {
 const NEAR: usize = 2048;
 
 /// `exp(x) / sum exp(x)`
-pub(super) fn softmax<T: Float>(xs: &[T], out: &mut [T], cols: usize) {
-    map_rows(xs, out, cols, 0.25, softmax_rows);
+pub(super) fn softmax<T: Float>(xs: &[T], out: &mut [T], cols: usize, way: Way) {
+    map_rows(xs, out, cols, 0.25, |xs, out| {
+        softmax_rows(xs, out, cols, way)
+    });
 }
 
 leveled! {
-    fn softmax_rows<S, T: Float>(xs: &[T], out: &mut [T], cols: usize, past_caches: bool) {
+    fn softmax_rows<S, T: Float>(xs: &[T], out: &mut [T], cols: usize, way: Way) {
         let mut near = [T::ZERO; NEAR];
         for (row, out) in xs.chunks_exact(cols).zip(out.chunks_exact_mut(cols)) {
             let exp = Exp(T::Floats::<S>::splat(greatest::<T::Floats<S>>(row)));
-            let ahead = Ahead::next(row);
+            let ahead = way.ahead(row);
             // The sum is at least 1.
             if let Some(near) = near.get_mut(..cols) {
                 let scale = map_sum::<T::Floats<S>>(row, near, ahead, exp).recip();
                 let scale = Scale(T::Floats::<S>::splat(scale));
-                map::<T::Floats<S>, 1>([near], out, past_caches, scale);
+                way.map::<T::Floats<S>, 1>(row, [near], out, scale);
             } else {
                 let scale = map_sum::<T::Floats<S>>(row, out, ahead, exp).recip();
                 for y in out {
@@ -188,41 +250,45 @@ leveled! {
                 }
             }
         }
-        fence();
+        way.end();
     }
 }
 
 /// `x - log sum exp(x)`
-pub(super) fn log_softmax<T: Float>(xs: &[T], out: &mut [T], cols: usize) {
-    map_rows(xs, out, cols, 0.25, log_softmax_rows);
+pub(super) fn log_softmax<T: Float>(xs: &[T], out: &mut [T], cols: usize, way: Way) {
+    map_rows(xs, out, cols, 0.25, |xs, out| {
+        log_softmax_rows(xs, out, cols, way)
+    });
 }
 
 leveled! {
-    fn log_softmax_rows<S, T: Float>(xs: &[T], out: &mut [T], cols: usize, past_caches: bool) {
+    fn log_softmax_rows<S, T: Float>(xs: &[T], out: &mut [T], cols: usize, way: Way) {
         for (row, out) in xs.chunks_exact(cols).zip(out.chunks_exact_mut(cols)) {
             // The greatest element is taken off first: `x - top` is exact where it matters.
             let top = greatest::<T::Floats<S>>(row);
-            let minus = [top, log_sum_exp::<S, T>(row, top)];
+            let minus = [top, log_sum_exp::<S, T>(row, top, way)];
             let minus = Minus(minus.map(T::Floats::<S>::splat));
-            map::<T::Floats<S>, 1>([row], out, past_caches, minus);
+            way.map::<T::Floats<S>, 1>(row, [row], out, minus);
         }
-        fence();
+        way.end();
     }
 }
 
 /// `log sum exp(x)`
-pub(super) fn logsumexp<T: Float>(xs: &[T], out: &mut [T], cols: usize) {
-    fold_rows(xs, out, cols, 0.25, logsumexp_rows);
+pub(super) fn logsumexp<T: Float>(xs: &[T], out: &mut [T], cols: usize, way: Way) {
+    fold_rows(xs, out, cols, 0.25, |xs, out| {
+        logsumexp_rows(xs, out, cols, way)
+    });
 }
 
 leveled! {
-    fn logsumexp_rows<S, T: Float>(xs: &[T], out: &mut [T], cols: usize) {
+    fn logsumexp_rows<S, T: Float>(xs: &[T], out: &mut [T], cols: usize, way: Way) {
         for (i, y) in out.iter_mut().enumerate() {
             let row = &xs[i * cols..][..cols];
             // The greatest element is taken out, so that the exponentials neither overflow nor all vanish.
             let top = greatest::<T::Floats<S>>(row);
             *y = match top.is_finite() {
-                true => top.plus(log_sum_exp::<S, T>(row, top)),
+                true => top.plus(log_sum_exp::<S, T>(row, top, way)),
                 // Infinite or NaN in whatever order.
                 false => row.iter().fold(T::ZERO, |sum, x| sum.plus(x.exp::<S>())).log::<S>(),
             };
@@ -232,27 +298,27 @@ leveled! {
 
 /// The mean of a row, and `1 / sqrt(var + eps)` with the biased variance about that mean.
 #[inline(always)]
-pub(super) fn moments<S: Simd, T: Float>(row: &[T], eps: f64) -> (T, T) {
+pub(super) fn moments<S: Simd, T: Float>(row: &[T], eps: f64, way: Way) -> (T, T) {
     let [total] = sums::<T::Floats<S>, 1, 1>([row], Ahead(0), Same);
     let mean = total.over(row.len());
     let square = Square(T::Floats::<S>::splat(mean));
-    let [total] = sums::<T::Floats<S>, 1, 1>([row], Ahead::next(row), square);
+    let [total] = sums::<T::Floats<S>, 1, 1>([row], way.ahead(row), square);
     let var = total.over(row.len());
     (mean, var.plus(T::of(eps)).sqrt().recip())
 }
 
 /// `1 / sqrt(mean(x^2) + eps)`
 #[inline(always)]
-pub(super) fn inv_rms<S: Simd, T: Float>(row: &[T], eps: f64) -> T {
+pub(super) fn inv_rms<S: Simd, T: Float>(row: &[T], eps: f64, way: Way) -> T {
     let square = Square(T::Floats::<S>::splat(T::ZERO));
-    let [total] = sums::<T::Floats<S>, 1, 1>([row], Ahead::next(row), square);
+    let [total] = sums::<T::Floats<S>, 1, 1>([row], way.ahead(row), square);
     total.over(row.len()).plus(T::of(eps)).sqrt().recip()
 }
 
 /// As [`moments`], for vectors.
 #[inline(always)]
-fn normal<S: Simd, T: Float>(row: &[T], eps: f64) -> Normal<T::Floats<S>> {
-    let (mean, scale) = moments::<S, T>(row, eps);
+fn normal<S: Simd, T: Float>(row: &[T], eps: f64, way: Way) -> Normal<T::Floats<S>> {
+    let (mean, scale) = moments::<S, T>(row, eps, way);
     Normal {
         mean: T::Floats::<S>::splat(mean),
         scale: T::Floats::<S>::splat(scale),
@@ -260,9 +326,9 @@ fn normal<S: Simd, T: Float>(row: &[T], eps: f64) -> Normal<T::Floats<S>> {
 }
 
 /// `(x - mean) / sqrt(var + eps)`
-pub(super) fn normalize<T: Float>(xs: &[T], out: &mut [T], cols: usize, eps: f64) {
-    map_rows(xs, out, cols, 0.12, |xs, out, cols, past_caches| {
-        normalize_rows(xs, out, cols, eps, past_caches);
+pub(super) fn normalize<T: Float>(xs: &[T], out: &mut [T], cols: usize, eps: f64, way: Way) {
+    map_rows(xs, out, cols, 0.12, |xs, out| {
+        normalize_rows(xs, out, cols, eps, way);
     });
 }
 
@@ -272,39 +338,39 @@ leveled! {
         out: &mut [T],
         cols: usize,
         eps: f64,
-        past_caches: bool,
+        way: Way,
     ) {
         for (row, out) in xs.chunks_exact(cols).zip(out.chunks_exact_mut(cols)) {
-            map::<T::Floats<S>, 1>([row], out, past_caches, normal::<S, T>(row, eps));
+            way.map::<T::Floats<S>, 1>(row, [row], out, normal::<S, T>(row, eps, way));
         }
-        fence();
+        way.end();
     }
 }
 
 /// `1 / sqrt(var + eps)`
-pub(super) fn inv_std<T: Float>(xs: &[T], out: &mut [T], cols: usize, eps: f64) {
-    let inv_std = |xs: &[T], out: &mut [T], cols| inv_std_rows(xs, out, cols, eps);
+pub(super) fn inv_std<T: Float>(xs: &[T], out: &mut [T], cols: usize, eps: f64, way: Way) {
+    let inv_std = |xs: &[T], out: &mut [T]| inv_std_rows(xs, out, cols, eps, way);
     fold_rows(xs, out, cols, 0.06, inv_std);
 }
 
 leveled! {
-    fn inv_std_rows<S, T: Float>(xs: &[T], out: &mut [T], cols: usize, eps: f64) {
+    fn inv_std_rows<S, T: Float>(
+        xs: &[T],
+        out: &mut [T],
+        cols: usize,
+        eps: f64,
+        way: Way,
+    ) {
         for (i, y) in out.iter_mut().enumerate() {
-            *y = moments::<S, T>(&xs[i * cols..][..cols], eps).1;
+            *y = moments::<S, T>(&xs[i * cols..][..cols], eps, way).1;
         }
     }
 }
 
 /// `(x - mean) / sqrt(var + eps) * weight + bias` over the last axis.
-pub(super) fn layer_norm<T: Float>(
-    xs: &[T],
-    affine: [&[T]; 2],
-    out: &mut [T],
-    cols: usize,
-    eps: f64,
-) {
-    map_rows(xs, out, cols, 0.13, |xs, out, _, past_caches| {
-        layer_norm_rows(xs, affine, out, eps, past_caches);
+pub(super) fn layer_norm<T: Float>(xs: &[T], affine: [&[T]; 2], out: &mut [T], eps: f64, way: Way) {
+    map_rows(xs, out, affine[0].len(), 0.13, |xs, out| {
+        layer_norm_rows(xs, affine, out, eps, way);
     });
 }
 
@@ -314,22 +380,22 @@ leveled! {
         affine: [&[T]; 2],
         out: &mut [T],
         eps: f64,
-        past_caches: bool,
+        way: Way,
     ) {
         let [weight, bias] = affine;
         let cols = weight.len();
         for (row, out) in xs.chunks_exact(cols).zip(out.chunks_exact_mut(cols)) {
-            let normal = normal::<S, T>(row, eps);
-            map::<T::Floats<S>, 3>([row, weight, bias], out, past_caches, normal);
+            let normal = normal::<S, T>(row, eps, way);
+            way.map::<T::Floats<S>, 3>(row, [row, weight, bias], out, normal);
         }
-        fence();
+        way.end();
     }
 }
 
 /// `x / sqrt(mean(x^2) + eps) * weight` over the last axis.
-pub(super) fn rms_norm<T: Float>(xs: &[T], weight: &[T], out: &mut [T], eps: f64) {
-    map_rows(xs, out, weight.len(), 0.12, |xs, out, _, past_caches| {
-        rms_norm_rows(xs, weight, out, eps, past_caches);
+pub(super) fn rms_norm<T: Float>(xs: &[T], weight: &[T], out: &mut [T], eps: f64, way: Way) {
+    map_rows(xs, out, weight.len(), 0.12, |xs, out| {
+        rms_norm_rows(xs, weight, out, eps, way);
     });
 }
 
@@ -339,14 +405,14 @@ leveled! {
         weight: &[T],
         out: &mut [T],
         eps: f64,
-        past_caches: bool,
+        way: Way,
     ) {
         let cols = weight.len();
         for (row, out) in xs.chunks_exact(cols).zip(out.chunks_exact_mut(cols)) {
-            let scale = T::Floats::<S>::splat(inv_rms::<S, T>(row, eps));
-            map::<T::Floats<S>, 2>([row, weight], out, past_caches, Scale(scale));
+            let scale = T::Floats::<S>::splat(inv_rms::<S, T>(row, eps, way));
+            way.map::<T::Floats<S>, 2>(row, [row, weight], out, Scale(scale));
         }
-        fence();
+        way.end();
     }
 }
 
@@ -369,39 +435,40 @@ pub(super) fn class(labels: Data<'_>, row: usize, classes: usize) -> Result<usiz
     })
 }
 
-/// The mean over all rows of `-log_softmax(logits)[label]`; and as [`softmax_less_hot`] writes it, what that is by the logits, if
-/// there is room for it.
-pub(super) fn cross_entropy<T: Float>(
+/// The losses of rows, `-log_softmax(logits)[label]`; and as [`softmax_less_hot`] writes it, what they are by the logits, if there is
+/// room for it. The labels are classes.
+pub(super) fn losses<T: Float>(
     logits: &[T],
     labels: Data<'_>,
+    losses: &mut [T],
     less_hot: &mut [T],
     classes: usize,
-) -> Result<T, KernelFault> {
-    check_labels(labels, classes)?;
-    let n = labels.len();
-    let mut tree = Pairwise::new(T::ZERO);
-    let mut losses = [T::ZERO; CHUNK];
+    way: Way,
+) {
     let rows = rows_of_a_task::<T>(classes);
-    let mut less_hot = less_hot.chunks_mut((CHUNK * classes).max(1));
-    for start in (0..n).step_by(CHUNK) {
-        let losses = &mut losses[..CHUNK.min(n - start)];
-        let n_tasks = losses.len().div_ceil(rows);
-        let nanos = nanos_of::<T>(losses.len(), classes, 0.25);
-        let less_hot = less_hot.next().unwrap_or_default();
-        let outs = [(&mut *losses, rows), (less_hot, rows * classes)];
-        for_each_chunks(n_tasks, outs, nanos, |i, [losses, less_hot]| {
-            let first = start + i * rows;
-            let logits = &logits[first * classes..][..losses.len() * classes];
-            match less_hot.is_empty() {
-                true => cross_entropy_rows(logits, labels, first, classes, losses),
-                false => cross_entropy_and_rows(logits, labels, first, classes, losses, less_hot),
-            }
-        });
+    let n_tasks = losses.len().div_ceil(rows);
+    let nanos = nanos_of::<T>(losses.len(), classes, 0.25);
+    let outs = [(losses, rows), (less_hot, rows * classes)];
+    for_each_chunks(n_tasks, outs, nanos, |i, [losses, less_hot]| {
+        let first = i * rows;
+        let logits = &logits[first * classes..][..losses.len() * classes];
+        match less_hot.is_empty() {
+            true => cross_entropy_rows(logits, labels, first, losses, way),
+            false => cross_entropy_and_rows(logits, labels, first, losses, less_hot, way),
+        }
+    });
+}
+
+/// The mean of the losses of rows.
+pub(super) fn mean_loss<T: Float>(losses: &[T]) -> T {
+    let mut tree = Pairwise::new(T::ZERO);
+    for losses in losses.chunks(CHUNK) {
         let mut total = [T::ZERO];
         row_totals(losses, losses.len(), &mut total);
         tree.push(total[0], T::plus);
     }
-    Ok(tree.finish(T::plus).unwrap_or(T::ZERO).over(n))
+    let total = tree.finish(T::plus).unwrap_or(T::ZERO);
+    total.over(losses.len())
 }
 
 leveled! {
@@ -410,12 +477,13 @@ leveled! {
         logits: &[T],
         labels: Data<'_>,
         first: usize,
-        classes: usize,
         losses: &mut [T],
+        way: Way,
     ) {
+        let classes = logits.len() / losses.len().max(1);
         for (i, (row, loss)) in logits.chunks_exact(classes).zip(losses).enumerate() {
             let top = greatest::<T::Floats<S>>(row);
-            let log = log_sum_exp::<S, T>(row, top);
+            let log = log_sum_exp::<S, T>(row, top, way);
             *loss = log.minus(row[label(labels, first + i) as usize].minus(top));
         }
     }
@@ -427,15 +495,16 @@ leveled! {
         logits: &[T],
         labels: Data<'_>,
         first: usize,
-        classes: usize,
         losses: &mut [T],
         less_hot: &mut [T],
+        way: Way,
     ) {
+        let classes = logits.len() / losses.len().max(1);
         let rows = logits.chunks_exact(classes).zip(less_hot.chunks_exact_mut(classes));
         for (i, ((row, out), loss)) in rows.zip(losses).enumerate() {
             let top = greatest::<T::Floats<S>>(row);
             let exp = Exp(T::Floats::<S>::splat(top));
-            let total = map_sum::<T::Floats<S>>(row, out, Ahead::next(row), exp);
+            let total = map_sum::<T::Floats<S>>(row, out, way.ahead(row), exp);
             let label = label(labels, first + i) as usize;
             *loss = total.log::<S>().minus(row[label].minus(top));
             let scale = total.recip();
@@ -447,22 +516,21 @@ leveled! {
     }
 }
 
-/// `softmax(logits)`, less 1 at the label of each row.
+/// `softmax(logits)`, less 1 at the label of each row. The labels are classes.
 pub(super) fn softmax_less_hot<T: Float>(
     logits: &[T],
     labels: Data<'_>,
     out: &mut [T],
     classes: usize,
-) -> Result<(), KernelFault> {
-    check_labels(labels, classes)?;
+    way: Way,
+) {
     split_rows(out, classes, classes, 0.2, |first, out| {
-        softmax_rows(&logits[first * classes..][..out.len()], out, classes, false);
+        softmax_rows(&logits[first * classes..][..out.len()], out, classes, way);
         for (i, row) in out.chunks_exact_mut(classes).enumerate() {
             let y = &mut row[label(labels, first + i) as usize];
             *y = y.minus(T::ONE);
         }
     });
-    Ok(())
 }
 
 /// Finds the first label that is none of `classes`.

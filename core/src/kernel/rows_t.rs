@@ -1,10 +1,10 @@
 //! The Jacobians of kernels on rows, applied to rows: what a tangent and a cotangent go through.
 
-use super::lanes::{Ahead, Map, Same, exp, map, sums};
+use super::lanes::{Ahead, Map, Same, exp, sums};
 use super::leveled::leveled;
 use super::number::Float;
-use super::rows::{past_caches, split_rows};
-use super::vector::{Floats, Vector, fence};
+use super::rows::{Way, split_rows};
+use super::vector::{Floats, Vector};
 
 /// `x y`
 #[derive(Clone, Copy)]
@@ -82,26 +82,26 @@ impl<V: Floats> Map<V, 2, 1> for Less<V> {
     }
 }
 
-/// Writes each row of `cols` elements from those of `vs` and `ys`. The last argument of `f` says whether
-/// [past the caches](past_caches).
+/// Writes each row of `cols` elements from those of `vs` and `ys`.
 fn map_pairs<T: Float>(
     vs: &[T],
     ys: &[T],
     out: &mut [T],
     cols: usize,
     nanos: f64,
-    f: impl Fn(&[T], &[T], &mut [T], usize, bool) + Sync,
+    f: impl Fn(&[T], &[T], &mut [T]) + Sync,
 ) {
-    let past_caches = past_caches(out);
     split_rows(out, cols, cols, nanos, |row, out| {
         let part = row * cols..row * cols + out.len();
-        f(&vs[part.clone()], &ys[part], out, cols, past_caches);
+        f(&vs[part.clone()], &ys[part], out);
     });
 }
 
 /// `y (v - sum(y v))`
-pub(super) fn softmax_t<T: Float>(vs: &[T], ys: &[T], out: &mut [T], cols: usize) {
-    map_pairs(vs, ys, out, cols, 0.15, softmax_t_rows);
+pub(super) fn softmax_t<T: Float>([vs, ys]: [&[T]; 2], out: &mut [T], cols: usize, way: Way) {
+    map_pairs(vs, ys, out, cols, 0.15, |v, y, out| {
+        softmax_t_rows(v, y, out, cols, way);
+    });
 }
 
 leveled! {
@@ -110,21 +110,23 @@ leveled! {
         ys: &[T],
         out: &mut [T],
         cols: usize,
-        past_caches: bool,
+        way: Way,
     ) {
         let rows = vs.chunks_exact(cols).zip(ys.chunks_exact(cols));
         for ((v, y), out) in rows.zip(out.chunks_exact_mut(cols)) {
             let [total] = sums::<T::Floats<S>, 2, 1>([y, v], Ahead(0), Product);
             let total = FromMean(T::Floats::<S>::splat(total));
-            map::<T::Floats<S>, 2>([v, y], out, past_caches, total);
+            way.map::<T::Floats<S>, 2>(v, [v, y], out, total);
         }
-        fence();
+        way.end();
     }
 }
 
 /// `v - sum(exp(y) v)`, where no `y` is positive.
-pub(super) fn log_softmax_jvp<T: Float>(vs: &[T], ys: &[T], out: &mut [T], cols: usize) {
-    map_pairs(vs, ys, out, cols, 0.2, log_softmax_jvp_rows);
+pub(super) fn log_softmax_jvp<T: Float>([vs, ys]: [&[T]; 2], out: &mut [T], cols: usize, way: Way) {
+    map_pairs(vs, ys, out, cols, 0.2, |v, y, out| {
+        log_softmax_jvp_rows(v, y, out, cols, way);
+    });
 }
 
 leveled! {
@@ -133,21 +135,23 @@ leveled! {
         ys: &[T],
         out: &mut [T],
         cols: usize,
-        past_caches: bool,
+        way: Way,
     ) {
         let rows = vs.chunks_exact(cols).zip(ys.chunks_exact(cols));
         for ((v, y), out) in rows.zip(out.chunks_exact_mut(cols)) {
-            let [total] = sums::<T::Floats<S>, 2, 1>([v, y], Ahead::next(v), Weighted);
+            let [total] = sums::<T::Floats<S>, 2, 1>([v, y], way.ahead(v), Weighted);
             let total = Less(T::Floats::<S>::splat(total));
-            map::<T::Floats<S>, 1>([v], out, past_caches, total);
+            way.map::<T::Floats<S>, 1>(v, [v], out, total);
         }
-        fence();
+        way.end();
     }
 }
 
 /// `v - exp(y) sum(v)`, where no `y` is positive.
-pub(super) fn log_softmax_vjp<T: Float>(vs: &[T], ys: &[T], out: &mut [T], cols: usize) {
-    map_pairs(vs, ys, out, cols, 0.2, log_softmax_vjp_rows);
+pub(super) fn log_softmax_vjp<T: Float>([vs, ys]: [&[T]; 2], out: &mut [T], cols: usize, way: Way) {
+    map_pairs(vs, ys, out, cols, 0.2, |v, y, out| {
+        log_softmax_vjp_rows(v, y, out, cols, way);
+    });
 }
 
 leveled! {
@@ -156,25 +160,24 @@ leveled! {
         ys: &[T],
         out: &mut [T],
         cols: usize,
-        past_caches: bool,
+        way: Way,
     ) {
         let rows = vs.chunks_exact(cols).zip(ys.chunks_exact(cols));
         for ((v, y), out) in rows.zip(out.chunks_exact_mut(cols)) {
-            let [total] = sums::<T::Floats<S>, 1, 1>([v], Ahead::next(v), Same);
+            let [total] = sums::<T::Floats<S>, 1, 1>([v], way.ahead(v), Same);
             let total = Less(T::Floats::<S>::splat(total));
-            map::<T::Floats<S>, 2>([v, y], out, past_caches, total);
+            way.map::<T::Floats<S>, 2>(v, [v, y], out, total);
         }
-        fence();
+        way.end();
     }
 }
 
 /// `r (v - mean(v) - y mean(y v))` of `v, y, r`, with one `r` for each row.
-pub(super) fn normalize_t<T: Float>([vs, ys, rs]: [&[T]; 3], out: &mut [T], cols: usize) {
-    let past_caches = past_caches(out);
+pub(super) fn normalize_t<T: Float>([vs, ys, rs]: [&[T]; 3], out: &mut [T], cols: usize, way: Way) {
     split_rows(out, cols, cols, 0.18, |row, out| {
         let part = row * cols..row * cols + out.len();
         let rs = &rs[row..][..out.len() / cols];
-        normalize_t_rows(&vs[part.clone()], &ys[part], rs, out, cols, past_caches);
+        normalize_t_rows(&vs[part.clone()], &ys[part], rs, out, cols, way);
     });
 }
 
@@ -185,7 +188,7 @@ leveled! {
         rs: &[T],
         out: &mut [T],
         cols: usize,
-        past_caches: bool,
+        way: Way,
     ) {
         let splat = T::Floats::<S>::splat;
         let rows = vs.chunks_exact(cols).zip(ys.chunks_exact(cols)).zip(rs);
@@ -197,8 +200,8 @@ leveled! {
                 along_y: splat(along_y),
                 r: splat(r),
             };
-            map::<T::Floats<S>, 2>([v, y], out, past_caches, apart);
+            way.map::<T::Floats<S>, 2>(v, [v, y], out, apart);
         }
-        fence();
+        way.end();
     }
 }

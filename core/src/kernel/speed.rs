@@ -58,6 +58,13 @@ fn time(dtype: &str, mut kernels: Vec<(&str, usize, Run)>) {
     }
 }
 
+const WAY: rows::Way = rows::Way {
+    past_caches: true,
+    fence: true,
+    ahead: None,
+    also: None,
+};
+
 fn all<T: Float>(dtype: &str) {
     let xs = black_box(numbers::<T>(N, 1));
     let ys = black_box(numbers::<T>(N, 4));
@@ -111,36 +118,54 @@ fn all<T: Float>(dtype: &str) {
         out,
         Max
     ));
-    kernel!("softmax", 1, N, |out| rows::softmax(xs, out, COLS));
-    kernel!("log_softmax", 1, N, |out| rows::log_softmax(xs, out, COLS));
-    kernel!("logsumexp", 1, ROWS, |out| rows::logsumexp(xs, out, COLS));
-    kernel!("normalize", 1, N, |out| rows::normalize(xs, out, COLS, eps));
-    kernel!("inv_std", 1, ROWS, |out| rows::inv_std(xs, out, COLS, eps));
+    kernel!("softmax", 1, N, |out| rows::softmax(xs, out, COLS, WAY));
+    kernel!("log_softmax", 1, N, |out| rows::log_softmax(
+        xs, out, COLS, WAY
+    ));
+    kernel!("logsumexp", 1, ROWS, |out| rows::logsumexp(
+        xs, out, COLS, WAY
+    ));
+    kernel!("normalize", 1, N, |out| rows::normalize(
+        xs, out, COLS, eps, WAY
+    ));
+    kernel!("inv_std", 1, ROWS, |out| rows::inv_std(
+        xs, out, COLS, eps, WAY
+    ));
     kernel!("layer_norm", 1, N, |out| rows::layer_norm(
         xs,
         [w, v],
         out,
-        COLS,
-        eps
+        eps,
+        WAY
     ));
     kernel!("softmax_t", 2, N, |out| rows_t::softmax_t(
-        xs, ys, out, COLS
+        [xs, ys],
+        out,
+        COLS,
+        WAY
     ));
     kernel!("normalize_t", 2, N, |out| rows_t::normalize_t(
         [xs, ys, &ys[..ROWS]],
         out,
-        COLS
+        COLS,
+        WAY
     ));
     kernel!("log_softmax_jvp", 2, N, |out| rows_t::log_softmax_jvp(
-        xs, ys, out, COLS
+        [xs, ys],
+        out,
+        COLS,
+        WAY
     ));
     kernel!("log_softmax_vjp", 2, N, |out| rows_t::log_softmax_vjp(
-        xs, ys, out, COLS
+        [xs, ys],
+        out,
+        COLS,
+        WAY
     ));
     let norm = norms::Norm { centred: true, eps };
     let tangents = [Some(ys), Some(v), Some(w)];
     kernel!("norm_jvp", 2, N, |out| norms::tangents(
-        norm, xs, w, tangents, out
+        norm, xs, w, tangents, out, WAY
     ));
     let totals = room::<T>(ROWS / 32 * 2 * COLS);
     kernel!("norm_vjp", 2, N, |out| norms::cotangents(
@@ -149,17 +174,21 @@ fn all<T: Float>(dtype: &str) {
         out,
         totals
     ));
+    let losses = room::<T>(ROWS);
     kernel!("cross_entropy", 1, 1, |out| {
-        out[0] = rows::cross_entropy(xs, Data::I64(labels), &mut [], COLS).unwrap();
+        rows::losses(xs, Data::I64(labels), losses, &mut [], COLS, WAY);
+        out[0] = rows::mean_loss(losses);
     });
+    let losses = room::<T>(ROWS);
     kernel!("cross_entropy, both", 1, N, |out| {
-        black_box(rows::cross_entropy(xs, Data::I64(labels), out, COLS).unwrap());
+        rows::losses(xs, Data::I64(labels), losses, out, COLS, WAY);
+        black_box(rows::mean_loss(losses));
     });
     kernel!("softmax_less_hot", 1, N, |out| {
-        rows::softmax_less_hot(xs, Data::I64(labels), out, COLS).unwrap();
+        rows::softmax_less_hot(xs, Data::I64(labels), out, COLS, WAY);
     });
     kernel!("softmax, rows of 64", 1, N, |out| rows::softmax(
-        xs, out, 64
+        xs, out, 64, WAY
     ));
     kernel!("sum 1, rows of 10", 1, N / 10, |out| reduce::fold(
         &xs[..N / 10 * 10],

@@ -1,10 +1,11 @@
 //! From an equation to tasks: what kernels ask of a plan while it is made.
 
+use super::chains::Member;
 use super::place::Place;
 use crate::Aval;
 use crate::DType;
 use crate::buffer::Buffer;
-use crate::kernel::{self, Batch, Prepared};
+use crate::kernel::{self, Batch, ByRow, Link, Prepared};
 use crate::layout::{Layout, numel};
 use gradloom_ir::{Op, Static};
 use smallvec::SmallVec;
@@ -53,7 +54,7 @@ pub(super) enum Kind {
 
 /// A task before its regions are known.
 pub(super) struct Draft {
-    pub(super) kernel: Prepared,
+    pub(super) work: Work,
     pub(super) args: Vec<Part>,
     pub(super) outs: Vec<u32>,
     /// What it computes.
@@ -67,6 +68,15 @@ pub(super) struct Draft {
     /// Of a product that a group follows, whether the first of `outs`, which is its result, may be left out if no other task
     /// reads it.
     pub(super) followed: Option<bool>,
+}
+
+/// How a task computes.
+pub(super) enum Work {
+    Whole(Prepared),
+    /// All of it, or some rows at a time.
+    Cut(Link),
+    /// One after the other, some rows at a time.
+    Chain(Vec<Member>),
 }
 
 /// What a task computes, for messages and explanations.
@@ -84,10 +94,12 @@ pub(crate) enum What {
         /// The loops over a piece: those, and one for each other member.
         loops: usize,
     },
+    /// Several tasks, some rows at a time.
+    Chain(Vec<What>),
 }
 
 /// Elements of a root one after the other.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Part {
     pub(super) root: u32,
     pub(super) start: usize,
@@ -137,9 +149,18 @@ impl Build {
         outs: &[Aval],
         kernel: Prepared,
     ) -> Vec<Place> {
+        self.ordered(args, outs, Work::Whole(kernel))
+    }
+
+    /// The results of a kernel that may run for some rows at a time. Its operands are in row-major order: it gets exactly their elements.
+    pub(crate) fn by_row(&mut self, args: &[&Place], outs: &[Aval], kernel: ByRow) -> Vec<Place> {
+        self.ordered(args, outs, Work::Cut(Link::Rows(kernel)))
+    }
+
+    fn ordered(&mut self, args: &[&Place], outs: &[Aval], work: Work) -> Vec<Place> {
         debug_assert!(args.iter().all(|x| x.layout.is_contiguous()));
         let args = args.iter().map(|x| self.part(x)).collect();
-        self.task(What::Op(self.op), args, outs, kernel)
+        self.task(What::Op(self.op), args, outs, work)
     }
 
     /// The result of a product, whose kernel gets all elements of the root of each operand. If it is `dense`, a group may follow.
@@ -179,7 +200,7 @@ impl Build {
             len: self.roots[x.root as usize].len,
         };
         let args = args.iter().map(all).collect();
-        self.task(What::Op(self.op), args, outs, kernel)
+        self.task(What::Op(self.op), args, outs, Work::Whole(kernel))
     }
 
     /// Whether the result of `op` on the operands of the op that is being planned is needed too.
@@ -209,7 +230,7 @@ impl Build {
         what: What,
         args: Vec<Part>,
         outs: &[Aval],
-        kernel: Prepared,
+        work: Work,
     ) -> Vec<Place> {
         let outs = outs.iter();
         let places: Vec<Place> = outs
@@ -220,7 +241,7 @@ impl Build {
             _ => std::mem::take(&mut self.eqns),
         };
         self.drafts.push(Draft {
-            kernel,
+            work,
             eqns,
             args,
             outs: places.iter().map(|place| place.root).collect(),
@@ -236,7 +257,7 @@ impl Build {
     pub(super) fn join(&mut self, totals: &Place, out: &Aval, kernel: Prepared) -> Place {
         let outs = std::slice::from_ref(out);
         let result = self
-            .task(What::Op(self.op), Vec::new(), outs, kernel)
+            .task(What::Op(self.op), Vec::new(), outs, Work::Whole(kernel))
             .remove(0);
         let draft = self.drafts.last_mut().expect(ADDED);
         draft.outs.insert(0, totals.root);
@@ -276,7 +297,7 @@ impl Build {
         let out = Aval::new(x.dtype, x.shape());
         let kernel = kernel::copy(x);
         let part = self.part(x);
-        self.task(What::Copy(self.op), vec![part], &[out], kernel)
+        self.task(What::Copy(self.op), vec![part], &[out], Work::Whole(kernel))
             .remove(0)
     }
 

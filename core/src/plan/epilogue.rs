@@ -1,9 +1,9 @@
 //! Groups that follow a product: one task computes both.
 
-use super::build::{Build, Kind, Part, What};
+use super::build::{Build, Kind, Part, What, Work};
 use super::place::Place;
 use crate::Aval;
-use crate::kernel::{self, Group};
+use crate::kernel::{self, Group, Link};
 
 /// A product is looked for among so many tasks: what is planned stays linear in what there is.
 const REACH: usize = 64;
@@ -29,7 +29,7 @@ pub(super) fn group(
     };
     let plain = |build: &mut Build, ops, group: Group| {
         let args = all(build, &mut args.iter());
-        build.task(ops, args, outs, group.prepare())
+        build.task(ops, args, outs, Work::Cut(Link::Group(group)))
     };
     let Some((draft, at)) = product(build, args, group.len()) else {
         return plain(build, ops, group);
@@ -70,7 +70,7 @@ pub(super) fn group(
         },
         (ops, _) => ops,
     };
-    let places = build.task(what, parts, outs, kernel);
+    let places = build.task(what, parts, outs, Work::Whole(kernel));
     let draft = build.drafts.last_mut().expect("the task was added");
     draft.outs.insert(0, before.outs[0]);
     draft.eqns.extend(before.eqns);

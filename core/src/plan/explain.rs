@@ -123,6 +123,12 @@ impl std::fmt::Display for What {
         match self {
             What::Op(op) => write!(f, "{op}"),
             What::Copy(op) => write!(f, "copy for {op}"),
+            What::Chain(whats) => {
+                for (i, what) in whats.iter().enumerate() {
+                    write!(f, "{}{what}", if i == 0 { "rows of " } else { ", then " })?;
+                }
+                Ok(())
+            }
             What::Group {
                 after,
                 ops,

@@ -1,7 +1,8 @@
 //! The end of planning: where each value lies in memory.
 
 use super::arena::{self, Life};
-use super::build::{Build, Kind, Part};
+use super::build::{Build, Kind, Part, Work};
+use super::chains::{self, chains};
 use super::gifts::gifts;
 use super::{BOUND, Out, Place, Plan};
 use crate::kernel::{Base, Needs, Region, Task};
@@ -39,6 +40,7 @@ pub(super) fn finish(
     let outs: Box<[Out]> = outs.collect();
     result_of.resize(build.roots.len(), None);
 
+    chains(&mut build);
     let mut made_by = vec![usize::MAX; build.roots.len()];
     let mut last_read = vec![0; build.roots.len()];
     for (i, draft) in build.drafts.iter().enumerate() {
@@ -60,6 +62,19 @@ pub(super) fn finish(
             draft.outs.remove(0);
             made_by[z] = usize::MAX;
         }
+    }
+    for (i, draft) in build.drafts.iter_mut().enumerate() {
+        let Work::Chain(members) = &draft.work else {
+            continue;
+        };
+        let only = |root: u32| {
+            let root = root as usize;
+            (made_by[root], last_read[root], result_of[root]) == (i, i, None)
+        };
+        let near = chains::near(members, only);
+        near.iter()
+            .for_each(|root| made_by[*root as usize] = usize::MAX);
+        draft.outs.retain(|root| !near.contains(root));
     }
     let in_arena = |root: &usize| {
         let made = build.roots[*root].kind == Kind::Made && made_by[*root] != usize::MAX;
@@ -139,7 +154,14 @@ pub(super) fn finish(
     let mut whats = Vec::with_capacity(n_tasks);
     let mut eqns = Vec::with_capacity(n_tasks);
     for (draft, (args, outs)) in build.drafts.into_iter().zip(regions) {
-        tasks.push(Task::new(draft.kernel, args, outs, &needs));
+        let kernel = match draft.work {
+            Work::Whole(kernel) => kernel,
+            Work::Cut(link) => link.prepare(outs.iter().map(|r| r.len * r.dtype.size())),
+            Work::Chain(members) => {
+                chains::prepare(&build.roots, members, &draft.args, &draft.outs)
+            }
+        };
+        tasks.push(Task::new(kernel, args, outs, &needs));
         whats.push(draft.what);
         eqns.push(draft.eqns);
     }

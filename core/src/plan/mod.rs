@@ -3,6 +3,7 @@
 
 mod arena;
 mod build;
+mod chains;
 mod epilogue;
 mod explain;
 mod finish;
@@ -150,14 +151,11 @@ impl Plan {
 
     /// The op of a task as the user knows it, for messages.
     fn name(&self, task: usize) -> &'static str {
-        match self.whats.get(task) {
-            // It is emitted by the derivative of `cross_entropy` alone.
-            Some(What::Op(Op::SoftmaxLessHot)) => Op::CrossEntropy.def().name(),
-            Some(What::Op(op)) => op.def().name(),
-            Some(What::Group { ops, .. }) => ops.last().map_or("identity", |op| op.def().name()),
-            Some(What::Copy(op)) => op.def().name(),
-            None => Op::Identity.def().name(),
-        }
+        self.whats
+            .get(task)
+            .map_or(Op::Identity, op_of)
+            .def()
+            .name()
     }
 
     /// The leaves whose buffers may become results, by result.
@@ -196,6 +194,22 @@ impl Plan {
         let bytes = |task: &Task| task.outs().iter().map(|r| r.len).max();
         let tasks = self.tasks.iter().enumerate();
         tasks.max_by_key(|(_, t)| bytes(t)).map_or(0, |(i, _)| i)
+    }
+}
+
+/// The op that a message about a task names.
+fn op_of(what: &What) -> Op {
+    match what {
+        // It is emitted by the derivative of `cross_entropy` alone.
+        What::Op(Op::SoftmaxLessHot) => Op::CrossEntropy,
+        What::Op(op) | What::Copy(op) => *op,
+        What::Group { ops, .. } => ops.last().copied().unwrap_or(Op::Identity),
+        // Of what a chain computes, labels alone are looked at.
+        What::Chain(whats) => {
+            let mut ops = whats.iter().map(op_of);
+            let checked = ops.clone().find(|op| *op == Op::CrossEntropy);
+            checked.or_else(|| ops.next_back()).unwrap_or(Op::Identity)
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! The run time through its public interface.
 
+mod chains;
 mod deep;
 mod derivatives;
 mod epilogues;

@@ -1,0 +1,520 @@
+//! Tasks that run together, some rows at a time: what one computes of these rows is in a cache when the next reads it.
+//!
+//! The bits are those of the tasks one after the other: a row of a [kernel on rows](ByRow) depends on that row of its operands alone,
+//! an element of a group on the elements at its index, and sums of a group get the pieces that they would get
+//! ([`Order`]), because a block has whole multiples of these.
+
+use super::cut::ByRow;
+use super::data::{Data, DataMut, WIDEST};
+use super::fused::Group;
+use super::memory::{ALIGN, Prepared};
+use super::pieces::Order;
+use super::rows::{self, copy_past_caches, past_caches};
+use super::threads::for_each;
+use super::vector::fence;
+use crate::DType;
+use crate::spare::{keep_room, take_room};
+use smallvec::SmallVec;
+use std::cell::Cell;
+
+/// A task that may run for some rows at a time.
+pub(crate) enum Link {
+    Group(Group),
+    Rows(ByRow),
+}
+
+impl Link {
+    /// The rows that it has, if it has rows of its own.
+    pub(crate) fn n_rows(&self) -> Option<usize> {
+        match self {
+            Link::Group(_) => None,
+            Link::Rows(kernel) => Some(kernel.n_rows),
+        }
+    }
+
+    /// How many elements of an operand one of `n_rows` rows has, if these may be made just before.
+    pub(crate) fn reads(&self, operand: usize, n_rows: usize) -> Option<usize> {
+        match self {
+            Link::Group(group) => group.reads(operand).map(|_| group.len() / n_rows),
+            Link::Rows(kernel) => kernel.reads(operand),
+        }
+    }
+
+    /// How many elements of a result one of `n_rows` rows has.
+    pub(crate) fn writes(&self, result: usize, n_rows: usize) -> Option<usize> {
+        match self {
+            Link::Group(group) => group.writes(result).map(|_| group.len() / n_rows),
+            Link::Rows(kernel) => kernel.outs[result],
+        }
+    }
+
+    /// The number of rows of which it takes multiples, if it can be cut into `n_rows` rows.
+    pub(crate) fn grain(&self, n_rows: usize) -> Option<usize> {
+        let group = match self {
+            Link::Group(group) => group,
+            Link::Rows(kernel) => return (kernel.n_rows == n_rows).then_some(1),
+        };
+        let cols = group.len().checked_div(n_rows).filter(|cols| *cols > 0)?;
+        let elements = match group.order() {
+            Order::Any => 1,
+            Order::Whole(piece) => piece,
+            Order::Rows { block, .. } => block,
+        };
+        (cols * n_rows == group.len()).then(|| elements / gcd(elements, cols))
+    }
+
+    /// The kernel of all rows. `bytes` are those of each result.
+    pub(crate) fn prepare(self, bytes: impl Iterator<Item = usize>) -> Prepared {
+        match self {
+            Link::Group(group) => group.prepare(),
+            Link::Rows(kernel) => {
+                let mut rows = kernel
+                    .outs
+                    .iter()
+                    .zip(bytes)
+                    .filter(|(row, _)| row.is_some());
+                let past_caches = rows.any(|(_, bytes)| past_caches(bytes));
+                kernel.prepare(past_caches)
+            }
+        }
+    }
+}
+
+pub(crate) fn gcd(a: usize, b: usize) -> usize {
+    if b == 0 { a } else { gcd(b, a % b) }
+}
+
+/// Where a link finds an operand or leaves a result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum At {
+    /// An operand of the chain.
+    Arg(usize),
+    /// A result of the chain.
+    Out(usize),
+    /// A value of which only the rows are there that are being computed.
+    Near(usize),
+}
+
+/// A task of a chain.
+pub(crate) struct Bound {
+    pub(crate) link: Link,
+    pub(crate) args: Vec<At>,
+    pub(crate) outs: Vec<At>,
+}
+
+/// About how many bytes of rows are computed for one thread at a time.
+const TASK_BYTES: usize = 1 << 17;
+
+/// The kernel of `links` one after the other, for `block` of `n_rows` rows at a time, which is a multiple of the grain of each. `outs` are
+/// the dtypes and the numbers of elements of the results, `near` those of a row of each value that is near.
+pub(crate) fn chain(
+    links: Vec<Bound>,
+    [n_rows, block]: [usize; 2],
+    outs: &[(DType, usize)],
+    near: &[(DType, usize)],
+) -> Prepared {
+    let mut end = 0;
+    let near: Vec<Near> = near
+        .iter()
+        .map(|&(dtype, row)| {
+            let start = end;
+            end += (block * row * dtype.size()).next_multiple_of(ALIGN);
+            Near { start, dtype, row }
+        })
+        .collect();
+    let read = |at: &At| links.iter().any(|bound| bound.args.contains(at));
+    let mut nanos = 0;
+    let mut row_bytes = 1;
+    let mut ways = Vec::new();
+    let mut next = ahead(&links, n_rows).into_iter();
+    for bound in &links {
+        let results = (0..bound.outs.len()).filter_map(|i| {
+            let row = bound.link.writes(i, n_rows)?;
+            let (dtype, last) = match bound.outs[i] {
+                At::Out(out) => (outs[out].0, !read(&bound.outs[i])),
+                At::Near(i) => (near[i].dtype, false),
+                At::Arg(_) => unreachable!("an operand is not written"),
+            };
+            Some((i, row * dtype.size(), dtype, last))
+        });
+        let results: Vec<_> = results.collect();
+        let most = results.iter().map(|r| r.1).max().unwrap_or(0);
+        row_bytes = row_bytes.max(most);
+        let large = |row: usize, last: bool| last && past_caches(row * n_rows);
+        ways.push(match &bound.link {
+            Link::Rows(_) => {
+                nanos += n_rows * most / 16;
+                let made = !matches!(bound.args[0], At::Arg(_));
+                Way::Rows {
+                    past_caches: results.iter().any(|r| large(r.1, r.3)),
+                    ahead: if made { next.next() } else { None },
+                    also: next.next(),
+                }
+            }
+            Link::Group(group) => {
+                nanos += group.nanos();
+                let copied = |r: &&(usize, usize, DType, bool)| {
+                    let (_, row, dtype, last) = **r;
+                    let aligned = (block * row).is_multiple_of(ALIGN);
+                    let float = matches!(dtype, DType::F32 | DType::F64);
+                    large(row, last) && aligned && float
+                };
+                let copied: Vec<Copied> = results
+                    .iter()
+                    .filter(copied)
+                    .map(|&(result, row, ..)| {
+                        let start = end;
+                        end += block * row;
+                        let ahead = next.next();
+                        Copied {
+                            result,
+                            start,
+                            ahead,
+                        }
+                    })
+                    .collect();
+                Way::Group(copied)
+            }
+        });
+    }
+    let task = (TASK_BYTES / row_bytes).max(1).next_multiple_of(block);
+    let chain = Chain {
+        links: links.into_iter().zip(ways).collect(),
+        n_rows,
+        block,
+        near,
+        bytes: end,
+    };
+    Box::new(move |args, outs| {
+        for (Bound { link, args: at, .. }, _) in &chain.links {
+            if let Link::Rows(kernel) = link {
+                kernel.check(|i| match at[i] {
+                    At::Arg(i) => args[i],
+                    At::Out(_) | At::Near(_) => unreachable!("what is checked is an operand"),
+                })?;
+            }
+        }
+        let ends: SmallVec<[End; 8]> = outs.iter_mut().map(End::of).collect();
+        for_each(n_rows.div_ceil(task), nanos, |i| {
+            // SAFETY: `ends` are the results, which are borrowed mutably until all tasks are done, and no two tasks have a row in
+            // common.
+            unsafe { chain.run(args, &ends, i * task, n_rows.min((i + 1) * task)) };
+        });
+        // SAFETY: all tasks are done.
+        unsafe { chain.finish(&ends) };
+        Ok(())
+    })
+}
+
+/// The operands that groups read row by row, and that have the longest rows: they are asked for while the block before is computed,
+/// by kernels on rows and where results are copied, because groups themselves look ahead in a page of 4 KiB alone, as the hardware
+/// does, and memory waits while kernels on rows compute.
+fn ahead(links: &[Bound], n_rows: usize) -> Vec<usize> {
+    let mut asked: Vec<(usize, usize)> = Vec::new();
+    for Bound { link, args, .. } in links {
+        for (i, at) in args.iter().enumerate() {
+            if let (Link::Group(_), At::Arg(arg)) = (link, *at)
+                && let Some(row) = link.reads(i, n_rows)
+                && !asked.contains(&(arg, row))
+            {
+                asked.push((arg, row));
+            }
+        }
+    }
+    let longest = asked.iter().map(|(_, row)| *row).max();
+    let asked = asked.into_iter().filter(|(_, row)| Some(*row) == longest);
+    asked.map(|(arg, _)| arg).collect()
+}
+
+/// How a link reads and writes rows.
+enum Way {
+    Rows {
+        past_caches: bool,
+        /// Operands of the chain of which rows are asked for that come next.
+        ahead: Option<usize>,
+        also: Option<usize>,
+    },
+    /// The results that are written past the caches.
+    Group(Vec<Copied>),
+}
+
+/// A result of a group that is computed in a cache and copied past the caches.
+struct Copied {
+    /// Which.
+    result: usize,
+    /// Where it is computed, in bytes.
+    start: usize,
+    /// The operand of the chain that is asked for meanwhile.
+    ahead: Option<usize>,
+}
+
+impl Way {
+    fn is_past_caches(&self) -> bool {
+        match self {
+            Way::Rows { past_caches, .. } => *past_caches,
+            Way::Group(copied) => !copied.is_empty(),
+        }
+    }
+}
+
+/// A value of which a block of rows is there at a time.
+struct Near {
+    /// Where its rows begin, in bytes.
+    start: usize,
+    dtype: DType,
+    /// The elements of a row.
+    row: usize,
+}
+
+struct Chain {
+    links: Vec<(Bound, Way)>,
+    n_rows: usize,
+    block: usize,
+    near: Vec<Near>,
+    /// Of the rows that are near.
+    bytes: usize,
+}
+
+/// A result.
+#[derive(Clone, Copy)]
+struct End {
+    start: *mut u8,
+    dtype: DType,
+    len: usize,
+}
+
+// SAFETY: threads use rows of their own.
+unsafe impl Sync for End {}
+
+impl End {
+    fn of(out: &mut DataMut<'_>) -> End {
+        End {
+            start: out.as_mut_ptr(),
+            dtype: out.dtype(),
+            len: out.len(),
+        }
+    }
+}
+
+thread_local! {
+    /// The rows that are near; each thread keeps the memory.
+    static ROOM: Cell<Vec<u64>> = const { Cell::new(Vec::new()) };
+}
+
+impl Chain {
+    /// Computes the rows from `from` to before `to`, block by block.
+    ///
+    /// # Safety
+    ///
+    /// `outs` are the results, `from` is a multiple of the block, and nobody else uses rows from there to `to`, nor anything of a result
+    /// that has no rows but sums of these.
+    unsafe fn run(&self, args: &[Data<'_>], outs: &[End], from: usize, to: usize) {
+        let mut words = take_room(&ROOM);
+        let n_words = (self.bytes + ALIGN).div_ceil(WIDEST);
+        words.resize(words.len().max(n_words), 0);
+        let room = words.as_mut_ptr().cast::<u8>();
+        let room = room.wrapping_add(room.align_offset(ALIGN));
+        let mut first = from;
+        while first < to {
+            let last = to.min(first + self.block);
+            for (bound, way) in &self.links {
+                let rows = Rows {
+                    args,
+                    outs,
+                    room,
+                    first,
+                    last,
+                };
+                // SAFETY: the caller's; the room has a block of rows of each value that is near.
+                unsafe {
+                    match (&bound.link, way) {
+                        (
+                            Link::Rows(kernel),
+                            Way::Rows {
+                                past_caches,
+                                ahead,
+                                also,
+                            },
+                        ) => {
+                            let way = rows::Way {
+                                past_caches: *past_caches,
+                                fence: false,
+                                ahead: *ahead,
+                                also: *also,
+                            };
+                            self.rows(kernel, bound, way, rows);
+                        }
+                        (Link::Group(group), Way::Group(copied)) => {
+                            self.group(group, bound, copied, rows);
+                        }
+                        _ => unreachable!("each link has its way"),
+                    }
+                }
+            }
+            first = last;
+        }
+        if self.links.iter().any(|(_, way)| way.is_past_caches()) {
+            fence();
+        }
+        keep_room(&ROOM, words);
+    }
+
+    /// # Safety
+    ///
+    /// As for [`run`](Self::run).
+    unsafe fn rows(&self, kernel: &ByRow, bound: &Bound, way: rows::Way, rows: Rows<'_>) {
+        let (n, args) = (rows.last - rows.first, rows.args);
+        let arg = |(at, row): (&At, &Option<usize>)| match (*at, *row) {
+            (At::Arg(i), None) => args[i],
+            (At::Arg(i), Some(row)) => args[i].part(rows.first * row, n * row),
+            (at, row) => {
+                let row = row.expect("what a chain makes is read by rows");
+                let (dtype, start) = self.place(at, row, rows);
+                // SAFETY: an earlier link has written these rows, and none writes them while this one runs.
+                unsafe { Data::at(dtype, start, n * row) }
+            }
+        };
+        let read: SmallVec<[Data<'_>; 8]> = bound.args.iter().zip(&kernel.args).map(arg).collect();
+        let out = |(at, row): (&At, &Option<usize>)| {
+            let Some(row) = *row else {
+                return DataMut::Bool(&mut []);
+            };
+            let (dtype, start) = self.place(*at, row, rows);
+            // SAFETY: these rows are there, and no other operand or result of the link.
+            unsafe { DataMut::at(dtype, start, n * row) }
+        };
+        let mut write: SmallVec<[DataMut<'_>; 4]> =
+            bound.outs.iter().zip(&kernel.outs).map(out).collect();
+        // From where the first operand is read to where the next block is of what is asked for, in elements.
+        let distance = |operand: usize| {
+            let size = read[0].dtype()?.size();
+            let next = self.next(operand, read[0].dtype()?, rows)?.addr();
+            let bytes = next.wrapping_sub(read[0].as_ptr().addr()).cast_signed();
+            Some((bytes / size.cast_signed()).cast_unsigned())
+        };
+        let way = rows::Way {
+            ahead: way.ahead.and_then(distance),
+            also: way.also.and_then(distance),
+            ..way
+        };
+        kernel.run(&read, &mut write, way);
+    }
+
+    /// # Safety
+    ///
+    /// As for [`run`](Self::run).
+    unsafe fn group(&self, group: &Group, bound: &Bound, copied: &[Copied], rows: Rows<'_>) {
+        let row = group.len() / self.n_rows;
+        let (from, args) = (rows.first * row, rows.args);
+        // Where the first element of all rows would be.
+        let start = |at: At, size: usize| {
+            let (_, start) = self.place(at, row, rows);
+            start.wrapping_sub(from * size)
+        };
+        let read = bound
+            .args
+            .iter()
+            .enumerate()
+            .map(|(operand, at)| match *at {
+                At::Arg(i) => {
+                    let arg = args[i];
+                    assert!(group.reads(operand).is_none() || arg.len() >= group.len());
+                    (arg, arg.as_ptr().cast_mut())
+                }
+                at => {
+                    let size = group
+                        .reads(operand)
+                        .expect("what a chain makes is read by rows");
+                    (Data::EMPTY, start(at, size))
+                }
+            });
+        let write = bound.outs.iter().enumerate().map(|(i, at)| {
+            let copied = copied.iter().find(|copied| copied.result == i);
+            match (*at, group.writes(i), copied) {
+                (_, Some(size), Some(copied)) => {
+                    let start = rows.room.wrapping_add(copied.start);
+                    start.wrapping_sub(from * size)
+                }
+                (at, Some(size), None) => start(at, size),
+                (At::Out(i), None, _) => rows.outs[i].start,
+                (_, None, _) => unreachable!("a total is a result"),
+            }
+        });
+        // SAFETY: a block of rows has whole pieces of what the group sums, and one thread has all that belong together, in
+        // their order: the block is a multiple of the grain.
+        unsafe { group.run_part(read, write, from, rows.last * row) };
+        for copied in copied {
+            let (dtype, to) = self.place(bound.outs[copied.result], row, rows);
+            let from = rows.room.wrapping_add(copied.start);
+            let next = copied.ahead.and_then(|i| self.next(i, dtype, rows));
+            let next = next.unwrap_or(std::ptr::null());
+            let n = (rows.last - rows.first) * row;
+            // SAFETY: the group has written these elements to the room, and they are the caller's in the result.
+            unsafe {
+                match (Data::at(dtype, from, n), DataMut::at(dtype, to, n)) {
+                    (Data::F32(xs), DataMut::F32(out)) => copy_past_caches(xs, out, next.cast()),
+                    (Data::F64(xs), DataMut::F64(out)) => copy_past_caches(xs, out, next.cast()),
+                    _ => unreachable!("floats are copied"),
+                }
+            }
+        }
+    }
+
+    /// Where the next block of rows begins of an operand of the chain, if it has this dtype.
+    fn next(&self, operand: usize, dtype: DType, rows: Rows<'_>) -> Option<*const u8> {
+        let arg = rows.args[operand];
+        let row = arg.len() / self.n_rows;
+        let start = arg.as_ptr().wrapping_add(rows.last * row * dtype.size());
+        (arg.dtype() == Some(dtype)).then_some(start)
+    }
+
+    /// The dtype of a value that a link makes, and where the first of the rows begins.
+    fn place(&self, at: At, row: usize, rows: Rows<'_>) -> (DType, *mut u8) {
+        match at {
+            At::Out(i) => {
+                let End { start, dtype, len } = rows.outs[i];
+                assert!(rows.last * row <= len, "a result has all rows");
+                (dtype, start.wrapping_add(rows.first * row * dtype.size()))
+            }
+            At::Near(i) => {
+                let near = &self.near[i];
+                assert!(near.row == row && rows.last - rows.first <= self.block);
+                (near.dtype, rows.room.wrapping_add(near.start))
+            }
+            At::Arg(_) => unreachable!("an operand comes as such"),
+        }
+    }
+
+    /// Writes what rows have no part of.
+    ///
+    /// # Safety
+    ///
+    /// `outs` are the results, and nobody else uses them.
+    unsafe fn finish(&self, outs: &[End]) {
+        for (bound, _) in &self.links {
+            if let Link::Rows(kernel) = &bound.link {
+                let out = |at: &At| match *at {
+                    At::Out(i) => {
+                        let End { start, dtype, len } = outs[i];
+                        // SAFETY: the caller's, and no two results of a link are the same.
+                        unsafe { DataMut::at(dtype, start, len) }
+                    }
+                    At::Near(_) | At::Arg(_) => DataMut::Bool(&mut []),
+                };
+                let mut outs: SmallVec<[DataMut<'_>; 4]> = bound.outs.iter().map(out).collect();
+                kernel.finish(&mut outs);
+            }
+        }
+    }
+}
+
+/// Rows that are computed, and where.
+#[derive(Clone, Copy)]
+struct Rows<'a> {
+    args: &'a [Data<'a>],
+    outs: &'a [End],
+    /// Where the values are that are near.
+    room: *mut u8,
+    first: usize,
+    last: usize,
+}

@@ -1,0 +1,242 @@
+//! Kernels on rows and what is elementwise before and after them as one task, which computes some rows at a time: a *chain*.
+//!
+//! A task joins the one that reads a result of it row by row, wherever the order of tasks allows that one of them moves to the other.
+//! What a chain makes for itself alone has no place of its own in memory.
+
+use super::build::{Build, Draft, Part, Root, What, Work};
+use crate::kernel::{At, Bound, Link, Prepared, chain, gcd};
+
+/// A task that makes an operand is looked for among so many: what is planned stays linear in what there is.
+const REACH: usize = 64;
+
+/// Tasks join where they need not write and read a value of so many bytes. A smaller one stays in a cache.
+const LEAST_BYTES: usize = 1 << 18;
+
+/// About so many bytes of a value are computed at a time: the first-level cache has them, or the second.
+const BLOCK_BYTES: usize = 1 << 16;
+
+/// A value of which more bytes have to be computed at a time goes through memory.
+const MOST_BYTES: usize = 1 << 18;
+
+/// So many operands and results a task may have for nothing to be allocated when it runs.
+const FEW: usize = 8;
+
+/// A task of a chain.
+pub(super) struct Member {
+    pub(super) link: Link,
+    pub(super) args: Vec<Part>,
+    pub(super) outs: Vec<u32>,
+}
+
+/// Joins tasks to chains.
+pub(super) fn chains(build: &mut Build) {
+    let rows = |draft: &Draft| matches!(draft.work, Work::Cut(Link::Rows(_)));
+    if !build.drafts.iter().any(rows) {
+        return;
+    }
+    let mut done: Vec<Draft> = Vec::with_capacity(build.drafts.len());
+    for mut draft in std::mem::take(&mut build.drafts) {
+        let mut at = done.len();
+        while let Some((i, moves)) = partner(&build.roots, &done[..at], &draft) {
+            let before = done.remove(i);
+            draft = join(before, draft);
+            at = match moves {
+                Moves::Later => at - 1,
+                Moves::Earlier => i,
+            };
+        }
+        done.insert(at, draft);
+    }
+    build.drafts = done;
+}
+
+/// Which task moves to the other.
+enum Moves {
+    /// The earlier one.
+    Later,
+    /// The later one.
+    Earlier,
+}
+
+/// The latest of some tasks that can make an operand of one that follows them row by row.
+fn partner(roots: &[Root], before: &[Draft], draft: &Draft) -> Option<(usize, Moves)> {
+    let large = |part: &Part| part.len * roots[part.root as usize].dtype.size() >= LEAST_BYTES;
+    if matches!(draft.work, Work::Whole(_)) || !draft.args.iter().any(large) {
+        return None;
+    }
+    let candidates = before.iter().enumerate().rev().take(REACH);
+    let mut candidates = candidates.filter(|(_, other)| {
+        let makes = |part: &Part| large(part) && other.outs.contains(&part.root);
+        draft.args.iter().any(makes)
+    });
+    candidates.find_map(|(i, other)| {
+        block(roots, members(other)?.chain(members(draft)?))?;
+        let new = |part: &&Part| !other.args.contains(part) && !other.outs.contains(&part.root);
+        let n_args = other.args.len() + draft.args.iter().filter(new).count();
+        if n_args > FEW || other.outs.len() + draft.outs.len() > FEW {
+            return None;
+        }
+        let between = || before[i + 1..].iter();
+        let reads = |d: &Draft, root: u32| d.args.iter().any(|part| part.root == root);
+        let touched = |d: &Draft| {
+            let mut outs = other.outs.iter();
+            outs.any(|root| reads(d, *root) || d.outs.contains(root))
+        };
+        if !between().any(touched) {
+            return Some((i, Moves::Later));
+        }
+        let needed = |d: &Draft| d.outs.iter().any(|root| reads(draft, *root));
+        (!between().any(needed)).then_some((i, Moves::Earlier))
+    })
+}
+
+/// A task of a chain, as its link, its operands and its results.
+type Parts<'a> = (&'a Link, &'a [Part], &'a [u32]);
+
+/// The tasks that a task consists of, if it can be cut.
+fn members(draft: &Draft) -> Option<impl Iterator<Item = Parts<'_>> + Clone> {
+    let (one, several) = match &draft.work {
+        Work::Whole(_) => return None,
+        Work::Cut(link) => (Some((link, &*draft.args, &*draft.outs)), &[][..]),
+        Work::Chain(members) => (None, &**members),
+    };
+    let several = several.iter().map(|m| (&m.link, &*m.args, &*m.outs));
+    Some(one.into_iter().chain(several))
+}
+
+/// The number of rows of a chain of tasks, and how many of them are computed at a time, if it can be one: each value that one task makes
+/// and another one reads is made and read row by row.
+fn block<'a>(
+    roots: &[Root],
+    members: impl Iterator<Item = Parts<'a>> + Clone,
+) -> Option<[usize; 2]> {
+    let n_rows = members.clone().find_map(|(link, ..)| link.n_rows())?;
+    if n_rows == 0 {
+        return None;
+    }
+    let mut grain = 1;
+    let mut row_bytes = 1;
+    for (link, args, _) in members.clone() {
+        let own = link.grain(n_rows)?;
+        grain = own.checked_mul(grain / gcd(grain, own))?;
+        for (i, part) in args.iter().enumerate() {
+            let made = members.clone().find_map(|(link, _, outs)| {
+                let result = outs.iter().position(|root| *root == part.root)?;
+                Some(link.writes(result, n_rows))
+            });
+            let Some(made) = made else { continue };
+            let row = made.filter(|row| link.reads(i, n_rows) == Some(*row))?;
+            let root = &roots[part.root as usize];
+            if part.start > 0 || part.len != root.len || row * n_rows != root.len {
+                return None;
+            }
+            row_bytes = row_bytes.max(row * root.dtype.size());
+        }
+    }
+    let block = (BLOCK_BYTES / row_bytes)
+        .max(1)
+        .checked_next_multiple_of(grain)?;
+    (block.saturating_mul(row_bytes) <= MOST_BYTES).then_some([n_rows, block])
+}
+
+/// One task that computes both.
+fn join(first: Draft, second: Draft) -> Draft {
+    let mut whats = Vec::new();
+    let mut members = Vec::new();
+    let (mut args, mut outs) = (Vec::new(), Vec::new());
+    let mut eqns = first.eqns.clone();
+    eqns.extend(second.eqns.iter().copied());
+    for draft in [first, second] {
+        let made = |part: &&Part| !outs.contains(&part.root);
+        let new: Vec<Part> = draft.args.iter().filter(made).copied().collect();
+        args.extend(new);
+        outs.extend(draft.outs.iter().copied());
+        match draft.what {
+            What::Chain(several) => whats.extend(several),
+            what => whats.push(what),
+        }
+        match draft.work {
+            Work::Cut(link) => members.push(Member {
+                link,
+                args: draft.args,
+                outs: draft.outs,
+            }),
+            Work::Chain(several) => members.extend(several),
+            Work::Whole(_) => unreachable!("it can be cut"),
+        }
+    }
+    // What several read comes once.
+    let mut once: Vec<Part> = Vec::with_capacity(args.len());
+    for part in args {
+        if !once.contains(&part) {
+            once.push(part);
+        }
+    }
+    Draft {
+        work: Work::Chain(members),
+        args: once,
+        outs,
+        what: What::Chain(whats),
+        in_order: (0, Vec::new()),
+        eqns,
+        product: None,
+        followed: None,
+    }
+}
+
+/// The results of a chain that only the chain reads, which [`prepare`] leaves out. `is_last` says whether no other task reads a root,
+/// and it is no result of the plan.
+pub(super) fn near(members: &[Member], is_last: impl Fn(u32) -> bool) -> Vec<u32> {
+    let outs = members.iter().flat_map(|m| &m.outs).copied();
+    let read = |root: u32| {
+        let mut args = members.iter().flat_map(|m| &m.args);
+        args.any(|part| part.root == root)
+    };
+    outs.filter(|root| read(*root) && is_last(*root)).collect()
+}
+
+/// The kernel of a chain whose operands and results are those. All other values are near.
+pub(super) fn prepare(
+    roots: &[Root],
+    members: Vec<Member>,
+    args: &[Part],
+    outs: &[u32],
+) -> Prepared {
+    let parts = members.iter().map(|m| (&m.link, &*m.args, &*m.outs));
+    let [n_rows, block] = block(roots, parts).expect("what was joined can be a chain");
+    let size = |root: &u32| {
+        let root = &roots[*root as usize];
+        (root.dtype, root.len)
+    };
+    let mut near: Vec<u32> = Vec::new();
+    let all = members.iter().flat_map(|m| &m.outs);
+    near.extend(all.filter(|root| !outs.contains(root)));
+    let made = |root: u32| {
+        let of = |roots: &[u32]| roots.iter().position(|r| *r == root);
+        of(outs).map(At::Out).or_else(|| of(&near).map(At::Near))
+    };
+    let arg = |part: &Part| {
+        made(part.root).unwrap_or_else(|| {
+            let at = args.iter().position(|arg| arg == part);
+            At::Arg(at.expect("an operand of the chain"))
+        })
+    };
+    let links = members.into_iter().map(|m| Bound {
+        args: m.args.iter().map(arg).collect(),
+        outs: m
+            .outs
+            .iter()
+            .map(|root| made(*root).expect("made"))
+            .collect(),
+        link: m.link,
+    });
+    let row = |root: &u32| {
+        let (dtype, len) = size(root);
+        (dtype, len / n_rows)
+    };
+    let (results, rows): (Vec<_>, Vec<_>) = (
+        outs.iter().map(size).collect(),
+        near.iter().map(row).collect(),
+    );
+    chain(links.collect(), [n_rows, block], &results, &rows)
+}

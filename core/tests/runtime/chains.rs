@@ -1,0 +1,252 @@
+//! Kernels on rows that run with what is elementwise before and after them, some rows at a time, give the bits of what runs one op at
+//! a time.
+
+use super::fused::numbers;
+use gradloom::testing::op_by_op;
+use gradloom::{DType, Tensor, evaluate, explain, grad, set_threads, value_and_grad};
+
+fn bits(results: &[Tensor]) -> Vec<Vec<u64>> {
+    evaluate(&results.to_vec()).unwrap();
+    // Numbers of 32 bits are numbers of 64 bits, but for what kind of NaN there is.
+    let of = |x: &Tensor| match x.dtype() {
+        DType::F32 => x
+            .to_vec::<f32>()
+            .iter()
+            .map(|x| x.to_bits().into())
+            .collect(),
+        DType::F64 => x.to_vec::<f64>().iter().map(|x| x.to_bits()).collect(),
+        other => unreachable!("{other} results"),
+    };
+    results.iter().map(of).collect()
+}
+
+/// Results that are computed with others and alone, on one to three threads.
+fn check(name: &str, results: impl Fn() -> Vec<Tensor>) {
+    let want = op_by_op(|| bits(&results()));
+    for threads in [1, 2, 3] {
+        set_threads(threads);
+        let text = || format!("{name}, {threads} threads: {}", explain(&results()));
+        let got = bits(&results());
+        for (i, want) in want.iter().enumerate() {
+            assert!(got[i] == *want, "result {i} of {}", text());
+            let alone = bits(&results()[i..=i]);
+            assert!(alone[0] == *want, "result {i} alone of {}", text());
+        }
+    }
+}
+
+/// The number of tasks in the plan of some results, and how it is explained.
+fn tasks(results: &[Tensor]) -> (usize, String) {
+    let text = explain(&results.to_vec());
+    (text.lines().count() - 1, text)
+}
+
+/// Knuth's linear congruential generator: enough to choose with.
+struct Rng(u64);
+
+impl Rng {
+    fn below(&mut self, n: usize) -> usize {
+        self.0 = self
+            .0
+            .wrapping_mul(6364136223846793005)
+            .wrapping_add(1442695040888963407);
+        (self.0 >> 33) as usize % n
+    }
+
+    fn of<'a, T>(&mut self, from: &'a [T]) -> &'a T {
+        &from[self.below(from.len())]
+    }
+}
+
+/// What graphs begin with.
+struct Leaves {
+    /// Of one shape.
+    whole: Vec<Tensor>,
+    /// Repeated along some of its axes: a row, a matrix for the batch, a number for each row, one in all.
+    parts: Vec<Tensor>,
+    /// As many as a row has.
+    affine: [Tensor; 2],
+    mask: Tensor,
+    labels: Tensor,
+}
+
+fn leaves(shape: [usize; 3], dtype: DType) -> Leaves {
+    let [a, b, cols] = shape;
+    let some = |shape: &[usize], seed| numbers(shape, seed).cast(dtype);
+    let labels: Vec<i64> = (0..a * b).map(|i| (i * 7 % cols) as i64).collect();
+    let leaves = Leaves {
+        whole: (1..4).map(|seed| some(&shape, seed)).collect(),
+        parts: vec![
+            some(&[cols], 4),
+            some(&[b, cols], 5),
+            some(&[a, b, 1], 6),
+            some(&[1], 7),
+        ],
+        affine: [some(&[cols], 8), some(&[cols], 9)],
+        mask: numbers(&[b, cols], 10).gt(-0.7),
+        labels: Tensor::from(labels).reshape([a, b]),
+    };
+    let Leaves {
+        whole,
+        parts,
+        affine,
+        mask,
+        ..
+    } = &leaves;
+    evaluate(&(whole.clone(), parts.clone(), affine.to_vec(), mask.clone())).unwrap();
+    leaves
+}
+
+/// Another value of the shape of rows, from those that there are.
+fn step(rng: &mut Rng, leaves: &Leaves, values: &[Tensor]) -> Tensor {
+    let x = rng.of(values);
+    let y = rng.of(values);
+    let part = rng.of(&leaves.parts);
+    let [w, b] = &leaves.affine;
+    match rng.below(20) {
+        0 => x + y,
+        1 => x * 0.3,
+        2 => x + part,
+        3 => x * part,
+        4 => x.maximum(y),
+        5 => leaves.mask.select(x, f64::NEG_INFINITY).softmax(-1),
+        6 => (x * 0.7).tanh() - y,
+        7 | 8 => x.softmax(-1),
+        9 => x.log_softmax(-1),
+        10 => x.layer_norm(w, b, 1e-5),
+        11 => x.rms_norm(w, 1e-6),
+        12 => x.normalize(-1, 1e-5),
+        13 => x - x.sum_keepdims(-1) * 0.01,
+        14 => x.normalize([1, 2], 1e-5),
+        15 => x.softmax(1),
+        16 => x * x.cross_entropy(&leaves.labels),
+        17 => leaves.mask.select(x, y),
+        18 => grad(|x: &Tensor| (x.softmax(-1) * y).sum(..))(&(x * part)),
+        _ => {
+            let loss = |x: &Tensor| (x.layer_norm(w, b, 1e-5) * y).square().sum(..);
+            grad(loss)(x)
+        }
+    }
+}
+
+fn graph(seed: u64, leaves: &Leaves) -> Vec<Tensor> {
+    let mut rng = Rng(seed);
+    let values = |rng: &mut Rng, x: &Tensor| {
+        let mut values = leaves.whole.clone();
+        values[0] = x.clone();
+        for _ in 0..2 + rng.below(6) {
+            let next = step(rng, leaves, &values);
+            values.push(next);
+        }
+        values.split_off(leaves.whole.len())
+    };
+    let made = values(&mut rng, &leaves.whole[0]);
+    // Some of them, and sums of others; or a gradient of all.
+    let mut results: Vec<Tensor> = Vec::new();
+    for x in &made {
+        match rng.below(6) {
+            0 | 1 => results.push(x.clone()),
+            2 => results.push(x.sum(0)),
+            3 => results.push(x.sum(..)),
+            _ => {}
+        }
+    }
+    results.extend(made.last().cloned());
+    if rng.below(3) == 0 {
+        let state = rng.0;
+        let loss = |x: &Tensor| {
+            let made = values(&mut Rng(state), x);
+            made.iter().fold(x.sum(..), |sum, y| sum + y.sum(..))
+        };
+        let (loss, grad) = value_and_grad(loss)(&leaves.whole[0]);
+        results.extend([loss, grad]);
+    }
+    results
+}
+
+/// Of some of these the rows are no multiple of anything, or long, or short; with the last, a result is written past the caches.
+const SHAPES: [[usize; 3]; 5] = [
+    [7, 70, 257],
+    [3, 33, 1024],
+    [2, 20, 2500],
+    [9, 1100, 12],
+    [8, 300, 1024],
+];
+
+#[test]
+fn graphs_by_chance_have_the_bits_of_single_ops() {
+    let mut chains = 0;
+    for (i, shape) in SHAPES.into_iter().enumerate() {
+        for dtype in [DType::F32, DType::F64] {
+            let leaves = leaves(shape, dtype);
+            let graphs = if i + 1 < SHAPES.len() { 12 } else { 2 };
+            for seed in 0..graphs {
+                let seed = seed + 100 * i as u64;
+                let results = || graph(seed, &leaves);
+                check(&format!("graph {seed} of {dtype} {shape:?}"), results);
+                chains += usize::from(tasks(&results()).1.contains("rows of"));
+            }
+        }
+    }
+    assert!(chains > 30, "{chains} graphs have chains");
+}
+
+#[test]
+fn what_is_elementwise_before_and_after_runs_with_the_rows() {
+    for dtype in [DType::F32, DType::F64] {
+        let Leaves {
+            whole,
+            parts,
+            affine: [w, b],
+            mask,
+            labels,
+        } = leaves([4, 96, 512], dtype);
+        let [x, y, dropped] = &whole[..] else {
+            unreachable!("three of them")
+        };
+        let masked = || vec![(x * 0.125 + &parts[1]).softmax(-1)];
+        let selected = || vec![mask.select(x, f64::NEG_INFINITY).softmax(-1) * dropped];
+        let residual = || {
+            let sum = x + y;
+            vec![sum.layer_norm(&w, &b, 1e-5), sum]
+        };
+        let gradient = || {
+            let loss = |x: &Tensor| ((x * 0.125 + &parts[1]).softmax(-1) * y).sum(..);
+            vec![grad(loss)(x)]
+        };
+        let entropy = || {
+            let loss = |x: &Tensor| (x * 2.0).cross_entropy(&labels) * 3.0;
+            let (loss, grad) = value_and_grad(loss)(x);
+            vec![loss, grad]
+        };
+        type Results<'a> = &'a dyn Fn() -> Vec<Tensor>;
+        let all: [(&str, Results<'_>, usize); 5] = [
+            ("masked", &masked, 1),
+            ("selected", &selected, 1),
+            ("residual", &residual, 1),
+            ("gradient", &gradient, 1),
+            ("entropy", &entropy, 2),
+        ];
+        for (name, results, n_tasks) in all {
+            check(&format!("{name} {dtype}"), results);
+            let (n, text) = tasks(&results());
+            assert_eq!(n, n_tasks, "{name}: {text}");
+            assert!(
+                text.contains("intermediate values 0 B") || name == "entropy",
+                "{name}: {text}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_wrong_label_is_found_before_any_row() {
+    let [x, labels] = [
+        numbers(&[300, 300], 1),
+        Tensor::full([300], 300, DType::I64),
+    ];
+    let loss = |x: &Tensor| (x * 2.0).cross_entropy(&labels);
+    let (_, grad) = value_and_grad(loss)(&x);
+    let error = evaluate(&grad).unwrap_err().to_string();
+    assert!(error.contains("cross_entropy"), "{error}");
+}
