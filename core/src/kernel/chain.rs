@@ -152,6 +152,17 @@ pub(crate) fn chain(
                 }
             }
             Link::Group(group) => {
+                for (i, at) in bound.outs.iter().enumerate() {
+                    let (dtype, len) = match *at {
+                        At::Out(i) => outs[i],
+                        At::Near(i) => (near[i].dtype, near[i].row * n_rows),
+                        At::Arg(_) => unreachable!("an operand is not written"),
+                    };
+                    assert!(
+                        group.fits(i, dtype, len),
+                        "a group has room for its results"
+                    );
+                }
                 nanos += group.nanos();
                 let copied = |r: &&(usize, usize, DType, bool)| {
                     let (_, row, dtype, last) = **r;

@@ -312,6 +312,17 @@ impl Group {
         }
     }
 
+    /// Whether a result or a total may lie in so many elements of a dtype.
+    pub(super) fn fits(&self, result: usize, dtype: DType, len: usize) -> bool {
+        match result.checked_sub(self.outputs.len()) {
+            None => self.outputs[result] == dtype.size() && len >= self.n,
+            Some(total) => {
+                let (_, own, sum) = self.sums[total];
+                own == dtype && len == sum.len(self.n)
+            }
+        }
+    }
+
     /// The size of the elements of a result, if it is no total.
     pub(super) fn writes(&self, result: usize) -> Option<usize> {
         self.outputs.get(result).copied()

@@ -225,7 +225,7 @@ fn what_is_elementwise_before_and_after_runs_with_the_rows() {
             ("selected", &selected, 1),
             ("residual", &residual, 1),
             ("gradient", &gradient, 1),
-            ("entropy", &entropy, 2),
+            ("entropy", &entropy, 3),
         ];
         for (name, results, n_tasks) in all {
             check(&format!("{name} {dtype}"), results);
