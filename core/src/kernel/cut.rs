@@ -1,9 +1,78 @@
-//! Kernels on rows that may run for some rows at a time.
+//! Tasks that may run for some rows at a time: kernels on rows, and elementwise groups.
 
 use super::KernelFault;
 use super::data::{Data, DataMut};
+use super::fused::Group;
 use super::memory::Prepared;
-use super::rows::Way;
+use super::pieces::Order;
+use super::rows::{Way, past_caches};
+
+/// A task that may run for some rows at a time.
+pub(crate) enum Link {
+    Group(Group),
+    Rows(ByRow),
+}
+
+impl Link {
+    /// The rows that it has, if it has rows of its own.
+    pub(crate) fn n_rows(&self) -> Option<usize> {
+        match self {
+            Link::Group(_) => None,
+            Link::Rows(kernel) => Some(kernel.n_rows),
+        }
+    }
+
+    /// How many elements of an operand one of `n_rows` rows has, if these may be made just before.
+    pub(crate) fn reads(&self, operand: usize, n_rows: usize) -> Option<usize> {
+        match self {
+            Link::Group(group) => group.reads(operand).map(|_| group.len() / n_rows),
+            Link::Rows(kernel) => kernel.reads(operand),
+        }
+    }
+
+    /// How many elements of a result one of `n_rows` rows has.
+    pub(crate) fn writes(&self, result: usize, n_rows: usize) -> Option<usize> {
+        match self {
+            Link::Group(group) => group.writes(result).map(|_| group.len() / n_rows),
+            Link::Rows(kernel) => kernel.outs[result],
+        }
+    }
+
+    /// The number of rows of which it takes multiples, if it can be cut into `n_rows` rows.
+    pub(crate) fn grain(&self, n_rows: usize) -> Option<usize> {
+        let group = match self {
+            Link::Group(group) => group,
+            Link::Rows(kernel) => return (kernel.n_rows == n_rows).then_some(1),
+        };
+        let cols = group.len().checked_div(n_rows).filter(|cols| *cols > 0)?;
+        let elements = match group.order() {
+            Order::Any => 1,
+            Order::Whole(piece) => piece,
+            Order::Rows { block, .. } => block,
+        };
+        (cols * n_rows == group.len()).then(|| elements / gcd(elements, cols))
+    }
+
+    /// The kernel of all rows. `bytes` are those of each result.
+    pub(crate) fn prepare(self, bytes: impl Iterator<Item = usize>) -> Prepared {
+        match self {
+            Link::Group(group) => group.prepare(),
+            Link::Rows(kernel) => {
+                let mut rows = kernel
+                    .outs
+                    .iter()
+                    .zip(bytes)
+                    .filter(|(row, _)| row.is_some());
+                let past_caches = rows.any(|(_, bytes)| past_caches(bytes));
+                kernel.prepare(past_caches)
+            }
+        }
+    }
+}
+
+pub(crate) fn gcd(a: usize, b: usize) -> usize {
+    if b == 0 { a } else { gcd(b, a % b) }
+}
 
 /// A kernel that computes each row of its results from the same row of its operands.
 pub(crate) struct ByRow {

@@ -4,7 +4,7 @@
 //! its index, and its sums get the rows in their order (`align`), in pieces that end where they end in the group
 //! (`grain`).
 
-use super::chain::gcd;
+use super::cut::gcd;
 use super::fused::{Group, Taken};
 use super::gemm::{self, Batch, Epilogue, Final, Gemm};
 use super::memory::Prepared;

@@ -47,10 +47,10 @@ pub(crate) mod threads;
 mod vector;
 
 pub(crate) use axes::{fused_sum, is_sum, join};
-pub(crate) use chain::{At, Bound, Link, chain, gcd};
+pub(crate) use chain::{At, Bound, chain};
 pub(crate) use compiled::with_patterns;
 pub use compiled::{Fused, FusedTable, Loop};
-pub(crate) use cut::ByRow;
+pub(crate) use cut::{ByRow, Link, gcd};
 pub(crate) use data::{Data, DataMut, on_element};
 pub(crate) use elementwise::{Run, Step, compiled, group, in_dtype};
 pub(crate) use epilogue::follow;
