@@ -47,6 +47,10 @@ pub(crate) struct Normal<T>(PhantomData<T>);
 #[derive(Clone, Copy)]
 pub(crate) struct Flips(pub(crate) f32);
 
+/// Words with the number of the element below them, in the order of `i64`: no two are equal.
+#[derive(Clone, Copy)]
+struct Numbered;
+
 impl<T> Uniform<T> {
     pub(crate) const DRAW: Uniform<T> = Uniform(PhantomData);
 }
@@ -102,11 +106,22 @@ pub(super) fn permutation(b: &mut Build, key: &Place, out: &Aval) -> Place {
     b.kernel(&[&key], out, kernel)
 }
 
-/// The numbers below `n` in a random order.
+/// The numbers below `n` in a random order: [`threefry::permutation`], with words and places sorted as one number.
 pub(crate) fn order(key: Words, n: usize) -> Result<Vec<i64>, KernelFault> {
-    // Asked for first, because what has no memory inside aborts.
-    drop(reserve::<i64>(n)?);
-    Ok(threefry::permutation(key, n))
+    let [mut order, mut next, mut drawn]: [Vec<i64>; 3] = [reserve(n)?, reserve(n)?, reserve(n)?];
+    if u32::try_from(n).is_err() {
+        return Ok(threefry::permutation(key, n));
+    }
+    order.extend(0..n as i64);
+    for round in threefry::rounds(key, n) {
+        drawn.resize(n, 0);
+        fill(Numbered, round, &mut drawn);
+        drawn.sort_unstable();
+        next.clear();
+        next.extend(drawn.iter().map(|x| order[*x as u32 as usize]));
+        std::mem::swap(&mut order, &mut next);
+    }
+    Ok(order)
 }
 
 /// The words of a key, each in the lower half of an `i64`.
@@ -188,6 +203,23 @@ impl Draw for Bits {
         let mut i = 0;
         while i < BLOCK {
             out[i] = i64::from(xs[i] ^ ys[i]);
+            i += 1;
+        }
+    }
+}
+
+impl Draw for Numbered {
+    type Item = i64;
+    const NANOS: f64 = 0.5;
+
+    #[inline(always)]
+    fn block(self, key: Words, at: Words, out: &mut [i64; BLOCK]) {
+        let (xs, ys) = hashes(key, at);
+        let mut i = 0;
+        while i < BLOCK {
+            let word = u64::from(xs[i] ^ ys[i]) << 32;
+            let number = u64::from(at[1].wrapping_add(i as u32));
+            out[i] = ((word | number) ^ 1 << 63) as i64;
             i += 1;
         }
     }

@@ -220,7 +220,7 @@ fn times_of_random_numbers() {
         (name, N * size_of::<D::Item>(), Box::new(run))
     }
     println!("{N} numbers");
-    let kernels = vec![
+    let mut kernels = vec![
         draws("bits", random::Bits),
         draws("bernoulli", Flips(0.3)),
         draws("uniform f32", Uniform::<f32>::DRAW),
@@ -228,5 +228,7 @@ fn times_of_random_numbers() {
         draws("normal f32", Normal::<f32>::DRAW),
         draws("normal f64", Normal::<f64>::DRAW),
     ];
+    let order = || drop(black_box(random::order(black_box([1, 2]), N)));
+    kernels.push(("permutation", N * size_of::<i64>(), Box::new(order)));
     time("random", kernels);
 }

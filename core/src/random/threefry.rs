@@ -82,17 +82,20 @@ pub fn uniform64(bits: u64) -> f64 {
 /// Sorts by random words, in a stable way, and again with fresh words often enough that two elements that tie in
 /// every round are less likely than `n^-1`.
 pub fn permutation(key: Words, n: usize) -> Vec<i64> {
+    rounds(key, n).fold((0..n as i64).collect(), |order, round| {
+        let mut pairs: Vec<(u32, i64)> = order
+            .into_iter()
+            .enumerate()
+            .map(|(i, x)| (bits32(round, i as u64), x))
+            .collect();
+        pairs.sort_by_key(|&(word, _)| word);
+        pairs.into_iter().map(|(_, x)| x).collect()
+    })
+}
+
+/// The keys of the rounds of a permutation.
+pub fn rounds(key: Words, n: usize) -> impl Iterator<Item = Words> {
     let rounds = (3.0 * (n.max(1) as f64).ln() / f64::from(u32::MAX).ln()).ceil() as usize;
     let keys = iter::successors(Some(key), |&key| Some(split(key, 0)));
-    keys.take(rounds)
-        .fold((0..n as i64).collect(), |order, key| {
-            let round = split(key, 1);
-            let mut pairs: Vec<(u32, i64)> = order
-                .into_iter()
-                .enumerate()
-                .map(|(i, x)| (bits32(round, i as u64), x))
-                .collect();
-            pairs.sort_by_key(|&(word, _)| word);
-            pairs.into_iter().map(|(_, x)| x).collect()
-        })
+    keys.take(rounds).map(|key| split(key, 1))
 }

@@ -89,3 +89,12 @@ fn an_array_is_its_elements_one_by_one_in_whatever_parts_it_is_drawn() {
         normal(unit64(key, i))
     });
 }
+
+#[test]
+fn an_order_is_its_definition() {
+    let key = threefry::seed(7);
+    for n in [0, 1, 2, 64, 1797, 100_003] {
+        let order = random::order(key, n).unwrap();
+        assert_eq!(order, threefry::permutation(key, n), "{n} numbers");
+    }
+}
