@@ -6,7 +6,7 @@ use crate::args::Args;
 use crate::expand::{StaticCall, checks, companions};
 use crate::half_typed;
 use crate::lower;
-use crate::parse::{self, Func, Owner, text};
+use crate::parse::{self, Func, Kind, Owner, Param, text};
 use crate::report::Errors;
 use crate::warn;
 use proc_macro2::{Span, TokenStream};
@@ -95,6 +95,9 @@ pub(super) fn emit(
         errors,
     );
     attrs.push(used());
+    if func.params.iter().any(borrows_a_vec) {
+        attrs.push(syn::parse_quote!(#[allow(clippy::ptr_arg)]));
+    }
     Emitted {
         body,
         associated: tokens.associated,
@@ -189,6 +192,15 @@ fn parenthesise(block: &mut syn::Block) {
         }
     }
     syn::visit_mut::VisitMut::visit_block_mut(&mut Parenthesise, block);
+}
+
+/// Whether a parameter is a `&Vec` of trees: a slice would have no owned form for the gradient.
+fn borrows_a_vec(param: &Param) -> bool {
+    let is_vec = |ty: &syn::Type| match ty {
+        syn::Type::Path(p) => p.path.segments.last().is_some_and(|s| s.ident == "Vec"),
+        _ => false,
+    };
+    param.kind == Kind::Tree && param.by_ref && is_vec(&param.owned)
 }
 
 /// The companions stand for the function where only they are called.

@@ -1,7 +1,5 @@
 //! Programs with host control flow: their derivatives against closed forms, transforms of closures and differences.
 
-// A slice has no owned form for the gradient.
-#![allow(clippy::ptr_arg)]
 // Each way of writing a statement is one to differentiate.
 #![allow(clippy::assign_op_pattern, clippy::needless_late_init)]
 #![allow(clippy::redundant_closure_call, clippy::mut_range_bound)]
