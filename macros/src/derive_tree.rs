@@ -1,9 +1,11 @@
 //! `#[derive(Tree)]`: one arm for each variant, one call for each field.
 
+use crate::generic::{Params, names};
+use crate::parse::unraw;
 use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
 use syn::spanned::Spanned;
-use syn::{Data, DeriveInput, Field, Fields, Ident, Index, Member, Path};
+use syn::{Data, DeriveInput, Field, Fields, Ident, Index, Member, Path, Type};
 
 pub(crate) fn derive(input: TokenStream) -> TokenStream {
     let parsed = syn::parse2::<DeriveInput>(input).and_then(|input| expand(&input));
@@ -43,14 +45,15 @@ fn expand(input: &DeriveInput) -> syn::Result<TokenStream> {
     let krate = Options::parse(&input.attrs, false)?.krate;
     let krate = krate.map_or_else(|| quote!(::gradloom), |path| quote!(#path));
     let name = &input.ident;
+    let params = Params::of([&input.generics]);
     let variants: Vec<Variant> = match &input.data {
-        Data::Struct(data) => vec![Variant::new(quote!(Self), None, &data.fields)?],
+        Data::Struct(data) => vec![Variant::new(quote!(Self), None, &data.fields, &params)?],
         Data::Enum(data) => data
             .variants
             .iter()
             .map(|v| {
                 let ident = &v.ident;
-                Variant::new(quote!(Self::#ident), Some(ident), &v.fields)
+                Variant::new(quote!(Self::#ident), Some(ident), &v.fields, &params)
             })
             .collect::<syn::Result<_>>()?,
         Data::Union(data) => {
@@ -59,12 +62,9 @@ fn expand(input: &DeriveInput) -> syn::Result<TokenStream> {
         }
     };
     let mut generics = input.generics.clone();
-    let types: Vec<Ident> = generics.type_params().map(|t| t.ident.clone()).collect();
-    for ty in types {
-        generics
-            .make_where_clause()
-            .predicates
-            .push(syn::parse_quote!(#ty: #krate::Tree));
+    let bounds = bounds(input, &variants, &krate);
+    if !bounds.is_empty() {
+        generics.make_where_clause().predicates.extend(bounds);
     }
     let (impl_generics, ty_generics, where_clause) = generics.split_for_impl();
     let visit = variants
@@ -107,6 +107,28 @@ fn expand(input: &DeriveInput) -> syn::Result<TokenStream> {
     })
 }
 
+/// A type parameter of a part of the tree is a tree. One that only skipped fields have need not be; these are cloned.
+fn bounds(
+    input: &DeriveInput,
+    variants: &[Variant],
+    krate: &TokenStream,
+) -> Vec<syn::WherePredicate> {
+    let types: Vec<&Ident> = input.generics.type_params().map(|ty| &ty.ident).collect();
+    let fields = || variants.iter().flat_map(|v| &v.fields);
+    let mentions = |field: &TreeField, ty: &Ident| names(&field.ty, |name| name == unraw(ty));
+    let trees = types.iter().filter(|ty| {
+        let mut parts = fields().filter(|field| mentions(field, ty)).peekable();
+        parts.peek().is_none() || parts.any(|field| !field.skip)
+    });
+    let trees = trees.map(|ty| syn::parse_quote!(#ty: #krate::Tree));
+    let skipped = fields().filter(|field| field.skip && types.iter().any(|ty| mentions(field, ty)));
+    let clones = skipped.map(|field| {
+        let ty = &field.ty;
+        syn::parse_quote!(#ty: ::core::clone::Clone)
+    });
+    trees.chain(clones).collect()
+}
+
 /// A variant of an enum, or a struct.
 struct Variant {
     constructor: TokenStream,
@@ -118,7 +140,10 @@ struct TreeField {
     member: Member,
     /// The local that the field is bound to.
     local: Ident,
+    ty: Type,
     skip: bool,
+    /// Whether the key of a call cannot keep it.
+    may_borrow: bool,
 }
 
 impl Variant {
@@ -126,6 +151,7 @@ impl Variant {
         constructor: TokenStream,
         name: Option<&Ident>,
         fields: &Fields,
+        params: &Params<'_>,
     ) -> syn::Result<Variant> {
         let field = |(i, field): (usize, &Field)| {
             let member = match &field.ident {
@@ -139,7 +165,9 @@ impl Variant {
             Ok(TreeField {
                 member,
                 local,
+                ty: field.ty.clone(),
                 skip: Options::parse(&field.attrs, true)?.skip,
+                may_borrow: params.may_borrow(&field.ty),
             })
         };
         let fields = fields
@@ -179,6 +207,7 @@ impl Variant {
                  member,
                  local,
                  skip,
+                 ..
              }| match skip {
                 true => quote!(#member: ::core::clone::Clone::clone(#local)),
                 false => quote!(#member: #krate::Tree::map(#local, f)),
@@ -191,17 +220,18 @@ impl Variant {
     fn key(&self, variant: Option<u64>, krate: &TokenStream) -> TokenStream {
         let pattern = self.pattern(true);
         let variant = variant.map(|i| quote!(key.word(#i);));
-        let fields = self
-            .fields
-            .iter()
-            .map(|TreeField { local, skip, .. }| match skip {
+        let fields = self.fields.iter().map(|field| {
+            let local = &field.local;
+            match field.skip {
                 true => crate::expand::static_key(
                     &quote!(#krate::__private),
                     &quote!(#local),
+                    field.may_borrow,
                     &quote!(key),
                 ),
                 false => quote!(#krate::Tree::__key(#local, key);),
-            });
+            }
+        });
         quote!(#pattern => { #variant #(#fields)* })
     }
 

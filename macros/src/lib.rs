@@ -14,6 +14,7 @@ mod expand;
 mod expansion_time;
 #[cfg(test)]
 mod generated;
+mod generic;
 mod half_typed;
 mod lower;
 #[cfg(test)]

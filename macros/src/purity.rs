@@ -10,8 +10,9 @@
 mod known;
 
 use crate::args::Args;
+use crate::generic::names;
 use crate::lower::{Body, Call, Callee, Lowered};
-use crate::parse::{Func, Kind, unraw};
+use crate::parse::{Func, Kind, Param, unraw};
 use gradloom_ir::Op;
 use known::{FRESH, FUNCTIONS, METHODS, NUMBERS, OF_NUMBERS, OF_TENSORS, TYPES, WRITERS};
 use quote::ToTokens;
@@ -49,12 +50,16 @@ pub(crate) fn globals_of_pure(
         .params
         .iter()
         .filter(|p| matches!(p.kind, Kind::Static { .. }));
-    let foreign = statics
-        .filter(|p| !is_known(&p.owned))
-        .map(|p| unraw(&p.ident));
+    let generics = func.generics();
+    let types = generics.types();
+    // Its methods are those of a type that the caller chooses.
+    let chosen = |p: &&Param| !p.receiver && names(&p.owned, |name| types.contains(name));
+    let foreign = statics.filter(|p| !is_known(&p.owned));
+    let foreign = foreign.chain(func.params.iter().filter(chosen));
     let trees = func.params.iter().filter(|p| p.kind == Kind::Tree);
     let shared = trees.filter(|p| p.by_ref).map(|p| unraw(&p.ident));
     let mut locals = Locals(func.params.iter().map(|p| unraw(&p.ident)).collect());
+    locals.0.extend(generics.constants());
     locals.visit_block(block);
     let mut own = Own::default();
     own.visit_block(block);
@@ -63,10 +68,11 @@ pub(crate) fn globals_of_pure(
         locals: locals.0,
         callees: calls.into_iter().map(callee).collect(),
         closures: BTreeSet::new(),
-        foreign: foreign.collect(),
+        foreign: foreign.map(|p| unraw(&p.ident)).collect(),
         shared: shared.collect(),
         own,
         globals: Vec::new(),
+        types,
     };
     host.visit_block(block);
     match (host.impure, body) {
@@ -113,7 +119,7 @@ fn writes(ty: &Type) -> bool {
 fn callee(call: &Call) -> String {
     match &call.callee {
         Callee::Function(path) => spelt(path),
-        Callee::Associated { name, .. } | Callee::Method(name) => unraw(name),
+        Callee::Associated { name, .. } | Callee::Method { name, .. } => unraw(name),
     }
 }
 
@@ -122,8 +128,8 @@ fn spelt(path: &Path) -> String {
     segments.collect::<Vec<_>>().join("::")
 }
 
-/// The types of static parameters whose methods are those of the standard library.
-fn is_known(ty: &Type) -> bool {
+/// The types of static parameters whose methods are those of the standard library, and whose values are words of a key.
+pub(crate) fn is_known(ty: &Type) -> bool {
     match ty {
         Type::Reference(r) => is_known(&r.elem),
         Type::Slice(s) => is_known(&s.elem),
@@ -175,6 +181,8 @@ struct Host {
     own: Own,
     /// Constants and statics that stand outside of the body.
     globals: Vec<Path>,
+    /// Types that the caller chooses.
+    types: BTreeSet<String>,
 }
 
 impl Host {
@@ -202,8 +210,12 @@ impl Host {
     fn found(&mut self, what: impl FnOnce() -> String, span: proc_macro2::Span) {
         if self.impure.is_none() {
             let line = span.start().line;
+            let hint = match self.types.is_empty() {
+                true => "",
+                false => "; `#[traced(pure)]` says that it does not, whatever the types are",
+            };
             self.impure = Some(format!(
-                "`{}` at line {line} may do more than compute",
+                "`{}` at line {line} may do more than compute{hint}",
                 what()
             ));
         }

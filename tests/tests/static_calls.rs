@@ -468,19 +468,6 @@ fn what_may_do_more_than_compute_is_run_each_time() {
 }
 
 #[traced]
-fn generic<const N: usize>(x: &Tensor) -> Tensor {
-    x * N as f64
-}
-
-#[test]
-fn generic_functions_are_recorded() {
-    let x = Tensor::from([1.0f32]);
-    assert_eq!(generic::<2>(&x).to_vec::<f32>(), [2.0]);
-    assert_eq!(generic::<3>(&x).to_vec::<f32>(), [3.0]);
-    is_recorded(|| generic::<2>(&x));
-}
-
-#[traced]
 fn power(x: &Tensor, n: usize) -> Tensor {
     if n == 0 {
         return x.ones_like();

@@ -5,11 +5,12 @@ use crate::node::Shared;
 use crate::spare::{keep_room, take_room};
 use crate::{Aval, DType, Tensor, Tree};
 use smallvec::SmallVec;
-use std::any::Any;
+use std::any::{Any, TypeId};
 use std::cell::Cell;
 use std::collections::hash_map::DefaultHasher;
 use std::collections::{HashMap, HashSet};
 use std::hash::{Hash, Hasher};
+use std::marker::PhantomData;
 use std::ops::{Deref, Range, RangeInclusive};
 
 thread_local! {
@@ -24,6 +25,8 @@ thread_local! {
 pub struct CallKey<'a> {
     pub(super) leaves: Leaves<'a>,
     pub(super) words: Vec<u64>,
+    /// Which instance of a generic function is called.
+    instance: Option<TypeId>,
     others: Vec<&'a dyn Same>,
     known: bool,
     /// Whether neither structure nor static values matter.
@@ -54,10 +57,17 @@ impl<'a> CallKey<'a> {
         CallKey {
             leaves: Leaves::new(),
             words: take_room(&WORDS),
+            instance: None,
             others: Vec::new(),
             known: true,
             only_leaves: false,
         }
+    }
+
+    /// Which instance of a generic function is called, by the type of a function that has its types and constants: all instances
+    /// share a site. Lifetimes do not count, for they decide nothing.
+    pub fn instance<F>(&mut self, _: &F) {
+        self.instance = Some(typeid::of::<F>());
     }
 
     /// The next leaf. An op that has not run, and a transform that traces through the value, want the call's ops.
@@ -142,6 +152,7 @@ impl<'a> CallKey<'a> {
             avals: self.leaves.iter().map(|x| x.aval.clone()).collect(),
             aliases: aliases.into(),
             words: self.words[..].into(),
+            instance: self.instance,
             others: self.others.iter().map(|x| x.own()).collect(),
         }
     }
@@ -160,15 +171,22 @@ pub(super) struct OwnedKey {
     /// Leaves that are the same value.
     aliases: Box<[(u32, u32)]>,
     words: Box<[u64]>,
+    instance: Option<TypeId>,
     others: Box<[Box<dyn Any>]>,
 }
 
 impl OwnedKey {
+    /// Whether it is of a call of the same instance of a function.
+    pub(super) fn is_of_instance_of(&self, other: &OwnedKey) -> bool {
+        self.instance == other.instance
+    }
+
     /// Whether the plan for this key does for another. It does for values that are the same by chance.
     pub(super) fn fits(&self, key: &CallKey<'_>) -> bool {
         let leaves = &key.leaves;
         let same = |(i, j): &(u32, u32)| Shared::ptr_eq(&leaves[*i as usize], &leaves[*j as usize]);
-        *self.words == *key.words
+        self.instance == key.instance
+            && *self.words == *key.words
             && self.avals.len() == leaves.len()
             && self.avals.iter().zip(leaves).all(|(a, x)| *a == x.aval)
             && self.aliases.iter().all(same)
@@ -199,8 +217,49 @@ impl<T: Eq + Clone + 'static> Same for T {
 }
 
 /// A static argument, on its way to the key. What is done with it depends on its type: a method call finds the first of
-/// [`ByWords`], [`ByClone`] and [`Unknown`] that takes it.
+/// [`ByWords`], [`ByClone`], [`BySize`] and [`Unknown`] that takes it.
 pub struct Static<'a, T: ?Sized>(pub &'a T);
+
+/// Whether a key can hold the values of a type.
+pub trait Fit {
+    /// Whether it can, as they are.
+    const BY_VALUE: bool;
+    /// Whether it can, or need not because there is but one value.
+    const FITS: bool = Self::BY_VALUE;
+}
+
+/// A key can hold the values of the type.
+pub struct Always;
+
+impl Fit for Always {
+    const BY_VALUE: bool = true;
+}
+
+/// It need not if there are no bytes to hold.
+pub struct WithoutBytes<T>(PhantomData<T>);
+
+impl<T> Fit for WithoutBytes<T> {
+    const BY_VALUE: bool = false;
+    const FITS: bool = size_of::<T>() == 0;
+}
+
+/// It cannot.
+pub struct Never;
+
+impl Fit for Never {
+    const BY_VALUE: bool = false;
+}
+
+/// Whether a key can hold a constant or a static. The function that has its type never runs. Without bytes it may still stand for
+/// what is elsewhere, such as a tensor that is made lazily.
+pub const fn global_fits<R: Fit, F: Fn() -> R>(_: &F) -> bool {
+    R::BY_VALUE
+}
+
+/// Whether a key can hold a static argument.
+pub const fn argument_fits<T, R: Fit, F: Fn(T) -> R>(_: &F) -> bool {
+    R::FITS
+}
 
 /// A value that words stand for; different values have different words, floats with different bits included.
 pub trait Words {
@@ -237,12 +296,12 @@ pub trait ByWords: Sized {
     /// Adds it.
     fn add_to_key(self, key: &mut CallKey<'_>);
     /// Whether a key can hold it.
-    fn fits_in_key(self) -> bool {
-        true
+    fn fits_in_key(self) -> Always {
+        Always
     }
 }
 
-impl<T: Words + ?Sized> ByWords for &&&Static<'_, T> {
+impl<T: Words + ?Sized> ByWords for &&&&Static<'_, T> {
     fn add_to_key(self, key: &mut CallKey<'_>) {
         self.0.words(key);
     }
@@ -253,12 +312,12 @@ pub trait ByClone<'a>: Sized {
     /// Adds it.
     fn add_to_key(self, key: &mut CallKey<'a>);
     /// Whether a key can hold it.
-    fn fits_in_key(self) -> bool {
-        true
+    fn fits_in_key(self) -> Always {
+        Always
     }
 }
 
-impl<'a, T: Eq + Clone + 'static> ByClone<'a> for &&Static<'a, T> {
+impl<'a, T: Eq + Clone + 'static> ByClone<'a> for &&&Static<'a, T> {
     fn add_to_key(self, key: &mut CallKey<'a>) {
         if !key.only_leaves {
             key.others.push(self.0);
@@ -269,7 +328,7 @@ impl<'a, T: Eq + Clone + 'static> ByClone<'a> for &&Static<'a, T> {
 /// What yields its elements in an order that equal values do not share: the order is in the key, too.
 macro_rules! unordered {
     ($($name:ident<$($params:ident),*> by $item:ident)*) => {$(
-        impl<'a, $($params),*, S> ByClone<'a> for &&&Static<'a, $name<$($params),*, S>>
+        impl<'a, $($params),*, S> ByClone<'a> for &&&&Static<'a, $name<$($params),*, S>>
         where
             K: Hash,
             $name<$($params),*, S>: Eq + Clone + 'static,
@@ -289,13 +348,32 @@ macro_rules! unordered {
 }
 unordered! { HashMap<K, V> by keys HashSet<K> by iter }
 
-/// A static argument that cannot be kept or compared.
+/// A static argument that cannot be kept or compared, and need not be if its type says all that there is to it: a function, a
+/// closure that captures nothing.
+pub trait BySize<T>: Sized {
+    /// Adds it, or says that there is more.
+    fn add_to_key(self, key: &mut CallKey<'_>);
+    /// Whether a key can hold it.
+    fn fits_in_key(self) -> WithoutBytes<T> {
+        WithoutBytes(PhantomData)
+    }
+}
+
+impl<T> BySize<T> for &&Static<'_, T> {
+    fn add_to_key(self, key: &mut CallKey<'_>) {
+        if !WithoutBytes::<T>::FITS && !key.only_leaves {
+            key.unknown();
+        }
+    }
+}
+
+/// A static argument of which not even the size is known.
 pub trait Unknown: Sized {
     /// Says so.
     fn add_to_key(self, key: &mut CallKey<'_>);
     /// Whether a key can hold it.
-    fn fits_in_key(self) -> bool {
-        false
+    fn fits_in_key(self) -> Never {
+        Never
     }
 }
 

@@ -10,7 +10,10 @@ mod pullback;
 mod site;
 mod whole;
 
-pub use key::{ByClone, ByTree, ByWords, CallKey, NoTree, Same, Static, Unknown, Words};
+pub use key::{
+    ByClone, BySize, ByTree, ByWords, CallKey, NoTree, Same, Static, Unknown, Words, argument_fits,
+    global_fits,
+};
 pub(crate) use pullback::stand_in;
 pub use pullback::{Cotangents, Pullback};
 pub(crate) use site::is_recording;

@@ -14,7 +14,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::thread::LocalKey;
 
-/// How many plans a site knows. The one that came first goes first.
+/// How many plans a site knows of an instance of a function. The one that came first goes first.
 const MAX_KNOWN: usize = 16;
 
 /// What one thread knows of the calls of a function.
@@ -88,7 +88,10 @@ impl Site {
         let Ok(mut known) = self.0.try_borrow_mut() else {
             return;
         };
-        let old = (known.len() == MAX_KNOWN).then(|| known.remove(0));
+        let same = |other: &Known| other.key.is_of_instance_of(&key);
+        let full = known.iter().filter(|other| same(other)).count() == MAX_KNOWN;
+        let first = known.iter().position(same).filter(|_| full);
+        let old = first.map(|i| known.remove(i));
         let key = Rc::new(key);
         known.push(Known { key, call });
         drop(known);

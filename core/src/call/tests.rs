@@ -417,7 +417,8 @@ fn structure_and_bits_of_static_values_are_in_the_key() {
         Left,
         Right,
     }
-    struct Opaque;
+    struct Opaque(u8);
+    struct Nothing;
     let x = &Tensor::from([1.0f32]);
     let same = |a: &dyn Fn(&mut CallKey<'static>), b: &dyn Fn(&mut CallKey<'static>)| {
         let (mut first, mut second) = (CallKey::new(), CallKey::new());
@@ -427,7 +428,7 @@ fn structure_and_bits_of_static_values_are_in_the_key() {
         owned.fits(&second)
     };
     fn float(x: f32) -> impl Fn(&mut CallKey<'static>) {
-        move |key| (&&&Static(&x)).add_to_key(key)
+        move |key| (&&&&Static(&x)).add_to_key(key)
     }
     assert!(same(&float(f32::NAN), &float(f32::NAN)));
     assert!(!same(&float(0.0), &float(-0.0)));
@@ -447,9 +448,41 @@ fn structure_and_bits_of_static_values_are_in_the_key() {
         &tree(&(None::<Tensor>, Some(x.clone())))
     ));
     static SIDES: [Side; 2] = [Side::Left, Side::Right];
-    let side = |i: usize| move |key: &mut CallKey<'static>| (&&Static(&SIDES[i])).add_to_key(key);
+    let side = |i: usize| move |key: &mut CallKey<'static>| (&&&Static(&SIDES[i])).add_to_key(key);
     assert!(same(&side(1), &side(1)) && !same(&side(0), &side(1)));
     let mut key = CallKey::new();
-    (&Static(&Opaque)).add_to_key(&mut key);
+    (&&Static(&Nothing)).add_to_key(&mut key);
+    assert!(key.is_known());
+    (&&Static(&Opaque(1))).add_to_key(&mut key);
     assert!(!key.is_known());
+    let mut key = CallKey::new();
+    let shown: &dyn std::fmt::Debug = &1;
+    (&Static(shown)).add_to_key(&mut key);
+    assert!(!key.is_known());
+}
+
+#[test]
+fn a_key_has_the_instance_of_a_function() {
+    fn instance<T, const N: usize>() {}
+    fn of<F>(f: F) -> OwnedKey {
+        let mut key = CallKey::new();
+        key.instance(&f);
+        key.own()
+    }
+    let fits = |known: &OwnedKey, f: &dyn Fn(&mut CallKey<'static>)| {
+        let mut key = CallKey::new();
+        f(&mut key);
+        known.fits(&key)
+    };
+    let known = of(instance::<&str, 2>);
+    // A type that borrows for a while is the type that borrows for ever.
+    fn borrowed<'a>(_: &'a str, known: &OwnedKey) -> bool {
+        let mut key = CallKey::new();
+        key.instance(&instance::<&'a str, 2>);
+        known.fits(&key)
+    }
+    assert!(borrowed(&String::new(), &known));
+    assert!(!fits(&known, &|key| key.instance(&instance::<&str, 3>)));
+    assert!(!fits(&known, &|key| key.instance(&instance::<&[u8], 2>)));
+    assert!(!fits(&known, &|_| ()));
 }

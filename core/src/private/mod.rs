@@ -23,7 +23,7 @@ pub use crate::annotation::{
 };
 pub use crate::call::{
     CallKey, Cotangents, Pullback, Recording, Results, Same, Site, Static as StaticArg, Whole,
-    Words, begin, impure, names,
+    Words, argument_fits, begin, global_fits, impure, names,
 };
 pub use crate::kernel::{Fused, FusedTable, Loop};
 pub use crate::record::catch;
@@ -64,7 +64,7 @@ pub fn run<T>(body: impl FnOnce() -> T) -> T {
 /// How an argument gets into a key, and a result out of a call: a method call finds the first trait that has it for the
 /// type of the value.
 pub mod by_type {
-    pub use crate::call::{ByClone, ByTree, ByWords, NoTree, NoWhole, OfWhole, Unknown};
+    pub use crate::call::{ByClone, BySize, ByTree, ByWords, NoTree, NoWhole, OfWhole, Unknown};
 }
 
 /// A static argument from the user's expression.

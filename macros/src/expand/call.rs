@@ -57,16 +57,20 @@ impl<'a> Emit<'a> {
             None => name.clone(),
         };
         let tokens = match &call.callee {
-            Callee::Method(name) => {
+            Callee::Method { name, turbofish } => {
                 let receiver = args.remove(0);
                 let name = hidden(name);
                 args.extend(more);
-                quote_spanned!(span=> #receiver.#name(#(#args),*))
+                quote_spanned!(span=> #receiver.#name #turbofish (#(#args),*))
             }
-            Callee::Associated { ty, name } => {
+            Callee::Associated {
+                ty,
+                name,
+                turbofish,
+            } => {
                 let name = hidden(name);
                 args.extend(more);
-                quote_spanned!(span=> #ty::#name(#(#args),*))
+                quote_spanned!(span=> #ty::#name #turbofish (#(#args),*))
             }
             Callee::Function(path) => {
                 args.extend(more);
@@ -74,9 +78,9 @@ impl<'a> Emit<'a> {
                     None => quote_spanned!(span=> #path(#(#args),*)),
                     Some(suffix) => {
                         let name = Ident::new(&format!("__{suffix}"), span);
-                        let path = without_arguments(path);
+                        let (path, turbofish) = apart(path);
                         // In angle brackets: of a function that is not traced rustc says that it is no type, and asks for no crate.
-                        quote_spanned!(span=> <#path>::#name(#(#args),*))
+                        quote_spanned!(span=> <#path>::#name #turbofish (#(#args),*))
                     }
                 }
             }
@@ -224,11 +228,17 @@ impl<'a> Emit<'a> {
     }
 }
 
-/// `f::<T>` as the name of a type: `f`.
-pub(super) fn without_arguments(path: &syn::Path) -> syn::Path {
+/// `f::<T>` as the name of a type, `f`, and what its companions take, `::<T>`.
+pub(super) fn apart(path: &syn::Path) -> (syn::Path, TokenStream) {
     let mut path = path.clone();
-    if let Some(last) = path.segments.last_mut() {
-        last.arguments = syn::PathArguments::None;
-    }
-    path
+    let last = path.segments.last_mut();
+    let arguments = last.map(|last| std::mem::take(&mut last.arguments));
+    let turbofish = match arguments {
+        Some(syn::PathArguments::AngleBracketed(mut arguments)) => {
+            arguments.colon2_token.get_or_insert_default();
+            arguments.to_token_stream()
+        }
+        _ => TokenStream::new(),
+    };
+    (path, turbofish)
 }

@@ -142,10 +142,7 @@ impl Cx<'_> {
         let recorded_doc = format!(
             "Why each call of `{user}` is recorded. `None`, if a call like one before finds its plan and records nothing."
         );
-        let why = match self.calls.recorded() {
-            None => ours!(::core::option::Option::None),
-            Some(why) => ours!(::core::option::Option::Some(#why)),
-        };
+        let why = self.calls.why();
         let given = self.given();
         let vjp = self.vjp(&given.checks);
         let jvp = self.jvp(&given);

@@ -106,23 +106,7 @@ impl Cx<'_> {
 
     /// `::<T, N>`, or nothing.
     pub(super) fn generics(&self) -> TokenStream {
-        let generics = self
-            .func
-            .sig
-            .generics
-            .params
-            .iter()
-            .filter_map(|g| match g {
-                GenericParam::Type(t) => Some(&t.ident),
-                GenericParam::Const(c) => Some(&c.ident),
-                GenericParam::Lifetime(_) => None,
-            });
-        let generics: Vec<_> = generics.collect();
-        if generics.is_empty() {
-            TokenStream::new()
-        } else {
-            ours!(::<#(#generics),*>)
-        }
+        turbofish(self.func)
     }
 
     /// The type and const parameters that an `impl Fn` may mention, and the lifetimes that its arguments and its result do.
@@ -257,6 +241,20 @@ impl Cx<'_> {
             }
         });
         kept.collect()
+    }
+}
+
+/// `::<T, N>`, or nothing.
+pub(super) fn turbofish(func: &Func) -> TokenStream {
+    let generics = func.sig.generics.params.iter().filter_map(|g| match g {
+        GenericParam::Type(t) => Some(&t.ident),
+        GenericParam::Const(c) => Some(&c.ident),
+        GenericParam::Lifetime(_) => None,
+    });
+    let generics: Vec<_> = generics.collect();
+    match generics.is_empty() {
+        true => TokenStream::new(),
+        false => ours!(::<#(#generics),*>),
     }
 }
 

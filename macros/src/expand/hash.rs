@@ -82,16 +82,16 @@ fn callees<'a>(parts: impl IntoIterator<Item = &'a Lowered>) -> Vec<Hash> {
         };
         match &call.callee {
             Callee::Function(path) => {
-                let path = super::call::without_arguments(path);
+                let (path, _) = super::call::apart(path);
                 Some(hash(ours!(<#path>), "", "__", Span::mixed_site()))
             }
-            Callee::Associated { ty, name } => {
+            Callee::Associated { ty, name, .. } => {
                 let user = unraw(name);
                 let prefix = format!("{}_", user.to_uppercase());
                 let hidden = format!("__traced_{user}_");
                 Some(hash(ty.clone(), &prefix, &hidden, name.span()))
             }
-            Callee::Method(_) => None,
+            Callee::Method { .. } => None,
         }
     });
     let mut unique: Vec<Hash> = Vec::new();

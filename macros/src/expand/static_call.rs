@@ -1,13 +1,14 @@
 //! Calls that find their plan: what stands before and after a body that need not run.
 
-use super::cx::{field, reference};
+use super::cx::{field, reference, turbofish};
+use super::names::Names;
 use crate::args::Args;
 use crate::lower::Body;
 use crate::parse::{Func, Kind, OutShape, Param, text};
-use crate::purity::globals_of_pure;
+use crate::purity::{globals_of_pure, is_known};
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::ToTokens;
-use syn::{Attribute, Block, Expr, FnArg, GenericParam, Pat, Path, Signature, Stmt};
+use syn::{Attribute, Block, Expr, FnArg, Pat, Path, Signature, Stmt, Type};
 
 /// What a function may leave out when it is called.
 pub(crate) enum Purity {
@@ -96,15 +97,17 @@ impl<'a> StaticCall<'a> {
         let tracked =
             (tracked && self.func.output.result.is_none()).then(|| ours!(#[track_caller]));
         let (name, args) = (&own.ident, self.func.params.iter().map(|p| &p.ident));
+        let generics = turbofish(self.func);
         let (call, beside, inside) = match &self.func.owner {
             None => {
                 let function = quote::quote!(#tracked #own #block);
-                (ours!(#name(#(#args),*)), TokenStream::new(), Some(function))
+                let call = ours!(#name #generics (#(#args),*));
+                (call, TokenStream::new(), Some(function))
             }
             Some(_) => {
                 let (lints, expected) = (&self.func.attrs, expected(attrs));
                 let function = quote::quote!(#(#lints)* #(#expected)* #tracked #own #block);
-                (ours!(Self::#name(#(#args),*)), function, None)
+                (ours!(Self::#name #generics (#(#args),*)), function, None)
             }
         };
         let stmts = inside.into_iter().chain([call]);
@@ -155,11 +158,74 @@ impl<'a> StaticCall<'a> {
 
     /// Whether a key can hold the constants and statics. They do not change, so it need not.
     fn globals_fit(&self) -> TokenStream {
-        let (p, globals) = (self.p, &self.globals);
-        ours! {{
-            use #p::by_type::*;
-            #((&&&#p::StaticArg(&#globals)).fits_in_key())&&*
-        }}
+        let fit = self.globals.iter().map(|global| self.fits(global));
+        ours!(#(#fit)&&*)
+    }
+
+    fn fits(&self, global: &Path) -> TokenStream {
+        let p = self.p;
+        ours! {
+            #p::global_fits(&|| {
+                use #p::by_type::*;
+                (&&&&#p::StaticArg(&#global)).fits_in_key()
+            })
+        }
+    }
+
+    /// `RECORDED`. What the macro does not know rustc decides by types, where the types do not depend on the instance.
+    pub(super) fn why(&self) -> TokenStream {
+        if let Some(why) = self.recorded() {
+            return ours!(::core::option::Option::Some(#why));
+        }
+        let p = self.p;
+        let globals = self.globals.iter().map(|global| {
+            let why = format!(
+                "`{}` may be written to or hold a tensor, as far as its type says: it is not `Eq` and `Clone`",
+                text(global)
+            );
+            (self.fits(global), why)
+        });
+        let generics = self.func.generics();
+        let params = self.func.params.iter().filter(|param| {
+            let fixed = matches!(param.kind, Kind::Static { .. });
+            fixed && !is_known(&param.owned) && generics.fix(&param.owned)
+        });
+        let params = params.map(|param| {
+            let (ty, x) = (&param.owned, Ident::new("x", Span::mixed_site()));
+            let why = format!(
+                "`{}` cannot be compared with that of a call before: its type is not `Eq` and `Clone`",
+                param.name
+            );
+            let fits = ours! {
+                #p::argument_fits(&|#x: &#ty| {
+                    use #p::by_type::*;
+                    (&&&&#p::StaticArg(#x)).fits_in_key()
+                })
+            };
+            (fits, why)
+        });
+        let (fit, why): (Vec<_>, Vec<_>) = globals.chain(params).unzip();
+        match fit.is_empty() {
+            true => ours!(::core::option::Option::None),
+            false => ours! {
+                #(if !#fit { ::core::option::Option::Some(#why) } else)* {
+                    ::core::option::Option::None
+                }
+            },
+        }
+    }
+
+    /// Adds the instance of a generic function to a key.
+    fn instance(&self, key: &Ident) -> Option<TokenStream> {
+        if !self.func.generics().decide() {
+            return None;
+        }
+        let (forward, generics) = (Names::new(self.func).hidden_fwd, turbofish(self.func));
+        let owner = match &self.func.owner {
+            None => self.func.sig.ident.to_token_stream(),
+            Some(_) => ours!(Self),
+        };
+        Some(ours!(#key.instance(&#owner::#forward #generics);))
     }
 
     /// The body of a companion that returns the result and the gradients. `body` computes the result and a tuple of these, and
@@ -319,20 +385,21 @@ impl<'a> StaticCall<'a> {
         let params = self.func.params.iter().map(|param| {
             let x = reference(param);
             match param.kind {
-                Kind::Static { .. } => static_key(p, &x, &key),
+                Kind::Static { .. } => static_key(p, &x, false, &key),
                 Kind::Tensor => ours!(#key.leaf(#x);),
                 Kind::Tree => tree_key(p, &x, &key),
             }
         });
+        let instance = self.instance(&key);
         let site = ours! {
             #mark
             ::std::thread_local! {
-                static SITE: #p::Site = const { #p::Site::new() };
+                static __TRACED_SITE: #p::Site = const { #p::Site::new() };
             }
         };
         (
             site,
-            ours!(#p::begin(&SITE, |#key| { #globals #(#params)* #more })),
+            ours!(#p::begin(&__TRACED_SITE, |#key| { #instance #globals #(#params)* #more })),
         )
     }
 
@@ -424,11 +491,20 @@ fn recording() -> Ident {
     Ident::new("recording", Span::mixed_site())
 }
 
-/// Adds a static value, by reference, to a key.
-pub(crate) fn static_key(p: &TokenStream, x: &TokenStream, key: &impl ToTokens) -> TokenStream {
+/// Adds a static value, by reference, to a key. What may borrow is not kept.
+pub(crate) fn static_key(
+    p: &TokenStream,
+    x: &TokenStream,
+    may_borrow: bool,
+    key: &impl ToTokens,
+) -> TokenStream {
+    let value = match may_borrow {
+        false => ours!(&&&&#p::StaticArg(#x)),
+        true => ours!(&&#p::StaticArg(#x)),
+    };
     ours! {{
         use #p::by_type::*;
-        (&&&#p::StaticArg(#x)).add_to_key(#key);
+        (#value).add_to_key(#key);
     }}
 }
 
@@ -440,28 +516,23 @@ fn tree_key(p: &TokenStream, x: &TokenStream, key: &Ident) -> TokenStream {
     }}
 }
 
-/// Why a static of the function cannot stand for all of its calls, or the types of its parameters and of its result do not say
-/// all that a key needs. A static in a function with generic types is one for all of them.
+/// Why the types of the parameters and of the result do not say all that a key needs.
 fn siteless(func: &Func) -> Option<String> {
-    let owner = func.owner.iter().flat_map(|o| &o.generics.params);
-    let mut generics = owner.chain(&func.sig.generics.params);
-    if !generics.all(|g| matches!(g, GenericParam::Lifetime(_))) {
-        return Some("it has generic parameters".to_owned());
-    }
+    let generics = func.generics();
     let unknown = |p: &&Param| {
-        let ty = text(&p.owned);
-        let borrows = ty.contains(['\'', '&']);
         let fixed = matches!(p.kind, Kind::Static { .. });
-        p.pattern || ty.contains("impl ") || (borrows && (fixed || p.diff))
+        p.pattern || (fixed && generics.may_borrow(&p.owned))
+    };
+    let why = |what: String, ty: &Type| match generics.borrower(ty) {
+        Some(name) => format!(
+            "`{name}` may borrow; with the bound `{name}: 'static` a call like one before finds its plan"
+        ),
+        None => format!("{what} does not say what its calls have in common"),
     };
     if let Some(param) = func.params.iter().find(unknown) {
-        return Some(format!(
-            "the type of `{}` does not say what its calls have in common",
-            param.name
-        ));
+        return Some(why(format!("the type of `{}`", param.name), &param.owned));
     }
-    let ty = text(&func.output.ty);
-    let known =
-        func.output.shape.is_known() || !(ty.contains(['\'', '&', '_']) || ty.contains("impl "));
-    (!known).then(|| format!("`{ty}` does not say what its calls have in common"))
+    let (ty, shape) = (&func.output.ty, &func.output.shape);
+    let known = shape.is_known() || !generics.may_borrow(ty);
+    (!known).then(|| why(format!("`{}`", text(ty)), ty))
 }

@@ -171,6 +171,12 @@ fn one_half_typed_method_leaves_the_other_methods_alone() {
         let text = text.replacen(&format!("{{ {body} }}"), &format!("{{ {parsed} }}"), 1);
         syn::parse_file(&text).unwrap_or_else(|e| panic!("{e}: {text}"))
     };
+    // A body that is known to be pure is set aside, which is nobody else's business.
+    let interface = |file: &syn::File| {
+        let mut all = interface(file);
+        all.retain(|item| !item.starts_with("fn __traced_forward_body"));
+        all
+    };
     let expected = interface(&emptied("x.cos()", "x.cos()"));
     assert!(
         expected.iter().any(|s| s.starts_with("fn other_vjp")),

@@ -154,10 +154,10 @@ impl Cx<'_> {
         let (owner, own) = (&self.func.owner, &self.func.sig.ident);
         match callee {
             Callee::Function(path) => owner.is_none() && path.is_ident(own),
-            Callee::Associated { ty, name } => {
+            Callee::Associated { ty, name, .. } => {
                 ty.to_string() == "Self" && owner.is_some() && name == own
             }
-            Callee::Method(_) => false,
+            Callee::Method { .. } => false,
         }
     }
 
@@ -169,14 +169,15 @@ impl Cx<'_> {
         want: &Want,
         fallible: bool,
     ) -> R<Value> {
-        if call.turbofish.is_some() {
-            return self.recorded("a generic method", call.method.span());
-        }
         let recursive = place.root
             && self.func.params[place.param].receiver
             && call.method == self.func.sig.ident;
-        let name = format!("_.{}", call.method);
-        let callee = Callee::Method(call.method.clone());
+        let (method, turbofish) = (&call.method, &call.turbofish);
+        let name = format!("_.{}", text(&quote!(#method #turbofish)));
+        let callee = Callee::Method {
+            name: method.clone(),
+            turbofish: turbofish.clone(),
+        };
         let traced = Traced {
             callee,
             name,
@@ -215,7 +216,7 @@ impl Cx<'_> {
             );
             return Err(Stop::Error);
         }
-        let is_method = matches!(callee, Callee::Method(_));
+        let is_method = matches!(callee, Callee::Method { .. });
         let Passed {
             args,
             operands,
@@ -410,11 +411,12 @@ fn callee(path: &syn::Path, of_type: bool) -> Callee {
         return Callee::Function(path.clone());
     }
     let mut ty = path.clone();
-    let name = ty.segments.pop().expect("it has two segments").ident;
+    let last = ty.segments.pop().expect("it has two segments");
     ty.segments.pop_punct();
     Callee::Associated {
         ty: ty.to_token_stream(),
-        name,
+        name: last.ident,
+        turbofish: last.arguments,
     }
 }
 

@@ -5,6 +5,7 @@ use gradloom_ir::{Attr, Program, SecondaryMap, Var};
 use proc_macro2::{Ident, Span, TokenStream};
 use std::collections::BTreeMap;
 use std::rc::Rc;
+use syn::{AngleBracketedGenericArguments, PathArguments};
 
 /// A program, and what it does not say.
 #[derive(Debug)]
@@ -81,9 +82,16 @@ pub(crate) enum Callee {
     /// A function, by path: its companions are in the type of the same path.
     Function(syn::Path),
     /// An associated function: its companions stand beside it.
-    Associated { ty: TokenStream, name: Ident },
+    Associated {
+        ty: TokenStream,
+        name: Ident,
+        turbofish: PathArguments,
+    },
     /// A method of the first argument.
-    Method(Ident),
+    Method {
+        name: Ident,
+        turbofish: Option<AngleBracketedGenericArguments>,
+    },
 }
 
 /// An argument of a call.

@@ -14,6 +14,7 @@ pub(crate) use param::Param;
 pub(crate) use signature::{lint_attributes, signature};
 
 use crate::annotation::Declared;
+use crate::generic::Params;
 use quote::ToTokens;
 use syn::{Attribute, Generics, Ident, Signature, Type};
 
@@ -45,6 +46,12 @@ pub(crate) struct Func {
 impl Func {
     pub(crate) fn name(&self) -> String {
         unraw(&self.sig.ident)
+    }
+
+    /// Its types and constants, and those of the impl block that it stands in.
+    pub(crate) fn generics(&self) -> Params<'_> {
+        let owner = self.owner.iter().map(|owner| &owner.generics);
+        Params::of(owner.chain([&self.sig.generics]))
     }
 
     /// The parameters that derivatives are taken with respect to, with their positions.

@@ -1,0 +1,139 @@
+//! What the types of an item leave open: which of them its parameters decide, and which may borrow.
+
+use crate::parse::unraw;
+use crate::purity::is_known;
+use std::collections::BTreeSet;
+use syn::visit::Visit;
+use syn::{GenericParam, Generics, Type, TypeParamBound, WherePredicate};
+
+/// The parameters of an item, with those of the impl block that it stands in.
+pub(crate) struct Params<'a> {
+    all: Vec<&'a GenericParam>,
+    /// The names of types that may not borrow.
+    owned: BTreeSet<String>,
+}
+
+impl<'a> Params<'a> {
+    pub(crate) fn of(generics: impl IntoIterator<Item = &'a Generics>) -> Params<'a> {
+        let (mut all, mut owned) = (Vec::new(), BTreeSet::new());
+        for generics in generics {
+            all.extend(&generics.params);
+            owned.extend(owned_types(generics));
+        }
+        Params { all, owned }
+    }
+
+    /// Whether there are instances that behave differently: there are types or constants.
+    pub(crate) fn decide(&self) -> bool {
+        !(self.all.iter()).all(|param| matches!(param, GenericParam::Lifetime(_)))
+    }
+
+    /// The names of the types.
+    pub(crate) fn types(&self) -> BTreeSet<String> {
+        let types = self.all.iter().filter_map(|param| match param {
+            GenericParam::Type(ty) => Some(unraw(&ty.ident)),
+            _ => None,
+        });
+        types.collect()
+    }
+
+    /// The names of the constants.
+    pub(crate) fn constants(&self) -> BTreeSet<String> {
+        let constants = self.all.iter().filter_map(|param| match param {
+            GenericParam::Const(value) => Some(unraw(&value.ident)),
+            _ => None,
+        });
+        constants.collect()
+    }
+
+    /// Whether a type is known once the item is.
+    pub(crate) fn fix(&self, ty: &Type) -> bool {
+        let (types, constants) = (self.types(), self.constants());
+        !names(ty, |name| types.contains(name) || constants.contains(name))
+    }
+
+    /// Whether values of a type may have borrowed what a key cannot keep. Lifetimes in paths may be left out by who writes
+    /// them, and are not seen then.
+    pub(crate) fn may_borrow(&self, ty: &Type) -> bool {
+        // The words of numbers, text and sequences of them are kept, whoever has them.
+        if is_known(ty) {
+            return false;
+        }
+        let types = self.types();
+        let mut lifetimes = Lifetimes(false);
+        lifetimes.visit_type(ty);
+        lifetimes.0
+            || names(ty, |name| {
+                types.contains(name) && !self.owned.contains(name)
+            })
+    }
+
+    /// The first type parameter that a type names and that may borrow.
+    pub(crate) fn borrower(&self, ty: &Type) -> Option<String> {
+        let mut types = self.types().into_iter();
+        types.find(|ty_name| !self.owned.contains(ty_name) && names(ty, |name| name == ty_name))
+    }
+}
+
+/// Whether a type names what a condition holds for.
+pub(crate) fn names(ty: &Type, of: impl Fn(&str) -> bool) -> bool {
+    struct Names<F>(F, bool);
+    impl<'ast, F: Fn(&str) -> bool> Visit<'ast> for Names<F> {
+        fn visit_ident(&mut self, ident: &'ast syn::Ident) {
+            self.1 |= (self.0)(&unraw(ident));
+        }
+    }
+    let mut names = Names(of, false);
+    names.visit_type(ty);
+    names.1
+}
+
+/// The type parameters with a bound `T: 'static`.
+fn owned_types(generics: &Generics) -> impl Iterator<Item = String> {
+    fn lasts(bound: &TypeParamBound) -> bool {
+        matches!(bound, TypeParamBound::Lifetime(l) if l.ident == "static")
+    }
+    let params = generics.type_params();
+    let params = params.filter(|ty| ty.bounds.iter().any(lasts));
+    let predicates = generics.where_clause.iter().flat_map(|w| &w.predicates);
+    let bounded = predicates.filter_map(|predicate| match predicate {
+        WherePredicate::Type(p) if p.bounds.iter().any(lasts) => match &p.bounded_ty {
+            Type::Path(path) => path.path.get_ident(),
+            _ => None,
+        },
+        _ => None,
+    });
+    params.map(|ty| &ty.ident).chain(bounded).map(unraw)
+}
+
+/// Looks for lifetimes that may end, and for types that are not written.
+struct Lifetimes(bool);
+
+impl<'ast> Visit<'ast> for Lifetimes {
+    fn visit_lifetime(&mut self, lifetime: &'ast syn::Lifetime) {
+        self.0 |= lifetime.ident != "static";
+    }
+    fn visit_type(&mut self, ty: &'ast Type) {
+        self.0 |= match ty {
+            Type::Reference(r) => r.lifetime.is_none(),
+            Type::Infer(_) | Type::ImplTrait(_) | Type::Macro(_) | Type::Verbatim(_) => true,
+            _ => false,
+        };
+        syn::visit::visit_type(self, ty);
+    }
+    // What a function takes it does not hold.
+    fn visit_type_fn_ptr(&mut self, ty: &'ast syn::TypeFnPtr) {
+        let mut inner = Elided(false);
+        syn::visit::visit_type_fn_ptr(&mut inner, ty);
+        self.0 |= inner.0;
+    }
+}
+
+/// Looks for lifetimes that are named, where the others are of no importance.
+struct Elided(bool);
+
+impl<'ast> Visit<'ast> for Elided {
+    fn visit_lifetime(&mut self, lifetime: &'ast syn::Lifetime) {
+        self.0 |= lifetime.ident != "static" && lifetime.ident != "_";
+    }
+}
