@@ -1,14 +1,16 @@
 //! Calls that find their plan: what stands before and after a body that need not run.
 
+mod by_type;
+
 use super::cx::{field, reference, turbofish};
-use super::names::Names;
 use crate::args::Args;
 use crate::lower::Body;
-use crate::parse::{Func, Kind, OutShape, Param, text};
-use crate::purity::{globals_of_pure, is_known};
+use crate::parse::{Func, Kind, OutShape, Param};
+use crate::purity::globals_of_pure;
+use by_type::siteless;
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::ToTokens;
-use syn::{Attribute, Block, Expr, FnArg, Pat, Path, Signature, Stmt, Type};
+use syn::{Attribute, Block, Expr, FnArg, Pat, Path, Signature, Stmt};
 
 /// What a function may leave out when it is called.
 pub(crate) enum Purity {
@@ -77,7 +79,7 @@ impl<'a> StaticCall<'a> {
             // The user's code sees an item beside it, whatever the span of its name.
             None => Ident::new("__traced_body", sig.ident.span()),
             Some(_) => {
-                let name = format!("__traced_{}_body", self.func.name());
+                let name = format!("__traced_{}_body", inner(&self.func.name()));
                 Ident::new(&name, sig.ident.span())
             }
         };
@@ -154,78 +156,6 @@ impl<'a> StaticCall<'a> {
                 ours!(#p::names(#fit);)
             }
         }
-    }
-
-    /// Whether a key can hold the constants and statics. They do not change, so it need not.
-    fn globals_fit(&self) -> TokenStream {
-        let fit = self.globals.iter().map(|global| self.fits(global));
-        ours!(#(#fit)&&*)
-    }
-
-    fn fits(&self, global: &Path) -> TokenStream {
-        let p = self.p;
-        ours! {
-            #p::global_fits(&|| {
-                use #p::by_type::*;
-                (&&&&#p::StaticArg(&#global)).fits_in_key()
-            })
-        }
-    }
-
-    /// `RECORDED`. What the macro does not know rustc decides by types, where the types do not depend on the instance.
-    pub(super) fn why(&self) -> TokenStream {
-        if let Some(why) = self.recorded() {
-            return ours!(::core::option::Option::Some(#why));
-        }
-        let p = self.p;
-        let globals = self.globals.iter().map(|global| {
-            let why = format!(
-                "`{}` may be written to or hold a tensor, as far as its type says: it is not `Eq` and `Clone`",
-                text(global)
-            );
-            (self.fits(global), why)
-        });
-        let generics = self.func.generics();
-        let params = self.func.params.iter().filter(|param| {
-            let fixed = matches!(param.kind, Kind::Static { .. });
-            fixed && !is_known(&param.owned) && generics.fix(&param.owned)
-        });
-        let params = params.map(|param| {
-            let (ty, x) = (&param.owned, Ident::new("x", Span::mixed_site()));
-            let why = format!(
-                "`{}` cannot be compared with that of a call before: its type is not `Eq` and `Clone`",
-                param.name
-            );
-            let fits = ours! {
-                #p::argument_fits(&|#x: &#ty| {
-                    use #p::by_type::*;
-                    (&&&&#p::StaticArg(#x)).fits_in_key()
-                })
-            };
-            (fits, why)
-        });
-        let (fit, why): (Vec<_>, Vec<_>) = globals.chain(params).unzip();
-        match fit.is_empty() {
-            true => ours!(::core::option::Option::None),
-            false => ours! {
-                #(if !#fit { ::core::option::Option::Some(#why) } else)* {
-                    ::core::option::Option::None
-                }
-            },
-        }
-    }
-
-    /// Adds the instance of a generic function to a key.
-    fn instance(&self, key: &Ident) -> Option<TokenStream> {
-        if !self.func.generics().decide() {
-            return None;
-        }
-        let (forward, generics) = (Names::new(self.func).hidden_fwd, turbofish(self.func));
-        let owner = match &self.func.owner {
-            None => self.func.sig.ident.to_token_stream(),
-            Some(_) => ours!(Self),
-        };
-        Some(ours!(#key.instance(&#owner::#forward #generics);))
     }
 
     /// The body of a companion that returns the result and the gradients. `body` computes the result and a tuple of these, and
@@ -470,6 +400,17 @@ impl<'a> StaticCall<'a> {
     }
 }
 
+/// A name that may stand inside of another, which rustc warns of where two underscores follow each other in it: those at the ends
+/// are counted instead.
+fn inner(name: &str) -> String {
+    let (rest, middle) = (name.trim_start_matches('_'), name.trim_matches('_'));
+    let (before, after) = (name.len() - rest.len(), rest.len() - middle.len());
+    match (before, after) {
+        (0, 0) => name.to_owned(),
+        _ => format!("{middle}_{before}_{after}"),
+    }
+}
+
 /// The attributes that expect a lint, which it is the body that fulfils: what is left of its function allows it.
 fn expected(attrs: &mut [Attribute]) -> Vec<Attribute> {
     let expect = attrs.iter_mut().filter(|a| a.path().is_ident("expect"));
@@ -514,25 +455,4 @@ fn tree_key(p: &TokenStream, x: &TokenStream, key: &Ident) -> TokenStream {
         use #p::by_type::*;
         (&&#p::StaticArg(#x)).add_tree_to_key(#key);
     }}
-}
-
-/// Why the types of the parameters and of the result do not say all that a key needs.
-fn siteless(func: &Func) -> Option<String> {
-    let generics = func.generics();
-    let unknown = |p: &&Param| {
-        let fixed = matches!(p.kind, Kind::Static { .. });
-        p.pattern || (fixed && generics.may_borrow(&p.owned))
-    };
-    let why = |what: String, ty: &Type| match generics.borrower(ty) {
-        Some(name) => format!(
-            "`{name}` may borrow; with the bound `{name}: 'static` a call like one before finds its plan"
-        ),
-        None => format!("{what} does not say what its calls have in common"),
-    };
-    if let Some(param) = func.params.iter().find(unknown) {
-        return Some(why(format!("the type of `{}`", param.name), &param.owned));
-    }
-    let (ty, shape) = (&func.output.ty, &func.output.shape);
-    let known = shape.is_known() || !generics.may_borrow(ty);
-    (!known).then(|| why(format!("`{}`", text(ty)), ty))
 }
