@@ -1,29 +1,15 @@
 //! Generic functions: each instance finds its own plans, with the bits of its ops.
 
-use gradloom::events::{self, Event};
 use gradloom::prelude::*;
 use gradloom::testing::op_by_op;
 use gradloom_tests::noise;
+use gradloom_tests::observe::{bits, log};
 use std::borrow::Cow;
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::marker::PhantomData;
 use std::ops::Deref;
 use std::sync::LazyLock;
-
-fn log<R>(body: impl FnOnce() -> R) -> (R, Vec<String>) {
-    let (result, events) = events::record(body);
-    (result, events.iter().map(Event::to_string).collect())
-}
-
-fn bits<T: Tree>(tree: &T) -> Vec<Vec<u64>> {
-    let mut all = Vec::new();
-    tree.visit(&mut |leaf| {
-        let xs = leaf.cast(DType::F64).to_vec::<f64>();
-        all.push(xs.iter().map(|x| x.to_bits()).collect());
-    });
-    all
-}
 
 /// Calls a function twice and once op by op: the second call finds its plan, and all agree.
 #[track_caller]
