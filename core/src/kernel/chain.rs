@@ -5,14 +5,15 @@
 //! ([`Order`](super::pieces::Order)), because a block has whole multiples of these.
 
 use super::cut::{ByRow, Link};
-use super::data::{Data, DataMut, WIDEST};
+use super::data::{Data, DataMut};
 use super::fused::Group;
 use super::memory::{ALIGN, Prepared};
+use super::room::{Room, lines_for, with_lines};
 use super::rows::{self, copy_past_caches, past_caches};
+use super::span::Span;
 use super::threads::for_each;
 use super::vector::fence;
 use crate::DType;
-use crate::spare::{keep_room, take_room};
 use smallvec::SmallVec;
 use std::cell::Cell;
 
@@ -241,7 +242,7 @@ impl End {
 
 thread_local! {
     /// The rows that are near; each thread keeps the memory.
-    static ROOM: Cell<Vec<u64>> = const { Cell::new(Vec::new()) };
+    static ROOM: Room = const { Cell::new(Span::new()) };
 }
 
 impl Chain {
@@ -252,11 +253,26 @@ impl Chain {
     /// `outs` are the results, `from` is a multiple of the block, and nobody else uses rows from there to `to`, nor anything of a result
     /// that has no rows but sums of these.
     unsafe fn run(&self, args: &[Data<'_>], outs: &[End], from: usize, to: usize) {
-        let mut words = take_room(&ROOM);
-        let n_words = (self.bytes + ALIGN).div_ceil(WIDEST);
-        words.resize(words.len().max(n_words), 0);
-        let room = words.as_mut_ptr().cast::<u8>();
-        let room = room.wrapping_add(room.align_offset(ALIGN));
+        with_lines(&ROOM, lines_for::<u8>(self.bytes), |lines| {
+            let room = lines.as_mut_ptr().cast();
+            // SAFETY: the caller's; the room has a block of rows of each value that is near.
+            unsafe { self.blocks(args, outs, room, from, to) };
+        });
+    }
+
+    /// The same; `room` has a block of rows of each value that is near.
+    ///
+    /// # Safety
+    ///
+    /// As for [`run`](Self::run).
+    unsafe fn blocks(
+        &self,
+        args: &[Data<'_>],
+        outs: &[End],
+        room: *mut u8,
+        from: usize,
+        to: usize,
+    ) {
         let mut first = from;
         while first < to {
             let last = to.min(first + self.block);
@@ -268,7 +284,7 @@ impl Chain {
                     first,
                     last,
                 };
-                // SAFETY: the caller's; the room has a block of rows of each value that is near.
+                // SAFETY: the caller's.
                 unsafe {
                     match (&bound.link, way) {
                         (
@@ -299,7 +315,6 @@ impl Chain {
         if self.links.iter().any(|(_, way)| way.is_past_caches()) {
             fence();
         }
-        keep_room(&ROOM, words);
     }
 
     /// # Safety
