@@ -1,5 +1,6 @@
 //! The life of calls, by sites that are written by hand.
 
+use super::key::OwnedKey;
 use super::{CallKey, SMALL, Site, begin};
 use crate::events::{self, Event};
 use crate::{DType, Result, Tensor, Tree, cache, evaluate, grad};
