@@ -149,6 +149,10 @@ agree! {
         let scores = q.matmul(k.transpose()) * 0.5;
         scores.softmax(-1).matmul(v)
     }
+    masked_attention(q: [2, 4], k: [3, 4], v: [3, 2]) {
+        let near = q.matmul(k.transpose()).gt(0.0);
+        q.masked_attention(k, v, near)
+    }
     variance(x: [2, 5]) { let centered = x - x.mean_keepdims(-1); centered.square().mean(-1) }
     log_likelihood(x: [4], s: [4]) { let z = x / s; -(z.square() * 0.5 + s.log()).sum(..) }
 }

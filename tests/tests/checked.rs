@@ -36,6 +36,18 @@ fn attention(
     mixed.permute([1, 0, 2]).reshape([t, d]).matmul(out)
 }
 
+#[traced(check)]
+fn padded(
+    #[shape(N, D)] q: &Tensor,
+    #[shape(M, D)] k: &Tensor,
+    #[shape(M, E)] v: &Tensor,
+    #[nodiff]
+    #[shape(bool; M)]
+    mask: &Tensor,
+) -> Tensor {
+    q.masked_attention(k, v, mask) + q.masked_causal_attention(k, v, mask)
+}
+
 #[traced(check(range(x = 0.5..2.0, y = -1.0..1)))]
 fn logarithms(#[shape(_, 3)] x: &Tensor, #[shape(3)] y: &Tensor) -> (Tensor, Tensor) {
     (x.log() * y, x.pow(y))

@@ -55,6 +55,10 @@ fn f32s(shape: &[usize]) -> Tensor {
     Tensor::zeros(shape, DType::F32)
 }
 
+fn bools(shape: &[usize]) -> Tensor {
+    Tensor::zeros(shape, DType::Bool)
+}
+
 fn i64s(shape: &[usize]) -> Tensor {
     Tensor::zeros(shape, DType::I64)
 }
@@ -225,6 +229,15 @@ fn products_and_layers_are_checked() {
         x.causal_attention(f32s(&[4, 3]), f32s(&[5, 3])),
         f32s(&[2, 4, 3]).attention(f32s(&[2, 4, 3]), f32s(&[1, 4, 3])),
         labels.unsqueeze(0).attention(labels.unsqueeze(0), labels.unsqueeze(0)),
+        x.masked_attention(f32s(&[4, 3]), f32s(&[4, 3]), bools(&[2, 3])),
+        x.masked_causal_attention(f32s(&[4, 3]), f32s(&[4, 3]), bools(&[3, 1])),
+        x.masked_attention(x, x, bools(&[1, 2, 2])),
+        x.masked_attention(x, x, f32s(&[2, 2])),
+        f32s(&[2, 4, 3]).masked_attention(
+            f32s(&[2, 4, 3]),
+            f32s(&[2, 4, 3]),
+            bools(&[3, 4, 4]),
+        ),
         x.cross_entropy(i64s(&[3])),
         x.cross_entropy(f32s(&[2])),
         x.cross_entropy(x),
@@ -245,6 +258,11 @@ fn products_and_layers_are_checked() {
     attention: the last axis but one of the values is 5, and has to be 4, as for the keys: operand 1 is f32[2, 3], operand 2 is f32[4, 3], operand 3 is f32[5, 3]
     attention: axis 0 of the values is 1, and has to be 2, as for the queries: operand 1 is f32[2, 4, 3], operand 2 is f32[2, 4, 3], operand 3 is f32[1, 4, 3]
     attention: the dtype is i64, and has to be a float: operand 1 is i64[1, 2], operand 2 is i64[1, 2], operand 3 is i64[1, 2]
+    attention: the last axis of the mask is 3, and has to be 1 or 4, as for the keys: operand 1 is f32[2, 3], operand 2 is f32[4, 3], operand 3 is f32[4, 3], operand 4 is bool[2, 3]
+    attention: the last axis but one of the mask is 3, and has to be 1 or 2, as for the queries: operand 1 is f32[2, 3], operand 2 is f32[4, 3], operand 3 is f32[4, 3], operand 4 is bool[3, 1]
+    attention: the rank is 3, and has to be at most 2 for the mask: operand 1 is f32[2, 3], operand 2 is f32[2, 3], operand 3 is f32[2, 3], operand 4 is bool[1, 2, 2]
+    attention: the dtype is f32, and has to be bool for the mask: operand 1 is f32[2, 3], operand 2 is f32[2, 3], operand 3 is f32[2, 3], operand 4 is f32[2, 2]
+    attention: axis 0 of the mask is 3, and has to be 1 or 2, as for the queries: operand 1 is f32[2, 4, 3], operand 2 is f32[2, 4, 3], operand 3 is f32[2, 4, 3], operand 4 is bool[3, 4, 4]
     cross_entropy: axis 0 of the labels is 3, and has to be 2: the left operand is f32[2, 3], the right operand is i64[3]
     cross_entropy: the dtype is f32, and has to be an integer for the labels: the left operand is f32[2, 3], the right operand is f32[2]
     cross_entropy: the dtype is f32, and has to be an integer for the labels: the left operand is f32[2, 3], the right operand is f32[2, 3]

@@ -41,7 +41,10 @@ impl OpError {
 impl fmt::Display for OpError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let operands = self.args.iter().enumerate().map(|(i, aval)| {
-            let fixed = matches!(self.op.def().operands(), Operands::Fixed(..));
+            let fixed = matches!(
+                self.op.def().operands(),
+                Operands::Fixed(..) | Operands::Between(..)
+            );
             let place = match (self.args.len(), i) {
                 _ if *aval == Aval::UNKNOWN => return String::new(),
                 (1, _) => "the operand".to_owned(),

@@ -404,6 +404,24 @@ fn softmax_and_norms_keep_the_shape() {
             "attention: axis 0 of the values is 3, and has to be 2, as for the keys: operand 1 is f32[..], operand 2 is f32[2, S, 4], operand 3 is f32[3, S, E]",
         ),
         (
+            "attention",
+            &[Static::Bool(true)],
+            &["f32[B, T, 4]", "f32[B, S, 4]", "f32[B, S, E]", "bool[1, S]"],
+            "f32[B, T, E]",
+        ),
+        (
+            "attention",
+            &[Static::Bool(false)],
+            &["f32[B, 2, 4]", "f32[B, S, 4]", "f32[B, S, E]", "bool[B, ?]"],
+            "f32[B, 2, E]",
+        ),
+        (
+            "attention",
+            &[Static::Bool(false)],
+            &["f32[B, T, 4]", "f32[B, 3, 4]", "f32[B, ?, E]", "bool[T, 2]"],
+            "attention: the last axis of the mask is 2, and has to be 1 or 3, as for the keys: operand 1 is f32[B, T, 4], operand 2 is f32[B, 3, 4], operand 3 is f32[B, ?, E], operand 4 is bool[T, 2]",
+        ),
+        (
             "layer_norm",
             &[eps()],
             &["f32[B, ?]", "f32[3]", "f32[C]"],

@@ -192,14 +192,20 @@ fn inferred_shapes_hold_for_the_numbers() {
         pool.push((each.clone(), blurred(&mut r, &each)));
         let key = Aval::new(DType::I64, &[2]);
         pool.push((key.clone(), blurred(&mut r, &key)));
+        // Which rows of the first see which.
+        let n_rows = rows.len().checked_sub(2).map_or(1, |axis| rows[axis]);
+        let mask = Aval::new(DType::Bool, &[n_rows, n_rows][r.below(2)..]);
+        pool.push((mask.clone(), blurred(&mut r, &mask)));
         for _ in 0..8 {
             let which = r.below(Op::ALL.len());
             let op = Op::ALL[which];
             let n_args = (1..=6).find(|n| op.def().operands().fits(*n)).unwrap_or(0);
-            let n_args = match op.def().operands().fits(n_args + 2) && r.below(2) == 0 {
-                true => n_args + 2,
-                false => n_args,
-            };
+            let fits = |n: &usize| op.def().operands().fits(*n);
+            let n_args: Vec<usize> = (n_args..n_args + 3).filter(fits).collect();
+            let n_args = n_args
+                .get(r.below(n_args.len().max(1)))
+                .copied()
+                .unwrap_or(0);
             let mut args: Vec<usize> = (0..n_args).map(|_| r.below(pool.len())).collect();
             // A like operand is most often an operand, or of its shape.
             let n_data = op.def().operands().n_data(n_args);
@@ -219,8 +225,17 @@ fn inferred_shapes_hold_for_the_numbers() {
                 args = vec![args[0]; n_args];
             }
             match op {
-                Op::Attention | Op::AttentionLse if r.below(2) == 0 => args = vec![0; n_args],
-                Op::AttentionJvp | Op::AttentionVjp => args = vec![0, 0, 0, 0, 4, 0],
+                Op::Attention | Op::AttentionLse if r.below(2) == 0 => {
+                    let n_floats = if op == Op::Attention { 3 } else { 2 };
+                    args = vec![0; n_floats];
+                    args.resize(n_args, 6);
+                }
+                Op::AttentionJvp | Op::AttentionVjp => {
+                    args = match r.below(2) {
+                        0 => vec![0, 0, 0, 0, 4, 0],
+                        _ => vec![0, 0, 0, 0, 4, 6, 0],
+                    }
+                }
                 Op::NormJvp | Op::NormVjp => args = vec![0, 0, 0],
                 Op::FoldIn
                 | Op::RandomBits

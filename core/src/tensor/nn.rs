@@ -152,6 +152,7 @@ impl Tensor {
     ///
     /// The weights, `[.., n, m]`, are never in memory together, neither here nor in the first derivative; a second derivative
     /// holds them. For another scale, multiply the queries by it, times `sqrt(d)`. Where there are no keys, the result is 0.
+    /// [`Tensor::masked_attention`] leaves keys out.
     ///
     /// ```
     /// # use gradloom::Tensor;
@@ -185,6 +186,66 @@ impl Tensor {
     #[track_caller]
     pub fn causal_attention(&self, keys: impl AsRef<Tensor>, values: impl AsRef<Tensor>) -> Tensor {
         let args = [self, keys.as_ref(), values.as_ref()];
+        one(Op::Attention, vec![Static::Bool(true)], &args, &[])
+    }
+
+    /// [`Tensor::attention`] in which a query sees only the keys where the mask is true, as if there were no others. A query that
+    /// sees none has the result 0, and all its derivatives are 0.
+    ///
+    /// The mask is of bools. Where queries are `[.., n, d]` and keys `[.., m, d]`, its shape is one that broadcasts to
+    /// `[.., n, m]`: aligned from the right, each axis is as long there or 1, and axes on the left may be missing. So with queries of
+    /// `[batch, heads, n, d]`, a mask of `[batch, 1, 1, m]` leaves out the keys that fill up a batch, one of `[n, m]`, such as
+    /// a window that slides, is the same for all heads, and `[batch, heads, n, m]` says all. Nothing is copied for what it repeats.
+    /// Of blocks of queries and keys in which nothing is seen nothing is computed.
+    ///
+    /// ```
+    /// # use gradloom::Tensor;
+    /// let x = Tensor::from([[0.0f32], [0.0]]);
+    /// let values = Tensor::from([[2.0f32], [4.0]]);
+    /// let mask = Tensor::from([[true, true], [false, true]]);
+    /// assert_eq!(x.masked_attention(&x, &values, &mask).to_vec::<f32>(), [3.0, 4.0]);
+    ///
+    /// // Both queries see the first key only.
+    /// let padding = Tensor::from([true, false]);
+    /// assert_eq!(x.masked_attention(&x, &values, padding).to_vec::<f32>(), [2.0, 2.0]);
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// As [`Tensor::attention`], and if the mask is not of bools or does not broadcast to `[.., n, m]`.
+    #[track_caller]
+    pub fn masked_attention(
+        &self,
+        keys: impl AsRef<Tensor>,
+        values: impl AsRef<Tensor>,
+        mask: impl AsRef<Tensor>,
+    ) -> Tensor {
+        let args = [self, keys.as_ref(), values.as_ref(), mask.as_ref()];
+        one(Op::Attention, vec![Static::Bool(false)], &args, &[])
+    }
+
+    /// [`Tensor::causal_attention`] with a mask as that of [`Tensor::masked_attention`]: query `i` sees those of the keys from 0 to
+    /// `i` where the mask is true.
+    ///
+    /// ```
+    /// # use gradloom::Tensor;
+    /// let x = Tensor::from([[0.0f32], [0.0], [0.0]]);
+    /// let values = Tensor::from([[2.0f32], [4.0], [6.0]]);
+    /// let mask = Tensor::from([false, true, true]);
+    /// assert_eq!(x.masked_causal_attention(&x, &values, mask).to_vec::<f32>(), [0.0, 4.0, 5.0]);
+    /// ```
+    ///
+    /// # Panics
+    ///
+    /// As [`Tensor::masked_attention`].
+    #[track_caller]
+    pub fn masked_causal_attention(
+        &self,
+        keys: impl AsRef<Tensor>,
+        values: impl AsRef<Tensor>,
+        mask: impl AsRef<Tensor>,
+    ) -> Tensor {
+        let args = [self, keys.as_ref(), values.as_ref(), mask.as_ref()];
         one(Op::Attention, vec![Static::Bool(true)], &args, &[])
     }
 

@@ -63,6 +63,8 @@ fn every_method_of_the_op_table_is_a_method_of_tensor() {
         cross_entropy: x().cross_entropy(x());
         attention: x().attention(x(), x());
         causal_attention: x().causal_attention(x(), x());
+        masked_attention: x().masked_attention(x(), x(), x());
+        masked_causal_attention: x().masked_causal_attention(x(), x(), x());
         layer_norm: x().layer_norm(x(), x(), 1e-5);
         rms_norm: x().rms_norm(x(), 1e-5);
         normalize: x().normalize(-1, 1e-5);

@@ -1,4 +1,5 @@
-//! Causal attention beside the same from a matrix product, a softmax and another product, by the length of a sequence.
+//! Attention beside the same from a matrix product, a softmax and another product: causal, by the length of a sequence, and of a
+//! batch of sequences that are filled up to one length, under a mask.
 //!
 //! `cargo run --release -p gradloom-examples --bin attention [-- THREADS]`
 
@@ -35,6 +36,29 @@ fn loss_by_parts(q: &Tensor, k: &Tensor, v: &Tensor) -> Tensor {
     by_parts(q, k, v).square().sum(..)
 }
 
+#[traced]
+fn padded(q: &Tensor, k: &Tensor, v: &Tensor, #[nodiff] mask: &Tensor) -> Tensor {
+    q.masked_attention(k, v, mask)
+}
+
+#[traced]
+fn padded_by_parts(q: &Tensor, k: &Tensor, v: &Tensor, #[nodiff] mask: &Tensor) -> Tensor {
+    let scale = 1.0 / (q.dim(3) as f64).sqrt();
+    let scores = q.matmul(k.swap_axes(2, 3)) * scale;
+    let weights = mask.select(&scores, -1e9).softmax(-1);
+    weights.matmul(v)
+}
+
+#[traced]
+fn padded_loss(q: &Tensor, k: &Tensor, v: &Tensor, #[nodiff] mask: &Tensor) -> Tensor {
+    padded(q, k, v, mask).square().sum(..)
+}
+
+#[traced]
+fn padded_loss_by_parts(q: &Tensor, k: &Tensor, v: &Tensor, #[nodiff] mask: &Tensor) -> Tensor {
+    padded_by_parts(q, k, v, mask).square().sum(..)
+}
+
 fn main() -> Result<()> {
     let threads = std::env::args().nth(1).and_then(|n| n.parse().ok());
     let threads: usize = threads.unwrap_or(1);
@@ -42,9 +66,10 @@ fn main() -> Result<()> {
     println!(
         "{HEADS} heads of {FEATURES} features, f32, {threads} threads: best of several, in ms"
     );
+    under_a_mask()?;
     println!("length   forward  by parts  ratio  gradient  by parts  ratio");
     for len in [128, 256, 512, 1024, 2048] {
-        let [q, k, v] = [1, 2, 3].map(|seed| numbers(seed, len));
+        let [q, k, v] = [1, 2, 3].map(|seed| numbers(seed, [1, HEADS, len, FEATURES]).squeeze(0));
         let values = [
             best(|| evaluate(&fused(&q, &k, &v)))?,
             best(|| evaluate(&by_parts(&q, &k, &v)))?,
@@ -72,6 +97,48 @@ fn main() -> Result<()> {
     Ok(())
 }
 
+/// A batch of sequences of 16 to 128 queries and keys. What comes first of the two has the smaller peak of memory.
+fn under_a_mask() -> Result<()> {
+    let (batch, len) = (8, 128);
+    let [q, k, v] = [1, 2, 3].map(|seed| numbers(seed, [batch, HEADS, len, FEATURES]));
+    let lens = (Tensor::arange(batch, DType::I64) + 1) * (len / batch) as i64;
+    let mask = Tensor::arange(len, DType::I64).lt(lens.reshape([batch, 1, 1, 1]));
+    evaluate(&(&q, &k, &v, &mask))?;
+    println!("{batch} sequences filled up to {len}   forward  gradient  peak of memory, MiB");
+    let start = peak_mebibytes();
+    let row = |name: &str, forward: f64, gradient: f64| {
+        let peak = peak_mebibytes()
+            .zip(start)
+            .map(|(peak, start)| peak - start);
+        let peak = peak.map_or("?".to_owned(), |peak| format!("+{peak:.1}"));
+        let [forward, gradient] = [forward, gradient].map(|seconds| seconds * 1e3);
+        println!("{name:29} {forward:9.3} {gradient:9.3}  {peak}");
+    };
+    let forward = best(|| evaluate(&padded(&q, &k, &v, &mask)))?;
+    let gradient = best(|| {
+        let (_, grads) = padded_loss::value_and_grad(&q, &k, &v, &mask);
+        evaluate(&(grads.q, grads.k, grads.v))
+    })?;
+    row("masked_attention", forward, gradient);
+    let forward = best(|| evaluate(&padded_by_parts(&q, &k, &v, &mask)))?;
+    let gradient = best(|| {
+        let (_, grads) = padded_loss_by_parts::value_and_grad(&q, &k, &v, &mask);
+        evaluate(&(grads.q, grads.k, grads.v))
+    })?;
+    row("by parts", forward, gradient);
+    Ok(())
+}
+
+/// The peak of memory of the process so far, where the system says it: in KiB, as in `VmHWM:  2252 kB`.
+fn peak_mebibytes() -> Option<f64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let kibibytes: f64 = line.split_whitespace().next()?.parse().ok()?;
+    Some(kibibytes / 1024.0)
+}
+
 /// The seconds that a call takes: of each of several the lesser of the time by the clock and, with one thread, by the CPU.
 fn best(mut call: impl FnMut() -> Result<()>) -> Result<f64> {
     call()?;
@@ -93,12 +160,12 @@ fn best(mut call: impl FnMut() -> Result<()>) -> Result<f64> {
     Ok(best)
 }
 
-fn numbers(seed: u32, len: usize) -> Tensor {
+fn numbers(seed: u32, shape: [usize; 4]) -> Tensor {
     let mut seed = seed;
     let mut draw = || {
         seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
         (f64::from(seed >> 8) / f64::from(1 << 23) - 1.0) as f32
     };
-    let data: Vec<f32> = (0..HEADS * len * FEATURES).map(|_| draw()).collect();
-    Tensor::from_vec(data, [HEADS, len, FEATURES])
+    let data: Vec<f32> = (0..shape.iter().product::<usize>()).map(|_| draw()).collect();
+    Tensor::from_vec(data, shape)
 }

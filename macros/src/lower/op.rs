@@ -74,7 +74,7 @@ impl Cx<'_> {
                 let implicit = n.saturating_sub(likes.len());
                 data.iter().copied().take(implicit).chain(likes).collect()
             }
-            Operands::Many => likes,
+            Operands::Between(..) | Operands::Many => likes,
             _ => data.clone(),
         };
         let outs = self.emit(op, &statics, data, likes, n_outs.unwrap_or(1), span)?;

@@ -663,13 +663,21 @@ impl Draft<'_> {
                 let (keys, values) = (of(n, *features), of(n, width));
                 let k = self.get(dtype, &keys);
                 statics = vec![self.switch()];
+                let mask = match self.rng.below(4) {
+                    0 => None,
+                    1 => Some(self.get(DType::Bool, &[1, n])),
+                    _ => Some(self.get(DType::Bool, &[*rows.last()?, n])),
+                };
                 if op == Op::AttentionLse {
-                    vec![q, k]
+                    [q, k].into_iter().chain(mask).collect()
                 } else {
                     let mut data = vec![q, k, self.get(dtype, &values)];
                     let mixed = [rows, &[width]].concat();
-                    if op != Op::Attention {
+                    if op == Op::Attention {
+                        data.extend(mask);
+                    } else {
                         data.extend([self.get(dtype, &mixed), self.get(dtype, rows)]);
+                        data.extend(mask);
                         let which = self.rng.below(3);
                         statics.push(Static::Ints(vec![which as i64]));
                         data.push(match op {

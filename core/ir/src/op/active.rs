@@ -4,6 +4,7 @@
 
 use super::shape;
 use crate::{Attr, Builder, Eqn, Fault, Op, SecondaryMap, Static, Var};
+use std::ops::RangeInclusive;
 
 /// Which of the first three operands the static argument `active` names, in order; `None` where it is not known.
 pub(super) fn active(value: &Static) -> Result<Option<&[i64]>, Fault> {
@@ -20,13 +21,18 @@ pub(super) fn active(value: &Static) -> Result<Option<&[i64]>, Fault> {
     }
 }
 
-/// Which tangents a Jacobian has after `n_given` operands, if all its `n_args` operands are there.
-pub(super) fn tangents(value: &Static, n_given: usize, n_args: usize) -> Result<&[i64], Fault> {
+/// How many operands of a Jacobian come before its tangents, and which tangents there are, if all its `n_args` operands are there.
+/// Of the operands before them so many are `given`; where `active` is not known, the least are and no tangents.
+pub(super) fn tangents(
+    value: &Static,
+    given: RangeInclusive<usize>,
+    n_args: usize,
+) -> Result<(usize, &[i64]), Fault> {
     let active = active(value)?;
-    let (least, most) = (n_given + 1, n_given + 3);
-    let expected = active.map_or(n_args.clamp(least, most), |active| n_given + active.len());
+    let (least, most) = active.map_or((1, 3), |active| (active.len(), active.len()));
+    let expected = n_args.clamp(given.start() + least, given.end() + most);
     match n_args == expected {
-        true => Ok(active.unwrap_or_default()),
+        true => Ok(active.map_or((*given.start(), &[]), |a| (n_args - a.len(), a))),
         false => Err(Fault::Arity {
             found: n_args,
             expected: format!("{expected} operands"),

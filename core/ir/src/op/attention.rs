@@ -1,21 +1,23 @@
-use super::attention_jvp::Attention;
+use super::attention_jvp::{Attention, Sees};
 use super::{Count, Kernel, Laws, Method, Nonlinear, NonlinearRule, Operands, Ops, Param, shape};
-use crate::{Aval, Dim, Fault, Op, Shape};
+use crate::{Aval, DType, Dim, Fault, Op, Shape, Var};
 
-/// `attention[causal] q, k, v`: `softmax(q k^T / sqrt(d)) v`, for queries `q` of `[.., n, d]`, keys `k` of `[.., m, d]` and
+/// `attention[causal] q, k, v, mask`: `softmax(q k^T / sqrt(d)) v`, for queries `q` of `[.., n, d]`, keys `k` of `[.., m, d]` and
 /// values `v` of `[.., m, e]`, with the same axes before them (Vaswani et al.: Attention Is All You Need, 2017).
 ///
-/// If `causal`, query `i` sees the keys from 0 to `i` only, as if there were no others. Where there are no keys the result
-/// is 0, and queries without features weigh all keys the same.
+/// If `causal`, query `i` sees the keys from 0 to `i` only, as if there were no others. A mask, which need not be there, is of
+/// bools that broadcast to `[.., n, m]`, and a query sees the keys where it is true. Of a query that sees no key the result is 0,
+/// and queries without features weigh all keys the same.
 pub(super) static OP: Nonlinear = Nonlinear {
     name: "attention",
-    operands: Operands::Fixed(3, 0),
+    operands: Operands::Between(3, 4),
     statics: &["causal"],
     shape: |statics, args| {
         shape::switch(&statics[0], "causal")?;
-        Ok(Heads::of(args)?.map_or(Shape::UNKNOWN, |heads| heads.mixed()))
+        let heads = Heads::of(&args[..3], args.get(3).copied())?;
+        Ok(heads.map_or(Shape::UNKNOWN, |heads| heads.mixed()))
     },
-    dtype: |_, args| shape::same_floats(args),
+    dtype: |_, args| floats(args, (args.len() > 3).then_some(3)),
     methods: &[
         Method::on_tensor(
             "attention",
@@ -25,13 +27,38 @@ pub(super) static OP: Nonlinear = Nonlinear {
             "causal_attention",
             &[Param::Data, Param::Data, Param::Data, Param::Switch(true)],
         ),
+        Method::on_tensor(
+            "masked_attention",
+            &[
+                Param::Data,
+                Param::Data,
+                Param::Data,
+                Param::Data,
+                Param::Switch(false),
+            ],
+        ),
+        Method::on_tensor(
+            "masked_causal_attention",
+            &[
+                Param::Data,
+                Param::Data,
+                Param::Data,
+                Param::Data,
+                Param::Switch(true),
+            ],
+        ),
     ],
     rule: NonlinearRule::Tangent(|b, eqn, dx| {
         let (causal, o) = (eqn.attrs[0], eqn.out());
         let [q, k, v] = [eqn.args[0], eqn.args[1], eqn.args[2]];
-        let lse = b.emit(Op::AttentionLse, &[causal], &[q, k]);
-        let of = Attention([q, k, v, o, lse]);
-        of.tangent(b, causal, [dx[0], dx[1], dx[2]])
+        let mask = eqn.args.get(3).copied();
+        let scored: Vec<Var> = [q, k].into_iter().chain(mask).collect();
+        let lse = b.emit(Op::AttentionLse, &[causal], &scored);
+        let of = Attention {
+            of: [q, k, v, o, lse],
+            sees: Sees { causal, mask },
+        };
+        of.tangent(b, [dx[0], dx[1], dx[2]])
     }),
     kernel: Kernel::Attention,
     count: Count::Attention {
@@ -49,6 +76,11 @@ pub(super) static OP: Nonlinear = Nonlinear {
             "(q: f64[2, 0], k: f64[3, 0], v: f64[3, 2]) { o = attention[causal=false] q, k, v return o }",
             "(q: f64[2, 2], k: f64[0, 2], v: f64[0, 3]) { o = attention[causal=false] q, k, v return o }",
             "(q: f64[0, 2], k: f64[2, 2], v: f64[2, 0]) { o = attention[causal=true] q, k, v return o }",
+            "(q: f64[3, 2], k: f64[4, 2], v: f64[4, 2], mask: bool[3, 4]) { o = attention[causal=false] q, k, v, mask return o }",
+            "(q: f64[2, 3, 2], k: f64[2, 3, 2], v: f64[2, 3, 1], mask: bool[2, 1, 3]) { o = attention[causal=true] q, k, v, mask return o }",
+            "(q: f64[2, 2, 2], k: f64[2, 3, 2], v: f64[2, 3, 1], mask: bool[2, 1]) { o = attention[causal=false] q, k, v, mask return o }",
+            "(q: f64[2, 2], k: f64[2, 2], v: f64[2, 1], mask: bool[]) { o = attention[causal=true] q, k, v, mask return o }",
+            "(q: f64[2, 2], k: f64[0, 2], v: f64[0, 3], mask: bool[1]) { o = attention[causal=false] q, k, v, mask return o }",
         ],
     ),
 };
@@ -61,8 +93,8 @@ pub(super) struct Heads {
 }
 
 impl Heads {
-    /// The dims of queries, keys and, if there are three operands, values. `None` if nothing is known of them.
-    pub(super) fn of(args: &[&Aval]) -> Result<Option<Heads>, Fault> {
+    /// The dims of queries, keys and, if there are three operands, values, that a mask fits. `None` if nothing is known of them.
+    pub(super) fn of(args: &[&Aval], mask: Option<&Aval>) -> Result<Option<Heads>, Fault> {
         let named = ["the queries", "the keys", "the values"]
             .into_iter()
             .zip(args);
@@ -112,6 +144,10 @@ impl Heads {
             keys,
             "the keys",
         )?;
+        if let Some(mask) = mask.and_then(|mask| mask.shape.dims()) {
+            let ends = [(queries, "the queries"), (keys.meet(n_values), "the keys")];
+            fits(mask, &[&batch[..], &ends].concat())?;
+        }
         Ok(Some(Heads {
             batch: batch.into_iter().map(|(dim, _)| dim).collect(),
             queries,
@@ -132,6 +168,48 @@ impl Heads {
     fn with(&self, last: &[Dim]) -> Shape {
         Shape(Some([&self.batch, last].concat()))
     }
+}
+
+/// That a mask broadcasts to lengths, each of which is that of something.
+fn fits(mask: &[Dim], to: &[(Dim, &str)]) -> Result<(), Fault> {
+    let Some(skipped) = to.len().checked_sub(mask.len()) else {
+        return Err(Fault::Rank {
+            found: mask.len(),
+            expected: format!("at most {} for the mask", to.len()),
+        });
+    };
+    for (axis, (own, (len, of))) in mask.iter().zip(&to[skipped..]).enumerate() {
+        if own.differs(Dim::Known(1)) && own.differs(*len) {
+            let axis = match mask.len() - axis {
+                1 => "the last axis".to_owned(),
+                2 => "the last axis but one".to_owned(),
+                _ => format!("axis {axis}"),
+            };
+            return Err(Fault::Length {
+                what: format!("{axis} of the mask"),
+                found: own.to_string(),
+                expected: match *len {
+                    Dim::Known(1) => format!("1, as for {of}"),
+                    len => format!("1 or {len}, as for {of}"),
+                },
+            });
+        }
+    }
+    Ok(())
+}
+
+/// The dtype of all operands but the mask, whose number is given if there is one.
+pub(super) fn floats(args: &[&Aval], mask: Option<usize>) -> Result<Option<DType>, Fault> {
+    let Some(mask) = mask else {
+        return shape::same_floats(args);
+    };
+    if let Some(found) = args[mask].dtype.filter(|dtype| *dtype != DType::Bool) {
+        return Err(Fault::DType {
+            found,
+            expected: "bool for the mask",
+        });
+    }
+    shape::same_floats(&[&args[..mask], &args[mask + 1..]].concat())
 }
 
 /// That a length is that of `of`.

@@ -1,18 +1,19 @@
 use super::active::{by_parts, numbers, placed, present, tangents, transposed};
-use super::attention::Heads;
+use super::attention::{Heads, floats};
 use super::jacobian::same;
 use super::{Count, Diff, Eval, Kernel, Laws, Method, OpDef, Operands, Ops, shape};
 use crate::{Attr, Aval, Builder, DType, Eqn, Fault, Op, Shape, Static, Var};
 
-/// `attention_jvp[causal, active] q, k, v, o, l, dx..`: the Jacobian of `o = attention q, k, v`, applied to tangents of those
-/// of queries, keys and values that `active` numbers, where `l = attention_lse q, k`:
+/// `attention_jvp[causal, active] q, k, v, o, l, mask, dx..`: the Jacobian of `o = attention q, k, v, mask`, applied to tangents
+/// of those of queries, keys and values that `active` numbers, where `l = attention_lse q, k, mask`:
 ///
 /// ```text
 /// p = exp(q k^T / sqrt(d) - l)    ds = (dq k^T + q dk^T) / sqrt(d)
 /// do = (p ds) v - o sum(p ds) + p dv
 /// ```
 ///
-/// with elementwise products `p ds`, and the sum over the keys. `attention_vjp` is its transpose.
+/// with elementwise products `p ds`, and the sum over the keys; what is not seen has no weight. `attention_vjp` is its transpose.
+/// There is a mask if `attention` has one.
 pub(super) static OP: AttentionJvp = AttentionJvp;
 
 pub(super) struct AttentionJvp;
@@ -29,15 +30,17 @@ impl OpDef for AttentionJvp {
     }
     fn shape(&self, statics: &[Static], args: &[&Aval], _: usize) -> Result<Vec<Shape>, Fault> {
         shape::switch(&statics[0], "causal")?;
-        let active = tangents(&statics[1], 5, args.len())?;
-        let out = checked(args)?;
-        for (&i, dx) in active.iter().zip(&args[5..]) {
+        let (n_given, active) = tangents(&statics[1], GIVEN..=GIVEN + 1, args.len())?;
+        let out = checked(&args[..n_given])?;
+        for (&i, dx) in active.iter().zip(&args[n_given..]) {
             same(&args[i as usize].shape, &dx.shape)?;
         }
         Ok(vec![out])
     }
-    fn dtype(&self, _: &[Static], args: &[&Aval]) -> Result<Option<DType>, Fault> {
-        shape::same_floats(args)
+    fn dtype(&self, statics: &[Static], args: &[&Aval]) -> Result<Option<DType>, Fault> {
+        let (n_given, active) = tangents(&statics[1], GIVEN..=GIVEN + 1, args.len())?;
+        let known = &args[..n_given + active.len()];
+        floats(known, (n_given > GIVEN).then_some(GIVEN))
     }
     fn methods(&self) -> Vec<Method> {
         Vec::new()
@@ -46,16 +49,18 @@ impl OpDef for AttentionJvp {
         Diff::Linear
     }
     fn jvp(&self, b: &mut Builder, eqn: &Eqn, dx: &[Option<Var>]) -> Vec<Option<Var>> {
-        let (causal, active) = (eqn.attrs[0], numbers(b, eqn.attrs[1]));
-        if dx[..5].iter().all(Option::is_none) {
-            let of = Attention::of(eqn);
-            return vec![of.tangent(b, causal, placed(&active, &dx[5..]))];
+        let active = numbers(b, eqn.attrs[1]);
+        let n_given = eqn.args.len() - active.len();
+        let Attention { of, sees } = Attention::of(eqn, n_given);
+        if dx[..n_given].iter().all(Option::is_none) {
+            let of = Attention { of, sees };
+            return vec![of.tangent(b, placed(&active, &dx[n_given..]))];
         }
         by_parts(b, &eqn.args, dx, |b| {
-            let Attention([q, k, v, o, l]) = Attention::of(eqn);
-            let tangents: Vec<Option<Var>> = eqn.args[5..].iter().map(|v| Some(*v)).collect();
+            let [q, k, v, o, l] = of;
+            let tangents: Vec<Option<Var>> = eqn.args[n_given..].iter().map(|v| Some(*v)).collect();
             let [dq, dk, dv] = placed(&active, &tangents);
-            let p = weights(b, [q, k, l], causal);
+            let p = weights(b, [q, k, l], sees);
             let from_q = dq.map(|dq| {
                 let (dq, k) = (scaled(b, dq), swapped(b, k));
                 matmul(b, dq, k)
@@ -82,7 +87,8 @@ impl OpDef for AttentionJvp {
         cts: &[Option<Var>],
         linear: &[bool],
     ) -> Vec<Option<Var>> {
-        transposed(b, eqn, Op::AttentionVjp, 5, cts[0], linear)
+        let n_given = eqn.args.len() - numbers(b, eqn.attrs[1]).len();
+        transposed(b, eqn, Op::AttentionVjp, n_given, cts[0], linear)
     }
     fn eval(&self) -> Eval {
         Eval::Kernel(Kernel::AttentionJvp)
@@ -101,38 +107,55 @@ impl OpDef for AttentionJvp {
                 "(q: f64[2, 3, 2], k: f64[2, 2, 2], v: f64[2, 2, 1], o: f64[2, 3, 1], l: f64[2, 3], dq: f64[2, 3, 2], dv: f64[2, 2, 1]) { y = attention_jvp[causal=true, active=[0, 2]] q, k, v, o, l, dq, dv return y }",
                 "(q: f64[2, 2], k: f64[3, 2], v: f64[3, 1], o: f64[2, 1], l: f64[2], dk: f64[3, 2]) { y = attention_jvp[causal=true, active=[1]] q, k, v, o, l, dk return y }",
                 "(q: f64[2, 2], k: f64[0, 2], v: f64[0, 1], o: f64[2, 1], l: f64[2], dv: f64[0, 1]) { y = attention_jvp[causal=false, active=[2]] q, k, v, o, l, dv return y }",
+                "(q: f64[2, 2], k: f64[3, 2], v: f64[3, 1], o: f64[2, 1], l: f64[2], mask: bool[2, 3], dq: f64[2, 2], dk: f64[3, 2], dv: f64[3, 1]) { y = attention_jvp[causal=false, active=[0, 1, 2]] q, k, v, o, l, mask, dq, dk, dv return y }",
+                "(q: f64[2, 3, 2], k: f64[2, 2, 2], v: f64[2, 2, 1], o: f64[2, 3, 1], l: f64[2, 3], mask: bool[2, 1, 2], dk: f64[2, 2, 2]) { y = attention_jvp[causal=true, active=[1]] q, k, v, o, l, mask, dk return y }",
             ],
         )
     }
 }
 
-/// Queries, keys, values, the result of `attention` and that of `attention_lse`.
-pub(super) struct Attention(pub(super) [Var; 5]);
+/// What is given of an attention besides a mask.
+pub(super) const GIVEN: usize = 5;
+
+/// Queries, keys, values, the result of `attention` and that of `attention_lse`, and which keys are seen.
+pub(super) struct Attention {
+    pub(super) of: [Var; GIVEN],
+    pub(super) sees: Sees,
+}
+
+/// Which keys a query sees: not those after it if it is causal, and of those the ones where a mask is true.
+#[derive(Clone, Copy)]
+pub(super) struct Sees {
+    pub(super) causal: Attr,
+    pub(super) mask: Option<Var>,
+}
 
 impl Attention {
-    /// The first operands of an equation.
-    pub(super) fn of(eqn: &Eqn) -> Attention {
-        Attention([0, 1, 2, 3, 4].map(|i| eqn.args[i]))
+    /// The first `n_given` operands of an equation.
+    pub(super) fn of(eqn: &Eqn, n_given: usize) -> Attention {
+        Attention {
+            of: [0, 1, 2, 3, 4].map(|i| eqn.args[i]),
+            sees: Sees {
+                causal: eqn.attrs[0],
+                mask: eqn.args[GIVEN..n_given].first().copied(),
+            },
+        }
     }
 
     /// The tangent of the result from those of queries, keys and values.
-    pub(super) fn tangent(
-        &self,
-        b: &mut Builder,
-        causal: Attr,
-        dx: [Option<Var>; 3],
-    ) -> Option<Var> {
+    pub(super) fn tangent(&self, b: &mut Builder, dx: [Option<Var>; 3]) -> Option<Var> {
         let active = present(&dx)?;
         let active = b.attr(active);
-        let args: Vec<Var> = self.0.into_iter().chain(dx.into_iter().flatten()).collect();
-        Some(b.emit(Op::AttentionJvp, &[causal, active], &args))
+        let given = self.of.into_iter().chain(self.sees.mask);
+        let args: Vec<Var> = given.chain(dx.into_iter().flatten()).collect();
+        Some(b.emit(Op::AttentionJvp, &[self.sees.causal, active], &args))
     }
 }
 
-/// The shape of the result of `attention`, from the first five operands.
+/// The shape of the result of `attention`, from what is given of it.
 pub(super) fn checked(args: &[&Aval]) -> Result<Shape, Fault> {
     let (o, l) = (&args[3].shape, &args[4].shape);
-    let Some(heads) = Heads::of(&args[..3])? else {
+    let Some(heads) = Heads::of(&args[..3], args.get(GIVEN).copied())? else {
         return Ok(o.clone());
     };
     same(&heads.one_each(), l)?;
@@ -140,19 +163,29 @@ pub(super) fn checked(args: &[&Aval]) -> Result<Shape, Fault> {
 }
 
 /// The weights of the keys for each query, `exp(q k^T / sqrt(d) - l)`, of `q, k, l`.
-pub(super) fn weights(b: &mut Builder, [q, k, l]: [Var; 3], causal: Attr) -> Var {
+pub(super) fn weights(b: &mut Builder, [q, k, l]: [Var; 3], sees: Sees) -> Var {
     let (q, k) = (scaled(b, q), swapped(b, k));
     let s = matmul(b, q, k);
     let last = b.attr(-1);
     let l = b.emit(Op::Unsqueeze, &[last], &[l]);
     let exponent = b.sub(s, l);
-    if *b.static_of(causal) != Static::Bool(true) {
-        return b.unary(Op::Exp, exponent);
-    }
     // What is not seen may be anything, and its exponential infinite.
-    let exponent = b.unary(Op::Tril, exponent);
+    let exponent = seen(b, exponent, sees);
     let p = b.unary(Op::Exp, exponent);
-    b.unary(Op::Tril, p)
+    seen(b, p, sees)
+}
+
+/// Zero where a query does not see a key, and `x` elsewhere.
+fn seen(b: &mut Builder, x: Var, sees: Sees) -> Var {
+    let x = match *b.static_of(sees.causal) == Static::Bool(true) {
+        true => b.unary(Op::Tril, x),
+        false => x,
+    };
+    let Some(mask) = sees.mask else {
+        return x;
+    };
+    let zero = b.zeros_like(x);
+    b.select(mask, x, zero)
 }
 
 /// `x / sqrt(d)`, of which `d` is the last axis.

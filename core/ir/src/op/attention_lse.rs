@@ -1,25 +1,30 @@
 use super::active::by_parts;
-use super::attention::Heads;
-use super::attention_jvp::{matmul, over_keys, scaled, swapped, weights};
+use super::attention::{Heads, floats};
+use super::attention_jvp::{Sees, matmul, over_keys, scaled, swapped, weights};
 use super::{Count, Kernel, Laws, Nonlinear, NonlinearRule, Operands, Ops, shape};
 use crate::Shape;
 
-/// `attention_lse[causal] q, k`: the logarithm of the sum of exponentials of `q k^T / sqrt(d)` over the keys, one for each
-/// query: what derivatives need of [`attention`], which gives it on the way.
+/// `attention_lse[causal] q, k, mask`: the logarithm of the sum of exponentials of `q k^T / sqrt(d)` over the keys, one for each
+/// query: what derivatives need of [`attention`], which gives it on the way. Of a query that sees no key it is -inf.
 pub(super) static OP: Nonlinear = Nonlinear {
     name: "attention_lse",
-    operands: Operands::Fixed(2, 0),
+    operands: Operands::Between(2, 3),
     statics: &["causal"],
     shape: |statics, args| {
         shape::switch(&statics[0], "causal")?;
-        Ok(Heads::of(args)?.map_or(Shape::UNKNOWN, |heads| heads.one_each()))
+        let heads = Heads::of(&args[..2], args.get(2).copied())?;
+        Ok(heads.map_or(Shape::UNKNOWN, |heads| heads.one_each()))
     },
-    dtype: |_, args| shape::same_floats(args),
+    dtype: |_, args| floats(args, (args.len() > 2).then_some(2)),
     methods: &[],
     // dl = sum over keys of p ds, with s = q k^T / sqrt(d) and p = exp(s - l)
     rule: NonlinearRule::Tangent(|b, eqn, dx| {
-        let (q, k, causal) = (eqn.args[0], eqn.args[1], eqn.attrs[0]);
-        let p = weights(b, [q, k, eqn.out()], causal);
+        let (q, k) = (eqn.args[0], eqn.args[1]);
+        let sees = Sees {
+            causal: eqn.attrs[0],
+            mask: eqn.args.get(2).copied(),
+        };
+        let p = weights(b, [q, k, eqn.out()], sees);
         let tangents = by_parts(b, &[q, k], dx, |b| {
             let (q, k) = (scaled(b, q), swapped(b, k));
             let s = matmul(b, q, k);
@@ -39,6 +44,7 @@ pub(super) static OP: Nonlinear = Nonlinear {
             "(q: f64[2, 3], k: f64[4, 3]) { l = attention_lse[causal=false] q, k return l }",
             "(q: f64[2, 4, 3], k: f64[2, 3, 3]) { l = attention_lse[causal=true] q, k return l }",
             "(x: f64[3, 2]) { l = attention_lse[causal=true] x, x return l }",
+            "(q: f64[2, 3, 2], k: f64[2, 4, 2], mask: bool[3, 4]) { l = attention_lse[causal=false] q, k, mask return l }",
             "(q: f64[2, 0], k: f64[3, 0]) { l = attention_lse[causal=false] q, k return l }",
         ],
     ),

@@ -1,10 +1,13 @@
 use super::active::{along_cotangent, by_parts, cotangents, numbers, placed};
-use super::attention_jvp::{Attention, checked, matmul, over_keys, scaled, swapped, weights};
+use super::attention::floats;
+use super::attention_jvp::{
+    Attention, GIVEN, checked, matmul, over_keys, scaled, swapped, weights,
+};
 use super::jacobian::same;
 use super::{Count, Diff, Eval, Kernel, Laws, Method, OpDef, Operands, Ops, shape};
 use crate::{Aval, Builder, DType, Eqn, Fault, Shape, Static, Var};
 
-/// `ct_x, .. = attention_vjp[causal, active] q, k, v, o, l, ct`: the transpose of `attention_jvp`, with a result for each of
+/// `ct_x, .. = attention_vjp[causal, active] q, k, v, o, l, mask, ct`: the transpose of `attention_jvp`, with a result for each of
 /// queries, keys and values that `active` numbers:
 ///
 /// ```text
@@ -20,7 +23,7 @@ impl OpDef for AttentionVjp {
         "attention_vjp"
     }
     fn operands(&self) -> Operands {
-        Operands::Fixed(6, 0)
+        Operands::Between(GIVEN + 1, GIVEN + 2)
     }
     fn statics(&self) -> &'static [&'static str] {
         &["causal", "active"]
@@ -32,7 +35,8 @@ impl OpDef for AttentionVjp {
         n_outs: usize,
     ) -> Result<Vec<Shape>, Fault> {
         shape::switch(&statics[0], "causal")?;
-        same(&checked(args)?, &args[5].shape)?;
+        let (ct, given) = args.split_last().expect("a cotangent is the last");
+        same(&checked(given)?, &ct.shape)?;
         let Some(active) = cotangents(&statics[1], n_outs)? else {
             return Ok(vec![Shape::UNKNOWN; n_outs]);
         };
@@ -40,7 +44,7 @@ impl OpDef for AttentionVjp {
         Ok(shapes.collect())
     }
     fn dtype(&self, _: &[Static], args: &[&Aval]) -> Result<Option<DType>, Fault> {
-        shape::same_floats(args)
+        floats(args, (args.len() > GIVEN + 1).then_some(GIVEN))
     }
     fn methods(&self) -> Vec<Method> {
         Vec::new()
@@ -54,8 +58,9 @@ impl OpDef for AttentionVjp {
         }
         let active = numbers(b, eqn.attrs[1]);
         by_parts(b, &eqn.args, dx, |b| {
-            let (Attention([q, k, v, o, l]), ct) = (Attention::of(eqn), eqn.args[5]);
-            let p = weights(b, [q, k, l], eqn.attrs[0]);
+            let (Attention { of, sees }, ct) = of_cotangent(eqn);
+            let [q, k, v, o, l] = of;
+            let p = weights(b, [q, k, l], sees);
             let v = swapped(b, v);
             let dp = matmul(b, ct, v);
             let along_o = b.mul(ct, o);
@@ -86,10 +91,10 @@ impl OpDef for AttentionVjp {
         cts: &[Option<Var>],
         linear: &[bool],
     ) -> Vec<Option<Var>> {
-        let mut all = vec![None; 6];
-        if linear[5] {
+        let mut all = vec![None; eqn.args.len()];
+        if let (Some(ct), Some(true)) = (all.last_mut(), linear.last()) {
             let active = numbers(b, eqn.attrs[1]);
-            all[5] = Attention::of(eqn).tangent(b, eqn.attrs[0], placed(&active, cts));
+            *ct = of_cotangent(eqn).0.tangent(b, placed(&active, cts));
         }
         all
     }
@@ -110,7 +115,15 @@ impl OpDef for AttentionVjp {
                 "(q: f64[2, 3, 2], k: f64[2, 2, 2], v: f64[2, 2, 1], o: f64[2, 3, 1], l: f64[2, 3], ct: f64[2, 3, 1]) { a, b = attention_vjp[causal=true, active=[0, 2]] q, k, v, o, l, ct return a, b }",
                 "(q: f64[2, 2], k: f64[3, 2], v: f64[3, 1], o: f64[2, 1], l: f64[2], ct: f64[2, 1]) { b = attention_vjp[causal=true, active=[1]] q, k, v, o, l, ct return b }",
                 "(q: f64[2, 2], k: f64[0, 2], v: f64[0, 1], o: f64[2, 1], l: f64[2], ct: f64[2, 1]) { a, c = attention_vjp[causal=false, active=[0, 2]] q, k, v, o, l, ct return a, c }",
+                "(q: f64[2, 2], k: f64[3, 2], v: f64[3, 1], o: f64[2, 1], l: f64[2], mask: bool[2, 3], ct: f64[2, 1]) { a, b, c = attention_vjp[causal=false, active=[0, 1, 2]] q, k, v, o, l, mask, ct return a, b, c }",
+                "(q: f64[2, 3, 2], k: f64[2, 2, 2], v: f64[2, 2, 1], o: f64[2, 3, 1], l: f64[2, 3], mask: bool[2, 1, 2], ct: f64[2, 3, 1]) { b = attention_vjp[causal=true, active=[1]] q, k, v, o, l, mask, ct return b }",
             ],
         )
     }
+}
+
+/// What is given, and the cotangent.
+fn of_cotangent(eqn: &Eqn) -> (Attention, Var) {
+    let n_given = eqn.args.len() - 1;
+    (Attention::of(eqn, n_given), eqn.args[n_given])
 }

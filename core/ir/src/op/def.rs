@@ -58,6 +58,8 @@ pub trait OpDef: Sync {
 pub enum Operands {
     /// So many data operands, then so many `Like` operands.
     Fixed(usize, usize),
+    /// Data operands, at least and at most so many.
+    Between(usize, usize),
     /// Any number of data operands, at least one.
     Many,
     /// Any number of data operands, at least one, then as many `Like` operands.
@@ -71,7 +73,7 @@ impl Operands {
     pub fn n_data(self, n_args: usize) -> usize {
         match self {
             Operands::Fixed(data, _) => data,
-            Operands::Many => n_args,
+            Operands::Between(..) | Operands::Many => n_args,
             Operands::ManyLike => n_args / 2,
             Operands::OneManyLike => 1,
         }
@@ -81,6 +83,7 @@ impl Operands {
     pub fn fits(self, n_args: usize) -> bool {
         match self {
             Operands::Fixed(data, likes) => n_args == data + likes,
+            Operands::Between(least, most) => (least..=most).contains(&n_args),
             Operands::Many => n_args >= 1,
             Operands::ManyLike => n_args >= 2 && n_args.is_multiple_of(2),
             Operands::OneManyLike => n_args >= 2,
@@ -99,6 +102,7 @@ impl fmt::Display for Operands {
                 }
                 Ok(())
             }
+            Operands::Between(least, most) => write!(f, "{least} to {most} operands"),
             Operands::Many => write!(f, "at least 1 operand"),
             Operands::ManyLike => write!(f, "at least 1 operand, each with its like"),
             Operands::OneManyLike => write!(f, "1 operand and at least 1 like"),

@@ -36,7 +36,7 @@ impl OpDef for NormJvp {
     fn shape(&self, statics: &[Static], args: &[&Aval], _: usize) -> Result<Vec<Shape>, Fault> {
         shape::switch(&statics[0], "centred")?;
         shape::float(&statics[1], "eps")?;
-        let active = tangents(&statics[2], 2, args.len())?;
+        let (_, active) = tangents(&statics[2], 2..=2, args.len())?;
         let mut out = with_vectors(&args[0].shape, &[(args[1], "the weight")])?;
         for (&i, dx) in active.iter().zip(&args[2..]) {
             out = match i {

@@ -3,7 +3,8 @@
 //! The rows are keys, so that what is done for each query, its greatest score and its sum, is done for a vector of queries at
 //! a time, and the features of the queries, transposed once, are the right operand of all products.
 
-use super::room::Plain;
+use super::mask::{self, Seen};
+use super::room::{Plain, with_room};
 use crate::kernel::gemm::{self, Batch, Gemm, Matrix};
 use crate::kernel::lanes;
 use crate::kernel::leveled::leveled;
@@ -38,7 +39,7 @@ reals! { f32 f64 }
 pub(super) type At<'a, T> = (&'a [T], Matrix);
 
 /// Some keys and some queries. Elements of key `r` lie in row `r` of a slice, `width` apart.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Block {
     pub(super) keys: usize,
     pub(super) queries: usize,
@@ -48,6 +49,8 @@ pub(super) struct Block {
     pub(super) from: usize,
     /// Query `c` sees key `r` if `c >= r + skew`; all see all if there is none.
     pub(super) skew: Option<isize>,
+    /// And which of these they see, if it is not all.
+    pub(super) seen: Option<Seen>,
 }
 
 impl Block {
@@ -61,6 +64,7 @@ impl Block {
             width: queries.next_multiple_of(STEP),
             from: unseen - unseen % STEP,
             skew: Some(skew).filter(|skew| causal && skew + keys as isize > 1),
+            seen: None,
         }
     }
 
@@ -70,15 +74,22 @@ impl Block {
         (first.max(0) as usize).max(self.from)
     }
 
-    /// How many keys query `c` sees.
-    fn seen(&self, c: usize) -> usize {
-        self.skew.map_or(self.keys, |skew| {
-            (c as isize - skew + 1).clamp(0, self.keys as isize) as usize
-        })
+    /// Whether query `c` sees key `r`.
+    fn sees(&self, c: usize, r: usize) -> bool {
+        let seen = |seen: &Seen| seen[c / STEP][r] >> (c % STEP) & 1 == 1;
+        c >= self.first(r) && self.seen.as_ref().is_none_or(seen)
+    }
+
+    /// Whether all queries from `from` on see all keys.
+    fn is_full(&self) -> bool {
+        self.skew.is_none() && self.seen.is_none()
     }
 
     /// Writes `value` where a query does not see a key.
     pub(super) fn hide<T: Real>(&self, block: &mut [T], value: T) {
+        if let Some(seen) = &self.seen {
+            mask::hide(block, self, seen, value);
+        }
         if self.skew.is_none() {
             return;
         }
@@ -140,21 +151,14 @@ impl Block {
             rows: len,
             cols: 1,
         };
-        if self.skew.is_none() || finite(x, rows, self.keys, len) {
-            product(
-                [n, self.keys, len],
-                (block, weights),
-                (x, rows),
-                (out, to),
-                add,
-            );
-            return;
-        }
-        // Nothing times infinity would be NaN: what a query does not see is left out.
-        for c in 0..n {
-            let (from, to) = (weights.below(c), to.below(c));
-            let mkn = [1, self.seen(self.from + c), len];
-            product(mkn, (block, from), (x, rows), (out, to), add);
+        let (mkn, weights, x, out) = ([n, self.keys, len], (block, weights), (x, rows), (out, to));
+        match self.is_full() || finite(x, self.keys, len) {
+            true => product(mkn, weights, x, out, add),
+            false => {
+                product_of_seen(mkn, weights, x, out, add, |c, r| {
+                    self.sees(self.from + c, r)
+                });
+            }
         }
     }
 
@@ -170,41 +174,58 @@ impl Block {
     ) {
         let (weights, rows) = (self.matrix(), rows.below(self.from));
         let n = self.queries.saturating_sub(self.from);
-        if self.skew.is_none() || finite(x, rows, n, len) {
-            product(
-                [self.keys, n, len],
-                (block, weights),
-                (x, rows),
-                (out, to),
-                true,
-            );
-            return;
-        }
-        for r in 0..self.keys {
-            let skipped = self.first(r) - self.from;
-            let from = Matrix {
-                offset: weights.offset + r * weights.rows + skipped,
-                ..weights
-            };
-            let mkn = [1, n.saturating_sub(skipped), len];
-            product(
-                mkn,
-                (block, from),
-                (x, rows.below(skipped)),
-                (out, to.below(r)),
-                true,
-            );
+        let (mkn, weights, x, out) = ([self.keys, n, len], (block, weights), (x, rows), (out, to));
+        match self.is_full() || finite(x, n, len) {
+            true => product(mkn, weights, x, out, true),
+            false => {
+                product_of_seen(mkn, weights, x, out, true, |r, c| {
+                    self.sees(self.from + c, r)
+                });
+            }
         }
     }
 }
 
 /// Whether all elements of `n` rows of `len` are finite.
-fn finite<T: Real>(x: &[T], rows: Matrix, n: usize, len: usize) -> bool {
+fn finite<T: Real>((x, rows): At<'_, T>, n: usize, len: usize) -> bool {
     len == 0
         || (0..n).all(|r| {
             let row = &x[rows.below(r).offset..][..len];
             row.iter().all(|x| x.is_finite())
         })
+}
+
+/// [`product`] in which row `i` of `a` meets zeros for the rows `k` of `b` that it does not see: nothing times infinity would be NaN.
+fn product_of_seen<T: Real>(
+    [m, k, n]: [usize; 3],
+    (a, a_at): At<'_, T>,
+    (b, b_at): At<'_, T>,
+    (out, out_at): (&mut [T], Matrix),
+    add: bool,
+    sees: impl Fn(usize, usize) -> bool,
+) {
+    let whole = Matrix {
+        offset: 0,
+        rows: n,
+        cols: 1,
+    };
+    with_room([k * n], |[seen]| {
+        let mut i = 0;
+        while i < m {
+            // Rows one below the other that see the same.
+            let alike = |other: &usize| (0..k).all(|r| sees(i, r) == sees(*other, r));
+            let rows = 1 + (i + 1..m).take_while(alike).count();
+            for (r, row) in seen.chunks_exact_mut(n).enumerate() {
+                match sees(i, r) {
+                    true => row.copy_from_slice(&b[b_at.below(r).offset..][..n]),
+                    false => row.fill(T::ZERO),
+                }
+            }
+            let (a_at, out_at) = (a_at.below(i), out_at.below(i));
+            product([rows, k, n], (a, a_at), (seen, whole), (out, out_at), add);
+            i += rows;
+        }
+    });
 }
 
 /// `out = a b`, or `out += a b` if `add`, of any size.

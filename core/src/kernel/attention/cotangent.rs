@@ -75,12 +75,8 @@ pub(super) fn run<T: Real>(
                     along_o.fill(T::ZERO);
                     block::dots(of_ct, of.o(head, i), e, some, &mut along_o[..n]);
                 }
-                if let Some(ct_q) = &mut ct_q
-                    && heads.seen(i + n) == 0
-                {
-                    ct_q.fill(T::ZERO);
-                }
-                for (j, block) in heads.blocks(i, n) {
+                let mut first = true;
+                for (j, block) in heads.blocks(of.mask, head, [i, n]) {
                     block.score(of.k(head, j), turned, d, p, false);
                     block::weights(&block, p, lse);
                     if let Some(ct_v) = &mut ct_v {
@@ -95,8 +91,15 @@ pub(super) fn run<T: Real>(
                         block.for_keys(ds, of.q(head, i), d, ct_k, to(j, d));
                     }
                     if let Some(ct_q) = &mut ct_q {
-                        block.for_queries(ds, of.k(head, j), d, ct_q, j > 0);
+                        if first {
+                            ct_q[..block.from.min(n) * d].fill(T::ZERO);
+                        }
+                        block.for_queries(ds, of.k(head, j), d, ct_q, !first);
                     }
+                    first = false;
+                }
+                if let Some(ct_q) = ct_q.filter(|_| first) {
+                    ct_q.fill(T::ZERO);
                 }
             }
         });

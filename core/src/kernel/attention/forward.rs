@@ -2,6 +2,7 @@
 
 use super::block::{self, Real, Totals};
 use super::heads::{Heads, Rows};
+use super::mask::Mask;
 use super::room::{Parts, with_room};
 use crate::kernel::threads;
 
@@ -12,6 +13,7 @@ pub(super) type Mixed<'a, T> = ((&'a [T], &'a Rows), &'a mut [T]);
 pub(super) fn run<T: Real>(
     heads: &Heads,
     [(q, q_rows), (k, k_rows)]: [(&[T], &Rows); 2],
+    mask: Option<Mask<'_>>,
     values: Option<Mixed<'_, T>>,
     lse: &mut [T],
 ) {
@@ -23,7 +25,6 @@ pub(super) fn run<T: Real>(
     threads::for_each(heads.n * heads.n_blocks(), nanos, |task| {
         let (head, i, n) = heads.block_of(task);
         let width = n.next_multiple_of(block::STEP);
-        let end = heads.seen(i + n);
         // SAFETY: each task has the queries of a block of its own.
         let lse = unsafe { lse.part(head * heads.queries + i, n) };
         // SAFETY: the same.
@@ -46,7 +47,8 @@ pub(super) fn run<T: Real>(
                 scale,
                 turned,
             );
-            for (j, block) in heads.blocks(i, n) {
+            let mut first = true;
+            for (j, block) in heads.blocks(mask, head, [i, n]) {
                 block.score(
                     (k, k_rows.at(head, j)),
                     turned,
@@ -59,22 +61,32 @@ pub(super) fn run<T: Real>(
                 if let (Some((v, v_rows)), Some(out)) = (values, &mut out)
                     && e > 0
                 {
-                    if j > 0 && block.from < n {
-                        let out = &mut out[block.from * e..];
-                        block::shrink(out, &totals.shrink[block.from..], e);
+                    let (before, others) = out.split_at_mut(block.from.min(n) * e);
+                    match first {
+                        true => before.fill(T::ZERO),
+                        false => block::shrink(others, &totals.shrink[block.from..], e),
                     }
-                    block.for_queries(scores, (v, v_rows.at(head, j)), e, out, j > 0);
+                    block.for_queries(scores, (v, v_rows.at(head, j)), e, out, !first);
                 }
+                first = false;
             }
+            block::logarithms(&totals, lse);
             if let Some(out) = out
                 && e > 0
             {
-                match end {
-                    0 => out.fill(T::ZERO),
-                    _ => block::divide(out, totals.total, e),
+                if first {
+                    out.fill(T::ZERO);
+                    return;
                 }
+                // Without any key a sum of 0 is no quotient of 0 by 0: the row is 0.
+                for (c, total) in totals.total[..n].iter_mut().enumerate() {
+                    let any = |mask: Mask<'_>| mask.any(head, i + c, heads.seen(i + c + 1));
+                    if *total == T::ZERO && !mask.is_none_or(any) {
+                        *total = T::ONE;
+                    }
+                }
+                block::divide(out, totals.total, e);
             }
-            block::logarithms(&totals, lse);
         });
     });
 }

@@ -1,6 +1,7 @@
 //! How many heads there are, how they are cut into blocks, and where their rows lie.
 
 use super::block::{Block, KEYS, QUERIES, Real, SOME_KEYS};
+use super::mask::Mask;
 use crate::kernel::gemm::Matrix;
 use crate::layout::Layout;
 
@@ -58,7 +59,12 @@ impl Heads {
     }
 
     /// The blocks of the keys that `n` queries from `i` on see, each with its first key.
-    pub(super) fn blocks(&self, i: usize, n: usize) -> impl Iterator<Item = (usize, Block)> {
+    pub(super) fn blocks(
+        &self,
+        mask: Option<Mask<'_>>,
+        head: usize,
+        [i, n]: [usize; 2],
+    ) -> impl Iterator<Item = (usize, Block)> {
         let (end, causal) = (self.seen(i + n), self.causal);
         // The keys that all queries see, and those that some do not.
         let all = if causal { end.min(i) } else { end };
@@ -66,7 +72,14 @@ impl Heads {
             (from..to).step_by(most).map(move |j| (j, most.min(to - j)))
         };
         let keys = cut(0, all, KEYS).chain(cut(all, end, SOME_KEYS));
-        keys.map(move |(j, keys)| (j, Block::new([i, n], [j, keys], causal)))
+        keys.filter_map(move |(j, keys)| {
+            let block = Block::new([i, n], [j, keys], causal);
+            let block = match mask {
+                Some(mask) => mask.over(head, [i, j], block)?,
+                None => block,
+            };
+            Some((j, block))
+        })
     }
 
     /// About how long one thread takes for so many products with features and with values.
@@ -77,13 +90,15 @@ impl Heads {
     }
 }
 
-/// Where the rows of all heads lie; the elements of a row lie side by side.
+/// Where the rows of all heads lie; the elements of a row lie side by side, or are one that is repeated.
 #[derive(Clone, Debug)]
 pub(super) struct Rows {
     offset: usize,
     /// The length and the stride of each axis of the batch.
     batch: Box<[(usize, usize)]>,
     stride: usize,
+    /// From an element to the next.
+    step: usize,
 }
 
 impl Rows {
@@ -94,6 +109,10 @@ impl Rows {
             offset: layout.offset,
             batch: lens.zip(layout.strides.iter().copied()).collect(),
             stride: layout.strides[rank - 2],
+            step: match layout.shape[rank - 1] {
+                0 | 1 => 1,
+                _ => layout.strides[rank - 1].min(1),
+            },
         }
     }
 
@@ -107,16 +126,17 @@ impl Rows {
         Matrix {
             offset,
             rows: self.stride,
-            cols: 1,
+            cols: self.step,
         }
     }
 }
 
-/// What derivatives are given: queries, keys, values, the result and the logarithms of the sums of exponentials.
+/// What derivatives are given: queries, keys, values, the result and the logarithms of the sums of exponentials, and a mask.
 pub(super) struct Given<'a, T> {
     pub(super) rows: &'a [Rows; 4],
     pub(super) data: [&'a [T]; 4],
     pub(super) lse: &'a [T],
+    pub(super) mask: Option<Mask<'a>>,
 }
 
 impl<'a, T> Given<'a, T> {

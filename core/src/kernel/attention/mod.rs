@@ -9,17 +9,21 @@ mod block;
 mod cotangent;
 mod forward;
 mod heads;
+mod mask;
 mod room;
 mod tangent;
 
+use super::data::Data;
 use super::memory::Prepared;
 use crate::Aval;
+use crate::dtype::Element;
 use crate::layout::numel;
 use crate::plan::{Build, Place};
 use block::Real;
 use cotangent::n_parts;
 use gradloom_ir::{Op, Static};
 use heads::{Given, Heads, Rows};
+use mask::Mask;
 
 /// `softmax(q k^T / sqrt(d)) v`
 pub(super) fn attention<T: Real>(
@@ -29,25 +33,29 @@ pub(super) fn attention<T: Real>(
     out: &Aval,
 ) -> Place {
     let heads = heads(&args[..2], Some(&args[2]), causal);
-    let places = [0, 1, 2].map(|i| side_by_side(b, &args[i]));
-    let [q, k, v] = places.each_ref().map(|x| Rows::new(&x.layout));
+    let mut places: Vec<Place> = args[..3].iter().map(|x| side_by_side(b, x)).collect();
+    let [q, k, v] = [0, 1, 2].map(|i| Rows::new(&places[i].layout));
+    let masked = mask(b, args, 3, &mut places);
     let kernel: Prepared = Box::new(move |args, outs| {
         let [of_q, of_k, of_v] = [0, 1, 2].map(|i| T::slice(args[i]));
+        let mask = seen(&masked, args, 3);
         let [out, lse] = outs else {
             unreachable!("the result, and a number for each query")
         };
         let values = Some(((of_v, &v), T::slice_mut(out)));
-        forward::run(&heads, [(of_q, &q), (of_k, &k)], values, T::slice_mut(lse));
+        let lse = T::slice_mut(lse);
+        forward::run(&heads, [(of_q, &q), (of_k, &k)], mask, values, lse);
         Ok(())
     });
     let shape = out.shape();
     let lse = Aval::new(out.dtype(), &shape[..shape.len() - 1]);
-    let made = b.strided_kernels(&places.each_ref(), &[out.clone(), lse], kernel);
+    let of: Vec<&Place> = places.iter().collect();
+    let made = b.strided_kernels(&of, &[out.clone(), lse], kernel);
     // A derivative asks for it as for the result of an op of its own.
     b.gives_along(
         Op::AttentionLse,
         std::slice::from_ref(causal),
-        &args[..2],
+        &[&args[..2], &args[3..]].concat(),
         &made[1],
     );
     made[0].clone()
@@ -64,15 +72,18 @@ pub(super) fn attention_lse<T: Real>(
         return place;
     }
     let heads = heads(args, None, causal);
-    let places = [0, 1].map(|i| side_by_side(b, &args[i]));
-    let [q, k] = places.each_ref().map(|x| Rows::new(&x.layout));
+    let mut places: Vec<Place> = args[..2].iter().map(|x| side_by_side(b, x)).collect();
+    let [q, k] = [0, 1].map(|i| Rows::new(&places[i].layout));
+    let masked = mask(b, args, 2, &mut places);
     let kernel: Prepared = Box::new(move |args, outs| {
         let [of_q, of_k] = [0, 1].map(|i| T::slice(args[i]));
+        let mask = seen(&masked, args, 2);
         let lse = T::slice_mut(&mut outs[0]);
-        forward::run(&heads, [(of_q, &q), (of_k, &k)], None, lse);
+        forward::run(&heads, [(of_q, &q), (of_k, &k)], mask, None, lse);
         Ok(())
     });
-    b.strided_kernel(&places.each_ref(), out, kernel)
+    let places: Vec<&Place> = places.iter().collect();
+    b.strided_kernel(&places, out, kernel)
 }
 
 /// The tangent of the result, from those of queries, keys and values that are numbered.
@@ -83,20 +94,16 @@ pub(super) fn attention_jvp<T: Real>(
     out: &Aval,
 ) -> Place {
     let heads = heads(&args[..2], Some(&args[2]), causal);
-    let (mut places, rows) = given(b, args);
+    let (mut places, given) = given(b, &args[..args.len() - numbers(active).count()]);
     let mut at = [None, None, None];
-    for (i, dx) in numbers(active).zip(&args[5..]) {
+    let tangents = &args[places.len()..];
+    for (i, dx) in numbers(active).zip(tangents) {
         let dx = side_by_side(b, dx);
         at[i] = Some((places.len(), Rows::new(&dx.layout)));
         places.push(dx);
     }
-    let lse = places[4].layout.offset;
     let kernel: Prepared = Box::new(move |args, outs| {
-        let of = Given {
-            rows: &rows,
-            data: [0, 1, 2, 3].map(|i| T::slice(args[i])),
-            lse: &T::slice(args[4])[lse..],
-        };
+        let of = given.of(args);
         let dx = at.each_ref().map(|at| {
             let (i, rows) = at.as_ref()?;
             Some((T::slice(args[*i]), rows))
@@ -116,8 +123,9 @@ pub(super) fn attention_vjp<T: Real>(
     outs: &[Aval],
 ) -> Vec<Place> {
     let heads = heads(&args[..2], Some(&args[2]), causal);
-    let (mut places, rows) = given(b, args);
-    let ct = side_by_side(b, &args[5]);
+    let (ct, before) = args.split_last().expect("a cotangent is the last");
+    let (mut places, given) = given(b, before);
+    let (n_given, ct) = (places.len(), side_by_side(b, ct));
     let ct_rows = Rows::new(&ct.layout);
     places.push(ct);
     let wanted = [0, 1, 2].map(|i| numbers(active).any(|n| n == i));
@@ -127,13 +135,8 @@ pub(super) fn attention_vjp<T: Real>(
     for (_, out) in numbers(active).zip(outs).filter(|(i, _)| *i > 0) {
         avals.push(Aval::new(out.dtype(), [more * numel(out.shape())]));
     }
-    let lse = places[4].layout.offset;
     let kernel: Prepared = Box::new(move |args, outs| {
-        let of = Given {
-            rows: &rows,
-            data: [0, 1, 2, 3].map(|i| T::slice(args[i])),
-            lse: &T::slice(args[4])[lse..],
-        };
+        let of = given.of(args);
         let n_wanted = wanted.iter().filter(|w| **w).count();
         let (cts, others) = outs.split_at_mut(n_wanted);
         let (mut cts, mut others) = (cts.iter_mut(), others.iter_mut());
@@ -144,7 +147,8 @@ pub(super) fn attention_vjp<T: Real>(
             let ct = ct?;
             Some((ct, T::slice_mut(others.next().expect("one each"))))
         });
-        cotangent::run(&heads, &of, (T::slice(args[5]), &ct_rows), ct_q, of_keys);
+        let ct = (T::slice(args[n_given]), &ct_rows);
+        cotangent::run(&heads, &of, ct, ct_q, of_keys);
         Ok(())
     });
     let places: Vec<&Place> = places.iter().collect();
@@ -167,13 +171,60 @@ fn heads(of: &[Place], values: Option<&Place>, causal: &Static) -> Heads {
     }
 }
 
-/// Queries, keys, values, the result and the logarithms, and where the rows of the first four lie.
-fn given(b: &mut Build, args: &[Place]) -> (Vec<Place>, [Rows; 4]) {
-    let rows = [0, 1, 2, 3].map(|i| side_by_side(b, &args[i]));
-    let of = rows.each_ref().map(|x| Rows::new(&x.layout));
-    let mut places = rows.to_vec();
-    places.push(b.contiguous(&args[4]));
-    (places, of)
+/// Where what derivatives are given lies in the first operands of their kernels.
+struct GivenAt {
+    rows: [Rows; 4],
+    lse: usize,
+    mask: Option<Rows>,
+}
+
+/// Queries, keys, values, the result, the logarithms and, if there is one, the mask.
+fn given(b: &mut Build, args: &[Place]) -> (Vec<Place>, GivenAt) {
+    let mut places: Vec<Place> = args[..4].iter().map(|x| side_by_side(b, x)).collect();
+    let rows = [0, 1, 2, 3].map(|i| Rows::new(&places[i].layout));
+    let lse = b.contiguous(&args[4]);
+    let offset = lse.layout.offset;
+    places.push(lse);
+    let mask = mask(b, args, 5, &mut places);
+    let given = GivenAt {
+        rows,
+        lse: offset,
+        mask,
+    };
+    (places, given)
+}
+
+impl GivenAt {
+    fn of<'a, T: Real>(&'a self, args: &[Data<'a>]) -> Given<'a, T> {
+        Given {
+            rows: &self.rows,
+            data: [0, 1, 2, 3].map(|i| T::slice(args[i])),
+            lse: &T::slice(args[4])[self.lse..],
+            mask: seen(&self.mask, args, 5),
+        }
+    }
+}
+
+/// Adds the mask to the places that a kernel reads, at the number `at` that it has among the operands, and says where a row for
+/// each query lies. What it repeats is not copied.
+fn mask(b: &mut Build, args: &[Place], at: usize, places: &mut Vec<Place>) -> Option<Rows> {
+    let given = args.get(at)?;
+    let (q, k) = (args[0].shape(), args[1].shape());
+    let scores = [&q[..q.len() - 1], &[k[k.len() - 2]]].concat();
+    let mut mask = given.broadcast_to(&scores);
+    if mask.layout.strides[scores.len() - 1] > 1 {
+        mask = b.contiguous(given).broadcast_to(&scores);
+    }
+    let rows = Rows::new(&mask.layout);
+    places.push(mask);
+    Some(rows)
+}
+
+/// The mask, which is operand `at` of a kernel.
+fn seen<'a>(rows: &'a Option<Rows>, args: &[Data<'a>], at: usize) -> Option<Mask<'a>> {
+    let rows = rows.as_ref()?;
+    let data = bool::slice(args[at]);
+    Some(Mask { data, rows })
 }
 
 /// The value with elements of a row side by side: a copy where they are not.

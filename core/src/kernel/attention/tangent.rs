@@ -39,7 +39,7 @@ pub(super) fn run<T: Real>(
                 if let Some((dq, rows)) = dq {
                     block::turn((dq, rows.at(head, i)), [n, d, width], scale, d_turned);
                 }
-                for (j, block) in heads.blocks(i, n) {
+                for (j, block) in heads.blocks(of.mask, head, [i, n]) {
                     block.score(of.k(head, j), turned, d, p, false);
                     block::weights(&block, p, lse);
                     if scores {

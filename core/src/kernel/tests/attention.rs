@@ -18,6 +18,8 @@ struct Pair {
 /// Queries, keys and what else there is, with the sizes.
 struct Heads<'a> {
     args: &'a [Nd],
+    /// The mask for each query and key of each head.
+    mask: Option<Nd>,
     causal: bool,
     n: usize,
     queries: usize,
@@ -25,11 +27,9 @@ struct Heads<'a> {
 }
 
 impl Heads<'_> {
-    /// A row of an operand.
+    /// A row of one of the operands that are given.
     fn row(&self, arg: usize, head: usize, i: usize) -> &[f64] {
-        let shape = &self.args[arg].shape;
-        let [n, d] = [2, 1].map(|from_end| shape[shape.len() - from_end]);
-        &self.args[arg].data[(head * n + i) * d..][..d]
+        row(&self.args[arg], head, i)
     }
 
     fn scale(&self) -> f64 {
@@ -48,7 +48,11 @@ impl Heads<'_> {
         } else {
             self.keys
         };
-        (0..seen).map(move |j| Pair { head, i, j })
+        let sees = move |j: &usize| {
+            let at = (head * self.queries + i) * self.keys + j;
+            self.mask.as_ref().is_none_or(|mask| mask.data[at] != 0.0)
+        };
+        (0..seen).filter(sees).map(move |j| Pair { head, i, j })
     }
 
     fn lse(&self, head: usize, i: usize) -> f64 {
@@ -60,6 +64,13 @@ impl Heads<'_> {
     fn weight(&self, of: Pair) -> f64 {
         (self.score(of) - self.args[4].data[of.head * self.queries + of.i]).exp()
     }
+}
+
+/// A row of the matrix of a head.
+fn row(x: &Nd, head: usize, i: usize) -> &[f64] {
+    let shape = &x.shape;
+    let [n, d] = [2, 1].map(|from_end| shape[shape.len() - from_end]);
+    &x.data[(head * n + i) * d..][..d]
 }
 
 fn dot(x: &[f64], y: &[f64]) -> f64 {
@@ -76,15 +87,26 @@ fn add(out: &mut Nd, head: usize, i: usize, factor: f64, x: &[f64]) {
 pub(super) fn eval(op: Op, statics: &[Static], args: &[Nd], outs: &[Vec<usize>]) -> Vec<Nd> {
     let [q, k] = [&args[0].shape, &args[1].shape];
     let rank = q.len();
+    let active = statics.get(1).map_or(&[][..], |s| s.ints().unwrap());
+    let (least, n_others) = match op {
+        Op::Attention => (3, 0),
+        Op::AttentionLse => (2, 0),
+        Op::AttentionVjp => (5, 1),
+        _ => (5, active.len()),
+    };
+    let (given, others) = args.split_at(args.len() - n_others);
+    let scores = [&q[..rank - 1], &k[rank - 2..rank - 1]].concat();
     let of = Heads {
-        args,
+        args: given,
+        mask: given
+            .get(least)
+            .map(|mask| Nd::build(&scores, |i| mask.spread(&i))),
         causal: statics[0].bool().unwrap(),
         n: q[..rank - 2].iter().product(),
         queries: q[rank - 2],
         keys: k[rank - 2],
     };
     let mut outs: Vec<Nd> = outs.iter().map(|shape| Nd::zeros(shape)).collect();
-    let active = statics.get(1).map_or(&[][..], |s| s.ints().unwrap());
     for (head, i) in (0..of.n).flat_map(|h| (0..of.queries).map(move |i| (h, i))) {
         let lse = of.lse(head, i);
         if op == Op::AttentionLse {
@@ -102,7 +124,7 @@ pub(super) fn eval(op: Op, statics: &[Static], args: &[Nd], outs: &[Vec<usize>])
             let p = of.weight(pair);
             let o = of.row(3, head, i);
             if op == Op::AttentionVjp {
-                let ct = of.row(5, head, i);
+                let ct = row(&others[0], head, i);
                 let ds = p * (dot(ct, v) - dot(ct, o)) * of.scale();
                 for (out, which) in outs.iter_mut().zip(active) {
                     match which {
@@ -115,10 +137,10 @@ pub(super) fn eval(op: Op, statics: &[Static], args: &[Nd], outs: &[Vec<usize>])
             }
             for (at, which) in active.iter().enumerate() {
                 let (dq, dk) = match which {
-                    0 => (of.row(5 + at, head, i), k),
-                    1 => (q, of.row(5 + at, head, j)),
+                    0 => (row(&others[at], head, i), k),
+                    1 => (q, row(&others[at], head, j)),
                     _ => {
-                        add(&mut outs[0], head, i, p, of.row(5 + at, head, j));
+                        add(&mut outs[0], head, i, p, row(&others[at], head, j));
                         continue;
                     }
                 };
@@ -240,22 +262,148 @@ fn no_bit_depends_on_the_number_of_threads() {
     }
 }
 
+/// The bits of the result and of the cotangents of queries, keys and values.
+fn masked(args: [&Nd; 4], mask: Option<&Nd>, causal: bool) -> Vec<Vec<u64>> {
+    let names = ["q", "k", "v", "ct"];
+    let mut params: Vec<String> = std::iter::zip(names, args)
+        .map(|(name, nd)| format!("{name}: f64{:?}", nd.shape))
+        .collect();
+    params.extend(mask.map(|mask| format!("mask: bool{:?}", mask.shape)));
+    let (params, mask_arg) = (
+        params.join(", "),
+        if mask.is_some() { ", mask" } else { "" },
+    );
+    let text = format!(
+        "({params}) {{
+            o = attention[causal={causal}] q, k, v{mask_arg}
+            l = attention_lse[causal={causal}] q, k{mask_arg}
+            a, b, c = attention_vjp[causal={causal}, active=[0, 1, 2]] q, k, v, o, l{mask_arg}, ct
+            return o, a, b, c
+        }}"
+    );
+    let program: Program = text.parse().unwrap();
+    let mut args = args.map(|nd| view_of(DType::F64, nd)).to_vec();
+    args.extend(mask.map(|mask| view_of(DType::Bool, mask)));
+    run(&program, &args).unwrap().iter().map(bits).collect()
+}
+
+/// Queries, keys, values and a cotangent.
+fn four(queries: usize, keys: usize, d: usize) -> [Nd; 4] {
+    let all = operands(queries, keys, d);
+    [0, 1, 2, 5].map(|i| all[i].clone())
+}
+
+fn mask_of(queries: usize, keys: usize, sees: impl Fn(usize, usize) -> bool) -> Nd {
+    Nd::build(&[queries, keys], |i| f64::from(u8::from(sees(i[0], i[1]))))
+}
+
+#[test]
+fn a_mask_that_hides_nothing_changes_no_bit_and_one_that_is_repeated_has_the_bits_of_its_copy() {
+    let (queries, keys, d) = (150, 130, 5);
+    let all = four(queries, keys, d);
+    let args = all.each_ref();
+    for causal in [false, true] {
+        let everything = mask_of(queries, keys, |_, _| true);
+        let plain = masked(args, None, causal);
+        assert_eq!(masked(args, Some(&everything), causal), plain);
+        let one = Nd::build(&[1, 1], |_| 1.0);
+        assert_eq!(masked(args, Some(&one), causal), plain);
+        for (n, m) in [(1, keys), (queries, 1)] {
+            let mut numbers = Numbers(3);
+            let few = draw(&mut numbers, &Aval::new(DType::Bool, [n, m]), (0.0, 1.0));
+            let copy = Nd::build(&[queries, keys], |i| few.spread(&i));
+            let both = [few, copy].map(|mask| masked(args, Some(&mask), causal));
+            assert_eq!(both[0], both[1], "{n} x {m}");
+        }
+    }
+}
+
+#[test]
+fn blocks_of_which_nothing_is_seen_change_no_bit() {
+    let (queries, keys, d) = (300, 400, 5);
+    let [q, k, v, ct] = four(queries, keys, d);
+    // Whole blocks of keys at the start or at the end.
+    for seen in [0..192, 96..400, 192..384] {
+        let mask = mask_of(1, keys, |_, j| seen.contains(&j));
+        let found = masked([&q, &k, &v, &ct], Some(&mask), false);
+        let rows = seen.start * d..seen.end * d;
+        let part = |x: &Nd| Nd {
+            shape: vec![seen.len(), d],
+            data: x.data[rows.clone()].to_vec(),
+        };
+        let expected = masked([&q, &part(&k), &part(&v), &ct], None, false);
+        assert_eq!(found[..2], expected[..2], "{seen:?}");
+        for i in [2, 3] {
+            assert_eq!(found[i][rows.clone()], expected[i][..], "{seen:?}");
+            let others = found[i][..rows.start].iter().chain(&found[i][rows.end..]);
+            assert!(others.into_iter().all(|bits| *bits == 0), "{seen:?}");
+        }
+    }
+}
+
+#[test]
+fn what_a_mask_hides_is_not_read_and_a_query_that_sees_nothing_gives_0() {
+    let (n, d) = (200, 5);
+    let clean = four(n, n, d);
+    let bad_one = |i: usize| i % 40 == 7;
+    let blind = |i: usize| i % 50 == 3;
+    for causal in [false, true] {
+        let mask = mask_of(n, n, |i, j| !bad_one(j) && !blind(i) && (i + j) % 3 > 0);
+        let expected = masked(clean.each_ref(), Some(&mask), causal);
+        for bad in [f64::NAN, f64::INFINITY] {
+            // Keys and values that nobody sees, and queries that see nothing.
+            let mut args = clean.clone();
+            for row in (0..n).filter(|i| bad_one(*i)) {
+                args[1].data[row * d..][..d].fill(bad);
+                args[2].data[row * d..][..d].fill(bad);
+            }
+            for row in (0..n).filter(|i| blind(*i)) {
+                args[0].data[row * d..][..d].fill(bad);
+                args[3].data[row * d..][..d].fill(bad);
+            }
+            let found = masked(args.each_ref(), Some(&mask), causal);
+            assert_eq!(found, expected, "{bad}, causal: {causal}");
+            for (i, hidden) in [(0, true), (1, true), (2, false), (3, false)] {
+                let of = |row: &usize| if hidden { blind(*row) } else { bad_one(*row) };
+                let mut rows = (0..n).filter(of).flat_map(|row| &found[i][row * d..][..d]);
+                assert!(rows.all(|bits| *bits == 0), "result {i}");
+            }
+        }
+    }
+}
+
+#[test]
+fn with_a_mask_no_bit_depends_on_the_number_of_threads() {
+    let (queries, keys, d) = (700, 650, 9);
+    let args = four(queries, keys, d);
+    let mask = mask_of(queries, keys, |i, j| i.abs_diff(j) < 100 && (i + j) % 5 > 0);
+    let of = |n| {
+        crate::kernel::threads::set_threads(n);
+        masked(args.each_ref(), Some(&mask), false)
+    };
+    let one = of(1);
+    for n in [2, 3] {
+        assert_eq!(of(n), one, "{n} threads");
+    }
+}
+
 #[test]
 fn no_matrix_has_a_row_for_each_query_and_a_column_for_each_key() {
     let (n, d) = (2048, 64);
     let x = format!("f32[{n}, {d}]");
     let text = format!(
-        "(q: {x}, k: {x}, v: {x}, ct: {x}) {{
-            o = attention[causal=true] q, k, v
-            l = attention_lse[causal=true] q, k
-            a, b, c = attention_vjp[causal=true, active=[0, 1, 2]] q, k, v, o, l, ct
+        "(q: {x}, k: {x}, v: {x}, ct: {x}, mask: bool[1, {n}]) {{
+            o = attention[causal=true] q, k, v, mask
+            l = attention_lse[causal=true] q, k, mask
+            a, b, c = attention_vjp[causal=true, active=[0, 1, 2]] q, k, v, o, l, mask, ct
             return a, b, c
         }}"
     );
     let program: Program = text.parse().unwrap();
-    let args: Vec<View> = (0..4)
+    let mut args: Vec<View> = (0..4)
         .map(|_| View::new(vec![0.5f32; n * d], &[n, d]))
         .collect();
+    args.push(View::new(vec![true; n], &[1, n]));
     let plan = plan(&program, &args);
     // The logarithms come with the result.
     assert_eq!(plan.n_tasks(), 2);

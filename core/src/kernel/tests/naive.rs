@@ -23,7 +23,7 @@ pub(super) fn indices(shape: &[usize]) -> Vec<Vec<usize>> {
 }
 
 impl Nd {
-    fn build(shape: &[usize], f: impl FnMut(Vec<usize>) -> f64) -> Nd {
+    pub(super) fn build(shape: &[usize], f: impl FnMut(Vec<usize>) -> f64) -> Nd {
         Nd {
             shape: shape.to_vec(),
             data: indices(shape).into_iter().map(f).collect(),

@@ -1,0 +1,94 @@
+//! Which keys queries see, where a tensor of bools says it.
+
+use super::block::{Block, KEYS, QUERIES, Real, STEP};
+use super::heads::Rows;
+use crate::kernel::leveled::leveled;
+
+/// For each [`STEP`] queries of a block and each of its keys, a bit for each query: whether it sees the key.
+pub(super) type Seen = [[u16; KEYS]; QUERIES / STEP];
+
+const _: () = assert!(STEP == u16::BITS as usize);
+
+/// The bools, a row for each query, and where the rows lie. Queries may share rows, and a row may be one bool for all keys.
+#[derive(Clone, Copy)]
+pub(super) struct Mask<'a> {
+    pub(super) data: &'a [bool],
+    pub(super) rows: &'a Rows,
+}
+
+impl Mask<'_> {
+    /// The block of a head, from query `i` and key `j` on, with what this hides. Nothing if that is all of it.
+    pub(super) fn over(&self, head: usize, [i, j]: [usize; 2], block: Block) -> Option<Block> {
+        let mut seen: Seen = [[0; KEYS]; QUERIES / STEP];
+        let n_steps = block.queries.div_ceil(STEP);
+        // What all queries share is read once.
+        let shared = self.rows.at(head, i).rows == 0;
+        let (mut some, mut all) = (0, u16::MAX);
+        for (step, seen) in seen.iter_mut().take(n_steps).enumerate() {
+            let first = step * STEP;
+            let n = if shared {
+                1
+            } else {
+                STEP.min(block.queries - first)
+            };
+            let seen = &mut seen[..block.keys];
+            for bit in 0..n {
+                match self.row(head, i + first + bit, j, block.keys) {
+                    [sees] => seen.iter_mut().for_each(|s| *s |= u16::from(*sees) << bit),
+                    row => mark(seen, row, bit),
+                }
+            }
+            // Queries that are not there, or not read, see what the last one sees.
+            let last = n - 1;
+            for seen in seen.iter_mut() {
+                *seen |= (0u16.wrapping_sub(*seen >> last & 1)) << last;
+            }
+            for seen in seen.iter() {
+                some |= seen;
+                all &= seen;
+            }
+        }
+        let seen = (all != u16::MAX).then_some(seen);
+        (some != 0).then_some(Block { seen, ..block })
+    }
+
+    /// Whether a query sees any of the keys before `end`.
+    pub(super) fn any(&self, head: usize, query: usize, end: usize) -> bool {
+        end > 0 && self.row(head, query, 0, end).contains(&true)
+    }
+
+    /// The bools of a query for `n` keys from `j` on, or one for all.
+    fn row(&self, head: usize, query: usize, j: usize, n: usize) -> &[bool] {
+        let at = self.rows.at(head, query);
+        match at.cols {
+            0 => &self.data[at.offset..][..1],
+            _ => &self.data[at.offset + j..][..n],
+        }
+    }
+}
+
+/// Sets the bits of the query of number `bit` for the keys that it sees.
+#[inline(always)]
+fn mark(seen: &mut [u16], row: &[bool], bit: usize) {
+    for (seen, sees) in seen.iter_mut().zip(row) {
+        *seen |= u16::from(*sees) << bit;
+    }
+}
+
+/// Writes `value` where a query does not see a key.
+pub(super) fn hide<T: Real>(block: &mut [T], of: &Block, seen: &Seen, value: T) {
+    hide_in(&mut block[..of.keys * of.width], of, seen, value);
+}
+
+leveled! {
+    fn hide_in<A, T: Real>(block: &mut [T], of: &Block, seen: &Seen, value: T) {
+        for (r, row) in block.chunks_exact_mut(of.width).enumerate() {
+            let steps = row.chunks_exact_mut(STEP).zip(seen);
+            for (xs, seen) in steps.skip(of.from / STEP) {
+                for (query, x) in xs.iter_mut().enumerate() {
+                    *x = if seen[r] >> query & 1 == 1 { *x } else { value };
+                }
+            }
+        }
+    }
+}
