@@ -103,7 +103,7 @@ fn under_a_mask() -> Result<()> {
     let [q, k, v] = [1, 2, 3].map(|seed| numbers(seed, [batch, HEADS, len, FEATURES]));
     let lens = (Tensor::arange(batch, DType::I64) + 1) * (len / batch) as i64;
     let mask = Tensor::arange(len, DType::I64).lt(lens.reshape([batch, 1, 1, 1]));
-    evaluate(&(&q, &k, &v, &mask))?;
+    evaluate(&mask)?;
     println!("{batch} sequences filled up to {len}   forward  gradient  peak of memory, MiB");
     let start = peak_mebibytes();
     let row = |name: &str, forward: f64, gradient: f64| {
@@ -166,6 +166,8 @@ fn numbers(seed: u32, shape: [usize; 4]) -> Tensor {
         seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
         (f64::from(seed >> 8) / f64::from(1 << 23) - 1.0) as f32
     };
-    let data: Vec<f32> = (0..shape.iter().product::<usize>()).map(|_| draw()).collect();
+    let data: Vec<f32> = (0..shape.iter().product::<usize>())
+        .map(|_| draw())
+        .collect();
     Tensor::from_vec(data, shape)
 }

@@ -17,13 +17,13 @@ pub(super) struct Mask<'a> {
 }
 
 impl Mask<'_> {
-    /// The block of a head, from query `i` and key `j` on, with what this hides. Nothing if that is all of it.
+    /// The block of a head, from query `i` and key `j` on, with what this hides and without keys at its end that no query sees.
+    /// Nothing if they are all.
     pub(super) fn over(&self, head: usize, [i, j]: [usize; 2], block: Block) -> Option<Block> {
         let mut seen: Seen = [[0; KEYS]; QUERIES / STEP];
         let n_steps = block.queries.div_ceil(STEP);
         // What all queries share is read once.
         let shared = self.rows.at(head, i).rows == 0;
-        let (mut some, mut all) = (0, u16::MAX);
         for (step, seen) in seen.iter_mut().take(n_steps).enumerate() {
             let first = step * STEP;
             let n = if shared {
@@ -43,13 +43,17 @@ impl Mask<'_> {
             for seen in seen.iter_mut() {
                 *seen |= (0u16.wrapping_sub(*seen >> last & 1)) << last;
             }
-            for seen in seen.iter() {
-                some |= seen;
-                all &= seen;
-            }
         }
-        let seen = (all != u16::MAX).then_some(seen);
-        (some != 0).then_some(Block { seen, ..block })
+        let mut steps = seen[..n_steps].iter();
+        let last = |seen: &[u16; KEYS]| seen[..block.keys].iter().rposition(|s| *s != 0);
+        let keys = steps.clone().filter_map(last).max()? + 1;
+        let full = steps.all(|seen| seen[..keys].iter().all(|s| *s == u16::MAX));
+        let seen = (!full).then_some(seen);
+        Some(Block {
+            keys,
+            seen,
+            ..block
+        })
     }
 
     /// Whether a query sees any of the keys before `end`.
