@@ -63,6 +63,8 @@ pub(crate) trait Vector: Copy {
     unsafe fn stream(self, to: *mut Self::T);
     /// The first `n` numbers of this, and then those of `other`.
     fn keep(self, n: usize, other: Self) -> Self;
+    /// The numbers of this where a bit is set, the lowest for the first, and those of `other` elsewhere.
+    fn choose(self, bits: u16, other: Self) -> Self;
     fn plus(self, other: Self) -> Self;
     fn times(self, other: Self) -> Self;
 }
@@ -195,6 +197,18 @@ impl<T: Number> Vector for Array<T> {
         let mut out = other;
         for i in 0..WIDTH {
             out.0[i] = if i < n { self.0[i] } else { other.0[i] };
+        }
+        out
+    }
+    #[inline(always)]
+    fn choose(self, bits: u16, other: Self) -> Self {
+        let mut out = other;
+        for i in 0..WIDTH {
+            out.0[i] = if bits >> i & 1 == 1 {
+                self.0[i]
+            } else {
+                other.0[i]
+            };
         }
         out
     }

@@ -351,14 +351,14 @@ fn column<T: Real, V: Floats<T = T>>(
 
 /// A vector of the elements from the one of number `at` on.
 #[inline(always)]
-fn get<V: Vector>(xs: &[V::T], at: usize) -> V {
+pub(super) fn get<V: Vector>(xs: &[V::T], at: usize) -> V {
     let xs = &xs[at..at + V::N];
     // SAFETY: they are as many.
     unsafe { V::load(xs.as_ptr()) }
 }
 
 #[inline(always)]
-fn put<V: Vector>(x: V, to: &mut [V::T], at: usize) {
+pub(super) fn put<V: Vector>(x: V, to: &mut [V::T], at: usize) {
     let to = &mut to[at..at + V::N];
     // SAFETY: they are as many.
     unsafe { x.store(to.as_mut_ptr()) }

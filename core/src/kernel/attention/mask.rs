@@ -1,8 +1,9 @@
 //! Which keys queries see, where a tensor of bools says it.
 
-use super::block::{Block, KEYS, QUERIES, Real, STEP};
+use super::block::{Block, KEYS, QUERIES, Real, STEP, get, put};
 use super::heads::Rows;
 use crate::kernel::leveled::leveled;
+use crate::kernel::vector::Vector;
 
 /// For each [`STEP`] queries of a block and each of its keys, a bit for each query: whether it sees the key.
 pub(super) type Seen = [[u16; KEYS]; QUERIES / STEP];
@@ -85,13 +86,13 @@ pub(super) fn hide<T: Real>(block: &mut [T], of: &Block, seen: &Seen, value: T) 
 }
 
 leveled! {
-    fn hide_in<A, T: Real>(block: &mut [T], of: &Block, seen: &Seen, value: T) {
+    fn hide_in<S, T: Real>(block: &mut [T], of: &Block, seen: &Seen, value: T) {
+        let n = <T::Floats<S> as Vector>::N;
+        let hidden = <T::Floats<S> as Vector>::splat(value);
         for (r, row) in block.chunks_exact_mut(of.width).enumerate() {
-            let steps = row.chunks_exact_mut(STEP).zip(seen);
-            for (xs, seen) in steps.skip(of.from / STEP) {
-                for (query, x) in xs.iter_mut().enumerate() {
-                    *x = if seen[r] >> query & 1 == 1 { *x } else { value };
-                }
+            for c in (of.from..of.width).step_by(n) {
+                let x: T::Floats<S> = get(row, c);
+                put(x.choose(seen[c / STEP][r] >> (c % STEP), hidden), row, c);
             }
         }
     }

@@ -37,6 +37,7 @@ macro_rules! vector {
         $splat:ident $load:ident $store:ident $stream:ident;
         $add:ident $sub:ident $mul:ident $fma:ident $max:ident;
         mask: $mask:expr;
+        chosen: $chosen:expr;
         load_some: |$from:ident, $m:ident| $load_some:expr;
         store_some: |$to:ident, $m2:ident, $x:ident| $store_some:expr;
         blend: |$m3:ident, $a:ident, $b:ident| $blend:expr;
@@ -105,6 +106,15 @@ macro_rules! vector {
                 // SAFETY: see the macro.
                 unsafe {
                     let $m3 = $mask(n);
+                    $blend
+                }
+            }
+            #[inline(always)]
+            fn choose(self, bits: u16, $b: $v) -> $v {
+                let $a = self;
+                // SAFETY: see the macro.
+                unsafe {
+                    let $m3 = $chosen(bits);
                     $blend
                 }
             }
@@ -192,6 +202,42 @@ unsafe fn words4(n: usize) -> __m256i {
     }
 }
 
+/// The lowest 8 bits.
+#[inline(always)]
+fn low8(bits: u16) -> __mmask8 {
+    bits as __mmask8
+}
+
+/// Those of 8 elements whose bits are set.
+///
+/// # Safety
+///
+/// The CPU has AVX2.
+#[inline(always)]
+unsafe fn chosen8(bits: u16) -> __m256i {
+    // SAFETY: the caller's.
+    unsafe {
+        let places = _mm256_setr_epi32(1, 2, 4, 8, 16, 32, 64, 128);
+        let own = _mm256_and_si256(_mm256_set1_epi32(i32::from(bits)), places);
+        _mm256_cmpeq_epi32(own, places)
+    }
+}
+
+/// Those of 4 elements whose bits are set.
+///
+/// # Safety
+///
+/// The CPU has AVX2.
+#[inline(always)]
+unsafe fn chosen4(bits: u16) -> __m256i {
+    // SAFETY: the caller's.
+    unsafe {
+        let places = _mm256_setr_epi64x(1, 2, 4, 8);
+        let own = _mm256_and_si256(_mm256_set1_epi64x(i64::from(bits)), places);
+        _mm256_cmpeq_epi64(own, places)
+    }
+}
+
 /// # Safety
 ///
 /// The CPU has AVX2.
@@ -247,6 +293,7 @@ vector! {
     _mm512_set1_ps _mm512_loadu_ps _mm512_storeu_ps _mm512_stream_ps;
     _mm512_add_ps _mm512_sub_ps _mm512_mul_ps _mm512_fmadd_ps _mm512_max_ps;
     mask: bits16;
+    chosen: __mmask16::from;
     load_some: |from, mask| _mm512_maskz_loadu_ps(mask, from);
     store_some: |to, mask, x| _mm512_mask_storeu_ps(to, mask, x);
     blend: |mask, a, b| _mm512_mask_blend_ps(mask, b, a);
@@ -260,6 +307,7 @@ vector! {
     _mm512_set1_pd _mm512_loadu_pd _mm512_storeu_pd _mm512_stream_pd;
     _mm512_add_pd _mm512_sub_pd _mm512_mul_pd _mm512_fmadd_pd _mm512_max_pd;
     mask: bits8;
+    chosen: low8;
     load_some: |from, mask| _mm512_maskz_loadu_pd(mask, from);
     store_some: |to, mask, x| _mm512_mask_storeu_pd(to, mask, x);
     blend: |mask, a, b| _mm512_mask_blend_pd(mask, b, a);
@@ -275,6 +323,7 @@ vector! {
     _mm256_set1_ps _mm256_loadu_ps _mm256_storeu_ps _mm256_stream_ps;
     _mm256_add_ps _mm256_sub_ps _mm256_mul_ps _mm256_fmadd_ps _mm256_max_ps;
     mask: words8;
+    chosen: chosen8;
     load_some: |from, mask| _mm256_maskload_ps(from, mask);
     store_some: |to, mask, x| _mm256_maskstore_ps(to, mask, x);
     blend: |mask, a, b| _mm256_blendv_ps(b, a, _mm256_castsi256_ps(mask));
@@ -293,6 +342,7 @@ vector! {
     _mm256_set1_pd _mm256_loadu_pd _mm256_storeu_pd _mm256_stream_pd;
     _mm256_add_pd _mm256_sub_pd _mm256_mul_pd _mm256_fmadd_pd _mm256_max_pd;
     mask: words4;
+    chosen: chosen4;
     load_some: |from, mask| _mm256_maskload_pd(from, mask);
     store_some: |to, mask, x| _mm256_maskstore_pd(to, mask, x);
     blend: |mask, a, b| _mm256_blendv_pd(b, a, _mm256_castsi256_pd(mask));
