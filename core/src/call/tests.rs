@@ -412,13 +412,15 @@ fn a_panic_ends_a_recording() {
 
 #[test]
 fn structure_and_bits_of_static_values_are_in_the_key() {
-    use super::{ByClone as _, ByWords as _, Static, Unknown as _};
+    use super::{ByClone as _, BySize as _, ByWords as _, Static, Unknown as _};
     #[derive(Clone, PartialEq, Eq)]
     enum Side {
         Left,
         Right,
     }
-    struct Opaque(u8);
+    struct Opaque {
+        _byte: u8,
+    }
     struct Nothing;
     let x = &Tensor::from([1.0f32]);
     let same = |a: &dyn Fn(&mut CallKey<'static>), b: &dyn Fn(&mut CallKey<'static>)| {
@@ -454,7 +456,7 @@ fn structure_and_bits_of_static_values_are_in_the_key() {
     let mut key = CallKey::new();
     (&&Static(&Nothing)).add_to_key(&mut key);
     assert!(key.is_known());
-    (&&Static(&Opaque(1))).add_to_key(&mut key);
+    (&&Static(&Opaque { _byte: 1 })).add_to_key(&mut key);
     assert!(!key.is_known());
     let mut key = CallKey::new();
     let shown: &dyn std::fmt::Debug = &1;
