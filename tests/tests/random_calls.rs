@@ -260,7 +260,14 @@ fn calls_by_chance_give_the_bits_of_one_op_at_a_time() {
     let asked = std::env::var("GRADLOOM_CALLS").ok();
     let calls = asked.map_or(CALLS, |n| n.parse().expect("`GRADLOOM_CALLS` is a number"));
     // From calls that run at once to those that are promised, and to loops that several threads share.
-    for (n, share) in [(4, 1), (64, 1), (1024, 2), (4096, 8), (40_000, 32), (200_000, 100)] {
+    for (n, share) in [
+        (4, 1),
+        (64, 1),
+        (1024, 2),
+        (4096, 8),
+        (40_000, 32),
+        (200_000, 100),
+    ] {
         let shared = Mutex::new(Vec::new());
         thread::scope(|scope| {
             for seed in 0..THREADS {

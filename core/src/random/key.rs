@@ -68,6 +68,15 @@ enum Source {
     Op(Tensor),
 }
 
+/// What is drawn.
+enum Numbers {
+    Bits,
+    Uniform(DType),
+    Normal(DType),
+    /// The probability of `true`.
+    Flips(f64),
+}
+
 impl Key {
     /// The key of a seed; equal seeds give equal numbers.
     ///
@@ -119,7 +128,7 @@ impl Key {
     /// The shape holds more elements than memory has room for; so for the other drawing methods.
     #[track_caller]
     pub fn bits(self, shape: impl IntoShape) -> Tensor {
-        self.draw(Op::RandomBits, Bits, shape, None)
+        self.draw(Numbers::Bits, shape.into_shape())
     }
 
     /// Numbers from 0 to below 1: multiples of 2^-23 (`f32`) or 2^-52 (`f64`).
@@ -135,21 +144,7 @@ impl Key {
     /// The dtype is neither `f32` nor `f64`.
     #[track_caller]
     pub fn uniform(self, shape: impl IntoShape, dtype: DType) -> Tensor {
-        match dtype {
-            DType::F32 => self.draw(
-                Op::RandomUniform,
-                Uniform::<f32>::DRAW,
-                shape,
-                Some(dtype.into()),
-            ),
-            DType::F64 => self.draw(
-                Op::RandomUniform,
-                Uniform::<f64>::DRAW,
-                shape,
-                Some(dtype.into()),
-            ),
-            _ => not_a_float(dtype),
-        }
+        self.draw(Numbers::Uniform(dtype), shape.into_shape())
     }
 
     /// Numbers of the normal distribution with mean 0 and variance 1: `sqrt(2) * erf_inv(u)`, `u` uniform in (-1, 1).
@@ -163,27 +158,13 @@ impl Key {
     /// The dtype is neither `f32` nor `f64`.
     #[track_caller]
     pub fn normal(self, shape: impl IntoShape, dtype: DType) -> Tensor {
-        match dtype {
-            DType::F32 => self.draw(
-                Op::RandomNormal,
-                Normal::<f32>::DRAW,
-                shape,
-                Some(dtype.into()),
-            ),
-            DType::F64 => self.draw(
-                Op::RandomNormal,
-                Normal::<f64>::DRAW,
-                shape,
-                Some(dtype.into()),
-            ),
-            _ => not_a_float(dtype),
-        }
+        self.draw(Numbers::Normal(dtype), shape.into_shape())
     }
 
     /// Coin flips: `bool` values that are true with probability `p`, which is rounded to `f32`.
     #[track_caller]
     pub fn bernoulli(self, p: f64, shape: impl IntoShape) -> Tensor {
-        self.draw(Op::RandomBernoulli, Flips(p as f32), shape, Some(p.into()))
+        self.draw(Numbers::Flips(p), shape.into_shape())
     }
 
     /// The numbers `0..n` in a random order, as `i64`.
@@ -206,14 +187,39 @@ impl Key {
         Tensor::from_vec(expect(order.map_err(fault)), [n])
     }
 
-    /// An array of numbers: an op if the key is in a tensor, and else what it computes, at once.
+    /// An array of numbers. What is generic is compiled in the user's crate, perhaps without optimisation: this is not.
     #[track_caller]
-    fn draw<D: Draw>(self, op: Op, draw: D, shape: impl IntoShape, more: Option<Static>) -> Tensor {
+    fn draw(self, numbers: Numbers, shape: Vec<usize>) -> Tensor {
+        match numbers {
+            Numbers::Bits => self.draw_as(Op::RandomBits, Bits, shape, None),
+            Numbers::Flips(p) => {
+                self.draw_as(Op::RandomBernoulli, Flips(p as f32), shape, Some(p.into()))
+            }
+            Numbers::Uniform(dtype) => match dtype {
+                DType::F32 => self.draw_floats(Op::RandomUniform, Uniform::<f32>::DRAW, shape),
+                DType::F64 => self.draw_floats(Op::RandomUniform, Uniform::<f64>::DRAW, shape),
+                _ => not_a_float(dtype),
+            },
+            Numbers::Normal(dtype) => match dtype {
+                DType::F32 => self.draw_floats(Op::RandomNormal, Normal::<f32>::DRAW, shape),
+                DType::F64 => self.draw_floats(Op::RandomNormal, Normal::<f64>::DRAW, shape),
+                _ => not_a_float(dtype),
+            },
+        }
+    }
+
+    #[track_caller]
+    fn draw_floats<D: Draw>(self, op: Op, draw: D, shape: Vec<usize>) -> Tensor {
+        self.draw_as(op, draw, shape, Some(D::Item::DTYPE.into()))
+    }
+
+    /// An op if the key is in a tensor, and else what it computes, at once.
+    #[track_caller]
+    fn draw_as<D: Draw>(self, op: Op, draw: D, shape: Vec<usize>, more: Option<Static>) -> Tensor {
         if let Some(key) = self.recorded() {
             let statics = [shape_static(shape)].into_iter().chain(more);
             return expect(record::one(op, statics, &[key], &[]));
         }
-        let shape = shape.into_shape();
         expect(check_shape(&shape));
         let aval = Aval::new(D::Item::DTYPE, shape);
         let mut data = expect(Block::scratch(aval.numel()).map_err(fault));
