@@ -240,18 +240,22 @@ pub(super) fn map_and_ask<V: Vector, const K: usize>(
     let (xs, to) = (xs.map(<[V::T]>::as_ptr), out.as_mut_ptr());
     // SAFETY: so many elements are there, and `to` is a multiple of the size of a vector where it has to be.
     unsafe {
-        match past_caches && to.cast::<V>().is_aligned() {
-            true => map_to::<V, K, true>(xs, to, n, next, f),
-            false => map_to::<V, K, false>(xs, to, n, next, f),
+        match (past_caches && to.cast::<V>().is_aligned(), next.is_null()) {
+            (true, true) => map_to::<V, K, true, false>(xs, to, n, next, f),
+            (true, false) => map_to::<V, K, true, true>(xs, to, n, next, f),
+            (false, true) => map_to::<V, K, false, false>(xs, to, n, next, f),
+            (false, false) => map_to::<V, K, false, true>(xs, to, n, next, f),
         }
     }
 }
 
+/// `next` matters if `ASK`.
+///
 /// # Safety
 ///
 /// All have `n` elements, and if they are to be streamed `out` is a multiple of the size of a vector.
 #[inline(always)]
-unsafe fn map_to<V: Vector, const K: usize, const STREAM: bool>(
+unsafe fn map_to<V: Vector, const K: usize, const STREAM: bool, const ASK: bool>(
     xs: [*const V::T; K],
     out: *mut V::T,
     n: usize,
@@ -261,7 +265,7 @@ unsafe fn map_to<V: Vector, const K: usize, const STREAM: bool>(
     let nothing = V::splat(V::T::NOTHING);
     let mut at = 0;
     while at + V::N <= n {
-        if !next.is_null() && (at * size_of::<V::T>()).is_multiple_of(64) {
+        if ASK && (at * size_of::<V::T>()).is_multiple_of(64) {
             prefetch(next.wrapping_add(at));
         }
         let mut x = [nothing; K];
