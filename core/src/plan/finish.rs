@@ -1,12 +1,14 @@
-//! The end of planning: where each value lies in memory.
+//! The end of planning: where each value lies in memory, and tasks that know it.
 
 use super::arena::{self, Life};
-use super::build::{Build, Kind, Part, Work};
+use super::build::{Build, Draft, Kind, Part, Root, Work};
 use super::chains::{self, chains};
 use super::gifts::gifts;
-use super::{BOUND, Out, Place, Plan};
+use super::results::Results;
+use super::times::Times;
+use super::{Place, Plan};
 use crate::kernel::{Base, Needs, Region, Task};
-use gradloom_ir::{Op, Program, SecondaryMap, Var};
+use gradloom_ir::{Program, SecondaryMap, Var};
 
 /// Decides where each value lies.
 pub(super) fn finish(
@@ -14,141 +16,16 @@ pub(super) fn finish(
     program: &Program,
     places: &SecondaryMap<Var, Place>,
 ) -> Plan {
-    let mut result_of: Vec<Option<u32>> = Vec::new();
-    let mut results: Vec<u32> = Vec::new();
-    let made_by_op: SecondaryMap<Var, Op> = {
-        let eqns = program.eqns.iter();
-        eqns.flat_map(|e| e.outs.iter().map(|v| (*v, e.op)))
-            .collect()
-    };
-    let outs = program.outs.iter().map(|var| {
-        build.op = made_by_op.get(*var).copied().unwrap_or(Op::Identity);
-        let place = places.get(*var).expect(BOUND);
-        let root = &build.roots[place.root as usize];
-        let whole = place.layout.is_contiguous() && place.layout.numel() == root.len;
-        if let (Kind::Leaf(i), true) = (root.kind, whole) {
-            return Out::Leaf(i);
-        }
-        let root = build.whole(place).root;
-        result_of.resize(build.roots.len(), None);
-        let result = *result_of[root as usize].get_or_insert_with(|| {
-            results.push(root);
-            results.len() as u32 - 1
-        });
-        Out::Result(result)
-    });
-    let outs: Box<[Out]> = outs.collect();
-    result_of.resize(build.roots.len(), None);
-
+    let results = Results::of(&mut build, program, places);
     chains(&mut build);
-    let mut made_by = vec![usize::MAX; build.roots.len()];
-    let mut last_read = vec![0; build.roots.len()];
-    for (i, draft) in build.drafts.iter().enumerate() {
-        for root in &draft.outs {
-            let made_by = &mut made_by[*root as usize];
-            (*made_by, last_read[*root as usize]) = (i.min(*made_by), i);
-        }
-        for part in &draft.args {
-            last_read[part.root as usize] = i;
-        }
-    }
-    // What only the group reads that follows a product lies where a result of the group does.
-    for (i, draft) in build.drafts.iter_mut().enumerate() {
-        if draft.followed != Some(true) {
-            continue;
-        }
-        let z = draft.outs[0] as usize;
-        if last_read[z] == i && result_of[z].is_none() {
-            draft.outs.remove(0);
-            made_by[z] = usize::MAX;
-        }
-    }
-    for (i, draft) in build.drafts.iter_mut().enumerate() {
-        let Work::Chain(members) = &draft.work else {
-            continue;
-        };
-        let only = |root: u32| {
-            let root = root as usize;
-            (made_by[root], last_read[root], result_of[root]) == (i, i, None)
-        };
-        let near = chains::near(members, only);
-        near.iter()
-            .for_each(|root| made_by[*root as usize] = usize::MAX);
-        draft.outs.retain(|root| !near.contains(root));
-    }
-    let in_arena = |root: &usize| {
-        let made = build.roots[*root].kind == Kind::Made && made_by[*root] != usize::MAX;
-        made && result_of[*root].is_none()
-    };
-    let mut temporary: Vec<usize> = (0..build.roots.len()).filter(in_arena).collect();
-    temporary.sort_by_key(|root| made_by[*root]);
-    let life = |root: &usize| Life {
-        bytes: build.roots[*root]
-            .len
-            .saturating_mul(build.roots[*root].dtype.size()),
-        first: made_by[*root],
-        last: last_read[*root],
-    };
-    let lives: Vec<Life> = temporary.iter().map(life).collect();
-    let (offsets, arena) = arena::offsets(&lives);
-    let mut base: Vec<(Base, usize)> = vec![(Base::Arena, 0); build.roots.len()];
-    for (root, offset) in temporary.iter().zip(offsets) {
-        base[*root].1 = offset;
-    }
-    let mut needs = Needs {
-        arena,
-        ..Needs::default()
-    };
-    for (i, root) in build.roots.iter().enumerate() {
-        let size = (root.dtype, root.len);
-        match root.kind {
-            Kind::Leaf(leaf) => {
-                base[i].0 = Base::Leaf(leaf);
-                needs.leaves.push(size);
-            }
-            Kind::Constant(constant) => {
-                base[i].0 = Base::Constant(constant);
-                needs.constants.push(size);
-            }
-            Kind::Made => {
-                if let Some(result) = result_of[i] {
-                    base[i].0 = Base::Result(result);
-                }
-            }
-        }
-    }
-    let sizes = results.iter().map(|r| &build.roots[*r as usize]);
-    needs.results = sizes.map(|root| (root.dtype, root.len)).collect();
-    let region = |part: &Part| {
-        let dtype = build.roots[part.root as usize].dtype;
-        let (base, offset) = base[part.root as usize];
-        Region {
-            base,
-            dtype,
-            start: offset + part.start * dtype.size(),
-            len: part.len,
-        }
-    };
-    let whole = |root: &u32| {
-        region(&Part {
-            root: *root,
-            start: 0,
-            len: build.roots[*root as usize].len,
-        })
-    };
-    let regions: Vec<(Vec<Region>, Vec<Region>)> = build
-        .drafts
-        .iter()
-        .map(|d| {
-            (
-                d.args.iter().map(region).collect(),
-                d.outs.iter().map(whole).collect(),
-            )
-        })
-        .collect();
+    let times = Times::of(&mut build, &results);
+    let (memory, needs) = Memory::of(&build.roots, &results, &times);
+    let regions: Vec<_> = build.drafts.iter().map(|d| memory.regions(d)).collect();
     let in_order: Vec<_> = build.drafts.iter().map(|d| &d.in_order).collect();
-    let gifts = gifts(&in_order, &regions, &outs, &needs);
-    let makers = results.iter().map(|root| made_by[*root as usize]).collect();
+    let gifts = gifts(&in_order, &regions, &results.outs, &needs);
+    let maker = |root: &u32| times.made(*root).expect("a task makes a result");
+    let makers = results.roots.iter().map(maker).collect();
+
     let n_tasks = build.drafts.len();
     let mut tasks = Vec::with_capacity(n_tasks);
     let mut whats = Vec::with_capacity(n_tasks);
@@ -165,18 +42,90 @@ pub(super) fn finish(
         whats.push(draft.what);
         eqns.push(draft.eqns);
     }
-    let nth = |(i, out): (usize, &Out)| matches!(out, Out::Result(r) if *r as usize == i);
-    let is_plain = outs.iter().enumerate().all(nth);
     Plan {
         tasks: tasks.into(),
         whats: whats.into(),
         eqns: eqns.into(),
         needs,
         constants: build.constants.into(),
-        outs,
-        is_plain,
+        is_plain: results.are_outs(),
+        outs: results.outs,
         gifts,
         makers,
         n_equations: program.eqns.len(),
+    }
+}
+
+/// Where roots lie.
+struct Memory<'a> {
+    roots: &'a [Root],
+    /// In which buffer the bytes of each root are, and from which on.
+    starts: Vec<(Base, usize)>,
+}
+
+impl<'a> Memory<'a> {
+    /// Also says what memory a run needs.
+    fn of(roots: &'a [Root], results: &Results, times: &Times) -> (Memory<'a>, Needs) {
+        let size = |root: &Root| (root.dtype, root.len);
+        let mut needs = Needs::default();
+        let mut temporary: Vec<(usize, Life)> = Vec::new();
+        let mut starts = Vec::with_capacity(roots.len());
+        for (i, root) in roots.iter().enumerate() {
+            let base = match (root.kind, results.number(i as u32)) {
+                (Kind::Leaf(leaf), _) => {
+                    needs.leaves.push(size(root));
+                    Base::Leaf(leaf)
+                }
+                (Kind::Constant(constant), _) => {
+                    needs.constants.push(size(root));
+                    Base::Constant(constant)
+                }
+                (Kind::Made, Some(result)) => Base::Result(result),
+                (Kind::Made, None) => {
+                    let bytes = root.len.saturating_mul(root.dtype.size());
+                    temporary.extend(times.life(i, bytes).map(|life| (i, life)));
+                    Base::Arena
+                }
+            };
+            starts.push((base, 0));
+        }
+        let sizes = results
+            .roots
+            .iter()
+            .map(|root| size(&roots[*root as usize]));
+        needs.results = sizes.collect();
+
+        temporary.sort_by_key(|(_, life)| life.first);
+        let lives: Vec<Life> = temporary.iter().map(|(_, life)| *life).collect();
+        let (offsets, arena) = arena::offsets(&lives);
+        for ((root, _), offset) in temporary.iter().zip(offsets) {
+            starts[*root].1 = offset;
+        }
+        needs.arena = arena;
+        (Memory { roots, starts }, needs)
+    }
+
+    /// Where the operands and the results of a task lie.
+    fn regions(&self, draft: &Draft) -> (Vec<Region>, Vec<Region>) {
+        let whole = |root: &u32| {
+            self.region(&Part {
+                root: *root,
+                start: 0,
+                len: self.roots[*root as usize].len,
+            })
+        };
+        let args = draft.args.iter().map(|part| self.region(part));
+        (args.collect(), draft.outs.iter().map(whole).collect())
+    }
+
+    fn region(&self, part: &Part) -> Region {
+        let dtype = self.roots[part.root as usize].dtype;
+        let (base, offset) = self.starts[part.root as usize];
+        Region {
+            base,
+            dtype,
+            start: offset + part.start * dtype.size(),
+            len: part.len,
+        }
     }
 }

@@ -12,7 +12,9 @@ mod groups;
 mod instructions;
 mod place;
 mod readers;
+mod results;
 mod steps;
+mod times;
 
 pub(crate) use build::{Build, What};
 pub(crate) use gifts::{Gift, Given};

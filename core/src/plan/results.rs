@@ -1,0 +1,63 @@
+//! What a plan gives: leaves, and what its tasks make.
+
+use super::build::{Build, Kind};
+use super::{BOUND, Out, Place};
+use gradloom_ir::{Op, Program, SecondaryMap, Var};
+
+/// The results of a plan.
+pub(super) struct Results {
+    /// The value of each output of the program.
+    pub(super) outs: Box<[Out]>,
+    /// The root of each result.
+    pub(super) roots: Vec<u32>,
+    /// Which result a root is.
+    number: Vec<Option<u32>>,
+}
+
+impl Results {
+    /// Outputs that are the same elements are one result; what is no whole root that a task makes is copied.
+    pub(super) fn of(
+        build: &mut Build,
+        program: &Program,
+        places: &SecondaryMap<Var, Place>,
+    ) -> Results {
+        let eqns = program.eqns.iter();
+        let made_by_op: SecondaryMap<Var, Op> = eqns
+            .flat_map(|e| e.outs.iter().map(|v| (*v, e.op)))
+            .collect();
+        let mut roots = Vec::new();
+        let mut number: Vec<Option<u32>> = Vec::new();
+        let outs = program.outs.iter().map(|var| {
+            build.op = made_by_op.get(*var).copied().unwrap_or(Op::Identity);
+            let place = places.get(*var).expect(BOUND);
+            let root = &build.roots[place.root as usize];
+            let whole = place.layout.is_contiguous() && place.layout.numel() == root.len;
+            if let (Kind::Leaf(i), true) = (root.kind, whole) {
+                return Out::Leaf(i);
+            }
+            let root = build.whole(place).root;
+            number.resize(build.roots.len(), None);
+            Out::Result(*number[root as usize].get_or_insert_with(|| {
+                roots.push(root);
+                roots.len() as u32 - 1
+            }))
+        });
+        let outs = outs.collect();
+        Results {
+            outs,
+            roots,
+            number,
+        }
+    }
+
+    /// Which result a root is.
+    pub(super) fn number(&self, root: u32) -> Option<u32> {
+        self.number.get(root as usize).copied().flatten()
+    }
+
+    /// Whether each output is the result of its own number.
+    pub(super) fn are_outs(&self) -> bool {
+        let nth = |(i, out): (usize, &Out)| matches!(out, Out::Result(r) if *r as usize == i);
+        self.outs.iter().enumerate().all(nth)
+    }
+}
