@@ -484,7 +484,7 @@ fn a_key_has_the_instance_of_a_function() {
         key.instance(&instance::<&'a str, 2>);
         known.fits(&key)
     }
-    assert!(borrowed(&String::new(), &known));
+    assert!(borrowed(&String::from("x"), &known));
     assert!(!fits(&known, &|key| key.instance(&instance::<&str, 3>)));
     assert!(!fits(&known, &|key| key.instance(&instance::<&[u8], 2>)));
     assert!(!fits(&known, &|_| ()));

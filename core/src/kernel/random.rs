@@ -159,6 +159,17 @@ fn hashes(key: Words, at: Words) -> ([u32; BLOCK], [u32; BLOCK]) {
     (xs, ys)
 }
 
+/// Writes what is made of the number of each element in its block and of its two words.
+#[inline(always)]
+fn each<T>(key: Words, at: Words, out: &mut [T; BLOCK], f: impl Fn(usize, u32, u32) -> T) {
+    let (xs, ys) = hashes(key, at);
+    let mut i = 0;
+    while i < BLOCK {
+        out[i] = f(i, xs[i], ys[i]);
+        i += 1;
+    }
+}
+
 /// A float type that uniform numbers are drawn of.
 pub(crate) trait Unit: Element + ErfInv {
     /// A number from 0 to below 1 of the two words of an element.
@@ -199,12 +210,7 @@ impl Draw for Bits {
 
     #[inline(always)]
     fn block(self, key: Words, at: Words, out: &mut [i64; BLOCK]) {
-        let (xs, ys) = hashes(key, at);
-        let mut i = 0;
-        while i < BLOCK {
-            out[i] = i64::from(xs[i] ^ ys[i]);
-            i += 1;
-        }
+        each(key, at, out, |_, x, y| i64::from(x ^ y));
     }
 }
 
@@ -214,14 +220,10 @@ impl Draw for Numbered {
 
     #[inline(always)]
     fn block(self, key: Words, at: Words, out: &mut [i64; BLOCK]) {
-        let (xs, ys) = hashes(key, at);
-        let mut i = 0;
-        while i < BLOCK {
-            let word = u64::from(xs[i] ^ ys[i]) << 32;
+        each(key, at, out, |i, x, y| {
             let number = u64::from(at[1].wrapping_add(i as u32));
-            out[i] = ((word | number) ^ 1 << 63) as i64;
-            i += 1;
-        }
+            ((u64::from(x ^ y) << 32 | number) ^ 1 << 63) as i64
+        });
     }
 }
 
@@ -231,12 +233,7 @@ impl Draw for Flips {
 
     #[inline(always)]
     fn block(self, key: Words, at: Words, out: &mut [bool; BLOCK]) {
-        let (xs, ys) = hashes(key, at);
-        let mut i = 0;
-        while i < BLOCK {
-            out[i] = threefry::uniform32(xs[i] ^ ys[i]) < self.0;
-            i += 1;
-        }
+        each(key, at, out, |_, x, y| threefry::uniform32(x ^ y) < self.0);
     }
 }
 
@@ -246,12 +243,7 @@ impl<T: Unit> Draw for Uniform<T> {
 
     #[inline(always)]
     fn block(self, key: Words, at: Words, out: &mut [T; BLOCK]) {
-        let (xs, ys) = hashes(key, at);
-        let mut i = 0;
-        while i < BLOCK {
-            out[i] = T::unit(xs[i], ys[i]);
-            i += 1;
-        }
+        each(key, at, out, |_, x, y| T::unit(x, y));
     }
 }
 
@@ -272,9 +264,9 @@ impl<T: Unit> Draw for Normal<T> {
             i += 1;
         }
         if tails {
-            each(out, &w, true);
+            normals(out, &w, true);
         } else {
-            each(out, &w, false);
+            normals(out, &w, false);
         }
     }
 }
@@ -288,7 +280,7 @@ fn unit_about_0<T: Unit>(x: u32, y: u32) -> T {
 
 /// Normal numbers of uniform numbers about 0, which have these `w`.
 #[inline(always)]
-fn each<T: Unit>(us: &mut [T; BLOCK], w: &[T; BLOCK], tails: bool) {
+fn normals<T: Unit>(us: &mut [T; BLOCK], w: &[T; BLOCK], tails: bool) {
     let mut i = 0;
     while i < BLOCK {
         let p = T::centre(w[i]);

@@ -108,7 +108,10 @@ impl<'a> StaticCall<'a> {
             }
             Some(_) => {
                 let (lints, expected) = (&self.func.attrs, expected(attrs));
-                let function = quote::quote!(#(#lints)* #(#expected)* #tracked #own #block);
+                // What clippy says of the parameters it says of the method.
+                let function = quote::quote! {
+                    #[allow(clippy::ptr_arg)] #(#lints)* #(#expected)* #tracked #own #block
+                };
                 (ours!(Self::#name #generics (#(#args),*)), function, None)
             }
         };
