@@ -3,6 +3,7 @@
 use crate::graphs;
 use gradloom::Tree;
 use gradloom::events::{self, Event};
+use gradloom::testing::op_by_op;
 
 /// The elements of all leaves as bits; all NaNs are one.
 pub fn bits<T: Tree>(tree: &T) -> Vec<Vec<u64>> {
@@ -15,4 +16,29 @@ pub fn bits<T: Tree>(tree: &T) -> Vec<Vec<u64>> {
 pub fn log<R>(body: impl FnOnce() -> R) -> (R, Vec<String>) {
     let (result, events) = events::record(body);
     (result, events.iter().map(Event::to_string).collect())
+}
+
+/// Calls a function twice and once op by op: the second call finds its plan, and all agree.
+#[track_caller]
+pub fn finds<T: Tree>(f: impl Fn() -> T) {
+    let events = agrees(f);
+    let hit = events.first().is_some_and(|e| e == "hit p1");
+    assert!(hit && events.len() < 3, "{events:?}");
+}
+
+/// Calls a function twice and once op by op: it is recorded each time, and all agree.
+#[track_caller]
+pub fn is_recorded<T: Tree>(f: impl Fn() -> T) {
+    let events = agrees(f);
+    assert!(events.is_empty(), "{events:?}");
+}
+
+/// Two calls and one op by op give the same bits. Returns what the run time did for the second.
+#[track_caller]
+fn agrees<T: Tree>(f: impl Fn() -> T) -> Vec<String> {
+    let first = bits(&f());
+    let (second, events) = log(&f);
+    assert_eq!(bits(&second), first);
+    assert_eq!(bits(&op_by_op(&f)), first);
+    events
 }

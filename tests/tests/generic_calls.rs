@@ -3,34 +3,13 @@
 use gradloom::prelude::*;
 use gradloom::testing::op_by_op;
 use gradloom_tests::noise;
-use gradloom_tests::observe::{bits, log};
+use gradloom_tests::observe::{bits, finds, is_recorded, log};
 use std::borrow::Cow;
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::marker::PhantomData;
 use std::ops::Deref;
 use std::sync::LazyLock;
-
-/// Calls a function twice and once op by op: the second call finds its plan, and all agree.
-#[track_caller]
-fn finds<T: Tree>(f: impl Fn() -> T) {
-    let first = bits(&f());
-    let (second, events) = log(&f);
-    let hit = events.first().is_some_and(|e| e == "hit p1");
-    assert!(hit && events.len() < 3, "{events:?}");
-    assert_eq!(bits(&second), first);
-    assert_eq!(bits(&op_by_op(&f)), first);
-}
-
-/// Calls a function twice and once op by op: it is recorded each time.
-#[track_caller]
-fn is_recorded<T: Tree>(f: impl Fn() -> T) {
-    let first = bits(&f());
-    let (second, events) = log(&f);
-    assert!(events.is_empty(), "{events:?}");
-    assert_eq!(bits(&second), first);
-    assert_eq!(bits(&op_by_op(&f)), first);
-}
 
 #[traced(order = 2)]
 fn scaled<const N: usize>(x: &Tensor) -> Tensor {

@@ -4,19 +4,9 @@ use gradloom::optim::{Sgd, SgdState};
 use gradloom::prelude::*;
 use gradloom::testing::op_by_op;
 use gradloom_tests::noise;
-use gradloom_tests::observe::{bits, log};
+use gradloom_tests::observe::{bits, finds, log};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicUsize, Ordering};
-
-#[track_caller]
-fn finds<T: Tree>(f: impl Fn() -> T) {
-    let first = bits(&f());
-    let (second, events) = log(&f);
-    let hit = events.first().is_some_and(|e| e == "hit p1");
-    assert!(hit && events.len() < 3, "{events:?}");
-    assert_eq!(bits(&second), first);
-    assert_eq!(bits(&op_by_op(&f)), first);
-}
 
 const AXES: [usize; 2] = [0, 1];
 const SCALE: f64 = 1.5;

@@ -4,7 +4,7 @@ use gradloom::optim::{Adam, Sgd};
 use gradloom::prelude::*;
 use gradloom::testing::op_by_op;
 use gradloom_tests::noise;
-use gradloom_tests::observe::{bits, log};
+use gradloom_tests::observe::{bits, is_recorded, log};
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -25,15 +25,6 @@ fn finds<T: Tree>(f: impl Fn() -> T) {
     second.visit(&mut |leaf| assert!(leaf.is_realised() || !at_once));
     assert_eq!(bits(&second), first);
     assert_eq!(bits(&op_by_op(&f)), first);
-}
-
-/// Calls a function twice: it is recorded each time.
-#[track_caller]
-fn is_recorded<T: Tree>(f: impl Fn() -> T) {
-    let first = bits(&f());
-    let (second, events) = log(&f);
-    assert!(events.is_empty(), "{events:?}");
-    assert_eq!(bits(&second), first);
 }
 
 #[traced]

@@ -80,8 +80,7 @@ pub(crate) fn chain(
                 let made = !matches!(bound.args[0], At::Arg(_));
                 Way::Rows {
                     past_caches: results.iter().any(|r| large(r.1, r.3)),
-                    ahead: if made { next.next() } else { None },
-                    also: next.next(),
+                    asked: [if made { next.next() } else { None }, next.next()],
                 }
             }
             Link::Group(group) => {
@@ -174,9 +173,8 @@ fn ahead(links: &[Bound], n_rows: usize) -> Vec<usize> {
 enum Way {
     Rows {
         past_caches: bool,
-        /// Operands of the chain of which rows are asked for that come next.
-        ahead: Option<usize>,
-        also: Option<usize>,
+        /// Operands of the chain of which rows are asked for that come next: as [`rows::Way`] has `ahead` and `also`.
+        asked: [Option<usize>; 2],
     },
     /// The results that are written past the caches.
     Group(Vec<Copied>),
@@ -287,21 +285,8 @@ impl Chain {
                 // SAFETY: the caller's.
                 unsafe {
                     match (&bound.link, way) {
-                        (
-                            Link::Rows(kernel),
-                            Way::Rows {
-                                past_caches,
-                                ahead,
-                                also,
-                            },
-                        ) => {
-                            let way = rows::Way {
-                                past_caches: *past_caches,
-                                fence: false,
-                                ahead: *ahead,
-                                also: *also,
-                            };
-                            self.rows(kernel, bound, way, rows);
+                        (Link::Rows(kernel), Way::Rows { past_caches, asked }) => {
+                            self.rows(kernel, bound, *past_caches, *asked, rows);
                         }
                         (Link::Group(group), Way::Group(copied)) => {
                             self.group(group, bound, copied, rows);
@@ -320,7 +305,14 @@ impl Chain {
     /// # Safety
     ///
     /// As for [`run`](Self::run).
-    unsafe fn rows(&self, kernel: &ByRow, bound: &Bound, way: rows::Way, rows: Rows<'_>) {
+    unsafe fn rows(
+        &self,
+        kernel: &ByRow,
+        bound: &Bound,
+        past_caches: bool,
+        asked: [Option<usize>; 2],
+        rows: Rows<'_>,
+    ) {
         let (n, args) = (rows.last - rows.first, rows.args);
         let arg = |(at, row): (&At, &Option<usize>)| match (*at, *row) {
             (At::Arg(i), None) => args[i],
@@ -350,10 +342,12 @@ impl Chain {
             let bytes = next.wrapping_sub(read[0].as_ptr().addr()).cast_signed();
             Some((bytes / size.cast_signed()).cast_unsigned())
         };
+        let [ahead, also] = asked.map(|operand| operand.and_then(distance));
         let way = rows::Way {
-            ahead: way.ahead.and_then(distance),
-            also: way.also.and_then(distance),
-            ..way
+            past_caches,
+            fence: false,
+            ahead,
+            also,
         };
         kernel.run(&read, &mut write, way);
     }

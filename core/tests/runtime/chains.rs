@@ -2,6 +2,7 @@
 //! a time.
 
 use super::fused::numbers;
+use super::rng::Rng;
 use gradloom::testing::op_by_op;
 use gradloom::{DType, Tensor, evaluate, explain, grad, set_threads, value_and_grad};
 
@@ -39,23 +40,6 @@ fn check(name: &str, results: impl Fn() -> Vec<Tensor>) {
 fn tasks(results: &[Tensor]) -> (usize, String) {
     let text = explain(&results.to_vec());
     (text.lines().count() - 1, text)
-}
-
-/// Knuth's linear congruential generator: enough to choose with.
-struct Rng(u64);
-
-impl Rng {
-    fn below(&mut self, n: usize) -> usize {
-        self.0 = self
-            .0
-            .wrapping_mul(6364136223846793005)
-            .wrapping_add(1442695040888963407);
-        (self.0 >> 33) as usize % n
-    }
-
-    fn of<'a, T>(&mut self, from: &'a [T]) -> &'a T {
-        &from[self.below(from.len())]
-    }
 }
 
 /// What graphs begin with.

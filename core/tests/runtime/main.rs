@@ -9,4 +9,5 @@ mod fused;
 mod lazy;
 mod methods;
 mod random_graphs;
+mod rng;
 mod rows;

@@ -1,19 +1,7 @@
 //! Graphs by chance: however they are cut into evaluations, the bits are the same.
 
+use super::rng::Rng;
 use gradloom::{DType, Tensor, evaluate, grad};
-
-/// Knuth's linear congruential generator: enough to choose with.
-struct Rng(u64);
-
-impl Rng {
-    fn below(&mut self, n: usize) -> usize {
-        self.0 = self
-            .0
-            .wrapping_mul(6364136223846793005)
-            .wrapping_add(1442695040888963407);
-        (self.0 >> 33) as usize % n
-    }
-}
 
 const N: usize = 3;
 

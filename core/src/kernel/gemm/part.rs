@@ -16,6 +16,7 @@ const ROW_BYTES: usize = 2048;
 const CACHED: usize = 1 << 20;
 /// The bytes of a result that an epilogue gets at a time: they stay in a cache, and the pieces are long.
 const FINAL_BYTES: usize = 32 << 10;
+
 /// [`product`](super::blocks::product) on one thread.
 ///
 /// # Safety
