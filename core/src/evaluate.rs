@@ -3,7 +3,7 @@
 use crate::cache::Cache;
 use crate::call;
 use crate::events::{self, Event};
-use crate::graph::Graph;
+use crate::graph::{Graph, Results};
 use crate::kernel::Leaf;
 use crate::node::{self, Edges, Look, Shared};
 use crate::plan::{Given, Leaves, Plan};
@@ -94,7 +94,7 @@ pub fn explain(targets: &impl Tree) -> String {
         Look::Op => recorded.push(leaf.0.clone()),
         Look::Call(_) => calls.push(leaf.0.clone()),
     });
-    let graph = Graph::unseen(&recorded);
+    let graph = Graph::unseen(&recorded, Results::TargetsAndHeld);
     calls.extend(graph.leaves.iter().cloned());
     let mut texts = call::explain(calls);
     if texts.is_empty() || !recorded.is_empty() {
@@ -137,7 +137,19 @@ fn run_ops(recorded: &[Shared]) -> Result<()> {
     if recorded.is_empty() {
         return Ok(());
     }
-    let graph = Graph::of(recorded);
+    let graph = Graph::of(recorded, Results::TargetsAndHeld);
+    match run_graph(recorded, &graph) {
+        // What nobody has asked for now is no reason to fail.
+        Err(_) if !graph.held.is_empty() => {
+            drop(graph);
+            run_graph(recorded, &Graph::of(recorded, Results::Targets))
+        }
+        ran => ran,
+    }
+}
+
+/// Computes the results of a graph: its targets, and values that something else holds.
+fn run_graph(targets: &[Shared], graph: &Graph) -> Result<()> {
     let entry = graph.plan();
     let leaves = graph.leaves.iter().map(elements);
     let mut buffers = call::no_results();
@@ -146,7 +158,7 @@ fn run_ops(recorded: &[Shared]) -> Result<()> {
     events::emit(Event::Ran { plan: entry.id });
     let results = buffers.drain(..);
     let results = results.map(|buffer| buffer.expect("nobody has taken a result"));
-    node::realise(recorded.iter().zip(results));
+    node::realise(targets.iter().chain(&graph.held).zip(results));
     call::spare_results(buffers);
     Ok(())
 }

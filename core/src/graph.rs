@@ -8,6 +8,7 @@ use crate::node::{self, Behind, Cut, Edges, Shared, Value};
 use crate::plan::Plan;
 use crate::walk::{self, Kind, Node, Source, Stack, Walker, walk};
 use gradloom_ir::Op;
+use gradloom_ir::pass::is_view;
 use smallvec::SmallVec;
 use std::cell::Cell;
 use std::sync::Arc;
@@ -22,21 +23,40 @@ pub(crate) struct Graph {
     /// If there is none: the values that have the ops, in order, and where each is in the key.
     nodes: Vec<(Shared, usize)>,
     targets: Vec<Source>,
+    /// Values between targets and leaves that are results, too, after the targets.
+    pub(crate) held: Vec<Shared>,
     memory: Option<Box<Memory>>,
+}
+
+/// Which results a graph has.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Results {
+    /// The targets.
+    Targets,
+    /// The targets, and the values below them that something outside of the graph holds: the user, or an op that is not
+    /// asked for. They would otherwise be computed again when they are asked for.
+    TargetsAndHeld,
+}
+
+/// Whether the plan is looked up.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum LookUp {
+    Yes,
+    No,
 }
 
 impl Graph {
     /// The graph, whose plan is looked up.
-    pub(crate) fn of(targets: &[Shared]) -> Graph {
-        Graph::new(targets, true)
+    pub(crate) fn of(targets: &[Shared], results: Results) -> Graph {
+        Graph::new(targets, results, LookUp::Yes)
     }
 
     /// The same without a look at the cache.
-    pub(crate) fn unseen(targets: &[Shared]) -> Graph {
-        Graph::new(targets, false)
+    pub(crate) fn unseen(targets: &[Shared], results: Results) -> Graph {
+        Graph::new(targets, results, LookUp::No)
     }
 
-    fn new(targets: &[Shared], look_up: bool) -> Graph {
+    fn new(targets: &[Shared], results: Results, look_up: LookUp) -> Graph {
         let mut memory = Memory::take();
         let mut stack = std::mem::take(&mut memory.stack).emptied();
         // The lock orders walks, which leave stamps on the values, and lets them follow edges.
@@ -49,11 +69,16 @@ impl Graph {
             leaves: std::mem::take(&mut memory.leaves),
             key: std::mem::take(&mut memory.key),
             nodes: walk::emptied(std::mem::take(&mut memory.nodes)),
+            parts: Vec::new(),
             late: Vec::new(),
         };
         // The lengths of the parts go in front, so that no part can be read as the beginning of the next.
         walking.key.extend([0; 3]);
         walk(targets, &mut walking, &mut stack);
+        let held = match results {
+            Results::Targets => Vec::new(),
+            Results::TargetsAndHeld => walking.held(targets),
+        };
         let Walking {
             leaves,
             mut key,
@@ -64,19 +89,20 @@ impl Graph {
         for leaf in &leaves {
             leaf.aval.encode(&mut key);
         }
-        let sources = targets.iter().map(|target| target.stamp.last());
+        let sources = targets.iter().chain(&held);
+        let sources = sources.map(|target| target.stamp.last());
         key.extend(sources.clone().map(Source::encode));
-        let lens = [nodes.len(), leaves.len(), targets.len()];
+        let lens = [nodes.len(), leaves.len(), targets.len() + held.len()];
         key[..3].copy_from_slice(&lens.map(|n| n as u64));
         let found = match look_up {
-            true => cache.find(&key),
-            false => None,
+            LookUp::Yes => cache.find(&key),
+            LookUp::No => None,
         };
-        let (held, targets) = match found {
+        let (owned, targets) = match found {
             Some(_) => (Vec::new(), Vec::new()),
             None => {
-                let held = |(node, at): &(&Shared, usize)| (Shared::clone(node), *at);
-                (nodes.iter().map(held).collect(), sources.collect())
+                let own = |(node, at): &(&Shared, usize)| (Shared::clone(node), *at);
+                (nodes.iter().map(own).collect(), sources.collect())
             }
         };
         memory.nodes = walk::emptied(nodes);
@@ -88,8 +114,9 @@ impl Graph {
             leaves,
             key,
             found,
-            nodes: held,
+            nodes: owned,
             targets,
+            held,
             memory: Some(memory),
         }
     }
@@ -165,8 +192,53 @@ struct Walking<'a> {
     leaves: Vec<Shared>,
     key: Vec<u64>,
     nodes: Vec<(&'a Shared, usize)>,
+    /// Results of ops that have several.
+    parts: Vec<&'a Shared>,
     /// Leaves whose ops a transform has needed until now.
     late: Vec<Shared>,
+}
+
+impl Walking<'_> {
+    /// The values that the walk has come by, that something outside of it holds, and that cost something to compute. For a view
+    /// that moves elements without dropping any, it is what it views.
+    fn held(&self, targets: &[Shared]) -> Vec<Shared> {
+        targets.iter().for_each(|t| t.stamp.mark_asked_for());
+        let mut held = Vec::new();
+        // Consumers come before producers, so what a view passes on is met later.
+        for (value, _) in self.nodes.iter().rev() {
+            let has_parts = value.more.as_ref().is_some_and(|m| !m.outs.is_empty());
+            if has_parts || !value.stamp.is_held(Shared::strong_count(value)) {
+                continue;
+            }
+            match (is_view(value.op), value.operands(self.edges)) {
+                (false, _) => held.push(Shared::clone(value)),
+                // A constant.
+                (true, []) => {}
+                (true, [x, ..]) if is_leaf(x) => {}
+                (true, [x, ..]) if value.aval.numel() < x.aval.numel() => {
+                    held.push(Shared::clone(value));
+                }
+                (true, [x, ..]) => x.stamp.mark_held(),
+            }
+        }
+        held.reverse();
+        let parts = self.parts.iter().filter(|part| {
+            let of_leaf = match part.behind(self.edges) {
+                Behind::Part(op, _) => {
+                    is_view(op.op) && op.operands(self.edges).iter().all(is_leaf)
+                }
+                _ => false,
+            };
+            !of_leaf && part.stamp.is_held(Shared::strong_count(part))
+        });
+        held.extend(parts.map(|part| Shared::clone(part)));
+        held
+    }
+}
+
+/// Whether the last walk that met a value ended there.
+fn is_leaf(value: &Shared) -> bool {
+    matches!(value.stamp.last().kind(), Kind::Leaf(_))
 }
 
 impl<'a> Walker<'a> for Walking<'a> {
@@ -180,7 +252,10 @@ impl<'a> Walker<'a> for Walking<'a> {
         match value.behind(self.edges) {
             Behind::Op(args) if !there => stack.push(value, value, 0, args),
             Behind::Part(op, out) if !there => match op.stamp.get(self.epoch).map(Source::kind) {
-                Some(Kind::Node(node, _)) => value.stamp.set(self.epoch, Source::node(node, out)),
+                Some(Kind::Node(node, _)) => {
+                    value.stamp.set(self.epoch, Source::node(node, out));
+                    self.parts.push(value);
+                }
                 _ => stack.push(value, op, out, op.operands(self.edges)),
             },
             behind => {
@@ -198,8 +273,12 @@ impl<'a> Walker<'a> for Walking<'a> {
     fn finish(&mut self, node: &Node<'a>) {
         let number = self.nodes.len() as u32;
         node.op.stamp.set(self.epoch, Source::node(number, 0));
-        let source = Source::node(number, node.out);
-        node.value.stamp.set(self.epoch, source);
+        if !Shared::ptr_eq(node.op, node.value) {
+            let source = Source::node(number, node.out);
+            node.value.stamp.set(self.epoch, source);
+            self.parts.push(node.value);
+        }
+        node.args.iter().for_each(|arg| arg.stamp.count_edge());
         self.nodes.push((node.op, self.key.len()));
         encode(node.op, node.args, &mut self.key);
     }
@@ -270,7 +349,7 @@ fn args(key: &[u64]) -> SmallVec<[Source; 4]> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Graph, args, short};
+    use super::{Graph, Results, args, short};
     use crate::Tensor;
     use crate::walk::Source;
     use gradloom_ir::Op;
@@ -311,7 +390,7 @@ mod tests {
         for n in [3, 40_000] {
             let all: Vec<&Tensor> = (0..n).map(|i| [&x, &tanh][i % 2]).collect();
             let joined = Tensor::concat(&all, 0);
-            let program = Graph::unseen(std::slice::from_ref(&joined.0))
+            let program = Graph::unseen(std::slice::from_ref(&joined.0), Results::Targets)
                 .lower()
                 .program;
             let eqn = &program.eqns[1];

@@ -1,7 +1,7 @@
 //! A walk over the lazy graph, operands before consumers, without recursion and without a map.
 
 use crate::node::Shared;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// Where a value comes from, by the numbers that the walk has given.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -54,7 +54,12 @@ impl Source {
 pub(crate) struct Stamp {
     epoch: AtomicU64,
     source: AtomicU64,
+    /// Number of edges on which the walk came to the value.
+    n_edges: AtomicU32,
 }
+
+/// The number of edges of a value that the walk was asked for.
+const ASKED_FOR: u32 = u32::MAX;
 
 impl Stamp {
     /// The source that this walk gave, if it has met the value.
@@ -80,6 +85,32 @@ impl Stamp {
     pub(crate) fn set(&self, epoch: u64, source: Source) {
         self.epoch.store(epoch, Ordering::Relaxed);
         self.source.store(source.0, Ordering::Relaxed);
+        self.n_edges.store(0, Ordering::Relaxed);
+    }
+
+    /// Counts an edge to the value, after the walk has given its source.
+    #[inline]
+    pub(crate) fn count_edge(&self) {
+        // Under the engine's lock nobody else writes: no atomic addition is needed.
+        let n_edges = self.n_edges.load(Ordering::Relaxed);
+        self.n_edges.store(n_edges + 1, Ordering::Relaxed);
+    }
+
+    /// Says that the walk was asked for the value, so that [`is_held`](Self::is_held) is false.
+    pub(crate) fn mark_asked_for(&self) {
+        self.n_edges.store(ASKED_FOR, Ordering::Relaxed);
+    }
+
+    /// Says that something outside of the walk holds the value, if the walk was not asked for it.
+    pub(crate) fn mark_held(&self) {
+        if self.n_edges.load(Ordering::Relaxed) != ASKED_FOR {
+            self.n_edges.store(0, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether some of `n_handles` handles are neither edges of the walk nor those of its targets.
+    pub(crate) fn is_held(&self, n_handles: usize) -> bool {
+        n_handles > self.n_edges.load(Ordering::Relaxed) as usize
     }
 }
 

@@ -4,7 +4,7 @@ use super::key::CallKey;
 use super::pullback::Backward;
 use super::{CallNode, CallPlan, let_go_of, spare_results};
 use crate::buffer::Buffer;
-use crate::graph::Graph;
+use crate::graph::{self, Graph};
 use crate::node::{Shared, Source};
 use crate::{Aval, Tensor};
 use smallvec::SmallVec;
@@ -68,7 +68,7 @@ pub(super) fn callable(
     let repeats = n_results.count() > targets.len();
     let mut plan = None;
     if !targets.is_empty() {
-        let graph = Graph::of(&targets);
+        let graph = Graph::of(&targets, graph::Results::Targets);
         let leaves = graph.leaves.iter();
         let leaves = leaves.map(|leaf| Some(argument(leaf)? as u32));
         let leaves = leaves.collect::<Option<_>>()?;
