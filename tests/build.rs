@@ -3,6 +3,7 @@
 #[path = "generator/mod.rs"]
 mod generator;
 
+use std::process::Command;
 use std::{env, fs, path::Path};
 
 /// How many files there are.
@@ -19,7 +20,32 @@ fn number(name: &str, otherwise: usize) -> usize {
     }
 }
 
+/// Sets `cfg(has_valgrind)` where valgrind is on the path. A test that needs it is ignored elsewhere, and says why.
+fn look_for_valgrind() {
+    println!("cargo::rustc-check-cfg=cfg(has_valgrind)");
+    println!("cargo::rerun-if-env-changed=PATH");
+    if Command::new("valgrind").arg("--version").output().is_ok() {
+        println!("cargo::rustc-cfg=has_valgrind");
+    }
+}
+
+/// The compiler whose messages `ui` holds. Its words and line drawings change with each release.
+const UI_COMPILER: &str = "rustc 1.95.";
+
+/// Sets `cfg(ui_compiler)` where the compiler is the one whose messages `ui` holds.
+fn look_for_ui_compiler() {
+    println!("cargo::rustc-check-cfg=cfg(ui_compiler)");
+    let rustc = env::var_os("RUSTC").expect("cargo says which compiler it runs");
+    let version = Command::new(rustc).arg("--version").output();
+    let version = version.expect("the compiler tells its version").stdout;
+    if String::from_utf8_lossy(&version).starts_with(UI_COMPILER) {
+        println!("cargo::rustc-cfg=ui_compiler");
+    }
+}
+
 fn main() {
+    look_for_valgrind();
+    look_for_ui_compiler();
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rerun-if-changed=generator");
     println!("cargo::rerun-if-changed=src/rng.rs");

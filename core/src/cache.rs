@@ -15,6 +15,7 @@
 
 use crate::evaluate::Engine;
 use crate::events::{self, Event};
+use crate::graph;
 use crate::lower::Lowered;
 use crate::plan::Plan;
 use gradloom_ir::{Program, hash, pass};
@@ -117,6 +118,17 @@ impl Entry {
             evicted: AtomicBool::new(false),
             touched: AtomicBool::new(false),
         }
+    }
+
+    /// The program before simplification and the number of its leaves, unless it is very long.
+    pub(crate) fn source(&self) -> Option<(&Program, usize)> {
+        let source = self.source.as_ref();
+        source.map(|(program, n_leaves)| (program, *n_leaves))
+    }
+
+    /// The key of the same graph with some of the results.
+    pub(crate) fn key_of_results(&self, results: &[u32]) -> Vec<u64> {
+        graph::key_of_results(&self.key, results)
     }
 
     /// What the plan does, for people.

@@ -7,7 +7,7 @@ use crate::graph::{Graph, Results};
 use crate::kernel::Leaf;
 use crate::node::{self, Edges, Look, Shared};
 use crate::plan::{Given, Leaves, Plan};
-use crate::{Result, Tree};
+use crate::{Result, Tensor, Tree};
 use gradloom_ir::pass;
 use smallvec::SmallVec;
 use std::sync::{LazyLock, Mutex, MutexGuard};
@@ -41,26 +41,60 @@ impl Engine {
     }
 }
 
-/// Computes all tensors of a tree together, in one plan. What has been computed before stays as it is.
+/// What [`evaluate`] and [`explain`] take: a reference to a tree of tensors, or a tuple of such references.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a reference to a tree of tensors, nor a tuple of such references",
+    note = "write `evaluate(&model)` or `evaluate((&model, &loss))`"
+)]
+pub trait Targets {
+    /// Calls `f` with each tensor.
+    #[doc(hidden)]
+    fn visit(&self, f: &mut dyn FnMut(&Tensor));
+}
+
+impl<T: Tree> Targets for &T {
+    fn visit(&self, f: &mut dyn FnMut(&Tensor)) {
+        T::visit(self, f);
+    }
+}
+
+macro_rules! tuples {
+    ($(($($name:ident)*))*) => {$(
+        impl<$($name: Targets),*> Targets for ($($name,)*) {
+            #[allow(non_snake_case)]
+            fn visit(&self, f: &mut dyn FnMut(&Tensor)) {
+                let ($($name,)*) = self;
+                $($name.visit(f);)*
+            }
+        }
+    )*};
+}
+tuples! { (A) (A B) (A B C) (A B C D) (A B C D E) (A B C D E F) (A B C D E F G) (A B C D E F G H) }
+
+/// Computes tensors together, in one plan. What has been computed before stays as it is.
 ///
-/// Equal work in different targets is done once, so this is better than to read one tensor after another.
+/// Reading a tensor ([`Tensor::item`](crate::Tensor::item), [`Tensor::to_vec`](crate::Tensor::to_vec), printing) computes it, too, and with it
+/// whatever it is computed from and something still holds. So a loop that reads its loss at each step needs no `evaluate`. It helps
+/// where several results that do not depend on each other share work, because they are then made by one plan, and to decide when work is done,
+/// for example before a clock is read.
 ///
 /// ```
 /// use gradloom::{Tensor, evaluate};
 ///
 /// let x = Tensor::from([1.0f32, 2.0, 3.0]);
 /// let (y, z) = (x.tanh(), x.tanh() * 2.0);
-/// evaluate(&[y.clone(), z]).unwrap();
-/// assert!(y.is_realised());
+/// evaluate((&y, &z))?;
+/// assert!(y.is_realised() && z.is_realised());
+/// # Ok::<(), gradloom::Error>(())
 /// ```
 ///
 /// # Errors
 ///
 /// If the data is not what an op takes, such as a label that is no class, or if memory is short. Then what has
 /// failed stays a promise, and the evaluation can be tried again.
-pub fn evaluate(targets: &impl Tree) -> Result<()> {
+pub fn evaluate(targets: impl Targets) -> Result<()> {
     call::impure();
-    let mut recorded = Targets::new();
+    let mut recorded = Recorded::new();
     let mut called = Ok(());
     targets.visit(&mut |leaf| {
         if called.is_ok()
@@ -87,8 +121,8 @@ pub fn evaluate(targets: &impl Tree) -> Result<()> {
 /// let y = (x.tanh() * 2.0).sum(..);
 /// assert!(explain(&y).contains("loop of 3 (tanh, mul, sum)"), "{}", explain(&y));
 /// ```
-pub fn explain(targets: &impl Tree) -> String {
-    let (mut recorded, mut calls) = (Targets::new(), Vec::new());
+pub fn explain(targets: impl Targets) -> String {
+    let (mut recorded, mut calls) = (Recorded::new(), Vec::new());
     targets.visit(&mut |leaf| match leaf.0.look() {
         Look::Here(_) => {}
         Look::Op => recorded.push(leaf.0.clone()),
@@ -108,18 +142,24 @@ pub fn explain(targets: &impl Tree) -> String {
 /// Computes values, of which none was realised a moment ago.
 pub(crate) fn realise(targets: &[Shared]) -> Result<()> {
     call::impure();
-    let mut recorded = Targets::new();
+    let mut recorded = Recorded::new();
     for target in targets {
         run_call(target, &mut recorded)?;
     }
     run_ops(&recorded)
 }
 
+/// Length of the longest chain of pending ops behind a value.
+pub(crate) fn n_pending(value: &Shared) -> u32 {
+    let graph = Graph::unseen(std::slice::from_ref(value), Results::Targets);
+    pass::chain_length(&graph.lower().program)
+}
+
 /// The values that ops promise, of those that are asked for.
-type Targets = SmallVec<[Shared; 4]>;
+type Recorded = SmallVec<[Shared; 4]>;
 
 /// Computes a value that a call promises. One that an op promises is added to a list.
-fn run_call(target: &Shared, recorded: &mut Targets) -> Result<()> {
+fn run_call(target: &Shared, recorded: &mut Recorded) -> Result<()> {
     loop {
         match target.look() {
             Look::Here(_) => return Ok(()),

@@ -146,6 +146,18 @@ impl Graph {
     }
 }
 
+/// The key of a graph with some of the targets of another, which has the key `key`.
+pub(crate) fn key_of_results(key: &[u64], results: &[u32]) -> Vec<u64> {
+    let (graph, targets) = key.split_at(key.len() - key[N_TARGETS] as usize);
+    let mut part = graph.to_vec();
+    part[N_TARGETS] = results.len() as u64;
+    part.extend(results.iter().map(|i| targets[*i as usize]));
+    part
+}
+
+/// Where a key says how many targets there are: they are its last words.
+const N_TARGETS: usize = 2;
+
 /// The memory of a graph and of the walk to it, for the next.
 #[derive(Default)]
 struct Memory {

@@ -10,7 +10,7 @@ use gradloom_ir::{Op, Static};
 use qcell::{TCell, TCellOwner};
 use smallvec::SmallVec;
 use std::panic::{RefUnwindSafe, UnwindSafe};
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use triomphe::UniqueArc;
 
@@ -41,6 +41,9 @@ pub(crate) struct Value {
     pub(crate) op: Op,
     /// The operands of an op have smaller ages than what it computes. Of what no op computes, it is 0.
     pub(crate) age: u64,
+    /// Length of the longest chain of pending ops and calls that ends here, as far as it is known; 0 where the elements are
+    /// there.
+    depth: AtomicU32,
     /// What only some ops have.
     pub(crate) more: Option<Arc<More>>,
     /// The tracings whose arguments it depends on.
@@ -160,6 +163,7 @@ impl Value {
             origin: AtomicU8::new(NOBODY),
             op: Op::Identity,
             age: 0,
+            depth: AtomicU32::new(0),
             more: None,
             scopes: Scopes::default(),
             stamp: Stamp::default(),
@@ -168,6 +172,12 @@ impl Value {
 
     /// A blank value becomes one whose elements are there or promised.
     pub(crate) fn begin(&mut self, source: Source) {
+        let depth = match &source {
+            Source::Elements(_) | Source::StandIn => 0,
+            Source::Part(of, _) => of.depth(),
+            Source::Call(node, _) => node.depth(),
+        };
+        *self.depth.get_mut() = depth;
         (self.age, *self.origin.get_mut()) = match source {
             Source::Elements(buffer) => {
                 debug_assert_eq!(self.aval.dtype(), buffer.dtype());
@@ -193,8 +203,9 @@ impl Value {
     // What is written here is soon read in whole words. Of parts of a value that are put together elsewhere, the CPU would
     // have to wait until all of them are in the cache.
     #[inline(always)]
-    pub(crate) fn begin_op(&mut self, op: Op, operands: Operands, age: u64) {
+    pub(crate) fn begin_op(&mut self, op: Op, operands: Operands, age: u64, depth: u32) {
         (self.op, self.age) = (op, age);
+        *self.depth.get_mut() = depth;
         let none = std::mem::replace(&mut self.from.get_mut().0, operands);
         debug_assert!(matches!(none, Operands::None), "the value is blank");
         std::mem::forget(none);
@@ -263,6 +274,18 @@ impl Value {
     /// Takes the elements back.
     pub(crate) fn take_back(&mut self, buffer: Arc<Buffer>) {
         self.elements = OnceLock::from(buffer);
+    }
+
+    /// Length of the longest chain of pending ops and calls that ends here. It may be too large where a value in the chain has
+    /// been computed since.
+    #[inline]
+    pub(crate) fn depth(&self) -> u32 {
+        self.depth.load(Ordering::Relaxed)
+    }
+
+    /// Corrects the length of the chain of promises.
+    pub(crate) fn set_depth(&self, depth: u32) {
+        self.depth.store(depth, Ordering::Relaxed);
     }
 
     /// The elements, if they are there and have been taken from the call that computes them.
@@ -375,6 +398,7 @@ impl Value {
             },
             (None, None) => unreachable!("a value without elements is promised"),
         };
+        self.depth.store(0, Ordering::Relaxed);
         self.origin.store(NOBODY, Ordering::Release);
         let old = call.take();
         // Dropping the call may drop much else, which is not done under the lock.
@@ -415,6 +439,7 @@ pub(crate) fn realise<'a>(targets: impl Iterator<Item = (&'a Shared, Arc<Buffer>
     let store = |(value, buffer): (&Shared, _)| {
         // The first buffer stays.
         let _ = value.elements.set(buffer);
+        value.depth.store(0, Ordering::Relaxed);
         value.cut(&mut engine.edges)
     };
     let cuts: SmallVec<[Cut; 4]> = targets.map(store).collect();

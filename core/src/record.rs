@@ -6,7 +6,7 @@ use crate::rules::{self, Said, Statics};
 use crate::scope::{Scope, Scopes};
 use crate::spare;
 use crate::testing::is_op_by_op;
-use crate::{Aval, DType, Error, Result, Tensor, evaluate};
+use crate::{Aval, DType, Error, Result, Tensor, call, evaluate};
 use gradloom_ir::{Op, Static};
 use std::cell::Cell;
 use std::panic;
@@ -35,7 +35,9 @@ pub(crate) fn apply(
     let part = |(i, aval)| Tensor::new(aval, Source::Part(all.clone(), i));
     let outs: Vec<Tensor> = (0..).zip(&more.outs).map(part).collect();
     if is_op_by_op() {
-        evaluate(&outs)?;
+        evaluate::evaluate(&outs)?;
+    } else {
+        bound_pending(&outs[0]);
     }
     Ok(outs)
 }
@@ -76,10 +78,10 @@ pub(crate) fn binary(op: Op, x: Tensor, y: Tensor) -> Result<Tensor> {
     if let Some(like) = widest(x.aval(), y.aval())
         && let Some(dtype) = op.elementwise(2, like.dtype())
     {
-        let (age, scopes) = depends(&[&x, &y]);
+        let Depends { age, depth, scopes } = depends(&[&x, &y]);
         let mut out = spare::value(like, dtype);
         let operands = Operands::Two([x.0.into_shared(), y.0.into_shared()]);
-        out.begin_op(op, operands, age);
+        out.begin_op(op, operands, age, depth);
         if !scopes.is_empty() {
             out.set_scopes(scopes);
         }
@@ -115,9 +117,9 @@ fn value(
     more: Option<Arc<More>>,
     data: &[&Tensor],
 ) -> UniqueArc<Value> {
-    let (age, scopes) = depends(data);
+    let Depends { age, depth, scopes } = depends(data);
     let mut value = spare::value(like, dtype);
-    value.begin_op(op, of(data), age);
+    value.begin_op(op, of(data), age, depth);
     if more.is_some() {
         value.more = more;
     }
@@ -127,17 +129,30 @@ fn value(
     value
 }
 
-/// The age of what an op computes of these operands, and the scopes that it is traced in.
+/// What a value has from the operands of its op.
+struct Depends {
+    age: u64,
+    /// Length of the longest chain of pending ops that ends here.
+    depth: u32,
+    /// The transforms that trace it.
+    scopes: Scopes,
+}
+
 #[inline]
-fn depends(data: &[&Tensor]) -> (u64, Scopes) {
-    let (mut scopes, mut oldest) = (Scopes::default(), 0);
+fn depends(data: &[&Tensor]) -> Depends {
+    let (mut scopes, mut oldest, mut depth) = (Scopes::default(), 0, 0);
     for x in data {
         oldest = oldest.max(x.0.age);
+        depth = depth.max(x.0.depth());
         if x.0.is_traced() {
             scopes = scopes.union(x.0.scopes());
         }
     }
-    (next_age(oldest), scopes)
+    Depends {
+        age: next_age(oldest),
+        depth: depth.saturating_add(1),
+        scopes,
+    }
 }
 
 /// The result of an op that has been recorded.
@@ -145,9 +160,39 @@ fn depends(data: &[&Tensor]) -> (u64, Scopes) {
 fn push(value: UniqueArc<Value>) -> Result<Tensor> {
     let out = Tensor(value.into());
     if is_op_by_op() {
-        evaluate(&out)?;
+        evaluate::evaluate(&out)?;
+    } else {
+        bound_pending(&out);
     }
     Ok(out)
+}
+
+/// Length of a chain of pending ops that is computed although nobody has asked for it, so that a loop that reads no value takes a
+/// bounded amount of memory, and its plans a bounded time to make.
+pub(crate) const MAX_PENDING_OPS: u32 = 1024;
+
+/// Computes a value at the end of a chain of [`MAX_PENDING_OPS`].
+#[inline]
+fn bound_pending(out: &Tensor) {
+    if out.0.depth().is_multiple_of(MAX_PENDING_OPS) {
+        run_pending(out);
+    }
+}
+
+#[cold]
+fn run_pending(out: &Tensor) {
+    // A transform needs the ops as they are, and so does a call that is being recorded: its plan has all of them.
+    if out.0.is_traced() || call::is_recording() {
+        return;
+    }
+    // Where a value in the chain has been computed since, the chain is shorter than its last op knew.
+    let n_pending = evaluate::n_pending(&out.0);
+    if n_pending < MAX_PENDING_OPS / 2 {
+        out.0.set_depth(n_pending);
+        return;
+    }
+    // A value that cannot be computed stays a promise. Who asks for it gets the error.
+    let _ = evaluate::realise(std::slice::from_ref(&*out.0));
 }
 
 /// Of two operands of one dtype the one that has the shape of an elementwise result, where that takes no rule: they are alike,

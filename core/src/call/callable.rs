@@ -2,7 +2,7 @@
 
 use super::key::CallKey;
 use super::pullback::Backward;
-use super::{CallNode, CallPlan, let_go_of, spare_results};
+use super::{CallNode, CallPlan, bound_pending, let_go_of, spare_results};
 use crate::buffer::Buffer;
 use crate::graph::{self, Graph};
 use crate::node::{Shared, Source};
@@ -145,7 +145,11 @@ impl Callable {
         args.extend_from_slice(&self.constants);
         let mut leaves = self.results(|i| &args[i], Vec::new());
         match &self.plan {
-            Some(plan) => leaves.node = Some(CallNode::new(plan.clone(), args)),
+            Some(plan) => {
+                let call = CallNode::new(plan.clone(), args);
+                bound_pending(&call);
+                leaves.node = Some(call);
+            }
             None => let_go_of(args),
         }
         leaves

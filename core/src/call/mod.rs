@@ -6,6 +6,7 @@
 
 mod callable;
 mod key;
+mod partial;
 mod pullback;
 mod site;
 mod whole;
@@ -28,6 +29,7 @@ use crate::kernel::Leaf;
 use crate::node::{self, Look, Shared, Value, release};
 use crate::plan::{Given, Leaves};
 use crate::spare::{self, Spare};
+use partial::Parts;
 use smallvec::{SmallVec, smallvec};
 use std::cell::RefCell;
 use std::fmt;
@@ -41,6 +43,8 @@ pub(crate) struct CallPlan {
     leaves: Box<[u32]>,
     /// Whether the plan takes no longer than it takes to promise its results and to ask for them.
     is_small: bool,
+    /// The plans for some of the results.
+    parts: Parts,
 }
 
 /// A plan whose tasks read and write up to so many elements is small.
@@ -53,7 +57,12 @@ impl CallPlan {
             entry,
             leaves,
             is_small,
+            parts: Parts::default(),
         }
+    }
+
+    fn n_results(&self) -> usize {
+        self.entry.plan.n_results()
     }
 
     /// The results, if the arguments are realised. An error is that of who asks for the results: there are none.
@@ -85,6 +94,8 @@ impl CallPlan {
 pub(crate) struct CallNode {
     /// It is there unless the node waits for its next use.
     plan: Option<Arc<CallPlan>>,
+    /// Length of the longest chain of pending ops and calls that ends here.
+    depth: u32,
     /// Whether it has run, for those who do not want to wait while another thread runs the plan.
     done: AtomicBool,
     state: Mutex<State>,
@@ -96,6 +107,8 @@ struct State {
     args: Vec<Shared>,
     /// The results, once it has run, that nobody has taken yet.
     results: Vec<Option<Arc<Buffer>>>,
+    /// The results that were dropped before it has run.
+    dropped: Vec<u32>,
 }
 
 thread_local! {
@@ -138,12 +151,15 @@ impl CallNode {
         let mut node = spare::take(&NODES).unwrap_or_else(|| {
             Arc::new(CallNode {
                 plan: None,
+                depth: 0,
                 done: AtomicBool::new(false),
                 state: Mutex::default(),
             })
         });
         let only = Arc::get_mut(&mut node).expect("nobody else has a call that waits");
         only.plan = Some(plan);
+        let depths = args.iter().map(|arg| arg.depth());
+        only.depth = depths.max().unwrap_or(0).saturating_add(1);
         only.state_mut().args = args;
         node
     }
@@ -161,6 +177,14 @@ impl CallNode {
         self.state.get_mut().unwrap_or_else(|e| e.into_inner())
     }
 
+    /// Length of the longest chain of pending ops and calls that ends here, or 0 once it has run.
+    pub(crate) fn depth(&self) -> u32 {
+        match self.is_done() {
+            true => 0,
+            false => self.depth,
+        }
+    }
+
     /// Whether the results have been computed.
     pub(crate) fn is_done(&self) -> bool {
         self.done.load(Ordering::Acquire)
@@ -171,6 +195,16 @@ impl CallNode {
         match self.is_done() {
             true => self.state().results[index].take(),
             false => None,
+        }
+    }
+
+    /// What the plan does, for people.
+    fn explain(&self) -> String {
+        let mut state = self.state();
+        state.dropped.sort_unstable();
+        match self.plan().without(&state.dropped) {
+            Some(part) => part.entry.explain(),
+            None => self.plan().entry.explain(),
         }
     }
 
@@ -192,9 +226,12 @@ impl CallNode {
                 Look::Op => unreachable!("an argument of a call is no op"),
             }
         }
+        state.dropped.sort_unstable();
+        let part = plan.without(&state.dropped);
+        let entry = part.as_ref().map_or(&plan.entry, |part| &part.entry);
         // What nobody else holds becomes a result.
         let mut given = Given::new();
-        for gift in plan.entry.plan.gifts() {
+        for gift in entry.plan.gifts() {
             let arg = &mut state.args[plan.leaves[gift.leaf] as usize];
             if given
                 .last()
@@ -212,7 +249,7 @@ impl CallNode {
             Leaf::Held(elements.expect("the elements of a leaf were there a moment ago"))
         };
         let leaves: Leaves<'_> = plan.leaves.iter().enumerate().map(there).collect();
-        let ran = plan.entry.plan.run(&leaves, &mut given, &mut state.results);
+        let ran = entry.plan.run(&leaves, &mut given, &mut state.results);
         drop(leaves);
         for (gift, buffer) in given {
             let arg = &mut state.args[plan.leaves[gift.leaf] as usize];
@@ -220,14 +257,20 @@ impl CallNode {
             arg.take_back(buffer);
         }
         ran?;
+        if let Some(part) = &part {
+            let mut found = std::mem::replace(&mut state.results, no_results());
+            state.results.resize(plan.n_results(), None);
+            for (i, buffer) in part.results.iter().zip(found.drain(..)) {
+                state.results[*i as usize] = buffer;
+            }
+            spare_results(found);
+        }
         let args = std::mem::take(&mut state.args);
         self.done.store(true, Ordering::Release);
         // Dropping arguments may drop much else, which is not done under the lock.
         drop(guard);
         let_go_of(args);
-        events::emit(Event::Ran {
-            plan: plan.entry.id,
-        });
+        events::emit(Event::Ran { plan: entry.id });
         Ok(None)
     }
 }
@@ -243,6 +286,7 @@ pub(crate) fn let_go(mut node: Arc<CallNode>, pending: &mut Vec<Shared>) {
     only.plan = None;
     *only.done.get_mut() = false;
     let state = only.state_mut();
+    state.dropped.clear();
     pending.append(&mut state.args);
     let args = std::mem::take(&mut state.args);
     let results = state.results.drain(..).flatten();
@@ -255,6 +299,9 @@ pub(crate) fn let_go(mut node: Arc<CallNode>, pending: &mut Vec<Shared>) {
 pub(crate) fn forget(node: Arc<CallNode>, index: usize, pending: &mut Vec<Shared>) {
     if let Some(buffer) = node.take(index) {
         spare::let_go(buffer);
+    } else if let Ok(mut state) = node.state.try_lock() {
+        // Who runs the call at this moment computes the result all the same.
+        state.dropped.push(index as u32);
     }
     let_go(node, pending);
 }
@@ -271,6 +318,18 @@ impl fmt::Debug for CallNode {
 impl Drop for CallNode {
     fn drop(&mut self) {
         release(std::mem::take(&mut self.state_mut().args));
+    }
+}
+
+/// Length of a chain of pending calls that is run although nobody has asked for a result, so that a loop that reads no value takes
+/// a bounded amount of memory.
+const MAX_PENDING_CALLS: u32 = 256;
+
+/// Runs a call at the end of a chain of [`MAX_PENDING_CALLS`].
+fn bound_pending(call: &Arc<CallNode>) {
+    if call.depth.is_multiple_of(MAX_PENDING_CALLS) {
+        // A call that cannot be run stays a promise. Who asks for a result gets the error.
+        let _ = run(call.clone());
     }
 }
 
@@ -295,7 +354,7 @@ pub(crate) fn explain(values: Vec<Shared>) -> Vec<String> {
     let mut stack: Vec<_> = values.into_iter().rev().map(Err).collect();
     while let Some(next) = stack.pop() {
         match next {
-            Ok(node) => texts.push(Arc::<CallNode>::as_ref(&node).plan().entry.explain()),
+            Ok(node) => texts.push(Arc::<CallNode>::as_ref(&node).explain()),
             Err(value) => {
                 if let Look::Call(node) = value.look()
                     && !seen.iter().any(|other| Arc::ptr_eq(other, &node))

@@ -130,10 +130,8 @@ impl Adam {
     ///     let lr = Tensor::from(0.1 / f64::from(1 + turn).sqrt());
     ///     let ct = grad(|x: &Tensor| x.square().sum(..))(&x);
     ///     (x, state) = adam.step_with(&lr, &x, &ct, &state);
-    ///     evaluate(&(x.clone(), state.clone()))?;
     /// }
     /// assert!(x.square().sum(..).item::<f32>() < 3.0);
-    /// # Ok::<(), Error>(())
     /// ```
     ///
     /// # Panics

@@ -165,6 +165,11 @@ impl Plan {
         &self.gifts
     }
 
+    /// The number of results.
+    pub(crate) fn n_results(&self) -> usize {
+        self.outs.len()
+    }
+
     /// How many elements the tasks read and write.
     pub(crate) fn traffic(&self) -> usize {
         let regions = self

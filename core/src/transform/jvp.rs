@@ -1,13 +1,13 @@
 //! Forward mode.
 
 use super::Outcome;
-use super::replay::{Bound, replay_bound};
+use super::replay::{Bound, replay_known};
 use super::trace::{self, Trace};
 use crate::check;
 use crate::tree::{leaves, share, with_leaves};
 use crate::{Result, Tensor, Tree};
 use gradloom_ir::ad::{self, Calls};
-use gradloom_ir::pass;
+use gradloom_ir::{Var, pass};
 
 /// The value of `f` at `x`, and its tangent along `dx`.
 ///
@@ -37,6 +37,8 @@ pub(crate) struct Pushforward<X, Y> {
     jvp: ad::Jvp,
     /// What the function used besides its argument.
     captured: Vec<Bound>,
+    /// What it has computed, because it has read values.
+    known: Vec<(Var, Tensor)>,
     x: X,
     /// The result on fresh values, for its structure.
     y: Y,
@@ -57,6 +59,7 @@ where
     Ok(Pushforward {
         jvp: ad::Jvp { program, active },
         captured: trace.captured,
+        known: trace.known,
         x: share(x),
         y: trace.y,
     })
@@ -68,7 +71,7 @@ impl<X: Tree, Y: Tree> Pushforward<X, Y> {
         check::beside("tangent", &self.x, "argument", &dx, check::avals(&x))?;
         let mut args = trace::args(&x, &self.captured);
         args.extend(dx.into_iter().map(Bound::Tensor));
-        let outs = replay_bound(&self.jvp.program, &args)?;
+        let outs = replay_known(&self.jvp.program, args, &self.known)?;
         let (y, dy) = outs.split_at(self.jvp.active.len());
         let y: Vec<Tensor> = y.iter().map(|y| y.tensor().clone()).collect();
         let mut dy = dy.iter();

@@ -2,7 +2,8 @@
 
 use crate::record::apply;
 use crate::{Aval, Result, Tensor};
-use gradloom_ir::{Attr, Entity, Eqn, Program, Static, Var};
+use gradloom_ir::{Attr, Entity, Eqn, Program, SecondaryMap, Static, Var, pass};
+use smallvec::SmallVec;
 
 /// What a variable of a program is bound to.
 #[derive(Clone, Debug)]
@@ -57,12 +58,56 @@ pub fn replay(program: &Program, args: &[Tensor]) -> Result<Vec<Tensor>> {
 /// Runs a program of which some parameters are bound to avals.
 pub(crate) fn replay_bound(program: &Program, args: &[Bound]) -> Result<Vec<Bound>> {
     let mut env = Env::new(program, args.iter().cloned().map(Some));
+    let mut last_uses = last_uses(program).into_iter();
     for eqn in &program.eqns {
         env.run(eqn, |attr| program.attr(attr).clone())?;
+        // What the replay holds would be kept if the graph were computed before its end.
+        for var in last_uses.next().into_iter().flatten() {
+            env.set(var, None);
+        }
     }
     let outs = program.outs.iter();
     let outs = outs.map(|v| env.get(*v).expect("a program binds its results").clone());
     Ok(outs.collect())
+}
+
+/// Runs a program of which some variables have been computed: their equations are not recorded, nor is what only they need.
+pub(crate) fn replay_known(
+    program: &Program,
+    mut args: Vec<Bound>,
+    known: &[(Var, Tensor)],
+) -> Result<Vec<Bound>> {
+    if known.is_empty() {
+        return replay_bound(program, &args);
+    }
+    let values: SecondaryMap<Var, &Tensor> = known.iter().map(|(v, x)| (*v, x)).collect();
+    let mut rest = program.clone();
+    rest.eqns.retain(|eqn| match eqn.outs[..] {
+        [out] => match values.get(out) {
+            Some(x) => {
+                rest.params.push(out);
+                args.push(Bound::Tensor((*x).clone()));
+                false
+            }
+            None => true,
+        },
+        _ => true,
+    });
+    replay_bound(&pass::dce(rest), &args)
+}
+
+/// The variables that are not needed any more after each equation.
+fn last_uses(program: &Program) -> Vec<SmallVec<[Var; 2]>> {
+    let mut needed: SecondaryMap<Var, ()> = program.outs.iter().map(|v| (*v, ())).collect();
+    let uses = program.eqns.iter().rev().map(|eqn| {
+        let vars = eqn.args.iter().chain(&eqn.outs);
+        vars.filter(|v| needed.insert(**v, ()).is_none())
+            .copied()
+            .collect()
+    });
+    let mut uses: Vec<_> = uses.collect();
+    uses.reverse();
+    uses
 }
 
 /// What the variables of a program are bound to while it runs.

@@ -23,6 +23,8 @@ pub(crate) struct Trace<Y> {
     pub(crate) n_inputs: usize,
     /// What the closure used besides its argument: the arguments after the leaves.
     pub(crate) captured: Vec<Bound>,
+    /// Variables that the closure has computed, because it has read values.
+    pub(crate) known: Vec<(Var, Tensor)>,
     /// The result on fresh values: its structure, and the avals of its leaves.
     pub(crate) y: Y,
 }
@@ -63,8 +65,13 @@ pub(crate) fn trace<X: Tree, R: Outcome>(f: impl FnOnce(&X) -> R, x: &X) -> Resu
         .collect();
     let fresh = with_leaves(x, &inputs);
     let y = R::run(|| f(&fresh))?;
-    let (program, captured) = cut(&inputs, since, &leaves(&y), true);
+    let Part {
+        program,
+        captured,
+        nodes,
+    } = cut(&inputs, since, &leaves(&y), true);
     drop(close);
+    let known = known(&program, nodes);
     events::emit(Event::Traced {
         equations: program.eqns.len(),
     });
@@ -72,20 +79,43 @@ pub(crate) fn trace<X: Tree, R: Outcome>(f: impl FnOnce(&X) -> R, x: &X) -> Resu
         program,
         n_inputs: inputs.len(),
         captured,
+        known,
         y,
     })
+}
+
+/// The variables of a program whose values have been computed while it was traced. A value that another transform traces is not one:
+/// that transform needs the op.
+fn known(program: &Program, nodes: Vec<Shared>) -> Vec<(Var, Tensor)> {
+    let computed = program.eqns.iter().zip(nodes);
+    let computed = computed.filter(|(eqn, node)| {
+        matches!(eqn.outs[..], [_]) && node.has_elements() && !node.is_traced()
+    });
+    computed
+        .map(|(eqn, node)| (eqn.out(), Tensor(node.into())))
+        .collect()
 }
 
 /// The program from `inputs` to `outs` that begins with nodes younger than `since`, and what its parameters after the inputs
 /// are bound to: the older values that it reads.
 pub(crate) fn cut_behind(inputs: &[Tensor], since: u64, outs: &[Tensor]) -> (Program, Vec<Bound>) {
-    cut(inputs, since, outs, false)
+    let part = cut(inputs, since, outs, false);
+    (part.program, part.captured)
+}
+
+/// A part of the graph as a program.
+struct Part {
+    program: Program,
+    /// What its parameters after the inputs are bound to.
+    captured: Vec<Bound>,
+    /// The value behind each equation.
+    nodes: Vec<Shared>,
 }
 
 /// The program from `inputs` to `outs`, and what its parameters after the inputs are bound to: values that are older than
 /// `since` and, if it is to be `dependent`, those that do not depend on an input. No node that depends on the inputs is older
 /// than `since`.
-fn cut(inputs: &[Tensor], since: u64, outs: &[Tensor], dependent: bool) -> (Program, Vec<Bound>) {
+fn cut(inputs: &[Tensor], since: u64, outs: &[Tensor], dependent: bool) -> Part {
     let mut engine = Engine::lock();
     let mut cut = Cut {
         epoch: engine.next_epoch(),
@@ -115,10 +145,11 @@ fn cut(inputs: &[Tensor], since: u64, outs: &[Tensor], dependent: bool) -> (Prog
     }
     let Lowered { program, likes } = lowering.finish(&sources);
     let captured = captured.into_iter().map(Bound::Tensor);
-    (
+    Part {
         program,
-        captured.chain(likes.into_iter().map(Bound::Aval)).collect(),
-    )
+        captured: captured.chain(likes.into_iter().map(Bound::Aval)).collect(),
+        nodes: nodes.into_iter().map(|(node, _)| node).collect(),
+    }
 }
 
 /// A walk that ends at the inputs, at older values and, if the nodes have to be dependent, at values that do not depend on inputs.

@@ -1,6 +1,6 @@
 //! Reverse mode.
 
-use super::replay::{Bound, replay_bound};
+use super::replay::{Bound, replay_bound, replay_known};
 use super::trace::Trace;
 use super::{Outcome, trace};
 use crate::record::expect;
@@ -53,7 +53,8 @@ where
         nonzero,
         shape_only,
     } = ad::vjp(&trace.program, trace.wrt());
-    let outs = replay_bound(&primal, &trace::args(&leaves(x), &trace.captured))?;
+    let args = trace::args(&leaves(x), &trace.captured);
+    let outs = replay_known(&primal, args, &trace.known)?;
     let (outs, residuals) = outs.split_at(n_outs);
     let outs: Vec<Tensor> = outs.iter().map(|y| y.tensor().clone()).collect();
     let residuals = residuals

@@ -111,7 +111,6 @@ fn run() -> Result<(), Box<dyn Error>> {
             let (x, labels) = digits.batch(indices);
             let (l, grads) = loss::value_and_grad(&model, &x, &labels);
             (model, state) = adam.step(&model, &grads.model, &state);
-            evaluate(&(model.clone(), state.clone(), l.clone()))?;
             total += l.item::<f32>() * indices.len() as f32;
             bar.inc(1);
         }
@@ -119,7 +118,8 @@ fn run() -> Result<(), Box<dyn Error>> {
 
         let test_loss = loss(&model, &test_x, &test_labels);
         let share = accuracy(&model, &test_x, &test_labels);
-        evaluate(&(test_loss.clone(), share.clone()))?;
+        // One plan for both, which share the forward pass.
+        evaluate((&test_loss, &share))?;
         train_curve.push(total / train.len() as f32);
         test_curve.push(test_loss.item::<f32>());
         table.add_row([

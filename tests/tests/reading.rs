@@ -1,0 +1,296 @@
+//! Reading values in loops: each turn costs the same, however long the loop is and whatever reads.
+
+use gradloom::events;
+use gradloom::optim::Adam;
+use gradloom::prelude::*;
+use gradloom::{cache, explain};
+use gradloom_tests::noise;
+use std::sync::Mutex;
+
+/// Counts and the memory of the process are those of all threads.
+static ALONE: Mutex<()> = Mutex::new(());
+
+fn alone<R>(test: impl FnOnce() -> R) -> R {
+    let _guard = ALONE.lock().unwrap_or_else(|e| e.into_inner());
+    cache::clear();
+    test()
+}
+
+/// Number of plans made while `body` runs.
+fn plans(body: impl FnOnce()) -> u64 {
+    let before = events::counts().planned;
+    body();
+    events::counts().planned - before
+}
+
+/// Resident memory of this process in MiB.
+fn resident() -> usize {
+    let status = std::fs::read_to_string("/proc/self/status").expect("Linux says");
+    let line = status.lines().find(|l| l.starts_with("VmRSS:"));
+    let kib = line.and_then(|l| l.split_whitespace().nth(1));
+    kib.and_then(|k| k.parse::<usize>().ok())
+        .expect("a number of KiB")
+        / 1024
+}
+
+#[derive(Clone, Tree)]
+struct Net {
+    w: Tensor,
+    b: Tensor,
+}
+
+fn net() -> Net {
+    Net {
+        w: noise(&[6, 4], 1),
+        b: noise(&[4], 2),
+    }
+}
+
+fn loss(net: &Net, x: &Tensor) -> Tensor {
+    (x.matmul(&net.w) + &net.b).tanh().square().mean(..)
+}
+
+/// The losses of a loop of training, of which each `every`-th is read while it runs.
+fn train(n: usize, every: usize) -> Vec<f64> {
+    let (x, adam, mut net) = (noise(&[8, 6], 3), Adam::default(), net());
+    let (mut state, mut losses) = (adam.init(&net), Vec::new());
+    for step in 1..=n {
+        let (loss, grads) = value_and_grad(|net: &Net| loss(net, &x))(&net);
+        (net, state) = adam.step(&net, &grads, &state);
+        if step % every == 0 {
+            losses.push(loss.item::<f64>());
+        }
+    }
+    losses.push(net.w.sum(..).item());
+    losses
+}
+
+/// The same, evaluated at each step.
+fn train_evaluated(n: usize) -> Vec<f64> {
+    let (x, adam, mut net) = (noise(&[8, 6], 3), Adam::default(), net());
+    let (mut state, mut losses) = (adam.init(&net), Vec::new());
+    for _ in 0..n {
+        let (loss, grads) = value_and_grad(|net: &Net| loss(net, &x))(&net);
+        (net, state) = adam.step(&net, &grads, &state);
+        evaluate((&net, &state, &loss)).unwrap();
+        losses.push(loss.item::<f64>());
+    }
+    losses.push(net.w.sum(..).item());
+    losses
+}
+
+#[test]
+fn a_training_loop_that_reads_its_loss_plans_as_often_for_300_steps_as_for_30() {
+    alone(|| {
+        let [few, many] = [30, 300].map(|n| plans(|| drop(train(n, 1))));
+        assert!(few <= 6 && many <= 2, "{few} plans, then {many}");
+        assert_eq!(train(20, 1), train_evaluated(20));
+    });
+}
+
+#[test]
+fn a_training_loop_that_reads_at_each_tenth_step_plans_as_often_for_1000_steps_as_for_100() {
+    alone(|| {
+        let [few, many] = [100, 1000].map(|n| plans(|| drop(train(n, 10))));
+        assert!(few <= 8 && many <= 2, "{few} plans, then {many}");
+        let tenth = train_evaluated(20);
+        assert_eq!(train(20, 10), [tenth[9], tenth[19], tenth[20]]);
+    });
+}
+
+#[test]
+fn a_training_loop_that_reads_nothing_takes_no_memory() {
+    alone(|| {
+        train(1000, usize::MAX);
+        let before = resident();
+        let made = plans(|| drop(train(3000, usize::MAX)));
+        let grown = resident().saturating_sub(before);
+        assert!(grown < 40, "{grown} MiB");
+        assert!(made < 20, "{made} plans");
+        assert_eq!(train(120, usize::MAX)[0], train_evaluated(120)[120]);
+    });
+}
+
+fn converge(x: &Tensor, n: usize) -> Tensor {
+    let mut y = x.clone();
+    for _ in 0..n {
+        y = &y * 0.999 + y.sin() * 0.001;
+        if y.abs().max(..).item::<f64>() > 1e9 {
+            break;
+        }
+    }
+    y
+}
+
+/// The same without a read.
+fn converge_blindly(x: &Tensor, n: usize) -> Tensor {
+    let mut y = x.clone();
+    for _ in 0..n {
+        y = &y * 0.999 + y.sin() * 0.001;
+    }
+    y
+}
+
+#[traced]
+fn converge_traced(x: &Tensor, n: usize) -> Tensor {
+    let mut y = x.clone();
+    for _ in 0..n {
+        y = &y * 0.999 + y.sin() * 0.001;
+        if y.abs().max(..).item::<f64>() > 1e9 {
+            break;
+        }
+    }
+    y
+}
+
+#[test]
+fn a_loop_that_reads_a_value_makes_a_bounded_number_of_plans_in_100_000_turns() {
+    alone(|| {
+        let x = noise(&[4], 1);
+        let y = converge_blindly(&x, 500).to_vec::<f64>();
+        assert_eq!(converge(&x, 500).to_vec::<f64>(), y);
+        assert_eq!(converge_traced(&x, 500).to_vec::<f64>(), y);
+        let made = plans(|| {
+            converge(&x, 100_000).to_vec::<f64>();
+            converge_traced(&x, 100_000).to_vec::<f64>();
+        });
+        assert_eq!(made, 0);
+    });
+}
+
+#[test]
+fn the_gradient_of_a_loop_that_reads_makes_a_bounded_number_of_plans() {
+    alone(|| {
+        let x = noise(&[4], 1);
+        let by_closure = |n| grad(move |x: &Tensor| converge(x, n).sum(..))(&x);
+        let by_companion = |n| converge_traced::vjp(&x, n).1(&x.ones_like());
+        let blindly = grad(|x: &Tensor| converge_blindly(x, 700).sum(..))(&x).to_vec::<f64>();
+        for found in [by_closure(700), by_companion(700)] {
+            let found = found.to_vec::<f64>();
+            let close = |(a, b): (&f64, &f64)| (a - b).abs() <= 1e-12 * b.abs();
+            assert!(
+                found.iter().zip(&blindly).all(close),
+                "{found:?} {blindly:?}"
+            );
+        }
+        for run in [&by_closure as &dyn Fn(usize) -> Tensor, &by_companion] {
+            let few = plans(|| drop(run(3000).to_vec::<f64>()));
+            let many = plans(|| drop(run(9000).to_vec::<f64>()));
+            assert!(few + many < 40, "{few} plans, then {many}");
+        }
+    });
+}
+
+#[test]
+fn a_million_steps_that_read_nothing_take_no_memory() {
+    alone(|| {
+        let x = noise(&[4], 1);
+        converge_blindly(&x, 10_000).to_vec::<f64>();
+        let before = resident();
+        let made = plans(|| drop(converge_blindly(&x, 1_000_000).to_vec::<f64>()));
+        let grown = resident().saturating_sub(before);
+        assert!(grown < 40, "{grown} MiB");
+        assert!(made < 10, "{made} plans");
+    });
+}
+
+#[traced]
+fn turn(y: &Tensor) -> Tensor {
+    y * 0.999 + y.sin() * 0.001
+}
+
+#[test]
+fn a_million_calls_that_nobody_reads_take_no_memory() {
+    alone(|| {
+        // So long that a call is promised.
+        let mut y = noise(&[4100], 1);
+        let mut calls = |n: usize| {
+            for _ in 0..n {
+                y = turn(&y);
+            }
+            assert!(!y.is_realised());
+        };
+        calls(1001);
+        let before = resident();
+        calls(100_000);
+        let grown = resident().saturating_sub(before);
+        assert!(grown < 40, "{grown} MiB");
+    });
+}
+
+#[test]
+fn reading_computes_what_is_held_below_and_nothing_else() {
+    let x = noise(&[3, 4], 1);
+    let kept = &x * 2.0;
+    let view = kept.transpose();
+    let repeated = kept.broadcast_to([50, 3, 4]);
+    let beside = kept.exp();
+    let part = kept.slice([1, 0], [2, 4], [1, 1]);
+    let total = (view.sum(..) + repeated.sum(..) + (&kept + 1.0).sum(..) + part.sum(..)).sin();
+    total.item::<f64>();
+    assert!(kept.is_realised());
+    assert!(part.is_realised(), "a part is smaller than the whole");
+    assert!(!view.is_realised(), "what it views is computed");
+    assert!(!repeated.is_realised(), "what it repeats is computed");
+    assert!(!beside.is_realised(), "nobody has asked for it");
+}
+
+#[test]
+fn a_value_that_cannot_be_computed_is_no_error_of_what_does_not_need_it() {
+    let labels = Tensor::from([7i64]);
+    let bad = Tensor::from([[0.5f64, 1.0]]).cross_entropy(&labels);
+    // The chain is so long that it is computed before somebody asks.
+    let mut y = bad.clone();
+    for _ in 0..3000 {
+        y = y + 1.0;
+    }
+    assert!(evaluate(&y).is_err());
+    assert!(!y.is_realised() && !bad.is_realised());
+}
+
+#[traced]
+fn both(x: &Tensor) -> (Tensor, Tensor) {
+    let mut product = x.clone();
+    for _ in 0..5 {
+        product = product.matmul(x) * 0.01;
+    }
+    (x.tanh(), product)
+}
+
+#[test]
+fn a_call_does_not_compute_results_that_were_dropped() {
+    let x = noise(&[128, 128], 1);
+    let (first, _) = both(&x);
+    let text = explain(&first);
+    assert!(!text.contains("matmul") && text.contains("tanh"), "{text}");
+    let (_, second) = both(&x);
+    // To leave out the cheap result is not worth a plan of its own.
+    let text = explain(&second);
+    assert!(text.contains("matmul") && text.contains("tanh"), "{text}");
+    let whole = both(&x);
+    let text = explain(&whole);
+    assert!(text.contains("matmul") && text.contains("tanh"), "{text}");
+    assert_eq!(first.to_vec::<f64>(), whole.0.to_vec::<f64>());
+    assert_eq!(second.to_vec::<f64>(), whole.1.to_vec::<f64>());
+    // A call after that one still has all results.
+    let again = both(&x);
+    assert_eq!(again.1.to_vec::<f64>(), whole.1.to_vec::<f64>());
+    assert_eq!(again.0.to_vec::<f64>(), whole.0.to_vec::<f64>());
+}
+
+#[traced]
+fn layer(x: &Tensor, w: &Tensor) -> Tensor {
+    x.matmul(w).sin().square()
+}
+
+#[test]
+fn a_pullback_is_right_after_a_call_whose_pullback_was_dropped() {
+    let (x, w) = (noise(&[128, 128], 1), noise(&[128, 128], 2));
+    let (y, pullback) = layer::vjp(&x, &w);
+    let ct = y.ones_like();
+    let kept = pullback(&ct).0.to_vec::<f64>();
+    let (y, _) = layer::vjp(&x, &w);
+    y.to_vec::<f64>();
+    let (y, pullback) = layer::vjp(&x, &w);
+    assert_eq!(pullback(&y.ones_like()).0.to_vec::<f64>(), kept);
+}
