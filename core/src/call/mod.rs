@@ -26,10 +26,11 @@ use crate::cache::Entry;
 use crate::events::{self, Event};
 use crate::kernel::Leaf;
 use crate::node::{self, Look, Shared, Value, release};
-use crate::plan::{Given, Leaves};
+use crate::plan::{self, Given, Leaves};
 use crate::spare::{self, Spare};
 use smallvec::{SmallVec, smallvec};
 use std::cell::RefCell;
+use std::collections::HashSet;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -193,19 +194,13 @@ impl CallNode {
             }
         }
         // What nobody else holds becomes a result.
-        let mut given = Given::new();
-        for gift in plan.entry.plan.gifts() {
-            let arg = &mut state.args[plan.leaves[gift.leaf] as usize];
-            if given
-                .last()
-                .is_none_or(|(last, _)| last.result != gift.result)
-                && let Some(buffer) = Shared::get_mut(arg).and_then(Value::give_up)
-            {
-                given.push((*gift, buffer));
-            }
-        }
+        let mut given = plan::given(plan.entry.plan.gifts(), |leaf| {
+            let arg = &mut state.args[plan.leaves[leaf] as usize];
+            Shared::get_mut(arg).and_then(Value::give_up)
+        });
+        let mut gifts = given.iter().map(|(gift, _)| gift).peekable();
         let there = |(i, leaf): (usize, &u32)| {
-            if let Some((gift, _)) = given.iter().find(|(gift, _)| gift.leaf == i) {
+            if let Some(gift) = gifts.next_if(|gift| gift.leaf == i) {
                 return Leaf::Given(gift.result);
             }
             let elements = state.args[*leaf as usize].settle();
@@ -289,7 +284,9 @@ pub(crate) fn run(call: Arc<CallNode>) -> Result<()> {
 
 /// What the plans say that compute these values, each call after those that it depends on.
 pub(crate) fn explain(values: Vec<Shared>) -> Vec<String> {
-    let mut seen: Vec<Arc<CallNode>> = Vec::new();
+    // The nodes stay: no other gets the address of one.
+    let mut seen: HashSet<*const CallNode> = HashSet::new();
+    let mut nodes: Vec<Arc<CallNode>> = Vec::new();
     let mut texts = Vec::new();
     // A value is looked at on the way down, and its call's plan is written on the way back.
     let mut stack: Vec<_> = values.into_iter().rev().map(Err).collect();
@@ -298,9 +295,9 @@ pub(crate) fn explain(values: Vec<Shared>) -> Vec<String> {
             Ok(node) => texts.push(Arc::<CallNode>::as_ref(&node).plan().entry.explain()),
             Err(value) => {
                 if let Look::Call(node) = value.look()
-                    && !seen.iter().any(|other| Arc::ptr_eq(other, &node))
+                    && seen.insert(Arc::as_ptr(&node))
                 {
-                    seen.push(node.clone());
+                    nodes.push(node.clone());
                     let args = node.state().args.clone();
                     stack.push(Ok(node));
                     stack.extend(args.into_iter().rev().map(Err));
