@@ -29,7 +29,12 @@ pub struct FusedTable {
 
 impl FusedTable {
     /// A table.
-    pub const fn new(loops: &'static [Fused]) -> FusedTable {
+    ///
+    /// # Safety
+    ///
+    /// Each loop writes all elements of its results, which are as long as its operands, and does nothing else; it is
+    /// sound on every CPU that has the level that it is the version for.
+    pub const unsafe fn new(loops: &'static [Fused]) -> FusedTable {
         FusedTable {
             loops,
             registered: Once::new(),

@@ -51,7 +51,7 @@ pub(crate) use chain::{At, Bound, chain};
 pub(crate) use compiled::with_patterns;
 pub use compiled::{Fused, FusedTable, Loop};
 pub(crate) use cut::{ByRow, Link, gcd};
-pub(crate) use data::{Data, DataMut, on_element};
+pub(crate) use data::{Data, DataMut, bools_of, on_element};
 pub(crate) use elementwise::{Run, Step, compiled, group, in_dtype};
 pub(crate) use epilogue::follow;
 pub(crate) use fused::Group;
