@@ -157,6 +157,7 @@ mod dtype;
 mod error;
 mod evaluate;
 pub mod events;
+mod fork;
 mod graph;
 mod kernel;
 mod layout;

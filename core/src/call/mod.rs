@@ -20,19 +20,20 @@ pub(crate) use site::is_recording;
 pub use site::{Recording, Results, Site, begin, impure, names};
 pub use whole::{NoWhole, OfWhole, Whole};
 
-use crate::Result;
 use crate::buffer::Buffer;
 use crate::cache::Entry;
 use crate::events::{self, Event};
+use crate::fork;
 use crate::kernel::Leaf;
 use crate::node::{self, Look, Shared, Value, release};
 use crate::plan::{self, Given, Leaves};
 use crate::spare::{self, Spare};
+use crate::{Error, Result};
 use smallvec::{SmallVec, smallvec};
 use std::cell::RefCell;
 use std::collections::HashSet;
 use std::fmt;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 /// The plan of calls that are alike.
@@ -88,6 +89,8 @@ pub(crate) struct CallNode {
     plan: Option<Arc<CallPlan>>,
     /// Whether it has run, for those who do not want to wait while another thread runs the plan.
     done: AtomicBool,
+    /// The generation of the process in which it was run last.
+    generation: AtomicU32,
     state: Mutex<State>,
 }
 
@@ -140,6 +143,7 @@ impl CallNode {
             Arc::new(CallNode {
                 plan: None,
                 done: AtomicBool::new(false),
+                generation: AtomicU32::new(0),
                 state: Mutex::default(),
             })
         });
@@ -153,9 +157,11 @@ impl CallNode {
         self.plan.as_ref().expect("a call in use has a plan")
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        // After the panic of a kernel the call has not run.
-        self.state.lock().unwrap_or_else(|e| e.into_inner())
+    /// The state, if nobody runs the call who was left behind when the process was forked. After the panic of a kernel the call has
+    /// not run.
+    fn state(&self) -> Result<MutexGuard<'_, State>> {
+        let runs_here = || self.generation.load(Ordering::Relaxed) == fork::generation();
+        fork::lock(&self.state, runs_here).ok_or(Error::Forked)
     }
 
     fn state_mut(&mut self) -> &mut State {
@@ -170,7 +176,7 @@ impl CallNode {
     /// A result, if it has been computed. The value that is this result takes it once.
     pub(crate) fn take(&self, index: usize) -> Option<Arc<Buffer>> {
         match self.is_done() {
-            true => self.state().results[index].take(),
+            true => self.state().expect(fork::LOCKED).results[index].take(),
             false => None,
         }
     }
@@ -180,10 +186,11 @@ impl CallNode {
     /// Threads that ask for one call wait for each other here. Who waits holds the locks of calls that depend on this one
     /// alone, so none waits for itself.
     fn advance(&self, n_there: &mut usize) -> Result<Option<Arc<CallNode>>> {
-        let mut guard = self.state();
+        let mut guard = self.state()?;
         if self.is_done() {
             return Ok(None);
         }
+        self.generation.store(fork::generation(), Ordering::Relaxed);
         let state = &mut *guard;
         let plan = self.plan();
         for leaf in &plan.leaves[*n_there..] {
@@ -298,7 +305,9 @@ pub(crate) fn explain(values: Vec<Shared>) -> Vec<String> {
                     && seen.insert(Arc::as_ptr(&node))
                 {
                     nodes.push(node.clone());
-                    let args = node.state().args.clone();
+                    let args = node
+                        .state()
+                        .map_or_else(|_| Vec::new(), |state| state.args.clone());
                     stack.push(Ok(node));
                     stack.extend(args.into_iter().rev().map(Err));
                 }
