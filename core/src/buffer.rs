@@ -2,6 +2,7 @@
 
 use crate::DType;
 use crate::dtype::Element;
+use crate::fork::get_or_init;
 use crate::kernel::{KernelFault, Span, on_element};
 use crate::shelf::Block;
 use gradloom_ir::Static;
@@ -124,7 +125,7 @@ const LARGE: usize = 1 << 30;
 /// A system may grant more than it has, and end the process that uses what it was granted.
 fn memory() -> usize {
     static BYTES: OnceLock<usize> = OnceLock::new();
-    *BYTES.get_or_init(|| {
+    *get_or_init(&BYTES, || {
         let info = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
         let total = |name: &str| {
             let line = info.lines().find_map(|l| l.strip_prefix(name))?;

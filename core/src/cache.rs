@@ -53,7 +53,7 @@ pub fn set_capacity(plans: usize) {
 /// # Ok::<(), gradloom::Error>(())
 /// ```
 pub fn clear() {
-    let dropped = std::mem::take(&mut Engine::lock().cache.entries);
+    let dropped = Engine::lock().cache.take_all();
     dropped.iter().for_each(Slot::evict);
     report(&dropped);
 }
@@ -76,7 +76,7 @@ pub fn stats() -> Stats {
     Stats {
         plans: cache.entries.len(),
         capacity: cache.capacity,
-        key_bytes: cache.words() * size_of::<u64>(),
+        key_bytes: cache.words * size_of::<u64>(),
     }
 }
 
@@ -165,6 +165,8 @@ impl Slot {
 pub(crate) struct Cache {
     // Sorted by nothing: with some hundred entries a scan over the hashes costs less than a walk of the graph.
     entries: Vec<Slot>,
+    /// The length of all keys together.
+    words: usize,
     capacity: usize,
     hash_bits: u32,
     lookups: u64,
@@ -174,6 +176,7 @@ impl Cache {
     pub(crate) const fn new() -> Cache {
         Cache {
             entries: Vec::new(),
+            words: 0,
             capacity: DEFAULT_CAPACITY,
             hash_bits: 64,
             lookups: 0,
@@ -209,6 +212,7 @@ impl Cache {
             entry.evicted.store(true, Ordering::Relaxed);
             return entry;
         }
+        self.words += entry.key.len();
         self.entries.push(Slot {
             hash: hash(&entry.key, self.hash_bits),
             used: self.lookups,
@@ -218,27 +222,31 @@ impl Cache {
         entry
     }
 
-    fn words(&self) -> usize {
-        self.entries.iter().map(|slot| slot.entry.key.len()).sum()
+    fn take_all(&mut self) -> Vec<Slot> {
+        self.words = 0;
+        std::mem::take(&mut self.entries)
+    }
+
+    fn is_over(&self) -> bool {
+        self.entries.len() > self.capacity || self.words > MAX_WORDS
     }
 
     /// Takes out the entries that are too many.
     fn shrink(&mut self) -> Vec<Slot> {
-        let mut words = self.words();
         let mut evicted = Vec::new();
-        if self.entries.len() > self.capacity || words > MAX_WORDS {
+        if self.is_over() {
             for slot in &mut self.entries {
                 if slot.entry.touched.swap(false, Ordering::Relaxed) {
                     slot.used = self.lookups;
                 }
             }
         }
-        while self.entries.len() > self.capacity || words > MAX_WORDS {
+        while self.is_over() {
             let oldest = (0..self.entries.len())
                 .min_by_key(|i| self.entries[*i].used)
                 .expect("an empty cache is within its bounds");
             let slot = self.entries.swap_remove(oldest);
-            words -= slot.entry.key.len();
+            self.words -= slot.entry.key.len();
             slot.evict();
             evicted.push(slot);
         }

@@ -2,7 +2,7 @@
 
 use crate::DType;
 use crate::buffer::Buffer;
-use crate::kernel::{Data, DataMut, Zero};
+use crate::kernel::{Data, DataMut, Zero, bools_of};
 use crate::shelf::{Block, Shelf};
 use gradloom_ir::Static;
 use std::sync::Mutex;
@@ -43,8 +43,18 @@ pub trait Element:
     fn from_static(value: &Static) -> Self;
 }
 
+/// The elements of what a kernel writes.
+macro_rules! elements_mut {
+    (bool, $bytes:expr) => {
+        bools_of($bytes)
+    };
+    ($ty:ident, $elements:expr) => {
+        $elements
+    };
+}
+
 macro_rules! element {
-    ($($ty:ident = $variant:ident, |$x:ident| $from_f64:expr, |$n:ident| $from_i64:expr;)*) => {$(
+    ($($ty:tt = $variant:ident, |$x:ident| $from_f64:expr, |$n:ident| $from_i64:expr;)*) => {$(
         impl sealed::Sealed for $ty {}
         impl Element for $ty {
             const DTYPE: DType = DType::$variant;
@@ -59,7 +69,7 @@ macro_rules! element {
             }
             fn slice_mut<'a>(data: &'a mut DataMut<'_>) -> &'a mut [Self] {
                 match data {
-                    DataMut::$variant(data) => data,
+                    DataMut::$variant(data) => elements_mut!($ty, data),
                     other => unreachable!("{other:?} is not of {}", Self::DTYPE),
                 }
             }

@@ -98,6 +98,12 @@ pub enum Error {
         bytes: usize,
     },
 
+    /// The value was being computed by another thread when this process was forked, and that thread is not in this process.
+    #[error(
+        "the process was forked while another thread computed this value; fork when no thread computes, or call `exec` in the child"
+    )]
+    Forked,
+
     /// An argument or a result of a traced function is not what its annotation says.
     #[error("`{function}`: {fault}")]
     Annotation {

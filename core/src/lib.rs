@@ -135,6 +135,7 @@
 //! - [`optim`]: optimisers. [`random`]: random numbers.
 //! - [`testing`] checks derivatives; `#[traced(check)]` emits tests that do.
 //! - [`events`], [`cache`], [`explain`], [`set_threads`]: what the run time does, and with how many threads.
+//! - [`release_memory`] gives back what is kept for the next computation.
 //! - [`Error`]: what goes wrong. It is a panic at the line of the call, and an `Err` inside of a function that returns [`Result`] and
 //!   is traced or differentiated.
 
@@ -156,6 +157,7 @@ mod dtype;
 mod error;
 mod evaluate;
 pub mod events;
+mod fork;
 mod graph;
 mod kernel;
 mod layout;
@@ -187,6 +189,7 @@ pub use gradloom_ir::DType;
 pub use gradloom_macros::{Tree, traced};
 pub use kernel::threads::{set_threads, threads};
 pub use random::Key;
+pub use shelf::release_memory;
 pub use statics::IntoStatic;
 pub use tensor::{Branch, IntoShape, Operand, Tensor};
 pub use traced::{Point, Traced};

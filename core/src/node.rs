@@ -3,6 +3,7 @@
 use crate::buffer::Buffer;
 use crate::call::{self, CallNode};
 use crate::evaluate::Engine;
+use crate::fork;
 use crate::scope::Scopes;
 use crate::walk::Stamp;
 use crate::{Aval, DType, spare};
@@ -296,7 +297,8 @@ impl Value {
 
     fn call(&self) -> MutexGuard<'_, Option<(Arc<CallNode>, u32)>> {
         // The call is taken in one step, so a panic cannot leave it half written.
-        self.call.lock().unwrap_or_else(|e| e.into_inner())
+        // It is held for a moment only.
+        fork::lock(&self.call, || false).expect(fork::LOCKED)
     }
 
     fn call_mut(&mut self) -> &mut Option<(Arc<CallNode>, u32)> {

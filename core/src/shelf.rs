@@ -28,6 +28,31 @@ pub struct Shelf<T> {
     bytes: usize,
 }
 
+/// Gives the memory of large buffers that nobody uses back to the allocator.
+///
+/// The library keeps up to 256 MiB of them for each dtype, because fresh memory is slow to write: after this call the next results
+/// take longer once. What a thread keeps for itself, the room for intermediate values and small buffers, is given back when it ends.
+///
+/// ```
+/// use gradloom::{Tensor, release_memory};
+///
+/// drop(Tensor::from(vec![1.0f32; 1 << 20]) * 2.0);
+/// release_memory();
+/// ```
+pub fn release_memory() {
+    release::<f32>();
+    release::<f64>();
+    release::<i32>();
+    release::<i64>();
+    release::<bool>();
+}
+
+fn release<T: Element>() {
+    let kept = lock(T::shelf()).take_all();
+    // Memory is given back when the lock is.
+    drop(kept);
+}
+
 impl<T: Element> Block<T> {
     /// `n` elements, which hold what was left there.
     pub(crate) fn scratch(n: usize) -> Result<Block<T>, KernelFault> {
@@ -52,6 +77,11 @@ impl<T> Shelf<T> {
             spans: VecDeque::new(),
             bytes: 0,
         }
+    }
+
+    fn take_all(&mut self) -> VecDeque<Span<T>> {
+        self.bytes = 0;
+        std::mem::take(&mut self.spans)
     }
 
     /// The smallest span with room for `n` elements, if it is not twice as large.
@@ -168,5 +198,7 @@ mod tests {
         let dropped = shelf.put(vec![false; CAPACITY - LARGE].into());
         assert_eq!(dropped.len(), 2);
         assert!(shelf.bytes <= CAPACITY - LARGE);
+        assert_eq!((shelf.take_all().len(), shelf.bytes), (1, 0));
+        assert!(shelf.take(CAPACITY - LARGE).is_none());
     }
 }

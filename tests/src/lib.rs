@@ -2,6 +2,7 @@
 
 pub mod derivatives;
 pub mod graphs;
+pub mod growth;
 pub mod observe;
 pub mod panics;
 pub mod rng;

@@ -99,6 +99,14 @@ fn intern<T: Ord>(table: &Mutex<BTreeSet<&'static T>>, value: T) -> &'static T {
     kept
 }
 
+/// Keeps other threads from interning as long as what is returned lives: while the process is forked.
+#[doc(hidden)]
+pub fn hold_interned() -> impl Sized + 'static {
+    let symbols = SYMBOLS.lock().unwrap_or_else(|e| e.into_inner());
+    let polys = POLYS.lock().unwrap_or_else(|e| e.into_inner());
+    (symbols, polys)
+}
+
 /// An interned polynomial that is neither a number nor a name. [`Dim::from`] makes it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct DimPoly(&'static Poly);

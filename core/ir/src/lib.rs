@@ -24,6 +24,8 @@ mod statics;
 pub mod text;
 pub mod verify;
 
+#[doc(hidden)]
+pub use aval::hold_interned;
 pub use aval::{Aval, DType, Dim, DimPoly, Shape, Symbol};
 pub use builder::Builder;
 pub use cost::Cost;

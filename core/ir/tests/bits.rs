@@ -54,9 +54,9 @@ fn compute(program: &Program, args: &[Value]) -> Vec<Value> {
                 Value::Float(floats)
             }
             (Eval::Compare(fns), _) => {
-                let mut bools = vec![false; len];
-                (fns.f64.baseline)(&arg(0).floats(len), &arg(1).floats(len), &mut bools);
-                Value::Bool(bools)
+                let mut bytes = vec![255; len];
+                (fns.f64.baseline)(&arg(0).floats(len), &arg(1).floats(len), &mut bytes);
+                Value::Bool(bytes.iter().map(|byte| *byte == 1).collect())
             }
             (_, Op::Scalar | Op::FullLike) => {
                 let value = program.attr(eqn.attrs[0]).float().expect("a number");

@@ -32,9 +32,9 @@ fn run(program: &Program, args: &[f64]) -> Vec<f64> {
                 z[0]
             }
             (_, Eval::Compare(fns)) => {
-                let mut z = [false];
+                let mut z = [255];
                 (fns.f64.baseline)(&[x(0)], &[x(1)], &mut z);
-                f64::from(u8::from(z[0]))
+                f64::from(z[0])
             }
             (Op::Select, _) => x(if x(0) == 1.0 { 1 } else { 2 }),
             (Op::Scalar | Op::FullLike, _) => value(),
@@ -301,18 +301,18 @@ fn comparisons_order_numbers_and_bools() {
     });
     let of = |x: f64, y: f64| {
         fns.map(|f| {
-            let mut z = [false];
+            let mut z = [255];
             (f.f64.baseline)(&[x], &[y], &mut z);
             z[0]
         })
     };
-    assert_eq!(of(1.0, 2.0), [false, true, true, true, false, false]);
-    assert_eq!(of(2.0, 2.0), [true, false, false, true, false, true]);
-    assert_eq!(of(NAN, NAN), [false, true, false, false, false, false]);
+    assert_eq!(of(1.0, 2.0), [0, 1, 1, 1, 0, 0]);
+    assert_eq!(of(2.0, 2.0), [1, 0, 0, 1, 0, 1]);
+    assert_eq!(of(NAN, NAN), [0, 1, 0, 0, 0, 0]);
     let bools = fns.map(|f| {
-        let mut z = [false];
+        let mut z = [255];
         (f.bool.baseline)(&[false], &[true], &mut z);
         z[0]
     });
-    assert_eq!(bools, [false, true, true, true, false, false]);
+    assert_eq!(bools, [0, 1, 1, 1, 0, 0]);
 }

@@ -5,9 +5,10 @@ use super::pullback::Backward;
 use super::{CallNode, CallPlan, bound_pending, let_go_of, spare_results};
 use crate::buffer::Buffer;
 use crate::graph::{self, Graph};
-use crate::node::{Shared, Source};
+use crate::node::{Shared, Source, Value};
 use crate::{Aval, Tensor};
 use smallvec::SmallVec;
+use std::collections::HashMap;
 use std::sync::Arc;
 
 /// How to make the results of a call out of its arguments.
@@ -43,27 +44,29 @@ pub(super) fn callable(
     backward: Option<Arc<Backward>>,
 ) -> Option<Callable> {
     // What is there and is no argument has been made of host values, and those that a pure body has are in the key.
-    let mut known = args.to_vec();
+    let mut known = Numbered::default();
+    args.iter().for_each(|arg| known.push(arg));
     let mut argument = |value: &Shared| {
-        let i = known.iter().position(|arg| Shared::ptr_eq(arg, value));
+        let i = known.number(value);
         if i.is_none() && value.has_elements() && value.is_free() {
-            known.push(value.clone());
-            return Some(known.len() - 1);
+            known.push(value);
+            return Some(known.values.len() - 1);
         }
         i
     };
-    let mut targets: Vec<Shared> = Vec::new();
+    let mut targets = Numbered::default();
     let leaf = |result: &Shared| {
         if let Some(i) = argument(result) {
             return Leaf::Argument(i as u32);
         }
-        let there = targets.iter().position(|x| Shared::ptr_eq(x, result));
+        let there = targets.number(result);
         Leaf::Result(there.unwrap_or_else(|| {
-            targets.push(result.clone());
-            targets.len() - 1
+            targets.push(result);
+            targets.values.len() - 1
         }) as u32)
     };
     let leaves: Box<[Leaf]> = results.iter().map(leaf).collect();
+    let targets = targets.values;
     let n_results = leaves.iter().filter(|leaf| matches!(leaf, Leaf::Result(_)));
     let repeats = n_results.count() > targets.len();
     let mut plan = None;
@@ -74,7 +77,7 @@ pub(super) fn callable(
         let leaves = leaves.collect::<Option<_>>()?;
         plan = Some((graph, leaves));
     }
-    let constants: Box<[Shared]> = known.drain(args.len()..).collect();
+    let constants: Box<[Shared]> = known.values.drain(args.len()..).collect();
     let n_elements = constants.iter().map(|x| x.aval.numel());
     if n_elements.sum::<usize>() > MOST_CONSTANTS {
         return None;
@@ -87,6 +90,28 @@ pub(super) fn callable(
         repeats,
         backward,
     })
+}
+
+/// A list of values that is searched by address.
+#[derive(Default)]
+struct Numbered {
+    values: Vec<Shared>,
+    /// The first position of each value. The list keeps the values, so no address is used twice.
+    position: HashMap<*const Value, usize>,
+}
+
+impl Numbered {
+    fn push(&mut self, value: &Shared) {
+        let next = self.values.len();
+        self.position
+            .entry(std::ptr::from_ref(&**value))
+            .or_insert(next);
+        self.values.push(value.clone());
+    }
+
+    fn number(&self, value: &Shared) -> Option<usize> {
+        self.position.get(&std::ptr::from_ref(&**value)).copied()
+    }
 }
 
 impl Callable {

@@ -1,7 +1,7 @@
 //! What the plan of a call depends on: the arguments but for their elements.
 
 use super::no_args;
-use crate::node::Shared;
+use crate::node::{Shared, Value};
 use crate::spare::{keep_room, take_room};
 use crate::{Aval, DType, Tensor, Tree};
 use smallvec::SmallVec;
@@ -142,11 +142,14 @@ impl<'a> CallKey<'a> {
     /// them may not do for others.
     pub(super) fn own(&self) -> OwnedKey {
         let mut aliases = Vec::new();
+        let mut first_of = HashMap::new();
         for (i, leaf) in self.leaves.iter().enumerate() {
-            let first = self.leaves[..i]
-                .iter()
-                .position(|x| Shared::ptr_eq(x, leaf));
-            aliases.extend(first.map(|first| (first as u32, i as u32)));
+            let first = *first_of
+                .entry(std::ptr::from_ref::<Value>(leaf))
+                .or_insert(i);
+            if first < i {
+                aliases.push((first as u32, i as u32));
+            }
         }
         OwnedKey {
             avals: self.leaves.iter().map(|x| x.aval.clone()).collect(),

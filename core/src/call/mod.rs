@@ -21,19 +21,21 @@ pub(crate) use site::is_recording;
 pub use site::{Recording, Results, Site, begin, impure, names};
 pub use whole::{NoWhole, OfWhole, Whole};
 
-use crate::Result;
 use crate::buffer::Buffer;
 use crate::cache::Entry;
 use crate::events::{self, Event};
+use crate::fork;
 use crate::kernel::Leaf;
 use crate::node::{self, Look, Shared, Value, release};
-use crate::plan::{Given, Leaves};
+use crate::plan::{self, Given, Leaves};
 use crate::spare::{self, Spare};
+use crate::{Error, Result};
 use partial::Parts;
 use smallvec::{SmallVec, smallvec};
 use std::cell::RefCell;
+use std::collections::HashSet;
 use std::fmt;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 /// The plan of calls that are alike.
@@ -98,6 +100,8 @@ pub(crate) struct CallNode {
     depth: u32,
     /// Whether it has run, for those who do not want to wait while another thread runs the plan.
     done: AtomicBool,
+    /// The generation of the process in which it was run last.
+    generation: AtomicU32,
     state: Mutex<State>,
 }
 
@@ -153,6 +157,7 @@ impl CallNode {
                 plan: None,
                 depth: 0,
                 done: AtomicBool::new(false),
+                generation: AtomicU32::new(0),
                 state: Mutex::default(),
             })
         });
@@ -168,9 +173,11 @@ impl CallNode {
         self.plan.as_ref().expect("a call in use has a plan")
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        // After the panic of a kernel the call has not run.
-        self.state.lock().unwrap_or_else(|e| e.into_inner())
+    /// The state, if nobody runs the call who was left behind when the process was forked. After the panic of a kernel the call has
+    /// not run.
+    fn state(&self) -> Result<MutexGuard<'_, State>> {
+        let runs_here = || self.generation.load(Ordering::Relaxed) == fork::generation();
+        fork::lock(&self.state, runs_here).ok_or(Error::Forked)
     }
 
     fn state_mut(&mut self) -> &mut State {
@@ -193,19 +200,19 @@ impl CallNode {
     /// A result, if it has been computed. The value that is this result takes it once.
     pub(crate) fn take(&self, index: usize) -> Option<Arc<Buffer>> {
         match self.is_done() {
-            true => self.state().results[index].take(),
+            true => self.state().expect(fork::LOCKED).results[index].take(),
             false => None,
         }
     }
 
     /// What the plan does, for people.
     fn explain(&self) -> String {
-        let mut state = self.state();
-        state.dropped.sort_unstable();
-        match self.plan().without(&state.dropped) {
-            Some(part) => part.entry.explain(),
-            None => self.plan().entry.explain(),
-        }
+        let part = self.state().ok().and_then(|mut state| {
+            state.dropped.sort_unstable();
+            self.plan().without(&state.dropped)
+        });
+        let entry = part.as_ref().map_or(&self.plan().entry, |part| &part.entry);
+        entry.explain()
     }
 
     /// Runs the plan, unless another call has to run first: then it is that one. `n_there` leaves have been found to be there.
@@ -213,10 +220,11 @@ impl CallNode {
     /// Threads that ask for one call wait for each other here. Who waits holds the locks of calls that depend on this one
     /// alone, so none waits for itself.
     fn advance(&self, n_there: &mut usize) -> Result<Option<Arc<CallNode>>> {
-        let mut guard = self.state();
+        let mut guard = self.state()?;
         if self.is_done() {
             return Ok(None);
         }
+        self.generation.store(fork::generation(), Ordering::Relaxed);
         let state = &mut *guard;
         let plan = self.plan();
         for leaf in &plan.leaves[*n_there..] {
@@ -230,19 +238,13 @@ impl CallNode {
         let part = plan.without(&state.dropped);
         let entry = part.as_ref().map_or(&plan.entry, |part| &part.entry);
         // What nobody else holds becomes a result.
-        let mut given = Given::new();
-        for gift in entry.plan.gifts() {
-            let arg = &mut state.args[plan.leaves[gift.leaf] as usize];
-            if given
-                .last()
-                .is_none_or(|(last, _)| last.result != gift.result)
-                && let Some(buffer) = Shared::get_mut(arg).and_then(Value::give_up)
-            {
-                given.push((*gift, buffer));
-            }
-        }
+        let mut given = plan::given(entry.plan.gifts(), |leaf| {
+            let arg = &mut state.args[plan.leaves[leaf] as usize];
+            Shared::get_mut(arg).and_then(Value::give_up)
+        });
+        let mut gifts = given.iter().map(|(gift, _)| gift).peekable();
         let there = |(i, leaf): (usize, &u32)| {
-            if let Some((gift, _)) = given.iter().find(|(gift, _)| gift.leaf == i) {
+            if let Some(gift) = gifts.next_if(|gift| gift.leaf == i) {
                 return Leaf::Given(gift.result);
             }
             let elements = state.args[*leaf as usize].settle();
@@ -348,7 +350,9 @@ pub(crate) fn run(call: Arc<CallNode>) -> Result<()> {
 
 /// What the plans say that compute these values, each call after those that it depends on.
 pub(crate) fn explain(values: Vec<Shared>) -> Vec<String> {
-    let mut seen: Vec<Arc<CallNode>> = Vec::new();
+    // The nodes stay: no other gets the address of one.
+    let mut seen: HashSet<*const CallNode> = HashSet::new();
+    let mut nodes: Vec<Arc<CallNode>> = Vec::new();
     let mut texts = Vec::new();
     // A value is looked at on the way down, and its call's plan is written on the way back.
     let mut stack: Vec<_> = values.into_iter().rev().map(Err).collect();
@@ -357,10 +361,12 @@ pub(crate) fn explain(values: Vec<Shared>) -> Vec<String> {
             Ok(node) => texts.push(Arc::<CallNode>::as_ref(&node).explain()),
             Err(value) => {
                 if let Look::Call(node) = value.look()
-                    && !seen.iter().any(|other| Arc::ptr_eq(other, &node))
+                    && seen.insert(Arc::as_ptr(&node))
                 {
-                    seen.push(node.clone());
-                    let args = node.state().args.clone();
+                    nodes.push(node.clone());
+                    let args = node
+                        .state()
+                        .map_or_else(|_| Vec::new(), |state| state.args.clone());
                     stack.push(Ok(node));
                     stack.extend(args.into_iter().rev().map(Err));
                 }

@@ -5,10 +5,11 @@ use crate::Aval;
 use crate::cache::Entry;
 use crate::evaluate::Engine;
 use crate::events::{self, Event};
+use crate::fork;
 use crate::lower::Lowered;
 use crate::plan::Plan;
 use gradloom_ir::{Program, cost, pass};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 
 /// Number of sets of dropped results for which a call has plans. With another set all results are computed.
 const MAX_PARTS: usize = 4;
@@ -24,20 +25,14 @@ pub(super) struct Part {
     pub(super) results: Box<[u32]>,
 }
 
-impl Parts {
-    fn lock(&self) -> MutexGuard<'_, Vec<(Box<[u32]>, Option<Arc<Part>>)>> {
-        // An entry is added in one step, so a panic cannot leave it half written.
-        self.0.lock().unwrap_or_else(|e| e.into_inner())
-    }
-}
-
 impl CallPlan {
     /// The plan for the results that are left, if it saves a good part of the work. `dropped` is sorted.
     pub(super) fn without(&self, dropped: &[u32]) -> Option<Arc<Part>> {
         if dropped.is_empty() {
             return None;
         }
-        let mut parts = self.parts.lock();
+        // A process that was forked while another thread made a plan here computes all results.
+        let mut parts = fork::lock(&self.parts.0, || false)?;
         let known = parts.iter().find(|(without, _)| **without == *dropped);
         if let Some((_, part)) = known {
             return part.clone();

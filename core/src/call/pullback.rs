@@ -7,6 +7,7 @@ use super::{let_go_of, no_args};
 use crate::__private::{Pull, Pulled};
 use crate::age::age_of_all;
 use crate::events::{self, Event};
+use crate::fork::get_or_init;
 use crate::node::{Shared, Source};
 use crate::record::{catch, expect};
 use crate::testing::is_op_by_op;
@@ -83,7 +84,7 @@ impl Backward {
             let outs: Vec<Shared> = outs.iter().map(|out| values(out.tensor())).collect();
             Some(Arc::new(callable(&args, &outs, None)?))
         };
-        self.call.get_or_init(make).as_ref()
+        get_or_init(&self.call, make).as_ref()
     }
 
     /// The cotangents of the arguments.

@@ -27,14 +27,20 @@ pub(super) trait Of<T> {
     fn of(x: T) -> Self;
 }
 
+/// A bool, where bytes that are none may have been: 0 or 1.
+#[derive(Clone, Copy)]
+#[repr(transparent)]
+#[allow(dead_code)] // it is read as a bool
+pub(super) struct Byte(u8);
+
 macro_rules! of {
     ($($from:ident: |$x:ident| $number:expr, $is:expr;)*) => {$(
         of!(@ $from |$x| $number => f32 f64 i32 i64);
 
-        impl Of<$from> for bool {
+        impl Of<$from> for Byte {
             #[inline(always)]
-            fn of($x: $from) -> bool {
-                $is
+            fn of($x: $from) -> Byte {
+                Byte(u8::from($is))
             }
         }
     )*};

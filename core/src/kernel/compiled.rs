@@ -9,7 +9,9 @@ use gradloom_ir::Op;
 use gradloom_ir::hash::HashMap;
 use gradloom_ir::pass::{Pattern, Patterns};
 use std::collections::hash_map::Entry;
-use std::sync::{LazyLock, Mutex, MutexGuard, Once};
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::{Acquire, Release};
+use std::sync::{LazyLock, Mutex, MutexGuard};
 
 /// A loop over a group, in both types of floats.
 pub struct Fused {
@@ -24,26 +26,34 @@ pub struct Fused {
 /// The loops of one traced function.
 pub struct FusedTable {
     loops: &'static [Fused],
-    registered: Once,
+    registered: AtomicBool,
 }
 
 impl FusedTable {
     /// A table.
-    pub const fn new(loops: &'static [Fused]) -> FusedTable {
+    ///
+    /// # Safety
+    ///
+    /// Each loop writes all elements of its results, which are as long as its operands, and does nothing else; it is
+    /// sound on every CPU that has the level that it is the version for.
+    pub const unsafe fn new(loops: &'static [Fused]) -> FusedTable {
         FusedTable {
             loops,
-            registered: Once::new(),
+            registered: AtomicBool::new(false),
         }
     }
 
     /// Lets plans that are made from now on use the loops.
     pub fn register(&'static self) {
-        self.registered.call_once(|| {
-            let mut known = known();
-            for fused in self.loops {
-                known.add(fused);
-            }
-        });
+        if self.registered.load(Acquire) {
+            return;
+        }
+        // A second thread adds nothing.
+        let mut known = known();
+        for fused in self.loops {
+            known.add(fused);
+        }
+        self.registered.store(true, Release);
     }
 }
 
@@ -96,6 +106,11 @@ impl Known {
                 .push(fused);
         }
     }
+}
+
+/// Keeps other threads from looking for loops as long as what is returned lives.
+pub(crate) fn hold_loops() -> impl Sized + 'static {
+    known()
 }
 
 fn known() -> MutexGuard<'static, Known> {

@@ -21,7 +21,8 @@ pub enum DataMut<'a> {
     F64(&'a mut [f64]),
     I32(&'a mut [i32]),
     I64(&'a mut [i64]),
-    Bool(&'a mut [bool]),
+    /// The bytes of bools. Before they are written they may be any, because other values have been there.
+    Bool(&'a mut [u8]),
 }
 
 impl Data<'_> {
@@ -60,7 +61,24 @@ macro_rules! on_data {
         }
     };
 }
-pub(crate) use {on_data, on_element};
+
+/// The same with the bytes of bools in place of bools, for those who write where the bytes may be any.
+macro_rules! on_bytes {
+    ($data:expr, $xs:ident => $e:expr) => {
+        match $data {
+            $crate::kernel::data::Data::F32($xs) => $e,
+            $crate::kernel::data::Data::F64($xs) => $e,
+            $crate::kernel::data::Data::I32($xs) => $e,
+            $crate::kernel::data::Data::I64($xs) => $e,
+            $crate::kernel::data::Data::Bool($xs) => {
+                let $xs = $crate::kernel::data::bytes_of($xs);
+                $e
+            }
+            $crate::kernel::data::Data::Same(_) => unreachable!("only a group computes in place"),
+        }
+    };
+}
+pub(crate) use {on_bytes, on_element};
 
 impl<'a> Data<'a> {
     /// `len` elements from `start` on.
@@ -132,7 +150,7 @@ impl<'a> DataMut<'a> {
                 DType::F64 => DataMut::F64(std::slice::from_raw_parts_mut(start.cast(), len)),
                 DType::I32 => DataMut::I32(std::slice::from_raw_parts_mut(start.cast(), len)),
                 DType::I64 => DataMut::I64(std::slice::from_raw_parts_mut(start.cast(), len)),
-                DType::Bool => DataMut::Bool(std::slice::from_raw_parts_mut(start.cast(), len)),
+                DType::Bool => DataMut::Bool(std::slice::from_raw_parts_mut(start, len)),
             }
         }
     }
@@ -166,7 +184,34 @@ impl DataMut<'_> {
             DataMut::F64(xs) => xs.as_mut_ptr().cast(),
             DataMut::I32(xs) => xs.as_mut_ptr().cast(),
             DataMut::I64(xs) => xs.as_mut_ptr().cast(),
-            DataMut::Bool(xs) => xs.as_mut_ptr().cast(),
+            DataMut::Bool(xs) => xs.as_mut_ptr(),
         }
+    }
+}
+
+/// The bytes of bools.
+pub(crate) fn bytes_of(bools: &[bool]) -> &[u8] {
+    // SAFETY: a bool is an initialised byte.
+    unsafe { std::slice::from_raw_parts(bools.as_ptr().cast(), bools.len()) }
+}
+
+/// Bytes as bools: those that are not 0 become true.
+pub(crate) fn bools_of(bytes: &mut [u8]) -> &mut [bool] {
+    bytes
+        .iter_mut()
+        .for_each(|byte| *byte = u8::from(*byte != 0));
+    // SAFETY: all bytes are 0 or 1, and who has the bools writes no others.
+    unsafe { std::slice::from_raw_parts_mut(bytes.as_mut_ptr().cast(), bytes.len()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::bools_of;
+
+    #[test]
+    fn any_bytes_become_bools() {
+        let mut bytes = [0, 1, 2, 255];
+        assert_eq!(bools_of(&mut bytes), [false, true, true, true]);
+        assert_eq!(bytes, [0, 1, 1, 1]);
     }
 }

@@ -4,7 +4,7 @@
 //! are gathered chunk by chunk; intermediate values live in registers, which are chunks in the first-level cache. So the
 //! group reads each operand once and writes each result once, and every element is computed as the op alone computes it.
 
-use super::data::{Data, DataMut, WIDEST, on_data};
+use super::data::{Data, DataMut, WIDEST, on_bytes};
 use super::gather::Gather;
 use super::instr::{Instr, Slot};
 use super::memory::{ALIGN, Prepared};
@@ -16,7 +16,6 @@ use crate::layout::Layout;
 use crate::spare::{keep_room, take_room};
 use smallvec::SmallVec;
 use std::cell::Cell;
-use std::mem::MaybeUninit;
 
 /// An operand of a group, as it lies when it is broadcast to the shape of the group.
 enum Input {
@@ -28,16 +27,8 @@ enum Input {
     Gather { dtype: DType, gather: Gather },
 }
 
-/// The bytes of registers, and the slots, that a group of one piece may have.
-const ON_STACK: usize = 16 << 10;
+/// The slots that a group of one piece may have.
 const SLOTS: usize = 32;
-
-/// Registers on the stack.
-#[repr(align(64))]
-#[allow(dead_code)] // it is reached through pointers
-struct Room([u8; ON_STACK]);
-
-const _: () = assert!(align_of::<Room>() == ALIGN);
 
 /// A group, resolved.
 pub(crate) struct Group {
@@ -99,10 +90,9 @@ impl Group {
         };
         let grid = Grid::new(sums.first().map(|sum| sum.2));
         let stride = (n.min(CHUNK) * WIDEST).next_multiple_of(ALIGN);
-        let on_stack = n_registers + inputs.len() <= ON_STACK / stride.max(1);
         Group {
             n,
-            one_piece: n > 0 && grid.piece(0, n) == n && on_stack && n_slots as usize <= SLOTS,
+            one_piece: n > 0 && grid.piece(0, n) == n && n_slots as usize <= SLOTS,
             grid,
             inputs: inputs.iter().map(input).collect(),
             outputs: outputs.iter().map(|d| d.size()).collect(),
@@ -139,12 +129,12 @@ impl Group {
         });
     }
 
-    /// Runs over all elements, which are one piece: what else is done for each task and each piece is done once, on the stack.
+    /// Runs over all elements, which are one piece: what else is done for each task and each piece is done once.
     fn run_piece(&self, args: &[Data<'_>], outs: &mut [DataMut<'_>]) {
         let (n, n_args, n_results) = (self.n, self.inputs.len(), self.outputs.len());
         assert!(args.len() == n_args && outs.len() == n_results + self.sums.len());
-        let mut room = MaybeUninit::<Room>::uninit();
-        let room = room.as_mut_ptr().cast::<u8>();
+        let mut scratch = take_room(&SCRATCH);
+        let room = scratch.registers((self.n_registers as usize + n_args) * self.stride);
         let register = |i: usize| room.wrapping_add(i * self.stride);
         let mut slots = [std::ptr::null_mut(); SLOTS];
         let registers = &mut slots[n_args + n_results..][..self.n_registers as usize];
@@ -196,6 +186,7 @@ impl Group {
             // SAFETY: the slot holds `n` elements of the dtype; the totals are as many as `Sum::len` says.
             unsafe { on_total(*dtype, *sum, slots[*slot as usize], out.as_mut_ptr(), 0, n) };
         }
+        keep_room(&SCRATCH, scratch);
     }
 
     /// The number of elements.
@@ -345,10 +336,7 @@ impl Group {
         let mut scratch = take_room(&SCRATCH);
         // Each operand may need a register too.
         let n_registers = self.n_registers as usize + args.len();
-        let words = (n_registers * self.stride).div_ceil(WIDEST) + ALIGN / WIDEST;
-        scratch.words.resize(scratch.words.len().max(words), 0);
-        let registers = scratch.words.as_mut_ptr().cast::<u8>();
-        let registers = registers.wrapping_add(registers.align_offset(ALIGN));
+        let registers = scratch.registers(n_registers * self.stride);
         let register = |i: usize| registers.wrapping_add(i * self.stride);
         let of_operand = |i: usize| register(self.n_registers as usize + i);
 
@@ -485,11 +473,23 @@ struct Start(*mut u8);
 // SAFETY: threads use parts that do not overlap.
 unsafe impl Sync for Start {}
 
-/// Memory that a group works in; each thread keeps it.
+/// Memory that a group works in; each thread keeps it. All of it is initialised, because loops take slices of it.
 #[derive(Default)]
 struct Scratch {
     words: Vec<u64>,
     slots: Vec<*mut u8>,
+}
+
+impl Scratch {
+    /// The start of so many bytes, at a multiple of a cache line. They hold what was left there.
+    fn registers(&mut self, bytes: usize) -> *mut u8 {
+        let words = bytes.div_ceil(WIDEST) + ALIGN / WIDEST;
+        if self.words.len() < words {
+            self.words.resize(words, 0);
+        }
+        let start = self.words.as_mut_ptr().cast::<u8>();
+        start.wrapping_add(start.align_offset(ALIGN))
+    }
 }
 
 thread_local! {
@@ -500,8 +500,8 @@ thread_local! {
 
 /// Writes `n` times the element at `at`.
 fn fill(data: Data<'_>, at: usize, to: *mut u8, n: usize) {
-    on_data!(data, xs => {
-        // SAFETY: a register has room for `n` of the widest elements, and nobody else has it.
+    on_bytes!(data, xs => {
+        // SAFETY: a register has `n` initialised elements of any type of numbers, and nobody else has it.
         let to = unsafe { std::slice::from_raw_parts_mut(to.cast(), n) };
         to.fill(xs[at]);
     })
@@ -509,7 +509,7 @@ fn fill(data: Data<'_>, at: usize, to: *mut u8, n: usize) {
 
 /// Writes the elements from `from` to `from + n`.
 fn read(data: Data<'_>, gather: &Gather, from: usize, to: *mut u8, n: usize) {
-    on_data!(data, xs => {
+    on_bytes!(data, xs => {
         // SAFETY: as in `fill`.
         let to = unsafe { std::slice::from_raw_parts_mut(to.cast(), n) };
         gather.read(xs, from, to);

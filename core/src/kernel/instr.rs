@@ -1,6 +1,6 @@
 //! Instructions: what is done with a chunk of elements.
 
-use super::cast::{Of, cast, select};
+use super::cast::{Byte, Of, cast, select};
 use super::compiled::{Loop, MOST_ARGS, MOST_OUTS};
 use crate::DType;
 
@@ -21,11 +21,11 @@ pub(crate) enum Code {
     BinaryI64(unsafe fn(&[i64], &[i64], &mut [i64])),
     TernaryF32(Ternary<f32>),
     TernaryF64(Ternary<f64>),
-    CompareF32(unsafe fn(&[f32], &[f32], &mut [bool])),
-    CompareF64(unsafe fn(&[f64], &[f64], &mut [bool])),
-    CompareI32(unsafe fn(&[i32], &[i32], &mut [bool])),
-    CompareI64(unsafe fn(&[i64], &[i64], &mut [bool])),
-    CompareBool(unsafe fn(&[bool], &[bool], &mut [bool])),
+    CompareF32(unsafe fn(&[f32], &[f32], &mut [u8])),
+    CompareF64(unsafe fn(&[f64], &[f64], &mut [u8])),
+    CompareI32(unsafe fn(&[i32], &[i32], &mut [u8])),
+    CompareI64(unsafe fn(&[i64], &[i64], &mut [u8])),
+    CompareBool(unsafe fn(&[bool], &[bool], &mut [u8])),
     /// Elements of the first operand where the bool is true, of the second elsewhere.
     Select(DType),
     Cast(DType, DType),
@@ -167,7 +167,7 @@ impl Instr {
             f64: Of<T>,
             i32: Of<T>,
             i64: Of<T>,
-            bool: Of<T>,
+            Byte: Of<T>,
         {
             // SAFETY: the caller's.
             unsafe {
@@ -176,7 +176,7 @@ impl Instr {
                     DType::F64 => cast(xs, of_mut::<f64>(out, n)),
                     DType::I32 => cast(xs, of_mut::<i32>(out, n)),
                     DType::I64 => cast(xs, of_mut::<i64>(out, n)),
-                    DType::Bool => cast(xs, of_mut::<bool>(out, n)),
+                    DType::Bool => cast(xs, of_mut::<Byte>(out, n)),
                 }
             }
         }

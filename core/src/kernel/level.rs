@@ -1,5 +1,6 @@
 //! The level of the CPU, found once.
 
+use crate::fork::get_or_init;
 use gradloom_maths::Level;
 use std::sync::OnceLock;
 
@@ -7,7 +8,7 @@ use std::sync::OnceLock;
 /// `avx512`). It never changes.
 pub(crate) fn level() -> Level {
     static LEVEL: OnceLock<Level> = OnceLock::new();
-    *LEVEL.get_or_init(|| {
+    *get_or_init(&LEVEL, || {
         let named = match std::env::var("GRADLOOM_LEVEL").as_deref() {
             Ok("baseline") => Level::Baseline,
             Ok("avx2") => Level::Avx2,

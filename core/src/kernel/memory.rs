@@ -43,12 +43,30 @@ impl Region {
         let bytes = self.len.saturating_mul(self.dtype.size());
         self.start.saturating_add(bytes)
     }
+}
 
-    /// Whether they share an element.
-    fn overlaps(&self, other: &Region) -> bool {
-        let some = self.len > 0 && other.len > 0;
-        some && self.base == other.base && self.start < other.end() && other.start < self.end()
-    }
+/// Whether each of `outs` shares no element with another one or with one of `args`.
+fn are_apart(args: &[Region], outs: &[Region], needs: &Needs) -> bool {
+    let span = |written| {
+        move |r: &Region| (r.len > 0).then(|| (needs.number(r.base), r.start, r.end(), written))
+    };
+    let args = args.iter().filter_map(span(false));
+    let mut spans: SmallVec<[_; 16]> = args.collect();
+    spans.extend(outs.iter().filter_map(span(true)));
+    spans.sort_unstable();
+    // In order of their starts, a span overlaps one before it if it begins before the furthest end.
+    let (mut buffer, mut end_of_all, mut end_of_written) = (u32::MAX, 0, 0);
+    spans.into_iter().all(|(base, start, end, written)| {
+        if base != buffer {
+            (buffer, end_of_all, end_of_written) = (base, 0, 0);
+        }
+        let before = if written { end_of_all } else { end_of_written };
+        end_of_all = end_of_all.max(end);
+        if written {
+            end_of_written = end_of_written.max(end);
+        }
+        before <= start
+    })
 }
 
 /// A kernel and where its operands and results are.
@@ -59,6 +77,8 @@ pub(crate) struct Task {
     /// The operands, then the results, as a run looks for them.
     resolved: Box<[Resolved]>,
     n_args: usize,
+    /// The numbers of the buffers of the results, ascending, each with the position of the result.
+    numbers: Box<[(u32, usize)]>,
 }
 
 /// A region, with the number of its buffer among all: the arena, results, constants, leaves.
@@ -77,11 +97,11 @@ impl Task {
         outs: Vec<Region>,
         needs: &Needs,
     ) -> Task {
-        for (i, out) in outs.iter().enumerate() {
-            let written = matches!(out.base, Base::Result(_) | Base::Arena);
-            let alone = !args.iter().chain(&outs[..i]).any(|r| r.overlaps(out));
-            assert!(written && alone, "a result has a place of its own");
-        }
+        let writable = |out: &Region| matches!(out.base, Base::Result(_) | Base::Arena);
+        assert!(
+            outs.iter().all(writable) && are_apart(&args, &outs, needs),
+            "a result has a place of its own"
+        );
         for region in args.iter().chain(&outs) {
             let aligned = region.start.is_multiple_of(region.dtype.size());
             assert!(
@@ -89,6 +109,9 @@ impl Task {
                 "aligned elements inside of a buffer"
             );
         }
+        let number = |(i, out): (usize, &Region)| (needs.number(out.base), i);
+        let mut numbers: Vec<(u32, usize)> = outs.iter().enumerate().map(number).collect();
+        numbers.sort_unstable();
         let resolved = args.iter().chain(&outs).map(|region| Resolved {
             buffer: needs.number(region.base),
             dtype: region.dtype,
@@ -99,6 +122,7 @@ impl Task {
             kernel,
             resolved: resolved.collect(),
             n_args: args.len(),
+            numbers: numbers.into(),
             args: args.into(),
             outs: outs.into(),
         }
@@ -291,9 +315,10 @@ impl Memory<'_> {
         let Leaf::Given(result) = self.leaves[leaf] else {
             return None;
         };
-        let outs = &task.resolved[task.n_args..];
-        outs.iter()
-            .position(|out| out.buffer as usize == 1 + result)
+        let number = 1 + result as u32;
+        let at = task.numbers.partition_point(|(buffer, _)| *buffer < number);
+        let (buffer, out) = *task.numbers.get(at)?;
+        (buffer == number).then_some(out)
     }
 
     fn start(&self, region: &Resolved) -> *mut u8 {
@@ -322,28 +347,47 @@ impl Memory<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Base, Region};
+    use super::{Base, Needs, Region, are_apart};
     use crate::DType;
 
-    #[test]
-    fn regions_overlap_where_they_share_an_element() {
-        let region = |base, start, len| Region {
+    fn region(base: Base, start: usize, len: usize) -> Region {
+        Region {
             base,
             dtype: DType::F32,
             start,
             len,
-        };
+        }
+    }
+
+    #[test]
+    fn regions_overlap_where_they_share_an_element() {
+        let needs = Needs::default();
         let whole = region(Base::Arena, 64, 32);
         let overlaps = |other: Region| {
-            assert_eq!(whole.overlaps(&other), other.overlaps(&whole));
-            whole.overlaps(&other)
+            let read = !are_apart(&[whole], &[other], &needs);
+            assert_eq!(read, !are_apart(&[other], &[whole], &needs));
+            assert_eq!(read, !are_apart(&[], &[other, whole], &needs));
+            assert!(are_apart(&[other, whole], &[], &needs), "both are read");
+            read
         };
         assert!(overlaps(region(Base::Arena, 188, 100)));
         assert!(overlaps(region(Base::Arena, 0, 17)));
+        assert!(overlaps(whole));
         assert!(!overlaps(region(Base::Arena, 192, 100)));
         assert!(!overlaps(region(Base::Arena, 0, 16)));
         assert!(!overlaps(region(Base::Result(0), 64, 32)));
         // The arena gives a value without elements no place of its own.
         assert!(!overlaps(region(Base::Arena, 128, 0)));
+    }
+
+    #[test]
+    fn an_overlap_is_found_behind_others() {
+        let needs = Needs::default();
+        let at = |start| region(Base::Arena, start, 1);
+        let long = region(Base::Arena, 0, 100);
+        assert!(are_apart(&[long, at(0), at(8)], &[at(400)], &needs));
+        assert!(!are_apart(&[long, at(0), at(8)], &[at(396)], &needs));
+        assert!(!are_apart(&[at(8), at(300)], &[long], &needs));
+        assert!(!are_apart(&[at(8)], &[at(400), at(4), at(8)], &needs));
     }
 }

@@ -18,6 +18,8 @@ mod cut;
 mod data;
 mod elementwise;
 mod epilogue;
+#[cfg(target_os = "linux")]
+mod fork;
 mod frequent;
 mod fused;
 mod gather;
@@ -51,14 +53,16 @@ pub(crate) use chain::{At, Bound, chain};
 pub(crate) use compiled::with_patterns;
 pub use compiled::{Fused, FusedTable, Loop};
 pub(crate) use cut::{ByRow, Link, gcd};
-pub(crate) use data::{Data, DataMut, on_element};
+pub(crate) use data::{Data, DataMut, bools_of, on_element};
 pub(crate) use elementwise::{Run, Step, compiled, group, in_dtype};
 pub(crate) use epilogue::follow;
 pub(crate) use fused::Group;
 pub(crate) use gemm::{Batch, product_of_slices};
 pub(crate) use memory::{ALIGN, Base, Leaf, Needs, Prepared, Region, Task, run};
+pub(crate) use pages::hold_pages;
 pub(crate) use pieces::Sum;
 pub(crate) use span::{Span, Zero};
+pub(crate) use threads::forget_workers;
 
 use crate::Aval;
 use crate::dtype::Element;
@@ -69,6 +73,7 @@ use gradloom_ir::op::Eval;
 use gradloom_ir::{DType, Kernel, Op, Static};
 use matmul::Product;
 use number::Number;
+use std::any::Any;
 
 /// What goes wrong only when the values are there.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -247,6 +252,14 @@ pub(crate) fn lower(
         }
     };
     vec![place]
+}
+
+/// Keeps other threads out of what kernels share, but for pages, as long as what is returned lives.
+pub(crate) fn hold_locks() -> [Box<dyn Any>; 2] {
+    [
+        Box::new(compiled::hold_loops()),
+        Box::new(threads::hold_workers()),
+    ]
 }
 
 /// The op of which a kernel of `op` makes the result on the same operands along with its own, if a plan needs that.

@@ -9,7 +9,7 @@ use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 use std::sync::Arc;
 #[cfg(target_os = "linux")]
-use std::sync::Mutex;
+use std::sync::{Mutex, MutexGuard};
 
 /// A part of a mapping. Its memory is initialised, and nobody else has it.
 pub(super) struct Part {
@@ -50,14 +50,11 @@ const LARGE_PAGE: usize = 2 << 20;
 /// So many bytes, if they are worth a large page, or if there is room for them in one that others have asked for.
 #[cfg(target_os = "linux")]
 pub(super) fn part(bytes: usize) -> Option<Part> {
-    /// The mapping that has the most room left.
-    static OPEN: Mutex<Option<Open>> = Mutex::new(None);
     if bytes < WORTH {
         return None;
     }
     let bytes = bytes.checked_next_multiple_of(super::ALIGN)?;
-    // No panic leaves it half changed.
-    let mut open = OPEN.lock().unwrap_or_else(|e| e.into_inner());
+    let mut open = open();
     let part = match &mut *open {
         Some(there) if there.left() >= bytes => there.take(bytes),
         _ if bytes < WORTH_A_LARGE_PAGE => return None,
@@ -86,6 +83,24 @@ pub(super) fn part(bytes: usize) -> Option<Part> {
     populate::<u8>(room);
     Some(part)
 }
+
+#[cfg(target_os = "linux")]
+fn open() -> MutexGuard<'static, Option<Open>> {
+    /// The mapping that has the most room left.
+    static OPEN: Mutex<Option<Open>> = Mutex::new(None);
+    // No panic leaves it half changed.
+    OPEN.lock().unwrap_or_else(|e| e.into_inner())
+}
+
+/// Keeps other threads from asking for pages as long as what is returned lives.
+#[cfg(target_os = "linux")]
+pub(crate) fn hold_pages() -> impl Sized + 'static {
+    open()
+}
+
+/// Other systems have no parts.
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn hold_pages() {}
 
 /// Other systems choose by themselves.
 #[cfg(not(target_os = "linux"))]

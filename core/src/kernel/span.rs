@@ -164,7 +164,9 @@ impl<T> Drop for Span<T> {
 impl<T: Copy> From<Vec<T>> for Span<T> {
     fn from(vector: Vec<T>) -> Span<T> {
         let mut vector = std::mem::ManuallyDrop::new(vector);
-        let start = NonNull::from(&mut **vector).cast();
+        // The memory is freed by this pointer, so it comes from the vector, and not from a slice of its elements: it is one to all
+        // of the capacity.
+        let start = NonNull::new(vector.as_mut_ptr()).expect("the pointer of a vector is not null");
         Span {
             start,
             len: vector.len(),

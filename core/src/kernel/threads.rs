@@ -6,6 +6,7 @@
 //! There is one pool, and it does one job at a time. Whoever finds it busy, another user thread or a task that calls
 //! [`for_each`] itself, does its own tasks alone: so nobody ever waits for a thread that waits.
 
+use crate::fork::get_or_init;
 use std::any::Any;
 use std::hint::spin_loop;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -137,7 +138,7 @@ fn comes_often() -> bool {
     static START: OnceLock<Instant> = OnceLock::new();
     static LAST: AtomicU64 = AtomicU64::new(0);
     static COUNT: AtomicU32 = AtomicU32::new(0);
-    let now = START.get_or_init(Instant::now).elapsed().as_nanos() as u64;
+    let now = get_or_init(&START, Instant::now).elapsed().as_nanos() as u64;
     let since = now.saturating_sub(LAST.swap(now, Relaxed));
     if u128::from(since) > WATCH.as_nanos() {
         COUNT.store(0, Relaxed);
@@ -151,7 +152,7 @@ static THREADS: AtomicUsize = AtomicUsize::new(0);
 
 fn default_threads() -> &'static usize {
     static DEFAULT: OnceLock<usize> = OnceLock::new();
-    DEFAULT.get_or_init(|| {
+    get_or_init(&DEFAULT, || {
         let asked = std::env::var("GRADLOOM_THREADS").ok();
         let asked = asked.and_then(|n| n.trim().parse::<usize>().ok());
         let machine = || thread::available_parallelism().map_or(1, usize::from);
@@ -199,6 +200,27 @@ fn pool() -> &'static Pool {
         workers: Mutex::new(Vec::new()),
     };
     &POOL
+}
+
+/// Keeps other threads from starting workers as long as what is returned lives.
+pub(crate) fn hold_workers() -> impl Sized + 'static {
+    pool().all_workers()
+}
+
+/// Makes the pool what it was when the process began: a forked process has no workers, and nobody waits for a job.
+pub(crate) fn forget_workers() {
+    let pool = pool();
+    pool.all_workers().clear();
+    // The number of the job stays, and none of its tasks is left to claim.
+    let number = pool.ticket.load(Relaxed) >> TASK_BITS;
+    pool.ticket.store(number << TASK_BITS, Relaxed);
+    pool.job.store(null_mut(), Relaxed);
+    pool.n_workers.store(0, Relaxed);
+    pool.n_watching.store(0, Relaxed);
+    for asleep in &pool.asleep {
+        asleep.store(false, Relaxed);
+    }
+    pool.busy.store(false, Release);
 }
 
 impl Pool {
@@ -282,9 +304,13 @@ impl Pool {
         true
     }
 
+    fn all_workers(&self) -> MutexGuard<'_, Vec<Thread>> {
+        self.workers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// At least `n` workers, or as many as the system grants.
     fn workers(&'static self, n: usize) -> MutexGuard<'static, Vec<Thread>> {
-        let mut workers = self.workers.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut workers = self.all_workers();
         while workers.len() < n {
             let idx = workers.len();
             let spawned = thread::Builder::new()

@@ -1,6 +1,7 @@
 //! Where values lie in the arena: two that are alive at once lie apart.
 
 use crate::kernel::ALIGN;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A value that needs a place from the task that makes it to the last that reads it.
 #[derive(Clone, Copy, Debug)]
@@ -30,27 +31,29 @@ pub(super) fn offsets(lives: &[Life]) -> (Vec<usize>, usize) {
     (offsets, gaps.end)
 }
 
-/// The free parts of the arena below its end: offset and length, ascending, no two of them adjacent.
+/// The free parts of the arena below its end, no two of them adjacent.
 #[derive(Default)]
 struct Gaps {
-    gaps: Vec<(usize, usize)>,
+    /// The length of each, by offset.
+    by_offset: BTreeMap<usize, usize>,
+    /// Length and offset of each.
+    by_length: BTreeSet<(usize, usize)>,
     end: usize,
 }
 
 impl Gaps {
     fn take(&mut self, bytes: usize) -> usize {
-        let fits = self.gaps.iter().enumerate().filter(|(_, g)| g.1 >= bytes);
-        if let Some((i, &(at, len))) = fits.min_by_key(|(_, g)| g.1) {
-            match len - bytes {
-                0 => drop(self.gaps.remove(i)),
-                rest => self.gaps[i] = (at + bytes, rest),
+        if let Some(&(len, at)) = self.by_length.range((bytes, 0)..).next() {
+            self.remove(at, len);
+            if len > bytes {
+                self.insert(at + bytes, len - bytes);
             }
             return at;
         }
         // A gap at the end grows.
-        let at = match self.gaps.last() {
-            Some(&(at, len)) if at + len == self.end => {
-                self.gaps.pop();
+        let at = match self.by_offset.last_key_value() {
+            Some((&at, &len)) if at + len == self.end => {
+                self.remove(at, len);
                 at
             }
             _ => self.end,
@@ -63,17 +66,28 @@ impl Gaps {
         if bytes == 0 {
             return;
         }
-        let i = self.gaps.partition_point(|g| g.0 < at);
-        self.gaps.insert(i, (at, bytes));
-        for i in [i + 1, i] {
-            if let (Some(&(a, n)), Some(&(b, m))) =
-                (self.gaps.get(i.wrapping_sub(1)), self.gaps.get(i))
-                && a + n == b
-            {
-                self.gaps[i - 1].1 = n + m;
-                self.gaps.remove(i);
-            }
+        let (mut at, mut end) = (at, at + bytes);
+        if let Some((&before, &len)) = self.by_offset.range(..at).next_back()
+            && before + len == at
+        {
+            self.remove(before, len);
+            at = before;
         }
+        if let Some(&len) = self.by_offset.get(&end) {
+            self.remove(end, len);
+            end += len;
+        }
+        self.insert(at, end - at);
+    }
+
+    fn insert(&mut self, at: usize, len: usize) {
+        self.by_offset.insert(at, len);
+        self.by_length.insert((len, at));
+    }
+
+    fn remove(&mut self, at: usize, len: usize) {
+        self.by_offset.remove(&at);
+        self.by_length.remove(&(len, at));
     }
 }
 

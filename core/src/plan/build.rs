@@ -7,6 +7,7 @@ use crate::DType;
 use crate::buffer::Buffer;
 use crate::kernel::{self, Batch, ByRow, Link, Prepared};
 use crate::layout::{Layout, numel};
+use gradloom_ir::hash::HashMap;
 use gradloom_ir::{Op, Static};
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -22,13 +23,12 @@ pub(crate) struct Build {
     pub(super) eqns: Eqns,
     /// The op of which the result on the operands of the op that is being planned is needed too.
     pub(super) wanted: Option<Op>,
-    /// Results of ops that the kernels of others have made along with theirs.
-    along: Vec<Along>,
+    /// Results of ops that the kernels of others have made along with theirs, by the op and the root of its first operand.
+    along: HashMap<(Op, u32), Vec<Along>>,
 }
 
 /// The result of an op that a kernel makes along with that of another.
 struct Along {
-    op: Op,
     of: Vec<Static>,
     args: Vec<Place>,
     made: Place,
@@ -117,7 +117,7 @@ impl Default for Build {
             op: Op::Identity,
             eqns: Eqns::new(),
             wanted: None,
-            along: Vec::new(),
+            along: HashMap::default(),
         }
     }
 }
@@ -210,8 +210,8 @@ impl Build {
 
     /// Says that a kernel has made what `op` makes of `args`, with static arguments `of`.
     pub(crate) fn gives_along(&mut self, op: Op, of: &[Static], args: &[Place], made: &Place) {
-        self.along.push(Along {
-            op,
+        let made_of_it = self.along.entry((op, args[0].root)).or_default();
+        made_of_it.push(Along {
             of: of.to_vec(),
             args: args.to_vec(),
             made: made.clone(),
@@ -220,8 +220,9 @@ impl Build {
 
     /// What a kernel has made along with its own result.
     pub(crate) fn given_along(&self, op: Op, of: &[Static], args: &[Place]) -> Option<Place> {
-        let same = |a: &&Along| a.op == op && a.of == of && a.args == args;
-        self.along.iter().find(same).map(|a| a.made.clone())
+        let same = |a: &&Along| a.of == of && a.args == args;
+        let made_of_it = self.along.get(&(op, args.first()?.root))?;
+        made_of_it.iter().find(same).map(|a| a.made.clone())
     }
 
     /// The results of a kernel.

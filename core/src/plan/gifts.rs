@@ -1,20 +1,47 @@
 //! Results that are computed in place: in the buffers of leaves that nobody else holds.
 
 use super::Out;
+use crate::DType;
 use crate::buffer::Buffer;
 use crate::kernel::{Base, Needs, Region};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
-/// A leaf whose buffer may become a result, if nobody else has it.
+/// Leaves and results of one size and dtype, each of which may become any of the others: a group reads the leaves for the last time and
+/// writes the results, element by element.
+///
+/// They are not listed as pairs, which would be quadratic in the size of the group.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Gifts {
+    pub(crate) leaves: Box<[u32]>,
+    pub(crate) results: Box<[u32]>,
+}
+
+/// A leaf whose buffer becomes a result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Gift {
     pub(crate) leaf: usize,
     pub(crate) result: usize,
 }
 
-/// Buffers that become results, by result. The leaves are [`Leaf::Given`](crate::kernel::Leaf::Given).
+/// Buffers that become results. The leaves are [`Leaf::Given`](crate::kernel::Leaf::Given).
 pub(crate) type Given = SmallVec<[(Gift, Arc<Buffer>); 8]>;
+
+/// The buffers of leaves that `give_up` gives, by leaf.
+pub(crate) fn given(all: &[Gifts], mut give_up: impl FnMut(usize) -> Option<Arc<Buffer>>) -> Given {
+    let mut given = Given::new();
+    for Gifts { leaves, results } in all {
+        let mut leaves = leaves.iter();
+        for result in results {
+            let next = leaves.find_map(|leaf| Some((*leaf, give_up(*leaf as usize)?)));
+            let Some((leaf, buffer)) = next else { break };
+            let (leaf, result) = (leaf as usize, *result as usize);
+            given.push((Gift { leaf, result }, buffer));
+        }
+    }
+    given.sort_unstable_by_key(|(gift, _)| gift.leaf);
+    given
+}
 
 /// The leaves whose buffers may become results: those that are read for the last time by a group that writes a result of their
 /// size and dtype, element by element. After that no task may fail, so that an error leaves the leaves as they were: there are
@@ -24,39 +51,90 @@ pub(super) fn gifts(
     regions: &[(Vec<Region>, Vec<Region>)],
     outs: &[Out],
     needs: &Needs,
-) -> Box<[Gift]> {
+) -> Box<[Gifts]> {
     let last_other = in_order.iter().rposition(|(_, order)| order.is_empty());
     let first = last_other.map_or(0, |i| i + 1);
-    let reads = |args: &[Region], leaf: u32| {
-        let of_leaf = args.iter().filter(|arg| arg.base == Base::Leaf(leaf));
-        of_leaf.count()
-    };
+    let reads = last_reads(regions, outs, needs.leaves.len());
     let mut gifts = Vec::new();
     for (i, (args, results)) in regions.iter().enumerate().skip(first) {
         let (n_results, in_order) = in_order[i];
-        for (arg, in_order) in args.iter().zip(in_order) {
+        let given = args.iter().zip(in_order).filter_map(|(arg, in_order)| {
+            let Base::Leaf(leaf) = arg.base else {
+                return None;
+            };
+            let size = (arg.dtype, arg.len);
+            let whole = arg.start == 0 && needs.leaves[leaf as usize] == size;
+            let once = reads[leaf as usize] == LastReads::Task { task: i, n: 1 };
+            (*in_order && whole && once).then_some((size, leaf))
+        });
+        let wanted = results[..*n_results]
+            .iter()
+            .filter_map(|out| match out.base {
+                Base::Result(result) => Some(((out.dtype, out.len), result)),
+                _ => None,
+            });
+        gifts.extend(of_one_size(given.collect(), wanted.collect()));
+    }
+    gifts.into()
+}
+
+/// The last reads of a leaf.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum LastReads {
+    /// No task reads it.
+    None,
+    /// The task reads it `n` times.
+    Task { task: usize, n: usize },
+    /// The leaf is a result of the plan.
+    Result,
+}
+
+fn last_reads(
+    regions: &[(Vec<Region>, Vec<Region>)],
+    outs: &[Out],
+    n_leaves: usize,
+) -> Vec<LastReads> {
+    let mut reads = vec![LastReads::None; n_leaves];
+    for (task, (args, _)) in regions.iter().enumerate() {
+        for arg in args {
             let Base::Leaf(leaf) = arg.base else { continue };
-            let whole = arg.start == 0 && needs.leaves[leaf as usize] == (arg.dtype, arg.len);
-            let later = &regions[i + 1..];
-            let is_out = |out: &Out| matches!(out, Out::Leaf(l) if *l == leaf);
-            let last = reads(args, leaf) == 1
-                && later.iter().all(|(args, _)| reads(args, leaf) == 0)
-                && !outs.iter().any(is_out);
-            if !(*in_order && whole && last) {
-                continue;
-            }
-            for out in &results[..*n_results] {
-                if let Base::Result(result) = out.base
-                    && (out.dtype, out.len) == (arg.dtype, arg.len)
-                {
-                    gifts.push(Gift {
-                        leaf: leaf as usize,
-                        result: result as usize,
-                    });
-                }
-            }
+            let reads = &mut reads[leaf as usize];
+            let before = match *reads {
+                LastReads::Task { task: last, n } if last == task => n,
+                _ => 0,
+            };
+            let n = before + 1;
+            *reads = LastReads::Task { task, n };
         }
     }
-    gifts.sort_by_key(|gift| gift.result);
-    gifts.into()
+    for out in outs {
+        if let Out::Leaf(leaf) = out {
+            reads[*leaf as usize] = LastReads::Result;
+        }
+    }
+    reads
+}
+
+/// Dtype and number of elements.
+type Size = (DType, usize);
+
+/// The leaves and results of each size that both have.
+fn of_one_size(mut leaves: Vec<(Size, u32)>, mut results: Vec<(Size, u32)>) -> Vec<Gifts> {
+    if leaves.is_empty() || results.is_empty() {
+        return Vec::new();
+    }
+    let key = |((dtype, len), _): &(Size, u32)| (*dtype as u8, *len);
+    leaves.sort_by_key(key);
+    results.sort_by_key(key);
+    let numbers = |all: &[(Size, u32)]| all.iter().map(|(_, i)| *i).collect();
+    let of_size = leaves.chunk_by(|a, b| a.0 == b.0).map(|leaves| {
+        let size = key(&leaves[0]);
+        let from = results.partition_point(|result| key(result) < size);
+        let to = results.partition_point(|result| key(result) <= size);
+        Gifts {
+            leaves: numbers(leaves),
+            results: numbers(&results[from..to]),
+        }
+    });
+    of_size.filter(|gifts| !gifts.results.is_empty()).collect()
 }

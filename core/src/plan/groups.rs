@@ -9,6 +9,7 @@ use crate::Aval;
 use crate::kernel::{self, Sum};
 use crate::layout::Layout;
 use gradloom_ir::Program;
+use std::collections::BTreeSet;
 
 const MEMBERS: &str = "a group has members";
 
@@ -48,9 +49,10 @@ pub(super) fn group(planning: &mut Planning<'_>, step: &[usize], sums: &[(usize,
     }
     let dtype_of = |i: usize| aval(program, program.eqns[step[i]].out()).dtype();
     // What only a sum reads is not stored.
+    let made: BTreeSet<usize> = sums.iter().map(|(i, _)| *i).collect();
     let is_result = |i: &usize| {
         let mut others = readers.outside(program.eqns[step[*i]].out(), step);
-        others.any(|by| sums.iter().all(|(sum, _)| *sum != by))
+        others.any(|by| !made.contains(&by))
     };
     let results: Vec<usize> = (0..step.len()).filter(is_result).collect();
     let member_of =
@@ -131,6 +133,7 @@ pub(super) fn group(planning: &mut Planning<'_>, step: &[usize], sums: &[(usize,
 /// The sums of members that their group can make: the equation of each, and how. They are all made in the same way.
 pub(super) fn sums(program: &Program, step: &[usize], readers: &Readers) -> Vec<(usize, Sum)> {
     let mut found: Vec<(usize, Sum)> = Vec::new();
+    let mut seen: BTreeSet<usize> = BTreeSet::new();
     for member in step {
         let var = program.eqns[*member].out();
         for i in readers.outside(var, step) {
@@ -141,7 +144,8 @@ pub(super) fn sums(program: &Program, step: &[usize], readers: &Readers) -> Vec<
             let (shape, out) = (aval(program, var), aval(program, eqn.outs[0]));
             let sum = kernel::fused_sum(eqn.op, &statics, shape.shape(), out.shape());
             if let Some(sum) = sum
-                && found.iter().all(|(other, s)| *other != i && *s == sum)
+                && found.first().is_none_or(|(_, first)| *first == sum)
+                && seen.insert(i)
             {
                 found.push((i, sum));
             }

@@ -17,7 +17,7 @@ mod steps;
 mod times;
 
 pub(crate) use build::{Build, What};
-pub(crate) use gifts::{Gift, Given};
+pub(crate) use gifts::{Gifts, Given, given};
 pub(crate) use place::Place;
 
 use crate::buffer::{Buffer, afford};
@@ -28,6 +28,7 @@ use crate::spare;
 use crate::{Aval, Error, Result};
 use build::Eqns;
 use finish::finish;
+use gifts::Gift;
 use gradloom_ir::pass;
 use gradloom_ir::{Op, Program, Var};
 use smallvec::SmallVec;
@@ -46,8 +47,8 @@ pub(crate) struct Plan {
     outs: Box<[Out]>,
     /// Whether the results are the buffers that the plan fills, each once and in order.
     is_plain: bool,
-    /// The leaves whose buffers may become results, by result.
-    gifts: Box<[Gift]>,
+    /// The leaves whose buffers may become results.
+    gifts: Box<[Gifts]>,
     /// The task that makes each result that is not a leaf.
     makers: Box<[usize]>,
     n_equations: usize,
@@ -109,21 +110,21 @@ impl Plan {
         all: &mut Vec<Option<Arc<Buffer>>>,
     ) -> Result<(), (usize, KernelFault)> {
         afford(self.needs.arena).map_err(|fault| (self.largest(), fault))?;
-        let mut results = Results::new();
-        let mut made = || -> Result<(), (usize, KernelFault)> {
-            for (i, &(dtype, len)) in self.needs.results.iter().enumerate() {
-                if given.iter().all(|(gift, _)| gift.result != i) {
-                    let made = spare::buffer(dtype, len);
-                    results.push(made.map_err(|fault| (self.makers[i], fault))?);
-                }
-            }
-            Ok(())
-        };
-        made()?;
+        given.sort_unstable_by_key(|(gift, _)| gift.result);
         let gifts: SmallVec<[Gift; 8]> = given.iter().map(|(gift, _)| *gift).collect();
-        for (gift, buffer) in given.drain(..) {
-            results.insert(gift.result, buffer);
+        let mut results = Results::new();
+        let mut next = 0;
+        for (i, &(dtype, len)) in self.needs.results.iter().enumerate() {
+            if gifts.get(next).is_some_and(|gift| gift.result == i) {
+                results.push(given[next].1.clone());
+                next += 1;
+                continue;
+            }
+            let made = spare::buffer(dtype, len);
+            results.push(made.map_err(|fault| (self.makers[i], fault))?);
         }
+        // The plan is the only owner of its results.
+        given.clear();
         let ran = kernel::run(
             &self.tasks,
             &self.needs,
@@ -132,8 +133,8 @@ impl Plan {
             &mut results,
         );
         if let Err(error) = ran {
-            let back = gifts.iter().rev();
-            given.extend(back.map(|gift| (*gift, results.remove(gift.result))));
+            let back = |gift: Gift| (gift, results[gift.result].clone());
+            given.extend(gifts.into_iter().map(back));
             return Err(error);
         }
         if self.is_plain {
@@ -160,8 +161,8 @@ impl Plan {
             .name()
     }
 
-    /// The leaves whose buffers may become results, by result.
-    pub(crate) fn gifts(&self) -> &[Gift] {
+    /// The leaves whose buffers may become results.
+    pub(crate) fn gifts(&self) -> &[Gifts] {
         &self.gifts
     }
 

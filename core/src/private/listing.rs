@@ -1,5 +1,6 @@
 //! A long stretch of equations as text: it costs rustc nothing, and is read when it first runs.
 
+use crate::fork::get_or_init;
 use crate::transform::{Bound, Env};
 use crate::{Aval, Error, Result, Tensor};
 use gradloom_ir::op::Operands;
@@ -56,7 +57,7 @@ impl Listing {
         linear: &[Option<&Tensor>],
         failed: fn(usize, Error) -> !,
     ) -> ([Tensor; N], [Option<Tensor>; M]) {
-        let Read { program, hosts } = self.read.get_or_init(|| Read::new(self.text));
+        let Read { program, hosts } = get_or_init(&self.read, || Read::new(self.text));
         let tensor = |x: &Tensor| Bound::Tensor(x.clone());
         let tensors = tensors.iter().map(|x| Some(tensor(x)));
         let likes = likes.iter().map(|like| Some(Bound::Aval((*like).clone())));

@@ -3,6 +3,7 @@
 use super::threefry::{self, Words};
 use crate::buffer::Buffer;
 use crate::call::{self, CallKey};
+use crate::fork::get_or_init;
 use crate::kernel::KernelFault;
 use crate::kernel::random::{self, Bits, Draw, Flips, Normal, Uniform};
 use crate::record::{self, expect};
@@ -252,7 +253,7 @@ impl Key {
     fn tensor(&self) -> &Tensor {
         match &self.0 {
             Source::Op(words) => words,
-            Source::Words(words, tensor) => tensor.get_or_init(|| tensor_of(*words)),
+            Source::Words(words, tensor) => get_or_init(tensor, || tensor_of(*words)),
         }
     }
 

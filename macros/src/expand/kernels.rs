@@ -67,7 +67,9 @@ impl Loops {
         let loops = loops.map(|(signature, (program, group))| fused(signature, program, group, p));
         ours! {
             static LOOPS: &[#p::Fused] = &[#(#loops),*];
-            static TABLE: #p::FusedTable = #p::FusedTable::new(LOOPS);
+            // SAFETY: `versions!` makes the loops, of safe code: each goes over all elements of slices of one length, and its
+            // versions are in the order of the levels.
+            static TABLE: #p::FusedTable = unsafe { #p::FusedTable::new(LOOPS) };
             TABLE.register();
         }
     }

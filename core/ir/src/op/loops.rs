@@ -16,8 +16,9 @@ pub type UnaryLoop<T> = Versions<fn(&[T], &mut [T]), unsafe fn(&[T], &mut [T])>;
 /// The loop of a binary op in one dtype: operands, result, of equal length.
 pub type BinaryLoop<T> = Versions<fn(&[T], &[T], &mut [T]), unsafe fn(&[T], &[T], &mut [T])>;
 
-/// The loop of a comparison in one dtype: operands, result, of equal length.
-pub type CompareLoop<T> = Versions<fn(&[T], &[T], &mut [bool]), unsafe fn(&[T], &[T], &mut [bool])>;
+/// The loop of a comparison in one dtype: operands, result, of equal length. The result is the bytes of bools, 0 or 1: where they
+/// are written other values may have been.
+pub type CompareLoop<T> = Versions<fn(&[T], &[T], &mut [u8]), unsafe fn(&[T], &[T], &mut [u8])>;
 
 /// The loops of a unary op, one for each dtype that it takes.
 #[derive(Clone, Copy)]
@@ -138,7 +139,7 @@ macro_rules! binary_fns {
     (loop $t:ident, $u:ty) => {
         gradloom_maths::versions!(|xs: &[$t], ys: &[$t], zs: &mut [$u]| A => {
             for ((z, &x), &y) in zs.iter_mut().zip(xs).zip(ys) {
-                *z = element::$t::<A>(x, y);
+                *z = <$u>::from(element::$t::<A>(x, y));
             }
         })
     };
@@ -153,11 +154,11 @@ macro_rules! compare_fns {
             bool (x: bool, y: bool) -> bool: |$x, $y| $e
         }
         const FNS: super::CompareFns = super::CompareFns {
-    f32: binary_fns!(loop f32, bool),
-    f64: binary_fns!(loop f64, bool),
-    i32: binary_fns!(loop i32, bool),
-    i64: binary_fns!(loop i64, bool),
-    bool: binary_fns!(loop bool, bool),
+    f32: binary_fns!(loop f32, u8),
+    f64: binary_fns!(loop f64, u8),
+    i32: binary_fns!(loop i32, u8),
+    i64: binary_fns!(loop i64, u8),
+    bool: binary_fns!(loop bool, u8),
         };
     };
 }

@@ -22,12 +22,12 @@ pub(super) fn definition(case: &Case, values: &[Nd]) -> Vec<Nd> {
         (Eval::Binary(f), Some(DType::F64)) => {
             each(case, values, |x, y, z| binary(&f.f64, at, x, y, z))
         }
-        (Eval::Compare(f), Some(DType::F32)) => {
-            each(case, values, |x, y, z| binary(&f.f32, at, x, y, z))
-        }
-        (Eval::Compare(f), Some(DType::F64)) => {
-            each(case, values, |x, y, z| binary(&f.f64, at, x, y, z))
-        }
+        (Eval::Compare(f), Some(DType::F32)) => each(case, values, |x, y, z| {
+            as_bool(z, |byte| binary(&f.f32, at, x, y, byte));
+        }),
+        (Eval::Compare(f), Some(DType::F64)) => each(case, values, |x, y, z| {
+            as_bool(z, |byte| binary(&f.f64, at, x, y, byte));
+        }),
         _ => {
             let shapes =
                 |avals: &[Aval]| avals.iter().map(|a| a.shape().to_vec()).collect::<Vec<_>>();
@@ -36,6 +36,14 @@ pub(super) fn definition(case: &Case, values: &[Nd]) -> Vec<Nd> {
         }
     };
     vec![one]
+}
+
+/// What a loop writes that writes the bytes of bools.
+fn as_bool(out: &mut [bool], f: impl FnOnce(&mut [u8])) {
+    let mut byte = [255];
+    f(&mut byte);
+    assert!(byte[0] <= 1, "the byte of a bool");
+    out[0] = byte[0] == 1;
 }
 
 /// The loop of an op of one operand or two, element by element.
