@@ -84,7 +84,8 @@ use proc_macro::TokenStream;
 ///
 /// An attribute on a parameter says more:
 ///
-/// - `#[nodiff]`: no derivative is taken with respect to it.
+/// - `#[nodiff]`: the public companions take no derivative with respect to it. A gradient that a caller computes through a call
+///   of the function is not cut: `a.forward(x)` passes it on to what `x` is computed from, whatever `forward` says of `x`.
 /// - `#[shape(B, 784, _)]`, on a tensor: its shape, of numbers, names, sums and products of them such as `2 * B + 1`, and unknown
 ///   dims. `#[shape(f32; B, 784)]` says the dtype as well, and `#[shape(f32; ..)]` the dtype alone. What is wrong for all values
 ///   of the names is an error of rustc. Each call is checked: axes with one name have one length, in the results too.

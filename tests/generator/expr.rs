@@ -385,7 +385,7 @@ impl Draft<'_> {
         self.ops += 3.0 * self.repeats;
         let layer = self.rng.of(&layers);
         let e = self.expr(shape, depth - 1);
-        let method = self.rng.of(&["forward", "linear"]);
+        let method = self.rng.of(&["forward", "linear", "wave"]);
         Expr::call(format!("{layer}.{method}({})", e.reference()), MOST)
     }
 
@@ -399,7 +399,7 @@ impl Draft<'_> {
                     && (self.signature.fallible || !s.fallible)
                     && s.calls < 2
                     && self.ops + s.ops * self.repeats < MOST_OPS
-                    && s.params.iter().all(|(_, p)| self.has(p))
+                    && s.params.iter().all(|p| self.has(&p.param))
             })
             .collect();
         if fitting.is_empty() {
@@ -412,7 +412,7 @@ impl Draft<'_> {
         let args: Vec<String> = callee
             .params
             .iter()
-            .map(|(_, p)| self.argument(p, depth))
+            .map(|p| self.argument(&p.param, depth))
             .collect();
         let ask = if callee.fallible { "?" } else { "" };
         Some(format!("{}({}){ask}", callee.name, args.join(", ")))

@@ -1,7 +1,7 @@
 //! The file around functions: the types that they use, and a table of how they are called.
 
 use super::Function;
-use super::signature::{LAYER, Param, Ret, Shape, Signature};
+use super::signature::{Named, Param, Ret, Shape, Signature};
 
 /// The types that functions take, with marks.
 pub(crate) const PRELUDE: &str = r#"
@@ -21,8 +21,12 @@ impl Layer {
         «h.tanh()»
     }
 
-    pub fn linear(&self, x: &Tensor) -> Tensor {
+    pub fn linear(&self, #[nodiff] x: &Tensor) -> Tensor {
         «(«x.matmul(&self.w)»).sin()»
+    }
+
+    pub fn wave(#[nodiff] &self, x: &Tensor) -> Tensor {
+        «(«x.matmul(&self.w)»).cos()»
     }
 }
 
@@ -83,26 +87,17 @@ struct Passed {
     tangent: Option<String>,
 }
 
-/// The shapes of the leaves of a parameter that is differentiated.
-fn shapes(param: &Param) -> Vec<Shape> {
-    const W: Shape = &[3, 3];
-    const B: Shape = &[3];
-    match param {
-        Param::Tensor { shape, .. } => vec![shape],
-        Param::Pair(a, b) => vec![a, b],
-        Param::Inputs { len } => vec![LAYER; *len],
-        Param::Layer { biased: true } => vec![W, B],
-        Param::Layer { biased: false } => vec![W],
-        Param::Model { layers } => {
-            let all = (0..*layers).flat_map(|i| if i % 2 == 0 { vec![W, B] } else { vec![W] });
-            all.chain([B, &[3, 2], &[]]).collect()
-        }
-        _ => vec![],
-    }
+/// Shapes as a list of them is written.
+fn list_of(shapes: &[Shape]) -> String {
+    let shapes: Vec<String> = shapes.iter().map(|s| format!("&{s:?}")).collect();
+    format!("&[{}]", shapes.join(", "))
 }
 
-/// The `i`-th function's argument for a parameter whose leaves are those from `start` to `end`.
-fn passed(i: usize, param: &Param, start: usize, end: usize) -> Passed {
+/// The `i`-th function's argument for a parameter whose leaves start at `start`, if the public companions do not leave it out.
+fn passed(i: usize, named: &Named, start: usize) -> Passed {
+    let (param, leaves) = (&named.param, named.param.leaves());
+    let start = if named.nodiff { 0 } else { start };
+    let end = start + leaves.len();
     let tree = |leaves: &str| {
         let part = format!("{leaves}[{start}..{end}]");
         match param {
@@ -124,8 +119,12 @@ fn passed(i: usize, param: &Param, start: usize, end: usize) -> Passed {
         let chosen: Vec<&str> = (0..3).map(|k| choices[(i + k) % choices.len()]).collect();
         format!("[{}][k]", chosen.join(", "))
     };
+    let given = match named.nodiff {
+        true => format!("crate::unchanged({})", list_of(&leaves)),
+        false => "a".to_owned(),
+    };
     let argument = match param {
-        Param::Tensor { by_ref: false, .. } => format!("a[{start}].clone()"),
+        Param::Tensor { by_ref: false, .. } => format!("{given}[{start}].clone()"),
         Param::Mask { shape } => format!("&gradloom_tests::noise(&{shape:?}, 99)"),
         Param::Steps => of(&["2usize", "0", "3", "1", "4"]),
         Param::Number => of(&["0.5", "-1.25", "0.9", "0.25"]),
@@ -135,10 +134,10 @@ fn passed(i: usize, param: &Param, start: usize, end: usize) -> Passed {
             "M::Mode::Power(2)",
             "M::Mode::Mix { by: 0.7 }",
         ]),
-        _ => tree("a"),
+        _ => tree(&given),
     };
-    let tangent = (start < end || matches!(param, Param::Inputs { .. } | Param::Model { .. }))
-        .then(|| tree("d"));
+    let is_tree = matches!(param, Param::Inputs { .. } | Param::Model { .. });
+    let tangent = (!named.nodiff && (start < end || is_tree)).then(|| tree("d"));
     Passed { argument, tangent }
 }
 
@@ -160,10 +159,11 @@ fn cotangent(ret: &Ret, start: &mut usize) -> String {
 fn case(i: usize, f: &Function) -> String {
     let s = &f.signature;
     let (mut leaves, mut all) = (Vec::new(), Vec::new());
-    for (_, param) in &s.params {
-        let start = leaves.len();
-        leaves.extend(shapes(param));
-        all.push(passed(i, param, start, leaves.len()));
+    for named in &s.params {
+        all.push(passed(i, named, leaves.len()));
+        if !named.nodiff {
+            leaves.extend(named.param.leaves());
+        }
     }
     let arguments: Vec<&str> = all.iter().map(|p| p.argument.as_str()).collect();
     let tangents: Vec<&str> = all.iter().filter_map(|p| p.tangent.as_deref()).collect();
@@ -195,7 +195,7 @@ fn case(i: usize, f: &Function) -> String {
                 .zip(&all)
                 .filter(|(_, p)| p.tangent.is_some());
             let fields: Vec<String> = fields
-                .map(|((n, _), _)| format!("list(&grads.{n})"))
+                .map(|(p, _)| format!("list(&grads.{})", p.name))
                 .collect();
             format!(
                 "Some(|a, k| {{ let (l, grads) = traced::{name}::value_and_grad({args}){ask}; (l, [{}].concat()) }})",
@@ -205,12 +205,11 @@ fn case(i: usize, f: &Function) -> String {
         _ => "None".to_owned(),
     };
     let cases = if args.contains("[k]") { 3 } else { 1 };
-    let shapes: Vec<String> = leaves.iter().map(|s| format!("&{s:?}")).collect();
     let fields = [
         format!("name: {name:?}"),
         format!("source: {:?}", f.traced()),
         format!("program: traced::{name}::PROGRAM"),
-        format!("shapes: &[{}]", shapes.join(", ")),
+        format!("shapes: {}", list_of(&leaves)),
         format!("cases: {cases}"),
         format!("call: {}", function("traced")),
         format!("plain: {}", function("plain")),

@@ -55,6 +55,7 @@ impl Function {
         let mut text = self.marked.clone();
         for (mark, code) in [
             ("#[traced]\n", ""),
+            ("#[traced(record)]\n", ""),
             ("#[nodiff] ", ""),
             ("#[fixed] ", ""),
             ("«", "now("),

@@ -44,8 +44,8 @@ pub(super) struct Scope {
 impl Scope {
     /// The parameters.
     pub(super) fn of(signature: &Signature) -> Scope {
-        let params = signature.params.iter().map(|(name, param)| {
-            let (ty, by_ref) = match *param {
+        let params = signature.params.iter().map(|named| {
+            let (ty, by_ref) = match named.param {
                 Param::Tensor { shape, by_ref } => (Ty::Tensor(shape), by_ref),
                 Param::Mask { shape } => (Ty::Mask(shape), true),
                 Param::Pair(a, b) => (Ty::Pair(a, b), true),
@@ -58,7 +58,7 @@ impl Scope {
                 Param::Mode => (Ty::Mode, false),
             };
             Variable {
-                name: name.clone(),
+                name: named.name.clone(),
                 ty,
                 by_ref,
                 mutable: false,

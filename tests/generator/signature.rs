@@ -51,6 +51,34 @@ pub(super) enum Param {
     Mode,
 }
 
+impl Param {
+    /// The shapes of its tensors that may be differentiated.
+    pub(super) fn leaves(&self) -> Vec<Shape> {
+        const W: Shape = &[3, 3];
+        const B: Shape = &[3];
+        match self {
+            Param::Tensor { shape, .. } => vec![shape],
+            Param::Pair(a, b) => vec![a, b],
+            Param::Inputs { len } => vec![LAYER; *len],
+            Param::Layer { biased: true } => vec![W, B],
+            Param::Layer { biased: false } => vec![W],
+            Param::Model { layers } => {
+                let all = (0..*layers).flat_map(|i| if i % 2 == 0 { vec![W, B] } else { vec![W] });
+                all.chain([B, &[3, 2], &[]]).collect()
+            }
+            _ => vec![],
+        }
+    }
+}
+
+/// A parameter with its name.
+pub(super) struct Named {
+    pub(super) name: String,
+    pub(super) param: Param,
+    /// Whether the public companions leave it out.
+    pub(super) nodiff: bool,
+}
+
 /// The most that a parameter of the type `usize` is.
 pub(super) const MOST_STEPS: usize = 4;
 
@@ -79,9 +107,11 @@ impl Ret {
 /// What a function takes and returns, and what a call of it costs.
 pub(super) struct Signature {
     pub(super) name: String,
-    pub(super) params: Vec<(String, Param)>,
+    pub(super) params: Vec<Named>,
     pub(super) ret: Ret,
     pub(super) fallible: bool,
+    /// Whether its companions record it.
+    pub(super) recorded: bool,
     pub(super) ops: f64,
     pub(super) calls: usize,
 }
@@ -145,9 +175,10 @@ impl Signature {
         };
         Signature {
             name,
-            params,
+            params: named(rng, params),
             ret,
             fallible: rng.once_in(6),
+            recorded: rng.once_in(10),
             ops: 0.0,
             calls: 0,
         }
@@ -158,19 +189,29 @@ impl Signature {
         let params: Vec<String> = self
             .params
             .iter()
-            .map(|(name, param)| match param {
-                Param::Tensor { by_ref: true, .. } => format!("{name}: &Tensor"),
-                Param::Tensor { by_ref: false, .. } => format!("{name}: Tensor"),
-                Param::Mask { .. } => format!("#[nodiff] {name}: &Tensor"),
-                Param::Pair(..) => format!("{name}: &(Tensor, Tensor)"),
-                Param::Inputs { .. } => format!("{name}: &Vec<Tensor>"),
-                Param::Layer { .. } => format!("{name}: &Layer"),
-                Param::Model { .. } => format!("{name}: &Model"),
-                Param::Steps => format!("{name}: usize"),
-                Param::Number => format!("{name}: f64"),
-                Param::Flag => format!("{name}: bool"),
-                Param::Mode => format!("#[fixed] {name}: Mode"),
-            })
+            .map(
+                |Named {
+                     name,
+                     param,
+                     nodiff,
+                 }| {
+                    let (attr, ty) = match param {
+                        Param::Tensor { by_ref: true, .. } => ("", "&Tensor"),
+                        Param::Tensor { by_ref: false, .. } => ("", "Tensor"),
+                        Param::Mask { .. } => ("#[nodiff] ", "&Tensor"),
+                        Param::Pair(..) => ("", "&(Tensor, Tensor)"),
+                        Param::Inputs { .. } => ("", "&Vec<Tensor>"),
+                        Param::Layer { .. } => ("", "&Layer"),
+                        Param::Model { .. } => ("", "&Model"),
+                        Param::Steps => ("", "usize"),
+                        Param::Number => ("", "f64"),
+                        Param::Flag => ("", "bool"),
+                        Param::Mode => ("#[fixed] ", "Mode"),
+                    };
+                    let attr = if *nodiff { "#[nodiff] " } else { attr };
+                    format!("{attr}{name}: {ty}")
+                },
+            )
             .collect();
         let ty = self.ret.ty();
         let ty = if self.fallible {
@@ -178,10 +219,31 @@ impl Signature {
         } else {
             ty
         };
+        let attr = if self.recorded {
+            "#[traced(record)]"
+        } else {
+            "#[traced]"
+        };
         format!(
-            "#[traced]\npub fn {}({}) -> {ty}",
+            "{attr}\npub fn {}({}) -> {ty}",
             self.name,
             params.join(", ")
         )
     }
+}
+
+/// Marks some of the parameters `#[nodiff]`. One with tensors is left.
+fn named(rng: &mut Rng, params: Vec<(String, Param)>) -> Vec<Named> {
+    let with_leaves = (0..params.len()).filter(|i| !params[*i].1.leaves().is_empty());
+    let with_leaves: Vec<usize> = with_leaves.collect();
+    let left = rng.of(&with_leaves);
+    let params = params.into_iter().enumerate().map(|(i, (name, param))| {
+        let nodiff = with_leaves.contains(&i) && i != left && rng.once_in(3);
+        Named {
+            name,
+            param,
+            nodiff,
+        }
+    });
+    params.collect()
 }

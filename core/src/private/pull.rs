@@ -45,8 +45,12 @@ impl Pulled {
         }
     }
 
+    /// Adds to the cotangent of a leaf. A leaf that is not a float has the cotangent zero, whatever the rules made of it.
     #[track_caller]
-    fn add(&mut self, param: usize, i: usize, ct: &Tensor) {
+    pub(super) fn add(&mut self, param: usize, i: usize, ct: &Tensor) {
+        if !ct.dtype().is_float() {
+            return;
+        }
         let leaves = &mut self.params[param];
         if leaves.len() <= i {
             leaves.resize(i + 1, None);

@@ -11,14 +11,18 @@ pub fn catch_as<T, E: From<Error>>(body: impl FnOnce() -> Result<T, E>) -> Resul
     super::catch(|| Ok(body()))?
 }
 
+/// Where the arguments stand among the parameters of a function, each with the number of its leaves.
+pub type Positions<'a> = &'a [(usize, usize)];
+
 /// Runs a function and records what it does, for its pullback.
 ///
-/// `x` holds the arguments that derivatives are taken with respect to, which stand at `positions` among the
-/// parameters.
+/// `x` holds the tensors and trees among the arguments. Those that are `asked` for have cotangents; a leaf that is not a float
+/// has none.
 #[track_caller]
 pub fn record_vjp<X, R, const N: usize>(
     likes: [Vec<Aval>; N],
-    positions: &[usize],
+    asked: &[bool; N],
+    positions: Positions<'_>,
     x: &X,
     f: impl FnOnce(&X) -> R,
 ) -> R::Wrap<(R::Tree, Pull)>
@@ -26,17 +30,24 @@ where
     X: Tree,
     R: Outcome,
 {
-    let found = R::unwrap(vjp::<X, R, _>(f, x));
-    let positions = positions.to_vec();
+    let all = leaves_of(x);
+    let wrt = leaves_where(positions, |i, param, _| {
+        asked[param] && all[i].dtype().is_float()
+    });
+    let active: Vec<usize> = wrt.iter().map(|place| place.index).collect();
+    let found = R::unwrap(vjp::<Vec<Tensor>, R, _>(
+        on_leaves(x, &all, &active, f),
+        &chosen(&all, &active),
+    ));
     R::wrap(found.map(|(y, pullback)| {
         let bytes = pullback.bytes();
         let pullback = pullback.into_leaves();
-        let sizes: Vec<usize> = positions.iter().map(|i| likes[*i].len()).collect();
         let run = move |cts: &[Option<Tensor>]| {
             let mut pulled = Pulled::new(N);
-            let mut found = expect(pullback.call(cts)).into_iter();
-            for (position, size) in positions.iter().zip(&sizes) {
-                pulled.params[*position] = found.by_ref().take(*size).collect();
+            for (place, ct) in wrt.iter().zip(expect(pullback.call(cts))) {
+                if let Some(ct) = ct {
+                    pulled.add(place.param, place.leaf, &ct);
+                }
             }
             pulled
         };
@@ -50,7 +61,7 @@ where
 #[track_caller]
 pub fn record_jvp<X, R>(
     given: &[Leaves],
-    positions: &[usize],
+    positions: Positions<'_>,
     x: &X,
     f: impl FnOnce(&X) -> R,
 ) -> R::Wrap<(R::Tree, Leaves)>
@@ -58,29 +69,20 @@ where
     X: Tree,
     R: Outcome,
 {
-    // The leaves of the arguments stand one after the other.
     let all = leaves_of(x);
-    let mut sizes = sizes(x, positions.len()).into_iter();
-    let mut dx = Vec::with_capacity(all.len());
-    for position in positions {
-        let given = given[*position]
-            .iter()
-            .cloned()
-            .chain(std::iter::repeat(None));
-        dx.extend(given.take(sizes.next().unwrap_or(0)));
-    }
-    let active: Vec<usize> = (0..all.len()).filter(|i| dx[*i].is_some()).collect();
-    let fresh: Vec<Tensor> = active.iter().map(|i| all[*i].clone()).collect();
-    let dx: Vec<Tensor> = dx.into_iter().flatten().collect();
-    let function = |fresh: &Vec<Tensor>| {
-        let mut all = all.clone();
-        for (i, leaf) in active.iter().zip(fresh) {
-            all[*i] = leaf.clone();
-        }
-        f(&with_leaves(x, &all))
-    };
+    let tangent = |param: usize, leaf: usize| given[param].get(leaf).and_then(Option::as_ref);
+    let wrt = leaves_where(positions, |i, param, leaf| {
+        tangent(param, leaf).is_some() && all[i].dtype().is_float()
+    });
+    let dx = wrt
+        .iter()
+        .filter_map(|place| tangent(place.param, place.leaf).cloned());
+    let dx: Vec<Tensor> = dx.collect();
+    let active: Vec<usize> = wrt.iter().map(|place| place.index).collect();
     let found = R::unwrap(crate::transform::jvp::<Vec<Tensor>, R, _>(
-        function, &fresh, &dx,
+        on_leaves(x, &all, &active, f),
+        &chosen(&all, &active),
+        &dx,
     ));
     R::wrap(found.map(|(y, dy)| {
         let dy = leaves_of(&dy).into_iter().map(Some).collect();
@@ -88,15 +90,89 @@ where
     }))
 }
 
+/// A leaf among those of all arguments.
+struct Place {
+    /// Its number among them.
+    index: usize,
+    /// The parameter that it belongs to.
+    param: usize,
+    /// Its number among the leaves of that parameter.
+    leaf: usize,
+}
+
+/// The leaves, given by their number among all, their parameter and their number in it, for which `is_one` holds.
+fn leaves_where(
+    positions: Positions<'_>,
+    is_one: impl Fn(usize, usize, usize) -> bool,
+) -> Vec<Place> {
+    let all = positions
+        .iter()
+        .flat_map(|&(param, n_leaves)| (0..n_leaves).map(move |leaf| (param, leaf)));
+    let places = all
+        .enumerate()
+        .map(|(index, (param, leaf))| Place { index, param, leaf });
+    places
+        .filter(|place| is_one(place.index, place.param, place.leaf))
+        .collect()
+}
+
+/// The leaves with these numbers.
+fn chosen(all: &[Tensor], active: &[usize]) -> Vec<Tensor> {
+    active.iter().map(|i| all[*i].clone()).collect()
+}
+
+/// `f`, which takes a tree of the leaves `all`, as a function of those that are `active`.
+fn on_leaves<X: Tree, R>(
+    x: &X,
+    all: &[Tensor],
+    active: &[usize],
+    f: impl FnOnce(&X) -> R,
+) -> impl FnOnce(&Vec<Tensor>) -> R {
+    move |fresh| {
+        let mut all = all.to_vec();
+        for (i, leaf) in active.iter().zip(fresh) {
+            all[*i] = leaf.clone();
+        }
+        f(&with_leaves(x, &all))
+    }
+}
+
+/// The number of leaves of an argument.
+pub fn n_leaves<T: Tree>(x: &T) -> usize {
+    let mut n = 0;
+    x.visit(&mut |_| n += 1);
+    n
+}
+
+/// Whether a tangent of an argument is not zero.
+pub fn any_given(given: &[Option<Tensor>]) -> bool {
+    given.iter().any(Option::is_some)
+}
+
+/// Whether a leaf of an argument may have a derivative.
+pub fn any_float<T: Tree>(x: &T) -> bool {
+    let mut any = false;
+    x.visit(&mut |leaf| any |= leaf.dtype().is_float());
+    any
+}
+
+/// Whether all leaves of an argument may have derivatives.
+pub fn all_floats<T: Tree>(x: &T) -> bool {
+    let mut all = true;
+    x.visit(&mut |leaf| all &= leaf.dtype().is_float());
+    all
+}
+
 /// Whether some of the tangents of an argument are zero.
 pub fn is_partial<T: Tree>(given: &[Option<Tensor>], x: &T) -> bool {
-    given.iter().flatten().count() != leaves_of(x).len()
+    given.iter().flatten().count() != n_leaves(x)
 }
 
 /// [`record_vjp`] for functions with an error type of their own.
 pub fn record_vjp_as<X, Y, E, const N: usize>(
     likes: [Vec<Aval>; N],
-    positions: &[usize],
+    asked: &[bool; N],
+    positions: Positions<'_>,
     x: &X,
     f: impl FnOnce(&X) -> Result<Y, E>,
 ) -> Result<(Y, Pull), E>
@@ -106,14 +182,14 @@ where
     E: From<Error>,
 {
     let mut own = None;
-    let found = record_vjp(likes, positions, x, |x| set_aside(f(x), &mut own));
+    let found = record_vjp(likes, asked, positions, x, |x| set_aside(f(x), &mut own));
     found.map_err(|error| own.unwrap_or_else(|| error.into()))
 }
 
 /// [`record_jvp`] for functions with an error type of their own.
 pub fn record_jvp_as<X, Y, E>(
     given: &[Leaves],
-    positions: &[usize],
+    positions: Positions<'_>,
     x: &X,
     f: impl FnOnce(&X) -> Result<Y, E>,
 ) -> Result<(Y, Leaves), E>
@@ -153,19 +229,4 @@ fn set_aside<Y, E>(result: Result<Y, E>, own: &mut Option<E>) -> Result<Y> {
             expected: 1,
         }
     })
-}
-
-/// How many leaves each `x_i` of `(x_0, (x_1, ..))` has, by the paths of the leaves.
-fn sizes<X: Tree>(x: &X, n: usize) -> Vec<usize> {
-    let mut paths = Vec::new();
-    x.paths("", &mut paths);
-    let mut sizes = vec![0; n];
-    for path in paths {
-        let (mut i, mut rest) = (0, &path[..]);
-        while let Some(behind) = rest.strip_prefix(".1") {
-            (i, rest) = (i + 1, behind);
-        }
-        sizes[i] += 1;
-    }
-    sizes
 }

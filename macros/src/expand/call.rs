@@ -116,11 +116,13 @@ impl<'a> Emit<'a> {
         let (saved, outs) = eqn.outs.split_last().expect("the residuals come last");
         let pattern = self.pattern(&call.shape, &mut outs.iter());
         let saved = self.ident(*saved);
+        let active = self.active(eqn, call);
+        let asked = (0..call.args.len()).map(|i| active.iter().any(|(position, _)| *position == i));
         let value = self.invoke(
             call,
             Some(Companion::Forward),
             self.args(call, &eqn.args),
-            None,
+            Some(ours!([#(#asked),*])),
         );
         ours!(let (#pattern, #saved) = #value;)
     }

@@ -9,6 +9,7 @@ use super::kernels::Loops;
 use super::names::{Names, allow};
 use super::staged::staged;
 use super::static_call::StaticCall;
+use super::wrt::Wrt;
 use crate::lower::Body;
 use crate::parse::{Func, OutShape, text};
 use proc_macro2::TokenStream;
@@ -32,14 +33,15 @@ pub(crate) fn companions(
     calls: &StaticCall<'_>,
 ) -> Companions {
     let names = Names::new(func);
+    let callers = Wrt::callers(func, body);
     let (program, staged) = match body {
         Body::Straight(low) => (
             low.program.to_string(),
-            Some(staged(func, low, private, &names.saved)),
+            Some(staged(func, low, private, &names, callers.as_ref())),
         ),
         Body::Flow(low) => (
             low.flow.to_string(),
-            Some(flowing(func, low, private, &names.saved, &names.step)),
+            Some(flowing(func, low, private, &names, callers.as_ref())),
         ),
         Body::Recorded(reason) => (format!("recorded at run time: {reason}"), None),
     };
@@ -49,7 +51,7 @@ pub(crate) fn companions(
         body,
         &program,
         &constant,
-        staged.as_ref(),
+        staged.as_ref().map(|s| &s.reverse),
         calls.recorded(),
     );
     let cx = Cx {
@@ -58,8 +60,9 @@ pub(crate) fn companions(
         p: private,
         docs: &docs,
         calls,
+        callers: callers.as_ref(),
     };
-    let Facts { constants, sizes } = cx.facts(body, staged.as_ref());
+    let Facts { constants, sizes } = cx.facts(body, staged.as_ref().map(|s| &s.reverse));
     let loops = Loops::of(body);
     let kernels = cx.kernels(&loops);
     let (register_own, register) = match loops.is_empty() {
@@ -71,7 +74,7 @@ pub(crate) fn companions(
     };
     let loops = (!loops.is_empty()).then(|| cx.loops(&loops.register(private)));
     let Pieces { hidden, items } = match staged {
-        Some(staged) => cx.straight(staged, register_own.as_ref()),
+        Some(staged) => cx.hidden(staged, register_own.as_ref()),
         None => cx.recorded(),
     };
     let public = cx.public(&program, body);

@@ -2,7 +2,7 @@
 
 use super::cx::Cx;
 use super::names::allow;
-use super::staged::Staged;
+use super::staged::Reverse;
 use crate::lower::Body;
 use gradloom_ir::ad::Vjp;
 use gradloom_ir::{Cost, Poly, Program, Var, cost, pass};
@@ -57,9 +57,9 @@ pub(super) struct Facts {
 
 impl Cx<'_> {
     /// The costs and the named values, as far as they are known.
-    pub(super) fn facts(&self, body: &Body, staged: Option<&Staged>) -> Facts {
-        let costs = staged.and_then(|s| s.costs.as_ref());
-        let points = self.points(body, staged.map_or(&[], |s| &s.kept));
+    pub(super) fn facts(&self, body: &Body, reverse: Option<&Reverse>) -> Facts {
+        let costs = reverse.and_then(|r| r.costs.as_ref());
+        let points = self.points(body, reverse.map_or(&[], |r| &r.kept));
         let (p, n, func) = (self.p, self.names, self.func);
         let user = &func.sig.ident;
         let (head, vis) = self.associated();

@@ -3,6 +3,7 @@
 use super::docs::Docs;
 use super::names::{Names, allow};
 use super::static_call::StaticCall;
+use super::wrt::Wrt;
 use crate::parse::{Func, Kind, OutShape, Param, text};
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, quote_spanned};
@@ -30,6 +31,8 @@ pub(super) struct Cx<'a> {
     pub(super) p: &'a TokenStream,
     pub(super) docs: &'a Docs,
     pub(super) calls: &'a StaticCall<'a>,
+    /// What callers may ask for, where that is more than the parameters of the public companions.
+    pub(super) callers: Option<&'a Wrt>,
 }
 
 impl Cx<'_> {
@@ -219,6 +222,21 @@ impl Cx<'_> {
         let function = &self.func.sig.ident;
         let sentence = format!("The result of `{function}`, and what its derivative keeps.");
         self.docs.reverse(&sentence)
+    }
+
+    /// A call of the hidden companion of reverse mode, for the cotangents of the public parameters.
+    pub(super) fn public_fwd(&self, arguments: &[TokenStream]) -> TokenStream {
+        match self.callers {
+            Some(_) => {
+                let own = self.own(&self.names.hidden_own);
+                ours!(#own(#(#arguments),*))
+            }
+            None => {
+                let fwd = self.own(&self.names.hidden_fwd);
+                let asked = self.func.params.iter().map(|param| param.diff);
+                ours!(#fwd(#(#arguments,)* [#(#asked),*]))
+            }
+        }
     }
 
     /// The arguments for a hidden companion: everything, the receiver first, moved where it is taken by value.

@@ -2,7 +2,7 @@
 //! and the program.
 
 use super::cost::{Costs, word, words};
-use super::staged::Staged;
+use super::staged::Reverse;
 use crate::lower::Body;
 use crate::parse::{Func, Kind, OutShape};
 use gradloom_ir::{Program, Shape, Var};
@@ -28,15 +28,15 @@ impl Docs {
         body: &Body,
         program: &str,
         constant: &str,
-        staged: Option<&Staged>,
+        reverse: Option<&Reverse>,
         recorded: Option<&str>,
     ) -> Docs {
-        let costs = staged.and_then(|s| s.costs.as_ref());
+        let costs = reverse.and_then(|r| r.costs.as_ref());
         Docs {
             shapes: shapes(func, body),
-            keeps: match (body, staged.zip(costs)) {
-                (Body::Straight(low), Some((staged, costs))) => {
-                    keeps(&low.program, &staged.kept, costs.derived)
+            keeps: match (body, reverse.zip(costs)) {
+                (Body::Straight(low), Some((reverse, costs))) => {
+                    keeps(&low.program, &reverse.kept, costs.derived)
                 }
                 _ => String::new(),
             },

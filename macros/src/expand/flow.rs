@@ -6,36 +6,45 @@
 
 use super::emit::Emit;
 use super::flow_reverse::Step;
-use super::staged::{Staged, results};
+use super::names::Names;
+use super::staged::{Reverse, Staged, results};
+use super::wrt::Wrt;
 use crate::lower::checkpoint::Checkpoint;
 use crate::lower::{Declaration, Flowing, HostCode, Piece, Store, ident_of};
 use crate::parse::{Func, unraw};
-use gradloom_ir::flow::{self, Block, Node};
+use gradloom_ir::flow::{Block, Node};
 use gradloom_ir::{SecondaryMap, Var};
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::format_ident;
 
-/// The pieces of the companions of a function with control flow.
+/// The pieces of the companions of a function with control flow; `callers` are the parameters that callers may ask for, where
+/// these are more.
 pub(super) fn flowing(
     func: &Func,
     flowing: &Flowing,
     private: &TokenStream,
-    saved: &Ident,
-    step: &Ident,
+    names: &Names,
+    callers: Option<&Wrt>,
 ) -> Staged {
-    let cx = Cx::new(func, flowing, private, saved, step);
-    let steps: Vec<Step> = (0..flowing.pieces.len()).map(|i| cx.step(i)).collect();
-    let forward = cx.forward(&steps);
-    let doc = "The blocks that ran, in order, each with what its derivative needs.".to_owned();
+    let cx = Cx {
+        func,
+        flowing,
+        p: private,
+        saved: &names.saved,
+        step: &names.step,
+        active: Wrt::public().active(flowing),
+    };
+    let of_callers = callers.map(|wrt| Cx {
+        saved: &names.callers_saved,
+        step: &names.callers_step,
+        active: wrt.active(flowing),
+        ..cx
+    });
     Staged {
-        forward,
-        fields: vec![(steps_ident(), ours!(::std::vec::Vec<#step>), doc)],
-        pull: cx.pull(&steps),
+        reverse: cx.reverse(),
+        callers: of_callers.map(|cx| cx.reverse()),
         jvp: cx.jvp(),
         needs_all: false,
-        items: cx.items(&steps),
-        costs: None,
-        kept: steps.iter().flat_map(|s| s.kept.clone()).collect(),
     }
 }
 
@@ -49,33 +58,25 @@ pub(super) struct Cx<'a> {
     pub(super) active: SecondaryMap<Var, ()>,
 }
 
-/// The variables that have a derivative.
-pub(super) fn active(flowing: &Flowing) -> SecondaryMap<Var, ()> {
-    let inputs = flowing.pieces.iter().flat_map(|piece| &piece.low.inputs);
-    let wrt = inputs.chain(&flowing.inputs).filter(|i| i.diff);
-    let wrt: Vec<Var> = wrt.map(|i| i.var).collect();
-    flow::active(&flowing.flow.blocks, &wrt)
-}
-
 pub(super) fn steps_ident() -> Ident {
     Ident::new("steps", Span::mixed_site())
 }
 
 impl<'a> Cx<'a> {
-    fn new(
-        func: &'a Func,
-        flowing: &'a Flowing,
-        p: &'a TokenStream,
-        saved: &'a Ident,
-        step: &'a Ident,
-    ) -> Cx<'a> {
-        Cx {
-            func,
-            flowing,
-            p,
-            saved,
-            step,
-            active: active(flowing),
+    fn reverse(&self) -> Reverse {
+        let pieces = 0..self.flowing.pieces.len();
+        let steps: Vec<Step> = pieces.map(|i| self.step(i)).collect();
+        let (step, doc) = (
+            self.step,
+            "The blocks that ran, in order, each with what its derivative needs.",
+        );
+        Reverse {
+            forward: self.forward(&steps),
+            fields: vec![(steps_ident(), ours!(::std::vec::Vec<#step>), doc.to_owned())],
+            pull: self.pull(&steps),
+            items: self.items(&steps),
+            costs: None,
+            kept: steps.iter().flat_map(|s| s.kept.clone()).collect(),
         }
     }
 

@@ -20,7 +20,7 @@ impl Cx<'_> {
         let out = &func.output.ty;
         let inputs = self.inputs();
         let grads_ty = self.grads_type();
-        let (fwd, question, arguments) = (self.own(&n.hidden_fwd), self.question(), self.kept());
+        let (fwd, question) = (self.public_fwd(&self.kept()), self.question());
         let fields = func.diff().map(|(i, d)| {
             let x = reference(d);
             ours!(#p::rebuild(#x, &cotangents, #i))
@@ -32,7 +32,7 @@ impl Cx<'_> {
         let both = self.body(
             ours! {
                 #(#checks)*
-                let (y, pull) = #fwd(#(#arguments),*)#question;
+                let (y, pull) = #fwd #question;
                 let cotangents = pull.call(&#p::seed(&y));
                 (y, (#(#fields,)*))
             },

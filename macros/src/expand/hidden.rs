@@ -3,24 +3,20 @@
 use super::annotations::Checks;
 use super::cx::{Cx, Pieces, Record, reference};
 use super::names::allow;
-use super::staged::Staged;
-use crate::parse::Kind;
+use super::staged::{Reverse, Staged};
+use super::wrt::Wrt;
+use crate::parse::{Kind, Param};
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::ToTokens;
 
 impl Cx<'_> {
     fn saved_struct(
         &self,
+        saved: &Ident,
         fields: &[(Ident, TokenStream, String)],
         pull: &TokenStream,
     ) -> TokenStream {
-        let (vis, saved, allow, attrs, p) = (
-            &self.func.vis,
-            &self.names.saved,
-            allow(),
-            &self.func.attrs,
-            self.p,
-        );
+        let (vis, allow, attrs, p) = (&self.func.vis, allow(), &self.func.attrs, self.p);
         let doc = format!(
             "What the derivative of `{}` keeps between the forward and the reverse pass.",
             self.func.sig.ident
@@ -49,84 +45,195 @@ impl Cx<'_> {
         }
     }
 
-    /// The hidden companions of a straight-line function.
-    pub(super) fn straight(&self, staged: Staged, register: Option<&TokenStream>) -> Pieces {
+    /// The hidden companions of a function that is differentiated at compile time.
+    pub(super) fn hidden(&self, staged: Staged, register: Option<&TokenStream>) -> Pieces {
         let Staged {
-            forward,
-            fields,
-            pull,
+            reverse,
+            callers,
             jvp,
             needs_all,
-            items: more,
-            ..
         } = staged;
         let (n, p, func) = (self.names, self.p, self.func);
-        let (forward, jvp, tracked) = match Checks::of(func, p) {
+        let (jvp, tracked) = match Checks::of(func, p) {
             Some(checks) => {
                 let out = &func.output.ty;
-                let (saved, dy) = (&n.saved, ours!(#p::Leaves));
-                let forward_returns = self.returns(ours!((#out, #saved)));
-                let jvp_returns = self.returns(ours!((#out, #dy)));
-                (
-                    checks.around(forward, &forward_returns),
-                    checks.around(jvp, &jvp_returns),
-                    Some(ours!(#[track_caller])),
-                )
+                let returns = self.returns(ours!((#out, #p::Leaves)));
+                (checks.around(jvp, &returns), Some(ours!(#[track_caller])))
             }
-            None => (forward, jvp, None),
+            None => (jvp, None),
         };
-        let saved = &n.saved;
         let (head, vis) = self.associated();
-        let given = Ident::new("cotangents", Span::mixed_site());
-        let pull = ours! {
-            #[track_caller]
-            fn pull(&self, #given: &[::core::option::Option<#p::Tensor>]) -> #p::Pulled { #pull }
-        };
-        let saved_struct = self.saved_struct(&fields, &pull);
-        let items = ours!(#saved_struct #more);
-        let out = &func.output.ty;
-        let inputs = self.inputs();
-        let pair = ours!((#out, #saved));
-        let forward_signature = self.signature(&n.forward, &inputs, &self.returns(pair.clone()));
-        let mutable = self.mutable();
-        let mark = self.calls.mark();
-        let forward = self.body(ours!(#mark #register #mutable #forward), &pair);
-        let forward_doc = self.forward_doc();
-
-        let pair = ours!((#out, #p::Pull));
-        let fwd_signature = self.signature(&n.hidden_fwd, &inputs, &self.returns(pair));
-        let (run, question, kept) = (self.own(&n.forward), self.question(), self.kept());
-        let likes = self.likes();
-        let ok = |value: TokenStream| match &func.output.result {
-            None => value,
-            Some(_) => ours!(::core::result::Result::Ok(#value)),
-        };
-        let result = ok(
-            ours!((y, #p::Pull::new(likes, saved.bytes(), move |cotangents| saved.pull(cotangents)))),
-        );
-
+        let own = self.residuals(&n.saved, &n.forward, reverse, register);
+        let callers =
+            callers.map(|r| self.residuals(&n.callers_saved, &n.callers_forward, r, register));
+        let (callers_items, callers_forward) = callers.map(|r| (r.items, r.forward)).unzip();
+        let callers_forward = callers_forward.map(|forward| ours!(#head #[doc(hidden)] #forward));
         let (jvp_signature, jvp) = self.jvp_companion(ours!(#register #jvp), needs_all);
+        let (doc, forward, fwd) = (self.forward_doc(), own.forward, self.fwd());
         let hidden = ours! {
             #head
-            #[doc = #forward_doc]
-            #tracked
-            #vis #forward_signature { #forward }
+            #[doc = #doc]
+            #forward
 
-            #head
-            #[doc(hidden)]
-            #[track_caller]
-            #vis #fwd_signature {
-                let likes = [#(#likes),*];
-                let (y, saved) = #run(#(#kept),*)#question;
-                #result
-            }
+            #callers_forward
+
+            #fwd
 
             #head
             #[doc(hidden)]
             #tracked
             #vis #jvp_signature { #jvp }
         };
-        Pieces { hidden, items }
+        let items = own.items;
+        Pieces {
+            hidden,
+            items: ours!(#items #callers_items),
+        }
+    }
+
+    /// The struct of residuals `saved`, and the function `name` that returns it with the result.
+    fn residuals(
+        &self,
+        saved: &Ident,
+        name: &Ident,
+        reverse: Reverse,
+        register: Option<&TokenStream>,
+    ) -> Residuals {
+        let Reverse {
+            forward,
+            fields,
+            pull,
+            items,
+            ..
+        } = reverse;
+        let (p, out) = (self.p, &self.func.output.ty);
+        let pair = ours!((#out, #saved));
+        let returns = self.returns(pair.clone());
+        let (forward, tracked) = match Checks::of(self.func, p) {
+            Some(checks) => (
+                checks.around(forward, &returns),
+                Some(ours!(#[track_caller])),
+            ),
+            None => (forward, None),
+        };
+        let given = Ident::new("cotangents", Span::mixed_site());
+        let pull = ours! {
+            #[track_caller]
+            fn pull(&self, #given: &[::core::option::Option<#p::Tensor>]) -> #p::Pulled { #pull }
+        };
+        let saved_struct = self.saved_struct(saved, &fields, &pull);
+        let (_, vis) = self.associated();
+        let signature = self.signature(name, &self.inputs(), &returns);
+        let (mutable, mark) = (self.mutable(), self.calls.mark());
+        let forward = self.body(ours!(#mark #register #mutable #forward), &pair);
+        Residuals {
+            items: ours!(#saved_struct #items),
+            forward: ours! {
+                #tracked
+                #vis #signature { #forward }
+            },
+        }
+    }
+
+    /// The functions that begin reverse mode in callers.
+    fn fwd(&self) -> TokenStream {
+        let n = self.names;
+        match self.callers {
+            None => {
+                let body = self.begin(&n.forward);
+                self.fwd_function(&n.hidden_fwd, &self.asking(), &body)
+            }
+            Some(callers) => {
+                let own = self.begin(&n.forward);
+                let own = self.fwd_function(&n.hidden_own, &self.inputs(), &own);
+                let body = self.begin_asked(callers);
+                let fwd = self.fwd_function(&n.hidden_fwd, &self.asking(), &body);
+                ours!(#own #fwd)
+            }
+        }
+    }
+
+    fn fwd_function(
+        &self,
+        name: &Ident,
+        inputs: &[TokenStream],
+        body: &TokenStream,
+    ) -> TokenStream {
+        let (p, out) = (self.p, &self.func.output.ty);
+        let (head, vis) = self.associated();
+        let signature = self.signature(name, inputs, &self.returns(ours!((#out, #p::Pull))));
+        ours! {
+            #head
+            #[doc(hidden)]
+            #[track_caller]
+            #vis #signature { #body }
+        }
+    }
+
+    /// The parameters, and one that says for which of them a caller asks for the cotangent.
+    fn asking(&self) -> Vec<TokenStream> {
+        let (asked, n_params) = (asked(), self.func.params.len());
+        let mut inputs = self.inputs();
+        inputs.push(ours!(#asked: [bool; #n_params]));
+        inputs
+    }
+
+    /// The result, and the pullback of the residuals that `forward` returns.
+    fn begin(&self, forward: &Ident) -> TokenStream {
+        let p = self.p;
+        let (run, question, kept) = (self.own(forward), self.question(), self.kept());
+        let likes = self.likes();
+        let result = ours!((y, #p::Pull::new(likes, saved.bytes(), move |cotangents| saved.pull(cotangents))));
+        let result = match &self.func.output.result {
+            None => result,
+            Some(_) => ours!(::core::result::Result::Ok(#result)),
+        };
+        ours! {
+            let likes = [#(#likes),*];
+            let (y, saved) = #run(#(#kept),*)#question;
+            #result
+        }
+    }
+
+    /// The same, where a caller may ask for more than the public parameters. What is not a float has no derivative, whatever the
+    /// caller knows of it.
+    fn begin_asked(&self, callers: &Wrt) -> TokenStream {
+        let (p, asked) = (self.p, asked());
+        let param = |i: &usize| reference(&self.func.params[*i]);
+        let more = callers.nodiff.iter().map(|i| {
+            let x = param(i);
+            ours!(#asked[#i] && #p::any_float(#x))
+        });
+        let floats = callers.floats.iter().map(|i| {
+            let x = param(i);
+            ours!(#p::all_floats(#x))
+        });
+        let floats: Vec<TokenStream> = floats.collect();
+        let recorded = (!floats.is_empty()).then(|| {
+            let recorded = self.record_fwd();
+            ours!(if !(#(#floats)&&*) { return { #recorded }; })
+        });
+        let (own, arguments) = (self.own(&self.names.hidden_own), self.forwarded());
+        let begin = self.begin(&self.names.callers_forward);
+        ours! {
+            if !(#(#more)||*) {
+                return #own(#(#arguments),*);
+            }
+            #recorded
+            #begin
+        }
+    }
+
+    /// The result and the pullback, where the user's function is run and recorded.
+    fn record_fwd(&self) -> TokenStream {
+        let (p, likes, asked) = (self.p, self.likes(), asked());
+        let Record { copies, arguments } = self.record();
+        let (vjp, _) = self.recorders();
+        ours! {
+            let likes = [#(#likes),*];
+            #copies
+            #p::#vjp(likes, &#asked, #arguments)
+        }
     }
 
     /// The avals of the leaves of each parameter, for cotangents that are zero.
@@ -156,18 +263,22 @@ impl Cx<'_> {
         let mutable = self.mutable();
         let mark = self.calls.mark();
         let body = self.body(ours!(#mark #mutable #body), &pair);
-        if !needs_all {
-            return (signature, body);
-        }
-        // A tangent that is not given is zero, and no tensor of zeros: the rules would multiply it by infinity.
-        let Record { copies, arguments } = self.record();
-        let (_, jvp) = self.recorders();
-        let partial = self.func.diff().map(|(i, d)| {
+        // A tangent that is not given is zero, and no tensor of zeros: the rules would multiply it by infinity. What reaches a
+        // `#[nodiff]` parameter is seldom asked for in forward mode, so no code is emitted for it.
+        let partial = self.func.diff().filter(|_| needs_all).map(|(i, d)| {
             let x = reference(d);
             ours!(#p::is_partial(&#given[#i], #x))
         });
+        let nodiff = self.callers.iter().flat_map(|callers| &callers.nodiff);
+        let nodiff = nodiff.map(|i| ours!(#p::any_given(&#given[#i])));
+        let conditions: Vec<TokenStream> = partial.chain(nodiff).collect();
+        if conditions.is_empty() {
+            return (signature, body);
+        }
+        let Record { copies, arguments } = self.record();
+        let (_, jvp) = self.recorders();
         let body = ours! {
-            if #(#partial)||* {
+            if #(#conditions)||* {
                 #copies
                 return #p::#jvp(&#given, #arguments);
             }
@@ -176,7 +287,7 @@ impl Cx<'_> {
         (signature, body)
     }
 
-    /// What runs the user's function and records it. The differentiated arguments are copied into a tree, and the
+    /// What runs the user's function and records it. The tensors and trees among the arguments are copied into a tree, and the
     /// function is called on its parts.
     fn record(&self) -> Record {
         let (p, func) = (self.p, self.func);
@@ -188,28 +299,35 @@ impl Cx<'_> {
             }
         };
         let tree = Ident::new("tree", Span::mixed_site());
-        let call = self.parts_of(&tree);
-        let diff = self.diff();
-        let copies = diff.iter().map(|d| {
-            let x = reference(d);
+        let call = self.parts_of(&tree, is_traced);
+        let traced = func.params.iter().enumerate().filter(|(_, x)| is_traced(x));
+        let traced: Vec<(usize, &Param)> = traced.collect();
+        let copies = nested(traced.iter().map(|(_, x)| {
+            let x = reference(x);
             ours!(#p::copy(#x))
+        }));
+        let positions = traced.iter().map(|(i, x)| {
+            let x = reference(x);
+            ours!((#i, #p::n_leaves(#x)))
         });
-        let positions = func.diff().map(|(i, _)| i);
-        let copies = nested(copies);
-        let types = nested(diff.iter().map(|d| d.owned.to_token_stream()));
+        let types = nested(traced.iter().map(|(_, x)| x.owned.to_token_stream()));
         Record {
-            copies: ours!(let copies = #copies;),
-            arguments: ours!(&[#(#positions),*], &copies, |#tree: &#types| #user(#(#call),*)),
+            copies: ours!(let (positions, copies) = ([#(#positions),*], #copies);),
+            arguments: ours!(&positions, &copies, |#tree: &#types| #user(#(#call),*)),
         }
     }
 
-    /// The arguments of a call, where the differentiated ones are copied into a nested tree.
-    pub(super) fn parts_of(&self, tree: &Ident) -> Vec<TokenStream> {
+    /// The arguments of a call, where those of some parameters are in a nested tree.
+    pub(super) fn parts_of(
+        &self,
+        tree: &Ident,
+        is_part: impl Fn(&Param) -> bool,
+    ) -> Vec<TokenStream> {
         let p = self.p;
         let mut k = 0usize;
         let call = self.func.params.iter().map(|param| {
             let ident = &param.ident;
-            if !param.diff {
+            if !is_part(param) {
                 return ours!(#ident);
             }
             let (rest, first) = (vec![syn::Index::from(1); k], syn::Index::from(0));
@@ -238,16 +356,15 @@ impl Cx<'_> {
         let field = Ident::new("pull", Span::mixed_site());
         let kept = "What the recorded program keeps.".to_owned();
         let items = self.saved_struct(
+            saved,
             &[(field.clone(), ours!(#p::Pull), kept)],
             &TokenStream::new(),
         );
         let out = &func.output.ty;
         let inputs = self.inputs();
-        let likes = self.likes();
         let Record { copies, arguments } = self.record();
-        let (vjp, jvp) = self.recorders();
-        let pair = ours!((#out, #p::Pull));
-        let fwd_signature = self.signature(&n.hidden_fwd, &inputs, &self.returns(pair));
+        let (_, jvp) = self.recorders();
+        let fwd = self.fwd_function(&n.hidden_fwd, &self.asking(), &self.record_fwd());
         let given = super::emit::tangents_ident();
         let n_params = func.params.len();
         let mut jvp_inputs = inputs.clone();
@@ -260,8 +377,7 @@ impl Cx<'_> {
         let pair = ours!((#out, #saved));
         let forward_signature = self.signature(&n.forward, &inputs, &self.returns(pair));
         let forward_doc = self.forward_doc();
-        let (fwd, question, forwarded) =
-            (self.own(&n.hidden_fwd), self.question(), self.forwarded());
+        let (begun, question) = (self.public_fwd(&self.forwarded()), self.question());
         let result = match &func.output.result {
             None => ours!((y, #saved { #field })),
             Some(_) => ours!(::core::result::Result::Ok((y, #saved { #field }))),
@@ -271,18 +387,11 @@ impl Cx<'_> {
             #[doc = #forward_doc]
             #[track_caller]
             #vis #forward_signature {
-                let (y, #field) = #fwd(#(#forwarded),*)#question;
+                let (y, #field) = #begun #question;
                 #result
             }
 
-            #head
-            #[doc(hidden)]
-            #[track_caller]
-            #vis #fwd_signature {
-                let likes = [#(#likes),*];
-                #copies
-                #p::#vjp(likes, #arguments)
-            }
+            #fwd
 
             #head
             #[doc(hidden)]
@@ -294,6 +403,22 @@ impl Cx<'_> {
         };
         Pieces { hidden, items }
     }
+}
+
+/// A struct of residuals, and the function that returns it.
+struct Residuals {
+    items: TokenStream,
+    forward: TokenStream,
+}
+
+/// Whether a parameter is a tensor or a tree.
+fn is_traced(param: &Param) -> bool {
+    !matches!(param.kind, Kind::Static { .. })
+}
+
+/// Which cotangents a caller asks for.
+fn asked() -> Ident {
+    Ident::new("asked", Span::mixed_site())
 }
 
 /// `(x, (y, ()))`: a tuple of any number of arguments is no tree.

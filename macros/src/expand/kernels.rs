@@ -5,8 +5,7 @@
 //! where there is one; a wrong guess costs some bytes of code, and never a result.
 
 use super::cx::Cx;
-use super::flow::active;
-use super::staged::wrt;
+use super::wrt::Wrt;
 use crate::lower::Body;
 use gradloom_ir::ad::{self, Calls};
 use gradloom_ir::op::Eval;
@@ -40,9 +39,11 @@ impl Loops {
             n_ops: 0,
         };
         match body {
-            Body::Straight(low) => loops.add_program(&low.program, &wrt(low), true),
+            Body::Straight(low) => {
+                loops.add_program(&low.program, &Wrt::public().vars(low), true);
+            }
             Body::Flow(low) => {
-                let active = active(low);
+                let active = Wrt::public().active(low);
                 for block in &low.flow.blocks {
                     loops.add_program(&block.program, &block.wrt(&active), false);
                 }

@@ -33,6 +33,7 @@ mod staged;
 mod staged_reverse;
 mod static_call;
 mod vjp;
+mod wrt;
 
 pub(crate) use check::checks;
 pub(crate) use companions::companions;

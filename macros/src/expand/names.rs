@@ -20,6 +20,12 @@ pub(super) struct Names {
     pub(super) recorded: Ident,
     pub(super) hidden_hash: Ident,
     pub(super) hidden_fwd: Ident,
+    /// The function that callers' reverse mode begins with where it is with respect to the public parameters alone.
+    pub(super) hidden_own: Ident,
+    /// `forward` where reverse mode is with respect to all that callers may ask for, and its struct of residuals.
+    pub(super) callers_forward: Ident,
+    pub(super) callers_saved: Ident,
+    pub(super) callers_step: Ident,
     pub(super) hidden_jvp: Ident,
     pub(super) hidden_hvp: Ident,
     pub(super) annotations: Ident,
@@ -67,6 +73,10 @@ impl Names {
             recorded: ident(format!("{upper}RECORDED")),
             hidden_hash: ident(format!("{hidden}hash")),
             hidden_fwd: ident(format!("{hidden}fwd")),
+            hidden_own: ident(format!("{hidden}own")),
+            callers_forward: ident(format!("{hidden}saved")),
+            callers_saved: ident(format!("__{owner}{camel}Saved")),
+            callers_step: ident(format!("__{owner}{camel}Step")),
             hidden_jvp: ident(format!("{hidden}jvp")),
             hidden_hvp: ident(format!("{hidden}hvp")),
             loops: ident(format!("{hidden}loops")),

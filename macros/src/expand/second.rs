@@ -8,7 +8,7 @@ use super::cx::{Cx, field, reference};
 use super::emit::{Emit, tangents_ident};
 use super::hidden::nested;
 use super::jvp::Given;
-use super::staged::wrt;
+use super::wrt::Wrt;
 use crate::lower::{Body, Lowered, Source};
 use crate::parse::Func;
 use gradloom_ir::Var;
@@ -23,7 +23,7 @@ pub(crate) fn program(func: &Func, low: &Lowered) -> Option<Hvp> {
         .iter()
         .any(|i| matches!(i.source, Source::Tree { .. }));
     let straight = func.second && !whole_trees && !ad::has_calls(&low.program);
-    straight.then(|| ad::hvp(&low.program, &wrt(low)))
+    straight.then(|| ad::hvp(&low.program, &Wrt::public().vars(low)))
 }
 
 impl Cx<'_> {
@@ -120,7 +120,7 @@ impl Cx<'_> {
     /// The statements of the program, with the results where they belong.
     fn statements(&self, low: &Lowered, hvp: &Hvp) -> TokenStream {
         let (p, func) = (self.p, self.func);
-        let wrt = wrt(low);
+        let wrt = Wrt::public().vars(low);
         let n_params = low.program.params.len();
         let tangents: Vec<(Var, Var)> = wrt
             .iter()
@@ -184,8 +184,8 @@ impl Cx<'_> {
         let (n, p, func) = (self.names, self.p, self.func);
         let (checks, leaves) = (&given.checks, &given.leaves);
         let tree = Ident::new("tree", Span::mixed_site());
-        let (fwd, question) = (self.own(&n.hidden_fwd), self.question());
-        let arguments = self.parts_of(&tree);
+        let question = self.question();
+        let fwd = self.public_fwd(&self.parts_of(&tree, |param| param.diff));
         let diff: Vec<_> = func.diff().collect();
         let copies = nested(diff.iter().map(|(_, d)| {
             let x = reference(d);
@@ -224,7 +224,7 @@ impl Cx<'_> {
             let _ = [#(#leaves),*];
             let (copies, changes) = (#copies, #tangents);
             let (gradient, change) = #p::#run(|#tree: &#ty| -> #closure_returns {
-                let (y, pull) = #fwd(#(#arguments),*)#question;
+                let (y, pull) = #fwd #question;
                 let cotangents = pull.call(&#p::seed(&y));
                 #value
             }, &copies, &changes)#question;

@@ -3,7 +3,9 @@
 use super::cost::Costs;
 use super::emit::{Emit, tangents_ident};
 use super::kept::Field;
+use super::names::Names;
 use super::staged_reverse::reverse;
+use super::wrt::Wrt;
 use crate::lower::{Lowered, Source};
 use crate::parse::{Func, OutShape};
 use gradloom_ir::ad::{self, Calls};
@@ -12,16 +14,24 @@ use proc_macro2::{Ident, TokenStream};
 
 /// The pieces that the companions are put together from.
 pub(super) struct Staged {
+    /// Reverse mode with respect to the parameters of the public companions.
+    pub(super) reverse: Reverse,
+    /// Reverse mode with respect to all that callers may ask for, where that is more.
+    pub(super) callers: Option<Reverse>,
+    /// The statements and the value of the forward-mode companion: `(results, tangents)`.
+    pub(super) jvp: TokenStream,
+    /// Whether the forward-mode companion needs the tangents of all arguments.
+    pub(super) needs_all: bool,
+}
+
+/// The pieces of reverse mode.
+pub(super) struct Reverse {
     /// The statements and the value of `forward`: `(results, residuals)`.
     pub(super) forward: TokenStream,
     /// The fields of the struct of residuals.
     pub(super) fields: Vec<Field>,
     /// The body of `pull`.
     pub(super) pull: TokenStream,
-    /// The statements and the value of the forward-mode companion: `(results, tangents)`.
-    pub(super) jvp: TokenStream,
-    /// Whether the forward-mode companion needs the tangents of all arguments.
-    pub(super) needs_all: bool,
     /// Types that the residuals are made of.
     pub(super) items: TokenStream,
     /// What it costs, where that does not depend on how control flows.
@@ -32,7 +42,7 @@ pub(super) struct Staged {
 
 /// What the passes make of a function, each under its name, for people.
 pub(crate) fn programs(low: &Lowered) -> Vec<(&'static str, Program)> {
-    let wrt = wrt(low);
+    let wrt = Wrt::public().vars(low);
     let vjp = ad::vjp(&low.program, &wrt);
     let jvp = pass::dce(pass::cse(ad::jvp(&low.program, &wrt, Calls::Joint).program));
     vec![
@@ -44,27 +54,32 @@ pub(crate) fn programs(low: &Lowered) -> Vec<(&'static str, Program)> {
     ]
 }
 
-/// The variables that derivatives are taken with respect to.
-pub(super) fn wrt(low: &Lowered) -> Vec<Var> {
-    low.inputs
-        .iter()
-        .filter(|i| i.diff)
-        .map(|i| i.var)
-        .collect()
-}
-
-pub(super) fn staged(func: &Func, low: &Lowered, private: &TokenStream, saved: &Ident) -> Staged {
-    let vjp = ad::vjp(&low.program, &wrt(low));
-    let (forward, fields, pull) = reverse(func, low, private, saved, &vjp);
+/// The pieces of a straight-line function; `callers` are the parameters that callers may ask for, where these are more.
+pub(super) fn staged(
+    func: &Func,
+    low: &Lowered,
+    private: &TokenStream,
+    names: &Names,
+    callers: Option<&Wrt>,
+) -> Staged {
+    let in_reverse = |wrt: &Wrt, saved: &Ident| {
+        let wrt = wrt.vars(low);
+        let vjp = ad::vjp(&low.program, &wrt);
+        let (forward, fields, pull) = reverse(func, low, private, saved, &vjp, &wrt);
+        Reverse {
+            forward,
+            fields,
+            pull,
+            items: TokenStream::new(),
+            costs: Some(Costs::new(&low.program, &vjp)),
+            kept: super::cost::kept(&low.program, &vjp),
+        }
+    };
     Staged {
-        forward,
-        fields,
-        pull,
+        reverse: in_reverse(&Wrt::public(), &names.saved),
+        callers: callers.map(|wrt| in_reverse(wrt, &names.callers_saved)),
         jvp: jvp(func, low, private),
         needs_all: true,
-        items: TokenStream::new(),
-        costs: Some(Costs::new(&low.program, &vjp)),
-        kept: super::cost::kept(&low.program, &vjp),
     }
 }
 
@@ -83,7 +98,7 @@ pub(super) fn results(
 }
 
 fn jvp(func: &Func, low: &Lowered, p: &TokenStream) -> TokenStream {
-    let wrt = wrt(low);
+    let wrt = Wrt::public().vars(low);
     let joint = ad::jvp(&low.program, &wrt, Calls::Joint);
     let program = pass::dce(pass::cse(joint.program));
     let n_params = low.program.params.len();

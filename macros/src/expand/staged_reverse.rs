@@ -2,19 +2,21 @@
 
 use super::emit::Emit;
 use super::kept::{Field, Kept, Made};
-use super::staged::{results, wrt};
+use super::staged::results;
 use crate::lower::{Lowered, Source};
 use crate::parse::Func;
 use gradloom_ir::{Program, Var, ad};
 use proc_macro2::{Ident, Span, TokenStream};
 
-/// The statements and the value of `forward`, the fields of the struct of residuals, and the body of `pull`.
+/// The statements and the value of `forward`, the fields of the struct of residuals, and the body of `pull`. `vjp` is with respect to
+/// `wrt`.
 pub(super) fn reverse(
     func: &Func,
     low: &Lowered,
     p: &TokenStream,
     saved: &Ident,
     vjp: &ad::Vjp,
+    wrt: &[Var],
 ) -> (TokenStream, Vec<Field>, TokenStream) {
     let primal = Emit::new(func, low, p, &vjp.primal);
     let pullback = Emit::new(func, low, p, &vjp.pullback);
@@ -30,7 +32,7 @@ pub(super) fn reverse(
         kept.add(&name, ours!(#p::Aval), doc, value, None)
     });
     let zeros = zeros.collect();
-    let puts = puts(low, vjp, &primal, &mut kept);
+    let puts = puts(low, vjp, wrt, &primal, &mut kept);
     let pull = Pull {
         func,
         low,
@@ -83,8 +85,7 @@ fn pulled() -> Ident {
 type Put = Box<dyn Fn(&Ident) -> TokenStream>;
 
 /// Where the cotangents go that are not always zero: a tensor parameter has one, a tree has one for each leaf.
-fn puts(low: &Lowered, vjp: &ad::Vjp, primal: &Emit, kept: &mut Kept<'_>) -> Vec<Put> {
-    let wrt = wrt(low);
+fn puts(low: &Lowered, vjp: &ad::Vjp, wrt: &[Var], primal: &Emit, kept: &mut Kept<'_>) -> Vec<Put> {
     let nonzero = wrt.iter().zip(&vjp.nonzero).filter(|(_, n)| **n);
     let puts = nonzero.map(|(&var, _)| -> Put {
         let input = low.inputs.iter().find(|i| i.var == var);

@@ -40,11 +40,8 @@ impl Cx<'_> {
                 ours!(::core::result::Result::Ok((y, pullback))),
             ),
         };
-        let (fwd, question) = (self.own(&n.hidden_fwd), self.question());
-        let arguments = self.forwarded();
-        let run = self
-            .calls
-            .pullback(&checked, &ours!(#fwd(#(#arguments),*)#question));
+        let (fwd, question) = (self.public_fwd(&self.forwarded()), self.question());
+        let run = self.calls.pullback(&checked, &ours!(#fwd #question));
         let doc = self.docs.reverse(&format!(
             "Reverse mode: the result of `{}`, and the pullback from its cotangent to those of its arguments.",
             text(&func.sig.ident)

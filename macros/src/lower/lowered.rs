@@ -53,6 +53,18 @@ pub(crate) enum Source {
     Constant,
 }
 
+impl Source {
+    /// The parameter of the function that it is a part of.
+    pub(crate) fn param(&self) -> Option<usize> {
+        match self {
+            Source::Param(param) | Source::Leaf { param, .. } | Source::Tree { param, .. } => {
+                Some(*param)
+            }
+            Source::Constant => None,
+        }
+    }
+}
+
 /// A statement that is not about tensors, and stays as it is.
 #[derive(Clone, Debug)]
 pub(crate) struct HostStmt {

@@ -93,7 +93,7 @@ fn call(b: &mut Builder, eqn: &Eqn, dx: &[Option<Var>], calls: Calls) -> Vec<Opt
             b.append(Eqn {
                 outs,
                 op: Op::CallFwd,
-                attrs: vec![callee],
+                attrs: vec![callee, active],
                 args: eqn.args.clone(),
             });
             let args: Vec<Var> = std::iter::once(saved).chain(dx).collect();

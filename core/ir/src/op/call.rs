@@ -3,7 +3,7 @@
 //! | op | reads | binds |
 //! |---|---|---|
 //! | `call[callee]` | arguments | results |
-//! | `call_fwd[callee]` | arguments | results, then the callee's residuals as one opaque value |
+//! | `call_fwd[callee, active]` | arguments | results, then the callee's residuals as one opaque value |
 //! | `call_jvp[callee, active]` | arguments, then tangents of the active ones | results, then their tangents |
 //! | `call_lin[callee, active]` | residuals, then tangents of the active arguments | tangents of the results |
 //! | `call_pull[callee, active, given]` | residuals, then the cotangents of the given results | cotangents of the active arguments |
@@ -23,7 +23,7 @@ pub(super) static CALL: CallOp = CallOp {
 
 pub(super) static FWD: CallOp = CallOp {
     name: "call_fwd",
-    statics: &["callee"],
+    statics: &["callee", "active"],
     diff: Diff::Smooth,
     transpose: None,
 };

@@ -1,0 +1,149 @@
+//! By which parameters derivatives are taken.
+//!
+//! `#[nodiff]` restricts the public companions of a function alone: a caller may pass something differentiable to such a parameter,
+//! and its gradient goes through the call. So a function whose results have a derivative with respect to a `#[nodiff]` parameter
+//! has a second set of derivatives, for callers that ask for it. The first set costs what it would cost without.
+
+use crate::lower::{Body, Flowing, Input, Lowered};
+use crate::parse::{Func, Kind, Param};
+use gradloom_ir::ad::{self, Calls};
+use gradloom_ir::flow::{self, Block};
+use gradloom_ir::{Op, Program, SecondaryMap, Var};
+
+/// The parameters that a set of derivatives is taken with respect to.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Wrt {
+    /// The `#[nodiff]` parameters among them, by position.
+    pub(super) nodiff: Vec<usize>,
+    /// Those of them that ops with a derivative read. They have to be floats: the rules of ops are for floats alone. A traced
+    /// function that is called looks at the dtypes itself.
+    pub(super) floats: Vec<usize>,
+}
+
+impl Wrt {
+    /// The parameters of the public companions.
+    pub(super) fn public() -> Wrt {
+        Wrt::default()
+    }
+
+    /// The parameters that callers may ask for, if these are more than those of the public companions.
+    pub(super) fn callers(func: &Func, body: &Body) -> Option<Wrt> {
+        let whole = Whole::of(body)?;
+        let mut wrt = Wrt::public();
+        for (i, _) in func
+            .params
+            .iter()
+            .enumerate()
+            .filter(|(_, p)| may_be_asked_for(p))
+        {
+            let vars = whole.vars(i);
+            if !whole.has_derivative(&vars) {
+                continue;
+            }
+            wrt.nodiff.push(i);
+            if whole.is_read_by_ops(&vars) {
+                wrt.floats.push(i);
+            }
+        }
+        (!wrt.nodiff.is_empty()).then_some(wrt)
+    }
+
+    fn takes(&self, input: &Input) -> bool {
+        let param = input.source.param();
+        input.diff || param.is_some_and(|i| self.nodiff.contains(&i))
+    }
+
+    /// The variables that stand for them in a program.
+    pub(super) fn vars(&self, low: &Lowered) -> Vec<Var> {
+        let inputs = low.inputs.iter().filter(|i| self.takes(i));
+        inputs.map(|i| i.var).collect()
+    }
+
+    /// The variables that have a derivative, in all blocks.
+    pub(super) fn active(&self, flowing: &Flowing) -> SecondaryMap<Var, ()> {
+        let inputs = flowing.pieces.iter().flat_map(|piece| &piece.low.inputs);
+        let wrt = inputs.chain(&flowing.inputs).filter(|i| self.takes(i));
+        let wrt: Vec<Var> = wrt.map(|i| i.var).collect();
+        flow::active(&flowing.flow.blocks, &wrt)
+    }
+}
+
+/// Whether it is `#[nodiff]`, and not said to be no float.
+fn may_be_asked_for(param: &Param) -> bool {
+    let is_traced = matches!(param.kind, Kind::Tensor | Kind::Tree);
+    is_traced && !param.diff && param.aval.dtype.is_none_or(|dtype| dtype.is_float())
+}
+
+/// A function as blocks, of which one is all of it where the body is straight-line.
+struct Whole<'a> {
+    blocks: Vec<Block>,
+    inputs: Vec<&'a Input>,
+    results: &'a [Var],
+}
+
+impl<'a> Whole<'a> {
+    /// `None`, if the body is recorded.
+    fn of(body: &'a Body) -> Option<Whole<'a>> {
+        match body {
+            Body::Straight(low) => Some(Whole {
+                blocks: vec![Block {
+                    program: low.program.clone(),
+                    targets: low.program.outs.clone(),
+                }],
+                inputs: low.inputs.iter().collect(),
+                results: &low.program.outs,
+            }),
+            Body::Flow(flowing) => {
+                let inner = flowing.pieces.iter().flat_map(|piece| &piece.low.inputs);
+                Some(Whole {
+                    blocks: flowing.flow.blocks.clone(),
+                    inputs: inner.chain(&flowing.inputs).collect(),
+                    results: &flowing.flow.results,
+                })
+            }
+            Body::Recorded(_) => None,
+        }
+    }
+
+    /// The variables of a parameter: itself, or the parts of it that are read.
+    fn vars(&self, param: usize) -> Vec<Var> {
+        let inputs = self
+            .inputs
+            .iter()
+            .filter(|i| i.source.param() == Some(param));
+        inputs.map(|i| i.var).collect()
+    }
+
+    /// Whether a result has a derivative with respect to one of `vars`.
+    fn has_derivative(&self, vars: &[Var]) -> bool {
+        let active = flow::active(&self.blocks, vars);
+        self.results.iter().any(|v| active.contains(*v))
+    }
+
+    /// Whether an op, not a call alone, has a derivative with respect to one of `vars`.
+    fn is_read_by_ops(&self, vars: &[Var]) -> bool {
+        let blocks: Vec<Block> = self.blocks.iter().map(without_calls).collect();
+        let active = flow::active(&blocks, vars);
+        blocks.iter().any(|block| {
+            let bound = block.program.eqns.iter().flat_map(|e| &e.outs);
+            let every = Program {
+                outs: bound.copied().collect(),
+                ..block.program.clone()
+            };
+            let found = ad::jvp(&every, &block.wrt(&active), Calls::Joint);
+            found.active.contains(&true)
+        })
+    }
+}
+
+/// The block with the results of calls as parameters.
+fn without_calls(block: &Block) -> Block {
+    let mut program = block.program.clone();
+    let calls = program.eqns.extract_if(.., |e| Op::CALLS.contains(&e.op));
+    let results: Vec<Var> = calls.flat_map(|e| e.outs).collect();
+    program.params.extend(results);
+    Block {
+        program,
+        targets: block.targets.clone(),
+    }
+}
