@@ -9,8 +9,11 @@ pub(super) static OP: Linear = Linear {
     name: "cast",
     operands: Operands::Fixed(1, 1),
     statics: &["dtype"],
-    shape: |_, args| Ok(args[0].shape.clone()),
-    dtype: |statics, _| shape::dtype(&statics[0], "dtype"),
+    shape: |_, args| shape::same(&args[0].shape, &args[1].shape),
+    dtype: |statics, args| {
+        shape::same_dtypes(args)?;
+        shape::dtype(&statics[0], "dtype")
+    },
     methods: &[Method::on_tensor("cast", &[Param::Data, Param::Static])],
     transpose: |b, eqn, ct| b.emit(Op::CastT, &eqn.attrs, &[ct, eqn.args[1]]),
     kernel: Kernel::Cast,

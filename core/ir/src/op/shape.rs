@@ -106,6 +106,14 @@ pub fn switch(value: &Static, name: &'static str) -> Result<Option<bool>, Fault>
     }
 }
 
+/// The switch of a static argument that users do not write: the op's methods and derivatives do.
+pub fn known_switch(value: &Static, name: &'static str) -> Result<bool, Fault> {
+    switch(value, name)?.ok_or_else(|| Fault::Static {
+        name,
+        found: value.to_string(),
+    })
+}
+
 /// The dtype of a static argument; `None` where it is not known yet.
 pub fn dtype(value: &Static, name: &'static str) -> Result<Option<DType>, Fault> {
     match value {
@@ -154,11 +162,15 @@ pub(super) fn shown(shape: &Static) -> String {
 /// The lengths that a static argument asks for, `None` for one that is below 0; nothing where not even their number is
 /// known yet.
 pub(super) fn asked_lengths(value: &Static) -> Result<Option<Vec<Option<Dim>>>, Fault> {
-    if let Static::Lens(_, lens) = value {
-        return Ok(Some(lens.clone()));
-    }
     let len = |n: &i64| usize::try_from(*n).ok().map(Dim::Known);
-    Ok(ints(value, "shape")?.map(|lens| lens.iter().map(len).collect()))
+    let lens: Option<Vec<Option<Dim>>> = match value {
+        Static::Lens(_, lens) => Some(lens.clone()),
+        other => ints(other, "shape")?.map(|lens| lens.iter().map(len).collect()),
+    };
+    match &lens {
+        Some(lens) if lens.len() > MAX_RANK => Err(Fault::TooManyAxes { rank: lens.len() }),
+        _ => Ok(lens),
+    }
 }
 
 /// The dim that a static argument gives; unknown where that is not known yet.
@@ -258,10 +270,35 @@ pub fn reduce(x: &Shape, axes: &Static, keepdims: &Static) -> Result<Shape, Faul
     }))
 }
 
-/// The shape of the transpose of a reduction: that of `x`, which is reduced over `axes`.
-pub fn repeat(x: &Shape, axes: &Static, keepdims: &Static) -> Result<Shape, Fault> {
-    reduce(x, axes, keepdims)?;
+/// The shape of the transpose of a reduction: that of `x`, which is reduced over `axes` to the shape of `y`.
+pub fn repeat(y: &Shape, x: &Shape, axes: &Static, keepdims: &Static) -> Result<Shape, Fault> {
+    same(&reduce(x, axes, keepdims)?, y)?;
     Ok(x.clone())
+}
+
+/// The shape of two operands that have the same, or of `x` where nothing is known of the other.
+pub fn same(x: &Shape, y: &Shape) -> Result<Shape, Fault> {
+    let (Some(x), Some(y)) = (x.dims(), y.dims()) else {
+        return Ok(if x.dims().is_some() { x } else { y }.clone());
+    };
+    if x.len() != y.len() {
+        return Err(Fault::Rank {
+            found: y.len(),
+            expected: x.len().to_string(),
+        });
+    }
+    let meet = |(axis, (x, y)): (usize, (&Dim, &Dim))| {
+        if x.differs(*y) {
+            return Err(Fault::Length {
+                what: format!("axis {axis}"),
+                found: y.to_string(),
+                expected: x.to_string(),
+            });
+        }
+        Ok(x.meet(*y))
+    };
+    let dims: Result<Vec<Dim>, Fault> = x.iter().zip(y).enumerate().map(meet).collect();
+    Ok(Shape(Some(dims?)))
 }
 
 /// Checks that a shape has no more axes and elements than can be addressed.

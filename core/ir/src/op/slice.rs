@@ -9,7 +9,10 @@ pub(super) static OP: Linear = Linear {
     name: "slice",
     operands: Operands::Fixed(1, 1),
     statics: &["starts", "stops", "steps"],
-    shape: |statics, args| sliced(&args[0].shape, statics),
+    shape: |statics, args| {
+        let x = shape::same(&args[0].shape, &args[1].shape)?;
+        sliced(&x, statics)
+    },
     dtype: shape::of_operand,
     methods: &[Method::on_tensor(
         "slice",

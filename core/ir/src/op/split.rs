@@ -23,7 +23,8 @@ impl OpDef for Split {
         args: &[&Aval],
         n_outs: usize,
     ) -> Result<Vec<Shape>, Fault> {
-        let Some(dims) = args[0].shape.dims() else {
+        let x = shape::same(&args[0].shape, &args[1].shape)?;
+        let Some(dims) = x.dims() else {
             sizes(&statics[0], Dim::Unknown, n_outs)?;
             return Ok(vec![Shape::UNKNOWN; n_outs]);
         };
@@ -42,7 +43,8 @@ impl OpDef for Split {
             .collect())
     }
     fn dtype(&self, _: &[Static], args: &[&Aval]) -> Result<Option<DType>, Fault> {
-        Ok(args[0].dtype)
+        // The zeros that stand for a cotangent have the dtype of the like operand.
+        shape::same_dtypes(args)
     }
     fn methods(&self) -> Vec<Method> {
         vec![
