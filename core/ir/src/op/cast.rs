@@ -2,7 +2,7 @@ use super::{Count, Kernel, Linear, Method, Operands, Param, shape};
 use crate::Op;
 
 /// `cast[dtype] x, like x`: the elements in another dtype. A float becomes an integer by truncation, saturating at
-/// the ends of the range, and NaN becomes 0; anything becomes a bool by comparison with 0.
+/// the ends of the range, and NaN becomes 0; an `i64` that is no `i32` wraps; anything becomes a bool by comparison with 0.
 ///
 /// The derivative is a cast of the tangent; a cast to an integer or a bool has none.
 pub(super) static OP: Linear = Linear {

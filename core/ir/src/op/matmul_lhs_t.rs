@@ -1,5 +1,5 @@
-use super::{Kernel, shape};
 use super::matmul::{Product, emit, product};
+use super::{Kernel, shape};
 use crate::Op;
 
 /// `matmul_lhs_t c, y, like x, like y`: the transpose of `matmul` in its first operand, `c y^T` summed to the shape

@@ -1,5 +1,5 @@
-use super::{Kernel, shape};
 use super::matmul::{Product, emit, product};
+use super::{Kernel, shape};
 use crate::Op;
 
 /// `matmul_rhs_t x, c, like x, like y`: the transpose of `matmul` in its second operand, `x^T c` summed to the shape

@@ -1,6 +1,6 @@
 use super::active::{by_parts, numbers, placed, present, tangents, transposed};
-use super::shape::same;
 use super::layer_norm::with_vectors;
+use super::shape::same;
 use super::{Count, Diff, Eval, Kernel, Laws, Method, OpDef, Operands, Ops, shape};
 use crate::{Attr, Aval, Builder, DType, Eqn, Fault, Op, Shape, Static, Var};
 

@@ -1,7 +1,7 @@
 use super::active::{along_cotangent, by_parts, cotangents, numbers, placed};
-use super::shape::same;
 use super::layer_norm::with_vectors;
 use super::norm_jvp::Norm;
+use super::shape::same;
 use super::{Count, Diff, Eval, Kernel, Laws, Method, OpDef, Operands, Ops, shape};
 use crate::{Aval, Builder, DType, Eqn, Fault, Op, Shape, Static, Var};
 

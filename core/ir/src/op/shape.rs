@@ -76,10 +76,7 @@ pub fn int(value: &Static, name: &'static str) -> Result<Option<i64>, Fault> {
     match value {
         Static::Int(n) => Ok(Some(*n)),
         Static::Host(_) | Static::Lens(..) => Ok(None),
-        other => Err(Fault::Static {
-            name,
-            found: other.to_string(),
-        }),
+        other => Err(other.refused(name)),
     }
 }
 
@@ -87,10 +84,7 @@ pub fn int(value: &Static, name: &'static str) -> Result<Option<i64>, Fault> {
 pub fn ints<'a>(value: &'a Static, name: &'static str) -> Result<Option<&'a [i64]>, Fault> {
     match value {
         Static::Host(_) | Static::Lens(..) => Ok(None),
-        other => other.ints().map(Some).ok_or_else(|| Fault::Static {
-            name,
-            found: other.to_string(),
-        }),
+        other => other.ints().map(Some).ok_or_else(|| other.refused(name)),
     }
 }
 
@@ -99,19 +93,13 @@ pub fn switch(value: &Static, name: &'static str) -> Result<Option<bool>, Fault>
     match value {
         Static::Bool(b) => Ok(Some(*b)),
         Static::Host(_) | Static::Lens(..) => Ok(None),
-        other => Err(Fault::Static {
-            name,
-            found: other.to_string(),
-        }),
+        other => Err(other.refused(name)),
     }
 }
 
 /// The switch of a static argument that users do not write: the op's methods and derivatives do.
 pub fn known_switch(value: &Static, name: &'static str) -> Result<bool, Fault> {
-    switch(value, name)?.ok_or_else(|| Fault::Static {
-        name,
-        found: value.to_string(),
-    })
+    switch(value, name)?.ok_or_else(|| value.refused(name))
 }
 
 /// The dtype of a static argument; `None` where it is not known yet.
@@ -119,10 +107,7 @@ pub fn dtype(value: &Static, name: &'static str) -> Result<Option<DType>, Fault>
     match value {
         Static::DType(d) => Ok(Some(*d)),
         Static::Host(_) | Static::Lens(..) => Ok(None),
-        other => Err(Fault::Static {
-            name,
-            found: other.to_string(),
-        }),
+        other => Err(other.refused(name)),
     }
 }
 
@@ -130,10 +115,7 @@ pub fn dtype(value: &Static, name: &'static str) -> Result<Option<DType>, Fault>
 pub fn float(value: &Static, name: &'static str) -> Result<Option<f64>, Fault> {
     match value {
         Static::Host(_) | Static::Lens(..) => Ok(None),
-        other => other.float().map(Some).ok_or_else(|| Fault::Static {
-            name,
-            found: other.to_string(),
-        }),
+        other => other.float().map(Some).ok_or_else(|| other.refused(name)),
     }
 }
 
@@ -179,10 +161,7 @@ pub fn dim(value: &Static, name: &'static str) -> Result<Dim, Fault> {
         None => Ok(Dim::Unknown),
         Some(n) => usize::try_from(n)
             .map(Dim::Known)
-            .map_err(|_| Fault::Static {
-                name,
-                found: n.to_string(),
-            }),
+            .map_err(|_| value.refused(name)),
     }
 }
 
@@ -242,9 +221,8 @@ pub fn labelled(x: &Shape, labels: &Shape) -> Result<Shape, Fault> {
 /// The shape after a reduction over `axes` of a value of shape `x`.
 pub fn reduce(x: &Shape, axes: &Static, keepdims: &Static) -> Result<Shape, Fault> {
     let Some(dims) = x.dims() else {
-        let keepdims = switch(keepdims, "keepdims")?;
         // Over all axes it is a number, however many there are.
-        let to_scalar = *axes == Static::All && keepdims == Some(false);
+        let to_scalar = *axes == Static::All && *keepdims == Static::Bool(false);
         return Ok(if to_scalar {
             Shape::scalar()
         } else {
@@ -404,10 +382,7 @@ pub fn holds(value: &Static, dtype: Option<DType>) -> Result<Option<DType>, Faul
         Static::Int(n) => (*n as f64, true),
         Static::Float(x) => (*x, x.fract() == 0.0 && (I64_START..-I64_START).contains(x)),
         other => {
-            return Err(Fault::Static {
-                name: "value",
-                found: other.to_string(),
-            });
+            return Err(other.refused("value"));
         }
     };
     let fits = match dtype {
