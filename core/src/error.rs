@@ -89,6 +89,15 @@ pub enum Error {
         classes: usize,
     },
 
+    /// An integer is divided by 0.
+    #[error("`{op}`: element {element} is divided by 0, which no integer is the result of")]
+    DivisionByZero {
+        /// The op: `div`, or `pow` with a negative exponent.
+        op: &'static str,
+        /// Which element of the result, in row-major order.
+        element: usize,
+    },
+
     /// There is not enough memory for a result.
     #[error("`{op}`: no memory for {bytes} bytes")]
     OutOfMemory {
@@ -115,7 +124,7 @@ pub enum Error {
 
     /// A gradient with respect to something that is not a float.
     #[error(
-        "`{path}` is {aval}, and only floats have gradients; mark the parameter `#[nodiff]` or cast it"
+        "`{path}` is {aval}, and only floats have gradients; cast it, or mark the parameter `#[nodiff]` or the field `#[tree(skip)]`"
     )]
     NotDifferentiable {
         /// Which argument, or which leaf of it.
@@ -175,6 +184,7 @@ impl Error {
                 row,
                 classes,
             },
+            KernelFault::DivisionByZero { element } => Error::DivisionByZero { op, element },
             KernelFault::OutOfMemory { bytes } => Error::OutOfMemory { op, bytes },
         }
     }

@@ -9,7 +9,7 @@ use crate::testing::is_op_by_op;
 use crate::{Aval, DType, Error, Result, Tensor, call, evaluate};
 use gradloom_ir::{Op, Static};
 use std::cell::Cell;
-use std::panic;
+use std::panic::{self, Location};
 use std::sync::Arc;
 use triomphe::UniqueArc;
 
@@ -248,12 +248,25 @@ pub fn catch<T>(body: impl FnOnce() -> Result<T>) -> Result<T> {
 /// Raises an error at the caller: to the enclosing [`catch`], or as a panic at the user's line.
 #[track_caller]
 pub(crate) fn raise(error: Error) -> ! {
+    let error = return_to_catch(error);
+    panic!("{error}")
+}
+
+/// Raises an error in a function that a transform has made, such as that of `grad(f)`: its caller is not known, but where it
+/// was made is.
+pub(crate) fn raise_in_made(error: Error, by: &str, at: &Location<'_>) -> ! {
+    let error = return_to_catch(error);
+    panic!("{error}; in the function that `{by}` made at {at}")
+}
+
+/// Returns the error to the enclosing [`catch`], if there is one.
+fn return_to_catch(error: Error) -> Error {
     // Where panics abort there is nobody to return to, and the message is all that the user gets.
     if SCOPES.get() > 0 && cfg!(panic = "unwind") {
         // Without the message of the panic hook: the error is returned, not printed.
         panic::resume_unwind(Box::new(Raised(error)));
     }
-    panic!("{error}")
+    error
 }
 
 /// The value, or its error raised at the caller.

@@ -86,8 +86,8 @@ fn operands_that_do_not_fit_are_shown() {
     ], @r"
     add: axis 0 is 2 on the left and 3 on the right: the left operand is f32[2, 3], the right operand is f32[3, 2]
     add: axis 0 is 2 on the left and 3 on the right: the left operand is f32[2, 3], the right operand is f32[3, 2]
-    mul: the dtypes are f32 and i64: the left operand is f32[2, 3], the right operand is i64[2, 3]; cast one of them, as in `x.cast(DType::I64)`
-    mul: the dtypes are f32 and f64: the left operand is f32[2, 3], the right operand is f64[2, 3]; cast one of them, as in `x.cast(DType::F64)`
+    mul: the dtypes are f32 and i64: the left operand is f32[2, 3], the right operand is i64[2, 3]; cast the i64 operand, as in `.cast(DType::F32)`
+    mul: the dtypes are f32 and f64: the left operand is f32[2, 3], the right operand is f64[2, 3]; cast the f32 operand, as in `.cast(DType::F64)`
     maximum: axis 0 is 2 on the left and 3 on the right: the left operand is f32[2, 3], the right operand is f32[3, 2]
     lt: axis 0 is 2 on the left and 3 on the right: the left operand is f32[2, 3], the right operand is f32[3, 2]
     tanh: the dtype is i64, and has to be a float: the operand is i64[2, 3]
@@ -96,7 +96,7 @@ fn operands_that_do_not_fit_are_shown() {
     1e30 is not a value of i64; cast the tensor to a float first
     select: the dtype is f32, and has to be bool for the condition: operand 1 is f32[2, 3], operand 2 is f32[2, 3], operand 3 is f32[2, 3]
     select: axis 0 is 2 on the left and 3 on the right: operand 1 is bool[2, 3], operand 2 is f32[2, 3], operand 3 is f32[3, 2]
-    select: the dtypes are f32 and i64: operand 1 is bool[2, 3], operand 2 is f32[2, 3], operand 3 is i64[2, 3]; cast one of them, as in `x.cast(DType::I64)`
+    select: the dtypes are f32 and i64: operand 1 is bool[2, 3], operand 2 is f32[2, 3], operand 3 is i64[2, 3]; cast the i64 operand, as in `.cast(DType::F32)`
     select: axis 0 is 4 on the left and 2 on the right: operand 1 is bool[2, 3], operand 2 is f32[4, 3], operand 3 is f32[2, 3]
     ");
 }
@@ -196,13 +196,13 @@ fn shapes_are_checked() {
     slice: the number of `stops` is 2, and has to be 1, the number of `starts`: the operand is f32[2, 3]
     split: 2 equal parts do not divide an axis of length 3: the operand is f32[2, 3]
     split: axis 2 is out of range for rank 2: the operand is f32[2, 3]
-    split: parts of [1, 1] do not divide an axis of length 3: the operand is f32[2, 3]
+    split_sizes: parts of [1, 1] do not divide an axis of length 3: the operand is f32[2, 3]
     unbind: axis 1 is 3, and has to be 2, the number of results: the operand is f32[2, 3]
     concat: axis 1 of operand 2 is 4, and has to be 3, as in operand 1: operand 1 is f32[2, 3], operand 2 is f32[2, 4]
     concat: axis 2 is out of range for rank 2: operand 1 is f32[2, 3], operand 2 is f32[2, 4]
     concat: there are 0 arguments, and have to be at least 1 operand
     stack: axis 1 of operand 2 is 4, and has to be 3, as in operand 1: operand 1 is f32[2, 3], operand 2 is f32[2, 4]
-    concat: the dtypes are f32 and i64: operand 1 is f32[2, 3], operand 2 is i64[2, 3]; cast one of them, as in `x.cast(DType::I64)`
+    concat: the dtypes are f32 and i64: operand 1 is f32[2, 3], operand 2 is i64[2, 3]; cast the i64 operand, as in `.cast(DType::F32)`
     the shape [4611686018427387904, 4] has more elements than can be addressed
     the shape [18446744073709551615, 18446744073709551615] has more elements than can be addressed
     the shape [1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1] has 65 axes, and the limit is 32
@@ -247,7 +247,7 @@ fn products_and_layers_are_checked() {
     ], @r"
     matmul: inner dimensions differ: the left operand is f32[2, 3], the right operand is f32[4, 5]
     matmul: the rank is 0, and has to be at least 1 on both sides (`*` scales): the left operand is f32[2, 3], the right operand is f32[]
-    matmul: the dtypes are f32 and i64: the left operand is f32[2, 3], the right operand is i64[3, 2]; cast one of them, as in `x.cast(DType::I64)`
+    matmul: the dtypes are f32 and i64: the left operand is f32[2, 3], the right operand is i64[3, 2]; cast the i64 operand, as in `.cast(DType::F32)`
     matmul: axis 0 is 2 on the left and 3 on the right: the left operand is f32[2, 2, 3], the right operand is f32[3, 3, 4]
     matmul: inner dimensions differ: the left operand is f32[3], the right operand is f32[4]
     layer_norm: the weight is 4, and has to be 3, as the last axis: operand 1 is f32[2, 3], operand 2 is f32[4], operand 3 is f32[3]
@@ -255,14 +255,14 @@ fn products_and_layers_are_checked() {
     attention: the rank is 1, and has to be at least 2 for the keys: operand 1 is f32[2, 3], operand 2 is f32[3], operand 3 is f32[3]
     attention: the rank is 3, and has to be 2 for the keys, as for the queries: operand 1 is f32[2, 3], operand 2 is f32[2, 4, 3], operand 3 is f32[2, 4, 3]
     attention: the last axis of the keys is 2, and has to be 3, as for the queries: operand 1 is f32[2, 3], operand 2 is f32[4, 2], operand 3 is f32[4, 5]
-    attention: the last axis but one of the values is 5, and has to be 4, as for the keys: operand 1 is f32[2, 3], operand 2 is f32[4, 3], operand 3 is f32[5, 3]
+    causal_attention: the last axis but one of the values is 5, and has to be 4, as for the keys: operand 1 is f32[2, 3], operand 2 is f32[4, 3], operand 3 is f32[5, 3]
     attention: axis 0 of the values is 1, and has to be 2, as for the queries: operand 1 is f32[2, 4, 3], operand 2 is f32[2, 4, 3], operand 3 is f32[1, 4, 3]
     attention: the dtype is i64, and has to be a float: operand 1 is i64[1, 2], operand 2 is i64[1, 2], operand 3 is i64[1, 2]
-    attention: the last axis of the mask is 3, and has to be 1 or 4, as for the keys: operand 1 is f32[2, 3], operand 2 is f32[4, 3], operand 3 is f32[4, 3], operand 4 is bool[2, 3]
-    attention: the last axis but one of the mask is 3, and has to be 1 or 2, as for the queries: operand 1 is f32[2, 3], operand 2 is f32[4, 3], operand 3 is f32[4, 3], operand 4 is bool[3, 1]
-    attention: the rank is 3, and has to be at most 2 for the mask: operand 1 is f32[2, 3], operand 2 is f32[2, 3], operand 3 is f32[2, 3], operand 4 is bool[1, 2, 2]
-    attention: the dtype is f32, and has to be bool for the mask: operand 1 is f32[2, 3], operand 2 is f32[2, 3], operand 3 is f32[2, 3], operand 4 is f32[2, 2]
-    attention: axis 0 of the mask is 3, and has to be 1 or 2, as for the queries: operand 1 is f32[2, 4, 3], operand 2 is f32[2, 4, 3], operand 3 is f32[2, 4, 3], operand 4 is bool[3, 4, 4]
+    masked_attention: the last axis of the mask is 3, and has to be 1 or 4, as for the keys: operand 1 is f32[2, 3], operand 2 is f32[4, 3], operand 3 is f32[4, 3], operand 4 is bool[2, 3]
+    masked_causal_attention: the last axis but one of the mask is 3, and has to be 1 or 2, as for the queries: operand 1 is f32[2, 3], operand 2 is f32[4, 3], operand 3 is f32[4, 3], operand 4 is bool[3, 1]
+    masked_attention: the rank is 3, and has to be at most 2 for the mask: operand 1 is f32[2, 3], operand 2 is f32[2, 3], operand 3 is f32[2, 3], operand 4 is bool[1, 2, 2]
+    masked_attention: the dtype is f32, and has to be bool for the mask: operand 1 is f32[2, 3], operand 2 is f32[2, 3], operand 3 is f32[2, 3], operand 4 is f32[2, 2]
+    masked_attention: axis 0 of the mask is 3, and has to be 1 or 2, as for the queries: operand 1 is f32[2, 4, 3], operand 2 is f32[2, 4, 3], operand 3 is f32[2, 4, 3], operand 4 is bool[3, 4, 4]
     cross_entropy: axis 0 of the labels is 3, and has to be 2: the left operand is f32[2, 3], the right operand is i64[3]
     cross_entropy: the dtype is f32, and has to be an integer for the labels: the left operand is f32[2, 3], the right operand is f32[2]
     cross_entropy: the dtype is f32, and has to be an integer for the labels: the left operand is f32[2, 3], the right operand is f32[2, 3]
@@ -315,13 +315,13 @@ fn derivatives_are_checked() {
         vjp(|p: &(Tensor, Tensor)| p.0.sum(..), pair),
     ], @r"
     a gradient needs a result that is a single float, and this is f32[2, 3]; sum it, or use `vjp`
-    `argument` is i64[2], and only floats have gradients; mark the parameter `#[nodiff]` or cast it
+    `argument` is i64[2], and only floats have gradients; cast it, or mark the parameter `#[nodiff]` or the field `#[tree(skip)]`
     the tangent of `argument` is f32[3, 2], and has to be f32[2, 3]
     the tangent has 0 leaves, and has to have 1
     the cotangent of `result.0` is f32[3, 2], and has to be f32[2, 3]
     the cotangent of `result.1[0]` is f32[3, 2], and has to be f32[2, 3]
     the cotangent has 1 leaf, and has to have 2
-    `argument.1` is i64[2], and only floats have gradients; mark the parameter `#[nodiff]` or cast it
+    `argument.1` is i64[2], and only floats have gradients; cast it, or mark the parameter `#[nodiff]` or the field `#[tree(skip)]`
     ");
     // A closure cannot pass on where it is called, so these are panics of the library's own lines.
     let said = [
@@ -336,10 +336,10 @@ fn derivatives_are_checked() {
     assert_snapshot!(said.join("\n"), @r"
     a gradient needs a result that is a single float, and this is f32[2, 3]; sum it, or use `vjp`
     a gradient needs a result that is a single float, and this is i64[]; sum it, or use `vjp`
-    `argument` is i64[2], and only floats have gradients; mark the parameter `#[nodiff]` or cast it
-    `argument[0]` is i64[2], and only floats have gradients; mark the parameter `#[nodiff]` or cast it
-    `argument` is i64[2], and only floats have gradients; mark the parameter `#[nodiff]` or cast it
-    `argument` is i64[2], and only floats have gradients; mark the parameter `#[nodiff]` or cast it
+    `argument` is i64[2], and only floats have gradients; cast it, or mark the parameter `#[nodiff]` or the field `#[tree(skip)]`
+    `argument[0]` is i64[2], and only floats have gradients; cast it, or mark the parameter `#[nodiff]` or the field `#[tree(skip)]`
+    `argument` is i64[2], and only floats have gradients; cast it, or mark the parameter `#[nodiff]` or the field `#[tree(skip)]`
+    `argument` is i64[2], and only floats have gradients; cast it, or mark the parameter `#[nodiff]` or the field `#[tree(skip)]`
     a gradient needs a result that is a single float, and this is f32[2, 3]; sum it, or use `vjp`
     ");
 }
@@ -411,10 +411,10 @@ fn traced_functions_and_their_companions_say_the_same() {
     sum: axis 3 is out of range for rank 2: the operand is f32[2, 3]
     sum: axis 3 is out of range for rank 2: the operand is f32[2, 3]
     a gradient needs a result that is a single float, and this is f32[2, 2]; sum it, or use `vjp`
-    `x` is i64[2, 3], and only floats have gradients; mark the parameter `#[nodiff]` or cast it
+    `x` is i64[2, 3], and only floats have gradients; cast it, or mark the parameter `#[nodiff]` or the field `#[tree(skip)]`
     the tangent of `w` is f32[2, 3], and has to be f32[3, 2]
     the cotangent of `result` is f32[2, 3], and has to be f32[2, 2]
-    `net.steps` is i64[], and only floats have gradients; mark the parameter `#[nodiff]` or cast it
+    `net.steps` is i64[], and only floats have gradients; cast it, or mark the parameter `#[nodiff]` or the field `#[tree(skip)]`
     ");
 }
 

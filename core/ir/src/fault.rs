@@ -9,6 +9,8 @@ use std::fmt;
 pub struct OpError {
     /// The op.
     pub op: Op,
+    /// The name that users call it by: that of a method of `Tensor` or of a key, if there is one.
+    pub called: &'static str,
     /// The data operands, as far as they are known.
     pub args: Vec<Aval>,
     /// What is wrong with them.
@@ -20,17 +22,17 @@ impl std::error::Error for OpError {}
 impl OpError {
     /// The message, with these words for the operands, such as "`x` is [2, 3]". Nothing is said where they are empty.
     pub fn message(&self, operands: &[String]) -> String {
-        if let Fault::Lossy { .. } = self.fault {
+        let mut message = match self.op {
             // Users write the number, and not the op that makes a tensor of it.
-            return self.fault.to_string();
-        }
-        let mut message = format!("{}: {}", self.op, Problem(&self.fault));
+            Op::Scalar => Problem(&self.fault).to_string(),
+            _ => format!("{}: {}", self.called, Problem(&self.fault)),
+        };
         let mut joint = ": ";
         for operand in operands.iter().filter(|o| !o.is_empty()) {
             message = message + joint + operand;
             joint = ", ";
         }
-        if let Some(advice) = self.fault.advice() {
+        if let Some(advice) = self.fault.advice(self.op) {
             message = message + "; " + &advice;
         }
         message
@@ -189,6 +191,11 @@ pub enum Fault {
         /// How many there have to be, in words.
         expected: String,
     },
+    /// A probability that is not one.
+    Probability {
+        /// The number.
+        p: f64,
+    },
     /// A static argument of the wrong kind.
     Static {
         /// The name of the argument.
@@ -200,24 +207,42 @@ pub enum Fault {
 
 impl Fault {
     /// What to do about it, where the fault says more than what would be right.
-    fn advice(&self) -> Option<String> {
-        match self {
-            Fault::MixedDTypes { right, .. } => Some(format!(
-                "cast one of them, as in `x.cast(DType::{right:?})`"
-            )),
-            Fault::Lossy { .. } => Some("cast the tensor to a float first".to_owned()),
+    fn advice(&self, op: Op) -> Option<String> {
+        match *self {
+            Fault::MixedDTypes { left, right } => {
+                let (narrow, wide) = if holds_more(left, right) {
+                    (right, left)
+                } else {
+                    (left, right)
+                };
+                Some(format!(
+                    "cast the {narrow} operand, as in `.cast(DType::{wide:?})`"
+                ))
+            }
+            Fault::Lossy { value, .. } => {
+                let integer = value.fract() == 0.0 && value.abs() < -(i64::MIN as f64);
+                Some(match (op, integer) {
+                    (Op::Full, true) => "give `DType::I64`".to_owned(),
+                    (Op::Full, false) => "give a float dtype".to_owned(),
+                    (_, true) => "cast the tensor to i64 first".to_owned(),
+                    (_, false) => "cast the tensor to a float first".to_owned(),
+                })
+            }
             _ => None,
         }
     }
 }
 
+/// Whether a cast from `other` to `dtype` loses less than one in the other direction: no fraction, no digits, and no gradient.
+fn holds_more(dtype: DType, other: DType) -> bool {
+    let order = [DType::Bool, DType::I32, DType::I64, DType::F32, DType::F64];
+    let place = |dtype| order.iter().position(|d| *d == dtype);
+    place(dtype) > place(other)
+}
+
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", Problem(self))?;
-        match self.advice() {
-            Some(advice) => write!(f, "; {advice}"),
-            None => Ok(()),
-        }
+        write!(f, "{}", Problem(self))
     }
 }
 
@@ -240,7 +265,16 @@ impl fmt::Display for Problem<'_> {
                 write!(f, "the dtype is {found}, and has to be {expected}")
             }
             Fault::Lossy { value, dtype } => {
-                write!(f, "{value:?} is not a value of {dtype}")
+                match value.fract() == 0.0 && value.abs() < -(i64::MIN as f64) {
+                    true => write!(f, "{value:.0} is not a value of {dtype}"),
+                    false => write!(f, "{value:?} is not a value of {dtype}"),
+                }
+            }
+            Fault::Axis { axis, rank } if *rank == crate::MAX_RANK => {
+                write!(
+                    f,
+                    "axis {axis} is out of range for {rank} axes, which is the limit"
+                )
             }
             Fault::Axis { axis, rank } => {
                 write!(f, "axis {axis} is out of range for rank {rank}")
@@ -301,6 +335,9 @@ impl fmt::Display for Problem<'_> {
             }
             Fault::Arity { found, expected } => {
                 write!(f, "there are {found} arguments, and have to be {expected}")
+            }
+            Fault::Probability { p } => {
+                write!(f, "`p` is {p:?}, and has to be from 0 to 1")
             }
             Fault::Static { name, found } => write!(f, "`{name}` cannot be {found}"),
         }

@@ -1,6 +1,6 @@
 //! Static arguments: axes, shapes, dtypes, numbers that are part of a program and not of its data.
 
-use crate::{DType, Dim};
+use crate::{DType, Dim, Fault};
 use std::fmt;
 use std::hash::{Hash, Hasher};
 
@@ -72,6 +72,19 @@ impl Static {
     /// Whether the value is not known before the program runs.
     pub fn is_host(&self) -> bool {
         matches!(self, Static::Host(_) | Static::Lens(..))
+    }
+
+    /// The fault of an op whose static argument `name` cannot be this value, in the words of users.
+    pub fn refused(&self, name: &'static str) -> Fault {
+        let found = match self {
+            Static::All => "`..`".to_owned(),
+            // An integer above those of an `i64`, such as `usize::MAX`.
+            Static::Float(x) if *x >= -(i64::MIN as f64) && *x <= u64::MAX as f64 => {
+                (*x as u64).to_string()
+            }
+            other => other.to_string(),
+        };
+        Fault::Static { name, found }
     }
 
     fn bits(&self) -> (u8, u64) {

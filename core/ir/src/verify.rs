@@ -4,13 +4,15 @@
 //! 2. An equation binds at least one variable, and as many as its op has results.
 //! 3. It has as many operands as its op reads and as many static arguments as its op takes, and these are
 //!    entries of the table.
-//! 4. Its op takes the operands: the shape rule and the dtype rule do not refuse them.
+//! 4. Its op takes the operands: the shape rule and the dtype rule do not refuse them. A like operand has the shape of
+//!    what it stands for.
 //! 5. What is known of its results is not at odds with what the rules infer. To know less is no fault.
-//! 6. Every result of the program is bound.
+//! 6. Every result of the program is bound, and its parameters have no more axes and elements than can be addressed.
 //! 7. Names are unique, and the text form reads each as a name.
 //!
 //! Every pass and every transform keeps these; tests verify each result.
 
+use crate::op::shape::check_size;
 use crate::{Aval, Dim, Eqn, Program, SecondaryMap, Static, Var, text};
 
 /// Everything that is wrong with a program, in words; empty when nothing is.
@@ -25,6 +27,9 @@ pub fn verify(program: &Program) -> Vec<String> {
                 "the parameter `{}` is bound twice",
                 program.show(param)
             ));
+        }
+        if let Err(fault) = check_size(&program.aval(param).shape) {
+            faults.push(format!("the parameter `{}`: {fault}", program.show(param)));
         }
     }
     let ever_bound: SecondaryMap<Var, ()> = program

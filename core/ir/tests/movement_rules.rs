@@ -61,7 +61,7 @@ fn axes_are_reordered() {
         (
             "x: f32[2, 3]",
             "y = permute[axes=all] x",
-            "permute: `axes` cannot be all: the operand is f32[2, 3]",
+            "permute: `axes` cannot be `..`: the operand is f32[2, 3]",
         ),
         (
             "x: f32[2, B, 4]",
@@ -233,7 +233,7 @@ fn unit_axes_come_and_go() {
         (
             "x: f32[1]",
             "y = squeeze[axes=all] x",
-            "squeeze: `axes` cannot be all: the operand is f32[1]",
+            "squeeze: `axes` cannot be `..`: the operand is f32[1]",
         ),
         (
             "x: f32[2, B]",
@@ -439,7 +439,7 @@ fn joined_operands_agree_in_the_other_axes() {
         (
             "x: f32[2], y: f64[2]",
             "z = concat[axis=0] x, y, like x, like y",
-            "concat: the dtypes are f32 and f64: operand 1 is f32[2], operand 2 is f64[2]; cast one of them, as in `x.cast(DType::F64)`",
+            "concat: the dtypes are f32 and f64: operand 1 is f32[2], operand 2 is f64[2]; cast the f32 operand, as in `.cast(DType::F64)`",
         ),
         (
             "x: f32[]",
@@ -542,17 +542,17 @@ fn parts_add_up_to_the_axis() {
         (
             "x: f32[5]",
             "a, b = split[sizes=[2, 2], axis=0] x, like x",
-            "split: parts of [2, 2] do not divide an axis of length 5: the operand is f32[5]",
+            "split_sizes: parts of [2, 2] do not divide an axis of length 5: the operand is f32[5]",
         ),
         (
             "x: f32[5]",
             "a, b = split[sizes=[5], axis=0] x, like x",
-            "split: the number of `sizes` is 1, and has to be 2, the number of results: the operand is f32[5]",
+            "split_sizes: the number of `sizes` is 1, and has to be 2, the number of results: the operand is f32[5]",
         ),
         (
             "x: f32[..]",
             "a, b = split[sizes=[6, -1], axis=0] x, like x",
-            "split: `sizes` cannot be [6, -1]: the operand is f32[..]",
+            "split_sizes: `sizes` cannot be [6, -1]: the operand is f32[..]",
         ),
         ("x: f32[2, B]", "a, b = unbind[axis=0] x", "f32[B], f32[B]"),
         ("x: f32[2, B]", "a, b = unbind[axis=-1] x", "f32[2], f32[2]"),

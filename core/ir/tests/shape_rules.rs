@@ -142,7 +142,7 @@ fn an_extremum_needs_an_element() {
             "argmax",
             &[Static::All, DROP],
             &["f32[2]"],
-            "argmax: `axis` cannot be all: the operand is f32[2]",
+            "argmax: `axis` cannot be `..`: the operand is f32[2]",
         ),
         (
             "argmin",
@@ -188,7 +188,7 @@ fn a_matrix_product_takes_vectors_matrices_and_batches() {
         (
             "f32[2, 3]",
             "f64[3, 2]",
-            "matmul: the dtypes are f32 and f64: the left operand is f32[2, 3], the right operand is f64[3, 2]; cast one of them, as in `x.cast(DType::F64)`",
+            "matmul: the dtypes are f32 and f64: the left operand is f32[2, 3], the right operand is f64[3, 2]; cast the f32 operand, as in `.cast(DType::F64)`",
         ),
     ];
     for (x, y, expected) in rows {
@@ -230,7 +230,7 @@ fn constants_take_their_shape_from_static_arguments() {
             "full",
             &[shape(&[2]), Static::Float(1.5), Static::DType(DType::I32)],
             &[],
-            "1.5 is not a value of i32; cast the tensor to a float first",
+            "full: 1.5 is not a value of i32; give a float dtype",
         ),
         (
             "iota",
@@ -243,7 +243,7 @@ fn constants_take_their_shape_from_static_arguments() {
             "iota",
             &[Static::Int(-1), f32()],
             &[],
-            "iota: `len` cannot be -1",
+            "arange: `len` cannot be -1",
         ),
         (
             "full",
@@ -263,13 +263,13 @@ fn constants_take_their_shape_from_static_arguments() {
                 Static::DType(DType::I64),
             ],
             &[],
-            "9.25e18 is not a value of i64; cast the tensor to a float first",
+            "full: 9.25e18 is not a value of i64; give a float dtype",
         ),
         (
             "iota",
             &[Static::Int(1), Static::DType(DType::Bool)],
             &[],
-            "iota: the dtype is bool, and has to be a number",
+            "arange: the dtype is bool, and has to be a number",
         ),
     ]);
 }
@@ -358,7 +358,7 @@ fn softmax_and_norms_keep_the_shape() {
             "inv_std",
             &[LAST, Static::All],
             &["f32[B, 3]"],
-            "inv_std: `eps` cannot be all: the operand is f32[B, 3]",
+            "inv_std: `eps` cannot be `..`: the operand is f32[B, 3]",
         ),
         (
             "softmax_t",
@@ -401,7 +401,7 @@ fn softmax_and_norms_keep_the_shape() {
             "attention",
             &[Static::Bool(true)],
             &["f32[..]", "f32[2, S, 4]", "f32[3, S, E]"],
-            "attention: axis 0 of the values is 3, and has to be 2, as for the keys: operand 1 is f32[..], operand 2 is f32[2, S, 4], operand 3 is f32[3, S, E]",
+            "causal_attention: axis 0 of the values is 3, and has to be 2, as for the keys: operand 1 is f32[..], operand 2 is f32[2, S, 4], operand 3 is f32[3, S, E]",
         ),
         (
             "attention",
@@ -419,7 +419,7 @@ fn softmax_and_norms_keep_the_shape() {
             "attention",
             &[Static::Bool(false)],
             &["f32[B, T, 4]", "f32[B, 3, 4]", "f32[B, ?, E]", "bool[T, 2]"],
-            "attention: the last axis of the mask is 2, and has to be 1 or 3, as for the keys: operand 1 is f32[B, T, 4], operand 2 is f32[B, 3, 4], operand 3 is f32[B, ?, E], operand 4 is bool[T, 2]",
+            "masked_attention: the last axis of the mask is 2, and has to be 1 or 3, as for the keys: operand 1 is f32[B, T, 4], operand 2 is f32[B, 3, 4], operand 3 is f32[B, ?, E], operand 4 is bool[T, 2]",
         ),
         (
             "layer_norm",
@@ -455,7 +455,7 @@ fn softmax_and_norms_keep_the_shape() {
             "layer_norm",
             &[eps()],
             &["f32[2, 3]", "f32[3]", "f64[3]"],
-            "layer_norm: the dtypes are f32 and f64: operand 1 is f32[2, 3], operand 2 is f32[3], operand 3 is f64[3]; cast one of them, as in `x.cast(DType::F64)`",
+            "layer_norm: the dtypes are f32 and f64: operand 1 is f32[2, 3], operand 2 is f32[3], operand 3 is f64[3]; cast the f32 operand, as in `.cast(DType::F64)`",
         ),
     ]);
 }

@@ -237,10 +237,7 @@ pub(super) fn softmax_less_hot<T: Float>(b: &mut Build, args: &[Place]) -> Place
 
 pub(super) fn one_hot(b: &mut Build, labels: &Place, out: &Aval) -> Place {
     fn of<T: Element>(classes: usize, one: T) -> Prepared {
-        Box::new(move |args, outs| {
-            rows::one_hot(args[0], T::slice_mut(&mut outs[0]), classes, one);
-            Ok(())
-        })
+        Box::new(move |args, outs| rows::one_hot(args[0], T::slice_mut(&mut outs[0]), classes, one))
     }
     fn number<T: Number>(classes: usize) -> Prepared {
         of(classes, T::ONE)

@@ -35,6 +35,7 @@ mod norms;
 mod number;
 mod pages;
 mod pieces;
+mod quotient;
 pub(crate) mod random;
 mod reduce;
 mod room;
@@ -85,6 +86,11 @@ pub(crate) enum KernelFault {
         /// Where it stands among the labels, in row-major order.
         row: usize,
     },
+    /// An integer is divided by 0.
+    DivisionByZero {
+        /// Which element of the result, in row-major order.
+        element: usize,
+    },
     /// There is no memory for a result.
     OutOfMemory { bytes: usize },
 }
@@ -117,7 +123,8 @@ macro_rules! on_float {
     };
 }
 
-/// The results of `op`, one for each of `outs`. `args` are its data operands. Elementwise ops are not lowered here.
+/// The results of `op`, one for each of `outs`. `args` are its data operands. Elementwise ops are not lowered here, but for
+/// those that may fail.
 ///
 /// A result may be a view of an operand.
 pub(crate) fn lower(
@@ -153,7 +160,8 @@ pub(crate) fn lower(
         Eval::Unary(_) if matches!(op, Op::Identity | Op::StopGradient) => {
             return vec![args[0].clone()];
         }
-        Eval::Unary(_) | Eval::Binary(_) | Eval::Compare(_) => {
+        Eval::Binary(_) => return vec![quotient::quotient(b, op, args, &outs[0])],
+        Eval::Unary(_) | Eval::Compare(_) => {
             unreachable!("elementwise ops are members of groups")
         }
         Eval::Call => unreachable!("calls are inlined or recorded, never planned"),

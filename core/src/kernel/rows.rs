@@ -538,12 +538,17 @@ pub(super) fn check_labels(labels: Data<'_>, classes: usize) -> Result<(), Kerne
     (0..labels.len()).try_for_each(|row| class(labels, row, classes).map(|_| ()))
 }
 
-/// 1 at the label along a last axis of `classes`, 0 elsewhere. A label out of range has a row of zeros.
-pub(super) fn one_hot<T: Element>(labels: Data<'_>, out: &mut [T], classes: usize, one: T) {
+/// 1 at the label along a last axis of `classes`, 0 elsewhere. A label that is no class is a fault.
+pub(super) fn one_hot<T: Element>(
+    labels: Data<'_>,
+    out: &mut [T],
+    classes: usize,
+    one: T,
+) -> Result<(), KernelFault> {
     out.fill(T::default());
     for row in 0..labels.len() {
-        if let Ok(class) = class(labels, row, classes) {
-            out[row * classes + class] = one;
-        }
+        let class = class(labels, row, classes)?;
+        out[row * classes + class] = one;
     }
+    Ok(())
 }

@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 /// The number of threads that kernels use, the caller's included.
 ///
 /// Unless [`set_threads`] was called, it is what the environment variable `GRADLOOM_THREADS` says, or as many as the
-/// machine runs at once.
+/// machine runs at once, and at most 256.
 ///
 /// ```
 /// assert!(gradloom::threads() >= 1);
@@ -41,11 +41,14 @@ pub fn threads() -> usize {
 ///
 /// # Panics
 ///
-/// If `n` is 0.
+/// If `n` is 0 or more than 256.
 #[track_caller]
 pub fn set_threads(n: usize) {
-    assert!(n > 0, "kernels need a thread: `set_threads(0)`");
-    THREADS.store(n.min(MAX_THREADS), Relaxed);
+    assert!(
+        (1..=MAX_THREADS).contains(&n),
+        "`set_threads({n})`: kernels use from 1 to {MAX_THREADS} threads"
+    );
+    THREADS.store(n, Relaxed);
 }
 
 /// How many threads [`for_each`] would share work with that takes one thread `nanos`.

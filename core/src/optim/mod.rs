@@ -38,9 +38,10 @@ use std::cell::RefCell;
 ///
 /// # Panics
 ///
-/// It has another number of leaves, or one of another shape or dtype.
+/// A parameter is no float, or the tree has another number of leaves, or one of another shape or dtype.
 #[track_caller]
 fn leaves_beside<P: Tree>(params: &P, other: &P, what: &'static str) -> Vec<Tensor> {
+    expect(check::floats(params, "parameters"));
     let leaves_of_params = leaves(params);
     let leaves = leaves(other);
     let expected = check::avals(&leaves_of_params);

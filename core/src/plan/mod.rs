@@ -154,11 +154,7 @@ impl Plan {
 
     /// The op of a task as the user knows it, for messages.
     fn name(&self, task: usize) -> &'static str {
-        self.whats
-            .get(task)
-            .map_or(Op::Identity, op_of)
-            .def()
-            .name()
+        self.whats.get(task).map_or(Op::Identity, op_of).called()
     }
 
     /// The leaves whose buffers may become results.

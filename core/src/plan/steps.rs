@@ -6,7 +6,7 @@ use super::readers::Readers;
 use super::{BOUND, Place, aval};
 use crate::kernel;
 use crate::layout::Layout;
-use gradloom_ir::pass::{self, is_elementwise};
+use gradloom_ir::pass::{self, is_elementwise, may_fail};
 use gradloom_ir::{Program, SecondaryMap, Var};
 
 /// A program while it is planned.
@@ -44,7 +44,9 @@ pub(super) fn steps(
     let mut done = vec![false; program.eqns.len()];
     for step in pass::fuse(program) {
         match step[..] {
-            [i] if !is_elementwise(program.eqns[i].op) => {
+            [i] if !is_elementwise(program.eqns[i].op)
+                || may_fail(program, &program.eqns[i], &planning.constants) =>
+            {
                 if !done[i] {
                     equation(&mut planning, i);
                 }

@@ -4,14 +4,13 @@ use super::threefry::{self, Words};
 use crate::buffer::Buffer;
 use crate::call::{self, CallKey};
 use crate::fork::get_or_init;
-use crate::kernel::KernelFault;
 use crate::kernel::random::{self, Bits, Draw, Flips, Normal, Uniform};
-use crate::record::{self, expect};
+use crate::record::{self, expect, raise};
 use crate::shelf::Block;
 use crate::statics::IntoStatic;
 use crate::tensor::{check_shape, shape_static};
 use crate::{Aval, DType, Element, Error, IntoShape, Tensor, node, spare};
-use gradloom_ir::{Op, Static};
+use gradloom_ir::{Fault, Op, OpError, Static};
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
@@ -163,8 +162,15 @@ impl Key {
     }
 
     /// Coin flips: `bool` values that are true with probability `p`, which is rounded to `f32`.
+    ///
+    /// # Panics
+    ///
+    /// `p` is not from 0 to 1.
     #[track_caller]
     pub fn bernoulli(self, p: f64, shape: impl IntoShape) -> Tensor {
+        if !(0.0..=1.0).contains(&p) {
+            refuse(Op::RandomBernoulli, Fault::Probability { p });
+        }
         self.draw(Numbers::Flips(p), shape.into_shape())
     }
 
@@ -185,6 +191,7 @@ impl Key {
             ));
         }
         let order = random::order(self.words(), n);
+        let fault = |fault| Error::of_kernel("permutation", fault);
         Tensor::from_vec(expect(order.map_err(fault)), [n])
     }
 
@@ -199,12 +206,12 @@ impl Key {
             Numbers::Uniform(dtype) => match dtype {
                 DType::F32 => self.draw_floats(Op::RandomUniform, Uniform::<f32>::DRAW, shape),
                 DType::F64 => self.draw_floats(Op::RandomUniform, Uniform::<f64>::DRAW, shape),
-                _ => not_a_float(dtype),
+                found => not_a_float(Op::RandomUniform, found),
             },
             Numbers::Normal(dtype) => match dtype {
                 DType::F32 => self.draw_floats(Op::RandomNormal, Normal::<f32>::DRAW, shape),
                 DType::F64 => self.draw_floats(Op::RandomNormal, Normal::<f64>::DRAW, shape),
-                _ => not_a_float(dtype),
+                found => not_a_float(Op::RandomNormal, found),
             },
         }
     }
@@ -223,6 +230,7 @@ impl Key {
         }
         expect(check_shape(&shape));
         let aval = Aval::new(D::Item::DTYPE, shape);
+        let fault = |fault| Error::of_kernel(op.called(), fault);
         let mut data = expect(Block::scratch(aval.numel()).map_err(fault));
         random::fill(draw, self.words(), &mut data);
         let buffer = Arc::new(D::Item::into_buffer(data));
@@ -284,6 +292,7 @@ impl fmt::Debug for Key {
 }
 
 fn tensor_of(words: Words) -> Tensor {
+    let fault = |fault| Error::of_kernel("key", fault);
     let mut buffer = expect(spare::buffer(DType::I64, 2).map_err(fault));
     if let Some(Buffer::I64(data)) = Arc::get_mut(&mut buffer) {
         data.copy_from_slice(&words.map(i64::from));
@@ -292,11 +301,19 @@ fn tensor_of(words: Words) -> Tensor {
     Tensor::new(&aval, node::Source::Elements(buffer))
 }
 
-fn fault(fault: KernelFault) -> Error {
-    Error::of_kernel("random", fault)
+#[track_caller]
+fn not_a_float(op: Op, found: DType) -> ! {
+    let expected = "`f32` or `f64`";
+    refuse(op, Fault::DType { found, expected })
 }
 
+/// Raises the error of a draw whose arguments are wrong.
 #[track_caller]
-fn not_a_float(dtype: DType) -> ! {
-    panic!("cannot draw `{dtype}` numbers; give `f32` or `f64`")
+fn refuse(op: Op, fault: Fault) -> ! {
+    raise(Error::Op(OpError {
+        op,
+        called: op.called(),
+        args: Vec::new(),
+        fault,
+    }))
 }

@@ -249,7 +249,9 @@ impl Tensor {
         one(Op::Attention, vec![Static::Bool(true)], &args, &[])
     }
 
-    /// A new last axis of length `classes` that is 1 at the label and 0 elsewhere; all 0 where the label is no class.
+    /// A new last axis of length `classes` that is 1 at the label and 0 elsewhere.
+    ///
+    /// A label outside `0..classes` is an error when the value is computed, as in [`Tensor::cross_entropy`].
     ///
     /// ```
     /// # use gradloom::{DType, Tensor};
@@ -289,7 +291,7 @@ impl Tensor {
     }
 
     /// The elements in another dtype. A float becomes an integer by truncation, saturating, and NaN becomes 0; a number
-    /// becomes a bool by comparison with 0. A cast to an integer or a bool has no derivative.
+    /// becomes a bool by comparison with 0. An `i64` that is no `i32` wraps. A cast to an integer or a bool has no derivative.
     ///
     /// ```
     /// # use gradloom::{DType, Tensor};

@@ -1,5 +1,6 @@
 //! Gradients of functions with a single float as result.
 
+use super::outcome::Made;
 use super::vjp::try_vjp;
 use super::{Outcome, jvp::linear};
 use crate::{Result, Tensor, Tree, check};
@@ -16,13 +17,15 @@ use crate::{Result, Tensor, Tree, check};
 ///
 /// The function that is returned panics if the result of `f` is not a single float, or a leaf of its argument is no
 /// float. Where `f` returns `Result`, that is an `Err`.
+#[track_caller]
 pub fn grad<X, R, F>(f: F) -> impl Fn(&X) -> R::Wrap<X>
 where
     X: Tree,
     R: Outcome<Tree = Tensor>,
     F: Fn(&X) -> R,
 {
-    move |x: &X| R::wrap(try_value_and_grad(&f, x).map(|(_, g)| g))
+    let made = Made::by("grad");
+    move |x: &X| R::wrap_made(try_value_and_grad(&f, x).map(|(_, g)| g), made)
 }
 
 /// The value and the gradient of `f`, as a function.
@@ -38,13 +41,15 @@ where
 /// # Panics
 ///
 /// As for [`grad`].
+#[track_caller]
 pub fn value_and_grad<X, R, F>(f: F) -> impl Fn(&X) -> R::Wrap<(Tensor, X)>
 where
     X: Tree,
     R: Outcome<Tree = Tensor>,
     F: Fn(&X) -> R,
 {
-    move |x: &X| R::wrap(try_value_and_grad(&f, x))
+    let made = Made::by("value_and_grad");
+    move |x: &X| R::wrap_made(try_value_and_grad(&f, x), made)
 }
 
 fn try_value_and_grad<X, R, F>(f: &F, x: &X) -> Result<(Tensor, X)>

@@ -2,6 +2,7 @@
 
 use super::Outcome;
 use super::jvp::linear;
+use super::outcome::Made;
 use super::vjp::try_vjp;
 use crate::record::catch;
 use crate::{Result, Tensor, check};
@@ -20,12 +21,14 @@ use crate::{Result, Tensor, check};
 ///
 /// The function that is returned panics if its argument or the result of `f` is no float. Where `f` returns
 /// `Result`, that is an `Err`.
+#[track_caller]
 pub fn jacfwd<R, F>(f: F) -> impl Fn(&Tensor) -> R::Wrap<Tensor>
 where
     R: Outcome<Tree = Tensor>,
     F: Fn(&Tensor) -> R,
 {
-    move |x: &Tensor| R::wrap(try_jacfwd(&f, x))
+    let made = Made::by("jacfwd");
+    move |x: &Tensor| R::wrap_made(try_jacfwd(&f, x), made)
 }
 
 /// The Jacobian of `f` in reverse mode, as a function: shape of the result, then shape of the argument.
@@ -40,12 +43,14 @@ where
 /// # Panics
 ///
 /// As for [`jacfwd`].
+#[track_caller]
 pub fn jacrev<R, F>(f: F) -> impl Fn(&Tensor) -> R::Wrap<Tensor>
 where
     R: Outcome<Tree = Tensor>,
     F: Fn(&Tensor) -> R,
 {
-    move |x: &Tensor| R::wrap(try_jacrev(&f, x))
+    let made = Made::by("jacrev");
+    move |x: &Tensor| R::wrap_made(try_jacrev(&f, x), made)
 }
 
 /// The Hessian of a function with a single float as result, forward over reverse.
@@ -60,18 +65,20 @@ where
 /// # Panics
 ///
 /// As for [`grad`](super::grad).
+#[track_caller]
 pub fn hessian<R, F>(f: F) -> impl Fn(&Tensor) -> R::Wrap<Tensor>
 where
     R: Outcome<Tree = Tensor>,
     F: Fn(&Tensor) -> R,
 {
+    let made = Made::by("hessian");
     move |x: &Tensor| {
         let gradient = |x: &Tensor| -> Result<Tensor> {
             let (y, pullback) = try_vjp(&f, x)?;
             check::scalar(&y)?;
             pullback.try_call(&y.ones_like())
         };
-        R::wrap(try_jacfwd(&gradient, x))
+        R::wrap_made(try_jacfwd(&gradient, x), made)
     }
 }
 

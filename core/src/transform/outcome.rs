@@ -1,7 +1,8 @@
 //! What a differentiated closure may return: a tree, or a `Result` of one.
 
-use crate::record::{catch, expect};
+use crate::record::{catch, expect, raise_in_made};
 use crate::{Error, Result, Tree};
+use std::panic::Location;
 
 /// What a closure that is differentiated may return: a [`Tree`], or a [`Result`] of one.
 ///
@@ -19,7 +20,25 @@ pub trait Outcome: Sized {
     #[track_caller]
     fn wrap<T>(result: Result<T>) -> Self::Wrap<T>;
     #[doc(hidden)]
+    fn wrap_made<T>(result: Result<T>, made: Made) -> Self::Wrap<T>;
+    #[doc(hidden)]
     fn unwrap<T>(wrap: Self::Wrap<T>) -> Result<T>;
+}
+
+/// Where a transform has made a function: a closure cannot tell where it is called.
+#[derive(Clone, Copy)]
+pub struct Made {
+    by: &'static str,
+    at: &'static Location<'static>,
+}
+
+impl Made {
+    /// By the transform of this name, where its caller calls it.
+    #[track_caller]
+    pub(super) fn by(by: &'static str) -> Made {
+        let at = Location::caller();
+        Made { by, at }
+    }
 }
 
 impl<Y: Tree> Outcome for Y {
@@ -32,6 +51,9 @@ impl<Y: Tree> Outcome for Y {
     #[track_caller]
     fn wrap<T>(result: Result<T>) -> T {
         expect(result)
+    }
+    fn wrap_made<T>(result: Result<T>, made: Made) -> T {
+        result.unwrap_or_else(|error| raise_in_made(error, made.by, made.at))
     }
     fn unwrap<T>(wrap: T) -> Result<T> {
         Ok(wrap)
@@ -46,6 +68,9 @@ impl<Y: Tree> Outcome for Result<Y, Error> {
         catch(f)
     }
     fn wrap<T>(result: Result<T>) -> Result<T> {
+        result
+    }
+    fn wrap_made<T>(result: Result<T>, _: Made) -> Result<T> {
         result
     }
     fn unwrap<T>(wrap: Result<T>) -> Result<T> {

@@ -6,14 +6,12 @@ use super::shape;
 use crate::{Attr, Builder, Eqn, Fault, Op, SecondaryMap, Static, Var};
 use std::ops::RangeInclusive;
 
-/// Which of the first three operands the static argument `active` names, in order; `None` where it is not known.
-pub(super) fn active(value: &Static) -> Result<Option<&[i64]>, Fault> {
-    let Some(active) = shape::ints(value, "active")? else {
-        return Ok(None);
-    };
+/// Which of the first three operands the static argument `active` names, in order. Derivatives write it, so it is known.
+pub(super) fn active(value: &Static) -> Result<&[i64], Fault> {
+    let active = shape::ints(value, "active")?.unwrap_or(&[]);
     let ascending = active.windows(2).all(|pair| pair[0] < pair[1]);
     match ascending && !active.is_empty() && active.iter().all(|i| (0..3).contains(i)) {
-        true => Ok(Some(active)),
+        true => Ok(active),
         false => Err(Fault::Static {
             name: "active",
             found: value.to_string(),
@@ -22,17 +20,17 @@ pub(super) fn active(value: &Static) -> Result<Option<&[i64]>, Fault> {
 }
 
 /// How many operands of a Jacobian come before its tangents, and which tangents there are, if all its `n_args` operands are there.
-/// Of the operands before them so many are `given`; where `active` is not known, the least are and no tangents.
+/// Of the operands before them so many are `given`.
 pub(super) fn tangents(
     value: &Static,
     given: RangeInclusive<usize>,
     n_args: usize,
 ) -> Result<(usize, &[i64]), Fault> {
     let active = active(value)?;
-    let (least, most) = active.map_or((1, 3), |active| (active.len(), active.len()));
-    let expected = n_args.clamp(given.start() + least, given.end() + most);
+    let n = active.len();
+    let expected = n_args.clamp(given.start() + n, given.end() + n);
     match n_args == expected {
-        true => Ok(active.map_or((*given.start(), &[]), |a| (n_args - a.len(), a))),
+        true => Ok((n_args - n, active)),
         false => Err(Fault::Arity {
             found: n_args,
             expected: format!("{expected} operands"),
@@ -40,16 +38,16 @@ pub(super) fn tangents(
     }
 }
 
-/// Which cotangents a transpose has, if it has `n_outs` results; `None` where it is not known.
-pub(super) fn cotangents(value: &Static, n_outs: usize) -> Result<Option<&[i64]>, Fault> {
+/// Which cotangents a transpose has, if it has `n_outs` results.
+pub(super) fn cotangents(value: &Static, n_outs: usize) -> Result<&[i64], Fault> {
     let active = active(value)?;
-    match active {
-        Some(active) if active.len() != n_outs => Err(Fault::Length {
+    match active.len() == n_outs {
+        true => Ok(active),
+        false => Err(Fault::Length {
             what: "the number of `active`".into(),
             found: active.len().to_string(),
             expected: format!("{n_outs}, the number of results"),
         }),
-        active => Ok(active),
     }
 }
 

@@ -13,7 +13,7 @@ pub(super) static OP: Nonlinear = Nonlinear {
     operands: Operands::Between(3, 4),
     statics: &["causal"],
     shape: |statics, args| {
-        shape::switch(&statics[0], "causal")?;
+        shape::known_switch(&statics[0], "causal")?;
         let heads = Heads::of(&args[..3], args.get(3).copied())?;
         Ok(heads.map_or(Shape::UNKNOWN, |heads| heads.mixed()))
     },
@@ -148,6 +148,10 @@ impl Heads {
             let ends = [(queries, "the queries"), (keys.meet(n_values), "the keys")];
             fits(mask, &[&batch[..], &ends].concat())?;
         }
+        // Derivatives of a higher order hold a weight for each query and key.
+        let pairs = [queries, keys.meet(n_values)];
+        let weights = batch.iter().map(|(dim, _)| *dim).chain(pairs);
+        shape::check_size(&Shape(Some(weights.collect())))?;
         Ok(Some(Heads {
             batch: batch.into_iter().map(|(dim, _)| dim).collect(),
             queries,

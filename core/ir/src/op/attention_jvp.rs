@@ -1,6 +1,6 @@
 use super::active::{by_parts, numbers, placed, present, tangents, transposed};
 use super::attention::{Heads, floats};
-use super::jacobian::same;
+use super::shape::same;
 use super::{Count, Diff, Eval, Kernel, Laws, Method, OpDef, Operands, Ops, shape};
 use crate::{Attr, Aval, Builder, DType, Eqn, Fault, Op, Shape, Static, Var};
 
@@ -29,13 +29,15 @@ impl OpDef for AttentionJvp {
         &["causal", "active"]
     }
     fn shape(&self, statics: &[Static], args: &[&Aval], _: usize) -> Result<Vec<Shape>, Fault> {
-        shape::switch(&statics[0], "causal")?;
+        shape::known_switch(&statics[0], "causal")?;
         let (n_given, active) = tangents(&statics[1], GIVEN..=GIVEN + 1, args.len())?;
-        let out = checked(&args[..n_given])?;
+        // A tangent has the shape of its primal: what is known of one is known of the other.
+        let mut given: Vec<Aval> = args[..n_given].iter().map(|aval| (*aval).clone()).collect();
         for (&i, dx) in active.iter().zip(&args[n_given..]) {
-            same(&args[i as usize].shape, &dx.shape)?;
+            let primal = &mut given[i as usize].shape;
+            *primal = same(primal, &dx.shape)?;
         }
-        Ok(vec![out])
+        Ok(vec![checked(&given.iter().collect::<Vec<_>>())?])
     }
     fn dtype(&self, statics: &[Static], args: &[&Aval]) -> Result<Option<DType>, Fault> {
         let (n_given, active) = tangents(&statics[1], GIVEN..=GIVEN + 1, args.len())?;
@@ -158,8 +160,11 @@ pub(super) fn checked(args: &[&Aval]) -> Result<Shape, Fault> {
     let Some(heads) = Heads::of(&args[..3], args.get(GIVEN).copied())? else {
         return Ok(o.clone());
     };
-    same(&heads.one_each(), l)?;
-    same(&heads.mixed(), o)
+    let out = same(&heads.mixed(), o)?;
+    let queries = out.dims().and_then(<[_]>::split_last);
+    let queries = Shape(queries.map(|(_, queries)| queries.to_vec()));
+    same(&same(&heads.one_each(), l)?, &queries)?;
+    Ok(out)
 }
 
 /// The weights of the keys for each query, `exp(q k^T / sqrt(d) - l)`, of `q, k, l`.

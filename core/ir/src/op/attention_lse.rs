@@ -11,7 +11,7 @@ pub(super) static OP: Nonlinear = Nonlinear {
     operands: Operands::Between(2, 3),
     statics: &["causal"],
     shape: |statics, args| {
-        shape::switch(&statics[0], "causal")?;
+        shape::known_switch(&statics[0], "causal")?;
         let heads = Heads::of(&args[..2], args.get(2).copied())?;
         Ok(heads.map_or(Shape::UNKNOWN, |heads| heads.one_each()))
     },

@@ -3,7 +3,7 @@ use super::attention::floats;
 use super::attention_jvp::{
     Attention, GIVEN, checked, matmul, over_keys, scaled, swapped, weights,
 };
-use super::jacobian::same;
+use super::shape::same;
 use super::{Count, Diff, Eval, Kernel, Laws, Method, OpDef, Operands, Ops, shape};
 use crate::{Aval, Builder, DType, Eqn, Fault, Shape, Static, Var};
 
@@ -34,12 +34,10 @@ impl OpDef for AttentionVjp {
         args: &[&Aval],
         n_outs: usize,
     ) -> Result<Vec<Shape>, Fault> {
-        shape::switch(&statics[0], "causal")?;
+        shape::known_switch(&statics[0], "causal")?;
         let (ct, given) = args.split_last().expect("a cotangent is the last");
         same(&checked(given)?, &ct.shape)?;
-        let Some(active) = cotangents(&statics[1], n_outs)? else {
-            return Ok(vec![Shape::UNKNOWN; n_outs]);
-        };
+        let active = cotangents(&statics[1], n_outs)?;
         let shapes = active.iter().map(|i| args[*i as usize].shape.clone());
         Ok(shapes.collect())
     }

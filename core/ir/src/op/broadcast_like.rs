@@ -7,7 +7,8 @@ pub(super) static OP: Linear = Linear {
     operands: Operands::Fixed(1, 2),
     statics: &[],
     shape: |_, args| {
-        check(&args[0].shape, &args[2].shape)?;
+        let x = shape::same(&args[0].shape, &args[1].shape)?;
+        check(&x, &args[2].shape)?;
         Ok(args[2].shape.clone())
     },
     dtype: shape::of_operand,

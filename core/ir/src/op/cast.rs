@@ -2,15 +2,18 @@ use super::{Count, Kernel, Linear, Method, Operands, Param, shape};
 use crate::Op;
 
 /// `cast[dtype] x, like x`: the elements in another dtype. A float becomes an integer by truncation, saturating at
-/// the ends of the range, and NaN becomes 0; anything becomes a bool by comparison with 0.
+/// the ends of the range, and NaN becomes 0; an `i64` that is no `i32` wraps; anything becomes a bool by comparison with 0.
 ///
 /// The derivative is a cast of the tangent; a cast to an integer or a bool has none.
 pub(super) static OP: Linear = Linear {
     name: "cast",
     operands: Operands::Fixed(1, 1),
     statics: &["dtype"],
-    shape: |_, args| Ok(args[0].shape.clone()),
-    dtype: |statics, _| shape::dtype(&statics[0], "dtype"),
+    shape: |_, args| shape::same(&args[0].shape, &args[1].shape),
+    dtype: |statics, args| {
+        shape::same_dtypes(args)?;
+        shape::dtype(&statics[0], "dtype")
+    },
     methods: &[Method::on_tensor("cast", &[Param::Data, Param::Static])],
     transpose: |b, eqn, ct| b.emit(Op::CastT, &eqn.attrs, &[ct, eqn.args[1]]),
     kernel: Kernel::Cast,

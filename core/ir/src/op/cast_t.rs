@@ -1,4 +1,4 @@
-use super::{Count, Kernel, Linear, Operands};
+use super::{Count, Kernel, Linear, Operands, shape};
 use crate::Op;
 
 /// `cast_t[dtype] y, like x`: the transpose of `cast`, `y` in the dtype of `x`.
@@ -6,8 +6,11 @@ pub(super) static OP: Linear = Linear {
     name: "cast_t",
     operands: Operands::Fixed(1, 1),
     statics: &["dtype"],
-    shape: |_, args| Ok(args[0].shape.clone()),
-    dtype: |_, args| Ok(args[1].dtype),
+    shape: |_, args| shape::same(&args[0].shape, &args[1].shape),
+    dtype: |statics, args| {
+        shape::same_dtype(args[0].dtype, shape::dtype(&statics[0], "dtype")?)?;
+        Ok(args[1].dtype)
+    },
     methods: &[],
     transpose: |b, eqn, ct| b.emit(Op::Cast, &eqn.attrs, &[ct, eqn.args[1]]),
     kernel: Kernel::CastT,

@@ -18,14 +18,15 @@ impl OpDef for Concat {
     }
     fn shape(&self, statics: &[Static], args: &[&Aval], _: usize) -> Result<Vec<Shape>, Fault> {
         let n = args.len() / 2;
-        let join = |rank| {
-            let axis = shape::known_axis(&statics[0], rank, "axis")?;
-            Ok(axis.map_or(Join::Somewhere, Join::Along))
-        };
+        for (x, like) in args[..n].iter().zip(&args[n..]) {
+            shape::same(&x.shape, &like.shape)?;
+        }
+        let join = |rank| join(&statics[0], rank);
         Ok(vec![joined(&args[..n], join)?])
     }
     fn dtype(&self, _: &[Static], args: &[&Aval]) -> Result<Option<DType>, Fault> {
-        shape::same_dtypes(&args[..args.len() / 2])
+        // The zeros that stand for a tangent have the dtype of the like operand.
+        shape::same_dtypes(args)
     }
     fn methods(&self) -> Vec<Method> {
         vec![Method::on_type("concat", &[Param::List, Param::Static])]
@@ -81,6 +82,12 @@ pub(super) fn fill(b: &mut Builder, axis: Attr, xs: &[Option<Var>], likes: &[Var
     }
     args.extend(likes);
     b.emit(Op::Concat, &[axis], &args)
+}
+
+/// Where `concat` joins operands of a rank.
+pub(super) fn join(axis: &Static, rank: usize) -> Result<Join, Fault> {
+    let axis = shape::known_axis(axis, rank, "axis")?;
+    Ok(axis.map_or(Join::Somewhere, Join::Along))
 }
 
 /// Where operands are joined.

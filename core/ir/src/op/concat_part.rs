@@ -8,6 +8,10 @@ pub(super) static OP: Linear = Linear {
     operands: Operands::OneManyLike,
     statics: &["axis", "index"],
     shape: |statics, args| {
+        let join = |rank| concat::join(&statics[0], rank);
+        let whole = concat::joined(&args[1..], join)?;
+        shape::check_size(&whole)?;
+        shape::same(&whole, &args[0].shape)?;
         let Some(index) = shape::int(&statics[1], "index")? else {
             return Ok(Shape::UNKNOWN);
         };
@@ -16,12 +20,9 @@ pub(super) static OP: Linear = Linear {
             name: "index",
             found: index.to_string(),
         })?;
-        if let Some(dims) = part.shape.dims() {
-            shape::known_axis(&statics[0], dims.len(), "axis")?;
-        }
         Ok(part.shape.clone())
     },
-    dtype: shape::of_operand,
+    dtype: |_, args| shape::same_dtypes(args),
     methods: &[],
     // The cotangent at its place, zeros elsewhere.
     transpose: |b, eqn, ct| {

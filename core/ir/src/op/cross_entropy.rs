@@ -10,7 +10,8 @@ pub(super) static OP: Nonlinear = Nonlinear {
     operands: Operands::Fixed(2, 0),
     statics: &[],
     shape: |_, args| {
-        shape::labelled(&args[0].shape, &args[1].shape)?;
+        let rows = shape::labelled(&args[0].shape, &args[1].shape)?;
+        shape::check_size(&rows)?;
         Ok(Shape::scalar())
     },
     dtype: |_, args| {

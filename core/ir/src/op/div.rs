@@ -3,7 +3,8 @@ use super::{Binary, BinaryRule, Count};
 binary_fns! { |x, y| x / y,
 int |x, y| if y == 0 { 0 } else { x.wrapping_div(y) } }
 
-/// Integers: towards zero, wrapping; a division by zero gives zero.
+/// Integers: towards zero, and the least one by -1 is itself, as `wrapping_div`. A division of an integer by zero is an error when
+/// the value is computed; the loop, which has no way to say so, never sees one.
 pub(super) static OP: Binary = Binary {
     name: "div",
     fns: FNS,

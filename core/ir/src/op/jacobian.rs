@@ -1,7 +1,7 @@
 //! The class of ops that apply a matrix, made of primal values, to one operand: the Jacobians of some ops on rows.
 
 use super::{Count, Diff, Eval, InferRule, Kernel, Laws, Method, OpDef, Operands, shape};
-use crate::{Aval, Builder, DType, Dim, Eqn, Fault, Op, Shape, Static, Var};
+use crate::{Aval, Builder, DType, Eqn, Fault, Op, Shape, Static, Var};
 
 /// An op that is linear in its first operand, of the shape of the result.
 pub struct Jacobian {
@@ -88,33 +88,8 @@ impl OpDef for Jacobian {
     }
 }
 
-/// The shape of two operands that have the same, or of `x` where nothing is known of the other.
-pub(super) fn same(x: &Shape, y: &Shape) -> Result<Shape, Fault> {
-    let (Some(x), Some(y)) = (x.dims(), y.dims()) else {
-        return Ok(if x.dims().is_some() { x } else { y }.clone());
-    };
-    if x.len() != y.len() {
-        return Err(Fault::Rank {
-            found: y.len(),
-            expected: x.len().to_string(),
-        });
-    }
-    let meet = |(axis, (x, y)): (usize, (&Dim, &Dim))| {
-        if x.differs(*y) {
-            return Err(Fault::Length {
-                what: format!("axis {axis}"),
-                found: y.to_string(),
-                expected: x.to_string(),
-            });
-        }
-        Ok(x.meet(*y))
-    };
-    let dims: Result<Vec<Dim>, Fault> = x.iter().zip(y).enumerate().map(meet).collect();
-    Ok(Shape(Some(dims?)))
-}
-
 /// The shape rule of Jacobians along one axis, whose operands have one shape.
 pub(super) fn same_along_axis(statics: &[Static], args: &[&Aval]) -> Result<Shape, Fault> {
-    let shape = same(&args[0].shape, &args[1].shape)?;
+    let shape = shape::same(&args[0].shape, &args[1].shape)?;
     shape::along(&shape, &statics[0])
 }

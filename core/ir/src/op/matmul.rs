@@ -16,7 +16,11 @@ use crate::{Aval, Builder, DType, Dim, Eqn, Fault, Op, Shape, Static, Var};
 /// all three are about, and travel with them; they give the shapes where an operand is a tangent.
 pub(super) static OP: Product = Product {
     name: "matmul",
-    shape: |args| product(&args[0].shape, &args[1].shape),
+    shape: |args| {
+        let x = shape::same(&args[0].shape, &args[2].shape)?;
+        let y = shape::same(&args[1].shape, &args[3].shape)?;
+        product(&x, &y)
+    },
     methods: &[Method::on_tensor("matmul", &[Param::Data, Param::Data])],
     transpose: [
         |b, eqn, ct| emit(b, Op::MatmulLhsT, ct, eqn.args[1], eqn),

@@ -1,5 +1,5 @@
-use super::Kernel;
 use super::matmul::{Product, emit, product};
+use super::{Kernel, shape};
 use crate::Op;
 
 /// `matmul_lhs_t c, y, like x, like y`: the transpose of `matmul` in its first operand, `c y^T` summed to the shape
@@ -7,7 +7,9 @@ use crate::Op;
 pub(super) static OP: Product = Product {
     name: "matmul_lhs_t",
     shape: |args| {
-        product(&args[2].shape, &args[3].shape)?;
+        let y = shape::same(&args[3].shape, &args[1].shape)?;
+        let z = product(&args[2].shape, &y)?;
+        shape::same(&z, &args[0].shape)?;
         Ok(args[2].shape.clone())
     },
     methods: &[],

@@ -1,5 +1,5 @@
-use super::Kernel;
 use super::matmul::{Product, emit, product};
+use super::{Kernel, shape};
 use crate::Op;
 
 /// `matmul_rhs_t x, c, like x, like y`: the transpose of `matmul` in its second operand, `x^T c` summed to the shape
@@ -7,7 +7,9 @@ use crate::Op;
 pub(super) static OP: Product = Product {
     name: "matmul_rhs_t",
     shape: |args| {
-        product(&args[2].shape, &args[3].shape)?;
+        let x = shape::same(&args[2].shape, &args[0].shape)?;
+        let z = product(&x, &args[3].shape)?;
+        shape::same(&z, &args[1].shape)?;
         Ok(args[3].shape.clone())
     },
     methods: &[],

@@ -37,7 +37,7 @@ pub use loops::{BinaryFns, BinaryLoop, CompareFns, CompareLoop, UnaryFns, UnaryL
 pub use method::{Method, Param};
 pub use nonlinear::{InferRule, Nonlinear, NonlinearRule};
 
-use crate::{Aval, DType, Fault, OpError, Static};
+use crate::{Aval, DType, Dim, Fault, OpError, Static};
 use std::fmt;
 use std::sync::OnceLock;
 
@@ -381,6 +381,37 @@ impl Op {
         (*takes == n && n > 0).then(|| dtypes[dtype as usize])?
     }
 
+    /// The name that users call the op by: of its first method, or of the method of a key.
+    pub fn called(self) -> &'static str {
+        let method = self.def().methods().first().map(|method| method.name);
+        let name = self.def().name();
+        method.unwrap_or(name.strip_prefix("random_").unwrap_or(name))
+    }
+
+    /// The name that users call the op by with these static arguments and so many data operands.
+    fn called_with(self, statics: &[Static], n_data: usize) -> &'static str {
+        let calls = |method: &Method| {
+            let mut statics = statics.iter();
+            let mut data = 0;
+            let mut fits = |param: &Param| match param {
+                Param::Static => statics.next().is_some(),
+                Param::Switch(on) => statics.next() == Some(&Static::Bool(*on)),
+                Param::Number(n) => statics.next() == Some(&Static::Int(*n)),
+                Param::All => statics.next() == Some(&Static::All),
+                Param::Data => {
+                    data += 1;
+                    true
+                }
+                Param::Like | Param::List | Param::Count => true,
+            };
+            let lists = method.params.contains(&Param::List);
+            method.params.iter().all(&mut fits) && (lists || data == n_data)
+        };
+        let methods = self.def().methods();
+        let method = methods.into_iter().find(calls);
+        method.map_or_else(|| self.called(), |method| method.name)
+    }
+
     /// The avals of the results: the shape rule and the dtype rule, after a check of the arity.
     ///
     /// This is the one entry of the macro and of the run time to these rules.
@@ -415,6 +446,7 @@ impl Op {
             for shape in &shapes {
                 shape::check_size(shape)?;
             }
+            fits_some_rank(def, statics, args, n_outs)?;
             Ok(shapes
                 .into_iter()
                 .map(|shape| Aval { dtype, shape })
@@ -422,6 +454,7 @@ impl Op {
         };
         check().map_err(|fault| OpError {
             op: self,
+            called: self.called_with(statics, n_data),
             args: args[..n_data.min(args.len())]
                 .iter()
                 .map(|a| (*a).clone())
@@ -429,6 +462,35 @@ impl Op {
             fault,
         })
     }
+}
+
+/// Refuses static arguments that are wrong whatever the rank of the first operand with an unknown one is. The fault is one
+/// that the rule finds at some rank.
+fn fits_some_rank(
+    def: &dyn OpDef,
+    statics: &[Static],
+    args: &[&Aval],
+    n_outs: usize,
+) -> Result<(), Fault> {
+    let unknown = args.iter().position(|arg| arg.shape.dims().is_none());
+    let Some(unknown) = unknown.filter(|_| statics.iter().any(|s| !s.is_host())) else {
+        return Ok(());
+    };
+    let mut fault = None;
+    for rank in 0..=shape::MAX_RANK {
+        let mut known = args[unknown].clone();
+        known.shape = vec![Dim::Unknown; rank].into();
+        let mut args = args.to_vec();
+        args[unknown] = &known;
+        let shapes = def.shape(statics, &args, n_outs);
+        match shapes.and_then(|shapes| shapes.iter().try_for_each(shape::check_size)) {
+            Ok(()) => return Ok(()),
+            // Other faults say more than that the rank is wrong.
+            Err(Fault::Rank { .. } | Fault::TooManyAxes { .. }) if fault.is_some() => {}
+            Err(found) => fault = Some(found),
+        }
+    }
+    fault.map_or(Ok(()), Err)
 }
 
 impl fmt::Display for Op {

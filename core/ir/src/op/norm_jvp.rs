@@ -1,6 +1,6 @@
 use super::active::{by_parts, numbers, placed, present, tangents, transposed};
-use super::jacobian::same;
 use super::layer_norm::with_vectors;
+use super::shape::same;
 use super::{Count, Diff, Eval, Kernel, Laws, Method, OpDef, Operands, Ops, shape};
 use crate::{Attr, Aval, Builder, DType, Eqn, Fault, Op, Shape, Static, Var};
 
@@ -34,18 +34,19 @@ impl OpDef for NormJvp {
         &["centred", "eps", "active"]
     }
     fn shape(&self, statics: &[Static], args: &[&Aval], _: usize) -> Result<Vec<Shape>, Fault> {
-        shape::switch(&statics[0], "centred")?;
+        shape::known_switch(&statics[0], "centred")?;
         shape::float(&statics[1], "eps")?;
         let (_, active) = tangents(&statics[2], 2..=2, args.len())?;
-        let mut out = with_vectors(&args[0].shape, &[(args[1], "the weight")])?;
-        for (&i, dx) in active.iter().zip(&args[2..]) {
-            out = match i {
-                0 => same(&out, &dx.shape)?,
-                1 => with_vectors(&out, &[(dx, "the tangent of the weight")])?,
-                _ => with_vectors(&out, &[(dx, "the tangent of the bias")])?,
-            };
+        let mut rows = args[0].shape.clone();
+        let mut vectors = vec![(args[1], "the weight")];
+        for (&i, &dx) in active.iter().zip(&args[2..]) {
+            match i {
+                0 => rows = same(&rows, &dx.shape)?,
+                1 => vectors.push((dx, "the tangent of the weight")),
+                _ => vectors.push((dx, "the tangent of the bias")),
+            }
         }
-        Ok(vec![out])
+        Ok(vec![with_vectors(&rows, &vectors)?])
     }
     fn dtype(&self, _: &[Static], args: &[&Aval]) -> Result<Option<DType>, Fault> {
         shape::same_floats(args)

@@ -1,7 +1,7 @@
 use super::active::{along_cotangent, by_parts, cotangents, numbers, placed};
-use super::jacobian::same;
 use super::layer_norm::with_vectors;
 use super::norm_jvp::Norm;
+use super::shape::same;
 use super::{Count, Diff, Eval, Kernel, Laws, Method, OpDef, Operands, Ops, shape};
 use crate::{Aval, Builder, DType, Eqn, Fault, Op, Shape, Static, Var};
 
@@ -31,13 +31,11 @@ impl OpDef for NormVjp {
         args: &[&Aval],
         n_outs: usize,
     ) -> Result<Vec<Shape>, Fault> {
-        shape::switch(&statics[0], "centred")?;
+        shape::known_switch(&statics[0], "centred")?;
         shape::float(&statics[1], "eps")?;
         let rows = same(&args[0].shape, &args[2].shape)?;
         let rows = with_vectors(&rows, &[(args[1], "the weight")])?;
-        let Some(active) = cotangents(&statics[2], n_outs)? else {
-            return Ok(vec![Shape::UNKNOWN; n_outs]);
-        };
+        let active = cotangents(&statics[2], n_outs)?;
         let vector = match rows.dims().and_then(|dims| dims.last()) {
             Some(last) => Shape(Some(vec![*last])),
             None => args[1].shape.clone(),

@@ -1,5 +1,6 @@
-use super::jacobian::{Jacobian, same};
-use super::{Count, Kernel, Ops, shape};
+use super::jacobian::Jacobian;
+use super::shape::same;
+use super::{Count, Kernel, Ops, broadcast_like, shape};
 use crate::{Builder, Eqn, Op, Var};
 
 /// `normalize_t[axes] v, y, r`: `r (v - mean(v) - y mean(y v))` over `axes`, the Jacobian of `normalize` where the result is
@@ -11,7 +12,9 @@ pub(super) static OP: Jacobian = Jacobian {
     shape: |statics, args| {
         let shape = same(&args[0].shape, &args[1].shape)?;
         let kept = shape::reduce(&shape, &statics[0], &true.into())?;
-        same(&kept, &args[2].shape)?;
+        let r = same(&kept, &args[2].shape)?;
+        // Also where the axes are not known.
+        broadcast_like::check(&r, &shape)?;
         Ok(shape)
     },
     // dz = -r (dy mean(y v) + y mean(dy v)) + dr (v - mean(v) - y mean(y v))

@@ -3,7 +3,7 @@ use crate::Shape;
 
 /// `one_hot[classes, dtype] labels`: for each label a row of length `classes` with 1 at the label and 0 elsewhere.
 ///
-/// A label outside `0..classes` gives a row of zeros.
+/// A label outside `0..classes` is an error when the program runs.
 pub(super) static OP: Nonlinear = Nonlinear {
     name: "one_hot",
     operands: Operands::Fixed(1, 0),

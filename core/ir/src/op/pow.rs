@@ -22,7 +22,8 @@ int |x, y| {
     }
 } }
 
-/// `0^0 = 1`. Integers wrap; a negative power of an integer is the quotient `1 / x^n` of `div`.
+/// `0^0 = 1`. Integers wrap; a negative power of an integer is the quotient `1 / x^n` of `div`, so that of 0 is an error when the
+/// value is computed.
 pub(super) static OP: Binary = Binary {
     name: "pow",
     fns: FNS,

@@ -1,5 +1,5 @@
 use super::{Count, Kernel, Laws, Nonlinear, NonlinearRule, Operands, shape};
-use crate::DType;
+use crate::{DType, Fault};
 
 /// `random_bernoulli[shape, p] key`: coin flips that are true with a probability, which is rounded to `f32`.
 pub(super) static OP: Nonlinear = Nonlinear {
@@ -8,7 +8,10 @@ pub(super) static OP: Nonlinear = Nonlinear {
     statics: &["shape", "p"],
     shape: |statics, args| {
         shape::key(args[0])?;
-        shape::float(&statics[1], "p")?;
+        match shape::float(&statics[1], "p")? {
+            Some(p) if !(0.0..=1.0).contains(&p) => return Err(Fault::Probability { p }),
+            _ => {}
+        }
         shape::lengths(&statics[0])
     },
     dtype: |_, _| Ok(Some(DType::Bool)),

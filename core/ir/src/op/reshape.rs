@@ -7,7 +7,10 @@ pub(super) static OP: Linear = Linear {
     name: "reshape",
     operands: Operands::Fixed(1, 1),
     statics: &["shape"],
-    shape: |statics, args| reshaped(&args[0].shape, &statics[0]),
+    shape: |statics, args| {
+        let x = shape::same(&args[0].shape, &args[1].shape)?;
+        reshaped(&x, &statics[0])
+    },
     dtype: shape::of_operand,
     methods: &[Method::on_tensor("reshape", &[Param::Data, Param::Static])],
     transpose: |b, eqn, ct| b.emit(Op::ReshapeT, &eqn.attrs, &[ct, eqn.args[1]]),

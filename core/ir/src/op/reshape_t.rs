@@ -7,7 +7,8 @@ pub(super) static OP: Linear = Linear {
     operands: Operands::Fixed(1, 1),
     statics: &["shape"],
     shape: |statics, args| {
-        reshape::reshaped(&args[1].shape, &statics[0])?;
+        let y = reshape::reshaped(&args[1].shape, &statics[0])?;
+        shape::same(&y, &args[0].shape)?;
         Ok(args[1].shape.clone())
     },
     dtype: shape::of_operand,

@@ -76,10 +76,7 @@ pub fn int(value: &Static, name: &'static str) -> Result<Option<i64>, Fault> {
     match value {
         Static::Int(n) => Ok(Some(*n)),
         Static::Host(_) | Static::Lens(..) => Ok(None),
-        other => Err(Fault::Static {
-            name,
-            found: other.to_string(),
-        }),
+        other => Err(other.refused(name)),
     }
 }
 
@@ -87,10 +84,7 @@ pub fn int(value: &Static, name: &'static str) -> Result<Option<i64>, Fault> {
 pub fn ints<'a>(value: &'a Static, name: &'static str) -> Result<Option<&'a [i64]>, Fault> {
     match value {
         Static::Host(_) | Static::Lens(..) => Ok(None),
-        other => other.ints().map(Some).ok_or_else(|| Fault::Static {
-            name,
-            found: other.to_string(),
-        }),
+        other => other.ints().map(Some).ok_or_else(|| other.refused(name)),
     }
 }
 
@@ -99,11 +93,13 @@ pub fn switch(value: &Static, name: &'static str) -> Result<Option<bool>, Fault>
     match value {
         Static::Bool(b) => Ok(Some(*b)),
         Static::Host(_) | Static::Lens(..) => Ok(None),
-        other => Err(Fault::Static {
-            name,
-            found: other.to_string(),
-        }),
+        other => Err(other.refused(name)),
     }
+}
+
+/// The switch of a static argument that users do not write: the op's methods and derivatives do.
+pub fn known_switch(value: &Static, name: &'static str) -> Result<bool, Fault> {
+    switch(value, name)?.ok_or_else(|| value.refused(name))
 }
 
 /// The dtype of a static argument; `None` where it is not known yet.
@@ -111,10 +107,7 @@ pub fn dtype(value: &Static, name: &'static str) -> Result<Option<DType>, Fault>
     match value {
         Static::DType(d) => Ok(Some(*d)),
         Static::Host(_) | Static::Lens(..) => Ok(None),
-        other => Err(Fault::Static {
-            name,
-            found: other.to_string(),
-        }),
+        other => Err(other.refused(name)),
     }
 }
 
@@ -122,10 +115,7 @@ pub fn dtype(value: &Static, name: &'static str) -> Result<Option<DType>, Fault>
 pub fn float(value: &Static, name: &'static str) -> Result<Option<f64>, Fault> {
     match value {
         Static::Host(_) | Static::Lens(..) => Ok(None),
-        other => other.float().map(Some).ok_or_else(|| Fault::Static {
-            name,
-            found: other.to_string(),
-        }),
+        other => other.float().map(Some).ok_or_else(|| other.refused(name)),
     }
 }
 
@@ -154,11 +144,15 @@ pub(super) fn shown(shape: &Static) -> String {
 /// The lengths that a static argument asks for, `None` for one that is below 0; nothing where not even their number is
 /// known yet.
 pub(super) fn asked_lengths(value: &Static) -> Result<Option<Vec<Option<Dim>>>, Fault> {
-    if let Static::Lens(_, lens) = value {
-        return Ok(Some(lens.clone()));
-    }
     let len = |n: &i64| usize::try_from(*n).ok().map(Dim::Known);
-    Ok(ints(value, "shape")?.map(|lens| lens.iter().map(len).collect()))
+    let lens: Option<Vec<Option<Dim>>> = match value {
+        Static::Lens(_, lens) => Some(lens.clone()),
+        other => ints(other, "shape")?.map(|lens| lens.iter().map(len).collect()),
+    };
+    match &lens {
+        Some(lens) if lens.len() > MAX_RANK => Err(Fault::TooManyAxes { rank: lens.len() }),
+        _ => Ok(lens),
+    }
 }
 
 /// The dim that a static argument gives; unknown where that is not known yet.
@@ -167,10 +161,7 @@ pub fn dim(value: &Static, name: &'static str) -> Result<Dim, Fault> {
         None => Ok(Dim::Unknown),
         Some(n) => usize::try_from(n)
             .map(Dim::Known)
-            .map_err(|_| Fault::Static {
-                name,
-                found: n.to_string(),
-            }),
+            .map_err(|_| value.refused(name)),
     }
 }
 
@@ -230,9 +221,8 @@ pub fn labelled(x: &Shape, labels: &Shape) -> Result<Shape, Fault> {
 /// The shape after a reduction over `axes` of a value of shape `x`.
 pub fn reduce(x: &Shape, axes: &Static, keepdims: &Static) -> Result<Shape, Fault> {
     let Some(dims) = x.dims() else {
-        let keepdims = switch(keepdims, "keepdims")?;
         // Over all axes it is a number, however many there are.
-        let to_scalar = *axes == Static::All && keepdims == Some(false);
+        let to_scalar = *axes == Static::All && *keepdims == Static::Bool(false);
         return Ok(if to_scalar {
             Shape::scalar()
         } else {
@@ -258,10 +248,35 @@ pub fn reduce(x: &Shape, axes: &Static, keepdims: &Static) -> Result<Shape, Faul
     }))
 }
 
-/// The shape of the transpose of a reduction: that of `x`, which is reduced over `axes`.
-pub fn repeat(x: &Shape, axes: &Static, keepdims: &Static) -> Result<Shape, Fault> {
-    reduce(x, axes, keepdims)?;
+/// The shape of the transpose of a reduction: that of `x`, which is reduced over `axes` to the shape of `y`.
+pub fn repeat(y: &Shape, x: &Shape, axes: &Static, keepdims: &Static) -> Result<Shape, Fault> {
+    same(&reduce(x, axes, keepdims)?, y)?;
     Ok(x.clone())
+}
+
+/// The shape of two operands that have the same, or of `x` where nothing is known of the other.
+pub fn same(x: &Shape, y: &Shape) -> Result<Shape, Fault> {
+    let (Some(x), Some(y)) = (x.dims(), y.dims()) else {
+        return Ok(if x.dims().is_some() { x } else { y }.clone());
+    };
+    if x.len() != y.len() {
+        return Err(Fault::Rank {
+            found: y.len(),
+            expected: x.len().to_string(),
+        });
+    }
+    let meet = |(axis, (x, y)): (usize, (&Dim, &Dim))| {
+        if x.differs(*y) {
+            return Err(Fault::Length {
+                what: format!("axis {axis}"),
+                found: y.to_string(),
+                expected: x.to_string(),
+            });
+        }
+        Ok(x.meet(*y))
+    };
+    let dims: Result<Vec<Dim>, Fault> = x.iter().zip(y).enumerate().map(meet).collect();
+    Ok(Shape(Some(dims?)))
 }
 
 /// Checks that a shape has no more axes and elements than can be addressed.
@@ -367,10 +382,7 @@ pub fn holds(value: &Static, dtype: Option<DType>) -> Result<Option<DType>, Faul
         Static::Int(n) => (*n as f64, true),
         Static::Float(x) => (*x, x.fract() == 0.0 && (I64_START..-I64_START).contains(x)),
         other => {
-            return Err(Fault::Static {
-                name: "value",
-                found: other.to_string(),
-            });
+            return Err(other.refused("value"));
         }
     };
     let fits = match dtype {

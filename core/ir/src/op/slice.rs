@@ -9,7 +9,10 @@ pub(super) static OP: Linear = Linear {
     name: "slice",
     operands: Operands::Fixed(1, 1),
     statics: &["starts", "stops", "steps"],
-    shape: |statics, args| sliced(&args[0].shape, statics),
+    shape: |statics, args| {
+        let x = shape::same(&args[0].shape, &args[1].shape)?;
+        sliced(&x, statics)
+    },
     dtype: shape::of_operand,
     methods: &[Method::on_tensor(
         "slice",
@@ -84,9 +87,12 @@ fn part(axis: usize, dim: Dim, start: i64, stop: i64, step: i64) -> Result<Dim, 
     let (Some(begin), Some(end)) = (from_left(start), end) else {
         return Ok(Dim::Unknown);
     };
+    /// No axis has more elements: none can be addressed.
+    const LONGEST: u64 = isize::MAX as u64 / 8;
+    let beyond = start.unsigned_abs() > LONGEST || stop.unsigned_abs() > LONGEST && !to_end;
     let (len, rest) = (end.minus(&begin), whole.minus(&end));
     let negative = |p: &Option<Poly>| p.as_ref().is_some_and(Poly::is_negative);
-    if begin.is_negative() || negative(&len) || negative(&rest) {
+    if beyond || begin.is_negative() || negative(&len) || negative(&rest) {
         let stop = match end.as_constant() {
             Some(end) if to_end => end.to_string(),
             _ if to_end => String::new(),

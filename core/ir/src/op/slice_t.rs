@@ -8,7 +8,8 @@ pub(super) static OP: Linear = Linear {
     operands: Operands::Fixed(1, 1),
     statics: &["starts", "stops", "steps"],
     shape: |statics, args| {
-        slice::sliced(&args[1].shape, statics)?;
+        let y = slice::sliced(&args[1].shape, statics)?;
+        shape::same(&y, &args[0].shape)?;
         Ok(args[1].shape.clone())
     },
     dtype: shape::of_operand,

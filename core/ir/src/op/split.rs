@@ -23,8 +23,8 @@ impl OpDef for Split {
         args: &[&Aval],
         n_outs: usize,
     ) -> Result<Vec<Shape>, Fault> {
-        let Some(dims) = args[0].shape.dims() else {
-            sizes(&statics[0], Dim::Unknown, n_outs)?;
+        let x = shape::same(&args[0].shape, &args[1].shape)?;
+        let Some(dims) = x.dims() else {
             return Ok(vec![Shape::UNKNOWN; n_outs]);
         };
         let Some(axis) = shape::known_axis(&statics[1], dims.len(), "axis")? else {
@@ -42,7 +42,8 @@ impl OpDef for Split {
             .collect())
     }
     fn dtype(&self, _: &[Static], args: &[&Aval]) -> Result<Option<DType>, Fault> {
-        Ok(args[0].dtype)
+        // The zeros that stand for a cotangent have the dtype of the like operand.
+        shape::same_dtypes(args)
     }
     fn methods(&self) -> Vec<Method> {
         vec![

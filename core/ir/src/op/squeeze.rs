@@ -1,5 +1,5 @@
 use super::{Count, Kernel, Linear, Method, Operands, Param, shape};
-use crate::{Dim, Fault, Op, Shape, Static};
+use crate::{Dim, Fault, MAX_RANK, Op, Shape, Static};
 
 /// `squeeze[axes] x`: without the axes named, which have length 1. `unsqueeze[axes]` undoes it.
 pub(super) static OP: Linear = Linear {
@@ -42,7 +42,13 @@ pub(super) fn unit_axes(
     rank: impl FnOnce(usize) -> usize,
 ) -> Result<Option<Vec<usize>>, Fault> {
     match shape::ints(axes, "axes")? {
-        Some(given) => shape::axes(axes, rank(given.len()), "axes"),
+        Some(given) => {
+            let rank = rank(given.len());
+            match rank <= MAX_RANK {
+                true => shape::axes(axes, rank, "axes"),
+                false => Err(Fault::TooManyAxes { rank }),
+            }
+        }
         None => Ok(None),
     }
 }

@@ -8,7 +8,10 @@ pub(super) static OP: Linear = Linear {
     name: "sum",
     operands: Operands::Fixed(1, 1),
     statics: &["axes", "keepdims"],
-    shape: |statics, args| shape::reduce(&args[0].shape, &statics[0], &statics[1]),
+    shape: |statics, args| {
+        let x = shape::same(&args[0].shape, &args[1].shape)?;
+        shape::reduce(&x, &statics[0], &statics[1])
+    },
     dtype: |_, args| shape::number(args[0].dtype, true),
     methods: &[
         Method::on_tensor("sum", &[Param::Data, Param::Static, Param::Switch(false)]),

@@ -5,7 +5,7 @@ pub(super) static OP: Linear = Linear {
     name: "sum_t",
     operands: Operands::Fixed(1, 1),
     statics: &["axes", "keepdims"],
-    shape: |statics, args| shape::repeat(&args[1].shape, &statics[0], &statics[1]),
+    shape: |statics, args| shape::repeat(&args[0].shape, &args[1].shape, &statics[0], &statics[1]),
     dtype: |_, args| shape::number(args[0].dtype, true),
     methods: &[],
     transpose: |b, eqn, ct| b.sum(ct, eqn.args[1], eqn.attrs[0], eqn.attrs[1]),

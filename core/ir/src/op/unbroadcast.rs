@@ -1,4 +1,4 @@
-use super::{Count, Kernel, Linear, Operands, Ops, shape};
+use super::{Count, Kernel, Linear, Operands, Ops, broadcast_like, shape};
 use crate::Op;
 
 /// `unbroadcast y, like from, like to`: the transpose of `broadcast_like`, `y` with the shape of `to` summed to the
@@ -7,7 +7,11 @@ pub(super) static OP: Linear = Linear {
     name: "unbroadcast",
     operands: Operands::Fixed(1, 2),
     statics: &[],
-    shape: |_, args| Ok(args[1].shape.clone()),
+    shape: |_, args| {
+        let [y, from, to] = [0, 1, 2].map(|i| &args[i].shape);
+        broadcast_like::check(from, &shape::same(to, y)?)?;
+        Ok(from.clone())
+    },
     dtype: |_, args| shape::number(args[0].dtype, true),
     methods: &[],
     transpose: |b, eqn, ct| b.emit(Op::BroadcastLike, &[], &[ct, eqn.args[1], eqn.args[2]]),

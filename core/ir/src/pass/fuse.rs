@@ -1,5 +1,6 @@
 //! Fusion: which equations run in one loop.
 
+use super::constants;
 use crate::hash::HashMap;
 use crate::op::Eval;
 use crate::{Eqn, Kernel, Op, Program, SecondaryMap, Shape, Var};
@@ -10,6 +11,7 @@ use crate::{Eqn, Kernel, Op, Program, SecondaryMap, Shape, Var};
 /// Equations have *stages*: an equation reads what earlier stages have made, and an elementwise equation also what
 /// elementwise equations of its own stage and shape have. So a way from a group to itself leads through no other step. An
 /// equation whose readers are all in one later group moves there: its operands live longer, and its result not at all.
+/// An elementwise equation that may fail is no member of a group.
 ///
 /// Where a shape is not known, it is taken for the same as others that are not: the groups are then a guess at those that
 /// there are when the shapes are known.
@@ -41,6 +43,20 @@ pub fn is_elementwise(op: Op) -> bool {
         Eval::Kernel(kernel) => matches!(kernel, Kernel::Select | Kernel::Cast | Kernel::CastT),
         Eval::Call => false,
     }
+}
+
+/// Whether the equation fails for some values: a division of integers, unless the program knows that the divisor is not 0.
+/// A group cannot fail, so such an equation is a step of its own. `constants` are those of the program.
+pub fn may_fail(program: &Program, eqn: &Eqn, constants: &SecondaryMap<Var, f64>) -> bool {
+    let wrong: fn(f64) -> bool = match eqn.op {
+        Op::Div => |divisor| divisor == 0.0,
+        // 0 to a negative power is 1 / 0.
+        Op::Pow => |exponent| exponent < 0.0,
+        _ => return false,
+    };
+    let dtype = program.aval(eqn.out()).dtype;
+    let known = constants.get(eqn.args[1]).copied();
+    dtype.is_some_and(|dtype| !dtype.is_float()) && known.is_none_or(wrong)
 }
 
 /// Whether the op computes nothing: its results are elements of its operand, or one number, in other places.
@@ -84,11 +100,17 @@ fn makers(program: &Program) -> SecondaryMap<Var, usize> {
 /// A number for the shape of each equation that may be in a group.
 fn shapes(program: &Program) -> Vec<Option<usize>> {
     let mut known: HashMap<&Shape, usize> = HashMap::default();
+    let divides = |eqn: &Eqn| matches!(eqn.op, Op::Div | Op::Pow);
+    let constants = match program.eqns.iter().any(divides) {
+        true => constants(program),
+        false => SecondaryMap::new(),
+    };
     let number = |eqn: &Eqn| {
         let shape = &program.aval(*eqn.outs.first()?).shape;
         let next = known.len();
         // Found by key alone, so the order of the map reaches nothing.
-        is_elementwise(eqn.op).then(|| *known.entry(shape).or_insert(next))
+        let joins = is_elementwise(eqn.op) && !may_fail(program, eqn, &constants);
+        joins.then(|| *known.entry(shape).or_insert(next))
     };
     program.eqns.iter().map(number).collect()
 }

@@ -112,10 +112,7 @@ impl Reader<'_> {
             if let Some(host) = self.parser.host()? {
                 self.close(&mut nodes);
                 nodes.push(match self.parser.eat("{") {
-                    true => Node::Scope {
-                        head: host,
-                        body: self.nodes()?,
-                    },
+                    true => self.scope(host)?,
                     false => Node::Host(host),
                 });
             } else if self.parser.eat_word("return") {
@@ -126,6 +123,20 @@ impl Reader<'_> {
                 self.statement(&mut nodes)?;
             }
         }
+    }
+
+    /// A scope, of which the `{` has been read.
+    fn scope(&mut self, head: String) -> Parsed<Node<String>> {
+        /// The parser calls itself for each open scope, and the stack has an end.
+        const DEEPEST: usize = 256;
+        if self.parser.depth == DEEPEST {
+            let message = format!("scopes nest up to {DEEPEST} deep");
+            return Err(self.parser.error(message));
+        }
+        self.parser.depth += 1;
+        let body = self.nodes()?;
+        self.parser.depth -= 1;
+        Ok(Node::Scope { head, body })
     }
 
     /// An equation or a store.

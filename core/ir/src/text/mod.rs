@@ -15,8 +15,9 @@
 //! len     := dim | "-1"
 //! ```
 //!
-//! A name `v3` is the variable of that number; any other name is a variable that the user named. White space,
-//! line breaks included, only separates.
+//! A name `v3` is the variable of that number; any other name is a variable that the user named. A number that is much
+//! larger than the text is long is replaced by a smaller one. Scopes nest up to 256 deep. White space, line breaks
+//! included, only separates.
 
 mod flow;
 mod parse;

@@ -1,8 +1,8 @@
 //! Text to programs.
 
 use crate::{
-    Attr, Aval, Builder, DType, Dim, Entity, Eqn, Keep, Op, Poly, Program, SecondaryMap, Shape,
-    Static, Symbol, Var,
+    Attr, Aval, Builder, DType, Dim, Eqn, Keep, Op, Poly, Program, SecondaryMap, Shape, Static,
+    Symbol, Var,
 };
 use std::collections::BTreeMap;
 use std::fmt;
@@ -42,11 +42,20 @@ impl FromStr for Program {
     }
 }
 
-/// Named variables are numbered after the highest `v3` that the text mentions.
+/// Variables with a number from here on get another number, so that the memory for a program is bounded by its text: tables
+/// of variables have an entry for each number below the greatest.
+fn first_far_var(text: &str) -> u32 {
+    const ALWAYS_NEAR: u32 = 4096;
+    u32::try_from(text.len()).map_or(u32::MAX, |len| len.saturating_add(ALWAYS_NEAR))
+}
+
+/// Named and far variables are numbered after the highest `v3` that the text mentions and that keeps its number.
 fn first_free_var(text: &str) -> u32 {
     let words = text.split(|c: char| !c.is_alphanumeric() && c != '_');
+    let first_far = first_far_var(text);
     words
         .filter_map(var_number)
+        .filter(|n| *n < first_far)
         .map(|n| n + 1)
         .max()
         .unwrap_or(0)
@@ -88,6 +97,9 @@ pub(super) struct Parser<'a> {
     pub(super) at: usize,
     vars: BTreeMap<&'a str, Var>,
     next: u32,
+    first_far: u32,
+    /// How many scopes are open.
+    pub(super) depth: usize,
 }
 
 impl<'a> Parser<'a> {
@@ -97,6 +109,8 @@ impl<'a> Parser<'a> {
             at: 0,
             vars: BTreeMap::new(),
             next: first_free_var(text),
+            first_far: first_far_var(text),
+            depth: 0,
         }
     }
 
@@ -402,8 +416,8 @@ impl<'a> Parser<'a> {
         if word.starts_with(|c: char| c.is_ascii_digit()) {
             return Err(self.error_at(start, format!("expected a variable, found `{word}`")));
         }
-        if let Some(number) = var_number(word) {
-            return Ok(Var::from_index(number as usize));
+        if let Some(number) = var_number(word).filter(|n| *n < self.first_far) {
+            return Ok(Var(number));
         }
         let next = &mut self.next;
         Ok(*self.vars.entry(word).or_insert_with(|| {

@@ -22,9 +22,43 @@ fn a_label_out_of_range_is_named() {
     }
     let hot = run_one(
         "(labels: i64[2]) { y = one_hot[classes=3, dtype=f64] labels return y }",
-        &[View::new(vec![-1i64, 1], &[2])],
+        &[View::new(vec![1i64, -1], &[2])],
     );
-    assert_eq!(hot.unwrap().data::<f64>(), [0.0, 0.0, 0.0, 0.0, 1.0, 0.0]);
+    let fault = KernelFault::Label {
+        label: -1,
+        classes: 3,
+        row: 1,
+    };
+    assert_eq!(hot.unwrap_err(), fault);
+}
+
+#[test]
+fn an_integer_divided_by_zero_is_a_fault() {
+    let run = |op: &str, x: View, y: View| {
+        let text = format!(
+            "(x: i64[2, 2], y: i64[{}]) {{ v = {op} x, y w = add v, v return w }}",
+            y.shape().len() * 2
+        );
+        let text = text.replace("i64[0]", "i64[]");
+        run_one(&text, &[x, y])
+    };
+    let x = || View::new(vec![7i64, -7, 0, i64::MIN], &[2, 2]);
+    let fault = |element| KernelFault::DivisionByZero { element };
+    let by = |ys: [i64; 2]| View::new(ys.to_vec(), &[2]);
+    assert_eq!(run("div", x(), by([1, 0])).unwrap_err(), fault(1));
+    assert_eq!(
+        run("div", x(), View::new(vec![0i64], &[])).unwrap_err(),
+        fault(0)
+    );
+    assert_eq!(run("pow", x(), by([-1, 2])).unwrap_err(), fault(2));
+    assert_eq!(
+        run("div", x(), by([2, -1])).unwrap().data::<i64>(),
+        [6, 14, 0, 0]
+    );
+    assert_eq!(
+        run("pow", x(), by([0, 1])).unwrap().data::<i64>(),
+        [2, -14, 2, 0]
+    );
 }
 
 #[test]

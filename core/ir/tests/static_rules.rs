@@ -1,0 +1,254 @@
+//! What an op refuses of its static arguments does not depend on how much is known of its operands, but for what only a
+//! shape can tell: where the rank or the lengths are not known, exactly those static arguments are refused that no shape
+//! makes right, and in words that they are refused in for some shape.
+
+use gradloom_ir::{Aval, DType, Dim, Fault, Op, Shape, Static};
+
+/// Values that a static argument of a name might be given, right and wrong.
+fn values(op: Op, name: &str) -> Vec<Static> {
+    let list = |ns: &[i64]| Static::Ints(ns.to_vec());
+    let lists: Vec<Static> = [
+        &[][..],
+        &[0],
+        &[-1],
+        &[0, 0],
+        &[0, -1],
+        &[1, -1],
+        &[-1, -1],
+        &[1, 0],
+        &[0, 1, 2],
+        &[2, 1, 1],
+        &[2, 0, -2],
+        &[3],
+        &[-4],
+        &[31, -1],
+        &[31, -32],
+        &[32],
+        &[-33],
+        &[40, 40],
+        &[i64::MIN, i64::MAX],
+    ]
+    .map(list)
+    .to_vec();
+    let numbers = [0, 1, -1, 2, -3, 31, 32, -32, -33, i64::MAX, i64::MIN].map(Static::Int);
+    let mut all = vec![
+        Static::Float(0.5),
+        Static::Float(1e300),
+        Static::Float(u64::MAX as f64),
+    ];
+    all.extend([Static::Bool(true), Static::DType(DType::F32), Static::All]);
+    match name {
+        "axes" => {
+            all.extend(lists);
+            all.extend(numbers);
+        }
+        "axis" | "a" | "b" | "from" | "to" | "index" | "data" => {
+            all.extend(numbers);
+            all.push(list(&[0, 1]));
+        }
+        "keepdims" | "causal" | "centred" => all.extend([Static::Bool(false), Static::Int(0)]),
+        "shape" => {
+            let shapes = [
+                &[][..],
+                &[2, 3],
+                &[-1],
+                &[2, -1],
+                &[-1, -1],
+                &[-2],
+                &[0],
+                &[0, -1],
+                &[1; 33],
+            ];
+            all.extend(shapes.map(list));
+            all.push(list(&[i64::MAX, 2]));
+        }
+        "starts" | "stops" | "steps" => {
+            let ends = [
+                &[][..],
+                &[0],
+                &[1],
+                &[2],
+                &[-1],
+                &[i64::MAX],
+                &[i64::MIN],
+                &[0, 0],
+                &[1, 2],
+                &[1; 33],
+            ];
+            all.extend(ends.map(list));
+        }
+        "sizes" => {
+            let sizes = [
+                &[][..],
+                &[1],
+                &[1, 1],
+                &[1, 2],
+                &[-1, 3],
+                &[0, 0],
+                &[i64::MAX, i64::MAX],
+            ];
+            all.extend(sizes.map(list));
+        }
+        "active" => all.extend([&[][..], &[0], &[0, 1], &[1, 0], &[3], &[-1]].map(list)),
+        "dtype" => all.extend(DType::ALL.map(Static::DType)),
+        "len" | "classes" => all.extend(numbers),
+        "eps" | "value" | "p" => all.extend([0.0, -1.0, 2.0, f64::NAN].map(Static::Float)),
+        other => {
+            panic!("`{op}` has a static argument `{other}`, for which there are no values here")
+        }
+    }
+    all
+}
+
+/// Every choice of one value for each static argument, or where these are too many every third.
+fn choices(op: Op) -> Vec<Vec<Static>> {
+    let mut choices = vec![Vec::new()];
+    for name in op.def().statics() {
+        let values = values(op, name);
+        choices = choices
+            .iter()
+            .flat_map(|choice: &Vec<Static>| {
+                values.iter().map(|value| {
+                    let mut longer = choice.clone();
+                    longer.push(value.clone());
+                    longer
+                })
+            })
+            .collect();
+    }
+    let every = choices.len().div_ceil(1500);
+    choices.into_iter().step_by(every).collect()
+}
+
+/// Shapes of all ranks up to 3, and of three high ones.
+fn shapes() -> Vec<Vec<usize>> {
+    let mut shapes: Vec<Vec<usize>> = vec![Vec::new()];
+    let mut last = shapes.clone();
+    for _ in 0..3 {
+        last = last
+            .iter()
+            .flat_map(|shape| [0, 1, 2, 3].map(|len| [&shape[..], &[len]].concat()))
+            .collect();
+        shapes.extend(last.clone());
+    }
+    shapes.push(vec![6]);
+    for (rank, len) in [30, 31, 32]
+        .iter()
+        .flat_map(|rank| [0, 1, 2, 3].map(|len| (*rank, len)))
+    {
+        let mut high = vec![1; rank];
+        (high[0], high[rank - 1]) = (len, len);
+        shapes.push(high);
+    }
+    shapes
+}
+
+/// What is known of the operand.
+#[derive(Clone, Copy, Debug)]
+enum Known {
+    Nothing,
+    Rank,
+}
+
+impl Known {
+    fn of(self, shape: &[usize]) -> Shape {
+        match self {
+            Known::Nothing => Shape::UNKNOWN,
+            Known::Rank => vec![Dim::Unknown; shape.len()].into(),
+        }
+    }
+}
+
+/// Ops of which the first operand decides about the static arguments: those with one, and like operands that are the same,
+/// and those that take lists.
+fn operands(op: Op) -> Option<usize> {
+    use gradloom_ir::op::Operands;
+    match op.def().operands() {
+        Operands::Fixed(1, likes @ 0..=1) => Some(1 + likes),
+        Operands::Many => Some(1),
+        Operands::ManyLike => Some(2),
+        _ => None,
+    }
+}
+
+#[test]
+fn what_no_shape_makes_right_is_refused_and_nothing_else() {
+    let shapes = shapes();
+    let (mut n_refused, mut wrong) = (0, Vec::new());
+    let transposes = [Op::CastT, Op::SumT, Op::MeanT, Op::ReshapeT, Op::SliceT];
+    for &op in Op::ALL.iter().filter(|op| !transposes.contains(op)) {
+        let Some(n_args) = operands(op).filter(|_| !op.def().statics().is_empty()) else {
+            continue;
+        };
+        let dtype = [DType::F64, DType::I64];
+        let dtype = dtype.into_iter().find(|d| {
+            let x = Aval::new(*d, &[2]);
+            let error = op.infer(&choices(op)[0], &vec![&x; n_args], 2).err();
+            !error.is_some_and(|e| matches!(e.fault, Fault::DType { expected, .. } if !expected.contains("`dtype`")))
+        });
+        let dtype = dtype.expect("it takes a float or an integer");
+        for statics in choices(op) {
+            let n_outs = match (op, &statics[0]) {
+                (Op::Split, Static::Ints(sizes)) => sizes.len(),
+                (Op::Split | Op::Unbind, _) => 2,
+                _ => 1,
+            };
+            let infer = |shape: Shape| {
+                let x = Aval {
+                    dtype: Some(dtype),
+                    shape,
+                };
+                op.infer(&statics, &vec![&x; n_args], n_outs)
+                    .map_err(|e| e.fault)
+            };
+            let real: Vec<(usize, Option<Fault>)> = shapes
+                .iter()
+                .map(|shape| (shape.len(), infer(shape[..].into()).err()))
+                .collect();
+            let mut check = |known: Known, shape: &[usize], relevant: &dyn Fn(usize) -> bool| {
+                let of_rank = real.iter().filter(|(rank, _)| relevant(*rank));
+                let faults: Vec<&Option<Fault>> = of_rank.map(|(_, fault)| fault).collect();
+                let right = faults.iter().any(|fault| fault.is_none());
+                let case =
+                    || format!("{op} with {statics:?}, of which {known:?} is known: {shape:?}");
+                match infer(known.of(shape)).err() {
+                    None if right => {}
+                    None => wrong.push(format!(
+                        "{}: taken, and no shape is right: {:?}",
+                        case(),
+                        faults.last()
+                    )),
+                    Some(fault) => {
+                        n_refused += 1;
+                        if right {
+                            wrong.push(format!(
+                                "{}: refused, and a shape is right: {fault}",
+                                case()
+                            ));
+                        }
+                        let words = fault.to_string();
+                        let said = faults
+                            .iter()
+                            .any(|f| f.as_ref().is_some_and(|f| f.to_string() == words));
+                        // Lengths are shown as far as they are known.
+                        let partly = words.contains('?') || words.contains("these elements");
+                        if !said && !partly && !matches!(fault, Fault::Overflow { .. }) {
+                            wrong.push(format!(
+                                "{}: no shape is refused in these words: {words}",
+                                case()
+                            ));
+                        }
+                    }
+                }
+            };
+            check(Known::Nothing, &[], &|_| true);
+            for rank in [0, 1, 2, 3] {
+                check(Known::Rank, &vec![1; rank], &|r| r == rank);
+            }
+        }
+    }
+    let n = wrong.len();
+    wrong.truncate(20);
+    assert!(n == 0, "{n} wrong:\n{}", wrong.join("\n"));
+    assert!(n_refused > 1000, "{n_refused}");
+}
