@@ -15,6 +15,7 @@
 
 use crate::evaluate::Engine;
 use crate::events::{self, Event};
+use crate::graph::Graph;
 use crate::lower::Lowered;
 use crate::plan::Plan;
 use gradloom_ir::{Program, hash, pass};
@@ -124,6 +125,24 @@ impl Entry {
         let source = self.source.as_ref();
         let program = source.map(|(program, _)| pass::simplify(program.clone()));
         self.plan.explain(program.as_ref())
+    }
+
+    /// A difference of a graph that has not been looked up, if it is not what the plan is for.
+    pub(crate) fn difference(&self, graph: &Graph) -> Option<String> {
+        if *self.key == *graph.key() {
+            return None;
+        }
+        let (lowered, n_leaves) = (graph.lower(), graph.leaves.len());
+        let found = match &self.source {
+            Some((old, _)) if old.eqns.len() != lowered.program.eqns.len() => {
+                let (old, new) = (old.eqns.len(), lowered.program.eqns.len());
+                Some(vec![format!("number of operations: {old} -> {new}")])
+            }
+            Some((old, old_leaves)) => differences(old, *old_leaves, &lowered.program, n_leaves),
+            None => None,
+        };
+        let found = found.unwrap_or_else(|| vec!["other operations".to_owned()]);
+        Some(found.into_iter().take(3).collect::<Vec<_>>().join("; "))
     }
 
     /// Whether it is still in the cache, for one who has kept it and uses it now.

@@ -106,6 +106,11 @@ impl Graph {
         Engine::lock().cache.insert(entry)
     }
 
+    /// Everything that the plan depends on.
+    pub(crate) fn key(&self) -> &[u64] {
+        &self.key
+    }
+
     /// The program that it is. The plan has not been found.
     pub(crate) fn lower(&self) -> Lowered {
         let mut lowering = Lowering::default();

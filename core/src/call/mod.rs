@@ -5,20 +5,25 @@
 //! results are promises of one [`CallNode`], which runs the plan for all of them when one is asked for.
 
 mod callable;
+mod checks;
+mod function;
 mod key;
 mod pullback;
 mod site;
 mod whole;
 
+pub use checks::{check_every_call, check_no_call};
+pub use function::{Function, Param};
+pub(crate) use function::{Record, Summary, Why, measure, summaries};
 pub use key::{
-    ByClone, BySize, ByTree, ByWords, CallKey, NoTree, Same, Static, Unknown, Words, argument_fits,
-    global_fits,
+    ByClone, BySize, ByTree, ByWords, CallKey, NoTree, OwnedBytes, OwnedWords, Same, Static,
+    Unknown, Words, argument_fits, global_fits, kept_by_site,
 };
 pub(crate) use pullback::stand_in;
 pub use pullback::{Cotangents, Pullback};
-pub(crate) use site::is_recording;
-pub use site::{Recording, Results, Site, begin, impure, names};
-pub use whole::{NoWhole, OfWhole, Whole};
+pub use site::{Recording, Results, Site, begin, impure_call, names, recorded, recorded_impure};
+pub(crate) use site::{impure, is_recording};
+pub use whole::{NoShape, NoWhole, OfWhole, ShapeOfTree, Whole, unkept};
 
 use crate::Result;
 use crate::buffer::Buffer;
@@ -28,6 +33,7 @@ use crate::kernel::Leaf;
 use crate::node::{self, Look, Shared, Value, release};
 use crate::plan::{Given, Leaves};
 use crate::spare::{self, Spare};
+use function::Timer;
 use smallvec::{SmallVec, smallvec};
 use std::cell::RefCell;
 use std::fmt;
@@ -41,19 +47,28 @@ pub(crate) struct CallPlan {
     leaves: Box<[u32]>,
     /// Whether the plan takes no longer than it takes to promise its results and to ask for them.
     is_small: bool,
+    /// The function whose time it takes.
+    function: Option<Arc<Record>>,
 }
 
 /// A plan whose tasks read and write up to so many elements is small.
 const SMALL: usize = 8 << 10;
 
 impl CallPlan {
-    fn new(entry: Arc<Entry>, leaves: Box<[u32]>) -> CallPlan {
+    fn new(entry: Arc<Entry>, leaves: Box<[u32]>, function: Option<Arc<Record>>) -> CallPlan {
         let is_small = entry.plan.traffic() <= SMALL;
         CallPlan {
             entry,
             leaves,
             is_small,
+            function,
         }
+    }
+
+    /// A clock that runs while the plan does, if calls are measured.
+    #[inline]
+    fn timer(&self) -> Option<Timer> {
+        self.function.as_ref()?.timer()
     }
 
     /// The results, if the arguments are realised. An error is that of who asks for the results: there are none.
@@ -63,6 +78,7 @@ impl CallPlan {
             leaves.push(Leaf::Held(arg(*leaf as usize).settle()?));
         }
         let mut results = no_results();
+        let _timer = self.timer();
         match self
             .entry
             .plan
@@ -212,7 +228,9 @@ impl CallNode {
             Leaf::Held(elements.expect("the elements of a leaf were there a moment ago"))
         };
         let leaves: Leaves<'_> = plan.leaves.iter().enumerate().map(there).collect();
+        let timer = plan.timer();
         let ran = plan.entry.plan.run(&leaves, &mut given, &mut state.results);
+        drop(timer);
         drop(leaves);
         for (gift, buffer) in given {
             let arg = &mut state.args[plan.leaves[gift.leaf] as usize];
