@@ -15,7 +15,6 @@
 
 use crate::evaluate::Engine;
 use crate::events::{self, Event};
-use crate::graph::Graph;
 use crate::lower::Lowered;
 use crate::plan::Plan;
 use gradloom_ir::{Program, hash, pass};
@@ -127,22 +126,24 @@ impl Entry {
         self.plan.explain(program.as_ref())
     }
 
-    /// A difference of a graph that has not been looked up, if it is not what the plan is for.
-    pub(crate) fn difference(&self, graph: &Graph) -> Option<String> {
-        if *self.key == *graph.key() {
-            return None;
-        }
-        let (lowered, n_leaves) = (graph.lower(), graph.leaves.len());
+    /// Whether the plan is for a key.
+    pub(crate) fn is_for(&self, key: &[u64]) -> bool {
+        *self.key == *key
+    }
+
+    /// The differences of a program from what the plan is for, in words.
+    pub(crate) fn difference(&self, later: &Lowered, n_leaves: usize) -> String {
+        let later = &later.program;
         let found = match &self.source {
-            Some((old, _)) if old.eqns.len() != lowered.program.eqns.len() => {
-                let (old, new) = (old.eqns.len(), lowered.program.eqns.len());
+            Some((old, _)) if old.eqns.len() != later.eqns.len() => {
+                let (old, new) = (old.eqns.len(), later.eqns.len());
                 Some(vec![format!("number of operations: {old} -> {new}")])
             }
-            Some((old, old_leaves)) => differences(old, *old_leaves, &lowered.program, n_leaves),
+            Some((old, old_leaves)) => differences(old, *old_leaves, later, n_leaves),
             None => None,
         };
         let found = found.unwrap_or_else(|| vec!["other operations".to_owned()]);
-        Some(found.into_iter().take(3).collect::<Vec<_>>().join("; "))
+        found.into_iter().take(3).collect::<Vec<_>>().join("; ")
     }
 
     /// Whether it is still in the cache, for one who has kept it and uses it now.

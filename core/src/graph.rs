@@ -106,9 +106,10 @@ impl Graph {
         Engine::lock().cache.insert(entry)
     }
 
-    /// Everything that the plan depends on.
-    pub(crate) fn key(&self) -> &[u64] {
-        &self.key
+    /// A difference from what a plan is for. The graph has not been looked up.
+    pub(crate) fn difference(&self, entry: &Entry) -> Option<String> {
+        let other = !entry.is_for(&self.key);
+        other.then(|| entry.difference(&self.lower(), self.leaves.len()))
     }
 
     /// The program that it is. The plan has not been found.

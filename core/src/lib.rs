@@ -136,6 +136,7 @@
 //! - [`optim`]: optimisers. [`random`]: random numbers.
 //! - [`testing`] checks derivatives; `#[traced(check)]` emits tests that do.
 //! - [`events`], [`cache`], [`explain`], [`set_threads`]: what the run time does, and with how many threads.
+//! - [`report()`]: how often traced functions were planned or recorded, why, and for how long they ran.
 //! - [`Error`]: what goes wrong. It is a panic at the line of the call, and an `Err` inside of a function that returns [`Result`] and
 //!   is traced or differentiated.
 

@@ -410,3 +410,156 @@ fn a_plan_for_different_arguments_does_for_equal_ones() {
         assert_eq!(bits(&equal_arguments(&y, &x)), bits(&(&x * &y)));
     });
 }
+
+/// Host code with hidden state that is hard to judge: what it gives is another number at each call.
+mod hidden {
+    use super::{Tensor, Tree, traced, turn};
+    use std::cell::Cell;
+    use std::fmt;
+
+    fn noise(by: f64) -> f64 {
+        by + turn() as f64
+    }
+
+    const NOISE: fn(f64) -> f64 = noise;
+
+    thread_local! {
+        #[allow(non_upper_case_globals)]
+        static gain: Cell<f64> = const { Cell::new(1.0) };
+    }
+
+    struct Knob;
+
+    impl Knob {
+        #[allow(clippy::len_without_is_empty)]
+        fn len(&self) -> usize {
+            turn() + 2
+        }
+    }
+
+    impl fmt::Display for Knob {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str(&"x".repeat(turn() + 1))
+        }
+    }
+
+    impl Iterator for Knob {
+        type Item = f64;
+        fn next(&mut self) -> Option<f64> {
+            Some(noise(1.0))
+        }
+    }
+
+    struct Level;
+
+    impl From<Level> for f64 {
+        fn from(_: Level) -> f64 {
+            noise(1.0)
+        }
+    }
+
+    trait Modes {
+        fn inspect(&self, name: &str) -> Tensor;
+    }
+
+    impl Modes for Tensor {
+        fn inspect(&self, _: &str) -> Tensor {
+            self * noise(1.0)
+        }
+    }
+
+    #[derive(Clone, Tree)]
+    pub(super) struct Net {
+        pub(super) w: Tensor,
+        #[tree(skip)]
+        pub(super) activation: fn(f64) -> f64,
+    }
+
+    #[traced]
+    pub(super) fn a_function_in_a_local(x: &Tensor) -> Tensor {
+        let f = noise;
+        x * Some(2.0).map(f).unwrap()
+    }
+
+    #[traced]
+    pub(super) fn a_function_in_a_constant(x: &Tensor) -> Tensor {
+        x * Some(2.0).map(NOISE).unwrap()
+    }
+
+    #[traced]
+    pub(super) fn a_function_in_a_field(net: &Net) -> Tensor {
+        let by = Some(2.0).map(net.activation).unwrap();
+        &net.w * by
+    }
+
+    #[traced]
+    pub(super) fn a_method_of_a_unit(x: &Tensor) -> Tensor {
+        let knob = Knob;
+        x * (knob.len() as f64)
+    }
+
+    #[traced]
+    pub(super) fn an_iterator(x: &Tensor) -> Tensor {
+        let mut knob = Knob;
+        x * knob.next().unwrap_or(1.0)
+    }
+
+    #[traced]
+    pub(super) fn a_conversion(x: &Tensor) -> Tensor {
+        x * f64::from(Level)
+    }
+
+    #[traced]
+    pub(super) fn a_method_of_a_tensor(x: &Tensor) -> Tensor {
+        let y = x * 2.0;
+        y.inspect("y")
+    }
+
+    #[traced]
+    pub(super) fn a_text(x: &Tensor) -> Tensor {
+        let text = format!("{}", Knob);
+        x * (text.len() as f64)
+    }
+
+    #[traced]
+    pub(super) fn a_thread_local(x: &Tensor) -> Tensor {
+        x * gain.replace(noise(2.0))
+    }
+
+    pub(super) fn net(w: &Tensor) -> Net {
+        Net {
+            w: w.clone(),
+            activation: noise,
+        }
+    }
+}
+
+/// A body whose judgement is wrong is found; one that is known not to be pure is recorded and right.
+#[track_caller]
+fn is_right_or_found(call: impl Fn() -> Tensor) {
+    TURN.set(0);
+    let second = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        check_every_call(|| {
+            let first = bits(&call());
+            assert_ne!(bits(&call()), first, "the second result is the first one");
+        });
+    }));
+    if let Err(said) = second {
+        let said = said.downcast::<String>().expect("a text");
+        assert!(said.contains("please report it"), "{said}");
+    }
+}
+
+#[test]
+fn hidden_state_that_is_hard_to_judge_is_found() {
+    let x = noise(&[3], 1);
+    is_right_or_found(|| hidden::a_function_in_a_local(&x));
+    is_right_or_found(|| hidden::a_function_in_a_constant(&x));
+    is_right_or_found(|| hidden::a_function_in_a_field(&hidden::net(&x)));
+    is_right_or_found(|| hidden::a_method_of_a_unit(&x));
+    is_right_or_found(|| hidden::an_iterator(&x));
+    is_right_or_found(|| hidden::a_conversion(&x));
+    is_right_or_found(|| hidden::a_method_of_a_tensor(&x));
+    is_right_or_found(|| hidden::a_text(&x));
+    is_right_or_found(|| hidden::a_thread_local(&x));
+}

@@ -144,7 +144,7 @@ impl Callable {
     pub(super) fn difference(&self, made: &Made, backward: Option<&Backward>) -> Option<String> {
         match (&self.plan, &made.graph) {
             (Some(plan), Some((graph, leaves))) => {
-                if let Some(difference) = plan.entry.difference(graph) {
+                if let Some(difference) = graph.difference(&plan.entry) {
                     return Some(difference);
                 }
                 if plan.leaves != *leaves {

@@ -356,7 +356,7 @@ impl Results {
 /// A call that is being recorded, for its site or for nobody.
 #[must_use = "what is recorded has an end"]
 pub struct Recording {
-    pub(super) begun: Option<Begun>,
+    pub(super) begun: Option<Box<Begun>>,
     _timer: Option<Timer>,
 }
 
@@ -417,12 +417,12 @@ impl Recording {
         RECORDING.set(true);
         DEED.set(None);
         Recording {
-            begun: Some(Begun {
+            begun: Some(Box::new(Begun {
                 key: Some(key.own()),
                 args: key.args(),
                 site,
                 check,
-            }),
+            })),
             _timer: timer.ok().flatten(),
         }
     }

@@ -510,10 +510,11 @@ fn a_body_that_was_judged_and_depends_on_more_is_a_mistake_to_be_reported() {
     let said = catch_unwind(AssertUnwindSafe(|| check_every_call(call)));
     let said = said.expect_err("the number is another one");
     let said = said.downcast::<String>().expect("a text");
-    assert_eq!(
-        *said,
-        "a call of `judged` recorded something else than the plan of a call before: op 0 (scalar), static value: 1 -> 2; \
-         its body was judged to depend on its arguments alone, which is a mistake of gradloom: please report it"
+    let start = "a call of `judged` recorded something else than the plan of a call before: op 0 (scalar), static value: 1";
+    assert!(said.starts_with(start), "{said}");
+    assert!(
+        said.ends_with("which is a mistake of gradloom: please report it"),
+        "{said}"
     );
     assert!(!is_recording());
 }
