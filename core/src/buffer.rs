@@ -57,6 +57,24 @@ impl Buffer {
     pub(crate) fn as_mut_ptr(&mut self) -> *mut u8 {
         on_elements!(self, xs => xs.as_mut_ptr().cast())
     }
+    /// Whether another buffer has the same elements, bit for bit.
+    pub(crate) fn is_same(&self, other: &Buffer) -> bool {
+        let bits = |x: &f32, y: &f32| x.to_bits() == y.to_bits();
+        let wide = |x: &f64, y: &f64| x.to_bits() == y.to_bits();
+        match (self, other) {
+            (Buffer::F32(a), Buffer::F32(b)) => {
+                a.len() == b.len() && a.iter().zip(b.iter()).all(|(x, y)| bits(x, y))
+            }
+            (Buffer::F64(a), Buffer::F64(b)) => {
+                a.len() == b.len() && a.iter().zip(b.iter()).all(|(x, y)| wide(x, y))
+            }
+            (Buffer::I32(a), Buffer::I32(b)) => a[..] == b[..],
+            (Buffer::I64(a), Buffer::I64(b)) => a[..] == b[..],
+            (Buffer::Bool(a), Buffer::Bool(b)) => a[..] == b[..],
+            _ => false,
+        }
+    }
+
     /// The type of the elements.
     #[inline]
     pub fn dtype(&self) -> DType {

@@ -138,6 +138,26 @@ impl Entry {
         self.plan.explain(program.as_ref())
     }
 
+    /// Whether the plan is for a key.
+    pub(crate) fn is_for(&self, key: &[u64]) -> bool {
+        *self.key == *key
+    }
+
+    /// The differences of a program from what the plan is for, in words.
+    pub(crate) fn difference(&self, later: &Lowered, n_leaves: usize) -> String {
+        let later = &later.program;
+        let found = match &self.source {
+            Some((old, _)) if old.eqns.len() != later.eqns.len() => {
+                let (old, new) = (old.eqns.len(), later.eqns.len());
+                Some(vec![format!("number of operations: {old} -> {new}")])
+            }
+            Some((old, old_leaves)) => differences(old, *old_leaves, later, n_leaves),
+            None => None,
+        };
+        let found = found.unwrap_or_else(|| vec!["other operations".to_owned()]);
+        found.into_iter().take(3).collect::<Vec<_>>().join("; ")
+    }
+
     /// Whether it is still in the cache, for one who has kept it and uses it now.
     ///
     /// Threads that use one entry all the time only read here, so that they do not wait for each other.

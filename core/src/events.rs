@@ -2,7 +2,8 @@
 //!
 //! Tests prove with this that something did *not* happen: that a second call plans nothing.
 
-use std::cell::RefCell;
+use std::borrow::Cow;
+use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -17,6 +18,22 @@ pub enum Event {
     Traced {
         /// How many ops depend on the arguments.
         equations: usize,
+    },
+    /// A traced function was called and recorded its body, as the next such call will.
+    Recorded {
+        /// The path of the function or companion.
+        function: &'static str,
+        /// Why no plan can stand for the call.
+        why: Cow<'static, str>,
+    },
+    /// A traced function was planned again because a number changed, and nothing else, as often before.
+    Changing {
+        /// The path of the function or companion.
+        function: &'static str,
+        /// The parameter.
+        argument: &'static str,
+        /// How often it changed on this thread.
+        times: u32,
     },
     /// No plan fitted, so one was made.
     Planned {
@@ -51,6 +68,15 @@ impl fmt::Display for Event {
             Event::Traced { equations } => {
                 write!(f, "traced: {equations} equation{}", plural(equations))
             }
+            Event::Recorded { function, why } => write!(f, "recorded `{function}`: {why}"),
+            Event::Changing {
+                function,
+                argument,
+                times,
+            } => write!(
+                f,
+                "`{function}` was planned again: argument `{argument}` changed {times} times: pass a tensor"
+            ),
             Event::Planned {
                 plan,
                 equations,
@@ -76,6 +102,10 @@ impl fmt::Display for Event {
 pub struct Counts {
     /// See [`Event::Traced`].
     pub traced: u64,
+    /// See [`Event::Recorded`].
+    pub recorded: u64,
+    /// See [`Event::Changing`].
+    pub changing: u64,
     /// See [`Event::Planned`].
     pub planned: u64,
     /// See [`Event::Hit`].
@@ -86,14 +116,34 @@ pub struct Counts {
     pub evicted: u64,
 }
 
+impl std::ops::Sub for Counts {
+    type Output = Counts;
+    /// The events since the counts were `before`.
+    fn sub(self, before: Counts) -> Counts {
+        Counts {
+            traced: self.traced - before.traced,
+            recorded: self.recorded - before.recorded,
+            changing: self.changing - before.changing,
+            planned: self.planned - before.planned,
+            hit: self.hit - before.hit,
+            ran: self.ran - before.ran,
+            evicted: self.evicted - before.evicted,
+        }
+    }
+}
+
 /// The counts of some threads, in a cache line of their own.
 #[repr(align(128))]
-struct Tally([AtomicU64; 5]);
+struct Tally([AtomicU64; N_KINDS]);
+
+/// The number of kinds of events.
+const N_KINDS: usize = 7;
 
 /// How many tallies there are. Threads that call functions all the time would wait for each other at a single one.
 const TALLIES: usize = 16;
 
-static COUNTS: [Tally; TALLIES] = [const { Tally([const { AtomicU64::new(0) }; 5]) }; TALLIES];
+static COUNTS: [Tally; TALLIES] =
+    [const { Tally([const { AtomicU64::new(0) }; N_KINDS]) }; TALLIES];
 
 static NEXT_TALLY: AtomicUsize = AtomicUsize::new(0);
 
@@ -112,10 +162,12 @@ thread_local! {
 /// assert!(events::counts().ran > before);
 /// ```
 pub fn counts() -> Counts {
-    let [traced, planned, hit, ran, evicted] =
+    let [traced, recorded, changing, planned, hit, ran, evicted] =
         std::array::from_fn(|i| COUNTS.iter().map(|t| t.0[i].load(Ordering::Relaxed)).sum());
     Counts {
         traced,
+        recorded,
+        changing,
         planned,
         hit,
         ran,
@@ -174,14 +226,30 @@ pub(crate) fn recording() -> bool {
     some.unwrap_or(false)
 }
 
+thread_local! {
+    /// Whether this thread checks a call, which is no event.
+    static SILENT: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Emits no event on this thread from now on, or emits them again.
+pub(crate) fn silence(silent: bool) {
+    SILENT.set(silent);
+}
+
 /// Counts an event, and adds it to the recordings of this thread.
 pub(crate) fn emit(event: Event) {
+    // Calls are checked in builds with debug assertions alone.
+    if cfg!(debug_assertions) && SILENT.get() {
+        return;
+    }
     let index = match &event {
         Event::Traced { .. } => 0,
-        Event::Planned { .. } => 1,
-        Event::Hit { .. } => 2,
-        Event::Ran { .. } => 3,
-        Event::Evicted { .. } => 4,
+        Event::Recorded { .. } => 1,
+        Event::Changing { .. } => 2,
+        Event::Planned { .. } => 3,
+        Event::Hit { .. } => 4,
+        Event::Ran { .. } => 5,
+        Event::Evicted { .. } => 6,
     };
     let tally = TALLY.try_with(|tally| *tally).unwrap_or_default();
     COUNTS[tally].0[index].fetch_add(1, Ordering::Relaxed);

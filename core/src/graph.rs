@@ -133,6 +133,12 @@ impl Graph {
         Engine::lock().cache.insert(entry)
     }
 
+    /// A difference from what a plan is for. The graph has not been looked up.
+    pub(crate) fn difference(&self, entry: &Entry) -> Option<String> {
+        let other = !entry.is_for(&self.key);
+        other.then(|| entry.difference(&self.lower(), self.leaves.len()))
+    }
+
     /// The program that it is. The plan has not been found.
     pub(crate) fn lower(&self) -> Lowered {
         let mut lowering = Lowering::default();

@@ -136,6 +136,7 @@
 //! - [`testing`] checks derivatives; `#[traced(check)]` emits tests that do.
 //! - [`events`], [`cache`], [`explain`], [`set_threads`]: what the run time does, and with how many threads.
 //! - [`release_memory`] gives back what is kept for the next computation.
+//! - [`report()`]: how often traced functions were planned or recorded, why, and for how long they ran.
 //! - [`Error`]: what goes wrong. It is a panic at the line of the call, and an `Err` inside of a function that returns [`Result`] and
 //!   is traced or differentiated.
 
@@ -167,6 +168,7 @@ pub mod optim;
 mod plan;
 pub mod random;
 mod record;
+pub mod report;
 mod rules;
 mod scope;
 mod shelf;
@@ -189,6 +191,7 @@ pub use gradloom_ir::DType;
 pub use gradloom_macros::{Tree, traced};
 pub use kernel::threads::{set_threads, threads};
 pub use random::Key;
+pub use report::report;
 pub use shelf::release_memory;
 pub use statics::IntoStatic;
 pub use tensor::{Branch, IntoShape, Operand, Tensor};

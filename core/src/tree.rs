@@ -48,8 +48,12 @@ pub trait Tree: Sized {
     /// that take the tree are recorded at each call.
     #[doc(hidden)]
     fn __key<'a>(&'a self, key: &mut CallKey<'a>) {
-        key.unknown();
+        key.unknown_tree::<Self>();
     }
+
+    /// Why a site cannot keep the skipped fields of such a result, as far as the type itself says. `#[derive(Tree)]` writes it.
+    #[doc(hidden)]
+    const __SHARED: Option<&'static str> = Some("the `Tree` of the result is not derived");
 }
 
 /// The leaves of a tree, in order.
@@ -91,6 +95,7 @@ impl Tree for Tensor {
     fn __key<'a>(&'a self, key: &mut CallKey<'a>) {
         key.leaf(self);
     }
+    const __SHARED: Option<&'static str> = None;
 }
 
 /// The methods of a sequence but `map`, which builds another.
@@ -111,6 +116,7 @@ macro_rules! sequence {
             key.word(self.len() as u64);
             self.iter().for_each(|x| x.__key(key));
         }
+        const __SHARED: Option<&'static str> = T::__SHARED;
     };
 }
 
@@ -145,6 +151,7 @@ impl<T: Tree> Tree for Option<T> {
         key.word(self.is_some().into());
         self.iter().for_each(|x| x.__key(key));
     }
+    const __SHARED: Option<&'static str> = T::__SHARED;
 }
 
 impl<T: Tree> Tree for Box<T> {
@@ -163,6 +170,7 @@ impl<T: Tree> Tree for Box<T> {
     fn __key<'a>(&'a self, key: &mut CallKey<'a>) {
         (**self).__key(key);
     }
+    const __SHARED: Option<&'static str> = T::__SHARED;
 }
 
 impl<K: Ord + Clone + std::fmt::Debug, T: Tree> Tree for BTreeMap<K, T> {
@@ -182,6 +190,12 @@ impl<K: Ord + Clone + std::fmt::Debug, T: Tree> Tree for BTreeMap<K, T> {
             x.paths(&format!("{prefix}[{key:?}]"), out);
         }
     }
+    fn __key<'a>(&'a self, key: &mut CallKey<'a>) {
+        key.word(self.len() as u64);
+        key.names::<K, Self>(self.keys());
+        self.values().for_each(|x| x.__key(key));
+    }
+    const __SHARED: Option<&'static str> = T::__SHARED;
 }
 
 macro_rules! tuple {
@@ -207,6 +221,14 @@ macro_rules! tuple {
             fn __key<'a>(&'a self, key: &mut CallKey<'a>) {
                 $(self.$index.__key(key);)*
             }
+            const __SHARED: Option<&'static str> = {
+                #[allow(unused_mut)]
+                let mut why = None;
+                $(if let (None, Some(_)) = (why, $name::__SHARED) {
+                    why = $name::__SHARED;
+                })*
+                why
+            };
         }
     };
 }

@@ -1,7 +1,7 @@
 //! `#[derive(Tree)]`: one arm for each variant, one call for each field.
 
 use crate::generic::{Params, names};
-use crate::parse::unraw;
+use crate::parse::{text, unraw};
 use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
 use syn::spanned::Spanned;
@@ -80,6 +80,7 @@ fn expand(input: &DeriveInput) -> syn::Result<TokenStream> {
         .iter()
         .enumerate()
         .map(|(i, v)| v.key(several.then_some(i as u64), &krate));
+    let shared = shared(&variants, name, &krate);
     // An enum without variants has no value to match on by reference.
     let empty = variants
         .is_empty()
@@ -103,8 +104,43 @@ fn expand(input: &DeriveInput) -> syn::Result<TokenStream> {
             fn __key<'__key>(&'__key self, key: &mut #krate::__private::CallKey<'__key>) {
                 match self { #(#keys)* #empty }
             }
+            #shared
         }
     })
+}
+
+/// The constant that says why a result of this type cannot be kept by a site: results would share a skipped field. It asks the skipped
+/// fields alone, because a tree may have parts of its own type.
+fn shared(variants: &[Variant], name: &Ident, krate: &TokenStream) -> TokenStream {
+    let p = quote!(#krate::__private);
+    let skipped = variants
+        .iter()
+        .flat_map(|v| v.fields.iter().filter(|f| f.skip));
+    let fields = skipped.map(|TreeField { member, ty, .. }| {
+        let member = match member {
+            Member::Named(name) => unraw(name),
+            Member::Unnamed(index) => index.index.to_string(),
+        };
+        let why = format!(
+            "results would share the skipped field `{member}` of `{name}`: `{}` is not made of numbers, strings and lists of these, and has memory of its own",
+            text(ty)
+        );
+        quote! {
+            if !#p::kept_by_site(&|x: &#ty| {
+                use #p::by_type::*;
+                (&&#p::StaticArg(x)).kept_by_site()
+            }) {
+                ::core::option::Option::Some(#why)
+            } else
+        }
+    });
+    let fields: Vec<TokenStream> = fields.collect();
+    let none = quote!(::core::option::Option::None);
+    let why = match fields.len() {
+        0 => none,
+        _ => quote!(#(#fields)* { #none }),
+    };
+    quote!(const __SHARED: ::core::option::Option<&'static str> = #why;)
 }
 
 /// A type parameter of a part of the tree is a tree. One that only skipped fields have need not be; these are cloned.

@@ -134,7 +134,8 @@ use proc_macro::TokenStream;
 /// - `#[traced(record)]` has the body recorded even if it is straight-line, so that it may call functions that are not traced.
 /// - `#[traced(pure)]` says that the body only computes: for arguments of the same shapes, structure and static values it records
 ///   the same operations each time, and does nothing else that has to happen at each call. Then a call like one before does not run
-///   the body, whatever host code it has. Without it, that is so where all of the host code is known to be pure, and
+///   the body, whatever host code it has. A build with debug assertions checks one such call of 16, and panics if the body records
+///   something else (`gradloom::testing::check_every_call`). Without `pure`, that is so where all of the host code is known to be pure, and
 ///   `dense::RECORDED` says what is not. A step of training is one plan if it is a function of its own:
 ///
 ///   ```text

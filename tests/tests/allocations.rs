@@ -1,6 +1,7 @@
 //! How often the steady state of a program asks for memory. This file has one test, because the counts are those of the
 //! process: `cargo test -p gradloom-tests --test allocations -- --nocapture` prints them.
 
+use gradloom::testing::check_no_call;
 use gradloom_tests::steady::STEADY;
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 use std::alloc::System;
@@ -24,6 +25,11 @@ const MOST: &[(&str, usize)] = &[
 
 #[test]
 fn the_steady_state_asks_for_little_memory() {
+    // A check records a body again.
+    check_no_call(count);
+}
+
+fn count() {
     let turns = 10;
     for (program, (name, most)) in STEADY.iter().zip(MOST) {
         assert_eq!(program.name, *name);

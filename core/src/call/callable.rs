@@ -1,5 +1,6 @@
 //! How the results of a call are made of its arguments: by its plan, or they are arguments themselves.
 
+use super::function::Record;
 use super::key::CallKey;
 use super::pullback::Backward;
 use super::{CallNode, CallPlan, bound_pending, let_go_of, spare_results};
@@ -27,7 +28,7 @@ pub(super) struct Callable {
 }
 
 /// A leaf of the result.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum Leaf {
     Argument(u32),
     Result(u32),
@@ -37,57 +38,98 @@ enum Leaf {
 /// site would keep them for each key.
 const MOST_CONSTANTS: usize = 8 << 10;
 
-/// How to compute results from arguments, if they depend on nothing but constants besides.
+/// How the results of a body are made of its arguments and constants.
+pub(super) struct Made {
+    /// What is computed, and which argument each leaf of it is.
+    graph: Option<(Graph, Box<[u32]>)>,
+    avals: Box<[Aval]>,
+    leaves: Box<[Leaf]>,
+    constants: Box<[Shared]>,
+    repeats: bool,
+}
+
+impl Made {
+    /// What a body has made. An error says why a site cannot know it.
+    pub(super) fn of(
+        args: &[Shared],
+        results: &[Shared],
+        graph: impl Fn(&[Shared]) -> Graph,
+    ) -> Result<Made, &'static str> {
+        // What is there and is no argument has been made of host values, and those that a pure body has are in the key.
+        let mut known = Numbered::default();
+        args.iter().for_each(|arg| known.push(arg));
+        let mut argument = |value: &Shared| {
+            let i = known.number(value);
+            if i.is_none() && value.has_elements() && value.is_free() {
+                known.push(value);
+                return Some(known.values.len() - 1);
+            }
+            i
+        };
+        let mut targets = Numbered::default();
+        let leaf = |result: &Shared| {
+            if let Some(i) = argument(result) {
+                return Leaf::Argument(i as u32);
+            }
+            let there = targets.number(result);
+            Leaf::Result(there.unwrap_or_else(|| {
+                targets.push(result);
+                targets.values.len() - 1
+            }) as u32)
+        };
+        let leaves: Box<[Leaf]> = results.iter().map(leaf).collect();
+        let targets = targets.values;
+        let n_results = leaves.iter().filter(|leaf| matches!(leaf, Leaf::Result(_)));
+        let repeats = n_results.count() > targets.len();
+        let mut computed = None;
+        if !targets.is_empty() {
+            let graph = graph(&targets);
+            let leaves = graph.leaves.iter();
+            let leaves = leaves.map(|leaf| Some(argument(leaf)? as u32));
+            let leaves = leaves.collect::<Option<_>>();
+            let leaves = leaves.ok_or(
+                "the result depends on a tensor that is neither an argument nor made in the body",
+            )?;
+            computed = Some((graph, leaves));
+        }
+        let constants: Box<[Shared]> = known.values.drain(args.len()..).collect();
+        let n_elements = constants.iter().map(|x| x.aval.numel());
+        if n_elements.sum::<usize>() > MOST_CONSTANTS {
+            return Err("the body makes large tensors of host values: pass them as arguments");
+        }
+        Ok(Made {
+            graph: computed,
+            avals: targets.iter().map(|x| x.aval.clone()).collect(),
+            leaves,
+            constants,
+            repeats,
+        })
+    }
+
+    /// A graph that is not looked up.
+    pub(super) fn unseen(targets: &[Shared]) -> Graph {
+        Graph::unseen(targets, graph::Results::Targets)
+    }
+}
+
+/// How to compute results from arguments, if they depend on nothing but constants besides. The time that the plan takes is added to a
+/// function.
 pub(super) fn callable(
     args: &[Shared],
     results: &[Shared],
     backward: Option<Arc<Backward>>,
-) -> Option<Callable> {
-    // What is there and is no argument has been made of host values, and those that a pure body has are in the key.
-    let mut known = Numbered::default();
-    args.iter().for_each(|arg| known.push(arg));
-    let mut argument = |value: &Shared| {
-        let i = known.number(value);
-        if i.is_none() && value.has_elements() && value.is_free() {
-            known.push(value);
-            return Some(known.values.len() - 1);
-        }
-        i
-    };
-    let mut targets = Numbered::default();
-    let leaf = |result: &Shared| {
-        if let Some(i) = argument(result) {
-            return Leaf::Argument(i as u32);
-        }
-        let there = targets.number(result);
-        Leaf::Result(there.unwrap_or_else(|| {
-            targets.push(result);
-            targets.values.len() - 1
-        }) as u32)
-    };
-    let leaves: Box<[Leaf]> = results.iter().map(leaf).collect();
-    let targets = targets.values;
-    let n_results = leaves.iter().filter(|leaf| matches!(leaf, Leaf::Result(_)));
-    let repeats = n_results.count() > targets.len();
-    let mut plan = None;
-    if !targets.is_empty() {
-        let graph = Graph::of(&targets, graph::Results::Targets);
-        let leaves = graph.leaves.iter();
-        let leaves = leaves.map(|leaf| Some(argument(leaf)? as u32));
-        let leaves = leaves.collect::<Option<_>>()?;
-        plan = Some((graph, leaves));
-    }
-    let constants: Box<[Shared]> = known.values.drain(args.len()..).collect();
-    let n_elements = constants.iter().map(|x| x.aval.numel());
-    if n_elements.sum::<usize>() > MOST_CONSTANTS {
-        return None;
-    }
-    Some(Callable {
-        plan: plan.map(|(graph, leaves)| Arc::new(CallPlan::new(graph.plan(), leaves))),
-        avals: targets.iter().map(|x| x.aval.clone()).collect(),
-        leaves,
-        constants,
-        repeats,
+    function: Option<Arc<Record>>,
+) -> Result<Callable, &'static str> {
+    let planned = |targets: &[Shared]| Graph::of(targets, graph::Results::Targets);
+    let made = Made::of(args, results, planned)?;
+    let plan =
+        |(graph, leaves): (Graph, _)| Arc::new(CallPlan::new(graph.plan(), leaves, function));
+    Ok(Callable {
+        plan: made.graph.map(plan),
+        avals: made.avals,
+        leaves: made.leaves,
+        constants: made.constants,
+        repeats: made.repeats,
         backward,
     })
 }
@@ -122,6 +164,39 @@ impl Callable {
         let backward = self.backward.as_ref();
         plan.is_none_or(|plan| plan.entry.is_current())
             && backward.is_none_or(|backward| backward.is_current())
+    }
+
+    /// A difference of what a body has made from what is computed here.
+    pub(super) fn difference(&self, made: &Made, backward: Option<&Backward>) -> Option<String> {
+        match (&self.plan, &made.graph) {
+            (Some(plan), Some((graph, leaves))) => {
+                if let Some(difference) = graph.difference(&plan.entry) {
+                    return Some(difference);
+                }
+                if plan.leaves != *leaves {
+                    return Some("the operations are on other arguments".to_owned());
+                }
+            }
+            (None, None) => {}
+            _ => return Some("the results were arguments, or are arguments".to_owned()),
+        }
+        if self.leaves != made.leaves {
+            return Some(
+                "the results are in another order, or others of them are arguments".to_owned(),
+            );
+        }
+        if self.constants.len() != made.constants.len() {
+            return Some("another number of tensors is made of host values".to_owned());
+        }
+        for (old, new) in self.constants.iter().zip(&made.constants) {
+            if let Some(difference) = other_elements(old, new) {
+                return Some(difference);
+            }
+        }
+        match (&self.backward, backward) {
+            (Some(old), Some(new)) => old.difference(new),
+            _ => None,
+        }
     }
 
     /// What events call its plan.
@@ -260,4 +335,17 @@ impl Iterator for Leaves {
             Leaf::Result(i) => Some(self.result(i)),
         }
     }
+}
+
+/// The first element in which two constants differ.
+fn other_elements(old: &Shared, new: &Shared) -> Option<String> {
+    if old.aval != new.aval {
+        return Some(format!("a constant was {} and is {}", old.aval, new.aval));
+    }
+    let differ = match (old.settle(), new.settle()) {
+        (Some(old), Some(new)) => !old.is_same(new),
+        _ => true,
+    };
+    let text = || format!("a constant {} has other elements", old.aval);
+    differ.then(text)
 }

@@ -1,16 +1,19 @@
 //! What the plan of a call depends on: the arguments but for their elements.
 
+use super::function::{Function, ParamKind, Why};
 use super::no_args;
 use crate::node::{Shared, Value};
 use crate::spare::{keep_room, take_room};
 use crate::{Aval, DType, Tensor, Tree};
 use smallvec::SmallVec;
-use std::any::{Any, TypeId};
+use std::any::{Any, TypeId, type_name};
 use std::cell::Cell;
 use std::collections::hash_map::DefaultHasher;
 use std::collections::{HashMap, HashSet};
+use std::fmt::Debug;
 use std::hash::{Hash, Hasher};
 use std::marker::PhantomData;
+use std::mem::needs_drop;
 use std::ops::{Deref, Range, RangeInclusive};
 
 thread_local! {
@@ -28,9 +31,50 @@ pub struct CallKey<'a> {
     /// Which instance of a generic function is called.
     instance: Option<TypeId>,
     others: Vec<&'a dyn Same>,
-    known: bool,
-    /// Whether neither structure nor static values matter.
-    only_leaves: bool,
+    /// The first thing that the key cannot hold, and the parameter that it was met in.
+    obstacle: Option<Obstacle>,
+    /// The parameter that is described.
+    param: usize,
+    content: Content,
+    /// Where each parameter begins, if somebody asks.
+    marks: Option<Vec<Mark>>,
+}
+
+/// The part of the arguments, or of a result, that a key holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Content {
+    /// Leaves, structure and static values, of arguments.
+    All,
+    /// Leaves, of a tree whose structure does not matter.
+    Leaves,
+    /// Structure and skipped fields, of a result. A skipped field may not share what it holds.
+    Structure,
+}
+
+/// Something that a key cannot hold.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Obstacle {
+    /// An argument that operations promise.
+    Promise,
+    /// An argument that a transform traces.
+    Traced,
+    /// A static value of a type that is not `Eq` and `Clone`.
+    Static(&'static str),
+    /// A tree whose type does not describe itself.
+    Tree(&'static str),
+    /// A skipped field of a result that may share what it holds with another result.
+    Shared(&'static str),
+    /// Something that the macro knows of.
+    Other,
+}
+
+/// Lengths of the lists of a key where a parameter begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Mark {
+    param: usize,
+    leaves: usize,
+    words: usize,
+    others: usize,
 }
 
 /// The leaves of a key.
@@ -59,8 +103,39 @@ impl<'a> CallKey<'a> {
             words: take_room(&WORDS),
             instance: None,
             others: Vec::new(),
-            known: true,
-            only_leaves: false,
+            obstacle: None,
+            param: 0,
+            content: Content::All,
+            marks: None,
+        }
+    }
+
+    /// A key that knows where each parameter begins.
+    pub(super) fn with_marks() -> CallKey<'a> {
+        let mut key = CallKey::new();
+        key.marks = Some(Vec::new());
+        key
+    }
+
+    /// The structure and the skipped fields of a result.
+    pub(super) fn of_result<T: Tree>(tree: &'a T) -> CallKey<'a> {
+        let mut key = CallKey::new();
+        key.content = Content::Structure;
+        tree.__key(&mut key);
+        key
+    }
+
+    /// A parameter begins, by its number.
+    #[inline]
+    pub fn param(&mut self, param: usize) {
+        self.param = param;
+        if let Some(marks) = &mut self.marks {
+            marks.push(Mark {
+                param,
+                leaves: self.leaves.len(),
+                words: self.words.len(),
+                others: self.others.len(),
+            });
         }
     }
 
@@ -77,37 +152,40 @@ impl<'a> CallKey<'a> {
 
     /// The same for a leaf that nobody can lend.
     pub(super) fn leaf_of(&mut self, x: &Shared) {
-        if self.known {
+        if self.obstacle.is_none() {
             self.push(x, Leaf::Owned(x.clone()));
         }
     }
 
     /// The words of a random key, which are a leaf. A random key beside the leaves of a tree is no matter of who asks for these alone.
     pub(crate) fn words_of_key(&mut self, words: &Tensor) {
-        if !self.only_leaves {
+        if self.content == Content::All {
             self.leaf_of(&words.0);
         }
     }
 
     fn push(&mut self, x: &Shared, leaf: Leaf<'a>) {
-        self.known = self.known && x.is_free();
-        if self.known {
-            self.leaves.push(leaf);
+        if self.obstacle.is_some() || self.content == Content::Structure {
+            return;
+        }
+        match x.is_free() {
+            true => self.leaves.push(leaf),
+            false if x.is_traced() => self.meet(Obstacle::Traced),
+            false => self.meet(Obstacle::Promise),
         }
     }
 
     /// The leaves of a tree, whatever its structure.
     pub(crate) fn tree<T: Tree>(&mut self, tree: &'a T) {
-        if !self.known {
+        if self.obstacle.is_some() {
             return;
         }
         let before = self.leaves.len();
-        self.only_leaves = true;
+        self.content = Content::Leaves;
         tree.__key(self);
-        self.only_leaves = false;
+        self.content = Content::All;
         // A tree that does not know how to add itself shows its leaves.
-        if !self.known {
-            self.known = true;
+        if self.obstacle.take().is_some() {
             self.leaves.truncate(before);
             tree.visit(&mut |leaf| self.leaf_of(&leaf.0));
         }
@@ -123,19 +201,68 @@ impl<'a> CallKey<'a> {
 
     /// A word for the structure.
     pub fn word(&mut self, word: u64) {
-        if !self.only_leaves {
+        if self.content != Content::Leaves {
             self.words.push(word);
         }
     }
 
     /// There is something that a key cannot hold: then the call is recorded.
     pub fn unknown(&mut self) {
-        self.known = false;
+        self.meet(Obstacle::Other);
     }
 
-    /// Whether the key says all that the plan depends on.
-    pub(super) fn is_known(&self) -> bool {
-        self.known
+    /// The same for a tree whose type does not describe itself.
+    pub(crate) fn unknown_tree<T: ?Sized>(&mut self) {
+        self.meet(Obstacle::Tree(type_name::<T>()));
+    }
+
+    /// The keys of a map of trees. They are not kept for an argument; for a result they are, where no two maps share what they hold.
+    pub(crate) fn names<'k, K: Debug + 'k, T>(&mut self, keys: impl Iterator<Item = &'k K>) {
+        let shares = needs_drop::<K>() && typeid::of::<K>() != TypeId::of::<String>();
+        if self.content != Content::Structure {
+            self.unknown_tree::<T>();
+        } else if shares {
+            self.meet(Obstacle::Shared(type_name::<K>()));
+        } else {
+            keys.for_each(|k| format!("{k:?}").words(self));
+        }
+    }
+
+    #[cold]
+    fn meet(&mut self, obstacle: Obstacle) {
+        self.obstacle.get_or_insert(obstacle);
+    }
+
+    /// Something that keeps the plan from depending on the key alone.
+    pub(super) fn obstacle(&self) -> Option<Obstacle> {
+        self.obstacle
+    }
+
+    /// The obstacle in the words of the user's function.
+    pub(super) fn why(&self, obstacle: Obstacle, function: &Function) -> Why {
+        let what = match function.params.get(self.param) {
+            Some(param) => format!("`{}`", param.name),
+            None => "an argument".to_owned(),
+        };
+        let why = match obstacle {
+            Obstacle::Promise => {
+                return "an argument is a promise of operations that have not run: the call joins them in one plan".into();
+            }
+            Obstacle::Traced => return "an argument is traced by a transform".into(),
+            Obstacle::Static(ty) => {
+                format!(
+                    "{what} holds a `{ty}`, which a key cannot hold: it is not `Eq` and `Clone`"
+                )
+            }
+            Obstacle::Tree(ty) => {
+                format!("{what} holds a `{ty}`, whose `Tree` is not derived")
+            }
+            Obstacle::Shared(ty) => shared(ty),
+            Obstacle::Other => {
+                return "the body names a constant or static that may be written to or hold a tensor".into();
+            }
+        };
+        why.into()
     }
 
     /// The key without what it borrows. Equal arguments after the first are part of it, because a plan that was made for
@@ -157,8 +284,21 @@ impl<'a> CallKey<'a> {
             words: self.words[..].into(),
             instance: self.instance,
             others: self.others.iter().map(|x| x.own()).collect(),
+            marks: self.marks.as_deref().unwrap_or_default().into(),
         }
     }
+
+    /// Whether equal arguments are those of another key and no others.
+    pub(super) fn has_aliases_of(&self, other: &OwnedKey) -> bool {
+        self.own().aliases == other.aliases
+    }
+}
+
+/// The reason for which a result with a skipped field is recorded each time.
+pub(super) fn shared(ty: &str) -> String {
+    format!(
+        "a skipped field of the result holds a `{ty}`, which results of other calls would share: only numbers, strings, lists of these and types without memory of their own are kept"
+    )
 }
 
 impl Drop for CallKey<'_> {
@@ -175,10 +315,63 @@ pub(super) struct OwnedKey {
     aliases: Box<[(u32, u32)]>,
     words: Box<[u64]>,
     instance: Option<TypeId>,
-    others: Box<[Box<dyn Any>]>,
+    others: Box<[Box<dyn OwnedStatic>]>,
+    marks: Box<[Mark]>,
+}
+
+/// A difference of two keys in one parameter.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Difference {
+    /// Another shape or dtype of a leaf.
+    Aval(usize, Aval, Aval),
+    /// Another structure, or another static value.
+    Static(usize),
 }
 
 impl OwnedKey {
+    /// The parameters in which a later key differs, with the first difference in each. `None` if the number of tensors differs.
+    pub(super) fn differences(&self, later: &OwnedKey) -> Option<Vec<Difference>> {
+        let params = |key: &OwnedKey| -> Vec<usize> { key.marks.iter().map(|m| m.param).collect() };
+        if params(self) != params(later) {
+            return None;
+        }
+        let difference = |i: usize| {
+            let param = self.marks[i].param;
+            let (old, new) = (self.part(i), later.part(i));
+            let (old_avals, new_avals) = (&self.avals[old.0], &later.avals[new.0]);
+            if old_avals.len() != new_avals.len() || self.words[old.1] != later.words[new.1] {
+                return Some(Difference::Static(param));
+            }
+            let avals = old_avals.iter().zip(new_avals).find(|(a, b)| a != b);
+            if let Some((a, b)) = avals {
+                return Some(Difference::Aval(param, a.clone(), b.clone()));
+            }
+            let (old, new) = (&self.others[old.2], &later.others[new.2]);
+            let same = old.len() == new.len() && old.iter().zip(new).all(|(a, b)| b.equals(&**a));
+            (!same).then_some(Difference::Static(param))
+        };
+        Some((0..self.marks.len()).filter_map(difference).collect())
+    }
+
+    /// The leaves, words and other values of the parameter that a mark is of.
+    fn part(&self, i: usize) -> (Range<usize>, Range<usize>, Range<usize>) {
+        let (from, to) = (self.marks[i], self.marks.get(i + 1));
+        let end = |of: fn(&Mark) -> usize, all: usize| of(&from)..to.map_or(all, of);
+        (
+            end(|m| m.leaves, self.avals.len()),
+            end(|m| m.words, self.words.len()),
+            end(|m| m.others, self.others.len()),
+        )
+    }
+
+    /// Whether it says the same, of results.
+    pub(super) fn equals(&self, other: &OwnedKey) -> bool {
+        let (a, b) = (&self.others, &other.others);
+        self.words == other.words
+            && a.len() == b.len()
+            && a.iter().zip(b).all(|(a, b)| b.equals(&**a))
+    }
+
     /// Whether it is of a call of the same instance of a function.
     pub(super) fn is_of_instance_of(&self, other: &OwnedKey) -> bool {
         self.instance == other.instance
@@ -198,7 +391,7 @@ impl OwnedKey {
                 .others
                 .iter()
                 .zip(&key.others)
-                .all(|(a, b)| b.same(&**a))
+                .all(|(a, b)| b.same(a.value()))
     }
 }
 
@@ -207,15 +400,32 @@ pub trait Same {
     /// Whether it is equal to a value of its type.
     fn same(&self, other: &dyn Any) -> bool;
     /// A clone.
-    fn own(&self) -> Box<dyn Any>;
+    fn own(&self) -> Box<dyn OwnedStatic>;
 }
 
 impl<T: Eq + Clone + 'static> Same for T {
     fn same(&self, other: &dyn Any) -> bool {
         other.downcast_ref::<T>().is_some_and(|other| self == other)
     }
-    fn own(&self) -> Box<dyn Any> {
-        Box::new(self.clone())
+    fn own(&self) -> Box<dyn OwnedStatic> {
+        Box::new(Clone::clone(self))
+    }
+}
+
+/// A static value that a key keeps.
+pub trait OwnedStatic {
+    /// The value.
+    fn value(&self) -> &dyn Any;
+    /// Whether it is equal to another one.
+    fn equals(&self, other: &dyn OwnedStatic) -> bool;
+}
+
+impl<T: Eq + Clone + 'static> OwnedStatic for T {
+    fn value(&self) -> &dyn Any {
+        self
+    }
+    fn equals(&self, other: &dyn OwnedStatic) -> bool {
+        self.same(other.value())
     }
 }
 
@@ -252,6 +462,38 @@ pub struct Never;
 impl Fit for Never {
     const BY_VALUE: bool = false;
 }
+
+/// A result can hold it, because it has nothing to drop: it holds no handle that another result could share.
+pub struct WithoutDrop<T>(PhantomData<T>);
+
+impl<T> Fit for WithoutDrop<T> {
+    const BY_VALUE: bool = !needs_drop::<T>();
+}
+
+/// Whether a site may keep the skipped field of a result. The function that has its type never runs.
+pub const fn kept_by_site<T, R: Fit, F: Fn(T) -> R>(_: &F) -> bool {
+    R::FITS
+}
+
+/// A skipped field of a result that words stand for: it owns what it holds.
+pub trait OwnedWords: Sized {
+    /// Whether a site may keep it.
+    fn kept_by_site(self) -> Always {
+        Always
+    }
+}
+
+impl<T: Words + ?Sized> OwnedWords for &&Static<'_, T> {}
+
+/// Another skipped field of a result.
+pub trait OwnedBytes<T>: Sized {
+    /// Whether a site may keep it.
+    fn kept_by_site(self) -> WithoutDrop<T> {
+        WithoutDrop(PhantomData)
+    }
+}
+
+impl<T> OwnedBytes<T> for &Static<'_, T> {}
 
 /// Whether a key can hold a constant or a static. The function that has its type never runs. Without bytes it may still stand for
 /// what is elsewhere, such as a tensor that is made lazily.
@@ -290,7 +532,7 @@ pub trait NoTree {
 
 impl<T: ?Sized> NoTree for &Static<'_, T> {
     fn add_tree_to_key(self, key: &mut CallKey<'_>) {
-        key.unknown();
+        key.unknown_tree::<T>();
     }
 }
 
@@ -322,8 +564,10 @@ pub trait ByClone<'a>: Sized {
 
 impl<'a, T: Eq + Clone + 'static> ByClone<'a> for &&&Static<'a, T> {
     fn add_to_key(self, key: &mut CallKey<'a>) {
-        if !key.only_leaves {
-            key.others.push(self.0);
+        match key.content {
+            Content::Leaves => {}
+            Content::Structure if needs_drop::<T>() => key.meet(Obstacle::Shared(type_name::<T>())),
+            Content::All | Content::Structure => key.others.push(self.0),
         }
     }
 }
@@ -337,13 +581,17 @@ macro_rules! unordered {
             $name<$($params),*, S>: Eq + Clone + 'static,
         {
             fn add_to_key(self, key: &mut CallKey<'a>) {
-                if !key.only_leaves {
-                    key.others.push(self.0);
-                    self.0.$item().for_each(|k| {
-                        let mut hasher = DefaultHasher::new();
-                        k.hash(&mut hasher);
-                        key.word(hasher.finish());
-                    });
+                match key.content {
+                    Content::Leaves => {}
+                    Content::Structure => key.meet(Obstacle::Shared(type_name::<$name<$($params),*, S>>())),
+                    Content::All => {
+                        key.others.push(self.0);
+                        self.0.$item().for_each(|k| {
+                            let mut hasher = DefaultHasher::new();
+                            k.hash(&mut hasher);
+                            key.word(hasher.finish());
+                        });
+                    }
                 }
             }
         }
@@ -364,8 +612,13 @@ pub trait BySize<T>: Sized {
 
 impl<T> BySize<T> for &&Static<'_, T> {
     fn add_to_key(self, key: &mut CallKey<'_>) {
-        if !WithoutBytes::<T>::FITS && !key.only_leaves {
-            key.unknown();
+        match key.content {
+            Content::Leaves => {}
+            Content::All if !WithoutBytes::<T>::FITS => {
+                key.meet(Obstacle::Static(type_name::<T>()));
+            }
+            Content::Structure if needs_drop::<T>() => key.meet(Obstacle::Shared(type_name::<T>())),
+            Content::All | Content::Structure => {}
         }
     }
 }
@@ -382,8 +635,10 @@ pub trait Unknown: Sized {
 
 impl<T: ?Sized> Unknown for &Static<'_, T> {
     fn add_to_key(self, key: &mut CallKey<'_>) {
-        if !key.only_leaves {
-            key.unknown();
+        match key.content {
+            Content::Leaves => {}
+            Content::All => key.meet(Obstacle::Static(type_name::<T>())),
+            Content::Structure => key.meet(Obstacle::Shared(type_name::<T>())),
         }
     }
 }
@@ -507,3 +762,24 @@ macro_rules! tuples {
     )*};
 }
 tuples! { () (A) (A B) (A B C) (A B C D) (A B C D E) (A B C D E F) }
+
+/// The differences of two keys as text, in the names of the user's parameters.
+pub(super) fn in_words(differences: &[Difference], function: &Function) -> String {
+    let name = |param: &usize| match function.params.get(*param) {
+        Some(param) => format!("`{}`", param.name),
+        None => "a tangent".to_owned(),
+    };
+    let text = |difference: &Difference| match difference {
+        Difference::Aval(param, old, new) => format!("{}: {old} -> {new}", name(param)),
+        Difference::Static(param) => match function.params.get(*param).map(|p| p.kind) {
+            Some(ParamKind::Number | ParamKind::Fixed) => {
+                format!("another value of {}", name(param))
+            }
+            _ => format!("another structure or skipped value of {}", name(param)),
+        },
+    };
+    match differences {
+        [] => "arguments that were different tensors are one, or the reverse".to_owned(),
+        some => some.iter().take(3).map(text).collect::<Vec<_>>().join("; "),
+    }
+}

@@ -5,21 +5,26 @@
 //! results are promises of one [`CallNode`], which runs the plan for all of them when one is asked for.
 
 mod callable;
+mod checks;
+mod function;
 mod key;
 mod partial;
 mod pullback;
 mod site;
 mod whole;
 
+pub use checks::{check_every_call, check_no_call};
+pub use function::{Function, Param};
+pub(crate) use function::{Record, Summary, Why, measure, summaries};
 pub use key::{
-    ByClone, BySize, ByTree, ByWords, CallKey, NoTree, Same, Static, Unknown, Words, argument_fits,
-    global_fits,
+    ByClone, BySize, ByTree, ByWords, CallKey, NoTree, OwnedBytes, OwnedWords, Same, Static,
+    Unknown, Words, argument_fits, global_fits, kept_by_site,
 };
 pub(crate) use pullback::stand_in;
 pub use pullback::{Cotangents, Pullback};
-pub(crate) use site::is_recording;
-pub use site::{Recording, Results, Site, begin, impure, names};
-pub use whole::{NoWhole, OfWhole, Whole};
+pub use site::{Recording, Results, Site, begin, impure_call, names, recorded, recorded_impure};
+pub(crate) use site::{impure, is_recording};
+pub use whole::{NoShape, NoWhole, OfWhole, ShapeOfTree, Whole, unkept};
 
 use crate::buffer::Buffer;
 use crate::cache::Entry;
@@ -30,6 +35,7 @@ use crate::node::{self, Look, Shared, Value, release};
 use crate::plan::{self, Given, Leaves};
 use crate::spare::{self, Spare};
 use crate::{Error, Result};
+use function::Timer;
 use partial::Parts;
 use smallvec::{SmallVec, smallvec};
 use std::cell::RefCell;
@@ -47,20 +53,29 @@ pub(crate) struct CallPlan {
     is_small: bool,
     /// The plans for some of the results.
     parts: Parts,
+    /// The function whose time it takes.
+    function: Option<Arc<Record>>,
 }
 
 /// A plan whose tasks read and write up to so many elements is small.
 const SMALL: usize = 8 << 10;
 
 impl CallPlan {
-    fn new(entry: Arc<Entry>, leaves: Box<[u32]>) -> CallPlan {
+    fn new(entry: Arc<Entry>, leaves: Box<[u32]>, function: Option<Arc<Record>>) -> CallPlan {
         let is_small = entry.plan.traffic() <= SMALL;
         CallPlan {
             entry,
             leaves,
             is_small,
             parts: Parts::default(),
+            function,
         }
+    }
+
+    /// A clock that runs while the plan does, if calls are measured.
+    #[inline]
+    fn timer(&self) -> Option<Timer> {
+        self.function.as_ref()?.timer()
     }
 
     fn n_results(&self) -> usize {
@@ -74,6 +89,7 @@ impl CallPlan {
             leaves.push(Leaf::Held(arg(*leaf as usize).settle()?));
         }
         let mut results = no_results();
+        let _timer = self.timer();
         match self
             .entry
             .plan
@@ -251,7 +267,9 @@ impl CallNode {
             Leaf::Held(elements.expect("the elements of a leaf were there a moment ago"))
         };
         let leaves: Leaves<'_> = plan.leaves.iter().enumerate().map(there).collect();
+        let timer = plan.timer();
         let ran = entry.plan.run(&leaves, &mut given, &mut state.results);
+        drop(timer);
         drop(leaves);
         for (gift, buffer) in given {
             let arg = &mut state.args[plan.leaves[gift.leaf] as usize];

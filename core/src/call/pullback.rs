@@ -2,6 +2,7 @@
 //! of another call, whose arguments are what was kept and the cotangents of the results.
 
 use super::callable::{Callable, Leaves, callable};
+use super::function::Record;
 use super::site::{Results, is_recording};
 use super::{let_go_of, no_args};
 use crate::__private::{Pull, Pulled};
@@ -27,11 +28,18 @@ pub(super) struct Backward {
     results: Box<[Aval]>,
     /// Nothing, if it has to be recorded. It is found out when it is called.
     call: OnceLock<Option<Arc<Callable>>>,
+    /// The function whose time it takes.
+    function: Option<Arc<Record>>,
 }
 
 impl Backward {
     /// What the pullback computes of cotangents of `y` for the parameters `wrt`, and what it reads of what was recorded before.
-    pub(super) fn of(pull: &Pull, y: &impl Tree, wrt: &[usize]) -> Option<(Backward, Vec<Shared>)> {
+    pub(super) fn of(
+        pull: &Pull,
+        y: &impl Tree,
+        wrt: &[usize],
+        function: Option<Arc<Record>>,
+    ) -> Option<(Backward, Vec<Shared>)> {
         let mut results = Vec::new();
         y.visit(&mut |leaf| results.push(leaf.aval().clone()));
         let cts: Vec<Tensor> = results.iter().map(stand_in).collect();
@@ -55,8 +63,17 @@ impl Backward {
             program: pass::simplify(program),
             results: results.into(),
             call: OnceLock::new(),
+            function,
         };
         Some((backward, residuals))
+    }
+
+    /// A difference of a later recording.
+    pub(super) fn difference(&self, later: &Backward) -> Option<String> {
+        let same = self.params == later.params
+            && self.results == later.results
+            && self.program.to_string() == later.program.to_string();
+        (!same).then(|| "the pullback computes something else".to_owned())
     }
 
     /// Whether its plan may be used, if it has been made.
@@ -82,7 +99,8 @@ impl Backward {
             let values = |x: &Tensor| Shared::clone(&x.0);
             let args: Vec<Shared> = args.iter().map(values).collect();
             let outs: Vec<Shared> = outs.iter().map(|out| values(out.tensor())).collect();
-            Some(Arc::new(callable(&args, &outs, None)?))
+            let call = callable(&args, &outs, None, self.function.clone());
+            Some(Arc::new(call.ok()?))
         };
         get_or_init(&self.call, make).as_ref()
     }

@@ -1,10 +1,11 @@
 //! The life of calls, by sites that are written by hand.
 
 use super::key::OwnedKey;
-use super::{CallKey, SMALL, Site, begin};
+use super::{CallKey, Function, SMALL, Site, begin, check_every_call, is_recording};
 use crate::events::{self, Event};
 use crate::{DType, Result, Tensor, Tree, cache, evaluate, grad};
 use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, MutexGuard};
 
 thread_local! {
@@ -19,7 +20,7 @@ fn bodies() -> usize {
 /// `tanh(x) y` and `x + y`.
 fn both(x: &Tensor, y: &Tensor) -> (Tensor, Tensor) {
     thread_local! {
-        static SITE: Site = const { Site::new() };
+        static SITE: Site = const { Site::new(Function::new(module_path!(), &[])) };
     }
     match begin(&SITE, |key| [x, y].into_iter().for_each(|x| key.leaf(x))) {
         Ok(mut results) => (results.tensor(), results.tensor()),
@@ -33,7 +34,7 @@ fn both(x: &Tensor, y: &Tensor) -> (Tensor, Tensor) {
 /// `x / 2 + 1`, and `x` itself.
 fn half(x: &Tensor) -> (Tensor, Tensor) {
     thread_local! {
-        static SITE: Site = const { Site::new() };
+        static SITE: Site = const { Site::new(Function::new(module_path!(), &[])) };
     }
     match begin(&SITE, |key| key.leaf(x)) {
         Ok(mut results) => (results.tensor(), results.tensor()),
@@ -47,7 +48,7 @@ fn half(x: &Tensor) -> (Tensor, Tensor) {
 /// `x / 2 + mean(y)`.
 fn half_and_mean(x: &Tensor, y: &Tensor) -> Tensor {
     thread_local! {
-        static SITE: Site = const { Site::new() };
+        static SITE: Site = const { Site::new(Function::new(module_path!(), &[])) };
     }
     match begin(&SITE, |key| [x, y].into_iter().for_each(|x| key.leaf(x))) {
         Ok(mut results) => results.tensor(),
@@ -58,7 +59,7 @@ fn half_and_mean(x: &Tensor, y: &Tensor) -> Tensor {
 /// A loss, which not all labels have.
 fn loss(x: &Tensor, labels: &Tensor) -> Tensor {
     thread_local! {
-        static SITE: Site = const { Site::new() };
+        static SITE: Site = const { Site::new(Function::new(module_path!(), &[])) };
     }
     match begin(&SITE, |key| {
         [x, labels].into_iter().for_each(|x| key.leaf(x))
@@ -211,7 +212,7 @@ fn an_error_leaves_promises_and_names_the_op() {
 /// `x / 2 + y`.
 fn update(x: &Tensor, y: &Tensor) -> Tensor {
     thread_local! {
-        static SITE: Site = const { Site::new() };
+        static SITE: Site = const { Site::new(Function::new(module_path!(), &[])) };
     }
     match begin(&SITE, |key| [x, y].into_iter().for_each(|x| key.leaf(x))) {
         Ok(mut results) => results.tensor(),
@@ -259,7 +260,7 @@ fn an_argument_that_nobody_else_holds_becomes_the_result() {
 fn what_a_call_that_fails_would_have_overwritten_is_as_it_was() {
     let _turn = turn();
     thread_local! {
-        static SITE: Site = const { Site::new() };
+        static SITE: Site = const { Site::new(Function::new(module_path!(), &[])) };
     }
     let both = |x: &Tensor, labels: &Tensor| match begin(&SITE, |key| {
         key.leaf(x);
@@ -354,8 +355,8 @@ fn threads_that_ask_for_one_call_get_the_same_results() {
 fn what_reads_values_is_recorded_each_time_and_what_makes_many_too() {
     let _turn = turn();
     thread_local! {
-        static READS: Site = const { Site::new() };
-        static MAKES: Site = const { Site::new() };
+        static READS: Site = const { Site::new(Function::new(module_path!(), &[])) };
+        static MAKES: Site = const { Site::new(Function::new(module_path!(), &[])) };
     }
     let reads = |x: &Tensor| match begin(&READS, |key| key.leaf(x)) {
         Ok(mut results) => results.tensor(),
@@ -396,7 +397,7 @@ fn what_reads_values_is_recorded_each_time_and_what_makes_many_too() {
 fn a_panic_ends_a_recording() {
     let _turn = turn();
     thread_local! {
-        static SITE: Site = const { Site::new() };
+        static SITE: Site = const { Site::new(Function::new(module_path!(), &[])) };
     }
     let (x, y) = tensors();
     let fails = || match begin(&SITE, |key| key.leaf(&x)) {
@@ -455,13 +456,13 @@ fn structure_and_bits_of_static_values_are_in_the_key() {
     assert!(same(&side(1), &side(1)) && !same(&side(0), &side(1)));
     let mut key = CallKey::new();
     (&&Static(&Nothing)).add_to_key(&mut key);
-    assert!(key.is_known());
+    assert!(key.obstacle().is_none());
     (&&Static(&Opaque { _byte: 1 })).add_to_key(&mut key);
-    assert!(!key.is_known());
+    assert!(key.obstacle().is_some());
     let mut key = CallKey::new();
     let shown: &dyn std::fmt::Debug = &1;
     (&Static(shown)).add_to_key(&mut key);
-    assert!(!key.is_known());
+    assert!(key.obstacle().is_some());
 }
 
 #[test]
@@ -488,4 +489,32 @@ fn a_key_has_the_instance_of_a_function() {
     assert!(!fits(&known, &|key| key.instance(&instance::<&str, 3>)));
     assert!(!fits(&known, &|key| key.instance(&instance::<&[u8], 2>)));
     assert!(!fits(&known, &|_| ()));
+}
+
+#[test]
+fn a_body_that_was_judged_and_depends_on_more_is_a_mistake_to_be_reported() {
+    thread_local! {
+        static SITE: Site = const { Site::new(Function::new("judged", &[])) };
+    }
+    let _turn = turn();
+    let (x, _) = tensors();
+    let call = || match begin(&SITE, |key| key.leaf(&x)) {
+        Ok(mut results) => results.tensor(),
+        Err(recording) => {
+            BODIES.set(BODIES.get() + 1);
+            recording.end(&x * bodies() as f64)
+        }
+    };
+    call();
+    call();
+    let said = catch_unwind(AssertUnwindSafe(|| check_every_call(call)));
+    let said = said.expect_err("the number is another one");
+    let said = said.downcast::<String>().expect("a text");
+    let start = "a call of `judged` recorded something else than the plan of a call before: op 0 (scalar), static value: 1";
+    assert!(said.starts_with(start), "{said}");
+    assert!(
+        said.ends_with("which is a mistake of gradloom: please report it"),
+        "{said}"
+    );
+    assert!(!is_recording());
 }

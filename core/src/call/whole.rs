@@ -1,10 +1,10 @@
 //! Results that are trees of a type which the macro does not see.
 
+use super::key::{CallKey, Obstacle, shared};
 use super::pullback::Pullback;
-use super::site::{Kept, Recording, Results};
-use crate::__private::Pull;
+use super::site::{Kept, Recording, Results, Shape, Template};
+use crate::__private::{Pull, structure};
 use crate::Tree;
-use std::any::Any;
 use std::marker::PhantomData;
 use std::rc::Rc;
 
@@ -24,29 +24,78 @@ pub trait OfWhole<T> {
 impl<T: Tree + 'static> OfWhole<T> for &&Whole<T> {
     fn results(self, results: &mut Results) -> T {
         let template = results.template.clone();
-        let template = template.as_ref().and_then(|t| t.downcast_ref::<T>());
+        let template = template.as_ref().and_then(|t| t.tree.downcast_ref::<T>());
         results.like(template.expect("the structure of the result is kept beside the plan"))
     }
 
     fn end(self, recording: Recording, mut y: T) -> T {
-        let Some(begun) = recording.0 else {
+        let Some(begun) = recording.begun else {
             return y;
         };
-        let template = template(&y);
-        begun.end(&mut |f| y.visit_mut(f), Some(template), Kept::default());
+        let shape = shape(&y);
+        begun.end(&mut |f| y.visit_mut(f), shape, Kept::default());
         y
     }
 
     fn end_pull(self, recording: Recording, y: T, pull: Pull, wrt: &[usize]) -> (T, Pullback) {
-        let template = template(&y);
-        recording.end_pull_like(y, pull, wrt, Some(template))
+        let shape = shape(&y);
+        recording.end_pull_like(y, pull, wrt, shape)
     }
 }
 
-/// The structure of a tree, which keeps nothing else of it alive.
-fn template<T: Tree + 'static>(y: &T) -> Rc<dyn Any> {
-    Rc::new(crate::__private::structure(y))
+/// How a site keeps the structure of a result. Each later result has clones of the skipped fields, so these may hold neither a tensor
+/// nor anything else that results would share.
+fn shape<T: Tree + 'static>(y: &T) -> Shape {
+    let key = CallKey::of_result(y);
+    match key.obstacle() {
+        None => Shape::Kept(Rc::new(Template {
+            tree: Box::new(structure(y)),
+            structure: key.own(),
+        })),
+        Some(Obstacle::Shared(ty)) => Shape::Unkept(shared(ty).into()),
+        Some(Obstacle::Tree(ty)) => {
+            Shape::Unkept(format!("the result holds a `{ty}`, whose `Tree` is not derived").into())
+        }
+        Some(_) => Shape::Unkept("the structure of the result cannot be kept".into()),
+    }
 }
+
+/// Why a site cannot keep the structure of a result, as far as the type says. The function that has its type never runs.
+pub const fn unkept<R: KeptShape, F: Fn() -> R>(_: &F) -> Option<&'static str> {
+    R::WHY_NOT
+}
+
+/// Whether a site can keep the structure of results of a type.
+pub trait KeptShape {
+    /// Why not.
+    const WHY_NOT: Option<&'static str>;
+}
+
+impl<T: Tree> KeptShape for Whole<T> {
+    const WHY_NOT: Option<&'static str> = T::__SHARED;
+}
+
+impl KeptShape for () {
+    const WHY_NOT: Option<&'static str> = None;
+}
+
+/// Results that are a tree, for [`unkept`].
+pub trait ShapeOfTree<T>: Sized {
+    /// Says whether a site can keep their structure.
+    fn kept_shape(self) -> Whole<T> {
+        Whole(PhantomData)
+    }
+}
+
+impl<T: Tree> ShapeOfTree<T> for &&Whole<T> {}
+
+/// Results that are no tree, for [`unkept`].
+pub trait NoShape: Sized {
+    /// There is nothing to say.
+    fn kept_shape(self) {}
+}
+
+impl<T> NoShape for &Whole<T> {}
 
 /// Results that are no tree, which is an error elsewhere.
 pub trait NoWhole<T> {

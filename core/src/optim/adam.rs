@@ -1,7 +1,7 @@
 //! Adam and AdamW.
 
 use super::{leaves_beside, rate, zeros_like};
-use crate::call::{Site, begin};
+use crate::call::{Function, Param, Site, begin};
 use crate::tree::{leaves, with_leaves};
 use crate::{Tensor, Tree};
 use gradloom_ir::DType;
@@ -29,6 +29,15 @@ pub struct Adam {
     /// Keeps the step finite where the gradient vanishes.
     pub eps: f64,
 }
+
+/// A step, as reports know it. It is that of [`AdamW`], too.
+const STEP: Function = Function::new(
+    "gradloom::optim::Adam::step",
+    &[
+        Param::fixed("beta1, beta2, eps, weight_decay"),
+        Param::tensors("params"),
+    ],
+);
 
 impl Default for Adam {
     /// The numbers of the paper: 0.001, 0.9, 0.999, 1e-8.
@@ -158,12 +167,14 @@ impl Adam {
         state: &AdamState<P>,
     ) -> (P, AdamState<P>) {
         thread_local! {
-            static SITE: Site = const { Site::new() };
+            static SITE: Site = const { Site::new(STEP) };
         }
         let found = begin(&SITE, |key| {
+            key.param(0);
             for number in [self.beta1, self.beta2, self.eps, decay] {
                 key.word(number.to_bits());
             }
+            key.param(1);
             key.leaf(lr);
             key.tree(params);
             key.tree(grads);

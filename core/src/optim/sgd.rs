@@ -1,7 +1,7 @@
 //! Gradient descent, with momentum.
 
 use super::{leaves_beside, rate, zeros_like};
-use crate::call::{Site, begin};
+use crate::call::{Function, Param, Site, begin};
 use crate::tree::{leaves, with_leaves};
 use crate::{Tensor, Tree};
 
@@ -38,6 +38,16 @@ pub struct Sgd {
     /// Whether the gradient is taken as if the velocity had been applied before.
     pub nesterov: bool,
 }
+
+/// A step, as reports know it.
+const STEP: Function = Function::new(
+    "gradloom::optim::Sgd::step",
+    &[
+        Param::fixed("momentum"),
+        Param::fixed("nesterov"),
+        Param::tensors("params"),
+    ],
+);
 
 impl Default for Sgd {
     /// A learning rate of 0.01 and no momentum.
@@ -94,11 +104,14 @@ impl Sgd {
         state: &SgdState<P>,
     ) -> (P, SgdState<P>) {
         thread_local! {
-            static SITE: Site = const { Site::new() };
+            static SITE: Site = const { Site::new(STEP) };
         }
         let found = begin(&SITE, |key| {
+            key.param(0);
             key.word(self.momentum.to_bits());
+            key.param(1);
             key.word(self.nesterov.into());
+            key.param(2);
             key.leaf(lr);
             key.tree(params);
             key.tree(grads);

@@ -22,8 +22,9 @@ pub use crate::annotation::{
     Annotation, Annotations, Expected, Length, check_arguments, check_call, check_results,
 };
 pub use crate::call::{
-    CallKey, Cotangents, Pullback, Recording, Results, Same, Site, Static as StaticArg, Whole,
-    Words, argument_fits, begin, global_fits, impure, names,
+    CallKey, Cotangents, Function, Param, Pullback, Recording, Results, Same, Site,
+    Static as StaticArg, Whole, Words, argument_fits, begin, global_fits, impure_call as impure,
+    kept_by_site, names, recorded as record_call, recorded_impure as record_impure, unkept,
 };
 pub use crate::kernel::{Fused, FusedTable, Loop};
 pub use crate::record::catch;
@@ -64,7 +65,10 @@ pub fn run<T>(body: impl FnOnce() -> T) -> T {
 /// How an argument gets into a key, and a result out of a call: a method call finds the first trait that has it for the
 /// type of the value.
 pub mod by_type {
-    pub use crate::call::{ByClone, BySize, ByTree, ByWords, NoTree, NoWhole, OfWhole, Unknown};
+    pub use crate::call::{
+        ByClone, BySize, ByTree, ByWords, NoShape, NoTree, NoWhole, OfWhole, OwnedBytes,
+        OwnedWords, ShapeOfTree, Unknown,
+    };
 }
 
 /// A static argument from the user's expression.

@@ -25,6 +25,7 @@ mod laws;
 mod op_by_op;
 mod source;
 
+pub use crate::call::{check_every_call, check_no_call};
 pub use compare::Failure;
 pub(crate) use laws::gradients_equal;
 pub use laws::{

@@ -171,6 +171,7 @@ fn grads_traits(
                 fn __key<'key>(&'key self, key: &mut #p::CallKey<'key>) {
                     #(#p::Tree::__key(&(*self).#fields, key);)*
                 }
+                const __SHARED: ::core::option::Option<&'static str> = ::core::option::Option::None;
             }
         },
         ours! {

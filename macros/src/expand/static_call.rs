@@ -1,6 +1,7 @@
 //! Calls that find their plan: what stands before and after a body that need not run.
 
 mod by_type;
+mod facts;
 
 use super::cx::{field, reference, turbofish};
 use crate::args::Args;
@@ -8,6 +9,7 @@ use crate::lower::Body;
 use crate::parse::{Func, Kind, OutShape, Param};
 use crate::purity::globals_of_pure;
 use by_type::siteless;
+pub(crate) use facts::Companion;
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::ToTokens;
 use syn::{Attribute, Block, Expr, FnArg, Pat, Path, Signature, Stmt};
@@ -29,6 +31,8 @@ pub(crate) struct StaticCall<'a> {
     purity: Purity,
     /// The constants and statics that the body names.
     globals: Vec<Path>,
+    /// Whether the user says that the body only computes.
+    promised: bool,
 }
 
 impl<'a> StaticCall<'a> {
@@ -51,6 +55,7 @@ impl<'a> StaticCall<'a> {
             p,
             purity,
             globals,
+            promised: args.pure,
         }
     }
 
@@ -129,13 +134,12 @@ impl<'a> StaticCall<'a> {
         };
         let stmts = &block.stmts;
         let body = match self.purity {
-            Purity::Pure(_) if self.globals.is_empty() => return,
             Purity::Pure(_) | Purity::Impure(_) => {
-                let mark = self.mark();
-                quote::quote!(#mark #(#stmts)*)
+                let count = self.count(Companion::Function);
+                quote::quote!(#count #(#stmts)*)
             }
             Purity::Static => {
-                let enter = self.enter(&self.result(1));
+                let enter = self.enter(Companion::Function, &self.result(1));
                 let y = Ident::new("y", Span::mixed_site());
                 let end = self.end(&ours!(y), 1);
                 let body = quote::quote!({ #(#stmts)* });
@@ -172,7 +176,9 @@ impl<'a> StaticCall<'a> {
         let question = self.func.output.result.as_ref().map(|_| ours!(?));
         let both = self.ok(ours!((y, #grads { #(#fields: #locals),* })));
         let Purity::Static = self.purity else {
+            let count = self.count(Companion::Gradients);
             return ours! {
+                #count
                 let (y, (#(#locals,)*)) = { #body } #question;
                 #both
             };
@@ -182,7 +188,7 @@ impl<'a> StaticCall<'a> {
             ours!(#field: results.like(#x))
         });
         let found = self.ok(ours!((results.tensor(), #grads { #(#found),* })));
-        let enter = self.enter(&found);
+        let enter = self.enter(Companion::Gradients, &found);
         let recording = recording();
         ours! {
             #enter
@@ -199,12 +205,11 @@ impl<'a> StaticCall<'a> {
     /// The body of a companion that returns the result and its tangent. `tangents` are parameters, too.
     pub(super) fn tangents(&self, body: &TokenStream, tangents: &[Ident]) -> TokenStream {
         let Purity::Static = self.purity else {
-            return body.clone();
+            let count = self.count(Companion::Forward);
+            return ours!(#count #body);
         };
-        let p = self.p;
-        let key = key();
-        let more = tangents.iter().map(|dx| tree_key(p, &ours!(#dx), &key));
-        let enter = self.enter_with(&self.result(2), &ours!(#(#more)*));
+        let more = self.tangents_key(tangents);
+        let enter = self.enter_with(Companion::Forward, &self.result(2), &more);
         let end = self.end(&ours!(both), 2);
         match &self.func.output.result {
             None => ours!(#enter let both = { #body }; #end),
@@ -221,7 +226,8 @@ impl<'a> StaticCall<'a> {
         tangents: &[Ident],
     ) -> TokenStream {
         let Purity::Static = self.purity else {
-            return body.clone();
+            let count = self.count(Companion::Second);
+            return ours!(#count #body);
         };
         let p = self.p;
         let diff: Vec<&Param> = self.func.diff().map(|(_, param)| param).collect();
@@ -231,9 +237,8 @@ impl<'a> StaticCall<'a> {
         });
         let found = ours!(#grads { #(#found),* });
         let found = self.ok(ours!((#found, #found)));
-        let key = key();
-        let more = tangents.iter().map(|dx| tree_key(p, &ours!(#dx), &key));
-        let enter = self.enter_with(&found, &ours!(#(#more)*));
+        let more = self.tangents_key(tangents);
+        let enter = self.enter_with(Companion::Second, &found, &more);
         let (recording, fields) = (recording(), diff.iter().map(|d| field(d)));
         let fields: Vec<TokenStream> = fields.map(|f| f.to_token_stream()).collect();
         let question = self.func.output.result.as_ref().map(|_| ours!(?));
@@ -254,7 +259,9 @@ impl<'a> StaticCall<'a> {
     pub(super) fn pullback(&self, checks: &TokenStream, forward: &TokenStream) -> TokenStream {
         let p = self.p;
         let Purity::Static = self.purity else {
+            let count = self.count(Companion::Reverse);
             return ours! {
+                #count
                 #checks
                 let (y, pull) = #forward;
                 let pull = #p::Pullback::recorded(pull, &y);
@@ -272,7 +279,7 @@ impl<'a> StaticCall<'a> {
                 }}
             }
         };
-        let (site, begun) = self.look_up(&TokenStream::new());
+        let (site, begun) = self.look_up(Companion::Reverse, &TokenStream::new());
         ours! {
             #site
             let (y, pull) = match #begun {
@@ -286,13 +293,25 @@ impl<'a> StaticCall<'a> {
         }
     }
 
-    fn enter(&self, found: &TokenStream) -> TokenStream {
-        self.enter_with(found, &TokenStream::new())
+    /// Adds the tangents to the key, as one more parameter.
+    fn tangents_key(&self, tangents: &[Ident]) -> TokenStream {
+        let (p, key, n) = (self.p, key(), self.func.params.len());
+        let more = tangents.iter().map(|dx| tree_key(p, &ours!(#dx), &key));
+        ours!(#key.param(#n); #(#more)*)
+    }
+
+    fn enter(&self, companion: Companion, found: &TokenStream) -> TokenStream {
+        self.enter_with(companion, found, &TokenStream::new())
     }
 
     /// Returns what is found; otherwise there is a recording to be ended.
-    fn enter_with(&self, found: &TokenStream, more: &TokenStream) -> TokenStream {
-        let (recording, (site, begun)) = (recording(), self.look_up(more));
+    fn enter_with(
+        &self,
+        companion: Companion,
+        found: &TokenStream,
+        more: &TokenStream,
+    ) -> TokenStream {
+        let (recording, (site, begun)) = (recording(), self.look_up(companion, more));
         ours! {
             #site
             let #recording = match #begun {
@@ -303,7 +322,7 @@ impl<'a> StaticCall<'a> {
     }
 
     /// The site, and the expression that looks a call up. `more` adds to the key.
-    fn look_up(&self, more: &TokenStream) -> (TokenStream, TokenStream) {
+    fn look_up(&self, companion: Companion, more: &TokenStream) -> (TokenStream, TokenStream) {
         let (p, key) = (self.p, key());
         let (mark, globals) = match &self.globals[..] {
             [] => (TokenStream::new(), TokenStream::new()),
@@ -315,19 +334,21 @@ impl<'a> StaticCall<'a> {
                 )
             }
         };
-        let params = self.func.params.iter().map(|param| {
+        let params = self.func.params.iter().enumerate().map(|(i, param)| {
             let x = reference(param);
-            match param.kind {
+            let parts = match param.kind {
                 Kind::Static { .. } => static_key(p, &x, false, &key),
                 Kind::Tensor => ours!(#key.leaf(#x);),
                 Kind::Tree => tree_key(p, &x, &key),
-            }
+            };
+            ours!(#key.param(#i); #parts)
         });
         let instance = self.instance(&key);
+        let facts = self.facts(companion);
         let site = ours! {
             #mark
             ::std::thread_local! {
-                static __TRACED_SITE: #p::Site = const { #p::Site::new() };
+                static __TRACED_SITE: #p::Site = const { #p::Site::new(#facts) };
             }
         };
         (

@@ -59,12 +59,26 @@ impl StaticCall<'_> {
             (fits, why)
         });
         let (fit, why): (Vec<_>, Vec<_>) = globals.chain(params).unzip();
+        let unkept = self.unkept();
         match fit.is_empty() {
+            true => unkept,
+            false => ours! {
+                #(if !#fit { ::core::option::Option::Some(#why) } else)* { #unkept }
+            },
+        }
+    }
+
+    /// Why a site cannot keep the structure of the result, as far as its type says.
+    fn unkept(&self) -> TokenStream {
+        let (p, out) = (self.p, &self.func.output.ty);
+        let generics = self.func.generics();
+        match self.func.output.shape.is_known() || !generics.fix(out) || generics.may_borrow(out) {
             true => ours!(::core::option::Option::None),
             false => ours! {
-                #(if !#fit { ::core::option::Option::Some(#why) } else)* {
-                    ::core::option::Option::None
-                }
+                #p::unkept(&|| {
+                    use #p::by_type::*;
+                    (&&#p::Whole::<#out>(::core::marker::PhantomData)).kept_shape()
+                })
             },
         }
     }

@@ -1,0 +1,300 @@
+//! The functions of the process: what their calls did, how often, why, and for how long.
+//!
+//! A thread counts its own calls, in memory that no other thread writes; a [`report`](crate::report) adds the threads up. Nobody reads a clock
+//! unless a report has been asked for.
+
+use crate::events::{self, Event};
+use std::borrow::Cow;
+use std::cell::{OnceCell, RefCell};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Instant;
+
+/// Facts about a traced function or one of its companions, which the macro knows.
+#[derive(Clone, Copy, Debug)]
+pub struct Function {
+    /// The path, as in `model::loss::vjp`.
+    pub(super) name: &'static str,
+    pub(super) params: &'static [Param],
+    pub(super) purity: Purity,
+}
+
+/// Why a call of a function need not run its body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Purity {
+    /// The body was judged.
+    Judged,
+    /// The user promised it by `#[traced(pure)]`.
+    Promised,
+}
+
+impl Function {
+    /// A function whose body only computes.
+    pub const fn new(name: &'static str, params: &'static [Param]) -> Function {
+        Function {
+            name,
+            params,
+            purity: Purity::Judged,
+        }
+    }
+
+    /// A function that the user says only computes.
+    pub const fn promised(name: &'static str, params: &'static [Param]) -> Function {
+        Function {
+            name,
+            params,
+            purity: Purity::Promised,
+        }
+    }
+}
+
+/// A parameter of a function.
+#[derive(Clone, Copy, Debug)]
+pub struct Param {
+    pub(super) name: &'static str,
+    pub(super) kind: ParamKind,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ParamKind {
+    /// A tensor or a tree.
+    Tensors,
+    /// A number, of which each value has a plan.
+    Number,
+    /// Another static value.
+    Fixed,
+}
+
+impl Param {
+    /// A tensor or a tree.
+    pub const fn tensors(name: &'static str) -> Param {
+        let kind = ParamKind::Tensors;
+        Param { name, kind }
+    }
+
+    /// A number.
+    pub const fn number(name: &'static str) -> Param {
+        let kind = ParamKind::Number;
+        Param { name, kind }
+    }
+
+    /// A static value that is not a number.
+    pub const fn fixed(name: &'static str) -> Param {
+        let kind = ParamKind::Fixed;
+        Param { name, kind }
+    }
+}
+
+/// Reason for which a call was recorded.
+pub(crate) type Why = Cow<'static, str>;
+
+/// Number of calls by outcome, and the nanoseconds that they took while somebody measured.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Totals {
+    pub(crate) found: u64,
+    pub(crate) planned: u64,
+    pub(crate) recorded: u64,
+    pub(crate) nanos: u64,
+}
+
+/// Counts of one thread. Only that thread writes them.
+#[derive(Debug, Default)]
+struct Counts {
+    found: AtomicU64,
+    planned: AtomicU64,
+    recorded: AtomicU64,
+}
+
+impl Counts {
+    fn add_to(&self, totals: &mut Totals) {
+        totals.found += self.found.load(Relaxed);
+        totals.planned += self.planned.load(Relaxed);
+        totals.recorded += self.recorded.load(Relaxed);
+    }
+}
+
+/// Adds one to a counter that no other thread writes.
+#[inline]
+fn count(counter: &AtomicU64) {
+    counter.store(counter.load(Relaxed) + 1, Relaxed);
+}
+
+/// A function of the process, for all threads.
+#[derive(Debug)]
+pub(crate) struct Record {
+    name: &'static str,
+    nanos: AtomicU64,
+    /// Whether the user has been told of an argument that changes.
+    hinted: AtomicBool,
+    calls: Mutex<Calls>,
+}
+
+#[derive(Debug, Default)]
+struct Calls {
+    threads: Vec<Arc<Counts>>,
+    /// The counts of threads that have ended.
+    ended: Totals,
+    /// Reason for the last call that did not find its plan.
+    why: Option<Why>,
+}
+
+static RECORDS: Mutex<BTreeMap<&'static str, Arc<Record>>> = Mutex::new(BTreeMap::new());
+
+/// Whether calls are measured.
+static MEASURED: AtomicBool = AtomicBool::new(false);
+
+/// Measures calls from now on.
+pub(crate) fn measure() {
+    MEASURED.store(true, Relaxed);
+}
+
+fn records() -> MutexGuard<'static, BTreeMap<&'static str, Arc<Record>>> {
+    RECORDS.lock().unwrap_or_else(|e| e.into_inner())
+}
+
+/// A function in a report.
+pub(crate) struct Summary {
+    pub(crate) name: &'static str,
+    pub(crate) totals: Totals,
+    pub(crate) why: Option<Why>,
+}
+
+/// All functions that have been called, by name.
+pub(crate) fn summaries() -> Vec<Summary> {
+    let records: Vec<Arc<Record>> = records().values().cloned().collect();
+    let summary = |record: &Arc<Record>| {
+        let calls = record.calls();
+        let mut totals = calls.ended;
+        totals.nanos = record.nanos.load(Relaxed);
+        calls.threads.iter().for_each(|t| t.add_to(&mut totals));
+        Summary {
+            name: record.name,
+            totals,
+            why: calls.why.clone(),
+        }
+    };
+    records.iter().map(summary).collect()
+}
+
+impl Record {
+    fn of(name: &'static str) -> Arc<Record> {
+        let record = || {
+            Arc::new(Record {
+                name,
+                nanos: AtomicU64::new(0),
+                hinted: AtomicBool::new(false),
+                calls: Mutex::default(),
+            })
+        };
+        records().entry(name).or_insert_with(record).clone()
+    }
+
+    fn calls(&self) -> MutexGuard<'_, Calls> {
+        self.calls.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
+    /// Whether this is the first time that somebody asks.
+    pub(super) fn is_first_hint(&self) -> bool {
+        !self.hinted.swap(true, Relaxed)
+    }
+
+    /// A clock that adds what it measures to this function, while calls are measured.
+    #[inline]
+    pub(crate) fn timer(self: &Arc<Self>) -> Option<Timer> {
+        let measured = MEASURED.load(Relaxed);
+        measured.then(|| Timer(Instant::now(), self.clone()))
+    }
+}
+
+/// Adds the time until it is dropped to a function.
+#[derive(Debug)]
+pub struct Timer(Instant, Arc<Record>);
+
+impl Drop for Timer {
+    fn drop(&mut self) {
+        let nanos = self.0.elapsed().as_nanos() as u64;
+        self.1.nanos.fetch_add(nanos, Relaxed);
+    }
+}
+
+/// What one thread counts for a function.
+#[derive(Debug)]
+pub(super) struct Counter {
+    pub(super) name: &'static str,
+    of: OnceCell<(Arc<Record>, Arc<Counts>)>,
+}
+
+impl Counter {
+    pub(super) const fn new(name: &'static str) -> Counter {
+        let of = OnceCell::new();
+        Counter { name, of }
+    }
+
+    fn of(&self) -> &(Arc<Record>, Arc<Counts>) {
+        self.of.get_or_init(|| {
+            let (record, counts) = (Record::of(self.name), Arc::new(Counts::default()));
+            record.calls().threads.push(counts.clone());
+            (record, counts)
+        })
+    }
+
+    /// The function, for all threads.
+    pub(super) fn record(&self) -> &Arc<Record> {
+        &self.of().0
+    }
+
+    /// Counts a call that has found its plan.
+    #[inline]
+    pub(super) fn found(&self) {
+        count(&self.of().1.found);
+    }
+
+    /// Counts a call whose body was recorded and that has a plan from now on.
+    pub(super) fn planned(&self, why: Why) {
+        let (record, counts) = self.of();
+        count(&counts.planned);
+        record.calls().why = Some(why);
+    }
+
+    /// Counts a call whose body was recorded and will be recorded again.
+    pub(super) fn recorded(&self, why: Why) {
+        let (record, counts) = self.of();
+        count(&counts.recorded);
+        record.calls().why = Some(why.clone());
+        let function = self.name;
+        events::emit(Event::Recorded { function, why });
+    }
+}
+
+impl Drop for Counter {
+    fn drop(&mut self) {
+        if let Some((record, counts)) = self.of.take() {
+            let mut calls = record.calls();
+            calls.threads.retain(|other| !Arc::ptr_eq(other, &counts));
+            counts.add_to(&mut calls.ended);
+        }
+    }
+}
+
+thread_local! {
+    /// The counters of functions without a site, by the address of the name.
+    static COUNTERS: RefCell<Vec<Counter>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Counts a call of a function whose calls are all recorded. The timer lives as long as the call.
+pub(super) fn count_recorded(name: &'static str, why: &'static str) -> Option<Timer> {
+    // Where a thread ends nobody counts.
+    let counted = COUNTERS.try_with(|counters| {
+        let mut counters = counters.try_borrow_mut().ok()?;
+        let found = counters.iter().position(|c| std::ptr::eq(c.name, name));
+        let i = found.unwrap_or_else(|| {
+            counters.push(Counter::new(name));
+            counters.len() - 1
+        });
+        let record = counters[i].record().clone();
+        counters[i].recorded(Cow::Borrowed(why));
+        record.timer()
+    });
+    counted.ok().flatten()
+}

@@ -1,0 +1,201 @@
+//! A report of the calls of traced functions: how often each was called, planned or recorded, why, and for how long.
+//!
+//! A function of which many calls are recorded, or planned again and again, is slower than it has to be; the last column says why.
+//!
+//! ```
+//! use gradloom::prelude::*;
+//! use gradloom::report;
+//!
+//! #[traced]
+//! fn scaled(x: &Tensor, by: f64) -> Tensor {
+//!     x * by
+//! }
+//!
+//! report::start(); // measures times from now on
+//! let x = Tensor::from([1.0f32, 2.0]);
+//! for turn in 0..5 {
+//!     scaled(&x, 0.5 + f64::from(turn));
+//! }
+//! let report = gradloom::report();
+//! let function = report.functions().iter().find(|f| f.name.ends_with("scaled")).unwrap();
+//! assert_eq!((function.calls(), function.planned), (5, 5));
+//! assert_eq!(function.why.as_deref(), Some("argument `by` changed 4 times: pass a tensor"));
+//! println!("{report}");
+//! ```
+//!
+//! Calls are counted always, and measured from the first [`start`] or [`of`] on.
+
+use crate::call::{self, Summary, Why};
+use crate::events::{self, Counts};
+use std::fmt;
+use std::time::Duration;
+
+/// The calls of traced functions, on all threads, since the process began.
+///
+/// See the [module](self).
+pub fn report() -> Report {
+    Report::new(call::summaries(), events::counts())
+}
+
+/// Measures the time of calls from now on.
+pub fn start() {
+    call::measure();
+}
+
+/// Runs `body`, and returns with its result a report of the calls that happened meanwhile, on all threads.
+///
+/// ```
+/// use gradloom::prelude::*;
+///
+/// #[traced]
+/// fn double(x: &Tensor) -> Tensor {
+///     x * 2.0
+/// }
+///
+/// let x = Tensor::from([1.0f32, 2.0]);
+/// let (_, report) = gradloom::report::of(|| [double(&x), double(&x), double(&x)]);
+/// let function = &report.functions()[0];
+/// assert_eq!((function.found, function.planned, function.recorded), (2, 1, 0));
+/// ```
+pub fn of<R>(body: impl FnOnce() -> R) -> (R, Report) {
+    start();
+    let before = report();
+    let result = body();
+    (result, report().since(&before))
+}
+
+/// The calls of traced functions. Displayed, it is a table.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Report {
+    functions: Vec<FunctionReport>,
+    events: Counts,
+}
+
+/// The calls of one function or companion.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct FunctionReport {
+    /// The path, as in `model::loss::value_and_grad`. All instances of a generic function are one.
+    pub name: &'static str,
+    /// The time that its plans took to run, and its body to be recorded and planned, with what it calls. Results that nobody asks
+    /// for take none.
+    pub time: Duration,
+    /// Number of calls that found their plan.
+    pub found: u64,
+    /// Number of calls that recorded the body and made a plan for later calls.
+    pub planned: u64,
+    /// Number of calls that recorded the body and made no plan: the next one will record it, too.
+    pub recorded: u64,
+    /// Reason for which a call last recorded the body.
+    pub why: Option<Why>,
+}
+
+impl FunctionReport {
+    /// Number of calls.
+    pub fn calls(&self) -> u64 {
+        self.found + self.planned + self.recorded
+    }
+
+    fn since(&self, before: Option<&FunctionReport>) -> FunctionReport {
+        let Some(before) = before else {
+            return self.clone();
+        };
+        let planned = self.planned - before.planned;
+        let recorded = self.recorded - before.recorded;
+        FunctionReport {
+            name: self.name,
+            time: self.time.saturating_sub(before.time),
+            found: self.found - before.found,
+            planned,
+            recorded,
+            why: self.why.clone().filter(|_| planned + recorded > 0),
+        }
+    }
+}
+
+impl From<Summary> for FunctionReport {
+    fn from(summary: Summary) -> FunctionReport {
+        let Summary { name, totals, why } = summary;
+        FunctionReport {
+            name,
+            time: Duration::from_nanos(totals.nanos),
+            found: totals.found,
+            planned: totals.planned,
+            recorded: totals.recorded,
+            why,
+        }
+    }
+}
+
+impl Report {
+    fn new(functions: Vec<Summary>, events: Counts) -> Report {
+        let functions = functions.into_iter().map(FunctionReport::from).collect();
+        Report::sorted(functions, events)
+    }
+
+    fn sorted(mut functions: Vec<FunctionReport>, events: Counts) -> Report {
+        functions.retain(|function| function.calls() > 0);
+        functions.sort_by_key(|f| (f.time, f.calls()));
+        functions.reverse();
+        Report { functions, events }
+    }
+
+    /// The functions that were called, those that took the longest time first.
+    pub fn functions(&self) -> &[FunctionReport] {
+        &self.functions
+    }
+
+    /// What the run time did, with what is no call of a function.
+    pub fn events(&self) -> Counts {
+        self.events
+    }
+
+    fn since(&self, before: &Report) -> Report {
+        let functions = self.functions.iter().map(|function| {
+            let same = |other: &&FunctionReport| other.name == function.name;
+            function.since(before.functions.iter().find(same))
+        });
+        Report::sorted(functions.collect(), self.events - before.events)
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let head = [
+            "function", "time", "calls", "found", "planned", "recorded", "why",
+        ];
+        let rows = self.functions.iter().map(|function| {
+            let why = function.why.as_deref().unwrap_or_default();
+            [
+                function.name.to_owned(),
+                format!("{:.1} ms", function.time.as_secs_f64() * 1e3),
+                function.calls().to_string(),
+                function.found.to_string(),
+                function.planned.to_string(),
+                function.recorded.to_string(),
+                why.to_owned(),
+            ]
+        });
+        let rows: Vec<[String; 7]> = std::iter::once(head.map(str::to_owned))
+            .chain(rows)
+            .collect();
+        let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();
+        let widths: [usize; 7] = std::array::from_fn(|column| width(column).unwrap_or(0));
+        for row in &rows {
+            let [name, time, calls, found, planned, recorded, why] = row;
+            let [w0, w1, w2, w3, w4, w5, _] = widths;
+            let line = format!(
+                "{name:w0$}  {time:>w1$}  {calls:>w2$}  {found:>w3$}  {planned:>w4$}  {recorded:>w5$}  {why}"
+            );
+            writeln!(f, "{}", line.trim_end())?;
+        }
+        let Counts {
+            planned, hit, ran, ..
+        } = self.events;
+        write!(
+            f,
+            "plans, with those of closures and single operations: {planned} made, {hit} found, {ran} run"
+        )
+    }
+}

@@ -1,0 +1,110 @@
+//! What reports and messages of the run time say of a function: its path and its parameters.
+
+use super::{Purity, StaticCall};
+use crate::expand::names::Names;
+use crate::parse::{Kind, Param, text};
+use proc_macro2::{Ident, Span, TokenStream};
+use syn::Type;
+
+/// A function that users call.
+#[derive(Clone, Copy)]
+pub(crate) enum Companion {
+    /// The user's own.
+    Function,
+    /// `vjp`.
+    Reverse,
+    /// `jvp`.
+    Forward,
+    /// `grad` and `value_and_grad`.
+    Gradients,
+    /// `hvp`.
+    Second,
+}
+
+impl StaticCall<'_> {
+    /// The path, as in `model::Net::forward_vjp` or `model::loss::vjp`.
+    fn path(&self, companion: Companion) -> TokenStream {
+        let (n, function) = (Names::new(self.func), text(&self.func.sig.ident));
+        let name = match companion {
+            Companion::Function => None,
+            Companion::Reverse => Some(n.vjp),
+            Companion::Forward => Some(n.jvp),
+            Companion::Gradients => Some(n.value_and_grad),
+            Companion::Second => Some(n.hvp),
+        };
+        let path = match (&self.func.owner, name) {
+            (None, None) => function,
+            (None, Some(name)) => format!("{function}::{name}"),
+            (Some(owner), name) => {
+                let name = name.map_or(function, |name| name.to_string());
+                format!("{}::{name}", text(&owner.self_ty))
+            }
+        };
+        let path = format!("::{path}");
+        ours!(::core::concat!(::core::module_path!(), #path))
+    }
+
+    /// The facts of a function with a site.
+    pub(super) fn facts(&self, companion: Companion) -> TokenStream {
+        let (p, path) = (self.p, self.path(companion));
+        let params = self.func.params.iter().map(|param| {
+            let name = match param.receiver {
+                true => "self",
+                false => &param.name,
+            };
+            match kind(param) {
+                Facts::Tensors => ours!(#p::Param::tensors(#name)),
+                Facts::Number => ours!(#p::Param::number(#name)),
+                Facts::Fixed => ours!(#p::Param::fixed(#name)),
+            }
+        });
+        match self.promised {
+            false => ours!(#p::Function::new(#path, &[#(#params),*])),
+            true => ours!(#p::Function::promised(#path, &[#(#params),*])),
+        }
+    }
+
+    /// The statement at the beginning of a call that is recorded each time.
+    pub(super) fn count(&self, companion: Companion) -> TokenStream {
+        let (p, path, call) = (
+            self.p,
+            self.path(companion),
+            Ident::new("_call", Span::mixed_site()),
+        );
+        let mark = self.mark();
+        match &self.purity {
+            Purity::Static => mark,
+            Purity::Pure(why) => ours!(#mark let #call = #p::record_call(#path, #why);),
+            Purity::Impure(why) => ours!(let #call = #p::record_impure(#path, #why);),
+        }
+    }
+}
+
+enum Facts {
+    Tensors,
+    Number,
+    Fixed,
+}
+
+fn kind(param: &Param) -> Facts {
+    match param.kind {
+        Kind::Tensor | Kind::Tree => Facts::Tensors,
+        Kind::Static { .. } if is_number(&param.owned) => Facts::Number,
+        Kind::Static { .. } => Facts::Fixed,
+    }
+}
+
+/// Whether a type is that of a number that could be passed as a tensor.
+fn is_number(ty: &Type) -> bool {
+    const NUMBERS: [&str; 14] = [
+        "f32", "f64", "i8", "i16", "i32", "i64", "i128", "isize", "u8", "u16", "u32", "u64",
+        "u128", "usize",
+    ];
+    match ty {
+        Type::Reference(r) => is_number(&r.elem),
+        Type::Paren(p) => is_number(&p.elem),
+        Type::Group(g) => is_number(&g.elem),
+        Type::Path(p) => NUMBERS.iter().any(|name| p.path.is_ident(name)),
+        _ => false,
+    }
+}

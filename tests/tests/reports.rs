@@ -1,0 +1,340 @@
+//! What the run time says of calls: counts by function and outcome, reasons, times, and numbers that change.
+
+use gradloom::events::{self, Event};
+use gradloom::optim::Sgd;
+use gradloom::prelude::*;
+use gradloom::report::{self, FunctionReport, Report};
+use gradloom_tests::noise;
+use std::sync::{Mutex, MutexGuard};
+use std::time::Duration;
+
+/// Counts are those of the process, so tests that compare whole reports take turns.
+fn turn() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    TURN.lock().unwrap_or_else(|e| e.into_inner())
+}
+
+#[track_caller]
+fn function(report: &Report, name: &str) -> FunctionReport {
+    let found = report.functions().iter().find(|f| f.name == name);
+    found
+        .unwrap_or_else(|| panic!("`{name}` in\n{report}"))
+        .clone()
+}
+
+fn counts(f: &FunctionReport) -> [u64; 4] {
+    [f.calls(), f.found, f.planned, f.recorded]
+}
+
+#[derive(Clone, Tree)]
+struct Layer {
+    w: Tensor,
+    #[tree(skip)]
+    name: String,
+}
+
+#[traced]
+impl Layer {
+    fn forward(&self, x: &Tensor) -> Tensor {
+        x.matmul(&self.w).tanh()
+    }
+}
+
+#[traced(order = 2)]
+fn loss(layer: &Layer, #[nodiff] x: &Tensor) -> Tensor {
+    layer.forward(x).square().sum(..)
+}
+
+#[traced]
+fn announced(x: &Tensor) -> Tensor {
+    println!("a call");
+    x * 2.0
+}
+
+#[traced]
+fn reading(x: &Tensor) -> Tensor {
+    let y = x * 2.0;
+    if y.sum(..).item::<f64>() > 0.0 { y } else { -y }
+}
+
+#[traced(pure, record)]
+fn calls_reading(x: &Tensor) -> Tensor {
+    reading(x).sin()
+}
+
+fn layer() -> Layer {
+    Layer {
+        w: noise(&[2, 2], 1),
+        name: "first".to_owned(),
+    }
+}
+
+#[test]
+fn calls_are_counted_by_function_and_outcome() {
+    let _turn = turn();
+    let (layer, x) = (layer(), noise(&[3, 2], 2));
+    let ((), report) = report::of(|| {
+        for _ in 0..3 {
+            layer.forward(&x);
+            let (y, pullback) = loss::vjp(&layer, &x);
+            pullback(&y);
+            let gradient = loss::grad(&layer, &x).layer;
+            loss::jvp((&layer, &x), &layer);
+            loss::hvp((&layer, &x), &layer);
+            let sgd = Sgd::default();
+            sgd.step(&layer, &gradient, &sgd.init(&layer));
+            announced(&x);
+            let _ = announced::vjp(&x);
+            reading(&x);
+        }
+        layer.forward(&noise(&[4, 2], 3));
+        // An argument that an operation promises joins the plan of the result.
+        layer.forward(&(&x + 1.0));
+    });
+    let of = |name: &str| function(&report, name);
+    let forward = of("reports::Layer::forward");
+    assert_eq!(counts(&forward), [5, 2, 2, 1], "{report}");
+    for name in [
+        "loss::vjp",
+        "loss::value_and_grad",
+        "loss::jvp",
+        "loss::hvp",
+    ] {
+        assert_eq!(
+            counts(&of(&format!("reports::{name}"))),
+            [3, 2, 1, 0],
+            "{report}"
+        );
+    }
+    assert_eq!(of("gradloom::optim::Sgd::step").calls(), 3);
+    let announced = of("reports::announced");
+    assert!(announced.recorded >= 3, "{report}");
+    assert!(announced.why.is_some_and(|why| why.contains("println")));
+    assert!(of("reports::announced::vjp").recorded >= 3);
+    assert!(of("reports::reading").recorded >= 3);
+    assert!(
+        report
+            .functions()
+            .iter()
+            .all(|f| f.time < Duration::from_secs(60))
+    );
+    let text = report.to_string();
+    assert!(text.starts_with("function "), "{text}");
+    assert!(text.contains("reports::loss::vjp"), "{text}");
+}
+
+#[test]
+fn the_reason_is_that_of_the_last_call_that_was_recorded() {
+    let _turn = turn();
+    let layer = layer();
+    let x = noise(&[3, 2], 2);
+    evaluate(&x).unwrap();
+    let why = |call: &dyn Fn()| {
+        let ((), report) = report::of(call);
+        function(&report, "reports::renamed")
+            .why
+            .unwrap()
+            .into_owned()
+    };
+    let renamed_to = |name: &str, x: &Tensor| {
+        let mut layer = layer.clone();
+        layer.name = name.to_owned();
+        renamed(&layer, x);
+    };
+    assert_eq!(why(&|| renamed_to("a", &x)), "the first call");
+    let wide = noise(&[5, 2], 2);
+    evaluate(&wide).unwrap();
+    assert_eq!(
+        why(&|| renamed_to("a", &wide)),
+        "`x`: f64[3, 2] -> f64[5, 2]"
+    );
+    assert_eq!(
+        why(&|| renamed_to("b", &x)),
+        "another structure or skipped value of `layer`"
+    );
+    assert_eq!(
+        why(&|| renamed_to("b", &(&x + 1.0))).split(':').next(),
+        Some("an argument is a promise of operations that have not run")
+    );
+    grad(|x: &Tensor| {
+        let ((), report) = report::of(|| drop(renamed(&layer, x)));
+        assert_eq!(
+            function(&report, "reports::renamed").why.as_deref(),
+            Some("an argument is traced by a transform")
+        );
+        x.sum(..)
+    })(&x);
+}
+
+#[traced(pure)]
+fn renamed(layer: &Layer, x: &Tensor) -> Tensor {
+    x.matmul(&layer.w)
+}
+
+#[test]
+fn a_recorded_callee_is_named() {
+    let _turn = turn();
+    let x = noise(&[3], 1);
+    evaluate(&x).unwrap();
+    calls_reading(&x);
+    let (_, log) = events::record(|| calls_reading(&x));
+    let recorded = log.iter().find_map(|event| match event {
+        Event::Recorded { function, why } => Some((*function, why.to_string())),
+        _ => None,
+    });
+    let (function, why) = recorded.unwrap();
+    assert_eq!(function, "reports::calls_reading");
+    assert_eq!(why, "the body calls `reports::reading`, which is recorded");
+    let before = events::counts().recorded;
+    calls_reading(&x);
+    assert!(events::counts().recorded > before);
+}
+
+#[traced]
+fn update(w: &Tensor, g: &Tensor, lr: f64, decay: f64) -> Tensor {
+    w * (1.0 - decay) - g * lr
+}
+
+#[test]
+fn a_number_that_changes_is_named_once_it_has_changed_three_times() {
+    let _turn = turn();
+    let (w, g) = (noise(&[3], 1), noise(&[3], 2));
+    let log = |lr: f64, decay: f64| {
+        let (_, log) = events::record(|| update(&w, &g, lr, decay));
+        let changing = log.iter().find(|e| matches!(e, Event::Changing { .. }));
+        changing.map(ToString::to_string)
+    };
+    assert_eq!(log(0.1, 0.0), None);
+    assert_eq!(log(0.2, 0.0), None);
+    // A value that came before has its plan, and two numbers that change at once are nobody's fault alone.
+    assert_eq!(log(0.1, 0.0), None);
+    assert_eq!(log(0.9, 0.5), None);
+    assert_eq!(log(0.3, 0.0), None);
+    let said = "`reports::update` was planned again: argument `lr` changed 3 times: pass a tensor";
+    assert_eq!(log(0.4, 0.0).as_deref(), Some(said));
+    let report = gradloom::report();
+    assert_eq!(
+        function(&report, "reports::update").why.as_deref(),
+        Some("argument `lr` changed 3 times: pass a tensor")
+    );
+    for n in 0..4 {
+        update(&w, &g, f64::from(n), 0.25);
+    }
+}
+
+#[traced]
+fn by_axis(x: &Tensor, axis: usize, #[fixed] name: &str) -> Tensor {
+    match name {
+        "sum" => x.sum(axis),
+        _ => x.mean(axis),
+    }
+}
+
+#[test]
+fn other_static_values_are_no_numbers() {
+    let _turn = turn();
+    let x = noise(&[3, 3], 1);
+    let (_, log) = events::record(|| {
+        for name in ["sum", "mean", "other", "more", "last"] {
+            by_axis(&x, 0, name);
+        }
+    });
+    assert!(!log.iter().any(|e| matches!(e, Event::Changing { .. })));
+}
+
+#[traced]
+fn on_threads(x: &Tensor) -> Tensor {
+    x.exp()
+}
+
+#[test]
+fn threads_that_have_ended_are_counted() {
+    let _turn = turn();
+    let x = noise(&[3], 1);
+    evaluate(&x).unwrap();
+    let ((), report) = report::of(|| {
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| (0..5).for_each(|_| drop(on_threads(&x))));
+            }
+        });
+    });
+    let totals = function(&report, "reports::on_threads");
+    assert_eq!(counts(&totals), [20, 16, 4, 0]);
+}
+
+#[traced]
+fn large(x: &Tensor) -> Tensor {
+    x.exp().sin()
+}
+
+#[test]
+fn a_plan_that_runs_later_is_time_of_its_function() {
+    let _turn = turn();
+    let x = Tensor::ones([1 << 20], DType::F32);
+    evaluate(&x).unwrap();
+    evaluate(&large(&x)).unwrap();
+    let (y, promised) = report::of(|| large(&x));
+    let ((), ran) = report::of(|| {
+        evaluate(&y).unwrap();
+        large(&x);
+    });
+    let (promised, ran) = (
+        function(&promised, "reports::large").time,
+        function(&ran, "reports::large").time,
+    );
+    assert_eq!(promised, Duration::ZERO);
+    assert!(ran > Duration::from_micros(50), "{ran:?}");
+}
+
+mod app {
+    use super::{Layer, Tensor, traced};
+
+    #[traced]
+    pub(super) fn loss(layer: &Layer, #[nodiff] x: &Tensor) -> Tensor {
+        layer.forward(x).square().sum(..)
+    }
+
+    #[traced]
+    pub(super) fn update(w: &Tensor, g: &Tensor, lr: f64) -> Tensor {
+        w - g * lr
+    }
+
+    #[traced]
+    pub(super) fn accuracy(layer: &Layer, x: &Tensor) -> Tensor {
+        let y = layer.forward(x);
+        if y.sum(..).item::<f64>() > 0.0 { y } else { -y }
+    }
+}
+
+/// The table of the README: the columns of numbers are those of its program. With `--nocapture` it shows the times as well.
+#[test]
+fn the_table_has_a_row_for_each_function() {
+    let _turn = turn();
+    let (mut layer, x) = (layer(), noise(&[3, 2], 2));
+    let ((), report) = report::of(|| {
+        for step in 0..900 {
+            let (_, gradient) = app::loss::value_and_grad(&layer, &x);
+            layer.w = app::update(&layer.w, &gradient.layer.w, 0.1 / f64::from(1 + step));
+            if step % 100 == 0 {
+                app::accuracy(&layer, &x);
+            }
+        }
+    });
+    println!("{report}");
+    let columns = |name: &str| {
+        let f = function(&report, &format!("reports::app::{name}"));
+        (counts(&f), f.why.unwrap_or_default().into_owned())
+    };
+    let first = "the first call".to_owned();
+    assert_eq!(columns("loss::value_and_grad"), ([900, 899, 1, 0], first));
+    let changed = "argument `lr` changed 899 times: pass a tensor".to_owned();
+    assert_eq!(columns("update"), ([900, 0, 900, 0], changed));
+    let (accuracy, why) = columns("accuracy");
+    assert_eq!(accuracy, [9, 0, 0, 9]);
+    assert!(why.contains("`.item()` at line"), "{why}");
+    let lines: Vec<String> = report.to_string().lines().map(str::to_owned).collect();
+    let end = lines[0].find("calls").unwrap() + "calls".len();
+    let is_aligned = |line: &String| line[..end].ends_with(|c: char| c.is_ascii_digit());
+    assert!(lines[1..lines.len() - 1].iter().all(is_aligned), "{report}");
+}
