@@ -6,13 +6,14 @@
 
 mod callable;
 mod key;
+pub(crate) mod known;
 mod pullback;
 mod site;
 mod whole;
 
 pub use key::{
-    ByClone, BySize, ByTree, ByWords, CallKey, NoTree, Same, Static, Unknown, Words, argument_fits,
-    global_fits,
+    ByClone, BySize, ByTree, ByWords, CallKey, Mutable, NoTree, Same, Static, Unknown, Words,
+    argument_fits, global_fits,
 };
 pub(crate) use pullback::stand_in;
 pub use pullback::{Cotangents, Pullback};

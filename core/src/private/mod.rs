@@ -21,6 +21,7 @@ pub use check::*;
 pub use crate::annotation::{
     Annotation, Annotations, Expected, Length, check_arguments, check_call, check_results,
 };
+pub use crate::call::known::{No, Probe, Yes, either, item, n_yes, some, unmarked};
 pub use crate::call::{
     CallKey, Cotangents, Pullback, Recording, Results, Same, Site, Static as StaticArg, Whole,
     Words, argument_fits, begin, global_fits, impure, names,
@@ -64,7 +65,13 @@ pub fn run<T>(body: impl FnOnce() -> T) -> T {
 /// How an argument gets into a key, and a result out of a call: a method call finds the first trait that has it for the
 /// type of the value.
 pub mod by_type {
-    pub use crate::call::{ByClone, BySize, ByTree, ByWords, NoTree, NoWhole, OfWhole, Unknown};
+    pub use crate::call::known::{
+        AllKnown, ByKind, Holds, HoldsNothing, IsMarked, IsNotMarked, NotAllKnown, OwnDeref,
+        OwnPlain, RefDeref, RefPlain,
+    };
+    pub use crate::call::{
+        ByClone, BySize, ByTree, ByWords, Mutable, NoTree, NoWhole, OfWhole, Unknown,
+    };
 }
 
 /// A static argument from the user's expression.

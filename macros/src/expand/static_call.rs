@@ -6,7 +6,7 @@ use super::cx::{field, reference, turbofish};
 use crate::args::Args;
 use crate::lower::Body;
 use crate::parse::{Func, Kind, OutShape, Param};
-use crate::purity::globals_of_pure;
+use crate::purity::{Pure, Question, judge};
 use by_type::siteless;
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::ToTokens;
@@ -29,6 +29,8 @@ pub(crate) struct StaticCall<'a> {
     purity: Purity,
     /// The constants and statics that the body names.
     globals: Vec<Path>,
+    /// What rustc has to confirm for the body to be pure.
+    questions: Vec<Question>,
 }
 
 impl<'a> StaticCall<'a> {
@@ -39,18 +41,20 @@ impl<'a> StaticCall<'a> {
         args: &Args,
         p: &'a TokenStream,
     ) -> Self {
-        let (purity, globals) = match globals_of_pure(func, block, body, args) {
-            Err(why) => (Purity::Impure(why), Vec::new()),
-            Ok(globals) => match siteless(func) {
-                Some(why) => (Purity::Pure(why), globals),
-                None => (Purity::Static, globals),
+        let (purity, pure) = match judge(func, block, body, args, p) {
+            Err(why) => (Purity::Impure(why), Pure::default()),
+            Ok(pure) => match siteless(func) {
+                Some(why) => (Purity::Pure(why), pure),
+                None => (Purity::Static, pure),
             },
         };
+        let Pure { globals, questions } = pure;
         StaticCall {
             func,
             p,
             purity,
             globals,
+            questions,
         }
     }
 
@@ -129,7 +133,7 @@ impl<'a> StaticCall<'a> {
         };
         let stmts = &block.stmts;
         let body = match self.purity {
-            Purity::Pure(_) if self.globals.is_empty() => return,
+            Purity::Pure(_) if self.is_settled() => return,
             Purity::Pure(_) | Purity::Impure(_) => {
                 let mark = self.mark();
                 quote::quote!(#mark #(#stmts)*)
@@ -153,9 +157,9 @@ impl<'a> StaticCall<'a> {
         let p = self.p;
         match self.purity {
             Purity::Impure(_) => ours!(#p::impure();),
-            Purity::Static | Purity::Pure(_) if self.globals.is_empty() => TokenStream::new(),
+            Purity::Static | Purity::Pure(_) if self.is_settled() => TokenStream::new(),
             Purity::Static | Purity::Pure(_) => {
-                let fit = self.globals_fit();
+                let fit = self.fit();
                 ours!(#p::names(#fit);)
             }
         }
@@ -305,10 +309,10 @@ impl<'a> StaticCall<'a> {
     /// The site, and the expression that looks a call up. `more` adds to the key.
     fn look_up(&self, more: &TokenStream) -> (TokenStream, TokenStream) {
         let (p, key) = (self.p, key());
-        let (mark, globals) = match &self.globals[..] {
-            [] => (TokenStream::new(), TokenStream::new()),
-            _ => {
-                let fit = self.globals_fit();
+        let (mark, globals) = match self.is_settled() {
+            true => (TokenStream::new(), TokenStream::new()),
+            false => {
+                let fit = self.fit();
                 (
                     self.mark(),
                     ours!(let fit = #fit; if !fit { #key.unknown(); }),
@@ -443,7 +447,7 @@ pub(crate) fn static_key(
     key: &impl ToTokens,
 ) -> TokenStream {
     let value = match may_borrow {
-        false => ours!(&&&&#p::StaticArg(#x)),
+        false => ours!(&&&&&#p::StaticArg(#x)),
         true => ours!(&&#p::StaticArg(#x)),
     };
     ours! {{
