@@ -221,8 +221,9 @@ impl<'a> Judge<'a> {
                 true => "self".to_owned(),
                 false => unraw(&param.ident),
             };
-            // The types of `impl Trait` cannot be written again.
-            let probe = (!text(&param.ty).contains("impl ")).then_some(probe);
+            // The types of `impl Trait` cannot be written again, and of a type that the caller chooses nothing is known.
+            let chosen = generics.types().contains(&text(&param.owned));
+            let probe = (!chosen && !text(&param.ty).contains("impl ")).then_some(probe);
             self.bind(name, Val::from(known).with(probe));
         }
         for name in generics.constants() {

@@ -2,7 +2,9 @@
 
 use super::ty::{Closure, Probe, Scope, Ty, Val, written};
 use super::{Judge, Remedy};
-use crate::known::{FUNCTIONS, NUMBERS, OF_NUMBERS, OF_TENSORS, TRANSFORMS, class, is_op, methods};
+use crate::known::{
+    FUNCTIONS, NUMBERS, OF_NUMBERS, OF_TENSORS, TRANSFORMS, Takes, class, is_op, methods,
+};
 use crate::parse::{text, unraw};
 use proc_macro2::{Span, TokenStream};
 use quote::ToTokens;
@@ -374,8 +376,13 @@ impl Judge<'_> {
         if let Some((_, gives, takes)) =
             FUNCTIONS.iter().find(|(names, ..)| names.contains(&&*name))
         {
-            let nothing = Val::nothing();
-            return Some(self.method_of(&nothing, last, *gives, *takes, args, what, span));
+            // The closure is called with indices, or with what was before.
+            let (receiver, takes) = match (&*name, args.first()) {
+                ("array::from_fn", _) => (Val::list(self.scalar(ours!(usize))), Takes::Each),
+                ("iter::successors", Some(first)) => (first.clone(), Takes::Each),
+                _ => (Val::nothing(), *takes),
+            };
+            return Some(self.method_of(&receiver, last, *gives, takes, args, what, span));
         }
         if owner == "Tensor" && (is_op(last, None) || OF_TENSORS.contains(&last)) {
             for arg in args {

@@ -47,7 +47,9 @@ impl Judge<'_> {
                         (syn::Pat::Type(t), true) if super::is_known(&t.ty) => Val::unknown(),
                         (syn::Pat::Type(t), _) => {
                             self.refuse_conversion(&t.ty, &init.expr);
-                            self.expr(&init.expr)
+                            let val = self.expr(&init.expr);
+                            self.moved(&val, "let", local.let_token.span());
+                            val
                         }
                         (syn::Pat::Ident(_), _) => {
                             let scopes = match &*init.expr {
@@ -174,6 +176,7 @@ impl Judge<'_> {
             Expr::Array(e) => {
                 let mut elem = Val::unknown();
                 for val in self.exprs(&e.elems) {
+                    self.moved(&val, "[..]", e.span());
                     elem.unify(&val);
                 }
                 Val::list(elem)
@@ -232,6 +235,8 @@ impl Judge<'_> {
                 let mut val = judge.block(&e.then_branch);
                 if let Some((_, other)) = &e.else_branch {
                     let other = judge.expr(other);
+                    judge.moved(&val, "if", e.if_token.span());
+                    judge.moved(&other, "if", e.if_token.span());
                     val.unify(&other);
                 }
                 val
@@ -249,6 +254,7 @@ impl Judge<'_> {
                         judge.pattern(&arm.pat, &scrutinee);
                         judge.expr(&arm.body)
                     });
+                    self.moved(&arm, "match", e.match_token.span());
                     val.unify(&arm);
                 }
                 val
@@ -311,6 +317,7 @@ impl Judge<'_> {
             }
             Expr::Assign(e) => {
                 let val = self.expr(&e.right);
+                self.moved(&val, "=", e.eq_token.span());
                 self.assign(&e.left, &val);
                 Val::nothing()
             }

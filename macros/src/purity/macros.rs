@@ -36,6 +36,7 @@ impl Judge<'_> {
         let mut elem = Val::unknown();
         for part in arguments(&mac.tokens)? {
             let val = self.expr(&part);
+            self.moved(&val, "vec!", part.span());
             elem.unify(&val);
         }
         Some(Val::list(elem))

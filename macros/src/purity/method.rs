@@ -22,6 +22,31 @@ const INFERRED: [&str; 8] = [
     "unzip",
 ];
 
+/// Methods of iterators that give closures the elements themselves, or pass them on.
+const MOVERS: [&str; 21] = [
+    "all",
+    "any",
+    "by_ref",
+    "chain",
+    "enumerate",
+    "filter",
+    "filter_map",
+    "flat_map",
+    "fold",
+    "for_each",
+    "fuse",
+    "into_iter",
+    "iter",
+    "map",
+    "peekable",
+    "rev",
+    "rfold",
+    "skip",
+    "step_by",
+    "take",
+    "zip",
+];
+
 /// What the macro does not know and the standard library makes.
 const MADE: [&str; 5] = ["HashMap", "HashSet", "BTreeSet", "BTreeMap", "Cow"];
 
@@ -340,6 +365,10 @@ impl Judge<'_> {
             Ty::Map(..) | Ty::Tuple(_) => Val::unknown(),
             _ => self.held(receiver),
         };
+        let elem = match MOVERS.contains(&name) {
+            true => elem,
+            false => behind(&elem),
+        };
         let mut result = Val::unknown();
         for (i, arg) in args.iter().enumerate() {
             let given: &[Val] = match takes {
@@ -373,13 +402,14 @@ impl Judge<'_> {
             result: &result,
             by_key: name.contains("key"),
             counts: ["len", "dim", "rank", "numel", "count"].contains(&name),
+            clones: name == "clone" || name == "to_owned",
         };
         self.given(&gives, &given)
     }
 
     fn given(&mut self, gives: &Gives, of: &Given<'_>) -> Val {
         match gives {
-            Gives::Same if matches!(of.receiver.ty, Ty::Tensor) => self.tensor(),
+            Gives::Same if of.clones && matches!(of.receiver.ty, Ty::Tensor) => self.tensor(),
             Gives::Same => {
                 let mut val = behind(of.receiver);
                 if let Some(probe) = &mut val.probe {
@@ -482,6 +512,8 @@ struct Given<'a> {
     by_key: bool,
     /// Whether the result is a `usize`.
     counts: bool,
+    /// Whether the result is a value of its own.
+    clones: bool,
 }
 
 /// The call of a method that gives a type which is inferred, at the end of an expression.

@@ -29,6 +29,9 @@ impl Judge<'_> {
                 val.unify(&self.of_type(&t.ty));
                 self.pattern(&t.pat, &val);
             }
+            Pat::Tuple(_) if matches!(val.ty, Ty::Opaque) && val.exact().is_some() => {
+                self.taken(pat, val)
+            }
             Pat::Tuple(t) => self.tuple(t, val),
             Pat::TupleStruct(t) => {
                 let last = t.path.segments.last().map(|s| unraw(&s.ident));
@@ -104,7 +107,7 @@ impl Judge<'_> {
                 _ if after_rest => None,
                 _ => val.firm().map(|e| {
                     let index = syn::Index::from(i);
-                    Val::unknown().with(Probe::exact(ours!((#e).#index)))
+                    behind(&Val::unknown().with(Probe::exact(ours!((#e).#index))))
                 }),
             };
             self.pattern(pat, &part.unwrap_or_else(Val::unknown));
@@ -128,9 +131,9 @@ impl Judge<'_> {
     /// What a value holds one or several of.
     pub(super) fn held(&mut self, val: &Val) -> Val {
         match &val.ty {
-            Ty::List(elem) | Ty::Option(elem) | Ty::Iter(elem) | Ty::Map(_, elem) => {
-                (**elem).clone()
-            }
+            Ty::Iter(elem) => (**elem).clone(),
+            // It may be lent.
+            Ty::List(elem) | Ty::Option(elem) | Ty::Map(_, elem) => behind(elem),
             Ty::Range => {
                 let p = self.p;
                 let probe = val.exact().and_then(|e| Probe::exact(ours!(#p::item(#e))));

@@ -8,6 +8,7 @@ use crate::parse::{Func, Kind, Param, text};
 use crate::purity::{Question, is_known, mark_of};
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::ToTokens;
+use syn::spanned::Spanned;
 use syn::{Path, Type};
 
 impl StaticCall<'_> {
@@ -127,8 +128,9 @@ impl StaticCall<'_> {
         let p = self.p;
         let globals = self.globals.iter().map(|global| {
             let why = format!(
-                "`{}` may be written to or hold a tensor, as far as its type says: it is not `Eq` and `Clone`",
-                text(global)
+                "`{}` at line {} may be written to or hold a tensor, as far as its type says: it is not `Eq` and `Clone`; move it before the call and pass the value, or promise by `#[traced(pure)]` that it only computes",
+                text(global),
+                global.span().start().line
             );
             (self.fits(global), why)
         });
@@ -140,7 +142,7 @@ impl StaticCall<'_> {
         let params = params.map(|param| {
             let (ty, x) = (&param.owned, Ident::new("x", Span::mixed_site()));
             let why = format!(
-                "`{}` cannot be compared with that of a call before: its type is not `Eq` and `Clone`",
+                "`{}` cannot be compared with that of a call before: its type is not `Eq` and `Clone`, or is a function pointer or a cell; `#[traced(pure)]` does not help, so pass what it computes",
                 param.name
             );
             let fits = ours! {
