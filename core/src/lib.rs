@@ -201,6 +201,9 @@ pub use transform::{
 };
 pub use tree::Tree;
 
+#[doc(hidden)]
+pub use transform::marks::*;
+
 /// What most programs use: `use gradloom::prelude::*`.
 ///
 /// [`Result`] takes an error type as well, so where the prelude is in scope `Result<T, E>` is what it is elsewhere.

@@ -16,6 +16,7 @@ mod expansion_time;
 mod generated;
 mod generic;
 mod half_typed;
+mod known;
 mod lower;
 #[cfg(test)]
 mod mutations;

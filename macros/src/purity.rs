@@ -1,35 +1,61 @@
 //! Whether a function computes the same ops whenever its arguments have the same shapes, structure and static values, and does
 //! nothing else: then a call need not run the body to know what it would record.
 //!
-//! What ops and calls of traced functions do is known, so this is about the host code of the body. It is pure if it
-//! consists of what is known to be pure; anything else may print, count or ask for the time.
+//! What ops and calls of traced functions do is known, so this is about the host code of the body. An expression is pure if it is
+//! made of literals, of locals in scope, of functions and methods of the standard library on values whose types are known, and of
+//! traced functions. Anything else may print, count or ask for the time.
 //!
-//! Constants and statics that it names are known by their types alone, which only rustc knows: a number is one, and a `static` may
+//! [`Judge`] walks the body with what is known of the type of each value. Where a type is not written in the body, as that of a
+//! field, it leaves a [`Question`] that rustc answers while the program is compiled.
+//!
+//! Constants and statics that the body names are known by their types alone, too: a number is one, and a `static` may
 //! hold a tensor or be written through. So they are given back, for the key of a call.
 
-mod known;
+/// `quote!` with names that no user code can see.
+macro_rules! ours {
+    ($($tokens:tt)*) => { ::quote::quote_spanned!(::proc_macro2::Span::mixed_site()=> $($tokens)*) };
+}
+
+mod apply;
+mod ask;
+mod expr;
+mod macros;
+mod method;
+mod path;
+mod pattern;
+mod ty;
+
+pub(crate) use ask::{Question, mark_of};
 
 use crate::args::Args;
-use crate::generic::names;
+use crate::known::NUMBERS;
 use crate::lower::{Body, Call, Callee, Lowered};
-use crate::parse::{Func, Kind, Param, unraw};
-use gradloom_ir::Op;
-use known::{FRESH, FUNCTIONS, METHODS, NUMBERS, OF_NUMBERS, OF_TENSORS, TYPES, WRITERS};
-use quote::ToTokens;
-use std::collections::BTreeSet;
-use syn::spanned::Spanned;
+use crate::parse::{Func, Kind, OutShape, text, unraw};
+use proc_macro2::{Span, TokenStream};
+use std::collections::{BTreeMap, BTreeSet};
 use syn::visit::Visit;
-use syn::{Block, Expr, ExprMethodCall, Macro, Pat, Path, Type};
+use syn::{Block, Path, Type};
+use ty::{Fidelity, Probe, Scope, Ty, Val, inferred, written};
 
-/// The constants and statics that the body of a function names, if it only computes, and else why it may do more.
-pub(crate) fn globals_of_pure(
+/// What a body that only computes depends on besides its arguments.
+#[derive(Default)]
+pub(crate) struct Pure {
+    /// The constants and statics that it names.
+    pub(crate) globals: Vec<Path>,
+    /// What rustc has to confirm.
+    pub(crate) questions: Vec<Question>,
+}
+
+/// What the body of a function depends on, if it only computes, and else why it may do more.
+pub(crate) fn judge(
     func: &Func,
     block: &Block,
     body: &Body,
     args: &Args,
-) -> Result<Vec<Path>, String> {
+    p: &TokenStream,
+) -> Result<Pure, String> {
     if args.pure {
-        return Ok(Vec::new());
+        return Ok(Pure::default());
     }
     let calls: Vec<&Call> = match body {
         Body::Straight(low) => low.calls.values().collect(),
@@ -40,70 +66,23 @@ pub(crate) fn globals_of_pure(
                 .collect()
         }
         Body::Recorded(reason) if args.record => return Err(reason.clone()),
-        // Whether what such a body calls is traced is not known.
+        // Whether what such a body calls is traced is asked of rustc.
         Body::Recorded(_) => Vec::new(),
     };
     if let Some(param) = func.params.iter().find(|p| writes(&p.ty)) {
         return Err(format!("`{}` can be written to", param.name));
     }
-    let statics = func
-        .params
-        .iter()
-        .filter(|p| matches!(p.kind, Kind::Static { .. }));
-    let generics = func.generics();
-    let types = generics.types();
-    // Its methods are those of a type that the caller chooses.
-    let chosen = |p: &&Param| !p.receiver && names(&p.owned, |name| types.contains(name));
-    let foreign = statics.filter(|p| !is_known(&p.owned));
-    let foreign = foreign.chain(func.params.iter().filter(chosen));
-    let trees = func.params.iter().filter(|p| p.kind == Kind::Tree);
-    let shared = trees.filter(|p| p.by_ref).map(|p| unraw(&p.ident));
-    let mut locals = Locals(func.params.iter().map(|p| unraw(&p.ident)).collect());
-    locals.0.extend(generics.constants());
-    locals.visit_block(block);
-    let mut own = Own::default();
-    own.visit_block(block);
-    let mut host = Host {
-        impure: None,
-        locals: locals.0,
-        callees: calls.into_iter().map(callee).collect(),
-        closures: BTreeSet::new(),
-        foreign: foreign.map(|p| unraw(&p.ident)).collect(),
-        shared: shared.collect(),
-        own,
-        globals: Vec::new(),
-        types,
-    };
-    host.visit_block(block);
-    match (host.impure, body) {
-        (None, _) => Ok(host.globals),
+    let mut judge = Judge::new(func, block, &calls, p);
+    judge.block(block);
+    match (judge.impure, body) {
+        (None, _) => Ok(Pure {
+            globals: judge.globals,
+            questions: judge.questions,
+        }),
         (Some(why), Body::Recorded(reason)) => {
-            Err(format!("{why}, in a body that is recorded: {reason}"))
+            Err(format!("{why} (the body is recorded: {reason})"))
         }
         (Some(why), _) => Err(why),
-    }
-}
-
-/// Items that a body has beside its locals: what it names besides stands outside of it.
-#[derive(Default)]
-struct Own {
-    constants: BTreeSet<String>,
-    /// Whether it names things in ways that are not looked at: by `use`, or where `cfg` says so.
-    hides: bool,
-}
-
-impl<'ast> Visit<'ast> for Own {
-    fn visit_item_const(&mut self, item: &'ast syn::ItemConst) {
-        self.constants.insert(unraw(&item.ident));
-    }
-    fn visit_item_static(&mut self, _: &'ast syn::ItemStatic) {
-        self.hides = true;
-    }
-    fn visit_item_use(&mut self, _: &'ast syn::ItemUse) {
-        self.hides = true;
-    }
-    fn visit_attribute(&mut self, attr: &'ast syn::Attribute) {
-        self.hides |= attr.path().is_ident("cfg");
     }
 }
 
@@ -115,21 +94,257 @@ fn writes(ty: &Type) -> bool {
     }
 }
 
-/// How the body writes a callee.
-fn callee(call: &Call) -> String {
-    match &call.callee {
-        Callee::Function(path) => spelt(path),
-        Callee::Associated { name, .. } | Callee::Method { name, .. } => unraw(name),
+/// What to do about host code that may do more than compute.
+#[derive(Clone, Copy)]
+enum Remedy {
+    /// A function that computes with tensors can be traced.
+    Trace,
+    /// A value can be computed before the call.
+    Move,
+    /// Nobody but the user knows.
+    Promise,
+}
+
+/// Items that a body has beside its locals: what it names besides stands outside of it.
+#[derive(Default)]
+struct Own {
+    /// Whether it names things in ways that are not looked at: by `use`, by types of its own, or where `cfg` says so.
+    hides: bool,
+}
+
+impl<'ast> Visit<'ast> for Own {
+    fn visit_item(&mut self, item: &'ast syn::Item) {
+        self.hides |= !matches!(item, syn::Item::Fn(_) | syn::Item::Const(_));
+        syn::visit::visit_item(self, item);
+    }
+    fn visit_attribute(&mut self, attr: &'ast syn::Attribute) {
+        self.hides |= attr.path().is_ident("cfg");
     }
 }
 
-fn spelt(path: &Path) -> String {
-    let segments = path.segments.iter().map(|s| unraw(&s.ident));
-    segments.collect::<Vec<_>>().join("::")
+/// The most expressions that are looked at. Closures are looked at each time they are called.
+const FUEL: usize = 200_000;
+
+/// Looks for host code that is not known to be pure.
+struct Judge<'a> {
+    /// The first that was found.
+    impure: Option<String>,
+    scopes: Vec<Scope>,
+    /// Paths of traced functions that the body calls, with what they give.
+    functions: BTreeMap<String, Val>,
+    /// Traced methods that it calls: the name, the place, and what they give.
+    methods: Vec<(String, (usize, usize), Val)>,
+    /// Names and places of all method calls.
+    places: BTreeMap<(String, (usize, usize)), usize>,
+    own: Own,
+    /// Constants and statics that stand outside of the body.
+    globals: Vec<Path>,
+    questions: Vec<Question>,
+    asked: BTreeSet<String>,
+    /// The values that the loops around give.
+    breaks: Vec<Val>,
+    /// Functions of the body that are being looked at.
+    entered: Vec<String>,
+    /// Types that the signature writes out.
+    written: BTreeSet<String>,
+    generic: bool,
+    /// The names of all locals of the body, in scope or not.
+    names: BTreeSet<String>,
+    fuel: usize,
+    p: &'a TokenStream,
+}
+
+impl<'a> Judge<'a> {
+    fn new(func: &Func, block: &Block, calls: &[&Call], p: &'a TokenStream) -> Judge<'a> {
+        let mut own = Own::default();
+        own.visit_block(block);
+        let mut judge = Judge {
+            impure: None,
+            scopes: vec![Scope::new()],
+            functions: BTreeMap::new(),
+            methods: Vec::new(),
+            places: BTreeMap::new(),
+            own,
+            globals: Vec::new(),
+            questions: Vec::new(),
+            asked: BTreeSet::new(),
+            breaks: Vec::new(),
+            entered: Vec::new(),
+            written: BTreeSet::new(),
+            generic: !func.generics().types().is_empty(),
+            names: BTreeSet::new(),
+            fuel: FUEL,
+            p,
+        };
+        judge.parameters(func);
+        let mut names = Names(&mut judge.names);
+        names.visit_block(block);
+        for call in calls {
+            let val = match call.fallible {
+                true => Val::option(judge.result(&call.shape)),
+                false => judge.result(&call.shape),
+            };
+            match &call.callee {
+                Callee::Function(path) => {
+                    judge.functions.insert(apply::key(path), val);
+                }
+                Callee::Associated { ty, name, .. } => {
+                    judge.functions.insert(format!("{}::{name}", text(ty)), val);
+                }
+                Callee::Method { name, .. } => {
+                    judge.methods.push((unraw(name), place(call.span), val));
+                }
+            }
+        }
+        let mut places = Places(&mut judge.places);
+        places.visit_block(block);
+        judge
+    }
+
+    fn parameters(&mut self, func: &Func) {
+        let generics = func.generics();
+        for param in &func.params {
+            let (p, ty) = (self.p, inferred(&param.ty));
+            let tokens = ours!(#p::some::<#ty>());
+            let probe = Probe {
+                tokens,
+                fidelity: Fidelity::Exact,
+                // What is compared as a whole may have maps in it whose order is not.
+                depth: usize::from(param.kind != Kind::Tree),
+            };
+            let known = match param.kind {
+                Kind::Tensor => Ty::Tensor,
+                _ => written(&param.owned),
+            };
+            self.written.insert(text(&param.owned));
+            let name = match param.receiver {
+                true => "self".to_owned(),
+                false => unraw(&param.ident),
+            };
+            // The types of `impl Trait` cannot be written again, and of a type that the caller chooses nothing is known.
+            let chosen = generics.types().contains(&text(&param.owned));
+            let probe = (!chosen && !text(&param.ty).contains("impl ")).then_some(probe);
+            self.bind(name, Val::from(known).with(probe));
+        }
+        for name in generics.constants() {
+            self.bind(name, Ty::Scalar.into());
+        }
+    }
+
+    /// What a traced function gives.
+    fn result(&self, shape: &OutShape) -> Val {
+        match shape {
+            OutShape::Tensor => self.tensor(),
+            OutShape::Tuple(parts) => {
+                Ty::Tuple(parts.iter().map(|part| self.result(part)).collect()).into()
+            }
+            OutShape::Opaque => Val::unknown(),
+        }
+    }
+
+    fn tensor(&self) -> Val {
+        let p = self.p;
+        Val::from(Ty::Tensor).with(Probe::exact(ours!(#p::some::<#p::Tensor>())))
+    }
+
+    fn scalar(&self, ty: TokenStream) -> Val {
+        let p = self.p;
+        Val::from(Ty::Scalar).with(Probe::exact(ours!(#p::some::<#ty>())))
+    }
+
+    fn bind(&mut self, name: String, val: Val) {
+        let scope = self.scopes.last_mut().expect("there is a scope");
+        scope.insert(name, val);
+    }
+
+    fn local(&self, name: &str) -> Option<&Val> {
+        self.scopes.iter().rev().find_map(|scope| scope.get(name))
+    }
+
+    fn local_mut(&mut self, name: &str) -> Option<&mut Val> {
+        let mut scopes = self.scopes.iter_mut().rev();
+        scopes.find_map(|scope| scope.get_mut(name))
+    }
+
+    /// Runs `f` in a scope of its own.
+    fn scope<R>(&mut self, f: impl FnOnce(&mut Self) -> R) -> R {
+        self.scopes.push(Scope::new());
+        let result = f(self);
+        self.scopes.pop();
+        result
+    }
+
+    /// The sentence about host code that may do more than compute.
+    fn reason(&self, what: &str, span: Span, why: &str, remedy: Remedy) -> String {
+        let line = span.start().line;
+        let remedy = match remedy {
+            _ if self.generic => {
+                "`#[traced(pure)]` promises that it does not, whatever the types are"
+            }
+            Remedy::Trace => {
+                "put `#[traced]` on it, or promise by `#[traced(pure)]` that it only computes"
+            }
+            Remedy::Move => {
+                "move it before the call and pass the value, or promise by `#[traced(pure)]` that it only computes"
+            }
+            Remedy::Promise => "`#[traced(pure)]` promises that it does not",
+        };
+        format!("`{what}` at line {line} may do more than compute: {why}; {remedy}")
+    }
+
+    /// Host code that may do more than compute.
+    fn found(&mut self, what: &str, span: Span, why: &str, remedy: Remedy) -> Val {
+        if self.impure.is_none() {
+            self.impure = Some(self.reason(what, span, why, remedy));
+        }
+        Val::unknown()
+    }
+}
+
+/// Where a token stands.
+fn place(span: Span) -> (usize, usize) {
+    let start = span.start();
+    (start.line, start.column)
+}
+
+/// The names that patterns bind, also in macros.
+struct Names<'a>(&'a mut BTreeSet<String>);
+
+impl<'ast> Visit<'ast> for Names<'_> {
+    fn visit_pat_ident(&mut self, p: &'ast syn::PatIdent) {
+        let name = unraw(&p.ident);
+        // One in capitals is a constant that is compared with, unless it cannot be.
+        if name != "None" {
+            self.0.insert(name);
+        }
+        syn::visit::visit_pat_ident(self, p);
+    }
+}
+
+/// Counts method calls by name and place: those that a macro has written may share it.
+struct Places<'a>(&'a mut BTreeMap<(String, (usize, usize)), usize>);
+
+impl<'ast> Visit<'ast> for Places<'_> {
+    fn visit_expr_method_call(&mut self, call: &'ast syn::ExprMethodCall) {
+        let key = (unraw(&call.method), place(call.method.span()));
+        *self.0.entry(key).or_default() += 1;
+        syn::visit::visit_expr_method_call(self, call);
+    }
 }
 
 /// The types of static parameters whose methods are those of the standard library, and whose values are words of a key.
 pub(crate) fn is_known(ty: &Type) -> bool {
+    const TYPES: [&str; 9] = [
+        "str",
+        "String",
+        "Vec",
+        "Option",
+        "Box",
+        "Range",
+        "RangeInclusive",
+        "DType",
+        "Key",
+    ];
     match ty {
         Type::Reference(r) => is_known(&r.elem),
         Type::Slice(s) => is_known(&s.elem),
@@ -153,384 +368,4 @@ pub(crate) fn is_known(ty: &Type) -> bool {
         }
         _ => false,
     }
-}
-
-/// The names of locals.
-struct Locals(BTreeSet<String>);
-
-impl<'ast> Visit<'ast> for Locals {
-    fn visit_pat_ident(&mut self, p: &'ast syn::PatIdent) {
-        self.0.insert(unraw(&p.ident));
-        syn::visit::visit_pat_ident(self, p);
-    }
-}
-
-/// Looks for host code that is not known to be pure.
-struct Host {
-    /// The first that was found.
-    impure: Option<String>,
-    locals: BTreeSet<String>,
-    /// What the body calls that is traced.
-    callees: BTreeSet<String>,
-    /// Locals that are closures, whose bodies are looked at where they stand.
-    closures: BTreeSet<String>,
-    /// Locals that may have a type of the user's, with methods of the user's.
-    foreign: BTreeSet<String>,
-    /// Locals that may be a part of what others have, too: what writes to it is no method of the standard library.
-    shared: BTreeSet<String>,
-    own: Own,
-    /// Constants and statics that stand outside of the body.
-    globals: Vec<Path>,
-    /// Types that the caller chooses.
-    types: BTreeSet<String>,
-}
-
-impl Host {
-    /// A path that is no callee. Constants and statics have names in capitals.
-    fn named(&mut self, path: &Path) {
-        let mut segments = path.segments.iter().rev().map(|s| unraw(&s.ident));
-        let last = segments.next().unwrap_or_default();
-        let before = segments.next().unwrap_or_default();
-        let in_capitals = last.contains(char::is_uppercase) && !last.contains(char::is_lowercase);
-        // What belongs to a type is a constant of it or a variant.
-        let associated = before.starts_with(char::is_uppercase) || NUMBERS.contains(&&*before);
-        let own = self.locals.contains(&last) || self.own.constants.contains(&last);
-        let own = own && path.segments.len() == 1;
-        if !in_capitals || associated || own {
-            return;
-        }
-        if self.own.hides {
-            self.found(|| last, path.span());
-        }
-        if !self.globals.contains(path) {
-            self.globals.push(path.clone());
-        }
-    }
-
-    fn found(&mut self, what: impl FnOnce() -> String, span: proc_macro2::Span) {
-        if self.impure.is_none() {
-            let line = span.start().line;
-            let hint = match self.types.is_empty() {
-                true => "",
-                false => "; `#[traced(pure)]` says that it does not, whatever the types are",
-            };
-            self.impure = Some(format!(
-                "`{}` at line {line} may do more than compute{hint}",
-                what()
-            ));
-        }
-    }
-
-    fn mentions_foreign(&self, expr: &Expr) -> bool {
-        mentions(expr, &self.foreign, false)
-    }
-
-    /// Whether a value may be a part of a static, or of what a parameter borrows.
-    fn mentions_shared(&self, expr: &Expr) -> bool {
-        let fresh = match expr {
-            Expr::MethodCall(call) => FRESH.contains(&&*unraw(&call.method)),
-            Expr::Call(_) | Expr::Lit(_) | Expr::Binary(_) | Expr::Macro(_) => true,
-            _ => false,
-        };
-        !fresh && mentions(expr, &self.shared, true)
-    }
-
-    /// What a pattern binds to parts of a value.
-    fn bind(&mut self, pat: &Pat, value: &Expr) {
-        let names = || {
-            let mut names = Locals(BTreeSet::new());
-            names.visit_pat(pat);
-            names.0
-        };
-        if let (Pat::Ident(name), Expr::Closure(_)) = (pat, value) {
-            self.closures.insert(unraw(&name.ident));
-        }
-        if self.mentions_foreign(value) {
-            self.foreign.extend(names());
-        }
-        if self.mentions_shared(value) {
-            self.shared.extend(names());
-        }
-    }
-
-    fn call(&self, path: &Path) -> bool {
-        let name = spelt(path);
-        let mut segments = path.segments.iter().rev().map(|s| unraw(&s.ident));
-        let last = segments.next().unwrap_or_default();
-        let before = segments.next().unwrap_or_default();
-        let constructs = last.starts_with(char::is_uppercase);
-        let associated = !before.is_empty() && self.callees.contains(&last);
-        constructs
-            || associated
-            || self.callees.contains(&name)
-            || self.closures.contains(&name)
-            || (before == "Tensor" && (is_op(&last) || OF_TENSORS.contains(&&*last)))
-            || (NUMBERS.contains(&&*before)
-                && (METHODS.contains(&&*last) || OF_NUMBERS.contains(&&*last)))
-            || FUNCTIONS.contains(&&*format!("{before}::{last}"))
-    }
-
-    fn method(&self, call: &ExprMethodCall) -> bool {
-        let (name, receiver) = (unraw(&call.method), &*call.receiver);
-        let op = || {
-            let mut ops = Op::ALL.iter().flat_map(|op| op.def().methods());
-            ops.any(|m| m.name == name && !m.assoc)
-        };
-        if self.callees.contains(&name) {
-            return true;
-        }
-        if self.mentions_foreign(receiver) || is_unit(receiver) {
-            return false;
-        }
-        let n_args = call.args.len();
-        op() || match &*name {
-            // A cell has `get` and `take`, too, without an argument.
-            "get" => n_args == 1,
-            "take" => n_args == 1 || !self.mentions_shared(receiver),
-            // The elements of a slice; an atomic number has one, too.
-            name if WRITERS.contains(&name) => !self.mentions_shared(receiver),
-            name => METHODS.contains(&name),
-        }
-    }
-
-    /// A function that is an argument may be called.
-    fn passed<'a>(&mut self, args: impl IntoIterator<Item = &'a Expr>) {
-        for arg in args {
-            let Expr::Path(path) = arg else { continue };
-            let (name, path) = (spelt(&path.path), &path.path);
-            let last = path.segments.last().map(|s| unraw(&s.ident));
-            let value = last.is_none_or(|last| last.contains(char::is_uppercase));
-            if !value && !self.locals.contains(&name) && !self.call(path) {
-                self.found(|| name, path.span());
-            }
-        }
-    }
-
-    /// Looks at the arguments of a macro, which are expressions.
-    fn arguments(&mut self, mac: &Macro) -> Option<()> {
-        use syn::parse::{ParseStream, Parser};
-        let parse = |input: ParseStream<'_>| {
-            let mut parts: Vec<Expr> = Vec::new();
-            while !input.is_empty() {
-                parts.push(input.parse()?);
-                if input.peek(syn::Token![;]) {
-                    input.parse::<syn::Token![;]>()?;
-                } else if !input.is_empty() {
-                    input.parse::<syn::Token![,]>()?;
-                }
-            }
-            Ok(parts)
-        };
-        let parts = parse.parse2(mac.tokens.clone()).ok()?;
-        parts.iter().for_each(|part| self.visit_expr(part));
-        Some(())
-    }
-
-    /// Looks at what `matches!` compares.
-    fn matched(&mut self, mac: &Macro) -> Option<()> {
-        use syn::parse::{ParseStream, Parser};
-        let parse = |input: ParseStream<'_>| {
-            let value: Expr = input.parse()?;
-            input.parse::<syn::Token![,]>()?;
-            let pat = Pat::parse_multi_with_leading_vert(input)?;
-            let guard = match input.parse::<Option<syn::Token![if]>>()? {
-                Some(_) => Some(input.parse::<Expr>()?),
-                None => None,
-            };
-            input.parse::<Option<syn::Token![,]>>()?;
-            Ok((value, pat, guard))
-        };
-        let (value, pat, guard) = parse.parse2(mac.tokens.clone()).ok()?;
-        self.bind(&pat, &value);
-        self.visit_expr(&value);
-        guard.iter().for_each(|guard| self.visit_expr(guard));
-        Some(())
-    }
-}
-
-/// Whether `Tensor` has this function or method as an op. A trait of the user's may give it others.
-fn is_op(name: &str) -> bool {
-    let mut ops = Op::ALL.iter().flat_map(|op| op.def().methods());
-    ops.any(|m| m.name == name)
-}
-
-/// Whether a value is made of one of these locals, or of a static if these count.
-fn mentions(expr: &Expr, locals: &BTreeSet<String>, statics: bool) -> bool {
-    struct Mentions<'a> {
-        locals: &'a BTreeSet<String>,
-        statics: bool,
-        found: bool,
-    }
-    impl<'ast> Visit<'ast> for Mentions<'_> {
-        fn visit_ident(&mut self, ident: &'ast syn::Ident) {
-            self.found |= self.locals.contains(&unraw(ident));
-        }
-        fn visit_expr_path(&mut self, path: &'ast syn::ExprPath) {
-            let last = path.path.segments.last().map(|s| unraw(&s.ident));
-            let named = last.is_some_and(|last| {
-                last.contains(char::is_uppercase) && !last.contains(char::is_lowercase)
-            });
-            self.found |= self.statics && named;
-            syn::visit::visit_expr_path(self, path);
-        }
-        fn visit_macro(&mut self, _: &'ast Macro) {
-            self.found |= !self.locals.is_empty();
-        }
-    }
-    let mut mentions = Mentions {
-        locals,
-        statics,
-        found: false,
-    };
-    mentions.visit_expr(expr);
-    mentions.found
-}
-
-impl<'ast> Visit<'ast> for Host {
-    fn visit_expr(&mut self, expr: &'ast Expr) {
-        match expr {
-            Expr::Call(call) => {
-                let known = match &*call.func {
-                    Expr::Path(path) => self.call(&path.path),
-                    Expr::Paren(inner) => matches!(&*inner.expr, Expr::Closure(_)),
-                    _ => false,
-                };
-                if !known {
-                    let name = || match &*call.func {
-                        Expr::Path(path) => format!("{}()", spelt(&path.path)),
-                        _ => "the call of a value".to_owned(),
-                    };
-                    self.found(name, call.func.span());
-                }
-            }
-            Expr::MethodCall(call) if !self.method(call) => {
-                self.found(|| format!(".{}()", call.method), call.method.span());
-            }
-            Expr::Assign(assign) if !is_place(&assign.left) => {
-                self.found(|| "=".to_owned(), assign.eq_token.span());
-            }
-            Expr::Binary(binary) if is_compound(&binary.op) && !is_place(&binary.left) => {
-                self.found(|| binary.op.to_token_stream().to_string(), binary.op.span());
-            }
-            // What a value of the user's type yields, and in which order, is not known: equal maps differ in it.
-            Expr::ForLoop(e)
-                if !matches!(&*e.expr, Expr::Range(_)) && self.mentions_foreign(&e.expr) =>
-            {
-                self.found(|| "for".to_owned(), e.for_token.span());
-            }
-            Expr::MethodCall(_) | Expr::Assign(_) | Expr::Binary(_) => {}
-            // What macros do is looked at where they are visited.
-            Expr::Macro(_) => {}
-            Expr::Array(_)
-            | Expr::Tuple(_)
-            | Expr::Repeat(_)
-            | Expr::Struct(_)
-            | Expr::Range(_) => {}
-            Expr::Unary(_) | Expr::Cast(_) | Expr::Lit(_) | Expr::Path(_) | Expr::Field(_) => {}
-            Expr::Index(_) | Expr::Paren(_) | Expr::Group(_) | Expr::Reference(_) => {}
-            Expr::If(_) | Expr::Let(_) | Expr::Match(_) | Expr::Block(_) | Expr::Closure(_) => {}
-            Expr::ForLoop(_) | Expr::While(_) | Expr::Loop(_) | Expr::Const(_) => {}
-            Expr::Break(_) | Expr::Continue(_) | Expr::Return(_) | Expr::Try(_) => {}
-            // `unsafe`, `await`, and what syn does not know.
-            other => {
-                let first = other.to_token_stream().into_iter().next();
-                let first = first.map(|token| token.to_string()).unwrap_or_default();
-                self.found(|| first, other.span());
-            }
-        }
-        match expr {
-            Expr::Call(call) => self.passed(&call.args),
-            Expr::MethodCall(call) => self.passed(&call.args),
-            _ => {}
-        }
-        // The names that an expression binds are known before its parts are looked at.
-        match expr {
-            Expr::Let(e) => self.bind(&e.pat, &e.expr),
-            Expr::ForLoop(e) => self.bind(&e.pat, &e.expr),
-            Expr::Match(e) => e.arms.iter().for_each(|arm| self.bind(&arm.pat, &e.expr)),
-            // What runs when it is compiled does nothing when it is called.
-            Expr::Const(_) => return,
-            _ => {}
-        }
-        match expr {
-            Expr::Call(call) if matches!(&*call.func, Expr::Path(_)) => {
-                call.args.iter().for_each(|arg| self.visit_expr(arg));
-            }
-            Expr::Path(path) => self.named(&path.path),
-            _ => syn::visit::visit_expr(self, expr),
-        }
-    }
-
-    fn visit_local(&mut self, local: &'ast syn::Local) {
-        if let Some(init) = &local.init {
-            self.bind(&local.pat, &init.expr);
-        }
-        syn::visit::visit_local(self, local);
-    }
-
-    fn visit_macro(&mut self, mac: &'ast Macro) {
-        let name = mac.path.segments.last().map(|s| s.ident.to_string());
-        let name = name.unwrap_or_default();
-        let known = match &*name {
-            // They do not come back, and what did not come back is not kept.
-            "panic" | "unreachable" | "unimplemented" | "todo" => Some(()),
-            "cfg" | "column" | "concat" | "env" | "file" | "line" | "module_path" | "stringify" => {
-                Some(())
-            }
-            "assert" | "assert_eq" | "assert_ne" | "debug_assert" | "debug_assert_eq"
-            | "debug_assert_ne" | "format" | "vec" => self.arguments(mac),
-            "matches" => self.matched(mac),
-            _ => None,
-        };
-        if known.is_none() {
-            self.found(|| format!("{name}!"), mac.path.span());
-        }
-    }
-
-    // Items do nothing where they stand.
-    fn visit_item(&mut self, _: &'ast syn::Item) {}
-}
-
-/// Whether an expression is a value of a unit struct, which is of the user's type.
-fn is_unit(expr: &Expr) -> bool {
-    match expr {
-        Expr::Path(path) => {
-            let last = path.path.segments.last().map(|s| unraw(&s.ident));
-            let last = last.unwrap_or_default();
-            last.starts_with(char::is_uppercase) && last.contains(char::is_lowercase)
-        }
-        Expr::Paren(e) => is_unit(&e.expr),
-        Expr::Reference(e) => is_unit(&e.expr),
-        _ => false,
-    }
-}
-
-/// A local, or a part of one.
-fn is_place(expr: &Expr) -> bool {
-    match expr {
-        Expr::Path(_) | Expr::Infer(_) => true,
-        Expr::Field(e) => is_place(&e.base),
-        Expr::Index(e) => is_place(&e.expr),
-        Expr::Paren(e) => is_place(&e.expr),
-        Expr::Tuple(e) => e.elems.iter().all(is_place),
-        Expr::Array(e) => e.elems.iter().all(is_place),
-        _ => false,
-    }
-}
-
-fn is_compound(op: &syn::BinOp) -> bool {
-    use syn::BinOp::*;
-    matches!(
-        op,
-        AddAssign(_)
-            | SubAssign(_)
-            | MulAssign(_)
-            | DivAssign(_)
-            | RemAssign(_)
-            | BitXorAssign(_)
-            | BitAndAssign(_)
-            | BitOrAssign(_)
-            | ShlAssign(_)
-            | ShrAssign(_)
-    )
 }

@@ -231,7 +231,7 @@ fn types_tell_instances_apart() {
     assert_eq!(through_what::RECORDED, None);
     let why = unknown::RECORDED.expect("a method of a type parameter may count its calls");
     assert!(why.starts_with("`.apply()` at line "), "{why}");
-    assert!(why.contains("`#[traced(pure)]` says that it does not"));
+    assert!(why.contains("`#[traced(pure)]` promises that it does not"));
     let (x, by) = (noise(&[4, 3], 1), noise(&[3], 2));
     let (scaled, shifted) = (Scaled { by: by.clone() }, Shifted { by });
     assert_ne!(bits(&gained::<Scaled>(&x)), bits(&gained::<Shifted>(&x)));
@@ -495,7 +495,12 @@ fn by_an_opaque(x: &Tensor, #[fixed] by: &Opaque) -> Tensor {
 struct Unit;
 
 #[traced]
-fn by_a_type(x: &Tensor, #[fixed] _by: Unit, #[fixed] f: fn(f64) -> f64) -> Tensor {
+fn by_a_type(x: &Tensor, #[fixed] _by: Unit) -> Tensor {
+    x * 2.0
+}
+
+#[traced]
+fn by_a_pointer(x: &Tensor, #[fixed] f: fn(f64) -> f64) -> Tensor {
     let _ = f;
     x * 2.0
 }
@@ -539,6 +544,7 @@ fn what_types_prevent_is_said() {
         ("`STATE`", of_a_static, by_a_state::RECORDED),
         ("`by`", of_an_argument, by_an_opaque::RECORDED),
         ("`by`", of_an_argument, by_a_cell::RECORDED),
+        ("`f`", of_an_argument, by_a_pointer::RECORDED),
     ] {
         let why = why.expect(what);
         assert!(why.starts_with(what) && why.contains(said), "{why}");
@@ -550,7 +556,8 @@ fn what_types_prevent_is_said() {
     is_recorded(|| by_an_opaque(&x, &Opaque(2.0)));
     is_recorded(|| by_a_cell(&x, &|| 1.0));
     assert_eq!((by_a_type::RECORDED, by_a_map::RECORDED), (None, None));
-    finds(|| by_a_type(&x, Unit, f64::sin));
+    finds(|| by_a_type(&x, Unit));
+    is_recorded(|| by_a_pointer(&x, f64::sin));
     let map: HashMap<u8, u8> = (0..3).map(|i| (i, i)).collect();
     assert_eq!(by_a_map::RECORDED, None);
     finds(|| by_a_map(&x, &map));

@@ -273,8 +273,6 @@ fn what_is_not_pure_is_named_with_its_line() {
         ("times", passed::RECORDED),
         ("Tensor::draw()", drawn::RECORDED),
         ("f64::draw()", number_drawn::RECORDED),
-        (".take()", taken::RECORDED),
-        (".replace()", replaced::RECORDED),
         (".replace()", ticks::RECORDED),
         ("println!", printed::RECORDED),
     ];
@@ -282,6 +280,11 @@ fn what_is_not_pure_is_named_with_its_line() {
         let why = why.expect(what);
         assert!(why.starts_with(&format!("`{what}` at line ")), "{why}");
         assert!(why.contains(" may do more than compute"), "{why}");
+    }
+    for why in [taken::RECORDED, replaced::RECORDED] {
+        let why = why.expect("the state of a thread may be written to");
+        assert!(why.starts_with("`STATE` at line "), "{why}");
+        assert!(why.contains("may be written to"), "{why}");
     }
     let asked = Some("`#[traced(record)]` asks for it");
     assert_eq!(recorded::RECORDED, asked);

@@ -7,7 +7,7 @@ use crate::spare::{keep_room, take_room};
 use crate::{Aval, DType, Tensor, Tree};
 use smallvec::SmallVec;
 use std::any::{Any, TypeId, type_name};
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::collections::hash_map::DefaultHasher;
 use std::collections::{HashMap, HashSet};
 use std::fmt::Debug;
@@ -15,6 +15,8 @@ use std::hash::{Hash, Hasher};
 use std::marker::PhantomData;
 use std::mem::needs_drop;
 use std::ops::{Deref, Range, RangeInclusive};
+use std::rc::Rc;
+use std::sync::Arc;
 
 thread_local! {
     /// Memory for the words of the next key.
@@ -251,7 +253,7 @@ impl<'a> CallKey<'a> {
             Obstacle::Traced => return "an argument is traced by a transform".into(),
             Obstacle::Static(ty) => {
                 format!(
-                    "{what} holds a `{ty}`, which a key cannot hold: it is not `Eq` and `Clone`"
+                    "{what} holds a `{ty}`, which a key cannot hold: it is not `Eq` and `Clone`, or is a function pointer or a cell"
                 )
             }
             Obstacle::Tree(ty) => {
@@ -430,7 +432,7 @@ impl<T: Eq + Clone + 'static> OwnedStatic for T {
 }
 
 /// A static argument, on its way to the key. What is done with it depends on its type: a method call finds the first of
-/// [`ByWords`], [`ByClone`], [`BySize`] and [`Unknown`] that takes it.
+/// [`Mutable`], [`ByWords`], [`ByClone`], [`BySize`] and [`Unknown`] that takes it.
 pub struct Static<'a, T: ?Sized>(pub &'a T);
 
 /// Whether a key can hold the values of a type.
@@ -550,6 +552,49 @@ impl<T: Words + ?Sized> ByWords for &&&&Static<'_, T> {
     fn add_to_key(self, key: &mut CallKey<'_>) {
         self.0.words(key);
     }
+}
+
+/// A static argument that is equal to a clone of it whatever it does: a function pointer, a cell that its clones share.
+pub trait Mutable: Sized {
+    /// Says that a key cannot hold it.
+    fn add_to_key(self, key: &mut CallKey<'_>);
+    /// Whether a key can hold it.
+    fn fits_in_key(self) -> Never {
+        Never
+    }
+}
+
+macro_rules! mutable {
+    ($([$($params:tt)*] $ty:ty;)*) => {$(
+        // A pointer to a function of references is a type of its own.
+        #[allow(coherence_leak_check)]
+        impl<$($params)*> Mutable for &&&&&Static<'_, $ty> {
+            fn add_to_key(self, key: &mut CallKey<'_>) {
+                Unknown::add_to_key(&Static(self.0), key);
+            }
+        }
+    )*};
+}
+mutable! {
+    [R] fn() -> R;
+    [A, R] fn(A) -> R;
+    [A: ?Sized, R] fn(&A) -> R;
+    [A, B, R] fn(A, B) -> R;
+    [A: ?Sized, B, R] fn(&A, B) -> R;
+    [A: ?Sized, B: ?Sized, R] fn(&A, &B) -> R;
+    [A, B, C, R] fn(A, B, C) -> R;
+    [A: ?Sized, B: ?Sized, C: ?Sized, R] fn(&A, &B, &C) -> R;
+    [R] Option<fn() -> R>;
+    [A, R] Option<fn(A) -> R>;
+    [A: ?Sized, R] Option<fn(&A) -> R>;
+    [T] Cell<T>;
+    [T: ?Sized] RefCell<T>;
+    [T] Rc<Cell<T>>;
+    [T: ?Sized] Rc<RefCell<T>>;
+    [T] Arc<Cell<T>>;
+    [T: ?Sized] Arc<RefCell<T>>;
+    [T] &Cell<T>;
+    [T: ?Sized] &RefCell<T>;
 }
 
 /// A static argument that is compared with a clone of it.

@@ -8,6 +8,7 @@ mod callable;
 mod checks;
 mod function;
 mod key;
+pub(crate) mod known;
 mod partial;
 mod pullback;
 mod site;
@@ -17,8 +18,8 @@ pub use checks::{check_every_call, check_no_call};
 pub use function::{Function, Param};
 pub(crate) use function::{Record, Summary, Why, measure, summaries};
 pub use key::{
-    ByClone, BySize, ByTree, ByWords, CallKey, NoTree, OwnedBytes, OwnedWords, Same, Static,
-    Unknown, Words, argument_fits, global_fits, kept_by_site,
+    ByClone, BySize, ByTree, ByWords, CallKey, Mutable, NoTree, OwnedBytes, OwnedWords, Same,
+    Static, Unknown, Words, argument_fits, global_fits, kept_by_site,
 };
 pub(crate) use pullback::stand_in;
 pub use pullback::{Cotangents, Pullback};

@@ -21,6 +21,7 @@ pub use check::*;
 pub use crate::annotation::{
     Annotation, Annotations, Expected, Length, check_arguments, check_call, check_results,
 };
+pub use crate::call::known::{No, Probe, Yes, either, item, n_yes, some, unmarked};
 pub use crate::call::{
     CallKey, Cotangents, Function, Param, Pullback, Recording, Results, Same, Site,
     Static as StaticArg, Whole, Words, argument_fits, begin, global_fits, impure_call as impure,
@@ -65,8 +66,12 @@ pub fn run<T>(body: impl FnOnce() -> T) -> T {
 /// How an argument gets into a key, and a result out of a call: a method call finds the first trait that has it for the
 /// type of the value.
 pub mod by_type {
+    pub use crate::call::known::{
+        AllKnown, ByKind, Holds, HoldsNothing, IsMarked, IsNotMarked, NotAllKnown, OwnDeref,
+        OwnPlain, RefDeref, RefPlain,
+    };
     pub use crate::call::{
-        ByClone, BySize, ByTree, ByWords, NoShape, NoTree, NoWhole, OfWhole, OwnedBytes,
+        ByClone, BySize, ByTree, ByWords, Mutable, NoShape, NoTree, NoWhole, OfWhole, OwnedBytes,
         OwnedWords, ShapeOfTree, Unknown,
     };
 }

@@ -6,6 +6,7 @@
 mod grad;
 mod jacobian;
 mod jvp;
+pub(crate) mod marks;
 mod outcome;
 mod replay;
 mod trace;

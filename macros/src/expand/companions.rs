@@ -80,8 +80,9 @@ pub(crate) fn companions(
     let public = cx.public(&program, body);
     let hash = cx.hash(body, &program, source);
     let annotations = Checks::of(func, private).map(|checks| checks.item());
+    let asking = calls.asking(&cx);
     let grads = cx.grads_struct();
-    let associated = ours!(#public #hash #constants #kernels #hidden #annotations #loops);
+    let associated = ours!(#public #hash #constants #kernels #hidden #annotations #asking #loops);
     let items = ours!(#items #sizes #grads);
     let (associated, items) = match func.owner {
         Some(_) => (associated, items),
@@ -110,7 +111,10 @@ impl Cx<'_> {
             #(#attrs)*
             #allow
             #[doc = #doc]
-            #vis enum #function {}
+            #vis enum #function {
+                #[doc(hidden)]
+                __TRACED,
+            }
 
             #items
 

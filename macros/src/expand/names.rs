@@ -29,6 +29,8 @@ pub(super) struct Names {
     pub(super) hidden_jvp: Ident,
     pub(super) hidden_hvp: Ident,
     pub(super) annotations: Ident,
+    /// The function that asks rustc for types.
+    pub(super) answers: Ident,
     /// The function that registers the compiled loops.
     pub(super) loops: Ident,
     pub(super) saved: Ident,
@@ -81,6 +83,7 @@ impl Names {
             hidden_hvp: ident(format!("{hidden}hvp")),
             loops: ident(format!("{hidden}loops")),
             annotations: ident(format!("__{upper}ANNOTATIONS")),
+            answers: ident(format!("{hidden}answers")),
             saved: ident(format!("{owner}{camel}Saved")),
             step: ident(format!("{owner}{camel}Step")),
             grads: ident(format!("{owner}{camel}Grads")),

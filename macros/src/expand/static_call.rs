@@ -7,7 +7,7 @@ use super::cx::{field, reference, turbofish};
 use crate::args::Args;
 use crate::lower::Body;
 use crate::parse::{Func, Kind, OutShape, Param};
-use crate::purity::globals_of_pure;
+use crate::purity::{Pure, Question, judge};
 use by_type::siteless;
 pub(crate) use facts::Companion;
 use proc_macro2::{Ident, Span, TokenStream};
@@ -33,6 +33,8 @@ pub(crate) struct StaticCall<'a> {
     globals: Vec<Path>,
     /// Whether the user says that the body only computes.
     promised: bool,
+    /// What rustc has to confirm for the body to be pure.
+    questions: Vec<Question>,
 }
 
 impl<'a> StaticCall<'a> {
@@ -43,19 +45,21 @@ impl<'a> StaticCall<'a> {
         args: &Args,
         p: &'a TokenStream,
     ) -> Self {
-        let (purity, globals) = match globals_of_pure(func, block, body, args) {
-            Err(why) => (Purity::Impure(why), Vec::new()),
-            Ok(globals) => match siteless(func) {
-                Some(why) => (Purity::Pure(why), globals),
-                None => (Purity::Static, globals),
+        let (purity, pure) = match judge(func, block, body, args, p) {
+            Err(why) => (Purity::Impure(why), Pure::default()),
+            Ok(pure) => match siteless(func) {
+                Some(why) => (Purity::Pure(why), pure),
+                None => (Purity::Static, pure),
             },
         };
+        let Pure { globals, questions } = pure;
         StaticCall {
             func,
             p,
             purity,
             globals,
             promised: args.pure,
+            questions,
         }
     }
 
@@ -157,9 +161,9 @@ impl<'a> StaticCall<'a> {
         let p = self.p;
         match self.purity {
             Purity::Impure(_) => ours!(#p::impure();),
-            Purity::Static | Purity::Pure(_) if self.globals.is_empty() => TokenStream::new(),
+            Purity::Static | Purity::Pure(_) if self.is_settled() => TokenStream::new(),
             Purity::Static | Purity::Pure(_) => {
-                let fit = self.globals_fit();
+                let fit = self.fit();
                 ours!(#p::names(#fit);)
             }
         }
@@ -324,10 +328,10 @@ impl<'a> StaticCall<'a> {
     /// The site, and the expression that looks a call up. `more` adds to the key.
     fn look_up(&self, companion: Companion, more: &TokenStream) -> (TokenStream, TokenStream) {
         let (p, key) = (self.p, key());
-        let (mark, globals) = match &self.globals[..] {
-            [] => (TokenStream::new(), TokenStream::new()),
-            _ => {
-                let fit = self.globals_fit();
+        let (mark, globals) = match self.is_settled() {
+            true => (TokenStream::new(), TokenStream::new()),
+            false => {
+                let fit = self.fit();
                 (
                     self.mark(),
                     ours!(let fit = #fit; if !fit { #key.unknown(); }),
@@ -464,7 +468,7 @@ pub(crate) fn static_key(
     key: &impl ToTokens,
 ) -> TokenStream {
     let value = match may_borrow {
-        false => ours!(&&&&#p::StaticArg(#x)),
+        false => ours!(&&&&&#p::StaticArg(#x)),
         true => ours!(&&#p::StaticArg(#x)),
     };
     ours! {{

@@ -173,7 +173,7 @@ fn arguments(tokens: &TokenStream) -> Vec<String> {
 }
 
 /// The locals that a format string names: `x` and `width` in `{x:width$}`.
-fn format_names(format: &str) -> Vec<String> {
+pub(crate) fn format_names(format: &str) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     let mut add = |name: &str| {
         if syn::parse_str::<Ident>(name).is_ok() && names.iter().all(|n| n != name) {

@@ -3,6 +3,7 @@
 use super::expr::{by_ref, copy};
 use super::op::find;
 use super::{Cx, Host, Place, R, Stop, Value, Want, host};
+use crate::known::{is_of_values, reads_tensor};
 use gradloom_ir::Op;
 use gradloom_ir::op::Method;
 use quote::ToTokens;
@@ -12,85 +13,6 @@ use syn::Expr;
 const COPIES: [&str; 3] = ["clone", "to_owned", "into"];
 /// Methods that give the value itself, by reference.
 const BORROWS: [&str; 2] = ["as_ref", "borrow"];
-/// Methods of a tensor that give what is no tensor.
-const READERS: [&str; 11] = [
-    "shape",
-    "dim",
-    "rank",
-    "dtype",
-    "numel",
-    "aval",
-    "is_realised",
-    "item",
-    "try_item",
-    "to_vec",
-    "try_to_vec",
-];
-
-/// Methods of numbers, strings and lists that no op has.
-const NUMBER_METHODS: [&str; 16] = [
-    "powi",
-    "floor",
-    "ceil",
-    "round",
-    "trunc",
-    "fract",
-    "recip",
-    "to_radians",
-    "to_degrees",
-    "mul_add",
-    "rem_euclid",
-    "saturating_sub",
-    "checked_sub",
-    "div_ceil",
-    "as_str",
-    "as_slice",
-];
-
-/// Methods of options, lists and maps whose results a place does not stand for.
-const LIST_METHODS: [&str; 40] = [
-    "and_then",
-    "as_deref",
-    "as_ref",
-    "chunks",
-    "chunks_exact",
-    "contains_key",
-    "expect",
-    "filter",
-    "first",
-    "first_key_value",
-    "get",
-    "into_iter",
-    "into_keys",
-    "into_values",
-    "is_none_or",
-    "is_some_and",
-    "iter",
-    "iter_mut",
-    "keys",
-    "last",
-    "last_key_value",
-    "map",
-    "map_or",
-    "map_or_else",
-    "ok_or",
-    "ok_or_else",
-    "or",
-    "or_else",
-    "range",
-    "rchunks",
-    "split_at",
-    "split_first",
-    "split_last",
-    "unwrap",
-    "unwrap_or",
-    "unwrap_or_default",
-    "unwrap_or_else",
-    "values",
-    "windows",
-    "xor",
-];
-
 impl Cx<'_> {
     /// A call of a method: of a tensor, a tree, a tuple or a host value.
     pub(super) fn method(
@@ -129,7 +51,7 @@ impl Cx<'_> {
                 let copy = cloned(Value::Tuple(parts));
                 Ok(self.fixed_value(copy, "part"))
             }
-            Value::Tensor { var, .. } if READERS.contains(&name.as_str()) => {
+            Value::Tensor { var, .. } if reads_tensor(&name) => {
                 let ident = self.spoken(var);
                 let host = Host {
                     expr: syn::parse_quote!(#ident),
@@ -170,7 +92,7 @@ impl Cx<'_> {
         fallible: bool,
     ) -> R<Value> {
         let name = call.method.to_string();
-        if (READERS.contains(&name.as_str()) && !place.root)
+        if (reads_tensor(&name) && !place.root)
             || ["len", "is_empty", "is_some", "is_none"].contains(&name.as_str())
         {
             let number = name != "is_empty";
@@ -182,7 +104,7 @@ impl Cx<'_> {
             return self.host_method(call, host, number);
         }
         // The second are those of a number, most likely, which a traced function cannot be: so rustc is asked.
-        if LIST_METHODS.contains(&name.as_str()) || NUMBER_METHODS.contains(&name.as_str()) {
+        if is_of_values(&name) {
             return self.recorded(&format!("`.{name}(..)`"), call.method.span());
         }
         if let Some((op, method)) = find(&name, false).filter(|_| !place.root) {

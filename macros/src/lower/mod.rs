@@ -45,6 +45,7 @@ mod value;
 pub(crate) use blocks::{Declaration, Flowing, HostCode, Piece, Store};
 pub(crate) use keep::{KEEPS, keeps};
 pub(crate) use lowered::{Call, CallArg, Callee, HostStmt, Input, Lowered, Source};
+pub(crate) use macros::format_names;
 pub(crate) use names::{ident_of, ours};
 use value::{Host, Local, Place, Value, Want};
 

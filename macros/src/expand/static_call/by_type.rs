@@ -1,19 +1,113 @@
 //! What types say of the calls of a function: which instance is called, and whether a key can hold what calls differ in.
 
 use super::StaticCall;
-use crate::expand::cx::turbofish;
+use crate::expand::cx::{Cx, turbofish};
 use crate::expand::names::Names;
+use crate::generic::Params;
 use crate::parse::{Func, Kind, Param, text};
-use crate::purity::is_known;
+use crate::purity::{Question, is_known, mark_of};
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::ToTokens;
+use syn::spanned::Spanned;
 use syn::{Path, Type};
 
 impl StaticCall<'_> {
-    /// Whether a key can hold the constants and statics. They do not change, so it need not.
-    pub(super) fn globals_fit(&self) -> TokenStream {
+    /// Whether nothing is asked of rustc.
+    pub(super) fn is_settled(&self) -> bool {
+        self.globals.is_empty() && self.questions.is_empty()
+    }
+
+    /// Whether a key can hold the constants and statics, which do not change, so that it need not, and whether rustc has
+    /// confirmed that the body is pure.
+    pub(super) fn fit(&self) -> TokenStream {
         let fit = self.globals.iter().map(|global| self.fits(global));
+        let n = self.questions.len();
+        let confirmed = (n > 0).then(|| {
+            let answers = self.answers();
+            ours!(#answers == #n)
+        });
+        let fit = fit.chain(confirmed);
         ours!(#(#fit)&&*)
+    }
+
+    /// The number of questions that rustc answers with yes before the first that it does not.
+    fn answers(&self) -> TokenStream {
+        let (owner, generics) = (self.owner(), turbofish(self.func));
+        let name = Names::new(self.func).answers;
+        ours!(#owner::#name #generics())
+    }
+
+    fn owner(&self) -> TokenStream {
+        match &self.func.owner {
+            None => self.func.sig.ident.to_token_stream(),
+            Some(_) => ours!(Self),
+        }
+    }
+
+    /// The items that ask rustc, and the mark by which others ask whether the function is traced.
+    pub(in crate::expand) fn asking(&self, cx: &Cx<'_>) -> TokenStream {
+        let p = self.p;
+        let (head, _) = cx.associated();
+        let mark = self.func.owner.as_ref().map(|_| {
+            let (vis, mark) = (&self.func.vis, mark_of(&self.func.name()));
+            ours! {
+                #head
+                #[doc(hidden)]
+                #vis fn #mark(&self) -> #p::Yes {
+                    ::core::unreachable!()
+                }
+            }
+        });
+        if self.questions.is_empty() {
+            return mark.unwrap_or_default();
+        }
+        let name = Names::new(self.func).answers;
+        let signature = cx.signature(&name, &[], &ours!(usize));
+        let count = self.count_answers();
+        ours! {
+            #mark
+
+            #head
+            #[doc(hidden)]
+            #[allow(warnings, overflowing_literals, arithmetic_overflow, unconditional_panic, clippy::all)]
+            const #signature {
+                #count
+            }
+        }
+    }
+
+    /// Closures that never run have the answers in their types: so many at once that their types are not too deep.
+    fn count_answers(&self) -> TokenStream {
+        const AT_ONCE: usize = 24;
+        let p = self.p;
+        let chunks: Vec<&[Question]> = self.questions.chunks(AT_ONCE).collect();
+        let last = ours!(0usize);
+        chunks.iter().rev().fold(last, |rest, questions| {
+            let n = questions.len();
+            let mut marks: Vec<&Ident> = questions.iter().filter_map(|q| q.mark.as_ref()).collect();
+            marks.sort();
+            marks.dedup();
+            let unmarked = (!marks.is_empty()).then(|| {
+                ours! {
+                    trait __Unmarked {
+                        #(fn #marks(&self) -> #p::No { ::core::unreachable!() })*
+                    }
+                    impl<__T: ?::core::marker::Sized> __Unmarked for __T {}
+                }
+            });
+            let answers = questions.iter().rev().fold(ours!(()), |rest, question| {
+                let tokens = &question.tokens;
+                ours!((#tokens, #rest))
+            });
+            ours! {
+                let n = #p::n_yes(&|| {
+                    use #p::by_type::*;
+                    #unmarked
+                    #answers
+                });
+                if n < #n { n } else { #n + { #rest } }
+            }
+        })
     }
 
     fn fits(&self, global: &Path) -> TokenStream {
@@ -21,7 +115,7 @@ impl StaticCall<'_> {
         ours! {
             #p::global_fits(&|| {
                 use #p::by_type::*;
-                (&&&&#p::StaticArg(&#global)).fits_in_key()
+                (&&&&&#p::StaticArg(&#global)).fits_in_key()
             })
         }
     }
@@ -34,8 +128,9 @@ impl StaticCall<'_> {
         let p = self.p;
         let globals = self.globals.iter().map(|global| {
             let why = format!(
-                "`{}` may be written to or hold a tensor, as far as its type says: it is not `Eq` and `Clone`",
-                text(global)
+                "`{}` at line {} may be written to or hold a tensor, as far as its type says: it is not `Eq` and `Clone`; move it before the call and pass the value, or promise by `#[traced(pure)]` that it only computes",
+                text(global),
+                global.span().start().line
             );
             (self.fits(global), why)
         });
@@ -47,24 +142,38 @@ impl StaticCall<'_> {
         let params = params.map(|param| {
             let (ty, x) = (&param.owned, Ident::new("x", Span::mixed_site()));
             let why = format!(
-                "`{}` cannot be compared with that of a call before: its type is not `Eq` and `Clone`",
+                "`{}` cannot be compared with that of a call before: its type is not `Eq` and `Clone`, or is a function pointer or a cell; `#[traced(pure)]` does not help, so pass what it computes",
                 param.name
             );
             let fits = ours! {
                 #p::argument_fits(&|#x: &#ty| {
                     use #p::by_type::*;
-                    (&&&&#p::StaticArg(#x)).fits_in_key()
+                    (&&&&&#p::StaticArg(#x)).fits_in_key()
                 })
             };
             (fits, why)
         });
         let (fit, why): (Vec<_>, Vec<_>) = globals.chain(params).unzip();
-        let unkept = self.unkept();
+        let rest = self.why_not_known();
         match fit.is_empty() {
-            true => unkept,
+            true => rest,
             false => ours! {
-                #(if !#fit { ::core::option::Option::Some(#why) } else)* { #unkept }
+                #(if !#fit { ::core::option::Option::Some(#why) } else)* { #rest }
             },
+        }
+    }
+
+    /// Why a call is recorded although its arguments fit in a key: the body is not pure, or the structure of the result cannot be kept.
+    fn why_not_known(&self) -> TokenStream {
+        let (asked, unkept) = (self.why_not_confirmed(), self.unkept());
+        if self.questions.is_empty() {
+            return unkept;
+        }
+        ours! {
+            match #asked {
+                ::core::option::Option::Some(why) => ::core::option::Option::Some(why),
+                ::core::option::Option::None => #unkept,
+            }
         }
     }
 
@@ -80,6 +189,22 @@ impl StaticCall<'_> {
                     (&&#p::Whole::<#out>(::core::marker::PhantomData)).kept_shape()
                 })
             },
+        }
+    }
+
+    /// Why the body is not pure, if rustc does not confirm that it is. The instances of a generic function may differ in it.
+    fn why_not_confirmed(&self) -> TokenStream {
+        let of_instances = Params::of([&self.func.sig.generics]).decide();
+        if self.questions.is_empty() || of_instances {
+            return ours!(::core::option::Option::None);
+        }
+        let (answers, n) = (self.answers(), 0..self.questions.len());
+        let why = self.questions.iter().map(|question| &question.why);
+        ours! {
+            match #answers {
+                #(#n => ::core::option::Option::Some(#why),)*
+                _ => ::core::option::Option::None,
+            }
         }
     }
 

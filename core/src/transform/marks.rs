@@ -1,0 +1,16 @@
+//! Types with the names of the transforms, as the companions of a traced function have its name: by them the macro knows that
+//! `grad` in a body is the one of this library.
+
+use crate::call::known::Marked;
+
+macro_rules! marks {
+    ($($name:ident)*) => {$(
+        #[doc(hidden)]
+        #[allow(non_camel_case_types, missing_docs)]
+        pub enum $name {
+            __TRACED,
+        }
+        impl Marked for $name {}
+    )*};
+}
+marks! { grad hessian hvp jacfwd jacrev jvp value_and_grad vjp }

@@ -1,0 +1,441 @@
+//! Calls of functions: of closures and functions of the body, of the standard library, of tensors, of traced functions.
+
+use super::ty::{Closure, Probe, Scope, Ty, Val, written};
+use super::{Judge, Remedy};
+use crate::known::{
+    FUNCTIONS, NUMBERS, OF_NUMBERS, OF_TENSORS, TRANSFORMS, Takes, class, is_op, methods,
+};
+use crate::parse::{text, unraw};
+use proc_macro2::{Span, TokenStream};
+use quote::ToTokens;
+use syn::spanned::Spanned;
+use syn::{Expr, ExprCall, ItemFn, Path};
+
+/// Companions of a traced function, which do as it does.
+const COMPANIONS: [&str; 6] = ["value_and_grad", "grad", "vjp", "jvp", "hvp", "saved"];
+
+/// The name of the traced function or method whose companion this is, or its own.
+pub(super) fn traced_name(name: &str) -> &str {
+    let mut suffixes = COMPANIONS.iter();
+    let found = suffixes.find_map(|c| name.strip_suffix(c)?.strip_suffix('_'));
+    found.unwrap_or(name)
+}
+
+impl Judge<'_> {
+    pub(super) fn call(&mut self, call: &ExprCall) -> Val {
+        let span = call.func.span();
+        let what = format!("{}()", text(&call.func));
+        match &*call.func {
+            Expr::Path(path) if path.qself.is_none() => {
+                let ident = path.path.get_ident().map(unraw);
+                if let Some(local) = ident.and_then(|name| self.local(&name).cloned()) {
+                    let args = self.arguments(&call.args);
+                    return self.apply(&local, &args, &what, span);
+                }
+                let args = self.arguments(&call.args);
+                self.call_path(&path.path, &call.args, &args, &what)
+            }
+            Expr::Path(path) => {
+                self.arguments(&call.args);
+                self.found(
+                    &what,
+                    path.span(),
+                    "what it does is not known",
+                    Remedy::Promise,
+                )
+            }
+            func => {
+                let func = self.callable(func, Vec::new());
+                let args = self.arguments(&call.args);
+                self.apply(&func, &args, "the call of a value", span)
+            }
+        }
+    }
+
+    /// The arguments of a call. Closures among them are judged by who calls them.
+    pub(super) fn arguments<'e>(&mut self, args: impl IntoIterator<Item = &'e Expr>) -> Vec<Val> {
+        args.into_iter()
+            .map(|arg| self.callable(arg, Vec::new()))
+            .collect()
+    }
+
+    /// Calls a value.
+    pub(super) fn apply(&mut self, callee: &Val, args: &[Val], what: &str, span: Span) -> Val {
+        match &callee.ty {
+            Ty::Closure(closure) => self.apply_closure(&closure.clone(), args),
+            Ty::Function(item) => self.apply_function(&item.clone(), args),
+            Ty::Pure(gives) => {
+                if !matches!(gives.ty, Ty::Opaque) {
+                    for arg in args {
+                        self.known(arg, what, span, "the type of an argument is not known");
+                    }
+                }
+                (**gives).clone()
+            }
+            Ty::Pullback(tokens) => {
+                for arg in args {
+                    self.moved(arg, what, span);
+                }
+                let args: Option<Vec<&TokenStream>> = args.iter().map(Val::exact).collect();
+                let probe = tokens.as_ref().zip(args);
+                Val::unknown()
+                    .with(probe.and_then(|(f, args)| Probe::exact(ours!((#f)(#(#args),*)))))
+            }
+            Ty::Transform(name, function) => self.transformed(name, &function.clone(), args, span),
+            _ => self.found(
+                what,
+                span,
+                "it is not known which function is called",
+                Remedy::Promise,
+            ),
+        }
+    }
+
+    fn apply_closure(&mut self, closure: &Closure, args: &[Val]) -> Val {
+        // One that is called where it stands sees the locals there.
+        let outside = match closure.scopes.is_empty() {
+            true => None,
+            false => Some(std::mem::replace(&mut self.scopes, closure.scopes.clone())),
+        };
+        let breaks = std::mem::take(&mut self.breaks);
+        let result = self.scope(|judge| {
+            for (i, pat) in closure.source.inputs.iter().enumerate() {
+                judge.pattern(pat, &args.get(i).cloned().unwrap_or_else(Val::unknown));
+            }
+            let mut result = judge.expr(&closure.source.body);
+            if let syn::ReturnType::Type(_, ty) = &closure.source.output {
+                result.unify(&written(ty).into());
+            }
+            result
+        });
+        self.breaks = breaks;
+        if let Some(outside) = outside {
+            self.scopes = outside;
+        }
+        result
+    }
+
+    fn apply_function(&mut self, item: &ItemFn, args: &[Val]) -> Val {
+        let result = match &item.sig.output {
+            syn::ReturnType::Type(_, ty) => Val::from(written(ty)),
+            syn::ReturnType::Default => Val::nothing(),
+        };
+        let name = unraw(&item.sig.ident);
+        let traced = |attr: &syn::Attribute| {
+            let last = attr.path().segments.last();
+            last.is_some_and(|s| s.ident == "traced")
+        };
+        if self.entered.contains(&name) || item.attrs.iter().any(traced) {
+            return result;
+        }
+        let plain = [
+            "allow",
+            "expect",
+            "inline",
+            "doc",
+            "must_use",
+            "track_caller",
+            "cold",
+        ];
+        let odd = item
+            .attrs
+            .iter()
+            .any(|a| !plain.iter().any(|p| a.path().is_ident(p)));
+        if odd || matches!(item.sig.safety, syn::Safety::Unsafe(_)) || item.sig.asyncness.is_some()
+        {
+            return self.found(
+                &name,
+                item.sig.span(),
+                "what it does is not known",
+                Remedy::Promise,
+            );
+        }
+        // It sees the items around it, and no locals.
+        let is_item = |(name, val): (&String, &Val)| {
+            let constant = !name.contains(char::is_lowercase);
+            let function = matches!(val.ty, Ty::Function(_));
+            (constant || function).then(|| (name.clone(), val.clone()))
+        };
+        let items = self
+            .scopes
+            .iter()
+            .map(|s| s.iter().filter_map(is_item).collect::<Scope>());
+        let items: Vec<Scope> = items.collect();
+        let outside = std::mem::replace(&mut self.scopes, items);
+        let breaks = std::mem::take(&mut self.breaks);
+        let foreign = std::mem::replace(&mut self.own.hides, true);
+        self.entered.push(name);
+        self.scope(|judge| {
+            for (i, input) in item.sig.inputs.iter().enumerate() {
+                if let syn::FnArg::Typed(p) = input {
+                    let mut val = args.get(i).cloned().unwrap_or_else(Val::unknown);
+                    val.unify(&written(&p.ty).into());
+                    judge.pattern(&p.pat, &val);
+                }
+            }
+            judge.block(&item.block);
+        });
+        self.entered.pop();
+        self.own.hides = foreign;
+        self.breaks = breaks;
+        self.scopes = outside;
+        result
+    }
+
+    /// What the function that a transform gives does with its argument.
+    fn transformed(&mut self, name: &str, function: &Val, args: &[Val], span: Span) -> Val {
+        self.apply(function, args, name, span);
+        let x = args.first().cloned().unwrap_or_else(Val::unknown);
+        match name {
+            "grad" => super::pattern::behind(&x),
+            "value_and_grad" => Ty::Tuple(vec![self.tensor(), super::pattern::behind(&x)]).into(),
+            _ => self.tensor(),
+        }
+    }
+
+    /// A transform of this library.
+    fn transform(&mut self, name: &str, args: &[Val], span: Span) -> Val {
+        let Some(function) = args.first() else {
+            return Val::unknown();
+        };
+        let x = args.get(1).cloned();
+        for arg in args.iter().skip(1) {
+            self.moved(arg, name, span);
+        }
+        match (name, x) {
+            ("jvp", Some(x)) => {
+                let y = self.apply(function, &[x], name, span);
+                Ty::Tuple(vec![y.clone(), y]).into()
+            }
+            ("vjp", Some(x)) => {
+                let y = self.apply(function, std::slice::from_ref(&x), name, span);
+                let pullback = Ty::Pure(Box::new(super::pattern::behind(&x)));
+                Ty::Tuple(vec![y, pullback.into()]).into()
+            }
+            ("hvp", Some(x)) => {
+                self.apply(function, std::slice::from_ref(&x), name, span);
+                super::pattern::behind(&x)
+            }
+            (name, _) => Ty::Transform(name.to_owned(), Box::new(function.clone())).into(),
+        }
+    }
+
+    /// An argument that is passed on. Where a type dereferences to another, the call may do that.
+    pub(super) fn moved(&mut self, val: &Val, what: &str, span: Span) {
+        match &val.ty {
+            Ty::Opaque if val.probe.is_some() => {
+                let mask = class::KNOWN | class::PLAIN;
+                self.ask_class(val, mask, false, what, span);
+            }
+            Ty::Closure(_) | Ty::Function(_) | Ty::Transform(..) => {
+                self.apply(val, &[], what, span);
+            }
+            _ => {}
+        }
+    }
+
+    fn call_path(
+        &mut self,
+        path: &Path,
+        exprs: &syn::punctuated::Punctuated<Expr, syn::Token![,]>,
+        args: &[Val],
+        what: &str,
+    ) -> Val {
+        let span = path.span();
+        let (owner, last) = ends(path);
+        if let Some(gives) = self.functions.get(&key(path)).cloned() {
+            self.passed(exprs, args, what, span);
+            return gives;
+        }
+        if let Some(gives) = self.standard(&owner, &last, args, what, span) {
+            return gives;
+        }
+        if owner == "Default" {
+            return self.found(
+                what,
+                span,
+                "the type whose default it is is not known",
+                Remedy::Move,
+            );
+        }
+        let ours = owner.is_empty() || owner == "gradloom";
+        if ours
+            && TRANSFORMS.contains(&&*last)
+            && self.is_outside(path)
+            && self.ask_function(path, what, span)
+        {
+            return self.transform(&last, args, span);
+        }
+        self.passed(exprs, args, what, span);
+        if last.starts_with(char::is_uppercase) {
+            // A constructor of the type itself cannot be another function.
+            return match path.is_ident("Self") {
+                true => Val::unknown(),
+                false => self.found(what, span, "it may be a function", Remedy::Promise),
+            };
+        }
+        let known = self.ask_traced(path, what);
+        if !known {
+            return self.found(what, span, "it is not known to be traced", Remedy::Trace);
+        }
+        let tokens: Option<Vec<TokenStream>> =
+            args.iter().map(|arg| arg.exact().cloned()).collect();
+        let probe = tokens.filter(|_| !self.own.hides);
+        let probe = probe.and_then(|args| Probe::exact(ours!(#path(#(#args),*))));
+        self.of_traced(&last, probe)
+    }
+
+    /// What a traced function gives, or a companion of one.
+    pub(super) fn of_traced(&self, name: &str, call: Option<Probe>) -> Val {
+        if name != "vjp" && !name.ends_with("_vjp") {
+            return Val::unknown().with(call);
+        }
+        let part = |i: usize| {
+            let (e, i) = (&call.as_ref()?.tokens, syn::Index::from(i));
+            Some(ours!((#e).#i))
+        };
+        let y = Val::unknown().with(part(0).and_then(Probe::exact));
+        let pullback = Val::from(Ty::Pullback(part(1)));
+        Ty::Tuple(vec![y, pullback]).into()
+    }
+
+    /// Asks whether a path is that of a traced function, or of a companion of one.
+    pub(super) fn ask_traced(&mut self, path: &Path, what: &str) -> bool {
+        let span = path.span();
+        let (owner, last) = ends(path);
+        if self.own.hides || !self.is_outside(path) {
+            return false;
+        }
+        if owner.starts_with(char::is_uppercase) {
+            let mut ty = path.clone();
+            ty.segments.pop();
+            ty.segments.pop_punct();
+            let written =
+                path.segments.len() == 2 && (owner == "Self" || self.written.contains(&text(&ty)));
+            if written {
+                let mut name = traced_name(&last);
+                // A method may have such a name of its own.
+                if name.is_empty() {
+                    name = &last;
+                }
+                self.ask_associated(&ty.to_token_stream(), name, what, span);
+            }
+            return written;
+        }
+        if COMPANIONS.contains(&&*last) && path.segments.len() > 1 && !self.is_module(path) {
+            let mut owner = path.clone();
+            owner.segments.pop();
+            owner.segments.pop_punct();
+            return self.ask_companion(&owner, what, span);
+        }
+        self.ask_function(path, what, span)
+    }
+
+    /// Whether what a function is a part of is a module for sure.
+    fn is_module(&self, path: &Path) -> bool {
+        let first = path.segments.first().map(|s| unraw(&s.ident));
+        let known = ["self", "super", "crate", "gradloom"];
+        path.segments.len() == 2 && first.is_some_and(|first| known.contains(&&*first))
+    }
+
+    /// Whether a path begins with no name that is a local somewhere in the body.
+    pub(super) fn is_outside(&self, path: &Path) -> bool {
+        let first = path.segments.first().map(|s| unraw(&s.ident));
+        first.is_some_and(|first| !self.names.contains(&first))
+    }
+
+    /// The arguments of a traced function.
+    fn passed<'e>(
+        &mut self,
+        exprs: impl IntoIterator<Item = &'e Expr>,
+        args: &[Val],
+        what: &str,
+        span: Span,
+    ) {
+        exprs
+            .into_iter()
+            .for_each(|expr| self.refuse_inferred(expr));
+        for arg in args {
+            self.moved(arg, what, span);
+        }
+    }
+
+    /// A function of the standard library or of tensors.
+    pub(super) fn standard(
+        &mut self,
+        owner: &str,
+        last: &str,
+        args: &[Val],
+        what: &str,
+        span: Span,
+    ) -> Option<Val> {
+        let name = match owner.is_empty() {
+            true => last.to_owned(),
+            false => format!("{owner}::{last}"),
+        };
+        if let Some((_, gives, takes)) =
+            FUNCTIONS.iter().find(|(names, ..)| names.contains(&&*name))
+        {
+            // The closure is called with indices, or with what was before.
+            let (receiver, takes) = match (&*name, args.first()) {
+                ("array::from_fn", _) => (Val::list(self.scalar(ours!(usize))), Takes::Each),
+                ("iter::successors", Some(first)) => (first.clone(), Takes::Each),
+                _ => (Val::nothing(), *takes),
+            };
+            return Some(self.method_of(&receiver, last, *gives, takes, args, what, span));
+        }
+        if owner == "Tensor" && (is_op(last, None) || OF_TENSORS.contains(&last)) {
+            for arg in args {
+                self.known(arg, what, span, "the type of an argument is not known");
+            }
+            return Some(match last {
+                "try_from_vec" => Val::option(self.tensor()),
+                "split" | "split_sizes" | "unbind" => Val::list(self.tensor()),
+                _ => self.tensor(),
+            });
+        }
+        let of_number = NUMBERS.contains(&owner);
+        if of_number
+            && (OF_NUMBERS.contains(&last) || methods(last).any(|row| row.of & class::SCALAR != 0))
+        {
+            for arg in args {
+                self.known(arg, what, span, "the type of an argument is not known");
+            }
+            return Some(
+                match last.starts_with("try_") || last.starts_with("checked_") {
+                    true => Val::option(Ty::Scalar.into()),
+                    false => Ty::Scalar.into(),
+                },
+            );
+        }
+        let of = match owner {
+            "Vec" => class::LIST,
+            "Option" | "Result" => class::OPTION,
+            "String" | "str" => class::TEXT,
+            "Clone" if last == "clone" => return args.first().map(super::pattern::behind),
+            _ => return None,
+        };
+        let row = methods(last).find(|row| row.of & of != 0)?;
+        let (receiver, args) = args.split_first()?;
+        if receiver.class() != Some(of) && !self.ask_class(receiver, of, false, what, span) {
+            return None;
+        }
+        Some(self.method_of(receiver, last, row.gives, row.takes, args, what, span))
+    }
+}
+
+/// The last two names of a path.
+pub(super) fn ends(path: &Path) -> (String, String) {
+    let mut segments = path.segments.iter().rev().map(|s| unraw(&s.ident));
+    let last = segments.next().unwrap_or_default();
+    (segments.next().unwrap_or_default(), last)
+}
+
+/// A path as it is looked up: without the generic arguments of the function.
+pub(super) fn key(path: &Path) -> String {
+    let mut path = path.clone();
+    if let Some(last) = path.segments.last_mut() {
+        last.arguments = syn::PathArguments::None;
+    }
+    text(&path)
+}

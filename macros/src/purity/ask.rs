@@ -1,0 +1,144 @@
+//! Questions to rustc, which knows the types that the macro does not.
+
+use super::ty::Val;
+use super::{Judge, Remedy};
+use crate::known::{NUMBERS, class};
+use crate::parse::unraw;
+use proc_macro2::{Ident, Span, TokenStream};
+use quote::format_ident;
+use syn::Path;
+
+/// A question, and what is wrong if the answer is no.
+#[derive(Clone, Debug)]
+pub(crate) struct Question {
+    /// An expression whose type is the answer.
+    pub(crate) tokens: TokenStream,
+    /// What may do more than compute, if the answer is no.
+    pub(crate) why: String,
+    /// Methods that types without a mark get a mark of.
+    pub(crate) mark: Option<Ident>,
+}
+
+/// The name of the mark of a traced method.
+pub(crate) fn mark_of(method: &str) -> Ident {
+    format_ident!("__traced_{method}_mark", span = Span::call_site())
+}
+
+impl Judge<'_> {
+    fn ask(&mut self, tokens: TokenStream, why: String, mark: Option<Ident>) {
+        let text = tokens.to_string();
+        if self.asked.insert(text) {
+            self.questions.push(Question { tokens, why, mark });
+        }
+    }
+
+    /// Asks whether a value has a type of one of these classes. `known` says that all its parts have to be known, too.
+    pub(super) fn ask_class(
+        &mut self,
+        val: &Val,
+        mask: u32,
+        known: bool,
+        what: &str,
+        span: Span,
+    ) -> bool {
+        let Some(e) = val.tokens() else {
+            return false;
+        };
+        let p = self.p;
+        let tokens = match known {
+            true => ours!((&&#p::Probe(&#e)).known::<#mask>()),
+            false => ours!((&&&&&#p::Probe(&#e)).class::<#mask>()),
+        };
+        let why = self.reason(what, span, "its type is not known", Remedy::Move);
+        self.ask(tokens, why, None);
+        true
+    }
+
+    /// Asks whether one of these operands is a tensor.
+    pub(super) fn ask_any_tensor(&mut self, operands: &[TokenStream], what: &str, span: Span) {
+        let (p, mask) = (self.p, class::TENSOR);
+        let answers = operands
+            .iter()
+            .map(|e| ours!((&&&&&#p::Probe(&#e)).class::<#mask>()));
+        let answers = answers.reduce(|a, b| ours!(#p::either(#a, #b)));
+        let why = self.reason(what, span, "its type is not known", Remedy::Move);
+        if let Some(tokens) = answers {
+            self.ask(tokens, why, None);
+        }
+    }
+
+    /// Asks whether a value has a traced method of this name.
+    pub(super) fn ask_method(&mut self, val: &Val, method: &str, what: &str, span: Span) -> bool {
+        let Some(e) = val.tokens() else {
+            return false;
+        };
+        let mark = mark_of(method);
+        let why = self.reason(what, span, "it is not traced", Remedy::Trace);
+        self.ask(ours!((#e).#mark()), why, Some(mark));
+        true
+    }
+
+    /// Asks whether a type that the signature writes has a traced function of this name.
+    pub(super) fn ask_associated(&mut self, ty: &TokenStream, name: &str, what: &str, span: Span) {
+        let (p, mark) = (self.p, mark_of(name));
+        let why = self.reason(what, span, "it is not traced", Remedy::Trace);
+        self.ask(ours!(<#ty>::#mark(#p::some())), why, Some(mark));
+    }
+
+    /// Asks whether a path names a traced function: then there is a type of this name, with a mark.
+    pub(super) fn ask_function(&mut self, path: &Path, what: &str, span: Span) -> bool {
+        let Some(path) = self.importable(path) else {
+            return false;
+        };
+        let p = self.p;
+        let tokens = ours! {{
+            use #p::unmarked::*;
+            {
+                use #path as __Traced;
+                {
+                    use __Traced::*;
+                    (&&#p::Probe(&__TRACED)).marked()
+                }
+            }
+        }};
+        let why = self.reason(what, span, "it is not traced", Remedy::Trace);
+        self.ask(tokens, why, None);
+        true
+    }
+
+    /// The same for the path of the type beside the function, which is a module otherwise.
+    pub(super) fn ask_companion(&mut self, owner: &Path, what: &str, span: Span) -> bool {
+        let Some(owner) = self.importable(owner) else {
+            return false;
+        };
+        let p = self.p;
+        let tokens = ours! {{
+            use #p::unmarked::*;
+            {
+                use #owner::*;
+                (&&#p::Probe(&__TRACED)).marked()
+            }
+        }};
+        let why = self.reason(what, span, "it is not traced", Remedy::Trace);
+        self.ask(tokens, why, None);
+        true
+    }
+
+    /// A path that can be imported outside of the body.
+    fn importable(&self, path: &Path) -> Option<Path> {
+        let mut path = path.clone();
+        let first = path.segments.first().map(|s| unraw(&s.ident))?;
+        if self.own.hides || first == "Self" {
+            return None;
+        }
+        for segment in &mut path.segments {
+            // The functions of a type cannot be imported.
+            let name = unraw(&segment.ident);
+            if name.starts_with(char::is_uppercase) || name == "str" || NUMBERS.contains(&&*name) {
+                return None;
+            }
+            segment.arguments = syn::PathArguments::None;
+        }
+        Some(path)
+    }
+}

@@ -1,0 +1,631 @@
+//! Expressions and statements.
+
+use super::ty::{Closure, Fidelity, Probe, Scope, Ty, Val, written};
+use super::{Judge, Remedy};
+use crate::known::class;
+use crate::parse::{text, unraw};
+use proc_macro2::{Span, TokenStream};
+use quote::ToTokens;
+use std::rc::Rc;
+use syn::spanned::Spanned;
+use syn::{BinOp, Block, Expr, Item, Lit, Member, Stmt, UnOp};
+
+/// What arithmetic takes.
+const NUMERIC: u32 = class::SCALAR | class::TENSOR;
+
+impl Judge<'_> {
+    pub(super) fn block(&mut self, block: &Block) -> Val {
+        self.scope(|judge| {
+            // Functions are known in the whole block.
+            for stmt in &block.stmts {
+                match stmt {
+                    Stmt::Item(Item::Fn(item)) => {
+                        let function = Ty::Function(Rc::new(item.clone()));
+                        judge.bind(unraw(&item.sig.ident), function.into());
+                    }
+                    Stmt::Item(Item::Const(item)) => {
+                        judge.bind(unraw(&item.ident), written(&item.ty).into());
+                    }
+                    _ => {}
+                }
+            }
+            let mut last = Val::nothing();
+            for stmt in &block.stmts {
+                last = judge.stmt(stmt);
+            }
+            last
+        })
+    }
+
+    fn stmt(&mut self, stmt: &Stmt) -> Val {
+        match stmt {
+            Stmt::Local(local) => {
+                let mut val = Val::unknown();
+                if let Some(init) = &local.init {
+                    val = match (&local.pat, made_by_default(&init.expr)) {
+                        // The standard library's, if the type is.
+                        (syn::Pat::Type(t), true) if super::is_known(&t.ty) => Val::unknown(),
+                        (syn::Pat::Type(t), _) => {
+                            self.refuse_conversion(&t.ty, &init.expr);
+                            let val = self.expr(&init.expr);
+                            self.moved(&val, "let", local.let_token.span());
+                            val
+                        }
+                        (syn::Pat::Ident(_), _) => {
+                            let scopes = match &*init.expr {
+                                Expr::Closure(_) => self.scopes.clone(),
+                                _ => Vec::new(),
+                            };
+                            self.callable(&init.expr, scopes)
+                        }
+                        _ => self.expr(&init.expr),
+                    };
+                    if let Some((_, diverge)) = &init.diverge {
+                        self.expr(diverge);
+                    }
+                }
+                self.pattern(&local.pat, &val);
+                Val::nothing()
+            }
+            Stmt::Item(_) => Val::nothing(),
+            Stmt::Expr(expr, None) => self.expr(expr),
+            Stmt::Expr(expr, Some(_)) => {
+                self.expr(expr);
+                Val::nothing()
+            }
+            Stmt::Macro(stmt) => {
+                let val = self.mac(&stmt.mac);
+                match stmt.semi_token {
+                    Some(_) => Val::nothing(),
+                    None => val,
+                }
+            }
+        }
+    }
+
+    /// A closure or a function, which is judged where it is called.
+    pub(super) fn callable(&mut self, expr: &Expr, scopes: Vec<Scope>) -> Val {
+        match expr {
+            Expr::Closure(e) => self.closure(e, scopes),
+            Expr::Path(e) => self.value(e),
+            Expr::Paren(e) => self.callable(&e.expr, scopes),
+            Expr::Reference(e) if matches!(&*e.expr, Expr::Closure(_)) => {
+                self.callable(&e.expr, scopes)
+            }
+            expr => self.expr(expr),
+        }
+    }
+
+    fn closure(&mut self, e: &syn::ExprClosure, scopes: Vec<Scope>) -> Val {
+        let closure = Closure {
+            source: e.clone(),
+            scopes,
+        };
+        Ty::Closure(Rc::new(closure)).into()
+    }
+
+    /// A function that has been judged, if the value is one.
+    fn called(&mut self, val: Val, span: Span) -> Val {
+        match &val.ty {
+            Ty::Closure(_) | Ty::Function(_) | Ty::Transform(..) => {
+                let result = self.apply(&val, &[], "a function", span);
+                Ty::Pure(Box::new(result)).into()
+            }
+            _ => val,
+        }
+    }
+
+    pub(super) fn exprs<'e>(&mut self, exprs: impl IntoIterator<Item = &'e Expr>) -> Vec<Val> {
+        exprs.into_iter().map(|expr| self.expr(expr)).collect()
+    }
+
+    /// Judges an expression, and says what is known of its value.
+    pub(super) fn expr(&mut self, expr: &Expr) -> Val {
+        match self.fuel.checked_sub(1) {
+            Some(fuel) => self.fuel = fuel,
+            None => {
+                return self.found("the body", expr.span(), "it is too long", Remedy::Promise);
+            }
+        }
+        match expr {
+            Expr::Lit(e) => literal(&e.lit),
+            Expr::Paren(e) => self.expr(&e.expr),
+            Expr::Group(e) => self.expr(&e.expr),
+            Expr::Path(e) => {
+                let val = self.value(e);
+                self.called(val, e.span())
+            }
+            Expr::Reference(e) => {
+                let val = self.expr(&e.expr);
+                let probe = val.probe.clone().map(|probe| {
+                    let (e, mutability) = (&probe.tokens, &e.mutability);
+                    Probe {
+                        tokens: ours!(&#mutability #e),
+                        ..probe
+                    }
+                });
+                val.with(probe)
+            }
+            Expr::Unary(e) => self.unary(e),
+            Expr::Binary(e) => self.binary(e),
+            Expr::Cast(e) => {
+                self.expr(&e.expr);
+                let ty = &e.ty;
+                match written(ty) {
+                    Ty::Scalar => self.scalar(ty.to_token_stream()),
+                    other => other.into(),
+                }
+            }
+            Expr::Field(e) => self.field(e),
+            Expr::Index(e) => self.index(e),
+            Expr::Call(e) => self.call(e),
+            Expr::MethodCall(e) => self.method(e),
+            Expr::Macro(e) => self.mac(&e.mac),
+            // What becomes of it is not known: it is judged for any arguments.
+            Expr::Closure(e) => {
+                let closure = self.closure(e, Vec::new());
+                self.called(closure, e.span())
+            }
+            Expr::Tuple(e) => {
+                let parts = self.exprs(&e.elems);
+                let tokens: Option<Vec<TokenStream>> =
+                    parts.iter().map(|part| part.exact().cloned()).collect();
+                let probe = tokens.and_then(|tokens| Probe::exact(ours!((#(#tokens,)*))));
+                Val::from(Ty::Tuple(parts)).with(probe)
+            }
+            Expr::Array(e) => {
+                let mut elem = Val::unknown();
+                for val in self.exprs(&e.elems) {
+                    self.moved(&val, "[..]", e.span());
+                    elem.unify(&val);
+                }
+                Val::list(elem)
+            }
+            Expr::Repeat(e) => {
+                self.expr(&e.len);
+                let elem = self.expr(&e.expr);
+                Val::list(elem)
+            }
+            Expr::Struct(e) => {
+                for field in &e.fields {
+                    self.refuse_inferred(&field.expr);
+                    self.expr(&field.expr);
+                }
+                e.rest.iter().for_each(|rest| {
+                    self.expr(rest);
+                });
+                Val::unknown()
+            }
+            Expr::Range(e) => {
+                let mut ends = Vec::new();
+                for end in [&e.start, &e.end].into_iter().flatten() {
+                    ends.push(self.expr(end));
+                }
+                let number = |val: &Val| matches!(val.ty, Ty::Scalar);
+                match ends.is_empty() {
+                    true => Ty::Scalar.into(),
+                    false => {
+                        for end in ends.iter().filter(|end| !number(end)) {
+                            if !self.ask_class(end, class::SCALAR, false, "..", e.span()) {
+                                return self.found(
+                                    "..",
+                                    e.span(),
+                                    "the type of its ends is not known",
+                                    Remedy::Move,
+                                );
+                            }
+                        }
+                        let p = self.p;
+                        let ends: Option<Vec<&TokenStream>> = ends.iter().map(Val::exact).collect();
+                        let probe = match (ends.as_deref(), e.start.is_some()) {
+                            (Some([start, end]), _) => {
+                                Probe::exact(ours!(::core::ops::Range { start: #start, end: #end }))
+                            }
+                            (Some([start]), true) => Probe::exact(
+                                ours!(::core::ops::Range { start: #start, end: #p::some() }),
+                            ),
+                            _ => None,
+                        };
+                        Val::from(Ty::Range).with(probe)
+                    }
+                }
+            }
+            Expr::If(e) => self.scope(|judge| {
+                judge.expr(&e.cond);
+                let mut val = judge.block(&e.then_branch);
+                if let Some((_, other)) = &e.else_branch {
+                    let other = judge.expr(other);
+                    judge.moved(&val, "if", e.if_token.span());
+                    judge.moved(&other, "if", e.if_token.span());
+                    val.unify(&other);
+                }
+                val
+            }),
+            Expr::Let(e) => {
+                let val = self.expr(&e.expr);
+                self.pattern(&e.pat, &val);
+                Ty::Scalar.into()
+            }
+            Expr::Match(e) => {
+                let scrutinee = self.expr(&e.expr);
+                let mut val = Val::unknown();
+                for arm in &e.arms {
+                    let arm = self.scope(|judge| {
+                        judge.pattern(&arm.pat, &scrutinee);
+                        judge.expr(&arm.body)
+                    });
+                    self.moved(&arm, "match", e.match_token.span());
+                    val.unify(&arm);
+                }
+                val
+            }
+            Expr::Block(e) => {
+                self.breaks.push(Val::unknown());
+                let mut val = self.block(&e.block);
+                let broken = self.breaks.pop().unwrap_or_else(Val::unknown);
+                if e.label.is_some() {
+                    val.unify(&broken);
+                } else if let Some(outer) = self.breaks.last_mut() {
+                    outer.unify(&broken);
+                }
+                val
+            }
+            Expr::ForLoop(e) => {
+                let over = self.expr(&e.expr);
+                let item = self.items(&over, "for", e.for_token.span());
+                self.turns(|judge| {
+                    judge.pattern(&e.pat, &item);
+                    judge.block(&e.body);
+                });
+                Val::nothing()
+            }
+            Expr::While(e) => {
+                self.turns(|judge| {
+                    judge.expr(&e.cond);
+                    judge.block(&e.body);
+                });
+                Val::nothing()
+            }
+            Expr::Loop(e) => self.turns(|judge| {
+                judge.block(&e.body);
+            }),
+            Expr::Break(e) => {
+                if let Some(val) = &e.expr {
+                    let val = self.expr(val);
+                    match e.label {
+                        Some(_) => self.breaks.iter_mut().for_each(|outer| outer.unify(&val)),
+                        None => self
+                            .breaks
+                            .iter_mut()
+                            .rev()
+                            .take(1)
+                            .for_each(|outer| outer.unify(&val)),
+                    }
+                }
+                Val::unknown()
+            }
+            Expr::Return(e) => {
+                e.expr.iter().for_each(|val| {
+                    self.expr(val);
+                });
+                Val::unknown()
+            }
+            Expr::Continue(_) | Expr::Infer(_) => Val::unknown(),
+            Expr::Try(e) => {
+                let val = self.expr(&e.expr);
+                self.held(&val)
+            }
+            Expr::Assign(e) => {
+                let val = self.expr(&e.right);
+                self.moved(&val, "=", e.eq_token.span());
+                self.assign(&e.left, &val);
+                Val::nothing()
+            }
+            // What runs when it is compiled does nothing when it is called.
+            Expr::Const(e) => {
+                let before = self.impure.take();
+                let val = self.block(&e.block);
+                self.impure = before;
+                val
+            }
+            // `unsafe`, `await`, and what syn does not know.
+            other => {
+                let first = other.to_token_stream().into_iter().next();
+                let first = first.map(|token| token.to_string()).unwrap_or_default();
+                self.found(
+                    &first,
+                    other.span(),
+                    "what it does is not known",
+                    Remedy::Promise,
+                )
+            }
+        }
+    }
+
+    /// Judges the body of a loop twice: the first turn tells the types of the second.
+    fn turns(&mut self, mut body: impl FnMut(&mut Self)) -> Val {
+        let before = self.impure.clone();
+        self.breaks.push(Val::unknown());
+        let n_questions = self.questions.len();
+        self.scope(&mut body);
+        if self.impure.is_some() && before.is_none() {
+            // A local that had no type yet may have one by now.
+            let asked: Vec<String> = self
+                .questions
+                .drain(n_questions..)
+                .map(|q| q.tokens.to_string())
+                .collect();
+            asked.iter().for_each(|text| {
+                self.asked.remove(text);
+            });
+            self.impure = before;
+            self.scope(&mut body);
+        }
+        self.breaks.pop().unwrap_or_else(Val::unknown)
+    }
+
+    /// Assigns to a place, which has to be a local or a part of one.
+    fn assign(&mut self, left: &Expr, val: &Val) {
+        match left {
+            Expr::Path(e)
+                if e.path
+                    .get_ident()
+                    .is_some_and(|i| self.local(&unraw(i)).is_some()) =>
+            {
+                let name = e.path.get_ident().map(unraw).unwrap_or_default();
+                if let Some(local) = self.local_mut(&name) {
+                    local.unify(val);
+                }
+            }
+            Expr::Infer(_) => {}
+            Expr::Paren(e) => self.assign(&e.expr, val),
+            Expr::Tuple(e) => {
+                for (i, left) in e.elems.iter().enumerate() {
+                    let part = match &val.ty {
+                        Ty::Tuple(parts) => parts.get(i).cloned(),
+                        _ => None,
+                    };
+                    self.assign(left, &part.unwrap_or_else(Val::unknown));
+                }
+            }
+            Expr::Array(e) => {
+                let elem = self.held(val);
+                e.elems.iter().for_each(|left| self.assign(left, &elem));
+            }
+            Expr::Field(_) | Expr::Index(_) | Expr::Unary(_) => {
+                self.expr(left);
+            }
+            other => {
+                self.found(
+                    "=",
+                    other.span(),
+                    "what it assigns to is not a local",
+                    Remedy::Promise,
+                );
+            }
+        }
+    }
+
+    fn unary(&mut self, e: &syn::ExprUnary) -> Val {
+        let val = self.expr(&e.expr);
+        match (&e.op, &val.ty) {
+            (UnOp::Deref(_), Ty::Opaque) => {
+                let what = text(e);
+                let mask = class::KNOWN | class::PLAIN;
+                if !self.ask_class(&val, mask, false, &what, e.span()) {
+                    return self.found(&what, e.span(), "its type is not known", Remedy::Move);
+                }
+                let probe = val.exact().and_then(|e| Probe::exact(ours!(*#e)));
+                val.with(probe)
+            }
+            (UnOp::Deref(_), _) => val.with(None),
+            (_, Ty::Scalar | Ty::Tensor | Ty::Arithmetic(_)) => {
+                let op = &e.op;
+                let probe = val.exact().and_then(|e| Probe::exact(ours!((#op #e))));
+                val.with(probe)
+            }
+            (op, _) => {
+                let op = text(op);
+                self.arithmetic(&op, e.span(), &[val])
+            }
+        }
+    }
+
+    /// What arithmetic gives.
+    fn arithmetic(&mut self, op: &str, span: Span, operands: &[Val]) -> Val {
+        let mut unknown = Vec::new();
+        for val in operands {
+            match &val.ty {
+                Ty::Tensor | Ty::Scalar => {}
+                Ty::Arithmetic(of) => unknown.extend(of.iter().cloned()),
+                Ty::Text | Ty::Key => {}
+                _ => {
+                    if !self.ask_class(val, NUMERIC, false, op, span) {
+                        return self.found(
+                            op,
+                            span,
+                            "the type of an operand is not known",
+                            Remedy::Move,
+                        );
+                    }
+                    unknown.extend(val.tokens().cloned());
+                }
+            }
+        }
+        let is = |ty: fn(&Ty) -> bool| operands.iter().any(|val| ty(&val.ty));
+        if is(|ty| matches!(ty, Ty::Tensor)) {
+            return self.tensor();
+        }
+        if is(|ty| matches!(ty, Ty::Text)) {
+            return Ty::Text.into();
+        }
+        match unknown.is_empty() {
+            false => Ty::Arithmetic(unknown).into(),
+            true => Ty::Scalar.into(),
+        }
+    }
+
+    fn binary(&mut self, e: &syn::ExprBinary) -> Val {
+        let left = self.expr(&e.left);
+        let right = self.expr(&e.right);
+        let op = text(&e.op);
+        match e.op {
+            BinOp::And(_) | BinOp::Or(_) => Ty::Scalar.into(),
+            // Values that are equal are the same to the function.
+            BinOp::Eq(_) | BinOp::Ne(_) => Ty::Scalar.into(),
+            BinOp::Lt(_) | BinOp::Le(_) | BinOp::Gt(_) | BinOp::Ge(_) => {
+                for val in [&left, &right] {
+                    self.known(val, &op, e.op.span(), "the type of an operand is not known");
+                }
+                Ty::Scalar.into()
+            }
+            _ => {
+                let operands = [left, right];
+                let mut val = self.arithmetic(&op, e.op.span(), &operands);
+                if let ([Some(a), Some(b)], Ty::Scalar) =
+                    (operands.each_ref().map(Val::exact), &val.ty)
+                {
+                    let op = &e.op;
+                    val.probe = Probe::exact(ours!((#a #op #b)));
+                }
+                if is_compound(&e.op) {
+                    let mut sum = operands[0].clone();
+                    sum.probe = None;
+                    self.assign(&e.left, &sum);
+                    return Val::nothing();
+                }
+                val
+            }
+        }
+    }
+
+    fn field(&mut self, e: &syn::ExprField) -> Val {
+        let base = self.expr(&e.base);
+        let what = text(e);
+        match (&base.ty, &e.member) {
+            (Ty::Tuple(parts), Member::Unnamed(index)) => {
+                let part = parts.get(index.index as usize);
+                return part.cloned().unwrap_or_else(Val::unknown);
+            }
+            (Ty::Range, Member::Named(_)) => return Ty::Scalar.into(),
+            _ => {}
+        }
+        let mask = class::PLAIN | class::TUPLE | class::RANGE;
+        let Some(probe) = base.probe.as_ref().filter(|_| base.firm().is_some()) else {
+            return self.found(
+                &what,
+                e.span(),
+                "the type of the value that it is a part of is not known",
+                Remedy::Move,
+            );
+        };
+        let (tokens, member) = (&probe.tokens, &e.member);
+        let part = Probe {
+            tokens: ours!((#tokens).#member),
+            fidelity: Fidelity::Exact,
+            depth: probe.depth + 1,
+        };
+        self.ask_class(&base, mask, false, &what, e.span());
+        Val::unknown().with(Some(part))
+    }
+
+    fn index(&mut self, e: &syn::ExprIndex) -> Val {
+        let base = self.expr(&e.expr);
+        let index = self.expr(&e.index);
+        let ranges = matches!(index.ty, Ty::Range) || matches!(&*e.index, Expr::Range(_));
+        match (&base.ty, &index.ty) {
+            (Ty::List(_) | Ty::Text, _) if ranges => base,
+            (Ty::Text, Ty::Scalar) => Ty::Scalar.into(),
+            (Ty::List(elem), Ty::Scalar) => {
+                let probe = base.exact().and_then(|e| Probe::exact(ours!((#e)[0usize])));
+                (**elem).clone().with(probe)
+            }
+            (Ty::Map(_, value), _) => (**value).clone(),
+            _ => {
+                let what = text(e);
+                let mask = class::LIST | class::MAP | class::HASH | class::TEXT;
+                if !self.ask_class(&base, mask, false, &what, e.span()) {
+                    return self.found(
+                        &what,
+                        e.span(),
+                        "the type of what it indexes is not known",
+                        Remedy::Move,
+                    );
+                }
+                if !matches!(index.ty, Ty::Scalar) && !ranges {
+                    self.known(
+                        &index,
+                        &what,
+                        e.span(),
+                        "the type of the index is not known",
+                    );
+                }
+                match (ranges, base.exact(), index.exact()) {
+                    (true, ..) => super::pattern::behind(&base),
+                    (false, Some(base), Some(index)) => {
+                        Val::unknown().with(Probe::exact(ours!((#base)[#index])))
+                    }
+                    (false, ..) => self.held(&base),
+                }
+            }
+        }
+    }
+
+    /// Whether a value is of a type that is known in all its parts. Asks rustc where the macro does not know.
+    pub(super) fn known(&mut self, val: &Val, what: &str, span: Span, why: &str) {
+        match &val.ty {
+            Ty::Tensor | Ty::Scalar | Ty::Text | Ty::Key | Ty::Range | Ty::Arithmetic(_) => {}
+            Ty::Pure(_) | Ty::Pullback(_) => {}
+            Ty::Closure(_) | Ty::Function(_) | Ty::Transform(..) => {
+                self.apply(val, &[], what, span);
+            }
+            Ty::List(elem) | Ty::Option(elem) | Ty::Iter(elem) => self.known(elem, what, span, why),
+            Ty::Map(k, v) => {
+                self.known(k, what, span, why);
+                self.known(v, what, span, why);
+            }
+            Ty::Tuple(parts) => parts
+                .iter()
+                .for_each(|part| self.known(part, what, span, why)),
+            Ty::Opaque => {
+                if !self.ask_class(val, class::KNOWN, true, what, span) {
+                    self.found(what, span, why, Remedy::Move);
+                }
+            }
+        }
+    }
+}
+
+/// Whether a value is that of `Default`.
+fn made_by_default(expr: &Expr) -> bool {
+    match expr {
+        Expr::Call(call) => text(&call.func).ends_with("Default::default"),
+        _ => false,
+    }
+}
+
+fn literal(lit: &Lit) -> Val {
+    let ty = match lit {
+        Lit::Str(_) => Ty::Text,
+        Lit::ByteStr(_) | Lit::CStr(_) => Ty::List(Box::new(Ty::Scalar.into())),
+        _ => Ty::Scalar,
+    };
+    Val::from(ty).with(Probe::exact(lit.to_token_stream()))
+}
+
+fn is_compound(op: &BinOp) -> bool {
+    use BinOp::*;
+    matches!(
+        op,
+        AddAssign(_)
+            | SubAssign(_)
+            | MulAssign(_)
+            | DivAssign(_)
+            | RemAssign(_)
+            | BitXorAssign(_)
+            | BitAndAssign(_)
+            | BitOrAssign(_)
+            | ShlAssign(_)
+            | ShrAssign(_)
+    )
+}

@@ -1,0 +1,535 @@
+//! Methods: of the standard library, of tensors and keys, and traced ones.
+
+use super::apply::traced_name;
+use super::pattern::behind;
+use super::ty::{Probe, Ty, Val, written};
+use super::{Judge, Remedy, place};
+use crate::known::{Does, Gives, Row, Takes, class, is_op, methods};
+use crate::parse::unraw;
+use proc_macro2::{Span, TokenStream};
+use syn::spanned::Spanned;
+use syn::{Expr, ExprMethodCall, GenericArgument, Type};
+
+/// Methods whose result has a type that is inferred, and that call what the user implements for it.
+const INFERRED: [&str; 8] = [
+    "collect",
+    "into",
+    "parse",
+    "product",
+    "sum",
+    "try_into",
+    "unwrap_or_default",
+    "unzip",
+];
+
+/// Methods of iterators that give closures the elements themselves, or pass them on.
+const MOVERS: [&str; 21] = [
+    "all",
+    "any",
+    "by_ref",
+    "chain",
+    "enumerate",
+    "filter",
+    "filter_map",
+    "flat_map",
+    "fold",
+    "for_each",
+    "fuse",
+    "into_iter",
+    "iter",
+    "map",
+    "peekable",
+    "rev",
+    "rfold",
+    "skip",
+    "step_by",
+    "take",
+    "zip",
+];
+
+/// What the macro does not know and the standard library makes.
+const MADE: [&str; 5] = ["HashMap", "HashSet", "BTreeSet", "BTreeMap", "Cow"];
+
+impl Judge<'_> {
+    pub(super) fn method(&mut self, call: &ExprMethodCall) -> Val {
+        let receiver = self.expr(&call.receiver);
+        let args = self.arguments(&call.args);
+        let (name, span) = (unraw(&call.method), call.method.span());
+        let what = format!(".{name}()");
+        let val = self.method_on(call, &receiver, &name, &args, &what, span);
+        // What a list holds its owner puts in.
+        let put = match &*name {
+            "push" | "push_back" | "push_front" | "insert" | "fill" | "resize" => {
+                args.last().cloned()
+            }
+            "extend" | "append" | "extend_from_slice" => args.last().map(|arg| self.held(arg)),
+            _ => None,
+        };
+        if let Some(put) = put {
+            let mut list = receiver;
+            if let Ty::List(elem) = &mut list.ty {
+                elem.unify(&put);
+                self.improve(&call.receiver, &list);
+            }
+        }
+        val
+    }
+
+    /// Adds to what is known of a local.
+    fn improve(&mut self, place: &Expr, val: &Val) {
+        match place {
+            Expr::Path(path) => {
+                if let Some(ident) = path.path.get_ident()
+                    && let Some(local) = self.local_mut(&unraw(ident))
+                {
+                    local.unify(val);
+                }
+            }
+            Expr::Paren(e) => self.improve(&e.expr, val),
+            _ => {}
+        }
+    }
+
+    fn method_on(
+        &mut self,
+        call: &ExprMethodCall,
+        receiver: &Val,
+        name: &str,
+        args: &[Val],
+        what: &str,
+        span: Span,
+    ) -> Val {
+        let opaque = matches!(receiver.ty, Ty::Opaque);
+        let at = (name.to_owned(), place(span));
+        // Tokens that a macro has written may stand in one place: then the call may be another.
+        if opaque && self.places.get(&at) == Some(&1) {
+            let traced = self
+                .methods
+                .iter()
+                .find(|(n, p, _)| *n == at.0 && *p == at.1);
+            if let Some(gives) = traced.map(|(_, _, gives)| gives.clone()) {
+                self.passed_on(&call.args, args, what, span);
+                return gives;
+            }
+        }
+        if let Some(ty) = call.turbofish.as_ref().and_then(|t| t.args.first()) {
+            if let (true, GenericArgument::Type(ty)) = (INFERRED.contains(&name), ty) {
+                self.refuse_user(ty, what, span);
+            }
+        }
+        let rows: Vec<&Row> = methods(name).collect();
+        if let Ty::Arithmetic(operands) = &receiver.ty {
+            return self.method_of_arithmetic(receiver, &operands.clone(), name, args, what, span);
+        }
+        if let Some(of) = receiver.class() {
+            if of == class::TENSOR && is_op(name, Some(false)) {
+                return self.op(name, args, what, span);
+            }
+            return match rows.iter().find(|row| row.of & of != 0) {
+                Some(row) => self.method_by(row, receiver, name, args, what, span),
+                None => self.found(
+                    what,
+                    span,
+                    "its receiver has no such method in the standard library or as a tensor",
+                    Remedy::Move,
+                ),
+            };
+        }
+        if let (Ty::Pure(gives), "call") = (&receiver.ty, name) {
+            // Of the pullback of a closure.
+            self.passed_on(&call.args, args, what, span);
+            return (**gives).clone();
+        }
+        if !opaque {
+            return self.found(what, span, "what it does is not known", Remedy::Promise);
+        }
+        // A clone is the same to the function.
+        if name == "clone" && args.is_empty() {
+            return behind(receiver);
+        }
+        let mut mask = rows.iter().fold(0, |mask, row| mask | row.of);
+        if is_op(name, Some(false)) {
+            mask |= class::TENSOR;
+        }
+        if mask == 0 {
+            return self.traced_method(call, receiver, name, args, what, span);
+        }
+        if !self.ask_class(receiver, mask, false, what, span) {
+            return self.found(
+                what,
+                span,
+                "the type of its receiver is not known",
+                Remedy::Move,
+            );
+        }
+        let exact = self.exact_call(call, receiver, args);
+        if rows.is_empty() {
+            return self.op(name, args, what, span);
+        }
+        let alike = rows.iter().all(|row| same(&row.gives, &rows[0].gives));
+        let mut val = match alike && mask & class::TENSOR == 0 {
+            true => self.method_by(rows[0], receiver, name, args, what, span),
+            false => self.one_of(&rows, receiver, mask, args, what, span),
+        };
+        // rustc knows more than the macro.
+        let settled = matches!(
+            val.ty,
+            Ty::Scalar | Ty::Text | Ty::Tensor | Ty::Key | Ty::Arithmetic(_)
+        );
+        if let (Some(exact), false) = (exact, settled) {
+            val = match ["iter", "iter_mut", "into_iter"].contains(&name) {
+                true => {
+                    let (p, e) = (self.p, &exact.tokens);
+                    Val::iter(Val::unknown().with(Probe::exact(ours!(#p::item(#e)))))
+                }
+                false => Val::unknown().with(Some(exact)),
+            };
+        }
+        val
+    }
+
+    /// A method that several types have.
+    fn one_of(
+        &mut self,
+        rows: &[&Row],
+        receiver: &Val,
+        mask: u32,
+        args: &[Val],
+        what: &str,
+        span: Span,
+    ) -> Val {
+        for row in rows {
+            self.method_by(row, receiver, "", args, what, span);
+        }
+        if mask & class::TENSOR != 0 {
+            for arg in args {
+                self.known(arg, what, span, "the type of an argument is not known");
+            }
+        }
+        let arithmetic = mask & !(class::SCALAR | class::TENSOR) == 0
+            && rows.iter().all(|row| matches!(row.gives, Gives::Scalar));
+        match receiver.tokens() {
+            Some(tokens) if arithmetic => Ty::Arithmetic(vec![tokens.clone()]).into(),
+            _ => Val::unknown(),
+        }
+    }
+
+    /// The call outside of the body.
+    fn exact_call(&self, call: &ExprMethodCall, receiver: &Val, args: &[Val]) -> Option<Probe> {
+        let receiver = receiver.exact()?;
+        let args: Option<Vec<&TokenStream>> = args.iter().map(Val::exact).collect();
+        let (args, method, turbofish) = (args?, &call.method, &call.turbofish);
+        if self.own.hides {
+            return None;
+        }
+        Probe::exact(ours!((#receiver).#method #turbofish(#(#args),*)))
+    }
+
+    /// A method that only a traced one can be.
+    fn traced_method(
+        &mut self,
+        call: &ExprMethodCall,
+        receiver: &Val,
+        name: &str,
+        args: &[Val],
+        what: &str,
+        span: Span,
+    ) -> Val {
+        self.passed_on(&call.args, args, what, span);
+        if !self.ask_method(receiver, traced_name(name), what, span) {
+            return self.found(
+                what,
+                span,
+                "the type of its receiver is not known",
+                Remedy::Trace,
+            );
+        }
+        let probe = self.exact_call(call, receiver, args);
+        self.of_traced(name, probe)
+    }
+
+    fn passed_on<'e>(
+        &mut self,
+        exprs: impl IntoIterator<Item = &'e Expr>,
+        args: &[Val],
+        what: &str,
+        span: Span,
+    ) {
+        exprs
+            .into_iter()
+            .for_each(|expr| self.refuse_inferred(expr));
+        for arg in args {
+            self.moved(arg, what, span);
+        }
+    }
+
+    /// An op on a tensor.
+    fn op(&mut self, name: &str, args: &[Val], what: &str, span: Span) -> Val {
+        for arg in args {
+            self.known(arg, what, span, "the type of an argument is not known");
+        }
+        match name {
+            "split" | "split_sizes" | "unbind" => Val::list(self.tensor()),
+            _ => self.tensor(),
+        }
+    }
+
+    fn method_of_arithmetic(
+        &mut self,
+        receiver: &Val,
+        operands: &[TokenStream],
+        name: &str,
+        args: &[Val],
+        what: &str,
+        span: Span,
+    ) -> Val {
+        let scalar = methods(name).find(|row| row.of & class::SCALAR != 0);
+        let tensor = methods(name).find(|row| row.of & class::TENSOR != 0);
+        let op = is_op(name, Some(false));
+        match (scalar, tensor, op) {
+            (Some(_), _, true) | (Some(_), Some(_), _) => {
+                for arg in args {
+                    self.known(arg, what, span, "the type of an argument is not known");
+                }
+                receiver.clone()
+            }
+            (None, _, true) => {
+                self.ask_any_tensor(operands, what, span);
+                self.op(name, args, what, span)
+            }
+            (None, Some(row), false) => {
+                self.ask_any_tensor(operands, what, span);
+                let tensor = self.tensor();
+                self.method_by(row, &tensor, name, args, what, span)
+            }
+            (Some(row), None, false) => {
+                for e in operands {
+                    let val = Val::unknown().with(Probe::exact(e.clone()));
+                    self.ask_class(&val, class::SCALAR, false, what, span);
+                }
+                self.method_by(row, &Ty::Scalar.into(), name, args, what, span)
+            }
+            (None, None, false) => self.found(
+                what,
+                span,
+                "neither a number nor a tensor has such a method",
+                Remedy::Move,
+            ),
+        }
+    }
+
+    fn method_by(
+        &mut self,
+        row: &Row,
+        receiver: &Val,
+        name: &str,
+        args: &[Val],
+        what: &str,
+        span: Span,
+    ) -> Val {
+        match row.does {
+            Does::Computes => {}
+            Does::UsesElements => {
+                self.known(
+                    receiver,
+                    what,
+                    span,
+                    "the type of what it holds is not known",
+                );
+            }
+            Does::Reads => {
+                return self.found(
+                    what,
+                    span,
+                    "it waits for the values of a tensor",
+                    Remedy::Move,
+                );
+            }
+        }
+        self.method_of(receiver, name, row.gives, row.takes, args, what, span)
+    }
+
+    /// Judges the arguments, and says what the result is.
+    #[allow(clippy::too_many_arguments)] // one call has all of these parts
+    pub(super) fn method_of(
+        &mut self,
+        receiver: &Val,
+        name: &str,
+        gives: Gives,
+        takes: Takes,
+        args: &[Val],
+        what: &str,
+        span: Span,
+    ) -> Val {
+        let elem = match receiver.ty {
+            Ty::Map(..) | Ty::Tuple(_) => Val::unknown(),
+            _ => self.held(receiver),
+        };
+        let elem = match MOVERS.contains(&name) {
+            true => elem,
+            false => behind(&elem),
+        };
+        let mut result = Val::unknown();
+        for (i, arg) in args.iter().enumerate() {
+            let given: &[Val] = match takes {
+                Takes::Each => std::slice::from_ref(&elem),
+                Takes::Two => &[elem.clone(), elem.clone()],
+                Takes::Fold => &[args[0].clone(), elem.clone()],
+                Takes::Values | Takes::Moves | Takes::Thunk => &[],
+            };
+            match &arg.ty {
+                Ty::Closure(_)
+                | Ty::Function(_)
+                | Ty::Pure(_)
+                | Ty::Transform(..)
+                | Ty::Pullback(_) => {
+                    // The first of two says what there is if there is nothing.
+                    let thunk = name == "map_or_else" && i == 0;
+                    let given = if thunk { &[] } else { given };
+                    let value = self.apply(arg, given, what, span);
+                    result.unify(&value);
+                }
+                _ if takes == Takes::Moves => {}
+                // An accumulator is moved, and so is a default.
+                _ if i == 0 && (takes == Takes::Fold || name == "map_or") => result = arg.clone(),
+                _ => self.known(arg, what, span, "the type of an argument is not known"),
+            }
+        }
+        let given = Given {
+            receiver,
+            elem: &elem,
+            args,
+            result: &result,
+            by_key: name.contains("key"),
+            counts: ["len", "dim", "rank", "numel", "count"].contains(&name),
+            clones: name == "clone" || name == "to_owned",
+        };
+        self.given(&gives, &given)
+    }
+
+    fn given(&mut self, gives: &Gives, of: &Given<'_>) -> Val {
+        match gives {
+            Gives::Same if of.clones && matches!(of.receiver.ty, Ty::Tensor) => self.tensor(),
+            Gives::Same => {
+                let mut val = behind(of.receiver);
+                if let Some(probe) = &mut val.probe {
+                    probe.depth = 9;
+                }
+                val
+            }
+            Gives::Scalar if of.counts => self.scalar(ours!(usize)),
+            Gives::Scalar => Ty::Scalar.into(),
+            Gives::Text => Ty::Text.into(),
+            Gives::Tensor => self.tensor(),
+            Gives::Key => Ty::Key.into(),
+            Gives::Nothing => Val::nothing(),
+            Gives::Elem => of.elem.clone(),
+            Gives::Arg(i) => of.args.get(*i).map_or_else(Val::unknown, behind),
+            Gives::Result => of.result.clone(),
+            Gives::InResult => self.held(of.result),
+            Gives::InArg => {
+                let arg = of.args.last().cloned().unwrap_or_else(Val::unknown);
+                self.held(&arg)
+            }
+            Gives::InElem => self.held(of.elem),
+            Gives::Opt(gives) => Val::option(self.given(gives, of)),
+            Gives::List(gives) => Val::list(self.given(gives, of)),
+            Gives::Iter(gives) => Val::iter(self.given(gives, of)),
+            Gives::Pair(Gives::Part, Gives::Part) => match &of.receiver.ty {
+                Ty::Map(k, v) => Ty::Tuple(vec![(**k).clone(), (**v).clone()]).into(),
+                _ => Ty::Tuple(vec![Val::unknown(), Val::unknown()]).into(),
+            },
+            // The number of an element.
+            Gives::Pair(Gives::Scalar, Gives::Elem) => {
+                let parts = vec![self.scalar(ours!(usize)), of.elem.clone()];
+                Ty::Tuple(parts).into()
+            }
+            Gives::Pair(a, b) => {
+                let parts = vec![self.given(a, of), self.given(b, of)];
+                Ty::Tuple(parts).into()
+            }
+            Gives::Part => match &of.receiver.ty {
+                Ty::Map(k, _) if of.by_key => (**k).clone(),
+                Ty::Map(_, v) => (**v).clone(),
+                _ => Val::unknown(),
+            },
+            Gives::Inferred => Val::unknown(),
+        }
+    }
+
+    /// Refuses a conversion into a type that is not known, which the user may implement.
+    pub(super) fn refuse_inferred(&mut self, expr: &Expr) {
+        if let Some(call) = conversion(expr)
+            && call.turbofish.is_none()
+        {
+            let what = format!(".{}()", call.method);
+            self.found(
+                &what,
+                call.method.span(),
+                "the type that it gives is not known",
+                Remedy::Move,
+            );
+        }
+    }
+
+    /// Refuses a conversion into a type of the user's.
+    pub(super) fn refuse_conversion(&mut self, ty: &Type, expr: &Expr) {
+        if let Some(call) = conversion(expr) {
+            let what = format!(".{}()", call.method);
+            self.refuse_user(ty, &what, call.method.span());
+        }
+    }
+
+    fn refuse_user(&mut self, ty: &Type, what: &str, span: Span) {
+        let made = match ty {
+            Type::Infer(_) => true,
+            Type::Path(p) => p
+                .path
+                .segments
+                .last()
+                .is_some_and(|s| MADE.contains(&&*s.ident.to_string())),
+            _ => false,
+        };
+        if !made && matches!(written(ty), Ty::Opaque) {
+            self.found(
+                what,
+                span,
+                "the type that it gives is not known",
+                Remedy::Move,
+            );
+        }
+    }
+}
+
+/// What a result is made of.
+struct Given<'a> {
+    receiver: &'a Val,
+    elem: &'a Val,
+    args: &'a [Val],
+    /// What closures among the arguments give.
+    result: &'a Val,
+    /// Whether it is about the keys of a map.
+    by_key: bool,
+    /// Whether the result is a `usize`.
+    counts: bool,
+    /// Whether the result is a value of its own.
+    clones: bool,
+}
+
+/// The call of a method that gives a type which is inferred, at the end of an expression.
+fn conversion(expr: &Expr) -> Option<&ExprMethodCall> {
+    match expr {
+        Expr::MethodCall(call) if INFERRED.contains(&&*unraw(&call.method)) => Some(call),
+        Expr::MethodCall(call) if ["unwrap", "expect"].contains(&&*unraw(&call.method)) => {
+            conversion(&call.receiver).filter(|inner| inner.span().start() == call.span().start())
+        }
+        Expr::Paren(e) => conversion(&e.expr),
+        Expr::Try(e) => conversion(&e.expr),
+        _ => None,
+    }
+}
+
+/// Whether two methods give the same, as far as the macro tells types apart.
+fn same(a: &Gives, b: &Gives) -> bool {
+    format!("{a:?}") == format!("{b:?}")
+}

@@ -1,0 +1,108 @@
+//! Paths that are values: locals, constants, functions.
+
+use super::apply::{ends, key};
+use super::ty::{Probe, Ty, Val};
+use super::{Judge, Remedy};
+use crate::known::{FUNCTIONS, NUMBERS, OF_NUMBERS, class, is_op, methods};
+use crate::parse::{text, unraw};
+use quote::ToTokens;
+use syn::spanned::Spanned;
+use syn::{ExprPath, Path};
+
+impl Judge<'_> {
+    /// A path that is no callee.
+    pub(super) fn value(&mut self, expr: &ExprPath) -> Val {
+        let path = &expr.path;
+        if expr.qself.is_some() {
+            return self.constant(expr);
+        }
+        if let Some(ident) = path.get_ident() {
+            if let Some(local) = self.local(&unraw(ident)) {
+                return local.clone();
+            }
+            if ident == "None" {
+                return Val::option(Val::unknown());
+            }
+        }
+        let (owner, last) = ends(path);
+        if !last.starts_with(char::is_uppercase) {
+            return self.function(path);
+        }
+        if !self.is_outside(path) {
+            return self.found(
+                &last,
+                path.span(),
+                "what it names is not known",
+                Remedy::Promise,
+            );
+        }
+        match (&*owner, &*last) {
+            ("DType", _) => Val::from(Ty::Scalar).with(Probe::exact(path.to_token_stream())),
+            (owner, _) if NUMBERS.contains(&owner) => {
+                Val::from(Ty::Scalar).with(Probe::exact(path.to_token_stream()))
+            }
+            _ => self.constant(expr),
+        }
+    }
+
+    /// A constant, a static or a variant: rustc knows its type.
+    fn constant(&mut self, expr: &ExprPath) -> Val {
+        let path = &expr.path;
+        let (owner, last) = ends(path);
+        let of_type = owner.starts_with(char::is_uppercase) || expr.qself.is_some();
+        let global = !of_type && !last.contains(char::is_lowercase);
+        if self.own.hides {
+            return match global {
+                true => self.found(
+                    &last,
+                    path.span(),
+                    "what it names is not known",
+                    Remedy::Move,
+                ),
+                false => Val::unknown(),
+            };
+        }
+        if global && !self.globals.contains(path) {
+            self.globals.push(path.clone());
+        }
+        Val::unknown().with(Probe::exact(expr.to_token_stream()))
+    }
+
+    /// A function that is a value.
+    fn function(&mut self, path: &Path) -> Val {
+        let (owner, last) = ends(path);
+        let gives = |ty: Ty| Val::from(Ty::Pure(Box::new(ty.into())));
+        if self.functions.contains_key(&key(path)) {
+            return gives(Ty::Opaque);
+        }
+        let of_class = |of: u32| methods(&last).any(|row| row.of & of != 0);
+        if owner == "Tensor" && is_op(&last, None) {
+            return gives(Ty::Tensor);
+        }
+        if NUMBERS.contains(&&*owner) && (of_class(class::SCALAR) || OF_NUMBERS.contains(&&*last)) {
+            return gives(Ty::Scalar);
+        }
+        let standard = match &*owner {
+            "Vec" => of_class(class::LIST),
+            "Option" | "Result" => of_class(class::OPTION),
+            "String" | "str" => of_class(class::TEXT),
+            owner => FUNCTIONS
+                .iter()
+                .any(|(names, ..)| names.contains(&&*format!("{owner}::{last}"))),
+        };
+        if standard {
+            // Its arguments are asked for, because what it gives is known.
+            return gives(Ty::Tuple(vec![Val::unknown()]));
+        }
+        let what = text(path);
+        match self.ask_traced(path, &what) {
+            true => gives(Ty::Opaque),
+            false => self.found(
+                &what,
+                path.span(),
+                "it is not known to be traced",
+                Remedy::Trace,
+            ),
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! What patterns bind.
+
+use super::ty::{Fidelity, Probe, Ty, Val, inferred, written};
+use super::{Judge, Remedy};
+use crate::known::class;
+use crate::parse::{text, unraw};
+use proc_macro2::{Ident, Span};
+use syn::visit::Visit;
+use syn::{Pat, PatTuple};
+
+impl Judge<'_> {
+    /// Binds the names of a pattern to parts of a value.
+    pub(super) fn pattern(&mut self, pat: &Pat, val: &Val) {
+        match pat {
+            Pat::Ident(ident) => {
+                let name = unraw(&ident.ident);
+                if let Some((_, inner)) = &ident.subpat {
+                    self.pattern(inner, val);
+                }
+                // A constant or a variant is compared with.
+                if !name.starts_with(char::is_uppercase) {
+                    self.bind(name, val.clone());
+                }
+            }
+            Pat::Paren(p) => self.pattern(&p.pat, val),
+            Pat::Reference(r) => self.pattern(&r.pat, &behind(val)),
+            Pat::Type(t) => {
+                let mut val = val.clone();
+                val.unify(&self.of_type(&t.ty));
+                self.pattern(&t.pat, &val);
+            }
+            Pat::Tuple(_) if matches!(val.ty, Ty::Opaque) && val.exact().is_some() => {
+                self.taken(pat, val)
+            }
+            Pat::Tuple(t) => self.tuple(t, val),
+            Pat::TupleStruct(t) => {
+                let last = t.path.segments.last().map(|s| unraw(&s.ident));
+                let last = last.unwrap_or_default();
+                match (&*last, t.elems.first()) {
+                    ("Some" | "Ok", Some(inner))
+                        if val.exact().is_none() || !matches!(val.ty, Ty::Opaque) =>
+                    {
+                        let held = self.held(val);
+                        self.pattern(inner, &held);
+                    }
+                    _ => self.taken(pat, val),
+                }
+            }
+            Pat::Slice(_) if matches!(val.ty, Ty::Opaque) && val.exact().is_some() => {
+                self.taken(pat, val)
+            }
+            Pat::Slice(s) => {
+                let elem = self.held(val);
+                for pat in &s.elems {
+                    match pat {
+                        Pat::Ident(rest) if rest.subpat.is_some() => {
+                            self.bind(unraw(&rest.ident), Val::list(elem.clone()));
+                        }
+                        pat => self.pattern(pat, &elem),
+                    }
+                }
+            }
+            Pat::Guard(guarded) => {
+                self.pattern(&guarded.pat, val);
+                self.expr(&guarded.guard);
+            }
+            Pat::Or(or) => or.cases.iter().for_each(|pat| self.pattern(pat, val)),
+            Pat::Struct(_) => self.taken(pat, val),
+            Pat::Wild(_)
+            | Pat::Rest(_)
+            | Pat::Lit(_)
+            | Pat::Range(_)
+            | Pat::Path(_)
+            | Pat::Const(_) => {}
+            other => {
+                let span = syn::spanned::Spanned::span(other);
+                self.found("a pattern", span, "it is not known", Remedy::Promise);
+            }
+        }
+    }
+
+    /// A value of a type that the body writes.
+    fn of_type(&mut self, ty: &syn::Type) -> Val {
+        let val = Val::from(written(ty));
+        let text = text(ty);
+        let whole = !text.contains("impl ") && !text.contains('_') && !self.own.hides;
+        if !whole || !matches!(val.ty, Ty::Opaque) {
+            return val;
+        }
+        self.written
+            .insert(text.trim_start_matches('&').trim().to_owned());
+        let (p, ty) = (self.p, inferred(ty));
+        val.with(Probe::exact(ours!(#p::some::<#ty>())))
+    }
+
+    fn tuple(&mut self, t: &PatTuple, val: &Val) {
+        let rest = t.elems.iter().position(|pat| matches!(pat, Pat::Rest(_)));
+        for (i, pat) in t.elems.iter().enumerate() {
+            let from_end = t.elems.len() - 1 - i;
+            let after_rest = rest.is_some_and(|rest| i > rest);
+            let part = match &val.ty {
+                Ty::Tuple(parts) if after_rest => parts
+                    .len()
+                    .checked_sub(from_end + 1)
+                    .map(|i| parts[i].clone()),
+                Ty::Tuple(parts) => parts.get(i).cloned(),
+                _ if after_rest => None,
+                _ => val.firm().map(|e| {
+                    let index = syn::Index::from(i);
+                    behind(&Val::unknown().with(Probe::exact(ours!((#e).#index))))
+                }),
+            };
+            self.pattern(pat, &part.unwrap_or_else(Val::unknown));
+        }
+    }
+
+    /// What a pattern that the macro does not know takes out of a value: rustc knows.
+    fn taken(&mut self, pat: &Pat, val: &Val) {
+        let mut names = Names(Vec::new());
+        names.visit_pat(pat);
+        let scrutinee = val.exact().filter(|_| !self.own.hides).cloned();
+        for name in names.0 {
+            let probe = scrutinee.as_ref().and_then(|e| {
+                let p = self.p;
+                Probe::exact(ours!(match #e { #pat => #name, _ => #p::some() }))
+            });
+            self.bind(unraw(&name), Val::unknown().with(probe));
+        }
+    }
+
+    /// What a value holds one or several of.
+    pub(super) fn held(&mut self, val: &Val) -> Val {
+        match &val.ty {
+            Ty::Iter(elem) => (**elem).clone(),
+            // It may be lent.
+            Ty::List(elem) | Ty::Option(elem) | Ty::Map(_, elem) => behind(elem),
+            Ty::Range => {
+                let p = self.p;
+                let probe = val.exact().and_then(|e| Probe::exact(ours!(#p::item(#e))));
+                Val::from(Ty::Scalar).with(probe)
+            }
+            _ => match val.tokens() {
+                Some(e) => {
+                    let p = self.p;
+                    let tokens = ours!((&&#p::Probe(&#e)).elem());
+                    let probe = Probe {
+                        tokens,
+                        fidelity: Fidelity::Soft,
+                        depth: 9,
+                    };
+                    Val::unknown().with(Some(probe))
+                }
+                None => Val::unknown(),
+            },
+        }
+    }
+
+    /// What `for` and iterators take out of a value, which has to be known.
+    pub(super) fn items(&mut self, val: &Val, what: &str, span: Span) -> Val {
+        match &val.ty {
+            Ty::Map(k, v) => Ty::Tuple(vec![(**k).clone(), (**v).clone()]).into(),
+            Ty::List(_) | Ty::Option(_) | Ty::Iter(_) | Ty::Range => self.held(val),
+            _ => {
+                // The order of a map is in the key of a call if the map is a parameter or a field of one.
+                let near = val.probe.as_ref().is_some_and(|probe| probe.depth < 2);
+                let mask = class::ORDERED | if near { class::HASH } else { 0 };
+                if !self.ask_class(val, mask, false, what, span) {
+                    return self.found(
+                        what,
+                        span,
+                        "the type that it goes over is not known",
+                        Remedy::Move,
+                    );
+                }
+                match val.exact() {
+                    Some(e) => {
+                        let p = self.p;
+                        Val::unknown().with(Probe::exact(ours!(#p::item(#e))))
+                    }
+                    None => self.held(val),
+                }
+            }
+        }
+    }
+}
+
+/// The value behind a reference.
+pub(super) fn behind(val: &Val) -> Val {
+    let mut val = val.clone();
+    if let Some(probe) = &mut val.probe {
+        if probe.fidelity == Fidelity::Exact {
+            probe.fidelity = Fidelity::Behind;
+        }
+    }
+    val
+}
+
+/// The names that a pattern binds.
+struct Names(Vec<Ident>);
+
+impl<'ast> Visit<'ast> for Names {
+    fn visit_pat_ident(&mut self, p: &'ast syn::PatIdent) {
+        if !unraw(&p.ident).starts_with(char::is_uppercase) {
+            self.0.push(p.ident.clone());
+        }
+        syn::visit::visit_pat_ident(self, p);
+    }
+}

@@ -1,0 +1,576 @@
+//! Attempts to hide state from purity: whatever a body does besides computing, each call does it, as without the attribute.
+
+use gradloom::prelude::*;
+use std::cell::Cell;
+use std::fmt;
+use std::iter;
+use std::ops::{Add, Deref, Index, Mul, Neg};
+use std::rc::Rc;
+use std::sync::LazyLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+thread_local! {
+    static COUNT: Cell<f64> = const { Cell::new(0.0) };
+    #[allow(non_upper_case_globals)]
+    static gain: Cell<f64> = const { Cell::new(1.0) };
+}
+
+#[allow(non_upper_case_globals)]
+static low: AtomicU64 = AtomicU64::new(0);
+
+/// The number of calls so far.
+fn count() -> f64 {
+    COUNT.set(COUNT.get() + 1.0);
+    COUNT.get()
+}
+
+fn noise(by: f64) -> f64 {
+    by * count()
+}
+
+fn roll() -> f64 {
+    count()
+}
+
+#[allow(non_snake_case)]
+fn Noise() -> f64 {
+    count()
+}
+
+const POINTER: fn(f64) -> f64 = noise;
+const POINTERS: [fn(f64) -> f64; 2] = [noise, noise];
+
+struct Consts;
+
+impl Consts {
+    const POINTER: fn(f64) -> f64 = noise;
+    #[allow(non_snake_case)]
+    fn Read() -> f64 {
+        count()
+    }
+}
+
+/// A value of the user's that counts whatever is done with it, and equals its clones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Odd {
+    n: i64,
+}
+
+impl Odd {
+    const SELF: Odd = Odd { n: 3 };
+    fn clamp(self, _: f64, _: f64) -> f64 {
+        count()
+    }
+    fn len(&self) -> usize {
+        count() as usize
+    }
+    fn iter(&self) -> iter::Once<f64> {
+        iter::once(count())
+    }
+    fn map(self, f: impl Fn(f64) -> f64) -> f64 {
+        f(count())
+    }
+    fn unwrap(self) -> f64 {
+        count()
+    }
+    fn grad(_: f64) -> f64 {
+        count()
+    }
+    fn step(self) -> f64 {
+        count()
+    }
+    fn min(self, _: f64) -> f64 {
+        count()
+    }
+    fn signum(&self) -> f64 {
+        count()
+    }
+}
+
+impl Iterator for Odd {
+    type Item = f64;
+    fn next(&mut self) -> Option<f64> {
+        self.n += 1;
+        (self.n % 3 != 0).then(count)
+    }
+}
+
+impl fmt::Display for Odd {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", "x".repeat(count() as usize))
+    }
+}
+
+impl Add<f64> for Odd {
+    type Output = f64;
+    fn add(self, by: f64) -> f64 {
+        by + count()
+    }
+}
+
+impl Mul<Odd> for f64 {
+    type Output = f64;
+    fn mul(self, _: Odd) -> f64 {
+        self * count()
+    }
+}
+
+impl Neg for Odd {
+    type Output = f64;
+    fn neg(self) -> f64 {
+        -count()
+    }
+}
+
+impl Index<usize> for Odd {
+    type Output = f64;
+    fn index(&self, _: usize) -> &f64 {
+        if count() as usize % 2 == 0 {
+            &2.0
+        } else {
+            &3.0
+        }
+    }
+}
+
+impl Deref for Odd {
+    type Target = Behind;
+    fn deref(&self) -> &Behind {
+        if count() as usize % 2 == 0 {
+            &Behind { by: 2.0 }
+        } else {
+            &Behind { by: 3.0 }
+        }
+    }
+}
+
+struct Behind {
+    by: f64,
+}
+
+impl From<Odd> for f64 {
+    fn from(_: Odd) -> f64 {
+        count()
+    }
+}
+
+impl From<&Odd> for Tensor {
+    fn from(_: &Odd) -> Tensor {
+        Tensor::scalar(count())
+    }
+}
+
+impl From<f64> for Odd {
+    fn from(_: f64) -> Odd {
+        Odd { n: count() as i64 }
+    }
+}
+
+impl FromIterator<f64> for Odd {
+    fn from_iter<I: IntoIterator<Item = f64>>(_: I) -> Odd {
+        Odd { n: count() as i64 }
+    }
+}
+
+impl iter::Sum<f64> for Odd {
+    fn sum<I: Iterator<Item = f64>>(_: I) -> Odd {
+        Odd { n: count() as i64 }
+    }
+}
+
+impl std::str::FromStr for Odd {
+    type Err = ();
+    fn from_str(_: &str) -> Result<Odd, ()> {
+        Ok(Odd { n: count() as i64 })
+    }
+}
+
+impl Default for Odd {
+    fn default() -> Odd {
+        Odd { n: count() as i64 }
+    }
+}
+
+/// A unit struct whose methods count.
+struct Ambient;
+
+impl Ambient {
+    fn next(&mut self) -> Option<f64> {
+        Some(count())
+    }
+    fn abs(&self) -> f64 {
+        count()
+    }
+}
+
+impl fmt::Display for Ambient {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", "x".repeat(count() as usize))
+    }
+}
+
+impl IntoIterator for Ambient {
+    type Item = f64;
+    type IntoIter = std::vec::IntoIter<f64>;
+    fn into_iter(self) -> Self::IntoIter {
+        vec![count()].into_iter()
+    }
+}
+
+/// Methods that tensors and numbers do not have.
+trait Extended: Sized {
+    fn flatten(&self) -> Self;
+    fn clamp(&self, _: f64, _: f64) -> Self;
+    fn normal(&self) -> Self;
+    fn inspect(&self, _: &str) -> Self;
+    fn first(&self) -> Self;
+    fn scan(&self) -> Self;
+    fn take(&self) -> Self;
+    fn is_empty(&self) -> bool;
+}
+
+impl Extended for Tensor {
+    fn flatten(&self) -> Tensor {
+        self * count()
+    }
+    fn clamp(&self, _: f64, _: f64) -> Tensor {
+        self * count()
+    }
+    fn normal(&self) -> Tensor {
+        self * count()
+    }
+    fn inspect(&self, _: &str) -> Tensor {
+        self * count()
+    }
+    fn first(&self) -> Tensor {
+        self * count()
+    }
+    fn scan(&self) -> Tensor {
+        self * count()
+    }
+    fn take(&self) -> Tensor {
+        self * count()
+    }
+    fn is_empty(&self) -> bool {
+        count() as usize % 2 == 0
+    }
+}
+
+trait OfNumbers {
+    fn noisy(self) -> f64;
+    fn len(&self) -> usize;
+    fn first(&self) -> f64;
+}
+
+impl OfNumbers for f64 {
+    fn noisy(self) -> f64 {
+        self * count()
+    }
+    fn len(&self) -> usize {
+        count() as usize
+    }
+    fn first(&self) -> f64 {
+        self * count()
+    }
+}
+
+mod grad_like {
+    pub(super) fn grad(by: f64) -> f64 {
+        by * super::count()
+    }
+    pub(super) fn sin(by: f64) -> f64 {
+        by * super::count()
+    }
+}
+
+macro_rules! counted {
+    () => {
+        count()
+    };
+}
+
+#[derive(Clone, Tree)]
+struct Model {
+    w: Tensor,
+    #[tree(skip)]
+    odd: Odd,
+    #[tree(skip)]
+    odds: Vec<Odd>,
+}
+
+#[traced]
+impl Model {
+    fn step(&self, x: &Tensor) -> Tensor {
+        x * &self.w
+    }
+}
+
+#[derive(Clone, Tree)]
+struct Shared {
+    w: Tensor,
+    #[tree(skip)]
+    cell: Rc<Cell<i64>>,
+}
+
+#[derive(Clone, Tree)]
+struct Pointed {
+    w: Tensor,
+    #[tree(skip)]
+    act: fn(f64) -> f64,
+}
+
+/// Each body as a traced function and as a plain one.
+macro_rules! attempts {
+    ($($name:ident($x:ident, $m:ident) { $($body:tt)* })*) => {
+        #[allow(unused, clippy::all)]
+        mod traced_ones {
+            use super::*;
+            $(
+                #[traced(allow(unused_parameter))]
+                pub(super) fn $name($x: &Tensor, #[nodiff] $m: &Model) -> Tensor { $($body)* }
+            )*
+        }
+        #[allow(unused, clippy::all)]
+        mod plain_ones {
+            use super::*;
+            $(pub(super) fn $name($x: &Tensor, $m: &Model) -> Tensor { $($body)* })*
+        }
+        type Plain = fn(&Tensor, &Model) -> Tensor;
+        /// The name of a body, it as a traced function and as a plain one, and why it is recorded.
+        const ATTEMPTS: &[(&str, Plain, Plain, Option<&str>)] =
+            &[$((stringify!($name), traced_ones::$name, plain_ones::$name, traced_ones::$name::RECORDED)),*];
+    };
+}
+
+attempts! {
+    // A function that is a value.
+    bound(x, m) { let f = noise; let by: f64 = Some(2.0).map(f).unwrap(); x * by }
+    bound_and_called(x, m) { let f = noise; let by: f64 = f(2.0); x * by }
+    by_reference(x, m) { let by: f64 = Some(2.0).map(&noise).unwrap(); x * by }
+    in_parentheses(x, m) { let by: f64 = Some(2.0).map((noise)).unwrap(); x * by }
+    chosen(x, m) { let c = x.rank() > 4; let by: f64 = Some(2.0).map(if c { f64::sqrt } else { noise }).unwrap(); x * by }
+    in_an_array(x, m) { let by: f64 = Some(2.0).map([noise][0]).unwrap(); x * by }
+    in_a_tuple(x, m) { let by: f64 = Some(2.0).map((noise, 1).0).unwrap(); x * by }
+    matched(x, m) { let by: f64 = Some(2.0).map(match x.rank() { 0 => f64::sin as fn(f64) -> f64, _ => noise }).unwrap(); x * by }
+    repeated(x, m) { let f = roll; let by: f64 = iter::repeat_with(f).take(1).next().unwrap(); x * by }
+    // Names that are locals elsewhere.
+    shadowed_later(x, m) { let noise = Some(2.0).map(noise).unwrap(); let by: f64 = noise; x * by }
+    shadowed_by_result(x, m) { let roll: f64 = iter::repeat_with(roll).take(1).sum(); x * roll }
+    shadowed_inside(x, m) { { let noise = 1.0; let _ = noise; } let by: f64 = Some(2.0).map(noise).unwrap(); x * by }
+    closure_once(x, m) { let f = |v: f64| v; let _ = f(1.0); let f = noise; let by: f64 = f(2.0); x * by }
+    closure_elsewhere(x, m) { let a = { let noise = |v: f64| v; noise(1.0) }; let by: f64 = noise(2.0); x * by * a }
+    // Pointers.
+    constant_pointer(x, m) { let by: f64 = Some(2.0).map(POINTER).unwrap(); x * by }
+    constant_pointers(x, m) { let by: f64 = Some(2.0).map(POINTERS[1]).unwrap(); x * by }
+    associated_pointer(x, m) { let by: f64 = Some(2.0).map(Consts::POINTER).unwrap(); x * by }
+    pointer_called(x, m) { let by: f64 = POINTER(2.0); x * by }
+    cast_to_a_pointer(x, m) { let f = noise as fn(f64) -> f64; let by: f64 = f(2.0); x * by }
+    annotated_pointer(x, m) { let f: fn(f64) -> f64 = noise; let by: f64 = f(2.0); x * by }
+    const_inside(x, m) { const F: fn(f64) -> f64 = noise; let by: f64 = Some(2.0).map(F).unwrap(); x * by }
+    boxed(x, m) { let f: Box<dyn Fn(f64) -> f64> = Box::new(noise); let by: f64 = f(2.0); x * by }
+    // Functions with capitals.
+    capital(x, m) { let by: f64 = Noise(); x * by }
+    capital_of_a_type(x, m) { let by: f64 = Consts::Read(); x * by }
+    capital_passed(x, m) { let by: f64 = iter::repeat_with(Noise).take(1).next().unwrap(); x * by }
+    capital_bound(x, m) { let f = Noise; let by: f64 = f(); x * by }
+    // Types of the user's that are made in the body.
+    clamped(x, m) { let odd = Odd { n: 9 }; let by: f64 = odd.clamp(0.0, 1.0); x * by }
+    length(x, m) { let n = Odd { n: 1 }.len() as f64; x * n }
+    next_of_a_unit(x, m) { let mut it = Ambient; let by: f64 = it.next().unwrap(); x * by }
+    for_a_unit(x, m) { let mut y = x.clone(); for v in Ambient { y = y * v; } y }
+    for_a_struct(x, m) { let mut y = x.clone(); for v in (Odd { n: 0 }) { y = y * v; } y }
+    method_of_a_unit(x, m) { let by: f64 = Ambient.abs(); x * by }
+    method_of_a_constant(x, m) { let by: f64 = Odd::SELF.clamp(0.0, 1.0); x * by }
+    // Extension traits.
+    extended_flatten(x, m) { x.flatten() * 2.0 }
+    extended_clamp(x, m) { let y = x * 2.0; y.clamp(0.0, 1.0) }
+    extended_normal(x, m) { x.normal() + 1.0 }
+    extended_inspect(x, m) { let y = x.tanh(); y.inspect("y") }
+    extended_first(x, m) { x.first() }
+    extended_scan(x, m) { x.scan() }
+    extended_take(x, m) { x.take() }
+    extended_is_empty(x, m) { if x.is_empty() { x * 2.0 } else { x * 3.0 } }
+    extended_part(x, m) { m.w.clamp(0.0, 1.0) * x }
+    number_extended(x, m) { let by: f64 = 2.0f64.noisy(); x * by }
+    number_with_a_length(x, m) { let n = 2.0f64.len() as f64; x * n }
+    number_with_a_first(x, m) { let by = 2.0f64; let by: f64 = by.first(); x * by }
+    passed_extension(x, m) { let by: f64 = Some(2.0).map(f64::noisy).unwrap(); x * by }
+    extension_of_an_element(x, m) { let by: f64 = [2.0f64].iter().map(|v| v.noisy()).sum(); x * by }
+    // Conversions.
+    number_from(x, m) { let by = f64::from(m.odd); x * by }
+    tensor_from(x, m) { let by = Tensor::from(&m.odd); x * by }
+    into_a_number(x, m) { let by = Into::<f64>::into(m.odd); x * by }
+    into_a_struct(x, m) { let odd: Odd = 2.0.into(); let by = odd.n as f64; x * by }
+    from_passed(x, m) { let by: f64 = Some(m.odd).map(f64::from).unwrap(); x * by }
+    collected(x, m) { let odd: Odd = [1.0, 2.0].into_iter().collect(); let n = odd.n as f64; x * n }
+    collected_by_turbofish(x, m) { let n = [1.0, 2.0].into_iter().collect::<Odd>().n as f64; x * n }
+    summed(x, m) { let odd = [1.0, 2.0].into_iter().sum::<Odd>(); let n = odd.n as f64; x * n }
+    parsed(x, m) { let odd = "a".parse::<Odd>().unwrap(); let n = odd.n as f64; x * n }
+    default(x, m) { let odd = Odd::default(); let n = odd.n as f64; x * n }
+    default_of_a_trait(x, m) { let odd: Odd = Default::default(); let n = odd.n as f64; x * n }
+    default_of_an_option(x, m) { let none: Option<Odd> = None; let odd = none.unwrap_or_default(); let n = odd.n as f64; x * n }
+    // What is shown.
+    shown_unit(x, m) { let n = format!("{}", Ambient).len() as f64; x * n }
+    shown_part(x, m) { let n = format!("{}", m.odd).len() as f64; x * n }
+    shown_local(x, m) { let odd = m.odd; let n = format!("{odd}").len() as f64; x * n }
+    shown_width(x, m) { let odd = m.odd; let n = format!("{:>1$}", odd, 1).len() as f64; x * n }
+    to_text(x, m) { let n = m.odd.to_string().len() as f64; x * n }
+    // Operators, indices and references of the user's.
+    added(x, m) { let by: f64 = m.odd + 1.0; x * by }
+    multiplied(x, m) { let by: f64 = 2.0 * m.odd; x * by }
+    negated(x, m) { let by: f64 = -m.odd; x * by }
+    indexed(x, m) { let by: f64 = m.odd[0]; x * by }
+    dereferenced(x, m) { let by: f64 = m.odd.by; x * by }
+    dereferenced_explicitly(x, m) { let by: f64 = (*m.odd).by; x * by }
+    element_added(x, m) { let by: f64 = m.odds[0] + 1.0; x * by }
+    element_of_a_loop(x, m) { let mut y = x.clone(); for odd in &m.odds { let by: f64 = *odd + 1.0; y = y * by; } y }
+    element_of_an_iterator(x, m) { let by: f64 = m.odds.iter().map(|odd| odd.signum()).sum(); x * by }
+    element_method(x, m) { let by: f64 = m.odds.first().unwrap().signum(); x * by }
+    element_folded(x, m) { let by: f64 = m.odds.iter().fold(1.0, |a, odd| a * *odd); x * by }
+    element_destructured(x, m) { let [odd] = [m.odd]; let by: f64 = odd.min(1.0); x * by }
+    element_of_an_option(x, m) { let some = Some(m.odd); let by: f64 = match some { Some(odd) => odd.min(1.0), None => 1.0 }; x * by }
+    // Methods of the user's with names of the standard library.
+    part_length(x, m) { let n = m.odd.len() as f64; x * n }
+    part_iterated(x, m) { let by: f64 = m.odd.iter().sum(); x * by }
+    part_mapped(x, m) { let by: f64 = m.odd.map(|v| v); x * by }
+    part_unwrapped(x, m) { let by: f64 = m.odd.unwrap(); x * by }
+    part_in_a_loop(x, m) { let mut y = x.clone(); for v in m.odd { y = y * v; } y }
+    // Functions with the names of what is traced.
+    companion_of_a_module(x, m) { let by: f64 = grad_like::grad(2.0); x * by }
+    companion_of_a_type(x, m) { let by: f64 = Odd::grad(2.0); x * by }
+    function_of_a_module(x, m) { let by: f64 = Some(2.0).map(grad_like::sin).unwrap(); x * by }
+    // Globals in lower case.
+    thread_local_replaced(x, m) { let by = gain.replace(gain.get() + 1.0); x * by }
+    atomic_swapped(x, m) { let n = low.fetch_add(1, Ordering::Relaxed) as f64; x * n }
+    // Functions, closures and macros.
+    inner_function(x, m) { fn inner(v: f64) -> f64 { v * count() } let by: f64 = inner(2.0); x * by }
+    inner_function_passed(x, m) { fn inner(v: f64) -> f64 { v * count() } let by: f64 = Some(2.0).map(inner).unwrap(); x * by }
+    closure(x, m) { let f = |v: f64| v * count(); let by: f64 = f(2.0); x * by }
+    closure_in_a_tuple(x, m) { let fs = (|v: f64| v, |v: f64| v * count()); let by: f64 = (fs.1)(2.0); x * by }
+    closures_in_a_list(x, m) { let fs: [Box<dyn Fn(f64) -> f64>; 2] = [Box::new(|v| v), Box::new(|v| v * count())]; let by: f64 = fs[1](2.0); x * by }
+    closure_of_a_closure(x, m) { let f = || || count(); let by: f64 = f()(); x * by }
+    macro_of_the_users(x, m) { let by: f64 = counted!(); x * by }
+    let_else(x, m) { let Some(by) = Some(2.0).map(noise) else { return x.clone() }; let by: f64 = by; x * by }
+    in_a_condition(x, m) { if count() > 1.5 { x * 2.0 } else { x * 3.0 } }
+    in_a_guard(x, m) { match x.rank() { 1 if count() > 1.5 => x * 2.0, _ => x * 3.0 } }
+    in_a_range(x, m) { let mut y = x.clone(); for _ in 0..(count() as usize) { y = y * 2.0; } y }
+    in_an_index(x, m) { let by: f64 = [1.0, 2.0, 3.0, 4.0, 5.0][count() as usize % 5]; x * by }
+    in_a_struct(x, m) { let odd = Odd { n: count() as i64 }; let n = odd.n as f64; x * n }
+    in_a_loop_condition(x, m) { let mut y = x.clone(); let mut n = 0.0; while n < count() - 1.0 && n < 2.0 { n += 1.0; y = y * 2.0; } y }
+    time(x, m) { let n = std::time::Instant::now().elapsed().as_secs() as f64 * 0.0 + count(); x * n }
+    inferred_in_a_transform(x, m) { let (y, _) = jvp(|x: &Tensor| x * count(), x, x); y }
+    inferred_in_a_gradient(x, m) { let g = grad(|x: &Tensor| (x * count()).sum(..))(x); g * 2.0 }
+}
+
+fn model() -> Model {
+    Model {
+        w: Tensor::from([0.5f64, 0.25]),
+        odd: Odd { n: 3 },
+        odds: vec![Odd { n: 3 }],
+    }
+}
+
+#[test]
+fn each_call_does_what_the_body_does_besides_computing() {
+    let (x, model) = (Tensor::from([1.0f64, 2.0]), model());
+    let mut wrong = Vec::new();
+    for (name, traced, plain, _) in ATTEMPTS {
+        let calls = |f: &Plain| {
+            COUNT.set(0.0);
+            gain.set(1.0);
+            low.store(0, Ordering::Relaxed);
+            [(); 4].map(|()| f(&x, &model).to_vec::<f64>())
+        };
+        let (expected, found) = (calls(plain), calls(traced));
+        if found != expected {
+            wrong.push(format!("{name}: {found:?}, expected {expected:?}"));
+        }
+        assert!(
+            expected.iter().any(|y| *y != expected[0]),
+            "{name} shows no state: {expected:?}"
+        );
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn each_reason_names_a_line_and_ends_with_the_remedy() {
+    for (name, _, _, why) in ATTEMPTS {
+        let why = why.unwrap_or_else(|| panic!("{name} has no reason"));
+        assert!(
+            why.contains("` at line ") || why.contains("may be written to"),
+            "{name}: {why}"
+        );
+        assert!(
+            why.contains("`#[traced(pure)]` promises that")
+                || why.contains("by `#[traced(pure)]` that it only computes")
+                || why.contains("may be written to"),
+            "{name}: {why}"
+        );
+    }
+}
+
+/// A host method with the name of a traced one.
+#[traced]
+fn scheduled(m: &Model, x: &Tensor, #[fixed] s: &Odd) -> Tensor {
+    m.step(x) * s.step()
+}
+
+#[test]
+fn a_host_method_may_have_the_name_of_a_traced_one() {
+    let (x, model) = (Tensor::from([1.0f64, 2.0]), model());
+    COUNT.set(0.0);
+    let y = model.step(&x).to_vec::<f64>();
+    for n in [1.0, 2.0, 3.0] {
+        let found = scheduled(&model, &x, &Odd { n: 3 }).to_vec::<f64>();
+        assert_eq!(found, [y[0] * n, y[1] * n]);
+    }
+}
+
+#[traced]
+fn of_a_cell(m: &Shared) -> Tensor {
+    let n: i64 = Some(&m.cell).map(|c| c.replace(7)).unwrap();
+    &m.w * n as f64
+}
+
+#[traced]
+fn of_a_pointer(m: &Pointed) -> Tensor {
+    let by: f64 = Some(2.0).map(m.act).unwrap();
+    &m.w * by
+}
+
+#[traced]
+fn of_a_pointer_called(m: &Pointed) -> Tensor {
+    let by: f64 = (m.act)(2.0);
+    &m.w * by
+}
+
+#[allow(non_upper_case_globals)]
+static lazy: LazyLock<Tensor> = LazyLock::new(|| Tensor::from([1.0f64, 2.0]));
+
+#[traced]
+fn by_a_lazy_one(x: &Tensor) -> Tensor {
+    x * &*lazy
+}
+
+#[test]
+fn what_arguments_share_is_read_at_each_call() {
+    let w = Tensor::from([1.0f64]);
+    let shared = Shared {
+        w: w.clone(),
+        cell: Rc::new(Cell::new(2)),
+    };
+    assert_eq!(of_a_cell(&shared).to_vec::<f64>(), [2.0]);
+    assert_eq!(of_a_cell(&shared).to_vec::<f64>(), [7.0]);
+    let pointed = Pointed { w, act: noise };
+    for f in [of_a_pointer, of_a_pointer_called] {
+        COUNT.set(0.0);
+        assert_eq!(f(&pointed).to_vec::<f64>(), [2.0]);
+        assert_eq!(f(&pointed).to_vec::<f64>(), [4.0]);
+    }
+    let x = Tensor::from([10.0f64, 20.0]);
+    for _ in 0..2 {
+        assert_eq!(by_a_lazy_one(&lazy).to_vec::<f64>(), [1.0, 4.0]);
+        assert_eq!(by_a_lazy_one(&x).to_vec::<f64>(), [10.0, 40.0]);
+    }
+}

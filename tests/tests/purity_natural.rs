@@ -1,0 +1,260 @@
+//! Programs that only compute, as people write them: the second call records and plans nothing.
+
+use gradloom::prelude::*;
+use gradloom_tests::noise;
+use gradloom_tests::observe::finds;
+
+#[derive(Clone, Tree)]
+struct Net {
+    layers: Vec<(Tensor, Tensor)>,
+    #[tree(skip)]
+    scale: f64,
+}
+
+fn net() -> Net {
+    let layer = |i: u64, n: usize, m: usize| (noise(&[n, m], i), noise(&[m], i + 10));
+    Net {
+        layers: vec![layer(1, 1, 8), layer(2, 8, 8), layer(3, 8, 1)],
+        scale: 0.5,
+    }
+}
+
+#[traced]
+fn value(net: &Net, x: &Tensor) -> Tensor {
+    let (last, rest) = net.layers.split_last().unwrap();
+    let mut h = x * net.scale;
+    for (w, b) in rest {
+        h = (h.matmul(w) + b).tanh();
+    }
+    h.matmul(&last.0) + &last.1
+}
+
+/// u'' + u at points.
+#[traced]
+fn residual(net: &Net, #[nodiff] x: &Tensor) -> Tensor {
+    let one = x.ones_like();
+    let u = |x: &Tensor| value(net, x);
+    let du = |x: &Tensor| jvp(u, x, &one).1;
+    let (_, d2u) = jvp(du, x, &one);
+    (d2u + value(net, x)).square().mean(..)
+}
+
+#[test]
+fn a_physics_informed_network() {
+    assert_eq!((value::RECORDED, residual::RECORDED), (None, None));
+    let (net, x) = (net(), noise(&[6, 1], 9));
+    finds(|| residual(&net, &x));
+    finds(|| residual::grad(&net, &x).net.layers);
+}
+
+#[traced]
+fn mse(w: &Tensor, #[nodiff] x: &Tensor, #[nodiff] y: &Tensor) -> Tensor {
+    (x.matmul(w).tanh() - y).square().mean(..)
+}
+
+/// The loss after three steps of gradient descent on other data.
+#[traced]
+fn meta(w: &Tensor, #[nodiff] x: &Tensor, #[nodiff] y: &Tensor, lr: f64) -> Tensor {
+    let mut fast = w.clone();
+    for _ in 0..3 {
+        let step = mse::grad(&fast, x, y).w;
+        fast = &fast - step * lr;
+    }
+    mse(&fast, x, y)
+}
+
+#[traced]
+fn meta_by_closures(w: &Tensor, #[nodiff] x: &Tensor, #[nodiff] y: &Tensor, lr: f64) -> Tensor {
+    let loss = |w: &Tensor| mse(w, x, y);
+    let fast = w - grad(loss)(w) * lr;
+    mse(&fast, x, y)
+}
+
+#[test]
+fn learning_to_learn() {
+    assert_eq!((meta::RECORDED, meta_by_closures::RECORDED), (None, None));
+    let (w, x, y) = (noise(&[3, 2], 1), noise(&[4, 3], 2), noise(&[4, 2], 3));
+    finds(|| meta(&w, &x, &y, 0.1));
+    finds(|| meta::grad(&w, &x, &y, 0.1).w);
+    finds(|| meta_by_closures(&w, &x, &y, 0.1));
+    finds(|| meta_by_closures::grad(&w, &x, &y, 0.1).w);
+}
+
+#[derive(Clone, Tree)]
+struct Running {
+    mean: Tensor,
+    var: Tensor,
+}
+
+#[derive(Clone, Tree)]
+struct BatchNorm {
+    weight: Tensor,
+    bias: Tensor,
+    running: Running,
+    #[tree(skip)]
+    momentum: f64,
+}
+
+#[traced]
+impl BatchNorm {
+    fn forward(&self, x: &Tensor) -> (Tensor, Running) {
+        let mean = x.mean(0);
+        let var = (x - &mean).square().mean(0);
+        let y = (x - &mean) / (&var + 1e-5).sqrt() * &self.weight + &self.bias;
+        let keep = 1.0 - self.momentum;
+        let running = Running {
+            mean: &self.running.mean * keep + mean.stop_gradient() * self.momentum,
+            var: &self.running.var * keep + var.stop_gradient() * self.momentum,
+        };
+        (y, running)
+    }
+}
+
+#[derive(Clone, Tree)]
+struct Block {
+    w: Tensor,
+    bn: BatchNorm,
+}
+
+#[traced]
+impl Block {
+    fn forward(&self, x: &Tensor) -> (Tensor, Running) {
+        let (h, running) = self.bn.forward(&x.matmul(&self.w));
+        (h.relu(), running)
+    }
+}
+
+#[derive(Clone, Tree)]
+struct Deep {
+    blocks: Vec<Block>,
+}
+
+#[traced]
+impl Deep {
+    fn forward(&self, x: &Tensor) -> (Tensor, Vec<Running>) {
+        let mut h = x.clone();
+        let mut all = Vec::new();
+        for block in &self.blocks {
+            let (y, running) = block.forward(&h);
+            h = y;
+            all.push(running);
+        }
+        (h.square().mean(..), all)
+    }
+}
+
+#[test]
+fn batch_norm_with_running_state() {
+    let all = [
+        BatchNorm::FORWARD_RECORDED,
+        Block::FORWARD_RECORDED,
+        Deep::FORWARD_RECORDED,
+    ];
+    assert_eq!(all, [None; 3]);
+    let block = |i| Block {
+        w: noise(&[3, 3], i),
+        bn: BatchNorm {
+            weight: noise(&[3], i + 1),
+            bias: noise(&[3], i + 2),
+            running: Running {
+                mean: noise(&[3], i + 3),
+                var: noise(&[3], i + 4),
+            },
+            momentum: 0.1,
+        },
+    };
+    let deep = Deep {
+        blocks: vec![block(1), block(11)],
+    };
+    let x = noise(&[5, 3], 7);
+    finds(|| deep.blocks[0].bn.forward(&x));
+    finds(|| deep.blocks[0].forward(&x));
+    finds(|| deep.forward(&x));
+}
+
+#[derive(Clone, Tree)]
+struct State {
+    q: Tensor,
+    p: Tensor,
+}
+
+#[traced]
+fn energy(q: &Tensor, p: &Tensor) -> Tensor {
+    (q.square() * 0.5 + q.cos()).sum(..) + p.square().sum(..) * 0.5
+}
+
+#[traced]
+fn leapfrog(q: &Tensor, p: &Tensor, dt: f64) -> (Tensor, Tensor) {
+    let half = p - energy::grad(q, p).q * (dt / 2.0);
+    let q = q + energy::grad(q, &half).p * dt;
+    let p = &half - energy::grad(&q, &half).q * (dt / 2.0);
+    (q, p)
+}
+
+#[traced]
+fn several_steps(start: &State, n: usize, dt: f64) -> State {
+    let (mut q, mut p) = (start.q.clone(), start.p.clone());
+    for _ in 0..n {
+        (q, p) = leapfrog(&q, &p, dt);
+    }
+    State { q, p }
+}
+
+#[test]
+fn a_leapfrog_step() {
+    assert_eq!((leapfrog::RECORDED, several_steps::RECORDED), (None, None));
+    let (q, p) = (noise(&[4], 1), noise(&[4], 2));
+    finds(|| leapfrog(&q, &p, 0.1));
+    let start = State { q, p };
+    finds(|| several_steps(&start, 3, 0.1));
+}
+
+#[traced]
+fn iterated(x: &Tensor, factors: &[f64], n: usize) -> Tensor {
+    fn double(v: f64) -> f64 {
+        2.0 * v
+    }
+    fn power(v: f64, n: usize) -> f64 {
+        if n == 0 { 1.0 } else { v * power(v, n - 1) }
+    }
+    let total = factors.iter().fold(0.0, |a, b| a + b);
+    let (last, rest) = factors.split_last().expect("there is a factor");
+    let most = rest.iter().copied().map(double).fold(f64::MIN, f64::max);
+    let pairs: Vec<f64> = factors.windows(2).map(|w| w[0] * w[1]).collect();
+    let of_pairs: f64 = pairs.iter().zip(factors).map(|(a, b)| a * b).sum();
+    x * (total + power(*last, n)) + most * of_pairs
+}
+
+#[traced]
+fn folded(net: &Net, x: &Tensor) -> Tensor {
+    let n = net.layers.len();
+    net.layers
+        .iter()
+        .enumerate()
+        .fold(x.clone(), |h, (i, (w, b))| {
+            let y = h.matmul(w) + b;
+            if i + 1 < n { y.tanh() } else { y }
+        })
+}
+
+#[traced]
+fn with_companions(net: &Net, x: &Tensor) -> Tensor {
+    let (y, pullback) = value::vjp(net, x);
+    let (_, dx) = pullback(&y);
+    let (_, dy) = value::jvp((net, x), (net, &dx));
+    (dy * y).sum(..)
+}
+
+#[test]
+fn iterators_functions_and_companions() {
+    let all = [
+        iterated::RECORDED,
+        folded::RECORDED,
+        with_companions::RECORDED,
+    ];
+    assert_eq!(all, [None; 3]);
+    let (net, x) = (net(), noise(&[6, 1], 9));
+    finds(|| iterated(&x, &[1.0, 0.5, 0.25], 3));
+    finds(|| folded(&net, &x));
+    finds(|| with_companions(&net, &x));
+}
