@@ -250,7 +250,7 @@ fn what_only_the_data_can_tell() {
     insta::assert_snapshot!(text(evaluate(&x.cross_entropy(Tensor::from([0i64, 7])))), @"`cross_entropy`: label 7 at row 1 is out of range for 3 classes");
     insta::assert_snapshot!(text(evaluate(&Tensor::zeros([1 << 30, 1 << 20], DType::F32))), @"`full`: no memory for 4503599627370496 bytes");
     insta::assert_snapshot!(panic_of(|| Key::new(0).normal([1 << 30, 1 << 20], DType::F32)), @"`normal`: no memory for 4503599627370496 bytes");
-    insta::assert_snapshot!(panic_of(|| Key::new(0).permutation(1 << 50)), @"`normal`: no memory for 9007199254740992 bytes");
+    insta::assert_snapshot!(panic_of(|| Key::new(0).permutation(1 << 50)), @"`permutation`: no memory for 9007199254740992 bytes");
 }
 
 #[test]
