@@ -29,7 +29,7 @@ pub(super) static OP: Nonlinear = Nonlinear {
         (-2.0, 2.0),
         &[
             "(labels: i64[2, 3]) { y = one_hot[classes=3, dtype=f64] labels return y }",
-            "(labels: i32[]) { y = one_hot[classes=2, dtype=bool] labels return y }",
+            "(labels: i32[]) { y = one_hot[classes=4, dtype=bool] labels return y }",
             "(labels: i64[0]) { y = one_hot[classes=2, dtype=i32] labels return y }",
         ],
     ),
