@@ -9,7 +9,7 @@ use super::kernels::Loops;
 use super::names::{Names, allow};
 use super::staged::staged;
 use super::static_call::StaticCall;
-use super::wrt::Wrt;
+use super::wrt::{Wrt, asked_for};
 use crate::lower::Body;
 use crate::parse::{Func, OutShape, text};
 use proc_macro2::TokenStream;
@@ -34,6 +34,7 @@ pub(crate) fn companions(
 ) -> Companions {
     let names = Names::new(func);
     let callers = Wrt::callers(func, body);
+    let asked_for = asked_for(func, body, callers.as_ref());
     let (program, staged) = match body {
         Body::Straight(low) => (
             low.program.to_string(),
@@ -61,6 +62,7 @@ pub(crate) fn companions(
         docs: &docs,
         calls,
         callers: callers.as_ref(),
+        asked_for: &asked_for,
     };
     let Facts { constants, sizes } = cx.facts(body, staged.as_ref().map(|s| &s.reverse));
     let loops = Loops::of(body);

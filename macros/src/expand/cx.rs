@@ -33,6 +33,8 @@ pub(super) struct Cx<'a> {
     pub(super) calls: &'a StaticCall<'a>,
     /// What callers may ask for, where that is more than the parameters of the public companions.
     pub(super) callers: Option<&'a Wrt>,
+    /// All that callers may ask for, by position.
+    pub(super) asked_for: &'a [usize],
 }
 
 impl Cx<'_> {

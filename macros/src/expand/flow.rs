@@ -32,11 +32,13 @@ pub(super) fn flowing(
         p: private,
         saved: &names.saved,
         step: &names.step,
+        attr: None,
         active: Wrt::public().active(flowing),
     };
     let of_callers = callers.map(|wrt| Cx {
         saved: &names.callers_saved,
         step: &names.callers_step,
+        attr: Some(ours!(#[doc(hidden)])),
         active: wrt.active(flowing),
         ..cx
     });
@@ -54,6 +56,8 @@ pub(super) struct Cx<'a> {
     pub(super) p: &'a TokenStream,
     saved: &'a Ident,
     pub(super) step: &'a Ident,
+    /// An attribute of the type of steps.
+    pub(super) attr: Option<TokenStream>,
     /// The variables that have a derivative.
     pub(super) active: SecondaryMap<Var, ()>,
 }

@@ -160,7 +160,7 @@ impl Cx<'_> {
 
     /// The struct of a step's residuals: an enum, with a variant for each block that has a derivative.
     pub(super) fn items(&self, steps: &[Step]) -> TokenStream {
-        let (step, p) = (self.step, self.p);
+        let (step, p, attr) = (self.step, self.p, &self.attr);
         let (vis, allow, attrs) = (&self.func.vis, super::names::allow(), &self.func.attrs);
         let pulled = || {
             steps
@@ -200,6 +200,7 @@ impl Cx<'_> {
         ours! {
             #(#attrs)*
             #allow
+            #attr
             #[doc = #doc]
             #[derive(::core::clone::Clone)]
             #vis enum #step { #(#variants),* }

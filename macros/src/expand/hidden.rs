@@ -12,7 +12,7 @@ use quote::ToTokens;
 impl Cx<'_> {
     fn saved_struct(
         &self,
-        saved: &Ident,
+        Struct { saved, attr }: Struct<'_>,
         fields: &[(Ident, TokenStream, String)],
         pull: &TokenStream,
     ) -> TokenStream {
@@ -28,6 +28,7 @@ impl Cx<'_> {
         ours! {
             #(#attrs)*
             #allow
+            #attr
             #[doc = #doc]
             #[derive(::core::clone::Clone)]
             #vis struct #saved { #(#declared),* }
@@ -63,9 +64,11 @@ impl Cx<'_> {
             None => (jvp, None),
         };
         let (head, vis) = self.associated();
-        let own = self.residuals(&n.saved, &n.forward, reverse, register);
-        let callers =
-            callers.map(|r| self.residuals(&n.callers_saved, &n.callers_forward, r, register));
+        let own = self.residuals(Struct::public(&n.saved), &n.forward, reverse, register);
+        let callers = callers.map(|reverse| {
+            let saved = Struct::hidden(&n.callers_saved);
+            self.residuals(saved, &n.callers_forward, reverse, register)
+        });
         let (callers_items, callers_forward) = callers.map(|r| (r.items, r.forward)).unzip();
         let callers_forward = callers_forward.map(|forward| ours!(#head #[doc(hidden)] #forward));
         let (jvp_signature, jvp) = self.jvp_companion(ours!(#register #jvp), needs_all);
@@ -91,10 +94,10 @@ impl Cx<'_> {
         }
     }
 
-    /// The struct of residuals `saved`, and the function `name` that returns it with the result.
+    /// The struct of residuals, and the function `name` that returns it with the result.
     fn residuals(
         &self,
-        saved: &Ident,
+        residuals: Struct<'_>,
         name: &Ident,
         reverse: Reverse,
         register: Option<&TokenStream>,
@@ -106,7 +109,7 @@ impl Cx<'_> {
             items,
             ..
         } = reverse;
-        let (p, out) = (self.p, &self.func.output.ty);
+        let (p, out, saved) = (self.p, &self.func.output.ty, residuals.saved);
         let pair = ours!((#out, #saved));
         let returns = self.returns(pair.clone());
         let (forward, tracked) = match Checks::of(self.func, p) {
@@ -121,7 +124,7 @@ impl Cx<'_> {
             #[track_caller]
             fn pull(&self, #given: &[::core::option::Option<#p::Tensor>]) -> #p::Pulled { #pull }
         };
-        let saved_struct = self.saved_struct(saved, &fields, &pull);
+        let saved_struct = self.saved_struct(residuals, &fields, &pull);
         let (_, vis) = self.associated();
         let signature = self.signature(name, &self.inputs(), &returns);
         let (mutable, mark) = (self.mutable(), self.calls.mark());
@@ -287,8 +290,8 @@ impl Cx<'_> {
         (signature, body)
     }
 
-    /// What runs the user's function and records it. The tensors and trees among the arguments are copied into a tree, and the
-    /// function is called on its parts.
+    /// What runs the user's function and records it. The arguments that callers may ask for are copied into a tree, and the function
+    /// is called on its parts.
     fn record(&self) -> Record {
         let (p, func) = (self.p, self.func);
         let user = match func.owner {
@@ -299,39 +302,33 @@ impl Cx<'_> {
             }
         };
         let tree = Ident::new("tree", Span::mixed_site());
-        let call = self.parts_of(&tree, is_traced);
-        let traced = func.params.iter().enumerate().filter(|(_, x)| is_traced(x));
-        let traced: Vec<(usize, &Param)> = traced.collect();
-        let copies = nested(traced.iter().map(|(_, x)| {
+        let call = self.parts_of(&tree, self.asked_for);
+        let asked_for = self.asked_for.iter().map(|i| (*i, &func.params[*i]));
+        let asked_for: Vec<(usize, &Param)> = asked_for.collect();
+        let copies = nested(asked_for.iter().map(|(_, x)| {
             let x = reference(x);
             ours!(#p::copy(#x))
         }));
-        let positions = traced.iter().map(|(i, x)| {
+        let positions = asked_for.iter().map(|(i, x)| {
             let x = reference(x);
             ours!((#i, #p::n_leaves(#x)))
         });
-        let types = nested(traced.iter().map(|(_, x)| x.owned.to_token_stream()));
+        let types = nested(asked_for.iter().map(|(_, x)| x.owned.to_token_stream()));
         Record {
             copies: ours!(let (positions, copies) = ([#(#positions),*], #copies);),
             arguments: ours!(&positions, &copies, |#tree: &#types| #user(#(#call),*)),
         }
     }
 
-    /// The arguments of a call, where those of some parameters are in a nested tree.
-    pub(super) fn parts_of(
-        &self,
-        tree: &Ident,
-        is_part: impl Fn(&Param) -> bool,
-    ) -> Vec<TokenStream> {
+    /// The arguments of a call, where those of the parameters `parts` are in a nested tree, in order.
+    pub(super) fn parts_of(&self, tree: &Ident, parts: &[usize]) -> Vec<TokenStream> {
         let p = self.p;
-        let mut k = 0usize;
-        let call = self.func.params.iter().map(|param| {
+        let call = self.func.params.iter().enumerate().map(|(i, param)| {
             let ident = &param.ident;
-            if !is_part(param) {
+            let Some(k) = parts.iter().position(|part| *part == i) else {
                 return ours!(#ident);
-            }
+            };
             let (rest, first) = (vec![syn::Index::from(1); k], syn::Index::from(0));
-            k += 1;
             match param.by_ref {
                 true => ours!(&#tree #(.#rest)* .#first),
                 false => ours!(#p::copy(&#tree #(.#rest)* .#first)),
@@ -356,7 +353,7 @@ impl Cx<'_> {
         let field = Ident::new("pull", Span::mixed_site());
         let kept = "What the recorded program keeps.".to_owned();
         let items = self.saved_struct(
-            saved,
+            Struct::public(saved),
             &[(field.clone(), ours!(#p::Pull), kept)],
             &TokenStream::new(),
         );
@@ -405,15 +402,28 @@ impl Cx<'_> {
     }
 }
 
+/// A struct of residuals by its name, with an attribute.
+struct Struct<'a> {
+    saved: &'a Ident,
+    attr: Option<TokenStream>,
+}
+
+impl<'a> Struct<'a> {
+    fn public(saved: &'a Ident) -> Struct<'a> {
+        Struct { saved, attr: None }
+    }
+
+    /// One that is in no documentation.
+    fn hidden(saved: &'a Ident) -> Struct<'a> {
+        let attr = Some(ours!(#[doc(hidden)]));
+        Struct { saved, attr }
+    }
+}
+
 /// A struct of residuals, and the function that returns it.
 struct Residuals {
     items: TokenStream,
     forward: TokenStream,
-}
-
-/// Whether a parameter is a tensor or a tree.
-fn is_traced(param: &Param) -> bool {
-    !matches!(param.kind, Kind::Static { .. })
 }
 
 /// Which cotangents a caller asks for.

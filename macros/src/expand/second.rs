@@ -185,8 +185,9 @@ impl Cx<'_> {
         let (checks, leaves) = (&given.checks, &given.leaves);
         let tree = Ident::new("tree", Span::mixed_site());
         let question = self.question();
-        let fwd = self.public_fwd(&self.parts_of(&tree, |param| param.diff));
         let diff: Vec<_> = func.diff().collect();
+        let parts: Vec<usize> = diff.iter().map(|(i, _)| *i).collect();
+        let fwd = self.public_fwd(&self.parts_of(&tree, &parts));
         let copies = nested(diff.iter().map(|(_, d)| {
             let x = reference(d);
             ours!(#p::copy(#x))

@@ -68,6 +68,16 @@ impl Wrt {
     }
 }
 
+/// All parameters that callers may ask for, by position; `callers` is [`Wrt::callers`]. Of a body that is recorded nothing is
+/// known.
+pub(super) fn asked_for(func: &Func, body: &Body, callers: Option<&Wrt>) -> Vec<usize> {
+    let recorded = matches!(body, Body::Recorded(_));
+    let more = |i: usize| callers.is_some_and(|wrt| wrt.nodiff.contains(&i));
+    let params = func.params.iter().enumerate();
+    let params = params.filter(|(i, p)| p.diff || more(*i) || recorded && may_be_asked_for(p));
+    params.map(|(i, _)| i).collect()
+}
+
 /// Whether it is `#[nodiff]`, and not said to be no float.
 fn may_be_asked_for(param: &Param) -> bool {
     let is_traced = matches!(param.kind, Kind::Tensor | Kind::Tree);
