@@ -111,11 +111,7 @@ pub(crate) const fn known(class: &'static str, name: &'static str, value: &'stat
 }
 
 /// A static parameter.
-pub(crate) const fn fixed(
-    name: &'static str,
-    ty: &'static str,
-    args: [&'static str; 3],
-) -> Param {
+pub(crate) const fn fixed(name: &'static str, ty: &'static str, args: [&'static str; 3]) -> Param {
     Param {
         name,
         ty,

@@ -59,8 +59,8 @@ fn spec(rng: &mut Rng, main: &'static Device) -> Spec {
         parts,
         result,
         shadows: rng.once_in(2),
-        records: rng.once_in(4),
-        twin: rng.once_in(3).then(|| rng.below(8)),
+        records: rng.once_in(6),
+        twin: rng.once_in(6).then(|| rng.below(8)),
     }
 }
 

@@ -27,12 +27,7 @@ const HELD: &str = "
         #[tree(skip)]
         pub act: fn(f64) -> f64,
     }";
-const HELD_PARAM: Param = tree(
-    "m@",
-    "&Held@",
-    "&M::Held@ { w: $0, act: noisy }",
-    1,
-);
+const HELD_PARAM: Param = tree("m@", "&Held@", "&M::Held@ { w: $0, act: noisy }", 1);
 const CELLS: &str = "
     #[derive(Clone, Tree)]
     pub struct Cells@ {
@@ -168,12 +163,12 @@ pub(crate) static HIDDEN: &[Device] = &[
     hidden("h", "into that is passed", "Some(Ambient).map(Into::<f64>::into).unwrap_or(0.0)"),
     hidden("h", "a conversion of a static argument", "f64::from(l@)").params(&[fixed("l@", "#[fixed] &Level", ["&Level(1.5)", "&Level(0.5)", "&Level(1.0)"])]).effect(Effect::Typed),
     // i: cells that are shared.
-    hidden("i", "replace through a list of references", "[&m@.c].iter().map(|c| c.replace(7)).sum::<i64>() as f64").items(CELLS).params(&[CELLS_PARAM]),
-    hidden("i", "take through an option", "Some(&m@.c).map(|c| c.take()).unwrap_or(0) as f64").items(CELLS).params(&[CELLS_PARAM]),
-    hidden("i", "replace in a list", "m@.all.iter().map(|c| c.replace(5)).sum::<i64>() as f64").items(CELLS).params(&[CELLS_PARAM]),
-    hidden("i", "get of a cell", "m@.c.get() as f64").items(CELLS).params(&[CELLS_PARAM]),
-    hidden("i", "replace of a cell", "m@.c.replace(4) as f64").items(CELLS).params(&[CELLS_PARAM]),
-    hidden("i", "a loop over cells", "t@").stmts("let mut t@ = 0.0; for c in &m@.all { t@ += c.replace(6) as f64; }").items(CELLS).params(&[CELLS_PARAM]),
+    hidden("i", "replace through a list of references", "r@ as f64").stmts("let r@: i64 = [&m@.c].iter().map(|c| c.replace(7)).sum();").items(CELLS).params(&[CELLS_PARAM]),
+    hidden("i", "take through an option", "r@ as f64").stmts("let r@: i64 = Some(&m@.c).map(|c| c.take()).unwrap_or(0);").items(CELLS).params(&[CELLS_PARAM]),
+    hidden("i", "replace in a list", "r@ as f64").stmts("let r@: i64 = m@.all.iter().map(|c| c.replace(5)).sum();").items(CELLS).params(&[CELLS_PARAM]),
+    hidden("i", "get of a cell", "r@ as f64").stmts("let r@: i64 = m@.c.get();").items(CELLS).params(&[CELLS_PARAM]),
+    hidden("i", "replace of a cell", "r@ as f64").stmts("let r@: i64 = m@.c.replace(4);").items(CELLS).params(&[CELLS_PARAM]),
+    hidden("i", "a loop over cells", "t@").stmts("let mut t@ = 0.0; for c in &m@.all { let r: i64 = c.replace(6); t@ += r as f64; }").items(CELLS).params(&[CELLS_PARAM]),
     hidden("i", "a cell as a static argument", "Some(c@).map(|c| c.replace(8)).unwrap_or(0) as f64").params(&[fixed("c@", "#[fixed] &Rc<Cell<i64>>", ["&cell()"; 3])]),
     // j: text of values.
     hidden("j", "a unit struct in a format", "format!(\"{}\", Ambient).parse::<f64>().unwrap_or(0.0)"),
@@ -220,7 +215,10 @@ pub(crate) static GRANTED: &[Device] = &[
     granted("Index", "a@[0] + ‹1.5›").stmts("let a@ = Ambient;"),
     granted("an operator", "a@ + ‹1.5›").stmts("let a@ = Ambient;"),
     granted("a unary operator", "-a@ + ‹1.5›").stmts("let a@ = Ambient;"),
-    granted("a comparison", "if Level(0.5) < Level(‹1.5›) { 0.5 } else { 1.5 }"),
+    granted(
+        "a comparison",
+        "if Level(0.5) < Level(‹1.5›) { 0.5 } else { 1.5 }",
+    ),
     granted("a default", "s@.0").stmts("let s@: Seeded = Default::default();"),
     granted("a drop", "s@.0").stmts("let s@ = Seeded(‹1.5›);"),
 ];

@@ -23,7 +23,10 @@ pub(crate) fn file(specs: &[(String, Spec)]) -> (String, Vec<usize>) {
         out += &module(name, spec);
     }
     starts.push(out.lines().count() + 1);
-    let names: String = specs.iter().map(|(name, _)| format!("    {name}::CASE,\n")).collect();
+    let names: String = specs
+        .iter()
+        .map(|(name, _)| format!("    {name}::CASE,\n"))
+        .collect();
     out += &format!("pub static CASES: &[gradloom_tests::adversary::Case] = &[\n{names}];\n");
     (out, starts)
 }
@@ -73,7 +76,10 @@ fn passed(text: &Text) -> (Vec<Passed>, usize) {
         };
         let written = |from: &str| match &param.args {
             [a, b, c] if a == b && b == c => filled(a, from),
-            args => format!("[{}][k]", args.each_ref().map(|arg| filled(arg, from)).join(", ")),
+            args => format!(
+                "[{}][k]",
+                args.each_ref().map(|arg| filled(arg, from)).join(", ")
+            ),
         };
         all.push(Passed {
             argument: written("a"),
@@ -117,7 +123,9 @@ fn case(name: &str, spec: &Spec, text: &Text) -> String {
         Effect::Hidden => "Hidden",
         Effect::Granted => "Granted",
     };
-    let twin = spec.twin.map(|i| format!("Some((twin::f::HASH, {:?}))", text.twin(i)));
+    let twin = spec
+        .twin
+        .map(|i| format!("Some((twin::f::HASH, {:?}))", text.twin(i)));
     let fields = [
         ("name", format!("{name:?}")),
         ("parts", format!("&{:?}", spec.labels())),

@@ -76,42 +76,41 @@ impl Spec {
         parts.max().unwrap_or(Effect::None)
     }
 
-    /// Smaller functions, the smallest first: one part in a straight line, and one part as it stands, each with a plain result;
-    /// the result alone; all but one part.
-    pub(crate) fn smaller(&self) -> Vec<Spec> {
-        let mut out = Vec::new();
+    /// Smaller functions, each with a rank, of which lower ones are likelier to show a mistake: one part in a straight line or
+    /// the result alone; one part as it stands; all but one part.
+    pub(crate) fn smaller(&self) -> Vec<(usize, Spec)> {
         let with = |parts: Vec<Part>, result| Spec {
             parts,
             result,
             shadows: false,
             records: self.records,
+            // The literal after that of the first line.
             twin: self.twin.map(|_| 1),
         };
+        let mut out = Vec::new();
         if self.result.class != "ordinary" {
-            out.push(with(vec![], self.result));
+            out.push((0, with(vec![], self.result)));
         }
         for part in &self.parts {
+            let later = usize::from(part.device.class == "ordinary");
+            let placed = Part {
+                wrap: Wrap::Bare,
+                mix: Mix::Product,
+                ..*part
+            };
             let bare = Part {
-                wrap: Wrap::Bare,
-                mix: Mix::Product,
                 place: Place::Straight,
-                ..*part
+                ..placed
             };
-            let unwrapped = Part {
-                wrap: Wrap::Bare,
-                mix: Mix::Product,
-                ..*part
-            };
-            for part in [bare, unwrapped, *part] {
-                out.push(with(vec![part], &result::TENSOR));
-            }
+            out.push((later, with(vec![bare], &result::TENSOR)));
+            out.push((later + 1, with(vec![bare], &result::SCALAR)));
+            out.push((later + 1, with(vec![placed], &result::TENSOR)));
+            out.push((later + 2, with(vec![*part], &result::TENSOR)));
         }
         for i in 0..self.parts.len() {
             let mut parts = self.parts.clone();
             parts.remove(i);
-            if !parts.is_empty() {
-                out.push(with(parts, self.result));
-            }
+            out.push((3, with(parts, self.result)));
         }
         out
     }

@@ -4,8 +4,16 @@ use super::device::{Device, Effect, Param, fixed, hidden, known, number, tensor,
 
 const N: Param = fixed("n@", "usize", ["2", "0", "3"]);
 const TEXT: Param = fixed("s@", "&str", ["\"ab\"", "\"\"", "\"abc\""]);
-const LIST: Param = fixed("l@", "&[f64]", ["&[0.5, 1.5][..]", "&[][..]", "&[-0.0, 0.25][..]"]);
-const CHOICE: Param = fixed("c@", "#[fixed] Cfg", ["Cfg::Fast", "Cfg::Slow(2)", "Cfg::Slow(-1)"]);
+const LIST: Param = fixed(
+    "l@",
+    "&[f64]",
+    ["&[0.5, 1.5][..]", "&[][..]", "&[-0.0, 0.25][..]"],
+);
+const CHOICE: Param = fixed(
+    "c@",
+    "#[fixed] Cfg",
+    ["Cfg::Fast", "Cfg::Slow(2)", "Cfg::Slow(-1)"],
+);
 const LIMIT: Param = fixed("o@", "Option<f64>", ["Some(0.5)", "None", "Some(-0.0)"]);
 
 const LIN: &str = "
@@ -203,6 +211,8 @@ const fn reads(name: &'static str, value: &'static str) -> Device {
 }
 
 /// Parts that the macro refuses: it takes the call for one of a traced function.
-pub(crate) static REFUSED: &[Device] = &[
-    known("transform", "hvp", "hvp(|t: &Tensor| (t * ‹1.5›).sin().sum(..), &$h, &$h)"),
-];
+pub(crate) static REFUSED: &[Device] = &[known(
+    "transform",
+    "hvp",
+    "hvp(|t: &Tensor| (t * ‹1.5›).sin().sum(..), &$h, &$h)",
+)];

@@ -61,7 +61,9 @@ impl Place {
 
     /// Items for a step: `params` are declared, `stmts` stand before `value`, and `$h` is a local in them.
     pub(crate) fn items(self, params: &str, stmts: &str, value: &str) -> String {
-        let body = |value: &str| format!("{{\n        let h = x * ‹0.75›;{stmts}\n        {value}\n    }}");
+        let body = |value: &str| {
+            format!("{{\n        let h = x * ‹0.75›;{stmts}\n        {value}\n    }}")
+        };
         let function = |ty: &str, value: &str| {
             format!(
                 "\n    #[traced]\n    pub fn inner_@(x: &Tensor{params}) -> {ty} {}",
@@ -82,7 +84,14 @@ impl Place {
     }
 
     /// Statements that bind `next`, from `$h`; `args` passes what a callee takes, and `result` is what the function returns then.
-    pub(crate) fn stmts(self, next: &str, args: &str, stmts: &str, value: &str, result: &str) -> String {
+    pub(crate) fn stmts(
+        self,
+        next: &str,
+        args: &str,
+        stmts: &str,
+        value: &str,
+        result: &str,
+    ) -> String {
         match self {
             Place::Straight => format!("{stmts}\n    let {next} = {value};"),
             Place::Block => format!("\n    let {next} = {{{stmts}\n    {value}\n    }};"),

@@ -46,7 +46,10 @@ impl Parameter {
 }
 
 fn declared(params: &[Parameter]) -> String {
-    params.iter().map(|p| format!(", {}", p.declared())).collect()
+    params
+        .iter()
+        .map(|p| format!(", {}", p.declared()))
+        .collect()
 }
 
 /// The statements of a part before its value, and its value.
@@ -88,7 +91,12 @@ pub(super) fn text(spec: &Spec) -> Text {
     let mut now = "h".to_owned();
     for (i, part) in spec.parts.iter().enumerate() {
         let place = place(spec, i);
-        let own: Vec<Parameter> = part.device.params.iter().map(|p| Parameter::new(p, i)).collect();
+        let own: Vec<Parameter> = part
+            .device
+            .params
+            .iter()
+            .map(|p| Parameter::new(p, i))
+            .collect();
         let (before, value) = body(part);
         let next = match spec.shadows {
             true => "h".to_owned(),
@@ -147,7 +155,11 @@ impl Text {
             match piece.split_once('›') {
                 Some((number, rest)) => {
                     let other = if number == "0.625" { "0.875" } else { "0.625" };
-                    out += if k == 1 + i % count.max(1) { other } else { number };
+                    out += if k == 1 + i % count.max(1) {
+                        other
+                    } else {
+                        number
+                    };
                     out += rest;
                 }
                 None => out += piece,

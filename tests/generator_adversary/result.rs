@@ -75,17 +75,108 @@ macro_rules! skipped {
 /// Results with a skipped field.
 pub(crate) static SKIPPED: &[Shape] = &[
     skipped!("result", "a number", "f64", "0.5", "format!(\"{log}\")", ""),
-    skipped!("result", "a count", "usize", "$h.rank()", "format!(\"{log}\")", ""),
-    skipped!("result", "text", "String", "format!(\"{:?}\", $h.shape())", "log.clone()", ""),
-    skipped!("result", "an enum", "Cfg", "Cfg::Slow(3)", "format!(\"{log:?}\")", ""),
-    skipped!("result", "a list", "Vec<f64>", "vec![0.5, 1.5]", "format!(\"{log:?}\")", ""),
-    skipped!("result", "a function pointer", "fn(f64) -> f64", "f64::sqrt", "format!(\"{}\", log(4.0))", ""),
-    skipped!("result-tensor", "a tensor", "Tensor", "$h.exp()", "format!(\"{:?}\", log.to_vec::<f64>())", ""),
-    skipped!("result-tensor", "an optional tensor", "Option<Tensor>", "Some($h.exp())", "format!(\"{:?}\", log.as_ref().map(|t| t.to_vec::<f64>()))", ""),
-    skipped!("result-tensor", "a list of tensors", "Vec<Tensor>", "vec![$h.cos(), $h.exp()]", "format!(\"{:?}\", log[1].to_vec::<f64>())", ""),
-    skipped!("result-tensor", "a shared tensor", "Rc<Tensor>", "Rc::new($h.exp())", "format!(\"{:?}\", log.to_vec::<f64>())", ""),
-    skipped!("result-shared", "Rc<RefCell>", "Rc<RefCell<Vec<i64>>>", "Default::default()", "format!(\"{:?}\", log.borrow())", "log.borrow_mut().push(1);"),
-    skipped!("result-shared", "Rc<Cell>", "Rc<Cell<i64>>", "Rc::new(Cell::new(3))", "format!(\"{}\", log.get())", "log.set(log.get() + 1);"),
-    skipped!("result-shared", "Arc<Mutex>", "Arc<Mutex<Vec<i64>>>", "Arc::default()", "format!(\"{:?}\", log.lock().unwrap())", "log.lock().unwrap().push(1);"),
-    skipped!("result-shared", "a list of cells", "Vec<Rc<Cell<i64>>>", "vec![Default::default()]", "format!(\"{:?}\", log)", "log[0].set(log[0].get() + 1);"),
+    skipped!(
+        "result",
+        "a count",
+        "usize",
+        "$h.rank()",
+        "format!(\"{log}\")",
+        ""
+    ),
+    skipped!(
+        "result",
+        "text",
+        "String",
+        "format!(\"{:?}\", $h.shape())",
+        "log.clone()",
+        ""
+    ),
+    skipped!(
+        "result",
+        "an enum",
+        "Cfg",
+        "Cfg::Slow(3)",
+        "format!(\"{log:?}\")",
+        ""
+    ),
+    skipped!(
+        "result",
+        "a list",
+        "Vec<f64>",
+        "vec![0.5, 1.5]",
+        "format!(\"{log:?}\")",
+        ""
+    ),
+    skipped!(
+        "result",
+        "a function pointer",
+        "fn(f64) -> f64",
+        "f64::sqrt",
+        "format!(\"{}\", log(4.0))",
+        ""
+    ),
+    skipped!(
+        "result-tensor",
+        "a tensor",
+        "Tensor",
+        "$h.exp()",
+        "format!(\"{:?}\", log.to_vec::<f64>())",
+        ""
+    ),
+    skipped!(
+        "result-tensor",
+        "an optional tensor",
+        "Option<Tensor>",
+        "Some($h.exp())",
+        "format!(\"{:?}\", log.as_ref().map(|t| t.to_vec::<f64>()))",
+        ""
+    ),
+    skipped!(
+        "result-tensor",
+        "a list of tensors",
+        "Vec<Tensor>",
+        "vec![$h.cos(), $h.exp()]",
+        "format!(\"{:?}\", log[1].to_vec::<f64>())",
+        ""
+    ),
+    skipped!(
+        "result-tensor",
+        "a shared tensor",
+        "Rc<Tensor>",
+        "Rc::new($h.exp())",
+        "format!(\"{:?}\", log.to_vec::<f64>())",
+        ""
+    ),
+    skipped!(
+        "result-shared",
+        "Rc<RefCell>",
+        "Rc<RefCell<Vec<i64>>>",
+        "Default::default()",
+        "format!(\"{:?}\", log.borrow())",
+        "log.borrow_mut().push(1);"
+    ),
+    skipped!(
+        "result-shared",
+        "Rc<Cell>",
+        "Rc<Cell<i64>>",
+        "Rc::new(Cell::new(3))",
+        "format!(\"{}\", log.get())",
+        "log.set(log.get() + 1);"
+    ),
+    skipped!(
+        "result-shared",
+        "Arc<Mutex>",
+        "Arc<Mutex<Vec<i64>>>",
+        "Arc::default()",
+        "format!(\"{:?}\", log.lock().unwrap())",
+        "log.lock().unwrap().push(1);"
+    ),
+    skipped!(
+        "result-shared",
+        "a list of cells",
+        "Vec<Rc<Cell<i64>>>",
+        "vec![Default::default()]",
+        "format!(\"{:?}\", log)",
+        "log[0].set(log[0].get() + 1);"
+    ),
 ];

@@ -78,7 +78,9 @@ impl Mix {
             Mix::Sum => "($h.cos() + number_@).sin()",
             Mix::Full => "$h.full_like(number_@) * &$h",
             Mix::Scalar => "Tensor::scalar(number_@) * &$h",
-            Mix::Branch => "if number_@ > 0.9 { &$h * number_@ } else { ($h.sin() + number_@).cos() }",
+            Mix::Branch => {
+                "if number_@ > 0.9 { &$h * number_@ } else { ($h.sin() + number_@).cos() }"
+            }
             Mix::Pass => "{ let of_@ = |t: &Tensor| (t * number_@).sin(); of_@(&$h) }",
         }
     }

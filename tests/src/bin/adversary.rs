@@ -85,8 +85,9 @@ fn run(options: &Options) -> Result<usize, String> {
     let start = Instant::now();
     let specs = generator::specs(options.seed, options.functions, options.choice);
     let found = check(&specs, options.batch)?;
-    let (recorded, wrong): (Vec<Found>, Vec<Found>) =
-        found.into_iter().partition(|found| found.kind == "recorded");
+    let (recorded, wrong): (Vec<Found>, Vec<Found>) = found
+        .into_iter()
+        .partition(|found| found.kind == "recorded");
     let failing: BTreeSet<usize> = wrong.iter().map(|found| found.function).collect();
     println!(
         "{} functions, {} wrong, in {} s",
@@ -102,25 +103,41 @@ fn run(options: &Options) -> Result<usize, String> {
     Ok(failing.len())
 }
 
-/// Smaller functions of those that fail, each text once, the shortest first.
+/// Smaller functions of those that fail, each text once: the likeliest, and of these the shortest first.
 fn candidates(specs: &[Spec], failing: &BTreeSet<usize>, most: usize) -> Vec<Spec> {
-    let mut by_text: BTreeMap<(usize, String), Spec> = BTreeMap::new();
-    for i in failing {
-        for spec in specs[*i].smaller() {
-            let text = spec.text().traced("#[traced]");
-            by_text.entry((text.len(), text)).or_insert(spec);
-        }
+    let mut by_text: BTreeMap<String, (usize, Spec)> = BTreeMap::new();
+    for (rank, spec) in failing.iter().flat_map(|i| specs[*i].smaller()) {
+        let text = spec.text().traced("#[traced]");
+        let entry = by_text.entry(text).or_insert((rank, spec));
+        entry.0 = entry.0.min(rank);
     }
-    by_text.into_values().take(most).collect()
+    let mut all: Vec<(String, (usize, Spec))> = by_text.into_iter().collect();
+    all.sort_by_key(|(text, (rank, _))| (*rank, text.len()));
+    let mut chosen: Vec<Spec> = all
+        .into_iter()
+        .take(most)
+        .map(|(_, (_, spec))| spec)
+        .collect();
+    chosen.sort_by_key(|spec| spec.text().traced("").len());
+    chosen
+}
+
+/// The functions of one class that show one kind of difference.
+#[derive(Default)]
+struct Class {
+    functions: BTreeSet<usize>,
+    /// What parts they have that show it alone.
+    names: BTreeSet<String>,
+    /// The smallest function.
+    smallest: String,
 }
 
 /// Prints, for each class and kind of difference, how many functions show it, and the smallest.
 fn print_classes(specs: &[Spec], wrong: &[Found], candidates: &[Spec], smaller: &[Found]) {
-    let mut classes: BTreeMap<(String, &str), (BTreeSet<usize>, String)> = BTreeMap::new();
+    let mut classes: BTreeMap<(String, &str), Class> = BTreeMap::new();
     let mut unexplained = Vec::new();
     for found in wrong {
         let labels = specs[found.function].labels();
-        // The smallest of its parts that shows the same. A hash depends on the text of a callee, whatever it does.
         let explains = |other: &&Found| {
             let own = candidates[other.function].labels();
             other.kind == found.kind && own.iter().all(|label| has_device(&labels, label))
@@ -130,24 +147,29 @@ fn print_classes(specs: &[Spec], wrong: &[Found], candidates: &[Spec], smaller: 
             continue;
         };
         let spec = &candidates[smallest.function];
-        let class = (spec.labels().join(" + "), found.kind.as_str());
+        let label = spec.labels().join(" + ");
+        let class = label.split(':').next().unwrap_or_default().to_owned();
+        let entry = classes.entry((class, &found.kind)).or_default();
+        entry.functions.insert(found.function);
+        entry.names.insert(label);
         let text = format!("{}\n{}", smallest.message, spec.text().traced("#[traced]"));
-        let entry = classes.entry(class).or_insert((BTreeSet::new(), text));
-        entry.0.insert(found.function);
-    }
-    let mut shown = BTreeSet::new();
-    for ((label, kind), (functions, text)) in &classes {
-        println!("\n{kind:<10} {:>4} functions  {label}", functions.len());
-        let class = label.split(':').next().unwrap_or_default();
-        if shown.insert((class, *kind)) {
-            println!("{text}");
+        if entry.smallest.is_empty() || text.len() < entry.smallest.len() {
+            entry.smallest = text;
         }
     }
-    println!("\n{} differences of which no smaller function was found:", unexplained.len());
+    for ((class, kind), found) in &classes {
+        println!("\n== {class}, {kind}: {} functions", found.functions.len());
+        found.names.iter().for_each(|name| println!("   {name}"));
+        println!("{}", found.smallest.trim_end());
+    }
+    println!(
+        "\n{} differences of which no smaller function was found:",
+        unexplained.len()
+    );
     unexplained.sort_by_key(|found| specs[found.function].text().traced("").len());
     for (i, found) in unexplained.iter().enumerate() {
         let spec = &specs[found.function];
-        println!("\n{:<10} {:?}: {}", found.kind, spec.labels(), found.message);
+        println!("\n{}, {:?}: {}", found.kind, spec.labels(), found.message);
         if i < 5 {
             println!("{}", spec.text().traced("#[traced]"));
         }
@@ -164,7 +186,11 @@ fn has_device(labels: &[String], label: &str) -> bool {
 fn print_recorded(specs: &[Spec], recorded: &[Found]) {
     let mut reasons: BTreeMap<String, (usize, usize)> = BTreeMap::new();
     for found in recorded {
-        let reason: String = found.message.chars().filter(|c| !c.is_ascii_digit()).collect();
+        let reason: String = found
+            .message
+            .chars()
+            .filter(|c| !c.is_ascii_digit())
+            .collect();
         let length = |i: usize| specs[i].labels().len();
         let entry = reasons.entry(reason).or_insert((0, found.function));
         entry.0 += 1;
@@ -172,7 +198,10 @@ fn print_recorded(specs: &[Spec], recorded: &[Found]) {
             entry.1 = found.function;
         }
     }
-    println!("\n{} functions are recorded although they only compute:", recorded.len());
+    println!(
+        "\n{} functions are recorded although they only compute:",
+        recorded.len()
+    );
     let mut reasons: Vec<_> = reasons.into_iter().collect();
     reasons.sort_by_key(|(_, (count, _))| usize::MAX - count);
     for (reason, (count, example)) in reasons {
@@ -198,8 +227,9 @@ fn check(specs: &[Spec], batch: usize) -> Result<Vec<Found>, String> {
 
 fn check_batch(specs: &[Spec], first: usize) -> Result<Vec<Found>, String> {
     let named = specs.iter().cloned().enumerate();
-    let mut named: Vec<(String, Spec)> =
-        named.map(|(i, spec)| (format!("m_{}", first + i), spec)).collect();
+    let mut named: Vec<(String, Spec)> = named
+        .map(|(i, spec)| (format!("m_{}", first + i), spec))
+        .collect();
     let mut found = Vec::new();
     // rustc may stop before it has come to all errors.
     for _ in 0..5 {
@@ -262,9 +292,15 @@ fn compile_and_run(text: &str) -> Result<Result<String, String>, String> {
     written.map_err(|e| format!("{}: {e}", path.display()))?;
     let cargo = env::var_os("CARGO").unwrap_or("cargo".into());
     let run = Command::new(cargo)
-        .args(["run", "-q", "-p", "gradloom-adversary", "--message-format", "short"])
+        .args([
+            "run",
+            "-q",
+            "-p",
+            "gradloom-adversary",
+            "--message-format",
+            "short",
+        ])
         .env("GRADLOOM_ADVERSARY", &path)
-        .env("CARGO_INCREMENTAL", "0")
         .current_dir(workspace())
         .output();
     let output = run.map_err(|e| format!("cargo does not run: {e}"))?;
