@@ -1,13 +1,14 @@
 //! Which functions are written.
 
-use super::device::{Device, Value};
-use super::effects::{GRANTED, HIDDEN};
-use super::ordinary::{ORDINARY, READERS, REFUSED};
+use super::device::{Device, Effect, Value};
+use super::effects::{GRANTED, HIDDEN, REFUSED};
+use super::ordinary::{ORDINARY, READERS};
 use super::place::Place;
-use super::result::{self, SCALAR, SKIPPED};
+use super::result::{self, SCALAR, SKIPPED, Shape};
 use super::rng::Rng;
 use super::wrap::{Mix, Wrap};
 use super::{Part, Spec};
+use std::collections::BTreeMap;
 
 /// What functions may be made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,43 +19,71 @@ pub(crate) enum Choice {
     All,
 }
 
-/// `count` functions. Every part comes up before one comes up again.
+/// `count` functions. Every part comes up before one comes up again, and parts of different classes take turns. Every fifth
+/// function is about its result.
 pub(crate) fn specs(seed: u64, count: usize, choice: Choice) -> Vec<Spec> {
     let mut rng = Rng::new(seed);
+    let mut deck = Vec::new();
+    let mut specs = Vec::new();
+    while specs.len() < count {
+        if deck.is_empty() {
+            deck = shuffled(&mut rng, choice);
+        }
+        let i = specs.len();
+        specs.push(match i % 5 {
+            0 => about_a_result(&mut rng, &SKIPPED[i / 5 % SKIPPED.len()]),
+            _ => about_a_part(&mut rng, deck.pop().expect("there is one")),
+        });
+    }
+    specs
+}
+
+/// All parts, from the last to the first one of each class, then another of each class, and so on.
+fn shuffled(rng: &mut Rng, choice: Choice) -> Vec<&'static Device> {
     let (granted, refused) = match choice {
         Choice::Documented => (&[][..], &[][..]),
         Choice::All => (GRANTED, REFUSED),
     };
     let all = [HIDDEN, ORDINARY, READERS, granted, refused];
-    let mut deck: Vec<&'static Device> = Vec::new();
-    let mut specs = Vec::new();
-    while specs.len() < count {
-        if deck.is_empty() {
-            deck.extend(all.into_iter().flatten());
-            rng.shuffle(&mut deck);
-        }
-        let main = deck.pop().expect("there is one");
-        specs.push(spec(&mut rng, main));
+    let mut devices: Vec<&'static Device> = all.into_iter().flatten().collect();
+    rng.shuffle(&mut devices);
+    let mut dealt: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut turns: Vec<(usize, &'static Device)> = Vec::new();
+    for device in devices {
+        let turn = dealt.entry(device.class).or_default();
+        turns.push((*turn, device));
+        *turn += 1;
     }
-    specs
+    turns.sort_by_key(|(turn, _)| usize::MAX - turn);
+    turns.into_iter().map(|(_, device)| device).collect()
 }
 
 /// A function about one part.
-fn spec(rng: &mut Rng, main: &'static Device) -> Spec {
+fn about_a_part(rng: &mut Rng, main: &'static Device) -> Spec {
     let mut parts = vec![part(rng, main)];
     let others = [0, 0, 1, 1, 2, 3][rng.below(6)];
     for _ in 0..others {
         let from = if rng.once_in(8) { HIDDEN } else { ORDINARY };
-        let device = &from[rng.below(from.len())];
-        let other = part(rng, device);
+        let other = any_part(rng, from);
         let at = rng.below(parts.len() + 1);
         parts.insert(at, other);
     }
     let result = match rng.below(8) {
-        0 | 1 => &SKIPPED[rng.below(SKIPPED.len())],
-        2..=4 => &SCALAR,
+        0 => &SKIPPED[rng.below(SKIPPED.len())],
+        1..4 => &SCALAR,
         _ => &result::ORDINARY[rng.below(result::ORDINARY.len())],
     };
+    spec(rng, parts, result)
+}
+
+/// A function about a result with a skipped field.
+fn about_a_result(rng: &mut Rng, result: &'static Shape) -> Spec {
+    let others = rng.below(2);
+    let parts = (0..others).map(|_| any_part(rng, ORDINARY)).collect();
+    spec(rng, parts, result)
+}
+
+fn spec(rng: &mut Rng, parts: Vec<Part>, result: &'static Shape) -> Spec {
     Spec {
         parts,
         result,
@@ -64,9 +93,19 @@ fn spec(rng: &mut Rng, main: &'static Device) -> Spec {
     }
 }
 
+fn any_part(rng: &mut Rng, from: &'static [Device]) -> Part {
+    let device = &from[rng.below(from.len())];
+    part(rng, device)
+}
+
 fn part(rng: &mut Rng, device: &'static Device) -> Part {
-    let place = match rng.once_in(3) {
-        true => Place::Straight,
+    // A caller that reads nothing itself may not know what its callee reads.
+    let often = match device.effect {
+        Effect::Reads => [Place::Callee, Place::Method],
+        _ => [Place::Straight; 2],
+    };
+    let place = match rng.once_in(2) {
+        true => rng.of(&often),
         false => rng.of(&Place::ALL),
     };
     let wrap = match (device.value, rng.once_in(2)) {

@@ -1,6 +1,6 @@
 //! Parts with hidden state, by the way in which they hide it.
 
-use super::device::{Device, Effect, Param, fixed, hidden, hidden_tensor, tree};
+use super::device::{Device, Effect, Param, fixed, hidden, hidden_tensor, known, tree};
 
 const MODEL: Param = tree("m@", "&Net@", "&M::Net@ { w: $0 }", 1);
 const SCHED: Param = fixed(
@@ -166,9 +166,6 @@ pub(crate) static HIDDEN: &[Device] = &[
     hidden("i", "replace through a list of references", "r@ as f64").stmts("let r@: i64 = [&m@.c].iter().map(|c| c.replace(7)).sum();").items(CELLS).params(&[CELLS_PARAM]),
     hidden("i", "take through an option", "r@ as f64").stmts("let r@: i64 = Some(&m@.c).map(|c| c.take()).unwrap_or(0);").items(CELLS).params(&[CELLS_PARAM]),
     hidden("i", "replace in a list", "r@ as f64").stmts("let r@: i64 = m@.all.iter().map(|c| c.replace(5)).sum();").items(CELLS).params(&[CELLS_PARAM]),
-    hidden("i", "get of a cell", "r@ as f64").stmts("let r@: i64 = m@.c.get();").items(CELLS).params(&[CELLS_PARAM]),
-    hidden("i", "replace of a cell", "r@ as f64").stmts("let r@: i64 = m@.c.replace(4);").items(CELLS).params(&[CELLS_PARAM]),
-    hidden("i", "a loop over cells", "t@").stmts("let mut t@ = 0.0; for c in &m@.all { let r: i64 = c.replace(6); t@ += r as f64; }").items(CELLS).params(&[CELLS_PARAM]),
     hidden("i", "a cell as a static argument", "Some(c@).map(|c| c.replace(8)).unwrap_or(0) as f64").params(&[fixed("c@", "#[fixed] &Rc<Cell<i64>>", ["&cell()"; 3])]),
     // j: text of values.
     hidden("j", "a unit struct in a format", "format!(\"{}\", Ambient).parse::<f64>().unwrap_or(0.0)"),
@@ -226,3 +223,24 @@ pub(crate) static GRANTED: &[Device] = &[
 const fn granted(name: &'static str, value: &'static str) -> Device {
     hidden("granted", name, value).effect(Effect::Granted)
 }
+
+/// Parts that the macro refuses: it takes a call for one of a traced function, or a method of a skipped field for one of a tensor.
+pub(crate) static REFUSED: &[Device] = &[
+    known(
+        "transform",
+        "hvp",
+        "hvp(|t: &Tensor| (t * ‹1.5›).sin().sum(..), &$h, &$h)",
+    ),
+    hidden("i", "get of a cell", "r@ as f64")
+        .stmts("let r@: i64 = m@.c.get();")
+        .items(CELLS)
+        .params(&[CELLS_PARAM]),
+    hidden("i", "replace of a cell", "r@ as f64")
+        .stmts("let r@: i64 = m@.c.replace(4);")
+        .items(CELLS)
+        .params(&[CELLS_PARAM]),
+    hidden("i", "a loop over cells", "t@")
+        .stmts("let mut t@ = 0.0; for c in &m@.all { let r: i64 = c.replace(6); t@ += r as f64; }")
+        .items(CELLS)
+        .params(&[CELLS_PARAM]),
+];

@@ -209,10 +209,3 @@ pub(crate) static READERS: &[Device] = &[
 const fn reads(name: &'static str, value: &'static str) -> Device {
     hidden("reads", name, value).effect(Effect::Reads)
 }
-
-/// Parts that the macro refuses: it takes the call for one of a traced function.
-pub(crate) static REFUSED: &[Device] = &[known(
-    "transform",
-    "hvp",
-    "hvp(|t: &Tensor| (t * ‹1.5›).sin().sum(..), &$h, &$h)",
-)];

@@ -144,6 +144,9 @@ fn seen(state: u64, call: impl FnOnce() -> Box<dyn Outcome>) -> Seen {
 
 type Wrong = (Kind, String);
 
+/// A comparison, with what it compares.
+type Check = (&'static str, fn(&Case) -> Result<(), Wrong>);
+
 impl Case {
     /// The leaves of the arguments. For seed 0 the first is a tensor that bodies name, and for seed 2 all are one tensor.
     fn arguments(&self, seed: u64) -> Vec<Tensor> {
@@ -157,14 +160,13 @@ impl Case {
     }
 
     fn report(&self) -> Vec<Report> {
-        type Check = fn(&Case) -> Result<(), Wrong>;
-        let always: [(&str, Check); 3] = [
+        let always: [Check; 3] = [
             ("calls", Case::calls),
             ("two results", Case::sharing),
             ("plans", Case::plans),
         ];
         // The derivative of another value is another derivative.
-        let where_values_agree: [(&str, Check); 2] = [
+        let where_values_agree: [Check; 2] = [
             ("vjp and jvp", Case::companions),
             ("value_and_grad", Case::gradients),
         ];
@@ -175,7 +177,7 @@ impl Case {
         reports
     }
 
-    fn reports(&self, checks: &[(&str, fn(&Case) -> Result<(), Wrong>)]) -> Vec<Report> {
+    fn reports(&self, checks: &[Check]) -> Vec<Report> {
         let mut reports = Vec::new();
         for (what, check) in checks {
             let result = catch_unwind(AssertUnwindSafe(|| check(self)));

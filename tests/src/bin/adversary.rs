@@ -214,13 +214,11 @@ fn check(specs: &[Spec], batch: usize) -> Result<Vec<Found>, String> {
     let mut found = Vec::new();
     for (k, chunk) in specs.chunks(batch).enumerate() {
         let start = Instant::now();
-        found.extend(check_batch(chunk, k * batch)?);
-        eprintln!(
-            "batch {} of {}: {} s",
-            k + 1,
-            specs.len().div_ceil(batch),
-            start.elapsed().as_secs()
-        );
+        let new = check_batch(chunk, k * batch)?;
+        let (n, all) = (k + 1, specs.len().div_ceil(batch));
+        let seconds = start.elapsed().as_secs();
+        eprintln!("batch {n} of {all}: {} reports, {seconds} s", new.len());
+        found.extend(new);
     }
     Ok(found)
 }

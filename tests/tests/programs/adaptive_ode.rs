@@ -66,10 +66,10 @@ fn a_function_that_reads_values_says_so() {
 #[test]
 fn a_second_solution_plans_nothing() {
     let (start, rate) = (Tensor::scalar(0.3), Tensor::scalar(1.1));
-    let mut step = || {
+    let step = || {
         let (value, grads) = solve::value_and_grad(&start, &rate, UNTIL, 1e-6);
         evaluate(&(value, grads.y, grads.rate)).unwrap();
     };
     step();
-    plans_nothing(&mut step);
+    plans_nothing(step);
 }

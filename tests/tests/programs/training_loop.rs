@@ -31,7 +31,7 @@ type Trained = (Linear, Vec<usize>);
 /// Inputs and targets. The targets are a promise.
 fn data() -> (Tensor, Tensor) {
     let x = noise(&[32, 3], 1);
-    let y = x.matmul(&Tensor::from([[1.0f64], [-2.0], [0.5]])) + 0.25;
+    let y = x.matmul(Tensor::from([[1.0f64], [-2.0], [0.5]])) + 0.25;
     (x, y)
 }
 
