@@ -19,8 +19,8 @@ pub(crate) enum Choice {
     All,
 }
 
-/// `count` functions. Every part comes up before one comes up again, and parts of different classes take turns. Every fifth
-/// function is about its result.
+/// `count` functions. Every part comes up before one comes up again, and parts of different classes take turns: the first of each
+/// class stands alone. Every fifth function is about its result.
 pub(crate) fn specs(seed: u64, count: usize, choice: Choice) -> Vec<Spec> {
     let mut rng = Rng::new(seed);
     let mut deck = Vec::new();
@@ -32,14 +32,17 @@ pub(crate) fn specs(seed: u64, count: usize, choice: Choice) -> Vec<Spec> {
         let i = specs.len();
         specs.push(match i % 5 {
             0 => about_a_result(&mut rng, &SKIPPED[i / 5 % SKIPPED.len()]),
-            _ => about_a_part(&mut rng, deck.pop().expect("there is one")),
+            _ => match deck.pop().expect("there is one") {
+                (0, main) => alone(&mut rng, main),
+                (_, main) => about_a_part(&mut rng, main),
+            },
         });
     }
     specs
 }
 
-/// All parts, from the last to the first one of each class, then another of each class, and so on.
-fn shuffled(rng: &mut Rng, choice: Choice) -> Vec<&'static Device> {
+/// All parts, from the last to the first one of each class, then another of each class, and so on, each with its turn.
+fn shuffled(rng: &mut Rng, choice: Choice) -> Vec<(usize, &'static Device)> {
     let (granted, refused) = match choice {
         Choice::Documented => (&[][..], &[][..]),
         Choice::All => (GRANTED, REFUSED),
@@ -55,7 +58,18 @@ fn shuffled(rng: &mut Rng, choice: Choice) -> Vec<&'static Device> {
         *turn += 1;
     }
     turns.sort_by_key(|(turn, _)| usize::MAX - turn);
-    turns.into_iter().map(|(_, device)| device).collect()
+    turns
+}
+
+/// A function of one part in a straight line.
+fn alone(rng: &mut Rng, main: &'static Device) -> Spec {
+    let part = Part {
+        device: main,
+        wrap: Wrap::Bare,
+        mix: rng.of(&Mix::ALL),
+        place: Place::Straight,
+    };
+    spec(rng, vec![part], &SCALAR)
 }
 
 /// A function about one part.
