@@ -1,5 +1,6 @@
 //! What the tests share: programs of one op, inputs, differences, inner products.
 
+pub mod adversary;
 pub mod derivatives;
 pub mod graphs;
 pub mod growth;

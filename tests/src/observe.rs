@@ -43,3 +43,12 @@ fn agrees<T: Tree>(f: impl Fn() -> T) -> Vec<String> {
     assert_eq!(bits(&op_by_op(&f)), first);
     events
 }
+
+/// Runs a step that has run before: the run time traces nothing and makes no plan.
+#[track_caller]
+pub fn plans_nothing(step: impl FnOnce()) {
+    let ((), events) = log(step);
+    let found = |e: &&String| e.starts_with("hit") || e.starts_with("ran");
+    let others: Vec<&String> = events.iter().filter(|e| !found(e)).collect();
+    assert!(others.is_empty() && !events.is_empty(), "{others:?}");
+}

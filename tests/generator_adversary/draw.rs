@@ -1,0 +1,135 @@
+//! Which functions are written.
+
+use super::device::{Device, Effect, Value};
+use super::effects::{GRANTED, HIDDEN, REFUSED};
+use super::ordinary::{ORDINARY, READERS};
+use super::place::Place;
+use super::result::{self, SCALAR, SKIPPED, Shape};
+use super::rng::Rng;
+use super::wrap::{Mix, Wrap};
+use super::{Part, Spec};
+use std::collections::BTreeMap;
+
+/// What functions may be made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Choice {
+    /// All but effects of which the README says that nobody looks for them, and but what the macro refuses.
+    Documented,
+    /// These, too.
+    All,
+}
+
+/// `count` functions. Every part comes up before one comes up again, and parts of different classes take turns: the first of each
+/// class stands alone. Every fifth function is about its result.
+pub(crate) fn specs(seed: u64, count: usize, choice: Choice) -> Vec<Spec> {
+    let mut rng = Rng::new(seed);
+    let mut deck = Vec::new();
+    let mut specs = Vec::new();
+    while specs.len() < count {
+        if deck.is_empty() {
+            deck = shuffled(&mut rng, choice);
+        }
+        let i = specs.len();
+        specs.push(match i % 5 {
+            0 => about_a_result(&mut rng, &SKIPPED[i / 5 % SKIPPED.len()]),
+            _ => match deck.pop().expect("there is one") {
+                (0, main) => alone(&mut rng, main),
+                (_, main) => about_a_part(&mut rng, main),
+            },
+        });
+    }
+    specs
+}
+
+/// All parts, from the last to the first one of each class, then another of each class, and so on, each with its turn.
+fn shuffled(rng: &mut Rng, choice: Choice) -> Vec<(usize, &'static Device)> {
+    let (granted, refused) = match choice {
+        Choice::Documented => (&[][..], &[][..]),
+        Choice::All => (GRANTED, REFUSED),
+    };
+    let all = [HIDDEN, ORDINARY, READERS, granted, refused];
+    let mut devices: Vec<&'static Device> = all.into_iter().flatten().collect();
+    rng.shuffle(&mut devices);
+    let mut dealt: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut turns: Vec<(usize, &'static Device)> = Vec::new();
+    for device in devices {
+        let turn = dealt.entry(device.class).or_default();
+        turns.push((*turn, device));
+        *turn += 1;
+    }
+    turns.sort_by_key(|(turn, _)| usize::MAX - turn);
+    turns
+}
+
+/// A function of one part in a straight line.
+fn alone(rng: &mut Rng, main: &'static Device) -> Spec {
+    let part = Part {
+        device: main,
+        wrap: Wrap::Bare,
+        mix: rng.of(&Mix::ALL),
+        place: Place::Straight,
+    };
+    spec(rng, vec![part], &SCALAR)
+}
+
+/// A function about one part.
+fn about_a_part(rng: &mut Rng, main: &'static Device) -> Spec {
+    let mut parts = vec![part(rng, main)];
+    let others = [0, 0, 1, 1, 2, 3][rng.below(6)];
+    for _ in 0..others {
+        let from = if rng.once_in(8) { HIDDEN } else { ORDINARY };
+        let other = any_part(rng, from);
+        let at = rng.below(parts.len() + 1);
+        parts.insert(at, other);
+    }
+    let result = match rng.below(8) {
+        0 => &SKIPPED[rng.below(SKIPPED.len())],
+        1..4 => &SCALAR,
+        _ => &result::ORDINARY[rng.below(result::ORDINARY.len())],
+    };
+    spec(rng, parts, result)
+}
+
+/// A function about a result with a skipped field.
+fn about_a_result(rng: &mut Rng, result: &'static Shape) -> Spec {
+    let others = rng.below(2);
+    let parts = (0..others).map(|_| any_part(rng, ORDINARY)).collect();
+    spec(rng, parts, result)
+}
+
+fn spec(rng: &mut Rng, parts: Vec<Part>, result: &'static Shape) -> Spec {
+    Spec {
+        parts,
+        result,
+        shadows: rng.once_in(2),
+        records: rng.once_in(6),
+        twin: rng.once_in(6).then(|| rng.below(8)),
+    }
+}
+
+fn any_part(rng: &mut Rng, from: &'static [Device]) -> Part {
+    let device = &from[rng.below(from.len())];
+    part(rng, device)
+}
+
+fn part(rng: &mut Rng, device: &'static Device) -> Part {
+    // A caller that reads nothing itself may not know what its callee reads.
+    let often = match device.effect {
+        Effect::Reads => [Place::Callee, Place::Method],
+        _ => [Place::Straight; 2],
+    };
+    let place = match rng.once_in(2) {
+        true => rng.of(&often),
+        false => rng.of(&Place::ALL),
+    };
+    let wrap = match (device.value, rng.once_in(2)) {
+        (Value::Number(_), true) => rng.of(&Wrap::ALL),
+        _ => Wrap::Bare,
+    };
+    Part {
+        device,
+        wrap,
+        mix: rng.of(&Mix::ALL),
+        place,
+    }
+}

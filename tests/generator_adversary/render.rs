@@ -1,0 +1,188 @@
+//! The text of a function.
+
+use super::device::{Param, Value};
+use super::place::{Place, local};
+use super::{Part, Spec};
+
+/// A function as text with marks, and its parameters.
+pub(crate) struct Text {
+    pub(crate) params: Vec<Parameter>,
+    /// Whether it returns a `Result`.
+    pub(crate) fallible: bool,
+    items: String,
+    function: String,
+}
+
+/// A parameter of a function.
+pub(crate) struct Parameter {
+    pub(crate) name: String,
+    pub(crate) ty: String,
+    pub(crate) args: [String; 3],
+    pub(crate) leaves: usize,
+}
+
+/// The names of a part.
+fn numbered(text: &str, i: usize) -> String {
+    text.replace('@', &i.to_string())
+}
+
+impl Parameter {
+    fn new(param: &Param, i: usize) -> Parameter {
+        Parameter {
+            name: numbered(param.name, i),
+            ty: numbered(param.ty, i),
+            args: param.args.map(|arg| numbered(arg, i)),
+            leaves: param.leaves,
+        }
+    }
+
+    /// The parameter as it is declared.
+    fn declared(&self) -> String {
+        match self.ty.strip_prefix("#[fixed] ") {
+            Some(ty) => format!("#[fixed] {}: {ty}", self.name),
+            None => format!("{}: {}", self.name, self.ty),
+        }
+    }
+}
+
+fn declared(params: &[Parameter]) -> String {
+    params
+        .iter()
+        .map(|p| format!(", {}", p.declared()))
+        .collect()
+}
+
+/// The statements of a part before its value, and its value.
+fn body(part: &Part) -> (String, String) {
+    let device = part.device;
+    let stmts = match device.stmts {
+        "" => String::new(),
+        stmts => format!("\n    {}", stmts.trim()),
+    };
+    match device.value {
+        Value::Tensor(value) => (stmts, value.to_owned()),
+        Value::Number(value) => {
+            let number = part.wrap.around(value);
+            let stmts = format!("{stmts}\n    let number_@: f64 = {number};");
+            (stmts, part.mix.text().to_owned())
+        }
+    }
+}
+
+/// A local of an earlier part must not hide what a later one calls.
+fn place(spec: &Spec, i: usize) -> Place {
+    let part = &spec.parts[i];
+    let hides = matches!(part.device.class, "b" | "c") && i + 1 < spec.parts.len();
+    match part.place {
+        Place::Straight | Place::Early if hides => Place::Block,
+        place => place,
+    }
+}
+
+pub(super) fn text(spec: &Spec) -> Text {
+    let fallible = spec.parts.iter().any(|p| p.place == Place::Fallible);
+    let result = match fallible {
+        true => format!("Ok({})", spec.result.value),
+        false => spec.result.value.to_owned(),
+    };
+    let mut items = spec.result.items.to_owned();
+    let mut all = Vec::new();
+    let mut stmts = "\n    let h = x * ‹0.5›;".to_owned();
+    let mut now = "h".to_owned();
+    for (i, part) in spec.parts.iter().enumerate() {
+        let place = place(spec, i);
+        let own: Vec<Parameter> = part
+            .device
+            .params
+            .iter()
+            .map(|p| Parameter::new(p, i))
+            .collect();
+        let (before, value) = body(part);
+        let next = match spec.shadows {
+            true => "h".to_owned(),
+            false => format!("h_{i}"),
+        };
+        let args: String = own.iter().map(|p| format!(", {}", p.name)).collect();
+        let (inner_stmts, inner_value) = (local(&before), local(&value));
+        items += &numbered(part.device.items, i);
+        items += &numbered(&place.items(&declared(&own), &inner_stmts, &inner_value), i);
+        let step = place.stmts(&next, &args, &before, &value, &result);
+        stmts += &numbered(&step, i).replace("$h", &now);
+        all.extend(own);
+        all.extend(place.params().iter().map(|p| Parameter::new(p, i)));
+        now = next;
+    }
+    let ty = match fallible {
+        true => format!("Result<{}>", spec.result.ty),
+        false => spec.result.ty.to_owned(),
+    };
+    let function = format!(
+        "pub fn f(x: &Tensor{}) -> {ty} {{{stmts}\n    {}\n}}\n",
+        declared(&all),
+        result.replace("$h", &now)
+    );
+    Text {
+        params: all,
+        fallible,
+        items,
+        function,
+    }
+}
+
+impl Text {
+    /// With the attribute; `attribute` is that of the function itself.
+    pub(crate) fn traced(&self, attribute: &str) -> String {
+        let text = format!("{}\n{attribute}\n{}", self.items, self.function);
+        unmarked(&chosen(&text, 0))
+    }
+
+    /// Without the attribute.
+    pub(crate) fn plain(&self) -> String {
+        let mut text = chosen(&format!("{}\n{}", self.items, self.function), 1);
+        for attribute in ["#[traced]", "#[traced(record)]", "#[nodiff] ", "#[fixed] "] {
+            text = text.replace(attribute, "");
+        }
+        unmarked(&text)
+    }
+
+    /// With the attribute, and with another number for literal `i`.
+    pub(crate) fn twin(&self, i: usize) -> String {
+        let text = format!("{}\n#[traced]\n{}", self.items, self.function);
+        let text = chosen(&text, 0);
+        let count = text.matches('‹').count();
+        let mut out = String::new();
+        for (k, piece) in text.split('‹').enumerate() {
+            match piece.split_once('›') {
+                Some((number, rest)) => {
+                    let other = if number == "0.625" { "0.875" } else { "0.625" };
+                    out += if k == 1 + i % count.max(1) {
+                        other
+                    } else {
+                        number
+                    };
+                    out += rest;
+                }
+                None => out += piece,
+            }
+        }
+        out
+    }
+}
+
+/// The text without marks of literals.
+fn unmarked(text: &str) -> String {
+    text.chars().filter(|c| !"‹›".contains(*c)).collect()
+}
+
+/// The text with one side of each `⟦a¦b⟧`.
+fn chosen(text: &str, side: usize) -> String {
+    let mut out = String::new();
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once('⟦') {
+        let (inside, after) = after.split_once('⟧').expect("the mark ends");
+        out += before;
+        out += inside.split('¦').nth(side).expect("there are two sides");
+        rest = after;
+    }
+    out + rest
+}

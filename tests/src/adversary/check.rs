@@ -1,0 +1,368 @@
+//! The comparisons.
+
+use super::{Case, Effect, Outcome, world};
+use crate::derivatives::{Companions, entries, near};
+use crate::noise;
+use crate::observe::{bits, log};
+use gradloom::testing::op_by_op;
+use gradloom::{Tensor, evaluate};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// What is wrong with a function.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// Its value is not that of the plain function, or of the recorded one.
+    Value,
+    /// It leaves other hidden state behind.
+    Effects,
+    /// Two results share what those of the plain function do not, or the other way round.
+    Shares,
+    /// A companion differs from the transform of the plain function.
+    Derivative,
+    /// It panics where the plain function does not.
+    Panics,
+    /// `RECORDED` is `None`, and it does more than compute.
+    Untold,
+    /// `RECORDED` is `None`, and its calls are recorded.
+    Cliff,
+    /// `HASH` is that of a function with another body.
+    Hash,
+    /// It only computes, but `RECORDED` says that it may do more. A count, not a failure.
+    Recorded,
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Kind::Value => "value",
+            Kind::Effects => "effects",
+            Kind::Shares => "shares",
+            Kind::Derivative => "derivative",
+            Kind::Panics => "panics",
+            Kind::Untold => "untold",
+            Kind::Cliff => "cliff",
+            Kind::Hash => "hash",
+            Kind::Recorded => "recorded",
+        })
+    }
+}
+
+/// Something about a function.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// The module of the function.
+    pub name: &'static str,
+    /// What is wrong.
+    pub kind: Kind,
+    /// The details, on one line.
+    pub message: String,
+}
+
+/// Checks all functions, and compares their hashes.
+pub fn report(cases: &[Case]) -> Vec<Report> {
+    let _guard = world::lock();
+    let mut reports: Vec<Report> = cases.iter().flat_map(Case::report).collect();
+    reports.extend(equal_hashes(cases));
+    reports
+}
+
+/// Functions whose hash another function has.
+fn equal_hashes(cases: &[Case]) -> Vec<Report> {
+    let mut texts: BTreeMap<[u8; 32], &str> = BTreeMap::new();
+    let mut reports = Vec::new();
+    for case in cases {
+        for (hash, text) in [(case.hash, case.source)].into_iter().chain(case.twin) {
+            let other = *texts.entry(hash).or_insert(text);
+            if other != text {
+                reports.push(Report {
+                    name: case.name,
+                    kind: Kind::Hash,
+                    message: difference(other, text),
+                });
+            }
+        }
+    }
+    reports
+}
+
+/// The first line in which two texts differ.
+fn difference(a: &str, b: &str) -> String {
+    let lines = a.lines().zip(b.lines()).find(|(a, b)| a != b);
+    match lines {
+        Some((a, b)) => format!("`{}` and `{}` have one hash", a.trim(), b.trim()),
+        None => "two functions of different length have one hash".to_owned(),
+    }
+}
+
+/// A call: which arguments, which hidden state before it, which static arguments.
+struct Round {
+    seed: u64,
+    state: u64,
+    k: usize,
+}
+
+/// Calls in an order in which each finds what an earlier one may have left behind.
+const ROUNDS: [Round; 9] = [
+    round(0, 0, 0),
+    round(0, 1, 0),
+    round(0, 1, 0),
+    round(1, 2, 0),
+    round(2, 3, 0),
+    round(0, 3, 1),
+    round(1, 4, 2),
+    round(0, 0, 0),
+    round(2, 2, 1),
+];
+
+const fn round(seed: u64, state: u64, k: usize) -> Round {
+    Round { seed, state, k }
+}
+
+/// What can be seen of a call.
+#[derive(PartialEq)]
+struct Seen {
+    bits: Vec<Vec<u64>>,
+    values: Vec<f64>,
+    note: String,
+    state: String,
+}
+
+fn seen(state: u64, call: impl FnOnce() -> Box<dyn Outcome>) -> Seen {
+    world::set(state);
+    let y = call();
+    let leaves = y.leaves();
+    Seen {
+        bits: bits(&leaves),
+        values: entries(&leaves),
+        note: y.note(),
+        state: world::snapshot(),
+    }
+}
+
+type Wrong = (Kind, String);
+
+/// A comparison, with what it compares.
+type Check = (&'static str, fn(&Case) -> Result<(), Wrong>);
+
+impl Case {
+    /// The leaves of the arguments. For seed 0 the first is a tensor that bodies name, and for seed 2 all are one tensor.
+    fn arguments(&self, seed: u64) -> Vec<Tensor> {
+        let shared = (seed == 2).then(|| noise(&[3], 7));
+        let leaf = |i: usize| match (&shared, seed, i) {
+            (Some(x), ..) => x.clone(),
+            (None, 0, 0) => world::lazy.clone(),
+            _ => noise(&[3], seed * 100 + i as u64),
+        };
+        (0..self.leaves).map(leaf).collect()
+    }
+
+    fn report(&self) -> Vec<Report> {
+        let always: [Check; 3] = [
+            ("calls", Case::calls),
+            ("two results", Case::sharing),
+            ("plans", Case::plans),
+        ];
+        // The derivative of another value is another derivative.
+        let where_values_agree: [Check; 2] = [
+            ("vjp and jvp", Case::companions),
+            ("value_and_grad", Case::gradients),
+        ];
+        let mut reports = self.reports(&always);
+        if !reports.iter().any(|found| found.kind == Kind::Value) {
+            reports.extend(self.reports(&where_values_agree));
+        }
+        reports
+    }
+
+    fn reports(&self, checks: &[Check]) -> Vec<Report> {
+        let mut reports = Vec::new();
+        for (what, check) in checks {
+            let result = catch_unwind(AssertUnwindSafe(|| check(self)));
+            let (kind, message) = match result {
+                Ok(Ok(())) => continue,
+                Ok(Err(wrong)) => wrong,
+                Err(panic) => (Kind::Panics, format!("{what}: {}", text_of(&*panic))),
+            };
+            reports.push(Report {
+                name: self.name,
+                kind,
+                message: message.replace('\n', " "),
+            });
+        }
+        reports
+    }
+
+    fn calls(&self) -> Result<(), Wrong> {
+        let functions = [Some(("the function", self.traced)), {
+            let record = self.record;
+            record.map(|call| ("the function under `record`", call))
+        }];
+        for (i, Round { seed, state, k }) in ROUNDS.iter().enumerate() {
+            let x = self.arguments(*seed);
+            let expected = seen(*state, || op_by_op(|| evaluated((self.plain)(&x, *k))));
+            for (what, call) in functions.iter().flatten() {
+                let got = seen(*state, || call(&x, *k));
+                let what = format!("{what}, call {i}");
+                expected.compare(&got, &what)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn companions(&self) -> Result<(), Wrong> {
+        for (i, Round { seed, state, k }) in [round(1, 2, 0), round(1, 3, 0), round(3, 4, 1)]
+            .iter()
+            .enumerate()
+        {
+            let states = RefCell::new(Vec::new());
+            let before = || world::set(*state);
+            let after = |what: &'static str| states.borrow_mut().push((what, world::snapshot()));
+            let x = self.arguments(*seed);
+            let run = |what, call: super::Call, x: &Vec<Tensor>| {
+                before();
+                let y = call(x, *k).leaves();
+                after(what);
+                y
+            };
+            let companions = Companions {
+                call: &|x: &Vec<Tensor>| run("the function", self.traced, x),
+                vjp: &|x, ct: &Vec<Tensor>| {
+                    before();
+                    let (y, ct_x) = (self.vjp)(x, *k, ct);
+                    after("vjp");
+                    (y.leaves(), ct_x)
+                },
+                jvp: &|x, dx| {
+                    before();
+                    let (y, dy) = (self.jvp)(x, *k, dx);
+                    after("jvp");
+                    (y.leaves(), dy)
+                },
+            };
+            let plain = |x: &Vec<Tensor>| run("the plain function", self.plain, x);
+            companions
+                .agree_with_transforms(&plain, &x)
+                .map_err(|e| (Kind::Derivative, format!("call {i}: {e}")))?;
+            same_effects(&states.into_inner())?;
+        }
+        Ok(())
+    }
+
+    fn gradients(&self) -> Result<(), Wrong> {
+        let Some(gradient) = self.gradient else {
+            return Ok(());
+        };
+        let x = self.arguments(1);
+        for state in [1, 2] {
+            let mut states = Vec::new();
+            world::set(state);
+            let (y, g) = gradient(&x, 0);
+            states.push(("value_and_grad", world::snapshot()));
+            world::set(state);
+            let plain = |x: &Vec<Tensor>| (self.plain)(x, 0).leaves()[0].clone();
+            let (value, expected) = gradloom::value_and_grad(plain)(&x);
+            states.push(("the plain function", world::snapshot()));
+            near("value_and_grad", &entries(&y), &entries(&value), 1e-12)
+                .and_then(|()| near("value_and_grad", &entries(&g), &entries(&expected), 1e-12))
+                .map_err(|e| (Kind::Derivative, e))?;
+            same_effects(&states)?;
+        }
+        Ok(())
+    }
+
+    /// What is written to one result is seen in another only where it is without the attribute.
+    fn sharing(&self) -> Result<(), Wrong> {
+        let notes = |call: super::Call| {
+            world::set(1);
+            let x = self.arguments(1);
+            let (a, b) = (call(&x, 0), call(&x, 0));
+            a.touch();
+            let touched = b.note();
+            b.touch();
+            format!("{touched}; {}; {}", a.note(), call(&x, 0).note())
+        };
+        let (expected, got) = (notes(self.plain), notes(self.traced));
+        if got == expected || self.effect == Effect::Hidden {
+            return Ok(());
+        }
+        let message = format!("results hold `{got}`, expected `{expected}`");
+        Err((Kind::Shares, message))
+    }
+
+    /// A function says whether a second call finds its plan.
+    fn plans(&self) -> Result<(), Wrong> {
+        match (self.effect, self.recorded) {
+            (Effect::Hidden | Effect::Reads, None) => {
+                let message = "`RECORDED` is `None`, but the function does more than compute";
+                Err((Kind::Untold, message.to_owned()))
+            }
+            (Effect::None, Some(why)) => Err((Kind::Recorded, why.to_owned())),
+            (Effect::None, None) => {
+                let x = self.arguments(1);
+                let call = || {
+                    world::set(1);
+                    (self.traced)(&x, 0)
+                };
+                bits(&call().leaves());
+                let (_, events) = log(call);
+                if events.first().is_some_and(|e| e == "hit p1") {
+                    return Ok(());
+                }
+                let message = format!("`RECORDED` is `None`, but the second call is: {events:?}");
+                Err((Kind::Cliff, message))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+fn evaluated(y: Box<dyn Outcome>) -> Box<dyn Outcome> {
+    if let Err(e) = evaluate(&y.leaves()) {
+        panic!("{e}");
+    }
+    y
+}
+
+impl Seen {
+    fn compare(&self, got: &Seen, what: &str) -> Result<(), Wrong> {
+        let wrong = |kind, got: &dyn fmt::Debug, expected: &dyn fmt::Debug| {
+            Err((kind, format!("{what}: got {got:?}, expected {expected:?}")))
+        };
+        if got.bits != self.bits {
+            return wrong(Kind::Value, &got.values, &self.values);
+        }
+        if got.note != self.note {
+            return wrong(Kind::Value, &got.note, &self.note);
+        }
+        if got.state != self.state {
+            return wrong(Kind::Effects, &got.state, &self.state);
+        }
+        Ok(())
+    }
+}
+
+/// All calls have left the same hidden state.
+fn same_effects(states: &[(&str, String)]) -> Result<(), Wrong> {
+    let Some((first, state)) = states
+        .iter()
+        .find(|(what, _)| *what == "the plain function")
+    else {
+        return Ok(());
+    };
+    match states.iter().find(|(_, other)| other != state) {
+        None => Ok(()),
+        Some((what, other)) => Err((
+            Kind::Effects,
+            format!("{what} leaves {other}, and {first} {state}"),
+        )),
+    }
+}
+
+fn text_of(panic: &dyn std::any::Any) -> String {
+    let text = panic.downcast_ref::<String>().cloned();
+    let text = text.or_else(|| panic.downcast_ref::<&str>().map(|s| (*s).to_owned()));
+    text.unwrap_or_else(|| "a panic without text".to_owned())
+}
