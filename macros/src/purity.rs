@@ -15,11 +15,20 @@ use crate::lower::{Body, Call, Callee, Lowered};
 use crate::parse::{Func, Kind, Param, unraw};
 use gradloom_ir::Op;
 use known::{FRESH, FUNCTIONS, METHODS, NUMBERS, OF_NUMBERS, OF_TENSORS, TYPES, WRITERS};
+use proc_macro2::Span;
 use quote::ToTokens;
 use std::collections::BTreeSet;
 use syn::spanned::Spanned;
 use syn::visit::Visit;
 use syn::{Block, Expr, ExprMethodCall, Macro, Pat, Path, Type};
+
+/// Why a body may do more than compute.
+#[derive(Debug)]
+pub(crate) struct Impure {
+    pub(crate) why: String,
+    /// The user's token that makes it so.
+    pub(crate) span: Span,
+}
 
 /// The constants and statics that the body of a function names, if it only computes, and else why it may do more.
 pub(crate) fn globals_of_pure(
@@ -27,7 +36,7 @@ pub(crate) fn globals_of_pure(
     block: &Block,
     body: &Body,
     args: &Args,
-) -> Result<Vec<Path>, String> {
+) -> Result<Vec<Path>, Impure> {
     if args.pure {
         return Ok(Vec::new());
     }
@@ -39,12 +48,20 @@ pub(crate) fn globals_of_pure(
                 .flat_map(|low: &Lowered| low.calls.values())
                 .collect()
         }
-        Body::Recorded(reason) if args.record => return Err(reason.clone()),
+        Body::Recorded(reason) if args.record => {
+            return Err(Impure {
+                why: reason.clone(),
+                span: func.sig.ident.span(),
+            });
+        }
         // Whether what such a body calls is traced is not known.
         Body::Recorded(_) => Vec::new(),
     };
     if let Some(param) = func.params.iter().find(|p| writes(&p.ty)) {
-        return Err(format!("`{}` can be written to", param.name));
+        return Err(Impure {
+            why: format!("`{}` can be written to", param.name),
+            span: param.ident.span(),
+        });
     }
     let statics = func
         .params
@@ -77,10 +94,11 @@ pub(crate) fn globals_of_pure(
     host.visit_block(block);
     match (host.impure, body) {
         (None, _) => Ok(host.globals),
-        (Some(why), Body::Recorded(reason)) => {
-            Err(format!("{why}, in a body that is recorded: {reason}"))
-        }
-        (Some(why), _) => Err(why),
+        (Some(Impure { why, span }), Body::Recorded(reason)) => Err(Impure {
+            why: format!("{why}, in a body that is recorded: {reason}"),
+            span,
+        }),
+        (Some(impure), _) => Err(impure),
     }
 }
 
@@ -168,7 +186,7 @@ impl<'ast> Visit<'ast> for Locals {
 /// Looks for host code that is not known to be pure.
 struct Host {
     /// The first that was found.
-    impure: Option<String>,
+    impure: Option<Impure>,
     locals: BTreeSet<String>,
     /// What the body calls that is traced.
     callees: BTreeSet<String>,
@@ -207,17 +225,17 @@ impl Host {
         }
     }
 
-    fn found(&mut self, what: impl FnOnce() -> String, span: proc_macro2::Span) {
+    fn found(&mut self, what: impl FnOnce() -> String, span: Span) {
         if self.impure.is_none() {
             let line = span.start().line;
             let hint = match self.types.is_empty() {
                 true => "",
                 false => "; `#[traced(pure)]` says that it does not, whatever the types are",
             };
-            self.impure = Some(format!(
-                "`{}` at line {line} may do more than compute{hint}",
-                what()
-            ));
+            self.impure = Some(Impure {
+                why: format!("`{}` at line {line} may do more than compute{hint}", what()),
+                span,
+            });
         }
     }
 

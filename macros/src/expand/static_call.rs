@@ -6,7 +6,8 @@ use super::cx::{field, reference, turbofish};
 use crate::args::Args;
 use crate::lower::Body;
 use crate::parse::{Func, Kind, OutShape, Param};
-use crate::purity::globals_of_pure;
+use crate::purity::{Impure, globals_of_pure};
+use crate::warn::Cause;
 use by_type::siteless;
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::ToTokens;
@@ -17,9 +18,9 @@ pub(crate) enum Purity {
     /// A call need not run the body.
     Static,
     /// The body only computes, but what a site would have to know of a call cannot be told: why.
-    Pure(String),
+    Pure(String, Span),
     /// The body may do what only its run does: what that is.
-    Impure(String),
+    Impure(String, Span),
 }
 
 /// How a function and its companions are called.
@@ -40,9 +41,9 @@ impl<'a> StaticCall<'a> {
         p: &'a TokenStream,
     ) -> Self {
         let (purity, globals) = match globals_of_pure(func, block, body, args) {
-            Err(why) => (Purity::Impure(why), Vec::new()),
+            Err(Impure { why, span }) => (Purity::Impure(with_remedy(why), span), Vec::new()),
             Ok(globals) => match siteless(func) {
-                Some(why) => (Purity::Pure(why), globals),
+                Some((why, span)) => (Purity::Pure(why, span), globals),
                 None => (Purity::Static, globals),
             },
         };
@@ -58,7 +59,19 @@ impl<'a> StaticCall<'a> {
     pub(super) fn recorded(&self) -> Option<&str> {
         match &self.purity {
             Purity::Static => None,
-            Purity::Pure(why) | Purity::Impure(why) => Some(why),
+            Purity::Pure(why, _) | Purity::Impure(why, _) => Some(why),
+        }
+    }
+
+    /// What makes each call recorded, for warnings.
+    pub(super) fn causes(&self) -> Vec<Cause> {
+        match &self.purity {
+            Purity::Static => self.misfits(),
+            Purity::Pure(why, span) | Purity::Impure(why, span) => vec![Cause {
+                why: why.clone(),
+                span: *span,
+                unless: None,
+            }],
         }
     }
 
@@ -129,8 +142,8 @@ impl<'a> StaticCall<'a> {
         };
         let stmts = &block.stmts;
         let body = match self.purity {
-            Purity::Pure(_) if self.globals.is_empty() => return,
-            Purity::Pure(_) | Purity::Impure(_) => {
+            Purity::Pure(..) if self.globals.is_empty() => return,
+            Purity::Pure(..) | Purity::Impure(..) => {
                 let mark = self.mark();
                 quote::quote!(#mark #(#stmts)*)
             }
@@ -152,9 +165,9 @@ impl<'a> StaticCall<'a> {
     pub(crate) fn mark(&self) -> TokenStream {
         let p = self.p;
         match self.purity {
-            Purity::Impure(_) => ours!(#p::impure();),
-            Purity::Static | Purity::Pure(_) if self.globals.is_empty() => TokenStream::new(),
-            Purity::Static | Purity::Pure(_) => {
+            Purity::Impure(..) => ours!(#p::impure();),
+            Purity::Static | Purity::Pure(..) if self.globals.is_empty() => TokenStream::new(),
+            Purity::Static | Purity::Pure(..) => {
                 let fit = self.globals_fit();
                 ours!(#p::names(#fit);)
             }
@@ -425,6 +438,14 @@ fn expected(attrs: &mut [Attribute]) -> Vec<Attribute> {
         taken
     });
     taken.collect()
+}
+
+/// A reason that ends with what to write instead.
+fn with_remedy(why: String) -> String {
+    match why.contains("; ") {
+        true => why,
+        false => format!("{why}; `#[traced(pure)]` promises that it only computes"),
+    }
 }
 
 fn key() -> Ident {
