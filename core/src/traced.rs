@@ -27,7 +27,21 @@ pub trait Traced {
     type Saved;
     /// The program in its text form.
     const PROGRAM: &'static str;
-    /// A hash of the program. Functions of different programs have different hashes.
+    /// A hash of the source, which tells apart functions that compute different things.
+    ///
+    /// It covers:
+    ///
+    /// - The tokens of the body, and the types, attributes and order of the parameters. Names of locals and parameters, comments
+    ///   and layout do not count; a local that a macro call other than `vec!`, `assert!` or `format!` mentions counts by its name.
+    /// - The options `record`, `pure` and `returns(..)` of `#[traced]`.
+    /// - The values of constants and statics with a name in capitals, if their type is a number, `bool`, `char`, `&str`, `DType`, or
+    ///   an array, slice or `Option` of these. Others count by their names, as do constants in patterns and in items
+    ///   of the body, `Self::NAME` in a generic impl block, and all constants where the body has a `use` or `cfg`.
+    /// - The hashes of all traced functions, associated functions and methods that it calls. A function with control flow
+    ///   covers its callees over seven further functions with control flow on one path of calls.
+    ///
+    /// It does not cover what only a name stands for: functions that are not traced, macros, fields and types, the callees
+    /// of a body that is recorded at run time, and methods that a function with type or constant parameters calls.
     const HASH: [u8; 32];
     /// What the function and its pullback cost.
     const COST: Cost;
@@ -35,7 +49,11 @@ pub trait Traced {
     const POINTS: &'static [Point];
     /// What the loops compute that are compiled with the function, in builds without debug assertions.
     const KERNELS: &'static [&'static str];
-    /// Why each call of the function is recorded. `None`, if a call like one before finds its plan and records nothing.
+    /// Why each call of the function is recorded, in its own body or in a traced function that it calls. `None`, if a call like
+    /// one before finds its plan and records nothing.
+    ///
+    /// Callees of a body that is recorded at run time are not known, and neither are methods that a function with type or
+    /// constant parameters calls.
     const RECORDED: Option<&'static str>;
 }
 

@@ -2,6 +2,7 @@
 
 use crate::parse::unraw;
 use crate::purity::is_known;
+use proc_macro2::{TokenStream, TokenTree};
 use std::collections::BTreeSet;
 use syn::visit::Visit;
 use syn::{GenericParam, Generics, Type, TypeParamBound, WherePredicate};
@@ -86,6 +87,23 @@ pub(crate) fn names(ty: &Type, of: impl Fn(&str) -> bool) -> bool {
     let mut names = Names(of, false);
     names.visit_type(ty);
     names.1
+}
+
+/// Whether tokens name a type or a constant that an item is generic over.
+pub(crate) fn names_in(generics: &Generics, tokens: &TokenStream) -> bool {
+    let params = Params::of([generics]);
+    let (types, constants) = (params.types(), params.constants());
+    has_ident(tokens.clone(), &|name| {
+        types.contains(name) || constants.contains(name)
+    })
+}
+
+fn has_ident(tokens: TokenStream, of: &impl Fn(&str) -> bool) -> bool {
+    tokens.into_iter().any(|token| match token {
+        TokenTree::Ident(ident) => of(&unraw(&ident)),
+        TokenTree::Group(group) => has_ident(group.stream(), of),
+        TokenTree::Punct(_) | TokenTree::Literal(_) => false,
+    })
 }
 
 /// The type parameters with a bound `T: 'static`.

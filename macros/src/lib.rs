@@ -7,6 +7,7 @@ mod annotation;
 mod args;
 mod check;
 mod derive_tree;
+mod digest;
 mod dim;
 mod dump;
 mod expand;
@@ -54,20 +55,23 @@ use proc_macro::TokenStream;
 ///   field for each differentiated parameter (`this` for `self`). At run time it has to be of rank 0. `DenseGrads` is a `Tree`, so
 ///   all gradients can be evaluated or scaled at once, and `Clone` and `Debug` where its fields are.
 /// - `dense::saved(args..)`: the result and a `DenseSaved`, what reverse mode keeps between the two passes.
-/// - `dense::PROGRAM` and `dense::HASH`: the program as text, and its hash, which covers the functions that it calls by path
-///   (under control flow, to a depth of three; a method is called by its name alone, so it is not covered).
+/// - `dense::PROGRAM`: the program as text.
+/// - `dense::HASH`: a hash of the source, of the constants that it names and of its traced callees. `gradloom::Traced::HASH`
+///   says what it distinguishes.
 /// - `dense::COST`: operations and bytes of the value and of the pullback, and the bytes that are kept between them, as
 ///   formulas in the named dims; `None` where they are not known. `DenseSaved::bytes_for(&[("B", 64)])` is the last for
 ///   given lengths.
 /// - `dense::POINTS`: the named values, each with its file, line and column, and whether reverse mode keeps it.
 /// - `dense::KERNELS`: what the loops compute that are compiled with the function and its derivatives.
-/// - `dense::RECORDED`: why each call is recorded; `None`, if a call like one before finds its plan.
+/// - `dense::RECORDED`: why each call is recorded, in `dense` or in a function that it calls; `None`, if a call like one before
+///   finds its plan.
 ///
 /// Their documentation, which editors show at a call, has the shapes, what is kept, the costs and the program.
 ///
 /// For the method `forward` of `Linear` they are associated items: `Linear::forward_vjp`, `forward_jvp`, `forward_grad`,
 /// `forward_value_and_grad`, `forward_saved`, `FORWARD_PROGRAM`, `FORWARD_HASH`, `FORWARD_COST`, `FORWARD_POINTS`, `FORWARD_KERNELS`, `FORWARD_RECORDED`, and the structs `LinearForwardGrads` and
-/// `LinearForwardSaved`. In an impl block the methods that take and return tensors are traced; the others stay alone.
+/// `LinearForwardSaved`. In an impl block the methods that take tensors, or a receiver, and whose result is written with `Tensor` are traced. A method that
+/// returns another tree, as in `-> Self`, is traced if it has a `#[traced]` of its own; the others stay alone.
 /// Methods of a trait cannot be traced; have them call an inherent method.
 ///
 /// # Parameters and results
@@ -116,7 +120,8 @@ use proc_macro::TokenStream;
 ///
 /// # Warnings
 ///
-/// What runs, and is probably not meant, is warned of where it stands, if the body is differentiated at compile time:
+/// The macro warns of code that runs and is probably not meant, at the token that makes it so. All but the last of these
+/// warnings need a body that is differentiated at compile time:
 ///
 /// - `unused_parameter`: no result depends on the values of a differentiated parameter. `_` before its name says that this
 ///   is meant.
@@ -126,6 +131,10 @@ use proc_macro::TokenStream;
 ///   infinite where `select` does not take it.
 /// - `large_residual`: reverse mode keeps a value that has more elements than all arguments together, where the shapes are
 ///   known.
+/// - `recorded_call`: each call of the function is recorded, because the body does more than compute, or because it calls a
+///   traced function that does. The warning names the reason and what to write instead. `#[traced(record)]` does not warn. Where types depend on
+///   an instance (the function or its impl block has type parameters) a warning for a callee, a constant or an argument is
+///   not possible, and in a body that is recorded callees are not known: `RECORDED` and `gradloom::events` tell what is recorded there.
 ///
 /// For rustc they are uses of a deprecated item: `#[allow(deprecated)]` on the function silences them all, and
 /// `#![deny(warnings)]` makes errors of them.

@@ -53,7 +53,7 @@ pub(crate) fn judge(
     body: &Body,
     args: &Args,
     p: &TokenStream,
-) -> Result<Pure, String> {
+) -> Result<Pure, Impure> {
     if args.pure {
         return Ok(Pure::default());
     }
@@ -65,12 +65,20 @@ pub(crate) fn judge(
                 .flat_map(|low: &Lowered| low.calls.values())
                 .collect()
         }
-        Body::Recorded(reason) if args.record => return Err(reason.clone()),
+        Body::Recorded(reason) if args.record => {
+            return Err(Impure {
+                why: reason.clone(),
+                span: func.sig.ident.span(),
+            });
+        }
         // Whether what such a body calls is traced is asked of rustc.
         Body::Recorded(_) => Vec::new(),
     };
     if let Some(param) = func.params.iter().find(|p| writes(&p.ty)) {
-        return Err(format!("`{}` can be written to", param.name));
+        return Err(Impure {
+            why: format!("`{}` can be written to", param.name),
+            span: param.ident.span(),
+        });
     }
     let mut judge = Judge::new(func, block, &calls, p);
     judge.block(block);
@@ -79,11 +87,20 @@ pub(crate) fn judge(
             globals: judge.globals,
             questions: judge.questions,
         }),
-        (Some(why), Body::Recorded(reason)) => {
-            Err(format!("{why} (the body is recorded: {reason})"))
-        }
-        (Some(why), _) => Err(why),
+        (Some(Impure { why, span }), Body::Recorded(reason)) => Err(Impure {
+            why: format!("{why} (the body is recorded: {reason})"),
+            span,
+        }),
+        (Some(impure), _) => Err(impure),
     }
+}
+
+/// Why a body may do more than compute.
+#[derive(Clone, Debug)]
+pub(crate) struct Impure {
+    pub(crate) why: String,
+    /// The user's token that makes it so.
+    pub(crate) span: Span,
 }
 
 /// Whether an argument can be written through.
@@ -128,7 +145,7 @@ const FUEL: usize = 200_000;
 /// Looks for host code that is not known to be pure.
 struct Judge<'a> {
     /// The first that was found.
-    impure: Option<String>,
+    impure: Option<Impure>,
     scopes: Vec<Scope>,
     /// Paths of traced functions that the body calls, with what they give.
     functions: BTreeMap<String, Val>,
@@ -295,7 +312,8 @@ impl<'a> Judge<'a> {
     /// Host code that may do more than compute.
     fn found(&mut self, what: &str, span: Span, why: &str, remedy: Remedy) -> Val {
         if self.impure.is_none() {
-            self.impure = Some(self.reason(what, span, why, remedy));
+            let why = self.reason(what, span, why, remedy);
+            self.impure = Some(Impure { why, span });
         }
         Val::unknown()
     }

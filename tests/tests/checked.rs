@@ -1,4 +1,5 @@
 //! `#[traced(check)]`: functions of all kinds with the tests that it emits, and that these tests can fail.
+#![allow(deprecated)] // some functions here are recorded on purpose
 
 use gradloom::prelude::*;
 use gradloom::testing::{Sample, Source};

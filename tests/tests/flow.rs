@@ -1,4 +1,5 @@
 //! Functions with host control flow, differentiated at compile time, against the transforms of the run time.
+#![allow(deprecated)] // some functions here are recorded on purpose
 
 use gradloom::prelude::*;
 use gradloom::{grad, traced};

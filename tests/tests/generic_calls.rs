@@ -1,4 +1,5 @@
 //! Generic functions: each instance finds its own plans, with the bits of its ops.
+#![allow(deprecated)] // some functions here are recorded on purpose
 
 use gradloom::prelude::*;
 use gradloom::testing::op_by_op;

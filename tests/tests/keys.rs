@@ -1,4 +1,5 @@
 //! Random keys as arguments of traced functions: what is drawn with them is drawn by the plan.
+#![allow(deprecated)] // some functions here are recorded on purpose
 
 use gradloom::prelude::*;
 use gradloom::testing::op_by_op;

@@ -59,7 +59,7 @@ pub mod generic {
         }
     }
 
-    #[traced]
+    #[traced(allow(recorded_call))]
     impl<M: Layer> Residual<M>
     where
         M: Send,
@@ -74,7 +74,7 @@ pub mod generic {
         }
     }
 
-    #[traced]
+    #[traced(allow(recorded_call))]
     pub fn generic<'a, M, const N: usize>(m: &'a M, x: &'a Tensor) -> Tensor
     where
         M: Layer + Sync,

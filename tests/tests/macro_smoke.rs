@@ -1,4 +1,5 @@
 //! The companions of traced functions against transforms of closures.
+#![allow(deprecated)] // some functions here are recorded on purpose
 
 use gradloom::prelude::*;
 

@@ -1,4 +1,5 @@
 //! Which host code leaves a traced function static: a call like one before finds its plan, with the bits of its ops.
+#![allow(deprecated)] // some functions here are recorded on purpose
 
 use gradloom::optim::{Sgd, SgdState};
 use gradloom::prelude::*;

@@ -1,4 +1,5 @@
 //! Traced functions whose calls find their plan: they compute what their ops would, to the bit, and record nothing.
+#![allow(deprecated)] // some functions here are recorded on purpose
 
 use gradloom::optim::{Adam, Sgd};
 use gradloom::prelude::*;

@@ -1,4 +1,5 @@
 //! What `#[traced]` accepts, by the derivatives that it gives.
+#![allow(deprecated)] // some functions here are recorded on purpose
 
 use gradloom::prelude::*;
 use gradloom_tests::noise;

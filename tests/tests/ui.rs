@@ -53,8 +53,9 @@ fn a_mistake_has_at_most_two_errors_and_none_is_of_the_macro_s_making() {
         ("call/more_results_than_there_are.stderr", 3),
         ("call/too_few_arguments.stderr", 3),
         ("call/too_many_arguments.stderr", 3),
-        // It looks for both companions, and for the hashes in theirs.
-        ("call/an_associated_function_that_is_not_traced.stderr", 4),
+        // It looks for both companions, and for the facts of the callee.
+        ("call/an_associated_function_that_is_not_traced.stderr", 3),
+        ("call/a_method_that_is_not_traced.stderr", 3),
         // The name is there twice; and rustc tells of each field that the user's struct has none, to be read or to be made.
         ("names/of_the_struct_of_gradients.stderr", 3),
     ];

@@ -1,27 +1,45 @@
-//! Hashes of programs, folded while rustc compiles them.
+//! Hashes of functions, folded while rustc compiles them.
 
-/// The hash of a program and of those that it calls, by a mixer that rustc can run.
-pub const fn fold_hash(own: [u8; 32], callees: &[[u8; 32]]) -> [u8; 32] {
+/// A hash and those that it covers, by a mixer that rustc can run.
+pub(super) const fn fold_hash(own: [u8; 32], callees: &[[u8; 32]]) -> [u8; 32] {
     let mut state = words(&own);
     let mut i = 0;
     while i < callees.len() {
-        let callee = words(&callees[i]);
-        // Each word takes in the callee's and its neighbour's, so that order and every bit count.
-        let mut round = 0;
-        while round < 4 {
-            let mut word = 0;
-            while word < 4 {
-                let mixed = state[word] ^ callee[word].rotate_left(17 * round + 1);
-                let mixed = mixed.wrapping_add(state[(word + 1) % 4]);
-                let mixed = mixed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-                state[word] = mixed ^ (mixed >> 29);
-                word += 1;
-            }
-            round += 1;
-        }
+        state = mix(state, words(&callees[i]));
         i += 1;
     }
-    let [a, b, c, d] = state;
+    bytes(state)
+}
+
+/// A hash and the words of a value.
+pub(super) const fn fold_words(own: [u8; 32], value: &[u64]) -> [u8; 32] {
+    let mut state = words(&own);
+    let mut i = 0;
+    while i < value.len() {
+        state = mix(state, [value[i], i as u64, value.len() as u64, 1]);
+        i += 1;
+    }
+    bytes(state)
+}
+
+/// Each word takes in the other's and its neighbour's, so that order and every bit count.
+const fn mix(mut state: [u64; 4], other: [u64; 4]) -> [u64; 4] {
+    let mut round = 0;
+    while round < 4 {
+        let mut word = 0;
+        while word < 4 {
+            let mixed = state[word] ^ other[word].rotate_left(17 * round + 1);
+            let mixed = mixed.wrapping_add(state[(word + 1) % 4]);
+            let mixed = mixed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            state[word] = mixed ^ (mixed >> 29);
+            word += 1;
+        }
+        round += 1;
+    }
+    state
+}
+
+const fn bytes([a, b, c, d]: [u64; 4]) -> [u8; 32] {
     let halves = [join(a, b), join(c, d)];
     let mut bytes = [0; 32];
     let (low, high) = bytes.split_at_mut(16);
@@ -46,7 +64,7 @@ const fn words(bytes: &[u8; 32]) -> [u64; 4] {
 
 #[cfg(test)]
 mod tests {
-    use super::fold_hash;
+    use super::{fold_hash, fold_words};
 
     #[test]
     fn a_hash_depends_on_each_callee_and_on_their_order() {
@@ -62,6 +80,14 @@ mod tests {
         ];
         for (i, x) in hashes.iter().enumerate() {
             assert!(hashes[..i].iter().all(|y| x != y), "{i}");
+        }
+    }
+
+    #[test]
+    fn a_hash_depends_on_each_bit_of_a_value() {
+        let own = fold_words([1; 32], &[0]);
+        for bit in 0..64 {
+            assert_ne!(fold_words([1; 32], &[1 << bit]), own, "{bit}");
         }
     }
 }

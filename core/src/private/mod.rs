@@ -5,6 +5,8 @@
 mod again;
 mod at;
 mod check;
+mod constant;
+mod facts;
 mod hash;
 mod leaf;
 mod leaves;
@@ -34,11 +36,12 @@ pub use crate::transform::{jvp as trace_jvp, replay, vjp as trace_vjp};
 pub use crate::{Aval, Cost, DType, Error, Formula, Point, Tensor, Term, Traced, Tree, Work};
 pub use again::*;
 pub use at::*;
+pub use constant::{Constant, kind_of};
+pub use facts::{Callees, Fact, Facts, Marker, Slot, Text, callees};
 pub use gradloom_ir::Static;
 /// What ops compute of one element, for loops over several of them.
 pub use gradloom_ir::op::element;
 pub use gradloom_maths as maths;
-pub use hash::*;
 pub use leaf::*;
 pub use leaves::*;
 pub use listing::Listing;
@@ -74,6 +77,11 @@ pub mod by_type {
         ByClone, BySize, ByTree, ByWords, Mutable, NoShape, NoTree, NoWhole, OfWhole, OwnedBytes,
         OwnedWords, ShapeOfTree, Unknown,
     };
+}
+
+/// How a constant gets into a hash.
+pub mod by_kind {
+    pub use super::constant::{ByName, ByValue};
 }
 
 /// A static argument from the user's expression.

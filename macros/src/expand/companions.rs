@@ -4,15 +4,19 @@ use super::annotations::Checks;
 use super::cost::Facts;
 use super::cx::{Cx, Pieces};
 use super::docs::Docs;
+use super::facts::FactItems;
 use super::flow::flowing;
 use super::kernels::Loops;
 use super::names::{Names, allow};
 use super::staged::staged;
 use super::static_call::StaticCall;
 use super::wrt::{Wrt, asked_for};
+use crate::digest::Digest;
 use crate::lower::Body;
 use crate::parse::{Func, OutShape, text};
+use crate::warn::Cause;
 use proc_macro2::TokenStream;
+use syn::Block;
 
 /// The companions of one function.
 pub(crate) struct Companions {
@@ -22,6 +26,8 @@ pub(crate) struct Companions {
     pub(crate) items: TokenStream,
     /// The statement that makes the compiled loops known, where there are any.
     pub(crate) register: Option<TokenStream>,
+    /// What makes each call recorded.
+    pub(crate) causes: Vec<Cause>,
 }
 
 /// The companions of a function whose body has been lowered.
@@ -29,7 +35,8 @@ pub(crate) fn companions(
     func: &Func,
     body: &Body,
     private: &TokenStream,
-    source: &str,
+    block: &Block,
+    digest: &Digest,
     calls: &StaticCall<'_>,
 ) -> Companions {
     let names = Names::new(func);
@@ -80,12 +87,16 @@ pub(crate) fn companions(
         None => cx.recorded(),
     };
     let public = cx.public(&program, body);
-    let hash = cx.hash(body, &program, source);
+    let FactItems {
+        associated: facts,
+        items: fact_items,
+        causes,
+    } = cx.fact_items(body, block, digest);
     let annotations = Checks::of(func, private).map(|checks| checks.item());
     let asking = calls.asking(&cx);
     let grads = cx.grads_struct();
-    let associated = ours!(#public #hash #constants #kernels #hidden #annotations #asking #loops);
-    let items = ours!(#items #sizes #grads);
+    let associated = ours!(#public #facts #constants #kernels #hidden #annotations #asking #loops);
+    let items = ours!(#items #sizes #grads #fact_items);
     let (associated, items) = match func.owner {
         Some(_) => (associated, items),
         None => (TokenStream::new(), cx.of_a_function(&items, &associated)),
@@ -94,6 +105,7 @@ pub(crate) fn companions(
         associated,
         items,
         register,
+        causes: calls.causes().into_iter().chain(causes).collect(),
     }
 }
 
@@ -147,11 +159,6 @@ impl Cx<'_> {
         let user = text(&func.sig.ident);
         let program_name = &n.program;
         let program_doc = self.docs.other(&format!("The program of `{user}`."));
-        let recorded = &n.recorded;
-        let recorded_doc = format!(
-            "Why each call of `{user}` is recorded. `None`, if a call like one before finds its plan and records nothing."
-        );
-        let why = self.calls.why();
         let given = self.given();
         let vjp = self.vjp(&given.checks);
         let jvp = self.jvp(&given);
@@ -162,10 +169,6 @@ impl Cx<'_> {
             #head
             #[doc = #program_doc]
             #vis const #program_name: &'static str = #program;
-
-            #head
-            #[doc = #recorded_doc]
-            #vis const #recorded: ::core::option::Option<&'static str> = #why;
 
             #vjp
 

@@ -13,11 +13,12 @@ mod cost;
 mod cx;
 mod docs;
 mod emit;
+mod facts;
 mod flow;
 mod flow_jvp;
 mod flow_reverse;
 mod gradients;
-mod hash;
+
 mod hidden;
 mod jvp;
 mod kept;

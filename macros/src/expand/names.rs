@@ -18,7 +18,17 @@ pub(super) struct Names {
     pub(super) points: Ident,
     pub(super) kernels: Ident,
     pub(super) recorded: Ident,
-    pub(super) hidden_hash: Ident,
+    /// The hash without callees, and the reason why a call does more than compute.
+    pub(super) own_hash: Ident,
+    pub(super) impure: Ident,
+    /// The functions that return the marker type, and the one that returns those of the callees.
+    pub(super) facts: Ident,
+    pub(super) typed: Ident,
+    pub(super) callees: Ident,
+    /// The marker type of a method.
+    pub(super) marker: Ident,
+    /// The reason of a function with callees, as text.
+    pub(super) why: Ident,
     pub(super) hidden_fwd: Ident,
     /// The function that callers' reverse mode begins with where it is with respect to the public parameters alone.
     pub(super) hidden_own: Ident,
@@ -73,7 +83,13 @@ impl Names {
             points: ident(format!("{upper}POINTS")),
             kernels: ident(format!("{upper}KERNELS")),
             recorded: ident(format!("{upper}RECORDED")),
-            hidden_hash: ident(format!("{hidden}hash")),
+            own_hash: ident(format!("__{upper}OWN_HASH")),
+            impure: ident(format!("__{upper}IMPURE")),
+            facts: ident(format!("{hidden}facts")),
+            typed: ident(format!("{hidden}typed")),
+            callees: ident(format!("{hidden}callees")),
+            marker: ident(format!("__{owner}{camel}Facts")),
+            why: ident(format!("__{upper}WHY")),
             hidden_fwd: ident(format!("{hidden}fwd")),
             hidden_own: ident(format!("{hidden}own")),
             callers_forward: ident(format!("{hidden}saved")),

@@ -7,7 +7,8 @@ use super::cx::{field, reference, turbofish};
 use crate::args::Args;
 use crate::lower::Body;
 use crate::parse::{Func, Kind, OutShape, Param};
-use crate::purity::{Pure, Question, judge};
+use crate::purity::{Impure, Pure, Question, judge};
+use crate::warn::Cause;
 use by_type::siteless;
 pub(crate) use facts::Companion;
 use proc_macro2::{Ident, Span, TokenStream};
@@ -19,9 +20,9 @@ pub(crate) enum Purity {
     /// A call need not run the body.
     Static,
     /// The body only computes, but what a site would have to know of a call cannot be told: why.
-    Pure(String),
+    Pure(String, Span),
     /// The body may do what only its run does: what that is.
-    Impure(String),
+    Impure(String, Span),
 }
 
 /// How a function and its companions are called.
@@ -46,9 +47,9 @@ impl<'a> StaticCall<'a> {
         p: &'a TokenStream,
     ) -> Self {
         let (purity, pure) = match judge(func, block, body, args, p) {
-            Err(why) => (Purity::Impure(why), Pure::default()),
+            Err(Impure { why, span }) => (Purity::Impure(with_remedy(why), span), Pure::default()),
             Ok(pure) => match siteless(func) {
-                Some(why) => (Purity::Pure(why), pure),
+                Some((why, span)) => (Purity::Pure(why, span), pure),
                 None => (Purity::Static, pure),
             },
         };
@@ -67,7 +68,19 @@ impl<'a> StaticCall<'a> {
     pub(super) fn recorded(&self) -> Option<&str> {
         match &self.purity {
             Purity::Static => None,
-            Purity::Pure(why) | Purity::Impure(why) => Some(why),
+            Purity::Pure(why, _) | Purity::Impure(why, _) => Some(why),
+        }
+    }
+
+    /// What makes each call recorded, for warnings.
+    pub(super) fn causes(&self) -> Vec<Cause> {
+        match &self.purity {
+            Purity::Static => self.misfits(),
+            Purity::Pure(why, span) | Purity::Impure(why, span) => vec![Cause {
+                why: why.clone(),
+                span: *span,
+                unless: None,
+            }],
         }
     }
 
@@ -138,7 +151,7 @@ impl<'a> StaticCall<'a> {
         };
         let stmts = &block.stmts;
         let body = match self.purity {
-            Purity::Pure(_) | Purity::Impure(_) => {
+            Purity::Pure(..) | Purity::Impure(..) => {
                 let count = self.count(Companion::Function);
                 quote::quote!(#count #(#stmts)*)
             }
@@ -160,9 +173,9 @@ impl<'a> StaticCall<'a> {
     pub(crate) fn mark(&self) -> TokenStream {
         let p = self.p;
         match self.purity {
-            Purity::Impure(_) => ours!(#p::impure();),
-            Purity::Static | Purity::Pure(_) if self.is_settled() => TokenStream::new(),
-            Purity::Static | Purity::Pure(_) => {
+            Purity::Impure(..) => ours!(#p::impure();),
+            Purity::Static | Purity::Pure(..) if self.is_settled() => TokenStream::new(),
+            Purity::Static | Purity::Pure(..) => {
                 let fit = self.fit();
                 ours!(#p::names(#fit);)
             }
@@ -450,6 +463,14 @@ fn expected(attrs: &mut [Attribute]) -> Vec<Attribute> {
         taken
     });
     taken.collect()
+}
+
+/// A reason that ends with what to write instead.
+fn with_remedy(why: String) -> String {
+    match why.contains("; ") {
+        true => why,
+        false => format!("{why}; `#[traced(pure)]` promises that it only computes"),
+    }
 }
 
 fn key() -> Ident {

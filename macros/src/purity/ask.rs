@@ -15,6 +15,8 @@ pub(crate) struct Question {
     pub(crate) tokens: TokenStream,
     /// What may do more than compute, if the answer is no.
     pub(crate) why: String,
+    /// The user's token that the question is about.
+    pub(crate) span: Span,
     /// Methods that types without a mark get a mark of.
     pub(crate) mark: Option<Ident>,
 }
@@ -25,10 +27,15 @@ pub(crate) fn mark_of(method: &str) -> Ident {
 }
 
 impl Judge<'_> {
-    fn ask(&mut self, tokens: TokenStream, why: String, mark: Option<Ident>) {
+    fn ask(&mut self, tokens: TokenStream, why: String, span: Span, mark: Option<Ident>) {
         let text = tokens.to_string();
         if self.asked.insert(text) {
-            self.questions.push(Question { tokens, why, mark });
+            self.questions.push(Question {
+                tokens,
+                why,
+                span,
+                mark,
+            });
         }
     }
 
@@ -50,7 +57,7 @@ impl Judge<'_> {
             false => ours!((&&&&&#p::Probe(&#e)).class::<#mask>()),
         };
         let why = self.reason(what, span, "its type is not known", Remedy::Move);
-        self.ask(tokens, why, None);
+        self.ask(tokens, why, span, None);
         true
     }
 
@@ -63,7 +70,7 @@ impl Judge<'_> {
         let answers = answers.reduce(|a, b| ours!(#p::either(#a, #b)));
         let why = self.reason(what, span, "its type is not known", Remedy::Move);
         if let Some(tokens) = answers {
-            self.ask(tokens, why, None);
+            self.ask(tokens, why, span, None);
         }
     }
 
@@ -74,7 +81,7 @@ impl Judge<'_> {
         };
         let mark = mark_of(method);
         let why = self.reason(what, span, "it is not traced", Remedy::Trace);
-        self.ask(ours!((#e).#mark()), why, Some(mark));
+        self.ask(ours!((#e).#mark()), why, span, Some(mark));
         true
     }
 
@@ -82,7 +89,7 @@ impl Judge<'_> {
     pub(super) fn ask_associated(&mut self, ty: &TokenStream, name: &str, what: &str, span: Span) {
         let (p, mark) = (self.p, mark_of(name));
         let why = self.reason(what, span, "it is not traced", Remedy::Trace);
-        self.ask(ours!(<#ty>::#mark(#p::some())), why, Some(mark));
+        self.ask(ours!(<#ty>::#mark(#p::some())), why, span, Some(mark));
     }
 
     /// Asks whether a path names a traced function: then there is a type of this name, with a mark.
@@ -102,7 +109,7 @@ impl Judge<'_> {
             }
         }};
         let why = self.reason(what, span, "it is not traced", Remedy::Trace);
-        self.ask(tokens, why, None);
+        self.ask(tokens, why, span, None);
         true
     }
 
@@ -120,7 +127,7 @@ impl Judge<'_> {
             }
         }};
         let why = self.reason(what, span, "it is not traced", Remedy::Trace);
-        self.ask(tokens, why, None);
+        self.ask(tokens, why, span, None);
         true
     }
 

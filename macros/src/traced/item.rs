@@ -3,10 +3,11 @@
 use super::around::around;
 use super::attributes::{misplaced, misspelt, take_keeps};
 use crate::args::Args;
+use crate::digest::Digest;
 use crate::expand::{StaticCall, checks, companions};
 use crate::half_typed;
 use crate::lower;
-use crate::parse::{self, Func, Kind, Owner, Param, text};
+use crate::parse::{self, Func, Kind, Owner, Param};
 use crate::report::Errors;
 use crate::warn;
 use proc_macro2::{Span, TokenStream};
@@ -80,9 +81,12 @@ pub(super) fn emit(
     } = written;
     let body = body(func, block, args, private, errors);
     let calls = StaticCall::of(func, block, &body, args, private);
-    let tokens = companions(func, &body, private, &text(block), &calls);
+    let digest = Digest::of(func, block, args);
+    let mut plain = block.clone();
+    take_keeps(&mut plain);
+    let tokens = companions(func, &body, private, &plain, &digest, &calls);
     let warnings = match errors.is_empty() {
-        true => warnings(func, block, &body, args, outer),
+        true => warnings(func, block, &body, args, outer, &tokens.causes),
         false => TokenStream::new(),
     };
     take_keeps(block);
@@ -159,10 +163,17 @@ fn warnings(
     body: &lower::Body,
     args: &Args,
     attrs: &[Attribute],
+    causes: &[warn::Cause],
 ) -> TokenStream {
     let attrs = attrs.iter().chain(&func.attrs).cloned();
     let attrs: Vec<Attribute> = attrs.collect();
-    warn::tokens(&warn::warnings(func, block, body, &args.allow), &attrs)
+    let mut found = warn::warnings(func, block, body, &args.allow);
+    // `#[traced(record)]` says that it is meant, and a body that does not parse is probably being typed.
+    let is_meant = args.record || half_typed::unparsed(block).is_some();
+    if !is_meant && !args.allow.contains(&warn::Lint::RecordedCall) {
+        found.extend(warn::recorded_calls(func, causes));
+    }
+    warn::tokens(&found, &attrs)
 }
 
 /// Writes parentheses around what a `macro_rules!` macro has put together, as in `x * $e`. rustc forgets such groups in

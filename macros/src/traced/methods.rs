@@ -85,7 +85,7 @@ pub(super) fn methods(mut imp: ItemImpl, args: &Args, errors: &mut Errors) -> To
     if !any && errors.is_empty() {
         errors.push(
             &imp.self_ty,
-            "no method here takes and returns tensors, so there is nothing to trace; remove `#[traced]`",
+            "no method here has a result that is written with `Tensor`, so none is traced; write `#[traced]` on a method that returns another tree, or remove this one",
         );
     }
     imp.items.iter_mut().for_each(half_typed::print_method);
@@ -113,6 +113,10 @@ fn of_method(method: &mut ImplItemFn, block: &Args, errors: &mut Errors) -> OfMe
     for attr in method.attrs.iter().filter(|a| is_traced(a)) {
         found.marked = true;
         let syn::Meta::List(list) = &attr.meta else {
+            // A method that returns a tree of another name is traced where it says so.
+            if !computes(method) {
+                continue;
+            }
             errors.push(
                 attr,
                 "the impl block is `#[traced]` already; remove this one",

@@ -6,10 +6,13 @@
 
 mod nan;
 mod reach;
+mod recorded;
 mod residual;
 mod sign;
 #[cfg(test)]
 mod tests;
+
+pub(crate) use self::recorded::{Cause, recorded_calls};
 
 use self::reach::Activity;
 use self::sign::Signs;
@@ -34,14 +37,17 @@ pub(crate) enum Lint {
     NanGradient,
     /// Reverse mode keeps a value that is larger than all arguments.
     LargeResidual,
+    /// Each call of the function is recorded.
+    RecordedCall,
 }
 
 impl Lint {
-    pub(crate) const ALL: [Lint; 4] = [
+    pub(crate) const ALL: [Lint; 5] = [
         Lint::UnusedParameter,
         Lint::ZeroGradient,
         Lint::NanGradient,
         Lint::LargeResidual,
+        Lint::RecordedCall,
     ];
 
     pub(crate) fn name(self) -> &'static str {
@@ -50,6 +56,7 @@ impl Lint {
             Lint::ZeroGradient => "zero_gradient",
             Lint::NanGradient => "nan_gradient",
             Lint::LargeResidual => "large_residual",
+            Lint::RecordedCall => "recorded_call",
         }
     }
 }
@@ -61,6 +68,8 @@ pub(crate) struct Warning {
     /// The user's token that it points at.
     pub(crate) span: Span,
     text: String,
+    /// A constant that is true if there is nothing to warn of, where only rustc knows that.
+    unless: Option<TokenStream>,
 }
 
 impl fmt::Display for Warning {
@@ -160,12 +169,32 @@ pub(crate) fn tokens(warnings: &[Warning], attrs: &[Attribute]) -> TokenStream {
     let warnings = warnings.iter().map(|warning| {
         let note = warning.to_string();
         let used = Ident::new("warning", warning.span);
+        let Some(unless) = &warning.unless else {
+            return quote! {
+                #(#attrs)*
+                const _: () = {
+                    #[deprecated(note = #note)]
+                    fn warning() {}
+                    let _ = #used;
+                };
+            };
+        };
+        // The type of which the function is depends on the constant.
         quote! {
             #(#attrs)*
             const _: () = {
-                #[deprecated(note = #note)]
-                fn warning() {}
-                let _ = #used;
+                // The arguments of a call that never runs.
+                #[allow(warnings, unused, clippy::all, clippy::pedantic)]
+                const UNLESS: bool = #unless;
+                struct Call<const IS_PLANNED: bool>;
+                impl Call<true> {
+                    fn warning() {}
+                }
+                impl Call<false> {
+                    #[deprecated(note = #note)]
+                    fn warning() {}
+                }
+                let _ = Call::<UNLESS>::#used;
             };
         }
     });
@@ -180,13 +209,14 @@ fn parameters(
     activity: &Activity,
 ) -> Vec<Warning> {
     let reaching = activity.reaching(&whole.results);
-    // Control flow may depend on a value that no result depends on.
-    let decides = |vars: &[Var]| {
+    let is_read = |vars: &[Var]| {
         let hosts = whole.lows.iter().flat_map(|low| &low.hosts);
         let read: Vec<Var> = hosts.flat_map(|h| &h.reads).copied().collect();
         let behind = reach::values_behind(&whole.blocks, &read);
-        whole.is_flow && vars.iter().any(|v| behind.contains(*v))
+        vars.iter().any(|v| behind.contains(*v))
     };
+    // Control flow may depend on a value that no result depends on.
+    let decides = |vars: &[Var]| whole.is_flow && is_read(vars);
     let only_one = func.diff().count() == 1;
     let mut found = Vec::new();
     for (i, param) in func.diff() {
@@ -218,13 +248,19 @@ fn parameters(
                     lint: Lint::ZeroGradient,
                     span,
                     text: format!("the gradient of `{name}` is always zero: it ends at `{op}`{at}, because {why}; if that is meant, {remedy}"),
+                    unless: None,
                 });
             }
             // A method may have a receiver for uniformity. What is not mentioned at all, rustc reports.
             None if !param.receiver && !decides(&vars) && mentions(source.to_token_stream(), &param.ident) => found.push(Warning {
                 lint: Lint::UnusedParameter,
                 span,
-                text: format!("no result depends on the values of `{name}`, so its gradient is always zero; remove it, or {remedy}, or call it `_{name}`"),
+                text: match is_read(&vars) {
+                    // A number of it may still scale a result.
+                    true => format!("the gradient of `{name}` is always zero: host code reads its shape or its values, and what is read is a constant to the derivative; if that is meant, {remedy}, or call it `_{name}`"),
+                    false => format!("no result depends on the values of `{name}`, so its gradient is always zero; remove it, or {remedy}, or call it `_{name}`"),
+                },
+                unless: None,
             }),
             None => {}
         }
@@ -265,6 +301,7 @@ fn selections(whole: &Whole, activity: &Activity) -> Vec<Warning> {
                     lint: Lint::NanGradient,
                     span,
                     text: risk.text(program),
+                    unless: None,
                 });
             }
         }
@@ -279,5 +316,6 @@ fn residuals(program: &Program, spans: &SecondaryMap<Var, Span>, wrt: &[Var]) ->
         lint: Lint::LargeResidual,
         span: *spans.get(large.var)?,
         text: large.text(program),
+        unless: None,
     })
 }

@@ -1,4 +1,6 @@
 //! Programs with host control flow: their derivatives against closed forms, transforms of closures and differences.
+#![allow(deprecated)]
+// some functions here are recorded on purpose
 
 // Each way of writing a statement is one to differentiate.
 #![allow(clippy::assign_op_pattern, clippy::needless_late_init)]

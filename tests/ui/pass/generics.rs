@@ -17,7 +17,7 @@ impl Activation for Scaled {
     }
 }
 
-#[traced]
+#[traced(allow(recorded_call))]
 fn through<A: Activation + Tree>(x: &Tensor, activation: &A) -> Tensor
 where
     A: Sized,
@@ -50,7 +50,7 @@ struct Pair<T> {
     right: T,
 }
 
-#[traced]
+#[traced(allow(recorded_call))]
 impl<T: Activation + Tree> Pair<T> {
     fn forward(&self, x: &Tensor) -> Tensor {
         let h = self.left.apply(x);

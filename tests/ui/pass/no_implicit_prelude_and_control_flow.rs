@@ -11,7 +11,7 @@ struct Net {
     rates: ::std::vec::Vec<f32>,
 }
 
-#[traced]
+#[traced(allow(recorded_call))]
 fn loops(net: &Net, x: &Tensor, n: usize) -> Tensor {
     let mut h = ::std::clone::Clone::clone(x);
     for w in &net.layers {

@@ -68,7 +68,7 @@ fn control(net: &Net, steps: &Vec<Step>, x: &Tensor) -> Tensor {
     h.sum(..)
 }
 
-#[traced]
+#[traced(allow(recorded_call))]
 fn of_the_standard_library(x: &Tensor) -> Tensor {
     let copied = Clone::clone(x);
     let boxed = Box::new(x.sin());

@@ -52,7 +52,7 @@ impl<T: Tree> Model<T> {
     }
 }
 
-#[traced(order = 2)]
+#[traced(order = 2, allow(recorded_call))]
 fn r#type(r#fn: &Tensor, [a, b]: [Tensor; 2]) -> Tensor {
     (r#fn * a / b).sum(..)
 }

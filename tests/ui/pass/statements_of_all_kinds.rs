@@ -14,7 +14,7 @@ macro_rules! affine {
     };
 }
 
-#[traced]
+#[traced(allow(recorded_call))]
 fn macros(x: &Tensor, n: usize) -> Tensor {
     let mut h = affine!(x, x.exp());
     twice!(h);
@@ -75,7 +75,7 @@ fn closures(x: &Tensor, n: usize) -> Tensor {
     sum.tanh()
 }
 
-#[traced]
+#[traced(allow(recorded_call))]
 fn attributes(x: &Tensor) -> Tensor {
     #[cfg(any())]
     let x = x.missing();

@@ -1,11 +1,12 @@
 //! What types say of the calls of a function: which instance is called, and whether a key can hold what calls differ in.
 
-use super::StaticCall;
+use super::{Purity, StaticCall};
 use crate::expand::cx::{Cx, turbofish};
 use crate::expand::names::Names;
 use crate::generic::Params;
 use crate::parse::{Func, Kind, Param, text};
 use crate::purity::{Question, is_known, mark_of};
+use crate::warn::Cause;
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::ToTokens;
 use syn::spanned::Spanned;
@@ -120,61 +121,95 @@ impl StaticCall<'_> {
         }
     }
 
-    /// `RECORDED`. What the macro does not know rustc decides by types, where the types do not depend on the instance.
-    pub(in crate::expand) fn why(&self) -> TokenStream {
-        if let Some(why) = self.recorded() {
-            return ours!(::core::option::Option::Some(#why));
+    /// Why a call does more than compute, as a constant. What the macro does not know rustc decides by types.
+    pub(in crate::expand) fn impure(&self) -> TokenStream {
+        match &self.purity {
+            Purity::Impure(why, _) => ours!(::core::option::Option::Some(#why)),
+            Purity::Static | Purity::Pure(..) => {
+                first_misfit(self.misfits_of_globals(), &self.why_not_confirmed())
+            }
         }
-        let p = self.p;
-        let globals = self.globals.iter().map(|global| {
-            let why = format!(
-                "`{}` at line {} may be written to or hold a tensor, as far as its type says: it is not `Eq` and `Clone`; move it before the call and pass the value, or promise by `#[traced(pure)]` that it only computes",
-                text(global),
-                global.span().start().line
-            );
-            (self.fits(global), why)
+    }
+
+    /// Why a call has no key although it only computes, as a constant. It is so if the types do not depend on the instance.
+    pub(in crate::expand) fn siteless(&self) -> TokenStream {
+        match &self.purity {
+            Purity::Pure(why, _) => ours!(::core::option::Option::Some(#why)),
+            Purity::Static | Purity::Impure(..) => {
+                first_misfit(self.misfits_of_params(), &self.unkept())
+            }
+        }
+    }
+
+    /// What rustc decides, by types, to make each call recorded.
+    pub(super) fn misfits(&self) -> Vec<Cause> {
+        let mut causes = self.misfits_of_globals();
+        causes.extend(self.refusals());
+        causes.extend(self.misfits_of_params());
+        causes
+    }
+
+    fn misfits_of_globals(&self) -> Vec<Cause> {
+        let causes = self.globals.iter().map(|global| {
+            let name = text(global);
+            Cause {
+                why: format!(
+                    "`{name}` may be written to or hold a tensor, as far as its type says: it is not `Eq` and `Clone`; derive them, or pass the value as an argument"
+                ),
+                span: global.span(),
+                unless: Some(self.fits(global)),
+            }
         });
+        causes.collect()
+    }
+
+    fn misfits_of_params(&self) -> Vec<Cause> {
+        let p = self.p;
         let generics = self.func.generics();
         let params = self.func.params.iter().filter(|param| {
             let fixed = matches!(param.kind, Kind::Static { .. });
             fixed && !is_known(&param.owned) && generics.fix(&param.owned)
         });
-        let params = params.map(|param| {
+        let causes = params.map(|param| {
             let (ty, x) = (&param.owned, Ident::new("x", Span::mixed_site()));
-            let why = format!(
-                "`{}` cannot be compared with that of a call before: its type is not `Eq` and `Clone`, or is a function pointer or a cell; `#[traced(pure)]` does not help, so pass what it computes",
-                param.name
-            );
+            let name = &param.name;
             let fits = ours! {
                 #p::argument_fits(&|#x: &#ty| {
                     use #p::by_type::*;
                     (&&&&&#p::StaticArg(#x)).fits_in_key()
                 })
             };
-            (fits, why)
+            Cause {
+                why: format!(
+                    "`{name}` cannot be compared with that of a call before: its type is not `Eq` and `Clone`, or is a function pointer or a cell; derive them for the type of `{name}`, or pass what it computes"
+                ),
+                span: param.ident.span(),
+                unless: Some(fits),
+            }
         });
-        let (fit, why): (Vec<_>, Vec<_>) = globals.chain(params).unzip();
-        let rest = self.why_not_known();
-        match fit.is_empty() {
-            true => rest,
-            false => ours! {
-                #(if !#fit { ::core::option::Option::Some(#why) } else)* { #rest }
-            },
-        }
+        causes.collect()
     }
 
-    /// Why a call is recorded although its arguments fit in a key: the body is not pure, or the structure of the result cannot be kept.
-    fn why_not_known(&self) -> TokenStream {
-        let (asked, unkept) = (self.why_not_confirmed(), self.unkept());
-        if self.questions.is_empty() {
-            return unkept;
+    /// The questions that rustc answers with no, where the answers do not depend on the instance.
+    fn refusals(&self) -> Vec<Cause> {
+        if self.func.generics().decide() {
+            return Vec::new();
         }
-        ours! {
-            match #asked {
-                ::core::option::Option::Some(why) => ::core::option::Option::Some(why),
-                ::core::option::Option::None => #unkept,
-            }
-        }
+        let owner = match &self.func.owner {
+            None => self.func.sig.ident.to_token_stream(),
+            Some(owner) => owner.self_ty.to_token_stream(),
+        };
+        let name = Names::new(self.func).answers;
+        let causes = self
+            .questions
+            .iter()
+            .enumerate()
+            .map(|(i, question)| Cause {
+                why: question.why.clone(),
+                span: question.span,
+                unless: Some(ours!(<#owner>::#name() != #i)),
+            });
+        causes.collect()
     }
 
     /// Why a site cannot keep the structure of the result, as far as its type says.
@@ -222,23 +257,44 @@ impl StaticCall<'_> {
     }
 }
 
+/// The reason of the first that does not fit in a key, or else `rest`.
+fn first_misfit(causes: Vec<Cause>, rest: &TokenStream) -> TokenStream {
+    let misfits = causes.iter().map(|cause| (&cause.unless, &cause.why));
+    let (fit, why): (Vec<_>, Vec<_>) = misfits.unzip();
+    match fit.is_empty() {
+        true => rest.clone(),
+        false => ours! {
+            #(if !#fit { ::core::option::Option::Some(#why) } else)* { #rest }
+        },
+    }
+}
+
 /// Why the types of the parameters and of the result do not say all that a key needs.
-pub(super) fn siteless(func: &Func) -> Option<String> {
+pub(super) fn siteless(func: &Func) -> Option<(String, Span)> {
     let generics = func.generics();
     let unknown = |p: &&Param| {
         let fixed = matches!(p.kind, Kind::Static { .. });
         p.pattern || (fixed && generics.may_borrow(&p.owned))
     };
-    let why = |what: String, ty: &Type| match generics.borrower(ty) {
+    let why = |what: String, ty: &Type, otherwise: &str| match generics.borrower(ty) {
         Some(name) => format!(
             "`{name}` may borrow; with the bound `{name}: 'static` a call like one before finds its plan"
         ),
-        None => format!("{what} does not say what its calls have in common"),
+        None => format!("{what} does not say what its calls have in common; {otherwise}"),
     };
     if let Some(param) = func.params.iter().find(unknown) {
-        return Some(why(format!("the type of `{}`", param.name), &param.owned));
+        let otherwise = match param.pattern {
+            true => "name the parameter, and take it apart in the body",
+            false => "take a value that owns what it refers to",
+        };
+        let what = match param.pattern {
+            true => "a parameter that is a pattern".to_owned(),
+            false => format!("the type of `{}`", param.name),
+        };
+        return Some((why(what, &param.owned, otherwise), param.ident.span()));
     }
     let (ty, shape) = (&func.output.ty, &func.output.shape);
     let known = shape.is_known() || !generics.may_borrow(ty);
-    (!known).then(|| why(format!("`{}`", text(ty)), ty))
+    let otherwise = "return a value that owns what it refers to";
+    (!known).then(|| (why(format!("`{}`", text(ty)), ty, otherwise), ty.span()))
 }

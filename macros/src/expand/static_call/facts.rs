@@ -74,8 +74,8 @@ impl StaticCall<'_> {
         let mark = self.mark();
         match &self.purity {
             Purity::Static => mark,
-            Purity::Pure(why) => ours!(#mark let #call = #p::record_call(#path, #why);),
-            Purity::Impure(why) => ours!(let #call = #p::record_impure(#path, #why);),
+            Purity::Pure(why, _) => ours!(#mark let #call = #p::record_call(#path, #why);),
+            Purity::Impure(why, _) => ours!(let #call = #p::record_impure(#path, #why);),
         }
     }
 }

@@ -1,0 +1,162 @@
+//! Values of constants and statics in the hash of a function that names them.
+//!
+//! Only rustc knows the type of a constant. The type of a closure that never runs says which of the kinds below it has, and
+//! an inherent function of that kind reads the value: a trait could not, because functions of traits are not `const`.
+
+use super::hash::fold_words;
+use std::marker::PhantomData;
+
+/// The hash of a value of a type that is known.
+pub struct Known<T: ?Sized>(PhantomData<fn(&T)>);
+
+/// A value of another type: its hash is that of nothing.
+pub struct Other<T: ?Sized>(PhantomData<fn(&T)>);
+
+/// A constant or static whose type is asked for.
+pub struct Constant<'a, T: ?Sized>(pub &'a T);
+
+/// A kind of value.
+pub trait Kind {
+    /// The only value of it.
+    const KIND: Self;
+}
+
+impl<T: ?Sized> Kind for Known<T> {
+    const KIND: Self = Known(PhantomData);
+}
+
+impl<T: ?Sized> Kind for Other<T> {
+    const KIND: Self = Other(PhantomData);
+}
+
+/// The kind that a closure returns.
+pub const fn kind_of<K: Kind, F: Fn() -> K>(_: &F) -> K {
+    K::KIND
+}
+
+/// A type whose values can be read while rustc compiles.
+pub trait Readable {}
+
+/// Takes constants whose values can be read.
+pub trait ByValue<T: ?Sized>: Sized {
+    /// Their kind.
+    fn kind(self) -> Known<T> {
+        Kind::KIND
+    }
+}
+
+impl<T: Readable + ?Sized> ByValue<T> for &&Constant<'_, T> {}
+
+/// Takes all others.
+pub trait ByName<T: ?Sized>: Sized {
+    /// Their kind.
+    fn kind(self) -> Other<T> {
+        Kind::KIND
+    }
+}
+
+impl<T: ?Sized> ByName<T> for &Constant<'_, T> {}
+
+impl<T: ?Sized> Other<T> {
+    /// Leaves the hash as it is.
+    pub const fn fold(self, hash: [u8; 32], _: &T) -> [u8; 32] {
+        hash
+    }
+}
+
+/// A scalar and the word that stands for it, with lists of it.
+macro_rules! scalars {
+    ($($ty:ty: |$x:ident| $word:expr;)*) => {$(
+        impl Readable for $ty {}
+        impl Readable for [$ty] {}
+        impl<const N: usize> Readable for [$ty; N] {}
+        impl<const N: usize, const M: usize> Readable for [[$ty; N]; M] {}
+        impl Readable for &[$ty] {}
+        impl<const N: usize> Readable for &[$ty; N] {}
+        impl Readable for Option<$ty> {}
+
+        impl Known<$ty> {
+            /// Adds the value to a hash.
+            pub const fn fold(self, hash: [u8; 32], $x: &$ty) -> [u8; 32] {
+                fold_words(hash, &[$word])
+            }
+        }
+
+        impl Known<[$ty]> {
+            /// Adds the length and the elements to a hash.
+            pub const fn fold(self, hash: [u8; 32], list: &[$ty]) -> [u8; 32] {
+                let mut hash = fold_words(hash, &[list.len() as u64]);
+                let mut i = 0;
+                while i < list.len() {
+                    hash = <Known<$ty>>::KIND.fold(hash, &list[i]);
+                    i += 1;
+                }
+                hash
+            }
+        }
+
+        impl<const N: usize> Known<[$ty; N]> {
+            /// Adds the elements to a hash.
+            pub const fn fold(self, hash: [u8; 32], list: &[$ty; N]) -> [u8; 32] {
+                <Known<[$ty]>>::KIND.fold(hash, list)
+            }
+        }
+
+        impl<const N: usize, const M: usize> Known<[[$ty; N]; M]> {
+            /// Adds the rows to a hash.
+            pub const fn fold(self, hash: [u8; 32], rows: &[[$ty; N]; M]) -> [u8; 32] {
+                fold_words(<Known<[$ty]>>::KIND.fold(hash, rows.as_flattened()), &[N as u64])
+            }
+        }
+
+        impl Known<&[$ty]> {
+            /// Adds the elements to a hash.
+            pub const fn fold(self, hash: [u8; 32], list: &&[$ty]) -> [u8; 32] {
+                <Known<[$ty]>>::KIND.fold(hash, *list)
+            }
+        }
+
+        impl<const N: usize> Known<&[$ty; N]> {
+            /// Adds the elements to a hash.
+            pub const fn fold(self, hash: [u8; 32], list: &&[$ty; N]) -> [u8; 32] {
+                <Known<[$ty]>>::KIND.fold(hash, *list)
+            }
+        }
+
+        impl Known<Option<$ty>> {
+            /// Adds the value to a hash, if there is one.
+            pub const fn fold(self, hash: [u8; 32], value: &Option<$ty>) -> [u8; 32] {
+                match value {
+                    Some(value) => <Known<$ty>>::KIND.fold(fold_words(hash, &[1]), value),
+                    None => fold_words(hash, &[0]),
+                }
+            }
+        }
+    )*};
+}
+scalars! {
+    u8: |x| *x as u64;
+    u16: |x| *x as u64;
+    u32: |x| *x as u64;
+    u64: |x| *x;
+    usize: |x| *x as u64;
+    i8: |x| *x as u64;
+    i16: |x| *x as u64;
+    i32: |x| *x as u64;
+    i64: |x| *x as u64;
+    isize: |x| *x as u64;
+    bool: |x| *x as u64;
+    char: |x| *x as u64;
+    f32: |x| x.to_bits() as u64;
+    f64: |x| x.to_bits();
+    crate::DType: |x| *x as u64;
+}
+
+impl Readable for &str {}
+
+impl Known<&str> {
+    /// Adds the text to a hash.
+    pub const fn fold(self, hash: [u8; 32], text: &&str) -> [u8; 32] {
+        <Known<[u8]>>::KIND.fold(hash, text.as_bytes())
+    }
+}

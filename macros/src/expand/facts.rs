@@ -1,0 +1,421 @@
+//! What a function tells its callers in constants: its hash, and why calls of it are recorded.
+//!
+//! The facts of a function cover its callees. A method is one of a type that only rustc knows, so the companions have
+//! the body once more, in a function that never runs: there each call of a method returns a marker type, too.
+
+use super::cx::Cx;
+use crate::digest::Digest;
+use crate::generic::names_in;
+use crate::lower::{Body, Call, Callee, Lowered};
+use crate::parse::{text, unraw};
+use crate::warn::Cause;
+use proc_macro2::{Ident, LineColumn, Span, TokenStream};
+use quote::ToTokens;
+use syn::visit_mut::VisitMut;
+use syn::{Block, Expr, ReturnType};
+
+/// How many levels facts have. It is the number of levels in `core/src/private/facts.rs`.
+const LEVELS: usize = 8;
+
+/// What is emitted for the facts of a function.
+pub(super) struct FactItems {
+    /// Items for the impl block of the companions.
+    pub(super) associated: TokenStream,
+    /// Items beside the function or the impl block.
+    pub(super) items: TokenStream,
+    /// The calls that make each call of the function recorded.
+    pub(super) causes: Vec<Cause>,
+}
+
+/// A function that the body calls.
+struct Called {
+    /// How the user names it, and where.
+    name: String,
+    span: Span,
+    /// The words before its reason.
+    words: String,
+    /// The slot of its marker, and the statement that makes it.
+    slot: Slot,
+}
+
+enum Slot {
+    /// The path of the function that returns the marker.
+    Known(TokenStream),
+    /// The local that the body decides, and where the name of the method stands.
+    Method(Ident, LineColumn),
+}
+
+impl Cx<'_> {
+    /// The facts of a function whose body the user wrote as `block`.
+    pub(super) fn fact_items(&self, body: &Body, block: &Block, digest: &Digest) -> FactItems {
+        let called = self.called(body);
+        let callees = (!called.is_empty()).then(|| self.callees(&called, block));
+        let associated = [
+            self.own_facts(digest),
+            self.marker_functions(),
+            callees.unwrap_or_default(),
+            self.public_facts(&called),
+        ];
+        FactItems {
+            associated: associated.into_iter().collect(),
+            items: self.facts_of_marker(body, &called),
+            causes: self.causes(&called),
+        }
+    }
+
+    /// The first call of a function that is recorded. Where types depend on the instance, constants cannot say it.
+    fn causes(&self, called: &[Called]) -> Vec<Cause> {
+        if self.func.generics().decide() {
+            return Vec::new();
+        }
+        let p = self.p;
+        let (call, last) = (self.call_callees(called), level(LEVELS));
+        let causes = called.iter().enumerate().map(|(i, called)| Cause {
+            why: format!(
+                "it calls `{name}`, which is recorded: `RECORDED` says why; if that only computes, write `#[traced(pure)]` on `{name}`",
+                name = called.name
+            ),
+            span: called.span,
+            unless: Some(ours!(!#p::callees::#last(#call).is_first(#i))),
+        });
+        causes.collect()
+    }
+
+    /// The call of the function that returns the slots, as a closure that never runs.
+    fn call_callees(&self, called: &[Called]) -> TokenStream {
+        let callees = &self.names.callees;
+        let owner = match &self.func.owner {
+            None => self.func.sig.ident.to_token_stream(),
+            Some(owner) => owner.self_ty.to_token_stream(),
+        };
+        let never = std::iter::repeat_n(ours!(loop {}), self.n_callee_params(called));
+        ours!(&|| <#owner>::#callees(#(#never),*))
+    }
+
+    /// The hash and the reason of the function without its callees, as constants.
+    fn own_facts(&self, digest: &Digest) -> TokenStream {
+        let (n, p) = (self.names, self.p);
+        let (head, vis) = self.associated();
+        let hash = blake3::hash(digest.text.as_bytes());
+        let bytes = hash.as_bytes().iter();
+        let constants = digest.constants.iter();
+        let why = self.calls.impure();
+        let (own, impure) = (&n.own_hash, &n.impure);
+        ours! {
+            #head
+            #[doc(hidden)]
+            #vis const #own: [u8; 32] = {
+                let hash = [#(#bytes),*];
+                #(let hash = #p::kind_of(&|| {
+                    use #p::by_kind::*;
+                    (&&#p::Constant(&#constants)).kind()
+                }).fold(hash, &#constants);)*
+                hash
+            };
+
+            #head
+            #[doc(hidden)]
+            #vis const #impure: ::core::option::Option<&'static str> = #why;
+        }
+    }
+
+    /// The functions that return the marker: one for calls by path, and for a method one for calls of values.
+    fn marker_functions(&self) -> TokenStream {
+        let (n, p) = (self.names, self.p);
+        let (head, vis) = self.associated();
+        let marker = self.marker(ours!(Self));
+        let marker = ours!(#p::Marker<#marker>);
+        let facts = &n.facts;
+        let receiver = self.func.params.iter().any(|param| param.receiver);
+        let typed = receiver.then(|| {
+            let ReturnType::Type(_, ty) = &self.func.sig.output else {
+                return TokenStream::new();
+            };
+            let signature = self.signature(&n.typed, &self.inputs(), &ours!((#ty, #marker)));
+            ours! {
+                #head
+                #[doc(hidden)]
+                #vis #signature { loop {} }
+            }
+        });
+        ours! {
+            #head
+            #[doc(hidden)]
+            #vis fn #facts() -> #marker { #p::Marker(::core::marker::PhantomData) }
+
+            #typed
+        }
+    }
+
+    /// The type that has the facts: the enum of a function, and for a method a struct beside the impl block.
+    fn marker(&self, owner: TokenStream) -> TokenStream {
+        let marker = &self.names.marker;
+        match &self.func.owner {
+            None => owner,
+            Some(_) => ours!(#marker<#owner>),
+        }
+    }
+
+    /// `HASH` and `RECORDED`.
+    fn public_facts(&self, called: &[Called]) -> TokenStream {
+        let (n, p) = (self.names, self.p);
+        let (head, vis) = self.associated();
+        let (name, recorded) = (&n.hash, &n.recorded);
+        let marker = self.marker(ours!(Self));
+        let last = level(LEVELS);
+        let user = text(&self.func.sig.ident);
+        let doc = format!(
+            "The hash of `{user}`: of its source, the constants that it names, and its callees."
+        );
+        let recorded_doc = format!(
+            "Why each call of `{user}` is recorded. `None`, if a call like one before finds its plan and records nothing."
+        );
+        let siteless = self.calls.siteless();
+        let impure = &n.impure;
+        let (words, why) = match called {
+            [] => (
+                TokenStream::new(),
+                ours! {
+                    match Self::#impure {
+                        ::core::option::Option::None => #siteless,
+                        why => why,
+                    }
+                },
+            ),
+            _ => {
+                let words = &n.why;
+                let constant = ours! {
+                    #head
+                    #[doc(hidden)]
+                    #vis const #words: &'static #p::Text =
+                        &#p::Text::of(<#marker as #p::Facts>::#last.why);
+                };
+                (constant, ours!(Self::#words.or(#siteless)))
+            }
+        };
+        ours! {
+            #head
+            #[doc = #doc]
+            #vis const #name: [u8; 32] = <#marker as #p::Facts>::#last.hash;
+
+            #words
+
+            #head
+            #[doc = #recorded_doc]
+            #vis const #recorded: ::core::option::Option<&'static str> = #why;
+        }
+    }
+
+    /// The facts, level by level. Code with control flow reads its callees one level below, because it may call itself.
+    fn facts_of_marker(&self, body: &Body, called: &[Called]) -> TokenStream {
+        let (n, p, func) = (self.names, self.p, self.func);
+        let (allow, attrs, vis) = (super::names::allow(), &func.attrs, &func.vis);
+        let (own, impure) = (&n.own_hash, &n.impure);
+        let (owner, generics, marker_item) = match &func.owner {
+            None => (func.sig.ident.to_token_stream(), None, TokenStream::new()),
+            Some(owner) => {
+                let marker = &n.marker;
+                let item = ours! {
+                    #(#attrs)*
+                    #allow
+                    #[doc(hidden)]
+                    #vis struct #marker<T: ?::core::marker::Sized>(::core::marker::PhantomData<fn(&T)>);
+                };
+                (owner.self_ty.to_token_stream(), Some(&owner.generics), item)
+            }
+        };
+        let ty = ours!(<#owner>);
+        let words = called.iter().map(|called| &called.words);
+        let words = ours!(&[#(#words),*]);
+        let call = self.call_callees(called);
+        let own = ours!(#ty::#own, #ty::#impure);
+        let none = ours!(#p::Fact::with(#own, #p::callees::LEVEL_0(&|| ()), &[]));
+        let with = |below: usize| {
+            let below = level(below);
+            ours!(#p::Fact::with(#own, #p::callees::#below(#call), #words))
+        };
+        let consts = (0..=LEVELS).map(|i| {
+            let (name, value) = match (body, i) {
+                _ if called.is_empty() => (level(i), none.clone()),
+                (Body::Straight(_), _) => (level(i), with(i)),
+                (_, 0) => (level(0), none.clone()),
+                (_, _) => (level(i), with(i - 1)),
+            };
+            ours!(const #name: #p::Fact = #value;)
+        });
+        let n_consts = if called.is_empty() { 1 } else { LEVELS + 1 };
+        let consts = consts.take(n_consts);
+        let marker = self.marker(owner);
+        let (params, bounds) = match generics {
+            Some(generics) => {
+                let (params, _, bounds) = generics.split_for_impl();
+                (params.to_token_stream(), bounds.to_token_stream())
+            }
+            None => Default::default(),
+        };
+        ours! {
+            #marker_item
+
+            #(#attrs)*
+            #allow
+            impl #params #p::Facts for #marker #bounds { #(#consts)* }
+        }
+    }
+
+    /// The functions that the body calls, each once. A body that is recorded may call functions that are not traced.
+    fn called(&self, body: &Body) -> Vec<Called> {
+        let lows: Vec<&Lowered> = match body {
+            Body::Straight(low) => vec![&**low],
+            Body::Flow(low) => low.pieces.iter().map(|piece| &piece.low).collect(),
+            Body::Recorded(_) => Vec::new(),
+        };
+        let mut calls: Vec<&Call> = lows.iter().flat_map(|low| low.calls.values()).collect();
+        calls.sort_by_key(|call| call.span.start());
+        let mut found: Vec<Called> = Vec::new();
+        for call in calls {
+            let i = found.len();
+            let Some(slot) = self.slot(call, i) else {
+                continue;
+            };
+            if found.iter().any(|other| slot.is_that_of(&other.slot)) {
+                continue;
+            }
+            let (name, line) = (name(&call.callee), call.span.start().line);
+            let words = format!("`{name}` at line {line} is recorded: ");
+            found.push(Called {
+                name,
+                span: call.span,
+                words,
+                slot,
+            });
+        }
+        found
+    }
+
+    /// The slot of a callee, where its type does not depend on the instance of a generic function.
+    fn slot(&self, call: &Call, i: usize) -> Option<Slot> {
+        let generics = &self.func.sig.generics;
+        match &call.callee {
+            Callee::Function(path) => {
+                let (path, _) = super::call::apart(path);
+                let facts = Ident::new("__facts", call.span);
+                Some(Slot::Known(ours!(<#path>::#facts)))
+            }
+            Callee::Associated { ty, name, .. } => {
+                let facts = format!("__traced_{}_facts", unraw(name));
+                let facts = Ident::new(&facts, name.span());
+                let known = !names_in(generics, ty);
+                known.then(|| Slot::Known(ours!(#ty::#facts)))
+            }
+            Callee::Method { name, .. } => {
+                let known = generics.type_params().next().is_none()
+                    && generics.const_params().next().is_none();
+                let slot = Ident::new(&format!("slot_{i}"), Span::mixed_site());
+                known.then(|| Slot::Method(slot, name.span().start()))
+            }
+        }
+    }
+
+    /// How many parameters the function that returns the slots has: those of the user's function, if it has its body.
+    fn n_callee_params(&self, called: &[Called]) -> usize {
+        match called.iter().any(Called::is_method) {
+            true => self.func.sig.inputs.len(),
+            false => 0,
+        }
+    }
+
+    /// The function that returns the slots of all callees, and never runs.
+    fn callees(&self, called: &[Called], block: &Block) -> TokenStream {
+        let (n, p) = (self.names, self.p);
+        let (head, vis) = self.associated();
+        let name = &n.callees;
+        let slots = called.iter().rev().fold(ours!(()), |rest, called| {
+            let slot = match &called.slot {
+                Slot::Known(facts) => ours!(#p::Slot::of(#facts)),
+                Slot::Method(slot, _) => slot.to_token_stream(),
+            };
+            ours!((#slot, #rest))
+        });
+        let list = ours!(impl #p::Callees);
+        if !called.iter().any(Called::is_method) {
+            return ours! {
+                #head
+                #[doc(hidden)]
+                #vis fn #name() -> #list { #slots }
+            };
+        }
+        let mut block = block.clone();
+        let mut typed = Typed { called };
+        typed.visit_block_mut(&mut block);
+        let methods = called.iter().filter_map(|called| match &called.slot {
+            Slot::Method(slot, _) => Some(slot),
+            Slot::Known(_) => None,
+        });
+        let output = &self.func.sig.output;
+        let mut sig = self.func.sig.clone();
+        sig.ident = name.clone();
+        sig.output = syn::parse_quote!(-> #list);
+        ours! {
+            #head
+            #[doc(hidden)]
+            #vis #sig {
+                #(let #methods = #p::Slot::new();)*
+                let _ = || #output {
+                    loop {}
+                    #block
+                };
+                #slots
+            }
+        }
+    }
+}
+
+impl Called {
+    fn is_method(&self) -> bool {
+        matches!(self.slot, Slot::Method(..))
+    }
+}
+
+impl Slot {
+    fn is_that_of(&self, other: &Slot) -> bool {
+        match (self, other) {
+            (Slot::Known(a), Slot::Known(b)) => a.to_string() == b.to_string(),
+            (Slot::Method(_, a), Slot::Method(_, b)) => a == b,
+            _ => false,
+        }
+    }
+}
+
+/// Calls the functions that return markers in the place of methods.
+struct Typed<'a> {
+    called: &'a [Called],
+}
+
+impl VisitMut for Typed<'_> {
+    fn visit_expr_mut(&mut self, expr: &mut Expr) {
+        syn::visit_mut::visit_expr_mut(self, expr);
+        let Expr::MethodCall(call) = expr else { return };
+        let at = call.method.span().start();
+        let slot = self.called.iter().find_map(|called| match &called.slot {
+            Slot::Method(slot, place) if *place == at => Some(slot),
+            _ => None,
+        });
+        let Some(slot) = slot else { return };
+        let name = format!("__traced_{}_typed", unraw(&call.method));
+        call.method = Ident::new(&name, call.method.span());
+        *expr = Expr::Verbatim(ours!(#slot.result(#call)));
+    }
+}
+
+/// How a user names a callee.
+fn name(callee: &Callee) -> String {
+    match callee {
+        Callee::Function(path) => text(path),
+        Callee::Associated { ty, name, .. } => format!("{}::{name}", text(ty)),
+        Callee::Method { name, .. } => name.to_string(),
+    }
+}
+
+fn level(level: usize) -> Ident {
+    Ident::new(&format!("LEVEL_{level}"), Span::mixed_site())
+}

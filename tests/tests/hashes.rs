@@ -1,0 +1,329 @@
+//! `HASH` and `RECORDED` cover constants and callees, which only rustc knows.
+#![allow(deprecated)] // some functions here are recorded on purpose
+
+use gradloom::prelude::*;
+
+/// Two modules with the same source, but for what `$change` puts into them.
+macro_rules! pairs {
+    ($($name:ident { $($first:item)* } { $($second:item)* } in { $($common:item)* })*) => {$(
+        mod $name {
+            pub(crate) mod first {
+                #[allow(unused_imports)]
+                use gradloom::prelude::*;
+                $($first)*
+                $($common)*
+            }
+            pub(crate) mod second {
+                #[allow(unused_imports)]
+                use gradloom::prelude::*;
+                $($second)*
+                $($common)*
+            }
+        }
+    )*};
+}
+
+/// The hash of `f` covers a constant of each kind of type that can be read.
+macro_rules! constants {
+    ($($name:ident: $ty:ty = $a:expr, $b:expr;)*) => {
+        $(mod $name {
+            macro_rules! function {
+                ($module:ident, $value:expr) => {
+                    pub(crate) mod $module {
+                        #[allow(unused_imports)]
+                        use gradloom::prelude::*;
+                        const VALUE: $ty = $value;
+                        static PLACE: $ty = $value;
+
+                        #[traced]
+                        pub(crate) fn constant(x: &Tensor) -> Tensor {
+                            let _value = &VALUE;
+                            x * 2.0
+                        }
+
+                        #[traced]
+                        pub(crate) fn place(x: &Tensor) -> Tensor {
+                            let _value = &PLACE;
+                            x * 2.0
+                        }
+                    }
+                };
+            }
+            function!(first, $a);
+            function!(again, $a);
+            function!(second, $b);
+        })*
+
+        #[test]
+        fn the_value_of_a_constant_counts() {
+            $(
+                assert_ne!($name::first::constant::HASH, $name::second::constant::HASH, stringify!($name));
+                assert_ne!($name::first::place::HASH, $name::second::place::HASH, stringify!($name));
+                assert_eq!($name::first::constant::HASH, $name::again::constant::HASH, stringify!($name));
+                assert_eq!($name::first::place::HASH, $name::again::place::HASH, stringify!($name));
+            )*
+        }
+    };
+}
+
+constants! {
+    a_float: f64 = 3.0, 4.0;
+    a_zero: f64 = 0.0, -0.0;
+    a_small_float: f32 = 1.5, 1.25;
+    an_integer: i64 = -1, -2;
+    a_length: usize = 0, 1;
+    a_byte: u8 = 0, 255;
+    a_truth: bool = true, false;
+    a_letter: char = 'a', 'b';
+    a_text: &str = "mean", "sum";
+    a_dtype: DType = DType::F32, DType::F64;
+    an_array: [usize; 3] = [1, 2, 3], [1, 3, 2];
+    a_slice: &[f64] = &[1.0], &[1.0, 0.0];
+    a_table: [[f32; 2]; 2] = [[1.0, 2.0], [3.0, 4.0]], [[1.0, 2.0], [4.0, 3.0]];
+    an_option: Option<usize> = None, Some(0);
+}
+
+/// Constants that rustc cannot read compile all the same.
+mod unreadable {
+    use gradloom::prelude::*;
+    use std::cell::Cell;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::{LazyLock, Mutex};
+
+    static LOCK: Mutex<f64> = Mutex::new(2.0);
+    static COUNT: AtomicUsize = AtomicUsize::new(0);
+    static LAZY: LazyLock<Tensor> = LazyLock::new(|| Tensor::scalar(3.0f64));
+    const NONE: Option<Tensor> = None;
+    const CELL: Cell<f64> = Cell::new(1.0);
+    static mut RAW: f64 = 1.0;
+    thread_local!(static LOCAL: Cell<f64> = const { Cell::new(1.0) });
+
+    #[traced(record)]
+    pub(crate) fn all(x: &Tensor) -> Tensor {
+        COUNT.fetch_add(1, Ordering::Relaxed);
+        let factor = *LOCK.lock().unwrap() + CELL.get() + LOCAL.get() + unsafe { RAW };
+        match NONE {
+            Some(other) => other,
+            None => x * factor * &*LAZY,
+        }
+    }
+}
+
+#[test]
+fn a_constant_that_cannot_be_read_is_allowed() {
+    let y = unreadable::all(&Tensor::scalar(2.0f64));
+    assert_eq!(y.item::<f64>(), 30.0);
+}
+
+pairs! {
+    a_method_body {
+        #[derive(Clone, Tree)]
+        pub(crate) struct Layer { pub(crate) w: Tensor }
+        #[traced]
+        impl Layer {
+            pub(crate) fn forward(&self, x: &Tensor) -> Tensor { (x * &self.w).sin() }
+        }
+    } {
+        #[derive(Clone, Tree)]
+        pub(crate) struct Layer { pub(crate) w: Tensor }
+        #[traced]
+        impl Layer {
+            pub(crate) fn forward(&self, x: &Tensor) -> Tensor { (x * &self.w).cos() }
+        }
+    } in {
+        #[derive(Clone, Tree)]
+        pub(crate) struct Net { first: Layer, boxed: Box<Layer>, layers: Vec<Layer> }
+        #[traced]
+        impl Net {
+            pub(crate) fn field(&self, x: &Tensor) -> Tensor { self.first.forward(x) * 2.0 }
+            pub(crate) fn boxed(&self, x: &Tensor) -> Tensor { self.boxed.forward(x) * 2.0 }
+            pub(crate) fn element(&self, x: &Tensor) -> Tensor { self.layers[0].forward(x) * 2.0 }
+            pub(crate) fn looped(&self, x: &Tensor) -> Tensor {
+                let mut y = x.clone();
+                for layer in &self.layers { y = layer.forward(&y); }
+                y
+            }
+            pub(crate) fn fallible(&self, x: &Tensor) -> gradloom::Result<Tensor> {
+                if x.rank() == 7 { return Ok(x.clone()); }
+                Ok(self.first.forward(x))
+            }
+            pub(crate) fn by_value(self, x: &Tensor) -> Tensor { self.first.forward(x) }
+        }
+        #[traced]
+        pub(crate) fn free(net: &Net, x: &Tensor) -> Tensor { net.field(x).exp() }
+        #[traced]
+        pub(crate) fn deep(net: &Net, x: &Tensor) -> Tensor { free(net, x).exp() }
+        #[traced]
+        pub(crate) fn renewed(net: &Net, x: &Tensor, n: usize) -> Tensor {
+            if n == 0 { x.clone() } else { renewed(net, &net.looped(x), n - 1) }
+        }
+    }
+
+    an_associated_function {
+        pub(crate) struct Ops;
+        #[traced]
+        impl Ops { pub(crate) fn wave(x: &Tensor) -> Tensor { x.sin() } }
+    } {
+        pub(crate) struct Ops;
+        #[traced]
+        impl Ops { pub(crate) fn wave(x: &Tensor) -> Tensor { x.cos() } }
+    } in {
+        #[traced]
+        pub(crate) fn calls(x: &Tensor) -> Tensor { Ops::wave(x) * 2.0 }
+    }
+
+    an_associated_constant {
+        #[derive(Clone, Tree)]
+        pub(crate) struct Layer { w: Tensor }
+        impl Layer { const SCALE: f64 = 2.0; }
+    } {
+        #[derive(Clone, Tree)]
+        pub(crate) struct Layer { w: Tensor }
+        impl Layer { const SCALE: f64 = 3.0; }
+    } in {
+        #[traced]
+        impl Layer {
+            pub(crate) fn forward(&self, x: &Tensor) -> Tensor { x * &self.w * Self::SCALE }
+        }
+    }
+
+    a_generic_block {
+        #[traced]
+        pub(crate) fn leaf(x: &Tensor) -> Tensor { x.sin() }
+    } {
+        #[traced]
+        pub(crate) fn leaf(x: &Tensor) -> Tensor { x.cos() }
+    } in {
+        #[derive(Clone, Tree)]
+        pub(crate) struct Layer { w: Tensor }
+        #[traced]
+        impl Layer {
+            pub(crate) fn forward(&self, x: &Tensor) -> Tensor { leaf(x) * &self.w }
+        }
+        #[derive(Clone, Tree)]
+        pub(crate) struct Net<T: Tree> { layer: Layer, other: T }
+        #[traced]
+        impl<T: Tree + Clone + 'static> Net<T> {
+            pub(crate) fn forward(&self, x: &Tensor) -> Tensor { leaf(x) }
+        }
+    }
+}
+
+#[test]
+fn the_body_of_a_callee_counts() {
+    macro_rules! differ {
+        ($($module:ident: $($path:ident)::+;)*) => {$(
+            assert_ne!($module::first::$($path)::+, $module::second::$($path)::+, stringify!($($path)::+));
+        )*};
+    }
+    differ! {
+        a_method_body: Layer::FORWARD_HASH;
+        a_method_body: Net::FIELD_HASH;
+        a_method_body: Net::BOXED_HASH;
+        a_method_body: Net::ELEMENT_HASH;
+        a_method_body: Net::LOOPED_HASH;
+        a_method_body: Net::FALLIBLE_HASH;
+        a_method_body: Net::BY_VALUE_HASH;
+        a_method_body: free::HASH;
+        a_method_body: deep::HASH;
+        a_method_body: renewed::HASH;
+        an_associated_function: calls::HASH;
+        an_associated_constant: Layer::FORWARD_HASH;
+        a_generic_block: Layer::FORWARD_HASH;
+    }
+    assert_ne!(
+        a_generic_block::first::Net::<Tensor>::FORWARD_HASH,
+        a_generic_block::second::Net::<Tensor>::FORWARD_HASH,
+    );
+}
+
+#[traced(allow(recorded_call))]
+fn inner(x: &Tensor) -> Tensor {
+    let y = x * 2.0;
+    if y.sum(..).item::<f64>() > 0.0 { y } else { -y }
+}
+
+#[traced]
+fn outer(x: &Tensor) -> Tensor {
+    inner(x).sum(..)
+}
+
+#[derive(Clone, Tree)]
+struct Model {
+    w: Tensor,
+}
+
+#[traced(allow(recorded_call))]
+impl Model {
+    fn logged(&self, x: &Tensor) -> Tensor {
+        println!("logged");
+        x * &self.w
+    }
+
+    fn outer(&self, x: &Tensor) -> Tensor {
+        let y = x.exp();
+        self.logged(&y)
+    }
+
+    fn made(x: &Tensor) -> Tensor {
+        println!("made");
+        x.exp()
+    }
+}
+
+#[traced]
+fn calls_a_method(models: &Vec<Model>, x: &Tensor) -> Tensor {
+    let mut y = x.clone();
+    for model in models {
+        y = model.outer(&y);
+    }
+    y
+}
+
+#[traced]
+fn calls_an_associated_function(x: &Tensor) -> Tensor {
+    Model::made(x).sin()
+}
+
+#[traced(pure)]
+fn says_that_it_is_pure(x: &Tensor) -> Tensor {
+    inner(x)
+}
+
+/// It calls itself, and through itself what is recorded.
+#[traced]
+fn recursive(x: &Tensor, n: usize) -> Tensor {
+    if n == 0 {
+        inner(x)
+    } else {
+        recursive(&x.sin(), n - 1)
+    }
+}
+
+#[traced]
+fn pure_recursion(x: &Tensor, n: usize) -> Tensor {
+    if n == 0 {
+        x.clone()
+    } else {
+        pure_recursion(&x.sin(), n - 1)
+    }
+}
+
+#[test]
+fn a_function_that_calls_a_recorded_one_is_recorded() {
+    let why = outer::RECORDED.expect("`outer` is recorded");
+    let inner = inner::RECORDED.expect("`inner` is recorded");
+    assert!(why.starts_with("`inner` at line "), "{why}");
+    assert!(why.ends_with(&format!(" is recorded: {inner}")), "{why}");
+
+    let why = calls_a_method::RECORDED.expect("it calls a method that prints");
+    let words = ["`outer` at line ", "`logged` at line ", "println!"];
+    let found: Vec<usize> = words.iter().map(|w| why.find(w).expect(why)).collect();
+    assert!(found.is_sorted(), "{why}");
+
+    let why = calls_an_associated_function::RECORDED.expect("`made` prints");
+    assert!(why.starts_with("`Model::made` at line "), "{why}");
+    assert!(says_that_it_is_pure::RECORDED.is_some());
+    assert!(recursive::RECORDED.is_some());
+    assert_eq!(pure_recursion::RECORDED, None);
+}
