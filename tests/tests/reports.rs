@@ -242,6 +242,24 @@ fn other_static_values_are_no_numbers() {
     assert!(!log.iter().any(|e| matches!(e, Event::Changing { .. })));
 }
 
+#[derive(Clone)]
+struct Schedule(f64);
+
+#[traced(pure)]
+fn scheduled(x: &Tensor, #[fixed] schedule: &Schedule, n: usize) -> Tensor {
+    x * (schedule.0 * n as f64)
+}
+
+#[test]
+fn an_argument_that_no_key_can_hold_is_named() {
+    let _turn = turn();
+    let x = noise(&[3], 1);
+    let ((), report) = report::of(|| drop(scheduled(&x, &Schedule(0.5), 2)));
+    let why = function(&report, "reports::scheduled").why.unwrap();
+    assert!(why.starts_with("`schedule` holds a `"), "{why}");
+    assert!(why.contains("Schedule"), "{why}");
+}
+
 #[traced]
 fn on_threads(x: &Tensor) -> Tensor {
     x.exp()

@@ -130,7 +130,10 @@ impl<'a> CallKey<'a> {
     /// A parameter begins, by its number.
     #[inline]
     pub fn param(&mut self, param: usize) {
-        self.param = param;
+        // A parameter with an obstacle is the one that messages name.
+        if self.obstacle.is_none() {
+            self.param = param;
+        }
         if let Some(marks) = &mut self.marks {
             marks.push(Mark {
                 param,
