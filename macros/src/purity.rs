@@ -220,7 +220,7 @@ impl<'a> Judge<'a> {
 
     fn parameters(&mut self, func: &Func) {
         let generics = func.generics();
-        for param in &func.params {
+        for (param, input) in func.params.iter().zip(&func.sig.inputs) {
             let (p, ty) = (self.p, inferred(&param.ty));
             let tokens = ours!(#p::some::<#ty>());
             let probe = Probe {
@@ -241,7 +241,11 @@ impl<'a> Judge<'a> {
             // The types of `impl Trait` cannot be written again, and of a type that the caller chooses nothing is known.
             let chosen = generics.types().contains(&text(&param.owned));
             let probe = (!chosen && !text(&param.ty).contains("impl ")).then_some(probe);
-            self.bind(name, Val::from(known).with(probe));
+            let val = Val::from(known).with(probe);
+            match input {
+                syn::FnArg::Typed(typed) if param.pattern => self.pattern(&typed.pat, &val),
+                _ => self.bind(name, val),
+            }
         }
         for name in generics.constants() {
             self.bind(name, Ty::Scalar.into());

@@ -223,6 +223,31 @@ pub trait HoldsNothing: Sized {
 
 impl<T: ?Sized> HoldsNothing for &Probe<'_, T> {}
 
+/// What a value yields that is an iterator, or becomes one.
+pub trait Yields {
+    /// The type of what it yields.
+    type Item;
+    /// One of these.
+    fn item(self) -> Self::Item;
+}
+
+impl<T: IntoIterator> Yields for &&Probe<'_, T> {
+    type Item = T::Item;
+    fn item(self) -> T::Item {
+        never()
+    }
+}
+
+/// A value that yields nothing.
+pub trait YieldsNothing: Sized {
+    /// A value of no use.
+    fn item(self) -> Foreign {
+        never()
+    }
+}
+
+impl<T: ?Sized> YieldsNothing for &Probe<'_, T> {}
+
 /// The type of the companions of a traced function, or of a transform. It has the name of the function.
 pub trait Marked {}
 

@@ -71,7 +71,7 @@ pub fn run<T>(body: impl FnOnce() -> T) -> T {
 pub mod by_type {
     pub use crate::call::known::{
         AllKnown, ByKind, Holds, HoldsNothing, IsMarked, IsNotMarked, NotAllKnown, OwnDeref,
-        OwnPlain, RefDeref, RefPlain,
+        OwnPlain, RefDeref, RefPlain, Yields, YieldsNothing,
     };
     pub use crate::call::{
         ByClone, BySize, ByTree, ByWords, Mutable, NoShape, NoTree, NoWhole, OfWhole, OwnedBytes,

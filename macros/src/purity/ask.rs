@@ -56,7 +56,12 @@ impl Judge<'_> {
             true => ours!((&&#p::Probe(&#e)).known::<#mask>()),
             false => ours!((&&&&&#p::Probe(&#e)).class::<#mask>()),
         };
-        let why = self.reason(what, span, "its type is not known", Remedy::Move);
+        let why = self.reason(
+            what,
+            span,
+            "a type in it may be neither of the standard library nor of this one",
+            Remedy::Move,
+        );
         self.ask(tokens, why, span, None);
         true
     }
@@ -68,7 +73,12 @@ impl Judge<'_> {
             .iter()
             .map(|e| ours!((&&&&&#p::Probe(&#e)).class::<#mask>()));
         let answers = answers.reduce(|a, b| ours!(#p::either(#a, #b)));
-        let why = self.reason(what, span, "its type is not known", Remedy::Move);
+        let why = self.reason(
+            what,
+            span,
+            "a type in it may be neither of the standard library nor of this one",
+            Remedy::Move,
+        );
         if let Some(tokens) = answers {
             self.ask(tokens, why, span, None);
         }

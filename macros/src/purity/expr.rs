@@ -203,7 +203,7 @@ impl Judge<'_> {
                 }
                 let number = |val: &Val| matches!(val.ty, Ty::Scalar);
                 match ends.is_empty() {
-                    true => Ty::Scalar.into(),
+                    true => Val::from(Ty::Scalar).with(Probe::exact(ours!(..))),
                     false => {
                         for end in ends.iter().filter(|end| !number(end)) {
                             if !self.ask_class(end, class::SCALAR, false, "..", e.span()) {

@@ -2,7 +2,7 @@
 
 use super::apply::traced_name;
 use super::pattern::behind;
-use super::ty::{Probe, Ty, Val, written};
+use super::ty::{Fidelity, Probe, Ty, Val, written};
 use super::{Judge, Remedy, place};
 use crate::known::{Does, Gives, Row, Takes, class, is_op, methods};
 use crate::parse::unraw;
@@ -56,7 +56,12 @@ impl Judge<'_> {
         let args = self.arguments(&call.args);
         let (name, span) = (unraw(&call.method), call.method.span());
         let what = format!(".{name}()");
-        let val = self.method_on(call, &receiver, &name, &args, &what, span);
+        let mut val = self.method_on(call, &receiver, &name, &args, &what, span);
+        if let Some(GenericArgument::Type(ty)) =
+            call.turbofish.as_ref().and_then(|t| t.args.first())
+        {
+            val = self.as_written(&name, ty, val);
+        }
         // What a list holds its owner puts in.
         let put = match &*name {
             "push" | "push_back" | "push_front" | "insert" | "fill" | "resize" => {
@@ -73,6 +78,21 @@ impl Judge<'_> {
             }
         }
         val
+    }
+
+    /// What a method gives whose type arguments say it.
+    fn as_written(&mut self, name: &str, ty: &Type, val: Val) -> Val {
+        match (name, written(ty)) {
+            ("parse", Ty::Opaque) | ("sum" | "product", Ty::Opaque) => val,
+            ("parse", ty) => Val::option(ty.into()),
+            ("sum" | "product", ty) => ty.into(),
+            ("collect", Ty::Option(_)) => {
+                let inner = self.held(&val);
+                Val::option(Val::list(self.held(&inner)))
+            }
+            ("collect", Ty::Text) => Ty::Text.into(),
+            _ => val,
+        }
     }
 
     /// Adds to what is known of a local.
@@ -112,12 +132,13 @@ impl Judge<'_> {
                 return gives;
             }
         }
-        if let Some(ty) = call.turbofish.as_ref().and_then(|t| t.args.first()) {
-            if let (true, GenericArgument::Type(ty)) = (INFERRED.contains(&name), ty) {
-                self.refuse_user(ty, what, span);
-            }
+        if let Some(GenericArgument::Type(ty)) =
+            call.turbofish.as_ref().and_then(|t| t.args.first())
+            && INFERRED.contains(&name)
+        {
+            self.refuse_user(ty, what, span);
         }
-        let rows: Vec<&Row> = methods(name).collect();
+        let mut rows: Vec<&Row> = methods(name).collect();
         if let Ty::Arithmetic(operands) = &receiver.ty {
             return self.method_of_arithmetic(receiver, &operands.clone(), name, args, what, span);
         }
@@ -146,6 +167,14 @@ impl Judge<'_> {
         // A clone is the same to the function.
         if name == "clone" && args.is_empty() {
             return behind(receiver);
+        }
+        let function = |arg: &Val| matches!(arg.ty, Ty::Closure(_) | Ty::Function(_) | Ty::Pure(_));
+        if is_op(name, Some(false)) {
+            // An iterator that is asked for would be a range.
+            rows.retain(|row| row.of & !(class::ITER | class::RANGE) != 0);
+        } else if args.iter().any(function) && rows.iter().any(|row| row.of == class::OPTION) {
+            // Options have it more often than arrays.
+            rows.retain(|row| row.of == class::OPTION);
         }
         let mut mask = rows.iter().fold(0, |mask, row| mask | row.of);
         if is_op(name, Some(false)) {
@@ -177,12 +206,21 @@ impl Judge<'_> {
             Ty::Scalar | Ty::Text | Ty::Tensor | Ty::Key | Ty::Arithmetic(_)
         );
         if let (Some(exact), false) = (exact, settled) {
-            val = match ["iter", "iter_mut", "into_iter"].contains(&name) {
-                true => {
-                    let (p, e) = (self.p, &exact.tokens);
-                    Val::iter(Val::unknown().with(Probe::exact(ours!(#p::item(#e)))))
-                }
-                false => Val::unknown().with(Some(exact)),
+            let iterates = matches!(&val.ty, Ty::Iter(item) if matches!(item.ty, Ty::Opaque));
+            let (p, e) = (self.p, &exact.tokens);
+            val = if ["iter", "iter_mut", "into_iter"].contains(&name) {
+                Val::iter(Val::unknown().with(Probe::exact(ours!(#p::item(#e)))))
+            } else if iterates {
+                let item = Probe {
+                    tokens: ours!((&&#p::Probe(&#e)).item()),
+                    fidelity: Fidelity::Soft,
+                    depth: 9,
+                };
+                Val::iter(Val::unknown().with(Some(item)))
+            } else if matches!(val.ty, Ty::Iter(_)) {
+                val
+            } else {
+                Val::unknown().with(Some(exact))
             };
         }
         val

@@ -187,10 +187,10 @@ impl Judge<'_> {
 /// The value behind a reference.
 pub(super) fn behind(val: &Val) -> Val {
     let mut val = val.clone();
-    if let Some(probe) = &mut val.probe {
-        if probe.fidelity == Fidelity::Exact {
-            probe.fidelity = Fidelity::Behind;
-        }
+    if let Some(probe) = &mut val.probe
+        && probe.fidelity == Fidelity::Exact
+    {
+        probe.fidelity = Fidelity::Behind;
     }
     val
 }

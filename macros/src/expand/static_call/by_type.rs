@@ -25,7 +25,7 @@ impl StaticCall<'_> {
         let n = self.questions.len();
         let confirmed = (n > 0).then(|| {
             let answers = self.answers();
-            ours!(#answers == #n)
+            ours!(const { #answers == #n })
         });
         let fit = fit.chain(confirmed);
         ours!(#(#fit)&&*)
