@@ -1,5 +1,6 @@
 //! Calls that find their plan are recorded again now and then and compared with it: a body that breaks the promise of
 //! `#[traced(pure)]` is found, whatever it does, and one that keeps it sees nothing of it.
+#![allow(deprecated)] // some functions here are recorded on purpose
 
 use gradloom::events::{self, Event};
 use gradloom::optim::{Adam, AdamW, Sgd};

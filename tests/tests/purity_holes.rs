@@ -1,4 +1,5 @@
 //! Attempts to hide state from purity: whatever a body does besides computing, each call does it, as without the attribute.
+#![allow(deprecated)] // some functions here are recorded on purpose
 
 use gradloom::prelude::*;
 use std::cell::Cell;

@@ -1,4 +1,5 @@
 //! Programs that only compute, as people write them: the second call records and plans nothing.
+#![allow(deprecated)] // some functions here are recorded on purpose
 
 use gradloom::prelude::*;
 use gradloom_tests::noise;

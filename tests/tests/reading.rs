@@ -1,4 +1,5 @@
 //! Reading values in loops: each turn costs the same, however long the loop is and whatever reads.
+#![allow(deprecated)] // some functions here are recorded on purpose
 
 use gradloom::events;
 use gradloom::optim::Adam;

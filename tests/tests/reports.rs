@@ -1,4 +1,5 @@
 //! What the run time says of calls: counts by function and outcome, reasons, times, and numbers that change.
+#![allow(deprecated)] // some functions here are recorded on purpose
 
 use gradloom::events::{self, Event};
 use gradloom::optim::Sgd;

@@ -1,4 +1,5 @@
 //! Results with skipped fields: each call gives its own. A site keeps only what results cannot share, and records the call otherwise.
+#![allow(deprecated)] // some functions here are recorded on purpose
 
 use gradloom::events::{self, Event};
 use gradloom::prelude::*;

@@ -304,7 +304,7 @@ fn dim(dim: &Dim, p: &TokenStream) -> TokenStream {
 }
 
 /// The type with its lifetimes left to rustc: outside of the user's signature they have no names.
-fn without_lifetimes(ty: &Type) -> TokenStream {
+pub(super) fn without_lifetimes(ty: &Type) -> TokenStream {
     struct Erase;
     impl syn::visit_mut::VisitMut for Erase {
         fn visit_lifetime_mut(&mut self, lifetime: &mut syn::Lifetime) {
