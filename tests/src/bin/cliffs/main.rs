@@ -1,8 +1,10 @@
 //! Time per unit of work, as the work grows, of programs that used to fall off a cliff.
 //!
 //! `cargo run --release --bin cliffs` prints a row for each program: microseconds per step for 1, 10 and 100 times as many
-//! steps, which has to stay flat, and the ratio to the same program written the way that was always fast. `-- name` runs
+//! steps, which has to stay flat, and the ratio to the same program written for speed: with `evaluate`, or `#[traced(pure)]`. `-- name` runs
 //! the rows whose name contains `name`.
+
+mod natural;
 
 use gradloom::events;
 use gradloom::optim::Adam;
@@ -99,7 +101,72 @@ const ROWS: &[Row] = &[
         program: |n| finish(&loop_without_reads(n)),
         fast: |n| drop(loop_that_reads(&start(), n, Realise::Evaluates)),
     },
+    Row {
+        name: "natural: physics-informed network, gradient",
+        steps: 30,
+        program: |n| {
+            repeat(n, (natural::net(), natural::points()), |(net, x)| {
+                evaluate(&natural::natural::residual::grad(net, x).net)
+            })
+        },
+        fast: |n| {
+            repeat(n, (natural::net(), natural::points()), |(net, x)| {
+                evaluate(&natural::promised::residual::grad(net, x).net)
+            })
+        },
+    },
+    Row {
+        name: "natural: MAML, gradient",
+        steps: 30,
+        program: |n| {
+            repeat(n, (natural::net(), natural::points()), |(net, x)| {
+                evaluate(&natural::natural::adapted::grad(net, x, x).net)
+            })
+        },
+        fast: |n| {
+            repeat(n, (natural::net(), natural::points()), |(net, x)| {
+                evaluate(&natural::promised::adapted::grad(net, x, x).net)
+            })
+        },
+    },
+    Row {
+        name: "natural: batch norm with running state, gradient",
+        steps: 30,
+        program: |n| {
+            let start = (natural::layers(), natural::running(), natural::inputs());
+            repeat(n, start, |(layers, state, x)| {
+                evaluate(&natural::natural::normed::grad(layers, state, x).layers)
+            });
+        },
+        fast: |n| {
+            let start = (natural::layers(), natural::running(), natural::inputs());
+            repeat(n, start, |(layers, state, x)| {
+                evaluate(&natural::promised::normed::grad(layers, state, x).layers)
+            });
+        },
+    },
+    Row {
+        name: "natural: leapfrog",
+        steps: 100,
+        program: |n| {
+            repeat(n, (start(), single(&[16], 2)), |(q, p)| {
+                evaluate(&natural::natural::leapfrog(q, p, 0.02))
+            })
+        },
+        fast: |n| {
+            repeat(n, (start(), single(&[16], 2)), |(q, p)| {
+                evaluate(&natural::promised::leapfrog(q, p, 0.02))
+            })
+        },
+    },
 ];
+
+/// Runs a step so many times.
+fn repeat<T>(n: usize, start: T, step: impl Fn(&T) -> Result<()>) {
+    for _ in 0..n {
+        step(&start).expect("small results");
+    }
+}
 
 /// How a program has its values computed.
 #[derive(Clone, Copy, PartialEq)]
@@ -226,8 +293,8 @@ fn loop_that_reads(x: &Tensor, n: usize, how: Realise) -> Tensor {
     y
 }
 
-#[allow(deprecated)]
-#[traced]
+// It is recorded on purpose.
+#[traced(allow(recorded_call))]
 fn traced_reads(x: &Tensor, n: usize) -> Tensor {
     let mut y = x.clone();
     for _ in 0..n {
