@@ -3,6 +3,7 @@
 //! `cargo run --release --bin cliffs` prints a row for each program: microseconds per step for 1, 10 and 100 times as many
 //! steps, which has to stay flat, and the ratio to the same program written for speed: with `evaluate`, or `#[traced(pure)]`. `-- name` runs
 //! the rows whose name contains `name`.
+#![allow(deprecated)] // programs that are recorded are shown as they are
 
 mod natural;
 

@@ -127,7 +127,7 @@ pub(super) fn points() -> Tensor {
 }
 
 pub(super) fn layers() -> Vec<(Tensor, BatchNorm)> {
-    let layer = |i| {
+    let layer = |i: u64| {
         let bn = BatchNorm {
             scale: single(&[40], 10 + i),
             shift: single(&[40], 20 + i),
