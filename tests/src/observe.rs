@@ -44,6 +44,14 @@ fn agrees<T: Tree>(f: impl Fn() -> T) -> Vec<String> {
     events
 }
 
+/// Runs a step that has run before and reads values: the run time records it, and makes no plan.
+#[track_caller]
+pub fn makes_no_plan(step: impl FnOnce()) {
+    let ((), events) = log(step);
+    let planned: Vec<&String> = events.iter().filter(|e| e.starts_with("planned")).collect();
+    assert!(planned.is_empty() && !events.is_empty(), "{planned:?}");
+}
+
 /// Runs a step that has run before: the run time traces nothing and makes no plan.
 #[track_caller]
 pub fn plans_nothing(step: impl FnOnce()) {

@@ -96,13 +96,12 @@ mod unreadable {
     static LAZY: LazyLock<Tensor> = LazyLock::new(|| Tensor::scalar(3.0f64));
     const NONE: Option<Tensor> = None;
     const CELL: Cell<f64> = Cell::new(1.0);
-    static mut RAW: f64 = 1.0;
     thread_local!(static LOCAL: Cell<f64> = const { Cell::new(1.0) });
 
     #[traced(record)]
     pub(crate) fn all(x: &Tensor) -> Tensor {
         COUNT.fetch_add(1, Ordering::Relaxed);
-        let factor = *LOCK.lock().unwrap() + CELL.get() + LOCAL.get() + unsafe { RAW };
+        let factor = *LOCK.lock().unwrap() + CELL.get() + LOCAL.get();
         match NONE {
             Some(other) => other,
             None => x * factor * &*LAZY,

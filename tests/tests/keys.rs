@@ -192,5 +192,8 @@ fn faults_of_draws_are_those_of_the_call() {
     let x = noise(&[2], 1);
     let panic = std::panic::catch_unwind(|| of(&x, Key::new(0), DType::I32)).unwrap_err();
     let message = panic.downcast_ref::<String>().unwrap();
-    assert!(message.contains("cannot draw `i32` numbers"), "{message}");
+    assert!(
+        message.contains("the dtype is i32, and has to be `f32` or `f64`"),
+        "{message}"
+    );
 }

@@ -246,7 +246,7 @@ fn counters_have_64_bits() {
 }
 
 #[test]
-#[should_panic(expected = "cannot draw `i32` numbers; give `f32` or `f64`")]
+#[should_panic(expected = "uniform: the dtype is i32, and has to be `f32` or `f64`")]
 fn a_dtype_without_uniform_numbers_is_named() {
     Key::new(0).uniform([2], DType::I32);
 }

@@ -81,6 +81,14 @@ fn check<T: Element + Copy>(values: &[T]) -> usize {
                 let Some(y) = elementwise(op, &[&left, &right]) else {
                     continue;
                 };
+                // Some of the values are 0, by which no integer is divided.
+                if let Err(error) = evaluate(&y) {
+                    assert!(
+                        matches!(error, gradloom::Error::DivisionByZero { .. }),
+                        "{error}"
+                    );
+                    continue;
+                }
                 let pairs = ones.iter().flat_map(|a| ones.iter().map(move |b| (a, b)));
                 let alone: Vec<Tensor> = pairs
                     .map(|(a, b)| elementwise(op, &[a, b]).unwrap())
@@ -106,11 +114,16 @@ fn every_value_through_every_elementwise_op() {
 }
 
 #[test]
-fn integers_wrap_and_a_division_by_zero_is_zero() {
+fn integers_wrap_and_a_division_by_zero_is_an_error() {
     let x = Tensor::from([i32::MIN, i32::MIN, i32::MAX, 7, -7]);
     assert_eq!(
-        (&x / &Tensor::from([-1i32, 0, 0, -2, 2])).to_vec::<i32>(),
-        [i32::MIN, 0, 0, -3, -3]
+        (&x / &Tensor::from([-1i32, 1, -1, -2, 2])).to_vec::<i32>(),
+        [i32::MIN, i32::MIN, -i32::MAX, -3, -3]
+    );
+    let by_zero = evaluate(&(&x / &Tensor::from([1i32, 1, 0, 1, 1]))).unwrap_err();
+    assert!(
+        by_zero.to_string().contains("element 2 is divided by 0"),
+        "{by_zero}"
     );
     assert_eq!(
         x.abs().to_vec::<i32>(),

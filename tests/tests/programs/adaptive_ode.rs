@@ -2,7 +2,7 @@
 
 use gradloom::prelude::*;
 use gradloom_tests::derivatives::{entries, near};
-use gradloom_tests::observe::plans_nothing;
+use gradloom_tests::observe::makes_no_plan;
 
 #[traced]
 fn growth(y: &Tensor, rate: &Tensor) -> Tensor {
@@ -64,12 +64,12 @@ fn a_function_that_reads_values_says_so() {
 }
 
 #[test]
-fn a_second_solution_plans_nothing() {
+fn a_second_solution_makes_no_plan() {
     let (start, rate) = (Tensor::scalar(0.3), Tensor::scalar(1.1));
     let step = || {
         let (value, grads) = solve::value_and_grad(&start, &rate, UNTIL, 1e-6);
         evaluate(&(value, grads.y, grads.rate)).unwrap();
     };
     step();
-    plans_nothing(step);
+    makes_no_plan(step);
 }

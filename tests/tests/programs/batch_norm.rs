@@ -56,7 +56,8 @@ impl Block {
     }
 }
 
-#[traced]
+// The macro does not know the type of the elements of `state` in a body that is recorded.
+#[traced(pure)]
 fn loss(
     net: &Net,
     #[nodiff] state: &Vec<Running>,

@@ -2,7 +2,7 @@
 
 use gradloom::prelude::*;
 use gradloom_tests::derivatives::{entries, near};
-use gradloom_tests::observe::plans_nothing;
+use gradloom_tests::observe::makes_no_plan;
 
 #[traced]
 fn square_root(a: &Tensor) -> Tensor {
@@ -41,12 +41,12 @@ fn several_roots_at_once_are_right() {
 }
 
 #[test]
-fn a_second_root_plans_nothing() {
+fn a_second_root_makes_no_plan() {
     let a = Tensor::scalar(3.0);
     let step = || {
         let (root, grads) = square_root::value_and_grad(&a);
         evaluate(&(root, grads.a)).unwrap();
     };
     step();
-    plans_nothing(step);
+    makes_no_plan(step);
 }

@@ -152,10 +152,10 @@ impl StaticCall<'_> {
 
     fn misfits_of_globals(&self) -> Vec<Cause> {
         let causes = self.globals.iter().map(|global| {
-            let name = text(global);
+            let (name, line) = (text(global), global.span().start().line);
             Cause {
                 why: format!(
-                    "`{name}` may be written to or hold a tensor, as far as its type says: it is not `Eq` and `Clone`; derive them, or pass the value as an argument"
+                    "`{name}` at line {line} may be written to or hold a tensor, as far as its type says: it is not `Eq` and `Clone`; derive them, or pass the value as an argument"
                 ),
                 span: global.span(),
                 unless: Some(self.fits(global)),
