@@ -287,7 +287,8 @@ fn what_is_not_pure_is_named_with_its_line() {
         assert!(why.starts_with("`STATE` at line "), "{why}");
         assert!(why.contains("may be written to"), "{why}");
     }
-    let asked = Some("`#[traced(record)]` asks for it");
+    let asked =
+        Some("`#[traced(record)]` asks for it; `#[traced(pure)]` promises that it only computes");
     assert_eq!(recorded::RECORDED, asked);
     let x = Tensor::from([1.0f64]);
     STATE.set(7.0);

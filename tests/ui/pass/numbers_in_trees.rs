@@ -37,7 +37,7 @@ fn methods(net: &Net, x: &Tensor) -> Tensor {
     x * net.scale.powi(2) * net.rates.len() * net.rates[net.n - 1].recip()
 }
 
-#[traced]
+#[traced(allow(recorded_call))]
 fn control(net: &Net, steps: &Vec<Step>, x: &Tensor) -> Tensor {
     let mut h = x.clone();
     for step in steps {
