@@ -299,6 +299,7 @@ fn tangents(n: usize) {
     compute(&jvp(net, &row(1), &row(2)));
 }
 
+#[expect(clippy::ptr_arg, reason = "a slice is not a tree")]
 fn sum_of_squares(params: &Vec<Tensor>) -> Tensor {
     let squares = params.iter().map(|p| p.square().sum(..));
     squares.reduce(|a, b| a + b).expect("a parameter")
@@ -338,7 +339,7 @@ fn in_place(n: usize) {
 fn loss(params: &Vec<Tensor>) -> Tensor {
     let mut total = params[0].sum(..);
     for p in params {
-        total = total + p.square().sum(..);
+        total += p.square().sum(..);
     }
     total
 }

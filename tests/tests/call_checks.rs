@@ -1,5 +1,10 @@
 //! Calls that find their plan are recorded again now and then and compared with it: a body that breaks the promise of
 //! `#[traced(pure)]` is found, whatever it does, and one that keeps it sees nothing of it.
+#![allow(
+    clippy::manual_is_multiple_of,
+    clippy::unnecessary_map_on_constructor,
+    clippy::needless_borrows_for_generic_args
+)] // bodies are as users write them
 #![allow(deprecated)] // some functions here are recorded on purpose
 
 use gradloom::events::{self, Event};

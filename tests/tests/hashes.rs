@@ -1,4 +1,8 @@
 //! `HASH` and `RECORDED` cover constants and callees, which only rustc knows.
+#![allow(
+    clippy::declare_interior_mutable_const,
+    clippy::borrow_interior_mutable_const
+)] // a cell in a constant is a case
 #![allow(deprecated)] // some functions here are recorded on purpose
 #![allow(unknown_lints, const_item_interior_mutations)] // a cell in a constant is a case
 

@@ -1,4 +1,5 @@
 //! `#[nodiff]` restricts the public companions of a function. A gradient that a caller computes goes through the call.
+#![allow(clippy::assign_op_pattern)] // bodies are as users write them
 #![allow(deprecated)] // some functions here are recorded on purpose
 
 use gradloom::prelude::*;

@@ -1,4 +1,5 @@
 //! Attempts to hide state from purity: whatever a body does besides computing, each call does it, as without the attribute.
+#![allow(clippy::manual_is_multiple_of)] // bodies are as users write them
 #![allow(deprecated)] // some functions here are recorded on purpose
 
 use gradloom::prelude::*;

@@ -243,7 +243,7 @@ fn a_value_that_cannot_be_computed_is_no_error_of_what_does_not_need_it() {
     // The chain is so long that it is computed before somebody asks.
     let mut y = bad.clone();
     for _ in 0..3000 {
-        y = y + 1.0;
+        y += 1.0;
     }
     assert!(evaluate(&y).is_err());
     assert!(!y.is_realised() && !bad.is_realised());

@@ -1,4 +1,5 @@
 //! Results with skipped fields: each call gives its own. A site keeps only what results cannot share, and records the call otherwise.
+#![allow(clippy::mutable_key_type)] // a map may be keyed by what is shared
 #![allow(deprecated)] // some functions here are recorded on purpose
 
 use gradloom::events::{self, Event};

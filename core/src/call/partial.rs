@@ -16,7 +16,10 @@ const MAX_PARTS: usize = 4;
 
 /// The plans for some of the results of a call, by the results that were dropped.
 #[derive(Default)]
-pub(super) struct Parts(Mutex<Vec<(Box<[u32]>, Option<Arc<Part>>)>>);
+pub(super) struct Parts(Mutex<Vec<Known>>);
+
+/// The results that were dropped, and the plan for the others, if that is worth it.
+type Known = (Box<[u32]>, Option<Arc<Part>>);
 
 /// A plan for some of the results of a call.
 pub(super) struct Part {

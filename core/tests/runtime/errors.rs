@@ -176,7 +176,7 @@ fn a_message_has_the_name_that_the_user_wrote() {
         moveaxis: x.moveaxis(2, 0);
         reshape: x.reshape([4]);
         broadcast_to: x.broadcast_to([2]);
-        broadcast_like: x.broadcast_like(&Tensor::zeros([2], DType::F32));
+        broadcast_like: x.broadcast_like(Tensor::zeros([2], DType::F32));
         squeeze: x.squeeze(0);
         unsqueeze: x.unsqueeze(4);
         slice: x.slice([0], [3], [1]);
