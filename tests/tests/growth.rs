@@ -10,8 +10,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// Units of three runs, so few that no chain is so long that it is computed before somebody asks. Differences between them leave out the cost of the process and of what happens once.
 const UNITS: [u64; 3] = [30, 90, 250];
 
-/// The most instructions per unit of the second difference, in percent of those of the first.
-const MOST: u64 = 130;
+/// The most instructions per unit of the second difference, in percent of those of the first. Work that is quadratic would take
+/// 280 %; the residuals of a ladder of cheap values take 136 %.
+const MOST: u64 = 150;
 
 #[test]
 #[cfg_attr(
