@@ -2,7 +2,8 @@
 
 use crate::parse::unraw;
 use crate::purity::is_known;
-use proc_macro2::{TokenStream, TokenTree};
+use proc_macro2::{Ident, TokenStream, TokenTree};
+use quote::ToTokens;
 use std::collections::BTreeSet;
 use syn::visit::Visit;
 use syn::{GenericParam, Generics, Type, TypeParamBound, WherePredicate};
@@ -154,4 +155,19 @@ impl<'ast> Visit<'ast> for Elided {
     fn visit_lifetime(&mut self, lifetime: &'ast syn::Lifetime) {
         self.0 |= lifetime.ident != "static" && lifetime.ident != "_";
     }
+}
+
+/// The type with its lifetimes left to rustc: outside of the user's signature they have no names.
+pub(crate) fn without_lifetimes(ty: &Type) -> TokenStream {
+    struct Erase;
+    impl syn::visit_mut::VisitMut for Erase {
+        fn visit_lifetime_mut(&mut self, lifetime: &mut syn::Lifetime) {
+            if lifetime.ident != "static" {
+                lifetime.ident = Ident::new("_", lifetime.ident.span());
+            }
+        }
+    }
+    let mut ty = ty.clone();
+    syn::visit_mut::VisitMut::visit_type_mut(&mut Erase, &mut ty);
+    ty.to_token_stream()
 }

@@ -28,6 +28,7 @@ mod ty;
 pub(crate) use ask::{Question, mark_of};
 
 use crate::args::Args;
+use crate::generic::without_lifetimes;
 use crate::known::NUMBERS;
 use crate::lower::{Body, Call, Callee, Lowered};
 use crate::parse::{Func, Kind, OutShape, text, unraw};
@@ -35,7 +36,7 @@ use proc_macro2::{Span, TokenStream};
 use std::collections::{BTreeMap, BTreeSet};
 use syn::visit::Visit;
 use syn::{Block, Path, Type};
-use ty::{Fidelity, Probe, Scope, Ty, Val, inferred, written};
+use ty::{Fidelity, Probe, Scope, Ty, Val, written};
 
 /// What a body that only computes depends on besides its arguments.
 #[derive(Default)]
@@ -221,7 +222,7 @@ impl<'a> Judge<'a> {
     fn parameters(&mut self, func: &Func) {
         let generics = func.generics();
         for (param, input) in func.params.iter().zip(&func.sig.inputs) {
-            let (p, ty) = (self.p, inferred(&param.ty));
+            let (p, ty) = (self.p, without_lifetimes(&param.ty));
             let tokens = ours!(#p::some::<#ty>());
             let probe = Probe {
                 tokens,

@@ -3,11 +3,11 @@
 use super::cx::{field, group};
 use super::names::{Names, allow};
 use crate::check::{Draw, Numbers, Sampling};
+use crate::generic::without_lifetimes;
 use crate::parse::{Func, Kind, OutShape, Param};
 use gradloom_ir::{DType, Dim};
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, format_ident, quote_spanned};
-use syn::Type;
 use syn::spanned::Spanned;
 
 /// A module of tests, and the function that they call, which stands where the user's types are in scope.
@@ -301,19 +301,4 @@ fn dim(dim: &Dim, p: &TokenStream) -> TokenStream {
         }
         Dim::Unknown => ours!(__source.unnamed_dim()),
     }
-}
-
-/// The type with its lifetimes left to rustc: outside of the user's signature they have no names.
-pub(super) fn without_lifetimes(ty: &Type) -> TokenStream {
-    struct Erase;
-    impl syn::visit_mut::VisitMut for Erase {
-        fn visit_lifetime_mut(&mut self, lifetime: &mut syn::Lifetime) {
-            if lifetime.ident != "static" {
-                lifetime.ident = Ident::new("_", lifetime.ident.span());
-            }
-        }
-    }
-    let mut ty = ty.clone();
-    syn::visit_mut::VisitMut::visit_type_mut(&mut Erase, &mut ty);
-    ty.to_token_stream()
 }

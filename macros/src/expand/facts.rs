@@ -3,10 +3,9 @@
 //! The facts of a function cover its callees. A method is one of a type that only rustc knows, so the companions have
 //! the body once more, in a function that never runs: there each call of a method returns a marker type, too.
 
-use super::check::without_lifetimes;
 use super::cx::Cx;
 use crate::digest::Digest;
-use crate::generic::names_in;
+use crate::generic::{names_in, without_lifetimes};
 use crate::lower::{Body, Call, Callee, Lowered};
 use crate::parse::{text, unraw};
 use crate::warn::Cause;
@@ -87,7 +86,7 @@ impl Cx<'_> {
         let callees = &self.names.callees;
         let owner = match &self.func.owner {
             None => self.func.sig.ident.to_token_stream(),
-            Some(owner) => without_lifetimes(&owner.self_ty).to_token_stream(),
+            Some(owner) => without_lifetimes(&owner.self_ty),
         };
         let never = std::iter::repeat_n(ours!(loop {}), self.n_callee_params(called));
         ours!(&|| <#owner>::#callees(#(#never),*))

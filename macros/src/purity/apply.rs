@@ -244,7 +244,7 @@ impl Judge<'_> {
         let span = path.span();
         let (owner, last) = ends(path);
         if let Some(gives) = self.functions.get(&key(path)).cloned() {
-            self.passed(exprs, args, what, span);
+            self.passed_on(exprs, args, what, span);
             return gives;
         }
         if let Some(gives) = self.standard(&owner, &last, args, what, span) {
@@ -266,7 +266,7 @@ impl Judge<'_> {
         {
             return self.transform(&last, args, span);
         }
-        self.passed(exprs, args, what, span);
+        self.passed_on(exprs, args, what, span);
         if last.starts_with(char::is_uppercase) {
             // A constructor of the type itself cannot be another function.
             return match path.is_ident("Self") {
@@ -342,22 +342,6 @@ impl Judge<'_> {
     pub(super) fn is_outside(&self, path: &Path) -> bool {
         let first = path.segments.first().map(|s| unraw(&s.ident));
         first.is_some_and(|first| !self.names.contains(&first))
-    }
-
-    /// The arguments of a traced function.
-    fn passed<'e>(
-        &mut self,
-        exprs: impl IntoIterator<Item = &'e Expr>,
-        args: &[Val],
-        what: &str,
-        span: Span,
-    ) {
-        exprs
-            .into_iter()
-            .for_each(|expr| self.refuse_inferred(expr));
-        for arg in args {
-            self.moved(arg, what, span);
-        }
     }
 
     /// A function of the standard library or of tensors.

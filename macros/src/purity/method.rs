@@ -286,7 +286,8 @@ impl Judge<'_> {
         self.of_traced(name, probe)
     }
 
-    fn passed_on<'e>(
+    /// Judges the arguments of a traced function.
+    pub(super) fn passed_on<'e>(
         &mut self,
         exprs: impl IntoIterator<Item = &'e Expr>,
         args: &[Val],

@@ -1,7 +1,8 @@
 //! What patterns bind.
 
-use super::ty::{Fidelity, Probe, Ty, Val, inferred, written};
+use super::ty::{Fidelity, Probe, Ty, Val, written};
 use super::{Judge, Remedy};
+use crate::generic::without_lifetimes;
 use crate::known::class;
 use crate::parse::{text, unraw};
 use proc_macro2::{Ident, Span};
@@ -89,7 +90,7 @@ impl Judge<'_> {
         }
         self.written
             .insert(text.trim_start_matches('&').trim().to_owned());
-        let (p, ty) = (self.p, inferred(ty));
+        let (p, ty) = (self.p, without_lifetimes(ty));
         val.with(Probe::exact(ours!(#p::some::<#ty>())))
     }
 

@@ -2,7 +2,6 @@
 
 use crate::known::{NUMBERS, class};
 use proc_macro2::TokenStream;
-use quote::ToTokens;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use syn::{ExprClosure, ItemFn, Type};
@@ -236,19 +235,4 @@ pub(super) fn written(ty: &Type) -> Ty {
         }
         _ => Ty::Opaque,
     }
-}
-
-/// A type in an expression outside of the body: its lifetimes are inferred.
-pub(super) fn inferred(ty: &Type) -> TokenStream {
-    struct Infer;
-    impl syn::visit_mut::VisitMut for Infer {
-        fn visit_lifetime_mut(&mut self, lifetime: &mut syn::Lifetime) {
-            if lifetime.ident != "static" {
-                lifetime.ident = syn::Ident::new("_", lifetime.ident.span());
-            }
-        }
-    }
-    let mut ty = ty.clone();
-    syn::visit_mut::VisitMut::visit_type_mut(&mut Infer, &mut ty);
-    ty.to_token_stream()
 }

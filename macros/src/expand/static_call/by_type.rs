@@ -1,10 +1,9 @@
 //! What types say of the calls of a function: which instance is called, and whether a key can hold what calls differ in.
 
 use super::{Purity, StaticCall};
-use crate::expand::check::without_lifetimes;
 use crate::expand::cx::{Cx, turbofish};
 use crate::expand::names::Names;
-use crate::generic::Params;
+use crate::generic::{Params, without_lifetimes};
 use crate::parse::{Func, Kind, Param, text};
 use crate::purity::{Question, is_known, mark_of};
 use crate::warn::Cause;
@@ -198,7 +197,7 @@ impl StaticCall<'_> {
         }
         let owner = match &self.func.owner {
             None => self.func.sig.ident.to_token_stream(),
-            Some(owner) => without_lifetimes(&owner.self_ty).to_token_stream(),
+            Some(owner) => without_lifetimes(&owner.self_ty),
         };
         let name = Names::new(self.func).answers;
         let causes = self

@@ -2,7 +2,7 @@
 
 use super::{Purity, StaticCall};
 use crate::expand::names::Names;
-use crate::parse::{Kind, Param, text};
+use crate::parse::{Kind, NUMBERS, Param, text};
 use proc_macro2::{Ident, Span, TokenStream};
 use syn::Type;
 
@@ -96,10 +96,6 @@ fn kind(param: &Param) -> Facts {
 
 /// Whether a type is that of a number that could be passed as a tensor.
 fn is_number(ty: &Type) -> bool {
-    const NUMBERS: [&str; 14] = [
-        "f32", "f64", "i8", "i16", "i32", "i64", "i128", "isize", "u8", "u16", "u32", "u64",
-        "u128", "usize",
-    ];
     match ty {
         Type::Reference(r) => is_number(&r.elem),
         Type::Paren(p) => is_number(&p.elem),
