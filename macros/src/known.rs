@@ -69,6 +69,8 @@ pub(crate) enum Takes {
     Values,
     /// It moves them.
     Moves,
+    /// It goes over them.
+    Iterates,
     /// It calls closures with an element.
     Each,
     /// It calls closures with two elements.
@@ -136,7 +138,7 @@ const MAPS: u32 = MAP | HASH;
 /// The methods.
 #[rustfmt::skip]
 pub(crate) const METHODS: &[Row] = {
-    use Takes::{Each, Fold, Moves, Thunk, Two, Values};
+    use Takes::{Each, Fold, Iterates, Moves, Thunk, Two, Values};
     &[
         // Every type has them.
         row(KNOWN, &["clone", "to_owned", "borrow", "as_ref", "as_mut", "by_ref"], SAME, Values),
@@ -199,7 +201,8 @@ pub(crate) const METHODS: &[Row] = {
         row(LIST, &["split_off", "to_vec", "as_slice", "as_mut_slice", "into_boxed_slice", "into_vec", "each_ref"], SAME, Values),
         row(LIST, &["push", "push_back", "push_front", "insert", "fill"], Gives::Nothing, Moves),
         row(LIST, &["resize"], Gives::Nothing, Moves),
-        row(LIST, &["extend", "append", "extend_from_slice", "copy_from_slice", "clone_from_slice"], Gives::Nothing, Values),
+        row(LIST, &["extend", "append"], Gives::Nothing, Iterates),
+        row(LIST, &["extend_from_slice", "copy_from_slice", "clone_from_slice"], Gives::Nothing, Values),
         row(LIST, &["clear", "truncate", "swap", "reverse", "rotate_left", "rotate_right"], Gives::Nothing, Values),
         row(LIST, &["retain", "sort_by_key", "sort_unstable_by_key", "sort_by_cached_key"], Gives::Nothing, Each),
         row(LIST, &["sort_by", "sort_unstable_by", "dedup_by"], Gives::Nothing, Two),
@@ -243,8 +246,8 @@ pub(crate) const METHODS: &[Row] = {
         row(GOES, &["filter_map", "flat_map", "map_while"], Gives::Iter(&Gives::InResult), Each),
         row(GOES, &["flatten"], Gives::Iter(&Gives::InElem), Values),
         row(GOES, &["enumerate"], Gives::Iter(&Gives::Pair(&NUMBER, &ELEM)), Values),
-        row(GOES, &["zip"], Gives::Iter(&Gives::Pair(&ELEM, &Gives::InArg)), Values),
-        row(GOES, &["chain"], NEXT, Values),
+        row(GOES, &["zip"], Gives::Iter(&Gives::Pair(&ELEM, &Gives::InArg)), Iterates),
+        row(GOES, &["chain"], NEXT, Iterates),
         row(GOES, &["scan"], Gives::Iter(&Gives::InResult), Fold),
         row(GOES, &["fold", "rfold"], Gives::Arg(0), Fold),
         row(GOES, &["try_fold"], Gives::Result, Fold),

@@ -38,26 +38,27 @@ use syn::visit::Visit;
 use syn::{Block, Path, Type};
 use ty::{Fidelity, Probe, Scope, Ty, Val, written};
 
-/// What a body that only computes depends on besides its arguments.
+/// The verdict on a body.
 #[derive(Default)]
-pub(crate) struct Pure {
-    /// The constants and statics that it names.
+pub(crate) struct Verdict {
+    /// The first reason why the body may do more than compute.
+    pub(crate) impure: Option<Impure>,
+    /// The constants and statics that it names. They are a part of the key of a call.
     pub(crate) globals: Vec<Path>,
-    /// What rustc has to confirm.
+    /// The questions that rustc has to answer with yes, if nothing is known to be impure.
     pub(crate) questions: Vec<Question>,
+    /// The questions about functions that a recorded body may call: those that are traced are its callees.
+    pub(crate) callees: Vec<Question>,
 }
 
-/// What the body of a function depends on, if it only computes, and else why it may do more.
+/// Judges whether the body of a function only computes.
 pub(crate) fn judge(
     func: &Func,
     block: &Block,
     body: &Body,
     args: &Args,
     p: &TokenStream,
-) -> Result<Pure, Impure> {
-    if args.pure {
-        return Ok(Pure::default());
-    }
+) -> Verdict {
     let calls: Vec<&Call> = match body {
         Body::Straight(low) => low.calls.values().collect(),
         Body::Flow(flow) => {
@@ -66,33 +67,50 @@ pub(crate) fn judge(
                 .flat_map(|low: &Lowered| low.calls.values())
                 .collect()
         }
-        Body::Recorded(reason) if args.record => {
-            return Err(Impure {
-                why: reason.clone(),
-                span: func.sig.ident.span(),
-            });
-        }
         // Whether what such a body calls is traced is asked of rustc.
         Body::Recorded(_) => Vec::new(),
     };
-    if let Some(param) = func.params.iter().find(|p| writes(&p.ty)) {
-        return Err(Impure {
+    let written_to = func.params.iter().find(|p| writes(&p.ty));
+    let mut judge = Judge::new(func, block, &calls, p);
+    judge.impure = match (body, written_to) {
+        (Body::Recorded(reason), _) if args.record => Some(Impure {
+            why: reason.clone(),
+            span: func.sig.ident.span(),
+        }),
+        (_, Some(param)) => Some(Impure {
             why: format!("`{}` can be written to", param.name),
             span: param.ident.span(),
-        });
-    }
-    let mut judge = Judge::new(func, block, &calls, p);
-    judge.block(block);
-    match (judge.impure, body) {
-        (None, _) => Ok(Pure {
-            globals: judge.globals,
-            questions: judge.questions,
         }),
-        (Some(Impure { why, span }), Body::Recorded(reason)) => Err(Impure {
+        _ => None,
+    };
+    let settled = judge.impure.is_some();
+    judge.block(block);
+    let callees = match body {
+        Body::Recorded(_) => judge.callees(),
+        Body::Straight(_) | Body::Flow(_) => Vec::new(),
+    };
+    if args.pure {
+        return Verdict {
+            callees,
+            ..Verdict::default()
+        };
+    }
+    let impure = judge.impure.take().map(|Impure { why, span }| match body {
+        Body::Recorded(reason) if !settled => Impure {
             why: format!("{why} (the body is recorded: {reason})"),
             span,
-        }),
-        (Some(impure), _) => Err(impure),
+        },
+        _ => Impure { why, span },
+    });
+    let (globals, questions) = match impure {
+        Some(_) => Default::default(),
+        None => (judge.globals, judge.questions),
+    };
+    Verdict {
+        impure,
+        globals,
+        questions,
+        callees,
     }
 }
 

@@ -3,6 +3,7 @@
 //! The macro sees no types. Where it has to know one, as that of a field, it asks rustc: it emits a closure that never runs and
 //! that returns an answer for each question, and a constant reads the answers off the type of the closure.
 
+use super::facts::{Facts, Marker, NoFacts};
 use crate::{Aval, DType, Key, Tensor};
 use std::cmp;
 use std::collections::hash_map::RandomState;
@@ -248,26 +249,22 @@ pub trait YieldsNothing: Sized {
 
 impl<T: ?Sized> YieldsNothing for &Probe<'_, T> {}
 
-/// The type of the companions of a traced function, or of a transform. It has the name of the function.
-pub trait Marked {}
-
-impl<T: crate::Traced> Marked for T {}
-
-/// A function that is traced: the answer to the question if it is.
-pub type Yes = Is<Plain, 1>;
-
 /// The answer that a function is not traced, or not known to be.
 pub type No = Is<Foreign, 1>;
 
-/// A mark beside a function that is traced.
+/// A mark beside a function that is traced, or a transform: a value of the type that has its facts.
 pub trait IsMarked: Sized {
+    /// That type.
+    type Facts: Facts;
     /// Answers yes.
-    fn marked(self) -> Yes {
+    fn marked(self) -> Marker<Self::Facts> {
         never()
     }
 }
 
-impl<T: Marked> IsMarked for &&Probe<'_, T> {}
+impl<T: Facts> IsMarked for &&Probe<'_, T> {
+    type Facts = T;
+}
 
 /// Any other value.
 pub trait IsNotMarked: Sized {
@@ -291,10 +288,18 @@ pub mod unmarked {
 pub trait Answer {
     /// Whether it is yes.
     const YES: bool;
+    /// The facts of the traced function that the question is about.
+    type Facts: Facts;
 }
 
 impl<C: Class, const MASK: u32> Answer for Is<C, MASK> {
     const YES: bool = C::BIT & MASK != 0;
+    type Facts = NoFacts;
+}
+
+impl<F: Facts> Answer for Marker<F> {
+    const YES: bool = true;
+    type Facts = F;
 }
 
 /// Yes, if one of two answers is.
@@ -302,6 +307,7 @@ pub struct Either<A, B>(PhantomData<(A, B)>);
 
 impl<A: Answer, B: Answer> Answer for Either<A, B> {
     const YES: bool = A::YES || B::YES;
+    type Facts = NoFacts;
 }
 
 /// Whether one of two answers is yes.

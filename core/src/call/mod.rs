@@ -6,7 +6,9 @@
 
 mod callable;
 mod checks;
+pub(crate) mod facts;
 mod function;
+pub(crate) mod hash;
 mod key;
 pub(crate) mod known;
 mod partial;

@@ -3,7 +3,7 @@
 //! Only rustc knows the type of a constant. The type of a closure that never runs says which of the kinds below it has, and
 //! an inherent function of that kind reads the value: a trait could not, because functions of traits are not `const`.
 
-use super::hash::fold_words;
+use crate::call::hash::fold_words;
 use std::marker::PhantomData;
 
 /// The hash of a value of a type that is known.

@@ -6,8 +6,6 @@ mod again;
 mod at;
 mod check;
 mod constant;
-mod facts;
-mod hash;
 mod leaf;
 mod leaves;
 mod listing;
@@ -23,7 +21,8 @@ pub use check::*;
 pub use crate::annotation::{
     Annotation, Annotations, Expected, Length, check_arguments, check_call, check_results,
 };
-pub use crate::call::known::{No, Probe, Yes, either, item, n_yes, some, unmarked};
+pub use crate::call::facts::{Callees, Fact, Facts, Marker, Slot, Text, callees};
+pub use crate::call::known::{No, Probe, either, item, n_yes, some, unmarked};
 pub use crate::call::{
     CallKey, Cotangents, Function, Param, Pullback, Recording, Results, Same, Site,
     Static as StaticArg, Whole, Words, argument_fits, begin, global_fits, impure_call as impure,
@@ -37,7 +36,6 @@ pub use crate::{Aval, Cost, DType, Error, Formula, Point, Tensor, Term, Traced, 
 pub use again::*;
 pub use at::*;
 pub use constant::{Constant, kind_of};
-pub use facts::{Callees, Fact, Facts, Marker, Slot, Text, callees};
 pub use gradloom_ir::Static;
 /// What ops compute of one element, for loops over several of them.
 pub use gradloom_ir::op::element;

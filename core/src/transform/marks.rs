@@ -1,7 +1,7 @@
 //! Types with the names of the transforms, as the companions of a traced function have its name: by them the macro knows that
 //! `grad` in a body is the one of this library.
 
-use crate::call::known::Marked;
+use crate::call::facts::{Fact, Facts, NoFacts};
 
 macro_rules! marks {
     ($($name:ident)*) => {$(
@@ -10,7 +10,9 @@ macro_rules! marks {
         pub enum $name {
             __TRACED,
         }
-        impl Marked for $name {}
+        impl Facts for $name {
+            const LEVEL_0: Fact = NoFacts::LEVEL_0;
+        }
     )*};
 }
 marks! { grad hessian hvp jacfwd jacrev jvp value_and_grad vjp }

@@ -4,10 +4,12 @@
 //! the body once more, in a function that never runs: there each call of a method returns a marker type, too.
 
 use super::cx::Cx;
+use super::static_call::unmarked;
 use crate::digest::Digest;
 use crate::generic::{names_in, without_lifetimes};
 use crate::lower::{Body, Call, Callee, Lowered};
 use crate::parse::{text, unraw};
+use crate::purity::Question;
 use crate::warn::Cause;
 use proc_macro2::{Ident, LineColumn, Span, TokenStream};
 use quote::ToTokens;
@@ -43,6 +45,8 @@ enum Slot {
     Known(TokenStream),
     /// The local that the body decides, and where the name of the method stands.
     Method(Ident, LineColumn),
+    /// The question whether a function that a recorded body calls is traced.
+    Asked(Question),
 }
 
 impl Cx<'_> {
@@ -148,7 +152,7 @@ impl Cx<'_> {
     }
 
     /// The type that has the facts: the enum of a function, and for a method a struct beside the impl block.
-    fn marker(&self, owner: TokenStream) -> TokenStream {
+    pub(super) fn marker(&self, owner: TokenStream) -> TokenStream {
         let marker = &self.names.marker;
         match &self.func.owner {
             None => owner,
@@ -271,7 +275,11 @@ impl Cx<'_> {
         };
         let mut calls: Vec<&Call> = lows.iter().flat_map(|low| low.calls.values()).collect();
         calls.sort_by_key(|call| call.span.start());
-        let mut found: Vec<Called> = Vec::new();
+        let generics = &self.func.sig.generics;
+        let asked = self.calls.callees().iter();
+        // The answer to the others depends on the instance.
+        let asked = asked.filter(|question| !names_in(generics, &question.tokens));
+        let mut found: Vec<Called> = asked.map(Called::asked).collect();
         for call in calls {
             let i = found.len();
             let Some(slot) = self.slot(call, i) else {
@@ -333,6 +341,17 @@ impl Cx<'_> {
             let slot = match &called.slot {
                 Slot::Known(facts) => ours!(#p::Slot::of(#facts)),
                 Slot::Method(slot, _) => slot.to_token_stream(),
+                Slot::Asked(question) => {
+                    let unmarked = unmarked(std::slice::from_ref(question), p);
+                    let tokens = &question.tokens;
+                    ours! {
+                        #p::Slot::answered(&|| {
+                            use #p::by_type::*;
+                            #unmarked
+                            #tokens
+                        })
+                    }
+                }
             };
             ours!((#slot, #rest))
         });
@@ -349,7 +368,7 @@ impl Cx<'_> {
         typed.visit_block_mut(&mut block);
         let methods = called.iter().filter_map(|called| match &called.slot {
             Slot::Method(slot, _) => Some(slot),
-            Slot::Known(_) => None,
+            Slot::Known(_) | Slot::Asked(_) => None,
         });
         let output = &self.func.sig.output;
         let mut sig = self.func.sig.clone();
@@ -371,6 +390,17 @@ impl Cx<'_> {
 }
 
 impl Called {
+    fn asked(question: &Question) -> Called {
+        let name = question.callee.clone().unwrap_or_default();
+        let line = question.span.start().line;
+        Called {
+            words: format!("`{name}` at line {line} is recorded: "),
+            name,
+            span: question.span,
+            slot: Slot::Asked(question.clone()),
+        }
+    }
+
     fn is_method(&self) -> bool {
         matches!(self.slot, Slot::Method(..))
     }

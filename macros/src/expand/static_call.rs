@@ -7,9 +7,10 @@ use super::cx::{field, reference, turbofish};
 use crate::args::Args;
 use crate::lower::Body;
 use crate::parse::{Func, Kind, OutShape, Param};
-use crate::purity::{Impure, Pure, Question, judge};
+use crate::purity::{Impure, Question, Verdict, judge};
 use crate::warn::Cause;
 use by_type::siteless;
+pub(super) use by_type::unmarked;
 pub(crate) use facts::Companion;
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::ToTokens;
@@ -36,6 +37,8 @@ pub(crate) struct StaticCall<'a> {
     promised: bool,
     /// What rustc has to confirm for the body to be pure.
     questions: Vec<Question>,
+    /// What a recorded body may call, as questions to rustc.
+    callees: Vec<Question>,
 }
 
 impl<'a> StaticCall<'a> {
@@ -46,14 +49,17 @@ impl<'a> StaticCall<'a> {
         args: &Args,
         p: &'a TokenStream,
     ) -> Self {
-        let (purity, pure) = match judge(func, block, body, args, p) {
-            Err(Impure { why, span }) => (Purity::Impure(with_remedy(why), span), Pure::default()),
-            Ok(pure) => match siteless(func) {
-                Some((why, span)) => (Purity::Pure(why, span), pure),
-                None => (Purity::Static, pure),
-            },
+        let Verdict {
+            impure,
+            globals,
+            questions,
+            callees,
+        } = judge(func, block, body, args, p);
+        let purity = match (impure, siteless(func)) {
+            (Some(Impure { why, span }), _) => Purity::Impure(with_remedy(why), span),
+            (None, Some((why, span))) => Purity::Pure(why, span),
+            (None, None) => Purity::Static,
         };
-        let Pure { globals, questions } = pure;
         StaticCall {
             func,
             p,
@@ -61,7 +67,13 @@ impl<'a> StaticCall<'a> {
             globals,
             promised: args.pure,
             questions,
+            callees,
         }
+    }
+
+    /// The functions and methods that a recorded body may call, each a question whether it is traced.
+    pub(super) fn callees(&self) -> &[Question] {
+        &self.callees
     }
 
     /// Why each call is recorded, if it is.

@@ -19,6 +19,8 @@ pub(crate) struct Question {
     pub(crate) span: Span,
     /// Methods that types without a mark get a mark of.
     pub(crate) mark: Option<Ident>,
+    /// The function or method that is called, if the question is whether it is traced.
+    pub(crate) callee: Option<String>,
 }
 
 /// The name of the mark of a traced method.
@@ -27,16 +29,39 @@ pub(crate) fn mark_of(method: &str) -> Ident {
 }
 
 impl Judge<'_> {
-    fn ask(&mut self, tokens: TokenStream, why: String, span: Span, mark: Option<Ident>) {
-        let text = tokens.to_string();
-        if self.asked.insert(text) {
-            self.questions.push(Question {
-                tokens,
-                why,
-                span,
-                mark,
-            });
+    fn ask(&mut self, tokens: TokenStream, why: String, span: Span) {
+        self.ask_once(Question {
+            tokens,
+            why,
+            span,
+            mark: None,
+            callee: None,
+        });
+    }
+
+    /// Asks whether a function or a method is traced.
+    fn ask_callee(&mut self, tokens: TokenStream, what: &str, span: Span, mark: Option<Ident>) {
+        let why = self.reason(what, span, "it is not traced", Remedy::Trace);
+        let callee = what.trim_end_matches("()").trim_start_matches('.');
+        self.ask_once(Question {
+            tokens,
+            why,
+            span,
+            mark,
+            callee: Some(callee.to_owned()),
+        });
+    }
+
+    fn ask_once(&mut self, question: Question) {
+        if self.asked.insert(question.tokens.to_string()) {
+            self.questions.push(question);
         }
+    }
+
+    /// The questions about traced functions and methods.
+    pub(super) fn callees(&self) -> Vec<Question> {
+        let asked = self.questions.iter().filter(|q| q.callee.is_some());
+        asked.cloned().collect()
     }
 
     /// Asks whether a value has a type of one of these classes. `known` says that all its parts have to be known, too.
@@ -62,7 +87,7 @@ impl Judge<'_> {
             "a type in it may be neither of the standard library nor of this one",
             Remedy::Move,
         );
-        self.ask(tokens, why, span, None);
+        self.ask(tokens, why, span);
         true
     }
 
@@ -80,7 +105,7 @@ impl Judge<'_> {
             Remedy::Move,
         );
         if let Some(tokens) = answers {
-            self.ask(tokens, why, span, None);
+            self.ask(tokens, why, span);
         }
     }
 
@@ -90,16 +115,14 @@ impl Judge<'_> {
             return false;
         };
         let mark = mark_of(method);
-        let why = self.reason(what, span, "it is not traced", Remedy::Trace);
-        self.ask(ours!((#e).#mark()), why, span, Some(mark));
+        self.ask_callee(ours!((#e).#mark()), what, span, Some(mark));
         true
     }
 
     /// Asks whether a type that the signature writes has a traced function of this name.
     pub(super) fn ask_associated(&mut self, ty: &TokenStream, name: &str, what: &str, span: Span) {
         let (p, mark) = (self.p, mark_of(name));
-        let why = self.reason(what, span, "it is not traced", Remedy::Trace);
-        self.ask(ours!(<#ty>::#mark(#p::some())), why, span, Some(mark));
+        self.ask_callee(ours!(<#ty>::#mark(#p::some())), what, span, Some(mark));
     }
 
     /// Asks whether a path names a traced function: then there is a type of this name, with a mark.
@@ -118,8 +141,7 @@ impl Judge<'_> {
                 }
             }
         }};
-        let why = self.reason(what, span, "it is not traced", Remedy::Trace);
-        self.ask(tokens, why, span, None);
+        self.ask_callee(tokens, what, span, None);
         true
     }
 
@@ -136,8 +158,7 @@ impl Judge<'_> {
                 (&&#p::Probe(&__TRACED)).marked()
             }
         }};
-        let why = self.reason(what, span, "it is not traced", Remedy::Trace);
-        self.ask(tokens, why, span, None);
+        self.ask_callee(tokens, what, span, None);
         true
     }
 

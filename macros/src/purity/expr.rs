@@ -194,7 +194,11 @@ impl Judge<'_> {
                 e.rest.iter().for_each(|rest| {
                     self.expr(rest);
                 });
-                Val::unknown()
+                let (p, path) = (self.p, &e.path);
+                let written = path.is_ident("Self") || self.written.contains(&text(path));
+                let known = e.qself.is_none() && written && !self.own.hides;
+                let probe = known.then(|| Probe::exact(ours!(#p::some::<#path>())));
+                Val::unknown().with(probe.flatten())
             }
             Expr::Range(e) => {
                 let mut ends = Vec::new();

@@ -47,6 +47,9 @@ const MOVERS: [&str; 21] = [
     "zip",
 ];
 
+/// Methods whose result yields what `for` takes out of it.
+const ITERATES: [&str; 3] = ["iter", "iter_mut", "into_iter"];
+
 /// What the macro does not know and the standard library makes.
 const MADE: [&str; 5] = ["HashMap", "HashSet", "BTreeSet", "BTreeMap", "Cow"];
 
@@ -147,7 +150,18 @@ impl Judge<'_> {
                 return self.op(name, args, what, span);
             }
             return match rows.iter().find(|row| row.of & of != 0) {
-                Some(row) => self.method_by(row, receiver, name, args, what, span),
+                Some(row) => {
+                    let val = self.method_by(row, receiver, name, args, what, span);
+                    match (self.exact_call(call, receiver, args), &val.ty) {
+                        (Some(exact), Ty::Iter(item)) if ITERATES.contains(&name) => {
+                            Val::iter(self.item_of((**item).clone(), &exact.tokens))
+                        }
+                        (Some(exact), Ty::List(_) | Ty::Option(_) | Ty::Opaque) => {
+                            val.with(Some(exact))
+                        }
+                        _ => val,
+                    }
+                }
                 None => self.found(
                     what,
                     span,
@@ -166,7 +180,10 @@ impl Judge<'_> {
         }
         // A clone is the same to the function.
         if name == "clone" && args.is_empty() {
-            return behind(receiver);
+            return match self.exact_call(call, receiver, args) {
+                Some(exact) => Val::unknown().with(Some(exact)),
+                None => behind(receiver),
+            };
         }
         let function = |arg: &Val| matches!(arg.ty, Ty::Closure(_) | Ty::Function(_) | Ty::Pure(_));
         if is_op(name, Some(false)) {
@@ -208,8 +225,8 @@ impl Judge<'_> {
         if let (Some(exact), false) = (exact, settled) {
             let iterates = matches!(&val.ty, Ty::Iter(item) if matches!(item.ty, Ty::Opaque));
             let (p, e) = (self.p, &exact.tokens);
-            val = if ["iter", "iter_mut", "into_iter"].contains(&name) {
-                Val::iter(Val::unknown().with(Probe::exact(ours!(#p::item(#e)))))
+            val = if ITERATES.contains(&name) {
+                Val::iter(self.item_of(Val::unknown(), e))
             } else if iterates {
                 let item = Probe {
                     tokens: ours!((&&#p::Probe(&#e)).item()),
@@ -409,12 +426,13 @@ impl Judge<'_> {
             false => behind(&elem),
         };
         let mut result = Val::unknown();
+        let mut in_arg = None;
         for (i, arg) in args.iter().enumerate() {
             let given: &[Val] = match takes {
                 Takes::Each => std::slice::from_ref(&elem),
                 Takes::Two => &[elem.clone(), elem.clone()],
                 Takes::Fold => &[args[0].clone(), elem.clone()],
-                Takes::Values | Takes::Moves | Takes::Thunk => &[],
+                Takes::Values | Takes::Moves | Takes::Iterates | Takes::Thunk => &[],
             };
             match &arg.ty {
                 Ty::Closure(_)
@@ -429,6 +447,7 @@ impl Judge<'_> {
                     result.unify(&value);
                 }
                 _ if takes == Takes::Moves => {}
+                _ if takes == Takes::Iterates => in_arg = Some(self.items(arg, what, span)),
                 // An accumulator is moved, and so is a default.
                 _ if i == 0 && (takes == Takes::Fold || name == "map_or") => result = arg.clone(),
                 _ => self.known(arg, what, span, "the type of an argument is not known"),
@@ -439,6 +458,7 @@ impl Judge<'_> {
             elem: &elem,
             args,
             result: &result,
+            in_arg,
             by_key: name.contains("key"),
             counts: ["len", "dim", "rank", "numel", "count"].contains(&name),
             clones: name == "clone" || name == "to_owned",
@@ -466,10 +486,11 @@ impl Judge<'_> {
             Gives::Arg(i) => of.args.get(*i).map_or_else(Val::unknown, behind),
             Gives::Result => of.result.clone(),
             Gives::InResult => self.held(of.result),
-            Gives::InArg => {
-                let arg = of.args.last().cloned().unwrap_or_else(Val::unknown);
-                self.held(&arg)
-            }
+            Gives::InArg => match (&of.in_arg, of.args.last()) {
+                (Some(item), _) => item.clone(),
+                (None, Some(arg)) => self.held(arg),
+                (None, None) => Val::unknown(),
+            },
             Gives::InElem => self.held(of.elem),
             Gives::Opt(gives) => Val::option(self.given(gives, of)),
             Gives::List(gives) => Val::list(self.given(gives, of)),
@@ -547,6 +568,8 @@ struct Given<'a> {
     args: &'a [Val],
     /// What closures among the arguments give.
     result: &'a Val,
+    /// What it takes out of its last argument, if it goes over that.
+    in_arg: Option<Val>,
     /// Whether it is about the keys of a map.
     by_key: bool,
     /// Whether the result is a `usize`.

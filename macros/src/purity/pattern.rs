@@ -5,7 +5,7 @@ use super::{Judge, Remedy};
 use crate::generic::without_lifetimes;
 use crate::known::class;
 use crate::parse::{text, unraw};
-use proc_macro2::{Ident, Span};
+use proc_macro2::{Ident, Span, TokenStream};
 use syn::visit::Visit;
 use syn::{Pat, PatTuple};
 
@@ -33,7 +33,10 @@ impl Judge<'_> {
             Pat::Tuple(_) if matches!(val.ty, Ty::Opaque) && val.exact().is_some() => {
                 self.taken(pat, val)
             }
-            Pat::Tuple(t) => self.tuple(t, val),
+            Pat::Tuple(t) => {
+                self.tuple(t, val);
+                self.sharpen(pat, val);
+            }
             Pat::TupleStruct(t) => {
                 let last = t.path.segments.last().map(|s| unraw(&s.ident));
                 let last = last.unwrap_or_default();
@@ -43,6 +46,7 @@ impl Judge<'_> {
                     {
                         let held = self.held(val);
                         self.pattern(inner, &held);
+                        self.sharpen(pat, val);
                     }
                     _ => self.taken(pat, val),
                 }
@@ -117,16 +121,31 @@ impl Judge<'_> {
 
     /// What a pattern that the macro does not know takes out of a value: rustc knows.
     fn taken(&mut self, pat: &Pat, val: &Val) {
-        let mut names = Names(Vec::new());
-        names.visit_pat(pat);
-        let scrutinee = val.exact().filter(|_| !self.own.hides).cloned();
-        for name in names.0 {
-            let probe = scrutinee.as_ref().and_then(|e| {
-                let p = self.p;
-                Probe::exact(ours!(match #e { #pat => #name, _ => #p::some() }))
-            });
+        for name in names_in(pat) {
+            let probe = self.taken_by(pat, &name, val);
             self.bind(unraw(&name), Val::unknown().with(probe));
         }
+    }
+
+    /// Adds what rustc knows of the locals of a pattern to what the macro does.
+    fn sharpen(&mut self, pat: &Pat, val: &Val) {
+        for name in names_in(pat) {
+            let probe = self.taken_by(pat, &name, val);
+            if let Some(local) = self.local_mut(&unraw(&name))
+                && matches!(local.ty, Ty::Opaque)
+                && local.exact().is_none()
+                && probe.is_some()
+            {
+                local.probe = probe;
+            }
+        }
+    }
+
+    /// The expression for one name of a pattern.
+    fn taken_by(&self, pat: &Pat, name: &Ident, val: &Val) -> Option<Probe> {
+        let e = val.exact().filter(|_| !self.own.hides)?;
+        let p = self.p;
+        Probe::exact(ours!(match #e { #pat => #name, _ => #p::some() }))
     }
 
     /// What a value holds one or several of.
@@ -160,7 +179,14 @@ impl Judge<'_> {
     pub(super) fn items(&mut self, val: &Val, what: &str, span: Span) -> Val {
         match &val.ty {
             Ty::Map(k, v) => Ty::Tuple(vec![(**k).clone(), (**v).clone()]).into(),
-            Ty::List(_) | Ty::Option(_) | Ty::Iter(_) | Ty::Range => self.held(val),
+            Ty::List(_) | Ty::Option(_) => {
+                let item = self.held(val);
+                match val.exact() {
+                    Some(e) => self.item_of(item, e),
+                    None => item,
+                }
+            }
+            Ty::Iter(_) | Ty::Range => self.held(val),
             _ => {
                 // The order of a map is in the key of a call if the map is a parameter or a field of one.
                 let near = val.probe.as_ref().is_some_and(|probe| probe.depth < 2);
@@ -174,14 +200,17 @@ impl Judge<'_> {
                     );
                 }
                 match val.exact() {
-                    Some(e) => {
-                        let p = self.p;
-                        Val::unknown().with(Probe::exact(ours!(#p::item(#e))))
-                    }
+                    Some(e) => self.item_of(Val::unknown(), e),
                     None => self.held(val),
                 }
             }
         }
+    }
+
+    /// What an iterator yields, or what becomes one.
+    pub(super) fn item_of(&self, known: Val, e: &TokenStream) -> Val {
+        let p = self.p;
+        known.with(Probe::exact(ours!(#p::item(#e))))
     }
 }
 
@@ -194,6 +223,12 @@ pub(super) fn behind(val: &Val) -> Val {
         probe.fidelity = Fidelity::Behind;
     }
     val
+}
+
+fn names_in(pat: &Pat) -> Vec<Ident> {
+    let mut names = Names(Vec::new());
+    names.visit_pat(pat);
+    names.0
 }
 
 /// The names that a pattern binds.

@@ -1,7 +1,7 @@
 //! What the macro knows of the type of a value, as far as purity asks for it.
 
 use crate::known::{NUMBERS, class};
-use proc_macro2::TokenStream;
+use proc_macro2::{TokenStream, TokenTree};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use syn::{ExprClosure, ItemFn, Type};
@@ -75,14 +75,26 @@ pub(super) enum Fidelity {
     Soft,
 }
 
+/// The most tokens of a question. A local that is used twice by the next, and so on, would double them each time.
+const MOST_TOKENS: usize = 2000;
+
 impl Probe {
+    /// The expression, unless it is too long to ask by.
     pub(super) fn exact(tokens: TokenStream) -> Option<Probe> {
-        Some(Probe {
+        (n_tokens(&tokens) <= MOST_TOKENS).then_some(Probe {
             tokens,
             fidelity: Fidelity::Exact,
             depth: 9,
         })
     }
+}
+
+fn n_tokens(tokens: &TokenStream) -> usize {
+    let each = tokens.clone().into_iter().map(|token| match token {
+        TokenTree::Group(group) => 2 + n_tokens(&group.stream()),
+        _ => 1,
+    });
+    each.sum()
 }
 
 impl From<Ty> for Val {

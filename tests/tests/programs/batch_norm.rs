@@ -56,8 +56,7 @@ impl Block {
     }
 }
 
-// The macro does not know the type of the elements of `state` in a body that is recorded.
-#[traced(pure)]
+#[traced]
 fn loss(
     net: &Net,
     #[nodiff] state: &Vec<Running>,

@@ -26,8 +26,7 @@ fn mse(net: &Net, #[nodiff] x: &Tensor, #[nodiff] y: &Tensor) -> Tensor {
     (net.forward(x) - y).square().mean(..)
 }
 
-// The macro does not know the type of the field of `mse::grad(..)` in a body that is recorded.
-#[traced(pure)]
+#[traced]
 fn adapted_loss(
     net: &Net,
     #[nodiff] x: &Tensor,

@@ -51,10 +51,11 @@ impl StaticCall<'_> {
         let (head, _) = cx.associated();
         let mark = self.func.owner.as_ref().map(|_| {
             let (vis, mark) = (&self.func.vis, mark_of(&self.func.name()));
+            let marker = cx.marker(ours!(Self));
             ours! {
                 #head
                 #[doc(hidden)]
-                #vis fn #mark(&self) -> #p::Yes {
+                #vis fn #mark(&self) -> #p::Marker<#marker> {
                     ::core::unreachable!()
                 }
             }
@@ -85,17 +86,7 @@ impl StaticCall<'_> {
         let last = ours!(0usize);
         chunks.iter().rev().fold(last, |rest, questions| {
             let n = questions.len();
-            let mut marks: Vec<&Ident> = questions.iter().filter_map(|q| q.mark.as_ref()).collect();
-            marks.sort();
-            marks.dedup();
-            let unmarked = (!marks.is_empty()).then(|| {
-                ours! {
-                    trait __Unmarked {
-                        #(fn #marks(&self) -> #p::No { ::core::unreachable!() })*
-                    }
-                    impl<__T: ?::core::marker::Sized> __Unmarked for __T {}
-                }
-            });
+            let unmarked = unmarked(questions, p);
             let answers = questions.iter().rev().fold(ours!(()), |rest, question| {
                 let tokens = &question.tokens;
                 ours!((#tokens, #rest))
@@ -255,6 +246,21 @@ impl StaticCall<'_> {
         };
         Some(ours!(#key.instance(&#owner::#forward #generics);))
     }
+}
+
+/// The marks of types that have none.
+pub(in crate::expand) fn unmarked(questions: &[Question], p: &TokenStream) -> Option<TokenStream> {
+    let mut marks: Vec<&Ident> = questions.iter().filter_map(|q| q.mark.as_ref()).collect();
+    marks.sort();
+    marks.dedup();
+    (!marks.is_empty()).then(|| {
+        ours! {
+            trait __Unmarked {
+                #(fn #marks(&self) -> #p::No { ::core::unreachable!() })*
+            }
+            impl<__T: ?::core::marker::Sized> __Unmarked for __T {}
+        }
+    })
 }
 
 /// The reason of the first that does not fit in a key, or else `rest`.

@@ -8,6 +8,7 @@
 //! facts on several levels: on level `k` such a function reads its callees on level `k - 1`, and on level 0 it reads none.
 
 use super::hash::fold_hash;
+use super::known::Answer;
 use std::marker::PhantomData;
 
 /// A hash, and the reason why calls are recorded.
@@ -96,6 +97,11 @@ impl<M> Slot<M> {
         Slot(PhantomData)
     }
 
+    /// The slot of a function that a recorded body calls, if rustc answers that it is traced.
+    pub const fn answered<A: Answer<Facts = M>, F: Fn() -> A>(_: &F) -> Slot<M> {
+        Slot(PhantomData)
+    }
+
     /// The result of a call, without the marker.
     pub fn result<T>(&self, (result, _): (T, Marker<M>)) -> T {
         result
@@ -104,6 +110,16 @@ impl<M> Slot<M> {
 
 /// The marker of a function, as a value.
 pub struct Marker<M>(pub PhantomData<fn() -> M>);
+
+/// The facts of a function that is not traced, and of a transform.
+pub enum NoFacts {}
+
+impl Facts for NoFacts {
+    const LEVEL_0: Fact = Fact {
+        hash: [0; 32],
+        why: None,
+    };
+}
 
 macro_rules! levels {
     ($($level:ident $before:ident)*) => {

@@ -1,7 +1,7 @@
 //! Hashes of functions, folded while rustc compiles them.
 
 /// A hash and those that it covers, by a mixer that rustc can run.
-pub(super) const fn fold_hash(own: [u8; 32], callees: &[[u8; 32]]) -> [u8; 32] {
+pub(crate) const fn fold_hash(own: [u8; 32], callees: &[[u8; 32]]) -> [u8; 32] {
     let mut state = words(&own);
     let mut i = 0;
     while i < callees.len() {
@@ -12,7 +12,7 @@ pub(super) const fn fold_hash(own: [u8; 32], callees: &[[u8; 32]]) -> [u8; 32] {
 }
 
 /// A hash and the words of a value.
-pub(super) const fn fold_words(own: [u8; 32], value: &[u64]) -> [u8; 32] {
+pub(crate) const fn fold_words(own: [u8; 32], value: &[u64]) -> [u8; 32] {
     let mut state = words(&own);
     let mut i = 0;
     while i < value.len() {
