@@ -512,6 +512,9 @@ impl Judge<'_> {
                 return part.cloned().unwrap_or_else(Val::unknown);
             }
             (Ty::Range, Member::Named(_)) => return Ty::Scalar.into(),
+            (Ty::Tensor | Ty::Scalar | Ty::Key, _) => {
+                return self.found(&what, e.span(), "it has no such field", Remedy::Move);
+            }
             _ => {}
         }
         let mask = class::PLAIN | class::TUPLE | class::RANGE;
@@ -545,6 +548,9 @@ impl Judge<'_> {
                 (**elem).clone().with(probe)
             }
             (Ty::Map(_, value), _) => (**value).clone(),
+            (Ty::Tensor | Ty::Scalar | Ty::Key, _) => {
+                self.found(&text(e), e.span(), "it has no elements", Remedy::Move)
+            }
             _ => {
                 let what = text(e);
                 let mask = class::LIST | class::MAP | class::HASH | class::TEXT;

@@ -35,7 +35,9 @@ impl Judge<'_> {
             }
             Pat::Tuple(t) => {
                 self.tuple(t, val);
-                self.sharpen(pat, val);
+                if matches!(val.ty, Ty::Tuple(_)) {
+                    self.sharpen(pat, val);
+                }
             }
             Pat::TupleStruct(t) => {
                 let last = t.path.segments.last().map(|s| unraw(&s.ident));
@@ -46,7 +48,9 @@ impl Judge<'_> {
                     {
                         let held = self.held(val);
                         self.pattern(inner, &held);
-                        self.sharpen(pat, val);
+                        if matches!(val.ty, Ty::Option(_)) {
+                            self.sharpen(pat, val);
+                        }
                     }
                     _ => self.taken(pat, val),
                 }
@@ -110,6 +114,7 @@ impl Judge<'_> {
                     .map(|i| parts[i].clone()),
                 Ty::Tuple(parts) => parts.get(i).cloned(),
                 _ if after_rest => None,
+                Ty::Tensor | Ty::Scalar | Ty::Key => None,
                 _ => val.firm().map(|e| {
                     let index = syn::Index::from(i);
                     behind(&Val::unknown().with(Probe::exact(ours!((#e).#index))))
@@ -187,6 +192,9 @@ impl Judge<'_> {
                 }
             }
             Ty::Iter(_) | Ty::Range => self.held(val),
+            Ty::Tensor | Ty::Scalar | Ty::Key => {
+                self.found(what, span, "it is not a list", Remedy::Move)
+            }
             _ => {
                 // The order of a map is in the key of a call if the map is a parameter or a field of one.
                 let near = val.probe.as_ref().is_some_and(|probe| probe.depth < 2);

@@ -13,169 +13,128 @@ use gradloom::prelude::*;
 use gradloom_tests::noise;
 use std::time::Instant;
 
-/// A program of `n` steps.
-type Program = fn(n: usize);
-
-/// A program, and the same one written for speed.
-struct Row {
-    name: &'static str,
-    /// Number of steps of the shortest run.
-    steps: usize,
-    program: Program,
-    /// The yardstick: `evaluate` at each step, or `#[traced(pure)]`.
-    fast: Program,
+/// How a program is written.
+#[derive(Clone, Copy, PartialEq)]
+enum Form {
+    /// As users write it first.
+    Natural,
+    /// For speed: with `evaluate` at each step, or with the promise `#[traced(pure)]`.
+    Fast,
 }
+
+/// A name, the number of steps of the shortest run, and a program of that many steps.
+type Row = (&'static str, usize, fn(n: usize, Form));
 
 const ROWS: &[Row] = &[
-    Row {
-        name: "train: closure, item() each step",
-        steps: 30,
-        program: |n| train_closure(n, 1, Realise::Reads),
-        fast: |n| train_closure(n, 1, Realise::Evaluates),
-    },
-    Row {
-        name: "train: closure, item() each 10th step",
-        steps: 30,
-        program: |n| train_closure(n, 10, Realise::Reads),
-        fast: |n| train_closure(n, 10, Realise::Evaluates),
-    },
-    Row {
-        name: "train: closure, never reads",
-        steps: 30,
-        program: |n| train_closure(n, usize::MAX, Realise::Reads),
-        fast: |n| train_closure(n, usize::MAX, Realise::Evaluates),
-    },
-    Row {
-        name: "train: traced, item() each step",
-        steps: 100,
-        program: |n| train_traced(n, 1, Realise::Reads),
-        fast: |n| train_traced(n, 1, Realise::Evaluates),
-    },
-    Row {
-        name: "train: traced, never reads",
-        steps: 100,
-        program: |n| train_traced(n, usize::MAX, Realise::Reads),
-        fast: |n| train_traced(n, usize::MAX, Realise::Evaluates),
-    },
-    Row {
-        name: "train: SGD by hand, item() each step",
-        steps: 30,
-        program: |n| by_hand(n, Realise::Reads),
-        fast: |n| by_hand(n, Realise::Evaluates),
-    },
-    Row {
-        name: "loop: reads max each turn",
-        steps: 1000,
-        program: |n| drop(loop_that_reads(&start(), n, Realise::Reads)),
-        fast: |n| drop(loop_that_reads(&start(), n, Realise::Evaluates)),
-    },
-    Row {
-        name: "loop: reads max each turn, traced",
-        steps: 1000,
-        program: |n| finish(&traced_reads(&start(), n)),
-        fast: |n| drop(loop_that_reads(&start(), n, Realise::Evaluates)),
-    },
-    Row {
-        name: "loop: reads max each turn, grad of closure",
-        steps: 300,
-        program: |n| {
-            let f = |x: &Tensor| loop_that_reads(x, n, Realise::Reads).sum(..);
-            finish(&grad(f)(&start()));
+    ("train: closure, item() each step", 30, |n, form| {
+        train_closure(n, 1, form)
+    }),
+    ("train: closure, item() each 10th step", 30, |n, form| {
+        train_closure(n, 10, form)
+    }),
+    ("train: closure, never reads", 30, |n, form| {
+        train_closure(n, usize::MAX, form)
+    }),
+    ("train: traced, item() each step", 100, |n, form| {
+        train_traced(n, 1, form)
+    }),
+    ("train: traced, never reads", 100, |n, form| {
+        train_traced(n, usize::MAX, form)
+    }),
+    ("train: SGD by hand, item() each step", 30, by_hand),
+    ("loop: reads max each turn", 1000, |n, form| {
+        drop(loop_that_reads(&start(), n, form))
+    }),
+    (
+        "loop: reads max each turn, traced",
+        1000,
+        |n, form| match form {
+            Form::Natural => finish(&traced_reads(&start(), n)),
+            Form::Fast => drop(loop_that_reads(&start(), n, form)),
         },
-        fast: |n| {
-            let f = |x: &Tensor| loop_that_reads(x, n, Realise::Evaluates).sum(..);
-            finish(&grad(f)(&start()));
+    ),
+    (
+        "loop: reads max each turn, grad of closure",
+        300,
+        grad_reads,
+    ),
+    (
+        "loop: reads max each turn, grad of traced",
+        300,
+        |n, form| match form {
+            Form::Natural => finish(&traced_reads::vjp(&start(), n).1(&start())),
+            Form::Fast => grad_reads(n, form),
         },
-    },
-    Row {
-        name: "loop: reads max each turn, grad of traced",
-        steps: 300,
-        program: |n| finish(&traced_reads::vjp(&start(), n).1(&start())),
-        fast: |n| {
-            let f = |x: &Tensor| loop_that_reads(x, n, Realise::Evaluates).sum(..);
-            finish(&grad(f)(&start()));
-        },
-    },
-    Row {
-        name: "loop: never reads",
-        steps: 10_000,
-        program: |n| finish(&loop_without_reads(n)),
-        fast: |n| drop(loop_that_reads(&start(), n, Realise::Evaluates)),
-    },
-    Row {
-        name: "natural: physics-informed network, gradient",
-        steps: 30,
-        program: |n| {
-            repeat(n, (natural::net(), natural::points()), |(net, x)| {
-                evaluate(&natural::natural::residual::grad(net, x).net)
-            })
-        },
-        fast: |n| {
-            repeat(n, (natural::net(), natural::points()), |(net, x)| {
-                evaluate(&natural::promised::residual::grad(net, x).net)
-            })
-        },
-    },
-    Row {
-        name: "natural: MAML, gradient",
-        steps: 30,
-        program: |n| {
-            repeat(n, (natural::net(), natural::points()), |(net, x)| {
-                evaluate(&natural::natural::adapted::grad(net, x, x).net)
-            })
-        },
-        fast: |n| {
-            repeat(n, (natural::net(), natural::points()), |(net, x)| {
-                evaluate(&natural::promised::adapted::grad(net, x, x).net)
-            })
-        },
-    },
-    Row {
-        name: "natural: batch norm with running state, gradient",
-        steps: 30,
-        program: |n| {
-            let start = (natural::layers(), natural::running(), natural::inputs());
-            repeat(n, start, |(layers, state, x)| {
-                evaluate(&natural::natural::normed::grad(layers, state, x).layers)
+    ),
+    ("loop: never reads", 10_000, |n, form| match form {
+        Form::Natural => finish(&loop_without_reads(n)),
+        Form::Fast => drop(loop_that_reads(&start(), n, form)),
+    }),
+    (
+        "natural: physics-informed network, gradient",
+        30,
+        |n, form| {
+            let (net, x) = (natural::net(), natural::points());
+            repeat(n, || match form {
+                Form::Natural => evaluate(&natural::natural::residual::grad(&net, &x).net),
+                Form::Fast => evaluate(&natural::promised::residual::grad(&net, &x).net),
             });
         },
-        fast: |n| {
-            let start = (natural::layers(), natural::running(), natural::inputs());
-            repeat(n, start, |(layers, state, x)| {
-                evaluate(&natural::promised::normed::grad(layers, state, x).layers)
+    ),
+    ("natural: MAML, gradient", 30, |n, form| {
+        let (net, x) = (natural::net(), natural::points());
+        repeat(n, || match form {
+            Form::Natural => evaluate(&natural::natural::adapted::grad(&net, &x, &x).net),
+            Form::Fast => evaluate(&natural::promised::adapted::grad(&net, &x, &x).net),
+        });
+    }),
+    (
+        "natural: batch norm with running state, gradient",
+        30,
+        |n, form| {
+            let (layers, state, x) = (natural::layers(), natural::running(), natural::inputs());
+            repeat(n, || match form {
+                Form::Natural => {
+                    evaluate(&natural::natural::normed::grad(&layers, &state, &x).layers)
+                }
+                Form::Fast => {
+                    evaluate(&natural::promised::normed::grad(&layers, &state, &x).layers)
+                }
             });
         },
-    },
-    Row {
-        name: "natural: leapfrog",
-        steps: 100,
-        program: |n| {
-            repeat(n, (start(), single(&[16], 2)), |(q, p)| {
-                evaluate(&natural::natural::leapfrog(q, p, 0.02))
-            })
-        },
-        fast: |n| {
-            repeat(n, (start(), single(&[16], 2)), |(q, p)| {
-                evaluate(&natural::promised::leapfrog(q, p, 0.02))
-            })
-        },
-    },
+    ),
+    ("natural: leapfrog", 100, |n, form| {
+        let (q, p) = (start(), single(&[16], 2));
+        repeat(n, || match form {
+            Form::Natural => evaluate(&natural::natural::leapfrog(&q, &p, 0.02)),
+            Form::Fast => evaluate(&natural::promised::leapfrog(&q, &p, 0.02)),
+        });
+    }),
+    ("numbers: `dt` changes at each step", 10, |n, form| {
+        let (q, p) = (start(), single(&[16], 2));
+        for i in 0..n {
+            let dt = 0.02 / (i + 1) as f64;
+            let y = match form {
+                Form::Natural => natural::natural::leapfrog(&q, &p, dt),
+                Form::Fast => natural::promised::leapfrog(&q, &p, dt),
+            };
+            evaluate(&y).expect("small results");
+        }
+    }),
+    ("results: one of two is asked for", 30, |n, form| {
+        let x = single(&[64, 64], 1);
+        repeat(n, || match form {
+            Form::Natural => evaluate(&natural::natural::two_results(&x).0),
+            Form::Fast => evaluate(&natural::promised::one_result(&x)),
+        });
+    }),
 ];
 
-/// Runs a step so many times.
-fn repeat<T>(n: usize, start: T, step: impl Fn(&T) -> Result<()>) {
+/// Runs a step `n` times.
+fn repeat(n: usize, step: impl Fn() -> Result<()>) {
     for _ in 0..n {
-        step(&start).expect("small results");
+        step().expect("small results");
     }
-}
-
-/// How a program has its values computed.
-#[derive(Clone, Copy, PartialEq)]
-enum Realise {
-    /// It reads some of them.
-    Reads,
-    /// It evaluates what it holds at each step.
-    Evaluates,
 }
 
 fn finish(y: &Tensor) {
@@ -224,14 +183,14 @@ fn data() -> (Tensor, Tensor) {
     (single(&[32, 64], 5), single(&[32, 1], 6))
 }
 
-fn train_closure(n: usize, every: usize, how: Realise) {
+fn train_closure(n: usize, every: usize, form: Form) {
     let ((x, target), adam, mut net) = (data(), Adam::default(), net());
     let mut state = adam.init(&net);
     let mut total = 0.0;
     for step in 1..=n {
         let (loss, grads) = value_and_grad(|net: &Net| loss_of(net, &x, &target))(&net);
         (net, state) = adam.step(&net, &grads, &state);
-        if how == Realise::Evaluates {
+        if form == Form::Fast {
             evaluate(&(net.clone(), state.clone(), loss.clone())).expect("small results");
         }
         if step % every == 0 {
@@ -242,14 +201,14 @@ fn train_closure(n: usize, every: usize, how: Realise) {
     std::hint::black_box(total);
 }
 
-fn train_traced(n: usize, every: usize, how: Realise) {
+fn train_traced(n: usize, every: usize, form: Form) {
     let ((x, target), adam, mut net) = (data(), Adam::default(), net());
     let mut state = adam.init(&net);
     let mut total = 0.0;
     for step in 1..=n {
         let (loss, grads) = loss::value_and_grad(&net, &x, &target);
         (net, state) = adam.step(&net, &grads.net, &state);
-        if how == Realise::Evaluates {
+        if form == Form::Fast {
             evaluate(&(net.clone(), state.clone(), loss.clone())).expect("small results");
         }
         if step % every == 0 {
@@ -260,7 +219,7 @@ fn train_traced(n: usize, every: usize, how: Realise) {
     std::hint::black_box(total);
 }
 
-fn by_hand(n: usize, how: Realise) {
+fn by_hand(n: usize, form: Form) {
     let ((x, target), mut net) = (data(), net());
     let mut total = 0.0;
     for _ in 0..n {
@@ -271,7 +230,7 @@ fn by_hand(n: usize, how: Realise) {
             w2: &net.w2 - &grads.w2 * 0.01,
             b2: &net.b2 - &grads.b2 * 0.01,
         };
-        if how == Realise::Evaluates {
+        if form == Form::Fast {
             evaluate(&(net.clone(), loss.clone())).expect("small results");
         }
         total += loss.item::<f32>();
@@ -280,11 +239,11 @@ fn by_hand(n: usize, how: Realise) {
     std::hint::black_box(total);
 }
 
-fn loop_that_reads(x: &Tensor, n: usize, how: Realise) -> Tensor {
+fn loop_that_reads(x: &Tensor, n: usize, form: Form) -> Tensor {
     let mut y = x.clone();
     for _ in 0..n {
         y = &y * 0.999 + y.sin() * 0.001;
-        if how == Realise::Evaluates {
+        if form == Form::Fast {
             evaluate(&y).expect("a small result");
         }
         if y.abs().max(..).item::<f32>() > 1e9 {
@@ -292,6 +251,11 @@ fn loop_that_reads(x: &Tensor, n: usize, how: Realise) -> Tensor {
         }
     }
     y
+}
+
+fn grad_reads(n: usize, form: Form) {
+    let f = |x: &Tensor| loop_that_reads(x, n, form).sum(..);
+    finish(&grad(f)(&start()));
 }
 
 // It is recorded on purpose.
@@ -316,9 +280,9 @@ fn loop_without_reads(n: usize) -> Tensor {
 }
 
 /// Microseconds for each step, and the number of plans made.
-fn time(program: Program, n: usize) -> (f64, u64) {
+fn time((_, _, program): &Row, n: usize, form: Form) -> (f64, u64) {
     let (before, begin) = (events::counts().planned, Instant::now());
-    program(n);
+    program(n, form);
     let seconds = begin.elapsed().as_secs_f64();
     (seconds * 1e6 / n as f64, events::counts().planned - before)
 }
@@ -333,21 +297,18 @@ fn main() {
     let wanted = std::env::args().nth(1).unwrap_or_default();
     println!("| program | us/step: n | 10 n | 100 n | plans | to the fast form |");
     println!("|---|---|---|---|---|---|");
-    for row in ROWS.iter().filter(|row| row.name.contains(&wanted)) {
+    for row in ROWS.iter().filter(|(name, ..)| name.contains(&wanted)) {
+        let (name, steps, _) = row;
         let mut cells = Vec::new();
         let mut plans = 0;
         for factor in [1, 10, 100] {
-            let (us, planned) = time(row.program, row.steps * factor);
+            let (us, planned) = time(row, steps * factor, Form::Natural);
             plans += planned;
             cells.push(format!("{us:.2}"));
         }
-        let n = row.steps * 10;
-        let pairs = (0..5).map(|_| time(row.program, n).0 / time(row.fast, n).0);
+        let n = steps * 10;
+        let pairs = (0..5).map(|_| time(row, n, Form::Natural).0 / time(row, n, Form::Fast).0);
         let ratio = median(pairs.collect());
-        println!(
-            "| {} | {} | {plans} | {ratio:.2} |",
-            row.name,
-            cells.join(" | ")
-        );
+        println!("| {name} | {} | {plans} | {ratio:.2} |", cells.join(" | "));
     }
 }

@@ -107,6 +107,20 @@ macro_rules! programs {
                 }
                 (q, p)
             }
+
+            #[traced $($option)*]
+            pub(in super::super) fn two_results(x: &Tensor) -> (Tensor, Tensor) {
+                let mut power = x.clone();
+                for _ in 0..20 {
+                    power = power.matmul(x) * 0.1;
+                }
+                (x.tanh().sum(..), power)
+            }
+
+            #[traced $($option)*]
+            pub(in super::super) fn one_result(x: &Tensor) -> Tensor {
+                x.tanh().sum(..)
+            }
         }
     };
 }
