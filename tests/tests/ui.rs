@@ -56,11 +56,6 @@ fn a_mistake_has_at_most_two_errors_and_none_is_of_the_macro_s_making() {
         // It looks for both companions, and for the facts of the callee.
         ("call/an_associated_function_that_is_not_traced.stderr", 3),
         ("call/a_method_that_is_not_traced.stderr", 3),
-        // rustc checks the user's expression, and then the question about its type that decides whether the body is pure.
-        ("expression/an_index.stderr", 3),
-        ("expression/an_index_with_a_tensor.stderr", 3),
-        ("statement/for_over_a_tensor.stderr", 3),
-        ("statement/too_many_results_taken_apart.stderr", 3),
         // The name is there twice; and rustc tells of each field that the user's struct has none, to be read or to be made.
         ("names/of_the_struct_of_gradients.stderr", 3),
     ];
