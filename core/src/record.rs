@@ -186,9 +186,7 @@ fn run_pending(out: &Tensor) {
         return;
     }
     // Where a value in the chain has been computed since, the chain is shorter than its last op knew.
-    let n_pending = evaluate::n_pending(&out.0);
-    if n_pending < MAX_PENDING_OPS / 2 {
-        out.0.set_depth(n_pending);
+    if evaluate::correct_depths(&out.0) < MAX_PENDING_OPS / 2 {
         return;
     }
     // A value that cannot be computed stays a promise. Who asks for it gets the error.

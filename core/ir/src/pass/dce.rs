@@ -18,17 +18,3 @@ pub fn dce(mut program: Program) -> Program {
     program.eqns.retain(|_| is_live.next() == Some(true));
     program
 }
-
-/// Number of equations on the longest way from a parameter to a result.
-pub fn chain_length(program: &Program) -> u32 {
-    let mut depth: SecondaryMap<Var, u32> = SecondaryMap::new();
-    for eqn in &program.eqns {
-        let depths = eqn.data().iter().filter_map(|x| depth.get(*x));
-        let longest = depths.max().map_or(1, |n| n + 1);
-        eqn.outs.iter().for_each(|out| {
-            depth.insert(*out, longest);
-        });
-    }
-    let outs = program.outs.iter().filter_map(|out| depth.get(*out));
-    outs.max().copied().unwrap_or(0)
-}

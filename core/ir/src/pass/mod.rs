@@ -11,7 +11,7 @@ mod signature;
 
 pub use cover::{Pattern, Patterns, Piece, Values, cover};
 pub use cse::cse;
-pub use dce::{chain_length, dce};
+pub use dce::dce;
 pub use fold::fold;
 pub use fuse::{fuse, is_elementwise, is_view, may_fail};
 pub use residuals::choose_residuals;
