@@ -169,7 +169,7 @@ fn push(value: UniqueArc<Value>) -> Result<Tensor> {
 
 /// Length of a chain of pending ops that is computed although nobody has asked for it, so that a loop that reads no value takes a
 /// bounded amount of memory, and its plans a bounded time to make.
-pub(crate) const MAX_PENDING_OPS: u32 = 1024;
+pub(crate) const MAX_PENDING_OPS: u32 = 256;
 
 /// Computes a value at the end of a chain of [`MAX_PENDING_OPS`].
 #[inline]
