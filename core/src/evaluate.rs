@@ -5,9 +5,8 @@ use crate::call;
 use crate::events::{self, Event};
 use crate::graph::{Graph, Results};
 use crate::kernel::Leaf;
-use crate::node::{self, Behind, Edges, Look, Shared};
+use crate::node::{self, Edges, Look, Shared};
 use crate::plan::{Given, Leaves, Plan};
-use crate::walk::{Node, Source, Stack, Walker, walk};
 use crate::{Result, Tensor, Tree};
 use gradloom_ir::pass;
 use smallvec::SmallVec;
@@ -148,57 +147,6 @@ pub(crate) fn realise(targets: &[Shared]) -> Result<()> {
         run_call(target, &mut recorded)?;
     }
     run_ops(&recorded)
-}
-
-/// Corrects the depths of a value and of the pending values behind it, and returns that of the value.
-///
-/// An op gets its depth from its operands when it is recorded. Where these have been computed since, it is too large, and so
-/// would be those of all later ops.
-pub(crate) fn correct_depths(value: &Shared) -> u32 {
-    let mut engine = Engine::lock();
-    let epoch = engine.next_epoch();
-    let mut depths = Depths {
-        epoch,
-        edges: &engine.edges,
-    };
-    walk(
-        std::slice::from_ref(value),
-        &mut depths,
-        &mut Stack::default(),
-    );
-    value.depth()
-}
-
-/// A walk that gives each pending op its depth.
-struct Depths<'a> {
-    epoch: u64,
-    edges: &'a Edges,
-}
-
-impl<'a> Walker<'a> for Depths<'a> {
-    fn epoch(&self) -> u64 {
-        self.epoch
-    }
-
-    fn find(&mut self, value: &'a Shared, stack: &mut Stack<'a>) {
-        match value.behind(self.edges) {
-            Behind::Op(args) if !value.has_elements() => stack.push(value, value, 0, args),
-            Behind::Part(op, out) if !value.has_elements() => {
-                stack.push(value, op, out, op.operands(self.edges));
-            }
-            // Calls that are pending know their depths.
-            _ => value.stamp.set(self.epoch, Source::default()),
-        }
-    }
-
-    fn finish(&mut self, node: &Node<'a>) {
-        let depths = node.args.iter().map(|arg| arg.depth());
-        let depth = depths.max().unwrap_or(0).saturating_add(1);
-        for value in [node.op, node.value] {
-            value.set_depth(depth);
-            value.stamp.set(self.epoch, Source::default());
-        }
-    }
 }
 
 /// The values that ops promise, of those that are asked for.

@@ -186,6 +186,11 @@ impl Memory {
         let kept = MEMORY.try_with(Cell::take).ok().flatten();
         kept.unwrap_or_default()
     }
+
+    fn keep(self: Box<Memory>) {
+        // Where a thread ends there is no next.
+        let _ = MEMORY.try_with(|kept| kept.set(Some(self)));
+    }
 }
 
 impl Drop for Graph {
@@ -197,8 +202,7 @@ impl Drop for Graph {
             self.key.clear();
             memory.key = std::mem::take(&mut self.key);
             memory.leaves = std::mem::take(&mut self.leaves);
-            // Where a thread ends there is no next.
-            let _ = MEMORY.try_with(|kept| kept.set(Some(memory)));
+            memory.keep();
         }
     }
 }
@@ -299,6 +303,57 @@ impl<'a> Walker<'a> for Walking<'a> {
         node.args.iter().for_each(|arg| arg.stamp.count_edge());
         self.nodes.push((node.op, self.key.len()));
         encode(node.op, node.args, &mut self.key);
+    }
+}
+
+/// Corrects the depths of a value and of the pending values behind it, and returns that of the value.
+///
+/// An op gets its depth from its operands when it is recorded. Where these have been computed since, it is too large, and so
+/// would be those of all later ops.
+pub(crate) fn correct_depths(value: &Shared) -> u32 {
+    let mut engine = Engine::lock();
+    let epoch = engine.next_epoch();
+    let mut depths = Depths {
+        epoch,
+        edges: &engine.edges,
+    };
+    walk(
+        std::slice::from_ref(value),
+        &mut depths,
+        &mut Stack::default(),
+    );
+    value.depth()
+}
+
+/// A walk that gives each pending op its depth.
+struct Depths<'a> {
+    epoch: u64,
+    edges: &'a Edges,
+}
+
+impl<'a> Walker<'a> for Depths<'a> {
+    fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    fn find(&mut self, value: &'a Shared, stack: &mut Stack<'a>) {
+        match value.behind(self.edges) {
+            Behind::Op(args) if !value.has_elements() => stack.push(value, value, 0, args),
+            Behind::Part(op, out) if !value.has_elements() => {
+                stack.push(value, op, out, op.operands(self.edges));
+            }
+            // Calls that are pending know their depths.
+            _ => value.stamp.set(self.epoch, Source::default()),
+        }
+    }
+
+    fn finish(&mut self, node: &Node<'a>) {
+        let depths = node.args.iter().map(|arg| arg.depth());
+        let depth = depths.max().unwrap_or(0).saturating_add(1);
+        for value in [node.op, node.value] {
+            value.set_depth(depth);
+            value.stamp.set(self.epoch, Source::default());
+        }
     }
 }
 

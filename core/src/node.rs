@@ -174,7 +174,9 @@ impl Value {
     /// A blank value becomes one whose elements are there or promised.
     pub(crate) fn begin(&mut self, source: Source) {
         let depth = match &source {
-            Source::Elements(_) | Source::StandIn => 0,
+            Source::Elements(_) => 0,
+            // Nothing that depends on it can be computed: the depths of such ops stay at the largest number, which is no limit.
+            Source::StandIn => u32::MAX,
             Source::Part(of, _) => of.depth(),
             Source::Call(node, _) => node.depth(),
         };

@@ -6,7 +6,7 @@ use crate::rules::{self, Said, Statics};
 use crate::scope::{Scope, Scopes};
 use crate::spare;
 use crate::testing::is_op_by_op;
-use crate::{Aval, DType, Error, Result, Tensor, call, evaluate};
+use crate::{Aval, DType, Error, Result, Tensor, call, evaluate, graph};
 use gradloom_ir::{Op, Static};
 use std::cell::Cell;
 use std::panic::{self, Location};
@@ -186,7 +186,7 @@ fn run_pending(out: &Tensor) {
         return;
     }
     // Where a value in the chain has been computed since, the chain is shorter than its last op knew.
-    if evaluate::correct_depths(&out.0) < MAX_PENDING_OPS / 2 {
+    if graph::correct_depths(&out.0) < MAX_PENDING_OPS / 2 {
         return;
     }
     // A value that cannot be computed stays a promise. Who asks for it gets the error.

@@ -3,7 +3,7 @@
 use super::{Purity, StaticCall};
 use crate::expand::cx::{Cx, turbofish};
 use crate::expand::names::Names;
-use crate::generic::{Params, without_lifetimes};
+use crate::generic::{Params, names_in, without_lifetimes};
 use crate::parse::{Func, Kind, Param, text};
 use crate::purity::{Question, is_known, mark_of};
 use crate::warn::Cause;
@@ -33,9 +33,16 @@ impl StaticCall<'_> {
 
     /// The number of questions that rustc answers with yes before the first that it does not.
     fn answers(&self) -> TokenStream {
-        let (owner, generics) = (self.owner(), turbofish(self.func));
+        let owner = self.owner();
+        let generics = self.answers_differ().then(|| turbofish(self.func));
         let name = Names::new(self.func).answers;
         ours!(#owner::#name #generics())
+    }
+
+    /// Whether the answers depend on the instance of a generic function.
+    fn answers_differ(&self) -> bool {
+        let generics = &self.func.sig.generics;
+        (self.questions.iter()).any(|question| names_in(generics, &question.tokens))
     }
 
     fn owner(&self) -> TokenStream {
@@ -64,7 +71,10 @@ impl StaticCall<'_> {
             return mark.unwrap_or_default();
         }
         let name = Names::new(self.func).answers;
-        let signature = cx.signature(&name, &[], &ours!(usize));
+        let signature = match self.answers_differ() {
+            true => cx.signature(&name, &[], &ours!(usize)),
+            false => ours!(fn #name() -> usize),
+        };
         let count = self.count_answers();
         ours! {
             #mark
@@ -183,7 +193,8 @@ impl StaticCall<'_> {
 
     /// The questions that rustc answers with no, where the answers do not depend on the instance.
     fn refusals(&self) -> Vec<Cause> {
-        if self.func.generics().decide() {
+        let mut owners = self.func.owner.iter().map(|owner| &owner.generics);
+        if owners.any(|owner| Params::of([owner]).decide()) || self.answers_differ() {
             return Vec::new();
         }
         let owner = match &self.func.owner {
@@ -220,8 +231,7 @@ impl StaticCall<'_> {
 
     /// Why the body is not pure, if rustc does not confirm that it is. The instances of a generic function may differ in it.
     fn why_not_confirmed(&self) -> TokenStream {
-        let of_instances = Params::of([&self.func.sig.generics]).decide();
-        if self.questions.is_empty() || of_instances {
+        if self.questions.is_empty() || self.answers_differ() {
             return ours!(::core::option::Option::None);
         }
         let (answers, n) = (self.answers(), 0..self.questions.len());
