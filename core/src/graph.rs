@@ -24,9 +24,12 @@ pub(crate) struct Graph {
     nodes: Vec<(Shared, usize)>,
     targets: Vec<Source>,
     /// Values between targets and leaves that are results, too, after the targets.
-    pub(crate) held: Vec<Shared>,
+    pub(crate) held: Held,
     memory: Option<Box<Memory>>,
 }
+
+/// Values that are results although nobody has asked for them. Most graphs have few.
+type Held = SmallVec<[Shared; 4]>;
 
 /// Which results a graph has.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -76,7 +79,7 @@ impl Graph {
         walking.key.extend([0; 3]);
         walk(targets, &mut walking, &mut stack);
         let held = match results {
-            Results::Targets => Vec::new(),
+            Results::Targets => Held::new(),
             Results::TargetsAndHeld => walking.held(targets),
         };
         let Walking {
@@ -223,9 +226,9 @@ struct Walking<'a> {
 impl Walking<'_> {
     /// The values that the walk has come by, that something outside of it holds, and that cost something to compute. For a view
     /// that moves elements without dropping any, it is what it views.
-    fn held(&self, targets: &[Shared]) -> Vec<Shared> {
+    fn held(&self, targets: &[Shared]) -> Held {
         targets.iter().for_each(|t| t.stamp.mark_asked_for());
-        let mut held = Vec::new();
+        let mut held = Held::new();
         // Consumers come before producers, so what a view passes on is met later.
         for (value, _) in self.nodes.iter().rev() {
             let has_parts = value.more.as_ref().is_some_and(|m| !m.outs.is_empty());

@@ -18,7 +18,7 @@ const NET: &str = "
     #[traced]
     impl Net@ {
         pub fn step(&self, t: &Tensor) -> Tensor { t * &self.w * ‹0.5› }
-        pub fn forward(&self, t: &Tensor) -> Tensor { (t + &self.w).tanh() * ‹1.5› }
+        pub fn forward(&self, t: &Tensor) -> Tensor { self.step(t).tanh() }
     }";
 const HELD: &str = "
     #[derive(Clone, Tree)]

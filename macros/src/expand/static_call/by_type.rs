@@ -229,10 +229,17 @@ impl StaticCall<'_> {
         }
     }
 
-    /// Why the body is not pure, if rustc does not confirm that it is. The instances of a generic function may differ in it.
+    /// Why the body is not pure, if rustc does not confirm that it is. Where that depends on the instance of a generic function,
+    /// a constant cannot say that it is pure.
     fn why_not_confirmed(&self) -> TokenStream {
-        if self.questions.is_empty() || self.answers_differ() {
+        if self.questions.is_empty() {
             return ours!(::core::option::Option::None);
+        }
+        let generics = &self.func.sig.generics;
+        let mut questions = self.questions.iter();
+        if let Some(open) = questions.find(|question| names_in(generics, &question.tokens)) {
+            let why = &open.why;
+            return ours!(::core::option::Option::Some(#why));
         }
         let (answers, n) = (self.answers(), 0..self.questions.len());
         let why = self.questions.iter().map(|question| &question.why);
