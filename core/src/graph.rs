@@ -314,17 +314,18 @@ impl<'a> Walker<'a> for Walking<'a> {
 /// An op gets its depth from its operands when it is recorded. Where these have been computed since, it is too large, and so
 /// would be those of all later ops.
 pub(crate) fn correct_depths(value: &Shared) -> u32 {
+    let mut memory = Memory::take();
+    let mut stack = std::mem::take(&mut memory.stack).emptied();
     let mut engine = Engine::lock();
     let epoch = engine.next_epoch();
     let mut depths = Depths {
         epoch,
         edges: &engine.edges,
     };
-    walk(
-        std::slice::from_ref(value),
-        &mut depths,
-        &mut Stack::default(),
-    );
+    walk(std::slice::from_ref(value), &mut depths, &mut stack);
+    memory.stack = stack.emptied();
+    drop(engine);
+    memory.keep();
     value.depth()
 }
 
