@@ -41,6 +41,15 @@ impl Digest {
     }
 }
 
+/// Returns the names of functions, constants and statics outside of the body that stand alone in it.
+///
+/// A local may have such a name in an inner block: outside of that, the name means the item again.
+pub(crate) fn names_of_items(func: &Func, block: &Block) -> BTreeSet<String> {
+    let mut renamer = Renamer::new(func);
+    renamer.whole(func, block);
+    renamer.items
+}
+
 /// What is known of the parameters and of the impl block.
 fn head(func: &Func) -> String {
     let owner = func.owner.iter().map(|owner| {
@@ -83,6 +92,8 @@ struct Renamer {
     kept: BTreeSet<String>,
     /// Names that are not known to be locals where they stand.
     unresolved: BTreeSet<String>,
+    /// Single names of expressions that are no locals where they stand.
+    items: BTreeSet<String>,
     constants: Vec<syn::ExprPath>,
     /// Names that may mean something else beside the function: parameters in angle brackets, items of the body, patterns.
     inner: BTreeSet<String>,
@@ -102,6 +113,7 @@ impl Renamer {
             n_locals: 0,
             kept: BTreeSet::new(),
             unresolved: BTreeSet::new(),
+            items: BTreeSet::new(),
             constants: Vec::new(),
             inner: inner.collect(),
             hides: false,
@@ -153,6 +165,9 @@ impl Renamer {
         };
         let name = unraw(ident);
         let is_local = self.scopes.iter().any(|scope| scope.contains_key(&name));
+        if !is_local {
+            self.items.insert(name.clone());
+        }
         if let Some(local) = self.local(&name) {
             path.path = number(local).into();
         }

@@ -49,6 +49,7 @@ pub(crate) use macros::format_names;
 pub(crate) use names::{ident_of, ours};
 use value::{Host, Local, Place, Value, Want};
 
+use crate::digest::names_of_items;
 use crate::parse::{Func, OutShape, text};
 use crate::report::Errors;
 use gradloom_ir::program::Keep;
@@ -180,6 +181,9 @@ impl<'a> Cx<'a> {
             flow: None,
             krate: private.clone(),
         };
+        for name in names_of_items(func, source) {
+            cx.host_names.push(name);
+        }
         cx.params();
         cx
     }

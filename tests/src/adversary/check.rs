@@ -206,10 +206,18 @@ impl Case {
             for (what, call) in functions.iter().flatten() {
                 let got = seen(*state, || call(&x, *k));
                 let what = format!("{what}, call {i}");
-                expected.compare(&got, &what)?;
+                expected.compare(&got, self.bits_agree(), &what)?;
             }
         }
         Ok(())
+    }
+
+    /// Whether the values of both functions have the same bits. Where the traced one has a companion of a traced function, the
+    /// plain one has the run-time transform of a plain function, which adds cotangents in another order.
+    fn bits_agree(&self) -> bool {
+        !["grad", "vjp", "jvp"]
+            .iter()
+            .any(|transform| self.source.contains(transform))
     }
 
     fn companions(&self) -> Result<(), Wrong> {
@@ -327,11 +335,12 @@ fn evaluated(y: Box<dyn Outcome>) -> Box<dyn Outcome> {
 }
 
 impl Seen {
-    fn compare(&self, got: &Seen, what: &str) -> Result<(), Wrong> {
+    fn compare(&self, got: &Seen, bits_agree: bool, what: &str) -> Result<(), Wrong> {
         let wrong = |kind, got: &dyn fmt::Debug, expected: &dyn fmt::Debug| {
             Err((kind, format!("{what}: got {got:?}, expected {expected:?}")))
         };
-        if got.bits != self.bits {
+        let is_near = || !bits_agree && near(what, &got.values, &self.values, 1e-12).is_ok();
+        if got.bits != self.bits && !is_near() {
             return wrong(Kind::Value, &got.values, &self.values);
         }
         if got.note != self.note {

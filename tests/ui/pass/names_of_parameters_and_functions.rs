@@ -96,7 +96,24 @@ fn r#match(x: &Tensor) -> Tensor {
 fn uses_match(x: &Tensor) -> Tensor {
     r#match(x)
 }
+fn noisy(x: f64) -> f64 {
+    x + 0.5
+}
+/// A local of an inner block has the name of a function: after the block it is the function again.
+#[traced(pure)]
+fn items(x: &Tensor, turns: usize) -> Tensor {
+    let mut h = {
+        let noisy = Some(1.5).map(noisy).unwrap_or(0.0);
+        (x * noisy).sin()
+    };
+    for _ in 0..turns {
+        let number = Some(1.5).map(noisy).unwrap_or(0.0);
+        h = h * number;
+    }
+    h
+}
 fn main() {
+    assert_eq!(items(&Tensor::scalar(0.25f64), 1).item::<f64>(), 0.5f64.sin() * 2.0);
     let t = &Tensor::scalar(1.0f32);
     let l = L { w: t.clone() };
     let (y, p) = l.clash_vjp(t);
