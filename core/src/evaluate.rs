@@ -1,16 +1,15 @@
 //! Evaluation: from promises to elements.
 
 use crate::cache::Cache;
-use crate::call;
+use crate::call::{self, CallNode};
 use crate::events::{self, Event};
 use crate::graph::{Graph, Results};
 use crate::kernel::Leaf;
 use crate::node::{self, Edges, Look, Shared};
-use crate::plan::{Given, Leaves, Plan};
+use crate::plan::{Given, Leaves};
 use crate::{Result, Tensor, Tree};
-use gradloom_ir::pass;
 use smallvec::SmallVec;
-use std::sync::{LazyLock, Mutex, MutexGuard};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard};
 
 /// What evaluations share. Walks need the lock for edges and for the stamps on values, and look-ups for the cache; plans are
 /// made and run without it.
@@ -104,7 +103,7 @@ pub fn evaluate(targets: impl Targets) -> Result<()> {
         }
     });
     called?;
-    run_ops(&recorded)
+    compute(recorded)
 }
 
 /// Says how [`evaluate`] would compute all tensors of a tree together, as text: the tasks of the plan in order, with the ops
@@ -128,13 +127,9 @@ pub fn explain(targets: impl Targets) -> String {
         Look::Op => recorded.push(leaf.0.clone()),
         Look::Call(_) => calls.push(leaf.0.clone()),
     });
-    let graph = Graph::unseen(&recorded, Results::TargetsAndHeld);
-    calls.extend(graph.leaves.iter().cloned());
-    let mut texts = call::explain(calls);
-    if texts.is_empty() || !recorded.is_empty() {
-        let lowered = graph.lower();
-        let plan = Plan::new(&lowered);
-        texts.push(plan.explain(Some(&pass::simplify(lowered.program))));
+    let mut texts = call::explain(calls, recorded);
+    if texts.is_empty() {
+        texts.push(Graph::unseen(&[], Results::Targets).explain());
     }
     texts.join("\n")
 }
@@ -146,11 +141,18 @@ pub(crate) fn realise(targets: &[Shared]) -> Result<()> {
     for target in targets {
         run_call(target, &mut recorded)?;
     }
-    run_ops(&recorded)
+    compute(recorded)
+}
+
+fn compute(recorded: Recorded) -> Result<()> {
+    match recorded.is_empty() {
+        true => Ok(()),
+        false => call::run_ops(recorded),
+    }
 }
 
 /// The values that ops promise, of those that are asked for.
-type Recorded = SmallVec<[Shared; 4]>;
+pub(crate) type Recorded = SmallVec<[Shared; 4]>;
 
 /// Computes a value that a call promises. One that an op promises is added to a list.
 fn run_call(target: &Shared, recorded: &mut Recorded) -> Result<()> {
@@ -166,20 +168,26 @@ fn run_call(target: &Shared, recorded: &mut Recorded) -> Result<()> {
     }
 }
 
-/// Computes values that ops promise.
-fn run_ops(recorded: &[Shared]) -> Result<()> {
-    if recorded.is_empty() {
-        return Ok(());
-    }
+/// Computes values that ops promise, unless calls have to run first: then it is these.
+pub(crate) fn run_ops(recorded: &[Shared]) -> Result<SmallVec<[Arc<CallNode>; 2]>> {
     let graph = Graph::of(recorded, Results::TargetsAndHeld);
+    let pending = graph.leaves.iter().filter_map(|leaf| match leaf.look() {
+        Look::Call(node) => Some(node),
+        Look::Here(_) | Look::Op => None,
+    });
+    let pending: SmallVec<[_; 2]> = pending.collect();
+    if !pending.is_empty() {
+        return Ok(pending);
+    }
     match run_graph(recorded, &graph) {
         // What nobody has asked for now is no reason to fail.
         Err(_) if !graph.held.is_empty() => {
             drop(graph);
-            run_graph(recorded, &Graph::of(recorded, Results::Targets))
+            run_graph(recorded, &Graph::of(recorded, Results::Targets))?;
         }
-        ran => ran,
+        ran => ran?,
     }
+    Ok(SmallVec::new())
 }
 
 /// Computes the results of a graph: its targets, and values that something else holds.

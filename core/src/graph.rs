@@ -8,7 +8,7 @@ use crate::node::{self, Behind, Cut, Edges, Shared, Value};
 use crate::plan::Plan;
 use crate::walk::{self, Kind, Node, Source, Stack, Walker, walk};
 use gradloom_ir::Op;
-use gradloom_ir::pass::is_view;
+use gradloom_ir::pass::{self, is_view};
 use smallvec::SmallVec;
 use std::cell::Cell;
 use std::sync::Arc;
@@ -152,6 +152,15 @@ impl Graph {
             lowering.node(node, args(&self.key[*at..]));
         }
         lowering.finish(&self.targets)
+    }
+}
+
+impl Graph {
+    /// What its plan does, for people. The graph has not been looked up.
+    pub(crate) fn explain(&self) -> String {
+        let lowered = self.lower();
+        let plan = Plan::new(&lowered);
+        plan.explain(Some(&pass::simplify(lowered.program)))
     }
 }
 

@@ -56,6 +56,9 @@ pub(crate) struct Value {
 impl UnwindSafe for Value {}
 impl RefUnwindSafe for Value {}
 
+/// The depth of stand-ins and of all that depends on them: nothing of it can be computed. No limit is a divisor of it.
+pub(crate) const NEVER: u32 = u32::MAX;
+
 /// An op promises the value, or has computed it while a transform traces through it.
 const OP: u8 = 0;
 /// A call promises the value.
@@ -175,8 +178,7 @@ impl Value {
     pub(crate) fn begin(&mut self, source: Source) {
         let depth = match &source {
             Source::Elements(_) => 0,
-            // Nothing that depends on it can be computed: the depths of such ops stay at the largest number, which is no limit.
-            Source::StandIn => u32::MAX,
+            Source::StandIn => NEVER,
             Source::Part(of, _) => of.depth(),
             Source::Call(node, _) => node.depth(),
         };
@@ -348,6 +350,11 @@ impl Value {
     /// tracing through it.
     pub(crate) fn is_free(&self) -> bool {
         !self.has_op() || (self.has_elements() && !self.is_traced())
+    }
+
+    /// Returns whether a call can have this as an argument: whether it has elements, or will have them without the ops of the call.
+    pub(crate) fn is_argument(&self) -> bool {
+        self.is_free() || !self.is_traced() && self.depth() != NEVER
     }
 
     /// Whether a transform is tracing through this: then the promise stays when it is kept.

@@ -1,7 +1,7 @@
 //! A call of an op becomes a value of the graph. The rules run here, so an error is at the call that made it.
 
 use crate::age::next_age;
-use crate::node::{More, Operands, Shared, Source, Value};
+use crate::node::{More, NEVER, Operands, Shared, Source, Value};
 use crate::rules::{self, Said, Statics};
 use crate::scope::{Scope, Scopes};
 use crate::spare;
@@ -189,8 +189,10 @@ fn run_pending(out: &Tensor) {
     if graph::correct_depths(&out.0) < MAX_PENDING_OPS / 2 {
         return;
     }
-    // A value that cannot be computed stays a promise. Who asks for it gets the error.
-    let _ = evaluate::realise(std::slice::from_ref(&*out.0));
+    // A value that cannot be computed stays a promise. Who asks for it gets the error; what depends on it is not tried again.
+    if evaluate::realise(std::slice::from_ref(&*out.0)).is_err() {
+        out.0.set_depth(NEVER);
+    }
 }
 
 /// Of two operands of one dtype the one that has the shape of an elementwise result, where that takes no rule: they are alike,

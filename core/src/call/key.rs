@@ -56,8 +56,8 @@ enum Content {
 /// Something that a key cannot hold.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Obstacle {
-    /// An argument that operations promise.
-    Promise,
+    /// An argument that cannot be computed.
+    Fails,
     /// An argument that a transform traces.
     Traced,
     /// A static value of a type that is not `Eq` and `Clone`.
@@ -150,7 +150,7 @@ impl<'a> CallKey<'a> {
         self.instance = Some(typeid::of::<F>());
     }
 
-    /// The next leaf. An op that has not run, and a transform that traces through the value, want the call's ops.
+    /// The next leaf. A transform that traces through the value wants the call's ops.
     pub fn leaf(&mut self, x: &'a Tensor) {
         self.push(&x.0, Leaf::Borrowed(&x.0));
     }
@@ -173,10 +173,9 @@ impl<'a> CallKey<'a> {
         if self.obstacle.is_some() || self.content == Content::Structure {
             return;
         }
-        match x.is_free() {
+        match x.is_argument() {
             true => self.leaves.push(leaf),
-            false if x.is_traced() => self.meet(Obstacle::Traced),
-            false => self.meet(Obstacle::Promise),
+            false => self.meet(Obstacle::Traced),
         }
     }
 
@@ -250,9 +249,7 @@ impl<'a> CallKey<'a> {
             None => "an argument".to_owned(),
         };
         let why = match obstacle {
-            Obstacle::Promise => {
-                return "an argument is a promise of operations that have not run: the call joins them in one plan".into();
-            }
+            Obstacle::Fails => return "an argument cannot be computed".into(),
             Obstacle::Traced => return "an argument is traced by a transform".into(),
             Obstacle::Static(ty) => {
                 format!(

@@ -31,8 +31,10 @@ pub use whole::{NoShape, NoWhole, OfWhole, ShapeOfTree, Whole, unkept};
 
 use crate::buffer::Buffer;
 use crate::cache::Entry;
+use crate::evaluate::{self, Recorded};
 use crate::events::{self, Event};
 use crate::fork;
+use crate::graph::{self, Graph};
 use crate::kernel::Leaf;
 use crate::node::{self, Look, Shared, Value, release};
 use crate::plan::{self, Given, Leaves};
@@ -234,11 +236,11 @@ impl CallNode {
         entry.explain()
     }
 
-    /// Runs the plan, unless another call has to run first: then it is that one. `n_there` leaves have been found to be there.
+    /// Runs the plan, unless other work has to be done first: then it is that. `n_there` leaves have been found to be there.
     ///
     /// Threads that ask for one call wait for each other here. Who waits holds the locks of calls that depend on this one
     /// alone, so none waits for itself.
-    fn advance(&self, n_there: &mut usize) -> Result<Option<Arc<CallNode>>> {
+    fn advance(&self, n_there: &mut usize) -> Result<Option<Work>> {
         let mut guard = self.state()?;
         if self.is_done() {
             return Ok(None);
@@ -249,8 +251,14 @@ impl CallNode {
         for leaf in &plan.leaves[*n_there..] {
             match state.args[*leaf as usize].look() {
                 Look::Here(_) => *n_there += 1,
-                Look::Call(node) => return Ok(Some(node)),
-                Look::Op => unreachable!("an argument of a call is no op"),
+                Look::Call(node) => return Ok(Some(Work::Call(node, 0))),
+                Look::Op => {
+                    // All at once, because they may share ops.
+                    let args = plan.leaves[*n_there..].iter();
+                    let args = args.map(|leaf| &state.args[*leaf as usize]);
+                    let ops = args.filter(|arg| matches!(arg.look(), Look::Op));
+                    return Ok(Some(Work::Ops(ops.cloned().collect())));
+                }
             }
         }
         state.dropped.sort_unstable();
@@ -356,31 +364,71 @@ fn bound_pending(call: &Arc<CallNode>) {
     }
 }
 
-/// Computes the results of a call, after those of the calls that it depends on.
+/// Work that other work may have to wait for.
+enum Work {
+    /// A call, and the number of its leaves that have been found to be there.
+    Call(Arc<CallNode>, usize),
+    /// Values that ops promise.
+    Ops(Recorded),
+}
+
+/// Computes the results of a call, after everything that it depends on.
 pub(crate) fn run(call: Arc<CallNode>) -> Result<()> {
-    // A long chain of calls is run by a loop.
-    let mut stack: SmallVec<[(Arc<CallNode>, usize); 8]> = smallvec![(call, 0)];
-    while let Some((call, n_there)) = stack.last_mut() {
-        match call.advance(n_there)? {
-            Some(before) => stack.push((before, 0)),
-            None => drop(stack.pop()),
+    work(Work::Call(call, 0))
+}
+
+/// Computes values that ops promise, after the calls that they depend on.
+pub(crate) fn run_ops(values: Recorded) -> Result<()> {
+    work(Work::Ops(values))
+}
+
+/// A long chain of calls and ops is run by a loop.
+fn work(first: Work) -> Result<()> {
+    let mut stack: SmallVec<[Work; 8]> = smallvec![first];
+    while let Some(work) = stack.last_mut() {
+        let before: SmallVec<[Work; 2]> = match work {
+            Work::Call(call, n_there) => call.advance(n_there)?.into_iter().collect(),
+            Work::Ops(values) => {
+                let calls = evaluate::run_ops(values)?.into_iter();
+                calls.map(|call| Work::Call(call, 0)).collect()
+            }
+        };
+        match before.is_empty() {
+            true => drop(stack.pop()),
+            false => stack.extend(before),
         }
     }
     Ok(())
 }
 
-/// What the plans say that compute these values, each call after those that it depends on.
-pub(crate) fn explain(values: Vec<Shared>) -> Vec<String> {
+/// Returns what the plans say that compute these values, each after those that it depends on. Ops are explained together.
+pub(crate) fn explain(values: Vec<Shared>, ops: Recorded) -> Vec<String> {
+    enum Step {
+        Value(Shared),
+        Call(Arc<CallNode>),
+        Ops(Graph),
+    }
+    let behind = |ops: Recorded, steps: &mut Vec<Step>| {
+        if !ops.is_empty() {
+            let graph = Graph::unseen(&ops, graph::Results::TargetsAndHeld);
+            let leaves: Vec<Shared> = graph.leaves.iter().rev().cloned().collect();
+            steps.push(Step::Ops(graph));
+            steps.extend(leaves.into_iter().map(Step::Value));
+        }
+    };
     // The nodes stay: no other gets the address of one.
     let mut seen: HashSet<*const CallNode> = HashSet::new();
     let mut nodes: Vec<Arc<CallNode>> = Vec::new();
     let mut texts = Vec::new();
-    // A value is looked at on the way down, and its call's plan is written on the way back.
-    let mut stack: Vec<_> = values.into_iter().rev().map(Err).collect();
-    while let Some(next) = stack.pop() {
-        match next {
-            Ok(node) => texts.push(Arc::<CallNode>::as_ref(&node).explain()),
-            Err(value) => {
+    // A value is looked at on the way down, and its plan is written on the way back.
+    let mut steps = Vec::new();
+    behind(ops, &mut steps);
+    steps.extend(values.into_iter().rev().map(Step::Value));
+    while let Some(step) = steps.pop() {
+        match step {
+            Step::Call(node) => texts.push(Arc::<CallNode>::as_ref(&node).explain()),
+            Step::Ops(graph) => texts.push(graph.explain()),
+            Step::Value(value) => {
                 if let Look::Call(node) = value.look()
                     && seen.insert(Arc::as_ptr(&node))
                 {
@@ -388,8 +436,12 @@ pub(crate) fn explain(values: Vec<Shared>) -> Vec<String> {
                     let args = node
                         .state()
                         .map_or_else(|_| Vec::new(), |state| state.args.clone());
-                    stack.push(Ok(node));
-                    stack.extend(args.into_iter().rev().map(Err));
+                    steps.push(Step::Call(node));
+                    let (ops, args): (Vec<Shared>, Vec<Shared>) = args
+                        .into_iter()
+                        .partition(|arg| matches!(arg.look(), Look::Op));
+                    behind(ops.into(), &mut steps);
+                    steps.extend(args.into_iter().rev().map(Step::Value));
                 }
             }
         }

@@ -113,7 +113,7 @@ impl Backward {
         ct.visit(&mut |leaf| {
             let expected = expected.next();
             fits = fits && expected.is_some_and(|e| e.is_none_or(|aval| aval == leaf.aval()));
-            free = free && leaf.0.is_free();
+            free = free && leaf.0.is_argument();
             args.push(Shared::clone(&leaf.0));
         });
         if !fits || expected.next().is_some() {

@@ -6,6 +6,7 @@ use super::function::{Counter, Function, ParamKind, Purity, Record, Timer, Why, 
 use super::key::{CallKey, Difference, Obstacle, OwnedKey, in_words};
 use super::pullback::{Backward, Pullback};
 use crate::__private::Pull;
+use crate::evaluate;
 use crate::events::{self, Event};
 use crate::node::Shared;
 use crate::testing::is_op_by_op;
@@ -310,6 +311,10 @@ pub fn begin<'a>(
             Ok(Results { leaves, template })
         }
         Found::Recorded(why) => Err(Recording::again(site, why)),
+        // What a body records is told from what its arguments are computed by if these have been computed.
+        Found::Checked(_) | Found::Nothing if evaluate::realise(&key.args()).is_err() => {
+            Err(Recording::unknown(site, &key, Obstacle::Fails))
+        }
         Found::Checked(callee) => Err(Recording::begun(site, &key, Some(callee))),
         Found::Nothing => {
             let mut marked = CallKey::with_marks();
