@@ -84,6 +84,7 @@ pub(crate) fn judge(
         _ => None,
     };
     let settled = judge.impure.is_some();
+    judge.expect_at_end(&func.sig.output, block);
     judge.block(block);
     let callees = match body {
         Body::Recorded(_) => judge.callees(),
@@ -91,6 +92,7 @@ pub(crate) fn judge(
     };
     if args.pure {
         return Verdict {
+            impure: judge.reads,
             callees,
             ..Verdict::default()
         };
@@ -137,6 +139,8 @@ enum Remedy {
     Trace,
     /// A value can be computed before the call.
     Move,
+    /// A value that is read cannot be known before the call.
+    Read,
     /// Nobody but the user knows.
     Promise,
 }
@@ -165,6 +169,8 @@ const FUEL: usize = 200_000;
 struct Judge<'a> {
     /// The first that was found.
     impure: Option<Impure>,
+    /// The first read of a tensor: a promise to compute only does not help there.
+    reads: Option<Impure>,
     scopes: Vec<Scope>,
     /// Paths of traced functions that the body calls, with what they give.
     functions: BTreeMap<String, Val>,
@@ -177,6 +183,8 @@ struct Judge<'a> {
     globals: Vec<Path>,
     questions: Vec<Question>,
     asked: BTreeSet<String>,
+    /// Conversions whose result has a type that is known, by name and place.
+    expected: BTreeSet<(String, (usize, usize))>,
     /// The values that the loops around give.
     breaks: Vec<Val>,
     /// Functions of the body that are being looked at.
@@ -196,6 +204,7 @@ impl<'a> Judge<'a> {
         own.visit_block(block);
         let mut judge = Judge {
             impure: None,
+            reads: None,
             scopes: vec![Scope::new()],
             functions: BTreeMap::new(),
             methods: Vec::new(),
@@ -204,6 +213,7 @@ impl<'a> Judge<'a> {
             globals: Vec::new(),
             questions: Vec::new(),
             asked: BTreeSet::new(),
+            expected: BTreeSet::new(),
             breaks: Vec::new(),
             entered: Vec::new(),
             written: BTreeSet::new(),
@@ -318,6 +328,9 @@ impl<'a> Judge<'a> {
     fn reason(&self, what: &str, span: Span, why: &str, remedy: Remedy) -> String {
         let line = span.start().line;
         let remedy = match remedy {
+            Remedy::Read => {
+                "compute with the tensor instead (`select`, `maximum`), or read it before the call and pass the value"
+            }
             _ if self.generic => {
                 "`#[traced(pure)]` promises that it does not, whatever the types are"
             }

@@ -175,7 +175,8 @@ impl<'a> CallKey<'a> {
         }
         match x.is_argument() {
             true => self.leaves.push(leaf),
-            false => self.meet(Obstacle::Traced),
+            false if x.is_traced() => self.meet(Obstacle::Traced),
+            false => self.meet(Obstacle::Fails),
         }
     }
 

@@ -3,8 +3,7 @@
 use super::names::spelt;
 use super::op::{find, tensor_function};
 use super::{Call, CallArg, Callee, Cx, Host, Input, Place, R, Source, Stop, Value, Want};
-use crate::parse::OutShape;
-use crate::parse::text;
+use crate::parse::{OutShape, text, unraw};
 use gradloom_ir::{Aval, Op, Static, Var};
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, quote};
@@ -65,6 +64,12 @@ impl Cx<'_> {
         }
         if is_local {
             return self.recorded("a call of a value", func.span());
+        }
+        let hidden = func.path.get_ident();
+        if hidden.is_some_and(|name| self.functions.contains(&unraw(name)))
+            && call.args.iter().any(|arg| self.mentions_traced(arg))
+        {
+            return self.recorded("a call of a function of the body", func.span());
         }
         let callee = callee(&func.path, is_type(path.owner()));
         let traced = Traced {

@@ -22,6 +22,7 @@ mod expr;
 mod fixed;
 mod host;
 mod inputs;
+mod items;
 mod iterate;
 mod join;
 mod keep;
@@ -87,6 +88,8 @@ struct Cx<'a> {
     func: &'a Func,
     /// The body as the user wrote it, for messages.
     source: &'a syn::Block,
+    /// Functions of the body that are not traced. They hide traced functions of the same name.
+    functions: BTreeSet<String>,
     errors: Errors,
     b: Builder,
     scopes: Vec<BTreeMap<String, Local>>,
@@ -160,6 +163,7 @@ impl<'a> Cx<'a> {
         let mut cx = Cx {
             func,
             source,
+            functions: items::untraced_functions(source),
             errors: Errors::default(),
             b: Builder::new(),
             scopes: vec![BTreeMap::new()],

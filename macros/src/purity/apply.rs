@@ -32,6 +32,10 @@ impl Judge<'_> {
                     let args = self.arguments(&call.args);
                     return self.apply(&local, &args, &what, span);
                 }
+                let (owner, _) = ends(&path.path);
+                if ["Tensor", "Vec", "String"].contains(&&*owner) {
+                    self.expect_conversions(&call.args);
+                }
                 let args = self.arguments(&call.args);
                 self.call_path(&path.path, &call.args, &args, &what)
             }
@@ -173,6 +177,7 @@ impl Judge<'_> {
                     judge.pattern(&p.pat, &val);
                 }
             }
+            judge.expect_at_end(&item.sig.output, &item.block);
             judge.block(&item.block);
         });
         self.entered.pop();

@@ -47,6 +47,7 @@ impl Judge<'_> {
                         (syn::Pat::Type(t), true) if super::is_known(&t.ty) => Val::unknown(),
                         (syn::Pat::Type(t), _) => {
                             self.refuse_conversion(&t.ty, &init.expr);
+                            self.expect_conversion(&t.ty, &init.expr);
                             let val = self.expr(&init.expr);
                             self.moved(&val, "let", local.let_token.span());
                             val

@@ -3,7 +3,7 @@
 use super::apply::traced_name;
 use super::pattern::behind;
 use super::ty::{Fidelity, Probe, Ty, Val, written};
-use super::{Judge, Remedy, place};
+use super::{Impure, Judge, Remedy, place};
 use crate::known::{Does, Gives, Row, Takes, class, is_op, methods};
 use crate::parse::unraw;
 use proc_macro2::{Span, TokenStream};
@@ -20,6 +20,11 @@ const INFERRED: [&str; 8] = [
     "try_into",
     "unwrap_or_default",
     "unzip",
+];
+
+/// Those of them that convert into any type of the user's.
+const CONVERSIONS: [&str; 7] = [
+    "collect", "into", "parse", "product", "sum", "try_into", "unzip",
 ];
 
 /// Methods of iterators that give closures the elements themselves, or pass them on.
@@ -140,6 +145,14 @@ impl Judge<'_> {
             && INFERRED.contains(&name)
         {
             self.refuse_user(ty, what, span);
+        }
+        if CONVERSIONS.contains(&name) && call.turbofish.is_none() && !self.expected.contains(&at) {
+            return self.found(
+                what,
+                span,
+                "the type that it gives is not known",
+                Remedy::Move,
+            );
         }
         let mut rows: Vec<&Row> = methods(name).collect();
         if let Ty::Arithmetic(operands) = &receiver.ty {
@@ -274,7 +287,9 @@ impl Judge<'_> {
         let receiver = receiver.exact()?;
         let args: Option<Vec<&TokenStream>> = args.iter().map(Val::exact).collect();
         let (args, method, turbofish) = (args?, &call.method, &call.turbofish);
-        if self.own.hides {
+        // Outside of the body nothing says what type is inferred.
+        let is_inferred = turbofish.is_none() && INFERRED.contains(&&*unraw(method));
+        if self.own.hides || is_inferred {
             return None;
         }
         Probe::exact(ours!((#receiver).#method #turbofish(#(#args),*)))
@@ -394,12 +409,14 @@ impl Judge<'_> {
                 );
             }
             Does::Reads => {
-                return self.found(
-                    what,
+                let why = "it waits for the values of a tensor";
+                let why = self.reason(what, span, why, Remedy::Read);
+                self.reads.get_or_insert(Impure {
+                    why: why.clone(),
                     span,
-                    "it waits for the values of a tensor",
-                    Remedy::Move,
-                );
+                });
+                self.impure.get_or_insert(Impure { why, span });
+                return Val::unknown();
             }
         }
         self.method_of(receiver, name, row.gives, row.takes, args, what, span)
@@ -459,6 +476,8 @@ impl Judge<'_> {
             args,
             result: &result,
             in_arg,
+            what,
+            span,
             by_key: name.contains("key"),
             counts: ["len", "dim", "rank", "numel", "count"].contains(&name),
             clones: name == "clone" || name == "to_owned",
@@ -485,13 +504,13 @@ impl Judge<'_> {
             Gives::Elem => of.elem.clone(),
             Gives::Arg(i) => of.args.get(*i).map_or_else(Val::unknown, behind),
             Gives::Result => of.result.clone(),
-            Gives::InResult => self.held(of.result),
+            Gives::InResult => self.items(of.result, of.what, of.span),
             Gives::InArg => match (&of.in_arg, of.args.last()) {
                 (Some(item), _) => item.clone(),
                 (None, Some(arg)) => self.held(arg),
                 (None, None) => Val::unknown(),
             },
-            Gives::InElem => self.held(of.elem),
+            Gives::InElem => self.items(of.elem, of.what, of.span),
             Gives::Opt(gives) => Val::option(self.given(gives, of)),
             Gives::List(gives) => Val::list(self.given(gives, of)),
             Gives::Iter(gives) => Val::iter(self.given(gives, of)),
@@ -532,6 +551,39 @@ impl Judge<'_> {
         }
     }
 
+    /// Takes note of a conversion into a type of the standard library or of this one, if that is the value of an expression.
+    pub(super) fn expect_conversion(&mut self, ty: &Type, expr: &Expr) {
+        if let Some(call) = conversion(expr)
+            && !may_be_of_user(ty)
+        {
+            let at = (unraw(&call.method), place(call.method.span()));
+            self.expected.insert(at);
+        }
+    }
+
+    /// The same for the arguments of a function of the standard library or of this one.
+    pub(super) fn expect_conversions<'e>(&mut self, args: impl IntoIterator<Item = &'e Expr>) {
+        for arg in args {
+            let arg = match arg {
+                Expr::Reference(r) => &*r.expr,
+                arg => arg,
+            };
+            if let Some(call) = conversion(arg) {
+                let at = (unraw(&call.method), place(call.method.span()));
+                self.expected.insert(at);
+            }
+        }
+    }
+
+    /// The same for what a function returns at its end.
+    pub(super) fn expect_at_end(&mut self, output: &syn::ReturnType, block: &syn::Block) {
+        if let (syn::ReturnType::Type(_, ty), Some(syn::Stmt::Expr(end, None))) =
+            (output, block.stmts.last())
+        {
+            self.expect_conversion(ty, end);
+        }
+    }
+
     /// Refuses a conversion into a type of the user's.
     pub(super) fn refuse_conversion(&mut self, ty: &Type, expr: &Expr) {
         if let Some(call) = conversion(expr) {
@@ -541,16 +593,7 @@ impl Judge<'_> {
     }
 
     fn refuse_user(&mut self, ty: &Type, what: &str, span: Span) {
-        let made = match ty {
-            Type::Infer(_) => true,
-            Type::Path(p) => p
-                .path
-                .segments
-                .last()
-                .is_some_and(|s| MADE.contains(&&*s.ident.to_string())),
-            _ => false,
-        };
-        if !made && matches!(written(ty), Ty::Opaque) {
+        if may_be_of_user(ty) {
             self.found(
                 what,
                 span,
@@ -559,6 +602,20 @@ impl Judge<'_> {
             );
         }
     }
+}
+
+/// Whether the user may implement conversions into this type.
+fn may_be_of_user(ty: &Type) -> bool {
+    let made = match ty {
+        Type::Infer(_) => true,
+        Type::Path(p) => p
+            .path
+            .segments
+            .last()
+            .is_some_and(|s| MADE.contains(&&*s.ident.to_string())),
+        _ => false,
+    };
+    !made && matches!(written(ty), Ty::Opaque)
 }
 
 /// What a result is made of.
@@ -570,6 +627,9 @@ struct Given<'a> {
     result: &'a Val,
     /// What it takes out of its last argument, if it goes over that.
     in_arg: Option<Val>,
+    /// The call, for messages.
+    what: &'a str,
+    span: Span,
     /// Whether it is about the keys of a map.
     by_key: bool,
     /// Whether the result is a `usize`.
