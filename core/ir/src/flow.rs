@@ -52,7 +52,7 @@ pub struct Flow<H> {
     pub blocks: Vec<Block>,
     /// The host code that runs the blocks.
     pub body: Vec<Node<H>>,
-    /// The slots of the results: blocks store into them before the function returns.
+    /// The slots of the results. Blocks store into them before the function returns.
     pub results: Vec<Var>,
 }
 
