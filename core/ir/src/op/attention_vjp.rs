@@ -7,8 +7,10 @@ use super::shape::same;
 use super::{Count, Diff, Eval, Kernel, Laws, Method, OpDef, Operands, Ops, shape};
 use crate::{Aval, Builder, DType, Eqn, Fault, Shape, Static, Var};
 
-/// `ct_x, .. = attention_vjp[causal, active] q, k, v, o, l, mask, ct`: the transpose of `attention_jvp`, with a result for each of
-/// queries, keys and values that `active` numbers:
+/// `ct_x, .. = attention_vjp[causal, active] q, k, v, o, l, mask, ct`: the transpose of
+/// `attention_jvp`.
+///
+/// It has a result for each of `q`, `k` and `v` that `active` lists:
 ///
 /// ```text
 /// p = exp(q k^T / sqrt(d) - l)    ds = p (ct v^T - sum(ct o)) / sqrt(d)
@@ -120,7 +122,7 @@ impl OpDef for AttentionVjp {
     }
 }
 
-/// What is given, and the cotangent.
+/// Returns the attention and the cotangent of an equation.
 fn of_cotangent(eqn: &Eqn) -> (Attention, Var) {
     let n_given = eqn.args.len() - 1;
     (Attention::of(eqn, n_given), eqn.args[n_given])
