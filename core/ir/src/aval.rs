@@ -161,8 +161,7 @@ impl Dim {
         }
     }
 
-    /// Returns the length as a polynomial, in which an unknown length is a fresh name with index
-    /// `i`.
+    /// Returns the length as a polynomial. An unknown length is a fresh name with index `i`.
     ///
     /// A fact that holds for all values of the fresh name holds for the length. [`Dim::from`]
     /// returns `Unknown` for a polynomial that contains a fresh name.

@@ -332,8 +332,7 @@ impl Builder {
         self.emit(Op::Mean, &[axes, keepdims], &[dx, like])
     }
 
-    /// Appends the transpose of [`Builder::mean`]: `y` repeated and divided by the repetition
-    /// count.
+    /// Appends the transpose of [`Builder::mean`]: `y` repeated and divided by the count.
     pub fn mean_t(&mut self, y: Var, like: Var, axes: Attr, keepdims: Attr) -> Var {
         self.emit(Op::MeanT, &[axes, keepdims], &[y, like])
     }

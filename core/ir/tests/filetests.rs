@@ -1,5 +1,4 @@
-//! Tests in files. A file has a header with the transform, a program, `----`, and the expected
-//! output.
+//! Tests in files: a header with the transform, a program, `----`, and the expected output.
 //!
 //! | header | output |
 //! |---|---|
@@ -139,8 +138,7 @@ fn run(header: &str, body: &str) -> Result<String, String> {
     }
 }
 
-/// Returns the program in the order of its steps, and the results of each group of several
-/// equations.
+/// Returns the program in the order of its steps, followed by its groups of several equations.
 fn fuse(program: Program) -> Result<String, String> {
     let steps = pass::fuse(&program);
     let mut groups = String::new();

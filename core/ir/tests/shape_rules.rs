@@ -1,5 +1,6 @@
-//! The shape and dtype rules of reductions, products, constants and losses, for known, named and
-//! unknown dims.
+//! The shape and dtype rules of reductions, products, constants, losses and norms.
+//!
+//! The operands have known, named or unknown dims.
 
 use gradloom_ir::{Aval, DType, Dim, Op, Shape, Static, Symbol};
 

@@ -31,8 +31,9 @@ pub trait Erf: Real {
     const SQRT_HALF: (Self, Self);
     /// Returns `erf(x) / x - 1` for `z = x^2` and `|x| <= 0.8`.
     fn erf_small<A: Arith>(z: Self) -> Self;
-    /// Returns `log(erfc(a))` for `0.79 <= a <=` [`ERF_MAX`](Erf::ERF_MAX), as accurate as `1 -
-    /// erfc(a)` needs.
+    /// Returns `log(erfc(a))`, as accurate as `1 - erfc(a)` needs.
+    ///
+    /// The range is `0.79 <= a <=` [`ERF_MAX`](Erf::ERF_MAX).
     fn erfc_exponent<A: Arith>(a: Self) -> Self;
     /// Returns `((G(t) - G(0)) / t - G'(0)) / t`.
     fn erfc_higher<A: Arith>(t: Self) -> Self;
@@ -187,8 +188,7 @@ pub fn erfc<A: Arith, T: Float>(x: T) -> T {
     if a < T::of(0.5) { small } else { large }
 }
 
-/// Returns `x P(x)` with the standard normal distribution function `P`, to 2 ulp even where it is
-/// tiny.
+/// Returns `x P(x)` with the standard normal distribution `P`, to 2 ulp even where it is tiny.
 #[inline(always)]
 pub fn gelu<A: Arith, T: Float>(x: T) -> T {
     // Bounds x, because -inf times 0 would be NaN.

@@ -131,8 +131,7 @@ pub trait Real:
         (head, self - head)
     }
 
-    /// Returns `a * b` and its rounding error, if the product neither over- nor underflows
-    /// (Dekker).
+    /// Returns `a * b` and its rounding error, if the product is in the normal range (Dekker).
     #[inline(always)]
     fn two_product<A: Arith>(self, other: Self) -> (Self, Self) {
         let product = self * other;

@@ -1,5 +1,4 @@
-//! Elementary functions as scalar code that rustc vectorises, and loops compiled for each CPU
-//! level.
+//! Elementary functions as scalar code that rustc vectorises, and loops for each CPU level.
 //!
 //! A [`Level`] is a set of vector instructions, and a loop has one [version](versions!) for each
 //! level. A scalar function instead has a type parameter [`Arith`], which tells whether it uses a

@@ -160,8 +160,9 @@ fn short_sin_cos<A: Arith>(r: f64) -> (f64, f64) {
     ((s * z).fma::<A>(r, r), cos)
 }
 
-/// Returns sine and cosine. The rounding errors of the first terms are corrected as in FreeBSD's
-/// msun.
+/// Returns sine and cosine.
+///
+/// The rounding errors of the first terms are corrected as in FreeBSD's msun.
 #[inline(always)]
 fn sin_cos<A: Arith>((r, rest): (f64, f64)) -> (f64, f64) {
     use crate::float::Real;

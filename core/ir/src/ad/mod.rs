@@ -39,8 +39,7 @@ pub struct Vjp {
     pub n_outs: usize,
     /// For each result, true if it has a cotangent: if it depends on a differentiated parameter.
     pub active: Vec<bool>,
-    /// For each differentiated parameter, true if it has a cotangent. The other cotangents are
-    /// zero.
+    /// For each differentiated parameter, true if it has a cotangent. The others are zero.
     pub nonzero: Vec<bool>,
     /// For each residual, true if the pullback reads only its dtype and shape.
     pub shape_only: Vec<bool>,

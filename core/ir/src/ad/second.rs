@@ -18,7 +18,7 @@ pub struct Grad {
 /// functions: the caller checks with [`has_calls`]. The pullback follows the primal in one program,
 /// with a cotangent of 1.
 pub fn grad_program(program: &Program, wrt: &[Var]) -> Grad {
-    debug_assert_eq!(program.outs.len(), 1, "a gradient is that of one result");
+    debug_assert_eq!(program.outs.len(), 1, "a gradient program has one result");
     let program = pass::simplify(program.clone());
     let y = program.outs[0];
     let joint = pass::cse(jvp(&program, wrt, Calls::Split).program);
@@ -77,8 +77,10 @@ fn forget_names(program: &mut Program, user: &Program) {
 /// The gradient of a function, and the product of its Hessian with a tangent.
 #[derive(Clone, Debug)]
 pub struct Hvp {
-    /// The program `x..., tangents of wrt... -> y, nonzero gradients..., nonzero tangents of
-    /// these...`.
+    /// The program `x..., tangents of wrt... -> y, gradients..., tangents of the active
+    /// gradients...`.
+    ///
+    /// Only the nonzero gradients are results.
     pub program: Program,
     /// For each differentiated parameter, true if it has a gradient.
     pub nonzero: Vec<bool>,

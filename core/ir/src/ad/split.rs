@@ -7,8 +7,7 @@ use crate::{Program, SecondaryMap, Var};
 pub struct Split {
     /// The program `x... -> known outs..., residuals...`.
     pub known: Program,
-    /// The program `residuals..., dx... -> unknown outs...`. Its equations are linear in the
-    /// tangents.
+    /// The program `residuals..., dx... -> unknown outs...`, which is linear in the tangents.
     pub linear: Program,
     /// The values of the known part that the linear part reads.
     pub residuals: Vec<Var>,

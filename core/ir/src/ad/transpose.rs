@@ -5,8 +5,7 @@ use crate::{Builder, Program, SecondaryMap, Var};
 /// A transposed linear program.
 #[derive(Clone, Debug)]
 pub struct Transposed {
-    /// The program `residuals..., cotangents of the results... -> cotangents of the nonzero
-    /// inputs...`.
+    /// The program `residuals..., cotangents of results... -> cotangents of nonzero inputs...`.
     pub program: Program,
     /// For each input, true if it has a cotangent. The other cotangents are zero.
     pub nonzero: Vec<bool>,

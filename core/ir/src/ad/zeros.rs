@@ -8,8 +8,9 @@ use crate::{Attr, Entity, Eqn, Op, Program, SecondaryMap, Static, Var};
 /// A linear program without the equations that depend only on zeros.
 #[derive(Clone, Debug)]
 pub struct Zeroed {
-    /// The program, with the original parameters, of which the zero ones may be unused, and the
-    /// nonzero results.
+    /// The simplified program. Its results are the nonzero ones.
+    ///
+    /// Its parameters are the original ones, although the zero ones may be unused.
     pub program: Program,
     /// For each original result, true if it is not known to be zero.
     pub nonzero: Vec<bool>,
@@ -129,7 +130,7 @@ impl Known {
         match eqn.op {
             Op::Add => {
                 let rest = eqn.args.iter().find(|v| !is_zero(v));
-                let rest = *rest.expect("one is not zero");
+                let rest = *rest.expect("an operand is not zero");
                 self.alias.insert(eqn.out(), rest);
                 return None;
             }

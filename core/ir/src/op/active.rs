@@ -74,7 +74,7 @@ pub(super) fn transposed(
     linear: &[bool],
 ) -> Vec<Option<Var>> {
     let mut all = vec![None; eqn.args.len()];
-    let (active, attrs) = eqn.attrs.split_last().expect("`active` is the last");
+    let (active, attrs) = eqn.attrs.split_last().expect("`active` is the last static");
     let numbers = numbers(b, *active).into_iter().enumerate();
     let (places, wanted): (Vec<usize>, Vec<i64>) = numbers
         .map(|(i, of)| (n_given + i, of))
@@ -109,7 +109,7 @@ pub(super) fn along_cotangent(
 /// Returns the list of the static argument `active`.
 pub(super) fn numbers(b: &Builder, active: Attr) -> Vec<i64> {
     let active = b.static_of(active).ints();
-    active.expect("derivatives say what is active").to_vec()
+    active.expect("`active` is a list of integers").to_vec()
 }
 
 /// Spreads the values `given` over three places. `active` lists the place of each.

@@ -97,8 +97,7 @@ pub(super) struct Heads {
 }
 
 impl Heads {
-    /// Checks the shapes of queries, keys, an optional mask and, if there are three operands,
-    /// values.
+    /// Checks the shapes of queries, keys, values (if given) and the optional mask.
     ///
     /// Returns `None` if the ranks are unknown.
     pub(super) fn of(args: &[&Aval], mask: Option<&Aval>) -> Result<Option<Heads>, Fault> {

@@ -7,8 +7,9 @@ use super::shape::same;
 use super::{Count, Diff, Eval, Kernel, Laws, Method, OpDef, Operands, Ops, shape};
 use crate::{Aval, Builder, DType, Eqn, Fault, Shape, Static, Var};
 
-/// `ct_x, .. = attention_vjp[causal, active] q, k, v, o, l, mask, ct`: the transpose of
-/// `attention_jvp`.
+/// `ct_x, .. = attention_vjp[causal, active] q, k, v, o, l, mask, ct`.
+///
+/// This is the transpose of `attention_jvp`.
 ///
 /// It has a result for each of `q`, `k` and `v` that `active` lists:
 ///
@@ -37,7 +38,7 @@ impl OpDef for AttentionVjp {
         n_outs: usize,
     ) -> Result<Vec<Shape>, Fault> {
         shape::known_switch(&statics[0], "causal")?;
-        let (ct, given) = args.split_last().expect("a cotangent is the last");
+        let (ct, given) = args.split_last().expect("the last operand is the cotangent");
         same(&checked(given)?, &ct.shape)?;
         let active = cotangents(&statics[1], n_outs)?;
         let shapes = active.iter().map(|i| args[*i as usize].shape.clone());

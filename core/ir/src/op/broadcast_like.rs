@@ -1,8 +1,7 @@
 use super::{Count, Kernel, Linear, Method, Operands, Param, shape};
 use crate::{Dim, Fault, Op, Shape};
 
-/// `broadcast_like x, like from, like to`: `x` repeated from the shape of `from` to the shape of
-/// `to`.
+/// `broadcast_like x, like from, like to`: `x`, of the shape of `from`, repeated to that of `to`.
 pub(super) static OP: Linear = Linear {
     name: "broadcast_like",
     operands: Operands::Fixed(1, 2),

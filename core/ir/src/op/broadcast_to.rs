@@ -2,7 +2,7 @@ use super::{
     Count, Kernel, Laws, Method, Nonlinear, NonlinearRule, Operands, Param, broadcast_like, shape,
 };
 
-/// `broadcast_to[shape] x`: `x` repeated along new axes, or axes of length 1, to a shape.
+/// `broadcast_to[shape] x`: `x` repeated along additional axes, or axes of length 1, to a shape.
 ///
 /// Tangents use `broadcast_like` instead, whose transpose has both shapes as operands.
 pub(super) static OP: Nonlinear = Nonlinear {

@@ -102,7 +102,7 @@ impl OpDef for CallOp {
         self.diff
     }
     fn jvp(&self, _: &mut Builder, _: &Eqn, _: &[Option<Var>]) -> Vec<Option<Var>> {
-        unreachable!("`ad::jvp` differentiates calls itself, because a call knows its mode")
+        unreachable!("`ad::jvp` differentiates calls itself")
     }
     fn transpose(
         &self,

@@ -151,13 +151,13 @@ pub enum Eval {
 pub struct Laws {
     /// The interval from which float inputs are drawn.
     pub domain: (f64, f64),
-    /// Programs in text form, with one equation each and parameters of dtype `f64`, integer or
-    /// bool.
+    /// Programs in text form, with one equation each. Float parameters have dtype `f64`.
     ///
     /// Integers are drawn from `0..3`.
     pub samples: &'static [&'static str],
-    /// The tolerance of the derivative against 4th-order differences, relative to the largest
-    /// entry.
+    /// The tolerance of the derivative against 4th-order differences.
+    ///
+    /// It is relative to the largest entry.
     pub tolerance: f64,
 }
 

@@ -118,8 +118,7 @@ macro_rules! unary_fns {
     };
 }
 
-/// Does the same for binary ops: `binary_fns! { |x, y| float expression, int |x, y| integer
-/// expression }`.
+/// Does the same for binary ops, with `|x, y|` in place of `|x|` and without `if all`.
 macro_rules! binary_fns {
     (|$x:ident, $y:ident| $float:expr) => {
         element_fns! {

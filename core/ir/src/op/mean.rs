@@ -1,7 +1,8 @@
 use super::{Count, Kernel, Linear, Method, Operands, Ops, Param, shape};
 
-/// `mean[axes, keepdims] x, like x`: the mean over `axes` of floats. The mean of no elements is
-/// NaN.
+/// `mean[axes, keepdims] x, like x`: the mean over `axes`. Takes floats.
+///
+/// The mean of no elements is NaN.
 ///
 /// The `Like` operand is the primal with the shape of `x`, which the transpose needs if `x` is a
 /// tangent. In user code it is `x` itself.

@@ -1,7 +1,6 @@
 use super::{Count, Kernel, Linear, Operands, Ops, shape};
 
-/// `mean_t[axes, keepdims] y, like x`: `y` repeated along `axes` and divided by the repetition
-/// count.
+/// `mean_t[axes, keepdims] y, like x`: `y` repeated along `axes` and divided by the count.
 ///
 /// This is the transpose of `mean`. The result has the shape of `x`.
 pub(super) static OP: Linear = Linear {

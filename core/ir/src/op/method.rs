@@ -53,7 +53,8 @@ pub enum Param {
     Number(i64),
     /// The static argument [`Static::All`](crate::Static::All), which the user does not write.
     All,
-    /// The number of results, taken from the pattern `let [a, b] = ..` or from `::<N>`. Not a
-    /// static.
+    /// The number of results, given by the pattern `let [a, b] = ..` or by `::<N>`.
+    ///
+    /// It is not a static argument.
     Count,
 }

@@ -53,8 +53,9 @@ macro_rules! ops {
     ) => {
         $(mod $u_mod;)* $(mod $b_mod;)* $(mod $c_mod;)* $(mod $k_mod;)*
 
-        /// The scalar functions of the elementwise ops: a module for each op, with a function for
-        /// each dtype.
+        /// The scalar functions of the elementwise ops: a module for each op.
+        ///
+        /// Each module has a function for each dtype.
         pub mod element {
             $($(#[$u_doc])* pub mod $u_mod { pub use super::super::$u_mod::element::*; })*
             $($(#[$b_doc])* pub mod $b_mod { pub use super::super::$b_mod::element::*; })*
@@ -102,7 +103,7 @@ macro_rules! ops {
         macro_rules! for_each_unary {
             ($d callback:ident) => { $d callback! { $($(#[$u_doc])* $u_mod = $u_var,)* } };
         }
-        /// Calls `$callback!` with `#[doc] name = Variant,` for each binary elementwise op, comparisons included.
+        /// Calls `$callback!` with `#[doc] name = Variant,` for each binary op and comparison.
         #[macro_export]
         macro_rules! for_each_binary {
             ($d callback:ident) => {
@@ -160,8 +161,7 @@ ops! { $
         Sigmoid = sigmoid,
         /// `max(x, 0)` for each element. NaN stays NaN. Takes floats and integers.
         Relu = relu,
-        /// `x P(x)` for each element, with the standard normal distribution function `P`. Takes
-        /// floats.
+        /// `x P(x)` for each element, with the standard normal distribution `P`. Takes floats.
         Gelu = gelu,
         /// The approximation of `gelu` by a hyperbolic tangent. Takes floats.
         GeluTanh = gelu_tanh,
@@ -224,7 +224,7 @@ ops! { $
         Scalar = scalar,
         /// A tensor filled with one number, with the dtype and shape of another tensor.
         FullLike = full_like,
-        /// A tensor repeated along new axes, or axes of length 1, to the shape of another.
+        /// A tensor repeated along additional axes, or axes of length 1, to the shape of another.
         BroadcastLike = broadcast_like,
         /// The transpose of `broadcast_like`: the sum over the repeated axes.
         Unbroadcast = unbroadcast,
@@ -234,8 +234,7 @@ ops! { $
         SumT = sum_t,
         /// The mean over axes. Takes floats. The mean of no elements is NaN.
         Mean = mean,
-        /// The transpose of `mean`: a tensor repeated along axes and divided by the repetition
-        /// count.
+        /// The transpose of `mean`: a tensor repeated along axes and divided by the count.
         MeanT = mean_t,
         /// The matrix product of the last two axes, with broadcasting of the others.
         Matmul = matmul,
@@ -275,17 +274,15 @@ ops! { $
         Slice = slice,
         /// The transpose of `slice`: a tensor placed among zeros.
         SliceT = slice_t,
-        /// A tensor repeated along new axes, or axes of length 1, to a given shape.
+        /// A tensor repeated along additional axes, or axes of length 1, to a given shape.
         BroadcastTo = broadcast_to,
         /// A tensor filled with one number.
         Full = full,
         /// The numbers `0, 1, 2, ...` as a tensor of rank 1.
         Iota = iota,
-        /// The index of the largest element along an axis, as `i64`. The first of equal elements
-        /// wins.
+        /// The index of the largest element along an axis, as `i64`; the first of equal ones.
         Argmax = argmax,
-        /// The index of the smallest element along an axis, as `i64`. The first of equal elements
-        /// wins.
+        /// The index of the smallest element along an axis, as `i64`; the first of equal ones.
         Argmin = argmin,
         /// A row for each label: 1 at the label, 0 elsewhere. A label out of range is an error.
         OneHot = one_hot,
@@ -321,8 +318,7 @@ ops! { $
         NormJvp = norm_jvp,
         /// The transpose of `norm_jvp`.
         NormVjp = norm_vjp,
-        /// `softmax(q k^T / sqrt(d)) v`: for each query, the values weighted by the similarity of
-        /// their keys.
+        /// `softmax(q k^T / sqrt(d)) v`: for each query, a weighted mean of the values.
         Attention = attention,
         /// `logsumexp(q k^T / sqrt(d))` over the keys, for each query.
         AttentionLse = attention_lse,
@@ -371,8 +367,7 @@ impl Op {
             .find(|op| op.def().name() == name)
     }
 
-    /// Returns the result dtype of an elementwise op on `n` operands of one dtype and one known
-    /// shape.
+    /// Returns the dtype of an elementwise op on `n` operands of one dtype and known shape.
     ///
     /// The shape of the result is then that of the operands. Returns `None` if the op is not
     /// elementwise or does not take such operands; [`Op::infer`] then returns the error.

@@ -81,7 +81,7 @@ impl OpDef for NormJvp {
             let from_b = db.map(|db| b.broadcast(db, of.w, of.x));
             let all = [from_x, from_w, from_b].into_iter().flatten();
             let total = all.reduce(|total, part| b.add(total, part));
-            vec![total.expect("one is active")]
+            vec![total.expect("`active` is not empty")]
         })
     }
     fn transpose(
@@ -160,7 +160,7 @@ impl Norm {
         let (x, last, keepdims) = (self.x, b.attr(-1), b.attr(true));
         let centred = match b.static_of(self.centred) {
             Static::Bool(centred) => *centred,
-            other => unreachable!("derivatives say whether they are centred: {other}"),
+            other => unreachable!("`centred` is a known boolean, not {other}"),
         };
         if centred {
             let n = b.emit(Op::Normalize, &[last, self.eps], &[x]);

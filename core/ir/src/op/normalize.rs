@@ -1,8 +1,9 @@
 use super::{Count, Kernel, Laws, Method, Nonlinear, NonlinearRule, Operands, Ops, Param, shape};
 use crate::{Attr, Builder, Op, Var};
 
-/// `normalize[axes, eps] x`: `(x - mean) / sqrt(var + eps)`, with mean and biased variance over
-/// `axes`.
+/// `normalize[axes, eps] x`: `(x - mean) / sqrt(var + eps)` over `axes`.
+///
+/// The variance is the biased one.
 pub(super) static OP: Nonlinear = Nonlinear {
     name: "normalize",
     operands: Operands::Fixed(1, 0),

@@ -59,7 +59,7 @@ pub fn axes(value: &Static, rank: usize, name: &'static str) -> Result<Option<Ve
     let given = match value {
         Static::All => return Ok(Some((0..rank).collect())),
         Static::Host(_) | Static::Lens(..) => return Ok(None),
-        other => ints(other, name)?.expect("a value that is no host expression is known"),
+        other => ints(other, name)?.expect("only host expressions are unknown"),
     };
     let mut found = Vec::with_capacity(given.len());
     for &a in given {
@@ -228,7 +228,7 @@ pub fn labelled(x: &Shape, labels: &Shape) -> Result<Shape, Fault> {
 /// Returns the shape after a reduction of `x` over `axes`.
 pub fn reduce(x: &Shape, axes: &Static, keepdims: &Static) -> Result<Shape, Fault> {
     let Some(dims) = x.dims() else {
-        // A reduction over all axes gives rank 0, whatever the rank of `x` is.
+        // A reduction over all axes gives rank 0, even if the rank of `x` is unknown.
         let to_scalar = *axes == Static::All && *keepdims == Static::Bool(false);
         return Ok(if to_scalar {
             Shape::scalar()

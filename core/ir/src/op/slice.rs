@@ -1,11 +1,10 @@
 use super::{Count, Kernel, Linear, Method, Operands, Param, shape};
 use crate::{Dim, Fault, Op, Poly, Shape, Static};
 
-/// `slice[starts, stops, steps] x, like x`: every `step`-th index of `start..stop` of each leading
-/// axis.
+/// `slice[starts, stops, steps] x, like x`: every `step`-th index of `start..stop` of each axis.
 ///
-/// The remaining axes are unchanged. A negative start or stop counts from the end, and a stop of
-/// `i64::MAX` is the end. Both must lie inside the axis.
+/// The statics cover the leading axes; the remaining axes are unchanged. A negative start or stop
+/// counts from the end, and a stop of `i64::MAX` is the end. Both must lie inside the axis.
 pub(super) static OP: Linear = Linear {
     name: "slice",
     operands: Operands::Fixed(1, 1),

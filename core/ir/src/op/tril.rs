@@ -2,8 +2,9 @@ use super::jacobian::Jacobian;
 use super::{Count, Kernel};
 use crate::{Fault, Op};
 
-/// `tril x`: the lower triangles of the matrices of the last two axes, with zeros above the
-/// diagonal.
+/// `tril x`: the lower triangles of the matrices of the last two axes.
+///
+/// The elements above the diagonal are zero.
 pub(super) static OP: Jacobian = Jacobian {
     name: "tril",
     n_operands: 1,

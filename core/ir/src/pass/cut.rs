@@ -33,8 +33,7 @@ impl Network {
         self.edges.push(Edge { to: from, left: 0 });
     }
 
-    /// Returns, for each node, whether it is on the sink's side of the minimum cut nearest the
-    /// sink.
+    /// Returns which nodes are on the sink's side of the minimum cut nearest the sink.
     pub(super) fn sink_side(mut self, source: usize, sink: usize) -> Vec<bool> {
         loop {
             let level = self.levels(source);

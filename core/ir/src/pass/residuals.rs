@@ -1,5 +1,6 @@
-//! The choice of residuals: which primal values are saved for the pullback, and which are
-//! recomputed.
+//! The choice of residuals: the primal values to save for the pullback.
+//!
+//! The pullback recomputes the other values that it needs.
 //!
 //! A value that the pullback reads can be saved, at the cost of its bytes. It can also be
 //! recomputed if its equation is *cheap*: if it moves elements or does arithmetic on them. Saving
@@ -170,7 +171,7 @@ fn cut(
         }
     }
     for v in read {
-        let i = *place.get(*v).expect("the cone starts at what is read");
+        let i = *place.get(*v).expect("the cone contains the values that are read");
         network.edge(2 * i + 1, sink, Network::UNCUT);
     }
     let side = network.sink_side(source, sink);

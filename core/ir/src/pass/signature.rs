@@ -1,5 +1,6 @@
-//! Signatures of groups, independent of variable names. Groups with equal signatures run the same
-//! loop.
+//! Signatures of groups, independent of variable names.
+//!
+//! Groups with equal signatures run the same loop.
 
 use super::is_elementwise;
 use crate::hash::HashMap;

@@ -1,5 +1,6 @@
-//! Printing and parsing of flows. Blocks print as equations, and host code prints between
-//! backticks.
+//! Printing and parsing of flows.
+//!
+//! Blocks print as equations, and host code prints between backticks.
 
 use super::parse::{ParseError, Parsed, Parser};
 use crate::flow::{Block, Flow, Node};
@@ -64,8 +65,10 @@ impl<H: fmt::Display> Flow<H> {
 impl FromStr for Flow<String> {
     type Err = ParseError;
 
-    /// Parses the text form. The avals of variables that equations bind are unknown, because the
-    /// avals of slots cannot be inferred.
+    /// Parses the text form.
+    ///
+    /// The variables that equations bind have unknown avals, because those of slots cannot be
+    /// inferred.
     fn from_str(text: &str) -> Parsed<Flow<String>> {
         let mut reader = Reader {
             parser: Parser::new(text),
