@@ -42,7 +42,7 @@ fn compute(program: &Program, args: &[Value]) -> Vec<Value> {
         } else {
             LEN
         };
-        let arg = |i: usize| values.get(eqn.args[i]).expect("an operand is bound before it is used");
+        let arg = |i: usize| values.get(eqn.args[i]).expect("bound before use");
         let mut floats = vec![0.0; len];
         let value = match (eqn.op.def().eval(), eqn.op) {
             (Eval::Unary(fns), _) => {

@@ -47,7 +47,7 @@ pub fn jvp(program: &Program, wrt: &[Var], calls: Calls) -> Jvp {
             b.append(eqn.clone());
             eqn.op.def().jvp(&mut b, eqn, &dx)
         };
-        debug_assert_eq!(dy.len(), eqn.outs.len(), "`{}` has one tangent per result", eqn.op);
+        debug_assert_eq!(dy.len(), eqn.outs.len(), "tangents of `{}`", eqn.op);
         for (&y, dy) in eqn.outs.iter().zip(dy) {
             if let Some(dy) = dy {
                 b.name_after(dy, "d", y);

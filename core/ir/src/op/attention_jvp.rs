@@ -81,7 +81,7 @@ impl OpDef for AttentionJvp {
                 b.sub(mixed, shift)
             });
             let from_v = dv.map(|dv| matmul(b, p, dv));
-            vec![b.add_tangents(from_scores, from_v).expect("`active` is not empty")]
+            vec![b.add_tangents(from_scores, from_v).expect("one is active")]
         })
     }
     fn transpose(

@@ -38,7 +38,9 @@ impl OpDef for AttentionVjp {
         n_outs: usize,
     ) -> Result<Vec<Shape>, Fault> {
         shape::known_switch(&statics[0], "causal")?;
-        let (ct, given) = args.split_last().expect("the last operand is the cotangent");
+        let (ct, given) = args
+            .split_last()
+            .expect("the last operand is the cotangent");
         same(&checked(given)?, &ct.shape)?;
         let active = cotangents(&statics[1], n_outs)?;
         let shapes = active.iter().map(|i| args[*i as usize].shape.clone());

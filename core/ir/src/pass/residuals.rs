@@ -43,7 +43,9 @@ pub fn choose_residuals(
         if kept.contains(v) || repeated.insert(v, ()).is_some() {
             continue;
         }
-        let eqn = binds.get(v).expect("a value that no equation binds is saved");
+        let eqn = binds
+            .get(v)
+            .expect("a value that no equation binds is saved");
         open.extend(eqn.data());
     }
     let repeats: Vec<Eqn> = primal
@@ -171,7 +173,9 @@ fn cut(
         }
     }
     for v in read {
-        let i = *place.get(*v).expect("the cone contains the values that are read");
+        let i = *place
+            .get(*v)
+            .expect("the cone contains the values that are read");
         network.edge(2 * i + 1, sink, Network::UNCUT);
     }
     let side = network.sink_side(source, sink);
