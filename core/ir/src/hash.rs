@@ -1,7 +1,8 @@
 //! A fast, deterministic hash for maps whose keys come from programs.
 //!
-//! Maps compare keys in full, so a collision costs only time. Someone who could provoke collisions
-//! could as well write a longer program. The hash does not depend on the process.
+//! Maps compare keys in full, so a collision costs only time. The hash is not hardened against
+//! malicious keys: their author could as well write a longer program. It does not depend on the
+//! process.
 
 use std::hash::BuildHasherDefault;
 

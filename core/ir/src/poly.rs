@@ -31,7 +31,7 @@ impl Poly {
     /// The polynomial 0.
     pub const ZERO: Poly = Poly { terms: Vec::new() };
 
-    /// Returns the polynomial of a number.
+    /// Returns the constant polynomial `n`.
     pub fn constant(n: i128) -> Poly {
         let terms = (n != 0).then(|| Term {
             names: Vec::new(),
@@ -42,7 +42,7 @@ impl Poly {
         }
     }
 
-    /// Returns the polynomial of a name.
+    /// Returns the polynomial that is the single name `name`.
     pub fn name(name: Symbol) -> Poly {
         Poly {
             terms: vec![Term {

@@ -84,10 +84,10 @@ impl Program {
         self.avals.get(var).unwrap_or(&Aval::UNKNOWN)
     }
 
-    /// Returns an upper bound of all variable ids, those in the side tables included.
+    /// Returns a number greater than every variable id, including those in the side tables.
     ///
-    /// The side tables may list variables that another part of the original program binds. Counting
-    /// them keeps ids distinct when the parts are joined again.
+    /// The tables of avals and names may list variables that another part of the original program
+    /// binds. Counting them keeps ids distinct when the parts are joined again.
     pub fn n_vars(&self) -> u32 {
         let bound = self.eqns.iter().flat_map(|e| &e.outs);
         let bound = self.params.iter().chain(bound).map(|v| v.0 + 1).max();

@@ -235,8 +235,8 @@ fn tail<A: Arith, T: Float>(a: T, scale: Scale<T>, top: Option<T>) -> (T, T) {
         sum.fast_two_sum(higher * (t * t) + (line_rest + sum_rest))
     };
     let (g, g_rest) = scaled.two_product::<A>(w);
-    // An error of w changes w G(t) by t G'(t) / G(t) + 1, about 1 - t/2, times its relative error.
-    // The exponent corrects it.
+    // The exponent corrects the relative error of w G(t). That is the relative error of w times t
+    // G'(t) / G(t) + 1, which is about 1 - t/2.
     let w_rest = (u_rest + sum_rest) * w;
     let (back, back_rest) = sum.two_product::<A>(w);
     let error = ((one - back) - back_rest - w_rest) * t.fma::<A>(T::of(-0.5), one);

@@ -74,7 +74,7 @@ fn ulps(found: f32, exact: f64) -> f64 {
     let right = same | (found.is_nan() & exact.is_nan());
     let wild = !found.is_finite() | !nearest.is_finite() | (found == nearest);
     let exponent = ((exact.to_bits() >> 52) & 0x7ff).max(1023 - 126);
-    // 2^(23 - exponent). A result that is finite in single precision never needs 2^-1023.
+    // 2^(23 - exponent), which is normal for every exponent of single precision.
     let per_unit = f64::from_bits((2 * 1023 + 23u64).wrapping_sub(exponent) << 52);
     let error = (f64::from(found) - exact).abs() * per_unit;
     let error = if wild { f64::INFINITY } else { error };

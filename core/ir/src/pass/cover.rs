@@ -24,7 +24,7 @@ impl Pattern {
     /// Parses a signature.
     ///
     /// Returns `None` if the text is not a signature, or if the last member does not depend on all
-    /// others. A loop of the second kind only matches a whole group.
+    /// others. In the second case the loop is only used for a group that it computes as a whole.
     pub fn parse(signature: &str) -> Option<Pattern> {
         let (n_inputs, rest) = signature.split_once(':')?;
         let n_inputs: usize = n_inputs.parse().ok()?;

@@ -265,7 +265,7 @@ mod tests {
 
     #[test]
     fn values_too_large_to_address_can_be_compared() {
-        // As many bytes as can be addressed, and more.
+        // The bytes of the first shape can just be addressed, those of the second cannot.
         for len in ["1152921504606846975", "9223372036854775807, 4"] {
             let text = format!("(x: f64[{len}]) {{ h = tanh x y = square h z = sin y return z }}");
             let program: Program = text.parse().expect("the test's program parses");
