@@ -31,8 +31,8 @@ pub fn tanh<A: Arith, T: Float>(x: T) -> T {
     let shifted = bounded.fma::<A>(T::of(2.0 * LOG2_E), magic);
     let minus_n = magic - shifted;
     let h = if A::FUSED {
-        // One part of log 2 suffices: its error is n times smaller than a rounding error, and
-        // matters less for greater n.
+        // One part of log 2 suffices: its error grows with n, but matters less the closer tanh is
+        // to 1.
         minus_n.fma::<A>(T::of(0.5 * LN_2), bounded)
     } else {
         let h = minus_n.fma::<A>(T::LN_2.0 * half, bounded);
