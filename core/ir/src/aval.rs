@@ -1,4 +1,4 @@
-//! Abstract values: what is known of a value without computing it.
+//! Abstract values: the dtype and shape of a value, as far as they are known without computing it.
 
 use crate::Poly;
 use std::collections::BTreeSet;
@@ -7,7 +7,7 @@ use std::sync::Mutex;
 
 /// The type of an element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[allow(missing_docs)] // the variants are their own names
+#[allow(missing_docs)] // the names say it
 pub enum DType {
     F32,
     F64,
@@ -17,15 +17,15 @@ pub enum DType {
 }
 
 impl DType {
-    /// Every dtype.
+    /// All dtypes.
     pub const ALL: [DType; 5] = [DType::F32, DType::F64, DType::I32, DType::I64, DType::Bool];
 
-    /// Whether values of this dtype have derivatives.
+    /// Returns whether values of this dtype can be differentiated.
     pub const fn is_float(self) -> bool {
         matches!(self, DType::F32 | DType::F64)
     }
 
-    /// The size of an element in bytes.
+    /// Returns the size of an element in bytes.
     pub const fn size(self) -> usize {
         match self {
             DType::F32 | DType::I32 => 4,
@@ -34,7 +34,7 @@ impl DType {
         }
     }
 
-    /// The name in the text form: `f32`, `f64`, `i32`, `i64`, `bool`.
+    /// Returns the name in the text form: `f32`, `f64`, `i32`, `i64` or `bool`.
     pub const fn name(self) -> &'static str {
         match self {
             DType::F32 => "f32",
@@ -45,7 +45,7 @@ impl DType {
         }
     }
 
-    /// The dtype of a name.
+    /// Returns the dtype with this name.
     pub fn from_name(name: &str) -> Option<DType> {
         DType::ALL.into_iter().find(|d| d.name() == name)
     }
@@ -57,7 +57,7 @@ impl fmt::Display for DType {
     }
 }
 
-/// The interned name of a dim. Two symbols are equal when their names are, and in order as these.
+/// The interned name of a dim. Symbols are equal, and ordered, as their names are.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Symbol(&'static String);
 
@@ -69,7 +69,7 @@ impl Symbol {
         Symbol(intern(&SYMBOLS, name.to_owned()))
     }
 
-    /// The name.
+    /// Returns the name.
     pub fn as_str(self) -> &'static str {
         self.0
     }
@@ -87,9 +87,9 @@ impl fmt::Debug for Symbol {
     }
 }
 
-/// The one copy of a value that lives as long as the process, so that a dim is `Copy`.
+/// Returns the interned copy of `value`. It is never freed, which makes [`Dim`] `Copy`.
 fn intern<T: Ord>(table: &Mutex<BTreeSet<&'static T>>, value: T) -> &'static T {
-    // The table only grows, so a panic elsewhere cannot leave it half written.
+    // The table only grows, so a poisoned lock still guards a consistent table.
     let mut table = table.lock().unwrap_or_else(|e| e.into_inner());
     if let Some(found) = table.get(&value) {
         return found;
@@ -99,7 +99,9 @@ fn intern<T: Ord>(table: &Mutex<BTreeSet<&'static T>>, value: T) -> &'static T {
     kept
 }
 
-/// Keeps other threads from interning as long as what is returned lives: while the process is forked.
+/// Blocks interning on all other threads until the returned guard is dropped.
+///
+/// A caller holds it while it forks the process.
 #[doc(hidden)]
 pub fn hold_interned() -> impl Sized + 'static {
     let symbols = SYMBOLS.lock().unwrap_or_else(|e| e.into_inner());
@@ -107,7 +109,7 @@ pub fn hold_interned() -> impl Sized + 'static {
     (symbols, polys)
 }
 
-/// An interned polynomial that is neither a number nor a name. [`Dim::from`] makes it.
+/// An interned polynomial that is neither a number nor a name. Made by [`Dim::from`].
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct DimPoly(&'static Poly);
 
@@ -130,18 +132,18 @@ impl fmt::Debug for DimPoly {
 /// The length of an axis, as far as it is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Dim {
-    /// A number. At run time every dim is one.
+    /// A number. At run time every dim is known.
     Known(usize),
-    /// A number that the user named: equal names are equal numbers.
+    /// A number that the user named. Equal names are equal numbers.
     Named(Symbol),
-    /// A sum or product of named numbers, such as `2*B + 1`.
+    /// A polynomial in named numbers, such as `2*B + 1`.
     Poly(DimPoly),
-    /// Nothing is known; the run time will check.
+    /// An unknown number, which is checked at run time.
     Unknown,
 }
 
 impl Dim {
-    /// The number, if it is known.
+    /// Returns the number, if it is known.
     pub fn known(self) -> Option<usize> {
         match self {
             Dim::Known(n) => Some(n),
@@ -149,7 +151,7 @@ impl Dim {
         }
     }
 
-    /// The length as a polynomial in the named dims, if something is known of it.
+    /// Returns the length as a polynomial in the named dims, or `None` if it is unknown.
     pub fn poly(self) -> Option<Poly> {
         match self {
             Dim::Known(n) => Some(Poly::constant(n as i128)),
@@ -159,16 +161,16 @@ impl Dim {
         }
     }
 
-    /// The length as a polynomial, where one of which nothing is known is a name of its own: the `i`-th of those.
+    /// Returns the length as a polynomial. An unknown length is a fresh name with index `i`.
     ///
-    /// What is certain for all values of that name is certain of the length, and [`Dim::from`] gives `Unknown` for a
-    /// polynomial that depends on it.
+    /// A fact that holds for all values of the fresh name holds for the length. [`Dim::from`]
+    /// returns `Unknown` for a polynomial that contains a fresh name.
     pub(crate) fn poly_or_fresh(self, i: usize) -> Poly {
         let fresh = || Poly::name(Symbol::new(&format!("{FRESH}{i}")));
         self.poly().unwrap_or_else(fresh)
     }
 
-    /// Whether the two are different numbers for certain: for all values of the names.
+    /// Returns whether the two lengths differ for all values of the names.
     pub fn differs(self, other: Dim) -> bool {
         match (self, other) {
             (Dim::Known(a), Dim::Known(b)) => a != b,
@@ -180,26 +182,26 @@ impl Dim {
         }
     }
 
-    /// Whether the two are the same number for certain.
+    /// Returns whether the two lengths are equal for all values of the names.
     pub fn same(self, other: Dim) -> bool {
         self == other && self != Dim::Unknown
     }
 
-    /// What is known of a number that is equal to both.
+    /// Returns the more precise of two descriptions of one length.
     pub fn meet(self, other: Dim) -> Dim {
         match (self, other) {
             (Dim::Known(_), _) | (_, Dim::Unknown) => self,
             (_, Dim::Known(_)) | (Dim::Unknown, _) => other,
-            // Both are right, and the name says more.
+            // Both descriptions hold, and a name is more readable than a polynomial.
             (Dim::Poly(_), Dim::Named(_)) => other,
             _ => self,
         }
     }
 
-    /// The sum.
+    /// Returns the sum of the two lengths.
     pub fn plus(self, other: Dim) -> Dim {
         match (self, other) {
-            // What cannot be addressed is refused with the size of the result.
+            // A saturated length is refused later by the check of the result's size.
             (Dim::Known(a), Dim::Known(b)) => Dim::Known(a.saturating_add(b)),
             _ => match (self.poly(), other.poly()) {
                 (Some(a), Some(b)) => a.plus(&b).map_or(Dim::Unknown, Dim::from),
@@ -209,11 +211,12 @@ impl Dim {
     }
 }
 
-/// How the name of a length begins of which nothing is known.
+/// Prefix of the names that stand for unknown lengths.
 const FRESH: &str = "?";
 
-/// The canonical form: a number, a name, or what is neither. A length is never negative, so of what would be one
-/// nothing is known.
+/// Converts to canonical form: a number, a name, or an interned polynomial.
+///
+/// Lengths are never negative, so a negative constant becomes `Unknown`.
 impl From<Poly> for Dim {
     fn from(poly: Poly) -> Dim {
         if let Some(n) = poly.as_constant() {
@@ -251,36 +254,36 @@ impl fmt::Display for Dim {
     }
 }
 
-/// The lengths of all axes, or nothing where not even the rank is known.
+/// The lengths of all axes, or `None` if the rank is unknown.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Default)]
 pub struct Shape(pub Option<Vec<Dim>>);
 
 impl Shape {
-    /// A shape whose rank is not known.
+    /// A shape of unknown rank.
     pub const UNKNOWN: Shape = Shape(None);
 
-    /// The shape of a single number.
+    /// Returns the shape of rank 0.
     pub fn scalar() -> Shape {
         Shape(Some(Vec::new()))
     }
 
-    /// The dims, where the rank is known.
+    /// Returns the dims, if the rank is known.
     pub fn dims(&self) -> Option<&[Dim]> {
         self.0.as_deref()
     }
 
-    /// The shape as numbers, where all are known.
+    /// Returns the shape as numbers, if all of them are known.
     pub fn known(&self) -> Option<Vec<usize>> {
         self.0.as_ref()?.iter().map(|d| d.known()).collect()
     }
 
-    /// The number of elements as a polynomial in the named dims, where every length is known that far.
+    /// Returns the number of elements as a polynomial, or `None` if a length is unknown.
     pub fn elements(&self) -> Option<Poly> {
         let lens: Option<Vec<Poly>> = self.dims()?.iter().map(|d| d.poly()).collect();
         Poly::product(&lens?)
     }
 
-    /// Whether the two are the same shape for certain.
+    /// Returns whether the two shapes are equal for all values of the names.
     pub fn same(&self, other: &Shape) -> bool {
         match (&self.0, &other.0) {
             (Some(a), Some(b)) => a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.same(*b)),
@@ -301,7 +304,7 @@ impl From<&[usize]> for Shape {
     }
 }
 
-/// Prints `[2, B, 2*B + 1, ?]`, and `[..]` where the rank is not known.
+/// Prints `[2, B, 2*B + 1, ?]`, or `[..]` if the rank is unknown.
 impl fmt::Display for Shape {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Some(dims) = &self.0 else {
@@ -328,13 +331,13 @@ pub struct Aval {
 }
 
 impl Aval {
-    /// Nothing is known.
+    /// The aval of a value of unknown dtype and shape.
     pub const UNKNOWN: Aval = Aval {
         dtype: None,
         shape: Shape::UNKNOWN,
     };
 
-    /// An abstract value that is known in full.
+    /// Returns the aval of a value whose dtype and shape are known.
     pub fn new(dtype: DType, shape: &[usize]) -> Aval {
         Aval {
             dtype: Some(dtype),
@@ -343,7 +346,7 @@ impl Aval {
     }
 }
 
-/// Prints `f32[2, 3]`; `?` stands for a dtype that is not known.
+/// Prints `f32[2, 3]`. A `?` stands for an unknown dtype.
 impl fmt::Display for Aval {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.dtype {

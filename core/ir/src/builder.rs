@@ -1,32 +1,34 @@
-//! The only way to append an equation.
+//! The program builder, the only way to append an equation.
 
 use crate::hash::HashMap;
 use crate::{Attr, Aval, Eqn, Op, OpError, Program, Static, Var};
 use std::collections::HashSet;
 
-/// Appends equations to a program. Every derivative rule is written against this and nothing else.
+/// Appends equations to a program and infers their avals as far as the operands are known.
 ///
-/// The builder infers the aval of what it appends, as far as the operands are known.
+/// Derivative rules use the builder and nothing else.
 #[derive(Clone, Default)]
 pub struct Builder {
     program: Program,
     next: u32,
-    /// Where known static arguments stand in the table. Looked up, never iterated.
+    /// The index of each known static argument in the table. Never iterated.
     interned: HashMap<Static, Attr>,
     /// The names in use.
     taken: HashSet<String>,
-    /// The number that the last variable of a name got.
+    /// The last suffix given out for each name.
     numbers: HashMap<String, usize>,
 }
 
 impl Builder {
-    /// An empty program.
+    /// Returns a builder with an empty program.
     pub fn new() -> Builder {
         Builder::default()
     }
 
-    /// An empty program that shares the variables, static arguments, avals and names of `program`,
-    /// so that equations of `program` can be appended to it as they are.
+    /// Returns a builder with an empty program that shares the tables of `program`.
+    ///
+    /// The tables are variables, static arguments, avals, names and pins, so equations of `program`
+    /// can be appended unchanged.
     pub fn after(program: &Program) -> Builder {
         let known = program
             .attrs
@@ -34,7 +36,7 @@ impl Builder {
             .enumerate()
             .filter(|(_, value)| !value.is_host());
         Builder {
-            // Backwards, so that of equal entries the first stays.
+            // Reversed, so that the first of equal entries wins.
             interned: known
                 .rev()
                 .map(|(i, value)| (value.clone(), Attr(i as u32)))
@@ -54,52 +56,52 @@ impl Builder {
         }
     }
 
-    /// The finished program.
+    /// Returns the finished program.
     pub fn finish(mut self, params: Vec<Var>, outs: Vec<Var>) -> Program {
         self.program.params = params;
         self.program.outs = outs;
         self.program
     }
 
-    /// The number of equations appended so far.
+    /// Returns the number of equations appended so far.
     pub fn n_eqns(&self) -> usize {
         self.program.eqns.len()
     }
 
-    /// The equations from the one of number `start` on.
+    /// Returns the equations from index `start` on.
     pub fn eqns_from(&self, start: usize) -> &[Eqn] {
         &self.program.eqns[start..]
     }
 
-    /// What is known of `var`.
+    /// Returns the known dtype and shape of `var`.
     pub fn aval(&self, var: Var) -> &Aval {
         self.program.aval(var)
     }
 
-    /// The equation that binds `var`, if one does.
+    /// Returns the equation that binds `var`, if there is one.
     pub fn eqn_of(&self, var: Var) -> Option<&Eqn> {
         self.program.eqns.iter().find(|e| e.outs.contains(&var))
     }
 
-    /// The value of a static argument.
+    /// Returns the value of a static argument.
     pub fn static_of(&self, attr: Attr) -> &Static {
         self.program.attr(attr)
     }
 
-    /// A variable that no equation binds: a parameter.
+    /// Creates a variable that no equation binds: a parameter.
     pub fn param(&mut self, aval: Aval) -> Var {
         let var = self.fresh();
         self.program.avals.insert(var, aval);
         var
     }
 
-    /// A parameter of the same aval as `like`: its tangent or cotangent.
+    /// Creates a parameter with the aval of `like`, for a tangent or cotangent of it.
     pub fn param_like(&mut self, like: Var) -> Var {
         let aval = self.aval(like).clone();
         self.param(aval)
     }
 
-    /// Says what is known of a variable from here on: of one that is assigned to, it changes.
+    /// Replaces the aval of `var`. An assigned variable may change its aval.
     pub fn set_aval(&mut self, var: Var, aval: Aval) {
         self.program.avals.insert(var, aval);
     }
@@ -109,8 +111,10 @@ impl Builder {
         Var(self.next - 1)
     }
 
-    /// Names a variable. Of two equal names the second gets a number, and a name that the text form reads as
-    /// something else gets a `_`.
+    /// Names a variable.
+    ///
+    /// A name that is taken gets a number as suffix. A name that the text form reserves gets a `_`
+    /// as suffix.
     pub fn name(&mut self, var: Var, name: &str) {
         let reserved = crate::text::is_reserved(name).then(|| format!("{name}_"));
         let name = reserved.as_deref().unwrap_or(name);
@@ -130,17 +134,19 @@ impl Builder {
         self.program.names.insert(var, unique);
     }
 
-    /// The name of a variable, if it has one.
+    /// Returns the name of a variable, if it has one.
     pub fn name_of(&self, var: Var) -> Option<&str> {
         self.program.names.get(var).map(String::as_str)
     }
 
-    /// Whether a variable has this name.
+    /// Returns whether a variable has this name.
     pub fn is_taken(&self, name: &str) -> bool {
         self.taken.contains(name)
     }
 
-    /// Names `var` after another: `ct` and `h` give `ct_h`. Does nothing where `of` has no name.
+    /// Names `var` after the variable `of`: the prefix `ct` and the name `h` give `ct_h`.
+    ///
+    /// Does nothing if `var` has a name or `of` has none.
     pub fn name_after(&mut self, var: Var, prefix: &str, of: Var) {
         if self.name_of(var).is_none()
             && let Some(name) = self.name_of(of)
@@ -150,14 +156,14 @@ impl Builder {
         }
     }
 
-    /// An entry of the table of static arguments. Equal known values share one.
+    /// Returns an entry of the table of static arguments. Equal known values share an entry.
     pub fn attr(&mut self, value: impl Into<Static>) -> Attr {
         let value = value.into();
         if let Some(attr) = self.interned.get(&value) {
             return *attr;
         }
         let attr = Attr(self.program.attrs.len() as u32);
-        // Two host expressions of equal text may differ in value.
+        // Host expressions with equal text may have different values, so they share no entry.
         if !value.is_host() {
             self.interned.insert(value.clone(), attr);
         }
@@ -165,12 +171,14 @@ impl Builder {
         attr
     }
 
-    /// Appends `out = op[attrs] args`. Operands that do not fit give an unknown aval; see [`Builder::try_emit`].
+    /// Appends `out = op[attrs] args` and returns `out`.
+    ///
+    /// If the operands do not fit, the aval of `out` is unknown. See [`Builder::try_emit`].
     pub fn emit(&mut self, op: Op, attrs: &[Attr], args: &[Var]) -> Var {
         self.emit_many(op, attrs, args, 1)[0]
     }
 
-    /// Appends `outs = op[attrs] args`.
+    /// Appends `outs = op[attrs] args` and returns `outs`.
     pub fn emit_many(&mut self, op: Op, attrs: &[Attr], args: &[Var], n_outs: usize) -> Vec<Var> {
         let avals = self
             .infer(op, attrs, args, n_outs)
@@ -178,7 +186,11 @@ impl Builder {
         self.push(op, attrs, args, avals)
     }
 
-    /// Appends `outs = op[attrs] args` if the operands fit.
+    /// Appends `outs = op[attrs] args`.
+    ///
+    /// # Errors
+    ///
+    /// If the op does not take the operands. Nothing is appended then.
     pub fn try_emit(
         &mut self,
         op: Op,
@@ -190,7 +202,7 @@ impl Builder {
         Ok(self.push(op, attrs, args, avals))
     }
 
-    /// Appends an equation as it is, with the variables it binds.
+    /// Appends an equation unchanged. It keeps its variables, whose avals are not inferred.
     pub fn append(&mut self, eqn: Eqn) {
         for out in &eqn.outs {
             self.next = self.next.max(out.0 + 1);
@@ -232,24 +244,24 @@ impl Builder {
     }
 }
 
-/// The vocabulary of derivative rules.
+/// Shorthands for derivative rules.
 impl Builder {
-    /// `op x`, for an op without static arguments.
+    /// Appends `op x`, for an op without static arguments.
     pub fn unary(&mut self, op: Op, x: Var) -> Var {
         self.emit(op, &[], &[x])
     }
 
-    /// `op x, y`, for an op without static arguments.
+    /// Appends `op x, y`, for an op without static arguments.
     pub fn binary(&mut self, op: Op, x: Var, y: Var) -> Var {
         self.emit(op, &[], &[x, y])
     }
 
-    /// `x + y`.
+    /// Appends `x + y`.
     pub fn add(&mut self, x: Var, y: Var) -> Var {
         self.binary(Op::Add, x, y)
     }
 
-    /// The sum of two tangents, of which `None` is zero.
+    /// Appends the sum of two tangents. `None` is zero.
     pub fn add_tangents(&mut self, x: Option<Var>, y: Option<Var>) -> Option<Var> {
         match (x, y) {
             (Some(x), Some(y)) => Some(self.add(x, y)),
@@ -257,38 +269,38 @@ impl Builder {
         }
     }
 
-    /// `x - y`.
+    /// Appends `x - y`.
     pub fn sub(&mut self, x: Var, y: Var) -> Var {
         self.binary(Op::Sub, x, y)
     }
 
-    /// `x * y`.
+    /// Appends `x * y`.
     pub fn mul(&mut self, x: Var, y: Var) -> Var {
         self.binary(Op::Mul, x, y)
     }
 
-    /// `x / y`.
+    /// Appends `x / y`.
     pub fn div(&mut self, x: Var, y: Var) -> Var {
         self.binary(Op::Div, x, y)
     }
 
-    /// `-x`.
+    /// Appends `-x`.
     pub fn neg(&mut self, x: Var) -> Var {
         self.unary(Op::Neg, x)
     }
 
-    /// `condition ? x : y`.
+    /// Appends `condition ? x : y`.
     pub fn select(&mut self, condition: Var, x: Var, y: Var) -> Var {
         self.emit(Op::Select, &[], &[condition, x, y])
     }
 
-    /// A number of the dtype of `like`, with rank 0.
+    /// Appends a number of rank 0 with the dtype of `like`.
     pub fn scalar(&mut self, value: f64, like: Var) -> Var {
         let value = self.attr(value);
         self.emit(Op::Scalar, &[value], &[like])
     }
 
-    /// Zeros of the dtype and shape of `like`.
+    /// Appends zeros with the dtype and shape of `like`.
     pub fn zeros_like(&mut self, like: Var) -> Var {
         let zero = self.attr(0.0);
         self.emit(Op::FullLike, &[zero], &[like])
@@ -296,7 +308,8 @@ impl Builder {
 
     /// Broadcasts the tangent `dx`, which has the shape of `from`, to the shape of `to`.
     ///
-    /// A linear operand is never broadcast implicitly: this op is, so that its transpose knows both shapes.
+    /// Ops never broadcast a linear operand implicitly. `broadcast_like` carries both shapes for
+    /// its transpose.
     pub fn broadcast(&mut self, dx: Var, from: Var, to: Var) -> Var {
         if from == to || self.aval(from).shape.same(&self.aval(to).shape) {
             return dx;
@@ -304,22 +317,22 @@ impl Builder {
         self.emit(Op::BroadcastLike, &[], &[dx, from, to])
     }
 
-    /// Sums the tangent `dx` of `like` over `axes`.
+    /// Appends the sum over `axes` of the tangent `dx` of `like`.
     pub fn sum(&mut self, dx: Var, like: Var, axes: Attr, keepdims: Attr) -> Var {
         self.emit(Op::Sum, &[axes, keepdims], &[dx, like])
     }
 
-    /// The transpose of [`Builder::sum`]: repeats `y` along `axes` to the shape of `like`.
+    /// Appends the transpose of [`Builder::sum`]: `y` repeated along `axes` to the shape of `like`.
     pub fn sum_t(&mut self, y: Var, like: Var, axes: Attr, keepdims: Attr) -> Var {
         self.emit(Op::SumT, &[axes, keepdims], &[y, like])
     }
 
-    /// The mean of the tangent `dx` of `like` over `axes`.
+    /// Appends the mean over `axes` of the tangent `dx` of `like`.
     pub fn mean(&mut self, dx: Var, like: Var, axes: Attr, keepdims: Attr) -> Var {
         self.emit(Op::Mean, &[axes, keepdims], &[dx, like])
     }
 
-    /// The transpose of [`Builder::mean`]: repeats `y`, over the number of repetitions.
+    /// Appends the transpose of [`Builder::mean`]: `y` repeated and divided by the count.
     pub fn mean_t(&mut self, y: Var, like: Var, axes: Attr, keepdims: Attr) -> Var {
         self.emit(Op::MeanT, &[axes, keepdims], &[y, like])
     }

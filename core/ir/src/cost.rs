@@ -1,10 +1,10 @@
-//! What programs cost, as polynomials in the named dims.
+//! Costs of programs, as polynomials in the named dims.
 //!
-//! The arithmetic of an op is its [`Count`]. Its memory traffic is what one equation alone reads and writes: each
-//! distinct operand once, each result once, nothing for a view. A plan that fuses equations moves less; a reshape of a
-//! transposed value copies, and moves more.
+//! The arithmetic of an op is its [`Count`]. Its memory traffic is that of the equation alone: each
+//! distinct operand is read once and each result written once; views cost nothing. A plan that
+//! fuses equations moves less memory. A reshape of a transposed value copies, and moves more.
 //!
-//! A cost is never guessed: where a shape that it depends on, or for bytes a dtype, is not known, it is `None`.
+//! A cost is `None` if a shape, or for bytes a dtype, that it depends on is unknown.
 
 use crate::op::{Count, Ops, shape};
 use crate::{Aval, Eqn, Op, Poly, Program, Static, Var};
@@ -16,19 +16,19 @@ pub struct Cost {
     pub flops: Option<Poly>,
     /// Evaluations of functions such as `exp`, `tanh` or `sqrt`.
     pub transcendentals: Option<Poly>,
-    /// Bytes that are read and written.
+    /// Bytes read and written.
     pub bytes: Option<Poly>,
 }
 
 impl Cost {
-    /// Nothing.
+    /// The cost of an empty program.
     pub const ZERO: Cost = Cost {
         flops: Some(Poly::ZERO),
         transcendentals: Some(Poly::ZERO),
         bytes: Some(Poly::ZERO),
     };
 
-    /// The cost of both.
+    /// Returns the sum of two costs.
     pub fn plus(&self, other: &Cost) -> Cost {
         let plus = |a: &Option<Poly>, b: &Option<Poly>| a.as_ref()?.plus(b.as_ref()?);
         Cost {
@@ -39,13 +39,13 @@ impl Cost {
     }
 }
 
-/// The cost of all equations of a program, each run once.
+/// Returns the cost of a program whose equations run once each.
 pub fn of_program(program: &Program) -> Cost {
     let eqns = program.eqns.iter();
     eqns.fold(Cost::ZERO, |sum, eqn| sum.plus(&of_eqn(program, eqn)))
 }
 
-/// The cost of an equation.
+/// Returns the cost of an equation.
 pub fn of_eqn(program: &Program, eqn: &Eqn) -> Cost {
     let count = eqn.op.def().count();
     let (flops, transcendentals) = match count {
@@ -82,13 +82,13 @@ pub fn of_eqn(program: &Program, eqn: &Eqn) -> Cost {
     }
 }
 
-/// The bytes that a value takes.
+/// Returns the size of a value in bytes.
 pub fn bytes(aval: &Aval) -> Option<Poly> {
     let size = Poly::constant(aval.dtype?.size() as i128);
     aval.shape.elements()?.times(&size)
 }
 
-/// So much for each of `n`, which need not be known where it is nothing.
+/// Returns the total of `ops` over `n` elements. `n` is only needed for counts that are not 0.
 fn times(ops: Ops, n: impl Fn() -> Option<Poly>) -> (Option<Poly>, Option<Poly>) {
     let total = |each: u32| match each {
         0 => Some(Poly::ZERO),
@@ -97,7 +97,7 @@ fn times(ops: Ops, n: impl Fn() -> Option<Poly>) -> (Option<Poly>, Option<Poly>)
     (total(ops.flops), total(ops.transcendentals))
 }
 
-/// The number of rows that an op works on.
+/// Returns the number of rows that an op works on.
 fn rows(program: &Program, eqn: &Eqn) -> Option<Poly> {
     let names = eqn.op.def().statics().iter();
     let axes = names
@@ -108,7 +108,7 @@ fn rows(program: &Program, eqn: &Eqn) -> Option<Poly> {
     shape::reduce(x, &axes, &false.into()).ok()?.elements()
 }
 
-/// A multiplication and an addition for each element of `x y` and each place on the inner axis.
+/// Returns the flops of a matrix product: two for each element of `x y` and each inner index.
 fn product(program: &Program, eqn: &Eqn) -> Option<Poly> {
     let likes = eqn.likes();
     let [x, y] = [program.aval(likes[0]), program.aval(likes[1])];
@@ -119,7 +119,7 @@ fn product(program: &Program, eqn: &Eqn) -> Option<Poly> {
     Poly::product(&factors)
 }
 
-/// The number of pairs of a query and a key.
+/// Returns the number of pairs of a query and a key.
 fn pairs(program: &Program, eqn: &Eqn) -> Option<Poly> {
     let [q, k] = [0, 1].map(|i| program.aval(eqn.args[i]).shape.dims());
     let (q, k) = (q?, k?);
@@ -128,7 +128,9 @@ fn pairs(program: &Program, eqn: &Eqn) -> Option<Poly> {
     Poly::product(&dims?)
 }
 
-/// Two operations for each feature of a pair, in so many products with those of a query and of a value.
+/// Returns the flops for each pair of a query and a key.
+///
+/// `products` has the number of products with the features of a query and of a value.
 fn multiplied(program: &Program, eqn: &Eqn, products: [u32; 2]) -> Option<Poly> {
     let mut total = Poly::ZERO;
     for (operand, n) in [0, 2].into_iter().zip(products) {
@@ -159,7 +161,7 @@ mod tests {
     use super::{of_eqn, of_program};
     use crate::{Op, Program, Symbol};
 
-    /// Flops, transcendentals and bytes of the last equation.
+    /// Returns flops, transcendentals and bytes of the last equation.
     fn cost(params: &str, eqn: &str) -> String {
         let out = eqn.split([',', '=']).next().unwrap();
         let text = format!("({params}) {{ {eqn} return {out} }}");
@@ -241,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_is_not_guessed() {
+    fn costs_that_depend_on_unknown_shapes_or_dtypes_are_none() {
         for (params, eqn, expected) in [
             ("x: ?[B]", "y = neg x", "B; 0; ?"),
             ("x: f32[?]", "y = neg x", "?; 0; ?"),
@@ -273,7 +275,7 @@ mod tests {
         }
     }
 
-    /// A sample with a name in place of each number of a shape: `D3` for 3.
+    /// Returns a sample with a name in place of each length: `D3` for 3.
     fn named(sample: &str) -> String {
         let (params, body) = sample.split_once('{').unwrap();
         let mut text = String::new();
@@ -312,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_costs_what_its_equations_cost() {
+    fn the_cost_of_a_program_is_the_sum_over_its_equations() {
         let program: Program = "(x: f32[B, 3], w: f32[3, 4]) {
             h = matmul x, w, like x, like w
             y = tanh h

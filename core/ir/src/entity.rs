@@ -1,17 +1,17 @@
 //! Typed ids, and maps from them to side data.
 //!
-//! An id is a `u32` with a type: a [`Var`] cannot be used where an [`Attr`] is meant, ids are `Copy`, and a
-//! program that refers to itself by ids is plain data that can be cloned, compared and printed. References
-//! would borrow the program while a pass builds the next one.
+//! An id is a `u32` with a type, so a [`Var`] cannot be used in place of an [`Attr`]. Ids are
+//! `Copy`, and a program whose parts refer to each other by id is plain data that can be cloned,
+//! compared and printed. References would borrow the program while a pass builds the next one.
 
 use std::fmt;
 use std::marker::PhantomData;
 
 /// An id that can index a [`SecondaryMap`].
 pub trait Entity: Copy {
-    /// The position of this id.
+    /// Returns the position of this id.
     fn index(self) -> usize;
-    /// The id at a position.
+    /// Returns the id at position `index`.
     fn from_index(index: usize) -> Self;
 }
 
@@ -49,11 +49,11 @@ entity! {
     Var, "v"
 }
 entity! {
-    /// A static argument: an entry of the table that stands beside a program. Prints as `a3`.
+    /// A static argument: an entry of the program's table of statics. Prints as `a3`.
     Attr, "a"
 }
 
-/// Data attached to ids that something else owns. What was never set reads as `None`.
+/// A map from ids to data, for ids that another structure owns. Unset entries read as `None`.
 #[derive(Clone, Debug)]
 pub struct SecondaryMap<K, V> {
     entries: Vec<Option<V>>,
@@ -70,22 +70,22 @@ impl<K, V> Default for SecondaryMap<K, V> {
 }
 
 impl<K: Entity, V> SecondaryMap<K, V> {
-    /// An empty map.
+    /// Returns an empty map.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// What is attached to `key`.
+    /// Returns the data attached to `key`.
     pub fn get(&self, key: K) -> Option<&V> {
         self.entries.get(key.index())?.as_ref()
     }
 
-    /// What is attached to `key`, to change it.
+    /// Returns the data attached to `key`, mutably.
     pub fn get_mut(&mut self, key: K) -> Option<&mut V> {
         self.entries.get_mut(key.index())?.as_mut()
     }
 
-    /// Attaches `value` to `key` and returns what was there.
+    /// Attaches `value` to `key` and returns the previous data.
     pub fn insert(&mut self, key: K, value: V) -> Option<V> {
         let index = key.index();
         if index >= self.entries.len() {
@@ -94,22 +94,22 @@ impl<K: Entity, V> SecondaryMap<K, V> {
         self.entries[index].replace(value)
     }
 
-    /// Detaches what is attached to `key`.
+    /// Removes the data attached to `key` and returns it.
     pub fn remove(&mut self, key: K) -> Option<V> {
         self.entries.get_mut(key.index())?.take()
     }
 
-    /// Whether something is attached to `key`.
+    /// Returns whether `key` has data attached.
     pub fn contains(&self, key: K) -> bool {
         self.get(key).is_some()
     }
 
-    /// One more than the highest position that something was ever attached to.
+    /// Returns one more than the highest position that ever had data attached.
     pub fn end(&self) -> usize {
         self.entries.len()
     }
 
-    /// The attached data, in the order of the ids.
+    /// Returns an iterator over the attached data, in ascending order of ids.
     pub fn iter(&self) -> impl Iterator<Item = (K, &V)> {
         self.entries
             .iter()

@@ -1,29 +1,31 @@
-//! What can be wrong with the operands of an op. The macro and the run time print the same words.
+//! Errors in the operands of an op. The macro and the runtime print the same messages.
 
 use crate::op::Operands;
 use crate::{Aval, DType, Op, Shape};
 use std::fmt;
 
-/// An op was given operands that it does not take.
+/// An error in the operands or static arguments of an op.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OpError {
     /// The op.
     pub op: Op,
-    /// The name that users call it by: that of a method of `Tensor` or of a key, if there is one.
+    /// The name that users call the op by: a method of `Tensor` or of a key, else the op's name.
     pub called: &'static str,
     /// The data operands, as far as they are known.
     pub args: Vec<Aval>,
-    /// What is wrong with them.
+    /// The error.
     pub fault: Fault,
 }
 
 impl std::error::Error for OpError {}
 
 impl OpError {
-    /// The message, with these words for the operands, such as "`x` is [2, 3]". Nothing is said where they are empty.
+    /// Returns the message, with a description for each operand, such as "`x` is [2, 3]".
+    ///
+    /// Empty descriptions are left out.
     pub fn message(&self, operands: &[String]) -> String {
         let mut message = match self.op {
-            // Users write the number, and not the op that makes a tensor of it.
+            // Users write the number, not the op that makes a tensor of it.
             Op::Scalar => Problem(&self.fault).to_string(),
             _ => format!("{}: {}", self.called, Problem(&self.fault)),
         };
@@ -39,7 +41,7 @@ impl OpError {
     }
 }
 
-/// Without names, operands are called by their places.
+/// Describes the operands by position, because their names are unknown here.
 impl fmt::Display for OpError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let operands = self.args.iter().enumerate().map(|(i, aval)| {
@@ -60,11 +62,11 @@ impl fmt::Display for OpError {
     }
 }
 
-/// What is wrong with the operands of an op.
+/// The reason why an op refuses its operands or static arguments.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Fault {
-    /// Two operands do not broadcast.
+    /// Two operands cannot be broadcast together.
     Broadcast {
         /// The axis of the result, counted from the left.
         axis: usize,
@@ -82,131 +84,131 @@ pub enum Fault {
     },
     /// The op does not take this dtype.
     DType {
-        /// What it was given.
+        /// The dtype of the operand.
         found: DType,
-        /// What it takes, in words: `a float`.
+        /// The dtypes that the op takes, in words: `a float`.
         expected: &'static str,
     },
-    /// A number cannot be written in a dtype without loss.
+    /// A number cannot be represented in a dtype.
     Lossy {
         /// The number.
         value: f64,
         /// The dtype.
         dtype: DType,
     },
-    /// An axis that the operand does not have.
+    /// The operand does not have this axis.
     Axis {
-        /// The axis as it was given.
+        /// The axis as the user wrote it.
         axis: i64,
-        /// The rank it has to lie in.
+        /// The rank of the operand.
         rank: usize,
     },
-    /// An axis that is named twice.
+    /// An axis is named twice.
     RepeatedAxis {
-        /// The axis as it was given.
+        /// The axis as the user wrote it.
         axis: i64,
     },
-    /// The rank is not one that the op takes.
+    /// The op does not take operands of this rank.
     Rank {
-        /// What it was given.
+        /// The rank of the operand.
         found: usize,
-        /// What it takes, in words: `at least 1`.
+        /// The ranks that the op takes, in words: `at least 1`.
         expected: String,
     },
     /// The inner dims of a matrix product differ.
     Inner {
         /// The last dim of the left operand.
         left: String,
-        /// The dim of the right operand that has to be equal to it.
+        /// The dim of the right operand that must be equal to it.
         right: String,
     },
     /// A dim has the wrong length.
     Length {
-        /// Which dim, in words: `axis 1 of operand 2`.
+        /// The dim, in words: `axis 1 of operand 2`.
         what: String,
-        /// What it is.
+        /// Its length.
         found: String,
-        /// What it has to be.
+        /// The length it must have.
         expected: String,
     },
-    /// A reshape that changes the number of elements.
+    /// A reshape would change the number of elements.
     Elements {
-        /// The number of elements there are.
+        /// The number of elements of the operand.
         found: String,
-        /// The shape asked for.
+        /// The requested shape.
         shape: String,
     },
-    /// A shape that is not one: a negative dim, or two dims to be inferred.
+    /// A requested shape has a negative dim, or two dims to infer.
     BadShape {
-        /// The shape asked for.
+        /// The requested shape.
         shape: String,
     },
-    /// A shape cannot be broadcast to another.
+    /// An operand cannot be broadcast to a shape.
     BroadcastTo {
-        /// The shape asked for.
+        /// The requested shape.
         shape: Shape,
     },
-    /// An extremum over no elements.
+    /// A maximum or minimum over no elements.
     EmptyReduction {
         /// The axis of length 0.
         axis: usize,
     },
-    /// A slice that does not lie inside its axis.
+    /// A slice does not lie inside its axis.
     Slice {
         /// The axis.
         axis: usize,
         /// The first index.
         start: i64,
-        /// The index after the last; nothing where that is the end.
+        /// The index after the last, or empty for the end of the axis.
         stop: String,
         /// The length of the axis.
         len: String,
     },
-    /// A slice with a step that is not positive.
+    /// A slice has a step that is not positive.
     Step {
         /// The step.
         step: i64,
     },
-    /// The parts do not add up to the axis.
+    /// The parts of a split do not add up to the length of the axis.
     Parts {
-        /// What was asked for, in words.
+        /// The requested parts, in words.
         asked: String,
         /// The length of the axis.
         len: String,
     },
-    /// The product of the dims does not fit the address space.
+    /// A shape has more elements than can be addressed.
     Overflow {
         /// The shape.
         shape: String,
     },
-    /// More axes than [`MAX_RANK`](crate::MAX_RANK).
+    /// A shape has more axes than [`MAX_RANK`](crate::MAX_RANK).
     TooManyAxes {
-        /// The rank asked for.
+        /// The requested rank.
         rank: usize,
     },
-    /// The wrong number of operands or static arguments.
+    /// The op was given the wrong number of operands or static arguments.
     Arity {
-        /// How many were given.
+        /// The number given.
         found: usize,
-        /// How many there have to be, in words.
+        /// The number expected, in words.
         expected: String,
     },
-    /// A probability that is not one.
+    /// A probability is not between 0 and 1.
     Probability {
         /// The number.
         p: f64,
     },
-    /// A static argument of the wrong kind.
+    /// A static argument is of the wrong kind.
     Static {
         /// The name of the argument.
         name: &'static str,
-        /// What it was.
+        /// The value given.
         found: String,
     },
 }
 
 impl Fault {
-    /// What to do about it, where the fault says more than what would be right.
+    /// Returns how to fix the error, if the message does not already imply it.
     fn advice(&self, op: Op) -> Option<String> {
         match *self {
             Fault::MixedDTypes { left, right } => {
@@ -233,7 +235,9 @@ impl Fault {
     }
 }
 
-/// Whether a cast from `other` to `dtype` loses less than one in the other direction: no fraction, no digits, and no gradient.
+/// Returns whether a cast from `other` to `dtype` loses less than the opposite cast.
+///
+/// A cast can lose fractions, digits or the gradient.
 fn holds_more(dtype: DType, other: DType) -> bool {
     let order = [DType::Bool, DType::I32, DType::I64, DType::F32, DType::F64];
     let place = |dtype| order.iter().position(|d| *d == dtype);
@@ -246,7 +250,7 @@ impl fmt::Display for Fault {
     }
 }
 
-/// A fault without the advice.
+/// The message of a fault, without the advice.
 struct Problem<'a>(&'a Fault);
 
 impl fmt::Display for Problem<'_> {
@@ -283,7 +287,7 @@ impl fmt::Display for Problem<'_> {
             Fault::Rank { found, expected } => {
                 write!(f, "the rank is {found}, and has to be {expected}")
             }
-            // The operands are shown, and everybody knows which dims these are.
+            // The message shows both operands, so it need not repeat the dims.
             Fault::Inner { .. } => f.write_str("inner dimensions differ"),
             Fault::Length {
                 what,

@@ -1,14 +1,17 @@
-//! Programs under host control flow.
+//! Programs with host control flow.
 //!
-//! Loops, branches and exits stay host code; between them stand straight-line [`Block`]s. A variable that one block
-//! binds and another reads *crosses*. One that is assigned to more than once is a *slot*: blocks read it as a
-//! parameter and store into it. So each block is an ordinary program for the rules and the passes, and the derivative
-//! of the whole is made of theirs:
+//! Loops, branches and exits stay host code, and straight-line [`Block`]s run between them. A
+//! variable *crosses* if one block binds it and another reads it. A variable that is assigned more
+//! than once is a *slot*: blocks read it as a parameter and store into it. Each block is thus an
+//! ordinary program for the rules and the passes, and the derivative of the function consists of
+//! the derivatives of its blocks:
 //!
-//! - forward mode runs the same host code with the jvp of each block, and a tangent for each variable that crosses;
-//! - reverse mode runs the host code with the primal of each block and records which blocks ran, each with its
-//!   residuals. The pullback goes through the record backwards: a block takes the cotangents of what it stored and adds
-//!   to those of what it read. What steered the host code need not be known again.
+//! - Forward mode runs the same host code with the jvp of each block, and adds a tangent for each
+//!   active variable that crosses.
+//! - Reverse mode runs the host code with the primal of each block, and records which blocks ran,
+//!   with their residuals. The pullback goes through the record backwards: each block takes the
+//!   cotangents of its stores and adds to the cotangents of its parameters. The conditions of the
+//!   host code are not needed again.
 
 use crate::ad::{self, Calls};
 use crate::{Program, SecondaryMap, Var};
@@ -16,45 +19,47 @@ use crate::{Program, SecondaryMap, Var};
 /// A straight-line piece of a function.
 #[derive(Clone, Debug)]
 pub struct Block {
-    /// What it computes. Its parameters are what it reads, its results what is stored.
+    /// The computation. Its parameters are the variables read, its results the values stored.
     pub program: Program,
-    /// For each result the variable that holds it afterwards: the variable itself, or a slot.
+    /// The variable that holds each result afterwards: the result itself, or a slot.
     pub targets: Vec<Var>,
 }
 
-/// A piece of a function. `H` is host code.
+/// A node of a function body. `H` is host code.
 #[derive(Clone, Debug)]
 pub enum Node<H> {
-    /// Runs the block of this number.
+    /// Runs the block with this index.
     Block(usize),
-    /// Host code that stands as it is: a declaration, `break`.
+    /// Host code that is emitted unchanged: a declaration, `break`.
     Host(H),
     /// Host code with a body: `for i in 0..n`, `if c`, `else`, the arm of a `match`.
     Scope {
-        /// What stands before the brace.
+        /// The code before the brace.
         head: H,
-        /// What stands between the braces.
+        /// The nodes between the braces.
         body: Vec<Node<H>>,
     },
-    /// Leaves the function with these results.
+    /// Returns from the function with these results.
     Return(Vec<Var>),
 }
 
 /// A function with host control flow.
 #[derive(Clone, Debug)]
 pub struct Flow<H> {
-    /// The parameters that are tensors.
+    /// The tensor parameters.
     pub params: Vec<Var>,
-    /// The blocks, in the order in which they stand.
+    /// The blocks, in source order.
     pub blocks: Vec<Block>,
-    /// What runs them.
+    /// The host code that runs the blocks.
     pub body: Vec<Node<H>>,
-    /// The slots of the results: blocks store into them before the function returns.
+    /// The slots of the results. Blocks store into them before the function returns.
     pub results: Vec<Var>,
 }
 
-/// The variables with a derivative, where those in `wrt` have one: what is computed from them, and the slots that it
-/// is stored in. The order of the blocks says nothing here, because a loop may run any of them after any other.
+/// Returns the variables that depend on a variable in `wrt`, slots included.
+///
+/// The search ignores the order of the blocks and runs to a fixed point, because a loop may run any
+/// block after any other.
 pub fn active(blocks: &[Block], wrt: &[Var]) -> SecondaryMap<Var, ()> {
     let mut active: SecondaryMap<Var, ()> = wrt.iter().map(|v| (*v, ())).collect();
     loop {
@@ -72,7 +77,7 @@ pub fn active(blocks: &[Block], wrt: &[Var]) -> SecondaryMap<Var, ()> {
 }
 
 impl Block {
-    /// The parameters that are among `active`.
+    /// Returns the parameters that are in `active`.
     pub fn wrt(&self, active: &SecondaryMap<Var, ()>) -> Vec<Var> {
         let params = self.program.params.iter().copied();
         params.filter(|v| active.contains(*v)).collect()
@@ -91,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slot_is_active_if_any_block_stores_something_active_in_it() {
+    fn a_slot_is_active_if_any_block_stores_an_active_value_in_it() {
         let blocks = [
             block("(v0) { v1 = tanh v0 return v1 }", &[7]),
             block("(v2) { v3 = neg v2 return v3 }", &[8]),
@@ -99,7 +104,7 @@ mod tests {
         ];
         let found = active(&blocks, &[Var(2)]);
         let found: Vec<u32> = found.iter().map(|(v, _)| v.0).collect();
-        // v2 makes v8 active, v8 is stored in v0, v0 makes v7 active.
+        // v2 makes v8 active, which block 2 stores in v0, which makes v7 active.
         assert_eq!(found, [0, 2, 7, 8]);
     }
 }

@@ -1,18 +1,19 @@
-//! A fast hash for maps within a program.
+//! A fast, deterministic hash for maps whose keys come from programs.
 //!
-//! Their keys come from programs, and a map compares keys in full. So a collision costs time and nothing else, and whoever
-//! could make one can as well write a longer program. Nothing here depends on the process: equal keys have equal hashes.
+//! Maps compare keys in full, so a collision costs only time. The hash is not hardened against
+//! malicious keys: their author could as well write a longer program. It does not depend on the
+//! process.
 
 use std::hash::BuildHasherDefault;
 
-/// A map from what programs are made of. It is looked up, and never iterated where the order matters.
+/// A map with the hash of this module. Do not iterate it where the order matters.
 pub type HashMap<K, V> = std::collections::HashMap<K, V, BuildHasherDefault<Hasher>>;
 
-/// Adds a word, then multiplies.
+/// A hasher that adds each word to the state and multiplies.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Hasher(u64);
 
-/// An odd number whose bits look random: the golden ratio, and a prime.
+/// An odd number with evenly spread bits.
 const FACTOR: u64 = 0xf135_7aea_2e62_a9c5;
 
 impl Hasher {
@@ -23,7 +24,7 @@ impl Hasher {
 
 impl std::hash::Hasher for Hasher {
     fn finish(&self) -> u64 {
-        // The high bits depend on all of the key, and a map looks at the low ones.
+        // Maps use the low bits, but the high bits depend on the whole key.
         self.0.rotate_left(26)
     }
     fn write(&mut self, bytes: &[u8]) {
@@ -52,7 +53,9 @@ impl std::hash::Hasher for Hasher {
     }
 }
 
-/// The hash of a long list of words: four hashes of every fourth, which a CPU computes at the same time.
+/// Returns the hash of a long list of words.
+///
+/// Four independent hashes, each of every fourth word, let the CPU compute them in parallel.
 pub fn words(words: &[u64]) -> u64 {
     let fold = |hash: u64, word: u64| {
         let product = u128::from(hash ^ word) * u128::from(FACTOR);
@@ -75,7 +78,7 @@ mod tests {
     use std::collections::HashSet;
 
     #[test]
-    fn lists_that_differ_in_a_bit_or_in_length_or_order_have_other_hashes() {
+    fn lists_that_differ_in_length_or_order_have_different_hashes() {
         let mut seen = HashSet::new();
         for n in 0..40 {
             let list: Vec<u64> = (0..n).collect();

@@ -1,12 +1,16 @@
-//! The op table, the program IR and the differentiator. The macro runs this at compile time, the run time at
-//! run time; nothing here knows of syntax, tensors, devices or threads.
+//! The op table, the program IR and automatic differentiation.
 //!
-//! A [`Program`] is a straight-line function in A-normal form: parameters, equations `outs = op[statics] args`,
-//! results. Each [`Var`] is bound once. Tensors are operands; axes, shapes and numbers are *statics*, entries
-//! of a table beside the program that holds values where they are known and host expressions where not.
-//! What is known of a variable without its value is its [`Aval`]: dtype and shape, each as far as known.
+//! The macro uses this crate at compile time and the runtime uses it at run time. The crate does
+//! not depend on syntax trees, tensors, devices or threads.
 //!
-//! Reading order: [`aval`], [`poly`], [`program`], [`builder`], [`op`], [`ad`], [`pass`], [`flow`], [`cost`], [`text`], [`mod@verify`].
+//! A [`Program`] is a straight-line function in A-normal form: parameters, equations `outs =
+//! op[statics] args` and results. Each [`Var`] is bound once. Tensors are operands. Axes, shapes
+//! and numbers are *statics*: entries of a table stored with the program. An entry is a value if it
+//! is known, and a host expression if it is not. An [`Aval`] holds the known part of a variable's
+//! dtype and shape.
+//!
+//! Reading order: [`aval`], [`poly`], [`program`], [`builder`], [`op`], [`ad`], [`pass`], [`flow`],
+//! [`cost`], [`text`], [`mod@verify`].
 
 pub mod ad;
 pub mod aval;

@@ -1,13 +1,13 @@
-//! Polynomials in named dims: what is known of a length, or of a cost, before the numbers are.
+//! Polynomials in named dims: lengths and costs before the numbers are known.
 
 use crate::Symbol;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// A polynomial with integer coefficients in named numbers, each of which is 0 or more.
+/// A polynomial with integer coefficients in named numbers, each of which is at least 0.
 ///
-/// It is kept in canonical form (terms of the highest degree first, then by name, none of them 0), so equal
+/// The form is canonical: terms of the highest degree first, then by name, without zeros. So equal
 /// polynomials are equal values and print alike.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Poly {
@@ -17,21 +17,21 @@ pub struct Poly {
 /// A coefficient times a product of names.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Term {
-    /// The factors in ascending order; a square has its name twice.
+    /// The factors in ascending order. A square contains its name twice.
     pub names: Vec<Symbol>,
-    /// The coefficient, which is not 0.
+    /// The coefficient, never 0.
     pub coefficient: i128,
 }
 
-/// Beyond this a polynomial tells nobody anything, and products of sums would grow without end.
+/// Bounds on the size of a polynomial, because products of sums grow exponentially.
 const MOST_TERMS: usize = 256;
 const HIGHEST_DEGREE: usize = 64;
 
 impl Poly {
-    /// 0.
+    /// The polynomial 0.
     pub const ZERO: Poly = Poly { terms: Vec::new() };
 
-    /// A number.
+    /// Returns the constant polynomial `n`.
     pub fn constant(n: i128) -> Poly {
         let terms = (n != 0).then(|| Term {
             names: Vec::new(),
@@ -42,7 +42,7 @@ impl Poly {
         }
     }
 
-    /// A name.
+    /// Returns the polynomial that is the single name `name`.
     pub fn name(name: Symbol) -> Poly {
         Poly {
             terms: vec![Term {
@@ -52,12 +52,12 @@ impl Poly {
         }
     }
 
-    /// The terms, those of the highest degree first.
+    /// Returns the terms, those of the highest degree first.
     pub fn terms(&self) -> &[Term] {
         &self.terms
     }
 
-    /// The number, if no name is in it.
+    /// Returns the number, if the polynomial contains no name.
     pub fn as_constant(&self) -> Option<i128> {
         match &*self.terms {
             [] => Some(0),
@@ -66,7 +66,7 @@ impl Poly {
         }
     }
 
-    /// The name, if it is nothing else.
+    /// Returns the name, if the polynomial is a single name.
     pub fn as_name(&self) -> Option<Symbol> {
         match &*self.terms {
             [only] if only.coefficient == 1 && only.names.len() == 1 => Some(only.names[0]),
@@ -74,9 +74,9 @@ impl Poly {
         }
     }
 
-    /// The sum; `None` where it is too large to be kept.
+    /// Returns the sum, or `None` if it exceeds the bounds on size.
     pub fn plus(&self, other: &Poly) -> Option<Poly> {
-        // The run time knows every number, and has no time to lose.
+        // A fast path for the runtime, where every dim is a number.
         if let (Some(a), Some(b)) = (self.as_constant(), other.as_constant()) {
             return a.checked_add(b).map(Poly::constant);
         }
@@ -84,12 +84,12 @@ impl Poly {
         Poly::collect(terms.map(|t| (t.names.clone(), Some(t.coefficient))))
     }
 
-    /// The difference; `None` where it is too large to be kept.
+    /// Returns the difference, or `None` if it exceeds the bounds on size.
     pub fn minus(&self, other: &Poly) -> Option<Poly> {
         self.plus(&other.times(&Poly::constant(-1))?)
     }
 
-    /// The product; `None` where it is too large to be kept.
+    /// Returns the product, or `None` if it exceeds the bounds on size.
     pub fn times(&self, other: &Poly) -> Option<Poly> {
         if let (Some(a), Some(b)) = (self.as_constant(), other.as_constant()) {
             return a.checked_mul(b).map(Poly::constant);
@@ -104,13 +104,13 @@ impl Poly {
         Poly::collect(products)
     }
 
-    /// The product of several; `None` where it is too large to be kept.
+    /// Returns the product of all factors, or `None` if it exceeds the bounds on size.
     pub fn product<'a>(factors: impl IntoIterator<Item = &'a Poly>) -> Option<Poly> {
         let mut factors = factors.into_iter();
         factors.try_fold(Poly::constant(1), |product, f| product.times(f))
     }
 
-    /// The quotient by a positive number, if every coefficient is a multiple of it.
+    /// Returns the quotient by a positive number, if every coefficient is a multiple of it.
     pub fn exact_div(&self, n: i128) -> Option<Poly> {
         if n < 1 {
             return None;
@@ -125,7 +125,7 @@ impl Poly {
         Some(Poly { terms })
     }
 
-    /// The quotient by a polynomial of one term that divides every term of this one.
+    /// Returns the quotient by a polynomial of one term, if that divides every term.
     pub fn quotient(&self, by: &Poly) -> Option<Poly> {
         let [by] = &*by.terms else {
             return None;
@@ -143,7 +143,7 @@ impl Poly {
         Poly::collect(terms.collect::<Option<Vec<_>>>()?)
     }
 
-    /// Whether it is 0 for no values of the names.
+    /// Returns whether the value is nonzero for all values of the names.
     pub fn is_never_zero(&self) -> bool {
         let (constant, others) = self.split();
         let one_sign = |sign: i128| {
@@ -152,18 +152,20 @@ impl Poly {
         one_sign(1) || one_sign(-1) || constant.wrapping_rem(self.divisor().max(1)) != 0
     }
 
-    /// Whether it is below 0 for all values of the names.
+    /// Returns whether the value is negative for all values of the names.
     pub fn is_negative(&self) -> bool {
         let (constant, others) = self.split();
         constant < 0 && others.iter().all(|t| t.coefficient < 0)
     }
 
-    /// Whether it is a multiple of the positive number `n` for no values of the names.
+    /// Returns whether the value is a multiple of `n` for no values of the names. False if `n < 1`.
     pub fn is_never_multiple_of(&self, n: i128) -> bool {
         n > 0 && self.split().0.wrapping_rem(gcd(self.divisor(), n)) != 0
     }
 
-    /// Its value, from those of the names; `None` where one is missing or the value is too large.
+    /// Returns the value at given values of the names.
+    ///
+    /// Returns `None` if a value is missing or the result overflows.
     pub fn eval(&self, value: impl Fn(Symbol) -> Option<i128>) -> Option<i128> {
         self.terms.iter().try_fold(0i128, |sum, term| {
             let mut names = term.names.iter();
@@ -172,7 +174,7 @@ impl Poly {
         })
     }
 
-    /// The constant, and the terms with names.
+    /// Splits off the constant term. The second part holds the terms with names.
     fn split(&self) -> (i128, &[Term]) {
         match self.terms.split_last() {
             Some((last, others)) if last.names.is_empty() => (last.coefficient, others),
@@ -180,13 +182,13 @@ impl Poly {
         }
     }
 
-    /// The greatest common divisor of the coefficients of all names; 0 where there is no name.
+    /// Returns the greatest common divisor of the coefficients of the terms with names, or 0.
     fn divisor(&self) -> i128 {
         let others = self.split().1.iter();
         others.fold(0, |d, t| gcd(d, t.coefficient))
     }
 
-    /// The canonical form of a sum of terms.
+    /// Brings a sum of terms to canonical form.
     fn collect(terms: impl IntoIterator<Item = (Vec<Symbol>, Option<i128>)>) -> Option<Poly> {
         let mut sums: BTreeMap<(Reverse<usize>, Vec<Symbol>), i128> = BTreeMap::new();
         for (names, coefficient) in terms {
@@ -225,7 +227,7 @@ impl fmt::Display for Poly {
     }
 }
 
-/// Prints a sum of products: each of a coefficient and names.
+/// Prints a sum of products of a coefficient and names.
 pub fn show<'a, N: fmt::Display + 'a>(
     f: &mut fmt::Formatter<'_>,
     terms: impl Iterator<Item = (i128, &'a [N])>,
@@ -285,13 +287,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_certain_holds_for_all_values() {
+    fn sign_and_divisibility_hold_for_all_values_of_the_names() {
         let (b, t) = (name("B"), name("T"));
         let grown = b.plus(&t).unwrap().plus(&number(1)).unwrap();
         assert!(grown.is_never_zero() && !grown.is_negative());
         assert!(!b.minus(&t).unwrap().is_never_zero());
         assert!(!b.minus(&number(3)).unwrap().is_never_zero());
-        // An even number is not 3, and may be 4.
+        // An even number is never 3, but can be 4.
         let even = b.times(&number(2)).unwrap();
         assert!(even.minus(&number(3)).unwrap().is_never_zero());
         assert!(!even.minus(&number(4)).unwrap().is_never_zero());
@@ -309,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_large_is_not_kept() {
+    fn polynomials_beyond_the_bounds_are_none() {
         assert_eq!(number(i128::MAX).plus(&number(1)), None);
         assert_eq!(
             number(i128::MAX)

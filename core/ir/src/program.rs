@@ -1,22 +1,26 @@
-//! Programs: straight-line functions in A-normal form (JAX calls one a jaxpr).
+//! Programs: straight-line functions in A-normal form (a jaxpr in JAX).
 
 use crate::{Attr, Aval, Op, SecondaryMap, Static, Var};
 
-/// `outs = op[attrs] args`. The data operands stand first in `args`, the `Like` operands after them.
+/// An equation `outs = op[attrs] args`. In `args`, the data operands precede the `Like` operands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Eqn {
-    /// What the equation binds: one variable for most ops.
+    /// The variables that the equation binds. Most ops bind one.
     pub outs: Vec<Var>,
     /// The op.
     pub op: Op,
-    /// Its static arguments, in the order of [`OpDef::statics`](crate::op::OpDef::statics).
+    /// The static arguments, in the order of [`OpDef::statics`](crate::op::OpDef::statics).
     pub attrs: Vec<Attr>,
-    /// Its operands.
+    /// The operands.
     pub args: Vec<Var>,
 }
 
 impl Eqn {
-    /// The only variable the equation binds.
+    /// Returns the variable that the equation binds.
+    ///
+    /// # Panics
+    ///
+    /// In debug builds, if it does not bind exactly one.
     pub fn out(&self) -> Var {
         debug_assert_eq!(
             self.outs.len(),
@@ -28,12 +32,12 @@ impl Eqn {
         self.outs[0]
     }
 
-    /// The operands whose values are read.
+    /// Returns the operands whose values are read.
     pub fn data(&self) -> &[Var] {
         &self.args[..self.op.def().operands().n_data(self.args.len())]
     }
 
-    /// The operands of which only dtype and shape are read.
+    /// Returns the operands of which only dtype and shape are read.
     pub fn likes(&self) -> &[Var] {
         &self.args[self.op.def().operands().n_data(self.args.len())..]
     }
@@ -42,46 +46,48 @@ impl Eqn {
 /// A straight-line function.
 #[derive(Clone, Debug, Default)]
 pub struct Program {
-    /// The variables that the caller binds.
+    /// The parameters.
     pub params: Vec<Var>,
-    /// The equations, each after those it reads from.
+    /// The equations. Each follows those that bind its operands.
     pub eqns: Vec<Eqn>,
     /// The results.
     pub outs: Vec<Var>,
-    /// The static arguments, by [`Attr`].
+    /// The static arguments, indexed by [`Attr`].
     pub attrs: Vec<Static>,
-    /// What is known of the variables. Absent means unknown.
+    /// The known dtypes and shapes of the variables. A missing entry means unknown.
     pub avals: SecondaryMap<Var, Aval>,
-    /// The user's names, unique in the program. They change how the program prints and nothing else.
+    /// The user's names, unique in the program. They only change how the program prints.
     pub names: SecondaryMap<Var, String>,
-    /// What the user wrote about keeping a variable for reverse mode.
+    /// The user's requests to save or recompute variables in reverse mode.
     pub pins: SecondaryMap<Var, Keep>,
 }
 
-/// Whether reverse mode keeps a variable that its pullback needs, where the user says so.
+/// A user's request to save or recompute a variable that the pullback needs.
 ///
-/// It decides about memory and time, never about results.
+/// It trades memory for time and never changes a result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Keep {
-    /// Keep the value.
+    /// Store the value as a residual.
     Save,
-    /// Compute the value again, whatever that costs.
+    /// Recompute the value in the pullback, at any cost.
     Recompute,
 }
 
 impl Program {
-    /// The value of a static argument.
+    /// Returns the value of a static argument.
     pub fn attr(&self, attr: Attr) -> &Static {
         &self.attrs[attr.0 as usize]
     }
 
-    /// What is known of a variable.
+    /// Returns the known dtype and shape of a variable.
     pub fn aval(&self, var: Var) -> &Aval {
         self.avals.get(var).unwrap_or(&Aval::UNKNOWN)
     }
 
-    /// The number of variables: each id is below it, also those that stand in the side tables alone. These are
-    /// bound in another part of the program that this one was cut from, and the parts may be joined again.
+    /// Returns a number greater than every variable id, including those in the side tables.
+    ///
+    /// The tables of avals and names may list variables that another part of the original program
+    /// binds. Counting them keeps ids distinct when the parts are joined again.
     pub fn n_vars(&self) -> u32 {
         let bound = self.eqns.iter().flat_map(|e| &e.outs);
         let bound = self.params.iter().chain(bound).map(|v| v.0 + 1).max();

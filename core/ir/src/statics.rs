@@ -1,33 +1,37 @@
-//! Static arguments: axes, shapes, dtypes, numbers that are part of a program and not of its data.
+//! Static arguments: axes, shapes, dtypes and numbers that belong to the program, not to its data.
 
 use crate::{DType, Dim, Fault};
 use std::fmt;
 use std::hash::{Hash, Hasher};
 
-/// The value of a static argument. Equality is by bits: `0.0` and `-0.0` differ, a NaN equals itself.
+/// The value of a static argument.
+///
+/// Equality compares bits: `0.0` and `-0.0` differ, and a NaN equals itself.
 #[derive(Clone, Debug)]
 pub enum Static {
-    /// A number such as an axis.
+    /// An integer, such as an axis.
     Int(i64),
-    /// A number such as an epsilon.
+    /// A float, such as an epsilon.
     Float(f64),
-    /// A switch.
+    /// A boolean option, such as `keepdims`.
     Bool(bool),
-    /// A list such as a permutation or a shape.
+    /// A list of integers, such as a permutation or a shape.
     Ints(Vec<i64>),
-    /// Every axis.
+    /// All axes.
     All,
     /// A dtype.
     DType(DType),
-    /// A host expression, known when the program runs. The text is for people.
+    /// A host expression, evaluated when the program runs. Its text is only for display.
     Host(String),
-    /// A list of host expressions that is the shape asked for, with what is known of each length. One of which nothing
-    /// is known may be -1, and `None` is: the length that is inferred.
+    /// A shape given by host expressions: the text, and the known part of each length.
+    ///
+    /// `None` stands for -1, the length to be inferred. An unknown length may also turn out to be
+    /// -1.
     Lens(String, Vec<Option<Dim>>),
 }
 
 impl Static {
-    /// The integer, if it is known to be one.
+    /// Returns the integer, if this is a known integer.
     pub fn int(&self) -> Option<i64> {
         match self {
             Static::Int(n) => Some(*n),
@@ -35,7 +39,7 @@ impl Static {
         }
     }
 
-    /// The switch, if it is known.
+    /// Returns the boolean, if it is known.
     pub fn bool(&self) -> Option<bool> {
         match self {
             Static::Bool(b) => Some(*b),
@@ -43,7 +47,7 @@ impl Static {
         }
     }
 
-    /// The list, if it is known. A single number is a list of one.
+    /// Returns the list, if it is known. A single integer is a list of length one.
     pub fn ints(&self) -> Option<&[i64]> {
         match self {
             Static::Ints(ns) => Some(ns),
@@ -52,7 +56,7 @@ impl Static {
         }
     }
 
-    /// The number, if it is known.
+    /// Returns the number as a float, if it is known.
     pub fn float(&self) -> Option<f64> {
         match self {
             Static::Float(x) => Some(*x),
@@ -61,7 +65,7 @@ impl Static {
         }
     }
 
-    /// The dtype, if it is known.
+    /// Returns the dtype, if it is known.
     pub fn dtype(&self) -> Option<DType> {
         match self {
             Static::DType(d) => Some(*d),
@@ -69,16 +73,16 @@ impl Static {
         }
     }
 
-    /// Whether the value is not known before the program runs.
+    /// Returns whether the value is not known before the program runs.
     pub fn is_host(&self) -> bool {
         matches!(self, Static::Host(_) | Static::Lens(..))
     }
 
-    /// The fault of an op whose static argument `name` cannot be this value, in the words of users.
+    /// Returns the error for a static argument `name` that cannot have this value.
     pub fn refused(&self, name: &'static str) -> Fault {
         let found = match self {
             Static::All => "`..`".to_owned(),
-            // An integer above those of an `i64`, such as `usize::MAX`.
+            // Integers above `i64::MAX`, such as `usize::MAX`, are stored as floats.
             Static::Float(x) if *x >= -(i64::MIN as f64) && *x <= u64::MAX as f64 => {
                 (*x as u64).to_string()
             }
@@ -100,7 +104,7 @@ impl Static {
         }
     }
 
-    /// Appends an encoding that is equal for equal values and only for them.
+    /// Appends an encoding of this value. Two encodings are equal if and only if the values are.
     pub fn encode(&self, out: &mut Vec<u64>) {
         let (tag, bits) = self.bits();
         out.extend([u64::from(tag), bits]);
@@ -175,7 +179,7 @@ impl fmt::Display for Static {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Static::Int(n) => write!(f, "{n}"),
-            // A NaN keeps its payload, so that equal text is equal bits.
+            // The payload of a NaN is printed, so that equal text means equal bits.
             Static::Float(x) if x.is_nan() => write!(f, "nan:{:x}", x.to_bits()),
             Static::Float(x) => write!(f, "{x:?}"),
             Static::Bool(b) => write!(f, "{b}"),
@@ -188,7 +192,7 @@ impl fmt::Display for Static {
     }
 }
 
-/// `[B, 12, -1]`.
+/// Formats lengths as in `[B, 12, -1]`.
 pub(crate) fn lens_text(lens: &[Option<Dim>]) -> String {
     let lens = lens
         .iter()

@@ -1,23 +1,22 @@
-//! The verifier: what has to be true of every program.
+//! The verifier, which checks the invariants of programs.
 //!
-//! 1. A variable is bound once, by a parameter or an equation, and read only after it is bound.
+//! 1. A variable is bound once, by a parameter or an equation, and read only after that.
 //! 2. An equation binds at least one variable, and as many as its op has results.
-//! 3. It has as many operands as its op reads and as many static arguments as its op takes, and these are
-//!    entries of the table.
-//! 4. Its op takes the operands: the shape rule and the dtype rule do not refuse them. A like operand has the shape of
-//!    what it stands for.
-//! 5. What is known of its results is not at odds with what the rules infer. To know less is no fault.
-//! 6. Every result of the program is bound, and its parameters have no more axes and elements than can be addressed.
+//! 3. An equation has as many operands and static arguments as its op takes, and its static
+//!    arguments are entries of the table.
+//! 4. The shape rule and the dtype rule of the op accept the operands. A like operand has the shape
+//!    of the value it stands for.
+//! 5. The avals of the results do not contradict the avals that the rules infer. They may say less.
+//! 6. Each result of the program is bound. Its parameters have at most as many axes and elements as
+//!    can be addressed.
 //! 7. Names are unique, and the text form reads each as a name.
 //!
-//! Every pass and every transform keeps these; tests verify each result.
+//! Every pass and every transform maintains these invariants; tests verify each result.
 
 use crate::op::shape::check_size;
 use crate::{Aval, Dim, Eqn, Program, SecondaryMap, Static, Var, text};
 
-/// Everything that is wrong with a program, in words; empty when nothing is.
-///
-/// All faults are reported, each with the equation it is in.
+/// Returns all violations of the invariants, each with its equation. Empty if the program is valid.
 pub fn verify(program: &Program) -> Vec<String> {
     let mut faults = Vec::new();
     let mut bound: SecondaryMap<Var, ()> = SecondaryMap::new();
@@ -72,7 +71,7 @@ pub fn verify(program: &Program) -> Vec<String> {
     faults
 }
 
-/// Points 2 to 5, for an equation whose operands are bound.
+/// Checks invariants 2 to 5 for an equation whose operands are bound.
 fn rules(program: &Program, eqn: &Eqn, fault: &mut impl FnMut(String)) {
     let def = eqn.op.def();
     if eqn.outs.is_empty() {
@@ -119,10 +118,10 @@ fn rules(program: &Program, eqn: &Eqn, fault: &mut impl FnMut(String)) {
     }
 }
 
-/// Whether two avals of one value say different things.
+/// Returns whether two avals of one value contradict each other.
 fn at_odds(a: &Aval, b: &Aval) -> bool {
     let dtypes = a.dtype.is_some() && b.dtype.is_some() && a.dtype != b.dtype;
-    // Two names may stand for one number.
+    // Two different names may be equal numbers.
     let dims = |a: &Dim, b: &Dim| a.differs(*b);
     let shapes = match (a.shape.dims(), b.shape.dims()) {
         (Some(a), Some(b)) => a.len() != b.len() || a.iter().zip(b).any(|(a, b)| dims(a, b)),
@@ -131,7 +130,7 @@ fn at_odds(a: &Aval, b: &Aval) -> bool {
     dtypes || shapes
 }
 
-/// Point 7.
+/// Checks invariant 7.
 fn names(program: &Program, faults: &mut Vec<String>) {
     let mut seen: Vec<(&str, Var)> = Vec::new();
     for (var, name) in program.names.iter() {

@@ -1,9 +1,9 @@
-//! The passes change no bit: random elementwise programs are computed by the loops of the ops, before and after.
+//! Tests that the passes change no bit, on random elementwise programs run by the loops of the ops.
 
 use gradloom_ir::op::Eval;
 use gradloom_ir::{Aval, Builder, DType, Keep, Op, Program, SecondaryMap, Var, ad, pass, verify};
 
-/// A value of rank 0 has one element, any other has [`LEN`].
+/// The number of elements of a value whose rank is not 0.
 const LEN: usize = 3;
 
 #[derive(Clone, Debug)]
@@ -15,14 +15,14 @@ enum Value {
 impl Value {
     fn floats(&self, len: usize) -> Vec<f64> {
         let Value::Float(xs) = self else {
-            panic!("a bool where a float is read")
+            panic!("expected a float, found a bool")
         };
         (0..len).map(|i| xs[i % xs.len()]).collect()
     }
 
     fn bits(&self) -> Vec<u64> {
         match self {
-            // Which NaN an operation makes is not fixed.
+            // IEEE 754 does not determine the bits of a NaN result.
             Value::Float(xs) => xs
                 .iter()
                 .map(|x| if x.is_nan() { u64::MAX } else { x.to_bits() })
@@ -64,7 +64,7 @@ fn compute(program: &Program, args: &[Value]) -> Vec<Value> {
             }
             (_, Op::Select) => {
                 let Value::Bool(c) = arg(0) else {
-                    panic!("the condition is a bool")
+                    panic!("the condition is not a bool")
                 };
                 let (x, y) = (arg(1).floats(len), arg(2).floats(len));
                 let pick = |i: usize| if c[i % c.len()] { x[i] } else { y[i] };
@@ -76,11 +76,11 @@ fn compute(program: &Program, args: &[Value]) -> Vec<Value> {
         values.insert(out, value);
     }
     let outs = program.outs.iter();
-    outs.map(|v| values.get(*v).expect("bound").clone())
+    outs.map(|v| values.get(*v).expect("a result is bound").clone())
         .collect()
 }
 
-/// Numbers from a linear congruence: the same in every run.
+/// A linear congruential generator, which gives the same numbers in every run.
 struct Random(u64);
 
 impl Random {
@@ -122,7 +122,7 @@ const BINARY: &[Op] = &[
 ];
 const NUMBERS: &[f64] = &[0.0, -0.0, 1.0, 1.0, -1.0, 2.0, 1e308, f64::INFINITY];
 
-/// A program of `n` equations on two vectors, some of them pinned.
+/// Returns a random program of `n` steps on two vectors, with random pins.
 fn program(random: &mut Random, n: usize) -> Program {
     let mut b = Builder::new();
     let params: Vec<Var> = (0..2)
@@ -135,7 +135,7 @@ fn program(random: &mut Random, n: usize) -> Program {
             0 | 1 => b.unary(random.pick(UNARY), x),
             2..=4 => b.binary(random.pick(BINARY), x, y),
             5 => {
-                // Where the rules about zeros and ones apply.
+                // Scalars such as 0 and 1 trigger the algebraic rules.
                 let number = b.scalar(random.pick(NUMBERS), x);
                 vars.push(number);
                 match random.below(2) {
@@ -154,7 +154,7 @@ fn program(random: &mut Random, n: usize) -> Program {
         };
         vars.push(out);
     }
-    // A result is a vector that depends on a parameter, or else there is nothing to differentiate.
+    // Every result is a vector that depends on a parameter, so that it has a derivative.
     let last = b.binary(Op::Mul, vars[vars.len() - 1], params[0]);
     let also = random.pick(&vars);
     let also = b.binary(Op::Add, also, params[1]);
@@ -196,7 +196,7 @@ fn simplifying_changes_no_bit() {
     for _ in 0..2000 {
         let n = 1 + random.below(12);
         let mut program = program(&mut random, n);
-        // Every value is a result, so that a sign of zero is not lost on the way to one.
+        // Every value is a result, because another op may hide the sign of a zero.
         program.outs = program.eqns.iter().map(|e| e.out()).collect();
         let simple = pass::simplify(program.clone());
         assert_eq!(verify(&simple), Vec::<String>::new(), "{program}\n{simple}");
@@ -239,7 +239,7 @@ fn the_residual_choice_changes_no_bit() {
         let of = || format!("{program}\n{pullback}\n{primal}\n{chosen}");
         same_bits(&without, &with, &of);
     }
-    assert!(repeated > 500, "{repeated} pullbacks repeat an equation");
+    assert!(repeated > 500, "{repeated} pullbacks recompute an equation");
 }
 
 #[test]

@@ -1,5 +1,6 @@
-//! The loops of the elementwise ops, and their derivatives, at the points where a naive formula is wrong.
-//! Programs are run on numbers here, one `f64` for each variable.
+//! Values and derivatives of elementwise ops at points where a naive formula fails.
+//!
+//! The tests evaluate programs with one `f64` for each variable.
 
 use gradloom_ir::ad::{self, Calls};
 use gradloom_ir::op::Eval;
@@ -9,7 +10,7 @@ use std::collections::BTreeMap;
 const INF: f64 = f64::INFINITY;
 const NAN: f64 = f64::NAN;
 
-/// Runs a program of elementwise ops on values of rank 0; a bool is 0 or 1.
+/// Runs a program of elementwise ops on values of rank 0. A bool is 0 or 1.
 fn run(program: &Program, args: &[f64]) -> Vec<f64> {
     let mut env: BTreeMap<_, f64> = program
         .params
@@ -62,7 +63,7 @@ fn program(op: Op) -> Option<(Program, usize)> {
     }
 }
 
-/// The value and the derivatives by each operand, in forward mode.
+/// Returns the value and the derivative with respect to each operand, in forward mode.
 fn value_and_slopes(program: &Program, at: &[f64]) -> (f64, Vec<f64>) {
     let slopes = (0..at.len()).map(|i| {
         let forward = ad::jvp(program, &program.params[i..=i], Calls::Joint);
@@ -79,7 +80,7 @@ fn same(a: f64, b: f64) -> bool {
     a == b || (a.is_nan() && b.is_nan()) || (a - b).abs() <= 1e-14 * b.abs()
 }
 
-/// Rows of op, operands, value, derivative by each operand.
+/// Checks rows of op, operands, value and derivative with respect to each operand.
 fn check(rows: &[(&str, &[f64], f64, &[f64])]) {
     for (op, at, value, slopes) in rows {
         let op = Op::from_name(op).unwrap_or_else(|| panic!("there is no op `{op}`"));
@@ -132,7 +133,7 @@ fn kinks_and_ends_follow_the_conventions() {
 
 #[test]
 fn no_digits_are_lost_in_the_tails() {
-    // The values are computed with 50 digits (mpmath) and rounded once.
+    // The expected values were computed with 50 digits (mpmath) and rounded once.
     check(&[
         ("sigmoid", &[-800.0], 0.0, &[0.0]),
         (
@@ -185,7 +186,7 @@ fn no_digits_are_lost_in_the_tails() {
 
 #[test]
 fn slopes_and_curvatures_agree_with_differences() {
-    // Differences of 4th order.
+    // Central differences of 4th order.
     let difference = |f: &dyn Fn(f64) -> f64, x: f64| {
         let h = 1e-3;
         (8.0 * (f(x + h) - f(x - h)) - (f(x + 2.0 * h) - f(x - 2.0 * h))) / (12.0 * h)
@@ -220,7 +221,7 @@ fn slopes_and_curvatures_agree_with_differences() {
                     (found - expected).abs() <= 1e-7 * expected.abs().max(1.0),
                     "d{op}/d{i} at {at:?} is {found}, and the difference is {expected}"
                 );
-                // The derivative of the derivative's program.
+                // The second derivative, by forward mode over the forward-mode program.
                 let second = ad::jvp(
                     &forward.program,
                     &forward.program.params[i..=i],
@@ -246,7 +247,7 @@ fn slopes_and_curvatures_agree_with_differences() {
 fn integers_wrap() {
     fn unary(op: Op, x: i32) -> Option<i32> {
         let Eval::Unary(fns) = op.def().eval() else {
-            panic!("`{op}` is unary")
+            panic!("`{op}` is not unary")
         };
         let mut y = [0];
         (fns.i32?.baseline)(&[x], &mut y);
@@ -254,7 +255,7 @@ fn integers_wrap() {
     }
     fn binary(op: Op, x: i64, y: i64) -> Option<i64> {
         let Eval::Binary(fns) = op.def().eval() else {
-            panic!("`{op}` is binary")
+            panic!("`{op}` is not binary")
         };
         let mut z = [0];
         (fns.i64?.baseline)(&[x], &[y], &mut z);
@@ -297,7 +298,7 @@ fn comparisons_order_numbers_and_bools() {
     let names = ["eq", "ne", "lt", "le", "gt", "ge"];
     let fns = names.map(|name| match Op::from_name(name).map(|op| op.def().eval()) {
         Some(Eval::Compare(fns)) => fns,
-        _ => panic!("`{name}` is a comparison"),
+        _ => panic!("`{name}` is not a comparison"),
     });
     let of = |x: f64, y: f64| {
         fns.map(|f| {

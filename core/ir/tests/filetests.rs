@@ -1,4 +1,4 @@
-//! Tests that are files: a header that names the transform, a program, `----`, and what comes out.
+//! Tests in files: a header with the transform, a program, `----`, and the expected output.
 //!
 //! | header | output |
 //! |---|---|
@@ -12,7 +12,8 @@
 //! | `test hvp wrt=x,y` | the same with the change of the gradients along tangents |
 //! | `test flow wrt=x,y` | a flow, the variables that have a derivative, and the pullback of each block |
 //!
-//! `BLESS=1 cargo test -p gradloom-ir --test filetests` writes what comes out into the files; read the diff.
+//! `BLESS=1 cargo test -p gradloom-ir --test filetests` writes the output into the files. Review
+//! the diff.
 
 use gradloom_ir::flow::{Flow, active};
 use gradloom_ir::{Program, Var, ad, pass, verify};
@@ -137,7 +138,7 @@ fn run(header: &str, body: &str) -> Result<String, String> {
     }
 }
 
-/// The program in the order of its steps, and the results of each group of several equations.
+/// Returns the program in the order of its steps, followed by its groups of several equations.
 fn fuse(program: Program) -> Result<String, String> {
     let steps = pass::fuse(&program);
     let mut groups = String::new();
@@ -185,7 +186,7 @@ fn flow(body: &str, arg: Option<&str>) -> Result<String, String> {
     Ok(out)
 }
 
-/// The text of a program that the verifier accepts and that parses back.
+/// Returns the text of a program, after a check that it is valid and parses back.
 fn checked(program: Program) -> Result<String, String> {
     let text = program.to_string();
     let faults = verify(&program);

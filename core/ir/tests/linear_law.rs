@@ -1,5 +1,6 @@
-//! The law of linear operands, for the derivative rules of every op: on a linear path nothing is broadcast
-//! implicitly, and a `Like` operand is a primal value.
+//! Tests the law of linear operands for the derivative rules of every op.
+//!
+//! No op broadcasts a tangent implicitly, and every `Like` operand is a primal value.
 
 use gradloom_ir::ad::{self, Calls};
 use gradloom_ir::{Op, Program, Var};
@@ -9,7 +10,7 @@ fn floats(program: &Program) -> Vec<Var> {
     program.params.iter().copied().filter(is_float).collect()
 }
 
-/// The programs that the laws of all ops are tested on.
+/// Returns the programs on which the laws of all ops are tested.
 fn samples() -> Vec<Program> {
     let unary = |op: &Op| format!("(x: f64[2, 3]) {{ y = {op} x return y }}");
     let binary = |op: &Op| {
@@ -35,7 +36,7 @@ fn samples() -> Vec<Program> {
         .collect()
 }
 
-/// Checks the linear part of the derivative of `program`, and gives its forward mode if it has one.
+/// Checks the linear part of the derivative of `program`. Returns its forward mode, if it has one.
 fn check(program: &Program) -> Option<Program> {
     let wrt = floats(program);
     let forward = ad::jvp(program, &wrt, Calls::Split);
@@ -73,7 +74,7 @@ fn check(program: &Program) -> Option<Program> {
             }
         }
     }
-    // Each cotangent has the shape of what it is the cotangent of.
+    // Each cotangent has the shape of its parameter.
     let vjp = ad::vjp(program, &wrt);
     let nonzero = wrt.iter().zip(&vjp.nonzero).filter(|(_, n)| **n);
     for ((x, _), ct) in nonzero.zip(&vjp.pullback.outs) {
@@ -88,7 +89,7 @@ fn check(program: &Program) -> Option<Program> {
 }
 
 #[test]
-fn every_rule_keeps_the_law_of_linear_operands_at_first_and_second_order() {
+fn every_rule_obeys_the_law_of_linear_operands_at_first_and_second_order() {
     for program in samples() {
         if let Some(joint) = check(&program) {
             check(&joint);

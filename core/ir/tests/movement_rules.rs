@@ -1,8 +1,8 @@
-//! The shape rules of ops that move elements, on dims that are known, named or unknown.
+//! The shape rules of ops that move elements, for known, named and unknown dims.
 
 use gradloom_ir::{Aval, Program, Static};
 
-/// Parameters, an equation over them, and the avals of its results or the message.
+/// Checks rows of parameters, an equation, and the avals of its results or the error message.
 fn check(rows: &[(&str, &str, &str)]) {
     for (params, eqn, expected) in rows {
         let outs = eqn
@@ -215,7 +215,7 @@ fn a_reshape_keeps_the_number_of_elements() {
 }
 
 #[test]
-fn unit_axes_come_and_go() {
+fn squeeze_unsqueeze_and_broadcast_add_and_remove_axes_of_length_1() {
     check(&[
         ("x: f32[1, B, 1]", "y = squeeze[axes=[0, -1]] x", "f32[B]"),
         ("x: f32[1, B]", "y = squeeze[axes=1] x", "f32[1]"),

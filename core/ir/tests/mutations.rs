@@ -1,7 +1,9 @@
-//! Texts that are mutated at random: the parser refuses them or gives a program, and every program that the verifier accepts
-//! can be transformed, and what comes out is accepted, too.
+//! Robustness tests with randomly mutated texts.
 //!
-//! `GRADLOOM_MUTATIONS=50000 cargo test -p gradloom-ir --test mutations` runs more of them.
+//! The parser refuses a text or returns a program. Every program that the verifier accepts can be
+//! transformed, and the verifier accepts the results.
+//!
+//! `GRADLOOM_MUTATIONS=50000 cargo test -p gradloom-ir --test mutations` tests more texts.
 
 use gradloom_ir::flow::Flow;
 use gradloom_ir::{DType, Op, Program, Var, ad, pass, verify};
@@ -9,7 +11,7 @@ use std::fs;
 use std::panic::catch_unwind;
 use std::path::Path;
 
-/// Numbers, all of which are equally good (xorshift64*).
+/// A random number generator (xorshift64*).
 struct Numbers(u64);
 
 impl Numbers {
@@ -25,7 +27,7 @@ impl Numbers {
     }
 }
 
-/// The programs in `tests/programs` and the samples of the ops.
+/// Returns the programs in `tests/programs` and the samples of the ops.
 fn texts() -> Vec<String> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs");
     let mut texts = Vec::new();
@@ -48,7 +50,7 @@ fn texts() -> Vec<String> {
     texts
 }
 
-/// Words, numbers, host code and single other characters.
+/// Splits a text into words, numbers, host code and other single characters.
 fn tokens(text: &str) -> Vec<String> {
     let mut tokens: Vec<String> = Vec::new();
     let mut in_word = false;
@@ -232,7 +234,7 @@ fn mutated(numbers: &mut Numbers, texts: &[String]) -> String {
     tokens.concat()
 }
 
-/// The text of a program that the verifier accepts.
+/// Returns the text of a program, or an error if the verifier refuses it.
 fn accepted(what: &str, program: &Program) -> Result<String, String> {
     let text = program.to_string();
     match verify(program) {
@@ -241,7 +243,7 @@ fn accepted(what: &str, program: &Program) -> Result<String, String> {
     }
 }
 
-/// What the verifier promises of a program that it accepts.
+/// Checks that a valid program round-trips and that passes and transforms keep it valid.
 fn keeps_its_promises(program: &Program) -> Result<(), String> {
     let text = program.to_string();
     let again: Program = text.parse().map_err(|e| format!("parse: {e}"))?;
@@ -264,7 +266,7 @@ fn keeps_its_promises(program: &Program) -> Result<(), String> {
 }
 
 #[test]
-fn what_the_verifier_accepts_can_be_transformed() {
+fn programs_that_the_verifier_accepts_can_be_transformed() {
     let rounds = std::env::var("GRADLOOM_MUTATIONS").ok();
     let rounds: usize = rounds.map_or(4000, |n| n.parse().expect("a number"));
     let seed = std::env::var("GRADLOOM_SEED").ok();

@@ -1,10 +1,12 @@
-//! Laws of every op in the table that need no numbers: its samples round-trip, and their derivatives are sound
-//! programs, of second order too, and where no shape is known.
+//! Laws of every op that need no numbers.
+//!
+//! The samples of an op round-trip through text, and their first and second derivatives are valid
+//! programs, with known and with unknown shapes.
 
 use gradloom_ir::op::Eval;
 use gradloom_ir::{Aval, Op, Program, SecondaryMap, Var, ad, pass, verify};
 
-/// The programs of one equation that an op is tested at.
+/// Returns programs of one equation for an op.
 fn samples(op: Op) -> Vec<Program> {
     let name = op.def().name();
     let texts: Vec<String> = match op.def().eval() {
@@ -36,13 +38,13 @@ fn sound(program: &Program) {
     assert_eq!(again.to_string(), text);
 }
 
-/// The parameters that have derivatives, as far as is known.
+/// Returns the parameters that can be differentiated, as far as dtypes are known.
 fn floats(program: &Program) -> Vec<Var> {
     let is_float = |v: &Var| program.aval(*v).dtype.is_none_or(|d| d.is_float());
     program.params.iter().copied().filter(is_float).collect()
 }
 
-/// Both modes, and whether each cotangent has the shape of its parameter.
+/// Checks forward and reverse mode, and that each cotangent has the aval of its parameter.
 #[track_caller]
 fn derivatives(program: &Program, wrt: &[Var]) -> ad::Vjp {
     sound(program);
@@ -114,8 +116,9 @@ fn derivatives_need_no_shapes() {
                 avals: SecondaryMap::new(),
                 ..program.clone()
             };
-            // Parsing infers what the ops themselves tell. The dtypes decide what has a derivative.
-            let mut untyped: Program = untyped.to_string().parse().expect("what prints parses");
+            // Parsing infers avals. The dtypes are kept, because they decide which parameters have
+            // derivatives.
+            let mut untyped: Program = untyped.to_string().parse().expect("printed programs parse");
             for (x, typed) in untyped.params.clone().into_iter().zip(&program.params) {
                 let dtype = program.aval(*typed).dtype;
                 untyped.avals.insert(

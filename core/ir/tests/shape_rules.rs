@@ -1,8 +1,10 @@
-//! The shape rules and dtype rules of reductions, products, constants and losses, on dims that are known, named or unknown.
+//! The shape and dtype rules of reductions, products, constants, losses and norms.
+//!
+//! The operands have known, named or unknown dims.
 
 use gradloom_ir::{Aval, DType, Dim, Op, Shape, Static, Symbol};
 
-/// Reads `f32[2, B, ?]`, `i64[]`, `f32[..]` or `?[..]`.
+/// Parses `f32[2, B, ?]`, `i64[]`, `f32[..]` or `?[..]`.
 fn aval(text: &str) -> Aval {
     let (dtype, dims) = text.split_once('[').expect("an aval has brackets");
     let dims = dims.strip_suffix(']').expect("an aval has brackets");
@@ -31,7 +33,7 @@ fn infer(op: &str, statics: &[Static], args: &[&str]) -> String {
     }
 }
 
-/// Rows of op, static arguments, operands (data, then like), result or message.
+/// Checks rows of op, static arguments, operands (data, then like), and result or error message.
 fn check(rows: &[(&str, &[Static], &[&str], &str)]) {
     for (op, statics, args, expected) in rows {
         let found = infer(op, statics, args);

@@ -1,10 +1,11 @@
-//! What an op refuses of its static arguments does not depend on how much is known of its operands, but for what only a
-//! shape can tell: where the rank or the lengths are not known, exactly those static arguments are refused that no shape
-//! makes right, and in words that they are refused in for some shape.
+//! Tests that ops refuse the right static arguments for operands of unknown shape.
+//!
+//! They refuse a static argument exactly if it is wrong for every shape of the operands, and with
+//! the message that they give for one of these shapes.
 
 use gradloom_ir::{Aval, DType, Dim, Fault, Op, Shape, Static};
 
-/// Values that a static argument of a name might be given, right and wrong.
+/// Returns values for a static argument, both valid and invalid.
 fn values(op: Op, name: &str) -> Vec<Static> {
     let list = |ns: &[i64]| Static::Ints(ns.to_vec());
     let lists: Vec<Static> = [
@@ -100,7 +101,7 @@ fn values(op: Op, name: &str) -> Vec<Static> {
     all
 }
 
-/// Every choice of one value for each static argument, or where these are too many every third.
+/// Returns all combinations of values of the static arguments, or a sample of up to 1500.
 fn choices(op: Op) -> Vec<Vec<Static>> {
     let mut choices = vec![Vec::new()];
     for name in op.def().statics() {
@@ -120,7 +121,7 @@ fn choices(op: Op) -> Vec<Vec<Static>> {
     choices.into_iter().step_by(every).collect()
 }
 
-/// Shapes of all ranks up to 3, and of three high ones.
+/// Returns all shapes of rank up to 3 with lengths up to 3, and some longer or of high rank.
 fn shapes() -> Vec<Vec<usize>> {
     let mut shapes: Vec<Vec<usize>> = vec![Vec::new()];
     let mut last = shapes.clone();
@@ -143,7 +144,7 @@ fn shapes() -> Vec<Vec<usize>> {
     shapes
 }
 
-/// What is known of the operand.
+/// The known part of the operand's shape.
 #[derive(Clone, Copy, Debug)]
 enum Known {
     Nothing,
@@ -159,8 +160,10 @@ impl Known {
     }
 }
 
-/// Ops of which the first operand decides about the static arguments: those with one, and like operands that are the same,
-/// and those that take lists.
+/// Returns the number of operands to pass to an op that can be tested with one shape.
+///
+/// These are ops with one data operand, whose like operand is the same value, and ops that take
+/// lists.
 fn operands(op: Op) -> Option<usize> {
     use gradloom_ir::op::Operands;
     match op.def().operands() {
@@ -172,7 +175,7 @@ fn operands(op: Op) -> Option<usize> {
 }
 
 #[test]
-fn what_no_shape_makes_right_is_refused_and_nothing_else() {
+fn static_arguments_are_refused_exactly_if_they_are_wrong_for_every_shape() {
     let shapes = shapes();
     let (mut n_refused, mut wrong) = (0, Vec::new());
     let transposes = [Op::CastT, Op::SumT, Op::MeanT, Op::ReshapeT, Op::SliceT];
@@ -230,7 +233,8 @@ fn what_no_shape_makes_right_is_refused_and_nothing_else() {
                         let said = faults
                             .iter()
                             .any(|f| f.as_ref().is_some_and(|f| f.to_string() == words));
-                        // Lengths are shown as far as they are known.
+                        // Messages show unknown lengths as `?`, so they may differ from those for
+                        // known shapes.
                         let partly = words.contains('?') || words.contains("these elements");
                         if !said && !partly && !matches!(fault, Fault::Overflow { .. }) {
                             wrong.push(format!(

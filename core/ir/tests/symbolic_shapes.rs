@@ -1,9 +1,11 @@
-//! Shape inference agrees with numbers: whatever is known of the operands, the inferred shapes hold for every value of
-//! the names for which the program runs, and no program that runs is refused.
+//! Tests that shape inference on partly known shapes agrees with inference on numbers.
+//!
+//! If a program is valid for some values of the names, inference accepts it, and the inferred
+//! shapes hold for these values.
 
 use gradloom_ir::{Aval, DType, Dim, Op, Poly, Program, Shape, Static, Symbol};
 
-/// SplitMix64: the same cases on every machine.
+/// A SplitMix64 generator, which gives the same cases on every machine.
 struct Random(u64);
 
 impl Random {
@@ -20,7 +22,7 @@ impl Random {
     }
 }
 
-/// The names, and their values: small, with a 0 and a 1, and two of one value.
+/// The names and their values. The values include 0, 1, and one value that occurs twice.
 const NAMES: [(&str, i128); 6] = [("A", 2), ("B", 3), ("C", 4), ("O", 1), ("Z", 0), ("D", 3)];
 
 fn value(name: Symbol) -> Option<i128> {
@@ -28,7 +30,7 @@ fn value(name: Symbol) -> Option<i128> {
     found.map(|(_, value)| *value)
 }
 
-/// What may be known of a length.
+/// Returns a random description that is true of a length.
 fn blur(r: &mut Random, len: usize) -> Dim {
     let n = len as i128;
     let name = |(name, _): &(&str, i128)| Poly::name(Symbol::new(name));
@@ -51,9 +53,9 @@ fn blur(r: &mut Random, len: usize) -> Dim {
     }
 }
 
-/// What may be known of the lengths that a shape asks for.
+/// Replaces the lengths of a requested shape by descriptions that are true of them.
 fn partly_known(r: &mut Random, shape: &Static) -> Static {
-    let lens = shape.ints().expect("a case is made of numbers").iter();
+    let lens = shape.ints().expect("the shape is known").iter();
     let lens = lens.map(|n| match usize::try_from(*n) {
         Ok(n) => Some(blur(r, n)),
         Err(_) if r.below(2) == 0 => Some(Dim::Unknown),
@@ -63,7 +65,7 @@ fn partly_known(r: &mut Random, shape: &Static) -> Static {
 }
 
 fn blurred(r: &mut Random, aval: &Aval) -> Aval {
-    let lens = aval.shape.known().expect("a case is made of numbers");
+    let lens = aval.shape.known().expect("the shape is known");
     let dtype = aval.dtype.filter(|_| r.below(4) > 0);
     let shape = match r.below(12) {
         0 => Shape::UNKNOWN,
@@ -72,7 +74,7 @@ fn blurred(r: &mut Random, aval: &Aval) -> Aval {
     Aval { dtype, shape }
 }
 
-/// Whether what is known of a value is true of it.
+/// Returns whether a partial description is true of a value.
 fn holds(known: &Aval, real: &Aval) -> bool {
     let dtype = known.dtype.is_none() || known.dtype == real.dtype;
     let (Some(dims), Some(lens)) = (known.shape.dims(), real.shape.known()) else {
@@ -85,7 +87,7 @@ fn holds(known: &Aval, real: &Aval) -> bool {
     dtype && dims.len() == lens.len() && dims.iter().zip(&lens).all(fits)
 }
 
-/// Static arguments for an op of operands of this shape, often right ones.
+/// Returns random static arguments for an op on operands of this shape, often valid ones.
 fn statics(r: &mut Random, op: Op, lens: &[usize], n_outs: usize) -> Vec<Static> {
     let rank = lens.len();
     let axis = |r: &mut Random| r.below(2 * rank + 1) as i64 - rank as i64;
@@ -162,7 +164,7 @@ fn inferred_shapes_hold_for_the_numbers() {
     let mut r = Random(20);
     let (mut n_run, mut n_symbolic) = (vec![0usize; Op::ALL.len()], 0);
     for _ in 0..6_000 {
-        // Real values, and what is known of each.
+        // Pairs of a real aval and a partial description of it.
         let mut pool: Vec<(Aval, Aval)> = Vec::new();
         let dtype = *r.pick(&[DType::F32, DType::F32, DType::F64, DType::I64, DType::Bool]);
         let lens = [0, 1, 2, 3, 4];
@@ -180,11 +182,11 @@ fn inferred_shapes_hold_for_the_numbers() {
             let real = Aval::new(dtype, &shape);
             pool.push((real.clone(), blurred(&mut r, &real)));
         }
-        // Labels for the rows of the first.
+        // Labels for the rows of the first value.
         let rows = pool[0].0.shape.known().unwrap();
         let labels = Aval::new(DType::I64, &rows[..rows.len().saturating_sub(1)]);
         pool.push((labels.clone(), blurred(&mut r, &labels)));
-        // A number for each row of the first.
+        // A number for each row of the first value.
         let each = Aval {
             dtype: pool[0].0.dtype,
             ..labels
@@ -192,7 +194,7 @@ fn inferred_shapes_hold_for_the_numbers() {
         pool.push((each.clone(), blurred(&mut r, &each)));
         let key = Aval::new(DType::I64, &[2]);
         pool.push((key.clone(), blurred(&mut r, &key)));
-        // Which rows of the first see which.
+        // A mask for attention among the rows of the first value.
         let n_rows = rows.len().checked_sub(2).map_or(1, |axis| rows[axis]);
         let mask = Aval::new(DType::Bool, &[n_rows, n_rows][r.below(2)..]);
         pool.push((mask.clone(), blurred(&mut r, &mask)));
@@ -207,7 +209,7 @@ fn inferred_shapes_hold_for_the_numbers() {
                 .copied()
                 .unwrap_or(0);
             let mut args: Vec<usize> = (0..n_args).map(|_| r.below(pool.len())).collect();
-            // A like operand is most often an operand, or of its shape.
+            // Like operands are usually equal to the data operands.
             let n_data = op.def().operands().n_data(n_args);
             for i in n_data..n_args {
                 if r.below(8) > 0 && n_data > 0 {
@@ -261,7 +263,7 @@ fn inferred_shapes_hold_for_the_numbers() {
             let args: Vec<(Aval, Aval)> = args.iter().map(|a| pool[*a].clone()).collect();
             let (real, known): (Vec<&Aval>, Vec<&Aval>) = args.iter().map(|(r, k)| (r, k)).unzip();
             let Ok(real_outs) = op.infer(&given, &real, n_outs) else {
-                // It may be refused or not: but inference has to end.
+                // Inference may accept or refuse the partial descriptions, but it must not panic.
                 let _ = op.infer(&given, &known, n_outs);
                 continue;
             };
@@ -271,7 +273,7 @@ fn inferred_shapes_hold_for_the_numbers() {
                 .iter()
                 .zip(names)
                 .map(|(s, name)| match r.below(8) {
-                    // Users do not write these: methods and derivatives do.
+                    // Only methods and derivatives set these, so they are always known.
                     _ if ["causal", "centred", "active"].contains(name) => s.clone(),
                     0 => Static::Host("n".into()),
                     1..=4 if *name == "shape" => partly_known(&mut r, s),
@@ -325,7 +327,7 @@ fn polynomials_parse_back() {
         let program: Program = text.parse().expect(&text);
         assert_eq!(program.to_string(), text);
     }
-    // Another way of writing it is the same dim.
+    // A different way to write a polynomial gives the same dim.
     let program: Program = "(x: f32[T*2*B, B+B+1-B]) { return x }".parse().unwrap();
     assert_eq!(
         program.aval(program.params[0]).to_string(),
@@ -338,7 +340,7 @@ fn polynomials_parse_back() {
 }
 
 #[test]
-fn a_reshape_to_lengths_that_are_known_in_part() {
+fn a_reshape_to_partly_known_lengths_infers_what_is_certain() {
     let check = |x: &str, lens: &str, expected: &str| {
         let text = format!(
             "(x: f32[{x}]) {{\n  y = reshape[shape=`s`:[{lens}]] x, like x\n  return y\n}}"
@@ -378,7 +380,7 @@ fn a_reshape_to_lengths_that_are_known_in_part() {
 }
 
 #[test]
-fn a_broadcast_knows_what_is_certain() {
+fn a_broadcast_of_symbolic_lengths_infers_what_is_certain() {
     let check = |x: &str, y: &str, expected: &str| {
         let text = format!("(x: f32[{x}], y: f32[{y}]) {{ z = add x, y return z }}");
         let program: Program = text.parse().unwrap();

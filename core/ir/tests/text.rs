@@ -1,4 +1,4 @@
-//! The text form round-trips, and a text that is no program says where and why.
+//! The text form round-trips, and syntax errors tell the position and the reason.
 
 use gradloom_ir::{Aval, Builder, Op, Program};
 
@@ -36,7 +36,7 @@ fn names_avals_and_statics_round_trip() {
 }
 
 #[test]
-fn a_users_name_is_never_taken_for_something_else() {
+fn user_names_that_the_text_form_reserves_get_an_underscore() {
     let mut b = Builder::new();
     let vars: Vec<_> = ["v1", "like", "return", "x", "x"]
         .iter()
@@ -55,7 +55,7 @@ fn a_users_name_is_never_taken_for_something_else() {
 }
 
 #[test]
-fn a_text_that_is_no_program_says_where_and_why() {
+fn syntax_errors_tell_the_position_and_the_reason() {
     refused("(x { return x }", "1:4: expected `,` or `)`, found `{`");
     refused(
         "(x) {\n  y = tahn x\n  return y\n}",

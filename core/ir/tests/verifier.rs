@@ -1,4 +1,4 @@
-//! Each corruption of a sound program is named by the verifier.
+//! Tests that the verifier reports each kind of corruption of a valid program.
 
 use gradloom_ir::{Attr, Aval, DType, Op, Program, Static, Var, verify};
 
@@ -29,7 +29,7 @@ fn check(corrupt: impl FnOnce(&mut Program), faults: &[&str]) {
 }
 
 #[test]
-fn a_parameter_bound_twice() {
+fn a_parameter_bound_twice_is_reported() {
     check(
         |p| p.params.push(p.params[0]),
         &["the parameter `x` is bound twice"],
@@ -37,7 +37,7 @@ fn a_parameter_bound_twice() {
 }
 
 #[test]
-fn an_equation_that_binds_a_parameter() {
+fn an_equation_that_binds_a_parameter_is_reported() {
     check(
         |p| p.eqns[0].outs[0] = p.params[0],
         &[
@@ -49,7 +49,7 @@ fn an_equation_that_binds_a_parameter() {
 }
 
 #[test]
-fn an_equation_that_stands_twice() {
+fn a_repeated_equation_is_reported() {
     check(
         |p| p.eqns.push(p.eqns[3].clone()),
         &["`y = tanh v20`: `y` is bound twice"],
@@ -57,7 +57,7 @@ fn an_equation_that_stands_twice() {
 }
 
 #[test]
-fn a_pair_that_is_one_variable() {
+fn an_equation_that_binds_one_variable_twice_is_reported() {
     check(
         |p| p.eqns[2].outs[1] = p.eqns[2].outs[0],
         &[
@@ -68,7 +68,7 @@ fn a_pair_that_is_one_variable() {
 }
 
 #[test]
-fn equations_out_of_order() {
+fn equations_out_of_order_are_reported() {
     check(
         |p| p.eqns.swap(2, 3),
         &["`y = tanh v20`: `v20` is read before it is bound"],
@@ -76,7 +76,7 @@ fn equations_out_of_order() {
 }
 
 #[test]
-fn an_equation_that_reads_its_own_result() {
+fn an_equation_that_reads_its_own_result_is_reported() {
     check(
         |p| p.eqns[3].args[0] = p.eqns[3].outs[0],
         &["`y = tanh y`: `y` is read before it is bound"],
@@ -84,7 +84,7 @@ fn an_equation_that_reads_its_own_result() {
 }
 
 #[test]
-fn an_equation_that_is_missing() {
+fn a_missing_equation_is_reported() {
     check(
         |p| drop(p.eqns.remove(0)),
         &[
@@ -95,7 +95,7 @@ fn an_equation_that_is_missing() {
 }
 
 #[test]
-fn an_operand_that_does_not_exist() {
+fn an_operand_that_does_not_exist_is_reported() {
     check(
         |p| p.eqns[3].args[0] = Var(99),
         &["`y = tanh v99`: `v99` is never bound"],
@@ -103,7 +103,7 @@ fn an_operand_that_does_not_exist() {
 }
 
 #[test]
-fn an_operand_too_few() {
+fn a_missing_operand_is_reported() {
     check(
         |p| p.eqns[0].args.truncate(1),
         &["`h = add x`: it has 1 operands"],
@@ -111,7 +111,7 @@ fn an_operand_too_few() {
 }
 
 #[test]
-fn an_operand_too_many() {
+fn an_extra_operand_is_reported() {
     check(
         |p| p.eqns[3].args.push(p.params[0]),
         &["`y = tanh v20, like x`: it has 2 operands"],
@@ -119,7 +119,7 @@ fn an_operand_too_many() {
 }
 
 #[test]
-fn no_operands_at_all() {
+fn an_equation_without_operands_is_reported() {
     check(
         |p| p.eqns[3].args.clear(),
         &["`y = tanh`: it has 0 operands"],
@@ -127,7 +127,7 @@ fn no_operands_at_all() {
 }
 
 #[test]
-fn a_static_argument_too_few() {
+fn a_missing_static_argument_is_reported() {
     check(
         |p| p.eqns[1].attrs.truncate(1),
         &["`s = sum[axes=[1]] h, like h`: it has 1 static arguments instead of 2"],
@@ -135,7 +135,7 @@ fn a_static_argument_too_few() {
 }
 
 #[test]
-fn a_static_argument_too_many() {
+fn an_extra_static_argument_is_reported() {
     check(
         |p| p.eqns[3].attrs.push(Attr(0)),
         &["`y = tanh[?=[1]] v20`: it has 1 static arguments instead of 0"],
@@ -143,7 +143,7 @@ fn a_static_argument_too_many() {
 }
 
 #[test]
-fn a_static_argument_that_does_not_exist() {
+fn a_static_argument_that_does_not_exist_is_reported() {
     check(
         |p| p.eqns[1].attrs[0] = Attr(77),
         &["`s = sum[axes=a77, keepdims=false] h, like h`: there is no static argument `a77`"],
@@ -151,7 +151,7 @@ fn a_static_argument_that_does_not_exist() {
 }
 
 #[test]
-fn a_static_argument_of_the_wrong_kind() {
+fn a_static_argument_of_the_wrong_kind_is_reported() {
     check(
         |p| p.attrs[0] = Static::DType(DType::F32),
         &[
@@ -161,7 +161,7 @@ fn a_static_argument_of_the_wrong_kind() {
 }
 
 #[test]
-fn an_axis_that_does_not_exist() {
+fn an_axis_that_does_not_exist_is_reported() {
     check(
         |p| p.attrs[0] = Static::Int(2),
         &[
@@ -171,7 +171,7 @@ fn an_axis_that_does_not_exist() {
 }
 
 #[test]
-fn a_parameter_of_another_shape() {
+fn a_parameter_whose_shape_does_not_fit_is_reported() {
     check(
         |p| drop(p.avals.insert(p.params[1], Aval::new(DType::F64, &[4]))),
         &[
@@ -181,7 +181,7 @@ fn a_parameter_of_another_shape() {
 }
 
 #[test]
-fn a_result_of_another_dtype() {
+fn a_result_of_the_wrong_dtype_is_reported() {
     check(
         |p| drop(p.avals.insert(var(p, "y"), Aval::new(DType::F32, &[1]))),
         &["`y = tanh v20`: `y` is f64[1] by the rules, not f32[1]"],
@@ -189,7 +189,7 @@ fn a_result_of_another_dtype() {
 }
 
 #[test]
-fn a_result_of_another_length() {
+fn a_result_of_the_wrong_length_is_reported() {
     check(
         |p| drop(p.avals.insert(var(p, "y"), Aval::new(DType::F64, &[2]))),
         &["`y = tanh v20`: `y` is f64[1] by the rules, not f64[2]"],
@@ -197,7 +197,7 @@ fn a_result_of_another_length() {
 }
 
 #[test]
-fn a_result_of_another_rank() {
+fn a_result_of_the_wrong_rank_is_reported() {
     check(
         |p| drop(p.avals.insert(var(p, "y"), Aval::new(DType::F64, &[]))),
         &["`y = tanh v20`: `y` is f64[1] by the rules, not f64[]"],
@@ -205,12 +205,12 @@ fn a_result_of_another_rank() {
 }
 
 #[test]
-fn a_result_of_which_less_is_known_is_no_fault() {
+fn a_result_with_an_unknown_aval_is_accepted() {
     check(|p| drop(p.avals.remove(var(p, "y"))), &[]);
 }
 
 #[test]
-fn another_op_that_does_not_take_the_operand() {
+fn an_op_that_does_not_take_its_operands_is_reported() {
     check(
         |p| p.eqns[0].op = Op::Select,
         &["`h = select x, b`: it has 2 operands"],
@@ -218,7 +218,7 @@ fn another_op_that_does_not_take_the_operand() {
 }
 
 #[test]
-fn an_equation_that_binds_too_much() {
+fn an_equation_that_binds_too_many_variables_is_reported() {
     check(
         |p| p.eqns[3].outs.push(Var(50)),
         &["`y, v50 = tanh v20`: it binds 2 variables instead of 1"],
@@ -226,7 +226,7 @@ fn an_equation_that_binds_too_much() {
 }
 
 #[test]
-fn an_equation_that_binds_nothing() {
+fn an_equation_that_binds_nothing_is_reported() {
     check(
         |p| p.eqns[3].outs.clear(),
         &[
@@ -237,7 +237,7 @@ fn an_equation_that_binds_nothing() {
 }
 
 #[test]
-fn a_result_that_is_not_bound() {
+fn an_unbound_result_is_reported() {
     check(
         |p| p.outs.push(Var(98)),
         &["the result `v98` is never bound"],
@@ -245,7 +245,7 @@ fn a_result_that_is_not_bound() {
 }
 
 #[test]
-fn a_name_that_two_variables_have() {
+fn a_name_of_two_variables_is_reported() {
     check(
         |p| drop(p.names.insert(Var(21), "h".into())),
         &["`h` is the name of v21 and of v24"],
@@ -253,7 +253,7 @@ fn a_name_that_two_variables_have() {
 }
 
 #[test]
-fn a_name_that_reads_as_a_variable_or_not_at_all() {
+fn a_name_that_does_not_parse_as_a_name_is_reported() {
     for name in ["v3", "like", "3x", "a b", ""] {
         check(
             |p| drop(p.names.insert(Var(21), name.into())),
@@ -265,7 +265,7 @@ fn a_name_that_reads_as_a_variable_or_not_at_all() {
 }
 
 #[test]
-fn every_fault_is_reported() {
+fn all_faults_are_reported_together() {
     check(
         |p| {
             p.params.push(p.params[0]);

@@ -1,14 +1,14 @@
-//! With or without a fused multiply-add.
+//! Arithmetic with or without a fused multiply-add.
 
-/// The arithmetic that a scalar function is made of.
+/// The arithmetic that a scalar function uses.
 ///
-/// Where the CPU has no fused multiply-add, `mul_add` is a call of a slow function of the C library. So a function is
-/// written once, in terms of this trait, and the two instances may differ in the last bits.
+/// On a CPU without a fused multiply-add, `mul_add` calls a slow function of the C library. So each
+/// function is generic over this trait, and its two instances may differ in the last bits.
 pub trait Arith: Copy + 'static {
-    /// Whether `a * b + c` is rounded once.
+    /// True if `a * b + c` is rounded only once.
     const FUSED: bool;
 
-    /// `a * b + c`.
+    /// Returns `a * b + c`.
     #[inline(always)]
     fn fma32(a: f32, b: f32, c: f32) -> f32 {
         if Self::FUSED {
@@ -18,7 +18,7 @@ pub trait Arith: Copy + 'static {
         }
     }
 
-    /// `a * b + c`.
+    /// Returns `a * b + c`.
     #[inline(always)]
     fn fma64(a: f64, b: f64, c: f64) -> f64 {
         if Self::FUSED {
@@ -29,11 +29,13 @@ pub trait Arith: Copy + 'static {
     }
 }
 
-/// Two roundings.
+/// Separate multiplication and addition, with two roundings.
 #[derive(Clone, Copy, Debug)]
 pub struct Plain;
 
-/// One rounding. The bits are right everywhere; it is fast where the CPU has the instruction.
+/// Fused multiply-add, with one rounding.
+///
+/// The bits are the same on every CPU, but it is only fast if the CPU has the instruction.
 #[derive(Clone, Copy, Debug)]
 pub struct Fused;
 
@@ -45,10 +47,10 @@ impl Arith for Fused {
     const FUSED: bool = true;
 }
 
-/// The arithmetic of every CPU that the crate is compiled for.
+/// The arithmetic of the baseline level of the target.
 #[cfg(any(target_feature = "fma", target_arch = "aarch64"))]
 pub type Base = Fused;
 
-/// The arithmetic of every CPU that the crate is compiled for.
+/// The arithmetic of the baseline level of the target.
 #[cfg(not(any(target_feature = "fma", target_arch = "aarch64")))]
 pub type Base = Plain;

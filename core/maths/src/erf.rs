@@ -1,22 +1,27 @@
 //! `erf`, `erfc` and `gelu`.
 //!
-//! `erf(x) = x + x P(x^2)` where `|x|` is small. For `a >= 0`, `erfc(a) = exp(-a^2) w G(t)` with `w = 1 / (a + c)` and
-//! `t = (a - c) / (a + c)`, which maps the half-line to an interval on which `G` is smooth (as in M. M. Shepherd and
-//! J. G. Laframboise, "Chebyshev approximation of (1 + 2x) exp(x^2) erfc x", Math. Comp. 36, 1981). `a^2` is exact in two parts:
-//! the rounding error of `a * a` would be multiplied by `a * a` in the result. `P` and `G` are minimax polynomials (Remez).
+//! For small `|x|`, `erf(x) = x + x P(x^2)`.
+//!
+//! For `a >= 0`, `erfc(a) = exp(-a^2) w G(t)` with `w = 1 / (a + c)` and `t = (a - c) / (a + c)`,
+//! which maps the half-line to an interval on which `G` is smooth (M. M. Shepherd and J. G.
+//! Laframboise, "Chebyshev approximation of (1 + 2x) exp(x^2) erfc x", Math. Comp. 36, 1981). `a^2`
+//! is computed exactly in two parts, because the result would multiply a rounding error of `a * a`
+//! by `a * a`.
+//!
+//! `P` and `G` are minimax polynomials (Remez).
 
 use crate::exp::{exp_lifted, exp_parts};
 use crate::float::Real;
 use crate::{Arith, Float};
 use std::f64::consts::FRAC_1_SQRT_2;
 
-/// What is particular to a type.
+/// The parts of the error function that depend on the type.
 pub trait Erf: Real {
-    /// From it on `erf` is 1.
+    /// The argument from which on `erf` is 1.
     const ERF_MAX: Self;
-    /// From it on `erfc` is 0, also twenty times it.
+    /// The argument from which on even `20 erfc` is 0.
     const ERFC_MAX: Self;
-    /// `c` above.
+    /// The constant `c` of the formula.
     const CENTRE: Self;
     /// `G(0)`
     const ERFC_FIRST: Self;
@@ -24,11 +29,13 @@ pub trait Erf: Real {
     const ERFC_SLOPE: Self;
     /// `sqrt(1/2)` in two parts.
     const SQRT_HALF: (Self, Self);
-    /// `erf(x) / x - 1` in powers of `z = x^2`, for `|x| <= 0.8`.
+    /// Returns `erf(x) / x - 1` for `z = x^2` and `|x| <= 0.8`.
     fn erf_small<A: Arith>(z: Self) -> Self;
-    /// `log(erfc(a))` for `0.79 <= a <=` [`ERF_MAX`](Erf::ERF_MAX), to an error of `erfc(a)` that 1 does not notice.
+    /// Returns `log(erfc(a))`, as accurate as `1 - erfc(a)` needs.
+    ///
+    /// The range is `0.79 <= a <=` [`ERF_MAX`](Erf::ERF_MAX).
     fn erfc_exponent<A: Arith>(a: Self) -> Self;
-    /// `((G(t) - G(0)) / t - G'(0)) / t`
+    /// Returns `((G(t) - G(0)) / t - G'(0)) / t`.
     fn erfc_higher<A: Arith>(t: Self) -> Self;
 }
 
@@ -157,7 +164,7 @@ impl Erf for f64 {
     }
 }
 
-/// The error function, to 2 ulp.
+/// Returns the error function, to 2 ulp.
 #[inline(always)]
 pub fn erf<A: Arith, T: Float>(x: T) -> T {
     let a = x.abs();
@@ -170,7 +177,7 @@ pub fn erf<A: Arith, T: Float>(x: T) -> T {
     }
 }
 
-/// `1 - erf(x)`, to 2 ulp also where it is tiny.
+/// Returns `1 - erf(x)`, to 2 ulp even where it is tiny.
 #[inline(always)]
 pub fn erfc<A: Arith, T: Float>(x: T) -> T {
     let a = x.abs();
@@ -181,10 +188,10 @@ pub fn erfc<A: Arith, T: Float>(x: T) -> T {
     if a < T::of(0.5) { small } else { large }
 }
 
-/// `x` times the probability that a standard normal variable is below `x`, to 2 ulp also where it is tiny.
+/// Returns `x P(x)` with the standard normal distribution `P`, to 2 ulp even where it is tiny.
 #[inline(always)]
 pub fn gelu<A: Arith, T: Float>(x: T) -> T {
-    // The limit at minus infinity is not -inf * 0.
+    // Bounds x, because -inf times 0 would be NaN.
     let x = x.at_least(T::of(-40.0));
     let (a, half) = (x.abs(), x * T::of(0.5));
     let (y, b) = tail::<A, T>(a, by_sqrt_half(), Some(half.at_most(T::of(20.0))));
@@ -194,14 +201,16 @@ pub fn gelu<A: Arith, T: Float>(x: T) -> T {
     (if a < T::of(0.7) { small } else { large }).copysign(x)
 }
 
-/// `erf(x)` for `|x| <= 0.8`.
+/// Returns `erf(x)` for `|x| <= 0.8`.
 #[inline(always)]
 fn near_zero<A: Arith, T: Float>(x: T) -> T {
     T::erf_small::<A>(x * x).fma::<A>(x, x)
 }
 
-/// `y` and `b` with `top erfc(scale a) = y b`, for `a >= 0` and a scale of 1 or `sqrt(1/2)`. `b` is a power of two, and
-/// `y` is normal. The error is small for `scale a >= 0.49`.
+/// Returns `y` and `b` with `top erfc(scale a) = y b`, for `a >= 0`.
+///
+/// The scale is 1 or `sqrt(1/2)`, `b` is a power of two, and `y` is normal. The error is small for
+/// `scale a >= 0.49`.
 #[inline(always)]
 fn tail<A: Arith, T: Float>(a: T, scale: Scale<T>, top: Option<T>) -> (T, T) {
     let one = T::of(1.0);
@@ -220,13 +229,14 @@ fn tail<A: Arith, T: Float>(a: T, scale: Scale<T>, top: Option<T>) -> (T, T) {
     let (scaled, scaled_rest) = if A::FUSED {
         first.fast_two_sum(higher.fma::<A>(t, T::ERFC_SLOPE) * t)
     } else {
-        // The rounding errors of the slope and of its product are most of the error.
+        // Most of the error comes from rounding the slope and its product, so correct these.
         let (line, line_rest) = t.two_product::<A>(T::ERFC_SLOPE);
         let (sum, sum_rest) = first.fast_two_sum(line);
         sum.fast_two_sum(higher * (t * t) + (line_rest + sum_rest))
     };
     let (g, g_rest) = scaled.two_product::<A>(w);
-    // The relative error of w times that of w G(t) by w, t G'(t) / G(t) + 1, about 1 - t/2: it goes into the exponent.
+    // The exponent corrects the relative error of w G(t). That is the relative error of w times t
+    // G'(t) / G(t) + 1, which is about 1 - t/2.
     let w_rest = (u_rest + sum_rest) * w;
     let (back, back_rest) = sum.two_product::<A>(w);
     let error = ((one - back) - back_rest - w_rest) * t.fma::<A>(T::of(-0.5), one);
@@ -240,7 +250,7 @@ fn tail<A: Arith, T: Float>(a: T, scale: Scale<T>, top: Option<T>) -> (T, T) {
         }
         None => (g, g_rest),
     };
-    // Times 1 + r + q: the small terms first.
+    // Multiply by 1 + r + q, the small terms first.
     let small = g.fma::<A>(q, g_rest);
     let y = if A::FUSED {
         g + g.fma::<A>(r, small)
@@ -253,11 +263,11 @@ fn tail<A: Arith, T: Float>(a: T, scale: Scale<T>, top: Option<T>) -> (T, T) {
 
 /// A factor of the argument.
 struct Scale<T> {
-    /// The factor in two parts, if it is not 1.
+    /// The factor in two parts, or `None` for 1.
     factor: Option<(T, T)>,
-    /// Its square, exactly.
+    /// The exact square of the factor.
     square: T,
-    /// Beyond it the result is 0.
+    /// The argument beyond which the result is 0.
     max: T,
 }
 

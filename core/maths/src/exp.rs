@@ -1,28 +1,33 @@
 //! `exp` and `expm1`.
 //!
-//! `x = n log 2 + r` with `|r| <= log(2) / 2`, and `e^r = 1 + r + r^2 Q(r)`. `log 2` is in two parts, the first of which
-//! has few enough digits that `n` times it is exact (Cody and Waite, "Software Manual for the Elementary Functions",
-//! 1980). `Q` is the minimax polynomial (Remez).
+//! With `x = n log 2 + r` and `|r| <= log(2) / 2`, `e^r = 1 + r + r^2 Q(r)`, where `Q` is a minimax
+//! polynomial (Remez). `log 2` is split into two parts. The first has so few digits that its
+//! product with `n` is exact (Cody and Waite, "Software Manual for the Elementary Functions",
+//! 1980).
 
 use crate::float::Real;
 use crate::{Arith, Float};
 use std::f64::consts::LOG2_E;
 
-/// What is particular to a type.
+/// The parts of the exponential that depend on the type.
 pub trait Exp: Real {
     /// `log 2` in two parts.
     const LN_2: (Self, Self);
-    /// Below the first the exponential is 0, also a hundred times it; beyond the second it is infinite.
+    /// The range of arguments. Below it even `100 e^x` is 0, and above it `e^x` is infinite.
     const EXP_RANGE: (Self, Self);
-    /// An exponent that makes every power of two normal that is in the range and at most 1, and the power that takes it back.
+    /// An exponent, and the power of two that undoes it.
+    ///
+    /// Scaled by `2^exponent`, every power of two in the range that is at most 1 is normal.
     const LIFT: (i32, Self);
-    /// Below it `expm1` is -1.
+    /// The argument below which `expm1` is -1.
     const EXPM1_MIN: Self;
-    /// Below it `expm1` is the identity.
+    /// The absolute value below which `expm1` is the identity.
     const EXPM1_TINY: Self;
-    /// `(e^r - 1 - r) / r^2` to a relative error of `e^r` that is much smaller than its rounding error.
+    /// Returns `(e^r - 1 - r) / r^2`.
+    ///
+    /// The error is small relative to the rounding error of `e^r`.
     fn exp_tail<A: Arith>(r: Self) -> Self;
-    /// The same, to a relative error of `e^r - 1`.
+    /// Returns the same with an error that is small relative to `e^r - 1`.
     fn expm1_tail<A: Arith>(r: Self) -> Self;
 }
 
@@ -80,24 +85,24 @@ impl Exp for f64 {
     }
 }
 
-/// What the exponential is made of, for loops in vectors of their own.
+/// Constants of the exponential, for loops written with explicit vectors.
 pub mod exp_of {
-    /// In single precision.
+    /// Constants in single precision.
     pub mod f32 {
-        /// Below it the exponential is 0, also a hundred times it.
+        /// The argument below which even `100 e^x` is 0.
         pub const LEAST: f32 = -120.0;
         /// `log 2` in two parts.
         pub const LN_2: (f32, f32) = (0.693_359_4, -2.121_944_4e-4);
-        /// `(e^r - 1 - r) / r^2` in powers of `r`, the highest first.
+        /// The coefficients of `(e^r - 1 - r) / r^2` in powers of `r`, the highest first.
         pub const TAIL: [f32; 5] = [0.0013950602, 0.008368953, 0.041666206, 0.16666518, 0.5];
     }
-    /// In double precision.
+    /// Constants in double precision.
     pub mod f64 {
-        /// Below it the exponential is 0, also a hundred times it.
+        /// The argument below which even `100 e^x` is 0.
         pub const LEAST: f64 = -800.0;
         /// `log 2` in two parts, the first of which has 32 digits.
         pub const LN_2: (f64, f64) = (0.6931471803691238, 1.9082149292705877e-10);
-        /// `(e^r - 1 - r) / r^2` in powers of `r`, the highest first.
+        /// The coefficients of `(e^r - 1 - r) / r^2` in powers of `r`, the highest first.
         pub const TAIL: [f64; 10] = [
             2.5117995856588222e-08,
             2.763140959520717e-07,
@@ -113,7 +118,7 @@ pub mod exp_of {
     }
 }
 
-/// `e^x`, to 1.1 ulp.
+/// Returns `e^x`, to 1.1 ulp.
 #[inline(always)]
 pub fn exp<A: Arith, T: Float>(x: T) -> T {
     let x = x.at_most(T::EXP_RANGE.1).at_least(T::EXP_RANGE.0);
@@ -121,11 +126,11 @@ pub fn exp<A: Arith, T: Float>(x: T) -> T {
     scaled::<A, T>(p_of::<A, T>(r, T::exp_tail::<A>(r)), bits)
 }
 
-/// `e^x - 1`, to 2 ulp also where it is small.
+/// Returns `e^x - 1`, to 2 ulp even where it is small.
 #[inline(always)]
 pub fn expm1<A: Arith, T: Float>(x: T) -> T {
     let bounded = x.at_least(T::EXPM1_MIN).at_most(T::EXP_RANGE.1);
-    // 2^n may be more than the greatest number: half of it.
+    // Compute half of the result, because 2^n may overflow.
     let (bits, r) = split::<A, T>(bounded, T::magic_power(-1));
     let p = p_of::<A, T>(r, T::expm1_tail::<A>(r));
     let scale = T::power_of_two(bits);
@@ -133,21 +138,21 @@ pub fn expm1<A: Arith, T: Float>(x: T) -> T {
     if x.abs() < T::EXPM1_TINY { x } else { y + y }
 }
 
-/// `e^x` where `x` is not positive.
+/// Returns `e^x` for `x <= 0`.
 #[inline(always)]
 pub(crate) fn exp_negative<A: Arith, T: Float>(x: T) -> T {
     let (p, scale) = exp_lifted::<A, T>(x.at_least(T::EXP_RANGE.0), T::LIFT.0);
     p.fma::<A>(scale, scale) * T::LIFT.1
 }
 
-/// `p` and `s` with `e^x = (1 + p) s 2^-lift`. The power of two `s` has to be normal.
+/// Returns `p` and `s` with `e^x = (1 + p) s 2^-lift`. The power of two `s` must be normal.
 #[inline(always)]
 pub(crate) fn exp_lifted<A: Arith, T: Float>(x: T, lift: i32) -> (T, T) {
     let (bits, r) = split::<A, T>(x, T::magic_power(lift));
     (p_of::<A, T>(r, T::exp_tail::<A>(r)), T::power_of_two(bits))
 }
 
-/// [`exp_lifted`] of `x + rest`.
+/// Returns [`exp_lifted`] of `x + rest`.
 #[inline(always)]
 pub(crate) fn exp_lifted_sum<A: Arith, T: Float>(x: T, rest: T, lift: i32) -> (T, T) {
     let magic = T::magic_power(lift);
@@ -160,9 +165,10 @@ pub(crate) fn exp_lifted_sum<A: Arith, T: Float>(x: T, rest: T, lift: i32) -> (T
     )
 }
 
-/// `e^(x + rest) = (1 + r + q) a b` with powers of two `a` and `b`, and `q` less than `r^2`, where `x` is not positive.
+/// Returns `[r, q]` and `[a, b]` with `e^(x + rest) = (1 + r + q) a b`, for `x <= 0`.
 ///
-/// `(1 + r + q) a` is never denormal, so a product with it is rounded before `b` alone.
+/// `a` and `b` are powers of two, and `q` is less than `r^2`. `(1 + r + q) a` is never denormal, so
+/// a product with it only loses digits in the multiplication by `b`.
 #[inline(always)]
 pub(crate) fn exp_parts<A: Arith, T: Float>(x: T, rest: T) -> ([T; 2], [T; 2]) {
     let x = x.at_least(T::EXP_RANGE.0);
@@ -170,25 +176,25 @@ pub(crate) fn exp_parts<A: Arith, T: Float>(x: T, rest: T) -> ([T; 2], [T; 2]) {
     (terms, [T::power_of_two(bits), T::LIFT.1])
 }
 
-/// `e^(x + rest)` where `x` is at most the upper end of [`Exp::EXP_RANGE`].
+/// Returns `e^(x + rest)`, for `x` up to the upper end of [`Exp::EXP_RANGE`].
 #[inline(always)]
 pub(crate) fn exp_below_max<A: Arith, T: Float>(x: T, rest: T) -> T {
     let (bits, [r, q]) = reduced::<A, T>(x.at_least(T::EXP_RANGE.0), rest, T::magic_powers());
     scaled::<A, T>(q + r, bits)
 }
 
-/// `(1 + p) 2^n`, with the bits of `magic_powers() + n`.
+/// Returns `(1 + p) 2^n` from the bits of `magic_powers() + n`.
 #[inline(always)]
 fn scaled<A: Arith, T: Float>(p: T, bits: T::Bits) -> T {
     let (a, b) = T::powers_of_two(bits);
     p.fma::<A>(a, a) * b
 }
 
-/// `e^(x + rest) = 2^n (1 + r + q)`: the bits of `magic + n`, and `r` and `q`.
+/// Returns the bits of `magic + n`, and `r` and `q`, with `e^(x + rest) = 2^n (1 + r + q)`.
 #[inline(always)]
 fn reduced<A: Arith, T: Float>(x: T, rest: T, magic: T) -> (T::Bits, [T; 2]) {
     let shifted = x.fma::<A>(T::of(LOG2_E), magic);
-    // The first difference is exact, and what r lacks is added to the small terms.
+    // The first difference is exact. The rounding error of r is added to the small terms.
     let n = shifted - magic;
     let head = (-n).fma::<A>(T::LN_2.0, x);
     let (r, r_rest) = head.fast_two_sum((-n).fma::<A>(T::LN_2.1, rest));
@@ -196,7 +202,7 @@ fn reduced<A: Arith, T: Float>(x: T, rest: T, magic: T) -> (T::Bits, [T; 2]) {
     (shifted.bits(), [r, q])
 }
 
-/// `x = n log 2 + r`: the bits of `magic + n`, and `r`.
+/// Returns the bits of `magic + n`, and `r`, with `x = n log 2 + r`.
 #[inline(always)]
 fn split<A: Arith, T: Float>(x: T, magic: T) -> (T::Bits, T) {
     let shifted = x.fma::<A>(T::of(LOG2_E), magic);
@@ -205,7 +211,7 @@ fn split<A: Arith, T: Float>(x: T, magic: T) -> (T::Bits, T) {
     (shifted.bits(), (-n).fma::<A>(T::LN_2.1, r))
 }
 
-/// `e^r - 1`, with `tail` the value of `Q(r)`.
+/// Returns `e^r - 1`, where `tail` is `Q(r)`.
 #[inline(always)]
 fn p_of<A: Arith, T: Float>(r: T, tail: T) -> T {
     tail.fma::<A>(r * r, r)

@@ -1,4 +1,4 @@
-//! The two float types, and the operations on them that the functions are made of.
+//! The float types, and the operations that the functions are built from.
 
 use crate::Arith;
 use crate::erf::Erf;
@@ -9,13 +9,13 @@ use crate::sigmoid::Sigmoid;
 use crate::trig::Trig;
 use std::ops::{Add, Div, Mul, Neg, Sub};
 
-/// `f32` or `f64`.
+/// A float type: `f32` or `f64`.
 pub trait Float: Exp + Log + Erf + Sigmoid + Pow + Trig {
-    /// The nearest number of this type.
+    /// Returns the number of this type nearest to `x`.
     fn of(x: f64) -> Self;
 }
 
-/// What the functions of this crate need to know of a float type.
+/// The operations and constants of a float type that the functions need.
 pub trait Real:
     Copy
     + PartialOrd
@@ -29,49 +29,55 @@ pub trait Real:
     /// The unsigned integer of the same size.
     type Bits: Copy;
 
-    /// `1.5 * 2^p` where a number has `p + 1` digits. Adding it rounds to an integer, to nearest and ties to even,
-    /// which the low bits of the sum hold in two's complement.
+    /// `1.5 * 2^p` for a type with `p + 1` digits.
+    ///
+    /// Adding it to a number rounds to an integer, to nearest with ties to even. The low bits of
+    /// the sum hold the integer in two's complement.
     const MAGIC: Self;
-    /// The greatest factor by which [`Real::split`] splits a number, `2^(half of the digits) + 1`.
+    /// The factor of Veltkamp's splitting in [`Real::split`], `2^(half of the digits) + 1`.
     const SPLITTER: Self;
 
-    /// `self * b + c`.
+    /// Returns `self * b + c`.
     fn fma<A: Arith>(self, b: Self, c: Self) -> Self;
-    /// The absolute value.
+    /// Returns the absolute value.
     fn abs(self) -> Self;
-    /// The absolute value of this with the sign of the other.
+    /// Returns the absolute value with the sign of `sign`.
     fn copysign(self, sign: Self) -> Self;
-    /// Whether it is no number.
+    /// Returns whether this is a NaN.
     fn is_nan(self) -> bool;
-    /// Whether the sign is set.
+    /// Returns whether the sign bit is set.
     fn is_negative(self) -> bool;
-    /// The bits.
+    /// Returns the bits.
     fn bits(self) -> Self::Bits;
-    /// [`MAGIC`](Real::MAGIC) for exponents: adding it to `n` makes the bits of which [`Real::power_of_two`] makes `2^(n + lift)`.
+    /// Returns [`MAGIC`](Real::MAGIC) plus an offset for [`Real::power_of_two`].
+    ///
+    /// From the bits of `magic_power(lift) + n`, that function makes `2^(n + lift)`.
     fn magic_power(lift: i32) -> Self;
-    /// See [`Real::magic_power`]. The exponent has to be that of a normal number.
+    /// Returns a power of two. See [`Real::magic_power`]. The result must be a normal number.
     fn power_of_two(bits: Self::Bits) -> Self;
-    /// [`MAGIC`](Real::MAGIC) for [`Real::powers_of_two`].
+    /// Returns [`MAGIC`](Real::MAGIC) plus an offset for [`Real::powers_of_two`].
     fn magic_powers() -> Self;
-    /// Two powers of two whose product is `2^n` and whose exponents differ by at most 1, from the bits of
-    /// `magic_powers() + n`.
+    /// Returns two powers of two whose product is `2^n`, from the bits of `magic_powers() + n`.
+    ///
+    /// Their exponents differ by at most 1, so they are normal where `2^n` is not.
     fn powers_of_two(bits: Self::Bits) -> (Self, Self);
 
-    /// This, or the bound if it is less than that. NaN stays.
+    /// Returns the larger of this and `bound`. NaN stays NaN.
     #[inline(always)]
     fn at_least(self, bound: Self) -> Self {
         if self < bound { bound } else { self }
     }
 
-    /// This, or the bound if it is greater than that. NaN stays.
+    /// Returns the smaller of this and `bound`. NaN stays NaN.
     #[inline(always)]
     fn at_most(self, bound: Self) -> Self {
         if self > bound { bound } else { self }
     }
 
-    /// The value of the polynomial with these coefficients, the highest first: pairs of terms, in powers of the square
-    /// (half of Estrin's scheme), and the last of an odd number by itself. It takes half as long as Horner's, and loops wait
-    /// for it.
+    /// Returns the value of the polynomial with these coefficients, the highest first.
+    ///
+    /// Pairs of terms are summed in powers of the square (half of Estrin's scheme). The chain of
+    /// dependent operations is half as long as in Horner's scheme.
     #[inline(always)]
     fn polynomial<A: Arith, const N: usize>(self, coefficients: [Self; N]) -> Self {
         let square = self * self;
@@ -88,7 +94,9 @@ pub trait Real:
         value
     }
 
-    /// The same by Horner's scheme, which is one multiplication less: for what nothing waits for.
+    /// Returns the value of the same polynomial by Horner's scheme.
+    ///
+    /// It has one multiplication less than [`Real::polynomial`] but a longer dependency chain.
     #[inline(always)]
     fn horner<A: Arith, const N: usize>(self, coefficients: [Self; N]) -> Self {
         let mut value = coefficients[0];
@@ -100,7 +108,7 @@ pub trait Real:
         value
     }
 
-    /// `a + b` and its rounding error (Knuth).
+    /// Returns `a + b` and its rounding error (Knuth).
     #[inline(always)]
     fn two_sum(self, other: Self) -> (Self, Self) {
         let sum = self + other;
@@ -108,14 +116,14 @@ pub trait Real:
         (sum, (self - (sum - back)) + (other - back))
     }
 
-    /// `a + b` and its rounding error, if `|a| >= |b|` or `a` is 0 (Dekker).
+    /// Returns `a + b` and its rounding error, if `|a| >= |b|` or `a` is 0 (Dekker).
     #[inline(always)]
     fn fast_two_sum(self, other: Self) -> (Self, Self) {
         let sum = self + other;
         (sum, other - (sum - self))
     }
 
-    /// Two parts of half the digits each (Veltkamp).
+    /// Splits a number into two parts of half the digits each (Veltkamp).
     #[inline(always)]
     fn split(self) -> (Self, Self) {
         let c = self * Self::SPLITTER;
@@ -123,7 +131,7 @@ pub trait Real:
         (head, self - head)
     }
 
-    /// `a * b` and its rounding error, where neither over- nor underflows (Dekker).
+    /// Returns `a * b` and its rounding error, if the product is in the normal range (Dekker).
     #[inline(always)]
     fn two_product<A: Arith>(self, other: Self) -> (Self, Self) {
         let product = self * other;
@@ -180,7 +188,7 @@ macro_rules! floats {
             }
             #[inline(always)]
             fn power_of_two(bits: $bits) -> Self {
-                // What is above the exponent goes.
+                // The shift drops the bits above the exponent.
                 $t::from_bits(bits << $mantissa)
             }
             #[inline(always)]

@@ -1,13 +1,13 @@
-//! What a CPU can do, and loops in a version for each answer.
+//! CPU levels, and loops compiled for each of them.
 
-/// A set of vector instructions. A greater one has those of the smaller ones.
+/// A set of vector instructions. A greater level includes the smaller ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Level {
-    /// What every CPU of the target has.
+    /// The instructions that every CPU of the target has.
     Baseline,
     /// AVX2 and a fused multiply-add.
     Avx2,
-    /// AVX-512 (F, VL, DQ, BW).
+    /// AVX-512 (F, VL, DQ and BW).
     Avx512,
 }
 
@@ -15,7 +15,9 @@ impl Level {
     /// All levels, the smallest first.
     pub const ALL: [Level; 3] = [Level::Baseline, Level::Avx2, Level::Avx512];
 
-    /// The greatest level of this CPU. It does not look at the environment, and costs a few loads.
+    /// Returns the greatest level of this CPU.
+    ///
+    /// The result is cached by the standard library and does not depend on the environment.
     pub fn detect() -> Level {
         #[cfg(target_arch = "x86_64")]
         {
@@ -35,33 +37,35 @@ impl Level {
     }
 }
 
-/// One function, compiled for each [`Level`]; [`versions!`](crate::versions!) makes it.
+/// A function compiled for each [`Level`], made by [`versions!`](crate::versions!).
 ///
-/// `S` is the type of a safe function and `U` the same, unsafe: to call the version of a level that the CPU does not
-/// have is undefined behaviour.
+/// `S` is a safe function type, and `U` is the same type but unsafe. To call the version of a level
+/// that the CPU does not have is undefined behaviour.
 #[derive(Clone, Copy, Debug)]
 pub struct Versions<S, U> {
-    /// The version that runs everywhere.
+    /// The version that runs on every CPU.
     pub baseline: S,
     /// The versions in the order of [`Level::ALL`].
     pub levels: [U; 3],
 }
 
 impl<S, U: Copy> Versions<S, U> {
-    /// The version for `level`, which only a CPU of at least that level may run.
+    /// Returns the version for `level`, which only a CPU of at least that level may run.
     #[inline]
     pub fn get(&self, level: Level) -> U {
         self.levels[level as usize]
     }
 }
 
-/// The [`Versions`] of a function: `versions!(|xs: &[f32], ys: &mut [f32]| A => body)`. In the body, `A` is the
-/// [`Arith`](crate::Arith) of the level. What the body calls is compiled for the level if it is `#[inline(always)]`.
+/// Makes the [`Versions`] of a function: `versions!(|xs: &[f32], ys: &mut [f32]| A => body)`.
+///
+/// In the body, `A` is the [`Arith`](crate::Arith) of the level. Functions that the body calls are
+/// compiled for the level if they are `#[inline(always)]`.
 #[macro_export]
 macro_rules! versions {
     (|$($arg:ident: $ty:ty),*| $arith:ident => $body:expr) => {{
         fn baseline($($arg: $ty),*) {
-            #[allow(dead_code)] // arithmetic that is exact does not ask
+            #[allow(dead_code)] // a body of exact arithmetic does not use it
             type $arith = $crate::Base;
             $body
         }

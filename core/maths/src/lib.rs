@@ -1,18 +1,23 @@
-//! Elementary functions as scalar code that rustc vectorises, and loops compiled for each *level* of the CPU.
+//! Elementary functions as scalar code that rustc vectorises, and loops for each CPU level.
 //!
-//! A [`Level`] is a set of vector instructions; a loop has one [version](versions!) for each. A scalar function has a
-//! type parameter [`Arith`] in place of the level: whether there is a fused multiply-add. So its bits depend on
-//! that alone, and not on the level or on where an element stands in a loop.
+//! A [`Level`] is a set of vector instructions, and a loop has one [version](versions!) for each
+//! level. A scalar function instead has a type parameter [`Arith`], which tells whether it uses a
+//! fused multiply-add. The bits of its result depend only on that, not on the level or on the
+//! position of an element in a loop.
 //!
-//! All of them, and what they call, are `#[inline(always)]`: a function that is not inlined is compiled for the baseline.
-//! So they take no closures.
+//! Every function, and every function that it calls, is `#[inline(always)]`: code that is not
+//! inlined would be compiled for the baseline level. For the same reason the functions take no
+//! closures.
 //!
-//! The functions have no branches: cases are selects between values. Only the reduction of huge arguments of `sin`, `cos` and
-//! `tan` looks something up. `NaN`, infinities, signed zeros and denormal numbers are as IEEE 754 recommends.
+//! The functions have no branches; they select between values. Only the reduction of huge arguments
+//! of `sin`, `cos` and `tan` uses a table. NaN, infinities, signed zeros and denormal numbers are
+//! handled as IEEE 754 recommends.
 //!
-//! The greatest errors that were found, in units of the last place of the exact result. `f32`: at every number (the command stands
-//! in `tests/f32_errors.rs`; x86-64 with AVX-512, 21 November 2026). `f64`: at some thousands of random arguments of each
-//! function, 40,000 for `erfc` and 20,000 for `gelu`. `pow`: at such arguments in both.
+//! # Accuracy
+//!
+//! The table lists the greatest errors found, in units of the last place (ulp) of the exact result.
+//! The `f32` functions were tested at every argument (see `tests/f32_errors.rs`), and the `f64`
+//! functions and `pow` at random arguments.
 //!
 //! | function | `f32`, fused | `f32`, plain | `f64`, fused | `f64`, plain |
 //! | --- | ---: | ---: | ---: | ---: |

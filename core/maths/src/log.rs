@@ -1,25 +1,28 @@
 //! `log`, `log1p` and `softplus`.
 //!
-//! `x = 2^k m` with `sqrt(1/2) <= m < sqrt(2)`, `f = m - 1`, `s = f / (2 + f)`:
-//! `log(1 + f) = 2 atanh(s) = f - s (f - s^2 R(s^2)) = f - f^2/2 + s (f^2/2 + s^2 R(s^2))`, where all but `f` are small
-//! corrections, in the second form even smaller ones (FreeBSD's msun).
-//! `R` is the minimax polynomial (Remez).
+//! With `x = 2^k m`, `sqrt(1/2) <= m < sqrt(2)`, `f = m - 1` and `s = f / (2 + f)`, `log(1 + f) = 2
+//! atanh(s)` has two forms, where `R` is a minimax polynomial (Remez):
+//!
+//! - `f - s (f - s^2 R(s^2))`
+//! - `f - f^2/2 + s (f^2/2 + s^2 R(s^2))`
+//!
+//! All terms but `f` are small corrections, and smaller still in the second form (FreeBSD's msun).
 
 use crate::exp::exp_negative;
 use crate::float::Real;
 use crate::{Arith, Float};
 
-/// What is particular to a type.
+/// The parts of the logarithm that depend on the type.
 pub trait Log: Real {
-    /// `x = 2^k m`, for a normal number that is positive.
+    /// Returns `k` and `m` with `x = 2^k m`, for a positive normal number.
     fn split_power(x: Self) -> (Self, Self);
     /// The least normal number, a power of two that makes all denormals normal, and its exponent.
     const SMALL: [Self; 3];
-    /// Below it `log1p` is the identity.
+    /// The absolute value below which `log1p` is the identity.
     const LOG1P_TINY: Self;
-    /// `(2 atanh(s) - 2 s) / s^3` in powers of `z = s^2`, for `|s| <= (sqrt(2) - 1) / (sqrt(2) + 1)`.
+    /// Returns `(2 atanh(s) - 2 s) / s^3` for `z = s^2`, `|s| <= (sqrt(2) - 1) / (sqrt(2) + 1)`.
     fn log_tail<A: Arith>(z: Self) -> Self;
-    /// The same, for `|s| <= 1/3`.
+    /// Returns the same for `|s| <= 1/3`.
     fn log_tail_to_2<A: Arith>(z: Self) -> Self;
 }
 
@@ -54,7 +57,8 @@ impl Log for f64 {
     #[inline(always)]
     fn split_power(x: f64) -> (f64, f64) {
         const SQRT_HALF: u64 = 0x3fe6_a09e_667f_3bcd;
-        // Offset, so that a shift without sign does, and the number in the low bits becomes a float by `MAGIC`.
+        // The offset makes an unsigned shift suffice. `MAGIC` then converts the low bits to a
+        // float.
         let bits = x.to_bits().wrapping_sub(SQRT_HALF);
         let biased = bits.wrapping_add(0x7ff0_0000_0000_0000) >> 52;
         let k = f64::from_bits(biased | f64::MAGIC.to_bits()) - (f64::MAGIC + 2047.0);
@@ -93,7 +97,7 @@ impl Log for f64 {
     }
 }
 
-/// The natural logarithm, to 1 ulp.
+/// Returns the natural logarithm, to 1 ulp.
 #[inline(always)]
 pub fn log<A: Arith, T: Float>(x: T) -> T {
     let [least, factor, exponent] = T::SMALL;
@@ -103,13 +107,13 @@ pub fn log<A: Arith, T: Float>(x: T) -> T {
     let y = of_parts::<A, T>(k, m, T::of(0.0));
     let zero = T::of(0.0);
     let infinity = T::of(f64::INFINITY);
-    // The order of the selects lets NaN through to the last.
+    // Comparisons with NaN are false, so the first select returns a NaN x and the others keep it.
     let y = if x < infinity { y } else { x };
     let y = if x == zero { -infinity } else { y };
     if x < zero { T::of(f64::NAN) } else { y }
 }
 
-/// `log(1 + x)`, to 1 ulp also where it is small.
+/// Returns `log(1 + x)`, to 1 ulp even where it is small.
 #[inline(always)]
 pub fn log1p<A: Arith, T: Float>(x: T) -> T {
     let one = T::of(1.0);
@@ -123,7 +127,7 @@ pub fn log1p<A: Arith, T: Float>(x: T) -> T {
     if x < -one { T::of(f64::NAN) } else { y }
 }
 
-/// `log(1 + e^x)`, to 2 ulp also where it is small.
+/// Returns `log(1 + e^x)`, to 2 ulp even where it is small.
 #[inline(always)]
 pub fn softplus<A: Arith, T: Float>(x: T) -> T {
     // max(x, 0) + log(1 + e^-|x|)
@@ -131,16 +135,16 @@ pub fn softplus<A: Arith, T: Float>(x: T) -> T {
     let s = e / (e + T::of(2.0));
     let (z, half) = (s * s, e * e * T::of(0.5));
     let low = (-s).fma::<A>(z.fma::<A>(T::log_tail_to_2::<A>(z), half), half);
-    // e is NaN where x is.
+    // If x is NaN, e is NaN too, so `top` may be 0.
     let top = if x > T::of(0.0) { x } else { T::of(0.0) };
     e + (top - low)
 }
 
-/// `k log 2 + log m + rest`
+/// Returns `k log 2 + log m + rest`.
 #[inline(always)]
 fn of_parts<A: Arith, T: Float>(k: T, m: T, rest: T) -> T {
     let one = T::of(1.0);
-    // s is the quotient of exact numbers, or of one that is rounded.
+    // Dividend and divisor of s are exact, up to one rounding of the divisor.
     let f = m - one;
     let s = f / (m + one);
     let z = s * s;

@@ -1,18 +1,19 @@
-//! Arguments of the trigonometric functions, less multiples of `pi / 2`.
+//! Argument reduction of the trigonometric functions modulo `pi / 2`.
 
 use crate::Arith;
 use crate::float::Real;
 use std::f64::consts::{FRAC_2_PI, FRAC_PI_2};
 
-/// `n`, of which the last two bits are right, and `r` in two parts, with `x = n pi/2 + r`, `|r| <= pi/4` but for a rounding
-/// error.
+/// A reduced argument, `x = n pi/2 + r` with `|r| <= pi/4` up to rounding.
+///
+/// Only the last two bits of `n` are meaningful. `r` is the sum of two parts.
 #[derive(Clone, Copy)]
 pub(crate) struct Reduced {
     pub(crate) n: u64,
     pub(crate) r: (f64, f64),
 }
 
-/// `pi / 2` in four parts; `n` times any of the first three is exact for `|n| <= 2^20`.
+/// `pi / 2` in four parts. The products of the first three with `n` are exact for `|n| <= 2^20`.
 const PARTS: [f64; 4] = [
     1.5707963267341256,
     6.077100506303966e-11,
@@ -20,13 +21,13 @@ const PARTS: [f64; 4] = [
     8.4784276603689e-32,
 ];
 
-/// For `|x| <= 2^20` (Cody and Waite).
+/// Reduces `x` for `|x| <= 2^20` (Cody and Waite).
 #[inline(always)]
 pub(crate) fn reduce(x: f64) -> Reduced {
     let shifted = x * FRAC_2_PI + f64::MAGIC;
     let n = shifted - f64::MAGIC;
-    // The first difference is exact. Not even the worst x of this range comes as close to a multiple of pi / 2 as the
-    // parts allow.
+    // The first difference is exact. No `x` in this range is so close to a multiple of pi / 2 that
+    // the parts lack digits.
     let (a, rest) = (x - n * PARTS[0]).two_sum(-n * PARTS[1]);
     let (a, more) = a.two_sum(-n * PARTS[2]);
     let rest = (rest + more) - n * PARTS[3];
@@ -36,14 +37,14 @@ pub(crate) fn reduce(x: f64) -> Reduced {
     }
 }
 
-/// `pi / 2` in three parts; `n` times either of the first two is exact for `|n| <= 2^28`.
+/// `pi / 2` in three parts. The products of the first two with `n` are exact for `|n| <= 2^28`.
 const SHORT_PARTS: [f64; 3] = [
     1.5707963109016418,
     1.5893254712295857e-08,
     6.123233995736766e-17,
 ];
 
-/// For an `f32` with `|x| <= 2^26`: one part of `r` has enough digits.
+/// Reduces an `f32` with `|x| <= 2^26`, for which one part of `r` has enough digits.
 #[inline(always)]
 pub(crate) fn reduce_short(x: f64) -> (u64, f64) {
     let shifted = x * FRAC_2_PI + f64::MAGIC;
@@ -53,10 +54,10 @@ pub(crate) fn reduce_short(x: f64) -> (u64, f64) {
     (shifted.to_bits(), r)
 }
 
-/// What `FRAC_PI_2` lacks.
+/// The error of `FRAC_PI_2`: pi / 2 minus it.
 const FRAC_PI_2_REST: f64 = 6.123233995736766e-17;
 
-/// 64 zeros, and the first digits of `2 / pi` after the binary point.
+/// The digits of `2 / pi` after the binary point, preceded by 64 zeros.
 const DIGITS: [u32; 64] = {
     let digits: [u32; 38] = [
         0xa2f9836e, 0x4e441529, 0xfc2757d1, 0xf534ddc0, 0xdb629599, 0x3c439041, 0xfe5163ab,
@@ -75,21 +76,23 @@ const DIGITS: [u32; 64] = {
     padded
 };
 
-/// For `|x| >= 2^20` (Payne and Hanek, "Radian reduction for trigonometric functions", SIGNUM Newsletter 18, 1983).
+/// Reduces `x` for `|x| >= 2^20`.
 ///
-/// `x = m 2^e` with an integer `m` of 53 digits. A digit of `2 / pi` of which the product with `2^e` is a multiple of 4 does
-/// not matter, so the product of `m` with the 192 digits from the first that does, taken modulo 4, is right to `2^-137`,
-/// and no `x` comes closer to a multiple of `pi / 2` than `2^-62`.
+/// The method is that of Payne and Hanek ("Radian reduction for trigonometric functions", SIGNUM
+/// Newsletter 18, 1983). Write `x = m 2^e` with an integer `m` of 53 digits. A digit of `2 / pi`
+/// whose product with `2^e` is a multiple of 4 does not matter. So the product of `m` with the next
+/// 192 digits, modulo 4, is accurate to `2^-137`. No `x` is closer to a multiple of `pi / 2` than
+/// `2^-62`.
 #[inline(always)]
 pub(crate) fn reduce_huge<A: Arith>(x: f64) -> Reduced {
     const LOW: u64 = 0xffff_ffff;
     let bits = x.to_bits();
     let m = (bits & 0x000f_ffff_ffff_ffff) | 0x0010_0000_0000_0000;
-    // Where the digits begin in the table: e + 62. An infinite or NaN exponent stays in the table, too.
+    // The position of the first digit in the table, e + 62. It stays in range for infinity and NaN.
     let start = ((bits >> 52) & 0x7ff).wrapping_sub(1075 - 62) & 0x7ff;
     let (word, shift) = ((start >> 5) as usize, start & 31);
     let (m0, m1) = (m & LOW, m >> 32);
-    // The product word by word, from the last, with what is due to the next word and the one after it.
+    // The product word by word, from the last word, with carries into the next two words.
     let mut words = [0; 6];
     let (mut next, mut after) = (0, 0);
     let mut i = 6;
@@ -105,7 +108,7 @@ pub(crate) fn reduce_huge<A: Arith>(x: f64) -> Reduced {
         after = b >> 32;
     }
     let top = (words[0] << 32) | words[1];
-    // Two digits stand before the point. To the nearest integer:
+    // The first two digits are the integer part. Round to the nearest integer.
     let n = top.wrapping_add(1 << 61) >> 62;
     let rest = top.wrapping_sub(n << 62);
     const SCALES: [f64; 4] = [
@@ -118,7 +121,7 @@ pub(crate) fn reduce_huge<A: Arith>(x: f64) -> Reduced {
     let (a, more) = head.two_sum(f64::from(rest as u32) * SCALES[1]);
     let low = f64::from(words[2] as u32) * SCALES[2] + f64::from(words[3] as u32) * SCALES[3];
     let (a, low) = a.two_sum(more + low);
-    // Times pi / 2; an infinite x becomes NaN.
+    // Multiply by pi / 2. The result is NaN if x is infinite.
     let (r, error) = a.two_product::<A>(FRAC_PI_2);
     let (r, rest) = r.fast_two_sum(error + a * FRAC_PI_2_REST + low * FRAC_PI_2 + x * 0.0);
     if x < 0.0 {

@@ -1,7 +1,8 @@
 //! `pow`.
 //!
-//! `x^y = exp(y log x)`. The logarithm has to have more digits than the result, by those of the greatest exponent: in `f64` it
-//! is in two parts, `log m = 2 s + s^3 (2/3 + s^2 R(s^2))` as in `log`; `f32` is computed in double precision.
+//! `x^y = exp(y log x)`. The logarithm needs more digits than the result, by the number of digits
+//! of the greatest exponent. `f64` computes it in two parts, as `log m = 2 s + s^3 (2/3 + s^2
+//! R(s^2))` with the notation of `log`. `f32` is computed in double precision.
 
 use crate::exp::{Exp, exp_below_max};
 use crate::float::Real;
@@ -9,21 +10,23 @@ use crate::log::Log;
 use crate::{Arith, Float};
 use std::f64::consts::LOG2_E;
 
-/// What is particular to a type.
+/// The parts of the power function that depend on the type.
 pub trait Pow: Real {
-    /// From it on every number is an integer, and from twice it on an even one.
+    /// The number from which on every number is an integer. From twice it on every number is even.
     const INTEGERS: Self;
-    /// `a^y` for finite `a > 0`; for others, anything.
+    /// Returns `a^y` for finite `a > 0`. The result for other `a` is unspecified.
     fn power<A: Arith>(a: Self, y: Self) -> Self;
 }
 
-/// With a greater exponent, every power of a number other than 1 is 0 or infinite.
+/// The bound on exponents. Beyond it every power of a number other than 1 is 0 or infinite.
 const MOST: f64 = 1e25;
 
 impl Pow for f32 {
     const INTEGERS: f32 = 8_388_608.0;
 
-    /// `2^(y log2 a)` in double precision: both polynomials are minimax (Remez), and have some more digits than an `f32`.
+    /// Returns `2^(y log2 a)`, computed in double precision.
+    ///
+    /// Both polynomials are minimax (Remez) and have a few more digits than an `f32`.
     #[inline(always)]
     fn power<A: Arith>(a: f32, y: f32) -> f32 {
         // log2 m = s (2 / log 2 + z R(z)) with s = (m - 1) / (m + 1) and z = s^2
@@ -38,7 +41,8 @@ impl Pow for f32 {
             0.9617966940574155,
         ]);
         let log = r.fma::<A>(z, 2.0 * LOG2_E).fma::<A>(s, k);
-        // An infinite one times log 1 would be NaN; farther out than 200 the result is 0 or infinite.
+        // An infinite y times log 1 would be NaN. Beyond an exponent of 200 the result is 0 or
+        // infinite.
         let y = y.at_least(f32::MIN).at_most(f32::MAX);
         let exponent = (f64::from(y) * log).at_least(-200.0).at_most(200.0);
         let magic = f64::magic_power(0);
@@ -72,13 +76,13 @@ impl Pow for f64 {
     }
 }
 
-/// `x^y`, to 1 ulp. `x^0` and `1^y` are 1, whatever the other is.
+/// Returns `x^y`, to 1 ulp. `x^0` and `1^y` are 1 even for NaN.
 #[inline(always)]
 pub fn pow<A: Arith, T: Float>(x: T, y: T) -> T {
     let (zero, one, infinity) = (T::of(0.0), T::of(1.0), T::of(f64::INFINITY));
     let a = x.abs();
     let power = T::power::<A>(a, y);
-    // Of 0 and of infinity; NaN stays NaN.
+    // The powers of 0 and of infinity. NaN stays NaN.
     let ends = if (a == zero) == (y < zero) {
         infinity
     } else {
@@ -89,7 +93,7 @@ pub fn pow<A: Arith, T: Float>(x: T, y: T) -> T {
     } else {
         power
     };
-    // The sign.
+    // The sign of the result.
     let (integer, odd) = parity(y.abs());
     let negative = x.is_negative();
     let power = if negative & odd { -power } else { power };
@@ -103,7 +107,7 @@ pub fn pow<A: Arith, T: Float>(x: T, y: T) -> T {
     if (x == one) | (y == zero) { one } else { power }
 }
 
-/// Whether `a >= 0` is an integer, and whether it is an odd one.
+/// Returns whether `a >= 0` is an integer, and whether it is an odd integer.
 #[inline(always)]
 fn parity<T: Float>(a: T) -> (bool, bool) {
     let half = a * T::of(0.5);
@@ -116,7 +120,7 @@ fn is_integer<T: Float>(a: T) -> bool {
     (a >= T::INTEGERS) | ((a + T::INTEGERS) - T::INTEGERS == a)
 }
 
-/// `log a` in two parts, to `2^-65`.
+/// Returns `log a` in two parts, to `2^-65`.
 #[inline(always)]
 fn log_in_two<A: Arith>(a: f64) -> (f64, f64) {
     let [least, factor, exponent] = f64::SMALL;

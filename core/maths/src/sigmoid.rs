@@ -1,34 +1,38 @@
-//! Functions of one exponential: `sigmoid`, `tanh`, `gelu_tanh`.
+//! `sigmoid`, `tanh` and `gelu_tanh`, which need one exponential each.
 
 use crate::exp::{exp_lifted, exp_lifted_sum};
 use crate::float::Real;
 use crate::{Arith, Float};
 use std::f64::consts::{LN_2, LOG2_E};
 
-/// `1 / (1 + e^-x)`, to 2 ulp also where it is tiny.
+/// Returns `1 / (1 + e^-x)`, to 2 ulp even where it is tiny.
 #[inline(always)]
 pub fn sigmoid<A: Arith, T: Float>(x: T) -> T {
-    // Above, it is 1; below, it is 0. Numerator and denominator are times a power of two, so that none of both overflows.
+    // The result is 1 above the bounds and 0 below. Numerator and denominator have a factor of a
+    // power of two, so that neither overflows.
     let minus = (-x).at_least(T::EXPM1_MIN).at_most(-T::EXP_RANGE.0);
     let (p, scale) = exp_lifted::<A, T>(minus, -T::LIFT.0);
     let one = T::LIFT.1;
-    // The powers of two first: mostly their sum is exact.
+    // Add the powers of two first, because their sum is mostly exact.
     let (sum, rest) = scale.fast_two_sum(one);
     one / (sum + p.fma::<A>(scale, rest))
 }
 
-/// The hyperbolic tangent, to 2 ulp: a polynomial where it is small, else `tanh(a) = 1 - 1 / (1/2 + e^(2 a) / 2)`.
+/// Returns the hyperbolic tangent, to 2 ulp.
+///
+/// It is a polynomial for small arguments, and `1 - 1 / (1/2 + e^(2 a) / 2)` for others.
 #[inline(always)]
 pub fn tanh<A: Arith, T: Float>(x: T) -> T {
     let (one, half, a) = (T::of(1.0), T::of(0.5), x.abs());
-    // It is 1 from 10 (f32) or 20 (f64) on.
+    // The result is 1 from 10 (f32) or 20 (f64) on.
     let bounded = a.at_most(T::of(22.0));
-    // 2 a = n log 2 + 2 h, and e^(2 h) = 1 + 2 q.
+    // With 2 a = n log 2 + 2 h, e^(2 h) = 1 + 2 q.
     let magic = T::magic_power(0);
     let shifted = bounded.fma::<A>(T::of(2.0 * LOG2_E), magic);
     let minus_n = magic - shifted;
     let h = if A::FUSED {
-        // The error of log 2 is n times less than that of rounding, and the greater n, the less it matters.
+        // One part of log 2 suffices: its error grows with n, but matters less the closer tanh is
+        // to 1.
         minus_n.fma::<A>(T::of(0.5 * LN_2), bounded)
     } else {
         let h = minus_n.fma::<A>(T::LN_2.0 * half, bounded);
@@ -43,14 +47,17 @@ pub fn tanh<A: Arith, T: Float>(x: T) -> T {
     (if a < T::of(0.55) { small } else { large }).copysign(x)
 }
 
-/// `x (1 + tanh(v / 2)) / 2 = x / (1 + e^-v)` with `v = 2 sqrt(2 / pi) (x + 0.044715 x^3)`, to 2 ulp also where it is tiny.
+/// Returns `x / (1 + e^-v)` with `v = 2 sqrt(2 / pi) (x + 0.044715 x^3)`, to 2 ulp.
+///
+/// This is `x (1 + tanh(v / 2)) / 2`. It is accurate even where it is tiny.
 #[inline(always)]
 pub fn gelu_tanh<A: Arith, T: Float>(x: T) -> T {
-    // Below, it is -0; above, it is the identity.
+    // The result is -0 below the bounds and x above.
     let (least, most) = T::GELU_RANGE;
     let top = x.at_least(least);
     let a = top.at_most(most);
-    // v in two parts, because its rounding error would be multiplied by v in the result. The factor of a first:
+    // The result multiplies the rounding error of v by v, so v has two parts. First its factor of
+    // a:
     let (square, square_rest) = a.two_product::<A>(a);
     let (bend, bend_rest) = square.two_product::<A>(T::CUBIC.0);
     let (slope, slope_rest) = T::SLOPE.0.fast_two_sum(bend);
@@ -59,12 +66,12 @@ pub fn gelu_tanh<A: Arith, T: Float>(x: T) -> T {
     let (v, v_rest) = a.two_product::<A>(slope);
     let v_rest = a.fma::<A>(slope_rest, v_rest);
 
-    // As `sigmoid`, with the numerator x.
+    // As in `sigmoid`, with the numerator x.
     let (lift, one) = T::GELU_LIFT;
     let (p, scale) = exp_lifted_sum::<A, T>(-v, -v_rest, -lift);
     let (sum, rest) = scale.fast_two_sum(one);
     let y = top * one / (sum + p.fma::<A>(scale, rest));
-    // There the numerator may be denormal.
+    // For such x the numerator may be denormal.
     if x.abs() < T::EXPM1_TINY {
         x * T::of(0.5)
     } else {
@@ -72,18 +79,22 @@ pub fn gelu_tanh<A: Arith, T: Float>(x: T) -> T {
     }
 }
 
-/// What is particular to a type.
+/// The parts of these functions that depend on the type.
 pub trait Sigmoid: Real {
-    /// `(tanh(x) / x - 1) / z` in powers of `z = x^2`, for `|x| <= 0.55`: a minimax polynomial (Remez).
+    /// Returns `(tanh(x) / x - 1) / z` for `z = x^2` and `|x| <= 0.55`, a minimax polynomial
+    /// (Remez).
     fn tanh_tail<A: Arith>(z: Self) -> Self;
-    /// `((e^(2 h) - 1) / 2 - h) / h^2` for `|h| <= log(2) / 4`, to the precision that `tanh` needs.
+    /// Returns `((e^(2 h) - 1) / 2 - h) / h^2` for `|h| <= log(2) / 4`, as accurate as `tanh`
+    /// needs.
     fn tanh_exp_tail<A: Arith>(h: Self) -> Self;
-    /// Below the first, `gelu_tanh` is -0; from the second on it is the identity.
+    /// The bounds below which `gelu_tanh` is -0, and from which on it is the identity.
     const GELU_RANGE: (Self, Self);
-    /// An exponent that makes `e^-v` normal in that range, and the power that takes it back.
+    /// An exponent that makes `e^-v` normal in that range, and the power of two that undoes it.
     const GELU_LIFT: (i32, Self);
-    /// `2 sqrt(2 / pi)` in two parts, the first of which ends in so many zeros that it counts as the greater one where
-    /// multiples of `CUBIC` are added to it.
+    /// `2 sqrt(2 / pi)` in two parts.
+    ///
+    /// The first part ends in zeros, so that its sum with a multiple of `CUBIC` can use
+    /// `fast_two_sum`.
     const SLOPE: (Self, Self);
     /// 0.044715 times that, in two parts.
     const CUBIC: (Self, Self);

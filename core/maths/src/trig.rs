@@ -1,21 +1,22 @@
 //! `sin`, `cos` and `tan`.
 //!
-//! `x = n pi/2 + r` with `|r| <= pi/4`; minimax polynomials (Remez) of `r`, and which of them it is by `n`. `f32` is computed
-//! in double precision.
+//! With `x = n pi/2 + r` and `|r| <= pi/4`, the result is a minimax polynomial (Remez) of `r`,
+//! which `n` chooses. `f32` is computed in double precision.
 //!
-//! The reduction of huge arguments costs more than the rest. It is part of `sin`, which has no branch; `moderate_sin` is
-//! without it, for a loop whose arguments are all [`moderate`].
+//! The reduction of huge arguments costs more than everything else, and `sin` always computes it,
+//! because it has no branch. `moderate_sin` omits it, for loops whose arguments are all
+//! [`moderate`].
 
 use crate::pi::{Reduced, reduce, reduce_huge, reduce_short};
 use crate::{Arith, Float};
 
-/// What is particular to a type.
+/// The parts of the trigonometric functions that depend on the type.
 pub trait Trig: Copy {
-    /// The greatest argument that the simple reduction takes.
+    /// The greatest argument for which the simple reduction is accurate.
     const MODERATE: Self;
-    /// `sin(x + quarter pi/2)`
+    /// Returns `sin(x + quarter pi/2)`.
     fn sine<A: Arith>(x: Self, quarter: u64, may_be_huge: bool) -> Self;
-    /// `tan(x)`
+    /// Returns `tan(x)`.
     fn tangent<A: Arith>(x: Self, may_be_huge: bool) -> Self;
 }
 
@@ -61,49 +62,49 @@ impl Trig for f64 {
     }
 }
 
-/// Whether the functions with `moderate` in their names take this argument.
+/// Returns whether the `moderate_*` functions accept this argument. NaN is accepted.
 #[inline(always)]
 pub fn moderate<T: Float>(x: T) -> bool {
     (x.abs() <= T::MODERATE) | x.is_nan()
 }
 
-/// The sine, to 1 ulp.
+/// Returns the sine, to 1 ulp.
 #[inline(always)]
 pub fn sin<A: Arith, T: Float>(x: T) -> T {
     keep_zero(x, T::sine::<A>(x, 0, true))
 }
 
-/// The cosine, to 1 ulp.
+/// Returns the cosine, to 1 ulp.
 #[inline(always)]
 pub fn cos<A: Arith, T: Float>(x: T) -> T {
     T::sine::<A>(x, 1, true)
 }
 
-/// The tangent, to 2 ulp.
+/// Returns the tangent, to 2 ulp.
 #[inline(always)]
 pub fn tan<A: Arith, T: Float>(x: T) -> T {
     keep_zero(x, T::tangent::<A>(x, true))
 }
 
-/// [`sin`] where the argument is [`moderate`].
+/// Returns [`sin`] of a [`moderate`] argument.
 #[inline(always)]
 pub fn moderate_sin<A: Arith, T: Float>(x: T) -> T {
     keep_zero(x, T::sine::<A>(x, 0, false))
 }
 
-/// [`cos`] where the argument is [`moderate`].
+/// Returns [`cos`] of a [`moderate`] argument.
 #[inline(always)]
 pub fn moderate_cos<A: Arith, T: Float>(x: T) -> T {
     T::sine::<A>(x, 1, false)
 }
 
-/// [`tan`] where the argument is [`moderate`].
+/// Returns [`tan`] of a [`moderate`] argument.
 #[inline(always)]
 pub fn moderate_tan<A: Arith, T: Float>(x: T) -> T {
     keep_zero(x, T::tangent::<A>(x, false))
 }
 
-/// A zero has a sign, which the reduction loses.
+/// Returns `y`, but a zero `x` unchanged, because the reduction loses the sign of zero.
 #[inline(always)]
 fn keep_zero<T: Float>(x: T, y: T) -> T {
     if x == T::of(0.0) { x } else { y }
@@ -138,7 +139,7 @@ fn reduced_short<A: Arith>(x: f32, may_be_huge: bool) -> (u64, f64) {
     )
 }
 
-/// To the precision of an `f32`.
+/// Returns sine and cosine to the precision of an `f32`.
 #[inline(always)]
 fn short_sin_cos<A: Arith>(r: f64) -> (f64, f64) {
     use crate::float::Real;
@@ -159,7 +160,9 @@ fn short_sin_cos<A: Arith>(r: f64) -> (f64, f64) {
     ((s * z).fma::<A>(r, r), cos)
 }
 
-/// As FreeBSD's msun corrects the first terms by what they lose.
+/// Returns sine and cosine.
+///
+/// The rounding errors of the first terms are corrected as in FreeBSD's msun.
 #[inline(always)]
 fn sin_cos<A: Arith>((r, rest): (f64, f64)) -> (f64, f64) {
     use crate::float::Real;

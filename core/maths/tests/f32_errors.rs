@@ -1,20 +1,20 @@
-//! The error of each function in single precision, over all numbers or a sample of them.
+//! The error of each function in single precision, at all numbers or a sample of them.
 //!
 //! ```sh
 //! GRADLOOM_STRIDE=1 RUSTFLAGS=-Ctarget-cpu=native cargo test --release -p gradloom-maths --test f32_errors -- --nocapture
 //! ```
 //!
-//! takes every number, and prints the greatest error of each function and where it is, in under half an hour of one core
-//! with AVX-512. Without `RUSTFLAGS` each fused multiply-add is a call of the C library, and that takes many hours.
-//! `GRADLOOM_FUNCTION=erfc` takes that function alone.
+//! tests every number, and prints the greatest error of each function and its argument. Without
+//! `RUSTFLAGS` this is very slow, because each fused multiply-add is a call of the C library.
+//! `GRADLOOM_FUNCTION=erfc` tests only that function.
 //!
-//! The reference is the function in double precision: an error of 4 units of its last place is 7e-9 units of the last
-//! place in single precision. It is that of the C library, or, where that has none, ours (`f64_errors` compares it with
-//! more digits).
+//! The reference is the function in double precision: an error of 4 ulp there is 7e-9 ulp in single
+//! precision. It is the function of the C library or, if that has none, the function of this crate,
+//! which `f64_errors` compares with more digits.
 
 use gradloom_maths::{self as maths, Fused, Plain};
 
-/// A function on the elements of a slice.
+/// A function applied to the elements of a slice.
 type Each<T> = fn(&[T], &mut [T]);
 
 struct Row {
@@ -22,7 +22,7 @@ struct Row {
     plain: Each<f32>,
     fused: Each<f32>,
     exact: Each<f64>,
-    /// The greatest error in ulp.
+    /// The bound on the error, in ulp.
     bound: f64,
 }
 
@@ -65,23 +65,23 @@ const ROWS: &[Row] = &rows! {
     sigmoid |x: f64| 1.0 / (1.0 + (-x).exp()), 2.0;
 };
 
-/// The distance to the exact result, in units of its last place; 0 of the nearest number.
+/// Returns the distance from the exact result in ulp, or 0 if `found` is the nearest number.
 #[inline(always)]
 fn ulps(found: f32, exact: f64) -> f64 {
     let nearest = exact as f32;
-    // A zero has a sign. Without branches, because this is half of the time.
+    // Zeros must have equal signs. The code has no branches, because it takes half of the time.
     let same = (found == nearest) & ((nearest != 0.0) | (found.to_bits() == nearest.to_bits()));
     let right = same | (found.is_nan() & exact.is_nan());
     let wild = !found.is_finite() | !nearest.is_finite() | (found == nearest);
     let exponent = ((exact.to_bits() >> 52) & 0x7ff).max(1023 - 126);
-    // 2^(23 - exponent), and 2^-1023 is not needed: what is finite in single precision has no such exponent.
+    // 2^(23 - exponent), which is normal for every exponent of single precision.
     let per_unit = f64::from_bits((2 * 1023 + 23u64).wrapping_sub(exponent) << 52);
     let error = (f64::from(found) - exact).abs() * per_unit;
     let error = if wild { f64::INFINITY } else { error };
     if right { 0.0 } else { error }
 }
 
-/// The greatest error, and where it is.
+/// The greatest error and its argument.
 #[derive(Clone, Copy)]
 struct Worst {
     ulps: f64,
@@ -106,7 +106,7 @@ impl Worst {
     }
 }
 
-/// The greatest error of the plain and the fused function, over every `stride`-th number.
+/// Returns the greatest errors of the plain and the fused function, over every `stride`-th number.
 fn worst(row: &Row, stride: usize) -> [Worst; 2] {
     const CHUNK: usize = 512;
     let numbers = (1usize << 32).div_ceil(stride);
@@ -115,7 +115,7 @@ fn worst(row: &Row, stride: usize) -> [Worst; 2] {
     let (mut ys, mut exact) = ([0f32; CHUNK], [0f64; CHUNK]);
     for (i, start) in (0..numbers).step_by(CHUNK).enumerate() {
         for j in 0..CHUNK {
-            // After the last one they begin again.
+            // The bits wrap around after the last number.
             let bits = ((start + j) * stride) as u32;
             xs[j] = f32::from_bits(bits);
             wide[j] = f64::from(xs[j]);
@@ -137,7 +137,7 @@ fn worst(row: &Row, stride: usize) -> [Worst; 2] {
 }
 
 #[test]
-fn no_error_is_greater_than_is_said() {
+fn no_error_exceeds_its_bound() {
     let stride = std::env::var("GRADLOOM_STRIDE").map_or(40_009, |s| s.parse().expect("a number"));
     let only = std::env::var("GRADLOOM_FUNCTION").ok();
     let mut bad = Vec::new();
@@ -158,7 +158,7 @@ fn no_error_is_greater_than_is_said() {
 }
 
 #[test]
-fn powers_are_rounded_once() {
+fn powers_are_correctly_rounded_up_to_0_501_ulp() {
     let mut state = 1u64;
     let mut random = || {
         state = state

@@ -1,13 +1,13 @@
-//! The error of each function in double precision, at points of which the exact results are known.
+//! The error of each function in double precision, at points with known exact results.
 //!
-//! A line of `f64_values.txt` has the name, the bits of the arguments, the bits of the result, and what the result
-//! lacks: computed with 60 digits or more (mpmath). Among the arguments of `sin`, `cos` and `tan` is the one that comes
-//! closest to a multiple of `pi / 2`.
+//! A line of `f64_values.txt` has the name, the bits of the arguments, the bits of the result, and
+//! the difference of the exact result from it, computed with at least 60 digits (mpmath). The
+//! arguments of `sin`, `cos` and `tan` include the one closest to a multiple of `pi / 2`.
 
 use gradloom_maths::{self as maths, Fused, Plain};
 use std::collections::BTreeMap;
 
-/// The greatest error in ulp.
+/// Returns the bound on the error of a function, in ulp.
 fn bound(name: &str) -> f64 {
     match name {
         "exp" | "log" | "log1p" | "sin" | "cos" => 1.0,
@@ -29,15 +29,15 @@ fn values(name: &str, args: &[f64]) -> [f64; 2] {
     pick!(exp expm1 log log1p softplus tanh sigmoid erf erfc gelu gelu_tanh sin cos tan)
 }
 
-/// The distance to `hi + lo`, in units of the last place of `hi`.
+/// Returns the distance from `hi + lo`, in ulp of `hi`.
 fn ulps(found: f64, hi: f64, lo: f64) -> f64 {
     let exponent = ((hi.abs().to_bits() >> 52) as i32 - 1023).max(-1022);
-    // In two steps, because the unit may be less than the least normal number.
+    // Scale in two steps, because the unit may be below the least normal number.
     ((found - hi) - lo).abs() / 2f64.powi(exponent) * 2f64.powi(52)
 }
 
 #[test]
-fn no_error_is_greater_than_is_said() {
+fn no_error_exceeds_its_bound() {
     let mut worst: BTreeMap<&str, [(f64, f64); 2]> = BTreeMap::new();
     for line in include_str!("f64_values.txt").lines() {
         let words: Vec<&str> = line.split(' ').collect();
@@ -73,7 +73,7 @@ fn no_error_is_greater_than_is_said() {
 }
 
 #[test]
-fn moderate_arguments_give_the_same_bits_without_the_reduction_of_huge_ones() {
+fn the_moderate_functions_give_the_same_bits_as_the_general_ones() {
     for i in 0..20_000 {
         let x = (f64::from(i) - 10_000.0) * 104.857;
         assert!(maths::moderate(x));

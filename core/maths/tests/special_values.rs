@@ -1,4 +1,6 @@
-//! What IEEE 754 and C say of NaN, infinities, zeros and denormals, for which the standard library is taken.
+//! The values at NaN, infinities, zeros and denormals that IEEE 754 and C specify.
+//!
+//! The reference is the standard library.
 
 use gradloom_maths::{self as maths, Fused, Plain};
 
@@ -34,7 +36,7 @@ macro_rules! tests {
                 positive.iter().flat_map(|&x| [x, -x]).collect()
             }
 
-            /// A NaN is one; zeros and infinities are the same with their signs; others are close.
+            /// Returns whether both are NaN, both the same zero or infinity, or both close numbers.
             fn alike(a: $t, b: $t) -> bool {
                 if a.is_nan() || b.is_nan() {
                     return a.is_nan() && b.is_nan();
@@ -54,7 +56,7 @@ macro_rules! tests {
             }
 
             #[test]
-            fn special_values_are_those_of_the_standard() {
+            fn special_values_agree_with_the_standard_library() {
                 macro_rules! check_one {
                     ($name:ident $exact:expr) => {
                         check(stringify!($name), [maths::$name::<Plain, $t>, maths::$name::<Fused, $t>], $exact);
@@ -73,7 +75,7 @@ macro_rules! tests {
             }
 
             #[test]
-            fn the_error_function_and_its_kin_have_their_limits() {
+            fn the_error_function_and_gelu_have_their_limits() {
                 let inf = $t::INFINITY;
                 macro_rules! check_both {
                     ($name:ident) => {
@@ -98,7 +100,8 @@ macro_rules! tests {
                             assert_eq!(bits(0.0), zero.to_bits());
                             if zero == 0.0 {
                                 assert_eq!(bits(-0.0), (-zero).to_bits());
-                                // An even number of the least: half of it is a number.
+                                // A multiple of the least denormal, so that half of it is a number
+                                // too.
                                 let x = 1000.0 * $t::from_bits(1);
                                 let slope = f(x) / x;
                                 assert!((slope - 0.56 * steep).abs() < 0.1 * steep, "{slope}");
@@ -113,7 +116,7 @@ macro_rules! tests {
             }
 
             #[test]
-            fn powers_of_special_values_are_those_of_the_standard() {
+            fn powers_of_special_values_agree_with_the_standard_library() {
                 for x in numbers() {
                     for y in numbers() {
                         for f in [maths::pow::<Plain, $t>, maths::pow::<Fused, $t>] {

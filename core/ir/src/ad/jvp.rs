@@ -2,25 +2,25 @@
 
 use crate::{Builder, Eqn, Op, Program, SecondaryMap, Var};
 
-/// How calls of traced functions are differentiated.
+/// How forward mode treats calls of traced functions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Calls {
-    /// By one call of the callee's forward-mode companion.
+    /// One call of the callee's forward-mode companion.
     Joint,
-    /// By a call that returns residuals and a linear part that reads them, to be transposed.
+    /// A call that returns residuals, and a linear call that reads them and can be transposed.
     Split,
 }
 
-/// The forward-mode program.
+/// A forward-mode program.
 #[derive(Clone, Debug)]
 pub struct Jvp {
-    /// `x..., tangents of wrt... -> y..., tangents of the active y...`.
+    /// The program `x..., tangents of wrt... -> y..., tangents of the active y...`.
     pub program: Program,
-    /// Which results have a tangent; that of the others is zero.
+    /// For each result, true if it has a tangent. The other tangents are zero.
     pub active: Vec<bool>,
 }
 
-/// `(x -> y)` becomes `(x, dx -> y, dy)`, with tangents for the parameters `wrt`.
+/// Transforms `(x -> y)` to `(x, dx -> y, dy)`, with tangents for the parameters `wrt`.
 pub fn jvp(program: &Program, wrt: &[Var], calls: Calls) -> Jvp {
     let mut b = Builder::after(program);
     let mut tangent: SecondaryMap<Var, Var> = SecondaryMap::new();
@@ -47,7 +47,7 @@ pub fn jvp(program: &Program, wrt: &[Var], calls: Calls) -> Jvp {
             b.append(eqn.clone());
             eqn.op.def().jvp(&mut b, eqn, &dx)
         };
-        debug_assert_eq!(dy.len(), eqn.outs.len(), "the jvp of `{}`", eqn.op);
+        debug_assert_eq!(dy.len(), eqn.outs.len(), "tangents of `{}`", eqn.op);
         for (&y, dy) in eqn.outs.iter().zip(dy) {
             if let Some(dy) = dy {
                 b.name_after(dy, "d", y);

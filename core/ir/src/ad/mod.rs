@@ -1,5 +1,7 @@
-//! Differentiation of programs. Reverse mode is *transpose of the linear part of the jvp*: each op has one
-//! derivative rule, and forward and reverse mode cannot disagree.
+//! Differentiation of programs.
+//!
+//! Reverse mode is the transpose of the linear part of forward mode. Each op has a single
+//! derivative rule, so the two modes always agree.
 //!
 //! ```text
 //! jvp       : (x -> y)            ->  (x, dx -> y, dy)
@@ -7,7 +9,7 @@
 //! transpose : (residuals, dx -> dy)  ->  (residuals, ct_y -> ct_x)
 //! ```
 //!
-//! A zero tangent is `None`: it is never built, and an output that does not depend on a differentiated
+//! A zero tangent is `None` and never computed. A result that does not depend on a differentiated
 //! parameter has no tangent.
 
 mod jvp;
@@ -24,24 +26,26 @@ pub use zeros::{Zeroed, with_zeros};
 
 use crate::{Program, Var, pass};
 
-/// Reverse mode, staged: run `primal` for the results and the residuals, then `pullback` as often as wanted.
+/// Reverse mode in two stages.
+///
+/// Run `primal` for the results and the residuals, then `pullback` any number of times.
 #[derive(Clone, Debug)]
 pub struct Vjp {
     /// `x... -> y..., residuals...`.
     pub primal: Program,
     /// `residuals..., cotangents of the active y... -> cotangents of x...`.
     pub pullback: Program,
-    /// How many of `primal.outs` are results.
+    /// The number of results in `primal.outs`. The residuals follow them.
     pub n_outs: usize,
-    /// Which results have a cotangent; the others do not depend on a differentiated parameter.
+    /// For each result, true if it has a cotangent: if it depends on a differentiated parameter.
     pub active: Vec<bool>,
-    /// Which of the differentiated parameters have a cotangent; that of the others is zero.
+    /// For each differentiated parameter, true if it has a cotangent. The others are zero.
     pub nonzero: Vec<bool>,
-    /// The residuals of which the pullback reads only dtype and shape.
+    /// For each residual, true if the pullback reads only its dtype and shape.
     pub shape_only: Vec<bool>,
 }
 
-/// Reverse mode with respect to the parameters `wrt`.
+/// Returns the reverse mode of `program` with respect to the parameters `wrt`.
 pub fn vjp(program: &Program, wrt: &[Var]) -> Vjp {
     let program = pass::simplify(program.clone());
     let Jvp {
@@ -64,7 +68,7 @@ pub fn vjp(program: &Program, wrt: &[Var]) -> Vjp {
     let (known, pullback) =
         pass::choose_residuals(known, pullback, program.outs.len(), n_residuals);
     let n_residuals = known.outs.len() - program.outs.len();
-    // The transpose rules may have emitted equations that are repeated as well.
+    // The transpose rules may have emitted some of the recomputed equations too.
     let pullback = pass::cse(pullback);
     let shape_only = split::shape_only(&pullback, n_residuals);
     let primal = pass::dce(known);

@@ -1,23 +1,24 @@
-//! Second order, forward over reverse: the gradient is a program like any other, and forward mode takes any program.
+//! Second derivatives, forward over reverse: forward mode applied to the gradient program.
 
 use super::{Calls, Split, Transposed, jvp, split, transpose};
 use crate::{Builder, Eqn, Op, Program, SecondaryMap, Var, pass};
 
-/// The gradient of a function as a program.
+/// The gradient of a function, as a program.
 #[derive(Clone, Debug)]
 pub struct Grad {
-    /// `x... -> y, gradients of the nonzero ones of wrt...`.
+    /// The program `x... -> y, gradients of the nonzero ones of wrt...`.
     pub program: Program,
-    /// Which of the differentiated parameters have a gradient; that of the others is zero.
+    /// For each differentiated parameter, true if it has a gradient. The other gradients are zero.
     pub nonzero: Vec<bool>,
 }
 
-/// A program of one result, which is to be a single float, becomes its value and its gradients: the pullback stands
-/// behind the program whose residuals it reads, and its cotangent is one.
+/// Returns the program that computes the value and the gradients of `program`.
 ///
-/// Calls of traced functions have no program here; a caller looks for them first.
+/// `program` has one result, which must be a single float, and contains no calls of traced
+/// functions: the caller checks with [`has_calls`]. The pullback follows the primal in one program,
+/// with a cotangent of 1.
 pub fn grad_program(program: &Program, wrt: &[Var]) -> Grad {
-    debug_assert_eq!(program.outs.len(), 1, "a gradient is that of one result");
+    debug_assert_eq!(program.outs.len(), 1, "a gradient program has one result");
     let program = pass::simplify(program.clone());
     let y = program.outs[0];
     let joint = pass::cse(jvp(&program, wrt, Calls::Split).program);
@@ -31,7 +32,7 @@ pub fn grad_program(program: &Program, wrt: &[Var]) -> Grad {
         nonzero,
     } = transpose(&linear, residuals.len());
 
-    // Both parts number their variables as the program that they were cut from does.
+    // Both parts use the variable numbers of the program they were cut from.
     let mut b = Builder::after(&pullback);
     for eqn in known.eqns {
         b.append(eqn);
@@ -57,8 +58,9 @@ pub fn grad_program(program: &Program, wrt: &[Var]) -> Grad {
     }
 }
 
-/// Forgets the names of tangents that are gone: those of the next order take them. What the user has named stays, as host
-/// code may read it.
+/// Drops the names of unbound variables, so that the next order of derivatives can use them.
+///
+/// The user's names stay, because host code may refer to them.
 fn forget_names(program: &mut Program, user: &Program) {
     let bound = program.eqns.iter().flat_map(|e| &e.outs);
     let bound: SecondaryMap<Var, ()> = program
@@ -72,24 +74,27 @@ fn forget_names(program: &mut Program, user: &Program) {
     program.names = names.map(|(v, name)| (v, name.clone())).collect();
 }
 
-/// The gradient of a function, and its change along a tangent: the product of the Hessian with it.
+/// The gradient of a function, and the product of its Hessian with a tangent.
 #[derive(Clone, Debug)]
 pub struct Hvp {
-    /// `x..., tangents of wrt... -> y, nonzero gradients..., nonzero tangents of these...`.
+    /// The program `x..., tangents of wrt... -> y, gradients..., tangents of the active
+    /// gradients...`.
+    ///
+    /// Only the nonzero gradients are results.
     pub program: Program,
-    /// Which of the differentiated parameters have a gradient.
+    /// For each differentiated parameter, true if it has a gradient.
     pub nonzero: Vec<bool>,
-    /// Which of the nonzero gradients change along the tangents.
+    /// For each nonzero gradient, true if it has a tangent.
     pub active: Vec<bool>,
 }
 
-/// Forward mode over [`grad_program`], which see.
+/// Returns forward mode applied to [`grad_program`], under the same conditions.
 pub fn hvp(program: &Program, wrt: &[Var]) -> Hvp {
     let Grad { program, nonzero } = grad_program(program, wrt);
     let n_outs = program.outs.len();
     let forward = jvp(&program, wrt, Calls::Joint);
     let mut joint = forward.program;
-    // Nobody asks for the tangent of the value, and the gradients know it already.
+    // The tangent of the value is dropped: it follows from the gradients.
     if forward.active[0] {
         joint.outs.remove(n_outs);
     }
@@ -100,7 +105,7 @@ pub fn hvp(program: &Program, wrt: &[Var]) -> Hvp {
     }
 }
 
-/// Whether a program calls other traced functions.
+/// Returns whether a program calls other traced functions.
 pub fn has_calls(program: &Program) -> bool {
     program.eqns.iter().any(|e| Op::CALLS.contains(&e.op))
 }

@@ -1,20 +1,22 @@
-//! Partial evaluation: what depends on the tangents is cut off from what does not.
+//! Partial evaluation: separates the equations that depend on tangents from the rest.
 
 use crate::{Program, SecondaryMap, Var};
 
-/// A program in two parts.
+/// A program split in two parts.
 #[derive(Clone, Debug)]
 pub struct Split {
-    /// `x... -> known outs..., residuals...`.
+    /// The program `x... -> known outs..., residuals...`.
     pub known: Program,
-    /// `residuals..., dx... -> unknown outs...`; every equation in it is linear in the tangents.
+    /// The program `residuals..., dx... -> unknown outs...`, which is linear in the tangents.
     pub linear: Program,
-    /// What the linear part reads of the known part.
+    /// The values of the known part that the linear part reads.
     pub residuals: Vec<Var>,
 }
 
-/// Splits `program`, of whose parameters the first `n_known` are known and of whose results the first
-/// `n_known_outs` do not depend on the others.
+/// Splits `program` into a part that depends on its known parameters only, and the rest.
+///
+/// The first `n_known` parameters are known. The first `n_known_outs` results must not depend on
+/// the other parameters.
 pub fn split(program: &Program, n_known: usize, n_known_outs: usize) -> Split {
     let (known_params, tangents) = program.params.split_at(n_known);
     let (known_outs, unknown_outs) = program.outs.split_at(n_known_outs);
@@ -43,7 +45,7 @@ pub fn split(program: &Program, n_known: usize, n_known_outs: usize) -> Split {
             residuals.push(arg);
         }
     }
-    // In the order in which the known part binds them: the order in which a reader meets their names.
+    // Sort the residuals in the order of their definition, which is how a reader meets their names.
     residuals.sort_unstable();
     let outs = known_outs.iter().chain(&residuals).copied().collect();
     let known = part(program, known_params.to_vec(), known_eqns, outs);
@@ -56,7 +58,7 @@ pub fn split(program: &Program, n_known: usize, n_known_outs: usize) -> Split {
     }
 }
 
-/// Which of the first `n` parameters are read as `Like` operands only.
+/// Returns, for each of the first `n` parameters, whether it is only a `Like` operand.
 pub(super) fn shape_only(program: &Program, n: usize) -> Vec<bool> {
     let mut read: SecondaryMap<Var, ()> = program.outs.iter().map(|v| (*v, ())).collect();
     for x in program.eqns.iter().flat_map(|e| e.data()) {

@@ -2,16 +2,18 @@
 
 use crate::{Builder, Program, SecondaryMap, Var};
 
-/// The transposed program.
+/// A transposed linear program.
 #[derive(Clone, Debug)]
 pub struct Transposed {
-    /// `residuals..., cotangents of the results... -> cotangents of the nonzero inputs...`.
+    /// The program `residuals..., cotangents of results... -> cotangents of nonzero inputs...`.
     pub program: Program,
-    /// Which inputs have a cotangent; that of the others is zero.
+    /// For each input, true if it has a cotangent. The other cotangents are zero.
     pub nonzero: Vec<bool>,
 }
 
-/// `(residuals, dx -> dy)` becomes `(residuals, ct_y -> ct_x)`. The first `n_residuals` parameters are residuals.
+/// Transposes `(residuals, dx -> dy)` to `(residuals, ct_y -> ct_x)`.
+///
+/// The first `n_residuals` parameters are the residuals.
 pub fn transpose(program: &Program, n_residuals: usize) -> Transposed {
     let (residuals, inputs) = program.params.split_at(n_residuals);
     let mut linear: SecondaryMap<Var, ()> = inputs.iter().map(|v| (*v, ())).collect();
@@ -28,7 +30,7 @@ pub fn transpose(program: &Program, n_residuals: usize) -> Transposed {
         accumulate(&mut b, &mut cotangent, out, ct);
     }
     for eqn in program.eqns.iter().rev() {
-        // All uses of the results lie behind, so their cotangents are complete.
+        // All consumers of the results have been visited, so their cotangents are complete.
         let out_cts: Vec<Option<Var>> = eqn
             .outs
             .iter()
@@ -74,7 +76,7 @@ fn accumulate(b: &mut Builder, cotangent: &mut SecondaryMap<Var, Var>, var: Var,
     cotangent.insert(var, total);
 }
 
-/// The cotangent of the tangent `d_h` is the cotangent of `h`: `ct_h`.
+/// Names the cotangent of the tangent `d_h` as the cotangent of `h`: `ct_h`.
 fn name_cotangent(b: &mut Builder, ct: Var, tangent: Var) {
     let primal = b.name_of(tangent).and_then(|n| n.strip_prefix("d_"));
     if let Some(name) = primal.map(|n| format!("ct_{n}"))

@@ -1,20 +1,24 @@
-//! Linear programs of which some inputs are zero.
+//! Simplification of linear programs with inputs that are zero.
 //!
-//! A cotangent that is zero is not a tensor of zeros: zero times infinity is not zero, and the derivative of what
-//! nobody reads must not reach what somebody does.
+//! A zero cotangent must not become a tensor of zeros. Zero times infinity is NaN, so an unused
+//! result of the primal could spoil the gradients of the others.
 
 use crate::{Attr, Entity, Eqn, Op, Program, SecondaryMap, Static, Var};
 
-/// A linear program without what only depends on zeros.
+/// A linear program without the equations that depend only on zeros.
 #[derive(Clone, Debug)]
 pub struct Zeroed {
-    /// It has the parameters of the original; those that are zero are seldom read. Its results are the nonzero ones.
+    /// The simplified program. Its results are the nonzero ones.
+    ///
+    /// Its parameters are the original ones, although the zero ones may be unused.
     pub program: Program,
-    /// Which results of the original are left; the others are zero.
+    /// For each original result, true if it is not known to be zero.
     pub nonzero: Vec<bool>,
 }
 
-/// `program`, which is linear in its parameters after the first `n_known`, where those in `zero` are zero.
+/// Simplifies `program` under the assumption that the variables in `zero` are zero.
+///
+/// `program` is linear in its parameters after the first `n_known`.
 pub fn with_zeros(program: &Program, n_known: usize, zero: &[Var]) -> Zeroed {
     let set = |vars: &[Var]| -> SecondaryMap<Var, ()> { vars.iter().map(|v| (*v, ())).collect() };
     let mut known = Known {
@@ -61,19 +65,19 @@ pub fn with_zeros(program: &Program, n_known: usize, zero: &[Var]) -> Zeroed {
     Zeroed { program, nonzero }
 }
 
-/// What is known of the variables, from the parameters on.
+/// Facts about the variables bound so far.
 struct Known {
-    /// Those that depend on a parameter in which the program is linear.
+    /// Variables that depend on a parameter in which the program is linear.
     linear: SecondaryMap<Var, ()>,
-    /// Those that are zero.
+    /// Variables that are zero.
     zero: SecondaryMap<Var, ()>,
-    /// Those that are zero and are read all the same.
+    /// Zero variables that an equation reads, and that must be computed.
     needed: SecondaryMap<Var, ()>,
-    /// Those that are equal to an earlier one.
+    /// Variables that are equal to an earlier one.
     alias: SecondaryMap<Var, Var>,
 }
 
-/// Which linear operands of an equation are zero.
+/// The linear operands of an equation that are zero.
 enum Zeros {
     None,
     Some(Vec<Var>),
@@ -85,14 +89,14 @@ impl Known {
         self.alias.get(v).copied().unwrap_or(v)
     }
 
-    /// What is zero is computed if it is read.
+    /// Marks `v` as needed if it is zero.
     fn read(&mut self, v: Var) {
         if self.zero.contains(v) {
             self.needed.insert(v, ());
         }
     }
 
-    /// Asks it, and notes what follows for the results.
+    /// Returns which linear operands of `eqn` are zero, and records the facts about its results.
     fn what_is_zero(&mut self, eqn: &Eqn) -> Zeros {
         let linear = |v: &Var| self.linear.contains(*v);
         let inputs: Vec<Var> = eqn.data().iter().copied().filter(linear).collect();
@@ -113,7 +117,9 @@ impl Known {
         }
     }
 
-    /// The equation for the linear operands that are not zero. There is none if its result is one of them.
+    /// Simplifies an equation with some zero operands.
+    ///
+    /// Returns `None` if the result is equal to an operand, which is recorded as an alias.
     fn with_the_rest(
         &mut self,
         mut eqn: Eqn,
@@ -124,7 +130,7 @@ impl Known {
         match eqn.op {
             Op::Add => {
                 let rest = eqn.args.iter().find(|v| !is_zero(v));
-                let rest = *rest.expect("one is not zero");
+                let rest = *rest.expect("an operand is not zero");
                 self.alias.insert(eqn.out(), rest);
                 return None;
             }
@@ -146,13 +152,13 @@ impl Known {
                 eqn.args.truncate(1);
                 eqn.args.extend(cts);
             }
-            // An op that joins several cotangents reads the zeros.
+            // Any other op reads the zeros, for example to concatenate cotangents.
             _ => self.needed.extend(zeros.iter().map(|v| (*v, ()))),
         }
         Some(eqn)
     }
 
-    /// Keeps the equations that compute a zero which is read.
+    /// Keeps the equations that compute a zero that is read.
     fn keep_what_is_read(&mut self, eqns: &mut [(Eqn, bool)]) {
         for (eqn, kept) in eqns.iter_mut().rev().filter(|(_, kept)| !kept) {
             if eqn.outs.iter().any(|v| self.needed.contains(*v)) {
@@ -177,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_depends_on_zeros_is_gone() {
+    fn equations_that_depend_only_on_zeros_are_removed() {
         check(
             "(r, ct_a, ct_b) { c = mul ct_a, r d = div ct_b, r e = add c, d f = sub c, d return e, f, d }",
             &[2],
@@ -191,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn an_op_that_joins_cotangents_reads_the_zeros() {
+    fn an_op_that_joins_cotangents_keeps_its_zero_operands() {
         check(
             "(r, ct_a, ct_b) { c = neg ct_a d = stack[axis=0] c, ct_b return d }",
             &[1],
@@ -200,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pullback_of_a_call_is_given_less() {
+    fn the_pullback_of_a_call_gets_no_zero_cotangents() {
         check(
             "(s, ct_a, ct_b) { c, d = call_pull[callee=`f`, active=[0, 1], given=[0, 2]] s, ct_a, ct_b return c, d }",
             &[1],

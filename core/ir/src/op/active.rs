@@ -1,12 +1,15 @@
-//! Jacobians of ops with up to three operands that have derivatives, applied to tangents of some of them, and the transposes.
+//! Shared parts of the Jacobians of ops with up to three differentiable operands.
 //!
-//! Such an op has the numbers of these operands in its static argument `active`: what has no derivative costs nothing.
+//! The static argument `active` of such an op lists the operands that have tangents, so the other
+//! operands cost nothing.
 
 use super::shape;
 use crate::{Attr, Builder, Eqn, Fault, Op, SecondaryMap, Static, Var};
 use std::ops::RangeInclusive;
 
-/// Which of the first three operands the static argument `active` names, in order. Derivatives write it, so it is known.
+/// Returns the operands that the static argument `active` lists, among the first three.
+///
+/// Only derivatives write `active`, so it is always known.
 pub(super) fn active(value: &Static) -> Result<&[i64], Fault> {
     let active = shape::ints(value, "active")?.unwrap_or(&[]);
     let ascending = active.windows(2).all(|pair| pair[0] < pair[1]);
@@ -19,8 +22,9 @@ pub(super) fn active(value: &Static) -> Result<&[i64], Fault> {
     }
 }
 
-/// How many operands of a Jacobian come before its tangents, and which tangents there are, if all its `n_args` operands are there.
-/// Of the operands before them so many are `given`.
+/// Returns the number of operands before the tangents, and the operands that have tangents.
+///
+/// The number of operands before the tangents must be in the range `given`.
 pub(super) fn tangents(
     value: &Static,
     given: RangeInclusive<usize>,
@@ -38,7 +42,7 @@ pub(super) fn tangents(
     }
 }
 
-/// Which cotangents a transpose has, if it has `n_outs` results.
+/// Returns the operands that have cotangents, if the transpose has `n_outs` results.
 pub(super) fn cotangents(value: &Static, n_outs: usize) -> Result<&[i64], Fault> {
     let active = active(value)?;
     match active.len() == n_outs {
@@ -51,14 +55,16 @@ pub(super) fn cotangents(value: &Static, n_outs: usize) -> Result<&[i64], Fault>
     }
 }
 
-/// The numbers of those of the first three operands that have tangents: what `active` is. `None` if there are none.
+/// Returns the value of `active` for these tangents, or `None` if there are no tangents.
 pub(super) fn present(dx: &[Option<Var>; 3]) -> Option<Vec<i64>> {
     let active: Vec<i64> = (0..3).filter(|i| dx[*i as usize].is_some()).collect();
     (!active.is_empty()).then_some(active)
 }
 
-/// The cotangents of the operands of a Jacobian, by the op `transpose` of those of its tangents, after `n_given` operands, that are
-/// wanted.
+/// Emits the transpose of a Jacobian with `n_given` operands before its tangents.
+///
+/// Returns the cotangents of all operands. They are `None` except for the tangents that `linear`
+/// requests, which the op `transpose` computes.
 pub(super) fn transposed(
     b: &mut Builder,
     eqn: &Eqn,
@@ -68,7 +74,7 @@ pub(super) fn transposed(
     linear: &[bool],
 ) -> Vec<Option<Var>> {
     let mut all = vec![None; eqn.args.len()];
-    let (active, attrs) = eqn.attrs.split_last().expect("`active` is the last");
+    let (active, attrs) = eqn.attrs.split_last().expect("`active` is the last static");
     let numbers = numbers(b, *active).into_iter().enumerate();
     let (places, wanted): (Vec<usize>, Vec<i64>) = numbers
         .map(|(i, of)| (n_given + i, of))
@@ -85,7 +91,9 @@ pub(super) fn transposed(
     all
 }
 
-/// The tangents of the results of a transpose where its last operand, the cotangent, is all that has one: it is linear in that.
+/// Emits the tangents of a transpose if only its last operand, the cotangent, has a tangent.
+///
+/// The op is linear in the cotangent. Returns `None` if another operand has a tangent.
 pub(super) fn along_cotangent(
     b: &mut Builder,
     eqn: &Eqn,
@@ -98,13 +106,13 @@ pub(super) fn along_cotangent(
     Some(tangents.into_iter().map(Some).collect())
 }
 
-/// The numbers of the static argument `active`.
+/// Returns the list of the static argument `active`.
 pub(super) fn numbers(b: &Builder, active: Attr) -> Vec<i64> {
     let active = b.static_of(active).ints();
-    active.expect("derivatives say what is active").to_vec()
+    active.expect("`active` is a list of integers").to_vec()
 }
 
-/// What stands for each of the first three operands, of which `active` numbers some.
+/// Spreads the values `given` over three places. `active` lists the place of each.
 pub(super) fn placed(active: &[i64], given: &[Option<Var>]) -> [Option<Var>; 3] {
     let mut all = [None; 3];
     for (i, x) in active.iter().zip(given) {
@@ -113,7 +121,9 @@ pub(super) fn placed(active: &[i64], given: &[Option<Var>]) -> [Option<Var>; 3] 
     all
 }
 
-/// The tangents of what `f` computes from `inputs`, which have the tangents `dx`, by the rules of the ops that `f` emits.
+/// Emits `f` and the tangents of its results, by the derivative rules of the ops that `f` emits.
+///
+/// The `inputs` have the tangents `dx`.
 pub(super) fn by_parts(
     b: &mut Builder,
     inputs: &[Var],

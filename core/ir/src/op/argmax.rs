@@ -1,8 +1,9 @@
 use super::{Count, Kernel, Laws, Method, Nonlinear, NonlinearRule, Operands, Ops, Param, shape};
 use crate::{Aval, DType, Fault, Shape, Static};
 
-/// `argmax[axis, keepdims] x`: the index of the largest element along `axis`, as `i64`; the first of equal ones, and
-/// the first NaN where there is one.
+/// `argmax[axis, keepdims] x`: the index of the largest element along `axis`, as `i64`.
+///
+/// The first of equal elements wins, and the first NaN wins over all numbers.
 pub(super) static OP: Nonlinear = Nonlinear {
     name: "argmax",
     operands: Operands::Fixed(1, 0),
@@ -36,13 +37,13 @@ pub(super) static OP: Nonlinear = Nonlinear {
     ),
 };
 
-/// The shape of an index along an axis, which has to have one.
+/// Returns the shape of an index along an axis, which must have at least one element.
 pub(super) fn index_shape(statics: &[Static], args: &[&Aval]) -> Result<Shape, Fault> {
     shape::int(&statics[0], "axis")?;
     shape::extremum(&args[0].shape, &statics[0], &statics[1])
 }
 
-/// The dtype of an index into numbers.
+/// Returns the dtype of an index, after a check that the operand holds numbers.
 pub(super) fn index_dtype(_: &[Static], args: &[&Aval]) -> Result<Option<DType>, Fault> {
     shape::number(args[0].dtype, true)?;
     Ok(Some(DType::I64))

@@ -1,7 +1,8 @@
 use super::{Count, Kernel, Laws, Method, Nonlinear, NonlinearRule, Operands, Ops, Param, argmax};
 
-/// `argmin[axis, keepdims] x`: the index of the smallest element along `axis`, as `i64`; the first of equal ones, and
-/// the first NaN where there is one.
+/// `argmin[axis, keepdims] x`: the index of the smallest element along `axis`, as `i64`.
+///
+/// The first of equal elements wins, and the first NaN wins over all numbers.
 pub(super) static OP: Nonlinear = Nonlinear {
     name: "argmin",
     operands: Operands::Fixed(1, 0),

@@ -2,12 +2,16 @@ use super::attention_jvp::{Attention, Sees};
 use super::{Count, Kernel, Laws, Method, Nonlinear, NonlinearRule, Operands, Ops, Param, shape};
 use crate::{Aval, DType, Dim, Fault, Op, Shape, Var};
 
-/// `attention[causal] q, k, v, mask`: `softmax(q k^T / sqrt(d)) v`, for queries `q` of `[.., n, d]`, keys `k` of `[.., m, d]` and
-/// values `v` of `[.., m, e]`, with the same axes before them (Vaswani et al.: Attention Is All You Need, 2017).
+/// `attention[causal] q, k, v, mask`: `softmax(q k^T / sqrt(d)) v`.
 ///
-/// If `causal`, query `i` sees the keys from 0 to `i` only, as if there were no others. A mask, which need not be there, is of
-/// bools that broadcast to `[.., n, m]`, and a query sees the keys where it is true. Of a query that sees no key the result is 0,
-/// and queries without features weigh all keys the same.
+/// The queries `q` have shape `[.., n, d]`, the keys `k` `[.., m, d]` and the values `v` `[.., m,
+/// e]`, with equal leading axes (Vaswani et al.: Attention Is All You Need, 2017).
+///
+/// - With `causal`, query `i` sees only the keys 0 to `i`.
+/// - The optional bool `mask` broadcasts to `[.., n, m]`. A query sees only the keys where it is
+///   true.
+/// - A query that sees no key has result 0.
+/// - Queries without features (`d = 0`) weigh all keys equally.
 pub(super) static OP: Nonlinear = Nonlinear {
     name: "attention",
     operands: Operands::Between(3, 4),
@@ -93,7 +97,9 @@ pub(super) struct Heads {
 }
 
 impl Heads {
-    /// The dims of queries, keys and, if there are three operands, values, that a mask fits. `None` if nothing is known of them.
+    /// Checks the shapes of queries, keys, values (if given) and the optional mask.
+    ///
+    /// Returns `None` if the ranks are unknown.
     pub(super) fn of(args: &[&Aval], mask: Option<&Aval>) -> Result<Option<Heads>, Fault> {
         let named = ["the queries", "the keys", "the values"]
             .into_iter()
@@ -148,7 +154,7 @@ impl Heads {
             let ends = [(queries, "the queries"), (keys.meet(n_values), "the keys")];
             fits(mask, &[&batch[..], &ends].concat())?;
         }
-        // Derivatives of a higher order hold a weight for each query and key.
+        // Derivatives of a higher order materialise a weight for each query and key.
         let pairs = [queries, keys.meet(n_values)];
         let weights = batch.iter().map(|(dim, _)| *dim).chain(pairs);
         shape::check_size(&Shape(Some(weights.collect())))?;
@@ -159,12 +165,12 @@ impl Heads {
         }))
     }
 
-    /// The shape of the result: a value for each query.
+    /// Returns the shape of the result, which has a vector of values for each query.
     pub(super) fn mixed(&self) -> Shape {
         self.with(&[self.queries, self.values])
     }
 
-    /// The shape of what there is one of for each query.
+    /// Returns the shape of one number for each query.
     pub(super) fn one_each(&self) -> Shape {
         self.with(&[self.queries])
     }
@@ -174,7 +180,7 @@ impl Heads {
     }
 }
 
-/// That a mask broadcasts to lengths, each of which is that of something.
+/// Checks that a mask broadcasts to given lengths. Each length comes with the name of its origin.
 fn fits(mask: &[Dim], to: &[(Dim, &str)]) -> Result<(), Fault> {
     let Some(skipped) = to.len().checked_sub(mask.len()) else {
         return Err(Fault::Rank {
@@ -202,7 +208,7 @@ fn fits(mask: &[Dim], to: &[(Dim, &str)]) -> Result<(), Fault> {
     Ok(())
 }
 
-/// The dtype of all operands but the mask, whose number is given if there is one.
+/// Returns the common dtype of all operands except the mask, whose index is given if there is one.
 pub(super) fn floats(args: &[&Aval], mask: Option<usize>) -> Result<Option<DType>, Fault> {
     let Some(mask) = mask else {
         return shape::same_floats(args);
@@ -216,7 +222,7 @@ pub(super) fn floats(args: &[&Aval], mask: Option<usize>) -> Result<Option<DType
     shape::same_floats(&[&args[..mask], &args[mask + 1..]].concat())
 }
 
-/// That a length is that of `of`.
+/// Checks that the length of `what` is that of `of`.
 fn agree(what: &str, found: Dim, expected: Dim, of: &str) -> Result<(), Fault> {
     match found.differs(expected) {
         false => Ok(()),

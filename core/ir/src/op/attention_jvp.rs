@@ -4,16 +4,18 @@ use super::shape::same;
 use super::{Count, Diff, Eval, Kernel, Laws, Method, OpDef, Operands, Ops, shape};
 use crate::{Attr, Aval, Builder, DType, Eqn, Fault, Op, Shape, Static, Var};
 
-/// `attention_jvp[causal, active] q, k, v, o, l, mask, dx..`: the Jacobian of `o = attention q, k, v, mask`, applied to tangents
-/// of those of queries, keys and values that `active` numbers, where `l = attention_lse q, k, mask`:
+/// `attention_jvp[causal, active] q, k, v, o, l, mask, dx..`: the Jacobian of `attention`.
+///
+/// It is applied to the tangents of those of `q`, `k` and `v` that `active` lists, with `o =
+/// attention q, k, v, mask` and `l = attention_lse q, k, mask`:
 ///
 /// ```text
 /// p = exp(q k^T / sqrt(d) - l)    ds = (dq k^T + q dk^T) / sqrt(d)
 /// do = (p ds) v - o sum(p ds) + p dv
 /// ```
 ///
-/// with elementwise products `p ds`, and the sum over the keys; what is not seen has no weight. `attention_vjp` is its transpose.
-/// There is a mask if `attention` has one.
+/// Here `p ds` is elementwise, and the sum is over the keys. A masked key has weight 0. The mask is
+/// present if `attention` has one. The transpose is `attention_vjp`.
 pub(super) static OP: AttentionJvp = AttentionJvp;
 
 pub(super) struct AttentionJvp;
@@ -31,7 +33,7 @@ impl OpDef for AttentionJvp {
     fn shape(&self, statics: &[Static], args: &[&Aval], _: usize) -> Result<Vec<Shape>, Fault> {
         shape::known_switch(&statics[0], "causal")?;
         let (n_given, active) = tangents(&statics[1], GIVEN..=GIVEN + 1, args.len())?;
-        // A tangent has the shape of its primal: what is known of one is known of the other.
+        // A tangent has the shape of its primal, so each completes what is known of the other.
         let mut given: Vec<Aval> = args[..n_given].iter().map(|aval| (*aval).clone()).collect();
         for (&i, dx) in active.iter().zip(&args[n_given..]) {
             let primal = &mut given[i as usize].shape;
@@ -116,16 +118,16 @@ impl OpDef for AttentionJvp {
     }
 }
 
-/// What is given of an attention besides a mask.
+/// The number of operands of an attention without mask and tangents.
 pub(super) const GIVEN: usize = 5;
 
-/// Queries, keys, values, the result of `attention` and that of `attention_lse`, and which keys are seen.
+/// Queries, keys, values, the results of `attention` and `attention_lse`, and the visible keys.
 pub(super) struct Attention {
     pub(super) of: [Var; GIVEN],
     pub(super) sees: Sees,
 }
 
-/// Which keys a query sees: not those after it if it is causal, and of those the ones where a mask is true.
+/// The keys that a query sees: up to its own index if `causal`, and only where the mask is true.
 #[derive(Clone, Copy)]
 pub(super) struct Sees {
     pub(super) causal: Attr,
@@ -133,7 +135,7 @@ pub(super) struct Sees {
 }
 
 impl Attention {
-    /// The first `n_given` operands of an equation.
+    /// Returns the attention given by the first `n_given` operands of an equation.
     pub(super) fn of(eqn: &Eqn, n_given: usize) -> Attention {
         Attention {
             of: [0, 1, 2, 3, 4].map(|i| eqn.args[i]),
@@ -144,7 +146,7 @@ impl Attention {
         }
     }
 
-    /// The tangent of the result from those of queries, keys and values.
+    /// Emits the tangent of the result, given those of queries, keys and values.
     pub(super) fn tangent(&self, b: &mut Builder, dx: [Option<Var>; 3]) -> Option<Var> {
         let active = present(&dx)?;
         let active = b.attr(active);
@@ -154,7 +156,7 @@ impl Attention {
     }
 }
 
-/// The shape of the result of `attention`, from what is given of it.
+/// Returns the shape of the result of `attention`, given its operands and results.
 pub(super) fn checked(args: &[&Aval]) -> Result<Shape, Fault> {
     let (o, l) = (&args[3].shape, &args[4].shape);
     let Some(heads) = Heads::of(&args[..3], args.get(GIVEN).copied())? else {
@@ -167,20 +169,20 @@ pub(super) fn checked(args: &[&Aval]) -> Result<Shape, Fault> {
     Ok(out)
 }
 
-/// The weights of the keys for each query, `exp(q k^T / sqrt(d) - l)`, of `q, k, l`.
+/// Emits the weights of the keys for each query, `exp(q k^T / sqrt(d) - l)`.
 pub(super) fn weights(b: &mut Builder, [q, k, l]: [Var; 3], sees: Sees) -> Var {
     let (q, k) = (scaled(b, q), swapped(b, k));
     let s = matmul(b, q, k);
     let last = b.attr(-1);
     let l = b.emit(Op::Unsqueeze, &[last], &[l]);
     let exponent = b.sub(s, l);
-    // What is not seen may be anything, and its exponential infinite.
+    // Masked exponents may be arbitrary, and their exponentials infinite.
     let exponent = seen(b, exponent, sees);
     let p = b.unary(Op::Exp, exponent);
     seen(b, p, sees)
 }
 
-/// Zero where a query does not see a key, and `x` elsewhere.
+/// Emits `x` where a query sees a key, and 0 elsewhere.
 fn seen(b: &mut Builder, x: Var, sees: Sees) -> Var {
     let x = match *b.static_of(sees.causal) == Static::Bool(true) {
         true => b.unary(Op::Tril, x),
@@ -193,7 +195,7 @@ fn seen(b: &mut Builder, x: Var, sees: Sees) -> Var {
     b.select(mask, x, zero)
 }
 
-/// `x / sqrt(d)`, of which `d` is the last axis.
+/// Emits `x / sqrt(d)`, where `d` is the length of the last axis.
 pub(super) fn scaled(b: &mut Builder, x: Var) -> Var {
     let [one, last, keep] = [b.attr(1.0), b.attr(-1), b.attr(true)];
     let ones = b.emit(Op::FullLike, &[one], &[x]);
@@ -202,19 +204,19 @@ pub(super) fn scaled(b: &mut Builder, x: Var) -> Var {
     b.mul(x, scale)
 }
 
-/// The transposes of the matrices of the last two axes.
+/// Emits `x` with its last two axes swapped.
 pub(super) fn swapped(b: &mut Builder, x: Var) -> Var {
     let axes = [b.attr(-1), b.attr(-2)];
     b.emit(Op::SwapAxes, &axes, &[x])
 }
 
-/// The sum over the last axis.
+/// Emits the sum over the last axis.
 pub(super) fn over_keys(b: &mut Builder, x: Var, keepdims: bool) -> Var {
     let (last, keepdims) = (b.attr(-1), b.attr(keepdims));
     b.sum(x, x, last, keepdims)
 }
 
-/// The matrix product.
+/// Emits the matrix product.
 pub(super) fn matmul(b: &mut Builder, x: Var, y: Var) -> Var {
     b.emit(Op::Matmul, &[], &[x, y, x, y])
 }

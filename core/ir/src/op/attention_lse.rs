@@ -4,8 +4,10 @@ use super::attention_jvp::{Sees, matmul, over_keys, scaled, swapped, weights};
 use super::{Count, Kernel, Laws, Nonlinear, NonlinearRule, Operands, Ops, shape};
 use crate::Shape;
 
-/// `attention_lse[causal] q, k, mask`: the logarithm of the sum of exponentials of `q k^T / sqrt(d)` over the keys, one for each
-/// query: what derivatives need of [`attention`], which gives it on the way. Of a query that sees no key it is -inf.
+/// `attention_lse[causal] q, k, mask`: `logsumexp(q k^T / sqrt(d))` over the keys, for each query.
+///
+/// The derivatives of [`attention`] need it, and its kernel computes it as a by-product. A query
+/// that sees no key has the result -inf.
 pub(super) static OP: Nonlinear = Nonlinear {
     name: "attention_lse",
     operands: Operands::Between(2, 3),

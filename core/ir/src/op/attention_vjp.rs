@@ -7,8 +7,11 @@ use super::shape::same;
 use super::{Count, Diff, Eval, Kernel, Laws, Method, OpDef, Operands, Ops, shape};
 use crate::{Aval, Builder, DType, Eqn, Fault, Shape, Static, Var};
 
-/// `ct_x, .. = attention_vjp[causal, active] q, k, v, o, l, mask, ct`: the transpose of `attention_jvp`, with a result for each of
-/// queries, keys and values that `active` numbers:
+/// `ct_x, .. = attention_vjp[causal, active] q, k, v, o, l, mask, ct`.
+///
+/// This is the transpose of `attention_jvp`.
+///
+/// It has a result for each of `q`, `k` and `v` that `active` lists:
 ///
 /// ```text
 /// p = exp(q k^T / sqrt(d) - l)    ds = p (ct v^T - sum(ct o)) / sqrt(d)
@@ -35,7 +38,9 @@ impl OpDef for AttentionVjp {
         n_outs: usize,
     ) -> Result<Vec<Shape>, Fault> {
         shape::known_switch(&statics[0], "causal")?;
-        let (ct, given) = args.split_last().expect("a cotangent is the last");
+        let (ct, given) = args
+            .split_last()
+            .expect("the last operand is the cotangent");
         same(&checked(given)?, &ct.shape)?;
         let active = cotangents(&statics[1], n_outs)?;
         let shapes = active.iter().map(|i| args[*i as usize].shape.clone());
@@ -120,7 +125,7 @@ impl OpDef for AttentionVjp {
     }
 }
 
-/// What is given, and the cotangent.
+/// Returns the attention and the cotangent of an equation.
 fn of_cotangent(eqn: &Eqn) -> (Attention, Var) {
     let n_given = eqn.args.len() - 1;
     (Attention::of(eqn, n_given), eqn.args[n_given])

@@ -1,7 +1,7 @@
 use super::{Count, Kernel, Linear, Method, Operands, Param, shape};
 use crate::{Dim, Fault, Op, Shape};
 
-/// `broadcast_like x, like from, like to`: `x`, which has the shape of `from`, repeated to the shape of `to`.
+/// `broadcast_like x, like from, like to`: `x`, of the shape of `from`, repeated to that of `to`.
 pub(super) static OP: Linear = Linear {
     name: "broadcast_like",
     operands: Operands::Fixed(1, 2),
@@ -26,7 +26,7 @@ pub(super) static OP: Linear = Linear {
     ],
 };
 
-/// Whether a value of shape `x` can be repeated to the shape `to`.
+/// Checks that the shape `x` can be broadcast to the shape `to`.
 pub(super) fn check(x: &Shape, to: &Shape) -> Result<(), Fault> {
     let (Some(from), Some(dims)) = (x.dims(), to.dims()) else {
         return Ok(());

@@ -2,9 +2,9 @@ use super::{
     Count, Kernel, Laws, Method, Nonlinear, NonlinearRule, Operands, Param, broadcast_like, shape,
 };
 
-/// `broadcast_to[shape] x`: `x` repeated along new or unit axes to a shape.
+/// `broadcast_to[shape] x`: `x` repeated along additional axes, or axes of length 1, to a shape.
 ///
-/// The tangent is brought to the shape of the result by `broadcast_like`, whose transpose knows both shapes.
+/// Tangents use `broadcast_like` instead, whose transpose has both shapes as operands.
 pub(super) static OP: Nonlinear = Nonlinear {
     name: "broadcast_to",
     operands: Operands::Fixed(1, 0),

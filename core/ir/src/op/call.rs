@@ -1,4 +1,7 @@
-//! Calls of other traced functions. The callee is a host path: its rules are its companions, found by name.
+//! Calls of other traced functions.
+//!
+//! The callee is a host path, and its companion functions, found by name, act as the rules of the
+//! call.
 //!
 //! | op | reads | binds |
 //! |---|---|---|
@@ -8,8 +11,8 @@
 //! | `call_lin[callee, active]` | residuals, then tangents of the active arguments | tangents of the results |
 //! | `call_pull[callee, active, given]` | residuals, then the cotangents of the given results | cotangents of the active arguments |
 //!
-//! `active` lists the arguments with a tangent, `given` the results with a cotangent. The differentiator emits
-//! `call_jvp` in forward mode and `call_fwd` with `call_lin` in reverse mode, where the latter is transposed.
+//! `active` lists the arguments with a tangent, and `given` the results with a cotangent. Forward
+//! mode emits `call_jvp`. Reverse mode emits `call_fwd` and `call_lin`, and transposes the latter.
 
 use super::{Count, Diff, Eval, Laws, Method, OpDef, Operands, not_linear};
 use crate::{Aval, Builder, DType, Eqn, Fault, Op, Shape, Static, Var};
@@ -49,7 +52,7 @@ pub(super) static PULL: CallOp = CallOp {
     transpose: None,
 };
 
-/// `call_pull` of the results that have a cotangent.
+/// Emits `call_pull` for the results that have a cotangent.
 fn pull(b: &mut Builder, eqn: &Eqn, cts: &[Option<Var>]) -> Vec<Option<Var>> {
     let given = (0..cts.len()).filter(|i| cts[*i].is_some());
     let given: Vec<i64> = given.map(|i| i as i64).collect();
@@ -60,17 +63,17 @@ fn pull(b: &mut Builder, eqn: &Eqn, cts: &[Option<Var>]) -> Vec<Option<Var>> {
     let attrs = [eqn.attrs[0], eqn.attrs[1], given];
     let n_active = eqn.args.len() - 1;
     let arg_cts = b.emit_many(Op::CallPull, &attrs, &args, n_active);
-    // The residuals are not linear.
+    // The residuals are not linear and have no cotangent.
     let arg_cts = arg_cts.into_iter().map(Some);
     std::iter::once(None).chain(arg_cts).collect()
 }
 
-/// An op that stands for a call. Nothing is known of its results.
+/// An op that stands for a call. Its results have unknown avals.
 pub(super) struct CallOp {
     name: &'static str,
     statics: &'static [&'static str],
     diff: Diff,
-    /// The cotangents of all operands, if it is ever on a linear path.
+    /// Emits the cotangents of all operands. `None` if the op is never applied to tangents.
     transpose: Option<CallTranspose>,
 }
 
@@ -99,7 +102,7 @@ impl OpDef for CallOp {
         self.diff
     }
     fn jvp(&self, _: &mut Builder, _: &Eqn, _: &[Option<Var>]) -> Vec<Option<Var>> {
-        unreachable!("`ad::jvp` differentiates calls itself, because a call knows its mode")
+        unreachable!("`ad::jvp` differentiates calls itself")
     }
     fn transpose(
         &self,

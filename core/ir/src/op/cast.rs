@@ -1,10 +1,14 @@
 use super::{Count, Kernel, Linear, Method, Operands, Param, shape};
 use crate::Op;
 
-/// `cast[dtype] x, like x`: the elements in another dtype. A float becomes an integer by truncation, saturating at
-/// the ends of the range, and NaN becomes 0; an `i64` that is no `i32` wraps; anything becomes a bool by comparison with 0.
+/// `cast[dtype] x, like x`: the elements converted to another dtype.
 ///
-/// The derivative is a cast of the tangent; a cast to an integer or a bool has none.
+/// - A float becomes an integer by truncation. It saturates at the ends of the range, and NaN
+///   becomes 0.
+/// - An `i64` becomes an `i32` by wrapping.
+/// - A number becomes a bool by comparison with 0.
+///
+/// The derivative is a cast of the tangent. A cast to an integer or a bool has no derivative.
 pub(super) static OP: Linear = Linear {
     name: "cast",
     operands: Operands::Fixed(1, 1),

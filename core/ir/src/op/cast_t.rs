@@ -1,7 +1,7 @@
 use super::{Count, Kernel, Linear, Operands, shape};
 use crate::Op;
 
-/// `cast_t[dtype] y, like x`: the transpose of `cast`, `y` in the dtype of `x`.
+/// `cast_t[dtype] y, like x`: `y` in the dtype of `x`, the transpose of `cast`.
 pub(super) static OP: Linear = Linear {
     name: "cast_t",
     operands: Operands::Fixed(1, 1),

@@ -1,7 +1,7 @@
 use super::{Count, Diff, Eval, Kernel, Laws, Method, OpDef, Operands, Param, shape};
 use crate::{Attr, Aval, Builder, DType, Dim, Eqn, Fault, Op, Shape, Static, Var};
 
-/// `concat[axis] x1, .., like x1, ..`: the operands one after the other along an axis.
+/// `concat[axis] x1, .., like x1, ..`: the operands concatenated along an axis.
 pub(super) static OP: Concat = Concat;
 
 pub(super) struct Concat;
@@ -25,7 +25,7 @@ impl OpDef for Concat {
         Ok(vec![joined(&args[..n], join)?])
     }
     fn dtype(&self, _: &[Static], args: &[&Aval]) -> Result<Option<DType>, Fault> {
-        // The zeros that stand for a tangent have the dtype of the like operand.
+        // The like operands are checked too: zeros made for a missing tangent have their dtype.
         shape::same_dtypes(args)
     }
     fn methods(&self) -> Vec<Method> {
@@ -74,7 +74,7 @@ impl OpDef for Concat {
     }
 }
 
-/// `concat` of operands of the shapes of `likes`, with zeros for those that are `None`.
+/// Emits `concat` of operands with the shapes of `likes`. An operand of `None` is zero.
 pub(super) fn fill(b: &mut Builder, axis: Attr, xs: &[Option<Var>], likes: &[Var]) -> Var {
     let mut args = Vec::with_capacity(2 * likes.len());
     for (x, like) in xs.iter().zip(likes) {
@@ -84,23 +84,23 @@ pub(super) fn fill(b: &mut Builder, axis: Attr, xs: &[Option<Var>], likes: &[Var
     b.emit(Op::Concat, &[axis], &args)
 }
 
-/// Where `concat` joins operands of a rank.
+/// Returns how `concat` joins operands of a rank.
 pub(super) fn join(axis: &Static, rank: usize) -> Result<Join, Fault> {
     let axis = shape::known_axis(axis, rank, "axis")?;
     Ok(axis.map_or(Join::Somewhere, Join::Along))
 }
 
-/// Where operands are joined.
+/// How operands are joined.
 pub(super) enum Join {
-    /// One after the other along this axis.
+    /// Concatenated along this axis.
     Along(usize),
-    /// One after the other along an axis that is not known yet.
+    /// Concatenated along an unknown axis.
     Somewhere,
-    /// Along an axis that they do not have: all have one shape.
+    /// Stacked along an additional axis: all operands have the same shape.
     Across,
 }
 
-/// The shape of operands that agree in all axes but the one along which they are joined.
+/// Returns the shape of operands whose axes agree, except for the axis along which they are joined.
 pub(super) fn joined(
     args: &[&Aval],
     join: impl FnOnce(usize) -> Result<Join, Fault>,

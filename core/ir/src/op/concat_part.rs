@@ -1,8 +1,9 @@
 use super::{Count, Kernel, Linear, Operands, concat, shape};
 use crate::{Fault, Shape, Var};
 
-/// `concat_part[axis, index] y, like x1, ..`: the transpose of `concat` in one operand, the part of `y` where
-/// operand `index` stood.
+/// `concat_part[axis, index] y, like x1, ..`: the transpose of `concat` in operand `index`.
+///
+/// It is the part of `y` at the position of that operand.
 pub(super) static OP: Linear = Linear {
     name: "concat_part",
     operands: Operands::OneManyLike,
@@ -24,7 +25,7 @@ pub(super) static OP: Linear = Linear {
     },
     dtype: |_, args| shape::same_dtypes(args),
     methods: &[],
-    // The cotangent at its place, zeros elsewhere.
+    // The cotangent at the position of the operand, zeros elsewhere.
     transpose: |b, eqn, ct| {
         let index = b
             .static_of(eqn.attrs[1])

@@ -1,4 +1,4 @@
-//! The arithmetic that an op does, by what it is counted.
+//! The arithmetic cost of ops.
 
 /// Numbers of operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -10,7 +10,7 @@ pub struct Ops {
 }
 
 impl Ops {
-    /// So many of each.
+    /// Returns the given numbers of operations.
     pub const fn new(flops: u32, transcendentals: u32) -> Ops {
         Ops {
             flops,
@@ -19,47 +19,52 @@ impl Ops {
     }
 }
 
-/// The arithmetic of an op, as its formula has it: a kernel may take other steps to the same result.
+/// The arithmetic cost of an op, counted by its formula. A kernel may compute it in other steps.
 ///
-/// Integers count like floats. A function that C's mathematics library has is one transcendental operation, and
-/// others are counted by their formula: `1 / (1 + exp(-x))` is 3 operations and a transcendental one.
+/// Integers count like floats. A function of C's mathematics library counts as one transcendental
+/// operation. Other functions are counted by their formula: `1 / (1 + exp(-x))` has 3 flops and one
+/// transcendental operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Count {
-    /// None, and no element is read or written: the result is a view of the operand, or one number repeated.
+    /// No arithmetic and no memory traffic: a view of the operand, or one number repeated.
     View,
-    /// None: elements are copied, converted or made.
+    /// No arithmetic: elements are copied, converted or generated.
     Copy,
-    /// So much for each element of the result.
+    /// The given operations for each element of the result.
     Each(Ops),
-    /// So much for each element of the first operand, and for each row: for each of what is left of it after a
-    /// reduction over the axes that the op names, or over the last axis where it names none.
+    /// Operations for each element of the first operand and for each row.
+    ///
+    /// The rows are the elements left after a reduction over the axes that the op names, or over
+    /// the last axis if it names none.
     Rows {
-        /// For each element.
+        /// Operations for each element.
         element: Ops,
-        /// For each row.
+        /// Operations for each row.
         row: Ops,
     },
-    /// A multiplication and an addition for each pair of elements that meet in a product of the `Like` operands.
+    /// Two flops for each multiply-add of the matrix product of the `Like` operands.
     Product,
-    /// For each pair of a query and a key, seen or not, where queries, keys and values are the first operands.
+    /// Operations for each pair of a query and a key, masked or not.
+    ///
+    /// The first operands are queries, keys and values.
     Attention {
-        /// So many products with the features of a query, and with those of a value.
+        /// The number of products with the features of a query, and with those of a value.
         products: [u32; 2],
-        /// And so much else.
+        /// The other operations for each pair.
         pair: Ops,
     },
-    /// Nobody knows: it is in another function.
+    /// Unknown, because the op calls another function.
     Unknown,
 }
 
 impl Count {
-    /// One operation for each element.
+    /// One flop for each element of the result.
     pub const FLOP: Count = Count::each(1, 0);
 
-    /// One transcendental operation for each element.
+    /// One transcendental operation for each element of the result.
     pub const TRANSCENDENTAL: Count = Count::each(0, 1);
 
-    /// So much for each element of the result.
+    /// Returns a cost of the given operations for each element of the result.
     pub const fn each(flops: u32, transcendentals: u32) -> Count {
         Count::Each(Ops::new(flops, transcendentals))
     }

@@ -1,10 +1,10 @@
 use super::{Count, Kernel, Laws, Method, Nonlinear, NonlinearRule, Operands, Ops, Param, shape};
 use crate::{Op, Shape};
 
-/// `cross_entropy x, labels`: the mean over all rows of `logsumexp(x) - x[label]`, where the rows of `x` are its last
-/// axis and `labels` holds one integer for each.
+/// `cross_entropy x, labels`: the mean over all rows of `logsumexp(x) - x[label]`.
 ///
-/// A label outside the row is an error when the program runs. The mean over no rows is NaN.
+/// The rows of `x` are its last axis, and `labels` holds an integer for each row. A label out of
+/// range is an error at run time. The mean over no rows is NaN.
 pub(super) static OP: Nonlinear = Nonlinear {
     name: "cross_entropy",
     operands: Operands::Fixed(2, 0),
@@ -22,7 +22,8 @@ pub(super) static OP: Nonlinear = Nonlinear {
         "cross_entropy",
         &[Param::Data, Param::Data],
     )],
-    // dy = mean over rows of sum((softmax(x) - one_hot(labels)) dx); of the labels only the shape of the rows is read.
+    // dy = mean over rows of sum((softmax(x) - one_hot(labels)) dx). Only the shape of `labels` is
+    // needed for the mean.
     rule: NonlinearRule::Tangent(|b, eqn, dx| {
         let (dx, x, labels) = (dx[0]?, eqn.args[0], eqn.args[1]);
         let [last, all, no] = [b.attr(-1), b.attr(crate::Static::All), b.attr(false)];

@@ -1,40 +1,50 @@
-//! What the system knows about an op.
+//! The interface of an op to the rest of the system.
 
 use super::{BinaryFns, CompareFns, Count, Kernel, Method, UnaryFns};
 use crate::{Aval, Builder, DType, Eqn, Fault, Shape, Static, Var};
 use std::fmt;
 
-/// Everything the system knows about an op. No method has a default that could hide a missing rule.
+/// The rules and properties of an op.
+///
+/// Methods have no defaults, so that no rule can be forgotten.
 pub trait OpDef: Sync {
-    /// The name in the text form, of the method on `Tensor`, and in messages.
+    /// Returns the name in the text form and in messages.
     fn name(&self) -> &'static str;
 
-    /// How many operands it reads, and how.
+    /// Returns how many operands the op reads, and how.
     fn operands(&self) -> Operands;
 
-    /// The names of its static arguments.
+    /// Returns the names of the static arguments.
     fn statics(&self) -> &'static [&'static str];
 
-    /// The shape rule: the shapes of the results, from the operands' (data, then like) avals.
-    /// An operand that is not known in full must not be refused unless it is wrong for certain.
+    /// The shape rule: returns the shapes of the results.
+    ///
+    /// `args` holds the avals of the data operands, then those of the like operands. The rule must
+    /// not refuse partly known operands unless they are wrong for all values of the unknowns.
     fn shape(&self, statics: &[Static], args: &[&Aval], n_outs: usize)
     -> Result<Vec<Shape>, Fault>;
 
-    /// The dtype rule: the dtype of every result.
+    /// The dtype rule: returns the dtype of every result.
     fn dtype(&self, statics: &[Static], args: &[&Aval]) -> Result<Option<DType>, Fault>;
 
-    /// How user code calls it, on a tensor or as `Tensor::name(..)`; empty for ops that only rules emit.
-    /// The macro lowers calls by this table, and the run time has a method for each row.
+    /// Returns how user code calls the op, as `x.name(..)` or `Tensor::name(..)`.
+    ///
+    /// Empty for ops that only rules emit. The macro lowers calls by this table, and `Tensor` has a
+    /// method for each row.
     fn methods(&self) -> Vec<Method>;
 
-    /// What its derivative is like, in words where there is none.
+    /// Returns the kind of derivative.
     fn diff(&self) -> Diff;
 
-    /// Tangents of `eqn.outs`, given the tangents `dx` of the data operands. `None` is zero.
+    /// Emits and returns the tangents of `eqn.outs`, given the tangents `dx` of the data operands.
+    ///
+    /// A tangent of `None` is zero.
     fn jvp(&self, b: &mut Builder, eqn: &Eqn, dx: &[Option<Var>]) -> Vec<Option<Var>>;
 
-    /// Cotangents of the data operands, given those of `eqn.outs` (at least one is not `None`).
-    /// `linear[i]` says whether operand `i` is linear here; the others get `None`.
+    /// Emits and returns the cotangents of the data operands, given those of `eqn.outs`.
+    ///
+    /// At least one of `cts` is not `None`. If `linear[i]` is false, operand `i` is not linear here
+    /// and its cotangent is `None`.
     fn transpose(
         &self,
         b: &mut Builder,
@@ -43,33 +53,33 @@ pub trait OpDef: Sync {
         linear: &[bool],
     ) -> Vec<Option<Var>>;
 
-    /// What it computes.
+    /// Returns how the op is evaluated.
     fn eval(&self) -> Eval;
 
-    /// The arithmetic that it does.
+    /// Returns the arithmetic cost.
     fn count(&self) -> Count;
 
-    /// Where the laws that every op obeys are tested.
+    /// Returns the inputs and the tolerance for tests of the laws that every op obeys.
     fn laws(&self) -> Laws;
 }
 
-/// How many operands an op reads.
+/// The number of operands of an op.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operands {
-    /// So many data operands, then so many `Like` operands.
+    /// The given numbers of data operands and of `Like` operands.
     Fixed(usize, usize),
-    /// Data operands, at least and at most so many.
+    /// From the first to the second number of data operands, inclusive.
     Between(usize, usize),
-    /// Any number of data operands, at least one.
+    /// At least one data operand.
     Many,
-    /// Any number of data operands, at least one, then as many `Like` operands.
+    /// At least one data operand, then as many `Like` operands.
     ManyLike,
-    /// One data operand, then any number of `Like` operands, at least one.
+    /// One data operand, then at least one `Like` operand.
     OneManyLike,
 }
 
 impl Operands {
-    /// How many of `n_args` operands are data.
+    /// Returns how many of `n_args` operands are data operands.
     pub fn n_data(self, n_args: usize) -> usize {
         match self {
             Operands::Fixed(data, _) => data,
@@ -79,7 +89,7 @@ impl Operands {
         }
     }
 
-    /// Whether an op can have `n_args` operands.
+    /// Returns whether an op can have `n_args` operands.
     pub fn fits(self, n_args: usize) -> bool {
         match self {
             Operands::Fixed(data, likes) => n_args == data + likes,
@@ -110,18 +120,18 @@ impl fmt::Display for Operands {
     }
 }
 
-/// What the derivative of an op is like.
+/// The kind of derivative of an op.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Diff {
-    /// It has a derivative, and may also be applied to tangents: it has a transpose.
+    /// The op has a derivative and a transpose, and can be applied to tangents.
     Linear,
-    /// It has a derivative.
+    /// The op has a derivative.
     Smooth,
-    /// Its derivative is zero by definition, for the reason given.
+    /// The derivative is zero by definition, for the given reason.
     Zero(&'static str),
 }
 
-/// What an op computes.
+/// The evaluation of an op.
 #[derive(Clone, Copy)]
 pub enum Eval {
     /// One operand, element by element.
@@ -130,26 +140,29 @@ pub enum Eval {
     Binary(BinaryFns),
     /// Two operands of one dtype, element by element, to `bool`.
     Compare(CompareFns),
-    /// A kernel that the run time supplies.
+    /// A kernel that the runtime supplies.
     Kernel(Kernel),
-    /// A call of another traced function: no kernel, and in no plan.
+    /// A call of another traced function, which has no kernel and is part of no plan.
     Call,
 }
 
-/// Where the laws that every op obeys are tested.
+/// The inputs and the tolerance for tests of the laws that every op obeys.
 #[derive(Clone, Copy, Debug)]
 pub struct Laws {
-    /// The interval that float inputs are drawn from.
+    /// The interval from which float inputs are drawn.
     pub domain: (f64, f64),
-    /// Programs in text form, of one equation each, with typed `f64` (or integer or bool) parameters.
+    /// Programs in text form, with one equation each. Float parameters have dtype `f64`.
+    ///
     /// Integers are drawn from `0..3`.
     pub samples: &'static [&'static str],
-    /// The tolerance of the derivative against differences of 4th order, relative to the largest entry.
+    /// The tolerance of the derivative against 4th-order differences.
+    ///
+    /// It is relative to the largest entry.
     pub tolerance: f64,
 }
 
 impl Laws {
-    /// The laws hold on `domain` at the given programs, to the usual tolerance.
+    /// Returns laws with the default tolerance.
     pub const fn new(domain: (f64, f64), samples: &'static [&'static str]) -> Laws {
         Laws {
             domain,
@@ -159,7 +172,7 @@ impl Laws {
     }
 }
 
-/// For `transpose` of ops that never lie on a linear path.
+/// Panics. Implements `transpose` for ops that are never applied to tangents.
 pub(crate) fn not_linear(op: &dyn OpDef) -> ! {
     unreachable!(
         "`{}` is not linear, so no jvp may apply it to a tangent",

@@ -3,12 +3,14 @@ use super::{Binary, BinaryRule, Count};
 binary_fns! { |x, y| x / y,
 int |x, y| if y == 0 { 0 } else { x.wrapping_div(y) } }
 
-/// Integers: towards zero, and the least one by -1 is itself, as `wrapping_div`. A division of an integer by zero is an error when
-/// the value is computed; the loop, which has no way to say so, never sees one.
+/// `x / y`. Integer division rounds towards zero, and the smallest integer divided by -1 is itself.
+///
+/// Division of an integer by zero is an error at run time, before the loop runs: the loop cannot
+/// report it.
 pub(super) static OP: Binary = Binary {
     name: "div",
     fns: FNS,
-    // dz = dx / y - z dy / y; linear in the numerator.
+    // dz = dx / y - z dy / y. It is linear in the numerator.
     rule: BinaryRule {
         left: |b, eqn, dx| b.div(dx, eqn.args[1]),
         right: |b, eqn, dy| {

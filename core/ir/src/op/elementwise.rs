@@ -1,4 +1,4 @@
-//! The classes of elementwise ops. An op of a class is a value: its name, its loops, its rule, its laws.
+//! The classes of elementwise ops. An op is a value of its class.
 
 use super::{
     BinaryFns, CompareFns, Count, Diff, Eval, Laws, Method, OpDef, Operands, Param, UnaryFns,
@@ -8,15 +8,15 @@ use crate::{Aval, Builder, DType, Eqn, Fault, Shape, Static, Var};
 
 /// A unary elementwise op.
 pub struct Unary {
-    /// The name.
+    /// The name in the text form.
     pub name: &'static str,
-    /// The loops.
+    /// The loops for each dtype.
     pub fns: UnaryFns,
     /// The derivative.
     pub rule: UnaryRule,
-    /// The arithmetic that it does.
+    /// The arithmetic cost.
     pub count: Count,
-    /// Where the laws are tested; the samples are ours.
+    /// The interval for inputs in tests of the laws. The tests add the samples.
     pub domain: (f64, f64),
 }
 
@@ -29,7 +29,7 @@ pub enum UnaryRule {
     Factor(fn(b: &mut Builder, x: Var, y: Var) -> Var),
     /// `dy = tangent(x, y, dx)`, linear in `dx`.
     Tangent(fn(b: &mut Builder, x: Var, y: Var, dx: Var) -> Var),
-    /// Zero, for the reason given.
+    /// Zero, for the given reason.
     Zero(&'static str),
 }
 
@@ -47,7 +47,7 @@ impl OpDef for Unary {
         Ok(vec![args[0].shape.clone()])
     }
     fn dtype(&self, _: &[Static], args: &[&Aval]) -> Result<Option<DType>, Fault> {
-        // `identity` is the one op that takes a bool: it copies.
+        // `identity` is the only unary op that takes a bool.
         if args[0].dtype == Some(DType::Bool) && self.name == "identity" {
             return Ok(args[0].dtype);
         }
@@ -101,29 +101,29 @@ impl OpDef for Unary {
 
 /// A binary elementwise op with NumPy broadcasting.
 pub struct Binary {
-    /// The name.
+    /// The name in the text form.
     pub name: &'static str,
-    /// The loops.
+    /// The loops for each dtype.
     pub fns: BinaryFns,
     /// The derivative.
     pub rule: BinaryRule,
-    /// The arithmetic that it does.
+    /// The arithmetic cost.
     pub count: Count,
-    /// Where the laws are tested.
+    /// The interval for inputs in tests of the laws.
     pub domain: (f64, f64),
 }
 
-/// The cotangent of the linear operand 0 or 1 of a binary op.
+/// Emits the cotangent of the linear operand 0 or 1 of a binary op.
 pub type BinaryTranspose = fn(b: &mut Builder, eqn: &Eqn, ct: Var, operand: usize) -> Var;
 
 /// The derivative of `z = f(x, y)`. Tangents and cotangents have the shape of `z`.
 #[derive(Clone, Copy)]
 pub struct BinaryRule {
-    /// The part of `dz` that comes from `dx`.
+    /// The contribution of `dx` to `dz`.
     pub left: fn(b: &mut Builder, eqn: &Eqn, dx: Var) -> Var,
-    /// The part of `dz` that comes from `dy`.
+    /// The contribution of `dy` to `dz`.
     pub right: fn(b: &mut Builder, eqn: &Eqn, dy: Var) -> Var,
-    /// The cotangent of the linear operand 0 or 1, if `f` is linear in it while the other is held.
+    /// The cotangent of operand 0 or 1, if `f` is linear in it for a fixed other operand.
     pub transpose: Option<BinaryTranspose>,
 }
 
@@ -195,11 +195,11 @@ impl OpDef for Binary {
     }
 }
 
-/// A comparison with NumPy broadcasting.
+/// A comparison with NumPy broadcasting. The result is `bool`.
 pub struct Compare {
-    /// The name.
+    /// The name in the text form.
     pub name: &'static str,
-    /// The loops.
+    /// The loops for each dtype.
     pub fns: CompareFns,
 }
 

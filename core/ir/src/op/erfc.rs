@@ -4,7 +4,7 @@ use std::f64::consts::FRAC_2_SQRT_PI;
 
 unary_fns! { |x| erfc::<A, _>(x) }
 
-/// `1 - erf(x)`, with all its digits where `erf(x)` is close to 1.
+/// `1 - erf(x)`, accurate where `erf(x)` is close to 1.
 pub(super) static OP: Unary = Unary {
     name: "erfc",
     fns: FNS,

@@ -1,7 +1,7 @@
 use super::{Count, Kernel, Laws, Nonlinear, NonlinearRule, Operands, shape};
 use crate::{DType, Dim, Shape};
 
-/// `fold_in[data] key`: the key that a number makes of a key, two words of two.
+/// `fold_in[data] key`: a key derived from `key` and the number `data`.
 ///
 /// Key `i` of a split is `fold_in[i]`.
 pub(super) static OP: Nonlinear = Nonlinear {

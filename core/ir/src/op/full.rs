@@ -1,8 +1,9 @@
 use super::{Count, Kernel, Laws, Method, Nonlinear, NonlinearRule, Operands, Param, shape};
 
-/// `full[shape, value, dtype]`: one number in every element.
+/// `full[shape, value, dtype]`: a tensor filled with one number.
 ///
-/// The number has to be a value of the dtype: `1.5` is not one of `i32`. Rounding to `f32` is no loss.
+/// The dtype must be able to represent the number: `i32` cannot represent `1.5`. Rounding to `f32`
+/// is allowed.
 pub(super) static OP: Nonlinear = Nonlinear {
     name: "full",
     operands: Operands::Fixed(0, 0),

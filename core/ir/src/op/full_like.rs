@@ -1,6 +1,6 @@
 use super::{Count, Kernel, Laws, Method, Nonlinear, NonlinearRule, Operands, Param, shape};
 
-/// `full_like[value] like x`: one number in the dtype and shape of `x`.
+/// `full_like[value] like x`: a tensor filled with one number, with the dtype and shape of `x`.
 pub(super) static OP: Nonlinear = Nonlinear {
     name: "full_like",
     operands: Operands::Fixed(0, 1),

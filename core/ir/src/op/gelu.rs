@@ -5,13 +5,13 @@ use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI};
 
 unary_fns! { |x| gelu::<A, _>(x) }
 
-/// The exact form, with the error function; `gelu_tanh` approximates it.
+/// `x P(x)` with the normal distribution `P`, computed exactly; `gelu_tanh` approximates it.
 pub(super) static OP: Unary = Unary {
     name: "gelu",
     fns: FNS,
-    // With the distribution and the density of the normal law,
-    //   y = x P(x),  P(x) = erfc(-x / sqrt(2)) / 2,  p(x) = exp(-x^2 / 2) / sqrt(2 pi),
-    //   dy = dx (P(x) + x p(x)).
+    // With the distribution function P and the density p of the normal distribution,
+    //     y = x P(x),  P(x) = erfc(-x / sqrt(2)) / 2,  p(x) = exp(-x^2 / 2) / sqrt(2 pi),
+    //     dy = dx (P(x) + x p(x)).
     rule: UnaryRule::Factor(|b, x, _| {
         let half = b.scalar(0.5, x);
         let scale = b.scalar(-FRAC_1_SQRT_2, x);

@@ -3,9 +3,9 @@ use crate::Op;
 use gradloom_maths::gelu_tanh;
 use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI};
 
-/// The slope of the approximation, sqrt(2 / pi).
+/// The linear coefficient of `u`, sqrt(2 / pi).
 const A: f64 = FRAC_2_SQRT_PI * FRAC_1_SQRT_2;
-/// Its cubic part.
+/// The cubic coefficient of `u`, relative to the linear one.
 const B: f64 = 0.044715;
 
 unary_fns! { |x| gelu_tanh::<A, _>(x) }

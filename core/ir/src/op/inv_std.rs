@@ -1,7 +1,9 @@
 use super::{Count, Kernel, Laws, Nonlinear, NonlinearRule, Operands, Ops, shape};
 use crate::Op;
 
-/// `inv_std[axes, eps] x`: `1 / sqrt(var + eps)`, with the biased variance over `axes`, which are kept with length 1.
+/// `inv_std[axes, eps] x`: `1 / sqrt(var + eps)`, with the biased variance over `axes`.
+///
+/// The axes are kept with length 1.
 pub(super) static OP: Nonlinear = Nonlinear {
     name: "inv_std",
     operands: Operands::Fixed(1, 0),
@@ -12,7 +14,7 @@ pub(super) static OP: Nonlinear = Nonlinear {
     },
     dtype: |_, args| shape::number(args[0].dtype, false),
     methods: &[],
-    // dr = -r^2 mean(normalize(x) dx), as derived at `normalize`.
+    // dr = -r^2 mean(normalize(x) dx), as derived in `normalize.rs`.
     rule: NonlinearRule::Tangent(|b, eqn, dx| {
         let (dx, x, r) = (dx[0]?, eqn.args[0], eqn.out());
         let keepdims = b.attr(true);

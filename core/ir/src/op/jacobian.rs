@@ -1,33 +1,37 @@
-//! The class of ops that apply a matrix, made of primal values, to one operand: the Jacobians of some ops on rows.
+//! The class of ops that apply a Jacobian to their first operand.
 
 use super::{Count, Diff, Eval, InferRule, Kernel, Laws, Method, OpDef, Operands, shape};
 use crate::{Aval, Builder, DType, Eqn, Fault, Op, Shape, Static, Var};
 
-/// An op that is linear in its first operand, of the shape of the result.
+/// An op that is linear in its first operand, with a matrix computed from the other operands.
+///
+/// The result has the shape of the first operand.
 pub struct Jacobian {
-    /// The name.
+    /// The name in the text form.
     pub name: &'static str,
-    /// How many operands it reads.
+    /// The number of operands, all of them data.
     pub n_operands: usize,
-    /// The names of its static arguments.
+    /// The names of the static arguments.
     pub statics: &'static [&'static str],
     /// The shape rule.
     pub shape: InferRule<Shape>,
-    /// The tangent of the result from those of the operands after the first.
+    /// Emits the tangent of the result due to the operands after the first.
     pub tangent: fn(b: &mut Builder, eqn: &Eqn, dx: &[Option<Var>]) -> Option<Var>,
-    /// The op that applies the transposed matrix, on the same other operands: the op itself where the matrix is symmetric.
+    /// The op that applies the transposed matrix, given the same other operands.
+    ///
+    /// It is the op itself if the matrix is symmetric.
     pub transpose: Op,
     /// The kernel.
     pub kernel: Kernel,
-    /// The arithmetic that it does.
+    /// The arithmetic cost.
     pub count: Count,
-    /// The interval that the operands are drawn from where the laws are tested.
+    /// The interval for inputs in tests of the laws.
     pub domain: (f64, f64),
-    /// The programs on which the laws are tested.
+    /// The programs for tests of the laws.
     pub samples: &'static [&'static str],
 }
 
-/// The equation with another op and another first operand.
+/// Emits the equation with another op and another first operand.
 fn apply(b: &mut Builder, op: Op, eqn: &Eqn, x: Var) -> Var {
     let mut args = eqn.args.clone();
     args[0] = x;
@@ -88,7 +92,7 @@ impl OpDef for Jacobian {
     }
 }
 
-/// The shape rule of Jacobians along one axis, whose operands have one shape.
+/// The shape rule of Jacobians along one axis, whose operands have the same shape.
 pub(super) fn same_along_axis(statics: &[Static], args: &[&Aval]) -> Result<Shape, Fault> {
     let shape = shape::same(&args[0].shape, &args[1].shape)?;
     shape::along(&shape, &statics[0])

@@ -2,7 +2,9 @@ use super::norm_jvp::Norm;
 use super::{Count, Kernel, Laws, Method, Nonlinear, NonlinearRule, Operands, Ops, Param, shape};
 use crate::{Aval, Dim, Fault, Shape};
 
-/// `layer_norm[eps] x, w, b`: `normalize(x) w + b` over the last axis, of which `w` and `b` have the length.
+/// `layer_norm[eps] x, w, b`: `normalize(x) w + b` over the last axis.
+///
+/// The weight `w` and the bias `b` are vectors with the length of the last axis.
 pub(super) static OP: Nonlinear = Nonlinear {
     name: "layer_norm",
     operands: Operands::Fixed(3, 0),
@@ -39,7 +41,7 @@ pub(super) static OP: Nonlinear = Nonlinear {
     ),
 };
 
-/// The shape of `x`, whose last axis is as long as each of some vectors.
+/// Returns the shape of `x`, whose last axis must have the length of each of the vectors.
 pub(super) fn with_vectors(x: &Shape, vectors: &[(&Aval, &str)]) -> Result<Shape, Fault> {
     let mut last = Dim::Unknown;
     if let Some(dims) = x.dims() {
@@ -57,7 +59,7 @@ pub(super) fn with_vectors(x: &Shape, vectors: &[(&Aval, &str)]) -> Result<Shape
     })))
 }
 
-/// The length of a vector that has to fit the last axis of `x`.
+/// Returns the length of a vector, which must be that of the last axis of `x`.
 fn vector(v: &Aval, last: Dim, what: &str) -> Result<Dim, Fault> {
     let Some(dims) = v.shape.dims() else {
         return Ok(Dim::Unknown);

@@ -1,32 +1,32 @@
-//! The class of ops that are linear in their one data operand and have one result.
+//! The class of ops with one result that are linear in their only data operand.
 
 use super::{Count, Diff, Eval, InferRule, Kernel, Laws, Method, OpDef, Operands};
 use crate::{Aval, Builder, DType, Eqn, Fault, Shape, Static, Var};
 
 /// An op with a kernel and one result that is linear in its only data operand.
 ///
-/// Its tangent is the same op on the tangent, with the same static arguments and `Like` operands: these are the
-/// primals whose shapes the transpose needs.
+/// Its tangent is the same op applied to the tangent, with the same static arguments and `Like`
+/// operands. The `Like` operands are primal values, whose shapes the transpose needs.
 pub struct Linear {
-    /// The name.
+    /// The name in the text form.
     pub name: &'static str,
-    /// The names of its static arguments.
+    /// The names of the static arguments.
     pub statics: &'static [&'static str],
-    /// How many operands it reads, and how: one of them is data.
+    /// The number of operands, one of which is data.
     pub operands: Operands,
     /// The shape rule.
     pub shape: InferRule<Shape>,
     /// The dtype rule.
     pub dtype: InferRule<Option<DType>>,
-    /// How user code calls it.
+    /// The methods by which user code calls the op.
     pub methods: &'static [Method],
-    /// The transpose: the cotangent of the operand.
+    /// Emits the cotangent of the operand.
     pub transpose: fn(b: &mut Builder, eqn: &Eqn, ct: Var) -> Var,
     /// The kernel.
     pub kernel: Kernel,
-    /// The arithmetic that it does.
+    /// The arithmetic cost.
     pub count: Count,
-    /// The programs on which the laws are tested.
+    /// The programs for tests of the laws.
     pub samples: &'static [&'static str],
 }
 
@@ -53,7 +53,7 @@ impl OpDef for Linear {
         Diff::Linear
     }
     fn jvp(&self, b: &mut Builder, eqn: &Eqn, dx: &[Option<Var>]) -> Vec<Option<Var>> {
-        // dy = f(dx); a result of integers, which a cast can make, has no tangent.
+        // dy = f(dx). An integer or bool result of a cast has no tangent.
         let dtype = b.aval(eqn.out()).dtype;
         let dx = dx[0].filter(|_| dtype.is_none_or(DType::is_float));
         vec![dx.map(|dx| {

@@ -1,7 +1,7 @@
 use super::{Count, Kernel, Laws, Method, Nonlinear, NonlinearRule, Operands, Ops, Param, shape};
 use crate::Op;
 
-/// `log_softmax[axis] x`: the logarithm of `softmax`, `x - logsumexp(x)` along `axis`.
+/// `log_softmax[axis] x`: `x - logsumexp(x)` along `axis`, the logarithm of `softmax`.
 pub(super) static OP: Nonlinear = Nonlinear {
     name: "log_softmax",
     operands: Operands::Fixed(1, 0),
@@ -12,7 +12,7 @@ pub(super) static OP: Nonlinear = Nonlinear {
         "log_softmax",
         &[Param::Data, Param::Static],
     )],
-    // dy = dx - sum(exp(y) dx), as exp(y) is the softmax.
+    // dy = dx - sum(exp(y) dx), where exp(y) is the softmax.
     rule: NonlinearRule::Tangent(|b, eqn, dx| {
         let (dx, y, axis) = (dx[0]?, eqn.out(), eqn.attrs[0]);
         Some(b.emit(Op::LogSoftmaxJvp, &[axis], &[dx, y]))

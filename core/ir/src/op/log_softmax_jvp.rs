@@ -2,9 +2,10 @@ use super::jacobian::{Jacobian, same_along_axis};
 use super::{Count, Kernel, Ops};
 use crate::Op;
 
-/// `log_softmax_jvp[axis] v, y`: `v - sum(exp(y) v)` along `axis`, the Jacobian of `log_softmax` where the result is `y`.
+/// `log_softmax_jvp[axis] v, y`: `v - sum(exp(y) v)` along `axis`.
 ///
-/// The elements of `y` are logarithms of parts of 1, so none is positive.
+/// This is the Jacobian of `log_softmax` at the result `y`, applied to `v`. The elements of `y` are
+/// logarithms of probabilities, so none is positive.
 pub(super) static OP: Jacobian = Jacobian {
     name: "log_softmax_jvp",
     n_operands: 2,

@@ -2,9 +2,11 @@ use super::jacobian::{Jacobian, same_along_axis};
 use super::{Count, Kernel, Ops};
 use crate::Op;
 
-/// `log_softmax_vjp[axis] v, y`: `v - exp(y) sum(v)` along `axis`, the transpose of `log_softmax_jvp`.
+/// `log_softmax_vjp[axis] v, y`: `v - exp(y) sum(v)` along `axis`.
 ///
-/// The elements of `y` are logarithms of parts of 1, so none is positive.
+/// This is the transpose of `log_softmax_jvp`.
+///
+/// The elements of `y` are logarithms of probabilities, so none is positive.
 pub(super) static OP: Jacobian = Jacobian {
     name: "log_softmax_vjp",
     n_operands: 2,

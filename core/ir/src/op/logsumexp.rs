@@ -1,7 +1,9 @@
 use super::{Count, Kernel, Laws, Method, Nonlinear, NonlinearRule, Operands, Ops, Param, shape};
 use crate::Op;
 
-/// `logsumexp[axes, keepdims] x`: `log(sum(exp(x)))` over `axes`, without overflow; of no elements, minus infinity.
+/// `logsumexp[axes, keepdims] x`: `log(sum(exp(x)))` over `axes`, without overflow.
+///
+/// The result for no elements is minus infinity.
 pub(super) static OP: Nonlinear = Nonlinear {
     name: "logsumexp",
     operands: Operands::Fixed(1, 0),
@@ -18,7 +20,7 @@ pub(super) static OP: Nonlinear = Nonlinear {
             &[Param::Data, Param::Static, Param::Switch(true)],
         ),
     ],
-    // dy = sum(exp(x - y) dx): exp(x - y) is the softmax over all the axes together.
+    // dy = sum(exp(x - y) dx), where exp(x - y) is the softmax over all of the axes together.
     rule: NonlinearRule::Tangent(|b, eqn, dx| {
         let (dx, x, y) = (dx[0]?, eqn.args[0], eqn.out());
         let [axes, keepdims] = [eqn.attrs[0], eqn.attrs[1]];

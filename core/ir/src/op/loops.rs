@@ -1,28 +1,30 @@
-//! The loops of the elementwise ops, and the scalar functions that they run.
+//! The scalar functions of the elementwise ops, and loops over slices that apply them.
 //!
-//! Each is a plain loop over slices around the op's scalar expression, compiled for each [`Level`]. The scalar
-//! functions are public as [`super::element`], for loops that compute several ops at once: they give the same bits.
+//! Each loop is compiled for each [`Level`]. The scalar functions are public as [`super::element`],
+//! so that loops that compute several ops at once give the same bits.
 //!
-//! A loop calls the function itself, and not by a closure or a function pointer: these may stay functions of their own,
-//! compiled for the baseline.
+//! A loop calls the scalar function directly. A call through a closure or function pointer might
+//! not be inlined, and would then be compiled for the baseline level.
 //!
 //! [`Level`]: gradloom_maths::Level
 
 use gradloom_maths::Versions;
 
-/// The loop of a unary op in one dtype: operand, result, of equal length.
+/// The loop of a unary op in one dtype: operand and result, of equal length.
 pub type UnaryLoop<T> = Versions<fn(&[T], &mut [T]), unsafe fn(&[T], &mut [T])>;
 
-/// The loop of a binary op in one dtype: operands, result, of equal length.
+/// The loop of a binary op in one dtype: operands and result, of equal length.
 pub type BinaryLoop<T> = Versions<fn(&[T], &[T], &mut [T]), unsafe fn(&[T], &[T], &mut [T])>;
 
-/// The loop of a comparison in one dtype: operands, result, of equal length. The result is the bytes of bools, 0 or 1: where they
-/// are written other values may have been.
+/// The loop of a comparison in one dtype: operands and result, of equal length.
+///
+/// The result is the bytes of bools, 0 or 1. It is `u8` because its memory may have held other
+/// values.
 pub type CompareLoop<T> = Versions<fn(&[T], &[T], &mut [u8]), unsafe fn(&[T], &[T], &mut [u8])>;
 
 /// The loops of a unary op, one for each dtype that it takes.
 #[derive(Clone, Copy)]
-#[allow(missing_docs)] // named as the dtypes
+#[allow(missing_docs)] // the fields are named after the dtypes
 pub struct UnaryFns {
     pub f32: UnaryLoop<f32>,
     pub f64: UnaryLoop<f64>,
@@ -51,13 +53,16 @@ pub struct CompareFns {
     pub bool: CompareLoop<bool>,
 }
 
-/// `unary_fns! { |x| float expression }` or `unary_fns! { |x| float expression, int |x| integer expression }`: the
-/// module `element` of an op, with a function for each dtype, and its loops, `FNS`.
+/// Defines the module `element` of a unary op, with a function for each dtype, and its loops `FNS`.
 ///
-/// `unary_fns! { |x| float expression, if all(test) simple expression }`: a loop computes the simple expression, which
-/// is the same where the test holds, if it holds for all elements.
+/// - `unary_fns! { |x| float expression }`
+/// - `unary_fns! { |x| float expression, int |x| integer expression }`
+/// - `unary_fns! { |x| float expression, if all(test) simple expression }`: a loop uses the simple
+///   expression if the test holds for all of its elements. The two expressions must agree where the
+///   test holds.
 ///
-/// In the expressions, `A` is the arithmetic of the level, which functions of `gradloom_maths` ask for.
+/// In the expressions, `A` is the [`Arith`](gradloom_maths::Arith) of the level, for functions of
+/// `gradloom_maths`.
 macro_rules! unary_fns {
     (|$x:ident| $float:expr) => {
         element_fns! { f32 (x: f32) -> f32: |$x| $float, f64 (x: f64) -> f64: |$x| $float }
@@ -113,7 +118,7 @@ macro_rules! unary_fns {
     };
 }
 
-/// The same for binary ops: `binary_fns! { |x, y| float expression, int |x, y| integer expression }`.
+/// Does the same for binary ops, with `|x, y|` in place of `|x|` and without `if all`.
 macro_rules! binary_fns {
     (|$x:ident, $y:ident| $float:expr) => {
         element_fns! {
@@ -145,7 +150,7 @@ macro_rules! binary_fns {
     };
 }
 
-/// The same for comparisons: `compare_fns! { |x, y| expression }`.
+/// Does the same for comparisons: `compare_fns! { |x, y| expression }`.
 macro_rules! compare_fns {
     (|$x:ident, $y:ident| $e:expr) => {
         element_fns! {
@@ -163,10 +168,10 @@ macro_rules! compare_fns {
     };
 }
 
-/// The module `element`: a function named as each dtype.
+/// Defines the module `element`, with a function named after each dtype.
 macro_rules! element_fns {
     ($($t:ident ($($p:ident: $in:ty),*) -> $out:ty: |$($x:ident),*| $e:expr),*) => {
-        // The op says what it is, and a comparison of bools is in the order of the numbers: false before true.
+        // The op documents the functions. Bools compare like numbers: false is less than true.
         #[allow(missing_docs, clippy::bool_comparison)]
         pub(in crate::op) mod element {
             #[allow(unused_imports)]

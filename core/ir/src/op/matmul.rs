@@ -1,10 +1,13 @@
 use super::{Count, Diff, Eval, Kernel, Laws, Method, OpDef, Operands, Param, shape};
 use crate::{Aval, Builder, DType, Dim, Eqn, Fault, Op, Shape, Static, Var};
 
-/// `matmul x, y, like x, like y`: the matrix product of the last two axes, the axes before them broadcast as NumPy
-/// does. A vector on the left is a row, one on the right a column, and that axis is not in the result.
+/// `matmul x, y, like x, like y`: the matrix product of the last two axes.
 ///
-/// With `lhs_t` and `rhs_t` it is closed under transposition: in `z = x y`, with a cotangent `c` of `z`,
+/// The axes before them broadcast as in NumPy. A vector on the left is a row and a vector on the
+/// right a column; that axis is absent from the result.
+///
+/// `matmul`, `lhs_t` and `rhs_t` are closed under transposition. For `z = x y` with a cotangent `c`
+/// of `z`,
 ///
 /// ```text
 /// matmul(x, y) = x y         x <- lhs_t(ct, y)    y <- rhs_t(x, ct)
@@ -12,8 +15,8 @@ use crate::{Aval, Builder, DType, Dim, Eqn, Fault, Op, Shape, Static, Var};
 /// rhs_t(x, c)  = x^T c       x <- lhs_t(c, ct)    c <- matmul(x, ct)
 /// ```
 ///
-/// each summed over the axes that were broadcast. The `Like` operands are the primal factors of the product that
-/// all three are about, and travel with them; they give the shapes where an operand is a tangent.
+/// each summed over the axes that were broadcast. The `Like` operands of all three are the primal
+/// factors `x` and `y`. They give the shapes if an operand is a tangent.
 pub(super) static OP: Product = Product {
     name: "matmul",
     shape: |args| {
@@ -41,20 +44,21 @@ pub(super) static OP: Product = Product {
     ],
 };
 
-/// One of the three products that are about `z = x y`. It is linear in each of its two data operands, and its `Like`
-/// operands are `x` and `y`.
+/// One of the three products derived from `z = x y`.
+///
+/// It is linear in each of its two data operands, and its `Like` operands are `x` and `y`.
 pub(super) struct Product {
-    /// The name.
+    /// The name in the text form.
     pub(super) name: &'static str,
     /// The shape rule.
     pub(super) shape: fn(args: &[&Aval]) -> Result<Shape, Fault>,
-    /// How user code calls it.
+    /// The methods by which user code calls the op.
     pub(super) methods: &'static [Method],
-    /// The cotangent of each operand.
+    /// Emits the cotangent of each operand.
     pub(super) transpose: [fn(b: &mut Builder, eqn: &Eqn, ct: Var) -> Var; 2],
     /// The kernel.
     pub(super) kernel: Kernel,
-    /// The programs on which the laws are tested.
+    /// The programs for tests of the laws.
     pub(super) samples: &'static [&'static str],
 }
 
@@ -110,12 +114,12 @@ impl OpDef for Product {
     }
 }
 
-/// `op x, y` with the `Like` operands of `of`.
+/// Emits `op x, y` with the `Like` operands of the equation `of`.
 pub(super) fn emit(b: &mut Builder, op: Op, x: Var, y: Var, of: &Eqn) -> Var {
     b.emit(op, &[], &[x, y, of.args[2], of.args[3]])
 }
 
-/// The shape of the product of values of shapes `x` and `y`.
+/// Returns the shape of the product of values with shapes `x` and `y`.
 pub(super) fn product(x: &Shape, y: &Shape) -> Result<Shape, Fault> {
     if x.dims().is_some_and(<[Dim]>::is_empty) || y.dims().is_some_and(<[Dim]>::is_empty) {
         return Err(Fault::Rank {

@@ -2,8 +2,9 @@ use super::matmul::{Product, emit, product};
 use super::{Kernel, shape};
 use crate::Op;
 
-/// `matmul_lhs_t c, y, like x, like y`: the transpose of `matmul` in its first operand, `c y^T` summed to the shape
-/// of `x`; `c` has the shape of `x y`.
+/// `matmul_lhs_t c, y, like x, like y`: `c y^T` summed to the shape of `x`.
+///
+/// This is the transpose of `matmul` in its first operand. `c` has the shape of `x y`.
 pub(super) static OP: Product = Product {
     name: "matmul_lhs_t",
     shape: |args| {

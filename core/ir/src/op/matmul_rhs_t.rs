@@ -2,8 +2,9 @@ use super::matmul::{Product, emit, product};
 use super::{Kernel, shape};
 use crate::Op;
 
-/// `matmul_rhs_t x, c, like x, like y`: the transpose of `matmul` in its second operand, `x^T c` summed to the shape
-/// of `y`; `c` has the shape of `x y`.
+/// `matmul_rhs_t x, c, like x, like y`: `x^T c` summed to the shape of `y`.
+///
+/// This is the transpose of `matmul` in its second operand. `c` has the shape of `x y`.
 pub(super) static OP: Product = Product {
     name: "matmul_rhs_t",
     shape: |args| {

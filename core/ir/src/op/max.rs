@@ -1,9 +1,9 @@
 use super::{Count, Kernel, Laws, Method, Nonlinear, NonlinearRule, Operands, Ops, Param, shape};
 use crate::{Builder, Eqn, Op, Var};
 
-/// `max[axes, keepdims] x`: the largest element over `axes`; NaN where there is one.
+/// `max[axes, keepdims] x`: the largest element over `axes`; NaN if there is one.
 ///
-/// Equal largest elements share the derivative equally.
+/// The derivative is shared equally among equal largest elements.
 pub(super) static OP: Nonlinear = Nonlinear {
     name: "max",
     operands: Operands::Fixed(1, 0),
@@ -36,10 +36,10 @@ pub(super) static OP: Nonlinear = Nonlinear {
     ),
 };
 
-/// `dy` is the mean of `dx` over the elements that are equal to the extremum `y`; `short` compares those that fall
-/// short of it with it.
+/// Emits the tangent of a maximum or minimum `y`: the mean of `dx` over the elements equal to `y`.
 ///
-/// Where the extremum is NaN no element is equal to it and none falls short of it, and the derivative is NaN too.
+/// `short` is the comparison that is true for elements other than `y`: `Lt` for a maximum. If `y`
+/// is NaN, no element is equal to it and none compares to it, so the tangent is NaN.
 pub(super) fn tangent(b: &mut Builder, eqn: &Eqn, dx: &[Option<Var>], short: Op) -> Option<Var> {
     let (dx, x, y) = (dx[0]?, eqn.args[0], eqn.out());
     let [axes, keepdims] = [eqn.attrs[0], eqn.attrs[1]];
@@ -50,7 +50,7 @@ pub(super) fn tangent(b: &mut Builder, eqn: &Eqn, dx: &[Option<Var>], short: Op)
     let hits = b.select(hit, one, extremum);
     let hits = b.select(short, zero, hits);
     let n_hits = b.sum(hits, x, axes, keepdims);
-    // The operands of a linear op have the shape of its result.
+    // Linear ops do not broadcast, so the zeros need the shape of `dx`.
     let zeros = b.zeros_like(x);
     let dx = b.select(short, zeros, dx);
     let total = b.sum(dx, x, axes, keepdims);

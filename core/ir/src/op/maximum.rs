@@ -4,7 +4,7 @@ use crate::{Builder, Op, Var};
 binary_fns! { |x, y| if x > y || x.is_nan() { x } else { y },
 int |x, y| x.max(y) }
 
-/// NaN if either element is.
+/// The larger of two elements; NaN if either is NaN.
 pub(super) static OP: Binary = Binary {
     name: "maximum",
     fns: FNS,
@@ -18,7 +18,7 @@ pub(super) static OP: Binary = Binary {
     domain: (-2.0, 2.0),
 };
 
-/// The tangent `d` of `x` where `x` beats `other` by the comparison `beats`, half of it at a tie, and 0 elsewhere.
+/// Emits the tangent `d` of `x` where `beats x, other` holds, half of it at a tie, and 0 elsewhere.
 pub(super) fn share(b: &mut Builder, beats: Op, x: Var, other: Var, d: Var) -> Var {
     let zero = b.scalar(0.0, x);
     let half = b.scalar(0.5, x);

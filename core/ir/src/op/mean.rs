@@ -1,9 +1,11 @@
 use super::{Count, Kernel, Linear, Method, Operands, Ops, Param, shape};
 
-/// `mean[axes, keepdims] x, like x`: the mean over `axes` of floats; that of no elements is NaN.
+/// `mean[axes, keepdims] x, like x`: the mean over `axes`. Takes floats.
 ///
-/// The `Like` operand is the primal with the shape of `x`, so that the op can be transposed where `x` is a
-/// tangent. Lowering passes `x` itself.
+/// The mean of no elements is NaN.
+///
+/// The `Like` operand is the primal with the shape of `x`, which the transpose needs if `x` is a
+/// tangent. In user code it is `x` itself.
 pub(super) static OP: Linear = Linear {
     name: "mean",
     operands: Operands::Fixed(1, 1),

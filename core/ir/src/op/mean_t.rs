@@ -1,7 +1,8 @@
 use super::{Count, Kernel, Linear, Operands, Ops, shape};
 
-/// `mean_t[axes, keepdims] y, like x`: the transpose of `mean`, `y` repeated along `axes` to the shape of `x` and
-/// divided by the number of repetitions.
+/// `mean_t[axes, keepdims] y, like x`: `y` repeated along `axes` and divided by the count.
+///
+/// This is the transpose of `mean`. The result has the shape of `x`.
 pub(super) static OP: Linear = Linear {
     name: "mean_t",
     operands: Operands::Fixed(1, 1),

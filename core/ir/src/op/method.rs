@@ -1,21 +1,21 @@
-//! How user code calls ops: the table that the macro lowers by and the methods of `Tensor` keep to.
+//! The methods by which user code calls ops. The macro lowers calls by them.
 
-/// One way in which user code calls an op.
+/// A method or associated function of `Tensor` that applies an op.
 ///
-/// The `Like` operands that no [`Param::Like`] names come before those that one does, and are the data operands
-/// in order.
+/// The `Like` operands of the op are the data operands in order, followed by those that a
+/// [`Param::Like`] names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Method {
-    /// The name of the method or associated function of `Tensor`.
+    /// The name of the method or associated function.
     pub name: &'static str,
-    /// What it takes, in order. The receiver of a method is the first.
+    /// The parameters in order. The receiver of a method is the first.
     pub params: &'static [Param],
-    /// Whether it is called as `Tensor::name(..)` rather than on a tensor.
+    /// True if it is called as `Tensor::name(..)` rather than `x.name(..)`.
     pub assoc: bool,
 }
 
 impl Method {
-    /// `x.name(..)`.
+    /// Returns the method `x.name(..)`.
     pub const fn on_tensor(name: &'static str, params: &'static [Param]) -> Method {
         Method {
             name,
@@ -24,7 +24,7 @@ impl Method {
         }
     }
 
-    /// `Tensor::name(..)`.
+    /// Returns the associated function `Tensor::name(..)`.
     pub const fn on_type(name: &'static str, params: &'static [Param]) -> Method {
         Method {
             name,
@@ -34,7 +34,9 @@ impl Method {
     }
 }
 
-/// A parameter of a [`Method`]. The statics of the op are filled in the order in which they come here.
+/// A parameter of a [`Method`].
+///
+/// The static arguments of the op are filled in the order of the parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Param {
     /// A tensor whose values are read.
@@ -43,14 +45,16 @@ pub enum Param {
     Like,
     /// A list of tensors, `&[&a, &b]`, whose values are read.
     List,
-    /// A static argument.
+    /// A static argument that the user writes.
     Static,
-    /// A static argument that the method fixes; the user does not write it.
+    /// A boolean static argument with a fixed value, which the user does not write.
     Switch(bool),
-    /// A number that the method fixes; the user does not write it.
+    /// An integer static argument with a fixed value, which the user does not write.
     Number(i64),
-    /// The static argument [`Static::All`](crate::Static::All), which the method fixes; the user does not write it.
+    /// The static argument [`Static::All`](crate::Static::All), which the user does not write.
     All,
-    /// The number of results, known from the pattern `let [a, b] = ..` or from `::<N>`; no static, not written.
+    /// The number of results, given by the pattern `let [a, b] = ..` or by `::<N>`.
+    ///
+    /// It is not a static argument.
     Count,
 }

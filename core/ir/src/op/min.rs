@@ -1,9 +1,9 @@
 use super::{Count, Kernel, Laws, Method, Nonlinear, NonlinearRule, Operands, Ops, Param, shape};
 use crate::Op;
 
-/// `min[axes, keepdims] x`: the smallest element over `axes`; NaN where there is one.
+/// `min[axes, keepdims] x`: the smallest element over `axes`; NaN if there is one.
 ///
-/// Equal smallest elements share the derivative equally.
+/// The derivative is shared equally among equal smallest elements.
 pub(super) static OP: Nonlinear = Nonlinear {
     name: "min",
     operands: Operands::Fixed(1, 0),

@@ -4,7 +4,7 @@ use crate::Op;
 binary_fns! { |x, y| if x < y || x.is_nan() { x } else { y },
 int |x, y| x.min(y) }
 
-/// NaN if either element is.
+/// The smaller of two elements; NaN if either is NaN.
 pub(super) static OP: Binary = Binary {
     name: "minimum",
     fns: FNS,

@@ -1,17 +1,18 @@
-//! The op table: one file per op, each with the rules of its op in `OP`. To add an op, write its file and add its
-//! line to `ops!`.
+//! The op table. Each op has a file, whose `OP` holds its rules.
 //!
-//! An op has *data* operands, whose values it reads, then *like* operands, of which it reads dtype and shape
-//! only. A `Like` operand has no tangent and keeps no buffer alive.
+//! To add an op, write its file and add its line to `ops!`.
 //!
-//! A *linear* op is one that a `jvp` rule may apply to tangents; it has a `transpose`. One law makes every
-//! linear program transposable where no shape is known: **an operand on the linear path is never broadcast
-//! implicitly**. It has the shape of the result, or the op carries the shapes it needs as `Like` operands that
-//! are *primal* values (tangents do not exist in the transposed program). `Builder::broadcast` is the op that
-//! brings a tangent to the shape of a result.
+//! An op first takes *data* operands, whose values it reads, and then *like* operands, of which it
+//! reads only dtype and shape. A like operand has no tangent and keeps no buffer alive.
 //!
-//! Rules are of [`OpDef`]. The classes [`Unary`], [`Binary`], [`Compare`], [`Linear`] and [`Nonlinear`] implement it
-//! for most ops, which are values of their class.
+//! A *linear* op is one that a `jvp` rule may apply to tangents, so it has a `transpose`. One law
+//! makes every linear program transposable even if shapes are unknown: **no op broadcasts a linear
+//! operand implicitly**. The operand has the shape of the result, or the op carries the shapes it
+//! needs as like operands. These are *primal* values, because tangents do not exist in the
+//! transposed program. `Builder::broadcast` broadcasts a tangent to the shape of a result.
+//!
+//! The rules are the methods of [`OpDef`]. Most ops are values of a class that implements it:
+//! [`Unary`], [`Binary`], [`Compare`], [`Linear`], [`Nonlinear`] or [`Jacobian`].
 
 mod active;
 pub mod call;
@@ -52,7 +53,9 @@ macro_rules! ops {
     ) => {
         $(mod $u_mod;)* $(mod $b_mod;)* $(mod $c_mod;)* $(mod $k_mod;)*
 
-        /// What the elementwise ops compute of one element: for each op a module, in it a function for each dtype.
+        /// The scalar functions of the elementwise ops: a module for each op.
+        ///
+        /// Each module has a function for each dtype.
         pub mod element {
             $($(#[$u_doc])* pub mod $u_mod { pub use super::super::$u_mod::element::*; })*
             $($(#[$b_doc])* pub mod $b_mod { pub use super::super::$b_mod::element::*; })*
@@ -69,21 +72,21 @@ macro_rules! ops {
             $($(#[$f_doc])* $f_var,)*
         }
 
-        /// The kernels that the run time supplies: it matches on this exhaustively.
+        /// The kernels that the runtime supplies. It matches on this enum exhaustively.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum Kernel {
             $($(#[$k_doc])* $k_var,)*
         }
 
         impl Op {
-            /// Every primitive op. Calls of traced functions are not among them.
+            /// All primitive ops. Calls of traced functions are not primitive.
             pub const ALL: &[Op] = &[
                 $(Op::$u_var,)* $(Op::$b_var,)* $(Op::$c_var,)* $(Op::$k_var,)*
             ];
-            /// The ops that stand for calls of other traced functions.
+            /// The ops for calls of other traced functions.
             pub const CALLS: &[Op] = &[$(Op::$f_var,)*];
 
-            /// The rules of this op.
+            /// Returns the rules of this op.
             pub fn def(self) -> &'static dyn OpDef {
                 match self {
                     $(Op::$u_var => &$u_mod::OP,)*
@@ -100,7 +103,7 @@ macro_rules! ops {
         macro_rules! for_each_unary {
             ($d callback:ident) => { $d callback! { $($(#[$u_doc])* $u_mod = $u_var,)* } };
         }
-        /// Calls `$callback!` with `#[doc] name = Variant,` for each binary elementwise op, comparisons included.
+        /// Calls `$callback!` with `#[doc] name = Variant,` for each binary op and comparison.
         #[macro_export]
         macro_rules! for_each_binary {
             ($d callback:ident) => {
@@ -124,213 +127,220 @@ macro_rules! ops {
 
 ops! { $
     unary {
-        /// The element itself: a distinct value that can be differentiated by.
+        /// `x` as a distinct value that can be differentiated with respect to. Takes every dtype.
         Identity = identity,
-        /// The element itself, taken for a constant by derivatives.
+        /// `x` as a constant: its derivative is zero. Takes floats and integers.
         StopGradient = stop_gradient,
-        /// The negative of each element.
+        /// `-x` for each element. Integers wrap.
         Neg = neg,
-        /// The absolute value of each element.
+        /// `|x|`, the absolute value of each element. Integers wrap.
         Abs = abs,
-        /// -1, 0 or 1: the sign of each element.
+        /// The sign of each element: -1, 0 or 1. Zeros keep their sign, and NaN stays NaN.
         Sign = sign,
-        /// The exponential of each element.
+        /// `exp(x)` for each element. Takes floats.
         Exp = exp,
-        /// The natural logarithm of each element.
+        /// `log(x)`, the natural logarithm of each element. Takes floats.
         Log = log,
-        /// `log(1 + x)` of each element, exact where `x` is small.
+        /// `log(1 + x)` for each element, accurate for small `x`. Takes floats.
         Log1p = log1p,
-        /// `exp(x) - 1` of each element, exact where `x` is small.
+        /// `exp(x) - 1` for each element, accurate for small `x`. Takes floats.
         Expm1 = expm1,
-        /// The square root of each element.
+        /// `sqrt(x)` for each element. Takes floats.
         Sqrt = sqrt,
-        /// The reciprocal of the square root of each element.
+        /// `1 / sqrt(x)` for each element. Takes floats.
         Rsqrt = rsqrt,
-        /// The sine of each element.
+        /// `sin(x)` for each element, in radians. Takes floats.
         Sin = sin,
-        /// The cosine of each element.
+        /// `cos(x)` for each element, in radians. Takes floats.
         Cos = cos,
-        /// The tangent of each element.
+        /// `tan(x)` for each element, in radians. Takes floats.
         Tan = tan,
-        /// The hyperbolic tangent of each element.
+        /// `tanh(x)`, the hyperbolic tangent of each element. Takes floats.
         Tanh = tanh,
-        /// `1 / (1 + exp(-x))` of each element.
+        /// `1 / (1 + exp(-x))` for each element. Takes floats.
         Sigmoid = sigmoid,
-        /// Each element where it is positive, 0 elsewhere.
+        /// `max(x, 0)` for each element. NaN stays NaN. Takes floats and integers.
         Relu = relu,
-        /// Each element times the probability that a standard normal variable is below it.
+        /// `x P(x)` for each element, with the standard normal distribution `P`. Takes floats.
         Gelu = gelu,
-        /// An approximation of `gelu` by the hyperbolic tangent.
+        /// The approximation of `gelu` by a hyperbolic tangent. Takes floats.
         GeluTanh = gelu_tanh,
-        /// The error function of each element.
+        /// `erf(x)`, the error function of each element. Takes floats.
         Erf = erf,
-        /// `1 - erf(x)` of each element, exact where that is small.
+        /// `1 - erf(x)` for each element, accurate where it is small. Takes floats.
         Erfc = erfc,
-        /// `log(1 + exp(x))` of each element.
+        /// `log(1 + exp(x))` for each element, without overflow. Takes floats.
         Softplus = softplus,
-        /// The square of each element.
+        /// `x * x` for each element. Integers wrap.
         Square = square,
-        /// `1 / x` of each element.
+        /// `1 / x` for each element. Takes floats.
         Reciprocal = reciprocal,
     }
     binary {
-        /// The sum of two tensors, element by element.
+        /// `x + y` element by element, with broadcasting. Integers wrap.
         Add = add,
-        /// The difference of two tensors, element by element.
+        /// `x - y` element by element, with broadcasting. Integers wrap.
         Sub = sub,
-        /// The product of two tensors, element by element.
+        /// `x * y` element by element, with broadcasting. Integers wrap.
         Mul = mul,
-        /// The quotient of two tensors, element by element.
+        /// `x / y` element by element, with broadcasting.
+        ///
+        /// Integer division rounds towards zero and wraps. Division of an integer by zero is an
+        /// error when the result is computed.
         Div = div,
-        /// The first tensor to the power of the second, element by element.
+        /// `x` to the power of `y`, element by element, with broadcasting.
+        ///
+        /// `0^0` is 1. Integers wrap, and a negative power `x^-n` of an integer is the integer
+        /// quotient `1 / x^n`. A negative power of the integer 0 is an error when the result is
+        /// computed.
         Pow = pow,
-        /// The larger of two tensors, element by element.
+        /// The larger of two elements, with broadcasting; NaN if either is NaN.
         Maximum = maximum,
-        /// The smaller of two tensors, element by element.
+        /// The smaller of two elements, with broadcasting; NaN if either is NaN.
         Minimum = minimum,
     }
     compare {
-        /// Where two tensors are equal.
+        /// `x == y` element by element, with broadcasting, as `bool`.
         Eq = eq,
-        /// Where two tensors differ.
+        /// `x != y` element by element, with broadcasting, as `bool`.
         Ne = ne,
-        /// Where the first tensor is less than the second.
+        /// `x < y` element by element, with broadcasting, as `bool`.
         Lt = lt,
-        /// Where the first tensor is at most the second.
+        /// `x <= y` element by element, with broadcasting, as `bool`.
         Le = le,
-        /// Where the first tensor is greater than the second.
+        /// `x > y` element by element, with broadcasting, as `bool`.
         Gt = gt,
-        /// Where the first tensor is at least the second.
+        /// `x >= y` element by element, with broadcasting, as `bool`.
         Ge = ge,
     }
     kernel {
-        /// Elements of the second operand where the first is true, of the third elsewhere.
+        /// `c ? x : y` element by element, with broadcasting. The condition `c` is `bool`.
         Select = select,
-        /// The elements in another dtype.
+        /// The elements converted to another dtype.
         Cast = cast,
         /// The transpose of `cast`.
         CastT = cast_t,
-        /// A number of the dtype of another tensor.
+        /// A number of rank 0 with the dtype of another tensor.
         Scalar = scalar,
-        /// A tensor of one number, with dtype and shape of another tensor.
+        /// A tensor filled with one number, with the dtype and shape of another tensor.
         FullLike = full_like,
-        /// A tensor repeated along new or unit axes to the shape of another.
+        /// A tensor repeated along additional axes, or axes of length 1, to the shape of another.
         BroadcastLike = broadcast_like,
         /// The transpose of `broadcast_like`: the sum over the repeated axes.
         Unbroadcast = unbroadcast,
-        /// The sum over axes.
+        /// The sum over axes. Integers wrap.
         Sum = sum,
         /// The transpose of `sum`: a tensor repeated along axes.
         SumT = sum_t,
-        /// The mean over axes.
+        /// The mean over axes. Takes floats. The mean of no elements is NaN.
         Mean = mean,
-        /// The transpose of `mean`: a tensor repeated along axes, over the number of repetitions.
+        /// The transpose of `mean`: a tensor repeated along axes and divided by the count.
         MeanT = mean_t,
-        /// The matrix product.
+        /// The matrix product of the last two axes, with broadcasting of the others.
         Matmul = matmul,
         /// The transpose of `matmul` in its first operand.
         MatmulLhsT = matmul_lhs_t,
         /// The transpose of `matmul` in its second operand.
         MatmulRhsT = matmul_rhs_t,
-        /// Tensors one after the other along an axis.
+        /// Tensors concatenated along an axis. Their other axes have equal lengths.
         Concat = concat,
         /// The transpose of `concat` in one operand.
         ConcatPart = concat_part,
-        /// Tensors of one shape along an additional axis.
+        /// Tensors of one shape stacked along an additional axis.
         Stack = stack,
-        /// Parts of a tensor along an axis.
+        /// Consecutive parts of a tensor along an axis.
         Split = split,
-        /// One result for each index of an axis.
+        /// The slices of a tensor at each index of an axis, without that axis.
         Unbind = unbind,
-        /// The axes in reverse order.
+        /// The tensor with its axes in reverse order.
         Transpose = transpose,
-        /// The axes in another order.
+        /// The tensor with its axes in a given order.
         Permute = permute,
-        /// The transpose of `permute`: the axes in the order before.
+        /// The transpose of `permute`: the tensor with its axes in their original order.
         PermuteT = permute_t,
-        /// Two axes in each other's place.
+        /// The tensor with two axes swapped.
         SwapAxes = swap_axes,
-        /// One axis at another place.
+        /// The tensor with one axis moved to another position.
         Moveaxis = moveaxis,
-        /// The elements in another shape.
+        /// The elements in row-major order, in another shape.
         Reshape = reshape,
-        /// The transpose of `reshape`: the elements in the shape before.
+        /// The transpose of `reshape`: the elements in their original shape.
         ReshapeT = reshape_t,
-        /// Without axes of length 1.
+        /// The tensor without given axes of length 1.
         Squeeze = squeeze,
-        /// With additional axes of length 1.
+        /// The tensor with additional axes of length 1.
         Unsqueeze = unsqueeze,
-        /// A range of each axis.
+        /// A range of indices of each axis.
         Slice = slice,
-        /// The transpose of `slice`: a tensor at its place among zeros.
+        /// The transpose of `slice`: a tensor placed among zeros.
         SliceT = slice_t,
-        /// A tensor repeated along new or unit axes to a shape.
+        /// A tensor repeated along additional axes, or axes of length 1, to a given shape.
         BroadcastTo = broadcast_to,
-        /// A tensor of one number.
+        /// A tensor filled with one number.
         Full = full,
-        /// The numbers 0, 1, 2, ...
+        /// The numbers `0, 1, 2, ...` as a tensor of rank 1.
         Iota = iota,
-        /// The index of the first largest element along an axis.
+        /// The index of the largest element along an axis, as `i64`; the first of equal ones.
         Argmax = argmax,
-        /// The index of the first smallest element along an axis.
+        /// The index of the smallest element along an axis, as `i64`; the first of equal ones.
         Argmin = argmin,
-        /// A row for each label: 1 at the label, 0 elsewhere.
+        /// A row for each label: 1 at the label, 0 elsewhere. A label out of range is an error.
         OneHot = one_hot,
-        /// The largest element over axes.
+        /// The largest element over axes; NaN if there is one.
         Max = max,
-        /// The smallest element over axes.
+        /// The smallest element over axes; NaN if there is one.
         Min = min,
-        /// Exponentials that add up to 1 along an axis.
+        /// `exp(x) / sum(exp(x))` along an axis, without overflow. Takes floats.
         Softmax = softmax,
         /// The Jacobian of `softmax`, applied to a tensor.
         SoftmaxT = softmax_t,
-        /// The logarithm of `softmax`.
+        /// `x - logsumexp(x)` along an axis: the logarithm of `softmax`. Takes floats.
         LogSoftmax = log_softmax,
         /// The Jacobian of `log_softmax`, applied to a tensor.
         LogSoftmaxJvp = log_softmax_jvp,
         /// The transpose of `log_softmax_jvp`.
         LogSoftmaxVjp = log_softmax_vjp,
-        /// The logarithm of the sum of exponentials over axes.
+        /// `log(sum(exp(x)))` over axes, without overflow. Takes floats.
         Logsumexp = logsumexp,
-        /// The mean cross entropy of rows of logits at their labels.
+        /// The mean over rows of `logsumexp(x) - x[label]`. A label out of range is an error.
         CrossEntropy = cross_entropy,
-        /// The softmax of rows, less 1 at their labels.
+        /// The softmax of each row, minus 1 at its label: the gradient of the cross entropy.
         SoftmaxLessHot = softmax_less_hot,
-        /// The elements less their mean, over their standard deviation.
+        /// `(x - mean) / sqrt(var + eps)` over axes, with the biased variance. Takes floats.
         Normalize = normalize,
         /// The Jacobian of `normalize`, applied to a tensor.
         NormalizeT = normalize_t,
-        /// The reciprocal of the standard deviation over axes.
+        /// `1 / sqrt(var + eps)` over axes, with the biased variance.
         InvStd = inv_std,
-        /// `normalize` over the last axis, then scaled and shifted.
+        /// `normalize(x) w + b` over the last axis, with a weight and a bias. Takes floats.
         LayerNorm = layer_norm,
         /// The Jacobian of `layer_norm` or `rms_norm`, applied to tangents.
         NormJvp = norm_jvp,
         /// The transpose of `norm_jvp`.
         NormVjp = norm_vjp,
-        /// Values mixed for each query, by the softmax of its products with keys.
+        /// `softmax(q k^T / sqrt(d)) v`: for each query, a weighted mean of the values.
         Attention = attention,
-        /// The logarithm of the sum of exponentials of the products of a query with keys.
+        /// `logsumexp(q k^T / sqrt(d))` over the keys, for each query.
         AttentionLse = attention_lse,
         /// The Jacobian of `attention`, applied to tangents.
         AttentionJvp = attention_jvp,
         /// The transpose of `attention_jvp`.
         AttentionVjp = attention_vjp,
-        /// The elements with zeros above the diagonal.
+        /// The lower triangle of each matrix: zeros above the diagonal.
         Tril = tril,
-        /// The elements over the root of their mean square along the last axis, then scaled.
+        /// `x / sqrt(mean(x^2) + eps) w` over the last axis, with a weight. Takes floats.
         RmsNorm = rms_norm,
-        /// The key that a number makes of a key.
+        /// A key derived from a key and a number.
         FoldIn = fold_in,
-        /// Random numbers from 0 to 2^32 - 1.
+        /// Random integers from 0 to 2^32 - 1, as `i64`.
         RandomBits = random_bits,
-        /// Random numbers from 0 to below 1.
+        /// Random floats, uniform in `[0, 1)`.
         RandomUniform = random_uniform,
-        /// Random numbers of the normal distribution.
+        /// Random floats of the standard normal distribution.
         RandomNormal = random_normal,
-        /// Coin flips.
+        /// Random bools that are true with a given probability.
         RandomBernoulli = random_bernoulli,
-        /// The numbers 0, 1, 2, ... in a random order.
+        /// The numbers `0, 1, 2, ...` in a random order, as `i64`.
         RandomPermutation = random_permutation,
     }
     calls {
@@ -338,9 +348,9 @@ ops! { $
         Call = CALL,
         /// A call that also returns the residuals of the callee.
         CallFwd = FWD,
-        /// A call of the forward-mode companion.
+        /// A call of the forward-mode companion of a traced function.
         CallJvp = JVP,
-        /// The linear part of a call: tangents from residuals. It exists to be transposed.
+        /// The linear part of a call: tangents from residuals. Emitted only to be transposed.
         CallLin = LIN,
         /// The transpose of `call_lin`: cotangents from residuals.
         CallPull = PULL,
@@ -348,7 +358,7 @@ ops! { $
 }
 
 impl Op {
-    /// The op of a name in the text form.
+    /// Returns the op with this name in the text form.
     pub fn from_name(name: &str) -> Option<Op> {
         Op::ALL
             .iter()
@@ -357,11 +367,12 @@ impl Op {
             .find(|op| op.def().name() == name)
     }
 
-    /// The dtype of the result of an elementwise op on `n` operands of one dtype and one known shape, which is then the shape
-    /// of the result, too. Nothing if it is no such op or takes no such operands; then the rules say what is wrong.
+    /// Returns the dtype of an elementwise op on `n` operands of one dtype and known shape.
+    ///
+    /// The shape of the result is then that of the operands. Returns `None` if the op is not
+    /// elementwise or does not take such operands; [`Op::infer`] then returns the error.
     pub fn elementwise(self, n: usize, dtype: DType) -> Option<DType> {
-        /// For each op, the number of operands and the dtype for each of theirs: what the rules say of some shape. An op is
-        /// asked when it is first met.
+        /// The number of operands and the result dtypes of each op, filled in on first use.
         static TABLE: [OnceLock<Row>; Op::ALL.len()] = [const { OnceLock::new() }; Op::ALL.len()];
         type Row = (usize, [Option<DType>; DType::ALL.len()]);
         let row = || {
@@ -381,14 +392,14 @@ impl Op {
         (*takes == n && n > 0).then(|| dtypes[dtype as usize])?
     }
 
-    /// The name that users call the op by: of its first method, or of the method of a key.
+    /// Returns the name that users call the op by: its first method, or the method of a key.
     pub fn called(self) -> &'static str {
         let method = self.def().methods().first().map(|method| method.name);
         let name = self.def().name();
         method.unwrap_or(name.strip_prefix("random_").unwrap_or(name))
     }
 
-    /// The name that users call the op by with these static arguments and so many data operands.
+    /// Returns the name of the method with these static arguments and `n_data` data operands.
     fn called_with(self, statics: &[Static], n_data: usize) -> &'static str {
         let calls = |method: &Method| {
             let mut statics = statics.iter();
@@ -412,9 +423,13 @@ impl Op {
         method.map_or_else(|| self.called(), |method| method.name)
     }
 
-    /// The avals of the results: the shape rule and the dtype rule, after a check of the arity.
+    /// Returns the avals of the results, by the shape rule and the dtype rule.
     ///
-    /// This is the one entry of the macro and of the run time to these rules.
+    /// The macro and the runtime both infer avals through this function only.
+    ///
+    /// # Errors
+    ///
+    /// If the number of operands or static arguments is wrong, or a rule refuses them.
     pub fn infer(
         self,
         statics: &[Static],
@@ -428,7 +443,7 @@ impl Op {
                 let lists = [Operands::Many, Operands::ManyLike].contains(&def.operands());
                 return Err(Fault::Arity {
                     found: args.len(),
-                    // Whose list is empty has not heard of likes.
+                    // A method that takes a list has no like operands, so do not mention them.
                     expected: match lists && args.is_empty() {
                         true => Operands::Many.to_string(),
                         false => def.operands().to_string(),
@@ -464,8 +479,10 @@ impl Op {
     }
 }
 
-/// Refuses static arguments that are wrong whatever the rank of the first operand with an unknown one is. The fault is one
-/// that the rule finds at some rank.
+/// Returns an error if static arguments are wrong for every rank of an operand of unknown rank.
+///
+/// Only the first such operand is considered. The error is one that the shape rule returns for some
+/// rank.
 fn fits_some_rank(
     def: &dyn OpDef,
     statics: &[Static],
@@ -485,7 +502,7 @@ fn fits_some_rank(
         let shapes = def.shape(statics, &args, n_outs);
         match shapes.and_then(|shapes| shapes.iter().try_for_each(shape::check_size)) {
             Ok(()) => return Ok(()),
-            // Other faults say more than that the rank is wrong.
+            // Prefer errors that say more than that the rank is wrong.
             Err(Fault::Rank { .. } | Fault::TooManyAxes { .. }) if fault.is_some() => {}
             Err(found) => fault = Some(found),
         }

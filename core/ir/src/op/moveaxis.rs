@@ -1,8 +1,9 @@
 use super::{Count, Kernel, Linear, Method, Operands, Param, permute, shape};
 use crate::Op;
 
-/// `moveaxis[from, to] x`: axis `from` becomes axis `to`, and the others keep their order. `moveaxis[to, from]`
-/// undoes it.
+/// `moveaxis[from, to] x`: axis `from` becomes axis `to`, and the others keep their order.
+///
+/// The inverse is `moveaxis[to, from]`.
 pub(super) static OP: Linear = Linear {
     name: "moveaxis",
     operands: Operands::Fixed(1, 0),

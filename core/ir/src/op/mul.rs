@@ -5,7 +5,7 @@ binary_fns! { |x, y| x * y, int |x, y| x.wrapping_mul(y) }
 pub(super) static OP: Binary = Binary {
     name: "mul",
     fns: FNS,
-    // dz = dx y + x dy; linear in one operand while the other is held.
+    // dz = dx y + x dy. It is linear in each operand for a fixed other operand.
     rule: BinaryRule {
         left: |b, eqn, dx| b.mul(dx, eqn.args[1]),
         right: |b, eqn, dy| b.mul(eqn.args[0], dy),

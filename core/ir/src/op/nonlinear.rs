@@ -1,41 +1,43 @@
-//! The class of ops with a kernel and one result that are never applied to a tangent, so that they have no transpose.
+//! The class of ops with a kernel and one result that are never applied to tangents.
 
 use super::{Count, Diff, Eval, Kernel, Laws, Method, OpDef, Operands, not_linear};
 use crate::{Aval, Builder, DType, Eqn, Fault, Shape, Static, Var};
 
-/// What is known of a result, from the static arguments and the operands' (data, then like) avals.
+/// A rule that infers a property of the result from the static arguments and the operands' avals.
+///
+/// `args` holds the avals of the data operands, then those of the like operands.
 pub type InferRule<T> = fn(statics: &[Static], args: &[&Aval]) -> Result<T, Fault>;
 
-/// An op with a kernel and one result that is not linear in any operand.
+/// An op with a kernel and one result that is not linear in any operand, so it has no transpose.
 pub struct Nonlinear {
-    /// The name.
+    /// The name in the text form.
     pub name: &'static str,
-    /// How many operands it reads, and how.
+    /// The number of operands.
     pub operands: Operands,
-    /// The names of its static arguments.
+    /// The names of the static arguments.
     pub statics: &'static [&'static str],
     /// The shape rule.
     pub shape: InferRule<Shape>,
     /// The dtype rule.
     pub dtype: InferRule<Option<DType>>,
-    /// How user code calls it.
+    /// The methods by which user code calls the op.
     pub methods: &'static [Method],
     /// The derivative.
     pub rule: NonlinearRule,
     /// The kernel.
     pub kernel: Kernel,
-    /// The arithmetic that it does.
+    /// The arithmetic cost.
     pub count: Count,
-    /// Where the laws are tested.
+    /// The inputs and the tolerance for tests of the laws.
     pub laws: Laws,
 }
 
 /// The derivative of a [`Nonlinear`] op.
 #[derive(Clone, Copy)]
 pub enum NonlinearRule {
-    /// The tangent of the result, from those of the data operands.
+    /// Emits the tangent of the result, given those of the data operands.
     Tangent(fn(b: &mut Builder, eqn: &Eqn, dx: &[Option<Var>]) -> Option<Var>),
-    /// Zero, for the reason given.
+    /// Zero, for the given reason.
     Zero(&'static str),
 }
 

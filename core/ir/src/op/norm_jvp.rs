@@ -4,11 +4,14 @@ use super::shape::same;
 use super::{Count, Diff, Eval, Kernel, Laws, Method, OpDef, Operands, Ops, shape};
 use crate::{Attr, Aval, Builder, DType, Eqn, Fault, Op, Shape, Static, Var};
 
-/// `norm_jvp[centred, eps, active] x, w, dx..`: the Jacobian of `y = n w + b`, where `n` is the row of `x` over the root of its
-/// mean square, less its mean if it is `centred`: a `layer_norm`, or a `rms_norm`. It is applied to tangents of those of `x`, `w`
-/// and `b` that `active` numbers.
+/// `norm_jvp[centred, eps, active] x, w, dx..`: the Jacobian of `layer_norm` or `rms_norm`.
 ///
-/// With `m` the mean of `x`, `v = mean((x - m)^2)` and `r = (v + eps)^(-1/2)`, so that `n = (x - m) r`:
+/// It is applied to the tangents of those of `x`, `w` and `b` that `active` lists. The norm is `y =
+/// n w + b`, where `n` is a row of `x` divided by its root mean square. If `centred`, the mean of
+/// the row is subtracted first: `layer_norm` is centred and `rms_norm` is not.
+///
+/// With `m` the mean of `x`, `v = mean((x - m)^2)` and `r = (v + eps)^(-1/2)`, so that `n = (x - m)
+/// r`:
 ///
 /// ```text
 /// dv = 2 mean((x - m) dx)                   as the mean of x - m is 0
@@ -18,7 +21,8 @@ use crate::{Attr, Aval, Builder, DType, Eqn, Fault, Op, Shape, Static, Var};
 /// dy = dn w + n dw + db
 /// ```
 ///
-/// and the same without the means of `x` and `dx` if it is not centred. `norm_vjp` is its transpose.
+/// Without `centred`, the means of `x` and `dx` are 0 in these formulas. The transpose is
+/// `norm_vjp`.
 pub(super) static OP: NormJvp = NormJvp;
 
 pub(super) struct NormJvp;
@@ -77,7 +81,7 @@ impl OpDef for NormJvp {
             let from_b = db.map(|db| b.broadcast(db, of.w, of.x));
             let all = [from_x, from_w, from_b].into_iter().flatten();
             let total = all.reduce(|total, part| b.add(total, part));
-            vec![total.expect("one is active")]
+            vec![total.expect("`active` is not empty")]
         })
     }
     fn transpose(
@@ -111,7 +115,7 @@ impl OpDef for NormJvp {
     }
 }
 
-/// Rows that are made normal, and a weight.
+/// The operands of a norm: rows and a weight.
 pub(super) struct Norm {
     centred: Attr,
     eps: Attr,
@@ -120,7 +124,7 @@ pub(super) struct Norm {
 }
 
 impl Norm {
-    /// Of a `layer_norm`, which is `centred`, or a `rms_norm`.
+    /// Returns the norm of a `layer_norm`, which is `centred`, or of an `rms_norm`.
     pub(super) fn new(b: &mut Builder, eqn: &Eqn, centred: bool, eps: Attr) -> Norm {
         Norm {
             centred: b.attr(centred),
@@ -130,7 +134,7 @@ impl Norm {
         }
     }
 
-    /// Of a `norm_jvp` or a `norm_vjp`.
+    /// Returns the norm of a `norm_jvp` or a `norm_vjp`.
     pub(super) fn of(eqn: &Eqn) -> Norm {
         Norm {
             centred: eqn.attrs[0],
@@ -140,7 +144,7 @@ impl Norm {
         }
     }
 
-    /// The tangent of the result from those of rows, weight and bias.
+    /// Emits the tangent of the result, given those of rows, weight and bias.
     pub(super) fn tangent(&self, b: &mut Builder, dx: [Option<Var>; 3]) -> Option<Var> {
         let active = present(&dx)?;
         let attrs = [self.centred, self.eps, b.attr(active)];
@@ -151,12 +155,12 @@ impl Norm {
         Some(b.emit(Op::NormJvp, &attrs, &args))
     }
 
-    /// What the formula is made of, by ops that have derivatives of their own.
+    /// Emits `n` and `r` of the formula, by ops that have derivatives of their own.
     pub(super) fn parts(&self, b: &mut Builder) -> Parts {
         let (x, last, keepdims) = (self.x, b.attr(-1), b.attr(true));
         let centred = match b.static_of(self.centred) {
             Static::Bool(centred) => *centred,
-            other => unreachable!("derivatives say whether they are centred: {other}"),
+            other => unreachable!("`centred` is a known boolean, not {other}"),
         };
         if centred {
             let n = b.emit(Op::Normalize, &[last, self.eps], &[x]);
@@ -173,7 +177,7 @@ impl Norm {
     }
 }
 
-/// `n` and `r` of the formula.
+/// The values `n` and `r` of the formula.
 pub(super) struct Parts {
     centred: bool,
     x: Var,
@@ -182,7 +186,9 @@ pub(super) struct Parts {
 }
 
 impl Parts {
-    /// `r (v - mean(v) - n mean(n v))`, or without `mean(v)` if it is not centred: what takes the tangent of `x` to that of `n`.
+    /// Emits `r (v - mean(v) - n mean(n v))`, which maps the tangent of `x` to that of `n`.
+    ///
+    /// The term `mean(v)` is absent if the norm is not centred.
     pub(super) fn project(&self, b: &mut Builder, v: Var) -> Var {
         let Parts { centred, x, n, r } = *self;
         let (last, keepdims) = (b.attr(-1), b.attr(true));

@@ -5,8 +5,10 @@ use super::shape::same;
 use super::{Count, Diff, Eval, Kernel, Laws, Method, OpDef, Operands, Ops, shape};
 use crate::{Aval, Builder, DType, Eqn, Fault, Op, Shape, Static, Var};
 
-/// `ct.. = norm_vjp[centred, eps, active] x, w, ct`: the transpose of `norm_jvp`, with a result for each of `x`, `w` and `b` that
-/// `active` numbers. With its `n` and `r`, and the sums over all rows:
+/// `ct.. = norm_vjp[centred, eps, active] x, w, ct`: the transpose of `norm_jvp`.
+///
+/// It has a result for each of `x`, `w` and `b` that `active` lists. With `n` and `r` as in
+/// `norm_jvp`, and sums over all rows:
 ///
 /// ```text
 /// ct_x = r (ct w - mean(ct w) - n mean(n ct w))    ct_w = sum(ct n)    ct_b = sum(ct)

@@ -1,7 +1,9 @@
 use super::{Count, Kernel, Laws, Method, Nonlinear, NonlinearRule, Operands, Ops, Param, shape};
 use crate::{Attr, Builder, Op, Var};
 
-/// `normalize[axes, eps] x`: `(x - mean) / sqrt(var + eps)`, with the mean and the biased variance over `axes`.
+/// `normalize[axes, eps] x`: `(x - mean) / sqrt(var + eps)` over `axes`.
+///
+/// The variance is the biased one.
 pub(super) static OP: Nonlinear = Nonlinear {
     name: "normalize",
     operands: Operands::Fixed(1, 0),
@@ -36,7 +38,7 @@ pub(super) static OP: Nonlinear = Nonlinear {
     ),
 };
 
-/// The tangent of `y = normalize[axes, eps] x`.
+/// Emits the tangent of `y = normalize[axes, eps] x`.
 ///
 /// With `m` the mean of `x`, `v = mean((x - m)^2)`, `r = (v + eps)^(-1/2)` and `y = (x - m) r`:
 ///

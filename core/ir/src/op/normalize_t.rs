@@ -3,8 +3,10 @@ use super::shape::same;
 use super::{Count, Kernel, Ops, broadcast_like, shape};
 use crate::{Builder, Eqn, Op, Var};
 
-/// `normalize_t[axes] v, y, r`: `r (v - mean(v) - y mean(y v))` over `axes`, the Jacobian of `normalize` where the result is
-/// `y` and `r` is `inv_std`, as derived at `normalize`.
+/// `normalize_t[axes] v, y, r`: `r (v - mean(v) - y mean(y v))` over `axes`.
+///
+/// This is the Jacobian of `normalize` at the result `y`, where `r` is `inv_std`. The derivation is
+/// in `normalize.rs`.
 pub(super) static OP: Jacobian = Jacobian {
     name: "normalize_t",
     n_operands: 3,
@@ -13,7 +15,7 @@ pub(super) static OP: Jacobian = Jacobian {
         let shape = same(&args[0].shape, &args[1].shape)?;
         let kept = shape::reduce(&shape, &statics[0], &true.into())?;
         let r = same(&kept, &args[2].shape)?;
-        // Also where the axes are not known.
+        // Also checks `r` if the axes are unknown.
         broadcast_like::check(&r, &shape)?;
         Ok(shape)
     },
@@ -56,7 +58,7 @@ pub(super) static OP: Jacobian = Jacobian {
     ],
 };
 
-/// The mean of `x`, which has the shape of `y`, repeated to this shape.
+/// Emits the mean of `x` over the axes of `eqn`, repeated to the shape of `x`.
 fn mean(b: &mut Builder, eqn: &Eqn, x: Var) -> Var {
     let (y, axes, keepdims) = (eqn.args[1], eqn.attrs[0], b.attr(true));
     let mean = b.mean(x, y, axes, keepdims);

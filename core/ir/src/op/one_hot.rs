@@ -1,9 +1,9 @@
 use super::{Count, Kernel, Laws, Method, Nonlinear, NonlinearRule, Operands, Param, shape};
 use crate::Shape;
 
-/// `one_hot[classes, dtype] labels`: for each label a row of length `classes` with 1 at the label and 0 elsewhere.
+/// `one_hot[classes, dtype] labels`: a row of length `classes` for each label.
 ///
-/// A label outside `0..classes` is an error when the program runs.
+/// The row is 1 at the label and 0 elsewhere. A label outside `0..classes` is an error at run time.
 pub(super) static OP: Nonlinear = Nonlinear {
     name: "one_hot",
     operands: Operands::Fixed(1, 0),

@@ -19,7 +19,7 @@ pub(super) static OP: Linear = Linear {
     ],
 };
 
-/// The axes of a permutation, counted from the left; `None` where they are not known yet.
+/// Returns the axes of a permutation, counted from the left, or `None` if they are unknown.
 pub(super) fn order(axes: &Static, rank: usize) -> Result<Option<Vec<usize>>, Fault> {
     let Some(axes) = shape::ints(axes, "axes")? else {
         return Ok(None);
@@ -41,7 +41,7 @@ pub(super) fn order(axes: &Static, rank: usize) -> Result<Option<Vec<usize>>, Fa
     Ok(Some(order))
 }
 
-/// The shape of which axis `i` is axis `order(rank)[i]` of `x`.
+/// Returns the shape whose axis `i` is axis `order(rank)[i]` of `x`.
 pub(super) fn reorder(
     x: &Shape,
     order: impl FnOnce(usize) -> Result<Option<Vec<usize>>, Fault>,

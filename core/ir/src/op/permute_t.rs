@@ -1,7 +1,9 @@
 use super::{Count, Kernel, Linear, Operands, permute, shape};
 use crate::Op;
 
-/// `permute_t[axes] y`: the transpose of `permute`, axis `axes[i]` of the result is axis `i` of `y`.
+/// `permute_t[axes] y`: axis `axes[i]` of the result is axis `i` of `y`.
+///
+/// This is the transpose of `permute`.
 pub(super) static OP: Linear = Linear {
     name: "permute_t",
     operands: Operands::Fixed(1, 0),

@@ -22,14 +22,16 @@ int |x, y| {
     }
 } }
 
-/// `0^0 = 1`. Integers wrap; a negative power of an integer is the quotient `1 / x^n` of `div`, so that of 0 is an error when the
-/// value is computed.
+/// `x^y`, with `0^0 = 1`. Integers wrap.
+///
+/// A negative power of an integer is the integer quotient `1 / x^n`, and of 0 an error at run time.
 pub(super) static OP: Binary = Binary {
     name: "pow",
     fns: FNS,
     // dz = dx y x^(y - 1) + dy z log(x)
     rule: BinaryRule {
-        // x^0 does not depend on x; an exponent of 1 in place of -1 keeps 0 * 0^-1 from being NaN.
+        // x^0 does not depend on x. There, the exponent is 1 instead of -1, so that 0 * 0^-1 is not
+        // NaN.
         left: |b, eqn, dx| {
             let (x, y) = (eqn.args[0], eqn.args[1]);
             let zero = b.scalar(0.0, y);
@@ -41,7 +43,8 @@ pub(super) static OP: Binary = Binary {
             let slope = b.mul(y, power);
             b.mul(dx, slope)
         },
-        // 0^y does not depend on y > 0; log(1) in place of log(0) keeps 0 * log(0) from being NaN.
+        // 0^y does not depend on y > 0. There, log(1) replaces log(0), so that 0 * log(0) is not
+        // NaN.
         right: |b, eqn, dy| {
             let x = eqn.args[0];
             let zero = b.scalar(0.0, x);

@@ -1,7 +1,7 @@
 use super::{Count, Kernel, Laws, Nonlinear, NonlinearRule, Operands, shape};
 use crate::{DType, Fault};
 
-/// `random_bernoulli[shape, p] key`: coin flips that are true with a probability, which is rounded to `f32`.
+/// `random_bernoulli[shape, p] key`: bools that are true with probability `p`, rounded to `f32`.
 pub(super) static OP: Nonlinear = Nonlinear {
     name: "random_bernoulli",
     operands: Operands::Fixed(1, 0),

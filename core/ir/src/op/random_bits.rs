@@ -1,7 +1,7 @@
 use super::{Count, Kernel, Laws, Nonlinear, NonlinearRule, Operands, shape};
 use crate::DType;
 
-/// `random_bits[shape] key`: random numbers from 0 to 2^32 - 1.
+/// `random_bits[shape] key`: random integers from 0 to 2^32 - 1, as `i64`.
 pub(super) static OP: Nonlinear = Nonlinear {
     name: "random_bits",
     operands: Operands::Fixed(1, 0),

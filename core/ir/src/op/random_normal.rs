@@ -1,8 +1,8 @@
 use super::{Count, Kernel, Laws, Nonlinear, NonlinearRule, Operands, shape};
 
-/// `random_normal[shape, dtype] key`: random numbers with mean 0 and variance 1, normally distributed.
+/// `random_normal[shape, dtype] key`: random floats of the standard normal distribution.
 ///
-/// `sqrt(2) erf_inv(u)`, `u` uniform in (-1, 1).
+/// They are `sqrt(2) erf_inv(u)` with `u` uniform in (-1, 1).
 pub(super) static OP: Nonlinear = Nonlinear {
     name: "random_normal",
     operands: Operands::Fixed(1, 0),

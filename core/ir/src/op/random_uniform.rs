@@ -1,6 +1,6 @@
 use super::{Count, Kernel, Laws, Nonlinear, NonlinearRule, Operands, shape};
 
-/// `random_uniform[shape, dtype] key`: random numbers from 0 to below 1.
+/// `random_uniform[shape, dtype] key`: random floats, uniform in `[0, 1)`.
 pub(super) static OP: Nonlinear = Nonlinear {
     name: "random_uniform",
     operands: Operands::Fixed(1, 0),

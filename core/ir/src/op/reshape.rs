@@ -1,8 +1,9 @@
 use super::{Count, Kernel, Linear, Method, Operands, Param, shape};
 use crate::{Dim, Fault, Op, Poly, Shape, Static};
 
-/// `reshape[shape] x, like x`: the elements, in row-major order, in another shape. One length may be -1: what the
-/// number of elements leaves for it.
+/// `reshape[shape] x, like x`: the elements, in row-major order, in another shape.
+///
+/// One length may be -1, which is then inferred from the number of elements.
 pub(super) static OP: Linear = Linear {
     name: "reshape",
     operands: Operands::Fixed(1, 1),
@@ -24,7 +25,7 @@ pub(super) static OP: Linear = Linear {
     ],
 };
 
-/// The shape asked for, with -1 filled in.
+/// Returns the requested shape, with the inferred length filled in.
 pub(super) fn reshaped(x: &Shape, to: &Static) -> Result<Shape, Fault> {
     let Some(lens) = shape::asked_lengths(to)? else {
         return Ok(Shape::UNKNOWN);
@@ -39,7 +40,7 @@ pub(super) fn reshaped(x: &Shape, to: &Static) -> Result<Shape, Fault> {
     let infers = n_inferred == 1;
     let mut inferred = Dim::Unknown;
     if let Some(dims) = x.dims() {
-        // Each length that is not known is a number of its own: it passes through where the others cancel.
+        // Each unknown length is a fresh name, so that it cancels if it occurs on both sides.
         let all = dims.iter().chain(lens.iter().flatten()).enumerate();
         let mut all = all.map(|(i, dim)| dim.poly_or_fresh(i));
         let found = elements(all.by_ref().take(dims.len()));
@@ -50,13 +51,13 @@ pub(super) fn reshaped(x: &Shape, to: &Static) -> Result<Shape, Fault> {
         };
         let filled = asked.as_ref().and_then(|asked| asked.times(&factor));
         let refused = match (&found, &asked) {
-            // It could be any number.
+            // Any inferred length would fit, so none is determined.
             (Some(_), Some(asked)) if infers && *asked == Poly::ZERO => true,
             (Some(found), Some(_)) => {
                 let rest = filled.and_then(|filled| found.minus(&filled));
                 rest.is_some_and(|rest| rest.is_never_zero())
             }
-            // Fewer elements than can be addressed are never so many.
+            // The requested number overflows, so it exceeds every addressable number of elements.
             (Some(found), None) => found.as_constant().is_some(),
             (None, _) => false,
         };
@@ -67,7 +68,7 @@ pub(super) fn reshaped(x: &Shape, to: &Static) -> Result<Shape, Fault> {
                 shape: shape::shown(to),
             });
         }
-        // Where another length is not known, that one may be the -1.
+        // If another length is unknown, that one may be the -1.
         let certain = infers && !lens.contains(&Some(Dim::Unknown));
         let quotient = found.zip(asked).filter(|_| certain);
         let quotient = quotient.and_then(|(found, asked)| found.quotient(&asked));
@@ -77,7 +78,7 @@ pub(super) fn reshaped(x: &Shape, to: &Static) -> Result<Shape, Fault> {
     Ok(Shape(Some(dims.collect())))
 }
 
-/// The number of elements, if it can be told. An axis of length 0 leaves none, whatever the others are.
+/// Returns the number of elements, if it can be computed. One axis of length 0 suffices.
 fn elements(lens: impl Iterator<Item = Poly>) -> Option<Poly> {
     let lens: Vec<Poly> = lens.collect();
     if lens.contains(&Poly::ZERO) {

@@ -1,7 +1,9 @@
 use super::{Count, Kernel, Linear, Operands, reshape, shape};
 use crate::Op;
 
-/// `reshape_t[shape] y, like x`: the transpose of `reshape`, the elements of `y` in the shape of `x`.
+/// `reshape_t[shape] y, like x`: the elements of `y` in the shape of `x`.
+///
+/// This is the transpose of `reshape`.
 pub(super) static OP: Linear = Linear {
     name: "reshape_t",
     operands: Operands::Fixed(1, 1),

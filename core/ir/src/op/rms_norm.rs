@@ -2,7 +2,9 @@ use super::layer_norm::with_vectors;
 use super::norm_jvp::Norm;
 use super::{Count, Kernel, Laws, Method, Nonlinear, NonlinearRule, Operands, Ops, Param, shape};
 
-/// `rms_norm[eps] x, w`: `x / sqrt(mean(x^2) + eps) w` over the last axis, of which `w` has the length.
+/// `rms_norm[eps] x, w`: `x / sqrt(mean(x^2) + eps) w` over the last axis.
+///
+/// The weight `w` is a vector with the length of the last axis.
 pub(super) static OP: Nonlinear = Nonlinear {
     name: "rms_norm",
     operands: Operands::Fixed(2, 0),

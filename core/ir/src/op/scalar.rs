@@ -1,9 +1,10 @@
 use super::{Count, Kernel, Laws, Nonlinear, NonlinearRule, Operands, shape};
 use crate::Shape;
 
-/// `scalar[value] like x`: a number with rank 0 and the dtype of `x`.
+/// `scalar[value] like x`: a number of rank 0 with the dtype of `x`.
 ///
-/// The number has to be a value of that dtype: `1.5` is not one of `i32`. Rounding to `f32` is no loss.
+/// The dtype must be able to represent the number: `i32` cannot represent `1.5`. Rounding to `f32`
+/// is allowed.
 pub(super) static OP: Nonlinear = Nonlinear {
     name: "scalar",
     operands: Operands::Fixed(0, 1),

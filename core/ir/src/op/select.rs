@@ -1,10 +1,10 @@
 use super::{Count, Diff, Eval, Kernel, Laws, Method, OpDef, Operands, Param, shape};
 use crate::{Aval, Builder, DType, Eqn, Fault, Shape, Static, Var};
 
-/// `select c, x, y`: the element of `x` where `c` is true, of `y` elsewhere; `c` is bool.
+/// `select c, x, y`: the element of `x` where the bool `c` is true, and of `y` elsewhere.
 ///
-/// A tangent takes the same branch, so a NaN in the branch that was not taken does not reach the derivative
-/// of the branch that was.
+/// The tangent selects by the same condition, so a NaN in an element that is not selected does not
+/// reach the derivative.
 pub(super) static OP: Select = Select;
 
 pub(super) struct Select;

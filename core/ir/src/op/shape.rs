@@ -1,11 +1,13 @@
-//! What the shape rules and dtype rules of several ops share.
+//! Helpers shared by the shape rules and dtype rules.
 
 use crate::{Aval, DType, Dim, Fault, Shape, Static};
 
-/// The most axes a value may have.
+/// The largest rank of a value.
 pub const MAX_RANK: usize = 32;
 
-/// NumPy broadcasting: axes are aligned from the right, and a length of 1 fits every other length.
+/// Returns the shape after NumPy broadcasting of two shapes.
+///
+/// Axes are aligned from the right, and a length of 1 fits every other length.
 pub fn broadcast(a: &Shape, b: &Shape) -> Result<Shape, Fault> {
     let (Some(a), Some(b)) = (a.dims(), b.dims()) else {
         return Ok(Shape::UNKNOWN);
@@ -18,7 +20,7 @@ pub fn broadcast(a: &Shape, b: &Shape) -> Result<Shape, Fault> {
     };
     let dims = (0..rank).map(|axis| {
         let (left, right) = (at(a, axis), at(b, axis));
-        // Other than 1 for certain: then it is the length of the result, whatever the other turns out to be.
+        // A length that is certainly not 1 is the length of the result.
         let wide = |dim: Dim| dim.differs(Dim::Known(1));
         match (left, right) {
             (Dim::Known(1), other) | (other, Dim::Known(1)) => Ok(other),
@@ -31,14 +33,14 @@ pub fn broadcast(a: &Shape, b: &Shape) -> Result<Shape, Fault> {
             _ if wide(left) && wide(right) => Ok(left.meet(right)),
             _ if wide(left) => Ok(left),
             _ if wide(right) => Ok(right),
-            // Either may still be 1.
+            // Either length may be 1.
             _ => Ok(Dim::Unknown),
         }
     });
     Ok(Shape(Some(dims.collect::<Result<_, _>>()?)))
 }
 
-/// An axis counted from the left, from one that may be counted from the right as -1, -2, ...
+/// Returns an axis counted from the left, given one that may be negative to count from the right.
 pub fn axis(axis: i64, rank: usize) -> Result<usize, Fault> {
     let from_left = if axis < 0 { axis + rank as i64 } else { axis };
     usize::try_from(from_left)
@@ -47,17 +49,17 @@ pub fn axis(axis: i64, rank: usize) -> Result<usize, Fault> {
         .ok_or(Fault::Axis { axis, rank })
 }
 
-/// The axis of a static argument, counted from the left; `None` where it is not known yet.
+/// Returns the axis of a static argument, counted from the left, or `None` if it is unknown.
 pub fn known_axis(value: &Static, rank: usize, name: &'static str) -> Result<Option<usize>, Fault> {
     int(value, name)?.map(|a| axis(a, rank)).transpose()
 }
 
-/// The axes of a static argument, ascending; `None` where it is not known yet.
+/// Returns the axes of a static argument in ascending order, or `None` if they are unknown.
 pub fn axes(value: &Static, rank: usize, name: &'static str) -> Result<Option<Vec<usize>>, Fault> {
     let given = match value {
         Static::All => return Ok(Some((0..rank).collect())),
         Static::Host(_) | Static::Lens(..) => return Ok(None),
-        other => ints(other, name)?.expect("a value that is no host expression is known"),
+        other => ints(other, name)?.expect("only host expressions are unknown"),
     };
     let mut found = Vec::with_capacity(given.len());
     for &a in given {
@@ -71,7 +73,7 @@ pub fn axes(value: &Static, rank: usize, name: &'static str) -> Result<Option<Ve
     Ok(Some(found))
 }
 
-/// The number of a static argument; `None` where it is not known yet.
+/// Returns the integer of a static argument, or `None` if it is unknown.
 pub fn int(value: &Static, name: &'static str) -> Result<Option<i64>, Fault> {
     match value {
         Static::Int(n) => Ok(Some(*n)),
@@ -80,7 +82,7 @@ pub fn int(value: &Static, name: &'static str) -> Result<Option<i64>, Fault> {
     }
 }
 
-/// The list of a static argument; `None` where it is not known yet.
+/// Returns the list of a static argument, or `None` if it is unknown.
 pub fn ints<'a>(value: &'a Static, name: &'static str) -> Result<Option<&'a [i64]>, Fault> {
     match value {
         Static::Host(_) | Static::Lens(..) => Ok(None),
@@ -88,7 +90,7 @@ pub fn ints<'a>(value: &'a Static, name: &'static str) -> Result<Option<&'a [i64
     }
 }
 
-/// The switch of a static argument; `None` where it is not known yet.
+/// Returns the boolean of a static argument, or `None` if it is unknown.
 pub fn switch(value: &Static, name: &'static str) -> Result<Option<bool>, Fault> {
     match value {
         Static::Bool(b) => Ok(Some(*b)),
@@ -97,12 +99,12 @@ pub fn switch(value: &Static, name: &'static str) -> Result<Option<bool>, Fault>
     }
 }
 
-/// The switch of a static argument that users do not write: the op's methods and derivatives do.
+/// Returns the boolean of a static argument that only methods and derivatives set, so it is known.
 pub fn known_switch(value: &Static, name: &'static str) -> Result<bool, Fault> {
     switch(value, name)?.ok_or_else(|| value.refused(name))
 }
 
-/// The dtype of a static argument; `None` where it is not known yet.
+/// Returns the dtype of a static argument, or `None` if it is unknown.
 pub fn dtype(value: &Static, name: &'static str) -> Result<Option<DType>, Fault> {
     match value {
         Static::DType(d) => Ok(Some(*d)),
@@ -111,7 +113,7 @@ pub fn dtype(value: &Static, name: &'static str) -> Result<Option<DType>, Fault>
     }
 }
 
-/// The real number of a static argument; `None` where it is not known yet.
+/// Returns the float of a static argument, or `None` if it is unknown.
 pub fn float(value: &Static, name: &'static str) -> Result<Option<f64>, Fault> {
     match value {
         Static::Host(_) | Static::Lens(..) => Ok(None),
@@ -119,7 +121,7 @@ pub fn float(value: &Static, name: &'static str) -> Result<Option<f64>, Fault> {
     }
 }
 
-/// The shape that a static argument gives; unknown where that is not known yet.
+/// Returns the shape that a static argument gives.
 pub fn lengths(value: &Static) -> Result<Shape, Fault> {
     let Some(lens) = asked_lengths(value)? else {
         return Ok(Shape::UNKNOWN);
@@ -133,7 +135,7 @@ pub fn lengths(value: &Static) -> Result<Shape, Fault> {
     }
 }
 
-/// How a shape that is asked for is told to users: by what is known of it.
+/// Returns the text of a requested shape for error messages.
 pub(super) fn shown(shape: &Static) -> String {
     match shape {
         Static::Lens(_, lens) => crate::statics::lens_text(lens),
@@ -141,8 +143,9 @@ pub(super) fn shown(shape: &Static) -> String {
     }
 }
 
-/// The lengths that a static argument asks for, `None` for one that is below 0; nothing where not even their number is
-/// known yet.
+/// Returns the lengths that a static argument requests, or `None` if even their number is unknown.
+///
+/// A negative length is `None`.
 pub(super) fn asked_lengths(value: &Static) -> Result<Option<Vec<Option<Dim>>>, Fault> {
     let len = |n: &i64| usize::try_from(*n).ok().map(Dim::Known);
     let lens: Option<Vec<Option<Dim>>> = match value {
@@ -155,7 +158,7 @@ pub(super) fn asked_lengths(value: &Static) -> Result<Option<Vec<Option<Dim>>>, 
     }
 }
 
-/// The dim that a static argument gives; unknown where that is not known yet.
+/// Returns the dim that a static argument gives.
 pub fn dim(value: &Static, name: &'static str) -> Result<Dim, Fault> {
     match int(value, name)? {
         None => Ok(Dim::Unknown),
@@ -165,7 +168,7 @@ pub fn dim(value: &Static, name: &'static str) -> Result<Dim, Fault> {
     }
 }
 
-/// The shape of an op that works along one axis of `x` and keeps its shape.
+/// Returns the shape `x` after a check that it has the axis.
 pub fn along(x: &Shape, axis: &Static) -> Result<Shape, Fault> {
     if let (Some(axis), Some(dims)) = (int(axis, "axis")?, x.dims()) {
         self::axis(axis, dims.len())?;
@@ -173,7 +176,11 @@ pub fn along(x: &Shape, axis: &Static) -> Result<Shape, Fault> {
     Ok(x.clone())
 }
 
-/// The shape after an extremum over `axes` of a value of shape `x`: there has to be an element.
+/// Returns the shape after a maximum or minimum over `axes`.
+///
+/// # Errors
+///
+/// If there are no elements along one of the axes.
 pub fn extremum(x: &Shape, axes: &Static, keepdims: &Static) -> Result<Shape, Fault> {
     let shape = reduce(x, axes, keepdims)?;
     if let Some(dims) = x.dims()
@@ -185,7 +192,7 @@ pub fn extremum(x: &Shape, axes: &Static, keepdims: &Static) -> Result<Shape, Fa
     Ok(shape)
 }
 
-/// The shape of `[.., classes]` values `x` that come with one label for each row, of shape `[..]`.
+/// Returns the shape of `x`, whose axes before the last must be those of `labels`.
 pub fn labelled(x: &Shape, labels: &Shape) -> Result<Shape, Fault> {
     let Some(x) = x.dims() else {
         return Ok(Shape::UNKNOWN);
@@ -218,10 +225,10 @@ pub fn labelled(x: &Shape, labels: &Shape) -> Result<Shape, Fault> {
     Ok(Shape(Some(met.chain([*classes]).collect())))
 }
 
-/// The shape after a reduction over `axes` of a value of shape `x`.
+/// Returns the shape after a reduction of `x` over `axes`.
 pub fn reduce(x: &Shape, axes: &Static, keepdims: &Static) -> Result<Shape, Fault> {
     let Some(dims) = x.dims() else {
-        // Over all axes it is a number, however many there are.
+        // A reduction over all axes gives rank 0, even if the rank of `x` is unknown.
         let to_scalar = *axes == Static::All && *keepdims == Static::Bool(false);
         return Ok(if to_scalar {
             Shape::scalar()
@@ -248,13 +255,13 @@ pub fn reduce(x: &Shape, axes: &Static, keepdims: &Static) -> Result<Shape, Faul
     }))
 }
 
-/// The shape of the transpose of a reduction: that of `x`, which is reduced over `axes` to the shape of `y`.
+/// Returns the shape of the transpose of a reduction of `x` to `y`: that of `x`.
 pub fn repeat(y: &Shape, x: &Shape, axes: &Static, keepdims: &Static) -> Result<Shape, Fault> {
     same(&reduce(x, axes, keepdims)?, y)?;
     Ok(x.clone())
 }
 
-/// The shape of two operands that have the same, or of `x` where nothing is known of the other.
+/// Returns the shape of two operands that must have equal shapes.
 pub fn same(x: &Shape, y: &Shape) -> Result<Shape, Fault> {
     let (Some(x), Some(y)) = (x.dims(), y.dims()) else {
         return Ok(if x.dims().is_some() { x } else { y }.clone());
@@ -279,7 +286,7 @@ pub fn same(x: &Shape, y: &Shape) -> Result<Shape, Fault> {
     Ok(Shape(Some(dims?)))
 }
 
-/// Checks that a shape has no more axes and elements than can be addressed.
+/// Checks that a shape has at most [`MAX_RANK`] axes and an addressable number of elements.
 pub fn check_size(shape: &Shape) -> Result<(), Fault> {
     let Some(dims) = shape.dims() else {
         return Ok(());
@@ -287,7 +294,7 @@ pub fn check_size(shape: &Shape) -> Result<(), Fault> {
     if dims.len() > MAX_RANK {
         return Err(Fault::TooManyAxes { rank: dims.len() });
     }
-    // The product of the lengths that are not 0 has to fit, so that strides do too.
+    // The product of the nonzero lengths must fit, so that strides fit even if a length is 0.
     let known = dims.iter().filter_map(|d| d.known()).filter(|n| *n > 0);
     let bytes = known
         .into_iter()
@@ -305,7 +312,7 @@ pub fn of_operand(_: &[Static], args: &[&Aval]) -> Result<Option<DType>, Fault> 
     Ok(args[0].dtype)
 }
 
-/// The dtype of operands that have to agree.
+/// Returns the common dtype of two operands.
 pub fn same_dtype(a: Option<DType>, b: Option<DType>) -> Result<Option<DType>, Fault> {
     match (a, b) {
         (Some(left), Some(right)) if left != right => Err(Fault::MixedDTypes { left, right }),
@@ -313,18 +320,18 @@ pub fn same_dtype(a: Option<DType>, b: Option<DType>) -> Result<Option<DType>, F
     }
 }
 
-/// The dtype of all operands, which have to agree.
+/// Returns the common dtype of all operands.
 pub fn same_dtypes(args: &[&Aval]) -> Result<Option<DType>, Fault> {
     args.iter()
         .try_fold(None, |dtype, arg| same_dtype(dtype, arg.dtype))
 }
 
-/// The dtype of all operands, which have to agree and to be floats.
+/// Returns the common dtype of all operands, which must be a float.
 pub fn same_floats(args: &[&Aval]) -> Result<Option<DType>, Fault> {
     number(same_dtypes(args)?, false)
 }
 
-/// A dtype that has to be a number: a float, or where `ints` says so an integer.
+/// Returns `dtype`, which must be a float, or an integer if `ints` allows it.
 pub fn number(dtype: Option<DType>, ints: bool) -> Result<Option<DType>, Fault> {
     match dtype {
         Some(DType::Bool) if ints => Err(Fault::DType {
@@ -339,7 +346,7 @@ pub fn number(dtype: Option<DType>, ints: bool) -> Result<Option<DType>, Fault> 
     }
 }
 
-/// The dtype of labels, which has to be an integer.
+/// Checks that a dtype is an integer.
 pub fn integer(dtype: Option<DType>, expected: &'static str) -> Result<(), Fault> {
     match dtype {
         Some(found) if !matches!(found, DType::I32 | DType::I64) => {
@@ -349,7 +356,7 @@ pub fn integer(dtype: Option<DType>, expected: &'static str) -> Result<(), Fault
     }
 }
 
-/// Checks an operand that is a key: two words, as `i64` numbers from 0 to 2^32 - 1.
+/// Checks that an operand is a key: two words from 0 to 2^32 - 1, as `i64`.
 pub fn key(key: &Aval) -> Result<(), Fault> {
     match key.dtype {
         Some(found) if found != DType::I64 => {
@@ -374,7 +381,7 @@ pub fn key(key: &Aval) -> Result<(), Fault> {
     }
 }
 
-/// The dtype of a constant, if `value` can be written in it.
+/// Returns `dtype` if it can represent the constant `value`. Rounding of floats is allowed.
 pub fn holds(value: &Static, dtype: Option<DType>) -> Result<Option<DType>, Fault> {
     let (found, fits_i64) = match value {
         Static::Host(_) | Static::Lens(..) => return Ok(dtype),
@@ -400,5 +407,5 @@ pub fn holds(value: &Static, dtype: Option<DType>) -> Result<Option<DType>, Faul
     }
 }
 
-/// -2^63, the smallest `i64`; 2^63 is the first number that is too large for one.
+/// The smallest `i64`, -2^63. The first number that is too large for an `i64` is 2^63.
 const I64_START: f64 = i64::MIN as f64;

@@ -9,7 +9,7 @@ unary_fns! { |x| if x > 0.0 {
 },
 int |x| x.signum() }
 
-/// A zero keeps its sign, and NaN stays NaN.
+/// -1, 0 or 1. A zero keeps its sign, and NaN stays NaN.
 pub(super) static OP: Unary = Unary {
     name: "sign",
     fns: FNS,

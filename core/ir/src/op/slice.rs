@@ -1,10 +1,10 @@
 use super::{Count, Kernel, Linear, Method, Operands, Param, shape};
 use crate::{Dim, Fault, Op, Poly, Shape, Static};
 
-/// `slice[starts, stops, steps] x, like x`: every `step`-th index of `start..stop` of each leading axis; the axes
-/// after those that are named are whole.
+/// `slice[starts, stops, steps] x, like x`: every `step`-th index of `start..stop` of each axis.
 ///
-/// A start or stop below 0 counts from the end, a stop of `i64::MAX` is the end, and both have to lie inside.
+/// The statics cover the leading axes; the remaining axes are unchanged. A negative start or stop
+/// counts from the end, and a stop of `i64::MAX` is the end. Both must lie inside the axis.
 pub(super) static OP: Linear = Linear {
     name: "slice",
     operands: Operands::Fixed(1, 1),
@@ -30,7 +30,7 @@ pub(super) static OP: Linear = Linear {
     ],
 };
 
-/// The shape of a slice of a value of shape `x`.
+/// Returns the shape of a slice of a value of shape `x`.
 pub(super) fn sliced(x: &Shape, statics: &[Static]) -> Result<Shape, Fault> {
     let starts = shape::ints(&statics[0], "starts")?;
     let stops = shape::ints(&statics[1], "stops")?;
@@ -67,7 +67,7 @@ pub(super) fn sliced(x: &Shape, statics: &[Static]) -> Result<Shape, Fault> {
     Ok(Shape(Some(sliced)))
 }
 
-/// The length of a slice of an axis.
+/// Returns the length of a slice of an axis.
 fn part(axis: usize, dim: Dim, start: i64, stop: i64, step: i64) -> Result<Dim, Fault> {
     let whole = dim.poly_or_fresh(0);
     let to_end = stop == i64::MAX;
@@ -87,7 +87,7 @@ fn part(axis: usize, dim: Dim, start: i64, stop: i64, step: i64) -> Result<Dim, 
     let (Some(begin), Some(end)) = (from_left(start), end) else {
         return Ok(Dim::Unknown);
     };
-    /// No axis has more elements: none can be addressed.
+    /// Bound on the length of an axis, because more elements cannot be addressed.
     const LONGEST: u64 = isize::MAX as u64 / 8;
     let beyond = start.unsigned_abs() > LONGEST || stop.unsigned_abs() > LONGEST && !to_end;
     let (len, rest) = (end.minus(&begin), whole.minus(&end));
@@ -105,7 +105,7 @@ fn part(axis: usize, dim: Dim, start: i64, stop: i64, step: i64) -> Result<Dim, 
             len: dim.to_string(),
         });
     }
-    // Every `step`-th index, the first included: len / step, rounded up.
+    // The number of every `step`-th index, including the first, is len / step rounded up.
     let step = i128::from(step);
     let parts = len.and_then(|len| match len.as_constant() {
         Some(n) => Some(Poly::constant((n + step - 1) / step)),

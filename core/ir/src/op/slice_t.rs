@@ -1,8 +1,9 @@
 use super::{Count, Kernel, Linear, Operands, shape, slice};
 use crate::Op;
 
-/// `slice_t[starts, stops, steps] y, like x`: the transpose of `slice`, `y` at its place in the shape of `x`, and 0
-/// around it.
+/// `slice_t[starts, stops, steps] y, like x`: `y` placed among zeros in the shape of `x`.
+///
+/// This is the transpose of `slice`.
 pub(super) static OP: Linear = Linear {
     name: "slice_t",
     operands: Operands::Fixed(1, 1),

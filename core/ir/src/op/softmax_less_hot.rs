@@ -1,10 +1,10 @@
 use super::{Count, Kernel, Laws, Nonlinear, NonlinearRule, Operands, Ops, shape};
 use crate::Op;
 
-/// `softmax_less_hot x, labels`: the softmax of each row of the last axis of `x`, less 1 at its label: the derivative of
-/// `logsumexp(x) - x[label]`.
+/// `softmax_less_hot x, labels`: the softmax of each row of `x`, minus 1 at its label.
 ///
-/// It is a part of the derivative of `cross_entropy`, and like that it fails on a label that is no class.
+/// This is the gradient of `logsumexp(x) - x[label]`, which the derivative of `cross_entropy`
+/// needs. The rows of `x` are its last axis. A label out of range is an error at run time.
 pub(super) static OP: Nonlinear = Nonlinear {
     name: "softmax_less_hot",
     operands: Operands::Fixed(2, 0),

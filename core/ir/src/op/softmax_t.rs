@@ -2,7 +2,9 @@ use super::jacobian::{Jacobian, same_along_axis};
 use super::{Count, Kernel, Ops};
 use crate::Op;
 
-/// `softmax_t[axis] v, y`: `y (v - sum(y v))` along `axis`, the Jacobian of `softmax` where the result is `y`.
+/// `softmax_t[axis] v, y`: `y (v - sum(y v))` along `axis`.
+///
+/// This is the Jacobian of `softmax` at the result `y`, applied to `v`.
 pub(super) static OP: Jacobian = Jacobian {
     name: "softmax_t",
     n_operands: 2,

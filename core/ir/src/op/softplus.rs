@@ -4,7 +4,7 @@ use gradloom_maths::softplus;
 
 unary_fns! { |x| softplus::<A, _>(x) }
 
-/// `log(1 + exp(x))`, in a form that neither overflows nor loses the small values.
+/// `log(1 + exp(x))`, in a form that does not overflow and is accurate for small results.
 pub(super) static OP: Unary = Unary {
     name: "softplus",
     fns: FNS,

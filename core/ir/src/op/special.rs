@@ -1,8 +1,8 @@
-//! What the derivatives of `erf`, `erfc` and `gelu` share.
+//! Shared parts of the derivatives of `erf`, `erfc` and `gelu`.
 
 use crate::{Builder, Op, Var};
 
-/// `scale * exp(-x^2)`.
+/// Emits `scale * exp(-x^2)`.
 pub(super) fn bell(b: &mut Builder, scale: f64, x: Var) -> Var {
     let x2 = b.mul(x, x);
     let exponent = b.neg(x2);

@@ -1,8 +1,9 @@
 use super::{Count, Diff, Eval, Kernel, Laws, Method, OpDef, Operands, Param, concat, shape};
 use crate::{Aval, Builder, DType, Dim, Eqn, Fault, Op, Shape, Static, Var};
 
-/// `y1, .. = split[sizes, axis] x, like x`: parts of the given sizes along an axis; `all` makes equal parts, as
-/// many as there are results.
+/// `y1, .. = split[sizes, axis] x, like x`: consecutive parts of the given sizes along an axis.
+///
+/// `sizes=all` makes equal parts, one for each result.
 pub(super) static OP: Split = Split;
 
 pub(super) struct Split;
@@ -42,7 +43,7 @@ impl OpDef for Split {
             .collect())
     }
     fn dtype(&self, _: &[Static], args: &[&Aval]) -> Result<Option<DType>, Fault> {
-        // The zeros that stand for a cotangent have the dtype of the like operand.
+        // The like operand is checked too: zeros made for a missing cotangent have its dtype.
         shape::same_dtypes(args)
     }
     fn methods(&self) -> Vec<Method> {
@@ -76,7 +77,7 @@ impl OpDef for Split {
         cts: &[Option<Var>],
         _: &[bool],
     ) -> Vec<Option<Var>> {
-        // The primal gives the shapes of all parts, also of those that have no cotangent.
+        // The primal gives the shapes of all parts, including those without a cotangent.
         let like = eqn.args[1];
         let zeros = b.zeros_like(like);
         let likes = b.emit_many(Op::Split, &eqn.attrs, &[zeros, like], eqn.outs.len());
@@ -100,7 +101,7 @@ impl OpDef for Split {
     }
 }
 
-/// The lengths of the parts of an axis of length `len`.
+/// Returns the lengths of the parts of an axis of length `len`.
 fn sizes(given: &Static, len: Dim, n_outs: usize) -> Result<Vec<Dim>, Fault> {
     if *given == Static::All {
         let refused = || Fault::Parts {

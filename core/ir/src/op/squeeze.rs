@@ -1,7 +1,9 @@
 use super::{Count, Kernel, Linear, Method, Operands, Param, shape};
 use crate::{Dim, Fault, MAX_RANK, Op, Shape, Static};
 
-/// `squeeze[axes] x`: without the axes named, which have length 1. `unsqueeze[axes]` undoes it.
+/// `squeeze[axes] x`: `x` without the given axes, which must have length 1.
+///
+/// The inverse is `unsqueeze[axes]`.
 pub(super) static OP: Linear = Linear {
     name: "squeeze",
     operands: Operands::Fixed(1, 0),
@@ -35,8 +37,10 @@ pub(super) static OP: Linear = Linear {
     ],
 };
 
-/// The axes to drop or to insert, ascending, given the larger rank by their number; `None` where they are not
-/// known yet. "All" does not say how many, so it is refused.
+/// Returns the axes to drop or insert, in ascending order, or `None` if they are unknown.
+///
+/// `rank` returns the larger of the two ranks, given the number of axes. `all` does not say how
+/// many axes there are, so it is refused.
 pub(super) fn unit_axes(
     axes: &Static,
     rank: impl FnOnce(usize) -> usize,

@@ -2,8 +2,9 @@ use super::concat::{Join, joined};
 use super::{Count, Diff, Eval, Kernel, Laws, Method, OpDef, Operands, Param, shape};
 use crate::{Aval, Builder, DType, Dim, Eqn, Fault, Op, Shape, Static, Var};
 
-/// `stack[axis] x1, ..`: operands of one shape along an axis that the result has in addition. `unbind[axis]`
-/// undoes it.
+/// `stack[axis] x1, ..`: operands of one shape, stacked along an additional axis.
+///
+/// The inverse is `unbind[axis]`.
 pub(super) static OP: Stack = Stack;
 
 pub(super) struct Stack;

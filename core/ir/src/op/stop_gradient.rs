@@ -2,7 +2,7 @@ use super::{Count, Unary, UnaryRule};
 
 unary_fns! { |x| x, int |x| x }
 
-/// The value is the operand's; that it does not depend on the operand is what the op says, not what it computes.
+/// `x` as a constant. The run-time value is that of `x`, but the derivative is zero.
 pub(super) static OP: Unary = Unary {
     name: "stop_gradient",
     fns: FNS,

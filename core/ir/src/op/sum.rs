@@ -1,9 +1,9 @@
 use super::{Count, Kernel, Linear, Method, Operands, Ops, Param, shape};
 
-/// `sum[axes, keepdims] x, like x`: the sum over `axes`; integers wrap.
+/// `sum[axes, keepdims] x, like x`: the sum over `axes`. Integers wrap.
 ///
-/// The `Like` operand is the primal with the shape of `x`, so that the op can be transposed where `x` is a
-/// tangent. Lowering passes `x` itself.
+/// The `Like` operand is the primal with the shape of `x`, which the transpose needs if `x` is a
+/// tangent. In user code it is `x` itself.
 pub(super) static OP: Linear = Linear {
     name: "sum",
     operands: Operands::Fixed(1, 1),

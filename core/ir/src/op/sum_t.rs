@@ -1,6 +1,8 @@
 use super::{Count, Kernel, Linear, Operands, shape};
 
-/// `sum_t[axes, keepdims] y, like x`: the transpose of `sum`, `y` repeated along `axes` to the shape of `x`.
+/// `sum_t[axes, keepdims] y, like x`: `y` repeated along `axes` to the shape of `x`.
+///
+/// This is the transpose of `sum`.
 pub(super) static OP: Linear = Linear {
     name: "sum_t",
     operands: Operands::Fixed(1, 1),

@@ -1,7 +1,7 @@
 use super::{Count, Kernel, Linear, Method, Operands, Param, permute, shape};
 use crate::Op;
 
-/// `swap_axes[a, b] x`: two axes in each other's place. It undoes itself.
+/// `swap_axes[a, b] x`: `x` with two axes swapped. It is its own inverse.
 pub(super) static OP: Linear = Linear {
     name: "swap_axes",
     operands: Operands::Fixed(1, 0),

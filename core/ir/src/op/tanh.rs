@@ -6,7 +6,7 @@ unary_fns! { |x| tanh::<A, _>(x) }
 pub(super) static OP: Unary = Unary {
     name: "tanh",
     fns: FNS,
-    // dy = dx (1 - y^2), in terms of the output: y is kept, x is not.
+    // dy = dx (1 - y^2). Needs y only, so x is not a residual.
     rule: UnaryRule::Factor(|b, _, y| {
         let one = b.scalar(1.0, y);
         let y2 = b.mul(y, y);

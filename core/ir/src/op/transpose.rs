@@ -1,7 +1,7 @@
 use super::{Count, Kernel, Linear, Method, Operands, Param, shape};
 use crate::{Op, Shape};
 
-/// `transpose x`: the axes in reverse order. It undoes itself.
+/// `transpose x`: `x` with its axes in reverse order. It is its own inverse.
 pub(super) static OP: Linear = Linear {
     name: "transpose",
     operands: Operands::Fixed(1, 0),

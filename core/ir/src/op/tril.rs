@@ -2,7 +2,9 @@ use super::jacobian::Jacobian;
 use super::{Count, Kernel};
 use crate::{Fault, Op};
 
-/// `tril x`: 0 above the diagonal of each matrix of the last two axes, and the element elsewhere.
+/// `tril x`: the lower triangles of the matrices of the last two axes.
+///
+/// The elements above the diagonal are zero.
 pub(super) static OP: Jacobian = Jacobian {
     name: "tril",
     n_operands: 1,

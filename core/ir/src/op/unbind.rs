@@ -1,7 +1,9 @@
 use super::{Count, Diff, Eval, Kernel, Laws, Method, OpDef, Operands, Param, shape};
 use crate::{Aval, Builder, DType, Dim, Eqn, Fault, Op, Shape, Static, Var};
 
-/// `x1, .. = unbind[axis] y`: one result for each index of an axis, without that axis. `stack[axis]` undoes it.
+/// `x1, .. = unbind[axis] y`: the slice of `y` at each index of an axis, without that axis.
+///
+/// The inverse is `stack[axis]`.
 pub(super) static OP: Unbind = Unbind;
 
 pub(super) struct Unbind;
@@ -69,7 +71,8 @@ impl OpDef for Unbind {
         cts: &[Option<Var>],
         _: &[bool],
     ) -> Vec<Option<Var>> {
-        // All results have one shape, so a cotangent that there is gives the zeros for those that there are not.
+        // All results have the same shape, so an existing cotangent gives the shape of the missing
+        // ones.
         let Some(sibling) = cts.iter().flatten().next().copied() else {
             return vec![None];
         };

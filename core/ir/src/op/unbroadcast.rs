@@ -1,8 +1,9 @@
 use super::{Count, Kernel, Linear, Operands, Ops, broadcast_like, shape};
 use crate::Op;
 
-/// `unbroadcast y, like from, like to`: the transpose of `broadcast_like`, `y` with the shape of `to` summed to the
-/// shape of `from`.
+/// `unbroadcast y, like from, like to`: `y` summed from the shape of `to` to the shape of `from`.
+///
+/// This is the transpose of `broadcast_like`.
 pub(super) static OP: Linear = Linear {
     name: "unbroadcast",
     operands: Operands::Fixed(1, 2),

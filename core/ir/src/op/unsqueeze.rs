@@ -1,7 +1,9 @@
 use super::{Count, Kernel, Linear, Method, Operands, Param, shape, squeeze};
 use crate::{Dim, Op, Shape};
 
-/// `unsqueeze[axes] x`: with axes of length 1, which the result has at the places named. `squeeze[axes]` undoes it.
+/// `unsqueeze[axes] x`: `x` with additional axes of length 1 at the given positions of the result.
+///
+/// The inverse is `squeeze[axes]`.
 pub(super) static OP: Linear = Linear {
     name: "unsqueeze",
     operands: Operands::Fixed(1, 0),

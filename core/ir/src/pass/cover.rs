@@ -1,26 +1,30 @@
-//! Which parts of a group are loops that are there: a group that no loop computes as a whole runs as several instructions, each
-//! one op or one loop over some members.
+//! Covers a group with existing loops.
+//!
+//! A group that no loop computes as a whole runs as several instructions, each of them one op or
+//! one loop over some members.
 
 use super::Arg;
 use crate::Op;
 use crate::hash::HashMap;
 
-/// What a loop computes: [`Group::signature`](super::Group::signature), taken apart.
+/// The computation of a loop: a parsed [`Group::signature`](super::Group::signature).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Pattern {
-    /// How many operands it has.
+    /// The number of operands.
     pub n_inputs: usize,
-    /// Its members in order.
+    /// The members in order.
     members: Vec<(Op, Vec<Arg>)>,
     /// The members that are results.
     pub results: Vec<usize>,
-    /// The members in the order in which they are met from the last one down, each after a reader.
+    /// The members in breadth-first order from the last one, each after one of its consumers.
     down: Vec<usize>,
 }
 
 impl Pattern {
-    /// The pattern of a signature. `None` if it is none, or if the last member does not read all others: such a loop is
-    /// found as a whole only.
+    /// Parses a signature.
+    ///
+    /// Returns `None` if the text is not a signature, or if the last member does not depend on all
+    /// others. In the second case the loop is only used for a group that it computes as a whole.
     pub fn parse(signature: &str) -> Option<Pattern> {
         let (n_inputs, rest) = signature.split_once(':')?;
         let n_inputs: usize = n_inputs.parse().ok()?;
@@ -55,7 +59,7 @@ impl Pattern {
             at += 1;
             for arg in &members[m].1 {
                 if let Arg::Member(of) = *arg {
-                    // A member reads those before it.
+                    // A member reads only earlier members.
                     if of >= m {
                         return None;
                     }
@@ -74,23 +78,23 @@ impl Pattern {
         })
     }
 
-    /// The members in order.
+    /// Returns the members in order.
     pub fn members(&self) -> &[(Op, Vec<Arg>)] {
         &self.members
     }
 
-    /// The number of members.
+    /// Returns the number of members.
     pub fn len(&self) -> usize {
         self.members.len()
     }
 
-    /// Whether it has no member, as none has.
+    /// Returns whether the pattern has no member. Always false for a parsed pattern.
     pub fn is_empty(&self) -> bool {
         self.members.is_empty()
     }
 }
 
-/// Patterns by the op of their last member, the largest first; each with what it is the pattern of.
+/// Patterns by the op of their last member, the largest first, each with a payload.
 #[derive(Debug)]
 pub struct Patterns<T> {
     by_last: HashMap<Op, Vec<(Pattern, T)>>,
@@ -105,7 +109,7 @@ impl<T> Default for Patterns<T> {
 }
 
 impl<T> Patterns<T> {
-    /// Adds one. Of equally large ones the first that was added is tried first: they compute the same where both fit.
+    /// Adds a pattern. Among patterns of equal size the first one added is tried first.
     pub fn add(&mut self, pattern: Pattern, of: T) {
         let last = pattern.members[pattern.len() - 1].0;
         let list = self.by_last.entry(last).or_default();
@@ -114,20 +118,20 @@ impl<T> Patterns<T> {
     }
 }
 
-/// A group as values: its operands first, then what its members compute.
+/// A group as numbered values: its operands, then the results of its members.
 pub struct Values<'a> {
-    /// What is known of each operand: its one number.
+    /// The number that each operand is equal to, if that is constant.
     pub constants: &'a [Option<f64>],
-    /// The members, each after those that it reads.
+    /// The ops of the members and the values they read, in an order of computation.
     pub members: &'a [(Op, &'a [usize])],
-    /// Whether others read a member.
+    /// For each member, true if its result is used outside of the group.
     pub is_read: &'a [bool],
 }
 
-/// Some members of a group that are computed together.
+/// Members of a group that are computed together.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Piece<T> {
-    /// The loop that computes them; `None` for one member by itself.
+    /// The loop that computes them, or `None` for a single op.
     pub of: Option<T>,
     /// The values that it reads, in the order of its operands.
     pub args: Vec<usize>,
@@ -135,14 +139,18 @@ pub struct Piece<T> {
     pub outs: Vec<usize>,
 }
 
-/// So many loops are tried at a member. Most fail at the second op they look at.
+/// Bound on the number of loops tried at a member. Most fail at the second op.
 const MOST_TRIES: usize = 64;
 
-/// Cuts a group into pieces, in an order in which they can run. From the results down, each member is the last of the largest
-/// loop that fits there; `fits` may refuse the values that a loop would read and compute.
+/// Cuts a group into pieces, in an order in which they can run.
 ///
-/// A member inside of a loop is read by others only where it is a result of the loop; then all that the loop reads
-/// comes before that member, so pieces run in the order of the first members that others read, and no piece waits for itself.
+/// The search goes from the results down: each member not yet taken is matched as the last member
+/// of the largest pattern that fits. `fits` may reject a loop given the values it would read and
+/// compute.
+///
+/// A member inside of a piece has consumers outside only if it is a result of the loop, and then
+/// every value that the loop reads precedes that member. So the pieces can run in the order of
+/// their first members with outside consumers, without cyclic dependencies.
 pub fn cover<T: Copy>(
     values: &Values<'_>,
     patterns: &Patterns<T>,
@@ -197,15 +205,16 @@ pub fn cover<T: Copy>(
     pieces.into_iter().map(|(_, piece)| piece).collect()
 }
 
-/// Which members and values a pattern stands for.
+/// The members and operands that a pattern is matched to.
 #[derive(Default)]
 struct Found {
     members: Vec<usize>,
     inputs: Vec<usize>,
 }
 
-/// Lays a pattern on the members so that its last one is `last`: what it stands for is `found`. With it, the first member that
-/// others read.
+/// Matches a pattern to members so that its last member is `last`, and stores the match in `found`.
+///
+/// Returns the first matched member with a consumer outside of the match.
 fn unify(
     pattern: &Pattern,
     values: &Values<'_>,
@@ -253,7 +262,7 @@ fn unify(
             *slot = value;
         }
     }
-    // No two members are one, and no operand is among them.
+    // The matched members are distinct, and no operand is one of them.
     let mut sorted = members.clone();
     sorted.sort_unstable();
     let is_member = |m: usize| sorted.binary_search(&m).is_ok();
@@ -328,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_that_others_read_is_a_result_of_its_loop() {
+    fn a_value_with_outside_consumers_is_a_result_of_its_loop() {
         let members: [(Op, &[usize]); 2] = [(Op::Mul, &[0, 1]), (Op::Add, &[2, 0])];
         let found = pieces(&[None, None], &members, &[0, 1], &[MUL_ADD]);
         assert_eq!(
@@ -341,8 +350,8 @@ mod tests {
     }
 
     #[test]
-    fn no_piece_waits_for_itself() {
-        // The sum reads what is computed of the product, outside of the loop.
+    fn a_loop_that_would_depend_on_itself_is_rejected() {
+        // The sum depends on the product through a member outside of the loop.
         let members: [(Op, &[usize]); 3] =
             [(Op::Mul, &[0, 1]), (Op::Tanh, &[2]), (Op::Add, &[2, 3])];
         let both = "3:mul 0 1;add 3 2>3 4";
@@ -351,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn what_reads_the_first_result_of_a_loop_runs_after_it() {
+    fn a_consumer_of_the_first_result_of_a_loop_runs_after_it() {
         let members: [(Op, &[usize]); 3] =
             [(Op::Mul, &[0, 1]), (Op::Tanh, &[2]), (Op::Add, &[2, 0])];
         let both = "3:mul 0 1;add 3 2>3 4";
@@ -364,21 +373,21 @@ mod tests {
     }
 
     #[test]
-    fn a_constant_is_the_same_number() {
+    fn a_constant_of_a_pattern_matches_only_the_same_number() {
         let members: [(Op, &[usize]); 2] = [(Op::Mul, &[0, 1]), (Op::Neg, &[2])];
         let half = "1:mul 0 c3fe0000000000000;neg 1>2";
         let found = pieces(&[None, Some(0.5)], &members, &[1], &[half]);
         assert_eq!(found, [(Some(half), vec![0], vec![3])]);
         let found = pieces(&[None, Some(0.25)], &members, &[1], &[half]);
         assert_eq!(found.len(), 2);
-        // As an operand it is any number.
+        // An operand of a pattern matches any number.
         let any = "2:mul 0 1;neg 2>3";
         let found = pieces(&[None, Some(0.25)], &members, &[1], &[any]);
         assert_eq!(found, [(Some(any), vec![0, 1], vec![3])]);
     }
 
     #[test]
-    fn loops_of_several_ends_are_found_as_a_whole_only() {
+    fn signatures_whose_last_member_does_not_depend_on_all_others_are_not_patterns() {
         assert_eq!(Pattern::parse("2:mul 0 1;sub 0 1>2 3"), None);
         assert_eq!(Pattern::parse("2:mul 0 3;sub 0 1>2 3"), None);
         assert_eq!(Pattern::parse("no signature"), None);

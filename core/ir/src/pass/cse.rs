@@ -4,8 +4,10 @@ use crate::hash::{HashMap, Hasher};
 use crate::{Attr, Eqn, Op, Program, SecondaryMap, Static, Var};
 use std::hash::{BuildHasher, BuildHasherDefault};
 
-/// Binds equal equations once. Two static arguments are equal when they are the same entry of the table, or
-/// equal known values: two host expressions of equal text may differ in value.
+/// Merges equal equations.
+///
+/// Two static arguments are equal if they are the same entry of the table or equal known values.
+/// Host expressions with equal text may have different values.
 pub fn cse(mut program: Program) -> Program {
     let attrs = representatives(&program.attrs);
     let mut first = FirstOf::default();
@@ -29,7 +31,7 @@ pub fn cse(mut program: Program) -> Program {
         };
         for (&out, &kept) in eqn.outs.iter().zip(&eqns[kept].outs) {
             to.insert(out, kept);
-            // The user's name survives where the kept variable has none.
+            // Keep the user's name if the kept variable has none.
             if !program.names.contains(kept)
                 && let Some(name) = program.names.remove(out)
             {
@@ -48,7 +50,7 @@ pub fn cse(mut program: Program) -> Program {
     Program { eqns, ..program }
 }
 
-/// The first equation of each kind, by hash. It is looked up and compared in full, never iterated.
+/// The index of the first equation of each kind, by hash. Compared in full and never iterated.
 #[derive(Default)]
 struct FirstOf {
     by_hash: HashMap<u64, usize>,
@@ -56,9 +58,12 @@ struct FirstOf {
 }
 
 impl FirstOf {
-    /// Where the equation stands in `eqns` that computes what `eqn` does. If there is none, `eqn` is to be the next.
+    /// Returns the index in `eqns` of an equation equal to `eqn`.
+    ///
+    /// If there is none, registers `eqn` under the index `eqns.len()`, where the caller must append
+    /// it.
     fn find_or_add(&mut self, eqn: &Eqn, eqns: &[Eqn]) -> Option<usize> {
-        // The number of results is a part of what `split` computes.
+        // The results of `split` depend on how many there are.
         let key = |e: &Eqn| (e.op, e.outs.len());
         let mut hash = self.hasher.hash_one((key(eqn), &eqn.attrs, &eqn.args));
         loop {
@@ -74,14 +79,14 @@ impl FirstOf {
                 {
                     return Some(i);
                 }
-                // Another equation has this hash: the next place is for this one.
+                // A collision: the equation of this hash is another one, so probe the next slot.
                 Some(_) => hash = hash.wrapping_add(1),
             }
         }
     }
 }
 
-/// For each entry the first with the same known value.
+/// Returns, for each entry, the first entry with the same known value.
 fn representatives(attrs: &[Static]) -> Vec<Attr> {
     let mut first: HashMap<&Static, Attr> = HashMap::default();
     let entries = (0u32..).map(Attr).zip(attrs);

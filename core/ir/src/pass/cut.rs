@@ -4,9 +4,9 @@ use std::collections::VecDeque;
 
 /// A directed graph whose edges have capacities.
 pub(super) struct Network {
-    /// The edges that leave each node, and the reverses of those that enter it.
+    /// For each node, the edges that leave it and the reverses of those that enter it.
     leaving: Vec<Vec<usize>>,
-    /// Edge `i ^ 1` is the reverse of edge `i`; what one has left the other has used.
+    /// The edges. Edge `i ^ 1` is the reverse of edge `i` and holds the flow through it.
     edges: Vec<Edge>,
 }
 
@@ -16,7 +16,7 @@ struct Edge {
 }
 
 impl Network {
-    /// The capacity of an edge that no cut contains.
+    /// A capacity so high that no minimum cut contains the edge.
     pub(super) const UNCUT: u128 = u128::MAX / 4;
 
     pub(super) fn new(n_nodes: usize) -> Network {
@@ -33,7 +33,7 @@ impl Network {
         self.edges.push(Edge { to: from, left: 0 });
     }
 
-    /// The nodes on the sink's side of the minimum cut that is nearest to the sink.
+    /// Returns which nodes are on the sink's side of the minimum cut nearest the sink.
     pub(super) fn sink_side(mut self, source: usize, sink: usize) -> Vec<bool> {
         loop {
             let level = self.levels(source);
@@ -43,7 +43,7 @@ impl Network {
             let mut next = vec![0; self.leaving.len()];
             while self.augment(source, sink, &level, &mut next) {}
         }
-        // A node is on the sink's side when something can still flow from it to the sink.
+        // A node is on the sink's side if more flow can go from it to the sink.
         let mut side = vec![false; self.leaving.len()];
         side[sink] = true;
         let mut open = vec![sink];
@@ -59,7 +59,7 @@ impl Network {
         side
     }
 
-    /// The number of edges from the source to each node, over edges with something left.
+    /// Returns the distance of each node from the source, over edges with spare capacity.
     fn levels(&self, source: usize) -> Vec<usize> {
         let mut level = vec![usize::MAX; self.leaving.len()];
         level[source] = 0;
@@ -76,14 +76,16 @@ impl Network {
         level
     }
 
-    /// Sends what it can along one shortest path. `next` holds where each node's search goes on: what failed
-    /// once in a phase fails again.
+    /// Sends flow along one shortest path, and returns whether there was one.
+    ///
+    /// `next` holds the next edge to try for each node. An edge that failed once fails for the rest
+    /// of the phase.
     fn augment(&mut self, source: usize, sink: usize, level: &[usize], next: &mut [usize]) -> bool {
         let mut path: Vec<usize> = Vec::new();
         let mut node = source;
         while node != sink {
             let Some(&e) = self.leaving[node].get(next[node]) else {
-                // A dead end: back to the node before, which tries its next edge.
+                // A dead end. Go back to the previous node and try its next edge.
                 let Some(e) = path.pop() else {
                     return false;
                 };
@@ -114,8 +116,9 @@ mod tests {
     use super::Network;
 
     #[test]
-    fn the_cut_is_the_bottleneck_and_nearest_to_the_sink() {
-        // 0 -> 1 -> 2 -> 3 -> 4 with capacities 5, 2, 7, 2: both edges of 2 are minimum cuts.
+    fn of_several_minimum_cuts_the_one_nearest_the_sink_is_found() {
+        // 0 -> 1 -> 2 -> 3 -> 4 with capacities 5, 2, 7, 2: both edges of capacity 2 are minimum
+        // cuts.
         let mut network = Network::new(5);
         for (i, capacity) in [5, 2, 7, 2].into_iter().enumerate() {
             network.edge(i, i + 1, capacity);
@@ -124,8 +127,8 @@ mod tests {
     }
 
     #[test]
-    fn flow_that_went_the_wrong_way_is_sent_back() {
-        // The path 0 1 2 3 blocks both others until it is undone; the maximum flow is 2.
+    fn flow_on_a_wrong_path_is_rerouted() {
+        // The path 0 1 2 3 blocks both others until it is undone. The maximum flow is 2.
         let mut network = Network::new(4);
         for (from, to) in [(0, 1), (1, 2), (2, 3), (0, 2), (1, 3)] {
             network.edge(from, to, 1);
@@ -134,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn the_cut_is_the_least_of_all_cuts() {
+    fn the_cut_is_as_small_as_the_smallest_found_by_exhaustive_search() {
         const N: usize = 6;
         let mut state = 1_u64;
         let mut below = |n: u64| {

@@ -2,7 +2,7 @@
 
 use crate::{Program, SecondaryMap, Var};
 
-/// Drops the equations of which no result is read. A `Like` operand counts as read.
+/// Removes the equations without a used result. A `Like` operand counts as a use.
 pub fn dce(mut program: Program) -> Program {
     let mut live: SecondaryMap<Var, ()> = program.outs.iter().map(|v| (*v, ())).collect();
     let mut is_live = vec![false; program.eqns.len()];

@@ -1,13 +1,15 @@
-//! Constant folding, and algebra that is exact.
+//! Constant folding and exact algebraic simplification.
 //!
-//! A rule is here only if it gives the same bits for every input. `x + 0` is not among them: `-0.0 + 0.0` is `0.0`.
-//! A signalling NaN, which no op makes, counts as the quiet one. Arithmetic on constants is done by the loops of the
-//! ops, and only where IEEE 754 fixes the result: a kernel of the run time may compute `exp` in another way.
+//! Every rule gives the same bits for every input. For example, `x + 0` is not folded to `x`,
+//! because `-0.0 + 0.0` is `0.0`. A signalling NaN, which no op produces, is treated as quiet.
+//!
+//! Constants are computed by the loops of the ops, and only for ops whose result IEEE 754
+//! determines: a kernel of the runtime may compute `exp` differently.
 
 use crate::op::{BinaryFns, Eval, UnaryFns};
 use crate::{Attr, Aval, DType, Eqn, Op, Program, SecondaryMap, Var};
 
-/// Replaces variables by operands that they are equal to, and arithmetic on constants by constants.
+/// Replaces results by equal operands, and arithmetic on constants by constants.
 pub fn fold(mut program: Program) -> Program {
     let eqns = std::mem::take(&mut program.eqns);
     let mut cx = Cx {
@@ -19,7 +21,7 @@ pub fn fold(mut program: Program) -> Program {
         for arg in &mut eqn.args {
             *arg = cx.resolve(*arg);
         }
-        // A pin is about this variable.
+        // A variable with a pin must not be replaced: the pin refers to this variable.
         if eqn.outs.len() == 1
             && !cx.program.pins.contains(eqn.out())
             && let Some(x) = cx.equal_operand(&eqn)
@@ -36,7 +38,7 @@ pub fn fold(mut program: Program) -> Program {
     let outs = cx.program.outs.iter().map(|v| cx.resolve(*v)).collect();
     let mut folded = Program { outs, ..cx.program };
     for (v, x) in cx.equal.iter() {
-        // The user's name survives where the operand has none.
+        // Keep the user's name if the operand has none.
         if !folded.names.contains(*x)
             && let Some(name) = folded.names.remove(v)
         {
@@ -47,11 +49,11 @@ pub fn fold(mut program: Program) -> Program {
 }
 
 struct Cx {
-    /// The program so far.
+    /// The folded program so far.
     program: Program,
-    /// Where the equation stands that binds each variable so far.
+    /// The index of the equation that binds each variable.
     binds: SecondaryMap<Var, usize>,
-    /// The operands that dropped variables are equal to.
+    /// The operand that replaces each removed variable.
     equal: SecondaryMap<Var, Var>,
 }
 
@@ -60,32 +62,32 @@ impl Cx {
         self.equal.get(v).copied().unwrap_or(v)
     }
 
-    /// The equation that binds `v`, if one does.
+    /// Returns the equation that binds `v`, if there is one.
     fn eqn(&self, v: Var) -> Option<&Eqn> {
         Some(&self.program.eqns[*self.binds.get(v)?])
     }
 
-    /// The number that all elements of `v` are, and the equation that says so.
+    /// Returns the number that all elements of `v` are equal to, and the equation that binds `v`.
     fn number(&self, v: Var) -> Option<(f64, &Eqn)> {
         let eqn = self.eqn(v)?;
         if !matches!(eqn.op, Op::Scalar | Op::FullLike) {
             return None;
         }
         let value = self.program.attr(eqn.attrs[0]);
-        // An integer that is no `f64` would be rounded twice on its way to `f32`.
+        // A larger integer may not be an `f64`, and would be rounded twice on its way to `f32`.
         if value.int().is_some_and(|n| n.unsigned_abs() > 1 << 53) {
             return None;
         }
         Some((value.float()?, eqn))
     }
 
-    /// Whether `v` is `value` everywhere, by bits.
+    /// Returns whether all elements of `v` have the bits of `value`.
     fn is(&self, v: Var, value: f64) -> bool {
         self.number(v)
             .is_some_and(|(found, _)| found.to_bits() == value.to_bits())
     }
 
-    /// Whether an op on `x` and `other` has the shape of `x`.
+    /// Returns whether `x` and `other` broadcast to the shape of `x`.
     fn absorbs(&self, x: Var, other: Var) -> bool {
         let (x_shape, other_shape) = (&self.program.aval(x).shape, &self.program.aval(other).shape);
         let rank_0 = other_shape.dims().is_some_and(<[_]>::is_empty);
@@ -93,13 +95,13 @@ impl Cx {
         rank_0 || made_like_x || x_shape.same(other_shape)
     }
 
-    /// The operand that the result is equal to.
+    /// Returns an operand that is always equal to the result.
     fn equal_operand(&self, eqn: &Eqn) -> Option<Var> {
         let args = &eqn.args;
         let (x, y) = (*args.first()?, args.get(1).copied());
         match eqn.op {
             Op::Identity => Some(x),
-            // The sign bit is flipped twice.
+            // Negating twice flips the sign bit back.
             Op::Neg => {
                 let inner = self.eqn(x).filter(|e| e.op == Op::Neg)?;
                 Some(inner.args[0])
@@ -113,7 +115,7 @@ impl Cx {
             Op::Add if self.is(x, -0.0) && self.absorbs(y?, x) => y,
             Op::Sub if self.is(y?, 0.0) && self.absorbs(x, y?) => Some(x),
             Op::Select if y == args.get(2).copied() && self.absorbs(y?, x) => y,
-            // What repeats, sums over what was repeated, reshapes or casts, where there is nothing to do.
+            // A broadcast, its transpose, a reshape or a cast that changes nothing.
             Op::BroadcastLike
             | Op::BroadcastTo
             | Op::Unbroadcast
@@ -129,7 +131,7 @@ impl Cx {
         }
     }
 
-    /// The constant that an op on constants makes.
+    /// Returns the constant equation that replaces an op on constants.
     fn constant(&mut self, eqn: &Eqn) -> Option<Eqn> {
         if !is_exact(eqn.op) {
             return None;
@@ -150,7 +152,7 @@ impl Cx {
             }
             _ => return None,
         };
-        // Which NaN an operation makes is not fixed.
+        // IEEE 754 does not determine the bits of a NaN result.
         if value.is_nan() {
             return None;
         }
@@ -196,12 +198,12 @@ fn binary(dtype: DType, fns: BinaryFns, x: f64, y: f64) -> Option<f64> {
     }
 }
 
-/// Whether the two are the same dtype and shape for certain.
+/// Returns whether the two avals have the same known dtype and shape.
 fn certainly_equal(a: &Aval, b: &Aval) -> bool {
     a.dtype.is_some() && a.dtype == b.dtype && a.shape.same(&b.shape)
 }
 
-/// Whether IEEE 754 fixes every bit of the result.
+/// Returns whether IEEE 754 determines every bit of the result.
 fn is_exact(op: Op) -> bool {
     matches!(
         op,

@@ -1,20 +1,24 @@
-//! Fusion: which equations run in one loop.
+//! Fusion: decides which equations run in one loop.
 
 use super::constants;
 use crate::hash::HashMap;
 use crate::op::Eval;
 use crate::{Eqn, Kernel, Op, Program, SecondaryMap, Shape, Var};
 
-/// The equations of a program as steps, in an order in which they can run. A step is one equation, or a *group*: elementwise
-/// equations with results of one shape, each of which reads only elements at its own index. Members are ascending.
+/// Partitions the equations of a program into steps, in an order in which they can run.
 ///
-/// Equations have *stages*: an equation reads what earlier stages have made, and an elementwise equation also what
-/// elementwise equations of its own stage and shape have. So a way from a group to itself leads through no other step. An
-/// equation whose readers are all in one later group moves there: its operands live longer, and its result not at all.
-/// An elementwise equation that may fail is no member of a group.
+/// A step is one equation or a *group*: elementwise equations whose results have one shape, each of
+/// which reads only elements at its own index. Members are in ascending order. An elementwise
+/// equation that may fail is never in a group.
 ///
-/// Where a shape is not known, it is taken for the same as others that are not: the groups are then a guess at those that
-/// there are when the shapes are known.
+/// Each equation has a *stage*. It may read results of earlier stages; an elementwise equation may
+/// also read results of elementwise equations of its own stage and shape. So no path leads from a
+/// group through another step back to the group. An equation whose consumers are all in one later
+/// group moves to that group: this extends the live ranges of its operands, but its own result
+/// never reaches memory.
+///
+/// Unknown shapes are assumed to be equal if they are described alike. The groups are then an
+/// estimate of those for known shapes.
 pub fn fuse(program: &Program) -> Vec<Vec<usize>> {
     let eqns = &program.eqns;
     let maker = makers(program);
@@ -27,7 +31,7 @@ pub fn fuse(program: &Program) -> Vec<Vec<usize>> {
         members[*root].push(i);
     }
     let mut steps: Vec<Vec<usize>> = members.into_iter().filter(|m| !m.is_empty()).collect();
-    // Views of what earlier stages have made come first: the stage reads them.
+    // Views of earlier results come first, because other equations of the stage read them.
     steps.sort_by_key(|step| {
         let first = step[0];
         (stage[first], !is_view(eqns[first].op), first)
@@ -35,7 +39,7 @@ pub fn fuse(program: &Program) -> Vec<Vec<usize>> {
     steps
 }
 
-/// Whether each element of the result is computed from the elements at its index alone.
+/// Returns whether each element of the result depends only on the operand elements at its index.
 pub fn is_elementwise(op: Op) -> bool {
     match op.def().eval() {
         Eval::Unary(_) => !matches!(op, Op::Identity | Op::StopGradient),
@@ -45,12 +49,15 @@ pub fn is_elementwise(op: Op) -> bool {
     }
 }
 
-/// Whether the equation fails for some values: a division of integers, unless the program knows that the divisor is not 0.
-/// A group cannot fail, so such an equation is a step of its own. `constants` are those of the program.
+/// Returns whether the equation fails for some values.
+///
+/// Only an integer division or power can fail, unless its divisor or exponent is a constant that is
+/// safe. A group cannot fail, so such an equation is a step of its own. `constants` must be those
+/// of `program`.
 pub fn may_fail(program: &Program, eqn: &Eqn, constants: &SecondaryMap<Var, f64>) -> bool {
     let wrong: fn(f64) -> bool = match eqn.op {
         Op::Div => |divisor| divisor == 0.0,
-        // 0 to a negative power is 1 / 0.
+        // 0 to a negative power divides by 0.
         Op::Pow => |exponent| exponent < 0.0,
         _ => return false,
     };
@@ -59,7 +66,7 @@ pub fn may_fail(program: &Program, eqn: &Eqn, constants: &SecondaryMap<Var, f64>
     dtype.is_some_and(|dtype| !dtype.is_float()) && known.is_none_or(wrong)
 }
 
-/// Whether the op computes nothing: its results are elements of its operand, or one number, in other places.
+/// Returns whether the results are elements of the operand, or one number, rearranged.
 pub fn is_view(op: Op) -> bool {
     match op.def().eval() {
         Eval::Unary(_) => matches!(op, Op::Identity | Op::StopGradient),
@@ -89,7 +96,7 @@ pub fn is_view(op: Op) -> bool {
     }
 }
 
-/// The equation that binds each variable.
+/// Returns the index of the equation that binds each variable.
 fn makers(program: &Program) -> SecondaryMap<Var, usize> {
     let bound = program.eqns.iter().enumerate();
     bound
@@ -97,7 +104,7 @@ fn makers(program: &Program) -> SecondaryMap<Var, usize> {
         .collect()
 }
 
-/// A number for the shape of each equation that may be in a group.
+/// Returns a number for the shape of each equation that may be in a group.
 fn shapes(program: &Program) -> Vec<Option<usize>> {
     let mut known: HashMap<&Shape, usize> = HashMap::default();
     let divides = |eqn: &Eqn| matches!(eqn.op, Op::Div | Op::Pow);
@@ -108,14 +115,14 @@ fn shapes(program: &Program) -> Vec<Option<usize>> {
     let number = |eqn: &Eqn| {
         let shape = &program.aval(*eqn.outs.first()?).shape;
         let next = known.len();
-        // Found by key alone, so the order of the map reaches nothing.
+        // The map is never iterated, so its order does not affect the result.
         let joins = is_elementwise(eqn.op) && !may_fail(program, eqn, &constants);
         joins.then(|| *known.entry(shape).or_insert(next))
     };
     program.eqns.iter().map(number).collect()
 }
 
-/// The earliest stage of each equation.
+/// Returns the earliest stage of each equation.
 fn stages(
     program: &Program,
     maker: &SecondaryMap<Var, usize>,
@@ -135,14 +142,14 @@ fn stages(
     stage
 }
 
-/// Moves each equation whose readers are all in one later stage and of its shape to that stage.
+/// Moves each equation to the stage of its consumers, if they agree on stage and shape.
 fn sink(
     program: &Program,
     maker: &SecondaryMap<Var, usize>,
     shapes: &[Option<usize>],
     stage: &mut [usize],
 ) {
-    /// What is known of the readers of an equation.
+    /// The stage of an equation's consumers.
     #[derive(Clone, Copy)]
     enum Readers {
         None,
@@ -170,8 +177,10 @@ fn sink(
     }
 }
 
-/// The first member of the group of each equation: equations of one stage and shape of which one reads another, or
-/// which read the same.
+/// Returns the first member of each equation's group.
+///
+/// Two equations of one stage and shape are in the same group if one reads the other or both read
+/// the same value.
 fn groups(
     program: &Program,
     maker: &SecondaryMap<Var, usize>,
@@ -192,7 +201,7 @@ fn groups(
         for var in eqn.data() {
             let from = maker.get(*var).copied();
             let inside = from.filter(|f| shapes[*f] == Some(shape) && stage[*f] == stage[i]);
-            // A number or a row that is read everywhere joins nothing.
+            // A shared number or row, which is broadcast, does not join groups.
             let whole = program.aval(*var).shape == program.aval(eqn.out()).shape;
             let other = inside
                 .or_else(|| whole.then(|| *reader.entry((*var, stage[i], shape)).or_insert(i)));

@@ -1,4 +1,4 @@
-//! The passes. Each is `Program -> Program` and changes no bit of any result.
+//! Passes. Each maps a program to a program and changes no bit of any result.
 
 mod cover;
 mod cse;
@@ -19,13 +19,13 @@ pub use signature::{Arg, Group, constants};
 
 use crate::Program;
 
-/// The passes in order, each where it has most to do.
+/// Runs dead code elimination, folding and common subexpression elimination.
 pub fn simplify(program: Program) -> Program {
-    // Without dead equations the others have less to look at.
+    // Dead equations would only slow down the other passes.
     let program = dce(program);
-    // An equation that folds to an operand makes its readers equal to others.
+    // Folding makes more equations equal, so it runs before `cse`.
     let program = fold(program);
-    // Equal equations are bound once, which may leave constants that only the others read.
+    // Merging equations can leave constants unused, so `dce` runs again.
     let program = cse(program);
     dce(program)
 }

@@ -1,24 +1,31 @@
-//! The residual choice: which primal values reverse mode keeps, and which it computes again.
+//! The choice of residuals: the primal values to save for the pullback.
 //!
-//! The pullback reads values of the primal program. A value can be kept, at the cost of its bytes, or computed
-//! again from others, if its equation is *cheap*: it moves elements or does arithmetic on them. Parameters and
-//! results of the primal program are alive anyway, so keeping them costs nothing. A `Like` operand is a shape, and
-//! costs nothing either.
+//! The pullback recomputes the other values that it needs.
 //!
-//! The cheapest choice is a minimum cut between what cannot be computed again and what the pullback reads: each
-//! value is an edge with its bytes as capacity, each operand of a cheap equation an edge that cannot be cut.
-//! Of equal bytes, a value that the results of the primal program need goes before one that is there for the
-//! pullback alone; of equal choices, the one that computes less again.
+//! A value that the pullback reads can be saved, at the cost of its bytes. It can also be
+//! recomputed if its equation is *cheap*: if it moves elements or does arithmetic on them. Saving
+//! parameters and results of the primal program is free, because they are alive anyway. A `Like`
+//! operand needs only a shape, which is free too.
+//!
+//! The best choice is a minimum cut between the values that cannot be recomputed and those that the
+//! pullback reads. Each value is an edge whose capacity is its size in bytes, and each operand of a
+//! cheap equation is an edge that cannot be cut. Ties are broken in this order:
+//!
+//! 1. A value that the primal results need is preferred to one computed only for the pullback.
+//! 2. A choice with less recomputation is preferred.
 
 use super::cut::Network;
 use crate::{Eqn, Keep, Op, Program, SecondaryMap, Var};
 
-/// Moves equations that are cheaper to repeat than their results are to keep from `primal` to `pullback`.
+/// Chooses the residuals, and copies the equations to recompute from `primal` to `pullback`.
 ///
-/// `primal` returns `n_outs` results, then the residuals; `pullback` takes the `n_residuals` residuals first.
-/// The variables and static arguments of `primal` have to be those of `pullback`, which may have more of both.
-/// The repeated equations are the same ops on the same values, so no bit of a result changes. They keep their
-/// variables and names.
+/// - `primal` returns `n_outs` results and then the residuals.
+/// - `pullback` takes the `n_residuals` residuals as its first parameters.
+/// - The variables and static arguments of `primal` must be those of `pullback`, which may have
+///   more of both.
+///
+/// The copied equations apply the same ops to the same values, so no bit of a result changes. They
+/// keep their variables and names.
 pub fn choose_residuals(
     primal: Program,
     pullback: Program,
@@ -36,7 +43,9 @@ pub fn choose_residuals(
         if kept.contains(v) || repeated.insert(v, ()).is_some() {
             continue;
         }
-        let eqn = binds.get(v).expect("what no equation binds is kept");
+        let eqn = binds
+            .get(v)
+            .expect("a value that no equation binds is saved");
         open.extend(eqn.data());
     }
     let repeats: Vec<Eqn> = primal
@@ -46,7 +55,7 @@ pub fn choose_residuals(
         .cloned()
         .collect();
 
-    // Shapes that are read. What the pullback does not read at all is dropped.
+    // Add the residuals whose shape is read. Residuals that are not read at all are dropped.
     let of_residuals: SecondaryMap<Var, ()> = residuals.iter().map(|v| (*v, ())).collect();
     let pullback_likes = pullback.eqns.iter().flat_map(Eqn::likes);
     let likes = pullback_likes.filter(|v| of_residuals.contains(**v));
@@ -58,7 +67,7 @@ pub fn choose_residuals(
     for (v, ()) in kept.iter() {
         chosen.insert(v, ());
     }
-    // In the order in which the primal part binds them: the order in which a reader meets their names.
+    // The order of the ids is the order of definition, in which a reader meets the names.
     let residuals: Vec<Var> = chosen.iter().map(|(v, ())| v).collect();
 
     let mut avals = pullback.avals.clone();
@@ -83,7 +92,7 @@ fn bindings(program: &Program) -> SecondaryMap<Var, &Eqn> {
         .collect()
 }
 
-/// The residuals of which the pullback reads the values, each once.
+/// Returns the residuals whose values the pullback reads, each once.
 fn read_as_data(pullback: &Program, residuals: &[Var]) -> Vec<Var> {
     let mut read: SecondaryMap<Var, ()> = pullback.outs.iter().map(|v| (*v, ())).collect();
     for x in pullback.eqns.iter().flat_map(Eqn::data) {
@@ -93,7 +102,7 @@ fn read_as_data(pullback: &Program, residuals: &[Var]) -> Vec<Var> {
     residuals.filter(|v| read.contains(*v)).collect()
 }
 
-/// The values to keep, so that all of `read` can be computed from them by equations that may be repeated.
+/// Returns the values to save, from which repeatable equations can compute all of `read`.
 fn cut(
     primal: &Program,
     binds: &SecondaryMap<Var, &Eqn>,
@@ -110,7 +119,7 @@ fn cut(
     let needed = needed_by(primal, results);
     let pin = |v: Var| primal.pins.get(v).copied();
 
-    // What `read` may be computed from, over equations that may be repeated.
+    // The cone: all values from which repeatable equations can compute `read`.
     let mut cone: Vec<Var> = Vec::new();
     let mut place: SecondaryMap<Var, usize> = SecondaryMap::new();
     let mut open: Vec<Var> = read.to_vec();
@@ -126,11 +135,12 @@ fn cut(
         }
     }
 
-    // Bytes, or 1 each where one is not known: bytes and counts do not compare.
+    // The weight is in bytes. If a size is unknown, each value weighs 1, because bytes and counts
+    // do not compare.
     let bytes = |v: Var| {
         let aval = primal.aval(v);
         let (shape, size) = (aval.shape.known()?, aval.dtype?.size());
-        // A parameter may claim more than can be addressed.
+        // The shape of a parameter is not checked, so the product may overflow.
         let bytes = shape.iter().try_fold(size, |n, len| n.checked_mul(*len));
         Some(bytes.unwrap_or(usize::MAX) as u128)
     };
@@ -163,7 +173,9 @@ fn cut(
         }
     }
     for v in read {
-        let i = *place.get(*v).expect("the cone starts at what is read");
+        let i = *place
+            .get(*v)
+            .expect("the cone contains the values that are read");
         network.edge(2 * i + 1, sink, Network::UNCUT);
     }
     let side = network.sink_side(source, sink);
@@ -173,7 +185,7 @@ fn cut(
         .collect()
 }
 
-/// What the results of a program are computed from.
+/// Returns the variables that the results of a program are computed from.
 fn needed_by(program: &Program, results: &[Var]) -> SecondaryMap<Var, ()> {
     let mut needed: SecondaryMap<Var, ()> = results.iter().map(|v| (*v, ())).collect();
     for eqn in program.eqns.iter().rev() {
@@ -186,8 +198,10 @@ fn needed_by(program: &Program, results: &[Var]) -> SecondaryMap<Var, ()> {
     needed
 }
 
-/// Whether the pullback may repeat an equation. One that binds several variables is never repeated, because some
-/// of them may be kept, and a variable is bound once.
+/// Returns whether the pullback may repeat an equation.
+///
+/// An equation that binds several variables is never repeated: some of them may be saved, and a
+/// variable is bound once.
 fn may_repeat(eqn: &Eqn, pin: Option<Keep>) -> bool {
     let possible = eqn.outs.len() == 1 && !Op::CALLS.contains(&eqn.op);
     possible
@@ -198,7 +212,7 @@ fn may_repeat(eqn: &Eqn, pin: Option<Keep>) -> bool {
         }
 }
 
-/// Whether an op costs about as much as reading its result back from memory.
+/// Returns whether an op costs about as much as reading its result from memory.
 fn is_cheap(op: Op) -> bool {
     let arithmetic = matches!(
         op,
@@ -250,13 +264,13 @@ mod tests {
     use crate::{Program, ad, verify};
 
     #[test]
-    fn the_largest_values_can_be_compared() {
-        // As many bytes as can be addressed, and more.
+    fn values_too_large_to_address_can_be_compared() {
+        // The bytes of the first shape can just be addressed, those of the second cannot.
         for len in ["1152921504606846975", "9223372036854775807, 4"] {
             let text = format!("(x: f64[{len}]) {{ h = tanh x y = square h z = sin y return z }}");
             let program: Program = text.parse().expect("the test's program parses");
             let vjp = ad::vjp(&program, &program.params);
-            // `h` and `cos(y)`; `y` is computed again.
+            // The residuals are `h` and `cos(y)`; `y` is recomputed.
             assert_eq!(vjp.primal.outs.len() - vjp.n_outs, 2, "{}", vjp.primal);
             assert!(verify(&vjp.pullback).is_empty(), "{}", vjp.pullback);
         }

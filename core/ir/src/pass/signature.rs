@@ -1,4 +1,6 @@
-//! What a group computes, whatever its program calls its values: two groups with one signature run the same loop.
+//! Signatures of groups, independent of variable names.
+//!
+//! Groups with equal signatures run the same loop.
 
 use super::is_elementwise;
 use crate::hash::HashMap;
@@ -6,43 +8,43 @@ use crate::op::Eval;
 use crate::{Eqn, Kernel, Op, Program, SecondaryMap, Static, Var};
 use std::fmt::Write;
 
-/// A group of elementwise equations in an order that depends on what it computes alone.
+/// A group of elementwise equations, in an order that depends only on what the group computes.
 #[derive(Clone, Debug)]
 pub struct Group {
-    /// What its members read of the program, constants aside.
+    /// The variables of the program that the members read, without constants.
     pub inputs: Vec<Var>,
-    /// The equations, each after those whose results it reads.
+    /// The indices of the equations, each after those it reads.
     pub members: Vec<usize>,
-    /// The members whose results others read, by position in `members`.
+    /// The positions in `members` of those with consumers outside of the group.
     pub results: Vec<usize>,
-    /// For each member, what it reads.
+    /// The operands of each member.
     pub args: Vec<Vec<Arg>>,
 }
 
-/// What a member of a group reads.
+/// An operand of a member of a group.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Arg {
     /// An input, by position.
     Input(usize),
     /// The result of a member, by position.
     Member(usize),
-    /// One number.
+    /// A constant.
     Constant(f64),
 }
 
-/// The larger of these are not looked at: their signatures would be long, and their loops would not fit the registers of a
-/// CPU.
+/// Bound on the size of a group. A larger group has a long signature and needs too many registers.
 const MOST_MEMBERS: usize = 64;
 
 impl Group {
-    /// The group of the equations `step` of a program; `is_read` says of a variable whether it is read outside of the group.
+    /// Returns the group of the equations `step` of a program.
     ///
-    /// `None` if it is too large, or if an equation is none of those that a loop over floats is written for.
+    /// `is_read` returns whether a variable is read outside of the group. Returns `None` if the
+    /// group is too large or has an equation for which no float loop can be written.
     pub fn new(program: &Program, step: &[usize], is_read: impl Fn(Var) -> bool) -> Option<Group> {
         Group::with(program, &constants(program), step, is_read)
     }
 
-    /// The same, where the [`constants`] of the program are known.
+    /// Does the same as [`Group::new`], given the [`constants`] of the program.
     pub fn with(
         program: &Program,
         constants: &SecondaryMap<Var, f64>,
@@ -53,8 +55,8 @@ impl Group {
             return None;
         }
         let eqn = |i: usize| &program.eqns[i];
-        // A number for what each member computes, inputs being all alike: the order of the results. It takes several results
-        // to have one.
+        // Several results are ordered by a hash of how each is computed, with all inputs treated
+        // alike.
         let mut results: Vec<usize> = Vec::new();
         results.extend(step.iter().filter(|i| is_read(eqn(**i).out())));
         if results.len() > 1 {
@@ -86,8 +88,10 @@ impl Group {
         (group.members.len() == step.len()).then_some(group)
     }
 
-    /// What the group computes, as text. `add 0 1;tanh 2>3`: inputs and members are numbered in order, and the results
-    /// follow. Equal texts compute the same.
+    /// Returns the signature of the group: a text that is equal for groups that compute the same.
+    ///
+    /// In `2:add 0 1;tanh 2>3`, the number of inputs comes first. Inputs and members are numbered
+    /// in order, and the results follow `>`.
     pub fn signature(&self, program: &Program) -> String {
         let mut text = String::with_capacity(16 * (self.members.len() + 1));
         push(&mut text, self.inputs.len());
@@ -115,19 +119,19 @@ impl Group {
         text
     }
 
-    /// The equation of a member.
+    /// Returns the equation of a member.
     pub fn eqn<'a>(&self, program: &'a Program, member: usize) -> &'a Eqn {
         &program.eqns[self.members[member]]
     }
 }
 
-/// Whether a loop over floats can be written for the op.
+/// Returns whether a loop over floats can be written for the op.
 fn in_loop(op: Op) -> bool {
     let cast = matches!(op.def().eval(), Eval::Kernel(Kernel::Cast | Kernel::CastT));
     is_elementwise(op) && !cast
 }
 
-/// The variables that are one number which the program knows.
+/// Returns the variables whose elements are all equal to one known number.
 pub fn constants(program: &Program) -> SecondaryMap<Var, f64> {
     let value = |eqn: &Eqn| {
         let attr = match eqn.op {
@@ -144,7 +148,7 @@ pub fn constants(program: &Program) -> SecondaryMap<Var, f64> {
     program.eqns.iter().filter_map(value).collect()
 }
 
-/// Appends a number of few digits.
+/// Appends a number in decimal.
 fn push(text: &mut String, n: usize) {
     if n >= 10 {
         push(text, n / 10);
@@ -152,8 +156,9 @@ fn push(text: &mut String, n: usize) {
     text.push(char::from(b'0' + (n % 10) as u8));
 }
 
-/// Appends the members that `target` needs, operands first and from left to right, and says where it is among the members. A group
-/// is small, so this may recurse, and what is in it is looked for one by one.
+/// Appends the members that `target` depends on, operands first and left to right, then `target`.
+///
+/// Returns the position of `target`. Groups are small, so recursion and linear search are fine.
 fn visit(
     program: &Program,
     target: usize,
@@ -185,7 +190,7 @@ fn visit(
     group.members.len() - 1
 }
 
-/// The hash of Fowler, Noll and Vo, over words.
+/// A hash in the style of Fowler, Noll and Vo, over words.
 struct Fnv(u64);
 
 impl Fnv {

@@ -1,4 +1,6 @@
-//! Flows to text and back: blocks as their equations, where they run; host code between backticks.
+//! Printing and parsing of flows.
+//!
+//! Blocks print as equations, and host code prints between backticks.
 
 use super::parse::{ParseError, Parsed, Parser};
 use crate::flow::{Block, Flow, Node};
@@ -7,7 +9,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
 
-/// Prints `h = tanh x` for an equation, `slot := h` for a store, and the host code where it stands.
+/// Prints `h = tanh x` for an equation, `slot := h` for a store, and host code between backticks.
 impl<H: fmt::Display> fmt::Display for Flow<H> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let empty = Program::default();
@@ -30,7 +32,7 @@ impl<H: fmt::Display> Flow<H> {
                     }
                     let stores = program.outs.iter().zip(targets);
                     for (value, target) in stores.filter(|(v, t)| v != t) {
-                        // `return` says it.
+                        // The `return` line shows these stores.
                         if !self.results.contains(target) {
                             let (value, target) = (program.show(*value), program.show(*target));
                             writeln!(f, "{indent}{target} := {value}")?;
@@ -63,7 +65,10 @@ impl<H: fmt::Display> Flow<H> {
 impl FromStr for Flow<String> {
     type Err = ParseError;
 
-    /// Parses the text form. Of the variables that equations bind, nothing is known: slots have no rules to infer by.
+    /// Parses the text form.
+    ///
+    /// The variables that equations bind have unknown avals, because those of slots cannot be
+    /// inferred.
     fn from_str(text: &str) -> Parsed<Flow<String>> {
         let mut reader = Reader {
             parser: Parser::new(text),
@@ -82,26 +87,26 @@ impl FromStr for Flow<String> {
     }
 }
 
-/// What is known of a flow while it is read.
+/// The state of the parser of a flow.
 struct Reader<'a> {
     parser: Parser<'a>,
-    /// The table of static arguments.
+    /// The static arguments, in an otherwise unused builder.
     table: Builder,
     open: Open,
     blocks: Vec<Open>,
     results: Vec<Var>,
 }
 
-/// A block whose end has not come yet.
+/// A block that is still being read.
 #[derive(Default)]
 struct Open {
     eqns: Vec<Eqn>,
-    /// Value and target.
+    /// Pairs of a value and the slot that it is stored in.
     stores: Vec<(Var, Var)>,
 }
 
 impl Reader<'_> {
-    /// The nodes up to `}`.
+    /// Parses nodes up to and including `}`.
     fn nodes(&mut self) -> Parsed<Vec<Node<String>>> {
         let mut nodes = Vec::new();
         loop {
@@ -125,9 +130,9 @@ impl Reader<'_> {
         }
     }
 
-    /// A scope, of which the `{` has been read.
+    /// Parses the rest of a scope after its `{`.
     fn scope(&mut self, head: String) -> Parsed<Node<String>> {
-        /// The parser calls itself for each open scope, and the stack has an end.
+        /// Bound on nesting, because the parser recurses for each open scope.
         const DEEPEST: usize = 256;
         if self.parser.depth == DEEPEST {
             let message = format!("scopes nest up to {DEEPEST} deep");
@@ -139,7 +144,7 @@ impl Reader<'_> {
         Ok(Node::Scope { head, body })
     }
 
-    /// An equation or a store.
+    /// Parses an equation or a store.
     fn statement(&mut self, nodes: &mut Vec<Node<String>>) -> Parsed<()> {
         let start = self.parser.at;
         let target = self.parser.var()?;
@@ -148,7 +153,7 @@ impl Reader<'_> {
             self.open.stores.push((value, target));
             return Ok(());
         }
-        // What comes after stores reads the slots as they are then.
+        // An equation after stores starts a block, because it reads the slots after those stores.
         if !self.open.stores.is_empty() {
             self.close(nodes);
         }
@@ -158,7 +163,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// The results of a `return`, which are stored where results are.
+    /// Parses the values of a `return` and records their stores into the result slots.
     fn values(&mut self) -> Parsed<Vec<Var>> {
         let mut values = Vec::new();
         let saved = self.parser.at;
@@ -226,7 +231,7 @@ impl Open {
         self.eqns.iter().flat_map(|e| &e.outs).copied().collect()
     }
 
-    /// What it reads and does not bind.
+    /// Returns the variables that the block reads and does not bind.
     fn free(&self) -> BTreeSet<Var> {
         let bound = self.bound();
         let args = self.eqns.iter().flat_map(|e| &e.args).copied();

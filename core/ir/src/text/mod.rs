@@ -1,4 +1,4 @@
-//! The text form of programs and of flows, which parses back.
+//! The text form of programs and flows. Printed text parses back.
 //!
 //! ```text
 //! program := "(" [param {"," param}] ")" "{" {eqn} "return" [name {"," name}] "}"
@@ -15,9 +15,10 @@
 //! len     := dim | "-1"
 //! ```
 //!
-//! A name `v3` is the variable of that number; any other name is a variable that the user named. A number that is much
-//! larger than the text is long is replaced by a smaller one. Scopes nest up to 256 deep. White space, line breaks
-//! included, only separates.
+//! - `v3` is the variable with that number. Any other name is the user's name of a variable.
+//! - A number that is far above the length of the text is replaced by a smaller one.
+//! - Scopes nest up to 256 deep.
+//! - White space, line breaks included, only separates tokens.
 
 mod flow;
 mod parse;
@@ -26,12 +27,12 @@ mod tokens;
 
 pub use parse::ParseError;
 
-/// Whether the text form reads `word` as something else than a name.
+/// Returns whether `word` cannot be the user's name of a variable in the text form.
 pub(crate) fn is_reserved(word: &str) -> bool {
     ["like", "return"].contains(&word) || parse::var_number(word).is_some()
 }
 
-/// Whether the text form reads `word` as the name of a variable.
+/// Returns whether the text form reads `word` as the user's name of a variable.
 pub(crate) fn is_name(word: &str) -> bool {
     let letters = |c: char| c.is_alphanumeric() || c == '_';
     !is_reserved(word)

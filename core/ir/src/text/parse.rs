@@ -1,4 +1,4 @@
-//! Text to programs.
+//! The parser of programs.
 
 use crate::{
     Attr, Aval, Builder, DType, Dim, Eqn, Keep, Op, Poly, Program, SecondaryMap, Shape, Static,
@@ -8,14 +8,14 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
-/// Why a text is no program.
+/// A syntax error in the text form of a program or flow.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParseError {
-    /// The line, from 1.
+    /// The line, counted from 1.
     pub line: usize,
-    /// The column, from 1.
+    /// The column, counted from 1, in characters.
     pub column: usize,
-    /// What is wrong.
+    /// The error message.
     pub message: String,
 }
 
@@ -32,8 +32,10 @@ pub(super) type Parsed<T> = Result<T, ParseError>;
 impl FromStr for Program {
     type Err = ParseError;
 
-    /// Parses the text form. The avals of all variables are inferred by the rules of the ops. Operands that do not
-    /// fit leave them unknown: that is for the verifier to report, not a matter of syntax.
+    /// Parses the text form and infers the avals of all variables by the rules of the ops.
+    ///
+    /// Operands that do not fit are not syntax errors. They leave avals unknown, and the verifier
+    /// reports them.
     fn from_str(text: &str) -> Parsed<Program> {
         let mut parser = Parser::new(text);
         let program = parser.program()?;
@@ -42,14 +44,18 @@ impl FromStr for Program {
     }
 }
 
-/// Variables with a number from here on get another number, so that the memory for a program is bounded by its text: tables
-/// of variables have an entry for each number below the greatest.
+/// Returns the first variable number that is too large for the text.
+///
+/// Variables from this number on are renumbered. Tables of variables have an entry for each number
+/// below the greatest, so this bounds the memory of a program by the length of its text.
 fn first_far_var(text: &str) -> u32 {
     const ALWAYS_NEAR: u32 = 4096;
     u32::try_from(text.len()).map_or(u32::MAX, |len| len.saturating_add(ALWAYS_NEAR))
 }
 
-/// Named and far variables are numbered after the highest `v3` that the text mentions and that keeps its number.
+/// Returns the first number for named and renumbered variables.
+///
+/// It is one above the highest number that the text mentions and that is kept.
 fn first_free_var(text: &str) -> u32 {
     let words = text.split(|c: char| !c.is_alphanumeric() && c != '_');
     let first_far = first_far_var(text);
@@ -63,12 +69,12 @@ fn first_free_var(text: &str) -> u32 {
 
 pub(super) fn var_number(word: &str) -> Option<u32> {
     let digits = word.strip_prefix('v')?;
-    // `v03` and `v+3` are names, not numbers: printing would not give them back.
+    // `v03` and `v+3` are names, not numbers, because they would not print the same.
     let number: u32 = digits.parse().ok()?;
     (number.to_string() == digits && number < u32::MAX / 2).then_some(number)
 }
 
-/// Runs the rules of the ops over a program of which only the parameters' avals are known.
+/// Infers the avals of a program from those of its parameters, by the rules of the ops.
 fn infer(program: Program) -> Program {
     let mut avals: SecondaryMap<Var, Aval> = SecondaryMap::new();
     for param in &program.params {
@@ -93,12 +99,12 @@ fn infer(program: Program) -> Program {
 
 pub(super) struct Parser<'a> {
     pub(super) text: &'a str,
-    /// The position, in bytes, of what is not read yet.
+    /// The byte position of the next unread character.
     pub(super) at: usize,
     vars: BTreeMap<&'a str, Var>,
     next: u32,
     first_far: u32,
-    /// How many scopes are open.
+    /// The number of open scopes.
     pub(super) depth: usize,
 }
 
@@ -114,7 +120,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Refuses what comes after the program.
+    /// Returns an error unless the end of the text is reached.
     pub(super) fn end(&mut self) -> Parsed<()> {
         self.space();
         match self.at < self.text.len() {
@@ -123,7 +129,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// The names of the variables so far.
+    /// Returns the user's names of the variables read so far.
     pub(super) fn names(&self) -> SecondaryMap<Var, String> {
         let named = self.vars.iter().filter(|(n, _)| var_number(n).is_none());
         named.map(|(n, v)| (*v, n.to_string())).collect()
@@ -154,7 +160,7 @@ impl<'a> Parser<'a> {
         Ok(program)
     }
 
-    /// Parameters up to `)`, with what is known of them.
+    /// Parses parameters up to and including `)`, and records their avals.
     pub(super) fn params(&mut self, avals: &mut SecondaryMap<Var, Aval>) -> Parsed<Vec<Var>> {
         self.list(")", |p| {
             let var = p.var()?;
@@ -215,7 +221,7 @@ impl<'a> Parser<'a> {
         }
         let start = self.mark();
         let (mut args, mut is_like) = (Vec::new(), Vec::new());
-        // An op without operands is followed by the next equation, which a `=` after its names tells.
+        // An op without operands is followed by the next equation: names and then a `=`.
         while self.operand_follows(args.is_empty()) {
             is_like.push(self.eat_word("like"));
             args.push(self.var()?);
@@ -289,7 +295,7 @@ impl<'a> Parser<'a> {
         })
     }
 
-    /// `3`, `B`, `?`, or terms such as `2*B*T` with `+` or `-` between them.
+    /// Parses a dim: `3`, `B`, `?`, or terms such as `2*B*T` joined by `+` or `-`.
     fn dim(&mut self) -> Parsed<Dim> {
         if self.eat("?") {
             return Ok(Dim::Unknown);
@@ -343,7 +349,7 @@ impl<'a> Parser<'a> {
             }
             self.expect("[")?;
             let len = |p: &mut Self| {
-                // `-1` alone: `-10*B + 20` is a dim.
+                // Only a `-1` by itself stands for an inferred length; `-10*B + 20` is a dim.
                 let rest = p.text[p.mark()..].strip_prefix("-1");
                 match rest.is_some_and(|rest| rest.starts_with([',', ']'])) {
                     true => p.expect("-1").map(|()| None),
@@ -380,7 +386,7 @@ impl<'a> Parser<'a> {
         })
     }
 
-    /// Host code between backticks, if that comes next.
+    /// Parses host code between backticks, if it comes next.
     pub(super) fn host(&mut self) -> Parsed<Option<String>> {
         let start = self.mark();
         if !self.eat("`") {
@@ -398,13 +404,13 @@ impl<'a> Parser<'a> {
         let start = self.mark();
         let sign = if self.eat("-") { "-" } else { "" };
         let word = self.word()?;
-        // The sign is part of the text, so that the least integer parses.
+        // The sign is parsed with the digits, because `i64::MIN` has no positive counterpart.
         format!("{sign}{word}")
             .parse()
             .map_err(|_| self.error_at(start, format!("`{sign}{word}` is no integer")))
     }
 
-    /// A variable that the text does not mention.
+    /// Returns a variable that the text does not mention.
     pub(super) fn fresh(&mut self) -> Var {
         self.next += 1;
         Var(self.next - 1)
@@ -426,7 +432,7 @@ impl<'a> Parser<'a> {
         }))
     }
 
-    /// Items separated by commas up to `close`, which is eaten.
+    /// Parses items separated by commas, up to and including `close`.
     pub(super) fn list<T>(
         &mut self,
         close: &str,

@@ -1,10 +1,10 @@
-//! Programs to text.
+//! The printer of programs.
 
 use crate::{Eqn, Keep, Program, Var};
 use std::fmt;
 
 impl Program {
-    /// How a variable prints: by its name, or as `v3`.
+    /// Returns the text of a variable: its name, or `v3`.
     pub fn show(&self, var: Var) -> String {
         self.names
             .get(var)
@@ -12,7 +12,7 @@ impl Program {
             .unwrap_or_else(|| var.to_string())
     }
 
-    /// How parameters print: each with what is known of it.
+    /// Returns the text of parameters, each with its aval if that is known.
     pub(crate) fn show_params(&self, params: &[Var]) -> String {
         let params = params.iter().map(|v| match self.avals.get(*v) {
             Some(aval) if *aval != crate::Aval::UNKNOWN => format!("{}: {aval}", self.show(*v)),
@@ -21,7 +21,7 @@ impl Program {
         params.collect::<Vec<_>>().join(", ")
     }
 
-    /// How an equation prints. An equation that the verifier refuses prints as well.
+    /// Returns the text of an equation. Also works for equations that the verifier refuses.
     pub fn show_eqn(&self, eqn: &Eqn) -> String {
         let def = eqn.op.def();
         let outs: Vec<String> = eqn.outs.iter().map(|v| self.show(*v)).collect();

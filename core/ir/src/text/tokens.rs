@@ -1,9 +1,9 @@
-//! The tokens of the text form, and where in the text they stand.
+//! Tokens of the text form, and the positions of errors.
 
 use super::parse::{ParseError, Parsed, Parser};
 
 impl<'a> Parser<'a> {
-    /// Reads letters, digits and `_`.
+    /// Reads a word of letters, digits and `_`.
     pub(super) fn word(&mut self) -> Parsed<&'a str> {
         self.space();
         let rest = &self.text[self.at..];
@@ -17,7 +17,7 @@ impl<'a> Parser<'a> {
         Ok(&rest[..end])
     }
 
-    /// Reads `word`, if it is the next one.
+    /// Reads `word` if it comes next, and returns whether it did.
     pub(super) fn eat_word(&mut self, word: &str) -> bool {
         let saved = self.at;
         if self.word() == Ok(word) {
@@ -27,7 +27,7 @@ impl<'a> Parser<'a> {
         false
     }
 
-    /// Reads `token`, if it is the next one.
+    /// Reads `token` if it comes next, and returns whether it did.
     pub(super) fn eat(&mut self, token: &str) -> bool {
         self.space();
         let found = self.text[self.at..].starts_with(token);
@@ -51,13 +51,13 @@ impl<'a> Parser<'a> {
         self.at += rest.len() - rest.trim_start().len();
     }
 
-    /// The position of the next token.
+    /// Skips white space and returns the position of the next token.
     pub(super) fn mark(&mut self) -> usize {
         self.space();
         self.at
     }
 
-    /// The next word, for messages.
+    /// Returns the text up to the next white space, for error messages.
     pub(super) fn found(&self) -> String {
         match self.text[self.at..].split_whitespace().next() {
             Some(word) => format!("`{word}`"),
