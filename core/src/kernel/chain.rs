@@ -1,7 +1,7 @@
-//! Chains: tasks that run together on a block of rows at a time, so that a task finds the results
-//! of the task before it in a cache.
+//! Chains: tasks that run together on a block of rows at a time.
 //!
-//! The result has the bits of the tasks run one after the other:
+//! A task finds the results of the task before it in a cache. The result has the bits of the tasks
+//! run one after the other:
 //!
 //! - A row of a [kernel on rows](ByRow) depends on the same row of its operands alone.
 //! - An element of a group depends on the elements at its index.

@@ -41,8 +41,9 @@ impl Link {
         }
     }
 
-    /// Returns the row count that a block must be a multiple of, or `None` if the link does not
-    /// divide into `n_rows` rows.
+    /// Returns the row count that a block must be a multiple of.
+    ///
+    /// Returns `None` if the link does not divide into `n_rows` rows.
     pub(crate) fn grain(&self, n_rows: usize) -> Option<usize> {
         let group = match self {
             Link::Group(group) => group,
@@ -85,7 +86,7 @@ pub(crate) struct ByRow {
     pub(super) args: Vec<Option<usize>>,
     /// Elements per row of each result; `None` for a result that is written after all rows.
     pub(super) outs: Vec<Option<usize>>,
-    /// The operand that is checked before any row is computed, and how.
+    /// Operand that is checked before any row is computed, with the check.
     check: Option<(usize, Check)>,
     rows: Rows,
     last: Option<Last>,

@@ -1,9 +1,8 @@
-//! Epilogues: groups that run on elements of a matrix product as soon as they are final, while they
-//! are in a cache.
+//! Epilogues: groups that run on elements of a matrix product as soon as they are final.
 //!
-//! The result has the bits of the product followed by the group. The group computes each element
-//! from the elements at its index. Its sums get the rows in order (`align`), in the same pieces as
-//! in the group alone (`grain`).
+//! The elements are then still in a cache. The result has the bits of the product followed by the
+//! group. The group computes each element from the elements at its index. Its sums get the rows in
+//! order (`align`), in the same pieces as in the group alone (`grain`).
 
 use super::cut::gcd;
 use super::fused::{Group, Taken};

@@ -355,8 +355,8 @@ impl Memory<'_> {
 
     /// # Safety
     ///
-    /// The region must lie inside its buffer, which is a result or the arena, and must not be used
-    /// by anything else meanwhile.
+    /// The region must lie inside its buffer, which is a result or the arena. Nothing else may use
+    /// it meanwhile.
     #[inline(always)]
     unsafe fn data_mut(&self, region: &Resolved) -> DataMut<'_> {
         // SAFETY: the caller guarantees the bounds and exclusive use. Bools are handed out as
