@@ -190,7 +190,9 @@ pub(super) fn cross_entropy<T: Float>(b: &mut Build, args: &[Place]) -> Place {
         [Some(classes), Some(1)],
         widths,
         move |args, outs, way| {
-            let (losses, others) = outs[1..].split_first_mut().expect("the result at index 1 holds the losses of the rows");
+            let (losses, others) = outs[1..]
+                .split_first_mut()
+                .expect("the result at index 1 holds the losses of the rows");
             let less_hot = others.first_mut().map_or(&mut [][..], T::slice_mut);
             let logits = T::slice(args[0]);
             rows::losses(
@@ -206,7 +208,9 @@ pub(super) fn cross_entropy<T: Float>(b: &mut Build, args: &[Place]) -> Place {
     let kernel = kernel
         .checked(1, move |labels| rows::check_labels(labels, classes))
         .then(|outs| {
-            let (loss, others) = outs.split_first_mut().expect("the result at index 0 is the mean loss");
+            let (loss, others) = outs
+                .split_first_mut()
+                .expect("the result at index 0 is the mean loss");
             T::slice_mut(loss)[0] = rows::mean_loss::<T>(T::slice_mut(&mut others[0]));
         });
     let mut made = b.by_row(&[&logits, &labels], &avals, kernel);

@@ -139,7 +139,7 @@ pub(crate) fn chain(
             if let Link::Rows(kernel) = link {
                 kernel.check(|i| match at[i] {
                     At::Arg(i) => args[i],
-                    At::Out(_) | At::Near(_) => unreachable!("a checked value must be an operand of the chain"),
+                    At::Out(_) | At::Near(_) => unreachable!("a checked value is an operand"),
                 })?;
             }
         }
@@ -404,7 +404,7 @@ impl Chain {
                 }
                 (at, Some(size), None) => start(at, size),
                 (At::Out(i), None, _) => rows.outs[i].start,
-                (_, None, _) => unreachable!("a total must be a result of the chain"),
+                (_, None, _) => unreachable!("a total must be a result"),
             }
         });
         // SAFETY: the block is a multiple of the grain, so it has whole pieces of the sums of the
@@ -423,7 +423,7 @@ impl Chain {
                 match (Data::at(dtype, from, n), DataMut::at(dtype, to, n)) {
                     (Data::F32(xs), DataMut::F32(out)) => copy_past_caches(xs, out, next.cast()),
                     (Data::F64(xs), DataMut::F64(out)) => copy_past_caches(xs, out, next.cast()),
-                    _ => unreachable!("only floats are copied with non-temporal stores"),
+                    _ => unreachable!("only floats are copied"),
                 }
             }
         }
@@ -442,7 +442,10 @@ impl Chain {
         match at {
             At::Out(i) => {
                 let End { start, dtype, len } = rows.outs[i];
-                assert!(rows.last * row <= len, "the rows must lie inside the result");
+                assert!(
+                    rows.last * row <= len,
+                    "the rows must lie inside the result"
+                );
                 (dtype, start.wrapping_add(rows.first * row * dtype.size()))
             }
             At::Near(i) => {
@@ -450,7 +453,7 @@ impl Chain {
                 assert!(near.row == row && rows.last - rows.first <= self.block);
                 (near.dtype, rows.room.wrapping_add(near.start))
             }
-            At::Arg(_) => unreachable!("a link does not write an operand of the chain"),
+            At::Arg(_) => unreachable!("operands are not written"),
         }
     }
 

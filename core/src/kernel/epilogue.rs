@@ -124,7 +124,11 @@ fn kernel<T: Gemm>(
         };
         let ends = group.ends(others, &mut outs[rest..], Some(taken));
         let z = T::slice_mut(&mut outs[z]);
-        assert_eq!(z.len(), len, "the group must have as many elements as the product");
+        assert_eq!(
+            z.len(),
+            len,
+            "the group must have as many elements as the product"
+        );
         let epilogue = Epilogue {
             each: &|part: Final<T>| {
                 let result = part.result.cast();

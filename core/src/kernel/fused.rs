@@ -249,7 +249,9 @@ impl Group {
                 assert!(direct, "the taken operand must be contiguous");
                 return Data::Bool(&[]);
             }
-            let arg = args.next().expect("the number of operands is asserted above");
+            let arg = args
+                .next()
+                .expect("the number of operands is asserted above");
             match (input, arg) {
                 (Input::Direct { size }, Data::Same(out)) => assert_eq!(self.outputs[out], *size),
                 (Input::Direct { .. }, arg) => assert!(arg.len() >= self.n),

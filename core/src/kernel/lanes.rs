@@ -385,7 +385,9 @@ pub(super) fn exp<V: Floats>(x: V) -> V {
     let (head, rest) = V::T::LN_2;
     let minus = |x: V::T| V::splat(V::T::ZERO.minus(x));
     let r = n.fma(minus(rest), n.fma(minus(head), x));
-    let (first, others) = V::T::EXP_TAIL.split_first().expect("the list of coefficients is not empty");
+    let (first, others) = V::T::EXP_TAIL
+        .split_first()
+        .expect("the list of coefficients is not empty");
     let mut tail = V::splat(*first);
     for &c in others {
         tail = tail.fma(r, V::splat(c));

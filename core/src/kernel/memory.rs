@@ -238,7 +238,10 @@ pub(crate) fn run(
     held &= constants_fit().all(|(buffer, size)| fits(buffer, size));
     let mut results_fit = results.iter().zip(&needs.results);
     held &= results_fit.all(|(buffer, size)| fits(buffer, size));
-    assert!(held, "the buffers must have the dtypes and lengths that the plan was made for");
+    assert!(
+        held,
+        "the buffers must have the dtypes and lengths that the plan was made for"
+    );
     let Some(mut arena) = at_least(take_room(&ARENA), needs.arena.div_ceil(ALIGN)) else {
         return Err((0, KernelFault::OutOfMemory { bytes: needs.arena }));
     };
@@ -387,7 +390,10 @@ mod tests {
             let read = !are_apart(&[whole], &[other], &needs);
             assert_eq!(read, !are_apart(&[other], &[whole], &needs));
             assert_eq!(read, !are_apart(&[], &[other, whole], &needs));
-            assert!(are_apart(&[other, whole], &[], &needs), "two reads never conflict");
+            assert!(
+                are_apart(&[other, whole], &[], &needs),
+                "two reads never conflict"
+            );
             read
         };
         assert!(overlaps(region(Base::Arena, 188, 100)));

@@ -71,7 +71,7 @@ pub(super) fn norm_vjp<T: Float>(
         let [x, w, ct] = [0, 1, 2].map(|i| T::slice(args[i]));
         let mut outs = outs.iter_mut();
         let mut next = |wanted: bool| match wanted {
-            true => T::slice_mut(outs.next().expect("one result per active operand")),
+            true => T::slice_mut(outs.next().expect("one result each")),
             false => &mut [],
         };
         let [ct_x, ct_w, ct_b] = wanted.map(&mut next);

@@ -42,7 +42,7 @@ pub(crate) trait Number: Element {
 pub(crate) trait Float: Number + PartialOrd {
     /// Vectors of a SIMD level, the same as [`Number::Vectors`].
     type Floats<S: Simd>: Floats<T = Self>;
-    /// Argument at which the exponential is 0, as it is for all smaller ones.
+    /// Argument from which downwards the exponential rounds to 0, even times 100.
     const EXP_LEAST: Self;
     /// `log 2` in two parts. The product of the first with an exponent is exact.
     const LN_2: (Self, Self);

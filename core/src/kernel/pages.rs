@@ -20,7 +20,10 @@ pub(super) struct Part {
 }
 
 /// Memory from the system, aligned to a huge page.
-#[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "only Linux has mappings"))]
+#[cfg_attr(
+    not(target_os = "linux"),
+    expect(dead_code, reason = "only Linux has mappings")
+)]
 pub(super) struct Mapping {
     start: NonNull<u8>,
     bytes: usize,
@@ -125,7 +128,10 @@ impl Open {
     }
 
     fn take(&mut self, bytes: usize) -> Part {
-        assert!(bytes <= self.left(), "a part must fit into the space that is left");
+        assert!(
+            bytes <= self.left(),
+            "a part must fit into the space that is left"
+        );
         // SAFETY: the offset lies inside the mapping, as asserted.
         let start = unsafe { self.mapping.start.add(self.used) };
         self.used += bytes;
@@ -255,11 +261,17 @@ mod tests {
             assert_eq!(start.align_offset(64), 0);
             // SAFETY: these are the bytes of the part, which only this test holds.
             let room = unsafe { std::slice::from_raw_parts_mut(start, bytes) };
-            assert!(room.iter().all(|x| *x == 0), "a part must not overlap an earlier one");
+            assert!(
+                room.iter().all(|x| *x == 0),
+                "a part must not overlap an earlier one"
+            );
             room.fill(7);
             parts.push(part);
         }
-        assert!(part(1000).is_none(), "small requests are left to the allocator");
+        assert!(
+            part(1000).is_none(),
+            "small requests are left to the allocator"
+        );
         assert!(part(usize::MAX).is_none() && part(usize::MAX - LARGE_PAGE).is_none());
     }
 }

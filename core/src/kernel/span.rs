@@ -133,7 +133,10 @@ impl<T> Span<T> {
 
     /// Sets the length to `n`, at most the [capacity](Self::room).
     pub(crate) fn set_len(&mut self, n: usize) {
-        assert!(n <= self.room, "the length must not exceed the initialised elements");
+        assert!(
+            n <= self.room,
+            "the length must not exceed the initialised elements"
+        );
         self.len = n;
     }
 
