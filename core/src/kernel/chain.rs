@@ -44,8 +44,8 @@ const TASK_BYTES: usize = 1 << 17;
 
 /// Returns the kernel that runs `links` in order on `block` of `n_rows` rows at a time.
 ///
-/// `block` must be a multiple of the grain of each link. `outs` are the dtypes and lengths of the
-/// results; `near` are the dtypes and row lengths of the intermediate values.
+/// `block` must be a multiple of the [grain](Link::grain) of each link. `outs` are the dtypes and
+/// lengths of the results; `near` are the dtypes and row lengths of the intermediate values.
 pub(crate) fn chain(
     links: Vec<Bound>,
     [n_rows, block]: [usize; 2],

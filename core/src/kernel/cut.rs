@@ -94,7 +94,7 @@ pub(crate) struct ByRow {
 
 type Check = Box<dyn Fn(Data<'_>) -> Result<(), KernelFault> + Send + Sync>;
 
-/// Computes some rows, from the slices of these rows to the slices of these rows.
+/// Function that computes some rows from the slices of these rows of each operand and result.
 type Rows = Box<dyn Fn(&[Data<'_>], &mut [DataMut<'_>], Way) + Send + Sync>;
 
 /// Writes the results that are not computed by rows.

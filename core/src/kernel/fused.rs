@@ -1,8 +1,10 @@
 //! Elementwise groups: small programs that run over a chunk of elements at a time.
 //!
-//! - An instruction is the loop of one op, or of several, over a chunk.
-//! - A contiguous operand is read in place; any other is gathered chunk by chunk.
-//! - An intermediate value lives in a register: a chunk of scratch that fits in the L1 cache.
+//! - An instruction is the loop of one op, or of several, over a *piece*: at most a chunk of
+//!   elements.
+//! - A *slot* is a pointer to the current piece of an operand, a result or a register.
+//! - A contiguous operand is read in place; any other is gathered piece by piece.
+//! - A *register* is a chunk of scratch in the L1 cache, which holds an intermediate value.
 //!
 //! So a group reads each operand once and writes each result once. Every element has the bits that
 //! the ops would compute one by one.

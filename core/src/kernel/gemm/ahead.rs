@@ -8,7 +8,10 @@ use super::tile::Tiles;
 /// Rows to prefetch into the L2 cache.
 pub(super) struct Rows<T> {
     at: At<T>,
-    /// Number of rows, and elements of each.
+    /// Number of rows, and of elements per row.
+    ///
+    /// `next` is the row and column of the next line: it moves down the rows, then a line to the
+    /// right.
     size: [usize; 2],
     next: [usize; 2],
     /// Number of cache lines to prefetch per step.

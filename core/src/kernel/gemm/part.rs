@@ -77,20 +77,22 @@ struct Way {
     width: usize,
     /// True if the columns of the left operand are contiguous and its rows are not.
     by_column: bool,
-    /// True if tiles read copies of the operand.
+    /// True if tiles read a copy of the left operand (`pack_a`) or of the right one (`pack_b`).
     pack_a: bool,
     pack_b: bool,
     /// True if rows of the left operand are prefetched.
     ask: bool,
     /// Distance between copied rows of the left operand.
     a_row: usize,
-    /// `finish_early`: an epilogue gets elements while they are in a cache. `apart`: these are not
-    /// stored in the result.
+    /// True if an epilogue gets elements while they are in a cache.
+    ///
+    /// `apart` is true if these elements are not stored in the result.
     finish_early: bool,
     apart: bool,
     /// Minimum number of elements that an epilogue gets, except for the last.
     enough: usize,
-    /// Scratch for copies of both operands, and for elements that are not stored in the result.
+    /// Sizes of the scratch in elements: for copies of both operands, and for elements apart from
+    /// the result.
     room_a: usize,
     room_b: usize,
     room_c: usize,

@@ -139,7 +139,7 @@ mod x86 {
     tiled!(f32);
     tiled!(f64);
 
-    /// Number of rows of the right operand to prefetch ahead: they come from memory.
+    /// Prefetch distance in rows of the right operand, which comes from memory.
     const AHEAD: usize = 32;
 
     /// Expands to the tiles of all given numbers of rows.
