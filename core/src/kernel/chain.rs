@@ -178,7 +178,7 @@ fn ahead(links: &[Bound], n_rows: usize) -> Vec<usize> {
     asked.map(|(arg, _)| arg).collect()
 }
 
-/// How a link reads and writes rows.
+/// Mode in which a link reads and writes rows.
 enum Way {
     Rows {
         past_caches: bool,

@@ -57,7 +57,7 @@ macro_rules! loops {
     };
 }
 
-/// Returns the signature of two ops, the first of which is the left or the right operand of the
+/// Expands to the signature of two ops, the first of which is the left or the right operand of the
 /// second.
 macro_rules! pairs {
     (left $first:ident $second:ident) => {
@@ -80,7 +80,7 @@ macro_rules! pairs {
     };
 }
 
-/// Returns the members of the derivative of `gelu_tanh`, from their operands.
+/// Expands to the members of the derivative of `gelu_tanh`, from their operands.
 macro_rules! gelu_tanh {
     ($ax:literal, $x2:literal, $bx2:literal, $bent:literal, $u:literal, $s:literal, $minus:literal, $rest:literal, $spread:literal,
         $bx2_3:literal, $steep:literal, $slope:literal, $curved:literal, $d:literal) => {

@@ -53,7 +53,8 @@ const LARGE_PAGE: usize = 2 << 20;
 /// Returns `bytes` of zeroed memory from a mapping, or `None` if the allocator should serve the
 /// request.
 ///
-/// Large requests get a fresh mapping; smaller ones share the space that is left in the open one.
+/// Takes them from the open mapping if it has the space. Otherwise a large request gets a fresh
+/// mapping.
 #[cfg(target_os = "linux")]
 pub(super) fn part(bytes: usize) -> Option<Part> {
     if bytes < WORTH {

@@ -18,7 +18,7 @@ const TASK_BYTES: usize = 1 << 17;
 /// Size in bytes from which a result is written with non-temporal stores.
 const PAST_CACHES: usize = 8 << 20;
 
-/// How a kernel reads and writes rows.
+/// Mode in which a kernel reads and writes rows.
 #[derive(Clone, Copy)]
 pub(super) struct Way {
     /// True if it uses [non-temporal stores](past_caches).

@@ -1,4 +1,5 @@
-//! Jacobians of kernels on rows, applied to tangents or cotangents.
+//! Jacobians of kernels on rows (softmax, log-softmax, normalisation), applied to tangents or
+//! cotangents.
 
 use super::lanes::{Ahead, Map, Same, exp, sums};
 use super::leveled::leveled;

@@ -1,8 +1,9 @@
 //! Products of strided matrices.
 //!
 //! Floats use our own loops ([`tile`], [`blocks`]) on CPUs with AVX2 or AVX-512, and
-//! `matrixmultiply` elsewhere; integers use plain loops. The order of each sum depends on the inner
-//! length alone; for a vector times a matrix ([`single`]), on all three lengths.
+//! `matrixmultiply` elsewhere; integers use plain loops. The order of each sum depends on the three
+//! lengths alone: products of a vector and a matrix have an [order](single) of their own, and all
+//! others one that the inner length determines.
 
 mod ahead;
 mod blocks;
