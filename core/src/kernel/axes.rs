@@ -1,4 +1,4 @@
-//! Reductions over axes, and what repeats along them, as tasks.
+//! Lowering of reductions over axes and of their transposes.
 
 use super::memory::Prepared;
 use super::number::Number;
@@ -11,14 +11,14 @@ use crate::layout::numel;
 use crate::plan::{Build, Place};
 use gradloom_ir::{DType, Op, Static};
 
-/// The axes along which a value of `shape` was repeated to `large`.
+/// Returns the axes of `large` along which a value of `shape` was broadcast.
 pub(super) fn repeated(large: &[usize], shape: &[usize]) -> Vec<usize> {
     let fresh = large.len() - shape.len();
     let repeated = |&axis: &usize| axis < fresh || shape[axis - fresh] != large[axis];
     (0..large.len()).filter(repeated).collect()
 }
 
-/// Reduces `axes`, one group of neighbours at a time, the last one first.
+/// Reduces `axes`, one group of adjacent axes at a time, the last one first.
 fn fold<T: Element>(
     b: &mut Build,
     x: &Place,
@@ -40,13 +40,14 @@ fn fold<T: Element>(
     b.reshape(&x, out.shape())
 }
 
-/// Whether [`fused_sum`] knows the op.
+/// Returns whether [`fused_sum`] supports the op.
 pub(crate) fn is_sum(op: Op) -> bool {
     matches!(op, Op::Sum | Op::Unbroadcast)
 }
 
-/// How to make the sum of the results of a group of `shape` while it is in the cache, if that can be: over all elements, over
-/// the last axes or over the first.
+/// Returns how a group of `shape` can sum its results while they are in the cache.
+///
+/// Supports sums over all elements, over the last axes and over the first axes; `None` otherwise.
 pub(crate) fn fused_sum(op: Op, statics: &[Static], shape: &[usize], out: &[usize]) -> Option<Sum> {
     let axes = match op {
         Op::Sum => movement::axes(&statics[0], shape.len()),
@@ -62,12 +63,12 @@ pub(crate) fn fused_sum(op: Op, statics: &[Static], shape: &[usize], out: &[usiz
     }
 }
 
-/// The kernel that makes a sum of the totals that a group has written.
+/// Returns the kernel that adds up the totals that a group has written.
 pub(crate) fn join(dtype: DType) -> Prepared {
     fn of<T: Number>() -> Prepared {
         Box::new(|_, outs| {
             let [totals, out] = outs else {
-                unreachable!("totals and their sum")
+                unreachable!("the kernel writes the totals and their sum")
             };
             reduce::join(T::slice_mut(totals), T::slice_mut(out));
             Ok(())
@@ -76,7 +77,8 @@ pub(crate) fn join(dtype: DType) -> Prepared {
     on_number!(dtype, of())
 }
 
-/// The lengths of the axes, neighbours that are all reduced or all kept taken together, and whether they are reduced.
+/// Merges adjacent axes that are all reduced or all kept. Each entry is a length and whether it is
+/// reduced.
 fn neighbours(shape: &[usize], axes: &[usize]) -> Vec<(usize, bool)> {
     let mut groups: Vec<(usize, bool)> = Vec::new();
     for (axis, &len) in shape.iter().enumerate() {
@@ -90,7 +92,7 @@ fn neighbours(shape: &[usize], axes: &[usize]) -> Vec<(usize, bool)> {
     groups
 }
 
-/// What closures that are called from a plan are.
+/// Bound of closures that a prepared kernel owns.
 trait Copyable: std::marker::Copy + Send + Sync + 'static {}
 impl<F: std::marker::Copy + Send + Sync + 'static> Copyable for F {}
 
@@ -98,7 +100,7 @@ pub(super) fn sum<T: Number>(b: &mut Build, x: &Place, axes: &[usize], out: &Ava
     fold::<T>(b, x, axes, out, reduce::Sum)
 }
 
-/// Divides by a count.
+/// Divides each element by `n`.
 fn over<T: Number>(b: &mut Build, x: &Place, n: usize) -> Place {
     let out = Aval::new(x.dtype(), x.shape());
     let from = b.contiguous(x);
@@ -116,7 +118,7 @@ pub(super) fn mean<T: Number>(b: &mut Build, x: &Place, axes: &[usize], out: &Av
     over::<T>(b, &total, n)
 }
 
-/// `y`, a value reduced over axes, repeated along them to `shape`.
+/// Broadcasts `y`, a value reduced over `axes`, along them to `shape`.
 pub(super) fn sum_t(b: &mut Build, y: &Place, axes: &Static, shape: &[usize]) -> Place {
     let reduced = movement::axes(axes, shape.len());
     let unit = |(axis, &len): (usize, &usize)| if reduced.contains(&axis) { 1 } else { len };

@@ -1,4 +1,4 @@
-//! Kernels on rows, as tasks: along axes that need not be the last.
+//! Lowering of kernels on rows, along any axes.
 
 use super::cut::ByRow;
 use super::memory::Prepared;
@@ -11,7 +11,9 @@ use crate::layout::numel;
 use crate::plan::{Build, Place};
 use gradloom_ir::{DType, Op};
 
-/// The operand with `axes` last, in row-major order; the number of elements along them; and the order of the axes.
+/// Moves `axes` last and makes the operand contiguous.
+///
+/// Returns it with the number of elements along `axes` and the order of the axes.
 fn along(b: &mut Build, x: &Place, axes: &[usize]) -> (Place, usize, Vec<usize>) {
     let kept = (0..x.rank()).filter(|a| !axes.contains(a));
     let order: Vec<usize> = kept.chain(axes.iter().copied()).collect();
@@ -19,7 +21,7 @@ fn along(b: &mut Build, x: &Place, axes: &[usize]) -> (Place, usize, Vec<usize>)
     (b.contiguous(&x.permute(&order)), cols, order)
 }
 
-/// The order of axes that undoes another one.
+/// Returns the inverse permutation of `order`.
 fn inverse(order: &[usize]) -> Vec<usize> {
     let mut back = vec![0; order.len()];
     for (i, &axis) in order.iter().enumerate() {
@@ -28,12 +30,12 @@ fn inverse(order: &[usize]) -> Vec<usize> {
     back
 }
 
-/// How many rows of `cols` elements there are.
+/// Returns the number of rows of `cols` elements.
 fn n_rows(x: &Place, cols: usize) -> usize {
     numel(x.shape()).checked_div(cols).unwrap_or(0)
 }
 
-/// Maps the rows of some operands along `axes` to rows.
+/// Maps the rows of the operands along `axes` to rows of the result.
 fn map_rows<T: Float, const N: usize>(
     b: &mut Build,
     args: [&Place; N],
@@ -57,7 +59,7 @@ fn map_rows<T: Float, const N: usize>(
     made.remove(0).permute(&inverse(&order))
 }
 
-/// Maps the rows along `axes` to numbers.
+/// Maps each row along `axes` to one number.
 fn fold_rows<T: Float>(
     b: &mut Build,
     x: &Place,
@@ -109,7 +111,7 @@ pub(super) fn normalize<T: Float>(b: &mut Build, x: &Place, axes: &[usize], eps:
     })
 }
 
-/// The third operand has one number for each row.
+/// The third operand has one element per row.
 pub(super) fn normalize_t<T: Float>(b: &mut Build, args: &[Place], axes: &[usize]) -> Place {
     let args = [&args[0], &args[1], &args[2]];
     map_rows(b, args, axes, rows_t::normalize_t::<T>)
@@ -143,7 +145,7 @@ pub(super) fn rms_norm<T: Float>(b: &mut Build, args: &[Place], eps: f64) -> Pla
     })
 }
 
-/// Maps the rows of the first operand along the last axis. The others are one row each.
+/// Maps the rows of the first operand along the last axis. Each other operand is a single row.
 fn affine<T: Float, const N: usize>(
     b: &mut Build,
     args: &[Place],
@@ -166,12 +168,13 @@ fn affine<T: Float, const N: usize>(
     b.by_row(&places, &[out], kernel).remove(0)
 }
 
-/// Also gives what `softmax_less_hot` is, where the plan needs that of the same operands.
+/// Lowers `cross_entropy`. If the plan needs `softmax_less_hot` of the same operands, computes it
+/// as a by-product.
 pub(super) fn cross_entropy<T: Float>(b: &mut Build, args: &[Place]) -> Place {
     let [logits, labels] = [b.contiguous(&args[0]), b.contiguous(&args[1])];
     let classes = logits.shape()[logits.rank() - 1];
     let n_rows = numel(labels.shape());
-    // The loss, that of each row, and the derivative.
+    // The mean loss, the loss of each row, and the derivative.
     let mut avals = vec![
         Aval::new(logits.dtype(), []),
         Aval::new(logits.dtype(), [n_rows]),
@@ -187,7 +190,9 @@ pub(super) fn cross_entropy<T: Float>(b: &mut Build, args: &[Place]) -> Place {
         [Some(classes), Some(1)],
         widths,
         move |args, outs, way| {
-            let (losses, others) = outs[1..].split_first_mut().expect("the losses");
+            let (losses, others) = outs[1..]
+                .split_first_mut()
+                .expect("the result at index 1 holds the losses of the rows");
             let less_hot = others.first_mut().map_or(&mut [][..], T::slice_mut);
             let logits = T::slice(args[0]);
             rows::losses(
@@ -203,7 +208,9 @@ pub(super) fn cross_entropy<T: Float>(b: &mut Build, args: &[Place]) -> Place {
     let kernel = kernel
         .checked(1, move |labels| rows::check_labels(labels, classes))
         .then(|outs| {
-            let (loss, others) = outs.split_first_mut().expect("a result");
+            let (loss, others) = outs
+                .split_first_mut()
+                .expect("the result at index 0 is the mean loss");
             T::slice_mut(loss)[0] = rows::mean_loss::<T>(T::slice_mut(&mut others[0]));
         });
     let mut made = b.by_row(&[&logits, &labels], &avals, kernel);
@@ -213,7 +220,7 @@ pub(super) fn cross_entropy<T: Float>(b: &mut Build, args: &[Place]) -> Place {
     made.remove(0)
 }
 
-/// One row for each row of logits.
+/// The result has one row per row of logits.
 pub(super) fn softmax_less_hot<T: Float>(b: &mut Build, args: &[Place]) -> Place {
     if let Some(made) = b.given_along(Op::SoftmaxLessHot, &[], args) {
         return made;

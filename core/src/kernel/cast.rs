@@ -1,9 +1,9 @@
-//! Loops that compute nothing: between dtypes, and between two operands.
+//! Loops that only move or convert elements: `select` and `cast`.
 
 use super::leveled::leveled;
 
 leveled! {
-    /// Elements of one size are chosen in one way, whatever they are.
+    /// Selects between elements of any type by their size alone.
     pub(super) fn select<A, T: Copy>(cs: &[bool], xs: &[T], ys: &[T], zs: &mut [T]) {
         for (((z, &c), &x), &y) in zs.iter_mut().zip(cs).zip(xs).zip(ys) {
             *z = if c { x } else { y };
@@ -12,7 +12,7 @@ leveled! {
 }
 
 leveled! {
-    /// Elements as those of another dtype.
+    /// Converts each element to another dtype.
     pub(super) fn cast<A, T: Copy>(xs: &[T], ys: &mut [impl Of<T>]) {
         for (y, &x) in ys.iter_mut().zip(xs) {
             *y = Of::of(x);
@@ -20,17 +20,19 @@ leveled! {
     }
 }
 
-/// An element as one of another dtype. Floats become integers by truncation that saturates, NaN becomes 0; a bool is whether
-/// the element is not 0.
+/// Conversion of an element to another dtype.
+///
+/// Floats become integers by truncation, which saturates; NaN becomes 0. A bool is true if the
+/// element is not 0.
 pub(super) trait Of<T> {
-    /// The element.
+    /// Converts the element.
     fn of(x: T) -> Self;
 }
 
-/// A bool, where bytes that are none may have been: 0 or 1.
+/// Bool as a byte, 0 or 1, for memory that may hold bytes that are not bools.
 #[derive(Clone, Copy)]
 #[repr(transparent)]
-#[allow(dead_code)] // it is read as a bool
+#[allow(dead_code)] // read as a bool
 pub(super) struct Byte(u8);
 
 macro_rules! of {

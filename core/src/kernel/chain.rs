@@ -1,8 +1,12 @@
-//! Tasks that run together, some rows at a time: what one computes of these rows is in a cache when the next reads it.
+//! Chains: tasks that run together on a block of rows at a time.
 //!
-//! The bits are those of the tasks one after the other: a row of a [kernel on rows](ByRow) depends on that row of its operands alone,
-//! an element of a group on the elements at its index, and sums of a group get the pieces that they would get
-//! ([`Order`](super::pieces::Order)), because a block has whole multiples of these.
+//! A task finds the results of the task before it in a cache. The result has the bits of the tasks
+//! run one after the other:
+//!
+//! - A row of a [kernel on rows](ByRow) depends on the same row of its operands alone.
+//! - An element of a group depends on the elements at its index.
+//! - Sums of a group get the same pieces ([`Order`](super::pieces::Order)), because a block is a
+//!   multiple of these.
 
 use super::cut::{ByRow, Link};
 use super::data::{Data, DataMut};
@@ -17,29 +21,31 @@ use crate::DType;
 use smallvec::SmallVec;
 use std::cell::Cell;
 
-/// Where a link finds an operand or leaves a result.
+/// Location of an operand or a result of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum At {
-    /// An operand of the chain.
+    /// Operand of the chain.
     Arg(usize),
-    /// A result of the chain.
+    /// Result of the chain.
     Out(usize),
-    /// A value of which only the rows are there that are being computed.
+    /// Intermediate value in scratch: only the rows of the current block exist.
     Near(usize),
 }
 
-/// A task of a chain.
+/// Stage of a chain: a link with the locations of its operands and results.
 pub(crate) struct Bound {
     pub(crate) link: Link,
     pub(crate) args: Vec<At>,
     pub(crate) outs: Vec<At>,
 }
 
-/// About how many bytes of rows are computed for one thread at a time.
+/// Approximate number of bytes per row-wise result that one thread computes at a time.
 const TASK_BYTES: usize = 1 << 17;
 
-/// The kernel of `links` one after the other, for `block` of `n_rows` rows at a time, which is a multiple of the grain of each. `outs` are
-/// the dtypes and the numbers of elements of the results, `near` those of a row of each value that is near.
+/// Returns the kernel that runs `links` in order on `block` of `n_rows` rows at a time.
+///
+/// `block` must be a multiple of the [grain](Link::grain) of each link. `outs` are the dtypes and
+/// lengths of the results; `near` are the dtypes and row lengths of the intermediate values.
 pub(crate) fn chain(
     links: Vec<Bound>,
     [n_rows, block]: [usize; 2],
@@ -92,7 +98,7 @@ pub(crate) fn chain(
                     };
                     assert!(
                         group.fits(i, dtype, len),
-                        "a group has room for its results"
+                        "each result of a group must fit where it is stored"
                     );
                 }
                 nanos += group.nanos();
@@ -133,25 +139,28 @@ pub(crate) fn chain(
             if let Link::Rows(kernel) = link {
                 kernel.check(|i| match at[i] {
                     At::Arg(i) => args[i],
-                    At::Out(_) | At::Near(_) => unreachable!("what is checked is an operand"),
+                    At::Out(_) | At::Near(_) => unreachable!("a checked value is an operand"),
                 })?;
             }
         }
         let ends: SmallVec<[End; 8]> = outs.iter_mut().map(End::of).collect();
         for_each(n_rows.div_ceil(task), nanos, |i| {
-            // SAFETY: `ends` are the results, which are borrowed mutably until all tasks are done, and no two tasks have a row in
-            // common.
+            // SAFETY: `ends` are the results, which are borrowed mutably until all tasks are done.
+            // `task` is a multiple of the block, and no two tasks share a row.
             unsafe { chain.run(args, &ends, i * task, n_rows.min((i + 1) * task)) };
         });
-        // SAFETY: all tasks are done.
+        // SAFETY: `ends` are the results, and all tasks are done.
         unsafe { chain.finish(&ends) };
         Ok(())
     })
 }
 
-/// The operands that groups read row by row, and that have the longest rows: they are asked for while the block before is computed,
-/// by kernels on rows and where results are copied, because groups themselves look ahead in a page of 4 KiB alone, as the hardware
-/// does, and memory waits while kernels on rows compute.
+/// Returns the operands to prefetch: those with the longest rows among the operands that groups
+/// read row by row.
+///
+/// They are prefetched one block ahead, by kernels on rows and by non-temporal copies. Groups do
+/// not prefetch: they rely on the hardware, which looks ahead within a page only, and memory is
+/// idle while kernels on rows compute.
 fn ahead(links: &[Bound], n_rows: usize) -> Vec<usize> {
     let mut asked: Vec<(usize, usize)> = Vec::new();
     for Bound { link, args, .. } in links {
@@ -169,24 +178,25 @@ fn ahead(links: &[Bound], n_rows: usize) -> Vec<usize> {
     asked.map(|(arg, _)| arg).collect()
 }
 
-/// How a link reads and writes rows.
+/// Mode in which a link reads and writes rows.
 enum Way {
     Rows {
         past_caches: bool,
-        /// Operands of the chain of which rows are asked for that come next: as [`rows::Way`] has `ahead` and `also`.
+        /// Operands of the chain whose next block is prefetched: `ahead` and `also` of
+        /// [`rows::Way`].
         asked: [Option<usize>; 2],
     },
-    /// The results that are written past the caches.
+    /// Results that are copied to memory with non-temporal stores.
     Group(Vec<Copied>),
 }
 
-/// A result of a group that is computed in a cache and copied past the caches.
+/// Result of a group that is computed in scratch and copied with non-temporal stores.
 struct Copied {
-    /// Which.
+    /// Index of the result.
     result: usize,
-    /// Where it is computed, in bytes.
+    /// Offset of its block in scratch, in bytes.
     start: usize,
-    /// The operand of the chain that is asked for meanwhile.
+    /// Operand of the chain that is prefetched during the copy.
     ahead: Option<usize>,
 }
 
@@ -199,12 +209,12 @@ impl Way {
     }
 }
 
-/// A value of which a block of rows is there at a time.
+/// Intermediate value, stored for one block of rows.
 struct Near {
-    /// Where its rows begin, in bytes.
+    /// Offset of its rows in scratch, in bytes.
     start: usize,
     dtype: DType,
-    /// The elements of a row.
+    /// Elements per row.
     row: usize,
 }
 
@@ -213,11 +223,11 @@ struct Chain {
     n_rows: usize,
     block: usize,
     near: Vec<Near>,
-    /// Of the rows that are near.
+    /// Size of the scratch in bytes.
     bytes: usize,
 }
 
-/// A result.
+/// Address, dtype and length of a result.
 #[derive(Clone, Copy)]
 struct End {
     start: *mut u8,
@@ -225,7 +235,7 @@ struct End {
     len: usize,
 }
 
-// SAFETY: threads use rows of their own.
+// SAFETY: threads access disjoint rows through the pointer.
 unsafe impl Sync for End {}
 
 impl End {
@@ -239,26 +249,28 @@ impl End {
 }
 
 thread_local! {
-    /// The rows that are near; each thread keeps the memory.
+    /// Thread-local scratch for intermediate values.
     static ROOM: Room = const { Cell::new(Span::new()) };
 }
 
 impl Chain {
-    /// Computes the rows from `from` to before `to`, block by block.
+    /// Computes the rows `from..to`, block by block.
     ///
     /// # Safety
     ///
-    /// `outs` are the results, `from` is a multiple of the block, and nobody else uses rows from there to `to`, nor anything of a result
-    /// that has no rows but sums of these.
+    /// `outs` must be the results, and `from` a multiple of the block. Nothing else may use the
+    /// rows `from..to` of the results, nor the sums of these rows in a result without rows.
     unsafe fn run(&self, args: &[Data<'_>], outs: &[End], from: usize, to: usize) {
         with_lines(&ROOM, lines_for::<u8>(self.bytes), |lines| {
             let room = lines.as_mut_ptr().cast();
-            // SAFETY: the caller's; the room has a block of rows of each value that is near.
+            // SAFETY: the caller guarantees the requirements of `run`. The scratch has `self.bytes`
+            // bytes: a block of each intermediate value.
             unsafe { self.blocks(args, outs, room, from, to) };
         });
     }
 
-    /// The same; `room` has a block of rows of each value that is near.
+    /// Does the work of [`run`](Self::run); `room` is scratch for a block of each intermediate
+    /// value.
     ///
     /// # Safety
     ///
@@ -282,7 +294,8 @@ impl Chain {
                     first,
                     last,
                 };
-                // SAFETY: the caller's.
+                // SAFETY: the caller guarantees the requirements of `run`, and `room` has a block
+                // of each intermediate value.
                 unsafe {
                     match (&bound.link, way) {
                         (Link::Rows(kernel), Way::Rows { past_caches, asked }) => {
@@ -291,7 +304,7 @@ impl Chain {
                         (Link::Group(group), Way::Group(copied)) => {
                             self.group(group, bound, copied, rows);
                         }
-                        _ => unreachable!("each link has its way"),
+                        _ => unreachable!("`chain` gives each link a way of its kind"),
                     }
                 }
             }
@@ -304,7 +317,7 @@ impl Chain {
 
     /// # Safety
     ///
-    /// As for [`run`](Self::run).
+    /// As for [`blocks`](Self::blocks), for the rows of `rows`.
     unsafe fn rows(
         &self,
         kernel: &ByRow,
@@ -318,9 +331,10 @@ impl Chain {
             (At::Arg(i), None) => args[i],
             (At::Arg(i), Some(row)) => args[i].part(rows.first * row, n * row),
             (at, row) => {
-                let row = row.expect("what a chain makes is read by rows");
+                let row = row.expect("a value of the chain must be read by rows");
                 let (dtype, start) = self.place(at, row, rows);
-                // SAFETY: an earlier link has written these rows, and none writes them while this one runs.
+                // SAFETY: an earlier link has written these rows, and no link writes them while
+                // this one runs.
                 unsafe { Data::at(dtype, start, n * row) }
             }
         };
@@ -330,12 +344,13 @@ impl Chain {
                 return DataMut::Bool(&mut []);
             };
             let (dtype, start) = self.place(*at, row, rows);
-            // SAFETY: these rows are there, and no other operand or result of the link.
+            // SAFETY: the rows lie inside the result or the scratch (`place`), and no other operand
+            // or result of the link overlaps them.
             unsafe { DataMut::at(dtype, start, n * row) }
         };
         let mut write: SmallVec<[DataMut<'_>; 4]> =
             bound.outs.iter().zip(&kernel.outs).map(out).collect();
-        // From where the first operand is read to where the next block is of what is asked for, in elements.
+        // Distance in elements from the first operand to the next block of `operand`.
         let distance = |operand: usize| {
             let size = read[0].dtype()?.size();
             let next = self.next(operand, read[0].dtype()?, rows)?.addr();
@@ -354,11 +369,11 @@ impl Chain {
 
     /// # Safety
     ///
-    /// As for [`run`](Self::run).
+    /// As for [`blocks`](Self::blocks), for the rows of `rows`.
     unsafe fn group(&self, group: &Group, bound: &Bound, copied: &[Copied], rows: Rows<'_>) {
         let row = group.len() / self.n_rows;
         let (from, args) = (rows.first * row, rows.args);
-        // Where the first element of all rows would be.
+        // Address of row 0, which may be out of bounds.
         let start = |at: At, size: usize| {
             let (_, start) = self.place(at, row, rows);
             start.wrapping_sub(from * size)
@@ -376,7 +391,7 @@ impl Chain {
                 at => {
                     let size = group
                         .reads(operand)
-                        .expect("what a chain makes is read by rows");
+                        .expect("a value of the chain must be read by rows");
                     (Data::EMPTY, start(at, size))
                 }
             });
@@ -389,11 +404,12 @@ impl Chain {
                 }
                 (at, Some(size), None) => start(at, size),
                 (At::Out(i), None, _) => rows.outs[i].start,
-                (_, None, _) => unreachable!("a total is a result"),
+                (_, None, _) => unreachable!("a total must be a result"),
             }
         });
-        // SAFETY: a block of rows has whole pieces of what the group sums, and one thread has all that belong together, in
-        // their order: the block is a multiple of the grain.
+        // SAFETY: the block is a multiple of the grain, so it has whole pieces of the sums of the
+        // group, and one thread computes the pieces that belong together, in order. The caller
+        // guarantees that the rows are valid.
         unsafe { group.run_part(read, write, from, rows.last * row) };
         for copied in copied {
             let (dtype, to) = self.place(bound.outs[copied.result], row, rows);
@@ -401,18 +417,19 @@ impl Chain {
             let next = copied.ahead.and_then(|i| self.next(i, dtype, rows));
             let next = next.unwrap_or(std::ptr::null());
             let n = (rows.last - rows.first) * row;
-            // SAFETY: the group has written these elements to the room, and they are the caller's in the result.
+            // SAFETY: the group has just written these elements to scratch. The caller owns these
+            // rows of the result.
             unsafe {
                 match (Data::at(dtype, from, n), DataMut::at(dtype, to, n)) {
                     (Data::F32(xs), DataMut::F32(out)) => copy_past_caches(xs, out, next.cast()),
                     (Data::F64(xs), DataMut::F64(out)) => copy_past_caches(xs, out, next.cast()),
-                    _ => unreachable!("floats are copied"),
+                    _ => unreachable!("only floats are copied"),
                 }
             }
         }
     }
 
-    /// Where the next block of rows begins of an operand of the chain, if it has this dtype.
+    /// Returns the address of the next block of an operand of the chain, if it has this dtype.
     fn next(&self, operand: usize, dtype: DType, rows: Rows<'_>) -> Option<*const u8> {
         let arg = rows.args[operand];
         let row = arg.len() / self.n_rows;
@@ -420,12 +437,15 @@ impl Chain {
         (arg.dtype() == Some(dtype)).then_some(start)
     }
 
-    /// The dtype of a value that a link makes, and where the first of the rows begins.
+    /// Returns the dtype of a value that a link writes and the address of its current rows.
     fn place(&self, at: At, row: usize, rows: Rows<'_>) -> (DType, *mut u8) {
         match at {
             At::Out(i) => {
                 let End { start, dtype, len } = rows.outs[i];
-                assert!(rows.last * row <= len, "a result has all rows");
+                assert!(
+                    rows.last * row <= len,
+                    "the rows must lie inside the result"
+                );
                 (dtype, start.wrapping_add(rows.first * row * dtype.size()))
             }
             At::Near(i) => {
@@ -433,22 +453,23 @@ impl Chain {
                 assert!(near.row == row && rows.last - rows.first <= self.block);
                 (near.dtype, rows.room.wrapping_add(near.start))
             }
-            At::Arg(_) => unreachable!("an operand comes as such"),
+            At::Arg(_) => unreachable!("operands are not written"),
         }
     }
 
-    /// Writes what rows have no part of.
+    /// Writes the results that are not computed by rows.
     ///
     /// # Safety
     ///
-    /// `outs` are the results, and nobody else uses them.
+    /// `outs` must be the results, and nothing else may use them.
     unsafe fn finish(&self, outs: &[End]) {
         for (bound, _) in &self.links {
             if let Link::Rows(kernel) = &bound.link {
                 let out = |at: &At| match *at {
                     At::Out(i) => {
                         let End { start, dtype, len } = outs[i];
-                        // SAFETY: the caller's, and no two results of a link are the same.
+                        // SAFETY: the caller guarantees exclusive use of the results, and the
+                        // results of a link are distinct.
                         unsafe { DataMut::at(dtype, start, len) }
                     }
                     At::Near(_) | At::Arg(_) => DataMut::Bool(&mut []),
@@ -460,12 +481,12 @@ impl Chain {
     }
 }
 
-/// Rows that are computed, and where.
+/// The rows `first..last`, with the buffers they are read from and written to.
 #[derive(Clone, Copy)]
 struct Rows<'a> {
     args: &'a [Data<'a>],
     outs: &'a [End],
-    /// Where the values are that are near.
+    /// Scratch with the intermediate values.
     room: *mut u8,
     first: usize,
     last: usize,

@@ -1,8 +1,8 @@
-//! Loops over whole groups that rustc has compiled: what a traced function brings along.
+//! Precompiled loops over elementwise groups, emitted by the `#[traced]` macro.
 //!
-//! A function that is called for the first time registers its loops, and a plan that has a group of the same signature runs
-//! the loop in place of the members one by one. The bits are the same, because the loop is made of the same functions of one
-//! element.
+//! A traced function registers its loops when it is first called. A plan with a group of the same
+//! signature runs the loop instead of the members one by one. The bits are the same, because the
+//! loop calls the same scalar functions.
 
 use super::level::level;
 use gradloom_ir::Op;
@@ -13,29 +13,29 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::{Acquire, Release};
 use std::sync::{LazyLock, Mutex, MutexGuard};
 
-/// A loop over a group, in both types of floats.
+/// Loop over a group, for both float types.
 pub struct Fused {
-    /// What it computes: `gradloom_ir::pass::Group::signature`.
+    /// Group that the loop computes: `gradloom_ir::pass::Group::signature`.
     pub signature: &'static str,
-    /// Over `f32`.
+    /// Loop over `f32`.
     pub f32: Loop<f32>,
-    /// Over `f64`.
+    /// Loop over `f64`.
     pub f64: Loop<f64>,
 }
 
-/// The loops of one traced function.
+/// Loops of one traced function.
 pub struct FusedTable {
     loops: &'static [Fused],
     registered: AtomicBool,
 }
 
 impl FusedTable {
-    /// A table.
+    /// Creates a table.
     ///
     /// # Safety
     ///
-    /// Each loop writes all elements of its results, which are as long as its operands, and does nothing else; it is
-    /// sound on every CPU that has the level that it is the version for.
+    /// Each loop must write all elements of its results, which are as long as its operands, and
+    /// must do nothing else. Each version must be sound on every CPU of its level.
     pub const unsafe fn new(loops: &'static [Fused]) -> FusedTable {
         FusedTable {
             loops,
@@ -43,12 +43,12 @@ impl FusedTable {
         }
     }
 
-    /// Lets plans that are made from now on use the loops.
+    /// Makes the loops available to plans that are made afterwards.
     pub fn register(&'static self) {
         if self.registered.load(Acquire) {
             return;
         }
-        // A second thread adds nothing.
+        // If two threads register at once, the second adds nothing: `add` skips known signatures.
         let mut known = known();
         for fused in self.loops {
             known.add(fused);
@@ -57,12 +57,14 @@ impl FusedTable {
     }
 }
 
-/// The loop for a signature.
+/// Returns the loop for a signature.
 pub(crate) fn find(signature: &str) -> Option<&'static Fused> {
     known().by_signature.get(signature).copied()
 }
 
-/// The loops that may be parts of a group of these ops, for the time of a call of `f`.
+/// Calls `f` with the loops that may cover parts of a group of these ops.
+///
+/// Parses the loops that end with one of `ops` first.
 pub(crate) fn with_patterns<R>(
     ops: impl Iterator<Item = Op>,
     f: impl FnOnce(&Patterns<&'static Fused>) -> R,
@@ -86,13 +88,13 @@ pub(crate) fn with_patterns<R>(
     f(patterns)
 }
 
-/// The loops that plans may use.
+/// Loops that plans may use.
 #[derive(Default)]
 struct Known {
-    /// They are found by key alone.
+    /// Looked up by key only, never iterated.
     by_signature: HashMap<&'static str, &'static Fused>,
     patterns: Patterns<&'static Fused>,
-    /// Those that are not among the patterns yet, by the op of the last member: no group has had it whose parts were looked for.
+    /// Loops not yet parsed into patterns, keyed by their last op.
     added: HashMap<&'static str, Vec<&'static Fused>>,
 }
 
@@ -108,7 +110,7 @@ impl Known {
     }
 }
 
-/// Keeps other threads from looking for loops as long as what is returned lives.
+/// Locks the loop table until the returned guard is dropped.
 pub(crate) fn hold_loops() -> impl Sized + 'static {
     known()
 }
@@ -121,23 +123,23 @@ fn known() -> MutexGuard<'static, Known> {
             .for_each(|fused| known.add(fused));
         Mutex::new(known)
     });
-    // No panic leaves the maps half changed.
+    // A poisoned lock is usable: no panic leaves the maps half changed.
     KNOWN.lock().unwrap_or_else(|e| e.into_inner())
 }
 
-/// The name of the last op of a signature.
+/// Returns the name of the last op of a signature.
 fn last_op(signature: &'static str) -> &'static str {
     let members = signature.split('>').next().unwrap_or_default();
     let last = members.rsplit([';', ':']).next().unwrap_or_default();
     last.split(' ').next().unwrap_or_default()
 }
 
-/// The most operands of a loop.
+/// Maximum number of operands of a loop.
 pub(crate) const MOST_ARGS: usize = 12;
-/// The most results of a loop.
+/// Maximum number of results of a loop.
 pub(crate) const MOST_OUTS: usize = 4;
 
-/// The second argument: a type for each name of a repetition.
+/// Expands to its second argument, so that a repetition over names yields types.
 macro_rules! each {
     ($name:ident $t:ty) => {
         $t
@@ -146,15 +148,17 @@ macro_rules! each {
 
 macro_rules! arities {
     ($($variant:ident ($($x:ident)*) ($($y:ident)*);)*) => {
-        /// A loop by the number of its operands and results: `L2x1` has two operands and one result, all of equal length. The
-        /// versions are for the levels of the CPU, in order.
+        /// A loop by its number of operands and results: `L2x1` has two operands and one result,
+        /// all of equal length.
+        ///
+        /// The versions are for the SIMD levels, in order.
         #[allow(missing_docs)]
         pub enum Loop<T: 'static> {
             $($variant([unsafe fn($(each!($x &[T]),)* $(each!($y &mut [T])),*); 3]),)*
         }
 
         impl<T: 'static> Loop<T> {
-            /// How many operands and results it has.
+            /// Returns the number of operands and of results.
             pub(crate) fn arity(&self) -> (usize, usize) {
                 match self {
                     $(Loop::$variant(_) => {
@@ -163,19 +167,20 @@ macro_rules! arities {
                 }
             }
 
-            /// Runs it over `n` elements.
+            /// Runs the loop over `n` elements.
             ///
             /// # Safety
             ///
-            /// There are as many pointers as [`arity`](Self::arity) says, each to `n` elements, and nobody else uses the
-            /// results, which do not overlap.
+            /// There must be as many pointers as [`arity`](Self::arity) says, each to `n` valid
+            /// elements. The results must not overlap anything, and nothing else may use them.
             pub(crate) unsafe fn call(&self, args: &[*mut u8], outs: &[*mut u8], n: usize) {
                 match self {
                     $(Loop::$variant(versions) => {
                         let f = versions[level() as usize];
-                        let [$($x),*] = *args else { unreachable!("as many operands") };
-                        let [$($y),*] = *outs else { unreachable!("as many results") };
-                        // SAFETY: the caller's, and the CPU has the level.
+                        let [$($x),*] = *args else { unreachable!("the number of operands matches the arity") };
+                        let [$($y),*] = *outs else { unreachable!("the number of results matches the arity") };
+                        // SAFETY: the caller guarantees the pointers. `level` returns a level that
+                        // the CPU supports.
                         unsafe {
                             f(
                                 $(std::slice::from_raw_parts($x.cast::<T>().cast_const(), n),)*

@@ -4,26 +4,26 @@ use super::gather::Gather;
 use crate::dtype::Element;
 use crate::layout::{Layout, numel};
 
-/// A tile is this many rows and columns: whole cache lines on both sides.
+/// Number of rows and columns of a tile: whole cache lines on both sides.
 const TILE: usize = 16;
 
-/// A copy into row-major order, resolved.
+/// Copy into row-major order, resolved for a layout.
 pub(super) enum Copy {
-    /// Piece by piece, in the order of the result.
+    /// Copies contiguous pieces in the order of the result.
     Rows(Gather),
-    /// Tile by tile, where reading in the order of the result would jump from cache line to cache line.
+    /// Copies tiles, for layouts where the order of the result would jump between cache lines.
     Tiles(Tiles),
 }
 
-/// The matrices of a transposition.
+/// Transposed matrices, copied tile by tile.
 pub(super) struct Tiles {
     rows: usize,
     cols: usize,
-    /// From one column to the next in the operand.
+    /// Stride between columns in the operand.
     jump: usize,
-    /// From one row to the next in the result.
+    /// Stride between rows in the result.
     row_stride: usize,
-    /// Where each matrix begins in the operand and in the result.
+    /// Start of each matrix in the operand and in the result.
     corners: Vec<(usize, usize)>,
 }
 
@@ -97,7 +97,7 @@ impl Tiles {
     }
 }
 
-/// Where a part of a result lies that an operand is written to.
+/// Copy of contiguous elements into a strided part of a result.
 pub(super) struct Scatter {
     layout: Layout,
     runs: Vec<(usize, usize)>,
@@ -115,7 +115,7 @@ impl Scatter {
         }
     }
 
-    /// Writes the elements of `xs`, in row-major order.
+    /// Writes `xs`, in row-major order, to the part.
     pub(super) fn run<T: Element>(&self, xs: &[T], out: &mut [T]) {
         if self.layout.numel() == 0 {
             return;

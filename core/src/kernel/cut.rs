@@ -1,4 +1,6 @@
-//! Tasks that may run for some rows at a time: kernels on rows, and elementwise groups.
+//! Links: tasks that can run on a block of rows at a time.
+//!
+//! A link is a kernel on rows or an elementwise group.
 
 use super::KernelFault;
 use super::data::{Data, DataMut};
@@ -7,14 +9,14 @@ use super::memory::Prepared;
 use super::pieces::Order;
 use super::rows::{Way, past_caches};
 
-/// A task that may run for some rows at a time.
+/// A task that can run on a block of rows at a time.
 pub(crate) enum Link {
     Group(Group),
     Rows(ByRow),
 }
 
 impl Link {
-    /// The rows that it has, if it has rows of its own.
+    /// Returns the number of rows of a kernel on rows. A group has no rows of its own.
     pub(crate) fn n_rows(&self) -> Option<usize> {
         match self {
             Link::Group(_) => None,
@@ -22,7 +24,8 @@ impl Link {
         }
     }
 
-    /// How many elements of an operand one of `n_rows` rows has, if these may be made just before.
+    /// Returns the elements per row of an operand, or `None` if the previous link cannot produce it
+    /// row by row.
     pub(crate) fn reads(&self, operand: usize, n_rows: usize) -> Option<usize> {
         match self {
             Link::Group(group) => group.reads(operand).map(|_| group.len() / n_rows),
@@ -30,7 +33,7 @@ impl Link {
         }
     }
 
-    /// How many elements of a result one of `n_rows` rows has.
+    /// Returns the elements per row of a result, or `None` if it is not written row by row.
     pub(crate) fn writes(&self, result: usize, n_rows: usize) -> Option<usize> {
         match self {
             Link::Group(group) => group.writes(result).map(|_| group.len() / n_rows),
@@ -38,7 +41,9 @@ impl Link {
         }
     }
 
-    /// The number of rows of which it takes multiples, if it can be cut into `n_rows` rows.
+    /// Returns the row count that a block must be a multiple of.
+    ///
+    /// Returns `None` if the link does not divide into `n_rows` rows.
     pub(crate) fn grain(&self, n_rows: usize) -> Option<usize> {
         let group = match self {
             Link::Group(group) => group,
@@ -53,7 +58,7 @@ impl Link {
         (cols * n_rows == group.len()).then(|| elements / gcd(elements, cols))
     }
 
-    /// The kernel of all rows. `bytes` are those of each result.
+    /// Returns the kernel that runs on all rows. `bytes` are the sizes of the results.
     pub(crate) fn prepare(self, bytes: impl Iterator<Item = usize>) -> Prepared {
         match self {
             Link::Group(group) => group.prepare(),
@@ -74,14 +79,14 @@ pub(crate) fn gcd(a: usize, b: usize) -> usize {
     if b == 0 { a } else { gcd(b, a % b) }
 }
 
-/// A kernel that computes each row of its results from the same row of its operands.
+/// Kernel that computes each row of its results from the same row of its operands.
 pub(crate) struct ByRow {
     pub(super) n_rows: usize,
-    /// How many elements of each operand a row has; none of one that is read as a whole.
+    /// Elements per row of each operand; `None` for an operand that is read as a whole.
     pub(super) args: Vec<Option<usize>>,
-    /// How many elements of each result a row has; none of one that is written when all rows are there.
+    /// Elements per row of each result; `None` for a result that is written after all rows.
     pub(super) outs: Vec<Option<usize>>,
-    /// The operand that is checked before any row is computed, and how.
+    /// Operand that is checked before any row is computed, with the check.
     check: Option<(usize, Check)>,
     rows: Rows,
     last: Option<Last>,
@@ -89,14 +94,19 @@ pub(crate) struct ByRow {
 
 type Check = Box<dyn Fn(Data<'_>) -> Result<(), KernelFault> + Send + Sync>;
 
-/// Computes rows, from and to what these have of operands and results.
+/// Function that computes some rows from the slices of these rows of each operand and result.
 type Rows = Box<dyn Fn(&[Data<'_>], &mut [DataMut<'_>], Way) + Send + Sync>;
 
-/// Writes the results that rows have no part of. All rows are in the others, but for those that nobody reads.
+/// Writes the results that are not computed by rows.
+///
+/// The other results are complete, except those that have no consumer outside of a chain.
 type Last = Box<dyn Fn(&mut [DataMut<'_>]) + Send + Sync>;
 
 impl ByRow {
-    /// `rows` gets the elements that some rows have of each operand, or all that are read as a whole, and those of each result, or none.
+    /// Creates a kernel on rows.
+    ///
+    /// `rows` gets the slice of some rows of each operand and result. An operand with `None`
+    /// elements per row comes as a whole, and such a result comes empty.
     pub(super) fn new(
         n_rows: usize,
         args: impl Into<Vec<Option<usize>>>,
@@ -113,7 +123,7 @@ impl ByRow {
         }
     }
 
-    /// Checks an operand before any row is computed.
+    /// Adds a check of an operand that runs before any row is computed.
     pub(super) fn checked(
         self,
         operand: usize,
@@ -123,19 +133,20 @@ impl ByRow {
         ByRow { check, ..self }
     }
 
-    /// How many elements of an operand a row has, if these may be made just before the row is computed.
+    /// Returns the elements per row of an operand, or `None` if it is read as a whole or checked
+    /// first.
     pub(super) fn reads(&self, operand: usize) -> Option<usize> {
         let checked = self.check.as_ref().is_some_and(|(i, _)| *i == operand);
         self.args[operand].filter(|_| !checked)
     }
 
-    /// Calls `last` when all rows are there.
+    /// Adds a function that runs after all rows are computed.
     pub(super) fn then(self, last: impl Fn(&mut [DataMut<'_>]) + Send + Sync + 'static) -> ByRow {
         let last = Some(Box::new(last) as Last);
         ByRow { last, ..self }
     }
 
-    /// The kernel of all rows.
+    /// Returns the kernel that runs on all rows.
     pub(crate) fn prepare(self, past_caches: bool) -> Prepared {
         Box::new(move |args, outs| {
             self.check(|i| args[i])?;
@@ -145,7 +156,7 @@ impl ByRow {
         })
     }
 
-    /// `args` gives the operands by number.
+    /// Runs the check, if there is one. `args` returns an operand by its index.
     pub(super) fn check<'a>(&self, args: impl Fn(usize) -> Data<'a>) -> Result<(), KernelFault> {
         match &self.check {
             Some((operand, check)) => check(args(*operand)),

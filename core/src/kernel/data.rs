@@ -1,8 +1,8 @@
-//! The elements that a kernel reads and writes, whatever their type.
+//! Typed slices that kernels read and write.
 
 use crate::DType;
 
-/// What a kernel reads.
+/// Operand of a kernel.
 #[derive(Clone, Copy, Debug)]
 pub enum Data<'a> {
     F32(&'a [f32]),
@@ -10,27 +10,28 @@ pub enum Data<'a> {
     I32(&'a [i32]),
     I64(&'a [i64]),
     Bool(&'a [bool]),
-    /// The elements that this result holds before it is written. Only groups get it, for operands that they read in order.
+    /// In place: the elements that result `.0` holds before it is written. Only groups get this,
+    /// for operands read in order.
     Same(usize),
 }
 
-/// What a kernel writes: all of it.
+/// Result of a kernel, which writes all of it.
 #[derive(Debug)]
 pub enum DataMut<'a> {
     F32(&'a mut [f32]),
     F64(&'a mut [f64]),
     I32(&'a mut [i32]),
     I64(&'a mut [i64]),
-    /// The bytes of bools. Before they are written they may be any, because other values have been there.
+    /// Bytes of bools. Before they are written they may have any value, left from other dtypes.
     Bool(&'a mut [u8]),
 }
 
 impl Data<'_> {
-    /// No elements.
+    /// Empty operand.
     pub(crate) const EMPTY: Data<'static> = Data::Bool(&[]);
 }
 
-/// Calls a generic function with the Rust type of a dtype.
+/// Calls a generic function with the Rust type of `$dtype`.
 macro_rules! on_element {
     ($dtype:expr, $($f:ident)::+($($arg:expr),* $(,)?)) => {
         match $dtype {
@@ -43,12 +44,12 @@ macro_rules! on_element {
     };
 }
 
-/// The bytes of the largest element.
+/// Size of the largest element in bytes.
 pub(crate) const WIDEST: usize = 8;
 
 const _: () = assert!(DType::F64.size() == WIDEST && DType::I64.size() == WIDEST);
 
-/// Evaluates an expression with `$xs` bound to the elements, whatever their type.
+/// Evaluates `$e` with `$xs` bound to the slice, whatever its element type.
 macro_rules! on_data {
     ($data:expr, $xs:ident => $e:expr) => {
         match $data {
@@ -62,7 +63,7 @@ macro_rules! on_data {
     };
 }
 
-/// The same with the bytes of bools in place of bools, for those who write where the bytes may be any.
+/// As `on_data`, but with bools as bytes, so that they can be copied to uninitialised bools.
 macro_rules! on_bytes {
     ($data:expr, $xs:ident => $e:expr) => {
         match $data {
@@ -81,7 +82,7 @@ macro_rules! on_bytes {
 pub(crate) use {on_bytes, on_element};
 
 impl<'a> Data<'a> {
-    /// `len` elements from `start` on.
+    /// Returns the `len` elements from `start` on.
     pub(crate) fn part(self, start: usize, len: usize) -> Data<'a> {
         match self {
             Data::F32(xs) => Data::F32(&xs[start..][..len]),
@@ -93,14 +94,15 @@ impl<'a> Data<'a> {
         }
     }
 
-    /// Elements that lie somewhere.
+    /// Returns `len` elements of `dtype` at `start`.
     ///
     /// # Safety
     ///
-    /// There are `len` aligned elements of the dtype, and nobody writes them as long as this is used.
+    /// `start` must be aligned and point to `len` valid elements of `dtype`, which must not be
+    /// written during `'a`.
     #[inline(always)]
     pub(super) unsafe fn at(dtype: DType, start: *const u8, len: usize) -> Data<'a> {
-        // SAFETY: the caller's.
+        // SAFETY: the caller guarantees aligned, valid elements without writes during `'a`.
         unsafe {
             match dtype {
                 DType::F32 => Data::F32(std::slice::from_raw_parts(start.cast(), len)),
@@ -125,7 +127,7 @@ impl Data<'_> {
         }
     }
 
-    /// The number of elements.
+    /// Returns the number of elements.
     pub(crate) fn len(self) -> usize {
         on_data!(self, xs => xs.len())
     }
@@ -136,14 +138,15 @@ impl Data<'_> {
 }
 
 impl<'a> DataMut<'a> {
-    /// Elements that lie somewhere.
+    /// Returns `len` elements of `dtype` at `start`.
     ///
     /// # Safety
     ///
-    /// There are `len` aligned elements of the dtype, and nobody else uses them as long as this is used.
+    /// `start` must be aligned and point to `len` elements of `dtype` that nothing else uses during
+    /// `'a`. Bools may have any bytes.
     #[inline(always)]
     pub(super) unsafe fn at(dtype: DType, start: *mut u8, len: usize) -> DataMut<'a> {
-        // SAFETY: the caller's.
+        // SAFETY: the caller guarantees aligned elements and exclusive use during `'a`.
         unsafe {
             match dtype {
                 DType::F32 => DataMut::F32(std::slice::from_raw_parts_mut(start.cast(), len)),
@@ -167,7 +170,7 @@ impl DataMut<'_> {
         }
     }
 
-    /// The number of elements.
+    /// Returns the number of elements.
     pub(crate) fn len(&self) -> usize {
         match self {
             DataMut::F32(xs) => xs.len(),
@@ -189,18 +192,18 @@ impl DataMut<'_> {
     }
 }
 
-/// The bytes of bools.
+/// Returns the bytes of bools.
 pub(crate) fn bytes_of(bools: &[bool]) -> &[u8] {
-    // SAFETY: a bool is an initialised byte.
+    // SAFETY: a bool is one initialised byte.
     unsafe { std::slice::from_raw_parts(bools.as_ptr().cast(), bools.len()) }
 }
 
-/// Bytes as bools: those that are not 0 become true.
+/// Turns bytes into bools in place: nonzero becomes true.
 pub(crate) fn bools_of(bytes: &mut [u8]) -> &mut [bool] {
     bytes
         .iter_mut()
         .for_each(|byte| *byte = u8::from(*byte != 0));
-    // SAFETY: all bytes are 0 or 1, and who has the bools writes no others.
+    // SAFETY: every byte is 0 or 1, and `bool` writes through the result keep it so.
     unsafe { std::slice::from_raw_parts_mut(bytes.as_mut_ptr().cast(), bytes.len()) }
 }
 
@@ -209,7 +212,7 @@ mod tests {
     use super::bools_of;
 
     #[test]
-    fn any_bytes_become_bools() {
+    fn bools_of_turns_nonzero_bytes_into_true() {
         let mut bytes = [0, 1, 2, 255];
         assert_eq!(bools_of(&mut bytes), [false, true, true, true]);
         assert_eq!(bytes, [0, 1, 1, 1]);

@@ -1,4 +1,4 @@
-//! From a group of elementwise equations to the instructions of its loop.
+//! Compilation of a group of elementwise equations to instructions.
 
 use super::compiled::{Fused, Loop};
 use super::fused::Group;
@@ -10,27 +10,30 @@ use crate::layout::Layout;
 use gradloom_ir::op::{BinaryFns, CompareFns, Eval, UnaryFns};
 use gradloom_ir::{Kernel, Op};
 
-const TAKEN: &str = "the dtype rule refuses what the op has no loop for";
+const TAKEN: &str = "the dtype rule refuses a dtype that the op has no loop for";
 
-/// What an instruction of a group runs.
+/// Code of a step.
 #[derive(Clone, Copy)]
 pub(crate) enum Run {
-    /// One op, on operands of the first dtype; of `select`, those between which it chooses. Its result has the second.
+    /// One op with the dtype of its operands and that of its result. For `select`, the first is the
+    /// dtype of the values.
     Op(Op, DType, DType),
-    /// Several, as one loop.
+    /// Several ops as one loop.
     Loop(Compiled),
 }
 
-/// An instruction of a group. Values are numbers: operands of the group come first, what its members compute follows in any
-/// order.
+/// Step of a group. Values are numbered: the operands of the group first, then computed values in
+/// any order.
 pub(crate) struct Step {
     pub(crate) run: Run,
     pub(crate) args: Vec<usize>,
     pub(crate) outs: Vec<usize>,
 }
 
-/// A group of `n` elements, which runs `steps` in order. `results` are the values that others read; `sums` those that
-/// are summed, all in the same way. Both come with their dtypes.
+/// Compiles `steps` into a group of `n` elements and assigns slots to its values.
+///
+/// `results` are the values with consumers outside of the group, and `sums` those that are summed,
+/// all in the same way; both come with their dtypes.
 pub(crate) fn group(
     n: usize,
     inputs: &[(DType, Layout)],
@@ -45,7 +48,7 @@ pub(crate) fn group(
     for (i, step) in steps.iter().enumerate() {
         step.args.iter().for_each(|arg| last_read[*arg] = i);
     }
-    // A sum reads when all members have been computed.
+    // Sums read their terms after all steps.
     for (value, ..) in sums {
         last_read[*value] = usize::MAX;
     }
@@ -88,7 +91,7 @@ pub(crate) fn group(
                 outs: outs.collect(),
             },
         });
-        // What is not read again leaves its register to the next. An operand may be read twice by one step.
+        // A value that is not read again frees its register. A step may read an operand twice.
         let before = free.len();
         for value in step.args.iter().chain(&step.outs) {
             let slot = slot_of[*value];
@@ -111,14 +114,14 @@ pub(crate) fn group(
     )
 }
 
-/// The loop that is known for a signature, if it is for so many operands and results.
+/// Returns the registered loop for a signature, if it has this arity.
 pub(crate) fn compiled(signature: &str, dtype: DType, arity: (usize, usize)) -> Option<Compiled> {
     let fused = super::compiled::find(signature)?;
     let fits = fused.f32.arity() == arity && fused.f64.arity() == arity;
     in_dtype(fused, dtype).filter(|_| fits)
 }
 
-/// A loop, if its operands and results may have the dtype.
+/// Returns the loop for a dtype, or `None` if it is not a float.
 pub(crate) fn in_dtype(fused: &'static Fused, dtype: DType) -> Option<Compiled> {
     match dtype {
         DType::F32 => Some(Compiled::F32(&fused.f32)),
@@ -127,8 +130,9 @@ pub(crate) fn in_dtype(fused: &'static Fused, dtype: DType) -> Option<Compiled> 
     }
 }
 
-/// A loop with at most three operands and one result, as an op has: what an instruction costs beside its loop shows where there
-/// are few elements.
+/// Returns the code of a loop with up to three operands and one result.
+///
+/// It costs less per instruction than [`Instr::Compiled`], which shows for small groups.
 fn of_few(compiled: Compiled) -> Option<Code> {
     let level = level() as usize;
     Some(match compiled {
@@ -142,7 +146,7 @@ fn of_few(compiled: Compiled) -> Option<Code> {
     })
 }
 
-/// The loop of an op.
+/// Returns the loop of an op.
 fn code(op: Op, from: DType, to: DType) -> Code {
     match op.def().eval() {
         Eval::Unary(fns) => unary(&fns, from),

@@ -1,8 +1,8 @@
-//! Groups that follow a product: they run over elements of its result as soon as these are final, while a cache has them.
+//! Epilogues: groups that run on elements of a matrix product as soon as they are final.
 //!
-//! The bits are those of the product and the group one after the other: the group computes each element from the elements at
-//! its index, and its sums get the rows in their order (`align`), in pieces that end where they end in the group
-//! (`grain`).
+//! The elements are then still in a cache. The result has the bits of the product followed by the
+//! group. The group computes each element from the elements at its index. Its sums get the rows in
+//! order (`align`), in the same pieces as in the group alone (`grain`).
 
 use super::cut::gcd;
 use super::fused::{Group, Taken};
@@ -13,11 +13,15 @@ use super::pieces::Order;
 use crate::DType;
 use std::sync::Arc;
 
-/// The kernel of a product and a group that reads its result, `group`'s operand number `at`. Its operands are those of the product and
-/// the other ones of the group. Its results are that of the product and those of the group; if the first is missing, it is
-/// where the group's result number `into` is, which has the same dtype.
+/// Returns the kernel of a product followed by a group that reads the product as its operand `at`.
 ///
-/// None where the sums of the group need other pieces than the product has. Then the group comes back.
+/// The operands are those of the product, then the other ones of the group. The results are the
+/// product, then those of the group. If the product itself is not a result, it is computed in the
+/// buffer of the group's result `into`, which must have the same dtype.
+///
+/// # Errors
+///
+/// Returns the group if its sums need pieces that the product cannot provide.
 pub(crate) fn follow(
     product: &Arc<Batch>,
     dtype: DType,
@@ -34,14 +38,14 @@ pub(crate) fn follow(
     }
 }
 
-/// How the result of a product is cut for a group. All depends on shapes alone.
+/// Division of a product's result into pieces for a group. It depends on shapes alone.
 #[derive(Clone, Copy)]
 struct Cut {
-    /// The rows that lie one after the other in memory, of so many elements.
+    /// Number of elements per row. Rows are contiguous.
     n: usize,
-    /// A range of whole rows is cut at multiples of so many elements.
+    /// Number of elements: a range of whole rows is split at its multiples.
     grain: usize,
-    /// As in [`Epilogue`].
+    /// `align` and `whole` are those of [`Epilogue`].
     align: usize,
     whole: bool,
 }
@@ -65,8 +69,10 @@ impl Cut {
         })
     }
 
-    /// The final elements as spans of elements of the group, and where each begins. Of whole rows, what is not whole pieces
-    /// yet is left to the next, except at the end.
+    /// Returns the spans of the group that are final, each with the address of its first element.
+    ///
+    /// A range of whole rows ends at a multiple of the grain; the elements after it belong to the
+    /// next range, except at the end.
     fn spans<T>(self, len: usize, part: Final<T>) -> impl Iterator<Item = (usize, usize, *mut u8)> {
         let Cut { n, grain, .. } = self;
         let Final {
@@ -118,12 +124,17 @@ fn kernel<T: Gemm>(
         };
         let ends = group.ends(others, &mut outs[rest..], Some(taken));
         let z = T::slice_mut(&mut outs[z]);
-        assert_eq!(z.len(), len, "a group over all elements of the product");
+        assert_eq!(
+            z.len(),
+            len,
+            "the group must have as many elements as the product"
+        );
         let epilogue = Epilogue {
             each: &|part: Final<T>| {
                 let result = part.result.cast();
-                // SAFETY: the spans are final elements of the product, and each comes up once; threads do not share what
-                // `order` says. The result is that of the group if the two lie at one place.
+                // SAFETY: the spans are final elements of the product, each is passed once, and the
+                // division among threads follows `order`. If the product shares memory with a
+                // result of the group, `result` is its start.
                 unsafe { group.run_spans(&ends, result, cut.spans(len, part)) };
             },
             align: cut.align,

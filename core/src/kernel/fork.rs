@@ -1,4 +1,4 @@
-//! Has the system say when the process is forked: see [`crate::fork`].
+//! Registers handlers that run when the process forks: see [`crate::fork`].
 
 use crate::fork;
 
@@ -15,13 +15,14 @@ extern "C" fn in_child() {
 }
 
 extern "C" fn register() {
-    // SAFETY: the functions live as long as the process, and do not unwind: a panic in them ends it. What they lock is locked for a
-    // moment by each thread, and the thread that forks is not in the library, so it has none of these locks.
+    // SAFETY: the functions live as long as the process and do not unwind: a panic in them aborts.
+    // The locks that they take are held briefly by each thread, and the forking thread holds none,
+    // because it is not inside the library.
     unsafe { libc::pthread_atfork(Some(before), Some(after), Some(in_child)) };
 }
 
-/// The loader calls it before `main`, when no thread can have a lock.
-// SAFETY: the section is a list of functions of this type.
+/// The loader calls it before `main`, when no thread can hold a lock.
+// SAFETY: `.init_array` is a list of functions of this type.
 #[used]
 #[unsafe(link_section = ".init_array")]
 static REGISTER: extern "C" fn() = register;
@@ -33,21 +34,22 @@ mod tests {
     use std::panic::{AssertUnwindSafe, catch_unwind};
     use std::sync::atomic::{AtomicBool, Ordering};
 
-    /// The exit code of a child that does `f`. A child that hangs is ended by a signal.
+    /// Returns the exit code of a child that runs `f`. A signal ends a child that hangs.
     fn child(f: impl FnOnce() -> bool) -> Result<i32, i32> {
-        // SAFETY: the child computes, which this module makes sound, and ends without a return to the test's runner.
+        // SAFETY: the child only computes, which this module supports after a fork, and exits
+        // without returning to the test runner.
         let pid = unsafe { libc::fork() };
         assert!(pid >= 0, "a process can be forked");
         if pid == 0 {
-            // SAFETY: no pointers are involved.
+            // SAFETY: `alarm` takes no pointers.
             unsafe { libc::alarm(30) };
             let done = catch_unwind(AssertUnwindSafe(f));
             let code = done.map_or(2, |right| i32::from(!right));
-            // SAFETY: it ends the process and runs nothing else.
+            // SAFETY: `_exit` ends the process without running any other code.
             unsafe { libc::_exit(code) };
         }
         let mut status = 0;
-        // SAFETY: the status is a place for one number.
+        // SAFETY: `status` is valid for the write of one integer.
         let waited = unsafe { libc::waitpid(pid, &raw mut status, 0) };
         assert_eq!(waited, pid);
         match libc::WIFEXITED(status) {
@@ -60,7 +62,7 @@ mod tests {
         Tensor::from_vec((0..n).map(|i| (i % 7) as f32).collect::<Vec<f32>>(), [n])
     }
 
-    /// Uses the engine, the shelf, large pages and the pool.
+    /// Uses the engine, the buffer pool, huge pages and the thread pool.
     fn compute(n: usize) -> bool {
         let x = numbers(n);
         let sum = (&x * 2.0 + 1.0).sum(..).item::<f32>();
@@ -92,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_that_another_thread_computes_at_the_fork_is_an_error_in_the_child() {
+    fn a_value_being_computed_during_a_fork_is_an_error_in_the_child() {
         let sgd = Sgd::default();
         let n = 1 << 22;
         let (params, grads) = (numbers(n), numbers(n));

@@ -1,16 +1,17 @@
-//! Loops over small groups that are frequent: what the run time brings along itself. Closures, recorded functions and steps of
-//! optimisers have no others, and larger groups are put together from them.
+//! Built-in loops over small frequent groups.
 //!
-//! As in the loops of traced functions, each op is its function of one element, so the bits are those of one op at a time.
+//! Closures, recorded functions and optimiser steps have no precompiled loops of their own; larger
+//! groups are covered by several of these. As in the loops of traced functions, each op is its
+//! scalar function, so the bits are those of one op at a time.
 
 use super::compiled::{Fused, Loop};
 use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI};
 
-/// What loops are made of: the functions of one element of the ops.
+/// Scalar functions of the ops.
 mod element {
     pub(super) use gradloom_ir::op::element::*;
 
-    /// `gt` with zero, and `select` between the second operand and zero.
+    /// `select(gt(x, 0), y, 0)`
     pub(super) mod where_positive {
         use gradloom_ir::op::element::gt;
         use gradloom_maths::Arith;
@@ -27,13 +28,13 @@ mod element {
     }
 }
 
-/// A loop for each signature: its operands, its members in order, and its results.
+/// Defines a loop for each signature, with its operands, its members in order, and its results.
 macro_rules! loops {
     ($($signature:expr, $variant:ident |$($x:ident),*| {
         $($v:ident = $op:ident($($arg:expr),*);)*
     } => $($result:ident $y:ident),*;)*) => {
-        /// The loops.
-        #[allow(clippy::too_many_arguments)] // a loop has as many as its group
+        /// Built-in loops.
+        #[allow(clippy::too_many_arguments)] // a loop has the operands of its group
         pub(super) static LOOPS: &[Fused] = &[$(Fused {
             signature: $signature,
             f32: Loop::$variant(loops!(@versions f32 [$($x)*] [$($v $op [$($arg),*])*] [$($result $y)*])),
@@ -42,7 +43,7 @@ macro_rules! loops {
     };
     (@versions $t:ident [$($x:ident)*] [$($v:ident $op:ident [$($arg:expr),*])*] [$($result:ident $y:ident)*]) => {
         gradloom_maths::versions!(|$($x: &[$t],)* $($y: &mut [$t]),*| A => {
-            // All are of one length.
+            // All slices have the same length.
             let n = usize::MAX$(.min($x.len()))*;
             $(let $x = &$x[..n];)*
             $(let $y = &mut $y[..n];)*
@@ -56,7 +57,8 @@ macro_rules! loops {
     };
 }
 
-/// Two ops, the first of which is the left operand of the second, or the right one.
+/// Expands to the signature of two ops, the first of which is the left or the right operand of the
+/// second.
 macro_rules! pairs {
     (left $first:ident $second:ident) => {
         concat!(
@@ -78,7 +80,7 @@ macro_rules! pairs {
     };
 }
 
-/// The members of the slope of `gelu_tanh`: their operands.
+/// Expands to the members of the derivative of `gelu_tanh`, from their operands.
 macro_rules! gelu_tanh {
     ($ax:literal, $x2:literal, $bx2:literal, $bent:literal, $u:literal, $s:literal, $minus:literal, $rest:literal, $spread:literal,
         $bx2_3:literal, $steep:literal, $slope:literal, $curved:literal, $d:literal) => {
@@ -115,11 +117,11 @@ macro_rules! gelu_tanh {
     };
 }
 
-/// As in the rule of `gelu_tanh`, twice sqrt(2 / pi).
+/// `2 sqrt(2 / pi)`, as in the rule of `gelu_tanh`.
 const A: f64 = 2.0 * FRAC_2_SQRT_PI * FRAC_1_SQRT_2;
-/// As in the rule of `gelu_tanh`.
+/// Cubic coefficient, as in the rule of `gelu_tanh`.
 const B: f64 = 0.044715;
-/// The density of the normal law at zero, 1 / sqrt(2 pi).
+/// Density of the normal distribution at zero, `1 / sqrt(2 pi)`.
 const PEAK: f64 = 0.5 * FRAC_2_SQRT_PI * FRAC_1_SQRT_2;
 
 loops! {
@@ -140,32 +142,32 @@ loops! {
     pairs!(right mul add), L3x1 |a, b, c| { s = mul(b, c); t = add(a, s); } => t y;
     pairs!(right mul sub), L3x1 |a, b, c| { s = mul(b, c); t = sub(a, s); } => t y;
     pairs!(right mul mul), L3x1 |a, b, c| { s = mul(b, c); t = mul(a, s); } => t y;
-    // A sum and a difference of products.
+    // Sum and difference of two products.
     "4:mul 0 1;mul 2 3;add 4 5>6", L4x1 |a, b, c, d| { s = mul(a, b); t = mul(c, d); u = add(s, t); } => u y;
     "4:mul 0 1;mul 2 3;sub 4 5>6", L4x1 |a, b, c, d| { s = mul(a, b); t = mul(c, d); u = sub(s, t); } => u y;
-    // Squares: of a difference, scaled, added up.
+    // Squares: of a sum or a difference, scaled, and with an addend.
     "2:sub 0 1;square 2>3", L2x1 |a, b| { s = sub(a, b); t = square(s); } => t y;
     "2:add 0 1;square 2>3", L2x1 |a, b| { s = add(a, b); t = square(s); } => t y;
     "2:square 0;mul 2 1>3", L2x1 |a, b| { s = square(a); t = mul(s, b); } => t y;
     "2:square 0;add 2 1>3", L2x1 |a, b| { s = square(a); t = add(s, b); } => t y;
-    // The slope of `tanh` in terms of its result, 1 - y^2, by a cotangent.
+    // Cotangent times the derivative of `tanh` in terms of its result, 1 - y^2.
     "2:mul 1 1;sub c3ff0000000000000 2;mul 0 3>4", L2x1 |ct, v| {
         s = mul(v, v); t = sub(1.0, s); u = mul(ct, t);
     } => u y;
-    // The slope of `sigmoid` in terms of its result, y (1 - y), by a cotangent.
+    // Cotangent times the derivative of `sigmoid` in terms of its result, y (1 - y).
     "2:sub c3ff0000000000000 1;mul 1 2;mul 0 3>4", L2x1 |ct, v| {
         s = sub(1.0, v); t = mul(v, s); u = mul(ct, t);
     } => u y;
     // x sigmoid(x), also known as `silu`.
     "1:sigmoid 0;mul 0 1>2", L1x1 |a| { s = sigmoid(a); t = mul(a, s); } => t y;
     "1:sigmoid 0;mul 1 0>2", L1x1 |a| { s = sigmoid(a); t = mul(s, a); } => t y;
-    // The slope of `relu` in terms of its result, by a cotangent.
+    // Cotangent times the derivative of `relu`, in terms of its result.
     "2:gt 0 c0;select 2 1 c0>3", L2x1 |v, ct| { s = where_positive(v, ct); } => s y;
-    // The slope of x sigmoid(x), of which s is the second factor, by a cotangent.
+    // Cotangent times the derivative of x sigmoid(x), with s = sigmoid(x).
     "3:mul 0 1;mul 2 0;sub c3ff0000000000000 1;mul 1 5;mul 4 6;add 3 7>8", L3x1 |ct, s, x| {
         a = mul(ct, s); b = mul(x, ct); rest = sub(1.0, s); slope = mul(s, rest); c = mul(b, slope); d = add(a, c);
     } => d y;
-    // The slope of `gelu_tanh`, and that by a cotangent.
+    // The derivative of `gelu_tanh`, and a cotangent times it.
     concat!("1:", gelu_tanh!("c3ff9884533d43651 0", "0 0", "c3fa6e4e26d4801f7 2", "c3ff0000000000000 3", "1 4", "5", "5", "7", "6 8", "c4008000000000000 3", "c3ff0000000000000 10", "1 11", "9 12", "6 13"), ">14"),
     L1x1 |x| {
         ax = mul(A, x); x2 = mul(x, x); bx2 = mul(B, x2); bent = add(1.0, bx2); u = mul(ax, bent); s = sigmoid(u);
@@ -180,7 +182,7 @@ loops! {
         bx2_3 = mul(3.0, bx2); steep = add(1.0, bx2_3); slope = mul(ax, steep);
         curved = mul(spread, slope); d = add(s, curved); e = mul(ct, d);
     } => e y;
-    // The slope of `gelu` by a cotangent.
+    // Cotangent times the derivative of `gelu`.
     "2:mul 1 cbfe6a09e667f3bcd;erfc 2;mul c3fe0000000000000 3;mul 2 2;neg 5;exp 6;mul c3fd9884533d43651 7;mul 1 8;add 4 9;mul 0 10>11", L2x1 |ct, x| {
         u = mul(x, -FRAC_1_SQRT_2); tail = erfc(u); below = mul(0.5, tail);
         u2 = mul(u, u); minus = neg(u2); bell = exp(minus); density = mul(PEAK, bell); slope = mul(x, density);
@@ -221,7 +223,7 @@ mod tests {
     use gradloom_ir::pass::{Arg, Pattern};
     use gradloom_ir::{DType, Op};
 
-    /// The members of a signature, each as an instruction of its own.
+    /// Returns the members of a signature as separate steps, and the constants that they read.
     fn one_by_one(pattern: &Pattern, dtype: DType) -> (Vec<Step>, Vec<f64>) {
         let mut constants: Vec<f64> = Vec::new();
         let n_constants = pattern.members().iter().flat_map(|(_, args)| args);
@@ -249,7 +251,7 @@ mod tests {
         (steps.collect(), constants)
     }
 
-    /// Numbers of all kinds.
+    /// Returns test data with special values among ordinary ones.
     fn operand(i: usize, n: usize) -> Vec<f64> {
         let special = [
             0.0,
@@ -302,7 +304,7 @@ mod tests {
         }
     }
 
-    /// The bits of the results, NaN being one number.
+    /// Returns the bits of the results, with one bit pattern for every NaN.
     fn run(
         dtype: DType,
         args: &[Vec<f64>],
@@ -325,7 +327,7 @@ mod tests {
                 let args: Vec<Data<'_>> = args.iter().map(|xs| Data::F32(xs)).collect();
                 let mut outs = vec![vec![0f32; n]; results.len()];
                 let mut to: Vec<DataMut<'_>> = outs.iter_mut().map(|ys| DataMut::F32(ys)).collect();
-                kernel(&args, &mut to).expect("it cannot fail");
+                kernel(&args, &mut to).expect("an elementwise group cannot fail");
                 drop(to);
                 outs.iter()
                     .map(|ys| ys.iter().map(|y| bits(f64::from(*y))).collect())
@@ -335,7 +337,7 @@ mod tests {
                 let args: Vec<Data<'_>> = args.iter().map(|xs| Data::F64(xs)).collect();
                 let mut outs = vec![vec![0f64; n]; results.len()];
                 let mut to: Vec<DataMut<'_>> = outs.iter_mut().map(|ys| DataMut::F64(ys)).collect();
-                kernel(&args, &mut to).expect("it cannot fail");
+                kernel(&args, &mut to).expect("an elementwise group cannot fail");
                 drop(to);
                 outs.iter()
                     .map(|ys| ys.iter().map(|y| bits(*y)).collect())

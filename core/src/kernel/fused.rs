@@ -1,8 +1,13 @@
 //! Elementwise groups: small programs that run over a chunk of elements at a time.
 //!
-//! An instruction is the loop of one op over a chunk. Operands that lie in row-major order are read where they are, others
-//! are gathered chunk by chunk; intermediate values live in registers, which are chunks in the first-level cache. So the
-//! group reads each operand once and writes each result once, and every element is computed as the op alone computes it.
+//! - An instruction is the loop of one op, or of several, over a *piece*: at most a chunk of
+//!   elements.
+//! - A *slot* is a pointer to the current piece of an operand, a result or a register.
+//! - A contiguous operand is read in place; any other is gathered piece by piece.
+//! - A *register* is a chunk of scratch in the L1 cache, which holds an intermediate value.
+//!
+//! So a group reads each operand once and writes each result once. Every element has the bits that
+//! the ops would compute one by one.
 
 use super::data::{Data, DataMut, WIDEST, on_bytes};
 use super::gather::Gather;
@@ -17,40 +22,48 @@ use crate::spare::{keep_room, take_room};
 use smallvec::SmallVec;
 use std::cell::Cell;
 
-/// An operand of a group, as it lies when it is broadcast to the shape of the group.
+/// Access to an operand, broadcast to the shape of the group.
 enum Input {
-    /// In row-major order: read where it is.
+    /// Contiguous in row-major order: read in place.
     Direct { size: usize },
-    /// One number: a register holds a chunk of it.
+    /// One repeated element, at index `at`: a register holds a chunk of it.
     Splat { at: usize },
-    /// Anything else: read where it is if a chunk lies so, and gathered into a register otherwise.
+    /// Any other layout: a chunk is read in place if it is contiguous, else gathered into a
+    /// register.
     Gather { dtype: DType, gather: Gather },
 }
 
-/// The slots that a group of one piece may have.
+/// Maximum number of slots of a group of one piece.
 const SLOTS: usize = 32;
 
-/// A group, resolved.
+/// A group, resolved for its shape.
 pub(crate) struct Group {
     n: usize,
     grid: Grid,
     inputs: Box<[Input]>,
-    /// The sizes of the elements of the results.
+    /// Element sizes of the results, in bytes.
     outputs: Box<[usize]>,
     instrs: Box<[Instr]>,
-    /// What is summed, of which dtype: their results follow the others.
+    /// Sums with the slot and dtype of their terms. Their totals follow the other results.
     sums: Box<[(Slot, DType, Sum)]>,
     n_registers: u32,
-    /// The bytes of a register.
+    /// Size of a register in bytes.
     stride: usize,
-    /// Whether all elements are one piece, and few enough for [`Group::run_piece`].
+    /// True if all elements are one piece and the slots fit in [`Group::run_piece`].
     one_piece: bool,
 }
 
 impl Group {
-    /// `inputs` are the dtypes and the layouts of the operands, broadcast to the shape of the group; an operand in row-major
-    /// order comes as exactly its elements. The slots of `instrs` are those of `inputs`, of `outputs` and of
-    /// registers, in this order. All `sums` are the same but for what is summed.
+    /// Creates a group of `n` elements.
+    ///
+    /// `inputs` are the dtypes and layouts of the operands, broadcast to the shape of the group;
+    /// the slice of a contiguous operand has exactly its elements. The slots of `instrs` count
+    /// inputs, then outputs, then registers. All `sums` have the same [`Sum`].
+    ///
+    /// # Panics
+    ///
+    /// Panics if an instruction writes an input or a slot that it reads, or if a slot is out of
+    /// range.
     pub(crate) fn new(
         n: usize,
         inputs: &[(DType, Layout)],
@@ -68,12 +81,12 @@ impl Group {
                 .all(|slot| *slot < n_slots && !outs.contains(slot));
             let once = (1..outs.len()).all(|i| !outs[..i].contains(&outs[i]));
             let sound = outs.iter().all(free) && apart && once;
-            assert!(sound, "an instruction writes slots that it does not read");
+            assert!(sound, "an instruction must not write a slot that it reads");
         }
         let one_grid = sums.windows(2).all(|pair| pair[0].2 == pair[1].2);
         assert!(
             one_grid && sums.iter().all(|sum| sum.0 < n_slots),
-            "sums of slots over one grid"
+            "all sums of a group must share one grid and sum existing slots"
         );
         let input = |(dtype, layout): &(DType, Layout)| {
             if layout.is_contiguous() {
@@ -103,7 +116,7 @@ impl Group {
         }
     }
 
-    /// The kernel.
+    /// Turns the group into a kernel.
     pub(crate) fn prepare(self) -> Prepared {
         Box::new(move |args, outs| {
             self.run(args, outs);
@@ -124,12 +137,13 @@ impl Group {
             let from = task * self.grid.task;
             let to = self.n.min(from + self.grid.task);
             let span = (from, to, std::ptr::null_mut());
-            // SAFETY: tasks do not overlap, so each element of a result is written by one thread.
+            // SAFETY: the spans of tasks do not overlap, so one thread writes each element of a
+            // result. `task` is a multiple of what the sums need (`Grid`).
             unsafe { self.run_spans(&ends, std::ptr::null_mut(), [span].into_iter()) };
         });
     }
 
-    /// Runs over all elements, which are one piece: what else is done for each task and each piece is done once.
+    /// Runs a group whose elements are one piece, with the per-task and per-piece work done once.
     fn run_piece(&self, args: &[Data<'_>], outs: &mut [DataMut<'_>]) {
         let (n, n_args, n_results) = (self.n, self.inputs.len(), self.outputs.len());
         assert!(args.len() == n_args && outs.len() == n_results + self.sums.len());
@@ -154,7 +168,8 @@ impl Group {
             slots[i] = match (input, *arg) {
                 (Input::Direct { size }, Data::Same(out)) => {
                     assert!(self.outputs[out] == *size);
-                    // SAFETY: the result holds as many elements of the same size, and the register has room for them.
+                    // SAFETY: the result holds `n` elements of the same size (asserted), and the
+                    // register has room for a chunk of the widest elements.
                     unsafe { std::ptr::copy_nonoverlapping(slots[n_args + out], own, n * size) };
                     own
                 }
@@ -176,20 +191,22 @@ impl Group {
             };
         }
         for instr in &self.instrs {
-            // SAFETY: a slot is an operand or a result, which have at least `n` elements, or a register of `n` of the widest
-            // elements; `new` has checked that the instruction writes neither an operand nor what it reads. The planner
-            // gives each slot values of one dtype in turn.
+            // SAFETY: a slot is an operand or a result of at least `n` elements, or a register for
+            // `n` of the widest elements. `new` checked that the instruction writes neither an
+            // operand nor a slot that it reads. The planner gives each slot values of one dtype at
+            // a time.
             unsafe { instr.run(&slots, n) };
         }
         for ((slot, dtype, sum), out) in self.sums.iter().zip(&mut outs[n_results..]) {
             assert!(out.dtype() == *dtype && out.len() == sum.len(n));
-            // SAFETY: the slot holds `n` elements of the dtype; the totals are as many as `Sum::len` says.
+            // SAFETY: the slot holds `n` elements of the dtype, and the totals have `Sum::len`
+            // elements, as asserted.
             unsafe { on_total(*dtype, *sum, slots[*slot as usize], out.as_mut_ptr(), 0, n) };
         }
         keep_room(&SCRATCH, scratch);
     }
 
-    /// The number of elements.
+    /// Returns the number of elements.
     pub(crate) fn len(&self) -> usize {
         self.n
     }
@@ -198,12 +215,12 @@ impl Group {
         self.outputs.len() + self.sums.len()
     }
 
-    /// About how long one thread takes: an instruction takes a quarter of a nanosecond for an element.
+    /// Returns the estimated run time on one thread, from a fixed rate per instruction and element.
     pub(super) fn nanos(&self) -> usize {
         self.n.saturating_mul(self.instrs.len()) / 4
     }
 
-    /// In what order the elements have to come.
+    /// Returns the order in which the sums need the elements.
     pub(super) fn order(&self) -> Order {
         match self.sums.first().map(|sum| sum.2) {
             None => Order::Any,
@@ -216,8 +233,9 @@ impl Group {
         }
     }
 
-    /// Where a run reads and writes. `args` are all operands but the one that is taken, and that one lies in row-major
-    /// order.
+    /// Resolves the operands and results of a run.
+    ///
+    /// `args` are all operands except the taken one, which must be contiguous.
     pub(super) fn ends<'a>(
         &self,
         args: &'a [Data<'a>],
@@ -230,10 +248,12 @@ impl Group {
         let operand = |(i, input): (usize, &Input)| {
             let direct = matches!(input, Input::Direct { .. });
             if taken.is_some_and(|taken| taken.operand == i) {
-                assert!(direct, "what is taken lies in row-major order");
+                assert!(direct, "the taken operand must be contiguous");
                 return Data::Bool(&[]);
             }
-            let arg = args.next().expect("counted above");
+            let arg = args
+                .next()
+                .expect("the number of operands is asserted above");
             match (input, arg) {
                 (Input::Direct { size }, Data::Same(out)) => assert_eq!(self.outputs[out], *size),
                 (Input::Direct { .. }, arg) => assert!(arg.len() >= self.n),
@@ -265,14 +285,18 @@ impl Group {
         }
     }
 
-    /// Runs over the elements from `from` to before `to`. With each operand comes where its first element lies, or would lie if
-    /// not only those were there that are read, if it is [read where it is](Self::reads); `outs` are where the results
-    /// begin, or would, and the totals.
+    /// Runs the elements `from..to`.
+    ///
+    /// Each operand comes with the address of element 0. If the operand is [read in
+    /// place](Self::reads), that address may be out of bounds, as long as the elements of the span
+    /// are valid; the same holds for `outs`, the addresses of the results. The totals follow the
+    /// results and are complete.
     ///
     /// # Safety
     ///
-    /// As for [`run_spans`](Self::run_spans) of this span; the elements of it are there of those operands and results, and all of the
-    /// other operands and of the totals.
+    /// As for [`run_spans`](Self::run_spans) with this span. The elements of the span must be valid
+    /// for the operands that are read in place and for the results. All elements of the other
+    /// operands and of the totals must be valid.
     pub(super) unsafe fn run_part<'a>(
         &self,
         args: impl Iterator<Item = (Data<'a>, *mut u8)>,
@@ -291,11 +315,11 @@ impl Group {
             taken: None,
         };
         let span = (from, to, std::ptr::null_mut());
-        // SAFETY: the caller's.
+        // SAFETY: the caller guarantees the requirements of `run_spans` for this span.
         unsafe { self.run_spans(&ends, std::ptr::null_mut(), [span].into_iter()) }
     }
 
-    /// The size of the elements of an operand, if they are read where they are.
+    /// Returns the element size of an operand that is read in place, or `None` if it is gathered.
     pub(super) fn reads(&self, operand: usize) -> Option<usize> {
         match self.inputs[operand] {
             Input::Direct { size } => Some(size),
@@ -303,7 +327,7 @@ impl Group {
         }
     }
 
-    /// Whether a result or a total may lie in so many elements of a dtype.
+    /// Returns whether a result or a total fits in `len` elements of `dtype`.
     pub(super) fn fits(&self, result: usize, dtype: DType, len: usize) -> bool {
         match result.checked_sub(self.outputs.len()) {
             None => self.outputs[result] == dtype.size() && len >= self.n,
@@ -314,18 +338,21 @@ impl Group {
         }
     }
 
-    /// The size of the elements of a result, if it is no total.
+    /// Returns the element size of a result, or `None` if it is a total.
     pub(super) fn writes(&self, result: usize) -> Option<usize> {
         self.outputs.get(result).copied()
     }
 
-    /// Runs over the elements of some spans: from the first of each to before the last. With each comes where its elements
-    /// of the operand are that is taken. The result that may lie at the same place begins at `result`.
+    /// Runs over spans `(from, to, first)`, where `first` is the address of the taken operand's
+    /// element `from`.
+    ///
+    /// `result` is the start of the result that may share memory with the taken operand.
     ///
     /// # Safety
     ///
-    /// The spans lie in the group, nobody else uses the elements of results there, and all spans of one thread and of
-    /// all threads together are what [`order`](Self::order) says. The elements that are taken are there.
+    /// The spans must lie in the group, and nothing else may use the elements of the results there.
+    /// The spans of each thread and of all threads together must follow [`order`](Self::order). The
+    /// taken elements must be valid.
     pub(super) unsafe fn run_spans(
         &self,
         ends: &Ends<'_>,
@@ -334,7 +361,7 @@ impl Group {
     ) {
         let Ends { args, taken, .. } = ends;
         let mut scratch = take_room(&SCRATCH);
-        // Each operand may need a register too.
+        // Each operand may need a register, too.
         let n_registers = self.n_registers as usize + args.len();
         let registers = scratch.registers(n_registers * self.stride);
         let register = |i: usize| registers.wrapping_add(i * self.stride);
@@ -362,7 +389,7 @@ impl Group {
                     };
                 }
             }
-            // The operand whose place a result takes, piece by piece.
+            // The operand that a result overwrites, piece by piece.
             let mut in_place = None;
             for (i, (start, size)) in ends.results.iter().zip(&self.outputs).enumerate() {
                 let start = match taken {
@@ -380,8 +407,9 @@ impl Group {
                 let n = self.grid.piece(at, to);
                 for (i, (input, arg)) in self.inputs.iter().zip(args).enumerate() {
                     if let (Input::Direct { size }, Data::Same(out)) = (input, arg) {
-                        // SAFETY: the piece of the result is this thread's, and holds elements of the operand, which have the
-                        // size of the result's; the register has room for them and is nobody else's.
+                        // SAFETY: this thread owns the piece of the result, whose elements have the
+                        // size of the operand's (asserted in `ends`). The register has room for
+                        // them and belongs to this thread.
                         unsafe {
                             let piece = slots[n_args + out].cast_const();
                             std::ptr::copy_nonoverlapping(piece, slots[i], n * size);
@@ -392,7 +420,7 @@ impl Group {
                             Some(at) => arg.as_ptr().cast_mut().wrapping_add(at * dtype.size()),
                             None => {
                                 let wanted = gather.phase(at).map(|phase| Filled { phase, n });
-                                // What is repeated may be there already.
+                                // The register may already hold the repeated elements.
                                 let there = filled[i].zip(wanted);
                                 if !there.is_some_and(|(f, w)| f.phase == w.phase && f.n >= w.n) {
                                     read(*arg, gather, at, of_operand(i), n);
@@ -405,19 +433,23 @@ impl Group {
                 }
                 if let Some((operand, size)) = in_place {
                     let (from, to) = (slots[operand].cast_const(), of_operand(operand));
-                    // SAFETY: `n` elements of the operand, which are there, and a register for as many of the widest.
+                    // SAFETY: the caller guarantees `n` valid elements of the taken operand, and
+                    // the register has room for a chunk of the widest elements.
                     unsafe { std::ptr::copy_nonoverlapping(from, to, n * size) };
                     slots[operand] = to;
                 }
                 for instr in &self.instrs {
-                    // SAFETY: a slot is a piece of an operand or of a result, which have at least `at + n` elements, or a
-                    // register of `min(self.n, CHUNK)` of the widest elements; `new` has checked that the instruction
-                    // writes neither an operand nor what it reads. The planner gives each slot values of one dtype in turn.
+                    // SAFETY: a slot is a piece of an operand or of a result, which have at least
+                    // `at + n` elements, or a register for `min(self.n, CHUNK)` of the widest
+                    // elements. `new` checked that the instruction writes neither an operand nor a
+                    // slot that it reads. The planner gives each slot values of one dtype at a
+                    // time.
                     unsafe { instr.run(slots, n) };
                 }
                 for ((slot, dtype, sum), total) in self.sums.iter().zip(&ends.totals) {
                     let slot = slots[*slot as usize];
-                    // SAFETY: the slot holds `n` elements of the dtype; the totals are as many as `Sum::len` says.
+                    // SAFETY: the slot holds `n` elements of the dtype, and the totals have
+                    // `Sum::len` elements (asserted in `ends`).
                     unsafe { on_total(*dtype, *sum, slot, total.0, at, n) };
                 }
                 for ((slot, input), arg) in slots.iter_mut().zip(&self.inputs).zip(args) {
@@ -440,40 +472,41 @@ impl Group {
     }
 }
 
-/// An operand whose elements are made while the group runs.
+/// An operand that is computed while the group runs.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Taken {
-    /// Which.
+    /// Index of the operand.
     pub(super) operand: usize,
-    /// The result that lies at the same place, if any.
+    /// Result that shares its memory, if any.
     pub(super) into: Option<usize>,
 }
 
-/// The elements of a repeated operand that a register holds.
+/// Elements of a repeated operand that a register holds: `n` of them from index `phase` of the row
+/// on.
 #[derive(Clone, Copy)]
 struct Filled {
     phase: usize,
     n: usize,
 }
 
-/// Where a run of a group reads and writes.
+/// Resolved operands and results of a run.
 pub(super) struct Ends<'a> {
     args: SmallVec<[Data<'a>; 8]>,
-    /// Where the elements begin of each operand that is read where it is.
+    /// Start of each operand, used if it is read in place.
     direct: SmallVec<[Start; 8]>,
     results: SmallVec<[Start; 8]>,
     totals: SmallVec<[Start; 8]>,
     taken: Option<Taken>,
 }
 
-/// Where the elements of a result begin.
+/// Start of an operand or a result.
 #[derive(Clone, Copy)]
 struct Start(*mut u8);
 
-// SAFETY: threads use parts that do not overlap.
+// SAFETY: threads access disjoint spans through the pointer.
 unsafe impl Sync for Start {}
 
-/// Memory that a group works in; each thread keeps it. All of it is initialised, because loops take slices of it.
+/// Thread-local memory of a group. All of it is initialised, because loops take slices of it.
 #[derive(Default)]
 struct Scratch {
     words: Vec<u64>,
@@ -481,7 +514,7 @@ struct Scratch {
 }
 
 impl Scratch {
-    /// The start of so many bytes, at a multiple of a cache line. They hold what was left there.
+    /// Returns the start of at least `bytes` bytes, aligned to a cache line. They hold old data.
     fn registers(&mut self, bytes: usize) -> *mut u8 {
         let words = bytes.div_ceil(WIDEST) + ALIGN / WIDEST;
         if self.words.len() < words {
@@ -498,19 +531,21 @@ thread_local! {
     };
 }
 
-/// Writes `n` times the element at `at`.
+/// Writes `n` copies of element `at`.
 fn fill(data: Data<'_>, at: usize, to: *mut u8, n: usize) {
     on_bytes!(data, xs => {
-        // SAFETY: a register has `n` initialised elements of any type of numbers, and nobody else has it.
+        // SAFETY: the caller passes a register, which has `n` initialised elements of any numeric
+        // type and belongs to this thread.
         let to = unsafe { std::slice::from_raw_parts_mut(to.cast(), n) };
         to.fill(xs[at]);
     })
 }
 
-/// Writes the elements from `from` to `from + n`.
+/// Gathers the elements `from..from + n`.
 fn read(data: Data<'_>, gather: &Gather, from: usize, to: *mut u8, n: usize) {
     on_bytes!(data, xs => {
-        // SAFETY: as in `fill`.
+        // SAFETY: the caller passes a register, which has `n` initialised elements of any numeric
+        // type and belongs to this thread.
         let to = unsafe { std::slice::from_raw_parts_mut(to.cast(), n) };
         gather.read(xs, from, to);
     })

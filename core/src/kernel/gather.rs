@@ -1,12 +1,12 @@
-//! Elements of a strided layout in row-major order.
+//! Reads elements of a strided layout in row-major order.
 
 use crate::layout::Layout;
 
-/// How a layout is read in row-major order.
+/// A layout, prepared for reading in row-major order.
 #[derive(Clone, Debug)]
 pub(crate) struct Gather {
     offset: usize,
-    /// Lengths and strides of the outer axes, neighbours that are evenly spaced taken together.
+    /// Lengths and strides of the outer axes; adjacent evenly spaced axes are merged.
     outer: Box<[(usize, usize)]>,
     /// Length and stride of the innermost axis.
     inner: (usize, usize),
@@ -23,19 +23,19 @@ impl Gather {
         }
     }
 
-    /// Where the only element lies, if all are one that is repeated.
+    /// Returns the index of the only element, if the layout repeats a single one.
     pub(crate) fn splat(&self) -> Option<usize> {
         (self.outer.is_empty() && self.inner.1 == 0).then_some(self.offset)
     }
 
-    /// Where the elements from `from` to `from + n` lie, if they lie one after the other.
+    /// Returns the index of element `from`, if the elements `from..from + n` are contiguous.
     pub(crate) fn run(&self, from: usize, n: usize) -> Option<usize> {
         let (len, stride) = self.inner;
         let at = from.checked_rem(len)?;
         (stride == 1 && len - at >= n).then(|| self.row(from / len) + at)
     }
 
-    /// Where in its row an element stands, if all rows are one that is repeated.
+    /// Returns the position of an element in its row, if all rows are the same repeated row.
     pub(crate) fn phase(&self, at: usize) -> Option<usize> {
         let repeated = self.outer.iter().all(|(_, stride)| *stride == 0);
         if repeated {
@@ -45,7 +45,7 @@ impl Gather {
         }
     }
 
-    /// Where a row of the innermost axis begins.
+    /// Returns the index of the first element of a row of the innermost axis.
     fn row(&self, mut row: usize) -> usize {
         let mut at = self.offset;
         for &(len, stride) in self.outer.iter().rev() {
@@ -55,7 +55,7 @@ impl Gather {
         at
     }
 
-    /// Copies the elements from `from` on, as many as `out` has.
+    /// Copies elements from `from` on, until `out` is full.
     pub(crate) fn read<T: Copy>(&self, data: &[T], from: usize, mut out: &mut [T]) {
         let (len, stride) = self.inner;
         if out.is_empty() {
@@ -85,7 +85,7 @@ impl Gather {
     }
 }
 
-/// Writes a row again and again, from its element `at` on: what is written is copied behind itself, twice as much each time.
+/// Repeats a row, starting at its element `at`. Doubles the written part with each copy.
 fn repeat<T: Copy>(row: &[T], at: usize, out: &mut [T]) {
     let len = row.len();
     out[..len - at].copy_from_slice(&row[at..]);
@@ -104,7 +104,7 @@ mod tests {
     use crate::layout::Layout;
 
     #[test]
-    fn a_repeated_row_is_read_from_any_element_on() {
+    fn a_repeated_row_can_be_read_from_any_element() {
         let row: Vec<i32> = (0..7).collect();
         let gather = Gather::new(&Layout::contiguous(&[7]).broadcast_to(&[9, 7]));
         for from in 0..63 {

@@ -1,14 +1,15 @@
-//! Instructions: what is done with a chunk of elements.
+//! Instructions of elementwise groups.
 
 use super::cast::{Byte, Of, cast, select};
 use super::compiled::{Loop, MOST_ARGS, MOST_OUTS};
 use crate::DType;
 
-/// A loop of three operands and one result, of equal length.
+/// Loop with three operands and one result, all of equal length.
 type Ternary<T> = unsafe fn(&[T], &[T], &[T], &mut [T]);
 
-/// The code of an instruction: reads the same number of elements of each operand, and writes as many. A loop is the version
-/// for the level of this CPU.
+/// Code of an instruction with one result. A loop is the version for the SIMD level of this CPU.
+///
+/// It reads and writes the same number of elements of each operand and of the result.
 #[derive(Clone, Copy)]
 pub(crate) enum Code {
     UnaryF32(unsafe fn(&[f32], &mut [f32])),
@@ -26,24 +27,24 @@ pub(crate) enum Code {
     CompareI32(unsafe fn(&[i32], &[i32], &mut [u8])),
     CompareI64(unsafe fn(&[i64], &[i64], &mut [u8])),
     CompareBool(unsafe fn(&[bool], &[bool], &mut [u8])),
-    /// Elements of the first operand where the bool is true, of the second elsewhere.
+    /// Takes the first value operand where the bool is true, and the second elsewhere.
     Select(DType),
     Cast(DType, DType),
 }
 
-/// The place of a chunk: operands of the group first, then its results, then registers.
+/// Index of a chunk: the operands of the group first, then its results, then registers.
 pub(crate) type Slot = u32;
 
-/// What is done with a chunk.
+/// Instruction that runs on one chunk.
 pub(crate) enum Instr {
-    /// One op, or several as a loop with few operands and one result.
+    /// One op, or several as a loop with up to three operands and one result.
     Op {
         code: Code,
-        /// As many as the code reads; the others are not looked at.
+        /// Slots of the operands; those beyond the arity of the code are unused.
         args: [Slot; 3],
         out: Slot,
     },
-    /// Several ops.
+    /// Several ops as one loop.
     Compiled {
         code: Compiled,
         args: Box<[Slot]>,
@@ -51,7 +52,7 @@ pub(crate) enum Instr {
     },
 }
 
-/// A loop over a whole group, in the type of its operands and results.
+/// Loop over a whole group, typed by its operands and results.
 #[derive(Clone, Copy)]
 pub(crate) enum Compiled {
     F32(&'static Loop<f32>),
@@ -59,7 +60,7 @@ pub(crate) enum Compiled {
 }
 
 impl Code {
-    /// How many operands it reads.
+    /// Returns the number of operands.
     fn n_args(self) -> usize {
         match self {
             Code::UnaryF32(_) | Code::UnaryF64(_) | Code::UnaryI32(_) | Code::UnaryI64(_) => 1,
@@ -71,7 +72,7 @@ impl Code {
 }
 
 impl Instr {
-    /// What it reads and what it writes.
+    /// Returns the slots of the operands and of the results.
     pub(super) fn slots(&self) -> (&[Slot], &[Slot]) {
         match self {
             Instr::Op { code, args, out } => (&args[..code.n_args()], std::slice::from_ref(out)),
@@ -79,12 +80,12 @@ impl Instr {
         }
     }
 
-    /// Runs it on `n` elements of each slot.
+    /// Runs the instruction on `n` elements of each slot.
     ///
     /// # Safety
     ///
-    /// The slots that the code reads hold `n` elements of its operands' dtypes, and those that it writes have room for `n` of
-    /// its results' and overlap nothing else.
+    /// The operand slots must hold `n` valid elements of the dtypes of the code. The result slots
+    /// must have room for `n` elements and overlap nothing else.
     #[inline]
     pub(super) unsafe fn run(&self, slots: &[*mut u8], n: usize) {
         let (code, [x, y, z], out) = match self {
@@ -105,7 +106,8 @@ impl Instr {
                 fill(&mut x, args);
                 fill(&mut y, outs);
                 let (args, outs) = (&x[..args.len()], &y[..outs.len()]);
-                // SAFETY: the caller's.
+                // SAFETY: the caller guarantees that the slots hold `n` elements each and that the
+                // results overlap nothing.
                 return unsafe {
                     match code {
                         Compiled::F32(f) => f.call(args, outs, n),
@@ -115,15 +117,16 @@ impl Instr {
             }
         };
         unsafe fn of<'a, T>(slot: Option<*mut u8>, n: usize) -> &'a [T] {
-            let start = slot.expect("an instruction has the operands that its code reads");
-            // SAFETY: the caller's.
+            let start = slot.expect("an instruction has a slot for each operand of its code");
+            // SAFETY: the caller guarantees that the slot holds `n` elements of type `T`.
             unsafe { std::slice::from_raw_parts(start.cast::<T>(), n) }
         }
         unsafe fn of_mut<'a, T>(slot: *mut u8, n: usize) -> &'a mut [T] {
-            // SAFETY: the caller's.
+            // SAFETY: the caller guarantees that the slot has room for `n` elements of type `T` and
+            // overlaps nothing.
             unsafe { std::slice::from_raw_parts_mut(slot.cast::<T>(), n) }
         }
-        // SAFETY: the caller's, and the CPU has the level of the loops.
+        // SAFETY: the caller guarantees the slots. The loops were chosen for the level of this CPU.
         unsafe {
             match code {
                 Code::UnaryF32(f) => f(of(x, n), of_mut(out, n)),
@@ -160,7 +163,7 @@ impl Instr {
         }
         /// # Safety
         ///
-        /// `out` has room for `n` elements of `to`.
+        /// `out` must have room for `n` elements of `to`.
         unsafe fn cast_from<T: Copy>(xs: &[T], to: DType, out: *mut u8, n: usize)
         where
             f32: Of<T>,
@@ -169,7 +172,8 @@ impl Instr {
             i64: Of<T>,
             Byte: Of<T>,
         {
-            // SAFETY: the caller's.
+            // SAFETY: the caller guarantees that `out` has room for `n` elements of `to`. `Byte`
+            // accepts memory that holds no bools.
             unsafe {
                 match to {
                     DType::F32 => cast(xs, of_mut::<f32>(out, n)),

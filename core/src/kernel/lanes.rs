@@ -1,25 +1,27 @@
-//! Loops over elements that lie one after the other, and their sums in an order that depends on their number alone.
+//! Loops over contiguous elements, and sums in an order that depends on their number alone.
 //!
-//! A chunk is added up in lanes, element `i` in lane `i % 64`, and then the upper half of the lanes to the lower one until
-//! one is left. The sums of chunks are added up in pairs of equal weight. So the error of a sum is at most `(k + log2 n)`
-//! roundings of the sum of the absolute values, with `k` less than 16.
+//! A chunk is added up in lanes, element `i` in lane `i % 64`; then the upper half of the lanes is
+//! added to the lower one until one is left. The sums of chunks are added up in pairs of equal
+//! weight. The error of a sum is at most `(k + log2 n)` roundings of the sum of the absolute
+//! values, with `k` less than 16.
 
 use super::number::{Float, Number};
 use super::vector::{Floats, LANES, Simd, Vector, prefetch};
 
-/// How many elements are added up in lanes.
+/// Number of elements that are added up in lanes.
 pub(super) const CHUNK: usize = 1024;
 
-/// Folds values in pairs of equal weight, as a counter in base 2 carries: the rounding error grows with the
-/// logarithm of their number.
+/// Folds values in pairs of equal weight, as a binary counter carries.
+///
+/// The rounding error grows with the logarithm of the number of values.
 pub(super) struct Pairwise<V> {
-    /// The totals of 1, 2, 4, ... values, where the bit of `n` is set.
+    /// Totals of 1, 2, 4, ... values, valid where the bit of `n` is set.
     levels: [V; 60],
     n: u64,
 }
 
 impl<V: Copy> Pairwise<V> {
-    /// Of no values. `any` is not read.
+    /// Creates a fold of no values. `any` is a placeholder that is never read.
     #[inline(always)]
     pub(super) fn new(any: V) -> Pairwise<V> {
         Pairwise {
@@ -38,7 +40,7 @@ impl<V: Copy> Pairwise<V> {
         self.n += 1;
     }
 
-    /// The fold of all values, `None` if there is none.
+    /// Returns the fold of all values, or `None` if there are none.
     #[inline(always)]
     pub(super) fn finish(&self, f: impl Fn(V, V) -> V) -> Option<V> {
         let mut left = self.n;
@@ -52,15 +54,15 @@ impl<V: Copy> Pairwise<V> {
     }
 }
 
-/// What is computed of elements that have the same place in `K` slices: `M` numbers.
+/// Function of the elements at one index of `K` slices, with `M` results.
 ///
-/// It is no closure: those that are not inlined would not be compiled for the level. So implementations are
-/// `#[inline(always)]`.
+/// It is a trait, not a closure: a closure that is not inlined would not be compiled for the SIMD
+/// level. Implementations are `#[inline(always)]`.
 pub(super) trait Map<V, const K: usize, const M: usize>: Copy {
     fn of(self, xs: [V; K]) -> [V; M];
 }
 
-/// The elements themselves.
+/// Identity.
 #[derive(Clone, Copy)]
 pub(super) struct Same;
 
@@ -71,27 +73,28 @@ impl<V> Map<V, 1, 1> for Same {
     }
 }
 
-/// The sum of a slice.
+/// Returns the sum of a slice.
 #[inline(always)]
 pub(super) fn sum<S: Simd, T: Number>(xs: &[T]) -> T {
     let [total] = sums::<T::Vectors<S>, 1, 1>([xs], Ahead(CHUNK), Same);
     total
 }
 
-/// How many elements after an element of the first slice one is asked for that is read later: the hardware looks ahead in a
-/// page of 4 KiB alone. 0 asks for none.
+/// Prefetch distance in elements from the first slice; 0 for no prefetch.
+///
+/// The hardware prefetches within a page only.
 #[derive(Clone, Copy)]
 pub(super) struct Ahead(pub(super) usize);
 
 impl Ahead {
-    /// The row after this one.
+    /// Returns the distance to the next row, up to two chunks.
     #[inline(always)]
     pub(super) fn next<T>(row: &[T]) -> Ahead {
         Ahead(row.len().clamp(1, 2 * CHUNK))
     }
 }
 
-/// The sums of what is computed of slices of equal length, each as [`sum`] adds up.
+/// Returns the sums of `f` over slices of equal length, each in the order of [`sum`].
 #[inline(always)]
 pub(super) fn sums<V: Vector, const K: usize, const M: usize>(
     xs: [&[V::T]; K],
@@ -101,7 +104,7 @@ pub(super) fn sums<V: Vector, const K: usize, const M: usize>(
     sums_to::<V, K, M, false>(xs, &mut [], ahead, f)
 }
 
-/// Writes what is computed of each element, and returns the sum of it.
+/// Writes `f` of each element and returns the sum of the results.
 #[inline(always)]
 pub(super) fn map_sum<V: Vector>(
     xs: &[V::T],
@@ -125,7 +128,7 @@ fn sums_to<V: Vector, const K: usize, const M: usize, const WRITE: bool>(
     assert!(xs.iter().all(|x| x.len() == n) && (!WRITE || out.len() == n));
     let (xs, out) = (xs.map(<[V::T]>::as_ptr), out.as_mut_ptr());
     if n <= CHUNK {
-        // SAFETY: so many elements are there.
+        // SAFETY: all slices have `n` elements, as asserted.
         return unsafe { sums_of_chunk::<V, K, M, WRITE>(xs, out, n, ahead, f) };
     }
     let mut tree = Pairwise::new([V::T::ZERO; M]);
@@ -138,18 +141,18 @@ fn sums_to<V: Vector, const K: usize, const M: usize, const WRITE: bool>(
     for start in (0..n).step_by(CHUNK) {
         let (xs, out) = (xs.map(|x| x.wrapping_add(start)), out.wrapping_add(start));
         let n = CHUNK.min(n - start);
-        // SAFETY: the chunk is a part of the slices.
+        // SAFETY: the chunk lies inside the slices, which have equal lengths, as asserted.
         let totals = unsafe { sums_of_chunk::<V, K, M, WRITE>(xs, out, n, ahead, f) };
         tree.push(totals, plus);
     }
     tree.finish(plus).unwrap_or([V::T::ZERO; M])
 }
 
-/// The sums of at most [`CHUNK`] elements.
+/// Returns the sums of up to [`CHUNK`] elements.
 ///
 /// # Safety
 ///
-/// `xs` have `n` elements, and so has `out` if they are to be written.
+/// Each of `xs` must have `n` elements. If `WRITE`, `out` must have room for `n` elements.
 #[inline(always)]
 unsafe fn sums_of_chunk<V: Vector, const K: usize, const M: usize, const WRITE: bool>(
     xs: [*const V::T; K],
@@ -170,12 +173,12 @@ unsafe fn sums_of_chunk<V: Vector, const K: usize, const M: usize, const WRITE: 
             }
             let mut x = [nothing; K];
             for i in 0..K {
-                // SAFETY: `at + V::N` is at most `n`.
+                // SAFETY: `at + V::N <= n`, and the caller guarantees `n` elements.
                 x[i] = unsafe { V::load(xs[i].add(at)) };
             }
             let terms = f.of(x);
             if WRITE {
-                // SAFETY: as above.
+                // SAFETY: `at + V::N <= n`, and the caller guarantees room for `n` elements.
                 unsafe { terms[0].store(out.add(at)) };
             }
             for i in 0..M {
@@ -194,12 +197,12 @@ unsafe fn sums_of_chunk<V: Vector, const K: usize, const M: usize, const WRITE: 
             let some = V::N.min(n - at);
             let mut x = [nothing; K];
             for i in 0..K {
-                // SAFETY: `at + some` is at most `n`.
+                // SAFETY: `at + some <= n`, and the caller guarantees `n` elements.
                 x[i] = unsafe { V::load_some(xs[i].add(at), some) };
             }
             let terms = f.of(x);
             if WRITE {
-                // SAFETY: as above.
+                // SAFETY: `at + some <= n`, and the caller guarantees room for `n` elements.
                 unsafe { terms[0].store_some(out.add(at), some) };
             }
             for i in 0..M {
@@ -215,7 +218,9 @@ unsafe fn sums_of_chunk<V: Vector, const K: usize, const M: usize, const WRITE: 
     totals
 }
 
-/// Writes what is computed of slices of equal length; past the caches, if it may and the place of `out` allows it.
+/// Writes `f` of slices of equal length.
+///
+/// Uses non-temporal stores if `past_caches` and if `out` is aligned to a vector.
 #[inline(always)]
 pub(super) fn map<V: Vector, const K: usize>(
     xs: [&[V::T]; K],
@@ -226,7 +231,7 @@ pub(super) fn map<V: Vector, const K: usize>(
     map_and_ask(xs, out, past_caches, std::ptr::null(), f);
 }
 
-/// The same; meanwhile asks for as many elements from `next` on, which are read later, unless it is null.
+/// As [`map`]; also prefetches as many elements from `next` on, unless it is null.
 #[inline(always)]
 pub(super) fn map_and_ask<V: Vector, const K: usize>(
     xs: [&[V::T]; K],
@@ -238,7 +243,8 @@ pub(super) fn map_and_ask<V: Vector, const K: usize>(
     let n = out.len();
     assert!(xs.iter().all(|x| x.len() == n));
     let (xs, to) = (xs.map(<[V::T]>::as_ptr), out.as_mut_ptr());
-    // SAFETY: so many elements are there, and `to` is a multiple of the size of a vector where it has to be.
+    // SAFETY: all slices have `n` elements, as asserted, and `STREAM` is used only if `to` is
+    // aligned to a vector.
     unsafe {
         match (past_caches && to.cast::<V>().is_aligned(), next.is_null()) {
             (true, true) => map_to::<V, K, true, false>(xs, to, n, next, f),
@@ -249,11 +255,11 @@ pub(super) fn map_and_ask<V: Vector, const K: usize>(
     }
 }
 
-/// `next` matters if `ASK`.
+/// Writes `f` of `n` elements. `next` is used only if `ASK`.
 ///
 /// # Safety
 ///
-/// All have `n` elements, and if they are to be streamed `out` is a multiple of the size of a vector.
+/// Each of `xs` and `out` must have `n` elements. If `STREAM`, `out` must be aligned to a vector.
 #[inline(always)]
 unsafe fn map_to<V: Vector, const K: usize, const STREAM: bool, const ASK: bool>(
     xs: [*const V::T; K],
@@ -270,11 +276,12 @@ unsafe fn map_to<V: Vector, const K: usize, const STREAM: bool, const ASK: bool>
         }
         let mut x = [nothing; K];
         for i in 0..K {
-            // SAFETY: `at + V::N` is at most `n`.
+            // SAFETY: `at + V::N <= n`, and the caller guarantees `n` elements.
             x[i] = unsafe { V::load(xs[i].add(at)) };
         }
         let [y] = f.of(x);
-        // SAFETY: as above, and the place is so many vectors after `out`.
+        // SAFETY: `at + V::N <= n`, and the caller guarantees room for `n` elements. `at` is a
+        // multiple of `V::N`, so the address is as aligned as `out`.
         unsafe {
             match STREAM {
                 true => y.stream(out.add(at)),
@@ -287,16 +294,16 @@ unsafe fn map_to<V: Vector, const K: usize, const STREAM: bool, const ASK: bool>
         let some = n - at;
         let mut x = [nothing; K];
         for i in 0..K {
-            // SAFETY: `at + some` is `n`.
+            // SAFETY: `at + some` is `n`, and the caller guarantees `n` elements.
             x[i] = unsafe { V::load_some(xs[i].add(at), some) };
         }
         let [y] = f.of(x);
-        // SAFETY: as above.
+        // SAFETY: `at + some` is `n`, and the caller guarantees room for `n` elements.
         unsafe { y.store_some(out.add(at), some) };
     }
 }
 
-/// Adds what is computed of slices of equal length to totals, element by element.
+/// Adds `f` of slices of equal length to totals, element by element.
 #[inline(always)]
 pub(super) fn add<V: Vector, const K: usize, const M: usize>(
     xs: [&[V::T]; K],
@@ -311,12 +318,12 @@ pub(super) fn add<V: Vector, const K: usize, const M: usize>(
     while at + V::N <= n {
         let mut x = [nothing; K];
         for i in 0..K {
-            // SAFETY: `at + V::N` is at most `n`.
+            // SAFETY: `at + V::N <= n`, the length of all slices, as asserted.
             x[i] = unsafe { V::load(xs[i].add(at)) };
         }
         let terms = f.of(x);
         for i in 0..M {
-            // SAFETY: as above.
+            // SAFETY: `at + V::N <= n`, the length of all totals, as asserted.
             unsafe { V::load(to[i].add(at)).plus(terms[i]).store(to[i].add(at)) };
         }
         at += V::N;
@@ -325,12 +332,12 @@ pub(super) fn add<V: Vector, const K: usize, const M: usize>(
         let some = n - at;
         let mut x = [nothing; K];
         for i in 0..K {
-            // SAFETY: `at + some` is `n`.
+            // SAFETY: `at + some` is `n`, the length of all slices, as asserted.
             x[i] = unsafe { V::load_some(xs[i].add(at), some) };
         }
         let terms = f.of(x);
         for i in 0..M {
-            // SAFETY: as above.
+            // SAFETY: `at + some` is `n`, the length of all totals, as asserted.
             unsafe {
                 let total = V::load_some(to[i].add(at), some).plus(terms[i]);
                 total.store_some(to[i].add(at), some);
@@ -339,7 +346,8 @@ pub(super) fn add<V: Vector, const K: usize, const M: usize>(
     }
 }
 
-/// The greatest element that is a number, -infinity if there is none. Of zeros it may be either.
+/// Returns the greatest element that is not NaN, or -infinity if there is none. The sign of a zero
+/// is unspecified.
 #[inline(always)]
 pub(super) fn greatest<V: Floats>(xs: &[V::T]) -> V::T {
     let least = V::T::of(f64::NEG_INFINITY);
@@ -348,13 +356,13 @@ pub(super) fn greatest<V: Floats>(xs: &[V::T]) -> V::T {
     for row in rows {
         for v in 0..LANES / V::N {
             let lane = &mut lanes.as_mut()[v];
-            // SAFETY: `v` counts the vectors of a row.
+            // SAFETY: `v * V::N + V::N <= LANES`, the length of a row.
             *lane = unsafe { V::load(row.as_ptr().add(v * V::N)) }.most(*lane);
         }
     }
     for (v, some) in rest.chunks(V::N).enumerate() {
         let lane = &mut lanes.as_mut()[v];
-        // SAFETY: `some` has so many elements.
+        // SAFETY: `some` is a slice of `some.len()` elements, at most `V::N`.
         let x = unsafe { V::load_some(some.as_ptr(), some.len()) };
         *lane = x.keep(some.len(), V::splat(least)).most(*lane);
     }
@@ -365,18 +373,21 @@ pub(super) fn greatest<V: Floats>(xs: &[V::T]) -> V::T {
     most.greatest()
 }
 
-/// `e^x` where `x` is not positive, to 1.1 ulp: as `gradloom_maths::exp`, but that nothing overflows.
+/// Returns `e^x` for `x` at most 0, to 1.1 ulp: `gradloom_maths::exp` without the handling of
+/// overflow.
 #[inline(always)]
 pub(super) fn exp<V: Floats>(x: V) -> V {
     let splat = |x: f64| V::splat(V::T::of(x));
-    // NaN stays.
+    // NaN is preserved: `most` returns its second operand then.
     let x = V::splat(V::T::EXP_LEAST).most(x);
     let magic = V::splat(V::T::MAGIC);
     let n = x.fma(splat(std::f64::consts::LOG2_E), magic).minus(magic);
     let (head, rest) = V::T::LN_2;
     let minus = |x: V::T| V::splat(V::T::ZERO.minus(x));
     let r = n.fma(minus(rest), n.fma(minus(head), x));
-    let (first, others) = V::T::EXP_TAIL.split_first().expect("coefficients");
+    let (first, others) = V::T::EXP_TAIL
+        .split_first()
+        .expect("the list of coefficients is not empty");
     let mut tail = V::splat(*first);
     for &c in others {
         tail = tail.fma(r, V::splat(c));
@@ -452,8 +463,8 @@ mod tests {
     }
 
     #[test]
-    fn the_exponential_of_what_is_not_positive_is_near() {
-        // Down to the denormal numbers, and zero at last.
+    fn exp_of_nonpositive_numbers_is_accurate() {
+        // Down to the denormal numbers, and to zero.
         let xs: Vec<f32> = (0..110_000).map(|i| i as f32 * -1e-3).collect();
         let mut ys = vec![0.0; xs.len()];
         exps(&xs, &mut ys);

@@ -1,11 +1,13 @@
-//! The level of the CPU, found once.
+//! SIMD level of the CPU, detected once.
 
 use crate::fork::get_or_init;
 use gradloom_maths::Level;
 use std::sync::OnceLock;
 
-/// The level that kernels run at: that of the CPU, or a lower one that `GRADLOOM_LEVEL` names (`baseline`, `avx2`,
-/// `avx512`). It never changes.
+/// Returns the SIMD level that kernels run at. It never changes.
+///
+/// It is the level of the CPU, or a lower one that `GRADLOOM_LEVEL` names (`baseline`, `avx2`,
+/// `avx512`).
 pub(crate) fn level() -> Level {
     static LEVEL: OnceLock<Level> = OnceLock::new();
     *get_or_init(&LEVEL, || {

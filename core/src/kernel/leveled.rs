@@ -1,9 +1,10 @@
-//! Generic functions in a version for each level of the CPU.
+//! Generic functions that are compiled once per SIMD level.
 
-/// A function with a version for each level, of which it calls that of this CPU. Its first type parameter is the level, with its
-/// [vectors](super::vector::Simd) and its [`Arith`](gradloom_maths::Arith), which callers do not give.
+/// Defines a function compiled per SIMD level and dispatches at run time.
 ///
-/// What the body calls is compiled for the level if it is inlined.
+/// The first type parameter is the level, with its [vectors](super::vector::Simd) and its
+/// [`Arith`](gradloom_maths::Arith); callers do not pass it. A function that the body calls is
+/// compiled for the level only if it is inlined.
 macro_rules! leveled {
     (
         $(#[$meta:meta])*
@@ -14,7 +15,7 @@ macro_rules! leveled {
         $(#[$meta])*
         $vis fn $name<$t: $bound>($($arg: $ty),*) $(-> $ret)? {
             #[inline(always)]
-            #[allow(clippy::extra_unused_type_parameters)] // arithmetic that is exact does not ask
+            #[allow(clippy::extra_unused_type_parameters)] // exact arithmetic does not need the level
             fn body<$arith: $crate::kernel::vector::Simd, $t: $bound>($($arg: $ty),*) $(-> $ret)? $body
 
             #[cfg(target_arch = "x86_64")]
@@ -31,10 +32,10 @@ macro_rules! leveled {
 
             match $crate::kernel::level::level() {
                 #[cfg(target_arch = "x86_64")]
-                // SAFETY: the CPU has the level.
+                // SAFETY: `level` returns a level that the CPU supports.
                 gradloom_maths::Level::Avx2 => unsafe { avx2::<$t>($($arg),*) },
                 #[cfg(target_arch = "x86_64")]
-                // SAFETY: the CPU has the level.
+                // SAFETY: `level` returns a level that the CPU supports.
                 gradloom_maths::Level::Avx512 => unsafe { avx512::<$t>($($arg),*) },
                 _ => body::<$crate::kernel::vector::Portable, $t>($($arg),*),
             }

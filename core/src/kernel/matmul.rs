@@ -1,7 +1,8 @@
-//! The matrix product and its two transposes, with NumPy's meaning for vectors and for batches.
+//! Lowering of the matrix product and its two transposes, with NumPy's rules for vectors and
+//! batches.
 //!
-//! All three are one contraction: `out[b, i, j] = sum over p of a[b, i, p] * c[b, p, j]`, where an operand may be
-//! repeated along an axis of the batch `b`, and `out` may be summed over one.
+//! All three are one contraction: `out[b, i, j] = sum over p of a[b, i, p] * c[b, p, j]`. An
+//! operand may be broadcast along an axis of the batch `b`, and `out` may be summed over one.
 
 use super::gemm::{self, Batch, BatchAxis, Gemm, Matrix};
 use super::memory::Prepared;
@@ -10,18 +11,18 @@ use crate::layout::{Layout, numel};
 use crate::plan::{Build, Place};
 use std::sync::Arc;
 
-/// Which of the three operands of a product is the result.
+/// The three products: which of `x`, `y` and `z` in `z = x y` is the result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Product {
     /// `z = x y`.
     Plain,
-    /// `x = z yᵀ`, from the shapes of `x` and `y`.
+    /// `x = z yᵀ`, with the shapes of `x` and `y` given.
     Left,
-    /// `y = xᵀ z`, from the shapes of `x` and `y`.
+    /// `y = xᵀ z`, with the shapes of `x` and `y` given.
     Right,
 }
 
-/// The axes of a factor or a result: the batch, then two of a matrix. A vector has a unit axis beside its only one.
+/// Views a vector as a matrix with a unit axis; a matrix or batch is returned as it is.
 fn matrices(x: &Place, vector: bool, unit_last: bool) -> Place {
     if !vector {
         return x.clone();
@@ -42,7 +43,8 @@ fn transposed(x: &Place) -> Place {
     x.permute(&axes)
 }
 
-/// The product of `a` and `b`: `x y`, `z yᵀ` or `xᵀ z`. `x_rank` and `y_rank` are the ranks of `x` and `y`.
+/// Lowers the product of `a` and `b`: `x y`, `z yᵀ` or `xᵀ z`. `x_rank` and `y_rank` are the ranks
+/// of `x` and `y`.
 pub(super) fn product<T: Gemm>(
     build: &mut Build,
     product: Product,
@@ -51,7 +53,7 @@ pub(super) fn product<T: Gemm>(
     out: &Aval,
 ) -> Place {
     let (x_vector, y_vector) = (x_rank == 1, y_rank == 1);
-    // `x` is a row and `y` a column if it is a vector; `z` lacks the axes that they lack.
+    // A vector `x` is a row and a vector `y` a column; `z` lacks their unit axes.
     let z = |z: &Place| matrices(&matrices(z, y_vector, true), x_vector, false);
     let (left, right) = match product {
         Product::Plain => (matrices(a, x_vector, false), matrices(b, y_vector, true)),
@@ -88,8 +90,9 @@ pub(super) fn product<T: Gemm>(
     build.product(&[&left, &right], out, kernel, dense)
 }
 
-/// The contraction of operands that lie as `a` and `b` do, or as copies of them do, to a result that lies as `out` says.
-/// It is none if there is nothing to add up.
+/// Resolves the contraction of `a` and `b`, or of copies of them, to a result laid out as `out`.
+///
+/// The batch is `None` if the result is a sum over no elements, or has none.
 fn contract(build: &mut Build, a: Place, b: Place, out: &Layout) -> (Place, Place, Option<Batch>) {
     let batch_of = |l: &Layout| l.shape[..l.shape.len() - 2].to_vec();
     let batch = join(
@@ -105,8 +108,9 @@ fn contract(build: &mut Build, a: Place, b: Place, out: &Layout) -> (Place, Plac
     if empty {
         return (a, b, None);
     }
-    // A batch that the result is summed over, and that neither operand is repeated along, is a longer `k`. This is
-    // decided from the shapes, so that strides do not change the order of the sum.
+    // A batch axis that the result is summed over, and along which no operand is broadcast, extends
+    // `k`. The decision depends on shapes alone, so that strides do not change the order of the
+    // sum.
     let whole = batch_of(&a.layout) == batch && batch_of(&b.layout) == batch;
     let (mut a, mut b, mut k, mut batch) = (a, b, k, batch);
     if !batch.is_empty() && numel(&batch_of(out)) == 1 && whole {
@@ -142,12 +146,12 @@ fn contract(build: &mut Build, a: Place, b: Place, out: &Layout) -> (Place, Plac
         cols: l.strides[r + 1],
     };
     let (mut ma, mb, mut mo) = (of(&la), of(&lb), of(&out));
-    // Decided from the shapes, too: it changes the order of sums.
+    // This depends on shapes alone, too, because it changes the order of sums.
     let single = Batch::is_single([m * numel(&batch), k, n]);
     let mut m = m;
-    // A batch of rows against one shared matrix is one taller matrix, where the rows are evenly spaced.
+    // A batch of rows times one shared matrix is a taller matrix, if the rows are evenly spaced.
     if m == 1 {
-        // The spacing of one row says nothing; that of the batch does.
+        // The stride of a single row is arbitrary, so that of the batch is used.
         if let Some((_, [sa, 0, so])) = axes.last().copied()
             && so != 0
         {
@@ -181,7 +185,7 @@ fn contract(build: &mut Build, a: Place, b: Place, out: &Layout) -> (Place, Plac
     (a, b, Some(batch))
 }
 
-/// The shape that both broadcast to.
+/// Returns the shape that both broadcast to.
 fn join(a: &[usize], b: &[usize]) -> Vec<usize> {
     let rank = a.len().max(b.len());
     let at = |s: &[usize], i: usize| (i + s.len()).checked_sub(rank).map_or(1, |i| s[i]);

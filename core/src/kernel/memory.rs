@@ -1,8 +1,11 @@
-//! Where the elements are that the steps of a plan read and write.
+//! Buffers of a plan: the regions that its tasks read and write.
 //!
-//! Intermediate values live in one *arena* for each thread: it grows to what the largest plan needs and stays, because memory
-//! that is fresh from the system costs more than most kernels. [`Task::new`] checks once that what a step writes overlaps
-//! nothing else that it touches; [`Memory::new`] checks at each run that every region lies in its buffer.
+//! Each thread keeps one *arena* for intermediate values. It grows to the size that the largest
+//! plan needs and is never returned, because fresh memory from the system costs more than most
+//! kernels.
+//!
+//! [`Task::new`] checks once that the results of a task overlap nothing else that the task touches.
+//! [`run`] checks on every run that the buffers have the sizes the plan was made for.
 
 use super::KernelFault;
 use super::data::{Data, DataMut};
@@ -14,11 +17,11 @@ use smallvec::SmallVec;
 use std::cell::Cell;
 use std::sync::Arc;
 
-/// A kernel of which everything is resolved that does not depend on values. It writes all of its results.
+/// Kernel with everything resolved except the values. It writes every element of its results.
 pub(crate) type Prepared =
     Box<dyn Fn(&[Data<'_>], &mut [DataMut<'_>]) -> Result<(), KernelFault> + Send + Sync>;
 
-/// The buffer that a region is in.
+/// Buffer that holds a region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Base {
     Leaf(u32),
@@ -27,14 +30,14 @@ pub(crate) enum Base {
     Arena,
 }
 
-/// Some elements one after the other.
+/// Contiguous elements of a buffer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Region {
     pub(crate) base: Base,
     pub(crate) dtype: DType,
-    /// In bytes; a multiple of the size of an element.
+    /// Offset in bytes, a multiple of the size of an element.
     pub(crate) start: usize,
-    /// In elements.
+    /// Number of elements.
     pub(crate) len: usize,
 }
 
@@ -45,7 +48,7 @@ impl Region {
     }
 }
 
-/// Whether each of `outs` shares no element with another one or with one of `args`.
+/// Returns whether no result overlaps another result or an operand.
 fn are_apart(args: &[Region], outs: &[Region], needs: &Needs) -> bool {
     let span = |written| {
         move |r: &Region| (r.len > 0).then(|| (needs.number(r.base), r.start, r.end(), written))
@@ -54,7 +57,7 @@ fn are_apart(args: &[Region], outs: &[Region], needs: &Needs) -> bool {
     let mut spans: SmallVec<[_; 16]> = args.collect();
     spans.extend(outs.iter().filter_map(span(true)));
     spans.sort_unstable();
-    // In order of their starts, a span overlaps one before it if it begins before the furthest end.
+    // Spans are sorted by start: one overlaps an earlier one if it starts before the furthest end.
     let (mut buffer, mut end_of_all, mut end_of_written) = (u32::MAX, 0, 0);
     spans.into_iter().all(|(base, start, end, written)| {
         if base != buffer {
@@ -69,19 +72,19 @@ fn are_apart(args: &[Region], outs: &[Region], needs: &Needs) -> bool {
     })
 }
 
-/// A kernel and where its operands and results are.
+/// A kernel with the regions of its operands and results.
 pub(crate) struct Task {
     kernel: Prepared,
     args: Box<[Region]>,
     outs: Box<[Region]>,
-    /// The operands, then the results, as a run looks for them.
+    /// The operands, then the results, with their buffers resolved to indices.
     resolved: Box<[Resolved]>,
     n_args: usize,
-    /// The numbers of the buffers of the results, ascending, each with the position of the result.
+    /// Buffer indices of the results, ascending, each with the position of the result.
     numbers: Box<[(u32, usize)]>,
 }
 
-/// A region, with the number of its buffer among all: the arena, results, constants, leaves.
+/// A region with the index of its buffer, counted by [`Needs::number`].
 struct Resolved {
     buffer: u32,
     dtype: DType,
@@ -90,7 +93,12 @@ struct Resolved {
 }
 
 impl Task {
-    /// Checks what running it relies on: each region is held by `needs`, and what is written overlaps nothing else.
+    /// Creates a task.
+    ///
+    /// # Panics
+    ///
+    /// Panics unless `needs` contains every region and the results overlap nothing else of the
+    /// task. [`Memory::run`] relies on both.
     pub(crate) fn new(
         kernel: Prepared,
         args: Vec<Region>,
@@ -100,13 +108,13 @@ impl Task {
         let writable = |out: &Region| matches!(out.base, Base::Result(_) | Base::Arena);
         assert!(
             outs.iter().all(writable) && are_apart(&args, &outs, needs),
-            "a result has a place of its own"
+            "a result must not overlap another region of its task"
         );
         for region in args.iter().chain(&outs) {
             let aligned = region.start.is_multiple_of(region.dtype.size());
             assert!(
                 aligned && needs.hold(region),
-                "aligned elements inside of a buffer"
+                "a region must be aligned and lie inside its buffer"
             );
         }
         let number = |(i, out): (usize, &Region)| (needs.number(out.base), i);
@@ -137,37 +145,39 @@ impl Task {
     }
 }
 
-/// A leaf of a plan.
+/// Input of a plan.
 pub(crate) enum Leaf<'a> {
-    /// Its elements, which others may have, too.
+    /// A buffer that other values may share.
     Held(&'a Arc<Buffer>),
-    /// Its elements are in the buffer that becomes this result. The task that writes the result is a group that reads the leaf
-    /// in order, and nobody reads the leaf after that.
+    /// The elements are in the buffer that becomes result `.0` (donation).
+    ///
+    /// The task that writes the result is a group that reads the leaf in order, and no later task
+    /// reads the leaf.
     Given(usize),
 }
 
-/// The buffers of one run of a plan.
+/// Buffers of one run of a plan.
 struct Memory<'a> {
     leaves: &'a [Leaf<'a>],
-    /// Whether a leaf is in the buffer of a result.
+    /// True if any leaf is [`Leaf::Given`].
     given: bool,
-    /// Where the arena, the results, the constants and the leaves begin.
+    /// Start of each buffer, in the order of [`Needs::number`]: arena, results, constants, leaves.
     starts: &'a [*mut u8],
 }
 
-/// What the regions of a plan need.
+/// Sizes of the buffers of a plan.
 #[derive(Debug, Default)]
 pub(crate) struct Needs {
-    /// The dtype and the number of elements of each leaf, constant and result.
+    /// Dtype and number of elements of each leaf. `constants` and `results` are the same.
     pub(crate) leaves: Vec<(DType, usize)>,
     pub(crate) constants: Vec<(DType, usize)>,
     pub(crate) results: Vec<(DType, usize)>,
-    /// The bytes of the arena.
+    /// Size of the arena in bytes.
     pub(crate) arena: usize,
 }
 
 impl Needs {
-    /// The number of a buffer: the arena first, then results, constants and leaves.
+    /// Returns the index of a buffer: the arena first, then results, constants and leaves.
     fn number(&self, base: Base) -> u32 {
         let results = 1 + self.results.len() as u32;
         match base {
@@ -178,7 +188,7 @@ impl Needs {
         }
     }
 
-    /// Whether the region lies in its buffer.
+    /// Returns whether the region lies inside its buffer.
     fn hold(&self, region: &Region) -> bool {
         let held = |buffers: &[(DType, usize)], i: u32| {
             let (dtype, len) = buffers[i as usize];
@@ -193,15 +203,19 @@ impl Needs {
     }
 }
 
-/// The bytes that the start of every value in the arena is a multiple of: a cache line, and the widest vector.
+/// Alignment in bytes of every value in the arena: a cache line, which is also the widest vector.
 pub(crate) const ALIGN: usize = 64;
 
 thread_local! {
-    /// It is initialised once and then keeps what was written last.
+    /// Initialised memory. Its contents are left over from earlier runs.
     static ARENA: Cell<Span<Line>> = const { Cell::new(Span::new()) };
 }
 
-/// Runs tasks of which every region is held by `needs`, one after the other; `failed` says which of them is at fault.
+/// Runs `tasks` in order. An error comes with the index of the task that failed.
+///
+/// # Panics
+///
+/// Panics if a buffer differs in dtype or length from `needs`, or if a result is shared.
 pub(crate) fn run(
     tasks: &[Task],
     needs: &Needs,
@@ -224,16 +238,19 @@ pub(crate) fn run(
     held &= constants_fit().all(|(buffer, size)| fits(buffer, size));
     let mut results_fit = results.iter().zip(&needs.results);
     held &= results_fit.all(|(buffer, size)| fits(buffer, size));
-    assert!(held, "the buffers are those that the plan was made for");
+    assert!(
+        held,
+        "the buffers must have the dtypes and lengths that the plan was made for"
+    );
     let Some(mut arena) = at_least(take_room(&ARENA), needs.arena.div_ceil(ALIGN)) else {
         return Err((0, KernelFault::OutOfMemory { bytes: needs.arena }));
     };
-    // Where each buffer begins: as `Region::buffer` counts them.
+    // Start of each buffer, in the order of `Needs::number`.
     let mut starts: SmallVec<[*mut u8; 32]> = SmallVec::new();
     starts.push(arena.as_mut_ptr().cast());
     for result in results.iter_mut() {
         let only = Arc::get_mut(result);
-        let only = only.expect("nobody else has a result that is not computed yet");
+        let only = only.expect("a result is uniquely owned until it is computed");
         starts.push(only.as_mut_ptr());
     }
     starts.extend(constants.iter().map(|b| b.as_ptr().cast_mut()));
@@ -254,7 +271,8 @@ pub(crate) fn run(
     };
     let mut ran = Ok(());
     for (i, task) in tasks.iter().enumerate() {
-        // SAFETY: the caller's regions are held by `needs`, and so are the buffers, as checked above.
+        // SAFETY: `Task::new` checked that `needs` contains the regions; the buffers match `needs`,
+        // as asserted above.
         if let Err(fault) = unsafe { memory.run(task) } {
             ran = Err((i, fault));
             break;
@@ -264,13 +282,13 @@ pub(crate) fn run(
     ran
 }
 
-/// Up to so many operands and results are resolved without an allocation.
+/// Number of operands and of results up to which a run does not allocate.
 const FEW: usize = 8;
 
 impl Memory<'_> {
     /// # Safety
     ///
-    /// Every region of `task` lies in its buffer.
+    /// Every region of `task` must lie inside its buffer.
     unsafe fn run(&self, task: &Task) -> Result<(), KernelFault> {
         let data = |region: &Resolved| {
             if self.given
@@ -278,13 +296,13 @@ impl Memory<'_> {
             {
                 return Data::Same(out);
             }
-            // SAFETY: the regions lie in their buffers, which outlive this call, and are written by nobody meanwhile: what a
-            // task writes overlaps no operand (`Task::new`), and a leaf in the buffer of a result of this task was seen to
-            // above.
+            // SAFETY: the caller guarantees that the regions lie inside their buffers, which
+            // outlive this call. The task does not write them: its results overlap no operand
+            // (`Task::new`), and a leaf in the buffer of one of its results took the branch above.
             unsafe { self.data(region) }
         };
-        // SAFETY: what is written overlaps nothing else of the task (`Task::new`), and nobody else has the results or
-        // the arena.
+        // SAFETY: the results overlap nothing else of the task (`Task::new`). The results are
+        // uniquely owned (`run`), and the arena belongs to this thread.
         let data_mut = |region: &Resolved| unsafe { self.data_mut(region) };
         let (n_args, n_outs) = (task.n_args, task.resolved.len() - task.n_args);
         let (args, outs) = task.resolved.split_at(n_args);
@@ -307,7 +325,8 @@ impl Memory<'_> {
         (task.kernel)(&args, &mut outs)
     }
 
-    /// The result of the task that the buffer of the region, a leaf, becomes.
+    /// Returns the result of the task that takes over the buffer of `region`, if `region` is a
+    /// donated leaf.
     #[cold]
     fn taken(&self, task: &Task, region: &Resolved) -> Option<usize> {
         let first = self.starts.len() - self.leaves.len();
@@ -327,20 +346,24 @@ impl Memory<'_> {
 
     /// # Safety
     ///
-    /// The region lies in its buffer, and nobody writes it while the elements are in use.
+    /// The region must lie inside its buffer and must not be written while the elements are in use.
     #[inline(always)]
     unsafe fn data(&self, region: &Resolved) -> Data<'_> {
-        // SAFETY: the caller's; the start is aligned because the buffer is and the offset is a multiple of the size. A bool is read
-        // where a bool was written: the kernels write all of a result before another step reads it.
+        // SAFETY: the caller guarantees the bounds and that there are no writes. The start is
+        // aligned because the buffer is and the offset is a multiple of the element size. Bools are
+        // valid because the region was written as bools: kernels write all of a result before
+        // another task reads it.
         unsafe { Data::at(region.dtype, self.start(region), region.len) }
     }
 
     /// # Safety
     ///
-    /// The region lies in its buffer, which is a result or the arena, and nobody else uses it meanwhile.
+    /// The region must lie inside its buffer, which is a result or the arena. Nothing else may use
+    /// it meanwhile.
     #[inline(always)]
     unsafe fn data_mut(&self, region: &Resolved) -> DataMut<'_> {
-        // SAFETY: as in `data`.
+        // SAFETY: the caller guarantees the bounds and exclusive use. Bools are handed out as
+        // bytes, so any contents are valid.
         unsafe { DataMut::at(region.dtype, self.start(region), region.len) }
     }
 }
@@ -360,14 +383,17 @@ mod tests {
     }
 
     #[test]
-    fn regions_overlap_where_they_share_an_element() {
+    fn regions_overlap_if_they_share_an_element() {
         let needs = Needs::default();
         let whole = region(Base::Arena, 64, 32);
         let overlaps = |other: Region| {
             let read = !are_apart(&[whole], &[other], &needs);
             assert_eq!(read, !are_apart(&[other], &[whole], &needs));
             assert_eq!(read, !are_apart(&[], &[other, whole], &needs));
-            assert!(are_apart(&[other, whole], &[], &needs), "both are read");
+            assert!(
+                are_apart(&[other, whole], &[], &needs),
+                "two reads never conflict"
+            );
             read
         };
         assert!(overlaps(region(Base::Arena, 188, 100)));
@@ -376,12 +402,12 @@ mod tests {
         assert!(!overlaps(region(Base::Arena, 192, 100)));
         assert!(!overlaps(region(Base::Arena, 0, 16)));
         assert!(!overlaps(region(Base::Result(0), 64, 32)));
-        // The arena gives a value without elements no place of its own.
+        // A value without elements shares its offset with another value of the arena.
         assert!(!overlaps(region(Base::Arena, 128, 0)));
     }
 
     #[test]
-    fn an_overlap_is_found_behind_others() {
+    fn an_overlap_is_found_behind_other_regions() {
         let needs = Needs::default();
         let at = |start| region(Base::Arena, start, 1);
         let long = region(Base::Arena, 0, 100);

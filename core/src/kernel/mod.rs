@@ -1,11 +1,14 @@
-//! What the ops compute, on the CPU.
+//! CPU kernels: lowering of ops to tasks, and the loops that compute them.
 //!
-//! [`lower`] is the only place where an op meets its kernel; elementwise ops meet theirs in [`fused`]. A kernel may rely on
-//! what the op's shape rule and dtype rule have checked; what only the data can tell is a [`KernelFault`]. The result of a
-//! kernel depends on the shapes and the values of its operands, never on where they lie: a strided view gives the same
-//! bits as its contiguous copy.
+//! - [`lower`] is the only place that maps an op to its kernel; elementwise ops are compiled into
+//!   groups ([`fused`]).
+//! - A kernel relies on the checks of the op's shape and dtype rules. An error that depends on
+//!   values is a [`KernelFault`].
+//! - The result depends on the shapes and values of the operands, not on their strides: a strided
+//!   view gives the same bits as its contiguous copy.
 //!
-//! Everything that depends on shapes is resolved when a plan is made. What is left are closures on slices.
+//! Everything that depends on shapes is resolved when a plan is made. A prepared kernel is a
+//! closure on slices.
 
 mod attention;
 mod axes;
@@ -76,28 +79,28 @@ use matmul::Product;
 use number::Number;
 use std::any::Any;
 
-/// What goes wrong only when the values are there.
+/// Run-time error of a kernel, caused by the values of its operands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum KernelFault {
-    /// A label that is no class.
+    /// A label that is not a class index.
     Label {
         label: i64,
         classes: usize,
-        /// Where it stands among the labels, in row-major order.
+        /// Position among the labels, in row-major order.
         row: usize,
     },
-    /// An integer is divided by 0.
+    /// Integer division by 0.
     DivisionByZero {
-        /// Which element of the result, in row-major order.
+        /// Index of the element in the result, in row-major order.
         element: usize,
     },
-    /// There is no memory for a result.
+    /// A result cannot be allocated.
     OutOfMemory { bytes: usize },
 }
 
 const UNTAKEN: &str = "the dtype rule refuses this dtype";
 
-/// Calls a kernel with the type of a dtype, which is a number.
+/// Calls a kernel that is generic over a numeric element type with the type of `$dtype`.
 macro_rules! on_number {
     ($dtype:expr, $($f:ident)::+($($arg:expr),*)) => {
         match $dtype {
@@ -112,7 +115,7 @@ macro_rules! on_number {
 
 use on_number;
 
-/// Calls a kernel with the type of a dtype, which is a float.
+/// Calls a kernel that is generic over a float type with the type of `$dtype`.
 macro_rules! on_float {
     ($dtype:expr, $($f:ident)::+($($arg:expr),*)) => {
         match $dtype {
@@ -123,10 +126,10 @@ macro_rules! on_float {
     };
 }
 
-/// The results of `op`, one for each of `outs`. `args` are its data operands. Elementwise ops are not lowered here, but for
-/// those that may fail.
+/// Lowers `op` to tasks and returns its results, one for each of `outs`.
 ///
-/// A result may be a view of an operand.
+/// `args` are the data operands. Elementwise ops belong to groups and are not lowered here, except
+/// integer division and powers, which may fail. A result may be a view of an operand.
 pub(crate) fn lower(
     b: &mut Build,
     op: Op,
@@ -162,7 +165,7 @@ pub(crate) fn lower(
         }
         Eval::Binary(_) => return vec![quotient::quotient(b, op, args, &outs[0])],
         Eval::Unary(_) | Eval::Compare(_) => {
-            unreachable!("elementwise ops are members of groups")
+            unreachable!("elementwise ops are lowered as members of groups")
         }
         Eval::Call => unreachable!("calls are inlined or recorded, never planned"),
     };
@@ -174,7 +177,7 @@ pub(crate) fn lower(
     let eps = |i: usize| statics[i].float().expect("the shape rule checks `eps`");
     let place = match kernel {
         Kernel::Select | Kernel::Cast | Kernel::CastT => {
-            unreachable!("elementwise ops are members of groups")
+            unreachable!("elementwise ops are lowered as members of groups")
         }
         Kernel::Scalar | Kernel::FullLike => b.constant(&statics[0], dtype, shape),
         Kernel::Full => b.constant(&statics[1], dtype, shape),
@@ -256,13 +259,15 @@ pub(crate) fn lower(
             concat(b, &args, axis, out)
         }
         Kernel::Split | Kernel::Unbind | Kernel::AttentionVjp | Kernel::NormVjp => {
-            unreachable!("they have several results")
+            unreachable!("ops with several results return above")
         }
     };
     vec![place]
 }
 
-/// Keeps other threads out of what kernels share, but for pages, as long as what is returned lives.
+/// Locks the loop table and the worker list until the returned guards are dropped.
+///
+/// Pages have a lock of their own: [`hold_pages`].
 pub(crate) fn hold_locks() -> [Box<dyn Any>; 2] {
     [
         Box::new(compiled::hold_loops()),
@@ -270,12 +275,13 @@ pub(crate) fn hold_locks() -> [Box<dyn Any>; 2] {
     ]
 }
 
-/// The op of which a kernel of `op` makes the result on the same operands along with its own, if a plan needs that.
+/// Returns the op whose result the kernel of `op` can compute as a by-product, on the same
+/// operands.
 pub(crate) fn along(op: Op) -> Option<Op> {
     (op == Op::CrossEntropy).then_some(Op::SoftmaxLessHot)
 }
 
-/// A kernel with one operand and one result.
+/// Wraps a function of one operand and one result as a kernel.
 fn map<T: Element, U: Element>(f: impl Fn(&[T], &mut [U]) + Send + Sync + 'static) -> Prepared {
     Box::new(move |args, outs| {
         f(T::slice(args[0]), U::slice_mut(&mut outs[0]));
@@ -283,7 +289,9 @@ fn map<T: Element, U: Element>(f: impl Fn(&[T], &mut [U]) + Send + Sync + 'stati
     })
 }
 
-/// A copy into row-major order. The operand comes as exactly its elements if it is in this order already.
+/// Returns a kernel that copies `x` into row-major order.
+///
+/// If `x` is already contiguous, the operand slice must have exactly its elements.
 pub(crate) fn copy(x: &Place) -> Prepared {
     fn of<T: Element>(copy: Option<Copy>) -> Prepared {
         map(move |xs: &[T], out: &mut [T]| match &copy {
@@ -296,7 +304,7 @@ pub(crate) fn copy(x: &Place) -> Prepared {
     on_element!(x.dtype(), of(copy))
 }
 
-/// Whether reading in row-major order would jump from cache line to cache line.
+/// Returns whether reading the layout in row-major order jumps between cache lines.
 pub(crate) fn jumps(layout: &Layout) -> bool {
     !layout.is_contiguous() && matches!(Copy::new(layout), Copy::Tiles(_))
 }
@@ -317,7 +325,7 @@ fn product(b: &mut Build, product: Product, args: &[Place], likes: &[Aval], out:
     on_number!(out.dtype(), matmul::product(b, product, args, ranks, out))
 }
 
-/// `y` in its place in zeros: the transpose of `slice`.
+/// Writes `y` to the selected part of a tensor of zeros: the transpose of `slice`.
 fn slice_t(b: &mut Build, y: &Place, starts: &Static, steps: &Static, out: &Aval) -> Place {
     fn of<T: Element>(scatter: Scatter) -> Prepared {
         map(move |ys: &[T], out: &mut [T]| {

@@ -1,4 +1,4 @@
-//! Ops that only move elements. Most are views: the elements of an operand in another layout.
+//! Ops that only move elements. Most return a view of their operand.
 
 use super::data::Data;
 use crate::dtype::Element;
@@ -17,12 +17,12 @@ fn axis_of(axis: i64, rank: usize) -> usize {
     shape::axis(axis, rank).expect(CHECKED)
 }
 
-/// The axis that a static argument names.
+/// Returns the axis that a static argument names.
 pub(super) fn axis(value: &Static, rank: usize) -> usize {
     axis_of(int(value), rank)
 }
 
-/// The axes that a static argument names, ascending.
+/// Returns the axes that a static argument names, ascending.
 pub(super) fn axes(value: &Static, rank: usize) -> Vec<usize> {
     shape::axes(value, rank, "axes")
         .expect(CHECKED)
@@ -67,7 +67,8 @@ pub(super) fn moveaxis(x: &Place, from: &Static, to: &Static) -> Place {
     x.permute(&axes)
 }
 
-/// Narrows each axis to what `[starts, stops, steps]` select; `shape` is the shape of the part.
+/// Narrows each axis to the elements that `starts` and `steps` select; `shape` is the shape of the
+/// result.
 fn select(layout: &Layout, starts: &Static, steps: &Static, shape: &[usize]) -> Layout {
     let starts = starts.ints().expect(CHECKED);
     let entries = starts.iter().zip(steps.ints().expect(CHECKED));
@@ -86,12 +87,12 @@ pub(super) fn slice(x: &Place, starts: &Static, steps: &Static, shape: &[usize])
     x.with(select(&x.layout, starts, steps, shape))
 }
 
-/// Where the part of `shape` lies in a whole in row-major order.
+/// Returns the layout of the selected part of a row-major tensor of shape `whole`.
 pub(super) fn part(whole: &[usize], starts: &Static, steps: &Static, shape: &[usize]) -> Layout {
     select(&Layout::contiguous(whole), starts, steps, shape)
 }
 
-/// Takes `pieces[i]` elements of each operand in turn.
+/// Concatenates: takes `pieces[i]` elements of each operand in turn.
 pub(super) fn concat<T: Element>(args: &[Data<'_>], pieces: &[usize], out: &mut [T]) {
     let mut at = 0;
     for i in 0.. {
@@ -105,7 +106,7 @@ pub(super) fn concat<T: Element>(args: &[Data<'_>], pieces: &[usize], out: &mut 
     }
 }
 
-/// Matrices with 0 above their diagonals.
+/// Copies matrices and writes 0 above their diagonals.
 pub(super) fn tril<T: Element>(xs: &[T], out: &mut [T], rows: usize, cols: usize) {
     if cols == 0 {
         return;
@@ -118,7 +119,7 @@ pub(super) fn tril<T: Element>(xs: &[T], out: &mut [T], rows: usize, cols: usize
     }
 }
 
-/// Parts along `axis` of the given lengths.
+/// Returns the parts along `axis` with the given lengths.
 pub(super) fn split(x: &Place, axis: usize, lens: impl Iterator<Item = usize>) -> Vec<Place> {
     let mut start = 0;
     lens.map(|len| {

@@ -1,8 +1,8 @@
-//! The Jacobian of a layer norm or an RMS norm, applied to tangents, and its transpose: the formulas stand at the ops `norm_jvp`
-//! and `norm_vjp`.
+//! Jacobian of layer norm and RMS norm, applied to tangents, and its transpose.
 //!
-//! A row of each operand is read from memory once. What the formula needs of a row is made again, because that takes less than
-//! to write and read it.
+//! The formulas are documented at the ops `norm_jvp` and `norm_vjp`. A row of each operand is read
+//! from memory once; intermediate values of a row are recomputed, which is faster than storing
+//! them.
 
 use super::cut::ByRow;
 use super::lanes::{Map, add, map, sums};
@@ -18,7 +18,7 @@ use crate::layout::numel;
 use crate::plan::{Build, Place};
 use gradloom_ir::Static;
 
-/// The tangent of the result, from those of rows, weight and bias that are numbered.
+/// Lowers `norm_jvp`: the tangent of the result, from the active tangents of `x`, weight and bias.
 pub(super) fn norm_jvp<T: Float>(
     b: &mut Build,
     args: &[Place],
@@ -32,7 +32,7 @@ pub(super) fn norm_jvp<T: Float>(
         at[i] = Some(2 + place);
     }
     let cols = places[1].shape()[0];
-    // Of the tangents, those of rows are rows.
+    // Only the tangent of `x` is per row; those of weight and bias are whole.
     let mut rows = vec![Some(cols), None];
     rows.extend(numbers(active).map(|i| (i == 0).then_some(cols)));
     let n_rows = numel(out.shape()).checked_div(cols).unwrap_or(0);
@@ -46,7 +46,7 @@ pub(super) fn norm_jvp<T: Float>(
         .remove(0)
 }
 
-/// The cotangents of rows, weight and bias that are numbered, from that of the result.
+/// Lowers `norm_vjp`: the active cotangents of `x`, weight and bias, from that of the result.
 pub(super) fn norm_vjp<T: Float>(
     b: &mut Build,
     args: &[Place],
@@ -71,7 +71,7 @@ pub(super) fn norm_vjp<T: Float>(
         let [x, w, ct] = [0, 1, 2].map(|i| T::slice(args[i]));
         let mut outs = outs.iter_mut();
         let mut next = |wanted: bool| match wanted {
-            true => T::slice_mut(outs.next().expect("one each")),
+            true => T::slice_mut(outs.next().expect("one result each")),
             false => &mut [],
         };
         let [ct_x, ct_w, ct_b] = wanted.map(&mut next);
@@ -97,16 +97,16 @@ pub(super) fn norm_vjp<T: Float>(
     made
 }
 
-/// The numbers of the static argument `active`.
+/// Returns the entries of the static argument `active`.
 fn numbers(active: &Static) -> impl Iterator<Item = usize> {
     let numbers = active.ints().expect("the shape rule checks `active`");
     numbers.iter().map(|i| *i as usize)
 }
 
-/// How rows are made normal.
+/// Parameters of the normalisation.
 #[derive(Clone, Copy)]
 pub(super) struct Norm {
-    /// Whether their mean is taken off.
+    /// True if the mean is subtracted (layer norm).
     pub(super) centred: bool,
     pub(super) eps: f64,
 }
@@ -119,7 +119,7 @@ impl Norm {
         }
     }
 
-    /// What makes this row normal.
+    /// Returns the mean and scale of a row.
     #[inline(always)]
     fn row<S: Simd, T: Float>(self, row: &[T], way: Way) -> Normal<T::Floats<S>> {
         let (mean, scale) = match self.centred {
@@ -132,7 +132,7 @@ impl Norm {
         }
     }
 
-    /// What is left of `v` of a row, from the sums of `v` and `n v`.
+    /// Returns the projection for a row, from the sums of `v` and `n v`.
     #[inline(always)]
     fn projection<S: Simd, T: Float>(
         self,
@@ -153,7 +153,7 @@ impl Norm {
     }
 }
 
-/// `n` of an element.
+/// Returns the normalised element `n`.
 #[inline(always)]
 fn normal<V: Floats>(of: Normal<V>, x: V) -> V {
     x.minus(of.mean).times(of.scale)
@@ -175,7 +175,7 @@ impl<V: Floats> Projection<V> {
     }
 }
 
-/// `v` and `n v` of `v` and `x`
+/// `v` and `n v`, from `v` and `x`
 #[derive(Clone, Copy)]
 struct Along<V>(Normal<V>);
 
@@ -186,7 +186,7 @@ impl<V: Floats> Map<V, 2, 2> for Along<V> {
     }
 }
 
-/// The same with `v = ct w`, of `ct`, `w` and `x`.
+/// As above with `v = ct w`, from `ct`, `w` and `x`
 impl<V: Floats> Map<V, 3, 2> for Along<V> {
     #[inline(always)]
     fn of(self, [ct, w, x]: [V; 3]) -> [V; 2] {
@@ -194,7 +194,7 @@ impl<V: Floats> Map<V, 3, 2> for Along<V> {
     }
 }
 
-/// The cotangent of an element of a row, of `ct`, `w` and `x`.
+/// Cotangent of an element of a row, from `ct`, `w` and `x`
 impl<V: Floats> Map<V, 3, 1> for Projection<V> {
     #[inline(always)]
     fn of(self, [ct, w, x]: [V; 3]) -> [V; 1] {
@@ -202,7 +202,7 @@ impl<V: Floats> Map<V, 3, 1> for Projection<V> {
     }
 }
 
-/// What a row adds to the cotangents of weight and bias: `ct n` and `ct`.
+/// Contribution of a row to the cotangents of weight and bias: `ct n` and `ct`
 #[derive(Clone, Copy)]
 struct Products<V>(Normal<V>);
 
@@ -213,7 +213,7 @@ impl<V: Floats> Map<V, 2, 2> for Products<V> {
     }
 }
 
-/// The tangent of the result, from those that there are of `x`, `w` and `b`.
+/// Tangent of the result, from the active tangents of `x`, `w` and `b`
 #[derive(Clone, Copy)]
 struct Tangent<V, const X: bool, const W: bool, const B: bool>(Projection<V>);
 
@@ -235,7 +235,7 @@ impl<V: Floats, const X: bool, const W: bool, const B: bool> Map<V, 5, 1> for Ta
     }
 }
 
-/// `dx` has the tangents of rows, weight and bias.
+/// Writes the tangent of the result. `dx` are the tangents of rows, weight and bias.
 pub(super) fn tangents<T: Float>(
     norm: Norm,
     xs: &[T],
@@ -275,7 +275,7 @@ leveled! {
                 None => [T::ZERO; 2],
             };
             let p = norm.projection::<S, T>(normal, sums, cols);
-            // What is not there is not read: any row does.
+            // A slot without a tangent is not used, so any row of the same length serves.
             let given = [x, w, dx.unwrap_or(x), dw.unwrap_or(w), db.unwrap_or(w)];
             match (dx.is_some(), dw.is_some(), db.is_some()) {
                 (true, true, true) => map(given, out, way.past_caches, Tangent::<_, true, true, true>(p)),
@@ -291,13 +291,14 @@ leveled! {
     }
 }
 
-/// How many bytes of rows are a task, about.
+/// Approximate number of bytes of rows per task.
 const TASK_BYTES: usize = 1 << 17;
 
-/// The cotangents of rows, if there is room for them; and in the first two rows of `totals`, if there is room, the sums for weight
-/// and bias. `totals` has two rows for each block of [`BLOCK`] rows.
+/// Writes the cotangents of rows and the sums for weight and bias; an empty slice is skipped.
 ///
-/// The sums are those that `reduce` makes: a block one row after the other, and blocks in pairs of equal weight.
+/// `totals` has two rows for each block of [`BLOCK`] rows, and its first two rows hold the sums at
+/// the end. The sums have the bits of those of `reduce`: rows of a block in sequence, and blocks in
+/// pairs of equal weight.
 pub(super) fn cotangents<T: Float>(
     norm: Norm,
     [xs, w, cts]: [&[T]; 3],
@@ -309,7 +310,7 @@ pub(super) fn cotangents<T: Float>(
     if n == 0 {
         return;
     }
-    // A power of 2 of blocks, so that the sum of a task is a whole part of the tree.
+    // A power of 2 of blocks, so that the sums of a task are a whole subtree.
     let blocks = (TASK_BYTES / size_of::<T>() / block).max(1);
     let blocks = blocks.next_power_of_two();
     let way = Way::alone(past_caches(size_of_val(ct_xs)));

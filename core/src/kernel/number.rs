@@ -1,4 +1,4 @@
-//! What kernels need to know of numbers, beyond what all elements have.
+//! Numeric and float element types of kernels.
 
 use super::vector::{Array, Floats, Simd, Vector};
 use crate::dtype::Element;
@@ -6,57 +6,58 @@ use gradloom_ir::op::element::{exp, log};
 use gradloom_maths::Arith;
 use gradloom_maths::exp_of;
 
-/// A type of numbers. Integers wrap.
+/// Numeric element type. Integer arithmetic wraps.
 pub(crate) trait Number: Element {
     const ZERO: Self;
     const ONE: Self;
-    /// Added to a number it leaves that, also -0.
+    /// Additive identity that preserves -0.0.
     const NOTHING: Self;
-    /// The vectors of a level.
+    /// Vectors of a SIMD level.
     type Vectors<S: Simd>: Vector<T = Self>;
     fn plus(self, other: Self) -> Self;
     fn times(self, other: Self) -> Self;
-    /// The quotient by a count.
+    /// Returns the quotient by a count.
     fn over(self, n: usize) -> Self;
-    /// An integer in the order of the numbers.
+    /// Integer that orders the numbers.
     type Key: Copy + Ord + Send + Sync;
     const LEAST: Self::Key;
     const GREATEST: Self::Key;
-    /// A NaN may have any key, and -0 is below 0.
+    /// Returns the key of a number. The key of NaN is arbitrary, and -0 is below 0.
     fn key(self) -> Self::Key;
-    /// The number of a key; of [`Number::LEAST`] and [`Number::GREATEST`] for floats a NaN.
+    /// Returns the number with this key; for floats, [`Number::LEAST`] and [`Number::GREATEST`]
+    /// give NaN.
     fn of_key(key: Self::Key) -> Self;
     fn is_number(self) -> bool;
-    /// Whether this is greater, or a NaN where the other is none.
+    /// Returns whether `self` is greater, where NaN is greater than any number.
     fn above(self, other: Self) -> bool;
-    /// The greater of two, or a NaN if there is one; 0 is greater than -0.
+    /// Returns the greater number, or NaN if either is NaN; 0 is greater than -0.
     fn greater(self, other: Self) -> Self;
-    /// The less of two, or a NaN if there is one; -0 is less than 0.
+    /// Returns the smaller number, or NaN if either is NaN; -0 is smaller than 0.
     fn less(self, other: Self) -> Self;
-    /// Whether this is less, or a NaN where the other is none.
+    /// Returns whether `self` is less, where NaN is less than any number.
     fn below(self, other: Self) -> bool;
 }
 
-/// A type of floats.
+/// Float element type.
 pub(crate) trait Float: Number + PartialOrd {
-    /// The vectors of a level, which are its [`Number::Vectors`].
+    /// Vectors of a SIMD level, the same as [`Number::Vectors`].
     type Floats<S: Simd>: Floats<T = Self>;
-    /// The exponential of it is 0, also a hundred times it.
+    /// Argument from which downwards the exponential rounds to 0, even times 100.
     const EXP_LEAST: Self;
-    /// `log 2` in two parts, the first of which has few enough digits that its product with an exponent is exact.
+    /// `log 2` in two parts. The product of the first with an exponent is exact.
     const LN_2: (Self, Self);
-    /// `1.5 * 2^p`: what is added to it is rounded to an integer.
+    /// `1.5 * 2^p`: adding it rounds to an integer.
     const MAGIC: Self;
-    /// The coefficients of `(e^r - 1 - r) / r^2`, the highest first.
+    /// Coefficients of `(e^r - 1 - r) / r^2`, highest degree first.
     const EXP_TAIL: &[Self];
-    /// `self 2^n` rounded once, as [`Floats::scaled`].
+    /// Returns `self 2^n`, rounded once, as [`Floats::scaled`].
     fn scaled(self, n: Self) -> Self;
     fn minus(self, other: Self) -> Self;
-    /// As the op `exp`.
+    /// Returns `e^self`, as the op `exp`.
     fn exp<A: Arith>(self) -> Self;
-    /// As the op `log`.
+    /// Returns the natural logarithm, as the op `log`.
     fn log<A: Arith>(self) -> Self;
-    /// `self * b + c`.
+    /// Returns `self * b + c`, fused if the level has it.
     fn fma<A: Arith>(self, b: Self, c: Self) -> Self;
     fn sqrt(self) -> Self;
     fn recip(self) -> Self;
@@ -130,7 +131,8 @@ macro_rules! floats {
             const GREATEST: $key = $key::MAX;
             #[inline(always)]
             fn key(self) -> $key {
-                // The bits of a negative number fall where the number rises: all but the sign are turned.
+                // The bits of negative floats descend as the number ascends, so all bits but the
+                // sign are flipped.
                 let bits = self.to_bits() as $key;
                 bits ^ ((bits >> ($key::BITS - 1)) & $key::MAX)
             }
@@ -161,8 +163,9 @@ macro_rules! floats {
             }
             #[inline(always)]
             fn greater(self, other: Self) -> Self {
-                // Each is one instruction, which leaves the second of equal numbers: these have equal bits, but for the sign of
-                // zeros.
+                // Each selection is one instruction, which returns the second of equal operands.
+                // Equal operands have equal bits except for the sign of zeros, which the `&`
+                // resolves.
                 let first = if other > self { other } else { self };
                 let second = if self > other { self } else { other };
                 let greatest = $t::from_bits(first.to_bits() & second.to_bits());
@@ -191,7 +194,8 @@ macro_rules! floats {
             const EXP_TAIL: &[Self] = &exp_of::$t::TAIL;
             #[inline(always)]
             fn scaled(self, n: Self) -> Self {
-                // 2^n is made in two parts, so that no product but the last is denormal. The low bits of the sum hold `n`.
+                // The factor 2^n is split in two, so that only the last product may be denormal.
+                // The low bits of the sum hold `n`.
                 const BIAS: $key = $t::MAX_EXP as $key - 1;
                 const SHIFT: u32 = $t::MANTISSA_DIGITS - 1;
                 let power = |n: $key| $t::from_bits((n.wrapping_add(BIAS) << SHIFT) as _);

@@ -1,9 +1,9 @@
-//! Memory that is fresh from the system.
+//! Fresh memory from the system, in huge pages where possible.
 //!
-//! It is mapped when it is first touched, a page at a time, and for a page of 4 KiB that takes longer than to fill it. A page
-//! of 2 MiB takes as long as some hundred KiB of these, and many pages that are asked for at once take less than one by one. So
-//! what is large comes in large pages, and what several have asked for lies in one of them. A first run is faster for that,
-//! and addresses are translated with fewer misses from then on.
+//! The system maps a page when it is first touched. For small pages that takes longer than to fill
+//! them, and for a huge page much less per byte; mapping many pages with one call is faster than
+//! one by one. So large memory comes in huge pages, and several allocations share one. The first
+//! run of a plan is faster for it, and later runs have fewer TLB misses.
 
 use std::mem::MaybeUninit;
 use std::ptr::NonNull;
@@ -11,43 +11,50 @@ use std::sync::Arc;
 #[cfg(target_os = "linux")]
 use std::sync::{Mutex, MutexGuard};
 
-/// A part of a mapping. Its memory is initialised, and nobody else has it.
+/// Part of a mapping: initialised memory with a single owner.
 pub(super) struct Part {
-    /// At a multiple of a cache line.
+    /// Aligned to a cache line.
     pub(super) start: NonNull<u8>,
-    /// Keeps the memory.
+    /// Keeps the memory mapped.
     pub(super) mapping: Arc<Mapping>,
 }
 
-/// Memory from the system that begins at a multiple of a large page.
-#[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "there is none"))]
+/// Memory from the system, aligned to a huge page.
+#[cfg_attr(
+    not(target_os = "linux"),
+    expect(dead_code, reason = "only Linux has mappings")
+)]
 pub(super) struct Mapping {
     start: NonNull<u8>,
     bytes: usize,
 }
 
-// SAFETY: the memory is owned; who has a part has it alone.
+// SAFETY: the mapping owns its memory, and each part of it has a single owner.
 unsafe impl Send for Mapping {}
-// SAFETY: as above.
+// SAFETY: the mapping owns its memory, and each part of it has a single owner.
 unsafe impl Sync for Mapping {}
 
-/// The least memory for which it pays to ask for its pages, in bytes.
+/// Size in bytes from which requesting all pages at once pays off.
 #[cfg(target_os = "linux")]
 const WORTH: usize = 128 << 10;
 
-/// The least memory for which it pays to ask for a large page, in bytes.
+/// Size in bytes from which a huge page of its own pays off.
 #[cfg(target_os = "linux")]
 const WORTH_A_LARGE_PAGE: usize = 512 << 10;
 
-/// The length of a page, or a part of it.
+/// Size of a page in bytes, or a divisor of it.
 #[cfg(target_os = "linux")]
 const PAGE: usize = 4 << 10;
 
-/// The length of a large page, and what its address is a multiple of.
+/// Size and alignment of a huge page in bytes.
 #[cfg(target_os = "linux")]
 const LARGE_PAGE: usize = 2 << 20;
 
-/// So many bytes, if they are worth a large page, or if there is room for them in one that others have asked for.
+/// Returns `bytes` of zeroed memory from a mapping, or `None` if the allocator should serve the
+/// request.
+///
+/// Takes them from the open mapping if it has the space. Otherwise a large request gets a fresh
+/// mapping.
 #[cfg(target_os = "linux")]
 pub(super) fn part(bytes: usize) -> Option<Part> {
     if bytes < WORTH {
@@ -78,7 +85,7 @@ pub(super) fn part(bytes: usize) -> Option<Part> {
         }
     };
     drop(open);
-    // SAFETY: the part is of so many bytes, and nobody else has it.
+    // SAFETY: the part has `bytes` bytes, and only this function holds it.
     let room = unsafe { std::slice::from_raw_parts_mut(part.start.as_ptr().cast(), bytes) };
     populate::<u8>(room);
     Some(part)
@@ -86,29 +93,29 @@ pub(super) fn part(bytes: usize) -> Option<Part> {
 
 #[cfg(target_os = "linux")]
 fn open() -> MutexGuard<'static, Option<Open>> {
-    /// The mapping that has the most room left.
+    /// The mapping with the most space left.
     static OPEN: Mutex<Option<Open>> = Mutex::new(None);
-    // No panic leaves it half changed.
+    // A poisoned lock is usable: no panic leaves the mapping half changed.
     OPEN.lock().unwrap_or_else(|e| e.into_inner())
 }
 
-/// Keeps other threads from asking for pages as long as what is returned lives.
+/// Locks the open mapping until the returned guard is dropped.
 #[cfg(target_os = "linux")]
 pub(crate) fn hold_pages() -> impl Sized + 'static {
     open()
 }
 
-/// Other systems have no parts.
+/// Other systems have no mappings to lock.
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn hold_pages() {}
 
-/// Other systems choose by themselves.
+/// Other systems have no huge pages to request.
 #[cfg(not(target_os = "linux"))]
 pub(super) fn part(_bytes: usize) -> Option<Part> {
     None
 }
 
-/// A mapping of which the first bytes are taken.
+/// A mapping whose first `used` bytes are taken.
 #[cfg(target_os = "linux")]
 struct Open {
     mapping: Arc<Mapping>,
@@ -122,8 +129,11 @@ impl Open {
     }
 
     fn take(&mut self, bytes: usize) -> Part {
-        assert!(bytes <= self.left(), "a part of what is left");
-        // SAFETY: the offset lies in the mapping, as asserted.
+        assert!(
+            bytes <= self.left(),
+            "a part must fit into the space that is left"
+        );
+        // SAFETY: the offset lies inside the mapping, as asserted.
         let start = unsafe { self.mapping.start.add(self.used) };
         self.used += bytes;
         Part {
@@ -135,14 +145,17 @@ impl Open {
 
 #[cfg(target_os = "linux")]
 impl Mapping {
-    /// So many bytes, a multiple of a page, all of them zero: in large pages where whole ones fit and the system gives them.
+    /// Maps `bytes` zeroed bytes, a multiple of [`PAGE`], aligned to a huge page.
+    ///
+    /// Huge pages are a request that the system may decline; the tail that does not fill one has
+    /// small pages.
     fn new(bytes: usize) -> Option<Mapping> {
         let around = bytes.checked_add(LARGE_PAGE)?;
         let (access, kind) = (
             libc::PROT_READ | libc::PROT_WRITE,
             libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
         );
-        // SAFETY: a new mapping, which overlaps nothing.
+        // SAFETY: a fresh anonymous mapping at an address that the system chooses overlaps nothing.
         let mapped = unsafe { libc::mmap(std::ptr::null_mut(), around, access, kind, -1, 0) };
         if mapped == libc::MAP_FAILED {
             return None;
@@ -150,8 +163,8 @@ impl Mapping {
         let before = mapped.cast::<u8>().align_offset(LARGE_PAGE);
         let start = mapped.wrapping_byte_add(before);
         let after = LARGE_PAGE - before;
-        // SAFETY: the ranges lie in the mapping, before and after what is kept; they are whole pages. Advice changes no
-        // contents, and the system may decline it.
+        // SAFETY: both ranges that are unmapped are whole pages of the mapping, before and after
+        // the part that is used. `madvise` changes no contents, and the system may decline it.
         unsafe {
             if before > 0 {
                 libc::munmap(mapped, before);
@@ -170,7 +183,8 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: the whole of a mapping of which nobody has a part any more.
+        // SAFETY: this is the whole mapping, and none of its parts is alive: each holds an `Arc` of
+        // it.
         #[cfg(target_os = "linux")]
         unsafe {
             libc::munmap(self.start.as_ptr().cast(), self.bytes);
@@ -178,31 +192,32 @@ impl Drop for Mapping {
     }
 }
 
-/// Gives the whole pages among `n` elements back to the system, which may give others there.
+/// Returns the whole pages among `n` elements to the system, which may map fresh pages there.
 ///
 /// # Safety
 ///
-/// The elements lie in a mapping, and nobody reads or writes them any more.
+/// The elements must lie in a mapping and must not be read or written afterwards.
 #[cfg(target_os = "linux")]
 pub(super) unsafe fn give_back<T>(start: *mut T, n: usize) {
     let (from, end) = (start as usize, start.wrapping_add(n) as usize);
     let (first, last) = (from.next_multiple_of(PAGE), end - end % PAGE);
     if first < last {
         let pages = start.wrapping_byte_add(first - from);
-        // SAFETY: the caller's promise, for whole pages of private memory of no file.
+        // SAFETY: the caller gives up the elements. The range is whole pages of a private anonymous
+        // mapping.
         unsafe { libc::madvise(pages.cast(), last - first, libc::MADV_DONTNEED) };
     }
 }
 
-/// Other systems have no parts.
+/// Other systems have no mappings.
 ///
 /// # Safety
 ///
-/// There is nothing to keep to.
+/// No requirements.
 #[cfg(not(target_os = "linux"))]
 pub(super) unsafe fn give_back<T>(_start: *mut T, _n: usize) {}
 
-/// Asks the system to map all pages that lie in `room` at once. It may decline.
+/// Asks the system to map all pages that lie in `room` at once; it may decline.
 #[cfg(target_os = "linux")]
 pub(super) fn populate<T>(room: &mut [MaybeUninit<T>]) {
     if size_of_val(room) < WORTH {
@@ -213,13 +228,13 @@ pub(super) fn populate<T>(room: &mut [MaybeUninit<T>]) {
     let (first, last) = (start.next_multiple_of(PAGE), end - end % PAGE);
     if first < last {
         let pages = room.as_mut_ptr().wrapping_byte_add(first - start);
-        // SAFETY: the range lies in `room`, which is borrowed for writing, and the advice changes no contents. What it
-        // returns only says whether the system knows it.
+        // SAFETY: the range lies in `room`, which is borrowed mutably, and the advice changes no
+        // contents. An error only means that the system does not support it.
         unsafe { libc::madvise(pages.cast(), last - first, libc::MADV_POPULATE_WRITE) };
     }
 }
 
-/// Other systems map pages when they are touched.
+/// Other systems map pages on first touch.
 #[cfg(not(target_os = "linux"))]
 pub(super) fn populate<T>(_room: &mut [MaybeUninit<T>]) {}
 
@@ -228,7 +243,7 @@ mod tests {
     use super::{LARGE_PAGE, WORTH_A_LARGE_PAGE, part};
 
     #[test]
-    fn parts_are_zero_and_lie_apart() {
+    fn parts_are_zero_and_do_not_overlap() {
         let sizes = [
             700 << 10,
             300 << 10,
@@ -245,13 +260,19 @@ mod tests {
             };
             let start = part.start.as_ptr();
             assert_eq!(start.align_offset(64), 0);
-            // SAFETY: the bytes of the part, which nobody else has.
+            // SAFETY: these are the bytes of the part, which only this test holds.
             let room = unsafe { std::slice::from_raw_parts_mut(start, bytes) };
-            assert!(room.iter().all(|x| *x == 0), "nobody has written there");
+            assert!(
+                room.iter().all(|x| *x == 0),
+                "a part must not overlap an earlier one"
+            );
             room.fill(7);
             parts.push(part);
         }
-        assert!(part(1000).is_none(), "the allocator has small blocks");
+        assert!(
+            part(1000).is_none(),
+            "small requests are left to the allocator"
+        );
         assert!(part(usize::MAX).is_none() && part(usize::MAX - LARGE_PAGE).is_none());
     }
 }

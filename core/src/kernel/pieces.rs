@@ -1,27 +1,29 @@
-//! The pieces that a group runs over, and the sums that are made of them.
+//! Division of a group into pieces, and the sums over them.
 
 use super::number::Number;
 use super::reduce;
 use crate::DType;
 
-/// How many elements an instruction takes at a time.
+/// Number of elements that an instruction processes at a time.
 pub(crate) const CHUNK: usize = 1024;
 const _: () = assert!(CHUNK == super::lanes::CHUNK);
 
-/// A sum over elements of a member, made while they are in the cache. It is the sum that `reduce` makes of the stored
-/// elements, to the last bit.
+/// Sum over the elements of a member, computed while they are in the cache.
+///
+/// It has the bits of the sum that `reduce` makes of the stored elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sum {
-    /// Over all elements: the total of each chunk, which [`reduce::join`] adds up.
+    /// Over all elements: writes the total of each chunk, which [`reduce::join`] adds up.
     All,
-    /// Over each row of so many elements, at most [`CHUNK`].
+    /// Over each row of `.0` elements, at most [`CHUNK`].
     Rows(usize),
-    /// Over all rows of so many elements: the totals of each block of rows, which [`reduce::join`] adds up.
+    /// Over all rows of `.0` elements: writes the totals of each block of rows, which
+    /// [`reduce::join`] adds up.
     Columns(usize),
 }
 
 impl Sum {
-    /// The number of elements that the group writes for it, of `n`.
+    /// Returns the number of totals that a group of `n` elements writes.
     pub(crate) fn len(self, n: usize) -> usize {
         match self {
             Sum::All => n.div_ceil(CHUNK),
@@ -31,19 +33,19 @@ impl Sum {
     }
 }
 
-/// The pieces of a group that instructions take one after the other, so that a sum sees whole rows. All depends on shapes
-/// alone.
+/// Division of a group into pieces, so that its sums see whole rows. It depends on shapes alone.
 #[derive(Clone, Copy)]
 pub(super) struct Grid {
-    /// Elements of a piece, if none of the other lengths cuts it short.
+    /// Maximum number of elements of a piece.
     piece: usize,
-    /// A piece ends where a multiple of these ends: a row that is longer than a piece, a block of rows.
+    /// Lengths whose multiples no piece crosses: a row, if it is longer than a piece, and a block
+    /// of rows.
     ends: [usize; 2],
-    /// Elements of a task for one thread: a multiple of all of these.
+    /// Number of elements of a task for one thread: a multiple of all lengths above.
     pub(super) task: usize,
 }
 
-/// About so many elements are a task for one thread.
+/// Approximate number of elements of a task for one thread.
 const TASK: usize = 16 * CHUNK;
 
 impl Grid {
@@ -76,7 +78,7 @@ impl Grid {
         }
     }
 
-    /// The length of the piece that begins at `from`, in a task that ends at `to`.
+    /// Returns the length of the piece that begins at `from`, in a task that ends at `to`.
     #[inline]
     pub(super) fn piece(&self, from: usize, to: usize) -> usize {
         let ends = self.ends.iter().map(|end| end - from % end);
@@ -84,15 +86,15 @@ impl Grid {
     }
 }
 
-/// In what order a group has to see its elements for its sums to be what they are.
+/// Order in which a group must see its elements, so that its sums have fixed bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Order {
-    /// Any.
+    /// Any order.
     Any,
-    /// In pieces that end at multiples of so many elements.
+    /// Pieces that end at multiples of `.0` elements.
     Whole(usize),
-    /// Rows of `len` elements, or parts of these, one after the other in each block of so many elements, which one thread
-    /// computes.
+    /// Rows of `len` elements, or parts of them, in order within each block of `block` elements.
+    /// One thread computes a block.
     Rows { len: usize, block: usize },
 }
 
@@ -100,8 +102,8 @@ pub(super) enum Order {
 ///
 /// # Safety
 ///
-/// `slot` holds `n` elements of the dtype, `totals` has as many as [`Sum::len`] says, and nobody else uses those of this
-/// piece.
+/// `slot` must hold `n` elements of the dtype. `totals` must have [`Sum::len`] elements, and
+/// nothing else may use those of this piece.
 #[inline]
 pub(super) unsafe fn on_total(
     dtype: DType,
@@ -112,10 +114,11 @@ pub(super) unsafe fn on_total(
     n: usize,
 ) {
     unsafe fn of<T: Number>(sum: Sum, slot: *mut u8, totals: *mut u8, at: usize, n: usize) {
-        // SAFETY: the caller's.
+        // SAFETY: the caller guarantees that the slot holds `n` elements of type `T`.
         let xs = unsafe { std::slice::from_raw_parts(slot.cast::<T>().cast_const(), n) };
         let part = |start: usize, len: usize| {
-            // SAFETY: the caller's; `start + len` is at most `Sum::len`.
+            // SAFETY: `start + len` is at most `Sum::len`, and the caller guarantees exclusive use
+            // of the totals of this piece.
             unsafe { std::slice::from_raw_parts_mut(totals.cast::<T>().wrapping_add(start), len) }
         };
         match sum {
@@ -123,7 +126,7 @@ pub(super) unsafe fn on_total(
             Sum::Rows(cols) if cols <= CHUNK => {
                 reduce::row_totals(xs, cols, part(at / cols, n / cols));
             }
-            Sum::Rows(_) => unreachable!("longer rows are summed by themselves"),
+            Sum::Rows(_) => unreachable!("`fused_sum` refuses rows longer than a chunk"),
             Sum::Columns(cols) => {
                 let block = at / (cols * reduce::BLOCK);
                 let first = at - block * cols * reduce::BLOCK;
@@ -139,14 +142,14 @@ pub(super) unsafe fn on_total(
             }
         }
     }
-    // SAFETY: the caller's.
+    // SAFETY: the caller guarantees the slot and the totals for this dtype.
     unsafe {
         match dtype {
             DType::F32 => of::<f32>(sum, slot, totals, at, n),
             DType::F64 => of::<f64>(sum, slot, totals, at, n),
             DType::I32 => of::<i32>(sum, slot, totals, at, n),
             DType::I64 => of::<i64>(sum, slot, totals, at, n),
-            DType::Bool => unreachable!("bools are not summed"),
+            DType::Bool => unreachable!("the dtype rule of sums refuses bools"),
         }
     }
 }

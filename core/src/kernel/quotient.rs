@@ -1,7 +1,7 @@
-//! Quotients and powers of integers, which fail where the divisor is 0.
+//! Integer division and powers, which fail if the divisor is 0.
 //!
-//! They are tasks of their own, because a group cannot fail. Where the program knows the divisor, as in `n / 2`, nothing can
-//! go wrong, and they are members of groups.
+//! They are tasks of their own, because a group cannot fail. With a constant divisor, as in `n /
+//! 2`, they cannot fail and are members of groups.
 
 use super::KernelFault;
 use super::number::Number;
@@ -12,7 +12,7 @@ use crate::{Aval, DType};
 use gradloom_ir::Op;
 use gradloom_ir::op::{BinaryLoop, Eval};
 
-/// `x / y` or `x^y`, element by element, of integers.
+/// Lowers `x / y` or `x^y` of integers, element by element.
 pub(super) fn quotient(b: &mut Build, op: Op, args: &[Place], out: &Aval) -> Place {
     const TAKEN: &str = "only `div` and `pow` of integers can fail";
     let Eval::Binary(fns) = op.def().eval() else {
@@ -30,16 +30,16 @@ pub(super) fn quotient(b: &mut Build, op: Op, args: &[Place], out: &Aval) -> Pla
     }
 }
 
-/// When an element divides.
+/// Condition under which an element divides.
 #[derive(Clone, Copy)]
 enum Divides {
-    /// By the second operand: that of `div`.
+    /// `div`: divides by the second operand.
     Always,
-    /// By the first operand where the second is negative: that of `pow`.
+    /// `pow`: divides by the first operand if the second is negative.
     IfNegative,
 }
 
-/// The elements in the order of the result, or the only one.
+/// Returns the operand in the order of the result, or as its only element.
 fn operand(b: &mut Build, x: &Place, shape: &[usize]) -> Place {
     match numel(x.shape()) {
         1 => b.contiguous(x),
@@ -56,7 +56,7 @@ fn of<T: Number + PartialOrd>(
 ) -> Place {
     let kernel = move |xs: &[T], ys: &[T], zs: &mut [T]| {
         check(xs, ys, zs.len(), divides)?;
-        /// What is repeated is written out for so many elements at a time.
+        /// Number of elements that a repeated operand is expanded to at a time.
         const PIECE: usize = 256;
         let (mut x_piece, mut y_piece) = ([T::ZERO; PIECE], [T::ZERO; PIECE]);
         for (i, zs) in zs.chunks_mut(PIECE).enumerate() {
@@ -79,7 +79,7 @@ fn of<T: Number + PartialOrd>(
     b.kernel(&[&x, &y], out, kernel)
 }
 
-/// `n` elements from `start` on, of which there are all or one.
+/// Returns `n` elements from `start` on; a single element is repeated into `repeated`.
 fn piece<'a, T: Element>(xs: &'a [T], repeated: &'a mut [T], start: usize, n: usize) -> &'a [T] {
     match xs {
         [x] => {
@@ -90,7 +90,7 @@ fn piece<'a, T: Element>(xs: &'a [T], repeated: &'a mut [T], start: usize, n: us
     }
 }
 
-/// Finds the first of `n` elements that divides by 0.
+/// Returns the fault of the first of `n` elements that divides by 0.
 fn check<T: Number + PartialOrd>(
     xs: &[T],
     ys: &[T],

@@ -1,7 +1,8 @@
-//! Random numbers: arrays that are drawn with a key.
+//! Random arrays, drawn from a key.
 //!
-//! Element `i` is a function of the key and of `i` ([`threefry`]), so an array may be drawn in parts by several threads. All
-//! is integer arithmetic, and floats without fused multiplications: the bits are the same at every level of the CPU.
+//! Element `i` is a function of the key and of `i` ([`threefry`]), so threads may draw parts of an
+//! array. Only integer arithmetic and unfused float arithmetic are used, so the bits are the same
+//! at every SIMD level.
 
 use super::data::Data;
 use super::memory::Prepared;
@@ -15,39 +16,42 @@ use crate::random::erf_inv::{self, ErfInv};
 use crate::random::threefry::{self, Words, halves};
 use std::marker::PhantomData;
 
-/// What is drawn.
+/// Distribution of random elements.
 pub(crate) trait Draw: Copy + Send + Sync + 'static {
-    /// The type of a number.
+    /// Element type.
     type Item: Element;
-    /// About how many nanoseconds one takes.
+    /// Approximate time per element in nanoseconds.
     const NANOS: f64;
-    /// Draws the elements from number `at` on, which is a multiple of their number.
+    /// Draws the elements from index `at` on, a multiple of [`BLOCK`].
     fn block(self, key: Words, at: Words, ys: &mut [Self::Item; BLOCK]);
 }
 
-/// So many elements are drawn at once: four vectors of 16 words, because a round of the cipher waits for the one before.
+/// Number of elements that are drawn together.
+///
+/// They are four vectors of 16 words, because a round of the cipher waits for the one before.
 const BLOCK: usize = 64;
 
-/// So many elements are a task for one thread.
+/// Number of elements of a task for one thread.
 const TASK: usize = 256 * BLOCK;
 
-/// Words, from 0 to 2^32 - 1.
+/// Uniform integers from 0 to 2^32 - 1.
 #[derive(Clone, Copy)]
 pub(crate) struct Bits;
 
-/// Numbers from 0 to below 1.
+/// Uniform numbers in `[0, 1)`.
 #[derive(Clone, Copy)]
 pub(crate) struct Uniform<T>(PhantomData<T>);
 
-/// Numbers of the normal distribution.
+/// Numbers of the standard normal distribution.
 #[derive(Clone, Copy)]
 pub(crate) struct Normal<T>(PhantomData<T>);
 
-/// Coin flips that are true with this probability.
+/// Bools that are true with probability `.0`.
 #[derive(Clone, Copy)]
 pub(crate) struct Flips(pub(crate) f32);
 
-/// Words with the number of the element below them, in the order of `i64`: no two are equal.
+/// Random words in the upper half and element indices in the lower half: all are distinct. Sorts as
+/// `i64`.
 #[derive(Clone, Copy)]
 struct Numbered;
 
@@ -59,7 +63,7 @@ impl<T> Normal<T> {
     pub(crate) const DRAW: Normal<T> = Normal(PhantomData);
 }
 
-/// Draws an array.
+/// Fills an array with random elements.
 pub(crate) fn fill<D: Draw>(draw: D, key: Words, ys: &mut [D::Item]) {
     let nanos = (ys.len() as f64 * D::NANOS) as usize;
     for_each_chunk(ys, TASK, nanos, |i, ys| {
@@ -67,7 +71,7 @@ pub(crate) fn fill<D: Draw>(draw: D, key: Words, ys: &mut [D::Item]) {
     });
 }
 
-/// An array as the result of a kernel on the words of a key.
+/// Lowers a draw to a kernel on the words of a key.
 pub(super) fn draw<D: Draw>(b: &mut Build, key: &Place, out: &Aval, draw: D) -> Place {
     let key = b.contiguous(key);
     let kernel: Prepared = Box::new(move |args, outs| {
@@ -85,7 +89,7 @@ pub(super) fn normal<T: Unit>(b: &mut Build, key: &Place, out: &Aval) -> Place {
     draw(b, key, out, Normal::<T>::DRAW)
 }
 
-/// The key that a number makes of a key.
+/// Lowers `fold_in`, which derives a key from a key and a number.
 pub(super) fn fold_in(b: &mut Build, key: &Place, data: u64, out: &Aval) -> Place {
     let key = b.contiguous(key);
     let kernel: Prepared = Box::new(move |args, outs| {
@@ -106,7 +110,8 @@ pub(super) fn permutation(b: &mut Build, key: &Place, out: &Aval) -> Place {
     b.kernel(&[&key], out, kernel)
 }
 
-/// The numbers below `n` in a random order: [`threefry::permutation`], with words and places sorted as one number.
+/// Returns the numbers below `n` in a random order: [`threefry::permutation`], with each word and
+/// index sorted as one number.
 pub(crate) fn order(key: Words, n: usize) -> Result<Vec<i64>, KernelFault> {
     let [mut order, mut next, mut drawn]: [Vec<i64>; 3] = [reserve(n)?, reserve(n)?, reserve(n)?];
     if u32::try_from(n).is_err() {
@@ -124,14 +129,14 @@ pub(crate) fn order(key: Words, n: usize) -> Result<Vec<i64>, KernelFault> {
     Ok(order)
 }
 
-/// The words of a key, each in the lower half of an `i64`.
+/// Returns the words of a key, each stored in the lower half of an `i64`.
 fn words(key: Data<'_>) -> Words {
     let key = i64::slice(key);
     [key[0] as u32, key[1] as u32]
 }
 
 leveled! {
-    /// Draws the elements from number `at` on, a multiple of [`BLOCK`].
+    /// Draws the elements from index `at` on, a multiple of [`BLOCK`].
     fn part<A, D: Draw>(draw: D, key: Words, at: u64, ys: &mut [D::Item]) {
         let (blocks, rest) = ys.as_chunks_mut::<BLOCK>();
         let mut at = at;
@@ -147,7 +152,8 @@ leveled! {
     }
 }
 
-/// The two words of each element of a block. The upper half of their numbers is the same.
+/// Returns the two random words of each element of a block. The upper half of the index is the same
+/// for all.
 #[inline(always)]
 fn hashes(key: Words, at: Words) -> ([u32; BLOCK], [u32; BLOCK]) {
     let (mut xs, mut ys) = ([0; BLOCK], [0; BLOCK]);
@@ -159,7 +165,7 @@ fn hashes(key: Words, at: Words) -> ([u32; BLOCK], [u32; BLOCK]) {
     (xs, ys)
 }
 
-/// Writes what is made of the number of each element in its block and of its two words.
+/// Writes `f` of the index in the block and the two random words of each element.
 #[inline(always)]
 fn each<T>(key: Words, at: Words, out: &mut [T; BLOCK], f: impl Fn(usize, u32, u32) -> T) {
     let (xs, ys) = hashes(key, at);
@@ -170,15 +176,15 @@ fn each<T>(key: Words, at: Words, out: &mut [T; BLOCK], f: impl Fn(usize, u32, u
     }
 }
 
-/// A float type that uniform numbers are drawn of.
+/// Float type of uniform and normal numbers.
 pub(crate) trait Unit: Element + ErfInv {
-    /// A number from 0 to below 1 of the two words of an element.
+    /// Returns a number in `[0, 1)` from the two random words of an element.
     fn unit(x: u32, y: u32) -> Self;
-    /// The least number above -1.
+    /// Smallest number above -1.
     const LOW: Self;
-    /// The square root of 2.
+    /// Square root of 2.
     const ROOT: Self;
-    /// About how many nanoseconds a uniform and a normal number take.
+    /// Approximate time of a uniform and of a normal number in nanoseconds.
     const NANOS: [f64; 2];
 }
 
@@ -271,14 +277,14 @@ impl<T: Unit> Draw for Normal<T> {
     }
 }
 
-/// A number from above -1 to below 1.
+/// Returns a number in `(-1, 1)`.
 #[inline(always)]
 fn unit_about_0<T: Unit>(x: u32, y: u32) -> T {
     let u = T::unit(x, y);
     (u + u + T::LOW).at_least(T::LOW)
 }
 
-/// Normal numbers of uniform numbers about 0, which have these `w`.
+/// Turns uniform numbers in `(-1, 1)`, with their `w`, into normal numbers.
 #[inline(always)]
 fn normals<T: Unit>(us: &mut [T; BLOCK], w: &[T; BLOCK], tails: bool) {
     let mut i = 0;

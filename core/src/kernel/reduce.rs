@@ -1,8 +1,8 @@
 //! Reductions over any axes.
 //!
-//! Neighbouring axes that are all reduced or all kept count as one. One group of reduced axes is folded at a time,
-//! the last one first, as the middle axis of `[a, r, b]`. The order of the operations depends on the shape alone,
-//! so a strided view gives the same bits as its contiguous copy.
+//! Adjacent axes that are all reduced or all kept are merged. One group of reduced axes is folded
+//! at a time, the last one first, as the middle axis of `[a, r, b]`. The order of operations
+//! depends on the shape alone, so a strided view gives the same bits as its contiguous copy.
 
 use super::lanes::{CHUNK, Pairwise, sum};
 use super::leveled::leveled;
@@ -11,43 +11,45 @@ use super::threads::{for_each_chunk, threads};
 use super::vector::{Simd, prefetch};
 use crate::dtype::Element;
 
-/// How many rows are folded one after the other before the results are folded in pairs.
+/// Number of rows that are folded in sequence before the results are folded in pairs.
 pub(super) const BLOCK: usize = 32;
 
-/// How many rows are folded at once. Rows that are a multiple of 4 KiB apart share their places in the first-level cache, which
-/// has to hold so many beside those that are asked for next.
+/// Number of rows that are folded together.
+///
+/// Rows that are a multiple of 4 KiB apart map to the same sets of the L1 cache, which must hold
+/// these rows and the prefetched ones.
 const AT_ONCE: usize = 4;
 
-/// How many columns are folded at a time: two such rows lie in the first-level cache beside what is read.
+/// Number of columns that are folded at a time: two such rows fit in the L1 cache beside the input.
 const STRIP: usize = 1024;
 
-/// How many results of a long row are parts of the tree of all, which threads share.
+/// Number of elements of a long row that form a subtree, the unit that threads share.
 const GROUP: usize = 64 * CHUNK;
 
-/// What one thread reads in a nanosecond, about.
+/// Approximate number of bytes that one thread reads in a nanosecond.
 const BYTES_PER_NANO: usize = 60;
 
-/// How many bytes are read for a part of the result that one thread computes.
+/// Number of bytes read for the part of a result that one thread computes.
 const TASK_BYTES: usize = 1 << 18;
 
-/// A way to make one number of several.
+/// Associative operation that folds elements to one.
 pub(super) trait Reduction<T>: Copy + Send + Sync + 'static {
-    /// What no elements make.
+    /// Result of folding no elements.
     const EMPTY: T;
     fn pair(self, x: T, y: T) -> T;
-    /// What elements that lie one after the other make.
+    /// Folds contiguous elements.
     fn row<S: Simd>(self, xs: &[T]) -> T;
 }
 
-/// The sum.
+/// Sum.
 #[derive(Clone, Copy)]
 pub(super) struct Sum;
 
-/// The greatest element; a NaN is greater than all others, and 0 than -0.
+/// Maximum. NaN is greater than any number, and 0 is greater than -0.
 #[derive(Clone, Copy)]
 pub(super) struct Max;
 
-/// The least element; a NaN is less than all others, and -0 than 0.
+/// Minimum. NaN is less than any number, and -0 is less than 0.
 #[derive(Clone, Copy)]
 pub(super) struct Min;
 
@@ -63,7 +65,7 @@ impl<T: Number> Reduction<T> for Sum {
     }
 }
 
-// The shape rule refuses an extremum over no elements, so what these are of none is never a result.
+// The shape rule refuses the extremum of no elements, so `EMPTY` of these is never a result.
 
 impl<T: Number> Reduction<T> for Max {
     const EMPTY: T = T::ZERO;
@@ -97,7 +99,7 @@ impl<T: Number> Reduction<T> for Min {
     }
 }
 
-/// `[a, r, b]` to `[a, b]`.
+/// Folds the middle axis: `[a, r, b]` to `[a, b]`.
 pub(super) fn fold<T: Element, R: Reduction<T>>(
     xs: &[T],
     [a, r, b]: [usize; 3],
@@ -116,7 +118,7 @@ pub(super) fn fold<T: Element, R: Reduction<T>>(
         out[0] = fold_long(xs, how);
         return;
     }
-    // Threads read whole rows, one after the other: pieces of rows are slower.
+    // Threads read whole rows in sequence, which is faster than pieces of rows.
     if a == 1 && b > 1 && b <= 4 * STRIP && r >= 2 * BLOCK * PARTS {
         fold_tall(xs, [r, b], out, how);
         return;
@@ -132,7 +134,7 @@ pub(super) fn fold<T: Element, R: Reduction<T>>(
     });
 }
 
-/// How many results are computed at a time. None depends on where they are cut.
+/// Returns the number of results that a task computes. It does not affect their values.
 fn results_of_a_task<T>([a, r, b]: [usize; 3]) -> usize {
     let results = TASK_BYTES / size_of::<T>() / r;
     match b {
@@ -150,7 +152,7 @@ leveled! {
     }
 }
 
-/// One long row. Groups of a power of 2 of chunks are whole parts of its tree.
+/// Folds one long row. Groups of a power of 2 of chunks are whole subtrees.
 fn fold_long<T: Element>(xs: &[T], how: impl Reduction<T>) -> T {
     let mut tree = Pairwise::new(T::default());
     for xs in xs.chunks(64 * GROUP) {
@@ -168,14 +170,15 @@ fn fold_long<T: Element>(xs: &[T], how: impl Reduction<T>) -> T {
     tree.finish(|x, y| how.pair(x, y)).unwrap_or_default()
 }
 
-/// Totals of columns. A vector of them lies in one cache line.
+/// Totals of columns, aligned so that no vector straddles two cache lines.
 #[repr(align(64))]
 struct Strip<T>([T; STRIP]);
 
-/// Parts of the rows of a tall matrix, at most, that threads share.
+/// Maximum number of parts of the rows of a tall matrix that threads share.
 const PARTS: usize = 8;
 
-/// Few columns of many rows. Parts of the same power of 2 of blocks are whole parts of the tree of [`fold_strip`].
+/// Folds few columns of many rows. Parts of the same power of 2 of blocks are whole subtrees of
+/// [`fold_strip`].
 fn fold_tall<T: Element>(xs: &[T], [r, b]: [usize; 2], out: &mut [T], how: impl Reduction<T>) {
     let part = BLOCK * r.div_ceil(BLOCK).div_ceil(PARTS).next_power_of_two();
     let n_parts = r.div_ceil(part);
@@ -200,7 +203,7 @@ fn fold_tall<T: Element>(xs: &[T], [r, b]: [usize; 2], out: &mut [T], how: impl 
     }
 }
 
-/// Those results of `[a, r, b]` to `[a, b]` that begin at `start`.
+/// Folds `[a, r, b]` to the results of `[a, b]` from `start` on.
 fn fold_columns<T: Element>(
     xs: &[T],
     [r, b]: [usize; 2],
@@ -218,8 +221,9 @@ fn fold_columns<T: Element>(
     }
 }
 
-/// The columns of `rows` rows that lie `stride` apart: blocks one after the other, then their totals in the pairs of
-/// [`Pairwise`].
+/// Folds columns of `rows` rows that are `stride` apart.
+///
+/// Rows of a block are folded in sequence, and the totals of blocks in the pairs of [`Pairwise`].
 fn fold_strip<T: Element>(
     xs: &[T],
     stride: usize,
@@ -248,7 +252,7 @@ leveled! {
 }
 
 leveled! {
-    /// At most [`BLOCK`] rows, one after the other.
+    /// Folds up to [`BLOCK`] rows in sequence.
     fn fold_block<A, T: Element>(
         xs: &[T],
         stride: usize,
@@ -267,7 +271,7 @@ leveled! {
     }
 }
 
-/// Folds rows into `out`, one after the other; several at a time save loads and stores of `out`.
+/// Folds rows into `out` in sequence, several at a time to save loads and stores of `out`.
 #[inline(always)]
 fn fold_into<T: Element>(
     mut xs: &[T],
@@ -277,7 +281,7 @@ fn fold_into<T: Element>(
     how: impl Reduction<T>,
 ) {
     while rows >= AT_ONCE {
-        // The rows after these: the hardware looks ahead in a page of 4 KiB alone.
+        // Prefetches the rows after these: the hardware prefetches within a page only.
         for row in AT_ONCE..rows.min(2 * AT_ONCE) {
             for at in (0..out.len()).step_by(64 / size_of::<T>()) {
                 prefetch(xs.as_ptr().wrapping_add(row * stride + at));
@@ -308,7 +312,7 @@ fn fold_more<const N: usize, T: Element>(
 }
 
 leveled! {
-    /// The sum of each row of `cols` elements, at most [`CHUNK`].
+    /// Writes the sum of each row of `cols` elements, at most [`CHUNK`].
     pub(super) fn row_totals<S, T: Number>(xs: &[T], cols: usize, out: &mut [T]) {
         for (y, row) in out.iter_mut().zip(xs.chunks_exact(cols)) {
             *y = sum::<S, T>(row);
@@ -317,7 +321,7 @@ leveled! {
 }
 
 leveled! {
-    /// Adds rows as long as `total` to it, one after the other; the last may be a part of one.
+    /// Adds rows of the length of `total` to it in sequence; the last row may be incomplete.
     pub(super) fn add_rows<A, T: Number>(total: &mut [T], xs: &[T]) {
         let cols = total.len().max(1);
         let (rows, part) = xs.split_at(xs.len() / cols * cols);
@@ -328,14 +332,15 @@ leveled! {
     }
 }
 
-/// The sum of rows as long as `out`, in pairs of equal weight. What is left in `totals` means nothing.
+/// Sums rows of the length of `out`, in pairs of equal weight. Overwrites `totals`.
 pub(super) fn join<T: Number>(totals: &mut [T], out: &mut [T]) {
     join_from(totals, out.len(), 1);
     out.copy_from_slice(&totals[..out.len()]);
 }
 
-/// Adds up rows of `cols` numbers into the first, in pairs of equal weight. Of each `stride` rows, a power of 2, the first is
-/// already their sum.
+/// Adds up rows of `cols` numbers into the first, in pairs of equal weight.
+///
+/// The first of each `stride` rows, a power of 2, must already hold their sum.
 pub(super) fn join_from<T: Number>(totals: &mut [T], cols: usize, mut stride: usize) {
     let n = totals.len() / cols.max(1);
     while stride < n {
@@ -350,7 +355,9 @@ pub(super) fn join_from<T: Number>(totals: &mut [T], cols: usize, mut stride: us
     }
 }
 
-/// The first index along the middle axis of the greatest or the least element, as `wins(x, best)` says; `most` finds the element.
+/// Writes the first index along the middle axis of the extremum.
+///
+/// `wins(x, best)` is the strict order, and `most` finds the extremum.
 pub(super) fn arg_extremum<T: Number>(
     xs: &[T],
     [a, r, b]: [usize; 3],
@@ -388,7 +395,7 @@ leveled! {
     ) {
         for (at, row) in out.iter_mut().zip(xs.chunks_exact(r)) {
             let best = most.row::<S>(row);
-            // It wins against all that are not equal to it.
+            // The extremum wins against every element that is not equal to it.
             let mut part = 0;
             for xs in row.as_chunks::<64>().0 {
                 let mut any = false;

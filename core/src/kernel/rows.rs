@@ -1,6 +1,6 @@
-//! Kernels on rows: the elements along some axes taken together, as in a softmax.
+//! Kernels on rows: softmax, losses and norms.
 //!
-//! A row is read several times while it is in the first-level cache, and from memory once.
+//! A row is read from memory once, and several times while it is in the L1 cache.
 
 use super::KernelFault;
 use super::data::Data;
@@ -12,27 +12,28 @@ use super::threads::{for_each_chunk, for_each_chunks};
 use super::vector::{Floats, Simd, Vector, fence};
 use crate::dtype::Element;
 
-/// How many bytes of a result one thread computes at a time.
+/// Number of bytes of a result that one thread computes at a time.
 const TASK_BYTES: usize = 1 << 17;
 
-/// Results of so many bytes are written past the caches.
+/// Size in bytes from which a result is written with non-temporal stores.
 const PAST_CACHES: usize = 8 << 20;
 
-/// How a kernel reads and writes rows.
+/// Mode in which a kernel reads and writes rows.
 #[derive(Clone, Copy)]
 pub(super) struct Way {
-    /// Whether it writes [past the caches](past_caches).
+    /// True if it uses [non-temporal stores](past_caches).
     pub(super) past_caches: bool,
-    /// Whether others may read what it has written when it ends, or only after a [`fence`].
+    /// True if its writes must be visible when it ends, without a later [`fence`].
     pub(super) fence: bool,
-    /// How many elements after each of the first operand one is asked for that is read later, if that is not in the next row.
+    /// Prefetch distance in elements from the first operand, or `None` to prefetch its next row.
     pub(super) ahead: Option<usize>,
-    /// The same of what is asked for in another loop, if anything.
+    /// Distance from the first operand to a second address to prefetch, used where the result is
+    /// written.
     pub(super) also: Option<usize>,
 }
 
 impl Way {
-    /// Of a kernel that computes all rows.
+    /// Returns the mode of a kernel that computes all rows.
     pub(super) fn alone(past_caches: bool) -> Way {
         Way {
             past_caches,
@@ -47,7 +48,8 @@ impl Way {
         self.ahead.map_or(Ahead::next(row), Ahead)
     }
 
-    /// Writes what is computed of slices of the length of a row of the first operand.
+    /// Writes `f` of the slices `xs`. The second prefetch address is relative to `row`, a row of
+    /// the first operand.
     #[inline(always)]
     pub(super) fn map<V: Vector, const K: usize>(
         self,
@@ -62,7 +64,7 @@ impl Way {
         map_and_ask(xs, out, self.past_caches, next, f);
     }
 
-    /// The kernel has written its rows.
+    /// Ends the writes of the kernel.
     #[inline(always)]
     pub(super) fn end(self) {
         if self.past_caches && self.fence {
@@ -71,8 +73,10 @@ impl Way {
     }
 }
 
-/// Calls `f` with the rows of `cols` elements, some of them at a time: with the number of the first, and with the elements
-/// of the result, `width` for each row. `nanos` is what an element takes.
+/// Calls `f` on some rows at a time, with the index of the first row and their results.
+///
+/// Large work is shared among threads. A row has `cols` elements, of which each takes `nanos`, and
+/// `width` elements in the result.
 pub(super) fn split_rows<T: Float>(
     out: &mut [T],
     width: usize,
@@ -88,19 +92,20 @@ pub(super) fn split_rows<T: Float>(
     for_each_chunk(out, rows * width, nanos, |i, out| f(i * rows, out));
 }
 
-/// How many rows of `cols` elements one thread computes at a time.
+/// Returns the number of rows of `cols` elements that one thread computes at a time.
 fn rows_of_a_task<T>(cols: usize) -> usize {
     (TASK_BYTES / size_of::<T>() / cols.max(1)).max(1)
 }
 
-/// What rows of `cols` elements take, if an `f32` takes `nanos`.
+/// Returns the estimated time of rows of `cols` elements, if an `f32` takes `nanos`.
 fn nanos_of<T>(n_rows: usize, cols: usize, nanos: f64) -> usize {
     let elements = n_rows.saturating_mul(cols.max(1));
     (elements as f64 * nanos * size_of::<T>() as f64 / 4.0) as usize
 }
 
-/// Whether a result of so many bytes is written past the caches: a large one would drive out more than it leaves there for the
-/// next task.
+/// Returns whether a result of this size is written with non-temporal stores.
+///
+/// A large result would evict more from the caches than it leaves there for the next task.
 pub(super) fn past_caches(bytes: usize) -> bool {
     bytes >= PAST_CACHES
 }
@@ -132,7 +137,7 @@ fn fold_rows<T: Float>(
 }
 
 leveled! {
-    /// Copies elements past the caches, and asks for others.
+    /// Copies elements with non-temporal stores and prefetches as many from `next` on.
     pub(super) fn copy_past_caches<S, T: Float>(xs: &[T], out: &mut [T], next: *const T) {
         map_and_ask::<T::Floats<S>, 1>([xs], out, true, next, Same);
     }
@@ -205,7 +210,7 @@ impl<V: Floats> Map<V, 1, 1> for Normal<V> {
     }
 }
 
-/// The same, times a weight, and a bias added.
+/// `(x - mean) scale w + b`
 impl<V: Floats> Map<V, 3, 1> for Normal<V> {
     #[inline(always)]
     fn of(self, [x, w, b]: [V; 3]) -> [V; 1] {
@@ -214,7 +219,7 @@ impl<V: Floats> Map<V, 3, 1> for Normal<V> {
     }
 }
 
-/// `log sum exp(x - top)`, where `top` is the greatest element.
+/// Returns `log sum exp(x - top)`, where `top` is the greatest element.
 #[inline(always)]
 fn log_sum_exp<S: Simd, T: Float>(row: &[T], top: T, way: Way) -> T {
     let exp = Exp(T::Floats::<S>::splat(top));
@@ -222,7 +227,7 @@ fn log_sum_exp<S: Simd, T: Float>(row: &[T], top: T, way: Way) -> T {
     total.log::<S>()
 }
 
-/// Elements that lie in the first-level cache beside what else is read and written.
+/// Number of elements that fit in the L1 cache beside the other data of a row.
 const NEAR: usize = 2048;
 
 /// `exp(x) / sum exp(x)`
@@ -238,7 +243,7 @@ leveled! {
         for (row, out) in xs.chunks_exact(cols).zip(out.chunks_exact_mut(cols)) {
             let exp = Exp(T::Floats::<S>::splat(greatest::<T::Floats<S>>(row)));
             let ahead = way.ahead(row);
-            // The sum is at least 1.
+            // The sum is at least 1, so its reciprocal is finite.
             if let Some(near) = near.get_mut(..cols) {
                 let scale = map_sum::<T::Floats<S>>(row, near, ahead, exp).recip();
                 let scale = Scale(T::Floats::<S>::splat(scale));
@@ -264,7 +269,7 @@ pub(super) fn log_softmax<T: Float>(xs: &[T], out: &mut [T], cols: usize, way: W
 leveled! {
     fn log_softmax_rows<S, T: Float>(xs: &[T], out: &mut [T], cols: usize, way: Way) {
         for (row, out) in xs.chunks_exact(cols).zip(out.chunks_exact_mut(cols)) {
-            // The greatest element is taken off first: `x - top` is exact where it matters.
+            // The maximum is subtracted first: `x - top` is exact for the terms that matter.
             let top = greatest::<T::Floats<S>>(row);
             let minus = [top, log_sum_exp::<S, T>(row, top, way)];
             let minus = Minus(minus.map(T::Floats::<S>::splat));
@@ -285,18 +290,19 @@ leveled! {
     fn logsumexp_rows<S, T: Float>(xs: &[T], out: &mut [T], cols: usize, way: Way) {
         for (i, y) in out.iter_mut().enumerate() {
             let row = &xs[i * cols..][..cols];
-            // The greatest element is taken out, so that the exponentials neither overflow nor all vanish.
+            // The maximum is factored out, so that the exponentials neither overflow nor all
+            // underflow.
             let top = greatest::<T::Floats<S>>(row);
             *y = match top.is_finite() {
                 true => top.plus(log_sum_exp::<S, T>(row, top, way)),
-                // Infinite or NaN in whatever order.
+                // Infinite or NaN, in any order of summation.
                 false => row.iter().fold(T::ZERO, |sum, x| sum.plus(x.exp::<S>())).log::<S>(),
             };
         }
     }
 }
 
-/// The mean of a row, and `1 / sqrt(var + eps)` with the biased variance about that mean.
+/// Returns the mean of a row and `1 / sqrt(var + eps)`, with the biased variance.
 #[inline(always)]
 pub(super) fn moments<S: Simd, T: Float>(row: &[T], eps: f64, way: Way) -> (T, T) {
     let [total] = sums::<T::Floats<S>, 1, 1>([row], Ahead(0), Same);
@@ -307,7 +313,7 @@ pub(super) fn moments<S: Simd, T: Float>(row: &[T], eps: f64, way: Way) -> (T, T
     (mean, var.plus(T::of(eps)).sqrt().recip())
 }
 
-/// `1 / sqrt(mean(x^2) + eps)`
+/// Returns `1 / sqrt(mean(x^2) + eps)`.
 #[inline(always)]
 pub(super) fn inv_rms<S: Simd, T: Float>(row: &[T], eps: f64, way: Way) -> T {
     let square = Square(T::Floats::<S>::splat(T::ZERO));
@@ -315,7 +321,7 @@ pub(super) fn inv_rms<S: Simd, T: Float>(row: &[T], eps: f64, way: Way) -> T {
     total.over(row.len()).plus(T::of(eps)).sqrt().recip()
 }
 
-/// As [`moments`], for vectors.
+/// Returns [`moments`] as vectors.
 #[inline(always)]
 fn normal<S: Simd, T: Float>(row: &[T], eps: f64, way: Way) -> Normal<T::Floats<S>> {
     let (mean, scale) = moments::<S, T>(row, eps, way);
@@ -416,7 +422,7 @@ leveled! {
     }
 }
 
-/// The label of a row, whatever its type.
+/// Returns the label of a row, whatever its dtype.
 fn label(labels: Data<'_>, row: usize) -> i64 {
     match labels {
         Data::I32(labels) => i64::from(labels[row]),
@@ -424,7 +430,7 @@ fn label(labels: Data<'_>, row: usize) -> i64 {
     }
 }
 
-/// The class that is the label of a row.
+/// Returns the label of a row as a class index, or a fault.
 pub(super) fn class(labels: Data<'_>, row: usize, classes: usize) -> Result<usize, KernelFault> {
     let label = label(labels, row);
     let class = usize::try_from(label).ok().filter(|c| *c < classes);
@@ -435,8 +441,10 @@ pub(super) fn class(labels: Data<'_>, row: usize, classes: usize) -> Result<usiz
     })
 }
 
-/// The losses of rows, `-log_softmax(logits)[label]`; and as [`softmax_less_hot`] writes it, what they are by the logits, if there is
-/// room for it. The labels are classes.
+/// Writes the loss of each row, `-log_softmax(logits)[label]`.
+///
+/// If `less_hot` is not empty, also writes the gradient, as [`softmax_less_hot`]. The labels must
+/// be valid classes.
 pub(super) fn losses<T: Float>(
     logits: &[T],
     labels: Data<'_>,
@@ -459,7 +467,7 @@ pub(super) fn losses<T: Float>(
     });
 }
 
-/// The mean of the losses of rows.
+/// Returns the mean of the losses of rows.
 pub(super) fn mean_loss<T: Float>(losses: &[T]) -> T {
     let mut tree = Pairwise::new(T::ZERO);
     for losses in losses.chunks(CHUNK) {
@@ -472,7 +480,8 @@ pub(super) fn mean_loss<T: Float>(losses: &[T]) -> T {
 }
 
 leveled! {
-    /// The losses of rows, the first of which has the number `first`. Their labels are classes.
+    /// Writes the losses of rows. `first` is the index of the first row. The labels must be valid
+    /// classes.
     fn cross_entropy_rows<S, T: Float>(
         logits: &[T],
         labels: Data<'_>,
@@ -490,7 +499,7 @@ leveled! {
 }
 
 leveled! {
-    /// The same, and the softmax of each row, less 1 at its label.
+    /// As [`cross_entropy_rows`]; also writes the softmax of each row, less 1 at its label.
     fn cross_entropy_and_rows<S, T: Float>(
         logits: &[T],
         labels: Data<'_>,
@@ -516,7 +525,7 @@ leveled! {
     }
 }
 
-/// `softmax(logits)`, less 1 at the label of each row. The labels are classes.
+/// Writes `softmax(logits)`, less 1 at the label of each row. The labels must be valid classes.
 pub(super) fn softmax_less_hot<T: Float>(
     logits: &[T],
     labels: Data<'_>,
@@ -533,12 +542,13 @@ pub(super) fn softmax_less_hot<T: Float>(
     });
 }
 
-/// Finds the first label that is none of `classes`.
+/// Checks that all labels are valid classes.
 pub(super) fn check_labels(labels: Data<'_>, classes: usize) -> Result<(), KernelFault> {
     (0..labels.len()).try_for_each(|row| class(labels, row, classes).map(|_| ()))
 }
 
-/// 1 at the label along a last axis of `classes`, 0 elsewhere. A label that is no class is a fault.
+/// Writes 1 at the label along a last axis of `classes`, and 0 elsewhere. Fails if a label is not a
+/// class.
 pub(super) fn one_hot<T: Element>(
     labels: Data<'_>,
     out: &mut [T],

@@ -1,4 +1,5 @@
-//! The Jacobians of kernels on rows, applied to rows: what a tangent and a cotangent go through.
+//! Jacobians of kernels on rows (softmax, log-softmax, normalisation), applied to tangents or
+//! cotangents.
 
 use super::lanes::{Ahead, Map, Same, exp, sums};
 use super::leveled::leveled;
@@ -82,7 +83,7 @@ impl<V: Floats> Map<V, 2, 1> for Less<V> {
     }
 }
 
-/// Writes each row of `cols` elements from those of `vs` and `ys`.
+/// Writes each row of `cols` elements from the same rows of `vs` and `ys`.
 fn map_pairs<T: Float>(
     vs: &[T],
     ys: &[T],
@@ -122,7 +123,7 @@ leveled! {
     }
 }
 
-/// `v - sum(exp(y) v)`, where no `y` is positive.
+/// `v - sum(exp(y) v)`, where every `y` is at most 0.
 pub(super) fn log_softmax_jvp<T: Float>([vs, ys]: [&[T]; 2], out: &mut [T], cols: usize, way: Way) {
     map_pairs(vs, ys, out, cols, 0.2, |v, y, out| {
         log_softmax_jvp_rows(v, y, out, cols, way);
@@ -147,7 +148,7 @@ leveled! {
     }
 }
 
-/// `v - exp(y) sum(v)`, where no `y` is positive.
+/// `v - exp(y) sum(v)`, where every `y` is at most 0.
 pub(super) fn log_softmax_vjp<T: Float>([vs, ys]: [&[T]; 2], out: &mut [T], cols: usize, way: Way) {
     map_pairs(vs, ys, out, cols, 0.2, |v, y, out| {
         log_softmax_vjp_rows(v, y, out, cols, way);
@@ -172,7 +173,7 @@ leveled! {
     }
 }
 
-/// `r (v - mean(v) - y mean(y v))` of `v, y, r`, with one `r` for each row.
+/// `r (v - mean(v) - y mean(y v))` of `v, y, r`, with one `r` per row.
 pub(super) fn normalize_t<T: Float>([vs, ys, rs]: [&[T]; 3], out: &mut [T], cols: usize, way: Way) {
     split_rows(out, cols, cols, 0.18, |row, out| {
         let part = row * cols..row * cols + out.len();

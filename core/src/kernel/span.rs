@@ -1,4 +1,4 @@
-//! Elements in memory of their own.
+//! Owned elements in aligned memory.
 
 use super::ALIGN;
 use super::pages::{Mapping, give_back, part, populate};
@@ -7,32 +7,34 @@ use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-/// A type of which zero bytes are a value.
+/// A type for which all-zero bytes are a valid value.
 ///
 /// # Safety
 ///
-/// They are, and nothing is done where a value is dropped.
+/// All-zero bytes must be a valid value, and the type must not need drop.
 #[doc(hidden)]
 pub unsafe trait Zero: Copy {}
 
-// SAFETY: zero bytes are a number, or false.
+// SAFETY: all-zero bytes are the number 0.0; floats need no drop.
 unsafe impl Zero for f32 {}
-// SAFETY: the same.
+// SAFETY: all-zero bytes are the number 0.0; floats need no drop.
 unsafe impl Zero for f64 {}
-// SAFETY: the same.
+// SAFETY: all-zero bytes are the number 0; integers need no drop.
 unsafe impl Zero for i32 {}
-// SAFETY: the same.
+// SAFETY: all-zero bytes are the number 0; integers need no drop.
 unsafe impl Zero for i64 {}
-// SAFETY: the same.
+// SAFETY: a zero byte is `false`; bools need no drop.
 unsafe impl Zero for bool {}
 
-/// As much as a cache line.
+/// Memory of the size and alignment of a cache line.
 #[derive(Clone, Copy)]
 #[repr(align(64))]
-#[allow(dead_code)] // it is reached through pointers
+#[allow(dead_code)] // accessed through pointers
 pub(crate) struct Line([u8; ALIGN]);
 
-/// At least so many lines. A thread keeps them for the next time; if they are too few, what they held is lost.
+/// Returns `kept` if it has at least `n` lines, else a fresh zeroed span.
+///
+/// The contents of a span that is too small are lost. Returns `None` if memory runs out.
 pub(super) fn at_least(kept: Span<Line>, n: usize) -> Option<Span<Line>> {
     if kept.len() >= n {
         return Some(kept);
@@ -41,36 +43,42 @@ pub(super) fn at_least(kept: Span<Line>, n: usize) -> Option<Span<Line>> {
     Span::zeroed(n)
 }
 
-// SAFETY: zero bytes are bytes.
+// SAFETY: any bytes are a valid array of bytes, which needs no drop.
 unsafe impl Zero for Line {}
 
-/// Elements one after the other, all of them initialised, and room for more.
+/// Contiguous initialised elements with spare capacity.
 pub(crate) struct Span<T> {
     start: NonNull<T>,
     len: usize,
-    /// So many elements from the start on are initialised, at least `len`.
+    /// Number of elements from `start` on that are initialised, at least `len`.
     room: usize,
     memory: Memory<T>,
 }
 
-/// What keeps the elements.
+/// Owner of the memory.
 enum Memory<T> {
-    /// The memory of a vector: where it begins, and its capacity.
+    /// Memory of a `Vec`: its pointer and its capacity.
     Heap { start: NonNull<T>, capacity: usize },
-    /// A part of it.
+    /// Part of a mapping, which is unmapped when its last part is dropped.
     Mapped { of: Arc<Mapping> },
 }
 
-// SAFETY: a span owns its elements as a vector does.
+// SAFETY: a span owns its elements, as `Vec` does, and gives access to them through `&` and `&mut`
+// only.
 unsafe impl<T: Send> Send for Span<T> {}
-// SAFETY: the same.
+// SAFETY: a span owns its elements, as `Vec` does, and gives access to them through `&` and `&mut`
+// only.
 unsafe impl<T: Sync> Sync for Span<T> {}
 
-/// More bytes lie at a multiple of a cache line, [`ALIGN`]: a vector that lies in two is read and written at half the rate.
+/// Size in bytes from which memory is aligned to [`ALIGN`].
+///
+/// A vector load or store that straddles two cache lines runs at half the rate.
 const ALIGNED: usize = 1 << 10;
 
 impl<T: Zero> Span<T> {
-    /// So many elements, all of them zero, if there is memory. They are not written where the system gives zeros.
+    /// Returns `n` zeroed elements, or `None` if memory runs out.
+    ///
+    /// The zeros come from the system where possible, without touching the pages.
     pub(crate) fn zeroed(n: usize) -> Option<Span<T>> {
         let bytes = n.checked_mul(size_of::<T>())?;
         if let Some(part) = part(bytes) {
@@ -89,15 +97,15 @@ impl<T: Zero> Span<T> {
             false => n,
         };
         let layout = Layout::array::<T>(more).ok()?;
-        // SAFETY: the layout has a size.
+        // SAFETY: the size of the layout is not 0: `bytes` is not 0 and `more` is at least `n`.
         let start = NonNull::new(unsafe { alloc_zeroed(layout) })?.cast::<T>();
-        // SAFETY: the memory is of the global allocator and of the layout of `more` elements.
+        // SAFETY: the global allocator gave this memory for the layout of `more` elements of `T`.
         let mut vector: Vec<T> = unsafe { Vec::from_raw_parts(start.as_ptr(), 0, more) };
         populate(vector.spare_capacity_mut());
         std::mem::forget(vector);
         let skipped = start.align_offset(ALIGN).min(more - n);
         Some(Span {
-            // SAFETY: there are `more` elements.
+            // SAFETY: `skipped` is at most `more - n`, so `n` elements follow.
             start: unsafe { start.add(skipped) },
             len: n,
             room: n,
@@ -110,7 +118,7 @@ impl<T: Zero> Span<T> {
 }
 
 impl<T> Span<T> {
-    /// No elements.
+    /// Returns an empty span.
     pub(crate) const fn new() -> Span<T> {
         Span {
             start: NonNull::dangling(),
@@ -123,22 +131,25 @@ impl<T> Span<T> {
         }
     }
 
-    /// The first elements, as many as there is [room](Self::room) for.
+    /// Sets the length to `n`, at most the [capacity](Self::room).
     pub(crate) fn set_len(&mut self, n: usize) {
-        assert!(n <= self.room, "what is initialised");
+        assert!(
+            n <= self.room,
+            "the length must not exceed the initialised elements"
+        );
         self.len = n;
     }
 
-    /// Leaves out the elements before a multiple of a cache line.
+    /// Drops elements from the front until the start is aligned to [`ALIGN`].
     pub(crate) fn align(&mut self) {
         let skipped = self.start.align_offset(ALIGN).min(self.room);
-        // SAFETY: there are as many elements.
+        // SAFETY: `skipped` is at most `room`, the number of elements.
         self.start = unsafe { self.start.add(skipped) };
         self.room -= skipped;
         self.len = self.len.min(self.room);
     }
 
-    /// How many elements it may have.
+    /// Returns the maximum length.
     pub(crate) fn room(&self) -> usize {
         self.room
     }
@@ -148,12 +159,14 @@ impl<T> Drop for Span<T> {
     fn drop(&mut self) {
         match &self.memory {
             Memory::Heap { start, capacity } => {
-                // SAFETY: the memory of a vector that was forgotten; nothing is done where an element is dropped.
+                // SAFETY: `start` and `capacity` come from a `Vec<T>` that was forgotten. The
+                // length 0 drops no elements, and `T` needs no drop (`Zero`, `Copy`).
                 drop(unsafe { Vec::from_raw_parts(start.as_ptr(), 0, *capacity) })
             }
-            // The mapping goes with the last of its parts, which may be a small one that stays for long.
+            // The mapping lives as long as its last part, which may be small and long-lived, so the
+            // pages of this part are returned at once.
             Memory::Mapped { of } if Arc::strong_count(of) > 1 => {
-                // SAFETY: the memory is the span's, and nobody has it after that.
+                // SAFETY: the span owns this part of the mapping, and this is its last use.
                 unsafe { give_back(self.start.as_ptr(), self.room) }
             }
             Memory::Mapped { .. } => {}
@@ -164,9 +177,9 @@ impl<T> Drop for Span<T> {
 impl<T: Copy> From<Vec<T>> for Span<T> {
     fn from(vector: Vec<T>) -> Span<T> {
         let mut vector = std::mem::ManuallyDrop::new(vector);
-        // The memory is freed by this pointer, so it comes from the vector, and not from a slice of its elements: it is one to all
-        // of the capacity.
-        let start = NonNull::new(vector.as_mut_ptr()).expect("the pointer of a vector is not null");
+        // The pointer is used to free the memory, so it must come from the vector: a pointer to the
+        // slice of its elements would not cover the whole capacity.
+        let start = NonNull::new(vector.as_mut_ptr()).expect("a vector's pointer is never null");
         Span {
             start,
             len: vector.len(),
@@ -189,7 +202,7 @@ impl<T> Deref for Span<T> {
     type Target = [T];
     #[inline]
     fn deref(&self) -> &[T] {
-        // SAFETY: `len` elements are initialised, and they are the span's.
+        // SAFETY: `start` points to at least `len` initialised elements, which the span owns.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len) }
     }
 }
@@ -197,7 +210,8 @@ impl<T> Deref for Span<T> {
 impl<T> DerefMut for Span<T> {
     #[inline]
     fn deref_mut(&mut self) -> &mut [T] {
-        // SAFETY: as above.
+        // SAFETY: `start` points to at least `len` initialised elements, which the span owns and
+        // which `self` borrows mutably.
         unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.len) }
     }
 }
@@ -213,7 +227,7 @@ mod tests {
     use super::{ALIGN, Span};
 
     #[test]
-    fn fresh_elements_are_zero_and_there_are_as_many_as_asked_for() {
+    fn a_fresh_span_has_the_requested_length_and_is_zero() {
         for n in [0, 1, 100, 1 << 16, 1 << 18, (3 << 20) + 5] {
             let mut data = Span::<f32>::zeroed(n).unwrap();
             assert_eq!(data.len(), n);
@@ -229,7 +243,7 @@ mod tests {
 
     #[cfg(target_os = "linux")]
     #[test]
-    fn memory_goes_back_although_another_part_of_its_mapping_stays() {
+    fn a_dropped_part_returns_its_pages_while_its_mapping_is_alive() {
         use super::Memory;
         const PAGE: usize = 4 << 10;
         let bytes = (8 << 20) + (600 << 10);
@@ -242,14 +256,15 @@ mod tests {
         drop(span);
         let (first, last) = (start.next_multiple_of(PAGE), (start + bytes) / PAGE * PAGE);
         let mut resident = vec![1u8; (last - first) / PAGE];
-        // SAFETY: the pages are mapped as long as a part of the mapping stays, and there is a byte for each.
+        // SAFETY: the pages stay mapped while `other_part` is alive, and `resident` has one byte
+        // for each page.
         let known = unsafe { libc::mincore(first as *mut _, last - first, resident.as_mut_ptr()) };
         drop(other_part);
         assert!(known != 0 || resident.iter().all(|page| page & 1 == 0));
     }
 
     #[test]
-    fn a_vector_stays_where_it_is() {
+    fn a_span_from_a_vector_does_not_move_it() {
         let vector = vec![1.0, 2.0];
         let start = vector.as_ptr();
         let span = Span::from(vector);

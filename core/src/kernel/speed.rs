@@ -1,5 +1,5 @@
-//! How fast the kernels on rows are:
-//! `cargo test --release -p gradloom --lib kernel::speed -- --nocapture`.
+//! Prints the speed of the kernels on rows: `cargo test --release -p gradloom --lib kernel::speed
+//! -- --nocapture`.
 
 use super::data::Data;
 use super::number::Float;
@@ -14,10 +14,10 @@ const ROWS: usize = 4096;
 const COLS: usize = 1024;
 const N: usize = ROWS * COLS;
 
-/// A kernel that runs on operands of its own.
+/// A kernel with its operands.
 type Run<'a> = Box<dyn FnMut() + 'a>;
 
-/// As many zeros, where buffers lie too: at a multiple of a cache line. Like these they are never given back.
+/// Returns `n` zeros, aligned to a cache line as buffers are. The memory is leaked.
 fn room<T: Element>(n: usize) -> &'static mut [T] {
     let room = vec![T::default(); n + 64].leak();
     let skipped = room.as_ptr().align_offset(64);
@@ -35,7 +35,7 @@ fn numbers<T: Float>(n: usize, seed: u32) -> &'static [T] {
     xs
 }
 
-/// Runs all kernels in turn, several times, and prints the median of each with the bytes that it reads and writes.
+/// Runs all kernels in turn, several times, and prints the median time and throughput of each.
 fn time(dtype: &str, mut kernels: Vec<(&str, usize, Run)>) {
     let mut times = vec![Vec::new(); kernels.len()];
     for _ in 0..31 {
@@ -205,14 +205,14 @@ fn all<T: Float>(dtype: &str) {
 }
 
 #[test]
-fn times() {
+fn print_the_times_of_row_kernels() {
     println!("{ROWS} rows of {COLS}");
     all::<f32>(f32::DTYPE.name());
     all::<f64>(f64::DTYPE.name());
 }
 
 #[test]
-fn times_of_random_numbers() {
+fn print_the_times_of_random_numbers() {
     const N: usize = 1 << 20;
     fn draws<D: Draw>(name: &'static str, draw: D) -> (&'static str, usize, Run<'static>) {
         let out = room::<D::Item>(N);

@@ -1,4 +1,4 @@
-//! Every kernel against its definition, and for views against contiguous copies.
+//! Tests of every kernel against its definition, and of views against contiguous copies.
 
 mod attention;
 mod cases;
@@ -19,7 +19,7 @@ use run::plan;
 use view::{View, bits, elsewhere, nd_of};
 
 #[test]
-fn every_kernel_computes_its_definition() {
+fn every_kernel_matches_its_definition() {
     let cases = cases();
     for op in Op::ALL {
         assert!(cases.iter().any(|c| c.op == *op), "no case for `{op}`");
@@ -97,7 +97,7 @@ fn a_repeated_operand_gives_the_same_bits_as_its_contiguous_copy() {
 }
 
 #[test]
-fn what_only_moves_elements_computes_nothing() {
+fn ops_that_only_move_elements_are_views() {
     let x = View::new((0..12).map(f64::from).collect(), &[3, 4]);
     for text in [
         "(x: f64[3, 4]) { y = transpose x return y }",

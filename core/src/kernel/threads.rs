@@ -1,10 +1,11 @@
-//! The threads that kernels share their work with.
+//! Thread pool of the kernels.
 //!
-//! [`for_each`] runs tasks that a kernel has cut at points that do not depend on how many threads there are. Which
-//! thread runs which task is chance; what a task computes is not.
+//! [`for_each`] runs tasks whose boundaries do not depend on the number of threads. The scheduler
+//! decides which thread runs which task, but a task computes the same in any case.
 //!
-//! There is one pool, and it does one job at a time. Whoever finds it busy, another user thread or a task that calls
-//! [`for_each`] itself, does its own tasks alone: so nobody ever waits for a thread that waits.
+//! There is one pool, which runs one job at a time. A caller that finds it busy, another user
+//! thread or a task that calls [`for_each`] itself, runs its tasks alone. So no thread ever waits
+//! for a waiting thread.
 
 use crate::fork::get_or_init;
 use std::any::Any;
@@ -17,10 +18,10 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
-/// The number of threads that kernels use, the caller's included.
+/// Returns the number of threads that kernels use, including the calling thread.
 ///
-/// Unless [`set_threads`] was called, it is what the environment variable `GRADLOOM_THREADS` says, or as many as the
-/// machine runs at once, and at most 256.
+/// The default is the environment variable `GRADLOOM_THREADS`, or else the parallelism of the
+/// machine, up to 256. [`set_threads`] overrides it.
 ///
 /// ```
 /// assert!(gradloom::threads() >= 1);
@@ -32,7 +33,8 @@ pub fn threads() -> usize {
     }
 }
 
-/// Lets kernels use `n` threads from now on, the caller's included. No result depends on it, to the last bit.
+/// Sets the number of threads that kernels use, including the calling thread. Results do not depend
+/// on it.
 ///
 /// ```
 /// gradloom::set_threads(1);
@@ -41,7 +43,7 @@ pub fn threads() -> usize {
 ///
 /// # Panics
 ///
-/// If `n` is 0 or more than 256.
+/// Panics if `n` is 0 or more than 256.
 #[track_caller]
 pub fn set_threads(n: usize) {
     assert!(
@@ -51,7 +53,7 @@ pub fn set_threads(n: usize) {
     THREADS.store(n, Relaxed);
 }
 
-/// How many threads [`for_each`] would share work with that takes one thread `nanos`.
+/// Returns how many threads [`for_each`] would use for work that takes one thread `nanos`.
 pub(crate) fn worth(nanos: usize) -> usize {
     if nanos < WORTH_WATCHED {
         return 1;
@@ -67,8 +69,9 @@ pub(crate) fn worth(nanos: usize) -> usize {
     n_threads.min(watching).min(nanos / SHARE_WATCHED)
 }
 
-/// Calls `task` with each number below `n_tasks`, on several threads where that pays: `nanos` is about how long one
-/// thread would take for all of them.
+/// Calls `task` with each number below `n_tasks`, on several threads if that pays off.
+///
+/// `nanos` is the estimated time of all tasks on one thread.
 pub(crate) fn for_each(n_tasks: usize, nanos: usize, task: impl Fn(usize) + Sync) {
     let n_threads = worth(nanos).min(n_tasks);
     if n_threads < 2 || n_tasks > MAX_TASKS || !pool().run(n_tasks, n_threads, &task) {
@@ -76,8 +79,10 @@ pub(crate) fn for_each(n_tasks: usize, nanos: usize, task: impl Fn(usize) + Sync
     }
 }
 
-/// Calls `task` with the number and the elements of each chunk of `len` elements of `out` (fewer in the last), as
-/// [`for_each`] does.
+/// Calls `task` with the index and the elements of each chunk of `len` elements of `out`, as
+/// [`for_each`].
+///
+/// The last chunk may be shorter.
 pub(crate) fn for_each_chunk<T: Send>(
     out: &mut [T],
     len: usize,
@@ -88,7 +93,8 @@ pub(crate) fn for_each_chunk<T: Send>(
     for_each_chunks(n_tasks, [(out, len)], nanos, |i, [out]| task(i, out));
 }
 
-/// The same with chunks of several slices, each of a length of its own: a slice that ends before others has empty ones.
+/// As [`for_each_chunk`] with several slices, each with its own chunk length. The chunks past the
+/// end of a slice are empty.
 pub(crate) fn for_each_chunks<T: Send, const N: usize>(
     n_tasks: usize,
     outs: [(&mut [T], usize); N],
@@ -100,7 +106,8 @@ pub(crate) fn for_each_chunks<T: Send, const N: usize>(
         n: usize,
         len: usize,
     }
-    // SAFETY: the pointer is used for parts that do not overlap, and their elements may go to another thread.
+    // SAFETY: threads access disjoint parts through the pointer, and their elements may move
+    // between threads (`T: Send`).
     unsafe impl<T: Send> Sync for Base<T> {}
     let bases = outs.map(|(out, len)| Base {
         start: out.as_mut_ptr(),
@@ -112,31 +119,33 @@ pub(crate) fn for_each_chunks<T: Send, const N: usize>(
         let chunks = std::array::from_fn(|k| {
             let Base { start, n, len } = bases[k];
             let from = i.saturating_mul(len).min(n);
-            // SAFETY: `from..from + len`, cut at `n`, lies in the slice, which is borrowed mutably until all tasks are done; the
-            // chunks of two tasks do not overlap, and each number comes up once.
+            // SAFETY: `from..from + len`, cut at `n`, lies in the slice, which is borrowed mutably
+            // until all tasks are done. Each `i` comes once, and the chunks of two tasks do not
+            // overlap.
             unsafe { std::slice::from_raw_parts_mut(start.add(from), len.min(n - from)) }
         });
         task(i, chunks);
     });
 }
 
-/// Less work than this, in nanoseconds, is not worth waking a thread for.
+/// Work in nanoseconds from which waking threads pays off.
 const WORTH: usize = 50_000;
-/// Each thread gets at least so much work, in nanoseconds.
+/// Minimum work per thread in nanoseconds.
 const SHARE: usize = 25_000;
-/// The same where the threads need not be woken, because they watch for work.
+/// As [`WORTH`] and [`SHARE`], for threads that are watching and need not be woken.
 const WORTH_WATCHED: usize = 10_000;
 const SHARE_WATCHED: usize = 5_000;
-/// How long a thread without work watches for more before it sleeps. A sleeping thread takes some 10 to 50 us to wake,
-/// and the next kernel of a plan comes sooner.
+/// Time that an idle thread spins for more work before it sleeps.
+///
+/// Waking a sleeping thread takes longer than the gap between two kernels of a plan.
 const WATCH: Duration = Duration::from_micros(100);
 const MAX_THREADS: usize = 256;
-/// The bits of a ticket that count tasks; the others count jobs.
+/// Bits of a ticket that count tasks; the others count jobs.
 const TASK_BITS: u32 = 24;
 const MAX_TASKS: usize = (1 << TASK_BITS) - 1;
 
-/// Whether work that is not worth waking a thread for has come so often of late that threads would find more as soon as they
-/// are awake.
+/// Returns whether small work has come so often lately that threads would find more as soon as they
+/// wake.
 fn comes_often() -> bool {
     static START: OnceLock<Instant> = OnceLock::new();
     static LAST: AtomicU64 = AtomicU64::new(0);
@@ -150,7 +159,7 @@ fn comes_often() -> bool {
     COUNT.fetch_add(1, Relaxed) >= 16
 }
 
-/// What [`set_threads`] said, or 0.
+/// Argument of the last [`set_threads`], or 0.
 static THREADS: AtomicUsize = AtomicUsize::new(0);
 
 fn default_threads() -> &'static usize {
@@ -166,27 +175,27 @@ fn default_threads() -> &'static usize {
     })
 }
 
-/// The tasks that a caller waits for. It lives in the caller's frame.
+/// Tasks that a caller waits for. A job lives in the caller's frame.
 struct Job<'a> {
     task: &'a (dyn Fn(usize) + Sync),
     n_tasks: usize,
-    /// What the first task that panicked said.
+    /// Payload of the first panic of a task.
     panic: Mutex<Option<Box<dyn Any + Send>>>,
 }
 
 struct Pool {
-    /// Whether a caller has the pool.
+    /// True while a caller owns the pool.
     busy: AtomicBool,
-    /// The number of the job, and how many of its tasks nobody has claimed.
+    /// The job number in the upper bits, and the number of its unclaimed tasks.
     ticket: AtomicU64,
     job: AtomicPtr<Job<'static>>,
-    /// How many workers the job is for.
+    /// Number of workers that the job is for.
     n_workers: AtomicUsize,
-    /// The tasks of the job that are done.
+    /// Number of tasks of the job that are done.
     n_done: AtomicU32,
-    /// How many workers do not sleep.
+    /// Number of workers that are not asleep.
     n_watching: AtomicUsize,
-    /// Which workers sleep.
+    /// True for each worker that is asleep.
     asleep: [AtomicBool; MAX_THREADS],
     workers: Mutex<Vec<Thread>>,
 }
@@ -205,16 +214,16 @@ fn pool() -> &'static Pool {
     &POOL
 }
 
-/// Keeps other threads from starting workers as long as what is returned lives.
+/// Locks the worker list, so that no worker is started until the returned guard is dropped.
 pub(crate) fn hold_workers() -> impl Sized + 'static {
     pool().all_workers()
 }
 
-/// Makes the pool what it was when the process began: a forked process has no workers, and nobody waits for a job.
+/// Resets the pool in a forked child, which has no workers and no running job.
 pub(crate) fn forget_workers() {
     let pool = pool();
     pool.all_workers().clear();
-    // The number of the job stays, and none of its tasks is left to claim.
+    // The job number stays, with no tasks left to claim.
     let number = pool.ticket.load(Relaxed) >> TASK_BITS;
     pool.ticket.store(number << TASK_BITS, Relaxed);
     pool.job.store(null_mut(), Relaxed);
@@ -227,7 +236,8 @@ pub(crate) fn forget_workers() {
 }
 
 impl Pool {
-    /// Runs the tasks on `n_threads` threads, or does nothing and returns false because the pool is busy.
+    /// Runs the tasks on up to `n_threads` threads. Returns false if the pool is busy; no task ran
+    /// then.
     fn run(&'static self, n_tasks: usize, n_threads: usize, task: &(dyn Fn(usize) + Sync)) -> bool {
         if self
             .busy
@@ -248,7 +258,8 @@ impl Pool {
         self.job
             .store((&raw const job).cast::<Job<'static>>().cast_mut(), Relaxed);
         let number = (self.ticket.load(Relaxed) >> TASK_BITS) + 1;
-        // With the load in `sleep`: either the worker sees this ticket or it is seen asleep here.
+        // Pairs with the load in `sleep`: either the worker sees this ticket or this thread sees it
+        // asleep.
         self.ticket
             .store(number << TASK_BITS | n_tasks as u64, SeqCst);
         for (asleep, worker) in self.asleep.iter().zip(&workers[..n_workers]) {
@@ -258,13 +269,13 @@ impl Pool {
         }
         drop(workers);
         while self.run_one() {}
-        // Now every task is claimed; those that others have claimed are about to be done.
+        // All tasks are claimed; the ones claimed by workers are about to finish.
         let mut n_spins = 0u32;
         while self.n_done.load(Acquire) as usize != n_tasks {
             n_spins += 1;
             match n_spins < 256 {
                 true => spin_loop(),
-                // A worker has lost its core, perhaps to this thread.
+                // A worker may have lost its core, perhaps to this thread.
                 false => thread::yield_now(),
             }
         }
@@ -279,7 +290,7 @@ impl Pool {
         true
     }
 
-    /// Claims one task and runs it. False if there is none to claim.
+    /// Claims a task and runs it. Returns false if there is none to claim.
     fn run_one(&self) -> bool {
         let mut ticket = self.ticket.load(Acquire);
         let left = loop {
@@ -295,8 +306,9 @@ impl Pool {
                 Err(now) => ticket = now,
             }
         };
-        // SAFETY: the ticket had a task left and counts jobs, so the job of that number is the one that was stored
-        // before it, and its caller waits in `run` until the claimed task is counted in `n_done`, below.
+        // SAFETY: the ticket had a task left and counts jobs, so `job` is the one that was stored
+        // before this ticket. Its caller waits in `run` until the claimed task is counted in
+        // `n_done` below, so the job is alive.
         let job = unsafe { &*self.job.load(Relaxed) };
         let run = || (job.task)(job.n_tasks - left);
         if let Err(panic) = catch_unwind(AssertUnwindSafe(run)) {
@@ -311,7 +323,7 @@ impl Pool {
         self.workers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// At least `n` workers, or as many as the system grants.
+    /// Returns the workers, after starting threads until there are `n` or the system refuses.
     fn workers(&'static self, n: usize) -> MutexGuard<'static, Vec<Thread>> {
         let mut workers = self.all_workers();
         while workers.len() < n {
@@ -327,7 +339,7 @@ impl Pool {
         workers
     }
 
-    /// The life of a worker.
+    /// Main loop of a worker.
     fn work(&self, idx: usize) {
         self.n_watching.fetch_add(1, Relaxed);
         let mut since = None;
@@ -342,7 +354,7 @@ impl Pool {
                 spin_loop();
                 continue;
             }
-            // The caller may want this core.
+            // The caller may need this core.
             thread::yield_now();
             if since.get_or_insert_with(Instant::now).elapsed() > WATCH {
                 self.sleep(idx);
@@ -351,7 +363,7 @@ impl Pool {
         }
     }
 
-    /// Waits until a job comes.
+    /// Sleeps until a job wakes this worker.
     fn sleep(&self, idx: usize) {
         self.asleep[idx].store(true, SeqCst);
         let work = |ticket: u64| ticket as usize & MAX_TASKS != 0;
@@ -410,7 +422,7 @@ mod tests {
     }
 
     #[test]
-    fn the_panic_of_a_task_is_the_callers_and_the_pool_lives_on() {
+    fn a_panic_in_a_task_reaches_the_caller_and_the_pool_stays_usable() {
         super::set_threads(3);
         for _ in 0..20 {
             let run = || for_each(8, LONG, |i| assert!(i != 5, "task five"));
@@ -425,12 +437,12 @@ mod tests {
     }
 
     #[test]
-    fn a_worker_that_sleeps_is_woken() {
+    fn a_sleeping_worker_is_woken() {
         super::set_threads(2);
         for _ in 0..5 {
             std::thread::sleep(super::WATCH * 20);
             let both = AtomicUsize::new(0);
-            // Whoever has a task waits until another thread has the other, if the pool is free.
+            // If the pool is free, each task waits until another thread runs the other one.
             let shared = pool().run(2, 2, &|_| {
                 both.fetch_add(1, Relaxed);
                 while both.load(Relaxed) < 2 {

@@ -1,7 +1,8 @@
-//! Vectors of each level of the CPU, for the loops on rows: those that rustc makes of arrays spill, and it adds up in no order
-//! but that of the source.
+//! SIMD vectors for each level of the CPU, for the loops on rows.
 //!
-//! What a loop does is written once, for any [`Vector`], and a [leveled](super::leveled) function chooses the type.
+//! The array code that rustc vectorises spills registers, and it keeps the order of additions of
+//! the source. A loop is written once, for any [`Vector`], and a [leveled](super::leveled) function
+//! chooses the type.
 
 #[cfg(target_arch = "x86_64")]
 mod x86;
@@ -11,93 +12,99 @@ use gradloom_maths::{Arith, Base};
 #[cfg(target_arch = "x86_64")]
 pub(super) use x86::{Avx2, Avx512};
 
-/// Four of the widest vectors, which are independent of each other: an addition takes several cycles.
+/// Number of lanes of a sum: four of the widest vectors, independent of each other to hide the
+/// latency of additions.
 pub(super) const LANES: usize = 64;
 
-/// The vectors of a level. Only code that runs on a CPU of this level names it: [`leveled`](super::leveled) sees to that.
+/// Vector types of a SIMD level. Only a [`leveled`](super::leveled) function names a level, and it
+/// runs on CPUs of the level only.
 pub(crate) trait Simd: Arith {
-    /// Of `f32`.
+    /// Vector of `f32`.
     type F32: Floats<T = f32>;
-    /// Of `f64`.
+    /// Vector of `f64`.
     type F64: Floats<T = f64>;
 }
 
-/// Some numbers that are computed with at once. All methods are `#[inline(always)]`.
+/// SIMD vector. All methods are `#[inline(always)]`.
 pub(crate) trait Vector: Copy {
     type T: Number;
-    /// How many numbers it holds.
+    /// Number of elements.
     const N: usize;
-    /// As many vectors as make up [`LANES`] numbers.
+    /// Array of vectors with [`LANES`] elements in all.
     type Lanes: Copy + AsRef<[Self]> + AsMut<[Self]>;
     fn lanes(self) -> Self::Lanes;
-    /// Adds the upper half of the lanes to the lower one until one vector is left.
+    /// Adds the upper half of the lanes to the lower half until one vector is left.
     fn fold(lanes: Self::Lanes) -> Self;
-    /// The same, until one number is left.
+    /// Adds the upper half to the lower half until one number is left.
     fn total(self) -> Self::T;
     fn splat(x: Self::T) -> Self;
     /// # Safety
     ///
-    /// There are [`N`](Self::N) numbers.
+    /// `from` must point to [`N`](Self::N) numbers.
     unsafe fn load(from: *const Self::T) -> Self;
-    /// The first `n` numbers; the others are zero.
+    /// Loads the first `n` numbers; the others are zero.
     ///
     /// # Safety
     ///
-    /// There are `n` numbers, and `n` is at most [`N`](Self::N).
+    /// `from` must point to `n` numbers, at most [`N`](Self::N).
     unsafe fn load_some(from: *const Self::T, n: usize) -> Self;
     /// # Safety
     ///
-    /// There is room for [`N`](Self::N) numbers.
+    /// `to` must have room for [`N`](Self::N) numbers.
     unsafe fn store(self, to: *mut Self::T);
     /// Stores the first `n` numbers.
     ///
     /// # Safety
     ///
-    /// There is room for `n` numbers, and `n` is at most [`N`](Self::N).
+    /// `to` must have room for `n` numbers, at most [`N`](Self::N).
     unsafe fn store_some(self, to: *mut Self::T, n: usize);
-    /// Stores past the caches, where there is such an instruction. [`fence`] comes before others may read.
+    /// Stores with a non-temporal instruction, if there is one. Other threads may read after a
+    /// [`fence`].
     ///
     /// # Safety
     ///
-    /// There is room for [`N`](Self::N) numbers, at a multiple of the size of the vector.
+    /// `to` must have room for [`N`](Self::N) numbers and must be aligned to the vector.
     unsafe fn stream(self, to: *mut Self::T);
-    /// The first `n` numbers of this, and then those of `other`.
+    /// Returns the first `n` numbers of `self` and the others of `other`.
     fn keep(self, n: usize, other: Self) -> Self;
-    /// The numbers of this where a bit is set, the lowest for the first, and those of `other` elsewhere.
+    /// Returns the numbers of `self` whose bit is set, lowest bit first, and those of `other`
+    /// elsewhere.
     fn choose(self, bits: u16, other: Self) -> Self;
     fn plus(self, other: Self) -> Self;
     fn times(self, other: Self) -> Self;
 }
 
-/// A vector of floats.
+/// SIMD vector of floats.
 pub(crate) trait Floats: Vector<T: Float> {
     fn minus(self, other: Self) -> Self;
-    /// `self * b + c`, as the arithmetic of the level rounds it.
+    /// Returns `self * b + c`, rounded as the arithmetic of the level does.
     fn fma(self, b: Self, c: Self) -> Self;
-    /// The greater of each pair, or the number of `other` where one of them is NaN.
+    /// Returns the greater of each pair, or the number of `other` if one of the pair is NaN.
     fn most(self, other: Self) -> Self;
-    /// The greatest number. Of zeros it may be either.
+    /// Returns the greatest number. The sign of a zero is unspecified.
     fn greatest(self) -> Self::T;
-    /// `self 2^n` rounded once, where `self` is between 1/2 and 2 or NaN and `n` is an integer of which
-    /// [`Float::EXP_LEAST`] is a logarithm, or a greater one up to 0.
+    /// Returns `self 2^n`, rounded once.
+    ///
+    /// `self` must be between 1/2 and 2, or NaN. `n` must be an integer from `EXP_LEAST log2(e)` up
+    /// to 0, see [`Float::EXP_LEAST`].
     fn scaled(self, n: Self) -> Self;
 }
 
-/// Waits until what was [streamed](Vector::stream) is where others see it.
+/// Waits until [streamed](Vector::stream) stores are visible to other threads.
 #[inline(always)]
 pub(super) fn fence() {
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: every CPU of the target has the instruction.
+    // SAFETY: every x86-64 CPU has SSE.
     unsafe {
         std::arch::x86_64::_mm_sfence();
     }
 }
 
-/// Asks for the cache line at an address, which may be any.
+/// Prefetches the cache line at an address, which may be invalid.
 #[inline(always)]
 pub(super) fn prefetch<T>(at: *const T) {
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: every CPU of the target has the instruction, and it never faults.
+    // SAFETY: every x86-64 CPU has SSE, and a prefetch never faults.
     unsafe {
         std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(at.cast());
     }
@@ -105,7 +112,7 @@ pub(super) fn prefetch<T>(at: *const T) {
     let _ = at;
 }
 
-/// The level of every CPU of the target.
+/// Level of every CPU of the target.
 #[derive(Clone, Copy)]
 pub(crate) struct Portable;
 
@@ -118,7 +125,7 @@ impl Simd for Portable {
     type F64 = Array<f64>;
 }
 
-/// Numbers side by side, which are a vector if rustc finds so.
+/// Array that rustc may compile to vectors.
 #[derive(Clone, Copy)]
 pub(crate) struct Array<T>([T; WIDTH]);
 
@@ -165,12 +172,13 @@ impl<T: Number> Vector for Array<T> {
     }
     #[inline(always)]
     unsafe fn load(from: *const T) -> Self {
-        // SAFETY: the caller's.
+        // SAFETY: the caller guarantees `WIDTH` numbers, and an array has the alignment of its
+        // elements.
         Array(unsafe { from.cast::<[T; WIDTH]>().read() })
     }
     #[inline(always)]
     unsafe fn load_some(from: *const T, n: usize) -> Self {
-        // SAFETY: the caller's.
+        // SAFETY: the caller guarantees `n` numbers.
         let xs = unsafe { std::slice::from_raw_parts(from, n) };
         let mut out = Self::splat(T::ZERO);
         out.0[..n].copy_from_slice(xs);
@@ -178,18 +186,19 @@ impl<T: Number> Vector for Array<T> {
     }
     #[inline(always)]
     unsafe fn store(self, to: *mut T) {
-        // SAFETY: the caller's.
+        // SAFETY: the caller guarantees room for `WIDTH` numbers, and an array has the alignment of
+        // its elements.
         unsafe { to.cast::<[T; WIDTH]>().write(self.0) }
     }
     #[inline(always)]
     unsafe fn store_some(self, to: *mut T, n: usize) {
-        // SAFETY: the caller's.
+        // SAFETY: the caller guarantees room for `n` numbers.
         let to = unsafe { std::slice::from_raw_parts_mut(to, n) };
         to.copy_from_slice(&self.0[..n]);
     }
     #[inline(always)]
     unsafe fn stream(self, to: *mut T) {
-        // SAFETY: the caller's.
+        // SAFETY: the caller guarantees room for `WIDTH` numbers.
         unsafe { self.store(to) }
     }
     #[inline(always)]

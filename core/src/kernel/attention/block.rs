@@ -1,7 +1,8 @@
-//! A block of the matrix of weights: some keys, each with a row of some queries.
+//! A block of the matrix of weights: some keys by some queries.
 //!
-//! The rows are keys, so that what is done for each query, its greatest score and its sum, is done for a vector of queries at
-//! a time, and the features of the queries, transposed once, are the right operand of all products.
+//! The rows of a block are keys, so the maximum and the sum of each query are computed for a vector
+//! of queries at a time. The features of the queries, transposed once, are the right operand of all
+//! products.
 
 use super::mask::{self, Seen};
 use super::room::{Plain, with_room};
@@ -11,17 +12,19 @@ use crate::kernel::leveled::leveled;
 use crate::kernel::number::Float;
 use crate::kernel::vector::{Floats, Vector};
 
-/// Most queries and keys of a block. A block of `f32` takes 48 KiB; 96 keys are 8 whole tiles of a product.
+/// Maximum number of queries of a block.
+///
+/// With [`KEYS`] keys, a block of `f32` takes 48 KiB; 96 keys are 8 whole tiles of a product.
 pub(super) const QUERIES: usize = 128;
 pub(super) const KEYS: usize = 96;
-/// Most keys of a block that not all queries see: half of such a block is for nothing.
+/// Maximum number of keys of a block that the causal mask cuts: half of such a block is wasted.
 pub(super) const SOME_KEYS: usize = 48;
-/// Rows of a block begin at, and are as long as, multiples of this: no loop has an odd end.
+/// Alignment and granularity of the rows of a block, so that loops have no remainder.
 pub(super) const STEP: usize = 16;
 
-/// A type of floats that attention is computed in.
+/// Float type that attention is computed in.
 pub(in crate::kernel) trait Real: Float + Gemm + Plain {
-    /// The lowest number but -inf.
+    /// Smallest finite number.
     const LOWEST: Self;
 }
 
@@ -35,26 +38,26 @@ macro_rules! reals {
 
 reals! { f32 f64 }
 
-/// Where rows lie that belong to queries or keys: elements and the matrix.
+/// Rows of queries or keys: the elements and their layout.
 pub(super) type At<'a, T> = (&'a [T], Matrix);
 
-/// Some keys and some queries. Elements of key `r` lie in row `r` of a slice, `width` apart.
+/// A block of keys by queries. Row `r` of a slice, `width` apart, holds the elements of key `r`.
 #[derive(Clone, Debug)]
 pub(super) struct Block {
     pub(super) keys: usize,
     pub(super) queries: usize,
-    /// The queries and what fills a vector up.
+    /// Number of queries, padded to whole vectors.
     pub(super) width: usize,
     /// Queries before this one see none of the keys. A multiple of [`STEP`].
     pub(super) from: usize,
-    /// Query `c` sees key `r` if `c >= r + skew`; all see all if there is none.
+    /// Causal mask: query `c` sees key `r` if `c >= r + skew`. `None` if each sees all.
     pub(super) skew: Option<isize>,
-    /// And which of these they see, if it is not all.
+    /// Mask tensor: which of these keys each query sees. `None` if it hides none.
     pub(super) seen: Option<Seen>,
 }
 
 impl Block {
-    /// The block of `keys` from `j` on and `queries` from `i` on.
+    /// Creates the block of `keys` from `j` on and `queries` from `i` on.
     pub(super) fn new([i, queries]: [usize; 2], [j, keys]: [usize; 2], causal: bool) -> Block {
         let unseen = if causal { j.saturating_sub(i) } else { 0 };
         let skew = j as isize - i as isize;
@@ -68,19 +71,19 @@ impl Block {
         }
     }
 
-    /// The first query that sees key `r`; `from` at least.
+    /// Returns the first query that sees key `r`, at least `from`.
     fn first(&self, r: usize) -> usize {
         let first = self.skew.map_or(0, |skew| skew + r as isize);
         (first.max(0) as usize).max(self.from)
     }
 
-    /// Whether query `c` sees key `r`.
+    /// Returns whether query `c` sees key `r`.
     fn sees(&self, c: usize, r: usize) -> bool {
         let seen = |seen: &Seen| seen[c / STEP][r] >> (c % STEP) & 1 == 1;
         c >= self.first(r) && self.seen.as_ref().is_none_or(seen)
     }
 
-    /// Whether all queries from `from` on see all keys.
+    /// Returns whether all queries from `from` on see all keys.
     fn is_full(&self) -> bool {
         self.skew.is_none() && self.seen.is_none()
     }
@@ -103,7 +106,7 @@ impl Block {
         }
     }
 
-    /// The matrix of the block itself, its rows the keys.
+    /// Returns the layout of the block itself, with a row for each key.
     fn matrix(&self) -> Matrix {
         Matrix {
             offset: self.from,
@@ -112,7 +115,9 @@ impl Block {
         }
     }
 
-    /// `block = x y`, of rows `x` of the keys and, a column for each query, `y`; added to it if `add`.
+    /// Computes `block = x y`, or `block += x y` if `add`.
+    ///
+    /// `x` has a row for each key, and `y` a column for each query.
     pub(super) fn score<T: Real>(
         &self,
         (x, rows): At<'_, T>,
@@ -131,7 +136,9 @@ impl Block {
         );
     }
 
-    /// A row for each query: the sum of the rows `x` of the keys, by its weights. Added to `out` if `add`.
+    /// Computes a row for each query: the sum of the rows `x` of the keys, weighted by `block`.
+    ///
+    /// Adds to `out` if `add`.
     pub(super) fn for_queries<T: Real>(
         &self,
         block: &[T],
@@ -162,8 +169,10 @@ impl Block {
         }
     }
 
-    /// A row for each key: the sum of the rows `x` of the queries, the first of which is the block's first, by its weights.
-    /// Added to `out`, whose rows are `to`.
+    /// Adds a row for each key to `out`: the sum of the rows `x` of the queries, weighted by
+    /// `block`.
+    ///
+    /// `x` starts with the first query of the block. `to` is the layout of `out`.
     pub(super) fn for_keys<T: Real>(
         &self,
         block: &[T],
@@ -186,7 +195,7 @@ impl Block {
     }
 }
 
-/// Whether all elements of `n` rows of `len` are finite.
+/// Returns whether all elements of `n` rows of `len` are finite.
 fn finite<T: Real>((x, rows): At<'_, T>, n: usize, len: usize) -> bool {
     len == 0
         || (0..n).all(|r| {
@@ -195,7 +204,9 @@ fn finite<T: Real>((x, rows): At<'_, T>, n: usize, len: usize) -> bool {
         })
 }
 
-/// [`product`] in which row `i` of `a` meets zeros for the rows `k` of `b` that it does not see: nothing times infinity would be NaN.
+/// As [`product`], with zeros for the rows of `b` that a row of `a` does not see.
+///
+/// Multiplying them by a weight of 0 would give NaN if they are infinite.
 fn product_of_seen<T: Real>(
     [m, k, n]: [usize; 3],
     (a, a_at): At<'_, T>,
@@ -212,7 +223,7 @@ fn product_of_seen<T: Real>(
     with_room([k * n], |[seen]| {
         let mut i = 0;
         while i < m {
-            // Rows one below the other that see the same.
+            // Adjacent rows that see the same keys.
             let alike = |other: &usize| (0..k).all(|r| sees(i, r) == sees(*other, r));
             let rows = 1 + (i + 1..m).take_while(alike).count();
             for (r, row) in seen.chunks_exact_mut(n).enumerate() {
@@ -228,7 +239,7 @@ fn product_of_seen<T: Real>(
     });
 }
 
-/// `out = a b`, or `out += a b` if `add`, of any size.
+/// Computes `out = a b`, or `out += a b` if `add`, for any sizes, including 0.
 fn product<T: Real>(
     mkn: [usize; 3],
     (a, a_at): At<'_, T>,
@@ -258,7 +269,8 @@ fn product<T: Real>(
     gemm::run(&batch, a, b, out, add, None);
 }
 
-/// Writes the features of `queries` rows as columns, `width` apart, times `scale`, and zeros in the columns after them.
+/// Transposes `queries` rows of `len` elements, times `scale`, and pads each column of the result
+/// to `width` with zeros.
 pub(super) fn turn<T: Real>(
     (x, rows): At<'_, T>,
     [queries, len, width]: [usize; 3],
@@ -287,8 +299,11 @@ leveled! {
     }
 }
 
-/// What is known of the queries of a block when some of the keys are gone by: the greatest score, the sum of the exponentials
-/// of the scores less that, and by what factor the last keys have made what came before them smaller.
+/// Running state of the online softmax, for each query of a block.
+///
+/// - `top`: greatest score so far.
+/// - `total`: sum of the exponentials of the scores less `top`.
+/// - `shrink`: factor by which the last keys have scaled the earlier sums.
 pub(super) struct Totals<'a, T> {
     pub(super) top: &'a mut [T],
     pub(super) total: &'a mut [T],
@@ -302,8 +317,10 @@ impl<T: Real> Totals<'_, T> {
     }
 }
 
-/// Makes exponentials of the scores of a block, less the greatest of each query so far, and adds them up
-/// (Milakov, Gimelshein: Online normalizer calculation for softmax, 2018).
+/// Replaces the scores of a block by exponentials, and sums them for each query.
+///
+/// The exponentials are of the scores less the greatest score of the query so far (Milakov,
+/// Gimelshein: Online normalizer calculation for softmax, 2018).
 pub(super) fn exponentials<T: Real>(block: &Block, scores: &mut [T], totals: &mut Totals<'_, T>) {
     let scores = &mut scores[..block.keys * block.width];
     exponentials_of(scores, block, totals);
@@ -318,7 +335,7 @@ leveled! {
     }
 }
 
-/// [`exponentials`] of a vector of queries, from the one of number `c` on.
+/// Computes [`exponentials`] for a vector of queries from `c` on.
 #[inline(always)]
 fn column<T: Real, V: Floats<T = T>>(
     scores: &mut [T],
@@ -327,7 +344,7 @@ fn column<T: Real, V: Floats<T = T>>(
     totals: &mut Totals<'_, T>,
 ) {
     let before = get::<V>(totals.top, c);
-    // Which rows go to which of the four makes no difference to the greatest.
+    // The maximum does not depend on the assignment of rows to the four accumulators.
     let mut most = [before; 4];
     for rows in scores.chunks(4 * width) {
         for (row, most) in rows.chunks_exact(width).zip(&mut most) {
@@ -335,7 +352,7 @@ fn column<T: Real, V: Floats<T = T>>(
         }
     }
     let top = most[0].most(most[1]).most(most[2].most(most[3]));
-    // Without any score above -inf, the exponentials are 0.
+    // If all scores are -inf, the exponentials are 0.
     let shift = top.most(V::splat(T::LOWEST));
     let shrink = lanes::exp(before.minus(shift));
     let mut total = get::<V>(totals.total, c).times(shrink);
@@ -349,23 +366,23 @@ fn column<T: Real, V: Floats<T = T>>(
     put(shrink, totals.shrink, c);
 }
 
-/// A vector of the elements from the one of number `at` on.
+/// Loads a vector of elements from `at` on.
 #[inline(always)]
 pub(super) fn get<V: Vector>(xs: &[V::T], at: usize) -> V {
     let xs = &xs[at..at + V::N];
-    // SAFETY: they are as many.
+    // SAFETY: the slice has `V::N` elements.
     unsafe { V::load(xs.as_ptr()) }
 }
 
 #[inline(always)]
 pub(super) fn put<V: Vector>(x: V, to: &mut [V::T], at: usize) {
     let to = &mut to[at..at + V::N];
-    // SAFETY: they are as many.
+    // SAFETY: the slice has `V::N` elements.
     unsafe { x.store(to.as_mut_ptr()) }
 }
 
 leveled! {
-    /// The logarithm of the sums of exponentials, of so many queries.
+    /// Writes the log-sum-exp of each query.
     pub(super) fn logarithms<A, T: Real>(totals: &Totals<'_, T>, out: &mut [T]) {
         for ((y, &total), &top) in out.iter_mut().zip(&*totals.total).zip(&*totals.top) {
             *y = top.plus(total.log::<A>());
@@ -377,7 +394,7 @@ leveled! {
     /// Multiplies each row of `len` elements by the factor of its query.
     pub(super) fn shrink<A, T: Real>(rows: &mut [T], factors: &[T], len: usize) {
         for (row, &factor) in rows.chunks_exact_mut(len).zip(factors) {
-            // Most queries have met their greatest score early.
+            // Most queries meet their greatest score early, and the factor is 1 afterwards.
             if factor != T::ONE {
                 for x in row {
                     *x = x.times(factor);
@@ -399,7 +416,7 @@ leveled! {
     }
 }
 
-/// Makes weights of the scores of a block, of which `lse` are the logarithms of the sums of exponentials.
+/// Replaces the scores of a block by weights, from the log-sum-exp of each query.
 pub(super) fn weights<T: Real>(block: &Block, scores: &mut [T], lse: &[T]) {
     weights_of(&mut scores[..block.keys * block.width], block, lse);
     block.hide(scores, T::ZERO);
@@ -416,7 +433,7 @@ leveled! {
     }
 }
 
-/// `d = p (d - shift) scale`, with a shift for each query.
+/// Computes `d = p (d - shift) scale`, with one `shift` per query.
 pub(super) fn pull_back<T: Real>(block: &Block, p: &[T], d: &mut [T], shift: &[T], scale: T) {
     pull_back_of(&mut d[..block.keys * block.width], p, block, shift, scale);
     block.hide(d, T::ZERO);
@@ -434,7 +451,7 @@ leveled! {
     }
 }
 
-/// `d = p d`, added to the total of each query.
+/// Computes `d = p d` and adds it to the total of each query.
 pub(super) fn push_forward<T: Real>(block: &Block, p: &[T], d: &mut [T], totals: &mut [T]) {
     let d = &mut d[..block.keys * block.width];
     times(d, p, block);
@@ -464,7 +481,7 @@ leveled! {
     }
 }
 
-/// The products of rows of `len` elements with each other.
+/// Writes the dot products of corresponding rows of `len` elements. `some` is scratch for a row.
 pub(super) fn dots<T: Real>(x: At<'_, T>, y: At<'_, T>, len: usize, some: &mut [T], out: &mut [T]) {
     if len == 0 {
         return out.fill(T::ZERO);
@@ -486,7 +503,7 @@ leveled! {
 }
 
 leveled! {
-    /// `out -= factor x`, with a factor for each row.
+    /// `out -= factor x`
     pub(super) fn take_off<A, T: Real>(out: &mut [T], x: &[T], factor: T) {
         for (out, &x) in out.iter_mut().zip(x) {
             *out = out.minus(x.times(factor));

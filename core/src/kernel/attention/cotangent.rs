@@ -1,4 +1,4 @@
-//! The transpose of the Jacobian of attention.
+//! Transpose of the Jacobian of attention.
 
 use super::block::{self, Real};
 use super::heads::{Given, Heads, Rows};
@@ -6,21 +6,23 @@ use super::room::{Parts, with_room};
 use crate::kernel::gemm::Matrix;
 use crate::kernel::threads;
 
-/// A head is shared among so many tasks, where there are fewer heads.
+/// Minimum number of tasks: with fewer heads than this, several tasks share a head.
 const TASKS: usize = 4;
-/// How many elements are added up at a time.
+/// Number of elements that are added up at a time.
 const PIECE: usize = 1 << 14;
 
-/// A cotangent that is wanted, and, one after the other, what tasks after the first of each head add to it.
+/// A requested cotangent, and the partial sums of all parts of each head but the first.
 pub(super) type Wanted<'a, T> = Option<(&'a mut [T], &'a mut [T])>;
 
-/// Into how many parts the queries of a head are cut: those of each go to a task that adds up its own cotangents of all keys
-/// and values. It depends on shapes alone, for it is the order of sums.
+/// Returns the number of parts into which the queries of a head are divided.
+///
+/// The task of a part has its own sums of the cotangents of all keys and values. The number depends
+/// on shapes alone, because it determines the order of sums.
 pub(super) fn n_parts(heads: &Heads) -> usize {
     TASKS.div_ceil(heads.n.max(1)).min(heads.n_blocks()).max(1)
 }
 
-/// Writes the cotangents of queries, of keys and of values, as far as they are wanted, from that of the result.
+/// Writes the requested cotangents of queries, keys and values, from that of the result.
 pub(super) fn run<T: Real>(
     heads: &Heads,
     of: &Given<'_, T>,
@@ -39,11 +41,11 @@ pub(super) fn run<T: Real>(
         let (head, part) = (task / n_parts, task % n_parts);
         let mut ct_k = for_keys
             .as_ref()
-            // SAFETY: each task has a part of a head of its own.
+            // SAFETY: each task has its own part of a head.
             .map(|both| unsafe { own(both, heads, [head, part], d) });
         let mut ct_v = for_values
             .as_ref()
-            // SAFETY: the same.
+            // SAFETY: each task has its own part of a head.
             .map(|both| unsafe { own(both, heads, [head, part], e) });
         for ct in [&mut ct_k, &mut ct_v].into_iter().flatten() {
             ct.fill(T::ZERO);
@@ -61,7 +63,7 @@ pub(super) fn run<T: Real>(
         with_room(lens, |[turned, ct_turned, p, ds, lse, along_o, some]| {
             for (i, n) in heads.queries_of(part, n_parts) {
                 let width = n.next_multiple_of(block::STEP);
-                // SAFETY: the blocks of queries of a head are shared among its tasks.
+                // SAFETY: each block of queries of a head belongs to one of its tasks.
                 let mut ct_q = for_queries
                     .as_ref()
                     .map(|ct| unsafe { ct.part((head * heads.queries + i) * d, n * d) });
@@ -109,14 +111,14 @@ pub(super) fn run<T: Real>(
     }
 }
 
-/// Where the rows of `len` elements lie that the task of a part of a head adds up.
+/// Returns the rows of `len` elements in which the task of a part of a head sums.
 ///
 /// # Safety
 ///
-/// Nobody else has them.
+/// Nothing else may use these rows meanwhile.
 #[expect(
     clippy::mut_from_ref,
-    reason = "the caller vouches that the parts are distinct"
+    reason = "the caller guarantees that the parts are distinct"
 )]
 unsafe fn own<'a, T: Real>(
     [first, others]: &'a [Parts<'_, T>; 2],
@@ -125,7 +127,7 @@ unsafe fn own<'a, T: Real>(
     len: usize,
 ) -> &'a mut [T] {
     let len = heads.keys * len;
-    // SAFETY: the caller's.
+    // SAFETY: the caller guarantees exclusive use of these rows.
     unsafe {
         match part {
             0 => first.part(head * len, len),
@@ -134,7 +136,7 @@ unsafe fn own<'a, T: Real>(
     }
 }
 
-/// Adds to the cotangents of the first tasks those of the others, in order.
+/// Adds the partial sums to the cotangents of the first parts, in order.
 fn join<T: Real>([first, others]: [Parts<'_, T>; 2]) {
     let len = first.len();
     let n = others.len().checked_div(len).unwrap_or(0);
@@ -144,7 +146,7 @@ fn join<T: Real>([first, others]: [Parts<'_, T>; 2]) {
     let nanos = (n * len * size_of::<T>()) / 16;
     threads::for_each(len.div_ceil(PIECE), nanos, |i| {
         let (start, len_here) = (i * PIECE, PIECE.min(len - i * PIECE));
-        // SAFETY: the pieces of `first` are distinct, and nobody writes the others.
+        // SAFETY: each task has its own piece of `first`, and nothing writes `others` any more.
         unsafe {
             let out = first.part(start, len_here);
             for other in 0..n {

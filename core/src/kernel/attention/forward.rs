@@ -1,4 +1,4 @@
-//! The result of attention, and the logarithms of the sums of exponentials.
+//! The result of attention, and the log-sum-exp of the scores.
 
 use super::block::{self, Real, Totals};
 use super::heads::{Heads, Rows};
@@ -6,10 +6,10 @@ use super::mask::Mask;
 use super::room::{Parts, with_room};
 use crate::kernel::threads;
 
-/// Values and where their rows lie, and the result.
+/// The values with the layout of their rows, and the result.
 pub(super) type Mixed<'a, T> = ((&'a [T], &'a Rows), &'a mut [T]);
 
-/// Writes a number for each query to `lse` and, if there are values, a row to the result that comes with them.
+/// Writes the log-sum-exp of each query and, if there are values, the result.
 pub(super) fn run<T: Real>(
     heads: &Heads,
     [(q, q_rows), (k, k_rows)]: [(&[T], &Rows); 2],
@@ -25,9 +25,9 @@ pub(super) fn run<T: Real>(
     threads::for_each(heads.n * heads.n_blocks(), nanos, |task| {
         let (head, i, n) = heads.block_of(task);
         let width = n.next_multiple_of(block::STEP);
-        // SAFETY: each task has the queries of a block of its own.
+        // SAFETY: each task has a block of queries of its own.
         let lse = unsafe { lse.part(head * heads.queries + i, n) };
-        // SAFETY: the same.
+        // SAFETY: each task has a block of queries of its own.
         let mut out = out
             .as_ref()
             .map(|out| unsafe { out.part((head * heads.queries + i) * e, n * e) });
@@ -78,7 +78,7 @@ pub(super) fn run<T: Real>(
                     out.fill(T::ZERO);
                     return;
                 }
-                // Without any key a sum of 0 is no quotient of 0 by 0: the row is 0.
+                // The row of a query that sees no key is 0, not 0 / 0.
                 for (c, total) in totals.total[..n].iter_mut().enumerate() {
                     let any = |mask: Mask<'_>| mask.any(head, i + c, heads.seen(i + c + 1));
                     if *total == T::ZERO && !mask.is_none_or(any) {

@@ -1,19 +1,19 @@
-//! How many heads there are, how they are cut into blocks, and where their rows lie.
+//! Sizes of an attention, its division into blocks, and the layout of its rows.
 
 use super::block::{Block, KEYS, QUERIES, Real, SOME_KEYS};
 use super::mask::Mask;
 use crate::kernel::gemm::Matrix;
 use crate::layout::Layout;
 
-/// The sizes of an attention.
+/// Sizes of an attention: `n` heads, each with `queries` and `keys`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Heads {
     pub(super) n: usize,
     pub(super) queries: usize,
     pub(super) keys: usize,
-    /// Of a query and a key.
+    /// Number of features of a query or a key.
     pub(super) features: usize,
-    /// Of a value.
+    /// Number of features of a value.
     pub(super) of_values: usize,
     pub(super) causal: bool,
 }
@@ -26,31 +26,33 @@ impl Heads {
         }
     }
 
-    /// The number of blocks of queries of a head.
+    /// Returns the number of blocks of queries of a head.
     pub(super) fn n_blocks(&self) -> usize {
         self.queries.div_ceil(QUERIES)
     }
 
-    /// The head, the first query and the number of queries of a block. Those that see most come first.
+    /// Returns the head, the first query and the number of queries of a task. The blocks that see
+    /// the most keys come first.
     pub(super) fn block_of(&self, task: usize) -> (usize, usize, usize) {
         let n_blocks = self.n_blocks();
         let i = (n_blocks - 1 - task % n_blocks) * QUERIES;
         (task / n_blocks, i, QUERIES.min(self.queries - i))
     }
 
-    /// The first query and the number of queries of each block in one of so many parts of a head.
+    /// Returns the first query and the number of queries of each block in one of `n_parts` parts of
+    /// a head.
     pub(super) fn queries_of(
         &self,
         part: usize,
         n_parts: usize,
     ) -> impl Iterator<Item = (usize, usize)> {
         let queries = self.queries;
-        // In turns: of causal attention, later blocks are more work.
+        // The blocks alternate between parts, because later ones are more work under a causal mask.
         let blocks = (part..self.n_blocks()).step_by(n_parts);
         blocks.map(move |block| (block * QUERIES, QUERIES.min(queries - block * QUERIES)))
     }
 
-    /// How many keys the queries before `end` see together.
+    /// Returns the number of keys that the queries before `end` see.
     pub(super) fn seen(&self, end: usize) -> usize {
         match self.causal {
             true => self.keys.min(end),
@@ -58,7 +60,7 @@ impl Heads {
         }
     }
 
-    /// The blocks of the keys that `n` queries from `i` on see, each with its first key.
+    /// Returns the blocks of the keys that `n` queries from `i` on see, each with its first key.
     pub(super) fn blocks(
         &self,
         mask: Option<Mask<'_>>,
@@ -66,7 +68,7 @@ impl Heads {
         [i, n]: [usize; 2],
     ) -> impl Iterator<Item = (usize, Block)> {
         let (end, causal) = (self.seen(i + n), self.causal);
-        // The keys that all queries see, and those that some do not.
+        // The keys that all queries see come first, then those that some do not see.
         let all = if causal { end.min(i) } else { end };
         let cut = |from: usize, to: usize, most: usize| {
             (from..to).step_by(most).map(move |j| (j, most.min(to - j)))
@@ -82,7 +84,8 @@ impl Heads {
         })
     }
 
-    /// About how long one thread takes for so many products with features and with values.
+    /// Returns the estimated time on one thread of `a` products with features and `b` products with
+    /// values.
     pub(super) fn nanos<T: Real>(&self, [a, b]: [usize; 2]) -> usize {
         let width = a * self.features + b * self.of_values + 16;
         let all = T::nanos([self.queries, width, self.keys]).saturating_mul(self.n);
@@ -90,14 +93,14 @@ impl Heads {
     }
 }
 
-/// Where the rows of all heads lie; the elements of a row lie side by side, or are one that is repeated.
+/// Layout of the rows of all heads. The elements of a row are contiguous or one repeated element.
 #[derive(Clone, Debug)]
 pub(super) struct Rows {
     offset: usize,
-    /// The length and the stride of each axis of the batch.
+    /// Length and stride of each batch axis.
     batch: Box<[(usize, usize)]>,
     stride: usize,
-    /// From an element to the next.
+    /// Distance between the elements of a row: 1, or 0 if repeated.
     step: usize,
 }
 
@@ -116,7 +119,7 @@ impl Rows {
         }
     }
 
-    /// The rows of a head from the one of number `row` on.
+    /// Returns the rows of a head from `row` on.
     pub(super) fn at(&self, mut head: usize, row: usize) -> Matrix {
         let mut offset = self.offset + row * self.stride;
         for &(len, stride) in self.batch.iter().rev() {
@@ -131,7 +134,7 @@ impl Rows {
     }
 }
 
-/// What derivatives are given: queries, keys, values, the result and the logarithms of the sums of exponentials, and a mask.
+/// Operands of both derivatives: queries, keys, values, the result, the log-sum-exp, and the mask.
 pub(super) struct Given<'a, T> {
     pub(super) rows: &'a [Rows; 4],
     pub(super) data: [&'a [T]; 4],
@@ -156,7 +159,7 @@ impl<'a, T> Given<'a, T> {
         (self.data[3], self.rows[3].at(head, row))
     }
 
-    /// The numbers of `n` queries from `i` on.
+    /// Returns the log-sum-exp of `n` queries from `i` on.
     pub(super) fn lse(&self, heads: &Heads, head: usize, i: usize, n: usize) -> &'a [T] {
         &self.lse[head * heads.queries + i..][..n]
     }

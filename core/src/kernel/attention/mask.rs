@@ -1,16 +1,17 @@
-//! Which keys queries see, where a tensor of bools says it.
+//! Mask tensors: bools that say which keys a query sees.
 
 use super::block::{Block, KEYS, QUERIES, Real, STEP, get, put};
 use super::heads::Rows;
 use crate::kernel::leveled::leveled;
 use crate::kernel::vector::Vector;
 
-/// For each [`STEP`] queries of a block and each of its keys, a bit for each query: whether it sees the key.
+/// Bits of a block: for each [`STEP`] queries and each key, one bit per query that sees the key.
 pub(super) type Seen = [[u16; KEYS]; QUERIES / STEP];
 
 const _: () = assert!(STEP == u16::BITS as usize);
 
-/// The bools, a row for each query, and where the rows lie. Queries may share rows, and a row may be one bool for all keys.
+/// A mask tensor with a row for each query. Queries may share a row, and a row may be one bool for
+/// all keys.
 #[derive(Clone, Copy)]
 pub(super) struct Mask<'a> {
     pub(super) data: &'a [bool],
@@ -18,12 +19,13 @@ pub(super) struct Mask<'a> {
 }
 
 impl Mask<'_> {
-    /// The block of a head, from query `i` and key `j` on, with what this hides and without keys at its end that no query sees.
-    /// Nothing if they are all.
+    /// Returns the block at query `i` and key `j` of a head with this mask applied.
+    ///
+    /// Trailing keys that no query sees are dropped. Returns `None` if no query sees any key.
     pub(super) fn over(&self, head: usize, [i, j]: [usize; 2], block: Block) -> Option<Block> {
         let mut seen: Seen = [[0; KEYS]; QUERIES / STEP];
         let n_steps = block.queries.div_ceil(STEP);
-        // What all queries share is read once.
+        // A row that all queries share is read once.
         let shared = self.rows.at(head, i).rows == 0;
         for (step, seen) in seen.iter_mut().take(n_steps).enumerate() {
             let first = step * STEP;
@@ -39,7 +41,7 @@ impl Mask<'_> {
                     row => mark(seen, row, bit),
                 }
             }
-            // Queries that are not there, or not read, see what the last one sees.
+            // Padding queries, and queries that share the row, get the bits of the last query read.
             let last = n - 1;
             for seen in seen.iter_mut() {
                 *seen |= (0u16.wrapping_sub(*seen >> last & 1)) << last;
@@ -57,12 +59,12 @@ impl Mask<'_> {
         })
     }
 
-    /// Whether a query sees any of the keys before `end`.
+    /// Returns whether a query sees any of the keys before `end`.
     pub(super) fn any(&self, head: usize, query: usize, end: usize) -> bool {
         end > 0 && self.row(head, query, 0, end).contains(&true)
     }
 
-    /// The bools of a query for `n` keys from `j` on, or one for all.
+    /// Returns the bools of a query for `n` keys from `j` on, or a single one for all keys.
     fn row(&self, head: usize, query: usize, j: usize, n: usize) -> &[bool] {
         let at = self.rows.at(head, query);
         match at.cols {
@@ -72,7 +74,7 @@ impl Mask<'_> {
     }
 }
 
-/// Sets the bits of the query of number `bit` for the keys that it sees.
+/// Sets bit `bit` for the keys that the query sees.
 #[inline(always)]
 fn mark(seen: &mut [u16], row: &[bool], bit: usize) {
     for (seen, sees) in seen.iter_mut().zip(row) {

@@ -1,9 +1,10 @@
-//! Attention, its derivative and the transpose of that, by blocks of queries and keys: no weights are kept, and no matrix has
-//! a row for each query and a column for each key.
+//! Attention, its Jacobian and the transpose of that, in blocks of queries and keys.
 //!
-//! The softmax is made while the keys go by, from the greatest score so far (Milakov, Gimelshein: Online normalizer
-//! calculation for softmax, 2018); derivatives make the weights again from the logarithms of the sums of exponentials
-//! (Dao et al.: FlashAttention, 2022, arXiv:2205.14135). Blocks are cut, and sums are ordered, by shapes alone.
+//! The matrix of weights is never materialised. The softmax is computed online while the keys are
+//! processed, relative to the greatest score so far (Milakov, Gimelshein: Online normalizer
+//! calculation for softmax, 2018). Derivatives recompute the weights from the log-sum-exp of each
+//! query (Dao et al.: FlashAttention, 2022, arXiv:2205.14135). Block boundaries and the order of
+//! sums depend on shapes alone.
 
 mod block;
 mod cotangent;
@@ -25,7 +26,7 @@ use gradloom_ir::{Op, Static};
 use heads::{Given, Heads, Rows};
 use mask::Mask;
 
-/// `softmax(q k^T / sqrt(d)) v`
+/// Lowers `attention`: `softmax(q k^T / sqrt(d)) v`.
 pub(super) fn attention<T: Real>(
     b: &mut Build,
     args: &[Place],
@@ -40,7 +41,7 @@ pub(super) fn attention<T: Real>(
         let [of_q, of_k, of_v] = [0, 1, 2].map(|i| T::slice(args[i]));
         let mask = seen(&masked, args, 3);
         let [out, lse] = outs else {
-            unreachable!("the result, and a number for each query")
+            unreachable!("the results are the output and the log-sum-exp of each query")
         };
         let values = Some(((of_v, &v), T::slice_mut(out)));
         let lse = T::slice_mut(lse);
@@ -51,7 +52,7 @@ pub(super) fn attention<T: Real>(
     let lse = Aval::new(out.dtype(), &shape[..shape.len() - 1]);
     let of: Vec<&Place> = places.iter().collect();
     let made = b.strided_kernels(&of, &[out.clone(), lse], kernel);
-    // A derivative asks for it as for the result of an op of its own.
+    // Derivatives look it up as the result of the op `attention_lse`.
     b.gives_along(
         Op::AttentionLse,
         std::slice::from_ref(causal),
@@ -61,7 +62,7 @@ pub(super) fn attention<T: Real>(
     made[0].clone()
 }
 
-/// `log sum exp(q k^T / sqrt(d))`
+/// Lowers `attention_lse`: `log sum exp(q k^T / sqrt(d))`.
 pub(super) fn attention_lse<T: Real>(
     b: &mut Build,
     args: &[Place],
@@ -86,7 +87,8 @@ pub(super) fn attention_lse<T: Real>(
     b.strided_kernel(&places, out, kernel)
 }
 
-/// The tangent of the result, from those of queries, keys and values that are numbered.
+/// Lowers `attention_jvp`: the tangent of the result, from the active tangents of queries, keys and
+/// values.
 pub(super) fn attention_jvp<T: Real>(
     b: &mut Build,
     args: &[Place],
@@ -115,7 +117,8 @@ pub(super) fn attention_jvp<T: Real>(
     b.strided_kernel(&places, out, kernel)
 }
 
-/// The cotangents of queries, keys and values that are numbered, from that of the result.
+/// Lowers `attention_vjp`: the active cotangents of queries, keys and values, from that of the
+/// result.
 pub(super) fn attention_vjp<T: Real>(
     b: &mut Build,
     args: &[Place],
@@ -123,13 +126,15 @@ pub(super) fn attention_vjp<T: Real>(
     outs: &[Aval],
 ) -> Vec<Place> {
     let heads = heads(&args[..2], Some(&args[2]), causal);
-    let (ct, before) = args.split_last().expect("a cotangent is the last");
+    let (ct, before) = args
+        .split_last()
+        .expect("the last operand is the cotangent");
     let (mut places, given) = given(b, before);
     let (n_given, ct) = (places.len(), side_by_side(b, ct));
     let ct_rows = Rows::new(&ct.layout);
     places.push(ct);
     let wanted = [0, 1, 2].map(|i| numbers(active).any(|n| n == i));
-    // What the tasks after the first of each head add to the cotangents of keys and values.
+    // The partial sums of the cotangents of keys and values, for all parts of a head but the first.
     let more = n_parts(&heads) - 1;
     let mut avals = outs.to_vec();
     for (_, out) in numbers(active).zip(outs).filter(|(i, _)| *i > 0) {
@@ -140,12 +145,13 @@ pub(super) fn attention_vjp<T: Real>(
         let n_wanted = wanted.iter().filter(|w| **w).count();
         let (cts, others) = outs.split_at_mut(n_wanted);
         let (mut cts, mut others) = (cts.iter_mut(), others.iter_mut());
-        let mut next = |wanted: bool| wanted.then(|| T::slice_mut(cts.next().expect("one each")));
+        let mut next =
+            |wanted: bool| wanted.then(|| T::slice_mut(cts.next().expect("one result each")));
         let ct_q = next(wanted[0]);
         let of_keys = [next(wanted[1]), next(wanted[2])];
         let of_keys = of_keys.map(|ct| {
             let ct = ct?;
-            Some((ct, T::slice_mut(others.next().expect("one each"))))
+            Some((ct, T::slice_mut(others.next().expect("one buffer each"))))
         });
         let ct = (T::slice(args[n_given]), &ct_rows);
         cotangent::run(&heads, &of, ct, ct_q, of_keys);
@@ -157,7 +163,7 @@ pub(super) fn attention_vjp<T: Real>(
     made
 }
 
-/// The sizes, from queries, keys and values.
+/// Returns the sizes, from the shapes of queries, keys and values.
 fn heads(of: &[Place], values: Option<&Place>, causal: &Static) -> Heads {
     let (q, k) = (of[0].shape(), of[1].shape());
     let rank = q.len();
@@ -171,14 +177,14 @@ fn heads(of: &[Place], values: Option<&Place>, causal: &Static) -> Heads {
     }
 }
 
-/// Where what derivatives are given lies in the first operands of their kernels.
+/// Layouts of the operands that both derivatives read, the first ones of their kernels.
 struct GivenAt {
     rows: [Rows; 4],
     lse: usize,
     mask: Option<Rows>,
 }
 
-/// Queries, keys, values, the result, the logarithms and, if there is one, the mask.
+/// Prepares queries, keys, values, the result, the log-sum-exp and the optional mask.
 fn given(b: &mut Build, args: &[Place]) -> (Vec<Place>, GivenAt) {
     let mut places: Vec<Place> = args[..4].iter().map(|x| side_by_side(b, x)).collect();
     let rows = [0, 1, 2, 3].map(|i| Rows::new(&places[i].layout));
@@ -205,8 +211,10 @@ impl GivenAt {
     }
 }
 
-/// Adds the mask to the places that a kernel reads, at the number `at` that it has among the operands, and says where a row for
-/// each query lies. What it repeats is not copied.
+/// Adds the optional mask, operand `at`, to the operands of a kernel, and returns its rows, one per
+/// query.
+///
+/// A repeated dimension of the mask is not materialised.
 fn mask(b: &mut Build, args: &[Place], at: usize, places: &mut Vec<Place>) -> Option<Rows> {
     let given = args.get(at)?;
     let (q, k) = (args[0].shape(), args[1].shape());
@@ -220,14 +228,14 @@ fn mask(b: &mut Build, args: &[Place], at: usize, places: &mut Vec<Place>) -> Op
     Some(rows)
 }
 
-/// The mask, which is operand `at` of a kernel.
+/// Returns the mask, operand `at` of a kernel.
 fn seen<'a>(rows: &'a Option<Rows>, args: &[Data<'a>], at: usize) -> Option<Mask<'a>> {
     let rows = rows.as_ref()?;
     let data = bool::slice(args[at]);
     Some(Mask { data, rows })
 }
 
-/// The value with elements of a row side by side: a copy where they are not.
+/// Returns `x` with contiguous rows, copied if necessary.
 fn side_by_side(b: &mut Build, x: &Place) -> Place {
     let last = x.rank() - 1;
     match x.layout.strides[last] == 1 || x.shape()[last] == 1 {
@@ -236,7 +244,7 @@ fn side_by_side(b: &mut Build, x: &Place) -> Place {
     }
 }
 
-/// The numbers of the static argument `active`.
+/// Returns the entries of the static argument `active`.
 fn numbers(active: &Static) -> impl Iterator<Item = usize> {
     let numbers = active.ints().expect("the shape rule checks `active`");
     numbers.iter().map(|i| *i as usize)

@@ -1,17 +1,18 @@
-//! Memory that several threads write, each its own part, and memory that a thread keeps for what it has in the making.
+//! A slice that threads write in disjoint parts, and thread-local scratch.
 
 use super::super::room::{Room, lines_for, with_lines};
 use super::super::span::Span;
 use std::marker::PhantomData;
 
-/// A slice of which threads write different parts.
+/// A slice whose parts are written by different threads.
 pub(super) struct Parts<'a, T> {
     start: *mut T,
     len: usize,
     of: PhantomData<&'a mut [T]>,
 }
 
-// SAFETY: the elements may go to another thread, and `part` says that no two threads have the same.
+// SAFETY: the elements may move between threads (`T: Send`), and the callers of `part` guarantee
+// that no two threads use the same ones.
 unsafe impl<T: Send> Sync for Parts<'_, T> {}
 
 impl<'a, T> Parts<'a, T> {
@@ -27,39 +28,41 @@ impl<'a, T> Parts<'a, T> {
         self.len
     }
 
-    /// `len` elements from `start` on.
+    /// Returns `len` elements from `start` on.
     ///
     /// # Safety
     ///
-    /// Nobody has any of them while the part is in use.
+    /// Nothing else may use any of these elements while the part is in use.
     #[expect(
         clippy::mut_from_ref,
-        reason = "the caller vouches that the parts are distinct"
+        reason = "the caller guarantees that the parts are distinct"
     )]
     pub(super) unsafe fn part(&self, start: usize, len: usize) -> &mut [T] {
         assert!(
             start <= self.len && len <= self.len - start,
-            "a part lies in the whole"
+            "a part must lie inside the slice"
         );
-        // SAFETY: the elements lie in the slice, which is borrowed mutably, and are the caller's alone.
+        // SAFETY: the elements lie inside the slice, as asserted, and it is borrowed mutably for
+        // `'a`. The caller guarantees exclusive use.
         unsafe { std::slice::from_raw_parts_mut(self.start.add(start), len) }
     }
 }
 
-/// A type of elements of which any bits are one.
+/// Element type for which any bits are a valid value.
 ///
 /// # Safety
 ///
-/// Its size is a power of two of at most 64, and there are no bits that are none.
+/// The size must be a power of 2, at most 64, and every bit pattern must be valid.
 pub(in crate::kernel) unsafe trait Plain: Copy {}
 
-// SAFETY: all bits are a number or a NaN.
+// SAFETY: the size is 4, and every bit pattern is a number or a NaN.
 unsafe impl Plain for f32 {}
-// SAFETY: the same.
+// SAFETY: the size is 8, and every bit pattern is a number or a NaN.
 unsafe impl Plain for f64 {}
 
-/// Calls `f` with slices of the given lengths, each from the start of a cache line on. A thread keeps the memory for the next
-/// time; the elements are those of the last time.
+/// Calls `f` with thread-local scratch slices of the given lengths, each aligned to a cache line.
+///
+/// They hold the elements of the last use.
 pub(super) fn with_room<T: Plain, R, const N: usize>(
     lens: [usize; N],
     f: impl FnOnce([&mut [T]; N]) -> R,
@@ -76,8 +79,9 @@ pub(super) fn with_room<T: Plain, R, const N: usize>(
             let start = lines.as_mut_ptr().cast::<T>();
             let len = lens[at];
             at += 1;
-            // SAFETY: the lines are initialised, aligned for `T` and hold `len` elements, whose bits may be any; nobody
-            // else has them, and they live until `f` is done.
+            // SAFETY: the lines are initialised, aligned for `T` and large enough for `len`
+            // elements, for which any bits are valid (`Plain`). The slices are disjoint and live
+            // until `f` returns.
             unsafe { std::slice::from_raw_parts_mut(start, len) }
         });
         f(slices)

@@ -1,11 +1,11 @@
-//! The Jacobian of attention, applied to tangents.
+//! Jacobian of attention, applied to tangents.
 
 use super::block::{self, Real};
 use super::heads::{Given, Heads, Rows};
 use super::room::{Parts, with_room};
 use crate::kernel::threads;
 
-/// Writes the tangent of the result. `dx` are the tangents of queries, keys and values, as far as there are any.
+/// Writes the tangent of the result. `dx` are the active tangents of queries, keys and values.
 pub(super) fn run<T: Real>(
     heads: &Heads,
     of: &Given<'_, T>,
@@ -26,7 +26,7 @@ pub(super) fn run<T: Real>(
         |task| {
             let (head, i, n) = heads.block_of(task);
             let width = n.next_multiple_of(block::STEP);
-            // SAFETY: each task has the queries of a block of its own.
+            // SAFETY: each task has a block of queries of its own.
             let out = unsafe { out.part((head * heads.queries + i) * e, n * e) };
             let square = block::KEYS * width;
             let lens = [d * width, d * width, square, square, width, width];

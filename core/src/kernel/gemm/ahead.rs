@@ -1,23 +1,27 @@
-//! What the next tiles read of the left operand is fetched while the tiles before them compute, a little at a time. The
-//! hardware does not foresee it where rows or columns lie in pages of their own.
+//! Prefetching of the left operand for the next tiles, a little for each tile.
+//!
+//! The hardware does not predict these accesses if rows or columns are on pages of their own.
 
 use super::pack::At;
 use super::tile::Tiles;
 
-/// Rows that the second-level cache is asked for.
+/// Rows to prefetch into the L2 cache.
 pub(super) struct Rows<T> {
     at: At<T>,
-    /// The rows, and the elements of each; then where it goes on, from row to row and then a line to the right.
+    /// Number of rows, and of elements per row.
+    ///
+    /// `next` is the row and column of the next line: it moves down the rows, then a line to the
+    /// right.
     size: [usize; 2],
     next: [usize; 2],
-    /// The lines that are asked for at a time.
+    /// Number of cache lines to prefetch per step.
     n_lines: usize,
 }
 
 impl<T: Copy> Rows<T> {
     const LINE: usize = 64 / size_of::<T>();
 
-    /// For so many rows, and elements of each, in so many steps. The elements of a row lie side by side.
+    /// Prefetches `size[0]` rows of `size[1]` contiguous elements in `n_steps` steps.
     pub(super) fn new(size: [usize; 2], at: At<T>, n_steps: usize) -> Self {
         let n_lines = size[0] * size[1].div_ceil(Self::LINE);
         Rows {
@@ -28,7 +32,7 @@ impl<T: Copy> Rows<T> {
         }
     }
 
-    /// Asks for the next lines.
+    /// Prefetches the next cache lines.
     #[inline]
     pub(super) fn ask(&mut self) {
         let [mut i, mut j] = self.next;
@@ -50,31 +54,33 @@ impl<T: Copy> Rows<T> {
     }
 }
 
-/// Columns that are [copied](Tiles::columns).
+/// Columns to copy with [`Tiles::columns`], some at a time.
 pub(super) struct Columns<'a, T: 'static> {
     pub(super) tiles: &'a Tiles<T>,
-    /// The elements of a column lie side by side.
+    /// The columns; the elements of each are contiguous.
     pub(super) from: At<T>,
     pub(super) to: *mut T,
-    /// The elements of a column, and whether there are [`Tiles::rows`].
+    /// Number of elements of a column; `whole` is true if it is [`Tiles::rows`].
     pub(super) rows: usize,
     pub(super) whole: bool,
-    /// The columns that are left.
+    /// Number of columns that are left.
     pub(super) k: usize,
-    /// The columns that are copied at a time.
+    /// Number of columns to copy per step.
     pub(super) step: usize,
 }
 
 impl<T: Copy> Columns<'_, T> {
-    /// Copies the next columns, and asks for those after them.
+    /// Copies the next columns and prefetches those after them.
     ///
     /// # Safety
     ///
-    /// The CPU has the tiles; the columns that are left may be read, and there is room for them.
+    /// The CPU must have the tiles. The remaining columns must be valid for reads, and their places
+    /// in `to` for writes.
     #[inline]
     pub(super) unsafe fn copy(&mut self) {
         let n = self.step.min(self.k);
-        // SAFETY: what the caller vouches for.
+        // SAFETY: the caller guarantees the tiles and the columns; `n` is at most `k`, the number
+        // of remaining ones.
         unsafe {
             (self.tiles.columns)(
                 [n, self.rows],
@@ -94,13 +100,13 @@ impl<T: Copy> Columns<'_, T> {
     }
 }
 
-/// Asks the second-level cache for a line, if there is memory.
+/// Prefetches a cache line into the L2 cache. The address may be invalid.
 #[inline(always)]
 fn ask<T>(at: *const T) {
     #[cfg(target_arch = "x86_64")]
     {
         use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
-        // SAFETY: it neither reads nor fails, whatever the address.
+        // SAFETY: a prefetch accesses no memory and never faults.
         unsafe { _mm_prefetch::<_MM_HINT_T1>(at.cast()) };
     }
     #[cfg(not(target_arch = "x86_64"))]

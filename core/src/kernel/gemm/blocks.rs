@@ -1,4 +1,6 @@
-//! How a product is cut into parts for threads, each of which is computed [by blocks](super::part). No cut changes a bit.
+//! Division of a product into parts for threads, each computed [in blocks](super::part).
+//!
+//! The division does not change the bits.
 
 use super::pack::At;
 use super::part::part;
@@ -6,15 +8,16 @@ use super::tile::{Tiled, Tiles};
 use crate::kernel::threads;
 use std::ops::Range;
 
-/// The result of a product, or a part of it.
+/// Result of a product, or a part of it.
 #[derive(Clone, Copy)]
 pub(crate) struct Out<T> {
     pub(super) ptr: *mut T,
-    /// Between rows. Columns lie side by side.
+    /// Distance between rows. Columns are contiguous.
     pub(super) stride: usize,
 }
 
-// SAFETY: it says where elements lie; those that write there vouch that no two threads write the same ones.
+// SAFETY: this is an address. The code that writes through it guarantees that no two threads write
+// the same elements.
 unsafe impl<T: Send> Sync for Out<T> {}
 
 impl<T> Out<T> {
@@ -30,32 +33,33 @@ impl<T> Out<T> {
     }
 }
 
-/// What is done to elements of the result when they are final, while they are in a cache.
+/// Function that runs on elements of the result once they are final, while they are in a cache.
 pub(crate) struct Epilogue<'a, T> {
-    /// Each element is final once, and what one thread hands over goes from the first row to the last.
+    /// Called once for each final element. The calls of one thread go from the first row to the
+    /// last.
     pub(crate) each: &'a (dyn Fn(Final<T>) + Sync),
-    /// If this is not 1, whole rows are shared among threads, in multiples of so many.
+    /// If not 1, threads share whole rows, in multiples of this.
     pub(crate) align: usize,
-    /// Whether only whole rows are handed over.
+    /// True if calls must cover whole rows.
     pub(crate) whole: bool,
-    /// Whether elements may lie apart from the result, which is not written then.
+    /// True if the elements may be stored apart from the result, which is not written then.
     pub(crate) apart: bool,
-    /// About how long one thread takes for all.
+    /// Estimated time of all calls on one thread.
     pub(crate) nanos: usize,
 }
 
-/// Rows and columns of a result that are final.
+/// Final rows and columns of a result.
 pub(crate) struct Final<T> {
-    /// The first element of the result.
+    /// First element of the whole result.
     pub(crate) result: *mut T,
     pub(crate) rows: Range<usize>,
     pub(crate) columns: Range<usize>,
-    /// The first of the elements, and what lies between their rows.
+    /// First of the final elements, and the distance between their rows.
     pub(crate) first: *mut T,
     pub(crate) stride: usize,
 }
 
-/// An epilogue, and where in the result a part of a product begins.
+/// An epilogue with the position in the result where a part of a product begins.
 #[derive(Clone, Copy)]
 pub(crate) struct Finish<'a, T> {
     pub(super) epilogue: &'a Epilogue<'a, T>,
@@ -65,7 +69,7 @@ pub(crate) struct Finish<'a, T> {
 }
 
 impl<T: Copy> Finish<'_, T> {
-    /// For the part that begins at these row and column of this one.
+    /// Returns the epilogue of the part that begins at row `i` and column `j` of this one.
     pub(super) fn from(self, i: usize, j: usize) -> Self {
         Finish {
             row: self.row + i,
@@ -74,7 +78,8 @@ impl<T: Copy> Finish<'_, T> {
         }
     }
 
-    /// Says that these rows and columns of the part are final; they lie in the result or in rows of their own.
+    /// Calls the epilogue with final rows and columns of the part. They are in the result, or
+    /// contiguous at `own`.
     pub(super) fn call(self, rows: Range<usize>, columns: Range<usize>, own: Option<*mut T>) {
         let after = |by: usize, range: Range<usize>| by + range.start..by + range.end;
         let n_columns = columns.len();
@@ -95,24 +100,26 @@ impl<T: Copy> Finish<'_, T> {
         });
     }
 
-    /// Whether threads share whole rows alone.
+    /// Returns whether threads must share whole rows.
     fn by_rows(self) -> bool {
         self.epilogue.whole || self.epilogue.align > 1
     }
 }
 
-/// Up to so many rows, the right operand is read where it lies if it is in a cache: it is not read often enough to be worth
-/// a copy.
+/// Number of rows up to which a right operand that fits in a cache is read in place.
+///
+/// With so few rows, a copy does not pay off.
 pub(super) const FEW_ROWS: usize = 256;
-/// An epilogue gets rows of at least so many panels, if there are more columns.
+/// Minimum number of panels per call of an epilogue, if there are more columns.
 const FEW_PANELS: usize = 16;
 
-/// `c = a b`, or `c += a b` if `add`; `[m, k]` times `[k, n]`, none of which is 0.
+/// Computes `c = a b`, or `c += a b` if `add`. None of `m`, `k` and `n` is 0.
 ///
 /// # Safety
 ///
-/// The CPU has the tiles. All elements of `a` and `b` may be read, those of `c` written, and these are distinct and no
-/// elements of `a` or `b`. If there is a `finish`, the rows of `c` are `n` apart.
+/// The CPU must have the tiles. The elements of `a` and `b` must be valid for reads and those of
+/// `c` for writes. The elements of `c` must be distinct and must not overlap `a` or `b`. If there
+/// is a `finish`, the rows of `c` must be `n` apart.
 pub(super) unsafe fn product<T: Tiled>(
     tiles: &Tiles<T>,
     [m, k, n]: [usize; 3],
@@ -123,8 +130,10 @@ pub(super) unsafe fn product<T: Tiled>(
     finish: Option<Finish<'_, T>>,
 ) {
     if n == 1 && m > 1 && c.stride == 1 {
-        // A column is a row of the transposed product, and rows are what is fast.
-        // SAFETY: the same elements, and those of `c` are one row.
+        // A column is computed as a row of the transposed product, because the tiles are fast for
+        // rows.
+        // SAFETY: the same elements as the caller's; the stride of `c` is 1, so its column is one
+        // contiguous row.
         unsafe {
             product(
                 tiles,
@@ -142,11 +151,11 @@ pub(super) unsafe fn product<T: Tiled>(
     let nanos = nanos(tiles, [m, k, n]).saturating_add(more);
     let n_threads = threads::worth(nanos);
     if n_threads < 2 {
-        // SAFETY: what the caller vouches for.
+        // SAFETY: the caller guarantees the requirements of `part`, which are the same.
         return unsafe { part(tiles, [m, k, n], a, b, c, add, finish) };
     }
-    // Columns do not share anything that is copied; rows are finished in longer pieces, and are all that sums in an
-    // epilogue allow.
+    // Parts by columns share no copies. Parts by rows finish longer pieces, and sums in an epilogue
+    // allow only them.
     let width = 2 * tiles.lanes;
     let by_rows = n < 2 * n_threads * width
         || finish.is_some_and(|f| {
@@ -160,7 +169,8 @@ pub(super) unsafe fn product<T: Tiled>(
             let i = i * rows;
             let m = rows.min(m - i);
             let finish = finish.map(|f| f.from(i, 0));
-            // SAFETY: of what the caller vouches for; no two parts have a row of `c` in common.
+            // SAFETY: the part lies inside the product, which the caller guarantees to be valid. No
+            // two parts share a row of `c`.
             unsafe { part(tiles, [m, k, n], a.from(i, 0), b, c.from(i, 0), add, finish) };
         });
     } else {
@@ -175,7 +185,8 @@ pub(super) unsafe fn product<T: Tiled>(
             let j = j * columns;
             let n = columns.min(n - j);
             let finish = now.map(|f| f.from(0, j));
-            // SAFETY: of what the caller vouches for; no two parts have a column of `c` in common.
+            // SAFETY: the part lies inside the product, which the caller guarantees to be valid. No
+            // two parts share a column of `c`.
             unsafe { part(tiles, [m, k, n], a, b.from(0, j), c.from(0, j), add, finish) };
         });
         if let (Some(finish), None) = (finish, now) {
@@ -187,8 +198,11 @@ pub(super) unsafe fn product<T: Tiled>(
     }
 }
 
-/// The size of parts in which `n_threads` finish `n` things soonest, up to four for each thread: a thread may lose its
-/// core for a while, and then others take its parts. No part is smaller than `least`, except the last.
+/// Returns the part size with which `n_threads` finish `n` units soonest, with up to four parts per
+/// thread.
+///
+/// With several parts per thread, others can take over from a thread that loses its core. No part
+/// is smaller than `least`, except the last.
 fn share(n: usize, n_threads: usize, least: usize) -> usize {
     let most = n.div_ceil(n_threads);
     let sizes = least.max(n.div_ceil(4 * n_threads)).min(most)..=most;
@@ -196,7 +210,7 @@ fn share(n: usize, n_threads: usize, least: usize) -> usize {
     sizes.min_by_key(|size| rounds(*size)).unwrap_or(most)
 }
 
-/// About how long one thread takes for a product.
+/// Returns the estimated time of a product on one thread.
 pub(super) fn nanos<T>(tiles: &Tiles<T>, [m, k, n]: [usize; 3]) -> usize {
     m.saturating_mul(k).saturating_mul(n) / (tiles.rate / 1000)
 }

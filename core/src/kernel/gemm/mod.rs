@@ -1,8 +1,9 @@
-//! The product of two strided matrices.
+//! Products of strided matrices.
 //!
-//! Floats are multiplied by loops of our own ([`tile`], [`blocks`]) where the CPU has AVX2 or AVX-512, and by
-//! `matrixmultiply` elsewhere; integers by plain loops. Each element of the result is a sum in an order that depends on
-//! the inner length alone.
+//! Floats use our own loops ([`tile`], [`blocks`]) on CPUs with AVX2 or AVX-512, and
+//! `matrixmultiply` elsewhere; integers use plain loops. The order of each sum depends on the three
+//! lengths alone: products of a vector and a matrix have an [order](single) of their own, and all
+//! others one that the inner length determines.
 
 mod ahead;
 mod blocks;
@@ -21,7 +22,7 @@ use blocks::{Finish, Out};
 use pack::At;
 use tile::Tiled;
 
-/// A matrix in a slice: element `(i, j)` is `data[offset + i * rows + j * cols]`.
+/// A strided matrix in a slice: element `(i, j)` is `data[offset + i * rows + j * cols]`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Matrix {
     pub(super) offset: usize,
@@ -30,12 +31,12 @@ pub(crate) struct Matrix {
 }
 
 impl Matrix {
-    /// The index of the last element of `m` by `n`.
+    /// Returns the index of the last element of an `m` by `n` matrix.
     fn last(self, m: usize, n: usize) -> usize {
         self.offset + (m - 1) * self.rows + (n - 1) * self.cols
     }
 
-    /// The matrix without its first `rows` rows.
+    /// Returns the matrix without its first `rows` rows.
     pub(super) fn below(self, rows: usize) -> Matrix {
         Matrix {
             offset: self.offset + rows * self.rows,
@@ -43,7 +44,7 @@ impl Matrix {
         }
     }
 
-    /// Its transpose.
+    /// Returns the transpose.
     pub(super) fn transposed(self) -> Matrix {
         Matrix {
             rows: self.cols,
@@ -61,8 +62,9 @@ impl Matrix {
     }
 }
 
-/// `out = a b`, `[m, k]` times `[k, n]`, none of which is 0. With the operands are the strides of their rows and columns;
-/// the result is in row-major order.
+/// Computes `out = a b`, `[m, k]` times `[k, n]`, none of which is 0.
+///
+/// Each operand comes with its row and column strides. The result is in row-major order.
 pub(crate) fn product_of_slices<T: Gemm>(
     mkn: [usize; 3],
     (a, [a_rows, a_cols]): (&[T], [usize; 2]),
@@ -86,7 +88,7 @@ pub(crate) fn product_of_slices<T: Gemm>(
     run(&batch, a, b, out, false, None);
 }
 
-/// Copies `m` by `n` elements, neither of which is 0, into rows that are `stride` apart.
+/// Copies an `m` by `n` matrix, neither of which is 0, into rows that are `stride` apart.
 pub(super) fn copy<T: Gemm>(
     [m, n]: [usize; 2],
     from: &[T],
@@ -96,20 +98,21 @@ pub(super) fn copy<T: Gemm>(
 ) {
     assert!(
         m > 0 && n > 0 && at.last(m, n) < from.len(),
-        "the matrix lies in its buffer"
+        "the matrix must lie inside its buffer"
     );
     assert!(
         stride >= n && (m - 1) * stride + n <= to.len(),
-        "there is room for the copy"
+        "the copy must lie inside its buffer"
     );
-    // SAFETY: the last element is the farthest, and lies inside, as checked; `to` is borrowed mutably.
+    // SAFETY: strides are not negative, so the last element is the farthest. It lies inside both
+    // slices, as asserted, and `to` is borrowed mutably.
     unsafe { T::copy([m, n], at.at(from.as_ptr()), to.as_mut_ptr(), stride) }
 }
 
-/// One axis of a batch of products: its length and its strides in the left operand, the right and the result.
+/// Batch axis: its length and its strides in the left operand, the right operand and the result.
 pub(crate) type BatchAxis = (usize, [usize; 3]);
 
-/// Products of the same size: their operands and results are strides apart.
+/// Batch of products of the same size, with strided operands and results.
 #[derive(Clone, Debug)]
 pub(crate) struct Batch {
     /// `[m, k]` times `[k, n]`, none of which is 0.
@@ -117,21 +120,22 @@ pub(crate) struct Batch {
     pub(super) a: Matrix,
     pub(super) b: Matrix,
     pub(super) out: Matrix,
-    /// Each product of these has a result of its own, and the results lie one after the other.
+    /// Axes along which each product has a result of its own.
     pub(super) axes: Vec<BatchAxis>,
-    /// The products of these are added up: their strides in the result are 0.
+    /// Axes along which the products are added up: their strides in the result are 0.
     pub(super) summed: Vec<BatchAxis>,
-    /// Whether they are products of a vector and a matrix, with sums in an [order](single) of their own.
+    /// True for products of a vector and a matrix, whose sums have an [order](single) of their own.
     pub(super) single: bool,
 }
 
 impl Batch {
-    /// Whether products that have so many rows together are [`Batch::single`].
+    /// Returns whether products with these lengths are [`Batch::single`]; `m` counts the rows of
+    /// the whole batch.
     pub(super) fn is_single(mkn: [usize; 3]) -> bool {
         single::is_single(mkn)
     }
 
-    /// Whether the results are all that there is from the first element to the last, in row-major order.
+    /// Returns whether the results fill a contiguous row-major range.
     pub(super) fn is_dense(&self) -> bool {
         let [m, _, n] = self.mkn;
         let Matrix { rows, cols, .. } = self.out;
@@ -145,11 +149,12 @@ impl Batch {
     }
 }
 
-/// Computes the products, on several threads where that pays. `out = a b`, summed over the axes that say so; it adds
-/// what was in `out` if `add`.
+/// Computes the products, on several threads if that pays off.
 ///
-/// If there is an epilogue, the results are [dense](Batch::is_dense), and it sees them as one matrix with a row for each of
-/// the rows of all of them; where there are several products, the rows of each are a multiple of what it is to be aligned to.
+/// `out = a b`, summed over [`Batch::summed`]; added to the previous contents of `out` if `add`. If
+/// there is an epilogue, the results must be [dense](Batch::is_dense); it sees them as one matrix
+/// with all their rows. With several products, the rows of each must be a multiple of the
+/// epilogue's alignment.
 pub(super) fn run<T: Gemm>(
     batch: &Batch,
     a: &[T],
@@ -183,9 +188,10 @@ pub(super) fn run<T: Gemm>(
             let [sa, sb, _] = offsets(&batch.summed, s);
             let (a, b) = (a.after(ia + sa), b.after(ib + sb));
             let finish = finish.filter(|_| s + 1 == n_summed);
-            // SAFETY: `check` has made sure that every element that the strides reach lies in its slice (they are not
-            // negative, so the last is the farthest), and that those of `out` are distinct, in one product and in
-            // all. `out` is borrowed mutably, so it overlaps neither operand.
+            // SAFETY: strides are not negative, so the last element is the farthest, and `check`
+            // asserted that it lies inside its slice. `check` also asserted that the elements of
+            // `out` are distinct, within a product and across products. `out` is borrowed mutably,
+            // so it overlaps neither operand.
             unsafe {
                 compute(
                     batch.mkn,
@@ -199,7 +205,7 @@ pub(super) fn run<T: Gemm>(
             }
         }
     };
-    // A few products are shared one by one.
+    // Few products are parallelised one by one, each within itself.
     let nanos = nanos.saturating_mul(n_summed);
     let more = epilogue.map_or(0, |epilogue| epilogue.nanos);
     let total = nanos.saturating_mul(n_products).saturating_add(more);
@@ -213,7 +219,7 @@ pub(super) fn run<T: Gemm>(
     });
 }
 
-/// How far the operands and the result of product `i` are from those of the first.
+/// Returns the offsets of the operands and the result of product `i` from those of the first.
 fn offsets(axes: &[BatchAxis], mut i: usize) -> [usize; 3] {
     let mut offsets = [0; 3];
     for &(len, strides) in axes.iter().rev() {
@@ -226,10 +232,10 @@ fn offsets(axes: &[BatchAxis], mut i: usize) -> [usize; 3] {
     offsets
 }
 
-/// Checks what [`run`] relies on.
+/// Asserts the bounds and the distinct results that [`run`] relies on.
 fn check(batch: &Batch, [len_a, len_b, len_out]: [usize; 3], finish: bool) {
     let [m, k, n] = batch.mkn;
-    assert!(m > 0 && k > 0 && n > 0, "a product that has elements");
+    assert!(m > 0 && k > 0 && n > 0, "a product must have elements");
     let last = |which: usize| {
         let axes = batch.axes.iter().chain(&batch.summed);
         axes.map(|(len, strides)| (len - 1) * strides[which])
@@ -260,24 +266,28 @@ fn check(batch: &Batch, [len_a, len_b, len_out]: [usize; 3], finish: bool) {
     }
     assert!(distinct, "no two elements of the result share a place");
     let summed = batch.summed.iter().all(|(_, strides)| strides[2] == 0);
-    assert!(summed, "products that are summed have one result");
-    assert!(!finish || batch.is_dense(), "rows lie side by side");
+    assert!(summed, "products that are summed must share one result");
+    assert!(
+        !finish || batch.is_dense(),
+        "an epilogue needs contiguous rows"
+    );
 }
 
-/// What computes a product: see [`Gemm::product`].
+/// Function that computes a product: [`Gemm::product`] or [`Gemm::single`].
 type Compute<T> = unsafe fn([usize; 3], At<T>, At<T>, Out<T>, usize, bool, Option<Finish<'_, T>>);
 
-/// A type of elements that matrices have.
+/// Element type of matrices.
 pub(crate) trait Gemm: Number {
-    /// About how long one thread takes for a product.
+    /// Returns the estimated time of a product on one thread.
     fn nanos(mkn: [usize; 3]) -> usize;
 
-    /// `c = a b`, or `c += a b` if `add`; columns of `c` are `cols` apart.
+    /// Computes `c = a b`, or `c += a b` if `add`; the columns of `c` are `cols` apart.
     ///
     /// # Safety
     ///
-    /// All elements of `a` and `b` may be read, those of `c` written, and these are distinct and no elements of `a` or
-    /// `b`. If there is a `finish`, the elements of `c` lie in row-major order without gaps.
+    /// The elements of `a` and `b` must be valid for reads and those of `c` for writes. The
+    /// elements of `c` must be distinct and must not overlap `a` or `b`. If there is a `finish`,
+    /// `c` must be contiguous in row-major order.
     unsafe fn product(
         mkn: [usize; 3],
         a: At<Self>,
@@ -288,11 +298,11 @@ pub(crate) trait Gemm: Number {
         finish: Option<Finish<'_, Self>>,
     );
 
-    /// [`Gemm::product`] with one row or one column, in the order of [`single`].
+    /// As [`Gemm::product`], with one row or one column and the order of sums of [`single`].
     ///
     /// # Safety
     ///
-    /// As there.
+    /// As for [`Gemm::product`].
     unsafe fn single(
         mkn: [usize; 3],
         a: At<Self>,
@@ -302,7 +312,7 @@ pub(crate) trait Gemm: Number {
         add: bool,
         finish: Option<Finish<'_, Self>>,
     ) {
-        // SAFETY: what the caller vouches for.
+        // SAFETY: the caller guarantees the requirements of `product`.
         unsafe { Self::product(mkn, a, b, c, cols, add, finish) }
     }
 
@@ -310,9 +320,10 @@ pub(crate) trait Gemm: Number {
     ///
     /// # Safety
     ///
-    /// All that the strides reach may be read in `from` and written in `to`, and the two do not overlap.
+    /// The elements that the strides reach must be valid for reads in `from` and for writes in
+    /// `to`, and must not overlap.
     unsafe fn copy(mn: [usize; 2], from: At<Self>, to: *mut Self, stride: usize) {
-        // SAFETY: what the caller vouches for.
+        // SAFETY: the caller guarantees the requirements of `copy`, which are those of `copy_each`.
         unsafe { pack::copy_each(mn, from, to, stride) }
     }
 }
@@ -322,9 +333,11 @@ macro_rules! floats {
         impl Gemm for $t {
             unsafe fn copy(mn: [usize; 2], from: At<Self>, to: *mut Self, stride: usize) {
                 match $t::tiles(level()) {
-                    // SAFETY: what the caller vouches for, and the CPU has the tiles.
+                    // SAFETY: the caller guarantees the requirements of `copy`, and the tiles are
+                    // those of this CPU's level.
                     Some(tiles) => unsafe { pack::copy(tiles, mn, from, to, stride) },
-                    // SAFETY: what the caller vouches for.
+                    // SAFETY: the caller guarantees the requirements of `copy`, which are those of
+                    // `copy_each`.
                     None => unsafe { pack::copy_each(mn, from, to, stride) },
                 }
             }
@@ -346,14 +359,16 @@ macro_rules! floats {
                 finish: Option<Finish<'_, Self>>,
             ) {
                 let Some(tiles) = $t::tiles(level()) else {
-                    // SAFETY: what the caller vouches for.
+                    // SAFETY: the caller guarantees the requirements of `product`.
                     return unsafe { Self::product([m, k, n], a, b, c, cols, add, finish) };
                 };
                 let (row, matrix, n_sums, stride) = match n {
                     1 => (b.transposed(), a.transposed(), m, c.stride),
                     _ => (a, b, n, cols),
                 };
-                // SAFETY: what the caller vouches for; the CPU has the tiles.
+                // SAFETY: the caller guarantees the requirements of `product`, and the tiles are
+                // those of this CPU's level. `m` or `n` is 1, so the operands are a vector and a
+                // matrix.
                 unsafe { single::product(tiles, [k, n_sums], row, matrix, (c.ptr, stride), add) };
                 finish.into_iter().for_each(|f| f.call(0..m, 0..n, None));
             }
@@ -368,11 +383,12 @@ macro_rules! floats {
                 finish: Option<Finish<'_, Self>>,
             ) {
                 match $t::tiles(level()) {
-                    // SAFETY: what the caller vouches for, and the CPU has the tiles.
+                    // SAFETY: the caller guarantees the requirements of `product`, and the tiles
+                    // are those of this CPU's level.
                     Some(tiles) if cols == 1 || n == 1 => unsafe {
                         blocks::product(tiles, [m, k, n], a, b, c, add, finish)
                     },
-                    // SAFETY: the same, with a result of its own.
+                    // SAFETY: the same, with a contiguous result from `spread`.
                     Some(tiles) => unsafe {
                         spread([m, n], c, cols, add, |c| {
                             blocks::product(tiles, [m, k, n], a, b, c, add, None);
@@ -382,7 +398,8 @@ macro_rules! floats {
                         let [ar, ac, br, bc, cr, cc] =
                             [a.rows, a.cols, b.rows, b.cols, c.stride, cols].map(|s| s as isize);
                         let beta = if add { 1.0 } else { 0.0 };
-                        // SAFETY: what the caller vouches for.
+                        // SAFETY: the caller guarantees that the strides stay inside valid,
+                        // non-overlapping matrices.
                         unsafe {
                             matrixmultiply::$gemm(
                                 m, k, n, 1.0, a.ptr, ar, ac, b.ptr, br, bc, beta, c.ptr, cr, cc,
@@ -416,7 +433,8 @@ macro_rules! ints {
                     for p in 0..k {
                         for j in 0..n {
                             let z = c.element(i, j * cols);
-                            // SAFETY: `i < m`, `p < k` and `j < n`, for which the caller vouches.
+                            // SAFETY: `i < m`, `p < k` and `j < n`; the caller guarantees that
+                            // these elements are valid.
                             unsafe {
                                 let xy = a.element(i, p).read().times(b.element(p, j).read());
                                 *z = if add || p > 0 { z.read().plus(xy) } else { xy };
@@ -433,11 +451,11 @@ macro_rules! ints {
 floats! { f32: sgemm; f64: dgemm; }
 ints! { i32 i64 }
 
-/// Calls `product` with a result whose columns lie side by side, and copies it to one whose columns do not.
+/// Calls `product` with a contiguous result and copies it to `c`, whose columns are `cols` apart.
 ///
 /// # Safety
 ///
-/// The elements of `c` may be read and written. `product` writes all of its result.
+/// The elements of `c` must be valid for reads and writes. `product` must write all of its result.
 unsafe fn spread<T: Number>(
     [m, n]: [usize; 2],
     c: Out<T>,
@@ -449,7 +467,7 @@ unsafe fn spread<T: Number>(
     let places = || (0..m * n).map(|i| c.element(i / n, i % n * cols));
     if add {
         for (x, place) in whole.iter_mut().zip(places()) {
-            // SAFETY: an element of `c`.
+            // SAFETY: the place is an element of `c`, which the caller guarantees to be valid.
             *x = unsafe { place.read() };
         }
     }
@@ -458,7 +476,7 @@ unsafe fn spread<T: Number>(
         stride: n,
     });
     for (x, place) in whole.iter().zip(places()) {
-        // SAFETY: an element of `c`.
+        // SAFETY: the place is an element of `c`, which the caller guarantees to be valid.
         unsafe { place.write(*x) };
     }
 }

@@ -4,7 +4,7 @@ use super::super::room::{Room, lines_for, with_lines};
 use super::super::span::Span;
 use super::tile::{Tiled, Tiles};
 
-/// A matrix at a place in memory: element `(i, j)` is `i * rows + j * cols` elements further on.
+/// A strided matrix in memory: element `(i, j)` is at `ptr + i * rows + j * cols`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct At<T> {
     pub(super) ptr: *const T,
@@ -12,7 +12,7 @@ pub(crate) struct At<T> {
     pub(super) cols: usize,
 }
 
-// SAFETY: it says where elements lie and gives no access to them; those that follow it vouch for that.
+// SAFETY: this is an address. The code that dereferences it guarantees that the access is valid.
 unsafe impl<T: Sync> Sync for At<T> {}
 
 impl<T: Copy> At<T> {
@@ -20,7 +20,7 @@ impl<T: Copy> At<T> {
         self.ptr.wrapping_add(i * self.rows + j * self.cols)
     }
 
-    /// The matrix so many elements further on.
+    /// Returns the matrix moved by `offset` elements.
     pub(super) fn after(self, offset: usize) -> At<T> {
         At {
             ptr: self.ptr.wrapping_add(offset),
@@ -28,7 +28,7 @@ impl<T: Copy> At<T> {
         }
     }
 
-    /// The matrix from element `(i, j)` on.
+    /// Returns the matrix from element `(i, j)` on.
     pub(super) fn from(self, i: usize, j: usize) -> At<T> {
         At {
             ptr: self.element(i, j),
@@ -45,7 +45,7 @@ impl<T: Copy> At<T> {
     }
 }
 
-/// Calls `f` with room for `len` elements, aligned to cache lines. A thread keeps the room for the next time.
+/// Calls `f` with thread-local scratch for `len` elements, aligned to a cache line.
 pub(super) fn with_room<T: Tiled, R>(len: usize, f: impl FnOnce(*mut T) -> R) -> R {
     thread_local! {
         static ROOM: Room = const { Room::new(Span::new()) };
@@ -62,7 +62,8 @@ pub(super) fn with_room<T: Tiled, R>(len: usize, f: impl FnOnce(*mut T) -> R) ->
 ///
 /// # Safety
 ///
-/// All that the strides reach may be read in `from` and written in `to`, and the two do not overlap.
+/// The CPU must have the tiles. The elements that the strides reach must be valid for reads in
+/// `from` and for writes in `to`, and must not overlap.
 pub(super) unsafe fn copy<T: Tiled>(
     tiles: &Tiles<T>,
     [m, n]: [usize; 2],
@@ -70,7 +71,8 @@ pub(super) unsafe fn copy<T: Tiled>(
     to: *mut T,
     stride: usize,
 ) {
-    // SAFETY: `i < m` and `j < n`, for which the caller vouches; the CPU has the tiles.
+    // SAFETY: `i < m` and `j < n`; the caller guarantees that these elements are valid, and the
+    // tiles.
     unsafe {
         if from.cols == 1 {
             for i in 0..m {
@@ -84,11 +86,11 @@ pub(super) unsafe fn copy<T: Tiled>(
     }
 }
 
-/// [`copy`], element by element.
+/// As [`copy`], element by element.
 ///
 /// # Safety
 ///
-/// As there.
+/// As for [`copy`], on any CPU.
 pub(super) unsafe fn copy_each<T: Copy>(
     [m, n]: [usize; 2],
     from: At<T>,
@@ -97,14 +99,16 @@ pub(super) unsafe fn copy_each<T: Copy>(
 ) {
     for i in 0..m {
         for j in 0..n {
-            // SAFETY: `i < m` and `j < n`, for which the caller vouches.
+            // SAFETY: `i < m` and `j < n`; the caller guarantees that these elements are valid.
             unsafe { *to.add(i * stride + j) = *from.element(i, j) };
         }
     }
 }
 
-/// Copies `k` by `n` elements into panels of `width` columns, one after another, each `k` rows of `width`. The last
-/// panel is filled with zeros to `last_width` columns, and is as wide as that.
+/// Copies `k` by `n` elements into panels of `width` columns, one after another, each `k` rows of
+/// `width`.
+///
+/// The last panel may be narrower: its width is the rest rounded up to whole vectors.
 ///
 /// # Safety
 ///
@@ -117,7 +121,8 @@ pub(super) unsafe fn panels<T: Tiled>(
     width: usize,
 ) {
     let n_whole = n / width;
-    // SAFETY: the panels together have the `k` by `n` elements, for which the caller vouches.
+    // SAFETY: the panels together have `k` by `n` elements, which the caller guarantees to be
+    // valid.
     unsafe {
         if from.cols == 1 {
             (tiles.panels)([k, n_whole], from.ptr, from.rows, to);

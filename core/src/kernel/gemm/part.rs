@@ -1,27 +1,31 @@
-//! A part of a product, on one thread: by blocks that stay in a cache, and tiles that stay in registers.
+//! A part of a product on one thread: in blocks that fit in a cache, and tiles that fit in
+//! registers.
 //!
-//! No cut changes a bit. The one that would, that of the inner dimension, is made from its length alone: an element of the
-//! result is the sum, in order, of what the tiles give for each of `k / K_BLOCK` equal stretches of `k`.
+//! The division does not change the bits. Only that of the inner dimension could, and it depends on
+//! `k` alone: an element of the result is the sum, in order, of the tiles' results for each of `k /
+//! K_BLOCK` equal stretches of `k`.
 
 use super::ahead::{Columns, Rows};
 use super::blocks::{FEW_ROWS, Finish, Out};
 use super::pack::{At, copy, panels, with_room};
 use super::tile::{Tiled, Tiles};
 
-/// The most steps of a chain of multiply-adds; a panel of two vectors of as many rows fits a first-level cache.
+/// Maximum length of a chain of multiply-adds. A panel of two vectors with as many rows fits in the
+/// L1 cache.
 const K_BLOCK: usize = 256;
-/// The bytes of a row of a packed block of the right operand: with [`K_BLOCK`] rows, half of a second-level cache.
+/// Bytes of a row of a packed block of the right operand: with [`K_BLOCK`] rows, half of an L2
+/// cache.
 const ROW_BYTES: usize = 2048;
-/// The bytes of an operand that a second-level cache has as a whole.
+/// Bytes of an operand that stays in the L2 cache as a whole.
 const CACHED: usize = 1 << 20;
-/// The bytes of a result that an epilogue gets at a time: they stay in a cache, and the pieces are long.
+/// Bytes of a result that an epilogue gets at a time: small enough to be in a cache still.
 const FINAL_BYTES: usize = 32 << 10;
 
-/// [`product`](super::blocks::product) on one thread.
+/// Computes [`product`](super::blocks::product) on one thread.
 ///
 /// # Safety
 ///
-/// As there.
+/// As for [`product`](super::blocks::product).
 pub(super) unsafe fn part<T: Tiled>(
     tiles: &Tiles<T>,
     [m, k, n]: [usize; 3],
@@ -48,7 +52,8 @@ pub(super) unsafe fn part<T: Tiled>(
                     room,
                 };
                 let last = early.filter(|_| p + k_here == k);
-                // SAFETY: a block of the part, and there is room for what its way copies.
+                // SAFETY: the block lies inside the part, which the caller guarantees to be valid.
+                // `room` has the space that `way` asks for.
                 unsafe {
                     match way.pack_b {
                         true => block.packed(last.map(|f| f.from(0, j))),
@@ -63,28 +68,31 @@ pub(super) unsafe fn part<T: Tiled>(
     }
 }
 
-/// What is copied of the operands of a part, and by how much at a time.
+/// Blocking of a part: which operands are copied, and block sizes.
 struct Way {
-    /// The rows and columns of a block of the right operand.
+    /// Number of rows and of columns of a block of the right operand.
     k_block: usize,
     n_block: usize,
-    /// The columns of a tile.
+    /// Number of columns of a tile.
     width: usize,
-    /// Whether the elements of the columns of the left operand lie side by side, and those of its rows do not.
+    /// True if the columns of the left operand are contiguous and its rows are not.
     by_column: bool,
-    /// Whether tiles read copies of the operands.
+    /// True if tiles read a copy of the left operand (`pack_a`) or of the right one (`pack_b`).
     pack_a: bool,
     pack_b: bool,
-    /// Whether rows of the left operand are asked for before they are read.
+    /// True if rows of the left operand are prefetched.
     ask: bool,
-    /// What lies between copied rows of the left operand.
+    /// Distance between copied rows of the left operand.
     a_row: usize,
-    /// Whether an epilogue gets elements while they are in a cache, and whether these lie apart from the result.
+    /// True if an epilogue gets elements while they are in a cache.
+    ///
+    /// `apart` is true if these elements are not stored in the result.
     finish_early: bool,
     apart: bool,
-    /// The fewest elements that it gets, except for the last.
+    /// Minimum number of elements that an epilogue gets, except for the last.
     enough: usize,
-    /// The room for copies of both operands, and for elements apart from the result.
+    /// Sizes of the scratch in elements: for copies of both operands, and for elements apart from
+    /// the result.
     room_a: usize,
     room_b: usize,
     room_c: usize,
@@ -102,7 +110,7 @@ impl Way {
         let k_block = k.div_ceil(k.div_ceil(K_BLOCK));
         let lines_up = a.cols == 1 || a.rows == 1;
         let by_column = a.cols != 1 && a.rows == 1;
-        // Rows that are multiples of a page apart compete for the same places in a cache.
+        // Rows whose distance is a multiple of a page map to the same cache sets.
         let compete = (b.rows * size_of::<T>()).is_multiple_of(4096);
         let few =
             m <= 2 * tiles.rows || (m <= FEW_ROWS && !compete && k * n * size_of::<T>() <= CACHED);
@@ -115,16 +123,16 @@ impl Way {
             true => n.min(ROW_BYTES / size_of::<T>()),
             false => n,
         };
-        // A tile reads less than a cache line of a column, so columns that are far apart are better copied. So are elements
-        // that do not lie side by side.
+        // Columns that are far apart are copied, because a tile reads less than a cache line of a
+        // column. So are elements without contiguous rows or columns.
         let spread = by_column && a.cols * size_of::<T>() >= 1024 && n_block >= 4 * width;
         let pack_a = pack_b && (spread || !lines_up);
-        // Rows that the hardware does not foresee.
+        // The hardware does not predict rows that are at least a page apart.
         let ask = a.cols == 1
             && a.rows * size_of::<T>() >= 4096
             && m * k * size_of::<T>() > CACHED
             && n_block >= 4 * width;
-        // Copied rows start at different places of a cache.
+        // The padding maps copied rows to different cache sets.
         let a_row = k_block + 64 / size_of::<T>();
         let room_a = match (pack_a, by_column) {
             (false, _) => 0,
@@ -162,7 +170,7 @@ impl Way {
     }
 }
 
-/// All rows of a part, some steps of the inner dimension, and some columns.
+/// Block of a part: all its rows, `k` steps of the inner dimension, and some columns.
 struct Block<'a, T: 'static> {
     tiles: &'a Tiles<T>,
     way: &'a Way,
@@ -171,19 +179,22 @@ struct Block<'a, T: 'static> {
     b: At<T>,
     c: Out<T>,
     add: bool,
-    /// A copy of the right operand, then of rows of the left one, then elements apart from the result.
+    /// Scratch: the copy of the right operand, then that of rows of the left one, then elements
+    /// apart from the result.
     room: *mut T,
 }
 
-/// Rows of the left operand as a tile reads them: the first element, and what lies between rows, or columns.
+/// Rows of the left operand as a tile reads them: the address, and the distance between rows or
+/// columns.
 type Left<T> = (*const T, usize);
 
 impl<T: Tiled> Block<'_, T> {
-    /// Reads the right operand where it lies. What is read of it stays in a cache while the rows go by.
+    /// Reads the right operand in place. The columns of a tile stay in a cache while all rows use
+    /// them.
     ///
     /// # Safety
     ///
-    /// The CPU has the tiles; the operands may be read, and the result written.
+    /// The CPU must have the tiles. The operands must be valid for reads and the result for writes.
     #[inline]
     unsafe fn in_place(&self) {
         let [m, _, n] = self.size;
@@ -191,18 +202,18 @@ impl<T: Tiled> Block<'_, T> {
         while j < n {
             let mut w = 0;
             for (i, rows) in heights(m, self.tiles.rows) {
-                // SAFETY: what the caller vouches for.
+                // SAFETY: the tile lies inside the block, which the caller guarantees to be valid.
                 w = unsafe { self.tile(self.left(i), (i, rows), j, self.c) };
             }
             j += w;
         }
     }
 
-    /// Copies the right operand first, or while the first tiles read it.
+    /// Computes with a packed right operand, which is copied before the first tiles or by them.
     ///
     /// # Safety
     ///
-    /// As [`Block::in_place`], and there is the room that the way takes.
+    /// As for [`Block::in_place`], and `room` must have the space that the `Way` asks for.
     #[inline]
     unsafe fn packed(&self, finish: Option<Finish<'_, T>>) {
         let (tiles, way) = (self.tiles, self.way);
@@ -210,13 +221,14 @@ impl<T: Tiled> Block<'_, T> {
         let a_copy = self.room.wrapping_add(way.room_b);
         let mut a_copies = [a_copy, a_copy.wrapping_add(way.room_a / 2)];
         let rows_apart = a_copy.wrapping_add(way.room_a);
-        // What the first tiles do not copy while they read it is copied before.
+        // The columns that the first row of tiles does not pack are packed first.
         let n_early =
             match self.b.cols == 1 && heights(m, tiles.rows).next() == Some((0, tiles.rows)) {
                 true => n / way.width * way.width,
                 false => 0,
             };
-        // SAFETY: of the block, and there is room for it.
+        // SAFETY: the caller guarantees the block and the scratch; these columns and rows lie
+        // inside the block.
         unsafe {
             self.pack_columns_from(n_early);
             self.columns(0, a_copies[0], 1).copy();
@@ -227,7 +239,8 @@ impl<T: Tiled> Block<'_, T> {
                 (false, _) => self.left(i),
                 (true, true) => (a_copies[0].cast_const(), tiles.rows),
                 (true, false) => {
-                    // SAFETY: as above.
+                    // SAFETY: the rows lie inside the block, and `a_copy` has room for `rows` rows
+                    // of `a_row` elements.
                     unsafe { copy(tiles, [rows, k], self.a.from(i, 0), a_copy, way.a_row) };
                     (a_copy.cast_const(), way.a_row)
                 }
@@ -245,21 +258,22 @@ impl<T: Tiled> Block<'_, T> {
             let mut copied = self.columns(end, a_copies[1], n_tiles);
             let mut ahead = || {
                 asked.ask();
-                // SAFETY: of the block, and there is room for it.
+                // SAFETY: the rows lie inside the block, and the copy has room for them.
                 unsafe { copied.copy() };
             };
             let mut j = 0;
             if i == 0 {
                 while j < n_early {
                     ahead();
-                    // SAFETY: as above; the tile has all rows and columns.
+                    // SAFETY: the caller guarantees the block. The tile has all rows and `width`
+                    // columns, because `j` is below `n_early`.
                     unsafe { self.packing_tile(left, j, to) };
                     j += way.width;
                 }
             }
             while j < n {
                 ahead();
-                // SAFETY: as above.
+                // SAFETY: the tile lies inside the block, whose copies are complete.
                 j += unsafe { self.tile(left, (i, rows), j, to) };
             }
             a_copies.swap(0, 1);
@@ -272,11 +286,13 @@ impl<T: Tiled> Block<'_, T> {
         }
     }
 
-    /// Computes a tile of so many rows from row `i` and column `j` on, and says how many columns it has.
+    /// Computes the tile of `rows` rows at row `i` and column `j`, and returns its number of
+    /// columns.
     ///
     /// # Safety
     ///
-    /// The CPU has the tiles; the operands or their copies may be read, and the result written.
+    /// The CPU must have the tiles. The operands or their copies must be valid for reads, and the
+    /// result for writes.
     #[inline]
     unsafe fn tile(
         &self,
@@ -301,7 +317,8 @@ impl<T: Tiled> Block<'_, T> {
         let last = w - (vectors - 1) * tiles.lanes;
         let z = to.element(i, j);
         let tile = tiles.tile(self.way.by_column, rows, vectors);
-        // SAFETY: a tile within the block; the operands or their copies have its rows and columns.
+        // SAFETY: the tile lies inside the block, and the operands or their copies cover its rows
+        // and columns.
         unsafe {
             tile(
                 k, left, stride, right, b_stride, z, to.stride, last, self.add,
@@ -310,18 +327,20 @@ impl<T: Tiled> Block<'_, T> {
         w
     }
 
-    /// Computes the tile of the first rows from column `j` on, and copies what it reads of the right operand.
+    /// Computes the tile of the first rows at column `j` and packs the columns of the right operand
+    /// that it reads.
     ///
     /// # Safety
     ///
-    /// As [`Block::packed`], and the tile has all rows and columns.
+    /// As for [`Block::packed`], and the tile must have all rows and columns.
     #[inline]
     unsafe fn packing_tile(&self, (left, stride): Left<T>, j: usize, to: Out<T>) {
         let k = self.size[1];
         let panel = self.room.wrapping_add(j * k);
         let (right, z) = (self.b.element(0, j), to.element(0, j));
         let tile = self.tiles.packing(self.way.by_column);
-        // SAFETY: what the caller vouches for.
+        // SAFETY: the caller guarantees the block and a whole tile; the panel lies inside the
+        // scratch.
         unsafe {
             tile(
                 k,
@@ -337,17 +356,17 @@ impl<T: Tiled> Block<'_, T> {
         };
     }
 
-    /// Copies the right operand from a column on.
+    /// Packs the right operand from a column on.
     ///
     /// # Safety
     ///
-    /// As [`Block::packed`].
+    /// As for [`Block::packed`].
     #[inline]
     unsafe fn pack_columns_from(&self, first: usize) {
         let [_, k, n] = self.size;
         if first < n {
             let to = self.room.wrapping_add(first * k);
-            // SAFETY: what the caller vouches for.
+            // SAFETY: the caller guarantees the block and the scratch for all of its columns.
             unsafe {
                 panels(
                     self.tiles,
@@ -360,7 +379,7 @@ impl<T: Tiled> Block<'_, T> {
         }
     }
 
-    /// The columns that the tiles read from row `i` on, if they are copied.
+    /// Returns the columns that the tiles at row `i` read, if they are copied; else none.
     #[inline]
     fn columns(&self, i: usize, to: *mut T, n_steps: usize) -> Columns<'_, T> {
         let [m, k, _] = self.size;
@@ -380,7 +399,7 @@ impl<T: Tiled> Block<'_, T> {
         }
     }
 
-    /// The rows from `i` on where they lie.
+    /// Returns the rows from `i` on, in place.
     #[inline]
     fn left(&self, i: usize) -> Left<T> {
         let stride = match self.way.by_column {
@@ -391,7 +410,8 @@ impl<T: Tiled> Block<'_, T> {
     }
 }
 
-/// The first row and the number of rows of each tile of `m` rows, all about equal, none above `max`.
+/// Returns the first row and the number of rows of each tile of `m` rows: about equal, at most
+/// `max`.
 fn heights(m: usize, max: usize) -> impl Iterator<Item = (usize, usize)> {
     let n = m.div_ceil(max);
     let (rows, more) = (m / n, m % n);

@@ -1,49 +1,57 @@
 //! Products with one row or one column: a vector times a matrix, or a matrix times a vector.
 //!
-//! Each element of the matrix is read once, so these are to be as fast as memory, whichever way it lies. A chain for each
-//! sum, as in the tiles, would wait for itself where the elements of a sum lie side by side. So such a sum has as many chains as
-//! a line of a cache has elements, 16 `f32`: chain `l` adds up the products `l`, `l + 16`, `l + 32` and so on, and the chains are
-//! added half to half, `l` and `l + 8`, then `l` and `l + 4`, until one is left.
+//! Each element of the matrix is read once, so the goal is memory bandwidth in either layout. A
+//! single chain of multiply-adds per sum, as in the tiles, would be bound by its latency where the
+//! elements of a sum are contiguous. So each sum has as many chains as a cache line has elements,
+//! 16 for `f32`: chain `l` adds up the products `l`, `l + 16`, `l + 32` and so on. The chains are
+//! then added in halves, `l` and `l + 8`, then `l` and `l + 4`, until one is left.
 
 use super::pack::{At, copy_each, with_room};
 use super::tile::{Tiled, Tiles};
 use crate::kernel::threads;
 
-/// `c[j] = sum over p of a[p] b[p, j]` for `[k, n]` elements of `b`. What was in `c` is added if the flag says so. The elements of
-/// `a` lie side by side; the strides are those of the rows or columns of `b`, and of the elements of `c`.
+/// Function for `c[j] = sum over p of a[p] b[p, j]` with `[k, n]` elements of `b`.
+///
+/// The arguments are `([k, n], a, b, b_stride, c, c_stride, add)`. The elements of `a` are
+/// contiguous. `b_stride` is the distance between the rows or columns of `b`, and `c_stride` that
+/// between elements of `c`, whose contents are added if `add`.
 type Loop<T> = unsafe fn([usize; 2], *const T, *const T, usize, *mut T, usize, bool);
 
-/// The loops for an element type on a kind of CPU.
+/// Loops of an element type at a SIMD level.
 pub(super) struct Single<T: 'static> {
-    /// The elements of each row of `b` lie side by side.
+    /// For a `b` with contiguous rows.
     pub(super) down: Loop<T>,
-    /// The elements of each column of `b` lie side by side.
+    /// For a `b` with contiguous columns.
     pub(super) across: Loop<T>,
 }
 
-/// Whether the sums of a product are made in this way. A short sum is no whole line, and a short row is not worth a chain for each
-/// element of a line.
+/// Returns whether the sums of a product are computed in this way.
+///
+/// Short sums do not fill a cache line, and short rows do not justify a chain per element of a
+/// line.
 pub(super) fn is_single([m, k, n]: [usize; 3]) -> bool {
     (n == 1 && k >= 32) || (m == 1 && k >= 128 && n >= 128)
 }
 
-/// The most steps of a sum that are added up before they are added to the others.
+/// Maximum number of steps that are summed before they are added to `c`.
 const STEPS: usize = 4096;
-/// The columns that are copied at a time where neither rows nor columns of the matrix are contiguous.
+/// Number of columns that are copied at a time if the matrix has neither contiguous rows nor
+/// contiguous columns.
 const COPIED: usize = 32;
 
-/// About how long one thread takes: memory gives so many bytes in a nanosecond.
+/// Returns the estimated time on one thread, from the memory bandwidth.
 pub(super) fn nanos<T>(k: usize, n: usize) -> usize {
     k.saturating_mul(n).saturating_mul(size_of::<T>()) / 32
 }
 
-/// `c = a b`, or `c += a b` if `add`; `a` is a row of `k` elements, `b` is `[k, n]`, and the elements of `c` are so far apart. None of
-/// the lengths is 0.
+/// Computes `c = a b`, or `c += a b` if `add`. None of the lengths is 0.
+///
+/// `a` is a row of `k` elements, `b` is `[k, n]`, and the elements of `c` are `stride` apart.
 ///
 /// # Safety
 ///
-/// The CPU has the tiles. All elements of `a` and `b` may be read, those of `c` written, and these are distinct and no elements
-/// of `a` or `b`.
+/// The CPU must have the tiles. The elements of `a` and `b` must be valid for reads and those of
+/// `c` for writes. The elements of `c` must be distinct and must not overlap `a` or `b`.
 pub(super) unsafe fn product<T: Tiled>(
     tiles: &Tiles<T>,
     [k, n]: [usize; 2],
@@ -53,7 +61,7 @@ pub(super) unsafe fn product<T: Tiled>(
     add: bool,
 ) {
     struct Place<T>(*mut T);
-    // SAFETY: no two parts have an element in common.
+    // SAFETY: tasks access disjoint elements through the pointer.
     unsafe impl<T: Send> Sync for Place<T> {}
     impl<T> Place<T> {
         fn at(&self, i: usize) -> *mut T {
@@ -63,12 +71,13 @@ pub(super) unsafe fn product<T: Tiled>(
     let c = Place(c);
     let nanos = nanos::<T>(k, n);
     let n_parts = threads::worth(nanos);
-    // Whole lines of the result, if its elements lie side by side.
+    // Parts are whole cache lines of the result, if its elements are contiguous.
     let len = n.div_ceil(n_parts).next_multiple_of(64 / size_of::<T>());
     threads::for_each(n.div_ceil(len), nanos, |i| {
         let j = i * len;
         let n = len.min(n - j);
-        // SAFETY: of what the caller vouches for.
+        // SAFETY: the columns lie inside the matrix, which the caller guarantees to be valid. No
+        // two parts share an element of `c`.
         unsafe {
             part(
                 tiles,
@@ -82,11 +91,11 @@ pub(super) unsafe fn product<T: Tiled>(
     });
 }
 
-/// [`product`] on one thread.
+/// Computes [`product`] on one thread.
 ///
 /// # Safety
 ///
-/// As there.
+/// As for [`product`].
 unsafe fn part<T: Tiled>(
     tiles: &Tiles<T>,
     [k, n]: [usize; 2],
@@ -103,7 +112,8 @@ unsafe fn part<T: Tiled>(
         let room_b = room.wrapping_add(room_a);
         for p in (0..k).step_by(STEPS) {
             let (k, add) = (STEPS.min(k - p), add || p > 0);
-            // SAFETY: of what the caller vouches for, and there is room for the copies.
+            // SAFETY: the caller guarantees the operands and the result. `room` has space for the
+            // copies.
             unsafe {
                 let x = match a.cols {
                     1 => a.element(0, p),
@@ -144,20 +154,21 @@ pub(super) mod x86 {
 
                 pub(crate) static SINGLE: Single<$t> = Single { down, across };
 
-                /// The chains of a sum.
+                /// Number of chains of a sum.
                 const LANES: usize = 64 / size_of::<$t>();
-                /// The vectors of these.
+                /// Number of vectors that hold the chains.
                 const VECTORS: usize = LANES / $lanes;
-                /// The rows that [`down`] reads at once.
+                /// Number of rows that [`down`] reads at once.
                 const ROWS: usize = 8;
-                /// The columns whose chains stay in the first-level cache.
+                /// Number of columns whose chains fit in the L1 cache.
                 const COLUMNS: usize = 512;
 
-                /// [`Single::down`]
+                /// Implements [`Single::down`].
                 ///
                 /// # Safety
                 ///
-                /// The CPU has the features; all elements may be read, and those of `c` written.
+                /// The CPU must have the features. The operands must be valid for reads and `c` for
+                /// writes.
                 #[target_feature(enable = $features)]
                 unsafe fn down(
                     [k, n]: [usize; 2],
@@ -169,7 +180,8 @@ pub(super) mod x86 {
                     add: bool,
                 ) {
                     let mut sums = [[0.0; COLUMNS]; LANES];
-                    // SAFETY: `p < k` and `j < n`, for which the caller vouches.
+                    // SAFETY: `p < k` and `j < n`; the caller guarantees that these elements are
+                    // valid.
                     unsafe {
                         for j in (0..n).step_by(COLUMNS) {
                             let n = COLUMNS.min(n - j);
@@ -193,7 +205,7 @@ pub(super) mod x86 {
                                     }
                                 }
                             }
-                            // Chains without elements.
+                            // Chains without elements are zero.
                             for sums in sums.iter_mut().skip(k) {
                                 sums[..n].fill(0.0);
                             }
@@ -215,12 +227,14 @@ pub(super) mod x86 {
                     }
                 }
 
-                /// Adds the products of `R` rows, each `LANES` below the other, to a chain of each column, or begins these. It
-                /// returns how many rows that are.
+                /// Adds the products of `R` rows, `LANES` apart, to a chain of each column, and
+                /// returns the number of rows.
+                ///
+                /// Starts the chains if `first`.
                 ///
                 /// # Safety
                 ///
-                /// As for [`down`].
+                /// As for [`down`], for these rows.
                 #[inline]
                 #[target_feature(enable = $features)]
                 unsafe fn rows<const R: usize>(
@@ -231,7 +245,8 @@ pub(super) mod x86 {
                     sums: &mut [$t; COLUMNS],
                     first: bool,
                 ) -> usize {
-                    // SAFETY: `r < R` and `j < n`, for which the caller vouches.
+                    // SAFETY: `r < R` and `j < n`; the caller guarantees that these elements are
+                    // valid.
                     unsafe {
                         let mut x = [0.0; R];
                         let mut row = [b; R];
@@ -259,11 +274,12 @@ pub(super) mod x86 {
                     R
                 }
 
-                /// [`Single::across`]
+                /// Implements [`Single::across`].
                 ///
                 /// # Safety
                 ///
-                /// The CPU has the features; all elements may be read, and those of `c` written.
+                /// The CPU must have the features. The operands must be valid for reads and `c` for
+                /// writes.
                 #[target_feature(enable = $features)]
                 unsafe fn across(
                     [k, n]: [usize; 2],
@@ -274,7 +290,7 @@ pub(super) mod x86 {
                     c_stride: usize,
                     add: bool,
                 ) {
-                    // SAFETY: `j < n`, for which the caller vouches.
+                    // SAFETY: `j < n`; the caller guarantees that these columns are valid.
                     unsafe {
                         let mut j = 0;
                         while j < n {
@@ -288,11 +304,11 @@ pub(super) mod x86 {
                     }
                 }
 
-                /// [`across`] `C` columns; it returns how many that are.
+                /// Computes `C` columns of [`across`] and returns `C`.
                 ///
                 /// # Safety
                 ///
-                /// As there.
+                /// As for [`across`], for these columns.
                 #[inline]
                 #[target_feature(enable = $features)]
                 unsafe fn columns<const C: usize>(
@@ -304,7 +320,8 @@ pub(super) mod x86 {
                     c_stride: usize,
                     add: bool,
                 ) -> usize {
-                    // SAFETY: `p < k` and `j < C`, for which the caller vouches.
+                    // SAFETY: `p < k` and `j < C`; the caller guarantees that these elements are
+                    // valid.
                     unsafe {
                         let mut chains = [[$zero(); VECTORS]; C];
                         let whole = k - k % LANES;
@@ -313,7 +330,7 @@ pub(super) mod x86 {
                                 let x = $load(a.add(p + v * $lanes));
                                 for j in 0..C {
                                     if v == 0 {
-                                        // So many columns at once are not all foreseen by the hardware.
+                                        // The hardware does not predict this many streams at once.
                                         let ahead = b.wrapping_add(j * b_stride + p + 16 * LANES);
                                         _mm_prefetch::<_MM_HINT_T0>(ahead.cast());
                                     }

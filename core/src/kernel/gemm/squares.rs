@@ -1,18 +1,19 @@
-//! Small squares of a matrix, transposed in registers.
+//! Transposition of small square blocks in registers.
 
 use std::arch::x86_64::*;
 
-/// The columns of 8 by 8 elements, whose rows are so far apart.
+/// Returns the columns of an 8 by 8 block whose rows are `stride` apart.
 ///
 /// # Safety
 ///
-/// The CPU has AVX, and all elements may be read.
+/// The CPU must have AVX, and all elements must be valid for reads.
 #[inline]
 #[target_feature(enable = "avx")]
 pub(super) unsafe fn columns_f32(from: *const f32, stride: usize) -> [__m256; 8] {
-    // SAFETY: what the caller vouches for.
+    // SAFETY: the caller guarantees AVX and that the 8 rows of 8 elements are valid.
     unsafe {
-        // A half of row `i` beside that of row `i + 4`; then pairs of them, and pairs of pairs.
+        // Each register holds half of row `i` beside half of row `i + 4`; then rows are interleaved
+        // in pairs, and pairs in fours.
         let halves = |i: usize, at: usize| {
             let low = _mm256_castps128_ps256(_mm_loadu_ps(from.add(i * stride + at)));
             _mm256_insertf128_ps::<1>(low, _mm_loadu_ps(from.add((i + 4) * stride + at)))
@@ -33,15 +34,15 @@ pub(super) unsafe fn columns_f32(from: *const f32, stride: usize) -> [__m256; 8]
     }
 }
 
-/// The columns of 4 by 4 elements, as [`columns_f32`].
+/// Returns the columns of a 4 by 4 block whose rows are `stride` apart.
 ///
 /// # Safety
 ///
-/// As there.
+/// As for [`columns_f32`].
 #[inline]
 #[target_feature(enable = "avx")]
 pub(super) unsafe fn columns_f64(from: *const f64, stride: usize) -> [__m256d; 4] {
-    // SAFETY: what the caller vouches for.
+    // SAFETY: the caller guarantees AVX and that the 4 rows of 4 elements are valid.
     unsafe {
         let halves = |i: usize, at: usize| {
             let low = _mm256_castpd128_pd256(_mm_loadu_pd(from.add(i * stride + at)));

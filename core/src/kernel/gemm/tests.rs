@@ -1,4 +1,5 @@
-//! Products against their definition, and their bits in whatever way operands lie and threads share the work.
+//! Tests of products against the definition, and of bits that must not depend on layouts and
+//! threads.
 
 use super::blocks::{Out, product};
 use super::pack::At;
@@ -11,7 +12,7 @@ use std::sync::Mutex;
 
 const SIZES: [usize; 7] = [1, 2, 3, 5, 8, 17, 33];
 
-/// Sizes that reach beyond one tile, one block of `k`, one block of columns, one part, and what a cache has.
+/// Sizes beyond one tile, one block of `k`, one block of columns, one part, and a cache.
 const LARGE: [[usize; 3]; 15] = [
     [13, 3, 70],
     [31, 257, 33],
@@ -30,7 +31,7 @@ const LARGE: [[usize; 3]; 15] = [
     [1, 77, 1],
 ];
 
-/// The definition, as plain loops.
+/// The definition as plain loops.
 fn naive<T: Number>(
     [m, k, n]: [usize; 3],
     (a, la): (&[T], Matrix),
@@ -74,7 +75,7 @@ fn of(offset: usize, rows: usize, cols: usize) -> Matrix {
     Matrix { offset, rows, cols }
 }
 
-/// Row-major, column-major, every row the same, every column the same, and with gaps.
+/// Row-major, column-major, all rows equal, all columns equal, and with gaps.
 fn layouts(m: usize, n: usize) -> [Matrix; 5] {
     [
         of(0, n, 1),
@@ -85,7 +86,7 @@ fn layouts(m: usize, n: usize) -> [Matrix; 5] {
     ]
 }
 
-/// Numbers between -1 and 1 that are no small fractions.
+/// Returns numbers between -1 and 1 with random low bits.
 fn numbers(n: usize, seed: u64) -> Vec<f64> {
     let mut state = seed;
     let mut next = || {
@@ -97,7 +98,7 @@ fn numbers(n: usize, seed: u64) -> Vec<f64> {
     (0..n).map(|_| next()).collect()
 }
 
-/// The elements of a row-major `m` by `n` matrix, elsewhere.
+/// Stores a row-major `m` by `n` matrix with layout `l`.
 fn lay_out<T: Number>(x: &[T], [m, n]: [usize; 2], l: Matrix) -> Vec<T> {
     let mut data = vec![T::ONE; l.last(m, n) + 1];
     for i in 0..m {
@@ -109,7 +110,7 @@ fn lay_out<T: Number>(x: &[T], [m, n]: [usize; 2], l: Matrix) -> Vec<T> {
 }
 
 #[test]
-fn a_product_is_the_definition() {
+fn a_product_matches_the_definition() {
     let data: Vec<f64> = (0..5000).map(|i| f64::from(i * 7919 % 23) - 11.0).collect();
     let ints: Vec<i32> = data.iter().map(|x| *x as i32).collect();
     let mut n_cases = 0;
@@ -124,7 +125,7 @@ fn a_product_is_the_definition() {
                             let (mut got, mut want) = (data.clone(), data.clone());
                             one([m, k, n], (&data, la), (&data, lb), (&mut got, lo), add);
                             naive([m, k, n], (&data, la), (&data, lb), (&mut want, lo), add);
-                            // Small integers, so that every order of summation is exact.
+                            // Small integers: the sum is exact in any order.
                             assert_eq!(got, want, "{m} {k} {n} {la:?} {lb:?} {lo:?}");
                             n_cases += 1;
                         }
@@ -141,7 +142,8 @@ fn a_product_is_the_definition() {
     assert_eq!(n_cases, 343 * 50);
 }
 
-/// The bits of a product in every layout of its operands, for every number of threads, and the error against `exact`.
+/// Checks the bits of a product for every layout and number of threads, and its error against an
+/// exact sum.
 fn bits<T: Gemm + PartialEq>(of_f64: fn(f64) -> T, to_f64: fn(T) -> f64, epsilon: f64) {
     for [m, k, n] in LARGE {
         let (xs, ys) = (numbers(m * k, 1), numbers(k * n, 2));
@@ -161,7 +163,8 @@ fn bits<T: Gemm + PartialEq>(of_f64: fn(f64) -> T, to_f64: fn(T) -> f64, epsilon
             let (i, j) = (i / n, i % n);
             let terms = || (0..k).map(|p| to_f64(x[i * k + p]) * to_f64(y[p * n + j]));
             let (exact, size) = (terms().sum::<f64>(), terms().map(f64::abs).sum::<f64>());
-            // A chain of at most 256 steps and a sum of as many chains as there are; that of a vector and a matrix is less.
+            // A chain of up to 256 steps and a sum over the chains; products of a vector and a
+            // matrix have fewer roundings.
             let bound = (256 + k.div_ceil(256)) as f64 * epsilon * size;
             assert!(
                 (to_f64(*want) - exact).abs() <= bound,
@@ -187,18 +190,18 @@ fn bits<T: Gemm + PartialEq>(of_f64: fn(f64) -> T, to_f64: fn(T) -> f64, epsilon
 }
 
 #[test]
-fn bits_depend_on_no_layout_and_no_threads_and_errors_are_bounded_f32() {
+fn f32_products_have_fixed_bits_and_bounded_errors() {
     bits(|x| x as f32, f64::from, f64::from(f32::EPSILON));
 }
 
 #[test]
-fn bits_depend_on_no_layout_and_no_threads_and_errors_are_bounded_f64() {
-    // The sum that it is compared with has an error of its own.
+fn f64_products_have_fixed_bits_and_bounded_errors() {
+    // The reference sum has an error of its own.
     bits(|x| x, |x| x, 4.0 * f64::EPSILON);
 }
 
 #[test]
-fn levels_that_multiply_and_add_at_once_agree() {
+fn levels_with_fma_agree() {
     fn check<T: Tiled + Number + PartialEq>(of_f64: fn(f64) -> T) {
         let (Some(one), Some(other)) = (T::tiles(Level::Avx2), T::tiles(Level::detect())) else {
             return;
@@ -246,7 +249,7 @@ fn levels_that_multiply_and_add_at_once_agree() {
 }
 
 #[test]
-fn elements_are_finished_once_when_they_are_final() {
+fn an_epilogue_gets_each_element_once_it_is_final() {
     let epilogues = [
         (1, false, false),
         (1, false, true),
@@ -289,12 +292,13 @@ fn elements_are_finished_once_when_they_are_final() {
                         let thread = std::thread::current().id();
                         let mut rows = rows.lock().unwrap();
                         rows[i].0 += columns.len();
-                        // One thread has all of the rows that are not to be parted.
+                        // Rows of one aligned group must stay on one thread.
                         let first = &mut rows[i / align * align].1;
                         assert!(align == 1 || *first.get_or_insert(thread) == thread);
                         let row = (i - part.rows.start) * part.stride;
                         for j in columns.clone() {
-                            // SAFETY: an element of the result, and where it is computed.
+                            // SAFETY: an element of the result, and the place where it was
+                            // computed.
                             unsafe {
                                 let z = *part.first.add(row + j - columns.start);
                                 *result.add(i * n + j) = z * 2.0 + i as f32;
@@ -321,7 +325,7 @@ fn elements_are_finished_once_when_they_are_final() {
 }
 
 #[test]
-fn a_sum_of_products_is_that_of_their_results() {
+fn a_summed_batch_is_the_sum_of_its_products() {
     let [m, k, n] = [20, 30, 40];
     let (n_batch, n_summed) = (6, 4);
     let x: Vec<f32> = (0..n_batch * n_summed * m * k)
@@ -361,7 +365,7 @@ fn a_sum_of_products_is_that_of_their_results() {
 }
 
 #[test]
-fn what_is_not_a_number_comes_through() {
+fn infinities_and_nan_propagate() {
     let inf = f32::INFINITY;
     let mut z = [0.0; 4];
     let l = of(0, 2, 1);
@@ -377,7 +381,7 @@ fn what_is_not_a_number_comes_through() {
 
 #[test]
 #[should_panic(expected = "the right operand lies in its buffer")]
-fn strides_that_leave_the_buffer_are_refused() {
+fn strides_beyond_the_buffer_panic() {
     let (a, b, mut out) = ([1.0f32; 4], [1.0f32; 3], [0.0f32; 4]);
     let l = of(0, 2, 1);
     one([2, 2, 2], (&a, l), (&b, l), (&mut out, l), false);
@@ -385,7 +389,7 @@ fn strides_that_leave_the_buffer_are_refused() {
 
 #[test]
 #[should_panic(expected = "no two elements of the result share a place")]
-fn results_that_overlap_are_refused() {
+fn overlapping_results_panic() {
     let batch = Batch {
         mkn: [2, 2, 2],
         a: of(0, 2, 1),

@@ -1,18 +1,18 @@
-//! The innermost loops of a matrix product: a tile of the result is held in registers.
+//! Innermost loops of a matrix product, which hold a tile of the result in registers.
 //!
-//! A tile has up to [`Tiles::rows`] rows and one or two vectors of columns, or four if it has few rows. For each `p` its rows are multiplied by one
-//! row of the right operand: `acc[i][j] = fma(a[i, p], b[p, j], acc[i][j])`. So each element is one chain of fused
-//! multiply-adds in the order of `p`, and has the same bits in whatever tile it lies, on AVX-512 and on AVX2. On Zen 5 a
-//! tile of 12 by 32 `f32` runs at 98% of what the multipliers can do, from packed operands and from others.
+//! A tile has up to [`Tiles::rows`] rows and one or two vectors of columns, or four if it has few
+//! rows. For each `p`, its rows are multiplied by one row of the right operand: `acc[i][j] =
+//! fma(a[i, p], b[p, j], acc[i][j])`. So each element is one chain of fused multiply-adds in the
+//! order of `p`. It has the same bits in every tile, on AVX2 and on AVX-512.
 
 use super::single::Single;
 use gradloom_maths::Level;
 
-/// Computes a tile: `c = a b`, or `c += a b` if `add`.
+/// Function that computes a tile: `c = a b`, or `c += a b` if `add`.
 ///
-/// `a` and `c` are strided: `stride` is what lies between the rows of `a`, or its columns (see [`Tiles::tile`]); the
-/// rows of `b` and `c` are `b_stride` and `c_stride` apart, and their columns lie side by side. The last vector has
-/// `last` columns; no element beyond them is read or written.
+/// `stride` is the distance between the rows of `a`, or between its columns (see [`Tiles::tile`]).
+/// The rows of `b` and `c` are `b_stride` and `c_stride` apart, and their columns are contiguous.
+/// The last vector has `last` columns; no element beyond them is read or written.
 pub(super) type Tile<T> = unsafe fn(
     k: usize,
     a: *const T,
@@ -25,7 +25,9 @@ pub(super) type Tile<T> = unsafe fn(
     add: bool,
 );
 
-/// [`Tile`] with all rows and two whole vectors, which also copies what it reads of the right operand to a panel, row by row.
+/// A [`Tile`] with all rows and two whole vectors that also packs the right operand.
+///
+/// It copies the rows of the right operand that it reads to `panel`.
 pub(super) type Packing<T> = unsafe fn(
     k: usize,
     a: *const T,
@@ -38,34 +40,42 @@ pub(super) type Packing<T> = unsafe fn(
     add: bool,
 );
 
-/// The tiles of an element type on a kind of CPU.
+/// Tile functions of an element type at a SIMD level.
 pub(super) struct Tiles<T: 'static> {
-    /// The elements of a vector.
+    /// Number of elements of a vector.
     pub(super) lanes: usize,
-    /// The most rows that a tile has.
+    /// Maximum number of rows of a tile.
     pub(super) rows: usize,
-    /// The most rows that a tile of four vectors has.
+    /// Maximum number of rows of a tile of four vectors.
     pub(super) wide_rows: usize,
-    /// About how many multiply-adds a core does in a microsecond.
+    /// Approximate number of multiply-adds that a core does in a microsecond.
     pub(super) rate: usize,
-    /// For one, two and four vectors; then by number of rows, less one.
+    /// Tiles for one, two and four vectors, each by the number of rows, less one.
     by_row: [&'static [Tile<T>]; 3],
     by_column: [&'static [Tile<T>]; 3],
     packing: [Packing<T>; 2],
     pub(super) single: &'static Single<T>,
-    /// Copies a matrix of the given size whose columns lie side by side, and are so far apart, into rows that are so far
-    /// apart.
+    /// Copies the transpose of a matrix: `(size, from, from_stride, to, to_stride)`.
+    ///
+    /// The columns of the matrix are contiguous and `from_stride` apart. The rows of the copy are
+    /// `to_stride` apart.
     pub(super) transpose: unsafe fn([usize; 2], *const T, usize, *mut T, usize),
-    /// Copies `k` columns of `rows` elements, so far apart, to places [`Tiles::rows`] apart. If the flag says that a
-    /// column goes on so far, it may read that many of each.
+    /// Copies `k` columns of `rows` elements, `stride` apart, to places [`Tiles::rows`] apart.
+    ///
+    /// The arguments are `([k, rows], whole, from, stride, to)`. If `whole`, each column has
+    /// [`Tiles::rows`] elements, and all are copied.
     pub(super) columns: unsafe fn([usize; 2], bool, *const T, usize, *mut T),
-    /// Copies so many rows, so far apart, of so many times two vectors into panels of two vectors.
+    /// Copies rows into panels of two vectors.
+    ///
+    /// The arguments are `([k, n], from, stride, to)`: `k` rows, `stride` apart, of `n` times two
+    /// vectors.
     pub(super) panels: unsafe fn([usize; 2], *const T, usize, *mut T),
 }
 
 impl<T> Tiles<T> {
-    /// The tile of `rows` rows and `vectors` vectors. The elements of a row of `a` lie side by side, or those of a column
-    /// if `by_column`.
+    /// Returns the tile of `rows` rows and `vectors` vectors.
+    ///
+    /// The elements of a column of `a` are contiguous if `by_column`, and those of a row otherwise.
     #[inline]
     pub(super) fn tile(&self, by_column: bool, rows: usize, vectors: usize) -> Tile<T> {
         let tiles = match by_column {
@@ -75,15 +85,15 @@ impl<T> Tiles<T> {
         tiles[vectors.ilog2() as usize][rows - 1]
     }
 
-    /// The tile that copies.
+    /// Returns the tile that also packs.
     pub(super) fn packing(&self, by_column: bool) -> Packing<T> {
         self.packing[usize::from(by_column)]
     }
 }
 
-/// A type of elements that has tiles on some CPUs.
+/// Element type that has tiles at some SIMD levels.
 pub(super) trait Tiled: Copy + Send + Sync + 'static {
-    /// The tiles for a CPU of this level, if it has any.
+    /// Returns the tiles for a level, or `None` if it has none.
     fn tiles(level: Level) -> Option<&'static Tiles<Self>>;
 }
 
@@ -129,10 +139,10 @@ mod x86 {
     tiled!(f32);
     tiled!(f64);
 
-    /// So many rows of the right operand are asked for ahead: they come from memory.
+    /// Prefetch distance in rows of the right operand, which comes from memory.
     const AHEAD: usize = 32;
 
-    /// All numbers of rows of `tile`.
+    /// Expands to the tiles of all given numbers of rows.
     macro_rules! heights {
         ($v:literal $columns:literal: $($m:literal)*) => { &[$(tile::<$m, $v, $columns> as Tile<_>),*] };
     }
@@ -163,11 +173,11 @@ mod x86 {
                     panels,
                 };
 
-                /// [`Tiles::columns`]
+                /// Implements [`Tiles::columns`].
                 ///
                 /// # Safety
                 ///
-                /// The CPU has the features, and all that is copied may be read and written.
+                /// The CPU must have the features. The elements must be valid for reads and writes.
                 #[target_feature(enable = $features)]
                 unsafe fn columns(
                     [k, rows]: [usize; 2],
@@ -176,7 +186,7 @@ mod x86 {
                     stride: usize,
                     to: *mut $t,
                 ) {
-                    // SAFETY: what the caller vouches for.
+                    // SAFETY: the caller guarantees the features and that the elements are valid.
                     unsafe {
                         for p in 0..k {
                             let (from, to) = (from.add(p * stride), to.add(p * ROWS));
@@ -191,14 +201,14 @@ mod x86 {
                     }
                 }
 
-                /// [`Tiles::panels`]
+                /// Implements [`Tiles::panels`].
                 ///
                 /// # Safety
                 ///
-                /// The CPU has the features, and all that is copied may be read and written.
+                /// The CPU must have the features. The elements must be valid for reads and writes.
                 #[target_feature(enable = $features)]
                 unsafe fn panels([k, n]: [usize; 2], from: *const $t, stride: usize, to: *mut $t) {
-                    // SAFETY: what the caller vouches for.
+                    // SAFETY: the caller guarantees the features and that the elements are valid.
                     unsafe {
                         for p in 0..k {
                             for j in 0..n {
@@ -211,11 +221,11 @@ mod x86 {
                     }
                 }
 
-                /// [`Tiles::transpose`]
+                /// Implements [`Tiles::transpose`].
                 ///
                 /// # Safety
                 ///
-                /// The CPU has the features, and all that is copied may be read and written.
+                /// The CPU must have the features. The elements must be valid for reads and writes.
                 #[target_feature(enable = $features)]
                 unsafe fn transpose(
                     [m, n]: [usize; 2],
@@ -224,7 +234,7 @@ mod x86 {
                     to: *mut $t,
                     to_stride: usize,
                 ) {
-                    // SAFETY: what the caller vouches for.
+                    // SAFETY: the caller guarantees the features and that the elements are valid.
                     unsafe {
                         let (whole_m, whole_n) = (m - m % $side, n - n % $side);
                         for j in (0..whole_n).step_by($side) {
@@ -251,9 +261,10 @@ mod x86 {
                 ///
                 /// # Safety
                 ///
-                /// The CPU has the features, and all that the strides reach may be read, and written in `c`.
+                /// The CPU must have the features. The elements that the strides reach must be
+                /// valid for reads, and those of `c` for writes.
                 #[target_feature(enable = $features)]
-                #[expect(clippy::too_many_arguments, reason = "numbers and places, for a register each")]
+                #[expect(clippy::too_many_arguments, reason = "each argument is a number or an address in a register")]
                 unsafe fn tile<const M: usize, const V: usize, const BY_COLUMN: bool>(
                     k: usize,
                     a: *const $t,
@@ -265,12 +276,14 @@ mod x86 {
                     last: usize,
                     add: bool,
                 ) {
-                    // SAFETY: rows below `M`, columns below `last` of the last vector and `k` steps are what the caller
-                    // vouches for. Pointers beyond that are made, wrapping, and not followed.
+                    // SAFETY: the caller guarantees `M` rows, `V` vectors of which the last has
+                    // `last` columns, and `k` steps. Pointers beyond that are computed with
+                    // wrapping arithmetic and never dereferenced.
                     unsafe {
                         let mask = $mask(last);
                         let mut acc = [[$zero(); V]; M];
-                        // Every third row: the two after it are one and two strides away, which an address can say.
+                        // A pointer to every third row: the two rows after it are one and two
+                        // strides away, which an addressing mode can express.
                         let mut rows = [a; ROWS.div_ceil(3)];
                         for (i, row) in rows.iter_mut().enumerate() {
                             *row = a.wrapping_add(3 * i * stride);
@@ -323,9 +336,9 @@ mod x86 {
                 ///
                 /// # Safety
                 ///
-                /// As for [`tile`], and there is room for the panel.
+                /// As for [`tile`], and the panel must have room for `k` rows of two vectors.
                 #[target_feature(enable = $features)]
-                #[expect(clippy::too_many_arguments, reason = "numbers and places, for a register each")]
+                #[expect(clippy::too_many_arguments, reason = "each argument is a number or an address in a register")]
                 unsafe fn packing<const BY_COLUMN: bool>(
                     k: usize,
                     a: *const $t,
@@ -337,8 +350,9 @@ mod x86 {
                     panel: *mut $t,
                     add: bool,
                 ) {
-                    // SAFETY: `ROWS` rows, two vectors of columns and `k` steps are what the caller vouches for.
-                    // Pointers beyond that are made, wrapping, and not followed.
+                    // SAFETY: the caller guarantees `ROWS` rows, two vectors of columns, `k` steps
+                    // and the panel. Pointers beyond that are computed with wrapping arithmetic and
+                    // never dereferenced.
                     unsafe {
                         let mut acc = [[$zero(); 2]; ROWS];
                         let mut rows = [a; ROWS.div_ceil(3)];
@@ -352,7 +366,7 @@ mod x86 {
                             _mm_prefetch::<_MM_HINT_T0>(c.wrapping_add(2 * $lanes - 1).cast());
                         }
                         for p in 0..k {
-                            // After the last row comes the first of the columns to the right.
+                            // The last rows are followed by the first rows of the next columns.
                             let ahead = match p + AHEAD < k {
                                 true => b.wrapping_add(AHEAD * b_stride),
                                 false => b.wrapping_add(2 * $lanes).wrapping_sub(k.saturating_sub(AHEAD) * b_stride),
@@ -405,7 +419,7 @@ mod x86 {
 
         #[target_feature(enable = "avx512f")]
         unsafe fn load_f32(x: *const f32, mask: __mmask16) -> __m512 {
-            // SAFETY: the caller vouches for the elements of the mask.
+            // SAFETY: the caller guarantees the elements of the mask.
             unsafe { _mm512_maskz_loadu_ps(mask, x) }
         }
 
@@ -416,7 +430,7 @@ mod x86 {
 
         #[target_feature(enable = "avx512f")]
         unsafe fn load_f64(x: *const f64, mask: __mmask8) -> __m512d {
-            // SAFETY: the caller vouches for the elements of the mask.
+            // SAFETY: the caller guarantees the elements of the mask.
             unsafe { _mm512_maskz_loadu_pd(mask, x) }
         }
 
@@ -436,19 +450,19 @@ mod x86 {
     mod avx2 {
         use super::*;
 
-        /// A window on this that starts at `8 - n` has `n` lanes on.
+        /// A window that starts at `8 - n` has its first `n` lanes set.
         static MASK_32: [i32; 16] = [-1, -1, -1, -1, -1, -1, -1, -1, 0, 0, 0, 0, 0, 0, 0, 0];
         static MASK_64: [i64; 8] = [-1, -1, -1, -1, 0, 0, 0, 0];
 
         #[target_feature(enable = "avx2")]
         fn mask_f32(n: usize) -> __m256i {
-            // SAFETY: 1 to 8 columns, so the window lies in the table.
+            // SAFETY: `n` is 1 to 8, so the window lies inside the table.
             unsafe { _mm256_loadu_si256(MASK_32.as_ptr().add(8 - n).cast()) }
         }
 
         #[target_feature(enable = "avx2")]
         fn mask_f64(n: usize) -> __m256i {
-            // SAFETY: 1 to 4 columns, so the window lies in the table.
+            // SAFETY: `n` is 1 to 4, so the window lies inside the table.
             unsafe { _mm256_loadu_si256(MASK_64.as_ptr().add(4 - n).cast()) }
         }
 

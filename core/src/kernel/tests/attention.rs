@@ -1,4 +1,5 @@
-//! The definitions of attention and its derivatives, a query and a key at a time, and what no case of the op table shows.
+//! Reference implementation of attention and its derivatives, pair by pair, and tests beyond the
+//! cases of the op table.
 
 use super::cases::{Numbers, draw};
 use super::naive::{Nd, log_sum_exp};
@@ -7,7 +8,7 @@ use super::view::{View, bits, nd_of, view_of};
 use crate::Aval;
 use gradloom_ir::{DType, Op, Program, Static};
 
-/// A query and a key that it sees: the head and the places in it.
+/// A query and a key that it sees, with their head.
 #[derive(Clone, Copy)]
 struct Pair {
     head: usize,
@@ -15,10 +16,10 @@ struct Pair {
     j: usize,
 }
 
-/// Queries, keys and what else there is, with the sizes.
+/// The operands of an attention, with its sizes.
 struct Heads<'a> {
     args: &'a [Nd],
-    /// The mask for each query and key of each head.
+    /// The mask, broadcast to each query and key of each head.
     mask: Option<Nd>,
     causal: bool,
     n: usize,
@@ -27,7 +28,7 @@ struct Heads<'a> {
 }
 
 impl Heads<'_> {
-    /// A row of one of the operands that are given.
+    /// Returns a row of an operand.
     fn row(&self, arg: usize, head: usize, i: usize) -> &[f64] {
         row(&self.args[arg], head, i)
     }
@@ -60,13 +61,13 @@ impl Heads<'_> {
         log_sum_exp(&scores)
     }
 
-    /// The weight of a key by the logarithms that are given.
+    /// Returns the weight of a key, from the given log-sum-exp.
     fn weight(&self, of: Pair) -> f64 {
         (self.score(of) - self.args[4].data[of.head * self.queries + of.i]).exp()
     }
 }
 
-/// A row of the matrix of a head.
+/// Returns a row of the matrix of a head.
 fn row(x: &Nd, head: usize, i: usize) -> &[f64] {
     let shape = &x.shape;
     let [n, d] = [2, 1].map(|from_end| shape[shape.len() - from_end]);
@@ -77,7 +78,7 @@ fn dot(x: &[f64], y: &[f64]) -> f64 {
     x.iter().zip(y).map(|(x, y)| x * y).sum()
 }
 
-/// Adds `x` times a number to a row of a matrix.
+/// Adds `x` times `factor` to a row of a matrix.
 fn add(out: &mut Nd, head: usize, i: usize, factor: f64, x: &[f64]) {
     let (n, d) = (out.shape[out.shape.len() - 2], x.len());
     let row = &mut out.data[(head * n + i) * d..][..d];
@@ -156,7 +157,8 @@ pub(super) fn eval(op: Op, statics: &[Static], args: &[Nd], outs: &[Vec<usize>])
     outs
 }
 
-/// Operands of `attention_vjp` of `queries` and `keys`: queries, keys, values, the result, the logarithms, the cotangent.
+/// Returns operands of `attention_vjp`: queries, keys, values, the result, the log-sum-exp, the
+/// cotangent.
 fn operands(queries: usize, keys: usize, d: usize) -> Vec<Nd> {
     let mut numbers = Numbers(9);
     let shapes = [
@@ -183,7 +185,7 @@ fn text(queries: usize, keys: usize, d: usize) -> [String; 2] {
     ]
 }
 
-/// The bits of all results, one list for each.
+/// Returns the bits of each result.
 fn results(text: &str, args: &[Nd]) -> Vec<Vec<u64>> {
     let program: Program = text.parse().unwrap();
     let args: Vec<View> = args.iter().map(|nd| view_of(DType::F64, nd)).collect();
@@ -191,7 +193,7 @@ fn results(text: &str, args: &[Nd]) -> Vec<Vec<u64>> {
 }
 
 #[test]
-fn what_a_query_does_not_see_is_not_read() {
+fn values_hidden_by_the_causal_mask_are_not_read() {
     let (n, d, cut) = (200, 5, 150);
     let [value, pullback] = text(n, n, d);
     let clean = operands(n, n, d);
@@ -208,7 +210,7 @@ fn what_a_query_does_not_see_is_not_read() {
         }
     };
     for bad in [f64::NAN, f64::INFINITY] {
-        // Keys and values after `cut`, which earlier queries do not see.
+        // Keys and values from `cut` on, which earlier queries do not see.
         let mut args = clean.clone();
         for i in [1, 2] {
             args[i].data[cut * d..].fill(bad);
@@ -224,7 +226,7 @@ fn what_a_query_does_not_see_is_not_read() {
 }
 
 #[test]
-fn scores_of_minus_infinity_weigh_nothing_and_nothing_else_is_nan() {
+fn scores_of_minus_infinity_have_weight_zero() {
     let inf = f64::INFINITY;
     let text = "(q: f64[2, 1], k: f64[100, 1], v: f64[100, 1]) { o = attention[causal=false] q, k, v return o }";
     let of = |k: Vec<f64>| {
@@ -236,12 +238,12 @@ fn scores_of_minus_infinity_weigh_nothing_and_nothing_else_is_nan() {
         let args: Vec<View> = [q, k, v].iter().map(|nd| view_of(DType::F64, nd)).collect();
         nd_of(&run_one(text, &args).unwrap()).data
     };
-    // The first block of keys has none but such scores; the last key of the other query has all the weight.
+    // For query 0, all scores of the first block of keys are -inf. For query 1 these are +inf.
     let mut k = vec![-inf; 90];
     k.extend([0.0; 10]);
     let found = of(k);
     assert!((found[0] - 94.5).abs() < 1e-12, "{found:?}");
-    assert!(found[1].is_nan(), "inf less inf: {found:?}");
+    assert!(found[1].is_nan(), "inf minus inf: {found:?}");
     assert!(of(vec![-inf; 100])[0].is_nan());
     let mut k = vec![0.0; 100];
     k[97] = 1e6;
@@ -249,7 +251,7 @@ fn scores_of_minus_infinity_weigh_nothing_and_nothing_else_is_nan() {
 }
 
 #[test]
-fn no_bit_depends_on_the_number_of_threads() {
+fn bits_do_not_depend_on_the_number_of_threads() {
     let (queries, keys, d) = (700, 650, 9);
     let args = operands(queries, keys, d);
     let of = |n| {
@@ -262,7 +264,7 @@ fn no_bit_depends_on_the_number_of_threads() {
     }
 }
 
-/// The bits of the result and of the cotangents of queries, keys and values.
+/// Returns the bits of the result and of the cotangents of queries, keys and values.
 fn masked(args: [&Nd; 4], mask: Option<&Nd>, causal: bool) -> Vec<Vec<u64>> {
     let names = ["q", "k", "v", "ct"];
     let mut params: Vec<String> = std::iter::zip(names, args)
@@ -287,7 +289,7 @@ fn masked(args: [&Nd; 4], mask: Option<&Nd>, causal: bool) -> Vec<Vec<u64>> {
     run(&program, &args).unwrap().iter().map(bits).collect()
 }
 
-/// Queries, keys, values and a cotangent.
+/// Returns queries, keys, values and a cotangent.
 fn four(queries: usize, keys: usize, d: usize) -> [Nd; 4] {
     let all = operands(queries, keys, d);
     [0, 1, 2, 5].map(|i| all[i].clone())
@@ -298,7 +300,7 @@ fn mask_of(queries: usize, keys: usize, sees: impl Fn(usize, usize) -> bool) -> 
 }
 
 #[test]
-fn a_mask_that_hides_nothing_changes_no_bit_and_one_that_is_repeated_has_the_bits_of_its_copy() {
+fn a_mask_of_true_changes_no_bits_and_a_broadcast_mask_has_the_bits_of_its_copy() {
     let (queries, keys, d) = (150, 130, 5);
     let all = four(queries, keys, d);
     let args = all.each_ref();
@@ -319,10 +321,10 @@ fn a_mask_that_hides_nothing_changes_no_bit_and_one_that_is_repeated_has_the_bit
 }
 
 #[test]
-fn blocks_and_last_keys_that_nobody_sees_change_no_bit() {
+fn hidden_blocks_and_hidden_trailing_keys_change_no_bits() {
     let (queries, keys, d) = (300, 400, 5);
     let [q, k, v, ct] = four(queries, keys, d);
-    // Whole blocks of keys at the start, and any at the end.
+    // Hides whole blocks of keys at the start, and any number of keys at the end.
     for seen in [0..192, 0..250, 96..400, 192..385] {
         let mask = mask_of(1, keys, |_, j| seen.contains(&j));
         let found = masked([&q, &k, &v, &ct], Some(&mask), false);
@@ -342,7 +344,7 @@ fn blocks_and_last_keys_that_nobody_sees_change_no_bit() {
 }
 
 #[test]
-fn what_a_mask_hides_is_not_read_and_a_query_that_sees_nothing_gives_0() {
+fn masked_elements_are_not_read_and_a_query_without_keys_gives_zero() {
     let (n, d) = (200, 5);
     let clean = four(n, n, d);
     let bad_one = |i: usize| i % 40 == 7;
@@ -351,7 +353,7 @@ fn what_a_mask_hides_is_not_read_and_a_query_that_sees_nothing_gives_0() {
         let mask = mask_of(n, n, |i, j| !bad_one(j) && !blind(i) && (i + j) % 3 > 0);
         let expected = masked(clean.each_ref(), Some(&mask), causal);
         for bad in [f64::NAN, f64::INFINITY] {
-            // Keys and values that nobody sees, and queries that see nothing.
+            // Keys and values that no query sees, and queries that see no key.
             let mut args = clean.clone();
             for row in (0..n).filter(|i| bad_one(*i)) {
                 args[1].data[row * d..][..d].fill(bad);
@@ -373,7 +375,7 @@ fn what_a_mask_hides_is_not_read_and_a_query_that_sees_nothing_gives_0() {
 }
 
 #[test]
-fn with_a_mask_no_bit_depends_on_the_number_of_threads() {
+fn bits_with_a_mask_do_not_depend_on_the_number_of_threads() {
     let (queries, keys, d) = (700, 650, 9);
     let args = four(queries, keys, d);
     let mask = mask_of(queries, keys, |i, j| i.abs_diff(j) < 100 && (i + j) % 5 > 0);
@@ -388,7 +390,7 @@ fn with_a_mask_no_bit_depends_on_the_number_of_threads() {
 }
 
 #[test]
-fn no_matrix_has_a_row_for_each_query_and_a_column_for_each_key() {
+fn the_matrix_of_weights_is_not_materialised() {
     let (n, d) = (2048, 64);
     let x = format!("f32[{n}, {d}]");
     let text = format!(
@@ -405,7 +407,7 @@ fn no_matrix_has_a_row_for_each_query_and_a_column_for_each_key() {
         .collect();
     args.push(View::new(vec![true; n], &[1, n]));
     let plan = plan(&program, &args);
-    // The logarithms come with the result.
+    // The log-sum-exp is a by-product of the result.
     assert_eq!(plan.n_tasks(), 2);
     let rows = n * d * 4;
     assert!(plan.arena() <= 8 * rows, "{} rows", plan.arena() / rows);

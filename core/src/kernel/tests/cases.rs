@@ -1,4 +1,4 @@
-//! Programs of one op each, with operands for them.
+//! Programs of one op each, with operands.
 
 use super::naive::Nd;
 use super::run::run;
@@ -7,7 +7,7 @@ use crate::Aval;
 use gradloom_ir::op::Eval;
 use gradloom_ir::{DType, Op, Program, Static, Var};
 
-/// A program of one op, in the dtypes and shapes that its text says.
+/// A program of one op, parsed from its text.
 pub(super) struct Case {
     pub(super) text: String,
     pub(super) program: Program,
@@ -47,7 +47,7 @@ impl Case {
     }
 }
 
-/// At least one program for each op.
+/// Returns at least one program for each op.
 pub(super) fn cases() -> Vec<Case> {
     let mut texts = Vec::new();
     for op in Op::ALL {
@@ -98,7 +98,7 @@ pub(super) fn case(text: &str) -> Case {
     }
 }
 
-/// The program with a parameter of its own for each operand, and all results.
+/// Gives each operand a parameter of its own and returns all results.
 fn apart(program: &Program) -> Program {
     let mut program = program.clone();
     program.params.clear();
@@ -114,11 +114,11 @@ fn apart(program: &Program) -> Program {
     program
 }
 
-/// Numbers that look random and are the same in every run.
+/// Deterministic random numbers.
 pub(super) struct Numbers(pub(super) u64);
 
 impl Numbers {
-    /// Below `n`.
+    /// Returns a number below `n`.
     pub(super) fn below(&mut self, n: u64) -> u64 {
         self.0 = self
             .0
@@ -128,7 +128,8 @@ impl Numbers {
     }
 }
 
-/// Elements for a parameter, from the domain of the op; a multiple of 1/8, so that ties come up.
+/// Draws elements for an operand from the domain of the op. The values are coarse, so that ties
+/// occur.
 pub(super) fn draw(numbers: &mut Numbers, aval: &Aval, (lo, hi): (f64, f64)) -> Nd {
     let one = |_| match aval.dtype() {
         DType::F32 | DType::F64 => lo + (hi - lo) * (1 + numbers.below(31)) as f64 / 32.0,
@@ -141,7 +142,8 @@ pub(super) fn draw(numbers: &mut Numbers, aval: &Aval, (lo, hi): (f64, f64)) -> 
     }
 }
 
-/// Shapes that reach beyond one chunk, one block of rows or one tile, and patterns of axes, in the dtype `F`.
+/// Cases beyond one chunk, one block of rows or one tile, and patterns of axes. `F` stands for a
+/// float dtype.
 const MORE: &[&str] = &[
     "(x: F[3, 2500]) { y = sum[axes=[1], keepdims=false] x, like x return y }",
     "(x: F[2500, 3]) { y = sum[axes=[0], keepdims=true] x, like x return y }",

@@ -1,4 +1,4 @@
-//! What an op is defined to give: an elementwise op is its loop on single elements, any other is [`naive`].
+//! Reference results: the scalar loop of an elementwise op, and [`naive`] for any other op.
 
 use super::cases::Case;
 use super::levels::{binary, unary};
@@ -10,7 +10,7 @@ use crate::kernel::level::level;
 use gradloom_ir::DType;
 use gradloom_ir::op::Eval;
 
-/// The results of a case for these operands.
+/// Returns the reference results of a case for these operands.
 pub(super) fn definition(case: &Case, values: &[Nd]) -> Vec<Nd> {
     let at = level();
     let one = match (case.op.def().eval(), case.args.first().map(Aval::dtype)) {
@@ -38,15 +38,15 @@ pub(super) fn definition(case: &Case, values: &[Nd]) -> Vec<Nd> {
     vec![one]
 }
 
-/// What a loop writes that writes the bytes of bools.
+/// Runs a loop that writes one bool as a byte.
 fn as_bool(out: &mut [bool], f: impl FnOnce(&mut [u8])) {
     let mut byte = [255];
     f(&mut byte);
-    assert!(byte[0] <= 1, "the byte of a bool");
+    assert!(byte[0] <= 1, "the byte must be a valid bool");
     out[0] = byte[0] == 1;
 }
 
-/// The loop of an op of one operand or two, element by element.
+/// Runs the loop of a unary or binary op element by element.
 fn each<T: Element, U: Element>(
     case: &Case,
     values: &[Nd],

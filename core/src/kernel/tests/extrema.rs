@@ -1,10 +1,10 @@
-//! The greatest, the least, and where they are, of numbers that compare in a way of their own.
+//! Maxima, minima and their indices, with NaN and signed zeros.
 
 use super::run::run_one;
 use super::view::{View, nd_of};
 
 #[test]
-fn nan_wins_every_extremum_and_the_first_of_equals_its_index() {
+fn extrema_prefer_nan_and_indices_prefer_the_first() {
     let x = View::new(
         vec![1.0, f64::NAN, 3.0, f64::NAN, 3.0, 2.0, 3.0, 2.0],
         &[2, 4],
@@ -25,7 +25,7 @@ fn nan_wins_every_extremum_and_the_first_of_equals_its_index() {
 }
 
 #[test]
-fn the_greatest_of_zeros_is_positive_and_the_least_negative() {
+fn the_maximum_of_zeros_is_positive_and_the_minimum_negative() {
     for n in [2, 3, 70] {
         for odd in 0..n {
             for rest in [0.0f64, -0.0] {

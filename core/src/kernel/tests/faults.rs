@@ -1,4 +1,4 @@
-//! What only values can tell that it is wrong.
+//! Errors that depend on values.
 
 use super::run::run_one;
 use super::view::View;
@@ -6,7 +6,7 @@ use crate::kernel::KernelFault;
 use crate::layout::numel;
 
 #[test]
-fn a_label_out_of_range_is_named() {
+fn a_label_out_of_range_is_reported() {
     let logits = View::new(vec![0.0; 6], &[2, 3]);
     let text = "(x: f64[2, 3], labels: i64[2]) { y = cross_entropy x, labels return y }";
     for label in [3, -1, i64::MIN] {
@@ -33,7 +33,7 @@ fn a_label_out_of_range_is_named() {
 }
 
 #[test]
-fn an_integer_divided_by_zero_is_a_fault() {
+fn integer_division_by_zero_is_a_fault() {
     let run = |op: &str, y: View| {
         let x = View::new(vec![7i64, -7, 0, i64::MIN], &[2, 2]);
         let shape = if y.shape().is_empty() { "" } else { "2" };
@@ -55,7 +55,7 @@ fn an_integer_divided_by_zero_is_a_fault() {
 }
 
 #[test]
-fn a_result_that_fits_no_memory_is_a_fault() {
+fn a_result_larger_than_memory_is_a_fault() {
     let x = View::splat(1.0f32, &[1 << 30, 1 << 28]);
     let y = run_one(
         "(x: f32[1073741824, 268435456]) { y = neg x return y }",

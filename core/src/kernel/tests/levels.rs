@@ -1,4 +1,4 @@
-//! The loops of the elementwise ops at each level of the CPU.
+//! Loops of the elementwise ops at each SIMD level.
 
 use gradloom_ir::Op;
 use gradloom_ir::op::{Eval, UnaryLoop};
@@ -10,17 +10,17 @@ fn levels() -> impl Iterator<Item = Level> {
     Level::ALL.into_iter().filter(|&l| l <= Level::detect())
 }
 
-/// What a loop computes at a level that the CPU has.
+/// Runs a unary loop at a level that the CPU has.
 pub(super) fn unary<T>(versions: &UnaryLoop<T>, level: Level, xs: &[T], ys: &mut [T]) {
     assert!(level <= Level::detect());
-    // SAFETY: the CPU has the level.
+    // SAFETY: the CPU has the level, as asserted.
     unsafe { versions.get(level)(xs, ys) }
 }
 
-/// The loop of a binary op, or of a comparison.
+/// Loop of a binary op or of a comparison.
 type TwoOperands<T, U> = Versions<fn(&[T], &[T], &mut [U]), unsafe fn(&[T], &[T], &mut [U])>;
 
-/// What it computes at a level that the CPU has.
+/// Runs a binary loop at a level that the CPU has.
 pub(super) fn binary<T, U>(
     versions: &TwoOperands<T, U>,
     level: Level,
@@ -29,7 +29,7 @@ pub(super) fn binary<T, U>(
     zs: &mut [U],
 ) {
     assert!(level <= Level::detect());
-    // SAFETY: the CPU has the level.
+    // SAFETY: the CPU has the level, as asserted.
     unsafe { versions.get(level)(xs, ys, zs) }
 }
 
@@ -38,7 +38,7 @@ macro_rules! float_tests {
         mod $t {
             use super::*;
 
-            /// Numbers of all magnitudes, and special ones.
+            /// Returns numbers of all magnitudes, and special values.
             fn numbers() -> Vec<$t> {
                 let special = [
                     0.0,
@@ -68,14 +68,14 @@ macro_rules! float_tests {
             }
 
             fn bits(xs: &[$t]) -> Vec<$bits> {
-                // Which NaN an operation makes is not fixed.
+                // The bit pattern of a NaN result is not specified.
                 xs.iter()
                     .map(|x| if x.is_nan() { $bits::MAX } else { x.to_bits() })
                     .collect()
             }
 
             #[test]
-            fn levels_with_fma_agree_and_a_loop_with_single_elements() {
+            fn levels_with_fma_agree_and_loops_match_single_elements() {
                 let xs = numbers();
                 let ys: Vec<$t> = xs.iter().rev().copied().collect();
                 for &op in Op::ALL {
@@ -114,10 +114,11 @@ macro_rules! float_tests {
 float_tests!(f32, u32);
 float_tests!(f64, u64);
 
-/// Prints nanoseconds for each element, at each level and for a loop over the function of the standard library:
-/// `cargo test --release -p gradloom rates -- --nocapture`.
+/// Prints nanoseconds per element at each level, and for the function of the standard library.
+///
+/// Run it with `cargo test --release -p gradloom rates -- --nocapture`.
 #[test]
-fn rates_of_the_unary_ops() {
+fn print_the_rates_of_the_unary_ops() {
     const N: usize = 2048;
     fn best(repeats: usize, mut f: impl FnMut()) -> f64 {
         let mut best = f64::INFINITY;

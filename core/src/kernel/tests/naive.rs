@@ -1,16 +1,16 @@
-//! The definition of each kernel, index by index, in `f64`.
+//! Reference implementation of each kernel, index by index, in `f64`.
 
 use gradloom_ir::op::shape;
 use gradloom_ir::{Op, Static};
 
-/// Elements in row-major order.
+/// An array in row-major order.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Nd {
     pub(super) shape: Vec<usize>,
     pub(super) data: Vec<f64>,
 }
 
-/// Every index of a shape, in row-major order.
+/// Returns every index of a shape, in row-major order.
 pub(super) fn indices(shape: &[usize]) -> Vec<Vec<usize>> {
     let mut all = vec![Vec::new()];
     for &len in shape {
@@ -51,13 +51,13 @@ impl Nd {
         self.data[at] += x;
     }
 
-    /// The element that broadcasting puts at `index` of a larger shape.
+    /// Returns the element that broadcasting reads for `index` of a larger shape.
     pub(super) fn spread(&self, index: &[usize]) -> f64 {
         self.get(&aligned(&self.shape, index))
     }
 }
 
-/// The index into `shape` that broadcasting reads at `index` of a larger shape.
+/// Returns the index into `shape` that broadcasting reads for `index` of a larger shape.
 fn aligned(shape: &[usize], index: &[usize]) -> Vec<usize> {
     let index = &index[index.len() - shape.len()..];
     index
@@ -67,7 +67,7 @@ fn aligned(shape: &[usize], index: &[usize]) -> Vec<usize> {
         .collect()
 }
 
-/// The elements of `x` along `axes` that belong to `index`, which has all axes of `x`.
+/// Returns the elements of `x` along `axes` at `index`, which has all axes of `x`.
 fn row(x: &Nd, axes: &[usize], index: &[usize]) -> Vec<f64> {
     let lens: Vec<usize> = axes.iter().map(|&a| x.shape[a]).collect();
     let mut index = index.to_vec();
@@ -82,7 +82,7 @@ fn row(x: &Nd, axes: &[usize], index: &[usize]) -> Vec<f64> {
         .collect()
 }
 
-/// One number for each row, with the axes of the rows dropped or kept with length 1.
+/// Reduces each row to a number. The axes of the rows are dropped, or kept with length 1.
 fn reduce(x: &Nd, axes: &[usize], shape: &[usize], f: impl Fn(&[f64]) -> f64) -> Nd {
     let kept: Vec<usize> = x
         .shape
@@ -109,7 +109,7 @@ fn moments(row: &[f64], eps: f64) -> (f64, f64) {
     (mean, 1.0 / (var + eps).sqrt())
 }
 
-/// Where the factors and the result of a matrix product meet: indices of `x`, `y` and `x y` for each term of the sum.
+/// Returns the terms of a matrix product as indices of `x`, `y` and `x y`.
 fn terms(x: &[usize], y: &[usize]) -> Vec<[Vec<usize>; 3]> {
     let matrix = |s: &[usize], vector: [usize; 2]| {
         if s.len() == 1 {
@@ -148,7 +148,7 @@ fn terms(x: &[usize], y: &[usize]) -> Vec<[Vec<usize>; 3]> {
     all
 }
 
-/// What an op that is not elementwise gives. `likes` and `outs` are shapes.
+/// Evaluates an op that is not elementwise. `likes` and `outs` are shapes.
 pub(super) fn eval(
     op: Op,
     statics: &[Static],
@@ -183,7 +183,7 @@ pub(super) fn eval(
         }
     };
     let step = |i: usize| statics[2].ints().unwrap().get(i).map_or(1, |s| *s as usize);
-    // Where element `i` of a slice lies in what it was taken from.
+    // Maps an index of a slice to the index in the sliced operand.
     let taken = |i: &[usize], from: &[usize]| -> Vec<usize> {
         i.iter()
             .enumerate()
@@ -306,7 +306,8 @@ pub(super) fn eval(
             f64::from(u8::from(x().get(labels) == *label as f64))
         }),
         Op::Matmul | Op::MatmulLhsT | Op::MatmulRhsT => {
-            // Each term joins one element of `x`, of `y` and of the product; two of them are given.
+            // Each term combines one element of `x`, of `y` and of the product; two of them are
+            // operands.
             let [a, b, c] = match op {
                 Op::Matmul => [0, 1, 2],
                 Op::MatmulLhsT => [2, 1, 0],
@@ -420,7 +421,7 @@ pub(super) fn eval(
     vec![one]
 }
 
-/// The Jacobian of a norm over the last axis, and its transpose.
+/// Evaluates the Jacobian of a norm over the last axis, or its transpose.
 fn norms(op: Op, statics: &[Static], args: &[Nd], outs: &[Vec<usize>]) -> Vec<Nd> {
     let (x, w) = (&args[0], &args[1]);
     let centred = statics[0].bool().unwrap();
@@ -440,7 +441,7 @@ fn norms(op: Op, statics: &[Static], args: &[Nd], outs: &[Vec<usize>]) -> Vec<Nd
         let n: Vec<f64> = row.iter().map(|x| (x - m) * r).collect();
         (n, r)
     };
-    // Element `i` of what is left of the row `v`.
+    // Element `i` of the projection of the row `v`.
     let project = |i: &[usize], v: &[f64]| {
         let (n, r) = normal(i);
         let nv: Vec<f64> = n.iter().zip(v).map(|(n, v)| n * v).collect();

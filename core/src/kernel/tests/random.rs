@@ -1,4 +1,4 @@
-//! Random numbers, one by one.
+//! Random numbers against their definition, element by element.
 
 use super::super::random::{self, Bits, Draw, Flips, Normal, Uniform, Unit};
 use super::naive::Nd;
@@ -7,7 +7,7 @@ use crate::random::threefry::{self, Words};
 use gradloom_ir::{DType, Op, Static};
 use gradloom_maths::{Plain, erf};
 
-/// The definition of each draw.
+/// Evaluates the definition of a draw.
 pub(super) fn eval(op: Op, statics: &[Static], key: &Nd, out: &[usize]) -> Nd {
     let key = [key.data[0] as u32, key.data[1] as u32];
     let n: usize = out.iter().product();
@@ -37,7 +37,7 @@ pub(super) fn eval(op: Op, statics: &[Static], key: &Nd, out: &[usize]) -> Nd {
     }
 }
 
-/// By halving.
+/// Inverts `erf` by bisection.
 fn inverse_of_erf(y: f64) -> f64 {
     let (mut low, mut high) = (-6.0, 6.0);
     for _ in 0..100 {
@@ -50,7 +50,7 @@ fn inverse_of_erf(y: f64) -> f64 {
     low
 }
 
-/// Compares an array with its elements one by one.
+/// Compares an array with its elements drawn one by one.
 fn check<D: Draw>(draw: D, bits: impl Fn(D::Item) -> u64, one: impl Fn(Words, u64) -> D::Item) {
     let key = threefry::seed(7);
     for n in [0, 1, 63, 64, 65, 1000, 100_003] {
@@ -73,7 +73,7 @@ fn normal<T: Unit>(unit: T) -> T {
 }
 
 #[test]
-fn an_array_is_its_elements_one_by_one_in_whatever_parts_it_is_drawn() {
+fn an_array_drawn_in_parts_equals_its_elements_drawn_one_by_one() {
     let unit32 = |key, i| threefry::uniform32(threefry::bits32(key, i));
     let unit64 = |key, i| threefry::uniform64(threefry::bits64(key, i));
     check(Bits, |y| y as u64, |key, i| threefry::bits32(key, i).into());
@@ -91,7 +91,7 @@ fn an_array_is_its_elements_one_by_one_in_whatever_parts_it_is_drawn() {
 }
 
 #[test]
-fn an_order_is_its_definition() {
+fn a_permutation_matches_its_definition() {
     let key = threefry::seed(7);
     for n in [0, 1, 2, 64, 1797, 100_003] {
         let order = random::order(key, n).unwrap();

@@ -1,4 +1,4 @@
-//! Numbers at the ends of what a dtype holds.
+//! Numbers at the limits of a dtype.
 
 use super::run::run_one;
 use super::view::{View, nd_of};
@@ -20,7 +20,7 @@ fn integers_wrap_and_casts_saturate() {
 }
 
 #[test]
-fn log_sum_exp_survives_large_and_infinite_elements() {
+fn log_sum_exp_handles_large_and_infinite_elements() {
     let (inf, nan) = (f64::INFINITY, f64::NAN);
     let x = View::new(vec![1e3, 1e3, -inf, -inf, inf, 0.0, nan, 0.0], &[4, 2]);
     let y = run_one(

@@ -1,4 +1,4 @@
-//! Programs, planned and run on views.
+//! Helpers that plan programs and run them on views.
 
 use super::cases::case;
 use super::view::View;
@@ -7,7 +7,7 @@ use crate::kernel::{KernelFault, Leaf};
 use crate::plan::{Given, Plan};
 use gradloom_ir::Program;
 
-/// What the one op of a program gives for these operands.
+/// Runs a program of one op with one result.
 pub(super) fn run_one(text: &str, args: &[View]) -> Result<View, KernelFault> {
     run(&case(text).program, args).map(|mut outs| outs.remove(0))
 }

@@ -1,4 +1,4 @@
-//! Elements of a shared buffer, in the order of a layout.
+//! Strided views of a shared buffer.
 
 use super::naive::{Nd, indices};
 use crate::DType;
@@ -21,7 +21,7 @@ impl View {
         View::of(Arc::new(T::into_buffer(data.into())), shape)
     }
 
-    /// The view of a whole buffer in row-major order.
+    /// Returns the row-major view of a whole buffer.
     pub(super) fn of(buffer: Arc<Buffer>, shape: &[usize]) -> View {
         View {
             buffer,
@@ -29,7 +29,7 @@ impl View {
         }
     }
 
-    /// One number, repeated.
+    /// Returns one number, broadcast to a shape.
     pub(super) fn splat<T: Element>(value: T, shape: &[usize]) -> View {
         View::new(vec![value], &[]).broadcast_to(shape)
     }
@@ -46,7 +46,7 @@ impl View {
         self.layout.shape.len()
     }
 
-    /// The whole buffer.
+    /// Returns the whole buffer.
     pub(super) fn data<T: Element>(&self) -> &[T] {
         T::of_buffer(&self.buffer).unwrap()
     }
@@ -70,7 +70,7 @@ impl View {
         self.with(self.layout.reshape(shape).unwrap())
     }
 
-    /// The same elements in row-major order, in a buffer that nothing else views.
+    /// Copies the elements in row-major order to a buffer of their own.
     pub(super) fn to_copy(&self) -> View {
         fn of<T: Element>(view: &View) -> View {
             let mut out = vec![T::default(); numel(view.shape())];
@@ -106,7 +106,7 @@ pub(super) fn nd_of(view: &View) -> Nd {
     }
 }
 
-/// The elements by their bits; a NaN is a NaN.
+/// Returns the bits of the elements, with one bit pattern for every NaN.
 pub(super) fn bits(view: &View) -> Vec<u64> {
     nd_of(view)
         .data
@@ -115,7 +115,8 @@ pub(super) fn bits(view: &View) -> Vec<u64> {
         .collect()
 }
 
-/// Views of the same elements that lie in other ways: with the axes reversed, with gaps, and after an offset.
+/// Returns views of the same elements with other layouts: axes reversed, with gaps, and with an
+/// offset.
 pub(super) fn elsewhere(dtype: DType, nd: &Nd) -> Vec<View> {
     let rank = nd.shape.len();
     let reversed: Vec<usize> = (0..rank).rev().collect();

@@ -1,10 +1,10 @@
-//! The vectors of AVX2 and of AVX-512.
+//! Vectors of AVX2 and AVX-512.
 
 use super::{Floats, LANES, Simd, Vector, fold4, fold8, fold16};
 use gradloom_maths::Arith;
 use std::arch::x86_64::*;
 
-/// AVX2 with a fused multiply-add.
+/// AVX2 with fused multiply-add.
 #[derive(Clone, Copy)]
 pub(crate) struct Avx2;
 
@@ -30,7 +30,11 @@ impl Simd for Avx512 {
     type F64 = __m512d;
 }
 
-/// A vector by the instructions for it. SAFETY of all: the CPU has them, because only code for the level names its vectors.
+/// Implements [`Vector`] and [`Floats`] with the given instructions.
+///
+/// The CPU has these instructions: only code that is compiled for the level, and that runs on CPUs
+/// of the level, names its vectors ([`leveled`](super::super::leveled)). The `SAFETY` comments
+/// below refer to this.
 macro_rules! vector {
     (
         $v:ident of $t:ident, $n:literal, $folded:ident;
@@ -60,22 +64,24 @@ macro_rules! vector {
             #[inline(always)]
             fn total(self) -> $t {
                 let $whole = self;
-                // SAFETY: see the macro.
+                // SAFETY: the CPU has the instructions (`vector!`).
                 unsafe { $total }
             }
             #[inline(always)]
             fn splat(x: $t) -> $v {
-                // SAFETY: see the macro.
+                // SAFETY: the CPU has the instruction (`vector!`).
                 unsafe { $splat(x) }
             }
             #[inline(always)]
             unsafe fn load(from: *const $t) -> $v {
-                // SAFETY: see the macro, and the caller's.
+                // SAFETY: the CPU has the instruction (`vector!`). The caller guarantees `N`
+                // numbers.
                 unsafe { $load(from) }
             }
             #[inline(always)]
             unsafe fn load_some($from: *const $t, n: usize) -> $v {
-                // SAFETY: see the macro, and the caller's: no element beyond the mask is touched.
+                // SAFETY: the CPU has the instructions (`vector!`). The caller guarantees `n`
+                // numbers, and the mask hides the others.
                 unsafe {
                     let $m = $mask(n);
                     $load_some
@@ -83,13 +89,15 @@ macro_rules! vector {
             }
             #[inline(always)]
             unsafe fn store(self, to: *mut $t) {
-                // SAFETY: see the macro, and the caller's.
+                // SAFETY: the CPU has the instruction (`vector!`). The caller guarantees room for
+                // `N` numbers.
                 unsafe { $store(to, self) }
             }
             #[inline(always)]
             unsafe fn store_some(self, $to: *mut $t, n: usize) {
                 let $x = self;
-                // SAFETY: see the macro, and the caller's: no element beyond the mask is touched.
+                // SAFETY: the CPU has the instructions (`vector!`). The caller guarantees room for
+                // `n` numbers, and the mask hides the others.
                 unsafe {
                     let $m2 = $mask(n);
                     $store_some
@@ -97,13 +105,14 @@ macro_rules! vector {
             }
             #[inline(always)]
             unsafe fn stream(self, to: *mut $t) {
-                // SAFETY: see the macro, and the caller's.
+                // SAFETY: the CPU has the instruction (`vector!`). The caller guarantees room for
+                // `N` numbers and the alignment.
                 unsafe { $stream(to, self) }
             }
             #[inline(always)]
             fn keep(self, n: usize, $b: $v) -> $v {
                 let $a = self;
-                // SAFETY: see the macro.
+                // SAFETY: the CPU has the instructions (`vector!`).
                 unsafe {
                     let $m3 = $mask(n);
                     $blend
@@ -112,7 +121,7 @@ macro_rules! vector {
             #[inline(always)]
             fn choose(self, bits: u16, $b: $v) -> $v {
                 let $a = self;
-                // SAFETY: see the macro.
+                // SAFETY: the CPU has the instructions (`vector!`).
                 unsafe {
                     let $m3 = $chosen(bits);
                     $blend
@@ -120,12 +129,12 @@ macro_rules! vector {
             }
             #[inline(always)]
             fn plus(self, other: $v) -> $v {
-                // SAFETY: see the macro.
+                // SAFETY: the CPU has the instruction (`vector!`).
                 unsafe { $add(self, other) }
             }
             #[inline(always)]
             fn times(self, other: $v) -> $v {
-                // SAFETY: see the macro.
+                // SAFETY: the CPU has the instruction (`vector!`).
                 unsafe { $mul(self, other) }
             }
         }
@@ -133,89 +142,89 @@ macro_rules! vector {
         impl Floats for $v {
             #[inline(always)]
             fn minus(self, other: $v) -> $v {
-                // SAFETY: see the macro.
+                // SAFETY: the CPU has the instruction (`vector!`).
                 unsafe { $sub(self, other) }
             }
             #[inline(always)]
             fn fma(self, b: $v, c: $v) -> $v {
-                // SAFETY: see the macro.
+                // SAFETY: the CPU has the instruction (`vector!`).
                 unsafe { $fma(self, b, c) }
             }
             #[inline(always)]
             fn most(self, other: $v) -> $v {
-                // SAFETY: see the macro.
+                // SAFETY: the CPU has the instruction (`vector!`).
                 unsafe { $max(self, other) }
             }
             #[inline(always)]
             fn greatest(self) -> $t {
                 let $all = self;
-                // SAFETY: see the macro.
+                // SAFETY: the CPU has the instructions (`vector!`).
                 unsafe { $greatest }
             }
             #[inline(always)]
             fn scaled(self, $e: $v) -> $v {
                 let $p = self;
-                // SAFETY: see the macro.
+                // SAFETY: the CPU has the instructions (`vector!`).
                 unsafe { $scaled }
             }
         }
     };
 }
 
-/// The first `n` of 16.
+/// Returns the mask of the first `n` of 16 elements.
 #[inline(always)]
 fn bits16(n: usize) -> __mmask16 {
     ((1u32 << n) - 1) as __mmask16
 }
 
-/// The first `n` of 8.
+/// Returns the mask of the first `n` of 8 elements.
 #[inline(always)]
 fn bits8(n: usize) -> __mmask8 {
     ((1u32 << n) - 1) as __mmask8
 }
 
-/// The first `n` of 8 elements.
+/// Returns the mask of the first `n` of 8 elements.
 ///
 /// # Safety
 ///
-/// The CPU has AVX2.
+/// The CPU must have AVX2.
 #[inline(always)]
 unsafe fn words8(n: usize) -> __m256i {
-    // SAFETY: the caller's.
+    // SAFETY: the caller guarantees AVX2.
     unsafe {
         let places = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
         _mm256_cmpgt_epi32(_mm256_set1_epi32(n as i32), places)
     }
 }
 
-/// The first `n` of 4 elements.
+/// Returns the mask of the first `n` of 4 elements.
 ///
 /// # Safety
 ///
-/// The CPU has AVX2.
+/// The CPU must have AVX2.
 #[inline(always)]
 unsafe fn words4(n: usize) -> __m256i {
-    // SAFETY: the caller's.
+    // SAFETY: the caller guarantees AVX2.
     unsafe {
         let places = _mm256_setr_epi64x(0, 1, 2, 3);
         _mm256_cmpgt_epi64(_mm256_set1_epi64x(n as i64), places)
     }
 }
 
-/// The lowest 8 bits.
+/// Returns the lowest 8 bits.
 #[inline(always)]
 fn low8(bits: u16) -> __mmask8 {
     bits as __mmask8
 }
 
-/// Those of 8 elements whose bits are set.
+/// Returns the mask of the elements, out of 8, whose bits are set.
 ///
 /// # Safety
 ///
-/// The CPU has AVX2.
+/// The CPU must have AVX2.
 #[inline(always)]
 unsafe fn chosen8(bits: u16) -> __m256i {
-    // SAFETY: the caller's.
+    // SAFETY: the caller guarantees AVX2.
     unsafe {
         let places = _mm256_setr_epi32(1, 2, 4, 8, 16, 32, 64, 128);
         let own = _mm256_and_si256(_mm256_set1_epi32(i32::from(bits)), places);
@@ -223,14 +232,14 @@ unsafe fn chosen8(bits: u16) -> __m256i {
     }
 }
 
-/// Those of 4 elements whose bits are set.
+/// Returns the mask of the elements, out of 4, whose bits are set.
 ///
 /// # Safety
 ///
-/// The CPU has AVX2.
+/// The CPU must have AVX2.
 #[inline(always)]
 unsafe fn chosen4(bits: u16) -> __m256i {
-    // SAFETY: the caller's.
+    // SAFETY: the caller guarantees AVX2.
     unsafe {
         let places = _mm256_setr_epi64x(1, 2, 4, 8);
         let own = _mm256_and_si256(_mm256_set1_epi64x(i64::from(bits)), places);
@@ -240,10 +249,10 @@ unsafe fn chosen4(bits: u16) -> __m256i {
 
 /// # Safety
 ///
-/// The CPU has AVX2.
+/// The CPU must have AVX2.
 #[inline(always)]
 unsafe fn total8(x: __m256) -> f32 {
-    // SAFETY: the caller's.
+    // SAFETY: the caller guarantees AVX2.
     unsafe {
         let x = _mm_add_ps(_mm256_castps256_ps128(x), _mm256_extractf128_ps::<1>(x));
         let x = _mm_add_ps(x, _mm_movehl_ps(x, x));
@@ -253,10 +262,10 @@ unsafe fn total8(x: __m256) -> f32 {
 
 /// # Safety
 ///
-/// The CPU has AVX2.
+/// The CPU must have AVX2.
 #[inline(always)]
 unsafe fn total4(x: __m256d) -> f64 {
-    // SAFETY: the caller's.
+    // SAFETY: the caller guarantees AVX2.
     unsafe {
         let x = _mm_add_pd(_mm256_castpd256_pd128(x), _mm256_extractf128_pd::<1>(x));
         _mm_cvtsd_f64(_mm_add_sd(x, _mm_unpackhi_pd(x, x)))
@@ -265,10 +274,10 @@ unsafe fn total4(x: __m256d) -> f64 {
 
 /// # Safety
 ///
-/// The CPU has AVX2.
+/// The CPU must have AVX2.
 #[inline(always)]
 unsafe fn greatest8(x: __m256) -> f32 {
-    // SAFETY: the caller's.
+    // SAFETY: the caller guarantees AVX2.
     unsafe {
         let x = _mm_max_ps(_mm256_castps256_ps128(x), _mm256_extractf128_ps::<1>(x));
         let x = _mm_max_ps(x, _mm_movehl_ps(x, x));
@@ -278,10 +287,10 @@ unsafe fn greatest8(x: __m256) -> f32 {
 
 /// # Safety
 ///
-/// The CPU has AVX2.
+/// The CPU must have AVX2.
 #[inline(always)]
 unsafe fn greatest4(x: __m256d) -> f64 {
-    // SAFETY: the caller's.
+    // SAFETY: the caller guarantees AVX2.
     unsafe {
         let x = _mm_max_pd(_mm256_castpd256_pd128(x), _mm256_extractf128_pd::<1>(x));
         _mm_cvtsd_f64(_mm_max_sd(x, _mm_unpackhi_pd(x, x)))
@@ -316,7 +325,8 @@ vector! {
     scaled: |x, n| _mm512_scalef_pd(x, n);
 }
 
-// Below, 2^n is made in two parts, so that no product but the last is denormal. Adding `1.5 * 2^p` leaves `n` in the low bits.
+// The AVX2 versions split 2^n into two factors, so that only the last product may be denormal.
+// Adding `1.5 * 2^p` leaves `n` in the low bits.
 
 vector! {
     __m256 of f32, 8, fold8;
