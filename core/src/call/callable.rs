@@ -319,7 +319,7 @@ impl Leaves {
                     Source::Elements(buffer.expect("each result is taken once"))
                 }
                 (None, Some(node)) => Source::Call(node.clone(), i),
-                (None, None) => unreachable!("a result that is not an argument has a plan"),
+                (None, None) => unreachable!("a result of the plan is either computed or promised"),
             };
             Tensor::new(&self.call.avals[i], source)
         };

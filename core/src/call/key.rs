@@ -1,5 +1,6 @@
-//! Keys of calls: everything about the arguments that a plan depends on, so not the elements of
-//! tensors.
+//! Keys of calls: everything about the arguments that a plan depends on.
+//!
+//! The elements of tensors are not part of a key.
 
 use super::function::{Function, ParamKind, Why};
 use super::no_args;
@@ -390,7 +391,8 @@ impl OwnedKey {
 
     /// Returns whether a plan for this key can run a call with `key`.
     ///
-    /// Leaves that are equal here have to be equal there, but the converse is not required.
+    /// Leaves that are one value in this key have to be one value in `key`; the converse is not
+    /// required.
     pub(super) fn fits(&self, key: &CallKey<'_>) -> bool {
         let leaves = &key.leaves;
         let same = |(i, j): &(u32, u32)| Shared::ptr_eq(&leaves[*i as usize], &leaves[*j as usize]);

@@ -65,7 +65,7 @@ pub trait Kind {
     type Elem: ?Sized;
 }
 
-/// A type whose parts are all of this kind.
+/// A [`Kind`] whose elements and other parts are all known, too.
 pub trait Known: Kind {}
 
 macro_rules! kinds {
@@ -129,7 +129,7 @@ macro_rules! pointers {
 }
 pointers! { &T Box<T> }
 
-/// A value whose type is asked for. Method resolution selects the first trait below that applies to
+/// A value whose type the macro asks about. Method resolution selects the first trait below that applies to
 /// the type.
 pub struct Probe<'a, T: ?Sized>(pub &'a T);
 
@@ -278,7 +278,7 @@ pub trait IsNotMarked: Sized {
 
 impl<T: ?Sized> IsNotMarked for &Probe<'_, T> {}
 
-/// Fallbacks for the names of markers, found if a function is not traced.
+/// Fallbacks for the names of markers. An import of a real marker in an inner scope shadows them.
 pub mod unmarked {
     /// Type that takes the place of a marker's.
     pub enum __Traced {}

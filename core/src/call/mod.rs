@@ -190,7 +190,9 @@ impl CallNode {
     }
 
     fn plan(&self) -> &CallPlan {
-        self.plan.as_ref().expect("a call outside the free list has a plan")
+        self.plan
+            .as_ref()
+            .expect("a call outside the free list has a plan")
     }
 
     /// Locks the state. Fails if a thread of the parent process held the lock when the process was
@@ -280,7 +282,8 @@ impl CallNode {
         drop(leaves);
         for (gift, buffer) in given {
             let arg = &mut state.args[plan.leaves[gift.leaf] as usize];
-            let arg = Shared::get_mut(arg).expect("an argument that donates its buffer is uniquely owned");
+            let arg = Shared::get_mut(arg)
+                .expect("an argument that donates its buffer is uniquely owned");
             arg.take_back(buffer);
         }
         ran?;
@@ -348,7 +351,7 @@ impl Drop for CallNode {
     }
 }
 
-/// Chain length at which pending calls run without being asked for.
+/// Length at which a chain of pending calls runs although no result is needed.
 ///
 /// It bounds the memory of a loop that never reads a value.
 const MAX_PENDING_CALLS: u32 = 256;

@@ -221,7 +221,10 @@ impl Cotangents {
             Found::Recorded(pulled) => crate::__private::rebuild(like, pulled, param),
             Found::Planned(results) => results.like(like),
             Found::Replayed(outs) => {
-                let mut next = || outs.next().expect("a cotangent for each leaf");
+                let mut next = || {
+                    outs.next()
+                        .expect("the program returns a cotangent for each leaf")
+                };
                 like.map(&mut |_| next())
             }
         }

@@ -471,7 +471,9 @@ impl Recording {
                     };
                     let rest = begun.end(&mut |f| y.visit_mut(f), shape, kept);
                     planned = rest.map(|rest| {
-                        let backward = rest.backward().expect("the call was recorded with a pullback");
+                        let backward = rest
+                            .backward()
+                            .expect("the call was recorded with a pullback");
                         Pullback::planned(backward, rest)
                     });
                 }
@@ -524,7 +526,11 @@ impl Begun {
         drop(results);
         let rest = call.as_ref().ok().map(|Callee { call, .. }| {
             let mut leaves = call.promise(std::mem::take(&mut self.args));
-            visit(&mut |leaf| *leaf = leaves.next().expect("as many leaves as there were"));
+            visit(&mut |leaf| {
+                *leaf = leaves
+                    .next()
+                    .expect("the call has as many leaves as its recording")
+            });
             leaves
         });
         if call
@@ -609,7 +615,11 @@ impl Begun {
             events::emit(Event::Hit { plan });
         }
         let mut leaves = callee.call.call(args);
-        visit(&mut |leaf| *leaf = leaves.next().expect("as many leaves as there were"));
+        visit(&mut |leaf| {
+            *leaf = leaves
+                .next()
+                .expect("the call has as many leaves as its recording")
+        });
         leaves
     }
 }

@@ -109,7 +109,10 @@ fn a_cache_hit_does_not_run_the_body_and_returns_promises() -> Result<()> {
     assert!(!second.0.is_realised() && !second.1.is_realised());
     let (a, events) = log(|| second.0.to_vec::<f32>());
     assert_eq!(events, ["ran p1"]);
-    assert!(second.1.is_realised(), "a call computes all its results at once");
+    assert!(
+        second.1.is_realised(),
+        "a call computes all its results at once"
+    );
     assert_eq!([a, second.1.to_vec()], expected);
     assert_eq!([first.0.to_vec::<f32>(), first.1.to_vec()], expected);
     Ok(())

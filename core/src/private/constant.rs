@@ -13,7 +13,7 @@ pub struct Known<T: ?Sized>(PhantomData<fn(&T)>);
 /// Kind of all other values, which do not contribute to the hash.
 pub struct Other<T: ?Sized>(PhantomData<fn(&T)>);
 
-/// A constant or static whose kind is asked for.
+/// A constant or static whose kind the macro asks about.
 pub struct Constant<'a, T: ?Sized>(pub &'a T);
 
 /// A kind of value.

@@ -30,7 +30,9 @@ pub fn avals_all(tensors: &[&Tensor]) -> List<Aval> {
 
 /// Returns the elements of a list of known length.
 pub fn elements<T, const N: usize>(list: &List<T>) -> [&T; N] {
-    let elements: &[T; N] = (&**list).try_into().expect("the list of residuals has the length that the macro emitted");
+    let elements: &[T; N] = (&**list)
+        .try_into()
+        .expect("the list of residuals has the length that the macro emitted");
     elements.each_ref()
 }
 

@@ -101,8 +101,8 @@ fn run_eqn(
 ) -> Result<()> {
     let data = eqn.data();
     if !data.iter().any(|v| linear.contains(*v)) {
-        // A `Like` operand that may be zero marks a tensor of zeros. It is recorded only if that
-        // operand is nonzero.
+        // The op makes zeros in the shape of a value that may be zero. It is recorded only if that
+        // value is nonzero.
         if eqn.likes().iter().any(|v| linear.contains(*v)) {
             linear.extend(eqn.outs.iter().map(|v| (*v, ())));
             if eqn.likes().iter().any(|v| env.get(*v).is_none()) {
@@ -127,7 +127,7 @@ fn run_eqn(
             (true, true) => {}
         },
         _ => {
-            // Other ops take tensors of zeros, unless all their linear operands are zero.
+            // Other ops get tensors of zeros for zero operands, unless all linear operands are zero.
             let operands = || data.iter().filter(|v| linear.contains(**v));
             let zeros: Vec<Var> = operands().copied().filter(is_zero).collect();
             let Some(given) = operands().find_map(|v| env.get(*v)) else {

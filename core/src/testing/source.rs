@@ -115,7 +115,9 @@ impl Source {
         let mut sizes = (self.dims.len()..).map(|i| self.sizes.size(i));
         let n = match self.sizes {
             Sizes::Ones => 1,
-            _ => sizes.find(|n| !is_taken(n)).expect("the iterator over lengths is infinite"),
+            _ => sizes
+                .find(|n| !is_taken(n))
+                .expect("the iterator over lengths is infinite"),
         };
         self.dims.push((name.to_owned(), n));
         n

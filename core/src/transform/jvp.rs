@@ -81,7 +81,7 @@ impl<X: Tree, Y: Tree> Pushforward<X, Y> {
             .map(|(y, active)| match active {
                 true => dy
                     .next()
-                    .expect("one tangent for each active result")
+                    .expect("the program returns a tangent for each active result")
                     .tensor()
                     .clone(),
                 false => y.zeros_like(),

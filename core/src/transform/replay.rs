@@ -68,7 +68,11 @@ pub(crate) fn replay_bound(program: &Program, args: &[Bound]) -> Result<Vec<Boun
         }
     }
     let outs = program.outs.iter();
-    let outs = outs.map(|v| env.get(*v).expect("every result of a program is bound").clone());
+    let outs = outs.map(|v| {
+        env.get(*v)
+            .expect("every result of a program is bound")
+            .clone()
+    });
     Ok(outs.collect())
 }
 

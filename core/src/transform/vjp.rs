@@ -230,8 +230,15 @@ impl LeafPullback {
         Ok(nonzero
             .iter()
             .map(|nonzero| {
-                let left = *nonzero && *left.next().expect("`ad::with_zeros` has an entry for each nonzero leaf");
-                let ct = left.then(|| found.next().expect("the program returns a cotangent for each leaf that is left"));
+                let left = *nonzero
+                    && *left
+                        .next()
+                        .expect("`ad::with_zeros` has an entry for each nonzero leaf");
+                let ct = left.then(|| {
+                    found
+                        .next()
+                        .expect("the program returns a cotangent for each leaf that is left")
+                });
                 ct.map(|ct| ct.tensor().clone())
             })
             .collect())

@@ -10,7 +10,10 @@ fn text<T>(result: Result<T>) -> String {
 /// Returns the message of the panic of `body`.
 fn panic_of<T>(body: impl FnOnce() -> T + std::panic::UnwindSafe) -> String {
     let payload = std::panic::catch_unwind(body).err().expect("`body` panics");
-    payload.downcast_ref::<String>().expect("the panic has a message").clone()
+    payload
+        .downcast_ref::<String>()
+        .expect("the panic has a message")
+        .clone()
 }
 
 /// [`panic_of`] for a function returned by a transform. Removes the place where it was made.
@@ -149,7 +152,9 @@ fn one_hot_refuses_a_label_that_is_out_of_range() {
 fn the_panic_of_a_function_made_by_a_transform_says_where_it_was_made() {
     let x = Tensor::from([1.0f32, 2.0]);
     let said = panic_of(|| grad(|x: &Tensor| x * 2.0)(&x));
-    let (said, at) = said.split_once(" made at ").expect("the message says where the function was made");
+    let (said, at) = said
+        .split_once(" made at ")
+        .expect("the message says where the function was made");
     assert_eq!(
         said,
         "a gradient needs a result that is a single float, and this is f32[2]; sum it, or use `vjp`; in the function that `grad`"
