@@ -1,5 +1,6 @@
-//! Constants that a traced function provides to its callers: its hash, and why its calls are
-//! recorded.
+//! Constants that a traced function provides to its callers.
+//!
+//! They are its hash, and the reason why its calls are recorded, if they are.
 //!
 //! The macro does not see the type of a receiver, so it cannot resolve a method call. rustc can:
 //! each traced function has a hidden twin that returns a marker type, and the constants belong to

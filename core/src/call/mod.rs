@@ -206,8 +206,9 @@ impl CallNode {
         self.state.get_mut().unwrap_or_else(|e| e.into_inner())
     }
 
-    /// Length of the longest chain of pending ops and calls that ends here, or 0 once the call has
-    /// run.
+    /// Returns the length of the longest chain of pending ops and calls that ends here.
+    ///
+    /// Returns 0 once the call has run.
     pub(crate) fn depth(&self) -> u32 {
         match self.is_done() {
             true => 0,
@@ -330,7 +331,7 @@ pub(crate) fn forget(node: Arc<CallNode>, index: usize, pending: &mut Vec<Shared
     if let Some(buffer) = node.take(index) {
         spare::let_go(buffer);
     } else if let Ok(mut state) = node.state.try_lock() {
-        // If the lock is taken, the call is running and computes this result anyway.
+        // If the lock is taken, the call is probably running, and computes this result anyway.
         state.dropped.push(index as u32);
     }
     let_go(node, pending);

@@ -417,7 +417,7 @@ impl Recording {
     #[cold]
     fn begun(site: &'static LocalKey<Site>, key: &CallKey<'_>, check: Option<Callee>) -> Recording {
         let timer = site.try_with(|site| site.calls.record().timer());
-        // A check emits no events.
+        // The recording of a check emits no events.
         events::silence(check.is_some());
         RECORDING.set(true);
         DEED.set(None);

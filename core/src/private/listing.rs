@@ -1,5 +1,6 @@
-//! Long lists of equations as text, which rustc need not compile. The text is parsed when it first
-//! runs.
+//! Long lists of equations as text, which is parsed when it first runs.
+//!
+//! Text takes rustc no time to compile.
 
 use crate::fork::get_or_init;
 use crate::transform::{Bound, Env};

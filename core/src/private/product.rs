@@ -2,8 +2,7 @@ use crate::kernel::product_of_slices;
 
 macro_rules! products {
     ($($name:ident: $t:ty;)*) => {$(
-        /// Computes the matrix product `out = a b` of `[m, k]` and `[k, n]` with the kernel of the
-        /// op.
+        /// Computes `out = a b`, `[m, k]` times `[k, n]`, with the kernel of the op.
         ///
         /// It exists for benchmarks. Each operand comes with the strides of its rows and columns;
         /// the result is in row-major order.

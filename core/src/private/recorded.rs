@@ -219,8 +219,9 @@ where
     found.map_err(|error| own.unwrap_or_else(|| error.into()))
 }
 
-/// Stores the user's error and returns a placeholder, which the caller replaces by the stored
-/// error.
+/// Stores the user's error in `own` and returns a placeholder.
+///
+/// The caller replaces the placeholder by the stored error.
 fn set_aside<Y, E>(result: Result<Y, E>, own: &mut Option<E>) -> Result<Y> {
     result.map_err(|error| {
         *own = Some(error);

@@ -186,8 +186,9 @@ pub fn adjoint_identity<X: Tree, Y: Tree>(
     }
 }
 
-/// Returns the inner product of the floats of two trees, and the sum of the magnitudes of its
-/// terms.
+/// Returns the inner product of two trees over their floats.
+///
+/// The second number is the sum of the magnitudes of its terms.
 fn dot<T: Tree>(name: &str, a: &T, b: &T) -> Result<(f64, f64), Failure> {
     let (mut sum, mut size) = (0.0, 0.0);
     for (_, a, b) in Pairs::new(name, a, b)?.pairs {

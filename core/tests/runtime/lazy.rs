@@ -7,8 +7,9 @@ fn x() -> Tensor {
     Tensor::from([[0.5f32, -1.25, 3.0], [2.0, 0.125, -0.75]])
 }
 
-/// Calls `each` on the stages of a function with views, broadcasts, reductions, a product and
-/// siblings.
+/// Returns the stages of a computation, after calling `each` on them.
+///
+/// The ops include views, broadcasts, reductions, a product and several results of one op.
 fn stages(x: &Tensor, each: impl Fn(&Tensor)) -> Vec<Tensor> {
     let mut all = Vec::new();
     let mut keep = |t: Tensor| {
