@@ -129,8 +129,9 @@ macro_rules! pointers {
 }
 pointers! { &T Box<T> }
 
-/// A value whose type the macro asks about. Method resolution selects the first trait below that applies to
-/// the type.
+/// A value whose type the macro asks about.
+///
+/// Method resolution selects the first trait below that applies to the type.
 pub struct Probe<'a, T: ?Sized>(pub &'a T);
 
 /// Answers whether a type is of a class in `MASK`.

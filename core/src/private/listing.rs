@@ -128,7 +128,7 @@ fn run_eqn(
             (true, true) => {}
         },
         _ => {
-            // Other ops get tensors of zeros for zero operands, unless all linear operands are zero.
+            // Other ops get tensors of zeros for zero operands, unless all linear ones are zero.
             let operands = || data.iter().filter(|v| linear.contains(**v));
             let zeros: Vec<Var> = operands().copied().filter(is_zero).collect();
             let Some(given) = operands().find_map(|v| env.get(*v)) else {

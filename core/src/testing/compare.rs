@@ -115,7 +115,7 @@ pub(super) fn scale<'a>(numbers: impl IntoIterator<Item = &'a f64>) -> f64 {
     finite.fold(1.0, |most, x| x.abs().max(most))
 }
 
-/// Returns whether two numbers are equal up to `tolerance`. NaNs are equal, as are equal infinities.
+/// Returns whether two numbers are equal up to `tolerance`. A NaN equals any other NaN.
 pub(super) fn is_near(a: f64, b: f64, tolerance: f64) -> bool {
     a == b || (a.is_nan() && b.is_nan()) || (a - b).abs() <= tolerance
 }
