@@ -16,8 +16,8 @@ use gradloom_ir::DType;
 /// x' = x - lr * (m' / (1 - beta1^t)) / (sqrt(v' / (1 - beta2^t)) + eps)
 /// ```
 ///
-/// Kingma and Ba, "Adam: a method for stochastic optimization", 2015 (arXiv:1412.6980), algorithm 1.
-/// `optax.adam` computes the same.
+/// Kingma and Ba, "Adam: a method for stochastic optimization", 2015 (arXiv:1412.6980),
+/// algorithm 1. `optax.adam` computes the same.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Adam {
     /// Learning rate.
