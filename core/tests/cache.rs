@@ -1,5 +1,7 @@
-//! The cache of plans, seen through the event log. These tests change settings of the whole process, so they
-//! have a process of their own and run one after the other.
+//! The plan cache, observed through the event log.
+//!
+//! These tests change settings of the whole process, so they form a binary of their own and run one
+//! at a time.
 
 use gradloom::events::{self, Event};
 use gradloom::{DType, Tensor, cache, evaluate, grad, value_and_grad};
@@ -7,7 +9,7 @@ use std::sync::{Mutex, MutexGuard};
 
 static ALONE: Mutex<()> = Mutex::new(());
 
-/// An empty cache with the usual settings, for one test.
+/// Locks out the other tests, and empties the cache and resets its settings.
 fn fresh() -> MutexGuard<'static, ()> {
     let guard = ALONE.lock().unwrap_or_else(|e| e.into_inner());
     cache::set_capacity(cache::DEFAULT_CAPACITY);
@@ -16,7 +18,7 @@ fn fresh() -> MutexGuard<'static, ()> {
     guard
 }
 
-/// The events of `body`, one a line.
+/// Returns the events of `body`, one per line.
 fn log(body: impl FnOnce()) -> String {
     let ((), events) = events::record(body);
     events.iter().map(|e| format!("{e}\n")).collect()
@@ -45,7 +47,7 @@ fn a_second_call_with_equal_shapes_does_not_plan() {
 }
 
 #[test]
-fn reading_what_is_there_does_nothing() {
+fn reading_realised_values_emits_no_events() {
     let _alone = fresh();
     let y = vector(3).exp();
     evaluate(&y).unwrap();
@@ -57,7 +59,7 @@ fn reading_what_is_there_does_nothing() {
 }
 
 #[test]
-fn a_miss_says_what_is_different() {
+fn a_miss_reports_the_difference_from_a_similar_key() {
     let _alone = fresh();
     let x = vector(6).reshape([2, 3]);
     evaluate(&x).unwrap();
@@ -102,7 +104,7 @@ impl ItemOfSum for Tensor {
 }
 
 #[test]
-fn the_plan_that_was_not_used_for_the_longest_time_goes_first() {
+fn the_least_recently_used_plan_is_evicted_first() {
     let _alone = fresh();
     cache::set_capacity(2);
     let run = |n: usize| evaluate(&vector(n).exp()).unwrap();
@@ -137,7 +139,7 @@ fn the_plan_that_was_not_used_for_the_longest_time_goes_first() {
 }
 
 #[test]
-fn colliding_hashes_change_no_result() {
+fn colliding_hashes_do_not_change_results() {
     let _alone = fresh();
     let results = || -> Vec<Vec<f64>> {
         let x = Tensor::from([0.5f64, -1.5, 2.0]);
@@ -215,7 +217,7 @@ fn a_training_loop_plans_once() {
 }
 
 #[test]
-fn counts_grow_with_the_events_of_all_threads() {
+fn counts_include_the_events_of_all_threads() {
     let _alone = fresh();
     let before = events::counts();
     std::thread::spawn(|| {

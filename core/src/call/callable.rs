@@ -1,4 +1,4 @@
-//! How the results of a call are made of its arguments: by its plan, or they are arguments themselves.
+//! How a call obtains each leaf of its result: from its plan, or directly from an argument.
 
 use super::function::Record;
 use super::key::CallKey;
@@ -12,35 +12,36 @@ use smallvec::SmallVec;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// How to make the results of a call out of its arguments.
+/// A compiled call: its plan, and the origin of each leaf of the result.
 pub(super) struct Callable {
-    /// Nothing, if all results are arguments.
+    /// `None` if all results are arguments.
     plan: Option<Arc<CallPlan>>,
-    /// The results of the plan.
+    /// Avals of the results of the plan.
     avals: Box<[Aval]>,
     leaves: Box<[Leaf]>,
-    /// What the body has made of host values: the last arguments of the plan.
+    /// Tensors that the body made of host values. They are the last arguments of the plan.
     constants: Box<[Shared]>,
-    /// Whether a result of the plan is several leaves.
+    /// True if one result of the plan is several leaves.
     repeats: bool,
-    /// The pullback, of a call whose last results are what that reads.
+    /// Pullback of the call, if it has one. Its residuals are the last results.
     backward: Option<Arc<Backward>>,
 }
 
-/// A leaf of the result.
+/// Origin of a leaf of the result.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Leaf {
     Argument(u32),
     Result(u32),
 }
 
-/// The most elements of all constants that a body makes of host values. With more the call is recorded each time, because a
-/// site would keep them for each key.
+/// Largest total number of elements of the constants of a call.
+///
+/// A site would keep them for each key, so a call with more is recorded each time.
 const MOST_CONSTANTS: usize = 8 << 10;
 
-/// How the results of a body are made of its arguments and constants.
+/// How the results of a recorded body follow from its arguments and constants.
 pub(super) struct Made {
-    /// What is computed, and which argument each leaf of it is.
+    /// The computation, and the argument index of each leaf of its graph.
     graph: Option<(Graph, Box<[u32]>)>,
     avals: Box<[Aval]>,
     leaves: Box<[Leaf]>,
@@ -49,13 +50,18 @@ pub(super) struct Made {
 }
 
 impl Made {
-    /// What a body has made. An error says why a site cannot know it.
+    /// Analyses the results of a body.
+    ///
+    /// # Errors
+    ///
+    /// The reason why a site cannot cache the call.
     pub(super) fn of(
         args: &[Shared],
         results: &[Shared],
         graph: impl Fn(&[Shared]) -> Graph,
     ) -> Result<Made, &'static str> {
-        // What is there and is no argument has been made of host values, and those that a pure body has are in the key.
+        // A realised value that is not an argument was made of host values. Those of a pure body
+        // are determined by the key, so it is a constant.
         let mut known = Numbered::default();
         args.iter().for_each(|arg| known.push(arg));
         let mut argument = |value: &Shared| {
@@ -106,14 +112,14 @@ impl Made {
         })
     }
 
-    /// A graph that is not looked up.
+    /// Builds the graph without looking it up in the plan cache.
     pub(super) fn unseen(targets: &[Shared]) -> Graph {
         Graph::unseen(targets, graph::Results::Targets)
     }
 }
 
-/// How to compute results from arguments, if they depend on nothing but constants besides. The time that the plan takes is added to a
-/// function.
+/// Plans the computation of `results` from `args`, which may depend on constants besides. The run
+/// time of the plan is charged to `function`.
 pub(super) fn callable(
     args: &[Shared],
     results: &[Shared],
@@ -134,11 +140,11 @@ pub(super) fn callable(
     })
 }
 
-/// A list of values that is searched by address.
+/// A list of values with an index by address.
 #[derive(Default)]
 struct Numbered {
     values: Vec<Shared>,
-    /// The first position of each value. The list keeps the values, so no address is used twice.
+    /// First position of each value. The list owns the values, so no address is reused.
     position: HashMap<*const Value, usize>,
 }
 
@@ -157,7 +163,7 @@ impl Numbered {
 }
 
 impl Callable {
-    /// Whether its plans may be used.
+    /// Returns whether its plans are still in the cache.
     #[inline]
     pub(super) fn is_current(&self) -> bool {
         let plan = self.plan.as_ref();
@@ -166,7 +172,7 @@ impl Callable {
             && backward.is_none_or(|backward| backward.is_current())
     }
 
-    /// A difference of what a body has made from what is computed here.
+    /// Describes the first difference between this call and a later recording, if any.
     pub(super) fn difference(&self, made: &Made, backward: Option<&Backward>) -> Option<String> {
         match (&self.plan, &made.graph) {
             (Some(plan), Some((graph, leaves))) => {
@@ -199,13 +205,13 @@ impl Callable {
         }
     }
 
-    /// What events call its plan.
+    /// Id of its plan in events.
     #[inline]
     pub(super) fn plan_id(&self) -> Option<u64> {
         self.plan.as_ref().map(|plan| plan.entry.id)
     }
 
-    /// The leaves of the result for the arguments of a key.
+    /// Returns the leaves of the result for the arguments of `key`.
     #[inline]
     pub(super) fn leaves(self: &Arc<Self>, key: &CallKey<'_>) -> Leaves {
         let n = key.leaves.len();
@@ -217,7 +223,7 @@ impl Callable {
             .unwrap_or_else(|| self.promise(key.args()))
     }
 
-    /// The leaves of the result for the given arguments.
+    /// Returns the leaves of the result for `args`.
     pub(super) fn call(self: &Arc<Self>, args: Vec<Shared>) -> Leaves {
         let n = args.len();
         let arg = |i: usize| match i.checked_sub(n) {
@@ -233,14 +239,14 @@ impl Callable {
         }
     }
 
-    /// The leaves of the result, if to compute them is no more work than to promise them.
+    /// Computes the leaves of the result immediately, if that costs no more than to promise them.
     fn at_once<'a>(self: &Arc<Self>, arg: impl Fn(usize) -> &'a Shared + Copy) -> Option<Leaves> {
         let plan = self.plan.as_ref().filter(|plan| plan.is_small)?;
         let computed = plan.run_on(arg)?;
         Some(self.results(arg, computed))
     }
 
-    /// The leaves of the result, as promises.
+    /// Returns the leaves of the result as promises.
     pub(super) fn promise(self: &Arc<Self>, mut args: Vec<Shared>) -> Leaves {
         args.extend_from_slice(&self.constants);
         let mut leaves = self.results(|i| &args[i], Vec::new());
@@ -277,17 +283,17 @@ impl Callable {
     }
 }
 
-/// The leaves of the result of a call, one after another.
+/// Iterator over the leaves of the result of a call.
 pub(super) struct Leaves {
     call: Arc<Callable>,
     next: usize,
-    /// Those that are arguments.
+    /// The leaves that are arguments.
     kept: smallvec::IntoIter<[Tensor; 4]>,
-    /// The results of the plan that nobody has taken, if it has run.
+    /// Results of the plan that have not been taken, if it has run.
     computed: Vec<Option<Arc<Buffer>>>,
-    /// The call, if it has not.
+    /// The call, if it is pending.
     node: Option<Arc<CallNode>>,
-    /// The results so far, where one may be several leaves.
+    /// Results returned so far, if one result may be several leaves.
     repeated: SmallVec<[Option<Tensor>; 8]>,
 }
 
@@ -298,7 +304,7 @@ impl Drop for Leaves {
 }
 
 impl Leaves {
-    /// The pullback of the call, if it has one.
+    /// Returns the pullback of the call, if it has one.
     pub(super) fn backward(&self) -> Option<Arc<Backward>> {
         self.call.backward.clone()
     }
@@ -310,10 +316,10 @@ impl Leaves {
             let source = match (self.computed.get_mut(i), &self.node) {
                 (Some(buffer), _) => {
                     let buffer = buffer.take();
-                    Source::Elements(buffer.expect("a result is asked for once"))
+                    Source::Elements(buffer.expect("each result is taken once"))
                 }
                 (None, Some(node)) => Source::Call(node.clone(), i),
-                (None, None) => unreachable!("a plan computes what is no argument"),
+                (None, None) => unreachable!("a result of the plan is either computed or promised"),
             };
             Tensor::new(&self.call.avals[i], source)
         };
@@ -337,7 +343,7 @@ impl Iterator for Leaves {
     }
 }
 
-/// The first element in which two constants differ.
+/// Describes how two constants differ, if they do.
 fn other_elements(old: &Shared, new: &Shared) -> Option<String> {
     if old.aval != new.aval {
         return Some(format!("a constant was {} and is {}", old.aval, new.aval));

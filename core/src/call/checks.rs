@@ -1,17 +1,17 @@
-//! How often a call that finds its plan records its body again, to compare it with the plan.
+//! Sampling of cache hits that record their body again and compare it with the cached plan.
 
 use std::cell::Cell;
 use std::sync::OnceLock;
 
-/// How often, unless the environment says otherwise: one call of so many.
+/// Default period: one of this many cache hits is checked.
 const USUAL: u32 = 16;
 
 thread_local! {
-    /// One call of so many is checked, or none for 0. `None` is as for the process.
+    /// Check period of this thread; 0 disables checks. `None` means the period of the process.
     static PERIOD: Cell<Option<u32>> = const { Cell::new(None) };
 }
 
-/// Whether a call is checked that has found a plan, after as many calls that were not as the counter says.
+/// Counts a cache hit, and returns whether it is to be checked.
 #[inline]
 pub(super) fn is_due(counter: &Cell<u32>) -> bool {
     if !cfg!(debug_assertions) {
@@ -44,7 +44,7 @@ fn parse(said: &str) -> Option<u32> {
 }
 
 fn with_period<R>(period: u32, body: impl FnOnce() -> R) -> R {
-    /// Goes back to what was before when `body` panics, too.
+    /// Restores the previous period, even if `body` panics.
     struct Before(Option<u32>);
     impl Drop for Before {
         fn drop(&mut self) {
@@ -55,11 +55,12 @@ fn with_period<R>(period: u32, body: impl FnOnce() -> R) -> R {
     body()
 }
 
-/// Runs `body` and checks each call on this thread that finds its plan: its body is recorded again and compared with the plan. A
-/// difference is a panic that names the function.
+/// Runs `body` and checks every call on this thread that finds a cached plan.
 ///
-/// Without this, builds with debug assertions check one such call of 16. The environment variable `GRADLOOM_CHECK_CALLS` says another
-/// number, `every` or `off`. Builds without debug assertions check none.
+/// A check records the body of the function again and compares it with the plan. Without this
+/// function, builds with debug assertions check one of 16 such calls. The environment variable
+/// `GRADLOOM_CHECK_CALLS` sets another period, or `every` or `off`. Builds without debug assertions
+/// check nothing.
 ///
 /// ```
 /// use gradloom::prelude::*;
@@ -77,12 +78,14 @@ fn with_period<R>(period: u32, body: impl FnOnce() -> R) -> R {
 ///
 /// # Panics
 ///
-/// A call records something else than the call did that its plan was made for.
+/// If a call records something other than its cached plan. The message names the function.
 pub fn check_every_call<R>(body: impl FnOnce() -> R) -> R {
     with_period(1, body)
 }
 
-/// Runs `body` without such checks on this thread, as a build without debug assertions does: for tests that count what a call does.
+/// Runs `body` without checks of cached calls on this thread.
+///
+/// Tests that count the work of a call use it: calls behave as in a build without debug assertions.
 pub fn check_no_call<R>(body: impl FnOnce() -> R) -> R {
     with_period(0, body)
 }
@@ -92,7 +95,7 @@ mod tests {
     use super::parse;
 
     #[test]
-    fn the_environment_says_how_often_calls_are_checked() {
+    fn the_environment_variable_sets_the_check_period() {
         let said = ["off", "every", "0", "5", "-1", "often"].map(parse);
         assert_eq!(said, [Some(0), Some(1), Some(0), Some(5), None, None]);
     }

@@ -1,35 +1,38 @@
-//! What a traced function tells its callers in constants: its hash, and why calls of it are recorded.
+//! Constants that a traced function provides to its callers.
 //!
-//! The macro does not see the type of a receiver, so it does not know which method a call means. rustc does: each traced
-//! function returns a marker type from a hidden function, and the constants belong to that type. The function that
-//! collects the markers of all callees never runs.
+//! They are its hash, and the reason why its calls are recorded, if they are.
 //!
-//! Functions with control flow may call each other in a cycle, and a cycle of constants is an error. So a function has its
-//! facts on several levels: on level `k` such a function reads its callees on level `k - 1`, and on level 0 it reads none.
+//! The macro does not see the type of a receiver, so it cannot resolve a method call. rustc can:
+//! each traced function has a hidden twin that returns a marker type, and the constants belong to
+//! that type. The function that collects the markers of all callees never runs.
+//!
+//! Functions with control flow may call each other in a cycle, and a cycle of constants is an
+//! error. Such a function therefore has facts on several levels. Level `k` reads the callees on
+//! level `k - 1`, and level 0 reads none.
 
 use super::hash::fold_hash;
 use super::known::Answer;
 use std::marker::PhantomData;
 
-/// A hash, and the reason why calls are recorded.
+/// Facts about a traced function.
 #[derive(Clone, Copy)]
 pub struct Fact {
-    /// The hash of the function and of its callees.
+    /// Hash of the function and of its callees.
     pub hash: [u8; 32],
-    /// Why a call of it does more than compute.
+    /// Reason why a call is not known to be pure. `None` if it is pure.
     pub why: Option<Why>,
 }
 
-/// A reason: that of the function itself, or of its callee.
+/// A reason why a call is recorded: of the function itself, or inherited from a callee.
 #[derive(Clone, Copy)]
 pub struct Why {
-    /// The reason, or the words before that of the callee.
+    /// The whole reason, or the words that precede the callee's reason.
     text: &'static str,
     callee: Option<&'static Why>,
 }
 
 impl Fact {
-    /// The fact of a function with these callees, whose calls `calls` describes in their order.
+    /// Combines the function's own facts with those of its callees. `calls` describes each call.
     pub const fn with(
         own: [u8; 32],
         why: Option<&'static str>,
@@ -52,11 +55,11 @@ impl Fact {
     }
 }
 
-/// What a list of callees says.
+/// Combined facts of a list of callees.
 #[derive(Clone, Copy)]
 pub struct CalleesFact {
     hash: [u8; 32],
-    /// The first callee that does more than compute, by its number.
+    /// Index and reason of the first callee that is not known to be pure.
     first: Option<(usize, &'static Why)>,
 }
 
@@ -66,7 +69,7 @@ impl CalleesFact {
         first: None,
     };
 
-    /// Whether this callee is the first that does more than compute.
+    /// Returns whether callee `i` is the first one that is not known to be pure.
     pub const fn is_first(&self, i: usize) -> bool {
         matches!(self.first, Some((first, _)) if first == i)
     }
@@ -82,36 +85,36 @@ impl CalleesFact {
     }
 }
 
-/// The type of a callee, which the body of a function that never runs decides.
+/// Stands for one callee. Type inference in a function that never runs determines `M`.
 pub struct Slot<M>(PhantomData<fn() -> M>);
 
 impl<M> Slot<M> {
-    /// A place for the marker of one call.
+    /// Creates a slot whose marker type is inferred.
     #[expect(clippy::new_without_default, reason = "only the macro makes slots")]
     pub const fn new() -> Slot<M> {
         Slot(PhantomData)
     }
 
-    /// The slot of a call of a function with this marker.
+    /// Returns the slot of a call to a function with this marker.
     pub const fn of(_: fn() -> Marker<M>) -> Slot<M> {
         Slot(PhantomData)
     }
 
-    /// The slot of a function that a recorded body calls, if rustc answers that it is traced.
+    /// Returns the slot of a function that a recorded body calls, if it is traced.
     pub const fn answered<A: Answer<Facts = M>, F: Fn() -> A>(_: &F) -> Slot<M> {
         Slot(PhantomData)
     }
 
-    /// The result of a call, without the marker.
+    /// Returns the result of a call, without the marker.
     pub fn result<T>(&self, (result, _): (T, Marker<M>)) -> T {
         result
     }
 }
 
-/// The marker of a function, as a value.
+/// Marker of a function, as a value.
 pub struct Marker<M>(pub PhantomData<fn() -> M>);
 
-/// The facts of a function that is not traced, and of a transform.
+/// Marker of transforms and of functions that are not traced.
 pub enum NoFacts {}
 
 impl Facts for NoFacts {
@@ -123,17 +126,17 @@ impl Facts for NoFacts {
 
 macro_rules! levels {
     ($($level:ident $before:ident)*) => {
-        /// The facts of a traced function.
+        /// Facts of a traced function, by level.
         pub trait Facts {
-            /// Without callees.
+            /// Facts without callees.
             const LEVEL_0: Fact;
             $(
-                /// With callees on the level before.
+                /// Facts with callees on the level below.
                 const $level: Fact = Self::$before;
             )*
         }
 
-        /// The facts of a list of callees.
+        /// Combined facts of a list of callees, by level.
         pub trait Callees {
             #[doc(hidden)]
             const LEVEL_0: CalleesFact;
@@ -150,7 +153,7 @@ macro_rules! levels {
             $(const $level: CalleesFact = Rest::$level.after(&M::$level);)*
         }
 
-        /// What the callees that a function returns say, level by level.
+        /// Readers of the facts of a list of callees, one function for each level.
         #[allow(non_snake_case)]
         pub mod callees {
             use super::{Callees, CalleesFact};
@@ -173,7 +176,7 @@ levels! {
     LEVEL_5 LEVEL_4 LEVEL_6 LEVEL_5 LEVEL_7 LEVEL_6 LEVEL_8 LEVEL_7
 }
 
-/// A reason as one text. The end of a long one is left out.
+/// A reason as text, truncated to a fixed length.
 pub struct Text {
     bytes: [u8; Text::ROOM],
     len: usize,
@@ -182,7 +185,7 @@ pub struct Text {
 impl Text {
     const ROOM: usize = 1024;
 
-    /// The text of a reason, which is empty if there is none.
+    /// Formats a reason, or the empty text if there is none.
     pub const fn of(why: Option<Why>) -> Text {
         let mut text = Text {
             bytes: [0; Text::ROOM],
@@ -208,7 +211,7 @@ impl Text {
             self.len += 1;
             i += 1;
         }
-        // A character of several bytes is whole or left out.
+        // Do not cut a character of several bytes.
         if i < part.len() {
             while self.len > 0 && std::str::from_utf8(self.bytes.split_at(self.len).0).is_err() {
                 self.len -= 1;
@@ -216,7 +219,7 @@ impl Text {
         }
     }
 
-    /// The reason, or else another one.
+    /// Returns the reason, or `other` if there is none.
     pub const fn or(&'static self, other: Option<&'static str>) -> Option<&'static str> {
         if self.len == 0 {
             return other;

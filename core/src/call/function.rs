@@ -1,7 +1,8 @@
-//! The functions of the process: what their calls did, how often, why, and for how long.
+//! Statistics about traced functions: calls by outcome, reasons, run times.
 //!
-//! A thread counts its own calls, in memory that no other thread writes; a [`report`](crate::report) adds the threads up. Nobody reads a clock
-//! unless a report has been asked for.
+//! Each thread counts its own calls in memory that no other thread writes, and a
+//! [`report`](crate::report) adds them up. The clock is read only after a report has been
+//! requested.
 
 use crate::events::{self, Event};
 use std::borrow::Cow;
@@ -11,26 +12,26 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Instant;
 
-/// Facts about a traced function or one of its companions, which the macro knows.
+/// Static description of a traced function or of one of its companions, emitted by the macro.
 #[derive(Clone, Copy, Debug)]
 pub struct Function {
-    /// The path, as in `model::loss::vjp`.
+    /// Path, as in `model::loss::vjp`.
     pub(super) name: &'static str,
     pub(super) params: &'static [Param],
     pub(super) purity: Purity,
 }
 
-/// Why a call of a function need not run its body.
+/// Why a call may reuse a plan without running its body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Purity {
-    /// The body was judged.
+    /// The macro found the body to be pure.
     Judged,
-    /// The user promised it by `#[traced(pure)]`.
+    /// The user promised it with `#[traced(pure)]`.
     Promised,
 }
 
 impl Function {
-    /// A function whose body only computes.
+    /// Describes a function whose body the macro found to be pure.
     pub const fn new(name: &'static str, params: &'static [Param]) -> Function {
         Function {
             name,
@@ -39,7 +40,7 @@ impl Function {
         }
     }
 
-    /// A function that the user says only computes.
+    /// Describes a function that the user declared pure.
     pub const fn promised(name: &'static str, params: &'static [Param]) -> Function {
         Function {
             name,
@@ -49,7 +50,7 @@ impl Function {
     }
 }
 
-/// A parameter of a function.
+/// Static description of a parameter.
 #[derive(Clone, Copy, Debug)]
 pub struct Param {
     pub(super) name: &'static str,
@@ -58,38 +59,38 @@ pub struct Param {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ParamKind {
-    /// A tensor or a tree.
+    /// A tensor or a tree of tensors.
     Tensors,
-    /// A number, of which each value has a plan.
+    /// A number. Each value has a plan of its own.
     Number,
-    /// Another static value.
+    /// A static value of another type.
     Fixed,
 }
 
 impl Param {
-    /// A tensor or a tree.
+    /// Describes a tensor or a tree of tensors.
     pub const fn tensors(name: &'static str) -> Param {
         let kind = ParamKind::Tensors;
         Param { name, kind }
     }
 
-    /// A number.
+    /// Describes a number.
     pub const fn number(name: &'static str) -> Param {
         let kind = ParamKind::Number;
         Param { name, kind }
     }
 
-    /// A static value that is not a number.
+    /// Describes a static value that is not a number.
     pub const fn fixed(name: &'static str) -> Param {
         let kind = ParamKind::Fixed;
         Param { name, kind }
     }
 }
 
-/// Reason for which a call was recorded.
+/// Reason why a call was recorded.
 pub(crate) type Why = Cow<'static, str>;
 
-/// Number of calls by outcome, and the nanoseconds that they took while somebody measured.
+/// Calls by outcome, and their total time in nanoseconds while calls were measured.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Totals {
     pub(crate) found: u64,
@@ -98,7 +99,7 @@ pub(crate) struct Totals {
     pub(crate) nanos: u64,
 }
 
-/// Counts of one thread. Only that thread writes them.
+/// Calls of one function on one thread. Only that thread writes them.
 #[derive(Debug, Default)]
 struct Counts {
     found: AtomicU64,
@@ -114,18 +115,18 @@ impl Counts {
     }
 }
 
-/// Adds one to a counter that no other thread writes.
+/// Increments a counter that no other thread writes.
 #[inline]
 fn count(counter: &AtomicU64) {
     counter.store(counter.load(Relaxed) + 1, Relaxed);
 }
 
-/// A function of the process, for all threads.
+/// Statistics of one function over all threads.
 #[derive(Debug)]
 pub(crate) struct Record {
     name: &'static str,
     nanos: AtomicU64,
-    /// Whether the user has been told of an argument that changes.
+    /// True once the user has been told about an argument that changes often.
     hinted: AtomicBool,
     calls: Mutex<Calls>,
 }
@@ -133,18 +134,18 @@ pub(crate) struct Record {
 #[derive(Debug, Default)]
 struct Calls {
     threads: Vec<Arc<Counts>>,
-    /// The counts of threads that have ended.
+    /// Sum of the counts of threads that have ended.
     ended: Totals,
-    /// Reason for the last call that did not find its plan.
+    /// Reason for the last call that did not find a plan.
     why: Option<Why>,
 }
 
 static RECORDS: Mutex<BTreeMap<&'static str, Arc<Record>>> = Mutex::new(BTreeMap::new());
 
-/// Whether calls are measured.
+/// True if the time of calls is measured.
 static MEASURED: AtomicBool = AtomicBool::new(false);
 
-/// Measures calls from now on.
+/// Starts measuring the time of calls.
 pub(crate) fn measure() {
     MEASURED.store(true, Relaxed);
 }
@@ -153,14 +154,14 @@ fn records() -> MutexGuard<'static, BTreeMap<&'static str, Arc<Record>>> {
     RECORDS.lock().unwrap_or_else(|e| e.into_inner())
 }
 
-/// A function in a report.
+/// One function in a report.
 pub(crate) struct Summary {
     pub(crate) name: &'static str,
     pub(crate) totals: Totals,
     pub(crate) why: Option<Why>,
 }
 
-/// All functions that have been called, by name.
+/// Returns a summary of each function that has been called, by name.
 pub(crate) fn summaries() -> Vec<Summary> {
     let records: Vec<Arc<Record>> = records().values().cloned().collect();
     let summary = |record: &Arc<Record>| {
@@ -194,12 +195,12 @@ impl Record {
         self.calls.lock().unwrap_or_else(|e| e.into_inner())
     }
 
-    /// Whether this is the first time that somebody asks.
+    /// Returns whether this is the first hint for the function.
     pub(super) fn is_first_hint(&self) -> bool {
         !self.hinted.swap(true, Relaxed)
     }
 
-    /// A clock that adds what it measures to this function, while calls are measured.
+    /// Returns a timer that charges its lifetime to this function, if calls are measured.
     #[inline]
     pub(crate) fn timer(self: &Arc<Self>) -> Option<Timer> {
         let measured = MEASURED.load(Relaxed);
@@ -207,7 +208,7 @@ impl Record {
     }
 }
 
-/// Adds the time until it is dropped to a function.
+/// Charges the time from its creation to its drop to a function.
 #[derive(Debug)]
 pub struct Timer(Instant, Arc<Record>);
 
@@ -218,7 +219,7 @@ impl Drop for Timer {
     }
 }
 
-/// What one thread counts for a function.
+/// Counter of one function on one thread.
 #[derive(Debug)]
 pub(super) struct Counter {
     pub(super) name: &'static str,
@@ -239,25 +240,25 @@ impl Counter {
         })
     }
 
-    /// The function, for all threads.
+    /// Returns the record of the function.
     pub(super) fn record(&self) -> &Arc<Record> {
         &self.of().0
     }
 
-    /// Counts a call that has found its plan.
+    /// Counts a call that found its plan.
     #[inline]
     pub(super) fn found(&self) {
         count(&self.of().1.found);
     }
 
-    /// Counts a call whose body was recorded and that has a plan from now on.
+    /// Counts a call that was recorded, and whose plan was cached.
     pub(super) fn planned(&self, why: Why) {
         let (record, counts) = self.of();
         count(&counts.planned);
         record.calls().why = Some(why);
     }
 
-    /// Counts a call whose body was recorded and will be recorded again.
+    /// Counts a call that was recorded, and whose key will be recorded again.
     pub(super) fn recorded(&self, why: Why) {
         let (record, counts) = self.of();
         count(&counts.recorded);
@@ -278,13 +279,13 @@ impl Drop for Counter {
 }
 
 thread_local! {
-    /// The counters of functions without a site, by the address of the name.
+    /// Counters of functions without a site, found by the address of the name.
     static COUNTERS: RefCell<Vec<Counter>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Counts a call of a function whose calls are all recorded. The timer lives as long as the call.
+/// Counts a call of a function that is always recorded. The timer must live as long as the call.
 pub(super) fn count_recorded(name: &'static str, why: &'static str) -> Option<Timer> {
-    // Where a thread ends nobody counts.
+    // The thread-local counters may be destroyed while the thread ends; such calls are not counted.
     let counted = COUNTERS.try_with(|counters| {
         let mut counters = counters.try_borrow_mut().ok()?;
         let found = counters.iter().position(|c| std::ptr::eq(c.name, name));

@@ -1,6 +1,6 @@
-//! Hashes of functions, folded while rustc compiles them.
+//! Hashes of functions, computed at compile time.
 
-/// A hash and those that it covers, by a mixer that rustc can run.
+/// Combines a hash with the hashes of callees, in a way that constant evaluation supports.
 pub(crate) const fn fold_hash(own: [u8; 32], callees: &[[u8; 32]]) -> [u8; 32] {
     let mut state = words(&own);
     let mut i = 0;
@@ -11,7 +11,7 @@ pub(crate) const fn fold_hash(own: [u8; 32], callees: &[[u8; 32]]) -> [u8; 32] {
     bytes(state)
 }
 
-/// A hash and the words of a value.
+/// Combines a hash with the words of a value.
 pub(crate) const fn fold_words(own: [u8; 32], value: &[u64]) -> [u8; 32] {
     let mut state = words(&own);
     let mut i = 0;
@@ -22,7 +22,7 @@ pub(crate) const fn fold_words(own: [u8; 32], value: &[u64]) -> [u8; 32] {
     bytes(state)
 }
 
-/// Each word takes in the other's and its neighbour's, so that order and every bit count.
+/// Mixes each word with its counterpart and its neighbour, so that the order and every bit count.
 const fn mix(mut state: [u64; 4], other: [u64; 4]) -> [u64; 4] {
     let mut round = 0;
     while round < 4 {

@@ -1,4 +1,6 @@
-//! What the plan of a call depends on: the arguments but for their elements.
+//! Keys of calls: everything about the arguments that a plan depends on.
+//!
+//! The elements of tensors are not part of a key.
 
 use super::function::{Function, ParamKind, Why};
 use super::no_args;
@@ -19,58 +21,58 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 thread_local! {
-    /// Memory for the words of the next key.
+    /// Recycled memory for the words of a key.
     static WORDS: Cell<Vec<u64>> = const { Cell::new(Vec::new()) };
 }
 
-/// The arguments of a call as its site sees them: the leaves, and words for the structure and for static values.
+/// Arguments of a call: the leaves, and words that encode the tree structure and static values.
 ///
-/// All keys of one site are made by the same code for the same types, so words need not say what they stand for, only
-/// how many follow where that varies.
+/// All keys of one site are made by the same code for the same types. The words therefore carry no
+/// type tags, only lengths where these vary.
 pub struct CallKey<'a> {
     pub(super) leaves: Leaves<'a>,
     pub(super) words: Vec<u64>,
-    /// Which instance of a generic function is called.
+    /// Type that identifies the instance of a generic function.
     instance: Option<TypeId>,
     others: Vec<&'a dyn Same>,
-    /// The first thing that the key cannot hold, and the parameter that it was met in.
+    /// First thing that a key cannot hold. It was found in the parameter `param`.
     obstacle: Option<Obstacle>,
-    /// The parameter that is described.
+    /// Index of the parameter that is being described.
     param: usize,
     content: Content,
-    /// Where each parameter begins, if somebody asks.
+    /// Start of each parameter, if requested.
     marks: Option<Vec<Mark>>,
 }
 
-/// The part of the arguments, or of a result, that a key holds.
+/// Selects what a key records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Content {
-    /// Leaves, structure and static values, of arguments.
+    /// Leaves, structure and static values of arguments.
     All,
-    /// Leaves, of a tree whose structure does not matter.
+    /// Only leaves, of a tree whose structure does not matter.
     Leaves,
-    /// Structure and skipped fields, of a result. A skipped field may not share what it holds.
+    /// Structure and skipped fields of a result. A skipped field may not share its contents.
     Structure,
 }
 
-/// Something that a key cannot hold.
+/// Something that a key cannot hold. The call is recorded each time.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Obstacle {
     /// An argument that cannot be computed.
     Fails,
-    /// An argument that a transform traces.
+    /// An argument that is traced by a transform.
     Traced,
-    /// A static value of a type that is not `Eq` and `Clone`.
+    /// A static value whose type is not `Eq` and `Clone`.
     Static(&'static str),
-    /// A tree whose type does not describe itself.
+    /// A tree whose type does not implement `Tree::__key`.
     Tree(&'static str),
-    /// A skipped field of a result that may share what it holds with another result.
+    /// A skipped field of a result that may share its contents with other results.
     Shared(&'static str),
-    /// Something that the macro knows of.
+    /// A constant or static that the body names and a key cannot hold.
     Other,
 }
 
-/// Lengths of the lists of a key where a parameter begins.
+/// Lengths of the lists of a key at the start of a parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Mark {
     param: usize,
@@ -79,10 +81,10 @@ struct Mark {
     others: usize,
 }
 
-/// The leaves of a key.
+/// Leaves of a key.
 type Leaves<'a> = SmallVec<[Leaf<'a>; 16]>;
 
-/// A leaf, which lives as long as the key.
+/// A leaf that lives as long as the key.
 pub(super) enum Leaf<'a> {
     Borrowed(&'a Shared),
     Owned(Shared),
@@ -112,14 +114,14 @@ impl<'a> CallKey<'a> {
         }
     }
 
-    /// A key that knows where each parameter begins.
+    /// Creates a key that records where each parameter begins.
     pub(super) fn with_marks() -> CallKey<'a> {
         let mut key = CallKey::new();
         key.marks = Some(Vec::new());
         key
     }
 
-    /// The structure and the skipped fields of a result.
+    /// Creates a key of the structure and the skipped fields of a result.
     pub(super) fn of_result<T: Tree>(tree: &'a T) -> CallKey<'a> {
         let mut key = CallKey::new();
         key.content = Content::Structure;
@@ -127,10 +129,10 @@ impl<'a> CallKey<'a> {
         key
     }
 
-    /// A parameter begins, by its number.
+    /// Starts a parameter, given its index.
     #[inline]
     pub fn param(&mut self, param: usize) {
-        // A parameter with an obstacle is the one that messages name.
+        // Messages name the first parameter with an obstacle.
         if self.obstacle.is_none() {
             self.param = param;
         }
@@ -144,25 +146,28 @@ impl<'a> CallKey<'a> {
         }
     }
 
-    /// Which instance of a generic function is called, by the type of a function that has its types and constants: all instances
-    /// share a site. Lifetimes do not count, for they decide nothing.
+    /// Sets the instance of a generic function: all instances share one site.
+    ///
+    /// The type of the argument is a function with the same types and constants. Lifetimes are
+    /// ignored, because they cannot change the plan.
     pub fn instance<F>(&mut self, _: &F) {
         self.instance = Some(typeid::of::<F>());
     }
 
-    /// The next leaf. A transform that traces through the value wants the call's ops.
+    /// Adds a leaf. A traced leaf is an obstacle: the call is then recorded.
     pub fn leaf(&mut self, x: &'a Tensor) {
         self.push(&x.0, Leaf::Borrowed(&x.0));
     }
 
-    /// The same for a leaf that nobody can lend.
+    /// Adds a leaf that the key has to own.
     pub(super) fn leaf_of(&mut self, x: &Shared) {
         if self.obstacle.is_none() {
             self.push(x, Leaf::Owned(x.clone()));
         }
     }
 
-    /// The words of a random key, which are a leaf. A random key beside the leaves of a tree is no matter of who asks for these alone.
+    /// Adds the words of a random key as a leaf. They are skipped if only the leaves or the
+    /// structure of a tree are recorded.
     pub(crate) fn words_of_key(&mut self, words: &Tensor) {
         if self.content == Content::All {
             self.leaf_of(&words.0);
@@ -180,7 +185,7 @@ impl<'a> CallKey<'a> {
         }
     }
 
-    /// The leaves of a tree, whatever its structure.
+    /// Adds the leaves of a tree and ignores its structure.
     pub(crate) fn tree<T: Tree>(&mut self, tree: &'a T) {
         if self.obstacle.is_some() {
             return;
@@ -189,7 +194,7 @@ impl<'a> CallKey<'a> {
         self.content = Content::Leaves;
         tree.__key(self);
         self.content = Content::All;
-        // A tree that does not know how to add itself shows its leaves.
+        // A tree without its own `__key` is visited leaf by leaf.
         if self.obstacle.take().is_some() {
             self.leaves.truncate(before);
             tree.visit(&mut |leaf| self.leaf_of(&leaf.0));
@@ -197,31 +202,32 @@ impl<'a> CallKey<'a> {
         self.word((self.leaves.len() - before) as u64);
     }
 
-    /// The leaves, for a call that keeps them.
+    /// Clones the leaves, as the arguments of a pending call.
     pub(super) fn args(&self) -> Vec<Shared> {
         let mut args = no_args();
         args.extend(self.leaves.iter().map(|leaf| Shared::clone(leaf)));
         args
     }
 
-    /// A word for the structure.
+    /// Adds a word that encodes structure.
     pub fn word(&mut self, word: u64) {
         if self.content != Content::Leaves {
             self.words.push(word);
         }
     }
 
-    /// There is something that a key cannot hold: then the call is recorded.
+    /// Marks the key as incomplete, so that the call is recorded.
     pub fn unknown(&mut self) {
         self.meet(Obstacle::Other);
     }
 
-    /// The same for a tree whose type does not describe itself.
+    /// Records that a tree type does not describe itself.
     pub(crate) fn unknown_tree<T: ?Sized>(&mut self) {
         self.meet(Obstacle::Tree(type_name::<T>()));
     }
 
-    /// The keys of a map of trees. They are not kept for an argument; for a result they are, where no two maps share what they hold.
+    /// Adds the keys of a map of trees. They are an obstacle for arguments, and for results if two
+    /// maps could share them.
     pub(crate) fn names<'k, K: Debug + 'k, T>(&mut self, keys: impl Iterator<Item = &'k K>) {
         let shares = needs_drop::<K>() && typeid::of::<K>() != TypeId::of::<String>();
         if self.content != Content::Structure {
@@ -238,12 +244,12 @@ impl<'a> CallKey<'a> {
         self.obstacle.get_or_insert(obstacle);
     }
 
-    /// Something that keeps the plan from depending on the key alone.
+    /// Returns the first thing that the key cannot hold, if any.
     pub(super) fn obstacle(&self) -> Option<Obstacle> {
         self.obstacle
     }
 
-    /// The obstacle in the words of the user's function.
+    /// Explains an obstacle in terms of the user's function.
     pub(super) fn why(&self, obstacle: Obstacle, function: &Function) -> Why {
         let what = match function.params.get(self.param) {
             Some(param) => format!("`{}`", param.name),
@@ -268,8 +274,8 @@ impl<'a> CallKey<'a> {
         why.into()
     }
 
-    /// The key without what it borrows. Equal arguments after the first are part of it, because a plan that was made for
-    /// them may not do for others.
+    /// Copies the key without borrows. The copy lists which leaves are the same value, because a
+    /// plan for equal arguments may be wrong for distinct ones.
     pub(super) fn own(&self) -> OwnedKey {
         let mut aliases = Vec::new();
         let mut first_of = HashMap::new();
@@ -291,13 +297,13 @@ impl<'a> CallKey<'a> {
         }
     }
 
-    /// Whether equal arguments are those of another key and no others.
+    /// Returns whether the same leaves are equal as in `other`.
     pub(super) fn has_aliases_of(&self, other: &OwnedKey) -> bool {
         self.own().aliases == other.aliases
     }
 }
 
-/// The reason for which a result with a skipped field is recorded each time.
+/// Returns why a result with a skipped field of type `ty` is recorded each time.
 pub(super) fn shared(ty: &str) -> String {
     format!(
         "a skipped field of the result holds a `{ty}`, which results of other calls would share: only numbers, strings, lists of these and types without memory of their own are kept"
@@ -311,10 +317,10 @@ impl Drop for CallKey<'_> {
     }
 }
 
-/// A key to compare with.
+/// A key stored in a site.
 pub(super) struct OwnedKey {
     avals: Box<[Aval]>,
-    /// Leaves that are the same value.
+    /// Pairs of leaves that are the same value.
     aliases: Box<[(u32, u32)]>,
     words: Box<[u64]>,
     instance: Option<TypeId>,
@@ -322,17 +328,18 @@ pub(super) struct OwnedKey {
     marks: Box<[Mark]>,
 }
 
-/// A difference of two keys in one parameter.
+/// Difference between two keys in one parameter.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Difference {
-    /// Another shape or dtype of a leaf.
+    /// The shape or dtype of a leaf differs.
     Aval(usize, Aval, Aval),
-    /// Another structure, or another static value.
+    /// The structure or a static value differs.
     Static(usize),
 }
 
 impl OwnedKey {
-    /// The parameters in which a later key differs, with the first difference in each. `None` if the number of tensors differs.
+    /// Returns the first difference in each parameter. Returns `None` if the number of parameters
+    /// differs.
     pub(super) fn differences(&self, later: &OwnedKey) -> Option<Vec<Difference>> {
         let params = |key: &OwnedKey| -> Vec<usize> { key.marks.iter().map(|m| m.param).collect() };
         if params(self) != params(later) {
@@ -356,7 +363,7 @@ impl OwnedKey {
         Some((0..self.marks.len()).filter_map(difference).collect())
     }
 
-    /// The leaves, words and other values of the parameter that a mark is of.
+    /// Returns the ranges of leaves, words and other values that belong to parameter `i`.
     fn part(&self, i: usize) -> (Range<usize>, Range<usize>, Range<usize>) {
         let (from, to) = (self.marks[i], self.marks.get(i + 1));
         let end = |of: fn(&Mark) -> usize, all: usize| of(&from)..to.map_or(all, of);
@@ -367,7 +374,7 @@ impl OwnedKey {
         )
     }
 
-    /// Whether it says the same, of results.
+    /// Returns whether two keys of results are equal.
     pub(super) fn equals(&self, other: &OwnedKey) -> bool {
         let (a, b) = (&self.others, &other.others);
         self.words == other.words
@@ -375,12 +382,15 @@ impl OwnedKey {
             && a.iter().zip(b).all(|(a, b)| b.equals(&**a))
     }
 
-    /// Whether it is of a call of the same instance of a function.
+    /// Returns whether both keys are of the same instance of a function.
     pub(super) fn is_of_instance_of(&self, other: &OwnedKey) -> bool {
         self.instance == other.instance
     }
 
-    /// Whether the plan for this key does for another. It does for values that are the same by chance.
+    /// Returns whether a plan for this key can run a call with `key`.
+    ///
+    /// Leaves that are one value in this key have to be one value in `key`; the converse is not
+    /// required.
     pub(super) fn fits(&self, key: &CallKey<'_>) -> bool {
         let leaves = &key.leaves;
         let same = |(i, j): &(u32, u32)| Shared::ptr_eq(&leaves[*i as usize], &leaves[*j as usize]);
@@ -398,11 +408,11 @@ impl OwnedKey {
     }
 }
 
-/// A static value that is compared with a clone of it.
+/// A static value that a key compares with a clone of an earlier one.
 pub trait Same {
-    /// Whether it is equal to a value of its type.
+    /// Returns whether `other` has the same type and is equal.
     fn same(&self, other: &dyn Any) -> bool;
-    /// A clone.
+    /// Clones the value.
     fn own(&self) -> Box<dyn OwnedStatic>;
 }
 
@@ -415,11 +425,11 @@ impl<T: Eq + Clone + 'static> Same for T {
     }
 }
 
-/// A static value that a key keeps.
+/// A static value that a stored key owns.
 pub trait OwnedStatic {
-    /// The value.
+    /// Returns the value.
     fn value(&self) -> &dyn Any;
-    /// Whether it is equal to another one.
+    /// Returns whether both values have the same type and are equal.
     fn equals(&self, other: &dyn OwnedStatic) -> bool;
 }
 
@@ -432,15 +442,17 @@ impl<T: Eq + Clone + 'static> OwnedStatic for T {
     }
 }
 
-/// A static argument, on its way to the key. What is done with it depends on its type: a method call finds the first of
-/// [`Mutable`], [`ByWords`], [`ByClone`], [`BySize`] and [`Unknown`] that takes it.
+/// A static argument that is being added to a key.
+///
+/// Method resolution selects the treatment by type: the first of [`Mutable`], [`ByWords`],
+/// [`ByClone`], [`BySize`] and [`Unknown`] that is implemented.
 pub struct Static<'a, T: ?Sized>(pub &'a T);
 
-/// Whether a key can hold the values of a type.
+/// Tells whether a key can hold the values of a type.
 pub trait Fit {
-    /// Whether it can, as they are.
+    /// True if a key can hold the values themselves.
     const BY_VALUE: bool;
-    /// Whether it can, or need not because there is but one value.
+    /// True if a key can hold the values, or does not need to because there is only one.
     const FITS: bool = Self::BY_VALUE;
 }
 
@@ -451,7 +463,7 @@ impl Fit for Always {
     const BY_VALUE: bool = true;
 }
 
-/// It need not if there are no bytes to hold.
+/// A key cannot hold the values, which is no problem if the type has size 0.
 pub struct WithoutBytes<T>(PhantomData<T>);
 
 impl<T> Fit for WithoutBytes<T> {
@@ -459,28 +471,29 @@ impl<T> Fit for WithoutBytes<T> {
     const FITS: bool = size_of::<T>() == 0;
 }
 
-/// It cannot.
+/// A key cannot hold the values of the type.
 pub struct Never;
 
 impl Fit for Never {
     const BY_VALUE: bool = false;
 }
 
-/// A result can hold it, because it has nothing to drop: it holds no handle that another result could share.
+/// A site can cache the value if its type needs no drop: it has no handle to share.
 pub struct WithoutDrop<T>(PhantomData<T>);
 
 impl<T> Fit for WithoutDrop<T> {
     const BY_VALUE: bool = !needs_drop::<T>();
 }
 
-/// Whether a site may keep the skipped field of a result. The function that has its type never runs.
+/// Returns whether a site may cache a skipped field of a result. Only the return type of the
+/// closure is used: it never runs.
 pub const fn kept_by_site<T, R: Fit, F: Fn(T) -> R>(_: &F) -> bool {
     R::FITS
 }
 
-/// A skipped field of a result that words stand for: it owns what it holds.
+/// A skipped field of a result that is encoded as words, and owns its contents.
 pub trait OwnedWords: Sized {
-    /// Whether a site may keep it.
+    /// Tells that a site may cache the field.
     fn kept_by_site(self) -> Always {
         Always
     }
@@ -488,9 +501,9 @@ pub trait OwnedWords: Sized {
 
 impl<T: Words + ?Sized> OwnedWords for &&Static<'_, T> {}
 
-/// Another skipped field of a result.
+/// Any other skipped field of a result.
 pub trait OwnedBytes<T>: Sized {
-    /// Whether a site may keep it.
+    /// Tells that a site may cache the field if its type needs no drop.
     fn kept_by_site(self) -> WithoutDrop<T> {
         WithoutDrop(PhantomData)
     }
@@ -498,26 +511,31 @@ pub trait OwnedBytes<T>: Sized {
 
 impl<T> OwnedBytes<T> for &Static<'_, T> {}
 
-/// Whether a key can hold a constant or a static. The function that has its type never runs. Without bytes it may still stand for
-/// what is elsewhere, such as a tensor that is made lazily.
+/// Returns whether a key can hold a constant or a static. Only the return type of the closure is
+/// used: it never runs.
+///
+/// The size does not matter: a type of size 0 may stand for data elsewhere, such as a tensor that
+/// is made lazily.
 pub const fn global_fits<R: Fit, F: Fn() -> R>(_: &F) -> bool {
     R::BY_VALUE
 }
 
-/// Whether a key can hold a static argument.
+/// Returns whether a key can hold a static argument. Only the return type of the closure is used:
+/// it never runs.
 pub const fn argument_fits<T, R: Fit, F: Fn(T) -> R>(_: &F) -> bool {
     R::FITS
 }
 
-/// A value that words stand for; different values have different words, floats with different bits included.
+/// A value that can be encoded as words. Different values have different words; floats are compared
+/// by bits.
 pub trait Words {
-    /// Appends the words.
+    /// Appends the words to `key`.
     fn words(&self, key: &mut CallKey<'_>);
 }
 
-/// A tree by its leaves and its structure. What is no tree has an error of its own at the function's signature.
+/// A tree, added by its leaves and structure.
 pub trait ByTree<'a> {
-    /// Adds it.
+    /// Adds the tree to `key`.
     fn add_tree_to_key(self, key: &mut CallKey<'a>);
 }
 
@@ -527,9 +545,9 @@ impl<'a, T: Tree> ByTree<'a> for &&Static<'a, T> {
     }
 }
 
-/// What is no tree.
+/// A type that is not a tree, which is reported as an error at the function's signature.
 pub trait NoTree {
-    /// Says so.
+    /// Marks the key as incomplete.
     fn add_tree_to_key(self, key: &mut CallKey<'_>);
 }
 
@@ -539,11 +557,11 @@ impl<T: ?Sized> NoTree for &Static<'_, T> {
     }
 }
 
-/// A static argument by its words.
+/// A static argument that is encoded as words.
 pub trait ByWords: Sized {
-    /// Adds it.
+    /// Adds the argument to `key`.
     fn add_to_key(self, key: &mut CallKey<'_>);
-    /// Whether a key can hold it.
+    /// Tells that a key can hold the argument.
     fn fits_in_key(self) -> Always {
         Always
     }
@@ -555,11 +573,12 @@ impl<T: Words + ?Sized> ByWords for &&&&Static<'_, T> {
     }
 }
 
-/// A static argument that is equal to a clone of it whatever it does: a function pointer, a cell that its clones share.
+/// A static argument that equals its clone regardless of its behaviour: a function pointer, or a
+/// cell that clones share.
 pub trait Mutable: Sized {
-    /// Says that a key cannot hold it.
+    /// Adds an obstacle to `key`.
     fn add_to_key(self, key: &mut CallKey<'_>);
-    /// Whether a key can hold it.
+    /// Tells that a key cannot hold the argument.
     fn fits_in_key(self) -> Never {
         Never
     }
@@ -567,12 +586,12 @@ pub trait Mutable: Sized {
 
 macro_rules! mutable {
     ($([$($params:tt)*] $ty:ty;)*) => {$(
-        // A pointer to a function of references is a type of its own.
+        // A pointer to a function of references is a distinct type.
         #[allow(coherence_leak_check)]
         impl<$($params)*> Mutable for &&&&&Static<'_, $ty> {
             fn add_to_key(self, key: &mut CallKey<'_>) {
                 match key.content {
-                    // The structure of a result may have it, as any other value without a handle.
+                    // A result may contain it, like any value that needs no drop.
                     Content::Structure if !needs_drop::<$ty>() => {}
                     _ => Unknown::add_to_key(&Static(self.0), key),
                 }
@@ -602,11 +621,11 @@ mutable! {
     [T: ?Sized] &RefCell<T>;
 }
 
-/// A static argument that is compared with a clone of it.
+/// A static argument that is compared with a clone of an earlier one.
 pub trait ByClone<'a>: Sized {
-    /// Adds it.
+    /// Adds the argument to `key`.
     fn add_to_key(self, key: &mut CallKey<'a>);
-    /// Whether a key can hold it.
+    /// Tells that a key can hold the argument.
     fn fits_in_key(self) -> Always {
         Always
     }
@@ -622,7 +641,7 @@ impl<'a, T: Eq + Clone + 'static> ByClone<'a> for &&&Static<'a, T> {
     }
 }
 
-/// What yields its elements in an order that equal values do not share: the order is in the key, too.
+/// Collections whose iteration order may differ between equal values. The key includes the order.
 macro_rules! unordered {
     ($($name:ident<$($params:ident),*> by $item:ident)*) => {$(
         impl<'a, $($params),*, S> ByClone<'a> for &&&&Static<'a, $name<$($params),*, S>>
@@ -649,12 +668,13 @@ macro_rules! unordered {
 }
 unordered! { HashMap<K, V> by keys HashSet<K> by iter }
 
-/// A static argument that cannot be kept or compared, and need not be if its type says all that there is to it: a function, a
-/// closure that captures nothing.
+/// A static argument that can be neither cloned nor compared, such as a function or a closure.
+///
+/// A key does not need the value if its type has size 0.
 pub trait BySize<T>: Sized {
-    /// Adds it, or says that there is more.
+    /// Adds an obstacle to `key` unless the type has size 0.
     fn add_to_key(self, key: &mut CallKey<'_>);
-    /// Whether a key can hold it.
+    /// Tells that a key can hold the argument if its type has size 0.
     fn fits_in_key(self) -> WithoutBytes<T> {
         WithoutBytes(PhantomData)
     }
@@ -673,11 +693,11 @@ impl<T> BySize<T> for &&Static<'_, T> {
     }
 }
 
-/// A static argument of which not even the size is known.
+/// A static argument of unknown size.
 pub trait Unknown: Sized {
-    /// Says so.
+    /// Adds an obstacle to `key`.
     fn add_to_key(self, key: &mut CallKey<'_>);
-    /// Whether a key can hold it.
+    /// Tells that a key cannot hold the argument.
     fn fits_in_key(self) -> Never {
         Never
     }
@@ -795,7 +815,7 @@ impl<T: Words + PartialOrd> Words for RangeInclusive<T> {
     fn words(&self, key: &mut CallKey<'_>) {
         self.start().words(key);
         self.end().words(key);
-        // One that has been walked through has ends, too.
+        // An exhausted range still has its bounds.
         key.word(self.is_empty().into());
     }
 }
@@ -813,7 +833,7 @@ macro_rules! tuples {
 }
 tuples! { () (A) (A B) (A B C) (A B C D) (A B C D E) (A B C D E F) }
 
-/// The differences of two keys as text, in the names of the user's parameters.
+/// Describes the differences of two keys with the names of the user's parameters.
 pub(super) fn in_words(differences: &[Difference], function: &Function) -> String {
     let name = |param: &usize| match function.params.get(*param) {
         Some(param) => format!("`{}`", param.name),

@@ -1,7 +1,8 @@
-//! Types whose methods, operators and iterators are known to do nothing but compute.
+//! Types whose methods, operators and iterators are known to be pure.
 //!
-//! The macro sees no types. Where it has to know one, as that of a field, it asks rustc: it emits a closure that never runs and
-//! that returns an answer for each question, and a constant reads the answers off the type of the closure.
+//! The macro does not see types. If it needs the type of an expression, such as a field, it emits a
+//! closure that never runs and that returns one answer type for each question. A constant then
+//! reads the answers from the type of the closure.
 
 use super::facts::{Facts, Marker, NoFacts};
 use crate::{Aval, DType, Key, Tensor};
@@ -12,9 +13,9 @@ use std::marker::PhantomData;
 use std::ops::{Deref, Range, RangeFull, RangeInclusive};
 use std::time::Duration;
 
-/// A class of types that have their methods in common.
+/// A class of types with the same methods.
 pub trait Class {
-    /// The bit of the class in a mask.
+    /// Bit of the class in a mask.
     const BIT: u32;
 }
 
@@ -28,11 +29,11 @@ macro_rules! classes {
     )*};
 }
 
-// The macro has these bits, too: `macros/src/known.rs`.
+// `macros/src/known.rs` has the same bits.
 classes! {
-    /// A type of the user's that dereferences to another.
+    /// A user-defined type that implements `Deref`.
     Foreign = 0;
-    /// A type of the user's that does not.
+    /// A user-defined type that does not implement `Deref`.
     Plain = 1;
     /// Numbers and other values without parts.
     OfScalar = 1 << 1;
@@ -46,25 +47,25 @@ classes! {
     OfRange = 1 << 5;
     /// Arrays, slices, vectors.
     OfList = 1 << 6;
-    /// Maps and sets in the order of their keys.
+    /// Maps and sets that are ordered by their keys.
     OfMap = 1 << 7;
     /// Options and results.
     OfOption = 1 << 8;
     /// Tuples.
     OfTuple = 1 << 9;
-    /// Maps and sets whose order differs between equal ones.
+    /// Maps and sets whose order may differ between equal ones.
     OfHash = 1 << 10;
 }
 
-/// A type of the standard library or of this one.
+/// A type of the standard library or of this crate.
 pub trait Kind {
-    /// Its class.
+    /// Class of the type.
     type Class: Class;
-    /// What it holds several of.
+    /// Type of the elements, or `()`.
     type Elem: ?Sized;
 }
 
-/// A type that is made of such types alone.
+/// A [`Kind`] whose elements and other parts are all known, too.
 pub trait Known: Kind {}
 
 macro_rules! kinds {
@@ -128,17 +129,19 @@ macro_rules! pointers {
 }
 pointers! { &T Box<T> }
 
-/// A value whose type is asked for. A method call finds the first trait that has the method for the type.
+/// A value whose type the macro asks about.
+///
+/// Method resolution selects the first trait below that applies to the type.
 pub struct Probe<'a, T: ?Sized>(pub &'a T);
 
-/// The answer that a value has a type of this class, to the question if that is in a mask.
+/// Answers whether a type is of a class in `MASK`.
 pub struct Is<C, const MASK: u32>(PhantomData<C>);
 
-/// The class of a type that is known.
+/// Class of a type that implements [`Kind`].
 pub trait ByKind: Sized {
-    /// The class.
+    /// Class of the type.
     type Class: Class;
-    /// Answers the question for a class.
+    /// Answers whether the class is in `MASK`.
     fn class<const MASK: u32>(self) -> Is<Self::Class, MASK> {
         never()
     }
@@ -152,7 +155,7 @@ macro_rules! foreign {
     ($($(#[$doc:meta])* $name:ident for [$($params:tt)*] $ty:ty: $class:ident;)*) => {$(
         $(#[$doc])*
         pub trait $name: Sized {
-            /// Answers the question for a class.
+            /// Answers whether the class is in `MASK`.
             fn class<const MASK: u32>(self) -> Is<$class, MASK> {
                 never()
             }
@@ -162,21 +165,21 @@ macro_rules! foreign {
 }
 
 foreign! {
-    /// A reference to what dereferences.
+    /// A reference to a user-defined type that implements `Deref`.
     RefDeref for [T: Deref + ?Sized] &&&&Probe<'_, &T>: Foreign;
-    /// Another reference.
+    /// A reference to another user-defined type.
     RefPlain for [T: ?Sized] &&&Probe<'_, &T>: Plain;
-    /// What dereferences.
+    /// A user-defined type that implements `Deref`.
     OwnDeref for [T: Deref + ?Sized] &&Probe<'_, T>: Foreign;
-    /// Any type.
+    /// Any other type.
     OwnPlain for [T: ?Sized] &Probe<'_, T>: Plain;
 }
 
-/// The class of a type that is known in all its parts.
+/// Class of a type that implements [`Known`].
 pub trait AllKnown: Sized {
-    /// The class.
+    /// Class of the type.
     type Class: Class;
-    /// Answers the question for a class.
+    /// Answers whether the class is in `MASK`.
     fn known<const MASK: u32>(self) -> Is<Self::Class, MASK> {
         never()
     }
@@ -186,7 +189,7 @@ impl<T: Known + ?Sized> AllKnown for &&Probe<'_, T> {
     type Class = T::Class;
 }
 
-/// A type with parts that are not.
+/// A type with parts that do not implement [`Known`].
 pub trait NotAllKnown: Sized {
     /// Answers no.
     fn known<const MASK: u32>(self) -> Is<Foreign, MASK> {
@@ -196,11 +199,11 @@ pub trait NotAllKnown: Sized {
 
 impl<T: ?Sized> NotAllKnown for &Probe<'_, T> {}
 
-/// What a value holds several of.
+/// A value with elements.
 pub trait Holds<'a> {
-    /// The type of these.
+    /// Type of the elements.
     type Elem: ?Sized + 'a;
-    /// One of these.
+    /// Returns an element.
     fn elem(self) -> &'a Self::Elem;
 }
 
@@ -214,9 +217,9 @@ where
     }
 }
 
-/// A value that is not known to hold anything.
+/// A value that is not known to have elements.
 pub trait HoldsNothing: Sized {
-    /// A value of no use.
+    /// Returns a value of a type without known methods.
     fn elem(self) -> Foreign {
         never()
     }
@@ -224,11 +227,11 @@ pub trait HoldsNothing: Sized {
 
 impl<T: ?Sized> HoldsNothing for &Probe<'_, T> {}
 
-/// What a value yields that is an iterator, or becomes one.
+/// A value that is an iterator, or can be converted to one.
 pub trait Yields {
-    /// The type of what it yields.
+    /// Type of the items.
     type Item;
-    /// One of these.
+    /// Returns an item.
     fn item(self) -> Self::Item;
 }
 
@@ -239,9 +242,9 @@ impl<T: IntoIterator> Yields for &&Probe<'_, T> {
     }
 }
 
-/// A value that yields nothing.
+/// A value that cannot be iterated.
 pub trait YieldsNothing: Sized {
-    /// A value of no use.
+    /// Returns a value of a type without known methods.
     fn item(self) -> Foreign {
         never()
     }
@@ -249,12 +252,12 @@ pub trait YieldsNothing: Sized {
 
 impl<T: ?Sized> YieldsNothing for &Probe<'_, T> {}
 
-/// The answer that a function is not traced, or not known to be.
+/// Answers that a function is not known to be traced.
 pub type No = Is<Foreign, 1>;
 
-/// A mark beside a function that is traced, or a transform: a value of the type that has its facts.
+/// Marker of a traced function or of a transform.
 pub trait IsMarked: Sized {
-    /// That type.
+    /// Type that has the facts of the function.
     type Facts: Facts;
     /// Answers yes.
     fn marked(self) -> Marker<Self::Facts> {
@@ -266,7 +269,7 @@ impl<T: Facts> IsMarked for &&Probe<'_, T> {
     type Facts = T;
 }
 
-/// Any other value.
+/// Any value that is not a marker.
 pub trait IsNotMarked: Sized {
     /// Answers no.
     fn marked(self) -> No {
@@ -276,19 +279,19 @@ pub trait IsNotMarked: Sized {
 
 impl<T: ?Sized> IsNotMarked for &Probe<'_, T> {}
 
-/// What names stand for where a function has no mark.
+/// Fallbacks for the names of markers. An import of a real marker in an inner scope shadows them.
 pub mod unmarked {
-    /// The type beside such a function.
+    /// Type that takes the place of a marker's.
     pub enum __Traced {}
-    /// The mark in it.
+    /// Value that takes the place of a marker.
     pub const __TRACED: super::Foreign = super::Foreign;
 }
 
-/// An answer.
+/// Answer to a question about a type.
 pub trait Answer {
-    /// Whether it is yes.
+    /// True if the answer is yes.
     const YES: bool;
-    /// The facts of the traced function that the question is about.
+    /// Facts of the traced function that the question is about.
     type Facts: Facts;
 }
 
@@ -302,7 +305,7 @@ impl<F: Facts> Answer for Marker<F> {
     type Facts = F;
 }
 
-/// Yes, if one of two answers is.
+/// Answers yes if one of two answers is yes.
 pub struct Either<A, B>(PhantomData<(A, B)>);
 
 impl<A: Answer, B: Answer> Answer for Either<A, B> {
@@ -310,14 +313,14 @@ impl<A: Answer, B: Answer> Answer for Either<A, B> {
     type Facts = NoFacts;
 }
 
-/// Whether one of two answers is yes.
+/// Combines two answers into the answer whether one of them is yes.
 pub fn either<A: Answer, B: Answer>(_: A, _: B) -> Either<A, B> {
     never()
 }
 
 /// A list of answers, as nested pairs.
 pub trait Answers {
-    /// The number of answers before the first that is no.
+    /// Number of answers before the first no.
     const N_YES: usize;
 }
 
@@ -332,21 +335,22 @@ impl<A: Answer, B: Answers> Answers for (A, B) {
     };
 }
 
-/// The number of answers before the first that is no. The closure has the answers in its type, and never runs.
+/// Returns the number of answers before the first no. Only the return type of the closure is used:
+/// it never runs.
 pub const fn n_yes<R: Answers, F: Fn() -> R>(_: &F) -> usize {
     R::N_YES
 }
 
-/// A value of a type, for a question.
+/// Returns a value of type `T`. Never runs.
 pub fn some<T>() -> T {
     never()
 }
 
-/// What an iterator yields, for a question.
+/// Returns an item of an iterator. Never runs.
 pub fn item<I: IntoIterator>(_: I) -> I::Item {
     never()
 }
 
 fn never() -> ! {
-    unreachable!("questions to rustc do not run")
+    unreachable!("functions that only serve type inference do not run")
 }

@@ -1,8 +1,8 @@
-//! Calls: one node for a whole function, whose plan is known before it is called.
+//! Cached calls of traced functions.
 //!
-//! A function that computes the same ops whenever its arguments have the same shapes, structure and static values has
-//! a [`Site`], which knows the plans of the calls before. A call that finds its plan there records nothing: its
-//! results are promises of one [`CallNode`], which runs the plan for all of them when one is asked for.
+//! A [`Site`] caches the plans of one traced function, keyed by the shapes, tree structure and
+//! static values of the arguments. A call that finds its plan records nothing. Its results are
+//! promises of one [`CallNode`], which computes all of them when one is needed.
 
 mod callable;
 mod checks;
@@ -49,20 +49,20 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-/// The plan of calls that are alike.
+/// Plan shared by all calls with equal keys.
 pub(crate) struct CallPlan {
     entry: Arc<Entry>,
-    /// Which argument each leaf of the plan is.
+    /// Argument index of each leaf of the plan.
     leaves: Box<[u32]>,
-    /// Whether the plan takes no longer than it takes to promise its results and to ask for them.
+    /// True if running the plan costs no more than promising its results.
     is_small: bool,
-    /// The plans for some of the results.
+    /// Cached plans for subsets of the results.
     parts: Parts,
-    /// The function whose time it takes.
+    /// Function that the run time is charged to.
     function: Option<Arc<Record>>,
 }
 
-/// A plan whose tasks read and write up to so many elements is small.
+/// Largest traffic of a small plan, in elements read and written.
 const SMALL: usize = 8 << 10;
 
 impl CallPlan {
@@ -77,7 +77,7 @@ impl CallPlan {
         }
     }
 
-    /// A clock that runs while the plan does, if calls are measured.
+    /// Returns a timer for one run of the plan, or `None` if calls are not measured.
     #[inline]
     fn timer(&self) -> Option<Timer> {
         self.function.as_ref()?.timer()
@@ -87,7 +87,8 @@ impl CallPlan {
         self.entry.plan.n_results()
     }
 
-    /// The results, if the arguments are realised. An error is that of who asks for the results: there are none.
+    /// Runs the plan if all arguments are realised. Returns `None` on error: the caller then
+    /// promises the results, and evaluating one reports the error.
     fn run_on<'a>(&self, arg: impl Fn(usize) -> &'a Shared) -> Option<Vec<Option<Arc<Buffer>>>> {
         let mut leaves = Leaves::new();
         for leaf in &self.leaves {
@@ -113,44 +114,44 @@ impl CallPlan {
     }
 }
 
-/// A call that has not run, or its results.
+/// A call that is pending, or its results.
 pub(crate) struct CallNode {
-    /// It is there unless the node waits for its next use.
+    /// `None` only while the node is in the free list.
     plan: Option<Arc<CallPlan>>,
     /// Length of the longest chain of pending ops and calls that ends here.
     depth: u32,
-    /// Whether it has run, for those who do not want to wait while another thread runs the plan.
+    /// True once the plan has run. Readable without the lock, which is held during the run.
     done: AtomicBool,
-    /// The generation of the process in which it was run last.
+    /// Process generation of the last run, see [`fork::generation`].
     generation: AtomicU32,
     state: Mutex<State>,
 }
 
 #[derive(Default)]
 struct State {
-    /// The arguments, until it has run: values that are realised or that other calls compute.
+    /// Arguments, until the call has run. Each is realised or the result of another call.
     args: Vec<Shared>,
-    /// The results, once it has run, that nobody has taken yet.
+    /// Results that no value has taken yet, once the call has run.
     results: Vec<Option<Arc<Buffer>>>,
-    /// The results that were dropped before it has run.
+    /// Indices of the results that were dropped before the call ran.
     dropped: Vec<u32>,
 }
 
 thread_local! {
-    /// Calls that nobody holds any more.
+    /// Free list of call nodes.
     static NODES: Spare<Arc<CallNode>> = const { RefCell::new(Vec::new()) };
-    /// Memory for the results of calls.
+    /// Free list of result vectors.
     static RESULTS: Spare<Vec<Option<Arc<Buffer>>>> = const { RefCell::new(Vec::new()) };
-    /// Memory for the arguments of calls.
+    /// Free list of argument vectors.
     static ARGS: Spare<Vec<Shared>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Memory for results.
+/// Returns an empty vector for results, from the free list if possible.
 pub(crate) fn no_results() -> Vec<Option<Arc<Buffer>>> {
     spare::take(&RESULTS).unwrap_or_default()
 }
 
-/// Lets results wait for their next use that nobody has taken, and their list.
+/// Recycles a vector of results and the buffers left in it.
 pub(crate) fn spare_results(mut results: Vec<Option<Arc<Buffer>>>) {
     results.drain(..).flatten().for_each(spare::let_go);
     if results.capacity() > 0 {
@@ -158,12 +159,12 @@ pub(crate) fn spare_results(mut results: Vec<Option<Arc<Buffer>>>) {
     }
 }
 
-/// Memory for the arguments of a call.
+/// Returns an empty vector for arguments, from the free list if possible.
 fn no_args() -> Vec<Shared> {
     spare::take(&ARGS).unwrap_or_else(|| Vec::with_capacity(16))
 }
 
-/// Drops arguments.
+/// Drops arguments and recycles their vector.
 fn let_go_of(mut args: Vec<Shared>) {
     args.drain(..).for_each(node::let_go);
     if args.capacity() > 0 {
@@ -182,7 +183,7 @@ impl CallNode {
                 state: Mutex::default(),
             })
         });
-        let only = Arc::get_mut(&mut node).expect("nobody else has a call that waits");
+        let only = Arc::get_mut(&mut node).expect("a call node in the free list is uniquely owned");
         only.plan = Some(plan);
         let depths = args.iter().map(|arg| arg.depth());
         only.depth = depths.max().unwrap_or(0).saturating_add(1);
@@ -191,11 +192,13 @@ impl CallNode {
     }
 
     fn plan(&self) -> &CallPlan {
-        self.plan.as_ref().expect("a call in use has a plan")
+        self.plan
+            .as_ref()
+            .expect("a call outside the free list has a plan")
     }
 
-    /// The state, if nobody runs the call who was left behind when the process was forked. After the panic of a kernel the call has
-    /// not run.
+    /// Locks the state. Fails if a thread of the parent process held the lock when the process was
+    /// forked. A call whose kernel panicked counts as not run.
     fn state(&self) -> Result<MutexGuard<'_, State>> {
         let runs_here = || self.generation.load(Ordering::Relaxed) == fork::generation();
         fork::lock(&self.state, runs_here).ok_or(Error::Forked)
@@ -205,7 +208,9 @@ impl CallNode {
         self.state.get_mut().unwrap_or_else(|e| e.into_inner())
     }
 
-    /// Length of the longest chain of pending ops and calls that ends here, or 0 once it has run.
+    /// Returns the length of the longest chain of pending ops and calls that ends here.
+    ///
+    /// Returns 0 once the call has run.
     pub(crate) fn depth(&self) -> u32 {
         match self.is_done() {
             true => 0,
@@ -213,12 +218,13 @@ impl CallNode {
         }
     }
 
-    /// Whether the results have been computed.
+    /// Returns whether the results have been computed.
     pub(crate) fn is_done(&self) -> bool {
         self.done.load(Ordering::Acquire)
     }
 
-    /// A result, if it has been computed. The value that is this result takes it once.
+    /// Takes a result, or returns `None` if the call has not run. The value that stands for this
+    /// result takes it once.
     pub(crate) fn take(&self, index: usize) -> Option<Arc<Buffer>> {
         match self.is_done() {
             true => self.state().expect(fork::LOCKED).results[index].take(),
@@ -226,7 +232,7 @@ impl CallNode {
         }
     }
 
-    /// What the plan does, for people.
+    /// Returns a readable description of the plan.
     fn explain(&self) -> String {
         let part = self.state().ok().and_then(|mut state| {
             state.dropped.sort_unstable();
@@ -236,10 +242,11 @@ impl CallNode {
         entry.explain()
     }
 
-    /// Runs the plan, unless other work has to be done first: then it is that. `n_there` leaves have been found to be there.
+    /// Runs the plan, or returns the work that has to be done first. The first `n_there` leaves are
+    /// known to be ready.
     ///
-    /// Threads that ask for one call wait for each other here. Who waits holds the locks of calls that depend on this one
-    /// alone, so none waits for itself.
+    /// Threads that need the same call wait for each other here. A waiting thread holds only the
+    /// locks of calls that depend on this one, so there is no deadlock.
     fn advance(&self, n_there: &mut usize) -> Result<Option<Work>> {
         let mut guard = self.state()?;
         if self.is_done() {
@@ -253,7 +260,7 @@ impl CallNode {
                 Look::Here(_) => *n_there += 1,
                 Look::Call(node) => return Ok(Some(Work::Call(node, 0))),
                 Look::Op => {
-                    // All at once, because they may share ops.
+                    // Computed together, because they may share ops.
                     let args = plan.leaves[*n_there..].iter();
                     let args = args.map(|leaf| &state.args[*leaf as usize]);
                     let ops = args.filter(|arg| matches!(arg.look(), Look::Op));
@@ -264,7 +271,7 @@ impl CallNode {
         state.dropped.sort_unstable();
         let part = plan.without(&state.dropped);
         let entry = part.as_ref().map_or(&plan.entry, |part| &part.entry);
-        // What nobody else holds becomes a result.
+        // An argument without other owners donates its buffer to a result.
         let mut given = plan::given(entry.plan.gifts(), |leaf| {
             let arg = &mut state.args[plan.leaves[leaf] as usize];
             Shared::get_mut(arg).and_then(Value::give_up)
@@ -275,7 +282,7 @@ impl CallNode {
                 return Leaf::Given(gift.result);
             }
             let elements = state.args[*leaf as usize].settle();
-            Leaf::Held(elements.expect("the elements of a leaf were there a moment ago"))
+            Leaf::Held(elements.expect("the loop above has found every leaf ready"))
         };
         let leaves: Leaves<'_> = plan.leaves.iter().enumerate().map(there).collect();
         let timer = plan.timer();
@@ -284,7 +291,8 @@ impl CallNode {
         drop(leaves);
         for (gift, buffer) in given {
             let arg = &mut state.args[plan.leaves[gift.leaf] as usize];
-            let arg = Shared::get_mut(arg).expect("nobody else has what was given");
+            let arg = Shared::get_mut(arg)
+                .expect("an argument that donates its buffer is uniquely owned");
             arg.take_back(buffer);
         }
         ran?;
@@ -298,7 +306,7 @@ impl CallNode {
         }
         let args = std::mem::take(&mut state.args);
         self.done.store(true, Ordering::Release);
-        // Dropping arguments may drop much else, which is not done under the lock.
+        // Dropping arguments may drop long chains of values, so the lock is released first.
         drop(guard);
         let_go_of(args);
         events::emit(Event::Ran { plan: entry.id });
@@ -306,7 +314,7 @@ impl CallNode {
     }
 }
 
-/// Lets a call that others do not have wait for its next use. What it was to be computed from is added to a list.
+/// Recycles a call node if it is uniquely owned. Moves its remaining arguments to `pending`.
 pub(crate) fn let_go(mut node: Arc<CallNode>, pending: &mut Vec<Shared>) {
     if Arc::strong_count(&node) > 1 {
         return;
@@ -326,12 +334,12 @@ pub(crate) fn let_go(mut node: Arc<CallNode>, pending: &mut Vec<Shared>) {
     spare::keep(&NODES, node);
 }
 
-/// The same for a value that is this result and has not taken it.
+/// Drops the value of a result that has not been taken, then recycles the node as [`let_go`] does.
 pub(crate) fn forget(node: Arc<CallNode>, index: usize, pending: &mut Vec<Shared>) {
     if let Some(buffer) = node.take(index) {
         spare::let_go(buffer);
     } else if let Ok(mut state) = node.state.try_lock() {
-        // Who runs the call at this moment computes the result all the same.
+        // If the lock is taken, the call is probably running, and computes this result anyway.
         state.dropped.push(index as u32);
     }
     let_go(node, pending);
@@ -352,37 +360,40 @@ impl Drop for CallNode {
     }
 }
 
-/// Length of a chain of pending calls that is run although nobody has asked for a result, so that a loop that reads no value takes
-/// a bounded amount of memory.
+/// Length at which a chain of pending calls runs although no result is needed.
+///
+/// It bounds the memory of a loop that never reads a value.
 const MAX_PENDING_CALLS: u32 = 256;
 
-/// Runs a call at the end of a chain of [`MAX_PENDING_CALLS`].
+/// Runs the call if it completes a chain of [`MAX_PENDING_CALLS`].
 fn bound_pending(call: &Arc<CallNode>) {
     if call.depth.is_multiple_of(MAX_PENDING_CALLS) {
-        // A call that cannot be run stays a promise. Who asks for a result gets the error.
+        // A call that fails stays pending, and evaluating one of its results reports the error.
         let _ = run(call.clone());
     }
 }
 
-/// Work that other work may have to wait for.
+/// Pending work on the stack of [`work`].
 enum Work {
-    /// A call, and the number of its leaves that have been found to be there.
+    /// A call, and the number of its leaves that are known to be ready.
     Call(Arc<CallNode>, usize),
-    /// Values that ops promise.
+    /// Pending results of ops.
     Ops(Recorded),
 }
 
-/// Computes the results of a call, after everything that it depends on.
+/// Computes the results of a call and everything that they depend on.
 pub(crate) fn run(call: Arc<CallNode>) -> Result<()> {
     work(Work::Call(call, 0))
 }
 
-/// Computes values that ops promise, after the calls that they depend on.
+/// Computes pending results of ops and the calls that they depend on.
 pub(crate) fn run_ops(values: Recorded) -> Result<()> {
     work(Work::Ops(values))
 }
 
-/// A long chain of calls and ops is run by a loop.
+/// Does `first` and all work that it depends on.
+///
+/// The loop has its own stack: a chain of calls and ops may be too long for recursion.
 fn work(first: Work) -> Result<()> {
     let mut stack: SmallVec<[Work; 8]> = smallvec![first];
     while let Some(work) = stack.last_mut() {
@@ -401,7 +412,7 @@ fn work(first: Work) -> Result<()> {
     Ok(())
 }
 
-/// Returns what the plans say that compute these values, each after those that it depends on. Ops are explained together.
+/// Describes the plans that compute `values` and `ops`, each after the plans that it depends on.
 pub(crate) fn explain(values: Vec<Shared>, ops: Recorded) -> Vec<String> {
     enum Step {
         Value(Shared),
@@ -416,11 +427,11 @@ pub(crate) fn explain(values: Vec<Shared>, ops: Recorded) -> Vec<String> {
             steps.extend(leaves.into_iter().map(Step::Value));
         }
     };
-    // The nodes stay: no other gets the address of one.
+    // Keeps the nodes alive, so that no address in `seen` is reused.
     let mut seen: HashSet<*const CallNode> = HashSet::new();
     let mut nodes: Vec<Arc<CallNode>> = Vec::new();
     let mut texts = Vec::new();
-    // A value is looked at on the way down, and its plan is written on the way back.
+    // A call or a graph is described after the values that it depends on.
     let mut steps = Vec::new();
     behind(ops, &mut steps);
     steps.extend(values.into_iter().rev().map(Step::Value));

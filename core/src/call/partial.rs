@@ -1,4 +1,4 @@
-//! Calls of which some results were dropped before they ran: what only those need is not computed.
+//! Plans for calls with dropped results: work that only those results need is skipped.
 
 use super::CallPlan;
 use crate::Aval;
@@ -11,30 +11,31 @@ use crate::plan::Plan;
 use gradloom_ir::{Program, cost, pass};
 use std::sync::{Arc, Mutex};
 
-/// Number of sets of dropped results for which a call has plans. With another set all results are computed.
+/// Number of sets of dropped results with cached plans. With other sets all results are computed.
 const MAX_PARTS: usize = 4;
 
-/// The plans for some of the results of a call, by the results that were dropped.
+/// Plans for subsets of the results of a call, by the set of dropped results.
 #[derive(Default)]
 pub(super) struct Parts(Mutex<Vec<Known>>);
 
-/// The results that were dropped, and the plan for the others, if that is worth it.
+/// Dropped results, and the plan for the others if it saves enough work.
 type Known = (Box<[u32]>, Option<Arc<Part>>);
 
-/// A plan for some of the results of a call.
+/// Plan for a subset of the results of a call.
 pub(super) struct Part {
     pub(super) entry: Arc<Entry>,
-    /// Which result of the call each result of the plan is.
+    /// Index in the results of the call, for each result of the plan.
     pub(super) results: Box<[u32]>,
 }
 
 impl CallPlan {
-    /// The plan for the results that are left, if it saves a good part of the work. `dropped` is sorted.
+    /// Returns a plan for the remaining results, if it saves enough work. `dropped` has to be
+    /// sorted.
     pub(super) fn without(&self, dropped: &[u32]) -> Option<Arc<Part>> {
         if dropped.is_empty() {
             return None;
         }
-        // A process that was forked while another thread made a plan here computes all results.
+        // After a fork a thread of the parent may hold the lock. All results are computed then.
         let mut parts = fork::lock(&self.parts.0, || false)?;
         let known = parts.iter().find(|(without, _)| **without == *dropped);
         if let Some((_, part)) = known {
@@ -77,7 +78,10 @@ impl CallPlan {
     }
 }
 
-/// A measure of the time that a program takes: arithmetic, functions at the price of eight operations, and a quarter of the bytes.
+/// Estimates the run time of a program.
+///
+/// The unit is one arithmetic operation. A transcendental function counts as eight, and four bytes
+/// of memory traffic as one.
 fn work(program: &Program) -> Option<i128> {
     let cost = cost::of_program(&pass::dce(program.clone()));
     let number = |poly: Option<gradloom_ir::Poly>| poly?.as_constant();

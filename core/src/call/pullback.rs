@@ -1,5 +1,7 @@
-//! Pullbacks of calls: what a call keeps for its derivative is among its results, and the cotangents of its arguments are those
-//! of another call, whose arguments are what was kept and the cotangents of the results.
+//! Pullbacks of calls.
+//!
+//! A call returns its residuals after its other results. Its pullback is a second call, from
+//! cotangents of the results and residuals to cotangents of the arguments.
 
 use super::callable::{Callable, Leaves, callable};
 use super::function::Record;
@@ -18,22 +20,24 @@ use crate::{Aval, Result, Tensor, Tree, check};
 use gradloom_ir::{Program, pass};
 use std::sync::{Arc, OnceLock};
 
-/// The pullback of a call, for all calls that are alike.
+/// Pullback shared by all calls with equal keys.
 pub(super) struct Backward {
     /// `cotangents..., residuals..., likes... -> cotangents...`.
     program: Program,
-    /// The avals of its parameters.
+    /// Avals of the parameters of `program`.
     params: Box<[Aval]>,
-    /// The leaves of the result of the call.
+    /// Avals of the leaves of the call's result.
     results: Box<[Aval]>,
-    /// Nothing, if it has to be recorded. It is found out when it is called.
+    /// Planned call, made when the pullback is first called. `None` if it cannot be planned.
     call: OnceLock<Option<Arc<Callable>>>,
-    /// The function whose time it takes.
+    /// Function that the run time is charged to.
     function: Option<Arc<Record>>,
 }
 
 impl Backward {
-    /// What the pullback computes of cotangents of `y` for the parameters `wrt`, and what it reads of what was recorded before.
+    /// Records the pullback on stand-ins for the cotangents of `y`. Returns it with its residuals.
+    ///
+    /// `wrt` are the parameters that have cotangents.
     pub(super) fn of(
         pull: &Pull,
         y: &impl Tree,
@@ -44,7 +48,7 @@ impl Backward {
         y.visit(&mut |leaf| results.push(leaf.aval().clone()));
         let cts: Vec<Tensor> = results.iter().map(stand_in).collect();
         let given: Vec<Option<Tensor>> = cts.iter().cloned().map(Some).collect();
-        // What the pullback records is younger than what it reads.
+        // Everything that the pullback records is younger than its residuals.
         let since = age_of_all();
         let outs = catch(|| Ok(pull.call(&given).into_leaves(wrt))).ok()?;
         let (program, captured) = cut_behind(&cts, since, &outs);
@@ -68,7 +72,7 @@ impl Backward {
         Some((backward, residuals))
     }
 
-    /// A difference of a later recording.
+    /// Describes the difference from a later recording, if any.
     pub(super) fn difference(&self, later: &Backward) -> Option<String> {
         let same = self.params == later.params
             && self.results == later.results
@@ -76,13 +80,13 @@ impl Backward {
         (!same).then(|| "the pullback computes something else".to_owned())
     }
 
-    /// Whether its plan may be used, if it has been made.
+    /// Returns whether its plan is still in the cache. True if there is no plan yet.
     pub(super) fn is_current(&self) -> bool {
         let call = self.call.get().and_then(Option::as_ref);
         call.is_none_or(|call| call.is_current())
     }
 
-    /// How to make cotangents of residuals and cotangents.
+    /// Returns the call that computes the cotangents, and plans it if necessary.
     fn callable(&self) -> Option<&Arc<Callable>> {
         if let Some(call) = self.call.get() {
             let call = call.as_ref().filter(|call| call.is_current())?;
@@ -91,7 +95,8 @@ impl Backward {
             }
             return Some(call);
         }
-        // Planned for arguments that are all different, the plan does for those that are not.
+        // The stand-ins are distinct values. A plan for distinct arguments is also right for equal
+        // ones.
         let make = || {
             let args: Vec<Tensor> = self.params.iter().map(stand_in).collect();
             let bound: Vec<Bound> = args.iter().cloned().map(Bound::Tensor).collect();
@@ -105,7 +110,7 @@ impl Backward {
         get_or_init(&self.call, make).as_ref()
     }
 
-    /// The cotangents of the arguments.
+    /// Computes the cotangents of the arguments.
     fn call<Y: Tree>(&self, residuals: &[Shared], ct: &Y) -> Result<Found> {
         let mut args = no_args();
         let (mut fits, mut free) = (true, true);
@@ -120,7 +125,7 @@ impl Backward {
             let_go_of(args);
             let expected = check::cotangents(&self.results);
             check::beside("cotangent", ct, "result", &leaves(ct), expected)?;
-            unreachable!("what does not fit is an error");
+            unreachable!("`check::beside` refuses a cotangent that does not fit");
         }
         args.extend_from_slice(residuals);
         if free
@@ -140,23 +145,23 @@ impl Backward {
     }
 }
 
-/// A tensor that stands for an argument: it has no elements, and nobody asks for them.
+/// Returns a tensor without elements that stands for an argument while ops are recorded.
 pub(crate) fn stand_in(aval: &Aval) -> Tensor {
     Tensor::new(aval, Source::StandIn)
 }
 
-/// The pullback of a function, from the cotangent of its result to those of its arguments.
+/// Pullback of a function, from cotangents of its result to cotangents of its arguments.
 #[derive(Clone)]
 pub struct Pullback(Kind);
 
 #[derive(Clone)]
 enum Kind {
-    /// It is recorded when it is called. The avals are those of the leaves of the result.
+    /// Recorded when it is called. The avals are those of the leaves of the result.
     Recorded(Pull, Vec<Aval>),
     Planned(Arc<Backward>, Residuals),
 }
 
-/// What the pullback of a call reads.
+/// Residuals of a call.
 struct Residuals(Vec<Shared>);
 
 impl Clone for Residuals {
@@ -174,19 +179,19 @@ impl Drop for Residuals {
 }
 
 impl Pullback {
-    /// One that is recorded when it is called.
+    /// Creates a pullback that is recorded when it is called.
     pub fn recorded<Y: Tree>(pull: Pull, y: &Y) -> Pullback {
         Pullback(Kind::Recorded(pull, crate::__private::avals(y)))
     }
 
-    /// One whose residuals are results of a call.
+    /// Creates a pullback whose residuals are the remaining results of a call.
     pub(super) fn planned(backward: Arc<Backward>, leaves: Leaves) -> Pullback {
         let mut residuals = no_args();
         residuals.extend(leaves.map(|x| Shared::clone(&x.0)));
         Pullback(Kind::Planned(backward, Residuals(residuals)))
     }
 
-    /// The cotangents of the arguments.
+    /// Computes the cotangents of the arguments.
     #[track_caller]
     pub fn call<Y: Tree>(&self, ct: &Y) -> Cotangents {
         Cotangents(match &self.0 {
@@ -196,7 +201,7 @@ impl Pullback {
     }
 }
 
-/// The cotangents of the parameters, which are asked for in their order.
+/// Cotangents of the parameters, which have to be taken in order.
 pub struct Cotangents(Found);
 
 #[expect(
@@ -210,13 +215,16 @@ enum Found {
 }
 
 impl Cotangents {
-    /// The cotangent of a parameter, in the structure of `like`.
+    /// Returns the cotangent of a parameter, in the structure of `like`.
     pub fn of<T: Tree>(&mut self, like: &T, param: usize) -> T {
         match &mut self.0 {
             Found::Recorded(pulled) => crate::__private::rebuild(like, pulled, param),
             Found::Planned(results) => results.like(like),
             Found::Replayed(outs) => {
-                let mut next = || outs.next().expect("a cotangent for each leaf");
+                let mut next = || {
+                    outs.next()
+                        .expect("the program returns a cotangent for each leaf")
+                };
                 like.map(&mut |_| next())
             }
         }

@@ -1,4 +1,4 @@
-//! Where a function is called: the plans of the calls before.
+//! Call sites: per-thread caches of the plans of a function.
 
 use super::callable::{Callable, Leaves, Made, callable};
 use super::checks;
@@ -17,30 +17,30 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::thread::LocalKey;
 
-/// How many plans a site knows of an instance of a function. The one that came first goes first.
+/// Number of cached calls for each instance of a function. The oldest one is dropped first.
 const MAX_KNOWN: usize = 16;
 
-/// What one thread knows of the calls of a function.
+/// Cached calls of a function on one thread.
 pub struct Site {
     function: Function,
     calls: Counter,
     known: RefCell<Vec<Known>>,
-    /// How often each argument alone was the reason for another plan.
+    /// For each argument, how often it alone caused a miss.
     changes: RefCell<Vec<(usize, u32)>>,
-    /// Whether the plan that was found last had left the cache.
+    /// True if the last plan found had been evicted from the cache.
     evicted: Cell<bool>,
 }
 
 #[derive(Clone)]
 struct Known {
     key: Rc<OwnedKey>,
-    /// The plan, or why such a call has to be recorded.
+    /// The cached call, or the reason why calls with this key are recorded.
     call: Result<Callee, Why>,
-    /// How many calls have used the plan since one was checked.
+    /// Number of hits since the last check.
     unchecked: Cell<u32>,
 }
 
-/// What a site knows of a call.
+/// A cached call, with the structure of its result if that is not known from the types.
 #[derive(Clone)]
 struct Callee {
     call: Arc<Callable>,
@@ -49,42 +49,42 @@ struct Callee {
 
 /// A result without its tensors.
 pub(super) struct Template {
-    /// A tree in the structure of the result.
+    /// A tree with the structure of the result.
     pub(super) tree: Box<dyn Any>,
-    /// Its structure and skipped fields, to compare with.
+    /// Structure and skipped fields of the result, for comparison.
     pub(super) structure: OwnedKey,
 }
 
-/// How a site keeps the structure of a result.
+/// How a site obtains the structure of a result.
 pub(super) enum Shape {
-    /// The types say it.
+    /// From the types.
     Typed,
-    /// By a template.
+    /// From a template.
     Kept(Rc<Template>),
-    /// It cannot.
+    /// Not at all, for this reason.
     Unkept(Why),
 }
 
-/// What a site finds for a key.
+/// Outcome of looking up a key.
 enum Found {
     Nothing,
     Plan(Callee),
-    /// A plan that is to be compared with what the body records.
+    /// A plan to compare with a new recording of the body.
     Checked(Callee),
-    /// Such a call has to be recorded.
+    /// Calls with this key have to be recorded, for this reason.
     Recorded(Why),
 }
 
-/// What a recorded body does that a call which runs a plan would not do.
+/// Something that a recorded body did and a cached plan would not repeat.
 #[derive(Clone, Copy, Debug)]
 enum Deed {
-    /// It reads elements.
+    /// It reads elements of a tensor.
     Reads,
     /// It names a constant or static that a key cannot hold.
     Names,
-    /// It calls something that may do more than compute.
+    /// It calls a function that is not known to be pure.
     Calls,
-    /// The same, by name.
+    /// It calls a function that is recorded, of this name.
     CallsFunction(&'static str),
 }
 
@@ -100,9 +100,10 @@ impl Deed {
 }
 
 thread_local! {
-    /// Whether the body of a function with a site is being recorded. Then all functions that it calls are, too.
+    /// True while the body of a function with a site is recorded. Functions that it calls are
+    /// recorded with it.
     static RECORDING: Cell<bool> = const { Cell::new(false) };
-    /// The first thing that the recorded body did and a call that runs a plan would not do.
+    /// First thing that the recorded body did and a cached plan would not repeat.
     static DEED: Cell<Option<Deed>> = const { Cell::new(None) };
 }
 
@@ -112,46 +113,48 @@ fn did(deed: Deed) {
     }
 }
 
-/// Says that what is being recorded depends on elements.
+/// Notes that the current recording depends on elements of a tensor.
 pub(crate) fn impure() {
     did(Deed::Reads);
 }
 
-/// Says that what is being recorded calls what may do more than compute.
+/// Notes that the current recording calls a function that is not known to be pure.
 pub fn impure_call() {
     did(Deed::Calls);
 }
 
-/// Begins a call of a function of which a site could know nothing. The timer lives as long as the call.
+/// Begins a call of a function that has no site. The timer must live as long as the call.
 pub fn recorded(name: &'static str, why: &'static str) -> Option<Timer> {
     match RECORDING.get() {
-        // An outer call is recorded, which counts.
+        // An outer call is recorded, and counted.
         true => None,
         false => count_recorded(name, why),
     }
 }
 
-/// [`recorded`] for a function that does more than compute.
+/// [`recorded`] for a function that is not known to be pure.
 pub fn recorded_impure(name: &'static str, why: &'static str) -> Option<Timer> {
     did(Deed::CallsFunction(name));
     recorded(name, why)
 }
 
-/// Says whether a key can hold the constants and statics that a body names. If not, because a `static` may be written through or
-/// have a tensor in it, a call that records the body in its own place has no key either.
+/// Notes whether a key can hold the constants and statics that a body names.
+///
+/// If it cannot, because one may be mutable or hold a tensor, the current recording cannot be
+/// cached either.
 pub fn names(fit_in_key: bool) {
     if !fit_in_key {
         did(Deed::Names);
     }
 }
 
-/// Whether what happens now is recorded for a call.
+/// Returns whether the body of a function with a site is being recorded.
 pub(crate) fn is_recording() -> bool {
     RECORDING.get()
 }
 
 impl Site {
-    /// A site that knows no call.
+    /// Creates an empty site.
     pub const fn new(function: Function) -> Site {
         Site {
             function,
@@ -163,7 +166,7 @@ impl Site {
     }
 
     fn find(&self, key: &CallKey<'_>) -> Found {
-        // The comparison of a static value may itself call the function.
+        // Comparing a static value may call the function recursively.
         let Ok(known) = self.known.try_borrow() else {
             return Found::Nothing;
         };
@@ -186,14 +189,15 @@ impl Site {
         }
         let callee = callee.clone();
         self.calls.found();
-        // A plan for different arguments does for equal ones, for which the body may record something else.
+        // A plan for distinct arguments also runs calls with equal ones, whose body may record
+        // other ops. Such calls are not checked.
         match checks::is_due(&known[i].unchecked) && key.has_aliases_of(&known[i].key) {
             true => Found::Checked(callee),
             false => Found::Plan(callee),
         }
     }
 
-    /// Learns how a call is made, and why that was not known.
+    /// Caches a call, and counts the miss with its reason.
     fn learn(&self, key: OwnedKey, call: Result<Callee, Why>) {
         let why = self.compare(&key);
         match &call {
@@ -217,7 +221,7 @@ impl Site {
         drop(old);
     }
 
-    /// Why no plan was known for a key: the difference from the most similar key there is.
+    /// Explains a miss by the difference from the most similar key.
     fn compare(&self, key: &OwnedKey) -> Why {
         if self.evicted.take() {
             return "its plan had left the cache".into();
@@ -227,7 +231,7 @@ impl Site {
         };
         let similar = known.iter().rev().filter(|k| k.key.is_of_instance_of(key));
         let similar = similar.filter_map(|known| known.key.differences(key));
-        // Of equally similar ones the last one is what the user compares with.
+        // Among equally similar keys, users expect a comparison with the latest one.
         let Some(differences) = similar.min_by_key(Vec::len) else {
             return match known.iter().any(|k| k.key.is_of_instance_of(key)) {
                 false => "the first call".into(),
@@ -243,7 +247,8 @@ impl Site {
         in_words(&differences, &self.function).into()
     }
 
-    /// Counts that a parameter alone was the reason for another plan, and says so if it is a number that changes again and again.
+    /// Counts a miss that one parameter alone caused. Returns a reason if it is a number that
+    /// changes often.
     fn changed(&self, param: usize) -> Option<Why> {
         let facts = self.function.params.get(param)?;
         if facts.kind != ParamKind::Number {
@@ -275,17 +280,17 @@ impl Site {
     }
 }
 
-/// A number that has changed so often is probably data.
+/// Number of changes after which a number is probably data.
 const MANY_CHANGES: u32 = 3;
 
-/// Tells a user who asks for nothing.
+/// Prints a hint in builds with debug assertions, unless `GRADLOOM_HINTS` is `off`.
 fn hint(event: &Event) {
     if cfg!(debug_assertions) && std::env::var_os("GRADLOOM_HINTS").is_none_or(|v| v != "off") {
         eprintln!("gradloom: {event}; each value is planned (`GRADLOOM_HINTS=off` says nothing)");
     }
 }
 
-/// Looks a call up. Where it is not known `describe` is called again.
+/// Looks up a call. On a miss, calls `describe` again to find where each parameter begins.
 pub fn begin<'a>(
     site: &'static LocalKey<Site>,
     describe: impl Fn(&mut CallKey<'a>),
@@ -298,7 +303,7 @@ pub fn begin<'a>(
     if let Some(obstacle) = key.obstacle() {
         return Err(Recording::unknown(site, &key, obstacle));
     }
-    // Where a thread ends its sites may be gone.
+    // The site may be destroyed while its thread ends.
     let Ok(found) = site.try_with(|site| site.find(&key)) else {
         return Err(Recording::of_outer());
     };
@@ -324,10 +329,10 @@ pub fn begin<'a>(
     }
 }
 
-/// The results of a call, leaf by leaf.
+/// Leaves of the results of a call.
 pub struct Results {
     leaves: Leaves,
-    /// A tree in their structure, where the site keeps one.
+    /// A tree with the structure of the result, if the site caches one.
     pub(super) template: Option<Rc<Template>>,
 }
 
@@ -339,26 +344,26 @@ impl From<Leaves> for Results {
 }
 
 impl Results {
-    /// The next result, a tensor.
+    /// Returns the next leaf.
     pub fn tensor(&mut self) -> Tensor {
         let next = self.leaves.next();
-        next.expect("as many results as the body gave")
+        next.expect("a call has as many results as its body returned")
     }
 
-    /// The next results, in the structure of a tree.
+    /// Returns the next leaves, in the structure of `tree`.
     pub fn like<T: Tree>(&mut self, tree: &T) -> T {
         tree.map(&mut |_| self.tensor())
     }
 
-    /// The pullback, which keeps what is left.
+    /// Returns the pullback, which owns the remaining results.
     pub fn pullback(self) -> Pullback {
         let backward = self.leaves.backward();
-        let backward = backward.expect("a body that ends with a pullback has one");
+        let backward = backward.expect("the call was recorded with a pullback");
         Pullback::planned(backward, self.leaves)
     }
 }
 
-/// A call that is being recorded, for its site or for nobody.
+/// A call whose body is being recorded. `begun` is `None` if the recording cannot be cached.
 #[must_use = "what is recorded has an end"]
 pub struct Recording {
     pub(super) begun: Option<Box<Begun>>,
@@ -366,15 +371,15 @@ pub struct Recording {
 }
 
 pub(super) struct Begun {
-    /// It is there until the end.
+    /// `None` once the site has cached the key.
     key: Option<OwnedKey>,
     args: Vec<Shared>,
     site: &'static LocalKey<Site>,
-    /// The plan that the site knows, if the call is a check of it.
+    /// The cached call, if this recording is a check of it.
     check: Option<Callee>,
 }
 
-/// Ends where the body panics, too.
+/// Also ends the recording if the body panics.
 impl Drop for Begun {
     fn drop(&mut self) {
         self.stop();
@@ -382,7 +387,7 @@ impl Drop for Begun {
 }
 
 impl Recording {
-    /// A part of an outer recording, or of none.
+    /// Creates a recording that is part of an outer one, or that cannot be cached.
     fn of_outer() -> Recording {
         Recording {
             begun: None,
@@ -390,7 +395,7 @@ impl Recording {
         }
     }
 
-    /// A call whose key says too little.
+    /// Creates a recording of a call with an incomplete key.
     #[cold]
     fn unknown(site: &'static LocalKey<Site>, key: &CallKey<'_>, obstacle: Obstacle) -> Recording {
         let why = site.try_with(|site| key.why(obstacle, &site.function));
@@ -400,7 +405,7 @@ impl Recording {
         }
     }
 
-    /// A call that is recorded each time.
+    /// Creates a recording of a call that is recorded each time.
     #[cold]
     fn again(site: &'static LocalKey<Site>, why: Why) -> Recording {
         let timer = site.try_with(|site| {
@@ -413,11 +418,11 @@ impl Recording {
         }
     }
 
-    /// A call that the site learns, or whose plan it checks.
+    /// Begins a recording to cache, or to check against the cached call.
     #[cold]
     fn begun(site: &'static LocalKey<Site>, key: &CallKey<'_>, check: Option<Callee>) -> Recording {
         let timer = site.try_with(|site| site.calls.record().timer());
-        // A check is no event.
+        // The recording of a check emits no events.
         events::silence(check.is_some());
         RECORDING.set(true);
         DEED.set(None);
@@ -432,20 +437,20 @@ impl Recording {
         }
     }
 
-    /// The end of a body: its result, computed by one plan if the site can know it.
+    /// Ends a body with result `y`. If the call can be cached, the result is computed by its plan.
     pub fn end<Y: Tree>(self, mut y: Y) -> Y {
         self.end_with(|f| y.visit_mut(f));
         y
     }
 
-    /// The same for several results: `visit` visits the leaves of all.
+    /// [`Recording::end`] for several results, whose leaves `visit` visits.
     pub fn end_with(self, mut visit: impl FnMut(&mut dyn FnMut(&mut Tensor))) {
         if let Some(begun) = self.begun {
             begun.end(&mut visit, Shape::Typed, Kept::default());
         }
     }
 
-    /// The end of a body that returns a pullback, too, which gives cotangents of the parameters `wrt`.
+    /// Ends a body that also returns a pullback. `wrt` are the parameters that have cotangents.
     pub fn end_pull<Y: Tree>(self, y: Y, pull: Pull, wrt: &[usize]) -> (Y, Pullback) {
         self.end_pull_like(y, pull, wrt, Shape::Typed)
     }
@@ -471,7 +476,9 @@ impl Recording {
                     };
                     let rest = begun.end(&mut |f| y.visit_mut(f), shape, kept);
                     planned = rest.map(|rest| {
-                        let backward = rest.backward().expect("the call has a pullback");
+                        let backward = rest
+                            .backward()
+                            .expect("the call was recorded with a pullback");
                         Pullback::planned(backward, rest)
                     });
                 }
@@ -483,7 +490,7 @@ impl Recording {
     }
 }
 
-/// What the pullback of a call reads, and what it computes.
+/// Residuals of a call, and its pullback.
 #[derive(Default)]
 pub(super) struct Kept {
     residuals: Vec<Shared>,
@@ -494,7 +501,8 @@ pub(super) struct Kept {
 pub(super) type VisitAll<'a> = dyn FnMut(&mut dyn FnMut(&mut Tensor)) + 'a;
 
 impl Begun {
-    /// Returns the leaves that are no leaves of the results, if the site can know the call.
+    /// Ends the recording. If the call can be cached, returns the leaves after those of the
+    /// results.
     pub(super) fn end(
         mut self,
         visit: &mut VisitAll<'_>,
@@ -523,7 +531,11 @@ impl Begun {
         drop(results);
         let rest = call.as_ref().ok().map(|Callee { call, .. }| {
             let mut leaves = call.promise(std::mem::take(&mut self.args));
-            visit(&mut |leaf| *leaf = leaves.next().expect("as many leaves as there were"));
+            visit(&mut |leaf| {
+                *leaf = leaves
+                    .next()
+                    .expect("the call has as many leaves as its recording")
+            });
             leaves
         });
         if call
@@ -535,13 +547,13 @@ impl Begun {
         rest
     }
 
-    /// The function, whose time the plan will take.
+    /// Returns the statistics of the function, to which the run time of the plan is charged.
     fn record(&self) -> Option<Arc<Record>> {
         let record = self.site.try_with(|site| site.calls.record().clone());
         record.ok()
     }
 
-    /// The end of a body that has to run each time.
+    /// Ends the recording of a call whose pullback cannot be cached.
     fn give_up(mut self) {
         let deed = DEED.get().map(Deed::why);
         match (self.check.take(), deed) {
@@ -556,18 +568,18 @@ impl Begun {
 
     fn learn(&mut self, call: Result<Callee, Why>) {
         if let Some(key) = self.key.take() {
-            // What is not learnt is recorded again.
+            // If the site is gone, the next call records again.
             let _ = self.site.try_with(|site| site.learn(key, call));
         }
     }
 
-    /// The recording is over.
+    /// Marks the recording as ended.
     fn stop(&self) {
         RECORDING.set(false);
         events::silence(false);
     }
 
-    /// A difference of what has been recorded from the plan that the site knows.
+    /// Describes the difference between this recording and the cached call, if any.
     fn difference(
         &self,
         callee: &Callee,
@@ -591,7 +603,7 @@ impl Begun {
         }
     }
 
-    /// The end of a check: the results are those of the plan, if there is no difference from it.
+    /// Ends a check: reports a difference, and replaces the results by those of the cached plan.
     fn end_check(
         mut self,
         callee: Callee,
@@ -608,12 +620,16 @@ impl Begun {
             events::emit(Event::Hit { plan });
         }
         let mut leaves = callee.call.call(args);
-        visit(&mut |leaf| *leaf = leaves.next().expect("as many leaves as there were"));
+        visit(&mut |leaf| {
+            *leaf = leaves
+                .next()
+                .expect("the call has as many leaves as its recording")
+        });
         leaves
     }
 }
 
-/// Says that a call would have run a plan that is not what its body computes.
+/// Reports a call whose cached plan differs from its body.
 fn broken(function: Option<&Function>, difference: &str) {
     let name = function.map_or("a traced function", |function| function.name);
     let text = match function.map(|function| function.purity) {
@@ -625,7 +641,7 @@ fn broken(function: Option<&Function>, difference: &str) {
         ),
     };
     match std::thread::panicking() {
-        // A second panic would end the process without a word.
+        // A second panic would abort the process without a message.
         true => eprintln!("gradloom: {text}"),
         false => panic!("{text}"),
     }

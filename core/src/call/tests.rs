@@ -1,4 +1,4 @@
-//! The life of calls, by sites that are written by hand.
+//! Life cycle of calls, tested with hand-written sites.
 
 use super::key::OwnedKey;
 use super::{CallKey, Function, SMALL, Site, begin, check_every_call, is_recording};
@@ -12,7 +12,7 @@ thread_local! {
     static BODIES: Cell<usize> = const { Cell::new(0) };
 }
 
-/// How often bodies have run on this thread.
+/// Returns how many bodies have run on this thread.
 fn bodies() -> usize {
     BODIES.get()
 }
@@ -56,7 +56,7 @@ fn half_and_mean(x: &Tensor, y: &Tensor) -> Tensor {
     }
 }
 
-/// A loss, which not all labels have.
+/// Cross entropy, which fails for a label that is out of range.
 fn loss(x: &Tensor, labels: &Tensor) -> Tensor {
     thread_local! {
         static SITE: Site = const { Site::new(Function::new(module_path!(), &[])) };
@@ -73,7 +73,7 @@ fn tensors() -> (Tensor, Tensor) {
     (Tensor::from([0.5f32, -1.0]), Tensor::from([2.0f32, 3.0]))
 }
 
-/// The same, so long that a call of them is promised.
+/// [`tensors`] repeated, so that a call on them is not small and returns promises.
 fn long_tensors() -> (Tensor, Tensor) {
     let long = |x: Tensor| {
         let x = x.broadcast_to([2 * SMALL, 2]).reshape([-1]);
@@ -89,14 +89,14 @@ fn log<R>(body: impl FnOnce() -> R) -> (R, Vec<String>) {
     (result, events.iter().map(Event::to_string).collect())
 }
 
-/// The cache is one for all threads, so tests that look at it or empty it take turns.
+/// Locks out other tests: the plan cache is shared by all threads.
 fn turn() -> MutexGuard<'static, ()> {
     static TURN: Mutex<()> = Mutex::new(());
     TURN.lock().unwrap_or_else(|e| e.into_inner())
 }
 
 #[test]
-fn a_call_whose_plan_is_known_runs_no_body_and_promises_its_results() -> Result<()> {
+fn a_cache_hit_does_not_run_the_body_and_returns_promises() -> Result<()> {
     let _turn = turn();
     let (x, y) = long_tensors();
     let expected = [(x.tanh() * &y).to_vec::<f32>(), (&x + &y).to_vec::<f32>()];
@@ -109,7 +109,10 @@ fn a_call_whose_plan_is_known_runs_no_body_and_promises_its_results() -> Result<
     assert!(!second.0.is_realised() && !second.1.is_realised());
     let (a, events) = log(|| second.0.to_vec::<f32>());
     assert_eq!(events, ["ran p1"]);
-    assert!(second.1.is_realised(), "a call computes all of its results");
+    assert!(
+        second.1.is_realised(),
+        "a call computes all its results at once"
+    );
     assert_eq!([a, second.1.to_vec()], expected);
     assert_eq!([first.0.to_vec::<f32>(), first.1.to_vec()], expected);
     Ok(())
@@ -129,7 +132,7 @@ fn a_small_call_on_realised_arguments_runs_at_once() -> Result<()> {
 }
 
 #[test]
-fn a_plan_for_equal_arguments_is_for_them_alone_and_one_for_others_is_for_all() {
+fn a_plan_for_distinct_arguments_also_runs_equal_ones_but_not_the_converse() {
     let _turn = turn();
     let (x, y) = tensors();
     let expected = |x: &Tensor, y: &Tensor| (x.tanh() * y).to_vec::<f32>();
@@ -145,7 +148,7 @@ fn a_plan_for_equal_arguments_is_for_them_alone_and_one_for_others_is_for_all() 
 }
 
 #[test]
-fn results_are_arguments_of_calls_and_operands_of_ops_before_they_are_computed() -> Result<()> {
+fn pending_results_can_be_arguments_of_calls_and_operands_of_ops() -> Result<()> {
     let _turn = turn();
     let (x, y) = long_tensors();
     evaluate(&half(&both(&x, &y).0))?;
@@ -176,7 +179,7 @@ fn a_result_that_is_an_argument_is_that_value() {
 }
 
 #[test]
-fn ops_that_wait_and_transforms_get_the_ops_of_a_call() {
+fn a_call_with_pending_or_traced_arguments_is_recorded_as_ops() {
     let _turn = turn();
     let (x, y) = tensors();
     drop(both(&x, &y));
@@ -187,7 +190,7 @@ fn ops_that_wait_and_transforms_get_the_ops_of_a_call() {
     assert_eq!(bodies(), ran + 2);
     let plain = grad(|x: &Tensor| (x.tanh() * &y).sum(..))(&x);
     assert_eq!(gradient.to_vec::<f32>(), plain.to_vec::<f32>());
-    // What does not depend on the transform's argument is called.
+    // A call that does not depend on the transform's argument uses its plan.
     let gradient = grad(|x: &Tensor| (both(&y, &y).0 * x).sum(..));
     let first = gradient(&x).to_vec::<f32>();
     let ran = bodies();
@@ -196,7 +199,7 @@ fn ops_that_wait_and_transforms_get_the_ops_of_a_call() {
 }
 
 #[test]
-fn an_error_leaves_promises_and_names_the_op() {
+fn an_error_names_the_op_and_leaves_the_results_pending() {
     let _turn = turn();
     let x = Tensor::from([[1.0f32, 2.0], [3.0, 4.0]]);
     loss(&x, &Tensor::from([0i64, 1])).item::<f32>();
@@ -220,35 +223,35 @@ fn update(x: &Tensor, y: &Tensor) -> Tensor {
     }
 }
 
-/// Where the elements are, and they themselves.
+/// Returns the address of the elements, and the elements.
 fn elements(x: &Tensor) -> (usize, Vec<f32>) {
     let buffer = x.buffer().unwrap();
     (buffer.as_ptr() as usize, x.to_vec())
 }
 
 #[test]
-fn an_argument_that_nobody_else_holds_becomes_the_result() {
+fn an_argument_without_other_owners_donates_its_buffer_to_the_result() {
     let _turn = turn();
     let (x, y) = long_tensors();
     let expected = (&x * 0.5 + &y).to_vec::<f32>();
     drop(update(&x, &y));
-    // Others hold both arguments.
+    // Both arguments have other owners.
     let (at_x, xs) = elements(&x);
     let z = update(&x, &y);
     let (at_z, zs) = elements(&z);
     assert!(at_z != at_x && zs == expected && elements(&x) == (at_x, xs.clone()));
-    // A clone of `x` is another handle on it.
+    // A clone of `x` shares its value.
     let (other, z) = (x.clone(), update(&x, &y));
     drop(x);
     assert_eq!(elements(&z).1, expected);
     assert_eq!(elements(&other), (at_x, xs));
-    // So is what shares the value with another call that has not run.
+    // A pending call shares the value, too.
     let (z, later) = (update(&other, &y), update(&other, &other));
     let doubled = (&other * 0.5 + &other).to_vec::<f32>();
     drop(other);
     assert_eq!(elements(&z).1, expected);
     assert_eq!(elements(&later).1, doubled);
-    // Nobody else holds `z` when the call runs.
+    // The pending call is the only owner of `z`.
     let at_z = elements(&z).0;
     let expected = (&z * 0.5 + &y).to_vec::<f32>();
     let next = update(&z, &y);
@@ -257,7 +260,7 @@ fn an_argument_that_nobody_else_holds_becomes_the_result() {
 }
 
 #[test]
-fn what_a_call_that_fails_would_have_overwritten_is_as_it_was() {
+fn a_failed_call_restores_donated_buffers() {
     let _turn = turn();
     thread_local! {
         static SITE: Site = const { Site::new(Function::new(module_path!(), &[])) };
@@ -291,7 +294,7 @@ fn what_a_call_that_fails_would_have_overwritten_is_as_it_was() {
 }
 
 #[test]
-fn dropped_plans_are_made_again_and_without_a_cache_every_call_plans() {
+fn evicted_plans_are_made_again_and_every_call_plans_without_a_cache() {
     let _turn = turn();
     let (x, y) = tensors();
     drop(both(&x, &y));
@@ -312,7 +315,7 @@ fn dropped_plans_are_made_again_and_without_a_cache_every_call_plans() {
 #[test]
 fn long_chains_are_run_and_dropped_on_a_small_stack() {
     let _turn = turn();
-    // What is read makes the calls too large to be run at once.
+    // The size of `ones` makes the calls too large to run at once.
     let ones = Tensor::full([SMALL + 1], 1.0f64, DType::F32);
     evaluate(&ones).unwrap();
     let chain = |n: usize| {
@@ -335,7 +338,7 @@ fn long_chains_are_run_and_dropped_on_a_small_stack() {
 }
 
 #[test]
-fn threads_that_ask_for_one_call_get_the_same_results() {
+fn threads_that_evaluate_one_call_get_the_same_results() {
     let _turn = turn();
     let (x, y) = long_tensors();
     drop(both(&x, &y));
@@ -352,7 +355,7 @@ fn threads_that_ask_for_one_call_get_the_same_results() {
 }
 
 #[test]
-fn what_reads_values_is_recorded_each_time_and_what_makes_many_too() {
+fn a_body_that_reads_values_or_makes_large_constants_is_recorded_each_time() {
     let _turn = turn();
     thread_local! {
         static READS: Site = const { Site::new(Function::new(module_path!(), &[])) };
@@ -412,7 +415,7 @@ fn a_panic_ends_a_recording() {
 }
 
 #[test]
-fn structure_and_bits_of_static_values_are_in_the_key() {
+fn a_key_holds_the_tree_structure_and_the_bits_of_static_values() {
     use super::{ByClone as _, BySize as _, ByWords as _, Static, Unknown as _};
     #[derive(Clone, PartialEq, Eq)]
     enum Side {
@@ -466,7 +469,7 @@ fn structure_and_bits_of_static_values_are_in_the_key() {
 }
 
 #[test]
-fn a_key_has_the_instance_of_a_function() {
+fn a_key_distinguishes_instances_of_a_generic_function() {
     fn instance<T, const N: usize>() {}
     fn of<F>(f: F) -> OwnedKey {
         let mut key = CallKey::new();
@@ -479,7 +482,7 @@ fn a_key_has_the_instance_of_a_function() {
         known.fits(&key)
     };
     let known = of(instance::<&str, 2>);
-    // A type that borrows for a while is the type that borrows for ever.
+    // Lifetimes are ignored: a borrowed type matches its `'static` version.
     fn borrowed<'a>(_: &'a str, known: &OwnedKey) -> bool {
         let mut key = CallKey::new();
         key.instance(&instance::<&'a str, 2>);
@@ -492,7 +495,7 @@ fn a_key_has_the_instance_of_a_function() {
 }
 
 #[test]
-fn a_body_that_was_judged_and_depends_on_more_is_a_mistake_to_be_reported() {
+fn a_check_reports_a_body_that_was_wrongly_judged_pure() {
     thread_local! {
         static SITE: Site = const { Site::new(Function::new("judged", &[])) };
     }
@@ -508,8 +511,8 @@ fn a_body_that_was_judged_and_depends_on_more_is_a_mistake_to_be_reported() {
     call();
     call();
     let said = catch_unwind(AssertUnwindSafe(|| check_every_call(call)));
-    let said = said.expect_err("the number is another one");
-    let said = said.downcast::<String>().expect("a text");
+    let said = said.expect_err("the body records another constant in each run");
+    let said = said.downcast::<String>().expect("a panic with a message");
     let start = "a call of `judged` recorded something else than the plan of a call before: op 0 (scalar), static value: 1";
     assert!(said.starts_with(start), "{said}");
     assert!(

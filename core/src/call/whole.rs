@@ -1,4 +1,4 @@
-//! Results that are trees of a type which the macro does not see.
+//! Results that are trees of a type unknown to the macro.
 
 use super::key::{CallKey, Obstacle, shared};
 use super::pullback::Pullback;
@@ -8,16 +8,16 @@ use crate::Tree;
 use std::marker::PhantomData;
 use std::rc::Rc;
 
-/// The results of a call as a whole, where only a value of their type tells their structure.
+/// Type of the result of a call whose structure is known only from a value.
 pub struct Whole<T>(pub PhantomData<T>);
 
-/// Results that are a tree.
+/// A result that is a tree.
 pub trait OfWhole<T> {
-    /// The results, in the structure that the body gave them.
+    /// Returns the results in the structure that the body returned.
     fn results(self, results: &mut Results) -> T;
-    /// The end of a body.
+    /// Ends the recording of a body.
     fn end(self, recording: Recording, y: T) -> T;
-    /// The end of a body that returns a pullback, too.
+    /// Ends the recording of a body that also returns a pullback.
     fn end_pull(self, recording: Recording, y: T, pull: Pull, wrt: &[usize]) -> (T, Pullback);
 }
 
@@ -43,8 +43,8 @@ impl<T: Tree + 'static> OfWhole<T> for &&Whole<T> {
     }
 }
 
-/// How a site keeps the structure of a result. Each later result has clones of the skipped fields, so these may hold neither a tensor
-/// nor anything else that results would share.
+/// Describes how a site can cache the structure of a result. Later results get clones of the
+/// skipped fields, so these may not hold tensors or anything shared.
 fn shape<T: Tree + 'static>(y: &T) -> Shape {
     let key = CallKey::of_result(y);
     match key.obstacle() {
@@ -60,14 +60,15 @@ fn shape<T: Tree + 'static>(y: &T) -> Shape {
     }
 }
 
-/// Why a site cannot keep the structure of a result, as far as the type says. The function that has its type never runs.
+/// Returns why a site cannot cache the structure of a result, judging by its type alone. Only the
+/// return type of the closure is used: it never runs.
 pub const fn unkept<R: KeptShape, F: Fn() -> R>(_: &F) -> Option<&'static str> {
     R::WHY_NOT
 }
 
-/// Whether a site can keep the structure of results of a type.
+/// A type of results whose structure a site may be able to cache.
 pub trait KeptShape {
-    /// Why not.
+    /// Reason why a site cannot cache the structure, or `None` if it can.
     const WHY_NOT: Option<&'static str>;
 }
 
@@ -79,9 +80,9 @@ impl KeptShape for () {
     const WHY_NOT: Option<&'static str> = None;
 }
 
-/// Results that are a tree, for [`unkept`].
+/// Results that are trees, for [`unkept`].
 pub trait ShapeOfTree<T>: Sized {
-    /// Says whether a site can keep their structure.
+    /// Names the type of the result.
     fn kept_shape(self) -> Whole<T> {
         Whole(PhantomData)
     }
@@ -89,27 +90,27 @@ pub trait ShapeOfTree<T>: Sized {
 
 impl<T: Tree> ShapeOfTree<T> for &&Whole<T> {}
 
-/// Results that are no tree, for [`unkept`].
+/// Results that are not trees, for [`unkept`].
 pub trait NoShape: Sized {
-    /// There is nothing to say.
+    /// Returns nothing: a type that is not a tree has no structure.
     fn kept_shape(self) {}
 }
 
 impl<T> NoShape for &Whole<T> {}
 
-/// Results that are no tree, which is an error elsewhere.
+/// A result that is not a tree, which is reported as an error elsewhere.
 pub trait NoWhole<T> {
-    /// There are none.
+    /// Cannot be called: there is no such result.
     fn results(self, results: &mut Results) -> T;
-    /// The end of a body.
+    /// Ends the recording of a body.
     fn end(self, recording: Recording, y: T) -> T;
-    /// The end of a body that returns a pullback, too.
+    /// Ends the recording of a body that also returns a pullback.
     fn end_pull(self, recording: Recording, y: T, pull: Pull, wrt: &[usize]) -> (T, Pullback);
 }
 
 impl<T> NoWhole<T> for &Whole<T> {
     fn results(self, _: &mut Results) -> T {
-        unreachable!("a site learns no call whose result is no tree")
+        unreachable!("a site does not cache calls whose result is not a tree")
     }
 
     fn end(self, recording: Recording, y: T) -> T {

@@ -6,9 +6,9 @@ use crate::tree::{leaves, with_leaves};
 use crate::{Tensor, Tree};
 use gradloom_ir::DType;
 
-/// Adam: a step for each parameter that does not depend on the scale of its gradient.
+/// Adam: the size of a step does not depend on the scale of the gradient.
 ///
-/// With `g` the gradient and `t` the count of steps, from 1:
+/// With `g` the gradient and `t` the step count, starting at 1:
 ///
 /// ```text
 /// m' = beta1 * m + (1 - beta1) * g           the mean of the gradient
@@ -16,21 +16,21 @@ use gradloom_ir::DType;
 /// x' = x - lr * (m' / (1 - beta1^t)) / (sqrt(v' / (1 - beta2^t)) + eps)
 /// ```
 ///
-/// Kingma and Ba, "Adam: a method for stochastic optimization", 2015 (arXiv:1412.6980), algorithm 1. `optax.adam`
-/// computes the same.
+/// Kingma and Ba, "Adam: a method for stochastic optimization", 2015 (arXiv:1412.6980),
+/// algorithm 1. `optax.adam` computes the same.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Adam {
-    /// The learning rate.
+    /// Learning rate.
     pub lr: f64,
-    /// How much of the mean gradient the next step keeps.
+    /// Decay factor of the mean gradient in each step.
     pub beta1: f64,
-    /// How much of the mean square the next step keeps.
+    /// Decay factor of the mean squared gradient in each step.
     pub beta2: f64,
-    /// Keeps the step finite where the gradient vanishes.
+    /// Added to the denominator, so that the step stays finite where the gradient vanishes.
     pub eps: f64,
 }
 
-/// A step, as reports know it. It is that of [`AdamW`], too.
+/// Function under which reports list a step of [`Adam`] or [`AdamW`].
 const STEP: Function = Function::new(
     "gradloom::optim::Adam::step",
     &[
@@ -40,7 +40,7 @@ const STEP: Function = Function::new(
 );
 
 impl Default for Adam {
-    /// The numbers of the paper: 0.001, 0.9, 0.999, 1e-8.
+    /// The values of the paper: 0.001, 0.9, 0.999, 1e-8.
     fn default() -> Adam {
         Adam {
             lr: 1e-3,
@@ -51,27 +51,27 @@ impl Default for Adam {
     }
 }
 
-/// Adam with a decay of the parameters that is not scaled by the gradient's history.
+/// Adam with decoupled weight decay.
 ///
-/// Adam's step with `lr * weight_decay * x` subtracted as well. Loshchilov and Hutter, "Decoupled weight decay
-/// regularization", 2019 (arXiv:1711.05101), algorithm 2, with the learning rate as its schedule multiplier.
-/// `optax.adamw` computes the same.
+/// A step is Adam's step, minus `lr * weight_decay * x`. Loshchilov and Hutter, "Decoupled weight
+/// decay regularization", 2019 (arXiv:1711.05101), algorithm 2, with the learning rate as its
+/// schedule multiplier. `optax.adamw` computes the same.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct AdamW {
-    /// The learning rate.
+    /// Learning rate.
     pub lr: f64,
-    /// How much of the mean gradient the next step keeps.
+    /// Decay factor of the mean gradient in each step.
     pub beta1: f64,
-    /// How much of the mean square the next step keeps.
+    /// Decay factor of the mean squared gradient in each step.
     pub beta2: f64,
-    /// Keeps the step finite where the gradient vanishes.
+    /// Added to the denominator, so that the step stays finite where the gradient vanishes.
     pub eps: f64,
-    /// The share of a parameter that a step of learning rate 1 takes away.
+    /// Fraction of a parameter that a step with learning rate 1 subtracts.
     pub weight_decay: f64,
 }
 
 impl Default for AdamW {
-    /// The numbers of [`Adam`] and a decay of 0.01.
+    /// The values of [`Adam`], and a decay of 0.01.
     fn default() -> AdamW {
         let Adam {
             lr,
@@ -89,23 +89,23 @@ impl Default for AdamW {
     }
 }
 
-/// What [`Adam`] and [`AdamW`] remember between steps.
+/// State of [`Adam`] and [`AdamW`] between steps.
 #[derive(Clone, Debug, Tree)]
 pub struct AdamState<P> {
-    /// The count of steps, an `i64` of rank 0. It is data, so it is no part of a plan's key.
+    /// Step count, an `i64` of rank 0. It is data, so it does not affect the key of a plan.
     pub step: Tensor,
-    /// The mean gradient of each parameter.
+    /// Mean gradient of each parameter.
     pub mean: P,
-    /// The mean square of each parameter's gradient.
+    /// Mean squared gradient of each parameter.
     pub square: P,
 }
 
 impl Adam {
-    /// The state before the first step.
+    /// Returns the state before the first step.
     ///
     /// # Panics
     ///
-    /// There is no room for it.
+    /// If memory cannot be allocated.
     #[track_caller]
     pub fn init<P: Tree>(&self, params: &P) -> AdamState<P> {
         AdamState {
@@ -115,18 +115,20 @@ impl Adam {
         }
     }
 
-    /// New parameters and the new state.
+    /// Returns the updated parameters and state.
     ///
     /// # Panics
     ///
-    /// The trees have different numbers of leaves, or leaves of shapes that do not fit.
+    /// If a parameter is not a float, or the trees differ in the number, shapes or dtypes of their
+    /// leaves.
     #[track_caller]
     pub fn step<P: Tree>(&self, params: &P, grads: &P, state: &AdamState<P>) -> (P, AdamState<P>) {
         self.step_with(&rate(self.lr, params), params, grads, state)
     }
 
-    /// [`Adam::step`] with a learning rate of its own: a tensor of rank 0. A schedule passes another one at each step, and no step plans
-    /// again:
+    /// [`Adam::step`] with the learning rate as a tensor of rank 0.
+    ///
+    /// A schedule may pass a different rate at each step, and all steps use one plan:
     ///
     /// ```
     /// use gradloom::optim::Adam;
@@ -145,7 +147,7 @@ impl Adam {
     ///
     /// # Panics
     ///
-    /// As [`Adam::step`].
+    /// As for [`Adam::step`].
     #[track_caller]
     pub fn step_with<P: Tree>(
         &self,
@@ -199,7 +201,8 @@ impl Adam {
         let ms = leaves_beside(params, &state.mean, "mean of gradients");
         let vs = leaves_beside(params, &state.square, "mean of squares");
         let step = &state.step + 1;
-        // 1 - beta^t = -expm1(t * log(beta)), in `f64`: the difference itself would lose digits.
+        // `1 - beta^t` is computed as `-expm1(t * log(beta))` in `f64`, because the subtraction
+        // would lose digits.
         let count = step.cast(DType::F64);
         let correction = |beta: f64| -(&count * beta.ln()).expm1();
         let (c1, c2) = (correction(self.beta1), correction(self.beta2));
@@ -236,31 +239,32 @@ impl AdamW {
         }
     }
 
-    /// The state before the first step.
+    /// Returns the state before the first step.
     ///
     /// # Panics
     ///
-    /// There is no room for it.
+    /// If memory cannot be allocated.
     #[track_caller]
     pub fn init<P: Tree>(&self, params: &P) -> AdamState<P> {
         self.adam().init(params)
     }
 
-    /// New parameters and the new state.
+    /// Returns the updated parameters and state.
     ///
     /// # Panics
     ///
-    /// The trees have different numbers of leaves, or leaves of shapes that do not fit.
+    /// If a parameter is not a float, or the trees differ in the number, shapes or dtypes of their
+    /// leaves.
     #[track_caller]
     pub fn step<P: Tree>(&self, params: &P, grads: &P, state: &AdamState<P>) -> (P, AdamState<P>) {
         self.step_with(&rate(self.lr, params), params, grads, state)
     }
 
-    /// [`AdamW::step`] with a learning rate of its own: a tensor of rank 0.
+    /// [`AdamW::step`] with the learning rate as a tensor of rank 0.
     ///
     /// # Panics
     ///
-    /// As [`AdamW::step`].
+    /// As for [`AdamW::step`].
     #[track_caller]
     pub fn step_with<P: Tree>(
         &self,

@@ -1,7 +1,7 @@
-//! Optimisers: from parameters and their gradients to new parameters.
+//! Optimisers: functions from parameters and their gradients to updated parameters.
 //!
-//! An optimiser is a few numbers. Its state is a [`Tree`] beside the parameters, and a step is a function of tensors,
-//! so a whole training step (value, gradient, update) is one graph:
+//! An optimiser is a few numbers. Its state is a [`Tree`] beside the parameters, and a step is a
+//! function of tensors. A whole training step (value, gradient, update) is therefore one graph:
 //!
 //! ```
 //! use gradloom::optim::Adam;
@@ -17,9 +17,9 @@
 //! assert!(x.to_vec::<f32>().iter().all(|x| x.abs() < 0.01));
 //! ```
 //!
-//! What changes from step to step is data: the count of steps is a tensor of the state, and the learning rate is
-//! passed as a tensor. So no step plans again, with a schedule neither. [`Sgd::step_with`], [`Adam::step_with`] and
-//! [`AdamW::step_with`] take the learning rate as a tensor.
+//! Everything that changes from step to step is data: the step count is a tensor in the state, and
+//! the learning rate may be a tensor. A learning rate schedule therefore does not cause replanning:
+//! see [`Sgd::step_with`], [`Adam::step_with`] and [`AdamW::step_with`].
 
 mod adam;
 mod sgd;
@@ -34,11 +34,12 @@ use crate::tree::leaves;
 use crate::{DType, Tensor, Tree, check, evaluate};
 use std::cell::RefCell;
 
-/// The leaves of a tree that belongs to the parameters, leaf by leaf.
+/// Returns the leaves of a tree that has the structure of the parameters.
 ///
 /// # Panics
 ///
-/// A parameter is no float, or the tree has another number of leaves, or one of another shape or dtype.
+/// If a parameter is not a float, or the tree differs from `params` in the number, shape or dtype
+/// of its leaves.
 #[track_caller]
 fn leaves_beside<P: Tree>(params: &P, other: &P, what: &'static str) -> Vec<Tensor> {
     expect(check::floats(params, "parameters"));
@@ -49,8 +50,9 @@ fn leaves_beside<P: Tree>(params: &P, other: &P, what: &'static str) -> Vec<Tens
     leaves
 }
 
-/// A learning rate as a tensor: the same one as long as the rate stays. It is rounded here if all parameters are `f32`, and else
-/// where it meets one.
+/// Returns a learning rate as a tensor, and the same tensor while the rate does not change.
+///
+/// The rate is an `f32` if all parameters are. Otherwise it is an `f64`, and each update casts it.
 fn rate<P: Tree>(lr: f64, params: &P) -> Tensor {
     thread_local! {
         static LAST: RefCell<Option<(u64, Tensor)>> = const { RefCell::new(None) };
@@ -79,8 +81,8 @@ fn rate<P: Tree>(lr: f64, params: &P) -> Tensor {
     found.unwrap_or_else(|_| make())
 }
 
-/// Zeros that are realised, so that the first step has the plan of all the others: promised zeros would be part
-/// of it.
+/// Returns realised zeros. Promised zeros would be part of the first step's graph, which would then
+/// need its own plan.
 #[track_caller]
 fn zeros_like<P: Tree>(tree: &P) -> P {
     let zeros = tree.map(&mut |t| Tensor::zeros(t.shape(), t.dtype()));

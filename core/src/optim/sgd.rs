@@ -1,4 +1,4 @@
-//! Gradient descent, with momentum.
+//! Stochastic gradient descent with momentum.
 
 use super::{leaves_beside, rate, zeros_like};
 use crate::call::{Function, Param, Site, begin};
@@ -15,9 +15,10 @@ use crate::{Tensor, Tree};
 /// x' = x - lr * (g + momentum * v')
 /// ```
 ///
-/// Momentum is due to Polyak, "Some methods of speeding up the convergence of iteration methods", 1964; the second form
-/// to Nesterov, 1983, as Sutskever, Martens, Dahl, Hinton wrote it in "On the importance of initialization and
-/// momentum in deep learning", 2013. `optax.sgd` computes the same.
+/// Momentum: Polyak, "Some methods of speeding up the convergence of iteration methods", 1964.
+/// Nesterov momentum: Nesterov, 1983, in the form of Sutskever, Martens, Dahl, Hinton, "On the
+/// importance of initialization and momentum in deep learning", 2013. `optax.sgd` computes the
+/// same.
 ///
 /// ```
 /// use gradloom::optim::Sgd;
@@ -31,15 +32,15 @@ use crate::{Tensor, Tree};
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sgd {
-    /// The learning rate.
+    /// Learning rate.
     pub lr: f64,
-    /// The share of the velocity that the next step keeps. With zero no velocity is stored.
+    /// Factor of the velocity in each step. If it is zero, no velocity is stored.
     pub momentum: f64,
-    /// Whether the gradient is taken as if the velocity had been applied before.
+    /// Enables Nesterov momentum: the second form above.
     pub nesterov: bool,
 }
 
-/// A step, as reports know it.
+/// Function under which reports list a step.
 const STEP: Function = Function::new(
     "gradloom::optim::Sgd::step",
     &[
@@ -50,7 +51,7 @@ const STEP: Function = Function::new(
 );
 
 impl Default for Sgd {
-    /// A learning rate of 0.01 and no momentum.
+    /// Learning rate 0.01, no momentum.
     fn default() -> Sgd {
         Sgd {
             lr: 0.01,
@@ -60,19 +61,19 @@ impl Default for Sgd {
     }
 }
 
-/// What [`Sgd`] remembers between steps.
+/// State of [`Sgd`] between steps.
 #[derive(Clone, Debug, Tree)]
 pub struct SgdState<P> {
-    /// One velocity for each parameter, unless the momentum is zero.
+    /// Velocity of each parameter. `None` if the momentum is zero.
     pub velocity: Option<P>,
 }
 
 impl Sgd {
-    /// The state before the first step.
+    /// Returns the state before the first step.
     ///
     /// # Panics
     ///
-    /// There is no room for it.
+    /// If memory cannot be allocated.
     #[track_caller]
     pub fn init<P: Tree>(&self, params: &P) -> SgdState<P> {
         SgdState {
@@ -80,21 +81,22 @@ impl Sgd {
         }
     }
 
-    /// New parameters and the new state.
+    /// Returns the updated parameters and state.
     ///
     /// # Panics
     ///
-    /// The trees have different numbers of leaves, or leaves of shapes that do not fit.
+    /// If a parameter is not a float, or the trees differ in the number, shapes or dtypes of their
+    /// leaves.
     #[track_caller]
     pub fn step<P: Tree>(&self, params: &P, grads: &P, state: &SgdState<P>) -> (P, SgdState<P>) {
         self.step_with(&rate(self.lr, params), params, grads, state)
     }
 
-    /// [`Sgd::step`] with a learning rate of its own: a tensor of rank 0.
+    /// [`Sgd::step`] with the learning rate as a tensor of rank 0.
     ///
     /// # Panics
     ///
-    /// As [`Sgd::step`].
+    /// As for [`Sgd::step`].
     #[track_caller]
     pub fn step_with<P: Tree>(
         &self,
@@ -146,7 +148,7 @@ impl Sgd {
                         .zip(&gs)
                         .map(|(v, g)| v * self.momentum + g)
                         .collect(),
-                    // The velocity is zero until there is one.
+                    // A missing velocity counts as zero.
                     None => gs.clone(),
                 };
                 let velocity = with_leaves(params, &vs);

@@ -1,11 +1,13 @@
-//! Known answers: optax 0.2.8 on JAX 0.10.2 with `jax_enable_x64`, for the sum of `[1, 2, 3] * x^2 + sin(x)` from
-//! `[1, -2, 0.5]`, after one step and after five.
+//! Reference values from optax 0.2.8 on JAX 0.10.2 with `jax_enable_x64`.
+//!
+//! The loss is the sum of `[1, 2, 3] * x^2 + sin(x)`. It starts from `[1, -2, 0.5]`; values are
+//! after one step and after five.
 
 use super::{Adam, AdamW, Sgd, SgdState};
 use crate::events::{self, Event};
 use crate::{Tensor, Tree, evaluate};
 
-/// The gradient, from the formula: `2 * [1, 2, 3] * x + cos(x)`.
+/// Gradient of the loss: `2 * [1, 2, 3] * x + cos(x)`.
 fn slope(x: &Tensor) -> Tensor {
     x * Tensor::from([2.0, 4.0, 6.0]) + x.cos()
 }
@@ -31,7 +33,7 @@ fn check<S: Tree>(
 }
 
 #[test]
-fn gradient_descent_steps_are_those_of_optax() {
+fn steps_of_gradient_descent_agree_with_optax() {
     let sgd = |momentum, nesterov, want| {
         let sgd = Sgd {
             lr: 0.1,
@@ -84,7 +86,7 @@ fn gradient_descent_steps_are_those_of_optax() {
 }
 
 #[test]
-fn adam_steps_are_those_of_optax() {
+fn steps_of_adam_agree_with_optax() {
     let adam = Adam {
         lr: 0.1,
         ..Adam::default()
@@ -114,7 +116,7 @@ fn adam_steps_are_those_of_optax() {
 }
 
 #[test]
-fn adamw_steps_are_those_of_optax() {
+fn steps_of_adamw_agree_with_optax() {
     let adamw = AdamW {
         lr: 0.1,
         weight_decay: 0.01,
@@ -146,7 +148,7 @@ fn the_first_step_of_adam_in_f32_has_the_length_of_the_learning_rate() {
 }
 
 #[test]
-fn a_schedule_of_the_learning_rate_plans_once() {
+fn a_learning_rate_schedule_plans_once() {
     let adam = AdamW::default();
     let mut params = (Tensor::from([1.0f32, 2.0]), Tensor::scalar(3.0f64));
     let mut state = adam.init(&params);
@@ -165,7 +167,7 @@ fn a_schedule_of_the_learning_rate_plans_once() {
 }
 
 #[test]
-fn states_name_their_leaves() {
+fn leaves_of_a_state_have_paths() {
     let params = vec![Tensor::from([1.0f32])];
     let mut paths = Vec::new();
     Adam::default().init(&params).paths("state", &mut paths);
@@ -195,7 +197,7 @@ fn gradients_of_another_structure_are_refused() {
 }
 
 #[test]
-fn a_state_without_velocity_has_velocity_zero() {
+fn a_missing_velocity_counts_as_zero() {
     let x = Tensor::from([1.0f64, -2.0]);
     let g = Tensor::from([0.5f64, 0.25]);
     let with = Sgd {

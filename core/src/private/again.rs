@@ -1,4 +1,4 @@
-//! Pieces of checkpointed loops, which reverse mode runs again.
+//! Segments of checkpointed loops, which the pullback runs again.
 
 use super::Pulled;
 use crate::Tensor;
@@ -6,16 +6,16 @@ use crate::record::expect;
 use std::fmt;
 use std::sync::Arc;
 
-/// Makes the steps of some turns of a loop again.
+/// Recomputes the steps of a segment of a loop.
 pub struct Again<T>(Arc<dyn Fn() -> Vec<T> + Send + Sync>);
 
 impl<T> Again<T> {
-    /// From what runs the turns.
+    /// Wraps the function that runs the segment.
     pub fn new(run: impl Fn() -> Vec<T> + Send + Sync + 'static) -> Again<T> {
         Again(Arc::new(run))
     }
 
-    /// Runs the turns.
+    /// Runs the segment.
     #[track_caller]
     pub fn run(&self) -> Vec<T> {
         (self.0)()
@@ -34,8 +34,10 @@ impl<T> fmt::Debug for Again<T> {
     }
 }
 
-/// Computes values here and now. A promise would keep all that it is computed from, and turns that are run again would
-/// be found to be the same equations: nothing would be gained.
+/// Evaluates values immediately.
+///
+/// A pending value would keep everything that it is computed from. The equations of the second run
+/// would then be merged with those of the first, and nothing would be saved.
 #[track_caller]
 pub fn settle<const N: usize>(values: [Option<&Tensor>; N], pulled: &Pulled) {
     let mut all: Vec<Tensor> = values.into_iter().flatten().cloned().collect();

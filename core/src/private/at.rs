@@ -1,16 +1,16 @@
-//! Where in a tree a part of it is.
+//! Positions of parts of a tree among its leaves.
 
 use super::{Leaf, Leaves};
 use crate::{Tensor, Tree};
 
-/// Which leaves of a tree a part of it is.
+/// Range of leaves that a part of a tree covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct At {
     pub(super) start: usize,
     pub(super) len: usize,
 }
 
-/// Which leaves of `root` its part `place` is. A part is known by where it lies in memory.
+/// Returns the leaves of `root` that its part `place` covers. A part is identified by its address.
 pub fn find<R: Tree, T: Tree>(root: &R, place: &T) -> At {
     let (mut first, mut len) = (None, 0);
     place.visit(&mut |leaf| {
@@ -20,7 +20,7 @@ pub fn find<R: Tree, T: Tree>(root: &R, place: &T) -> At {
     position(root, first, len)
 }
 
-/// The same for a field that an op reads. A number is no leaf.
+/// [`find`] for a field that an op reads. A number covers no leaf.
 pub fn find_leaf<R: Tree>(root: &R, place: &dyn Leaf) -> At {
     let first = place.tensor().map(std::ptr::from_ref);
     position(root, first, usize::from(first.is_some()))
@@ -44,7 +44,7 @@ fn position<R: Tree>(root: &R, first: Option<*const Tensor>, len: usize) -> At {
     }
 }
 
-/// The leaves of a part of a tree.
+/// Returns the leaves of a part of a tree.
 pub fn part(leaves: &[Option<Tensor>], at: At) -> Leaves {
     (at.start..at.start + at.len)
         .map(|i| leaves.get(i).cloned().flatten())

@@ -1,4 +1,4 @@
-//! What the tests of `#[traced(check)]` are made of.
+//! Support for the tests that `#[traced(check)]` emits.
 
 use crate::record::expect;
 use crate::testing::{
@@ -10,19 +10,19 @@ use std::fmt::Debug;
 
 pub use crate::testing::Sample;
 
-/// A differentiated argument, which is called by its name in messages.
+/// A differentiated argument and its name in messages.
 pub struct Arg<T> {
     name: &'static str,
     value: T,
 }
 
-/// The argument `name`.
+/// Creates the argument `name`.
 pub fn arg<T>(name: &'static str, value: T) -> Arg<T> {
     Arg { name, value }
 }
 
 impl<T> Arg<T> {
-    /// The argument itself.
+    /// Returns the argument itself.
     pub fn get(&self) -> &T {
         &self.value
     }
@@ -43,7 +43,7 @@ impl<T: Tree> Tree for Arg<T> {
     }
 }
 
-/// What a test proves.
+/// Law that a test checks.
 #[derive(Clone, Copy, Debug)]
 pub enum Law {
     LazyEqualsOpByOp,
@@ -59,16 +59,16 @@ impl Law {
             "companions_equal_run_time_derivatives" => Law::CompanionsEqualRunTimeDerivatives,
             "adjoint_identity" => Law::AdjointIdentity,
             "finite_differences" => Law::FiniteDifferences,
-            _ => unreachable!("`{name}` is the name of no test that the macro emits"),
+            _ => unreachable!("the macro does not emit a test named `{name}`"),
         }
     }
 }
 
-/// Runs a test on each sample of arguments; `fixed` are the dims that the user has fixed.
+/// Runs a test on several samples of arguments. `fixed` are the dims that the user has fixed.
 ///
 /// # Panics
 ///
-/// If the law is broken. The message names the function and the dims.
+/// If the law does not hold. The message names the function and the dims.
 pub fn on_samples(
     function: &str,
     law: &str,
@@ -89,7 +89,7 @@ pub fn on_samples(
     }
 }
 
-/// ` with B = 2, I = 3`, or nothing.
+/// Formats the dims for messages, such as ` with B = 2, I = 3`. Empty if there are no dims.
 fn with(source: &Source) -> String {
     match source.dims() {
         dims if dims.is_empty() => dims,
@@ -97,7 +97,7 @@ fn with(source: &Source) -> String {
     }
 }
 
-/// Says for which dims the function was run when it panics itself.
+/// Prints the dims of the sample if the function itself panics.
 struct Running<'a> {
     function: &'a str,
     source: Source,
@@ -116,8 +116,10 @@ impl Drop for Running<'_> {
     }
 }
 
-/// Tests a law: `f` is the function, `vjp`, `jvp` and `grad` are its companions. `grad` is called where the result is a
-/// single float, and is `None` where the function has no such companion.
+/// Checks a law of the function `f` and its companions.
+///
+/// `grad` is called if the result is a single float. It returns `None` if the function has no such
+/// companion.
 pub fn check_law<X: Tree, Y: Tree>(
     law: Law,
     x: &X,
@@ -153,7 +155,7 @@ pub fn check_law<X: Tree, Y: Tree>(
     }
 }
 
-/// The length of a dim that is a sum of products of named ones: coefficients with their factors.
+/// Evaluates a polynomial in named dims: a list of coefficients with their factors.
 #[track_caller]
 pub fn polynomial(source: &mut Source, text: &str, terms: &[(i128, &[&str])]) -> usize {
     let mut total = 0;
@@ -167,13 +169,13 @@ pub fn polynomial(source: &mut Source, text: &str, terms: &[(i128, &[&str])]) ->
     })
 }
 
-/// What a function has returned for sampled arguments.
+/// Returns the result of a function on sampled arguments.
 #[track_caller]
 pub fn returned<T, E: Debug>(result: Result<T, E>) -> T {
     result.unwrap_or_else(|error| panic!("the function returned `Err`: {error:?}"))
 }
 
-/// Sampled numbers in a dtype, as data.
+/// Converts sampled numbers to a dtype and evaluates them.
 #[track_caller]
 pub fn in_dtype(x: Tensor, dtype: DType) -> Tensor {
     let x = x.cast(dtype);

@@ -1,23 +1,24 @@
 //! Values of constants and statics in the hash of a function that names them.
 //!
-//! Only rustc knows the type of a constant. The type of a closure that never runs says which of the kinds below it has, and
-//! an inherent function of that kind reads the value: a trait could not, because functions of traits are not `const`.
+//! Only rustc knows the type of a constant. The type of a closure that never runs selects one of
+//! the kinds below, and an inherent function of that kind reads the value. A trait cannot read it,
+//! because trait functions are not `const`.
 
 use crate::call::hash::fold_words;
 use std::marker::PhantomData;
 
-/// The hash of a value of a type that is known.
+/// Kind of values that can be read at compile time.
 pub struct Known<T: ?Sized>(PhantomData<fn(&T)>);
 
-/// A value of another type: its hash is that of nothing.
+/// Kind of all other values, which do not contribute to the hash.
 pub struct Other<T: ?Sized>(PhantomData<fn(&T)>);
 
-/// A constant or static whose type is asked for.
+/// A constant or static whose kind the macro asks about.
 pub struct Constant<'a, T: ?Sized>(pub &'a T);
 
 /// A kind of value.
 pub trait Kind {
-    /// The only value of it.
+    /// The only value of the kind.
     const KIND: Self;
 }
 
@@ -29,17 +30,17 @@ impl<T: ?Sized> Kind for Other<T> {
     const KIND: Self = Other(PhantomData);
 }
 
-/// The kind that a closure returns.
+/// Returns the kind that a closure returns. The closure never runs.
 pub const fn kind_of<K: Kind, F: Fn() -> K>(_: &F) -> K {
     K::KIND
 }
 
-/// A type whose values can be read while rustc compiles.
+/// A type whose values can be read at compile time.
 pub trait Readable {}
 
-/// Takes constants whose values can be read.
+/// Selects constants whose values can be read.
 pub trait ByValue<T: ?Sized>: Sized {
-    /// Their kind.
+    /// Returns their kind.
     fn kind(self) -> Known<T> {
         Kind::KIND
     }
@@ -47,9 +48,9 @@ pub trait ByValue<T: ?Sized>: Sized {
 
 impl<T: Readable + ?Sized> ByValue<T> for &&Constant<'_, T> {}
 
-/// Takes all others.
+/// Selects all other constants.
 pub trait ByName<T: ?Sized>: Sized {
-    /// Their kind.
+    /// Returns their kind.
     fn kind(self) -> Other<T> {
         Kind::KIND
     }
@@ -58,13 +59,14 @@ pub trait ByName<T: ?Sized>: Sized {
 impl<T: ?Sized> ByName<T> for &Constant<'_, T> {}
 
 impl<T: ?Sized> Other<T> {
-    /// Leaves the hash as it is.
+    /// Returns the hash unchanged.
     pub const fn fold(self, hash: [u8; 32], _: &T) -> [u8; 32] {
         hash
     }
 }
 
-/// A scalar and the word that stands for it, with lists of it.
+/// Implements hashing for scalars and for lists of them. The expression is the word that encodes a
+/// scalar.
 macro_rules! scalars {
     ($($ty:ty: |$x:ident| $word:expr;)*) => {$(
         impl Readable for $ty {}
@@ -124,7 +126,7 @@ macro_rules! scalars {
         }
 
         impl Known<Option<$ty>> {
-            /// Adds the value to a hash, if there is one.
+            /// Adds an optional value to a hash.
             pub const fn fold(self, hash: [u8; 32], value: &Option<$ty>) -> [u8; 32] {
                 match value {
                     Some(value) => <Known<$ty>>::KIND.fold(fold_words(hash, &[1]), value),

@@ -1,18 +1,18 @@
-//! Fields of trees and host values as operands.
+//! Operands that are fields of trees or host values.
 
 use crate::Tensor;
 use crate::tensor::number;
 
-/// A number or a tensor in a field, as the operand of an op.
+/// A field or host value that is an operand of an op: a tensor or a number.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is neither a tensor nor a number",
     label = "an operation takes tensors and numbers",
     note = "write the part of it that is a tensor, or call a method of it that is traced"
 )]
 pub trait Leaf {
-    /// The tensor, or the number in the dtype of `like`.
+    /// Returns the tensor, or the number as a tensor with the dtype of `like`.
     fn operand(&self, like: &Tensor) -> Tensor;
-    /// The tensor, if it is one.
+    /// Returns the tensor, or `None` for a number.
     fn tensor(&self) -> Option<&Tensor>;
 }
 
@@ -58,18 +58,19 @@ macro_rules! numbers {
 }
 numbers! { f32 f64 i32 i64 usize }
 
-/// A field or a host value as an operand. Everything that asks for one asks here, so that rustc says once what is none.
+/// Borrows a value as an operand. All operands pass through here, so rustc reports a wrong type
+/// once.
 pub fn operand_of<L: Leaf>(value: &L) -> &dyn Leaf {
     value
 }
 
-/// The operand that a field or a host value is.
+/// Converts a field or a host value to a tensor.
 #[track_caller]
 pub fn operand(value: &dyn Leaf, like: &Tensor) -> Tensor {
     value.operand(like)
 }
 
-/// A field that has to be a tensor, because no tensor stands beside it whose dtype a number could take.
+/// A field that has to be a tensor, because no other operand determines the dtype of a number.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a tensor, and this is an operation of tensors",
     label = "not a tensor",
@@ -97,7 +98,7 @@ impl<T: TensorPart + ?Sized> TensorPart for Box<T> {
     }
 }
 
-/// Another handle on the tensor in a field.
+/// Clones the handle of the tensor in a field.
 pub fn tensor_part(value: &impl TensorPart) -> Tensor {
     value.tensor_part()
 }

@@ -1,16 +1,16 @@
-//! Trees as the leaves that they have, in order.
+//! Trees as lists of their leaves.
 //!
-//! Between companions, cotangents and tangents travel so. A leaf that is zero is `None`, and so is one that is missing at
-//! the end.
+//! Companions exchange tangents and cotangents in this form. A zero is `None`, and zeros at the end
+//! may be omitted.
 
 use crate::tree::share;
 use crate::{Aval, Tensor, Tree};
 use std::sync::Arc;
 
-/// The leaves of one tree; a leaf that is zero is `None`.
+/// Leaves of one tree. `None` stands for zero.
 pub type Leaves = Vec<Option<Tensor>>;
 
-/// Another handle on a tensor.
+/// Clones the handle of a tensor.
 pub fn own(x: &Tensor) -> Tensor {
     x.clone()
 }
@@ -18,48 +18,50 @@ pub fn own(x: &Tensor) -> Tensor {
 /// Residuals that share one field.
 pub type List<T> = Arc<[T]>;
 
-/// Other handles on tensors.
+/// Clones the handles of tensors.
 pub fn own_all(tensors: &[&Tensor]) -> List<Tensor> {
     tensors.iter().map(|x| own(x)).collect()
 }
 
-/// The avals of tensors.
+/// Returns the avals of tensors.
 pub fn avals_all(tensors: &[&Tensor]) -> List<Aval> {
     tensors.iter().map(|x| x.aval().clone()).collect()
 }
 
-/// Each element of a list, which has as many as the caller says.
+/// Returns the elements of a list of known length.
 pub fn elements<T, const N: usize>(list: &List<T>) -> [&T; N] {
-    let elements: &[T; N] = (&**list).try_into().expect("as many elements as were kept");
+    let elements: &[T; N] = (&**list)
+        .try_into()
+        .expect("the list of residuals has the length that the macro emitted");
     elements.each_ref()
 }
 
-/// The leaf of a tensor.
+/// Returns the only leaf of a tensor.
 pub fn leaf(x: &Tensor) -> Leaves {
     vec![Some(x.clone())]
 }
 
-/// The leaves of a result.
+/// Returns the leaves of a result.
 pub fn leaves<const N: usize>(leaves: [Option<Tensor>; N]) -> Leaves {
     leaves.into()
 }
 
-/// A tree of handles on the leaves of another.
+/// Clones a tree: the leaves share their tensors.
 pub fn copy<T: Tree>(tree: &T) -> T {
     share(tree)
 }
 
-/// Zeros of an aval.
+/// Returns zeros with the shape and dtype of an aval.
 pub fn zeros(aval: &Aval) -> Tensor {
     Tensor::zeros(aval.shape(), aval.dtype())
 }
 
-/// A tree of the same structure with leaves that have no elements: it keeps nothing of the tree alive.
+/// Returns a tree of the same structure whose leaves have no elements. It keeps no tensor alive.
 pub fn structure<T: Tree>(tree: &T) -> T {
     tree.map(&mut |leaf| crate::call::stand_in(leaf.aval()))
 }
 
-/// The avals of the leaves of a tree.
+/// Returns the avals of the leaves of a tree.
 pub fn avals<T: Tree>(tree: &T) -> Vec<Aval> {
     let mut out = Vec::new();
     tree.visit(&mut |leaf| out.push(leaf.aval().clone()));

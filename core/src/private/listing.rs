@@ -1,4 +1,6 @@
-//! A long stretch of equations as text: it costs rustc nothing, and is read when it first runs.
+//! Long lists of equations as text, which is parsed when it first runs.
+//!
+//! Text takes rustc no time to compile.
 
 use crate::fork::get_or_init;
 use crate::transform::{Bound, Env};
@@ -8,7 +10,7 @@ use gradloom_ir::{Attr, Entity, Eqn, Op, Program, SecondaryMap, Static, Var};
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
-/// Equations in the text form of programs. Those who write it know the equations, so it parses.
+/// Equations in the text form of programs. The macro writes the text, so it always parses.
 #[derive(Debug)]
 pub struct Listing {
     text: &'static str,
@@ -18,12 +20,12 @@ pub struct Listing {
 #[derive(Debug)]
 struct Read {
     program: Program,
-    /// Where among the given static arguments the host expressions of the text are.
+    /// Index among the given static arguments, for each host expression of the text.
     hosts: SecondaryMap<Attr, usize>,
 }
 
 impl Listing {
-    /// A listing of this text.
+    /// Creates a listing from its text.
     pub const fn new(text: &'static str) -> Listing {
         Listing {
             text,
@@ -33,9 +35,9 @@ impl Listing {
 
     /// Records the equations and returns the results.
     ///
-    /// The parameters are `tensors`, then `likes`, of which the dtype and the shape are known. A host expression of the
-    /// text is the name of a static argument; `statics` has them in the order in which they are first named. The
-    /// number of an equation that does not fit goes to `failed` with its error.
+    /// The parameters are `tensors`, followed by `likes`, of which only dtype and shape are used. A
+    /// host expression of the text names a static argument; `statics` are ordered by their first
+    /// use in the text. If an equation fails, `failed` is called with its index and error.
     pub fn run<const N: usize>(
         &self,
         tensors: &[&Tensor],
@@ -47,8 +49,10 @@ impl Listing {
         outs
     }
 
-    /// The same where the last parameters, and what is linear in them, may be zero, which is `None`. So may be the
-    /// results after the first `N`.
+    /// [`Listing::run`] with parameters that may be zero, which `None` stands for.
+    ///
+    /// These are the last parameters. The results after the first `N` are linear in them, so they
+    /// may be zero, too.
     pub fn run_linear<const N: usize, const M: usize>(
         &self,
         tensors: &[&Tensor],
@@ -81,15 +85,15 @@ impl Listing {
         let (first, rest) = program.outs.split_at(N);
         let first: Vec<Tensor> = first
             .iter()
-            .map(|v| out(v).expect("it is not linear"))
+            .map(|v| out(v).expect("the first `N` results are not linear"))
             .collect();
         let rest: Vec<Option<Tensor>> = rest.iter().map(out).collect();
-        let what = "a listing says how many results it has";
+        let what = "a listing has as many results as its caller expects";
         (first.try_into().expect(what), rest.try_into().expect(what))
     }
 }
 
-/// Records an equation, some operands of which are zero.
+/// Records an equation whose operands may be zero.
 fn run_eqn(
     env: &mut Env,
     eqn: &Eqn,
@@ -98,7 +102,8 @@ fn run_eqn(
 ) -> Result<()> {
     let data = eqn.data();
     if !data.iter().any(|v| linear.contains(*v)) {
-        // A zero in the shape of what may be zero stands for an operand beside that, and is there if that is.
+        // The op makes zeros in the shape of a value that may be zero. It is recorded only if that
+        // value is nonzero.
         if eqn.likes().iter().any(|v| linear.contains(*v)) {
             linear.extend(eqn.outs.iter().map(|v| (*v, ())));
             if eqn.likes().iter().any(|v| env.get(*v).is_none()) {
@@ -123,7 +128,7 @@ fn run_eqn(
             (true, true) => {}
         },
         _ => {
-            // Of an op that joins several, those that are zero are zeros, unless all are.
+            // Other ops get tensors of zeros for zero operands, unless all linear ones are zero.
             let operands = || data.iter().filter(|v| linear.contains(**v));
             let zeros: Vec<Var> = operands().copied().filter(is_zero).collect();
             let Some(given) = operands().find_map(|v| env.get(*v)) else {
@@ -135,12 +140,12 @@ fn run_eqn(
                 let at = data
                     .iter()
                     .position(|v| v == zero)
-                    .expect("it is an operand");
+                    .expect("`zeros` are operands of the equation");
                 let like = match joins {
                     true => env.get(eqn.likes()[at]).map(|like| like.aval().clone()),
                     false => Some(given.clone()),
                 };
-                let like = like.expect("a like operand is no zero");
+                let like = like.expect("a `Like` operand of a joining op is bound");
                 env.set(*zero, Some(Bound::Tensor(super::zeros(&like))));
             }
             env.run(eqn, statik)?;
@@ -152,7 +157,7 @@ fn run_eqn(
 
 impl Read {
     fn new(text: &str) -> Read {
-        let program: Program = text.parse().expect("a listing parses");
+        let program: Program = text.parse().expect("the macro emits a listing that parses");
         let mut places: BTreeMap<&str, usize> = BTreeMap::new();
         let mut hosts = SecondaryMap::new();
         for (i, value) in program.attrs.iter().enumerate() {
@@ -190,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn host_expressions_are_the_given_static_arguments() {
+    fn host_expressions_are_replaced_by_the_given_static_arguments() {
         let x = Tensor::from([[1.0f32, 2.0], [3.0, 4.0]]);
         let [y, sum] = run(&x, 1);
         assert_eq!(sum.shape(), [2, 1]);
@@ -200,7 +205,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "equation 0: ")]
-    fn an_equation_that_does_not_fit_is_known_by_its_number() {
+    fn a_failed_equation_is_reported_by_its_index() {
         run(&Tensor::from([1.0f32]), 3);
     }
 }

@@ -1,15 +1,15 @@
-//! Tangents and cotangents that may be zero, where only the run of the host code tells. `None` is zero.
+//! Tangents and cotangents that may be zero, depending on control flow. `None` stands for zero.
 
 use super::{At, Leaves, Pulled, part};
 use crate::{Aval, Tensor, Tree};
 
-/// Adds to a cotangent.
+/// Adds `ct` to a cotangent.
 #[track_caller]
 pub fn accumulate(total: &mut Option<Tensor>, ct: &Tensor) {
     *total = sum(total.as_ref(), Some(ct));
 }
 
-/// `x + y`.
+/// Computes `x + y`.
 #[track_caller]
 pub fn sum(x: Option<&Tensor>, y: Option<&Tensor>) -> Option<Tensor> {
     match (x, y) {
@@ -18,7 +18,7 @@ pub fn sum(x: Option<&Tensor>, y: Option<&Tensor>) -> Option<Tensor> {
     }
 }
 
-/// `x - y`.
+/// Computes `x - y`.
 #[track_caller]
 pub fn difference(x: Option<&Tensor>, y: Option<&Tensor>) -> Option<Tensor> {
     match (x, y) {
@@ -28,8 +28,9 @@ pub fn difference(x: Option<&Tensor>, y: Option<&Tensor>) -> Option<Tensor> {
     }
 }
 
-/// The operands of an op that joins several: zeros for those that are zero, unless all are. `likes` are the avals, where
-/// not all operands have the same.
+/// Replaces zeros among the operands of an op by tensors of zeros, unless all operands are zero.
+///
+/// `likes` are the avals of the operands, if these are not all the same.
 pub fn fill<const N: usize>(
     values: [Option<&Tensor>; N],
     likes: Option<[&Aval; N]>,
@@ -42,27 +43,27 @@ pub fn fill<const N: usize>(
     }))
 }
 
-/// The leaf at a position, if it is given and is not zero.
+/// Returns the leaf at a position, or `None` if it is missing or zero.
 pub fn given_leaf(leaves: &[Option<Tensor>], i: usize) -> Option<Tensor> {
     leaves.get(i).cloned().flatten()
 }
 
-/// The tangent of a tensor in a tree.
+/// Returns the tangent of a tensor in a tree.
 pub fn maybe_at(given: &[Option<Tensor>], at: At) -> Option<Tensor> {
     let leaves: Leaves = part(given, at);
     given_leaf(&leaves, 0)
 }
 
 impl Pulled {
-    /// The cotangent of a parameter that is a tensor, if it is not zero.
+    /// Returns the cotangent of a parameter that is a tensor, if it is not zero.
     pub fn given(&self, param: usize) -> Option<Tensor> {
         given_leaf(self.leaves(param), 0)
     }
 }
 
-/// Finds a tree, or a number in one, behind a reference or not, as a method call does.
+/// Borrows a tree or a number, through any number of references, by method resolution.
 pub trait Located {
-    /// The tree or the number where it lies.
+    /// Returns the tree or the number by reference.
     fn located(&self) -> &Self;
 }
 

@@ -1,4 +1,4 @@
-//! What the macro's output names. Not a part of the public interface: it changes with the macro.
+//! Interface for code that the macro generates. It is not public: it changes with the macro.
 
 #![allow(missing_docs)]
 
@@ -30,14 +30,14 @@ pub use crate::call::{
 };
 pub use crate::kernel::{Fused, FusedTable, Loop};
 pub use crate::record::catch;
-/// For functions whose bodies are recorded at run time.
+/// Used by functions whose bodies are recorded at run time.
 pub use crate::transform::{jvp as trace_jvp, replay, vjp as trace_vjp};
 pub use crate::{Aval, Cost, DType, Error, Formula, Point, Tensor, Term, Traced, Tree, Work};
 pub use again::*;
 pub use at::*;
 pub use constant::{Constant, kind_of};
 pub use gradloom_ir::Static;
-/// What ops compute of one element, for loops over several of them.
+/// Scalar functions of ops, used by compiled loops.
 pub use gradloom_ir::op::element;
 pub use gradloom_maths as maths;
 pub use leaf::*;
@@ -54,18 +54,19 @@ use crate::record::{apply, expect, one, plain};
 use crate::statics::IntoStatic;
 use gradloom_ir::Op;
 
-/// The cotangent of a parameter, in the structure of `like`.
+/// Returns the cotangent of a parameter, in the structure of `like`.
 pub fn pulled_back<T: Tree>(like: &T, cotangents: &mut Cotangents, param: usize) -> T {
     cotangents.of(like, param)
 }
 
-/// The value of a body, which may return from the middle.
+/// Runs a body, which may return early.
 pub fn run<T>(body: impl FnOnce() -> T) -> T {
     body()
 }
 
-/// How an argument gets into a key, and a result out of a call: a method call finds the first trait that has it for the
-/// type of the value.
+/// Traits that add an argument to a key, or take a result out of a call, depending on its type.
+///
+/// Method resolution selects the first trait that applies to the type.
 pub mod by_type {
     pub use crate::call::known::{
         AllKnown, ByKind, Holds, HoldsNothing, IsMarked, IsNotMarked, NotAllKnown, OwnDeref,
@@ -77,17 +78,17 @@ pub mod by_type {
     };
 }
 
-/// How a constant gets into a hash.
+/// Traits that select how a constant is hashed.
 pub mod by_kind {
     pub use super::constant::{ByName, ByValue};
 }
 
-/// A static argument from the user's expression.
+/// Converts the user's expression to a static argument.
 pub fn statik(value: impl IntoStatic) -> Static {
     value.into_static()
 }
 
-/// Raises an error at the caller.
+/// Panics with `error` at the caller's line.
 #[track_caller]
 pub fn raise(error: Error) -> ! {
     crate::record::raise(error)
@@ -95,7 +96,7 @@ pub fn raise(error: Error) -> ! {
 
 macro_rules! op_functions {
     ($($(#[$doc:meta])* $name:ident = $op:ident,)*) => {
-        /// Ops of data operands alone.
+        /// Ops with data operands only.
         pub mod op {
             use super::*;
             $(
@@ -135,7 +136,7 @@ macro_rules! op_functions {
                     likes: [&Aval; L],
                 ) -> [Tensor; N] {
                     let outs = expect(apply(Op::$op, statics.map(Clone::clone), &data, &likes, N));
-                    outs.try_into().expect("as many results as asked for")
+                    outs.try_into().expect("`apply` returns `N` results")
                 }
             )*
         }

@@ -2,8 +2,10 @@ use crate::kernel::product_of_slices;
 
 macro_rules! products {
     ($($name:ident: $t:ty;)*) => {$(
-        /// `out = a b`, `[m, k]` times `[k, n]`, as the op computes it, for those who measure it. With the operands are the
-        /// strides of their rows and columns; the result is in row-major order.
+        /// Computes `out = a b`, `[m, k]` times `[k, n]`, with the kernel of the op.
+        ///
+        /// It exists for benchmarks. Each operand comes with the strides of its rows and columns;
+        /// the result is in row-major order.
         pub fn $name(
             mkn: [usize; 3],
             a: (&[$t], [usize; 2]),

@@ -1,4 +1,4 @@
-//! Pullbacks between companions, and what they give back.
+//! Pullbacks between companions, and their results.
 
 use super::{At, Leaves, filled, zeros};
 use crate::record::expect;
@@ -7,16 +7,16 @@ use crate::{Aval, Tensor, Tree, check};
 use std::fmt;
 use std::sync::Arc;
 
-/// The cotangents of the parameters of a function, the leaves of each.
+/// Cotangents of the parameters of a function, as leaves.
 #[derive(Clone, Debug)]
 pub struct Pulled {
     pub(super) params: Vec<Leaves>,
-    /// What a leaf is like whose cotangent is zero.
+    /// Avals of the leaves of each parameter, for cotangents that are zero.
     likes: Arc<[Vec<Aval>]>,
 }
 
 impl Pulled {
-    /// No parameter has a cotangent that is not zero.
+    /// Creates the cotangents of `n_params` parameters, all zero.
     pub fn new(n_params: usize) -> Pulled {
         Pulled {
             params: vec![Leaves::new(); n_params],
@@ -45,7 +45,7 @@ impl Pulled {
         }
     }
 
-    /// Adds to the cotangent of a leaf. A leaf that is not a float has the cotangent zero, whatever the rules made of it.
+    /// Adds to the cotangent of a leaf. A leaf that is not a float always has cotangent zero.
     #[track_caller]
     pub(super) fn add(&mut self, param: usize, i: usize, ct: &Tensor) {
         if !ct.dtype().is_float() {
@@ -61,23 +61,23 @@ impl Pulled {
         });
     }
 
-    /// The cotangent of a parameter that is a tensor.
+    /// Returns the cotangent of a parameter that is a tensor.
     pub fn tensor(&self, param: usize) -> Tensor {
         let ct = self.params[param].first().cloned().flatten();
         ct.unwrap_or_else(|| zeros(&self.likes[param][0]))
     }
 
-    /// The same, by reference.
+    /// Returns the cotangents of the leaves of a parameter by reference.
     pub(super) fn leaves(&self, param: usize) -> &[Option<Tensor>] {
         &self.params[param]
     }
 
-    /// All cotangents so far.
+    /// Returns all nonzero cotangents accumulated so far.
     pub(super) fn all(&self) -> impl Iterator<Item = &Tensor> {
         self.params.iter().flatten().flatten()
     }
 
-    /// The cotangents of the leaves of some parameters, one after the other.
+    /// Returns the cotangents of the leaves of some parameters, in order.
     pub(crate) fn into_leaves(self, params: &[usize]) -> Vec<Tensor> {
         let leaves = params.iter().flat_map(|param| {
             let cts = self.params[*param].iter().cloned();
@@ -88,20 +88,20 @@ impl Pulled {
         leaves.collect()
     }
 
-    /// The cotangents of the leaves of a parameter.
+    /// Returns the cotangents of the leaves of a parameter.
     pub fn tree(&self, param: usize) -> Leaves {
         self.params[param].clone()
     }
 }
 
-/// The cotangent of an argument, in its structure.
+/// Returns the cotangent of an argument, in its structure.
 pub fn rebuild<T: Tree>(like: &T, pulled: &Pulled, param: usize) -> T {
     filled(like, &pulled.params[param])
 }
 
 type PullFn = dyn Fn(&[Option<Tensor>]) -> Pulled + Send + Sync;
 
-/// A pullback between companions: what a call keeps, whoever was called.
+/// A pullback between companions. The caller does not need to know the residuals of its callee.
 #[derive(Clone)]
 pub struct Pull {
     likes: Arc<[Vec<Aval>]>,
@@ -118,7 +118,8 @@ impl fmt::Debug for Pull {
 }
 
 impl Pull {
-    /// A pullback; `likes` are the avals of the leaves of each parameter, `bytes` is what it keeps.
+    /// Creates a pullback. `likes` are the avals of the leaves of each parameter, and `bytes` is
+    /// the size of its residuals.
     pub fn new<const N: usize>(
         likes: [Vec<Aval>; N],
         bytes: usize,
@@ -131,7 +132,7 @@ impl Pull {
         }
     }
 
-    /// The cotangents of the parameters, given those of the results.
+    /// Returns the cotangents of the parameters, given those of the results.
     pub fn call(&self, cts: &[Option<Tensor>]) -> Pulled {
         let pulled = match cts.iter().any(Option::is_some) {
             true => (self.run)(cts),
@@ -143,7 +144,7 @@ impl Pull {
         }
     }
 
-    /// The same, given the cotangent of the result in its structure, after a check against `likes`.
+    /// Checks the cotangent of the result against `likes`, then calls the pullback with its leaves.
     #[track_caller]
     pub fn call_tree<Y: Tree>(&self, ct: &Y, likes: &[Aval]) -> Pulled {
         let cts = leaves_of(ct);

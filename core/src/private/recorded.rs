@@ -1,4 +1,4 @@
-//! Derivatives of functions that are recorded when they run.
+//! Derivatives of functions that are recorded at run time.
 
 use super::{Leaves, Pull, Pulled};
 use crate::record::expect;
@@ -11,13 +11,13 @@ pub fn catch_as<T, E: From<Error>>(body: impl FnOnce() -> Result<T, E>) -> Resul
     super::catch(|| Ok(body()))?
 }
 
-/// Where the arguments stand among the parameters of a function, each with the number of its leaves.
+/// Parameter index and number of leaves of each differentiable argument.
 pub type Positions<'a> = &'a [(usize, usize)];
 
-/// Runs a function and records what it does, for its pullback.
+/// Records a function for its result and pullback.
 ///
-/// `x` holds the tensors and trees among the arguments. Those that are `asked` for have cotangents; a leaf that is not a float
-/// has none.
+/// `x` holds the tensors and trees among the arguments. Only parameters that are `asked` for have
+/// cotangents. A leaf that is not a float has none.
 #[track_caller]
 pub fn record_vjp<X, R, const N: usize>(
     likes: [Vec<Aval>; N],
@@ -55,9 +55,9 @@ where
     }))
 }
 
-/// Runs a function and records what it does, for its result and its tangent.
+/// Records a function for its result and tangent.
 ///
-/// The tangents that are not given are zero, and what depends on them alone is not computed.
+/// A tangent that is not given is zero, and values that depend only on zeros are not computed.
 #[track_caller]
 pub fn record_jvp<X, R>(
     given: &[Leaves],
@@ -90,17 +90,17 @@ where
     }))
 }
 
-/// A leaf among those of all arguments.
+/// A leaf of the arguments.
 struct Place {
-    /// Its number among them.
+    /// Index among the leaves of all arguments.
     index: usize,
-    /// The parameter that it belongs to.
+    /// Parameter that the leaf belongs to.
     param: usize,
-    /// Its number among the leaves of that parameter.
+    /// Index among the leaves of that parameter.
     leaf: usize,
 }
 
-/// The leaves, given by their number among all, their parameter and their number in it, for which `is_one` holds.
+/// Returns the leaves for which `is_one(index, param, leaf)` holds.
 fn leaves_where(
     positions: Positions<'_>,
     is_one: impl Fn(usize, usize, usize) -> bool,
@@ -116,12 +116,12 @@ fn leaves_where(
         .collect()
 }
 
-/// The leaves with these numbers.
+/// Returns the leaves with the given indices.
 fn chosen(all: &[Tensor], active: &[usize]) -> Vec<Tensor> {
     active.iter().map(|i| all[*i].clone()).collect()
 }
 
-/// `f`, which takes a tree of the leaves `all`, as a function of those that are `active`.
+/// Converts `f` to a function of the `active` leaves. All other leaves keep their values.
 fn on_leaves<X: Tree, R>(
     x: &X,
     all: &[Tensor],
@@ -137,33 +137,33 @@ fn on_leaves<X: Tree, R>(
     }
 }
 
-/// The number of leaves of an argument.
+/// Returns the number of leaves of an argument.
 pub fn n_leaves<T: Tree>(x: &T) -> usize {
     let mut n = 0;
     x.visit(&mut |_| n += 1);
     n
 }
 
-/// Whether a tangent of an argument is not zero.
+/// Returns whether any tangent of an argument is nonzero.
 pub fn any_given(given: &[Option<Tensor>]) -> bool {
     given.iter().any(Option::is_some)
 }
 
-/// Whether a leaf of an argument may have a derivative.
+/// Returns whether any leaf of an argument is a float.
 pub fn any_float<T: Tree>(x: &T) -> bool {
     let mut any = false;
     x.visit(&mut |leaf| any |= leaf.dtype().is_float());
     any
 }
 
-/// Whether all leaves of an argument may have derivatives.
+/// Returns whether all leaves of an argument are floats.
 pub fn all_floats<T: Tree>(x: &T) -> bool {
     let mut all = true;
     x.visit(&mut |leaf| all &= leaf.dtype().is_float());
     all
 }
 
-/// Whether some of the tangents of an argument are zero.
+/// Returns whether any tangent of an argument is zero.
 pub fn is_partial<T: Tree>(given: &[Option<Tensor>], x: &T) -> bool {
     given.iter().flatten().count() != n_leaves(x)
 }
@@ -203,7 +203,7 @@ where
     found.map_err(|error| own.unwrap_or_else(|| error.into()))
 }
 
-/// Forward mode over a function that returns a gradient, for functions with an error type of their own.
+/// Forward mode over a gradient function with an error type of its own.
 #[track_caller]
 pub fn record_hvp<X, E>(
     gradient: impl FnOnce(&X) -> Result<X, E>,
@@ -219,7 +219,9 @@ where
     found.map_err(|error| own.unwrap_or_else(|| error.into()))
 }
 
-/// Keeps the caller's own error while one of ours takes its way out.
+/// Stores the user's error in `own` and returns a placeholder.
+///
+/// The caller replaces the placeholder by the stored error.
 fn set_aside<Y, E>(result: Result<Y, E>, own: &mut Option<E>) -> Result<Y> {
     result.map_err(|error| {
         *own = Some(error);

@@ -1,11 +1,11 @@
-//! What reverse mode keeps, in bytes.
+//! Sizes of residuals.
 
 use super::{At, List, Pull};
 use crate::{Aval, Tensor};
 use gradloom_ir::Static;
 use std::collections::HashSet;
 
-/// What is kept for reverse mode, added up: a tensor that is kept twice counts once.
+/// Total size of some residuals. A tensor that occurs twice counts once.
 #[derive(Default)]
 pub struct Kept {
     seen: HashSet<usize>,
@@ -14,11 +14,11 @@ pub struct Kept {
 
 /// A field of a struct of residuals.
 pub trait Residual {
-    /// Adds the tensors in it.
+    /// Adds the tensors of the field to the total.
     fn keep(&self, kept: &mut Kept);
 }
 
-/// The bytes that the fields of a struct of residuals keep.
+/// Returns the number of bytes that the fields of a struct of residuals keep alive.
 pub fn bytes(fields: &[&dyn Residual]) -> usize {
     let mut kept = Kept::default();
     fields.iter().for_each(|field| field.keep(&mut kept));

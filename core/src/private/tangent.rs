@@ -5,7 +5,7 @@ use crate::record::expect;
 use crate::tree::leaves as leaves_of;
 use crate::{Tensor, Tree, check};
 
-/// The tangent of a parameter that is a tensor.
+/// Returns the tangent of a parameter that is a tensor.
 pub fn tangent(given: &[Option<Tensor>], x: &Tensor) -> Tensor {
     given
         .first()
@@ -14,12 +14,12 @@ pub fn tangent(given: &[Option<Tensor>], x: &Tensor) -> Tensor {
         .unwrap_or_else(|| zeros(x.aval()))
 }
 
-/// The tangent of a tensor in a tree.
+/// Returns the tangent of a tensor in a tree.
 pub fn tangent_at(given: &[Option<Tensor>], at: At, x: &Tensor) -> Tensor {
     tangent(&part(given, at), x)
 }
 
-/// The tangent of result `i` of a call.
+/// Returns the tangent of result `i` of a call.
 pub fn tangent_of(given: &[Option<Tensor>], i: usize, y: &Tensor) -> Tensor {
     given
         .get(i)
@@ -28,12 +28,12 @@ pub fn tangent_of(given: &[Option<Tensor>], i: usize, y: &Tensor) -> Tensor {
         .unwrap_or_else(|| zeros(y.aval()))
 }
 
-/// The tangent of a result, in its structure.
+/// Returns the tangent of a result, in its structure.
 pub fn tangent_tree<Y: Tree>(y: &Y, dy: &[Option<Tensor>]) -> Y {
     filled(y, dy)
 }
 
-/// A tree of leaves, with zeros for those that are not there.
+/// Builds a tree from leaves. Missing leaves are zeros.
 pub(super) fn filled<T: Tree>(like: &T, leaves: &[Option<Tensor>]) -> T {
     let mut next = leaves.iter();
     like.map(&mut |leaf| {
@@ -44,7 +44,7 @@ pub(super) fn filled<T: Tree>(like: &T, leaves: &[Option<Tensor>]) -> T {
     })
 }
 
-/// The tangent that the user gives for an argument, after a check of its structure.
+/// Returns the leaves of the user's tangent, after a check of its structure.
 #[track_caller]
 pub fn given<T: Tree>(x: &T, dx: &T, name: &str) -> Leaves {
     let found = leaves_of(dx);
@@ -59,32 +59,32 @@ pub fn given<T: Tree>(x: &T, dx: &T, name: &str) -> Leaves {
     found.into_iter().map(Some).collect()
 }
 
-/// Raises an error if a result is not a single float.
+/// Panics if a result is not a single float.
 #[track_caller]
 pub fn check_single(y: &Tensor) {
     expect(check::scalar(y));
 }
 
-/// Raises an error if a leaf of an argument cannot have a gradient.
+/// Panics if a leaf of an argument is not a float.
 #[track_caller]
 pub fn check_floats<T: Tree>(x: &T, name: &str) {
     expect(check::floats(x, name));
 }
 
-/// The cotangent of a loss: one. It has to be a single float.
+/// Returns the cotangent of a loss, which is one. Panics if the loss is not a single float.
 #[track_caller]
 pub fn seed(y: &Tensor) -> [Option<Tensor>; 1] {
     expect(check::scalar(y));
     [Some(y.ones_like())]
 }
 
-/// Whether there is a cotangent of a result.
+/// Returns whether the cotangent of result `i` is not zero.
 pub fn is_given(given: &[Option<Tensor>], i: usize) -> bool {
     given.get(i).is_some_and(Option::is_some)
 }
 
-/// The cotangent of a result.
+/// Returns the cotangent of result `i`, which must not be zero.
 pub fn cotangent(given: &[Option<Tensor>], i: usize) -> Tensor {
     let ct = given.get(i).cloned().flatten();
-    ct.expect("a pullback is called with a cotangent that is not zero")
+    ct.expect("the caller has checked that the cotangent is not zero")
 }

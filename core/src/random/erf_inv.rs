@@ -1,24 +1,26 @@
 //! The inverse of the error function.
 //!
-//! Polynomials in `w = -log(1 - x^2)`, from M. Giles, "Approximating the erfinv function", GPU Computing Gems 2, 2010.
-//! They are the ones `jax.random.normal` uses, which is why the numbers agree.
+//! It uses the polynomials in `w = -log(1 - x^2)` of M. Giles, "Approximating the erfinv function",
+//! GPU Computing Gems 2, 2010. `jax.random.normal` uses the same ones, so the numbers agree.
 //!
-//! No multiplication is fused, so the bits do not depend on the CPU.
+//! Multiplications and additions are not fused, so the bits do not depend on the CPU.
 
 use gradloom_maths::{Float, Plain, log1p};
 
-/// The inverse of the error function is `x p(w)`, and this is `p`: a polynomial where `x` is not close to 1, which is nearly
-/// everywhere, and others of `sqrt(w)` in the tails.
+/// The factor `p(w)` of `erf_inv(x) = x p(w)`.
+///
+/// It is one polynomial in `w` if `x` is not close to 1 in magnitude, and polynomials in `sqrt(w)`
+/// in the tails.
 pub(crate) trait ErfInv: Float {
-    /// From this `w` on it is a tail.
+    /// Smallest `w` that is in a tail.
     const TAIL: Self;
-    /// `p(w)` below [`TAIL`](ErfInv::TAIL).
+    /// Evaluates `p(w)` below [`TAIL`](ErfInv::TAIL).
     fn centre(w: Self) -> Self;
-    /// `p(w)` from there on.
+    /// Evaluates `p(w)` from [`TAIL`](ErfInv::TAIL) on.
     fn tail(w: Self) -> Self;
 }
 
-/// `w` for `|x| < 1`.
+/// Computes `w` for `|x| < 1`.
 #[inline(always)]
 pub(crate) fn w<T: Float>(x: T) -> T {
     -log1p::<Plain, T>(-x * x)
@@ -155,7 +157,7 @@ impl ErfInv for f64 {
     }
 }
 
-/// The highest power first.
+/// Evaluates a polynomial. The coefficient of the highest power comes first.
 #[inline(always)]
 fn horner<T: Float, const N: usize>(x: T, coefficients: [T; N]) -> T {
     x.horner::<Plain, N>(coefficients)

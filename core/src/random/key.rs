@@ -1,4 +1,4 @@
-//! Keys, and the tensors they stand for.
+//! Random keys, and the arrays drawn with them.
 
 use super::threefry::{self, Words};
 use crate::buffer::Buffer;
@@ -14,9 +14,10 @@ use gradloom_ir::{Fault, Op, OpError, Static};
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
-/// The right to draw one array of random numbers, or to make other keys.
+/// A key draws one array of random numbers, or makes other keys.
 ///
-/// A key is neither `Clone` nor `Copy`, and every use consumes it, so no two arrays share their numbers by accident:
+/// A key is neither `Clone` nor `Copy`, and every use consumes it. Two arrays therefore cannot
+/// share their numbers by accident:
 ///
 /// ```compile_fail,E0382
 /// use gradloom::prelude::*;
@@ -25,7 +26,7 @@ use std::sync::{Arc, OnceLock};
 /// let b = key.normal([3], DType::F32); // error: use of moved value: `key`
 /// ```
 ///
-/// Two arrays take two keys:
+/// Each array takes a key of its own:
 ///
 /// ```
 /// use gradloom::prelude::*;
@@ -35,11 +36,11 @@ use std::sync::{Arc, OnceLock};
 /// assert_ne!(a.to_vec::<f32>(), b.to_vec::<f32>());
 /// ```
 ///
-/// Numbers are drawn at once: the tensors hold data and are no promises, so a program that takes them as
-/// arguments does not depend on the key and is planned once.
+/// Numbers are drawn immediately. The tensors hold data, so a program that takes them as arguments
+/// does not depend on the key and is planned once.
 ///
-/// A function with `#[traced]` may take a key, and draw in its body. Its words are an argument of the function's plan, and
-/// what is made of it are ops of the plan:
+/// A `#[traced]` function may take a key and draw in its body. The words of the key are then an
+/// argument of the function's plan, and draws are ops of the plan:
 ///
 /// ```
 /// use gradloom::prelude::*;
@@ -59,79 +60,82 @@ use std::sync::{Arc, OnceLock};
 #[must_use = "an unused key draws nothing"]
 pub struct Key(Source);
 
-/// Where the words of a key are.
+/// Representation of a key.
 enum Source {
-    /// Here. If they are an argument of a call, or a call is recorded, they are in a tensor, too: then what is made of the key
-    /// are ops.
+    /// The words. The cell holds them as a tensor if the key is an argument of a call or is used in
+    /// a recorded body. Uses of the key are then recorded as ops.
     Words(Words, OnceLock<Tensor>),
-    /// What an op makes of another key.
+    /// Result of an op on another key.
     Op(Tensor),
 }
 
-/// What is drawn.
+/// A distribution, with its parameters.
 enum Numbers {
     Bits,
     Uniform(DType),
     Normal(DType),
-    /// The probability of `true`.
+    /// Probability of `true`.
     Flips(f64),
 }
 
 impl Key {
-    /// The key of a seed; equal seeds give equal numbers.
+    /// Creates the key of a seed. Equal seeds give equal numbers.
     ///
-    /// The 64 bits are all used. `jax.random.PRNGKey(seed)` is the same key, but without `jax_enable_x64` it drops
-    /// the upper 32 bits.
+    /// All 64 bits of the seed are used. `jax.random.PRNGKey(seed)` is the same key, except that
+    /// without `jax_enable_x64` JAX drops the upper 32 bits.
     pub fn new(seed: u64) -> Key {
         Key::from_words(threefry::seed(seed))
     }
 
-    /// The key of two words, such as `jax.random.key_data` gives. Whoever stores the words must see to it that they
-    /// are used once.
+    /// Creates a key from two words, such as those of `jax.random.key_data`.
+    ///
+    /// The caller is responsible for using the words only once.
     pub fn from_words(words: [u32; 2]) -> Key {
         Key(Source::Words(words, OnceLock::new()))
     }
 
-    /// The two words, for a checkpoint: [`Key::from_words`] goes back.
+    /// Returns the two words, for a checkpoint. [`Key::from_words`] restores the key.
     ///
-    /// They are values: a traced function that asks for them is recorded each time.
+    /// This reads values: a traced function that calls it is recorded each time.
     #[track_caller]
     pub fn into_words(self) -> [u32; 2] {
         self.words()
     }
 
-    /// Two independent keys.
+    /// Makes two independent keys.
     pub fn split(self) -> (Key, Key) {
         let [a, b] = self.split_n();
         (a, b)
     }
 
-    /// As many independent keys as the pattern takes: `let [w, b, shuffle] = key.split_n();`
+    /// Makes an array of independent keys: `let [w, b, shuffle] = key.split_n();`
     pub fn split_n<const N: usize>(self) -> [Key; N] {
         std::array::from_fn(|i| self.made_by(i as u64))
     }
 
-    /// `n` independent keys.
+    /// Makes `n` independent keys.
     pub fn split_many(self, n: usize) -> Vec<Key> {
         (0..n as u64).map(|i| self.made_by(i)).collect()
     }
 
-    /// The key that a number makes of this one, such as the index of a worker that holds a key of the same seed.
+    /// Derives a key from a number, such as the index of a worker. All workers may start from one
+    /// seed.
     pub fn fold_in(self, data: u32) -> Key {
         self.made_by(data.into())
     }
 
-    /// Random words: `i64` numbers from 0 to 2^32 - 1.
+    /// Draws random words: `i64` numbers from 0 to 2^32 - 1.
     ///
     /// # Panics
     ///
-    /// The shape holds more elements than memory has room for; so for the other drawing methods.
+    /// If memory for the elements cannot be allocated. The same holds for the other drawing
+    /// methods.
     #[track_caller]
     pub fn bits(self, shape: impl IntoShape) -> Tensor {
         self.draw(Numbers::Bits, shape.into_shape())
     }
 
-    /// Numbers from 0 to below 1: multiples of 2^-23 (`f32`) or 2^-52 (`f64`).
+    /// Draws numbers in `[0, 1)`: multiples of 2^-23 (`f32`) or 2^-52 (`f64`).
     ///
     /// ```
     /// use gradloom::prelude::*;
@@ -141,31 +145,32 @@ impl Key {
     ///
     /// # Panics
     ///
-    /// The dtype is neither `f32` nor `f64`.
+    /// If the dtype is neither `f32` nor `f64`.
     #[track_caller]
     pub fn uniform(self, shape: impl IntoShape, dtype: DType) -> Tensor {
         self.draw(Numbers::Uniform(dtype), shape.into_shape())
     }
 
-    /// Numbers of the normal distribution with mean 0 and variance 1: `sqrt(2) * erf_inv(u)`, `u` uniform in (-1, 1).
+    /// Draws numbers from the normal distribution with mean 0 and variance 1.
     ///
-    /// The uniform numbers equal JAX's bit for bit. The inverse error function is JAX's polynomial too, but JAX compiles
-    /// it with fused multiplications: of a million `f32` numbers 95 % were equal and all were within 3 units in
-    /// the last place, `f64` numbers were within a relative 4e-15.
+    /// They are `sqrt(2) * erf_inv(u)`, with `u` uniform in (-1, 1). The uniform numbers equal
+    /// JAX's bit for bit. The inverse error function is JAX's polynomial, but JAX fuses its
+    /// multiplications and additions. The results therefore agree only up to a few units in the
+    /// last place.
     ///
     /// # Panics
     ///
-    /// The dtype is neither `f32` nor `f64`.
+    /// If the dtype is neither `f32` nor `f64`.
     #[track_caller]
     pub fn normal(self, shape: impl IntoShape, dtype: DType) -> Tensor {
         self.draw(Numbers::Normal(dtype), shape.into_shape())
     }
 
-    /// Coin flips: `bool` values that are true with probability `p`, which is rounded to `f32`.
+    /// Draws `bool` values that are true with probability `p`, which is rounded to `f32`.
     ///
     /// # Panics
     ///
-    /// `p` is not from 0 to 1.
+    /// If `p` is not between 0 and 1.
     #[track_caller]
     pub fn bernoulli(self, p: f64, shape: impl IntoShape) -> Tensor {
         if !(0.0..=1.0).contains(&p) {
@@ -174,7 +179,7 @@ impl Key {
         self.draw(Numbers::Flips(p), shape.into_shape())
     }
 
-    /// The numbers `0..n` in a random order, as `i64`.
+    /// Returns the numbers `0..n` in random order, as `i64`.
     ///
     /// ```
     /// use gradloom::prelude::*;
@@ -195,7 +200,8 @@ impl Key {
         Tensor::from_vec(expect(order.map_err(fault)), [n])
     }
 
-    /// An array of numbers. What is generic is compiled in the user's crate, perhaps without optimisation: this is not.
+    /// Draws an array. The function is not generic, so it is always compiled with this crate's
+    /// optimisation level.
     #[track_caller]
     fn draw(self, numbers: Numbers, shape: Vec<usize>) -> Tensor {
         match numbers {
@@ -221,7 +227,7 @@ impl Key {
         self.draw_as(op, draw, shape, Some(D::Item::DTYPE.into()))
     }
 
-    /// An op if the key is in a tensor, and else what it computes, at once.
+    /// Records an op if the key is a tensor. Otherwise draws the array immediately.
     #[track_caller]
     fn draw_as<D: Draw>(self, op: Op, draw: D, shape: Vec<usize>, more: Option<Static>) -> Tensor {
         if let Some(key) = self.recorded() {
@@ -237,7 +243,7 @@ impl Key {
         Tensor::new(&aval, node::Source::Elements(buffer))
     }
 
-    /// The key that a number makes of this one.
+    /// Derives a key from this one and a number.
     fn made_by(&self, data: u64) -> Key {
         match self.recorded() {
             Some(key) => {
@@ -248,7 +254,7 @@ impl Key {
         }
     }
 
-    /// The words as a tensor, if what is made of the key is to be recorded.
+    /// Returns the words as a tensor if uses of the key have to be recorded.
     fn recorded(&self) -> Option<&Tensor> {
         match &self.0 {
             Source::Op(words) => Some(words),
@@ -257,7 +263,7 @@ impl Key {
         }
     }
 
-    /// The words as a tensor. What is made of the key from now on is recorded.
+    /// Returns the words as a tensor. Further uses of the key are then recorded.
     fn tensor(&self) -> &Tensor {
         match &self.0 {
             Source::Op(words) => words,
@@ -266,7 +272,7 @@ impl Key {
     }
 
     fn words(&self) -> Words {
-        // A recorded call depends on them then.
+        // A recorded call then depends on values, so it cannot be cached.
         call::impure();
         match &self.0 {
             Source::Words(words, _) => *words,
@@ -278,7 +284,7 @@ impl Key {
     }
 }
 
-/// As an argument of a call it is a leaf: the plan reads its words.
+/// As an argument of a call, a key is a leaf: the plan reads its words.
 impl call::Words for Key {
     fn words(&self, key: &mut CallKey<'_>) {
         key.words_of_key(self.tensor());
@@ -307,7 +313,7 @@ fn not_a_float(op: Op, found: DType) -> ! {
     refuse(op, Fault::DType { found, expected })
 }
 
-/// Raises the error of a draw whose arguments are wrong.
+/// Panics with an error about the arguments of a draw.
 #[track_caller]
 fn refuse(op: Op, fault: Fault) -> ! {
     raise(Error::Op(OpError {

@@ -1,6 +1,8 @@
-//! Known answers of JAX 0.10.2 on the CPU with `jax_enable_x64`, made with `jax.random.PRNGKey(seed)` and then
-//! `bits`, `split`, `fold_in`, `uniform`, `normal`, `bernoulli(key, np.float32(0.3), (12,))` and
-//! `permutation(key, n)`. A 64-bit counter: `jax.extend.random.threefry_2x32`.
+//! Reference values from JAX 0.10.2 on the CPU with `jax_enable_x64`.
+//!
+//! They are from `jax.random.PRNGKey(seed)`, then `bits`, `split`, `fold_in`, `uniform`, `normal`,
+//! `bernoulli(key, np.float32(0.3), (12,))` and `permutation(key, n)`. The value for a 64-bit
+//! counter is from `jax.extend.random.threefry_2x32`.
 
 use super::Key;
 use super::threefry;
@@ -18,7 +20,7 @@ struct Known {
     normal64: [f64; 4],
     flips: [u8; 12],
     order_10: [i64; 10],
-    /// The first of 1,797 and the sum of `i * order[i]`.
+    /// First elements of a permutation of 1,797, and the sum of `i * order[i]`.
     order_1797: ([i64; 6], i64),
 }
 
@@ -134,7 +136,7 @@ const KNOWN: [Known; 3] = [
 ];
 
 #[test]
-fn bits_are_those_of_jax() {
+fn bits_equal_those_of_jax() {
     for k in KNOWN {
         let words: Vec<i64> = k.bits32.iter().map(|&b| i64::from(b)).collect();
         assert_eq!(Key::new(k.seed).bits([6]).to_vec::<i64>(), words);
@@ -145,7 +147,7 @@ fn bits_are_those_of_jax() {
 }
 
 #[test]
-fn keys_of_a_split_are_those_of_jax() {
+fn split_keys_equal_those_of_jax() {
     for k in KNOWN {
         let (a, b) = Key::new(k.seed).split();
         assert_eq!([a.into_words(), b.into_words()], k.split[..2]);
@@ -158,7 +160,7 @@ fn keys_of_a_split_are_those_of_jax() {
 }
 
 #[test]
-fn uniform_numbers_are_those_of_jax() {
+fn uniform_numbers_equal_those_of_jax() {
     for k in KNOWN {
         let x = Key::new(k.seed).uniform([5], DType::F32).to_vec::<f32>();
         assert_eq!(
@@ -174,7 +176,7 @@ fn uniform_numbers_are_those_of_jax() {
 }
 
 #[test]
-fn normal_numbers_are_those_of_jax_but_for_rounding() {
+fn normal_numbers_equal_those_of_jax_up_to_rounding() {
     for k in KNOWN {
         let x = Key::new(k.seed).normal([6], DType::F32).to_vec::<f32>();
         for (x, want) in x.iter().zip(k.normal32) {
@@ -192,7 +194,7 @@ fn normal_numbers_are_those_of_jax_but_for_rounding() {
 
 #[test]
 fn normal_numbers_have_the_moments_and_tails_of_the_distribution() {
-    // From JAX: the extremes of a million numbers and where they are.
+    // The extremes of a million numbers and their positions are from JAX.
     let x = Key::new(1).normal([1000, 1000], DType::F32).to_vec::<f32>();
     let mean = x.iter().map(|&x| f64::from(x)).sum::<f64>() / 1e6;
     let square = x.iter().map(|&x| f64::from(x).powi(2)).sum::<f64>() / 1e6;
@@ -206,7 +208,7 @@ fn normal_numbers_have_the_moments_and_tails_of_the_distribution() {
 }
 
 #[test]
-fn coin_flips_are_those_of_jax() {
+fn coin_flips_equal_those_of_jax() {
     for k in KNOWN {
         let x = Key::new(k.seed).bernoulli(0.3, [12]).to_vec::<bool>();
         assert!(x.into_iter().map(u8::from).eq(k.flips));
@@ -226,7 +228,7 @@ fn coin_flips_are_those_of_jax() {
 }
 
 #[test]
-fn permutations_are_those_of_jax() {
+fn permutations_equal_those_of_jax() {
     for k in KNOWN {
         assert_eq!(Key::new(k.seed).permutation(10).to_vec::<i64>(), k.order_10);
         let order = Key::new(k.seed).permutation(1797).to_vec::<i64>();
@@ -247,6 +249,6 @@ fn counters_have_64_bits() {
 
 #[test]
 #[should_panic(expected = "uniform: the dtype is i32, and has to be `f32` or `f64`")]
-fn a_dtype_without_uniform_numbers_is_named() {
+fn drawing_uniform_integers_names_the_dtype() {
     Key::new(0).uniform([2], DType::I32);
 }

@@ -1,26 +1,27 @@
-//! The generator as pure functions of a key and a counter.
+//! The random number generator, as pure functions of a key and a counter.
 //!
-//! Threefry-2x32 with 20 rounds (Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3", 2011)
-//! turns a key and a 64-bit counter into two words. Element `i` of an array takes counter `i`, so an array is drawn
-//! in any order, in parts or in parallel, with one result.
+//! Threefry-2x32 with 20 rounds (Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as
+//! 1, 2, 3", 2011) maps a key and a 64-bit counter to two words. Element `i` of an array uses
+//! counter `i`, so the elements can be drawn in any order, in parts or in parallel, with the same
+//! result.
 
 use std::iter;
 
 /// The two words of a key.
 pub type Words = [u32; 2];
 
-/// The key of a seed: its high word and its low word.
+/// Returns the key of a seed: its high word, then its low word.
 pub const fn seed(seed: u64) -> Words {
     halves(seed)
 }
 
-/// The high word and the low word of a number.
+/// Returns the high word and the low word of a number.
 #[inline(always)]
 pub const fn halves(n: u64) -> Words {
     [(n >> 32) as u32, n as u32]
 }
 
-/// The block cipher: two words for each counter, 20 rounds.
+/// Encrypts a counter with the Threefry-2x32 block cipher.
 #[inline(always)]
 pub fn hash(key: Words, counter: Words) -> Words {
     const ROTATIONS: [[u32; 4]; 2] = [[13, 15, 26, 6], [17, 29, 16, 24]];
@@ -41,46 +42,47 @@ pub fn hash(key: Words, counter: Words) -> Words {
     [x, y]
 }
 
-/// Key `i` of a split.
+/// Returns key `i` of a split.
 pub fn split(key: Words, i: u64) -> Words {
     hash(key, halves(i))
 }
 
-/// The key that a number makes of a key: the step of a loop, the index of a worker.
+/// Derives a key from a number, such as a loop index or the index of a worker.
 pub fn fold_in(key: Words, data: u32) -> Words {
     hash(key, [0, data])
 }
 
-/// 32 random bits: element `i` of an array.
+/// Returns element `i` of an array of 32-bit random words.
 #[inline(always)]
 pub fn bits32(key: Words, i: u64) -> u32 {
     let [x, y] = hash(key, halves(i));
     x ^ y
 }
 
-/// 64 random bits: element `i` of an array.
+/// Returns element `i` of an array of 64-bit random words.
 #[inline(always)]
 pub fn bits64(key: Words, i: u64) -> u64 {
     let [x, y] = hash(key, halves(i));
     u64::from(x) << 32 | u64::from(y)
 }
 
-/// A multiple of 2^-23 in `[0, 1)`: the bits are the mantissa of a number in `[1, 2)`.
+/// Converts bits to a multiple of 2^-23 in `[0, 1)`. The bits become the mantissa of a number in
+/// `[1, 2)`.
 #[inline(always)]
 pub fn uniform32(bits: u32) -> f32 {
     f32::from_bits(bits >> 9 | 1f32.to_bits()) - 1.0
 }
 
-/// A multiple of 2^-52 in `[0, 1)`.
+/// Converts bits to a multiple of 2^-52 in `[0, 1)`.
 #[inline(always)]
 pub fn uniform64(bits: u64) -> f64 {
     f64::from_bits(bits >> 12 | 1f64.to_bits()) - 1.0
 }
 
-/// A uniformly drawn order of `0..n`.
+/// Returns a uniformly random permutation of `0..n`.
 ///
-/// Sorts by random words, in a stable way, and again with fresh words often enough that two elements that tie in
-/// every round are less likely than `n^-1`.
+/// Each round is a stable sort by fresh random words. There are enough rounds that the probability
+/// of any two elements having equal words in every round is below `1 / n`.
 pub fn permutation(key: Words, n: usize) -> Vec<i64> {
     rounds(key, n).fold((0..n as i64).collect(), |order, round| {
         let mut pairs: Vec<(u32, i64)> = order
@@ -93,7 +95,7 @@ pub fn permutation(key: Words, n: usize) -> Vec<i64> {
     })
 }
 
-/// The keys of the rounds of a permutation.
+/// Returns the keys of the rounds of a permutation.
 pub fn rounds(key: Words, n: usize) -> impl Iterator<Item = Words> {
     let rounds = (3.0 * (n.max(1) as f64).ln() / f64::from(u32::MAX).ln()).ceil() as usize;
     let keys = iter::successors(Some(key), |&key| Some(split(key, 0)));

@@ -1,10 +1,10 @@
-//! Whether two trees are the same, to the last bit or nearly.
+//! Comparison of trees: exact, or up to rounding.
 
 use crate::tree::leaves;
 use crate::{DType, Error, Tensor, Tree};
 use std::fmt;
 
-/// What a check has found to be wrong.
+/// Description of a failed check.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Failure(String);
 
@@ -20,7 +20,7 @@ impl fmt::Display for Failure {
     }
 }
 
-/// The same text as `Display`: it is what `unwrap` and a test that returns `Result` show.
+/// The same text as `Display`, because `unwrap` and tests that return `Result` show this one.
 impl fmt::Debug for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
@@ -35,13 +35,13 @@ impl From<Error> for Failure {
     }
 }
 
-/// Two trees of one structure, and where their leaves stand in messages.
+/// Corresponding leaves of two trees, with their paths for messages.
 pub(super) struct Pairs {
     pub(super) pairs: Vec<(String, Tensor, Tensor)>,
 }
 
 impl Pairs {
-    /// The leaves of both, each with its path. `name` is what the tree is called.
+    /// Pairs the leaves of two trees. `name` is the name of the tree in messages.
     pub(super) fn new<T: Tree>(name: &str, found: &T, expected: &T) -> Result<Pairs, Failure> {
         let mut paths = Vec::new();
         expected.paths(name, &mut paths);
@@ -64,7 +64,7 @@ impl Pairs {
     }
 }
 
-/// Fails unless the two are equal to the last bit. `what` they are stands in the message.
+/// Fails unless two trees are equal to the last bit. `what` introduces the message.
 pub(super) fn same<T: Tree>(
     what: &str,
     name: &str,
@@ -83,7 +83,7 @@ pub(super) fn same<T: Tree>(
     Ok(())
 }
 
-/// Fails unless the two are equal up to rounding. `what` they are stands in the message.
+/// Fails unless two trees are equal up to rounding. `what` introduces the message.
 pub(super) fn close<T: Tree>(
     what: &str,
     name: &str,
@@ -104,21 +104,23 @@ pub(super) fn close<T: Tree>(
     Ok(())
 }
 
-/// By how many units in the last place two ways to one derivative may differ: they add in different orders.
+/// Tolerance between two computations of a derivative, in units in the last place.
+///
+/// They may add in different orders.
 pub(super) const ULPS: f64 = 256.0;
 
-/// The largest magnitude of finite numbers, at least 1.
+/// Returns the largest magnitude of the finite numbers, and at least 1.
 pub(super) fn scale<'a>(numbers: impl IntoIterator<Item = &'a f64>) -> f64 {
     let finite = numbers.into_iter().filter(|x| x.is_finite());
     finite.fold(1.0, |most, x| x.abs().max(most))
 }
 
-/// Whether two numbers differ by no more than `tolerance`, or are the same infinity, or both NaN.
+/// Returns whether two numbers are equal up to `tolerance`. A NaN equals any other NaN.
 pub(super) fn is_near(a: f64, b: f64, tolerance: f64) -> bool {
     a == b || (a.is_nan() && b.is_nan()) || (a - b).abs() <= tolerance
 }
 
-/// The distance from 1 to the next number in the coarsest float dtype of the leaves.
+/// Returns the machine epsilon of the coarsest float dtype among the leaves.
 pub(super) fn epsilon(leaves: &[Tensor]) -> f64 {
     match leaves.iter().any(|x| x.dtype() == DType::F32) {
         true => f64::from(f32::EPSILON),
@@ -126,11 +128,11 @@ pub(super) fn epsilon(leaves: &[Tensor]) -> f64 {
     }
 }
 
-/// The bits of the elements. Every NaN has the same.
+/// Returns the bits of the elements. All NaNs have the same bits.
 fn bits(x: &Tensor) -> Result<Vec<u64>, Failure> {
     Ok(match x.dtype() {
         DType::I64 => x.try_to_vec::<i64>()?.iter().map(|n| *n as u64).collect(),
-        // What the other dtypes hold is exact in `f64`.
+        // Elements of the other dtypes are exact in `f64`.
         _ => numbers(x)?
             .iter()
             .map(|x| if x.is_nan() { f64::NAN } else { *x }.to_bits())
@@ -138,7 +140,7 @@ fn bits(x: &Tensor) -> Result<Vec<u64>, Failure> {
     })
 }
 
-/// The elements as `f64`.
+/// Returns the elements as `f64`.
 pub(super) fn numbers(x: &Tensor) -> Result<Vec<f64>, Failure> {
     Ok(match x.dtype() {
         DType::F64 => x.try_to_vec::<f64>()?,

@@ -1,4 +1,4 @@
-//! The laws that a function and its derivatives obey.
+//! Laws that a function and its derivatives obey.
 
 use super::compare::{Failure, Pairs, ULPS, close, epsilon, is_near, numbers, same, scale};
 use super::{Source, op_by_op};
@@ -7,9 +7,10 @@ use crate::{DType, Outcome, Tensor, Tree, evaluate};
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// The derivatives of a closure: the law of adjoints, and differences.
+/// Checks the derivatives of a closure by the adjoint identity and finite differences.
 ///
-/// The derivatives are those that [`crate::vjp`] and [`crate::jvp`] take. Every leaf of `x` has to be a float.
+/// The derivatives are those of [`crate::vjp`] and [`crate::jvp`]. Every leaf of `x` has to be a
+/// float.
 ///
 /// ```
 /// use gradloom::Tensor;
@@ -24,9 +25,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 ///
 /// # Errors
 ///
-/// If a law is broken, or the closure returns `Err`.
+/// If a law does not hold, or the closure returns `Err`.
 pub fn gradcheck<X: Tree, R: Outcome>(f: impl Fn(&X) -> R, x: &X) -> Result<(), Failure> {
-    // One run finds what is wrong with the closure itself.
+    // The first run reports errors of the closure itself.
     R::run(|| f(x))?;
     let run = |x: &X| unwrap(R::run(|| f(x)));
     let forward = |x: &X, dx: &X| crate::jvp(run, x, dx);
@@ -43,7 +44,7 @@ fn unwrap<T>(result: crate::Result<T>) -> T {
     crate::record::expect(result)
 }
 
-/// What `f` returns is the same bits whether it is evaluated as one graph or [`op_by_op`].
+/// Checks that the result of `f` has the same bits when evaluated as one graph and [`op_by_op`].
 ///
 /// ```
 /// use gradloom::Tensor;
@@ -56,7 +57,7 @@ fn unwrap<T>(result: crate::Result<T>) -> T {
 ///
 /// # Errors
 ///
-/// If it is not, or `f` returns `Err`.
+/// If the bits differ, or `f` returns `Err`.
 pub fn lazy_equals_op_by_op<R: Outcome>(f: impl Fn() -> R) -> Result<(), Failure> {
     let lazy = R::run(&f)?;
     evaluate(&lazy)?;
@@ -69,10 +70,11 @@ pub fn lazy_equals_op_by_op<R: Outcome>(f: impl Fn() -> R) -> Result<(), Failure
     )
 }
 
-/// The derivatives that stand beside a function are those that the transforms of the run time take of it.
+/// Checks the companions of a function against the derivatives that the transforms compute.
 ///
-/// `vjp` gives the result and the cotangents of `x` for a cotangent of the result; `jvp` gives the result and its tangent
-/// for a tangent of `x`. Both are compared with [`crate::vjp`] and [`crate::jvp`] of `f`, up to the order of sums.
+/// `vjp` returns the result and the cotangents of `x` for a cotangent of the result. `jvp` returns
+/// the result and its tangent for a tangent of `x`. Both are compared with [`crate::vjp`] and
+/// [`crate::jvp`] of `f`, up to the order of sums.
 ///
 /// ```
 /// use gradloom::Tensor;
@@ -87,7 +89,7 @@ pub fn lazy_equals_op_by_op<R: Outcome>(f: impl Fn() -> R) -> Result<(), Failure
 ///
 /// # Errors
 ///
-/// If they are not.
+/// If they differ.
 pub fn companions_equal_run_time_derivatives<X: Tree, Y: Tree>(
     f: impl Fn(&X) -> Y,
     vjp: impl Fn(&X, &Y) -> (Y, X),
@@ -120,7 +122,7 @@ pub fn companions_equal_run_time_derivatives<X: Tree, Y: Tree>(
     )
 }
 
-/// The value and the gradients of `value_and_grad` are those of `vjp` for the cotangent 1.
+/// Checks that `value_and_grad` agrees with `vjp` for the cotangent 1.
 pub(crate) fn gradients_equal<X: Tree, Y: Tree>(
     found: &(Y, X),
     expected: &(Y, X),
@@ -143,10 +145,10 @@ pub(crate) fn gradients_equal<X: Tree, Y: Tree>(
     )
 }
 
-/// `<ct, jvp(dx)> = <vjp(ct), dx>`: reverse mode is the adjoint of forward mode.
+/// Checks `<ct, jvp(dx)> = <vjp(ct), dx>`: reverse mode is the adjoint of forward mode.
 ///
-/// The closures are those of [`companions_equal_run_time_derivatives`]. The identity holds for wrong derivatives, too, if
-/// both modes are wrong in the same way; [`finite_differences`] finds that.
+/// The closures are those of [`companions_equal_run_time_derivatives`]. The identity also holds if
+/// both modes are wrong in the same way; [`finite_differences`] detects that.
 ///
 /// ```
 /// use gradloom::Tensor;
@@ -184,7 +186,9 @@ pub fn adjoint_identity<X: Tree, Y: Tree>(
     }
 }
 
-/// The inner product of two trees over their floats, and the sum of the magnitudes of its terms.
+/// Returns the inner product of two trees over their floats.
+///
+/// The second number is the sum of the magnitudes of its terms.
 fn dot<T: Tree>(name: &str, a: &T, b: &T) -> Result<(f64, f64), Failure> {
     let (mut sum, mut size) = (0.0, 0.0);
     for (_, a, b) in Pairs::new(name, a, b)?.pairs {
@@ -199,11 +203,11 @@ fn dot<T: Tree>(name: &str, a: &T, b: &T) -> Result<(f64, f64), Failure> {
     Ok((sum, size))
 }
 
-/// The tangent of `jvp` is the slope of `f`: central differences of 4th order in random directions.
+/// Checks the tangent of `jvp` by finite differences: of 4th order, central, in random directions.
 ///
-/// `(8 (f(x + h dx) - f(x - h dx)) - (f(x + 2h dx) - f(x - 2h dx))) / 12h`, for several `h`; each element of the result has
-/// to agree for one of them. A smaller `h` steps over a kink that is not at `x` itself. `f32` arguments are taken as `f64`
-/// if `f` takes those.
+/// The slope is `(8 (f(x + h dx) - f(x - h dx)) - (f(x + 2h dx) - f(x - 2h dx))) / 12h`. Each
+/// element of the result has to agree for one of several `h`. A small enough `h` does not reach a
+/// kink that is not at `x` itself. `f32` arguments are converted to `f64` if `f` accepts those.
 ///
 /// ```
 /// use gradloom::Tensor;
@@ -238,7 +242,9 @@ pub fn finite_differences<X: Tree, Y: Tree>(
 
 const N_DIRECTIONS: usize = 2;
 
-/// Steps that balance truncation and rounding, then smaller ones; and what the differences may be off by.
+/// Step sizes and the tolerance of finite differences.
+///
+/// The first size balances truncation and rounding; the others are smaller.
 struct Steps {
     sizes: [f64; 4],
     tolerance: f64,
@@ -258,7 +264,7 @@ fn is_single(leaves: &[Tensor]) -> bool {
     leaves.iter().any(|x| x.dtype() == DType::F32)
 }
 
-/// The tree with its `f32` leaves as `f64`.
+/// Converts the `f32` leaves of a tree to `f64`.
 fn in_f64<X: Tree>(x: &X) -> X {
     x.map(&mut |leaf| match leaf.dtype() {
         DType::F32 => leaf.cast(DType::F64),
@@ -266,10 +272,10 @@ fn in_f64<X: Tree>(x: &X) -> X {
     })
 }
 
-/// Whether `f` runs in `f64` all through.
+/// Returns whether `f` computes in `f64` throughout.
 fn takes<X: Tree, Y: Tree>(f: impl Fn(&X) -> Y, x: &X) -> bool {
     let run = || crate::record::catch(|| Ok(f(x)));
-    // A function may insist on its dtype by an assertion.
+    // A function may assert its dtype.
     match catch_unwind(AssertUnwindSafe(run)) {
         Ok(Ok(y)) => !is_single(&leaves(&y)) && evaluate(&y).is_ok(),
         _ => false,
@@ -287,7 +293,7 @@ fn differences_along<X: Tree, Y: Tree>(
         true => SINGLE,
         false => DOUBLE,
     };
-    // Each element that no step has agreed on so far, with the differences of the first step.
+    // Elements for which no step has agreed yet.
     let mut open: Vec<Open> = Vec::new();
     let tangents = Pairs::new("result", &dy, &y)?.pairs;
     for (leaf, (path, dy, y)) in tangents.iter().enumerate() {
@@ -342,17 +348,17 @@ fn differences_along<X: Tree, Y: Tree>(
     )))
 }
 
-/// An element of the result that no step has agreed on.
+/// An element of the result for which no step has agreed yet, with the slope of the first step.
 struct Open {
     leaf: usize,
     i: usize,
     dy: f64,
-    /// The largest entry of the tensor that it is in.
+    /// Largest magnitude in the tensor of the element.
     size: f64,
     slope: Option<f64>,
 }
 
-/// `x + t dx`, as data.
+/// Computes `x + t dx`, as data.
 fn step_along<X: Tree>(x: &X, dx: &X, t: f64) -> Result<X, Failure> {
     let failure = RefCell::new(None);
     let mut directions = leaves(dx).into_iter();

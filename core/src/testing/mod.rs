@@ -1,6 +1,7 @@
 //! Checks of functions and of their derivatives, for tests.
 //!
-//! [`#[traced(check)]`](macro@crate::traced) emits tests that call the laws of this module. They take closures as well:
+//! [`#[traced(check)]`](macro@crate::traced) emits tests that call the functions of this module.
+//! They accept closures as well:
 //!
 //! ```
 //! use gradloom::testing::{Source, gradcheck, lazy_equals_op_by_op};
@@ -13,12 +14,14 @@
 //!
 //! # Tolerances
 //!
-//! - Evaluation as one graph and op by op: equal to the last bit. Any NaN is equal to any other.
-//! - Derivatives by two ways, and the two sides of the adjoint identity: 256 units in the last place, relative to the
-//!   largest entry of the tensor or, for the identity, to the sum of the magnitudes that are added up.
-//! - Differences: 1e-7 in `f64`, relative to the largest entry, and 4e-3 in `f32`.
+//! - Evaluation as one graph against op by op: equal to the last bit. All NaNs are equal.
+//! - Two computations of a derivative, and the two sides of the adjoint identity: 256 units in the
+//!   last place, relative to the largest entry of the tensor or, for the identity, to the sum of
+//!   the magnitudes of its terms.
+//! - Finite differences: 1e-7 in `f64` and 4e-3 in `f32`, relative to the largest entry.
 //!
-//! No scale is smaller than 1, because entries that cancel leave the rounding of what was added.
+//! The scale of a relative tolerance is at least 1, because entries that cancel leave rounding
+//! errors of the terms.
 
 mod compare;
 mod laws;

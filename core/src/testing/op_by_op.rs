@@ -1,4 +1,4 @@
-//! Evaluation without laziness: every op runs when it is recorded.
+//! Evaluation without laziness: every op runs as soon as it is recorded.
 
 use std::cell::Cell;
 
@@ -6,10 +6,11 @@ thread_local! {
     static OP_BY_OP: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Runs `f` with laziness switched off on this thread: each op that it records is evaluated at once, alone.
+/// Runs `f` without laziness on this thread: each op is evaluated alone, as soon as it is recorded.
 ///
-/// An error in the data, such as a label that is no class, is then at the line that calls the op. Nothing is simplified
-/// across ops, so a value that is the same as without `op_by_op` has not been changed by planning.
+/// An error in the data, such as a label that is out of range, then panics at the line that calls
+/// the op. Nothing is simplified across ops. A value that is the same with and without `op_by_op`
+/// is therefore not affected by planning.
 ///
 /// ```
 /// use gradloom::Tensor;
@@ -20,7 +21,7 @@ thread_local! {
 /// assert!(y.is_realised());
 /// ```
 pub fn op_by_op<T>(f: impl FnOnce() -> T) -> T {
-    /// Goes back to what was before when `f` panics, too.
+    /// Restores the previous mode, even if `f` panics.
     struct Before(bool);
     impl Drop for Before {
         fn drop(&mut self) {
@@ -31,7 +32,7 @@ pub fn op_by_op<T>(f: impl FnOnce() -> T) -> T {
     f()
 }
 
-/// Whether ops are evaluated when they are recorded.
+/// Returns whether ops are evaluated as soon as they are recorded.
 pub(crate) fn is_op_by_op() -> bool {
     OP_BY_OP.get()
 }

@@ -1,9 +1,9 @@
-//! Sampled arguments.
+//! Sampled arguments for tests.
 
 use crate::{DType, IntoShape, Key, Tensor, Tree};
 use std::ops::Range;
 
-/// A type whose values can be sampled, so that functions that take one can be checked by `#[traced(check)]`.
+/// A type whose values can be sampled, so that `#[traced(check)]` can call functions that take it.
 ///
 /// ```
 /// use gradloom::prelude::*;
@@ -29,37 +29,37 @@ use std::ops::Range;
     note = "implement `gradloom::testing::Sample` for it, or give the parameter a value, as in `#[traced(check(value(model = Model::new(3))))]`"
 )]
 pub trait Sample: Sized {
-    /// A value of numbers from `source`.
+    /// Samples a value.
     fn sample(source: &mut Source) -> Self;
 }
 
-/// Where sampled numbers and dims come from. It is deterministic: the same calls give the same.
+/// A deterministic source of sampled numbers and dims. The same calls give the same values.
 #[derive(Debug)]
 pub struct Source {
     seed: u64,
-    /// How many keys have been handed out.
+    /// Number of keys that have been handed out.
     drawn: u32,
     sizes: Sizes,
-    /// The dims that have been asked for, and those that were fixed before.
+    /// Dims by name: the fixed ones, then those that have been requested.
     dims: Vec<(String, usize)>,
     n_unnamed: usize,
 }
 
-/// Which numbers the dims are.
+/// How the lengths of dims are chosen.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Sizes {
-    /// Different numbers, so that one dim is not taken for another.
+    /// Distinct lengths, so that mixing up two dims is noticed.
     Distinct,
-    /// The same numbers in another order.
+    /// The same lengths in a different order.
     Swapped,
-    /// All 1, where broadcasting and reductions are the identity.
+    /// Length 1 for all dims, where broadcasting and reductions are the identity.
     Ones,
 }
 
 impl Sizes {
     pub(crate) const ALL: [Sizes; 3] = [Sizes::Distinct, Sizes::Swapped, Sizes::Ones];
 
-    /// The number that the dim asked for as number `i` is.
+    /// Returns the length of the dim that is requested as number `i`.
     fn size(self, i: usize) -> usize {
         let first = match self {
             Sizes::Distinct => [2, 3, 5, 4],
@@ -71,12 +71,12 @@ impl Sizes {
 }
 
 impl Source {
-    /// The source of a seed; equal seeds give equal numbers.
+    /// Creates a source from a seed. Equal seeds give equal numbers.
     pub fn new(seed: u64) -> Source {
         Source::with_sizes(seed, Sizes::Distinct, &[])
     }
 
-    /// A source that knows some dims already.
+    /// Creates a source in which some dims are fixed.
     pub(crate) fn with_sizes(seed: u64, sizes: Sizes, fixed: &[(&str, usize)]) -> Source {
         let dims = fixed.iter().map(|(name, n)| ((*name).to_owned(), *n));
         Source {
@@ -88,14 +88,16 @@ impl Source {
         }
     }
 
-    /// The dims that have been named, for messages: `B = 2, I = 3`.
+    /// Formats the named dims for messages: `B = 2, I = 3`.
     pub(crate) fn dims(&self) -> String {
         let dims = self.dims.iter().map(|(name, n)| format!("{name} = {n}"));
         dims.collect::<Vec<_>>().join(", ")
     }
 
-    /// The length that a dim of this name has. Equal names are equal lengths, and different names different ones, except
-    /// in a sample of which all dims are 1.
+    /// Returns the length of the dim with this name.
+    ///
+    /// Equal names have equal lengths. Different names have different lengths, except in a sample
+    /// in which all dims are 1.
     ///
     /// ```
     /// use gradloom::testing::Source;
@@ -113,13 +115,16 @@ impl Source {
         let mut sizes = (self.dims.len()..).map(|i| self.sizes.size(i));
         let n = match self.sizes {
             Sizes::Ones => 1,
-            _ => sizes.find(|n| !is_taken(n)).expect("sizes do not end"),
+            _ => sizes
+                .find(|n| !is_taken(n))
+                .expect("the iterator over lengths is infinite"),
         };
         self.dims.push((name.to_owned(), n));
         n
     }
 
-    /// The length of a dim without a name: from 2 to 4, or 1 in a sample of which all dims are 1.
+    /// Returns the length of a dim without a name: from 2 to 4, or 1 in a sample in which all dims
+    /// are 1.
     pub fn unnamed_dim(&mut self) -> usize {
         self.n_unnamed += 1;
         match self.sizes {
@@ -129,19 +134,19 @@ impl Source {
         }
     }
 
-    /// A key of its own for each call.
+    /// Returns a different key in each call.
     pub fn key(&mut self) -> Key {
         self.drawn += 1;
         Key::new(self.seed).fold_in(self.drawn)
     }
 
-    /// Numbers of the standard normal distribution, of dtype `f64`.
+    /// Draws `f64` numbers from the standard normal distribution.
     #[track_caller]
     pub fn normal(&mut self, shape: impl IntoShape) -> Tensor {
         self.key().normal(shape, DType::F64)
     }
 
-    /// Numbers of a range, evenly distributed, of dtype `f64`.
+    /// Draws `f64` numbers uniformly from a range.
     ///
     /// ```
     /// use gradloom::testing::Source;
@@ -158,7 +163,7 @@ impl Source {
         Tensor::from_vec(data.collect::<Vec<f64>>(), unit.shape())
     }
 
-    /// Classes from 0 to below `classes`, of dtype `i64`.
+    /// Draws `i64` class labels in `0..classes`.
     ///
     /// ```
     /// use gradloom::testing::Source;
@@ -169,7 +174,7 @@ impl Source {
     ///
     /// # Panics
     ///
-    /// If there is no class to choose and an element to choose it for.
+    /// If `classes` is 0 and the shape has elements.
     #[track_caller]
     pub fn labels(&mut self, shape: impl IntoShape, classes: usize) -> Tensor {
         let bits = self.key().bits(shape);
@@ -182,13 +187,14 @@ impl Source {
         Tensor::from_vec(labels.collect::<Vec<i64>>(), bits.shape())
     }
 
-    /// Truth values, each true half of the time.
+    /// Draws `bool` values that are true with probability 1/2.
     #[track_caller]
     pub fn flags(&mut self, shape: impl IntoShape) -> Tensor {
         self.key().bernoulli(0.5, shape)
     }
 
-    /// Normal numbers in the structure of a tree, for tangents and cotangents. A leaf that is no float gets zeros.
+    /// Draws normal numbers in the structure of a tree, for tangents and cotangents. Leaves that
+    /// are not floats are zeros.
     ///
     /// ```
     /// use gradloom::Tensor;
@@ -212,14 +218,14 @@ impl<T: Sample> Sample for Box<T> {
     }
 }
 
-/// It is there.
+/// Always `Some`.
 impl<T: Sample> Sample for Option<T> {
     fn sample(source: &mut Source) -> Self {
         Some(T::sample(source))
     }
 }
 
-/// Two of them.
+/// Always two elements.
 impl<T: Sample> Sample for Vec<T> {
     fn sample(source: &mut Source) -> Self {
         vec![T::sample(source), T::sample(source)]

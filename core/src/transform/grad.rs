@@ -1,11 +1,11 @@
-//! Gradients of functions with a single float as result.
+//! Gradients of functions whose result is a single float.
 
 use super::outcome::Made;
 use super::vjp::try_vjp;
 use super::{Outcome, jvp::linear};
 use crate::{Result, Tensor, Tree, check};
 
-/// The gradient of `f`, as a function.
+/// Returns the gradient of `f`, as a function.
 ///
 /// ```
 /// # use gradloom::{Tensor, grad};
@@ -15,8 +15,8 @@ use crate::{Result, Tensor, Tree, check};
 ///
 /// # Panics
 ///
-/// The function that is returned panics if the result of `f` is not a single float, or a leaf of its argument is no
-/// float. Where `f` returns `Result`, that is an `Err`.
+/// The returned function panics if the result of `f` is not a single float, or a leaf of its
+/// argument is not a float. If `f` returns `Result`, this is an error instead.
 #[track_caller]
 pub fn grad<X, R, F>(f: F) -> impl Fn(&X) -> R::Wrap<X>
 where
@@ -28,7 +28,7 @@ where
     move |x: &X| R::wrap_made(try_value_and_grad(&f, x).map(|(_, g)| g), made)
 }
 
-/// The value and the gradient of `f`, as a function.
+/// Returns the value and the gradient of `f`, as a function.
 ///
 /// ```
 /// # use gradloom::{Tensor, value_and_grad};
@@ -64,7 +64,7 @@ where
     Ok((y, gradient))
 }
 
-/// The product of the Hessian of `f` at `x` and `v`, forward over reverse.
+/// Returns the product of the Hessian of `f` at `x` with `v`, forward over reverse.
 ///
 /// ```
 /// # use gradloom::{Tensor, hvp};
@@ -75,8 +75,8 @@ where
 ///
 /// # Panics
 ///
-/// If the result of `f` is not a single float, or `v` does not have the avals of `x`. Where `f` returns `Result`,
-/// that is an `Err`.
+/// If the result of `f` is not a single float, or `v` does not have the shapes and dtypes of `x`.
+/// If `f` returns `Result`, this is an error instead.
 #[track_caller]
 pub fn hvp<X, R, F>(f: F, x: &X, v: &X) -> R::Wrap<X>
 where

@@ -7,9 +7,10 @@ use super::vjp::try_vjp;
 use crate::record::catch;
 use crate::{Result, Tensor, check};
 
-/// The Jacobian of `f` in forward mode, as a function: shape of the result, then shape of the argument.
+/// Returns the Jacobian of `f` in forward mode, as a function.
 ///
-/// Cheaper than [`jacrev`] where the argument has fewer elements than the result.
+/// Its axes are those of the result, then those of the argument. It is cheaper than [`jacrev`] if
+/// the argument has fewer elements than the result.
 ///
 /// ```
 /// # use gradloom::{Tensor, jacfwd};
@@ -19,8 +20,8 @@ use crate::{Result, Tensor, check};
 ///
 /// # Panics
 ///
-/// The function that is returned panics if its argument or the result of `f` is no float. Where `f` returns
-/// `Result`, that is an `Err`.
+/// The returned function panics if its argument or the result of `f` is not a float. If `f` returns
+/// `Result`, this is an error instead.
 #[track_caller]
 pub fn jacfwd<R, F>(f: F) -> impl Fn(&Tensor) -> R::Wrap<Tensor>
 where
@@ -31,7 +32,9 @@ where
     move |x: &Tensor| R::wrap_made(try_jacfwd(&f, x), made)
 }
 
-/// The Jacobian of `f` in reverse mode, as a function: shape of the result, then shape of the argument.
+/// Returns the Jacobian of `f` in reverse mode, as a function.
+///
+/// Its axes are those of the result, then those of the argument.
 ///
 /// ```
 /// # use gradloom::{Tensor, jacrev};
@@ -53,7 +56,7 @@ where
     move |x: &Tensor| R::wrap_made(try_jacrev(&f, x), made)
 }
 
-/// The Hessian of a function with a single float as result, forward over reverse.
+/// Returns the Hessian of a function whose result is a single float, forward over reverse.
 ///
 /// ```
 /// # use gradloom::{Tensor, hessian};
@@ -90,7 +93,7 @@ fn try_jacfwd<R: Outcome<Tree = Tensor>>(f: &impl Fn(&Tensor) -> R, x: &Tensor) 
         .map(|e| Ok(map.call(&e)?.1))
         .collect::<Result<Vec<Tensor>>>()?;
     let shape = [y.shape(), x.shape()].concat();
-    // The columns are stacked after the axes of the result.
+    // The columns are stacked along a last axis, after the axes of the result.
     catch(|| match columns.is_empty() {
         true => Ok(Tensor::zeros(shape, y.dtype())),
         false => Ok(Tensor::stack(&columns, -1).reshape(shape)),
@@ -110,7 +113,7 @@ fn try_jacrev<R: Outcome<Tree = Tensor>>(f: &impl Fn(&Tensor) -> R, x: &Tensor) 
     })
 }
 
-/// The basis vectors of the space of `x`.
+/// Returns the basis vectors of the space of `x`.
 fn basis(x: &Tensor) -> impl Iterator<Item = Tensor> {
     let n = x.numel();
     (0..n).map(move |i| {

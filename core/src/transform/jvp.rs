@@ -9,7 +9,7 @@ use crate::{Result, Tensor, Tree};
 use gradloom_ir::ad::{self, Calls};
 use gradloom_ir::{Var, pass};
 
-/// The value of `f` at `x`, and its tangent along `dx`.
+/// Returns the value of `f` at `x`, and its tangent along `dx`.
 ///
 /// ```
 /// # use gradloom::{Tensor, jvp};
@@ -20,8 +20,8 @@ use gradloom_ir::{Var, pass};
 ///
 /// # Panics
 ///
-/// If a leaf of `x` is no float, or a leaf of `dx` has another shape or dtype. Where `f` returns `Result`, that is
-/// an `Err`.
+/// If a leaf of `x` is not a float, or a leaf of `dx` has a different shape or dtype. If `f`
+/// returns `Result`, these are errors instead.
 #[track_caller]
 pub fn jvp<X, R, F>(f: F, x: &X, dx: &X) -> R::Wrap<(R::Tree, R::Tree)>
 where
@@ -32,15 +32,15 @@ where
     R::wrap(linear(f, x).and_then(|tangent_map| tangent_map.call(dx)))
 }
 
-/// A function at a point, ready to push tangents forward.
+/// A function linearised at a point, which maps tangents of `x` to tangents of the result.
 pub(crate) struct Pushforward<X, Y> {
     jvp: ad::Jvp,
-    /// What the function used besides its argument.
+    /// Values that the function used besides its argument.
     captured: Vec<Bound>,
-    /// What it has computed, because it has read values.
+    /// Variables that were computed during tracing, because the function read values.
     known: Vec<(Var, Tensor)>,
     x: X,
-    /// The result on fresh values, for its structure.
+    /// Result on fresh values, for its structure.
     y: Y,
 }
 
@@ -55,7 +55,7 @@ where
     let program = pass::simplify(trace.program);
     let ad::Jvp { program, active } = ad::jvp(&program, &wrt, Calls::Joint);
     let program = pass::simplify(program);
-    // The tangents are the last parameters, after what was captured.
+    // The tangents are the last parameters, after the captured values.
     Ok(Pushforward {
         jvp: ad::Jvp { program, active },
         captured: trace.captured,
@@ -81,7 +81,7 @@ impl<X: Tree, Y: Tree> Pushforward<X, Y> {
             .map(|(y, active)| match active {
                 true => dy
                     .next()
-                    .expect("one tangent for each active result")
+                    .expect("the program returns a tangent for each active result")
                     .tensor()
                     .clone(),
                 false => y.zeros_like(),

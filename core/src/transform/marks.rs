@@ -1,5 +1,6 @@
-//! Types with the names of the transforms, as the companions of a traced function have its name: by them the macro knows that
-//! `grad` in a body is the one of this library.
+//! Markers named like the transforms, as companions are named like traced functions.
+//!
+//! They tell the macro that `grad` in a body is the one of this library.
 
 use crate::call::facts::{Fact, Facts, NoFacts};
 

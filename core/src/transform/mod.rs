@@ -1,7 +1,8 @@
 //! Transforms of closures: derivatives in forward and reverse mode, nested to any order.
 //!
-//! A transform runs the closure once on fresh values, cuts the program between them and the results out of the
-//! graph, differentiates it by the rules of `gradloom_ir`, and replays the outcome on the caller's tensors.
+//! A transform runs the closure once on fresh values and extracts the program between them and the
+//! results from the graph. It differentiates the program with the rules of `gradloom_ir`, and
+//! replays the derivative on the caller's tensors.
 
 mod grad;
 mod jacobian;

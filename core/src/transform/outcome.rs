@@ -1,17 +1,17 @@
-//! What a differentiated closure may return: a tree, or a `Result` of one.
+//! Result types of differentiated closures: a tree, or a `Result` of one.
 
 use crate::record::{catch, expect, raise_in_made};
 use crate::{Error, Result, Tree};
 use std::panic::Location;
 
-/// What a closure that is differentiated may return: a [`Tree`], or a [`Result`] of one.
+/// Result type of a closure that is differentiated: a [`Tree`], or a [`Result`] of one.
 ///
-/// Where the closure returns `Result`, so does the transform, and a wrong shape inside it is an `Err`. Elsewhere it
-/// panics at the line that is wrong.
+/// If the closure returns `Result`, so does the transform, and an op that does not accept its
+/// operands is an `Err`. Otherwise the op panics at the user's line.
 pub trait Outcome: Sized {
-    /// What it returns when nothing is wrong.
+    /// Tree that the closure returns on success.
     type Tree: Tree;
-    /// `T`, or `Result<T>`.
+    /// `T`, or `Result<T>` if the closure returns `Result`.
     type Wrap<T>;
 
     #[doc(hidden)]
@@ -25,7 +25,7 @@ pub trait Outcome: Sized {
     fn unwrap<T>(wrap: Self::Wrap<T>) -> Result<T>;
 }
 
-/// Where a transform has made a function: a closure cannot tell where it is called.
+/// Call site of the transform that returned a function. Such a closure cannot know its own caller.
 #[derive(Clone, Copy)]
 pub struct Made {
     by: &'static str,
@@ -33,7 +33,7 @@ pub struct Made {
 }
 
 impl Made {
-    /// By the transform of this name, where its caller calls it.
+    /// Records the name of the transform and its caller.
     #[track_caller]
     pub(super) fn by(by: &'static str) -> Made {
         let at = Location::caller();

@@ -1,16 +1,16 @@
-//! A program becomes a graph: each equation is recorded on the tensors that its operands are bound to.
+//! Replay of programs: each equation is recorded on the tensors that its operands are bound to.
 
 use crate::record::apply;
 use crate::{Aval, Result, Tensor};
 use gradloom_ir::{Attr, Entity, Eqn, Program, SecondaryMap, Static, Var, pass};
 use smallvec::SmallVec;
 
-/// What a variable of a program is bound to.
+/// Binding of a variable of a program.
 #[derive(Clone, Debug)]
 pub(crate) enum Bound {
     /// A tensor.
     Tensor(Tensor),
-    /// The dtype and shape of one: for variables that are read as `Like` operands only.
+    /// Only a dtype and shape, for variables that are used only as `Like` operands.
     Aval(Aval),
 }
 
@@ -25,11 +25,11 @@ impl Bound {
     pub(crate) fn tensor(&self) -> &Tensor {
         match self {
             Bound::Tensor(x) => x,
-            Bound::Aval(_) => unreachable!("a variable that is read is bound to a tensor"),
+            Bound::Aval(_) => unreachable!("only `Like` operands are bound to an aval"),
         }
     }
 
-    /// The bytes that the binding keeps alive.
+    /// Returns the number of bytes that the binding keeps alive.
     pub(crate) fn bytes(&self) -> usize {
         match self {
             Bound::Tensor(x) => x.aval().bytes(),
@@ -38,15 +38,15 @@ impl Bound {
     }
 }
 
-/// Runs a program on tensors: records its equations and returns its results as promises.
+/// Records the equations of a program on tensors, and returns its results as promises.
 ///
 /// # Errors
 ///
-/// If an op does not take its operands.
+/// If an op does not accept its operands.
 ///
 /// # Panics
 ///
-/// If there are not as many arguments as parameters, or a static argument is a host expression.
+/// If the numbers of arguments and parameters differ, or a static argument is a host expression.
 pub fn replay(program: &Program, args: &[Tensor]) -> Result<Vec<Tensor>> {
     let args: Vec<Bound> = args.iter().cloned().map(Bound::Tensor).collect();
     Ok(replay_bound(program, &args)?
@@ -55,23 +55,29 @@ pub fn replay(program: &Program, args: &[Tensor]) -> Result<Vec<Tensor>> {
         .collect())
 }
 
-/// Runs a program of which some parameters are bound to avals.
+/// Replays a program whose parameters may be bound to avals.
 pub(crate) fn replay_bound(program: &Program, args: &[Bound]) -> Result<Vec<Bound>> {
     let mut env = Env::new(program, args.iter().cloned().map(Some));
     let mut last_uses = last_uses(program).into_iter();
     for eqn in &program.eqns {
         env.run(eqn, |attr| program.attr(attr).clone())?;
-        // What the replay holds would be kept if the graph were computed before its end.
+        // Drops bindings after their last use, so that evaluating the graph does not keep their
+        // values.
         for var in last_uses.next().into_iter().flatten() {
             env.set(var, None);
         }
     }
     let outs = program.outs.iter();
-    let outs = outs.map(|v| env.get(*v).expect("a program binds its results").clone());
+    let outs = outs.map(|v| {
+        env.get(*v)
+            .expect("every result of a program is bound")
+            .clone()
+    });
     Ok(outs.collect())
 }
 
-/// Runs a program of which some variables have been computed: their equations are not recorded, nor is what only they need.
+/// Replays a program, reusing the values of variables that are `known`. Equations that only these
+/// need are skipped.
 pub(crate) fn replay_known(
     program: &Program,
     mut args: Vec<Bound>,
@@ -96,7 +102,7 @@ pub(crate) fn replay_known(
     replay_bound(&pass::dce(rest), &args)
 }
 
-/// The variables that are not needed any more after each equation.
+/// Returns the variables that are used for the last time by each equation.
 fn last_uses(program: &Program) -> Vec<SmallVec<[Var; 2]>> {
     let mut needed: SecondaryMap<Var, ()> = program.outs.iter().map(|v| (*v, ())).collect();
     let uses = program.eqns.iter().rev().map(|eqn| {
@@ -110,7 +116,7 @@ fn last_uses(program: &Program) -> Vec<SmallVec<[Var; 2]>> {
     uses
 }
 
-/// What the variables of a program are bound to while it runs.
+/// Bindings of the variables of a program during a replay.
 pub(crate) struct Env {
     values: Vec<Option<Bound>>,
 }
@@ -123,7 +129,7 @@ impl Env {
         assert_eq!(
             args.len(),
             program.params.len(),
-            "a program is run on one argument for each parameter"
+            "a program takes one argument for each parameter"
         );
         let mut values = vec![None; program.n_vars() as usize];
         for (param, arg) in program.params.iter().zip(args) {
@@ -142,7 +148,7 @@ impl Env {
 
     /// Records an equation.
     pub(crate) fn run(&mut self, eqn: &Eqn, statik: impl Fn(Attr) -> Static) -> Result<()> {
-        let get = |v: &Var| self.get(*v).expect("a program binds before it reads");
+        let get = |v: &Var| self.get(*v).expect("an operand is bound before it is used");
         let statics: Vec<Static> = eqn.attrs.iter().map(|a| statik(*a)).collect();
         let data: Vec<&Tensor> = eqn.data().iter().map(|v| get(v).tensor()).collect();
         let likes: Vec<&Aval> = eqn.likes().iter().map(|v| get(v).aval()).collect();

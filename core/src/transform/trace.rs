@@ -1,4 +1,4 @@
-//! From a closure to a program.
+//! Tracing: runs a closure once and extracts its program from the graph.
 
 use super::Outcome;
 use super::replay::Bound;
@@ -15,34 +15,35 @@ use crate::{Result, Tensor, Tree, check};
 use gradloom_ir::{Program, Var};
 use std::sync::Arc;
 
-/// A closure as a program.
+/// Result of tracing a closure.
 pub(crate) struct Trace<Y> {
     /// `x..., captured... -> y...`.
     pub(crate) program: Program,
-    /// How many parameters stand for the leaves of the argument.
+    /// Number of parameters that stand for leaves of the argument.
     pub(crate) n_inputs: usize,
-    /// What the closure used besides its argument: the arguments after the leaves.
+    /// Values that the closure used besides its argument. They are bound to the parameters after
+    /// the leaves.
     pub(crate) captured: Vec<Bound>,
-    /// Variables that the closure has computed, because it has read values.
+    /// Variables that were computed during tracing, because the closure read values.
     pub(crate) known: Vec<(Var, Tensor)>,
-    /// The result on fresh values: its structure, and the avals of its leaves.
+    /// Result on fresh values: its structure, and the avals of its leaves.
     pub(crate) y: Y,
 }
 
 impl<Y> Trace<Y> {
-    /// The parameters to differentiate by.
+    /// Returns the parameters to differentiate with respect to.
     pub(crate) fn wrt(&self) -> &[Var] {
         &self.program.params[..self.n_inputs]
     }
 }
 
-/// The arguments of a traced program, for given leaves of the argument and what the closure captured.
+/// Returns the arguments of a traced program: the leaves of the argument, then the captured values.
 pub(crate) fn args(x: &[Tensor], captured: &[Bound]) -> Vec<Bound> {
     let x = x.iter().cloned().map(Bound::Tensor);
     x.chain(captured.iter().cloned()).collect()
 }
 
-/// Runs `f` once on fresh values equal to the leaves of `x`.
+/// Traces `f` on fresh values equal to the leaves of `x`.
 ///
 /// # Errors
 ///
@@ -50,7 +51,7 @@ pub(crate) fn args(x: &[Tensor], captured: &[Bound]) -> Vec<Bound> {
 pub(crate) fn trace<X: Tree, R: Outcome>(f: impl FnOnce(&X) -> R, x: &X) -> Result<Trace<R::Tree>> {
     let leaves_x = leaves(x);
     check::floats(x, "argument")?;
-    /// Closes the scope when `f` panics, too.
+    /// Closes the scope, even if `f` panics.
     struct Close(Arc<Scope>);
     impl Drop for Close {
         fn drop(&mut self) {
@@ -84,8 +85,9 @@ pub(crate) fn trace<X: Tree, R: Outcome>(f: impl FnOnce(&X) -> R, x: &X) -> Resu
     })
 }
 
-/// The variables of a program whose values have been computed while it was traced. A value that another transform traces is not one:
-/// that transform needs the op.
+/// Returns the variables that were computed during tracing.
+///
+/// A value that another transform traces is not included: that transform needs the op.
 fn known(program: &Program, nodes: Vec<Shared>) -> Vec<(Var, Tensor)> {
     let computed = program.eqns.iter().zip(nodes);
     let computed = computed.filter(|(eqn, node)| {
@@ -96,8 +98,8 @@ fn known(program: &Program, nodes: Vec<Shared>) -> Vec<(Var, Tensor)> {
         .collect()
 }
 
-/// The program from `inputs` to `outs` that begins with nodes younger than `since`, and what its parameters after the inputs
-/// are bound to: the older values that it reads.
+/// Extracts the program from `inputs` to `outs` made of nodes younger than `since`. Returns it with
+/// the older values that it reads, which are bound to the parameters after the inputs.
 pub(crate) fn cut_behind(inputs: &[Tensor], since: u64, outs: &[Tensor]) -> (Program, Vec<Bound>) {
     let part = cut(inputs, since, outs, false);
     (part.program, part.captured)
@@ -106,15 +108,16 @@ pub(crate) fn cut_behind(inputs: &[Tensor], since: u64, outs: &[Tensor]) -> (Pro
 /// A part of the graph as a program.
 struct Part {
     program: Program,
-    /// What its parameters after the inputs are bound to.
+    /// Values that are bound to the parameters after the inputs.
     captured: Vec<Bound>,
-    /// The value behind each equation.
+    /// Node of each equation.
     nodes: Vec<Shared>,
 }
 
-/// The program from `inputs` to `outs`, and what its parameters after the inputs are bound to: values that are older than
-/// `since` and, if it is to be `dependent`, those that do not depend on an input. No node that depends on the inputs is older
-/// than `since`.
+/// Extracts the program from `inputs` to `outs`.
+///
+/// Values that are older than `since` are captured. If `dependent` is true, so are values that do
+/// not depend on an input. No node that depends on an input is older than `since`.
 fn cut(inputs: &[Tensor], since: u64, outs: &[Tensor], dependent: bool) -> Part {
     let mut engine = Engine::lock();
     let mut cut = Cut {
@@ -152,7 +155,7 @@ fn cut(inputs: &[Tensor], since: u64, outs: &[Tensor], dependent: bool) -> Part 
     }
 }
 
-/// A walk that ends at the inputs, at older values and, if the nodes have to be dependent, at values that do not depend on inputs.
+/// A graph walk that stops at inputs and at captured values, see [`cut`].
 struct Cut<'a> {
     epoch: u64,
     edges: &'a Edges,
@@ -164,7 +167,7 @@ struct Cut<'a> {
 }
 
 impl Cut<'_> {
-    /// A captured value is a leaf.
+    /// Captures a value as a leaf of the program.
     fn capture(&mut self, value: &Shared) {
         let leaf = Source::leaf((self.n_inputs + self.captured.len()) as u32);
         value.stamp.set(self.epoch, leaf);
@@ -201,7 +204,8 @@ impl<'a> Walker<'a> for Cut<'a> {
                 Kind::Leaf(leaf) => (leaf as usize) < self.n_inputs,
             });
         if !depends {
-            // An op with several results is no leaf itself: its results are, if they are asked for.
+            // An op with several results is not a leaf itself. Each result is captured when it is
+            // used.
             node.op.stamp.set(self.epoch, Source::leaf(u32::MAX));
             self.capture(node.value);
             return;

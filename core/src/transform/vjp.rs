@@ -8,9 +8,10 @@ use crate::tree::{self, leaves, share, with_leaves};
 use crate::{Aval, Result, Tensor, Tree, check};
 use gradloom_ir::{Program, ad};
 
-/// The value of `f` at `x`, and the pullback: the linear map from cotangents of the value to cotangents of `x`.
+/// Returns the value of `f` at `x`, and the pullback.
 ///
-/// `f` runs once. Every leaf of `x` has to be a float; what else `f` needs it can capture.
+/// The pullback is the linear map from cotangents of the value to cotangents of `x`. `f` runs once.
+/// Every leaf of `x` has to be a float; `f` may capture anything else that it needs.
 ///
 /// ```
 /// # use gradloom::{Tensor, vjp};
@@ -22,7 +23,7 @@ use gradloom_ir::{Program, ad};
 ///
 /// # Panics
 ///
-/// If a leaf of `x` is no float. Where `f` returns `Result`, that is an `Err`.
+/// If a leaf of `x` is not a float. If `f` returns `Result`, this is an error instead.
 #[track_caller]
 #[expect(
     clippy::type_complexity,
@@ -114,21 +115,21 @@ struct Inner {
 }
 
 impl<X: Tree, Y: Tree> Pullback<X, Y> {
-    /// The cotangent of the argument, given that of the result.
+    /// Returns the cotangent of the argument, given the cotangent of the result.
     ///
     /// # Panics
     ///
-    /// If a leaf of `ct` has another shape or dtype than the result's.
+    /// If a leaf of `ct` differs in shape or dtype from that of the result.
     #[track_caller]
     pub fn call(&self, ct: &Y) -> X {
         expect(self.try_call(ct))
     }
 
-    /// The cotangent of the argument, given that of the result.
+    /// Returns the cotangent of the argument, given the cotangent of the result.
     ///
     /// # Errors
     ///
-    /// If a leaf of `ct` has another shape or dtype than the result's.
+    /// If a leaf of `ct` differs in shape or dtype from that of the result.
     pub fn try_call(&self, ct: &Y) -> Result<X> {
         let Inner {
             program,
@@ -153,19 +154,19 @@ impl<X: Tree, Y: Tree> Pullback<X, Y> {
         Ok(self.zeros.map(&mut |zero| match nonzero.next() {
             Some(true) => found
                 .next()
-                .expect("one cotangent for each that is not zero")
+                .expect("the program returns a cotangent for each nonzero leaf")
                 .tensor()
                 .clone(),
             _ => zero.clone(),
         }))
     }
 
-    /// The same map on leaves alone, without the structures of argument and result.
+    /// Returns the same map on leaves, without the structures of argument and result.
     pub(crate) fn into_leaves(self) -> LeafPullback {
         LeafPullback(self.inner)
     }
 
-    /// Zeros in the structure of the result, to be filled with the cotangents that are not zero.
+    /// Returns zeros in the structure of the result, to be filled with the nonzero cotangents.
     ///
     /// ```
     /// # use gradloom::{Tensor, vjp};
@@ -179,7 +180,8 @@ impl<X: Tree, Y: Tree> Pullback<X, Y> {
         share(&self.y)
     }
 
-    /// The bytes of the residuals. Those that are also arguments or results are counted.
+    /// Returns the size of the residuals in bytes, including those that are also arguments or
+    /// results.
     ///
     /// ```
     /// # use gradloom::{Tensor, vjp};
@@ -191,13 +193,13 @@ impl<X: Tree, Y: Tree> Pullback<X, Y> {
         self.inner.residuals.iter().map(Bound::bytes).sum()
     }
 
-    /// The program that a call runs: `residuals..., cotangents... -> cotangents...`.
+    /// Returns the program that a call runs: `residuals..., cotangents... -> cotangents...`.
     pub fn program(&self) -> &Program {
         &self.inner.program
     }
 }
 
-/// A pullback on leaves: a zero is `None`.
+/// A pullback on leaves, where `None` stands for zero.
 pub(crate) struct LeafPullback(Inner);
 
 impl LeafPullback {
@@ -228,8 +230,15 @@ impl LeafPullback {
         Ok(nonzero
             .iter()
             .map(|nonzero| {
-                let left = *nonzero && *left.next().expect("one for each that is not zero");
-                let ct = left.then(|| found.next().expect("one cotangent for each left"));
+                let left = *nonzero
+                    && *left
+                        .next()
+                        .expect("`ad::with_zeros` has an entry for each nonzero leaf");
+                let ct = left.then(|| {
+                    found
+                        .next()
+                        .expect("the program returns a cotangent for each leaf that is left")
+                });
                 ct.map(|ct| ct.tensor().clone())
             })
             .collect())

@@ -1,5 +1,6 @@
-//! Kernels on rows that run with what is elementwise before and after them, some rows at a time, give the bits of what runs one op at
-//! a time.
+//! Chains of row kernels and elementwise ops give the same bits as running one op at a time.
+//!
+//! A chain runs a block of rows through all of its stages.
 
 use super::fused::numbers;
 use super::rng::Rng;
@@ -8,7 +9,7 @@ use gradloom::{DType, Tensor, evaluate, explain, grad, set_threads, value_and_gr
 
 fn bits(results: &[Tensor]) -> Vec<Vec<u64>> {
     evaluate(&results.to_vec()).unwrap();
-    // Numbers of 32 bits are numbers of 64 bits, but for what kind of NaN there is.
+    // Bits are compared directly: a conversion to `f64` could change the payload of a NaN.
     let of = |x: &Tensor| match x.dtype() {
         DType::F32 => x
             .to_vec::<f32>()
@@ -16,12 +17,12 @@ fn bits(results: &[Tensor]) -> Vec<Vec<u64>> {
             .map(|x| x.to_bits().into())
             .collect(),
         DType::F64 => x.to_vec::<f64>().iter().map(|x| x.to_bits()).collect(),
-        other => unreachable!("{other} results"),
+        other => unreachable!("no test has {other} results"),
     };
     results.iter().map(of).collect()
 }
 
-/// Results that are computed with others and alone, on one to three threads.
+/// Checks the results computed together and alone, on one to three threads.
 fn check(name: &str, results: impl Fn() -> Vec<Tensor>) {
     let want = op_by_op(|| bits(&results()));
     for threads in [1, 2, 3] {
@@ -36,19 +37,20 @@ fn check(name: &str, results: impl Fn() -> Vec<Tensor>) {
     }
 }
 
-/// The number of tasks in the plan of some results, and how it is explained.
+/// Returns the number of tasks in the plan of some results, and its description.
 fn tasks(results: &[Tensor]) -> (usize, String) {
     let text = explain(&results.to_vec());
     (text.lines().count() - 1, text)
 }
 
-/// What graphs begin with.
+/// Inputs of a graph.
 struct Leaves {
-    /// Of one shape.
+    /// Tensors of the full shape.
     whole: Vec<Tensor>,
-    /// Repeated along some of its axes: a row, a matrix for the batch, a number for each row, one in all.
+    /// Tensors that are broadcast: a row, a matrix for the batch, a number for each row, a single
+    /// number.
     parts: Vec<Tensor>,
-    /// As many as a row has.
+    /// Weight and bias: tensors with one element for each column.
     affine: [Tensor; 2],
     mask: Tensor,
     labels: Tensor,
@@ -81,7 +83,7 @@ fn leaves(shape: [usize; 3], dtype: DType) -> Leaves {
     leaves
 }
 
-/// Another value of the shape of rows, from those that there are.
+/// Computes another value of the full shape from the previous ones.
 fn step(rng: &mut Rng, leaves: &Leaves, values: &[Tensor]) -> Tensor {
     let x = rng.of(values);
     let y = rng.of(values);
@@ -125,7 +127,7 @@ fn graph(seed: u64, leaves: &Leaves) -> Vec<Tensor> {
         values.split_off(leaves.whole.len())
     };
     let made = values(&mut rng, &leaves.whole[0]);
-    // Some of them, and sums of others; or a gradient of all.
+    // The results are some of the values, sums of others, and sometimes the gradient of all.
     let mut results: Vec<Tensor> = Vec::new();
     for x in &made {
         match rng.below(6) {
@@ -148,7 +150,9 @@ fn graph(seed: u64, leaves: &Leaves) -> Vec<Tensor> {
     results
 }
 
-/// Of some of these the rows are no multiple of anything, or long, or short; with the last, a result is written past the caches.
+/// Row counts that are not multiples of a block, long rows and short rows.
+///
+/// In the last shape, results are large enough for non-temporal stores.
 const SHAPES: [[usize; 3]; 5] = [
     [7, 70, 257],
     [3, 33, 1024],
@@ -158,7 +162,7 @@ const SHAPES: [[usize; 3]; 5] = [
 ];
 
 #[test]
-fn graphs_by_chance_have_the_bits_of_single_ops() {
+fn random_graphs_have_the_bits_of_single_ops() {
     let mut chains = 0;
     for (i, shape) in SHAPES.into_iter().enumerate() {
         for dtype in [DType::F32, DType::F64] {
@@ -176,7 +180,7 @@ fn graphs_by_chance_have_the_bits_of_single_ops() {
 }
 
 #[test]
-fn what_is_elementwise_before_and_after_runs_with_the_rows() {
+fn elementwise_ops_before_and_after_a_row_kernel_run_in_its_chain() {
     for dtype in [DType::F32, DType::F64] {
         let Leaves {
             whole,
@@ -186,7 +190,7 @@ fn what_is_elementwise_before_and_after_runs_with_the_rows() {
             labels,
         } = leaves([4, 96, 512], dtype);
         let [x, y, dropped] = &whole[..] else {
-            unreachable!("three of them")
+            unreachable!("`whole` has three tensors")
         };
         let masked = || vec![(x * 0.125 + &parts[1]).softmax(-1)];
         let selected = || vec![mask.select(x, f64::NEG_INFINITY).softmax(-1) * dropped];
@@ -224,7 +228,7 @@ fn what_is_elementwise_before_and_after_runs_with_the_rows() {
 }
 
 #[test]
-fn a_wrong_label_is_found_before_any_row() {
+fn a_wrong_label_is_an_error_in_a_chain() {
     let [x, labels] = [
         numbers(&[300, 300], 1),
         Tensor::full([300], 300, DType::I64),

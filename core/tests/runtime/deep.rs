@@ -1,4 +1,4 @@
-//! Graphs are as deep as memory allows, however small the stack.
+//! The depth of a graph is limited by memory, not by the stack.
 
 use gradloom::{Tensor, evaluate, grad, jvp};
 use std::thread;
@@ -13,7 +13,7 @@ fn on_a_small_stack(body: impl FnOnce() + Send + 'static) {
 fn chain(x: &Tensor, n: usize) -> Tensor {
     let mut y = x.clone();
     for _ in 0..n {
-        // Nothing that a pass simplifies, and nothing that overflows.
+        // An op that no pass simplifies and that cannot overflow.
         y = y.abs();
     }
     y
@@ -49,7 +49,7 @@ fn a_loop_that_updates_its_state_keeps_no_history() {
         let gradient = grad(|x: &Tensor| (x * x).sum(..))(&state);
         state = &state - gradient * 0.25;
         evaluate(&state).unwrap();
-        // A promise on realised state is one op deep, so what it takes to drop it does not grow.
+        // An op on a realised state has depth one, so dropping it takes bounded time.
     }
     assert!(state.to_vec::<f64>().iter().all(|x| x.abs() < 1e-50));
 }

@@ -26,13 +26,13 @@ fn a_nested_derivative_does_not_see_the_tangent_of_the_outer_one() {
     // d/dx [x * d/dy (x y^2)] at y = 3 = d/dx [6 x^2] = 12 x.
     let inner = |x: &Tensor| x * grad(|y: &Tensor| x * y * y)(&scalar(3.0));
     assert_eq!(grad(inner)(&scalar(2.0)).item::<f64>(), 24.0);
-    // The inner argument is the outer one.
+    // The inner transform is applied to the argument of the outer one.
     let inner = |x: &Tensor| x * grad(|y: &Tensor| y * y * y)(x);
     assert_eq!(grad(inner)(&scalar(2.0)).item::<f64>(), 36.0);
 }
 
 #[test]
-fn what_is_stopped_is_a_constant_to_derivatives_of_any_order() {
+fn stop_gradient_is_constant_for_derivatives_of_any_order() {
     // f = stop(x^2) x: f' = stop(x^2), and f'' = 0.
     let f = |x: &Tensor| (x * x).stop_gradient() * x;
     assert_eq!(f(&scalar(3.0)).item::<f64>(), 27.0);
@@ -54,7 +54,7 @@ fn derivatives_of_any_order_agree_with_the_power_rule() {
 }
 
 #[test]
-fn what_the_closure_captures_is_constant_unless_an_outer_transform_says_otherwise() {
+fn captured_tensors_are_constants() {
     let w = Tensor::from([2.0f64, 3.0]);
     let f = |x: &Tensor| (x * &w).sum(..);
     assert_eq!(
@@ -69,7 +69,7 @@ fn what_the_closure_captures_is_constant_unless_an_outer_transform_says_otherwis
 }
 
 #[test]
-fn values_that_are_read_inside_the_closure_keep_their_derivative() {
+fn reading_values_in_a_closure_does_not_change_its_derivative() {
     let seen = RefCell::new(Vec::new());
     let f = |x: &Tensor| {
         let y = x * x;
@@ -94,7 +94,7 @@ fn values_that_are_read_inside_the_closure_keep_their_derivative() {
 }
 
 #[test]
-fn a_value_that_leaves_the_closure_is_a_value_like_any_other() {
+fn a_value_that_escapes_the_closure_can_be_used() {
     let leaked = RefCell::new(None);
     let f = |x: &Tensor| {
         let y = x * x;
@@ -112,7 +112,7 @@ fn a_value_that_leaves_the_closure_is_a_value_like_any_other() {
 }
 
 #[test]
-fn unused_arguments_and_constant_results_have_zeros() {
+fn unused_arguments_and_constant_results_have_derivative_zero() {
     let x = (scalar(1.0), Tensor::from([1.0f64, 2.0]));
     let f = |(a, _): &(Tensor, Tensor)| (a * 2.0, Tensor::from([7i64]), Tensor::scalar(1.0f64));
     let (y, pullback) = vjp(f, &x);
@@ -129,7 +129,7 @@ fn unused_arguments_and_constant_results_have_zeros() {
 }
 
 #[test]
-fn the_argument_itself_and_repeated_results_are_results() {
+fn a_result_may_be_the_argument_or_occur_twice() {
     let f = |x: &Tensor| (x.clone(), x.clone(), -x);
     let (y, pullback) = vjp(f, &scalar(2.0));
     assert_eq!(y.2.item::<f64>(), -2.0);
@@ -145,12 +145,12 @@ fn a_pullback_is_linear_and_may_be_called_again() {
     let two = pullback.call(&Tensor::full([3], 2.0, DType::F64));
     let ratio: Vec<f64> = (two / one).to_vec();
     assert_eq!(ratio, [2.0; 3]);
-    // Only the result of `tanh` is kept.
+    // The only residual is the result of `tanh`.
     assert_eq!(pullback.bytes(), 24);
 }
 
 #[test]
-fn a_sum_keeps_no_residual_but_its_shape() {
+fn the_pullback_of_a_sum_keeps_no_bytes() {
     let (_, pullback) = vjp(|x: &Tensor| x.sum(0), &Tensor::zeros([3, 4], DType::F32));
     assert_eq!(pullback.bytes(), 0);
     let ct = pullback.call(&Tensor::from([1.0f32, 2.0, 3.0, 4.0]));
@@ -171,7 +171,7 @@ fn jacobians_in_both_modes_agree() {
 }
 
 #[test]
-fn a_hessian_is_that_of_the_formula_and_hvp_its_product() {
+fn hessian_and_hvp_agree_with_the_formula() {
     // f = sum x_i^2 x_{i+1}; f_ii = 2 x_{i+1}, f_{i,i+1} = 2 x_i.
     let f = |x: &Tensor| {
         let (a, b) = (x.slice([0], [2], [1]), x.slice([1], [3], [1]));
@@ -188,7 +188,7 @@ fn a_hessian_is_that_of_the_formula_and_hvp_its_product() {
 }
 
 #[test]
-fn a_function_that_returns_result_gives_its_error_back() {
+fn a_function_that_returns_result_makes_the_transform_return_its_error() {
     let f = |x: &Tensor| -> Result<Tensor> { Ok((x + Tensor::from([1.0f64, 2.0])).sum(..)) };
     let good = value_and_grad(f)(&Tensor::from([1.0f64, 2.0])).unwrap();
     assert_eq!(good.0.item::<f64>(), 6.0);

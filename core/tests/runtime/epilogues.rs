@@ -1,10 +1,10 @@
-//! A group that follows a product in its task has the bits of what runs one op at a time.
+//! An epilogue (an elementwise group in the task of a product) gives the bits of one op at a time.
 
 use super::fused::{bits, numbers};
 use gradloom::testing::op_by_op;
 use gradloom::{DType, Tensor, explain, set_threads};
 
-/// Results that are computed with others and alone, on one to three threads, each after a product.
+/// Checks the results computed together and alone, on one to three threads.
 fn check(name: &str, results: impl Fn() -> Vec<Tensor>) {
     let want = op_by_op(|| bits(&results()));
     for threads in [1, 2, 3] {
@@ -21,8 +21,9 @@ fn follows(y: &Tensor) -> bool {
     explain(y).contains(", then ")
 }
 
-/// Sizes of which a part is no multiple of anything, with few rows, few columns and a long inner axis. Only results that are large
-/// are followed.
+/// Sizes `[m, k, n]` with incomplete blocks, few rows, few columns, and a long inner axis.
+///
+/// The results are large, because small ones do not get an epilogue.
 const SIZES: [[usize; 3]; 5] = [
     [1050, 30, 2010],
     [4100, 300, 520],
@@ -32,7 +33,7 @@ const SIZES: [[usize; 3]; 5] = [
 ];
 
 #[test]
-fn elementwise_groups_follow_the_product() {
+fn elementwise_groups_run_as_epilogues_of_a_product() {
     for [m, k, n] in SIZES {
         let (x, w) = (numbers(&[m, k], 1), numbers(&[k, n], 2));
         let (bias, scale) = (numbers(&[n], 3), numbers(&[m, 1], 4));
@@ -53,7 +54,7 @@ fn elementwise_groups_follow_the_product() {
 }
 
 #[test]
-fn sums_of_the_group_are_those_of_what_is_stored() {
+fn sums_in_an_epilogue_equal_sums_of_the_stored_result() {
     for [m, k, n] in SIZES {
         let (x, w) = (numbers(&[m, k], 1), numbers(&[k, n], 2));
         let other = numbers(&[m, n], 3);
@@ -72,7 +73,7 @@ fn sums_of_the_group_are_those_of_what_is_stored() {
 }
 
 #[test]
-fn a_sum_of_products_is_made_with_the_last() {
+fn a_sum_of_products_runs_as_an_epilogue_of_the_last() {
     for [m, k, n] in SIZES {
         let (x, y) = (numbers(&[m, k], 1), numbers(&[k, n], 2));
         let (v, w) = (numbers(&[m, 40], 3), numbers(&[40, n], 4));
@@ -83,7 +84,7 @@ fn a_sum_of_products_is_made_with_the_last() {
 }
 
 #[test]
-fn products_of_a_batch_and_their_views_are_followed() {
+fn batched_products_and_views_of_products_have_epilogues() {
     for [b, m, k, n] in [[30, 300, 8, 130], [4, 96, 5, 3000], [2, 1100, 300, 600]] {
         let (x, y) = (numbers(&[2, b, m, k], 1), numbers(&[2, b, k, n], 2));
         let (row, mask) = (numbers(&[n], 3), numbers(&[m, n], 4));
@@ -106,7 +107,7 @@ fn products_of_a_batch_and_their_views_are_followed() {
 }
 
 #[test]
-fn other_dtypes_and_numbers_that_are_none_come_through() {
+fn epilogues_handle_other_dtypes_and_non_finite_numbers() {
     let (m, n) = (1024, 1100);
     let some = [f64::NAN, -0.0, f64::INFINITY, 1e-310, 2.0, -3.0];
     let x = Tensor::from(some.repeat(m * 2 / 6 + 1)[..m * 2].to_vec()).reshape([m, 2]);

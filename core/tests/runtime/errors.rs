@@ -1,29 +1,32 @@
-//! The text of every error: what is wrong, then what to do.
+//! Texts of all errors: each says what is wrong, then what to do.
 
 use gradloom::{DType, Error, Key, Result, Tensor, evaluate, grad, jacfwd, jacrev, jvp, vjp};
 use std::collections::BTreeMap;
 
 fn text<T>(result: Result<T>) -> String {
-    result.err().expect("an error").to_string()
+    result.err().expect("the call fails").to_string()
 }
 
-/// The message of the panic of `body`.
+/// Returns the message of the panic of `body`.
 fn panic_of<T>(body: impl FnOnce() -> T + std::panic::UnwindSafe) -> String {
-    let payload = std::panic::catch_unwind(body).err().expect("a panic");
-    payload.downcast_ref::<String>().expect("a message").clone()
+    let payload = std::panic::catch_unwind(body).err().expect("`body` panics");
+    payload
+        .downcast_ref::<String>()
+        .expect("the panic has a message")
+        .clone()
 }
 
-/// The same, of a function that a transform has made, without the place where it was made.
+/// [`panic_of`] for a function returned by a transform. Removes the place where it was made.
 fn panic_of_made<T>(body: impl FnOnce() -> T + std::panic::UnwindSafe) -> String {
     let said = panic_of(body);
     let (said, _) = said
         .split_once("; in the function that")
-        .expect("where it was made");
+        .expect("the message says where the function was made");
     said.to_owned()
 }
 
 #[test]
-fn what_is_not_a_shape() {
+fn invalid_shapes_are_refused() {
     insta::assert_snapshot!(text(Tensor::try_from_vec(vec![1.0f32; 5], [2, 3])), @"5 values do not fill the shape [2, 3], which has 6 elements");
     insta::assert_snapshot!(text(Tensor::try_from_vec(vec![1.0f32; 5], [1 << 62, 4])), @"the shape [4611686018427387904, 4] has more elements than can be addressed");
     insta::assert_snapshot!(text(Tensor::try_from_vec(vec![1.0f32], vec![1; 40])), @"the shape [1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1] has 40 axes, and the limit is 32");
@@ -31,7 +34,7 @@ fn what_is_not_a_shape() {
 }
 
 #[test]
-fn what_an_op_does_not_take() {
+fn ops_refuse_operands_that_do_not_fit() {
     let (a, b) = (
         Tensor::zeros([3, 4], DType::F32),
         Tensor::zeros([4, 3], DType::F32),
@@ -44,7 +47,7 @@ fn what_an_op_does_not_take() {
 }
 
 #[test]
-fn a_number_that_a_dtype_does_not_hold_says_which_dtype_would() {
+fn a_number_that_does_not_fit_a_dtype_suggests_another_dtype() {
     let n = Tensor::from([1i32]);
     insta::assert_snapshot!(panic_of(|| Tensor::full([2], 1.5, DType::I64)), @"full: 1.5 is not a value of i64; give a float dtype");
     insta::assert_snapshot!(panic_of(|| Tensor::full([2], 1i64 << 40, DType::I32)), @"full: 1099511627776 is not a value of i32; give `DType::I64`");
@@ -53,7 +56,7 @@ fn a_number_that_a_dtype_does_not_hold_says_which_dtype_would() {
 }
 
 #[test]
-fn mixed_dtypes_are_cast_to_the_one_that_keeps_digits_and_gradients() {
+fn mixed_dtypes_suggest_a_cast_that_keeps_digits_and_gradients() {
     let (x, n) = (Tensor::from([1.0f32]), Tensor::from([1i64]));
     insta::assert_snapshot!(panic_of(|| &x + &n), @"add: the dtypes are f32 and i64: the left operand is f32[1], the right operand is i64[1]; cast the i64 operand, as in `.cast(DType::F32)`");
     insta::assert_snapshot!(panic_of(|| &n * n.cast(DType::I32)), @"mul: the dtypes are i64 and i32: the left operand is i64[1], the right operand is i32[1]; cast the i32 operand, as in `.cast(DType::I64)`");
@@ -67,7 +70,7 @@ fn static_arguments_are_shown_as_users_write_them() {
 }
 
 #[test]
-fn a_probability_is_from_0_to_1() {
+fn random_draws_refuse_wrong_probabilities_and_dtypes() {
     let key = || Key::new(1);
     insta::assert_snapshot!(panic_of(|| key().bernoulli(2.0, [2])), @"bernoulli: `p` is 2.0, and has to be from 0 to 1");
     insta::assert_snapshot!(panic_of(|| key().bernoulli(f64::NAN, [2])), @"bernoulli: `p` is NaN, and has to be from 0 to 1");
@@ -76,13 +79,13 @@ fn a_probability_is_from_0_to_1() {
 }
 
 #[test]
-fn a_number_of_threads_that_cannot_be_is_refused() {
+fn an_invalid_number_of_threads_is_refused() {
     insta::assert_snapshot!(panic_of(|| gradloom::set_threads(0)), @"`set_threads(0)`: kernels use from 1 to 256 threads");
     insta::assert_snapshot!(panic_of(|| gradloom::set_threads(100_000)), @"`set_threads(100000)`: kernels use from 1 to 256 threads");
 }
 
 #[test]
-fn optimisers_refuse_parameters_that_are_no_floats() {
+fn optimisers_refuse_parameters_that_are_not_floats() {
     use gradloom::optim::{Adam, Sgd};
     let n = Tensor::from([1i64, 2]);
     let (sgd, adam) = (Sgd::default(), Adam::default());
@@ -99,17 +102,17 @@ fn an_integer_divided_by_zero_is_an_error() {
     insta::assert_snapshot!(text(evaluate(&(&x / &zero))), @"`div`: element 1 is divided by 0, which no integer is the result of");
     insta::assert_snapshot!(text(evaluate(&((&x / 0).sum(..)))), @"`div`: element 0 is divided by 0, which no integer is the result of");
     insta::assert_snapshot!(text(evaluate(&(zero.pow(-1)))), @"`pow`: element 1 is divided by 0, which no integer is the result of");
-    // The promise stays a promise, and what does not divide is computed.
+    // All results stay pending, and the sum, which does not divide, can still be computed.
     let (quotient, sum) = (&x / &zero, &x + &zero);
     assert!(evaluate(&(quotient.clone(), sum.clone())).is_err());
     assert!(!quotient.is_realised() && !sum.is_realised());
     assert_eq!(sum.to_vec::<i32>(), [8, -7, i32::MAX]);
-    // Nothing is divided where there are no elements.
+    // An empty tensor has no element to divide.
     assert_eq!((Tensor::zeros([0], DType::I32) / 0).to_vec::<i32>(), []);
 }
 
 #[test]
-fn integers_wrap_and_divide_alike_in_groups_and_alone() {
+fn integers_wrap_and_divide_equally_in_groups_and_alone() {
     let x = Tensor::from([i32::MIN, i32::MAX, -7, 7]);
     let by = Tensor::from([-1i32, 2, 2, -2]);
     let quotient = [i32::MIN, i32::MAX / 2, -3, -3];
@@ -140,16 +143,18 @@ fn integers_wrap_and_divide_alike_in_groups_and_alone() {
 }
 
 #[test]
-fn a_label_that_is_no_class_is_an_error_of_one_hot_too() {
+fn one_hot_refuses_a_label_that_is_out_of_range() {
     let hot = Tensor::from([0i64, 3]).one_hot(3, DType::F32);
     insta::assert_snapshot!(text(evaluate(&hot)), @"`one_hot`: label 3 at row 1 is out of range for 3 classes");
 }
 
 #[test]
-fn a_function_that_a_transform_made_says_where_it_was_made() {
+fn the_panic_of_a_function_made_by_a_transform_says_where_it_was_made() {
     let x = Tensor::from([1.0f32, 2.0]);
     let said = panic_of(|| grad(|x: &Tensor| x * 2.0)(&x));
-    let (said, at) = said.split_once(" made at ").expect("where it was made");
+    let (said, at) = said
+        .split_once(" made at ")
+        .expect("the message says where the function was made");
     assert_eq!(
         said,
         "a gradient needs a result that is a single float, and this is f32[2]; sum it, or use `vjp`; in the function that `grad`"
@@ -158,7 +163,7 @@ fn a_function_that_a_transform_made_says_where_it_was_made() {
 }
 
 #[test]
-fn a_message_has_the_name_that_the_user_wrote() {
+fn messages_name_the_method_that_the_user_called() {
     let x = &Tensor::zeros([2, 3], DType::F32);
     let n = &Tensor::zeros([2, 3], DType::I64);
     let c = &Tensor::zeros([2, 3], DType::Bool);
@@ -227,7 +232,7 @@ fn a_message_has_the_name_that_the_user_wrote() {
 }
 
 #[test]
-fn a_number_beyond_an_i64_is_not_one_of_its_values() {
+fn a_number_that_exceeds_i64_is_refused() {
     insta::assert_snapshot!(panic_of(|| Tensor::full([1], u64::MAX, DType::I64)), @"full: 1.8446744073709552e19 is not a value of i64; give a float dtype");
     assert_eq!(
         Tensor::full([1], u64::MAX, DType::F64).to_vec::<f64>(),
@@ -236,7 +241,7 @@ fn a_number_beyond_an_i64_is_not_one_of_its_values() {
 }
 
 #[test]
-fn what_cannot_be_read() {
+fn reads_refuse_a_wrong_dtype_shape_or_axis() {
     let x = Tensor::zeros([2, 3], DType::F32);
     insta::assert_snapshot!(text(x.try_to_vec::<f64>()), @"cannot read f32[2, 3] as f64; cast it first, as in `x.cast(DType::F64)`");
     insta::assert_snapshot!(text(x.try_item::<f32>()), @"`item` needs a tensor of one element, and this is f32[2, 3]");
@@ -245,7 +250,7 @@ fn what_cannot_be_read() {
 }
 
 #[test]
-fn what_only_the_data_can_tell() {
+fn labels_and_memory_are_checked_during_evaluation() {
     let x = Tensor::zeros([2, 3], DType::F32);
     insta::assert_snapshot!(text(evaluate(&x.cross_entropy(Tensor::from([0i64, 7])))), @"`cross_entropy`: label 7 at row 1 is out of range for 3 classes");
     insta::assert_snapshot!(text(evaluate(&Tensor::zeros([1 << 30, 1 << 20], DType::F32))), @"`full`: no memory for 4503599627370496 bytes");
@@ -254,7 +259,7 @@ fn what_only_the_data_can_tell() {
 }
 
 #[test]
-fn what_has_no_derivative() {
+fn transforms_refuse_arguments_and_results_without_derivatives() {
     let ints = Tensor::from([1i64, 2]);
     let float = Tensor::from([1.0f32, 2.0]);
     insta::assert_snapshot!(panic_of_made(|| grad(|x: &Tensor| x.cast(DType::F32).sum(..))(&ints)), @"`argument` is i64[2], and only floats have gradients; cast it, or mark the parameter `#[nodiff]` or the field `#[tree(skip)]`");
@@ -269,7 +274,7 @@ fn what_has_no_derivative() {
 }
 
 #[test]
-fn a_jacobian_of_too_many_axes_is_an_err_where_the_function_returns_result() {
+fn a_jacobian_of_too_high_rank_is_an_err_if_the_function_returns_result() {
     let x = Tensor::zeros([1; 20], DType::F32);
     let square = |x: &Tensor| -> Result<Tensor> { Ok(x * x) };
     for jacobian in [jacfwd(square)(&x), jacrev(square)(&x)] {
@@ -282,7 +287,7 @@ fn a_jacobian_of_too_many_axes_is_an_err_where_the_function_returns_result() {
 }
 
 #[test]
-fn tangents_and_cotangents_that_do_not_match() {
+fn tangents_and_cotangents_of_a_wrong_shape_or_structure_are_refused() {
     let x = Tensor::from([1.0f32, 2.0]);
     let wide = Tensor::from([1.0f32, 2.0, 3.0]);
     insta::assert_snapshot!(panic_of(|| jvp(|x: &Tensor| x * x, &x, &wide)), @"the tangent of `argument` is f32[3], and has to be f32[2]");
@@ -292,9 +297,10 @@ fn tangents_and_cotangents_that_do_not_match() {
 }
 
 #[test]
-fn a_panic_is_at_the_line_of_the_user() {
+fn a_panic_is_located_at_the_line_of_the_user() {
     use std::sync::{Arc, Mutex};
-    // The hook is the only way to see a location; other tests may panic meanwhile, in their own files and lines.
+    // Only the panic hook sees locations. Other tests may panic meanwhile, but in other files or
+    // lines.
     let seen = Arc::new(Mutex::new(Vec::new()));
     let hook = std::panic::take_hook();
     let lines = seen.clone();
@@ -323,7 +329,7 @@ fn a_panic_is_at_the_line_of_the_user() {
 }
 
 #[test]
-fn an_error_is_a_value_that_threads_may_share() {
+fn an_error_can_be_sent_and_shared_between_threads() {
     fn check<T: std::error::Error + Clone + PartialEq + Send + Sync + 'static>() {}
     check::<Error>();
 }

@@ -1,9 +1,9 @@
-//! What runs in one loop has the bits of what runs one op at a time.
+//! A fused loop gives the same bits as running one op at a time.
 
 use gradloom::testing::op_by_op;
 use gradloom::{Tensor, evaluate, set_threads};
 
-/// Numbers that look random and are the same in every run.
+/// Returns pseudo-random numbers that are the same in every run.
 pub(super) fn numbers(shape: &[usize], seed: u64) -> Tensor {
     let n: usize = shape.iter().product();
     let mut state = seed;
@@ -24,7 +24,7 @@ pub(super) fn bits(results: &[Tensor]) -> Vec<Vec<u32>> {
 }
 
 #[test]
-fn sums_that_are_made_in_the_loop_are_the_sums_of_what_is_stored() {
+fn sums_in_a_fused_loop_equal_sums_of_the_stored_values() {
     let shapes: [&[usize]; 12] = [
         &[1],
         &[1000],
@@ -58,7 +58,7 @@ fn sums_that_are_made_in_the_loop_are_the_sums_of_what_is_stored() {
         for threads in [1, 2, 3] {
             set_threads(threads);
             assert_eq!(bits(&results()), one_by_one, "{shape:?}, {threads} threads");
-            // Alone, each sum decides what the pieces are.
+            // A sum that is computed alone determines the tiles itself.
             for (i, bits_of) in one_by_one.iter().enumerate() {
                 assert_eq!(
                     bits(&results()[i..=i])[0],
@@ -71,7 +71,7 @@ fn sums_that_are_made_in_the_loop_are_the_sums_of_what_is_stored() {
 }
 
 #[test]
-fn operands_may_lie_in_any_way() {
+fn operands_may_have_any_strides() {
     let x = numbers(&[60, 40], 3);
     let results = || {
         let part = x.slice([5, 0], [45, 40], [1, 1]);
@@ -82,7 +82,7 @@ fn operands_may_lie_in_any_way() {
 }
 
 #[test]
-fn values_without_elements_stand_among_others() {
+fn empty_tensors_can_be_mixed_with_others() {
     let shapes: [[usize; 3]; 4] = [[0, 3, 5], [4, 0, 5], [4, 3, 0], [0, 0, 0]];
     for [rows, inner, columns] in shapes {
         let results = || {

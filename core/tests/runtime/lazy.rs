@@ -1,4 +1,4 @@
-//! Promises and what they become.
+//! Lazy evaluation: pending tensors and their realisation.
 
 use gradloom::{DType, Error, Tensor, evaluate};
 use std::thread;
@@ -7,7 +7,9 @@ fn x() -> Tensor {
     Tensor::from([[0.5f32, -1.25, 3.0], [2.0, 0.125, -0.75]])
 }
 
-/// A function with views, broadcasts, reductions, a product and siblings.
+/// Returns the stages of a computation, after calling `each` on them.
+///
+/// The ops include views, broadcasts, reductions, a product and several results of one op.
 fn stages(x: &Tensor, each: impl Fn(&Tensor)) -> Vec<Tensor> {
     let mut all = Vec::new();
     let mut keep = |t: Tensor| {
@@ -28,7 +30,7 @@ fn stages(x: &Tensor, each: impl Fn(&Tensor)) -> Vec<Tensor> {
 }
 
 #[test]
-fn all_at_once_gives_the_bits_of_one_op_at_a_time() {
+fn evaluating_everything_at_once_gives_the_bits_of_one_op_at_a_time() {
     let eager = stages(&x(), |t| evaluate(t).unwrap());
     let lazy = stages(&x(), |_| {});
     evaluate(&lazy).unwrap();
@@ -44,7 +46,7 @@ fn all_at_once_gives_the_bits_of_one_op_at_a_time() {
 }
 
 #[test]
-fn targets_and_what_is_held_below_them_are_realised() {
+fn evaluation_realises_the_targets_and_operands_that_have_other_handles() {
     let x = x();
     let (a, c) = (x.tanh(), x.sin());
     let b = a.exp();
@@ -54,7 +56,7 @@ fn targets_and_what_is_held_below_them_are_realised() {
 }
 
 #[test]
-fn programs_that_differ_in_aliasing_alone_are_told_apart() {
+fn programs_that_differ_only_in_aliasing_are_distinguished() {
     let (a, b) = (Tensor::from([2.0f32, 3.0]), Tensor::from([5.0f32, 7.0]));
     assert_eq!((&a * &a).to_vec::<f32>(), [4.0, 9.0]);
     assert_eq!((&a * &b).to_vec::<f32>(), [10.0, 21.0]);
@@ -64,7 +66,7 @@ fn programs_that_differ_in_aliasing_alone_are_told_apart() {
 }
 
 #[test]
-fn programs_that_differ_in_a_static_argument_alone_are_told_apart() {
+fn programs_that_differ_only_in_a_static_argument_are_distinguished() {
     let x = Tensor::from_vec((0..8).map(|i| i as f32).collect(), [2, 2, 2]);
     assert_eq!(x.sum(-1).to_vec::<f32>(), [1.0, 5.0, 9.0, 13.0]);
     assert_eq!(x.sum(-2).to_vec::<f32>(), [2.0, 4.0, 10.0, 12.0]);
@@ -81,7 +83,7 @@ fn programs_that_differ_in_a_static_argument_alone_are_told_apart() {
 }
 
 #[test]
-fn programs_that_differ_in_their_targets_alone_are_told_apart() {
+fn programs_that_differ_only_in_their_targets_are_distinguished() {
     let x = Tensor::from([1.0f64, 4.0]);
     let pair = || {
         let a = x.sqrt();
@@ -110,7 +112,7 @@ fn a_view_as_a_target_is_contiguous() {
 }
 
 #[test]
-fn siblings_are_realised_one_after_the_other() {
+fn results_of_one_op_can_be_realised_separately() {
     let [a, b] = Tensor::from([1i64, 2, 3, 4]).split::<2>(0);
     assert_eq!(a.to_vec::<i64>(), [1, 2]);
     assert!(!b.is_realised());
@@ -119,7 +121,7 @@ fn siblings_are_realised_one_after_the_other() {
 }
 
 #[test]
-fn a_failed_evaluation_leaves_promises_that_can_be_tried_again() {
+fn a_failed_evaluation_leaves_promises_that_can_be_evaluated_again() {
     let logits = Tensor::zeros([2, 3], DType::F32);
     let labels = Tensor::from([0i64, 3]);
     let doubled = &labels * 2;
@@ -140,13 +142,13 @@ fn a_failed_evaluation_leaves_promises_that_can_be_tried_again() {
     assert!(!loss.is_realised() && !doubled.is_realised());
     assert!(loss.try_item::<f32>().is_err());
     assert_eq!(doubled.to_vec::<i64>(), [0, 6]);
-    // The plan that failed is a plan like any other.
+    // The plan that failed works for other labels.
     let loss = logits.cross_entropy(Tensor::from([0i64, 2]));
     assert_eq!(loss.item::<f32>(), 3.0f32.ln());
 }
 
 #[test]
-fn too_large_a_result_is_an_error_and_not_an_abort() {
+fn a_result_that_exceeds_memory_is_an_error_and_not_an_abort() {
     let x = Tensor::zeros([1 << 30, 1 << 20], DType::F64);
     let error = evaluate(&x).unwrap_err();
     assert_eq!(
@@ -160,7 +162,7 @@ fn too_large_a_result_is_an_error_and_not_an_abort() {
 }
 
 #[test]
-fn many_threads_may_force_the_same_tensors() {
+fn many_threads_may_evaluate_the_same_tensors() {
     let x = Tensor::from_vec((0..1000).map(|i| i as f64).collect(), 1000);
     for _ in 0..20 {
         let y = x.sin();

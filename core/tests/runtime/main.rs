@@ -1,4 +1,4 @@
-//! The run time through its public interface.
+//! The run time, tested through its public interface.
 
 mod chains;
 mod deep;

@@ -1,9 +1,9 @@
-//! Each way in which the op table says that an op is called is one.
+//! Each method that the op table lists exists on `Tensor`.
 
 use gradloom::{DType, Tensor};
 use gradloom_ir::Op;
 
-/// Compiles only if all of these are there, with the parameters that the op table says.
+/// Compiles only if all methods exist, with the parameters that the op table lists.
 macro_rules! methods {
     ($($name:ident: $call:expr;)*) => {{
         $(let _: fn() = || { let _ = $call; };)*

@@ -1,4 +1,4 @@
-//! Graphs by chance: however they are cut into evaluations, the bits are the same.
+//! Random graphs: the bits do not depend on how a graph is divided into evaluations.
 
 use super::rng::Rng;
 use gradloom::{DType, Tensor, evaluate, grad};
@@ -14,7 +14,7 @@ fn leaves(seed: u64) -> Vec<Tensor> {
     vec![leaf(), leaf(), leaf()]
 }
 
-/// Another tensor of the same shape, from two that there are.
+/// Computes another tensor of the same shape from two tensors.
 fn op(choice: usize, x: &Tensor, y: &Tensor) -> Tensor {
     match choice {
         0 => x + y,
@@ -43,7 +43,7 @@ fn op(choice: usize, x: &Tensor, y: &Tensor) -> Tensor {
     }
 }
 
-/// The tensors of a graph; `evaluate_now(i)` says whether to evaluate the `i`-th when it is recorded.
+/// Returns the tensors of a graph. Evaluates the `i`-th immediately if `evaluate_now(i)` is true.
 fn graph(seed: u64, start: &[Tensor], evaluate_now: impl Fn(usize) -> bool) -> Vec<Tensor> {
     let mut rng = Rng(seed);
     let mut all = start.to_vec();
@@ -83,7 +83,7 @@ fn the_bits_do_not_depend_on_what_is_evaluated_together() {
 }
 
 #[test]
-fn a_gradient_does_not_depend_on_what_the_function_reads_on_its_way() {
+fn a_gradient_does_not_depend_on_evaluations_inside_the_function() {
     for seed in 0..30 {
         let x = leaves(seed);
         let last = |x: &Vec<Tensor>, eager: bool| {
@@ -103,7 +103,7 @@ fn a_gradient_does_not_depend_on_what_the_function_reads_on_its_way() {
 }
 
 #[test]
-fn threads_that_plan_and_run_at_once_get_the_bits_of_one() {
+fn threads_that_evaluate_concurrently_get_the_bits_of_one_thread() {
     let expected: Vec<Vec<Vec<u64>>> = (0..8)
         .map(|seed| {
             graph(seed, &leaves(seed), |_| false)
@@ -129,7 +129,7 @@ fn threads_that_plan_and_run_at_once_get_the_bits_of_one() {
 }
 
 #[test]
-fn a_tensor_may_be_sent_to_and_shared_with_other_threads() {
+fn a_tensor_can_be_sent_and_shared_between_threads() {
     fn check<T: Send + Sync + 'static>() {}
     check::<Tensor>();
     check::<gradloom::Pullback<Tensor, Tensor>>();

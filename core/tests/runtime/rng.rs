@@ -1,6 +1,6 @@
-//! Numbers by chance.
+//! A random number generator for tests.
 
-/// Knuth's linear congruential generator: enough to choose with.
+/// Knuth's linear congruential generator, which is good enough to make random choices.
 pub(super) struct Rng(pub(super) u64);
 
 impl Rng {

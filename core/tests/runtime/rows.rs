@@ -1,4 +1,4 @@
-//! Kernels on rows that make several results at once give each the bits that it has alone.
+//! Row kernels with several results give each result the bits that it has when computed alone.
 
 use super::fused::{bits, numbers};
 use gradloom::testing::op_by_op;
@@ -15,7 +15,7 @@ const SHAPES: [&[usize]; 7] = [
 ];
 
 #[test]
-fn the_sums_in_the_derivative_of_a_norm_are_those_of_what_is_stored() {
+fn sums_in_the_derivative_of_a_norm_equal_sums_of_stored_values() {
     for shape in SHAPES {
         let last = &shape[shape.len() - 1..];
         let (x, w, b) = (numbers(shape, 1), numbers(last, 2), numbers(last, 3));
@@ -44,7 +44,7 @@ fn the_sums_in_the_derivative_of_a_norm_are_those_of_what_is_stored() {
 }
 
 #[test]
-fn a_cross_entropy_is_made_with_its_derivative() {
+fn cross_entropy_and_its_derivative_are_computed_by_one_kernel() {
     for [n, classes] in [[1, 1], [3, 10], [70, 2100], [2500, 33]] {
         let logits = numbers(&[n, classes], 1) * 20.0;
         let labels: Vec<i64> = (0..n).map(|i| (i * 7 % classes) as i64).collect();
