@@ -159,8 +159,8 @@ impl fmt::Display for AnnotationFault {
 ///
 /// # Panics
 ///
-/// If an argument does not match its annotation. Inside of `record::catch` the error is returned
-/// instead.
+/// If an argument does not match its annotation. Inside of `record::catch`, the error is
+/// returned to it instead.
 #[track_caller]
 pub fn check_call<const N: usize>(table: &Annotations, arguments: &[&Tensor]) {
     check_arguments::<N>(table, arguments);

@@ -43,8 +43,7 @@ pub trait Element:
     fn from_static(value: &Static) -> Self;
 }
 
-/// Returns the elements of a kernel result. Bytes of `bool` are cleared before they are viewed as
-/// `bool`.
+/// Returns the elements of a kernel result. Bytes of a `bool` result are normalised first.
 macro_rules! elements_mut {
     (bool, $bytes:expr) => {
         bools_of($bytes)

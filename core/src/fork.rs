@@ -3,7 +3,7 @@
 //! A child process has only the thread that forked. A lock that another thread held at that moment
 //! would never be released in the child. So the forking thread first takes every lock that threads
 //! share, and afterwards releases them in both processes. On Linux the system calls these functions
-//! through `pthread_atfork`; elsewhere forks are not supported.
+//! through `pthread_atfork`; elsewhere forks are not detected.
 //!
 //! Locks of single values are not taken. [`lock`] detects that their holder does not exist any
 //! more.

@@ -92,7 +92,7 @@ impl Layout {
             };
             assert!(
                 self.shape[i] == len || self.shape[i] == 1,
-                "the shapes broadcast"
+                "shapes that broadcast"
             );
             if self.shape[i] == len {
                 self.strides[i]

@@ -148,7 +148,7 @@ pub(crate) enum Look<'a> {
 
 /// Producer of a value in the graph of ops.
 pub(crate) enum Behind<'a> {
-    /// No op.
+    /// No op: the value is realised or promised by a call.
     Nothing,
     /// Op of the value itself, with its operands.
     Op(&'a [Shared]),
@@ -180,7 +180,7 @@ impl Value {
         let depth = match &source {
             Source::Elements(_) => 0,
             // A value that depends on a stand-in cannot be computed. The largest depth keeps it out
-            // of [`bound_pending`](crate::record), because it is not a multiple of the limit.
+            // of `bound_pending`, because it is not a multiple of the limit.
             Source::StandIn => u32::MAX,
             Source::Part(of, _) => of.depth(),
             Source::Call(node, _) => node.depth(),
@@ -443,7 +443,7 @@ impl Value {
 pub(crate) struct Cut(Args);
 
 impl Cut {
-    /// Drops it.
+    /// Drops the operands.
     pub(crate) fn let_go(self) {
         drop(self.0);
     }

@@ -85,7 +85,7 @@ impl Handle {
     }
 }
 
-const THERE: &str = "only `drop` and `into_shared` take the value";
+const THERE: &str = "a handle has its value until it is dropped";
 
 /// Returns an uninitialised value with the shape of `like`.
 #[inline]
