@@ -319,9 +319,6 @@ impl<'a> Walker<'a> for Walking<'a> {
 ///
 /// An op computes its depth from its operands when it is recorded. The depth becomes too large when
 /// these operands are realised later, and ops recorded on top would inherit the excess.
-///
-/// An op gets its depth from its operands when it is recorded. Where these have been computed since, it is too large, and so
-/// would be those of all later ops.
 pub(crate) fn correct_depths(value: &Shared) -> u32 {
     let mut memory = Memory::take();
     let mut stack = std::mem::take(&mut memory.stack).emptied();

@@ -6,8 +6,6 @@ use smallvec::{SmallVec, smallvec};
 ///
 /// The element with index `i` lies at `offset + sum over axes of i[axis] * strides[axis]`. No
 /// stride is negative, because no op reverses an axis. A stride of 0 repeats an element.
-///
-/// No stride is negative, because no op reverses an axis. A stride of 0 repeats an element.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Layout {
     pub(crate) offset: usize,

@@ -29,8 +29,6 @@ pub(crate) type Edges = TCellOwner<Edge>;
 ///
 /// An op with several results has a `Value` of its own, to which users have no handle. Its results
 /// are *parts* of it.
-///
-/// An op with several results is a value of its own, of which nobody has a handle: its results are *parts* of it.
 pub(crate) struct Value {
     pub(crate) aval: Aval,
     /// Elements in row-major order without gaps, once they are ready.

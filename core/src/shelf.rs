@@ -34,9 +34,6 @@ pub struct Shelf<T> {
 /// The results after this call take longer once. Each thread also keeps small buffers and an arena
 /// for intermediate values, which are freed when it ends.
 ///
-/// The library keeps up to 256 MiB of them for each dtype, because fresh memory is slow to write: after this call the next results
-/// take longer once. What a thread keeps for itself, the room for intermediate values and small buffers, is given back when it ends.
-///
 /// ```
 /// use gradloom::{Tensor, release_memory};
 ///

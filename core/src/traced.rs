@@ -59,8 +59,8 @@ pub trait Traced {
     ///
     /// `None` if repeated calls reuse their plan and record nothing.
     ///
-    /// Callees of a body that is recorded at run time are not known, and neither are methods that a function with type or
-    /// constant parameters calls.
+    /// Callees are unknown if the body is recorded at run time. Methods that a function with type or
+    /// constant parameters calls are unknown, too.
     const RECORDED: Option<&'static str>;
 }
 

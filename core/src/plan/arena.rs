@@ -16,8 +16,6 @@ pub(super) struct Life {
 ///
 /// Each value goes to the smallest gap that fits (best fit), with the time of each release known in
 /// advance.
-///
-/// A value goes to the smallest gap that it fits into, as in an allocator that knows when each block is freed.
 pub(super) fn offsets(lives: &[Life]) -> (Vec<usize>, usize) {
     let mut ends: Vec<(usize, usize)> =
         lives.iter().enumerate().map(|(i, l)| (l.last, i)).collect();
