@@ -80,8 +80,9 @@ pub fn stats() -> Stats {
     }
 }
 
-/// Sets the number of hash bits in use. Results never depend on it; tests use few bits to force
-/// collisions.
+/// Sets the number of hash bits in use.
+///
+/// Results never depend on it; tests use few bits to force collisions.
 #[doc(hidden)]
 pub fn set_hash_bits(bits: u32) {
     let mut engine = Engine::lock();
@@ -120,8 +121,9 @@ impl Entry {
         }
     }
 
-    /// Returns the program before simplification and the number of its leaves, unless it is very
-    /// long.
+    /// Returns the program before simplification and the number of its leaves.
+    ///
+    /// `None` if the program is very long.
     pub(crate) fn source(&self) -> Option<(&Program, usize)> {
         let source = self.source.as_ref();
         source.map(|(program, n_leaves)| (program, *n_leaves))

@@ -64,8 +64,9 @@ pub(crate) fn beside<'a>(
     Ok(())
 }
 
-/// Returns the avals that cotangents must have. Non-float results accept any cotangent, because it
-/// is not read.
+/// Returns the avals that cotangents must have.
+///
+/// Non-float results accept any cotangent, because it is not read.
 pub(crate) fn cotangents(results: &[Aval]) -> impl ExactSizeIterator<Item = Option<&Aval>> {
     results
         .iter()

@@ -44,8 +44,9 @@ pub struct Cost {
 pub struct Work {
     /// Number of additions, multiplications, comparisons and similar operations.
     pub flops: Option<Formula>,
-    /// Number of evaluations of functions such as `exp`, `tanh` or `sqrt`, each of which takes many
-    /// operations.
+    /// Number of evaluations of functions such as `exp`, `tanh` or `sqrt`.
+    ///
+    /// Each takes many operations.
     pub transcendentals: Option<Formula>,
     /// Number of bytes read and written.
     pub bytes: Option<Formula>,

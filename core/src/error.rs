@@ -69,8 +69,7 @@ pub enum Error {
         asked: DType,
     },
 
-    /// [`Tensor::item`](crate::Tensor::item) was called on a tensor that does not have exactly one
-    /// element.
+    /// `item` was called on a tensor that does not have exactly one element.
     #[error("`item` needs a tensor of one element, and this is {aval}")]
     NotAnItem {
         /// Aval of the tensor.

@@ -43,8 +43,9 @@ impl Engine {
     }
 }
 
-/// Argument of [`evaluate`] and [`explain`]: a reference to a tree of tensors, or a tuple of such
-/// references.
+/// Argument of [`evaluate`] and [`explain`]: a tree of tensors, or several.
+///
+/// It is a reference to a tree, or a tuple of such references.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a reference to a tree of tensors, nor a tuple of such references",
     note = "write `evaluate(&model)` or `evaluate((&model, &loss))`"

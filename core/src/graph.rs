@@ -20,8 +20,9 @@ pub(crate) struct Graph {
     key: Vec<u64>,
     /// The cached plan, if there is one.
     found: Option<Arc<Entry>>,
-    /// Values with ops in topological order, and the position of each in the key. Empty if a plan
-    /// was found.
+    /// Values with ops in topological order, and the position of each in the key.
+    ///
+    /// Empty if a plan was found.
     nodes: Vec<(Shared, usize)>,
     targets: Vec<Source>,
     /// Held values: intermediate values that become results, after the targets.
@@ -37,9 +38,10 @@ type Held = SmallVec<[Shared; 4]>;
 pub(crate) enum Results {
     /// Only the targets.
     Targets,
-    /// The targets, and the intermediate values that something outside of the graph holds: the
-    /// user, or an op that is not a target. Otherwise they would be computed again when they are
-    /// requested.
+    /// The targets and the held values.
+    ///
+    /// Held values are intermediate values that something outside of the graph holds: the user, or
+    /// an op that is not a target. Otherwise they would be computed again when they are requested.
     TargetsAndHeld,
 }
 
@@ -228,8 +230,9 @@ struct Walking<'a> {
 }
 
 impl Walking<'_> {
-    /// Returns the held values: met by the walk, referenced from outside of it, and not free to
-    /// compute.
+    /// Returns the held values: intermediate values with handles outside of the walk.
+    ///
+    /// Values that are free to compute are left out.
     ///
     /// A view that keeps all elements is replaced by its operand.
     fn held(&self, targets: &[Shared]) -> Held {
@@ -367,8 +370,9 @@ impl<'a> Walker<'a> for Depths<'a> {
     }
 }
 
-/// Appends an op whose operands are stamped: as one word if possible, else as a header and
-/// sections.
+/// Appends the encoding of an op whose operands are stamped.
+///
+/// An op is one word if possible, else a header and sections.
 ///
 /// The header holds the lengths of the sections. The top two bits distinguish the encodings: `10`
 /// is one word, `0x` a header, `11` a header followed by its lengths.

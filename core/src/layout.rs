@@ -166,8 +166,9 @@ impl Layout {
         })
     }
 
-    /// Merges neighbouring axes that are evenly spaced, drops unit axes, and returns `(length,
-    /// stride)` of each.
+    /// Returns `(length, stride)` of the axes, with evenly spaced neighbours merged.
+    ///
+    /// Unit axes are dropped.
     pub(crate) fn runs(&self) -> Vec<(usize, usize)> {
         let mut runs: Vec<(usize, usize)> = Vec::with_capacity(self.shape.len());
         for (&len, &stride) in self.shape.iter().zip(&self.strides) {

@@ -21,8 +21,10 @@ pub(crate) type Shared = triomphe::Arc<Value>;
 /// Marker type of the cells that hold the edges of the graph, from consumers to producers.
 pub(crate) struct Edge;
 
-/// Permission to follow and cut edges. The engine keeps the only one behind its lock, so a walk
-/// takes one lock in total, and not one for each value.
+/// Permission to follow and cut edges.
+///
+/// The engine keeps the only one behind its lock, so a walk takes one lock in total, and not one
+/// for each value.
 pub(crate) type Edges = TCellOwner<Edge>;
 
 /// A tensor behind its handles: its elements, the op or call that promises them, or both.
@@ -43,8 +45,9 @@ pub(crate) struct Value {
     pub(crate) op: Op,
     /// Age of the value, greater than the ages of its operands; 0 if no op produces it.
     pub(crate) age: u64,
-    /// Length of the longest chain of pending ops and calls that ends here, or an upper bound of
-    /// it. 0 once the elements are ready.
+    /// Upper bound of the length of the longest chain of pending ops and calls that ends here.
+    ///
+    /// It is exact when the op is recorded, and 0 once the elements are ready.
     depth: AtomicU32,
     /// Statics, like operands and avals of several results, for ops that have any of these.
     pub(crate) more: Option<Arc<More>>,
@@ -155,8 +158,9 @@ pub(crate) enum Behind<'a> {
 }
 
 impl Value {
-    /// Returns an empty value, to be initialised by [`begin`](Self::begin) or
-    /// [`begin_op`](Self::begin_op).
+    /// Returns an empty value.
+    ///
+    /// It is initialised by [`begin`](Self::begin) or [`begin_op`](Self::begin_op).
     pub(crate) fn blank() -> Value {
         Value {
             aval: Aval::new(DType::F32, []),
@@ -351,8 +355,9 @@ impl Value {
         self.from.ro(edges).0.data()
     }
 
-    /// Returns whether the value does not need its op: it is realised or promised by a call, and no
-    /// transform is tracing through it.
+    /// Returns whether the value does not need an op.
+    ///
+    /// It is realised and no transform is tracing through it, or a call promises it.
     pub(crate) fn is_free(&self) -> bool {
         !self.has_op() || (self.has_elements() && !self.is_traced())
     }
@@ -490,8 +495,9 @@ pub(crate) fn let_go(value: Shared) {
     }
 }
 
-/// Drops a value and the chain of operands that only it owns. Other operands are added to
-/// `pending`.
+/// Drops a value and the chain of operands that only it owns.
+///
+/// Other operands are added to `pending`.
 ///
 /// Loops instead of recursion let a graph of a million ops be dropped.
 fn free(mut value: UniqueArc<Value>, pending: &mut Vec<Shared>) {

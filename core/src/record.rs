@@ -1,5 +1,6 @@
-//! Records ops as values of the lazy graph. Shape and dtype rules run here, so errors point at the
-//! user's call.
+//! Records ops as values of the lazy graph.
+//!
+//! Shape and dtype rules run here, so errors point at the user's call.
 
 use crate::age::next_age;
 use crate::node::{More, Operands, Shared, Source, Value};
@@ -236,8 +237,7 @@ thread_local! {
 /// Panic payload that carries an error to the enclosing [`catch`].
 struct Raised(Error);
 
-/// Runs the body of a function that returns `Result`, and returns errors of ops inside of it as
-/// `Err`.
+/// Runs the body of a function that returns `Result`; errors of ops inside become `Err`.
 pub fn catch<T>(body: impl FnOnce() -> Result<T>) -> Result<T> {
     SCOPES.set(SCOPES.get() + 1);
     // Unwind safety: the captures of `body` are not used after a panic.

@@ -1,5 +1,6 @@
-//! Report of the calls of traced functions: how often each was called, planned or recorded, why,
-//! and how long it took.
+//! Report of the calls of traced functions.
+//!
+//! It tells how often each was called, planned or recorded, why, and how long it took.
 //!
 //! A function whose calls are often recorded or planned is slower than necessary; the last column
 //! gives the reason.
@@ -78,18 +79,21 @@ pub struct Report {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct FunctionReport {
-    /// Path, as in `model::loss::value_and_grad`. All instances of a generic function share one
-    /// entry.
+    /// Path, as in `model::loss::value_and_grad`.
+    ///
+    /// All instances of a generic function share one entry.
     pub name: &'static str,
-    /// Time spent to run its plans, and to record and plan its body, callees included. Results that
-    /// are not requested take no time.
+    /// Time spent to run its plans, and to record and plan its body, callees included.
+    ///
+    /// Results that are not requested take no time.
     pub time: Duration,
     /// Number of calls that found their plan.
     pub found: u64,
     /// Number of calls that recorded the body and made a plan for later calls.
     pub planned: u64,
-    /// Number of calls that recorded the body without making a plan, so that the next one records
-    /// it again.
+    /// Number of calls that recorded the body and made no plan.
+    ///
+    /// The next such call records it again.
     pub recorded: u64,
     /// Reason why a call last recorded the body.
     pub why: Option<Why>,

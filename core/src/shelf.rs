@@ -85,8 +85,9 @@ impl<T> Shelf<T> {
         std::mem::take(&mut self.spans)
     }
 
-    /// Takes the smallest span with capacity for `n` elements, unless it is more than about twice
-    /// as large.
+    /// Takes the smallest span with capacity for `n` elements.
+    ///
+    /// Returns `None` if it is more than about twice as large.
     fn take(&mut self, n: usize) -> Option<Span<T>> {
         let fits = |span: &Span<T>| span.room() >= n && span.room() / 2 <= n;
         let all = self.spans.iter().enumerate().rev();

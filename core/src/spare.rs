@@ -147,8 +147,7 @@ thread_local! {
     static BUFFERS: RefCell<Buffers> = const {
         RefCell::new(Buffers { lists: [const { Vec::new() }; LISTS], bytes: 0 })
     };
-    /// Buffers without elements: allocations left over from large ones, whose elements went to the
-    /// pool.
+    /// Buffers without elements, left over when the elements of large ones went to the pool.
     static SHELLS: Spare<Arc<Buffer>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -159,8 +158,9 @@ fn list_of(dtype: DType, n: usize) -> usize {
         % LISTS
 }
 
-/// Returns the only handle to a buffer of `n` unspecified elements. The caller writes them before
-/// it reads them.
+/// Returns the only handle to a buffer of `n` unspecified elements.
+///
+/// The caller writes them before it reads them.
 pub(crate) fn buffer(dtype: DType, n: usize) -> Result<Arc<Buffer>, KernelFault> {
     let small = n.saturating_mul(dtype.size()) < shelf::LARGE;
     if small && let Some(found) = small_buffer(dtype, n) {

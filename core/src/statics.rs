@@ -4,8 +4,9 @@ use crate::DType;
 use gradloom_ir::Static;
 use std::ops::RangeFull;
 
-/// Conversion to a static argument: an axis, several axes, all axes (`..`), a shape, a number or a
-/// dtype.
+/// Conversion to a static argument: axes, a shape, a number or a dtype.
+///
+/// Axes are one axis, several, or all (`..`).
 ///
 /// ```
 /// # use gradloom::{DType, Tensor};

@@ -52,8 +52,9 @@ pub trait Traced {
     const COST: Cost;
     /// Named values of the function, in program order.
     const POINTS: &'static [Point];
-    /// Description of each loop that is compiled with the function, in builds without debug
-    /// assertions.
+    /// Descriptions of the loops that are compiled with the function.
+    ///
+    /// They exist in builds without debug assertions.
     const KERNELS: &'static [&'static str];
     /// Reason why every call is recorded, in this function or in a traced function that it calls.
     ///

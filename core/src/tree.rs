@@ -53,8 +53,9 @@ pub trait Tree: Sized {
         key.unknown_tree::<Self>();
     }
 
-    /// Reason why a call site cannot cache the skipped fields of such a result, as far as the type
-    /// tells. `#[derive(Tree)]` implements it.
+    /// Reason why a call site cannot cache the skipped fields of a result of this type.
+    ///
+    /// It depends only on the type. `#[derive(Tree)]` implements it.
     #[doc(hidden)]
     const __SHARED: Option<&'static str> = Some("the `Tree` of the result is not derived");
 }

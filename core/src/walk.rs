@@ -1,5 +1,4 @@
-//! Topological walk over the lazy graph, operands before consumers, without recursion and hash
-//! maps.
+//! Topological walk over the lazy graph, operands first, without recursion or hash maps.
 
 use crate::node::Shared;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -34,8 +33,9 @@ impl Source {
         }
     }
 
-    /// Returns the source as one unique word. Leaves and first results with small numbers give
-    /// small words.
+    /// Returns the source as one unique word.
+    ///
+    /// Leaves and first results with small numbers give small words.
     #[inline]
     pub(crate) fn encode(self) -> u64 {
         self.0
@@ -48,8 +48,9 @@ impl Source {
     }
 }
 
-/// Mark of a walk on a value: the epoch of the walk and the source. It replaces a map from values
-/// to sources.
+/// Mark of a walk on a value: the epoch of the walk and the source.
+///
+/// It replaces a map from values to sources.
 ///
 /// Relaxed atomics suffice, because the engine's lock serialises walks.
 #[derive(Debug, Default)]
@@ -110,8 +111,9 @@ impl Stamp {
         }
     }
 
-    /// Returns whether some of the `n_handles` handles are not edges of the walk. Always false for
-    /// targets.
+    /// Returns whether some of the `n_handles` handles are not edges of the walk.
+    ///
+    /// Always false for targets.
     pub(crate) fn is_held(&self, n_handles: usize) -> bool {
         n_handles > self.n_edges.load(Ordering::Relaxed) as usize
     }

@@ -11,8 +11,9 @@ pub(super) struct Life {
     pub(super) last: usize,
 }
 
-/// Returns the offset of each value, and the size of the arena in bytes. `lives` is sorted by
-/// `first`.
+/// Returns the offset of each value, and the size of the arena in bytes.
+///
+/// `lives` is sorted by `first`.
 ///
 /// Each value goes to the smallest gap that fits (best fit), with the time of each release known in
 /// advance.

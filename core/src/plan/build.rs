@@ -65,8 +65,9 @@ pub(super) struct Draft {
     pub(super) eqns: Eqns,
     /// The product that the task computes, if a group can become its epilogue.
     pub(super) product: Option<Arc<Batch>>,
-    /// For a product with an epilogue: true if the first of `outs`, the result of the product, may
-    /// be left out when no other task reads it. `None` for other tasks.
+    /// True if the result of a product may be left out when only its epilogue reads it.
+    ///
+    /// That result is the first of `outs`. `None` if the task is not a product with an epilogue.
     pub(super) followed: Option<bool>,
 }
 
@@ -136,15 +137,17 @@ impl Build {
             .broadcast_to(shape)
     }
 
-    /// Adds a kernel with one result. Operands must be contiguous; the kernel gets exactly their
-    /// elements.
+    /// Adds a kernel with one result.
+    ///
+    /// Operands must be contiguous; the kernel gets exactly their elements.
     pub(crate) fn kernel(&mut self, args: &[&Place], out: &Aval, kernel: Prepared) -> Place {
         self.kernels(args, std::slice::from_ref(out), kernel)
             .remove(0)
     }
 
-    /// Adds a kernel with several results. Operands must be contiguous; the kernel gets exactly
-    /// their elements.
+    /// Adds a kernel with several results.
+    ///
+    /// Operands must be contiguous; the kernel gets exactly their elements.
     pub(crate) fn kernels(
         &mut self,
         args: &[&Place],
@@ -154,8 +157,9 @@ impl Build {
         self.ordered(args, outs, Work::Whole(kernel))
     }
 
-    /// Adds a kernel that can run on blocks of rows. Operands must be contiguous; the kernel gets
-    /// exactly their elements.
+    /// Adds a kernel that can run on blocks of rows.
+    ///
+    /// Operands must be contiguous; the kernel gets exactly their elements.
     pub(crate) fn by_row(&mut self, args: &[&Place], outs: &[Aval], kernel: ByRow) -> Vec<Place> {
         self.ordered(args, outs, Work::Cut(Link::Rows(kernel)))
     }
@@ -213,8 +217,7 @@ impl Build {
         self.wanted == Some(op)
     }
 
-    /// Offers a by-product: the result of `op` with statics `of` on `args`, computed by another
-    /// kernel.
+    /// Offers a by-product: `made`, the result of `op` with statics `of` on `args`.
     pub(crate) fn gives_along(&mut self, op: Op, of: &[Static], args: &[Place], made: &Place) {
         let made_of_it = self.along.entry((op, args[0].root)).or_default();
         made_of_it.push(Along {

@@ -12,8 +12,7 @@ const REACH: usize = 64;
 /// Size in bytes from which a value is worth avoiding in memory. Smaller values stay in a cache.
 const LEAST_BYTES: usize = 1 << 18;
 
-/// Target size in bytes of one block of a value, so that it stays in the first-level or
-/// second-level cache.
+/// Target size in bytes of one block of a value, chosen to fit a low-level cache.
 const BLOCK_BYTES: usize = 1 << 16;
 
 /// Largest size in bytes of one block of a value. Values that need larger blocks go through memory.
@@ -199,8 +198,9 @@ pub(super) fn near(members: &[Member], is_last: impl Fn(u32) -> bool) -> Vec<u32
     outs.filter(|root| read(*root) && is_last(*root)).collect()
 }
 
-/// Returns the kernel of a chain with these operands and results. All other values are local to a
-/// block.
+/// Returns the kernel of a chain with these operands and results.
+///
+/// All other values are local to a block.
 pub(super) fn prepare(
     roots: &[Root],
     members: Vec<Member>,

@@ -8,12 +8,16 @@ use crate::kernel::{self, Group, Link};
 /// Search window for products. Keeps planning linear.
 const REACH: usize = 64;
 
-/// Size in bytes of a product from which an epilogue pays off. A smaller result stays in a cache,
-/// and the group reads it faster as a whole than tile by tile.
+/// Size in bytes of a product from which an epilogue pays off.
+///
+/// A smaller result stays in a cache, and the group reads it faster as a whole than tile by tile.
 const LEAST_BYTES: usize = 8 << 20;
 
-/// Adds a group with operands `args`, as the epilogue of a product if possible, and returns its
-/// results.
+/// Adds a group with operands `args` and returns its results.
+///
+/// The group becomes the epilogue of a product if one of its operands is the whole result of a
+/// product that no task has read. The product then moves to the place of the group. Later tasks may
+/// read the product, too.
 ///
 /// The product must be an operand that no earlier task reads. It moves to the place of the group;
 /// later tasks may read it, too.

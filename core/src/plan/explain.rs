@@ -9,8 +9,7 @@ use std::fmt::Write;
 const MOST_NAMES: usize = 8;
 
 impl Plan {
-    /// Returns one line for the plan and one for each task: the operation, operands, results and
-    /// arithmetic.
+    /// Returns one line for the plan and one for each task.
     ///
     /// `program` is the simplified program that was planned. Without it, or if an op does not know
     /// its cost, the arithmetic is left out.

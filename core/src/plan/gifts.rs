@@ -7,8 +7,9 @@ use crate::kernel::{Base, Needs, Region};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
-/// Leaves and results of equal size and dtype. The buffer of any of the leaves may become any of
-/// the results.
+/// Leaves and results of equal size and dtype.
+///
+/// The buffer of any of the leaves may become any of the results.
 ///
 /// A group reads these leaves for the last time and writes these results, element by element. Sets
 /// are stored instead of pairs, whose number is quadratic.

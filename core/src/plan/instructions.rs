@@ -1,5 +1,4 @@
-//! Instructions of a group: one compiled loop for all of it, or compiled loops for parts and single
-//! ops.
+//! Instructions of a group: compiled loops for all or parts of it, and single ops.
 
 use super::BOUND;
 use super::steps::Numbers;
@@ -26,8 +25,9 @@ pub(super) struct Members<'a> {
 pub(super) struct Instructions {
     /// Steps in order. Values are numbered: `used` operands first, then members in order.
     pub(super) steps: Vec<Step>,
-    /// Operands that the steps read, as indices into those of the group. Compiled loops contain
-    /// their constants, which are not read.
+    /// Operands that the steps read, as indices into those of the group.
+    ///
+    /// Compiled loops contain their constants, which are not read.
     pub(super) used: Vec<usize>,
     /// Number of members that run in loops of several ops.
     pub(super) compiled: usize,

@@ -62,8 +62,9 @@ pub(crate) type Leaves<'a> = SmallVec<[Leaf<'a>; 16]>;
 /// Buffers that a run fills.
 type Results = SmallVec<[Arc<Buffer>; 16]>;
 
-/// Output of a plan: an unchanged leaf, or a buffer that the plan fills. Several outputs may share
-/// one.
+/// Output of a plan: an unchanged leaf, or a buffer that the plan fills.
+///
+/// Several outputs may share one.
 #[derive(Clone, Copy)]
 enum Out {
     Leaf(u32),
@@ -82,8 +83,9 @@ impl Plan {
         Plan::of(&program, &leaves)
     }
 
-    /// Plans a program whose first parameters are leaves. Each leaf has a number of elements and a
-    /// layout.
+    /// Plans a program whose first parameters are leaves.
+    ///
+    /// Each leaf has a number of elements and a layout.
     pub(crate) fn of(program: &Program, leaves: &[(usize, Layout)]) -> Plan {
         let (build, places) = steps(program, leaves);
         finish(build, program, &places)
@@ -94,8 +96,9 @@ impl Plan {
         self.n_equations
     }
 
-    /// Computes the results and appends them to `results`. Each fills its buffer in row-major
-    /// order.
+    /// Computes the results and appends them to `results`.
+    ///
+    /// Each fills its buffer in row-major order.
     ///
     /// # Errors
     ///

@@ -2,8 +2,9 @@
 
 use gradloom_ir::{Program, Var};
 
-/// Indices of the equations that read each variable, ascending. Outputs count as a reader
-/// `usize::MAX`.
+/// Indices of the equations that read each variable, ascending.
+///
+/// Outputs count as a reader `usize::MAX`.
 pub(super) struct Readers {
     /// Offset in `by` of the first reader of each variable, and the end of the last.
     starts: Vec<u32>,

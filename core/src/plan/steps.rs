@@ -20,8 +20,9 @@ pub(super) struct Planning<'a> {
     pub(super) numbers: Numbers,
 }
 
-/// Plans a program whose first parameters are leaves. Returns the tasks and the place of each
-/// value.
+/// Plans a program whose first parameters are leaves.
+///
+/// Returns the tasks and the place of each value.
 pub(super) fn steps(
     program: &Program,
     leaves: &[(usize, Layout)],

@@ -7,8 +7,9 @@ use super::results::Results;
 
 /// First and last use of each root, as indices of tasks.
 pub(super) struct Times {
-    /// First task that writes the root. `None` for leaves and constants, and for roots that exist
-    /// only inside of one task.
+    /// First task that writes the root.
+    ///
+    /// `None` for leaves and constants, and for roots that exist only inside of one task.
     made: Vec<Option<usize>>,
     /// Last task that writes or reads the root.
     last: Vec<usize>,

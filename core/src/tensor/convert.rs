@@ -99,8 +99,7 @@ impl Tensor {
             .expect("the number of elements is the product of the shape")
     }
 
-    /// Copies the elements of an `ndarray` array of any memory layout to a tensor of the same
-    /// shape.
+    /// Copies an `ndarray` array, of any memory layout, to a tensor of the same shape.
     ///
     /// # Panics
     ///

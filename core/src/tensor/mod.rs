@@ -167,8 +167,9 @@ impl Tensor {
         Ok(Tensor::new(&aval, Source::Elements(buffer)))
     }
 
-    /// Returns a tensor of these elements, in row-major order. [`Tensor::try_from_vec`] returns
-    /// errors instead of panicking.
+    /// Returns a tensor of these elements, in row-major order.
+    ///
+    /// [`Tensor::try_from_vec`] returns errors instead of panicking.
     ///
     /// ```
     /// # use gradloom::Tensor;
@@ -308,8 +309,10 @@ impl fmt::Debug for Tensor {
 
 macro_rules! unary_methods {
     ($($(#[$doc:meta])* $name:ident = $op:ident,)*) => {
-        /// Elementwise unary ops. The result has the shape and dtype of the operand. Integers are
-        /// accepted where the op is defined for them.
+        /// Elementwise unary ops.
+        ///
+        /// The result has the shape and dtype of the operand. Integers are accepted where the op is
+        /// defined for them.
         ///
         /// ```
         /// # use gradloom::Tensor;

@@ -5,8 +5,10 @@ use crate::record::{apply, expect};
 use crate::{Aval, IntoStatic};
 use gradloom_ir::{Op, Static};
 
-/// Ops that move elements. Most of them copy nothing. They accept all dtypes and keep the dtype.
-/// Negative axes count from the right.
+/// Ops that move elements.
+///
+/// Most of them copy nothing. They accept all dtypes and keep the dtype. Negative axes count from
+/// the right.
 impl Tensor {
     /// Reverses the order of the axes.
     ///
@@ -85,8 +87,9 @@ impl Tensor {
         )
     }
 
-    /// Returns the elements, in row-major order, in another shape. One length may be -1 and is
-    /// inferred.
+    /// Returns the elements, in row-major order, in another shape.
+    ///
+    /// One length may be -1 and is inferred.
     ///
     /// ```
     /// # use gradloom::Tensor;
@@ -118,8 +121,9 @@ impl Tensor {
         one(Op::BroadcastTo, [shape.into_static()], &[self], &[])
     }
 
-    /// Repeats elements along leading and unit axes to the shape of `like`, whose elements are not
-    /// read.
+    /// Repeats elements along leading and unit axes to the shape of `like`.
+    ///
+    /// The elements of `like` are not read.
     ///
     /// ```
     /// # use gradloom::{DType, Tensor};
@@ -271,8 +275,9 @@ impl Tensor {
             .expect("as many parts as asked for")
     }
 
-    /// Concatenates tensors along an axis. The lengths of that axis add up; all other axes are
-    /// equal.
+    /// Concatenates tensors along an axis.
+    ///
+    /// The lengths of that axis add up; all other axes are equal.
     ///
     /// ```
     /// # use gradloom::Tensor;

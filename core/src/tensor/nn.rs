@@ -44,8 +44,9 @@ impl Tensor {
         one(Op::Softmax, [axis.into_static()], &[self], &[])
     }
 
-    /// `x - log(sum(exp(x)))` along an axis: the logarithm of [`Tensor::softmax`], without loss of
-    /// precision.
+    /// `x - log(sum(exp(x)))` along an axis: the logarithm of [`Tensor::softmax`].
+    ///
+    /// It does not lose precision.
     ///
     /// Shape and dtype are those of `self`.
     ///
@@ -144,8 +145,9 @@ impl Tensor {
         )
     }
 
-    /// `(x - mean) / sqrt(var + eps)` over `axes`, with the biased variance. Shape and dtype are
-    /// those of `self`.
+    /// `(x - mean) / sqrt(var + eps)` over `axes`, with the biased variance.
+    ///
+    /// Shape and dtype are those of `self`.
     ///
     /// ```
     /// # use gradloom::Tensor;
@@ -166,8 +168,9 @@ impl Tensor {
         )
     }
 
-    /// `softmax(q k^T / sqrt(d)) v`: for each query, the mean of the values weighted by how well
-    /// their keys match it.
+    /// `softmax(q k^T / sqrt(d)) v`: for each query, a weighted mean of the values.
+    ///
+    /// Values weigh more the better their keys match the query.
     ///
     /// `self` are the queries `[.., n, d]`; keys are `[.., m, d]` and values `[.., m, e]`. The
     /// result has the shape `[.., n, e]`. All have the same float dtype and the same axes before

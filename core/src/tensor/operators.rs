@@ -60,8 +60,9 @@ fn binary(op: Op, x: Tensor, y: Tensor) -> Tensor {
     expect(record::binary(op, x, y))
 }
 
-/// Returns a number in the dtype of `like`. Integers are not converted through `f64`, which cannot
-/// represent every `i64`.
+/// Returns a number in the dtype of `like`.
+///
+/// Integers are not converted through `f64`, which cannot represent every `i64`.
 #[track_caller]
 pub(crate) fn number(value: impl IntoStatic, like: &Tensor) -> Tensor {
     one(Op::Scalar, [value.into_static()], &[], &[like.aval()])

@@ -8,8 +8,10 @@ use gradloom_ir::{Op, Static};
 
 macro_rules! reductions {
     ($($(#[$doc:meta])* $name:ident, $(#[$keep_doc:meta])* $keepdims:ident = $op:ident $likes:tt;)*) => {
-        /// Reductions. `axes` is one axis, several (`[0, 2]`), or all (`..`). Negative axes count
-        /// from the right.
+        /// Reductions.
+        ///
+        /// `axes` is one axis, several (`[0, 2]`), or all (`..`). Negative axes count from the
+        /// right.
         ///
         /// The result does not have the reduced axes. Methods with the suffix `_keepdims` keep them
         /// with length 1.
@@ -96,8 +98,9 @@ reductions! {
     /// [`Tensor::min`] that keeps the reduced axes with length 1.
     min_keepdims = Min none;
 
-    /// Index of the first largest element along one axis, as `i64`. The first NaN counts as the
-    /// largest.
+    /// Index of the first largest element along one axis, as `i64`.
+    ///
+    /// The first NaN counts as the largest.
     ///
     /// It has no derivative. An axis of length 0 is an error.
     ///
@@ -110,8 +113,9 @@ reductions! {
     /// [`Tensor::argmax`] that keeps the axis with length 1.
     argmax_keepdims = Argmax none;
 
-    /// Index of the first smallest element along one axis, as `i64`. The first NaN counts as the
-    /// smallest.
+    /// Index of the first smallest element along one axis, as `i64`.
+    ///
+    /// The first NaN counts as the smallest.
     ///
     /// It has no derivative. An axis of length 0 is an error.
     argmin,
