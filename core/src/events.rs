@@ -231,7 +231,7 @@ thread_local! {
     static SILENT: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Turns events of this thread off or on.
+/// Suppresses the events of this thread, or stops to suppress them.
 pub(crate) fn silence(silent: bool) {
     SILENT.set(silent);
 }

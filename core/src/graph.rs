@@ -232,9 +232,8 @@ struct Walking<'a> {
 impl Walking<'_> {
     /// Returns the held values: intermediate values with handles outside of the walk.
     ///
-    /// Values that are free to compute are left out.
-    ///
-    /// A view that keeps all elements is replaced by its operand.
+    /// Values that are free to compute are left out. A view that keeps all elements is replaced by
+    /// its operand.
     fn held(&self, targets: &[Shared]) -> Held {
         targets.iter().for_each(|t| t.stamp.mark_asked_for());
         let mut held = Held::new();

@@ -21,7 +21,7 @@
 //! # Traced functions
 //!
 //! [`#[traced]`](macro@traced) differentiates a function while rustc compiles it. The derivatives
-//! are in a module of the same name:
+//! are available under the name of the function:
 //!
 //! ```
 //! use gradloom::prelude::*;

@@ -47,7 +47,7 @@ pub(crate) struct Value {
     pub(crate) age: u64,
     /// Upper bound of the length of the longest chain of pending ops and calls that ends here.
     ///
-    /// It is exact when the op is recorded, and 0 once the elements are ready.
+    /// It is not lowered when a value in the chain is realised later. 0 once the elements are ready.
     depth: AtomicU32,
     /// Statics, like operands and avals of several results, for ops that have any of these.
     pub(crate) more: Option<Arc<More>>,
@@ -386,8 +386,6 @@ impl Value {
     }
 
     /// Returns the state of the value. Drops the op of a ready value unless it is traced.
-    ///
-    /// It may take the engine's lock.
     ///
     /// It may take the engine's lock.
     pub(crate) fn look(&self) -> Look<'_> {

@@ -19,7 +19,7 @@ pub(crate) struct Said {
     pub(crate) more: Option<Arc<More>>,
 }
 
-/// Entry of the memo table: the question and the answer.
+/// Entry of the memo table: an op with the avals of its operands, and the inferred result.
 struct Asked {
     op: Op,
     data: SmallVec<[Aval; 2]>,

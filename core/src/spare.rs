@@ -37,7 +37,7 @@ pub(crate) fn take_room<T: Default>(room: &'static LocalKey<Cell<T>>) -> T {
     room.try_with(Cell::take).unwrap_or_default()
 }
 
-/// Returns scratch memory for the next use.
+/// Gives scratch memory back to this thread, for the next use.
 pub(crate) fn keep_room<T>(room: &'static LocalKey<Cell<T>>, memory: T) {
     let mut memory = Some(memory);
     let _ = room.try_with(|room| memory.take().map(|memory| room.set(memory)));

@@ -263,7 +263,7 @@ impl Build {
         places
     }
 
-    /// Adds a kernel that reduces `totals`, which no other task reads, in place.
+    /// Adds a kernel that sums `totals` and overwrites them. No later task reads them.
     pub(super) fn join(&mut self, totals: &Place, out: &Aval, kernel: Prepared) -> Place {
         let outs = std::slice::from_ref(out);
         let result = self

@@ -208,7 +208,8 @@ pub(super) fn prepare(
     outs: &[u32],
 ) -> Prepared {
     let parts = members.iter().map(|m| (&m.link, &*m.args, &*m.outs));
-    let [n_rows, block] = block(roots, parts).expect("`partner` checked that the tasks form a chain");
+    let [n_rows, block] =
+        block(roots, parts).expect("`partner` checked that the tasks form a chain");
     let size = |root: &u32| {
         let root = &roots[*root as usize];
         (root.dtype, root.len)

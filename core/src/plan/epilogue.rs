@@ -18,9 +18,6 @@ const LEAST_BYTES: usize = 8 << 20;
 /// The group becomes the epilogue of a product if one of its operands is the whole result of a
 /// product that no task has read. The product then moves to the place of the group. Later tasks may
 /// read the product, too.
-///
-/// The product must be an operand that no earlier task reads. It moves to the place of the group;
-/// later tasks may read it, too.
 pub(super) fn group(
     build: &mut Build,
     ops: What,
@@ -43,7 +40,10 @@ pub(super) fn group(
     let into = outs[..n_results]
         .iter()
         .position(|out| out.dtype() == dtype);
-    let batch = build.drafts[draft].product.clone().expect("`product` returns tasks with a product");
+    let batch = build.drafts[draft]
+        .product
+        .clone()
+        .expect("`product` returns tasks with a product");
     let kernel = match kernel::follow(&batch, dtype, group, at, into) {
         Ok(kernel) => kernel,
         Err(group) => return plain(build, ops, *group),

@@ -135,7 +135,7 @@ impl Plan {
             let made = spare::buffer(dtype, len);
             results.push(made.map_err(|fault| (self.makers[i], fault))?);
         }
-        // The plan now holds the only handles to its results.
+        // Without these clones, `results` holds the only handles to the buffers.
         given.clear();
         let ran = kernel::run(
             &self.tasks,

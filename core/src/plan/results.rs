@@ -17,7 +17,8 @@ pub(super) struct Results {
 impl Results {
     /// Determines the results and adds copies where necessary.
     ///
-    /// Equal outputs share one result. A view or a constant is copied to a root of its own.
+    /// Outputs that are the same root share one result. A view or a constant is copied to a root of
+    /// its own.
     pub(super) fn of(
         build: &mut Build,
         program: &Program,

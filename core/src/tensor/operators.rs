@@ -36,7 +36,7 @@ pub trait Operand: sealed::Sealed {
     /// Records `op left, self`. Owned tensors are moved, without touching reference counts.
     #[doc(hidden)]
     fn apply(self, op: Op, left: Tensor) -> Tensor;
-    /// Returns the tensor, or the number in the dtype and shape of `like`.
+    /// Returns the tensor, or the number in the dtype of `like`.
     #[doc(hidden)]
     fn beside(self, like: &Tensor) -> Tensor;
 }
