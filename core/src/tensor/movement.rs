@@ -99,7 +99,7 @@ impl Tensor {
     ///
     /// # Panics
     ///
-    /// If the number of elements differs, or a length is invalid.
+    /// If the number of elements differs, a length is less than -1, or several lengths are -1.
     #[track_caller]
     pub fn reshape(&self, shape: impl IntoStatic) -> Tensor {
         one(Op::Reshape, [shape.into_static()], &[self], &[self.aval()])
@@ -155,7 +155,7 @@ impl Tensor {
     ///
     /// # Panics
     ///
-    /// If an axis is out of range or given twice, or its length is not 1.
+    /// If an axis is out of range or given twice, its length is not 1, or `axes` is `..`.
     #[track_caller]
     pub fn squeeze(&self, axes: impl IntoStatic) -> Tensor {
         one(Op::Squeeze, [axes.into_static()], &[self], &[])
@@ -172,7 +172,7 @@ impl Tensor {
     ///
     /// # Panics
     ///
-    /// If an axis is out of range for the result or given twice.
+    /// If an axis is out of range for the result or given twice, or `axes` is `..`.
     #[track_caller]
     pub fn unsqueeze(&self, axes: impl IntoStatic) -> Tensor {
         one(Op::Unsqueeze, [axes.into_static()], &[self], &[])
@@ -192,7 +192,8 @@ impl Tensor {
     ///
     /// # Panics
     ///
-    /// If a range is not inside of its axis, or a step is less than 1.
+    /// If a range is not inside of its axis, a step is less than 1, the three lists differ in
+    /// length, or they are longer than the rank.
     #[track_caller]
     pub fn slice(
         &self,

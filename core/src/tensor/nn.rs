@@ -46,9 +46,7 @@ impl Tensor {
 
     /// `x - log(sum(exp(x)))` along an axis: the logarithm of [`Tensor::softmax`].
     ///
-    /// It does not lose precision.
-    ///
-    /// Shape and dtype are those of `self`.
+    /// More precise than the logarithm of the softmax. Shape and dtype are those of `self`.
     ///
     /// ```
     /// # use gradloom::Tensor;
@@ -244,8 +242,8 @@ impl Tensor {
     ///
     /// # Panics
     ///
-    /// As [`Tensor::attention`], and if the mask is not `bool` or does not broadcast to `[.., n,
-    /// m]`.
+    /// As [`Tensor::attention`]. Also if the mask is not `bool`, or does not broadcast to
+    /// `[.., n, m]`.
     #[track_caller]
     pub fn masked_attention(
         &self,
@@ -257,7 +255,7 @@ impl Tensor {
         one(Op::Attention, vec![Static::Bool(false)], &args, &[])
     }
 
-    /// [`Tensor::masked_attention`] in which query `i` also sees only the keys `0..=i`.
+    /// [`Tensor::masked_attention`] that also hides all keys after `i` from query `i`.
     ///
     /// ```
     /// # use gradloom::Tensor;

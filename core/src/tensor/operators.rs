@@ -176,8 +176,8 @@ macro_rules! operators {
             }
         }
     )*};
-    // With an implementation for `f32` or `i32` as well, rustc could not infer the type of `(1.0 -
-    // &x).log()`.
+    // With an implementation for `f32` or `i32` as well, rustc could not infer the type of
+    // `(1.0 - &x).log()`.
     (@numbers $op:ident $trait:ident $method:ident: $($left:ty),*) => {$(
         impl $trait<Tensor> for $left {
             type Output = Tensor;
