@@ -1,11 +1,11 @@
-//! Ages: the order in which what ops compute was recorded.
+//! Ages: sequence numbers that give the order in which ops were recorded.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The next age of what an op computes whose oldest operand has the age `after`.
+/// Returns the age of an op whose operands have ages of at most `after`.
 ///
-/// Threads take ages in blocks. A block is later than all that were taken before.
+/// Threads take ages in blocks. A block is greater than all blocks taken before it.
 pub(crate) fn next_age(after: u64) -> u64 {
     let (mut next, mut end) = AGES.get();
     if next >= end || next <= after {
@@ -16,7 +16,7 @@ pub(crate) fn next_age(after: u64) -> u64 {
     next
 }
 
-/// An age that is later than those of all there is, and earlier than those of what this thread records from now on.
+/// Returns an age greater than all ages in use and less than those this thread records later.
 pub(crate) fn age_of_all() -> u64 {
     let next = fresh_ages();
     AGES.set((next + 1, next + BLOCK));
@@ -26,7 +26,7 @@ pub(crate) fn age_of_all() -> u64 {
 const BLOCK: u64 = 1 << 10;
 
 thread_local! {
-    /// The next age of this thread, and the end of its block.
+    /// Next age of this thread, and the end of its block.
     static AGES: Cell<(u64, u64)> = const { Cell::new((0, 0)) };
 }
 

@@ -1,106 +1,106 @@
-//! What the annotations of a traced function say, checked at each call: `#[shape(B, 784)]` and `returns(B, 10)`.
+//! Run-time checks of shape annotations, `#[shape(B, 784)]` and `returns(B, 10)`, at each call.
 //!
-//! The macro writes a table; checking it reads shapes and allocates nothing. A name is bound by the first axis that has
-//! it; every other axis that mentions it has to agree.
+//! The macro generates a table. Checking it reads shapes and allocates nothing. The first axis that
+//! mentions a name binds it; every other axis that mentions the name has to agree.
 
 use crate::record::raise;
 use crate::{DType, Error, Tensor};
 use std::fmt;
 
-/// What the annotations of a function say.
+/// Annotations of one function.
 #[derive(Debug)]
 pub struct Annotations {
-    /// The function.
+    /// Path of the function.
     pub function: &'static str,
-    /// The lengths that one place binds and others have to agree with.
+    /// Named lengths: one axis binds each, and other axes have to agree.
     pub lengths: &'static [Length],
-    /// The annotated arguments.
+    /// Annotated arguments.
     pub arguments: &'static [Annotation],
-    /// The results.
+    /// Annotated results.
     pub results: &'static [Annotation],
 }
 
-/// A length with a name, or a sum of names that nothing binds alone.
+/// Named length, or a sum of names of which no axis binds one alone.
 #[derive(Debug)]
 pub struct Length {
-    /// How it is written.
+    /// Source text of the length.
     pub text: &'static str,
-    /// Whether a result binds it, and no argument.
+    /// True if a result binds it, and not an argument.
     pub of_result: bool,
-    /// Which argument or result binds it.
+    /// Index of the argument or result that binds it.
     pub index: usize,
-    /// Which axis of that binds it.
+    /// Axis of that argument or result.
     pub axis: usize,
 }
 
-/// What is said of one tensor.
+/// Annotation of one tensor.
 #[derive(Debug)]
 pub struct Annotation {
-    /// What it is called in a message.
+    /// Name of the tensor in messages.
     pub what: &'static str,
-    /// Its dtype, if that is written.
+    /// Annotated dtype, if any.
     pub dtype: Option<DType>,
-    /// Its shape, if that is written, and how it is written.
+    /// Annotated shape, if any, with its source text.
     pub dims: Option<(&'static str, &'static [Expected])>,
 }
 
-/// What is said of one axis.
+/// Annotation of one axis.
 #[derive(Debug)]
 pub enum Expected {
-    /// Nothing.
+    /// Any length.
     Any,
-    /// The length.
+    /// Exactly this length.
     Is(usize),
-    /// One of the lengths of the table.
+    /// Length with this index in the table.
     Bound(usize),
-    /// A sum of products of lengths of the table, and how it is written.
+    /// Sum of products of lengths of the table, with its source text.
     Sum(&'static str, &'static [(i128, &'static [usize])]),
 }
 
-/// An argument or a result is not what its annotation says.
+/// Mismatch between an argument or result and its annotation.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum AnnotationFault {
-    /// It has another dtype.
+    /// The dtype differs.
     DType {
-        /// The argument or result.
+        /// Name of the argument or result.
         what: &'static str,
         /// Its dtype.
         found: DType,
-        /// The dtype that is written.
+        /// Annotated dtype.
         expected: DType,
     },
-    /// It has another number of axes.
+    /// The rank differs.
     Rank {
-        /// The argument or result.
+        /// Name of the argument or result.
         what: &'static str,
         /// Its rank.
         found: usize,
-        /// The rank that is written.
+        /// Annotated rank.
         expected: usize,
-        /// The dims that are written.
+        /// Source text of the annotated dims.
         written: &'static str,
     },
-    /// An axis has another length than the number or the sum that is written.
+    /// The length of an axis differs from the annotated number or sum.
     Length {
-        /// The argument or result.
+        /// Name of the argument or result.
         what: &'static str,
-        /// The axis.
+        /// Axis with the wrong length.
         axis: usize,
-        /// Its length.
+        /// Length of that axis.
         found: usize,
-        /// The length that it has to have.
+        /// Annotated length.
         expected: i128,
-        /// The sum that is written, if it is no number.
+        /// Source text of the annotated sum, or `None` if the annotation is a number.
         written: Option<&'static str>,
     },
-    /// Two axes that have one name have different lengths.
+    /// Two axes with the same name have different lengths.
     Name {
-        /// The name.
+        /// Name that both axes have.
         name: &'static str,
-        /// The argument or result that has the name first, with the axis and its length.
+        /// Argument or result that binds the name, with the axis and its length.
         first: (&'static str, usize, usize),
-        /// The other one.
+        /// Argument or result that disagrees, with the axis and its length.
         second: (&'static str, usize, usize),
     },
 }
@@ -155,13 +155,22 @@ impl fmt::Display for AnnotationFault {
     }
 }
 
-/// Checks the annotated arguments of a call of which no result is annotated.
+/// Checks the annotated arguments of a call to a function whose results are not annotated.
+///
+/// # Panics
+///
+/// If an argument does not match its annotation. Inside of `record::catch`, the error is
+/// returned to it instead.
 #[track_caller]
 pub fn check_call<const N: usize>(table: &Annotations, arguments: &[&Tensor]) {
     check_arguments::<N>(table, arguments);
 }
 
-/// Checks the annotated arguments of a call, and returns the lengths that they bind.
+/// Checks the annotated arguments of a call and returns the lengths that they bind.
+///
+/// # Panics
+///
+/// If an argument does not match its annotation, as in [`check_call`].
 #[track_caller]
 pub fn check_arguments<const N: usize>(table: &Annotations, arguments: &[&Tensor]) -> [usize; N] {
     let mut lengths = [0; N];
@@ -169,7 +178,11 @@ pub fn check_arguments<const N: usize>(table: &Annotations, arguments: &[&Tensor
     lengths
 }
 
-/// Checks the results of the same call.
+/// Checks the annotated results of a call, with the lengths that [`check_arguments`] returned.
+///
+/// # Panics
+///
+/// If a result does not match its annotation, as in [`check_call`].
 #[track_caller]
 pub fn check_results<const N: usize>(
     table: &Annotations,
@@ -203,7 +216,7 @@ fn try_check(
     for (annotation, tensor) in annotations.iter().zip(tensors) {
         kind(annotation, tensor)?;
     }
-    // The ranks are right, so the axes are there.
+    // The ranks have been checked, so the indexed axes exist.
     for (length, bound) in lengths
         .iter_mut()
         .zip(table.lengths)
@@ -276,7 +289,7 @@ fn axis_is(
             let sum = terms
                 .iter()
                 .try_fold(0i128, |sum, t| sum.checked_add(term(t)?));
-            // A number that does not fit is no length.
+            // A sum that overflows cannot be the length of an axis.
             (sum.unwrap_or(i128::MAX), Some(written))
         }
     };

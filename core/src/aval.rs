@@ -1,4 +1,4 @@
-//! Abstract values at run time: dtype and shape, both known.
+//! Abstract values at run time: a known dtype and a known shape.
 
 use crate::DType;
 use gradloom_ir as ir;
@@ -6,25 +6,25 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-/// The dtype and the shape of a tensor, without its values.
+/// Dtype and shape of a tensor, without its elements.
 #[derive(Clone, Eq)]
 pub struct Aval {
-    /// The lengths of the axes, where there are few: then what is beyond them is 0. Otherwise all are 0.
+    /// Lengths of up to [`FEW`] axes, padded with zeros. All zero if `many` is set.
     few: [usize; FEW],
-    /// The lengths of the axes, where there are many.
+    /// Lengths of the axes, if there are more than [`FEW`].
     many: Option<Arc<[usize]>>,
     dtype: DType,
-    /// The number of axes, where there are few.
+    /// Number of axes, or 0 if `many` is set.
     rank: u8,
 }
 
-/// Shapes of at most so many axes are copied without an allocation.
+/// Largest rank whose shape is stored inline, so that a copy does not allocate.
 const FEW: usize = 4;
 
 impl PartialEq for Aval {
     #[inline]
     fn eq(&self, other: &Aval) -> bool {
-        // Without a branch, and without a call for so few words.
+        // Compares without branches, and without a call to `memcmp`.
         let differences = self.few.iter().zip(&other.few).map(|(n, m)| n ^ m);
         differences.fold(0, |all, one| all | one) == 0
             && (self.dtype, self.rank) == (other.dtype, other.rank)
@@ -51,7 +51,7 @@ impl fmt::Debug for Aval {
 }
 
 impl Aval {
-    /// An abstract value.
+    /// Returns the aval of a tensor with this dtype and shape.
     ///
     /// ```
     /// # use gradloom::{Aval, DType};
@@ -81,7 +81,7 @@ impl Aval {
         aval
     }
 
-    /// Takes the shape of another, with a dtype.
+    /// Copies the shape of `like` and sets the dtype.
     #[inline]
     pub(crate) fn become_like(&mut self, like: &Aval, dtype: DType) {
         (self.few, self.dtype, self.rank) = (like.few, dtype, like.rank);
@@ -90,13 +90,13 @@ impl Aval {
         }
     }
 
-    /// The type of the elements.
+    /// Returns the dtype of the elements.
     #[inline]
     pub fn dtype(&self) -> DType {
         self.dtype
     }
 
-    /// The lengths of the axes.
+    /// Returns the lengths of the axes.
     #[inline]
     pub fn shape(&self) -> &[usize] {
         match &self.many {
@@ -110,20 +110,20 @@ impl Aval {
         self.shape().len()
     }
 
-    /// The number of elements.
+    /// Returns the number of elements.
     pub fn numel(&self) -> usize {
         self.shape().iter().product()
     }
 
-    /// The number of bytes that the elements take.
+    /// Returns the size of the elements in bytes.
     pub fn bytes(&self) -> usize {
         self.numel() * self.dtype().size()
     }
 
-    /// A number that is equal for equal avals, and mostly for no others.
+    /// Returns a hash: equal for equal avals, and rarely equal for different ones.
     #[inline]
     pub(crate) fn digest(&self) -> u64 {
-        // Odd numbers whose bits look random.
+        // Odd constants with well-mixed bits.
         const FACTORS: [u64; FEW] = [
             0x9e37_79b9_7f4a_7c15,
             0xbf58_476d_1ce4_e5b9,
@@ -139,7 +139,7 @@ impl Aval {
             ^ (u64::from(self.rank) << 8 | self.dtype as u64)
     }
 
-    /// Appends an encoding that is equal for equal avals and only for them.
+    /// Appends a unique encoding: two avals are equal if and only if their encodings are.
     pub(crate) fn encode(&self, out: &mut Vec<u64>) {
         let shape = self.shape();
         out.push(self.dtype() as u64 | (shape.len() as u64) << 8);
@@ -150,7 +150,11 @@ impl Aval {
         ir::Aval::new(self.dtype(), self.shape())
     }
 
-    /// The run time knows every dim, so what the rules infer from known avals is known.
+    /// Converts an aval that the rules inferred.
+    ///
+    /// # Panics
+    ///
+    /// If a dtype or dim is unknown. Rules infer known avals from known operands.
     pub(crate) fn from_ir(aval: &ir::Aval) -> Aval {
         const KNOWN: &str = "a rule gives known avals for known operands";
         let dims = aval.shape.dims().expect(KNOWN);

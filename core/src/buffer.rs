@@ -8,7 +8,7 @@ use crate::shelf::Block;
 use gradloom_ir::Static;
 use std::sync::OnceLock;
 
-/// The elements of a realised tensor, in row-major order.
+/// Elements of a realised tensor, in row-major order.
 #[derive(Clone, Debug)]
 pub enum Buffer {
     F32(Block<f32>),
@@ -18,7 +18,7 @@ pub enum Buffer {
     Bool(Block<bool>),
 }
 
-/// Evaluates an expression with `$xs` bound to the elements of a buffer, whatever their type.
+/// Evaluates `$e` with `$xs` bound to the elements of a buffer, for each element type.
 macro_rules! on_elements {
     ($buffer:expr, $xs:ident => $e:expr) => {
         match $buffer {
@@ -32,7 +32,7 @@ macro_rules! on_elements {
 }
 
 impl Buffer {
-    /// `n` elements, of which nobody may look at one before it is written.
+    /// Returns a buffer of `n` unspecified elements. The caller writes them before it reads them.
     pub(crate) fn scratch(dtype: DType, n: usize) -> Result<Buffer, KernelFault> {
         fn of<T: Element>(n: usize) -> Result<Buffer, KernelFault> {
             Ok(T::into_buffer(Block::scratch(n)?))
@@ -40,7 +40,7 @@ impl Buffer {
         on_element!(dtype, of(n))
     }
 
-    /// One number.
+    /// Returns a buffer with one element, the number that a static argument holds.
     pub(crate) fn of_static(value: &Static, dtype: DType) -> Buffer {
         fn of<T: Element>(value: &Static) -> Buffer {
             T::into_buffer(vec![T::from_static(value)].into())
@@ -57,7 +57,7 @@ impl Buffer {
     pub(crate) fn as_mut_ptr(&mut self) -> *mut u8 {
         on_elements!(self, xs => xs.as_mut_ptr().cast())
     }
-    /// Whether another buffer has the same elements, bit for bit.
+    /// Returns whether both buffers have the same dtype and bit-identical elements.
     pub(crate) fn is_same(&self, other: &Buffer) -> bool {
         let bits = |x: &f32, y: &f32| x.to_bits() == y.to_bits();
         let wide = |x: &f64, y: &f64| x.to_bits() == y.to_bits();
@@ -75,7 +75,7 @@ impl Buffer {
         }
     }
 
-    /// The type of the elements.
+    /// Returns the dtype of the elements.
     #[inline]
     pub fn dtype(&self) -> DType {
         match self {
@@ -87,29 +87,29 @@ impl Buffer {
         }
     }
 
-    /// The number of elements.
+    /// Returns the number of elements.
     #[inline]
     pub fn len(&self) -> usize {
         on_elements!(self, xs => xs.len())
     }
 
-    /// The bytes of the memory that the elements lie in.
+    /// Returns the capacity in bytes, which may exceed the size of the elements.
     pub(crate) fn bytes(&self) -> usize {
         on_elements!(self, xs => xs.room())
     }
 
-    /// Lets go of the elements.
+    /// Drops the elements.
     pub(crate) fn clear(&mut self) {
         on_elements!(self, xs => *xs = Vec::new().into());
     }
 
-    /// Whether there are no elements.
+    /// Returns whether there are no elements.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 }
 
-/// An empty vector with room for `n` elements. Every buffer of a kernel comes from here.
+/// Returns an empty vector with capacity for `n` elements, or an error if memory is short.
 pub(crate) fn reserve<T: Element>(n: usize) -> Result<Vec<T>, KernelFault> {
     let bytes = n.saturating_mul(size_of::<T>());
     let mut data = Vec::new();
@@ -120,14 +120,14 @@ pub(crate) fn reserve<T: Element>(n: usize) -> Result<Vec<T>, KernelFault> {
     }
 }
 
-/// `n` elements that are zero.
+/// Returns `n` zeros, or an error if memory is short.
 pub(crate) fn fresh<T: Element>(n: usize) -> Result<Span<T>, KernelFault> {
     let bytes = n.saturating_mul(size_of::<T>());
     afford(bytes)?;
     Span::zeroed(n).ok_or(KernelFault::OutOfMemory { bytes })
 }
 
-/// Refuses what is more than the machine has.
+/// Returns an error if `bytes` exceeds the memory of the machine.
 pub(crate) fn afford(bytes: usize) -> Result<(), KernelFault> {
     match bytes > LARGE && bytes > memory() {
         true => Err(KernelFault::OutOfMemory { bytes }),
@@ -135,12 +135,12 @@ pub(crate) fn afford(bytes: usize) -> Result<(), KernelFault> {
     }
 }
 
-/// From this size on it is asked whether the machine has so much memory.
+/// Size in bytes from which allocations are compared with the memory of the machine.
 const LARGE: usize = 1 << 30;
 
-/// The bytes of memory and swap space that the machine has, where that can be told.
+/// Returns the size of memory and swap in bytes, or `usize::MAX` if it is unknown.
 ///
-/// A system may grant more than it has, and end the process that uses what it was granted.
+/// An operating system may grant more memory than it has, and kill a process that then uses it.
 fn memory() -> usize {
     static BYTES: OnceLock<usize> = OnceLock::new();
     *get_or_init(&BYTES, || {

@@ -1,8 +1,8 @@
-//! The cache of plans, and its settings.
+//! The plan cache and its settings.
 //!
-//! Plans are looked up by a hash of the computation, and then compared **in full**: a hash alone never decides.
-//! The cache is bounded by the number of plans and by the length of their keys; the plan that was not used for
-//! the longest time goes first.
+//! A look-up compares the hash of a computation and then its **complete** key: equal hashes alone
+//! are never enough. The cache bounds the number of plans and the total length of their keys; the
+//! least recently used plan is evicted first.
 //!
 //! ```
 //! use gradloom::{Tensor, cache};
@@ -22,16 +22,16 @@ use gradloom_ir::{Program, hash, pass};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// How many plans are kept unless [`set_capacity`] says otherwise.
+/// Default capacity: the number of plans kept unless [`set_capacity`] changes it.
 pub const DEFAULT_CAPACITY: usize = 512;
 
-/// How many words all keys together may have: 256 MiB.
+/// Largest total length of all keys in words (256 MiB).
 const MAX_WORDS: usize = 1 << 25;
 
-/// Programs up to this many equations are kept beside their plans, to explain a miss.
+/// Largest number of equations of a program that is kept beside its plan, to explain cache misses.
 const MAX_EXPLAINED: usize = 10_000;
 
-/// Sets how many plans are kept. With 0, every evaluation plans.
+/// Sets the largest number of plans that the cache keeps. With 0, every evaluation plans again.
 pub fn set_capacity(plans: usize) {
     let evicted = {
         let mut engine = Engine::lock();
@@ -41,7 +41,7 @@ pub fn set_capacity(plans: usize) {
     report(&evicted);
 }
 
-/// Drops all plans.
+/// Drops all plans. Realised tensors keep their elements.
 ///
 /// ```
 /// use gradloom::{Tensor, cache};
@@ -58,19 +58,19 @@ pub fn clear() {
     report(&dropped);
 }
 
-/// What the cache holds.
+/// Size of the plan cache, returned by [`stats`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stats {
-    /// How many plans there are.
+    /// Number of plans in the cache.
     pub plans: usize,
-    /// How many there may be.
+    /// Largest number of plans.
     pub capacity: usize,
-    /// The size of all keys in bytes.
+    /// Size of all keys in bytes.
     pub key_bytes: usize,
 }
 
-/// What the cache holds.
+/// Returns the current size of the plan cache.
 pub fn stats() -> Stats {
     let cache = &Engine::lock().cache;
     Stats {
@@ -80,8 +80,9 @@ pub fn stats() -> Stats {
     }
 }
 
-/// Sets how many bits of the hash are used. Results are the same for any number; few bits force collisions,
-/// which is how tests know.
+/// Sets the number of hash bits in use.
+///
+/// Results never depend on it; tests use few bits to force collisions.
 #[doc(hidden)]
 pub fn set_hash_bits(bits: u32) {
     let mut engine = Engine::lock();
@@ -92,16 +93,16 @@ pub fn set_hash_bits(bits: u32) {
     }
 }
 
-/// A plan and what it is a plan for.
+/// Plan with its key.
 pub(crate) struct Entry {
     pub(crate) id: u64,
     pub(crate) plan: Plan,
     key: Box<[u64]>,
-    /// The program before simplification, and the number of its leaves.
+    /// Program before simplification, and the number of its leaves. `None` if the program is long.
     source: Option<(Program, usize)>,
-    /// Whether it is no longer in the cache.
+    /// True if the entry has left the cache.
     evicted: AtomicBool,
-    /// Whether a call has used it since the cache has last looked.
+    /// True if a call has used the entry since the last eviction.
     touched: AtomicBool,
 }
 
@@ -120,30 +121,32 @@ impl Entry {
         }
     }
 
-    /// The program before simplification and the number of its leaves, unless it is very long.
+    /// Returns the program before simplification and the number of its leaves.
+    ///
+    /// `None` if the program is very long.
     pub(crate) fn source(&self) -> Option<(&Program, usize)> {
         let source = self.source.as_ref();
         source.map(|(program, n_leaves)| (program, *n_leaves))
     }
 
-    /// The key of the same graph with some of the results.
+    /// Returns the key of the same graph with only the results at these indices.
     pub(crate) fn key_of_results(&self, results: &[u32]) -> Vec<u64> {
         graph::key_of_results(&self.key, results)
     }
 
-    /// What the plan does, for people.
+    /// Describes the plan as text for people.
     pub(crate) fn explain(&self) -> String {
         let source = self.source.as_ref();
         let program = source.map(|(program, _)| pass::simplify(program.clone()));
         self.plan.explain(program.as_ref())
     }
 
-    /// Whether the plan is for a key.
+    /// Returns whether the plan is for `key`.
     pub(crate) fn is_for(&self, key: &[u64]) -> bool {
         *self.key == *key
     }
 
-    /// The differences of a program from what the plan is for, in words.
+    /// Describes how a program differs from the one that was planned.
     pub(crate) fn difference(&self, later: &Lowered, n_leaves: usize) -> String {
         let later = &later.program;
         let found = match &self.source {
@@ -158,9 +161,10 @@ impl Entry {
         found.into_iter().take(3).collect::<Vec<_>>().join("; ")
     }
 
-    /// Whether it is still in the cache, for one who has kept it and uses it now.
+    /// Returns whether the entry is still in the cache, and marks it as recently used.
     ///
-    /// Threads that use one entry all the time only read here, so that they do not wait for each other.
+    /// The flag is written only when it changes, so threads that share an entry do not contend for
+    /// its cache line.
     pub(crate) fn is_current(&self) -> bool {
         if !self.touched.load(Ordering::Relaxed) {
             self.touched.store(true, Ordering::Relaxed);
@@ -171,7 +175,7 @@ impl Entry {
 
 struct Slot {
     hash: u64,
-    /// When it was used last, in look-ups.
+    /// Value of [`Cache::lookups`] at the last use.
     used: u64,
     entry: Arc<Entry>,
 }
@@ -183,9 +187,9 @@ impl Slot {
 }
 
 pub(crate) struct Cache {
-    // Sorted by nothing: with some hundred entries a scan over the hashes costs less than a walk of the graph.
+    // Unsorted: for some hundred entries, a linear scan over hashes is cheaper than the graph walk.
     entries: Vec<Slot>,
-    /// The length of all keys together.
+    /// Total length of all keys, in words.
     words: usize,
     capacity: usize,
     hash_bits: u32,
@@ -203,7 +207,7 @@ impl Cache {
         }
     }
 
-    /// The plan for a key.
+    /// Returns the plan for `key`, if cached, and marks it as used.
     pub(crate) fn find(&mut self, key: &[u64]) -> Option<Arc<Entry>> {
         self.lookups += 1;
         let hash = hash(key, self.hash_bits);
@@ -215,7 +219,7 @@ impl Cache {
         Some(slot.entry.clone())
     }
 
-    /// Adds an entry, unless another thread has added an equal one: then that is returned.
+    /// Adds an entry, or returns the equal entry that another thread has added meanwhile.
     pub(crate) fn insert(&mut self, entry: Entry) -> Arc<Entry> {
         if let Some(there) = self.find(&entry.key) {
             events::emit(Event::Hit { plan: there.id });
@@ -251,7 +255,7 @@ impl Cache {
         self.entries.len() > self.capacity || self.words > MAX_WORDS
     }
 
-    /// Takes out the entries that are too many.
+    /// Removes the least recently used entries until the cache is within its bounds.
     fn shrink(&mut self) -> Vec<Slot> {
         let mut evicted = Vec::new();
         if self.is_over() {
@@ -264,7 +268,7 @@ impl Cache {
         while self.is_over() {
             let oldest = (0..self.entries.len())
                 .min_by_key(|i| self.entries[*i].used)
-                .expect("an empty cache is within its bounds");
+                .expect("a cache over its bounds is not empty");
             let slot = self.entries.swap_remove(oldest);
             self.words -= slot.entry.key.len();
             slot.evict();
@@ -273,7 +277,7 @@ impl Cache {
         evicted
     }
 
-    /// What distinguishes an entry from the most similar one there is.
+    /// Describes how an entry differs from the most similar entry in the cache.
     fn explain(&self, entry: &Entry) -> Option<String> {
         let (program, n_leaves) = entry.source.as_ref()?;
         let others = self.entries.iter().filter_map(|slot| {
@@ -281,7 +285,7 @@ impl Cache {
             let differences = differences(other, *n, program, *n_leaves)?;
             Some((differences, slot.used))
         });
-        // Of equally similar ones the one used last is what the user compares with.
+        // Among equally similar entries, the most recent is the one a user would compare with.
         let (differences, _) = others.min_by_key(|(d, used)| (d.len(), u64::MAX - used))?;
         Some(
             differences
@@ -305,7 +309,7 @@ fn hash(key: &[u64], bits: u32) -> u64 {
     hash::words(key) & u64::MAX.checked_shr(64 - bits.min(64)).unwrap_or(0)
 }
 
-/// The differences of two programs in words, or nothing where they are not alike.
+/// Lists the differences of two programs, or returns `None` if they are too different to compare.
 fn differences(
     old: &Program,
     old_leaves: usize,
@@ -322,7 +326,8 @@ fn differences(
     if old.outs.len() != new.outs.len() {
         found.push(format!("targets: {} -> {}", old.outs.len(), new.outs.len()));
     }
-    // Variables are numbered leaves first, so they compare only where the leaves are as many.
+    // Leaves come first in the numbering of variables, so operands compare only if the leaves
+    // match.
     let comparable = found.is_empty();
     for (i, (a, b)) in old
         .params

@@ -1,8 +1,8 @@
-//! Whether trees belong together, and whether there is a derivative of what is asked for one.
+//! Checks of trees: matching structures and avals, and differentiable leaves.
 
 use crate::{Aval, Error, Result, Tensor, Tree};
 
-/// Every leaf has to be a float to have a gradient. `name` is what the user calls the tree.
+/// Returns an error if a leaf is not a float. `name` is the user's name of the tree.
 pub(crate) fn floats(tree: &impl Tree, name: &str) -> Result<()> {
     let mut found = None;
     let mut i = 0;
@@ -21,7 +21,7 @@ pub(crate) fn floats(tree: &impl Tree, name: &str) -> Result<()> {
     }
 }
 
-/// A gradient needs a result that is a single float.
+/// Returns an error unless `y` is a single float, as a gradient needs.
 pub(crate) fn scalar(y: &Tensor) -> Result<()> {
     if y.rank() == 0 && y.dtype().is_float() {
         return Ok(());
@@ -31,8 +31,10 @@ pub(crate) fn scalar(y: &Tensor) -> Result<()> {
     })
 }
 
-/// `found` are the leaves of a tree beside another, such as the tangent of an argument: each has to have the aval that
-/// is expected of it, if one is. `tree` has the structure of both, and says with `name` where a leaf stands.
+/// Checks that the leaves `found` of a tree, such as a tangent, have the expected avals.
+///
+/// `tree` has the structure of both trees, and `name` is its name in messages. An expected aval of
+/// `None` accepts any leaf.
 pub(crate) fn beside<'a>(
     what: &'static str,
     tree: &impl Tree,
@@ -62,19 +64,21 @@ pub(crate) fn beside<'a>(
     Ok(())
 }
 
-/// The avals that cotangents have to have. Nothing is read of the cotangent of a result that is no float.
+/// Returns the avals that cotangents must have.
+///
+/// Non-float results accept any cotangent, because it is not read.
 pub(crate) fn cotangents(results: &[Aval]) -> impl ExactSizeIterator<Item = Option<&Aval>> {
     results
         .iter()
         .map(|aval| aval.dtype().is_float().then_some(aval))
 }
 
-/// The avals of tensors, all of which are expected.
+/// Returns the avals of `tensors`, all of which are expected.
 pub(crate) fn avals(tensors: &[Tensor]) -> impl ExactSizeIterator<Item = Option<&Aval>> {
     tensors.iter().map(|x| Some(x.aval()))
 }
 
-/// Where leaf `i` of a tree stands, as a user would write it.
+/// Returns the path of leaf `i`, as a user would write it.
 fn path(tree: &impl Tree, name: &str, i: usize) -> String {
     let mut paths = Vec::new();
     tree.paths(name, &mut paths);

@@ -1,11 +1,12 @@
-//! What a traced function costs, as formulas that the binary knows before it runs.
+//! Cost of a traced function, as formulas that are constants of the binary.
 
 use std::fmt;
 
-/// What a traced function costs: `f::COST`, and for a method `forward` the associated `FORWARD_COST`.
+/// Cost of a traced function: `f::COST`, or `FORWARD_COST` on the type for a method `forward`.
 ///
-/// Each number is a formula in the dims that `#[shape(..)]` names. It is never a guess: where a shape is not known, or
-/// for bytes a dtype, or where the function calls another or is recorded when it runs, there is `None`.
+/// Each number is a formula in the dims that `#[shape(..)]` names. A formula is exact or `None`,
+/// never an estimate. It is `None` if a shape is unknown, or for bytes a dtype, and if the function
+/// calls another one or is recorded at run time.
 ///
 /// ```
 /// use gradloom::prelude::*;
@@ -22,49 +23,52 @@ use std::fmt;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cost {
-    /// What the value costs.
+    /// Cost of computing the value.
     pub value: Work,
-    /// What pulling one cotangent of each result back costs, after the value is there.
+    /// Cost of one pullback, with a cotangent for each result, after the value is computed.
     pub pullback: Work,
-    /// The bytes that reverse mode keeps from the value to the pullback, arguments and results among them.
+    /// Size of the residuals in bytes, including arguments and results.
     pub saved: Option<Formula>,
 }
 
 /// Arithmetic and memory traffic.
 ///
-/// The arithmetic of an op is that of its formula, whatever its kernel does: one operation for each addition,
-/// multiplication or comparison, `2 m k n` for a matrix product, one for each element that is reduced. Moving elements
-/// is none. Equal computations count once, and those that nothing needs do not count.
+/// Arithmetic follows the formula of an op, not its kernel: one operation per addition,
+/// multiplication or comparison, `2 m k n` for a matrix product, and one per element that is
+/// reduced. Moving elements is free. Equal computations count once; unused ones do not count.
 ///
-/// The traffic is that of one op after the other: each reads its operands and writes its results. A view of an operand
-/// is free. Plans that fuse ops move less; a reshape of a transposed value copies, and moves more.
+/// Traffic assumes that ops run one after the other, and that each reads its operands and writes
+/// its results. A view of an operand is free. Plans that fuse ops move less; a reshape of a
+/// transposed value copies, and so moves more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Work {
-    /// Additions, multiplications, comparisons and the like.
+    /// Number of additions, multiplications, comparisons and similar operations.
     pub flops: Option<Formula>,
-    /// Evaluations of functions such as `exp`, `tanh` or `sqrt`, which take many operations each.
+    /// Number of evaluations of functions such as `exp`, `tanh` or `sqrt`.
+    ///
+    /// Each takes many operations.
     pub transcendentals: Option<Formula>,
-    /// Bytes read and written.
+    /// Number of bytes read and written.
     pub bytes: Option<Formula>,
 }
 
-/// A polynomial in named dims, such as `2*B*I*O + B*O`.
+/// Polynomial in named dims, such as `2*B*I*O + B*O`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Formula {
     terms: &'static [Term],
 }
 
-/// A coefficient times a product of named dims.
+/// Coefficient times a product of named dims.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Term {
-    /// The coefficient.
+    /// Coefficient of the product.
     pub coefficient: i128,
-    /// The names of the factors; a square has its name twice.
+    /// Names of the factors. A square contains its name twice.
     pub dims: &'static [&'static str],
 }
 
 impl Cost {
-    /// Nothing is known.
+    /// Cost of which nothing is known.
     pub const UNKNOWN: Cost = Cost {
         value: Work::UNKNOWN,
         pullback: Work::UNKNOWN,
@@ -73,7 +77,7 @@ impl Cost {
 }
 
 impl Work {
-    /// Nothing is known.
+    /// Work of which nothing is known.
     pub const UNKNOWN: Work = Work {
         flops: None,
         transcendentals: None,
@@ -82,17 +86,20 @@ impl Work {
 }
 
 impl Formula {
-    /// The sum of the terms.
+    /// Returns the sum of `terms`.
     pub const fn new(terms: &'static [Term]) -> Formula {
         Formula { terms }
     }
 
-    /// The terms.
+    /// Returns the terms of the sum.
     pub const fn terms(&self) -> &'static [Term] {
         self.terms
     }
 
-    /// The number for these values of the dims, or `None` where one is missing or the number does not fit.
+    /// Evaluates the formula for these values of the dims.
+    ///
+    /// Returns `None` if a dim is missing, or if the result is negative or does not fit into a
+    /// `u64`.
     pub fn eval(&self, dims: &[(&str, u64)]) -> Option<u64> {
         let value = |name: &str| {
             let found = dims.iter().find(|(n, _)| *n == name)?;
@@ -136,7 +143,7 @@ impl fmt::Display for Work {
     }
 }
 
-/// Prints a line for the value, one for the pullback, and one for what is saved.
+/// Prints one line each for the value, the pullback and the residuals.
 impl fmt::Display for Cost {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Cost {
@@ -163,12 +170,12 @@ mod tests {
     }
 
     #[test]
-    fn a_formula_has_a_value_where_all_dims_have_one() {
+    fn a_formula_evaluates_only_if_all_dims_have_values() {
         const F: Formula = Formula::new(&[term(2, &["B", "B"]), term(-1, &["T"]), term(3, &[])]);
         assert_eq!(F.to_string(), "2*B*B - T + 3");
         assert_eq!(F.eval(&[("T", 4), ("B", 3)]), Some(17));
         assert_eq!(F.eval(&[("B", 3)]), None);
-        // Below 0, and above the largest number.
+        // Negative, and too large.
         assert_eq!(F.eval(&[("B", 0), ("T", 4)]), None);
         assert_eq!(F.eval(&[("B", u64::MAX), ("T", 0)]), None);
         assert_eq!(Formula::new(&[]).eval(&[]), Some(0));

@@ -1,4 +1,4 @@
-//! The Rust types of elements.
+//! Rust types of elements.
 
 use crate::DType;
 use crate::buffer::Buffer;
@@ -11,7 +11,7 @@ mod sealed {
     pub trait Sealed {}
 }
 
-/// A Rust type that tensors have as elements: `f32`, `f64`, `i32`, `i64`, `bool`.
+/// Element type of a tensor: `f32`, `f64`, `i32`, `i64` or `bool`.
 ///
 /// ```
 /// # use gradloom::{Element, Tensor};
@@ -23,27 +23,27 @@ mod sealed {
 pub trait Element:
     sealed::Sealed + Zero + Copy + Default + Send + Sync + PartialEq + std::fmt::Debug + 'static
 {
-    /// Its dtype.
+    /// The dtype of this element type.
     const DTYPE: DType;
 
     #[doc(hidden)]
     fn into_buffer(data: Block<Self>) -> Buffer;
     #[doc(hidden)]
     fn of_buffer(buffer: &Buffer) -> Option<&[Self]>;
-    /// The elements of what a kernel reads, which has this dtype.
+    /// Returns the elements of a kernel operand of this dtype.
     #[doc(hidden)]
     fn slice(data: Data<'_>) -> &[Self];
-    /// The elements of what a kernel writes, which has this dtype.
+    /// Returns the elements of a kernel result of this dtype.
     #[doc(hidden)]
     fn slice_mut<'a>(data: &'a mut DataMut<'_>) -> &'a mut [Self];
     #[doc(hidden)]
     fn shelf() -> &'static Mutex<Shelf<Self>>;
-    /// The number that a static argument holds.
+    /// Converts the number that a static argument holds.
     #[doc(hidden)]
     fn from_static(value: &Static) -> Self;
 }
 
-/// The elements of what a kernel writes.
+/// Returns the elements of a kernel result. Bytes of a `bool` result are normalised first.
 macro_rules! elements_mut {
     (bool, $bytes:expr) => {
         bools_of($bytes)

@@ -1,4 +1,4 @@
-//! Everything that can go wrong for a user.
+//! The error type of the crate.
 
 use crate::annotation::AnnotationFault;
 use crate::kernel::KernelFault;
@@ -6,10 +6,10 @@ use crate::{Aval, DType};
 use gradloom_ir::OpError;
 use std::fmt;
 
-/// The result of a fallible operation.
+/// Result of a fallible operation.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// What went wrong.
+/// Error of an operation on tensors, a transform or an evaluation.
 ///
 /// ```
 /// use gradloom::prelude::*;
@@ -22,18 +22,18 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[derive(Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// An op does not take these operands.
+    /// An op does not accept its operands or static arguments.
     #[error(transparent)]
     Op(#[from] OpError),
 
-    /// The number of values is not that of the shape.
+    /// The number of values does not match the shape.
     #[error("{len} values do not fill the shape {shape:?}, which has {numel} elements")]
     Length {
-        /// How many values there are.
+        /// Number of values.
         len: usize,
-        /// The shape.
+        /// Shape that the values should fill.
         shape: Vec<usize>,
-        /// How many elements the shape has.
+        /// Number of elements of that shape.
         numel: usize,
     },
 
@@ -44,114 +44,116 @@ pub enum Error {
         shape: Vec<usize>,
     },
 
-    /// More axes than are supported.
+    /// A shape has more axes than supported.
     #[error("the shape {shape:?} has {} axes, and the limit is {}", shape.len(), gradloom_ir::MAX_RANK)]
     TooManyAxes {
         /// The shape.
         shape: Vec<usize>,
     },
 
-    /// The length of an axis that the tensor does not have.
+    /// An axis is out of range for a tensor.
     #[error("axis {axis} is out of range for {aval}, whose rank is {}", aval.shape().len())]
     NoAxis {
-        /// The axis as it was given.
+        /// Axis as the caller gave it.
         axis: isize,
-        /// The tensor.
+        /// Aval of the tensor.
         aval: Aval,
     },
 
-    /// Elements were asked for in another type than the tensor's.
+    /// Elements were read as a type other than the dtype of the tensor.
     #[error("cannot read {aval} as {asked}; cast it first, as in `x.cast(DType::{asked:?})`")]
     ElementType {
-        /// The tensor.
+        /// Aval of the tensor.
         aval: Aval,
-        /// The dtype that was asked for.
+        /// Requested dtype.
         asked: DType,
     },
 
-    /// A single value was asked of a tensor that has more or none.
+    /// `item` was called on a tensor that does not have exactly one element.
     #[error("`item` needs a tensor of one element, and this is {aval}")]
     NotAnItem {
-        /// The tensor.
+        /// Aval of the tensor.
         aval: Aval,
     },
 
-    /// A label that is no class.
+    /// A label is not the index of a class.
     #[error("`{op}`: label {label} at row {row} is out of range for {classes} classes")]
     Label {
-        /// The op that read the label.
+        /// Op that read the label.
         op: &'static str,
         /// The label.
         label: i64,
-        /// Where it stands among the labels, in row-major order.
+        /// Index of the label among all labels, in row-major order.
         row: usize,
-        /// How many classes there are.
+        /// Number of classes.
         classes: usize,
     },
 
-    /// An integer is divided by 0.
+    /// An integer was divided by 0.
     #[error("`{op}`: element {element} is divided by 0, which no integer is the result of")]
     DivisionByZero {
-        /// The op: `div`, or `pow` with a negative exponent.
+        /// Op that failed: `div`, or `pow` with a negative exponent.
         op: &'static str,
-        /// Which element of the result, in row-major order.
+        /// Index of the element in the result, in row-major order.
         element: usize,
     },
 
-    /// There is not enough memory for a result.
+    /// Memory is too short for a result.
     #[error("`{op}`: no memory for {bytes} bytes")]
     OutOfMemory {
-        /// The op whose result it was.
+        /// Op whose result could not be allocated.
         op: &'static str,
-        /// The size of the result.
+        /// Size of the result.
         bytes: usize,
     },
 
-    /// The value was being computed by another thread when this process was forked, and that thread is not in this process.
+    /// The process was forked while another thread of the parent computed the value.
+    ///
+    /// That thread does not exist in this process, so the value never becomes ready.
     #[error(
         "the process was forked while another thread computed this value; fork when no thread computes, or call `exec` in the child"
     )]
     Forked,
 
-    /// An argument or a result of a traced function is not what its annotation says.
+    /// An argument or a result of a traced function does not match its annotation.
     #[error("`{function}`: {fault}")]
     Annotation {
-        /// The function.
+        /// Path of the function.
         function: &'static str,
-        /// What does not agree.
+        /// The mismatch.
         fault: Box<AnnotationFault>,
     },
 
-    /// A gradient with respect to something that is not a float.
+    /// A gradient was requested with respect to a tensor that is not a float.
     #[error(
         "`{path}` is {aval}, and only floats have gradients; cast it, or mark the parameter `#[nodiff]` or the field `#[tree(skip)]`"
     )]
     NotDifferentiable {
-        /// Which argument, or which leaf of it.
+        /// Path of the argument, or of its leaf.
         path: String,
-        /// What it is.
+        /// Aval of the leaf.
         aval: Aval,
     },
 
-    /// A gradient of something that is not a single float.
+    /// A gradient was requested of a result that is not a single float.
     #[error(
         "a gradient needs a result that is a single float, and this is {aval}; sum it, or use `vjp`"
     )]
     NotScalar {
-        /// What the function returned.
+        /// Aval of the result.
         aval: Aval,
     },
 
-    /// A tangent or cotangent of another shape or dtype than its primal.
+    /// A tangent or cotangent differs from its primal in shape or dtype.
     #[error("the {what} of `{path}` is {found}, and has to be {expected}")]
     Mismatch {
         /// `tangent` or `cotangent`.
         what: &'static str,
-        /// Which argument or result, or which leaf of it.
+        /// Path of the argument or result, or of its leaf.
         path: String,
-        /// What it is.
+        /// Aval of the tangent or cotangent.
         found: Box<Aval>,
-        /// The aval of the primal.
+        /// Aval of the primal.
         expected: Box<Aval>,
     },
 
@@ -161,17 +163,17 @@ pub enum Error {
         if *found == 1 { "f" } else { "ves" }
     )]
     Structure {
-        /// Which tree.
+        /// Name of the tree that does not match.
         what: &'static str,
-        /// How many leaves it has.
+        /// Number of its leaves.
         found: usize,
-        /// How many it has to have.
+        /// Expected number of leaves.
         expected: usize,
     },
 }
 
 impl Error {
-    /// What goes wrong in a kernel, with the name of the op.
+    /// Converts an error of a kernel, adding the name of the op.
     pub(crate) fn of_kernel(op: &'static str, fault: KernelFault) -> Error {
         match fault {
             KernelFault::Label {
@@ -190,7 +192,7 @@ impl Error {
     }
 }
 
-/// The same text as `Display`: it is what `fn main() -> Result<()>` and `unwrap` show.
+/// Prints the same text as `Display`, because `fn main() -> Result<()>` and `unwrap` show this one.
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)

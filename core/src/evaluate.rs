@@ -1,4 +1,4 @@
-//! Evaluation: from promises to elements.
+//! Evaluation: computes the elements of promises.
 
 use crate::cache::Cache;
 use crate::call::{self, CallNode};
@@ -11,8 +11,10 @@ use crate::{Result, Tensor, Tree};
 use smallvec::SmallVec;
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard};
 
-/// What evaluations share. Walks need the lock for edges and for the stamps on values, and look-ups for the cache; plans are
-/// made and run without it.
+/// State that evaluations share, behind one lock.
+///
+/// Walks need the lock to follow edges and to stamp values, look-ups need it for the cache. Plans
+/// are made and run without it.
 pub(crate) struct Engine {
     pub(crate) edges: Edges,
     epoch: u64,
@@ -29,18 +31,20 @@ static ENGINE: LazyLock<Mutex<Engine>> = LazyLock::new(|| {
 
 impl Engine {
     pub(crate) fn lock() -> MutexGuard<'static, Engine> {
-        // A walk that panicked has left stamps of an epoch that no other walk has.
+        // A walk that panicked leaves stamps of its own epoch, which no later walk uses.
         ENGINE.lock().unwrap_or_else(|e| e.into_inner())
     }
 
-    /// An epoch for one walk.
+    /// Returns the epoch for the next walk.
     pub(crate) fn next_epoch(&mut self) -> u64 {
         self.epoch += 1;
         self.epoch
     }
 }
 
-/// What [`evaluate`] and [`explain`] take: a reference to a tree of tensors, or a tuple of such references.
+/// Argument of [`evaluate`] and [`explain`]: a tree of tensors, or several.
+///
+/// It is a reference to a tree, or a tuple of such references.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a reference to a tree of tensors, nor a tuple of such references",
     note = "write `evaluate(&model)` or `evaluate((&model, &loss))`"
@@ -70,12 +74,13 @@ macro_rules! tuples {
 }
 tuples! { (A) (A B) (A B C) (A B C D) (A B C D E) (A B C D E F) (A B C D E F G) (A B C D E F G H) }
 
-/// Computes tensors together, in one plan. What has been computed before stays as it is.
+/// Computes tensors together, in one plan. Realised tensors are not computed again.
 ///
-/// Reading a tensor ([`Tensor::item`](crate::Tensor::item), [`Tensor::to_vec`](crate::Tensor::to_vec), printing) computes it, too, and with it
-/// whatever it is computed from and something still holds. So a loop that reads its loss at each step needs no `evaluate`. It helps
-/// where several results that do not depend on each other share work, because they are then made by one plan, and to decide when work is done,
-/// for example before a clock is read.
+/// Reading a tensor ([`Tensor::item`](crate::Tensor::item),
+/// [`Tensor::to_vec`](crate::Tensor::to_vec), printing) also computes it, along with every value it
+/// depends on that the program still holds. A loop that reads its loss at each step therefore does
+/// not need `evaluate`. Use it where several independent results share work, or to control when
+/// work is done, for example before reading a clock.
 ///
 /// ```
 /// use gradloom::{Tensor, evaluate};
@@ -89,8 +94,8 @@ tuples! { (A) (A B) (A B C) (A B C D) (A B C D E) (A B C D E F) (A B C D E F G) 
 ///
 /// # Errors
 ///
-/// If the data is not what an op takes, such as a label that is no class, or if memory is short. Then what has
-/// failed stays a promise, and the evaluation can be tried again.
+/// If the data is not valid for an op, such as a label that is not a class, or if memory is short.
+/// Values that could not be computed stay promises, and the evaluation can be retried.
 pub fn evaluate(targets: impl Targets) -> Result<()> {
     call::impure();
     let mut recorded = Recorded::new();
@@ -106,12 +111,13 @@ pub fn evaluate(targets: impl Targets) -> Result<()> {
     compute(recorded)
 }
 
-/// Says how [`evaluate`] would compute all tensors of a tree together, as text: the tasks of the plan in order, with the ops
-/// that run in one loop, what each reads and writes and how much arithmetic it does, and how much memory the intermediate
-/// values share. Nothing is computed.
-/// Calls of traced functions that come first have plans of their own.
+/// Describes how [`evaluate`] would compute all tensors of a tree together, without computing them.
 ///
-/// The text is for people, and may be another in the next version.
+/// The text lists the tasks of the plan in order: the ops that run in one loop, the operands and
+/// results of each task, its arithmetic, and the memory that intermediate values share. Pending
+/// calls of traced functions that these tensors depend on come first, each with its own plan.
+///
+/// The text is for people; its format may change between versions.
 ///
 /// ```
 /// use gradloom::{Tensor, explain};
@@ -134,7 +140,7 @@ pub fn explain(targets: impl Targets) -> String {
     texts.join("\n")
 }
 
-/// Computes values, of which none was realised a moment ago.
+/// Computes values that were not realised when the caller looked.
 pub(crate) fn realise(targets: &[Shared]) -> Result<()> {
     call::impure();
     let mut recorded = Recorded::new();
@@ -151,10 +157,10 @@ fn compute(recorded: Recorded) -> Result<()> {
     }
 }
 
-/// The values that ops promise, of those that are asked for.
+/// Pending results of ops.
 pub(crate) type Recorded = SmallVec<[Shared; 4]>;
 
-/// Computes a value that a call promises. One that an op promises is added to a list.
+/// Computes a value that a call promises. Adds a value that an op promises to `recorded`.
 fn run_call(target: &Shared, recorded: &mut Recorded) -> Result<()> {
     loop {
         match target.look() {
@@ -168,7 +174,7 @@ fn run_call(target: &Shared, recorded: &mut Recorded) -> Result<()> {
     }
 }
 
-/// Computes values that ops promise, unless calls have to run first: then it is these.
+/// Computes pending results of ops, or returns the pending calls that have to run first.
 pub(crate) fn run_ops(recorded: &[Shared]) -> Result<SmallVec<[Arc<CallNode>; 2]>> {
     let graph = Graph::of(recorded, Results::TargetsAndHeld);
     let pending = graph.leaves.iter().filter_map(|leaf| match leaf.look() {
@@ -180,7 +186,7 @@ pub(crate) fn run_ops(recorded: &[Shared]) -> Result<SmallVec<[Arc<CallNode>; 2]
         return Ok(pending);
     }
     match run_graph(recorded, &graph) {
-        // What nobody has asked for now is no reason to fail.
+        // Held values were not requested, so a failure to compute them is not an error.
         Err(_) if !graph.held.is_empty() => {
             drop(graph);
             run_graph(recorded, &Graph::of(recorded, Results::Targets))?;
@@ -190,7 +196,7 @@ pub(crate) fn run_ops(recorded: &[Shared]) -> Result<SmallVec<[Arc<CallNode>; 2]
     Ok(SmallVec::new())
 }
 
-/// Computes the results of a graph: its targets, and values that something else holds.
+/// Computes the results of a graph: its targets and the held values.
 fn run_graph(targets: &[Shared], graph: &Graph) -> Result<()> {
     let entry = graph.plan();
     let leaves = graph.leaves.iter().map(elements);
@@ -199,19 +205,19 @@ fn run_graph(targets: &[Shared], graph: &Graph) -> Result<()> {
     entry.plan.run(&leaves, &mut Given::new(), &mut buffers)?;
     events::emit(Event::Ran { plan: entry.id });
     let results = buffers.drain(..);
-    let results = results.map(|buffer| buffer.expect("nobody has taken a result"));
+    let results = results.map(|buffer| buffer.expect("no result has been taken yet"));
     node::realise(targets.iter().chain(&graph.held).zip(results));
     call::spare_results(buffers);
     Ok(())
 }
 
-/// The elements of a leaf.
+/// Returns the elements of a leaf. Runs the call that promises them, if there is one.
 fn elements(leaf: &Shared) -> Result<Leaf<'_>> {
     loop {
         match leaf.look() {
             Look::Here(buffer) => return Ok(Leaf::Held(buffer)),
             Look::Call(node) => call::run(node)?,
-            Look::Op => unreachable!("a graph goes on where an op is"),
+            Look::Op => unreachable!("a walk continues through pending ops"),
         }
     }
 }

@@ -1,6 +1,6 @@
-//! What the run time did: which functions it traced, which plans it made, found, ran and dropped.
+//! Log of the run time: functions traced, and plans made, found, run and evicted.
 //!
-//! Tests prove with this that something did *not* happen: that a second call plans nothing.
+//! Tests use it to prove that something did *not* happen, such as a second call planning again.
 
 use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
@@ -8,55 +8,55 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-/// One thing that the run time did. Prints as one line.
+/// One action of the run time. Prints as one line.
 ///
-/// Plans are numbered from 1 in the order in which a recording meets them.
+/// Plans are numbered from 1, in the order in which the recording meets them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Event {
-    /// A transform ran a function to record its ops.
+    /// A transform ran a function and recorded its ops.
     Traced {
-        /// How many ops depend on the arguments.
+        /// Number of ops that depend on the arguments.
         equations: usize,
     },
-    /// A traced function was called and recorded its body, as the next such call will.
+    /// A call of a traced function recorded the body, and the next such call will record it again.
     Recorded {
-        /// The path of the function or companion.
+        /// Path of the function or companion.
         function: &'static str,
-        /// Why no plan can stand for the call.
+        /// Reason why the call cannot use a plan.
         why: Cow<'static, str>,
     },
-    /// A traced function was planned again because a number changed, and nothing else, as often before.
+    /// A traced function was planned again, as often before, because only a number changed.
     Changing {
-        /// The path of the function or companion.
+        /// Path of the function or companion.
         function: &'static str,
-        /// The parameter.
+        /// Name of the parameter.
         argument: &'static str,
-        /// How often it changed on this thread.
+        /// Number of changes on this thread.
         times: u32,
     },
-    /// No plan fitted, so one was made.
+    /// No cached plan matched, so a plan was made.
     Planned {
-        /// The plan.
+        /// Number of the plan.
         plan: u64,
-        /// How many equations are left of the graph after simplification.
+        /// Number of equations after simplification.
         equations: usize,
-        /// What is different from the most similar plan there was.
+        /// Difference from the most similar cached plan, if there was one.
         why: Option<String>,
     },
-    /// A plan for this computation was there.
+    /// A cached plan matched.
     Hit {
-        /// The plan.
+        /// Number of the plan.
         plan: u64,
     },
     /// A plan was run.
     Ran {
-        /// The plan.
+        /// Number of the plan.
         plan: u64,
     },
-    /// A plan was dropped to make room for others.
+    /// A plan was evicted from the cache.
     Evicted {
-        /// The plan.
+        /// Number of the plan.
         plan: u64,
     },
 }
@@ -96,29 +96,29 @@ impl fmt::Display for Event {
     }
 }
 
-/// How often each event has happened in this process, on any thread.
+/// Number of events of each kind, in this process or in an interval.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Counts {
-    /// See [`Event::Traced`].
+    /// Number of [`Event::Traced`] events.
     pub traced: u64,
-    /// See [`Event::Recorded`].
+    /// Number of [`Event::Recorded`] events.
     pub recorded: u64,
-    /// See [`Event::Changing`].
+    /// Number of [`Event::Changing`] events.
     pub changing: u64,
-    /// See [`Event::Planned`].
+    /// Number of [`Event::Planned`] events.
     pub planned: u64,
-    /// See [`Event::Hit`].
+    /// Number of [`Event::Hit`] events.
     pub hit: u64,
-    /// See [`Event::Ran`].
+    /// Number of [`Event::Ran`] events.
     pub ran: u64,
-    /// See [`Event::Evicted`].
+    /// Number of [`Event::Evicted`] events.
     pub evicted: u64,
 }
 
 impl std::ops::Sub for Counts {
     type Output = Counts;
-    /// The events since the counts were `before`.
+    /// Returns the number of events since `before` was taken.
     fn sub(self, before: Counts) -> Counts {
         Counts {
             traced: self.traced - before.traced,
@@ -132,14 +132,14 @@ impl std::ops::Sub for Counts {
     }
 }
 
-/// The counts of some threads, in a cache line of their own.
+/// Event counts of some threads, in a cache line of their own.
 #[repr(align(128))]
 struct Tally([AtomicU64; N_KINDS]);
 
-/// The number of kinds of events.
+/// Number of kinds of events.
 const N_KINDS: usize = 7;
 
-/// How many tallies there are. Threads that call functions all the time would wait for each other at a single one.
+/// Number of tallies. A single one would be contended by threads that call functions all the time.
 const TALLIES: usize = 16;
 
 static COUNTS: [Tally; TALLIES] =
@@ -148,11 +148,11 @@ static COUNTS: [Tally; TALLIES] =
 static NEXT_TALLY: AtomicUsize = AtomicUsize::new(0);
 
 thread_local! {
-    /// The tally of this thread.
+    /// Index of the tally of this thread.
     static TALLY: usize = NEXT_TALLY.fetch_add(1, Ordering::Relaxed) % TALLIES;
 }
 
-/// How often each event has happened in this process.
+/// Returns the number of events of each kind in this process, on all threads.
 ///
 /// ```
 /// use gradloom::{Tensor, events};
@@ -175,11 +175,11 @@ pub fn counts() -> Counts {
     }
 }
 
-/// The events of one recording.
+/// Events of one call of [`record`].
 #[derive(Default)]
 struct Recording {
     events: Vec<Event>,
-    /// The number in this recording of each plan.
+    /// Number of each plan in this recording, by its id.
     plans: HashMap<u64, u64>,
 }
 
@@ -187,7 +187,7 @@ thread_local! {
     static RECORDINGS: RefCell<Vec<Recording>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Runs `body`, and returns with its result what the run time did on this thread meanwhile.
+/// Runs `body` and returns its result and the events of this thread during the run.
 ///
 /// ```
 /// use gradloom::{Tensor, evaluate, events};
@@ -199,46 +199,46 @@ thread_local! {
 /// assert_eq!(lines, ["hit p1", "ran p1"]);
 /// ```
 pub fn record<R>(body: impl FnOnce() -> R) -> (R, Vec<Event>) {
-    /// Ends the recording when `body` panics, too.
+    /// Ends the recording even if `body` panics.
     struct End;
     impl Drop for End {
         fn drop(&mut self) {
             let _ = RECORDINGS.try_with(|all| all.borrow_mut().pop());
         }
     }
-    // Where a thread ends nothing is recorded.
+    // Thread-locals are gone while a thread exits; then nothing is recorded.
     let _ = RECORDINGS.try_with(|all| all.borrow_mut().push(Recording::default()));
     let end = End;
     let result = body();
     let events = RECORDINGS.try_with(|all| {
         let mut all = all.borrow_mut();
-        let recording = all.last_mut().expect("the recording that began above");
+        let recording = all.last_mut().expect("a recording was pushed above");
         std::mem::take(&mut recording.events)
     });
     drop(end);
     (result, events.unwrap_or_default())
 }
 
-/// Whether this thread is recording, so that it is worth the effort to say why.
+/// Returns whether this thread is recording events, so that an explanation is worth computing.
 pub(crate) fn recording() -> bool {
     let some = RECORDINGS.try_with(|all| !all.borrow().is_empty());
-    // Where a thread ends it records no more.
+    // Thread-locals are gone while a thread exits; then nothing is recorded.
     some.unwrap_or(false)
 }
 
 thread_local! {
-    /// Whether this thread checks a call, which is no event.
+    /// True while this thread checks a call: checks emit no events.
     static SILENT: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Emits no event on this thread from now on, or emits them again.
+/// Suppresses the events of this thread, or stops to suppress them.
 pub(crate) fn silence(silent: bool) {
     SILENT.set(silent);
 }
 
-/// Counts an event, and adds it to the recordings of this thread.
+/// Counts an event, and adds it to all recordings of this thread.
 pub(crate) fn emit(event: Event) {
-    // Calls are checked in builds with debug assertions alone.
+    // Checks of calls exist only with debug assertions.
     if cfg!(debug_assertions) && SILENT.get() {
         return;
     }

@@ -1,10 +1,12 @@
-//! Processes that are forked while their threads compute.
+//! Support for processes that fork while their threads compute.
 //!
-//! A child process has one thread, the one that forked. A lock that another thread held at that moment would never be released there.
-//! So the thread that forks takes every lock that all threads share first, and releases them afterwards in both processes. On Linux
-//! the system calls it for that; elsewhere it is as if the process was never forked.
+//! A child process has only the thread that forked. A lock that another thread held at that moment
+//! would never be released in the child. So the forking thread first takes every lock that threads
+//! share, and afterwards releases them in both processes. On Linux the system calls these functions
+//! through `pthread_atfork`; elsewhere forks are not detected.
 //!
-//! Locks of single values are not taken. [`lock`] notices that nobody is left who would release one.
+//! Locks of single values are not taken. [`lock`] detects that their holder does not exist any
+//! more.
 
 use crate::dtype::Element;
 use crate::evaluate::Engine;
@@ -16,30 +18,32 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, TryLockError};
 use std::time::{Duration, Instant};
 
-/// The number of forks between the first process and this one.
+/// Number of forks between the first process and this one.
 static GENERATION: AtomicU32 = AtomicU32::new(0);
 
-/// Held by those who set a [`OnceLock`] that several threads share.
+/// Lock held while a shared [`OnceLock`] is set.
 static SETTING: Mutex<()> = Mutex::new(());
 
-/// What is said where a value is asked for that a thread of the parent process had locked.
+/// Message for reading a value that a thread of the parent process had locked.
 pub(crate) const LOCKED: &str = "the process was forked while another thread read this value";
 
-/// How long a lock of a forked process may be held by nobody who is known.
+/// Time after which [`lock`] gives up on a mutex with no known holder in this process.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 thread_local! {
-    /// The locks that the thread holds while it forks.
+    /// Locks that this thread holds while it forks.
     static HELD: RefCell<Vec<Box<dyn Any>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// The number of forks between the first process and this one.
+/// Returns the number of forks between the first process and this one.
 pub(crate) fn generation() -> u32 {
     GENERATION.load(Ordering::Relaxed)
 }
 
-/// Locks a mutex that [`before`] does not hold. `None` if a thread held it that this process does not have; `is_held` says
-/// whether a thread of this process is known to hold it.
+/// Locks a mutex that [`before`] does not hold.
+///
+/// Returns `None` if the holder was a thread of the parent process. `is_held` returns whether a
+/// thread of this process is known to hold the mutex.
 #[inline]
 pub(crate) fn lock<T>(mutex: &Mutex<T>, is_held: impl Fn() -> bool) -> Option<MutexGuard<'_, T>> {
     if generation() == 0 {
@@ -67,8 +71,9 @@ fn wait<T>(mutex: &Mutex<T>, is_held: impl Fn() -> bool) -> Option<MutexGuard<'_
     }
 }
 
-/// [`OnceLock::get_or_init`] for a cell that threads share: no child process finds the cell half set. Several threads may make the value,
-/// and the first one stays.
+/// Calls [`OnceLock::get_or_init`] so that no child process finds the cell half set.
+///
+/// Several threads may compute the value; the first one to set it wins.
 #[inline]
 pub(crate) fn get_or_init<T>(cell: &OnceLock<T>, make: impl FnOnce() -> T) -> &T {
     if let Some(value) = cell.get() {
@@ -77,20 +82,20 @@ pub(crate) fn get_or_init<T>(cell: &OnceLock<T>, make: impl FnOnce() -> T) -> &T
     let made = make();
     let setting = hold(&SETTING);
     let second = cell.set(made);
-    // Dropping a value may lock much else.
+    // Dropping the losing value may take other locks, so `SETTING` is released first.
     drop(setting);
     drop(second);
-    cell.get().expect("a value was set")
+    cell.get().expect("`set` was called above")
 }
 
 fn hold<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(|e| e.into_inner())
 }
 
-/// Takes the locks that all threads share, in the order in which a thread may hold several.
+/// Takes the locks that all threads share, in the order in which one thread may nest them.
 #[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "not called"))]
 pub(crate) fn before() {
-    // The tables are complete from now on.
+    // Fills the lazily computed tables, so that a child never finds one half filled.
     for op in Op::ALL {
         op.elementwise(1, DType::F32);
     }
@@ -103,17 +108,17 @@ pub(crate) fn before() {
     held.push(Box::new(hold(bool::shelf())));
     held.push(Box::new(kernel::hold_pages()));
     held.push(Box::new(gradloom_ir::hold_interned()));
-    // Where a thread ends there is nothing that could hold them.
+    // While a thread exits, `HELD` is gone; the locks are then released at once.
     let _ = HELD.try_with(|place| place.replace(held));
 }
 
-/// Releases the locks that [`before`] has taken.
+/// Releases the locks that [`before`] took.
 pub(crate) fn after() {
     let held = HELD.try_with(RefCell::take);
     drop(held);
 }
 
-/// The same in the child process, which has no threads but this one.
+/// Releases the locks in the child process, and forgets the worker threads it does not have.
 #[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "not called"))]
 pub(crate) fn in_child() {
     GENERATION.fetch_add(1, Ordering::Relaxed);

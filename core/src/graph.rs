@@ -1,4 +1,4 @@
-//! What is to be computed: the part of the graph between targets and leaves, and its key in the cache of plans.
+//! The part of the lazy graph between targets and leaves, and its key in the plan cache.
 
 use crate::cache::Entry;
 use crate::evaluate::Engine;
@@ -13,35 +13,39 @@ use smallvec::SmallVec;
 use std::cell::Cell;
 use std::sync::Arc;
 
-/// The part of the graph between targets and leaves: values that are realised or that a call computes.
+/// Part of the lazy graph between targets and leaves. Leaves are realised, or results of calls.
 pub(crate) struct Graph {
     pub(crate) leaves: Vec<Shared>,
-    /// Everything that the plan depends on, and nothing else.
+    /// Cache key: everything the plan depends on, and nothing else.
     key: Vec<u64>,
-    /// The plan, if there is one.
+    /// The cached plan, if there is one.
     found: Option<Arc<Entry>>,
-    /// If there is none: the values that have the ops, in order, and where each is in the key.
+    /// Values with ops in topological order, and the position of each in the key.
+    ///
+    /// Empty if a plan was found.
     nodes: Vec<(Shared, usize)>,
     targets: Vec<Source>,
-    /// Values between targets and leaves that are results, too, after the targets.
+    /// Held values: intermediate values that become results, after the targets.
     pub(crate) held: Held,
     memory: Option<Box<Memory>>,
 }
 
-/// Values that are results although nobody has asked for them. Most graphs have few.
+/// Values that become results although they are not targets. Most graphs have few.
 type Held = SmallVec<[Shared; 4]>;
 
-/// Which results a graph has.
+/// The results of a graph.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Results {
-    /// The targets.
+    /// Only the targets.
     Targets,
-    /// The targets, and the values below them that something outside of the graph holds: the user, or an op that is not
-    /// asked for. They would otherwise be computed again when they are asked for.
+    /// The targets and the held values.
+    ///
+    /// Held values are intermediate values that something outside of the graph holds: the user, or
+    /// an op that is not a target. Otherwise they would be computed again when they are requested.
     TargetsAndHeld,
 }
 
-/// Whether the plan is looked up.
+/// Selects whether the plan is looked up in the cache.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum LookUp {
     Yes,
@@ -49,12 +53,12 @@ enum LookUp {
 }
 
 impl Graph {
-    /// The graph, whose plan is looked up.
+    /// Returns the graph of `targets` and looks up its plan.
     pub(crate) fn of(targets: &[Shared], results: Results) -> Graph {
         Graph::new(targets, results, LookUp::Yes)
     }
 
-    /// The same without a look at the cache.
+    /// Returns the graph of `targets` without a cache look-up.
     pub(crate) fn unseen(targets: &[Shared], results: Results) -> Graph {
         Graph::new(targets, results, LookUp::No)
     }
@@ -62,7 +66,7 @@ impl Graph {
     fn new(targets: &[Shared], results: Results, look_up: LookUp) -> Graph {
         let mut memory = Memory::take();
         let mut stack = std::mem::take(&mut memory.stack).emptied();
-        // The lock orders walks, which leave stamps on the values, and lets them follow edges.
+        // The lock serialises walks, which stamp values, and permits following edges.
         let mut engine = Engine::lock();
         let epoch = engine.next_epoch();
         let Engine { edges, cache, .. } = &mut *engine;
@@ -75,7 +79,7 @@ impl Graph {
             parts: Vec::new(),
             late: Vec::new(),
         };
-        // The lengths of the parts go in front, so that no part can be read as the beginning of the next.
+        // The key starts with the lengths of its sections, so that it is unambiguous.
         walking.key.extend([0; 3]);
         walk(targets, &mut walking, &mut stack);
         let held = match results {
@@ -124,7 +128,7 @@ impl Graph {
         }
     }
 
-    /// The plan for this graph: from the cache, or a new one.
+    /// Returns the plan for this graph, from the cache or made on a miss.
     pub(crate) fn plan(&self) -> Arc<Entry> {
         if let Some(entry) = &self.found {
             events::emit(Event::Hit { plan: entry.id });
@@ -136,13 +140,15 @@ impl Graph {
         Engine::lock().cache.insert(entry)
     }
 
-    /// A difference from what a plan is for. The graph has not been looked up.
+    /// Describes how the graph differs from a cached entry, or returns `None` if it does not.
+    ///
+    /// The graph must come from [`Graph::unseen`].
     pub(crate) fn difference(&self, entry: &Entry) -> Option<String> {
         let other = !entry.is_for(&self.key);
         other.then(|| entry.difference(&self.lower(), self.leaves.len()))
     }
 
-    /// The program that it is. The plan has not been found.
+    /// Lowers the graph to a program. The plan must not have been found.
     pub(crate) fn lower(&self) -> Lowered {
         let mut lowering = Lowering::default();
         self.leaves
@@ -156,7 +162,7 @@ impl Graph {
 }
 
 impl Graph {
-    /// What its plan does, for people. The graph has not been looked up.
+    /// Describes the plan of the graph. Only for a graph made by [`Graph::unseen`].
     pub(crate) fn explain(&self) -> String {
         let lowered = self.lower();
         let plan = Plan::new(&lowered);
@@ -164,7 +170,7 @@ impl Graph {
     }
 }
 
-/// The key of a graph with some of the targets of another, which has the key `key`.
+/// Returns the key of a graph that has only some of the targets of the graph with key `key`.
 pub(crate) fn key_of_results(key: &[u64], results: &[u32]) -> Vec<u64> {
     let (graph, targets) = key.split_at(key.len() - key[N_TARGETS] as usize);
     let mut part = graph.to_vec();
@@ -173,10 +179,10 @@ pub(crate) fn key_of_results(key: &[u64], results: &[u32]) -> Vec<u64> {
     part
 }
 
-/// Where a key says how many targets there are: they are its last words.
+/// Index in a key of the number of targets. The targets are its last words.
 const N_TARGETS: usize = 2;
 
-/// The memory of a graph and of the walk to it, for the next.
+/// Memory of a graph and of the walk that collects it, reused by the next one.
 #[derive(Default)]
 struct Memory {
     leaves: Vec<Shared>,
@@ -189,18 +195,18 @@ thread_local! {
     static MEMORY: Cell<Option<Box<Memory>>> = const { Cell::new(None) };
 }
 
-/// What has more room than this is not kept.
+/// Largest capacity of a key whose memory is kept.
 const MOST: usize = 1 << 18;
 
 impl Memory {
     fn take() -> Box<Memory> {
-        // Where a thread ends there is none.
+        // Thread-locals are gone while a thread exits.
         let kept = MEMORY.try_with(Cell::take).ok().flatten();
         kept.unwrap_or_default()
     }
 
     fn keep(self: Box<Memory>) {
-        // Where a thread ends there is no next.
+        // Thread-locals are gone while a thread exits; the memory is then dropped.
         let _ = MEMORY.try_with(|kept| kept.set(Some(self)));
     }
 }
@@ -219,26 +225,28 @@ impl Drop for Graph {
     }
 }
 
-/// A walk that ends where the elements are there or come from a call.
+/// Walk that ends at values that are realised or promised by a call.
 struct Walking<'a> {
     epoch: u64,
     edges: &'a Edges,
     leaves: Vec<Shared>,
     key: Vec<u64>,
     nodes: Vec<(&'a Shared, usize)>,
-    /// Results of ops that have several.
+    /// Results of ops with several results.
     parts: Vec<&'a Shared>,
-    /// Leaves whose ops a transform has needed until now.
+    /// Leaves that are ready and still have an op, which a transform needed until a moment ago.
     late: Vec<Shared>,
 }
 
 impl Walking<'_> {
-    /// The values that the walk has come by, that something outside of it holds, and that cost something to compute. For a view
-    /// that moves elements without dropping any, it is what it views.
+    /// Returns the held values: intermediate values with handles outside of the walk.
+    ///
+    /// Values that are free to compute are left out. A view that keeps all elements is replaced by
+    /// its operand.
     fn held(&self, targets: &[Shared]) -> Held {
         targets.iter().for_each(|t| t.stamp.mark_asked_for());
         let mut held = Held::new();
-        // Consumers come before producers, so what a view passes on is met later.
+        // In reverse, consumers precede producers, so an operand marked by a view is met later.
         for (value, _) in self.nodes.iter().rev() {
             let has_parts = value.more.as_ref().is_some_and(|m| !m.outs.is_empty());
             if has_parts || !value.stamp.is_held(Shared::strong_count(value)) {
@@ -270,7 +278,7 @@ impl Walking<'_> {
     }
 }
 
-/// Whether the last walk that met a value ended there.
+/// Returns whether the last walk that met a value ended there.
 fn is_leaf(value: &Shared) -> bool {
     matches!(value.stamp.last().kind(), Kind::Leaf(_))
 }
@@ -318,10 +326,10 @@ impl<'a> Walker<'a> for Walking<'a> {
     }
 }
 
-/// Corrects the depths of a value and of the pending values behind it, and returns that of the value.
+/// Corrects the depths of a value and of the pending values it depends on, and returns its depth.
 ///
-/// An op gets its depth from its operands when it is recorded. Where these have been computed since, it is too large, and so
-/// would be those of all later ops.
+/// An op computes its depth from its operands when it is recorded. The depth becomes too large when
+/// these operands are realised later, and ops recorded on top would inherit the excess.
 pub(crate) fn correct_depths(value: &Shared) -> u32 {
     let mut memory = Memory::take();
     let mut stack = std::mem::take(&mut memory.stack).emptied();
@@ -338,7 +346,7 @@ pub(crate) fn correct_depths(value: &Shared) -> u32 {
     value.depth()
 }
 
-/// A walk that gives each pending op its depth.
+/// Walk that recomputes the depth of each pending op.
 struct Depths<'a> {
     epoch: u64,
     edges: &'a Edges,
@@ -355,7 +363,7 @@ impl<'a> Walker<'a> for Depths<'a> {
             Behind::Part(op, out) if !value.has_elements() => {
                 stack.push(value, op, out, op.operands(self.edges));
             }
-            // Calls that are pending know their depths.
+            // The depths of pending calls are exact.
             _ => value.stamp.set(self.epoch, Source::default()),
         }
     }
@@ -370,8 +378,12 @@ impl<'a> Walker<'a> for Depths<'a> {
     }
 }
 
-/// Appends an op whose operands have stamps: in one word if it can, and otherwise in a header and parts, whose lengths the header
-/// says. The first two bits of a word say which it is: `10`, or `0` and for long parts `11`.
+/// Appends the encoding of an op whose operands are stamped.
+///
+/// An op is one word if possible, else a header and sections.
+///
+/// The header holds the lengths of the sections. The top two bits distinguish the encodings: `10`
+/// is one word, `0x` a header, `11` a header followed by its lengths.
 #[inline]
 fn encode(op: &Value, args: &[Shared], key: &mut Vec<u64>) {
     if op.more.is_none()
@@ -396,15 +408,20 @@ fn encode(op: &Value, args: &[Shared], key: &mut Vec<u64>) {
     }
 }
 
-/// The bits of a source in a short word, whose two sources follow the op, and that the number of operands.
+/// Number of bits of a source in the one-word encoding.
+///
+/// From the lowest bit: two sources, the op, the number of operands, and the tag `10`.
 const BITS: u32 = 26;
 
 const SHORT: u64 = 0b10 << 62;
 
-// The op has the bits between two sources and the number of operands.
+// The op must fit between the two sources and the number of operands.
 const _: () = assert!(Op::ALL.len() <= 1 << (60 - 2 * BITS));
 
-/// An op with one result, one or two operands, and nothing else, in one word, if the numbers of the operands are small.
+/// Encodes an op in one word, if its operands have small numbers.
+///
+/// Returns `None` unless the op has one or two operands. The caller checks that it has one result
+/// and no statics.
 #[inline]
 fn short(op: Op, args: &[Shared]) -> Option<u64> {
     let word = |n: u64, x: u64, y: u64| {
@@ -419,7 +436,7 @@ fn short(op: Op, args: &[Shared]) -> Option<u64> {
     }
 }
 
-/// The operands of the op that a key begins with.
+/// Decodes the operands of the op at the start of `key`.
 fn args(key: &[u64]) -> SmallVec<[Source; 4]> {
     let header = key[0];
     let sources = match header >> 62 {
@@ -441,7 +458,7 @@ mod tests {
     use gradloom_ir::Op;
 
     #[test]
-    fn an_op_is_one_word_while_its_operands_have_small_numbers() {
+    fn an_op_with_small_operand_numbers_is_encoded_in_one_word() {
         let (x, y) = (Tensor::from(1.0f32), Tensor::from(2.0f32));
         let both = [x.0.clone(), y.0.clone()];
         let word = |a, b| {
@@ -470,7 +487,7 @@ mod tests {
     }
 
     #[test]
-    fn operands_are_found_in_the_key_however_many_there_are() {
+    fn any_number_of_operands_can_be_decoded_from_the_key() {
         let x = Tensor::from([1.0f32]);
         let tanh = x.tanh();
         for n in [3, 40_000] {

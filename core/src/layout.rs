@@ -1,10 +1,11 @@
-//! Where the elements of a view lie in its buffer.
+//! Strided layouts: the positions of the elements of a view in its buffer.
 
 use smallvec::{SmallVec, smallvec};
 
-/// The element with index `i` lies at `offset + sum over axes of i[axis] * strides[axis]`.
+/// Offset, shape and strides of a view.
 ///
-/// No stride is negative, because no op reverses an axis. A stride of 0 repeats an element.
+/// The element with index `i` lies at `offset + sum over axes of i[axis] * strides[axis]`. No
+/// stride is negative, because no op reverses an axis. A stride of 0 repeats an element.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Layout {
     pub(crate) offset: usize,
@@ -12,13 +13,13 @@ pub(crate) struct Layout {
     pub(crate) strides: SmallVec<[usize; 4]>,
 }
 
-/// The number of elements of a shape.
+/// Returns the number of elements of a shape.
 pub(crate) fn numel(shape: &[usize]) -> usize {
     shape.iter().product()
 }
 
 impl Clone for Layout {
-    /// The lengths and the strides are copied as they lie, and not one by one.
+    /// Copies lengths and strides as slices, which is cheaper than element by element.
     fn clone(&self) -> Layout {
         Layout {
             offset: self.offset,
@@ -29,13 +30,13 @@ impl Clone for Layout {
 }
 
 impl Layout {
-    /// Row-major order without gaps.
+    /// Returns the layout of row-major order without gaps.
     pub(crate) fn contiguous(shape: &[usize]) -> Layout {
         let mut strides: SmallVec<[usize; 4]> = smallvec![0; shape.len()];
         let mut stride = 1;
         for (s, &len) in strides.iter_mut().zip(shape).rev() {
             *s = stride;
-            // With an axis of length 0 there are no elements, and any stride will do.
+            // Without elements, any stride is valid.
             stride *= len.max(1);
         }
         Layout {
@@ -49,7 +50,7 @@ impl Layout {
         numel(&self.shape)
     }
 
-    /// Whether the elements lie in row-major order without gaps, wherever the first one is.
+    /// Returns whether the elements lie in row-major order without gaps, from any offset.
     pub(crate) fn is_contiguous(&self) -> bool {
         let mut stride = 1;
         for (&len, &s) in self.shape.iter().zip(&self.strides).rev() {
@@ -64,7 +65,7 @@ impl Layout {
         true
     }
 
-    /// Axis `i` of the result is axis `axes[i]` of this.
+    /// Returns the layout in which axis `i` is axis `axes[i]` of `self`.
     pub(crate) fn permute(&self, axes: &[usize]) -> Layout {
         Layout {
             offset: self.offset,
@@ -73,7 +74,11 @@ impl Layout {
         }
     }
 
-    /// NumPy broadcasting: axes are aligned from the right.
+    /// Broadcasts as NumPy does: axes are aligned from the right.
+    ///
+    /// # Panics
+    ///
+    /// If the shapes do not broadcast.
     pub(crate) fn broadcast_to(&self, shape: &[usize]) -> Layout {
         if *self.shape == *shape {
             return self.clone();
@@ -100,29 +105,31 @@ impl Layout {
         }
     }
 
-    /// Every `step`th of the indices from `start` along `axis`, `len` of them.
+    /// Selects `len` indices along `axis`: every `step`th one from `start` on.
     pub(crate) fn narrow(&self, axis: usize, start: usize, len: usize, step: usize) -> Layout {
         let mut to = self.clone();
         to.shape[axis] = len;
-        // A view without elements reads nothing, and its buffer may have none: so it begins where any buffer does.
+        // An empty view reads nothing and its buffer may be empty, so its offset has to be 0.
         to.offset = match to.shape.contains(&0) {
             true => 0,
             false => self.offset + start * self.strides[axis],
         };
-        // The step may be any number where it is not taken.
+        // With at most one index the step is not used, so any step is valid.
         if len > 1 {
             to.strides[axis] *= step;
         }
         to
     }
 
-    /// Index `index` along `axis`, without the axis.
+    /// Selects `index` along `axis` and removes the axis.
     pub(crate) fn take(&self, axis: usize, index: usize) -> Layout {
         let axes: Vec<usize> = (0..self.shape.len()).filter(|a| *a != axis).collect();
         self.narrow(axis, index, 1, 1).permute(&axes)
     }
 
-    /// The same elements, in row-major order, in another shape; `None` if that takes a copy.
+    /// Returns the layout with another shape and the same elements in row-major order.
+    ///
+    /// Returns `None` if that needs a copy.
     pub(crate) fn reshape(&self, shape: &[usize]) -> Option<Layout> {
         assert_eq!(
             self.numel(),
@@ -132,8 +139,9 @@ impl Layout {
         if self.numel() == 0 {
             return Some(Layout::contiguous(shape));
         }
-        // Both shapes are walked from the right. `(left, stride)` is what is left of a run of axes that are
-        // evenly spaced; the axes of the result are cut off its right end.
+        // Both shapes are walked from the right. `left` elements with distance `stride` remain of
+        // the current run of evenly spaced axes; each axis of the result takes its length off the
+        // run's right end.
         let mut from = self.runs().into_iter().rev();
         let (mut left, mut stride) = (1, 1);
         let mut strides: SmallVec<[usize; 4]> = smallvec![0; shape.len()];
@@ -158,7 +166,9 @@ impl Layout {
         })
     }
 
-    /// `(length, stride)` of the axes with neighbours that are evenly spaced taken together, and without unit axes.
+    /// Returns `(length, stride)` of the axes, with evenly spaced neighbours merged.
+    ///
+    /// Unit axes are dropped.
     pub(crate) fn runs(&self) -> Vec<(usize, usize)> {
         let mut runs: Vec<(usize, usize)> = Vec::with_capacity(self.shape.len());
         for (&len, &stride) in self.shape.iter().zip(&self.strides) {
@@ -222,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn a_view_without_elements_begins_where_its_buffer_does() {
+    fn an_empty_view_starts_at_the_start_of_its_buffer() {
         let l = Layout::contiguous(&[0, 5, 4]);
         assert_eq!(l.narrow(1, 3, 2, 1).offset, 0);
         let l = Layout::contiguous(&[3, 5, 4]).narrow(1, 3, 2, 1);
@@ -230,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn an_axis_of_length_zero_is_contiguous_and_takes_every_shape() {
+    fn an_empty_layout_is_contiguous_and_takes_every_shape() {
         let l = Layout::contiguous(&[3, 0]).permute(&[1, 0]);
         assert!(l.is_contiguous());
         assert_eq!(l.reshape(&[0, 7]).unwrap().shape[..], [0, 7]);

@@ -1,7 +1,8 @@
 //! Differentiable tensor programs: derivatives at compile time, lazy evaluation with a plan cache.
 //!
-//! A [`Tensor`] is a cheap handle on an array that may not be computed yet. Calls on tensors promise their results; what is
-//! read is computed, together with everything it depends on, by a plan that is kept for the next time:
+//! A [`Tensor`] is a cheap handle to an array that may not be computed yet. Operations on tensors
+//! return promises. Reading a tensor computes it, together with everything it depends on, by a plan
+//! that is cached for the next time:
 //!
 //! ```
 //! use gradloom::prelude::*;
@@ -11,14 +12,16 @@
 //! assert_eq!(y.to_vec::<f32>(), [8.0, 16.0]);
 //! ```
 //!
-//! Reading a value computes it, and with it the values below it that the program still holds: the model that a loss was computed
-//! from, the state of the optimiser. So nothing is computed twice, and a loop that reads its loss at each step takes the same time
-//! for each. [`evaluate`] computes several results by one plan without reading them. A loop that reads nothing is computed
-//! piece by piece. What does not fit panics at the line of the call.
+//! Reading a value also computes the values it depends on that the program still holds, such as the
+//! model or the optimiser state behind a loss. Nothing is computed twice, and each iteration of a
+//! loop that reads its loss takes the same time. [`evaluate`] computes several tensors by one plan
+//! without reading them. A loop that reads nothing is computed in pieces, so its pending work is
+//! bounded. Operands that do not fit panic at the line of the call.
 //!
 //! # Traced functions
 //!
-//! [`#[traced]`](macro@traced) differentiates a function while rustc compiles it. The derivatives stand beside it, under its name:
+//! [`#[traced]`](macro@traced) differentiates a function while rustc compiles it. The derivatives
+//! are available under the name of the function:
 //!
 //! ```
 //! use gradloom::prelude::*;
@@ -38,8 +41,8 @@
 //!
 //! # Trees
 //!
-//! Arguments, results and gradients may be tuples, `Vec`s, maps and structs of tensors. `#[derive(Tree)]` makes a model a
-//! [`Tree`], and its methods can be traced:
+//! Arguments, results and gradients may be tuples, `Vec`s, maps and structs of tensors.
+//! `#[derive(Tree)]` implements [`Tree`] for a model, and `#[traced]` works on its methods:
 //!
 //! ```
 //! use gradloom::prelude::*;
@@ -65,8 +68,9 @@
 //!
 //! # Transforms
 //!
-//! [`vjp`], [`jvp`], [`grad`], [`value_and_grad`], [`hvp`], [`jacfwd`], [`jacrev`] and [`hessian`] take closures, which they run and
-//! record. They nest, and they may call traced functions. Several arguments are a tuple:
+//! [`vjp`], [`jvp`], [`grad`], [`value_and_grad`], [`hvp`], [`jacfwd`], [`jacrev`] and [`hessian`]
+//! take closures, which they run and record. They nest, and the closures may call traced functions.
+//! Several arguments are passed as a tuple:
 //!
 //! ```
 //! use gradloom::prelude::*;
@@ -82,8 +86,8 @@
 //!
 //! # Training
 //!
-//! A [`Key`] gives random numbers once, see [`random`]. An optimiser takes parameters and their gradients to the next parameters,
-//! see [`optim`]:
+//! A [`Key`] gives random numbers once, see [`random`]. An optimiser maps parameters and their
+//! gradients to the next parameters, see [`optim`]:
 //!
 //! ```
 //! use gradloom::optim::Adam;
@@ -107,10 +111,10 @@
 //! assert!(loss(&w, &x, &y).item::<f32>() < 1e-3);
 //! ```
 //!
-//! # What was planned
+//! # Inspecting plans
 //!
-//! A step that is like one before plans nothing. [`events`] tells what was traced, planned, found in the [`cache`] and run, and
-//! [`explain`] shows the plan of a result:
+//! A step that repeats an earlier one plans nothing. [`events`] records what was traced, planned,
+//! found in the [`cache`] and run, and [`explain`] prints the plan of a result:
 //!
 //! ```
 //! use gradloom::events::{self, Event};
@@ -125,20 +129,22 @@
 //! # Ok::<(), Error>(())
 //! ```
 //!
-//! # What is where
+//! # Overview
 //!
-//! - [`prelude`]: what most programs use.
-//! - [`Tensor`] has the operations as methods; [`Tree`] is what models, arguments and results are. [`evaluate()`] computes many
-//!   tensors together.
-//! - [`macro@traced`] differentiates functions while they are compiled; [`grad`], [`vjp`], [`jvp`] and their relatives
-//!   differentiate closures when they run.
+//! - [`prelude`]: the items that most programs use.
+//! - [`Tensor`] has the operations as methods. [`Tree`] is the trait of models, arguments and
+//!   results. [`evaluate()`] computes several tensors together.
+//! - [`macro@traced`] differentiates functions at compile time. [`grad`], [`vjp`], [`jvp`] and
+//!   their relatives differentiate closures at run time.
 //! - [`optim`]: optimisers. [`random`]: random numbers.
-//! - [`testing`] checks derivatives; `#[traced(check)]` emits tests that do.
-//! - [`events`], [`cache`], [`explain`], [`set_threads`]: what the run time does, and with how many threads.
-//! - [`release_memory`] gives back what is kept for the next computation.
-//! - [`report()`]: how often traced functions were planned or recorded, why, and for how long they ran.
-//! - [`Error`]: what goes wrong. It is a panic at the line of the call, and an `Err` inside of a function that returns [`Result`] and
-//!   is traced or differentiated.
+//! - [`testing`] checks derivatives; `#[traced(check)]` generates tests that do.
+//! - [`events`], [`cache`], [`explain`]: observe and limit the plans of the run time.
+//!   [`set_threads`]: sets the number of threads.
+//! - [`release_memory`] frees the buffers that are cached for later results.
+//! - [`report()`] tells how often traced functions were planned or recorded, why, and how long they
+//!   ran.
+//! - [`Error`]: the error type. An error is a panic at the line of the call, or an `Err` inside of
+//!   a function that returns [`Result`] and is traced or differentiated.
 
 extern crate self as gradloom;
 
@@ -204,9 +210,10 @@ pub use tree::Tree;
 #[doc(hidden)]
 pub use transform::marks::*;
 
-/// What most programs use: `use gradloom::prelude::*`.
+/// Items that most programs use: `use gradloom::prelude::*`.
 ///
-/// [`Result`] takes an error type as well, so where the prelude is in scope `Result<T, E>` is what it is elsewhere.
+/// [`Result`] has a type parameter for the error, so `Result<T, E>` still means the same where the
+/// prelude is in scope.
 pub mod prelude {
     pub use crate::traced;
     pub use crate::{Aval, DType, Element, Error, Key, Result, Tensor, Tree};

@@ -1,4 +1,4 @@
-//! From the nodes of a walk to a program.
+//! Lowers the nodes of a walk to a program.
 
 use crate::Aval;
 use crate::node::Value;
@@ -6,36 +6,38 @@ use crate::walk::{Kind, Source};
 use gradloom_ir::hash::HashMap;
 use gradloom_ir::{Attr, Eqn, Program, Static, Var};
 
-/// Builds a program node by node. Its parameters are the leaves, then one for each different aval that is read
-/// as a `Like` operand: of these there are no values.
+/// Builds a program node by node.
+///
+/// The parameters are the leaves, then one parameter for each distinct aval of a `Like` operand.
+/// The latter have no values.
 #[derive(Default)]
 pub(crate) struct Lowering {
     program: Program,
     next: u32,
     leaves: Vec<Var>,
-    /// The variable of the first result of each node.
+    /// Variable of the first result of each node.
     nodes: Vec<u32>,
     likes: Vec<(Aval, Var)>,
-    // Looked up by key alone, so their order reaches nothing.
+    // The maps are never iterated, so their order cannot affect the program.
     like_of: HashMap<Aval, Var>,
     attr_of: HashMap<Static, Attr>,
 }
 
-/// A program, and the avals of its last parameters.
+/// Program with the avals of its like parameters.
 pub(crate) struct Lowered {
     pub(crate) program: Program,
-    /// The avals of the parameters that follow the leaves.
+    /// Avals of the parameters that follow the leaves.
     pub(crate) likes: Vec<Aval>,
 }
 
 impl Lowering {
-    /// Appends the next leaf.
+    /// Appends a leaf.
     pub(crate) fn leaf(&mut self, aval: &Aval) {
         let var = self.fresh(aval);
         self.leaves.push(var);
     }
 
-    /// Appends the op of a value, whose operands come from `args`.
+    /// Appends the op of `node` with data operands `args`.
     pub(crate) fn node(&mut self, node: &Value, args: impl IntoIterator<Item = Source>) {
         let mut args: Vec<Var> = args.into_iter().map(|s| self.var(s)).collect();
         let more = node.more.as_deref();
@@ -63,7 +65,7 @@ impl Lowering {
         });
     }
 
-    /// The finished program with the results `outs`.
+    /// Finishes the program with the results `outs`.
     pub(crate) fn finish(mut self, outs: &[Source]) -> Lowered {
         self.program.outs = outs.iter().map(|s| self.var(*s)).collect();
         let likes = self.likes.iter().map(|(_, var)| *var);

@@ -15,73 +15,79 @@ use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use triomphe::UniqueArc;
 
-/// A handle on a value. No handle is weak, so whether it is the only one is a load.
+/// Handle to a value. There are no weak handles, so testing whether a handle is unique is one load.
 pub(crate) type Shared = triomphe::Arc<Value>;
 
-/// The edges of the graph, from consumers to producers.
+/// Marker type of the cells that hold the edges of the graph, from consumers to producers.
 pub(crate) struct Edge;
 
-/// Who holds it follows edges, or cuts them. There is one, and the engine has it behind its lock: so a walk takes one lock,
-/// and none for each value.
+/// Permission to follow and cut edges.
+///
+/// The engine keeps the only one behind its lock, so a walk takes one lock in total, and not one
+/// for each value.
 pub(crate) type Edges = TCellOwner<Edge>;
 
-/// A tensor behind its handles, and the op that computes it. At least one of elements and promise is there.
+/// A tensor behind its handles: its elements, the op or call that promises them, or both.
 ///
-/// An op with several results is a value of its own, of which nobody has a handle: its results are *parts* of it.
+/// An op with several results has a `Value` of its own, to which users have no handle. Its results
+/// are *parts* of it.
 pub(crate) struct Value {
     pub(crate) aval: Aval,
-    /// The elements, contiguous in row-major order, if they are there.
+    /// Elements in row-major order without gaps, once they are ready.
     elements: OnceLock<Arc<Buffer>>,
-    /// What it is computed from, if an op promises it. Consumers hold producers, never the reverse.
+    /// Operands, if an op promises the value. Consumers hold producers, never the reverse.
     from: TCell<Edge, Args>,
-    /// The call that promises it, and which of its results it is.
+    /// Call that promises the value, and the index of the result.
     call: Mutex<Option<(Arc<CallNode>, u32)>>,
-    /// Who promises it.
+    /// Producer of the value: [`OP`], [`CALL`] or [`NOBODY`].
     origin: AtomicU8,
-    /// The op that computes it. Of what no op computes, it says nothing.
+    /// Producing op. Meaningless unless `origin` is [`OP`].
     pub(crate) op: Op,
-    /// The operands of an op have smaller ages than what it computes. Of what no op computes, it is 0.
+    /// Age of the value, greater than the ages of its operands; 0 if no op produces it.
     pub(crate) age: u64,
-    /// Length of the longest chain of pending ops and calls that ends here, as far as it is known; 0 where the elements are
-    /// there.
+    /// Upper bound of the length of the longest chain of pending ops and calls that ends here.
+    ///
+    /// It is not lowered when a value in the chain is realised later. 0 once the elements are ready.
     depth: AtomicU32,
-    /// What only some ops have.
+    /// Statics, like operands and avals of several results, for ops that have any of these.
     pub(crate) more: Option<Arc<More>>,
-    /// The tracings whose arguments it depends on.
+    /// Scopes of the transforms whose arguments this value depends on.
     scopes: Scopes,
     pub(crate) stamp: Stamp,
 }
 
-// What is behind a cell is replaced in one step, so a panic cannot leave it half written.
+// Cells are replaced by single moves, so a panic cannot leave one half written.
 impl UnwindSafe for Value {}
 impl RefUnwindSafe for Value {}
 
-/// The depth of stand-ins and of all that depends on them: nothing of it can be computed. No limit is a divisor of it.
+/// Depth of a value that cannot be computed, such as a stand-in, and of its consumers.
+///
+/// It is not a multiple of the limit, so `bound_pending` never runs such a value.
 pub(crate) const NEVER: u32 = u32::MAX;
 
 /// An op promises the value, or has computed it while a transform traces through it.
 const OP: u8 = 0;
 /// A call promises the value.
 const CALL: u8 = 1;
-/// The elements are there, and nothing else.
+/// The value has elements and neither an op nor a call.
 const NOBODY: u8 = 2;
 
-/// What a value is computed from.
+/// Operands of a value.
 #[derive(Default)]
 pub(crate) enum Operands {
-    /// Nothing.
+    /// No operands.
     #[default]
     None,
-    /// The data operands of its op.
+    /// Data operands of the op of the value.
     One(Shared),
     Two([Shared; 2]),
     Many(Vec<Shared>),
-    /// An op with several results, and which of them it is.
+    /// Op with several results, and the index of this result.
     Part(Shared, u32),
 }
 
 impl Operands {
-    /// The data operands of an op.
+    /// Returns the data operands of the op; none if the value is a part.
     #[inline]
     pub(crate) fn data(&self) -> &[Shared] {
         match self {
@@ -93,18 +99,18 @@ impl Operands {
     }
 }
 
-/// Operands that are dropped without recursion.
+/// Operands whose destructor does not recurse.
 #[derive(Default)]
 struct Args(Operands);
 
-/// What only some ops have. Ops that are alike share it.
+/// Op data that most ops do not have. Equal ops share one allocation.
 pub(crate) struct More {
     pub(crate) statics: SmallVec<[Static; 1]>,
-    /// The `Like` operands: only what the op reads of them, so that they keep nothing alive.
+    /// `Like` operands. Only their avals are stored, so they keep nothing alive.
     pub(crate) likes: SmallVec<[Aval; 1]>,
-    /// The results, of an op that has several.
+    /// Avals of the results, if the op has several; empty otherwise.
     pub(crate) outs: Box<[Aval]>,
-    /// Statics and like operands as they are in a key.
+    /// Encoding of statics and like operands in a key.
     pub(crate) words: Box<[u64]>,
 }
 
@@ -126,38 +132,40 @@ impl More {
     }
 }
 
-/// Where a value that no op computes by itself has its elements from.
+/// Producer of a value that is not computed by an op of its own.
 pub(crate) enum Source {
     Elements(Arc<Buffer>),
-    /// A result of an op that has several.
+    /// Result of an op with several results.
     Part(Shared, u32),
-    /// A result of a call. No other value is the same result.
+    /// Result of a call. At most one value is this result.
     Call(Arc<CallNode>, usize),
-    /// Nowhere: the value stands for others in a graph that is planned and never computed.
+    /// Placeholder in a graph that is planned but never computed.
     StandIn,
 }
 
-/// Where the elements of a value are.
+/// State of a value: ready, or the producer that it waits for.
 pub(crate) enum Look<'a> {
     Here(&'a Arc<Buffer>),
-    /// An op computes them.
+    /// An op computes the elements.
     Op,
-    /// A call computes them, as a whole.
+    /// A call computes the elements, along with its other results.
     Call(Arc<CallNode>),
 }
 
-/// What stands behind a value.
+/// Producer of a value in the graph of ops.
 pub(crate) enum Behind<'a> {
-    /// No op.
+    /// No op: the value is realised or promised by a call.
     Nothing,
-    /// The op of the value, of these operands.
+    /// Op of the value itself, with its operands.
     Op(&'a [Shared]),
-    /// An op with several results, and which of them it is.
+    /// Op with several results, and the index of this result.
     Part(&'a Shared, u32),
 }
 
 impl Value {
-    /// A value that has not begun.
+    /// Returns an empty value.
+    ///
+    /// It is initialised by [`begin`](Self::begin) or [`begin_op`](Self::begin_op).
     pub(crate) fn blank() -> Value {
         Value {
             aval: Aval::new(DType::F32, []),
@@ -174,7 +182,7 @@ impl Value {
         }
     }
 
-    /// A blank value becomes one whose elements are there or promised.
+    /// Initialises an empty value that is not computed by an op of its own.
     pub(crate) fn begin(&mut self, source: Source) {
         let depth = match &source {
             Source::Elements(_) => 0,
@@ -204,26 +212,29 @@ impl Value {
         };
     }
 
-    /// A blank value becomes the result of an op, or the op, where it has several results.
-    // What is written here is soon read in whole words. Of parts of a value that are put together elsewhere, the CPU would
-    // have to wait until all of them are in the cache.
+    /// Initialises an empty value as an op, or as the single result of one.
+    // Inlining stores the operands as whole words, as they are soon loaded. A value that is
+    // assembled elsewhere from smaller stores stalls such loads until the stores have reached the
+    // cache.
     #[inline(always)]
     pub(crate) fn begin_op(&mut self, op: Op, operands: Operands, age: u64, depth: u32) {
         (self.op, self.age) = (op, age);
         *self.depth.get_mut() = depth;
         let none = std::mem::replace(&mut self.from.get_mut().0, operands);
-        debug_assert!(matches!(none, Operands::None), "the value is blank");
+        debug_assert!(matches!(none, Operands::None), "the value is empty");
         std::mem::forget(none);
         *self.origin.get_mut() = OP;
     }
 
-    /// What it is traced by, which a blank value is not.
+    /// Sets the scopes of an empty value.
     pub(crate) fn set_scopes(&mut self, scopes: Scopes) {
         self.scopes = scopes;
     }
 
-    /// Becomes blank. What it was computed from is let go of: if this was the last handle on something, it is returned, or added
-    /// to a list.
+    /// Resets the value to empty and drops its operands.
+    ///
+    /// Uniquely owned operands are not dropped here, to avoid recursion: one is returned, others
+    /// are added to `pending`.
     fn end(&mut self, pending: &mut Vec<Shared>) -> Option<UniqueArc<Value>> {
         if *self.origin.get_mut() == CALL
             && let Some((node, index)) = self.call_mut().take()
@@ -256,7 +267,7 @@ impl Value {
         }
     }
 
-    /// The avals of the results of the op.
+    /// Returns the avals of the results of the op.
     pub(crate) fn outs(&self) -> &[Aval] {
         match &self.more {
             Some(more) if !more.outs.is_empty() => &more.outs,
@@ -264,7 +275,7 @@ impl Value {
         }
     }
 
-    /// Gives the elements away, if nobody else has them.
+    /// Takes the elements out, if they are not shared.
     pub(crate) fn give_up(&mut self) -> Option<Arc<Buffer>> {
         let mut buffer = self.elements.take()?;
         match Arc::get_mut(&mut buffer).is_some() {
@@ -276,32 +287,33 @@ impl Value {
         }
     }
 
-    /// Takes the elements back.
+    /// Restores elements that [`give_up`](Self::give_up) took.
     pub(crate) fn take_back(&mut self, buffer: Arc<Buffer>) {
         self.elements = OnceLock::from(buffer);
     }
 
-    /// Length of the longest chain of pending ops and calls that ends here. It may be too large where a value in the chain has
-    /// been computed since.
+    /// Returns the length of the longest chain of pending ops and calls that ends here.
+    ///
+    /// It may be too large if a value in the chain has been realised since.
     #[inline]
     pub(crate) fn depth(&self) -> u32 {
         self.depth.load(Ordering::Relaxed)
     }
 
-    /// Corrects the length of the chain of promises.
+    /// Corrects the length of the pending chain.
     pub(crate) fn set_depth(&self, depth: u32) {
         self.depth.store(depth, Ordering::Relaxed);
     }
 
-    /// The elements, if they are there and have been taken from the call that computes them.
+    /// Returns the elements, if they are ready and, for a result of a call, taken from it.
     #[inline]
     fn buffer(&self) -> Option<&Arc<Buffer>> {
         self.elements.get()
     }
 
     fn call(&self) -> MutexGuard<'_, Option<(Arc<CallNode>, u32)>> {
-        // The call is taken in one step, so a panic cannot leave it half written.
-        // It is held for a moment only.
+        // Poisoning is harmless: the call is taken by one move, so a panic cannot leave it half
+        // written. The lock is held only for a moment, so its holder need not be known.
         fork::lock(&self.call, || false).expect(fork::LOCKED)
     }
 
@@ -309,27 +321,27 @@ impl Value {
         self.call.get_mut().unwrap_or_else(|e| e.into_inner())
     }
 
-    /// Whether an op promises the value, or has computed it and not been let go of.
+    /// Returns whether the value still has an op: a pending one, or one that a transform traces.
     #[inline]
     pub(crate) fn has_op(&self) -> bool {
         self.origin.load(Ordering::Acquire) == OP
     }
 
-    /// Whether the elements are there and have been taken from the call that computes them.
+    /// Returns whether the elements are ready and, for a result of a call, taken from it.
     #[inline]
     pub(crate) fn has_elements(&self) -> bool {
         self.buffer().is_some()
     }
 
-    /// Whether the elements are there.
+    /// Returns whether the elements are ready.
     pub(crate) fn is_realised(&self) -> bool {
         self.has_elements()
             || self.origin.load(Ordering::Acquire) == CALL
-                // A call that is gone has left the elements.
+                // A call that was dropped has left its elements here.
                 && self.call().as_ref().is_none_or(|(node, _)| node.is_done())
     }
 
-    /// What stands behind the value, whether or not the elements are there.
+    /// Returns the op behind the value, even if the elements are ready.
     #[inline]
     pub(crate) fn behind<'a>(&'a self, edges: &'a Edges) -> Behind<'a> {
         if !self.has_op() {
@@ -341,29 +353,30 @@ impl Value {
         }
     }
 
-    /// The operands of an op.
+    /// Returns the data operands of the op.
     pub(crate) fn operands<'a>(&'a self, edges: &'a Edges) -> &'a [Shared] {
         self.from.ro(edges).0.data()
     }
 
-    /// Whether no op stands behind this value: its elements are there or come from a call, and no transform is
-    /// tracing through it.
+    /// Returns whether the value does not need an op.
+    ///
+    /// It is realised and no transform is tracing through it, or a call promises it.
     pub(crate) fn is_free(&self) -> bool {
         !self.has_op() || (self.has_elements() && !self.is_traced())
     }
 
-    /// Returns whether a call can have this as an argument: whether it has elements, or will have them without the ops of the call.
+    /// Returns whether the value can be an argument of a call: it is ready or can be computed first.
     pub(crate) fn is_argument(&self) -> bool {
         self.is_free() || !self.is_traced() && self.depth() != NEVER
     }
 
-    /// Whether a transform is tracing through this: then the promise stays when it is kept.
+    /// Returns whether a transform is tracing through the value, so that its op has to stay.
     #[inline]
     pub(crate) fn is_traced(&self) -> bool {
         self.scopes.any_open()
     }
 
-    /// The tracings that are still going on and on whose arguments this value depends.
+    /// Returns the open scopes whose arguments this value depends on.
     #[inline]
     pub(crate) fn scopes(&self) -> Scopes {
         match self.is_traced() {
@@ -372,7 +385,7 @@ impl Value {
         }
     }
 
-    /// The elements, if they are there. A promise that a transform has needed until now is let go of.
+    /// Returns the elements, if they are ready. Drops the op of a ready value unless it is traced.
     pub(crate) fn settle(&self) -> Option<&Arc<Buffer>> {
         match self.look() {
             Look::Here(buffer) => Some(buffer),
@@ -380,7 +393,7 @@ impl Value {
         }
     }
 
-    /// Where the elements are. A promise that a transform has needed until now is let go of.
+    /// Returns the state of the value. Drops the op of a ready value unless it is traced.
     ///
     /// It may take the engine's lock.
     pub(crate) fn look(&self) -> Look<'_> {
@@ -412,7 +425,7 @@ impl Value {
         self.depth.store(0, Ordering::Relaxed);
         self.origin.store(NOBODY, Ordering::Release);
         let old = call.take();
-        // Dropping the call may drop much else, which is not done under the lock.
+        // Dropping the call may drop many values, so the lock is released first.
         drop(call);
         if let Some((node, _)) = old {
             let mut pending = Vec::new();
@@ -422,8 +435,9 @@ impl Value {
         Look::Here(buffer)
     }
 
-    /// The op of a value whose elements are there is let go of, unless a transform is tracing through it. What it was
-    /// computed from is dropped with what is returned, which may drop much else.
+    /// Detaches the op of a ready value, unless a transform is tracing through it.
+    ///
+    /// The operands are dropped with the returned [`Cut`], because that may drop many values.
     pub(crate) fn cut(&self, edges: &mut Edges) -> Cut {
         if !self.has_op() || !self.has_elements() || self.is_traced() {
             return Cut(Args::default());
@@ -433,22 +447,22 @@ impl Value {
     }
 }
 
-/// What a value was computed from, which is dropped when nothing is locked any more.
-#[must_use = "it is dropped where nothing is locked"]
+/// Operands of a value that became ready, to be dropped after all locks are released.
+#[must_use = "call `let_go` after all locks are released"]
 pub(crate) struct Cut(Args);
 
 impl Cut {
-    /// Drops it.
+    /// Drops the operands.
     pub(crate) fn let_go(self) {
         drop(self.0);
     }
 }
 
-/// Stores the elements of values that ops promise, and lets go of the ops unless a transform is tracing through them.
+/// Stores the elements of values that ops promise, and drops their ops unless they are traced.
 pub(crate) fn realise<'a>(targets: impl Iterator<Item = (&'a Shared, Arc<Buffer>)>) {
     let mut engine = Engine::lock();
     let store = |(value, buffer): (&Shared, _)| {
-        // The first buffer stays.
+        // If another thread was faster, its buffer stays.
         let _ = value.elements.set(buffer);
         value.depth.store(0, Ordering::Relaxed);
         value.cut(&mut engine.edges)
@@ -458,17 +472,17 @@ pub(crate) fn realise<'a>(targets: impl Iterator<Item = (&'a Shared, Arc<Buffer>
     cuts.into_iter().for_each(Cut::let_go);
 }
 
-/// The value, if this is the last handle on it. Of all threads that drop handles at once, one gets it.
+/// Returns the value, if `value` is its last handle. If several threads race, exactly one gets it.
 #[inline]
 fn last(value: Shared) -> Option<UniqueArc<Value>> {
-    // Where there is one handle, nobody can make another meanwhile.
+    // A unique handle stays unique: only its owner could clone it.
     match Shared::try_unique(value) {
         Ok(only) => Some(only),
         Err(value) => Shared::into_unique(value),
     }
 }
 
-/// Drops values.
+/// Drops handles without recursion.
 pub(crate) fn release(mut pending: Vec<Shared>) {
     while let Some(value) = pending.pop() {
         if let Some(value) = last(value) {
@@ -477,7 +491,7 @@ pub(crate) fn release(mut pending: Vec<Shared>) {
     }
 }
 
-/// Drops a value.
+/// Drops a handle without recursion.
 #[inline(never)]
 pub(crate) fn let_go(value: Shared) {
     if let Some(value) = last(value) {
@@ -487,8 +501,11 @@ pub(crate) fn let_go(value: Shared) {
     }
 }
 
-/// Drops a value, and what it was computed from as far as that is a chain: the rest is added to a list. So a graph of a million
-/// ops or calls is dropped by loops.
+/// Drops a value and the chain of operands that only it owns.
+///
+/// Other operands are added to `pending`.
+///
+/// Loops instead of recursion let a graph of a million ops be dropped.
 fn free(mut value: UniqueArc<Value>, pending: &mut Vec<Shared>) {
     loop {
         let next = value.end(pending);

@@ -1,4 +1,6 @@
-//! A call of an op becomes a value of the graph. The rules run here, so an error is at the call that made it.
+//! Records ops as values of the lazy graph.
+//!
+//! Shape and dtype rules run here, so errors point at the user's call.
 
 use crate::age::next_age;
 use crate::node::{More, NEVER, Operands, Shared, Source, Value};
@@ -13,7 +15,7 @@ use std::panic::{self, Location};
 use std::sync::Arc;
 use triomphe::UniqueArc;
 
-/// Records `outs = op[statics] data, likes`.
+/// Records `outs = op[statics] data, likes`, an op with any number of results.
 pub(crate) fn apply(
     op: Op,
     statics: impl IntoIterator<Item = Static>,
@@ -42,7 +44,7 @@ pub(crate) fn apply(
     Ok(outs)
 }
 
-/// Records `out = op[statics] data, likes`.
+/// Records `out = op[statics] data, likes`, an op with one result.
 pub(crate) fn one(
     op: Op,
     statics: impl IntoIterator<Item = Static>,
@@ -57,7 +59,7 @@ pub(crate) fn one(
     push(value(&out, out.dtype(), op, more, data))
 }
 
-/// Records `out = op data`.
+/// Records `out = op data`, an op without statics and like operands.
 pub(crate) fn plain(op: Op, data: &[&Tensor]) -> Result<Tensor> {
     let like = match data {
         [x] => Some(x.aval()),
@@ -72,7 +74,7 @@ pub(crate) fn plain(op: Op, data: &[&Tensor]) -> Result<Tensor> {
     one(op, [], data, &[])
 }
 
-/// Records `out = op x, y`. An operand that is given away counts no handle up or down.
+/// Records `out = op x, y`. The operands are moved, which leaves their reference counts alone.
 #[inline]
 pub(crate) fn binary(op: Op, x: Tensor, y: Tensor) -> Result<Tensor> {
     if let Some(like) = widest(x.aval(), y.aval())
@@ -90,14 +92,14 @@ pub(crate) fn binary(op: Op, x: Tensor, y: Tensor) -> Result<Tensor> {
     one(op, [], &[&x, &y], &[])
 }
 
-/// A fresh value equal to `x`, which a transform differentiates by while `scope` is open.
+/// Returns a value equal to `x` that depends on `scope`, so that a transform can trace from it.
 pub(crate) fn traced_input(x: &Tensor, scope: &Arc<Scope>) -> Tensor {
     let mut fresh = value(x.aval(), x.dtype(), Op::Identity, None, &[x]);
     fresh.set_scopes(x.0.scopes().union(Scopes::one(scope.clone())));
     Tensor(fresh.into())
 }
 
-/// The operands of an op.
+/// Returns the operands of an op.
 #[inline]
 fn of(data: &[&Tensor]) -> Operands {
     match data {
@@ -108,7 +110,7 @@ fn of(data: &[&Tensor]) -> Operands {
     }
 }
 
-/// A value of the shape of `like` that an op computes.
+/// Returns the value of an op, with the shape of `like`.
 #[inline]
 fn value(
     like: &Aval,
@@ -129,12 +131,12 @@ fn value(
     value
 }
 
-/// What a value has from the operands of its op.
+/// Properties that a value inherits from the operands of its op.
 struct Depends {
     age: u64,
     /// Length of the longest chain of pending ops that ends here.
     depth: u32,
-    /// The transforms that trace it.
+    /// Scopes of the transforms that trace the value.
     scopes: Scopes,
 }
 
@@ -155,7 +157,7 @@ fn depends(data: &[&Tensor]) -> Depends {
     }
 }
 
-/// The result of an op that has been recorded.
+/// Returns the tensor of a recorded op. Computes it at once if it ends a long pending chain.
 #[inline]
 fn push(value: UniqueArc<Value>) -> Result<Tensor> {
     let out = Tensor(value.into());
@@ -167,11 +169,12 @@ fn push(value: UniqueArc<Value>) -> Result<Tensor> {
     Ok(out)
 }
 
-/// Length of a chain of pending ops that is computed although nobody has asked for it, so that a loop that reads no value takes a
-/// bounded amount of memory, and its plans a bounded time to make.
+/// Length of a chain of pending ops that is computed without a request.
+///
+/// The limit bounds the memory of a loop that reads no value, and the time to make its plans.
 pub(crate) const MAX_PENDING_OPS: u32 = 256;
 
-/// Computes a value at the end of a chain of [`MAX_PENDING_OPS`].
+/// Computes `out` if it ends a chain of [`MAX_PENDING_OPS`].
 #[inline]
 fn bound_pending(out: &Tensor) {
     if out.0.depth().is_multiple_of(MAX_PENDING_OPS) {
@@ -181,22 +184,24 @@ fn bound_pending(out: &Tensor) {
 
 #[cold]
 fn run_pending(out: &Tensor) {
-    // A transform needs the ops as they are, and so does a call that is being recorded: its plan has all of them.
+    // Traced ops have to stay, and the plan of a call that is being recorded contains all its ops.
     if out.0.is_traced() || call::is_recording() {
         return;
     }
-    // Where a value in the chain has been computed since, the chain is shorter than its last op knew.
+    // The recorded depth is too large if a value in the chain has been realised since.
     if graph::correct_depths(&out.0) < MAX_PENDING_OPS / 2 {
         return;
     }
-    // A value that cannot be computed stays a promise. Who asks for it gets the error; what depends on it is not tried again.
+    // On failure the value stays a promise, and the error is returned when the user requests it.
+    // Its consumers fail too, so they are not tried again.
     if evaluate::realise(std::slice::from_ref(&*out.0)).is_err() {
         out.0.set_depth(NEVER);
     }
 }
 
-/// Of two operands of one dtype the one that has the shape of an elementwise result, where that takes no rule: they are alike,
-/// or one is a number.
+/// Returns the operand with the shape and dtype of an elementwise result, if no rule is needed.
+///
+/// That is the case if both avals are equal, or if the dtypes are equal and one operand has rank 0.
 #[inline]
 fn widest<'a>(x: &'a Aval, y: &'a Aval) -> Option<&'a Aval> {
     if x == y {
@@ -209,7 +214,9 @@ fn widest<'a>(x: &'a Aval, y: &'a Aval) -> Option<&'a Aval> {
     }
 }
 
-/// Ops that return their operand where the result has its aval. `identity` is not one: it is a value of its own.
+/// Returns whether the op returns its operand if the result has the same aval.
+///
+/// `identity` is not such an op: its result is a separate value.
 fn is_noop(op: Op) -> bool {
     matches!(
         op,
@@ -220,7 +227,7 @@ fn is_noop(op: Op) -> bool {
             | Op::CastT
             | Op::Reshape
             | Op::ReshapeT
-            // A slice of the same shape is the whole, because steps are 1 or more.
+            // Steps are at least 1, so a slice of the same shape is the whole tensor.
             | Op::Slice
             | Op::SliceT
     )
@@ -230,13 +237,13 @@ thread_local! {
     static SCOPES: Cell<usize> = const { Cell::new(0) };
 }
 
-/// The payload of the unwinding that carries an error to the enclosing [`catch`].
+/// Panic payload that carries an error to the enclosing [`catch`].
 struct Raised(Error);
 
-/// Runs the body of a function that returns `Result`: an error of an op inside becomes its `Err`.
+/// Runs the body of a function that returns `Result`; errors of ops inside become `Err`.
 pub fn catch<T>(body: impl FnOnce() -> Result<T>) -> Result<T> {
     SCOPES.set(SCOPES.get() + 1);
-    // The body's captures are not seen again after a panic: it is resumed or becomes an `Err`.
+    // Unwind safety: the captures of `body` are not used after a panic.
     let result = panic::catch_unwind(panic::AssertUnwindSafe(body));
     SCOPES.set(SCOPES.get() - 1);
     result.unwrap_or_else(|payload| match payload.downcast::<Raised>() {
@@ -245,31 +252,32 @@ pub fn catch<T>(body: impl FnOnce() -> Result<T>) -> Result<T> {
     })
 }
 
-/// Raises an error at the caller: to the enclosing [`catch`], or as a panic at the user's line.
+/// Raises an error: returns it to the enclosing [`catch`], or panics at the caller's line.
 #[track_caller]
 pub(crate) fn raise(error: Error) -> ! {
     let error = return_to_catch(error);
     panic!("{error}")
 }
 
-/// Raises an error in a function that a transform has made, such as that of `grad(f)`: its caller is not known, but where it
-/// was made is.
+/// Raises an error inside of a function that a transform returned, such as `grad(f)`.
+///
+/// The caller of that function is unknown, so the message names the place where it was made.
 pub(crate) fn raise_in_made(error: Error, by: &str, at: &Location<'_>) -> ! {
     let error = return_to_catch(error);
     panic!("{error}; in the function that `{by}` made at {at}")
 }
 
-/// Returns the error to the enclosing [`catch`], if there is one.
+/// Unwinds with the error to the enclosing [`catch`], or returns it if there is none.
 fn return_to_catch(error: Error) -> Error {
-    // Where panics abort there is nobody to return to, and the message is all that the user gets.
+    // With `panic = "abort"`, unwinding is impossible and the panic message is all the user gets.
     if SCOPES.get() > 0 && cfg!(panic = "unwind") {
-        // Without the message of the panic hook: the error is returned, not printed.
+        // `resume_unwind` skips the panic hook, because the error is returned and not printed.
         panic::resume_unwind(Box::new(Raised(error)));
     }
     error
 }
 
-/// The value, or its error raised at the caller.
+/// Returns the value, or raises the error at the caller.
 #[track_caller]
 pub(crate) fn expect<T>(result: Result<T>) -> T {
     match result {

@@ -1,6 +1,9 @@
-//! A report of the calls of traced functions: how often each was called, planned or recorded, why, and for how long.
+//! Report of the calls of traced functions.
 //!
-//! A function of which many calls are recorded, or planned again and again, is slower than it has to be; the last column says why.
+//! It tells how often each was called, planned or recorded, why, and how long it took.
+//!
+//! A function whose calls are often recorded or planned is slower than necessary; the last column
+//! gives the reason.
 //!
 //! ```
 //! use gradloom::prelude::*;
@@ -23,26 +26,26 @@
 //! println!("{report}");
 //! ```
 //!
-//! Calls are counted always, and measured from the first [`start`] or [`of`] on.
+//! Calls are always counted. Times are measured after the first [`start`] or [`of`].
 
 use crate::call::{self, Summary, Why};
 use crate::events::{self, Counts};
 use std::fmt;
 use std::time::Duration;
 
-/// The calls of traced functions, on all threads, since the process began.
+/// Returns a report of the calls of traced functions, on all threads, since the process began.
 ///
 /// See the [module](self).
 pub fn report() -> Report {
     Report::new(call::summaries(), events::counts())
 }
 
-/// Measures the time of calls from now on.
+/// Starts to measure the time of calls.
 pub fn start() {
     call::measure();
 }
 
-/// Runs `body`, and returns with its result a report of the calls that happened meanwhile, on all threads.
+/// Runs `body` and returns its result with a report of the calls on all threads during the run.
 ///
 /// ```
 /// use gradloom::prelude::*;
@@ -64,7 +67,7 @@ pub fn of<R>(body: impl FnOnce() -> R) -> (R, Report) {
     (result, report().since(&before))
 }
 
-/// The calls of traced functions. Displayed, it is a table.
+/// Calls of traced functions. `Display` prints a table.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Report {
@@ -72,27 +75,32 @@ pub struct Report {
     events: Counts,
 }
 
-/// The calls of one function or companion.
+/// Calls of one function or companion.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct FunctionReport {
-    /// The path, as in `model::loss::value_and_grad`. All instances of a generic function are one.
+    /// Path, as in `model::loss::value_and_grad`.
+    ///
+    /// All instances of a generic function share one entry.
     pub name: &'static str,
-    /// The time that its plans took to run, and its body to be recorded and planned, with what it calls. Results that nobody asks
-    /// for take none.
+    /// Time spent to run its plans, and to record and plan its body, callees included.
+    ///
+    /// Results that are not requested take no time.
     pub time: Duration,
     /// Number of calls that found their plan.
     pub found: u64,
     /// Number of calls that recorded the body and made a plan for later calls.
     pub planned: u64,
-    /// Number of calls that recorded the body and made no plan: the next one will record it, too.
+    /// Number of calls that recorded the body and made no plan.
+    ///
+    /// The next such call records it again.
     pub recorded: u64,
-    /// Reason for which a call last recorded the body.
+    /// Reason why a call last recorded the body.
     pub why: Option<Why>,
 }
 
 impl FunctionReport {
-    /// Number of calls.
+    /// Returns the number of calls.
     pub fn calls(&self) -> u64 {
         self.found + self.planned + self.recorded
     }
@@ -141,12 +149,12 @@ impl Report {
         Report { functions, events }
     }
 
-    /// The functions that were called, those that took the longest time first.
+    /// Returns the functions that were called, the slowest first.
     pub fn functions(&self) -> &[FunctionReport] {
         &self.functions
     }
 
-    /// What the run time did, with what is no call of a function.
+    /// Returns the number of events, including those outside of traced functions.
     pub fn events(&self) -> Counts {
         self.events
     }

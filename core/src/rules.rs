@@ -1,4 +1,4 @@
-//! What the rules say of ops with one result, remembered: a program asks the same again and again.
+//! Memoised shape and dtype inference: a program repeats the same ops.
 
 use crate::node::More;
 use crate::{Aval, Result, Tensor};
@@ -7,29 +7,29 @@ use smallvec::SmallVec;
 use std::cell::RefCell;
 use std::sync::Arc;
 
-/// The static arguments of an op.
+/// Static arguments of an op.
 pub(crate) type Statics = SmallVec<[Static; 1]>;
 
-/// What is recorded of an op besides its operands.
+/// Result of inference for an op with one result.
 #[derive(Clone)]
 pub(crate) struct Said {
-    /// The aval of the result.
+    /// Aval of the result.
     pub(crate) out: Aval,
-    /// What only some ops have. All that are alike share it.
+    /// Statics and like operands, if there are any. Equal ops share them.
     pub(crate) more: Option<Arc<More>>,
 }
 
-/// What was asked, and the answer.
+/// Entry of the memo table: an op with the avals of its operands, and the inferred result.
 struct Asked {
     op: Op,
     data: SmallVec<[Aval; 2]>,
     said: Said,
 }
 
-/// How many answers a thread remembers.
+/// Number of entries of the table of a thread.
 const PLACES: usize = 128;
 
-/// What has more operands, or longer statics and like operands, is asked again.
+/// Limits of memoised ops: those with more operands, or longer statics, are inferred each time.
 const MOST_OPERANDS: usize = 8;
 const MOST_WORDS: usize = 64;
 
@@ -37,7 +37,7 @@ thread_local! {
     static ASKED: RefCell<Vec<Option<Asked>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// What the rules say of `out = op[statics] data, likes`.
+/// Infers the result of `out = op[statics] data, likes`, using the table of this thread.
 pub(crate) fn of_one(op: Op, statics: Statics, data: &[&Tensor], likes: &[&Aval]) -> Result<Said> {
     let place = place(op, &statics, data, likes);
     let known = ASKED.try_with(|asked| {
@@ -65,7 +65,7 @@ pub(crate) fn of_one(op: Op, statics: Statics, data: &[&Tensor], likes: &[&Aval]
         data: data.iter().map(|x| x.aval().clone()).collect(),
         said: said.clone(),
     };
-    // Where a thread ends nothing is remembered.
+    // Thread-locals are gone while a thread exits; then nothing is memoised.
     let _ = ASKED.try_with(|asked| {
         if let Ok(mut asked) = asked.try_borrow_mut() {
             asked.resize_with(PLACES, || None);
@@ -89,9 +89,9 @@ impl Asked {
     }
 }
 
-/// Where the answer is, if it is remembered.
+/// Returns the index of the entry for an op.
 fn place(op: Op, statics: &[Static], data: &[&Tensor], likes: &[&Aval]) -> usize {
-    /// An odd number whose bits look random.
+    /// Odd constant with well-mixed bits.
     const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
     let mix = |hash: u64, word: u64| (hash.rotate_left(7) ^ word).wrapping_mul(FACTOR);
     let mut hash = mix(op as u64, data.len() as u64);
@@ -109,11 +109,11 @@ fn place(op: Op, statics: &[Static], data: &[&Tensor], likes: &[&Aval]) -> usize
     for like in likes {
         hash = mix(hash, like.digest());
     }
-    // The high bits depend on all.
+    // The high bits depend on all inputs.
     (hash >> 32) as usize % PLACES
 }
 
-/// The avals of the results, by the rules of the op.
+/// Infers the avals of the results by the rules of the op.
 pub(crate) fn of(
     op: Op,
     statics: &[Static],
@@ -136,7 +136,7 @@ mod tests {
     use std::sync::Arc;
 
     #[test]
-    fn alike_ops_share_what_was_said_and_others_do_not() {
+    fn equal_ops_share_their_statics_and_others_do_not() {
         let like = Aval::new(DType::F32, [2, 3]);
         let number = |x: f64, like: &Aval| {
             let statics: Statics = [Static::Float(x)].into_iter().collect();
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_is_said_each_time() {
+    fn an_error_is_returned_each_time() {
         let (x, y) = (Tensor::from([1.0f32, 2.0]), Tensor::from([1.0f32]));
         let product = || of_one(Op::Matmul, Statics::new(), &[&x, &y], &[x.aval(), y.aval()]);
         assert!(product().is_err() && product().is_err());

@@ -1,9 +1,9 @@
-//! Runs of transforms, for which values keep the way from the arguments.
+//! Scopes of transforms: values keep the path to the arguments while a scope is open.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// The run of a function by a transform, while it lasts.
+/// One run of a function by a transform. Open until the run ends.
 #[derive(Debug)]
 pub(crate) struct Scope(AtomicBool);
 
@@ -21,7 +21,7 @@ impl Scope {
     }
 }
 
-/// Several scopes, none of them twice. Most values have none, and all have room for this: one word.
+/// Set of scopes in one word, because every value has one and most are empty.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Scopes(Option<Arc<Vec<Arc<Scope>>>>);
 
@@ -35,7 +35,7 @@ impl Scopes {
         self.0.is_none()
     }
 
-    /// Whether a transform is still running in one of them.
+    /// Returns whether any of the transforms is still running.
     #[inline]
     pub(crate) fn any_open(&self) -> bool {
         match &self.0 {
@@ -44,7 +44,7 @@ impl Scopes {
         }
     }
 
-    /// The scopes of both that are still open.
+    /// Returns the union of both sets, without closed scopes if the sets have to be merged.
     pub(crate) fn union(self, other: Scopes) -> Scopes {
         match (&self.0, &other.0) {
             (_, None) => self,

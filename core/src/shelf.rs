@@ -1,8 +1,8 @@
-//! Memory that is kept for the next buffer of its size.
+//! Buffer pool: memory of dropped buffers, kept for later buffers of a similar size.
 //!
-//! Pages that are fresh from the system are an order of magnitude slower to write than memory that was used before, and an
-//! allocator gives large blocks back as soon as they are free. So blocks of some size go to a shelf when they are dropped,
-//! and the next result of about that size takes one from there.
+//! Fresh pages are much slower to write than memory that was used before, and allocators return
+//! large blocks to the system at once. So a large block goes to the pool when it is dropped, and a
+//! later result of a similar size reuses it.
 
 use crate::buffer::fresh;
 use crate::dtype::Element;
@@ -11,27 +11,28 @@ use std::collections::VecDeque;
 use std::ops::{Deref, DerefMut};
 use std::sync::Mutex;
 
-/// Smaller blocks are the allocator's business, in bytes.
+/// Size in bytes from which blocks are pooled.
 pub(crate) const LARGE: usize = 32 << 10;
 
-/// What a shelf holds at most, in bytes. What lies there the longest goes first.
+/// Largest size of one pool in bytes. The oldest blocks are freed first.
 const CAPACITY: usize = 256 << 20;
 
-/// Elements that go to a shelf when they are dropped.
+/// Elements whose memory returns to the pool when they are dropped, if it is large.
 #[derive(Debug)]
 pub struct Block<T: Element>(Span<T>);
 
-/// The spans that are kept, the oldest first.
+/// Pooled memory, the oldest first.
 #[derive(Debug)]
 pub struct Shelf<T> {
     spans: VecDeque<Span<T>>,
     bytes: usize,
 }
 
-/// Gives the memory of large buffers that nobody uses back to the allocator.
+/// Frees the memory of large buffers that are not in use.
 ///
-/// The library keeps up to 256 MiB of them for each dtype, because fresh memory is slow to write: after this call the next results
-/// take longer once. What a thread keeps for itself, the room for intermediate values and small buffers, is given back when it ends.
+/// The library keeps up to 256 MiB of them for each dtype, because fresh memory is slow to write.
+/// The results after this call take longer once. Each thread also keeps small buffers and an arena
+/// for intermediate values, which are freed when it ends.
 ///
 /// ```
 /// use gradloom::{Tensor, release_memory};
@@ -49,12 +50,12 @@ pub fn release_memory() {
 
 fn release<T: Element>() {
     let kept = lock(T::shelf()).take_all();
-    // Memory is given back when the lock is.
+    // The lock is released before the memory is freed.
     drop(kept);
 }
 
 impl<T: Element> Block<T> {
-    /// `n` elements, which hold what was left there.
+    /// Returns `n` elements with unspecified values.
     pub(crate) fn scratch(n: usize) -> Result<Block<T>, KernelFault> {
         let large = n.saturating_mul(size_of::<T>()) >= LARGE;
         let from_shelf = large.then(|| lock(T::shelf()).take(n));
@@ -65,7 +66,7 @@ impl<T: Element> Block<T> {
         fresh(n).map(Block)
     }
 
-    /// The bytes of its memory.
+    /// Returns the capacity in bytes.
     pub(crate) fn room(&self) -> usize {
         bytes(&self.0)
     }
@@ -84,7 +85,9 @@ impl<T> Shelf<T> {
         std::mem::take(&mut self.spans)
     }
 
-    /// The smallest span with room for `n` elements, if it is not twice as large.
+    /// Takes the smallest span with capacity for `n` elements.
+    ///
+    /// Returns `None` if it is more than about twice as large.
     fn take(&mut self, n: usize) -> Option<Span<T>> {
         let fits = |span: &Span<T>| span.room() >= n && span.room() / 2 <= n;
         let all = self.spans.iter().enumerate().rev();
@@ -96,7 +99,7 @@ impl<T> Shelf<T> {
         Some(found)
     }
 
-    /// Keeps a span, and returns those that there is no room for.
+    /// Adds a span, and returns the oldest spans that exceed the capacity.
     fn put(&mut self, mut span: Span<T>) -> Vec<Span<T>> {
         span.align();
         self.bytes += bytes(&span);
@@ -117,7 +120,7 @@ fn bytes<T>(span: &Span<T>) -> usize {
 }
 
 fn lock<T>(shelf: &Mutex<Shelf<T>>) -> std::sync::MutexGuard<'_, Shelf<T>> {
-    // No panic leaves a shelf half changed.
+    // A panic cannot leave a pool half changed, so poisoning is ignored.
     shelf.lock().unwrap_or_else(|e| e.into_inner())
 }
 
@@ -125,7 +128,7 @@ impl<T: Element> Drop for Block<T> {
     fn drop(&mut self) {
         if bytes(&self.0) >= LARGE {
             let dropped = lock(T::shelf()).put(std::mem::take(&mut self.0));
-            // Memory is given back when the lock is.
+            // The lock is released before the memory is freed.
             drop(dropped);
         }
     }
@@ -135,7 +138,8 @@ impl<T: Element> From<Vec<T>> for Block<T> {
     fn from(data: Vec<T>) -> Block<T> {
         let block = Block(data.into());
         let apart = size_of_val(&*block) >= LARGE && block.as_ptr().align_offset(ALIGN) != 0;
-        // It is read more often than copied. Where there is no memory for that, it stays.
+        // An aligned copy pays off because buffers are read often. If memory is short, the vector
+        // stays.
         match apart.then(|| Block::scratch(block.len())) {
             Some(Ok(mut aligned)) => {
                 aligned.copy_from_slice(&block);
@@ -172,7 +176,7 @@ mod tests {
     use super::{ALIGN, Block, CAPACITY, LARGE, Shelf, Span};
 
     #[test]
-    fn blocks_lie_at_a_multiple_of_a_cache_line() {
+    fn large_blocks_are_aligned_to_cache_lines() {
         for n in [1, 1000, LARGE, 3 * LARGE + 1] {
             for _ in 0..2 {
                 let mut block = Block::<f32>::scratch(n).unwrap();
@@ -187,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_shelf_gives_the_smallest_that_fits_and_forgets_the_oldest() {
+    fn a_shelf_returns_the_smallest_fit_and_drops_the_oldest() {
         let mut shelf = Shelf::<bool>::new();
         for n in [LARGE, 3 * LARGE, 2 * LARGE] {
             assert!(shelf.put(Span::zeroed(n).unwrap()).is_empty());

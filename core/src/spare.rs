@@ -1,7 +1,7 @@
-//! What a thread keeps for its next step: values, small buffers and calls that nobody holds any more.
+//! Free lists of a thread: values, small buffers and calls that were dropped, for reuse.
 //!
-//! A step of a program drops as many of them as it makes, so in its steady state it asks the allocator for nothing. Each is an
-//! handle that has proved to be the only one when it was dropped; who takes it owns it alone.
+//! A step of a program drops as many of them as it makes, so a steady state does not allocate.
+//! Entries are uniquely owned.
 
 use crate::buffer::Buffer;
 use crate::kernel::KernelFault;
@@ -14,35 +14,36 @@ use std::sync::Arc;
 use std::thread::LocalKey;
 use triomphe::UniqueArc;
 
-/// Things of one kind that wait for their next use.
+/// Free list of one type.
 pub(crate) type Spare<T> = RefCell<Vec<T>>;
 
-/// How many things of one kind wait at most.
+/// Largest length of a free list.
 const MOST: usize = 256;
 
-/// How many values wait at most: a graph that is recorded again and again has so many.
+/// Largest length of the free list of values, which must hold a graph that is recorded repeatedly.
 const MOST_VALUES: usize = 4096;
 
-/// One that waits. There is none where a thread ends.
+/// Takes an entry, if there is one. Returns `None` while the thread exits.
 #[inline]
 pub(crate) fn take<T>(spare: &'static LocalKey<Spare<T>>) -> Option<T> {
     let taken = spare.try_with(|spare| spare.try_borrow_mut().ok()?.pop());
     taken.ok().flatten()
 }
 
-/// The memory that a thread keeps for one use. There is none where the thread ends: a destructor of the user's that runs then may
-/// still compute.
+/// Takes scratch memory of this thread, or empty memory while the thread exits.
+///
+/// Destructors of the user may still compute at that time.
 pub(crate) fn take_room<T: Default>(room: &'static LocalKey<Cell<T>>) -> T {
     room.try_with(Cell::take).unwrap_or_default()
 }
 
-/// Keeps it for the next time.
+/// Gives scratch memory back to this thread, for the next use.
 pub(crate) fn keep_room<T>(room: &'static LocalKey<Cell<T>>, memory: T) {
     let mut memory = Some(memory);
     let _ = room.try_with(|room| memory.take().map(|memory| room.set(memory)));
 }
 
-/// Lets something wait, unless there is enough.
+/// Adds an entry, or drops it if the list is full.
 pub(crate) fn keep<T>(spare: &'static LocalKey<Spare<T>>, thing: T) {
     keep_up_to(MOST, spare, thing);
 }
@@ -58,11 +59,11 @@ fn keep_up_to<T>(most: usize, spare: &'static LocalKey<Spare<T>>, thing: T) {
             spare.push(thing);
         }
     });
-    // What does not wait is dropped when nothing is borrowed any more.
+    // If the list is full, the entry is dropped after the borrow ends.
     drop(thing);
 }
 
-/// A handle on a value, which waits for its next use when the last one is dropped.
+/// Handle to a value. The value goes to a free list when its last handle is dropped.
 pub(crate) struct Handle(Option<Shared>);
 
 thread_local! {
@@ -70,14 +71,14 @@ thread_local! {
 }
 
 impl Handle {
-    /// The only handle on a value.
+    /// Returns the only handle to a new value.
     pub(crate) fn new(aval: &Aval, source: Source) -> Handle {
         let mut value = value(aval, aval.dtype());
         value.begin(source);
         value.into()
     }
 
-    /// What it is a handle on.
+    /// Returns the inner handle.
     #[inline]
     pub(crate) fn into_shared(mut self) -> Shared {
         self.0.take().expect(THERE)
@@ -86,7 +87,7 @@ impl Handle {
 
 const THERE: &str = "a handle has its value until it is dropped";
 
-/// A value that has not begun, of the shape of `like`.
+/// Returns an uninitialised value with the shape of `like`.
 #[inline]
 pub(crate) fn value(like: &Aval, dtype: DType) -> UniqueArc<Value> {
     let mut value = take(&VALUES).unwrap_or_else(|| UniqueArc::new(Value::blank()));
@@ -94,7 +95,7 @@ pub(crate) fn value(like: &Aval, dtype: DType) -> UniqueArc<Value> {
     value
 }
 
-/// Keeps the memory of a blank value.
+/// Adds an empty value to the free list.
 #[inline]
 pub(crate) fn keep_value(value: UniqueArc<Value>) {
     keep_up_to(MOST_VALUES, &VALUES, value);
@@ -130,10 +131,10 @@ impl Drop for Handle {
     }
 }
 
-/// The lists of small buffers: those of one dtype and length are in one of them.
+/// Number of free lists of small buffers. Buffers of equal dtype and length are in the same list.
 const LISTS: usize = 64;
 
-/// How many buffers a list holds at most, and how many bytes all lists together.
+/// Largest length of one list, and largest size of all lists in bytes.
 const MOST_OF_LIST: usize = 32;
 const MOST_BYTES: usize = 4 << 20;
 
@@ -146,7 +147,7 @@ thread_local! {
     static BUFFERS: RefCell<Buffers> = const {
         RefCell::new(Buffers { lists: [const { Vec::new() }; LISTS], bytes: 0 })
     };
-    /// Buffers without elements: what is left of large ones, whose elements go to the shelf.
+    /// Buffers without elements, left over when the elements of large ones went to the pool.
     static SHELLS: Spare<Arc<Buffer>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -157,7 +158,9 @@ fn list_of(dtype: DType, n: usize) -> usize {
         % LISTS
 }
 
-/// The only handle on a buffer of `n` elements, of which nobody may look at one before it is written.
+/// Returns the only handle to a buffer of `n` unspecified elements.
+///
+/// The caller writes them before it reads them.
 pub(crate) fn buffer(dtype: DType, n: usize) -> Result<Arc<Buffer>, KernelFault> {
     let small = n.saturating_mul(dtype.size()) < shelf::LARGE;
     if small && let Some(found) = small_buffer(dtype, n) {
@@ -188,9 +191,10 @@ fn small_buffer(dtype: DType, n: usize) -> Option<Arc<Buffer>> {
     found.ok().flatten()
 }
 
-/// Lets a buffer wait for its next use if nobody else has it.
+/// Adds a buffer to a free list if this is its only handle.
 pub(crate) fn let_go(mut buffer: Arc<Buffer>) {
-    // Nobody can get another handle from this one meanwhile; who takes the buffer looks again.
+    // A count of 1 cannot grow, because only this handle could be cloned. The count is checked
+    // again when the buffer is taken.
     if Arc::strong_count(&buffer) > 1 {
         return;
     }

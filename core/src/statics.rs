@@ -1,10 +1,12 @@
-//! Static arguments as users write them.
+//! Conversions to static arguments.
 
 use crate::DType;
 use gradloom_ir::Static;
 use std::ops::RangeFull;
 
-/// A value that can be a static argument: an axis, several, all (`..`), a shape, a number, a dtype.
+/// Conversion to a static argument: axes, a shape, a number or a dtype.
+///
+/// Axes are one axis, several, or all (`..`).
 ///
 /// ```
 /// # use gradloom::{DType, Tensor};
@@ -20,7 +22,7 @@ use std::ops::RangeFull;
     note = "write `1`, `[0, -1]`, `..` for all axes, or `DType::F32`; lists may be arrays, slices and vectors"
 )]
 pub trait IntoStatic {
-    /// The static argument.
+    /// Returns the static argument.
     fn into_static(self) -> Static;
 }
 
@@ -28,7 +30,8 @@ macro_rules! integers {
     ($($ty:ident)*) => {$(
         impl IntoStatic for $ty {
             fn into_static(self) -> Static {
-                // Beyond `i64` it can only be a number, as in `Tensor::full`; an axis or a length is out of range.
+                // Values beyond `i64` are valid only as numbers, as in `Tensor::full`. As an axis
+                // or a length they are out of range.
                 match i64::try_from(self) {
                     Ok(n) => Static::Int(n),
                     Err(_) => Static::Float(self as f64),

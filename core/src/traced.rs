@@ -1,8 +1,8 @@
-//! What `#[traced]` says of a function besides its companions.
+//! Facts about a traced function that are known at compile time.
 
 use crate::Cost;
 
-/// A traced function: `<dense as Traced>::Saved` is what its pullback keeps.
+/// Compile-time description of a traced function: `<dense as Traced>::Saved` are its residuals.
 ///
 /// ```
 /// use gradloom::Traced;
@@ -23,53 +23,62 @@ use crate::Cost;
 /// println!("{:?}", kept::<norm>());
 /// ```
 pub trait Traced {
-    /// The residuals: the values between arguments and result that reverse mode keeps.
+    /// Type of the residuals: the intermediate values that reverse mode saves.
     type Saved;
-    /// The program in its text form.
+    /// Program in text form.
     const PROGRAM: &'static str;
-    /// A hash of the source, which tells apart functions that compute different things.
+    /// Hash of the source, different for functions that compute different things.
     ///
     /// It covers:
     ///
-    /// - The tokens of the body, and the types, attributes and order of the parameters. Names of locals and parameters, comments
-    ///   and layout do not count; a local that a macro call other than `vec!`, `assert!` or `format!` mentions counts by its name.
+    /// - The tokens of the body, and the types, attributes and order of the parameters. Names of
+    ///   locals and parameters, comments and layout do not count. The name of a local counts if a
+    ///   macro call other than `vec!`, `assert!` or `format!` mentions it.
     /// - The options `record`, `pure` and `returns(..)` of `#[traced]`.
-    /// - The values of constants and statics with a name in capitals, if their type is a number, `bool`, `char`, `&str`, `DType`, or
-    ///   an array, slice or `Option` of these. Others count by their names, as do constants in patterns and in items
-    ///   of the body, `Self::NAME` in a generic impl block, and all constants where the body has a `use` or `cfg`.
-    /// - The hashes of all traced functions, associated functions and methods that it calls. A function with control flow
-    ///   covers its callees over seven further functions with control flow on one path of calls.
+    /// - The values of constants and statics with upper-case names, if their type is a number,
+    ///   `bool`, `char`, `&str`, `DType`, or an array, slice or `Option` of these. Only the names
+    ///   count of other constants, of constants in patterns and in items of the body, of
+    ///   `Self::NAME` in a generic impl block, and of all constants if the body contains `use` or
+    ///   `cfg`.
+    /// - The hashes of all traced functions, associated functions and methods that it calls. For a
+    ///   function with control flow, the callees are covered up to seven further functions with
+    ///   control flow on one call path.
     ///
-    /// It does not cover what only a name stands for: functions that are not traced, macros, fields and types, the callees
-    /// of a body that is recorded at run time, and methods that a function with type or constant parameters calls.
+    /// It does not cover items that are known only by name: functions that are not traced, macros,
+    /// fields and types, the callees of a body that is recorded at run time, and methods that a
+    /// function with type or constant parameters calls.
     const HASH: [u8; 32];
-    /// What the function and its pullback cost.
+    /// Cost of the function and of its pullback.
     const COST: Cost;
-    /// The named values of the function, in the order of the program.
+    /// Named values of the function, in program order.
     const POINTS: &'static [Point];
-    /// What the loops compute that are compiled with the function, in builds without debug assertions.
-    const KERNELS: &'static [&'static str];
-    /// Why each call of the function is recorded, in its own body or in a traced function that it calls. `None`, if a call like
-    /// one before finds its plan and records nothing.
+    /// Descriptions of the loops that are compiled with the function.
     ///
-    /// Callees of a body that is recorded at run time are not known, and neither are methods that a function with type or
-    /// constant parameters calls.
+    /// They exist in builds without debug assertions.
+    const KERNELS: &'static [&'static str];
+    /// Reason why every call is recorded, in this function or in a traced function that it calls.
+    ///
+    /// `None` if repeated calls reuse their plan and record nothing.
+    ///
+    /// Callees are unknown if the body is recorded at run time. Methods that a function with type or
+    /// constant parameters calls are unknown, too.
     const RECORDED: Option<&'static str>;
 }
 
-/// A named value of a traced function: an entry of `f::POINTS`.
+/// Named value of a traced function: an entry of `f::POINTS`.
 ///
-/// A function that is recorded when it runs has none: its values have names only in its source.
+/// A function that is recorded at run time has no points, because its program is not known at
+/// compile time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Point {
-    /// The user's name. Of values of one name, those after the first have a number, as in the program.
+    /// Name in the source. Later values of the same name have a number appended, as in the program.
     pub name: &'static str,
-    /// The file in which it is named.
+    /// File that contains the name.
     pub file: &'static str,
-    /// The line, from 1.
+    /// Line, from 1.
     pub line: u32,
-    /// The column, from 1.
+    /// Column, from 1.
     pub column: u32,
-    /// Whether reverse mode keeps it for the pullback.
+    /// True if reverse mode saves the value for the pullback.
     pub saved: bool,
 }

@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 
 /// A value whose leaves are tensors: a tensor, a tuple, a `Vec`, a model.
 ///
-/// Derive it for structs and enums: `#[derive(Tree)]`. A field marked `#[tree(skip)]` is no part of the tree; it is
-/// cloned. Leaves are visited in the order of the fields.
+/// Derive it for structs and enums with `#[derive(Tree)]`. Leaves are visited in the order of the
+/// fields. A field marked `#[tree(skip)]` is not a leaf; it is cloned.
 ///
 /// ```
 /// use gradloom::prelude::*;
@@ -38,45 +38,53 @@ pub trait Tree: Sized {
     /// Calls `f` with each leaf, which it may replace.
     fn visit_mut(&mut self, f: &mut dyn FnMut(&mut Tensor));
 
-    /// A tree of the same structure with the leaves that `f` gives.
+    /// Returns a tree of the same structure, with `f` applied to each leaf.
     fn map(&self, f: &mut dyn FnMut(&Tensor) -> Tensor) -> Self;
 
-    /// Appends where each leaf stands, as a user would write it: `prefix.layers[0].w`.
+    /// Appends the path of each leaf as a user would write it: `prefix.layers[0].w`.
     fn paths(&self, prefix: &str, out: &mut Vec<String>);
 
-    /// Adds the leaves and the structure to the key of a call. `#[derive(Tree)]` writes it; without it, functions
-    /// that take the tree are recorded at each call.
+    /// Adds the leaves and the structure to the key of a call.
+    ///
+    /// `#[derive(Tree)]` implements it. Calls that take a tree with the default implementation are
+    /// recorded each time.
     #[doc(hidden)]
     fn __key<'a>(&'a self, key: &mut CallKey<'a>) {
         key.unknown_tree::<Self>();
     }
 
-    /// Why a site cannot keep the skipped fields of such a result, as far as the type itself says. `#[derive(Tree)]` writes it.
+    /// Reason why a call site cannot cache the skipped fields of a result of this type.
+    ///
+    /// It depends only on the type. `#[derive(Tree)]` implements it.
     #[doc(hidden)]
     const __SHARED: Option<&'static str> = Some("the `Tree` of the result is not derived");
 }
 
-/// The leaves of a tree, in order.
+/// Returns the leaves of a tree, in order.
 pub(crate) fn leaves(tree: &impl Tree) -> Vec<Tensor> {
     let mut out = Vec::new();
     tree.visit(&mut |leaf| out.push(leaf.clone()));
     out
 }
 
-/// A tree of handles on the same leaves.
+/// Returns a tree with handles to the same leaves.
 pub(crate) fn share<T: Tree>(tree: &T) -> T {
     tree.map(&mut Tensor::clone)
 }
 
-/// Zeros in the structure of a tree: promises, which keep nothing of it alive.
+/// Returns a tree of zeros with the same structure. The zeros are promises and keep no leaf alive.
 pub(crate) fn zeros<T: Tree>(tree: &T) -> T {
     tree.map(&mut Tensor::zeros_like)
 }
 
-/// The tree with other leaves.
+/// Returns a tree of the same structure with these leaves.
+///
+/// # Panics
+///
+/// If there are fewer leaves than in `tree`.
 pub(crate) fn with_leaves<T: Tree>(tree: &T, leaves: &[Tensor]) -> T {
     let mut next = leaves.iter();
-    tree.map(&mut |_| next.next().expect("one leaf for each of the tree").clone())
+    tree.map(&mut |_| next.next().expect("as many leaves as in the tree").clone())
 }
 
 impl Tree for Tensor {
@@ -98,7 +106,7 @@ impl Tree for Tensor {
     const __SHARED: Option<&'static str> = None;
 }
 
-/// The methods of a sequence but `map`, which builds another.
+/// Implements the methods of a sequence, except for `map`.
 macro_rules! sequence {
     () => {
         fn visit(&self, f: &mut dyn FnMut(&Tensor)) {

@@ -1,18 +1,18 @@
-//! A walk over the lazy graph, operands before consumers, without recursion and without a map.
+//! Topological walk over the lazy graph, operands first, without recursion or hash maps.
 
 use crate::node::Shared;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-/// Where a value comes from, by the numbers that the walk has given.
+/// Origin of a value in a walk: the number of a leaf, or of a node and its result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Source(u64);
 
-/// What a source is.
+/// Decoded form of a [`Source`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// A leaf: the walk ends there.
+    /// Number of a leaf, where the walk ends.
     Leaf(u32),
-    /// A result of a node.
+    /// Number of a node, and the index of the result.
     Node(u32, u32),
 }
 
@@ -33,54 +33,57 @@ impl Source {
         }
     }
 
-    /// The source as one word; different sources give different words, and leaves and first results with small numbers give
-    /// small ones.
+    /// Returns the source as one unique word.
+    ///
+    /// Leaves and first results with small numbers give small words.
     #[inline]
     pub(crate) fn encode(self) -> u64 {
         self.0
     }
 
-    /// The source of a word.
+    /// Returns the source that was encoded as `word`.
     #[inline]
     pub(crate) fn decode(word: u64) -> Source {
         Source(word)
     }
 }
 
-/// Where a walk met a value: the walk's epoch and the source. A walk needs no map from values to numbers.
+/// Mark of a walk on a value: the epoch of the walk and the source.
 ///
-/// Walks hold the engine's lock, which orders them; so relaxed atomics do.
+/// It replaces a map from values to sources.
+///
+/// Relaxed atomics suffice, because the engine's lock serialises walks.
 #[derive(Debug, Default)]
 pub(crate) struct Stamp {
     epoch: AtomicU64,
     source: AtomicU64,
-    /// Number of edges on which the walk came to the value.
+    /// Number of edges on which the walk reached the value.
     n_edges: AtomicU32,
 }
 
-/// The number of edges of a value that the walk was asked for.
+/// Edge count that marks a target of the walk.
 const ASKED_FOR: u32 = u32::MAX;
 
 impl Stamp {
-    /// The source that this walk gave, if it has met the value.
+    /// Returns the source that this walk assigned, if it has met the value.
     #[inline]
     pub(crate) fn get(&self, epoch: u64) -> Option<Source> {
         self.is_of(epoch).then(|| self.last())
     }
 
-    /// Whether this walk has met the value.
+    /// Returns whether this walk has met the value.
     #[inline]
     fn is_of(&self, epoch: u64) -> bool {
         self.epoch.load(Ordering::Relaxed) == epoch
     }
 
-    /// The source that the last walk gave that met the value.
+    /// Returns the source that the latest walk assigned.
     #[inline]
     pub(crate) fn last(&self) -> Source {
         Source(self.source.load(Ordering::Relaxed))
     }
 
-    /// Gives a source in this walk.
+    /// Assigns a source in this walk, and resets the edge count.
     #[inline]
     pub(crate) fn set(&self, epoch: u64, source: Source) {
         self.epoch.store(epoch, Ordering::Relaxed);
@@ -88,27 +91,29 @@ impl Stamp {
         self.n_edges.store(0, Ordering::Relaxed);
     }
 
-    /// Counts an edge to the value, after the walk has given its source.
+    /// Counts an edge to the value. The walk must have assigned its source.
     #[inline]
     pub(crate) fn count_edge(&self) {
-        // Under the engine's lock nobody else writes: no atomic addition is needed.
+        // The engine's lock excludes other writers, so a load and a store suffice.
         let n_edges = self.n_edges.load(Ordering::Relaxed);
         self.n_edges.store(n_edges + 1, Ordering::Relaxed);
     }
 
-    /// Says that the walk was asked for the value, so that [`is_held`](Self::is_held) is false.
+    /// Marks a target of the walk, so that [`is_held`](Self::is_held) returns false.
     pub(crate) fn mark_asked_for(&self) {
         self.n_edges.store(ASKED_FOR, Ordering::Relaxed);
     }
 
-    /// Says that something outside of the walk holds the value, if the walk was not asked for it.
+    /// Marks the value as held from outside of the walk, unless it is a target.
     pub(crate) fn mark_held(&self) {
         if self.n_edges.load(Ordering::Relaxed) != ASKED_FOR {
             self.n_edges.store(0, Ordering::Relaxed);
         }
     }
 
-    /// Whether some of `n_handles` handles are neither edges of the walk nor those of its targets.
+    /// Returns whether some of the `n_handles` handles are not edges of the walk.
+    ///
+    /// Always false for targets.
     pub(crate) fn is_held(&self, n_handles: usize) -> bool {
         n_handles > self.n_edges.load(Ordering::Relaxed) as usize
     }
@@ -116,24 +121,24 @@ impl Stamp {
 
 /// An op that a walk has met.
 pub(crate) struct Node<'a> {
-    /// What was asked for.
+    /// Value through which the walk met the op.
     pub(crate) value: &'a Shared,
-    /// The value that has the op: the same, or the op where that has several results.
+    /// Value that owns the op: `value` itself, or the op if it has several results.
     pub(crate) op: &'a Shared,
-    /// Its operands.
+    /// Data operands of the op.
     pub(crate) args: &'a [Shared],
-    /// Which result of the op was asked for.
+    /// Index of `value` among the results of the op.
     pub(crate) out: u32,
-    /// How many operands have been looked at.
+    /// Number of operands visited so far.
     next: u32,
 }
 
-/// The ops whose operands a walk is at; and the memory of it, for the next.
+/// Stack of the ops whose operands a walk is visiting. Its memory is reused by later walks.
 #[derive(Default)]
 pub(crate) struct Stack<'a>(Vec<Node<'a>>);
 
 impl<'a> Stack<'a> {
-    /// An op is next.
+    /// Pushes an op, whose operands are visited next.
     #[inline]
     pub(crate) fn push(&mut self, value: &'a Shared, op: &'a Shared, out: u32, args: &'a [Shared]) {
         self.0.push(Node {
@@ -145,23 +150,23 @@ impl<'a> Stack<'a> {
         });
     }
 
-    /// The same memory, for another walk.
+    /// Returns the empty stack with another lifetime, keeping its memory.
     pub(crate) fn emptied<'b>(self) -> Stack<'b> {
         Stack(emptied(self.0))
     }
 }
 
-/// Decides where the walk ends, and hears of the ops in order.
+/// Callbacks of a walk: decides where it ends, and receives ops in topological order.
 pub(crate) trait Walker<'a> {
-    /// The epoch of the walk. What has a stamp of it is not asked for again.
+    /// Returns the epoch of the walk. Values stamped with it are not visited again.
     fn epoch(&self) -> u64;
-    /// Stamps `value` with where it comes from, or pushes the op that computes it.
+    /// Assigns the source of `value`, or pushes the op that computes it.
     fn find(&mut self, value: &'a Shared, stack: &mut Stack<'a>);
-    /// Stamps the value behind `node`, and the op, with where they come from. The operands have their stamps.
+    /// Assigns the sources of the op and of `node.value`. The operands already have theirs.
     fn finish(&mut self, node: &Node<'a>);
 }
 
-/// Walks to `roots` in the order of first use. Then they have stamps.
+/// Walks from `roots` in the order of first use, and stamps every value that it meets.
 pub(crate) fn walk<'a>(
     roots: impl IntoIterator<Item = &'a Shared>,
     walker: &mut impl Walker<'a>,
@@ -186,10 +191,10 @@ pub(crate) fn walk<'a>(
     }
 }
 
-/// The same memory, for references that live shorter or longer.
+/// Returns the empty vector with another element type, keeping its memory.
 pub(crate) fn emptied<T, U>(mut memory: Vec<T>) -> Vec<U> {
     memory.clear();
     let none = memory.into_iter().map(|_| unreachable!("it is empty"));
-    // For types of one size this is done in place.
+    // Elements of equal size and alignment are collected in place, without an allocation.
     none.collect()
 }

@@ -1,9 +1,9 @@
-//! Where values lie in the arena: two that are alive at once lie apart.
+//! Arena allocation: values that live at the same time get disjoint ranges.
 
 use crate::kernel::ALIGN;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A value that needs a place from the task that makes it to the last that reads it.
+/// Live range of a value in tasks, from its first write to its last read.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Life {
     pub(super) bytes: usize,
@@ -11,9 +11,12 @@ pub(super) struct Life {
     pub(super) last: usize,
 }
 
-/// The offset of each value, and the bytes of all together. The values are in the order of `first`.
+/// Returns the offset of each value, and the size of the arena in bytes.
 ///
-/// A value goes to the smallest gap that it fits into, as in an allocator that knows when each block is freed.
+/// `lives` is sorted by `first`.
+///
+/// Each value goes to the smallest gap that fits (best fit), with the time of each release known in
+/// advance.
 pub(super) fn offsets(lives: &[Life]) -> (Vec<usize>, usize) {
     let mut ends: Vec<(usize, usize)> =
         lives.iter().enumerate().map(|(i, l)| (l.last, i)).collect();
@@ -31,12 +34,12 @@ pub(super) fn offsets(lives: &[Life]) -> (Vec<usize>, usize) {
     (offsets, gaps.end)
 }
 
-/// The free parts of the arena below its end, no two of them adjacent.
+/// Free ranges of the arena below its end. Adjacent ranges are merged.
 #[derive(Default)]
 struct Gaps {
-    /// The length of each, by offset.
+    /// Length of each range, by offset.
     by_offset: BTreeMap<usize, usize>,
-    /// Length and offset of each.
+    /// Length and offset of each range.
     by_length: BTreeSet<(usize, usize)>,
     end: usize,
 }
@@ -50,7 +53,7 @@ impl Gaps {
             }
             return at;
         }
-        // A gap at the end grows.
+        // A free range at the end of the arena is extended.
         let at = match self.by_offset.last_key_value() {
             Some((&at, &len)) if at + len == self.end => {
                 self.remove(at, len);
@@ -96,7 +99,7 @@ mod tests {
     use super::{Life, offsets};
 
     #[test]
-    fn values_that_are_alive_at_once_lie_apart() {
+    fn values_that_live_at_the_same_time_do_not_overlap() {
         let mut seed = 1u64;
         let mut below = |n: u64| {
             seed = seed

@@ -1,4 +1,4 @@
-//! From an equation to tasks: what kernels ask of a plan while it is made.
+//! Builder of plans: kernels use it to turn an equation into tasks.
 
 use super::chains::Member;
 use super::place::Place;
@@ -12,32 +12,32 @@ use gradloom_ir::{Op, Static};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
-/// A plan in the making. Where values lie in memory is decided when all tasks are known.
+/// A plan under construction. Memory is assigned after all tasks are known.
 pub(crate) struct Build {
     pub(super) roots: Vec<Root>,
     pub(super) constants: Vec<Buffer>,
     pub(super) drafts: Vec<Draft>,
-    /// The op that is being planned.
+    /// Op that is being planned.
     pub(super) op: Op,
-    /// The equations that are being planned, until a task computes them.
+    /// Equations that are being planned, until a task takes them.
     pub(super) eqns: Eqns,
-    /// The op of which the result on the operands of the op that is being planned is needed too.
+    /// Op whose result on the same operands is also needed, so that the kernel may compute both.
     pub(super) wanted: Option<Op>,
-    /// Results of ops that the kernels of others have made along with theirs, by the op and the root of its first operand.
+    /// By-products that are ready, by op and root of the first operand.
     along: HashMap<(Op, u32), Vec<Along>>,
 }
 
-/// The result of an op that a kernel makes along with that of another.
+/// By-product: the result of one op, computed by the kernel of another.
 struct Along {
     of: Vec<Static>,
     args: Vec<Place>,
     made: Place,
 }
 
-/// Positions of equations in a program.
+/// Indices of equations in a program.
 pub(super) type Eqns = SmallVec<[u32; 4]>;
 
-/// Elements that are made at once.
+/// Unit of storage: elements that are computed together.
 pub(super) struct Root {
     pub(super) kind: Kind,
     pub(super) dtype: DType,
@@ -48,57 +48,58 @@ pub(super) struct Root {
 pub(super) enum Kind {
     Leaf(u32),
     Constant(u32),
-    /// By a task.
+    /// Result of a task.
     Made,
 }
 
-/// A task before its regions are known.
+/// A task before its memory is assigned.
 pub(super) struct Draft {
     pub(super) work: Work,
     pub(super) args: Vec<Part>,
     pub(super) outs: Vec<u32>,
-    /// What it computes.
+    /// Description of the work.
     pub(super) what: What,
-    /// Of a group: how many results it has an element at a time, and whether it reads each operand so.
+    /// For a group: the number of elementwise results, and whether it reads each operand in order.
     pub(super) in_order: (usize, Vec<bool>),
-    /// The equations that it computes, or the first of several tasks.
+    /// Equations that the task computes. The first of several tasks for one equation has it.
     pub(super) eqns: Eqns,
-    /// The product that it is, if a group can follow it.
+    /// The product that the task computes, if a group can become its epilogue.
     pub(super) product: Option<Arc<Batch>>,
-    /// Of a product that a group follows, whether the first of `outs`, which is its result, may be left out if no other task
-    /// reads it.
+    /// True if the result of a product may be left out when only its epilogue reads it.
+    ///
+    /// That result is the first of `outs`. `None` if the task is not a product with an epilogue.
     pub(super) followed: Option<bool>,
 }
 
-/// How a task computes.
+/// Computation of a task.
 pub(super) enum Work {
     Whole(Prepared),
-    /// All of it, or some rows at a time.
+    /// Computes all rows at once, or a block of rows at a time.
     Cut(Link),
-    /// One after the other, some rows at a time.
+    /// Several tasks that run in order on each block of rows.
     Chain(Vec<Member>),
 }
 
-/// What a task computes, for messages and explanations.
+/// Description of a task, for messages and explanations.
 #[derive(Clone, Debug)]
 pub(crate) enum What {
     Op(Op),
-    /// The operand or the result of an op, in row-major order.
+    /// Copy of an operand or a result of an op to row-major order.
     Copy(Op),
-    /// The members of a group and the sums over them. It may follow a product, over elements that are in a cache.
+    /// Elementwise group with the sums over its members, possibly as the epilogue of a product.
     Group {
         after: Option<Op>,
         ops: Vec<Op>,
-        /// The members that run in compiled loops of several.
+        /// Number of members that run in compiled loops of several ops.
         compiled: usize,
-        /// The loops over a piece: those, and one for each other member.
+        /// Number of loops over a tile: the compiled ones, and one for each other member.
         loops: usize,
     },
-    /// Several tasks, some rows at a time.
+    /// Several tasks that run on blocks of rows.
     Chain(Vec<What>),
 }
 
-/// Elements of a root one after the other.
+/// Contiguous elements of a root.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Part {
     pub(super) root: u32,
@@ -123,12 +124,12 @@ impl Default for Build {
 }
 
 impl Build {
-    /// All elements of a leaf.
+    /// Returns all elements of a leaf as a vector.
     pub(super) fn leaf(&mut self, index: u32, dtype: DType, len: usize) -> Place {
         self.root(Kind::Leaf(index), dtype, &[len])
     }
 
-    /// One number, repeated.
+    /// Returns a constant: one number, broadcast to `shape`.
     pub(crate) fn constant(&mut self, value: &Static, dtype: DType, shape: &[usize]) -> Place {
         let index = self.constants.len() as u32;
         self.constants.push(Buffer::of_static(value, dtype));
@@ -136,13 +137,17 @@ impl Build {
             .broadcast_to(shape)
     }
 
-    /// The result of a kernel whose operands are in row-major order: it gets exactly their elements.
+    /// Adds a kernel with one result.
+    ///
+    /// Operands must be contiguous; the kernel gets exactly their elements.
     pub(crate) fn kernel(&mut self, args: &[&Place], out: &Aval, kernel: Prepared) -> Place {
         self.kernels(args, std::slice::from_ref(out), kernel)
             .remove(0)
     }
 
-    /// The results of a kernel whose operands are in row-major order: it gets exactly their elements.
+    /// Adds a kernel with several results.
+    ///
+    /// Operands must be contiguous; the kernel gets exactly their elements.
     pub(crate) fn kernels(
         &mut self,
         args: &[&Place],
@@ -152,7 +157,9 @@ impl Build {
         self.ordered(args, outs, Work::Whole(kernel))
     }
 
-    /// The results of a kernel that may run for some rows at a time. Its operands are in row-major order: it gets exactly their elements.
+    /// Adds a kernel that can run on blocks of rows.
+    ///
+    /// Operands must be contiguous; the kernel gets exactly their elements.
     pub(crate) fn by_row(&mut self, args: &[&Place], outs: &[Aval], kernel: ByRow) -> Vec<Place> {
         self.ordered(args, outs, Work::Cut(Link::Rows(kernel)))
     }
@@ -163,7 +170,9 @@ impl Build {
         self.task(What::Op(self.op), args, outs, work)
     }
 
-    /// The result of a product, whose kernel gets all elements of the root of each operand. If it is `dense`, a group may follow.
+    /// Adds the kernel of a product, which gets all elements of the root of each operand.
+    ///
+    /// A product that is `dense` may get a group as its epilogue.
     pub(crate) fn product(
         &mut self,
         args: &[&Place],
@@ -176,7 +185,7 @@ impl Build {
         place
     }
 
-    /// The result of a kernel that gets all elements of the root of each operand.
+    /// Adds a kernel with one result, which gets all elements of the root of each operand.
     pub(crate) fn strided_kernel(
         &mut self,
         args: &[&Place],
@@ -187,7 +196,7 @@ impl Build {
         self.strided_kernels(args, outs, kernel).remove(0)
     }
 
-    /// The results of a kernel that gets all elements of the root of each operand.
+    /// Adds a kernel with several results, which gets all elements of the root of each operand.
     pub(crate) fn strided_kernels(
         &mut self,
         args: &[&Place],
@@ -203,12 +212,12 @@ impl Build {
         self.task(What::Op(self.op), args, outs, Work::Whole(kernel))
     }
 
-    /// Whether the result of `op` on the operands of the op that is being planned is needed too.
+    /// Returns whether the result of `op` on the current operands is needed as well.
     pub(crate) fn is_wanted(&self, op: Op) -> bool {
         self.wanted == Some(op)
     }
 
-    /// Says that a kernel has made what `op` makes of `args`, with static arguments `of`.
+    /// Offers a by-product: `made`, the result of `op` with statics `of` on `args`.
     pub(crate) fn gives_along(&mut self, op: Op, of: &[Static], args: &[Place], made: &Place) {
         let made_of_it = self.along.entry((op, args[0].root)).or_default();
         made_of_it.push(Along {
@@ -218,14 +227,14 @@ impl Build {
         });
     }
 
-    /// What a kernel has made along with its own result.
+    /// Returns the by-product that equals `op` with statics `of` on `args`, if there is one.
     pub(crate) fn given_along(&self, op: Op, of: &[Static], args: &[Place]) -> Option<Place> {
         let same = |a: &&Along| a.of == of && a.args == args;
         let made_of_it = self.along.get(&(op, args.first()?.root))?;
         made_of_it.iter().find(same).map(|a| a.made.clone())
     }
 
-    /// The results of a kernel.
+    /// Adds a task and returns its results.
     pub(super) fn task(
         &mut self,
         what: What,
@@ -254,7 +263,7 @@ impl Build {
         places
     }
 
-    /// The result of a kernel that writes `totals` too, which nobody reads after that.
+    /// Adds a kernel that sums `totals` and overwrites them. No later task reads them.
     pub(super) fn join(&mut self, totals: &Place, out: &Aval, kernel: Prepared) -> Place {
         let outs = std::slice::from_ref(out);
         let result = self
@@ -265,7 +274,7 @@ impl Build {
         result
     }
 
-    /// The same elements in row-major order: the value itself if it is so.
+    /// Returns the same elements in row-major order, copied if necessary.
     pub(crate) fn contiguous(&mut self, x: &Place) -> Place {
         match x.layout.is_contiguous() {
             true => x.clone(),
@@ -273,7 +282,7 @@ impl Build {
         }
     }
 
-    /// The same elements in another shape. Copies only if no strides can say it.
+    /// Returns the same elements in another shape, copied if no strides can express it.
     pub(crate) fn reshape(&mut self, x: &Place, shape: &[usize]) -> Place {
         match x.layout.reshape(shape) {
             Some(layout) => x.with(layout),
@@ -284,7 +293,7 @@ impl Build {
         }
     }
 
-    /// The same elements as the whole of a root that a task makes.
+    /// Returns the same elements as all of a root that a task makes, copied if necessary.
     pub(super) fn whole(&mut self, x: &Place) -> Place {
         let root = &self.roots[x.root as usize];
         let whole = x.layout.is_contiguous() && numel(x.shape()) == root.len;
@@ -315,7 +324,7 @@ impl Build {
         }
     }
 
-    /// The elements themselves if they are in row-major order, and all of the root otherwise.
+    /// Returns the elements of `x` if they are contiguous, and all elements of its root otherwise.
     pub(super) fn part(&self, x: &Place) -> Part {
         let whole = self.roots[x.root as usize].len;
         let (start, len) = match (x.layout.is_contiguous(), numel(x.shape())) {

@@ -1,34 +1,34 @@
-//! Kernels on rows and what is elementwise before and after them as one task, which computes some rows at a time: a *chain*.
+//! Chains: tasks that run together on blocks of rows, such as row kernels and elementwise groups.
 //!
-//! A task joins the one that reads a result of it row by row, wherever the order of tasks allows that one of them moves to the other.
-//! What a chain makes for itself alone has no place of its own in memory.
+//! A task joins the task that reads its result row by row, if one of the two can move next to the
+//! other. Values that only the chain uses are never in memory as a whole.
 
 use super::build::{Build, Draft, Part, Root, What, Work};
 use crate::kernel::{At, Bound, Link, Prepared, chain, gcd};
 
-/// A task that makes an operand is looked for among so many: what is planned stays linear in what there is.
+/// Search window for partners of a task. Keeps planning linear.
 const REACH: usize = 64;
 
-/// Tasks join where they need not write and read a value of so many bytes. A smaller one stays in a cache.
+/// Size in bytes from which a value is worth avoiding in memory. Smaller values stay in a cache.
 const LEAST_BYTES: usize = 1 << 18;
 
-/// About so many bytes of a value are computed at a time: the first-level cache has them, or the second.
+/// Target size in bytes of one block of a value, chosen to fit a low-level cache.
 const BLOCK_BYTES: usize = 1 << 16;
 
-/// A value of which more bytes have to be computed at a time goes through memory.
+/// Largest size in bytes of one block of a value. Values that need larger blocks go through memory.
 const MOST_BYTES: usize = 1 << 18;
 
-/// So many operands and results a task may have for nothing to be allocated when it runs.
+/// Largest number of operands, and of results, of a task that runs without an allocation.
 const FEW: usize = 8;
 
-/// A task of a chain.
+/// Task of a chain.
 pub(super) struct Member {
     pub(super) link: Link,
     pub(super) args: Vec<Part>,
     pub(super) outs: Vec<u32>,
 }
 
-/// Joins tasks to chains.
+/// Joins tasks to chains where possible.
 pub(super) fn chains(build: &mut Build) {
     let rows = |draft: &Draft| matches!(draft.work, Work::Cut(Link::Rows(_)));
     if !build.drafts.iter().any(rows) {
@@ -50,15 +50,15 @@ pub(super) fn chains(build: &mut Build) {
     build.drafts = done;
 }
 
-/// Which task moves to the other.
+/// Direction of the move that brings two tasks together.
 enum Moves {
-    /// The earlier one.
+    /// The earlier task moves to the later one.
     Later,
-    /// The later one.
+    /// The later task moves to the earlier one.
     Earlier,
 }
 
-/// The latest of some tasks that can make an operand of one that follows them row by row.
+/// Finds the latest task that makes an operand of `draft` and can be joined with it.
 fn partner(roots: &[Root], before: &[Draft], draft: &Draft) -> Option<(usize, Moves)> {
     let large = |part: &Part| part.len * roots[part.root as usize].dtype.size() >= LEAST_BYTES;
     if matches!(draft.work, Work::Whole(_)) || !draft.args.iter().any(large) {
@@ -90,10 +90,10 @@ fn partner(roots: &[Root], before: &[Draft], draft: &Draft) -> Option<(usize, Mo
     })
 }
 
-/// A task of a chain, as its link, its operands and its results.
+/// Task of a chain: its kernel, operands and results.
 type Parts<'a> = (&'a Link, &'a [Part], &'a [u32]);
 
-/// The tasks that a task consists of, if it can be cut.
+/// Returns the tasks that a task consists of, or `None` if it cannot run on blocks of rows.
 fn members(draft: &Draft) -> Option<impl Iterator<Item = Parts<'_>> + Clone> {
     let (one, several) = match &draft.work {
         Work::Whole(_) => return None,
@@ -104,8 +104,10 @@ fn members(draft: &Draft) -> Option<impl Iterator<Item = Parts<'_>> + Clone> {
     Some(one.into_iter().chain(several))
 }
 
-/// The number of rows of a chain of tasks, and how many of them are computed at a time, if it can be one: each value that one task makes
-/// and another one reads is made and read row by row.
+/// Returns the number of rows of a chain and the number of rows per block.
+///
+/// Returns `None` if the tasks cannot be a chain: each value between them must be written and read
+/// row by row.
 fn block<'a>(
     roots: &[Root],
     members: impl Iterator<Item = Parts<'a>> + Clone,
@@ -139,7 +141,7 @@ fn block<'a>(
     (block.saturating_mul(row_bytes) <= MOST_BYTES).then_some([n_rows, block])
 }
 
-/// One task that computes both.
+/// Joins two tasks to one chain.
 fn join(first: Draft, second: Draft) -> Draft {
     let mut whats = Vec::new();
     let mut members = Vec::new();
@@ -162,10 +164,10 @@ fn join(first: Draft, second: Draft) -> Draft {
                 outs: draft.outs,
             }),
             Work::Chain(several) => members.extend(several),
-            Work::Whole(_) => unreachable!("it can be cut"),
+            Work::Whole(_) => unreachable!("`members` rejects this task"),
         }
     }
-    // What several read comes once.
+    // An operand that several tasks read is passed once.
     let mut once: Vec<Part> = Vec::with_capacity(args.len());
     for part in args {
         if !once.contains(&part) {
@@ -184,8 +186,9 @@ fn join(first: Draft, second: Draft) -> Draft {
     }
 }
 
-/// The results of a chain that only the chain reads, which [`prepare`] leaves out. `is_last` says whether no other task reads a root,
-/// and it is no result of the plan.
+/// Returns the roots that only the chain reads, so that they need no memory of their own.
+///
+/// `is_last` returns whether no later task reads a root and the root is not a result of the plan.
 pub(super) fn near(members: &[Member], is_last: impl Fn(u32) -> bool) -> Vec<u32> {
     let outs = members.iter().flat_map(|m| &m.outs).copied();
     let read = |root: u32| {
@@ -195,7 +198,9 @@ pub(super) fn near(members: &[Member], is_last: impl Fn(u32) -> bool) -> Vec<u32
     outs.filter(|root| read(*root) && is_last(*root)).collect()
 }
 
-/// The kernel of a chain whose operands and results are those. All other values are near.
+/// Returns the kernel of a chain with these operands and results.
+///
+/// All other values are local to a block.
 pub(super) fn prepare(
     roots: &[Root],
     members: Vec<Member>,
@@ -203,7 +208,8 @@ pub(super) fn prepare(
     outs: &[u32],
 ) -> Prepared {
     let parts = members.iter().map(|m| (&m.link, &*m.args, &*m.outs));
-    let [n_rows, block] = block(roots, parts).expect("what was joined can be a chain");
+    let [n_rows, block] =
+        block(roots, parts).expect("`partner` checked that the tasks form a chain");
     let size = |root: &u32| {
         let root = &roots[*root as usize];
         (root.dtype, root.len)
@@ -218,7 +224,7 @@ pub(super) fn prepare(
     let arg = |part: &Part| {
         made(part.root).unwrap_or_else(|| {
             let at = args.iter().position(|arg| arg == part);
-            At::Arg(at.expect("an operand of the chain"))
+            At::Arg(at.expect("operands of members are operands of the chain"))
         })
     };
     let links = members.into_iter().map(|m| Bound {

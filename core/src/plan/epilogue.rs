@@ -1,21 +1,23 @@
-//! Groups that follow a product: one task computes both.
+//! Epilogues: elementwise groups that run in the task of a product.
 
 use super::build::{Build, Kind, Part, What, Work};
 use super::place::Place;
 use crate::Aval;
 use crate::kernel::{self, Group, Link};
 
-/// A product is looked for among so many tasks: what is planned stays linear in what there is.
+/// Search window for products. Keeps planning linear.
 const REACH: usize = 64;
 
-/// A product with a smaller result is not followed: a cache still has the result when the group reads all of it, and it reads that
-/// faster than a part at a time.
+/// Size in bytes of a product from which an epilogue pays off.
+///
+/// A smaller result stays in a cache, and the group reads it faster as a whole than tile by tile.
 const LEAST_BYTES: usize = 8 << 20;
 
-/// The results of a group whose operands are `args`. Where one of them is the result of a product that nobody has read, the group
-/// becomes a part of its task.
+/// Adds a group with operands `args` and returns its results.
 ///
-/// The product runs later for that, where the group would. It may be read again later.
+/// The group becomes the epilogue of a product if one of its operands is the whole result of a
+/// product that no task has read. The product then moves to the place of the group. Later tasks may
+/// read the product, too.
 pub(super) fn group(
     build: &mut Build,
     ops: What,
@@ -38,7 +40,10 @@ pub(super) fn group(
     let into = outs[..n_results]
         .iter()
         .position(|out| out.dtype() == dtype);
-    let batch = build.drafts[draft].product.clone().expect("found as one");
+    let batch = build.drafts[draft]
+        .product
+        .clone()
+        .expect("`product` returns tasks with a product");
     let kernel = match kernel::follow(&batch, dtype, group, at, into) {
         Ok(kernel) => kernel,
         Err(group) => return plain(build, ops, *group),
@@ -71,15 +76,16 @@ pub(super) fn group(
         (ops, _) => ops,
     };
     let places = build.task(what, parts, outs, Work::Whole(kernel));
-    let draft = build.drafts.last_mut().expect("the task was added");
+    let draft = build.drafts.last_mut().expect("`task` has added a task");
     draft.outs.insert(0, before.outs[0]);
     draft.eqns.extend(before.eqns);
     draft.followed = Some(into.is_some());
     places
 }
 
-/// The latest product of which one of the operands is the whole result, if no task has read it: which task and which
-/// operand.
+/// Finds the latest product whose whole result is an operand, if no task has read it.
+///
+/// Returns the task, and the index of the operand.
 fn product(build: &Build, args: &[Place], len: usize) -> Option<(usize, usize)> {
     let whole = |place: &Place| {
         let root = &build.roots[place.root as usize];

@@ -1,16 +1,18 @@
-//! What a plan does, for people.
+//! Describes a plan as text.
 
 use super::{Plan, What};
 use crate::kernel::{Base, Region};
 use gradloom_ir::{Poly, Program, cost};
 use std::fmt::Write;
 
-/// The most members of a group that are listed by name.
+/// Largest number of ops of a group that are listed by name.
 const MOST_NAMES: usize = 8;
 
 impl Plan {
-    /// One line for the whole, and one for each task: what it computes, what it reads and writes, and where, and the
-    /// arithmetic that its equations take, as far as `program`, which was planned, is there and its ops say so.
+    /// Returns one line for the plan and one for each task.
+    ///
+    /// `program` is the simplified program that was planned. Without it, or if an op does not know
+    /// its cost, the arithmetic is left out.
     pub(crate) fn explain(&self, program: Option<&Program>) -> String {
         let (n, s) = (
             self.tasks.len(),
@@ -55,7 +57,7 @@ impl Plan {
     }
 }
 
-/// Arithmetic, by the formulas of the ops.
+/// Arithmetic, according to the formulas of the ops.
 #[derive(Default)]
 struct Work {
     flops: i128,
@@ -63,7 +65,7 @@ struct Work {
     functions: i128,
 }
 
-/// What equations of a program take, if all of them say so.
+/// Returns the work of some equations, or `None` if that of one is unknown.
 fn work(program: &Program, eqns: &[u32]) -> Option<Work> {
     let eqns = eqns.iter().map(|i| program.eqns.get(*i as usize));
     let mut total = cost::Cost::ZERO;
@@ -77,7 +79,7 @@ fn work(program: &Program, eqns: &[u32]) -> Option<Work> {
     })
 }
 
-/// Prints what there is: `; 1.5 MFLOP; 256 functions`.
+/// Prints the non-zero counts: `; 1.5 MFLOP; 256 functions`.
 impl std::fmt::Display for Work {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let count = |n: i128| match n {
@@ -109,7 +111,7 @@ fn place(region: &Region) -> String {
     }
 }
 
-/// Bytes in a unit that keeps the number short.
+/// Formats a size with a unit that keeps the number short.
 fn size(bytes: usize) -> String {
     match bytes {
         0..10_240 => format!("{bytes} B"),

@@ -1,4 +1,4 @@
-//! The end of planning: where each value lies in memory, and tasks that know it.
+//! Last phase of planning: assigns memory to values, and makes tasks that refer to it.
 
 use super::arena::{self, Life};
 use super::build::{Build, Draft, Kind, Part, Root, Work};
@@ -10,7 +10,7 @@ use super::{Place, Plan};
 use crate::kernel::{Base, Needs, Region, Task};
 use gradloom_ir::{Program, SecondaryMap, Var};
 
-/// Decides where each value lies.
+/// Makes the plan: selects results, fuses chains, and assigns memory.
 pub(super) fn finish(
     mut build: Build,
     program: &Program,
@@ -23,7 +23,7 @@ pub(super) fn finish(
     let regions: Vec<_> = build.drafts.iter().map(|d| memory.regions(d)).collect();
     let in_order: Vec<_> = build.drafts.iter().map(|d| &d.in_order).collect();
     let gifts = gifts(&in_order, &regions, &results.outs, &needs);
-    let maker = |root: &u32| times.made(*root).expect("a task makes a result");
+    let maker = |root: &u32| times.made(*root).expect("each result is made by a task");
     let makers = results.roots.iter().map(maker).collect();
 
     let n_tasks = build.drafts.len();
@@ -56,15 +56,15 @@ pub(super) fn finish(
     }
 }
 
-/// Where roots lie.
+/// Location of each root in memory.
 struct Memory<'a> {
     roots: &'a [Root],
-    /// In which buffer the bytes of each root are, and from which on.
+    /// Buffer that contains each root, and the start in bytes.
     starts: Vec<(Base, usize)>,
 }
 
 impl<'a> Memory<'a> {
-    /// Also says what memory a run needs.
+    /// Assigns a location to each root. Also returns the memory that a run needs.
     fn of(roots: &'a [Root], results: &Results, times: &Times) -> (Memory<'a>, Needs) {
         let size = |root: &Root| (root.dtype, root.len);
         let mut needs = Needs::default();
@@ -105,7 +105,7 @@ impl<'a> Memory<'a> {
         (Memory { roots, starts }, needs)
     }
 
-    /// Where the operands and the results of a task lie.
+    /// Returns the memory of the operands and the results of a task.
     fn regions(&self, draft: &Draft) -> (Vec<Region>, Vec<Region>) {
         let whole = |root: &u32| {
             self.region(&Part {

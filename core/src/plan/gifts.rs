@@ -1,4 +1,4 @@
-//! Results that are computed in place: in the buffers of leaves that nobody else holds.
+//! Donation: results that are computed in place, in the buffers of leaves that are not shared.
 
 use super::Out;
 use crate::DType;
@@ -7,27 +7,29 @@ use crate::kernel::{Base, Needs, Region};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
-/// Leaves and results of one size and dtype, each of which may become any of the others: a group reads the leaves for the last time and
-/// writes the results, element by element.
+/// Leaves and results of equal size and dtype.
 ///
-/// They are not listed as pairs, which would be quadratic in the size of the group.
+/// The buffer of any of the leaves may become any of the results.
+///
+/// A group reads these leaves for the last time and writes these results, element by element. Sets
+/// are stored instead of pairs, whose number is quadratic.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Gifts {
     pub(crate) leaves: Box<[u32]>,
     pub(crate) results: Box<[u32]>,
 }
 
-/// A leaf whose buffer becomes a result.
+/// Donation: the buffer of a leaf becomes a result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Gift {
     pub(crate) leaf: usize,
     pub(crate) result: usize,
 }
 
-/// Buffers that become results. The leaves are [`Leaf::Given`](crate::kernel::Leaf::Given).
+/// Donated buffers. Their leaves are passed as [`Leaf::Given`](crate::kernel::Leaf::Given).
 pub(crate) type Given = SmallVec<[(Gift, Arc<Buffer>); 8]>;
 
-/// The buffers of leaves that `give_up` gives, by leaf.
+/// Pairs leaves with results, and returns the buffers that `give_up` donates, by leaf.
 pub(crate) fn given(all: &[Gifts], mut give_up: impl FnMut(usize) -> Option<Arc<Buffer>>) -> Given {
     let mut given = Given::new();
     for Gifts { leaves, results } in all {
@@ -43,9 +45,11 @@ pub(crate) fn given(all: &[Gifts], mut give_up: impl FnMut(usize) -> Option<Arc<
     given
 }
 
-/// The leaves whose buffers may become results: those that are read for the last time by a group that writes a result of their
-/// size and dtype, element by element. After that no task may fail, so that an error leaves the leaves as they were: there are
-/// only groups.
+/// Finds the leaves whose buffers may become results.
+///
+/// A group reads the leaf for the last time, and writes a result of the same size and dtype element
+/// by element. Only groups may follow, because they cannot fail: after an error, all leaves must be
+/// intact.
 pub(super) fn gifts(
     in_order: &[&(usize, Vec<bool>)],
     regions: &[(Vec<Region>, Vec<Region>)],
@@ -78,12 +82,12 @@ pub(super) fn gifts(
     gifts.into()
 }
 
-/// The last reads of a leaf.
+/// Last reads of a leaf.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum LastReads {
-    /// No task reads it.
+    /// No task reads the leaf.
     None,
-    /// The task reads it `n` times.
+    /// The last task that reads the leaf does so `n` times.
     Task { task: usize, n: usize },
     /// The leaf is a result of the plan.
     Result,
@@ -118,7 +122,7 @@ fn last_reads(
 /// Dtype and number of elements.
 type Size = (DType, usize);
 
-/// The leaves and results of each size that both have.
+/// Groups leaves and results by size, and drops the sizes that only one of them has.
 fn of_one_size(mut leaves: Vec<(Size, u32)>, mut results: Vec<(Size, u32)>) -> Vec<Gifts> {
     if leaves.is_empty() || results.is_empty() {
         return Vec::new();

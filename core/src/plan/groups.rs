@@ -1,4 +1,4 @@
-//! Elementwise groups: one task each, which makes sums over their members, too.
+//! Elementwise groups, each of which becomes one task, including sums over its members.
 
 use super::build::What;
 use super::instructions::{Instructions, Members, instructions};
@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 
 const MEMBERS: &str = "a group has members";
 
-/// Plans elementwise equations with results of one shape, as one task that makes `sums` of them too.
+/// Plans elementwise equations with results of one shape as one task, which also computes `sums`.
 pub(super) fn group(planning: &mut Planning<'_>, step: &[usize], sums: &[(usize, Sum)]) {
     let Planning {
         program,
@@ -30,7 +30,7 @@ pub(super) fn group(planning: &mut Planning<'_>, step: &[usize], sums: &[(usize,
     build.eqns = step.iter().chain(summed).map(|i| *i as u32).collect();
     let out = aval(program, eqns().next().expect(MEMBERS).out());
     let shape = out.shape();
-    // Numbers of values: operands first, then members.
+    // Values are numbered: operands first, then members.
     numbers.next_group();
     let mut inputs: Vec<Place> = Vec::new();
     for var in eqns().flat_map(|eqn| eqn.data()) {
@@ -48,7 +48,7 @@ pub(super) fn group(planning: &mut Planning<'_>, step: &[usize], sums: &[(usize,
         numbers.set(eqn.out(), inputs.len() + i);
     }
     let dtype_of = |i: usize| aval(program, program.eqns[step[i]].out()).dtype();
-    // What only a sum reads is not stored.
+    // Members that only fused sums read are not stored.
     let made: BTreeSet<usize> = sums.iter().map(|(i, _)| *i).collect();
     let is_result = |i: &usize| {
         let mut others = readers.outside(program.eqns[step[*i]].out(), step);
@@ -130,7 +130,9 @@ pub(super) fn group(planning: &mut Planning<'_>, step: &[usize], sums: &[(usize,
     }
 }
 
-/// The sums of members that their group can make: the equation of each, and how. They are all made in the same way.
+/// Returns the sums over members that the group can compute: equation and kind of each.
+///
+/// All of them are of the same kind.
 pub(super) fn sums(program: &Program, step: &[usize], readers: &Readers) -> Vec<(usize, Sum)> {
     let mut found: Vec<(usize, Sum)> = Vec::new();
     let mut seen: BTreeSet<usize> = BTreeSet::new();

@@ -1,4 +1,4 @@
-//! The instructions of a group: one loop for all of it where there is one, loops for parts of it, and single ops.
+//! Instructions of a group: compiled loops for all or parts of it, and single ops.
 
 use super::BOUND;
 use super::steps::Numbers;
@@ -7,31 +7,33 @@ use crate::kernel::{self, Run, Step};
 use gradloom_ir::pass::{self, Values, cover};
 use gradloom_ir::{Op, Program, SecondaryMap, Var};
 
-/// A group that is to be computed.
+/// A group to be compiled.
 pub(super) struct Members<'a> {
     pub(super) program: &'a Program,
-    /// The variables of the program that are one number.
+    /// Variables whose elements are all the same known number.
     pub(super) constants: &'a SecondaryMap<Var, f64>,
-    /// Its equations.
+    /// Equations of the group.
     pub(super) step: &'a [usize],
     pub(super) n_inputs: usize,
-    /// Whether others read what each member computes.
+    /// For each member, true if an equation outside of the group reads it.
     pub(super) is_read: &'a [bool],
-    /// Numbers of values: operands first, then members in the order of the step.
+    /// Numbers of values: operands first, then members in the order of `step`.
     pub(super) numbers: &'a Numbers,
 }
 
-/// How a group is computed.
+/// Compiled form of a group.
 pub(super) struct Instructions {
-    /// Values are numbers: those of the operands that are read first, then members in the order of the step.
+    /// Steps in order. Values are numbered: `used` operands first, then members in order.
     pub(super) steps: Vec<Step>,
-    /// The operands that they read, by position among those that the group has: a loop has its constants in itself.
+    /// Operands that the steps read, as indices into those of the group.
+    ///
+    /// Compiled loops contain their constants, which are not read.
     pub(super) used: Vec<usize>,
-    /// How many members are computed in loops of several ops.
+    /// Number of members that run in loops of several ops.
     pub(super) compiled: usize,
 }
 
-/// The instructions of a group.
+/// Selects the instructions of a group.
 pub(super) fn instructions(members: &Members<'_>) -> Instructions {
     let &Members { step, n_inputs, .. } = members;
     let mut steps = match step {
@@ -77,7 +79,7 @@ impl Members<'_> {
         dtype.expect("a plan knows its dtypes")
     }
 
-    /// One op.
+    /// Returns the step for a single op.
     fn single(&self, i: usize) -> Step {
         let eqn = &self.program.eqns[i];
         let last = *eqn.data().last().expect("an elementwise op has an operand");
@@ -88,7 +90,7 @@ impl Members<'_> {
         }
     }
 
-    /// The loop that computes all of the group.
+    /// Returns the compiled loop for the whole group, if there is one.
     fn whole(&self) -> Option<Step> {
         let &Members { program, step, .. } = self;
         let is_read = |var: Var| {
@@ -111,7 +113,7 @@ impl Members<'_> {
         })
     }
 
-    /// Loops for parts of the group, and single ops.
+    /// Covers the group with compiled loops for parts of it, and single ops.
     fn parts(&self) -> Vec<Step> {
         let &Members {
             program,

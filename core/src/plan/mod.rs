@@ -1,5 +1,7 @@
-//! A plan: the equations of a simplified program as tasks in the order in which they run, with everything resolved
-//! that does not depend on the values: which run in one loop, which views copy nothing, and where each value lies.
+//! Plans: a simplified program as a list of tasks in execution order.
+//!
+//! A plan resolves everything that does not depend on the values of elements: the ops that run in
+//! one loop, the views that need no copy, and the memory of each value.
 
 mod arena;
 mod build;
@@ -35,32 +37,34 @@ use smallvec::SmallVec;
 use std::sync::Arc;
 use steps::steps;
 
-/// How to compute some results from some leaves.
+/// Computes some results from some leaves.
 pub(crate) struct Plan {
     tasks: Box<[Task]>,
-    /// What each task computes.
+    /// Description of each task.
     whats: Box<[What]>,
-    /// The equations that each task computes; of an equation that takes several, the first has it.
+    /// Equations of each task. The first of several tasks for one equation has it.
     eqns: Box<[Eqns]>,
     needs: Needs,
     constants: Box<[Buffer]>,
     outs: Box<[Out]>,
-    /// Whether the results are the buffers that the plan fills, each once and in order.
+    /// True if output `i` is the buffer of result `i` for all outputs.
     is_plain: bool,
-    /// The leaves whose buffers may become results.
+    /// Possible donations: leaves whose buffers may become results.
     gifts: Box<[Gifts]>,
-    /// The task that makes each result that is not a leaf.
+    /// Task that makes each result.
     makers: Box<[usize]>,
     n_equations: usize,
 }
 
-/// The leaves of a plan.
+/// Leaves of a run of a plan.
 pub(crate) type Leaves<'a> = SmallVec<[Leaf<'a>; 16]>;
 
-/// The buffers that a plan fills.
+/// Buffers that a run fills.
 type Results = SmallVec<[Arc<Buffer>; 16]>;
 
-/// A result: a leaf as it is, or a buffer that the plan fills. Several may share one.
+/// Output of a plan: an unchanged leaf, or a buffer that the plan fills.
+///
+/// Several outputs may share one.
 #[derive(Clone, Copy)]
 enum Out {
     Leaf(u32),
@@ -79,19 +83,27 @@ impl Plan {
         Plan::of(&program, &leaves)
     }
 
-    /// Plans a program whose first parameters are leaves: the elements of their buffers, and how they lie there.
+    /// Plans a program whose first parameters are leaves.
+    ///
+    /// Each leaf has a number of elements and a layout.
     pub(crate) fn of(program: &Program, leaves: &[(usize, Layout)]) -> Plan {
         let (build, places) = steps(program, leaves);
         finish(build, program, &places)
     }
 
-    /// The number of equations that running it runs.
+    /// Returns the number of equations of the simplified program.
     pub(crate) fn n_steps(&self) -> usize {
         self.n_equations
     }
 
-    /// Computes the results, which are added to a list. Each is the whole of its buffer, in row-major order. After an error
-    /// the list is as it was, and so is what is given.
+    /// Computes the results and appends them to `results`.
+    ///
+    /// Each fills its buffer in row-major order.
+    ///
+    /// # Errors
+    ///
+    /// If a kernel fails or memory is short. Then `results` and the donated buffers in `given` are
+    /// unchanged.
     pub(crate) fn run(
         &self,
         leaves: &[Leaf<'_>],
@@ -102,7 +114,7 @@ impl Plan {
         ran.map_err(|(task, fault)| Error::of_kernel(self.name(task), fault))
     }
 
-    /// The same; an error has the task that is at fault.
+    /// Does the same as [`run`](Self::run), but returns errors with the index of the failed task.
     pub(crate) fn try_run(
         &self,
         leaves: &[Leaf<'_>],
@@ -123,7 +135,7 @@ impl Plan {
             let made = spare::buffer(dtype, len);
             results.push(made.map_err(|fault| (self.makers[i], fault))?);
         }
-        // The plan is the only owner of its results.
+        // Without these clones, `results` holds the only handles to the buffers.
         given.clear();
         let ran = kernel::run(
             &self.tasks,
@@ -144,7 +156,7 @@ impl Plan {
         let out = |out: &Out| match *out {
             Out::Leaf(i) => match leaves[i as usize] {
                 Leaf::Held(buffer) => buffer.clone(),
-                Leaf::Given(_) => unreachable!("a leaf that is a result is not given away"),
+                Leaf::Given(_) => unreachable!("a leaf that is a result is not donated"),
             },
             Out::Result(i) => results[i as usize].clone(),
         };
@@ -152,22 +164,22 @@ impl Plan {
         Ok(())
     }
 
-    /// The op of a task as the user knows it, for messages.
+    /// Returns the name of the op that an error message about a task names.
     fn name(&self, task: usize) -> &'static str {
         self.whats.get(task).map_or(Op::Identity, op_of).called()
     }
 
-    /// The leaves whose buffers may become results.
+    /// Returns the possible donations.
     pub(crate) fn gifts(&self) -> &[Gifts] {
         &self.gifts
     }
 
-    /// The number of results.
+    /// Returns the number of results.
     pub(crate) fn n_results(&self) -> usize {
         self.outs.len()
     }
 
-    /// How many elements the tasks read and write.
+    /// Returns the number of elements that the tasks read and write.
     pub(crate) fn traffic(&self) -> usize {
         let regions = self
             .tasks
@@ -181,19 +193,19 @@ impl Plan {
         self.tasks.len()
     }
 
-    /// The bytes of intermediate values.
+    /// Returns the size of the arena in bytes.
     #[cfg(test)]
     pub(crate) fn arena(&self) -> usize {
         self.needs.arena
     }
 
-    /// Whether nothing is computed: the results are leaves or parts of them.
+    /// Returns whether the plan only copies: all results are leaves or views of them.
     #[cfg(test)]
     pub(crate) fn only_moves(&self) -> bool {
         self.whats.iter().all(|what| matches!(what, What::Copy(_)))
     }
 
-    /// The task with the largest result.
+    /// Returns the task with the largest result.
     fn largest(&self) -> usize {
         let bytes = |task: &Task| task.outs().iter().map(|r| r.len).max();
         let tasks = self.tasks.iter().enumerate();
@@ -201,14 +213,14 @@ impl Plan {
     }
 }
 
-/// The op that a message about a task names.
+/// Returns the op that an error message about a task names.
 fn op_of(what: &What) -> Op {
     match what {
-        // It is emitted by the derivative of `cross_entropy` alone.
+        // Only the derivative of `cross_entropy` emits this op.
         What::Op(Op::SoftmaxLessHot) => Op::CrossEntropy,
         What::Op(op) | What::Copy(op) => *op,
         What::Group { ops, .. } => ops.last().copied().unwrap_or(Op::Identity),
-        // Of what a chain computes, labels alone are looked at.
+        // In a chain, only kernels that check labels can fail.
         What::Chain(whats) => {
             let mut ops = whats.iter().map(op_of);
             let checked = ops.clone().find(|op| *op == Op::CrossEntropy);

@@ -1,12 +1,12 @@
-//! Where a value of a plan is.
+//! Values of a plan, as views of roots.
 
 use crate::DType;
 use crate::layout::Layout;
 
-/// A value of a plan: elements of a root, in the order of a layout.
+/// A value of a plan: a view of the elements of a root.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
-    /// The leaf, the constant or the result of a kernel that has the elements.
+    /// Index of the root: a leaf, a constant or a result of a kernel.
     pub(super) root: u32,
     pub(super) dtype: DType,
     pub(crate) layout: Layout,
@@ -25,7 +25,7 @@ impl Place {
         self.layout.shape.len()
     }
 
-    /// Other elements of the same root, or the same in another order.
+    /// Returns another view of the same root.
     pub(crate) fn with(&self, layout: Layout) -> Place {
         Place { layout, ..*self }
     }
@@ -38,7 +38,7 @@ impl Place {
         self.with(self.layout.broadcast_to(shape))
     }
 
-    /// `len` of the indices from `start` along `axis`.
+    /// Selects `len` indices from `start` on along `axis`.
     pub(crate) fn narrow(&self, axis: usize, start: usize, len: usize) -> Place {
         self.with(self.layout.narrow(axis, start, len, 1))
     }

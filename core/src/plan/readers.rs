@@ -1,10 +1,12 @@
-//! Who reads a variable.
+//! Consumers of each variable.
 
 use gradloom_ir::{Program, Var};
 
-/// The equations that read each variable, ascending; the results of the program are read by one that is not there.
+/// Indices of the equations that read each variable, ascending.
+///
+/// Outputs count as a reader `usize::MAX`.
 pub(super) struct Readers {
-    /// Where the readers of each variable begin among all, and where those of the last end.
+    /// Offset in `by` of the first reader of each variable, and the end of the last.
     starts: Vec<u32>,
     by: Vec<usize>,
 }
@@ -26,7 +28,7 @@ impl Readers {
             starts[i + 1] += starts[i];
         }
         let mut by = vec![0; starts[n_vars] as usize];
-        // Each start moves to the end of its readers, where those of the next begin.
+        // Each start advances to the end of its readers, which is the start of the next variable.
         for (var, reader) in reads() {
             let next = &mut starts[var.0 as usize];
             by[*next as usize] = reader;
@@ -37,7 +39,7 @@ impl Readers {
         Readers { starts, by }
     }
 
-    /// The equations outside of a group (ascending) that read the variable.
+    /// Returns the equations outside of `group` (sorted) that read `var`, ascending.
     pub(super) fn outside(&self, var: Var, group: &[usize]) -> impl Iterator<Item = usize> {
         let at = var.0 as usize;
         let readers = match self.starts.get(at..at + 2) {

@@ -1,21 +1,24 @@
-//! What a plan gives: leaves, and what its tasks make.
+//! Results of a plan: leaves, and roots that tasks make.
 
 use super::build::{Build, Kind};
 use super::{BOUND, Out, Place};
 use gradloom_ir::{Op, Program, SecondaryMap, Var};
 
-/// The results of a plan.
+/// Results of a plan.
 pub(super) struct Results {
-    /// The value of each output of the program.
+    /// Leaf or result for each output of the program.
     pub(super) outs: Box<[Out]>,
-    /// The root of each result.
+    /// Root of each result.
     pub(super) roots: Vec<u32>,
-    /// Which result a root is.
+    /// Index of the result for each root.
     number: Vec<Option<u32>>,
 }
 
 impl Results {
-    /// Outputs that are the same elements are one result; what is no whole root that a task makes is copied.
+    /// Determines the results and adds copies where necessary.
+    ///
+    /// Outputs that are the same root share one result. A view or a constant is copied to a root of
+    /// its own.
     pub(super) fn of(
         build: &mut Build,
         program: &Program,
@@ -50,12 +53,12 @@ impl Results {
         }
     }
 
-    /// Which result a root is.
+    /// Returns the index of the result that a root is.
     pub(super) fn number(&self, root: u32) -> Option<u32> {
         self.number.get(root as usize).copied().flatten()
     }
 
-    /// Whether each output is the result of its own number.
+    /// Returns whether output `i` is result `i` for all outputs.
     pub(super) fn are_outs(&self) -> bool {
         let nth = |(i, out): (usize, &Out)| matches!(out, Out::Result(r) if *r as usize == i);
         self.outs.iter().enumerate().all(nth)

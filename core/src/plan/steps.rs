@@ -1,4 +1,4 @@
-//! From the equations of a program to tasks, step by step.
+//! Plans the equations of a program step by step.
 
 use super::build::{Build, Eqns};
 use super::groups::{group, sums};
@@ -9,18 +9,20 @@ use crate::layout::Layout;
 use gradloom_ir::pass::{self, is_elementwise, may_fail};
 use gradloom_ir::{Program, SecondaryMap, Var};
 
-/// A program while it is planned.
+/// State of planning.
 pub(super) struct Planning<'a> {
     pub(super) program: &'a Program,
     pub(super) build: Build,
     pub(super) places: SecondaryMap<Var, Place>,
     pub(super) readers: Readers,
-    /// The variables that are one number.
+    /// Variables whose elements are all the same known number.
     pub(super) constants: SecondaryMap<Var, f64>,
     pub(super) numbers: Numbers,
 }
 
-/// The tasks of a program whose first parameters are leaves, and where its values are.
+/// Plans a program whose first parameters are leaves.
+///
+/// Returns the tasks and the place of each value.
 pub(super) fn steps(
     program: &Program,
     leaves: &[(usize, Layout)],
@@ -61,7 +63,7 @@ pub(super) fn steps(
     (planning.build, planning.places)
 }
 
-/// Plans one equation.
+/// Plans one equation that is not part of a group.
 fn equation(planning: &mut Planning<'_>, i: usize) {
     let Planning {
         program,
@@ -99,27 +101,27 @@ fn equation(planning: &mut Planning<'_>, i: usize) {
     }
 }
 
-/// Numbers of the variables of one group after another.
+/// Numbers of variables within the current group. Starting a group is a constant-time reset.
 #[derive(Default)]
 pub(super) struct Numbers {
-    /// The group, and the number of the variable there.
+    /// Group that set the number, and the number, for each variable.
     of: Vec<(u32, u32)>,
     group: u32,
 }
 
 impl Numbers {
-    /// Begins the next group, of which no variable has a number.
+    /// Starts a group, in which no variable has a number.
     pub(super) fn next_group(&mut self) {
         self.group += 1;
     }
 
-    /// The number of a variable.
+    /// Returns the number of a variable in the current group.
     pub(super) fn get(&self, var: Var) -> Option<usize> {
         let (group, number) = *self.of.get(var.0 as usize)?;
         (group == self.group).then_some(number as usize)
     }
 
-    /// Gives a variable a number.
+    /// Sets the number of a variable in the current group.
     pub(super) fn set(&mut self, var: Var, number: usize) {
         let at = var.0 as usize;
         if self.of.len() <= at {

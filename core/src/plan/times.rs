@@ -1,20 +1,25 @@
-//! From which task to which each value has to be in memory.
+//! Liveness: the range of tasks during which each root must be in memory.
 
 use super::arena::Life;
 use super::build::{Build, Work};
 use super::chains;
 use super::results::Results;
 
-/// When roots are made and read, by the numbers of tasks.
+/// First and last use of each root, as indices of tasks.
 pub(super) struct Times {
-    /// The first task that writes a root. `None` for what no task makes, and for what is in memory only inside of one.
+    /// First task that writes the root.
+    ///
+    /// `None` for leaves and constants, and for roots that exist only inside of one task.
     made: Vec<Option<usize>>,
-    /// The last task that writes or reads it.
+    /// Last task that writes or reads the root.
     last: Vec<usize>,
 }
 
 impl Times {
-    /// Takes from the tasks what lies near: results that only the same task reads.
+    /// Computes the liveness of all roots.
+    ///
+    /// Results that only their own task reads are removed from the results of the task, if it can
+    /// do without them.
     pub(super) fn of(build: &mut Build, results: &Results) -> Times {
         let mut times = Times {
             made: vec![None; build.roots.len()],
@@ -36,7 +41,8 @@ impl Times {
                     let only = |root| times.made[root as usize] == Some(i) && is_last(root);
                     chains::near(members, only)
                 }
-                // What only the group reads that follows a product lies where a result of the group does.
+                // A product that only its epilogue reads is computed in the buffer of a result of
+                // the epilogue.
                 _ => {
                     let product = draft.outs.iter().copied().take(1);
                     let followed = draft.followed == Some(true);
@@ -51,12 +57,12 @@ impl Times {
         times
     }
 
-    /// The first task that writes a root, if that is in memory.
+    /// Returns the first task that writes the root, if the root is in memory.
     pub(super) fn made(&self, root: u32) -> Option<usize> {
         self.made[root as usize]
     }
 
-    /// While a root of so many bytes has to be in memory, if a task makes it.
+    /// Returns the live range of a root of `bytes` bytes, if a task writes it to memory.
     pub(super) fn life(&self, root: usize, bytes: usize) -> Option<Life> {
         Some(Life {
             bytes,

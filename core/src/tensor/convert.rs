@@ -1,4 +1,4 @@
-//! Elements out of tensors, and arrays of `ndarray` into and out of them. Reading evaluates.
+//! Reading of elements, and conversions from and to `ndarray`. Reading evaluates.
 
 use super::Tensor;
 use crate::buffer::Buffer;
@@ -9,9 +9,9 @@ use crate::{Element, Error, Result};
 use ndarray::{ArrayBase, ArrayD, Data, Dimension, IxDyn};
 use std::sync::Arc;
 
-/// Reading. What has not been computed yet is computed now.
+/// Methods that read elements. Each computes the tensor first, if it is a promise.
 impl Tensor {
-    /// The elements in row-major order.
+    /// Returns the elements in row-major order.
     ///
     /// ```
     /// # use gradloom::Tensor;
@@ -21,13 +21,14 @@ impl Tensor {
     ///
     /// # Panics
     ///
-    /// If the elements have another type; see also [`evaluate`](crate::evaluate()).
+    /// If `T` is not the dtype of the tensor, or if it cannot be computed (see
+    /// [`evaluate`](crate::evaluate())). [`Tensor::try_to_vec`] returns errors instead.
     #[track_caller]
     pub fn to_vec<T: Element>(&self) -> Vec<T> {
         expect(self.try_to_vec())
     }
 
-    /// The elements in row-major order.
+    /// Returns the elements in row-major order, or an error.
     ///
     /// ```
     /// # use gradloom::Tensor;
@@ -38,12 +39,13 @@ impl Tensor {
     ///
     /// # Errors
     ///
-    /// If the elements have another type; see also [`evaluate`](crate::evaluate()).
+    /// If `T` is not the dtype of the tensor, or if it cannot be computed (see
+    /// [`evaluate`](crate::evaluate())).
     pub fn try_to_vec<T: Element>(&self) -> Result<Vec<T>> {
         Ok(elements::<T>(self, &*self.read::<T>()?).to_vec())
     }
 
-    /// The only element.
+    /// Returns the element of a tensor with exactly one element, of any rank.
     ///
     /// ```
     /// # use gradloom::Tensor;
@@ -52,14 +54,14 @@ impl Tensor {
     ///
     /// # Panics
     ///
-    /// If there is more than one element or none, or it has another type; see also
-    /// [`evaluate`](crate::evaluate()).
+    /// If the tensor does not have exactly one element, if `T` is not its dtype, or if it cannot be
+    /// computed (see [`evaluate`](crate::evaluate())). [`Tensor::try_item`] returns errors instead.
     #[track_caller]
     pub fn item<T: Element>(&self) -> T {
         expect(self.try_item())
     }
 
-    /// The only element.
+    /// Returns the element of a tensor with exactly one element, or an error.
     ///
     /// ```
     /// # use gradloom::Tensor;
@@ -68,8 +70,8 @@ impl Tensor {
     ///
     /// # Errors
     ///
-    /// If there is more than one element or none, or it has another type; see also
-    /// [`evaluate`](crate::evaluate()).
+    /// If the tensor does not have exactly one element, if `T` is not its dtype, or if it cannot be
+    /// computed (see [`evaluate`](crate::evaluate())).
     pub fn try_item<T: Element>(&self) -> Result<T> {
         if self.numel() != 1 {
             return Err(Error::NotAnItem {
@@ -79,7 +81,7 @@ impl Tensor {
         Ok(elements::<T>(self, &*self.read::<T>()?)[0])
     }
 
-    /// The elements as an array of `ndarray`.
+    /// Copies the elements to an `ndarray` array of the same shape.
     ///
     /// ```
     /// # use gradloom::Tensor;
@@ -89,14 +91,19 @@ impl Tensor {
     ///
     /// # Panics
     ///
-    /// If the elements have another type; see also [`evaluate`](crate::evaluate()).
+    /// If `T` is not the dtype of the tensor, or if it cannot be computed (see
+    /// [`evaluate`](crate::evaluate())).
     #[track_caller]
     pub fn to_ndarray<T: Element>(&self) -> ArrayD<T> {
         ArrayD::from_shape_vec(IxDyn(self.shape()), self.to_vec())
-            .expect("a tensor has as many elements as its shape says")
+            .expect("the number of elements is the product of the shape")
     }
 
-    /// A tensor of the elements of an array of `ndarray`, in whatever order they lie in memory.
+    /// Copies an `ndarray` array, of any memory layout, to a tensor of the same shape.
+    ///
+    /// # Panics
+    ///
+    /// If the array has more axes than a tensor may have.
     ///
     /// ```
     /// # use gradloom::Tensor;
@@ -112,7 +119,7 @@ impl Tensor {
         Tensor::from_vec(array.iter().copied().collect(), array.shape())
     }
 
-    /// The elements, computed if need be, and known to be of type `T`.
+    /// Computes the tensor if necessary, and returns its buffer if the dtype is that of `T`.
     fn read<T: Element>(&self) -> Result<Arc<Buffer>> {
         if self.dtype() != T::DTYPE {
             return Err(Error::ElementType {
@@ -123,9 +130,10 @@ impl Tensor {
         self.buffer()
     }
 
-    /// The elements, computed if need be.
+    /// Computes the tensor if necessary, and returns its buffer.
     pub(crate) fn buffer(&self) -> Result<Arc<Buffer>> {
-        // What a function does after it has looked at values depends on them.
+        // The rest of a recorded function may depend on the values read, so its plan cannot be
+        // reused.
         call::impure();
         loop {
             if let Some(buffer) = self.0.settle() {

@@ -1,11 +1,14 @@
-//! New tensors.
+//! Constructors of tensors.
 
 use super::{IntoShape, Tensor, check_shape, one};
 use crate::record::expect;
 use crate::{DType, Element, IntoStatic};
 use gradloom_ir::{Op, Static};
 
-/// Checked here, because an axis too long for a static argument has to be shown as it was given.
+/// Converts a shape to a static argument.
+///
+/// The shape is checked here, because an axis that does not fit a static argument has to appear in
+/// the message unchanged.
 #[track_caller]
 pub(crate) fn shape_static(shape: impl IntoShape) -> Static {
     let shape = shape.into_shape();
@@ -13,9 +16,9 @@ pub(crate) fn shape_static(shape: impl IntoShape) -> Static {
     shape.into_static()
 }
 
-/// New tensors.
+/// Constructors.
 impl Tensor {
-    /// One number in a shape.
+    /// Returns a tensor of this shape and dtype with `value` in every element.
     ///
     /// ```
     /// # use gradloom::{DType, Tensor};
@@ -24,7 +27,8 @@ impl Tensor {
     ///
     /// # Panics
     ///
-    /// If the number is not one of the dtype (`1.5` as an integer), or the shape cannot be addressed.
+    /// If the dtype cannot hold the number (`1.5` as an integer), or if the shape is too large or
+    /// has too many axes.
     #[track_caller]
     pub fn full(shape: impl IntoShape, value: impl IntoStatic, dtype: DType) -> Tensor {
         one(
@@ -39,7 +43,7 @@ impl Tensor {
         )
     }
 
-    /// Zeros.
+    /// Returns a tensor of zeros of this shape and dtype.
     ///
     /// ```
     /// # use gradloom::{DType, Tensor};
@@ -48,23 +52,23 @@ impl Tensor {
     ///
     /// # Panics
     ///
-    /// If the shape cannot be addressed.
+    /// If the shape is too large or has too many axes.
     #[track_caller]
     pub fn zeros(shape: impl IntoShape, dtype: DType) -> Tensor {
         Tensor::full(shape, 0i64, dtype)
     }
 
-    /// Ones.
+    /// Returns a tensor of ones of this shape and dtype.
     ///
     /// # Panics
     ///
-    /// If the shape cannot be addressed.
+    /// If the shape is too large or has too many axes.
     #[track_caller]
     pub fn ones(shape: impl IntoShape, dtype: DType) -> Tensor {
         Tensor::full(shape, 1i64, dtype)
     }
 
-    /// `0, 1, 2, ..` of a length.
+    /// Returns the numbers `0, 1, .., len - 1` as a tensor of shape `[len]`.
     ///
     /// ```
     /// # use gradloom::{DType, Tensor};
@@ -73,13 +77,15 @@ impl Tensor {
     ///
     /// # Panics
     ///
-    /// If the length cannot be addressed, or the dtype is `bool`.
+    /// If the length is negative or too large, or if the dtype is `bool`.
     #[track_caller]
     pub fn arange(len: impl IntoStatic, dtype: DType) -> Tensor {
         one(Op::Iota, [len.into_static(), dtype.into_static()], &[], &[])
     }
 
-    /// One number in the shape and dtype of this tensor, whose values are not read.
+    /// Returns a tensor of the shape and dtype of `self` with `value` in every element.
+    ///
+    /// The elements of `self` are not read, so the result keeps nothing alive.
     ///
     /// ```
     /// # use gradloom::Tensor;
@@ -89,33 +95,33 @@ impl Tensor {
     ///
     /// # Panics
     ///
-    /// If the number is not one of the dtype.
+    /// If the dtype cannot hold the number.
     #[track_caller]
     pub fn full_like(&self, value: impl IntoStatic) -> Tensor {
         one(Op::FullLike, [value.into_static()], &[], &[self.aval()])
     }
 
-    /// Zeros in the shape and dtype of this tensor, whose values are not read.
+    /// Returns zeros of the shape and dtype of `self`, whose elements are not read.
     #[track_caller]
     pub fn zeros_like(&self) -> Tensor {
         self.full_like(0i64)
     }
 
-    /// Ones in the shape and dtype of this tensor, whose values are not read.
+    /// Returns ones of the shape and dtype of `self`, whose elements are not read.
     #[track_caller]
     pub fn ones_like(&self) -> Tensor {
         self.full_like(1i64)
     }
 }
 
-/// A tensor of rank 0.
+/// Returns a tensor of rank 0.
 impl<T: Element> From<T> for Tensor {
     fn from(value: T) -> Tensor {
         Tensor::scalar(value)
     }
 }
 
-/// A tensor of rank 1.
+/// Returns a tensor of rank 1.
 impl<T: Element> From<Vec<T>> for Tensor {
     fn from(data: Vec<T>) -> Tensor {
         let n = data.len();
@@ -123,28 +129,28 @@ impl<T: Element> From<Vec<T>> for Tensor {
     }
 }
 
-/// A tensor of rank 1.
+/// Returns a tensor of rank 1.
 impl<T: Element> From<&[T]> for Tensor {
     fn from(data: &[T]) -> Tensor {
         data.to_vec().into()
     }
 }
 
-/// A tensor of rank 1.
+/// Returns a tensor of rank 1.
 impl<T: Element, const N: usize> From<[T; N]> for Tensor {
     fn from(data: [T; N]) -> Tensor {
         Tensor::from_vec(data.to_vec(), N)
     }
 }
 
-/// A tensor of rank 2.
+/// Returns a tensor of rank 2, of shape `[M, N]`.
 impl<T: Element, const N: usize, const M: usize> From<[[T; N]; M]> for Tensor {
     fn from(data: [[T; N]; M]) -> Tensor {
         Tensor::from_vec(data.concat(), [M, N])
     }
 }
 
-/// A tensor of rank 3.
+/// Returns a tensor of rank 3, of shape `[L, M, N]`.
 impl<T: Element, const N: usize, const M: usize, const L: usize> From<[[[T; N]; M]; L]> for Tensor {
     fn from(data: [[[T; N]; M]; L]) -> Tensor {
         Tensor::from_vec(data.concat().concat(), [L, M, N])

@@ -1,19 +1,21 @@
-//! How tensors print.
+//! `Display` for tensors.
 
 use super::Tensor;
 use crate::buffer::Buffer;
 use std::fmt::{self, Write};
 
-/// More elements than this are cut.
+/// Number of elements above which long axes are abbreviated.
 const MANY: usize = 1000;
 
-/// How many indices stand at each end of an axis that is cut.
+/// Number of indices shown at each end of an abbreviated axis.
 const EDGE: usize = 3;
 
-/// Prints the aval and the elements: `f32[2, 2] [[1, 2], [3, 4]]`. Long axes of large tensors are cut with `...`;
-/// `{:#}` cuts nothing, and a precision applies to each float.
+/// Prints the aval and the elements: `f32[2, 2] [[1, 2], [3, 4]]`.
 ///
-/// What has not been computed yet is computed now; where that fails, the error stands for the elements.
+/// Long axes of large tensors are abbreviated with `...`. The alternate form `{:#}` prints all
+/// elements, and a precision applies to each float.
+///
+/// Printing computes a promise. If that fails, the error is printed in place of the elements.
 impl fmt::Display for Tensor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} ", self.aval())?;
@@ -27,7 +29,7 @@ impl fmt::Display for Tensor {
     }
 }
 
-/// Prints the elements from `start` on that `shape` says. The depth of the recursion is the rank.
+/// Prints the elements of `shape` from offset `start` on. The depth of the recursion is the rank.
 fn write_axis(
     f: &mut fmt::Formatter<'_>,
     buffer: &Buffer,

@@ -1,4 +1,4 @@
-//! The tensor: a cheap handle on a value that may not have been computed yet.
+//! The tensor type: a cheap handle to a value that may not be computed yet.
 
 use crate::dtype::Element;
 use crate::node::{Shared, Source};
@@ -23,10 +23,10 @@ pub use operators::{Branch, Operand};
 
 /// A tensor of numbers or truth values.
 ///
-/// A tensor is a *promise* until something asks for its elements ([`Tensor::to_vec`], [`Tensor::item`], printing) or
-/// [`evaluate`](crate::evaluate()) is called. The result of a traced function may be there at once, where to compute it
-/// costs less than to promise it. A clone is another handle on the same value, and no operation changes
-/// one: `x += 1.0` makes `x` a handle on another.
+/// A tensor is a *promise* until its elements are read ([`Tensor::to_vec`], [`Tensor::item`],
+/// printing) or [`evaluate`](crate::evaluate()) is called. Small calls of traced functions are
+/// computed at once, because that is cheaper than a promise. A clone is another handle to the same
+/// value, and values never change: `x += 1.0` makes `x` a handle to another value.
 ///
 /// ```
 /// use gradloom::Tensor;
@@ -41,9 +41,9 @@ pub use operators::{Branch, Operand};
 ///
 /// # Panics
 ///
-/// An op whose operands do not fit panics at the line that calls it. Inside a function or closure that returns
-/// [`Result`] and is traced or differentiated, it is the `Err` of that function. Dtypes never mix by themselves:
-/// [`Tensor::cast`] one of them.
+/// An op whose operands do not fit panics at the line of the call. Inside of a function or closure
+/// that returns [`Result`] and is traced or differentiated, that function returns `Err` instead.
+/// Dtypes are not converted implicitly; use [`Tensor::cast`].
 pub struct Tensor(pub(crate) Handle);
 
 impl Clone for Tensor {
@@ -53,22 +53,22 @@ impl Clone for Tensor {
 }
 
 impl Tensor {
-    /// The only handle on a value.
+    /// Returns the only handle to a new value.
     pub(crate) fn new(aval: &Aval, source: Source) -> Tensor {
         Tensor(Handle::new(aval, source))
     }
 
-    /// A handle on a value that has others.
+    /// Returns another handle to a value.
     pub(crate) fn of(value: &Shared) -> Tensor {
         Tensor(Shared::clone(value).into())
     }
 
-    /// What tells this value from others while it lives.
+    /// Returns a number that identifies the value while it lives.
     pub(crate) fn address(&self) -> usize {
         Shared::as_ptr(&self.0) as usize
     }
 
-    /// The dtype and the shape.
+    /// Returns the dtype and the shape.
     ///
     /// ```
     /// # use gradloom::{DType, Tensor};
@@ -79,17 +79,17 @@ impl Tensor {
         &self.0.aval
     }
 
-    /// The lengths of the axes.
+    /// Returns the lengths of the axes.
     pub fn shape(&self) -> &[usize] {
         self.0.aval.shape()
     }
 
-    /// The number of axes.
+    /// Returns the number of axes.
     pub fn rank(&self) -> usize {
         self.shape().len()
     }
 
-    /// The length of an axis, which may be counted from the right: `x.dim(-1)`.
+    /// Returns the length of an axis. Negative axes count from the right: `x.dim(-1)`.
     ///
     /// ```
     /// # use gradloom::{DType, Tensor};
@@ -99,7 +99,7 @@ impl Tensor {
     ///
     /// # Panics
     ///
-    /// If there is no such axis.
+    /// If the axis is out of range.
     #[track_caller]
     pub fn dim(&self, axis: isize) -> usize {
         let rank = self.rank();
@@ -116,17 +116,17 @@ impl Tensor {
         }
     }
 
-    /// The type of the elements.
+    /// Returns the dtype of the elements.
     pub fn dtype(&self) -> DType {
         self.0.aval.dtype()
     }
 
-    /// The number of elements.
+    /// Returns the number of elements.
     pub fn numel(&self) -> usize {
         self.0.aval.numel()
     }
 
-    /// Whether the elements are there, so that reading them computes nothing.
+    /// Returns whether the elements are ready, so that reading them computes nothing.
     ///
     /// ```
     /// # use gradloom::Tensor;
@@ -140,7 +140,7 @@ impl Tensor {
         self.0.is_realised()
     }
 
-    /// A tensor of given elements in row-major order.
+    /// Returns a tensor of these elements, in row-major order.
     ///
     /// ```
     /// # use gradloom::Tensor;
@@ -149,7 +149,8 @@ impl Tensor {
     ///
     /// # Errors
     ///
-    /// If the number of values is not that of the shape, or the shape cannot be addressed.
+    /// If the number of elements does not match the shape, or if the shape is too large or has too
+    /// many axes.
     pub fn try_from_vec<T: Element>(data: Vec<T>, shape: impl IntoShape) -> Result<Tensor> {
         let shape = shape.into_shape();
         check_shape(&shape)?;
@@ -166,7 +167,9 @@ impl Tensor {
         Ok(Tensor::new(&aval, Source::Elements(buffer)))
     }
 
-    /// A tensor of given elements in row-major order.
+    /// Returns a tensor of these elements, in row-major order.
+    ///
+    /// [`Tensor::try_from_vec`] returns errors instead of panicking.
     ///
     /// ```
     /// # use gradloom::Tensor;
@@ -176,13 +179,14 @@ impl Tensor {
     ///
     /// # Panics
     ///
-    /// If the number of values is not that of the shape.
+    /// If the number of elements does not match the shape, or if the shape is too large or has too
+    /// many axes.
     #[track_caller]
     pub fn from_vec<T: Element>(data: Vec<T>, shape: impl IntoShape) -> Tensor {
         expect(Tensor::try_from_vec(data, shape))
     }
 
-    /// A tensor of rank 0.
+    /// Returns a tensor of rank 0 with one element.
     ///
     /// ```
     /// # use gradloom::Tensor;
@@ -206,7 +210,7 @@ fn one(
     expect(record::one(op, statics, data, likes))
 }
 
-/// Records an op with one result and nothing but data operands.
+/// Records an op with one result and without statics and like operands.
 #[track_caller]
 fn plain(op: Op, data: &[&Tensor]) -> Tensor {
     expect(record::plain(op, data))
@@ -224,7 +228,7 @@ fn many(
     expect(apply(op, statics, data, likes, n_outs))
 }
 
-/// A shape has to be addressable before anything is allocated for it.
+/// Returns an error if a shape has too many axes or elements. Called before anything is allocated.
 pub(crate) fn check_shape(shape: &[usize]) -> Result<()> {
     if shape.len() > gradloom_ir::MAX_RANK {
         return Err(Error::TooManyAxes {
@@ -236,7 +240,7 @@ pub(crate) fn check_shape(shape: &[usize]) -> Result<()> {
     })
 }
 
-/// A shape as users write it: `[2, 3]`, `&[2, 3]`, a slice, a `Vec`, or one length.
+/// Conversion to a shape: `[2, 3]`, `&[2, 3]`, a slice, a `Vec`, or one length.
 ///
 /// ```
 /// # use gradloom::{DType, Tensor};
@@ -245,7 +249,7 @@ pub(crate) fn check_shape(shape: &[usize]) -> Result<()> {
 /// assert_eq!(Tensor::zeros([], DType::F32).shape(), []);
 /// ```
 pub trait IntoShape {
-    /// The lengths of the axes.
+    /// Returns the lengths of the axes.
     fn into_shape(self) -> Vec<usize>;
 }
 
@@ -291,7 +295,7 @@ impl AsRef<Tensor> for Tensor {
     }
 }
 
-/// Prints the aval and whether the elements are there. It computes nothing; `Display` does.
+/// Prints the aval, and whether the tensor is realised. Unlike `Display`, it computes nothing.
 impl fmt::Debug for Tensor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let state = if self.is_realised() {
@@ -305,7 +309,10 @@ impl fmt::Debug for Tensor {
 
 macro_rules! unary_methods {
     ($($(#[$doc:meta])* $name:ident = $op:ident,)*) => {
-        /// Unary ops, element by element. Integers are taken where the op has a meaning for them.
+        /// Elementwise unary ops.
+        ///
+        /// The result has the shape and dtype of the operand. Integers are accepted where the op is
+        /// defined for them.
         ///
         /// ```
         /// # use gradloom::Tensor;
@@ -319,7 +326,7 @@ macro_rules! unary_methods {
                 ///
                 /// # Panics
                 ///
-                /// If the dtype is not one that the op takes.
+                /// If the op does not accept the dtype.
                 #[track_caller]
                 pub fn $name(&self) -> Tensor {
                     plain(Op::$op, &[self])
@@ -331,8 +338,10 @@ macro_rules! unary_methods {
 
 macro_rules! binary_methods {
     ($($(#[$doc:meta])* $name:ident = $op:ident,)*) => {
-        /// Binary ops and comparisons, element by element, with NumPy broadcasting. A number takes the dtype of the
-        /// tensor, as in `x.maximum(0.0)`.
+        /// Elementwise binary ops and comparisons, with NumPy broadcasting.
+        ///
+        /// Operands have the same dtype; a number on the right takes the dtype of the tensor, as in
+        /// `x.maximum(0.0)`. The result has that dtype, or `bool` for a comparison.
         ///
         /// ```
         /// # use gradloom::Tensor;
@@ -348,7 +357,8 @@ macro_rules! binary_methods {
                 ///
                 /// # Panics
                 ///
-                /// If the shapes do not broadcast, the dtypes differ, or the number is not one of the dtype.
+                /// If the shapes do not broadcast, the dtypes differ, the op does not accept the
+                /// dtype, or the number does not fit the dtype.
                 #[track_caller]
                 pub fn $name(&self, other: impl Operand) -> Tensor {
                     other.apply(Op::$op, self.clone())

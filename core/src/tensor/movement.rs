@@ -5,9 +5,12 @@ use crate::record::{apply, expect};
 use crate::{Aval, IntoStatic};
 use gradloom_ir::{Op, Static};
 
-/// Movement. No element is computed, and most of these copy nothing. An axis below 0 counts from the right.
+/// Ops that move elements.
+///
+/// Most of them copy nothing. They accept all dtypes and keep the dtype. Negative axes count from
+/// the right.
 impl Tensor {
-    /// The axes in reverse order.
+    /// Reverses the order of the axes.
     ///
     /// ```
     /// # use gradloom::Tensor;
@@ -20,13 +23,13 @@ impl Tensor {
         one(Op::Transpose, [], &[self], &[])
     }
 
-    /// The same as [`Tensor::transpose`].
+    /// Alias of [`Tensor::transpose`].
     #[track_caller]
     pub fn t(&self) -> Tensor {
         self.transpose()
     }
 
-    /// The axes in another order: axis `i` of the result is axis `axes[i]`.
+    /// Permutes the axes: axis `i` of the result is axis `axes[i]` of `self`.
     ///
     /// ```
     /// # use gradloom::{DType, Tensor};
@@ -36,13 +39,13 @@ impl Tensor {
     ///
     /// # Panics
     ///
-    /// If `axes` is not an order of all axes.
+    /// If `axes` is not a permutation of all axes.
     #[track_caller]
     pub fn permute(&self, axes: impl IntoStatic) -> Tensor {
         one(Op::Permute, [axes.into_static()], &[self], &[])
     }
 
-    /// Two axes exchanged.
+    /// Swaps two axes.
     ///
     /// ```
     /// # use gradloom::{DType, Tensor};
@@ -52,7 +55,7 @@ impl Tensor {
     ///
     /// # Panics
     ///
-    /// If there is no such axis.
+    /// If an axis is out of range.
     #[track_caller]
     pub fn swap_axes(&self, a: impl IntoStatic, b: impl IntoStatic) -> Tensor {
         one(
@@ -63,7 +66,7 @@ impl Tensor {
         )
     }
 
-    /// An axis moved to another place; the others keep their order.
+    /// Moves an axis to another position. The other axes keep their order.
     ///
     /// ```
     /// # use gradloom::{DType, Tensor};
@@ -73,7 +76,7 @@ impl Tensor {
     ///
     /// # Panics
     ///
-    /// If there is no such axis.
+    /// If an axis is out of range.
     #[track_caller]
     pub fn moveaxis(&self, from: impl IntoStatic, to: impl IntoStatic) -> Tensor {
         one(
@@ -84,7 +87,9 @@ impl Tensor {
         )
     }
 
-    /// The elements in row-major order in another shape. One length may be -1: it is inferred.
+    /// Returns the elements, in row-major order, in another shape.
+    ///
+    /// One length may be -1 and is inferred.
     ///
     /// ```
     /// # use gradloom::Tensor;
@@ -94,13 +99,13 @@ impl Tensor {
     ///
     /// # Panics
     ///
-    /// If the number of elements is another.
+    /// If the number of elements differs, a length is less than -1, or several lengths are -1.
     #[track_caller]
     pub fn reshape(&self, shape: impl IntoStatic) -> Tensor {
         one(Op::Reshape, [shape.into_static()], &[self], &[self.aval()])
     }
 
-    /// Repeated along new or unit axes to a shape.
+    /// Repeats elements along leading and unit axes to the given shape, as in NumPy broadcasting.
     ///
     /// ```
     /// # use gradloom::Tensor;
@@ -110,13 +115,15 @@ impl Tensor {
     ///
     /// # Panics
     ///
-    /// If the shape does not broadcast to `shape`.
+    /// If the shape of `self` does not broadcast to `shape`.
     #[track_caller]
     pub fn broadcast_to(&self, shape: impl IntoStatic) -> Tensor {
         one(Op::BroadcastTo, [shape.into_static()], &[self], &[])
     }
 
-    /// Repeated along new or unit axes to the shape of another tensor, whose values are not read.
+    /// Repeats elements along leading and unit axes to the shape of `like`.
+    ///
+    /// The elements of `like` are not read.
     ///
     /// ```
     /// # use gradloom::{DType, Tensor};
@@ -126,7 +133,7 @@ impl Tensor {
     ///
     /// # Panics
     ///
-    /// If the shape does not broadcast to that of `like`.
+    /// If the shape of `self` does not broadcast to that of `like`.
     #[track_caller]
     pub fn broadcast_like(&self, like: impl AsRef<Tensor>) -> Tensor {
         one(
@@ -137,7 +144,7 @@ impl Tensor {
         )
     }
 
-    /// Without axes of length 1.
+    /// Removes axes of length 1.
     ///
     /// ```
     /// # use gradloom::{DType, Tensor};
@@ -148,13 +155,13 @@ impl Tensor {
     ///
     /// # Panics
     ///
-    /// If one of `axes` does not have length 1.
+    /// If an axis is out of range or given twice, its length is not 1, or `axes` is `..`.
     #[track_caller]
     pub fn squeeze(&self, axes: impl IntoStatic) -> Tensor {
         one(Op::Squeeze, [axes.into_static()], &[self], &[])
     }
 
-    /// With new axes of length 1, which count in the result.
+    /// Inserts axes of length 1. `axes` are their indices in the result.
     ///
     /// ```
     /// # use gradloom::{DType, Tensor};
@@ -165,15 +172,17 @@ impl Tensor {
     ///
     /// # Panics
     ///
-    /// If one of `axes` is no axis of the result.
+    /// If an axis is out of range for the result or given twice, or `axes` is `..`.
     #[track_caller]
     pub fn unsqueeze(&self, axes: impl IntoStatic) -> Tensor {
         one(Op::Unsqueeze, [axes.into_static()], &[self], &[])
     }
 
-    /// Every `steps[i]`-th index of `starts[i]..stops[i]` of each leading axis; the axes after those named are whole.
+    /// Selects every `steps[i]`-th index of `starts[i]..stops[i]` along each leading axis `i`.
     ///
-    /// A start or stop below 0 counts from the end, and a stop of `i64::MAX` is the end.
+    /// Axes after those that are given are not sliced.
+    ///
+    /// A negative start or stop counts from the end, and a stop of `i64::MAX` is the end.
     ///
     /// ```
     /// # use gradloom::Tensor;
@@ -183,7 +192,8 @@ impl Tensor {
     ///
     /// # Panics
     ///
-    /// If a range does not lie inside its axis, or a step is below 1.
+    /// If a range is not inside of its axis, a step is less than 1, the three lists differ in
+    /// length, or they are longer than the rank.
     #[track_caller]
     pub fn slice(
         &self,
@@ -199,7 +209,7 @@ impl Tensor {
         one(Op::Slice, statics, &[self], &[self.aval()])
     }
 
-    /// `N` equal parts along an axis.
+    /// Splits an axis into `N` equal parts.
     ///
     /// ```
     /// # use gradloom::Tensor;
@@ -209,7 +219,7 @@ impl Tensor {
     ///
     /// # Panics
     ///
-    /// If `N` does not divide the length of the axis.
+    /// If the axis is out of range, or `N` does not divide its length.
     #[track_caller]
     pub fn split<const N: usize>(&self, axis: impl IntoStatic) -> [Tensor; N] {
         many(
@@ -223,7 +233,7 @@ impl Tensor {
         .expect("as many parts as asked for")
     }
 
-    /// Parts of given lengths along an axis.
+    /// Splits an axis into parts of the given lengths.
     ///
     /// ```
     /// # use gradloom::Tensor;
@@ -233,7 +243,7 @@ impl Tensor {
     ///
     /// # Panics
     ///
-    /// If the lengths do not add up to that of the axis.
+    /// If the axis is out of range, or the sum of the lengths is not that of the axis.
     #[track_caller]
     pub fn split_sizes(&self, sizes: impl IntoStatic, axis: impl IntoStatic) -> Vec<Tensor> {
         let sizes = sizes.into_static();
@@ -247,7 +257,7 @@ impl Tensor {
         )
     }
 
-    /// The `N` slices of length 1 along an axis, without that axis.
+    /// Returns the `N` slices along an axis, without that axis.
     ///
     /// ```
     /// # use gradloom::Tensor;
@@ -258,7 +268,7 @@ impl Tensor {
     ///
     /// # Panics
     ///
-    /// If the length of the axis is not `N`.
+    /// If the axis is out of range, or its length is not `N`.
     #[track_caller]
     pub fn unbind<const N: usize>(&self, axis: impl IntoStatic) -> [Tensor; N] {
         many(Op::Unbind, vec![axis.into_static()], &[self], &[], N)
@@ -266,7 +276,9 @@ impl Tensor {
             .expect("as many parts as asked for")
     }
 
-    /// Tensors after each other along an axis.
+    /// Concatenates tensors along an axis.
+    ///
+    /// The lengths of that axis add up; all other axes are equal.
     ///
     /// ```
     /// # use gradloom::Tensor;
@@ -276,7 +288,8 @@ impl Tensor {
     ///
     /// # Panics
     ///
-    /// If there is no tensor, or two differ in dtype or in another axis.
+    /// If there are no tensors, the axis is out of range, or two tensors differ in dtype, rank or
+    /// another axis.
     #[track_caller]
     pub fn concat<T: AsRef<Tensor>>(tensors: &[T], axis: impl IntoStatic) -> Tensor {
         let data: Vec<&Tensor> = tensors.iter().map(AsRef::as_ref).collect();
@@ -291,7 +304,7 @@ impl Tensor {
         .remove(0)
     }
 
-    /// Tensors of one shape along a new axis, which counts in the result.
+    /// Stacks tensors of one shape along an additional axis. `axis` is its index in the result.
     ///
     /// ```
     /// # use gradloom::Tensor;
@@ -302,7 +315,8 @@ impl Tensor {
     ///
     /// # Panics
     ///
-    /// If there is no tensor, or two differ in shape or dtype.
+    /// If there are no tensors, two differ in shape or dtype, or the axis is out of range for the
+    /// result.
     #[track_caller]
     pub fn stack<T: AsRef<Tensor>>(tensors: &[T], axis: impl IntoStatic) -> Tensor {
         let data: Vec<&Tensor> = tensors.iter().map(AsRef::as_ref).collect();

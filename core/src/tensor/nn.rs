@@ -1,13 +1,16 @@
-//! Products, normalisations and losses.
+//! Products, normalisations, attention and losses.
 
 use super::{Branch, Tensor, one, plain};
 use crate::{DType, IntoStatic};
 use gradloom_ir::{Op, Static};
 
-/// Products, normalisations and losses.
+/// Products, normalisations, attention and losses.
 impl Tensor {
-    /// The matrix product, as NumPy's `matmul`: the last two axes are matrices, the axes before them broadcast, and a
-    /// tensor of rank 1 is a row on the left and a column on the right.
+    /// Matrix product of `[.., n, k]` and `[.., k, m]`, of shape `[.., n, m]`.
+    ///
+    /// As in NumPy's `matmul`, the axes before the last two broadcast. A tensor of rank 1 is a row
+    /// on the left and a column on the right, and the result does not have that axis. The dtype is
+    /// a number, the same for both.
     ///
     /// ```
     /// # use gradloom::Tensor;
@@ -17,14 +20,15 @@ impl Tensor {
     ///
     /// # Panics
     ///
-    /// If a rank is 0, or the inner dimensions or the dtypes differ.
+    /// If a rank is 0, the inner lengths or the dtypes differ, the other axes do not broadcast, or
+    /// the dtype is `bool`.
     #[track_caller]
     pub fn matmul(&self, other: impl AsRef<Tensor>) -> Tensor {
         let other = other.as_ref();
         one(Op::Matmul, [], &[self, other], &[self.aval(), other.aval()])
     }
 
-    /// `exp(x) / sum(exp(x))` along an axis, without overflow.
+    /// `exp(x) / sum(exp(x))` along an axis, without overflow. Shape and dtype are those of `self`.
     ///
     /// ```
     /// # use gradloom::Tensor;
@@ -34,13 +38,15 @@ impl Tensor {
     ///
     /// # Panics
     ///
-    /// If there is no such axis or the dtype is no float.
+    /// If the axis is out of range or the dtype is not a float.
     #[track_caller]
     pub fn softmax(&self, axis: impl IntoStatic) -> Tensor {
         one(Op::Softmax, [axis.into_static()], &[self], &[])
     }
 
-    /// The logarithm of [`Tensor::softmax`], with all its digits.
+    /// `x - log(sum(exp(x)))` along an axis: the logarithm of [`Tensor::softmax`].
+    ///
+    /// More precise than the logarithm of the softmax. Shape and dtype are those of `self`.
     ///
     /// ```
     /// # use gradloom::Tensor;
@@ -50,15 +56,18 @@ impl Tensor {
     ///
     /// # Panics
     ///
-    /// If there is no such axis or the dtype is no float.
+    /// If the axis is out of range or the dtype is not a float.
     #[track_caller]
     pub fn log_softmax(&self, axis: impl IntoStatic) -> Tensor {
         one(Op::LogSoftmax, [axis.into_static()], &[self], &[])
     }
 
-    /// The mean cross entropy of rows of logits (shape `[.., C]`) against integer labels (shape `[..]`), of rank 0.
+    /// `mean(logsumexp(x) - x[label])` over all rows: the mean cross entropy of logits and labels.
     ///
-    /// A label outside `0..C` is an error when the value is computed.
+    /// The logits are floats of shape `[.., C]`, the labels integers of shape `[..]`. The result
+    /// has rank 0 and the dtype of the logits; it is NaN if there are no rows.
+    ///
+    /// A label outside of `0..C` is an error when the value is computed.
     ///
     /// ```
     /// # use gradloom::Tensor;
@@ -69,14 +78,18 @@ impl Tensor {
     ///
     /// # Panics
     ///
-    /// If the shapes do not belong together or the labels are no integers.
+    /// If the logits have rank 0, the shape of the labels is not that of the rows, the logits are
+    /// not floats, or the labels are not integers.
     #[track_caller]
     pub fn cross_entropy(&self, labels: impl AsRef<Tensor>) -> Tensor {
         plain(Op::CrossEntropy, &[self, labels.as_ref()])
     }
 
-    /// `(x - mean) / sqrt(var + eps) * weight + bias` over the last axis, with the biased variance
-    /// (Ba, Kiros, Hinton: Layer Normalization, 2016).
+    /// `(x - mean) / sqrt(var + eps) * weight + bias` over the last axis, with the biased variance.
+    ///
+    /// `weight` and `bias` have the length of the last axis and the same float dtype as `self`.
+    /// Shape and dtype of the result are those of `self`. See Ba, Kiros, Hinton: Layer
+    /// Normalization, 2016.
     ///
     /// ```
     /// # use gradloom::Tensor;
@@ -87,7 +100,8 @@ impl Tensor {
     ///
     /// # Panics
     ///
-    /// If `weight` or `bias` does not have the length of the last axis.
+    /// If the rank is 0, `weight` or `bias` does not have the shape `[n]` of the last axis, or the
+    /// dtypes differ or are not floats.
     #[track_caller]
     pub fn layer_norm(
         &self,
@@ -103,8 +117,11 @@ impl Tensor {
         )
     }
 
-    /// `x / sqrt(mean(x^2) + eps) * weight` over the last axis
-    /// (Zhang, Sennrich: Root Mean Square Layer Normalization, 2019).
+    /// `x / sqrt(mean(x^2) + eps) * weight` over the last axis.
+    ///
+    /// `weight` has the length of the last axis and the same float dtype as `self`. Shape and dtype
+    /// of the result are those of `self`. See Zhang, Sennrich: Root Mean Square Layer
+    /// Normalization, 2019.
     ///
     /// ```
     /// # use gradloom::Tensor;
@@ -114,7 +131,8 @@ impl Tensor {
     ///
     /// # Panics
     ///
-    /// If `weight` does not have the length of the last axis.
+    /// If the rank is 0, `weight` does not have the shape `[n]` of the last axis, or the dtypes
+    /// differ or are not floats.
     #[track_caller]
     pub fn rms_norm(&self, weight: impl AsRef<Tensor>, eps: impl IntoStatic) -> Tensor {
         one(
@@ -125,7 +143,9 @@ impl Tensor {
         )
     }
 
-    /// `(x - mean) / sqrt(var + eps)` over axes, with the biased variance.
+    /// `(x - mean) / sqrt(var + eps)` over `axes`, with the biased variance.
+    ///
+    /// Shape and dtype are those of `self`.
     ///
     /// ```
     /// # use gradloom::Tensor;
@@ -135,7 +155,7 @@ impl Tensor {
     ///
     /// # Panics
     ///
-    /// If there is no such axis or the dtype is no float.
+    /// If an axis is out of range or given twice, or if the dtype is not a float.
     #[track_caller]
     pub fn normalize(&self, axes: impl IntoStatic, eps: impl IntoStatic) -> Tensor {
         one(
@@ -146,13 +166,18 @@ impl Tensor {
         )
     }
 
-    /// `softmax(q k^T / sqrt(d)) v` of queries `[.., n, d]`, which this is, keys `[.., m, d]` and values `[.., m, e]`
-    /// (Vaswani et al.: Attention Is All You Need, 2017): for each query the mean of the values, weighed by how well their
-    /// keys fit it. The axes before the last two are the same for all three; `broadcast_to` repeats what several heads share.
+    /// `softmax(q k^T / sqrt(d)) v`: for each query, a weighted mean of the values.
     ///
-    /// The weights, `[.., n, m]`, are never in memory together, neither here nor in the first derivative; a second derivative
-    /// holds them. For another scale, multiply the queries by it, times `sqrt(d)`. Where there are no keys, the result is 0.
-    /// [`Tensor::masked_attention`] leaves keys out.
+    /// Values weigh more the better their keys match the query.
+    ///
+    /// `self` are the queries `[.., n, d]`; keys are `[.., m, d]` and values `[.., m, e]`. The
+    /// result has the shape `[.., n, e]`. All have the same float dtype and the same axes before
+    /// the last two; [`Tensor::broadcast_to`] repeats what several heads share. See Vaswani et al.:
+    /// Attention Is All You Need, 2017.
+    ///
+    /// The weights `[.., n, m]` are never materialised, neither here nor in the first derivative; a
+    /// second derivative materialises them. For another scale, multiply the queries by that scale
+    /// times `sqrt(d)`. Without keys, the result is 0. [`Tensor::masked_attention`] excludes keys.
     ///
     /// ```
     /// # use gradloom::Tensor;
@@ -164,14 +189,14 @@ impl Tensor {
     ///
     /// # Panics
     ///
-    /// If the shapes do not belong together, or the dtypes differ or are no floats.
+    /// If the shapes do not match, or the dtypes differ or are not floats.
     #[track_caller]
     pub fn attention(&self, keys: impl AsRef<Tensor>, values: impl AsRef<Tensor>) -> Tensor {
         let args = [self, keys.as_ref(), values.as_ref()];
         one(Op::Attention, vec![Static::Bool(false)], &args, &[])
     }
 
-    /// [`Tensor::attention`] in which query `i` sees the keys from 0 to `i` only, as if there were no others.
+    /// [`Tensor::attention`] in which query `i` sees only the keys `0..=i`.
     ///
     /// ```
     /// # use gradloom::Tensor;
@@ -189,14 +214,19 @@ impl Tensor {
         one(Op::Attention, vec![Static::Bool(true)], &args, &[])
     }
 
-    /// [`Tensor::attention`] in which a query sees only the keys where the mask is true, as if there were no others. A query that
-    /// sees none has the result 0, and all its derivatives are 0.
+    /// [`Tensor::attention`] in which a query sees only the keys where `mask` is true.
     ///
-    /// The mask is of bools. Where queries are `[.., n, d]` and keys `[.., m, d]`, its shape is one that broadcasts to
-    /// `[.., n, m]`: aligned from the right, each axis is as long there or 1, and axes on the left may be missing. So with queries of
-    /// `[batch, heads, n, d]`, a mask of `[batch, 1, 1, m]` leaves out the keys that fill up a batch, one of `[n, m]`, such as
-    /// a window that slides, is the same for all heads, and `[batch, heads, n, m]` says all. Nothing is copied for what it repeats.
-    /// Of blocks of queries and keys in which nothing is seen nothing is computed.
+    /// For a query that sees no key, the result and all its derivatives are 0.
+    ///
+    /// The mask has dtype `bool` and broadcasts to `[.., n, m]`, for queries `[.., n, d]` and keys
+    /// `[.., m, d]`. For queries of `[batch, heads, n, d]`, for example:
+    ///
+    /// - `[batch, 1, 1, m]` excludes the padding keys of each sequence.
+    /// - `[n, m]`, such as a sliding window, is the same for all sequences and heads.
+    /// - `[batch, heads, n, m]` gives each head its own mask.
+    ///
+    /// The mask is not copied along repeated axes. Blocks of queries and keys in which no key is
+    /// seen are skipped.
     ///
     /// ```
     /// # use gradloom::Tensor;
@@ -212,7 +242,8 @@ impl Tensor {
     ///
     /// # Panics
     ///
-    /// As [`Tensor::attention`], and if the mask is not of bools or does not broadcast to `[.., n, m]`.
+    /// As [`Tensor::attention`]. Also if the mask is not `bool`, or does not broadcast to
+    /// `[.., n, m]`.
     #[track_caller]
     pub fn masked_attention(
         &self,
@@ -224,8 +255,7 @@ impl Tensor {
         one(Op::Attention, vec![Static::Bool(false)], &args, &[])
     }
 
-    /// [`Tensor::causal_attention`] with a mask as that of [`Tensor::masked_attention`]: query `i` sees those of the keys from 0 to
-    /// `i` where the mask is true.
+    /// [`Tensor::masked_attention`] that also hides all keys after `i` from query `i`.
     ///
     /// ```
     /// # use gradloom::Tensor;
@@ -249,9 +279,13 @@ impl Tensor {
         one(Op::Attention, vec![Static::Bool(true)], &args, &[])
     }
 
-    /// A new last axis of length `classes` that is 1 at the label and 0 elsewhere.
+    /// Appends an axis of length `classes` that is 1 at the label and 0 elsewhere.
     ///
-    /// A label outside `0..classes` is an error when the value is computed, as in [`Tensor::cross_entropy`].
+    /// The labels are integers of shape `[..]`; the result has the shape `[.., classes]` and the
+    /// given dtype. It has no derivative.
+    ///
+    /// A label outside of `0..classes` is an error when the value is computed, as in
+    /// [`Tensor::cross_entropy`].
     ///
     /// ```
     /// # use gradloom::{DType, Tensor};
@@ -261,7 +295,7 @@ impl Tensor {
     ///
     /// # Panics
     ///
-    /// If the labels are no integers.
+    /// If the labels are not integers, or if `classes` is negative.
     #[track_caller]
     pub fn one_hot(&self, classes: impl IntoStatic, dtype: DType) -> Tensor {
         one(
@@ -272,8 +306,10 @@ impl Tensor {
         )
     }
 
-    /// Elements of `x` where this tensor of bools is true, of `y` elsewhere. All three broadcast. One of `x` and `y` may be a
-    /// number.
+    /// The element of `x` where `self` is true, that of `y` elsewhere.
+    ///
+    /// `self` has dtype `bool`. All three broadcast to the shape of the result, whose dtype is that
+    /// of `x` and `y`. One of `x` and `y` may be a number.
     ///
     /// ```
     /// use gradloom::Tensor;
@@ -284,14 +320,18 @@ impl Tensor {
     ///
     /// # Panics
     ///
-    /// If this is no tensor of bools, the shapes do not broadcast, the dtypes differ, or the number is not one of the dtype.
+    /// If `self` is not `bool`, the shapes do not broadcast, the dtypes of `x` and `y` differ, or
+    /// the number does not fit the dtype.
     #[track_caller]
     pub fn select<Y>(&self, x: impl Branch<Y>, y: Y) -> Tensor {
         x.choose(self, y)
     }
 
-    /// The elements in another dtype. A float becomes an integer by truncation, saturating, and NaN becomes 0; a number
-    /// becomes a bool by comparison with 0. An `i64` that is no `i32` wraps. A cast to an integer or a bool has no derivative.
+    /// The elements converted to another dtype, in the same shape.
+    ///
+    /// A float becomes an integer by truncation and saturation, and NaN becomes 0. A number becomes
+    /// a bool by comparison with 0. An `i64` that does not fit an `i32` wraps. A cast to an integer
+    /// or a bool has no derivative.
     ///
     /// ```
     /// # use gradloom::{DType, Tensor};

@@ -10,9 +10,12 @@ mod sealed {
     pub trait Sealed {}
 }
 
-/// What stands on the right of an operator or of a binary method: a tensor, or a number, which takes the dtype of the tensor on the left.
+/// Right operand of an operator or a binary method: a tensor, or a number.
 ///
-/// One implementation of each operator for all of these lets rustc infer the type of `(x + 1.0).tanh()`.
+/// A number takes the dtype of the tensor on the left.
+///
+/// Each operator has a single implementation for all of these types, so that rustc can infer the
+/// type of `(x + 1.0).tanh()`.
 ///
 /// ```
 /// use gradloom::{Operand, Tensor};
@@ -30,16 +33,17 @@ mod sealed {
     note = "operands are `Tensor`, `&Tensor`, `f32`, `f64`, `i32`, `i64` and `usize`"
 )]
 pub trait Operand: sealed::Sealed {
-    /// A tensor that is given away counts no handle up and down.
+    /// Records `op left, self`. Owned tensors are moved, without touching reference counts.
     #[doc(hidden)]
     fn apply(self, op: Op, left: Tensor) -> Tensor;
-    /// The tensor, or the number in the dtype of `like`.
+    /// Returns the tensor, or the number in the dtype of `like`.
     #[doc(hidden)]
     fn beside(self, like: &Tensor) -> Tensor;
 }
 
-/// What stands first among the branches of [`Tensor::select`], where `Y` stands second: one of them is a tensor, and a number
-/// takes its dtype.
+/// First branch of [`Tensor::select`], where `Y` is the type of the second.
+///
+/// At least one of the branches is a tensor; the other one may be a number, which takes its dtype.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` and `{Y}` are no branches of `select`",
     label = "one of the branches has to be a tensor",
@@ -56,7 +60,9 @@ fn binary(op: Op, x: Tensor, y: Tensor) -> Tensor {
     expect(record::binary(op, x, y))
 }
 
-/// A number in the dtype of `like`. An integer stays one on the way: an `f64` has not all the digits of an `i64`.
+/// Returns a number in the dtype of `like`.
+///
+/// Integers are not converted through `f64`, which cannot represent every `i64`.
 #[track_caller]
 pub(crate) fn number(value: impl IntoStatic, like: &Tensor) -> Tensor {
     one(Op::Scalar, [value.into_static()], &[], &[like.aval()])
@@ -86,7 +92,7 @@ impl Operand for &Tensor {
     }
 }
 
-/// What an iterator over borrowed tensors gives to a closure.
+/// Lets closures of iterators over borrowed tensors use their arguments directly.
 impl sealed::Sealed for &&Tensor {}
 impl Operand for &&Tensor {
     #[track_caller]
@@ -127,7 +133,8 @@ macro_rules! branches {
             }
         }
     )*};
-    // With `f32` or `i32` besides, rustc could not infer the type of a number.
+    // With an implementation for `f32` or `i32` as well, rustc could not infer the type of a
+    // literal.
     (@numbers $($ty:ty),*) => {$(
         impl Branch<Tensor> for $ty {
             #[track_caller]
@@ -169,7 +176,8 @@ macro_rules! operators {
             }
         }
     )*};
-    // With `f32` or `i32` besides, rustc could not infer the type of `(1.0 - &x).log()`.
+    // With an implementation for `f32` or `i32` as well, rustc could not infer the type of
+    // `(1.0 - &x).log()`.
     (@numbers $op:ident $trait:ident $method:ident: $($left:ty),*) => {$(
         impl $trait<Tensor> for $left {
             type Output = Tensor;
@@ -217,7 +225,7 @@ mod tests {
     use crate::Tensor;
 
     #[test]
-    fn the_type_of_an_expression_with_numbers_is_inferred_and_its_dtype_is_the_tensors() {
+    fn an_expression_with_numbers_compiles_and_has_the_dtype_of_the_tensor() {
         let x = Tensor::from([1.0f32, 4.0]);
         assert_eq!((&x - 1.0).sqrt().to_vec::<f32>(), [0.0, 3.0f32.sqrt()]);
         assert_eq!((2.0 / &x).square().to_vec::<f32>(), [4.0, 0.25]);
@@ -235,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_is_a_branch_of_a_select_in_the_dtype_of_the_other_one() {
+    fn a_number_as_a_branch_of_select_takes_the_dtype_of_the_other_branch() {
         let x = Tensor::from([1.0f32, -4.0]);
         let positive = x.gt(0.0);
         assert_eq!(positive.select(&x, 0.5).to_vec::<f32>(), [1.0, 0.5]);

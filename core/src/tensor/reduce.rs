@@ -1,6 +1,6 @@
 //! Reductions over axes.
 //!
-//! `axes` is an axis, several (`[0, 2]`), or all (`..`); an axis below 0 counts from the right.
+//! `axes` is one axis, several (`[0, 2]`), or all (`..`). Negative axes count from the right.
 
 use super::{Tensor, one};
 use crate::IntoStatic;
@@ -8,14 +8,21 @@ use gradloom_ir::{Op, Static};
 
 macro_rules! reductions {
     ($($(#[$doc:meta])* $name:ident, $(#[$keep_doc:meta])* $keepdims:ident = $op:ident $likes:tt;)*) => {
-        /// Reductions. `axes` is an axis, several (`[0, 2]`), or all (`..`); an axis below 0 counts from the right.
+        /// Reductions.
+        ///
+        /// `axes` is one axis, several (`[0, 2]`), or all (`..`). Negative axes count from the
+        /// right.
+        ///
+        /// The result does not have the reduced axes. Methods with the suffix `_keepdims` keep them
+        /// with length 1.
         impl Tensor {
             $(
                 $(#[$doc])*
                 ///
                 /// # Panics
                 ///
-                /// If there is no such axis, an axis is named twice, or the dtype is not one that the op takes.
+                /// If an axis is out of range or given twice, or if the op does not accept the
+                /// dtype.
                 #[track_caller]
                 pub fn $name(&self, axes: impl IntoStatic) -> Tensor {
                     one(Op::$op, [axes.into_static(), Static::Bool(false)], &[self], likes!($likes self))
@@ -25,7 +32,8 @@ macro_rules! reductions {
                 ///
                 /// # Panics
                 ///
-                /// As without `_keepdims`.
+                /// If an axis is out of range or given twice, or if the op does not accept the
+                /// dtype.
                 #[track_caller]
                 pub fn $keepdims(&self, axes: impl IntoStatic) -> Tensor {
                     one(Op::$op, [axes.into_static(), Static::Bool(true)], &[self], likes!($likes self))
@@ -45,7 +53,7 @@ macro_rules! likes {
 }
 
 reductions! {
-    /// The sum over axes; that of nothing is 0. Integers wrap.
+    /// Sum over `axes` of numbers, in the same dtype. The sum of no elements is 0; integers wrap.
     ///
     /// ```
     /// # use gradloom::Tensor;
@@ -54,10 +62,10 @@ reductions! {
     /// assert_eq!(x.sum(..).item::<f32>(), 10.0);
     /// ```
     sum,
-    /// The sum over axes, which stay with length 1.
+    /// [`Tensor::sum`] that keeps the reduced axes with length 1.
     sum_keepdims = Sum like;
 
-    /// The mean over axes of floats; that of nothing is NaN.
+    /// Mean over `axes` of floats, in the same dtype. The mean of no elements is NaN.
     ///
     /// ```
     /// # use gradloom::Tensor;
@@ -66,10 +74,12 @@ reductions! {
     /// assert_eq!(x.mean_keepdims(-1).shape(), [2, 1]);
     /// ```
     mean,
-    /// The mean over axes, which stay with length 1.
+    /// [`Tensor::mean`] that keeps the reduced axes with length 1.
     mean_keepdims = Mean like;
 
-    /// The largest element over axes; NaN if there is one. Ties share the derivative equally.
+    /// Largest element over `axes` of numbers, in the same dtype. NaN if any element is NaN.
+    ///
+    /// Equal largest elements share the derivative equally. A reduced axis of length 0 is an error.
     ///
     /// ```
     /// # use gradloom::Tensor;
@@ -77,15 +87,22 @@ reductions! {
     /// assert_eq!(x.max(0).to_vec::<f32>(), [3.0, 5.0]);
     /// ```
     max,
-    /// The largest element over axes, which stay with length 1.
+    /// [`Tensor::max`] that keeps the reduced axes with length 1.
     max_keepdims = Max none;
 
-    /// The smallest element over axes; NaN if there is one. Ties share the derivative equally.
+    /// Smallest element over `axes` of numbers, in the same dtype. NaN if any element is NaN.
+    ///
+    /// Equal smallest elements share the derivative equally. A reduced axis of length 0 is an
+    /// error.
     min,
-    /// The smallest element over axes, which stay with length 1.
+    /// [`Tensor::min`] that keeps the reduced axes with length 1.
     min_keepdims = Min none;
 
-    /// The index of the first largest element along an axis, as `i64`. The first NaN counts as the largest.
+    /// Index of the first largest element along one axis, as `i64`.
+    ///
+    /// The first NaN counts as the largest.
+    ///
+    /// It has no derivative. An axis of length 0 is an error.
     ///
     /// ```
     /// # use gradloom::Tensor;
@@ -93,15 +110,21 @@ reductions! {
     /// assert_eq!(x.argmax(-1).to_vec::<i64>(), [1, 1]);
     /// ```
     argmax,
-    /// The index of the first largest element along an axis, which stays with length 1.
+    /// [`Tensor::argmax`] that keeps the axis with length 1.
     argmax_keepdims = Argmax none;
 
-    /// The index of the first smallest element along an axis, as `i64`. The first NaN counts as the smallest.
+    /// Index of the first smallest element along one axis, as `i64`.
+    ///
+    /// The first NaN counts as the smallest.
+    ///
+    /// It has no derivative. An axis of length 0 is an error.
     argmin,
-    /// The index of the first smallest element along an axis, which stays with length 1.
+    /// [`Tensor::argmin`] that keeps the axis with length 1.
     argmin_keepdims = Argmin none;
 
-    /// `log(sum(exp(x)))` over axes, without overflow; that of nothing is minus infinity.
+    /// `log(sum(exp(x)))` over `axes` of floats, in the same dtype, without overflow.
+    ///
+    /// The result for no elements is negative infinity.
     ///
     /// ```
     /// # use gradloom::Tensor;
@@ -109,6 +132,6 @@ reductions! {
     /// assert_eq!(x.logsumexp(..).item::<f64>(), 1e3 + 2f64.ln());
     /// ```
     logsumexp,
-    /// `log(sum(exp(x)))` over axes, which stay with length 1.
+    /// [`Tensor::logsumexp`] that keeps the reduced axes with length 1.
     logsumexp_keepdims = Logsumexp none;
 }
