@@ -251,6 +251,22 @@ fn links_between_documents_lead_to_files() {
 }
 
 #[test]
+fn the_documents_of_the_code_name_paths_that_are_there() {
+    for page in ["core/ARCHITECTURE.md", "CONTRIBUTING.md"] {
+        let text = read(page);
+        let spans = text.split('`').skip(1).step_by(2);
+        let folders = ["core/", "macros/", "tests/", "examples/", "docs/"];
+        let is_path = |span: &&str| {
+            let plain = !span.contains([' ', '<', '*', ':']);
+            plain && folders.iter().any(|folder| span.starts_with(folder))
+        };
+        for path in spans.filter(is_path) {
+            assert!(root().join(path).exists(), "{page} names `{path}`");
+        }
+    }
+}
+
+#[test]
 fn the_documents_for_a_first_look_stay_short() {
     for (page, lines) in [("README.md", 150), ("core/ARCHITECTURE.md", 250)] {
         let found = read(page).lines().count();
@@ -262,6 +278,7 @@ fn the_documents_for_a_first_look_stay_short() {
 fn the_ci_script_runs_the_test_command_of_the_readme() {
     assert!(read("README.md").contains("cargo test --workspace"));
     assert!(read(".ci/run").contains("cargo test --workspace"));
+    assert!(read(".github/workflows/ci.yml").contains("run: .ci/run"));
 }
 
 #[test]
