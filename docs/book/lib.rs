@@ -17,6 +17,7 @@ chapters! {
     from_jax_and_pytorch = "from-jax-and-pytorch.md";
     getting_started = "getting-started.md";
     how_a_call_becomes_a_plan = "how-a-call-becomes-a-plan.md";
+    how_the_kernels_work = "how-the-kernels-work.md";
     how_the_macro_works = "how-the-macro-works.md";
     how_to_add_an_op = "how-to-add-an-op.md";
     introduction = "introduction.md";
