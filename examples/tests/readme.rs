@@ -1,25 +1,32 @@
-//! What the README says that its examples print is what they print.
+//! The README and the book show the real output of the examples.
 
 use std::process::Command;
 
 #[track_caller]
-fn shows(program: &str) {
+fn shows(page: &str, program: &str) {
     let run = Command::new(program).output().unwrap();
     assert!(run.status.success());
     let text = String::from_utf8(run.stdout).unwrap();
-    let readme = include_str!("../../README.md");
     assert!(
-        readme.contains(&format!("```text\n{}\n```", text.trim_end())),
-        "README.md does not show\n{text}"
+        page.contains(&format!("```text\n{}\n```", text.trim_end())),
+        "the page does not show\n{text}"
     );
 }
 
 #[test]
-fn the_readme_shows_what_first_gradient_prints() {
-    shows(env!("CARGO_BIN_EXE_first_gradient"));
+fn the_readme_shows_the_output_of_first_gradient() {
+    let readme = include_str!("../../README.md");
+    shows(readme, env!("CARGO_BIN_EXE_first_gradient"));
 }
 
 #[test]
-fn the_readme_shows_what_square_root_prints() {
-    shows(env!("CARGO_BIN_EXE_square_root"));
+fn the_book_shows_the_output_of_both_modes() {
+    let chapter = include_str!("../../docs/book/src/derivatives.md");
+    shows(chapter, env!("CARGO_BIN_EXE_both_modes"));
+}
+
+#[test]
+fn the_book_shows_the_output_of_square_root() {
+    let chapter = include_str!("../../docs/book/src/control-flow.md");
+    shows(chapter, env!("CARGO_BIN_EXE_square_root"));
 }

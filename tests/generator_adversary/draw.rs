@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 /// What functions may be made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Choice {
-    /// All but effects of which the README says that nobody looks for them, and but what the macro refuses.
+    /// All but calls that the macro refuses, and effects that `caching-and-purity.md` of the book assumes away.
     Documented,
     /// These, too.
     All,

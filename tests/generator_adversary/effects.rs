@@ -205,7 +205,7 @@ pub(crate) static HIDDEN: &[Device] = &[
     pub fn scaled@<S: Scale + Clone + 'static>(t: &Tensor, #[fixed] s: &S) -> Tensor { t * None::<f64>.unwrap_or_else(S::BY) }"),
 ];
 
-/// Effects of which the README says that types of the user's do not have them.
+/// Effects of user types that `caching-and-purity.md` of the book assumes away.
 pub(crate) static GRANTED: &[Device] = &[
     granted("Deref", "*Ambient * ‹1.5›"),
     granted("Deref of a local", "*a@ + ‹1.5›").stmts("let a@ = Ambient;"),

@@ -3,7 +3,7 @@
 use gradloom::prelude::*;
 use gradloom::{Cost, Formula, Point, Traced};
 
-/// The README prints its costs.
+/// The book prints the costs of this function in `traced-functions.md`.
 #[traced]
 fn dense(#[shape(B, I)] x: &Tensor, #[shape(I, O)] w: &Tensor, #[shape(O)] b: &Tensor) -> Tensor {
     (x.matmul(w) + b).tanh()

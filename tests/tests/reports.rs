@@ -326,7 +326,7 @@ mod app {
     }
 }
 
-/// The table of the README: the columns of numbers are those of its program. With `--nocapture` it shows the times as well.
+/// The book shows this report in `caching-and-purity.md`, with the same counts. `--nocapture` prints it with its times.
 #[test]
 fn the_table_has_a_row_for_each_function() {
     let _turn = turn();

@@ -65,7 +65,7 @@ fn the_arrows_between_the_packages_never_turn() {
 }
 
 #[test]
-fn each_op_is_one_file_and_one_row_of_the_readme() {
+fn each_op_is_one_file_and_one_row_of_the_book() {
     let shared = ["mod", "shape", "elementwise", "call"];
     let table: BTreeSet<String> = Op::ALL
         .iter()
@@ -87,22 +87,16 @@ fn each_op_is_one_file_and_one_row_of_the_readme() {
         }
     }
     assert_eq!(files, table, "core/ir/src/op and `ops!`");
-    let readme = read("README.md");
-    let rows: BTreeSet<String> = readme
+    let chapter = read("docs/book/src/operations.md");
+    let rows: Vec<&str> = chapter
         .lines()
         .skip_while(|l| !l.starts_with("| op |"))
         .skip(2)
         .take_while(|l| l.starts_with('|'))
-        .map(|l| {
-            l.split('|')
-                .nth(1)
-                .unwrap()
-                .trim()
-                .trim_matches('`')
-                .to_owned()
-        })
+        .map(|l| l.split('|').nth(1).unwrap().trim().trim_matches('`'))
         .collect();
-    assert_eq!(rows, table, "the op table of README.md and `ops!`");
+    let ops: Vec<&str> = Op::ALL.iter().map(|op| op.def().name()).collect();
+    assert_eq!(rows, ops, "the table of operations.md and `ops!`, in order");
 }
 
 #[test]
@@ -130,17 +124,153 @@ fn unsafe_code_is_in_the_kernels_only() {
 }
 
 #[test]
-fn the_examples_of_the_readme_are_the_files_that_run() {
-    let readme = read("README.md");
-    for name in ["first_gradient", "square_root"] {
+fn the_examples_of_the_documents_are_the_files_that_run() {
+    for (page, name) in [
+        ("README.md", "first_gradient"),
+        ("docs/book/src/derivatives.md", "both_modes"),
+        ("docs/book/src/control-flow.md", "square_root"),
+    ] {
         let file = format!("examples/src/bin/{name}.rs");
         let example = read(&file);
         let lines = example.lines().filter(|l| !l.starts_with("//!"));
         let body = lines.collect::<Vec<_>>().join("\n");
         assert!(
-            readme.contains(body.trim()),
-            "README.md does not hold {file} as it is"
+            read(page).contains(body.trim()),
+            "{page} does not hold {file} as it is"
         );
+    }
+}
+
+/// The files with this extension in a folder, without folders below it, in order.
+fn files_in(dir: &str, extension: &str) -> Vec<String> {
+    let mut names = Vec::new();
+    for entry in fs::read_dir(root().join(dir)).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_some_and(|e| e == extension) {
+            names.push(path.file_name().unwrap().to_str().unwrap().to_owned());
+        }
+    }
+    names.sort();
+    names
+}
+
+#[test]
+fn every_chapter_is_tested_and_listed() {
+    let (tested, summary) = (read("docs/book/lib.rs"), read("docs/book/src/SUMMARY.md"));
+    for chapter in files_in("docs/book/src", "md") {
+        if chapter != "SUMMARY.md" {
+            assert!(
+                tested.contains(&format!("\"{chapter}\"")),
+                "{chapter} is not in docs/book/lib.rs"
+            );
+            assert!(
+                summary.contains(&format!("({chapter})")),
+                "{chapter} is not in SUMMARY.md"
+            );
+        }
+    }
+}
+
+#[test]
+fn every_example_is_in_the_index() {
+    let index = read("examples/README.md");
+    for example in files_in("examples/src/bin", "rs") {
+        let name = example.trim_end_matches(".rs");
+        assert!(
+            index.contains(&format!("--bin {name}")),
+            "{example} is not in examples/README.md"
+        );
+    }
+}
+
+/// The names of the variants of an enum, as its source has them.
+fn variants(source: &str, name: &str) -> Vec<String> {
+    let body = source
+        .lines()
+        .skip_while(|l| !l.contains(&format!("enum {name} {{")));
+    body.skip(1)
+        .take_while(|l| *l != "}")
+        .filter_map(|l| l.strip_prefix("    "))
+        .filter(|l| l.starts_with(|c: char| c.is_ascii_uppercase()))
+        .map(|l| l.split([' ', '(', ',']).next().unwrap().to_owned())
+        .collect()
+}
+
+#[test]
+fn the_error_index_has_every_error() {
+    let index = read("docs/book/src/error-index.md");
+    let errors = variants(&read("core/src/error.rs"), "Error");
+    let faults = variants(&read("core/ir/src/fault.rs"), "Fault");
+    assert!(
+        errors.len() > 10 && faults.len() > 15,
+        "{errors:?} {faults:?}"
+    );
+    for name in errors.iter().chain(&faults) {
+        assert!(
+            index.contains(&format!("| `{name}` |")),
+            "`{name}` is not in error-index.md"
+        );
+    }
+}
+
+/// The text of a Markdown file outside of blocks of code.
+fn prose(text: &str) -> String {
+    let blocks = text.split("\n```");
+    blocks.step_by(2).collect()
+}
+
+#[test]
+fn links_between_documents_lead_to_files() {
+    let mut pages: Vec<String> = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md"]
+        .map(String::from)
+        .into();
+    pages.extend(
+        [
+            "core/ARCHITECTURE.md",
+            "examples/README.md",
+            "tests/README.md",
+        ]
+        .map(String::from),
+    );
+    for (folder, name) in [("docs/book/src", "docs/book/src"), ("docs", "docs")] {
+        pages.extend(files_in(folder, "md").iter().map(|f| format!("{name}/{f}")));
+    }
+    for page in pages {
+        let text = prose(&read(&page));
+        let links = text
+            .split("](")
+            .skip(1)
+            .filter_map(|rest| rest.split(')').next());
+        for link in links.filter(|link| !link.starts_with("http") && !link.starts_with('#')) {
+            let file = link.split('#').next().unwrap();
+            let folder = root().join(&page);
+            let folder = folder.parent().unwrap();
+            assert!(folder.join(file).exists(), "{page} links to {link}");
+        }
+    }
+}
+
+#[test]
+fn the_documents_of_the_code_name_paths_that_are_there() {
+    for page in ["core/ARCHITECTURE.md", "CONTRIBUTING.md"] {
+        let text = read(page);
+        let spans = text.split('`').skip(1).step_by(2);
+        let folders = ["core/", "macros/", "tests/", "examples/", "docs/"];
+        let is_path = |span: &&str| {
+            let plain = !span.contains([' ', '<', '*', ':']);
+            plain && folders.iter().any(|folder| span.starts_with(folder))
+        };
+        for path in spans.filter(is_path) {
+            assert!(root().join(path).exists(), "{page} names `{path}`");
+        }
+    }
+}
+
+#[test]
+fn the_documents_for_a_first_look_stay_short() {
+    for (page, lines) in [("README.md", 150), ("core/ARCHITECTURE.md", 250)] {
+        let found = read(page).lines().count();
+        assert!(found <= lines, "{page} has {found} lines");
     }
 }
 
@@ -148,6 +278,7 @@ fn the_examples_of_the_readme_are_the_files_that_run() {
 fn the_ci_script_runs_the_test_command_of_the_readme() {
     assert!(read("README.md").contains("cargo test --workspace"));
     assert!(read(".ci/run").contains("cargo test --workspace"));
+    assert!(read(".github/workflows/ci.yml").contains("run: .ci/run"));
 }
 
 #[test]

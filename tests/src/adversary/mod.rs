@@ -35,7 +35,7 @@ pub enum Effect {
     Hidden,
     /// It reads and writes hidden state through a value whose type alone tells.
     Typed,
-    /// It has an effect that the README takes for granted that types of the user's do not have.
+    /// It has an effect that the analysis assumes away: `caching-and-purity.md` lists the assumptions.
     Granted,
 }
 

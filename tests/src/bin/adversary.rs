@@ -6,8 +6,8 @@
 //! ```
 //!
 //! It prints each class of difference with the smallest function that shows it, and counts the functions that are recorded
-//! although they only compute. `--batch 100` says how many functions rustc compiles at once, `--all` adds effects that the
-//! README takes for granted and calls that the macro refuses, and `--shrink 300` bounds how many smaller functions are tried.
+//! although they only compute. `--batch 100` says how many functions rustc compiles at once, `--all` adds effects that
+//! the purity analysis assumes away and calls that the macro refuses, and `--shrink 300` bounds how many smaller functions are tried.
 
 #[path = "../../generator_adversary/mod.rs"]
 #[allow(unreachable_pub)]

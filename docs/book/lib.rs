@@ -1,0 +1,34 @@
+//! The chapters of the book, one module for each, so that `cargo test` compiles and runs their code blocks.
+//!
+//! A chapter that is missing here fails the tidy test `every_chapter_is_tested`.
+
+macro_rules! chapters {
+    ($($module:ident = $file:literal;)*) => {$(
+        #[doc = include_str!(concat!("src/", $file))]
+        pub mod $module {}
+    )*};
+}
+
+chapters! {
+    caching_and_purity = "caching-and-purity.md";
+    control_flow = "control-flow.md";
+    derivatives = "derivatives.md";
+    error_index = "error-index.md";
+    from_jax_and_pytorch = "from-jax-and-pytorch.md";
+    getting_started = "getting-started.md";
+    how_a_call_becomes_a_plan = "how-a-call-becomes-a-plan.md";
+    how_the_kernels_work = "how-the-kernels-work.md";
+    how_the_macro_works = "how-the-macro-works.md";
+    how_to_add_an_op = "how-to-add-an-op.md";
+    introduction = "introduction.md";
+    limits = "limits.md";
+    operations = "operations.md";
+    performance = "performance.md";
+    random_numbers = "random-numbers.md";
+    shapes = "shapes.md";
+    tensors = "tensors.md";
+    testing = "testing.md";
+    traced_functions = "traced-functions.md";
+    training = "training.md";
+    trees_and_models = "trees-and-models.md";
+}
