@@ -45,7 +45,7 @@ pub trait Traced {
     ///   control flow on one call path.
     ///
     /// It does not cover items that are known only by name: functions that are not traced, macros,
-    /// fields and types, the callees of a body that is recorded at run time, and methods that a
+    /// fields and types, associated constants of types other than `Self`, and methods that a
     /// function with type or constant parameters calls.
     const HASH: [u8; 32];
     /// Cost of the function and of its pullback.
@@ -60,8 +60,9 @@ pub trait Traced {
     ///
     /// `None` if repeated calls reuse their plan and record nothing.
     ///
-    /// Callees are unknown if the body is recorded at run time. Methods that a function with type or
-    /// constant parameters calls are unknown, too.
+    /// Not known, and so not part of the reason: methods that a function with type or constant
+    /// parameters calls, constants of its type parameters, and skipped fields of arguments whose
+    /// type is not `Eq` and `Clone`. `report()` names those calls.
     const RECORDED: Option<&'static str>;
 }
 

@@ -200,9 +200,6 @@ pub(crate) static HIDDEN: &[Device] = &[
     hidden_tensor("generic", "a method of a type parameter", "scaled@(&$h, &‹1.5›)").items("
     #[traced]
     pub fn scaled@<S: Scale + Clone + 'static>(t: &Tensor, #[fixed] s: &S) -> Tensor { t * s.scale() }"),
-    hidden_tensor("generic", "a constant of a type parameter", "scaled@(&$h, &‹1.5›)").items("
-    #[traced]
-    pub fn scaled@<S: Scale + Clone + 'static>(t: &Tensor, #[fixed] s: &S) -> Tensor { t * None::<f64>.unwrap_or_else(S::BY) }"),
 ];
 
 /// Effects of user types that `caching-and-purity.md` of the book assumes away.

@@ -84,7 +84,7 @@ fn train_evaluated(n: usize) -> Vec<f64> {
 fn a_training_loop_that_reads_its_loss_plans_as_often_for_300_steps_as_for_30() {
     alone(|| {
         let [few, many] = [30, 300].map(|n| plans(|| drop(train(n, 1))));
-        assert!(few <= 6 && many <= 2, "{few} plans, then {many}");
+        assert!(few <= 8 && many <= 2, "{few} plans, then {many}");
         assert_eq!(train(20, 1), train_evaluated(20));
     });
 }
@@ -155,7 +155,7 @@ fn a_loop_that_reads_a_value_makes_a_bounded_number_of_plans_in_100_000_turns() 
             converge(&x, 100_000).to_vec::<f64>();
             converge_traced(&x, 100_000).to_vec::<f64>();
         });
-        assert_eq!(made, 0);
+        assert!(made <= 1, "{made} plans");
     });
 }
 

@@ -229,17 +229,10 @@ impl StaticCall<'_> {
         }
     }
 
-    /// Why the body is not pure, if rustc does not confirm that it is. Where that depends on the instance of a generic function,
-    /// a constant cannot say that it is pure.
+    /// Returns why the body is not pure, as far as the answers do not depend on the instance of a generic function.
     fn why_not_confirmed(&self) -> TokenStream {
-        if self.questions.is_empty() {
+        if self.questions.is_empty() || self.answers_differ() {
             return ours!(::core::option::Option::None);
-        }
-        let generics = &self.func.sig.generics;
-        let mut questions = self.questions.iter();
-        if let Some(open) = questions.find(|question| names_in(generics, &question.tokens)) {
-            let why = &open.why;
-            return ours!(::core::option::Option::Some(#why));
         }
         let (answers, n) = (self.answers(), 0..self.questions.len());
         let why = self.questions.iter().map(|question| &question.why);
