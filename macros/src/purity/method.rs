@@ -288,7 +288,8 @@ impl Judge<'_> {
         let args: Option<Vec<&TokenStream>> = args.iter().map(Val::exact).collect();
         let (args, method, turbofish) = (args?, &call.method, &call.turbofish);
         // Outside of the body nothing says what type is inferred.
-        let is_inferred = turbofish.is_none() && INFERRED.contains(&&*unraw(method));
+        let is_inferred =
+            turbofish.is_none() && args.is_empty() && INFERRED.contains(&&*unraw(method));
         if self.own.hides || is_inferred {
             return None;
         }
