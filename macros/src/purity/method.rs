@@ -146,7 +146,8 @@ impl Judge<'_> {
         {
             self.refuse_user(ty, what, span);
         }
-        if CONVERSIONS.contains(&name) && call.turbofish.is_none() && !self.expected.contains(&at) {
+        let converts = CONVERSIONS.contains(&name) && args.is_empty() && call.turbofish.is_none();
+        if converts && !self.expected.contains(&at) {
             return self.found(
                 what,
                 span,
