@@ -153,8 +153,8 @@ fn the_reason_is_that_of_the_last_call_that_was_recorded() {
         "another structure or skipped value of `layer`"
     );
     let ((), report) = report::of(|| renamed_to("b", &(&x + 1.0)));
-    let renamed = function(&report, "reports::renamed");
-    assert_eq!((renamed.found, renamed.recorded), (1, 0));
+    let of_pending = function(&report, "reports::renamed");
+    assert_eq!((of_pending.found, of_pending.recorded), (1, 0));
     grad(|x: &Tensor| {
         let ((), report) = report::of(|| drop(renamed(&layer, x)));
         assert_eq!(
