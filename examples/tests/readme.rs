@@ -1,4 +1,4 @@
-//! What the README says that its examples print is what they print.
+//! The README shows the output that its examples print.
 
 use std::process::Command;
 
