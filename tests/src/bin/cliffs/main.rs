@@ -1,9 +1,10 @@
-//! Time per unit of work, as the work grows, of programs that used to fall off a cliff.
+//! Time per unit of work, as the work grows, for programs that are prone to superlinear cost.
 //!
-//! `cargo run --release --bin cliffs` prints a row for each program: microseconds per step for 1, 10 and 100 times as many
-//! steps, which has to stay flat, and the ratio to the same program written for speed: with `evaluate`, or `#[traced(pure)]`.
-//! `-- name` runs the rows whose name contains `name`.
-#![allow(deprecated)] // programs that are recorded are shown as they are
+//! `cargo run --release --bin cliffs` prints a row for each program: microseconds per step for 1,
+//! 10 and 100 times as many steps, which should stay flat, and the ratio to the same program
+//! written for speed (with `evaluate` or `#[traced(pure)]`). `-- name` runs the rows whose name
+//! contains `name`.
+#![allow(deprecated)] // recorded programs are measured on purpose
 
 mod natural;
 
@@ -13,16 +14,16 @@ use gradloom::prelude::*;
 use gradloom_tests::noise;
 use std::time::Instant;
 
-/// How a program is written.
+/// Form in which a program is written.
 #[derive(Clone, Copy, PartialEq)]
 enum Form {
-    /// As users write it first.
+    /// The form that users write first.
     Natural,
-    /// For speed: with `evaluate` at each step, or with the promise `#[traced(pure)]`.
+    /// Written for speed: with `evaluate` at each step, or with `#[traced(pure)]`.
     Fast,
 }
 
-/// A name, the number of steps of the shortest run, and a program of that many steps.
+/// Name of the program, number of steps of the shortest run, and the program with `n` steps.
 type Row = (&'static str, usize, fn(n: usize, Form));
 
 const ROWS: &[Row] = &[
@@ -261,7 +262,7 @@ fn grad_reads(n: usize, form: Form) {
     finish(&grad(f)(&start()));
 }
 
-// It is recorded on purpose.
+// Recorded on purpose.
 #[traced(allow(recorded_call))]
 fn traced_reads(x: &Tensor, n: usize) -> Tensor {
     let mut y = x.clone();
@@ -282,7 +283,7 @@ fn loop_without_reads(n: usize) -> Tensor {
     y
 }
 
-/// Microseconds for each step, and the number of plans made.
+/// Returns microseconds per step and the number of plans made.
 fn time((_, _, program): &Row, n: usize, form: Form) -> (f64, u64) {
     let (before, begin) = (events::counts().planned, Instant::now());
     program(n, form);
@@ -290,7 +291,7 @@ fn time((_, _, program): &Row, n: usize, form: Form) -> (f64, u64) {
     (seconds * 1e6 / n as f64, events::counts().planned - before)
 }
 
-/// The median of an odd number of times.
+/// Returns the median of an odd number of durations.
 fn median(mut times: Vec<f64>) -> f64 {
     times.sort_by(f64::total_cmp);
     times[times.len() / 2]
