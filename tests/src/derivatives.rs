@@ -124,7 +124,10 @@ impl<X: Tree, Y: Tree> Companions<'_, X, Y> {
         let steps = [1e-3, 2e-4, 4e-5];
         let tries = steps.map(|h| near("jvp", &dy, &differences(plain, x, &dx, h), DIFFERENCES));
         if tries.iter().all(Result::is_err) {
-            return tries.into_iter().last().expect("at least one step is tried");
+            return tries
+                .into_iter()
+                .last()
+                .expect("at least one step is tried");
         }
         // <ct, dy> = <ct_x, dx>
         let ct = noise_like(&value, 74);

@@ -30,8 +30,12 @@ pub fn panic_of(f: impl FnOnce()) -> (String, String, u32) {
     });
     EXPECTED.set(Some(Default::default()));
     let result = panic::catch_unwind(AssertUnwindSafe(f));
-    let (file, line) = EXPECTED.take().expect("the panic hook has set the location");
+    let (file, line) = EXPECTED
+        .take()
+        .expect("the panic hook has set the location");
     let payload = result.expect_err("it panics");
-    let text = payload.downcast::<String>().expect("the panic has a `String` message");
+    let text = payload
+        .downcast::<String>()
+        .expect("the panic has a `String` message");
     (*text, file, line)
 }

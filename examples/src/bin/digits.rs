@@ -1,4 +1,5 @@
-//! Trains a perceptron on handwritten digits: mini-batches, Adam, a fixed split into training and test images.
+//! Trains a perceptron on handwritten digits, with mini-batches, Adam, and a fixed split into training
+//! and test images.
 //!
 //! `cargo run --release --bin digits -- [--epochs N] [--seed N] [--data FILE] [--out FILE]`
 

@@ -3,7 +3,7 @@
 //! ```text
 //! cargo run --release -p gradloom-tests --bin growth                  # a table of times per unit
 //! cargo run --release -p gradloom-tests --bin growth -- results       # one row of it
-//! cargo run --release -p gradloom-tests --bin growth -- results 1000  # one run, for instruction counters
+//! cargo run --release -p gradloom-tests --bin growth -- results 1000  # one run, for counting
 //! ```
 
 use gradloom_tests::growth::{GROWTH, Growth};

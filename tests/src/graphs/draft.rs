@@ -352,7 +352,9 @@ impl Draft<'_> {
             if smooth && elementwise && !step.data.iter().all(inside) {
                 return None;
             }
-            let outs = step.apply(&self.values).expect("`avals` has checked the operands");
+            let outs = step
+                .apply(&self.values)
+                .expect("`avals` has checked the operands");
             // Evaluation may fail because of the data: an integer division by 0, or a label out of
             // range.
             evaluate(&outs).ok()?;
