@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_file_says_what_is_wrong_and_where() {
+    fn the_error_of_a_bad_file_names_the_fault_and_its_place() {
         let good = line("16", "3");
         let cut = &gzip(&good)[..20];
         insta::assert_snapshot!(error(line("16", "3").as_bytes()), @"cannot read the digits: invalid gzip header; give the path of a gzip file of comma-separated lines");

@@ -85,7 +85,7 @@ impl Scope {
     }
 
     pub(super) fn bind(&mut self, name: &str, ty: Ty, by_ref: bool, mutable: bool) {
-        let block = self.blocks.last_mut().expect("there is a block");
+        let block = self.blocks.last_mut().expect("the scope has a block");
         block.push(Variable {
             name: name.to_owned(),
             ty,

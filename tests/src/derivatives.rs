@@ -21,7 +21,7 @@ pub fn moved<T: Tree>(x: &T, dx: &T, by: f64) -> T {
     let mut changes = Vec::new();
     dx.visit(&mut |leaf| changes.push(leaf.clone()));
     let mut changes = changes.into_iter();
-    x.map(&mut |leaf| leaf + changes.next().expect("trees of one structure") * by)
+    x.map(&mut |leaf| leaf + changes.next().expect("both trees have the same structure") * by)
 }
 
 /// Returns the derivative of `f` at `x` in the direction `dx`, by fourth-order differences with

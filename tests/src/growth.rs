@@ -160,7 +160,7 @@ pub const GROWTH: &[Growth] = &[
 ];
 
 fn compute(tree: &impl Tree) {
-    evaluate(tree).expect("small results");
+    evaluate(tree).expect("small results can be computed");
 }
 
 fn row(seed: usize) -> Tensor {

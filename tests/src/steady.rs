@@ -116,14 +116,14 @@ fn mlp([inputs, first, second, outputs]: [usize; 4]) -> Mlp {
 
 fn call() -> Box<dyn FnMut()> {
     let (model, x) = (mlp([4, 8, 8, 3]), noise(&[4, 4], 7));
-    Box::new(move || evaluate(&forward(&model, &x)).expect("a small result"))
+    Box::new(move || evaluate(&forward(&model, &x)).expect("a small result can be computed"))
 }
 
 fn pull() -> Box<dyn FnMut()> {
     let (model, x, ct) = (mlp([4, 8, 8, 3]), noise(&[4, 4], 7), noise(&[4, 3], 8));
     Box::new(move || {
         let (y, pullback) = forward::vjp(&model, &x);
-        evaluate(&(y, pullback(&ct))).expect("small results");
+        evaluate(&(y, pullback(&ct))).expect("small results can be computed");
     })
 }
 
@@ -141,7 +141,8 @@ fn drops() -> Box<dyn FnMut()> {
     Box::new(move || {
         let (now, later) = std::mem::replace(&mut key, Key::new(0)).split();
         key = later;
-        evaluate(&dropped::value_and_grad(&w, &x, 0.5, now)).expect("small results");
+        evaluate(&dropped::value_and_grad(&w, &x, 0.5, now))
+            .expect("small results can be computed");
     })
 }
 
@@ -160,7 +161,7 @@ fn train(mut model: Mlp) -> Box<dyn FnMut()> {
     Box::new(move || {
         let (value, grads) = loss::value_and_grad(&model, &x, &labels);
         (model, state) = sgd.step(&model, &grads.model, &state);
-        evaluate(&(value, model.clone())).expect("small results");
+        evaluate(&(value, model.clone())).expect("small results can be computed");
     })
 }
 
@@ -179,7 +180,7 @@ fn tiny_loss(model: &Tiny, #[nodiff] x: &Tensor, #[nodiff] target: &Tensor) -> T
 fn tiny() -> Box<dyn FnMut()> {
     let single = |shape: &[usize], seed| {
         let x = noise(shape, seed).cast(DType::F32);
-        evaluate(&x).expect("few elements");
+        evaluate(&x).expect("a small result can be computed");
         x
     };
     let layer = |seed, inputs, outputs| Linear {
@@ -196,13 +197,13 @@ fn tiny() -> Box<dyn FnMut()> {
     Box::new(move || {
         let (value, grads) = tiny_loss::value_and_grad(&model, &x, &target);
         (model, state) = sgd.step(&model, &grads.model, &state);
-        evaluate(&(value, model.clone())).expect("small results");
+        evaluate(&(value, model.clone())).expect("small results can be computed");
     })
 }
 
 fn one() -> Box<dyn FnMut()> {
     let (x, w) = (noise(&[4, 4], 7), noise(&[4, 4], 8));
-    Box::new(move || evaluate(&x.matmul(&w)).expect("a small result"))
+    Box::new(move || evaluate(&x.matmul(&w)).expect("a small result can be computed"))
 }
 
 fn hundred_ops(x: &Tensor, w: &Tensor) -> Tensor {
@@ -215,7 +216,7 @@ fn hundred_ops(x: &Tensor, w: &Tensor) -> Tensor {
 
 fn ops() -> Box<dyn FnMut()> {
     let (x, w) = (noise(&[4, 4], 7), noise(&[4, 4], 8));
-    Box::new(move || evaluate(&hundred_ops(&x, &w)).expect("a small result"))
+    Box::new(move || evaluate(&hundred_ops(&x, &w)).expect("a small result can be computed"))
 }
 
 fn chain() -> Box<dyn FnMut()> {
@@ -225,7 +226,7 @@ fn chain() -> Box<dyn FnMut()> {
         for _ in 0..500 {
             y = (y + &shift) * &scale;
         }
-        evaluate(&y).expect("a small result");
+        evaluate(&y).expect("a small result can be computed");
     })
 }
 

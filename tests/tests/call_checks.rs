@@ -168,7 +168,7 @@ fn other_structure(x: &Tensor) -> Steps {
 }
 
 #[test]
-fn each_way_to_break_the_promise_of_pure_is_found() {
+fn each_way_to_break_the_promise_of_pure_is_detected() {
     let (x, y) = (noise(&[2, 2], 1).cast(DType::F32), noise(&[2, 2], 2));
     evaluate(&(x.clone(), y.clone())).unwrap();
     let row = Tensor::from([1.0f32, 2.0]);
@@ -371,7 +371,7 @@ fn panics(x: &Tensor) -> Tensor {
 }
 
 #[test]
-fn a_body_that_panics_in_a_check_leaves_nothing_behind() {
+fn a_body_that_panics_in_a_check_leaves_no_state_behind() {
     let x = noise(&[3], 1);
     check_every_call(|| {
         TURN.set(0);
@@ -558,7 +558,7 @@ fn is_right_or_found(call: impl Fn() -> Tensor) {
 }
 
 #[test]
-fn hidden_state_missed_by_the_purity_analysis_is_found() {
+fn hidden_state_missed_by_the_purity_analysis_is_detected() {
     let x = noise(&[3], 1);
     is_right_or_found(|| hidden::a_function_in_a_local(&x));
     is_right_or_found(|| hidden::a_function_in_a_constant(&x));

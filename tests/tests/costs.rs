@@ -97,7 +97,7 @@ impl Scale {
 }
 
 fn number(formula: Option<Formula>, dims: &[(&str, u64)]) -> Option<u64> {
-    formula.expect("the formula is known").eval(dims)
+    formula.expect("the cost is known").eval(dims)
 }
 
 #[test]

@@ -310,7 +310,7 @@ impl<A: Activation + Clone> Net<A> {
 }
 
 #[test]
-fn methods_of_generic_types_find_their_plans() {
+fn methods_of_generic_types_reuse_their_plans() {
     assert_eq!(Pair::<Scaled, Scaled>::FORWARD_RECORDED, None);
     let (x, by) = (noise(&[4, 3], 1), noise(&[3], 2));
     let scaled = || Scaled { by: by.clone() };

@@ -319,7 +319,7 @@ fn check(case: &Value, f: F, out: &mut Vec<String>) {
 }
 
 #[test]
-fn every_case_agrees_with_its_reference() {
+fn every_golden_case_agrees_with_its_reference() {
     let dir = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("goldens");
     let mut found = std::collections::BTreeMap::new();
     for entry in std::fs::read_dir(dir).unwrap() {

@@ -38,7 +38,7 @@ fn the_work_per_unit_stays_the_same() {
     };
     let lines: Vec<String> = std::thread::scope(|s| {
         let threads = [(); 2].map(|()| s.spawn(count));
-        let lines = threads.map(|thread| thread.join().expect("each program runs"));
+        let lines = threads.map(|thread| thread.join().expect("no measurement panics"));
         lines.concat()
     });
     assert!(

@@ -108,7 +108,7 @@ fn noises(x: &Tensor, keys: Vec<Key>, more: Option<Key>) -> Tensor {
 }
 
 #[test]
-fn keys_are_split_and_drawn_with_in_loops_and_lists() {
+fn keys_can_be_split_and_used_in_loops_and_lists() {
     for dtype in [DType::F32, DType::F64] {
         let like = Tensor::zeros([1], dtype);
         gradloom::evaluate(&like).unwrap();

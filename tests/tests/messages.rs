@@ -38,7 +38,7 @@ fn line_of_this_file(line: u32) -> &'static str {
     source
         .lines()
         .nth(line as usize - 1)
-        .expect("a line of this file")
+        .expect("the panic is in this file")
 }
 
 /// Removes the spaces of code and the end of an argument.
@@ -64,7 +64,7 @@ fn i64s(shape: &[usize]) -> Tensor {
 }
 
 #[test]
-fn operands_that_do_not_fit_are_shown() {
+fn operands_that_do_not_fit_are_named_in_the_message() {
     let (x, y, n) = (&f32s(&[2, 3]), &f32s(&[3, 2]), &i64s(&[2, 3]));
     let b = &x.gt(0.0);
     let mut assigned = x.clone();
@@ -102,7 +102,7 @@ fn operands_that_do_not_fit_are_shown() {
 }
 
 #[test]
-fn axes_are_checked() {
+fn wrong_axes_are_reported() {
     let x = &f32s(&[2, 3]);
     let empty = &f32s(&[0, 3]);
     assert_snapshot!(mistakes![
@@ -151,7 +151,7 @@ fn axes_are_checked() {
 }
 
 #[test]
-fn shapes_are_checked() {
+fn wrong_shapes_are_reported() {
     let (x, y) = (&f32s(&[2, 3]), &f32s(&[2, 4]));
     let max = usize::MAX;
     let one = [1usize; 65];
@@ -213,7 +213,7 @@ fn shapes_are_checked() {
 }
 
 #[test]
-fn products_and_layers_are_checked() {
+fn wrong_operands_of_products_and_layers_are_reported() {
     let (x, w, labels) = (&f32s(&[2, 3]), &f32s(&[4, 5]), &i64s(&[2]));
     assert_snapshot!(mistakes![
         x.matmul(w),
@@ -273,7 +273,7 @@ fn products_and_layers_are_checked() {
 }
 
 #[test]
-fn reading_a_tensor_is_checked() {
+fn wrong_reads_are_reported() {
     let x = &f32s(&[2, 3]);
     assert_snapshot!(mistakes![
         x.item::<f32>(),
@@ -296,7 +296,7 @@ fn reading_a_tensor_is_checked() {
 }
 
 #[test]
-fn derivatives_are_checked() {
+fn wrong_arguments_of_transforms_are_reported() {
     let (x, n) = (&f32s(&[2, 3]), &i64s(&[2]));
     let pair = &(x.clone(), n.clone());
     let (_, pullback) = vjp(|x: &Tensor| (x.sin(), vec![x.cos()]), x);

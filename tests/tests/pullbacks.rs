@@ -306,7 +306,7 @@ fn errors_are_the_same_with_and_without_a_plan() -> Result<()> {
     let (x, w, b) = (noise(&[4, 3], 1), noise(&[3, 2], 2), noise(&[2], 3));
     let message = |f: &dyn Fn()| {
         let payload = std::panic::catch_unwind(std::panic::AssertUnwindSafe(f)).unwrap_err();
-        *payload.downcast::<String>().expect("a message")
+        *payload.downcast::<String>().expect("a `String` message")
     };
     let mut messages = Vec::new();
     for _ in 0..2 {

@@ -190,7 +190,7 @@ fn disturb(rng: &mut Rng, results: &[Value]) {
         4 => {
             let value = rng.of(results);
             let other = thread::spawn(move || value.check("on another thread"));
-            other.join().expect("the bits are the same");
+            other.join().expect("another thread sees the same bits");
         }
         _ => {}
     }

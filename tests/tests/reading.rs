@@ -31,7 +31,7 @@ fn resident() -> usize {
     let line = status.lines().find(|l| l.starts_with("VmRSS:"));
     let kib = line.and_then(|l| l.split_whitespace().nth(1));
     kib.and_then(|k| k.parse::<usize>().ok())
-        .expect("a number of KiB")
+        .expect("`VmRSS` is a number of KiB")
         / 1024
 }
 

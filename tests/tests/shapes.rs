@@ -198,7 +198,9 @@ fn panic_at(call: &str, f: impl FnOnce()) -> String {
     let (text, file, line) = panic_of(f);
     assert!(file.ends_with("shapes.rs"), "{text}: at {file}:{line}");
     let mut source = include_str!("shapes.rs").lines();
-    let found = source.nth(line as usize - 1).expect("a line of this file");
+    let found = source
+        .nth(line as usize - 1)
+        .expect("the panic is in this file");
     assert!(found.contains(call), "{text}: at {found}");
     text
 }

@@ -135,7 +135,7 @@ fn second_derivatives_reuse_their_plans() {
 }
 
 #[test]
-fn a_key_has_structure_and_static_values() {
+fn a_key_covers_structure_and_static_values() {
     let x = noise(&[4, 3], 9);
     let value = |model: &Mlp| bits(&loss(model, &x));
     let plain = |model: &Mlp| bits(&op_by_op(|| loss(model, &x)));

@@ -53,7 +53,7 @@ fn op_by_op_reports_an_error_in_the_data_at_its_call() {
 }
 
 #[test]
-fn a_value_that_depends_on_laziness_is_found() {
+fn a_value_that_depends_on_laziness_is_detected() {
     let x = Tensor::from([1.0f64, 2.0]);
     let f = || {
         let y = &x * 2.0;
@@ -66,7 +66,7 @@ fn a_value_that_depends_on_laziness_is_found() {
 }
 
 #[test]
-fn a_wrong_derivative_is_found() {
+fn a_wrong_derivative_is_detected() {
     let x = Tensor::from([0.5f64, 2.0]);
     let f = |x: &Tensor| x.square();
     let jvp = |x: &Tensor, dx: &Tensor| (x.square(), x * dx * 2.0);

@@ -170,7 +170,7 @@ fn host_control_flow_is_differentiated() {
 }
 
 #[test]
-fn methods_have_companions_beside_them() {
+fn companions_of_methods_are_methods() {
     let (layer, x) = (&mlp().layers[0], noise(&[5, 3], 20));
     let (y, pullback) = layer.scaled_vjp(&x, 3.0);
     let ct = noise(y.shape(), 5);
@@ -303,7 +303,7 @@ mod other {
 }
 
 #[test]
-fn functions_are_found_by_path() {
+fn traced_functions_are_found_by_path() {
     let x = noise(&[3], 1);
     let (y, dy) = other::dense::jvp(&x, &x.ones_like());
     close(&y, &(x.tanh() * 2.0));

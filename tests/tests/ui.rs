@@ -30,7 +30,7 @@ const TOPICS: [&str; 15] = [
     not(ui_compiler),
     ignore = "parts of the expected texts are those of rustc 1.95, and this is another compiler"
 )]
-fn mistakes_are_named_where_they_stand() {
+fn mistakes_are_reported_at_their_location() {
     let cases = trybuild::TestCases::new();
     cases.pass("ui/pass/*.rs");
     for topic in TOPICS {

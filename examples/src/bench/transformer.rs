@@ -201,7 +201,7 @@ fn parameters() -> Block {
 fn direction() -> (Block, Tensor) {
     let mut seeds = 500..;
     let block = parameters().map(&mut |leaf| {
-        let seed = seeds.next().expect("the range has no end");
+        let seed = seeds.next().expect("the range is infinite");
         fill(seed, leaf.shape(), 1.0)
     });
     (block, fill(499, [BATCH, POSITIONS, FEATURES], 1.0))

@@ -121,7 +121,7 @@ impl Draft<'_> {
     }
 
     fn add_leaf(&mut self, leaf: Tensor) -> usize {
-        evaluate(&leaf).expect("a leaf is small");
+        evaluate(&leaf).expect("a small leaf can be computed");
         self.avals.push(aval(&leaf));
         self.values.push(leaf.clone());
         self.graph.nodes.push(Node::Leaf(leaf));
@@ -283,7 +283,7 @@ impl Draft<'_> {
             a.dtype != Some(DType::Bool) && a.shape.dims().is_some_and(|d| !d.is_empty())
         })?;
         let shape = dims(&self.avals[x]);
-        let (inner, rest) = shape.split_last().expect("a rank of at least 1");
+        let (inner, rest) = shape.split_last().expect("the rank is at least 1");
         let n = self.rng.below(4);
         let mut other = match self.rng.below(4) {
             0 => vec![*inner],

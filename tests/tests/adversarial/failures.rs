@@ -112,7 +112,7 @@ fn a_failure_in_one_thread_does_not_affect_another() {
 }
 
 #[test]
-fn a_panic_inside_a_differentiated_function_leaves_everything_usable() {
+fn a_panic_in_a_differentiated_function_leaves_other_values_usable() {
     let x = scalar(3.0);
     let before = x.exp();
     let kept = std::cell::RefCell::new(None);

@@ -167,7 +167,7 @@ pub(crate) fn chained(x: &Tensor, w: &Tensor, n: usize) -> Result<Tensor> {
 }
 
 #[test]
-fn a_question_mark_leaves_a_loop() {
+fn the_question_mark_operator_leaves_a_loop() {
     let args = (noise(&[2, 3], 1), noise(&[3, 3], 2));
     for n in [0, 2, 7] {
         Companions {

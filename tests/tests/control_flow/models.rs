@@ -45,7 +45,7 @@ fn dense(seed: u64, biased: bool, next: Net) -> Net {
 }
 
 #[test]
-fn a_recursion_over_a_tree_of_layers_has_the_cotangent_of_each_layer() {
+fn a_recursion_over_a_tree_of_layers_gives_the_cotangent_of_each_layer() {
     let inner = Net::Sum(
         Box::new(dense(5, false, Net::Leaf)),
         Box::new(dense(7, true, Net::Leaf)),

@@ -119,7 +119,7 @@ const ROWS: &[Row] = &[
                 Form::Natural => natural::natural::leapfrog(&q, &p, dt),
                 Form::Fast => natural::promised::leapfrog(&q, &p, dt),
             };
-            evaluate(&y).expect("small results");
+            evaluate(&y).expect("small results can be computed");
         }
     }),
     ("results: one of two is asked for", 30, |n, form| {
@@ -137,7 +137,7 @@ const ROWS: &[Row] = &[
 /// Runs a step `n` times.
 fn repeat(n: usize, step: impl Fn() -> Result<()>) {
     for _ in 0..n {
-        step().expect("small results");
+        step().expect("small results can be computed");
     }
 }
 
@@ -151,7 +151,7 @@ fn start() -> Tensor {
 
 fn single(shape: &[usize], seed: u64) -> Tensor {
     let x = noise(shape, seed).cast(DType::F32);
-    evaluate(&x).expect("few elements");
+    evaluate(&x).expect("a small result can be computed");
     x
 }
 
@@ -195,7 +195,8 @@ fn train_closure(n: usize, every: usize, form: Form) {
         let (loss, grads) = value_and_grad(|net: &Net| loss_of(net, &x, &target))(&net);
         (net, state) = adam.step(&net, &grads, &state);
         if form == Form::Fast {
-            evaluate(&(net.clone(), state.clone(), loss.clone())).expect("small results");
+            evaluate(&(net.clone(), state.clone(), loss.clone()))
+                .expect("small results can be computed");
         }
         if step % every == 0 {
             total += loss.item::<f32>();
@@ -213,7 +214,8 @@ fn train_traced(n: usize, every: usize, form: Form) {
         let (loss, grads) = loss::value_and_grad(&net, &x, &target);
         (net, state) = adam.step(&net, &grads.net, &state);
         if form == Form::Fast {
-            evaluate(&(net.clone(), state.clone(), loss.clone())).expect("small results");
+            evaluate(&(net.clone(), state.clone(), loss.clone()))
+                .expect("small results can be computed");
         }
         if step % every == 0 {
             total += loss.item::<f32>();
@@ -235,7 +237,7 @@ fn by_hand(n: usize, form: Form) {
             b2: &net.b2 - &grads.b2 * 0.01,
         };
         if form == Form::Fast {
-            evaluate(&(net.clone(), loss.clone())).expect("small results");
+            evaluate(&(net.clone(), loss.clone())).expect("small results can be computed");
         }
         total += loss.item::<f32>();
     }
@@ -248,7 +250,7 @@ fn loop_that_reads(x: &Tensor, n: usize, form: Form) -> Tensor {
     for _ in 0..n {
         y = &y * 0.999 + y.sin() * 0.001;
         if form == Form::Fast {
-            evaluate(&y).expect("a small result");
+            evaluate(&y).expect("a small result can be computed");
         }
         if y.abs().max(..).item::<f32>() > 1e9 {
             break;
