@@ -72,7 +72,7 @@ pub struct Companions<'a, X, Y> {
     pub jvp: &'a dyn Fn(&X, &X) -> (Y, Y),
 }
 
-/// Tolerance between derivatives by the same rules, which may add in another order.
+/// Tolerance between derivatives that use the same rules but may add in another order.
 const SAME_RULES: f64 = 1e-12;
 
 /// Tolerance for finite differences.
