@@ -4,7 +4,7 @@
     clippy::manual_is_multiple_of,
     clippy::unnecessary_map_on_constructor,
     clippy::needless_borrows_for_generic_args
-)] // bodies are as users write them
+)] // bodies are written as by users
 #![allow(deprecated)] // some functions here are recorded on purpose
 
 use gradloom::events::{self, Event};

@@ -2,9 +2,9 @@
 #![allow(
     clippy::declare_interior_mutable_const,
     clippy::borrow_interior_mutable_const
-)] // a cell in a constant is a case
+)] // constants with cells are tested, too
 #![allow(deprecated)] // some functions here are recorded on purpose
-#![allow(unknown_lints, const_item_interior_mutations)] // a cell in a constant is a case
+#![allow(unknown_lints, const_item_interior_mutations)] // constants with cells are tested, too
 
 use gradloom::prelude::*;
 

@@ -56,8 +56,8 @@ long! {
     { let s = x.sum(..); (x, s) }
 }
 
-// Symbolic zeros are known only at run time: `c` reaches the result only in the last iteration, and
-// only if there are at least two.
+// Symbolic zeros are known only at run time: `c` reaches the results only if there are at least two
+// iterations.
 long! {
     [. .]
     { #[traced] fn in_a_loop(x: &Tensor, c: &Tensor, turns: usize) -> (Tensor, Tensor) }

@@ -1,6 +1,6 @@
 //! `#[nodiff]` removes parameters from the public companions of a function. Gradients of callers
 //! still flow through the call.
-#![allow(clippy::assign_op_pattern)] // bodies are as users write them
+#![allow(clippy::assign_op_pattern)] // bodies are written as by users
 #![allow(deprecated)] // some functions here are recorded on purpose
 
 use gradloom::prelude::*;

@@ -1,6 +1,6 @@
 //! Attempts to hide state from the purity analysis. Side effects of a body happen at each call, as
 //! without the attribute.
-#![allow(clippy::manual_is_multiple_of)] // bodies are as users write them
+#![allow(clippy::manual_is_multiple_of)] // bodies are written as by users
 #![allow(deprecated)] // some functions here are recorded on purpose
 
 use gradloom::prelude::*;

@@ -21,15 +21,15 @@ thread_local! {
     static COUNT: Cell<u64> = const { Cell::new(0) };
     static SHARED: Rc<Cell<i64>> = Rc::new(Cell::new(1));
     static NOTES: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
-    /// A thread-local in capitals.
+    /// A thread-local with an upper-case name.
     pub static GAIN: Cell<f64> = const { Cell::new(1.0) };
-    /// A thread-local in lower case.
+    /// A thread-local with a lower-case name.
     pub static gain: Cell<f64> = const { Cell::new(1.0) };
 }
 
-/// An atomic number in capitals.
+/// An atomic number with an upper-case name.
 pub static TICKS: AtomicU64 = AtomicU64::new(0);
-/// An atomic number in lower case.
+/// An atomic number with a lower-case name.
 pub static low: AtomicU64 = AtomicU64::new(0);
 /// Lazily created tensors, which are also passed as arguments.
 pub static lazy: LazyLock<Tensor> = LazyLock::new(|| Tensor::from([1.0f64, 2.0, 3.0]));
