@@ -1,4 +1,4 @@
-//! Writes the functions of `tests/generated.rs`.
+//! Generates the traced functions that `tests/generated.rs` compiles.
 
 #[path = "generator/mod.rs"]
 mod generator;
@@ -6,7 +6,7 @@ mod generator;
 use std::process::Command;
 use std::{env, fs, path::Path};
 
-/// How many files there are.
+/// Number of generated files.
 const PARTS: usize = 4;
 
 fn number(name: &str, otherwise: usize) -> usize {
@@ -20,7 +20,8 @@ fn number(name: &str, otherwise: usize) -> usize {
     }
 }
 
-/// Sets `cfg(has_valgrind)` where valgrind is on the path. A test that needs it is ignored elsewhere, and says why.
+/// Sets `cfg(has_valgrind)` if valgrind is on the path. Tests that need it are ignored otherwise,
+/// with the reason.
 fn look_for_valgrind() {
     println!("cargo::rustc-check-cfg=cfg(has_valgrind)");
     println!("cargo::rerun-if-env-changed=PATH");
@@ -29,15 +30,15 @@ fn look_for_valgrind() {
     }
 }
 
-/// The compiler whose messages `ui` holds. Its words and line drawings change with each release.
+/// The compiler whose messages `ui` holds. Wording and line drawings change with each release.
 const UI_COMPILER: &str = "rustc 1.95.";
 
-/// Sets `cfg(ui_compiler)` where the compiler is the one whose messages `ui` holds.
+/// Sets `cfg(ui_compiler)` if the compiler is the one whose messages `ui` holds.
 fn look_for_ui_compiler() {
     println!("cargo::rustc-check-cfg=cfg(ui_compiler)");
-    let rustc = env::var_os("RUSTC").expect("cargo says which compiler it runs");
+    let rustc = env::var_os("RUSTC").expect("cargo sets `RUSTC`");
     let version = Command::new(rustc).arg("--version").output();
-    let version = version.expect("the compiler tells its version").stdout;
+    let version = version.expect("rustc prints its version").stdout;
     if String::from_utf8_lossy(&version).starts_with(UI_COMPILER) {
         println!("cargo::rustc-cfg=ui_compiler");
     }
@@ -53,7 +54,7 @@ fn main() {
         number("GRADLOOM_SEED", 0),
         number("GRADLOOM_FUNCTIONS", 320),
     );
-    let out = env::var_os("OUT_DIR").expect("cargo says where files go");
+    let out = env::var_os("OUT_DIR").expect("cargo sets `OUT_DIR`");
     for part in 0..PARTS {
         let functions = generator::functions((seed * PARTS + part) as u64, count.div_ceil(PARTS));
         let path = Path::new(&out).join(format!("functions_{part}.rs"));

@@ -5,11 +5,12 @@ use std::error::Error;
 use std::fs;
 use std::path::Path;
 
-/// Draws named curves over the epochs, which count from 1, and makes the folder of the file if it is missing.
+/// Draws named curves over the epochs, which count from 1. Creates the folder of the file if it is
+/// missing.
 ///
 /// # Errors
 ///
-/// The file cannot be written.
+/// If the file cannot be written.
 pub fn curves(path: &Path, title: &str, curves: &[(&str, Vec<f32>)]) -> Result<(), Box<dyn Error>> {
     if let Some(folder) = path.parent() {
         fs::create_dir_all(folder)?;

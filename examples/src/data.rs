@@ -1,81 +1,82 @@
-//! The handwritten digits: a gzip file of comma-separated lines, 64 pixels from 0 to 16 and a label from 0 to 9.
+//! The handwritten digits: a gzip file of comma-separated lines, each with 64 pixels from 0 to 16
+//! and a label from 0 to 9.
 
 use flate2::read::GzDecoder;
 use gradloom::prelude::*;
 use std::io::{self, Read};
 
-/// The number of pixels of an image.
+/// Number of pixels of an image.
 pub const PIXELS: usize = 64;
-/// The number of labels.
+/// Number of classes.
 pub const CLASSES: usize = 10;
 const BRIGHTEST: u8 = 16;
 
-/// What can be wrong with a data file. Lines count from 1.
+/// An error in a data file. Lines count from 1.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DataError {
-    /// The file is not there, is no gzip file, or ends too early.
+    /// The file is missing, is not a gzip file, or ends too early.
     #[error(
         "cannot read the digits: {source}; give the path of a gzip file of comma-separated lines"
     )]
     Unreadable {
-        /// What the reader said.
+        /// Error of the reader.
         #[from]
         source: io::Error,
     },
     /// A line does not have one column for each pixel and one for the label.
     #[error("line {line} has {found} of {} columns; give {PIXELS} pixels and a label", PIXELS + 1)]
     WrongColumnCount {
-        /// The line.
+        /// Number of the line.
         line: usize,
-        /// The number of columns it has.
+        /// Number of columns found.
         found: usize,
     },
-    /// A pixel is no integer from 0 to 16.
+    /// A pixel is not an integer from 0 to 16.
     #[error(
         "line {line}, column {column}: `{found}` is no pixel; give an integer from 0 to {BRIGHTEST}"
     )]
     PixelOutOfRange {
-        /// The line.
+        /// Number of the line.
         line: usize,
-        /// The column, from 1.
+        /// Number of the column, from 1.
         column: usize,
-        /// What stands there.
+        /// Text found there.
         found: String,
     },
-    /// A label is no integer from 0 to 9.
+    /// A label is not an integer from 0 to 9.
     #[error("line {line}: `{found}` is no label; give an integer from 0 to {}", CLASSES - 1)]
     LabelOutOfRange {
-        /// The line.
+        /// Number of the line.
         line: usize,
-        /// What stands there.
+        /// Text found there.
         found: String,
     },
-    /// The file holds no line.
+    /// The file has no lines.
     #[error("the file holds no digits; give at least one line")]
     Empty,
 }
 
-/// Images and their labels, on the host.
+/// Images and their labels, in host memory.
 #[derive(Debug)]
 pub struct Digits {
-    /// Row by row, each pixel from 0 to 1.
+    /// Pixels from 0 to 1, image by image and row by row.
     images: Vec<f32>,
     labels: Vec<i64>,
 }
 
 impl Digits {
-    /// The data set that comes with the examples.
+    /// Returns the data set that comes with the examples.
     pub fn bundled() -> Digits {
         let file = include_bytes!("../data/digits.csv.gz");
-        Digits::read(file.as_slice()).expect("the bundled file is right")
+        Digits::read(file.as_slice()).expect("the bundled file is valid")
     }
 
     /// Reads a gzip file.
     ///
     /// # Errors
     ///
-    /// [`DataError`] names the line that is wrong, and what to give.
+    /// A [`DataError`] names the bad line and the expected content.
     pub fn read(file: impl Read) -> Result<Digits, DataError> {
         let mut text = String::new();
         GzDecoder::new(file).read_to_string(&mut text)?;
@@ -118,17 +119,17 @@ impl Digits {
         }
     }
 
-    /// The number of images.
+    /// Returns the number of images.
     pub fn len(&self) -> usize {
         self.labels.len()
     }
 
-    /// Whether there is no image.
+    /// Returns whether there are no images.
     pub fn is_empty(&self) -> bool {
         self.labels.is_empty()
     }
 
-    /// The images `[indices, 64]` and labels `[indices]` of these indices.
+    /// Returns the images `[indices, 64]` and labels `[indices]` at these indices.
     pub fn batch(&self, indices: &[i64]) -> (Tensor, Tensor) {
         let mut images = Vec::with_capacity(indices.len() * PIXELS);
         let mut labels = Vec::with_capacity(indices.len());
@@ -143,7 +144,8 @@ impl Digits {
         )
     }
 
-    /// A random fifth of the indices for testing, and the others for training: `(train, test)`.
+    /// Splits the indices at random: four fifths for training and one fifth for testing, as
+    /// `(train, test)`.
     pub fn split(&self, key: Key) -> (Vec<i64>, Vec<i64>) {
         let order = key.permutation(self.len()).to_vec::<i64>();
         let (test, train) = order.split_at(self.len() / 5);
@@ -202,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_file_says_what_is_wrong_and_where() {
+    fn the_error_of_a_bad_file_names_the_fault_and_its_place() {
         let good = line("16", "3");
         let cut = &gzip(&good)[..20];
         insta::assert_snapshot!(error(line("16", "3").as_bytes()), @"cannot read the digits: invalid gzip header; give the path of a gzip file of comma-separated lines");

@@ -1,4 +1,5 @@
-//! What the examples share: the data set, the model and the picture of a training run, and the benchmarks.
+//! Code shared by the examples: the data set, the model, the chart of a training run, and the
+//! benchmarks.
 
 pub mod bench;
 pub mod chart;

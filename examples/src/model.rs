@@ -13,14 +13,15 @@ pub struct Linear {
 
 #[traced]
 impl Linear {
-    /// `x @ w + b` for `x` of shape `[batch, inputs]`.
+    /// Returns `x @ w + b` for `x` of shape `[batch, inputs]`.
     pub fn forward(&self, x: &Tensor) -> Tensor {
         x.matmul(&self.w) + &self.b
     }
 }
 
 impl Linear {
-    /// Weights of variance `2 / inputs` (He, Zhang, Ren, Sun, "Delving deep into rectifiers", 2015), no bias.
+    /// Returns a layer with weights of variance `2 / inputs` (He, Zhang, Ren, Sun, "Delving deep
+    /// into rectifiers", 2015) and no bias.
     pub fn init(key: Key, inputs: usize, outputs: usize) -> Linear {
         let scale = (2.0 / inputs as f64).sqrt();
         Linear {
@@ -33,16 +34,16 @@ impl Linear {
 /// The classifier.
 #[derive(Clone, Tree)]
 pub struct Mlp {
-    /// From pixels to features.
+    /// Layer from the pixels to the first hidden layer.
     pub first: Linear,
-    /// From features to features.
+    /// Layer between the hidden layers.
     pub second: Linear,
-    /// From features to the scores of the classes.
+    /// Layer from the last hidden layer to the class scores.
     pub last: Linear,
 }
 
 impl Mlp {
-    /// Random layers of these widths: inputs, both hidden layers, outputs.
+    /// Returns random layers of these widths: inputs, both hidden layers, outputs.
     pub fn init(key: Key, widths: [usize; 4]) -> Mlp {
         let [first, second, last] = key.split_n();
         Mlp {
@@ -53,7 +54,7 @@ impl Mlp {
     }
 }
 
-/// The scores of the classes: `[batch, classes]`.
+/// Returns the class scores, of shape `[batch, classes]`.
 #[traced]
 pub fn logits(model: &Mlp, x: &Tensor) -> Tensor {
     let h1 = model.first.forward(x).relu();
@@ -61,13 +62,13 @@ pub fn logits(model: &Mlp, x: &Tensor) -> Tensor {
     model.last.forward(&h2)
 }
 
-/// The mean cross-entropy of a batch.
+/// Returns the mean cross-entropy of a batch.
 #[traced]
 pub fn loss(model: &Mlp, #[nodiff] x: &Tensor, #[nodiff] labels: &Tensor) -> Tensor {
     logits(model, x).cross_entropy(labels)
 }
 
-/// The share of a batch whose highest score is its label.
+/// Returns the fraction of a batch whose highest score is at the label.
 pub fn accuracy(model: &Mlp, x: &Tensor, labels: &Tensor) -> Tensor {
     logits(model, x)
         .argmax(-1)

@@ -1,9 +1,10 @@
-//! The workloads of the benchmark compute what other frameworks compute, and its output is what it says.
+//! The benchmark workloads compute the same values as other frameworks, and the output has the
+//! documented format.
 
 use gradloom_examples::bench::{Options, Row, WORKLOADS};
 use std::process::Command;
 
-/// The checks as JAX 0.12.0.1 computes them.
+/// The checks as computed by JAX 0.12.0.1.
 const CHECKS: &[(&str, f64)] = &[
     ("W1", 2.2997961044311523),
     ("W2", 0.368123859167099),

@@ -1,10 +1,10 @@
-//! The training example, run as users run it.
+//! Runs the training example as a user would.
 
 use std::fs;
 use std::process::Command;
 
 #[test]
-fn digits_learns_plans_once_per_shape_and_draws_its_curve() {
+fn digits_learns_and_plans_once_per_shape_and_draws_its_curve() {
     let folder = std::env::temp_dir().join(format!("gradloom-digits-{}", std::process::id()));
     let svg = folder.join("loss.svg");
     let run = Command::new(env!("CARGO_BIN_EXE_digits"))
@@ -24,8 +24,9 @@ fn digits_learns_plans_once_per_shape_and_draws_its_curve() {
     let (_, accuracy) = text.trim_end().rsplit_once("test accuracy: ").unwrap();
     assert!(accuracy.parse::<f32>().unwrap() >= 0.970, "{text}");
 
-    // Columns: epoch, two losses, accuracy, plans, hits. An epoch is 44 whole batches and one of 30 images. A step is a gradient,
-    // with a plan for each length of a batch, and an update, with one plan; nothing else is ever planned.
+    // Columns: epoch, two losses, accuracy, plans, hits. An epoch has 44 full batches and one of 30
+    // images. A step is a gradient, with one plan for each batch length, and an update, with one
+    // plan. Nothing else is planned.
     let rows: Vec<Vec<&str>> = text
         .lines()
         .map(|l| l.split(['|', '┆', '│']).map(str::trim).collect::<Vec<_>>())

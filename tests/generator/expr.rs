@@ -1,25 +1,25 @@
-//! Expressions of tensors.
+//! Tensor expressions.
 
 use super::scope::Ty;
 use super::signature::{LAYER, Param, Ret, SHAPES, Shape};
 use super::{Draft, MOST, MOST_OPS};
 
-/// How an expression is written.
+/// Syntactic form of an expression.
 #[derive(Clone, Copy, PartialEq)]
 enum Form {
-    /// A place; whether it is a reference.
+    /// A variable or field. True in `by_ref` if it is a reference.
     Place { by_ref: bool },
-    /// A chain of methods.
+    /// A chain of method calls.
     Chain,
-    /// An operator between others.
+    /// An operator expression.
     Operator,
 }
 
-/// An expression of a tensor.
+/// A tensor expression.
 pub(super) struct Expr {
     text: String,
     form: Form,
-    /// The largest magnitude that it may have.
+    /// Upper bound of its magnitude.
     most: f64,
 }
 
@@ -32,7 +32,7 @@ impl Expr {
         }
     }
 
-    /// As an operand of an operator, or as an argument.
+    /// Returns the text as an operand of an operator, or as an argument.
     pub(super) fn operand(&self) -> String {
         match self.form {
             Form::Place { by_ref: true } | Form::Chain => self.text.clone(),
@@ -41,7 +41,7 @@ impl Expr {
         }
     }
 
-    /// As a reference.
+    /// Returns the text as a reference.
     pub(super) fn reference(&self) -> String {
         match self.form {
             Form::Place { .. } => self.operand(),
@@ -50,7 +50,7 @@ impl Expr {
         }
     }
 
-    /// As a value of its own.
+    /// Returns the text as an owned value.
     pub(super) fn owned(&self) -> String {
         match self.form {
             Form::Place { .. } => format!("{}.clone()", self.text),
@@ -58,7 +58,7 @@ impl Expr {
         }
     }
 
-    /// As the receiver of a method.
+    /// Returns the text as the receiver of a method.
     pub(super) fn receiver(&self) -> String {
         match self.form {
             Form::Operator => format!("({})", self.text),
@@ -66,7 +66,7 @@ impl Expr {
         }
     }
 
-    /// With an argument in its place.
+    /// Replaces the placeholder `BY` with an argument.
     fn by(mut self, argument: &Expr) -> Expr {
         self.text = self.text.replace("BY", &argument.operand());
         self
@@ -98,13 +98,13 @@ impl Expr {
 }
 
 impl Draft<'_> {
-    /// A tensor of magnitude at most [`MOST`].
+    /// Writes a tensor expression of magnitude at most [`MOST`].
     pub(super) fn expr(&mut self, shape: Shape, depth: usize) -> Expr {
         let e = self.unbounded(shape, depth);
         self.bounded(e)
     }
 
-    /// Only from places that nothing assigns to: what a closure may borrow.
+    /// Picks a place that nothing assigns to, which a closure may borrow.
     pub(super) fn fixed_place(&mut self, shape: Shape) -> Option<Expr> {
         let places = self.scope.tensors(true);
         let places: Vec<_> = places.into_iter().filter(|p| p.2 == shape).collect();
@@ -137,7 +137,7 @@ impl Draft<'_> {
             let (text, by_ref, _) = self.recent(&fitting);
             return Expr::place(text, by_ref);
         }
-        // One that some op can bring into the shape, if there is one.
+        // Prefer a place that some op brings into the shape.
         let mut chosen = self.recent(&places);
         for _ in 0..4 {
             if !movements(chosen.2, shape).is_empty() {
@@ -159,7 +159,7 @@ impl Draft<'_> {
         mean.method(&format!("broadcast_to({shape:?})"), MOST)
     }
 
-    /// Elements in another shape, where there is an op for that.
+    /// Brings the elements into another shape, or returns `None` if no op does that.
     fn moved(&mut self, e: &Expr, from: Shape, to: Shape) -> Option<Expr> {
         let calls = movements(from, to);
         if calls.is_empty() {
@@ -225,7 +225,7 @@ impl Draft<'_> {
             10 => e.method("neg()", b),
             11 if b <= 1.0 => e.method("exp()", b.exp()),
             12 if b <= 1.0 => e.method("expm1()", b.exp()),
-            // Away from zero.
+            // The divisor stays away from zero.
             13 => Expr::operator(
                 format!("{} + 0.5", e.method("square()", b).text),
                 b * b + 0.5,
@@ -245,7 +245,7 @@ impl Draft<'_> {
         }
     }
 
-    /// A shape that broadcasts to `shape`.
+    /// Returns a shape that broadcasts to `shape`.
     fn narrower(&mut self, shape: Shape) -> Shape {
         let narrower: &[Shape] = match shape {
             [] => &[&[]],
@@ -288,7 +288,8 @@ impl Draft<'_> {
         }
     }
 
-    /// What becomes of a variable in a step of a loop: something of what it was, and of something else.
+    /// Writes the next value of a loop variable, usually from its current value and another
+    /// operand.
     pub(super) fn next(&mut self, name: &str, shape: Shape) -> Expr {
         let own = Expr::place(name.to_owned(), false);
         if self.rng.once_in(4) {
@@ -311,7 +312,7 @@ impl Draft<'_> {
         self.bounded(next)
     }
 
-    /// Something between two operands, in parentheses.
+    /// Writes a combination of two operands, in parentheses.
     fn mixed(&mut self, a: &Expr, b: &Expr) -> String {
         let (x, y) = (a.operand(), b.operand());
         Expr::operator(format!("«({x} + {y})» * 0.5"), 0.0).operand()
@@ -389,7 +390,8 @@ impl Draft<'_> {
         Expr::call(format!("{layer}.{method}({})", e.reference()), MOST)
     }
 
-    /// A call of an earlier function with this result, if there is one that can be called here.
+    /// Writes a call of an earlier function with this result, or returns `None` if none can be
+    /// called here.
     pub(super) fn call(&mut self, ret: &Ret, depth: usize) -> Option<String> {
         let earlier = self.earlier;
         let fitting: Vec<usize> = (0..earlier.len())
@@ -418,7 +420,7 @@ impl Draft<'_> {
         Some(format!("{}({}){ask}", callee.name, args.join(", ")))
     }
 
-    /// Whether something here can be passed as the parameter.
+    /// Returns whether the scope has an argument for the parameter.
     fn has(&self, param: &Param) -> bool {
         !self.places_for(param).is_empty()
             || matches!(
@@ -427,7 +429,7 @@ impl Draft<'_> {
             )
     }
 
-    /// Variables that can be passed as the parameter.
+    /// Returns the places that can be passed as the parameter.
     fn places_for(&self, param: &Param) -> Vec<String> {
         if let Param::Layer { .. } = param {
             let layers = self.scope.layers();
@@ -470,7 +472,8 @@ impl Draft<'_> {
     }
 }
 
-/// The methods that take a tensor of one shape to another; an empty one stands for `reshape`.
+/// Returns the methods that take a tensor of one shape to another. An empty string stands for
+/// `reshape`.
 fn movements(from: Shape, to: Shape) -> &'static [&'static str] {
     match (from, to) {
         ([2, 3], [3, 2]) | ([3, 2], [2, 3]) => &["transpose()", "t()", "permute([1, 0])", ""],

@@ -4,18 +4,18 @@ use super::Draft;
 use super::scope::Ty;
 use super::signature::{LAYER, MOST_STEPS};
 
-/// Over what a `for` runs.
+/// The iterator of a `for` loop.
 struct Range {
-    /// The pattern and the iterator.
+    /// Pattern and iterator, as text.
     head: String,
-    /// What the pattern binds.
+    /// Variables that the pattern binds: name, type, and whether it is a reference.
     binds: Vec<(String, Ty, bool)>,
-    /// How many times it runs, at most.
+    /// Maximum number of iterations.
     times: usize,
 }
 
 impl Draft<'_> {
-    /// A loop.
+    /// Writes a loop.
     pub(super) fn repeat(&mut self) {
         if self.repeats > 12.0 {
             return self.assign();
@@ -91,7 +91,7 @@ impl Draft<'_> {
         self.repeats = outside;
     }
 
-    /// `break`, `continue` or `return` on a condition.
+    /// Writes a conditional `break`, `continue` or `return`.
     fn jump(&mut self) {
         let label = match self.rng.once_in(2) {
             true => self.loops.iter().flatten().next().cloned(),
@@ -188,7 +188,7 @@ impl Draft<'_> {
             2 => format!("{i} in (1..{most}).rev().step_by(2)"),
             3 => format!("{i} in 1..{most}"),
             4 => {
-                // Nothing is bound.
+                // This form binds no variable.
                 return Range {
                     head: format!("_ in 0..{most}"),
                     binds: vec![],
@@ -206,7 +206,7 @@ impl Draft<'_> {
         }
     }
 
-    /// A branch that assigns.
+    /// Writes a branch whose arms assign.
     pub(super) fn branch(&mut self) {
         if self.rng.once_in(2) {
             self.bind_mutable();
@@ -222,13 +222,13 @@ impl Draft<'_> {
         }
     }
 
-    /// `if`, perhaps `else if`, perhaps `else`.
+    /// Writes `if`, perhaps `else if`, perhaps `else`.
     fn arms(&mut self, head: &str, mut arm: impl FnMut(&mut Self)) {
         let others = self.rng.below(3);
         let mut head = head.to_owned();
         for _ in 0..others {
             self.block(&head, "", &mut arm);
-            // Onto the line of the closing brace.
+            // Continue on the line of the closing brace.
             self.out.pop();
             head = if self.rng.once_in(2) {
                 let condition = self.condition();
@@ -246,7 +246,7 @@ impl Draft<'_> {
         self.block(&head, "", &mut arm);
     }
 
-    /// A block whose head stands on the line before.
+    /// Writes a block that continues the previous line.
     fn continued(&mut self, head: &str, arm: &mut impl FnMut(&mut Self)) {
         self.out += head;
         self.out += " {\n";
@@ -279,7 +279,8 @@ impl Draft<'_> {
         });
     }
 
-    /// A `match` on an enum, as a statement or for the value of `name`. Says whether there is one to match on.
+    /// Writes a `match` on an enum, as a statement or for the value of `name`. Returns whether the
+    /// scope has an enum.
     fn matched_mode(&mut self, name: Option<(&str, super::signature::Shape)>) -> bool {
         let modes = self.scope.pick(|v| match v.ty {
             Ty::Mode => Some(v.name.clone()),
@@ -315,7 +316,7 @@ impl Draft<'_> {
         true
     }
 
-    /// An `if let` on the bias of a layer. Says whether there is a layer.
+    /// Writes an `if let` on the bias of a layer. Returns whether the scope has a layer.
     fn bias(&mut self, name: Option<(&str, super::signature::Shape)>) -> bool {
         let layers = self.scope.layers();
         if layers.is_empty() {
@@ -341,7 +342,7 @@ impl Draft<'_> {
         true
     }
 
-    /// A branch as an expression.
+    /// Writes a branch as an expression.
     pub(super) fn value_of_branches(&mut self) {
         let (name, shape) = (self.scope.fresh("t"), self.shape());
         let done = match self.rng.below(5) {
@@ -363,7 +364,7 @@ impl Draft<'_> {
         self.scope.bind(&name, Ty::Tensor(shape), false, false);
     }
 
-    /// `if`, perhaps `else if`, `else`, of which each ends with what `arm` writes.
+    /// Writes `if`, perhaps `else if`, and `else`. `arm` writes the last expression of each.
     fn chosen(&mut self, head: &str, mut arm: impl FnMut(&mut Self)) {
         self.block(head, "", &mut arm);
         self.out.pop();
@@ -377,7 +378,7 @@ impl Draft<'_> {
         self.out += ";\n";
     }
 
-    /// A variable that each branch assigns to.
+    /// Writes a variable that is declared first and assigned in each branch.
     pub(super) fn assigned_later(&mut self) {
         let (name, shape) = (self.scope.fresh("t"), self.shape());
         self.line(&format!("let {name};"));
@@ -393,7 +394,7 @@ impl Draft<'_> {
         self.scope.bind(&name, Ty::Tensor(shape), false, false);
     }
 
-    /// A `return` on a condition.
+    /// Writes a conditional `return`.
     pub(super) fn leave_early(&mut self) {
         let condition = self.condition();
         self.block(&format!("if {condition}"), "", |draft| {

@@ -1,9 +1,9 @@
-//! The file around functions: the types that they use, and a table of how they are called.
+//! The file around the functions: the types that they use, and a table of cases that calls them.
 
 use super::Function;
 use super::signature::{Named, Param, Ret, Shape, Signature};
 
-/// The types that functions take, with marks.
+/// Types that the functions take, with marks.
 pub(crate) const PRELUDE: &str = r#"
 #[derive(Clone, Tree)]
 pub struct Layer {
@@ -57,7 +57,7 @@ pub fn model(a: &[Tensor], n: usize) -> Model {
 }
 "#;
 
-/// A file of functions: a module `traced`, a module `plain`, and a table `CASES`.
+/// Writes a file of functions: a module `traced`, a module `plain`, and a table `CASES`.
 pub(crate) fn file(functions: &[Function]) -> String {
     let prelude = Function {
         signature: Signature::new(&mut super::Rng::new(0), String::new()),
@@ -79,21 +79,22 @@ pub(crate) fn file(functions: &[Function]) -> String {
     )
 }
 
-/// A parameter as the table passes it.
+/// A parameter in a case of the table.
 struct Passed {
     /// The argument, from a list `a` of leaves.
     argument: String,
-    /// The tangent, from a list `d` of leaves.
+    /// The tangent, from a list `d` of leaves, if the parameter has one.
     tangent: Option<String>,
 }
 
-/// Shapes as a list of them is written.
+/// Formats a list of shapes as source text.
 fn list_of(shapes: &[Shape]) -> String {
     let shapes: Vec<String> = shapes.iter().map(|s| format!("&{s:?}")).collect();
     format!("&[{}]", shapes.join(", "))
 }
 
-/// The `i`-th function's argument for a parameter whose leaves start at `start`, if the public companions do not leave it out.
+/// Returns the argument and tangent of the `i`-th function for a parameter whose leaves start at
+/// `start`. A `#[nodiff]` parameter gets constant leaves instead and has no tangent.
 fn passed(i: usize, named: &Named, start: usize) -> Passed {
     let (param, leaves) = (&named.param, named.param.leaves());
     let start = if named.nodiff { 0 } else { start };
@@ -111,10 +112,10 @@ fn passed(i: usize, named: &Named, start: usize) -> Passed {
             Param::Inputs { .. } => format!("&{part}.to_vec()"),
             Param::Layer { .. } => format!("&M::layer(&{part})"),
             Param::Model { layers } => format!("&M::model(&{part}, {layers})"),
-            _ => unreachable!("it has no leaves"),
+            _ => unreachable!("other parameters have no leaves"),
         }
     };
-    // Each case has other static arguments; all of them come up.
+    // Vary the static arguments with the case and the function, so that all choices are used.
     let of = |choices: &[&str]| {
         let chosen: Vec<&str> = (0..3).map(|k| choices[(i + k) % choices.len()]).collect();
         format!("[{}][k]", chosen.join(", "))
@@ -141,7 +142,7 @@ fn passed(i: usize, named: &Named, start: usize) -> Passed {
     Passed { argument, tangent }
 }
 
-/// The result of a function as a tree of the leaves `ct[start..]`.
+/// Writes the cotangent of a result as a tree of the leaves `ct[start..]`.
 fn cotangent(ret: &Ret, start: &mut usize) -> String {
     match ret {
         Ret::Tensor(_) => {
@@ -155,7 +156,7 @@ fn cotangent(ret: &Ret, start: &mut usize) -> String {
     }
 }
 
-/// An entry of the table.
+/// Writes an entry of the table.
 fn case(i: usize, f: &Function) -> String {
     let s = &f.signature;
     let (mut leaves, mut all) = (Vec::new(), Vec::new());
@@ -167,7 +168,7 @@ fn case(i: usize, f: &Function) -> String {
     }
     let arguments: Vec<&str> = all.iter().map(|p| p.argument.as_str()).collect();
     let tangents: Vec<&str> = all.iter().filter_map(|p| p.tangent.as_deref()).collect();
-    // One alone stands bare.
+    // A tuple of one element is written without parentheses.
     let tuple = |of: &[&str]| match of {
         [one] => (*one).to_owned(),
         _ => format!("({})", of.join(", ")),

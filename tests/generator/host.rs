@@ -1,11 +1,11 @@
-//! Host expressions: numbers of steps, numbers, conditions.
+//! Host expressions: step counts, numbers and conditions.
 
 use super::Draft;
 use super::scope::Ty;
 use super::signature::{MOST_STEPS, common};
 
 impl Draft<'_> {
-    /// A `usize` that is at most `most`, and whether it is an atom.
+    /// Writes a `usize` of at most `most`, as an atom.
     pub(super) fn steps(&mut self, most: usize) -> String {
         let mut known = self.scope.pick(|v| match v.ty {
             Ty::Steps(n) if n <= most => Some((v.name.clone(), n)),
@@ -24,7 +24,7 @@ impl Draft<'_> {
         }
     }
 
-    /// An `f64` of magnitude at most 1.5, as an atom.
+    /// Writes an `f64` of magnitude at most 1.5, as an atom.
     pub(super) fn number(&mut self) -> String {
         let known = self.scope.pick(|v| match v.ty {
             Ty::Number => Some(v.name.clone()),
@@ -40,7 +40,7 @@ impl Draft<'_> {
         self.rng.of(&known)
     }
 
-    /// A condition on host values, or on the values of tensors.
+    /// Writes a condition on host values or on the values of tensors.
     pub(super) fn condition(&mut self) -> String {
         if self.rng.once_in(3) {
             return self.condition_on_values();
@@ -77,7 +77,7 @@ impl Draft<'_> {
         }
     }
 
-    /// A condition that reads a tensor.
+    /// Writes a condition that reads a tensor.
     pub(super) fn condition_on_values(&mut self) -> String {
         let (place, _, _) = self.place();
         let reduced = self.rng.of(&["sum(..)", "mean(..)", "sin().sum(..)"]);
@@ -86,14 +86,14 @@ impl Draft<'_> {
         format!("⟦«{place}.{reduced}».item::<f64>() {relation}⟧")
     }
 
-    /// Any place of a tensor.
+    /// Picks any tensor place: its text, whether it is a reference, and its shape.
     pub(super) fn place(&mut self) -> (String, bool, super::signature::Shape) {
         let places = self.scope.tensors(false);
-        // There is always the first parameter, or what hides it.
+        // Never empty: the first parameter, or a variable that shadows it, is always visible.
         self.recent(&places)
     }
 
-    /// One of several, more often one of the first.
+    /// Picks one item, more often one of the first three.
     pub(super) fn recent<T: Clone>(&mut self, from: &[T]) -> T {
         let n = if self.rng.once_in(2) {
             from.len().min(3)
@@ -103,7 +103,7 @@ impl Draft<'_> {
         self.rng.of(&from[..n])
     }
 
-    /// A shape that some place has, or any.
+    /// Returns the shape of some place, or any shape.
     pub(super) fn shape(&mut self) -> super::signature::Shape {
         if self.rng.once_in(4) {
             common(self.rng)

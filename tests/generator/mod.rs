@@ -1,11 +1,13 @@
 //! Random traced functions, as source text.
 //!
-//! A function is written once, with marks, and printed twice. With `#[traced]` the marks are taken off. Without it they
-//! say what plain interpretation does: a tensor between `«` and `»` is evaluated at once, a condition between `⟦` and
-//! `⟧` is written down, and a line that begins with `§` evaluates a variable.
+//! A function is generated once, with marks, and printed twice. `#[traced]` functions are printed
+//! without the marks. For plain interpretation the marks have a meaning: a tensor between `«` and
+//! `»` is evaluated at once, a condition between `⟦` and `⟧` is logged, and a line that begins with
+//! `§` evaluates a variable.
 //!
-//! Tensors have few elements, of magnitude at most [`MOST`], and every op is smooth, so that differences give the
-//! derivative wherever the conditions are the same. Equal seeds give equal text.
+//! Tensors have few elements, of magnitude at most [`MOST`], and every op is smooth. So finite
+//! differences give the derivative wherever the conditions are the same. Equal seeds give equal
+//! text.
 
 mod expr;
 mod flow;
@@ -24,13 +26,13 @@ use rng::Rng;
 use scope::Scope;
 use signature::{Ret, Shape, Signature};
 
-/// The largest magnitude of a tensor.
+/// Largest magnitude of a tensor.
 const MOST: f64 = 3.0;
 
-/// How many ops a call of a function may record.
+/// Maximum number of ops that a call of a function may record.
 const MOST_OPS: f64 = 160.0;
 
-/// A function.
+/// A generated function.
 pub(crate) struct Function {
     signature: Signature,
     /// The item, with marks.
@@ -38,7 +40,7 @@ pub(crate) struct Function {
 }
 
 impl Function {
-    /// The item with `#[traced]`.
+    /// Returns the item with `#[traced]`.
     pub(crate) fn traced(&self) -> String {
         let mut out = String::new();
         for line in self.marked.lines() {
@@ -50,7 +52,7 @@ impl Function {
         out
     }
 
-    /// The item as plain Rust that is evaluated op by op.
+    /// Returns the item as plain Rust that is evaluated op by op.
     pub(crate) fn plain(&self) -> String {
         let mut text = self.marked.clone();
         for (mark, code) in [
@@ -70,28 +72,28 @@ impl Function {
     }
 }
 
-/// A function that is being written.
+/// A function that is being generated.
 struct Draft<'a> {
     rng: &'a mut Rng,
     signature: &'a Signature,
-    /// What it may call.
+    /// Functions that it may call.
     earlier: &'a [Function],
     scope: Scope,
     out: String,
-    /// How many statements may still be written.
+    /// Number of statements that may still be written.
     budget: i32,
-    /// How often the statement runs that is being written, and how many ops all before it record.
+    /// Number of times that the current statement runs.
     repeats: f64,
     ops: f64,
-    /// The loops around the statement, by their labels.
+    /// Labels of the enclosing loops, innermost last.
     loops: Vec<Option<String>>,
-    /// How many blocks are around the statement.
+    /// Number of enclosing blocks.
     depth: usize,
-    /// How many functions a call runs one in the other.
+    /// Depth of the call tree below this function.
     calls: usize,
 }
 
-/// `count` functions, of which later ones call earlier ones.
+/// Generates `count` functions. Later ones may call earlier ones.
 pub(crate) fn functions(seed: u64, count: usize) -> Vec<Function> {
     let mut rng = Rng::new(seed);
     let mut functions: Vec<Function> = Vec::new();
@@ -135,7 +137,7 @@ impl Draft<'_> {
         self.out.push('\n');
     }
 
-    /// `head {`, what `inside` writes in a scope of its own, `}`.
+    /// Writes `head {`, then the statements of `inside` in a scope of their own, then `}`.
     fn block(&mut self, head: &str, tail: &str, inside: impl FnOnce(&mut Self)) {
         self.line(&format!("{head} {{"));
         self.depth += 1;
@@ -146,7 +148,7 @@ impl Draft<'_> {
         self.line(&format!("}}{tail}"));
     }
 
-    /// What the function returns.
+    /// Writes the returned expression.
     fn result(&mut self) -> String {
         let ret = self.signature.ret.clone();
         let value = self.value_of(&ret);
@@ -173,7 +175,7 @@ impl Draft<'_> {
         }
     }
 
-    /// Something of many variables, so that what the body did is in the result.
+    /// Combines many variables into one tensor, so that the result depends on all of the body.
     fn gathered(&mut self, shape: Shape) -> String {
         let mut places = self.scope.tensors(false);
         self.rng.shuffle(&mut places);

@@ -1,8 +1,8 @@
-//! The variables that a statement sees.
+//! The variables visible to a statement.
 
 use super::signature::{LAYER, Param, Shape, Signature};
 
-/// What a variable is.
+/// Type of a variable.
 #[derive(Clone, Debug)]
 pub(super) enum Ty {
     Tensor(Shape),
@@ -10,17 +10,17 @@ pub(super) enum Ty {
     Pair(Shape, Shape),
     /// A tensor without a derivative.
     Mask(Shape),
-    /// So many tensors of the shape that a layer takes.
+    /// A list of this many tensors of the shape that a layer takes.
     Inputs(usize),
     Layer,
-    /// A model with so many layers.
+    /// A model with this many layers.
     Model(usize),
-    /// A `usize` that is at most so large.
+    /// A `usize` with this maximum.
     Steps(usize),
     Number,
     Flag,
     Mode,
-    /// A closure from a tensor of this shape to one of the same.
+    /// A closure from a tensor of this shape to one of the same shape.
     Closure(Shape),
 }
 
@@ -29,20 +29,20 @@ pub(super) enum Ty {
 pub(super) struct Variable {
     pub(super) name: String,
     pub(super) ty: Ty,
-    /// Whether it is a reference.
+    /// True if the variable is a reference.
     pub(super) by_ref: bool,
-    /// Whether statements may assign to it.
+    /// True if statements may assign to it.
     pub(super) mutable: bool,
 }
 
-/// The variables that a statement sees, in blocks.
+/// The variables visible to a statement, by block.
 pub(super) struct Scope {
     blocks: Vec<Vec<Variable>>,
     names: usize,
 }
 
 impl Scope {
-    /// The parameters.
+    /// Returns the scope of a function body: its parameters.
     pub(super) fn of(signature: &Signature) -> Scope {
         let params = signature.params.iter().map(|named| {
             let (ty, by_ref) = match named.param {
@@ -78,14 +78,14 @@ impl Scope {
         self.blocks.pop();
     }
 
-    /// A name that no variable has.
+    /// Returns a name that no other variable has.
     pub(super) fn fresh(&mut self, stem: &str) -> String {
         self.names += 1;
         format!("{stem}_{}", self.names)
     }
 
     pub(super) fn bind(&mut self, name: &str, ty: Ty, by_ref: bool, mutable: bool) {
-        let block = self.blocks.last_mut().expect("there is a block");
+        let block = self.blocks.last_mut().expect("the scope has a block");
         block.push(Variable {
             name: name.to_owned(),
             ty,
@@ -94,7 +94,7 @@ impl Scope {
         });
     }
 
-    /// The variables, each name once: a later one hides an earlier one.
+    /// Returns the visible variables, without those that a later one shadows.
     pub(super) fn visible(&self) -> Vec<&Variable> {
         let mut seen: Vec<&Variable> = Vec::new();
         for variable in self.blocks.iter().flatten().rev() {
@@ -105,13 +105,13 @@ impl Scope {
         seen
     }
 
-    /// The variables for which `f` has something to say.
+    /// Returns the results of `f` for the visible variables, without `None`.
     pub(super) fn pick<T>(&self, f: impl Fn(&Variable) -> Option<T>) -> Vec<T> {
         self.visible().into_iter().filter_map(f).collect()
     }
 
-    /// The places of tensors: how they are written, whether that is a reference, their shapes.
-    /// Where `fixed` is true, only those that nothing assigns to.
+    /// Returns the tensor places: their text, whether that is a reference, and their shapes. If
+    /// `fixed` is true, returns only places that nothing assigns to.
     pub(super) fn tensors(&self, fixed: bool) -> Vec<(String, bool, Shape)> {
         let mut places = Vec::new();
         for v in self.visible() {
@@ -143,7 +143,7 @@ impl Scope {
         places
     }
 
-    /// The places of layers.
+    /// Returns the places of layers.
     pub(super) fn layers(&self) -> Vec<String> {
         let mut places = Vec::new();
         for v in self.visible() {

@@ -1,14 +1,14 @@
-//! What a function takes and returns.
+//! Parameters and results of functions.
 
 use super::rng::Rng;
 
-/// The lengths of the axes of a tensor.
+/// Lengths of the axes of a tensor.
 pub(super) type Shape = &'static [usize];
 
-/// The shapes that tensors have.
+/// Shapes of generated tensors.
 pub(super) const SHAPES: [Shape; 7] = [&[], &[2], &[3], &[2, 2], &[2, 3], &[3, 2], &[3, 3]];
 
-/// A shape, more often one that many ops take or give.
+/// Picks a shape, preferring those that many ops accept or produce.
 pub(super) fn common(rng: &mut Rng) -> Shape {
     if rng.once_in(2) {
         rng.of(&[SHAPES[2], LAYER, LAYER, SHAPES[6]])
@@ -17,7 +17,7 @@ pub(super) fn common(rng: &mut Rng) -> Shape {
     }
 }
 
-/// What a parameter is.
+/// Kind of a parameter.
 #[derive(Clone, Debug)]
 pub(super) enum Param {
     /// `&Tensor` or `Tensor`.
@@ -31,15 +31,15 @@ pub(super) enum Param {
     },
     /// A pair of tensors.
     Pair(Shape, Shape),
-    /// Some tensors of the shape that a layer takes.
+    /// A list of tensors of the shape that a layer takes.
     Inputs {
         len: usize,
     },
-    /// A layer; whether it has a bias.
+    /// A layer, with or without a bias.
     Layer {
         biased: bool,
     },
-    /// A model with so many layers.
+    /// A model of several layers.
     Model {
         layers: usize,
     },
@@ -52,7 +52,7 @@ pub(super) enum Param {
 }
 
 impl Param {
-    /// The shapes of its tensors that may be differentiated.
+    /// Returns the shapes of its differentiable tensors.
     pub(super) fn leaves(&self) -> Vec<Shape> {
         const W: Shape = &[3, 3];
         const B: Shape = &[3];
@@ -75,17 +75,17 @@ impl Param {
 pub(super) struct Named {
     pub(super) name: String,
     pub(super) param: Param,
-    /// Whether the public companions leave it out.
+    /// True for `#[nodiff]` parameters, which the public companions leave out.
     pub(super) nodiff: bool,
 }
 
-/// The most that a parameter of the type `usize` is.
+/// Largest value of a `usize` parameter.
 pub(super) const MOST_STEPS: usize = 4;
 
-/// What a layer takes and gives.
+/// Shape of the input and output of a layer.
 pub(super) const LAYER: Shape = &[2, 3];
 
-/// The structure of a result.
+/// Structure of a result.
 #[derive(Clone, Debug)]
 pub(super) enum Ret {
     Tensor(Shape),
@@ -104,13 +104,13 @@ impl Ret {
     }
 }
 
-/// What a function takes and returns, and what a call of it costs.
+/// Parameters and result of a function, and the cost of a call.
 pub(super) struct Signature {
     pub(super) name: String,
     pub(super) params: Vec<Named>,
     pub(super) ret: Ret,
     pub(super) fallible: bool,
-    /// Whether its companions record it.
+    /// True if the companions are recorded at run time.
     pub(super) recorded: bool,
     pub(super) ops: f64,
     pub(super) calls: usize,
@@ -184,7 +184,7 @@ impl Signature {
         }
     }
 
-    /// The item up to its body.
+    /// Returns the text of the item up to its body.
     pub(super) fn head(&self) -> String {
         let params: Vec<String> = self
             .params
@@ -232,7 +232,7 @@ impl Signature {
     }
 }
 
-/// Marks some of the parameters `#[nodiff]`. One with tensors is left.
+/// Marks some parameters `#[nodiff]`, but not all of those with tensors.
 fn named(rng: &mut Rng, params: Vec<(String, Param)>) -> Vec<Named> {
     let with_leaves = (0..params.len()).filter(|i| !params[*i].1.leaves().is_empty());
     let with_leaves: Vec<usize> = with_leaves.collect();

@@ -4,11 +4,11 @@ use super::Draft;
 use super::scope::Ty;
 use super::signature::{MOST_STEPS, Ret, SHAPES, Shape};
 
-/// Blocks in blocks are at most so deep.
+/// Maximum nesting depth of blocks.
 const DEEPEST: usize = 5;
 
 impl Draft<'_> {
-    /// One statement.
+    /// Writes one statement.
     pub(super) fn stmt(&mut self) {
         self.budget -= 1;
         let flow = self.depth < DEEPEST && self.ops < super::MOST_OPS;
@@ -29,7 +29,8 @@ impl Draft<'_> {
         }
     }
 
-    /// Statements of a block, at least one of which assigns to a variable from outside where there is one.
+    /// Writes the statements of a block. The last one assigns to an outer variable, if there is
+    /// one.
     pub(super) fn stmts(&mut self) {
         for _ in 0..self.rng.below(3) {
             if self.budget > 0 {
@@ -49,7 +50,8 @@ impl Draft<'_> {
             Ty::Tensor(_) if !v.mutable => Some(v.name.clone()),
             _ => None,
         });
-        // The first parameter and its like keep their derivatives reachable: they are hidden seldom.
+        // Shadow a variable only rarely: a shadowed parameter may not reach the result, and then
+        // has no derivative to compare.
         let name = if !mutable && !shadowed.is_empty() && self.rng.once_in(5) {
             self.rng.of(&shadowed)
         } else {
@@ -60,7 +62,7 @@ impl Draft<'_> {
         self.scope.bind(&name, Ty::Tensor(shape), false, mutable);
     }
 
-    /// A variable that later statements may assign to.
+    /// Writes a variable that later statements may assign to.
     pub(super) fn bind_mutable(&mut self) {
         let shape = self.shape();
         let e = self.expr(shape, 1);
@@ -114,11 +116,11 @@ impl Draft<'_> {
             let e = self.next(&name, shape);
             return self.line(&format!("{name} = {};", e.owned()));
         }
-        // Operators that assign, and then back to where the magnitude is known.
+        // Compound assignments, then a reassignment that bounds the magnitude again.
         let e = self.expr(shape, 1);
         let operator = self.rng.of(&["+=", "-=", "*="]);
         self.ops += 2.0 * self.repeats;
-        // A variable that is assigned to cannot be borrowed on the right.
+        // The right-hand side must not borrow the variable that is assigned to.
         let operand = match e.operand() {
             own if own == format!("&{name}") => e.owned(),
             other => other,
@@ -134,7 +136,7 @@ impl Draft<'_> {
         self.line(&format!("{name} = «{name}.{back}»;"));
     }
 
-    /// Several variables at once.
+    /// Writes several bindings at once.
     fn several(&mut self) {
         let rows: Vec<_> = self
             .scope

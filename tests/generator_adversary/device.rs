@@ -1,10 +1,13 @@
-//! What a function may be made of.
+//! Building blocks of generated functions.
 //!
-//! In all text `@` is the number of the part, so names are distinct unless they are meant to collide; `$h` is the tensor so
-//! far; what stands between `‹` and `›` is a number that a twin of the function has another of; and of `⟦a¦b⟧` the traced
-//! function has `a` and the plain one `b`.
+//! All text uses these marks:
+//!
+//! - `@` is the number of the part, which makes names distinct unless they are meant to collide.
+//! - `$h` is the tensor computed so far.
+//! - `‹1.5›` is a literal, which a twin of the function replaces with another one.
+//! - `⟦a¦b⟧` is `a` in the traced function and `b` in the plain one.
 
-/// What a part does besides computing. The order is that of severity: a function has the greatest of its parts.
+/// Side effect of a part, in order of severity. A function has the most severe effect of its parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Effect {
     None,
@@ -14,36 +17,37 @@ pub(crate) enum Effect {
     Granted,
 }
 
-/// A parameter that a part asks for.
+/// A parameter that a part needs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Param {
-    /// Its name.
+    /// Name.
     pub(crate) name: &'static str,
-    /// Its type, with attributes before it in brackets as in `#[fixed] &Sched`.
+    /// Type, preceded by attributes as in `#[fixed] &Sched`.
     pub(crate) ty: &'static str,
-    /// Arguments for each choice of static arguments; `$0` and so on are leaves, and `M::` the module of the function.
+    /// Arguments for each choice of static arguments. `$0`, `$1`, .. are leaves, and `M::` is the
+    /// module of the function.
     pub(crate) args: [&'static str; 3],
-    /// How many leaves it has.
+    /// Number of leaves.
     pub(crate) leaves: usize,
 }
 
-/// The value of a part.
+/// Value of a part.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Value {
     /// An `f64`.
     Number(&'static str),
-    /// A tensor of the shape of `$h`.
+    /// A tensor with the shape of `$h`.
     Tensor(&'static str),
 }
 
-/// A part.
+/// A building block.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Device {
-    /// The cause of a mistake that it would show.
+    /// The class of bug that a failure of this part indicates.
     pub(crate) class: &'static str,
     pub(crate) name: &'static str,
     pub(crate) effect: Effect,
-    /// Items beside the function.
+    /// Items next to the function.
     pub(crate) items: &'static str,
     pub(crate) params: &'static [Param],
     /// Statements before the value.
@@ -81,22 +85,22 @@ impl Device {
     }
 }
 
-/// A part that only computes a number.
+/// Returns a part that only computes a number.
 pub(crate) const fn number(name: &'static str, value: &'static str) -> Device {
     Device::new("ordinary", name, Value::Number(value))
 }
 
-/// A part that only computes a tensor.
+/// Returns a part that only computes a tensor.
 pub(crate) const fn tensor(name: &'static str, value: &'static str) -> Device {
     Device::new("ordinary", name, Value::Tensor(value))
 }
 
-/// A number from hidden state.
+/// Returns a part whose number depends on hidden state.
 pub(crate) const fn hidden(class: &'static str, name: &'static str, value: &'static str) -> Device {
     Device::new(class, name, Value::Number(value)).effect(Effect::Hidden)
 }
 
-/// A tensor from hidden state.
+/// Returns a part whose tensor depends on hidden state.
 pub(crate) const fn hidden_tensor(
     class: &'static str,
     name: &'static str,
@@ -105,12 +109,12 @@ pub(crate) const fn hidden_tensor(
     Device::new(class, name, Value::Tensor(value)).effect(Effect::Hidden)
 }
 
-/// A part of a class that has no hidden state.
+/// Returns a part without hidden state, filed under a class.
 pub(crate) const fn known(class: &'static str, name: &'static str, value: &'static str) -> Device {
     Device::new(class, name, Value::Tensor(value))
 }
 
-/// A static parameter.
+/// Returns a static parameter.
 pub(crate) const fn fixed(name: &'static str, ty: &'static str, args: [&'static str; 3]) -> Param {
     Param {
         name,
@@ -120,7 +124,7 @@ pub(crate) const fn fixed(name: &'static str, ty: &'static str, args: [&'static 
     }
 }
 
-/// A tree of one tensor or more.
+/// Returns a tree parameter of at least one tensor.
 pub(crate) const fn tree(
     name: &'static str,
     ty: &'static str,

@@ -1,4 +1,4 @@
-//! Which functions are written.
+//! Random choice of the functions to write.
 
 use super::device::{Device, Effect, Value};
 use super::effects::{GRANTED, HIDDEN, REFUSED};
@@ -10,17 +10,17 @@ use super::wrap::{Mix, Wrap};
 use super::{Part, Spec};
 use std::collections::BTreeMap;
 
-/// What functions may be made of.
+/// The set of parts to choose from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Choice {
     /// All but calls that the macro refuses, and effects that `caching-and-purity.md` of the book assumes away.
     Documented,
-    /// These, too.
+    /// All parts.
     All,
 }
 
-/// `count` functions. Every part comes up before one comes up again, and parts of different classes take turns: the first of each
-/// class stands alone. Every fifth function is about its result.
+/// Draws `count` functions. Every part is used before any is used again, and the classes take
+/// turns. The first part of each class is tested alone. Every fifth function tests its result.
 pub(crate) fn specs(seed: u64, count: usize, choice: Choice) -> Vec<Spec> {
     let mut rng = Rng::new(seed);
     let mut deck = Vec::new();
@@ -32,7 +32,7 @@ pub(crate) fn specs(seed: u64, count: usize, choice: Choice) -> Vec<Spec> {
         let i = specs.len();
         specs.push(match i % 5 {
             0 => about_a_result(&mut rng, &SKIPPED[i / 5 % SKIPPED.len()]),
-            _ => match deck.pop().expect("there is one") {
+            _ => match deck.pop().expect("the deck has been refilled") {
                 (0, main) => alone(&mut rng, main),
                 (_, main) => about_a_part(&mut rng, main),
             },
@@ -41,7 +41,8 @@ pub(crate) fn specs(seed: u64, count: usize, choice: Choice) -> Vec<Spec> {
     specs
 }
 
-/// All parts, from the last to the first one of each class, then another of each class, and so on, each with its turn.
+/// Returns all parts with their turn, in reverse: the list ends with the first part of each class
+/// (turn 0), preceded by the second part of each class, and so on.
 fn shuffled(rng: &mut Rng, choice: Choice) -> Vec<(usize, &'static Device)> {
     let (granted, refused) = match choice {
         Choice::Documented => (&[][..], &[][..]),
@@ -61,7 +62,7 @@ fn shuffled(rng: &mut Rng, choice: Choice) -> Vec<(usize, &'static Device)> {
     turns
 }
 
-/// A function of one part in a straight line.
+/// Returns a straight-line function with a single part.
 fn alone(rng: &mut Rng, main: &'static Device) -> Spec {
     let part = Part {
         device: main,
@@ -72,7 +73,7 @@ fn alone(rng: &mut Rng, main: &'static Device) -> Spec {
     spec(rng, vec![part], &SCALAR)
 }
 
-/// A function about one part.
+/// Returns a function that tests one part among others.
 fn about_a_part(rng: &mut Rng, main: &'static Device) -> Spec {
     let mut parts = vec![part(rng, main)];
     let others = [0, 0, 1, 1, 2, 3][rng.below(6)];
@@ -90,7 +91,7 @@ fn about_a_part(rng: &mut Rng, main: &'static Device) -> Spec {
     spec(rng, parts, result)
 }
 
-/// A function about a result with a skipped field.
+/// Returns a function that tests a result with a skipped field.
 fn about_a_result(rng: &mut Rng, result: &'static Shape) -> Spec {
     let others = rng.below(2);
     let parts = (0..others).map(|_| any_part(rng, ORDINARY)).collect();
@@ -113,7 +114,7 @@ fn any_part(rng: &mut Rng, from: &'static [Device]) -> Part {
 }
 
 fn part(rng: &mut Rng, device: &'static Device) -> Part {
-    // A caller that reads nothing itself may not know what its callee reads.
+    // Place reads in callees: a caller that reads nothing itself has to learn that its callee does.
     let often = match device.effect {
         Effect::Reads => [Place::Callee, Place::Method],
         _ => [Place::Straight; 2],

@@ -1,4 +1,4 @@
-//! Parts with hidden state, by the way in which they hide it.
+//! Parts with hidden state, grouped by how they hide it.
 
 use super::device::{Device, Effect, Param, fixed, hidden, hidden_tensor, known, tree};
 
@@ -44,16 +44,16 @@ const CELLS_PARAM: Param = tree(
     1,
 );
 
-/// All of them.
+/// All parts with hidden state.
 pub(crate) static HIDDEN: &[Device] = &[
-    // What any judgement finds.
+    // Effects that any purity analysis finds.
     hidden("plain", "a call", "noise()"),
     hidden("plain", "a call with an argument", "noisy(‹1.5›)"),
     hidden("plain", "a call by a path", "self::noise()"),
     hidden("plain", "a macro", "gradloom_tests::ambient!()"),
     hidden("plain", "an associated function", "Ambient::get(&Ambient)"),
     hidden("plain", "a block that writes it down", "{ write_down(\"here\"); ‹1.5› }"),
-    // a: functions that are passed as values.
+    // a: functions passed as values.
     hidden("a", "a function by name", "Some(‹1.5›).map(noisy).unwrap_or(0.0)"),
     hidden("a", "a local function value", "Some(‹1.5›).map(f@).unwrap_or(0.0)").stmts("let f@ = noisy;"),
     hidden("a", "a typed local function value", "Some(‹1.5›).map(f@).unwrap_or(0.0)").stmts("let f@: fn(f64) -> f64 = noisy;"),
@@ -77,7 +77,7 @@ pub(crate) static HIDDEN: &[Device] = &[
     hidden("a", "unwrap_or_else", "None::<f64>.unwrap_or_else(f@)").stmts("let f@ = noise;"),
     hidden("a", "a function out of an option", "Some(‹1.5›).map(f@.unwrap_or(f64::sqrt)).unwrap_or(0.0)").stmts("let f@ = Some(noisy as fn(f64) -> f64);"),
     hidden("a", "a function of a loop", "t@").stmts("let mut t@ = 0.0; for f in [noisy as fn(f64) -> f64] { t@ += Some(‹1.5›).map(f).unwrap_or(0.0); }"),
-    // b: names of the whole body instead of scopes.
+    // b: local names that are looked up in the whole body instead of their scope.
     hidden("b", "a local with the name of the function", "noisy").stmts("let noisy = Some(‹1.5›).map(noisy).unwrap_or(0.0);"),
     hidden("b", "a local with the name of a function that repeats", "roll").stmts("let roll = std::iter::repeat_with(roll).take(2).sum::<f64>();"),
     hidden("b", "a name of an inner block", "v@ + Some(‹1.5›).map(noisy).unwrap_or(0.0)").stmts("let v@ = { let noisy = ‹0.5›; noisy + 0.25 };"),
@@ -85,7 +85,7 @@ pub(crate) static HIDDEN: &[Device] = &[
     hidden("b", "a name of a pattern", "v@ + Some(‹1.5›).map(noisy).unwrap_or(0.0)").stmts("let v@ = if let Some(noisy) = Some(‹0.5›) { noisy } else { 0.25 };"),
     hidden("b", "a name of a loop", "v@ + Some(‹1.5›).map(noisy).unwrap_or(0.0)").stmts("let mut v@ = 0.0; for noisy in 0..2 { v@ += noisy as f64; }"),
     hidden("b", "a name of an arm", "v@ + Some(‹1.5›).map(noisy).unwrap_or(0.0)").stmts("let v@ = match 2usize { 0 => 0.0, noisy => noisy as f64 };"),
-    // c: closures that are rebound.
+    // c: rebound closures.
     hidden("c", "a closure rebound to a function", "c@(‹1.5›)").stmts("let c@ = |v: f64| v; let c@ = noisy;"),
     hidden("c", "a closure of an inner block", "v@ + noisy(‹1.5›)").stmts("let v@ = { let noisy = |v: f64| v + 0.25; noisy(‹0.5›) };"),
     hidden("c", "a closure that is assigned to", "c@(‹1.5›)").stmts("let mut c@: fn(f64) -> f64 = |v| v; if $h.rank() > 0 { c@ = noisy; }"),
@@ -106,12 +106,12 @@ pub(crate) static HIDDEN: &[Device] = &[
     hidden("d", "an array of pointers as a parameter", "Some(‹1.5›).map(p@[0]).unwrap_or(0.0)").params(&[fixed("p@", "#[fixed] &[fn(f64) -> f64; 1]", ["&[noisy as fn(f64) -> f64]"; 3])]),
     hidden("d", "a constant beside the function", "Some(‹1.5›).map(F@).unwrap_or(0.0)").items("const F@: fn(f64) -> f64 = noisy;"),
     hidden("d", "a constant struct of pointers", "Some(‹1.5›).map(T@.f).unwrap_or(0.0)").items("pub struct Table@ { pub f: fn(f64) -> f64 } const T@: Table@ = Table@ { f: noisy };"),
-    // e: functions with capitals.
+    // e: functions with upper-case names.
     hidden("e", "a function in capitals", "Noise()"),
     hidden("e", "an associated function in capitals", "Cfg::Read()"),
     hidden("e", "a path to a function in capitals", "gradloom_tests::adversary::world::Noise()"),
     hidden("e", "a function in capitals that is passed", "None::<f64>.unwrap_or_else(Noise)"),
-    // f: methods of the user's types.
+    // f: methods of user types.
     hidden("f", "len", "k@.len() as f64").stmts("let k@ = Knob { n: 1 };"),
     hidden("f", "len of a literal", "Knob { n: 2 }.len() as f64"),
     hidden("f", "clamp", "k@.clamp(0.0, ‹4.0›)").stmts("let k@ = Knob { n: 1 };"),
@@ -162,19 +162,19 @@ pub(crate) static HIDDEN: &[Device] = &[
     hidden("h", "a conversion that is passed", "Some(Ambient).map(f64::from).unwrap_or(0.0)"),
     hidden("h", "into that is passed", "Some(Ambient).map(Into::<f64>::into).unwrap_or(0.0)"),
     hidden("h", "a conversion of a static argument", "f64::from(l@)").params(&[fixed("l@", "#[fixed] &Level", ["&Level(1.5)", "&Level(0.5)", "&Level(1.0)"])]).effect(Effect::Typed),
-    // i: cells that are shared.
+    // i: shared cells.
     hidden("i", "replace through a list of references", "r@ as f64").stmts("let r@: i64 = [&m@.c].iter().map(|c| c.replace(7)).sum();").items(CELLS).params(&[CELLS_PARAM]),
     hidden("i", "take through an option", "r@ as f64").stmts("let r@: i64 = Some(&m@.c).map(|c| c.take()).unwrap_or(0);").items(CELLS).params(&[CELLS_PARAM]),
     hidden("i", "replace in a list", "r@ as f64").stmts("let r@: i64 = m@.all.iter().map(|c| c.replace(5)).sum();").items(CELLS).params(&[CELLS_PARAM]),
     hidden("i", "a cell as a static argument", "Some(c@).map(|c| c.replace(8)).unwrap_or(0) as f64").params(&[fixed("c@", "#[fixed] &Rc<Cell<i64>>", ["&cell()"; 3])]),
-    // j: text of values.
+    // j: formatted values.
     hidden("j", "a unit struct in a format", "format!(\"{}\", Ambient).parse::<f64>().unwrap_or(0.0)"),
     hidden("j", "a local in a format", "format!(\"{a@}\").parse::<f64>().unwrap_or(0.0)").stmts("let a@ = Ambient;"),
     hidden("j", "a named argument of a format", "format!(\"{v}\", v = a@).parse::<f64>().unwrap_or(0.0)").stmts("let a@ = Ambient;"),
     hidden("j", "a width that is given", "format!(\"{:1$}\", Ambient, 2).trim().parse::<f64>().unwrap_or(0.0)"),
     hidden("j", "to_string", "a@.to_string().parse::<f64>().unwrap_or(0.0)").stmts("let a@ = Ambient;"),
     hidden("j", "to_string in a closure", "[Ambient].iter().map(|a| a.to_string().parse::<f64>().unwrap_or(0.0)).sum::<f64>()"),
-    // k: globals in lower case and others.
+    // k: globals with lower-case names and others.
     hidden("k", "fetch_add of a lower-case static", "low.fetch_add(1, Ordering::Relaxed) as f64"),
     hidden("k", "swap of a lower-case static", "low.swap(3, Ordering::Relaxed) as f64"),
     hidden("k", "load of a lower-case static", "low.load(Ordering::Relaxed) as f64"),
@@ -186,7 +186,7 @@ pub(crate) static HIDDEN: &[Device] = &[
     hidden("k", "a reference to a lower-case static", "a@.swap(9, Ordering::Relaxed) as f64").stmts("let a@ = &low;"),
     hidden("k", "a static in a list", "[&low].iter().map(|a| a.swap(2, Ordering::Relaxed)).sum::<u64>() as f64"),
     hidden("k", "with of a thread-local", "gain.with(|g| g.replace(‹0.75›))"),
-    // Host methods with the name of a traced callee.
+    // Host methods that share the name of a traced callee.
     hidden_tensor("callee-name", "a method of a static argument", "m@.step(&$h) * s@.step()").items(NET).params(&[MODEL, SCHED]),
     hidden_tensor("callee-name", "another method of a static argument", "m@.forward(&$h) * s@.forward()").items(NET).params(&[MODEL, SCHED]),
     hidden_tensor("callee-name", "a method of a local", "m@.step(&$h) * k@.step()").items(NET).params(&[MODEL]).stmts("let k@ = Knob { n: 1 };"),
@@ -196,7 +196,7 @@ pub(crate) static HIDDEN: &[Device] = &[
     pub fn step@(t: &Tensor) -> Tensor { t.sin() * ‹1.5› }
     pub mod other@ { pub fn step@() -> f64 { super::noise() } }"),
     hidden("callee-name", "a method that nothing else is", "s@.scale()").params(&[SCHED]),
-    // Generic callees, whose types have state.
+    // Generic callees whose type parameters have state.
     hidden_tensor("generic", "a method of a type parameter", "scaled@(&$h, &‹1.5›)").items("
     #[traced]
     pub fn scaled@<S: Scale + Clone + 'static>(t: &Tensor, #[fixed] s: &S) -> Tensor { t * s.scale() }"),
@@ -221,7 +221,8 @@ const fn granted(name: &'static str, value: &'static str) -> Device {
     hidden("granted", name, value).effect(Effect::Granted)
 }
 
-/// Parts that the macro refuses: it takes a call for one of a traced function, or a method of a skipped field for one of a tensor.
+/// Parts that the macro rejects: it mistakes a call for a traced function, or a method of a skipped
+/// field for a tensor method.
 pub(crate) static REFUSED: &[Device] = &[
     known(
         "transform",

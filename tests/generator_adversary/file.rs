@@ -1,9 +1,10 @@
-//! The file around functions: a module for each, with copies, and a table of how they are called.
+//! The file around the functions: a module with copies of each, and a table of cases that calls
+//! them.
 
 use super::render::Text;
 use super::{Effect, Spec};
 
-/// What each copy begins with.
+/// First lines of each copy.
 const HEADER: &str = "
     use gradloom::prelude::*;
     use gradloom_tests::adversary::Outcome;
@@ -14,7 +15,7 @@ const HEADER: &str = "
     use std::sync::{Arc, Mutex};
 ";
 
-/// A file of functions, and the line at which each begins.
+/// Writes a file of functions, and returns the line at which each begins.
 pub(crate) fn file(specs: &[(String, Spec)]) -> (String, Vec<usize>) {
     let mut out = String::new();
     let mut starts = Vec::new();
@@ -48,13 +49,13 @@ fn module(name: &str, spec: &Spec) -> String {
     out + &case(name, spec, &text) + "}\n"
 }
 
-/// A parameter as the table passes it.
+/// A parameter in a case of the table.
 struct Passed {
     argument: String,
     tangent: Option<String>,
 }
 
-/// One alone stands bare.
+/// Formats a tuple. A single element is written without parentheses.
 fn tuple(of: &[&str]) -> String {
     match of {
         [one] => (*one).to_owned(),
@@ -90,7 +91,7 @@ fn passed(text: &Text) -> (Vec<Passed>, usize) {
     (all, start)
 }
 
-/// The entry of the table.
+/// Writes the entry of the table.
 fn case(name: &str, spec: &Spec, text: &Text) -> String {
     let (all, leaves) = passed(text);
     let arguments: Vec<&str> = all.iter().map(|p| p.argument.as_str()).collect();

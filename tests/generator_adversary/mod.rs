@@ -1,10 +1,11 @@
 //! Random functions that hide state from `#[traced]`, as source text.
 //!
-//! A function is a list of parts, each of which computes one tensor from the one before, and a result. A [`Spec`] says which; it
-//! is data, so a function that shows a mistake is made smaller by leaving parts out. The text is written once, with marks
-//! ([`device`]), and printed with and without the attribute. Equal seeds give equal text.
+//! A function is a result and a list of parts, each of which computes a tensor from the previous
+//! one. A [`Spec`] is that list as data, so a function that shows a bug can be minimised by
+//! removing parts. The text is written once, with marks (see [`device`]), and printed with and
+//! without the attribute. Equal seeds give equal text.
 
-#![allow(dead_code)] // Two programs include this file, and each uses a part of it.
+#![allow(dead_code)] // Two programs include this file, and each uses only part of it.
 
 mod device;
 mod draw;
@@ -33,11 +34,11 @@ use wrap::{Mix, Wrap};
 #[derive(Clone, Copy)]
 pub(crate) struct Part {
     device: &'static Device,
-    /// What is around a number.
+    /// Expression around a number.
     wrap: Wrap,
-    /// How a number becomes a part of the tensor.
+    /// How a number enters the tensor.
     mix: Mix,
-    /// Where the step stands.
+    /// Position of the step in the function.
     place: Place,
 }
 
@@ -46,16 +47,16 @@ pub(crate) struct Part {
 pub(crate) struct Spec {
     parts: Vec<Part>,
     result: &'static Shape,
-    /// Whether each step has the name of the one before.
+    /// True if each step shadows the variable of the previous one.
     shadows: bool,
-    /// Whether a copy stands under `#[traced(record)]`.
+    /// True if there is also a copy under `#[traced(record)]`.
     records: bool,
-    /// Which literal a twin of the function has another of.
+    /// Index of the literal that differs in the twin of the function.
     twin: Option<usize>,
 }
 
 impl Spec {
-    /// The classes and names of what it is made of.
+    /// Returns class and name of each part.
     pub(crate) fn labels(&self) -> Vec<String> {
         let parts = self.parts.iter().map(|part| {
             let (class, name) = (part.device.class, part.device.name);
@@ -66,7 +67,7 @@ impl Spec {
         parts.chain(result).collect()
     }
 
-    /// The text, with marks.
+    /// Returns the text, with marks.
     pub(crate) fn text(&self) -> Text {
         render::text(self)
     }
@@ -76,15 +77,16 @@ impl Spec {
         parts.max().unwrap_or(Effect::None)
     }
 
-    /// Smaller functions, each with a rank, of which lower ones are likelier to show a mistake: one part in a straight line or
-    /// the result alone; one part as it stands; all but one part.
+    /// Returns smaller functions, each with a rank. Lower ranks are likelier to show a bug: a
+    /// single part in a straight line or the result alone; a single part in its place; all parts
+    /// but one.
     pub(crate) fn smaller(&self) -> Vec<(usize, Spec)> {
         let with = |parts: Vec<Part>, result| Spec {
             parts,
             result,
             shadows: false,
             records: self.records,
-            // The literal after that of the first line.
+            // Index 0 is the literal of the first line, so 1 is the first one of a part.
             twin: self.twin.map(|_| 1),
         };
         let mut out = Vec::new();

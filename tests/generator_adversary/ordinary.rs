@@ -1,4 +1,4 @@
-//! Parts that only compute, and parts that read values.
+//! Parts that only compute, and parts that read tensor values.
 
 use super::device::{Device, Effect, Param, fixed, hidden, known, number, tensor, tree};
 
@@ -72,7 +72,7 @@ const MIXED_PARAM: Param = Param {
     leaves: 2,
 };
 
-/// Parts without any effect.
+/// Parts without side effects.
 pub(crate) static ORDINARY: &[Device] = &[
     // Numbers.
     number("a literal", "‹1.5›"),
@@ -142,7 +142,7 @@ pub(crate) static ORDINARY: &[Device] = &[
     tensor("a fallible body", "c@(&$h).unwrap()").stmts("let c@ = |t: &Tensor| -> Option<Tensor> { let k = Some(‹0.5›)?; Some(t * k) };"),
     known("k", "a lazy tensor in lower case", "&$h * &*lazy * ‹0.5›"),
     known("k", "a lazy tensor in capitals", "&$h * &*LAZY * ‹0.5›"),
-    // Transforms of closures inside.
+    // Transforms of closures inside the function.
     known("transform", "grad", "grad(|t: &Tensor| (t * ‹1.5›).sin().sum(..))(&$h)"),
     known("transform", "value_and_grad", "g@ * v@").stmts("let (v@, g@) = value_and_grad(|t: &Tensor| (t * ‹1.5›).sin().sum(..))(&$h);"),
     known("transform", "jvp", "jvp(|t: &Tensor| (t * ‹1.5›).sin(), &$h, &$h).1"),
@@ -158,7 +158,7 @@ pub(crate) static ORDINARY: &[Device] = &[
     known("transform", "a companion's tangent", "⟦wave@::jvp(&$h, &$h).1¦jvp(|t: &Tensor| wave@(t), &$h, &$h).1⟧").items("
     #[traced]
     pub fn wave@(t: &Tensor) -> Tensor { (t * ‹1.5›).sin() }"),
-    // What a caller computes through `#[nodiff]`.
+    // Computations that a caller passes to `#[nodiff]` parameters.
     known("nodiff", "a function", "apply@(&$h.cos(), &$h)").items("
     #[traced]
     pub fn apply@(w: &Tensor, #[nodiff] t: &Tensor) -> Tensor { (w * t * ‹1.5›).sin() }"),
@@ -197,7 +197,7 @@ pub(crate) static ORDINARY: &[Device] = &[
     pub fn apply@(w: &Tensor, #[nodiff] t: &Tensor) -> Tensor { (w * t * ‹1.5›).sin() }"),
 ];
 
-/// Parts that read values of tensors.
+/// Parts that read tensor values.
 pub(crate) static READERS: &[Device] = &[
     reads("an element", "$h.sum(..).item::<f64>() * ‹0.5›"),
     reads("a list", "$h.to_vec::<f64>().iter().sum::<f64>() * ‹0.5›"),

@@ -1,23 +1,23 @@
-//! Where a step of a function stands.
+//! Position of a step in a function.
 
 use super::device::{Param, fixed, tree};
 
-/// Where a step stands.
+/// Position of a step in a function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
-    /// In the body of the function.
+    /// In the function body.
     Straight,
     /// In a block.
     Block,
-    /// In a branch that some calls take.
+    /// In a branch that only some calls take.
     Branch,
     /// In a loop.
     Loop,
-    /// In a closure that is called in place.
+    /// In a closure that is called at once.
     Closure,
-    /// In a traced function that is called.
+    /// In a traced function.
     Callee,
-    /// In a traced method that is called.
+    /// In a traced method.
     Method,
     /// In a traced function that returns a `Result`.
     Fallible,
@@ -44,7 +44,7 @@ impl Place {
         Place::Companion,
     ];
 
-    /// The parameters that it needs.
+    /// Returns the parameters that this position needs.
     pub(crate) fn params(self) -> &'static [Param] {
         const FLAG: Param = fixed("flag_@", "bool", ["true", "false", "true"]);
         const STOP: Param = fixed("stop_@", "bool", ["false", "false", "true"]);
@@ -59,7 +59,8 @@ impl Place {
         }
     }
 
-    /// Items for a step: `params` are declared, `stmts` stand before `value`, and `$h` is a local in them.
+    /// Writes the items of a step. They declare `params`, and `stmts` come before `value`. `$h` is
+    /// a local there.
     pub(crate) fn items(self, params: &str, stmts: &str, value: &str) -> String {
         let body = |value: &str| {
             format!("{{\n        let h = x * ‹0.75›;{stmts}\n        {value}\n    }}")
@@ -83,7 +84,8 @@ impl Place {
         }
     }
 
-    /// Statements that bind `next`, from `$h`; `args` passes what a callee takes, and `result` is what the function returns then.
+    /// Writes the statements that bind `next` from `$h`. `args` are the arguments of a callee, and
+    /// `result` is the expression of an early return.
     pub(crate) fn stmts(
         self,
         next: &str,
@@ -129,7 +131,7 @@ impl Place {
     }
 }
 
-/// The text where the tensor so far is the local `h`.
+/// Replaces `$h` with the local `h`.
 pub(crate) fn local(text: &str) -> String {
     text.replace("$h", "h")
 }

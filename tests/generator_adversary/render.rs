@@ -1,13 +1,13 @@
-//! The text of a function.
+//! Source text of a function.
 
 use super::device::{Param, Value};
 use super::place::{Place, local};
 use super::{Part, Spec};
 
-/// A function as text with marks, and its parameters.
+/// Text of a function, with marks, and its parameters.
 pub(crate) struct Text {
     pub(crate) params: Vec<Parameter>,
-    /// Whether it returns a `Result`.
+    /// True if the function returns a `Result`.
     pub(crate) fallible: bool,
     items: String,
     function: String,
@@ -21,7 +21,7 @@ pub(crate) struct Parameter {
     pub(crate) leaves: usize,
 }
 
-/// The names of a part.
+/// Makes the names of a part unique by its index.
 fn numbered(text: &str, i: usize) -> String {
     text.replace('@', &i.to_string())
 }
@@ -36,7 +36,7 @@ impl Parameter {
         }
     }
 
-    /// The parameter as it is declared.
+    /// Returns the declaration of the parameter.
     fn declared(&self) -> String {
         match self.ty.strip_prefix("#[fixed] ") {
             Some(ty) => format!("#[fixed] {}: {ty}", self.name),
@@ -52,7 +52,7 @@ fn declared(params: &[Parameter]) -> String {
         .collect()
 }
 
-/// The statements of a part before its value, and its value.
+/// Returns the statements before the value of a part, and the value.
 fn body(part: &Part) -> (String, String) {
     let device = part.device;
     let stmts = match device.stmts {
@@ -69,7 +69,8 @@ fn body(part: &Part) -> (String, String) {
     }
 }
 
-/// A local of an earlier part must not hide what a later one calls.
+/// Returns the position of a step. A part that rebinds a function gets a block of its own, so that
+/// its locals do not shadow functions that later parts call.
 fn place(spec: &Spec, i: usize) -> Place {
     let part = &spec.parts[i];
     let hides = matches!(part.device.class, "b" | "c") && i + 1 < spec.parts.len();
@@ -130,13 +131,13 @@ pub(super) fn text(spec: &Spec) -> Text {
 }
 
 impl Text {
-    /// With the attribute; `attribute` is that of the function itself.
+    /// Returns the traced version. `attribute` is that of the function itself.
     pub(crate) fn traced(&self, attribute: &str) -> String {
         let text = format!("{}\n{attribute}\n{}", self.items, self.function);
         unmarked(&chosen(&text, 0))
     }
 
-    /// Without the attribute.
+    /// Returns the plain version, without attributes.
     pub(crate) fn plain(&self) -> String {
         let mut text = chosen(&format!("{}\n{}", self.items, self.function), 1);
         for attribute in ["#[traced]", "#[traced(record)]", "#[nodiff] ", "#[fixed] "] {
@@ -145,7 +146,7 @@ impl Text {
         unmarked(&text)
     }
 
-    /// With the attribute, and with another number for literal `i`.
+    /// Returns the traced version with another number for literal `i`.
     pub(crate) fn twin(&self, i: usize) -> String {
         let text = format!("{}\n#[traced]\n{}", self.items, self.function);
         let text = chosen(&text, 0);
@@ -169,19 +170,19 @@ impl Text {
     }
 }
 
-/// The text without marks of literals.
+/// Removes the marks of literals.
 fn unmarked(text: &str) -> String {
     text.chars().filter(|c| !"‹›".contains(*c)).collect()
 }
 
-/// The text with one side of each `⟦a¦b⟧`.
+/// Keeps one side of each `⟦a¦b⟧`.
 fn chosen(text: &str, side: usize) -> String {
     let mut out = String::new();
     let mut rest = text;
     while let Some((before, after)) = rest.split_once('⟦') {
-        let (inside, after) = after.split_once('⟧').expect("the mark ends");
+        let (inside, after) = after.split_once('⟧').expect("each `⟦` has a `⟧`");
         out += before;
-        out += inside.split('¦').nth(side).expect("there are two sides");
+        out += inside.split('¦').nth(side).expect("a mark has two sides");
         rest = after;
     }
     out + rest

@@ -1,4 +1,4 @@
-//! What a function returns.
+//! Results of generated functions.
 
 /// A result.
 #[derive(Clone, Copy, Debug)]
@@ -7,7 +7,7 @@ pub(crate) struct Shape {
     pub(crate) name: &'static str,
     pub(crate) ty: &'static str,
     pub(crate) items: &'static str,
-    /// The value for the tensor `$h`.
+    /// The value, computed from the tensor `$h`.
     pub(crate) value: &'static str,
 }
 
@@ -22,7 +22,7 @@ impl Shape {
         }
     }
 
-    /// Whether there is a gradient.
+    /// Returns whether the result has a gradient.
     pub(crate) fn is_scalar(&self) -> bool {
         self.name == "a scalar"
     }
@@ -32,7 +32,7 @@ pub(crate) static TENSOR: Shape = Shape::ordinary("a tensor", "Tensor", "$h");
 
 pub(crate) static SCALAR: Shape = Shape::ordinary("a scalar", "Tensor", "$h.sum(..)");
 
-/// Results of tensors alone.
+/// Results that consist of tensors only.
 pub(crate) static ORDINARY: &[Shape] = &[
     TENSOR,
     SCALAR,
@@ -44,7 +44,8 @@ pub(crate) static ORDINARY: &[Shape] = &[
     ),
 ];
 
-/// A struct with a skipped field, by the type of the field, its value, its note and what is written to it.
+/// Defines a struct with a skipped field, given the type of the field, its value, the text that
+/// shows it and a statement that writes to it.
 macro_rules! skipped {
     ($class:literal, $name:literal, $ty:literal, $value:literal, $note:literal, $touch:literal) => {
         Shape {

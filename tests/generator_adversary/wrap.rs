@@ -1,6 +1,6 @@
-//! What stands around a number, and how a number becomes a part of a tensor.
+//! Expressions around a number, and how a number enters a tensor.
 
-/// What stands around a number.
+/// Expression around a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wrap {
     Bare,
@@ -31,7 +31,7 @@ impl Wrap {
         Wrap::Filter,
     ];
 
-    /// The number `value` in it.
+    /// Writes `value` inside the expression.
     pub(crate) fn around(self, value: &str) -> String {
         let text = match self {
             Wrap::Bare => "{}",
@@ -50,7 +50,7 @@ impl Wrap {
     }
 }
 
-/// How a number becomes a part of a tensor.
+/// How a number enters a tensor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mix {
     Product,
@@ -71,7 +71,7 @@ impl Mix {
         Mix::Pass,
     ];
 
-    /// A tensor of `$h` and the number `v@`.
+    /// Writes a tensor expression of `$h` and the number `number_@`.
     pub(crate) fn text(self) -> &'static str {
         match self {
             Mix::Product => "&$h * number_@",

@@ -1,30 +1,31 @@
-//! Three ways to a derivative, and whether they agree: companions, transforms of closures, differences.
+//! Derivatives computed in three ways: companions, transforms of closures, and finite differences.
 
 use crate::noise;
 use gradloom::{Tree, jvp, vjp};
 
-/// The entries of all leaves.
+/// Returns the elements of all leaves as `f64`.
 pub fn entries(tree: &impl Tree) -> Vec<f64> {
     let mut out = Vec::new();
     tree.visit(&mut |leaf| out.extend(leaf.to_vec::<f64>()));
     out
 }
 
-/// Numbers in (-1, 1) in the structure of a tree.
+/// Returns numbers in (-1, 1) with the structure of a tree.
 pub fn noise_like<T: Tree>(tree: &T, seed: u64) -> T {
     let mut seeds = seed * 1_000..;
-    tree.map(&mut |leaf| noise(leaf.shape(), seeds.next().expect("seeds do not run out")))
+    tree.map(&mut |leaf| noise(leaf.shape(), seeds.next().expect("the range is infinite")))
 }
 
-/// `x + by dx`.
+/// Returns `x + by * dx`.
 pub fn moved<T: Tree>(x: &T, dx: &T, by: f64) -> T {
     let mut changes = Vec::new();
     dx.visit(&mut |leaf| changes.push(leaf.clone()));
     let mut changes = changes.into_iter();
-    x.map(&mut |leaf| leaf + changes.next().expect("trees of one structure") * by)
+    x.map(&mut |leaf| leaf + changes.next().expect("both trees have the same structure") * by)
 }
 
-/// The derivative of `f` at `x` in the direction `dx` by differences of fourth order with step `h`.
+/// Returns the derivative of `f` at `x` in the direction `dx`, by fourth-order differences with
+/// step `h`.
 pub fn differences<X: Tree, Y: Tree>(f: &dyn Fn(&X) -> Y, x: &X, dx: &X, h: f64) -> Vec<f64> {
     let at = |by: f64| entries(&f(&moved(x, dx, by * h)));
     let (near, far) = ([at(1.0), at(-1.0)], [at(2.0), at(-2.0)]);
@@ -33,11 +34,12 @@ pub fn differences<X: Tree, Y: Tree>(f: &dyn Fn(&X) -> Y, x: &X, dx: &X, h: f64)
         .collect()
 }
 
-/// How far from each other two lists of numbers may be, in units of the largest of them.
+/// Checks that two lists of numbers agree within `tolerance`, relative to the largest expected
+/// number.
 ///
 /// # Errors
 ///
-/// Where they differ by more, or are not numbers.
+/// If numbers differ by more, or are NaN.
 pub fn near(what: &str, got: &[f64], expected: &[f64], tolerance: f64) -> Result<(), String> {
     if got.len() != expected.len() {
         return Err(format!(
@@ -46,7 +48,8 @@ pub fn near(what: &str, got: &[f64], expected: &[f64], tolerance: f64) -> Result
             expected.len()
         ));
     }
-    // What is small beside the arguments, which are of the order of 1, may be what is left of larger numbers.
+    // Arguments are of order 1, so a small result may have lost digits to cancellation. The scale
+    // therefore has a lower bound.
     let largest = expected.iter().fold(1e-2, |m: f64, x| x.abs().max(m));
     for (i, (a, b)) in got.iter().zip(expected).enumerate() {
         let within = (a - b).abs() <= tolerance * largest;
@@ -59,28 +62,29 @@ pub fn near(what: &str, got: &[f64], expected: &[f64], tolerance: f64) -> Result
     Ok(())
 }
 
-/// A traced function on a tree of all its arguments, and its companions.
+/// A traced function and its companions, as functions of a tree of all arguments.
 pub struct Companions<'a, X, Y> {
     /// The function.
     pub call: &'a dyn Fn(&X) -> Y,
-    /// The result, and the cotangents of the arguments for a cotangent of the result.
+    /// Returns the result, and the cotangents of the arguments for a cotangent of the result.
     pub vjp: &'a dyn Fn(&X, &Y) -> (Y, X),
-    /// The result, and its tangent for tangents of the arguments.
+    /// Returns the result, and its tangent for tangents of the arguments.
     pub jvp: &'a dyn Fn(&X, &X) -> (Y, Y),
 }
 
-/// The tolerance of derivatives by one set of rules, whose sums may be in another order.
+/// Tolerance between derivatives that use the same rules but may add in another order.
 const SAME_RULES: f64 = 1e-12;
 
-/// The tolerance of differences.
+/// Tolerance for finite differences.
 const DIFFERENCES: f64 = 1e-6;
 
 impl<X: Tree, Y: Tree> Companions<'_, X, Y> {
-    /// Compares the companions with the transforms of the closure `plain`, which has the values of the function.
+    /// Compares the companions with the transforms of the closure `plain`, which computes the same
+    /// values.
     ///
     /// # Errors
     ///
-    /// What differs.
+    /// Describes the first difference.
     pub fn agree_with_transforms(&self, plain: &dyn Fn(&X) -> Y, x: &X) -> Result<(), String> {
         let value = plain(x);
         let expected = entries(&value);
@@ -107,20 +111,23 @@ impl<X: Tree, Y: Tree> Companions<'_, X, Y> {
         near("jvp", &entries(&dy), &entries(&reference), SAME_RULES)
     }
 
-    /// Compares the companions with differences of `plain`.
+    /// Compares the companions with finite differences of `plain`.
     ///
     /// # Errors
     ///
-    /// What differs.
+    /// Describes the first difference.
     pub fn agree_with_differences(&self, plain: &dyn Fn(&X) -> Y, x: &X) -> Result<(), String> {
         let dx = noise_like(x, 73);
         let (value, dy) = (self.jvp)(x, &dx);
         let dy = entries(&dy);
-        // Where the higher derivatives are large, the step has to be small.
+        // Large higher derivatives need a small step.
         let steps = [1e-3, 2e-4, 4e-5];
         let tries = steps.map(|h| near("jvp", &dy, &differences(plain, x, &dx, h), DIFFERENCES));
         if tries.iter().all(Result::is_err) {
-            return tries.into_iter().last().expect("there are steps");
+            return tries
+                .into_iter()
+                .last()
+                .expect("at least one step is tried");
         }
         // <ct, dy> = <ct_x, dx>
         let ct = noise_like(&value, 74);
@@ -137,7 +144,7 @@ impl<X: Tree, Y: Tree> Companions<'_, X, Y> {
     ///
     /// # Panics
     ///
-    /// If something differs.
+    /// If they differ.
     #[track_caller]
     pub fn check(&self, x: &X) {
         let found = self.agree_with_transforms(self.call, x);

@@ -1,8 +1,8 @@
-//! Graphs by chance over the whole op table, and ways of running them.
+//! Random graphs over the whole op table, and ways to evaluate them.
 //!
-//! A [`Graph`] is a recipe: leaves, and ops on values before them. It can be recorded again and again, all at once
-//! or in pieces, and whatever is evaluated together, every value has the same bits. The reference is
-//! [`Graph::one_by_one`], where each op is evaluated when it is recorded.
+//! A [`Graph`] is a recipe of leaves and ops. It can be recorded repeatedly, all at once or in
+//! pieces. Its values have the same bits whatever is evaluated together. The reference is
+//! [`Graph::one_by_one`], which evaluates each op as soon as it is recorded.
 
 mod draft;
 mod mutate;
@@ -14,30 +14,31 @@ use gradloom::__private::replay;
 use gradloom::{DType, Result, Tensor, evaluate};
 use gradloom_ir::{Aval, Builder, Op, Program, Static};
 
-/// An op on values, which are numbered as the nodes that give them are.
+/// An op applied to values. Values are numbered in the order of the nodes that produce them.
 #[derive(Clone, Debug)]
 pub struct Step {
     /// The op.
     pub op: Op,
-    /// Its static arguments.
+    /// Static arguments.
     pub statics: Vec<Static>,
-    /// The values that it reads.
+    /// Operands.
     pub data: Vec<usize>,
-    /// The values whose avals it reads.
+    /// Like operands, of which only the aval is read.
     pub likes: Vec<usize>,
-    /// How many results it has.
+    /// Number of results.
     pub n_outs: usize,
 }
 
 impl Step {
-    /// The avals of the results, or `None` if the op does not take the operands.
+    /// Returns the avals of the results, or `None` if the op does not accept the operands.
     fn avals(&self, of: &[Aval]) -> Option<Vec<Aval>> {
         let args = self.data.iter().chain(&self.likes).map(|v| &of[*v]);
         let outs = self
             .op
             .infer(&self.statics, &args.collect::<Vec<_>>(), self.n_outs);
         let outs = outs.ok()?;
-        // An op that only rules emit trusts them: it stands on operands of which its twin gives the first.
+        // Transposes such as `SumT` are only emitted by rules and trust their operands. Their
+        // cotangent operand must have the aval of the result of the forward op.
         let like = |i: usize| self.likes.get(i).map(|v| &of[*v]);
         let forward = |op: Op, data: &[Option<&Aval>]| {
             let mut args: Vec<&Aval> = data.iter().copied().collect::<Option<_>>()?;
@@ -97,7 +98,7 @@ impl Step {
     }
 }
 
-/// What `ir` calls the aval of a tensor.
+/// Returns the aval of a tensor in terms of `ir`.
 fn aval(x: &Tensor) -> Aval {
     Aval::new(x.dtype(), x.shape())
 }
@@ -105,21 +106,21 @@ fn aval(x: &Tensor) -> Aval {
 /// A leaf or an op.
 #[derive(Clone, Debug)]
 pub enum Node {
-    /// A value that is there.
+    /// A realised tensor.
     Leaf(Tensor),
-    /// A value that is computed.
+    /// An op.
     Step(Step),
 }
 
 /// A graph that can be recorded.
 #[derive(Clone, Debug, Default)]
 pub struct Graph {
-    /// The nodes; operands come before consumers.
+    /// Nodes in order: operands come before consumers.
     pub nodes: Vec<Node>,
 }
 
 impl Graph {
-    /// The values that are leaves.
+    /// Returns the leaves.
     pub fn leaves(&self) -> Vec<usize> {
         let mut at = 0;
         let mut leaves = Vec::new();
@@ -135,7 +136,7 @@ impl Graph {
         leaves
     }
 
-    /// The ops, in order.
+    /// Returns the ops in order.
     pub fn steps(&self) -> impl Iterator<Item = &Step> {
         self.nodes.iter().filter_map(|node| match node {
             Node::Step(step) => Some(step),
@@ -143,7 +144,8 @@ impl Graph {
         })
     }
 
-    /// Records the graph on `leaves`, or on its own. `each` sees all values so far whenever some are added.
+    /// Records the graph on `leaves`, or on its own leaves. Calls `each` with all values so far and
+    /// the index of the first added one, after each node.
     pub fn record(
         &self,
         leaves: Option<&[Tensor]>,
@@ -157,7 +159,7 @@ impl Graph {
                 Node::Leaf(own) => values.push(
                     given
                         .as_mut()
-                        .map_or(own, |g| g.next().expect("a leaf for each"))
+                        .map_or(own, |g| g.next().expect("one tensor for each leaf"))
                         .clone(),
                 ),
                 Node::Step(step) => {
@@ -170,7 +172,7 @@ impl Graph {
         Ok(values)
     }
 
-    /// The reference: each op is evaluated when it is recorded.
+    /// Returns the reference result: each op is evaluated as soon as it is recorded.
     pub fn one_by_one(&self) -> Result<Vec<Vec<u64>>> {
         let mut fault = None;
         let values = self.record(None, |values, start| {
@@ -182,10 +184,11 @@ impl Graph {
         Ok(values.iter().map(bits).collect())
     }
 
-    /// Records the graph so that no value has two consumers: each operand is recorded again, leaves copied.
+    /// Records the graph with less sharing: operands chosen at random are recorded again, and
+    /// leaves copied.
     pub fn without_sharing(&self, rng: &mut Rng) -> Result<Vec<Tensor>> {
         let mut values: Vec<Tensor> = Vec::new();
-        // For each value its step, the first of its siblings, and which of them it is.
+        // For each value the step that computes it and the index of the result.
         let mut from: Vec<Option<(&Step, usize)>> = Vec::new();
         for node in &self.nodes {
             match node {
@@ -213,7 +216,7 @@ impl Graph {
     }
 }
 
-/// The same elements in another buffer.
+/// Copies the elements to another buffer.
 pub fn copy(x: &Tensor) -> Tensor {
     match x.dtype() {
         DType::F32 => Tensor::from_vec(x.to_vec::<f32>(), x.shape()),
@@ -224,7 +227,8 @@ pub fn copy(x: &Tensor) -> Tensor {
     }
 }
 
-/// The elements as bits. All NaNs are one: which of two NaN operands an addition passes on is not laid down.
+/// Returns the elements as bits. All NaNs are the same, because it is unspecified which of two NaN
+/// operands an addition returns.
 pub fn bits(x: &Tensor) -> Vec<u64> {
     match x.dtype() {
         DType::F32 => {

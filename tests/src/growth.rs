@@ -1,21 +1,21 @@
-//! Programs that grow in one dimension: their work per unit has to stay the same.
+//! Programs that grow in one dimension. Their work per unit should be constant.
 
 use crate::noise;
 use gradloom::optim::Adam;
 use gradloom::prelude::*;
 use gradloom::{cache, explain, jvp, value_and_grad, vjp};
 
-/// A program with one dimension that can be as long as one likes.
+/// A program with one dimension of arbitrary size.
 pub struct Growth {
-    /// Name of the dimension on the command line.
+    /// Name of the program on the command line.
     pub name: &'static str,
-    /// One unit of it.
+    /// Description of one unit.
     pub unit: &'static str,
-    /// Runs the program once with so many units. The process has computed nothing before.
+    /// Runs the program once with the given number of units, in a fresh process.
     pub run: fn(usize),
 }
 
-/// The dimensions.
+/// All programs.
 pub const GROWTH: &[Growth] = &[
     Growth {
         name: "results",
@@ -160,7 +160,7 @@ pub const GROWTH: &[Growth] = &[
 ];
 
 fn compute(tree: &impl Tree) {
-    evaluate(tree).expect("small results");
+    evaluate(tree).expect("small results can be computed");
 }
 
 fn row(seed: usize) -> Tensor {
@@ -210,7 +210,7 @@ fn split(n: usize) {
     let loss = |x: &Tensor| {
         let parts = x.split_sizes(sizes.clone(), 0).into_iter();
         let sums = parts.map(|part| part.tanh().sum(..));
-        sums.reduce(|a, b| a + b).expect("a part")
+        sums.reduce(|a, b| a + b).expect("`n` is at least 1")
     };
     compute(&value_and_grad(loss)(&x));
 }
@@ -234,7 +234,7 @@ fn losses(n: usize) {
     let labels = Tensor::from([0i64, 1]);
     let loss = |xs: &Vec<Tensor>| {
         let losses = xs.iter().map(|x| x.cross_entropy(&labels));
-        losses.reduce(|a, b| a + b).expect("a loss")
+        losses.reduce(|a, b| a + b).expect("`n` is at least 1")
     };
     let xs: Vec<Tensor> = (0..n).map(|i| noise(&[2, 3], i as u64)).collect();
     compute(&value_and_grad(loss)(&xs));
@@ -244,13 +244,13 @@ fn attention(n: usize) {
     let (k, v) = (noise(&[3, 4], 1), noise(&[3, 4], 2));
     let loss = |xs: &Vec<Tensor>| {
         let sums = xs.iter().map(|x| x.attention(&k, &v).sum(..));
-        sums.reduce(|a, b| a + b).expect("a sum")
+        sums.reduce(|a, b| a + b).expect("`n` is at least 1")
     };
     let xs: Vec<Tensor> = (0..n).map(|i| noise(&[2, 4], i as u64)).collect();
     compute(&value_and_grad(loss)(&xs));
 }
 
-/// Values of many sizes, each read long after it was made.
+/// Values of many sizes, each read long after it was computed.
 fn lifetimes(n: usize) {
     let long = |i: usize| noise(&[1 + i * 37 % 61, 3], i as u64);
     let w = noise(&[3, 3], 1);
@@ -265,7 +265,7 @@ fn equal(n: usize) {
     compute(&ys.into_iter().reduce(|a, b| a + b));
 }
 
-/// Shapes of few elements: axes of length 2 where the bits of a number are 1.
+/// Many different shapes with few elements: axis `k` has length 2 if bit `k` of a number is 1.
 fn shapes(n: usize) {
     let x = noise(&[1], 1);
     let few = |i: &usize| i.count_ones() <= 4;
@@ -283,7 +283,7 @@ fn residuals(n: usize) {
     compute(&(y, ct));
 }
 
-/// Each value may be computed again from any of those before it.
+/// A chain in which each value can be recomputed from any earlier one.
 fn ladder(n: usize) {
     let net = |x: &Tensor| {
         let first = x.exp();
@@ -302,7 +302,7 @@ fn tangents(n: usize) {
 #[expect(clippy::ptr_arg, reason = "a slice is not a tree")]
 fn sum_of_squares(params: &Vec<Tensor>) -> Tensor {
     let squares = params.iter().map(|p| p.square().sum(..));
-    squares.reduce(|a, b| a + b).expect("a parameter")
+    squares.reduce(|a, b| a + b).expect("`n` is at least 1")
 }
 
 fn parameters(n: usize) {
@@ -327,7 +327,7 @@ fn scaled(params: Vec<Tensor>) -> Vec<Tensor> {
 }
 
 fn in_place(n: usize) {
-    // Large enough that calls are promised.
+    // Large enough that calls are promises.
     let mut params: Vec<Tensor> = (0..n).map(|i| noise(&[64], i as u64)).collect();
     for _ in 0..4 {
         params = scaled(params);

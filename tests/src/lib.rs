@@ -1,4 +1,4 @@
-//! What the tests share: programs of one op, inputs, differences, inner products.
+//! Helpers shared by the tests: single-op programs, inputs, finite differences, inner products.
 
 pub mod adversary;
 pub mod derivatives;
@@ -12,7 +12,8 @@ pub mod steady;
 use gradloom::{DType, Tensor};
 use gradloom_ir::{Aval, Op, Program, Static, Var, op::Operands};
 
-/// The programs at which the laws of an op are tested: its samples, or for an elementwise op ours.
+/// Returns programs that test the laws of an op: the op's own samples, or default ones for an
+/// elementwise op.
 pub fn sample_programs(op: Op) -> Vec<Program> {
     let samples = op.def().laws().samples;
     let name = op.def().name();
@@ -42,7 +43,8 @@ pub fn sample_programs(op: Op) -> Vec<Program> {
         .collect()
 }
 
-/// The tensor at position `k` of a list of inputs: spaced values in shuffled order, away from ties and from 0.
+/// Returns the input at position `k`: distinct, evenly spaced values in shuffled order, away from
+/// 0.
 pub fn input(aval: &Aval, domain: (f64, f64), k: usize) -> Tensor {
     let shape = aval.shape.known().expect("samples have known shapes");
     let n: usize = shape.iter().product();
@@ -65,9 +67,9 @@ pub fn input(aval: &Aval, domain: (f64, f64), k: usize) -> Tensor {
     }
 }
 
-/// `n` different numbers of an interval, in an order that is neither rising nor falling.
+/// Returns `n` distinct numbers of an interval, in neither rising nor falling order.
 fn spaced(n: usize, (lo, hi): (f64, f64), k: usize) -> Vec<f64> {
-    // A step that is coprime to `n` visits every place once.
+    // A step coprime to `n` visits every index once.
     let step = [7, 5, 3, 11, 13, 1]
         .into_iter()
         .find(|s| !n.is_multiple_of(*s) || *s == 1)
@@ -78,7 +80,7 @@ fn spaced(n: usize, (lo, hi): (f64, f64), k: usize) -> Vec<f64> {
         .collect()
 }
 
-/// Numbers in (-1, 1) that are the same in every run.
+/// Returns pseudorandom numbers in (-1, 1), which depend only on shape and seed.
 pub fn noise(shape: &[usize], seed: u64) -> Tensor {
     let n: usize = shape.iter().product();
     let mut state = seed
@@ -93,7 +95,7 @@ pub fn noise(shape: &[usize], seed: u64) -> Tensor {
     Tensor::from_vec((0..n).map(next).collect::<Vec<f64>>(), shape)
 }
 
-/// The inner product of two lists of tensors.
+/// Returns the inner product of two lists of tensors.
 pub fn dot(a: &[Tensor], b: &[Tensor]) -> f64 {
     assert_eq!(a.len(), b.len());
     let pairs = a
@@ -103,25 +105,25 @@ pub fn dot(a: &[Tensor], b: &[Tensor]) -> f64 {
     pairs.map(|(a, b)| a * b).sum()
 }
 
-/// The float parameters of a program.
+/// Returns the float parameters of a program.
 pub fn float_params(program: &Program) -> Vec<Var> {
     let is_float = |v: &&Var| program.aval(**v).dtype.is_some_and(DType::is_float);
     program.params.iter().filter(is_float).copied().collect()
 }
 
-/// A copy of `x` with `by` added to element `i`.
+/// Returns a copy of `x` with `by` added to element `i`.
 pub fn nudged(x: &Tensor, i: usize, by: f64) -> Tensor {
     let mut data = x.to_vec::<f64>();
     data[i] += by;
     Tensor::from_vec(data, x.shape())
 }
 
-/// The largest magnitude, at least 1.
+/// Returns the largest magnitude, at least 1.
 pub fn scale(xs: &[f64]) -> f64 {
     xs.iter().fold(1.0, |m, x| x.abs().max(m))
 }
 
-/// The statics of an equation, for messages.
+/// Formats the static arguments of an equation for messages.
 pub fn statics_of(program: &Program) -> String {
     program
         .attrs

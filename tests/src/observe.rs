@@ -1,24 +1,25 @@
-//! What a call gave, to the bit, and what the run time did for it.
+//! Observations of a call: its result as bits, and the events of the run time.
 
 use crate::graphs;
 use gradloom::Tree;
 use gradloom::events::{self, Event};
 use gradloom::testing::op_by_op;
 
-/// The elements of all leaves as bits; all NaNs are one.
+/// Returns the elements of all leaves as bits. All NaNs are the same.
 pub fn bits<T: Tree>(tree: &T) -> Vec<Vec<u64>> {
     let mut all = Vec::new();
     tree.visit(&mut |leaf| all.push(graphs::bits(leaf)));
     all
 }
 
-/// Runs `body`, and returns with its result a line for each thing that the run time did meanwhile.
+/// Runs `body`, and returns its result and one line for each event of the run time.
 pub fn log<R>(body: impl FnOnce() -> R) -> (R, Vec<String>) {
     let (result, events) = events::record(body);
     (result, events.iter().map(Event::to_string).collect())
 }
 
-/// Calls a function twice and once op by op: the second call finds its plan, and all agree.
+/// Checks that a second call reuses the plan of the first, and that both agree with evaluation op
+/// by op.
 #[track_caller]
 pub fn finds<T: Tree>(f: impl Fn() -> T) {
     let events = agrees(f);
@@ -26,7 +27,7 @@ pub fn finds<T: Tree>(f: impl Fn() -> T) {
     assert!(hit && events.len() < 3, "{events:?}");
 }
 
-/// Calls a function twice and once op by op: it is recorded each time, and all agree.
+/// Checks that a second call is recorded again, and that both agree with evaluation op by op.
 #[track_caller]
 pub fn is_recorded<T: Tree>(f: impl Fn() -> T) {
     let events = agrees(f);
@@ -34,7 +35,8 @@ pub fn is_recorded<T: Tree>(f: impl Fn() -> T) {
     assert!(events.iter().all(recorded), "{events:?}");
 }
 
-/// Two calls and one op by op give the same bits. Returns what the run time did for the second.
+/// Checks that two calls and evaluation op by op give the same bits. Returns the events of the
+/// second call.
 #[track_caller]
 fn agrees<T: Tree>(f: impl Fn() -> T) -> Vec<String> {
     let first = bits(&f());
@@ -44,7 +46,7 @@ fn agrees<T: Tree>(f: impl Fn() -> T) -> Vec<String> {
     events
 }
 
-/// Runs a step that has run before and reads values: the run time records it, and makes no plan.
+/// Checks that a repeated step that reads values is recorded but makes no plan.
 #[track_caller]
 pub fn makes_no_plan(step: impl FnOnce()) {
     let ((), events) = log(step);
@@ -52,7 +54,7 @@ pub fn makes_no_plan(step: impl FnOnce()) {
     assert!(planned.is_empty() && !events.is_empty(), "{planned:?}");
 }
 
-/// Runs a step that has run before: the run time traces nothing and makes no plan.
+/// Checks that a repeated step neither traces anything nor makes a plan.
 #[track_caller]
 pub fn plans_nothing(step: impl FnOnce()) {
     let ((), events) = log(step);

@@ -1,15 +1,15 @@
-//! Panics that a test expects: their text, and where they point.
+//! Expected panics: their message and location.
 
 use std::cell::RefCell;
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::Once;
 
 thread_local! {
-    /// Where the last panic of this thread was, while it is expected.
+    /// Location of the last panic on this thread, while one is expected.
     static EXPECTED: RefCell<Option<(String, u32)>> = const { RefCell::new(None) };
 }
 
-/// The text of the panic of `f`, and its place in the source.
+/// Returns the message of the panic of `f`, and its file and line.
 pub fn panic_of(f: impl FnOnce()) -> (String, String, u32) {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {
@@ -30,8 +30,12 @@ pub fn panic_of(f: impl FnOnce()) -> (String, String, u32) {
     });
     EXPECTED.set(Some(Default::default()));
     let result = panic::catch_unwind(AssertUnwindSafe(f));
-    let (file, line) = EXPECTED.take().expect("it has been set");
+    let (file, line) = EXPECTED
+        .take()
+        .expect("the panic hook has set the location");
     let payload = result.expect_err("it panics");
-    let text = payload.downcast::<String>().expect("it panics with a text");
+    let text = payload
+        .downcast::<String>()
+        .expect("the panic has a `String` message");
     (*text, file, line)
 }

@@ -1,22 +1,22 @@
-//! Random numbers for drafts of graphs and functions.
+//! Random numbers for generated graphs and functions.
 
-/// A generator of numbers by xorshift: small, and the same everywhere.
+/// A xorshift generator: small, and the same on every platform.
 #[derive(Clone, Debug)]
 pub struct Rng(u64);
 
 impl Rng {
-    /// A generator; different seeds give different numbers.
+    /// Creates a generator. Different seeds give different numbers.
     pub fn new(seed: u64) -> Rng {
         let mut rng = Rng(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ 0x2545_F491_4F6C_DD1D);
-        // The first words of similar seeds are similar.
+        // The first outputs of similar seeds are similar, so skip them.
         for _ in 0..4 {
             rng.next();
         }
         rng
     }
 
-    /// 64 random bits.
-    #[allow(clippy::should_implement_trait)] // It has no end.
+    /// Returns 64 random bits.
+    #[allow(clippy::should_implement_trait)] // the sequence is infinite
     pub fn next(&mut self) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -24,27 +24,27 @@ impl Rng {
         self.0.wrapping_mul(0x2545_F491_4F6C_DD1D)
     }
 
-    /// A number less than `n`.
+    /// Returns a number less than `n`.
     pub fn below(&mut self, n: usize) -> usize {
         ((self.next() >> 33) % n as u64) as usize
     }
 
-    /// Yes, once in `n` times.
+    /// Returns true with probability `1 / n`.
     pub fn once_in(&mut self, n: usize) -> bool {
         self.below(n) == 0
     }
 
-    /// One of several.
+    /// Returns one of several values.
     pub fn of<T: Clone>(&mut self, from: &[T]) -> T {
         from[self.below(from.len())].clone()
     }
 
-    /// A number in (-1, 1).
+    /// Returns a number in (-1, 1).
     pub fn unit(&mut self) -> f64 {
         (self.next() >> 11) as f64 / (1u64 << 52) as f64 - 1.0
     }
 
-    /// Puts `items` in a random order.
+    /// Shuffles `items`.
     pub fn shuffle<T>(&mut self, items: &mut [T]) {
         for i in (1..items.len()).rev() {
             items.swap(i, self.below(i + 1));

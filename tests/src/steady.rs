@@ -1,68 +1,69 @@
-//! Programs in their steady state: what a call costs besides the arithmetic, once its plan is there.
+//! Programs in their steady state, which measure the overhead of a call once its plan is cached.
 //!
-//! Their tensors are so small that the arithmetic is next to nothing.
+//! Their tensors are so small that the arithmetic takes almost no time.
 
 use crate::noise;
 use gradloom::cache;
 use gradloom::optim::Sgd;
 use gradloom::prelude::*;
 
-/// A program that can be run again and again.
+/// A program that can be run repeatedly.
 pub struct Steady {
-    /// What it is called on the command line.
+    /// Name on the command line.
     pub name: &'static str,
-    /// Makes its inputs. What is returned runs it once.
+    /// Prepares the inputs and returns a closure that runs the program once.
     pub start: fn() -> Box<dyn FnMut()>,
 }
 
-/// The programs. Each shows one kind of cost.
+/// All programs. Each measures one kind of overhead.
 pub const STEADY: &[Steady] = &[
-    // A traced function on realised tensors, evaluated.
+    // Calls a traced function on realised tensors and evaluates the result.
     Steady {
         name: "call",
         start: call,
     },
-    // The derivative of the function and its pullback.
+    // Calls the `vjp` of that function, and the pullback.
     Steady {
         name: "pull",
         start: pull,
     },
-    // A step of training: value, gradient and update of a perceptron with six parameters.
+    // A training step: value, gradient and update of a perceptron with six parameters.
     Steady {
         name: "step",
         start: step,
     },
-    // The same with two layers and a squared error.
+    // A training step with two layers and a squared error.
     Steady {
         name: "tiny",
         start: tiny,
     },
-    // The derivative of a function that draws with a key, each time with another.
+    // The gradient of a function that draws with a key, with another key each time.
     Steady {
         name: "drop",
         start: drops,
     },
-    // The step of training on a model so large that calls are promised and their memory comes from the shelf.
+    // A training step on a model so large that calls are promises and their memory comes from the
+    // buffer pool.
     Steady {
         name: "wide",
         start: wide,
     },
-    // One operation, recorded and evaluated.
+    // A single op, recorded and evaluated.
     Steady {
         name: "one",
         start: one,
     },
-    // A hundred operations, recorded one by one, whose plan is found.
+    // A hundred ops, recorded one by one. Their plan is cached.
     Steady {
         name: "ops",
         start: ops,
     },
-    // A thousand operations, each on the result of the one before, in one loop.
+    // A thousand ops, each on the result of the previous one, in one loop.
     Steady {
         name: "chain",
         start: chain,
     },
-    // The hundred operations, whose plan is made.
+    // The hundred ops, without a cached plan.
     Steady {
         name: "plan",
         start: plan,
@@ -115,14 +116,14 @@ fn mlp([inputs, first, second, outputs]: [usize; 4]) -> Mlp {
 
 fn call() -> Box<dyn FnMut()> {
     let (model, x) = (mlp([4, 8, 8, 3]), noise(&[4, 4], 7));
-    Box::new(move || evaluate(&forward(&model, &x)).expect("a small result"))
+    Box::new(move || evaluate(&forward(&model, &x)).expect("a small result can be computed"))
 }
 
 fn pull() -> Box<dyn FnMut()> {
     let (model, x, ct) = (mlp([4, 8, 8, 3]), noise(&[4, 4], 7), noise(&[4, 3], 8));
     Box::new(move || {
         let (y, pullback) = forward::vjp(&model, &x);
-        evaluate(&(y, pullback(&ct))).expect("small results");
+        evaluate(&(y, pullback(&ct))).expect("small results can be computed");
     })
 }
 
@@ -140,7 +141,8 @@ fn drops() -> Box<dyn FnMut()> {
     Box::new(move || {
         let (now, later) = std::mem::replace(&mut key, Key::new(0)).split();
         key = later;
-        evaluate(&dropped::value_and_grad(&w, &x, 0.5, now)).expect("small results");
+        evaluate(&dropped::value_and_grad(&w, &x, 0.5, now))
+            .expect("small results can be computed");
     })
 }
 
@@ -159,7 +161,7 @@ fn train(mut model: Mlp) -> Box<dyn FnMut()> {
     Box::new(move || {
         let (value, grads) = loss::value_and_grad(&model, &x, &labels);
         (model, state) = sgd.step(&model, &grads.model, &state);
-        evaluate(&(value, model.clone())).expect("small results");
+        evaluate(&(value, model.clone())).expect("small results can be computed");
     })
 }
 
@@ -178,7 +180,7 @@ fn tiny_loss(model: &Tiny, #[nodiff] x: &Tensor, #[nodiff] target: &Tensor) -> T
 fn tiny() -> Box<dyn FnMut()> {
     let single = |shape: &[usize], seed| {
         let x = noise(shape, seed).cast(DType::F32);
-        evaluate(&x).expect("few elements");
+        evaluate(&x).expect("a small result can be computed");
         x
     };
     let layer = |seed, inputs, outputs| Linear {
@@ -195,13 +197,13 @@ fn tiny() -> Box<dyn FnMut()> {
     Box::new(move || {
         let (value, grads) = tiny_loss::value_and_grad(&model, &x, &target);
         (model, state) = sgd.step(&model, &grads.model, &state);
-        evaluate(&(value, model.clone())).expect("small results");
+        evaluate(&(value, model.clone())).expect("small results can be computed");
     })
 }
 
 fn one() -> Box<dyn FnMut()> {
     let (x, w) = (noise(&[4, 4], 7), noise(&[4, 4], 8));
-    Box::new(move || evaluate(&x.matmul(&w)).expect("a small result"))
+    Box::new(move || evaluate(&x.matmul(&w)).expect("a small result can be computed"))
 }
 
 fn hundred_ops(x: &Tensor, w: &Tensor) -> Tensor {
@@ -214,7 +216,7 @@ fn hundred_ops(x: &Tensor, w: &Tensor) -> Tensor {
 
 fn ops() -> Box<dyn FnMut()> {
     let (x, w) = (noise(&[4, 4], 7), noise(&[4, 4], 8));
-    Box::new(move || evaluate(&hundred_ops(&x, &w)).expect("a small result"))
+    Box::new(move || evaluate(&hundred_ops(&x, &w)).expect("a small result can be computed"))
 }
 
 fn chain() -> Box<dyn FnMut()> {
@@ -224,7 +226,7 @@ fn chain() -> Box<dyn FnMut()> {
         for _ in 0..500 {
             y = (y + &shift) * &scale;
         }
-        evaluate(&y).expect("a small result");
+        evaluate(&y).expect("a small result can be computed");
     })
 }
 

@@ -1,4 +1,4 @@
-//! The companions that the macro writes at compile time give the bits that the run-time transforms give.
+//! Companions generated at compile time give the same bits as the run-time transforms.
 
 use gradloom::prelude::*;
 use gradloom_tests::noise;

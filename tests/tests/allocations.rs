@@ -1,5 +1,6 @@
-//! How often the steady state of a program asks for memory. This file has one test, because the counts are those of the
-//! process: `cargo test -p gradloom-tests --test allocations -- --nocapture` prints them.
+//! Allocations in the steady state of a program. This file has only one test, because the counts
+//! are those of the process. `cargo test -p gradloom-tests --test allocations -- --nocapture`
+//! prints them.
 
 use gradloom::testing::check_no_call;
 use gradloom_tests::steady::STEADY;
@@ -9,7 +10,7 @@ use std::alloc::System;
 #[global_allocator]
 static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
-/// The most allocations that a run may make once the program is in its steady state.
+/// Maximum number of allocations of a run in the steady state.
 const MOST: &[(&str, usize)] = &[
     ("call", 0),
     ("pull", 0),
@@ -24,8 +25,8 @@ const MOST: &[(&str, usize)] = &[
 ];
 
 #[test]
-fn the_steady_state_asks_for_little_memory() {
-    // A check records a body again.
+fn the_steady_state_allocates_little() {
+    // A check would record the body again.
     check_no_call(count);
 }
 
@@ -40,7 +41,7 @@ fn count() {
         let change = region.change();
         let (calls, bytes) = (change.allocations / turns, change.bytes_allocated / turns);
         println!("{name:5} {calls:6} allocations, {bytes:8} bytes");
-        // What is asked for is given back: a steady state does not grow.
+        // A steady state frees as much as it allocates.
         let kept = change.bytes_allocated as isize - change.bytes_deallocated as isize;
         assert!(kept < 1024, "`{name}` kept {kept} bytes in {turns} turns");
         assert!(

@@ -1,10 +1,10 @@
-//! Calls that find their plan are recorded again now and then and compared with it: a body that breaks the promise of
-//! `#[traced(pure)]` is found, whatever it does, and one that keeps it sees nothing of it.
+//! Calls that reuse a plan are sometimes recorded again and compared with it. A body that breaks
+//! the promise of `#[traced(pure)]` is found, and other bodies are unaffected.
 #![allow(
     clippy::manual_is_multiple_of,
     clippy::unnecessary_map_on_constructor,
     clippy::needless_borrows_for_generic_args
-)] // bodies are as users write them
+)] // bodies are written as by users
 #![allow(deprecated)] // some functions here are recorded on purpose
 
 use gradloom::events::{self, Event};
@@ -31,7 +31,7 @@ fn message(f: impl FnOnce()) -> String {
     panic_of(f).0
 }
 
-/// Calls twice, and expects the second call to say that the function breaks its promise.
+/// Calls twice, and expects the second call to report that the function breaks its promise.
 #[track_caller]
 fn lies<R>(function: &str, difference: &str, call: impl Fn() -> R) {
     TURN.set(0);
@@ -45,7 +45,7 @@ fn lies<R>(function: &str, difference: &str, call: impl Fn() -> R) {
     assert!(said.starts_with(&start), "{said}");
     assert!(said.contains(difference), "{said}");
     assert!(said.contains("remove `pure`"), "{said}");
-    // Nothing is left behind: later calls are recorded and run as ever.
+    // No state is left behind: later calls are recorded and run as usual.
     let x = noise(&[2], 1);
     assert_eq!(bits(&honest(&x)), bits(&check_every_call(|| honest(&x))));
 }
@@ -111,7 +111,7 @@ fn another_sign_of_zero(x: &Tensor) -> Tensor {
 
 #[traced(pure)]
 fn captured(x: &Tensor) -> Tensor {
-    let captured = CAPTURED.with_borrow(|c| c.clone().expect("a tensor"));
+    let captured = CAPTURED.with_borrow(|c| c.clone().expect("a captured tensor"));
     x * captured
 }
 
@@ -168,7 +168,7 @@ fn other_structure(x: &Tensor) -> Steps {
 }
 
 #[test]
-fn each_way_to_break_the_promise_is_found() {
+fn each_way_to_break_the_promise_of_pure_is_detected() {
     let (x, y) = (noise(&[2, 2], 1).cast(DType::F32), noise(&[2, 2], 2));
     evaluate(&(x.clone(), y.clone())).unwrap();
     let row = Tensor::from([1.0f32, 2.0]);
@@ -220,7 +220,7 @@ fn bowl(x: &Tensor) -> Tensor {
 
 #[traced(pure)]
 fn only_the_pullback(x: &Tensor) -> Tensor {
-    // The values are the same, and the derivatives are not.
+    // The values are equal, and the derivatives are not.
     match turn() % 2 {
         0 => x * 1.0,
         _ => x.stop_gradient() * 1.0,
@@ -244,7 +244,7 @@ fn draws(x: &Tensor, key: Key) -> Tensor {
 }
 
 #[test]
-fn a_key_is_used_once_by_a_checked_call() {
+fn a_checked_call_uses_its_key_once() {
     let x = noise(&[3], 1);
     lies("draws", "->", || draws(&x, Key::new(1)));
 }
@@ -291,7 +291,7 @@ fn layer() -> Layer {
     }
 }
 
-/// All kinds of calls, several times.
+/// Makes calls of all kinds, several times.
 fn program() -> Vec<Vec<u64>> {
     let (mut model, x) = (layer(), noise(&[4, 2], 3));
     let (adam, adamw, sgd) = (
@@ -371,7 +371,7 @@ fn panics(x: &Tensor) -> Tensor {
 }
 
 #[test]
-fn a_body_that_panics_in_a_check_leaves_nothing_behind() {
+fn a_body_that_panics_in_a_check_leaves_no_state_behind() {
     let x = noise(&[3], 1);
     check_every_call(|| {
         TURN.set(0);
@@ -408,7 +408,7 @@ fn equal_arguments(x: &Tensor, y: &Tensor) -> Tensor {
 }
 
 #[test]
-fn a_plan_for_different_arguments_does_for_equal_ones() {
+fn a_plan_for_distinct_arguments_is_valid_for_equal_ones() {
     let (x, y) = (noise(&[3], 1), noise(&[3], 2));
     check_every_call(|| {
         equal_arguments(&x, &y);
@@ -417,7 +417,7 @@ fn a_plan_for_different_arguments_does_for_equal_ones() {
     });
 }
 
-/// Host code with hidden state that is hard to judge: what it gives is another number at each call.
+/// Host code with hidden state that the purity analysis may miss. Its result differs at each call.
 mod hidden {
     use super::{Tensor, Tree, traced, turn};
     use std::cell::Cell;
@@ -540,7 +540,8 @@ mod hidden {
     }
 }
 
-/// A body whose judgement is wrong is found; one that is known not to be pure is recorded and right.
+/// Checks that a body that is wrongly judged pure is reported, and that any other is recorded and
+/// right.
 #[track_caller]
 fn is_right_or_found(call: impl Fn() -> Tensor) {
     TURN.set(0);
@@ -551,13 +552,13 @@ fn is_right_or_found(call: impl Fn() -> Tensor) {
         });
     }));
     if let Err(said) = second {
-        let said = said.downcast::<String>().expect("a text");
+        let said = said.downcast::<String>().expect("a `String` message");
         assert!(said.contains("please report it"), "{said}");
     }
 }
 
 #[test]
-fn hidden_state_that_is_hard_to_judge_is_found() {
+fn hidden_state_missed_by_the_purity_analysis_is_detected() {
     let x = noise(&[3], 1);
     is_right_or_found(|| hidden::a_function_in_a_local(&x));
     is_right_or_found(|| hidden::a_function_in_a_constant(&x));

@@ -1,4 +1,5 @@
-//! `#[traced(check)]`: functions of all kinds with the tests that it emits, and that these tests can fail.
+//! `#[traced(check)]` on functions of all kinds: the emitted tests pass, and fail where a companion
+//! is wrong.
 #![allow(deprecated)] // some functions here are recorded on purpose
 
 use gradloom::prelude::*;
@@ -212,7 +213,7 @@ fn dtypes(
     (kept + steps.cast(DType::F32)).cross_entropy(labels)
 }
 
-// What differences see, `stop_gradient` hides from the derivatives.
+// `stop_gradient` hides part of the function from the derivatives, but not from finite differences.
 #[traced(check(skip(finite_differences)))]
 fn normalised(#[shape(B, I)] x: &Tensor) -> Tensor {
     x / (x.square().sum_keepdims(-1) + 1.0).stop_gradient()
@@ -308,7 +309,7 @@ impl Scale {
     }
 }
 
-/// A constant with the name of a dim, which the option does not mean.
+/// A constant with the name of a dim. The annotations do not refer to it.
 #[allow(dead_code)]
 const B: usize = 77;
 
@@ -328,7 +329,7 @@ mod strict {
     }
 }
 
-/// The run time, but for one function of the expansion, which doubles every cotangent.
+/// The run time with one function replaced, so that every cotangent is doubled.
 mod doubling {
     pub(crate) mod __private {
         pub(crate) use gradloom::__private::*;
@@ -339,7 +340,7 @@ mod doubling {
     }
 }
 
-/// The run time, but for one function of the expansion, which takes 2 for the cotangent of a loss.
+/// The run time with one function replaced, so that the cotangent of a loss starts as 2.
 mod seeding {
     pub(crate) mod __private {
         pub(crate) use gradloom::__private::*;
@@ -350,7 +351,7 @@ mod seeding {
     }
 }
 
-/// The run time, but for one function of the expansion, which forgets every tangent.
+/// The run time with one function replaced, so that every tangent is zero.
 mod forgetting {
     pub(crate) mod __private {
         pub(crate) use gradloom::__private::*;
@@ -361,15 +362,15 @@ mod forgetting {
     }
 }
 
-/// The message of a test that fails, if it does.
+/// Returns the message of a test, or `None` if it passes.
 fn failure(test: fn(&str), law: &'static str) -> Option<String> {
     let payload = std::panic::catch_unwind(|| test(law)).err()?;
-    Some(*payload.downcast::<String>().expect("it says why"))
+    Some(*payload.downcast::<String>().expect("a `String` message"))
 }
 
 #[test]
 fn the_emitted_tests_fail_where_a_companion_is_wrong() {
-    // In a function, the emitted tests are not run by the harness.
+    // Declared inside a function, the emitted tests are not run by the harness.
     mod wrong_vjp {
         use gradloom::prelude::*;
 

@@ -1,4 +1,4 @@
-//! What the binary knows before it runs: costs as formulas, the named values, the hash.
+//! Compile-time facts in the binary: cost formulas, named values, and the hash.
 
 use gradloom::prelude::*;
 use gradloom::{Cost, Formula, Point, Traced};
@@ -54,7 +54,7 @@ fn recorded(#[shape(B)] x: &Tensor) -> Tensor {
     x.exp()
 }
 
-/// The value keeps the result of `tanh` alone, whose dtype the cast says.
+/// Its only residual is the result of `tanh`, whose dtype is known from the cast.
 #[traced]
 fn typed(#[shape(B, T)] x: &Tensor) -> Tensor {
     x.cast(DType::F32).tanh()
@@ -97,26 +97,27 @@ impl Scale {
 }
 
 fn number(formula: Option<Formula>, dims: &[(&str, u64)]) -> Option<u64> {
-    formula.expect("the formula is known").eval(dims)
+    formula.expect("the cost is known").eval(dims)
 }
 
 #[test]
-fn formulas_agree_with_counts_by_hand() {
+fn cost_formulas_agree_with_counts_by_hand() {
     let b = 64;
     let dims = [("B", b)];
-    // 2 m k n for each product, one for each element of a sum of two tensors.
+    // `2 m k n` for each product, and one for each element of a sum of two tensors.
     let by_hand = 2 * b * 784 * 128 + b * 128 + 2 * b * 128 * 10 + b * 10;
     assert_eq!(number(mlp::COST.value.flops, &dims), Some(by_hand));
     assert_eq!(
         number(mlp::COST.value.transcendentals, &dims),
         Some(b * 128)
     );
-    // Two products for each, one for each operand; then `ct (1 - h^2)`, and the sums to the biases.
+    // Two products for each product, one per operand; then `ct (1 - h^2)`, and the sums for the
+    // biases.
     let products = 2 * (2 * b * 784 * 128 + 2 * b * 128 * 10);
     let by_hand = products + 3 * b * 128 + b * 128 + b * 10;
     assert_eq!(number(mlp::COST.pullback.flops, &dims), Some(by_hand));
     assert_eq!(number(mlp::COST.pullback.transcendentals, &dims), Some(0));
-    // All elements into rows, the rows into one number, and a division.
+    // Sum of all elements into rows, sum of the rows, and a division.
     let dims = [("B", 3), ("T", 5)];
     assert_eq!(number(total::COST.value.flops, &dims), Some(30 + 3 + 1));
     let dims = [("A", 2), ("B", 3), ("C", 5)];
@@ -124,7 +125,7 @@ fn formulas_agree_with_counts_by_hand() {
 }
 
 #[test]
-fn formulas_are_readable() {
+fn cost_formulas_are_readable() {
     insta::assert_snapshot!(dense::COST, @r"
     value: 2*B*I*O + B*O flops, B*O transcendentals, ? bytes
     pullback: 4*B*I*O + 4*B*O flops, 0 transcendentals, ? bytes
@@ -168,7 +169,7 @@ fn formulas_are_readable() {
 }
 
 #[test]
-fn what_is_not_known_is_none() {
+fn an_unknown_cost_is_none() {
     assert_eq!(
         unknown::COST.value.flops.map(|f| f.to_string()).as_deref(),
         Some("0")
@@ -176,17 +177,17 @@ fn what_is_not_known_is_none() {
     assert_eq!(unknown::COST.value.transcendentals, None);
     assert_eq!((unknown::COST.saved, mlp::COST.value.bytes), (None, None));
     assert_eq!(UnknownSaved::bytes_for(&[]), None);
-    // A call costs what the callee costs, which only the callee knows.
+    // The cost of a call is known only to the callee.
     assert_eq!(caller::COST.value.flops, None);
     assert_eq!(recorded::COST, Cost::UNKNOWN);
-    // How often a loop runs is not known.
+    // The number of iterations of a loop is not known.
     assert_eq!(looped::COST, Cost::UNKNOWN);
     assert_eq!(RecordedSaved::bytes_for(&[("B", 1)]), None);
     assert_eq!(<mlp as Traced>::COST, mlp::COST);
 }
 
 #[test]
-fn the_residuals_take_the_bytes_that_the_formula_says() {
+fn residuals_take_the_bytes_given_by_the_formula() {
     for (b, t) in [(3, 5), (1, 0), (7, 2)] {
         let x = Tensor::ones([b, t], DType::F64);
         let (_, saved) = typed::saved(&x);
@@ -208,7 +209,7 @@ fn the_residuals_take_the_bytes_that_the_formula_says() {
     ];
     let bytes = TypedMlpSaved::bytes_for(&dims);
     assert_eq!(bytes, Some(saved.bytes() as u64));
-    // x, w1, h, w2, and the derivative of the loss by the logits.
+    // x, w1, h, w2, and the derivative of the loss with respect to the logits.
     let by_hand = 4 * (b * i + i * 4 * h + b * 4 * h + 4 * h * o + b * o);
     assert_eq!(bytes, Some(by_hand as u64));
     // Each op reads its operands and writes its result: two products, `tanh`, the loss.
@@ -221,12 +222,12 @@ fn the_residuals_take_the_bytes_that_the_formula_says() {
 }
 
 #[test]
-fn named_values_are_listed_with_their_places() {
-    // Each with what stands at its place.
+fn named_values_are_listed_with_their_positions() {
+    // Each value with the source text at its position.
     let show = |points: &[Point]| {
         let line = |p: &Point| {
             let source = include_str!("costs.rs").lines().nth(p.line as usize - 1);
-            let at = &source.expect("the line is there")[p.column as usize - 1..];
+            let at = &source.expect("the line exists")[p.column as usize - 1..];
             let saved = if p.saved { ", saved" } else { "" };
             format!("{}{saved}: {at}", p.name)
         };
@@ -265,7 +266,7 @@ mod callees {
         }
     }
 
-    /// Functions with the same bodies, over another `leaf`.
+    /// Functions with the same bodies that call different `leaf` functions.
     macro_rules! callers {
         ($name:ident) => {
             pub(crate) mod $name {
@@ -286,7 +287,7 @@ mod callees {
                     y
                 }
 
-                /// It calls itself, through another function.
+                /// Calls itself through another function.
                 #[traced]
                 pub(crate) fn ping(x: &Tensor, n: usize) -> Tensor {
                     if n == 0 { looped(x, 2) } else { pong(x, n) }

@@ -1,4 +1,5 @@
-//! Who overwrites an argument has it alone: other handles, other threads and errors see what was there.
+//! Donation: a call overwrites an argument only if it owns it alone. Other handles, other threads
+//! and failed calls still see the old values.
 
 use gradloom::prelude::*;
 use gradloom::testing::op_by_op;
@@ -7,7 +8,7 @@ use gradloom_tests::observe::bits;
 use std::sync::Barrier;
 use std::thread;
 
-/// So many elements that calls are promised and arguments may be overwritten.
+/// Number of elements, large enough that calls are promises and may reuse argument buffers.
 const N: usize = 40_000;
 
 #[traced]
@@ -28,7 +29,7 @@ fn picked(x: &Tensor, w: &Tensor, #[nodiff] labels: &Tensor) -> (Tensor, Tensor)
 fn long(seed: u64) -> Tensor {
     let x = noise(&[N], seed);
     evaluate(&x).unwrap();
-    // A buffer that nobody else has.
+    // A buffer without other owners.
     Tensor::from(x.to_vec::<f64>())
 }
 
@@ -50,10 +51,10 @@ fn one_thread_drops_an_argument_while_another_calls() {
             scope.spawn(move || {
                 start.wait();
                 match turn % 4 {
-                    // It drops its handle while the call looks for arguments that nobody else has.
+                    // Drop the handle while the call checks whether it owns its arguments alone.
                     0 => drop(other),
                     1 => assert_eq!(&bits(&other), both.0),
-                    // It calls, too, and each may be the last who has the argument.
+                    // Call concurrently. Either call may be the last owner of the argument.
                     2 => {
                         let z = moved(&other, y);
                         drop(other);
@@ -75,7 +76,7 @@ fn one_thread_drops_an_argument_while_another_calls() {
 }
 
 #[test]
-fn an_argument_that_is_given_twice_is_read_twice() {
+fn an_argument_passed_twice_is_not_overwritten_between_reads() {
     let first = long(1);
     let expected = bits(&op_by_op(|| moved(&first, &first)));
     let chained = bits(&op_by_op(|| {
@@ -87,13 +88,13 @@ fn an_argument_that_is_given_twice_is_read_twice() {
         let z = moved(&x.clone(), &x);
         drop(x);
         assert_eq!(bits(&z), expected);
-        // The result of a call that has not run, twice.
+        // The result of a pending call, passed twice.
         let x = Tensor::from(first.to_vec::<f64>());
         let y = moved(&x, &x);
         let z = moved(&y, &y);
         drop((x, y));
         assert_eq!(bits(&z), chained);
-        // A call between that keeps what the other would overwrite.
+        // A call in between keeps the value that another could overwrite.
         let x = Tensor::from(first.to_vec::<f64>());
         let (y, z) = (moved(&x, &x), waves(&x, &x));
         drop(x);
@@ -103,7 +104,7 @@ fn an_argument_that_is_given_twice_is_read_twice() {
 }
 
 #[test]
-fn pullbacks_that_are_dropped_give_their_residuals_away_and_others_keep_them() {
+fn a_dropped_pullback_donates_its_residuals_and_a_live_one_keeps_them() {
     let (x, w, ct) = (long(1), long(2), long(3));
     let expected = bits(&op_by_op(|| waves::vjp(&x, &w).1(&ct)));
     let value = bits(&op_by_op(|| waves(&x, &w)));
@@ -133,7 +134,7 @@ fn pullbacks_that_are_dropped_give_their_residuals_away_and_others_keep_them() {
 }
 
 #[test]
-fn what_fails_half_way_leaves_arguments_and_residuals_as_they_were() -> Result<()> {
+fn a_failed_call_does_not_change_arguments_or_residuals() -> Result<()> {
     let (first, w) = (long(1), long(2));
     let n = first.numel() / 4;
     let right = Tensor::from(vec![1i64; n]);
@@ -151,7 +152,7 @@ fn what_fails_half_way_leaves_arguments_and_residuals_as_they_were() -> Result<(
         drop(x);
         assert_eq!(bits(&other(&ct)), grads);
         assert_eq!(bits(&again), expected);
-        // The failed call is asked again, after the handles of the user are gone.
+        // Evaluate the failed call again, after the user's handles are gone.
         drop(pullback);
         assert!(evaluate(&failed).is_err());
     }

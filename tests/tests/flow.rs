@@ -1,4 +1,5 @@
-//! Functions with host control flow, differentiated at compile time, against the transforms of the run time.
+//! Functions with host control flow, differentiated at compile time, compared with the run-time
+//! transforms.
 #![allow(deprecated)] // some functions here are recorded on purpose
 
 use gradloom::prelude::*;
@@ -115,7 +116,7 @@ fn near(a: &Tensor, b: &Tensor) {
 }
 
 #[test]
-fn loops() {
+fn loops_have_the_derivatives_of_run_time_transforms() {
     println!("{}", mlp::PROGRAM);
     println!("{}", newton::PROGRAM);
     println!("{}", branches::PROGRAM);
@@ -211,7 +212,7 @@ fn settled(a: &Tensor, x: &Tensor, k: usize) -> Tensor {
 }
 
 #[test]
-fn a_checkpointed_loop_keeps_less_and_gives_the_same_bits() {
+fn a_checkpointed_loop_has_fewer_residuals_and_the_same_bits() {
     let model = Mlp {
         layers: vec![Linear {
             w: Tensor::from([[0.1, 0.2], [0.3, -0.4]]),

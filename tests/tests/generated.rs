@@ -1,7 +1,8 @@
-//! Random traced functions: their values are those of plain interpretation, op by op, and their companions agree with
-//! the transforms of the plain function and with differences.
+//! Random traced functions: their values agree with op-by-op interpretation, and their companions
+//! with transforms of the plain function and with finite differences.
 //!
-//! `GRADLOOM_SEED=7 GRADLOOM_FUNCTIONS=1000 cargo test -p gradloom-tests --test generated` writes and tests others.
+//! `GRADLOOM_SEED=7 GRADLOOM_FUNCTIONS=1000 cargo test -p gradloom-tests --test generated`
+//! generates and tests other functions.
 
 use gradloom::{Tensor, Tree, evaluate};
 use gradloom_tests::derivatives::{Companions, entries, near};
@@ -9,17 +10,17 @@ use gradloom_tests::noise;
 use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// A function of the generator on lists of leaves, with a choice of static arguments.
+/// A generated function on lists of leaves, with a choice of static arguments.
 pub struct Case {
     name: &'static str,
     source: &'static str,
     program: &'static str,
-    /// The shapes of the leaves that are differentiated.
+    /// Shapes of the differentiated leaves.
     shapes: &'static [&'static [usize]],
-    /// How many choices of static arguments there are.
+    /// Number of choices of static arguments.
     cases: usize,
     call: fn(&[Tensor], usize) -> Vec<Tensor>,
-    /// Without `#[traced]`, evaluated op by op.
+    /// The function without `#[traced]`, evaluated op by op.
     plain: fn(&[Tensor], usize) -> Vec<Tensor>,
     vjp: fn(&[Tensor], usize, &[Tensor]) -> Lists,
     jvp: fn(&[Tensor], usize, &[Tensor]) -> Lists,
@@ -38,7 +39,7 @@ macro_rules! parts {
             include!(concat!(env!("OUT_DIR"), "/", $file));
 
             #[test]
-            fn functions_agree() {
+            fn generated_functions_agree_with_interpretation_transforms_and_differences() {
                 crate::check(CASES);
             }
         }
@@ -47,20 +48,20 @@ macro_rules! parts {
 
 parts! { part_0 "functions_0.rs" part_1 "functions_1.rs" part_2 "functions_2.rs" part_3 "functions_3.rs" }
 
-/// The leaves of a tree.
+/// Returns the leaves of a tree.
 fn list(tree: &impl Tree) -> Vec<Tensor> {
     let mut out = Vec::new();
     tree.visit(&mut |leaf| out.push(leaf.clone()));
     out
 }
 
-/// The leaves of an argument that is not differentiated.
+/// Returns leaves for an argument that is not differentiated.
 pub fn unchanged(shapes: &[&[usize]]) -> Vec<Tensor> {
     let leaves = shapes.iter().zip(5_000..);
     leaves.map(|(shape, seed)| noise(shape, seed)).collect()
 }
 
-/// Evaluates the result of an op.
+/// Evaluates the result of an op and returns it.
 pub fn now<T: Tree>(x: T) -> T {
     look(&x);
     x
@@ -74,17 +75,17 @@ pub fn look(x: &impl Tree) {
 }
 
 thread_local! {
-    /// The conditions on values that plain functions have met, in order.
+    /// Conditions on values that plain functions have evaluated, in order.
     static DECISIONS: RefCell<Vec<bool>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Writes down a condition on values.
+/// Logs a condition on values.
 pub fn decide(condition: bool) -> bool {
     DECISIONS.with_borrow_mut(|d| d.push(condition));
     condition
 }
 
-/// The result of a plain function, and the conditions on values that it met.
+/// Returns the result of a plain function, and the conditions on values that it evaluated.
 fn decided<T>(f: impl FnOnce() -> T) -> (T, Vec<bool>) {
     DECISIONS.take();
     let y = f();
@@ -136,7 +137,8 @@ impl Case {
             near("value_and_grad", &entries(&y), &entries(&z), 0.0)?;
             near("value_and_grad", &entries(&g), &entries(&ct), 0.0)?;
         }
-        // Differences are none where a condition changes on the way: then elsewhere.
+        // Finite differences are invalid if a condition changes within the step. Try another point
+        // then.
         let mut outcome = Ok(());
         for seed in 0..5 {
             let x = arguments(k + seed * 10);

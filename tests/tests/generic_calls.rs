@@ -1,4 +1,4 @@
-//! Generic functions: each instance finds its own plans, with the bits of its ops.
+//! Generic functions: each instance reuses its own plans, with the bits of its ops.
 #![allow(deprecated)] // some functions here are recorded on purpose
 
 use gradloom::prelude::*;
@@ -24,7 +24,7 @@ fn sides<const LEFT: bool, const BY: i8, const NAME: char>(x: &Tensor) -> Tensor
 }
 
 #[test]
-fn constants_tell_instances_apart() {
+fn const_parameters_distinguish_instances() {
     assert_eq!((scaled::RECORDED, sides::RECORDED), (None, None));
     let x = noise(&[4, 3], 1);
     let (two, three) = (scaled::<2>(&x), scaled::<3>(&x));
@@ -51,7 +51,7 @@ fn constants_tell_instances_apart() {
 }
 
 #[test]
-fn an_instance_does_not_forget_for_another() {
+fn plans_of_one_instance_do_not_evict_those_of_another() {
     let x = noise(&[2], 1);
     macro_rules! all {
         ($($n:literal)*) => {
@@ -67,7 +67,7 @@ fn an_instance_does_not_forget_for_another() {
     assert_eq!(hits, 30);
 }
 
-/// `sin` so many times, and twice that where it is even.
+/// Calls other instances of itself.
 #[traced]
 fn halved<const N: usize>(x: &Tensor) -> Tensor {
     match N {
@@ -129,7 +129,7 @@ fn several(layer: &Layer, x: &Tensor) -> Tensor {
 }
 
 #[test]
-fn who_calls_an_instance_calls_its_companions() {
+fn callers_of_an_instance_use_its_companions() {
     assert_eq!(several::RECORDED, None);
     let (x, w) = (noise(&[3], 1), noise(&[3], 2));
     let layer = Layer { w };
@@ -226,9 +226,9 @@ mod impl_free {
 }
 
 #[test]
-fn types_tell_instances_apart() {
+fn type_parameters_distinguish_instances() {
     assert_eq!((gained::RECORDED, through::RECORDED), (None, None));
-    // An underscore in a path hides no type.
+    // An inferred type in a path is still part of the instance.
     assert_eq!(through_what::RECORDED, None);
     let why = unknown::RECORDED.expect("a method of a type parameter may count its calls");
     assert!(why.starts_with("`.apply()` at line "), "{why}");
@@ -288,7 +288,7 @@ impl Activation for Tanh {
     }
 }
 
-/// A model whose type says what its layers do.
+/// A model whose type parameter selects the activation.
 #[derive(Clone, Tree)]
 struct Net<A> {
     layers: Vec<Tensor>,
@@ -310,7 +310,7 @@ impl<A: Activation + Clone> Net<A> {
 }
 
 #[test]
-fn methods_of_generic_types_find_their_plans() {
+fn methods_of_generic_types_reuse_their_plans() {
     assert_eq!(Pair::<Scaled, Scaled>::FORWARD_RECORDED, None);
     let (x, by) = (noise(&[4, 3], 1), noise(&[3], 2));
     let scaled = || Scaled { by: by.clone() };
@@ -368,9 +368,9 @@ fn long<T: Eq + Clone + AsRef<str>>(x: &Tensor, #[fixed] name: T) -> Tensor {
 }
 
 #[test]
-fn fixed_values_of_generic_types_are_compared_where_they_can_be() {
+fn fixed_values_of_generic_types_are_compared_if_possible() {
     let x = noise(&[3], 1);
-    // What captures nothing is what its type says.
+    // A closure without captures is identified by its type.
     finds(|| applied(&x, &Tensor::sin));
     finds(|| applied(&x, &|x: &Tensor| x.cos()));
     finds(|| applied(&x, &|x: &Tensor| x.tanh()));
@@ -384,7 +384,7 @@ fn fixed_values_of_generic_types_are_compared_where_they_can_be() {
         finds(|| times(&x, by));
         finds(|| times(&x, i16::from(by) - 4));
     }
-    let why = long::RECORDED.expect("the text may be gone");
+    let why = long::RECORDED.expect("a borrowed key may not outlive the call");
     assert!(why.contains("with the bound `T: 'static`"), "{why}");
     for name in ["a", "ab", "abc"].map(str::to_owned) {
         is_recorded(|| long(&x, name.as_str()));
@@ -419,7 +419,7 @@ fn labelled<'a>(net: &Labelled<'a>, x: &Tensor) -> Tensor {
 }
 
 #[test]
-fn what_borrows_finds_its_plan_if_a_key_has_its_words() {
+fn borrowed_text_is_part_of_the_key() {
     assert_eq!(named::RECORDED, None);
     let (x, w) = (noise(&[3], 1), noise(&[3], 2));
     for name in ["a", "ab", "abc", "ab"].map(str::to_owned) {
@@ -451,7 +451,7 @@ fn both_for_a_while<T: Tree + Clone>(x: &Tensor, tree: &T) -> (Tensor, T) {
 }
 
 #[test]
-fn results_of_generic_types() {
+fn results_of_generic_types_reuse_their_plans() {
     let x = noise(&[3], 1);
     finds(|| both(&x, &vec![x.clone()]));
     finds(|| both(&x, &(x.clone(), x.clone())));
@@ -463,7 +463,7 @@ fn results_of_generic_types() {
 
 static SHIFT: LazyLock<Tensor> = LazyLock::new(|| Tensor::from([1.0f64]));
 
-/// A value without bytes that stands for a tensor elsewhere.
+/// A zero-sized value that dereferences to a tensor stored elsewhere.
 struct Handle;
 
 impl Deref for Handle {
@@ -536,7 +536,7 @@ fn by_a_name_of_ours(x: &Tensor) -> Tensor {
 }
 
 #[test]
-fn what_types_prevent_is_said() {
+fn recorded_names_the_type_that_prevents_caching() {
     let of_a_static = "may be written to or hold a tensor";
     let of_an_argument = "cannot be compared with that of a call before";
     for (what, said, why) in [

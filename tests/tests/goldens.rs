@@ -1,11 +1,12 @@
-//! Values and derivatives against reference results; `tests/goldens/README.md` says where they come from.
+//! Values and derivatives compared with reference results. `tests/goldens/README.md` describes
+//! their origin.
 
 use gradloom::{DType, Tensor, hvp, jvp, vjp};
 use serde_json::Value;
 
 type F = fn(&[Tensor]) -> Vec<Tensor>;
 
-/// The function of each case, in our ops.
+/// The function of each case, written with our ops.
 #[rustfmt::skip]
 const CASES: &[(&str, F)] = &[
     ("neg", |a| vec![-&a[0]]),
@@ -220,7 +221,7 @@ fn tensors(v: &Value) -> Vec<Tensor> {
     v.as_array().unwrap().iter().map(tensor).collect()
 }
 
-/// What is wrong with `got`, against the expected tensors with their tolerances.
+/// Appends to `out` each difference of `got` from the expected tensors, by their tolerances.
 fn differences(what: &str, got: &[Tensor], expected: &Value, out: &mut Vec<String>) {
     let expected = expected.as_array().unwrap();
     if got.len() != expected.len() {
@@ -318,7 +319,7 @@ fn check(case: &Value, f: F, out: &mut Vec<String>) {
 }
 
 #[test]
-fn every_case_agrees_with_its_reference() {
+fn every_golden_case_agrees_with_its_reference() {
     let dir = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("goldens");
     let mut found = std::collections::BTreeMap::new();
     for entry in std::fs::read_dir(dir).unwrap() {

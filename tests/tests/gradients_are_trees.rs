@@ -1,4 +1,4 @@
-//! The struct of gradients is a tree, as its fields are.
+//! The struct of gradients implements `Tree` if its fields do.
 
 use gradloom::prelude::*;
 
@@ -34,7 +34,7 @@ fn arguments() -> (Model, Tensor, Tensor) {
 }
 
 #[test]
-fn the_leaves_are_those_of_the_fields_in_order() {
+fn the_leaves_of_gradients_are_those_of_the_fields_in_order() {
     let (model, x, scale) = arguments();
     let grads = loss::grad(&model, &x, &scale);
     let mut paths = Vec::new();
@@ -71,7 +71,7 @@ fn all_gradients_are_evaluated_and_scaled_as_one() {
 }
 
 #[test]
-fn they_are_cloned_and_shown_where_their_fields_are() {
+fn gradients_implement_clone_and_debug_if_their_fields_do() {
     let (a, b) = (Tensor::from([1.0f32, 2.0]), Tensor::from([3.0f32, 4.0]));
     let grads = product::grad(&a, &b).clone();
     assert_eq!(
@@ -81,7 +81,7 @@ fn they_are_cloned_and_shown_where_their_fields_are() {
             grads.a, grads.r#type
         )
     );
-    // `Model` is neither: that takes nothing else away.
+    // `Model` is neither `Clone` nor `Debug`. That does not affect other gradients.
     let (model, x, scale) = arguments();
     let generic = power::grad(&(x.clone(), scale), &x).clone();
     assert_eq!(generic.w.to_vec::<f32>(), (&x * 2.0).to_vec::<f32>());

@@ -1,17 +1,19 @@
-//! The work per unit stays the same while a program grows: recording, planning, running and dropping are linear in each dimension.
+//! The work per unit is constant while a program grows: recording, planning, running and dropping
+//! are linear in each dimension.
 //!
-//! Callgrind counts instructions, so the test is ignored where valgrind is not on the path.
-//! `cargo run --release -p gradloom-tests --bin growth` prints times for larger programs.
+//! Callgrind counts instructions, so the test is ignored if valgrind is not on the path. `cargo run
+//! --release -p gradloom-tests --bin growth` prints times for larger programs.
 
 use gradloom_tests::growth::GROWTH;
 use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Units of three runs, so few that no chain is so long that it is computed before somebody asks. Differences between them leave out the cost of the process and of what happens once.
+/// Units of the three runs. They are few enough that no chain reaches the limit of pending work.
+/// Differences between runs cancel the fixed cost of the process.
 const UNITS: [u64; 3] = [30, 90, 250];
 
-/// The most instructions per unit of the second difference, in percent of those of the first. Work that is quadratic would take
-/// 280 %; the residuals of a ladder of cheap values take 136 %.
+/// Maximum cost per unit between the second and third run, in percent of that between the first and
+/// second. Quadratic work would take 280 %.
 const MOST: u64 = 150;
 
 #[test]
@@ -36,7 +38,7 @@ fn the_work_per_unit_stays_the_same() {
     };
     let lines: Vec<String> = std::thread::scope(|s| {
         let threads = [(); 2].map(|()| s.spawn(count));
-        let lines = threads.map(|thread| thread.join().expect("each program runs"));
+        let lines = threads.map(|thread| thread.join().expect("no measurement panics"));
         lines.concat()
     });
     assert!(
@@ -46,7 +48,8 @@ fn the_work_per_unit_stays_the_same() {
     );
 }
 
-/// What a process executes that runs the program with so many units.
+/// Returns the number of instructions of a process that runs the program with the given number of
+/// units.
 fn instructions(name: &str, units: u64) -> u64 {
     let run = Command::new("valgrind")
         .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])

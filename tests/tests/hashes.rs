@@ -1,14 +1,14 @@
-//! `HASH` and `RECORDED` cover constants and callees, which only rustc knows.
+//! `HASH` and `RECORDED` cover constants and callees, which are known only to rustc.
 #![allow(
     clippy::declare_interior_mutable_const,
     clippy::borrow_interior_mutable_const
-)] // a cell in a constant is a case
+)] // constants with cells are tested, too
 #![allow(deprecated)] // some functions here are recorded on purpose
-#![allow(unknown_lints, const_item_interior_mutations)] // a cell in a constant is a case
+#![allow(unknown_lints, const_item_interior_mutations)] // constants with cells are tested, too
 
 use gradloom::prelude::*;
 
-/// Two modules with the same source, but for what `$change` puts into them.
+/// Defines two modules with the same source except for the items that differ.
 macro_rules! pairs {
     ($($name:ident { $($first:item)* } { $($second:item)* } in { $($common:item)* })*) => {$(
         mod $name {
@@ -28,7 +28,7 @@ macro_rules! pairs {
     )*};
 }
 
-/// The hash of `f` covers a constant of each kind of type that can be read.
+/// Defines functions that name a constant of each type that can be hashed.
 macro_rules! constants {
     ($($name:ident: $ty:ty = $a:expr, $b:expr;)*) => {
         $(mod $name {
@@ -60,7 +60,7 @@ macro_rules! constants {
         })*
 
         #[test]
-        fn the_value_of_a_constant_counts() {
+        fn the_hash_covers_the_value_of_a_constant() {
             $(
                 assert_ne!($name::first::constant::HASH, $name::second::constant::HASH, stringify!($name));
                 assert_ne!($name::first::place::HASH, $name::second::place::HASH, stringify!($name));
@@ -88,7 +88,7 @@ constants! {
     an_option: Option<usize> = None, Some(0);
 }
 
-/// Constants that rustc cannot read compile all the same.
+/// Constants that cannot be hashed still compile.
 mod unreadable {
     use gradloom::prelude::*;
     use std::cell::Cell;
@@ -114,7 +114,7 @@ mod unreadable {
 }
 
 #[test]
-fn a_constant_that_cannot_be_read_is_allowed() {
+fn a_constant_that_cannot_be_hashed_is_allowed() {
     let y = unreadable::all(&Tensor::scalar(2.0f64));
     assert_eq!(y.item::<f64>(), 24.0);
 }
@@ -214,7 +214,7 @@ pairs! {
 }
 
 #[test]
-fn the_body_of_a_callee_counts() {
+fn the_hash_covers_the_body_of_a_callee() {
     macro_rules! differ {
         ($($module:ident: $($path:ident)::+;)*) => {$(
             assert_ne!($module::first::$($path)::+, $module::second::$($path)::+, stringify!($($path)::+));
@@ -294,7 +294,7 @@ fn says_that_it_is_pure(x: &Tensor) -> Tensor {
     inner(x)
 }
 
-/// It calls itself, and through itself what is recorded.
+/// Calls itself and a recorded function.
 #[traced]
 fn recursive(x: &Tensor, n: usize) -> Tensor {
     if n == 0 {

@@ -1,6 +1,7 @@
-//! How many instructions the steady state of a program takes, which no clock and no other process disturbs.
+//! Instruction counts of programs in their steady state, which neither the clock nor other
+//! processes disturb.
 //!
-//! Callgrind counts them, so the test is ignored where valgrind is not on the path. By hand:
+//! Callgrind counts them, so the test is ignored if valgrind is not on the path. To count by hand:
 //!
 //! ```text
 //! cargo build --release -p gradloom-tests --bin steady
@@ -10,8 +11,8 @@
 
 use std::process::Command;
 
-/// The most instructions that a run may take in a build without optimisation, where this crate's own code and the companions
-/// of its functions cost several times what they cost optimised.
+/// Maximum number of instructions of a run in a build without optimisation. There, this crate and
+/// the companions of its functions cost several times as much as with optimisation.
 const MOST: &[(&str, u64)] = &[
     ("call", 35_000),
     ("pull", 120_000),
@@ -30,7 +31,7 @@ const MOST: &[(&str, u64)] = &[
 )]
 fn the_steady_state_takes_few_instructions() {
     for (name, most) in MOST {
-        // The difference leaves out what the process and the first runs cost.
+        // The difference cancels the cost of the process and of the first runs.
         let (few, many) = (5, 25);
         let each = (instructions(name, many) - instructions(name, few)) / (many - few);
         println!("{name:5} {each:9} instructions");
@@ -41,7 +42,7 @@ fn the_steady_state_takes_few_instructions() {
     }
 }
 
-/// What a process executes that runs the program so many times.
+/// Returns the number of instructions of a process that runs the program `times` times.
 fn instructions(name: &str, times: u64) -> u64 {
     let run = Command::new("valgrind")
         .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])

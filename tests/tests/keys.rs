@@ -1,4 +1,4 @@
-//! Random keys as arguments of traced functions: what is drawn with them is drawn by the plan.
+//! Random keys as arguments of traced functions: the plan draws the random numbers.
 #![allow(deprecated)] // some functions here are recorded on purpose
 
 use gradloom::prelude::*;
@@ -6,8 +6,8 @@ use gradloom::testing::op_by_op;
 use gradloom_tests::noise;
 use gradloom_tests::observe::{bits, log};
 
-/// Calls a function with several keys: all but the first call find the plan, and each gives the numbers that the body gives
-/// op by op, where all is drawn at once.
+/// Checks that calls with other keys reuse the plan of the first, and that each gives the numbers
+/// of evaluation op by op, where draws are not planned.
 #[track_caller]
 fn finds<T: Tree>(f: impl Fn(Key) -> T) {
     let mut seen = Vec::new();
@@ -36,7 +36,7 @@ fn perceptron(w: &Tensor, v: &Tensor, #[nodiff] x: &Tensor, key: Key) -> Tensor 
 }
 
 #[test]
-fn a_call_with_another_key_finds_the_plan() {
+fn a_call_with_another_key_reuses_the_plan() {
     for n in [4, 200] {
         let x = noise(&[n, n], 1);
         finds(|key| dropout(&x, 0.5, key));
@@ -44,7 +44,7 @@ fn a_call_with_another_key_finds_the_plan() {
 }
 
 #[test]
-fn companions_with_another_key_find_their_plans() {
+fn companions_with_another_key_reuse_their_plans() {
     let [w, v, x] = [1, 2, 3].map(|seed| noise(&[6, 6], seed));
     finds(|key| perceptron(&w, &v, &x, key));
     finds(|key| {
@@ -81,7 +81,7 @@ fn all_draws(like: &Tensor, key: Key) -> (Tensor, Tensor, Tensor, Tensor, Tensor
     )
 }
 
-/// A walk whose steps are drawn in a loop.
+/// A random walk that draws its steps in a loop.
 #[traced]
 fn walk(x: &Tensor, steps: usize, key: Key) -> Tensor {
     let mut x = x.clone();
@@ -108,7 +108,7 @@ fn noises(x: &Tensor, keys: Vec<Key>, more: Option<Key>) -> Tensor {
 }
 
 #[test]
-fn keys_are_split_and_drawn_with_in_loops_and_lists() {
+fn keys_can_be_split_and_used_in_loops_and_lists() {
     for dtype in [DType::F32, DType::F64] {
         let like = Tensor::zeros([1], dtype);
         gradloom::evaluate(&like).unwrap();
@@ -124,9 +124,9 @@ fn keys_are_split_and_drawn_with_in_loops_and_lists() {
     });
 }
 
-/// The same numbers as outside of any function.
+/// The plan draws the same numbers as code outside any function.
 #[test]
-fn what_a_plan_draws_is_what_the_key_draws() {
+fn a_plan_draws_the_numbers_of_the_key() {
     let like = Tensor::scalar(0f32);
     for _ in 0..2 {
         let [a, b, c, d, e] = Key::new(9).fold_in(3).split_n();
@@ -167,7 +167,7 @@ fn a_function_that_reads_words_is_recorded() {
     }
 }
 
-/// A key of the body's own is a constant of the plan, however much is drawn with it.
+/// A key created in the body is a constant of the plan, however many numbers it draws.
 #[traced]
 fn own_key(x: &Tensor) -> Tensor {
     x * Key::new(7).uniform([100, 200], DType::F64)
@@ -184,7 +184,7 @@ fn a_key_that_the_body_makes_is_a_constant() {
 }
 
 #[test]
-fn faults_of_draws_are_those_of_the_call() {
+fn errors_of_draws_are_reported_at_the_call() {
     #[traced]
     fn of(x: &Tensor, key: Key, dtype: DType) -> Tensor {
         x * key.uniform([2], dtype)

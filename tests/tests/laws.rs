@@ -1,4 +1,4 @@
-//! The laws that every op of the table obeys. A new op is tested on arrival.
+//! Laws that every op of the table obeys. They cover an added op automatically.
 
 use gradloom::__private::replay;
 use gradloom::{Tensor, vjp};
@@ -7,7 +7,7 @@ use gradloom_ir::op::Diff;
 use gradloom_ir::{Builder, Op, Program, Static, Var, verify};
 use gradloom_tests::{dot, float_params, input, noise, nudged, sample_programs, scale};
 
-/// One op at one of its samples, with inputs.
+/// A sample program of an op, with inputs.
 struct Case {
     op: Op,
     program: Program,
@@ -24,14 +24,14 @@ impl Case {
         self.wrt.contains(&self.program.params[i])
     }
 
-    /// Tangents, or the inputs of another function of them, for the differentiated parameters.
+    /// Returns tangents for the differentiated parameters.
     fn tangents(&self, seed: u64) -> Vec<Tensor> {
         let wrt = (0..self.inputs.len()).filter(|i| self.is_wrt(*i));
         wrt.map(|i| noise(self.inputs[i].shape(), seed + i as u64))
             .collect()
     }
 
-    /// The results that have a tangent, and the tangents.
+    /// Returns whether each result has a tangent, and the tangents.
     fn jvp(&self, tangents: &[Tensor]) -> (Vec<bool>, Vec<Tensor>) {
         let jvp = ad::jvp(&self.program, &self.wrt, Calls::Joint);
         assert_eq!(verify(&jvp.program), [""; 0], "{self}: jvp");
@@ -67,7 +67,7 @@ fn cases() -> impl Iterator<Item = Case> {
     })
 }
 
-/// The cases with something to differentiate.
+/// Returns the cases with differentiable parameters.
 fn differentiable() -> impl Iterator<Item = Case> {
     cases().filter(|c| !c.wrt.is_empty() && !matches!(c.op.def().diff(), Diff::Zero(_)))
 }
@@ -80,7 +80,7 @@ fn every_op_has_samples_and_each_verifies() {
 }
 
 #[test]
-fn what_an_op_computes_has_the_aval_that_its_rules_say() {
+fn the_result_of_an_op_has_the_aval_given_by_its_rules() {
     for case in cases() {
         for (y, out) in case.run(&case.inputs).iter().zip(&case.program.outs) {
             let aval = case.program.aval(*out);
@@ -91,9 +91,9 @@ fn what_an_op_computes_has_the_aval_that_its_rules_say() {
     }
 }
 
-/// Richardson's central difference of 4th order, on every element of the Jacobian.
+/// Uses Richardson's central difference of fourth order on every element of the Jacobian.
 #[test]
-fn the_jvp_agrees_with_differences_on_every_element() {
+fn the_jvp_agrees_with_finite_differences_on_every_element() {
     for case in differentiable() {
         let h = 1e-3;
         let mut at = 0;
@@ -187,7 +187,7 @@ fn the_vjp_is_the_adjoint_of_the_jvp() {
     }
 }
 
-/// Both orders of the second derivative of `s(x) = <c, f(x)>` in a direction.
+/// Compares both orders of the second derivative of `s(x) = <c, f(x)>` in a direction.
 #[test]
 fn forward_over_reverse_equals_reverse_over_reverse() {
     for case in differentiable() {
@@ -214,7 +214,7 @@ fn forward_over_reverse_equals_reverse_over_reverse() {
                 .map(|(g, t)| (&g * t).sum(..));
             products
                 .reduce(|a, b| a + b)
-                .expect("there is a differentiated parameter")
+                .expect("at least one parameter is differentiated")
         };
         let (_, pullback) = vjp(inner, &x);
         let reverse = pullback.call(&Tensor::scalar(1.0));
@@ -231,7 +231,8 @@ fn forward_over_reverse_equals_reverse_over_reverse() {
     }
 }
 
-/// The program of second order against reverse over reverse, for the sum of the squares of the results.
+/// Compares the program of second order with reverse over reverse, for the sum of the squares of
+/// the results.
 #[test]
 fn the_program_of_second_order_equals_reverse_over_reverse() {
     for case in differentiable() {
@@ -259,7 +260,9 @@ fn the_program_of_second_order_equals_reverse_over_reverse() {
         let change = gradloom::grad(|x: &Vec<Tensor>| {
             let products = gradient(x).into_iter().zip(&direction);
             let products = products.map(|(g, t)| (&g * t).sum(..));
-            products.reduce(|a, b| a + b).expect("a parameter")
+            products
+                .reduce(|a, b| a + b)
+                .expect("at least one parameter is differentiated")
         });
         let (mut gradients, mut changes) = (gradients.iter(), changes.iter());
         let mut active = hvp.active.iter();
@@ -269,9 +272,14 @@ fn the_program_of_second_order_equals_reverse_over_reverse() {
             let (found_g, found_h) = match nonzero {
                 false => (&zero, &zero),
                 true => {
-                    let g = gradients.next().expect("one for each that is not zero");
-                    match active.next().expect("as many") {
-                        true => (g, changes.next().expect("one for each that changes")),
+                    let g = gradients
+                        .next()
+                        .expect("one gradient for each active parameter");
+                    match active.next().expect("one flag for each parameter") {
+                        true => (
+                            g,
+                            changes.next().expect("one change for each active gradient"),
+                        ),
                         false => (g, &zero),
                     }
                 }
@@ -290,7 +298,7 @@ fn the_program_of_second_order_equals_reverse_over_reverse() {
     }
 }
 
-/// The program whose only result is the sum of the squares of all that a program returns.
+/// Returns a program whose only result is the sum of the squares of all results of `program`.
 fn sum_of_squares(program: &Program) -> Program {
     let mut b = Builder::after(program);
     for eqn in &program.eqns {

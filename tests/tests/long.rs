@@ -1,13 +1,14 @@
-//! Functions of many statements are differentiated while they are compiled, like short ones, and in little time: their
-//! companions are text that is read when it first runs.
+//! Long functions are differentiated at compile time like short ones, and compile quickly: their
+//! companions are text that is parsed on first use.
 
 use gradloom::prelude::*;
 use gradloom_tests::derivatives::Companions;
 use gradloom_tests::noise;
 use gradloom_tests::panics::panic_of;
 
-/// A function: its head, its first statements, the loop that the next ones are in if there is one, statements that stand
-/// there ten times for each `.`, ten times ten for two, and the last ones.
+/// Defines a function from its head, first statements, an optional loop around the middle
+/// statements, the middle statements, and the last ones. The middle statements are repeated ten
+/// times for each `.`.
 macro_rules! long {
     ([] {$($head:tt)*} {$($first:tt)*} {} {$($step:tt)*} {$($last:tt)*}) => {
         $($head)* { $($first)* $($step)* $($last)* }
@@ -35,7 +36,8 @@ long! {
     { x.clone() }
 }
 
-// Host statements, static arguments and values that are read for their shape alone stand between the equations.
+// Host statements, static arguments, and values read only for their shape stand between the
+// equations.
 long! {
     [.]
     { #[traced] fn mixed(x: &Tensor, c: &Tensor, axis: i64) -> (Tensor, Tensor) }
@@ -54,7 +56,8 @@ long! {
     { let s = x.sum(..); (x, s) }
 }
 
-// What is zero is known when it runs: `c` is reached where there are two turns, and in the last turn.
+// Symbolic zeros are known only at run time: `c` reaches the results only if there are at least two
+// iterations.
 long! {
     [. .]
     { #[traced] fn in_a_loop(x: &Tensor, c: &Tensor, turns: usize) -> (Tensor, Tensor) }
@@ -109,7 +112,7 @@ fn two_thousand_statements_are_differentiated_at_compile_time() {
 }
 
 #[test]
-fn host_statements_stand_between_the_equations_of_a_long_function() {
+fn host_statements_may_stand_between_the_equations_of_a_long_function() {
     for axis in [0, -2] {
         Companions::<(Tensor, Tensor), (Tensor, Tensor)> {
             call: &|(x, c)| mixed(x, c, axis),
@@ -140,17 +143,17 @@ macro_rules! with_turns {
 }
 
 #[test]
-fn a_long_block_in_a_loop_knows_what_is_zero() {
+fn a_long_block_in_a_loop_tracks_symbolic_zeros() {
     with_turns!(in_a_loop);
 }
 
 #[test]
-fn many_blocks_know_what_is_zero() {
+fn many_blocks_track_symbolic_zeros() {
     with_turns!(in_branches);
 }
 
 #[test]
-fn an_op_that_does_not_fit_panics_at_its_line_in_a_long_function_too() {
+fn a_wrong_shape_in_a_long_function_panics_at_the_line_of_the_op() {
     // Three rows do not split into two parts.
     let x = noise(&[3, 3], 1);
     let place = panic_of(|| drop(mixed(&x, &x, 0)));

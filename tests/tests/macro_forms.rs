@@ -1,18 +1,18 @@
-//! Forms of user code that the expansion has to leave alone.
+//! Forms of user code that the expansion must not disturb.
 
 #![deny(warnings)]
 #![forbid(unsafe_code)]
 #![deny(missing_docs, clippy::all)]
-// A lifetime is bound beside its parameter and in a clause on purpose.
+// A lifetime is bounded both beside its parameter and in a where-clause on purpose.
 #![allow(clippy::multiple_bound_locations)]
 
-/// Nothing of the prelude is in scope.
+/// A module without the prelude.
 pub mod bare {
     #![no_implicit_prelude]
 
     use ::gradloom::{Result, Tensor, traced};
 
-    /// Names of ours in user code.
+    /// Uses names that the expansion uses, too.
     #[traced]
     pub fn clashes(saved: &Tensor, y: &Tensor, ct: &Tensor, pull: &Tensor) -> Tensor {
         let cotangents = saved * y;
@@ -25,7 +25,7 @@ pub mod bare {
         ct_y + d_y
     }
 
-    /// A `Result` without the prelude.
+    /// Returns a `Result` without the prelude.
     #[traced]
     pub fn result(r#type: &Tensor, n: usize) -> Result<Tensor> {
         let n = n + 1;
@@ -92,7 +92,7 @@ pub mod generic {
     }
 
     #[test]
-    fn generics_are_carried_over() {
+    fn companions_have_the_generics_of_their_function() {
         let x = Tensor::from([1.0f32, 2.0]);
         let m = Residual {
             inner: Scale(Tensor::from([2.0f32, 3.0])),
@@ -127,7 +127,7 @@ fn a_function_in_a_function_has_companions() {
 }
 
 #[test]
-fn names_of_ours_in_user_code_are_not_confused() {
+fn names_of_the_expansion_may_be_used_in_user_code() {
     use gradloom::prelude::*;
     let x = Tensor::from([0.5f32, -0.25]);
     let (y, pullback) = bare::clashes::vjp(&x, &x, &x, &x);

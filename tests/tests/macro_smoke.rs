@@ -1,4 +1,4 @@
-//! The companions of traced functions against transforms of closures.
+//! Companions of traced functions compared with transforms of closures.
 #![allow(deprecated)] // some functions here are recorded on purpose
 
 use gradloom::prelude::*;
@@ -216,7 +216,8 @@ enum Kind {
     Cos,
 }
 
-/// Equal up to the order in which the cotangents of several uses are added: a call adds its own first.
+/// Checks equality up to rounding. A call adds its own cotangents first, so sums may be in another
+/// order.
 fn close(x: &[Vec<f32>], y: &[Vec<f32>]) {
     assert_eq!(x.len(), y.len());
     for (x, y) in x.iter().flatten().zip(y.iter().flatten()) {
@@ -241,7 +242,7 @@ macro_rules! agrees {
 }
 
 #[test]
-fn statics_tuples_and_results_agree() {
+fn functions_with_statics_tuples_and_results_agree_with_closures() {
     let x = Tensor::from_vec(vec![0.5f32, -1.0, 2.0, 0.25, 1.5, -0.75, 0.1, 0.2], [4, 2]);
     let w = Tensor::from_vec(vec![0.5f32, -0.3, 0.7, 0.9], [2, 2]);
     let dx = x.sin();
@@ -330,7 +331,7 @@ fn own_error(x: &Tensor, n: usize) -> std::result::Result<Tensor, Own> {
 }
 
 #[test]
-fn what_nobody_reads_does_not_reach_the_derivative() {
+fn a_value_without_consumers_does_not_reach_the_derivative() {
     let x = Tensor::from([0.0f32, 1.0]);
     let ct = x.ones_like();
     let expected: Vec<f32> = vec![1.0, 2.0 * 1.0f32.exp()];
@@ -346,7 +347,7 @@ fn what_nobody_reads_does_not_reach_the_derivative() {
 }
 
 #[test]
-fn an_error_type_of_the_user_s_own_comes_back() {
+fn a_user_defined_error_type_is_returned() {
     let x = Tensor::from([0.0f32, 1.0]);
     assert!(matches!(own_error::grad(&x, 1), Err(Own::Odd)));
     assert!(matches!(own_error::grad(&x, 2), Err(Own::Engine)));

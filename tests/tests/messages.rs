@@ -1,4 +1,4 @@
-//! What is said of a user's mistake at run time, and where it points.
+//! Run-time error messages for mistakes of users, and the source locations they report.
 
 use gradloom::optim::Sgd;
 use gradloom::prelude::*;
@@ -6,8 +6,8 @@ use gradloom_tests::panics::panic_of;
 use insta::assert_snapshot;
 use std::collections::HashSet;
 
-/// The text of the panic of an expression, which points at the line of the expression; where a function returns
-/// `Result`, the same text comes back as its `Err`.
+/// Returns the panic message of an expression, and checks that the panic is at the line of the
+/// expression. In a function that returns `Result`, the same message is the `Err`.
 macro_rules! mistake {
     ($e:expr) => {{
         let (text, file, line) = panic_of(|| {
@@ -21,7 +21,7 @@ macro_rules! mistake {
     }};
 }
 
-/// The text of the `Err` of a function that returns `Result`, in which there is a mistake.
+/// Returns the message of the `Err` of a function that contains the mistake and returns `Result`.
 macro_rules! error {
     ($e:expr) => {{
         let fallible = |x: &Tensor| -> Result<Tensor> {
@@ -38,10 +38,10 @@ fn line_of_this_file(line: u32) -> &'static str {
     source
         .lines()
         .nth(line as usize - 1)
-        .expect("a line of this file")
+        .expect("the panic is in this file")
 }
 
-/// Code without its spaces, and without what ends an argument.
+/// Removes the spaces of code and the end of an argument.
 fn dense(code: &str) -> String {
     let code: String = code.split_whitespace().collect();
     code.trim_end_matches(',').to_owned()
@@ -64,7 +64,7 @@ fn i64s(shape: &[usize]) -> Tensor {
 }
 
 #[test]
-fn operands_that_do_not_fit_are_shown() {
+fn operands_that_do_not_fit_are_named_in_the_message() {
     let (x, y, n) = (&f32s(&[2, 3]), &f32s(&[3, 2]), &i64s(&[2, 3]));
     let b = &x.gt(0.0);
     let mut assigned = x.clone();
@@ -102,7 +102,7 @@ fn operands_that_do_not_fit_are_shown() {
 }
 
 #[test]
-fn axes_are_checked() {
+fn wrong_axes_are_reported() {
     let x = &f32s(&[2, 3]);
     let empty = &f32s(&[0, 3]);
     assert_snapshot!(mistakes![
@@ -151,7 +151,7 @@ fn axes_are_checked() {
 }
 
 #[test]
-fn shapes_are_checked() {
+fn wrong_shapes_are_reported() {
     let (x, y) = (&f32s(&[2, 3]), &f32s(&[2, 4]));
     let max = usize::MAX;
     let one = [1usize; 65];
@@ -213,7 +213,7 @@ fn shapes_are_checked() {
 }
 
 #[test]
-fn products_and_layers_are_checked() {
+fn wrong_operands_of_products_and_layers_are_reported() {
     let (x, w, labels) = (&f32s(&[2, 3]), &f32s(&[4, 5]), &i64s(&[2]));
     assert_snapshot!(mistakes![
         x.matmul(w),
@@ -273,7 +273,7 @@ fn products_and_layers_are_checked() {
 }
 
 #[test]
-fn reading_is_checked() {
+fn wrong_reads_are_reported() {
     let x = &f32s(&[2, 3]);
     assert_snapshot!(mistakes![
         x.item::<f32>(),
@@ -296,7 +296,7 @@ fn reading_is_checked() {
 }
 
 #[test]
-fn derivatives_are_checked() {
+fn wrong_arguments_of_transforms_are_reported() {
     let (x, n) = (&f32s(&[2, 3]), &i64s(&[2]));
     let pair = &(x.clone(), n.clone());
     let (_, pullback) = vjp(|x: &Tensor| (x.sin(), vec![x.cos()]), x);
@@ -323,7 +323,7 @@ fn derivatives_are_checked() {
     the cotangent has 1 leaf, and has to have 2
     `argument.1` is i64[2], and only floats have gradients; cast it, or mark the parameter `#[nodiff]` or the field `#[tree(skip)]`
     ");
-    // A closure cannot pass on where it is called, so these are panics of the library's own lines.
+    // A closure is not `#[track_caller]`, so these panics point into the library.
     let said = [
         error!(grad(double)(x)),
         error!(grad(|x: &Tensor| x.argmax(0).sum(..))(x)),
@@ -375,7 +375,7 @@ fn through(net: &Net, x: &Tensor) -> Tensor {
 }
 
 #[test]
-fn traced_functions_and_their_companions_say_the_same() {
+fn traced_functions_and_their_companions_give_the_same_messages() {
     let (x, w) = (&f32s(&[2, 3]), &f32s(&[4, 5]));
     let inside = panic_of(|| drop(affine(x, w)));
     assert_eq!(inside.0, panic_of(|| drop(affine::vjp(x, w))).0);
@@ -426,7 +426,7 @@ fn a_panic_in_a_traced_function_is_at_the_line_of_the_op() {
 }
 
 #[test]
-fn what_only_evaluation_finds_leaves_everything_usable() {
+fn an_error_found_by_evaluation_leaves_other_values_usable() {
     let x = f32s(&[2, 3]);
     let labels = Tensor::from([1i64, 7]);
     let before = x.exp();
@@ -449,8 +449,8 @@ fn what_only_evaluation_finds_leaves_everything_usable() {
 }
 
 #[test]
-fn too_much_memory_is_an_error() {
-    // More bytes than a process can address, and fewer than a shape may have.
+fn running_out_of_memory_is_an_error() {
+    // More bytes than the address space of a process, but fewer than the limit for shapes.
     let x = Tensor::zeros([1 << 45], DType::F64) + 1.0;
     assert_snapshot!(evaluate(&x).unwrap_err(), @"`add`: no memory for 281474976710656 bytes");
     let sum = Tensor::ones([2, 3], DType::F64).sum(..);
@@ -472,7 +472,7 @@ fn transposed(#[shape(B, B)] x: &Tensor) -> Result<Tensor> {
     Ok(x.transpose())
 }
 
-/// One mistake for each variant of [`Error`].
+/// Makes one mistake for each variant of [`Error`].
 fn one_of_each() -> Vec<Error> {
     let x = &f32s(&[2, 3]);
     let failed = |f: &dyn Fn(&Tensor) -> Tensor| {
@@ -501,15 +501,17 @@ fn one_of_each() -> Vec<Error> {
 }
 
 #[test]
-fn every_variant_of_the_error_is_made_by_a_mistake() {
+fn every_error_variant_has_a_test() {
     let source = include_str!("../../core/src/error.rs");
-    let (_, variants) = source.split_once("pub enum Error {").expect("the enum");
-    let (variants, _) = variants.split_once("\n}").expect("its end");
+    let (_, variants) = source
+        .split_once("pub enum Error {")
+        .expect("the source declares the enum");
+    let (variants, _) = variants.split_once("\n}").expect("the enum ends");
     let declared: Vec<&str> = variants
         .lines()
         .filter_map(|line| line.strip_prefix("    "))
         .filter(|line| line.starts_with(|c: char| c.is_ascii_uppercase()))
-        // A test of its own forks the process.
+        // A separate test covers this variant by forking the process.
         .filter(|line| !line.starts_with("Forked"))
         .collect();
     let made: HashSet<_> = one_of_each().iter().map(std::mem::discriminant).collect();

@@ -1,5 +1,6 @@
-//! `#[nodiff]` restricts the public companions of a function. A gradient that a caller computes goes through the call.
-#![allow(clippy::assign_op_pattern)] // bodies are as users write them
+//! `#[nodiff]` removes parameters from the public companions of a function. Gradients of callers
+//! still flow through the call.
+#![allow(clippy::assign_op_pattern)] // bodies are written as by users
 #![allow(deprecated)] // some functions here are recorded on purpose
 
 use gradloom::prelude::*;
@@ -52,7 +53,7 @@ fn mlp() -> Mlp {
     }
 }
 
-/// Both lists have the same numbers, and none of them is zero.
+/// Checks that two trees have the same elements, none of which is zero.
 #[track_caller]
 fn same(what: &str, got: &impl Tree, expected: &impl Tree) {
     let (got, expected) = (entries(got), entries(expected));
@@ -63,7 +64,7 @@ fn same(what: &str, got: &impl Tree, expected: &impl Tree) {
 }
 
 #[test]
-fn the_first_layer_of_a_model_is_trained() {
+fn the_first_layer_of_a_model_gets_a_gradient_through_nodiff_parameters() {
     let (m, x) = (mlp(), noise(&[2, 3], 3));
     let expected = grad(|m: &Mlp| loss(m, &x))(&m);
     same("grad", &loss::grad(&m, &x).m, &expected);
@@ -107,7 +108,7 @@ struct Batch {
     more: Option<Tensor>,
 }
 
-/// Each kind of body and of parameter, as a callee.
+/// Callees with each kind of body and parameter.
 #[traced]
 fn straight(#[nodiff] x: &Tensor, w: &Tensor) -> Tensor {
     (x * w).sin() + x
@@ -185,7 +186,7 @@ fn two_deep(#[nodiff] x: &Tensor, w: &Tensor) -> Tensor {
     straight(&(x * 2.0), w)
 }
 
-/// It calls itself with what depends on the parameter that is not `#[nodiff]`.
+/// Calls itself with a `#[nodiff]` argument that depends on the differentiable parameter.
 #[traced]
 fn recursive(#[nodiff] x: &Tensor, w: &Tensor, n: usize) -> Tensor {
     if n == 0 {
@@ -194,7 +195,7 @@ fn recursive(#[nodiff] x: &Tensor, w: &Tensor, n: usize) -> Tensor {
     recursive(&(x * w), w, n - 1)
 }
 
-/// Nothing of it is differentiated but its `#[nodiff]` parameter.
+/// A tree without tensors: only the `#[nodiff]` parameter of its method can be differentiated.
 #[derive(Clone, Debug, Tree)]
 struct Wave {
     #[tree(skip)]
@@ -208,8 +209,8 @@ impl Wave {
     }
 }
 
-/// A caller with straight-line code, one with control flow, and one that is recorded. `y` reaches a `#[nodiff]` parameter alone,
-/// `w` another one, and `c` stands beside.
+/// Defines callers with straight-line code, with control flow, and recorded at run time. `y`
+/// reaches only `#[nodiff]` parameters, `w` others, and `c` is not passed.
 macro_rules! callers {
     ($($name:ident $n:literal |$y:ident, $w:ident| $call:expr;)*) => {$(
         mod $name {
@@ -251,8 +252,8 @@ macro_rules! callers {
     };
 }
 
-/// The companions of a function of three tensors agree with transforms and differences, also in forward mode where one tangent
-/// alone is not zero.
+/// Checks the companions of a function of three tensors against transforms and differences. Also
+/// checks forward mode with a single non-zero tangent.
 macro_rules! both_modes {
     ($f:path, $n:literal) => {{
         use $f as f;
@@ -297,7 +298,8 @@ callers! {
     of_both_parameters 1 |y, w| straight(&(y * w), &straight(w, y));
 }
 
-/// The companions of a function of a tree of all its arguments agree with transforms and differences.
+/// Checks the companions of a function of a tree of all arguments against transforms and
+/// differences.
 macro_rules! agrees {
     ($f:ident, $x:expr, |$pattern:pat_param| ($($arg:expr),*), ($($tangent:expr),*), $dpattern:pat_param) => {{
         let x = $x;
@@ -382,7 +384,7 @@ fn masked_by_any_recorded(x: &Tensor, mask: &Tensor) -> Tensor {
     x.sin() * mask.cast(DType::F64)
 }
 
-/// The slope of `maximum` has halves, which integers have not.
+/// The derivative of `maximum` contains 0.5, which integers cannot represent.
 #[traced]
 fn counted(#[nodiff] x: &Tensor, w: &Tensor, #[nodiff] n: &Tensor) -> Tensor {
     let least = n.ones_like();
@@ -416,7 +418,7 @@ fn classified_data(w: &Tensor, #[nodiff] data: &Data) -> Tensor {
     entropy(&(&data.x * w), &data.labels)
 }
 
-/// Calls with a mask of bools, numbers that count and labels.
+/// Makes calls with a bool mask, counts and labels.
 #[traced]
 fn of_integers(
     x: &Tensor,
@@ -458,7 +460,7 @@ fn of_integers_by_another(
 }
 
 #[test]
-fn integers_and_bools_have_no_gradient_and_are_no_error() {
+fn integers_and_bools_have_no_gradient_and_are_not_an_error() {
     let labels = Tensor::from([0i64, 2]);
     let mask = noise(&[2, 3], 11).gt(0.0);
     let n = Tensor::from([[0i64, 1, 2], [3, 1, 0]]);
@@ -503,7 +505,7 @@ fn scaled(
     t.tanh()
 }
 
-/// The same, with a gradient of both.
+/// The same function, differentiable in both parameters.
 #[traced]
 fn scaled_both(#[shape(f64; B)] w: &Tensor, #[shape(f64; B)] x: &Tensor) -> Tensor {
     let s = x.sin();
@@ -511,7 +513,7 @@ fn scaled_both(#[shape(f64; B)] w: &Tensor, #[shape(f64; B)] x: &Tensor) -> Tens
     t.tanh()
 }
 
-/// `x` is not asked for, so `scaled` keeps what it keeps by itself.
+/// `x` is not differentiated, so the call of `scaled` has no additional residuals.
 #[traced]
 fn not_asking(w: &Tensor, #[nodiff] x: &Tensor) -> Tensor {
     scaled(w, x)
@@ -523,11 +525,11 @@ fn asking(w: &Tensor, x: &Tensor) -> Tensor {
 }
 
 #[test]
-fn what_nobody_asks_for_costs_nothing() {
+fn gradients_that_are_not_requested_cost_nothing() {
     let (w, x) = (noise(&[4], 1), noise(&[4], 2));
     let own = scaled::saved(&w, &x).1.bytes();
     let both = scaled_both::saved(&w, &x).1.bytes();
-    // `s` and the result; the cosine and `w` as well.
+    // Two residuals, `s` and the result, or four with the cosine and `w`.
     assert_eq!((own, both), (2 * 32, 4 * 32));
     assert_eq!(ScaledSaved::bytes_for(&[("B", 4)]), Some(64));
     assert_eq!(not_asking::saved(&w, &x).1.bytes(), own);

@@ -1,4 +1,4 @@
-//! Companions `vjp` whose calls and pullbacks find their plans: they compute what their ops would, to the bit.
+//! `vjp` companions whose calls and pullbacks reuse plans, with the same bits as their ops.
 
 use gradloom::cache;
 use gradloom::prelude::*;
@@ -7,10 +7,11 @@ use gradloom_tests::noise;
 use gradloom_tests::observe::{bits, log};
 use std::sync::Mutex;
 
-/// A test that empties the cache and one that counts on it take turns.
+/// Serialises a test that empties the cache with tests that rely on it.
 static TURN: Mutex<()> = Mutex::new(());
 
-/// Calls a derivative and its pullback until both find their plans, and once op by op: all agree.
+/// Checks that a repeated derivative and its pullback reuse their plans, and that they agree with
+/// evaluation op by op.
 #[track_caller]
 fn finds<Y: Tree, X: Tree, P: Fn(&Y) -> X>(f: impl Fn() -> (Y, P)) {
     let _turn = TURN.lock().unwrap_or_else(|e| e.into_inner());
@@ -29,7 +30,7 @@ fn finds<Y: Tree, X: Tree, P: Fn(&Y) -> X>(f: impl Fn() -> (Y, P)) {
     }
     assert_eq!(bits(&second), first);
     assert_eq!(bits(&op_by_op(both)), first);
-    // A pullback may be called again, of a call that has been recorded, too.
+    // A pullback may be called again, even after the call was recorded.
     let (y, pullback) = op_by_op(&f);
     assert_eq!(bits(&pullback(&y)), bits(&second.1));
     let (y, pullback) = f();
@@ -37,7 +38,7 @@ fn finds<Y: Tree, X: Tree, P: Fn(&Y) -> X>(f: impl Fn() -> (Y, P)) {
     assert_eq!(bits(&pullback(&y)), bits(&second.1));
 }
 
-/// Calls a derivative and its pullback, which are recorded each time.
+/// Checks that a derivative and its pullback are recorded each time.
 #[track_caller]
 fn is_recorded<Y: Tree, X: Tree, P: Fn(&Y) -> X>(f: impl Fn() -> (Y, P)) {
     let both = || {
@@ -118,7 +119,7 @@ fn parts(x: &Tensor, y: &Tensor, n: usize) -> (Tensor, (Tensor, Tensor, Tensor))
     (x + 1.0, (x.clone(), e, last))
 }
 
-/// One argument that has no influence, one that is a result, and one of which only the shape is read.
+/// Arguments of which one has no influence, one is a result, and one is read only for its shape.
 #[traced(allow(zero_gradient, unused_parameter))]
 fn constant(x: &Tensor, y: &Tensor, z: &Tensor) -> (Tensor, Tensor, Tensor) {
     (x.sign() * 2.0, y.clone(), z.ones_like())
@@ -138,7 +139,7 @@ fn branches(x: &Tensor, deep: bool) -> Tensor {
 }
 
 #[test]
-fn derivatives_and_pullbacks_find_their_plans() -> Result<()> {
+fn derivatives_and_pullbacks_reuse_their_plans() -> Result<()> {
     let (x, w, b) = (noise(&[4, 3], 1), noise(&[3, 2], 2), noise(&[2], 3));
     finds(|| dense::vjp(&x, &w, &b));
     let x = x.cast(DType::F32);
@@ -168,7 +169,7 @@ fn derivatives_and_pullbacks_find_their_plans() -> Result<()> {
 }
 
 #[test]
-fn large_derivatives_are_promised_and_computed_together() -> Result<()> {
+fn large_derivatives_are_promises_and_are_computed_together() -> Result<()> {
     let (x, w, b) = (noise(&[400, 30], 1), noise(&[30, 20], 2), noise(&[20], 3));
     finds(|| dense::vjp(&x, &w, &b));
     let (y, pullback) = dense::vjp(&x, &w, &b);
@@ -220,13 +221,13 @@ fn repeated(x: &Tensor) -> Tensor {
 }
 
 #[test]
-fn what_has_no_site_is_recorded() {
+fn a_function_marked_record_has_no_plans() {
     let x = noise(&[3], 1);
     is_recorded(|| recorded::vjp(&x));
 }
 
 #[test]
-fn checkpointed_loops_have_pullbacks_that_run_them_again() {
+fn pullbacks_of_checkpointed_loops_recompute_iterations() {
     let x = noise(&[3], 1);
     let call = || {
         let (y, pullback) = repeated::vjp(&x);
@@ -237,7 +238,7 @@ fn checkpointed_loops_have_pullbacks_that_run_them_again() {
 }
 
 #[test]
-fn pullbacks_outlive_the_cache_and_take_promises() {
+fn pullbacks_outlive_the_cache_and_accept_promises() {
     let _turn = TURN.lock().unwrap_or_else(|e| e.into_inner());
     let (x, w, b) = (noise(&[4, 3], 1), noise(&[3, 2], 2), noise(&[2], 3));
     let ct = noise(&[4, 2], 4);
@@ -256,19 +257,19 @@ fn pullbacks_outlive_the_cache_and_take_promises() {
 }
 
 #[test]
-fn transforms_go_through_pullbacks() {
+fn pullbacks_can_be_differentiated() {
     let (x, w, b) = (noise(&[4, 3], 1), noise(&[3, 2], 2), noise(&[2], 3));
     let ct = noise(&[4, 2], 4);
     let through = |x: &Tensor| (x.matmul(&w) + &b).tanh();
     for _ in 0..3 {
-        // By the cotangent, of a pullback that is planned.
+        // Differentiate a planned pullback with respect to the cotangent.
         let (_, pullback) = dense::vjp(&x, &w, &b);
         let gradient = grad(|ct: &Tensor| pullback(ct).0.square().sum(..))(&ct);
         let (_, plain) = vjp(through, &x);
         let expected = grad(|ct: &Tensor| plain.call(ct).square().sum(..))(&ct);
         assert_eq!(bits(&gradient), bits(&expected));
         assert_eq!(bits(&pullback(&ct).0), bits(&plain.call(&ct)));
-        // By the argument, of a pullback that is recorded.
+        // Differentiate a recorded pullback with respect to the argument.
         let gradient = grad(|x: &Tensor| dense::vjp(x, &w, &b).1(&ct).0.sum(..))(&x);
         let expected = grad(|x: &Tensor| vjp(through, x).1.call(&ct).sum(..))(&x);
         assert_eq!(bits(&gradient), bits(&expected));
@@ -276,7 +277,7 @@ fn transforms_go_through_pullbacks() {
 }
 
 #[test]
-fn pullbacks_run_on_other_threads_at_the_same_time_and_after_the_first() {
+fn pullbacks_run_on_other_threads_concurrently_and_later() {
     let (x, w, b) = (noise(&[40, 3], 1), noise(&[3, 200], 2), noise(&[200], 3));
     let ct = noise(&[40, 200], 4);
     let expected = bits(&op_by_op(|| dense::vjp(&x, &w, &b).1(&ct)));
@@ -301,11 +302,11 @@ fn pullbacks_run_on_other_threads_at_the_same_time_and_after_the_first() {
 }
 
 #[test]
-fn errors_are_where_they_would_be_without_a_plan() -> Result<()> {
+fn errors_are_the_same_with_and_without_a_plan() -> Result<()> {
     let (x, w, b) = (noise(&[4, 3], 1), noise(&[3, 2], 2), noise(&[2], 3));
     let message = |f: &dyn Fn()| {
         let payload = std::panic::catch_unwind(std::panic::AssertUnwindSafe(f)).unwrap_err();
-        *payload.downcast::<String>().expect("a message")
+        *payload.downcast::<String>().expect("a `String` message")
     };
     let mut messages = Vec::new();
     for _ in 0..2 {
@@ -323,7 +324,7 @@ fn errors_are_where_they_would_be_without_a_plan() -> Result<()> {
     });
     assert_eq!(messages[0][0], expected);
 
-    // The data may be wrong, which is found when it is looked at; then all is as it was.
+    // Wrong data is found when a result is evaluated. Other values are unaffected.
     for n in [4, 4000] {
         let x = noise(&[n, 3], 1);
         let labels = |last: i64| {

@@ -1,4 +1,5 @@
-//! Which host code leaves a traced function static: a call like one before finds its plan, with the bits of its ops.
+//! Host code that keeps a traced function pure: a repeated call reuses its plan, with the bits of
+//! its ops.
 #![allow(deprecated)] // some functions here are recorded on purpose
 
 use gradloom::optim::{Sgd, SgdState};
@@ -91,7 +92,7 @@ fn walked(net: &Net, x: &Tensor) -> Tensor {
     }
 }
 
-/// A mask of host values, which is a constant of the plan.
+/// Applies a mask of host values, which is a constant of the plan.
 #[traced]
 fn masked(x: &Tensor, keep: &[bool]) -> (Tensor, Tensor) {
     let mask = Tensor::from(
@@ -159,7 +160,7 @@ fn ordinary_host_code_is_pure() {
 }
 
 #[test]
-fn a_function_that_returns_a_struct_finds_its_plan() {
+fn a_function_that_returns_a_struct_reuses_its_plan() {
     let x = noise(&[4, 3], 1);
     for n in [0, 2, 3, 2] {
         let found = parts(&x, n);
@@ -223,7 +224,7 @@ fn recorded(x: &Tensor) -> Tensor {
     x * 2.0
 }
 
-/// Functions of the user's that look like those of the library and of numbers.
+/// User functions that look like those of the library and of numbers.
 trait Drawn {
     fn draw() -> Self;
 }
@@ -268,7 +269,7 @@ fn ticks(counter: &Counter) -> Counter {
 }
 
 #[test]
-fn what_is_not_pure_is_named_with_its_line() {
+fn impure_code_is_named_with_its_line() {
     let why = [
         ("count()", counted::RECORDED),
         ("times", passed::RECORDED),
@@ -283,7 +284,7 @@ fn what_is_not_pure_is_named_with_its_line() {
         assert!(why.contains(" may do more than compute"), "{why}");
     }
     for why in [taken::RECORDED, replaced::RECORDED] {
-        let why = why.expect("the state of a thread may be written to");
+        let why = why.expect("a thread-local may be written to");
         assert!(why.starts_with("`STATE` at line "), "{why}");
         assert!(why.contains("may be written to"), "{why}");
     }
@@ -330,7 +331,7 @@ fn step(
 }
 
 #[test]
-fn a_step_of_training_may_be_one_plan() {
+fn a_training_step_may_be_a_single_plan() {
     let (x, first) = (noise(&[4, 3], 1), net());
     assert_eq!(step::RECORDED, None);
     let train = || {
@@ -354,7 +355,7 @@ fn a_step_of_training_may_be_one_plan() {
     assert_eq!(bits(&train()), expected);
     let (found, events) = log(train);
     let names: Vec<&str> = events.iter().map(String::as_str).collect();
-    // What is before the steps makes the first state.
+    // The first two events create the initial state.
     assert_eq!(names[2..], ["hit p2", "ran p2"].repeat(4));
     assert_eq!(bits(&found), expected);
     assert_eq!(bits(&op_by_op(train)), expected);

@@ -1,5 +1,6 @@
-//! Attempts to hide state from purity: whatever a body does besides computing, each call does it, as without the attribute.
-#![allow(clippy::manual_is_multiple_of)] // bodies are as users write them
+//! Attempts to hide state from the purity analysis. Side effects of a body happen at each call, as
+//! without the attribute.
+#![allow(clippy::manual_is_multiple_of)] // bodies are written as by users
 #![allow(deprecated)] // some functions here are recorded on purpose
 
 use gradloom::prelude::*;
@@ -20,7 +21,7 @@ thread_local! {
 #[allow(non_upper_case_globals)]
 static low: AtomicU64 = AtomicU64::new(0);
 
-/// The number of calls so far.
+/// Returns the number of calls so far.
 fn count() -> f64 {
     COUNT.set(COUNT.get() + 1.0);
     COUNT.get()
@@ -52,7 +53,7 @@ impl Consts {
     }
 }
 
-/// A value of the user's that counts whatever is done with it, and equals its clones.
+/// A value for which every operation counts, and which equals its clones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Odd {
     n: i64,
@@ -219,7 +220,7 @@ impl IntoIterator for Ambient {
     }
 }
 
-/// Methods that tensors and numbers do not have.
+/// Methods that neither tensors nor numbers have.
 trait Extended: Sized {
     fn flatten(&self) -> Self;
     fn clamp(&self, _: f64, _: f64) -> Self;
@@ -321,7 +322,7 @@ struct Pointed {
     act: fn(f64) -> f64,
 }
 
-/// Each body as a traced function and as a plain one.
+/// Defines each body as a traced function and as a plain one.
 macro_rules! attempts {
     ($($name:ident($x:ident, $m:ident) { $($body:tt)* })*) => {
         #[allow(unused, clippy::all)]
@@ -338,14 +339,14 @@ macro_rules! attempts {
             $(pub(super) fn $name($x: &Tensor, $m: &Model) -> Tensor { $($body)* })*
         }
         type Plain = fn(&Tensor, &Model) -> Tensor;
-        /// The name of a body, it as a traced function and as a plain one, and why it is recorded.
+        /// Name of a body, its traced and its plain version, and the reason why it is recorded.
         const ATTEMPTS: &[(&str, Plain, Plain, Option<&str>)] =
             &[$((stringify!($name), traced_ones::$name, plain_ones::$name, traced_ones::$name::RECORDED)),*];
     };
 }
 
 attempts! {
-    // A function that is a value.
+    // Functions used as values.
     bound(x, m) { let f = noise; let by: f64 = Some(2.0).map(f).unwrap(); x * by }
     bound_and_called(x, m) { let f = noise; let by: f64 = f(2.0); x * by }
     by_reference(x, m) { let by: f64 = Some(2.0).map(&noise).unwrap(); x * by }
@@ -355,13 +356,13 @@ attempts! {
     in_a_tuple(x, m) { let by: f64 = Some(2.0).map((noise, 1).0).unwrap(); x * by }
     matched(x, m) { let by: f64 = Some(2.0).map(match x.rank() { 0 => f64::sin as fn(f64) -> f64, _ => noise }).unwrap(); x * by }
     repeated(x, m) { let f = roll; let by: f64 = iter::repeat_with(f).take(1).next().unwrap(); x * by }
-    // Names that are locals elsewhere.
+    // Names that are locals elsewhere in the body.
     shadowed_later(x, m) { let noise = Some(2.0).map(noise).unwrap(); let by: f64 = noise; x * by }
     shadowed_by_result(x, m) { let roll: f64 = iter::repeat_with(roll).take(1).sum(); x * roll }
     shadowed_inside(x, m) { { let noise = 1.0; let _ = noise; } let by: f64 = Some(2.0).map(noise).unwrap(); x * by }
     closure_once(x, m) { let f = |v: f64| v; let _ = f(1.0); let f = noise; let by: f64 = f(2.0); x * by }
     closure_elsewhere(x, m) { let a = { let noise = |v: f64| v; noise(1.0) }; let by: f64 = noise(2.0); x * by * a }
-    // Pointers.
+    // Function pointers.
     constant_pointer(x, m) { let by: f64 = Some(2.0).map(POINTER).unwrap(); x * by }
     constant_pointers(x, m) { let by: f64 = Some(2.0).map(POINTERS[1]).unwrap(); x * by }
     associated_pointer(x, m) { let by: f64 = Some(2.0).map(Consts::POINTER).unwrap(); x * by }
@@ -370,12 +371,12 @@ attempts! {
     annotated_pointer(x, m) { let f: fn(f64) -> f64 = noise; let by: f64 = f(2.0); x * by }
     const_inside(x, m) { const F: fn(f64) -> f64 = noise; let by: f64 = Some(2.0).map(F).unwrap(); x * by }
     boxed(x, m) { let f: Box<dyn Fn(f64) -> f64> = Box::new(noise); let by: f64 = f(2.0); x * by }
-    // Functions with capitals.
+    // Functions with upper-case names.
     capital(x, m) { let by: f64 = Noise(); x * by }
     capital_of_a_type(x, m) { let by: f64 = Consts::Read(); x * by }
     capital_passed(x, m) { let by: f64 = iter::repeat_with(Noise).take(1).next().unwrap(); x * by }
     capital_bound(x, m) { let f = Noise; let by: f64 = f(); x * by }
-    // Types of the user's that are made in the body.
+    // User types created in the body.
     clamped(x, m) { let odd = Odd { n: 9 }; let by: f64 = odd.clamp(0.0, 1.0); x * by }
     length(x, m) { let n = Odd { n: 1 }.len() as f64; x * n }
     next_of_a_unit(x, m) { let mut it = Ambient; let by: f64 = it.next().unwrap(); x * by }
@@ -411,13 +412,13 @@ attempts! {
     default(x, m) { let odd = Odd::default(); let n = odd.n as f64; x * n }
     default_of_a_trait(x, m) { let odd: Odd = Default::default(); let n = odd.n as f64; x * n }
     default_of_an_option(x, m) { let none: Option<Odd> = None; let odd = none.unwrap_or_default(); let n = odd.n as f64; x * n }
-    // What is shown.
+    // Formatting.
     shown_unit(x, m) { let n = format!("{}", Ambient).len() as f64; x * n }
     shown_part(x, m) { let n = format!("{}", m.odd).len() as f64; x * n }
     shown_local(x, m) { let odd = m.odd; let n = format!("{odd}").len() as f64; x * n }
     shown_width(x, m) { let odd = m.odd; let n = format!("{:>1$}", odd, 1).len() as f64; x * n }
     to_text(x, m) { let n = m.odd.to_string().len() as f64; x * n }
-    // Operators, indices and references of the user's.
+    // User-defined operators, indices and references.
     added(x, m) { let by: f64 = m.odd + 1.0; x * by }
     multiplied(x, m) { let by: f64 = 2.0 * m.odd; x * by }
     negated(x, m) { let by: f64 = -m.odd; x * by }
@@ -431,17 +432,17 @@ attempts! {
     element_folded(x, m) { let by: f64 = m.odds.iter().fold(1.0, |a, odd| a * *odd); x * by }
     element_destructured(x, m) { let [odd] = [m.odd]; let by: f64 = odd.min(1.0); x * by }
     element_of_an_option(x, m) { let some = Some(m.odd); let by: f64 = match some { Some(odd) => odd.min(1.0), None => 1.0 }; x * by }
-    // Methods of the user's with names of the standard library.
+    // User methods with names of the standard library.
     part_length(x, m) { let n = m.odd.len() as f64; x * n }
     part_iterated(x, m) { let by: f64 = m.odd.iter().sum(); x * by }
     part_mapped(x, m) { let by: f64 = m.odd.map(|v| v); x * by }
     part_unwrapped(x, m) { let by: f64 = m.odd.unwrap(); x * by }
     part_in_a_loop(x, m) { let mut y = x.clone(); for v in m.odd { y = y * v; } y }
-    // Functions with the names of what is traced.
+    // Functions that share the name of something traced.
     companion_of_a_module(x, m) { let by: f64 = grad_like::grad(2.0); x * by }
     companion_of_a_type(x, m) { let by: f64 = Odd::grad(2.0); x * by }
     function_of_a_module(x, m) { let by: f64 = Some(2.0).map(grad_like::sin).unwrap(); x * by }
-    // Globals in lower case.
+    // Globals with lower-case names.
     thread_local_replaced(x, m) { let by = gain.replace(gain.get() + 1.0); x * by }
     atomic_swapped(x, m) { let n = low.fetch_add(1, Ordering::Relaxed) as f64; x * n }
     // Functions, closures and macros.
@@ -473,7 +474,7 @@ fn model() -> Model {
 }
 
 #[test]
-fn each_call_does_what_the_body_does_besides_computing() {
+fn each_call_has_the_side_effects_of_the_body() {
     let (x, model) = (Tensor::from([1.0f64, 2.0]), model());
     let mut wrong = Vec::new();
     for (name, traced, plain, _) in ATTEMPTS {
@@ -512,14 +513,14 @@ fn each_reason_names_a_line_and_ends_with_the_remedy() {
     }
 }
 
-/// A host method with the name of a traced one.
+/// Calls a host method that shares its name with a traced one.
 #[traced]
 fn scheduled(m: &Model, x: &Tensor, #[fixed] s: &Odd) -> Tensor {
     m.step(x) * s.step()
 }
 
 #[test]
-fn a_host_method_may_have_the_name_of_a_traced_one() {
+fn a_host_method_may_share_its_name_with_a_traced_one() {
     let (x, model) = (Tensor::from([1.0f64, 2.0]), model());
     COUNT.set(0.0);
     let y = model.step(&x).to_vec::<f64>();
@@ -556,7 +557,7 @@ fn by_a_lazy_one(x: &Tensor) -> Tensor {
 }
 
 #[test]
-fn what_arguments_share_is_read_at_each_call() {
+fn shared_state_in_arguments_is_read_at_each_call() {
     let w = Tensor::from([1.0f64]);
     let shared = Shared {
         w: w.clone(),

@@ -1,4 +1,4 @@
-//! Programs that only compute, as people write them: the second call records and plans nothing.
+//! Pure programs as people write them: the second call neither records nor plans.
 #![allow(deprecated)] // some functions here are recorded on purpose
 
 use gradloom::prelude::*;
@@ -30,7 +30,7 @@ fn value(net: &Net, x: &Tensor) -> Tensor {
     h.matmul(&last.0) + &last.1
 }
 
-/// u'' + u at points.
+/// Returns the mean square of `u'' + u` at some points.
 #[traced]
 fn residual(net: &Net, #[nodiff] x: &Tensor) -> Tensor {
     let one = x.ones_like();
@@ -41,7 +41,7 @@ fn residual(net: &Net, #[nodiff] x: &Tensor) -> Tensor {
 }
 
 #[test]
-fn a_physics_informed_network() {
+fn a_physics_informed_network_reuses_its_plans() {
     assert_eq!((value::RECORDED, residual::RECORDED), (None, None));
     let (net, x) = (net(), noise(&[6, 1], 9));
     finds(|| residual(&net, &x));
@@ -53,7 +53,7 @@ fn mse(w: &Tensor, #[nodiff] x: &Tensor, #[nodiff] y: &Tensor) -> Tensor {
     (x.matmul(w).tanh() - y).square().mean(..)
 }
 
-/// The loss after three steps of gradient descent on other data.
+/// Returns the loss on other data after three steps of gradient descent.
 #[traced]
 fn meta(w: &Tensor, #[nodiff] x: &Tensor, #[nodiff] y: &Tensor, lr: f64) -> Tensor {
     let mut fast = w.clone();
@@ -72,7 +72,7 @@ fn meta_by_closures(w: &Tensor, #[nodiff] x: &Tensor, #[nodiff] y: &Tensor, lr: 
 }
 
 #[test]
-fn learning_to_learn() {
+fn meta_learning_reuses_its_plans() {
     assert_eq!((meta::RECORDED, meta_by_closures::RECORDED), (None, None));
     let (w, x, y) = (noise(&[3, 2], 1), noise(&[4, 3], 2), noise(&[4, 2], 3));
     finds(|| meta(&w, &x, &y, 0.1));
@@ -145,7 +145,7 @@ impl Deep {
 }
 
 #[test]
-fn batch_norm_with_running_state() {
+fn batch_norm_with_running_state_reuses_its_plans() {
     let all = [
         BatchNorm::FORWARD_RECORDED,
         Block::FORWARD_RECORDED,
@@ -202,7 +202,7 @@ fn several_steps(start: &State, n: usize, dt: f64) -> State {
 }
 
 #[test]
-fn a_leapfrog_step() {
+fn a_leapfrog_step_reuses_its_plans() {
     assert_eq!((leapfrog::RECORDED, several_steps::RECORDED), (None, None));
     let (q, p) = (noise(&[4], 1), noise(&[4], 2));
     finds(|| leapfrog(&q, &p, 0.1));
@@ -219,7 +219,7 @@ fn iterated(x: &Tensor, factors: &[f64], n: usize) -> Tensor {
         if n == 0 { 1.0 } else { v * power(v, n - 1) }
     }
     let total = factors.iter().fold(0.0, |a, b| a + b);
-    let (last, rest) = factors.split_last().expect("there is a factor");
+    let (last, rest) = factors.split_last().expect("at least one factor");
     let most = rest.iter().copied().map(double).fold(f64::MIN, f64::max);
     let pairs: Vec<f64> = factors.windows(2).map(|w| w[0] * w[1]).collect();
     let of_pairs: f64 = pairs.iter().zip(factors).map(|(a, b)| a * b).sum();
@@ -247,7 +247,7 @@ fn with_companions(net: &Net, x: &Tensor) -> Tensor {
 }
 
 #[test]
-fn iterators_functions_and_companions() {
+fn iterators_functions_and_companions_are_pure() {
     let all = [
         iterated::RECORDED,
         folded::RECORDED,

@@ -1,7 +1,9 @@
-//! Calls of traced functions by chance, on several threads, give the bits of one op at a time: whichever arguments are
-//! the same, whatever is dropped, given away, read late or on another thread, and whatever panics in between.
+//! Random calls of traced functions, on several threads, give the bits of evaluation op by op.
+//! Arguments may be equal, dropped, donated, or read late or on another thread, and calls may panic
+//! in between.
 //!
-//! `GRADLOOM_CALLS=100000 cargo test --release -p gradloom-tests --test random_calls` makes more of them.
+//! `GRADLOOM_CALLS=100000 cargo test --release -p gradloom-tests --test random_calls` makes more
+//! calls.
 
 use gradloom::optim::{Adam, Sgd};
 use gradloom::prelude::*;
@@ -12,13 +14,13 @@ use gradloom_tests::panics::panic_of;
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-/// How many calls each thread makes on small tensors, unless the environment says otherwise.
+/// Default number of calls of each thread on small tensors.
 const CALLS: usize = 800;
 
-/// How many threads call.
+/// Number of threads.
 const THREADS: u64 = 3;
 
-/// A tensor, and the bits of its elements.
+/// A tensor, and the expected bits of its elements.
 #[derive(Clone)]
 struct Value {
     tensor: Tensor,
@@ -38,7 +40,7 @@ impl Value {
         Value { tensor, bits }
     }
 
-    /// Another tensor of the same elements.
+    /// Returns another tensor with the same elements.
     fn copy(&self) -> Tensor {
         let elements = self.bits.iter().map(|bits| f64::from_bits(*bits));
         Tensor::from(elements.collect::<Vec<f64>>())
@@ -109,7 +111,7 @@ fn loss(x: &Tensor, y: &Tensor) -> Tensor {
     (x.square() * y).mean(..)
 }
 
-/// Panics when it is evaluated, unless `label` is from 0 to 3.
+/// Its evaluation panics unless `label` is from 0 to 3.
 #[traced]
 fn labelled(x: &Tensor, label: i64) -> Tensor {
     let rows = x.reshape([-1, 4]);
@@ -117,7 +119,7 @@ fn labelled(x: &Tensor, label: i64) -> Tensor {
     rows.cross_entropy(&labels) + x.exp()
 }
 
-/// A call: its number says of what, `more` is a number to call it with.
+/// Makes the call with the given number. `more` selects its static arguments.
 fn call(number: usize, x: &Tensor, y: &Tensor, more: usize) -> Vec<Tensor> {
     match number {
         0 => vec![linear(x, y)],
@@ -136,7 +138,7 @@ fn call(number: usize, x: &Tensor, y: &Tensor, more: usize) -> Vec<Tensor> {
         7 => vec![normalised(x, y)],
         8 => vec![dropped(x, Key::new(more as u64))],
         9 => vec![labelled(x, more as i64 % 4)],
-        // Ops that nobody has evaluated are an argument.
+        // Pending ops are an argument.
         10 => vec![x + y, linear(&(x * 2.0), y)],
         11 => {
             let (value, pullback) = wave::vjp(x, y);
@@ -157,7 +159,7 @@ fn call(number: usize, x: &Tensor, y: &Tensor, more: usize) -> Vec<Tensor> {
             };
             let (x, state) = sgd.step(x, &grads.x, &sgd.init(x));
             let (x, state) = sgd.step(&x, &grads.y, &state);
-            vec![x, state.velocity.expect("there is momentum")]
+            vec![x, state.velocity.expect("`momentum` is not 0")]
         }
         _ => {
             let grads = loss::grad(x, y);
@@ -171,13 +173,13 @@ fn call(number: usize, x: &Tensor, y: &Tensor, more: usize) -> Vec<Tensor> {
 
 const NUMBERS: usize = 16;
 
-/// Something that must not change a result.
+/// Does something that must not change a result.
 fn disturb(rng: &mut Rng, results: &[Value]) {
     let tensors: Vec<Tensor> = results.iter().map(|value| value.tensor.clone()).collect();
     match rng.below(8) {
         0 => set_threads(1 + rng.below(3)),
         1 => drop(explain(&tensors)),
-        2 => evaluate(&tensors).expect("all can be computed"),
+        2 => evaluate(&tensors).expect("all results can be computed"),
         3 => {
             let x = &tensors[0];
             if x.rank() == 1 && x.numel() > 0 {
@@ -188,13 +190,13 @@ fn disturb(rng: &mut Rng, results: &[Value]) {
         4 => {
             let value = rng.of(results);
             let other = thread::spawn(move || value.check("on another thread"));
-            other.join().expect("the bits are the same");
+            other.join().expect("another thread sees the same bits");
         }
         _ => {}
     }
 }
 
-/// Calls with tensors of `n` elements, and with results of this and other threads.
+/// Makes calls with tensors of `n` elements, and with results of this and other threads.
 fn run(seed: u64, n: usize, calls: usize, shared: &Mutex<Vec<Value>>) {
     let rng = &mut Rng::new(seed);
     let mut pool: Vec<Value> = Vec::new();
@@ -208,7 +210,7 @@ fn run(seed: u64, n: usize, calls: usize, shared: &Mutex<Vec<Value>>) {
         let (i, j) = (rng.below(pool.len()), rng.below(pool.len()));
         let [x, y] = [i, j].map(|i| pool[i].clone());
 
-        // Equal arguments are equal in the reference, too.
+        // Arguments that are the same tensor are the same in the reference, too.
         let copy = x.copy();
         let other = if i == j { copy.clone() } else { y.copy() };
         let expected = op_by_op(|| {
@@ -219,7 +221,7 @@ fn run(seed: u64, n: usize, calls: usize, shared: &Mutex<Vec<Value>>) {
         let with_bits = |(tensor, value): (Tensor, Value)| Value { tensor, ..value };
         let mut results: Vec<Value> = results.into_iter().zip(expected).map(with_bits).collect();
 
-        // The arguments may be gone before the results are looked at.
+        // Drop the arguments before the results are evaluated.
         drop((x, y));
         if rng.once_in(3) {
             pool.remove(i.max(j));
@@ -239,7 +241,9 @@ fn run(seed: u64, n: usize, calls: usize, shared: &Mutex<Vec<Value>>) {
             if result.tensor.shape() != [n] {
                 continue;
             }
-            let mut shared = shared.lock().expect("no thread panics with it");
+            let mut shared = shared
+                .lock()
+                .expect("no thread panics while it holds the lock");
             match rng.below(6) {
                 0 => shared.push(result),
                 1 => pool.extend(shared.pop().into_iter().chain([result])),
@@ -256,10 +260,10 @@ fn run(seed: u64, n: usize, calls: usize, shared: &Mutex<Vec<Value>>) {
 }
 
 #[test]
-fn calls_by_chance_give_the_bits_of_one_op_at_a_time() {
+fn random_calls_give_the_bits_of_evaluation_op_by_op() {
     let asked = std::env::var("GRADLOOM_CALLS").ok();
     let calls = asked.map_or(CALLS, |n| n.parse().expect("`GRADLOOM_CALLS` is a number"));
-    // From calls that run at once to those that are promised, and to loops that several threads share.
+    // From calls that are evaluated eagerly to promises, and to loops split between threads.
     for (n, share) in [
         (4, 1),
         (64, 1),

@@ -1,8 +1,8 @@
-//! Derivatives of graphs by chance: both modes agree, in first and second order, and neither depends on what
-//! has been evaluated on the way.
+//! Derivatives of random graphs: both modes agree, in first and second order, and do not depend on
+//! values evaluated earlier.
 //!
-//! `GRADLOOM_GRAPHS=30000 cargo test --release -p gradloom-tests --test random_gradients` makes more of them. With that
-//! many all tests pass, in 196 s on two busy cores.
+//! `GRADLOOM_GRAPHS=30000 cargo test --release -p gradloom-tests --test random_gradients` tests
+//! more graphs.
 
 use gradloom::{DType, Result, Tensor, evaluate, grad, hvp, jvp, value_and_grad};
 use gradloom_ir::Op;
@@ -11,7 +11,7 @@ use gradloom_tests::graphs::{Graph, Kind, Node, Rng, bits, graph};
 use gradloom_tests::noise;
 use std::collections::BTreeMap;
 
-/// How many graphs are differentiated, and how many of them twice, unless the environment says otherwise.
+/// Default numbers of graphs that are differentiated once, and twice.
 const GRAPHS: u64 = 600;
 const TWICE: u64 = 200;
 
@@ -20,13 +20,13 @@ fn count(usual: u64) -> u64 {
     asked.map_or(usual, |n| n.parse().expect("`GRADLOOM_GRAPHS` is a number"))
 }
 
-/// A graph as a function of its float leaves, with a single float as result.
+/// A graph as a function of its float leaves, with a scalar result.
 struct Function {
     graph: Graph,
-    /// The leaves, and which of them are floats.
+    /// All leaves, and the indices of the float ones.
     leaves: Vec<Tensor>,
     floats: Vec<usize>,
-    /// The values that nothing reads.
+    /// Float values without consumers.
     sinks: Vec<usize>,
 }
 
@@ -67,7 +67,7 @@ impl Function {
             .collect()
     }
 
-    /// The value at `x`; `early` chooses what is evaluated on the way.
+    /// Computes the value at `x`. With `early`, evaluates random intermediate values.
     fn call(&self, x: &[Tensor], mut early: Option<Rng>) -> Tensor {
         let mut leaves = self.leaves.clone();
         for (i, x) in self.floats.iter().zip(x) {
@@ -116,7 +116,7 @@ fn the_gradient_along_any_direction_is_the_tangent() {
         );
         assert_eq!(bits(&value), bits(&y), "seed {seed}: {:#?}", f.graph);
 
-        // What is evaluated inside the function, and a function that may fail, change no bit.
+        // Neither evaluation inside the function nor a fallible function changes a bit.
         let early = Rng::new(seed);
         let again = grad(|x: &Vec<Tensor>| f.call(x, Some(early.clone())))(&x);
         assert_eq!(

@@ -1,8 +1,8 @@
-//! Graphs by chance over the whole op table give the bits of one op at a time, however they are cut into
-//! evaluations and whatever the cache of plans remembers.
+//! Random graphs over the whole op table give the bits of evaluation op by op, however they are
+//! split into evaluations and whatever plans are cached.
 //!
-//! `GRADLOOM_GRAPHS=100000 cargo test --release -p gradloom-tests --test random_graphs` makes more of them. With that
-//! many all tests pass, in 240 s on two busy cores.
+//! `GRADLOOM_GRAPHS=100000 cargo test --release -p gradloom-tests --test random_graphs` tests more
+//! graphs.
 
 use gradloom::{Tensor, cache, evaluate};
 use gradloom_ir::Op;
@@ -10,12 +10,12 @@ use gradloom_tests::graphs::{Graph, Kind, Rng, bits, graph};
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard};
 
-/// How many graphs are made unless the environment says otherwise.
+/// Default number of graphs.
 const GRAPHS: u64 = 2000;
-/// How many changes are made.
+/// Default number of graphs that are changed.
 const MUTATIONS: u64 = 2000;
 
-/// Settings of the cache are those of the process, so the tests run one after the other.
+/// Cache settings are global to the process, so the tests run one after the other.
 static ALONE: Mutex<()> = Mutex::new(());
 
 fn alone() -> MutexGuard<'static, ()> {
@@ -32,7 +32,7 @@ fn settings(hash_bits: u32, capacity: usize) {
     cache::set_capacity(capacity);
 }
 
-/// Compares the values that are given with the reference.
+/// Compares some values with the reference.
 #[track_caller]
 fn check(what: &str, seed: u64, graph: &Graph, values: &[(usize, Tensor)], expected: &[Vec<u64>]) {
     for (v, value) in values {
@@ -48,7 +48,7 @@ fn numbered(values: Vec<Tensor>) -> Vec<(usize, Tensor)> {
     values.into_iter().enumerate().collect()
 }
 
-/// Some of the values in some order, some of them more than once.
+/// Picks some values in random order, perhaps with repetitions.
 fn targets(rng: &mut Rng, values: &[Tensor]) -> Vec<(usize, Tensor)> {
     let n = 1 + rng.below(values.len());
     let chosen = (0..n).map(|_| rng.below(values.len()));
@@ -59,7 +59,7 @@ fn all_ways(seed: u64, graph: &Graph, expected: &[Vec<u64>], rng: &mut Rng) {
     let lazy = || {
         graph
             .record(None, |_, _| {})
-            .expect("the rules have been asked")
+            .expect("the generator has checked the operands")
     };
     let tensors =
         |targets: &[(usize, Tensor)]| targets.iter().map(|(_, t)| t.clone()).collect::<Vec<_>>();
@@ -97,7 +97,7 @@ fn all_ways(seed: u64, graph: &Graph, expected: &[Vec<u64>], rng: &mut Rng) {
         expected,
     );
 
-    // All handles but those of some targets are gone before the evaluation.
+    // Only the handles of some targets are alive.
     let kept = targets(rng, &lazy());
     check("handles dropped", seed, graph, &kept, expected);
 
@@ -128,7 +128,7 @@ fn every_way_to_evaluate_a_graph_gives_the_same_bits() {
         graph
             .steps()
             .for_each(|step| *met.entry(step.op).or_default() += 1);
-        // Single ops are looked up in a cache that holds the plans of larger graphs, too.
+        // Single ops are looked up in a cache that also holds plans of larger graphs.
         settings(64, cache::DEFAULT_CAPACITY);
         let expected = graph.one_by_one().unwrap();
         match seed % 4 {
@@ -149,9 +149,9 @@ fn every_way_to_evaluate_a_graph_gives_the_same_bits() {
     }
 }
 
-/// The reference plans each op on its own, so no plan of another computation can answer for it.
+/// The reference plans each op on its own, so it cannot use a plan of another graph.
 #[test]
-fn a_graph_with_one_thing_changed_has_its_own_results() {
+fn a_graph_with_one_change_has_its_own_results() {
     let _alone = alone();
     let (mut n_changed, mut n_different) = (0, 0);
     let n = count(MUTATIONS);
@@ -179,7 +179,7 @@ fn a_graph_with_one_thing_changed_has_its_own_results() {
                     &numbered(values),
                     expected,
                 ),
-                // A label that is no class.
+                // For example, a label out of range.
                 (Err(found), Err(expected)) => {
                     assert_eq!(found, *expected, "seed {seed}: {graph:#?}")
                 }

@@ -1,4 +1,4 @@
-//! Reading values in loops: each turn costs the same, however long the loop is and whatever reads.
+//! Loops that read values: the cost of an iteration does not grow with the length of the loop.
 #![allow(deprecated)] // some functions here are recorded on purpose
 
 use gradloom::events;
@@ -8,7 +8,7 @@ use gradloom::{cache, explain};
 use gradloom_tests::noise;
 use std::sync::Mutex;
 
-/// Counts and the memory of the process are those of all threads.
+/// Event counts and memory are global to the process, so the tests run one after the other.
 static ALONE: Mutex<()> = Mutex::new(());
 
 fn alone<R>(test: impl FnOnce() -> R) -> R {
@@ -17,20 +17,21 @@ fn alone<R>(test: impl FnOnce() -> R) -> R {
     test()
 }
 
-/// Number of plans made while `body` runs.
+/// Returns the number of plans made while `body` runs.
 fn plans(body: impl FnOnce()) -> u64 {
     let before = events::counts().planned;
     body();
     events::counts().planned - before
 }
 
-/// Resident memory of this process in MiB.
+/// Returns the resident memory of this process in MiB.
 fn resident() -> usize {
-    let status = std::fs::read_to_string("/proc/self/status").expect("Linux says");
+    let status =
+        std::fs::read_to_string("/proc/self/status").expect("Linux provides `/proc/self/status`");
     let line = status.lines().find(|l| l.starts_with("VmRSS:"));
     let kib = line.and_then(|l| l.split_whitespace().nth(1));
     kib.and_then(|k| k.parse::<usize>().ok())
-        .expect("a number of KiB")
+        .expect("`VmRSS` is a number of KiB")
         / 1024
 }
 
@@ -51,7 +52,7 @@ fn loss(net: &Net, x: &Tensor) -> Tensor {
     (x.matmul(&net.w) + &net.b).tanh().square().mean(..)
 }
 
-/// The losses of a loop of training, of which each `every`-th is read while it runs.
+/// Returns the losses of a training loop that reads every `every`-th loss as it runs.
 fn train(n: usize, every: usize) -> Vec<f64> {
     let (x, adam, mut net) = (noise(&[8, 6], 3), Adam::default(), net());
     let (mut state, mut losses) = (adam.init(&net), Vec::new());
@@ -66,7 +67,7 @@ fn train(n: usize, every: usize) -> Vec<f64> {
     losses
 }
 
-/// The same, evaluated at each step.
+/// The same loop, evaluated at each step.
 fn train_evaluated(n: usize) -> Vec<f64> {
     let (x, adam, mut net) = (noise(&[8, 6], 3), Adam::default(), net());
     let (mut state, mut losses) = (adam.init(&net), Vec::new());
@@ -123,7 +124,7 @@ fn converge(x: &Tensor, n: usize) -> Tensor {
     y
 }
 
-/// The same without a read.
+/// The same loop without a read.
 fn converge_blindly(x: &Tensor, n: usize) -> Tensor {
     let mut y = x.clone();
     for _ in 0..n {
@@ -201,9 +202,9 @@ fn turn(y: &Tensor) -> Tensor {
 }
 
 #[test]
-fn a_million_calls_that_nobody_reads_take_no_memory() {
+fn calls_whose_results_are_not_read_take_no_memory() {
     alone(|| {
-        // So long that a call is promised.
+        // Large enough that a call is a promise.
         let mut y = noise(&[4100], 1);
         let mut calls = |n: usize| {
             for _ in 0..n {
@@ -220,7 +221,7 @@ fn a_million_calls_that_nobody_reads_take_no_memory() {
 }
 
 #[test]
-fn reading_computes_what_is_held_below_and_nothing_else() {
+fn reading_computes_held_operands_and_nothing_else() {
     let x = noise(&[3, 4], 1);
     let kept = &x * 2.0;
     let view = kept.transpose();
@@ -231,16 +232,16 @@ fn reading_computes_what_is_held_below_and_nothing_else() {
     total.item::<f64>();
     assert!(kept.is_realised());
     assert!(part.is_realised(), "a part is smaller than the whole");
-    assert!(!view.is_realised(), "what it views is computed");
-    assert!(!repeated.is_realised(), "what it repeats is computed");
-    assert!(!beside.is_realised(), "nobody has asked for it");
+    assert!(!view.is_realised(), "its source is computed");
+    assert!(!repeated.is_realised(), "its source is computed instead");
+    assert!(!beside.is_realised(), "no target needs it");
 }
 
 #[test]
-fn a_value_that_cannot_be_computed_is_no_error_of_what_does_not_need_it() {
+fn a_pending_chain_behind_a_failing_value_stays_a_promise() {
     let labels = Tensor::from([7i64]);
     let bad = Tensor::from([[0.5f64, 1.0]]).cross_entropy(&labels);
-    // The chain is so long that it is computed before somebody asks.
+    // The chain exceeds the limit of pending work, so the run time tries to evaluate it early.
     let mut y = bad.clone();
     for _ in 0..3000 {
         y += 1.0;
@@ -259,13 +260,13 @@ fn both(x: &Tensor) -> (Tensor, Tensor) {
 }
 
 #[test]
-fn a_call_does_not_compute_results_that_were_dropped() {
+fn a_call_does_not_compute_dropped_results() {
     let x = noise(&[128, 128], 1);
     let (first, _) = both(&x);
     let text = explain(&first);
     assert!(!text.contains("matmul") && text.contains("tanh"), "{text}");
     let (_, second) = both(&x);
-    // To leave out the cheap result is not worth a plan of its own.
+    // Not computing the cheap result would not pay for a plan of its own.
     let text = explain(&second);
     assert!(text.contains("matmul") && text.contains("tanh"), "{text}");
     let whole = both(&x);
@@ -273,7 +274,7 @@ fn a_call_does_not_compute_results_that_were_dropped() {
     assert!(text.contains("matmul") && text.contains("tanh"), "{text}");
     assert_eq!(first.to_vec::<f64>(), whole.0.to_vec::<f64>());
     assert_eq!(second.to_vec::<f64>(), whole.1.to_vec::<f64>());
-    // A call after that one still has all results.
+    // Later calls still have all results.
     let again = both(&x);
     assert_eq!(again.1.to_vec::<f64>(), whole.1.to_vec::<f64>());
     assert_eq!(again.0.to_vec::<f64>(), whole.0.to_vec::<f64>());
@@ -285,7 +286,7 @@ fn layer(x: &Tensor, w: &Tensor) -> Tensor {
 }
 
 #[test]
-fn a_pullback_is_right_after_a_call_whose_pullback_was_dropped() {
+fn a_pullback_is_right_after_an_earlier_pullback_was_dropped() {
     let (x, w) = (noise(&[128, 128], 1), noise(&[128, 128], 2));
     let (y, pullback) = layer::vjp(&x, &w);
     let ct = y.ones_like();

@@ -1,4 +1,5 @@
-//! What the run time says of calls: counts by function and outcome, reasons, times, and numbers that change.
+//! Reports of the run time about calls: counts by function and outcome, reasons, times, and
+//! changing numbers.
 #![allow(deprecated)] // some functions here are recorded on purpose
 
 use gradloom::events::{self, Event};
@@ -9,7 +10,7 @@ use gradloom_tests::noise;
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
-/// Counts are those of the process, so tests that compare whole reports take turns.
+/// Counts are global to the process, so tests that compare whole reports run one after the other.
 fn turn() -> MutexGuard<'static, ()> {
     static TURN: Mutex<()> = Mutex::new(());
     TURN.lock().unwrap_or_else(|e| e.into_inner())
@@ -124,7 +125,7 @@ fn calls_are_counted_by_function_and_outcome() {
 }
 
 #[test]
-fn the_reason_is_that_of_the_last_call_that_was_recorded() {
+fn the_reason_is_that_of_the_last_recorded_call() {
     let _turn = turn();
     let layer = layer();
     let x = noise(&[3, 2], 2);
@@ -205,7 +206,7 @@ fn a_number_that_changes_is_named_once_it_has_changed_three_times() {
     };
     assert_eq!(log(0.1, 0.0), None);
     assert_eq!(log(0.2, 0.0), None);
-    // A value that came before has its plan, and two numbers that change at once are nobody's fault alone.
+    // A value seen before has its plan. If two numbers change at once, neither is blamed.
     assert_eq!(log(0.1, 0.0), None);
     assert_eq!(log(0.9, 0.5), None);
     assert_eq!(log(0.3, 0.0), None);
@@ -230,7 +231,7 @@ fn by_axis(x: &Tensor, axis: usize, #[fixed] name: &str) -> Tensor {
 }
 
 #[test]
-fn other_static_values_are_no_numbers() {
+fn changing_static_values_other_than_numbers_are_not_named() {
     let _turn = turn();
     let x = noise(&[3, 3], 1);
     let (_, log) = events::record(|| {
@@ -250,7 +251,7 @@ fn scheduled(x: &Tensor, #[fixed] schedule: &Schedule, n: usize) -> Tensor {
 }
 
 #[test]
-fn an_argument_that_no_key_can_hold_is_named() {
+fn an_argument_that_cannot_be_part_of_a_key_is_named() {
     let _turn = turn();
     let x = noise(&[3], 1);
     let ((), report) = report::of(|| drop(scheduled(&x, &Schedule(0.5), 2)));
@@ -265,7 +266,7 @@ fn on_threads(x: &Tensor) -> Tensor {
 }
 
 #[test]
-fn threads_that_have_ended_are_counted() {
+fn calls_of_finished_threads_are_counted() {
     let _turn = turn();
     let x = noise(&[3], 1);
     evaluate(&x).unwrap();
@@ -286,7 +287,7 @@ fn large(x: &Tensor) -> Tensor {
 }
 
 #[test]
-fn a_plan_that_runs_later_is_time_of_its_function() {
+fn the_time_of_a_deferred_plan_counts_for_its_function() {
     let _turn = turn();
     let x = Tensor::ones([1 << 20], DType::F32);
     evaluate(&x).unwrap();

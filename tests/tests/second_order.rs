@@ -1,4 +1,5 @@
-//! `#[traced(order = 2)]`: the companion of second order is the gradient and its slope, whichever way it is made.
+//! `#[traced(order = 2)]`: the `hvp` companion returns the gradient and its directional derivative
+//! for every form of function.
 
 use gradloom::events::{self, Event};
 use gradloom::prelude::*;
@@ -6,7 +7,7 @@ use gradloom::{DType, Tree};
 use gradloom_tests::derivatives::{differences, entries, near, noise_like};
 use gradloom_tests::noise;
 
-/// The sum of the products of all leaves.
+/// Returns the inner product of two trees.
 fn dot<X: Tree>(a: &X, b: &X) -> Tensor {
     let mut factors = Vec::new();
     b.visit(&mut |leaf| factors.push(leaf.clone()));
@@ -16,7 +17,8 @@ fn dot<X: Tree>(a: &X, b: &X) -> Tensor {
     total
 }
 
-/// The companion against forward over reverse and reverse over reverse of the closure, and against differences.
+/// Compares the companion with forward over reverse and reverse over reverse of the closure, and
+/// with finite differences.
 fn check<X: Tree>(x: &X, plain: impl Fn(&X) -> Tensor, companion: impl Fn(&X, &X) -> (X, X)) {
     let v = noise_like(x, 9);
     let (gradient, change) = companion(x, &v);
@@ -63,7 +65,7 @@ fn mlp(
 }
 
 #[test]
-fn a_perceptron() {
+fn a_perceptron_has_the_second_derivatives_of_its_closure() {
     let x = (
         (noise(&[4, 3], 1), noise(&[3, 5], 2)),
         (noise(&[5], 3), noise(&[5, 2], 4)),
@@ -92,7 +94,7 @@ fn classify_by_hand(w: &Tensor, #[nodiff] x: &Tensor, #[nodiff] labels: &Tensor)
 }
 
 #[test]
-fn a_cross_entropy() {
+fn a_cross_entropy_has_the_second_derivatives_of_its_closure() {
     let (w, x) = (noise(&[5, 3], 1), noise(&[4, 5], 2));
     let labels = Tensor::from([0i64, 2, 1, 2]);
     check(
@@ -132,11 +134,11 @@ impl Net {
     fn loss(&self, x: &Tensor) -> Tensor {
         let h = (x.matmul(&self.first.w) + &self.first.b).softplus();
         let out = h.matmul(&self.rest[0].w) * &self.rest[0].b;
-        // The same leaf once more, by another way.
+        // Uses the same leaf a second time, through another path.
         (out * self.scale + &self.rest[0].b).square().sum(..)
     }
 
-    /// It returns two tensors, so it has no companion of second order.
+    /// Returns two tensors, so it has no companion of second order.
     fn both(&self, x: &Tensor) -> (Tensor, Tensor) {
         (x * &self.first.w, x + &self.first.b)
     }
@@ -163,7 +165,7 @@ fn net() -> Net {
 }
 
 #[test]
-fn trees() {
+fn functions_of_trees_have_second_derivatives() {
     let x = (net(), noise(&[5, 3], 7));
     check(
         &x,
@@ -173,7 +175,7 @@ fn trees() {
             ((g.this, g.x), (h.this, h.x))
         },
     );
-    // No loss depends on the second layer.
+    // The loss does not depend on the second layer.
     let (_, h) = x.0.loss_hvp(&x.1, (&x.0, &x.1));
     assert_eq!(h.this.rest[1].w.to_vec::<f64>(), [0.0; 4]);
     let (y, _) = x.0.both(&noise(&[3, 4], 1));
@@ -199,7 +201,7 @@ fn statics(x: &Tensor, axis: i64, n: usize, eps: f64) -> Tensor {
 }
 
 #[test]
-fn static_arguments_and_host_values() {
+fn static_arguments_and_host_values_are_allowed() {
     check(
         &noise(&[4, 2], 1),
         |x| statics(x, 1, 1, 0.1),
@@ -226,7 +228,7 @@ fn pairs(p: (Tensor, Tensor), q: Tensor) -> Tensor {
 }
 
 #[test]
-fn tuples_and_values() {
+fn tuples_and_arguments_by_value_are_allowed() {
     type Args = ((Tensor, Tensor), Tensor);
     let x: Args = ((noise(&[2], 1), noise(&[3], 2)), noise(&[5], 3));
     check(
@@ -247,7 +249,7 @@ fn chain(a: &Tensor, b: &Tensor, c: &Tensor) -> Tensor {
 }
 
 #[test]
-fn a_chain_of_products() {
+fn a_chain_of_products_has_second_derivatives() {
     type Args = (Tensor, (Tensor, Tensor));
     let x: Args = (noise(&[2, 3], 1), (noise(&[3, 4], 2), noise(&[4, 5], 3)));
     check(
@@ -267,7 +269,7 @@ fn fallible(x: &Tensor, y: &Tensor) -> gradloom::Result<Tensor> {
 }
 
 #[test]
-fn a_fallible_function_gives_a_result() {
+fn a_fallible_function_has_a_fallible_companion() {
     let x = (noise(&[2, 3], 1), noise(&[3, 2], 2));
     check(
         &x,
@@ -295,7 +297,7 @@ fn calls(w: &Tensor, #[nodiff] h: &Tensor, unused: Tensor) -> Tensor {
 }
 
 #[test]
-fn a_function_that_calls_another() {
+fn a_function_that_calls_another_has_second_derivatives() {
     let (w, h, unused) = (noise(&[3, 3], 1), noise(&[2, 3], 2), noise(&[2], 3));
     check(
         &(w, unused),
@@ -344,7 +346,7 @@ fn root(x: &Tensor, n: i64) -> Result<Tensor, Refused> {
 }
 
 #[test]
-fn a_function_with_a_loop() {
+fn a_function_with_a_loop_has_second_derivatives() {
     let mut net = net();
     net.first.w = noise(&[3, 3], 8);
     let x = (noise(&[2, 3], 1), net);
@@ -386,7 +388,7 @@ fn linear(x: &Tensor, c: &Tensor, other: &Tensor) -> Tensor {
 }
 
 #[test]
-fn what_does_not_change_is_zero() {
+fn a_derivative_that_does_not_depend_on_an_argument_is_zero() {
     type Args = (Tensor, (Tensor, Tensor));
     let x: Args = (noise(&[3], 1), (noise(&[3], 2), noise(&[2], 3)));
     let v: Args = noise_like(&x, 4);
@@ -398,7 +400,7 @@ fn what_does_not_change_is_zero() {
     assert_eq!(entries(&h.other), [0.0; 2]);
 }
 
-/// Enough operations for the form that long programs have, with host statements between them.
+/// Enough ops that the macro uses the form for long programs, with host statements between them.
 #[traced(order = 2)]
 fn long(x: &Tensor, w: &Tensor) -> Tensor {
     let a = (x.sin() * w.cos() + x.exp() / (w.square() + 1.0)).tanh();
@@ -415,7 +417,7 @@ fn long(x: &Tensor, w: &Tensor) -> Tensor {
 }
 
 #[test]
-fn a_long_function() {
+fn a_long_function_has_second_derivatives() {
     let x = (noise(&[3, 4], 1), noise(&[3, 4], 2));
     check(
         &x,
@@ -433,7 +435,7 @@ fn first(x: &Tensor) -> Tensor {
 }
 
 #[test]
-fn the_first_order_is_what_there_is_without_it() {
+fn order_one_has_the_default_companions() {
     assert_eq!(entries(&first::grad(&noise(&[2], 1)).x), [1.0; 2]);
 }
 
@@ -444,7 +446,7 @@ fn generic<T: Tree, const N: usize>(model: &T, x: &Tensor) -> Tensor {
 }
 
 #[test]
-fn generic_parameters() {
+fn generic_functions_have_second_derivatives() {
     let x = (noise(&[2], 1), noise(&[2, 3], 2));
     check(
         &x,
@@ -457,7 +459,7 @@ fn generic_parameters() {
 }
 
 #[test]
-fn a_result_that_is_no_single_float_is_named() {
+fn a_result_that_is_not_a_single_float_is_named() {
     #[traced(order = 2)]
     fn rows(x: &Tensor) -> Tensor {
         x.square().sum(1)
@@ -482,7 +484,7 @@ fn recorded(x: &Tensor, #[shape(_)] w: Tensor) -> Tensor {
 }
 
 #[test]
-fn a_recorded_function() {
+fn a_recorded_function_has_second_derivatives() {
     let x = (noise(&[3], 1), noise(&[3], 2));
     check(
         &x,
@@ -495,7 +497,7 @@ fn a_recorded_function() {
 }
 
 #[test]
-fn a_straight_line_of_operations_is_not_traced_at_run_time() {
+fn straight_line_code_is_not_traced_at_run_time() {
     let traced = |log: Vec<Event>| log.iter().any(|e| matches!(e, Event::Traced { .. }));
     let (x, w) = (noise(&[3, 4], 1), noise(&[3, 4], 2));
     let (_, log) = events::record(|| long::hvp((&x, &w), (&x, &w)));
@@ -505,9 +507,9 @@ fn a_straight_line_of_operations_is_not_traced_at_run_time() {
     assert!(traced(log));
 }
 
-/// The second derivative of a companion of second order: the transforms of the run time go on from there.
+/// Differentiates a companion of second order with the run-time transforms.
 #[test]
-fn a_third_order() {
+fn third_derivatives_come_from_the_run_time_transforms() {
     let (x, v) = (noise(&[3], 1), noise(&[3], 2));
     let (_, third) = jvp(|x: &Tensor| cube::hvp(x, &v).1.x, &x, &v);
     near(

@@ -1,5 +1,5 @@
-//! Annotated functions: what the macro infers is never refused where it would run, and is what the run time finds; and what
-//! an annotation says is checked at each call, in the function and in its companions.
+//! Shape annotations. Inferred shapes agree with the run time, and the macro rejects no program
+//! that would run. Annotations are checked at each call of the function and its companions.
 
 #![allow(non_snake_case)]
 
@@ -9,15 +9,15 @@ use gradloom_tests::graphs::Rng;
 use gradloom_tests::panics::panic_of;
 use insta::assert_snapshot;
 
-/// A function with annotations, called with numbers for their names.
+/// A function with annotations, called with lengths for its dims.
 struct Case {
     name: &'static str,
     program: &'static str,
-    /// Calls it: the shape that its annotation gives, and the shape that it has.
+    /// Calls the function, and returns the annotated shape of the result and its actual shape.
     run: fn([usize; 4]) -> [Vec<usize>; 2],
 }
 
-/// Defines functions whose dims are annotated in full, and the list of them.
+/// Defines functions with fully annotated dims, and a list of them.
 macro_rules! functions {
     ($list:ident, $names:tt; $($name:ident($($x:ident: [$($dims:tt)*]),*) -> [$($out:tt)*] { $($body:tt)* })*) => {
         $(functions!(@one $names $name ($($x [$($dims)*])*) [$($out)*] { $($body)* });)*
@@ -36,7 +36,7 @@ macro_rules! functions {
             fn run([$($n),*]: [usize; 4]) -> [Vec<usize>; 2] {
                 $(let $x = numbers(&[$($dims)*]);)*
                 let y = $name($(&$x),*);
-                evaluate(&y).expect("it computes");
+                evaluate(&y).expect("the result can be computed");
                 let (z, _) = $name::vjp($(&$x),*);
                 assert_eq!(z.shape(), y.shape());
                 [vec![$($out)*], y.shape().to_vec()]
@@ -45,7 +45,7 @@ macro_rules! functions {
     };
 }
 
-/// Numbers between 0.5 and 1.5.
+/// Returns numbers between 0.5 and 1.5.
 fn numbers(shape: &[usize]) -> Tensor {
     let len: usize = shape.iter().product();
     let values = (0..len).map(|i| 0.5 + (i * 7 % 11) as f32 / 11.0);
@@ -120,7 +120,7 @@ functions! { FUNCTIONS, (B I O T);
 }
 
 #[test]
-fn what_is_inferred_is_what_is_computed() {
+fn inferred_shapes_are_the_computed_shapes() {
     let mut rng = Rng::new(7);
     for case in FUNCTIONS {
         for _ in 0..12 {
@@ -166,7 +166,7 @@ fn doubled(
     (x.slice([0, 0], [rows, 1], [1, 1]), y.cross_entropy(labels))
 }
 
-/// `2*K` is bound by its first occurrence, because `K` stands nowhere alone.
+/// `2*K` is bound by its first occurrence, because `K` does not occur on its own.
 #[traced]
 fn even(#[shape(2 * K)] x: &Tensor, #[shape(2 * K)] y: &Tensor) -> Tensor {
     x * y
@@ -186,30 +186,33 @@ impl Layer {
     }
 }
 
-/// A result that its annotation does not fit, which the macro cannot know.
+/// The result does not match its annotation, which the macro cannot know.
 #[traced(returns(B, N))]
 fn crooked(#[shape(B, N)] x: &Tensor, len: usize) -> Tensor {
     x.slice([0], [len], [1])
 }
 
-/// The text of a panic, which points at a line of this file that has `call` in it.
+/// Returns the message of a panic, and checks that it is at a line of this file that contains
+/// `call`.
 fn panic_at(call: &str, f: impl FnOnce()) -> String {
     let (text, file, line) = panic_of(f);
     assert!(file.ends_with("shapes.rs"), "{text}: at {file}:{line}");
     let mut source = include_str!("shapes.rs").lines();
-    let found = source.nth(line as usize - 1).expect("a line of this file");
+    let found = source
+        .nth(line as usize - 1)
+        .expect("the panic is in this file");
     assert!(found.contains(call), "{text}: at {found}");
     text
 }
 
 #[test]
-fn names_are_bound_by_the_first_argument_that_has_them() {
+fn dims_are_bound_by_the_first_argument_that_names_them() {
     let x = numbers(&[4, 3]);
     assert_eq!(product(&x, &numbers(&[3, 2])).shape(), [4, 2]);
     let w = numbers(&[2, 2]);
     let call = panic_at("product(&x, &w)", || drop(product(&x, &w)));
     assert_snapshot!(call, @"`product`: `I` is 3 in axis 1 of `x`, and 2 in axis 0 of `w`");
-    // Every way into the program says the same at the same line.
+    // Every companion gives the same message at the line of the call.
     let vjp = panic_at("product::vjp(&x, &w)", || drop(product::vjp(&x, &w)));
     let grad = panic_at("product::grad(&x, &w)", || drop(product::grad(&x, &w)));
     let saved = panic_at("product::saved(&x, &w)", || drop(product::saved(&x, &w)));
@@ -233,7 +236,7 @@ fn ranks_numbers_and_dtypes_are_checked() {
     assert_snapshot!(error(&y, &y), @"`fallible`: axis 1 of `x` is 2, and has to be 3");
     assert_snapshot!(error(&x, &y.cast(DType::F64)), @"`fallible`: `y` is f64, and has to be f32");
     assert_snapshot!(error(&x, &numbers(&[5, 2])), @"`fallible`: `B` is 4 in axis 0 of `x`, and 5 in axis 0 of `y`");
-    // The companions give the same `Err`.
+    // The companions return the same `Err`.
     let vjp = fallible::vjp(&x, numbers(&[5, 2])).map(drop).unwrap_err();
     let jvp = fallible::jvp((&x, numbers(&[5, 2])), (&x, &numbers(&[5, 2]))).map(drop);
     assert_eq!(vjp, fallible(&x, numbers(&[5, 2])).unwrap_err());
@@ -241,7 +244,7 @@ fn ranks_numbers_and_dtypes_are_checked() {
 }
 
 #[test]
-fn sums_are_checked_where_their_names_are_bound() {
+fn polynomial_dims_are_checked_once_their_names_are_bound() {
     let labels = Tensor::from([0i64, 1]);
     let (x, y) = (numbers(&[4, 4]), numbers(&[2, 3]));
     let (a, b) = doubled(&x, &y, &labels, 4);
@@ -265,10 +268,10 @@ fn sums_are_checked_where_their_names_are_bound() {
 }
 
 #[test]
-fn results_are_checked_where_the_macro_knows_less() {
+fn results_that_the_macro_cannot_infer_are_checked_at_run_time() {
     let labels = Tensor::from([0i64, 1]);
     let (x, y) = (numbers(&[4, 4]), numbers(&[2, 3]));
-    // A return from the middle is a result as well.
+    // An early return is checked, too.
     let text = panic_at("doubled(&x, &y, &labels, 0)", || {
         drop(doubled(&x, &y, &labels, 0))
     });
@@ -306,7 +309,7 @@ fn methods_have_annotations_of_their_own() {
     assert_snapshot!(text, @"`forward`: `scale` has rank 2, and has to have rank 1, as in (B)");
 }
 
-/// The rows of `w` are what the macro does not know.
+/// The shape of `w` is not annotated.
 #[traced(returns(B, _))]
 fn inside(#[shape(B, _)] x: &Tensor, w: &Tensor) -> Tensor {
     let h = x.sin();
@@ -314,7 +317,7 @@ fn inside(#[shape(B, _)] x: &Tensor, w: &Tensor) -> Tensor {
 }
 
 #[test]
-fn an_op_in_an_annotated_function_shows_its_own_line() {
+fn an_error_of_an_op_in_an_annotated_function_is_at_its_line() {
     let x = numbers(&[2, 3]);
     let call = panic_at("h.matmul(w)", || drop(inside(&x, &x)));
     assert_snapshot!(call, @"matmul: inner dimensions differ: the left operand is f32[2, 3], the right operand is f32[2, 3]");

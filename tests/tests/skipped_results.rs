@@ -1,5 +1,6 @@
-//! Results with skipped fields: each call gives its own. A site keeps only what results cannot share, and records the call otherwise.
-#![allow(clippy::mutable_key_type)] // a map may be keyed by what is shared
+//! Results with skipped fields: each call returns its own. A call site caches only values that
+//! results cannot share, and records the call otherwise.
+#![allow(clippy::mutable_key_type)] // a map may be keyed by shared state
 #![allow(deprecated)] // some functions here are recorded on purpose
 
 use gradloom::events::{self, Event};
@@ -11,7 +12,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 use std::sync::{Arc, Mutex};
 
-/// Why a call was recorded, if it was.
+/// Returns the reason why a second call is recorded, or `None` if it is not.
 fn why<R>(call: impl Fn() -> R) -> Option<String> {
     call();
     let (_, events) = events::record(call);
@@ -66,7 +67,7 @@ fn shared(x: &Tensor) -> Vec<Shared> {
 }
 
 #[test]
-fn a_tensor_in_a_skipped_field_is_that_of_its_call() {
+fn a_tensor_in_a_skipped_field_belongs_to_its_call() {
     let (x, z) = (noise(&[3], 1), noise(&[3], 2));
     for x in [&x, &z, &x] {
         let y = tensor(x);
@@ -83,7 +84,7 @@ fn a_tensor_in_a_skipped_field_is_that_of_its_call() {
 }
 
 #[test]
-fn results_share_no_skipped_field() {
+fn results_do_not_share_skipped_fields() {
     let x = noise(&[3], 1);
     let (a, b) = (log(&x), log(&x));
     b.log.borrow_mut().push(1);
@@ -147,7 +148,7 @@ fn plain(x: &Tensor, n: usize) -> Plain<Option<u8>> {
 }
 
 #[test]
-fn values_that_are_owned_are_kept() {
+fn owned_values_are_cached() {
     let x = noise(&[3], 1);
     assert_eq!(plain::RECORDED, None);
     for n in [0, 2, 0, 2] {
@@ -158,7 +159,7 @@ fn values_that_are_owned_are_kept() {
         assert_eq!((y.f)(4.0), 2.0);
         assert_eq!(y.mode == Mode::Train, n == 0);
         assert_eq!(y.scale.1, 'x');
-        // A cell is the result's own.
+        // Each result has its own cell.
         assert_eq!(y.count.replace(77), n);
         finds(|| plain(&x, n));
     }
@@ -212,7 +213,7 @@ fn with_opaque(x: &Tensor) -> WithOpaque {
 }
 
 #[test]
-fn a_type_of_the_users_that_owns_memory_is_kept_if_it_is_a_tree() {
+fn a_user_type_that_owns_memory_is_cached_if_it_is_a_tree() {
     let x = noise(&[3], 1);
     finds(|| configured(&x));
     let config = configured(&x).config;
@@ -221,7 +222,7 @@ fn a_type_of_the_users_that_owns_memory_is_kept_if_it_is_a_tree() {
     assert_eq!(with_opaque(&x).config.name, "c");
 }
 
-/// A tree that has parts of its own type.
+/// A recursive tree.
 #[derive(Clone, Tree)]
 enum Node {
     Leaf(Tensor, #[tree(skip)] usize),
@@ -238,14 +239,14 @@ fn nodes(x: &Tensor, n: usize) -> Node {
 }
 
 #[test]
-fn trees_of_their_own_type_are_kept() {
+fn recursive_trees_are_cached() {
     let x = noise(&[3], 1);
     for n in [2, 0, 1, 2] {
         let Node::Pair(_, parts) = nodes(&x, n + 1) else {
-            panic!("a pair")
+            panic!("expected a pair")
         };
         let Node::Leaf(_, i) = parts[0] else {
-            panic!("a leaf")
+            panic!("expected a leaf")
         };
         assert_eq!(i, n);
         finds(|| nodes(&x, n));
@@ -266,7 +267,7 @@ fn by_id(x: &Tensor) -> BTreeMap<Id, Tensor> {
 }
 
 #[test]
-fn keys_of_maps_are_kept_where_results_do_not_share_them() {
+fn map_keys_are_cached_if_results_do_not_share_them() {
     let x = noise(&[3], 1);
     finds(|| by_name(&x));
     is_recorded(|| by_id(&x));
@@ -298,7 +299,7 @@ fn by_hand(x: &Tensor) -> ByHand {
 }
 
 #[test]
-fn a_tree_by_hand_is_recorded() {
+fn a_manual_tree_implementation_is_recorded() {
     let x = noise(&[3], 1);
     is_recorded(|| by_hand(&x));
     assert!(by_hand::RECORDED.is_some_and(|why| why.contains("not derived")));
@@ -323,7 +324,7 @@ fn by_data(x: &Tensor) -> Counted {
 }
 
 #[test]
-fn a_structure_that_depends_on_elements_is_that_of_its_call() {
+fn a_structure_that_depends_on_elements_belongs_to_its_call() {
     let x = noise(&[3], 1).abs() + 1.0;
     let z = -&x;
     evaluate(&(x.clone(), z.clone())).unwrap();

@@ -1,4 +1,4 @@
-//! Traced functions whose calls find their plan: they compute what their ops would, to the bit, and record nothing.
+//! Traced functions whose calls reuse a plan: they give the bits of their ops and record nothing.
 #![allow(deprecated)] // some functions here are recorded on purpose
 
 use gradloom::optim::{Adam, Sgd};
@@ -11,7 +11,8 @@ use std::collections::HashMap;
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Calls a function twice and once op by op, on the same arguments: the second call finds its plan, and all agree.
+/// Checks that a second call with the same arguments reuses the plan of the first, and that both
+/// agree with evaluation op by op.
 #[track_caller]
 fn finds<T: Tree>(f: impl Fn() -> T) {
     let first = bits(&f());
@@ -94,7 +95,7 @@ fn mlp(sizes: &[usize]) -> Mlp {
 }
 
 #[test]
-fn functions_and_their_derivatives_find_their_plans() {
+fn functions_and_their_derivatives_reuse_their_plans() {
     let (x, w, b) = (noise(&[4, 3], 1), noise(&[3, 2], 2), noise(&[2], 3));
     finds(|| dense(&x, &w, &b));
     finds(|| dense::jvp((&x, &w, &b), (&x, &w, &b)));
@@ -120,7 +121,7 @@ fn deep_bowl(model: &Mlp, #[nodiff] x: &Tensor) -> Tensor {
 }
 
 #[test]
-fn second_derivatives_find_their_plans() {
+fn second_derivatives_reuse_their_plans() {
     let (x, y) = (noise(&[4, 3], 1), noise(&[4, 3], 2));
     finds(|| {
         let (gradient, change) = bowl::hvp((&x, &y), (&y, &x));
@@ -134,7 +135,7 @@ fn second_derivatives_find_their_plans() {
 }
 
 #[test]
-fn a_key_has_structure_and_static_values() {
+fn a_key_covers_structure_and_static_values() {
     let x = noise(&[4, 3], 9);
     let value = |model: &Mlp| bits(&loss(model, &x));
     let plain = |model: &Mlp| bits(&op_by_op(|| loss(model, &x)));
@@ -320,10 +321,10 @@ fn with_constants(x: &Tensor) -> Tensor {
 }
 
 #[test]
-fn what_a_body_names_outside_is_in_the_key_if_that_can_be() {
+fn globals_named_by_a_body_are_part_of_the_key_if_possible() {
     let x = Tensor::from([10.0f32, 20.0]);
     for _ in 0..2 {
-        // The tensor of the static is the argument at first, and not later.
+        // The argument is first the tensor of the static, and then another one.
         assert_eq!(shifted_by_a_static(&SHIFT).to_vec::<f32>(), [4.0, 8.0]);
         assert_eq!(shifted_by_a_static(&x).to_vec::<f32>(), [31.0, 62.0]);
         assert_eq!(calls_shifted(&SHIFT).to_vec::<f32>(), [8.0, 16.0]);
@@ -362,7 +363,7 @@ fn in_the_order_of_a_field(all: &WithMap) -> Tensor {
 }
 
 #[test]
-fn equal_maps_are_walked_in_their_own_orders() {
+fn equal_maps_keep_their_own_iteration_orders() {
     let w = Tensor::from([1.0f64, 2.0]);
     let entries = || (0..7u8).map(|k| (k + 1, 3 * k as i8 - 5));
     let of = |factors: HashMap<u8, i8>| WithMap {
@@ -389,7 +390,7 @@ fn along_a_range(x: &Tensor, turns: std::ops::RangeInclusive<usize>) -> Tensor {
 }
 
 #[test]
-fn a_range_that_has_been_walked_through_is_not_its_last_number() {
+fn an_exhausted_range_differs_from_one_with_a_single_number() {
     let x = Tensor::from([1.0f64]);
     let mut walked = 0..=3;
     assert_eq!(walked.by_ref().count(), 4);
@@ -406,7 +407,7 @@ fn recorded(x: &Tensor) -> Tensor {
 }
 
 #[test]
-fn what_may_do_more_than_compute_is_run_each_time() {
+fn a_function_with_side_effects_runs_at_each_call() {
     let x = Tensor::from([1.0f32, 2.0]);
     let before = CALLS.load(Ordering::Relaxed);
     for i in 0..3 {
@@ -445,7 +446,7 @@ fn what_may_do_more_than_compute_is_run_each_time() {
         let n = (before + i) as f32;
         assert_eq!(counted_by_an_iterator(&x).to_vec::<f32>(), [n, 2.0 * n]);
     }
-    // Maps that are equal and were made apart have orders of their own.
+    // Equal maps that were built separately may iterate in different orders.
     for _ in 0..8 {
         let factors: HashMap<u8, u8> = (0..8).map(|i| (i, i / 2)).collect();
         let (mut y, mut z) = (1.0f32, 2.0f32);
@@ -500,7 +501,7 @@ fn checked(x: &Tensor, w: &Tensor) -> Result<Tensor> {
 }
 
 #[test]
-fn all_forms_of_results() -> Result<()> {
+fn functions_with_all_forms_of_results_reuse_their_plans() -> Result<()> {
     let x = noise(&[2, 2], 5);
     for n in [0, 1, 4, 2, 4] {
         assert_eq!(bits(&power(&x, n)), bits(&op_by_op(|| power(&x, n))));
@@ -537,7 +538,7 @@ fn annotations_are_checked_at_each_new_shape() {
 }
 
 #[test]
-fn transforms_go_through_calls() {
+fn transforms_differentiate_through_cached_calls() {
     let x = noise(&[3], 1);
     for _ in 0..2 {
         let gradient = grad(|x: &Tensor| difference(x, x).sum(..))(&x);
@@ -553,7 +554,7 @@ fn transforms_go_through_calls() {
 }
 
 #[test]
-fn a_step_of_training_finds_three_plans() -> Result<()> {
+fn a_training_step_reuses_three_plans() -> Result<()> {
     let x = noise(&[4, 3], 9);
     let train = |log_from: usize| -> Result<(Mlp, Vec<String>)> {
         let (sgd, adam) = (
@@ -592,8 +593,8 @@ fn a_step_of_training_finds_three_plans() -> Result<()> {
 }
 
 #[test]
-fn steps_that_overwrite_their_arguments_have_the_bits_of_steps_that_do_not() -> Result<()> {
-    // Parameters of many pieces, so that several threads share the update.
+fn steps_that_overwrite_their_arguments_give_the_bits_of_steps_that_do_not() -> Result<()> {
+    // Parameters so large that several threads share the update.
     let first = (noise(&[40, 1000], 1), noise(&[1000], 2));
     let train = |keep: bool| -> Result<Vec<Vec<u64>>> {
         let (sgd, adam) = (
@@ -631,7 +632,7 @@ fn steps_that_overwrite_their_arguments_have_the_bits_of_steps_that_do_not() -> 
 }
 
 #[test]
-fn other_threads_find_plans_of_their_own() {
+fn each_thread_has_plans_of_its_own() {
     let (x, y) = (noise(&[64], 1), noise(&[64], 2));
     let expected = bits(&difference(&x, &y));
     std::thread::scope(|scope| {

@@ -1,4 +1,4 @@
-//! `gradloom::testing` on closures: what the laws find, and evaluation op by op.
+//! `gradloom::testing` on closures: each law detects violations, and op-by-op evaluation works.
 
 use gradloom::events::{self, Event};
 use gradloom::prelude::*;
@@ -14,23 +14,26 @@ fn message(check: Check) -> String {
 }
 
 #[test]
-fn op_by_op_each_op_is_a_plan_of_its_own() {
+fn op_by_op_runs_each_op_as_its_own_plan() {
     let x = Source::new(0).normal([3, 2]);
     let (y, log) = events::record(|| op_by_op(|| (x.tanh() * 2.0).sum(0)));
     let ran = log
         .iter()
         .filter(|e| matches!(e, Event::Ran { .. }))
         .count();
-    // `tanh`, the number, `mul`, `sum`.
+    // `tanh`, the constant, `mul`, `sum`.
     assert_eq!(ran, 4, "{log:?}");
     assert!(y.is_realised());
     assert!(!x.tanh().is_realised(), "the mode ends with the closure");
     let _ = std::panic::catch_unwind(|| op_by_op(|| panic!("in the closure")));
-    assert!(!x.tanh().is_realised(), "also if the closure panics");
+    assert!(
+        !x.tanh().is_realised(),
+        "the mode also ends if the closure panics"
+    );
 }
 
 #[test]
-fn op_by_op_transforms_trace_and_nest() {
+fn transforms_trace_and_nest_in_op_by_op() {
     let x = Tensor::scalar(0.5f64);
     let second = || grad(|x: &Tensor| grad(|x: &Tensor| x.sin() * x)(x))(&x);
     lazy_equals_op_by_op(second).unwrap();
@@ -39,7 +42,7 @@ fn op_by_op_transforms_trace_and_nest() {
 }
 
 #[test]
-fn op_by_op_an_error_in_the_data_is_at_its_call() {
+fn op_by_op_reports_an_error_in_the_data_at_its_call() {
     let (logits, labels) = (Tensor::zeros([1, 3], DType::F64), Tensor::from([7i64]));
     let result = gradloom::vjp(
         |x: &Tensor| -> Result<Tensor> { Ok(op_by_op(|| x.cross_entropy(&labels))) },
@@ -50,7 +53,7 @@ fn op_by_op_an_error_in_the_data_is_at_its_call() {
 }
 
 #[test]
-fn a_value_that_depends_on_laziness_is_found() {
+fn a_value_that_depends_on_laziness_is_detected() {
     let x = Tensor::from([1.0f64, 2.0]);
     let f = || {
         let y = &x * 2.0;
@@ -63,7 +66,7 @@ fn a_value_that_depends_on_laziness_is_found() {
 }
 
 #[test]
-fn a_wrong_derivative_is_found() {
+fn a_wrong_derivative_is_detected() {
     let x = Tensor::from([0.5f64, 2.0]);
     let f = |x: &Tensor| x.square();
     let jvp = |x: &Tensor, dx: &Tensor| (x.square(), x * dx * 2.0);
@@ -72,7 +75,7 @@ fn a_wrong_derivative_is_found() {
     adjoint_identity(vjp, jvp, &x).unwrap();
     finite_differences(f, jvp, &x).unwrap();
 
-    // Wrong by a millionth.
+    // Wrong by one part in a million.
     let jvp_off = |x: &Tensor, dx: &Tensor| (x.square(), x * dx * 2.000002);
     let vjp_off = |x: &Tensor, ct: &Tensor| (x.square(), x * ct * 2.000002);
     let value_off = |x: &Tensor, ct: &Tensor| (x.square() + 1e-9, x * ct * 2.0);
@@ -85,7 +88,7 @@ fn a_wrong_derivative_is_found() {
     assert!(adjoint_identity(vjp_off, jvp, &x).is_err());
     assert!(adjoint_identity(vjp, jvp_off, &x).is_err());
     assert!(finite_differences(f, jvp_off, &x).is_err());
-    // Both modes are wrong in the same way: differences alone know.
+    // Both modes are wrong in the same way, which only finite differences detect.
     adjoint_identity(vjp_off, jvp_off, &x).unwrap();
 
     let turned = |x: &Tensor, ct: &Tensor| (x.square(), (x * ct * 2.0).reshape([1, 2]));
@@ -94,11 +97,11 @@ fn a_wrong_derivative_is_found() {
 }
 
 #[test]
-fn differences_are_taken_in_f64_where_the_function_lets_them() {
+fn differences_are_taken_in_f64_if_the_function_accepts_it() {
     let x = Tensor::from([0.5f32, 2.0]);
     let off = |x: &Tensor, dx: &Tensor| (x.sin(), x.cos() * dx * 1.0001);
     assert!(finite_differences(|x: &Tensor| x.sin(), off, &x).is_err());
-    // This one insists on `f32`, where differences see no more than thousandths.
+    // This one only accepts `f32`, where differences are accurate to about a thousandth.
     let weights = Tensor::from([1.0f32, -1.0]);
     let f = |x: &Tensor| (x * &weights).sin();
     let jvp = |by: f64| {

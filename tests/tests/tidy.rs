@@ -1,4 +1,4 @@
-//! Invariants of the tree itself.
+//! Invariants of the source tree.
 
 use gradloom_ir::Op;
 use std::collections::BTreeSet;
@@ -13,7 +13,7 @@ fn read(path: &str) -> String {
     fs::read_to_string(root().join(path)).unwrap_or_else(|e| panic!("{path}: {e}"))
 }
 
-/// The names in a section of a manifest.
+/// Returns the names in a section of a manifest.
 fn section(manifest: &str, name: &str) -> Vec<String> {
     manifest
         .lines()
@@ -37,11 +37,11 @@ fn rust_files(dir: &Path, out: &mut Vec<PathBuf>) {
 }
 
 #[test]
-fn the_arrows_between_the_packages_never_turn() {
+fn packages_depend_only_on_lower_layers() {
     assert_eq!(
         section(&read("core/maths/Cargo.toml"), "dependencies"),
         [""; 0],
-        "gradloom-maths has no dependency"
+        "gradloom-maths has no dependencies"
     );
     assert_eq!(
         section(&read("core/ir/Cargo.toml"), "dependencies"),
@@ -81,7 +81,7 @@ fn each_op_is_one_file_and_one_row_of_the_book() {
         } else {
             fs::read_to_string(&path).unwrap()
         };
-        // What is no op says so in its module comment.
+        // Helper files, which do not define an op, begin with a module comment.
         if !shared.contains(&stem.as_str()) && !text.starts_with("//!") {
             files.insert(stem);
         }
@@ -282,7 +282,7 @@ fn the_ci_script_runs_the_test_command_of_the_readme() {
 }
 
 #[test]
-fn nothing_is_left_to_do() {
+fn no_code_is_unfinished_or_ignored() {
     let mut files = Vec::new();
     for dir in ["core", "macros", "examples"] {
         rust_files(&root().join(dir), &mut files);

@@ -1,4 +1,4 @@
-//! What `#[traced]` accepts, by the derivatives that it gives.
+//! Function forms that `#[traced]` accepts, checked by their derivatives.
 #![allow(deprecated)] // some functions here are recorded on purpose
 
 use gradloom::prelude::*;
@@ -10,7 +10,7 @@ fn leaves(tree: &impl Tree) -> Vec<Vec<f64>> {
     out
 }
 
-/// Equal to the last bit.
+/// Checks that two trees are bitwise equal.
 #[track_caller]
 fn same(a: &impl Tree, b: &impl Tree) {
     assert_eq!(leaves(a), leaves(b));
@@ -24,7 +24,7 @@ struct Linear {
 
 #[traced]
 impl Linear {
-    /// `x w + b`.
+    /// Returns `x w`; the bias is not used.
     fn forward(&self, x: &Tensor) -> Tensor {
         x.matmul(&self.w)
     }
@@ -131,11 +131,12 @@ fn calls_of_traced_functions_and_methods_are_differentiated_by_their_companions(
     );
     let (_, dy) = calls::jvp((&model, &x), (&tangents.0, &tangents.1));
     close(&dy, &jvp(f, &args, &tangents).1);
-    // A gradient is of the model's own type.
+    // A gradient has the type of the model.
     let _: Mlp = calls::grad(&model, &x).model;
 }
 
-/// Equal but for the order of sums: a call adds up the cotangents of its own uses first.
+/// Checks equality up to rounding. A call adds its own cotangents first, so sums may be in another
+/// order.
 #[track_caller]
 fn close(a: &impl Tree, b: &impl Tree) {
     for (a, b) in leaves(a).iter().flatten().zip(leaves(b).iter().flatten()) {
@@ -144,7 +145,7 @@ fn close(a: &impl Tree, b: &impl Tree) {
 }
 
 #[test]
-fn host_control_flow_is_differentiated_where_it_stands() {
+fn host_control_flow_is_differentiated() {
     assert!(
         looped::PROGRAM.contains("for (i, layer) in"),
         "{}",
@@ -169,7 +170,7 @@ fn host_control_flow_is_differentiated_where_it_stands() {
 }
 
 #[test]
-fn methods_have_companions_beside_them() {
+fn companions_of_methods_are_methods() {
     let (layer, x) = (&mlp().layers[0], noise(&[5, 3], 20));
     let (y, pullback) = layer.scaled_vjp(&x, 3.0);
     let ct = noise(y.shape(), 5);
@@ -302,7 +303,7 @@ mod other {
 }
 
 #[test]
-fn functions_are_found_by_path() {
+fn traced_functions_are_found_by_path() {
     let x = noise(&[3], 1);
     let (y, dy) = other::dense::jvp(&x, &x.ones_like());
     close(&y, &(x.tanh() * 2.0));
@@ -335,7 +336,7 @@ fn until_small(x: &Tensor) -> Tensor {
 }
 
 #[test]
-fn recursion_and_conditions_on_values() {
+fn recursion_and_conditions_on_values_are_differentiated() {
     for program in [recursive::PROGRAM, until_small::PROGRAM] {
         assert!(!program.contains("recorded"), "{program}");
     }
@@ -343,7 +344,7 @@ fn recursion_and_conditions_on_values() {
     let (_, pullback) = recursive::vjp(&x, 3);
     let f = |x: &Tensor| x.sin().sin().sin();
     same(&pullback(&Tensor::scalar(1.0)), &grad(f)(&x));
-    // 0.9 squared five times is 0.9^32.
+    // 0.9 is squared five times, which gives 0.9^32.
     let g = until_small::grad(&x).x.item::<f64>();
     assert!((g - 32.0 * 0.9f64.powi(31)).abs() < 1e-14, "{g}");
 }
@@ -384,7 +385,7 @@ fn companions_nest_in_transforms() {
     close(&grad(second)(&x), &expected);
 }
 
-/// Functions that a `macro_rules!` macro puts together from expressions.
+/// Defines functions from an expression passed to a `macro_rules!` macro.
 macro_rules! of_an_expression {
     ($x:ident, $e:expr) => {
         #[traced]
@@ -402,7 +403,7 @@ macro_rules! of_an_expression {
 
 #[test]
 #[deny(warnings)]
-fn an_expression_that_a_macro_puts_in_stays_whole() {
+fn an_expression_passed_to_a_macro_keeps_its_precedence() {
     of_an_expression!(x, x + 1.0);
     let x = Tensor::scalar(3.0f64);
     assert_eq!(product(&x).item::<f64>(), 12.0);

@@ -1,7 +1,8 @@
-//! What must not compile, and what it says; and unusual programs that must compile, and run.
+//! Programs that must not compile, with their error messages, and unusual programs that must
+//! compile and run.
 //!
-//! `TRYBUILD=overwrite cargo test -p gradloom-tests --test ui` writes what is said now into `ui/`, for reading the
-//! difference.
+//! `TRYBUILD=overwrite cargo test -p gradloom-tests --test ui` writes the actual messages into
+//! `ui/`. Review the difference.
 
 use std::fs;
 use std::path::Path;
@@ -29,7 +30,7 @@ const TOPICS: [&str; 15] = [
     not(ui_compiler),
     ignore = "parts of the expected texts are those of rustc 1.95, and this is another compiler"
 )]
-fn mistakes_are_named_where_they_stand() {
+fn mistakes_are_reported_at_their_location() {
     let cases = trybuild::TestCases::new();
     cases.pass("ui/pass/*.rs");
     for topic in TOPICS {
@@ -38,38 +39,40 @@ fn mistakes_are_named_where_they_stand() {
 }
 
 #[test]
-fn a_mistake_has_at_most_two_errors_and_none_is_of_the_macro_s_making() {
+fn a_mistake_has_at_most_two_errors_and_no_panic_of_the_macro() {
     let exceptions = [
-        // Two mistakes, reported in one build.
+        // Two mistakes, both reported in one build.
         ("statement/two_mistakes.stderr", 4),
-        // rustc refuses attributes on expressions twice before it asks the macro.
+        // rustc rejects attributes on expressions twice before it expands the macro.
         ("attribute/on_a_closure.stderr", 3),
-        // rustc refuses each kind of item in an impl block.
+        // rustc rejects each kind of item in an impl block.
         ("attribute/on_an_associated_function.stderr", 3),
-        // rustc refuses both sides of `||`.
+        // rustc rejects both sides of `||`.
         ("expression/or_of_two_conditions.stderr", 3),
-        // rustc checks the user's call, and then the calls of both companions that stand for it; the first error is the user's.
+        // rustc checks the user's call, and then the calls of the two companions generated for it.
+        // The first error is the user's.
         ("call/a_result_that_is_not_taken_apart.stderr", 3),
         ("call/more_results_than_there_are.stderr", 3),
         ("call/too_few_arguments.stderr", 3),
         ("call/too_many_arguments.stderr", 3),
-        // It looks for both companions, and for the facts of the callee.
+        // rustc looks for both companions, and for the metadata of the callee.
         ("call/an_associated_function_that_is_not_traced.stderr", 3),
         ("call/a_method_that_is_not_traced.stderr", 3),
-        // The name is there twice; and rustc tells of each field that the user's struct has none, to be read or to be made.
+        // The name is defined twice, and rustc reports each field that the user's struct lacks,
+        // both for reads and for construction.
         ("names/of_the_struct_of_gradients.stderr", 3),
     ];
     let ui = Path::new(env!("CARGO_MANIFEST_DIR")).join("ui");
     let mut cases = 0;
     for topic in TOPICS {
         for entry in fs::read_dir(ui.join(topic)).expect("a folder for each topic") {
-            let path = entry.expect("an entry").path();
+            let path = entry.expect("the folder can be read").path();
             if path.extension().is_none_or(|e| e != "stderr") {
                 continue;
             }
             cases += 1;
             let name = format!("{topic}/{}", path.file_name().unwrap().display());
-            let text = fs::read_to_string(&path).expect("it is text");
+            let text = fs::read_to_string(&path).expect("the file is valid UTF-8");
             let errors = text.lines().filter(|l| l.starts_with("error")).count();
             let most = exceptions
                 .iter()
@@ -85,9 +88,9 @@ fn a_mistake_has_at_most_two_errors_and_none_is_of_the_macro_s_making() {
 }
 
 #[test]
-fn the_index_names_files_that_are_there() {
+fn the_index_names_existing_files() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let index = fs::read_to_string(root.join("README.md")).expect("it is text");
+    let index = fs::read_to_string(root.join("README.md")).expect("the file is valid UTF-8");
     let files: Vec<&str> = index
         .split('`')
         .filter(|part| part.ends_with(".rs") && part.contains('/'))

@@ -1,9 +1,10 @@
-//! What the macro warns of is so, and what it advises helps.
-#![allow(deprecated)] // the functions here are those that it warns of
+//! Each warning of the macro is justified, and its advice helps.
+#![allow(deprecated)] // these functions trigger warnings on purpose
 
 use gradloom::prelude::*;
 
-/// At 0, where the first operand of `select` is not taken.
+/// Checks the gradient at points where the first operand of `select` is not taken: it is NaN, and
+/// zero with the advised form.
 macro_rules! nan_without_the_safe_form {
     ($($name:ident: |$x:ident| $f:expr;)*) => {$(
         #[test]
@@ -46,7 +47,7 @@ nan_without_the_safe_form! {
 }
 
 #[test]
-fn computing_a_value_again_keeps_less() {
+fn recomputing_a_value_reduces_residuals() {
     #[traced(allow(large_residual))]
     fn kept(#[shape(N, 1)] x: &Tensor) -> Tensor {
         let waves = (x * Tensor::arange(1000, DType::F64)).tanh();

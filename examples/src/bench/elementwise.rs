@@ -1,4 +1,4 @@
-//! Elementwise operations on more numbers than caches hold: W4.
+//! Elementwise operations on arrays larger than the caches: workload W4.
 
 use super::inputs::fill;
 use super::measure::{Timer, Unit, sum};
@@ -10,14 +10,14 @@ fn total(x: &Tensor) -> Tensor {
     (bell + x.sigmoid() * x - (x.square() + 1.0).sqrt()).sum(..)
 }
 
-/// W4f.
+/// Times the values: W4f.
 pub(super) fn values(timer: &mut Timer) -> Result<()> {
     let x = input();
     let check = total(&x).item::<f32>();
     timer.time("W4f", Unit::Millis, check.into(), || evaluate(&total(&x)))
 }
 
-/// W4g.
+/// Times the gradients: W4g.
 pub(super) fn gradients(timer: &mut Timer) -> Result<()> {
     let x = input();
     let check = sum(&total::grad(&x).x, f64::abs);

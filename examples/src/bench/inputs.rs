@@ -1,30 +1,30 @@
-//! Inputs that are the same bits in every framework: an integer hash of the index, and what is made of it.
+//! Benchmark inputs with the same bits in every framework: an integer hash of the index, scaled.
 
 use gradloom::{IntoShape, Tensor};
 
-/// Numbers in `-scale..scale`, another sequence for each seed, in a shape.
+/// Returns numbers in `-scale..scale`; each seed gives another sequence.
 pub(super) fn fill(seed: u32, shape: impl IntoShape, scale: f32) -> Tensor {
     let shape = shape.into_shape();
     Tensor::from_vec(numbers(seed, shape.iter().product(), scale), shape)
 }
 
-/// [`fill`] around 1, such as gains.
+/// Returns a vector like that of [`fill`], centred on 1, for gains.
 pub(super) fn near_one(seed: u32, n: usize, scale: f32) -> Tensor {
     let numbers = numbers(seed, n, scale);
     Tensor::from(numbers.iter().map(|x| 1.0 + x).collect::<Vec<_>>())
 }
 
-/// A matrix that takes vectors of length `inputs`, scaled so that the results have the size of the inputs.
+/// Returns a weight matrix, scaled so that its results have the magnitude of its inputs.
 pub(super) fn weight(seed: u32, inputs: usize, outputs: usize) -> Tensor {
     fill(seed, [inputs, outputs], 1.0 / (inputs as f32).sqrt())
 }
 
-/// Zeros that are data, not a part of the program.
+/// Returns zeros that are input data, not a constant of the program.
 pub(super) fn zeros(n: usize) -> Tensor {
     Tensor::from(vec![0.0f32; n])
 }
 
-/// A class below 10 for each row.
+/// Returns a class label from 0 to 9 for each row.
 pub(super) fn labels(n: usize) -> Tensor {
     Tensor::from((0..n as i64).map(|i| i * 7 % 10).collect::<Vec<_>>())
 }

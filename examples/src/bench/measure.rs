@@ -1,6 +1,7 @@
-//! How a workload is timed, and what is told of it.
+//! Timing of workloads, and the rows that report it.
 //!
-//! A *sample* is a batch of calls that lasts about 10 ms. The value of a row is the median of its samples.
+//! A *sample* is a batch of calls that lasts about 10 ms. The value of a row is the median of its
+//! samples.
 
 use super::Options;
 use cpu_time::ProcessTime;
@@ -8,46 +9,46 @@ use gradloom::{Result, Tensor, Tree};
 use serde::{Deserialize, Serialize};
 use std::time::Instant;
 
-/// A line of results.
+/// One row of results.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Row {
-    /// The workload, or a part of it.
+    /// Name of the workload, or of a part of it.
     pub workload: String,
-    /// The number of threads.
+    /// Number of threads.
     pub threads: usize,
-    /// The median of the samples.
+    /// Median of the samples.
     pub value: f64,
-    /// The best sample: the smallest time, the highest rate.
+    /// Best sample: the smallest time or the highest rate.
     pub best: f64,
-    /// The best sample by the CPU time of all threads.
+    /// Best sample measured in CPU time, summed over all threads.
     pub cpu: Option<f64>,
-    /// `us`, `ms`, `ns`, `GFLOP/s`, or `MiB`.
+    /// Unit of the values: `us`, `ms`, `ns`, `GFLOP/s` or `MiB`.
     pub unit: String,
-    /// How many calls were timed.
+    /// Number of calls timed.
     pub n: usize,
-    /// A number computed from the result, in which all frameworks have to agree.
+    /// A number computed from the result. All frameworks have to agree on it.
     pub check: Option<f64>,
 }
 
-/// What a number of seconds is told in.
+/// Unit in which a duration is reported.
 #[derive(Clone, Copy)]
 pub(super) enum Unit {
     Millis,
     Micros,
-    /// For one of so many equal parts of a call.
+    /// Nanoseconds for one of `n` equal parts of a call.
     NanosOf(usize),
-    /// The rate of so many floating-point operations.
+    /// Rate for a call that takes this number of floating-point operations.
     Gflops(f64),
 }
 
-/// Times calls as the options say, and hands on the rows.
+/// Times calls as the options say, and emits the rows.
 pub(super) struct Timer<'a> {
     pub(super) options: Options,
     pub(super) emit: &'a mut dyn FnMut(Row),
 }
 
 impl Timer<'_> {
-    /// Times a call again and again.
+    /// Times repeated calls.
     pub(super) fn time(
         &mut self,
         workload: &str,
@@ -60,7 +61,7 @@ impl Timer<'_> {
         Ok(())
     }
 
-    /// Times a call once, the first.
+    /// Times a single call, the first one.
     pub(super) fn time_first(
         &mut self,
         workload: &str,
@@ -71,7 +72,7 @@ impl Timer<'_> {
         Ok(())
     }
 
-    /// Tells the peak memory of the process so far, where the system says it.
+    /// Reports the peak memory of the process so far, on systems that provide it.
     pub(super) fn peak_memory(&mut self, workload: &str) {
         let Some(value) = peak_mebibytes() else {
             return;
@@ -114,25 +115,25 @@ impl Timer<'_> {
     }
 }
 
-/// The workload that does nothing: its memory is that of a process that starts.
+/// Runs the empty workload, whose peak memory is that of a process that has just started.
 pub(super) fn start(timer: &mut Timer) -> Result<()> {
     timer.peak_memory("RSS_start");
     Ok(())
 }
 
-/// The Euclidean norm of all numbers of a tree.
+/// Returns the Euclidean norm of all numbers of a tree.
 pub(super) fn norm(tree: &impl Tree) -> f64 {
     let mut squares = 0.0;
     tree.visit(&mut |leaf| squares += sum(leaf, |x| x * x));
     squares.sqrt()
 }
 
-/// The sum of what a function makes of each number.
+/// Returns the sum of `f` over all elements.
 pub(super) fn sum(x: &Tensor, f: impl Fn(f64) -> f64) -> f64 {
     x.to_vec::<f32>().into_iter().map(|x| f(x.into())).sum()
 }
 
-/// Seconds for one call.
+/// Statistics of the samples, in seconds per call.
 struct Stats {
     median: f64,
     best: f64,
@@ -140,7 +141,7 @@ struct Stats {
     n: usize,
 }
 
-/// Seconds of one call, by the clock and of CPU time.
+/// Seconds per call: wall-clock time and CPU time.
 type Sample = (f64, f64);
 
 impl Stats {
@@ -161,7 +162,8 @@ impl Stats {
     }
 }
 
-/// Warms up, chooses the batch, and takes at least five samples for at least `min_time` seconds.
+/// Warms up, chooses the batch size, and takes at least five samples for at least `min_time`
+/// seconds.
 fn repeat(min_time: f64, mut call: impl FnMut() -> Result<()>) -> Result<Stats> {
     if min_time == 0.0 {
         return Ok(Stats::of(vec![sample(1, call)?], 1));
@@ -184,7 +186,7 @@ fn repeat(min_time: f64, mut call: impl FnMut() -> Result<()>) -> Result<Stats> 
     Ok(Stats::of(samples, batch))
 }
 
-/// Runs a batch of calls.
+/// Times one batch of calls.
 fn sample(batch: usize, calls: impl FnOnce() -> Result<()>) -> Result<Sample> {
     let (wall, cpu) = (Instant::now(), ProcessTime::now());
     calls()?;
@@ -193,7 +195,7 @@ fn sample(batch: usize, calls: impl FnOnce() -> Result<()>) -> Result<Sample> {
     Ok((wall.as_secs_f64() / each, cpu.as_secs_f64() / each))
 }
 
-/// The line of Linux that says it, in KiB: `VmHWM:  2252 kB`.
+/// Reads the peak memory from Linux, which gives it in KiB: `VmHWM:  2252 kB`.
 fn peak_mebibytes() -> Option<f64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|l| l.strip_prefix("VmHWM:"))?;

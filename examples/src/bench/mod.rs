@@ -1,7 +1,8 @@
-//! The workloads that are timed beside other frameworks, written as a user would write them.
+//! Workloads that are also timed in other frameworks, written as a user would write them.
 //!
-//! A workload makes its inputs, computes a number from its results that every framework has to agree on (the *check*), and
-//! times calls. Its rows have the names and units that the other frameworks' programs give theirs.
+//! A workload makes its inputs, computes its *check* (a number on which every framework has to
+//! agree), and times calls. Its rows have the same names and units as those of the other
+//! frameworks' programs.
 
 mod elementwise;
 mod inputs;
@@ -19,26 +20,26 @@ pub use table::table;
 use gradloom::Result;
 use measure::Timer;
 
-/// What to time, and for how long.
+/// Options of a benchmark run.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// Seconds of samples for each row; with zero a call is timed once.
+    /// Seconds of samples for each row. With zero, a call is timed once.
     pub min_time: f64,
-    /// The number of threads that kernels may use, at least 1.
+    /// Maximum number of threads for kernels, at least 1.
     pub threads: usize,
 }
 
-/// What it costs to compute something, again and again or for the first time.
+/// A computation that is timed, either repeatedly or at its first call.
 #[derive(Clone, Copy)]
 pub struct Workload {
-    /// What it is called on the command line.
+    /// Name on the command line.
     pub name: &'static str,
-    /// What it computes.
+    /// One-line description.
     pub about: &'static str,
     run: fn(&mut Timer) -> Result<()>,
 }
 
-/// The workloads, in the order of the table.
+/// All workloads, in the order of the table.
 pub const WORKLOADS: &[Workload] = &[
     Workload {
         name: "W1",
@@ -118,16 +119,16 @@ pub const WORKLOADS: &[Workload] = &[
 ];
 
 impl Workload {
-    /// The workload of a name.
+    /// Returns the workload with this name.
     pub fn named(name: &str) -> Option<&'static Workload> {
         WORKLOADS.iter().find(|w| w.name == name)
     }
 
-    /// Runs it, and hands each row to `emit` as soon as it has been measured.
+    /// Runs the workload and passes each row to `emit` as soon as it is measured.
     ///
     /// # Errors
     ///
-    /// If an evaluation fails, such as for want of memory.
+    /// If an evaluation fails, for example because memory runs out.
     pub fn run(&self, options: Options, emit: &mut dyn FnMut(Row)) -> Result<()> {
         gradloom::set_threads(options.threads);
         (self.run)(&mut Timer { options, emit })

@@ -1,4 +1,5 @@
-//! Perceptrons that are trained: W1, and W2, which is too small for anything but what a step costs by itself.
+//! Training of perceptrons: W1, and W2, which is so small that it measures the fixed cost of a
+//! step.
 
 use super::inputs::{fill, labels, weight, zeros};
 use super::measure::{Timer, Unit};
@@ -12,7 +13,7 @@ const SGD: Sgd = Sgd {
     nesterov: false,
 };
 
-/// Two layers.
+/// A perceptron with two layers.
 #[derive(Clone, Tree)]
 struct Tiny {
     first: Linear,
@@ -25,7 +26,7 @@ fn tiny_loss(model: &Tiny, #[nodiff] x: &Tensor, #[nodiff] target: &Tensor) -> T
     (model.last.forward(&h) - target).square().mean(..)
 }
 
-/// W1.
+/// Times training steps: W1.
 pub(super) fn steps(timer: &mut Timer) -> Result<()> {
     let mut training = Training::new(mlp());
     let (x, labels) = batch();
@@ -40,7 +41,7 @@ pub(super) fn steps(timer: &mut Timer) -> Result<()> {
     timer.time("W1", Unit::Micros, check.into(), || training.step(step))
 }
 
-/// W6 of W1.
+/// Times the first step of W1, as part of W6.
 pub(super) fn first_step(timer: &mut Timer) -> Result<()> {
     let mut training = Training::new(mlp());
     let (x, labels) = batch();
@@ -52,7 +53,7 @@ pub(super) fn first_step(timer: &mut Timer) -> Result<()> {
     })
 }
 
-/// W2.
+/// Times training steps of the tiny perceptron: W2.
 pub(super) fn tiny_steps(timer: &mut Timer) -> Result<()> {
     let mut training = Training::new(Tiny {
         first: Linear {
@@ -76,7 +77,7 @@ pub(super) fn tiny_steps(timer: &mut Timer) -> Result<()> {
     timer.time("W2", Unit::Micros, check.into(), || training.step(step))
 }
 
-/// What a step hands to the next.
+/// State that one training step passes to the next.
 struct Training<M> {
     model: M,
     state: SgdState<M>,
@@ -88,7 +89,7 @@ impl<M: Tree + Clone> Training<M> {
         Training { model, state }
     }
 
-    /// Gradient, update, and both computed, together with the loss.
+    /// Computes the gradient and the update, and evaluates both together with the loss.
     fn step(&mut self, value_and_grad: impl Fn(&M) -> (Tensor, M)) -> Result<()> {
         let (loss, grads) = value_and_grad(&self.model);
         (self.model, self.state) = SGD.step(&self.model, &grads, &self.state);

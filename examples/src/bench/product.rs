@@ -4,7 +4,7 @@ use super::inputs::fill;
 use super::measure::{Timer, Unit, sum};
 use gradloom::prelude::*;
 
-/// W5.
+/// Times the products: W5.
 pub(super) fn products(timer: &mut Timer) -> Result<()> {
     for n in [64, 128, 256, 512, 1024, 2048] {
         let (x, y) = (fill(160, [n, n], 1.0), fill(161, [n, n], 1.0));

@@ -1,5 +1,5 @@
-//! Each result from the one before: W7, on so few numbers that an operation costs only what it costs by itself, and W12, a
-//! recurrent network.
+//! Computations in which each result depends on the previous one: W7, a chain on so few elements
+//! that it measures the fixed cost of an operation, and W12, a recurrent network.
 
 use super::inputs::{fill, near_one, weight};
 use super::measure::{Timer, Unit, norm, sum};
@@ -16,7 +16,7 @@ fn traced_chain(x: &Tensor, shift: &Tensor, scale: &Tensor) -> Tensor {
     y
 }
 
-/// The same without `#[traced]`: each operation is recorded when it is called.
+/// The same chain without `#[traced]`: each operation is recorded when it is called.
 fn lazy_chain(x: &Tensor, shift: &Tensor, scale: &Tensor) -> Tensor {
     let mut y = x.clone();
     for _ in 0..TURNS {
@@ -25,7 +25,7 @@ fn lazy_chain(x: &Tensor, shift: &Tensor, scale: &Tensor) -> Tensor {
     y
 }
 
-/// W7.
+/// Times the chains: W7.
 pub(super) fn chains(timer: &mut Timer) -> Result<()> {
     let (x, shift, scale) = (
         fill(150, 16, 1.0),
@@ -51,7 +51,7 @@ struct Cell {
     bias: Tensor,
 }
 
-/// For `xs` of shape `[time, batch, feature]`.
+/// Returns the last state for `xs` of shape `[time, batch, feature]`.
 #[traced]
 fn last_state(cell: &Cell, xs: &Tensor) -> Tensor {
     let mut h = Tensor::zeros([xs.dim(1), cell.state.dim(0)], xs.dtype());
@@ -67,7 +67,7 @@ fn energy(cell: &Cell, #[nodiff] xs: &Tensor) -> Tensor {
     last_state(cell, xs).square().mean(..)
 }
 
-/// W12.
+/// Times gradients of the recurrent network: W12.
 pub(super) fn recurrent_gradients(timer: &mut Timer) -> Result<()> {
     let xs = fill(120, [64, 32, 64], 1.0);
     let cell = Cell {

@@ -1,10 +1,10 @@
-//! Operations that go over rows or columns of a matrix: W9.
+//! Operations along the rows or columns of a matrix: W9.
 
 use super::inputs::{fill, near_one};
 use super::measure::{Timer, Unit, sum};
 use gradloom::prelude::*;
 
-/// W9.
+/// Times the reductions: W9.
 pub(super) fn reductions(timer: &mut Timer) -> Result<()> {
     let x = fill(130, [4096, 1024], 3.0);
     let (gain, bias) = (near_one(131, 1024, 0.1), fill(132, 1024, 0.1));

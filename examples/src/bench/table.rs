@@ -1,9 +1,9 @@
-//! Rows as people read them.
+//! A human-readable table of results.
 
 use super::Row;
 use comfy_table::{CellAlignment, Table, presets::ASCII_MARKDOWN};
 
-/// A table with a line for each row.
+/// Formats a table with one line for each row.
 pub fn table(rows: &[Row]) -> String {
     let mut table = Table::new();
     let header = ["row", "unit", "median", "best", "CPU", "calls", "check"];
@@ -26,7 +26,7 @@ pub fn table(rows: &[Row]) -> String {
     table.to_string()
 }
 
-/// A number of which three digits are told.
+/// Formats a number with three significant digits.
 fn three_digits(x: f64) -> String {
     let before_point = x.abs().log10().floor().clamp(0.0, 2.0) as usize;
     format!("{x:.*}", 2 - before_point)

@@ -1,19 +1,19 @@
-//! A transformer block with causal attention, layer norms before its parts: W3 and W10.
+//! A transformer block with causal attention and pre-layer normalisation: W3 and W10.
 
 use super::inputs::{fill, near_one, weight};
 use super::measure::{Timer, Unit, norm};
 use crate::model::Linear;
 use gradloom::prelude::*;
 
-/// Sequences of a batch.
+/// Number of sequences in a batch.
 const BATCH: usize = 8;
-/// Positions of a sequence.
+/// Number of positions in a sequence.
 const POSITIONS: usize = 128;
-/// Features of a position.
+/// Number of features at a position.
 const FEATURES: usize = 256;
-/// Heads of the attention.
+/// Number of attention heads.
 const HEADS: usize = 4;
-/// Features between the two layers after the attention.
+/// Width of the hidden layer after the attention.
 const HIDDEN: usize = 1024;
 
 /// Gain and bias of a layer norm.
@@ -38,7 +38,7 @@ struct Attention {
     out: Linear,
 }
 
-/// `[batch, position, feature]` to `[batch, head, position, feature of the head]`.
+/// Reshapes `[batch, position, feature]` to `[batch, head, position, feature of the head]`.
 #[traced]
 fn heads(x: &Tensor) -> Tensor {
     x.reshape([x.dim(0), x.dim(1), HEADS, x.dim(2) / HEADS])
@@ -54,7 +54,7 @@ impl Attention {
 
         let scale = 1.0 / (query.dim(3) as f64).sqrt();
         let scores = query.matmul(key.swap_axes(2, 3)) * scale;
-        // No position sees what comes after it.
+        // Causal mask: a position does not see later ones.
         let position = Tensor::arange(x.dim(1), DType::I64);
         let sees = position.unsqueeze(1).ge(&position);
         let weights = sees.select(&scores, -1e9).softmax(-1);
@@ -63,7 +63,7 @@ impl Attention {
         self.out.forward(&mixed)
     }
 
-    /// The same by the one operation for it.
+    /// The same block with the single op for fused attention.
     fn fused(&self, x: &Tensor) -> Tensor {
         let query = heads(&self.query.forward(x));
         let key = heads(&self.key.forward(x));
@@ -92,7 +92,7 @@ impl Block {
         self.after(&(x + self.attention.fused(&self.norm1.forward(x))))
     }
 
-    /// What comes after the attention.
+    /// The part of the block after the attention.
     fn after(&self, x: &Tensor) -> Tensor {
         let hidden = self.up.forward(&self.norm2.forward(x)).gelu_tanh();
         x + self.down.forward(&hidden)
@@ -109,7 +109,7 @@ fn fused_loss(block: &Block, x: &Tensor) -> Tensor {
     block.fused(x).square().mean(..)
 }
 
-/// W3, and the same with fused attention.
+/// Times gradients: W3, and the same with fused attention.
 pub(super) fn gradients(timer: &mut Timer) -> Result<()> {
     let (block, x) = (parameters(), input());
     let (_, grads) = loss::value_and_grad(&block, &x);
@@ -126,13 +126,13 @@ pub(super) fn gradients(timer: &mut Timer) -> Result<()> {
     })
 }
 
-/// W6 of W3.
+/// Times the first gradient of W3, as part of W6.
 pub(super) fn first_gradient(timer: &mut Timer) -> Result<()> {
     let (block, x) = (parameters(), input());
     timer.time_first("W6_w3", || gradient(&block, &x))
 }
 
-/// What the memory of W3 is measured by.
+/// Runs the five gradients by which the memory of W3 is measured.
 pub(super) fn five_gradients(timer: &mut Timer) -> Result<()> {
     let (block, x) = (parameters(), input());
     for _ in 0..5 {
@@ -142,7 +142,7 @@ pub(super) fn five_gradients(timer: &mut Timer) -> Result<()> {
     Ok(())
 }
 
-/// W3f, and the same with fused attention.
+/// Times losses: W3f, and the same with fused attention.
 pub(super) fn losses(timer: &mut Timer) -> Result<()> {
     let (block, x) = (parameters(), input());
     let check = loss(&block, &x).item::<f32>();
@@ -155,7 +155,7 @@ pub(super) fn losses(timer: &mut Timer) -> Result<()> {
     })
 }
 
-/// W10.
+/// Times tangents: W10.
 pub(super) fn tangents(timer: &mut Timer) -> Result<()> {
     let (block, x) = (parameters(), input());
     let (d_block, dx) = direction();
@@ -173,7 +173,7 @@ fn input() -> Tensor {
     fill(299, [BATCH, POSITIONS, FEATURES], 1.0)
 }
 
-/// Numbers from a seed of their own for each leaf.
+/// Returns parameters with a different seed for each leaf.
 fn parameters() -> Block {
     let norm = |seed| Norm {
         gain: near_one(seed, FEATURES, 0.1),
@@ -197,11 +197,11 @@ fn parameters() -> Block {
     }
 }
 
-/// The direction of W10.
+/// Returns the direction of the tangents in W10.
 fn direction() -> (Block, Tensor) {
     let mut seeds = 500..;
     let block = parameters().map(&mut |leaf| {
-        let seed = seeds.next().expect("the range has no end");
+        let seed = seeds.next().expect("the range is infinite");
         fill(seed, leaf.shape(), 1.0)
     });
     (block, fill(499, [BATCH, POSITIONS, FEATURES], 1.0))

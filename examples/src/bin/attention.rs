@@ -1,5 +1,5 @@
-//! Attention beside the same from a matrix product, a softmax and another product: causal, by the length of a sequence, and of a
-//! batch of sequences that are filled up to one length, under a mask.
+//! Compares fused attention with attention built from a matrix product, a softmax and another
+//! product: causal for several sequence lengths, and masked for a batch of padded sequences.
 //!
 //! `cargo run --release -p gradloom-examples --bin attention [-- THREADS]`
 
@@ -97,7 +97,8 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// A batch of sequences of 16 to 128 queries and keys. What comes first of the two has the smaller peak of memory.
+/// Times a padded batch of sequences with 16 to 128 queries and keys. The variant with the smaller
+/// memory peak runs first, because the peak of a process never shrinks.
 fn under_a_mask() -> Result<()> {
     let (batch, len) = (8, 128);
     let [q, k, v] = [1, 2, 3].map(|seed| numbers(seed, [batch, HEADS, len, FEATURES]));
@@ -129,7 +130,8 @@ fn under_a_mask() -> Result<()> {
     Ok(())
 }
 
-/// The peak of memory of the process so far, where the system says it: in KiB, as in `VmHWM:  2252 kB`.
+/// Returns the peak memory of the process so far, on systems that provide it. Linux gives it in
+/// KiB, as in `VmHWM:  2252 kB`.
 fn peak_mebibytes() -> Option<f64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status
@@ -139,7 +141,8 @@ fn peak_mebibytes() -> Option<f64> {
     Some(kibibytes / 1024.0)
 }
 
-/// The seconds that a call takes: of each of several the lesser of the time by the clock and, with one thread, by the CPU.
+/// Returns the best time of several calls in seconds: wall-clock time, or CPU time if that is less
+/// and there is only one thread.
 fn best(mut call: impl FnMut() -> Result<()>) -> Result<f64> {
     call()?;
     let one = gradloom::threads() == 1;

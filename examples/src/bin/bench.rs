@@ -1,9 +1,10 @@
-//! Times the workloads that other frameworks are timed with.
+//! Times the workloads that are also timed in other frameworks.
 //!
-//! `cargo run --release --bin bench -- [--workloads W1,W3] [--threads N] [--min-time SECONDS] [--table] [--list]`
+//! `cargo run --release --bin bench -- [--workloads W1,W3] [--threads N] [--min-time SECONDS]
+//! [--table] [--list]`
 //!
-//! It prints a line of JSON for each row, or with `--table` a table, for which each workload has a process of its own. What
-//! the rows mean is told in `docs/speed.md`.
+//! It prints a line of JSON for each row. With `--table` it prints a table and runs each workload
+//! in its own process. `docs/speed.md` explains the rows.
 
 use gradloom_examples::bench::{Options, Row, WORKLOADS, Workload, table};
 use std::error::Error;
@@ -93,7 +94,7 @@ fn run() -> Result<(), Box<dyn Error>> {
     failed.map_or(Ok(()), |e| Err(e.into()))
 }
 
-/// The rows of a workload that has a process for itself: caches are cold, and memory is its own.
+/// Runs a workload in its own process, so that its caches are cold and its memory is its own.
 fn in_a_process(workload: &Workload, options: Options) -> Result<Vec<Row>, Box<dyn Error>> {
     let run = Command::new(std::env::current_exe()?)
         .args(["--workloads", workload.name])

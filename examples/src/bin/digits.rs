@@ -1,4 +1,5 @@
-//! Trains a perceptron on handwritten digits: mini-batches, Adam, a fixed split into training and test images.
+//! Trains a perceptron on handwritten digits, with mini-batches, Adam, and a fixed split into training
+//! and test images.
 //!
 //! `cargo run --release --bin digits -- [--epochs N] [--seed N] [--data FILE] [--out FILE]`
 
@@ -18,7 +19,7 @@ use std::time::Instant;
 
 const BATCH: usize = 32;
 
-/// The seed of the split into training and test images.
+/// Seed of the split into training and test images.
 const SPLIT: u64 = 20;
 
 struct Options {
@@ -73,7 +74,7 @@ fn run() -> Result<(), Box<dyn Error>> {
         Some(path) => Digits::read(File::open(path).map_err(DataError::from)?)?,
     };
     let start = Instant::now();
-    // The split is the same for every seed, so that runs compare.
+    // The split is the same for every seed, so runs are comparable.
     let (train, test) = digits.split(Key::new(SPLIT));
     let (init, mut shuffle) = Key::new(options.seed).split();
     let (test_x, test_labels) = digits.batch(&test);
@@ -83,7 +84,7 @@ fn run() -> Result<(), Box<dyn Error>> {
         lr: 2e-3,
         ..Adam::default()
     };
-    // From here on the parameters are data: the first step has the plan of all the others.
+    // Evaluated parameters are data, so the first step has the same plan as all later steps.
     evaluate(&model)?;
     let mut state = adam.init(&model);
 
@@ -118,7 +119,7 @@ fn run() -> Result<(), Box<dyn Error>> {
 
         let test_loss = loss(&model, &test_x, &test_labels);
         let share = accuracy(&model, &test_x, &test_labels);
-        // One plan for both, which share the forward pass.
+        // Evaluated together, so that one plan shares the forward pass.
         evaluate((&test_loss, &share))?;
         train_curve.push(total / train.len() as f32);
         test_curve.push(test_loss.item::<f32>());

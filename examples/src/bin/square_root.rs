@@ -1,4 +1,4 @@
-//! The derivative of Newton's method, through a loop that stops by what it has computed.
+//! The derivative of Newton's method, through a loop whose end depends on computed values.
 
 use gradloom::prelude::*;
 

@@ -1,11 +1,16 @@
-//! Compares matrix products: ours with those of the crates `gemm` (with AVX-512) and `matrixmultiply`.
+//! Compares our matrix products with those of the crates `gemm` (with AVX-512) and
+//! `matrixmultiply`.
 //!
-//! `cargo run --release -p gradloom-examples --features products --bin products -- [--threads N] [--f64] [SHAPE..]`
+//! `cargo run --release -p gradloom-examples --features products --bin products -- [--threads N]
+//! [--f64] [SHAPE..]`
 //!
-//! A shape is `M,K,N`, with `at` or `bt` after it if an operand lies transposed: `128,512,784,bt`. For each shape and each
-//! library it prints the best and the median rate in GFLOP/s. The libraries take turns within each shape, in one
-//! process; with one thread its CPU time counts, with more the wall clock. This file is among the kernels because the other
-//! libraries take pointers.
+//! A shape is `M,K,N`, followed by `at` or `bt` if an operand is transposed: `128,512,784,bt`. The
+//! program prints the best and the median rate in GFLOP/s for each shape and library. The libraries
+//! take turns within each shape, in one process. With one thread it measures CPU time, with more
+//! the wall clock.
+//!
+//! This file lies in a folder `kernel` because the other libraries take pointers, which needs
+//! `unsafe`.
 
 use cpu_time::ThreadTime;
 use std::time::{Duration, Instant};
@@ -42,7 +47,7 @@ impl Shape {
         format!("{m},{k},{n}{a}{b}")
     }
 
-    /// The strides of the operands.
+    /// Returns the strides of the operands.
     fn strides(&self) -> [[usize; 2]; 2] {
         let [m, k, n] = self.mkn;
         [
@@ -52,8 +57,9 @@ impl Shape {
     }
 }
 
-/// Squares; a perceptron 784-512-256-10 on 128 rows with its gradients; a transformer block with 1024 rows of 256 with its
-/// gradients; heads of 64; a very small one; a vector and a matrix.
+/// Returns the default shapes: squares; a perceptron 784-512-256-10 on 128 rows with its gradients;
+/// a transformer block with 1024 rows of 256 with its gradients; heads of 64; a very small one; a
+/// vector and a matrix.
 fn shapes() -> Vec<Shape> {
     let mut shapes = Vec::new();
     let mut add = |m, k, n, a_transposed, b_transposed| {
@@ -87,7 +93,8 @@ fn shapes() -> Vec<Shape> {
     shapes
 }
 
-/// A library: what multiplies, given the size, the operands with their strides, and the result.
+/// The product function of a library. Takes the size, the operands with their strides, the result,
+/// and the number of threads.
 type Product<T> = fn([usize; 3], (&[T], [usize; 2]), (&[T], [usize; 2]), &mut [T], usize);
 
 macro_rules! libraries {
@@ -113,7 +120,8 @@ macro_rules! libraries {
                 1 => gemm::Parallelism::None,
                 n => gemm::Parallelism::Rayon(n),
             };
-            // SAFETY: slices of matrices of these sizes and strides.
+            // SAFETY: the caller, `measure`, allocates each slice with the length of its matrix,
+            // and `strides` describes that matrix.
             unsafe {
                 gemm::gemm(
                     m,
@@ -146,7 +154,8 @@ macro_rules! libraries {
             _: usize,
         ) {
             let [ra, ca, rb, cb] = [sa[0], sa[1], sb[0], sb[1]].map(|s| s as isize);
-            // SAFETY: slices of matrices of these sizes and strides.
+            // SAFETY: the caller, `measure`, allocates each slice with the length of its matrix,
+            // and `strides` describes that matrix.
             unsafe {
                 matrixmultiply::$other(
                     m,
@@ -197,7 +206,7 @@ fn measure<T: Copy + Default>(
         let (a, b) = (data(m * k, 7919), data(k * n, 104729));
         let mut out = vec![T::default(); m * n];
         let flops = 2.0 * (m * k * n) as f64;
-        // As many times that the clock is not what is measured.
+        // Enough repetitions that the resolution of the clock does not matter.
         let repeat = (4e6 / flops).ceil() as usize;
         let mut times = vec![Vec::new(); libraries.len()];
         let start = Instant::now();

@@ -1,4 +1,4 @@
-//! The comparisons.
+//! Comparisons of traced functions with plain ones.
 
 use super::{Case, Effect, Outcome, world};
 use crate::derivatives::{Companions, entries, near};
@@ -11,26 +11,27 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// What is wrong with a function.
+/// Kind of difference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
-    /// Its value is not that of the plain function, or of the recorded one.
+    /// The value differs from that of the plain or the recorded function.
     Value,
-    /// It leaves other hidden state behind.
+    /// The hidden state afterwards differs.
     Effects,
-    /// Two results share what those of the plain function do not, or the other way round.
+    /// Two results share a skipped value that those of the plain function do not share, or vice
+    /// versa.
     Shares,
     /// A companion differs from the transform of the plain function.
     Derivative,
-    /// It panics where the plain function does not.
+    /// The function panics, and the plain function does not.
     Panics,
-    /// `RECORDED` is `None`, and it does more than compute.
+    /// `RECORDED` is `None`, although the function has side effects or reads values.
     Untold,
-    /// `RECORDED` is `None`, and its calls are recorded.
+    /// `RECORDED` is `None`, but its calls are recorded.
     Cliff,
-    /// `HASH` is that of a function with another body.
+    /// `HASH` equals that of a function with another body.
     Hash,
-    /// It only computes, but `RECORDED` says that it may do more. A count, not a failure.
+    /// The function only computes, but `RECORDED` says that it may do more. Counted, not a failure.
     Recorded,
 }
 
@@ -50,18 +51,18 @@ impl fmt::Display for Kind {
     }
 }
 
-/// Something about a function.
+/// A difference found in a function.
 #[derive(Clone, Debug)]
 pub struct Report {
-    /// The module of the function.
+    /// Module of the function.
     pub name: &'static str,
-    /// What is wrong.
+    /// Kind of difference.
     pub kind: Kind,
-    /// The details, on one line.
+    /// Details, on one line.
     pub message: String,
 }
 
-/// Checks all functions, and compares their hashes.
+/// Checks all functions and compares their hashes.
 pub fn report(cases: &[Case]) -> Vec<Report> {
     let _guard = world::lock();
     let mut reports: Vec<Report> = cases.iter().flat_map(Case::report).collect();
@@ -69,7 +70,7 @@ pub fn report(cases: &[Case]) -> Vec<Report> {
     reports
 }
 
-/// Functions whose hash another function has.
+/// Reports functions that share a hash although their texts differ.
 fn equal_hashes(cases: &[Case]) -> Vec<Report> {
     let mut texts: BTreeMap<[u8; 32], &str> = BTreeMap::new();
     let mut reports = Vec::new();
@@ -88,7 +89,7 @@ fn equal_hashes(cases: &[Case]) -> Vec<Report> {
     reports
 }
 
-/// The first line in which two texts differ.
+/// Describes the first line in which two texts differ.
 fn difference(a: &str, b: &str) -> String {
     let lines = a.lines().zip(b.lines()).find(|(a, b)| a != b);
     match lines {
@@ -97,14 +98,14 @@ fn difference(a: &str, b: &str) -> String {
     }
 }
 
-/// A call: which arguments, which hidden state before it, which static arguments.
+/// A call: seed of the arguments, hidden state before it, and choice of static arguments.
 struct Round {
     seed: u64,
     state: u64,
     k: usize,
 }
 
-/// Calls in an order in which each finds what an earlier one may have left behind.
+/// Calls in an order in which each can see state that an earlier one left behind.
 const ROUNDS: [Round; 9] = [
     round(0, 0, 0),
     round(0, 1, 0),
@@ -121,7 +122,7 @@ const fn round(seed: u64, state: u64, k: usize) -> Round {
     Round { seed, state, k }
 }
 
-/// What can be seen of a call.
+/// Everything observable about a call.
 #[derive(PartialEq)]
 struct Seen {
     bits: Vec<Vec<u64>>,
@@ -144,11 +145,12 @@ fn seen(state: u64, call: impl FnOnce() -> Box<dyn Outcome>) -> Seen {
 
 type Wrong = (Kind, String);
 
-/// A comparison, with what it compares.
+/// A named comparison.
 type Check = (&'static str, fn(&Case) -> Result<(), Wrong>);
 
 impl Case {
-    /// The leaves of the arguments. For seed 0 the first is a tensor that bodies name, and for seed 2 all are one tensor.
+    /// Returns the leaves of the arguments. For seed 0 the first one is the tensor that bodies
+    /// name, and for seed 2 all are the same tensor.
     fn arguments(&self, seed: u64) -> Vec<Tensor> {
         let shared = (seed == 2).then(|| noise(&[3], 7));
         let leaf = |i: usize| match (&shared, seed, i) {
@@ -165,7 +167,7 @@ impl Case {
             ("two results", Case::sharing),
             ("plans", Case::plans),
         ];
-        // The derivative of another value is another derivative.
+        // If the values differ, so do the derivatives.
         let where_values_agree: [Check; 2] = [
             ("vjp and jvp", Case::companions),
             ("value_and_grad", Case::gradients),
@@ -212,8 +214,9 @@ impl Case {
         Ok(())
     }
 
-    /// Whether the values of both functions have the same bits. Where the traced one has a companion of a traced function, the
-    /// plain one has the run-time transform of a plain function, which adds cotangents in another order.
+    /// Returns whether both functions give the same bits. They may not if the traced one calls a
+    /// companion of a traced function: the plain one then uses the run-time transform of a plain
+    /// function, which adds cotangents in another order.
     fn bits_agree(&self) -> bool {
         !["grad", "vjp", "jvp"]
             .iter()
@@ -281,7 +284,8 @@ impl Case {
         Ok(())
     }
 
-    /// What is written to one result is seen in another only where it is without the attribute.
+    /// Checks that a write to one result is visible in another only where it is without the
+    /// attribute.
     fn sharing(&self) -> Result<(), Wrong> {
         let notes = |call: super::Call| {
             world::set(1);
@@ -300,7 +304,7 @@ impl Case {
         Err((Kind::Shares, message))
     }
 
-    /// A function says whether a second call finds its plan.
+    /// Checks that `RECORDED` says whether a second call reuses its plan.
     fn plans(&self) -> Result<(), Wrong> {
         match (self.effect, self.recorded) {
             (Effect::Hidden | Effect::Reads, None) => {
@@ -353,7 +357,7 @@ impl Seen {
     }
 }
 
-/// All calls have left the same hidden state.
+/// Checks that all calls leave the same hidden state.
 fn same_effects(states: &[(&str, String)]) -> Result<(), Wrong> {
     let Some((first, state)) = states
         .iter()

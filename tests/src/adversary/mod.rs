@@ -1,7 +1,9 @@
-//! Checks of functions that hide state from `#[traced]`: each is compared with the same body without the attribute.
+//! Checks of functions that hide state from `#[traced]`: each is compared with the same body
+//! without the attribute.
 //!
-//! `tests/generator_adversary` writes the functions, `tests/fixtures/adversary` compiles them, and this module runs them. Between
-//! calls all hidden state changes, in the same way for both.
+//! `tests/generator_adversary` writes the functions, `tests/fixtures/adversary` compiles them, and
+//! this module runs them. Before each call all hidden state is set to the same values for both
+//! versions.
 
 mod check;
 mod outcome;
@@ -12,28 +14,28 @@ pub use outcome::{Outcome, list, with_leaves};
 
 use gradloom::Tensor;
 
-/// A call of a function on a list of leaves, with a choice of static arguments.
+/// A call of a function with a list of leaves and a choice of static arguments.
 pub type Call = fn(&[Tensor], usize) -> Box<dyn Outcome>;
 
-/// The result of `vjp`, and the cotangents of the leaves for a list of cotangents of the result.
+/// Computes the result of `vjp`, and the cotangents of the leaves for cotangents of the result.
 pub type Vjp = fn(&[Tensor], usize, &[Tensor]) -> (Box<dyn Outcome>, Vec<Tensor>);
 
-/// The result of `jvp`, and its tangents for a list of tangents of the leaves.
+/// Computes the result of `jvp` and its tangents, for tangents of the leaves.
 pub type Jvp = fn(&[Tensor], usize, &[Tensor]) -> (Box<dyn Outcome>, Vec<Tensor>);
 
-/// The value and the gradient of a function of rank 0.
+/// Computes value and gradient of a function with a scalar result.
 pub type Gradient = fn(&[Tensor], usize) -> (Tensor, Vec<Tensor>);
 
-/// What a function does besides computing.
+/// Side effect of a function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
     /// Nothing.
     None,
     /// It reads values of tensors.
     Reads,
-    /// It reads and writes hidden state, which its text shows.
+    /// It reads and writes hidden state, visibly in its text.
     Hidden,
-    /// It reads and writes hidden state through a value whose type alone tells.
+    /// It reads and writes hidden state through a value, which only the type of that value shows.
     Typed,
     /// It has an effect that the analysis assumes away: `caching-and-purity.md` lists the assumptions.
     Granted,
@@ -41,13 +43,13 @@ pub enum Effect {
 
 /// A function, with and without the attribute.
 pub struct Case {
-    /// The module of the function.
+    /// Module of the function.
     pub name: &'static str,
-    /// What it is made of: a class and a name each.
+    /// Its parts, each as class and name.
     pub parts: &'static [&'static str],
-    /// The items and the function, with the attribute.
+    /// Source text of the items and the function, with the attribute.
     pub source: &'static str,
-    /// What it does besides computing.
+    /// Side effect.
     pub effect: Effect,
     /// Number of leaves of the arguments, each of shape `[3]`.
     pub leaves: usize,
@@ -55,7 +57,7 @@ pub struct Case {
     pub recorded: Option<&'static str>,
     /// The constant `HASH`.
     pub hash: [u8; 32],
-    /// `HASH` and text of a function with another literal.
+    /// `HASH` and source text of the twin, which differs in one literal.
     pub twin: Option<([u8; 32], &'static str)>,
     /// The function without the attribute.
     pub plain: Call,
@@ -63,10 +65,10 @@ pub struct Case {
     pub traced: Call,
     /// The function under `#[traced(record)]`.
     pub record: Option<Call>,
-    /// Its companion.
+    /// The companion `vjp`.
     pub vjp: Vjp,
-    /// Its companion.
+    /// The companion `jvp`.
     pub jvp: Jvp,
-    /// Its companion, where the result has rank 0.
+    /// The companion `value_and_grad`, if the result has rank 0.
     pub gradient: Option<Gradient>,
 }

@@ -1,16 +1,16 @@
-//! Results of functions: leaves, and what else there is in them.
+//! Results of functions: their leaves and their other values.
 
 use gradloom::{Tensor, Tree};
 
 /// The result of a function.
 pub trait Outcome {
-    /// The leaves.
+    /// Returns the leaves.
     fn leaves(&self) -> Vec<Tensor>;
-    /// Text for all that is not a leaf.
+    /// Returns text that shows everything but the leaves.
     fn note(&self) -> String {
         String::new()
     }
-    /// Writes to what the result may share with others.
+    /// Writes to the values that the result may share with others.
     fn touch(&self) {}
 }
 
@@ -33,19 +33,19 @@ impl<A: Outcome, B: Outcome> Outcome for (A, B) {
     }
 }
 
-/// The leaves of a tree.
+/// Returns the leaves of a tree.
 pub fn list(tree: &impl Tree) -> Vec<Tensor> {
     let mut out = Vec::new();
     tree.visit(&mut |leaf| out.push(leaf.clone()));
     out
 }
 
-/// The tree with other leaves.
+/// Returns the tree with other leaves.
 ///
 /// # Panics
 ///
-/// If there are too few.
+/// If there are too few leaves.
 pub fn with_leaves<T: Tree>(tree: &T, leaves: &[Tensor]) -> T {
     let mut leaves = leaves.iter().cloned();
-    tree.map(&mut |_| leaves.next().expect("there is a leaf for each"))
+    tree.map(&mut |_| leaves.next().expect("as many leaves as the tree has"))
 }

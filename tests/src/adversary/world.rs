@@ -1,8 +1,8 @@
-//! Hidden state, and a user's functions, traits and types that read and write it.
+//! Hidden state, and user functions, traits and types that read and write it.
 //!
-//! Each name is one that a user may choose, some of them on purpose the names of the standard library or of ops. [`set`]
-//! gives all of the state a value that depends on a number alone, and [`snapshot`] lists it: two functions that do the same
-//! leave the same snapshot.
+//! The names are ones that a user may choose. Some deliberately collide with names of the standard
+//! library or of ops. [`set`] sets all state from a single number, and [`snapshot`] shows it as
+//! text: two functions with the same effects leave equal snapshots.
 
 #![allow(non_snake_case, non_upper_case_globals, missing_docs)]
 #![allow(clippy::should_implement_trait, clippy::len_without_is_empty)]
@@ -21,17 +21,17 @@ thread_local! {
     static COUNT: Cell<u64> = const { Cell::new(0) };
     static SHARED: Rc<Cell<i64>> = Rc::new(Cell::new(1));
     static NOTES: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
-    /// A thread-local in capitals.
+    /// A thread-local with an upper-case name.
     pub static GAIN: Cell<f64> = const { Cell::new(1.0) };
-    /// A thread-local in lower case.
+    /// A thread-local with a lower-case name.
     pub static gain: Cell<f64> = const { Cell::new(1.0) };
 }
 
-/// An atomic number in capitals.
+/// An atomic number with an upper-case name.
 pub static TICKS: AtomicU64 = AtomicU64::new(0);
-/// An atomic number in lower case.
+/// An atomic number with a lower-case name.
 pub static low: AtomicU64 = AtomicU64::new(0);
-/// Tensors that are made lazily, and are also arguments of calls.
+/// Lazily created tensors, which are also passed as arguments.
 pub static lazy: LazyLock<Tensor> = LazyLock::new(|| Tensor::from([1.0f64, 2.0, 3.0]));
 pub static LAZY: LazyLock<Tensor> = LazyLock::new(|| Tensor::from([3.0f64, 2.0, 1.0]));
 /// Function pointers in constants and statics.
@@ -42,7 +42,7 @@ pub static handler: fn(f64) -> f64 = noisy;
 
 static LOCK: Mutex<()> = Mutex::new(());
 
-/// Keeps the statics to one thread.
+/// Locks the statics for one thread.
 pub fn lock() -> MutexGuard<'static, ()> {
     match LOCK.lock() {
         Ok(guard) => guard,
@@ -50,7 +50,7 @@ pub fn lock() -> MutexGuard<'static, ()> {
     }
 }
 
-/// Gives all hidden state the values that belong to `k`.
+/// Sets all hidden state to the values for `k`.
 pub fn set(k: u64) {
     let level = 0.5 + 0.25 * (k % 5) as f64;
     LEVEL.set(level);
@@ -63,7 +63,7 @@ pub fn set(k: u64) {
     NOTES.take();
 }
 
-/// All hidden state.
+/// Returns all hidden state as text.
 pub fn snapshot() -> String {
     let shared = SHARED.with(|cell| cell.get());
     let ticks = (TICKS.load(Ordering::Relaxed), low.load(Ordering::Relaxed));
@@ -76,12 +76,12 @@ pub fn snapshot() -> String {
     )
 }
 
-/// The cell that arguments share.
+/// Returns the cell that arguments share.
 pub fn cell() -> Rc<Cell<i64>> {
     SHARED.with(Clone::clone)
 }
 
-/// Reads and counts.
+/// Reads hidden state and counts the read.
 pub fn noise() -> f64 {
     COUNT.set(COUNT.get() + 1);
     LEVEL.get() + 0.125 * (COUNT.get() % 8) as f64
@@ -103,7 +103,7 @@ pub fn write_down(what: &str) {
     NOTES.with_borrow_mut(|notes| notes.push(what.to_owned()));
 }
 
-/// A macro of the user's.
+/// A user macro that reads hidden state.
 #[macro_export]
 macro_rules! ambient {
     () => {
@@ -111,7 +111,7 @@ macro_rules! ambient {
     };
 }
 
-/// An enum with an associated function in capitals.
+/// An enum with an upper-case associated function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cfg {
     Fast,
@@ -127,7 +127,7 @@ impl Cfg {
     }
 }
 
-/// A unit struct whose traits have state.
+/// A unit struct whose trait implementations have state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ambient;
 
@@ -202,7 +202,7 @@ impl Neg for Ambient {
     }
 }
 
-/// What a loop goes over.
+/// An iterator for loops.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Few;
 
@@ -214,7 +214,7 @@ impl IntoIterator for Few {
     }
 }
 
-/// A struct with methods that have the names of others.
+/// A struct whose methods have the names of standard methods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Knob {
     pub n: usize,
@@ -252,13 +252,13 @@ impl Knob {
     pub fn sqrt(&self) -> f64 {
         noise()
     }
-    /// A method that only computes.
+    /// Only computes.
     pub fn double(&self) -> f64 {
         2.0 * self.n as f64
     }
 }
 
-/// A schedule, as a static argument.
+/// A schedule, passed as a static argument.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sched {
     pub warm: usize,
@@ -276,7 +276,7 @@ impl Sched {
     }
 }
 
-/// Conversions, sums and collections that count.
+/// A value whose conversions, sums and collections count.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Level(pub f64);
 
@@ -331,7 +331,7 @@ impl PartialOrd for Level {
     }
 }
 
-/// A value whose default and whose end count.
+/// A value whose `Default` and `Drop` count.
 #[derive(Debug)]
 pub struct Seeded(pub f64);
 
@@ -347,7 +347,7 @@ impl Drop for Seeded {
     }
 }
 
-/// A user's methods on tensors.
+/// Extension trait for tensors.
 pub trait Modes: Sized {
     fn normal(&self) -> Tensor;
     fn clamp(&self, lo: f64, hi: f64) -> Tensor;
@@ -388,7 +388,7 @@ impl Modes for Tensor {
     }
 }
 
-/// A user's methods on numbers, text and lists.
+/// Extension trait for numbers, text and lists.
 pub trait Dial {
     fn first(&self) -> f64;
     fn next(&self) -> f64;
@@ -411,9 +411,9 @@ impl Dial for f64 {
     }
 }
 
-/// A trait for type parameters.
+/// Bound of type parameters.
 pub trait Scale {
-    /// A constant that is a function.
+    /// Constant that is a function.
     const BY: fn() -> f64;
     fn scale(&self) -> f64;
 }

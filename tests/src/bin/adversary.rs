@@ -1,5 +1,5 @@
-//! Writes functions that hide state from `#[traced]`, compiles them batch by batch, and compares them with the same bodies without
-//! the attribute.
+//! Generates functions that hide state from `#[traced]`, compiles them in batches, and compares
+//! them with the same bodies without the attribute.
 //!
 //! ```sh
 //! cargo run -p gradloom-tests --bin adversary -- --functions 2000 --seed 1
@@ -20,7 +20,7 @@ use std::process::{Command, ExitCode};
 use std::time::Instant;
 use std::{env, fs};
 
-/// The options.
+/// Command-line options.
 struct Options {
     functions: usize,
     seed: u64,
@@ -58,9 +58,9 @@ impl Options {
     }
 }
 
-/// Something about a function.
+/// A difference found in a function.
 struct Found {
-    /// Its place in the list.
+    /// Index of the function.
     function: usize,
     kind: String,
     message: String,
@@ -80,7 +80,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Returns the number of functions that are wrong.
+/// Runs everything, and returns the number of functions with differences.
 fn run(options: &Options) -> Result<usize, String> {
     let start = Instant::now();
     let specs = generator::specs(options.seed, options.functions, options.choice);
@@ -103,7 +103,8 @@ fn run(options: &Options) -> Result<usize, String> {
     Ok(failing.len())
 }
 
-/// Smaller functions of those that fail, each text once: the likeliest, and of these the shortest first.
+/// Returns smaller versions of failing functions, without duplicates: those of the lowest rank,
+/// sorted by length.
 fn candidates(specs: &[Spec], failing: &BTreeSet<usize>, most: usize) -> Vec<Spec> {
     let mut by_text: BTreeMap<String, (usize, Spec)> = BTreeMap::new();
     for (rank, spec) in failing.iter().flat_map(|i| specs[*i].smaller()) {
@@ -122,17 +123,17 @@ fn candidates(specs: &[Spec], failing: &BTreeSet<usize>, most: usize) -> Vec<Spe
     chosen
 }
 
-/// The functions of one class that show one kind of difference.
+/// Functions of one class that show one kind of difference.
 #[derive(Default)]
 struct Class {
     functions: BTreeSet<usize>,
-    /// What parts they have that show it alone.
+    /// Labels of parts that show the difference on their own.
     names: BTreeSet<String>,
-    /// The smallest function.
+    /// Text of the smallest function.
     smallest: String,
 }
 
-/// Prints, for each class and kind of difference, how many functions show it, and the smallest.
+/// Prints, for each class and kind of difference, the number of functions and the smallest one.
 fn print_classes(specs: &[Spec], wrong: &[Found], candidates: &[Spec], smaller: &[Found]) {
     let mut classes: BTreeMap<(String, &str), Class> = BTreeMap::new();
     let mut unexplained = Vec::new();
@@ -176,13 +177,13 @@ fn print_classes(specs: &[Spec], wrong: &[Found], candidates: &[Spec], smaller: 
     }
 }
 
-/// Whether one of the labels is of the same part, wherever it stands.
+/// Returns whether one of the labels names the same part, in any position.
 fn has_device(labels: &[String], label: &str) -> bool {
     let device = |label: &str| label.split(" (").next().unwrap_or_default().to_owned();
     labels.iter().any(|other| device(other) == device(label))
 }
 
-/// Prints how often a function is recorded although it only computes, by reason.
+/// Prints how often pure functions are recorded, by reason.
 fn print_recorded(specs: &[Spec], recorded: &[Found]) {
     let mut reasons: BTreeMap<String, (usize, usize)> = BTreeMap::new();
     for found in recorded {
@@ -209,7 +210,7 @@ fn print_recorded(specs: &[Spec], recorded: &[Found]) {
     }
 }
 
-/// Compiles and runs functions, so many at once.
+/// Compiles and runs the functions in batches.
 fn check(specs: &[Spec], batch: usize) -> Result<Vec<Found>, String> {
     let mut found = Vec::new();
     for (k, chunk) in specs.chunks(batch).enumerate() {
@@ -229,7 +230,8 @@ fn check_batch(specs: &[Spec], first: usize) -> Result<Vec<Found>, String> {
         .map(|(i, spec)| (format!("m_{}", first + i), spec))
         .collect();
     let mut found = Vec::new();
-    // rustc may stop before it has come to all errors.
+    // rustc may stop before it has reported all errors, so each round removes the rejected
+    // functions.
     for _ in 0..5 {
         let (text, starts) = generator::file(&named);
         match compile_and_run(&text)? {
@@ -252,7 +254,7 @@ fn check_batch(specs: &[Spec], first: usize) -> Result<Vec<Found>, String> {
     Err("rustc refuses more functions each time".to_owned())
 }
 
-/// A line of the program that compares.
+/// Parses an output line of the comparing program.
 fn parse(line: &str) -> Option<Found> {
     let mut fields = line.splitn(3, '\t');
     let function = fields.next()?.strip_prefix("m_")?.parse().ok()?;
@@ -263,7 +265,7 @@ fn parse(line: &str) -> Option<Found> {
     })
 }
 
-/// The functions with errors, each with its first.
+/// Returns the rejected functions, each with its first error.
 fn refused(errors: &str, starts: &[usize]) -> BTreeMap<usize, String> {
     let mut refused = BTreeMap::new();
     for line in errors.lines() {
@@ -283,7 +285,7 @@ fn refused(errors: &str, starts: &[usize]) -> BTreeMap<usize, String> {
     refused
 }
 
-/// What the program prints, or the errors of rustc.
+/// Returns the output of the program, or the errors of rustc.
 fn compile_and_run(text: &str) -> Result<Result<String, String>, String> {
     let path = folder().join("functions.rs");
     let written = fs::create_dir_all(folder()).and_then(|()| fs::write(&path, text));
@@ -313,7 +315,7 @@ fn workspace() -> &'static Path {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
 }
 
-/// Where the functions are written.
+/// Returns the folder of the generated files.
 fn folder() -> PathBuf {
     workspace().join("target/adversary")
 }

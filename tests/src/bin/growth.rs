@@ -1,16 +1,16 @@
-//! How the work per unit changes while programs of `gradloom_tests::growth` grow.
+//! Measures how the work per unit changes while the programs of `gradloom_tests::growth` grow.
 //!
 //! ```text
 //! cargo run --release -p gradloom-tests --bin growth                  # a table of times per unit
-//! cargo run --release -p gradloom-tests --bin growth -- results       # one line of it
-//! cargo run --release -p gradloom-tests --bin growth -- results 1000  # one run, for tools that count instructions
+//! cargo run --release -p gradloom-tests --bin growth -- results       # one row of it
+//! cargo run --release -p gradloom-tests --bin growth -- results 1000  # one run, for counting
 //! ```
 
 use gradloom_tests::growth::{GROWTH, Growth};
 use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 
-/// The units of the three runs of a line.
+/// Numbers of units of the three runs of a row.
 const SIZES: [usize; 3] = [100, 1_000, 10_000];
 
 fn main() -> ExitCode {
@@ -51,17 +51,17 @@ fn table(lines: impl Iterator<Item = &'static Growth>) {
 }
 
 fn least(time: impl Fn() -> Duration) -> Duration {
-    (0..3).map(|_| time()).min().expect("three times")
+    (0..3).map(|_| time()).min().expect("three measurements")
 }
 
-/// The time of a process of its own, so that no run finds what another has left.
+/// Returns the time of a run in a process of its own, so that no run reuses the caches of another.
 fn run(name: &str, units: usize) -> Duration {
     let exe = std::env::current_exe().expect("the path of this program");
     let mut command = Command::new(exe);
     command.args([name, &units.to_string()]);
     command.stderr(std::process::Stdio::null());
     let start = Instant::now();
-    let status = command.status().expect("a process");
+    let status = command.status().expect("the process starts");
     assert!(
         status.success() || name.is_empty(),
         "{name} {units}: {status}"

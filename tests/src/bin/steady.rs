@@ -1,4 +1,4 @@
-//! Runs a program of `gradloom_tests::steady`: `steady NAME TIMES`, for tools that count instructions.
+//! Runs a program of `gradloom_tests::steady` as `steady NAME TIMES`, for instruction counters.
 
 use gradloom::testing::check_no_call;
 use gradloom_tests::steady::STEADY;
@@ -20,7 +20,7 @@ fn main() -> ExitCode {
     };
     let times: usize = times;
     let mut run = (program.start)();
-    // A check records a body again.
+    // A check records the body again, which would distort the count.
     check_no_call(|| (0..times).for_each(|_| run()));
     ExitCode::SUCCESS
 }

@@ -1,4 +1,4 @@
-//! How a graph is made: an op is chosen, then operands and static arguments that it takes.
+//! Random generation of graphs: chooses an op, then operands and static arguments that fit.
 
 use super::{Graph, Node, Rng, Step};
 use crate::graphs::aval;
@@ -6,20 +6,20 @@ use gradloom::{DType, Tensor, evaluate};
 use gradloom_ir::op::{Diff, Eval};
 use gradloom_ir::{Aval, Op, Static};
 
-/// Which graphs to make.
+/// Class of graphs to generate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// All ops and dtypes, and elements such as infinities, NaN and `-0.0`.
+    /// All ops and dtypes, with special elements such as infinities, NaN and `-0.0`.
     Any,
-    /// Differentiable ops on `f64`, inside their domains, with moderate results.
+    /// Differentiable ops on `f64`, inside their domains, with results of moderate size.
     Smooth,
 }
 
-/// No value of a graph has more elements or axes.
+/// Maximum number of elements of a value.
 const MAX_NUMEL: usize = 256;
 const MAX_RANK: usize = 4;
 
-/// A graph with `n_steps` ops.
+/// Generates a graph with `n_steps` ops.
 pub fn graph(rng: &mut Rng, kind: Kind, n_steps: usize) -> Graph {
     let mut draft = Draft {
         rng,
@@ -41,7 +41,7 @@ pub fn graph(rng: &mut Rng, kind: Kind, n_steps: usize) -> Graph {
     draft.graph
 }
 
-/// A shape of up to four axes, most of them short.
+/// Returns a random shape of up to four axes, most of them short.
 pub fn shape(rng: &mut Rng) -> Vec<usize> {
     let rank = rng.of(&[0, 1, 1, 2, 2, 2, 3, 3, 4]);
     (0..rank)
@@ -49,9 +49,9 @@ pub fn shape(rng: &mut Rng) -> Vec<usize> {
         .collect()
 }
 
-/// The shape of an aval whose dims are known.
+/// Returns the shape of an aval with known dims.
 fn dims(aval: &Aval) -> Vec<usize> {
-    aval.shape.known().expect("a graph has known shapes")
+    aval.shape.known().expect("values have known shapes")
 }
 
 struct Draft<'a> {
@@ -77,7 +77,7 @@ impl Draft<'_> {
         }
     }
 
-    /// A leaf.
+    /// Adds a leaf.
     fn leaf(&mut self, dtype: DType, shape: &[usize]) -> usize {
         let n = shape.iter().product();
         let rng = &mut *self.rng;
@@ -121,14 +121,14 @@ impl Draft<'_> {
     }
 
     fn add_leaf(&mut self, leaf: Tensor) -> usize {
-        evaluate(&leaf).expect("a leaf is small");
+        evaluate(&leaf).expect("a small leaf can be computed");
         self.avals.push(aval(&leaf));
         self.values.push(leaf.clone());
         self.graph.nodes.push(Node::Leaf(leaf));
         self.values.len() - 1
     }
 
-    /// A value that `fits`, if there is one.
+    /// Picks a value that `fits`, or returns `None` if there is none.
     fn pick(&mut self, fits: impl Fn(&Aval) -> bool) -> Option<usize> {
         let all: Vec<usize> = (0..self.avals.len())
             .filter(|v| fits(&self.avals[*v]))
@@ -144,7 +144,7 @@ impl Draft<'_> {
         self.pick(|a| a.dtype.is_some_and(DType::is_float))
     }
 
-    /// A value of a given aval: one that there is, or a leaf.
+    /// Picks a value with a given aval, or adds a leaf.
     fn get(&mut self, dtype: DType, shape: &[usize]) -> usize {
         let wanted = Aval::new(dtype, shape);
         match self.pick(|a| *a == wanted) {
@@ -153,14 +153,15 @@ impl Draft<'_> {
         }
     }
 
-    /// A value of the dtype of `x` that broadcasts with it: an operand of `x` in an elementwise op.
+    /// Picks a second operand for an elementwise op on `x`: a value of `dtype` that broadcasts with
+    /// it.
     fn partner(&mut self, x: usize, dtype: DType) -> usize {
         let shape = dims(&self.avals[x]);
         let other = self.narrower(&shape);
         self.get(dtype, &other)
     }
 
-    /// A shape that broadcasts to `shape`.
+    /// Returns a shape that broadcasts to `shape`.
     fn narrower(&mut self, shape: &[usize]) -> Vec<usize> {
         if self.rng.once_in(2) {
             return shape.to_vec();
@@ -173,7 +174,7 @@ impl Draft<'_> {
             .collect()
     }
 
-    /// An axis of a rank, counted from either side.
+    /// Picks an axis, counted from the start or the end.
     fn axis(&mut self, rank: usize) -> Option<i64> {
         let axis = self.rng.below(rank.max(1)) as i64;
         (rank > 0).then(|| {
@@ -185,7 +186,7 @@ impl Draft<'_> {
         })
     }
 
-    /// Some axes, in one of the ways in which they can be written.
+    /// Picks some axes, in one of the forms that ops accept.
     fn axes(&mut self, rank: usize) -> Static {
         match self.rng.below(4) {
             0 => Static::All,
@@ -231,7 +232,7 @@ impl Draft<'_> {
         Static::Ints(axes)
     }
 
-    /// Another shape with as many elements, perhaps with a length left open.
+    /// Returns another shape with the same number of elements, perhaps with an inferred length.
     fn reshaped(&mut self, shape: &[usize]) -> Static {
         let mut lens: Vec<i64> = shape
             .iter()
@@ -239,8 +240,8 @@ impl Draft<'_> {
             .collect();
         self.rng.shuffle(&mut lens);
         if lens.len() > 1 && self.rng.once_in(2) {
-            let last = lens.pop().expect("there are two");
-            *lens.last_mut().expect("there was another") *= last;
+            let last = lens.pop().expect("the shape has at least two axes");
+            *lens.last_mut().expect("the shape has at least two axes") *= last;
         }
         if self.rng.once_in(3) {
             lens.insert(self.rng.below(lens.len() + 1), 1);
@@ -252,7 +253,7 @@ impl Draft<'_> {
         Static::Ints(lens)
     }
 
-    /// A range of some leading axes.
+    /// Returns ranges of some leading axes.
     fn ranges(&mut self, shape: &[usize]) -> Vec<Static> {
         let n_axes = self.rng.below(shape.len() + 1);
         let [mut starts, mut stops, mut steps] = [(); 3].map(|()| Vec::new());
@@ -276,13 +277,13 @@ impl Draft<'_> {
         [starts, stops, steps].map(Static::Ints).to_vec()
     }
 
-    /// Operands of a matrix product.
+    /// Picks operands of a matrix product.
     fn factors(&mut self) -> Option<[usize; 2]> {
         let x = self.pick(|a| {
             a.dtype != Some(DType::Bool) && a.shape.dims().is_some_and(|d| !d.is_empty())
         })?;
         let shape = dims(&self.avals[x]);
-        let (inner, rest) = shape.split_last().expect("a rank of at least 1");
+        let (inner, rest) = shape.split_last().expect("the rank is at least 1");
         let n = self.rng.below(4);
         let mut other = match self.rng.below(4) {
             0 => vec![*inner],
@@ -294,11 +295,11 @@ impl Draft<'_> {
             }
         };
         other.truncate(MAX_RANK);
-        let dtype = self.avals[x].dtype.expect("a graph has known dtypes");
+        let dtype = self.avals[x].dtype.expect("values have known dtypes");
         Some([x, self.get(dtype, &other)])
     }
 
-    /// Tensors to concatenate, and the axis.
+    /// Picks tensors to concatenate, and the axis.
     fn parts(&mut self) -> Option<(Vec<usize>, Static)> {
         let x = self.pick(|_| true)?;
         let shape = dims(&self.avals[x]);
@@ -313,7 +314,7 @@ impl Draft<'_> {
         Some((parts, Static::Int(axis)))
     }
 
-    /// A value of the aval that an op gives on these operands.
+    /// Picks a value with the aval of the result of an op on these operands.
     fn result_of(&mut self, op: Op, statics: &[Static], args: &[usize]) -> Option<usize> {
         let avals: Vec<&Aval> = args.iter().map(|v| &self.avals[*v]).collect();
         let out = op.infer(statics, &avals, 1).ok()?.remove(0);
@@ -324,7 +325,8 @@ impl Draft<'_> {
         Some(self.get(out.dtype?, &shape))
     }
 
-    /// Adds an op with operands and static arguments by chance, unless what it gives would be too large.
+    /// Adds an op with random operands and static arguments. Returns `None`, and adds nothing, if
+    /// none fit or a result is too large.
     fn step(&mut self, op: Op) -> Option<()> {
         let smooth = self.kind == Kind::Smooth;
         if smooth && matches!(op.def().diff(), Diff::Zero(_)) {
@@ -350,8 +352,11 @@ impl Draft<'_> {
             if smooth && elementwise && !step.data.iter().all(inside) {
                 return None;
             }
-            let outs = step.apply(&self.values).expect("the rules have been asked");
-            // The data may be refused: an integer that is divided by 0, a label that is no class.
+            let outs = step
+                .apply(&self.values)
+                .expect("`avals` has checked the operands");
+            // Evaluation may fail because of the data: an integer division by 0, or a label out of
+            // range.
             evaluate(&outs).ok()?;
             let moderate = |y: &Tensor| {
                 y.dtype() != DType::F64 || y.to_vec::<f64>().iter().all(|y| y.abs() < 30.0)
@@ -359,7 +364,7 @@ impl Draft<'_> {
             (!smooth || outs.iter().all(moderate)).then_some(outs)
         });
         let Some((step, outs)) = step.zip(outs) else {
-            // Leaves that were made for the op go, too.
+            // Remove leaves that were added for the op, too.
             self.graph.nodes.truncate(n_nodes);
             self.values.truncate(n_values);
             self.avals.truncate(n_values);
@@ -626,7 +631,7 @@ impl Draft<'_> {
                 let Aval { dtype, .. } = self.avals[x];
                 let shape = dims(&self.avals[x]);
                 let mut kept = shape.to_vec();
-                // Over the last axis.
+                // `Normalize` works along the last axis here.
                 *kept.last_mut()? = 1;
                 statics = vec![Static::Int(-1)];
                 vec![x, self.get(dtype?, &shape), self.get(dtype?, &kept)]

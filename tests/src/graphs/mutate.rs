@@ -1,11 +1,12 @@
-//! A graph with one thing changed: what a plan cache has to tell apart.
+//! Graphs with one change, which the plan cache has to tell apart from the original.
 
 use super::{Graph, Node, Rng, Step, aval};
 use gradloom::DType;
 use gradloom_ir::{Aval, Op, Static};
 
 impl Graph {
-    /// A copy in which one op, static argument or operand is another, or `None` if no attempt fits.
+    /// Returns a copy in which one op, static argument or operand differs, or `None` if no attempt
+    /// fits.
     pub fn mutated(&self, rng: &mut Rng) -> Option<Graph> {
         let steps: Vec<usize> = (0..self.nodes.len())
             .filter(|i| matches!(self.nodes[*i], Node::Step(_)))
@@ -24,7 +25,7 @@ impl Graph {
         })
     }
 
-    /// Whether every op takes its operands and gives a small result.
+    /// Returns whether every op accepts its operands and has a small result.
     fn fits(&self) -> bool {
         let mut avals: Vec<Aval> = Vec::new();
         for node in &self.nodes {
@@ -51,7 +52,7 @@ fn n_values(node: &Node) -> usize {
     }
 }
 
-/// Changes one thing, and says whether it did.
+/// Changes one thing if possible, and returns whether it did.
 fn change(step: &mut Step, n_before: usize, rng: &mut Rng) -> bool {
     match rng.below(5) {
         0 => {

@@ -1,5 +1,5 @@
-//! Where a thread ends: what the user keeps there may compute when it is dropped, after all that the run time kept for the thread
-//! is gone.
+//! End of a thread: a destructor may still compute after the thread-local state of the run time is
+//! gone.
 
 use gradloom::optim::{Adam, Sgd};
 use gradloom::prelude::*;
@@ -15,7 +15,7 @@ fn loss(x: &Tensor, w: &Tensor) -> Tensor {
     y.attention(&y, &y).tanh().mean(..)
 }
 
-/// Some of everything.
+/// Uses a bit of everything.
 fn compute() -> Vec<Vec<u64>> {
     let (x, w) = (noise(&[65, 300], 1), noise(&[300, 33], 2));
     let (value, grads) = loss::value_and_grad(&x, &w);
@@ -46,10 +46,11 @@ thread_local! {
 }
 
 #[test]
-fn a_destructor_of_the_thread_computes() {
+fn a_thread_local_destructor_can_compute() {
     let (sender, results) = std::sync::mpsc::channel();
     let thread = std::thread::spawn(move || {
-        // What is kept first is dropped last.
+        // Thread-locals are dropped in reverse order of initialisation, so this one outlives those
+        // of the run time.
         LAST.with_borrow_mut(|last| last.0 = Some(sender));
         compute()
     });

@@ -1,4 +1,4 @@
-//! What fails fails alone: the same error each time, and everything else is as it was.
+//! Failures are isolated: the error is the same each time, and everything else is unaffected.
 
 use gradloom::{DType, Error, Result, Tensor, evaluate, grad, jvp, value_and_grad, vjp};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -7,11 +7,11 @@ fn scalar(x: f64) -> Tensor {
     Tensor::scalar(x)
 }
 
-/// What has to work whatever has happened before, on this thread.
+/// Checks that everything still works on this thread after a failure.
 #[track_caller]
 fn all_is_well() {
     assert_eq!(grad(|x: &Tensor| x * x)(&scalar(3.0)).item::<f64>(), 6.0);
-    // Outside of a function that returns `Result`, a wrong shape is a panic with a message.
+    // Outside a function that returns `Result`, a wrong shape is a panic with a message.
     let payload = catch_unwind(|| Tensor::from([1.0f64, 2.0]) + Tensor::from([1.0f64, 2.0, 3.0]))
         .unwrap_err();
     assert!(
@@ -20,14 +20,14 @@ fn all_is_well() {
             .unwrap()
             .starts_with("add: ")
     );
-    // Nothing is kept that a transform has left open: a value lets go of its op when it is there.
+    // No transform is left active, so a realised value drops its op.
     let x = scalar(2.0);
     let y = grad(|x: &Tensor| x.exp())(&x);
     assert_eq!(y.item::<f64>(), 2f64.exp());
 }
 
 #[test]
-fn an_op_that_fails_fails_alone_and_in_the_same_way_each_time() {
+fn a_failing_op_gives_the_same_error_each_time_and_affects_no_other() {
     let logits = Tensor::zeros([2, 3], DType::F64).exp();
     let labels = Tensor::from([0i64, 3]);
     let loss = logits.cross_entropy(&labels);
@@ -68,7 +68,7 @@ fn an_op_that_fails_fails_alone_and_in_the_same_way_each_time() {
 }
 
 #[test]
-fn a_gradient_at_a_label_that_is_no_class_fails_as_the_loss_does() {
+fn a_gradient_at_a_label_out_of_range_fails_as_the_loss_does() {
     let labels = Tensor::from([0i64, 3]);
     let loss = |x: &Tensor| x.cross_entropy(&labels);
     let x = Tensor::zeros([2, 3], DType::F64);
@@ -92,7 +92,7 @@ fn a_gradient_at_a_label_that_is_no_class_fails_as_the_loss_does() {
 }
 
 #[test]
-fn a_failure_in_one_thread_is_not_one_in_another() {
+fn a_failure_in_one_thread_does_not_affect_another() {
     let labels = Tensor::from([7i64]);
     let logits = Tensor::zeros([1, 3], DType::F32);
     std::thread::scope(|scope| {
@@ -112,7 +112,7 @@ fn a_failure_in_one_thread_is_not_one_in_another() {
 }
 
 #[test]
-fn a_panic_inside_a_differentiated_function_leaves_everything_usable() {
+fn a_panic_in_a_differentiated_function_leaves_other_values_usable() {
     let x = scalar(3.0);
     let before = x.exp();
     let kept = std::cell::RefCell::new(None);
@@ -135,7 +135,7 @@ fn a_panic_inside_a_differentiated_function_leaves_everything_usable() {
         assert!(catch_unwind(AssertUnwindSafe(|| grad(body)(&x))).is_err());
         assert!(catch_unwind(AssertUnwindSafe(|| vjp(body, &x))).is_err());
         assert!(catch_unwind(AssertUnwindSafe(|| jvp(body, &x, &x))).is_err());
-        // What has left the function is a value like any other.
+        // A value that escaped from the function is still usable.
         assert_eq!(kept.take().unwrap().item::<f64>(), 6.0);
         all_is_well();
     }
@@ -143,32 +143,32 @@ fn a_panic_inside_a_differentiated_function_leaves_everything_usable() {
 }
 
 #[test]
-fn functions_that_return_results_may_be_nested_in_any_way() {
+fn functions_with_and_without_result_nest_in_any_way() {
     let wrong = |x: &Tensor| x + Tensor::from([1.0f64, 2.0]).matmul(x);
-    // An inner function that does not return `Result` inside an outer one that does.
+    // Inner function without `Result`, outer one with `Result`.
     let outer = |x: &Tensor| -> Result<Tensor> { Ok(grad(wrong)(x)) };
     assert!(matches!(grad(outer)(&scalar(1.0)), Err(Error::Op(_))));
     all_is_well();
-    // The outer one recovers from the failure of the inner one.
+    // The outer function recovers from the failure of the inner one.
     let recovers = |x: &Tensor| -> Result<Tensor> {
         let inner = value_and_grad(|x: &Tensor| -> Result<Tensor> { Ok(wrong(x)) })(x);
         assert!(matches!(inner, Err(Error::Op(_))));
         Ok(x * x * x)
     };
     assert_eq!(grad(recovers)(&scalar(2.0)).unwrap().item::<f64>(), 12.0);
-    // An outer one that does not return `Result` around an inner one that does.
+    // Outer function without `Result`, inner one with `Result`.
     let outer = |x: &Tensor| {
         let error = grad(|x: &Tensor| -> Result<Tensor> { Ok(wrong(x)) })(x).unwrap_err();
         assert!(matches!(error, Error::Op(_)));
         x * x
     };
     assert_eq!(grad(outer)(&scalar(2.0)).item::<f64>(), 4.0);
-    // A panic of the user's own passes through a function that returns `Result`.
+    // A panic of the user passes through a function that returns `Result`.
     let panics = |_: &Tensor| -> Result<Tensor> { panic!("the user's own") };
     let payload = catch_unwind(|| grad(panics)(&scalar(1.0)).is_ok()).unwrap_err();
     assert_eq!(payload.downcast_ref::<&str>(), Some(&"the user's own"));
     all_is_well();
-    // What only the data can tell is an error of the function, too.
+    // An error that depends on the data is an error of the function, too.
     let reads = |x: &Tensor| -> Result<Tensor> {
         let loss = Tensor::stack(&[x, x], 0).cross_entropy(Tensor::from(2i64));
         loss.try_item::<f64>()?;
@@ -190,7 +190,7 @@ fn functions_that_return_results_may_be_nested_in_any_way() {
 }
 
 #[test]
-fn a_wrong_shape_in_a_thread_of_its_own_is_a_panic_there() {
+fn a_wrong_shape_in_a_spawned_thread_panics_in_that_thread() {
     let f = |x: &Tensor| -> Result<Tensor> {
         let thread =
             std::thread::spawn(|| Tensor::from([1.0f64, 2.0]) + Tensor::from([1.0f64, 2.0, 3.0]));
@@ -208,8 +208,8 @@ fn a_wrong_shape_in_a_thread_of_its_own_is_a_panic_there() {
 }
 
 #[test]
-fn a_pullback_that_is_dropped_frees_its_residuals() {
-    /// The memory of this process in bytes, where the system tells.
+fn dropping_a_pullback_frees_its_residuals() {
+    /// Returns the resident memory of this process in bytes, on systems that provide it.
     fn resident() -> Option<usize> {
         let statm = std::fs::read_to_string("/proc/self/statm").ok()?;
         let pages: usize = statm.split(' ').nth(1)?.parse().ok()?;
@@ -227,7 +227,7 @@ fn a_pullback_that_is_dropped_frees_its_residuals() {
         last = Some(ct.slice([0], [1], [1]).to_vec::<f64>());
     }
     assert_eq!(last.unwrap(), [1.0]);
-    // All residuals together are 512 MiB at least; other tests take some memory meanwhile.
+    // The residuals add up to at least 512 MiB. Other tests running meanwhile also take memory.
     let grown = resident().unwrap().saturating_sub(before);
     assert!(grown < 300 << 20, "{grown} bytes more");
 }

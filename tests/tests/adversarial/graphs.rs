@@ -1,15 +1,16 @@
-//! Graphs whose shape costs much if something is done once a path instead of once a node.
+//! Graphs that are expensive if work is done per path instead of per node.
 
 use gradloom::testing::op_by_op;
 use gradloom::{DType, Tensor, cache, evaluate, grad, hvp, jvp};
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
-/// Far above what is needed, and far below what a path at a time, or a pair of operands at a time, would take.
+/// Time limit, far above the time needed and far below that of an algorithm that visits every path
+/// or pair of operands.
 const SOON: Duration = Duration::from_secs(60);
 
 #[test]
-fn stacked_diamonds_take_time_by_their_nodes_and_not_by_their_paths() {
+fn stacked_diamonds_take_time_proportional_to_nodes_and_not_paths() {
     let start = Instant::now();
     let f = |x: &Tensor| (0..60).fold(x.clone(), |y, _| &y + &y);
     let x = Tensor::scalar(1.5f64);
@@ -40,7 +41,7 @@ fn a_value_may_have_ten_thousand_consumers() {
 }
 
 #[test]
-fn a_thousand_tensors_are_one() {
+fn a_thousand_tensors_can_be_concatenated() {
     let start = Instant::now();
     let n = 1000;
     let x: Vec<Tensor> = (0..n).map(|i| Tensor::from([f64::from(i), 1.0])).collect();
@@ -58,7 +59,7 @@ fn a_thousand_tensors_are_one() {
 }
 
 #[test]
-fn sixteen_threads_force_one_promise_and_graphs_that_overlap() {
+fn sixteen_threads_evaluate_one_promise_and_overlapping_graphs() {
     for round in 0..10 {
         let x = Tensor::arange(500, DType::F64) * 0.01;
         let shared = x.sin();
@@ -72,7 +73,8 @@ fn sixteen_threads_force_one_promise_and_graphs_that_overlap() {
         let found: Vec<(Vec<f64>, Vec<f64>)> = std::thread::scope(|scope| {
             let threads: Vec<_> = (0..16)
                 .map(|i| {
-                    // Each has handles of its own, and some drop theirs while the others compute.
+                    // Each thread has its own handles, and some threads drop theirs while others
+                    // compute.
                     let (shared, product, chain) =
                         (shared.clone(), products[i].clone(), chain.clone());
                     let barrier = &barrier;
@@ -101,14 +103,14 @@ fn sixteen_threads_force_one_promise_and_graphs_that_overlap() {
 }
 
 #[test]
-fn a_promise_outlives_the_handles_it_came_from() {
+fn a_promise_outlives_the_handles_of_its_operands() {
     let promise = {
         let x = Tensor::from([1.0f64, 2.0, 3.0]);
         let [a, b, c] = x.exp().log().split::<3>(0);
         drop((a, c));
         b * 2.0
     };
-    // Other evaluations come between.
+    // Other evaluations run in between.
     (0..3).for_each(|i| drop(Tensor::full([i], 1.0, DType::F32).exp().to_vec::<f32>()));
     let threads = std::thread::spawn(move || (promise.to_vec::<f64>(), promise));
     let (value, promise) = threads.join().unwrap();
@@ -117,7 +119,7 @@ fn a_promise_outlives_the_handles_it_came_from() {
 }
 
 #[test]
-fn a_tree_of_targets_may_be_wide_and_name_one_tensor_many_times() {
+fn a_tree_of_targets_may_be_wide_and_contain_one_tensor_many_times() {
     let y = Tensor::from([0.5f32]).tanh();
     let targets = vec![y.clone(); 20_000];
     evaluate(&targets).unwrap();
@@ -128,7 +130,7 @@ fn a_tree_of_targets_may_be_wide_and_name_one_tensor_many_times() {
 }
 
 #[test]
-fn any_number_of_shapes_leaves_the_cache_within_its_bounds() {
+fn the_cache_stays_within_its_bounds_for_any_number_of_shapes() {
     for n in 0..3_000 {
         let x = Tensor::zeros([n], DType::F32);
         assert_eq!(x.exp().sum(..).item::<f32>(), n as f32);
@@ -138,7 +140,7 @@ fn any_number_of_shapes_leaves_the_cache_within_its_bounds() {
 }
 
 #[test]
-fn gradients_in_many_threads_share_promises_that_others_force() {
+fn gradients_in_many_threads_share_promises_that_other_threads_evaluate() {
     let x = Tensor::arange(200, DType::F64) * 0.02;
     for _ in 0..10 {
         let shared = x.sin().exp();
@@ -160,7 +162,7 @@ fn gradients_in_many_threads_share_promises_that_others_force() {
 }
 
 #[test]
-fn a_value_that_is_traced_may_be_read_in_another_thread() {
+fn a_traced_value_may_be_read_in_another_thread() {
     let f = |x: &Tensor| {
         let y = x * x;
         let z = std::thread::scope(|scope| {

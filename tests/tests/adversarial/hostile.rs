@@ -1,5 +1,5 @@
-//! Every op on operands and static arguments that nobody would give it: refused by its rules, or computed. What
-//! the rules let through, the kernels can do.
+//! Every op with nonsensical operands and static arguments. The rules either reject them, or the
+//! kernels can compute them.
 
 use gradloom::__private::replay;
 use gradloom::{DType, Tensor, evaluate};
@@ -53,7 +53,8 @@ fn avals() -> Vec<Aval> {
         .collect()
 }
 
-/// Whether the rules take the program, and if so what it gives: an error of the data is a result like another.
+/// Returns whether the rules accept the program. If so, evaluates it and checks the avals of the
+/// results. An error that depends on the data is allowed.
 fn run(program: &Program, op: Op, avals: &[Aval], statics: &[Static]) -> bool {
     let eqn = &program.eqns[0];
     let args: Vec<&Aval> = eqn
@@ -64,13 +65,14 @@ fn run(program: &Program, op: Op, avals: &[Aval], statics: &[Static]) -> bool {
                 .params
                 .iter()
                 .position(|p| p == a)
-                .expect("samples read parameters")]
+                .expect("operands of a sample are parameters")]
         })
         .collect();
     let Ok(outs) = op.infer(statics, &args, eqn.outs.len()) else {
         return false;
     };
-    // What is large is refused by memory; ops that only rules emit trust their operands.
+    // Large results would exceed memory, and ops that only rules emit trust their operands, so
+    // neither is evaluated.
     let small = |a: &Aval| {
         a.shape
             .known()
@@ -104,7 +106,7 @@ fn run(program: &Program, op: Op, avals: &[Aval], statics: &[Static]) -> bool {
 }
 
 #[test]
-fn no_static_argument_and_no_operand_makes_an_op_panic() {
+fn no_op_panics_on_any_static_argument_or_operand() {
     let (statics, shapes) = (statics(), avals());
     let (mut n_taken, mut n_refused) = (0, 0);
     for &op in Op::ALL {
@@ -121,7 +123,7 @@ fn no_static_argument_and_no_operand_makes_an_op_panic() {
                 .map(|a| program.attr(*a).clone())
                 .collect();
             let mut count = |taken: bool| if taken { n_taken += 1 } else { n_refused += 1 };
-            // One thing is wrong, in every way.
+            // Replace one argument by each alternative.
             for i in 0..given.len() {
                 for other in &statics {
                     let mut given = given.clone();
@@ -136,7 +138,7 @@ fn no_static_argument_and_no_operand_makes_an_op_panic() {
                     count(run(&program, op, &own, &given));
                 }
             }
-            // Everything is wrong, by chance.
+            // Replace all arguments at random.
             for _ in 0..200 {
                 let own: Vec<Aval> = own.iter().map(|_| rng.of(&shapes)).collect();
                 let given: Vec<Static> = given

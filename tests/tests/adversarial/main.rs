@@ -1,5 +1,5 @@
-//! What users do by mistake or on purpose: each gets a result that is defined or an error that is typed, and
-//! nothing that was there before is lost.
+//! Mistakes and deliberate misuse: each gives a defined result or a typed error, and earlier values
+//! are not lost.
 
 mod ends;
 mod failures;
@@ -10,14 +10,14 @@ mod values;
 
 use gradloom::{Error, Tensor};
 
-/// The error of an op that is refused when it is recorded. Any other panic is passed on.
+/// Returns the error of an op that is rejected when it is recorded. Passes on any other panic.
 #[track_caller]
 fn refused(body: impl FnOnce() -> Tensor) -> Error {
     let result = gradloom::__private::catch(|| Ok(body()));
     result.expect_err("this is to be refused")
 }
 
-/// The fault of an op that is refused.
+/// Returns the fault of an op that is rejected.
 #[track_caller]
 fn fault(body: impl FnOnce() -> Tensor) -> gradloom_ir::Fault {
     match refused(body) {

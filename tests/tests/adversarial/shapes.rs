@@ -1,4 +1,4 @@
-//! Shapes and static arguments that cannot be meant, and those at the edge that can.
+//! Shapes and static arguments that are invalid, and extreme ones that are valid.
 
 use crate::{fault, refused};
 use gradloom::{DType, Error, Tensor, evaluate};
@@ -9,14 +9,14 @@ fn x() -> Tensor {
 }
 
 #[test]
-fn shapes_that_cannot_be_addressed_are_refused_before_anything_is_allocated() {
+fn shapes_that_cannot_be_addressed_are_rejected_before_allocation() {
     for shape in [
         vec![1 << 32, 1 << 32],
         vec![usize::MAX, 2],
         vec![1 << 62, 4],
         vec![usize::MAX],
         vec![isize::MAX as usize],
-        // No elements, but strides that cannot be addressed.
+        // It has no elements, but its strides overflow.
         vec![0, usize::MAX, usize::MAX],
     ] {
         let is_overflow = |e: Error| assert!(matches!(e, Error::Overflow { .. }), "{shape:?}: {e}");
@@ -53,7 +53,7 @@ fn shapes_that_cannot_be_addressed_are_refused_before_anything_is_allocated() {
 }
 
 #[test]
-fn no_elements_are_a_shape_like_any_other() {
+fn shapes_without_elements_are_valid() {
     for shape in [vec![0], vec![0, 3], vec![2, 0, 4], vec![1 << 40, 0]] {
         let empty = Tensor::zeros(&shape, DType::F64);
         assert_eq!((empty.exp() + 1.0).to_vec::<f64>(), [0.0; 0]);
@@ -83,9 +83,9 @@ fn no_elements_are_a_shape_like_any_other() {
     assert_eq!(product.to_vec::<f64>(), [0.0; 6]);
 }
 
-/// 8 TB are more than this machine has, whatever its allocator would grant.
+/// 8 TB exceed the memory of any test machine, even if its allocator overcommits.
 #[test]
-fn more_memory_than_there_is_is_an_error_and_not_the_end() {
+fn running_out_of_memory_is_an_error_and_not_an_abort() {
     let n = 1_000_000_000_000usize;
     let huge = Tensor::zeros([n], DType::F64);
     let error = evaluate(&huge).unwrap_err();
@@ -106,8 +106,8 @@ fn more_memory_than_there_is_is_an_error_and_not_the_end() {
 }
 
 #[test]
-fn repetition_takes_no_memory() {
-    // 128 GiB, of which nothing is ever there.
+fn broadcasting_takes_no_memory() {
+    // 128 GiB, none of which is ever allocated.
     let wide = Tensor::from([1.0f32, 2.0, 3.0]).broadcast_to([3i64 << 32, 3]);
     assert_eq!(wide.slice([5], [7], [1]).sum(..).item::<f32>(), 12.0);
     assert_eq!(
@@ -153,7 +153,7 @@ fn the_rank_has_a_limit() {
 }
 
 #[test]
-fn shapes_and_axes_that_contradict_themselves_are_refused() {
+fn contradictory_shapes_and_axes_are_rejected() {
     let x = x();
     for shape in [
         vec![-1, -1],
@@ -207,7 +207,7 @@ fn shapes_and_axes_that_contradict_themselves_are_refused() {
 }
 
 #[test]
-fn ranges_outside_a_tensor_are_refused() {
+fn ranges_outside_a_tensor_are_rejected() {
     let x = x();
     for (start, stop, step) in [
         (1, 0, 1),

@@ -1,4 +1,4 @@
-//! Values at the edges of their types, through every op.
+//! Values at the limits of their types, through every op.
 
 use gradloom::{DType, Element, Tensor, evaluate, grad, jvp};
 use gradloom_ir::op::Eval;
@@ -39,7 +39,7 @@ fn f32s() -> Vec<f32> {
     F64.iter().map(|x| *x as f32).chain(own).collect()
 }
 
-/// An elementwise op of the table, if it takes the dtype.
+/// Applies an elementwise op, or returns `None` if it does not accept the dtype.
 fn elementwise(op: Op, args: &[&Tensor]) -> Option<Tensor> {
     let mut b = Builder::new();
     let params: Vec<_> = args
@@ -55,8 +55,9 @@ fn elementwise(op: Op, args: &[&Tensor]) -> Option<Tensor> {
     )
 }
 
-/// Each op on all values and pairs at once gives what it gives on each of them alone: neither the neighbours of an
-/// element nor its place in a vector matter. That every one of them is computed shows that none panics.
+/// Checks that each op gives the same bits on all values and pairs at once as on each alone, so
+/// neither neighbours nor the position in a vector matter. Also shows that no value causes a panic.
+/// Returns the number of ops checked.
 fn check<T: Element + Copy>(values: &[T]) -> usize {
     let n = values.len();
     let x = Tensor::from_vec(values.to_vec(), n);
@@ -81,7 +82,7 @@ fn check<T: Element + Copy>(values: &[T]) -> usize {
                 let Some(y) = elementwise(op, &[&left, &right]) else {
                     continue;
                 };
-                // Some of the values are 0, by which no integer is divided.
+                // Some values are 0, so an integer division fails.
                 if let Err(error) = evaluate(&y) {
                     assert!(
                         matches!(error, gradloom::Error::DivisionByZero { .. }),
@@ -105,7 +106,7 @@ fn check<T: Element + Copy>(values: &[T]) -> usize {
 }
 
 #[test]
-fn every_value_through_every_elementwise_op() {
+fn elementwise_ops_give_the_same_bits_on_vectors_as_on_single_elements() {
     assert!(check(&F64) > 30);
     assert!(check(&f32s()) > 30);
     assert!(check(&I64) > 10);
@@ -158,7 +159,7 @@ fn integers_wrap_and_a_division_by_zero_is_an_error() {
 }
 
 #[test]
-fn a_cast_saturates_and_nan_becomes_zero() {
+fn a_cast_to_an_integer_saturates_and_maps_nan_to_zero() {
     let x = Tensor::from([f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 1e300, -0.9, 2.9]);
     assert_eq!(
         x.cast(DType::I32).to_vec::<i32>(),
@@ -178,7 +179,7 @@ fn a_cast_saturates_and_nan_becomes_zero() {
 }
 
 #[test]
-fn nan_and_infinities_reach_every_row_op_and_leave_the_other_rows_alone() {
+fn nan_and_infinities_in_a_row_do_not_affect_other_rows() {
     let inf = f64::INFINITY;
     let x = Tensor::from([
         [-inf, -inf, -inf],
@@ -208,7 +209,7 @@ fn nan_and_infinities_reach_every_row_op_and_leave_the_other_rows_alone() {
     assert_eq!((max[0], max[2]), (-inf, inf));
     assert!(max[3].is_nan() && x.min(-1).to_vec::<f64>()[3].is_nan());
     assert_eq!(x.argmax(-1).to_vec::<i64>(), [0, 2, 0, 0, 1]);
-    // One element has no variance.
+    // A single element has variance 0.
     assert_eq!(
         Tensor::from([[5.0f64]]).normalize(-1, 1e-5).to_vec::<f64>(),
         [0.0]
@@ -216,7 +217,7 @@ fn nan_and_infinities_reach_every_row_op_and_leave_the_other_rows_alone() {
 }
 
 #[test]
-fn derivatives_at_kinks_and_poles_are_those_of_the_conventions() {
+fn derivatives_at_kinks_and_poles_follow_the_conventions() {
     let at = |f: fn(&Tensor) -> Tensor, x: &[f64]| {
         let x = Tensor::from(x.to_vec());
         grad(|x: &Tensor| f(x).sum(..))(&x).to_vec::<f64>()
@@ -231,10 +232,10 @@ fn derivatives_at_kinks_and_poles_are_those_of_the_conventions() {
     assert_eq!(at(|x| x.pow(2.0), &[0.0, 3.0]), [0.0, 6.0]);
 }
 
-/// A branch that is not taken gets the cotangent 0, and its own derivative decides what becomes of that: a value
-/// outside its domain has to be kept away from it, not only its result.
+/// A branch that is not taken gets the cotangent 0. Its derivative may still turn that into NaN, so
+/// its argument must be guarded, not only its result.
 #[test]
-fn a_branch_that_is_not_taken_is_kept_out_of_the_derivative_by_a_guard() {
+fn a_guarded_argument_keeps_an_untaken_branch_out_of_the_derivative() {
     let x = Tensor::from([4.0f64, -1.0]);
     let guarded = |x: &Tensor| {
         let inside = x.gt(0.0);

@@ -1,4 +1,4 @@
-//! Checkpointed loops that change host state, and stand in one another.
+//! Checkpointed loops that change host state, and nested ones.
 
 use crate::host_values::{Layers, layers};
 use gradloom::prelude::*;
@@ -10,7 +10,7 @@ impl Layers {
     pub(crate) fn popped(&self, x: &Tensor, n: usize) -> Tensor {
         let mut todo: Vec<usize> = (0..n).collect();
         let mut h = x.clone();
-        // The condition is asked once for each turn, though the turns are run again.
+        // The condition is evaluated once per iteration, although iterations are recomputed.
         #[checkpoint(every = 2)]
         while let Some(k) = todo.pop() {
             if k == 4 {
@@ -109,7 +109,8 @@ impl Layers {
     }
 }
 
-/// Variables without a name have the same numbers in the loop and after it, and a loop of host code keeps nothing.
+/// Variables without a name have the same numbers in the loop and after it. A loop of host code has
+/// no residuals.
 #[traced]
 pub(crate) fn numbered(x: &Tensor, y: &Tensor, n: usize) -> Tensor {
     let a = x.sin();
@@ -135,7 +136,7 @@ pub(crate) fn numbered(x: &Tensor, y: &Tensor, n: usize) -> Tensor {
 }
 
 #[test]
-fn what_a_loop_keeps_is_what_it_reads() {
+fn the_residuals_of_a_loop_are_the_values_it_reads() {
     check_two!(numbered, 0..7);
 }
 
@@ -156,7 +157,7 @@ macro_rules! check_layers {
 }
 
 #[test]
-fn turns_that_change_host_state_are_run_again() {
+fn iterations_that_change_host_state_are_recomputed() {
     check_layers!(popped, popped_vjp, popped_jvp);
     check_layers!(bounded, bounded_vjp, bounded_jvp);
     check_layers!(carried, carried_vjp, carried_jvp);
@@ -164,6 +165,6 @@ fn turns_that_change_host_state_are_run_again() {
 }
 
 #[test]
-fn checkpointed_loops_stand_in_one_another() {
+fn checkpointed_loops_can_be_nested() {
     check_layers!(nested, nested_vjp, nested_jvp);
 }

@@ -1,10 +1,10 @@
-//! The forms of control flow, each in a small function.
+//! Each form of control flow, in a small function.
 
 use gradloom::prelude::*;
 use gradloom_tests::derivatives::Companions;
 use gradloom_tests::noise;
 
-/// A test of a traced function of one tensor and static arguments.
+/// Checks a traced function of one tensor and static arguments.
 macro_rules! check_one {
     ($f:ident($x:expr $(, $s:expr)*)) => {
         Companions {
@@ -46,7 +46,7 @@ pub(crate) fn labelled(x: &Tensor, rows: usize, limit: usize) -> Tensor {
 }
 
 #[test]
-fn a_label_leaves_two_loops() {
+fn a_labelled_break_leaves_two_loops() {
     for (rows, limit) in [(5, 3), (5, 100), (1, 0), (0, 0)] {
         check_one!(labelled(x(), rows, limit));
     }
@@ -67,7 +67,7 @@ pub(crate) fn popped(x: &Tensor, n: usize) -> Tensor {
 }
 
 #[test]
-fn a_while_let_runs_until_nothing_is_left() {
+fn a_while_let_runs_until_its_pattern_fails() {
     for n in [0, 1, 3, 6] {
         check_one!(popped(x(), n));
     }
@@ -105,7 +105,7 @@ fn a_variable_may_be_assigned_in_branches() {
     }
 }
 
-/// Which function to take.
+/// Selects a function.
 #[derive(Clone, Copy)]
 pub(crate) enum Mode {
     /// The sine.
@@ -136,7 +136,7 @@ pub(crate) fn by_mode(x: &Tensor, #[fixed] mode: Mode) -> Tensor {
 }
 
 #[test]
-fn a_static_enum_chooses() {
+fn a_match_on_a_static_enum_selects_a_branch() {
     for mode in [
         Mode::Sine,
         Mode::Power { exponent: 0 },
@@ -167,7 +167,7 @@ pub(crate) fn chained(x: &Tensor, w: &Tensor, n: usize) -> Result<Tensor> {
 }
 
 #[test]
-fn a_question_mark_leaves_a_loop() {
+fn the_question_mark_operator_leaves_a_loop() {
     let args = (noise(&[2, 3], 1), noise(&[3, 3], 2));
     for n in [0, 2, 7] {
         Companions {
@@ -226,7 +226,7 @@ pub(crate) fn broken_off(x: &Tensor, n: usize) -> Tensor {
 }
 
 #[test]
-fn a_call_of_several_results_leaves_a_loop() {
+fn a_fallible_call_with_several_results_leaves_a_loop() {
     for n in 0..4 {
         check_one!(broken_off(x(), n));
     }
@@ -248,13 +248,13 @@ pub(crate) fn compound(x: &Tensor, n: usize) -> Tensor {
 }
 
 #[test]
-fn compound_assignments_carry() {
+fn compound_assignments_are_carried_through_loops() {
     for n in [0, 1, 4] {
         check_one!(compound(x(), n));
     }
 }
 
-/// `x^n` by squaring, the exponent bit by bit.
+/// Computes `x^n` by repeated squaring.
 #[traced]
 pub(crate) fn power(x: &Tensor, n: usize) -> Tensor {
     let mut state = (x.ones_like(), x.clone());
@@ -320,7 +320,7 @@ pub(crate) fn inner_locals(x: &Tensor, n: usize) -> Tensor {
     h
 }
 
-/// What is known of the shapes at the first turn is not true of the later ones.
+/// Facts about shapes in the first iteration do not hold in later ones.
 #[traced]
 pub(crate) fn shifted(#[shape(3)] x: &Tensor, n: usize) -> Tensor {
     let (mut a, mut b, mut c) = (x.clone(), x.clone(), x.clone());
@@ -373,7 +373,7 @@ pub(crate) fn shaped_later(#[shape(3)] x: &Tensor, n: usize) -> Tensor {
 }
 
 #[test]
-fn shapes_may_change_from_turn_to_turn() {
+fn shapes_may_change_between_iterations() {
     for n in 0..8 {
         check_one!(shifted(x(), n));
         check_one!(shaped_later(x(), n));
@@ -407,7 +407,7 @@ fn a_return_in_a_loop_leaves_the_function() {
     }
 }
 
-/// A limit on the values decides, so a derivative is that of the branch that was taken.
+/// The branch depends on values, so the derivative is that of the branch taken.
 #[traced]
 pub(crate) fn rescaled(x: &Tensor, limit: f64) -> Tensor {
     let mut y = x.clone();
@@ -425,7 +425,7 @@ fn a_condition_on_a_value_takes_the_derivative_of_its_branch() {
         check_one!(rescaled(x() * 3.0, limit));
     }
     let four = Tensor::scalar(4.0);
-    // 4 is halved twice until its square is at most 1.
+    // 4 is halved twice, until its square is at most 1.
     let got = rescaled::grad(&four, 1.0).x.item::<f64>();
     assert!((got - 0.25 * 1.0f64.cos()).abs() < 1e-15);
 }

@@ -1,4 +1,4 @@
-//! Host values that change while tensors are computed: counters, stacks, and what is read from them.
+//! Host values that change while tensors are computed: counters, stacks, and values read from them.
 
 use gradloom::prelude::*;
 use gradloom_tests::derivatives::Companions;
@@ -19,7 +19,7 @@ pub(crate) fn from_a_stack(x: &Tensor, y: &Tensor, n: usize) -> Tensor {
     let mut stack = vec![1, 2, 3, 4, 5, 6, 7, 8];
     let mut h = x.clone();
     for _ in 0..n {
-        // Each element is popped once, whether it is read twice or never.
+        // Each element is popped exactly once, even if it is used twice or not at all.
         let pair = (h.sin(), stack.pop().unwrap_or(0));
         h = &pair.0 * pair.1 as f64 + pair.1 as f64;
         let _unread = (y.sin(), stack.pop());
@@ -58,7 +58,7 @@ pub(crate) fn exchanged(x: &Tensor, y: &Tensor, n: usize) -> Tensor {
     h + g * a
 }
 
-/// A state of tensors and host values.
+/// A tuple of tensors and host values as state.
 #[traced]
 pub(crate) fn states(x: &Tensor, y: &Tensor, n: usize) -> Tensor {
     let mut state = (x.clone(), 0usize, 1.0);
@@ -159,7 +159,7 @@ fn weighted(x: &Tensor, weight: f64, y: &Tensor) -> Tensor {
 }
 
 #[test]
-fn a_tuple_holds_the_value_that_was_there() {
+fn a_tuple_keeps_the_value_at_its_creation() {
     check_two!(states, 0..6);
     check_two!(pushed, 0..4);
     check_two!(nested, 0..4);
@@ -210,7 +210,7 @@ pub(crate) fn stepped(x: &Tensor, y: &Tensor, n: usize) -> Tensor {
 }
 
 #[test]
-fn host_code_is_run_for_what_it_does() {
+fn host_code_is_run_for_its_side_effects() {
     check_two!(noted, 0..4);
     check_two!(stepped, [0, 1, 2, 5, 6, 7, 8]);
 }
@@ -235,11 +235,11 @@ pub(crate) fn shown(x: &Tensor, y: &Tensor, n: usize) -> Tensor {
 }
 
 #[test]
-fn messages_name_locals() {
+fn panic_messages_may_use_locals() {
     check_two!(shown, 0..3);
 }
 
-/// Layers that are chosen by their numbers.
+/// Layers selected by index.
 #[derive(Tree)]
 pub(crate) struct Layers {
     pub(crate) layers: Vec<Layer>,
@@ -247,7 +247,7 @@ pub(crate) struct Layers {
     on: Vec<bool>,
 }
 
-/// A layer with a bias or without.
+/// A layer with or without a bias.
 #[derive(Tree)]
 pub(crate) struct Layer {
     pub(crate) w: Tensor,
@@ -327,7 +327,7 @@ impl Layers {
         h + pair.1
     }
 
-    /// What stands on the right of `&&` is out of bounds where the left is false.
+    /// The right-hand side of `&&` is out of bounds if the left-hand side is false.
     pub(crate) fn guarded(&self, x: &Tensor, n: usize) -> Tensor {
         let mut h = x.clone();
         let mut i = 0;
@@ -369,7 +369,7 @@ impl Layers {
     }
 }
 
-/// Layers, each with the next.
+/// A linked list of layers.
 #[derive(Tree)]
 pub(crate) struct Chain {
     w: Tensor,
@@ -400,7 +400,7 @@ pub(crate) fn along(first: &Chain, x: &Tensor, n: usize) -> Tensor {
         i += 1;
         state = (state.0.matmul(&state.1.w), old);
         if i == n {
-            // A local may have the name of the tree.
+            // A local may shadow the parameter.
             let first = 3.0;
             h = h * first;
             break;
@@ -410,7 +410,7 @@ pub(crate) fn along(first: &Chain, x: &Tensor, n: usize) -> Tensor {
 }
 
 #[test]
-fn references_walk_along_a_list() {
+fn references_can_walk_a_linked_list() {
     for n in 0..5 {
         Companions {
             call: &|(c, x): &(Chain, Tensor)| along(c, x, n),
@@ -441,7 +441,7 @@ macro_rules! check_layers {
 }
 
 #[test]
-fn a_part_of_a_tree_is_the_one_that_was_counted_to() {
+fn an_index_selects_the_right_part_of_a_tree() {
     check_layers!(counted, counted_vjp, counted_jvp, 2..5);
     check_layers!(held, held_vjp, held_jvp, 1..5);
     check_layers!(copied, copied_vjp, copied_jvp, 1..5);
@@ -449,7 +449,7 @@ fn a_part_of_a_tree_is_the_one_that_was_counted_to() {
 }
 
 #[test]
-fn the_right_of_an_and_is_computed_if_the_left_is_true() {
+fn the_right_side_of_and_is_evaluated_only_if_the_left_is_true() {
     check_layers!(guarded, guarded_vjp, guarded_jvp, 1..6);
 }
 
@@ -469,7 +469,7 @@ pub(crate) fn while_small(x: &Tensor, y: &Tensor, n: usize) -> Tensor {
 }
 
 #[test]
-fn a_loop_has_a_bound_and_a_condition_on_values() {
+fn a_loop_may_have_a_bound_and_a_condition_on_values() {
     check_two!(while_small, 0..5);
 }
 

@@ -1,9 +1,9 @@
-//! Loops that end when a value is good enough.
+//! Loops that end when a value is accurate enough.
 
 use gradloom::prelude::*;
 use gradloom_tests::derivatives::Companions;
 
-/// The square root by Newton's method.
+/// Computes the square root by Newton's method.
 #[traced]
 pub(crate) fn square_root(a: &Tensor, eps: f64) -> Tensor {
     let mut x = a * 0.5 + 0.5;
@@ -34,7 +34,7 @@ fn newton_s_method_has_the_derivative_of_the_root() {
     }
 }
 
-/// The root of `x^3 + p x = q` by Newton's method, for positive `p`.
+/// Solves `x^3 + p x = q` by Newton's method, for positive `p`.
 #[traced]
 pub(crate) fn cubic_root(p: &Tensor, q: &Tensor) -> Tensor {
     let mut x = q * 0.5;
@@ -44,7 +44,7 @@ pub(crate) fn cubic_root(p: &Tensor, q: &Tensor) -> Tensor {
         x -= &residual / slope;
         residual = x.square() * &x + p * &x - q;
     }
-    // One more step makes the derivative as good as the value.
+    // One more step makes the derivative as accurate as the value.
     let slope = x.square() * 3.0 + p;
     &x - residual / slope
 }
@@ -64,7 +64,7 @@ fn a_root_has_the_derivative_of_the_implicit_function() {
     }
 }
 
-/// Where `x + sin x` crosses `level`, to an accuracy of `eps`.
+/// Solves `x + sin x = level` by bisection, to an accuracy of `eps`.
 #[traced]
 pub(crate) fn bisection(level: &Tensor, width: &Tensor, eps: f64) -> Tensor {
     let mut low = level - width;
@@ -85,7 +85,7 @@ pub(crate) fn bisection(level: &Tensor, width: &Tensor, eps: f64) -> Tensor {
 }
 
 #[test]
-fn a_bisection_returns_early_with_the_derivative_of_what_it_returns() {
+fn a_bisection_that_returns_early_has_the_derivative_of_its_result() {
     for (level, width, eps) in [(1.0, 1.7, 0.3), (0.4, 1.3, 0.02), (2.2, 0.9, 9.0)] {
         let args = (Tensor::scalar(level), Tensor::scalar(width));
         Companions {
@@ -100,7 +100,7 @@ fn a_bisection_returns_early_with_the_derivative_of_what_it_returns() {
     }
 }
 
-/// One step of the classical Runge-Kutta method for `y' = rate y`.
+/// Takes one step of the classical Runge-Kutta method for `y' = rate y`.
 #[traced]
 fn runge_kutta(y: &Tensor, rate: &Tensor, h: f64) -> Tensor {
     let k1 = y * rate;
@@ -110,7 +110,7 @@ fn runge_kutta(y: &Tensor, rate: &Tensor, h: f64) -> Tensor {
     y + (k1 + (k2 + k3) * 2.0 + k4) * (h / 6.0)
 }
 
-/// `y' = rate y` from time 0 to 1 in steps whose length follows from the error.
+/// Integrates `y' = rate y` from time 0 to 1, with step sizes chosen from the error.
 #[traced]
 pub(crate) fn adaptive(start: &Tensor, rate: &Tensor, eps: f64) -> Tensor {
     let mut y = start.clone();
@@ -155,7 +155,8 @@ fn an_adaptive_integration_has_the_derivatives_of_the_exponential() {
     near(&dy, &(&ct * rate.exp() + &ct * &exact));
 }
 
-/// Adds up the best of several sums of rows; `margin` says how far from the best a sum may be.
+/// Combines up to `width` rows of scores, and skips rows whose sum is more than `margin` below the
+/// best so far.
 #[traced]
 pub(crate) fn beam(scores: &Tensor, steps: &Tensor, n: usize, width: usize, margin: f64) -> Tensor {
     let mut total = scores.slice([0], [1], [1]).squeeze(0);
@@ -178,7 +179,7 @@ pub(crate) fn beam(scores: &Tensor, steps: &Tensor, n: usize, width: usize, marg
 }
 
 #[test]
-fn a_beam_skips_what_is_too_far_from_the_best() {
+fn a_beam_skips_sums_too_far_from_the_best() {
     let scores = gradloom_tests::noise(&[6, 3], 4) * 2.0;
     let args = (scores, Tensor::from([1.0f64, 0.5, 2.0]));
     for (n, width, margin) in [

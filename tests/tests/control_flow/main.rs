@@ -1,13 +1,14 @@
-//! Programs with host control flow: their derivatives against closed forms, transforms of closures and differences.
+//! Programs with host control flow: their derivatives agree with closed forms, transforms of
+//! closures, and finite differences.
 #![allow(deprecated)]
-// some functions here are recorded on purpose
+// Some functions here are recorded on purpose.
 
-// Each way of writing a statement is one to differentiate.
+// Every way of writing a statement is a case to differentiate.
 #![allow(clippy::assign_op_pattern, clippy::needless_late_init)]
 #![allow(clippy::redundant_closure_call, clippy::mut_range_bound)]
 #![allow(clippy::while_let_loop, clippy::never_loop)]
 
-/// A test of a traced function of two tensors and a number.
+/// Checks a traced function of two tensors and a number.
 macro_rules! check_two {
     ($f:ident, $counts:expr) => {
         for n in $counts {
@@ -36,7 +37,7 @@ mod models;
 mod options;
 mod second_order;
 
-/// The functions of this test, whose companions hold the loops and branches themselves.
+/// Functions whose companions contain the loops and branches, with the text of their programs.
 const PROGRAMS: &[(&str, &str)] = &[
     ("square_root", iterations::square_root::PROGRAM),
     ("cubic_root", iterations::cubic_root::PROGRAM),

@@ -1,4 +1,4 @@
-//! Loops and recursions over the parts of a model.
+//! Loops and recursion over the parts of a model.
 
 use gradloom::prelude::*;
 use gradloom_tests::derivatives::Companions;
@@ -9,13 +9,13 @@ use gradloom_tests::noise;
 pub(crate) enum Net {
     /// The identity.
     Leaf,
-    /// A layer, and what comes after it.
+    /// A layer and the rest of the net.
     Dense {
         w: Tensor,
         b: Option<Tensor>,
         next: Box<Net>,
     },
-    /// Two nets on the same input.
+    /// Two nets applied to the same input.
     Sum(Box<Net>, Box<Net>),
 }
 
@@ -45,7 +45,7 @@ fn dense(seed: u64, biased: bool, next: Net) -> Net {
 }
 
 #[test]
-fn a_recursion_over_a_tree_of_layers_has_the_cotangent_of_each_layer() {
+fn a_recursion_over_a_tree_of_layers_gives_the_cotangent_of_each_layer() {
     let inner = Net::Sum(
         Box::new(dense(5, false, Net::Leaf)),
         Box::new(dense(7, true, Net::Leaf)),
@@ -73,7 +73,7 @@ pub(crate) struct Cell {
     bias: Tensor,
 }
 
-/// Recurrent layers on top of each other.
+/// Stacked recurrent layers.
 #[derive(Tree)]
 pub(crate) struct Rnn {
     cells: Vec<Cell>,
@@ -89,7 +89,8 @@ impl Cell {
 
 #[traced]
 impl Rnn {
-    /// Each layer runs over the whole sequence with the state of the layer before as its start.
+    /// Runs each layer over the whole sequence. Its initial state is the final state of the
+    /// previous layer.
     pub(crate) fn run(&self, xs: &Vec<Tensor>, start: &Tensor) -> Tensor {
         let mut h = start.clone();
         for cell in &self.cells {
@@ -100,7 +101,7 @@ impl Rnn {
         h.matmul(&self.readout.0) + &self.readout.1
     }
 
-    /// Also gives the sum of all states, each with its weight.
+    /// Also returns the weighted sum of all states.
     pub(crate) fn states(&self, xs: &Vec<Tensor>, decay: f64) -> (Tensor, Tensor) {
         let mut state = (xs[0].zeros_like(), xs[0].zeros_like());
         for (t, x) in xs.iter().enumerate() {
@@ -113,7 +114,7 @@ impl Rnn {
         state
     }
 
-    /// Inputs and layers in pairs.
+    /// Iterates over inputs and layers in pairs.
     pub(crate) fn paired(&self, xs: &Vec<Tensor>) -> Tensor {
         let mut h = xs[xs.len() - 1].sin();
         for (x, cell) in xs.iter().zip(&self.cells) {
@@ -162,7 +163,7 @@ fn a_recurrent_network_runs_over_a_sequence() {
 }
 
 #[test]
-fn a_state_of_several_tensors_is_carried() {
+fn a_state_of_several_tensors_is_carried_through_a_loop() {
     for (layers, length) in [(2, 3), (1, 1), (0, 2)] {
         Companions {
             call: &|(m, xs): &(Rnn, Vec<Tensor>)| m.states(xs, 0.3),
@@ -177,7 +178,7 @@ fn a_state_of_several_tensors_is_carried() {
 }
 
 #[test]
-fn two_sequences_are_walked_in_pairs() {
+fn two_sequences_can_be_zipped() {
     for (layers, length) in [(3, 2), (2, 4), (0, 1)] {
         Companions {
             call: &|(m, xs): &(Rnn, Vec<Tensor>)| m.paired(xs),
@@ -193,7 +194,7 @@ fn two_sequences_are_walked_in_pairs() {
 
 #[traced]
 impl Rnn {
-    /// The first and the last cell, and those between them.
+    /// Uses the first cell, the last one, and those in between.
     pub(crate) fn ends(&self, x: &Tensor) -> Tensor {
         let mut h = x.sin();
         if let Some(first) = self.cells.first() {
@@ -213,7 +214,7 @@ impl Rnn {
 }
 
 #[test]
-fn a_model_is_taken_apart_from_its_ends() {
+fn a_slice_pattern_takes_a_model_apart() {
     for layers in 0..4 {
         Companions {
             call: &|(m, x): &(Rnn, Tensor)| m.ends(x),

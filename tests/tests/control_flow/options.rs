@@ -1,4 +1,5 @@
-//! Options and other parts of parameters that are taken by value, and the methods of options, lists and maps.
+//! Options and other parts taken by value out of parameters, and methods of options, lists and
+//! maps.
 
 use gradloom::prelude::*;
 use gradloom_tests::derivatives::Companions;
@@ -114,7 +115,7 @@ macro_rules! check {
 }
 
 #[test]
-fn what_is_taken_out_of_a_parameter_has_its_cotangent() {
+fn a_part_moved_out_of_a_parameter_has_its_cotangent() {
     let w = || noise(&[3, 3], 2);
     check!(applied: Layer, Layer::Dense { w: w(), b: None });
     let b = Some(noise(&[3], 3));
@@ -130,7 +131,7 @@ fn what_is_taken_out_of_a_parameter_has_its_cotangent() {
 }
 
 #[test]
-fn methods_of_options_and_maps_are_recorded() {
+fn methods_of_options_and_maps_are_differentiated() {
     for b in [None, Some(noise(&[3, 3], 2))] {
         check!(by_methods: &Option<Tensor>, b.clone());
         check!(or_zeros: Option<Tensor>, b);

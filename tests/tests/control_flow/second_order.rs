@@ -1,10 +1,10 @@
-//! Derivatives of derivatives of functions with loops.
+//! Second derivatives of functions with loops.
 
 use gradloom::prelude::*;
 use gradloom_tests::derivatives::{entries, moved, near};
 use gradloom_tests::noise;
 
-/// The sum of the `n`-th powers.
+/// Returns the sum of the `n`-th powers.
 #[traced]
 pub(crate) fn powers(x: &Tensor, n: usize) -> Tensor {
     let mut y = x.ones_like();
@@ -76,10 +76,10 @@ fn loss(w: &Tensor, x: &Tensor, deep: bool) -> Tensor {
 }
 
 #[test]
-fn training_inside_of_a_function_is_differentiated() {
+fn training_inside_a_function_is_differentiated() {
     for deep in [false, true] {
         let x = noise(&[2, 3], 5);
-        // How good the weights are after some steps, as a function of the first weights.
+        // The loss after some training steps, as a function of the initial weights.
         let trained = |start: &Tensor| {
             let mut w = start.clone();
             for _ in 0..3 {

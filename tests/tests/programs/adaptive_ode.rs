@@ -1,4 +1,5 @@
-//! The method of Bogacki and Shampine, which reads its error to choose the next step, on logistic growth.
+//! The Bogacki-Shampine method on logistic growth. It reads its error estimate to choose the next
+//! step.
 
 use gradloom::prelude::*;
 use gradloom_tests::derivatives::{entries, near};
@@ -34,7 +35,7 @@ fn solve(y: &Tensor, rate: &Tensor, until: f64, tolerance: f64) -> Tensor {
 const UNTIL: f64 = 2.0;
 const TOLERANCE: f64 = 1e-7;
 
-/// The solution and its derivatives by the start and by the rate.
+/// Returns the solution and its derivatives with respect to the start and the rate.
 fn closed_form(y: f64, rate: f64) -> [f64; 3] {
     let grown = (rate * UNTIL).exp();
     let below = 1.0 + y * (grown - 1.0);
@@ -58,13 +59,13 @@ fn solution_and_gradient_are_those_of_the_closed_form() {
 }
 
 #[test]
-fn a_function_that_reads_values_says_so() {
+fn recorded_names_the_read_of_a_value() {
     let why = solve::RECORDED.expect("it reads values");
     assert!(why.contains("item"), "{why}");
 }
 
 #[test]
-fn a_second_solution_makes_no_plan() {
+fn a_second_solution_reuses_all_plans() {
     let (start, rate) = (Tensor::scalar(0.3), Tensor::scalar(1.1));
     let step = || {
         let (value, grads) = solve::value_and_grad(&start, &rate, UNTIL, 1e-6);

@@ -1,4 +1,4 @@
-//! Six layers with batch norm, whose running state is a struct that a method returns beside its result.
+//! Six layers with batch norm, whose running state is a struct returned beside the result.
 
 use gradloom::prelude::*;
 use gradloom_tests::adversary::list;
@@ -101,7 +101,7 @@ fn data() -> (Tensor, Tensor) {
     (noise(&[ROWS, WIDTH], 1), noise(&[ROWS, 1], 2))
 }
 
-/// The loss and the running state in plain loops.
+/// Computes the loss and the running state in plain loops.
 fn plain(net: &Net, state: &[Running], x: &Tensor, y: &Tensor) -> (f64, Vec<Vec<f64>>) {
     let mut h = x.to_vec::<f64>();
     let mut next = Vec::new();

@@ -40,7 +40,7 @@ fn energy_is_conserved() {
 }
 
 #[test]
-fn the_way_back_is_the_way_there() {
+fn integration_is_reversible() {
     let (q, p) = start();
     let (q_end, p_end) = leapfrog(&q, &p, 0.05, 30);
     let (q_back, p_back) = leapfrog(&q_end, &-p_end, 0.05, 30);

@@ -1,5 +1,5 @@
-//! Small real programs, written as a user writes them first: their results are right, and a step like one before neither records
-//! nor plans.
+//! Small realistic programs, in the form that users write first. Their results are right, and a
+//! repeated step neither records nor plans.
 #![allow(deprecated)] // some functions here are recorded on purpose
 
 mod adaptive_ode;

@@ -1,4 +1,5 @@
-//! Model-agnostic meta-learning of sines: the loss after three steps of gradient descent, differentiated by the parameters before.
+//! Model-agnostic meta-learning of sines: the loss after three steps of gradient descent,
+//! differentiated with respect to the initial parameters.
 
 use gradloom::prelude::*;
 use gradloom_tests::derivatives::Companions;
@@ -59,7 +60,7 @@ fn net() -> Net {
     net
 }
 
-/// Points of a sine and their values.
+/// Returns points of a sine and their values.
 fn task(amplitude: f64, phase: f64, seed: u64) -> (Tensor, Tensor) {
     let x = noise(&[8, 1], seed) * 3.0;
     let y = (&x + phase).sin() * amplitude;

@@ -41,7 +41,7 @@ fn several_roots_at_once_are_right() {
 }
 
 #[test]
-fn a_second_root_makes_no_plan() {
+fn a_second_root_reuses_all_plans() {
     let a = Tensor::scalar(3.0);
     let step = || {
         let (root, grads) = square_root::value_and_grad(&a);

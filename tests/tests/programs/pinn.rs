@@ -1,4 +1,5 @@
-//! A physics-informed network for `-u'' = pi^2 sin(pi x)` on `[0, 1]` with `u(0) = u(1) = 0`: `u = sin(pi x)`.
+//! A physics-informed network for `-u'' = pi^2 sin(pi x)` on `[0, 1]` with `u(0) = u(1) = 0`. The
+//! solution is `u = sin(pi x)`.
 
 use gradloom::optim::{Adam, AdamState};
 use gradloom::prelude::*;
@@ -21,7 +22,7 @@ impl Net {
     fn forward(&self, x: &Tensor) -> Tensor {
         let h = (x.matmul(&self.w1) + &self.b1).tanh();
         let h = (h.matmul(&self.w2) + &self.b2).tanh();
-        // The factor makes the boundary values 0.
+        // This factor makes the boundary values 0.
         h.matmul(&self.w3) * x * (1.0 - x)
     }
 }
@@ -47,7 +48,7 @@ fn net(width: usize) -> Net {
     net
 }
 
-/// Points that are evenly distributed in `(0, 1)`.
+/// Returns points evenly distributed in `(0, 1)`.
 fn points(n: usize) -> Tensor {
     let points: Vec<f64> = (0..n).map(|i| (i as f64 + 0.5) / n as f64).collect();
     Tensor::from_vec(points, [n, 1])

@@ -1,4 +1,5 @@
-//! The loop that a user of other libraries writes first: gradient, step, print the loss. Nothing is evaluated on purpose.
+//! The training loop that users of other libraries write first: gradient, step, print the loss. It
+//! does not call `evaluate`, on purpose.
 
 use gradloom::events::{self, Event};
 use gradloom::optim::Adam;
@@ -25,10 +26,10 @@ fn loss(model: &Linear, #[nodiff] x: &Tensor, #[nodiff] y: &Tensor) -> Tensor {
 
 const STEPS: usize = 300;
 
-/// The model after training, and how often a plan was made in each tenth of the steps.
+/// The trained model, and the number of plans made in each tenth of the steps.
 type Trained = (Linear, Vec<usize>);
 
-/// Inputs and targets. The targets are a promise.
+/// Returns inputs and targets. The targets are a promise.
 fn data() -> (Tensor, Tensor) {
     let x = noise(&[32, 3], 1);
     let y = x.matmul(Tensor::from([[1.0f64], [-2.0], [0.5]])) + 0.25;
@@ -92,7 +93,7 @@ fn a_loop_that_reads_nothing_plans_a_bounded_number_of_times() {
     plans_at_first_only(&planned);
 }
 
-/// Fewer steps, for each may take longer than the one before.
+/// Uses fewer steps, because a regression could make each step slower than the previous one.
 #[test]
 fn a_loop_on_data_that_is_a_promise_plans_a_bounded_number_of_times() {
     let mut losses = Vec::new();

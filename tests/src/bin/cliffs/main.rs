@@ -1,9 +1,10 @@
-//! Time per unit of work, as the work grows, of programs that used to fall off a cliff.
+//! Time per unit of work, as the work grows, for programs that are prone to superlinear cost.
 //!
-//! `cargo run --release --bin cliffs` prints a row for each program: microseconds per step for 1, 10 and 100 times as many
-//! steps, which has to stay flat, and the ratio to the same program written for speed: with `evaluate`, or `#[traced(pure)]`.
-//! `-- name` runs the rows whose name contains `name`.
-#![allow(deprecated)] // programs that are recorded are shown as they are
+//! `cargo run --release --bin cliffs` prints a row for each program: microseconds per step for 1,
+//! 10 and 100 times as many steps, which should stay flat, and the ratio to the same program
+//! written for speed (with `evaluate` or `#[traced(pure)]`). `-- name` runs the rows whose name
+//! contains `name`.
+#![allow(deprecated)] // recorded programs are measured on purpose
 
 mod natural;
 
@@ -13,16 +14,16 @@ use gradloom::prelude::*;
 use gradloom_tests::noise;
 use std::time::Instant;
 
-/// How a program is written.
+/// Form in which a program is written.
 #[derive(Clone, Copy, PartialEq)]
 enum Form {
-    /// As users write it first.
+    /// The form that users write first.
     Natural,
-    /// For speed: with `evaluate` at each step, or with the promise `#[traced(pure)]`.
+    /// Written for speed: with `evaluate` at each step, or with `#[traced(pure)]`.
     Fast,
 }
 
-/// A name, the number of steps of the shortest run, and a program of that many steps.
+/// Name of the program, number of steps of the shortest run, and the program with `n` steps.
 type Row = (&'static str, usize, fn(n: usize, Form));
 
 const ROWS: &[Row] = &[
@@ -118,7 +119,7 @@ const ROWS: &[Row] = &[
                 Form::Natural => natural::natural::leapfrog(&q, &p, dt),
                 Form::Fast => natural::promised::leapfrog(&q, &p, dt),
             };
-            evaluate(&y).expect("small results");
+            evaluate(&y).expect("small results can be computed");
         }
     }),
     ("results: one of two is asked for", 30, |n, form| {
@@ -136,7 +137,7 @@ const ROWS: &[Row] = &[
 /// Runs a step `n` times.
 fn repeat(n: usize, step: impl Fn() -> Result<()>) {
     for _ in 0..n {
-        step().expect("small results");
+        step().expect("small results can be computed");
     }
 }
 
@@ -150,7 +151,7 @@ fn start() -> Tensor {
 
 fn single(shape: &[usize], seed: u64) -> Tensor {
     let x = noise(shape, seed).cast(DType::F32);
-    evaluate(&x).expect("few elements");
+    evaluate(&x).expect("a small result can be computed");
     x
 }
 
@@ -194,7 +195,8 @@ fn train_closure(n: usize, every: usize, form: Form) {
         let (loss, grads) = value_and_grad(|net: &Net| loss_of(net, &x, &target))(&net);
         (net, state) = adam.step(&net, &grads, &state);
         if form == Form::Fast {
-            evaluate(&(net.clone(), state.clone(), loss.clone())).expect("small results");
+            evaluate(&(net.clone(), state.clone(), loss.clone()))
+                .expect("small results can be computed");
         }
         if step % every == 0 {
             total += loss.item::<f32>();
@@ -212,7 +214,8 @@ fn train_traced(n: usize, every: usize, form: Form) {
         let (loss, grads) = loss::value_and_grad(&net, &x, &target);
         (net, state) = adam.step(&net, &grads.net, &state);
         if form == Form::Fast {
-            evaluate(&(net.clone(), state.clone(), loss.clone())).expect("small results");
+            evaluate(&(net.clone(), state.clone(), loss.clone()))
+                .expect("small results can be computed");
         }
         if step % every == 0 {
             total += loss.item::<f32>();
@@ -234,7 +237,7 @@ fn by_hand(n: usize, form: Form) {
             b2: &net.b2 - &grads.b2 * 0.01,
         };
         if form == Form::Fast {
-            evaluate(&(net.clone(), loss.clone())).expect("small results");
+            evaluate(&(net.clone(), loss.clone())).expect("small results can be computed");
         }
         total += loss.item::<f32>();
     }
@@ -247,7 +250,7 @@ fn loop_that_reads(x: &Tensor, n: usize, form: Form) -> Tensor {
     for _ in 0..n {
         y = &y * 0.999 + y.sin() * 0.001;
         if form == Form::Fast {
-            evaluate(&y).expect("a small result");
+            evaluate(&y).expect("a small result can be computed");
         }
         if y.abs().max(..).item::<f32>() > 1e9 {
             break;
@@ -261,7 +264,7 @@ fn grad_reads(n: usize, form: Form) {
     finish(&grad(f)(&start()));
 }
 
-// It is recorded on purpose.
+// Recorded on purpose.
 #[traced(allow(recorded_call))]
 fn traced_reads(x: &Tensor, n: usize) -> Tensor {
     let mut y = x.clone();
@@ -282,7 +285,7 @@ fn loop_without_reads(n: usize) -> Tensor {
     y
 }
 
-/// Microseconds for each step, and the number of plans made.
+/// Returns microseconds per step and the number of plans made.
 fn time((_, _, program): &Row, n: usize, form: Form) -> (f64, u64) {
     let (before, begin) = (events::counts().planned, Instant::now());
     program(n, form);
@@ -290,7 +293,7 @@ fn time((_, _, program): &Row, n: usize, form: Form) -> (f64, u64) {
     (seconds * 1e6 / n as f64, events::counts().planned - before)
 }
 
-/// The median of an odd number of times.
+/// Returns the median of an odd number of durations.
 fn median(mut times: Vec<f64>) -> f64 {
     times.sort_by(f64::total_cmp);
     times[times.len() / 2]

@@ -1,4 +1,4 @@
-//! Programs as users write them first, and the same with the promise `#[traced(pure)]`.
+//! Programs in the form that users write first, and the same with `#[traced(pure)]`.
 
 use super::single;
 use gradloom::prelude::*;
@@ -51,7 +51,7 @@ impl BatchNorm {
     }
 }
 
-/// The programs, with options for `#[traced]`.
+/// Defines the programs, given the options of `#[traced]`.
 macro_rules! programs {
     ($name:ident $($option:tt)*) => {
         pub(super) mod $name {

@@ -1,7 +1,9 @@
-//! How long rustc takes for traced functions, and how much memory: `cargo run -p gradloom-tests --bin compile_time`.
+//! Measures compile time and peak memory of rustc for traced functions: `cargo run -p
+//! gradloom-tests --bin compile_time`.
 //!
-//! Each form is a crate of its own, compiled as a user's `cargo build` does: whole, with debug information, not optimised.
-//! The memory is read where `/proc` tells it. The machine should be idle.
+//! Each form is a crate of its own, compiled as in a user's `cargo build`: the whole crate, with
+//! debug information, not optimised. Memory is read from `/proc` where that exists. The machine
+//! should be idle.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -9,7 +11,7 @@ use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 use std::{env, fs, thread};
 
-/// Set for this program where cargo runs it in the place of rustc: the file for the measurement.
+/// Set by this program when cargo runs it in place of rustc: path of the file for the measurement.
 const RESULT: &str = "GRADLOOM_COMPILE_TIME";
 
 const BLOCK: &str = include_str!("transformer.txt");
@@ -36,7 +38,7 @@ fn measure_all() {
     show(&dir, "a transformer block", BLOCK);
 }
 
-/// Compiles a crate with and without `#[traced]`.
+/// Compiles a crate with and without `#[traced]`, and prints a row.
 fn show(dir: &Path, name: &str, source: &str) {
     let plain = measure(dir, &source.replace("#[traced]", ""));
     let traced = measure(dir, source);
@@ -66,13 +68,13 @@ fn in_a_loop(n: usize) -> String {
     )
 }
 
-/// What rustc took for a crate.
+/// Resources used by rustc for a crate.
 #[derive(Default)]
 struct Taken {
     seconds: f64,
-    /// The seconds that its threads ran.
+    /// CPU time of its threads, in seconds.
     cpu: f64,
-    /// The most memory that it had, in MiB.
+    /// Peak memory, in MiB.
     peak: f64,
 }
 
@@ -86,12 +88,12 @@ fn measure(dir: &Path, source: &str) -> Taken {
     write(dir.join("Cargo.toml"), &manifest);
     let lock = core.join("../Cargo.lock");
     fs::copy(lock, dir.join("Cargo.lock")).expect("the workspace has a lock file");
-    // Another text each time, so that it is compiled each time.
+    // A unique text forces cargo to compile again.
     let now = Instant::now();
     let source = format!("//! {now:?}\n\nuse gradloom::prelude::*;\n\n{source}");
     write(dir.join("src/lib.rs"), &source);
     let result = dir.join("result");
-    let this = env::current_exe().expect("this program is a file");
+    let this = env::current_exe().expect("the path of this program is known");
     let status = Command::new(env!("CARGO"))
         .args(["build", "--quiet", "--offline", "--target-dir"])
         .arg(dir.join("target"))
@@ -101,7 +103,7 @@ fn measure(dir: &Path, source: &str) -> Taken {
         .status()
         .expect("cargo runs");
     assert!(status.success(), "the crate in {dir:?} does not compile");
-    let result = fs::read_to_string(result).expect("rustc has run");
+    let result = fs::read_to_string(result).expect("the rustc wrapper has written its result");
     let numbers: Result<Vec<f64>, _> = result.split_whitespace().map(str::parse).collect();
     match numbers.as_deref() {
         Ok(&[seconds, cpu, peak]) => Taken { seconds, cpu, peak },
@@ -109,11 +111,11 @@ fn measure(dir: &Path, source: &str) -> Taken {
     }
 }
 
-/// Runs rustc, whose path is the first argument, and writes what it took.
+/// Runs rustc, whose path is the first argument, and writes the measurement.
 fn rustc(result: &Path) -> ExitCode {
     let mut args = env::args_os().skip(1);
     let start = Instant::now();
-    let mut rustc = Command::new(args.next().expect("cargo says which rustc"))
+    let mut rustc = Command::new(args.next().expect("cargo passes the path of rustc"))
         .args(args)
         .spawn()
         .expect("rustc runs");
@@ -122,25 +124,27 @@ fn rustc(result: &Path) -> ExitCode {
         if let Some(running) = running(rustc.id()) {
             taken = running;
         }
-        match rustc.try_wait().expect("rustc is a child") {
+        match rustc.try_wait().expect("rustc is a child process") {
             Some(status) => break status,
             None => thread::sleep(Duration::from_millis(2)),
         }
     };
     taken.seconds = start.elapsed().as_secs_f64();
-    // Questions that cargo asks first are shorter than the compilation, which comes last.
+    // cargo first queries rustc, and compiles last, so the last measurement written is that of the
+    // compilation.
     let text = format!("{} {} {}", taken.seconds, taken.cpu, taken.peak);
     fs::write(result, text).expect("target/ can be written");
     ExitCode::from(status.code().unwrap_or(1) as u8)
 }
 
-/// What a process that runs has taken so far.
+/// Reads the resources used so far by a running process.
 fn running(process: u32) -> Option<Taken> {
     let file = |name| fs::read_to_string(format!("/proc/{process}/{name}")).ok();
     let status = file("status")?;
     let peak = status.lines().find_map(|l| l.strip_prefix("VmHWM:"))?;
     let peak: f64 = peak.split_whitespace().next()?.parse().ok()?;
-    // The 14th and the 15th field are hundredths of seconds; the second one, in parentheses, may have spaces in it.
+    // CPU ticks are fields 14 and 15, in hundredths of a second. Field 2, in parentheses, may
+    // contain spaces.
     let stat = file("stat")?;
     let ticks = stat.rsplit(')').next()?.split_whitespace().skip(11).take(2);
     let ticks: f64 = ticks.filter_map(|n| n.parse::<f64>().ok()).sum();
