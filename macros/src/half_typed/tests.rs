@@ -1,4 +1,4 @@
-//! What is emitted while a body is being typed.
+//! The emitted items while a body is being typed.
 
 use crate::traced::expand;
 use proc_macro2::{TokenStream, TokenTree};
@@ -9,7 +9,7 @@ fn tokens(source: &str) -> TokenStream {
     source.parse().expect("the test's source is tokens")
 }
 
-/// The expansion, apart from the user's own item, which need not parse.
+/// Returns the expansion without the user's item, which need not parse.
 fn companions(source: &str) -> syn::File {
     let expansion = expand(TokenStream::new(), tokens(source)).into_iter();
     // The item ends with its body.
@@ -20,7 +20,7 @@ fn companions(source: &str) -> syn::File {
     syn::parse2(rest.collect()).expect("companions parse, whatever the body is")
 }
 
-/// The signatures of all functions, and the names and generics of all types.
+/// Returns the signatures of all functions, and the names and generics of all types.
 fn interface(file: &syn::File) -> BTreeSet<String> {
     struct Collect(BTreeSet<String>);
     impl<'ast> syn::visit::Visit<'ast> for Collect {
@@ -38,7 +38,7 @@ fn interface(file: &syn::File) -> BTreeSet<String> {
     }
     let mut collect = Collect(BTreeSet::new());
     syn::visit::Visit::visit_file(&mut collect, file);
-    // The pull and the loops of a straight-line function are no part of its interface.
+    // `pull` and the loops of a straight-line function are not part of its interface.
     let inner = |s: &String| s.starts_with("fn pull ") || s.ends_with("loops ()");
     collect.0.retain(|s| !inner(s));
     collect.0
@@ -68,7 +68,8 @@ const HALF_TYPED: [&str; 14] = [
     "x.sin(",
 ];
 
-/// The text with every bracket closed: a macro is given nothing else, because the lexer asks for that.
+/// Returns the text with every bracket closed, because the lexer rejects unbalanced brackets before
+/// any macro runs.
 fn closed(body: &str) -> String {
     let mut open = Vec::new();
     let mut out = String::new();
@@ -164,14 +165,14 @@ fn one_half_typed_method_leaves_the_other_methods_alone() {
         )
     };
     let expand = |source: &str| expand(TokenStream::new(), tokens(source));
-    // In an impl block the associated companions are parsed where the body is emptied.
+    // The expansion of an impl block parses once the half-typed body is replaced.
     let emptied = |body: &str, parsed: &str| {
         let text = expand(&imp(body)).to_string();
         let (body, parsed) = (tokens(body).to_string(), tokens(parsed).to_string());
         let text = text.replacen(&format!("{{ {body} }}"), &format!("{{ {parsed} }}"), 1);
         syn::parse_file(&text).unwrap_or_else(|e| panic!("{e}: {text}"))
     };
-    // A body that is known to be pure is set aside, which is nobody else's business.
+    // The function of a body that is set aside is an implementation detail.
     let interface = |file: &syn::File| {
         let mut all = interface(file);
         all.retain(|item| !item.starts_with("fn __traced_forward_body"));
@@ -185,7 +186,7 @@ fn one_half_typed_method_leaves_the_other_methods_alone() {
     for body in HALF_TYPED.map(closed) {
         assert_eq!(interface(&emptied(&body, "x.cos()")), expected, "{body}");
         let file = emptied(&body, "x.cos()").to_token_stream().to_string();
-        // The whole method is still differentiated at compile time.
+        // The other method is still differentiated at compile time.
         assert!(
             file.contains("x.sin()") || file.contains("x . sin ()"),
             "{file}"
