@@ -400,12 +400,12 @@ impl<'a> StaticCall<'a> {
         )
     }
 
-    /// Returns the function's return value, built from `results`, `times` copies of it as a tuple.
+    /// Returns the value of [`Self::rebuilt`], as `Ok` if the function returns a `Result`.
     fn result(&self, times: usize) -> TokenStream {
         self.ok(self.rebuilt(times))
     }
 
-    /// Returns the result built from `results`; if `times` is not 1, a tuple of `times` results.
+    /// Returns the next result out of `results`, or a tuple of the next `times`.
     fn rebuilt(&self, times: usize) -> TokenStream {
         fn rebuilt(shape: &OutShape) -> TokenStream {
             match shape {
