@@ -198,7 +198,10 @@ fn items(tokens: &TokenStream) -> Vec<Vec<TokenTree>> {
     for token in tokens.clone() {
         match &token {
             TokenTree::Punct(p) if p.as_char() == ',' => items.push(Vec::new()),
-            _ => items.last_mut().expect("there is one").push(token),
+            _ => items
+                .last_mut()
+                .expect("the list is never empty")
+                .push(token),
         }
     }
     // A trailing comma adds no item.

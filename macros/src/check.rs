@@ -19,7 +19,7 @@ use syn::{Expr, LitInt};
 /// Parsed argument of `check(..)`.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Check {
-    /// How to sample the parameters that the option names.
+    /// Sampling rules for the parameters that the option names.
     given: Vec<(Ident, Given)>,
     /// Lengths of named dims.
     dims: Vec<(Ident, usize)>,

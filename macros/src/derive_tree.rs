@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said() {
+    fn invalid_items_and_attributes_are_reported() {
         let message = |source: &str| super::derive(source.parse().unwrap()).to_string();
         assert!(message("union U { a: u8 }").contains("structs and enums"));
         assert!(message("struct S { #[tree(skp)] a: u8 }").contains("#[tree(skip)]"));

@@ -278,8 +278,10 @@ impl Renamer {
     }
 }
 
-/// Visits the items of a body: names that they use stay as written, and names that they define are
-/// not visible outside.
+/// Visitor for the items of a body.
+///
+/// Names that they use stay as written, and names that they define are not visible outside of the
+/// body.
 struct Items<'a>(&'a mut Renamer);
 
 impl<'ast> syn::visit::Visit<'ast> for Items<'_> {

@@ -60,7 +60,7 @@ fn measure(params: &str, step: &str, n: usize) -> (f64, usize) {
 }
 
 #[test]
-fn an_expansion_grows_with_the_number_of_ops_and_not_faster() {
+fn expansions_grow_linearly_with_the_number_of_ops() {
     println!(
         "ms (KiB)      {:>15} {:>15} {:>15}",
         "10 ops", "100 ops", "1000 ops"

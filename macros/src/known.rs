@@ -63,7 +63,7 @@ pub(crate) enum Gives {
     Inferred,
 }
 
-/// How a method uses its arguments.
+/// Use of the arguments by a method.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Takes {
     /// Reads them, so their types have to be known.
@@ -401,8 +401,9 @@ pub(crate) fn reads_tensor(name: &str) -> bool {
     methods(name).any(|row| row.of == TENSOR && !matches!(row.gives, Gives::Tensor))
 }
 
-/// Returns whether numbers, strings, lists, options or maps have a method of this name that is not
-/// common to all types, nor an op.
+/// Returns whether numbers, strings, lists, options or maps have a method of this name.
+///
+/// Ops of tensors, and methods common to all types, do not count.
 pub(crate) fn is_of_values(name: &str) -> bool {
     let of = SCALAR | TEXT | LIST | OPTION | MAPS;
     !is_op(name, Some(false)) && methods(name).any(|row| row.of & of != 0 && row.of != KNOWN)

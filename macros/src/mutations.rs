@@ -154,7 +154,7 @@ fn words(tokens: TokenStream) -> BTreeSet<String> {
 }
 
 #[test]
-fn no_function_makes_the_macro_panic_or_lose_what_the_user_wrote() {
+fn no_mutated_function_makes_the_macro_panic_or_lose_user_code() {
     let sources = FORMS.iter().map(|(_, source)| *source);
     let sources = sources.chain(EXPANSIONS.iter().map(|(_, _, source)| *source));
     let sources = sources.chain(FLOWS);
@@ -170,7 +170,7 @@ fn no_function_makes_the_macro_panic_or_lose_what_the_user_wrote() {
         .iter()
         .for_each(|tokens| flat(tokens.clone(), &mut pool));
     let more = "#![allow(unused)] macro_rules! m { () => {} } async move unsafe { } 'a: loop { break 'a 1 } r#type _ __ 0x1F 1e400 99999999999999999999 b'x' \"text\" c\"c\" $ ? .. ..= -> => & && | || |x| r#match Self self super crate dyn impl where for<'a> #[shape(B, -1, 2.5, B + 1)] #[save(x)] #[nodiff = 1] größe __v2 v3";
-    pool.extend(more.parse::<TokenStream>().expect("these are tokens"));
+    pool.extend(more.parse::<TokenStream>().expect("the extra tokens lex"));
     // Panics are caught, so that the failure shows the source that caused one.
     let (mut random, mut n, mut n_whole) = (Random(0x9E37_79B9_7F4A_7C15), 0, 0);
     for source in &parsed {

@@ -1,5 +1,4 @@
-//! Decides whether the host code of a function is free of side effects, so that a call can reuse a
-//! plan.
+//! Decides whether the host code of a function is pure, so that calls can reuse a plan.
 //!
 //! A function is pure if it records the same ops whenever its arguments have the same shapes,
 //! structure and static values, and does nothing else. A call of it need not run the body.
@@ -393,8 +392,8 @@ impl<'ast> Visit<'ast> for Places<'_> {
     }
 }
 
-/// Returns whether a static parameter's type has only methods of the standard library, and a value
-/// that a key stores directly.
+/// Returns whether a static parameter has a type of the standard library that a key stores
+/// directly.
 pub(crate) fn is_known(ty: &Type) -> bool {
     const TYPES: [&str; 9] = [
         "str",

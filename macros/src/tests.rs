@@ -211,7 +211,7 @@ pub(crate) const FORMS: &[(&str, &str)] = &[
 ];
 
 #[test]
-fn forms_have_the_programs_of_their_snapshots() {
+fn programs_match_their_snapshots() {
     for (name, source) in FORMS {
         check_program(name, source);
     }
@@ -252,7 +252,7 @@ pub(crate) const EXPANSIONS: &[(&str, &str, &str)] = &[
 ];
 
 #[test]
-fn expansions_are_those_of_their_snapshots() {
+fn expansions_match_their_snapshots() {
     for (name, args, source) in EXPANSIONS {
         insta::with_settings!({ description => *source, prepend_module_to_snapshot => false, omit_expression => true }, {
             insta::assert_snapshot!(*name, expansion(args, source));
@@ -270,7 +270,7 @@ fn equal_source_gives_equal_tokens() {
 /// A long function is emitted as listings, because each equation emitted as Rust costs compile
 /// time.
 #[test]
-fn a_long_function_is_text_between_its_host_statements() {
+fn a_long_function_is_emitted_as_text_between_its_host_statements() {
     let step = |i| format!("let a{i} = a{}.sin() * x;", i - 1);
     let steps = |range: std::ops::Range<i32>| range.map(step).collect::<String>();
     let source = format!(
@@ -463,7 +463,7 @@ pub(crate) const MISTAKES: &[(&str, &str)] = &[
 ];
 
 #[test]
-fn mistakes_are_told_in_words() {
+fn error_messages_match_their_snapshot() {
     let parse = |text: &str| {
         text.parse::<TokenStream>()
             .expect("the test's source is tokens")

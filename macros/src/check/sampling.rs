@@ -8,7 +8,7 @@ use proc_macro2::{Group, Ident, Span, TokenStream, TokenTree};
 use quote::format_ident;
 use syn::GenericParam;
 
-/// How the tests of one function sample their arguments.
+/// Sampling of the arguments for the tests of one function.
 pub(crate) struct Sampling {
     /// One entry for each parameter.
     pub(crate) draws: Vec<Draw>,

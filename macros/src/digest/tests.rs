@@ -121,9 +121,10 @@ fn mutations(tokens: &TokenStream) -> Vec<TokenStream> {
     found
 }
 
-/// Two functions may have equal texts only if they differ in nothing but names of locals. If a
-/// mutation changes a token that binds or refers to a local, the texts may be equal only if all
-/// other tokens are.
+/// Functions with equal texts differ only in the names of locals.
+///
+/// If a mutation changes a token that binds or refers to a local, the texts may be equal only if
+/// all other tokens are.
 #[test]
 fn functions_that_differ_in_one_place_have_different_texts() {
     for source in SOURCES {
@@ -158,8 +159,9 @@ fn functions_that_differ_in_one_place_have_different_texts() {
 /// Returns the source with all bound names, and `changed`, replaced by `_`: an unused binding may
 /// have any name.
 fn locals_renamed(source: &str) -> String {
-    let tokens: TokenStream = source.parse().expect("it was tokens");
-    let func: syn::ItemFn = syn::parse2(tokens.clone()).expect("it was a function");
+    let tokens: TokenStream = source.parse().expect("the source parsed as tokens before");
+    let func: syn::ItemFn =
+        syn::parse2(tokens.clone()).expect("the source parsed as a function before");
     struct Bound(Vec<String>);
     impl<'ast> syn::visit::Visit<'ast> for Bound {
         fn visit_pat_ident(&mut self, pat: &'ast syn::PatIdent) {
@@ -182,7 +184,7 @@ fn locals_renamed(source: &str) -> String {
 }
 
 #[test]
-fn a_local_may_have_any_name() {
+fn renaming_a_local_does_not_change_the_text() {
     let pairs = [
         ("let k = 3.0; x * k", "let factor = 3.0; x * factor"),
         (
@@ -228,7 +230,7 @@ fn a_local_may_have_any_name() {
 }
 
 #[test]
-fn a_name_that_may_not_be_that_of_a_local_counts() {
+fn names_that_may_not_be_locals_change_the_text() {
     let pairs = [
         ("let k = k; x * k", "let h = h; x * h"),
         ("let g = g(x); g", "let h = h(x); h"),
@@ -254,7 +256,7 @@ fn a_name_that_may_not_be_that_of_a_local_counts() {
 }
 
 #[test]
-fn the_constants_that_a_function_names_are_known() {
+fn constants_that_a_function_mentions_are_found() {
     let digest = digest_of(
         "fn f(x: &Tensor) -> Tensor {
             const OWN: f64 = 1.0;

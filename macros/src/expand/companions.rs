@@ -21,8 +21,7 @@ use syn::Block;
 
 /// Emitted companions of one function.
 pub(crate) struct Companions {
-    /// Items for the impl block of the companions: of `enum dense` for a function, of the user's
-    /// type for a method.
+    /// Items for the impl block of `enum dense` or, for a method, of the user's type.
     pub(crate) associated: TokenStream,
     /// Items beside the function or the impl block.
     pub(crate) items: TokenStream,

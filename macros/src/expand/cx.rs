@@ -120,8 +120,10 @@ impl Cx<'_> {
         turbofish(self.func)
     }
 
-    /// Returns the `use<..>` bound of an `impl Fn`: all type and const parameters, and the
-    /// lifetimes in the types of the differentiated parameters and of the result.
+    /// Returns the `use<..>` bound of an `impl Fn`.
+    ///
+    /// It contains all type and const parameters, and the lifetimes in the types of the
+    /// differentiated parameters and of the result.
     pub(super) fn captures(&self) -> TokenStream {
         let types = self.func.diff().map(|(_, d)| &d.owned);
         let types: Vec<String> = types.chain([&self.func.output.ty]).map(text).collect();

@@ -322,7 +322,7 @@ impl<'a> Emit<'a> {
                 ours!(#p::DType::#name)
             }
             Static::Host(text) | Static::Lens(text, _) => {
-                unreachable!("`{text}` is bound where it stands")
+                unreachable!("`{text}` is bound to a local")
             }
         };
         ours!(&#p::statik(#value))

@@ -1,5 +1,6 @@
-//! Emits reverse mode under host control flow: the residuals of each block, and the backward sweep
-//! over the blocks that ran.
+//! Emits reverse mode under host control flow.
+//!
+//! Each block that runs saves its residuals. A sweep then goes backwards over the blocks that ran.
 
 use super::emit::Emit;
 use super::flow::{Cx, steps_ident};
@@ -57,8 +58,10 @@ impl Cx<'_> {
         }
     }
 
-    /// Returns the statements that take the cotangents of the values a block stored, and add to
-    /// those of the values it read.
+    /// Returns the statements that pull cotangents back through a block.
+    ///
+    /// They take the cotangents of the values that the block stored, and add to those of the values
+    /// that it read.
     fn pull_of(
         &self,
         vjp: &Vjp,

@@ -177,10 +177,10 @@ fn may_be_a_loss(program: &Program) -> bool {
     }
 }
 
-/// Returns the value and the gradients of a function with one result as one program, as the run
-/// time records them.
+/// Returns one program for the value and the gradients of a function with one result.
 ///
-/// The pullback follows the primal whose residuals it reads, with a cotangent of one.
+/// The run time records them together: the pullback follows the primal whose residuals it reads,
+/// with a cotangent of one.
 fn joint(vjp: &ad::Vjp) -> Program {
     let ad::Vjp {
         primal, pullback, ..
@@ -323,7 +323,7 @@ fn versions(program: &Program, group: &Group, dtype: &Ident, p: &TokenStream) ->
             match op.def().eval() {
                 Eval::Kernel(_) => {
                     let [c, x, y] = &args[..] else {
-                        unreachable!("`select` is the only one")
+                        unreachable!("`select` is the only kernel in an elementwise group")
                     };
                     ours!(let #out = if #c { #x } else { #y };)
                 }

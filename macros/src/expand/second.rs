@@ -142,13 +142,17 @@ impl Cx<'_> {
 
         let [gradient, change] =
             ["gradient", "change"].map(|name| Ident::new(name, Span::mixed_site()));
-        let (y, outs) = hvp.program.outs.split_first().expect("a value");
+        let (y, outs) = hvp
+            .program
+            .outs
+            .split_first()
+            .expect("the program returns a value");
         let (gradients, changes) = outs.split_at(hvp.active.len());
         let mut changes = changes.iter();
         let nonzero = wrt.iter().zip(&hvp.nonzero).filter(|(_, n)| **n);
         let pairs = nonzero.zip(gradients).zip(&hvp.active);
         let puts = pairs.map(|(((x, _), g), active)| {
-            let change_of = active.then(|| changes.next().expect("one for each active gradient"));
+            let change_of = active.then(|| changes.next().expect("one change for each active gradient"));
             let parts = [(&gradient, Some(g)), (&change, change_of)];
             let parts = parts.into_iter().filter_map(|(pulled, v)| Some((pulled, v?)));
             let parts = parts.map(|(pulled, v)| {

@@ -16,7 +16,7 @@ use proc_macro2::{Ident, Span, TokenStream};
 use quote::ToTokens;
 use syn::{Attribute, Block, Expr, FnArg, Pat, Path, Signature, Stmt};
 
-/// Whether a call may skip the body.
+/// Permission for calls to skip the body.
 pub(crate) enum Purity {
     /// A call can reuse a plan without running the body.
     Static,
@@ -26,7 +26,7 @@ pub(crate) enum Purity {
     Impure(String, Span),
 }
 
-/// How calls of a function and of its companions are emitted.
+/// Emitter for calls of a function and of its companions.
 pub(crate) struct StaticCall<'a> {
     func: &'a Func,
     p: &'a TokenStream,
@@ -71,8 +71,7 @@ impl<'a> StaticCall<'a> {
         }
     }
 
-    /// Returns, for each function and method that a body traced at run time may call, the query
-    /// whether it is `#[traced]`.
+    /// Returns the queries whether the callees of a body traced at run time are `#[traced]`.
     pub(super) fn callees(&self) -> &[Question] {
         &self.callees
     }
@@ -511,8 +510,9 @@ fn recording() -> Ident {
     Ident::new("recording", Span::mixed_site())
 }
 
-/// Returns the statement that adds a static value, by reference, to a key. A value that may borrow
-/// cannot be stored in it.
+/// Returns the statement that adds a static value, by reference, to a key.
+///
+/// A key cannot store a value that may borrow.
 pub(crate) fn static_key(
     p: &TokenStream,
     x: &TokenStream,

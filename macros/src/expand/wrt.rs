@@ -17,7 +17,7 @@ use gradloom_ir::{Op, Program, SecondaryMap, Var};
 pub(super) struct Wrt {
     /// Positions of the `#[nodiff]` parameters among them.
     pub(super) nodiff: Vec<usize>,
-    /// Those of `nodiff` that differentiable ops read.
+    /// Positions in `nodiff` of the parameters that differentiable ops read.
     ///
     /// They must be floats, because the rules of ops are valid for floats only. A traced callee
     /// checks the dtypes itself.
@@ -85,7 +85,7 @@ pub(super) fn asked_for(func: &Func, body: &Body, callers: Option<&Wrt>) -> Vec<
     params.map(|(i, _)| i).collect()
 }
 
-/// Returns whether a parameter is `#[nodiff]`, and not annotated with a dtype other than floats.
+/// Returns whether a parameter is `#[nodiff]` and not annotated with a dtype that is not a float.
 fn may_be_asked_for(param: &Param) -> bool {
     let is_traced = matches!(param.kind, Kind::Tensor | Kind::Tree);
     is_traced && !param.diff && param.aval.dtype.is_none_or(|dtype| dtype.is_float())

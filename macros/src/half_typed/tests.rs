@@ -17,7 +17,7 @@ fn companions(source: &str) -> syn::File {
         |t| !matches!(t, TokenTree::Group(g) if g.delimiter() == proc_macro2::Delimiter::Brace),
     );
     rest.next();
-    syn::parse2(rest.collect()).expect("companions parse, whatever the body is")
+    syn::parse2(rest.collect()).expect("companions parse for every body")
 }
 
 /// Returns the signatures of all functions, and the names and generics of all types.
@@ -100,7 +100,7 @@ fn whole(head: &str) -> &'static str {
 }
 
 #[test]
-fn the_companions_are_those_of_a_whole_body() {
+fn a_half_typed_body_has_the_companions_of_a_complete_one() {
     for head in HEADS {
         let expected = interface(&companions(&format!("{head} {{ {} }}", whole(head))));
         assert!(expected.len() > 5, "{expected:?}");
@@ -112,7 +112,7 @@ fn the_companions_are_those_of_a_whole_body() {
 }
 
 #[test]
-fn the_body_stays_as_the_user_typed_it_and_rustc_alone_tells_what_is_wrong() {
+fn a_half_typed_body_is_emitted_unchanged_and_only_rustc_reports_it() {
     for head in HEADS {
         for body in HALF_TYPED.map(closed) {
             let source = format!("{head} {{ {body} }}");
@@ -132,7 +132,7 @@ fn the_body_stays_as_the_user_typed_it_and_rustc_alone_tells_what_is_wrong() {
 }
 
 #[test]
-fn the_errors_of_the_signature_are_told_beside_a_half_typed_body() {
+fn errors_in_the_signature_are_reported_despite_a_half_typed_body() {
     let source = "fn f(x: &Tensor, #[nodif] y: &Tensor) -> Tensor { x. }";
     let expansion = expand(TokenStream::new(), tokens(source)).to_string();
     assert_eq!(expansion.matches("compile_error").count(), 1, "{expansion}");
@@ -144,7 +144,7 @@ fn the_errors_of_the_signature_are_told_beside_a_half_typed_body() {
 }
 
 #[test]
-fn attributes_of_the_macro_leave_a_half_typed_body() {
+fn attributes_of_the_macro_are_removed_from_a_half_typed_body() {
     let source = "fn f(x: &Tensor) -> Tensor { { #[save] let y = x.sin(); } #[recompute] let z = x.cos(); #[allow(unused)] let a = 1; z. }";
     let expansion = expand(TokenStream::new(), tokens(source)).to_string();
     let body = tokens("{ { let y = x.sin(); } let z = x.cos(); #[allow(unused)] let a = 1; z. }");
@@ -196,7 +196,7 @@ fn one_half_typed_method_leaves_the_other_methods_alone() {
 }
 
 #[test]
-fn what_is_no_function_at_all_is_not_taken_for_one() {
+fn items_without_a_function_are_not_taken_for_half_typed_ones() {
     for source in [
         "fn f();",
         "struct S { x: }",

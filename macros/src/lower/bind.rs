@@ -1,5 +1,6 @@
-//! Lowers patterns of `let`: the structure that they expect of a value, and the names that they
-//! bind to its parts.
+//! Lowers patterns of `let`, which bind names to the parts of a value.
+//!
+//! The pattern also determines the structure that is expected of the value.
 
 use super::{Cx, Host, R, Value, Want};
 use crate::parse::{OutShape, unraw};

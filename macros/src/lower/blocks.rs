@@ -32,13 +32,13 @@ pub(crate) struct Flowing {
 #[derive(Debug)]
 pub(crate) struct Piece {
     pub(crate) low: Lowered,
-    /// How each result of the block is stored.
+    /// Kind of store for each result of the block.
     pub(crate) stores: Vec<Store>,
     /// First source line of the block.
     pub(crate) line: usize,
 }
 
-/// How a result of a block reaches other blocks.
+/// Kind of store by which a result of a block reaches other blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Store {
     /// First value of a slot.
@@ -227,7 +227,11 @@ impl Cx<'_> {
         let value = inner(self);
         self.flush();
         self.scopes.pop();
-        let nodes = self.pieces_mut().open.pop().expect("it has been opened");
+        let nodes = self
+            .pieces_mut()
+            .open
+            .pop()
+            .expect("the list has been opened");
         Ok((value?, nodes))
     }
 

@@ -122,7 +122,9 @@ impl Cx<'_> {
         value: impl FnOnce(&mut Self) -> R<Value>,
     ) -> R<()> {
         let ((), body) = self.scope(|cx| {
-            *cx.scopes.last_mut().expect("it has just been opened") = bound;
+            *cx.scopes
+                .last_mut()
+                .expect("the scope has just been opened") = bound;
             let value = value(cx)?;
             match join {
                 Some(join) if !cx.pieces_mut().left => cx.give(join, value),
@@ -178,7 +180,7 @@ impl Cx<'_> {
                 cx.next_arm(&mut arms, |cx| {
                     cx.scopes.push(BTreeMap::new());
                     let head = cx.arm_head(arm, &item);
-                    let bound = cx.scopes.pop().expect("it has just been pushed");
+                    let bound = cx.scopes.pop().expect("the scope has just been pushed");
                     let body = |cx: &mut Self| cx.body_as(&arm.body, want, used);
                     cx.arm(head?, bound, join.as_deref_mut(), body)
                 })?;
@@ -324,7 +326,7 @@ impl Cx<'_> {
     ) -> R<(TokenStream, BTreeMap<String, super::Local>)> {
         self.scopes.push(BTreeMap::new());
         let code = self.conditions(cond, keyword);
-        let bound = self.scopes.pop().expect("it has just been pushed");
+        let bound = self.scopes.pop().expect("the scope has just been pushed");
         Ok((code?, bound))
     }
 

@@ -194,7 +194,7 @@ impl Cx<'_> {
         };
         let receiver = Some(Value::Place(place));
         let value = self.traced_call(traced, receiver, call.args.iter(), want)?;
-        Ok(value.expect("its receiver is traced"))
+        Ok(value.expect("the receiver is traced"))
     }
 
     /// Lowers a call of a traced function; `None` if no argument is traced.
@@ -421,7 +421,7 @@ fn callee(path: &syn::Path, of_type: bool) -> Callee {
         return Callee::Function(path.clone());
     }
     let mut ty = path.clone();
-    let last = ty.segments.pop().expect("it has two segments");
+    let last = ty.segments.pop().expect("the path has two segments");
     ty.segments.pop_punct();
     Callee::Associated {
         ty: ty.to_token_stream(),

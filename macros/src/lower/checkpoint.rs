@@ -20,7 +20,7 @@ pub(crate) struct Checkpoint {
     pub(crate) every: TokenStream,
     /// Host locals that the loop reads; each is cloned.
     pub(crate) hosts: Vec<Ident>,
-    /// Those of `hosts` that may change.
+    /// Locals in `hosts` that may change.
     pub(crate) changing: Vec<Ident>,
 }
 

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use syn::spanned::Spanned;
 use syn::{Block, Expr, Stmt};
 
-/// How the value of an expression is used.
+/// Use of the value of an expression.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Use {
     /// Not used.

@@ -46,14 +46,16 @@ impl Cx<'_> {
         if self.pieces_mut().left {
             return Ok(Value::Never);
         }
-        let around = self.broken_by(e).expect("it has just been found");
+        let around = self
+            .broken_by(e)
+            .expect("the loop or block has just been found");
         around.broken = true;
         let mut join = around.join.take();
         if let (Some(join), Some(value)) = (&mut join, value) {
             self.give(join, value)?;
         }
         let around = self.broken_by(e);
-        around.expect("it has just been found").join = join;
+        around.expect("the loop or block has just been found").join = join;
         let (keyword, label) = (&e.break_token, &e.label);
         self.leave(quote!(#keyword #label;));
         Ok(Value::Never)

@@ -44,7 +44,7 @@ impl Cx<'_> {
             Expr::Path(p) => match p.path.get_ident() {
                 Some(ident) => {
                     let value = self.lookup(&crate::parse::unraw(ident));
-                    let mut value = value.expect("it mentions a tensor").clone();
+                    let mut value = value.expect("the expression mentions a tensor").clone();
                     if let Value::Place(place) = &mut value {
                         place.stands_at(ident.span());
                     }

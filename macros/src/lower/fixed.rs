@@ -73,8 +73,9 @@ impl Cx<'_> {
         expr
     }
 
-    /// Returns the value of an operand, bound to a local if host code in the operands `after` it
-    /// may change it.
+    /// Returns the value of an operand, bound to a local if later operands may change it.
+    ///
+    /// `after` are these operands; only host code in them can change the value.
     pub(super) fn fixed_before<'e>(
         &mut self,
         value: Value,

@@ -59,7 +59,7 @@ impl Cx<'_> {
         if kind.is_none() {
             kind = Some(self.kind_of(join, &value)?);
         }
-        let kind = kind.expect("it has just been made");
+        let kind = kind.expect("the kind has just been set");
         let given = self.put(&kind, value, &mut join.avals);
         join.kind = Some(kind);
         given

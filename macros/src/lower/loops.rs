@@ -110,7 +110,7 @@ impl Cx<'_> {
 
     fn outside(&mut self) -> Around {
         let around = self.pieces_mut().around.pop();
-        around.expect("it has been pushed")
+        around.expect("the loop has been pushed")
     }
 
     pub(super) fn for_loop(&mut self, e: &syn::ExprForLoop, of: &Expr) -> R<Value> {
@@ -174,7 +174,9 @@ impl Cx<'_> {
             let lowered = cx.scope(|cx| {
                 let n_lowered = cx.n_lowered();
                 let (cond, bound) = cx.condition_code(&e.cond, "while")?;
-                *cx.scopes.last_mut().expect("it has just been opened") = bound;
+                *cx.scopes
+                    .last_mut()
+                    .expect("the scope has just been opened") = bound;
                 if cx.n_lowered() == n_lowered {
                     let keyword = &e.while_token;
                     turns.shown = quote!(#label #keyword #cond);

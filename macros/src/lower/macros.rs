@@ -98,7 +98,7 @@ pub(super) fn rename(mac: &mut Macro, names: &BTreeMap<String, TokenStream>) {
             continue;
         };
         // A format string cannot name hygienic locals, so they are passed as named arguments.
-        let key = syn::parse_str::<Ident>(&key).expect("it names a local");
+        let key = syn::parse_str::<Ident>(&key).expect("the key is the name of a local");
         let comma = (!ends_in_comma).then(|| quote!(,));
         ends_in_comma = false;
         mac.tokens.extend(quote!(#comma #key = #new));

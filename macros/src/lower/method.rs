@@ -83,8 +83,10 @@ impl Cx<'_> {
         }
     }
 
-    /// Lowers a method of a part of a tree: a tensor, a number, a list or another tree, which the
-    /// macro cannot distinguish.
+    /// Lowers a method of a part of a tree.
+    ///
+    /// The part may be a tensor, a number, a list or another tree, which the macro cannot
+    /// distinguish.
     fn place_method(
         &mut self,
         call: &syn::ExprMethodCall,

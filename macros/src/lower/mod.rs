@@ -78,8 +78,9 @@ pub(crate) enum Stop {
     Error,
     /// The body has to be traced at run time, for the reason given.
     Recorded(String),
-    /// Some arms of a branch evaluate to tensors and others to parts of trees, so all are to be
-    /// read as tensors.
+    /// The values of a branch are tensors in some arms and parts of trees in others.
+    ///
+    /// The branch is to be lowered again with all of them read as tensors.
     Mixed,
 }
 

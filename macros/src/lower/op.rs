@@ -36,7 +36,7 @@ struct Arguments {
 
 impl Cx<'_> {
     /// Lowers a call of an op by one of its methods.
-    #[allow(clippy::too_many_arguments)] // one call has all of these parts
+    #[allow(clippy::too_many_arguments)] // all of these are parts of one call
     pub(super) fn op<'e>(
         &mut self,
         op: Op,

@@ -99,7 +99,10 @@ impl Cx<'_> {
                 return self.recorded("an operator on trees", b.op.span());
             };
             return Ok(self.rebuild(values, |mut e| {
-                let (right, left) = (e.pop().expect("two parts"), e.pop().expect("two parts"));
+                let (right, left) = (
+                    e.pop().expect("both parts are present"),
+                    e.pop().expect("both parts are present"),
+                );
                 Expr::Binary(syn::ExprBinary {
                     left: Box::new(left),
                     right: Box::new(right),
@@ -187,8 +190,8 @@ impl Cx<'_> {
         let (x, y) = match (tensor_of(&left), tensor_of(&right)) {
             (Some(x), _) => (x, self.tensor(right, Some(x))?),
             (None, Some(y)) => (self.tensor(left, Some(y))?, y),
-            // One of two places must be a tensor, and the left one is taken to be. A number in
-            // arithmetic with a place makes the place a tensor.
+            // It is not known which of two places is a tensor; the left one is taken to be. In
+            // arithmetic with a number, a place is taken to be a tensor.
             (None, None) if matches!(left, Value::Place(_)) => {
                 let x = self.tensor(left, None)?;
                 (x, self.tensor(right, Some(x))?)

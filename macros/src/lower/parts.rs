@@ -205,7 +205,10 @@ impl Cx<'_> {
             Value::Host(h) => Ok(self.rebuild(
                 vec![Value::Host(h), Value::Host(index)],
                 |mut e| {
-                    let (index, expr) = (e.pop().expect("two parts"), e.pop().expect("two parts"));
+                    let (index, expr) = (
+                        e.pop().expect("both parts are present"),
+                        e.pop().expect("both parts are present"),
+                    );
                     Expr::Index(syn::ExprIndex {
                         expr: Box::new(expr),
                         index: Box::new(index),

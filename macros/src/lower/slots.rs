@@ -73,7 +73,7 @@ impl Cx<'_> {
         };
         let slot = self.slot_for(name, &mut value)?;
         let local = self.scopes.iter_mut().rev().find_map(|s| s.get_mut(&key));
-        *local.expect("it has just been found") = Local {
+        *local.expect("the local has just been found") = Local {
             value,
             slot: Some(slot),
         };
@@ -180,10 +180,10 @@ impl Cx<'_> {
         self.pieces_mut().stores.push((target, value, store));
     }
 
-    /// Saves old values of slots that change in this block, or that the following code assigns to
-    /// through `assigned`.
+    /// Saves the old values of slots that change at the end of this block or in the code after it.
     ///
-    /// Locals other than the slot's own that refer to the old value get a variable of their own.
+    /// `assigned` are the locals that the following code assigns to. Locals that refer to the old
+    /// value without owning the slot get their own variable.
     pub(super) fn keep_old_values(&mut self, assigned: &[Ident]) {
         let mut changing = self.changing();
         for name in assigned {

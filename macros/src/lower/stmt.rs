@@ -21,9 +21,10 @@ impl Cx<'_> {
         };
         self.stmts(rest)?;
         let tail = match last {
-            Stmt::Expr(Expr::Return(r), _) if r.expr.is_some() => {
-                r.expr.as_deref().expect("it is there")
-            }
+            Stmt::Expr(Expr::Return(r), _) if r.expr.is_some() => r
+                .expr
+                .as_deref()
+                .expect("the guard checks that there is a value"),
             Stmt::Expr(e, None) => e,
             other => {
                 self.stmts(std::slice::from_ref(other))?;
@@ -107,9 +108,10 @@ impl Cx<'_> {
                 }
                 Ok(())
             }
-            Stmt::Expr(Expr::Binary(b), _) if compound(&b.op).is_some() => {
-                self.compound(b, compound(&b.op).expect("it is one"))
-            }
+            Stmt::Expr(Expr::Binary(b), _) if compound(&b.op).is_some() => self.compound(
+                b,
+                compound(&b.op).expect("the operator is a compound assignment"),
+            ),
             Stmt::Expr(Expr::Block(b), _) if self.flow.is_some() && b.label.is_none() => {
                 self.scopes.push(BTreeMap::new());
                 let done = self.stmts(&b.block.stmts);
@@ -237,7 +239,9 @@ impl Cx<'_> {
         }
     }
 
-    /// Lowers `let Some(x) = y else { .. }` as `let x = match y { Some(x) => x, _ => .. }`.
+    /// Lowers `let .. else` as a `match`.
+    ///
+    /// `let Some(x) = y else { .. }` becomes `let x = match y { Some(x) => x, _ => .. }`.
     fn let_else(&mut self, local: &syn::Local, value: &Expr, other: &Expr) -> R<()> {
         if self.flow.is_none() || matches!(local.pat, Pat::Type(_)) {
             return self.recorded("`let .. else`", local.span());
@@ -261,7 +265,7 @@ impl Cx<'_> {
                 _ => #other,
             };
         ))
-        .expect("its parts are a pattern and expressions");
+        .expect("the parts are a pattern and expressions");
         self.stmt(&statement)
     }
 

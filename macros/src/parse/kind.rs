@@ -10,8 +10,9 @@ pub(crate) enum Kind {
     Tensor,
     /// Value whose leaves are tensors.
     Tree,
-    /// Value that is known before any tensor is; `number` is true if it may be an operand of
-    /// arithmetic with tensors.
+    /// Value that is known before any tensor is.
+    ///
+    /// `number` is true if it may be an operand of arithmetic with tensors.
     Static { number: bool },
 }
 

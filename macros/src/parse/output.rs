@@ -84,7 +84,7 @@ pub(super) fn output(sig: &Signature, owner: Option<&Owner>, errors: &mut Errors
             }
         }
         Type::Path(p) if p.path.segments.last().is_some_and(|s| s.ident == "Result") => {
-            let segment = p.path.segments.last().expect("it has just been looked at");
+            let segment = p.path.segments.last().expect("the path has a last segment");
             let inner = match &segment.arguments {
                 syn::PathArguments::AngleBracketed(args) => {
                     args.args.iter().find_map(|a| match a {

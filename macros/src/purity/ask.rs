@@ -128,8 +128,9 @@ impl Judge<'_> {
         self.ask_callee(ours!(<#ty>::#mark(#p::some())), what, span, Some(mark));
     }
 
-    /// Asks whether a path is a traced function, beside which there is a type with the same path
-    /// and a marker.
+    /// Asks whether a path is a traced function.
+    ///
+    /// Beside a traced function there is a type with the same path and a marker.
     pub(super) fn ask_function(&mut self, path: &Path, what: &str, span: Span) -> bool {
         let Some(path) = self.importable(path) else {
             return false;

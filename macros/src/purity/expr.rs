@@ -84,8 +84,8 @@ impl Judge<'_> {
         }
     }
 
-    /// Returns the value of a callee or callable argument, without judging closures and functions
-    /// before they are called.
+    /// Evaluates an expression, but leaves closures and functions to be judged when they are
+    /// called.
     pub(super) fn callable(&mut self, expr: &Expr, scopes: Vec<Scope>) -> Val {
         match expr {
             Expr::Closure(e) => self.closure(e, scopes),
@@ -585,8 +585,9 @@ impl Judge<'_> {
         }
     }
 
-    /// Requires that the type of a value is known in all its parts, asking rustc if the macro does
-    /// not know it.
+    /// Requires that the type of a value is known in all its parts.
+    ///
+    /// Asks rustc about parts that the macro does not know.
     pub(super) fn known(&mut self, val: &Val, what: &str, span: Span, why: &str) {
         match &val.ty {
             Ty::Tensor | Ty::Scalar | Ty::Text | Ty::Key | Ty::Range | Ty::Arithmetic(_) => {}

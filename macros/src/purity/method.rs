@@ -22,7 +22,7 @@ const INFERRED: [&str; 8] = [
     "unzip",
 ];
 
-/// Those of `INFERRED` that may convert to a user-defined type.
+/// Methods among `INFERRED` that may convert to a user-defined type.
 const CONVERSIONS: [&str; 7] = [
     "collect", "into", "parse", "product", "sum", "try_into", "unzip",
 ];
@@ -423,7 +423,7 @@ impl Judge<'_> {
     }
 
     /// Judges the arguments of a method, and returns its result.
-    #[allow(clippy::too_many_arguments)] // one call has all of these parts
+    #[allow(clippy::too_many_arguments)] // all of these are parts of one call
     pub(super) fn method_of(
         &mut self,
         receiver: &Val,

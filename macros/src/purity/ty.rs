@@ -47,7 +47,7 @@ pub(super) struct Closure {
 /// Locals of a block.
 pub(super) type Scope = BTreeMap<String, Val>;
 
-/// What is known of a value.
+/// Abstract value: the known type, and an expression for asking rustc.
 #[derive(Clone, Debug)]
 pub(super) struct Val {
     pub(super) ty: Ty,
@@ -71,8 +71,8 @@ pub(super) enum Fidelity {
     Exact,
     /// The types are equal up to references.
     Behind,
-    /// Only the class of the type is reliable; if the macro's assumption is wrong, the type is
-    /// meaningless.
+    /// The type is meaningless if the macro is wrong about the value, so it may only be asked for
+    /// its class.
     Soft,
 }
 

@@ -61,8 +61,9 @@ pub(super) fn risks(program: &Program, active: &SecondaryMap<Var, ()>, signs: &S
     found
 }
 
-/// Returns the nearest op with a possibly infinite slope from which `from` is computed, and the
-/// operand that the slope depends on.
+/// Returns the nearest op behind `from` whose slope may be infinite.
+///
+/// Also returns the operand that the slope depends on.
 fn nearest<'a>(
     program: &Program,
     binds: &SecondaryMap<Var, &'a Eqn>,

@@ -96,10 +96,10 @@ pub(super) fn values_behind(blocks: &[Block], results: &[Var]) -> Set {
     })
 }
 
-/// Returns the equation where the derivatives with respect to `from` end on the way to `results`,
-/// and the variable that it binds.
+/// Returns the equation at which the derivatives with respect to `from` end.
 ///
-/// Returns `None` if no result depends on the values of `from`.
+/// It is on the way to `results`, and the returned variable is one that it binds. Returns `None` if
+/// no result depends on the values of `from`.
 pub(super) fn cut<'a>(
     blocks: &'a [Block],
     results: &[Var],

@@ -16,11 +16,10 @@ pub(super) struct Large {
 /// Maximum number of rounds; advice that needs more of them is not useful.
 const ROUNDS: usize = 8;
 
-/// Returns the largest residual, if it is larger than all arguments together for all named dims,
-/// and if `#[recompute]` would help.
+/// Returns the largest residual that is larger than all arguments together.
 ///
-/// Returns `None` if the shape of an argument is not known. `may_name` returns whether a variable
-/// is the user's.
+/// This must hold for all named dims, and `#[recompute]` must help. Returns `None` if the shape of
+/// an argument is not known. `may_name` returns whether a variable is the user's.
 pub(super) fn largest(
     program: &Program,
     wrt: &[Var],
@@ -101,8 +100,9 @@ impl Large {
     }
 }
 
-/// Returns whether `a` is larger than `b` for all named dims of at least 1. If a dim is 0,
-/// residuals are small anyway.
+/// Returns whether `a` is larger than `b` for all named dims of at least 1.
+///
+/// If a dim is 0, residuals are small anyway.
 fn exceeds(a: &Poly, b: &Poly) -> bool {
     // After substituting `n + 1` for each name `n`, a polynomial without negative terms is not
     // negative.

@@ -59,7 +59,7 @@ const SUSPICIOUS: &[&str] = &[
 ];
 
 #[test]
-fn what_is_probably_not_meant_is_warned_of() {
+fn suspicious_functions_cause_warnings() {
     let mut out = String::new();
     for source in SUSPICIOUS {
         let warnings = warnings_of(source);
@@ -104,7 +104,7 @@ const SOUND: &[&str] = &[
 ];
 
 #[test]
-fn what_is_sound_is_not_warned_of() {
+fn sound_functions_cause_no_warnings() {
     for source in SOUND {
         assert_eq!(warnings_of(source), [""; 0], "{source}");
     }

@@ -309,8 +309,9 @@ fn first_misfit(causes: Vec<Cause>, rest: &TokenStream) -> TokenStream {
     }
 }
 
-/// Returns the reason why no key can be formed from the types of the parameters and of the result,
-/// if there is one.
+/// Returns the reason why the types of the parameters and of the result do not allow a key.
+///
+/// Returns `None` if they do.
 pub(super) fn siteless(func: &Func) -> Option<(String, Span)> {
     let generics = func.generics();
     let unknown = |p: &&Param| {
