@@ -70,8 +70,8 @@ impl Cx<'_> {
             Expr::Field(f) => self.field_of(f),
             Expr::Index(i) => self.index(i),
             Expr::Cast(c) => self.cast(c),
-            // The function does not return `Result`. If the companions run it, rustc reports this
-            // once.
+            // rustc rejects `?` in a function that does not return `Result`. Tracing the body at
+            // run time keeps the companions from causing a second error.
             Expr::Try(t) if self.func.output.result.is_none() => {
                 self.recorded("`?`", t.question_token.span())
             }

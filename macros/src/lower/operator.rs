@@ -99,10 +99,7 @@ impl Cx<'_> {
                 return self.recorded("an operator on trees", b.op.span());
             };
             return Ok(self.rebuild(values, |mut e| {
-                let (right, left) = (
-                    e.pop().expect("both parts are present"),
-                    e.pop().expect("both parts are present"),
-                );
+                let (right, left) = (e.pop().expect("two parts"), e.pop().expect("two parts"));
                 Expr::Binary(syn::ExprBinary {
                     left: Box::new(left),
                     right: Box::new(right),

@@ -205,10 +205,7 @@ impl Cx<'_> {
             Value::Host(h) => Ok(self.rebuild(
                 vec![Value::Host(h), Value::Host(index)],
                 |mut e| {
-                    let (index, expr) = (
-                        e.pop().expect("both parts are present"),
-                        e.pop().expect("both parts are present"),
-                    );
+                    let (index, expr) = (e.pop().expect("two parts"), e.pop().expect("two parts"));
                     Expr::Index(syn::ExprIndex {
                         expr: Box::new(expr),
                         index: Box::new(index),

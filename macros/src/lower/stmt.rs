@@ -21,10 +21,9 @@ impl Cx<'_> {
         };
         self.stmts(rest)?;
         let tail = match last {
-            Stmt::Expr(Expr::Return(r), _) if r.expr.is_some() => r
-                .expr
-                .as_deref()
-                .expect("the guard checks that there is a value"),
+            Stmt::Expr(Expr::Return(r), _) if r.expr.is_some() => {
+                r.expr.as_deref().expect("not `None`")
+            }
             Stmt::Expr(e, None) => e,
             other => {
                 self.stmts(std::slice::from_ref(other))?;
@@ -108,10 +107,9 @@ impl Cx<'_> {
                 }
                 Ok(())
             }
-            Stmt::Expr(Expr::Binary(b), _) if compound(&b.op).is_some() => self.compound(
-                b,
-                compound(&b.op).expect("the operator is a compound assignment"),
-            ),
+            Stmt::Expr(Expr::Binary(b), _) if compound(&b.op).is_some() => {
+                self.compound(b, compound(&b.op).expect("compound operator"))
+            }
             Stmt::Expr(Expr::Block(b), _) if self.flow.is_some() && b.label.is_none() => {
                 self.scopes.push(BTreeMap::new());
                 let done = self.stmts(&b.block.stmts);

@@ -103,10 +103,7 @@ pub(super) fn refuse_integers(params: &mut [Param], errors: &mut Errors) {
     let is_wrong = |p: &Param| p.diff && p.aval.dtype.is_some_and(|dtype| !dtype.is_float());
     let others = params.iter().any(|p| p.diff && !is_wrong(p));
     for param in params.iter_mut().filter(|p| is_wrong(p)) {
-        let (name, dtype) = (
-            &param.name,
-            param.aval.dtype.expect("the dtype is annotated"),
-        );
+        let (name, dtype) = (&param.name, param.aval.dtype.expect("annotated"));
         let message = format!("`{name}` is {dtype}, which has no derivative; mark it `#[nodiff]`");
         errors.push(&param.ident, message);
         // The companions are emitted as if the error were fixed.
