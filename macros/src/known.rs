@@ -51,7 +51,7 @@ pub(crate) enum Gives {
     InArg,
     /// Element of the closure's result.
     InResult,
-    /// Element of an element of the receiver.
+    /// Element of the receiver's elements, as for `flatten`.
     InElem,
     Opt(&'static Gives),
     List(&'static Gives),

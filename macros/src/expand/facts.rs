@@ -19,6 +19,9 @@ use syn::visit_mut::VisitMut;
 use syn::{Block, Expr, ReturnType};
 
 /// Number of levels of facts; `core/src/private/facts.rs` has the same number.
+///
+/// Levels bound the recursion of constants: the facts of a function that may call itself read those
+/// of its callees one level below.
 const LEVELS: usize = 8;
 
 /// Items emitted for the facts of a function.

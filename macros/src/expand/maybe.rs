@@ -47,8 +47,8 @@ impl Emit<'_> {
 
     /// Returns the statement for an equation that reads values that may be zero.
     ///
-    /// Returns `None` if it reads no such value, and is emitted like any other. Results of calls
-    /// may be zero, which this records.
+    /// Returns `None` for other equations, which are emitted as usual. Also records that the
+    /// results of calls may be zero.
     pub(super) fn zeroable_eqn(&mut self, eqn: &Eqn) -> Option<TokenStream> {
         let linear = self.linear.as_ref()?;
         if matches!(eqn.op, Op::CallPull | Op::CallJvp) {

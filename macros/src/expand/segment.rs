@@ -242,7 +242,7 @@ struct Trees {
 /// Host locals of a segment.
 #[derive(Default)]
 struct Hosts<'a> {
-    /// Statements that copy them for the closure.
+    /// Statements that copy the locals for the closure.
     copied: Vec<TokenStream>,
     /// Statements of the closure that borrow from the copies.
     borrowed: Vec<TokenStream>,

@@ -397,10 +397,10 @@ impl Segments {
         self.0.iter().nth_back(1).map_or("", |s| s)
     }
 
-    /// Returns whether the path cannot be a traced function: it is a constructor, or the standard
-    /// library's.
+    /// Returns whether a path is known not to be a traced function.
     ///
-    /// rustc reports a tensor passed to `f64::sin` and the like.
+    /// Constructors and the standard library are not traced. If a tensor is passed to `f64::sin` or
+    /// the like, rustc reports it.
     fn is_never_traced(&self) -> bool {
         let (owner, last) = (self.owner(), self.last());
         let first = self.0.first().map_or("", |s| s);
