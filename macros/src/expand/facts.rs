@@ -18,7 +18,7 @@ use quote::ToTokens;
 use syn::visit_mut::VisitMut;
 use syn::{Block, Expr, ReturnType};
 
-/// Number of levels of facts; `core/src/private/facts.rs` has the same number.
+/// Number of levels of facts; `core/src/call/facts.rs` has the same number.
 ///
 /// Levels bound the recursion of constants: the facts of a function that may call itself read those
 /// of its callees one level below.
