@@ -1,4 +1,5 @@
-//! What users write about shapes and dtypes: `#[shape(f32; B, 784)]` on a parameter, and `returns(B, 10)` for the result.
+//! Parses the shapes and dtypes that users annotate: `#[shape(f32; B, 784)]` on a parameter, and
+//! `returns(B, 10)` for the result.
 
 use crate::dim::DimArg;
 use crate::parse::{Func, OutShape, text};
@@ -10,7 +11,9 @@ use syn::parse::{Parse, ParseStream, Parser};
 use syn::punctuated::Punctuated;
 use syn::{Ident, Token};
 
-/// `f32; B, 784, _`: a dtype if one is written, then the dims. `..` stands for dims of any number.
+/// Parsed form of `f32; B, 784, _`: an optional dtype, then the dims.
+///
+/// `..` in place of the dims leaves the rank unknown.
 pub(crate) struct AvalArg(pub(crate) Aval);
 
 impl Parse for AvalArg {
@@ -50,26 +53,28 @@ fn dtype(input: ParseStream) -> syn::Result<DType> {
     })
 }
 
-/// What `returns(..)` says.
+/// Parsed argument of `returns(..)`.
 #[derive(Clone, Debug)]
 pub(crate) struct Returns {
     what: Said,
-    /// The tokens that say it.
+    /// The annotation's tokens, for error spans.
     at: TokenStream,
 }
 
 #[derive(Clone, Debug)]
 enum Said {
-    /// `_`: nothing.
+    /// `_`: no annotation.
     Nothing,
     /// `B, 10`: one shape.
     One(Aval),
-    /// `(B, 10), ()`: one for each part of a tuple.
+    /// `(B, 10), ()`: one annotation for each part of a tuple.
     Parts(Vec<Returns>),
 }
 
 impl Returns {
-    /// Parses what stands in the parentheses; `at` is shown where that is nothing.
+    /// Parses the tokens inside the parentheses.
+    ///
+    /// Errors point at `at` if the parentheses are empty.
     pub(crate) fn parse(tokens: TokenStream, at: TokenStream) -> syn::Result<Returns> {
         let at = if tokens.is_empty() {
             at
@@ -101,7 +106,9 @@ impl Returns {
         })
     }
 
-    /// What is said of each tensor of a result of this structure.
+    /// Appends the annotation of each tensor of a result with structure `shape` to `found`.
+    ///
+    /// Returns the tokens of the annotation that does not fit the structure as an error.
     fn of(&self, shape: &OutShape, found: &mut Vec<Declared>) -> Result<(), &TokenStream> {
         match (&self.what, shape) {
             (Said::Nothing, shape) => {
@@ -125,7 +132,8 @@ impl Returns {
                 let mut pairs = parts.iter().zip(shapes);
                 pairs.try_for_each(|(part, shape)| part.of(shape, found))
             }
-            // `returns(_, _)` is one shape where there is one tensor, and says nothing of two.
+            // `returns(_, _)` is a shape of rank 2 if the result is one tensor; for a pair it
+            // annotates neither part.
             (Said::One(aval), OutShape::Tuple(shapes))
                 if aval.dtype.is_none()
                     && aval.shape.dims().is_some_and(|dims| {
@@ -141,22 +149,22 @@ impl Returns {
     }
 }
 
-/// Prints what stands in the parentheses, for an error that points at it.
+/// Prints the tokens inside the parentheses, so that an error can point at them.
 impl ToTokens for Returns {
     fn to_tokens(&self, tokens: &mut TokenStream) {
         self.at.to_tokens(tokens);
     }
 }
 
-/// What is written about one tensor of the result.
+/// Annotation of one tensor of the result.
 #[derive(Clone, Debug)]
 pub(crate) struct Declared {
     pub(crate) aval: Aval,
-    /// The tokens that say it.
+    /// The annotation's tokens, for error spans.
     pub(crate) at: TokenStream,
 }
 
-/// Adds what `returns(..)` says to the function that it belongs to.
+/// Stores the annotations of `returns(..)` in the function that they belong to.
 pub(crate) fn declare(func: &mut Func, returns: Option<&Returns>, errors: &mut Errors) {
     let Some(returns) = returns else { return };
     let mut declared = Vec::new();
@@ -184,16 +192,19 @@ fn nothing() -> Returns {
     }
 }
 
-/// What stands between the commas.
+/// Splits tokens at the top-level commas.
 fn items(tokens: &TokenStream) -> Vec<Vec<TokenTree>> {
     let mut items = vec![Vec::new()];
     for token in tokens.clone() {
         match &token {
             TokenTree::Punct(p) if p.as_char() == ',' => items.push(Vec::new()),
-            _ => items.last_mut().expect("there is one").push(token),
+            _ => items
+                .last_mut()
+                .expect("the list is never empty")
+                .push(token),
         }
     }
-    // A comma at the end.
+    // A trailing comma adds no item.
     if items.last().is_some_and(Vec::is_empty) {
         items.pop();
     }

@@ -1,4 +1,4 @@
-//! The options of `#[traced(..)]`.
+//! Parses the options of `#[traced(..)]`.
 
 use crate::annotation::Returns;
 use crate::check::Check;
@@ -8,22 +8,22 @@ use crate::warn::Lint;
 use quote::ToTokens;
 use syn::meta::ParseNestedMeta;
 
-/// The options of `#[traced(..)]`.
+/// Options of `#[traced(..)]`.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Args {
-    /// Where the run time is, if its dependency has been renamed.
+    /// `crate = path`: path of the `gradloom` crate, if the dependency is renamed.
     pub(crate) krate: Option<syn::Path>,
-    /// Whether the body is run and recorded even if it is straight-line.
+    /// True if the body is traced at run time even if it is straight-line.
     pub(crate) record: bool,
-    /// Whether the user says that the body only computes.
+    /// True if the user declares that the body has no side effects.
     pub(crate) pure: bool,
-    /// The tests to emit.
+    /// `check`: options of the emitted tests.
     pub(crate) check: Option<Check>,
-    /// The warnings that are silenced.
+    /// `allow(..)`: silenced warnings.
     pub(crate) allow: Vec<Lint>,
-    /// The shapes of the result.
+    /// `returns(..)`: shapes of the result.
     pub(crate) returns: Option<Returns>,
-    /// How often to differentiate.
+    /// `order = n`: order of the highest derivative.
     pub(crate) order: Option<Order>,
 }
 
@@ -69,7 +69,7 @@ impl Args {
     }
 }
 
-/// An option with a value, which is given once.
+/// Parses an option with a value; a second occurrence is an error.
 fn once<T>(
     option: &mut Option<T>,
     meta: &ParseNestedMeta,
@@ -83,7 +83,7 @@ fn once<T>(
     Ok(())
 }
 
-/// An option without a value.
+/// Sets an option that takes no value.
 fn flag(option: &mut bool, meta: &ParseNestedMeta, name: &str) -> syn::Result<()> {
     if !meta.input.is_empty() && !meta.input.peek(syn::Token![,]) {
         let message = format!("`{name}` takes no value; write `#[traced({name})]`");
@@ -104,7 +104,7 @@ fn unknown(meta: &ParseNestedMeta, name: &str) -> syn::Error {
     meta.error(format!("`{name}` is not an option of `#[traced]`; {hint}"))
 }
 
-/// A warning in `allow(..)`.
+/// Parses the name of a warning in `allow(..)`.
 fn allowed(meta: &ParseNestedMeta) -> syn::Result<Lint> {
     let name = meta.path.get_ident().map(ToString::to_string);
     let name = name.unwrap_or_default();

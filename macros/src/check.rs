@@ -1,7 +1,9 @@
-//! The option `check` of `#[traced]`: what the emitted tests sample as arguments.
+//! Parses the option `check` of `#[traced]`, which decides how the emitted tests sample their
+//! arguments.
 //!
-//! The signature says most of it: a shape in `#[shape(B, 784)]`, a type that implements `Sample`. The option says the rest,
-//! and what is said nowhere is an error that names the parameter and the option to write.
+//! Most arguments are sampled as the signature says: by the shape in `#[shape(B, 784)]`, or by a
+//! type's `Sample` impl. The option covers the rest. An argument covered by neither is an error
+//! that names the parameter and the option to write.
 
 mod sampling;
 
@@ -14,18 +16,18 @@ use quote::ToTokens;
 use syn::meta::ParseNestedMeta;
 use syn::{Expr, LitInt};
 
-/// What `check(..)` says.
+/// Parsed argument of `check(..)`.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Check {
-    /// What is said of a parameter.
+    /// Sampling rules for the parameters that the option names.
     given: Vec<(Ident, Given)>,
-    /// The lengths of named dims.
+    /// Lengths of named dims.
     dims: Vec<(Ident, usize)>,
-    /// The tests that are not emitted.
+    /// Names of the tests that are not emitted.
     skipped: Vec<String>,
 }
 
-/// What the tests prove; each is named after it.
+/// Properties that the tests check; each test has the name of its property.
 pub(crate) const LAWS: [&str; 4] = [
     "lazy_equals_op_by_op",
     "companions_equal_run_time_derivatives",
@@ -53,7 +55,7 @@ impl Given {
     }
 }
 
-/// The parts of the option, each with an example.
+/// Parts of the option, each with an example.
 const PARTS: [(&str, &str); 5] = [
     ("range", "range(x = 0.5..2.0)"),
     ("classes", "classes(labels = 10)"),
@@ -63,7 +65,7 @@ const PARTS: [(&str, &str); 5] = [
 ];
 
 impl Check {
-    /// Parses what follows the word `check`.
+    /// Parses the parentheses after the word `check`, if there are any.
     pub(crate) fn parse(meta: &ParseNestedMeta) -> syn::Result<Check> {
         let mut check = Check::default();
         if meta.input.is_empty() || meta.input.peek(syn::Token![,]) {
@@ -182,7 +184,7 @@ impl Check {
         self.given.iter().find(|(ident, _)| unraw(ident) == name)
     }
 
-    /// The dims that annotations name, and those that are fixed.
+    /// Returns the names in the annotated dims, followed by those whose length `dims(..)` fixes.
     fn known_dims(&self, funcs: &[&Func]) -> Vec<String> {
         let params = funcs.iter().flat_map(|f| &f.params);
         let dims = params.flat_map(|p| p.aval.shape.dims().unwrap_or_default());
@@ -196,7 +198,7 @@ impl Check {
             .collect()
     }
 
-    /// Refuses names that none of the functions has.
+    /// Reports parameters and dims that none of the functions has.
     pub(crate) fn refuse_unknown(&self, funcs: &[&Func], errors: &mut Errors) {
         let params: Vec<String> = funcs
             .iter()
@@ -213,7 +215,7 @@ impl Check {
                 );
             }
         }
-        // A type that is sampled may ask for any dim.
+        // A `Sample` impl may ask for any dim, so no dim is unknown.
         let sampled = funcs.iter().flat_map(|f| &f.params);
         if sampled
             .filter(|p| p.kind == Kind::Tree)
@@ -246,7 +248,7 @@ fn error(tokens: &impl ToTokens, message: impl std::fmt::Display) -> syn::Error 
     syn::Error::new_spanned(tokens, message)
 }
 
-/// The nearest of some names, or all of them.
+/// Returns a hint with the most similar name, or with all names if none is similar.
 fn hint(name: &str, names: &[String], what: &str) -> String {
     let mut unique: Vec<&str> = Vec::new();
     for name in names {

@@ -1,4 +1,4 @@
-//! `#[derive(Tree)]`: one arm for each variant, one call for each field.
+//! `#[derive(Tree)]`: emits one match arm per variant and one call per field.
 
 use crate::generic::{Params, names};
 use crate::parse::{text, unraw};
@@ -12,7 +12,7 @@ pub(crate) fn derive(input: TokenStream) -> TokenStream {
     parsed.unwrap_or_else(|error| error.into_compile_error())
 }
 
-/// What `#[tree(..)]` says of a type or a field.
+/// Parsed `#[tree(..)]` attributes of a type or a field.
 #[derive(Default)]
 struct Options {
     skip: bool,
@@ -81,7 +81,7 @@ fn expand(input: &DeriveInput) -> syn::Result<TokenStream> {
         .enumerate()
         .map(|(i, v)| v.key(several.then_some(i as u64), &krate));
     let shared = shared(&variants, name, &krate);
-    // An enum without variants has no value to match on by reference.
+    // A reference to an enum without variants needs a wildcard arm.
     let empty = variants
         .is_empty()
         .then(|| quote!(_ => ::core::unreachable!(),));
@@ -109,8 +109,11 @@ fn expand(input: &DeriveInput) -> syn::Result<TokenStream> {
     })
 }
 
-/// The constant that says why a result of this type cannot be kept by a site: results would share a skipped field. It asks the skipped
-/// fields alone, because a tree may have parts of its own type.
+/// Returns `__SHARED`, the reason why a call site cannot cache a result of this type, if there is
+/// one.
+///
+/// Cached results would share their skipped fields. Only skipped fields are checked, because the
+/// other fields may contain the type itself.
 fn shared(variants: &[Variant], name: &Ident, krate: &TokenStream) -> TokenStream {
     let p = quote!(#krate::__private);
     let skipped = variants
@@ -143,7 +146,10 @@ fn shared(variants: &[Variant], name: &Ident, krate: &TokenStream) -> TokenStrea
     quote!(const __SHARED: ::core::option::Option<&'static str> = #why;)
 }
 
-/// A type parameter of a part of the tree is a tree. One that only skipped fields have need not be; these are cloned.
+/// Returns the bounds of the `Tree` impl.
+///
+/// A type parameter that a leaf or subtree mentions must be a `Tree`. One that only skipped fields
+/// mention need not be, but these fields must be `Clone`.
 fn bounds(
     input: &DeriveInput,
     variants: &[Variant],
@@ -165,7 +171,7 @@ fn bounds(
     trees.chain(clones).collect()
 }
 
-/// A variant of an enum, or a struct.
+/// Variant of an enum, or a struct.
 struct Variant {
     constructor: TokenStream,
     name: Option<Ident>,
@@ -174,11 +180,11 @@ struct Variant {
 
 struct TreeField {
     member: Member,
-    /// The local that the field is bound to.
+    /// Local that the field is bound to.
     local: Ident,
     ty: Type,
     skip: bool,
-    /// Whether the key of a call cannot keep it.
+    /// True if the type may contain borrows, so that a call's key cannot store the field.
     may_borrow: bool,
 }
 
@@ -194,8 +200,8 @@ impl Variant {
                 Some(ident) => Member::Named(ident.clone()),
                 None => Member::Unnamed(Index::from(i)),
             };
-            // Not the field's own name, which may be that of a constant, or `f`. What is wrong with the type of the
-            // field is said where it stands.
+            // The field's own name might be that of a constant, or `f`. The local has the span of
+            // the type, so errors point there.
             let span = proc_macro2::Span::mixed_site().located_at(field.ty.span());
             let local = format_ident!("field_{i}", span = span);
             Ok(TreeField {
@@ -218,7 +224,9 @@ impl Variant {
         })
     }
 
-    /// `Self::Name { w: field_0, .. }`, which binds the fields of the tree, and all if `skipped`.
+    /// Returns the pattern `Self::Name { w: field_0, .. }`, which binds the fields of the tree.
+    ///
+    /// With `skipped` it also binds the skipped fields.
     fn pattern(&self, skipped: bool) -> TokenStream {
         let constructor = &self.constructor;
         let fields = self.fields.iter().filter(|f| skipped || !f.skip);
@@ -252,7 +260,9 @@ impl Variant {
         quote!(#pattern => #constructor { #(#fields,)* },)
     }
 
-    /// Which variant it is, and all fields. A field that is no part of the tree is a static value.
+    /// Returns the arm that writes the variant's index and all fields to a cache key.
+    ///
+    /// Skipped fields are keyed as static values.
     fn key(&self, variant: Option<u64>, krate: &TokenStream) -> TokenStream {
         let pattern = self.pattern(true);
         let variant = variant.map(|i| quote!(key.word(#i);));
@@ -278,7 +288,7 @@ impl Variant {
                 let member = match (member, &self.name) {
                     (Member::Named(name), None) => format!(".{name}"),
                     (Member::Unnamed(index), None) => format!(".{}", index.index),
-                    // As a pattern would read: `model::Dense.w`.
+                    // A path such as `model::Dense.w`.
                     (Member::Named(name), Some(variant)) => format!("::{variant}.{name}"),
                     (Member::Unnamed(index), Some(variant)) => {
                         format!("::{variant}.{}", index.index)
@@ -313,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said() {
+    fn invalid_items_and_attributes_are_reported() {
         let message = |source: &str| super::derive(source.parse().unwrap()).to_string();
         assert!(message("union U { a: u8 }").contains("structs and enums"));
         assert!(message("struct S { #[tree(skp)] a: u8 }").contains("#[tree(skip)]"));

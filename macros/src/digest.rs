@@ -1,8 +1,9 @@
-//! The source of a function as its hash covers it: names of locals are numbers, and everything else stands as written.
+//! Normalises the source of a function for its hash: locals become numbers, other tokens stay as
+//! written.
 //!
-//! Two sources that differ in more than the names of locals have different texts. So a name becomes a number only where
-//! it is certain that it means a local. Names in calls of unknown macros and in items of the body stand as written,
-//! and then the local of that name keeps its name, too.
+//! Two sources that differ in more than the names of locals must have different texts. A name is
+//! therefore replaced only where it certainly refers to a local. Names in unknown macros and in
+//! items of the body stay as written, and a local with such a name keeps its name everywhere.
 
 #[cfg(test)]
 mod tests;
@@ -15,16 +16,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use syn::visit_mut::VisitMut;
 use syn::{Block, Expr, FnArg, Pat};
 
-/// What the hash of a function covers of its source.
+/// Normalised source of a function, the input of its hash.
 pub(crate) struct Digest {
-    /// The text.
+    /// The normalised text.
     pub(crate) text: String,
-    /// The constants and statics outside of the body that it names, as far as their names say so.
+    /// Constants and statics outside of the body that it mentions, recognised by their upper-case
+    /// names.
     pub(crate) constants: Vec<syn::ExprPath>,
 }
 
 impl Digest {
-    /// Reads the source of a function. `block` is its body as the user wrote it.
+    /// Normalises the source of `func`, whose body as the user wrote it is `block`.
     pub(crate) fn of(func: &Func, block: &Block, args: &Args) -> Digest {
         let mut first = Renamer::new(func);
         first.whole(func, block);
@@ -41,16 +43,18 @@ impl Digest {
     }
 }
 
-/// Returns the names of functions, constants and statics outside of the body that stand alone in it.
+/// Returns the single-segment names in the body that refer to functions, constants and statics
+/// outside of it.
 ///
-/// A local may have such a name in an inner block: outside of that, the name means the item again.
+/// A local may have such a name in an inner block; after the block the name refers to the item
+/// again.
 pub(crate) fn names_of_items(func: &Func, block: &Block) -> BTreeSet<String> {
     let mut renamer = Renamer::new(func);
     renamer.whole(func, block);
     renamer.items
 }
 
-/// What is known of the parameters and of the impl block.
+/// Returns the text of the parameters and of the header of the impl block.
 fn head(func: &Func) -> String {
     let owner = func.owner.iter().map(|owner| {
         let (ty, generics) = (&owner.self_ty, &owner.generics);
@@ -72,7 +76,7 @@ fn head(func: &Func) -> String {
     parts.collect::<Vec<_>>().join("\n")
 }
 
-/// What `returns(..)` says.
+/// Returns the text of `returns(..)`.
 fn returns(func: &Func) -> String {
     let declared = func.declared.iter().map(|declared| text(&declared.at));
     declared.collect::<Vec<_>>().join(", ")
@@ -82,24 +86,25 @@ fn text(tokens: &impl ToTokens) -> String {
     tokens.to_token_stream().to_string()
 }
 
-/// Gives locals numbers, scope by scope.
+/// Replaces locals by numbers, scope by scope.
 struct Renamer {
     scopes: Vec<BTreeMap<String, usize>>,
-    /// The names that the pattern being visited has bound so far: alternatives bind the same locals.
+    /// Names that the current pattern has bound so far: its alternatives bind the same locals.
     pattern: BTreeMap<String, usize>,
     n_locals: usize,
     /// Names of locals that stay as written.
     kept: BTreeSet<String>,
-    /// Names that are not known to be locals where they stand.
+    /// Names that were used where they are not known to be locals.
     unresolved: BTreeSet<String>,
-    /// Single names of expressions that are no locals where they stand.
+    /// Single-segment paths in expressions that do not refer to locals.
     items: BTreeSet<String>,
     constants: Vec<syn::ExprPath>,
-    /// Names that may mean something else beside the function: parameters in angle brackets, items of the body, patterns.
+    /// Names that may mean something else outside of the function: generic parameters, items of the
+    /// body, patterns.
     inner: BTreeSet<String>,
-    /// Whether constants are named in ways that only hold in the body.
+    /// True inside of code whose constants cannot be evaluated outside of the body.
     hides: bool,
-    /// Whether `Self` is known where the hash stands, and has no parameters.
+    /// True if `Self` is in scope where the hash is emitted, and is not generic.
     owned: bool,
 }
 
@@ -121,7 +126,7 @@ impl Renamer {
         }
     }
 
-    /// The parameters and the body.
+    /// Normalises the parameters and the body, and returns their text.
     fn whole(&mut self, func: &Func, block: &Block) -> String {
         let mut items = Items(self);
         syn::visit::Visit::visit_block(&mut items, block);
@@ -148,7 +153,7 @@ impl Renamer {
         self.scopes.pop();
     }
 
-    /// A pattern, whose names are locals from here on.
+    /// Normalises a pattern and adds its names to the current scope.
     fn bind(&mut self, pat: &mut Pat) {
         let outer = std::mem::take(&mut self.pattern);
         self.visit_pat_mut(pat);
@@ -158,7 +163,7 @@ impl Renamer {
         }
     }
 
-    /// Renames a local, and says whether it is one.
+    /// Replaces the name of a local by its number, and returns whether the path is a local.
     fn rename(&mut self, path: &mut syn::ExprPath) -> bool {
         let (None, Some(ident)) = (&path.qself, path.path.get_ident()) else {
             return false;
@@ -174,7 +179,7 @@ impl Renamer {
         is_local
     }
 
-    /// The number of a local, if this is one that has a number.
+    /// Returns the number of a local, or `None` if the name stays as written.
     fn local(&mut self, name: &str) -> Option<usize> {
         let found = self.scopes.iter().rev().find_map(|scope| scope.get(name));
         match found {
@@ -187,7 +192,7 @@ impl Renamer {
         }
     }
 
-    /// Tokens that stand as written, whatever they mean.
+    /// Records the identifiers in tokens that are kept as written.
     fn keep(&mut self, tokens: TokenStream) {
         for token in tokens {
             match token {
@@ -195,7 +200,7 @@ impl Renamer {
                     self.unresolved.insert(unraw(&ident));
                 }
                 TokenTree::Group(group) => self.keep(group.stream()),
-                // The text of a format names locals.
+                // Format strings mention locals.
                 TokenTree::Literal(literal) => {
                     let literal = literal.to_string();
                     let words = literal.split(|c: char| !c.is_alphanumeric() && c != '_');
@@ -211,7 +216,7 @@ impl Renamer {
             return;
         };
         let name = unraw(&last.ident);
-        // One letter is more often a variant, of an enum whose parameters the body decides.
+        // A single upper-case letter after `::` is more often an enum variant than a constant.
         let in_capitals = name.len() > 1 || path.path.segments.len() == 1;
         let in_capitals =
             in_capitals && name.contains(char::is_uppercase) && !name.contains(char::is_lowercase);
@@ -224,7 +229,9 @@ impl Renamer {
         }
     }
 
-    /// The arguments of a macro of the standard library, which are expressions.
+    /// Normalises the arguments of a standard library macro whose arguments are expressions.
+    ///
+    /// Returns `None` for other macros.
     fn arguments(&mut self, mac: &mut syn::Macro) -> Option<()> {
         use syn::parse::{ParseStream, Parser};
         let name = mac.path.get_ident()?.to_string();
@@ -271,7 +278,10 @@ impl Renamer {
     }
 }
 
-/// The items of a body: what they name stands as written, and what they are called is not outside of it.
+/// Visitor for the items of a body.
+///
+/// Names that they use stay as written, and names that they define are not visible outside of the
+/// body.
 struct Items<'a>(&'a mut Renamer);
 
 impl<'ast> syn::visit::Visit<'ast> for Items<'_> {
@@ -314,7 +324,7 @@ fn idents(tokens: TokenStream, names: &mut BTreeSet<String>) {
     }
 }
 
-/// A name that users do not write.
+/// Returns the identifier for a local: a name that users do not write.
 fn number(number: usize) -> Ident {
     Ident::new(&format!("__local_{number}"), Span::call_site())
 }
@@ -406,7 +416,7 @@ impl VisitMut for Renamer {
 
     fn visit_expr_call_mut(&mut self, call: &mut syn::ExprCall) {
         match &mut *call.func {
-            // A function is no constant.
+            // A called path is a function, not a constant.
             Expr::Path(path) => {
                 self.rename(path);
             }
@@ -431,7 +441,7 @@ impl VisitMut for Renamer {
     }
 
     fn visit_expr_unsafe_mut(&mut self, e: &mut syn::ExprUnsafe) {
-        // A `static mut` cannot be read while rustc compiles.
+        // A `static mut` cannot be read in a constant.
         let outer = std::mem::replace(&mut self.hides, true);
         syn::visit_mut::visit_expr_unsafe_mut(self, e);
         self.hides = outer;
@@ -450,7 +460,7 @@ impl VisitMut for Renamer {
         }
     }
 
-    // What stands in them has been kept as written.
+    // `Items` has already recorded their names.
     fn visit_item_mut(&mut self, _: &mut syn::Item) {}
     fn visit_attribute_mut(&mut self, _: &mut syn::Attribute) {}
 }

@@ -1,4 +1,4 @@
-//! A dim as users write it, in `#[shape(B, 784, 2 * B + 1, _)]`.
+//! Parses a dim as users write it in `#[shape(B, 784, 2 * B + 1, _)]`.
 
 use crate::parse::unraw;
 use gradloom_ir::{Dim, Poly, Symbol};

@@ -1,11 +1,11 @@
-//! `GRADLOOM_DUMP=name` prints what the macro makes of a function: the program after each step, then the expansion.
+//! `GRADLOOM_DUMP=name` prints the program of a function after each step, and the expansion.
 
 use crate::expand::{programs, second_order};
 use crate::lower::Body;
 use crate::parse::Func;
 use proc_macro2::TokenStream;
 
-/// Prints to the standard error stream if the environment asks for this function, or for `all`.
+/// Prints the report to standard error if `GRADLOOM_DUMP` is the function's name or `all`.
 pub(crate) fn dump(func: &Func, body: &Body, expansion: impl FnOnce() -> TokenStream) {
     let asked = std::env::var("GRADLOOM_DUMP").unwrap_or_default();
     if asked.is_empty() || (asked != "all" && asked != func.name()) {
@@ -14,7 +14,7 @@ pub(crate) fn dump(func: &Func, body: &Body, expansion: impl FnOnce() -> TokenSt
     eprintln!("{}", report(func, body, expansion()));
 }
 
-/// The text of a dump.
+/// Returns the text of the dump.
 pub(crate) fn report(func: &Func, body: &Body, expansion: TokenStream) -> String {
     let mut out = String::new();
     match body {

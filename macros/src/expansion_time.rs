@@ -1,11 +1,13 @@
-//! How long an expansion takes, and how long it is: `cargo test --release -p gradloom-macros expansion_time -- --nocapture`
-//! prints both. Only the length is asserted, because it is the same on each machine.
+//! Measures the duration and the length of expansions.
+//!
+//! `cargo test --release -p gradloom-macros expansion_time -- --nocapture` prints both. Only the
+//! length is asserted, because it does not depend on the machine.
 
 use crate::traced::expand;
 use proc_macro2::TokenStream;
 use std::time::Instant;
 
-/// Functions of some number of ops, each of which makes another part of the macro work.
+/// Functions of a variable number of ops, each of which exercises a different part of the macro.
 const FORMS: &[(&str, &str, &str)] = &[
     ("locals", "x: &Tensor", "let a# = a@.tanh();"),
     ("shadowed", "x: &Tensor", "let a0 = a0.exp() ;"),
@@ -46,7 +48,7 @@ fn source(params: &str, step: &str, n: usize) -> TokenStream {
     text.parse().expect("the source is tokens")
 }
 
-/// The milliseconds that an expansion takes, and the number of bytes of its text.
+/// Returns the milliseconds that an expansion takes, and the length of its text in bytes.
 fn measure(params: &str, step: &str, n: usize) -> (f64, usize) {
     let source = source(params, step, n);
     let start = Instant::now();
@@ -58,7 +60,7 @@ fn measure(params: &str, step: &str, n: usize) -> (f64, usize) {
 }
 
 #[test]
-fn an_expansion_grows_with_the_number_of_ops_and_not_faster() {
+fn expansions_grow_linearly_with_the_number_of_ops() {
     println!(
         "ms (KiB)      {:>15} {:>15} {:>15}",
         "10 ops", "100 ops", "1000 ops"
@@ -67,7 +69,8 @@ fn an_expansion_grows_with_the_number_of_ops_and_not_faster() {
         let found = [10, 100, 1_000].map(|n| measure(params, step, n));
         let show = found.map(|(ms, bytes)| format!("{ms:.2} ({})", bytes / 1024));
         println!("{name:13} {:>15} {:>15} {:>15}", show[0], show[1], show[2]);
-        // Ten times as much, and a digit more in each number, where the expansion is linear.
+        // Ten times the ops may give thirteen times the bytes, because the numbers get a digit
+        // longer.
         let [_, (_, b), (_, c)] = found;
         assert!(
             c < 13 * b,

@@ -1,4 +1,4 @@
-//! Random functions have one expansion.
+//! The expansion of a random function is deterministic.
 
 use crate::traced::expand;
 use proc_macro2::TokenStream;

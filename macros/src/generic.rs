@@ -1,4 +1,4 @@
-//! What the types of an item leave open: which of them its parameters decide, and which may borrow.
+//! Determines which types depend on the generic parameters of an item, and which may borrow.
 
 use crate::parse::unraw;
 use crate::purity::is_known;
@@ -8,10 +8,10 @@ use std::collections::BTreeSet;
 use syn::visit::Visit;
 use syn::{GenericParam, Generics, Type, TypeParamBound, WherePredicate};
 
-/// The parameters of an item, with those of the impl block that it stands in.
+/// Generic parameters of an item and of its impl block.
 pub(crate) struct Params<'a> {
     all: Vec<&'a GenericParam>,
-    /// The names of types that may not borrow.
+    /// Names of the type parameters that cannot borrow.
     owned: BTreeSet<String>,
 }
 
@@ -25,12 +25,12 @@ impl<'a> Params<'a> {
         Params { all, owned }
     }
 
-    /// Whether there are instances that behave differently: there are types or constants.
+    /// Returns whether instances may behave differently: there are type or const parameters.
     pub(crate) fn decide(&self) -> bool {
         !(self.all.iter()).all(|param| matches!(param, GenericParam::Lifetime(_)))
     }
 
-    /// The names of the types.
+    /// Returns the names of the type parameters.
     pub(crate) fn types(&self) -> BTreeSet<String> {
         let types = self.all.iter().filter_map(|param| match param {
             GenericParam::Type(ty) => Some(unraw(&ty.ident)),
@@ -39,7 +39,7 @@ impl<'a> Params<'a> {
         types.collect()
     }
 
-    /// The names of the constants.
+    /// Returns the names of the const parameters.
     pub(crate) fn constants(&self) -> BTreeSet<String> {
         let constants = self.all.iter().filter_map(|param| match param {
             GenericParam::Const(value) => Some(unraw(&value.ident)),
@@ -48,16 +48,17 @@ impl<'a> Params<'a> {
         constants.collect()
     }
 
-    /// Whether a type is known once the item is.
+    /// Returns whether a type is independent of the type and const parameters.
     pub(crate) fn fix(&self, ty: &Type) -> bool {
         let (types, constants) = (self.types(), self.constants());
         !names(ty, |name| types.contains(name) || constants.contains(name))
     }
 
-    /// Whether values of a type may have borrowed what a key cannot keep. Lifetimes in paths may be left out by who writes
-    /// them, and are not seen then.
+    /// Returns whether values of a type may borrow, so that a key cannot store them.
+    ///
+    /// Elided lifetimes in paths are not seen.
     pub(crate) fn may_borrow(&self, ty: &Type) -> bool {
-        // The words of numbers, text and sequences of them are kept, whoever has them.
+        // Numbers, strings and sequences of them are stored by value, even behind a reference.
         if is_known(ty) {
             return false;
         }
@@ -70,14 +71,14 @@ impl<'a> Params<'a> {
             })
     }
 
-    /// The first type parameter that a type names and that may borrow.
+    /// Returns the first type parameter in a type that may borrow.
     pub(crate) fn borrower(&self, ty: &Type) -> Option<String> {
         let mut types = self.types().into_iter();
         types.find(|ty_name| !self.owned.contains(ty_name) && names(ty, |name| name == ty_name))
     }
 }
 
-/// Whether a type names what a condition holds for.
+/// Returns whether a type contains a name for which `of` holds.
 pub(crate) fn names(ty: &Type, of: impl Fn(&str) -> bool) -> bool {
     struct Names<F>(F, bool);
     impl<'ast, F: Fn(&str) -> bool> Visit<'ast> for Names<F> {
@@ -90,7 +91,7 @@ pub(crate) fn names(ty: &Type, of: impl Fn(&str) -> bool) -> bool {
     names.1
 }
 
-/// Whether tokens name a type or a constant that an item is generic over.
+/// Returns whether tokens mention a type or const parameter of an item.
 pub(crate) fn names_in(generics: &Generics, tokens: &TokenStream) -> bool {
     let params = Params::of([generics]);
     let (types, constants) = (params.types(), params.constants());
@@ -107,7 +108,7 @@ fn has_ident(tokens: TokenStream, of: &impl Fn(&str) -> bool) -> bool {
     })
 }
 
-/// The type parameters with a bound `T: 'static`.
+/// Returns the type parameters with a bound `T: 'static`.
 fn owned_types(generics: &Generics) -> impl Iterator<Item = String> {
     fn lasts(bound: &TypeParamBound) -> bool {
         matches!(bound, TypeParamBound::Lifetime(l) if l.ident == "static")
@@ -125,7 +126,7 @@ fn owned_types(generics: &Generics) -> impl Iterator<Item = String> {
     params.map(|ty| &ty.ident).chain(bounded).map(unraw)
 }
 
-/// Looks for lifetimes that may end, and for types that are not written.
+/// Finds lifetimes other than `'static`, and types that are not written out.
 struct Lifetimes(bool);
 
 impl<'ast> Visit<'ast> for Lifetimes {
@@ -140,7 +141,7 @@ impl<'ast> Visit<'ast> for Lifetimes {
         };
         syn::visit::visit_type(self, ty);
     }
-    // What a function takes it does not hold.
+    // A function pointer does not hold its arguments, so elided lifetimes in it are harmless.
     fn visit_type_fn_ptr(&mut self, ty: &'ast syn::TypeFnPtr) {
         let mut inner = Elided(false);
         syn::visit::visit_type_fn_ptr(&mut inner, ty);
@@ -148,7 +149,7 @@ impl<'ast> Visit<'ast> for Lifetimes {
     }
 }
 
-/// Looks for lifetimes that are named, where the others are of no importance.
+/// Finds named lifetimes other than `'static`.
 struct Elided(bool);
 
 impl<'ast> Visit<'ast> for Elided {

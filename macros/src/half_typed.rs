@@ -1,9 +1,10 @@
-//! Bodies that do not parse: those that are being typed, and those in a syntax that this parser does not know.
+//! Handles bodies that do not parse: bodies that are being typed, or that use syntax unknown to
+//! `syn`.
 //!
-//! The signature says what the companions are, so the item and its companions are emitted all the same, with the body
-//! as the user wrote it. rustc parses every item before it asks the macro: it has told what is wrong with the
-//! body, and another error of ours would say it twice. The function is recorded, as one whose body has to be run to be
-//! known: that is right where rustc accepts the body.
+//! The companions depend on the signature only, so the item and its companions are still emitted,
+//! with the body as the user wrote it. rustc parses every item before it runs the macro and has
+//! reported the error in the body already, so the macro reports none. The function is traced at run
+//! time, which is correct if rustc does accept the body.
 
 use proc_macro2::{Delimiter, Group, TokenStream, TokenTree};
 use quote::{ToTokens, quote};
@@ -12,7 +13,7 @@ use syn::{
     Attribute, Block, Expr, FnModifiers, ImplItem, ItemFn, ItemImpl, Signature, Stmt, Visibility,
 };
 
-/// A function whose signature parses, and whose body need not.
+/// Parses a function whose signature parses, and whose body need not.
 pub(crate) fn function(item: TokenStream) -> Option<ItemFn> {
     let func: Unparsed = syn::parse2(item).ok()?;
     Some(ItemFn {
@@ -24,7 +25,7 @@ pub(crate) fn function(item: TokenStream) -> Option<ItemFn> {
     })
 }
 
-/// An impl block in which bodies of methods need not parse. The other items are parsed as ever.
+/// Parses an impl block whose method bodies need not parse.
 pub(crate) fn methods(item: TokenStream) -> Option<ItemImpl> {
     let mut tokens: Vec<TokenTree> = item.into_iter().collect();
     let Some(TokenTree::Group(items)) = tokens.pop() else {
@@ -41,7 +42,7 @@ pub(crate) fn methods(item: TokenStream) -> Option<ItemImpl> {
     Some(imp)
 }
 
-/// The body of a function that does not parse: the group of tokens that the user wrote.
+/// Returns a body that does not parse, as the group of tokens that the user wrote.
 pub(crate) fn unparsed(block: &Block) -> Option<&TokenStream> {
     let [Stmt::Expr(Expr::Verbatim(body), None)] = &*block.stmts else {
         return None;
@@ -52,8 +53,10 @@ pub(crate) fn unparsed(block: &Block) -> Option<&TokenStream> {
     (is_body && tokens.next().is_none()).then_some(body)
 }
 
-/// The tokens of a function. A body that does not parse is the group that the user wrote, and no copy: a copy would
-/// have one span for both of its braces, and rustc would tell an error before the closing one a second time.
+/// Returns the tokens of a function.
+///
+/// A body that does not parse is the user's group itself, not a copy. A copy would have one span
+/// for both of its braces, and rustc would report an error before the closing brace a second time.
 pub(crate) fn print_function(func: &ItemFn) -> TokenStream {
     match unparsed(&func.block) {
         Some(body) => head(&func.attrs, &func.vis, &func.sig, body),
@@ -61,7 +64,7 @@ pub(crate) fn print_function(func: &ItemFn) -> TokenStream {
     }
 }
 
-/// Makes a method print its body in the same way.
+/// Makes a method print its body like [`print_function`].
 pub(crate) fn print_method(item: &mut ImplItem) {
     if let ImplItem::Fn(method) = item
         && let Some(body) = unparsed(&method.block)
@@ -70,7 +73,7 @@ pub(crate) fn print_method(item: &mut ImplItem) {
     }
 }
 
-/// Takes off the attributes of statements that belong to the macro, in a body that does not parse.
+/// Removes the macro's own attributes from a body that does not parse.
 pub(crate) fn take_attributes(block: &mut Block, names: &[&str]) {
     if let [Stmt::Expr(Expr::Verbatim(body), None)] = &mut *block.stmts
         && let Some(without) = without_attributes(body, names)
@@ -83,7 +86,7 @@ fn head(attrs: &[Attribute], vis: &Visibility, sig: &Signature, body: &TokenStre
     quote!(#(#attrs)* #vis #sig #body)
 }
 
-/// The head of a function or of a method, and its body as one group of tokens.
+/// Function or method whose body is an unparsed group of tokens.
 struct Unparsed {
     attrs: Vec<Attribute>,
     vis: Visibility,
@@ -106,8 +109,9 @@ impl Parse for Unparsed {
     }
 }
 
-/// The items of an impl block with an empty body for each method whose body does not parse; those bodies, with the
-/// positions of their methods.
+/// Returns the items of an impl block, with empty bodies in place of those that do not parse.
+///
+/// Also returns these bodies, with the positions of their methods.
 fn empty_bodies(input: ParseStream) -> syn::Result<(TokenStream, Vec<(usize, Group)>)> {
     let (mut tokens, mut bodies) = (TokenStream::new(), Vec::new());
     tokens.extend(
@@ -131,7 +135,7 @@ fn empty_bodies(input: ParseStream) -> syn::Result<(TokenStream, Vec<(usize, Gro
     Ok((tokens, bodies))
 }
 
-/// A block that stands for a body that does not parse.
+/// Returns a block that stands for a body that does not parse.
 fn block(body: &Group) -> Block {
     Block {
         brace_token: syn::token::Brace {
@@ -147,7 +151,7 @@ fn with_stream(group: &Group, stream: TokenStream) -> Group {
     new
 }
 
-/// The tokens without these attributes; `None` if there are none.
+/// Returns the tokens without the named attributes, or `None` if there are none.
 fn without_attributes(tokens: &TokenStream, names: &[&str]) -> Option<TokenStream> {
     let is_one = |group: &Group| {
         let first = group.stream().into_iter().next();

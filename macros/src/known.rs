@@ -1,11 +1,12 @@
-//! What is known of the functions and methods of the standard library, of tensors and of random keys: which types have them,
-//! what they do with their arguments, and what they give.
+//! Tables of the standard library's functions and methods, and of those of tensors and random keys.
+//!
+//! They list the types that have a method, what it does with its arguments, and what it returns.
 
 use gradloom_ir::Op;
 
-/// Classes of types, which have their methods in common. `core/src/call/known.rs` has the same bits.
+/// Classes of types that share their methods; `core/src/call/known.rs` has the same bits.
 pub(crate) mod class {
-    /// A type of the user's that does not dereference to another.
+    /// User-defined type that does not dereference to another type.
     pub(crate) const PLAIN: u32 = 1;
     /// Numbers, `bool`, `char`, dtypes.
     pub(crate) const SCALAR: u32 = 1 << 1;
@@ -14,87 +15,88 @@ pub(crate) mod class {
     pub(crate) const KEY: u32 = 1 << 4;
     pub(crate) const RANGE: u32 = 1 << 5;
     pub(crate) const LIST: u32 = 1 << 6;
-    /// Maps in the order of their keys.
+    /// Maps ordered by key.
     pub(crate) const MAP: u32 = 1 << 7;
     /// Options and results.
     pub(crate) const OPTION: u32 = 1 << 8;
     pub(crate) const TUPLE: u32 = 1 << 9;
-    /// Maps whose order differs between equal ones.
+    /// Maps and sets whose order may differ between equal values.
     pub(crate) const HASH: u32 = 1 << 10;
-    /// Iterators, which only the macro knows.
+    /// Iterators, a class that only the macro uses.
     pub(crate) const ITER: u32 = 1 << 11;
-    /// All types that are not the user's.
+    /// All types that are not user-defined.
     pub(crate) const KNOWN: u32 = !PLAIN;
-    /// What `for` goes over, in an order that equal values share.
+    /// Types that `for` iterates over in the same order for equal values.
     pub(crate) const ORDERED: u32 = RANGE | LIST | MAP | OPTION;
 }
 use class::*;
 
-/// What a method gives.
+/// Result of a method.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Gives {
-    /// A value of the type of its receiver.
+    /// Value of the receiver's type.
     Same,
     Scalar,
     Text,
     Tensor,
     Key,
     Nothing,
-    /// An element of its receiver.
+    /// Element of the receiver.
     Elem,
-    /// Its argument at this place.
+    /// The argument at this position.
     Arg(usize),
-    /// The result of its closure.
+    /// Result of the closure.
     Result,
-    /// What its argument holds.
+    /// Element of the argument.
     InArg,
-    /// What its closure's result holds.
+    /// Element of the closure's result.
     InResult,
-    /// What the elements of its receiver hold.
+    /// Element of the receiver's elements, as for `flatten`.
     InElem,
     Opt(&'static Gives),
     List(&'static Gives),
     Iter(&'static Gives),
     Pair(&'static Gives, &'static Gives),
-    /// A key or a value of a map.
+    /// Key or value of a map.
     Part,
-    /// A value of a type that is inferred.
+    /// Value of an inferred type.
     Inferred,
 }
 
-/// What a method does with its arguments.
+/// Use of the arguments by a method.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Takes {
-    /// It reads them: their types have to be known.
+    /// Reads them, so their types have to be known.
     Values,
-    /// It moves them.
+    /// Moves them.
     Moves,
-    /// It goes over them.
+    /// Iterates over them.
     Iterates,
-    /// It calls closures with an element.
+    /// Calls closures with one element.
     Each,
-    /// It calls closures with two elements.
+    /// Calls closures with two elements.
     Two,
-    /// It moves its first argument, and calls a closure with one like that and an element.
+    /// Moves its first argument, and calls a closure with an accumulator of that type and an
+    /// element.
     Fold,
-    /// It calls closures without arguments.
+    /// Calls closures without arguments.
     Thunk,
 }
 
-/// What a method does besides.
+/// Effects of a method.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Does {
-    /// It computes. It may write to its receiver, which a value of these types allows its owner alone.
+    /// Only computes. It may modify its receiver, which is not shared for these types.
     Computes,
-    /// It compares, adds or shows elements of its receiver: their types have to be known.
+    /// Compares, adds or formats elements of its receiver, so their types have to be known.
     UsesElements,
-    /// It waits for the elements of a tensor.
+    /// Waits for the elements of a tensor.
     Reads,
 }
 
-/// Methods that have everything in common but their names.
+/// Methods that differ only in their names.
 pub(crate) struct Row {
-    /// The classes of types that have them.
+    /// Classes of types that have these methods.
     pub(crate) of: u32,
     pub(crate) names: &'static [&'static str],
     pub(crate) gives: Gives,
@@ -135,12 +137,12 @@ const NEXT: Gives = Gives::Iter(&ELEM);
 const GOES: u32 = ITER | RANGE;
 const MAPS: u32 = MAP | HASH;
 
-/// The methods.
+/// All known methods.
 #[rustfmt::skip]
 pub(crate) const METHODS: &[Row] = {
     use Takes::{Each, Fold, Iterates, Moves, Thunk, Two, Values};
     &[
-        // Every type has them.
+        // Methods of every type.
         row(KNOWN, &["clone", "to_owned", "borrow", "as_ref", "as_mut", "by_ref"], SAME, Values),
         row(KNOWN, &["eq", "ne"], NUMBER, Values),
         // Numbers.
@@ -168,7 +170,8 @@ pub(crate) const METHODS: &[Row] = {
         row(SCALAR, &["then_some"], Gives::Opt(&Gives::Arg(0)), Moves),
         row(SCALAR, &["to_be_bytes", "to_le_bytes", "to_ne_bytes"], Gives::List(&NUMBER), Values),
         row(SCALAR | TEXT, &["to_string", "to_lowercase", "to_uppercase"], STRING, Values),
-        // The type that is wanted decides: the standard library's, where the value and it are of these classes.
+        // The target type decides; between types of these classes the conversion is the standard
+        // library's.
         row(SCALAR | TEXT | LIST, &["into"], Gives::Inferred, Values),
         row(SCALAR | LIST, &["try_into"], Gives::Opt(&Gives::Inferred), Values),
         // Text.
@@ -281,7 +284,7 @@ pub(crate) const METHODS: &[Row] = {
     ]
 };
 
-/// Functions, by the last two segments of their paths, with what they give.
+/// Known functions, by the last two segments of their paths, with what they return.
 #[rustfmt::skip]
 pub(crate) const FUNCTIONS: &[(&[&str], Gives, Takes)] = {
     use Takes::{Moves, Thunk, Values};
@@ -303,7 +306,7 @@ pub(crate) const FUNCTIONS: &[(&[&str], Gives, Takes)] = {
     ]
 };
 
-/// What `Tensor` has as functions beside its ops.
+/// Associated functions of `Tensor` that are not ops.
 pub(crate) const OF_TENSORS: &[&str] = &[
     "from",
     "from_ndarray",
@@ -314,7 +317,7 @@ pub(crate) const OF_TENSORS: &[&str] = &[
     "as_ref",
 ];
 
-/// What the types of numbers have beside their methods.
+/// Associated functions of number types that are not methods.
 pub(crate) const OF_NUMBERS: &[&str] = &[
     "add",
     "default",
@@ -336,13 +339,13 @@ pub(crate) const OF_NUMBERS: &[&str] = &[
     "try_from",
 ];
 
-/// The types of numbers.
+/// Number types.
 pub(crate) const NUMBERS: [&str; 16] = [
     "bool", "char", "f32", "f64", "i128", "i16", "i32", "i64", "i8", "isize", "u128", "u16", "u32",
     "u64", "u8", "usize",
 ];
 
-/// Macros that only compute what their arguments do.
+/// Macros without side effects other than those of their arguments.
 pub(crate) const MACROS: &[&str] = &[
     "assert",
     "assert_eq",
@@ -355,10 +358,10 @@ pub(crate) const MACROS: &[&str] = &[
     "matches",
 ];
 
-/// Macros that do not come back, and what did not come back is not kept.
+/// Macros that diverge: a call that panics is not cached.
 pub(crate) const PANICS: &[&str] = &["panic", "unreachable", "unimplemented", "todo"];
 
-/// Macros that are constants.
+/// Macros that expand to constants.
 pub(crate) const CONSTANTS: &[&str] = &[
     "cfg",
     "column",
@@ -370,7 +373,7 @@ pub(crate) const CONSTANTS: &[&str] = &[
     "stringify",
 ];
 
-/// Transforms of closures, which mark their names as traced functions do.
+/// Transforms of closures, which have the same names as the companions.
 pub(crate) const TRANSFORMS: &[&str] = &[
     "grad",
     "hessian",
@@ -382,23 +385,25 @@ pub(crate) const TRANSFORMS: &[&str] = &[
     "vjp",
 ];
 
-/// The rows of the methods of this name.
+/// Returns the rows of the methods called `name`.
 pub(crate) fn methods(name: &str) -> impl Iterator<Item = &'static Row> {
     METHODS.iter().filter(move |row| row.names.contains(&name))
 }
 
-/// Whether `Tensor` has a method or a function of this name that is an op.
+/// Returns whether `Tensor` has a method or an associated function of this name that is an op.
 pub(crate) fn is_op(name: &str, assoc: Option<bool>) -> bool {
     let mut ops = Op::ALL.iter().flat_map(|op| op.def().methods());
     ops.any(|m| m.name == name && assoc.is_none_or(|assoc| m.assoc == assoc))
 }
 
-/// Whether this is a method of tensors that does not give a tensor.
+/// Returns whether tensors have a method of this name that does not return a tensor.
 pub(crate) fn reads_tensor(name: &str) -> bool {
     methods(name).any(|row| row.of == TENSOR && !matches!(row.gives, Gives::Tensor))
 }
 
-/// Whether this is a method of numbers, text, lists, options or maps, and not of tensors or of every type.
+/// Returns whether numbers, strings, lists, options or maps have a method of this name.
+///
+/// Ops of tensors, and methods common to all types, do not count.
 pub(crate) fn is_of_values(name: &str) -> bool {
     let of = SCALAR | TEXT | LIST | OPTION | MAPS;
     !is_op(name, Some(false)) && methods(name).any(|row| row.of & of != 0 && row.of != KNOWN)

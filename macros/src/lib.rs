@@ -1,7 +1,7 @@
-//! `#[traced]` and `#[derive(Tree)]`.
+//! The macros `#[traced]` and `#[derive(Tree)]`.
 //!
-//! Parse, lower, differentiate, expand. Lowering reports every error of the body; expansion cannot fail. On an error
-//! the user's item is emitted all the same.
+//! The steps are parsing, lowering, differentiation and expansion. Lowering reports every error of
+//! the body; expansion cannot fail. The user's item is emitted even if there are errors.
 
 mod annotation;
 mod args;
@@ -32,7 +32,7 @@ mod warn;
 
 use proc_macro::TokenStream;
 
-/// Differentiates a function, or the methods of an impl block, while rustc compiles it.
+/// Differentiates a function, or the methods of an impl block, at compile time.
 ///
 /// ```text
 /// #[traced]
@@ -43,110 +43,133 @@ use proc_macro::TokenStream;
 /// let (ct_x, ct_w) = pullback(&y.ones_like());
 /// ```
 ///
-/// # What is emitted
+/// # Emitted items
 ///
-/// The function stays as it is. Beside `fn dense` stand:
+/// The function itself stays as it is. Its derivatives, the *companions*, are associated items of
+/// an enum with the same name. For `fn dense` they are:
 ///
-/// - `dense::vjp(args..)`: the result, and a pullback from its cotangent to those of the parameters: a tuple, or the bare
-///   value where one parameter is differentiated.
-/// - `dense::jvp((args..), (tangents..))`: the result and its tangent. Parameters that are not differentiated have no
-///   tangent; one argument or tangent alone stands bare.
-/// - `dense::grad(args..)` and `dense::value_and_grad(args..)`, where the result is one tensor: a `DenseGrads`, with a public
-///   field for each differentiated parameter (`this` for `self`). At run time it has to be of rank 0. `DenseGrads` is a `Tree`, so
-///   all gradients can be evaluated or scaled at once, and `Clone` and `Debug` where its fields are.
-/// - `dense::saved(args..)`: the result and a `DenseSaved`, what reverse mode keeps between the two passes.
-/// - `dense::PROGRAM`: the program as text.
-/// - `dense::HASH`: a hash of the source, of the constants that it names and of its traced callees. `gradloom::Traced::HASH`
-///   says what it distinguishes.
-/// - `dense::COST`: operations and bytes of the value and of the pullback, and the bytes that are kept between them, as
-///   formulas in the named dims; `None` where they are not known. `DenseSaved::bytes_for(&[("B", 64)])` is the last for
-///   given lengths.
-/// - `dense::POINTS`: the named values, each with its file, line and column, and whether reverse mode keeps it.
-/// - `dense::KERNELS`: what the loops compute that are compiled with the function and its derivatives.
-/// - `dense::RECORDED`: why each call is recorded, in `dense` or in a function that it calls; `None`, if a call like one before
-///   finds its plan.
+/// - `dense::vjp(args..)` returns the result and a pullback. The pullback takes the cotangent of
+///   the result and returns those of the differentiated parameters: a tuple, or a single value if
+///   there is one such parameter.
+/// - `dense::jvp((args..), (tangents..))` returns the result and its tangent. Parameters that are
+///   not differentiated have no tangent. A single argument or tangent is not wrapped in a tuple.
+/// - `dense::grad(args..)` and `dense::value_and_grad(args..)` exist if the result is one tensor,
+///   which must have rank 0 at run time. They return a `DenseGrads`, which has a public field for
+///   each differentiated parameter (`this` for `self`). `DenseGrads` is a `Tree`, so all gradients
+///   can be evaluated or scaled at once. It is `Clone` and `Debug` if its fields are.
+/// - `dense::saved(args..)` returns the result and a `DenseSaved`, which holds the residuals of
+///   reverse mode.
+/// - `dense::PROGRAM` is the program as text.
+/// - `dense::HASH` is a hash of the source, of the constants that it mentions, and of its traced
+///   callees. See `gradloom::Traced::HASH` for what it distinguishes.
+/// - `dense::COST` has the operations and bytes of the value and of the pullback, and the bytes of
+///   the residuals, as formulas in the named dims. Unknown costs are `None`.
+///   `DenseSaved::bytes_for(&[("B", 64)])` returns the bytes of the residuals for given lengths.
+/// - `dense::POINTS` lists the named values with file, line and column, and whether each is a
+///   residual.
+/// - `dense::KERNELS` lists what the loops compute that are compiled with the function and its
+///   derivatives.
+/// - `dense::RECORDED` is the reason why each call is recorded, in `dense` or in a function that it
+///   calls. It is `None` if calls can reuse plans.
 ///
-/// Their documentation, which editors show at a call, has the shapes, what is kept, the costs and the program.
+/// The documentation of the companions, which editors show at a call, lists shapes, residuals,
+/// costs and the program.
 ///
-/// For the method `forward` of `Linear` they are associated items: `Linear::forward_vjp`, `forward_jvp`, `forward_grad`,
-/// `forward_value_and_grad`, `forward_saved`, `FORWARD_PROGRAM`, `FORWARD_HASH`, `FORWARD_COST`, `FORWARD_POINTS`, `FORWARD_KERNELS`, `FORWARD_RECORDED`, and the structs `LinearForwardGrads` and
-/// `LinearForwardSaved`. In an impl block the methods that take tensors, or a receiver, and whose result is written with `Tensor` are traced. A method that
-/// returns another tree, as in `-> Self`, is traced if it has a `#[traced]` of its own; the others stay alone.
-/// Methods of a trait cannot be traced; have them call an inherent method.
+/// For the method `forward` of `Linear` the companions are associated items of `Linear`:
+/// `Linear::forward_vjp`, `forward_jvp`, `forward_grad`, `forward_value_and_grad`, `forward_saved`,
+/// `FORWARD_PROGRAM`, `FORWARD_HASH`, `FORWARD_COST`, `FORWARD_POINTS`, `FORWARD_KERNELS`,
+/// `FORWARD_RECORDED`, and the structs `LinearForwardGrads` and `LinearForwardSaved`.
+///
+/// In an impl block, a method is traced if it takes a receiver or tensors, and its result type
+/// mentions `Tensor`. A method that returns another tree, as in `-> Self`, is traced if it has its
+/// own `#[traced]`. Other methods are left alone. Methods of a trait cannot be traced; have them
+/// call an inherent method.
 ///
 /// # Parameters and results
 ///
-/// A parameter is what its written type says:
+/// The written type of a parameter decides how it is treated:
 ///
 /// - `Tensor` and `&Tensor` are tensors.
-/// - Numbers, `bool`, `char`, strings, `DType`, `Key`, ranges, and lists or tuples of them are static: part of the program.
-///   But calls that differ in the words of their keys run the same plan.
-/// - Every other type is a tree of tensors: `#[derive(Tree)]` types, `Vec<Tensor>`, arrays, tuples, type parameters
-///   with the bound `Tree`. A slice `&[Tensor]` is none: it has no owned form for the gradient.
+/// - Numbers, `bool`, `char`, strings, `DType`, `Key`, ranges, and lists or tuples of them are
+///   static: part of the program. Calls that differ only in the bits of a `Key` still share a plan.
+/// - Every other type is a tree of tensors: `#[derive(Tree)]` types, `Vec<Tensor>`, arrays, tuples,
+///   type parameters with the bound `Tree`. A slice `&[Tensor]` is not a tree, because it has no
+///   owned form for the gradient.
 ///
-/// The function returns a tensor, a tuple or another tree, or a `Result` of one: then what does not fit comes back as `Err`
-/// from the function and from its companions.
+/// The function returns a tensor, a tuple or another tree, or a `Result` of one. With a `Result`,
+/// the function and its companions return errors of ops as `Err`.
 ///
-/// An attribute on a parameter says more:
+/// Attributes on a parameter:
 ///
-/// - `#[nodiff]`: the public companions take no derivative with respect to it. A gradient that a caller computes through a call
-///   of the function is not cut: `a.forward(x)` passes it on to what `x` is computed from, whatever `forward` says of `x`.
-/// - `#[shape(B, 784, _)]`, on a tensor: its shape, of numbers, names, sums and products of them such as `2 * B + 1`, and unknown
-///   dims. `#[shape(f32; B, 784)]` says the dtype as well, and `#[shape(f32; ..)]` the dtype alone. What is wrong for all values
-///   of the names is an error of rustc. Each call is checked: axes with one name have one length, in the results too.
-/// - `#[fixed]`: a static value of a type of your own.
+/// - `#[nodiff]`: the public companions do not differentiate with respect to it. Gradients that a
+///   caller computes through a call of the function are not affected: `a.forward(x)` passes a
+///   gradient on to the inputs of `x` even if `forward` declares `x` as `#[nodiff]`.
+/// - `#[shape(B, 784, _)]`, on a tensor: its shape. A dim is a number, a name, a sum or product of
+///   these such as `2 * B + 1`, or unknown. `#[shape(f32; B, 784)]` includes the dtype, and
+///   `#[shape(f32; ..)]` gives only the dtype. A shape that is wrong for all values of the names is
+///   a compile error. Each call is checked: axes with the same name must have the same length, in
+///   the results too.
+/// - `#[fixed]`: a static value of a user-defined type.
 ///
-/// `#[save]` and `#[recompute]` on a `let` say whether reverse mode keeps that value or computes it again.
+/// `#[save]` and `#[recompute]` on a `let` decide whether reverse mode saves that value or
+/// recomputes it.
 ///
 /// # Loops and branches
 ///
-/// The companions hold the loops, branches and exits of the body: `for` over ranges, slices, parts of trees and what `iter`,
-/// `enumerate`, `zip`, `rev`, `skip`, `take` and the like make of them; `while` and `loop`, on host values and on values that have
-/// been computed, as in `while error.item::<f64>() > 1e-9`; `if`, `if let`, `match`; `break`, `continue`, labels, `return`, `?`;
-/// locals that are assigned to in them; closures that are called in place. What steers control flow is a constant to the
-/// derivative. `PROGRAM` shows it all: `h := h_1` is an assignment to a local.
+/// The companions support loops, branches and exits: `for` over ranges, slices, parts of trees, and
+/// their adaptors `iter`, `enumerate`, `zip`, `rev`, `skip`, `take` and the like; `while` and
+/// `loop`, on host values and on computed values, as in `while error.item::<f64>() > 1e-9`; `if`,
+/// `if let`, `match`; `break`, `continue`, labels, `return`, `?`; assignments to locals in them;
+/// closures that are called in place. Values that decide control flow are constants to the
+/// derivative. `PROGRAM` shows the control flow: `h := h_1` is an assignment to a local.
 ///
-/// `#[checkpoint(every = k)]` on a loop has reverse mode keep what each `k`-th turn starts from, and run the turns between
-/// again. The loop may `break`, and does not leave the function or a loop around it; host values that it reads are `Clone`, `Send`,
-/// `Sync` and own what they refer to.
+/// `#[checkpoint(every = k)]` on a loop saves the loop state every `k` iterations, and recomputes
+/// the rest in the backward pass. The loop may `break`, but must not leave the function or an outer
+/// loop. Host values that it reads must be `Clone`, `Send` and `Sync`, and must not borrow.
 ///
-/// # What is recorded at run time instead
+/// # Bodies traced at run time
 ///
-/// A body that cannot be taken apart at compile time is run and recorded by the companions: one with a local `Vec` of tensors,
-/// with iterators that take closures, with calls of values, or of a function that returns a struct. The derivatives are the
-/// same, and `PROGRAM` says why and names the line.
+/// Bodies that the macro cannot analyse are traced at run time instead: for example bodies with a
+/// local `Vec` of tensors, with iterator adaptors that take closures, with calls of function
+/// values, or with calls of functions that return a struct. The derivatives are the same. `PROGRAM`
+/// contains the reason and the line.
 ///
-/// A function that the body calls on tensors has to be traced, too, unless the body is recorded.
+/// A function that the body calls on tensors must be `#[traced]` too, unless the body is traced at
+/// run time.
 ///
 /// # Warnings
 ///
-/// The macro warns of code that runs and is probably not meant, at the token that makes it so. All but the last of these
-/// warnings need a body that is differentiated at compile time:
+/// The macro warns about valid code that is probably not intended, at the token in question. All
+/// warnings except the last require a body that is differentiated at compile time:
 ///
-/// - `unused_parameter`: no result depends on the values of a differentiated parameter. `_` before its name says that this
-///   is meant.
-/// - `zero_gradient`: all that a result has of a parameter goes through `argmax`, comparisons, integers, `stop_gradient`
-///   and the like.
-/// - `nan_gradient`: an operand of `select` is the result of `log`, `sqrt`, a quotient and the like, whose slope may be
-///   infinite where `select` does not take it.
-/// - `large_residual`: reverse mode keeps a value that has more elements than all arguments together, where the shapes are
+/// - `unused_parameter`: no result depends on the values of a differentiated parameter. A leading
+///   `_` in its name silences the warning.
+/// - `zero_gradient`: the results depend on a parameter only through `argmax`, comparisons,
+///   integers, `stop_gradient` and the like.
+/// - `nan_gradient`: an operand of `select` is the result of `log`, `sqrt`, a quotient or the like,
+///   whose slope may be infinite where `select` does not select it.
+/// - `large_residual`: a residual has more elements than all arguments together. The shapes must be
 ///   known.
-/// - `recorded_call`: each call of the function is recorded, because the body does more than compute, or because it calls a
-///   traced function that does. The warning names the reason and what to write instead. `#[traced(record)]` does not warn. Where types depend on
-///   an instance (the function or its impl block has type parameters) a warning for a callee, a constant or an argument is
-///   not possible, and in a body that is recorded callees are not known: `RECORDED` and `gradloom::events` tell what is recorded there.
+/// - `recorded_call`: each call of the function is recorded, because the body or a traced callee
+///   may have side effects. The warning contains the reason and a remedy. `#[traced(record)]`
+///   silences it. Callees, constants and arguments do not cause the warning in generic functions
+///   and impl blocks, nor do callees of a body that is traced at run time; see `RECORDED` and
+///   `gradloom::events` for these.
 ///
-/// For rustc they are uses of a deprecated item: `#[allow(deprecated)]` on the function silences them all, and
-/// `#![deny(warnings)]` makes errors of them.
+/// To rustc, the warnings are uses of a deprecated item: `#[allow(deprecated)]` on the function
+/// silences all of them, and `#![deny(warnings)]` turns them into errors.
 ///
 /// # Options
 ///
-/// - `#[traced(record)]` has the body recorded even if it is straight-line, so that it may call functions that are not traced.
-/// - `#[traced(pure)]` says that the body only computes: for arguments of the same shapes, structure and static values it records
-///   the same operations each time, and does nothing else that has to happen at each call. Then a call like one before does not run
-///   the body, whatever host code it has. A build with debug assertions checks one such call of 16, and panics if the body records
-///   something else (`gradloom::testing::check_every_call`). Without `pure`, that is so where all of the host code is known to be pure, and
-///   `dense::RECORDED` says what is not. A step of training is one plan if it is a function of its own:
+/// - `#[traced(record)]` traces the body at run time even if it is straight-line, so that it may
+///   call functions that are not traced.
+/// - `#[traced(pure)]` declares that the body has no side effects: for arguments of the same
+///   shapes, structure and static values it records the same ops each time, and does nothing else
+///   that must happen at each call. A call with a known key then skips the body. Builds with debug
+///   assertions check one in 16 such calls, and panic if the body records something else
+///   (`gradloom::testing::check_every_call`). Without `pure`, calls skip the body if all of its
+///   host code is known to be pure; `dense::RECORDED` shows the code that is not. A training step
+///   becomes one plan if it is a function:
 ///
 ///   ```text
 ///   #[traced(pure, record)]
@@ -156,31 +179,37 @@ use proc_macro::TokenStream;
 ///       (model, state, value)
 ///   }
 ///   ```
-/// - `#[traced(returns(B, 10))]` says the shape of the result, with a dtype where one is known, as in `returns(f32; B, 10)`. Of
-///   a tuple each part has parentheses, or is `_`: `returns((B, 10), (), _)`. A method in a traced impl block has an
-///   attribute `#[traced(returns(..))]` of its own.
-/// - `#[traced(check)]` emits tests beside the function: a module `dense_checks` (`linear_forward_checks` for a method) in
-///   which evaluation as one graph is compared with evaluation op by op, the companions with the derivatives that
-///   the run time takes, `vjp` with `jvp`, and `jvp` with differences. Arguments are sampled in the shapes of
-///   `#[shape(..)]`, trees by `gradloom::testing::Sample`. `check(..)` says the rest: `range(x = 0.5..2.0)` for a domain,
-///   `classes(labels = 10)` for integers, `value(n = 3)` for a static parameter or any other, `dims(T = 4)` for a named dim,
-///   and `skip(finite_differences)` leaves a test out. The expressions may use named dims, as in `value(shape = [B, 2])`.
-///   A function inside another function cannot be checked, because the test harness does not see it.
-/// - `#[traced(order = 2)]` adds a companion where the result is one tensor: `dense::hvp((args..), (tangents..))`
-///   takes what `jvp` takes and returns two `DenseGrads`, the gradient and its change along the tangents (the product of the
-///   Hessian with them); for a method it is `forward_hvp`. A straight line of operations is differentiated twice at
-///   compile time; where the body calls traced functions or has control flow, the run time differentiates the companion.
-///   `order = 1` is the default. Any other order is that of closures that call companions.
-/// - `#[traced(allow(name, ..))]` silences a warning.
-/// - `#[traced(crate = path)]` says where the run time is, if its dependency has been renamed.
+/// - `#[traced(returns(B, 10))]` declares the shape of the result, optionally with a dtype, as in
+///   `returns(f32; B, 10)`. In a tuple, each part is in parentheses or is `_`:
+///   `returns((B, 10), (), _)`. A method in a traced impl block has its own attribute
+///   `#[traced(returns(..))]`.
+/// - `#[traced(check)]` emits tests beside the function, in a module `dense_checks`
+///   (`linear_forward_checks` for a method). They compare evaluation as one graph with evaluation
+///   op by op, the companions with the derivatives that the run time takes, `vjp` with `jvp`, and
+///   `jvp` with finite differences. Tensor arguments are sampled in the shapes of `#[shape(..)]`,
+///   trees by `gradloom::testing::Sample`. The parts of `check(..)` are `range(x = 0.5..2.0)` for a
+///   domain, `classes(labels = 10)` for integers, `value(n = 3)` for a static parameter or any
+///   other, `dims(T = 4)` for a named dim, and `skip(finite_differences)` to omit a test. The
+///   expressions may use named dims, as in `value(shape = [B, 2])`. A function inside another
+///   function cannot be checked, because the test harness does not see it.
+/// - `#[traced(order = 2)]` adds a second-order companion if the result is one tensor.
+///   `dense::hvp((args..), (tangents..))` takes the arguments of `jvp` and returns two
+///   `DenseGrads`: the gradient, and the product of the Hessian with the tangents. For a method the
+///   companion is `forward_hvp`. A straight-line body without calls of traced functions is
+///   differentiated twice at compile time; otherwise the run time differentiates the reverse-mode
+///   companion. `order = 1` is the default. For higher orders, differentiate closures that call
+///   companions.
+/// - `#[traced(allow(name, ..))]` silences warnings.
+/// - `#[traced(crate = path)]` names the `gradloom` crate, if the dependency is renamed.
 ///
-/// `GRADLOOM_DUMP=dense cargo build` prints the program of `dense`, its derivatives and the code while they are compiled.
+/// `GRADLOOM_DUMP=dense cargo build` prints the program of `dense`, its derivatives and the
+/// expansion during compilation.
 #[proc_macro_attribute]
 pub fn traced(args: TokenStream, item: TokenStream) -> TokenStream {
     traced::expand(args.into(), item.into()).into()
 }
 
-/// Makes a struct or an enum a tree of tensors: a type whose leaves are tensors, such as a model.
+/// Derives `Tree` for a struct or an enum: a type whose leaves are tensors, such as a model.
 ///
 /// ```text
 /// #[derive(Clone, Tree)]
@@ -191,12 +220,12 @@ pub fn traced(args: TokenStream, item: TokenStream) -> TokenStream {
 /// }
 /// ```
 ///
-/// Each field is a tree itself: a tensor, a `Vec`, an array, a tuple, an `Option`, a `Box`, a `BTreeMap`, or a type that
-/// derives `Tree`. The type has to be `Clone`, and may be generic. Leaves are visited in the order of the fields; their paths,
-/// such as `layers[0].w`, stand in messages.
+/// Each field is a tree itself: a tensor, a `Vec`, an array, a tuple, an `Option`, a `Box`, a
+/// `BTreeMap`, or a type that derives `Tree`. The type must be `Clone`, and may be generic. Leaves
+/// are visited in field order. Messages show their paths, such as `layers[0].w`.
 ///
-/// - `#[tree(skip)]` on a field: it is no part of the tree; it is cloned.
-/// - `#[tree(crate = path)]` on the type says where the run time is, if its dependency has been renamed.
+/// - `#[tree(skip)]` on a field excludes it from the tree. Skipped fields are cloned.
+/// - `#[tree(crate = path)]` on the type names the `gradloom` crate, if the dependency is renamed.
 #[proc_macro_derive(Tree, attributes(tree))]
 pub fn tree(input: TokenStream) -> TokenStream {
     derive_tree::derive(input.into()).into()

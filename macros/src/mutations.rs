@@ -1,6 +1,7 @@
-//! Whatever a function looks like, the macro neither panics nor loses what the user wrote.
+//! Tests that the macro neither panics on any function nor loses the user's code.
 //!
-//! The sources of the other tests are changed a little, by tokens: deleted, doubled, exchanged, put elsewhere, wrapped.
+//! The sources of the other tests are mutated by tokens: deleted, duplicated, swapped, moved,
+//! wrapped.
 
 use crate::tests::{EXPANSIONS, FORMS, MISTAKES};
 use crate::traced::expand;
@@ -8,10 +9,10 @@ use proc_macro2::{Delimiter, Group, TokenStream, TokenTree};
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// How often each source is changed; there are more than a hundred sources.
+/// Number of mutations of each source.
 const ROUNDS: u64 = 24;
 
-/// Functions whose loops, branches and exits meet.
+/// Functions that combine loops, branches and exits.
 const FLOWS: [&str; 6] = [
     "fn f(net: &Net, x: &Tensor, n: usize) -> Tensor { let mut h = x.clone(); for (i, layer) in net.layers.iter().enumerate() { if i == n { continue; } h = match layer { Layer::Dense { w, b } => (h * w + b).tanh(), Layer::Scale(by) => h * *by, _ => break }; } h.sum(..) }",
     "fn f(x: &Tensor, n: usize) -> Result<Tensor> { let mut k = 0; let mut h = x.clone(); 'turns: loop { while k < n { k += 1; h = g(&h)?; if h.sum(..).item::<f64>() > 2.0 { break 'turns; } if k == 3 { return Ok(h); } } h *= x; } Ok(h.sum(..)) }",
@@ -21,7 +22,7 @@ const FLOWS: [&str; 6] = [
     "impl Net { fn f(&self, x: &Tensor, n: usize) -> Tensor { if n == 0 { return x.clone(); } let h = self.f(x, n - 1); let [a, b] = h.split(0); for w in &self.layers { let _ = w; } let Some(k) = self.k else { return h; }; a * b * k } }",
 ];
 
-/// The generator xorshift64*: the same changes in every run.
+/// Pseudo-random generator xorshift64*, so that every run makes the same mutations.
 struct Random(u64);
 
 impl Random {
@@ -42,7 +43,7 @@ fn count(tokens: &[TokenTree]) -> usize {
     inner.sum()
 }
 
-/// Changes the list of tokens in which the token with the number `at` stands.
+/// Applies `how` to the list that contains token number `at`.
 fn change(
     tokens: Vec<TokenTree>,
     at: &mut usize,
@@ -100,7 +101,7 @@ fn mutate(source: &TokenStream, pool: &[TokenTree], random: &mut Random) -> Toke
                     list.splice(i..=i, g.stream());
                 }
             }
-            // A word for a word, a sign for a sign: what comes out is a function more often.
+            // Replacing a token by one of the same kind keeps more functions valid.
             _ => {
                 let same = std::mem::discriminant(&list[i]);
                 let like = |t: &&TokenTree| std::mem::discriminant(*t) == same;
@@ -113,7 +114,7 @@ fn mutate(source: &TokenStream, pool: &[TokenTree], random: &mut Random) -> Toke
     tokens.into_iter().collect()
 }
 
-/// Groups without delimiters are their tokens.
+/// Returns the tokens, with groups without delimiters replaced by their contents.
 fn bare(tokens: TokenStream) -> Vec<TokenTree> {
     let parts = tokens.into_iter().flat_map(|token| match token {
         TokenTree::Group(g) if g.delimiter() == Delimiter::None => bare(g.stream()),
@@ -122,7 +123,7 @@ fn bare(tokens: TokenStream) -> Vec<TokenTree> {
     parts.collect()
 }
 
-/// All tokens, apart from attributes: those are the macro's business.
+/// Appends all tokens other than attributes, which the macro may remove.
 fn flat(tokens: TokenStream, out: &mut Vec<TokenTree>) {
     let mut hash = false;
     for token in bare(tokens) {
@@ -141,7 +142,10 @@ fn flat(tokens: TokenStream, out: &mut Vec<TokenTree>) {
     }
 }
 
-/// The words of a text. Numbers are none: `pair.2.0` has the number `2.0` for the lexer, and two for the parser.
+/// Returns the identifiers in a text.
+///
+/// Numbers are left out, because `pair.2.0` contains the number `2.0` for the lexer and two numbers
+/// for the parser.
 fn words(tokens: TokenStream) -> BTreeSet<String> {
     let mut all = Vec::new();
     flat(tokens, &mut all);
@@ -150,7 +154,7 @@ fn words(tokens: TokenStream) -> BTreeSet<String> {
 }
 
 #[test]
-fn no_function_makes_the_macro_panic_or_lose_what_the_user_wrote() {
+fn no_mutated_function_makes_the_macro_panic_or_lose_user_code() {
     let sources = FORMS.iter().map(|(_, source)| *source);
     let sources = sources.chain(EXPANSIONS.iter().map(|(_, _, source)| *source));
     let sources = sources.chain(FLOWS);
@@ -166,8 +170,8 @@ fn no_function_makes_the_macro_panic_or_lose_what_the_user_wrote() {
         .iter()
         .for_each(|tokens| flat(tokens.clone(), &mut pool));
     let more = "#![allow(unused)] macro_rules! m { () => {} } async move unsafe { } 'a: loop { break 'a 1 } r#type _ __ 0x1F 1e400 99999999999999999999 b'x' \"text\" c\"c\" $ ? .. ..= -> => & && | || |x| r#match Self self super crate dyn impl where for<'a> #[shape(B, -1, 2.5, B + 1)] #[save(x)] #[nodiff = 1] größe __v2 v3";
-    pool.extend(more.parse::<TokenStream>().expect("these are tokens"));
-    // A panic is told with the source that caused it, and without a trace of each.
+    pool.extend(more.parse::<TokenStream>().expect("the extra tokens lex"));
+    // Panics are caught, so that the failure shows the source that caused one.
     let (mut random, mut n, mut n_whole) = (Random(0x9E37_79B9_7F4A_7C15), 0, 0);
     for source in &parsed {
         for _ in 0..ROUNDS {
@@ -189,7 +193,7 @@ fn no_function_makes_the_macro_panic_or_lose_what_the_user_wrote() {
             assert!(lost.is_empty(), "{lost:?} of {mutated} is not in {said}");
         }
     }
-    // Many changes leave a function that is one.
+    // A fair share of the mutants must be valid functions.
     assert!(
         n > 2_000 && n_whole > n / 10,
         "{n} functions, {n_whole} of them are whole"

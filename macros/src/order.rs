@@ -1,4 +1,4 @@
-//! `order = 2`: which functions get the companion of second order.
+//! `order = 2`: selects the functions that get a second-order companion.
 
 use crate::parse::{Func, OutShape, text};
 use crate::report::Errors;
@@ -7,16 +7,16 @@ use quote::ToTokens;
 use syn::LitInt;
 use syn::meta::ParseNestedMeta;
 
-/// What `order = ..` says.
+/// Parsed value of `order = ..`.
 #[derive(Clone, Debug)]
 pub(crate) struct Order {
     second: bool,
-    /// The tokens that say it.
+    /// The option's tokens, for error spans.
     at: TokenStream,
 }
 
 impl Order {
-    /// Parses what stands after `order`.
+    /// Parses the text after `order`.
     pub(crate) fn parse(meta: &ParseNestedMeta) -> syn::Result<Order> {
         let missing = "`order` takes a number, 1 or 2, as in `order = 2`";
         let value = meta.value().map_err(|_| meta.error(missing))?;
@@ -42,14 +42,14 @@ impl Order {
     }
 }
 
-/// Prints what says it, for an error that points there.
+/// Prints the option's tokens, so that an error can point at them.
 impl ToTokens for Order {
     fn to_tokens(&self, tokens: &mut TokenStream) {
         self.at.to_tokens(tokens);
     }
 }
 
-/// A function that asks for it itself has to have a second derivative.
+/// Applies the option of a function, which must have a second derivative if the option requests it.
 pub(crate) fn of_function(func: &mut Func, order: Option<&Order>, errors: &mut Errors) {
     of_method(func, order);
     if let Some(order) = order.filter(|order| order.second && !func.second) {
@@ -64,12 +64,13 @@ pub(crate) fn of_function(func: &mut Func, order: Option<&Order>, errors: &mut E
     }
 }
 
-/// Of the methods of a block, those have one that return one tensor.
+/// Applies the option of an impl block to a method; only methods that return one tensor have a
+/// second derivative.
 pub(crate) fn of_method(func: &mut Func, order: Option<&Order>) {
     func.second = func.output.shape == OutShape::Tensor && order.is_some_and(|order| order.second);
 }
 
-/// A block that asks for it has to have a method with a second derivative.
+/// Reports an impl block that requests a second derivative and has no method with one.
 pub(crate) fn of_block(funcs: &[Func], order: Option<&Order>, errors: &mut Errors) {
     if let Some(order) = order.filter(|order| order.second)
         && !funcs.is_empty()

@@ -1,17 +1,21 @@
-//! Whether a function computes the same ops whenever its arguments have the same shapes, structure and static values, and does
-//! nothing else: then a call need not run the body to know what it would record.
+//! Decides whether the host code of a function is pure, so that calls can reuse a plan.
 //!
-//! What ops and calls of traced functions do is known, so this is about the host code of the body. An expression is pure if it is
-//! made of literals, of locals in scope, of functions and methods of the standard library on values whose types are known, and of
-//! traced functions. Anything else may print, count or ask for the time.
+//! A function is pure if it records the same ops whenever its arguments have the same shapes,
+//! structure and static values, and does nothing else. A call of it need not run the body.
 //!
-//! [`Judge`] walks the body with what is known of the type of each value. Where a type is not written in the body, as that of a
-//! field, it leaves a [`Question`] that rustc answers while the program is compiled.
+//! The effects of ops and of calls of traced functions are known, so only the host code of the body
+//! is judged, by an allow-list. An expression is pure if it consists of literals, locals in scope,
+//! functions and methods of the standard library on values of known types, and traced functions.
+//! Anything else may print, count or read the clock.
 //!
-//! Constants and statics that the body names are known by their types alone, too: a number is one, and a `static` may
-//! hold a tensor or be written through. So they are given back, for the key of a call.
+//! [`Judge`] walks the body and tracks what is known of the type of each value. If a type is not
+//! written in the body, such as that of a field, it adds a [`Question`] that rustc answers during
+//! compilation.
+//!
+//! Constants and statics in the body are known by their types only: a `static` may hold a tensor or
+//! have interior mutability. They are returned, so that they become part of the key of a call.
 
-/// `quote!` with names that no user code can see.
+/// `quote!` with hygienic names.
 macro_rules! ours {
     ($($tokens:tt)*) => { ::quote::quote_spanned!(::proc_macro2::Span::mixed_site()=> $($tokens)*) };
 }
@@ -38,20 +42,20 @@ use syn::visit::Visit;
 use syn::{Block, Path, Type};
 use ty::{Fidelity, Probe, Scope, Ty, Val, written};
 
-/// The verdict on a body.
+/// Verdict on a body.
 #[derive(Default)]
 pub(crate) struct Verdict {
-    /// The first reason why the body may do more than compute.
+    /// First reason why the body may have side effects.
     pub(crate) impure: Option<Impure>,
-    /// The constants and statics that it names. They are a part of the key of a call.
+    /// Constants and statics that it mentions, which become part of the key of a call.
     pub(crate) globals: Vec<Path>,
-    /// The questions that rustc has to answer with yes, if nothing is known to be impure.
+    /// Questions that rustc has to confirm for the body to be pure.
     pub(crate) questions: Vec<Question>,
-    /// The questions about functions that a recorded body may call: those that are traced are its callees.
+    /// Questions whether the functions called by a body that is traced at run time are `#[traced]`.
     pub(crate) callees: Vec<Question>,
 }
 
-/// Judges whether the body of a function only computes.
+/// Judges whether the body of a function is pure.
 pub(crate) fn judge(
     func: &Func,
     block: &Block,
@@ -67,7 +71,7 @@ pub(crate) fn judge(
                 .flat_map(|low: &Lowered| low.calls.values())
                 .collect()
         }
-        // Whether what such a body calls is traced is asked of rustc.
+        // For such a body, rustc is asked whether its callees are traced.
         Body::Recorded(_) => Vec::new(),
     };
     let written_to = func.params.iter().find(|p| writes(&p.ty));
@@ -116,15 +120,15 @@ pub(crate) fn judge(
     }
 }
 
-/// Why a body may do more than compute.
+/// Reason why a body may have side effects.
 #[derive(Clone, Debug)]
 pub(crate) struct Impure {
     pub(crate) why: String,
-    /// The user's token that makes it so.
+    /// The user's token that may have the effect.
     pub(crate) span: Span,
 }
 
-/// Whether an argument can be written through.
+/// Returns whether the type of an argument is a mutable reference.
 fn writes(ty: &Type) -> bool {
     match ty {
         Type::Reference(r) => r.mutability.is_some() || writes(&r.elem),
@@ -132,23 +136,24 @@ fn writes(ty: &Type) -> bool {
     }
 }
 
-/// What to do about host code that may do more than compute.
+/// Advice to the user on host code that may have side effects.
 #[derive(Clone, Copy)]
 enum Remedy {
-    /// A function that computes with tensors can be traced.
+    /// Mark a function that computes with tensors `#[traced]`.
     Trace,
-    /// A value can be computed before the call.
+    /// Compute the value before the call.
     Move,
-    /// A value that is read cannot be known before the call.
+    /// A tensor is read, which cannot always move before the call.
     Read,
-    /// Nobody but the user knows.
+    /// Only the user can tell; promise it with `#[traced(pure)]`.
     Promise,
 }
 
-/// Items that a body has beside its locals: what it names besides stands outside of it.
+/// Items of a body, which may change the meaning of names in it.
 #[derive(Default)]
 struct Own {
-    /// Whether it names things in ways that are not looked at: by `use`, by types of its own, or where `cfg` says so.
+    /// True if names cannot be resolved outside of the body, because of `use`, local types or
+    /// `cfg`.
     hides: bool,
 }
 
@@ -162,37 +167,37 @@ impl<'ast> Visit<'ast> for Own {
     }
 }
 
-/// The most expressions that are looked at. Closures are looked at each time they are called.
+/// Maximum number of expressions to visit; closures are visited again at each call.
 const FUEL: usize = 200_000;
 
-/// Looks for host code that is not known to be pure.
+/// Visitor that looks for host code not known to be pure.
 struct Judge<'a> {
-    /// The first that was found.
+    /// First reason found.
     impure: Option<Impure>,
-    /// The first read of a tensor: a promise to compute only does not help there.
+    /// First read of a tensor, for which `#[traced(pure)]` is not a remedy.
     reads: Option<Impure>,
     scopes: Vec<Scope>,
-    /// Paths of traced functions that the body calls, with what they give.
+    /// Paths of the traced functions that the body calls, with their results.
     functions: BTreeMap<String, Val>,
-    /// Traced methods that it calls: the name, the place, and what they give.
+    /// Traced methods that the body calls: name, position and result.
     methods: Vec<(String, (usize, usize), Val)>,
-    /// Names and places of all method calls.
+    /// Number of method calls by name and position.
     places: BTreeMap<(String, (usize, usize)), usize>,
     own: Own,
-    /// Constants and statics that stand outside of the body.
+    /// Constants and statics defined outside of the body.
     globals: Vec<Path>,
     questions: Vec<Question>,
     asked: BTreeSet<String>,
-    /// Conversions whose result has a type that is known, by name and place.
+    /// Conversions to a known type, by name and position.
     expected: BTreeSet<(String, (usize, usize))>,
-    /// The values that the loops around give.
+    /// Values of the enclosing loops.
     breaks: Vec<Val>,
-    /// Functions of the body that are being looked at.
+    /// Functions in the body that are being visited.
     entered: Vec<String>,
-    /// Types that the signature writes out.
+    /// Types written in the signature.
     written: BTreeSet<String>,
     generic: bool,
-    /// The names of all locals of the body, in scope or not.
+    /// Names of all locals of the body, in scope or not.
     names: BTreeSet<String>,
     fuel: usize,
     p: &'a TokenStream,
@@ -255,7 +260,8 @@ impl<'a> Judge<'a> {
             let probe = Probe {
                 tokens,
                 fidelity: Fidelity::Exact,
-                // What is compared as a whole may have maps in it whose order is not.
+                // A tree is compared as a whole, so the key does not contain the order of hash maps
+                // in it.
                 depth: usize::from(param.kind != Kind::Tree),
             };
             let known = match param.kind {
@@ -267,7 +273,7 @@ impl<'a> Judge<'a> {
                 true => "self".to_owned(),
                 false => unraw(&param.ident),
             };
-            // The types of `impl Trait` cannot be written again, and of a type that the caller chooses nothing is known.
+            // `impl Trait` cannot be written elsewhere, and nothing is known of a type parameter.
             let chosen = generics.types().contains(&text(&param.owned));
             let probe = (!chosen && !text(&param.ty).contains("impl ")).then_some(probe);
             let val = Val::from(known).with(probe);
@@ -281,7 +287,7 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// What a traced function gives.
+    /// Returns the value of a call of a traced function.
     fn result(&self, shape: &OutShape) -> Val {
         match shape {
             OutShape::Tensor => self.tensor(),
@@ -316,7 +322,7 @@ impl<'a> Judge<'a> {
         scopes.find_map(|scope| scope.get_mut(name))
     }
 
-    /// Runs `f` in a scope of its own.
+    /// Runs `f` in its own scope.
     fn scope<R>(&mut self, f: impl FnOnce(&mut Self) -> R) -> R {
         self.scopes.push(Scope::new());
         let result = f(self);
@@ -324,7 +330,7 @@ impl<'a> Judge<'a> {
         result
     }
 
-    /// The sentence about host code that may do more than compute.
+    /// Returns the message about host code that may have side effects.
     fn reason(&self, what: &str, span: Span, why: &str, remedy: Remedy) -> String {
         let line = span.start().line;
         let remedy = match remedy {
@@ -345,7 +351,7 @@ impl<'a> Judge<'a> {
         format!("`{what}` at line {line} may do more than compute: {why}; {remedy}")
     }
 
-    /// Host code that may do more than compute.
+    /// Records host code that may have side effects.
     fn found(&mut self, what: &str, span: Span, why: &str, remedy: Remedy) -> Val {
         if self.impure.is_none() {
             let why = self.reason(what, span, why, remedy);
@@ -355,19 +361,19 @@ impl<'a> Judge<'a> {
     }
 }
 
-/// Where a token stands.
+/// Returns the line and column of a token.
 fn place(span: Span) -> (usize, usize) {
     let start = span.start();
     (start.line, start.column)
 }
 
-/// The names that patterns bind, also in macros.
+/// Collects the names that patterns bind, in macros too.
 struct Names<'a>(&'a mut BTreeSet<String>);
 
 impl<'ast> Visit<'ast> for Names<'_> {
     fn visit_pat_ident(&mut self, p: &'ast syn::PatIdent) {
         let name = unraw(&p.ident);
-        // One in capitals is a constant that is compared with, unless it cannot be.
+        // `None` is never a binding. Other upper-case names may be, so they count as locals.
         if name != "None" {
             self.0.insert(name);
         }
@@ -375,7 +381,7 @@ impl<'ast> Visit<'ast> for Names<'_> {
     }
 }
 
-/// Counts method calls by name and place: those that a macro has written may share it.
+/// Counts method calls by name and position, which calls from a macro expansion may share.
 struct Places<'a>(&'a mut BTreeMap<(String, (usize, usize)), usize>);
 
 impl<'ast> Visit<'ast> for Places<'_> {
@@ -386,7 +392,8 @@ impl<'ast> Visit<'ast> for Places<'_> {
     }
 }
 
-/// The types of static parameters whose methods are those of the standard library, and whose values are words of a key.
+/// Returns whether a static parameter has a type of the standard library that a key stores
+/// directly.
 pub(crate) fn is_known(ty: &Type) -> bool {
     const TYPES: [&str; 9] = [
         "str",

@@ -1,9 +1,11 @@
-//! The errors of one expansion: collected, and reported all at once.
+//! Collects the errors of one expansion, which are reported together.
 
 use proc_macro2::{Span, TokenStream};
 use quote::ToTokens;
 
-/// Collects errors. What is wrong is said first, then what to do; the span is the smallest token that is wrong.
+/// Collection of errors.
+///
+/// A message says what is wrong, then what to do. Its span is the smallest token that is wrong.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Errors {
     errors: Vec<syn::Error>,
@@ -15,7 +17,7 @@ impl Errors {
         self.errors.push(syn::Error::new_spanned(tokens, message));
     }
 
-    /// Adds an error that points at one place.
+    /// Adds an error that points at one span.
     pub(crate) fn push_at(&mut self, span: Span, message: impl std::fmt::Display) {
         self.errors.push(syn::Error::new(span, message));
     }
@@ -25,23 +27,23 @@ impl Errors {
         self.errors.push(error);
     }
 
-    /// Takes over the errors of another collection.
+    /// Moves the errors of another collection into this one.
     pub(crate) fn append(&mut self, other: Errors) {
         self.errors.extend(other.errors);
     }
 
-    /// Whether nothing is wrong so far.
+    /// Returns whether no error has been reported.
     pub(crate) fn is_empty(&self) -> bool {
         self.errors.is_empty()
     }
 
-    /// The texts, for tests.
+    /// Returns the messages, for tests.
     #[cfg(test)]
     pub(crate) fn messages(&self) -> Vec<String> {
         self.errors.iter().map(ToString::to_string).collect()
     }
 
-    /// One `compile_error!` for each error.
+    /// Returns one `compile_error!` for each error.
     pub(crate) fn into_tokens(self) -> TokenStream {
         self.errors
             .into_iter()
@@ -50,13 +52,13 @@ impl Errors {
     }
 }
 
-/// The nearest of `names` to `given`, if one is near enough to be meant.
+/// Returns the name most similar to `given`, if it is similar enough.
 pub(crate) fn nearest<'a>(given: &str, names: &[&'a str]) -> Option<&'a str> {
     let best = names.iter().min_by_key(|name| distance(given, name))?;
     (distance(given, best) <= given.len().max(best.len()) / 2).then_some(best)
 }
 
-/// How many letters have to be inserted, deleted or replaced.
+/// Returns the edit distance: the number of letters to insert, delete or replace.
 fn distance(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().collect();
     let mut row: Vec<usize> = (0..=b.len()).collect();

@@ -1,13 +1,15 @@
-//! Source text in, programs, expansions and messages out. `INSTA_UPDATE=always cargo test -p gradloom-macros` writes
-//! the snapshots.
+//! Snapshot tests of programs, expansions and messages for given source text.
+//!
+//! `INSTA_UPDATE=always cargo test -p gradloom-macros` writes the snapshots.
 
 use crate::expand::programs;
 use crate::lower::Body;
 use crate::traced::{body_of, expand};
 use proc_macro2::TokenStream;
 
-/// The program of a function, or why it is recorded, or its errors. What the passes and the derivatives make of it is
-/// tested in `gradloom-ir`; a few functions show the way through all of them.
+/// Returns the program of a function, the reason why it is recorded, or its errors.
+///
+/// Passes and derivatives are tested in `gradloom-ir`; only a few functions show all steps.
 fn program(name: &str, source: &str) -> String {
     let (body, errors) = body_of(source);
     if !errors.is_empty() {
@@ -44,7 +46,7 @@ fn check_program(name: &str, source: &str) {
     });
 }
 
-/// Functions whose bodies are straight-line, or are not.
+/// Functions with bodies that are straight-line, and with bodies that are not.
 pub(crate) const FORMS: &[(&str, &str)] = &[
     (
         "dense",
@@ -209,13 +211,13 @@ pub(crate) const FORMS: &[(&str, &str)] = &[
 ];
 
 #[test]
-fn forms_have_the_programs_of_their_snapshots() {
+fn programs_match_their_snapshots() {
     for (name, source) in FORMS {
         check_program(name, source);
     }
 }
 
-/// Functions that stand for the parts of an expansion.
+/// Functions that cover the parts of an expansion.
 pub(crate) const EXPANSIONS: &[(&str, &str, &str)] = &[
     (
         "expansion_dense",
@@ -250,7 +252,7 @@ pub(crate) const EXPANSIONS: &[(&str, &str, &str)] = &[
 ];
 
 #[test]
-fn expansions_are_those_of_their_snapshots() {
+fn expansions_match_their_snapshots() {
     for (name, args, source) in EXPANSIONS {
         insta::with_settings!({ description => *source, prepend_module_to_snapshot => false, omit_expression => true }, {
             insta::assert_snapshot!(*name, expansion(args, source));
@@ -265,9 +267,10 @@ fn equal_source_gives_equal_tokens() {
     }
 }
 
-/// A long function is emitted as listings: rustc takes milliseconds for each equation that is Rust.
+/// A long function is emitted as listings, because each equation emitted as Rust costs compile
+/// time.
 #[test]
-fn a_long_function_is_text_between_its_host_statements() {
+fn a_long_function_is_emitted_as_text_between_its_host_statements() {
     let step = |i| format!("let a{i} = a{}.sin() * x;", i - 1);
     let steps = |range: std::ops::Range<i32>| range.map(step).collect::<String>();
     let source = format!(
@@ -277,7 +280,7 @@ fn a_long_function_is_text_between_its_host_statements() {
     );
     let expansion = expansion("", &source);
     assert_eq!(expansion.matches("let v").count(), 0);
-    // A static for each stretch: the assertion cuts two of the three programs.
+    // One static for each stretch: the assertion splits two of the three programs.
     struct Listings(Vec<String>);
     impl<'ast> syn::visit::Visit<'ast> for Listings {
         fn visit_item_static(&mut self, item: &'ast syn::ItemStatic) {
@@ -298,10 +301,10 @@ fn a_long_function_is_text_between_its_host_statements() {
     for text in &listings.0 {
         let program: gradloom_ir::Program = text.parse().expect("a listing parses");
         assert_eq!(gradloom_ir::verify(&program), [""; 0]);
-        // In the user's names.
+        // Listings use the user's names.
         assert!(text.contains("a200") || text.contains("a50"), "{text}");
     }
-    // What the assertion reads has its name.
+    // The variable that the assertion reads keeps its name.
     assert_eq!(expansion.matches("a100.rank()").count(), 3);
 }
 
@@ -330,7 +333,7 @@ fn a_dump_shows_every_program_and_the_expansion() {
     assert!(dump.ends_with("fn f() {}\n"), "{dump}");
 }
 
-/// Mistakes, each in the smallest function that makes it.
+/// Mistakes, each in a minimal function.
 pub(crate) const MISTAKES: &[(&str, &str)] = &[
     ("", "async fn f(x: &Tensor) -> Tensor { x.sin() }"),
     ("", "const fn f(x: &Tensor) -> Tensor { x.sin() }"),
@@ -460,7 +463,7 @@ pub(crate) const MISTAKES: &[(&str, &str)] = &[
 ];
 
 #[test]
-fn mistakes_are_told_in_words() {
+fn error_messages_match_their_snapshot() {
     let parse = |text: &str| {
         text.parse::<TokenStream>()
             .expect("the test's source is tokens")
@@ -494,7 +497,7 @@ fn mistakes_are_told_in_words() {
     });
 }
 
-/// The documentation of each companion of a function.
+/// Returns the documentation of each companion of a function.
 fn documentation(source: &str) -> String {
     let tokens = expand(
         TokenStream::new(),

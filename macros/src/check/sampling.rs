@@ -1,4 +1,4 @@
-//! From the signature and the option to how each argument is sampled.
+//! Decides how each argument of a test is sampled, from the signature and the option `check`.
 
 use super::{Check, Given, LAWS};
 use crate::parse::{Func, Kind, Param, unraw};
@@ -8,29 +8,29 @@ use proc_macro2::{Group, Ident, Span, TokenStream, TokenTree};
 use quote::format_ident;
 use syn::GenericParam;
 
-/// How the tests of one function come to their arguments.
+/// Sampling of the arguments for the tests of one function.
 pub(crate) struct Sampling {
-    /// For each parameter.
+    /// One entry for each parameter.
     pub(crate) draws: Vec<Draw>,
-    /// Named dims that the user's expressions mention, and the variables that hold them.
+    /// Named dims that the user's expressions mention, with the variables that hold them.
     pub(crate) mentioned: Vec<(String, Ident)>,
-    /// The dims that the user has fixed.
+    /// Dims whose lengths the user has fixed.
     pub(crate) fixed: Vec<(String, usize)>,
-    /// The tests to emit.
+    /// Names of the tests to emit.
     pub(crate) laws: Vec<&'static str>,
 }
 
-/// Where an argument comes from.
+/// Source of an argument.
 pub(crate) enum Draw {
     /// The user's expression.
     Value(TokenStream),
-    /// The user's `impl Sample`.
+    /// The `Sample` impl of the parameter's type.
     Sample,
-    /// Numbers in a shape.
+    /// Sampled numbers in a shape.
     Numbers {
         dims: Vec<Dim>,
         numbers: Numbers,
-        /// `f64` where nothing is said, `i64` for classes.
+        /// Annotated dtype. `None` stands for `i64` for classes, and for `f64` otherwise.
         dtype: Option<DType>,
     },
 }
@@ -43,7 +43,9 @@ pub(crate) enum Numbers {
 }
 
 impl Check {
-    /// How to come to the arguments of `func`; what is missing is an error.
+    /// Returns how to sample the arguments of `func`.
+    ///
+    /// Reports an error for each argument that cannot be sampled.
     pub(crate) fn sampling(&self, func: &Func, errors: &mut Errors) -> Option<Sampling> {
         let mut wrong = Errors::default();
         let owner = func.owner.iter().flat_map(|o| &o.generics.params);
@@ -150,17 +152,20 @@ impl Check {
     }
 }
 
-/// The named dims that the user's expressions may mention. Each becomes a variable that no item of the user is in the way
-/// of, such as a constant `B`.
+/// Named dims that the user's expressions may mention.
+///
+/// Each mentioned dim becomes a hygienic variable, so a user's constant with the same name (`B`)
+/// does not shadow it.
 struct Mentioned {
     known: Vec<String>,
     mentioned: Vec<(String, Ident)>,
 }
 
 impl Mentioned {
-    /// The tokens with the variables of the dims.
+    /// Replaces the names of dims by their variables.
     fn replace(&mut self, tokens: &TokenStream) -> TokenStream {
-        // The marks before a token: after `.` and `::` stands another thing of the same name.
+        // Punctuation before the current token: an identifier after `.` or `::` does not name a
+        // dim.
         let mut marks = String::new();
         let tokens = tokens.clone().into_iter().map(|token| {
             if let TokenTree::Punct(mark) = &token {

@@ -1,4 +1,5 @@
-//! Functions that differ in one place have different texts, and a local may have any name.
+//! Functions that differ in one place have different texts, and renaming a local does not change
+//! the text.
 
 use super::Digest;
 use crate::args::Args;
@@ -7,7 +8,7 @@ use crate::report::Errors;
 use proc_macro2::{Group, Ident, Literal, Punct, Spacing, Span, TokenStream, TokenTree};
 use std::collections::BTreeMap;
 
-/// Nothing, if the macro refuses the signature.
+/// Returns the digest of a function, or `None` if the macro refuses its signature.
 fn digest(source: &TokenStream) -> Option<Digest> {
     let mut func: syn::ItemFn = syn::parse2(source.clone()).ok()?;
     let mut errors = Errors::default();
@@ -23,7 +24,7 @@ fn digest_of(source: &str) -> Digest {
     digest(&tokens).expect("the source is a function")
 }
 
-/// Functions in which each kind of thing is somewhere.
+/// Functions that together use every construct that the digest handles.
 const SOURCES: [&str; 5] = [
     "fn dense(#[shape(f32; B, 3)] x: &Tensor, #[nodiff] w: &Tensor, #[fixed] mode: Mode, n: usize) -> Tensor {
         let k = 3.0;
@@ -68,7 +69,7 @@ const SOURCES: [&str; 5] = [
     }",
 ];
 
-/// The tokens with one of them changed, for each that can be.
+/// Returns copies of the tokens with one token changed, for every token that can be changed.
 fn mutations(tokens: &TokenStream) -> Vec<TokenStream> {
     let trees: Vec<TokenTree> = tokens.clone().into_iter().collect();
     let mut found = Vec::new();
@@ -109,7 +110,7 @@ fn mutations(tokens: &TokenStream) -> Vec<TokenStream> {
                 for inner in mutations(&group.stream()) {
                     replace(i, vec![Group::new(group.delimiter(), inner).into()]);
                 }
-                // Each part of a list or a block twice.
+                // Duplicates each part of a list or a block.
                 replace(
                     i,
                     vec![tree.clone(), Punct::new('?', Spacing::Alone).into()],
@@ -120,8 +121,10 @@ fn mutations(tokens: &TokenStream) -> Vec<TokenStream> {
     found
 }
 
-/// Two functions are the same if names of locals are all that they differ in. Where the mutation changes a token that
-/// binds or means a local, the text may stay as it is only if every other token is the same.
+/// Functions with equal texts differ only in the names of locals.
+///
+/// If a mutation changes a token that binds or refers to a local, the texts may be equal only if
+/// all other tokens are.
 #[test]
 fn functions_that_differ_in_one_place_have_different_texts() {
     for source in SOURCES {
@@ -130,7 +133,7 @@ fn functions_that_differ_in_one_place_have_different_texts() {
         let (mut seen, mut n) = (BTreeMap::new(), 0);
         seen.insert(original.text, source.to_owned());
         for mutation in mutations(&tokens) {
-            // Not each parses, and the name of a function is not a part of what it computes.
+            // Some mutations do not parse, and the function's name is not part of its text.
             let Some(mutated) = digest(&mutation) else {
                 continue;
             };
@@ -153,10 +156,12 @@ fn functions_that_differ_in_one_place_have_different_texts() {
     }
 }
 
-/// Bindings that no expression uses can have any name: their names, and `changed`, as one.
+/// Returns the source with all bound names, and `changed`, replaced by `_`: an unused binding may
+/// have any name.
 fn locals_renamed(source: &str) -> String {
-    let tokens: TokenStream = source.parse().expect("it was tokens");
-    let func: syn::ItemFn = syn::parse2(tokens.clone()).expect("it was a function");
+    let tokens: TokenStream = source.parse().expect("the source parsed as tokens before");
+    let func: syn::ItemFn =
+        syn::parse2(tokens.clone()).expect("the source parsed as a function before");
     struct Bound(Vec<String>);
     impl<'ast> syn::visit::Visit<'ast> for Bound {
         fn visit_pat_ident(&mut self, pat: &'ast syn::PatIdent) {
@@ -179,7 +184,7 @@ fn locals_renamed(source: &str) -> String {
 }
 
 #[test]
-fn a_local_may_have_any_name() {
+fn renaming_a_local_does_not_change_the_text() {
     let pairs = [
         ("let k = 3.0; x * k", "let factor = 3.0; x * factor"),
         (
@@ -225,7 +230,7 @@ fn a_local_may_have_any_name() {
 }
 
 #[test]
-fn a_name_that_may_not_be_that_of_a_local_counts() {
+fn names_that_may_not_be_locals_change_the_text() {
     let pairs = [
         ("let k = k; x * k", "let h = h; x * h"),
         ("let g = g(x); g", "let h = h(x); h"),
@@ -251,7 +256,7 @@ fn a_name_that_may_not_be_that_of_a_local_counts() {
 }
 
 #[test]
-fn the_constants_that_a_function_names_are_known() {
+fn constants_that_a_function_mentions_are_found() {
     let digest = digest_of(
         "fn f(x: &Tensor) -> Tensor {
             const OWN: f64 = 1.0;

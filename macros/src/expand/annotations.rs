@@ -1,5 +1,6 @@
-//! The table of a function's annotations, and the calls that check it: at the start of the user's function and of
-//! its companions, and on what they return.
+//! Emits the table of a function's annotations and the calls that check it.
+//!
+//! The checks run at the start of the user's function and of its companions, and on their results.
 
 use super::names::Names;
 use crate::parse::{Func, Kind, OutShape};
@@ -8,21 +9,21 @@ use proc_macro2::{Ident, Literal, Span, TokenStream};
 use quote::ToTokens;
 use syn::{Block, Expr, Index, ReturnType, Stmt};
 
-/// What is checked of one function.
+/// Annotation checks of one function.
 pub(crate) struct Checks<'a> {
     func: &'a Func,
     p: &'a TokenStream,
-    /// The table, and the constant that it is.
+    /// The table, and the name of the constant that holds it.
     table: TokenStream,
     name: TokenStream,
     n_lengths: usize,
     /// The annotated arguments.
     arguments: Vec<TokenStream>,
-    /// Where the annotated tensors of the result are in it.
+    /// Paths of the annotated tensors in the result.
     results: Vec<Vec<Index>>,
 }
 
-/// A length that several axes may share, and the place that binds it.
+/// Length that several axes may share, with the axis that binds it.
 struct Length {
     dim: Dim,
     of_result: bool,
@@ -31,9 +32,9 @@ struct Length {
 }
 
 impl<'a> Checks<'a> {
-    /// `None` where nothing is annotated.
+    /// Returns the checks of `func`, or `None` if nothing is annotated.
     pub(crate) fn of(func: &'a Func, p: &'a TokenStream) -> Option<Checks<'a>> {
-        // A pattern has no name that the user's function could read.
+        // An argument bound by a pattern has no name by which the user's function could check it.
         let annotated = func
             .params
             .iter()
@@ -99,7 +100,7 @@ impl<'a> Checks<'a> {
         })
     }
 
-    /// The constant, an associated item.
+    /// Returns the associated constant with the table.
     pub(super) fn item(&self) -> TokenStream {
         let (p, table, name) = (self.p, &self.table, Names::new(self.func).annotations);
         let (allow, attrs) = (super::names::allow(), &self.func.attrs);
@@ -111,7 +112,7 @@ impl<'a> Checks<'a> {
         }
     }
 
-    /// The statement at the start.
+    /// Returns the statement that checks the arguments.
     fn enter(&self) -> TokenStream {
         let (p, name, arguments, n) = (self.p, &self.name, &self.arguments, self.n_lengths);
         let n = Literal::usize_unsuffixed(n);
@@ -123,7 +124,7 @@ impl<'a> Checks<'a> {
         }
     }
 
-    /// The statement on the result `y`, after the one at the start.
+    /// Returns the statement that checks the result `y`; it follows the statement of `enter`.
     fn leave(&self, y: &Ident) -> Option<TokenStream> {
         if self.results.is_empty() {
             return None;
@@ -133,17 +134,18 @@ impl<'a> Checks<'a> {
         Some(ours!(#p::check_results(&#name, &lengths, &[#(#results),*]);))
     }
 
-    /// The body of a companion with the checks; its value is a tuple that starts with the result.
+    /// Wraps the body of a companion in the checks; the body's value is a tuple that starts with
+    /// the result.
     ///
-    /// The companion has `#[track_caller]`, for the checks. The ops of the body have to show their own lines all the
-    /// same, so the body is a closure, which has no caller to show. It also may return from the middle; `returns` is its
-    /// type in a function that returns `Result`.
+    /// The companion is `#[track_caller]` so that failed checks report the caller. The body is a
+    /// closure, which does not inherit this, so its ops still report their own lines. The closure
+    /// also contains any early return; `returns` is its type if the function returns `Result`.
     pub(crate) fn around(&self, body: TokenStream, returns: &TokenStream) -> TokenStream {
         let (p, enter, y) = (self.p, self.enter(), Ident::new("y", Span::mixed_site()));
         let leave = self.leave(&y);
         let value = match (&self.func.output.result, &leave) {
             (None, _) => ours!(#p::run(|| { #body })),
-            // It stands in a closure already.
+            // The body is in a closure already.
             (Some(_), None) => body,
             (Some(_), Some(_)) => {
                 ours!(#p::run(|| -> #returns { ::core::result::Result::Ok({ #body }) })?)
@@ -160,7 +162,8 @@ impl<'a> Checks<'a> {
         }
     }
 
-    /// Puts the checks into the user's function. `tracked` says whether the user wrote `#[track_caller]`.
+    /// Adds the checks to the user's function. `tracked` is true if the user wrote
+    /// `#[track_caller]`.
     pub(crate) fn wrap(&self, block: &mut Block, tracked: bool, aside: bool) {
         let ReturnType::Type(_, ty) = &self.func.sig.output else {
             return;
@@ -170,7 +173,7 @@ impl<'a> Checks<'a> {
         let (p, y) = (self.p, Ident::new("y", Span::mixed_site()));
         let run = match aside {
             true => quote::quote!({ #(#body)* }),
-            // The body may return from the middle, and the ops in a closure show their own lines.
+            // The closure contains early returns, and lets ops report their own lines.
             false => quote::quote!(#p::run(|| -> #ty { #(#body)* })),
         };
         let checked = match self.leave(&y) {
@@ -190,7 +193,7 @@ impl<'a> Checks<'a> {
     }
 }
 
-/// The paths of the tensors of a result.
+/// Appends the paths of the tensors in a result to `found`.
 fn leaves(shape: &OutShape, path: &mut Vec<Index>, found: &mut Vec<Vec<Index>>) {
     match shape {
         OutShape::Tuple(parts) => {
@@ -204,7 +207,9 @@ fn leaves(shape: &OutShape, path: &mut Vec<Index>, found: &mut Vec<Vec<Index>>) 
     }
 }
 
-/// Finds the places that bind the lengths of `avals`: names that stand alone, and then sums with names that do not.
+/// Finds the axes that bind the lengths in `avals`.
+///
+/// Plain names come first, then polynomials with a name that is not bound by itself.
 fn bind(avals: &[&Aval], of_result: bool, lengths: &mut Vec<Length>) {
     for alone in [true, false] {
         for (index, aval) in avals.iter().enumerate() {
@@ -227,7 +232,7 @@ fn bind(avals: &[&Aval], of_result: bool, lengths: &mut Vec<Length>) {
     }
 }
 
-/// A sum in terms of the lengths, if they have all of its names.
+/// Returns a polynomial in terms of `lengths`, if all of its names are among them.
 fn sum(poly: &Poly, lengths: &[Length]) -> Option<TokenStream> {
     let place = |name: &Symbol| lengths.iter().position(|l| l.dim == Dim::Named(*name));
     let terms = poly.terms().iter().map(|term| {
@@ -239,7 +244,7 @@ fn sum(poly: &Poly, lengths: &[Length]) -> Option<TokenStream> {
     Some(ours!(&[#(#terms),*]))
 }
 
-/// The row of one tensor.
+/// Returns the table row of one tensor.
 fn row(p: &TokenStream, what: &str, aval: &Aval, lengths: &[Length]) -> TokenStream {
     let option = |value: Option<TokenStream>| match value {
         Some(value) => ours!(::core::option::Option::Some(#value)),

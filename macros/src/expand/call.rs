@@ -1,4 +1,4 @@
-//! Calls of traced functions, as statements: of the function itself, and of its companions.
+//! Emits calls of traced functions and of their companions as statements.
 
 use super::emit::{Companion, Emit, Tangents, tangents_ident};
 use crate::lower::{Call, CallArg, Callee, Source};
@@ -12,7 +12,7 @@ impl<'a> Emit<'a> {
         &self.low.calls[&eqn.attrs[0]]
     }
 
-    /// The arguments of a call, the receiver first.
+    /// Returns the arguments of a call, the receiver first.
     fn args(&self, call: &Call, operands: &[Var]) -> Vec<TokenStream> {
         let p = self.private;
         let mut operands = operands.iter();
@@ -38,7 +38,7 @@ impl<'a> Emit<'a> {
         args.collect()
     }
 
-    /// The call itself: of the user's function, or of one of its companions.
+    /// Returns the call expression, of the user's function or of one of its companions.
     fn invoke(
         &self,
         call: &Call,
@@ -79,7 +79,8 @@ impl<'a> Emit<'a> {
                     Some(suffix) => {
                         let name = Ident::new(&format!("__{suffix}"), span);
                         let (path, turbofish) = apart(path);
-                        // In angle brackets: of a function that is not traced rustc says that it is no type, and asks for no crate.
+                        // Angle brackets force a type: if the function is not traced, rustc reports
+                        // a missing type and not a missing crate.
                         quote_spanned!(span=> <#path>::#name #turbofish (#(#args),*))
                     }
                 }
@@ -127,7 +128,8 @@ impl<'a> Emit<'a> {
         ours!(let (#pattern, #saved) = #value;)
     }
 
-    /// Whether each active argument is a tree, by position in the callee's parameters.
+    /// Returns the position of each active argument in the callee's parameters, and whether it is a
+    /// tree.
     fn active(&self, eqn: &Eqn, call: &Call) -> Vec<(usize, bool)> {
         let traced: Vec<(usize, bool)> = call
             .args
@@ -230,7 +232,7 @@ impl<'a> Emit<'a> {
     }
 }
 
-/// `f::<T>` as the name of a type, `f`, and what its companions take, `::<T>`.
+/// Splits `f::<T>` into the type `f` and the generic arguments of its companions, `::<T>`.
 pub(super) fn apart(path: &syn::Path) -> (syn::Path, TokenStream) {
     let mut path = path.clone();
     let last = path.segments.last_mut();

@@ -1,4 +1,4 @@
-//! `#[traced(check)]`: the tests beside the function.
+//! Emits the tests of `#[traced(check)]` beside the function.
 
 use super::cx::{field, group};
 use super::names::{Names, allow};
@@ -10,7 +10,9 @@ use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, format_ident, quote_spanned};
 use syn::spanned::Spanned;
 
-/// A module of tests, and the function that they call, which stands where the user's types are in scope.
+/// Returns a module of tests, and the function that they call.
+///
+/// The function is outside of the module, so that the user's types are in scope.
 pub(crate) fn checks(func: &Func, sampling: &Sampling, p: &TokenStream) -> TokenStream {
     let names = Names::new(func);
     let cx = Cx { func, p };
@@ -50,7 +52,7 @@ impl Cx<'_> {
         let (p, func) = (self.p, self.func);
         let name = text_name(func);
         let fixed = sampling.fixed.iter().map(|(dim, n)| ours!((#dim, #n)));
-        // The user's expressions see the dims that they mention.
+        // Variables for the dims that the user's expressions mention.
         let dims = sampling
             .mentioned
             .iter()
@@ -117,7 +119,8 @@ impl Cx<'_> {
         }
     }
 
-    /// The closure that takes the gradient, where there is one.
+    /// Returns the closure that computes the gradient, or one that returns `None` if there is no
+    /// `grad`.
     fn grad(
         &self,
         names: &Names,
@@ -146,13 +149,13 @@ impl Cx<'_> {
         }
     }
 
-    /// `let x = ..;`
+    /// Returns the statement that samples an argument: `let x = ..;`.
     fn drawn(&self, param: &Param, draw: &Draw) -> TokenStream {
         let (p, x, ty) = (self.p, local(param), without_lifetimes(&param.owned));
         let value = match draw {
             Draw::Value(value) => ours!(#value),
             Draw::Sample => {
-                // What is not `Sample` is an error at the user's type.
+                // A missing `Sample` impl is reported at the user's type.
                 let (p, source) = (super::emit::at(p, ty.span()), ours!(__source));
                 quote_spanned!(ty.span()=> #p::sample::<#ty>(#source))
             }
@@ -191,7 +194,7 @@ impl Cx<'_> {
         ours!(let #x: #ty = #value;)
     }
 
-    /// The argument of a call. Differentiated arguments are in scope as `Arg`s.
+    /// Returns the argument of a call; differentiated arguments are in scope as `Arg`s.
     fn argument(&self, param: &Param, draw: &Draw) -> TokenStream {
         let (p, x) = (self.p, local(param));
         match (draw, param.diff, param.by_ref) {
@@ -203,7 +206,7 @@ impl Cx<'_> {
         }
     }
 
-    /// `(arg("x", x), (arg("w", w), ()))`: a tree of any number of arguments.
+    /// Returns `(arg("x", x), (arg("w", w), ()))`, a tree of any number of arguments.
     fn list(&self, params: &[&Param], locals: &[impl ToTokens]) -> TokenStream {
         let p = self.p;
         let pairs = params.iter().zip(locals).rev();
@@ -216,7 +219,7 @@ impl Cx<'_> {
         })
     }
 
-    /// The user's function or method.
+    /// Returns the path of the user's function or method.
     fn path(&self, ident: &Ident) -> TokenStream {
         match &self.func.owner {
             Some(owner) => {
@@ -237,7 +240,7 @@ impl Cx<'_> {
         }
     }
 
-    /// The value of a call, out of its `Result`.
+    /// Returns the call, unwrapped if the function returns a `Result`.
     fn unwrapped(&self, call: TokenStream) -> TokenStream {
         let p = self.p;
         match self.func.output.result {
@@ -247,7 +250,7 @@ impl Cx<'_> {
     }
 }
 
-/// `dense`, or `Linear::forward`.
+/// Returns the name for messages: `dense`, or `Linear::forward`.
 fn text_name(func: &Func) -> String {
     match &func.owner {
         Some(owner) => format!("{}::{}", crate::parse::text(&owner.self_ty), func.name()),
@@ -259,7 +262,7 @@ fn is_static(param: &Param) -> bool {
     matches!(param.kind, Kind::Static { .. })
 }
 
-/// The variable of an argument.
+/// Returns the local that holds an argument.
 fn local(param: &Param) -> Ident {
     if param.receiver {
         return Ident::new("this", Span::mixed_site());
@@ -276,7 +279,7 @@ fn prefixed(prefix: &str, params: &[&Param]) -> Vec<Ident> {
     names.collect()
 }
 
-/// `(x, (w, ()))`
+/// Returns the nested pattern `(x, (w, ()))`.
 fn pattern(locals: &[Ident]) -> TokenStream {
     locals
         .iter()

@@ -1,4 +1,5 @@
-//! What stands beside the user's function: the companions, the struct of residuals, the struct of gradients.
+//! Emits the items beside the user's function: companions, the struct of residuals, the struct of
+//! gradients.
 
 use super::annotations::Checks;
 use super::cost::Facts;
@@ -18,19 +19,19 @@ use crate::warn::Cause;
 use proc_macro2::TokenStream;
 use syn::Block;
 
-/// The companions of one function.
+/// Emitted companions of one function.
 pub(crate) struct Companions {
-    /// Items for the impl block of the companions: that of `enum dense`, or the user's own.
+    /// Items for the impl block of `enum dense` or, for a method, of the user's type.
     pub(crate) associated: TokenStream,
     /// Items beside the function or the impl block.
     pub(crate) items: TokenStream,
-    /// The statement that makes the compiled loops known, where there are any.
+    /// Statement that registers the compiled loops, if there are any.
     pub(crate) register: Option<TokenStream>,
-    /// What makes each call recorded.
+    /// Reasons why each call is recorded.
     pub(crate) causes: Vec<Cause>,
 }
 
-/// The companions of a function whose body has been lowered.
+/// Emits the companions of a function whose body has been lowered.
 pub(crate) fn companions(
     func: &Func,
     body: &Body,
@@ -110,7 +111,8 @@ pub(crate) fn companions(
 }
 
 impl Cx<'_> {
-    /// `enum dense`, which has the companions of `fn dense`, and what stands beside it.
+    /// Returns `enum dense`, whose associated items are the companions of `fn dense`, and the items
+    /// beside it.
     fn of_a_function(&self, items: &TokenStream, associated: &TokenStream) -> TokenStream {
         let (n, p) = (self.names, self.p);
         let (allow, attrs) = (allow(), &self.func.attrs);
@@ -152,7 +154,7 @@ impl Cx<'_> {
         }
     }
 
-    /// What users call.
+    /// Returns the companions that users call.
     fn public(&self, program: &str, body: &Body) -> TokenStream {
         let (n, func) = (self.names, self.func);
         let (head, vis) = self.associated();

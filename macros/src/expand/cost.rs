@@ -1,4 +1,4 @@
-//! What the binary knows of a function before it runs: its costs, as constants.
+//! Emits the facts known at compile time as constants: the costs of a function.
 
 use super::cx::Cx;
 use super::names::allow;
@@ -9,18 +9,18 @@ use gradloom_ir::{Cost, Poly, Program, Var, cost, pass};
 use proc_macro2::{Literal, TokenStream};
 use std::collections::BTreeSet;
 
-/// The costs of a function and of its pullback.
+/// Costs of a function and of its pullback.
 pub(super) struct Costs {
     pub(super) value: Cost,
     pub(super) pullback: Cost,
-    /// The bytes of the residuals.
+    /// Bytes of the residuals.
     pub(super) saved: Option<Poly>,
-    /// How many residuals the derivative alone computes.
+    /// Number of residuals that only the derivative computes.
     pub(super) derived: usize,
 }
 
 impl Costs {
-    /// The costs of a program with its derivative.
+    /// Returns the costs of a program and of its derivative.
     pub(super) fn new(program: &Program, vjp: &Vjp) -> Costs {
         let bytes = |v| cost::bytes(vjp.primal.aval(v));
         Costs {
@@ -32,8 +32,10 @@ impl Costs {
     }
 }
 
-/// The variables of `program` whose values are residuals. Those that the derivative adds may have the numbers of
-/// variables in other blocks.
+/// Returns the variables of `program` whose values are residuals.
+///
+/// Residuals that only the derivative computes are left out: their numbers may clash with variables
+/// in other blocks.
 pub(super) fn kept(program: &Program, vjp: &Vjp) -> Vec<Var> {
     let bound = program.eqns.iter().flat_map(|e| &e.outs);
     let bound: BTreeSet<Var> = program.params.iter().chain(bound).copied().collect();
@@ -47,16 +49,16 @@ fn residuals(vjp: &Vjp) -> impl Iterator<Item = Var> {
         .map(|(v, _)| *v)
 }
 
-/// The constants of a function that are not about its derivatives.
+/// Constants of a function other than its derivatives.
 pub(super) struct Facts {
     /// Associated constants beside the companions.
     pub(super) constants: TokenStream,
-    /// What the struct of residuals knows of its size.
+    /// Size methods of the struct of residuals.
     pub(super) sizes: TokenStream,
 }
 
 impl Cx<'_> {
-    /// The costs and the named values, as far as they are known.
+    /// Returns the costs and the named values, as far as they are known.
     pub(super) fn facts(&self, body: &Body, reverse: Option<&Reverse>) -> Facts {
         let costs = reverse.and_then(|r| r.costs.as_ref());
         let points = self.points(body, reverse.map_or(&[], |r| &r.kept));

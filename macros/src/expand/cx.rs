@@ -1,4 +1,4 @@
-//! What all companions of one function are made with: its signature in the forms that they need.
+//! Context for emitting the companions of one function: its signature in the forms that they need.
 
 use super::docs::Docs;
 use super::names::{Names, allow};
@@ -10,35 +10,37 @@ use quote::{ToTokens, quote_spanned};
 use syn::spanned::Spanned;
 use syn::{FnArg, GenericParam, Type};
 
-/// The hidden part of the companions.
+/// Hidden part of the companions.
 pub(super) struct Pieces {
-    /// What callers use, and the function that returns the residuals.
+    /// Functions that callers use, and the one that returns the residuals.
     pub(super) hidden: TokenStream,
     /// The struct of residuals.
     pub(super) items: TokenStream,
 }
 
-/// A call of the run time that records: the statement before it, and its last arguments.
+/// Call into the run time that records the user's function: the statement before it, and its last
+/// arguments.
 pub(super) struct Record {
     pub(super) copies: TokenStream,
     pub(super) arguments: TokenStream,
 }
 
-/// The function whose companions are emitted.
+/// Function whose companions are emitted.
 pub(super) struct Cx<'a> {
     pub(super) func: &'a Func,
     pub(super) names: &'a Names,
     pub(super) p: &'a TokenStream,
     pub(super) docs: &'a Docs,
     pub(super) calls: &'a StaticCall<'a>,
-    /// What callers may ask for, where that is more than the parameters of the public companions.
+    /// Parameters that callers may differentiate, if these are more than those of the public
+    /// companions.
     pub(super) callers: Option<&'a Wrt>,
-    /// All that callers may ask for, by position.
+    /// Positions of all parameters that callers may differentiate.
     pub(super) asked_for: &'a [usize],
 }
 
 impl Cx<'_> {
-    /// The type that has the companions.
+    /// Returns the type whose associated functions are the companions.
     pub(super) fn owner(&self) -> TokenStream {
         match &self.func.owner {
             Some(_) => ours!(Self),
@@ -46,8 +48,10 @@ impl Cx<'_> {
         }
     }
 
-    /// The function that registers the compiled loops. A build without optimisation has none: they would be slower than the
-    /// loops of the run time.
+    /// Returns the function that registers the compiled loops.
+    ///
+    /// It is not emitted in debug builds, where compiled loops would be slower than those of the
+    /// run time.
     pub(super) fn loops(&self, body: &TokenStream) -> TokenStream {
         let (head, vis) = self.associated();
         let name = &self.names.loops;
@@ -59,13 +63,13 @@ impl Cx<'_> {
         }
     }
 
-    /// The statement that calls it.
+    /// Returns the statement that calls the function of [`Cx::loops`].
     pub(super) fn register(&self, owner: TokenStream) -> TokenStream {
         let name = &self.names.loops;
         ours!(#[cfg(not(debug_assertions))] #owner::#name();)
     }
 
-    /// The parameters of a companion: those of the user's function, each with a name.
+    /// Returns the parameters of a companion: those of the user's function, each with a name.
     pub(super) fn inputs(&self) -> Vec<TokenStream> {
         let inputs = self.func.sig.inputs.iter().zip(&self.func.params);
         let inputs = inputs.map(|(input, param)| match input {
@@ -82,7 +86,8 @@ impl Cx<'_> {
         inputs.collect()
     }
 
-    /// Host code may assign to a static parameter that the user declared so.
+    /// Returns the statements that rebind static parameters declared `mut`, because host code may
+    /// assign to them.
     pub(super) fn mutable(&self) -> TokenStream {
         let names = self
             .func
@@ -93,7 +98,7 @@ impl Cx<'_> {
         ours!(#(let mut #names = #names;)*)
     }
 
-    /// The arguments of one companion for another, without the receiver.
+    /// Returns the arguments that one companion passes to another, without the receiver.
     pub(super) fn arguments(&self) -> Vec<&Ident> {
         self.func
             .params
@@ -103,18 +108,22 @@ impl Cx<'_> {
             .collect()
     }
 
-    /// A call of an associated function of ours, with the generic arguments that cannot be inferred.
+    /// Returns the path of an emitted associated function, with the generic arguments that cannot
+    /// be inferred.
     pub(super) fn own(&self, name: &Ident) -> TokenStream {
         let generics = self.generics();
         ours!(Self::#name #generics)
     }
 
-    /// `::<T, N>`, or nothing.
+    /// Returns `::<T, N>`, or nothing if the function is not generic.
     pub(super) fn generics(&self) -> TokenStream {
         turbofish(self.func)
     }
 
-    /// The type and const parameters that an `impl Fn` may mention, and the lifetimes that its arguments and its result do.
+    /// Returns the `use<..>` bound of an `impl Fn`.
+    ///
+    /// It contains all type and const parameters, and the lifetimes in the types of the
+    /// differentiated parameters and of the result.
     pub(super) fn captures(&self) -> TokenStream {
         let types = self.func.diff().map(|(_, d)| &d.owned);
         let types: Vec<String> = types.chain([&self.func.output.ty]).map(text).collect();
@@ -134,7 +143,7 @@ impl Cx<'_> {
         ours!(use<#(#generics),*>)
     }
 
-    /// `Result<ty>` as the user wrote it, or the type itself.
+    /// Returns `Result<ty>` as the user wrote it, or `ty` if the function returns no `Result`.
     pub(super) fn returns(&self, ty: TokenStream) -> TokenStream {
         let Some(path) = &self.func.output.result else {
             return ty;
@@ -157,7 +166,7 @@ impl Cx<'_> {
         path.to_token_stream()
     }
 
-    /// A body that gives a `Result` where the function does.
+    /// Returns a body that evaluates to a `Result` if the function returns one.
     pub(super) fn body(&self, body: TokenStream, ty: &TokenStream) -> TokenStream {
         if self.func.output.result.is_none() {
             return body;
@@ -189,8 +198,10 @@ impl Cx<'_> {
         ours!(fn #name #generics (#(#inputs),*) -> #returns #bounds)
     }
 
-    /// What the macro takes for trees has to be trees. As a bound, rustc reports what is none at the type in the
-    /// signature, once, and not at each use.
+    /// Returns `Tree` bounds for the types that the macro treats as trees.
+    ///
+    /// With the bounds rustc reports a type that is not a tree once, at the signature, and not at
+    /// each use.
     fn trees(&self) -> Vec<TokenStream> {
         let p = self.p;
         let params = self.func.params.iter().filter(|p| p.kind == Kind::Tree);
@@ -200,7 +211,7 @@ impl Cx<'_> {
             .map(|p| &p.owned)
             .chain(output);
         types
-            // A lifetime that is not named cannot stand in a bound.
+            // A bound cannot mention an unnamed lifetime.
             .filter(|ty| !text(ty).contains(['\'', '&']))
             .map(|ty| {
                 let p = super::emit::at(p, ty.span());
@@ -209,8 +220,11 @@ impl Cx<'_> {
             .collect()
     }
 
-    /// The attributes and the visibility of an associated item. In `enum dense` the impl block has the attributes, and
-    /// the enum decides who sees its items; in the user's own type each method has those of the user's method.
+    /// Returns the attributes and the visibility of an associated item.
+    ///
+    /// In `enum dense` the impl block has the attributes, and the enum's visibility limits that of
+    /// its items. In the user's own type each item has the attributes and visibility of the user's
+    /// method.
     pub(super) fn associated(&self) -> (TokenStream, TokenStream) {
         if self.func.owner.is_none() {
             return (TokenStream::new(), ours!(pub));
@@ -219,14 +233,15 @@ impl Cx<'_> {
         (ours!(#(#attrs)* #allow), self.func.vis.to_token_stream())
     }
 
-    /// The documentation of the function that returns the residuals.
+    /// Returns the documentation of the function that returns the residuals.
     pub(super) fn forward_doc(&self) -> String {
         let function = &self.func.sig.ident;
         let sentence = format!("The result of `{function}`, and what its derivative keeps.");
         self.docs.reverse(&sentence)
     }
 
-    /// A call of the hidden companion of reverse mode, for the cotangents of the public parameters.
+    /// Returns a call of the hidden reverse-mode companion for the cotangents of the public
+    /// parameters.
     pub(super) fn public_fwd(&self, arguments: &[TokenStream]) -> TokenStream {
         match self.callers {
             Some(_) => {
@@ -241,7 +256,8 @@ impl Cx<'_> {
         }
     }
 
-    /// The arguments for a hidden companion: everything, the receiver first, moved where it is taken by value.
+    /// Returns all arguments for a hidden companion, the receiver first. By-value arguments are
+    /// moved.
     pub(super) fn forwarded(&self) -> Vec<TokenStream> {
         self.func
             .params
@@ -250,7 +266,8 @@ impl Cx<'_> {
             .collect()
     }
 
-    /// The same where the arguments are needed afterwards.
+    /// Returns all arguments for a hidden companion; by-value arguments are copied because they are
+    /// needed afterwards.
     pub(super) fn kept(&self) -> Vec<TokenStream> {
         let p = self.p;
         let kept = self.func.params.iter().map(|param| {
@@ -264,7 +281,7 @@ impl Cx<'_> {
     }
 }
 
-/// `::<T, N>`, or nothing.
+/// Returns `::<T, N>`, or nothing if the function is not generic.
 pub(super) fn turbofish(func: &Func) -> TokenStream {
     let generics = func.sig.generics.params.iter().filter_map(|g| match g {
         GenericParam::Type(t) => Some(&t.ident),
@@ -278,7 +295,7 @@ pub(super) fn turbofish(func: &Func) -> TokenStream {
     }
 }
 
-/// One type bare, several as a tuple.
+/// Returns a single part as it is, and several as a tuple.
 pub(super) fn group(parts: &[TokenStream]) -> TokenStream {
     match parts {
         [one] => one.clone(),
@@ -286,7 +303,7 @@ pub(super) fn group(parts: &[TokenStream]) -> TokenStream {
     }
 }
 
-/// A reference to a parameter.
+/// Returns an expression for a reference to a parameter.
 pub(super) fn reference(param: &Param) -> TokenStream {
     let ident = &param.ident;
     if param.by_ref {
@@ -296,7 +313,7 @@ pub(super) fn reference(param: &Param) -> TokenStream {
     }
 }
 
-/// The field of the struct of gradients.
+/// Returns the parameter's field in the struct of gradients.
 pub(super) fn field(param: &Param) -> Ident {
     if param.receiver {
         Ident::new(&param.name, Span::call_site())

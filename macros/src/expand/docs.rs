@@ -1,4 +1,4 @@
-//! What the documentation of a companion says, so that an editor shows it at a call: the shapes, what is kept, the costs,
+//! Writes the documentation of companions, which editors show at a call: shapes, residuals, costs,
 //! and the program.
 
 use super::cost::{Costs, word, words};
@@ -7,12 +7,13 @@ use crate::lower::Body;
 use crate::parse::{Func, Kind, OutShape};
 use gradloom_ir::{Program, Shape, Var};
 
-/// Longer programs are cut off: nobody reads them in a tooltip, and each companion has one.
+/// Length in lines at which programs are cut off: each companion repeats the text, and tooltips are
+/// short.
 const MOST_LINES: usize = 60;
-/// More names than this are counted.
+/// Number of residuals that are listed by name; the rest are only counted.
 const MOST_NAMES: usize = 20;
 
-/// What is known of a function, as lines of Markdown.
+/// Facts about a function, as lines of Markdown.
 #[derive(Default)]
 pub(super) struct Docs {
     shapes: String,
@@ -42,7 +43,7 @@ impl Docs {
             },
             costs: costs.map(cost).unwrap_or_default(),
             calls: match (body, recorded) {
-                // The program says it.
+                // The program's text contains the reason.
                 (Body::Recorded(_), _) | (_, None) => String::new(),
                 (_, Some(why)) => format!("calls: each is recorded, because {why}"),
             },
@@ -53,7 +54,7 @@ impl Docs {
         }
     }
 
-    /// The documentation of a companion that keeps what reverse mode needs.
+    /// Returns the documentation of a reverse-mode companion, with residuals and costs.
     pub(super) fn reverse(&self, sentence: &str) -> String {
         self.text(
             sentence,
@@ -61,7 +62,7 @@ impl Docs {
         )
     }
 
-    /// The documentation of another companion.
+    /// Returns the documentation of any other companion.
     pub(super) fn other(&self, sentence: &str) -> String {
         self.text(sentence, &[&self.shapes, &self.calls])
     }
@@ -76,7 +77,7 @@ impl Docs {
     }
 }
 
-/// `x: [B, I], w: [I, O] -> [B, O]`, where any of it is known.
+/// Returns `x: [B, I], w: [I, O] -> [B, O]`, or nothing if no shape is known.
 fn shapes(func: &Func, body: &Body) -> String {
     let params = func.params.iter().filter(|p| p.kind == Kind::Tensor);
     let shown = params
@@ -105,7 +106,7 @@ fn shapes(func: &Func, body: &Body) -> String {
     format!("shapes: `{}{result}`", shown.join(", "))
 }
 
-/// The values that reverse mode keeps, with their shapes where these are known.
+/// Returns the line that lists the residuals, with their shapes where these are known.
 fn keeps(program: &Program, kept: &[Var], derived: usize) -> String {
     let show = |v: &Var| match &program.aval(*v).shape {
         shape if shape.dims().is_some() => format!("`{}: {shape}`", program.show(*v)),
@@ -134,7 +135,7 @@ fn cost(costs: &Costs) -> String {
     format!("costs: value {value}; pullback {pullback}; {saved} bytes kept")
 }
 
-/// A program as a block of text.
+/// Returns a program as a fenced block of text.
 fn listing(program: &str, constant: &str) -> String {
     let n = program.lines().count();
     if n <= MOST_LINES {

@@ -1,4 +1,4 @@
-//! A program as statements: one `let` for each equation, host statements between them.
+//! Emits a program as statements: one `let` for each equation, with host statements between them.
 
 use super::listing::{self, Stretches};
 pub(super) use crate::lower::at;
@@ -9,20 +9,20 @@ use proc_macro2::{Ident, Literal, Span, TokenStream};
 use quote::{ToTokens, format_ident, quote_spanned};
 use std::collections::BTreeMap;
 
-/// From how many variables on they are declared together.
+/// Number of variables from which on they are declared together.
 const MANY: usize = 256;
 
-/// The hidden companions that a call is emitted as.
+/// Hidden companion that an emitted call invokes.
 #[derive(Clone, Copy)]
 pub(super) enum Companion {
     Forward,
     Jvp,
 }
 
-/// The tangents of the parameters.
+/// Map between variables and their tangents.
 pub(super) struct Tangents {
     of: SecondaryMap<Var, Var>,
-    /// What each is the tangent of.
+    /// The primal of each tangent.
     pub(super) to: SecondaryMap<Var, Var>,
 }
 
@@ -35,31 +35,32 @@ impl Tangents {
     }
 }
 
-/// Emits the equations of one program.
+/// Emitter for the equations of one program.
 pub(super) struct Emit<'a> {
     pub(super) func: &'a Func,
     pub(super) low: &'a Lowered,
     pub(super) private: &'a TokenStream,
-    /// The program that is emitted: the lowered one, or one derived from it.
+    /// The program to emit: the lowered one, or one derived from it.
     pub(super) program: &'a Program,
-    /// Variables of which the code has dtype and shape only.
+    /// Variables of which the code has only the aval (dtype and shape), with the locals that hold
+    /// it.
     avals: SecondaryMap<Var, Ident>,
-    /// Variables that are computed so far; those that no equation binds count as computed.
+    /// Variables that are computed so far.
     done: SecondaryMap<Var, ()>,
-    /// Where the equations of the lowered program stand in it, by what they bind.
+    /// Positions of the lowered program's equations, by the variables that they bind.
     places: SecondaryMap<Var, usize>,
-    /// Variables that are declared in front, because there are so many.
+    /// Variables declared ahead of their equations, if the program is long.
     declared: SecondaryMap<Var, ()>,
-    /// The parameters of the lowered program, and those that host statements bind, by the statement.
+    /// Inputs of the lowered program: its parameters, and the leaves that host statements bind.
     pub(super) inputs: SecondaryMap<Var, &'a Input>,
     leaves: BTreeMap<usize, &'a Input>,
     next_host: usize,
     pub(super) tokens: TokenStream,
-    /// Variables that are linear in what may be zero, where anything may.
+    /// Variables that depend linearly on a value that may be zero; `None` if no value may be zero.
     pub(super) linear: Option<SecondaryMap<Var, ()>>,
-    /// Variables that are an `Option` in the code: `None` is zero.
+    /// Variables that are an `Option` in the emitted code: `None` is zero.
     pub(super) maybe: SecondaryMap<Var, ()>,
-    /// Variables that go by another name than their own.
+    /// Variables emitted under a name other than their own.
     renamed: SecondaryMap<Var, Ident>,
 }
 
@@ -90,12 +91,12 @@ impl<'a> Emit<'a> {
         }
     }
 
-    /// Says that the code has only the aval of `var`, in a local of this name.
+    /// Records that the code has only the aval of `var`, in the local `ident`.
     pub(super) fn only_aval(&mut self, var: Var, ident: Ident) {
         self.avals.insert(var, ident);
     }
 
-    /// Says that the code has `var` under another name.
+    /// Records that the code holds `var` in the local `ident`.
     pub(super) fn rename(&mut self, var: Var, ident: Ident) {
         self.renamed.insert(var, ident);
     }
@@ -104,7 +105,8 @@ impl<'a> Emit<'a> {
         self.tokens.extend(tokens);
     }
 
-    /// The statements of a program that starts from the function's parameters: host statements and equations.
+    /// Returns the host statements and equations of a program that starts from the function's
+    /// parameters.
     pub(super) fn forward(mut self, tangents: &[(Var, Var)]) -> TokenStream {
         self.run_forward(tangents);
         self.tokens
@@ -119,7 +121,7 @@ impl<'a> Emit<'a> {
         self.hosts(self.low.hosts.len(), &tangents);
     }
 
-    /// The statements of a program whose parameters are all bound.
+    /// Returns the statements of a program whose parameters are all bound.
     pub(super) fn pullback(mut self) -> TokenStream {
         self.run_pullback();
         self.tokens
@@ -130,7 +132,7 @@ impl<'a> Emit<'a> {
         self.equations(&before, std::iter::empty(), &Tangents::new(&[]));
     }
 
-    /// The equations; so many host statements come `before` each.
+    /// Emits the equations; `before[i]` is the number of host statements that precede equation `i`.
     fn equations(
         &mut self,
         before: &[usize],
@@ -168,10 +170,11 @@ impl<'a> Emit<'a> {
         }
     }
 
-    /// Declares the variables of a long program in one `let`, which their equations then assign to.
+    /// Declares the variables of a long program in one `let`, to which their equations then assign.
     ///
-    /// Each `let` opens a scope inside the one before it, and code generation walks scopes by recursion: with
-    /// some thousands it runs out of stack. The user's own variables keep their `let`s, as in the user's function.
+    /// Each `let` opens a scope inside the previous one, and code generation recurses into scopes,
+    /// so thousands of `let`s overflow its stack. The user's own variables keep their `let`s, as in
+    /// the user's function.
     fn declare(&mut self, stretches: &Stretches) {
         let ours = |v: &Var| !self.low.idents.contains_key(&self.ident(*v).to_string());
         let eqns = stretches.others(self.program);
@@ -186,7 +189,7 @@ impl<'a> Emit<'a> {
         self.declared = vars.into_iter().map(|v| (v, ())).collect();
     }
 
-    /// How many host statements come before an equation.
+    /// Returns the number of host statements that must precede an equation.
     fn needs(&self, eqn: &Eqn, tangents: &Tangents) -> usize {
         let own = self
             .places
@@ -200,7 +203,7 @@ impl<'a> Emit<'a> {
         let inputs = eqn
             .args
             .iter()
-            // A tangent is read where the tensor is.
+            // A tangent is read at the same place as its primal.
             .map(|v| tangents.to.get(*v).unwrap_or(v))
             .filter_map(|v| self.low.input_hosts.get(*v))
             .map(|i| i + 1);
@@ -220,7 +223,7 @@ impl<'a> Emit<'a> {
                 self.compute(*read, tangents);
             }
             self.tokens.extend(stmt.tokens.clone());
-            // The tangent of a tensor in a tree is read where the tensor is.
+            // The tangent of a leaf is read at the same place as the leaf.
             let Some(input) = self.leaves.get(&index) else {
                 continue;
             };
@@ -241,8 +244,9 @@ impl<'a> Emit<'a> {
         }
     }
 
-    /// Computes what a host statement reads, if no equation of the program has done so: it was dropped as dead, or
-    /// merged with an equal one.
+    /// Computes a variable that a host statement reads, if no equation of the program does.
+    ///
+    /// Its equation may have been removed as dead or merged with an equal one.
     fn compute(&mut self, var: Var, tangents: &Tangents) {
         let Some(&place) = self.places.get(var).filter(|_| !self.done.contains(var)) else {
             return;
@@ -254,7 +258,7 @@ impl<'a> Emit<'a> {
         self.eqn(eqn, tangents);
     }
 
-    /// The user's name of a variable, or one made from it.
+    /// Returns the variable's name: the user's, or one derived from it.
     pub(super) fn name(&self, var: Var) -> Option<&'a String> {
         let own = self.program.names.get(var);
         own.or_else(|| self.low.program.names.get(var))
@@ -274,11 +278,12 @@ impl<'a> Emit<'a> {
             .first()
             .and_then(|v| self.low.spans.get(*v))
             .copied();
-        // With the hygiene of the user's code, too: then a panic of the op is at the user's line.
+        // The span has the hygiene of the user's code, so that a panic of the op reports the user's
+        // line.
         span.unwrap_or_else(|| self.func.sig.ident.span())
     }
 
-    /// The local that holds the aval of a variable of which there is no more.
+    /// Returns the local that holds the aval of `var`, if the code has only its aval.
     pub(super) fn aval_of(&self, var: Var) -> Option<&Ident> {
         self.avals.get(var)
     }
@@ -317,13 +322,13 @@ impl<'a> Emit<'a> {
                 ours!(#p::DType::#name)
             }
             Static::Host(text) | Static::Lens(text, _) => {
-                unreachable!("`{text}` is bound where it stands")
+                unreachable!("`{text}` is bound to a local")
             }
         };
         ours!(&#p::statik(#value))
     }
 
-    /// `find(&model, &model.w)`: which leaves of a parameter an input of the program is.
+    /// Returns `find(&model, &model.w)`, which locates the leaves of an input within its parameter.
     pub(super) fn find(&self, source: &Source) -> TokenStream {
         let p = self.private;
         let (param, place, is_leaf) = match source {
@@ -345,14 +350,14 @@ impl<'a> Emit<'a> {
             true if is_leaf && param.by_ref => quote_spanned!(span=> &*#place),
             true if is_leaf => quote_spanned!(span=> &#place),
             true => root.clone(),
-            // What a pattern binds may be a reference.
+            // A name bound by a pattern may be a reference.
             false if syn::parse2::<Ident>(place.clone()).is_ok() => {
                 ours!({ use #p::Located as _; #place.located() })
             }
             false => quote_spanned!(span=> &#place),
         };
         match is_leaf {
-            // At the user's expression, where what is no operand is told.
+            // The user's span, so that rustc reports a value that is not an operand there.
             true => {
                 let p_there = at(p, span);
                 let operand = quote_spanned!(span=> #p_there::operand_of(#place));
@@ -380,7 +385,7 @@ impl<'a> Emit<'a> {
         self.tokens.extend(tokens);
     }
 
-    /// `let`, where the variables of an equation are not declared in front.
+    /// Returns `let`, or nothing if the variables of the equation are declared ahead.
     pub(super) fn bind(&self, eqn: &Eqn) -> TokenStream {
         match self.declared.contains(eqn.outs[0]) {
             true => TokenStream::new(),
@@ -399,7 +404,7 @@ impl<'a> Emit<'a> {
         }
     }
 
-    /// What an equation computes: one tensor, or an array of tensors.
+    /// Returns the expression for the results of an equation: one tensor, or an array of tensors.
     pub(super) fn value(&self, eqn: &Eqn) -> TokenStream {
         let span = self.span(eqn);
         let p = at(self.private, span);
@@ -418,7 +423,7 @@ impl<'a> Emit<'a> {
     }
 }
 
-/// The local that holds the tangents given to a forward-mode companion.
+/// Returns the local that holds the tangents passed to a forward-mode companion.
 pub(super) fn tangents_ident() -> Ident {
     Ident::new("tangents", Span::mixed_site())
 }
@@ -430,7 +435,7 @@ pub(super) fn is_many(op: Op) -> bool {
         .any(|m| m.params.contains(&gradloom_ir::op::Param::Count))
 }
 
-/// A float that reads back as the same number.
+/// Returns tokens for a float that parse back to the same number.
 fn float(x: f64) -> TokenStream {
     let magnitude = Literal::f64_suffixed(x.abs());
     if x.is_sign_negative() {

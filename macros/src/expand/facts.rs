@@ -1,7 +1,9 @@
-//! What a function tells its callers in constants: its hash, and why calls of it are recorded.
+//! Emits the constants that a function's callers read: its hash, and the reason why its calls are
+//! recorded.
 //!
-//! The facts of a function cover its callees. A method is one of a type that only rustc knows, so the companions have
-//! the body once more, in a function that never runs: there each call of a method returns a marker type, too.
+//! These facts cover the callees. Only rustc knows the type that a method belongs to, so the
+//! companions contain the body a second time, in a function that never runs. In this copy each
+//! method call also returns a marker type, from which the callee's facts follow.
 
 use super::cx::Cx;
 use super::static_call::unmarked;
@@ -16,41 +18,44 @@ use quote::ToTokens;
 use syn::visit_mut::VisitMut;
 use syn::{Block, Expr, ReturnType};
 
-/// How many levels facts have. It is the number of levels in `core/src/private/facts.rs`.
+/// Number of levels of facts; `core/src/call/facts.rs` has the same number.
+///
+/// Levels bound the recursion of constants: the facts of a function that may call itself read those
+/// of its callees one level below.
 const LEVELS: usize = 8;
 
-/// What is emitted for the facts of a function.
+/// Items emitted for the facts of a function.
 pub(super) struct FactItems {
     /// Items for the impl block of the companions.
     pub(super) associated: TokenStream,
     /// Items beside the function or the impl block.
     pub(super) items: TokenStream,
-    /// The calls that make each call of the function recorded.
+    /// Callees that make each call of the function recorded.
     pub(super) causes: Vec<Cause>,
 }
 
-/// A function that the body calls.
+/// Callee of the body.
 struct Called {
-    /// How the user names it, and where.
+    /// The callee as the user wrote it, and its span.
     name: String,
     span: Span,
-    /// The words before its reason.
+    /// Text that precedes the callee's reason.
     words: String,
-    /// The slot of its marker, and the statement that makes it.
+    /// Slot that holds the callee's marker.
     slot: Slot,
 }
 
 enum Slot {
-    /// The path of the function that returns the marker.
+    /// Path of the function that returns the marker.
     Known(TokenStream),
-    /// The local that the body decides, and where the name of the method stands.
+    /// Local that holds the slot, decided by the body, and the position of the method's name.
     Method(Ident, LineColumn),
-    /// The question whether a function that a recorded body calls is traced.
+    /// Query whether a function that a traced-at-run-time body calls is itself `#[traced]`.
     Asked(Question),
 }
 
 impl Cx<'_> {
-    /// The facts of a function whose body the user wrote as `block`.
+    /// Returns the items for the facts of a function; `block` is its body as the user wrote it.
     pub(super) fn fact_items(&self, body: &Body, block: &Block, digest: &Digest) -> FactItems {
         let called = self.called(body);
         let callees = (!called.is_empty()).then(|| self.callees(&called, block));
@@ -67,7 +72,9 @@ impl Cx<'_> {
         }
     }
 
-    /// The first call of a function that is recorded. Where types depend on the instance, constants cannot say it.
+    /// Returns one cause per callee, which applies if that callee is the first that is recorded.
+    ///
+    /// Returns nothing for a generic function, because the answer may depend on the instance.
     fn causes(&self, called: &[Called]) -> Vec<Cause> {
         if self.func.generics().decide() {
             return Vec::new();
@@ -85,7 +92,7 @@ impl Cx<'_> {
         causes.collect()
     }
 
-    /// The call of the function that returns the slots, as a closure that never runs.
+    /// Returns a closure, never called, around the call of the function that returns the slots.
     fn call_callees(&self, called: &[Called]) -> TokenStream {
         let callees = &self.names.callees;
         let owner = match &self.func.owner {
@@ -96,7 +103,7 @@ impl Cx<'_> {
         ours!(&|| <#owner>::#callees(#(#never),*))
     }
 
-    /// The hash and the reason of the function without its callees, as constants.
+    /// Returns the constants for the function itself, without its callees: its hash and its reason.
     fn own_facts(&self, digest: &Digest) -> TokenStream {
         let (n, p) = (self.names, self.p);
         let (head, vis) = self.associated();
@@ -123,7 +130,8 @@ impl Cx<'_> {
         }
     }
 
-    /// The functions that return the marker: one for calls by path, and for a method one for calls of values.
+    /// Returns the functions that return the marker: one for calls by path and, for methods, one
+    /// for method calls.
     fn marker_functions(&self) -> TokenStream {
         let (n, p) = (self.names, self.p);
         let (head, vis) = self.associated();
@@ -151,7 +159,8 @@ impl Cx<'_> {
         }
     }
 
-    /// The type that has the facts: the enum of a function, and for a method a struct beside the impl block.
+    /// Returns the type that carries the facts: the enum of a function, or a struct beside a
+    /// method's impl block.
     pub(super) fn marker(&self, owner: TokenStream) -> TokenStream {
         let marker = &self.names.marker;
         match &self.func.owner {
@@ -160,7 +169,7 @@ impl Cx<'_> {
         }
     }
 
-    /// `HASH` and `RECORDED`.
+    /// Returns the constants `HASH` and `RECORDED`.
     fn public_facts(&self, called: &[Called]) -> TokenStream {
         let (n, p) = (self.names, self.p);
         let (head, vis) = self.associated();
@@ -210,7 +219,10 @@ impl Cx<'_> {
         }
     }
 
-    /// The facts, level by level. Code with control flow reads its callees one level below, because it may call itself.
+    /// Returns the facts of the marker, level by level.
+    ///
+    /// Code with control flow reads its callees one level below its own, because it may call
+    /// itself.
     fn facts_of_marker(&self, body: &Body, called: &[Called]) -> TokenStream {
         let (n, p, func) = (self.names, self.p, self.func);
         let (allow, attrs, vis) = (super::names::allow(), &func.attrs, &func.vis);
@@ -266,7 +278,9 @@ impl Cx<'_> {
         }
     }
 
-    /// The functions that the body calls, each once. A body that is recorded may call functions that are not traced.
+    /// Returns the functions that the body calls, each once.
+    ///
+    /// A body that is traced at run time may also call functions that are not `#[traced]`.
     fn called(&self, body: &Body) -> Vec<Called> {
         let lows: Vec<&Lowered> = match body {
             Body::Straight(low) => vec![&**low],
@@ -277,7 +291,8 @@ impl Cx<'_> {
         calls.sort_by_key(|call| call.span.start());
         let generics = &self.func.sig.generics;
         let asked = self.calls.callees().iter();
-        // The answer to the others depends on the instance.
+        // Queries that mention generic parameters are left out: their answers depend on the
+        // instance.
         let asked = asked.filter(|question| !names_in(generics, &question.tokens));
         let mut found: Vec<Called> = asked.map(Called::asked).collect();
         for call in calls {
@@ -300,7 +315,8 @@ impl Cx<'_> {
         found
     }
 
-    /// The slot of a callee, where its type does not depend on the instance of a generic function.
+    /// Returns the slot of a callee, or `None` if its type depends on the generic parameters of the
+    /// function.
     fn slot(&self, call: &Call, i: usize) -> Option<Slot> {
         let generics = &self.func.sig.generics;
         match &call.callee {
@@ -324,7 +340,9 @@ impl Cx<'_> {
         }
     }
 
-    /// How many parameters the function that returns the slots has: those of the user's function, if it has its body.
+    /// Returns the number of parameters of the function that returns the slots.
+    ///
+    /// It contains the user's body, and so the user's parameters, only if a callee is a method.
     fn n_callee_params(&self, called: &[Called]) -> usize {
         match called.iter().any(Called::is_method) {
             true => self.func.sig.inputs.len(),
@@ -332,7 +350,7 @@ impl Cx<'_> {
         }
     }
 
-    /// The function that returns the slots of all callees, and never runs.
+    /// Returns the function that returns the slots of all callees; it is never called.
     fn callees(&self, called: &[Called], block: &Block) -> TokenStream {
         let (n, p) = (self.names, self.p);
         let (head, vis) = self.associated();
@@ -416,7 +434,7 @@ impl Slot {
     }
 }
 
-/// Calls the functions that return markers in the place of methods.
+/// Replaces method calls by calls of the functions that also return markers.
 struct Typed<'a> {
     called: &'a [Called],
 }
@@ -437,7 +455,7 @@ impl VisitMut for Typed<'_> {
     }
 }
 
-/// How a user names a callee.
+/// Returns a callee as the user names it.
 fn name(callee: &Callee) -> String {
     match callee {
         Callee::Function(path) => text(path),

@@ -1,8 +1,9 @@
-//! The bodies of the companions of a function with host control flow.
+//! Emits the bodies of the companions of a function with host control flow.
 //!
-//! The forward companions run the user's loops and branches, with a block of equations where the user's statements
-//! were. For reverse mode each block that runs adds a *step* to a list: which block it was, and its residuals. The
-//! pullback goes through the steps backwards. `grad_h` is the sum of the cotangents of `h` so far, `tan_h` its tangent.
+//! The forward companions run the user's loops and branches, with a block of equations in place of
+//! the user's statements. In reverse mode each block that runs appends a *step* to a list: the
+//! block's number and its residuals. The pullback walks the steps backwards. The local `grad_h`
+//! accumulates the cotangents of `h`, and `tan_h` is its tangent.
 
 use super::emit::Emit;
 use super::flow_reverse::Step;
@@ -17,8 +18,10 @@ use gradloom_ir::{SecondaryMap, Var};
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::format_ident;
 
-/// The pieces of the companions of a function with control flow; `callers` are the parameters that callers may ask for, where
-/// these are more.
+/// Returns the companions of a function with control flow.
+///
+/// `callers` are the parameters that callers may differentiate, if these are more than the public
+/// ones.
 pub(super) fn flowing(
     func: &Func,
     flowing: &Flowing,
@@ -56,9 +59,9 @@ pub(super) struct Cx<'a> {
     pub(super) p: &'a TokenStream,
     saved: &'a Ident,
     pub(super) step: &'a Ident,
-    /// An attribute of the type of steps.
+    /// Attribute of the type of steps.
     pub(super) attr: Option<TokenStream>,
-    /// The variables that have a derivative.
+    /// Variables that have a derivative.
     pub(super) active: SecondaryMap<Var, ()>,
 }
 
@@ -84,7 +87,7 @@ impl<'a> Cx<'a> {
         }
     }
 
-    /// The local of the user's, or ours, that holds a variable.
+    /// Returns the local that holds a variable, the user's or an emitted one.
     pub(super) fn ident(&self, var: Var) -> Ident {
         let Some(piece) = self.flowing.pieces.first() else {
             return Ident::new(&var.to_string(), Span::mixed_site());
@@ -93,7 +96,7 @@ impl<'a> Cx<'a> {
         ident_of(&name.unwrap_or_else(|| var.to_string()), &piece.low.idents)
     }
 
-    /// The local for the cotangent of a variable, as far as it has been added up.
+    /// Returns the local that accumulates the cotangent of a variable.
     pub(super) fn grad(&self, var: Var) -> Ident {
         format_ident!(
             "grad_{}",
@@ -102,7 +105,7 @@ impl<'a> Cx<'a> {
         )
     }
 
-    /// The local for the tangent of a variable that crosses blocks.
+    /// Returns the local for the tangent of a variable that crosses blocks.
     pub(super) fn tan(&self, var: Var) -> Ident {
         format_ident!("tan_{}", unraw(&self.ident(var)), span = Span::mixed_site())
     }
@@ -158,7 +161,7 @@ impl<'a> Cx<'a> {
         ours!(#statements #record #stores)
     }
 
-    /// The statements that store the results of a block, and their tangents.
+    /// Returns the statements that store the results of a block and their tangents.
     pub(super) fn stores(
         &self,
         i: usize,
@@ -200,7 +203,7 @@ impl<'a> Cx<'a> {
         ours!(#(#bound)* #assigned)
     }
 
-    /// The results in the structure of the function's type.
+    /// Returns the results in the structure of the function's type.
     pub(super) fn values(&self) -> TokenStream {
         let p = self.p;
         let mut values = self.flowing.flow.results.iter().map(|v| {
@@ -210,7 +213,7 @@ impl<'a> Cx<'a> {
         results(&self.func.output.shape, &mut values)
     }
 
-    /// The host code, with what `run` makes of the rest.
+    /// Returns the host code; `run` emits the nodes that depend on the companion.
     pub(super) fn nodes(
         &self,
         nodes: &[Node<HostCode>],
@@ -254,11 +257,11 @@ impl<'a> Cx<'a> {
     }
 }
 
-/// What a companion does in its own way.
+/// Node that each companion emits in its own way.
 pub(super) enum Run<'n> {
     Block(usize),
     Checkpoint(&'n Checkpoint, &'n [Node<HostCode>]),
-    /// A slot without a value yet.
+    /// Declares a slot that has no value yet.
     Declare(Var),
     Return,
 }

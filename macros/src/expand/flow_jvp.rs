@@ -1,4 +1,5 @@
-//! Forward mode under host control flow: each block with its tangents, where the user's statements were.
+//! Emits forward mode under host control flow: each block with its tangents replaces the user's
+//! statements.
 
 use super::emit::{Emit, tangents_ident};
 use super::flow::{Cx, Run};
@@ -28,7 +29,7 @@ impl Cx<'_> {
         let p = self.p;
         match node {
             Run::Block(i) => self.jvp_block(i),
-            // Forward mode keeps nothing.
+            // Forward mode needs no residuals, so the loop runs as it is.
             Run::Checkpoint(loop_, body) => {
                 let head = &loop_.turns.shown;
                 let body = self.nodes(body, &mut |node| self.run_jvp(node));

@@ -1,4 +1,6 @@
-//! Reverse mode under host control flow: what each block that ran keeps, and the sweep over the blocks that ran.
+//! Emits reverse mode under host control flow.
+//!
+//! Each block that runs saves its residuals. A sweep then goes backwards over the blocks that ran.
 
 use super::emit::Emit;
 use super::flow::{Cx, steps_ident};
@@ -10,23 +12,23 @@ use gradloom_ir::{Program, Var};
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::format_ident;
 
-/// A block in reverse mode.
+/// Block in reverse mode.
 pub(super) struct Step {
     pub(super) primal: Program,
-    /// Where the results of the block stand among those of `primal`: all of them, first.
+    /// Variant of the step enum for this block.
     pub(super) variant: Ident,
     pub(super) fields: Vec<Field>,
     pub(super) inits: Vec<TokenStream>,
-    /// What the pullback does, if it does anything.
+    /// Statements of the pullback, or `None` if the block has no derivative.
     pub(super) pull: Option<TokenStream>,
     /// `field: local`.
     pub(super) pattern: TokenStream,
-    /// The variables whose values are residuals.
+    /// Variables whose values are residuals.
     pub(super) kept: Vec<Var>,
 }
 
 impl Cx<'_> {
-    /// What reverse mode makes of a block.
+    /// Returns the reverse mode of block `i`.
     pub(super) fn step(&self, i: usize) -> Step {
         let (block, piece) = self.block(i);
         let p = self.p;
@@ -56,7 +58,10 @@ impl Cx<'_> {
         }
     }
 
-    /// The statements that take the cotangents of what a block stored, and add to those of what it read.
+    /// Returns the statements that pull cotangents back through a block.
+    ///
+    /// They take the cotangents of the values that the block stored, and add to those of the values
+    /// that it read.
     fn pull_of(
         &self,
         vjp: &Vjp,
@@ -72,7 +77,8 @@ impl Cx<'_> {
         let cts = &vjp.pullback.params[n_residuals..];
         emit.with_zeros(cts.iter().copied());
 
-        // What is overwritten has no cotangent before.
+        // The block overwrites these slots, so their earlier values have no cotangent from later
+        // blocks.
         let targets = block.targets.iter().zip(&vjp.active);
         let cleared = targets.filter(|(t, active)| !**active && self.is_active(**t));
         let cleared = cleared.map(|(t, _)| {
@@ -129,7 +135,7 @@ impl Cx<'_> {
         })
     }
 
-    /// The statement that adds to the cotangent of what a block read.
+    /// Returns the statement that adds to the cotangent of a value that the block read.
     fn put(
         &self,
         x: Var,
@@ -158,7 +164,7 @@ impl Cx<'_> {
         }
     }
 
-    /// The struct of a step's residuals: an enum, with a variant for each block that has a derivative.
+    /// Returns the enum of the steps, with a variant for each block that has a derivative.
     pub(super) fn items(&self, steps: &[Step]) -> TokenStream {
         let (step, p, attr) = (self.step, self.p, &self.attr);
         let (vis, allow, attrs) = (&self.func.vis, super::names::allow(), &self.func.attrs);
@@ -249,7 +255,7 @@ impl Cx<'_> {
             (_, false) => {
                 ours!(for step in ::core::iter::Iterator::rev(self.#list.iter()) { match step { #(#arms)* } })
             }
-            // The steps of a segment are made when the sweep comes to it.
+            // The steps of a segment are computed when the sweep reaches it.
             (_, true) => ours! {
                 let mut rest = ::core::clone::Clone::clone(&self.#list);
                 while let ::core::option::Option::Some(step) = rest.pop() {

@@ -1,4 +1,4 @@
-//! The gradients of a function: the struct that holds them, and the companions that return it.
+//! Emits the struct that holds the gradients of a function, and the companions that return it.
 
 use super::cx::{Cx, field, reference};
 use super::names::allow;
@@ -8,7 +8,7 @@ use quote::{ToTokens, format_ident};
 use syn::Type;
 
 impl Cx<'_> {
-    /// `grad` and `value_and_grad`.
+    /// Returns `grad` and `value_and_grad`.
     pub(super) fn grad_functions(
         &self,
         head: &TokenStream,
@@ -67,7 +67,7 @@ impl Cx<'_> {
         }
     }
 
-    /// Whether the fields of the struct of gradients have types that need generic arguments or lifetimes.
+    /// Returns a type parameter for each field whose type needs generic arguments or lifetimes.
     fn generic_fields(&self) -> Vec<Option<Ident>> {
         let owner = self.func.owner.iter().flat_map(|o| &o.generics.params);
         let generic = owner.chain(&self.func.sig.generics.params).next().is_some();
@@ -78,7 +78,7 @@ impl Cx<'_> {
         fields.collect()
     }
 
-    /// The type of the struct, with its generic arguments.
+    /// Returns the type of the struct, with its generic arguments.
     pub(super) fn grads_type(&self) -> TokenStream {
         let grads = &self.names.grads;
         let generic = self.generic_fields();
@@ -96,7 +96,9 @@ impl Cx<'_> {
         }
     }
 
-    /// The struct, where the result is one tensor. It is a tree where its fields are, and may be cloned and shown likewise.
+    /// Returns the struct of gradients, or `None` if the result is not a single tensor.
+    ///
+    /// It is `Tree`, `Clone` and `Debug` if its fields are.
     pub(super) fn grads_struct(&self) -> Option<TokenStream> {
         if self.func.output.shape != OutShape::Tensor {
             return None;
@@ -135,10 +137,12 @@ impl Cx<'_> {
     }
 }
 
-/// A field is read as `(*self).x`, so that rustc has one error for all kinds of `self` where the user has a struct of this name.
+/// Returns the `Tree`, `Clone` and `Debug` impls of the struct of gradients, each bounded by its
+/// fields.
 ///
-/// Each trait holds where it holds for the fields. The bounds are `for<'any>`, because rustc checks a bound on a type without
-/// parameters at once, and a second error would follow the one for a parameter that is no tree.
+/// Fields are read as `(*self).x`, so that rustc reports only one error, whatever `self` is, if the
+/// user has a struct of this name. The bounds are `for<'any>` because rustc checks a bound on a
+/// type without parameters eagerly, and would report a parameter that is not a tree a second time.
 fn grads_traits(
     p: &TokenStream,
     grads: &Ident,

@@ -1,4 +1,4 @@
-//! What callers of a traced function use, and the struct of residuals.
+//! Emits the hidden functions for callers of a traced function, and the struct of residuals.
 
 use super::annotations::Checks;
 use super::cx::{Cx, Pieces, Record, reference};
@@ -46,7 +46,7 @@ impl Cx<'_> {
         }
     }
 
-    /// The hidden companions of a function that is differentiated at compile time.
+    /// Returns the hidden companions of a function that is differentiated at compile time.
     pub(super) fn hidden(&self, staged: Staged, register: Option<&TokenStream>) -> Pieces {
         let Staged {
             reverse,
@@ -94,7 +94,7 @@ impl Cx<'_> {
         }
     }
 
-    /// The struct of residuals, and the function `name` that returns it with the result.
+    /// Returns the struct of residuals, and the function `name` that returns it with the result.
     fn residuals(
         &self,
         residuals: Struct<'_>,
@@ -138,7 +138,7 @@ impl Cx<'_> {
         }
     }
 
-    /// The functions that begin reverse mode in callers.
+    /// Returns the functions with which callers start reverse mode.
     fn fwd(&self) -> TokenStream {
         let n = self.names;
         match self.callers {
@@ -173,7 +173,8 @@ impl Cx<'_> {
         }
     }
 
-    /// The parameters, and one that says for which of them a caller asks for the cotangent.
+    /// Returns the parameters, followed by an array of flags for the cotangents that the caller
+    /// requests.
     fn asking(&self) -> Vec<TokenStream> {
         let (asked, n_params) = (asked(), self.func.params.len());
         let mut inputs = self.inputs();
@@ -181,7 +182,8 @@ impl Cx<'_> {
         inputs
     }
 
-    /// The result, and the pullback of the residuals that `forward` returns.
+    /// Returns the body that computes the result and the pullback of the residuals that `forward`
+    /// returns.
     fn begin(&self, forward: &Ident) -> TokenStream {
         let p = self.p;
         let (run, question, kept) = (self.own(forward), self.question(), self.kept());
@@ -198,8 +200,9 @@ impl Cx<'_> {
         }
     }
 
-    /// The same, where a caller may ask for more than the public parameters. What is not a float has no derivative, whatever the
-    /// caller knows of it.
+    /// Returns the body for callers that may differentiate more than the public parameters.
+    ///
+    /// Values that are not floats have no derivative, even if the caller requests one.
     fn begin_asked(&self, callers: &Wrt) -> TokenStream {
         let (p, asked) = (self.p, asked());
         let param = |i: &usize| reference(&self.func.params[*i]);
@@ -227,7 +230,7 @@ impl Cx<'_> {
         }
     }
 
-    /// The result and the pullback, where the user's function is run and recorded.
+    /// Returns the body that records the user's function and returns the result and the pullback.
     fn record_fwd(&self) -> TokenStream {
         let (p, likes, asked) = (self.p, self.likes(), asked());
         let Record { copies, arguments } = self.record();
@@ -239,12 +242,12 @@ impl Cx<'_> {
         }
     }
 
-    /// The avals of the leaves of each parameter, for cotangents that are zero.
+    /// Returns the avals of the leaves of each parameter, for zero cotangents.
     fn likes(&self) -> Vec<TokenStream> {
         let p = self.p;
         let likes = self.func.params.iter().map(|param| match param.kind {
             Kind::Static { .. } => ours!(::core::default::Default::default()),
-            // A caller asks a tree for the leaves that it has, which are none.
+            // A caller sees no differentiable leaves in such a tree.
             Kind::Tree if !param.diff => ours!(::core::default::Default::default()),
             Kind::Tensor | Kind::Tree => {
                 let x = reference(param);
@@ -266,8 +269,11 @@ impl Cx<'_> {
         let mutable = self.mutable();
         let mark = self.calls.mark();
         let body = self.body(ours!(#mark #mutable #body), &pair);
-        // A tangent that is not given is zero, and no tensor of zeros: the rules would multiply it by infinity. What reaches a
-        // `#[nodiff]` parameter is seldom asked for in forward mode, so no code is emitted for it.
+        // A missing tangent is zero. It is not a tensor of zeros, because the rules would multiply
+        // these by infinity.
+        //
+        // Forward mode with respect to `#[nodiff]` parameters is rare, so the function is recorded
+        // instead of emitting code for it.
         let partial = self.func.diff().filter(|_| needs_all).map(|(i, d)| {
             let x = reference(d);
             ours!(#p::is_partial(&#given[#i], #x))
@@ -290,8 +296,10 @@ impl Cx<'_> {
         (signature, body)
     }
 
-    /// What runs the user's function and records it. The arguments that callers may ask for are copied into a tree, and the function
-    /// is called on its parts.
+    /// Returns the arguments for recording the user's function.
+    ///
+    /// The arguments that callers may differentiate are copied into a tree, and the function is
+    /// called on its parts.
     fn record(&self) -> Record {
         let (p, func) = (self.p, self.func);
         let user = match func.owner {
@@ -320,7 +328,8 @@ impl Cx<'_> {
         }
     }
 
-    /// The arguments of a call, where those of the parameters `parts` are in a nested tree, in order.
+    /// Returns the arguments of a call; those of the parameters `parts` are read from a nested
+    /// tuple, in order.
     pub(super) fn parts_of(&self, tree: &Ident, parts: &[usize]) -> Vec<TokenStream> {
         let p = self.p;
         let call = self.func.params.iter().enumerate().map(|(i, param)| {
@@ -337,7 +346,7 @@ impl Cx<'_> {
         call.collect()
     }
 
-    /// The functions of the run time that record.
+    /// Returns the functions of the run time that record.
     fn recorders(&self) -> (TokenStream, TokenStream) {
         match self.func.output.result {
             None => (ours!(record_vjp), ours!(record_jvp)),
@@ -345,7 +354,7 @@ impl Cx<'_> {
         }
     }
 
-    /// The hidden companions of a function that is run to be known.
+    /// Returns the hidden companions of a function that is traced at run time.
     pub(super) fn recorded(&self) -> Pieces {
         let (n, p, func) = (self.names, self.p, self.func);
         let saved = &n.saved;
@@ -402,7 +411,7 @@ impl Cx<'_> {
     }
 }
 
-/// A struct of residuals by its name, with an attribute.
+/// Struct of residuals: its name, and an attribute.
 struct Struct<'a> {
     saved: &'a Ident,
     attr: Option<TokenStream>,
@@ -413,25 +422,25 @@ impl<'a> Struct<'a> {
         Struct { saved, attr: None }
     }
 
-    /// One that is in no documentation.
+    /// Returns a struct that does not appear in the documentation.
     fn hidden(saved: &'a Ident) -> Struct<'a> {
         let attr = Some(ours!(#[doc(hidden)]));
         Struct { saved, attr }
     }
 }
 
-/// A struct of residuals, and the function that returns it.
+/// Struct of residuals, and the function that returns it.
 struct Residuals {
     items: TokenStream,
     forward: TokenStream,
 }
 
-/// Which cotangents a caller asks for.
+/// Returns the parameter with the flags for the requested cotangents.
 fn asked() -> Ident {
     Ident::new("asked", Span::mixed_site())
 }
 
-/// `(x, (y, ()))`: a tuple of any number of arguments is no tree.
+/// Returns `(x, (y, ()))`, because `Tree` is not implemented for tuples of every length.
 pub(super) fn nested(parts: impl DoubleEndedIterator<Item = TokenStream>) -> TokenStream {
     let parts = parts.rev();
     parts.fold(ours!(()), |rest, part| ours!((#part, #rest)))

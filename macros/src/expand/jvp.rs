@@ -1,4 +1,4 @@
-//! The companion of forward mode: the result, and its tangent.
+//! Emits the forward-mode companion, which returns the result and its tangent.
 
 use super::cx::{Cx, group, reference};
 use crate::parse::text;
@@ -6,20 +6,20 @@ use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, format_ident};
 use syn::{FnArg, Pat};
 
-/// What a companion of forward mode is given, and what it checks.
+/// Inputs of a forward-mode companion, and its checks.
 pub(super) struct Given {
-    /// Its parameters: the receiver, the arguments, and the tangents of those that are differentiated.
+    /// Its parameters: the receiver, the arguments, and the tangents of the differentiated ones.
     pub(super) inputs: Vec<TokenStream>,
-    /// The locals of the tangents, one for each differentiated parameter.
+    /// Locals of the tangents, one for each differentiated parameter.
     pub(super) tangents: Vec<Ident>,
-    /// The statements that check that the arguments have derivatives.
+    /// Statements that check that the arguments are differentiable.
     pub(super) checks: Vec<TokenStream>,
-    /// The leaves of the tangents, for each parameter.
+    /// Leaves of the tangents, for each parameter.
     pub(super) leaves: Vec<TokenStream>,
 }
 
 impl Cx<'_> {
-    /// The same for all companions of forward mode; reverse mode has the checks.
+    /// Returns the inputs of the forward-mode companions; reverse mode shares the checks.
     pub(super) fn given(&self) -> Given {
         let p = self.p;
         let diff = self.diff();
@@ -48,7 +48,7 @@ impl Cx<'_> {
         }
     }
 
-    /// `self, (x, w): (&Tensor, &Tensor), (d_x, d_w): (&Tensor, &Tensor)`.
+    /// Returns `self, (x, w): (&Tensor, &Tensor), (d_x, d_w): (&Tensor, &Tensor)`.
     fn with_tangents(&self, tangents: &[Ident]) -> Vec<TokenStream> {
         let inputs = self.inputs();
         let mut receiver = Vec::new();
@@ -80,7 +80,7 @@ impl Cx<'_> {
         receiver
     }
 
-    /// `jvp`.
+    /// Returns `jvp`.
     pub(super) fn jvp(&self, given: &Given) -> TokenStream {
         let (n, p, func) = (self.names, self.p, self.func);
         let (head, vis) = self.associated();

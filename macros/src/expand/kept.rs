@@ -1,4 +1,5 @@
-//! What a struct of residuals is made of: its fields, their values, and the locals that the pullback has for them.
+//! Assembles a struct of residuals: its fields, their values, and the locals that the pullback
+//! binds.
 
 use super::emit::Emit;
 use crate::lower::{Lowered, Source};
@@ -8,24 +9,24 @@ use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, format_ident};
 use std::collections::BTreeSet;
 
-/// With more tensors than this they are elements of a list, not fields: each field costs rustc time.
+/// Number of tensors above which they are elements of a list: each field costs compile time.
 const MOST_FIELDS: usize = 100;
 
-/// A name, a type, and documentation.
+/// Name, type and documentation of a field.
 pub(super) type Field = (Ident, TokenStream, String);
 
-/// What the pullback of a program keeps.
+/// Residuals of a program.
 pub(super) struct Kept<'a> {
     private: &'a TokenStream,
     made: Made,
     names: BTreeSet<String>,
-    /// Where tensors are elements of a list.
+    /// Lists of tensors and of avals, if there are too many for fields.
     lists: Option<[List; 2]>,
-    /// Variables of which the pullback has dtype and shape only, and the locals that hold them.
+    /// Variables of which the pullback has only the aval, with the locals that hold it.
     pub(super) avals: Vec<(Var, Ident)>,
 }
 
-/// The parts of a struct of residuals.
+/// Parts of a struct of residuals.
 #[derive(Default)]
 pub(super) struct Made {
     pub(super) fields: Vec<Field>,
@@ -33,11 +34,11 @@ pub(super) struct Made {
     pub(super) inits: Vec<TokenStream>,
     /// `field: local`, for the pullback.
     pub(super) binds: Vec<TokenStream>,
-    /// The statements after them that bind the elements of lists.
+    /// Statements after these bindings that bind the elements of lists.
     pub(super) elements: TokenStream,
 }
 
-/// Values that share one field, and their locals.
+/// Values that share one field, with their locals.
 #[derive(Default)]
 struct List {
     values: Vec<Ident>,
@@ -45,7 +46,7 @@ struct List {
 }
 
 impl<'a> Kept<'a> {
-    /// The residuals of a program, and the static arguments that its pullback reads.
+    /// Collects the residuals of a program and the static arguments that its pullback reads.
     pub(super) fn new(
         vjp: &ad::Vjp,
         low: &Lowered,
@@ -117,7 +118,7 @@ impl<'a> Kept<'a> {
         }
     }
 
-    /// The field that says which leaves of a parameter an input is.
+    /// Adds a field that locates the leaves of an input within its parameter.
     pub(super) fn at(&mut self, var: Var, source: &Source, primal: &Emit) -> Ident {
         let p = self.private;
         let name = format!("at_{}", unraw(&primal.ident(var)));
@@ -125,7 +126,8 @@ impl<'a> Kept<'a> {
         self.add(&name, ours!(#p::At), doc, primal.find(source), None)
     }
 
-    /// A field, under a name that no other field has, and its local in the pullback: without one, it has the field's name.
+    /// Adds a field under a unique name, and returns its local in the pullback: `local`, or the
+    /// field's name.
     pub(super) fn add(
         &mut self,
         name: &str,
@@ -146,7 +148,7 @@ impl<'a> Kept<'a> {
         field
     }
 
-    /// A field for all values of a list.
+    /// Adds one field for all values of a list.
     fn list(&mut self, name: &str, doc: &str, ty: TokenStream, init: TokenStream, list: List) {
         let (p, values, locals) = (self.private, list.values, list.locals);
         if values.is_empty() {

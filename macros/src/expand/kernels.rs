@@ -1,8 +1,9 @@
-//! Compiled loops over the elementwise groups of a function and of its derivatives.
+//! Emits compiled loops over the elementwise groups of a function and of its derivatives.
 //!
-//! A plan is made when shapes are known; here they seldom are. So the groups are a guess: that what is not known to differ is
-//! of one shape, as in most programs. The run time looks the groups of a plan up by what they compute, and takes the loop
-//! where there is one; a wrong guess costs some bytes of code, and never a result.
+//! Plans are made once shapes are known, but at compile time they seldom are. The groups are
+//! therefore a guess: shapes that are not known to differ are taken to be equal, as in most
+//! programs. The run time looks up each group of a plan by what it computes, and uses the compiled
+//! loop if there is one. A wrong guess costs code size, never correctness.
 
 use super::cx::Cx;
 use super::wrt::Wrt;
@@ -16,23 +17,26 @@ use quote::format_ident;
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-/// The most operands and results of a loop that the run time has a type for.
+/// Limits on the operands and results of a loop, set by the types of the run time.
 const MOST: (usize, usize) = (12, 4);
 
-/// The most loops of one function, and the most ops in all of them: a loop is compiled six times, and an op takes some ten to
-/// a hundred bytes each time. What is over that runs in pieces for which there are loops, and one op at a time.
+/// Limits on the loops of one function, and on the ops in all of them together.
+///
+/// They bound code size: each loop is compiled six times (two dtypes, three SIMD levels). Groups
+/// over the limit run as smaller compiled loops, or one op at a time.
 const MOST_LOOPS: usize = 32;
 const MOST_OPS: usize = 384;
 
-/// The loops that are compiled with a function.
+/// Loops compiled with a function.
 pub(super) struct Loops {
-    /// By signature.
+    /// Groups by signature.
     groups: BTreeMap<String, (Program, Group)>,
     n_ops: usize,
 }
 
 impl Loops {
-    /// The groups of the programs that plans are made of. What is recorded has none.
+    /// Collects the groups of the programs that plans are made of; a body traced at run time has
+    /// none.
     pub(super) fn of(body: &Body) -> Loops {
         let mut loops = Loops {
             groups: BTreeMap::new(),
@@ -57,25 +61,28 @@ impl Loops {
         self.groups.is_empty()
     }
 
-    /// What each computes, for people and for plans.
+    /// Returns what each loop computes: the text shown to users, and the key by which plans find
+    /// the loop.
     pub(super) fn signatures(&self) -> impl Iterator<Item = &str> {
         self.groups.keys().map(String::as_str)
     }
 
-    /// The body of the function that registers them.
+    /// Returns the body of the function that registers the loops.
     pub(super) fn register(&self, p: &TokenStream) -> TokenStream {
         let loops = self.groups.iter();
         let loops = loops.map(|(signature, (program, group))| fused(signature, program, group, p));
         ours! {
             static LOOPS: &[#p::Fused] = &[#(#loops),*];
-            // SAFETY: `versions!` makes the loops, of safe code: each goes over all elements of slices of one length, and its
-            // versions are in the order of the levels.
+            // SAFETY: `versions!` generates the loops from safe code. Each one iterates over slices
+            // of equal length, and its versions are in the order of the SIMD levels.
             static TABLE: #p::FusedTable = unsafe { #p::FusedTable::new(LOOPS) };
             TABLE.register();
         }
     }
 
-    /// The groups of a program and of its derivatives with respect to `wrt`. `whole` says that it is all of a function.
+    /// Adds the groups of a program and of its derivatives with respect to `wrt`.
+    ///
+    /// `whole` is true if the program is the whole function.
     fn add_program(&mut self, program: &Program, wrt: &[Var], whole: bool) {
         if self.is_full() {
             return;
@@ -101,7 +108,7 @@ impl Loops {
         self.groups.len() >= MOST_LOOPS || self.n_ops >= MOST_OPS
     }
 
-    /// The groups of a program.
+    /// Adds the groups of a program.
     fn add(&mut self, program: Program) {
         let program = values(pass::simplify(guess(pass::simplify(program))));
         let mut readers: HashMap<Var, Vec<usize>> = HashMap::new();
@@ -137,7 +144,7 @@ impl Loops {
 }
 
 impl Cx<'_> {
-    /// The constant that lists the loops.
+    /// Returns the constant that lists the loops.
     pub(super) fn kernels(&self, loops: &Loops) -> TokenStream {
         let (head, vis) = self.associated();
         let (name, user) = (&self.names.kernels, &self.func.sig.ident);
@@ -156,8 +163,9 @@ impl Cx<'_> {
     }
 }
 
-/// Whether the first result may be a single number. What an elementwise op has computed of a shape that is not known is taken
-/// for none.
+/// Returns whether the first result may be a scalar.
+///
+/// An elementwise result of unknown shape is taken not to be one.
 fn may_be_a_loss(program: &Program) -> bool {
     let y = program.outs[0];
     match program.aval(y).shape.known() {
@@ -169,8 +177,10 @@ fn may_be_a_loss(program: &Program) -> bool {
     }
 }
 
-/// The value and the gradients of a function with one result, as they are recorded together: the pullback after the program
-/// whose residuals it reads, and its cotangent is one.
+/// Returns one program for the value and the gradients of a function with one result.
+///
+/// The run time records them together: the pullback follows the primal whose residuals it reads,
+/// with a cotangent of one.
 fn joint(vjp: &ad::Vjp) -> Program {
     let ad::Vjp {
         primal, pullback, ..
@@ -178,7 +188,8 @@ fn joint(vjp: &ad::Vjp) -> Program {
     let mut program = primal.clone();
     let y = program.outs[0];
     program.outs.truncate(1);
-    // Residuals have one number in both parts; what the pullback binds itself gets another.
+    // Residuals have the same numbers in both parts; variables that the pullback binds get fresh
+    // ones.
     let ct = *pullback.params.last().expect("the cotangent of the result");
     let first = primal.n_vars().max(pullback.n_vars());
     let mut fresh: HashMap<Var, Var> = HashMap::new();
@@ -208,7 +219,8 @@ fn joint(vjp: &ad::Vjp) -> Program {
     program
 }
 
-/// The program with every broadcast between shapes that are not known taken for the identity, as it is where they are the same.
+/// Replaces every broadcast between unknown shapes by the identity, which it is if the shapes are
+/// equal.
 fn guess(mut program: Program) -> Program {
     let mut same: HashMap<Var, Var> = HashMap::new();
     for eqn in &mut program.eqns {
@@ -229,7 +241,7 @@ fn guess(mut program: Program) -> Program {
     program
 }
 
-/// The program without what is read for its shape alone: when it runs, shapes are known.
+/// Removes equations that are read only for their shapes, which are known at run time.
 fn values(mut program: Program) -> Program {
     let mut read: HashSet<Var> = program.outs.iter().copied().collect();
     let mut live = vec![false; program.eqns.len()];
@@ -244,7 +256,9 @@ fn values(mut program: Program) -> Program {
     program
 }
 
-/// Whether all operands and results of the group may be floats: bools are between its members alone.
+/// Returns whether all operands and results of the group may be floats.
+///
+/// Bools may occur only between its members.
 fn is_of_floats(program: &Program, group: &Group) -> bool {
     let mut bools: Vec<bool> = Vec::new();
     for (m, args) in group.args.iter().enumerate() {
@@ -262,7 +276,7 @@ fn is_of_floats(program: &Program, group: &Group) -> bool {
     !group.results.iter().any(|m| bools[*m])
 }
 
-/// The loop of a group, in both types of floats.
+/// Returns the loop of a group, for `f32` and `f64`.
 fn fused(signature: &str, program: &Program, group: &Group, p: &TokenStream) -> TokenStream {
     let variant = format_ident!("L{}x{}", group.inputs.len(), group.results.len());
     let [single, double] = ["f32", "f64"].map(|dtype| {
@@ -274,7 +288,7 @@ fn fused(signature: &str, program: &Program, group: &Group, p: &TokenStream) -> 
     }
 }
 
-/// A loop, for each level of the CPU.
+/// Returns the versions of a loop for the SIMD levels.
 fn versions(program: &Program, group: &Group, dtype: &Ident, p: &TokenStream) -> TokenStream {
     let name = |prefix: &str, i: usize| Ident::new(&format!("{prefix}{i}"), Span::mixed_site());
     let inputs: Vec<Ident> = (0..group.inputs.len()).map(|i| name("x", i)).collect();
@@ -309,7 +323,7 @@ fn versions(program: &Program, group: &Group, dtype: &Ident, p: &TokenStream) ->
             match op.def().eval() {
                 Eval::Kernel(_) => {
                     let [c, x, y] = &args[..] else {
-                        unreachable!("`select` is the only one")
+                        unreachable!("`select` is the only kernel in an elementwise group")
                     };
                     ours!(let #out = if #c { #x } else { #y };)
                 }
@@ -355,8 +369,9 @@ fn versions(program: &Program, group: &Group, dtype: &Ident, p: &TokenStream) ->
     }
 }
 
-/// The function of `maths` that is the op, for less, where the operand is moderate, as it nearly always is: a loop tries it, and
-/// does everything again where an operand was not.
+/// Returns the cheaper variant of an op in `maths` that is valid for moderate operands.
+///
+/// A loop tries it first, and recomputes with the general function if an operand was not moderate.
 fn moderate(op: Op) -> Option<&'static str> {
     match op {
         Op::Sin => Some("moderate_sin"),

@@ -1,8 +1,9 @@
-//! Long programs as text.
+//! Emits long programs as text.
 //!
-//! A `let` for each equation is what people read, and it costs rustc some milliseconds: types, borrows, what to drop
-//! where an op panics. A long program is therefore emitted as *stretches*, each one `let` of what is read of it
-//! elsewhere, and a listing: the equations in the text form of programs, which the run time reads when it first runs.
+//! Expansions are readable with one `let` per equation, but each `let` costs rustc time: type
+//! checking, borrow checking, drop glue for unwinding. A long program is therefore cut into
+//! *stretches*. A stretch is one `let` of the variables that are read outside of it, and a listing:
+//! its equations in the text form of programs, which the run time parses on first use.
 
 use super::emit::{Emit, at};
 use crate::lower::Lowered;
@@ -12,22 +13,25 @@ use quote::quote_spanned;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// From how many equations on a program is long, or a function, whose derivatives have some times as many.
+/// Number of equations from which on a program, or a whole function, is long.
+///
+/// The limit for functions is lower because their derivatives have more equations.
 const LONG: usize = 200;
 const LONG_FUNCTION: usize = 100;
-/// Fewer equations between two host statements or calls are no stretch.
+/// Minimum number of equations in a stretch.
 const SHORTEST: usize = 4;
 
-/// The stretches of a program.
+/// Stretches of a program.
 pub(super) struct Stretches {
-    /// Where each ends, by where it starts.
+    /// End of each stretch, by its start.
     ends: BTreeMap<usize, usize>,
-    /// What the equations of a stretch bind and something outside of it reads.
+    /// Variables bound in a stretch and read outside of it.
     read: SecondaryMap<Var, ()>,
 }
 
 impl Stretches {
-    /// Cuts a program around calls and where a host statement comes before an equation: `breaks` says where.
+    /// Cuts a program at calls, and at equations preceded by a host statement, for which `breaks`
+    /// returns true.
     ///
     /// `hosts` are the variables that host statements read.
     pub(super) fn new(
@@ -82,7 +86,8 @@ impl Stretches {
                 self.read.insert(*var, ());
             }
         }
-        // What a host statement reads may have been dropped as dead. Then it is computed again, from its operands.
+        // A variable that a host statement reads may have been removed as dead. It is then
+        // recomputed, so its operands are read too.
         let places: SecondaryMap<Var, usize> = outs(&low.program);
         let alive: SecondaryMap<Var, usize> = outs(program);
         let mut open: Vec<Var> = hosts.chain(program.outs.iter().copied()).collect();
@@ -96,12 +101,12 @@ impl Stretches {
         }
     }
 
-    /// The stretch that starts at an equation.
+    /// Returns the stretch that starts at an equation.
     pub(super) fn at(&self, start: usize) -> Option<Range<usize>> {
         self.ends.get(&start).map(|end| start..*end)
     }
 
-    /// The equations in no stretch.
+    /// Returns the equations outside of all stretches.
     pub(super) fn others<'p>(&'p self, program: &'p Program) -> impl Iterator<Item = &'p Eqn> {
         let mut until = 0;
         let others = program.eqns.iter().enumerate().filter(move |(i, _)| {
@@ -112,7 +117,7 @@ impl Stretches {
     }
 }
 
-/// Where the equations of a program stand, by what they bind.
+/// Returns the positions of the equations, by the variables that they bind.
 pub(super) fn outs(program: &Program) -> SecondaryMap<Var, usize> {
     let eqns = program.eqns.iter().enumerate();
     eqns.flat_map(|(i, e)| e.outs.iter().map(move |v| (*v, i)))
@@ -120,7 +125,7 @@ pub(super) fn outs(program: &Program) -> SecondaryMap<Var, usize> {
 }
 
 impl Emit<'_> {
-    /// The statement that a stretch of equations is.
+    /// Returns the statement for a stretch of equations.
     pub(super) fn stretch(&self, eqns: &[Eqn], stretches: &Stretches) -> TokenStream {
         let p = self.private;
         let bound: SecondaryMap<Var, ()> = eqns
@@ -187,10 +192,10 @@ impl Emit<'_> {
         }
     }
 
-    /// The function that an equation that does not fit goes to: it panics at the user's token.
+    /// Returns the function called for an equation that fails: it panics at the user's token.
     fn failed(&self, eqns: &[Eqn]) -> TokenStream {
         let p = self.private;
-        // Where the tokens change, and where they are.
+        // The first equation of each run with the same position, and that position.
         let mut places: Vec<(usize, Span)> = Vec::new();
         for (i, eqn) in eqns.iter().enumerate() {
             let span = self.span(eqn);
@@ -219,11 +224,12 @@ impl Emit<'_> {
     }
 }
 
-/// The static arguments of a listing.
+/// Static arguments of a listing.
 #[derive(Default)]
 struct Statics {
     values: Vec<Static>,
-    /// The locals that hold those which are host expressions, in the order in which the text names them first.
+    /// Locals of those that are host expressions, in the order in which the text first mentions
+    /// them.
     hosts: Vec<Ident>,
     found: BTreeMap<Attr, Attr>,
 }

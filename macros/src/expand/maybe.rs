@@ -1,7 +1,8 @@
-//! Tangents and cotangents that may be zero where only the run of the host code tells.
+//! Handles tangents and cotangents for which only running the host code tells whether they are
+//! zero.
 //!
-//! A zero is no tensor of zeros, because zero times infinity is not zero. Where it is not known at compile time whether
-//! a value is zero, it is an `Option` in the emitted code, and `None` is zero.
+//! A zero is not a tensor of zeros, because zero times infinity is not zero. If it is not known at
+//! compile time whether a value is zero, it is an `Option` in the emitted code, and `None` is zero.
 
 use super::emit::{Emit, is_many};
 use gradloom_ir::op::Operands;
@@ -10,13 +11,13 @@ use proc_macro2::{Ident, TokenStream};
 use quote::quote_spanned;
 
 impl Emit<'_> {
-    /// Says that values may be zero, and that these are linear in them.
+    /// Declares that values may be zero, and that the variables in `linear` are linear in them.
     pub(super) fn with_zeros(&mut self, linear: impl IntoIterator<Item = Var>) {
         let linear = linear.into_iter().map(|v| (v, ()));
         self.linear = Some(linear.collect::<SecondaryMap<Var, ()>>());
     }
 
-    /// Says that a linear variable is an `Option` in the code.
+    /// Declares that a linear variable is an `Option` in the emitted code.
     pub(super) fn zeroable(&mut self, var: Var) {
         self.maybe.insert(var, ());
         if let Some(linear) = &mut self.linear {
@@ -24,7 +25,8 @@ impl Emit<'_> {
         }
     }
 
-    /// Says what the results of equations are, which are no calls and are not emitted one by one.
+    /// Records which results of a stretch's equations are linear, and which may be zero; none of
+    /// these is a call.
     pub(super) fn zeroable_eqns(&mut self, eqns: &[Eqn]) {
         for eqn in eqns {
             self.linear_eqn(eqn);
@@ -34,7 +36,7 @@ impl Emit<'_> {
         }
     }
 
-    /// Says that the results of an equation are linear, if an operand is.
+    /// Records that the results of an equation are linear, if an operand is.
     fn linear_eqn(&mut self, eqn: &Eqn) {
         if let Some(linear) = &mut self.linear
             && eqn.data().iter().any(|v| linear.contains(*v))
@@ -43,8 +45,10 @@ impl Emit<'_> {
         }
     }
 
-    /// The statement for an equation that reads what may be zero. `None` says that it reads nothing like that, and is
-    /// emitted as any other; what calls give may be zero, and is said to be.
+    /// Returns the statement for an equation that reads values that may be zero.
+    ///
+    /// Returns `None` for other equations, which are emitted as usual. Also records that the
+    /// results of calls may be zero.
     pub(super) fn zeroable_eqn(&mut self, eqn: &Eqn) -> Option<TokenStream> {
         let linear = self.linear.as_ref()?;
         if matches!(eqn.op, Op::CallPull | Op::CallJvp) {
@@ -79,12 +83,12 @@ impl Emit<'_> {
         Some(tokens)
     }
 
-    /// Whether a variable is linear in what may be zero.
+    /// Returns whether a variable is linear in values that may be zero.
     pub(super) fn is_linear(&self, var: Var) -> bool {
         self.linear.as_ref().is_some_and(|l| l.contains(var))
     }
 
-    /// A variable as an `Option` of a reference.
+    /// Returns a variable as an `Option` of a reference.
     pub(super) fn option(&self, var: Var) -> TokenStream {
         let ident = self.ident(var);
         match self.maybe.contains(var) {
@@ -93,7 +97,7 @@ impl Emit<'_> {
         }
     }
 
-    /// A zero in the shape of what may be zero itself: it stands for an operand beside that, and is there if that is.
+    /// Returns `zeros_like(x)` for an `x` that may be zero itself: the zeros are `None` if `x` is.
     fn zero_like(&mut self, eqn: &Eqn) -> Option<TokenStream> {
         let like = *eqn.likes().iter().find(|v| self.maybe.contains(**v))?;
         let (like, out, value) = (self.ident(like), self.ident(eqn.outs[0]), self.value(eqn));

@@ -1,6 +1,6 @@
-//! From a lowered function to tokens. Expansion takes what has been checked and cannot fail.
+//! Expands a lowered function to tokens. Its input has been checked, so expansion cannot fail.
 
-/// `quote!` with locals that no user code can see, and that see no user code.
+/// `quote!` whose locals are hygienic: user code cannot see them, and they do not see the user's.
 macro_rules! ours {
     ($($tokens:tt)*) => { ::quote::quote_spanned!(::proc_macro2::Span::mixed_site()=> $($tokens)*) };
 }

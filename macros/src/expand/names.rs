@@ -1,10 +1,10 @@
-//! The names of what is emitted, and the lints that it cannot heed.
+//! Names of the emitted items, and the lints that they cannot follow.
 
 use crate::parse::Func;
 use proc_macro2::{Ident, TokenStream};
 use syn::Type;
 
-/// The names of everything that is emitted for a function.
+/// Names of all items emitted for a function.
 pub(super) struct Names {
     pub(super) vjp: Ident,
     pub(super) jvp: Ident,
@@ -18,35 +18,35 @@ pub(super) struct Names {
     pub(super) points: Ident,
     pub(super) kernels: Ident,
     pub(super) recorded: Ident,
-    /// The hash without callees, and the reason why a call does more than compute.
+    /// Hash without callees, and the reason why a call has side effects.
     pub(super) own_hash: Ident,
     pub(super) impure: Ident,
-    /// The functions that return the marker type, and the one that returns those of the callees.
+    /// Functions that return the marker type, and the one that returns the markers of the callees.
     pub(super) facts: Ident,
     pub(super) typed: Ident,
     pub(super) callees: Ident,
-    /// The marker type of a method.
+    /// Marker type of a method.
     pub(super) marker: Ident,
-    /// The reason of a function with callees, as text.
+    /// Reason of a function with callees, as text.
     pub(super) why: Ident,
     pub(super) hidden_fwd: Ident,
-    /// The function that callers' reverse mode begins with where it is with respect to the public parameters alone.
+    /// Function that starts a caller's reverse mode with respect to the public parameters only.
     pub(super) hidden_own: Ident,
-    /// `forward` where reverse mode is with respect to all that callers may ask for, and its struct of residuals.
+    /// `forward` with respect to all parameters that callers may differentiate, and its structs.
     pub(super) callers_forward: Ident,
     pub(super) callers_saved: Ident,
     pub(super) callers_step: Ident,
     pub(super) hidden_jvp: Ident,
     pub(super) hidden_hvp: Ident,
     pub(super) annotations: Ident,
-    /// The function that asks rustc for types.
+    /// Function that queries rustc for types.
     pub(super) answers: Ident,
-    /// The function that registers the compiled loops.
+    /// Function that registers the compiled loops.
     pub(super) loops: Ident,
     pub(super) saved: Ident,
     pub(super) step: Ident,
     pub(super) grads: Ident,
-    /// The function that the tests of `check` call, and their module.
+    /// Function that the tests of `check` call, and their module.
     pub(super) check: Ident,
     pub(super) checks: Ident,
 }
@@ -117,7 +117,7 @@ fn capital(part: &str) -> String {
         .unwrap_or_default()
 }
 
-/// `linear_` for `Linear`, nothing for nothing.
+/// Returns `linear_` for `Linear`, and an empty string for an empty name.
 fn snake(name: &str) -> String {
     let mut out = String::new();
     for (i, c) in name.chars().enumerate() {
@@ -144,7 +144,7 @@ fn type_name(ty: &Type) -> String {
     }
 }
 
-/// Lints that generated code cannot heed, because it follows the user's names and types.
+/// Allows lints that generated code cannot follow, because it uses the user's names and types.
 pub(super) fn allow() -> TokenStream {
     ours! {
         #[allow(

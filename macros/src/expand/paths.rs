@@ -1,10 +1,10 @@
-//! The only place that spells where the run time is.
+//! The only module that spells the path of the run time.
 
 use crate::args::Args;
 use proc_macro2::TokenStream;
 use quote::quote;
 
-/// The crate of the run time.
+/// Returns the path of the run time's crate.
 pub(crate) fn krate(args: &Args) -> TokenStream {
     match &args.krate {
         Some(path) => quote!(#path),
@@ -12,7 +12,7 @@ pub(crate) fn krate(args: &Args) -> TokenStream {
     }
 }
 
-/// The module of the run time that generated code uses.
+/// Returns the path of the module that generated code uses.
 pub(crate) fn private(args: &Args) -> TokenStream {
     let krate = krate(args);
     quote!(#krate::__private)

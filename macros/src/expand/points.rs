@@ -1,4 +1,4 @@
-//! The named values of a function, with where they are named.
+//! Emits the table of a function's named values and their source positions.
 
 use super::cx::Cx;
 use crate::lower::{Body, Lowered};
@@ -8,7 +8,7 @@ use quote::quote_spanned;
 use std::collections::BTreeSet;
 
 impl Cx<'_> {
-    /// The table of named values; `kept` are the residuals.
+    /// Returns the table of named values; `kept` are the residuals.
     pub(super) fn points(&self, body: &Body, kept: &[Var]) -> TokenStream {
         let programs: Vec<&Lowered> = match body {
             Body::Straight(low) => vec![&**low],
@@ -23,7 +23,7 @@ impl Cx<'_> {
         if points.is_empty() {
             return ours!(&[]);
         }
-        // `core` says which file its caller is in, so the call has the span of the user's.
+        // `file!` returns the file of its call site, so the call has the user's span.
         let file = quote_spanned!(self.func.sig.ident.span()=> ::core::file!());
         ours!({
             const FILE: &'static str = #file;

@@ -1,7 +1,7 @@
-//! The companion of second order: the gradient, and its change along tangents.
+//! Emits the second-order companion: the gradient, and its change along tangents.
 //!
-//! The transform is applied to the macro's own program: forward mode over the program of the gradient. Where the program
-//! has calls or control flow, the run time differentiates the companion of reverse mode.
+//! Forward mode is applied to the macro's own program of the gradient. If that program has calls or
+//! control flow, the run time differentiates the reverse-mode companion instead.
 
 use super::annotations::Checks;
 use super::cx::{Cx, field, reference};
@@ -16,7 +16,7 @@ use gradloom_ir::ad::{self, Hvp};
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::ToTokens;
 
-/// The program of second order, where it is asked for and the body is one line of operations.
+/// Returns the second-order program, if it is requested and the body is a straight line of ops.
 pub(crate) fn program(func: &Func, low: &Lowered) -> Option<Hvp> {
     let whole_trees = low
         .inputs
@@ -27,7 +27,7 @@ pub(crate) fn program(func: &Func, low: &Lowered) -> Option<Hvp> {
 }
 
 impl Cx<'_> {
-    /// `hvp`, where it is asked for. `head` and `vis` stand before it, `checks` are the statements before the body.
+    /// Returns `hvp`, if it is requested.
     pub(super) fn second_order(&self, body: &Body, given: &Given) -> Option<TokenStream> {
         if !self.func.second {
             return None;
@@ -43,7 +43,7 @@ impl Cx<'_> {
         })
     }
 
-    /// The public companion around its body, which gives two structs of gradients.
+    /// Returns the public companion around `body`, which evaluates to two structs of gradients.
     fn hvp_companion(&self, given: &Given, how: &str, body: TokenStream) -> TokenStream {
         let n = self.names;
         let (head, vis) = self.associated();
@@ -117,7 +117,7 @@ impl Cx<'_> {
         }
     }
 
-    /// The statements of the program, with the results where they belong.
+    /// Returns the statements of the program, and its results as structs of gradients.
     fn statements(&self, low: &Lowered, hvp: &Hvp) -> TokenStream {
         let (p, func) = (self.p, self.func);
         let wrt = Wrt::public().vars(low);
@@ -142,13 +142,17 @@ impl Cx<'_> {
 
         let [gradient, change] =
             ["gradient", "change"].map(|name| Ident::new(name, Span::mixed_site()));
-        let (y, outs) = hvp.program.outs.split_first().expect("a value");
+        let (y, outs) = hvp
+            .program
+            .outs
+            .split_first()
+            .expect("the program returns a value");
         let (gradients, changes) = outs.split_at(hvp.active.len());
         let mut changes = changes.iter();
         let nonzero = wrt.iter().zip(&hvp.nonzero).filter(|(_, n)| **n);
         let pairs = nonzero.zip(gradients).zip(&hvp.active);
         let puts = pairs.map(|(((x, _), g), active)| {
-            let change_of = active.then(|| changes.next().expect("one for each active gradient"));
+            let change_of = active.then(|| changes.next().expect("one change for each active gradient"));
             let parts = [(&gradient, Some(g)), (&change, change_of)];
             let parts = parts.into_iter().filter_map(|(pulled, v)| Some((pulled, v?)));
             let parts = parts.map(|(pulled, v)| {
@@ -179,7 +183,7 @@ impl Cx<'_> {
         }
     }
 
-    /// Forward mode of the run time, over the companion of reverse mode.
+    /// Returns a companion that applies the run time's forward mode to the reverse-mode companion.
     fn at_run_time(&self, given: &Given) -> TokenStream {
         let (n, p, func) = (self.names, self.p, self.func);
         let (checks, leaves) = (&given.checks, &given.leaves);
@@ -221,7 +225,7 @@ impl Cx<'_> {
         });
         let body = ours! {
             #(#checks)*
-            // What does not fit is told by the name of the parameter.
+            // Checks the tangents first, so that errors name the parameters.
             let _ = [#(#leaves),*];
             let (copies, changes) = (#copies, #tangents);
             let (gradient, change) = #p::#run(|#tree: &#ty| -> #closure_returns {

@@ -1,4 +1,5 @@
-//! Checkpointed loops: pieces of a few turns, each of which can be run again from what it started from.
+//! Emits checkpointed loops: segments of a few iterations, each of which can run again from its
+//! initial state.
 
 use super::flow::{Cx, steps_ident};
 use crate::lower::checkpoint::{Checkpoint, start};
@@ -21,7 +22,8 @@ impl Cx<'_> {
         any(&self.flowing.flow.body)
     }
 
-    /// The variant of the steps that stands for some turns of a loop, and what it keeps.
+    /// Returns the step variant for a segment of a loop, and the match arm that visits its
+    /// residuals.
     pub(super) fn segment_variant(&self) -> (TokenStream, TokenStream) {
         let (p, step) = (self.p, self.step);
         let variant = ours! {
@@ -37,7 +39,7 @@ impl Cx<'_> {
         (variant, keep)
     }
 
-    /// The loop, in pieces. `code` is its body as it is emitted elsewhere.
+    /// Returns the loop cut into segments; `code` is its body as emitted elsewhere.
     pub(super) fn segments(
         &self,
         loop_: &Checkpoint,
@@ -112,7 +114,7 @@ impl Cx<'_> {
         }
     }
 
-    /// What the turns read of what stands before the loop, and what they assign to.
+    /// Returns the tensors from before the loop that the iterations read or assign to.
     fn tensors(&self, inside: &Inside) -> Tensors {
         let crossing = self.flowing.flow.blocks.iter().flat_map(|b| &b.targets);
         let params = self.flowing.inputs.iter().map(|i| &i.var);
@@ -133,7 +135,8 @@ impl Cx<'_> {
         }
     }
 
-    /// A tree parameter is read through a reference again, also where it is called `self`.
+    /// Returns the tree parameters that the segment reads, which a run accesses through references
+    /// to copies.
     fn trees(&self, mentioned: &BTreeSet<String>) -> Trees {
         let params = self.func.params.iter();
         let is_read = |p: &&Param| p.kind == Kind::Tree && mentioned.contains(&p.ident.to_string());
@@ -154,7 +157,10 @@ impl Cx<'_> {
         trees
     }
 
-    /// What the user takes by reference is kept as a value. The turns may use up what they read, and are run again.
+    /// Returns the host locals of the segment.
+    ///
+    /// Arguments that the user takes by reference are copied into owned values. Each run gets fresh
+    /// copies, because an iteration may consume its values.
     fn hosts<'l>(&self, loop_: &'l Checkpoint) -> Hosts<'l> {
         let is_param = |ident: &Ident| {
             let mut params = self.func.params.iter();
@@ -214,46 +220,46 @@ impl Cx<'_> {
     }
 }
 
-/// The tensors of a segment.
+/// Tensors of a segment.
 struct Tensors {
-    /// Those that it reads.
+    /// Tensors that it reads.
     read: Vec<Ident>,
-    /// The slots among them that it assigns to.
+    /// Slots among them that it assigns to.
     changing: Vec<Ident>,
 }
 
-/// The tree parameters that a segment reads, one of each for a parameter.
+/// Tree parameters that a segment reads, with one entry in each list per parameter.
 #[derive(Default)]
 struct Trees {
-    /// The locals that own copies.
+    /// Locals that own copies.
     copies: Vec<Ident>,
     /// References to the parameters.
     originals: Vec<TokenStream>,
-    /// The locals that refer to the copies.
+    /// Locals that refer to the copies.
     references: Vec<Ident>,
 }
 
-/// The host locals of a segment.
+/// Host locals of a segment.
 #[derive(Default)]
 struct Hosts<'a> {
-    /// The statements that copy them for the closure.
+    /// Statements that copy the locals for the closure.
     copied: Vec<TokenStream>,
-    /// The statements of the closure that borrow from the copies.
+    /// Statements of the closure that borrow from the copies.
     borrowed: Vec<TokenStream>,
-    /// The copies that each run copies again.
+    /// Copies that each run copies again.
     owned: Vec<&'a Ident>,
 }
 
-/// The variables of a loop.
+/// Variables of a loop.
 #[derive(Default)]
 struct Inside {
-    /// Those that it binds.
+    /// Variables that it binds.
     bound: BTreeSet<Var>,
-    /// The slots that it assigns to.
+    /// Slots that it assigns to.
     assigned: BTreeSet<Var>,
-    /// Those that its blocks read.
+    /// Variables that its blocks read.
     read: BTreeSet<Var>,
-    /// The identifiers in the host code between its blocks.
+    /// Identifiers in the host code between its blocks.
     host_code: BTreeSet<String>,
 }
 
@@ -263,7 +269,7 @@ impl Inside {
     }
 }
 
-/// What `self` is called where it is a copy.
+/// Returns the local for a copy of `self`.
 fn this() -> Ident {
     Ident::new("this", Span::mixed_site())
 }

@@ -1,4 +1,4 @@
-//! The bodies of the companions of a straight-line function, and its struct of residuals.
+//! Emits the bodies of the companions of a straight-line function, and its struct of residuals.
 
 use super::cost::Costs;
 use super::emit::{Emit, tangents_ident};
@@ -12,35 +12,36 @@ use gradloom_ir::ad::{self, Calls};
 use gradloom_ir::{Program, Var, pass};
 use proc_macro2::{Ident, TokenStream};
 
-/// The pieces that the companions are put together from.
+/// Pieces from which the companions are assembled.
 pub(super) struct Staged {
     /// Reverse mode with respect to the parameters of the public companions.
     pub(super) reverse: Reverse,
-    /// Reverse mode with respect to all that callers may ask for, where that is more.
+    /// Reverse mode with respect to all parameters that callers may differentiate, if these are
+    /// more.
     pub(super) callers: Option<Reverse>,
-    /// The statements and the value of the forward-mode companion: `(results, tangents)`.
+    /// Statements and value of the forward-mode companion: `(results, tangents)`.
     pub(super) jvp: TokenStream,
-    /// Whether the forward-mode companion needs the tangents of all arguments.
+    /// True if the forward-mode companion needs the tangents of all arguments.
     pub(super) needs_all: bool,
 }
 
-/// The pieces of reverse mode.
+/// Pieces of reverse mode.
 pub(super) struct Reverse {
-    /// The statements and the value of `forward`: `(results, residuals)`.
+    /// Statements and value of `forward`: `(results, residuals)`.
     pub(super) forward: TokenStream,
-    /// The fields of the struct of residuals.
+    /// Fields of the struct of residuals.
     pub(super) fields: Vec<Field>,
-    /// The body of `pull`.
+    /// Body of `pull`.
     pub(super) pull: TokenStream,
     /// Types that the residuals are made of.
     pub(super) items: TokenStream,
-    /// What it costs, where that does not depend on how control flows.
+    /// Costs, or `None` if they depend on control flow.
     pub(super) costs: Option<Costs>,
-    /// The variables whose values are residuals.
+    /// Variables whose values are residuals.
     pub(super) kept: Vec<Var>,
 }
 
-/// What the passes make of a function, each under its name, for people.
+/// Returns the programs derived from a function, each with a name, for `GRADLOOM_DUMP`.
 pub(crate) fn programs(low: &Lowered) -> Vec<(&'static str, Program)> {
     let wrt = Wrt::public().vars(low);
     let vjp = ad::vjp(&low.program, &wrt);
@@ -54,7 +55,10 @@ pub(crate) fn programs(low: &Lowered) -> Vec<(&'static str, Program)> {
     ]
 }
 
-/// The pieces of a straight-line function; `callers` are the parameters that callers may ask for, where these are more.
+/// Returns the pieces of a straight-line function.
+///
+/// `callers` are the parameters that callers may differentiate, if these are more than the public
+/// ones.
 pub(super) fn staged(
     func: &Func,
     low: &Lowered,
@@ -83,7 +87,7 @@ pub(super) fn staged(
     }
 }
 
-/// The results of a function in the structure of its type.
+/// Returns the results of a function in the structure of its type.
 pub(super) fn results(
     shape: &OutShape,
     outs: &mut impl Iterator<Item = TokenStream>,

@@ -1,4 +1,4 @@
-//! Reverse mode of a straight-line function: what `forward` keeps, and the body of `pull`.
+//! Emits reverse mode of a straight-line function: its residuals, and the body of `pull`.
 
 use super::emit::Emit;
 use super::kept::{Field, Kept, Made};
@@ -8,8 +8,10 @@ use crate::parse::Func;
 use gradloom_ir::{Program, Var, ad};
 use proc_macro2::{Ident, Span, TokenStream};
 
-/// The statements and the value of `forward`, the fields of the struct of residuals, and the body of `pull`. `vjp` is with respect to
-/// `wrt`.
+/// Returns the statements and the value of `forward`, the fields of the struct of residuals, and
+/// the body of `pull`.
+///
+/// `vjp` is taken with respect to `wrt`.
 pub(super) fn reverse(
     func: &Func,
     low: &Lowered,
@@ -22,7 +24,8 @@ pub(super) fn reverse(
     let pullback = Emit::new(func, low, p, &vjp.pullback);
     let outs = &vjp.primal.outs[..vjp.n_outs];
     let mut kept = Kept::new(vjp, low, p, &primal, &pullback);
-    // The results that depend on a parameter. Of the cotangents of several, one may be missing: it is zero.
+    // Results that depend on a parameter. If there are several, the caller may omit the cotangent
+    // of one, which is zero.
     let active: Vec<usize> = (0..vjp.n_outs).filter(|i| vjp.active[*i]).collect();
     let zeros = active.iter().filter(|_| vjp.n_outs > 1).map(|&i| {
         let y = primal.ident(outs[i]);
@@ -76,15 +79,17 @@ pub(super) fn reverse(
     (forward, fields, pull)
 }
 
-/// The cotangents of the arguments.
+/// Returns the local that accumulates the cotangents of the arguments.
 fn pulled() -> Ident {
     Ident::new("pulled", Span::mixed_site())
 }
 
-/// The statement that adds a cotangent to those of a parameter.
+/// Statement that adds a cotangent to those of a parameter.
 type Put = Box<dyn Fn(&Ident) -> TokenStream>;
 
-/// Where the cotangents go that are not always zero: a tensor parameter has one, a tree has one for each leaf.
+/// Returns the destinations of the cotangents that are not always zero.
+///
+/// A tensor parameter has one cotangent, a tree has one for each leaf.
 fn puts(low: &Lowered, vjp: &ad::Vjp, wrt: &[Var], primal: &Emit, kept: &mut Kept<'_>) -> Vec<Put> {
     let nonzero = wrt.iter().zip(&vjp.nonzero).filter(|(_, n)| **n);
     let puts = nonzero.map(|(&var, _)| -> Put {
@@ -106,24 +111,27 @@ fn puts(low: &Lowered, vjp: &ad::Vjp, wrt: &[Var], primal: &Emit, kept: &mut Kep
     puts.collect()
 }
 
-/// What the statements of a pullback are made from.
+/// Context for emitting the statements of a pullback.
 struct Pull<'a> {
     func: &'a Func,
     low: &'a Lowered,
     p: &'a TokenStream,
     vjp: &'a ad::Vjp,
-    /// The results whose cotangents it reads.
+    /// Results whose cotangents it reads.
     active: Vec<usize>,
-    /// The locals with their dtypes and shapes, if any may be missing.
+    /// Locals with the avals of these results, if a cotangent may be missing.
     zeros: Vec<Ident>,
-    /// Variables of which there is dtype and shape only, and the locals that hold them.
+    /// Variables of which the code has only the aval, with the locals that hold it.
     avals: Vec<(Var, Ident)>,
-    /// What is done with each cotangent that the pullback gives.
+    /// Destination of each cotangent that the pullback computes.
     puts: Vec<Put>,
 }
 
 impl Pull<'_> {
-    /// A pullback is linear: with a cotangent missing, it is the sum over those that are given.
+    /// Returns the body of the pullback.
+    ///
+    /// A pullback is linear: if a cotangent is missing, the result is the sum over those that are
+    /// given.
     fn body(&self) -> TokenStream {
         let (p, active, given) = (self.p, &self.active, given());
         let all = vec![true; self.puts.len()];
@@ -140,7 +148,7 @@ impl Pull<'_> {
         ours!(if #(#p::is_given(#given, #active))&&* { #whole } else { #(#parts)* })
     }
 
-    /// The statements for the `k`-th cotangent alone.
+    /// Returns the statements for the `k`-th cotangent alone.
     fn part(&self, k: usize) -> TokenStream {
         let p = self.p;
         let cts = self.cotangents();
@@ -159,7 +167,8 @@ impl Pull<'_> {
         })
     }
 
-    /// The statements of the pullback, or of a part of it; `bind` binds the cotangents of the results.
+    /// Returns the statements of the pullback or of a part of it; `bind` binds the cotangents of
+    /// the results.
     fn statements(
         &self,
         program: &Program,
@@ -183,7 +192,7 @@ impl Pull<'_> {
         ours!(#statements #(#puts)*)
     }
 
-    /// The parameters of the pullback after the residuals.
+    /// Returns the parameters of the pullback after the residuals.
     fn cotangents(&self) -> &[Var] {
         let n_residuals = self.vjp.primal.outs.len() - self.vjp.n_outs;
         &self.vjp.pullback.params[n_residuals..]
@@ -195,7 +204,7 @@ impl Pull<'_> {
     }
 }
 
-/// The cotangents of the results.
+/// Returns the local with the cotangents of the results.
 fn given() -> Ident {
     Ident::new("cotangents", Span::mixed_site())
 }

@@ -1,4 +1,4 @@
-//! Calls that find their plan: what stands before and after a body that need not run.
+//! Emits calls that reuse a cached plan: the code before and after a body that need not run.
 
 mod by_type;
 mod facts;
@@ -16,28 +16,28 @@ use proc_macro2::{Ident, Span, TokenStream};
 use quote::ToTokens;
 use syn::{Attribute, Block, Expr, FnArg, Pat, Path, Signature, Stmt};
 
-/// What a function may leave out when it is called.
+/// Permission for calls to skip the body.
 pub(crate) enum Purity {
-    /// A call need not run the body.
+    /// A call can reuse a plan without running the body.
     Static,
-    /// The body only computes, but what a site would have to know of a call cannot be told: why.
+    /// The body has no side effects, but no key can be formed for its calls; holds the reason.
     Pure(String, Span),
-    /// The body may do what only its run does: what that is.
+    /// Not known to be free of side effects; holds the reason.
     Impure(String, Span),
 }
 
-/// How a function and its companions are called.
+/// Emitter for calls of a function and of its companions.
 pub(crate) struct StaticCall<'a> {
     func: &'a Func,
     p: &'a TokenStream,
     purity: Purity,
-    /// The constants and statics that the body names.
+    /// Constants and statics that the body mentions.
     globals: Vec<Path>,
-    /// Whether the user says that the body only computes.
+    /// True if the user declares the body pure with `#[traced(pure)]`.
     promised: bool,
-    /// What rustc has to confirm for the body to be pure.
+    /// Queries that rustc has to confirm for the body to be pure.
     questions: Vec<Question>,
-    /// What a recorded body may call, as questions to rustc.
+    /// Queries whether the callees of a body traced at run time are `#[traced]`.
     callees: Vec<Question>,
 }
 
@@ -71,12 +71,12 @@ impl<'a> StaticCall<'a> {
         }
     }
 
-    /// The functions and methods that a recorded body may call, each a question whether it is traced.
+    /// Returns the queries whether the callees of a body traced at run time are `#[traced]`.
     pub(super) fn callees(&self) -> &[Question] {
         &self.callees
     }
 
-    /// Why each call is recorded, if it is.
+    /// Returns the reason why each call is recorded, or `None` if calls can reuse plans.
     pub(super) fn recorded(&self) -> Option<&str> {
         match &self.purity {
             Purity::Static => None,
@@ -84,7 +84,7 @@ impl<'a> StaticCall<'a> {
         }
     }
 
-    /// What makes each call recorded, for warnings.
+    /// Returns the causes of recorded calls, for warnings.
     pub(super) fn causes(&self) -> Vec<Cause> {
         match &self.purity {
             Purity::Static => self.misfits(),
@@ -96,9 +96,12 @@ impl<'a> StaticCall<'a> {
         }
     }
 
-    /// Puts the body of the user's function into a function of its own, with the user's signature, and calls that in its place: the
-    /// user's code may return from the middle, and rustc's messages on it are those of a function. Returns the function where it
-    /// has to stand in an impl block. `None` where the body stays where it is.
+    /// Moves the body of the user's function into a function with the same signature, and calls
+    /// that instead.
+    ///
+    /// An early return then leaves only the body, and rustc's messages refer to a function. For a
+    /// method the function is returned, because it belongs into the impl block. Returns `None` if
+    /// the body stays in place.
     pub(crate) fn set_aside(
         &self,
         sig: &mut Signature,
@@ -110,14 +113,15 @@ impl<'a> StaticCall<'a> {
         };
         let mut own = sig.clone();
         own.ident = match &self.func.owner {
-            // The user's code sees an item beside it, whatever the span of its name.
+            // User code can see a local item whatever its hygiene, so only an unusual name avoids a
+            // clash.
             None => Ident::new("__traced_body", sig.ident.span()),
             Some(_) => {
                 let name = format!("__traced_{}_body", inner(&self.func.name()));
                 Ident::new(&name, sig.ident.span())
             }
         };
-        // Only the body assigns to its parameters.
+        // Only the moved body assigns to its parameters.
         for input in &mut sig.inputs {
             match input {
                 FnArg::Receiver(r) => r.mutability = None,
@@ -128,7 +132,7 @@ impl<'a> StaticCall<'a> {
                 }
             }
         }
-        // An op that fails in a closure has no caller to show.
+        // With `Result`, the body runs in a closure, which has no caller to report.
         let tracked = attrs.iter().any(|a| a.path().is_ident("track_caller"));
         let tracked =
             (tracked && self.func.output.result.is_none()).then(|| ours!(#[track_caller]));
@@ -142,7 +146,7 @@ impl<'a> StaticCall<'a> {
             }
             Some(_) => {
                 let (lints, expected) = (&self.func.attrs, expected(attrs));
-                // What clippy says of the parameters it says of the method.
+                // Clippy reports on the parameters of the method itself.
                 let function = quote::quote! {
                     #[allow(clippy::ptr_arg)] #(#lints)* #(#expected)* #tracked #own #block
                 };
@@ -156,7 +160,9 @@ impl<'a> StaticCall<'a> {
         Some(beside)
     }
 
-    /// Wraps the body of the user's function, which has been [set aside](Self::set_aside) where a call need not run it.
+    /// Wraps the body of the user's function in the code that looks up a plan.
+    ///
+    /// The body has been [set aside](Self::set_aside) if a call can reuse a plan.
     pub(crate) fn wrap(&self, block: &mut Block) {
         let syn::ReturnType::Type(_, ty) = &self.func.sig.output else {
             return;
@@ -181,7 +187,7 @@ impl<'a> StaticCall<'a> {
         block.stmts = vec![Stmt::Expr(Expr::Verbatim(body), None)];
     }
 
-    /// What stands at the beginning of a companion that records in its caller's place.
+    /// Returns the first statement of a companion whose ops are recorded on behalf of its caller.
     pub(crate) fn mark(&self) -> TokenStream {
         let p = self.p;
         match self.purity {
@@ -194,8 +200,9 @@ impl<'a> StaticCall<'a> {
         }
     }
 
-    /// The body of a companion that returns the result and the gradients. `body` computes the result and a tuple of these, and
-    /// `grads` is the struct that they are put in.
+    /// Returns the body of a companion that returns the result and the gradients.
+    ///
+    /// `body` computes the result and a tuple of gradients; `grads` is the struct that holds them.
     pub(super) fn gradients(&self, body: &TokenStream, grads: &Ident) -> TokenStream {
         let p = self.p;
         let diff: Vec<&Param> = self.func.diff().map(|(_, param)| param).collect();
@@ -222,7 +229,8 @@ impl<'a> StaticCall<'a> {
         ours! {
             #enter
             let (mut y, (#(mut #locals,)*)) = { #body } #question;
-            // Visited before they are fields: a struct of the user's that is taken for ours is one mistake.
+            // The gradients are visited before they become fields: if the user has a struct with
+            // the same name, rustc then reports only one error.
             #recording.end_with(|f| {
                 #p::Tree::visit_mut(&mut y, f);
                 #(#p::Tree::visit_mut(&mut #locals, f);)*
@@ -231,7 +239,8 @@ impl<'a> StaticCall<'a> {
         }
     }
 
-    /// The body of a companion that returns the result and its tangent. `tangents` are parameters, too.
+    /// Returns the body of a companion that returns the result and its tangent; `tangents` are
+    /// further parameters.
     pub(super) fn tangents(&self, body: &TokenStream, tangents: &[Ident]) -> TokenStream {
         let Purity::Static = self.purity else {
             let count = self.count(Companion::Forward);
@@ -246,8 +255,10 @@ impl<'a> StaticCall<'a> {
         }
     }
 
-    /// The body of a companion that returns the gradients and their change along `tangents`, which are parameters, too. `body`
-    /// computes both as structs.
+    /// Returns the body of a companion that returns the gradients and their change along
+    /// `tangents`.
+    ///
+    /// `body` computes both as structs; `tangents` are further parameters.
     pub(super) fn second(
         &self,
         body: &TokenStream,
@@ -283,8 +294,10 @@ impl<'a> StaticCall<'a> {
         }
     }
 
-    /// The statements that bind the result and the pullback. `checks` stands before what is recorded, and `forward` computes
-    /// the result and a pullback between companions.
+    /// Returns the statements that bind the result and the pullback.
+    ///
+    /// `checks` precede the recorded code. `forward` computes the result and the pullback that
+    /// companions use among themselves.
     pub(super) fn pullback(&self, checks: &TokenStream, forward: &TokenStream) -> TokenStream {
         let p = self.p;
         let Purity::Static = self.purity else {
@@ -322,7 +335,7 @@ impl<'a> StaticCall<'a> {
         }
     }
 
-    /// Adds the tangents to the key, as one more parameter.
+    /// Adds the tangents to the key as one more parameter.
     fn tangents_key(&self, tangents: &[Ident]) -> TokenStream {
         let (p, key, n) = (self.p, key(), self.func.params.len());
         let more = tangents.iter().map(|dx| tree_key(p, &ours!(#dx), &key));
@@ -333,7 +346,7 @@ impl<'a> StaticCall<'a> {
         self.enter_with(companion, found, &TokenStream::new())
     }
 
-    /// Returns what is found; otherwise there is a recording to be ended.
+    /// Returns the statement that returns the results of a cached plan, or starts a recording.
     fn enter_with(
         &self,
         companion: Companion,
@@ -350,7 +363,7 @@ impl<'a> StaticCall<'a> {
         }
     }
 
-    /// The site, and the expression that looks a call up. `more` adds to the key.
+    /// Returns the call site and the expression that looks up a call; `more` adds to the key.
     fn look_up(&self, companion: Companion, more: &TokenStream) -> (TokenStream, TokenStream) {
         let (p, key) = (self.p, key());
         let (mark, globals) = match self.is_settled() {
@@ -386,12 +399,12 @@ impl<'a> StaticCall<'a> {
         )
     }
 
-    /// What the function returns, out of `results`, so many times over.
+    /// Returns the value of [`Self::rebuilt`], as `Ok` if the function returns a `Result`.
     fn result(&self, times: usize) -> TokenStream {
         self.ok(self.rebuilt(times))
     }
 
-    /// The result out of `results`, so many times over.
+    /// Returns the next result out of `results`, or a tuple of the next `times`.
     fn rebuilt(&self, times: usize) -> TokenStream {
         fn rebuilt(shape: &OutShape) -> TokenStream {
             match shape {
@@ -419,7 +432,8 @@ impl<'a> StaticCall<'a> {
         }
     }
 
-    /// Where what has been recorded ends, with its result, so many times over.
+    /// Returns the expression that ends the recording with the value `y`, which consists of `times`
+    /// results.
     fn end(&self, y: &TokenStream, times: usize) -> TokenStream {
         let (p, recording) = (self.p, recording());
         if self.func.output.shape.is_known() {
@@ -432,7 +446,7 @@ impl<'a> StaticCall<'a> {
         }}
     }
 
-    /// The type of the result, so many times over.
+    /// Returns the type of the result; if `times` is not 1, a tuple of `times` results.
     fn whole(&self, times: usize) -> TokenStream {
         let (p, out) = (self.p, &self.func.output.ty);
         let ty = match times {
@@ -453,8 +467,10 @@ impl<'a> StaticCall<'a> {
     }
 }
 
-/// A name that may stand inside of another, which rustc warns of where two underscores follow each other in it: those at the ends
-/// are counted instead.
+/// Returns a form of `name` that can be part of another name.
+///
+/// rustc warns about double underscores inside a name, so leading and trailing underscores are
+/// replaced by their counts.
 fn inner(name: &str) -> String {
     let (rest, middle) = (name.trim_start_matches('_'), name.trim_matches('_'));
     let (before, after) = (name.len() - rest.len(), rest.len() - middle.len());
@@ -464,7 +480,8 @@ fn inner(name: &str) -> String {
     }
 }
 
-/// The attributes that expect a lint, which it is the body that fulfils: what is left of its function allows it.
+/// Returns the `expect` attributes for the moved body, which fulfils the expectations; the original
+/// function gets `allow` instead.
 fn expected(attrs: &mut [Attribute]) -> Vec<Attribute> {
     let expect = attrs.iter_mut().filter(|a| a.path().is_ident("expect"));
     let taken = expect.map(|attr| {
@@ -477,7 +494,7 @@ fn expected(attrs: &mut [Attribute]) -> Vec<Attribute> {
     taken.collect()
 }
 
-/// A reason that ends with what to write instead.
+/// Appends a remedy to a reason that has none.
 fn with_remedy(why: String) -> String {
     match why.contains("; ") {
         true => why,
@@ -493,7 +510,9 @@ fn recording() -> Ident {
     Ident::new("recording", Span::mixed_site())
 }
 
-/// Adds a static value, by reference, to a key. What may borrow is not kept.
+/// Returns the statement that adds a static value, by reference, to a key.
+///
+/// A key cannot store a value that may borrow.
 pub(crate) fn static_key(
     p: &TokenStream,
     x: &TokenStream,
@@ -510,7 +529,7 @@ pub(crate) fn static_key(
     }}
 }
 
-/// Adds a tree, by reference, to a key.
+/// Returns the statement that adds a tree, by reference, to a key.
 fn tree_key(p: &TokenStream, x: &TokenStream, key: &Ident) -> TokenStream {
     ours! {{
         use #p::by_type::*;

@@ -1,4 +1,4 @@
-//! The companion of reverse mode: the result, and its pullback.
+//! Emits the reverse-mode companion, which returns the result and its pullback.
 
 use super::cx::{Cx, group, reference};
 use crate::parse::text;
@@ -6,7 +6,7 @@ use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, format_ident};
 
 impl Cx<'_> {
-    /// `vjp`. `checks` are the statements before the body.
+    /// Returns `vjp`; `checks` precede its body.
     pub(super) fn vjp(&self, checks: &[TokenStream]) -> TokenStream {
         let (n, p, func) = (self.names, self.p, self.func);
         let (head, vis) = self.associated();
@@ -17,7 +17,7 @@ impl Cx<'_> {
         let pair = ours!((#out, impl ::core::ops::Fn(&#out) -> #cotangents + #captures));
         let signature = self.signature(&n.vjp, &self.inputs(), &self.returns(pair));
 
-        // The pullback gives trees like the arguments.
+        // The pullback returns trees with the structure of the arguments.
         let likes: Vec<Ident> = diff
             .iter()
             .map(|d| format_ident!("{}_like", d.name, span = Span::mixed_site()))
@@ -32,7 +32,8 @@ impl Cx<'_> {
             .map(|((i, _), like)| ours!(#p::pulled_back(&#like, &mut cotangents, #i)))
             .collect();
         let rebuilt = group(&rebuilt);
-        // The type of the closure cannot be written, so the body is not caught as a whole.
+        // The type of the closure cannot be written, so a `catch` around the whole body is not
+        // possible.
         let (checked, result) = match &func.output.result {
             None => (ours!(#(#checks)*), ours!((y, pullback))),
             Some(_) => (

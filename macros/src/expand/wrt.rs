@@ -1,8 +1,9 @@
-//! By which parameters derivatives are taken.
+//! Determines the parameters with respect to which derivatives are taken.
 //!
-//! `#[nodiff]` restricts the public companions of a function alone: a caller may pass something differentiable to such a parameter,
-//! and its gradient goes through the call. So a function whose results have a derivative with respect to a `#[nodiff]` parameter
-//! has a second set of derivatives, for callers that ask for it. The first set costs what it would cost without.
+//! `#[nodiff]` restricts only the public companions of a function: a caller may pass a
+//! differentiable value to such a parameter, and its gradient goes through the call. A function
+//! whose results have a derivative with respect to a `#[nodiff]` parameter therefore has a second
+//! set of derivatives, for callers that request it. The first set costs nothing extra.
 
 use crate::lower::{Body, Flowing, Input, Lowered};
 use crate::parse::{Func, Kind, Param};
@@ -10,23 +11,27 @@ use gradloom_ir::ad::{self, Calls};
 use gradloom_ir::flow::{self, Block};
 use gradloom_ir::{Op, Program, SecondaryMap, Var};
 
-/// The parameters that a set of derivatives is taken with respect to.
+/// Parameters that a set of derivatives is taken with respect to, besides those of the public
+/// companions.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Wrt {
-    /// The `#[nodiff]` parameters among them, by position.
+    /// Positions of the `#[nodiff]` parameters among them.
     pub(super) nodiff: Vec<usize>,
-    /// Those of them that ops with a derivative read. They have to be floats: the rules of ops are for floats alone. A traced
-    /// function that is called looks at the dtypes itself.
+    /// Positions in `nodiff` of the parameters that differentiable ops read.
+    ///
+    /// They must be floats, because the rules of ops are valid for floats only. A traced callee
+    /// checks the dtypes itself.
     pub(super) floats: Vec<usize>,
 }
 
 impl Wrt {
-    /// The parameters of the public companions.
+    /// Returns the parameters of the public companions.
     pub(super) fn public() -> Wrt {
         Wrt::default()
     }
 
-    /// The parameters that callers may ask for, if these are more than those of the public companions.
+    /// Returns the parameters that callers may differentiate, if these are more than the public
+    /// ones.
     pub(super) fn callers(func: &Func, body: &Body) -> Option<Wrt> {
         let whole = Whole::of(body)?;
         let mut wrt = Wrt::public();
@@ -53,13 +58,13 @@ impl Wrt {
         input.diff || param.is_some_and(|i| self.nodiff.contains(&i))
     }
 
-    /// The variables that stand for them in a program.
+    /// Returns the variables of these parameters in a program.
     pub(super) fn vars(&self, low: &Lowered) -> Vec<Var> {
         let inputs = low.inputs.iter().filter(|i| self.takes(i));
         inputs.map(|i| i.var).collect()
     }
 
-    /// The variables that have a derivative, in all blocks.
+    /// Returns the variables that have a derivative, in all blocks.
     pub(super) fn active(&self, flowing: &Flowing) -> SecondaryMap<Var, ()> {
         let inputs = flowing.pieces.iter().flat_map(|piece| &piece.low.inputs);
         let wrt = inputs.chain(&flowing.inputs).filter(|i| self.takes(i));
@@ -68,8 +73,10 @@ impl Wrt {
     }
 }
 
-/// All parameters that callers may ask for, by position; `callers` is [`Wrt::callers`]. Of a body that is recorded nothing is
-/// known.
+/// Returns the positions of all parameters that callers may differentiate.
+///
+/// `callers` is the result of [`Wrt::callers`]. A body traced at run time may differentiate any
+/// parameter.
 pub(super) fn asked_for(func: &Func, body: &Body, callers: Option<&Wrt>) -> Vec<usize> {
     let recorded = matches!(body, Body::Recorded(_));
     let more = |i: usize| callers.is_some_and(|wrt| wrt.nodiff.contains(&i));
@@ -78,13 +85,13 @@ pub(super) fn asked_for(func: &Func, body: &Body, callers: Option<&Wrt>) -> Vec<
     params.map(|(i, _)| i).collect()
 }
 
-/// Whether it is `#[nodiff]`, and not said to be no float.
+/// Returns whether a parameter is `#[nodiff]` and not annotated with a dtype that is not a float.
 fn may_be_asked_for(param: &Param) -> bool {
     let is_traced = matches!(param.kind, Kind::Tensor | Kind::Tree);
     is_traced && !param.diff && param.aval.dtype.is_none_or(|dtype| dtype.is_float())
 }
 
-/// A function as blocks, of which one is all of it where the body is straight-line.
+/// Function as a list of blocks; a straight-line body is a single block.
 struct Whole<'a> {
     blocks: Vec<Block>,
     inputs: Vec<&'a Input>,
@@ -92,7 +99,7 @@ struct Whole<'a> {
 }
 
 impl<'a> Whole<'a> {
-    /// `None`, if the body is recorded.
+    /// Returns the blocks of a body, or `None` if it is traced at run time.
     fn of(body: &'a Body) -> Option<Whole<'a>> {
         match body {
             Body::Straight(low) => Some(Whole {
@@ -115,7 +122,8 @@ impl<'a> Whole<'a> {
         }
     }
 
-    /// The variables of a parameter: itself, or the parts of it that are read.
+    /// Returns the variables of a parameter: the parameter itself, or the parts of it that are
+    /// read.
     fn vars(&self, param: usize) -> Vec<Var> {
         let inputs = self
             .inputs
@@ -124,13 +132,13 @@ impl<'a> Whole<'a> {
         inputs.map(|i| i.var).collect()
     }
 
-    /// Whether a result has a derivative with respect to one of `vars`.
+    /// Returns whether a result has a derivative with respect to one of `vars`.
     fn has_derivative(&self, vars: &[Var]) -> bool {
         let active = flow::active(&self.blocks, vars);
         self.results.iter().any(|v| active.contains(*v))
     }
 
-    /// Whether an op, not a call alone, has a derivative with respect to one of `vars`.
+    /// Returns whether an op other than a call has a derivative with respect to one of `vars`.
     fn is_read_by_ops(&self, vars: &[Var]) -> bool {
         let blocks: Vec<Block> = self.blocks.iter().map(without_calls).collect();
         let active = flow::active(&blocks, vars);
@@ -146,7 +154,7 @@ impl<'a> Whole<'a> {
     }
 }
 
-/// The block with the results of calls as parameters.
+/// Returns the block with the results of calls turned into parameters.
 fn without_calls(block: &Block) -> Block {
     let mut program = block.program.clone();
     let calls = program.eqns.extract_if(.., |e| Op::CALLS.contains(&e.op));

@@ -1,4 +1,4 @@
-//! What is emitted while a body is being typed.
+//! The emitted items while a body is being typed.
 
 use crate::traced::expand;
 use proc_macro2::{TokenStream, TokenTree};
@@ -9,7 +9,7 @@ fn tokens(source: &str) -> TokenStream {
     source.parse().expect("the test's source is tokens")
 }
 
-/// The expansion, apart from the user's own item, which need not parse.
+/// Returns the expansion without the user's item, which need not parse.
 fn companions(source: &str) -> syn::File {
     let expansion = expand(TokenStream::new(), tokens(source)).into_iter();
     // The item ends with its body.
@@ -17,10 +17,10 @@ fn companions(source: &str) -> syn::File {
         |t| !matches!(t, TokenTree::Group(g) if g.delimiter() == proc_macro2::Delimiter::Brace),
     );
     rest.next();
-    syn::parse2(rest.collect()).expect("companions parse, whatever the body is")
+    syn::parse2(rest.collect()).expect("companions parse for every body")
 }
 
-/// The signatures of all functions, and the names and generics of all types.
+/// Returns the signatures of all functions, and the names and generics of all types.
 fn interface(file: &syn::File) -> BTreeSet<String> {
     struct Collect(BTreeSet<String>);
     impl<'ast> syn::visit::Visit<'ast> for Collect {
@@ -38,7 +38,7 @@ fn interface(file: &syn::File) -> BTreeSet<String> {
     }
     let mut collect = Collect(BTreeSet::new());
     syn::visit::Visit::visit_file(&mut collect, file);
-    // The pull and the loops of a straight-line function are no part of its interface.
+    // `pull` and the loops of a straight-line function are not part of its interface.
     let inner = |s: &String| s.starts_with("fn pull ") || s.ends_with("loops ()");
     collect.0.retain(|s| !inner(s));
     collect.0
@@ -68,7 +68,8 @@ const HALF_TYPED: [&str; 14] = [
     "x.sin(",
 ];
 
-/// The text with every bracket closed: a macro is given nothing else, because the lexer asks for that.
+/// Returns the text with every bracket closed, because the lexer rejects unbalanced brackets before
+/// any macro runs.
 fn closed(body: &str) -> String {
     let mut open = Vec::new();
     let mut out = String::new();
@@ -99,7 +100,7 @@ fn whole(head: &str) -> &'static str {
 }
 
 #[test]
-fn the_companions_are_those_of_a_whole_body() {
+fn a_half_typed_body_has_the_companions_of_a_complete_one() {
     for head in HEADS {
         let expected = interface(&companions(&format!("{head} {{ {} }}", whole(head))));
         assert!(expected.len() > 5, "{expected:?}");
@@ -111,7 +112,7 @@ fn the_companions_are_those_of_a_whole_body() {
 }
 
 #[test]
-fn the_body_stays_as_the_user_typed_it_and_rustc_alone_tells_what_is_wrong() {
+fn a_half_typed_body_is_emitted_unchanged_and_only_rustc_reports_it() {
     for head in HEADS {
         for body in HALF_TYPED.map(closed) {
             let source = format!("{head} {{ {body} }}");
@@ -131,7 +132,7 @@ fn the_body_stays_as_the_user_typed_it_and_rustc_alone_tells_what_is_wrong() {
 }
 
 #[test]
-fn the_errors_of_the_signature_are_told_beside_a_half_typed_body() {
+fn errors_in_the_signature_are_reported_despite_a_half_typed_body() {
     let source = "fn f(x: &Tensor, #[nodif] y: &Tensor) -> Tensor { x. }";
     let expansion = expand(TokenStream::new(), tokens(source)).to_string();
     assert_eq!(expansion.matches("compile_error").count(), 1, "{expansion}");
@@ -143,7 +144,7 @@ fn the_errors_of_the_signature_are_told_beside_a_half_typed_body() {
 }
 
 #[test]
-fn attributes_of_the_macro_leave_a_half_typed_body() {
+fn attributes_of_the_macro_are_removed_from_a_half_typed_body() {
     let source = "fn f(x: &Tensor) -> Tensor { { #[save] let y = x.sin(); } #[recompute] let z = x.cos(); #[allow(unused)] let a = 1; z. }";
     let expansion = expand(TokenStream::new(), tokens(source)).to_string();
     let body = tokens("{ { let y = x.sin(); } let z = x.cos(); #[allow(unused)] let a = 1; z. }");
@@ -164,14 +165,14 @@ fn one_half_typed_method_leaves_the_other_methods_alone() {
         )
     };
     let expand = |source: &str| expand(TokenStream::new(), tokens(source));
-    // In an impl block the associated companions are parsed where the body is emptied.
+    // The expansion of an impl block parses once the half-typed body is replaced.
     let emptied = |body: &str, parsed: &str| {
         let text = expand(&imp(body)).to_string();
         let (body, parsed) = (tokens(body).to_string(), tokens(parsed).to_string());
         let text = text.replacen(&format!("{{ {body} }}"), &format!("{{ {parsed} }}"), 1);
         syn::parse_file(&text).unwrap_or_else(|e| panic!("{e}: {text}"))
     };
-    // A body that is known to be pure is set aside, which is nobody else's business.
+    // The function of a body that is set aside is an implementation detail.
     let interface = |file: &syn::File| {
         let mut all = interface(file);
         all.retain(|item| !item.starts_with("fn __traced_forward_body"));
@@ -185,7 +186,7 @@ fn one_half_typed_method_leaves_the_other_methods_alone() {
     for body in HALF_TYPED.map(closed) {
         assert_eq!(interface(&emptied(&body, "x.cos()")), expected, "{body}");
         let file = emptied(&body, "x.cos()").to_token_stream().to_string();
-        // The whole method is still differentiated at compile time.
+        // The other method is still differentiated at compile time.
         assert!(
             file.contains("x.sin()") || file.contains("x . sin ()"),
             "{file}"
@@ -195,7 +196,7 @@ fn one_half_typed_method_leaves_the_other_methods_alone() {
 }
 
 #[test]
-fn what_is_no_function_at_all_is_not_taken_for_one() {
+fn items_without_a_function_are_not_taken_for_half_typed_ones() {
     for source in [
         "fn f();",
         "struct S { x: }",

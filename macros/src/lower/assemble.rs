@@ -1,4 +1,5 @@
-//! The pieces of a body, when all of it has been lowered: what crosses from block to block is known then.
+//! Assembles the pieces of a body once all of it is lowered and the variables that cross blocks are
+//! known.
 
 use super::blocks::{Declaration, Flowing, HostCode, Piece, Store};
 use super::{Cx, Input, Lowered, Source};
@@ -8,7 +9,7 @@ use proc_macro2::{Ident, Span, TokenStream};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-/// A block before it is known what others read of it.
+/// Block before the variables that other blocks read are known.
 #[derive(Clone)]
 pub(super) struct Raw {
     pub(super) program: Program,
@@ -24,7 +25,7 @@ pub(super) struct Raw {
 }
 
 impl Cx<'_> {
-    /// The pieces of a body that has been lowered as a whole.
+    /// Assembles the pieces of a body that has been lowered completely.
     pub(super) fn pieces(mut self) -> Flowing {
         let names = std::mem::take(&mut self.b)
             .finish(Vec::new(), Vec::new())
@@ -38,7 +39,7 @@ impl Cx<'_> {
         let free = raws.iter().zip(&bound).map(|(raw, bound)| raw.free(bound));
         let free: Vec<BTreeSet<Var>> = free.collect();
         let crossing: BTreeSet<Var> = free.iter().flatten().copied().collect();
-        // Host statements read what they need where it is computed, whichever block they stand in.
+        // Host statements are emitted in the block that computes the variables they read.
         let hosts = raws.iter().flat_map(|b| &b.hosts);
         state
             .read
@@ -106,7 +107,7 @@ impl Cx<'_> {
 }
 
 impl Raw {
-    /// The variables that the block binds.
+    /// Returns the variables that the block binds.
     fn bound(&self) -> BTreeSet<Var> {
         let eqns = self.program.eqns.iter().flat_map(|e| &e.outs).copied();
         let inputs = self
@@ -116,7 +117,8 @@ impl Raw {
         eqns.chain(inputs.map(|i| i.var)).collect()
     }
 
-    /// The variables that the block reads and others bind; slots and parameters of the function too.
+    /// Returns the variables that the block reads and does not bind, including slots and
+    /// parameters.
     fn free(&self, bound: &BTreeSet<Var>) -> BTreeSet<Var> {
         let args = self.program.eqns.iter().flat_map(|e| &e.args);
         let stored = self.stores.iter().map(|s| &s.1);
@@ -127,7 +129,7 @@ impl Raw {
     }
 }
 
-/// Fills in what each declaration declares.
+/// Fills in the declarations, which are known only at the end.
 fn declared(nodes: &mut [Node<HostCode>], declarations: &[Declaration]) {
     for node in nodes {
         match node {

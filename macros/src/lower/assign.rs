@@ -1,4 +1,4 @@
-//! Assignments: a local gets another variable, within its block.
+//! Lowers assignments, which bind a local to another variable within its block.
 
 use super::blocks::Declaration;
 use super::slots::Slot;
@@ -11,7 +11,7 @@ use syn::Expr;
 use syn::spanned::Spanned;
 
 impl Cx<'_> {
-    /// Whether an expression that is assigned to is host code.
+    /// Returns whether the target of an assignment is host code.
     pub(super) fn is_host(&self, expr: &Expr) -> bool {
         match expr {
             Expr::Path(p) => p.path.get_ident().is_some_and(|i| !self.is_traced(i)),
@@ -22,7 +22,8 @@ impl Cx<'_> {
         }
     }
 
-    /// What host code assigns to a host variable.
+    /// Lowers the right side of an assignment to a host variable; `None` if its evaluation
+    /// diverges.
     pub(super) fn assigned_host(&mut self, right: &Expr) -> R<Option<Host>> {
         if !self.mentions_traced(right) && !exits(right) {
             let (expr, reads) = (self.rename(right), Vec::new());
@@ -81,7 +82,7 @@ impl Cx<'_> {
         }
     }
 
-    /// Gives a local another value.
+    /// Assigns a value to a local.
     fn assign_value(&mut self, left: &Expr, value: Value) -> R<()> {
         let ident = match left {
             Expr::Path(p) => p.path.get_ident(),
@@ -125,8 +126,9 @@ impl Cx<'_> {
         if poisoned { Err(Stop::Error) } else { Ok(()) }
     }
 
-    /// What a local with the value `old` holds when it is given `value`, and its slot. There is nothing to do where both are host
-    /// values: the emitted code assigns.
+    /// Returns the value and the slot of a local when `value` replaces `old`.
+    ///
+    /// Returns `None` if both are host values, which the emitted code assigns itself.
     fn replacing(
         &mut self,
         left: &Expr,
@@ -184,7 +186,7 @@ impl Cx<'_> {
         Ok(Some((value, slot)))
     }
 
-    /// `pair.0 = v` and `list[1] = v`, for a tuple or an array of tensors that is a local.
+    /// Lowers `pair.0 = v` and `list[1] = v` for a local tuple or array of tensors.
     fn assign_part(&mut self, left: &Expr, value: Value) -> R<()> {
         let (base, index) = match left {
             Expr::Field(syn::ExprField {
@@ -231,7 +233,7 @@ impl Cx<'_> {
         self.assign_value(base, Value::Tuple(parts))
     }
 
-    /// What an assignment wants of its right side.
+    /// Returns what an assignment expects of its right side.
     pub(super) fn want_of_target(&self, left: &Expr) -> Want {
         Want {
             shape: self.shape_of_target(left),
@@ -262,7 +264,7 @@ impl Cx<'_> {
     }
 }
 
-/// The structure of a value.
+/// Returns the structure of a value.
 fn shape_of(value: &Value) -> OutShape {
     match value {
         Value::Tuple(values) => OutShape::Tuple(values.iter().map(shape_of).collect()),

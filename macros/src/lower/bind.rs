@@ -1,4 +1,6 @@
-//! Patterns of `let`: what they want of a value, and the names that they bind to its parts.
+//! Lowers patterns of `let`, which bind names to the parts of a value.
+//!
+//! The pattern also determines the structure that is expected of the value.
 
 use super::{Cx, Host, R, Value, Want};
 use crate::parse::{OutShape, unraw};
@@ -47,7 +49,7 @@ impl Cx<'_> {
             {
                 t.elems.iter().enumerate().try_for_each(|(i, p)| {
                     let mut part = self.field(&place, &syn::Member::Unnamed(i.into()));
-                    // A pattern for a tuple takes a reference to one apart into references.
+                    // A tuple pattern matched against a reference binds references.
                     if let Value::Place(part) = &mut part {
                         part.by_ref = place.by_ref;
                     }
@@ -58,7 +60,8 @@ impl Cx<'_> {
         }
     }
 
-    /// Binds the names of a pattern to errors, so that what reads them is not reported again.
+    /// Binds the names of a pattern to the error value, so that uses of them are not reported
+    /// again.
     pub(super) fn poison(&mut self, pat: &Pat) {
         match pat {
             Pat::Ident(p) => {
@@ -75,7 +78,7 @@ impl Cx<'_> {
         }
     }
 
-    /// Keeps a `let` of host values, with names that the emitted code has for them alone.
+    /// Emits a `let` of host values under names that are unique in the emitted code.
     pub(super) fn bind_host(
         &mut self,
         pat: &Pat,
@@ -124,7 +127,7 @@ impl Cx<'_> {
     }
 }
 
-/// What a pattern wants of the value it is bound to.
+/// Returns what a pattern expects of the value that it is bound to.
 pub(super) fn want_of(pat: &Pat) -> Want {
     fn shape(pat: &Pat) -> OutShape {
         match pat {
@@ -144,7 +147,7 @@ pub(super) fn want_of(pat: &Pat) -> Want {
     }
 }
 
-/// What a type says of the value that is bound to a local.
+/// Returns what a type annotation of a local expects of its value.
 pub(super) fn want_of_type(ty: &syn::Type) -> Want {
     fn shape(ty: &syn::Type) -> OutShape {
         match ty {

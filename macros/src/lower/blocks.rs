@@ -1,7 +1,9 @@
-//! A body with host control flow, in pieces: straight-line blocks, and the host code between them.
+//! Lowers a body with host control flow to pieces: straight-line blocks, and the host code between
+//! them.
 //!
-//! A local that is assigned to inside a loop or a branch, and was declared outside of it, lives in a *slot* while control
-//! goes from block to block: a mutable local of the emitted code. Within a block it is a variable like any other.
+//! A local that is declared outside of a loop or a branch and assigned inside of it lives in a
+//! *slot*, a mutable local of the emitted code, while control passes from block to block. Within a
+//! block it is a variable like any other.
 
 use super::assemble::Raw;
 use super::slots::settle;
@@ -15,58 +17,58 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::rc::Rc;
 
-/// A body with host control flow.
+/// Body with host control flow.
 #[derive(Debug)]
 pub(crate) struct Flowing {
-    /// The blocks, and what runs them.
+    /// The blocks, and the host code that runs them.
     pub(crate) flow: Flow<HostCode>,
-    /// What belongs to each block.
+    /// Emission data of each block.
     pub(crate) pieces: Vec<Piece>,
-    /// The tensor parameters of the function.
+    /// Tensor parameters of the function.
     pub(crate) inputs: Vec<Input>,
 }
 
-/// What belongs to a block.
+/// Emission data of a block.
 #[derive(Debug)]
 pub(crate) struct Piece {
     pub(crate) low: Lowered,
-    /// How each result of the block is stored.
+    /// Kind of store for each result of the block.
     pub(crate) stores: Vec<Store>,
-    /// The line it starts at.
+    /// First source line of the block.
     pub(crate) line: usize,
 }
 
-/// How a result of a block reaches other blocks.
+/// Kind of store by which a result of a block reaches other blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Store {
-    /// It is the first value of a slot.
+    /// First value of a slot.
     Declare,
-    /// It is assigned to a slot.
+    /// Assigned to a slot.
     Assign,
-    /// It keeps its own name.
+    /// Bound to a local of its own name.
     Keep,
-    /// It is what a slot held until then, under a name of its own.
+    /// Earlier value of a slot, bound to a local of its own.
     Let,
-    /// It is a result of the function.
+    /// Result of the function.
     Result,
 }
 
 /// Host code between blocks.
 #[derive(Clone, Debug)]
 pub(crate) enum HostCode {
-    /// Code as it is emitted.
+    /// Code that is emitted as it is.
     Code(TokenStream),
-    /// Code that opens a scope: what stands before the brace.
+    /// The code before the opening brace of a scope.
     Head(TokenStream),
-    /// A loop of which reverse mode keeps a state now and then.
+    /// Loop with `#[checkpoint]`.
     Checkpoint(Box<super::checkpoint::Checkpoint>),
-    /// Declares a local that is assigned to later, if anything is; the number of its declaration.
+    /// Declaration, by its number, of a local that later code may assign to.
     Declare(usize, Declaration),
-    /// Leaves the function with an error.
+    /// Code that leaves the function with an error.
     Fail(TokenStream),
 }
 
-/// What a declaration turned out to declare.
+/// Kind of a declared local; `Nothing` if no code assigns to it.
 #[derive(Clone, Debug)]
 pub(crate) enum Declaration {
     Nothing,
@@ -75,7 +77,7 @@ pub(crate) enum Declaration {
 }
 
 impl ToTokens for HostCode {
-    /// The user's code in it.
+    /// Appends the user's code in the node.
     fn to_tokens(&self, tokens: &mut TokenStream) {
         match self {
             HostCode::Code(code) | HostCode::Head(code) | HostCode::Fail(code) => {
@@ -108,7 +110,7 @@ impl fmt::Display for HostCode {
     }
 }
 
-/// What stands before a brace, as a person writes it.
+/// Returns the code before a brace, formatted for reading.
 fn head_text(head: &TokenStream) -> String {
     let statement = quote::quote!(fn f() { #head {} });
     let arm = quote::quote!(fn f() { match x { #head {} } });
@@ -119,7 +121,7 @@ fn head_text(head: &TokenStream) -> String {
         let code = prettyplease::unparse(&file);
         let line = code.lines().nth(skip).unwrap_or_default().trim();
         let line = line.trim_end_matches("{}").trim_end_matches('{').trim_end();
-        // Where it takes several lines, its tokens will do.
+        // A head of several lines is printed as its tokens.
         if !line.is_empty() && code.lines().count() <= 2 * skip + 3 {
             return line.to_owned();
         }
@@ -127,29 +129,29 @@ fn head_text(head: &TokenStream) -> String {
     text(head)
 }
 
-/// The pieces of the body, as far as it has been lowered.
+/// State of a body with control flow during lowering.
 #[derive(Clone)]
 pub(super) struct Pieces {
-    /// The lists of nodes that are open, the innermost last.
+    /// Open lists of nodes, the innermost last.
     pub(super) open: Vec<Vec<Node<HostCode>>>,
     pub(super) blocks: Vec<Rc<Raw>>,
-    /// Slots whose declaration is the next store.
+    /// Slots whose next store is their declaration.
     pub(super) undeclared: BTreeSet<Var>,
-    /// Stores at the end of the block that is open.
+    /// Stores at the end of the open block.
     pub(super) stores: Vec<(Var, Var, Store)>,
     pub(super) declarations: Vec<Declaration>,
-    /// Every value that went into a slot, for the avals at the heads of loops.
+    /// Aval of every value stored in a slot, to compute the avals at loop heads.
     pub(super) stored: Vec<(Var, Aval)>,
     pub(super) results: Vec<Var>,
-    /// The loops and labelled blocks around the statement that is lowered.
+    /// Loops and labelled blocks around the current statement.
     pub(super) around: Vec<super::loops::Around>,
-    /// Whether control has left the statements that are lowered.
+    /// True if the current statement is unreachable.
     pub(super) left: bool,
-    /// Whether the arms of branches are read as tensors, where they are parts of trees.
+    /// True if parts of trees that are values of branches are read as tensors.
     pub(super) as_tensors: bool,
-    /// The variables that host code reads.
+    /// Variables that host code reads.
     pub(super) read: BTreeSet<Var>,
-    /// The name of the local that a branch gives its value to.
+    /// Name of the local that the next branch is bound to.
     pub(super) hint: Option<Ident>,
     pub(super) line: usize,
 }
@@ -175,7 +177,7 @@ impl Pieces {
 }
 
 impl Cx<'_> {
-    /// What is known of a body with control flow while it is lowered.
+    /// Returns the state of a body with control flow.
     pub(super) fn pieces_mut(&mut self) -> &mut Pieces {
         self.flow.as_mut().expect("the body may have control flow")
     }
@@ -198,7 +200,7 @@ impl Cx<'_> {
         }
     }
 
-    /// The line of what is lowered next, for the block that it starts.
+    /// Sets the line of the open block, if it is still empty.
     pub(super) fn at_line(&mut self, span: Span) {
         let starts = self.b.n_eqns() == 0 && self.hosts.is_empty();
         if let Some(pieces) = self.flow.as_mut().filter(|_| starts) {
@@ -215,7 +217,7 @@ impl Cx<'_> {
         self.push_node(Node::Host(HostCode::Code(tokens)));
     }
 
-    /// Lowers what stands in a scope of its own, and ends its last block.
+    /// Lowers code in its own scope, and ends the scope's last block.
     pub(super) fn scope<T>(
         &mut self,
         inner: impl FnOnce(&mut Self) -> R<T>,
@@ -225,11 +227,15 @@ impl Cx<'_> {
         let value = inner(self);
         self.flush();
         self.scopes.pop();
-        let nodes = self.pieces_mut().open.pop().expect("it has been opened");
+        let nodes = self
+            .pieces_mut()
+            .open
+            .pop()
+            .expect("the list has been opened");
         Ok((value?, nodes))
     }
 
-    /// A place for a declaration; what it declares is said later.
+    /// Reserves a place for a declaration, which [`Cx::declare`] fills in.
     pub(super) fn declaration(&mut self) -> usize {
         self.flush();
         let pieces = self.pieces_mut();
@@ -243,17 +249,18 @@ impl Cx<'_> {
         self.pieces_mut().declarations[id] = declaration;
     }
 
-    /// Says that host code outside of the blocks reads variables.
+    /// Records that host code outside of the blocks reads variables.
     pub(super) fn read(&mut self, vars: &[Var]) {
         self.pieces_mut().read.extend(vars);
     }
 
-    /// Ends the block: values go into their slots, and what is lowered next is a block of its own.
+    /// Ends the open block: stores values in their slots, and starts another block.
     pub(super) fn flush(&mut self) {
         self.flush_before(&[]);
     }
 
-    /// Ends the block before code that assigns to some locals, perhaps more than once, in scopes of its own.
+    /// Ends the open block before code that may assign to some locals repeatedly, in scopes of its
+    /// own.
     pub(super) fn flush_before(&mut self, assigned: &[Ident]) {
         self.keep_old_values(assigned);
         let mut pending = Vec::new();
@@ -275,7 +282,7 @@ impl Cx<'_> {
         }
         let program = std::mem::take(&mut self.b).finish(Vec::new(), Vec::new());
         self.b = Builder::after(&program);
-        // The names are complete when the whole body is lowered.
+        // The names are complete only after the whole body is lowered.
         let program = Program {
             names: SecondaryMap::new(),
             ..program

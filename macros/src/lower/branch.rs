@@ -1,4 +1,4 @@
-//! `if` and `match`, and their conditions.
+//! Lowers `if` and `match`, and their conditions.
 
 use super::blocks::HostCode;
 use super::control::Use;
@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use syn::spanned::Spanned;
 use syn::{BinOp, Expr, Pat};
 
-/// The arms of a branch, of which one runs: each finds the slots as they were before.
+/// Arms of a branch: each starts from the slots as they were before the branch.
 struct Arms {
     entry: Vec<(Var, Aval)>,
     exits: Vec<Vec<(Var, Aval)>>,
@@ -23,7 +23,7 @@ struct Arms {
     failed: bool,
 }
 
-/// Methods of fields whose results refer to parts of them.
+/// Methods of fields that return references into them.
 const LENDS: [&str; 8] = [
     "as_ref",
     "as_deref",
@@ -36,7 +36,10 @@ const LENDS: [&str; 8] = [
 ];
 
 impl Cx<'_> {
-    /// A branch. If its arms give parts of trees in one place and tensors in another, all are read as tensors.
+    /// Lowers a branch.
+    ///
+    /// If some arms evaluate to parts of trees and others to tensors, the branch is lowered again
+    /// with all of them read as tensors.
     pub(super) fn branches(
         &mut self,
         used: Use,
@@ -94,7 +97,7 @@ impl Cx<'_> {
 
     fn end_arms(&mut self, arms: Arms) -> R<()> {
         self.pieces_mut().left = arms.all_left;
-        // Locals without a value got slots in the arms.
+        // The arms created slots for locals that had no value before.
         let slots = self.slot_avals().into_iter();
         let late = slots.filter(|(slot, _)| arms.entry.iter().all(|(v, _)| v != slot));
         for (slot, aval) in late.collect::<Vec<_>>().iter().chain(&arms.entry) {
@@ -110,7 +113,7 @@ impl Cx<'_> {
         }
     }
 
-    /// One arm of a branch: a scope in which `bound` is known. Its value goes where those of the others go.
+    /// Lowers one arm of a branch: a scope in which `bound` is visible, whose value goes to `join`.
     fn arm(
         &mut self,
         head: TokenStream,
@@ -119,7 +122,9 @@ impl Cx<'_> {
         value: impl FnOnce(&mut Self) -> R<Value>,
     ) -> R<()> {
         let ((), body) = self.scope(|cx| {
-            *cx.scopes.last_mut().expect("it has just been opened") = bound;
+            *cx.scopes
+                .last_mut()
+                .expect("the scope has just been opened") = bound;
             let value = value(cx)?;
             match join {
                 Some(join) if !cx.pieces_mut().left => cx.give(join, value),
@@ -175,7 +180,7 @@ impl Cx<'_> {
                 cx.next_arm(&mut arms, |cx| {
                     cx.scopes.push(BTreeMap::new());
                     let head = cx.arm_head(arm, &item);
-                    let bound = cx.scopes.pop().expect("it has just been pushed");
+                    let bound = cx.scopes.pop().expect("the scope has just been pushed");
                     let body = |cx: &mut Self| cx.body_as(&arm.body, want, used);
                     cx.arm(head?, bound, join.as_deref_mut(), body)
                 })?;
@@ -205,7 +210,7 @@ impl Cx<'_> {
         Ok(quote!(#(#attrs)* #pat #keyword #guard =>))
     }
 
-    /// What a `match` or an `if let` looks at. `takes` is where a pattern would take a part out of a value.
+    /// Lowers the operand of a `match` or an `if let`; `takes` is the span of a binding by value.
     fn scrutinee(
         &mut self,
         expr: &Expr,
@@ -252,10 +257,12 @@ impl Cx<'_> {
                 Ok((tokens, Item::Host { number }))
             }
             Value::Place(place) => {
-                // What is taken out of a parameter does not stay where parts are found.
+                // Leaves are located by their address within the parameter, and a part that is
+                // moved out changes its address.
                 let param = &self.func.params[place.param];
                 let taken = takes.filter(|_| !place.by_ref && !place.owned && !param.by_ref);
-                // An option holds a tree, which may as well be borrowed; what else is taken may be a number.
+                // The payload of an option is a tree and can be borrowed instead. Other parts may
+                // be numbers, which cannot.
                 let borrows = place.root && is_option(&param.owned);
                 if let Some(at) = taken.filter(|_| !borrows) {
                     return self.recorded("a part taken out of a parameter", at);
@@ -268,7 +275,7 @@ impl Cx<'_> {
             }
             Value::Tuple(values) => {
                 let parts = values.into_iter().map(|value| {
-                    // What is copied into a tuple is no tree.
+                    // A value copied into a tuple is not a part of the parameter any more.
                     let value = self.copied(value);
                     self.matched(value, takes, expr)
                 });
@@ -281,7 +288,7 @@ impl Cx<'_> {
         }
     }
 
-    /// `list.last().unwrap()`: a reference to a part of a tree.
+    /// Lowers `list.last().unwrap()`: a reference to a part of a tree.
     pub(super) fn lent(&mut self, call: &syn::ExprMethodCall) -> R<Option<Value>> {
         let Expr::MethodCall(lends) = peel(&call.receiver) else {
             return Ok(None);
@@ -311,7 +318,7 @@ impl Cx<'_> {
         })))
     }
 
-    /// A condition as it is emitted, and what its patterns bind.
+    /// Returns the emitted form of a condition, and the locals that its patterns bind.
     pub(super) fn condition_code(
         &mut self,
         cond: &Expr,
@@ -319,7 +326,7 @@ impl Cx<'_> {
     ) -> R<(TokenStream, BTreeMap<String, super::Local>)> {
         self.scopes.push(BTreeMap::new());
         let code = self.conditions(cond, keyword);
-        let bound = self.scopes.pop().expect("it has just been pushed");
+        let bound = self.scopes.pop().expect("the scope has just been pushed");
         Ok((code?, bound))
     }
 
@@ -344,16 +351,17 @@ impl Cx<'_> {
         }
     }
 
-    /// A condition without patterns, as it is emitted.
+    /// Returns the emitted form of a condition without patterns.
     fn host_condition(&mut self, cond: &Expr, keyword: &str) -> R<TokenStream> {
         let host = self.lazy(cond, keyword)?;
         self.force(&host.reads);
         Ok(host.expr.to_token_stream())
     }
 
-    /// A truth value. Nothing else is evaluated beside it, so `a && b` may become a branch.
+    /// Lowers a condition that is a whole expression, so that `a && b` may become a branch.
     pub(super) fn lazy(&mut self, cond: &Expr, keyword: &str) -> R<Host> {
-        // What stands on the right of `&&` is computed only if the left is true, and equations do not wait.
+        // The right side of `&&` runs only if the left is true, but equations would be computed in
+        // any case.
         if let Expr::Binary(b) = peel(cond)
             && matches!(b.op, BinOp::And(_) | BinOp::Or(_))
         {
@@ -390,7 +398,7 @@ impl Cx<'_> {
         }
     }
 
-    /// `a && b` as `if a { b } else { false }`, where `b` takes more than an expression.
+    /// Lowers `a && b` as `if a { b } else { false }`, for a `b` that needs equations.
     fn one_by_one(&mut self, b: &syn::ExprBinary) -> R<Host> {
         if self.flow.is_none() {
             return self.recorded("a condition that may not be computed", b.right.span());
@@ -405,7 +413,7 @@ impl Cx<'_> {
     }
 }
 
-/// Whether this is how the type of an option is written.
+/// Returns whether a type is written as an `Option`.
 fn is_option(ty: &syn::Type) -> bool {
     match ty {
         syn::Type::Path(p) => p.path.segments.last().is_some_and(|s| s.ident == "Option"),
@@ -413,7 +421,7 @@ fn is_option(ty: &syn::Type) -> bool {
     }
 }
 
-/// The operand of `&&` as it was written: another `&&` or `||` keeps its parentheses.
+/// Returns an operand of `&&` with its original parentheses.
 fn within(operand: &Expr, code: &Expr) -> TokenStream {
     match operand {
         Expr::Paren(_) => quote!((#code)),

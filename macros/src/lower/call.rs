@@ -1,4 +1,5 @@
-//! Calls: of traced functions by the names of their companions, and of ops as functions of `Tensor`.
+//! Lowers calls: of traced functions, through their companions, and of ops as associated functions
+//! of `Tensor`.
 
 use super::names::spelt;
 use super::op::{find, tensor_function};
@@ -10,7 +11,7 @@ use quote::{ToTokens, quote};
 use syn::Expr;
 use syn::spanned::Spanned;
 
-/// Functions of the prelude, and its types and traits that have associated functions.
+/// Functions, types and traits of the prelude whose calls are not traced functions.
 const STD: [&str; 17] = [
     "drop",
     "Box",
@@ -95,7 +96,7 @@ impl Cx<'_> {
         }
     }
 
-    /// `Clone::clone(x)`, where no trait is in scope.
+    /// Lowers `Clone::clone(x)` and `ToOwned::to_owned(x)`.
     fn call_of_clone(
         &mut self,
         path: &Segments,
@@ -121,7 +122,8 @@ impl Cx<'_> {
         Ok(None)
     }
 
-    /// A call of an associated function of `Tensor`: an op, or a tensor from elsewhere.
+    /// Lowers a call of an associated function of `Tensor`: an op, or a tensor that depends on no
+    /// parameter.
     fn tensor_call(
         &mut self,
         name: &Ident,
@@ -131,7 +133,7 @@ impl Cx<'_> {
     ) -> R<Value> {
         let traced = call.args.iter().any(|a| self.mentions_traced(a));
         let text = name.to_string();
-        // The second is a method in the form of a function: `Tensor::matmul(&x, &w)`.
+        // The second form is a method called as a function: `Tensor::matmul(&x, &w)`.
         let found = find(&text, true).or_else(|| find(&text, false).filter(|_| traced));
         if let Some((op, method)) = found {
             return self.op(op, method, None, call.args.iter(), None, want, name.span());
@@ -154,7 +156,7 @@ impl Cx<'_> {
         })
     }
 
-    /// Whether a call of it is one of the function that is being lowered.
+    /// Returns whether a callee is the function that is being lowered.
     fn is_itself(&self, callee: &Callee) -> bool {
         let (owner, own) = (&self.func.owner, &self.func.sig.ident);
         match callee {
@@ -166,7 +168,7 @@ impl Cx<'_> {
         }
     }
 
-    /// A traced method of a tree.
+    /// Lowers a call of a traced method of a tree.
     pub(super) fn traced_method(
         &mut self,
         call: &syn::ExprMethodCall,
@@ -192,10 +194,10 @@ impl Cx<'_> {
         };
         let receiver = Some(Value::Place(place));
         let value = self.traced_call(traced, receiver, call.args.iter(), want)?;
-        Ok(value.expect("its receiver is traced"))
+        Ok(value.expect("the receiver is traced"))
     }
 
-    /// A call of a traced function; `None` if no argument is traced.
+    /// Lowers a call of a traced function; `None` if no argument is traced.
     fn traced_call<'e>(
         &mut self,
         traced: Traced,
@@ -246,7 +248,7 @@ impl Cx<'_> {
         Ok(Some(structure(&want.shape, &mut outs.into_iter())))
     }
 
-    /// The values of the arguments. An error in one does not hide those in the others.
+    /// Evaluates all arguments, so that errors in each are reported.
     fn call_values<'e>(
         &mut self,
         receiver: Option<Value>,
@@ -270,7 +272,7 @@ impl Cx<'_> {
         }
     }
 
-    /// Arguments as a call has them.
+    /// Returns the arguments in the form that a call equation takes.
     fn passed(&mut self, values: Vec<Value>, is_method: bool, span: Span) -> R<Passed> {
         let mut passed = Passed::default();
         for value in values {
@@ -315,7 +317,8 @@ impl Cx<'_> {
         Ok(passed)
     }
 
-    /// The variable of a tree that is an argument, and the tokens that pass it: to a method, as its receiver.
+    /// Returns the variable of a tree argument, and the tokens that pass it; `receives` is true for
+    /// a method's receiver.
     fn tree_argument(&mut self, place: &Place, receives: bool) -> (Var, TokenStream) {
         let place = self.fixed_place(place);
         let param = &self.func.params[place.param];
@@ -351,32 +354,32 @@ impl Cx<'_> {
     }
 }
 
-/// A traced function at a call.
+/// Traced function at a call.
 struct Traced {
     callee: Callee,
-    /// As it is shown in a program.
+    /// Name shown in the program.
     name: String,
-    /// Whether its `Result` is taken apart.
+    /// True if its `Result` is unwrapped by `?`.
     fallible: bool,
-    /// Whether it is the function that is being lowered.
+    /// True if it is the function that is being lowered.
     recursive: bool,
     span: Span,
 }
 
-/// The arguments of a call of a traced function.
+/// Arguments of a call of a traced function.
 #[derive(Default)]
 struct Passed {
     args: Vec<CallArg>,
-    /// The variables of those that are traced.
+    /// Variables of the traced arguments.
     operands: Vec<Var>,
-    /// As they are shown in a program: static arguments by their text.
+    /// Arguments as shown in the program: static ones by their text.
     shown: Vec<String>,
 }
 
-/// What a traced argument is shown as.
+/// Placeholder shown for a traced argument.
 const TRACED: &str = "_";
 
-/// The names in a path.
+/// Identifiers of a path.
 struct Segments(Vec<String>);
 
 impl Segments {
@@ -389,13 +392,15 @@ impl Segments {
         self.0.last().map_or("", |s| s)
     }
 
-    /// The type or module that the last one belongs to.
+    /// Returns the type or module that the last segment belongs to.
     fn owner(&self) -> &str {
         self.0.iter().nth_back(1).map_or("", |s| s)
     }
 
-    /// The standard library has no traced functions, and constructors are none. Of `f64::sin` and the like rustc says what it does
-    /// not take.
+    /// Returns whether a path is known not to be a traced function.
+    ///
+    /// Constructors and the standard library are not traced. If a tensor is passed to `f64::sin` or
+    /// the like, rustc reports it.
     fn is_never_traced(&self) -> bool {
         let (owner, last) = (self.owner(), self.last());
         let first = self.0.first().map_or("", |s| s);
@@ -410,13 +415,13 @@ fn is_type(name: &str) -> bool {
     name.chars().next().is_some_and(char::is_uppercase)
 }
 
-/// What a path calls: an associated function if it is one of a type.
+/// Returns the callee of a path: an associated function if `of_type`, otherwise a free function.
 fn callee(path: &syn::Path, of_type: bool) -> Callee {
     if !of_type {
         return Callee::Function(path.clone());
     }
     let mut ty = path.clone();
-    let last = ty.segments.pop().expect("it has two segments");
+    let last = ty.segments.pop().expect("the path has two segments");
     ty.segments.pop_punct();
     Callee::Associated {
         ty: ty.to_token_stream(),
@@ -425,7 +430,7 @@ fn callee(path: &syn::Path, of_type: bool) -> Callee {
     }
 }
 
-/// The results of a call in the structure that they come in.
+/// Returns the results of a call in the structure `shape`.
 fn structure(shape: &OutShape, outs: &mut impl Iterator<Item = Var>) -> Value {
     match shape {
         OutShape::Tuple(parts) => Value::Tuple(parts.iter().map(|p| structure(p, outs)).collect()),

@@ -1,5 +1,7 @@
-//! `#[checkpoint(every = k)]` on a loop: reverse mode keeps what the loop starts from at every `k`-th turn, and runs the
-//! turns between two of these again when it comes back to them (Griewank and Walther, *Evaluating Derivatives*, ch. 12).
+//! Lowers `#[checkpoint(every = k)]` on a loop.
+//!
+//! Reverse mode saves the state of the loop every `k` iterations, and recomputes the iterations in
+//! between when the sweep reaches them (Griewank and Walther, *Evaluating Derivatives*, ch. 12).
 
 use super::blocks::HostCode;
 use super::{Cx, R, Stop, Value};
@@ -10,32 +12,32 @@ use std::collections::BTreeSet;
 use syn::spanned::Spanned;
 use syn::{Attribute, Expr};
 
-/// A loop whose turns are run again.
+/// Loop whose iterations are recomputed.
 #[derive(Clone, Debug)]
 pub(crate) struct Checkpoint {
     pub(crate) turns: Turns,
-    /// How many turns lie between two states that are kept.
+    /// Number of iterations between two saved states.
     pub(crate) every: TokenStream,
-    /// Host locals that the loop reads: each is cloned.
+    /// Host locals that the loop reads; each is cloned.
     pub(crate) hosts: Vec<Ident>,
-    /// Those of them that may change.
+    /// Locals in `hosts` that may change.
     pub(crate) changing: Vec<Ident>,
 }
 
-/// What says how often a loop runs.
+/// Head of a loop, which decides how often it runs.
 #[derive(Clone, Debug)]
 pub(crate) struct Turns {
-    /// What stands before the brace, as the user wrote it.
+    /// Code before the brace, as the user wrote it.
     pub(crate) shown: TokenStream,
-    /// What stands there where the turns from `start` on are run.
+    /// Code before the brace of a loop that starts at iteration `start`.
     pub(crate) head: TokenStream,
-    /// What is asked at the start of each turn that is run, and of no other: it may change what it reads.
+    /// Condition evaluated once at the start of each iteration that runs: it may have side effects.
     pub(crate) condition: Option<TokenStream>,
-    /// Copies of host locals that the loop changes, and that its head reads as they were before.
+    /// Copies of host locals that the loop changes and whose initial values its head reads.
     pub(crate) copies: Vec<Ident>,
 }
 
-/// Methods that leave their receiver as it is.
+/// Methods that do not modify their receiver.
 const READS: [&str; 36] = [
     "iter",
     "len",
@@ -75,12 +77,12 @@ const READS: [&str; 36] = [
     "chunks",
 ];
 
-/// The attribute of a loop.
+/// Returns whether an attribute is `#[checkpoint]`.
 pub(crate) fn is_checkpoint(attr: &Attribute) -> bool {
     attr.path().is_ident("checkpoint")
 }
 
-/// The first checkpoint of a body.
+/// Returns the first `#[checkpoint]` in a body.
 pub(super) fn find(block: &syn::Block) -> Option<Attribute> {
     struct Find(Option<Attribute>);
     impl<'ast> syn::visit::Visit<'ast> for Find {
@@ -95,13 +97,14 @@ pub(super) fn find(block: &syn::Block) -> Option<Attribute> {
     find.0
 }
 
-/// The local that says from which turn on a loop is run.
+/// Returns the local that holds the first iteration to run.
 pub(crate) fn start() -> Ident {
     Ident::new("start", Span::mixed_site())
 }
 
 impl Cx<'_> {
-    /// How many turns of a loop lie between two states, if it is a checkpointed one.
+    /// Returns the number of iterations between two saved states, if the loop has a
+    /// `#[checkpoint]`.
     pub(super) fn checkpoint(&mut self, attrs: &[Attribute], of: &Expr) -> R<Option<TokenStream>> {
         let Some(attr) = attrs.iter().find(|a| is_checkpoint(a)) else {
             return Ok(None);
@@ -142,7 +145,7 @@ impl Cx<'_> {
         Ok(Some(host.expr.to_token_stream()))
     }
 
-    /// A loop that has been lowered, as one that is run again in pieces.
+    /// Turns a lowered loop into one that can be recomputed in segments.
     pub(super) fn checkpointed(
         &mut self,
         of: &Expr,
@@ -208,8 +211,9 @@ impl Cx<'_> {
         Ok(())
     }
 
-    /// What a checkpointed `for` loop goes over, so that it can go over it again: host locals that may change are read
-    /// from copies of what they were.
+    /// Returns the iterator of a checkpointed `for` loop in a form that can be evaluated again.
+    ///
+    /// It reads host locals that may change from copies of their initial values.
     pub(super) fn repeatable(&mut self, iterator: &Expr) -> R<(Expr, Vec<Ident>)> {
         struct Copies<'a> {
             host_mut: &'a BTreeSet<String>,
@@ -275,7 +279,7 @@ impl Cx<'_> {
         Ok((iterator, idents))
     }
 
-    /// The head of a `for` loop, and that of its turns from `start` on.
+    /// Returns the head of a `for` loop, and that of its iterations from `start` on.
     pub(super) fn for_turns(before: &TokenStream, iterator: &Expr, copies: Vec<Ident>) -> Turns {
         let start = start();
         let head = quote! {

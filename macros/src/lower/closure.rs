@@ -1,4 +1,4 @@
-//! Closures that are called in place: their bodies are lowered where they are called.
+//! Lowers closures that are called in place, by lowering their bodies at each call.
 
 use super::{Cx, Local, R, Value, Want};
 use gradloom_ir::Var;
@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use syn::ExprClosure;
 use syn::spanned::Spanned;
 
-/// A closure, and the locals that it captures, as they are where it stands.
+/// Closure with the locals that it captures, as they are at its definition.
 #[derive(Debug)]
 pub(super) struct Closure {
     expr: ExprClosure,
@@ -14,7 +14,7 @@ pub(super) struct Closure {
 }
 
 impl Closure {
-    /// The values that it captures.
+    /// Returns the captured values.
     pub(super) fn captured(&self) -> impl Iterator<Item = &Value> {
         self.captured.values().map(|local| &local.value)
     }
@@ -31,7 +31,7 @@ impl Cx<'_> {
         if self.assigns(&expr.body) {
             return self.recorded("a closure that assigns", expr.span());
         }
-        // A slot may have another value when the closure is called, unless the closure borrows it.
+        // Unless the closure borrows it, a slot may have another value by the time of the call.
         let mut names = Vec::new();
         super::host::names(&expr.body, &mut |ident| {
             names.push(crate::parse::unraw(ident))
@@ -47,7 +47,7 @@ impl Cx<'_> {
             if !borrowed && !self.slots_in(&local.value).is_empty() {
                 return self.recorded("a closure that keeps a value that changes", expr.span());
             }
-            // The closure does not assign to it, so its slot is none of the closure's.
+            // The closure does not assign to the local, so it needs no slot.
             let value = match expr.capture {
                 Some(_) => self.fixed_value(local.value, &name),
                 None => local.value,
@@ -60,7 +60,7 @@ impl Cx<'_> {
         })))
     }
 
-    /// The value of a closure for these arguments.
+    /// Lowers a call of a closure.
     pub(super) fn call_closure(
         &mut self,
         closure: &Closure,
@@ -74,7 +74,7 @@ impl Cx<'_> {
         for arg in &call.args {
             args.push(self.eval(arg, &Want::one())?);
         }
-        // Loops and branches in the body find every local of the caller in its slot.
+        // Loops and branches in the body expect every local of the caller in its slot.
         self.flush();
         let outer = std::mem::replace(&mut self.scopes, vec![closure.captured.clone()]);
         self.scopes.push(BTreeMap::new());
@@ -89,8 +89,10 @@ impl Cx<'_> {
         value
     }
 
-    /// A slot may have another value when the closure is called. What it holds and another local stands for is kept; what
-    /// the closure borrows stays.
+    /// Saves the values of slots that captured locals refer to, because the slots may change before
+    /// the call.
+    ///
+    /// Slots that the closure borrows are left alone.
     fn keep_captured(&mut self, names: &[String]) {
         let mut changing = BTreeSet::new();
         for name in names {
@@ -106,7 +108,7 @@ impl Cx<'_> {
         }
     }
 
-    /// The slots whose values a value is made of.
+    /// Returns the slots that a value refers to.
     fn slots_in(&self, value: &Value) -> Vec<Var> {
         match value {
             Value::Tensor { var, .. } => {

@@ -1,4 +1,4 @@
-//! Host code with control flow: what is a branch, a loop or an exit, and bodies that are lowered in a scope of their own.
+//! Lowers branches, loops, exits, and bodies with a scope of their own.
 
 use super::syntax::{Assigns, exits, is_control};
 use super::{Cx, R, Stop, Value, Want};
@@ -9,19 +9,19 @@ use std::collections::BTreeMap;
 use syn::spanned::Spanned;
 use syn::{Block, Expr, Stmt};
 
-/// What becomes of the value of an expression.
+/// Use of the value of an expression.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Use {
-    /// Nobody reads it.
+    /// Not used.
     Unused,
-    /// It is read.
+    /// Used by other code.
     Value,
-    /// The function returns it.
+    /// Returned by the function.
     Returned,
 }
 
 impl Cx<'_> {
-    /// An expression with branches, loops or exits.
+    /// Lowers an expression with branches, loops or exits.
     pub(super) fn control(&mut self, expr: &Expr, want: &Want, used: Use) -> R<Value> {
         self.at_line(expr.span());
         match expr {
@@ -48,14 +48,14 @@ impl Cx<'_> {
         }
     }
 
-    /// Host code that control does not come back from.
+    /// Emits host code that diverges.
     pub(super) fn leave(&mut self, tokens: TokenStream) {
         self.flush();
         self.push_code(tokens);
         self.pieces_mut().left = true;
     }
 
-    /// Makes sure that values which host code outside of the blocks reads are computed.
+    /// Makes sure that variables which host code outside of the blocks reads are computed.
     pub(super) fn force(&mut self, reads: &[Var]) {
         if self.flow.is_some() {
             self.read(reads);
@@ -71,7 +71,7 @@ impl Cx<'_> {
         Ok(())
     }
 
-    /// What a statement gives.
+    /// Returns the value of a statement: `()`, or `Never` if it is unreachable.
     pub(super) fn unit(&mut self) -> Value {
         match self.pieces_mut().left {
             true => Value::Never,
@@ -83,7 +83,7 @@ impl Cx<'_> {
         }
     }
 
-    /// A block in the place of a body.
+    /// Lowers a block as a body.
     pub(super) fn block_as(&mut self, block: &Block, want: &Want, used: Use) -> R<Value> {
         match (used, block.stmts.split_last()) {
             (Use::Returned, _) => {
@@ -98,7 +98,7 @@ impl Cx<'_> {
         }
     }
 
-    /// An expression in the place of a body: of an arm, or after `else`.
+    /// Lowers an expression as a body: of an arm, or after `else`.
     pub(super) fn body_as(&mut self, body: &Expr, want: &Want, used: Use) -> R<Value> {
         match (body, used) {
             (Expr::Block(b), used) if b.label.is_none() => self.block_as(&b.block, want, used),
@@ -114,19 +114,20 @@ impl Cx<'_> {
         }
     }
 
-    /// How much has been lowered: the blocks and nodes, and what stands in the block that is open.
+    /// Returns how much has been lowered: the numbers of nodes, and of equations and host
+    /// statements in the open block.
     pub(super) fn n_lowered(&self) -> (usize, usize, usize) {
         let nodes = self.flow.iter().flat_map(|f| &f.open).map(Vec::len).sum();
         (nodes, self.b.n_eqns(), self.hosts.len())
     }
 
-    /// The statements of a block of which nobody reads a value.
+    /// Lowers the statements of a block whose value is not used.
     pub(super) fn statements(&mut self, block: &Block) -> R<Value> {
         self.stmts(&block.stmts)?;
         Ok(self.unit())
     }
 
-    /// The value of an expression that nothing else is evaluated beside: it may assign to locals.
+    /// Lowers an expression that is not an operand of another, and so may assign to locals.
     pub(super) fn top(&mut self, expr: &Expr, want: &Want) -> R<Value> {
         self.flush_old_values(expr);
         match expr {
@@ -163,7 +164,7 @@ impl Cx<'_> {
         }
     }
 
-    /// Whether branches and loops are more than host code.
+    /// Returns whether branches and loops must be lowered because they are not only host code.
     pub(super) fn is_traced_control(&self, expr: &Expr) -> bool {
         self.mentions_traced(expr) || exits(expr) || super::expr::makes_tensor_inside(expr)
     }

@@ -1,4 +1,4 @@
-//! `break`, `return`, and the end of the function.
+//! Lowers `break`, `return`, and the end of the function.
 
 use super::blocks::{HostCode, Store};
 use super::control::Use;
@@ -11,7 +11,7 @@ use syn::spanned::Spanned;
 use syn::{Block, Expr, Stmt};
 
 impl Cx<'_> {
-    /// The loop or block that a label names, or the innermost one.
+    /// Returns the loop or block that a label names, or the innermost one.
     pub(super) fn around_mut(&mut self, label: Option<&syn::Lifetime>) -> Option<&mut Around> {
         let mut around = self.pieces_mut().around.iter_mut().rev();
         match label {
@@ -23,7 +23,7 @@ impl Cx<'_> {
         }
     }
 
-    /// What a `break` leaves: what its label names, or the innermost loop.
+    /// Returns the loop or block that a `break` leaves.
     fn broken_by(&mut self, e: &syn::ExprBreak) -> Option<&mut Around> {
         match &e.label {
             Some(_) => self.around_mut(e.label.as_ref()),
@@ -46,20 +46,22 @@ impl Cx<'_> {
         if self.pieces_mut().left {
             return Ok(Value::Never);
         }
-        let around = self.broken_by(e).expect("it has just been found");
+        let around = self
+            .broken_by(e)
+            .expect("the loop or block has just been found");
         around.broken = true;
         let mut join = around.join.take();
         if let (Some(join), Some(value)) = (&mut join, value) {
             self.give(join, value)?;
         }
         let around = self.broken_by(e);
-        around.expect("it has just been found").join = join;
+        around.expect("the loop or block has just been found").join = join;
         let (keyword, label) = (&e.break_token, &e.label);
         self.leave(quote!(#keyword #label;));
         Ok(Value::Never)
     }
 
-    /// `return`, and the end of the body.
+    /// Lowers `return`, and the end of the body.
     pub(super) fn return_value(&mut self, value: Option<&Expr>, at: &Expr) -> R<Value> {
         let Some(value) = value else {
             return self.recorded("`return` without a value", at.span());
@@ -111,7 +113,7 @@ impl Cx<'_> {
         Ok(Value::Never)
     }
 
-    /// Lowers the body of the function: its last expression is what it returns.
+    /// Lowers the body of the function, which returns its last expression.
     pub(super) fn function_body(&mut self, block: &Block) -> R<()> {
         let Some((last, rest)) = block.stmts.split_last() else {
             return Err(Stop::Recorded("its body is empty".to_owned()));
@@ -123,7 +125,7 @@ impl Cx<'_> {
         }
     }
 
-    /// The last expression of the function. Its branches return, each for itself.
+    /// Lowers the last expression of the function. Each of its branches returns.
     pub(super) fn tail(&mut self, tail: &Expr) -> R<()> {
         if self.pieces_mut().left {
             return Ok(());

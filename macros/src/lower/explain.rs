@@ -1,8 +1,9 @@
-//! What a mistake in shapes or dtypes says: the operands by name, and where the dim or dtype that is wrong comes from.
+//! Explains mistakes in shapes and dtypes: names the operands, and shows where the wrong dim or
+//! dtype comes from.
 //!
-//! Nothing is kept for this while a body is lowered. What matters to a rule is found by asking it again with less
-//! known: an operand, an axis or a dtype is at fault if the fault goes away, and a dim comes from the axis of an
-//! operand if it is not known without it.
+//! Lowering records nothing for this. Instead the rule of the op is applied again with less known.
+//! An operand, an axis or a dtype is a cause if the fault disappears without it. A dim comes from
+//! an axis of an operand if it becomes unknown without it.
 
 use super::Cx;
 use crate::parse::text;
@@ -13,10 +14,10 @@ use syn::spanned::Spanned;
 use syn::visit::{self, Visit};
 use syn::{Block, Expr};
 
-/// The longest expression that is shown in a message.
+/// Maximum length of an expression shown in a message.
 const LONGEST: usize = 40;
 
-/// What of a value is asked about.
+/// Part of an aval.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Part {
     Axis(usize),
@@ -25,7 +26,7 @@ pub(super) enum Part {
 }
 
 impl Part {
-    /// `aval` without this part.
+    /// Returns `aval` without this part.
     fn forget(self, aval: &Aval) -> Aval {
         let mut aval = aval.clone();
         match self {
@@ -40,22 +41,22 @@ impl Part {
         aval
     }
 
-    /// Whether this part of `aval` is known.
+    /// Returns whether this part of `aval` is known.
     fn is_known(self, aval: &Aval) -> bool {
         self.forget(aval) != *aval
     }
 
-    /// The axes of `aval`.
+    /// Returns the axes of `aval`.
     fn axes(aval: &Aval) -> impl Iterator<Item = Part> + use<> {
         (0..aval.shape.dims().map_or(0, <[_]>::len)).map(Part::Axis)
     }
 
-    /// Whether `other` is a part of the same kind.
+    /// Returns whether `other` is a part of the same kind.
     fn is_like(self, other: Part) -> bool {
         std::mem::discriminant(&self) == std::mem::discriminant(&other)
     }
 
-    /// What it is in `aval`.
+    /// Returns the text of this part of `aval`.
     fn of(self, aval: &Aval) -> String {
         match (self, aval.dtype, aval.shape.dims()) {
             (Part::Axis(axis), _, Some(dims)) => dims[axis].to_string(),
@@ -66,7 +67,8 @@ impl Part {
 }
 
 impl Cx<'_> {
-    /// Reports why the operands of an op do not fit: one error on the expression, and one where the cause is.
+    /// Reports why the operands of an op do not fit: one error at the expression, and one at the
+    /// cause.
     pub(super) fn explain(&mut self, error: &OpError, statics: &[Attr], args: &[Var], span: Span) {
         let statics: Vec<Static> = statics
             .iter()
@@ -95,7 +97,7 @@ impl Cx<'_> {
             && let Some(from) = self.called(origin)
         {
             note = format!("{note}, and {} as in {from}", self.fact(other, part));
-            // What is said already is not said again.
+            // The first half of the note may name the origin already.
             let said = self.origin(noted, noted_part).0 == origin;
             if let Some(with) = self.parameter(origin).filter(|_| !said) {
                 note = format!("{note}, a parameter with {with}");
@@ -104,7 +106,7 @@ impl Cx<'_> {
         self.errors.push(&at, note);
     }
 
-    /// The operands without which there would be no such fault, each with the smallest part of it that does it.
+    /// Returns the operands that cause the fault, each with the smallest part that does.
     fn causes(&self, error: &OpError, statics: &[Static], args: &[Var]) -> Vec<(Var, Part)> {
         let mut causes: Vec<(Var, Part)> = Vec::new();
         for &var in &args[..error.args.len()] {
@@ -130,8 +132,9 @@ impl Cx<'_> {
         causes
     }
 
-    /// A sentence about where `part` of `var` comes from, and the tokens that it points at. `None` where the sentence
-    /// would say no more than what the expression itself does.
+    /// Returns a sentence about the origin of `part` of `var`, and the tokens that it points at.
+    ///
+    /// Returns `None` if the sentence would add nothing to the expression itself.
     fn note(&self, var: Var, part: Part) -> Option<(TokenStream, String)> {
         let (origin, _) = self.origin(var, part);
         let at = self.tokens(origin)?;
@@ -159,7 +162,7 @@ impl Cx<'_> {
         Some((at, note))
     }
 
-    /// "axis 1 of `h` is 128".
+    /// Returns text such as "axis 1 of `h` is 128".
     fn fact(&self, var: Var, part: Part) -> String {
         let what = part.of(self.b.aval(var));
         let called = self.called_at_least(var);
@@ -169,7 +172,7 @@ impl Cx<'_> {
         }
     }
 
-    /// Where `part` of `var` was fixed first, and which part of that it is.
+    /// Returns the variable that first fixed `part` of `var`, and which of its parts did.
     pub(super) fn origin(&self, var: Var, part: Part) -> (Var, Part) {
         let (mut var, mut part) = (var, part);
         while let Some(eqn) = self.b.eqn_of(var)
@@ -180,7 +183,7 @@ impl Cx<'_> {
         (var, part)
     }
 
-    /// The part of an operand that `part` of the result `out` of `eqn` is.
+    /// Returns the part of an operand of `eqn` that determines `part` of its result `out`.
     fn before(&self, eqn: &Eqn, out: Var, part: Part) -> Option<(Var, Part)> {
         let result = self.b.aval(out);
         let statics: Vec<Static> = eqn
@@ -207,7 +210,8 @@ impl Cx<'_> {
                 if !part.is_known(&again[position]) {
                     return Some((var, before));
                 }
-                // Where either of two operands fixes it, the first is as true an answer as the other.
+                // If each of two operands fixes it alone, either is a correct answer, and the first
+                // is taken.
                 found.get_or_insert((var, before));
             }
         }
@@ -218,7 +222,7 @@ impl Cx<'_> {
         found.filter(|_| broadcasts || part == Part::DType)
     }
 
-    /// "`h` is [B, 128]"; nothing where nothing is known.
+    /// Returns text such as "`h` is [B, 128]", or an empty string if nothing is known.
     fn is_what(&self, var: Var) -> String {
         let aval = self.b.aval(var);
         let known = match (aval.dtype, aval.shape.dims()) {
@@ -230,14 +234,14 @@ impl Cx<'_> {
         format!("{called} is {known}")
     }
 
-    /// What a value is called in a message: its name, or the expression that it is the value of.
+    /// Returns the name of a value for messages: its local, or the text of its expression.
     pub(super) fn called(&self, var: Var) -> Option<String> {
         let bound = self.binder(var).map(|ident| ident.to_string());
         let name = bound.or_else(|| self.short(var))?;
         Some(format!("`{name}`"))
     }
 
-    /// The same, or for what is too long to be shown the op that made it.
+    /// Like [`Cx::called`], but describes a value with a long expression by its op.
     fn called_at_least(&self, var: Var) -> String {
         let made = |op| format!("the result of `{op}`");
         let called = self.called(var);
@@ -245,12 +249,12 @@ impl Cx<'_> {
         called.unwrap_or_else(|| "an operand".to_owned())
     }
 
-    /// The user's identifier for a value.
+    /// Returns the user's identifier for a value.
     fn binder(&self, var: Var) -> Option<&proc_macro2::Ident> {
         self.idents.get(self.b.name_of(var)?)
     }
 
-    /// What is known of a parameter: "shape (3, 4)".
+    /// Returns what is known of a parameter: "shape (3, 4)".
     pub(super) fn parameter(&self, var: Var) -> Option<String> {
         if !self.inputs.iter().any(|i| i.var == var) {
             return None;
@@ -265,14 +269,14 @@ impl Cx<'_> {
         Some(with.join(" and "))
     }
 
-    /// What a value is, written out, if that is short.
+    /// Returns the text of a value's expression, if it is short.
     fn short(&self, var: Var) -> Option<String> {
         let expr = self.expr_at(*self.spans.get(var)?)?;
         let text = text(&expr);
         (text.chars().count() <= LONGEST && !text.contains('{')).then_some(text)
     }
 
-    /// The tokens that stand for a value: the parameter, or the expression.
+    /// Returns the tokens of a value: its parameter, or its expression.
     fn tokens(&self, var: Var) -> Option<TokenStream> {
         if self.inputs.iter().any(|i| i.var == var) {
             return self.binder(var).map(ToTokens::to_token_stream);
@@ -281,13 +285,13 @@ impl Cx<'_> {
         Some(expr.to_token_stream())
     }
 
-    /// The expression whose operator, method or function is the token at `span`.
+    /// Returns the expression whose operator, method or function is the token at `span`.
     fn expr_at(&self, span: Span) -> Option<Expr> {
         find(self.source, span)
     }
 }
 
-/// Whether the static arguments are wrong whatever the operands are.
+/// Returns whether the static arguments are wrong for all operands.
 fn is_of_statics(fault: &Fault) -> bool {
     matches!(
         fault,
@@ -299,8 +303,9 @@ fn is_of_statics(fault: &Fault) -> bool {
     )
 }
 
-/// The expression in `block` whose operator, method or function is the token at `span`. `None` if several tokens
-/// say that they stand there, as in what a `macro_rules!` writes.
+/// Returns the expression in `block` whose operator, method or function is the token at `span`.
+///
+/// Returns `None` if several tokens have this span, as in the expansion of a `macro_rules!`.
 fn find(block: &Block, span: Span) -> Option<Expr> {
     struct Find {
         at: [LineColumn; 2],
@@ -336,7 +341,7 @@ fn find(block: &Block, span: Span) -> Option<Expr> {
     }
 }
 
-/// Where a token stands.
+/// Returns the source position of a token.
 fn place(span: Span) -> [LineColumn; 2] {
     [span.start(), span.end()]
 }

@@ -1,4 +1,4 @@
-//! Expressions.
+//! Lowers expressions.
 
 use super::{Cx, Host, Place, R, Stop, Value, Want, host};
 use proc_macro2::Span;
@@ -6,14 +6,14 @@ use syn::spanned::Spanned;
 use syn::{Expr, UnOp};
 
 impl Cx<'_> {
-    /// The value of an expression.
+    /// Lowers an expression to a value.
     pub(super) fn eval(&mut self, expr: &Expr, want: &Want) -> R<Value> {
         match expr {
             Expr::Paren(p) => return self.eval(&p.expr, want),
             Expr::Group(g) => return self.eval(&g.expr, want),
             _ => {}
         }
-        // Calls of `Tensor::zeros(..)` and the like mention no tensor and make one.
+        // Calls such as `Tensor::zeros(..)` make a tensor although they mention none.
         let exits = self.flow.is_some() && super::syntax::exits(expr);
         if !exits && !self.mentions_traced(expr) && !makes_tensor(expr) {
             if host::leaves_function(expr) {
@@ -28,7 +28,8 @@ impl Cx<'_> {
         }
         if self.flow.is_some() {
             let is_control = super::syntax::is_control(expr);
-            // What is evaluated beside it has been lowered already, and must not change.
+            // Other operands of the same expression have been lowered already, so an assignment
+            // here would come too late.
             if (is_control || matches!(expr, Expr::Block(_)))
                 && self.ends_blocks(expr)
                 && self.assigns(expr)
@@ -43,7 +44,7 @@ impl Cx<'_> {
             Expr::Path(p) => match p.path.get_ident() {
                 Some(ident) => {
                     let value = self.lookup(&crate::parse::unraw(ident));
-                    let mut value = value.expect("it mentions a tensor").clone();
+                    let mut value = value.expect("the expression mentions a tensor").clone();
                     if let Value::Place(place) = &mut value {
                         place.stands_at(ident.span());
                     }
@@ -69,7 +70,8 @@ impl Cx<'_> {
             Expr::Field(f) => self.field_of(f),
             Expr::Index(i) => self.index(i),
             Expr::Cast(c) => self.cast(c),
-            // rustc says that the function does not return `Result`, once if the companions run it.
+            // rustc rejects `?` in a function that does not return `Result`. Tracing the body at
+            // run time keeps the companions from causing a second error.
             Expr::Try(t) if self.func.output.result.is_none() => {
                 self.recorded("`?`", t.question_token.span())
             }
@@ -87,7 +89,7 @@ impl Cx<'_> {
         }
     }
 
-    /// Says why an expression is not one line of operations.
+    /// Reports why an expression is not straight-line.
     fn not_straight(&mut self, expr: &Expr) -> R<Value> {
         match expr {
             Expr::If(e) => {
@@ -135,7 +137,7 @@ impl Cx<'_> {
         }
     }
 
-    /// The value of a call whose `Result` is taken apart here.
+    /// Lowers a call whose `Result` is unwrapped here.
     pub(super) fn eval_fallible(&mut self, expr: &Expr, want: &Want) -> R<Value> {
         self.eval_fallible_at(expr, want, expr.span())
     }
@@ -155,7 +157,7 @@ impl Cx<'_> {
         }
     }
 
-    /// A host expression in the place of a static argument.
+    /// Lowers a host expression that is a static argument.
     pub(super) fn static_value(&mut self, expr: &Expr) -> R<Host> {
         let outer = std::mem::replace(&mut self.host_places, true);
         let value = self.eval(expr, &Want::one());
@@ -163,7 +165,7 @@ impl Cx<'_> {
         self.host_of(value?, expr)
     }
 
-    /// The host value of `expr`, which is `value`.
+    /// Returns the host expression of `value`, to which `expr` was lowered.
     pub(super) fn host_of(&mut self, value: Value, expr: &Expr) -> R<Host> {
         match value {
             Value::Host(h) => Ok(h),
@@ -186,7 +188,7 @@ impl Cx<'_> {
         }
     }
 
-    /// Refuses a condition on the values of a tensor, where branches and loops are not lowered.
+    /// Reports a condition on the elements of a tensor, if branches and loops are not lowered.
     pub(super) fn condition(&mut self, cond: &Expr, keyword: &str) -> R<()> {
         if matches!(cond, Expr::Let(_)) || !self.mentions_traced(cond) {
             return Ok(());
@@ -207,7 +209,7 @@ impl Cx<'_> {
         Err(Stop::Error)
     }
 
-    /// Whether a host expression is known to be a number.
+    /// Returns whether a host expression is known to be a number.
     fn is_number(&self, expr: &Expr) -> bool {
         match expr {
             Expr::Paren(p) => self.is_number(&p.expr),
@@ -229,7 +231,7 @@ impl Cx<'_> {
     }
 }
 
-/// A copy of a value.
+/// Returns a copy of a value; `host` wraps host expressions.
 pub(super) fn copy(value: Value, host: impl FnOnce(Expr) -> Expr) -> Value {
     match by_ref(value, false, host) {
         Value::Place(place) => Value::Place(Place {
@@ -240,7 +242,7 @@ pub(super) fn copy(value: Value, host: impl FnOnce(Expr) -> Expr) -> Value {
     }
 }
 
-/// The same value, seen as a reference or not.
+/// Returns the same value as a reference, or as an owned value; `host` wraps host expressions.
 pub(super) fn by_ref(value: Value, by_ref: bool, host: impl FnOnce(Expr) -> Expr) -> Value {
     match value {
         Value::Tensor { var, .. } => Value::Tensor { var, by_ref },
@@ -261,7 +263,7 @@ fn peel(expr: &Expr) -> &Expr {
     }
 }
 
-/// Whether an expression makes a tensor anywhere inside.
+/// Returns whether an expression contains a call that makes a tensor.
 pub(super) fn makes_tensor_inside(expr: &Expr) -> bool {
     struct Makes(bool);
     impl<'ast> syn::visit::Visit<'ast> for Makes {
@@ -275,7 +277,8 @@ pub(super) fn makes_tensor_inside(expr: &Expr) -> bool {
     found.0
 }
 
-/// Whether an expression starts at a call of an associated function of `Tensor`.
+/// Returns whether the innermost operand of an expression is a call of an associated function of
+/// `Tensor`.
 fn makes_tensor(expr: &Expr) -> bool {
     match expr {
         Expr::Call(c) => super::op::tensor_function(&c.func).is_some(),

@@ -1,4 +1,4 @@
-//! Host values that are read later than they stand: in an index, in a tuple.
+//! Binds host values that are read after their evaluation: in an index, or in a tuple.
 
 use super::{Cx, Host, Place, Value, Var, host};
 use crate::parse::unraw;
@@ -10,7 +10,9 @@ use syn::visit::Visit;
 use syn::visit_mut::VisitMut;
 
 impl Cx<'_> {
-    /// A host value that can be read later, and more than once: it is bound here, unless it stays what it is.
+    /// Returns a host value that can be read later and more than once.
+    ///
+    /// It is bound to a local here, unless the expression keeps its value.
     pub(super) fn fixed(&mut self, host: Host, name: &str) -> Host {
         if host.reads.is_empty() && self.is_fixed(&host.expr) {
             return host;
@@ -23,7 +25,7 @@ impl Cx<'_> {
         }
     }
 
-    /// A value that can be read later: see [`Cx::fixed`].
+    /// Returns a value that can be read later; see [`Cx::fixed`].
     pub(super) fn fixed_value(&mut self, value: Value, name: &str) -> Value {
         match value {
             Value::Host(host) => Value::Host(self.fixed(host, name)),
@@ -36,7 +38,7 @@ impl Cx<'_> {
         }
     }
 
-    /// Gives the host values in a tuple locals of their own that may change.
+    /// Binds the host values in a tuple to mutable locals.
     pub(super) fn mutable_parts(&mut self, name: &Ident, value: &mut Value) {
         let Value::Tuple(parts) = value else { return };
         for part in parts {
@@ -51,7 +53,9 @@ impl Cx<'_> {
         }
     }
 
-    /// A host expression that borrows from no slot, because a slot changes: `h.shape()` is that of a copy of `h`.
+    /// Returns a host expression that does not borrow from a slot, because slots change.
+    ///
+    /// For example, `h.shape()` becomes the shape of a copy of `h`.
     pub(super) fn unborrowed(&mut self, host: &Host) -> Expr {
         let mut expr = host.expr.clone();
         if self.flow.is_none() || !borrows(&expr) {
@@ -69,7 +73,9 @@ impl Cx<'_> {
         expr
     }
 
-    /// The value of an operand. It is bound here if it reads a local that host code in the operands after it may change.
+    /// Returns the value of an operand, bound to a local if later operands may change it.
+    ///
+    /// `after` are these operands; only host code in them can change the value.
     pub(super) fn fixed_before<'e>(
         &mut self,
         value: Value,
@@ -94,7 +100,7 @@ impl Cx<'_> {
         }
     }
 
-    /// Whether nothing that runs later changes the value of a host expression, and computing it changes nothing.
+    /// Returns whether an expression has no side effects, and no later code changes its value.
     pub(super) fn is_fixed(&self, expr: &Expr) -> bool {
         match expr {
             Expr::Lit(_) => true,
@@ -117,10 +123,10 @@ impl Cx<'_> {
         }
     }
 
-    /// An index that can be read later, and is computed once.
+    /// Returns an index that is evaluated once and can be read later.
     pub(super) fn fixed_index(&mut self, index: Expr, reads: &[Var]) -> Expr {
         match index {
-            // A range cannot be read twice, and its ends can.
+            // A range is consumed when read; its ends can be read again.
             Expr::Range(mut range) => {
                 for end in [&mut range.start, &mut range.end].into_iter().flatten() {
                     **end = self.fixed_index((**end).clone(), reads);
@@ -134,7 +140,7 @@ impl Cx<'_> {
         }
     }
 
-    /// A place that stays where it is, whatever becomes of the locals in its indices.
+    /// Returns a place that later changes to the locals in its indices do not affect.
     pub(super) fn fixed_place(&mut self, place: &Place) -> Place {
         Place {
             expr: self.fixed_path(place.expr.clone()),
@@ -156,7 +162,7 @@ impl Cx<'_> {
                 *e.expr = self.fixed_path(*e.expr);
                 Expr::Unary(e)
             }
-            // A local that another reference may be assigned to.
+            // A local that may be assigned another reference.
             Expr::Path(e) if !self.is_fixed(&Expr::Path(e.clone())) => {
                 self.bound(&Expr::Path(e), &[], "part")
             }
@@ -177,8 +183,10 @@ impl Cx<'_> {
     }
 }
 
-/// Whether an expression may change one of these locals: it calls a method of it, borrows it mutably, assigns to it, or
-/// names it in a macro.
+/// Returns whether an expression may change one of `locals`.
+///
+/// It may if it calls a method of the local, borrows it mutably, assigns to it, or mentions it in a
+/// macro.
 fn may_change(expr: &Expr, locals: &BTreeSet<String>) -> bool {
     struct Changes<'a> {
         locals: &'a BTreeSet<String>,
@@ -223,7 +231,7 @@ fn may_change(expr: &Expr, locals: &BTreeSet<String>) -> bool {
     changes.found
 }
 
-/// Whether an expression reads the shape of a tensor by reference.
+/// Returns whether an expression reads the shape of a tensor by reference.
 fn borrows(expr: &Expr) -> bool {
     struct Borrows(bool);
     impl<'ast> Visit<'ast> for Borrows {
@@ -237,7 +245,7 @@ fn borrows(expr: &Expr) -> bool {
     found.0
 }
 
-/// An expression with another name for a local.
+/// Returns an expression with the local `from` renamed to `to`.
 pub(super) fn renamed(mut expr: Expr, from: &Ident, to: &Ident) -> Expr {
     struct Renamed<'a>(&'a Ident, &'a Ident);
     impl VisitMut for Renamed<'_> {

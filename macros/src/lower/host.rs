@@ -1,4 +1,5 @@
-//! Host expressions: what is known of them at compile time, and which names they mention.
+//! Analyses host expressions: what is known of them at compile time, and the names that they
+//! mention.
 
 use super::checkpoint::is_checkpoint;
 use super::{Cx, Value};
@@ -11,7 +12,7 @@ use syn::visit::Visit;
 use syn::visit_mut::VisitMut;
 use syn::{Expr, Lit, UnOp};
 
-/// The value of a literal static argument.
+/// Returns the value of a literal static argument.
 pub(super) fn literal(expr: &Expr) -> Option<Static> {
     match expr {
         Expr::Paren(p) => literal(&p.expr),
@@ -22,7 +23,7 @@ pub(super) fn literal(expr: &Expr) -> Option<Static> {
                 n.base10_digits().parse().ok().map(Static::Float)
             }
             Lit::Int(n) => n.base10_parse().ok().map(Static::Int),
-            // A number in single precision is rounded to it first, as it is where the user's function runs.
+            // A single-precision literal is rounded to `f32` first, as in the user's function.
             Lit::Float(x) if x.suffix() == "f32" => x
                 .base10_parse::<f32>()
                 .ok()
@@ -54,7 +55,7 @@ pub(super) fn literal(expr: &Expr) -> Option<Static> {
     }
 }
 
-/// Calls `f` with each name that an expression mentions as a variable; names in macros count, whatever they are.
+/// Calls `f` with each variable that an expression mentions. All names in macros count.
 pub(super) fn names(expr: &Expr, f: &mut dyn FnMut(&Ident)) {
     struct Names<'a>(&'a mut dyn FnMut(&Ident));
     impl<'ast> Visit<'ast> for Names<'_> {
@@ -70,14 +71,14 @@ pub(super) fn names(expr: &Expr, f: &mut dyn FnMut(&Ident)) {
     Names(f).visit_expr(expr);
 }
 
-/// Calls `f` with each identifier among `tokens` that is not behind a dot.
+/// Calls `f` with each identifier in `tokens` that does not follow a dot.
 pub(super) fn in_tokens(tokens: TokenStream, f: &mut dyn FnMut(&Ident)) {
     let mut dot = false;
     for token in tokens {
         match &token {
             TokenTree::Ident(ident) if !dot => f(ident),
             TokenTree::Group(g) => in_tokens(g.stream(), f),
-            // A string may be a format string, which names variables in braces.
+            // The literal may be a format string, which mentions variables in braces.
             TokenTree::Literal(l) => {
                 let literal = l.to_string();
                 for part in literal.split('{').skip(1) {
@@ -102,7 +103,7 @@ impl Cx<'_> {
         local.map(|l| &l.value)
     }
 
-    /// Whether an expression mentions a tensor or a tree.
+    /// Returns whether an expression mentions a tensor or a tree.
     pub(super) fn mentions_traced(&self, expr: &Expr) -> bool {
         let mut found = false;
         names(expr, &mut |ident| found |= self.is_traced(ident));
@@ -114,7 +115,7 @@ impl Cx<'_> {
             .is_some_and(|v| !matches!(v, Value::Host(_)))
     }
 
-    /// A host expression with the names that its variables have in the emitted code.
+    /// Returns a host expression with its variables renamed to their names in the emitted code.
     pub(super) fn rename(&self, expr: &Expr) -> Expr {
         struct Rename<'a, 'b>(&'a Cx<'b>);
         impl Rename<'_, '_> {
@@ -135,12 +136,12 @@ impl Cx<'_> {
                 }
             }
             fn visit_pat_ident_mut(&mut self, p: &mut syn::PatIdent) {
-                // Locals of the expression that shadow are renamed with what they shadow.
+                // Locals of the expression that shadow a renamed variable are renamed with it.
                 if let Some(new) = self.of(&p.ident) {
                     p.ident = new;
                 }
             }
-            // A loop that computes no tensor keeps nothing.
+            // A loop without tensors has no residuals.
             fn visit_expr_for_loop_mut(&mut self, e: &mut syn::ExprForLoop) {
                 e.attrs.retain(|a| !is_checkpoint(a));
                 syn::visit_mut::visit_expr_for_loop_mut(self, e);
@@ -175,7 +176,7 @@ impl Cx<'_> {
     }
 }
 
-/// Whether an expression can leave the function or a loop around it.
+/// Returns whether an expression contains `return` or `.await`, outside of closures and items.
 pub(super) fn leaves_function(expr: &Expr) -> bool {
     struct Exits(bool);
     impl<'ast> Visit<'ast> for Exits {

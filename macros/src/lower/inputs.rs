@@ -1,4 +1,5 @@
-//! What a program takes from outside: the parameters of the function, tensors in trees, and tensors from elsewhere.
+//! Lowers the inputs of a program: parameters, leaves of trees, and tensors that depend on no
+//! parameter.
 
 use super::R;
 use super::names::spelt;
@@ -10,14 +11,15 @@ use quote::{ToTokens, quote, quote_spanned};
 use syn::spanned::Spanned;
 
 impl Cx<'_> {
-    /// The parameters, as locals of the outermost scope.
+    /// Declares the parameters as locals of the outermost scope.
     pub(super) fn params(&mut self) {
         for (i, p) in self.func.params.iter().enumerate() {
             let value = match p.kind {
                 Kind::Tensor => {
                     let var = self.b.param(p.aval.clone());
                     self.name(var, &p.ident);
-                    // Whatever its name in the program, the parameter is bound as the user wrote it.
+                    // The emitted code binds the parameter under the user's name, whatever its name
+                    // in the program.
                     if let Some(name) = self.b.name_of(var) {
                         self.idents.insert(name.to_owned(), p.ident.clone());
                     }
@@ -58,7 +60,7 @@ impl Cx<'_> {
         }
     }
 
-    /// A tensor in a tree parameter.
+    /// Returns the variable of a leaf of a tree parameter.
     pub(super) fn leaf(&mut self, place: &Place, like: Option<Var>) -> R<Var> {
         let place = &self.fixed_place(place);
         let tokens = place.expr.to_token_stream();
@@ -68,13 +70,13 @@ impl Cx<'_> {
         }
         let var = self.b.param(Aval::UNKNOWN);
         let mut name = spelt(&tokens).replace("__", "_");
-        // `self` itself, or a name of underscores alone: neither can be that of a local.
+        // `self`, or a name of underscores alone, is not a valid name of a local.
         if syn::parse_str::<Ident>(&name).is_err() {
             name = format!("part_{name}");
         }
         self.name(var, &Ident::new(&name, Span::mixed_site()));
         let (ident, span) = (self.ident(var), place.expr.span());
-        // What is no operand is told at the user's expression.
+        // The user's span, so that rustc reports a value that is not an operand there.
         let private = at(&self.krate, span);
         let bind = match like {
             Some(like) => {
@@ -98,7 +100,7 @@ impl Cx<'_> {
         Ok(var)
     }
 
-    /// A tensor that the body gets from elsewhere.
+    /// Returns the variable of a tensor that depends on no parameter.
     pub(super) fn constant(&mut self, host: &Host, like: Option<Var>) -> Var {
         let var = self.b.param(Aval::UNKNOWN);
         self.name(var, &Ident::new("constant", Span::mixed_site()));

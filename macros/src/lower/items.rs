@@ -1,4 +1,4 @@
-//! Items inside of a body.
+//! Finds the items inside of a body.
 
 use crate::parse::unraw;
 use std::collections::BTreeSet;

@@ -1,15 +1,15 @@
-//! What a `for` loop goes over: host values, parts of trees, and tuples of these.
+//! Lowers the iterator of a `for` loop: host values, parts of trees, and tuples of these.
 
 use super::pattern::Item;
 use super::{Cx, R, Value, Want};
 use syn::spanned::Spanned;
 use syn::{Expr, ExprMethodCall};
 
-/// Methods of iterators that give the same items, perhaps fewer or in another order.
+/// Iterator methods that only select or reorder items.
 const SELECT: [&str; 5] = ["rev", "skip", "take", "step_by", "by_ref"];
 
 impl Cx<'_> {
-    /// The expression as it is emitted, and what its items are.
+    /// Returns the emitted form of an iterator, and the kind of its items.
     pub(super) fn iterator(&mut self, expr: &Expr) -> R<(Expr, Item)> {
         if !self.mentions_traced(expr) {
             let number = matches!(expr, Expr::Range(_))
@@ -58,7 +58,7 @@ impl Cx<'_> {
                 let items = vec![Item::Host { number: true }, item];
                 Ok((syn::parse_quote!(#base.enumerate()), Item::Tuple(items)))
             }
-            // The parts of a part are parts.
+            // The items of a part of a tree are parts of the tree.
             ("flatten", 0) => {
                 let (base, item) = self.iterator(&call.receiver)?;
                 match item {
@@ -104,8 +104,10 @@ impl Cx<'_> {
         }
     }
 
-    /// Something that is gone over by reference. `moved` says that a value in its place would be taken apart, and then
-    /// its parts would not stay where they are found.
+    /// Lowers a collection that is iterated by reference.
+    ///
+    /// `moved` is true if a collection passed by value would be consumed: its parts would then have
+    /// other addresses, and could not be located in the parameter.
     fn collection(&mut self, expr: &Expr, moved: bool) -> R<(Expr, Item)> {
         if !self.mentions_traced(expr) {
             return Ok((self.rename(expr), Item::Host { number: false }));

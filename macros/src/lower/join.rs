@@ -1,4 +1,4 @@
-//! The value of a branch: what its arms have in common, and where they put it.
+//! Lowers the value of a branch: the common kind of its arms' values, and the locals that hold it.
 
 use super::blocks::{Declaration, Store};
 use super::slots::join;
@@ -7,20 +7,20 @@ use gradloom_ir::{Aval, Var};
 use proc_macro2::{Ident, Span};
 use quote::{ToTokens, quote};
 
-/// Where the arms of a branch, or the `break`s of a loop, put their value.
+/// Destination for the values of a branch's arms, or of a loop's `break`s.
 #[derive(Clone, Debug)]
 pub(super) struct Join {
-    /// The places for declarations in front of the branch.
+    /// Reserved declarations in front of the branch.
     declarations: Vec<usize>,
     kind: Option<Kind>,
-    /// What is known of each tensor after the branch.
+    /// Aval of each tensor after the branch.
     avals: Vec<(Var, Aval)>,
     hint: Option<Ident>,
 }
 
 #[derive(Clone, Debug)]
 enum Kind {
-    /// Whether it is a reference.
+    /// The variable, and whether the value is a reference.
     Tensor(Var, bool),
     Host {
         ident: Ident,
@@ -33,11 +33,11 @@ enum Kind {
     Tuple(Vec<Kind>),
 }
 
-/// A branch gives so many values at the most; tuples of more are recorded.
+/// Maximum number of tensors and host values in the value of a branch.
 const MOST_VALUES: usize = 8;
 
 impl Cx<'_> {
-    /// A place for the value of what follows.
+    /// Creates a destination for the value of the code that follows.
     pub(super) fn join(&mut self) -> Join {
         let hint = self.pieces_mut().hint.take();
         Join {
@@ -48,7 +48,7 @@ impl Cx<'_> {
         }
     }
 
-    /// Puts the value of one arm where those of the others are.
+    /// Stores the value of one arm in the destination.
     pub(super) fn give(&mut self, join: &mut Join, value: Value) -> R<()> {
         match value {
             Value::Never => return Ok(()),
@@ -59,13 +59,13 @@ impl Cx<'_> {
         if kind.is_none() {
             kind = Some(self.kind_of(join, &value)?);
         }
-        let kind = kind.expect("it has just been made");
+        let kind = kind.expect("the kind has just been set");
         let given = self.put(&kind, value, &mut join.avals);
         join.kind = Some(kind);
         given
     }
 
-    /// The value after the branch.
+    /// Returns the value after the branch.
     pub(super) fn joined(&mut self, join: Join) -> Value {
         self.set_slot_avals(&join.avals);
         join.kind.map_or(Value::Never, value_of)
@@ -160,10 +160,10 @@ impl Cx<'_> {
         }
     }
 
-    /// An expression for a reference to a place.
+    /// Returns an expression for a reference to a place.
     pub(super) fn reference(&self, place: &Place) -> proc_macro2::TokenStream {
         let expr = place.expr.to_token_stream();
-        // What a pattern or a branch binds is a reference.
+        // Patterns and branches bind references.
         if !place.root && matches!(place.expr, syn::Expr::Path(_)) {
             return expr;
         }

@@ -1,19 +1,19 @@
-//! `#[save]` and `#[recompute]`: what the user says about keeping values for reverse mode.
+//! Lowers `#[save]` and `#[recompute]`, with which users choose the residuals.
 
 use super::{Cx, Value};
 use crate::parse::text;
 use gradloom_ir::program::Keep;
 
-/// The attributes of a `let` that say what reverse mode keeps.
+/// Attributes of a `let` that choose residuals.
 pub(crate) const KEEPS: [&str; 2] = ["save", "recompute"];
 
-/// Whether an attribute of a `let` says what reverse mode keeps.
+/// Returns whether an attribute of a `let` chooses residuals.
 pub(crate) fn keeps(attr: &syn::Attribute) -> bool {
     KEEPS.iter().any(|name| attr.path().is_ident(name))
 }
 
 impl Cx<'_> {
-    /// `#[save]` and `#[recompute]` on a `let`.
+    /// Applies `#[save]` and `#[recompute]` on a `let`.
     pub(super) fn keep(&mut self, local: &syn::Local, value: &Value) {
         let marks: Vec<_> = local.attrs.iter().filter(|a| keeps(a)).collect();
         let Some(first) = marks.first() else { return };

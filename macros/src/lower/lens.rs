@@ -1,4 +1,4 @@
-//! What is known of host numbers that are lengths: `x.dim(0)`, `2 * b + 1`, and locals that hold such.
+//! Tracks host numbers that are lengths: `x.dim(0)`, `2 * b + 1`, and locals that hold them.
 
 use super::{Cx, Host};
 use crate::parse::unraw;
@@ -6,7 +6,9 @@ use gradloom_ir::{Dim, Poly, Shape, Static, Var};
 use syn::{BinOp, Expr, Lit, Pat, UnOp};
 
 impl Cx<'_> {
-    /// What is known of each number of a list, `None` for -1; nothing if it is not written as one.
+    /// Returns the dims of a list of lengths, with `None` for -1.
+    ///
+    /// Returns `None` if the host expression is not an array literal.
     pub(super) fn lens(&self, host: &Host) -> Option<Vec<Option<Dim>>> {
         let mut expr = &host.expr;
         while let Expr::Reference(r) = expr {
@@ -22,7 +24,7 @@ impl Cx<'_> {
         Some(array.elems.iter().map(len).collect())
     }
 
-    /// Remembers what is known of the locals of a pattern that is about to be bound to a host value.
+    /// Records the lengths of the locals in a pattern that is about to be bound to a host value.
     pub(super) fn note_dims(&mut self, pat: &Pat, value: &Expr, reads: &[Var]) {
         match (pat, bare(value)) {
             (Pat::Ident(pat), value)
@@ -74,7 +76,7 @@ impl Cx<'_> {
                     BinOp::Add(_) => left.plus(&right),
                     BinOp::Sub(_) => left.minus(&right),
                     BinOp::Mul(_) => left.times(&right),
-                    // A quotient that is exact is what the division of numbers gives.
+                    // An exact quotient of polynomials equals integer division.
                     BinOp::Div(_) => left.quotient(&right),
                     _ => None,
                 }
@@ -97,7 +99,7 @@ impl Cx<'_> {
         }
     }
 
-    /// The shape of a tensor that a host expression reads.
+    /// Returns the shape of a tensor that a host expression reads.
     fn shape_of(&self, expr: &Expr, reads: &[Var]) -> Option<&Shape> {
         let Expr::Path(path) = bare(expr) else {
             return None;
@@ -108,7 +110,7 @@ impl Cx<'_> {
     }
 }
 
-/// The length of an axis that a literal names, from the right where it is below 0.
+/// Returns the length of the axis with a literal number; negative numbers count from the right.
 fn axis(shape: &Shape, axis: &Expr) -> Option<Dim> {
     let (dims, axis) = (shape.dims()?, super::host::literal(axis)?.int()?);
     let axis = if axis < 0 {

@@ -1,4 +1,4 @@
-//! `for`, `while`, `loop` and labelled blocks.
+//! Lowers `for`, `while`, `loop` and labelled blocks.
 
 use super::blocks::HostCode;
 use super::checkpoint::Turns;
@@ -15,24 +15,25 @@ use std::collections::BTreeMap;
 use syn::Expr;
 use syn::spanned::Spanned;
 
-/// A loop or a labelled block around what is lowered.
+/// Loop or labelled block around the current statement.
 #[derive(Clone, Debug)]
 pub(super) struct Around {
     pub(super) label: Option<String>,
     pub(super) is_loop: bool,
-    /// Where `break` puts its value.
+    /// Destination of the values of `break`.
     pub(super) join: Option<Join>,
-    /// What that place wants.
+    /// Structure expected of these values.
     pub(super) want: Want,
-    /// Whether anything breaks out of it.
+    /// True if a `break` leaves it.
     pub(super) broken: bool,
 }
 
-/// How often a loop is lowered to find out what is known of its slots, before that is given up.
+/// Maximum number of trial lowerings that find the avals of a loop's slots.
 const TRIALS: usize = 3;
 
 impl Cx<'_> {
-    /// Lowers a loop until what is known of its slots holds at its head, however often it runs.
+    /// Lowers a loop repeatedly, until the avals of its slots at the loop head hold for every
+    /// iteration.
     fn looped(&mut self, lower: impl Fn(&mut Self) -> R<()>) -> R<()> {
         let slots = self.slot_avals();
         for trial in 0..TRIALS {
@@ -42,7 +43,7 @@ impl Cx<'_> {
             let stored = self.pieces_mut().stored.split_off(start);
             *self = before;
             match found {
-                // It is reported when the loop is lowered for good.
+                // Errors are reported by the final lowering.
                 Ok(()) | Err(Stop::Error) => {}
                 Err(stop) => return Err(stop),
             }
@@ -60,7 +61,7 @@ impl Cx<'_> {
                 break;
             }
             if trial + 1 == TRIALS {
-                // What has been found of one slot may be no more true of another that is made from it.
+                // Widening one slot can invalidate the avals of slots computed from it.
                 for (slot, _) in &slots {
                     if stored.iter().any(|(v, _)| v == slot) {
                         self.b.set_aval(*slot, Aval::UNKNOWN);
@@ -77,8 +78,9 @@ impl Cx<'_> {
         Ok(())
     }
 
-    /// After a place that control may come to from any `break`, a slot holds anything that was stored from `start` on.
-    /// What the slots among `known` hold is known.
+    /// Joins the avals of all slots not in `known` with the values stored since `start`.
+    ///
+    /// This describes a point that any `break` may jump to.
     fn any_stored(&mut self, known: &[(Var, Aval)], start: usize) {
         let stored = self.pieces_mut().stored[start..].to_vec();
         for (slot, aval) in self.slot_avals() {
@@ -108,7 +110,7 @@ impl Cx<'_> {
 
     fn outside(&mut self) -> Around {
         let around = self.pieces_mut().around.pop();
-        around.expect("it has been pushed")
+        around.expect("the loop has been pushed")
     }
 
     pub(super) fn for_loop(&mut self, e: &syn::ExprForLoop, of: &Expr) -> R<Value> {
@@ -172,7 +174,9 @@ impl Cx<'_> {
             let lowered = cx.scope(|cx| {
                 let n_lowered = cx.n_lowered();
                 let (cond, bound) = cx.condition_code(&e.cond, "while")?;
-                *cx.scopes.last_mut().expect("it has just been opened") = bound;
+                *cx.scopes
+                    .last_mut()
+                    .expect("the scope has just been opened") = bound;
                 if cx.n_lowered() == n_lowered {
                     let keyword = &e.while_token;
                     turns.shown = quote!(#label #keyword #cond);
@@ -232,7 +236,7 @@ impl Cx<'_> {
         })
     }
 
-    /// `'label: { .. }`, which `break 'label` leaves.
+    /// Lowers `'label: { .. }`, which `break 'label` leaves.
     pub(super) fn labelled_block(
         &mut self,
         e: &syn::ExprBlock,

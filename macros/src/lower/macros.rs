@@ -1,4 +1,4 @@
-//! Macros in the place of statements, and the names in their format strings.
+//! Lowers macros that are statements, and renames locals in format strings.
 
 use super::{Cx, R, Value};
 use crate::parse::unraw;
@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use syn::Macro;
 use syn::spanned::Spanned;
 
-/// The macros that are kept, and where each has its format string.
+/// Macros that are emitted, with the position of their format string.
 const KEPT: [(&str, usize); 14] = [
     ("assert", 1),
     ("assert_eq", 2),
@@ -27,18 +27,18 @@ const KEPT: [(&str, usize); 14] = [
     ("todo", 0),
 ];
 
-/// Other macros that take a format string.
+/// Other macros that take a format string, with its position.
 const FORMATS: [(&str, usize); 3] = [("format", 0), ("write", 1), ("writeln", 1)];
 
 impl Cx<'_> {
-    /// A macro in the place of a statement: kept if it is an assertion or prints.
+    /// Lowers a macro statement: assertions and prints are emitted as host code.
     pub(super) fn host_macro(&mut self, mac: &Macro) -> R<()> {
         let (reads, tokens) = self.kept_macro(mac)?;
         self.push_host(reads, quote!(#tokens;));
         Ok(())
     }
 
-    /// A macro that is kept, and the variables that it reads.
+    /// Returns the emitted form of a macro, and the variables that it reads.
     pub(super) fn kept_macro(&mut self, mac: &Macro) -> R<(Vec<Var>, TokenStream)> {
         let name = name_of(mac);
         if !KEPT.iter().any(|(kept, _)| *kept == name) {
@@ -58,7 +58,7 @@ impl Cx<'_> {
                 Some(Value::Place(place)) if place.root => continue,
                 Some(Value::Place(place)) => {
                     let place = self.reference(&place);
-                    // What is no identifier stands for itself alone.
+                    // Other expressions are parenthesised.
                     match syn::parse2::<Ident>(place.clone()) {
                         Ok(ident) => ident.to_token_stream(),
                         Err(_) => quote!((#place)),
@@ -81,7 +81,7 @@ impl Cx<'_> {
     }
 }
 
-/// Gives the names in a macro others, also those in its format string.
+/// Renames the locals in a macro, including those in its format string.
 pub(super) fn rename(mac: &mut Macro, names: &BTreeMap<String, TokenStream>) {
     let name = name_of(mac);
     let place = KEPT.iter().chain(&FORMATS).find(|(n, _)| *n == name);
@@ -97,8 +97,8 @@ pub(super) fn rename(mac: &mut Macro, names: &BTreeMap<String, TokenStream>) {
         let Some(new) = names.get(&key).filter(|_| !given.contains(&key)) else {
             continue;
         };
-        // A format string cannot name what only this macro sees, and an argument can.
-        let key = syn::parse_str::<Ident>(&key).expect("it names a local");
+        // A format string cannot name hygienic locals, so they are passed as named arguments.
+        let key = syn::parse_str::<Ident>(&key).expect("the key is the name of a local");
         let comma = (!ends_in_comma).then(|| quote!(,));
         ends_in_comma = false;
         mac.tokens.extend(quote!(#comma #key = #new));
@@ -110,7 +110,7 @@ fn name_of(mac: &Macro) -> String {
     last.map(|s| s.ident.to_string()).unwrap_or_default()
 }
 
-/// `formats` says that `name = ..` names an argument here.
+/// Renames identifiers in tokens. If `formats`, `name = ..` is a named argument and keeps its name.
 fn renamed(
     tokens: TokenStream,
     names: &BTreeMap<String, TokenStream>,
@@ -148,7 +148,7 @@ fn is_single_equals(token: Option<&TokenTree>) -> bool {
     matches!(token, Some(TokenTree::Punct(p)) if p.as_char() == '=' && p.spacing() == alone)
 }
 
-/// The text of the argument at a place, if it is a literal.
+/// Returns the argument at position `place`, if it is a string literal.
 fn format_string(tokens: &TokenStream, place: usize) -> Option<String> {
     let mut n_commas = 0;
     let mut tokens = tokens.clone().into_iter().skip_while(|token| {
@@ -162,7 +162,7 @@ fn format_string(tokens: &TokenStream, place: usize) -> Option<String> {
     Some(literal.value())
 }
 
-/// The names of the arguments that have one.
+/// Returns the names of the named arguments.
 fn arguments(tokens: &TokenStream) -> Vec<String> {
     let tokens: Vec<TokenTree> = tokens.clone().into_iter().collect();
     let named = tokens.windows(2).filter_map(|pair| match &pair[0] {
@@ -172,7 +172,7 @@ fn arguments(tokens: &TokenStream) -> Vec<String> {
     named.collect()
 }
 
-/// The locals that a format string names: `x` and `width` in `{x:width$}`.
+/// Returns the locals that a format string mentions: `x` and `width` in `{x:width$}`.
 pub(crate) fn format_names(format: &str) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     let mut add = |name: &str| {

@@ -1,4 +1,4 @@
-//! Methods, by what they are called on.
+//! Lowers method calls, by the kind of their receiver.
 
 use super::expr::{by_ref, copy};
 use super::op::find;
@@ -9,12 +9,12 @@ use gradloom_ir::op::Method;
 use quote::ToTokens;
 use syn::Expr;
 
-/// Methods that give the value itself, as a value of its own.
+/// Methods that return the receiver as an owned value.
 const COPIES: [&str; 3] = ["clone", "to_owned", "into"];
-/// Methods that give the value itself, by reference.
+/// Methods that return the receiver by reference.
 const BORROWS: [&str; 2] = ["as_ref", "borrow"];
 impl Cx<'_> {
-    /// A call of a method: of a tensor, a tree, a tuple or a host value.
+    /// Lowers a method call on a tensor, a tree, a tuple or a host value.
     pub(super) fn method(
         &mut self,
         call: &syn::ExprMethodCall,
@@ -31,7 +31,7 @@ impl Cx<'_> {
         let plain = call.args.is_empty();
         match receiver {
             Value::Poison => {
-                // The arguments' own errors are reported all the same.
+                // Errors in the arguments are still reported.
                 for arg in &call.args {
                     let _ = self.eval(arg, &Want::one());
                 }
@@ -73,7 +73,7 @@ impl Cx<'_> {
                 if ["iter", "into_iter", "iter_mut"].contains(&name.as_str()) {
                     return self.refuse_iteration(&call.method);
                 }
-                // rustc says what is wrong with a method that is not there, and better.
+                // rustc explains a missing method better.
                 self.recorded(&format!("the method `{name}`"), call.method.span())
             }
             Value::Place(place) => self.place_method(call, place, want, fallible),
@@ -83,7 +83,10 @@ impl Cx<'_> {
         }
     }
 
-    /// A method of a part of a tree: of a tensor, a number, a list or another tree, which the macro cannot tell apart.
+    /// Lowers a method of a part of a tree.
+    ///
+    /// The part may be a tensor, a number, a list or another tree, which the macro cannot
+    /// distinguish.
     fn place_method(
         &mut self,
         call: &syn::ExprMethodCall,
@@ -103,7 +106,8 @@ impl Cx<'_> {
             };
             return self.host_method(call, host, number);
         }
-        // The second are those of a number, most likely, which a traced function cannot be: so rustc is asked.
+        // The receiver is probably a number or a collection, which has no traced methods, so the
+        // body is traced at run time.
         if is_of_values(&name) {
             return self.recorded(&format!("`.{name}(..)`"), call.method.span());
         }
@@ -111,7 +115,7 @@ impl Cx<'_> {
             return self.op_method(op, method, Some(Value::Place(place)), call, want);
         }
         if self.is_generic(&place) {
-            // Whether the method is traced depends on the type.
+            // The type decides whether the method is traced.
             return self.recorded(
                 &format!("the method `{name}` of a generic type"),
                 call.method.span(),
@@ -140,7 +144,7 @@ impl Cx<'_> {
         )
     }
 
-    /// What iterates over a tensor is an error.
+    /// Reports an iteration over a tensor.
     pub(super) fn refuse_iteration<T>(&mut self, at: &impl ToTokens) -> R<T> {
         self.errors.push(
             at,
@@ -149,7 +153,7 @@ impl Cx<'_> {
         Err(Stop::Error)
     }
 
-    /// Whether the type of a place may be one that the caller chooses.
+    /// Returns whether the type of a place may depend on a type parameter.
     fn is_generic(&self, place: &Place) -> bool {
         let param = &self.func.params[place.param];
         if param.receiver {
@@ -169,7 +173,7 @@ impl Cx<'_> {
         generics.any(|g| named.contains(&g.ident))
     }
 
-    /// A method of a host value, if its arguments are host values too.
+    /// Lowers a method of a host value, if its arguments are host values too.
     fn host_method(
         &mut self,
         call: &syn::ExprMethodCall,
@@ -201,7 +205,7 @@ impl Cx<'_> {
     }
 }
 
-/// Whether a value is made of tensors and host values.
+/// Returns whether a value consists of tensors and host values.
 fn is_cloned(value: &Value) -> bool {
     match value {
         Value::Tensor { .. } | Value::Host(_) => true,
@@ -210,7 +214,7 @@ fn is_cloned(value: &Value) -> bool {
     }
 }
 
-/// The value with clones of the host values in it.
+/// Returns the value with its host values cloned.
 fn cloned(value: Value) -> Value {
     match value {
         Value::Host(host) if host::literal(&host.expr).is_none() => {

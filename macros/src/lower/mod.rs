@@ -1,11 +1,12 @@
-//! The body becomes a program.
+//! Lowers the body of a function to a program.
 //!
-//! A straight-line body is evaluated symbolically: each local is a [`Value`], and each op on a tensor appends an
-//! equation. What is not about tensors stays Rust: host statements keep their place between the equations, and a
-//! host value that an op takes as a static argument is bound once, where it stands.
+//! A straight-line body is evaluated symbolically: each local is a [`Value`], and each op on a
+//! tensor appends an equation. Code that does not involve tensors stays Rust: host statements keep
+//! their position between the equations, and a host value that an op takes as a static argument is
+//! bound once, at that position.
 //!
-//! What is valid Rust but not straight-line stops the lowering with [`Stop::Recorded`]: the companions then run the
-//! user's function and record what it does.
+//! Valid Rust that is not straight-line stops the lowering with [`Stop::Recorded`]: the companions
+//! then run the user's function and record its ops.
 
 mod assemble;
 mod assign;
@@ -59,25 +60,27 @@ use proc_macro2::{Ident, Span, TokenStream};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-/// What the body of a function became.
+/// Result of lowering a body.
 #[derive(Debug)]
 pub(crate) enum Body {
-    /// A program, and what belongs to it.
+    /// Straight-line program.
     Straight(Box<Lowered>),
     /// Programs under host control flow.
     Flow(Box<Flowing>),
-    /// The body has to be run to be known, for the reason given.
+    /// The body is traced at run time, for the reason given.
     Recorded(String),
 }
 
-/// Why lowering stops.
+/// Reason why lowering stops.
 #[derive(Debug)]
 pub(crate) enum Stop {
     /// An error has been reported.
     Error,
-    /// The body has to be run to be known.
+    /// The body has to be traced at run time, for the reason given.
     Recorded(String),
-    /// The arms of a branch give tensors and parts of trees: all of them are to be read as tensors.
+    /// The values of a branch are tensors in some arms and parts of trees in others.
+    ///
+    /// The branch is to be lowered again with all of them read as tensors.
     Mixed,
 }
 
@@ -88,13 +91,13 @@ struct Cx<'a> {
     func: &'a Func,
     /// The body as the user wrote it, for messages.
     source: &'a syn::Block,
-    /// Functions of the body that are not traced. They hide traced functions of the same name.
+    /// Functions in the body without `#[traced]`, which shadow traced functions of the same name.
     functions: BTreeSet<String>,
     errors: Errors,
     b: Builder,
     scopes: Vec<BTreeMap<String, Local>>,
     inputs: Vec<Input>,
-    /// The variables of the places that ops read, by their text.
+    /// Variables of the places that ops read, by the text of the place.
     leaves: BTreeMap<String, Var>,
     hosts: Vec<HostStmt>,
     statics: BTreeMap<Attr, Ident>,
@@ -103,24 +106,26 @@ struct Cx<'a> {
     calls: BTreeMap<Attr, Call>,
     spans: SecondaryMap<Var, Span>,
     idents: BTreeMap<String, Ident>,
-    /// What the user says about keeping values for reverse mode.
+    /// Values that the user marked `#[save]` or `#[recompute]`.
     pins: Vec<(Var, Keep)>,
-    /// Names of host locals that the emitted code has so far.
+    /// Names of the host locals in the emitted code so far.
     host_names: names::Names,
-    /// The host locals that are mutable.
+    /// Mutable host locals.
     host_mut: BTreeSet<String>,
-    /// The variables that host code names as they are named already, or not.
+    /// Variables mentioned by host code, which must keep their names.
     spoken_of: BTreeSet<Var>,
-    /// What is known of host values that are numbers.
+    /// Lengths known of host numbers.
     host_dims: BTreeMap<String, Dim>,
-    /// Whether a place stands for a host value, because a static argument is being read.
+    /// True while a static argument is lowered, where a place is a host value.
     host_places: bool,
-    /// The pieces so far, where the body may have control flow.
+    /// Pieces so far, if the body may have control flow.
     flow: Option<blocks::Pieces>,
     krate: TokenStream,
 }
 
-/// Lowers the body of `func`. Errors are collected; after one the result is [`Body::Recorded`].
+/// Lowers the body of `func`.
+///
+/// Errors are collected in `errors`; the result is then [`Body::Recorded`].
 pub(crate) fn lower(
     func: &Func,
     block: &syn::Block,
@@ -138,7 +143,7 @@ pub(crate) fn lower(
         Err(Stop::Recorded(_)) => {}
         outs => return cx.finish(outs, errors),
     }
-    // The body is not straight-line: the pieces between its branches and loops are.
+    // The body is not straight-line, so it is lowered as blocks between branches and loops.
     let mut cx = Cx::new(func, block, private);
     cx.flow = Some(blocks::Pieces::new());
     match cx.flow(block) {
@@ -192,7 +197,7 @@ impl<'a> Cx<'a> {
         cx
     }
 
-    /// The results of a straight-line body.
+    /// Lowers a straight-line body to its results.
     fn straight(&mut self, block: &syn::Block) -> R<Vec<Var>> {
         let shape = &self.func.output.shape;
         let want = Want {
@@ -245,7 +250,7 @@ impl<'a> Cx<'a> {
 }
 
 impl Cx<'_> {
-    /// The results of the program behind `value`, which has to have the structure `shape`.
+    /// Appends the variables of `value`, which must have the structure `shape`, to `outs`.
     fn outs(&mut self, value: Value, shape: &OutShape, outs: &mut Vec<Var>) -> R<()> {
         match (value, shape) {
             (Value::Tuple(values), OutShape::Tuple(shapes)) if values.len() == shapes.len() => {
@@ -262,7 +267,7 @@ impl Cx<'_> {
                 outs.push(var);
                 Ok(())
             }
-            // rustc says what does not fit on the user's function.
+            // rustc reports a type error in the user's function.
             _ => Err(Stop::Recorded(
                 "its result is not spelt out as tensors".to_owned(),
             )),
@@ -310,9 +315,10 @@ impl Cx<'_> {
     }
 }
 
-/// Tokens at another place in the source.
+/// Returns tokens with the given span.
 pub(crate) fn at(tokens: &TokenStream, span: Span) -> TokenStream {
-    // A path that the user has given stays where it is, so that rustc asks about it there, and once.
+    // A path written by the user keeps its span, so that rustc reports errors in it there, and
+    // once.
     let ours = matches!(
         tokens.clone().into_iter().next(),
         Some(proc_macro2::TokenTree::Punct(_))

@@ -1,4 +1,4 @@
-//! Names that the emitted code has.
+//! Names in the emitted code.
 
 use super::Cx;
 use crate::parse::unraw;
@@ -6,11 +6,11 @@ use gradloom_ir::Var;
 use proc_macro2::{Ident, Span, TokenStream};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A set of names that finds fresh ones without trying all.
+/// Set of names with a counter for fresh ones.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Names {
     taken: BTreeSet<String>,
-    /// The number that the last fresh name of each kind has.
+    /// Number of the last fresh name for each base name.
     last: BTreeMap<String, usize>,
 }
 
@@ -23,7 +23,7 @@ impl Names {
         self.taken.contains(name)
     }
 
-    /// `name_1`, or the first after it that is taken neither here nor elsewhere.
+    /// Returns `name_1`, or the next such name that is not taken here or by `elsewhere`.
     pub(super) fn fresh(&mut self, name: &str, elsewhere: impl Fn(&str) -> bool) -> String {
         let mut last = self.last.get(name).copied().unwrap_or(0);
         let fresh = loop {
@@ -53,7 +53,7 @@ impl Cx<'_> {
         {
             name.push('_');
         }
-        // A number that makes it unique must not make it the name of a host local.
+        // A name made unique by a number must not clash with a host local.
         loop {
             self.b.name(var, &name);
             let unique = self.b.name_of(var).unwrap_or(&name);
@@ -67,7 +67,7 @@ impl Cx<'_> {
         }
     }
 
-    /// The identifier that the emitted code has for `var`.
+    /// Returns the identifier of `var` in the emitted code.
     pub(super) fn ident(&self, var: Var) -> Ident {
         let name = self
             .b
@@ -76,17 +76,18 @@ impl Cx<'_> {
         ident_of(&name, &self.idents)
     }
 
-    /// The identifier of a variable that host code names: one that it keeps.
+    /// Returns the identifier of a variable that host code mentions, and fixes its name.
     pub(super) fn spoken(&mut self, var: Var) -> Ident {
         self.spoken_of.insert(var);
         self.ident(var)
     }
 
-    /// A name for a host local that the emitted code does not have yet. The user's identifier is kept if it is free.
+    /// Returns an unused name for a host local: the user's identifier, if it is free.
     pub(super) fn host_ident(&mut self, ident: &Ident) -> Ident {
         let name = unraw(ident);
         let (b, params) = (&self.b, &self.func.params);
-        // Parts of trees are found in the parameters later than they are read.
+        // The emitted code refers to the parameters after this local is in scope, so their names
+        // are taken.
         let is_taken =
             |name: &str| b.is_taken(name) || params.iter().any(|p| unraw(&p.ident) == name);
         if !self.host_names.contains(&name) && !is_taken(&name) {
@@ -98,13 +99,15 @@ impl Cx<'_> {
     }
 }
 
-/// The identifier of a name: the user's own where it has one, so that host code that the macro cannot look into
-/// finds it, and one that no user code can see otherwise.
+/// Returns the identifier of a name.
+///
+/// A name from the user has the user's identifier, so that host code that the macro cannot analyse
+/// finds it. Other names are hygienic.
 pub(crate) fn ident_of(name: &str, idents: &BTreeMap<String, Ident>) -> Ident {
     idents.get(name).cloned().unwrap_or_else(|| ours(name))
 }
 
-/// An identifier that no user code can see. A keyword, which the user has written `r#type`, is written so again.
+/// Returns a hygienic identifier; a keyword becomes a raw identifier again.
 pub(crate) fn ours(name: &str) -> Ident {
     match syn::parse_str::<Ident>(name) {
         Ok(_) => Ident::new(name, Span::mixed_site()),
@@ -112,7 +115,7 @@ pub(crate) fn ours(name: &str) -> Ident {
     }
 }
 
-/// Tokens in the letters of a name, with `_` for each that no name has inside.
+/// Returns tokens as a name, with `_` for other characters and none at the ends.
 pub(super) fn spelt(tokens: &TokenStream) -> String {
     let letters = tokens.to_string();
     let letters = letters.chars().filter(|c| !c.is_whitespace());

@@ -1,4 +1,4 @@
-//! Calls of ops, by the table of methods.
+//! Lowers calls of ops, as the table of methods describes them.
 
 use super::{Cx, R, Stop, Value, Want};
 use gradloom_ir::op::{Method, Operands, Param};
@@ -7,7 +7,7 @@ use proc_macro2::{Ident, Span};
 use syn::spanned::Spanned;
 use syn::{AngleBracketedGenericArguments, Expr, GenericArgument};
 
-/// The op behind a method of `Tensor`, or behind an associated function of it.
+/// Returns the op of a method or an associated function of `Tensor`.
 pub(super) fn find(name: &str, assoc: bool) -> Option<(Op, Method)> {
     Op::ALL.iter().find_map(|op| {
         op.def()
@@ -18,7 +18,7 @@ pub(super) fn find(name: &str, assoc: bool) -> Option<(Op, Method)> {
     })
 }
 
-/// The name of the associated function of `Tensor` that a path names.
+/// Returns the name of the associated function of `Tensor` that a path refers to.
 pub(super) fn tensor_function(func: &Expr) -> Option<&Ident> {
     let Expr::Path(p) = func else { return None };
     let mut segments = p.path.segments.iter().rev();
@@ -26,7 +26,7 @@ pub(super) fn tensor_function(func: &Expr) -> Option<&Ident> {
     (ty.ident == "Tensor" && p.qself.is_none()).then_some(&name.ident)
 }
 
-/// What a call of an op gives to it.
+/// Operands and static arguments of a call of an op.
 #[derive(Default)]
 struct Arguments {
     data: Vec<Var>,
@@ -35,8 +35,8 @@ struct Arguments {
 }
 
 impl Cx<'_> {
-    /// An op, called by one of its methods.
-    #[allow(clippy::too_many_arguments)] // one call has all of these parts
+    /// Lowers a call of an op by one of its methods.
+    #[allow(clippy::too_many_arguments)] // all of these are parts of one call
     pub(super) fn op<'e>(
         &mut self,
         op: Op,
@@ -53,12 +53,12 @@ impl Cx<'_> {
             statics,
         } = self.arguments(op, method, receiver, args, span)?;
         if op == Op::Cast && self.b.static_of(statics[0]).is_host() {
-            // Whether there is a derivative depends on the dtype.
+            // The dtype decides whether the cast has a derivative.
             return self.recorded("a cast to a dtype that is not written out", span);
         }
         let n_outs = if method.params.contains(&Param::Count) {
             let Some(n) = count(turbofish).or(want.count) else {
-                // The type that the result is used as may say it, and rustc knows that type.
+                // The number may follow from the type of the result, which only rustc knows.
                 let what = format!(
                     "a number of results of `{}` that is not written here",
                     method.name
@@ -87,7 +87,7 @@ impl Cx<'_> {
         })
     }
 
-    /// What a method takes, in the order of its parameters. An error in one argument does not hide those in the others.
+    /// Lowers the arguments in the order of the method's parameters, reporting the errors of each.
     fn arguments<'e>(
         &mut self,
         op: Op,
@@ -99,7 +99,7 @@ impl Cx<'_> {
         let mut read = Arguments::default();
         let names = op.def().statics();
         let (mut failed, mut missing) = (false, false);
-        // The first branch of a `select`, if it is a number: it takes the dtype of the second.
+        // First branch of a `select`, if it is a number: it takes the dtype of the second.
         let mut number = None;
         for param in method.params {
             match param {
@@ -153,12 +153,12 @@ impl Cx<'_> {
                 Param::Switch(on) => read.statics.push(self.b.attr(*on)),
                 Param::All => read.statics.push(self.b.attr(Static::All)),
                 Param::Number(n) => read.statics.push(self.b.attr(*n)),
-                // It is no argument of the call.
+                // The count is not an argument of the call.
                 Param::Count => {}
             }
         }
         if missing || args.next().is_some() {
-            // rustc counts arguments better.
+            // rustc reports a wrong number of arguments better.
             let what = format!("a wrong number of arguments for `{}`", method.name);
             return self.recorded(&what, span);
         }
@@ -172,23 +172,25 @@ impl Cx<'_> {
         Ok(read)
     }
 
-    /// A list of tensors: `&[&a, &b]`.
+    /// Lowers a list of tensors: `&[&a, &b]`.
     fn list(&mut self, arg: &Expr) -> R<Vec<Var>> {
         match self.eval(arg, &Want::one())? {
             Value::Tuple(values) => values.into_iter().map(|v| self.tensor(v, None)).collect(),
             Value::Poison => Err(Stop::Error),
-            // A list of a length that is not written here.
+            // The length of the list is not known.
             _ => self.recorded("a list of tensors that is not written out", arg.span()),
         }
     }
 }
 
-/// Whether an expression is text, which is neither a tensor nor a static argument. rustc says so on the user's function.
+/// Returns whether an expression is a literal that is neither a tensor nor a static argument.
+///
+/// rustc reports it in the user's function.
 pub(super) fn is_text(expr: &Expr) -> bool {
     matches!(expr, Expr::Lit(l) if !matches!(l.lit, syn::Lit::Int(_) | syn::Lit::Float(_) | syn::Lit::Bool(_)))
 }
 
-/// `::<2>`.
+/// Returns the number in `::<2>`.
 fn count(turbofish: Option<&AngleBracketedGenericArguments>) -> Option<usize> {
     match turbofish?.args.first()? {
         GenericArgument::Const(Expr::Lit(syn::ExprLit {

@@ -1,4 +1,4 @@
-//! Values as operands and static arguments of equations.
+//! Converts values to operands and static arguments of equations.
 
 use super::host;
 use super::op::is_text;
@@ -10,7 +10,7 @@ use quote::{quote, quote_spanned};
 use syn::spanned::Spanned;
 
 impl Cx<'_> {
-    /// The variable of a value that an op reads. A number takes the dtype of `like`.
+    /// Returns the variable of a value that is an operand; a number takes the dtype of `like`.
     pub(super) fn tensor(&mut self, value: Value, like: Option<Var>) -> R<Var> {
         match value {
             Value::Tensor { var, .. } => Ok(var),
@@ -21,7 +21,7 @@ impl Cx<'_> {
                     (like, host.number || host::literal(&host.expr).is_some())
                 {
                     let span = host.expr.span();
-                    // A number in arithmetic is a float until it takes the dtype of the tensor.
+                    // A number literal is a float until it takes the dtype of the tensor.
                     let value = match host::literal(&host.expr).and_then(|s| s.float()) {
                         Some(x) => self.b.attr(x),
                         None => self.statik(host, "value", span),
@@ -34,7 +34,7 @@ impl Cx<'_> {
             }
             Value::Tuple(_) => Err(Stop::Recorded("a tuple is used as a tensor".to_owned())),
             Value::Closure(_) => Err(Stop::Recorded("a closure is used as a tensor".to_owned())),
-            // rustc says that it has no value.
+            // rustc reports that it has no value.
             Value::Uninit(_) | Value::Never => {
                 Err(Stop::Recorded("a value that is not there".to_owned()))
             }
@@ -42,7 +42,7 @@ impl Cx<'_> {
         }
     }
 
-    /// A static argument. What is not known here is bound to a local, once.
+    /// Returns a static argument; a value that is not a literal is bound to a local.
     pub(super) fn statik(&mut self, host: Host, name: &str, span: Span) -> Attr {
         if let Some(known) = host::literal(&host.expr) {
             return self.b.attr(known);

@@ -1,4 +1,4 @@
-//! Operators.
+//! Lowers operators.
 
 use super::expr::by_ref;
 use super::{Cx, Host, R, Stop, Value, Want};
@@ -13,7 +13,7 @@ impl Cx<'_> {
         let value = self.eval(&u.expr, &Want::one())?;
         match (&u.op, value) {
             (_, Value::Poison) => Err(Stop::Error),
-            // What a pattern binds is a reference, and what lies behind it is a place of its own.
+            // A local bound by a pattern is a reference, and dereferencing it gives a place.
             (UnOp::Deref(_), Value::Place(mut p)) if p.is_bound_reference() => {
                 let expr = &p.expr;
                 p.expr = syn::parse_quote!((*#expr));
@@ -130,7 +130,8 @@ impl Cx<'_> {
                     .push(&b.op, format!("`{op}` does not take tensors; {hint}"));
                 Err(Stop::Error)
             }
-            // `model.scale.sqrt() > 0.5`: if the field is a tensor, rustc refuses the user's function.
+            // If a field such as `scale` in `model.scale.sqrt() > 0.5` is a tensor, rustc reports
+            // the comparison in the user's function.
             Err(_) if self.may_be_number(&b.left) && self.may_be_number(&b.right) => {
                 self.recorded("a comparison of fields, which may be numbers,", b.op.span())
             }
@@ -142,7 +143,7 @@ impl Cx<'_> {
         }
     }
 
-    /// Whether an expression is a number if the fields are that it starts from.
+    /// Returns whether an expression may be a number, if the fields in it are.
     fn may_be_number(&self, expr: &Expr) -> bool {
         match expr {
             Expr::Paren(p) => self.may_be_number(&p.expr),
@@ -159,7 +160,9 @@ impl Cx<'_> {
         }
     }
 
-    /// A part of a borrowed tree that an operator takes by value is a number: a tensor would be moved out of the tree.
+    /// Turns a part of a borrowed tree that is an operand by value into a number.
+    ///
+    /// It cannot be a tensor, which would be moved out of the tree.
     pub(super) fn copied(&self, value: Value) -> Value {
         match value {
             Value::Place(p)
@@ -175,7 +178,7 @@ impl Cx<'_> {
         }
     }
 
-    /// `left op right`, where a number on either side takes the dtype of the tensor.
+    /// Lowers `left op right`; a number on either side takes the dtype of the tensor.
     pub(super) fn arithmetic(&mut self, op: Op, left: Value, right: Value, span: Span) -> R<Value> {
         let tensor_of = |v: &Value| match v {
             Value::Tensor { var, .. } => Some(*var),
@@ -184,8 +187,8 @@ impl Cx<'_> {
         let (x, y) = match (tensor_of(&left), tensor_of(&right)) {
             (Some(x), _) => (x, self.tensor(right, Some(x))?),
             (None, Some(y)) => (self.tensor(left, Some(y))?, y),
-            // Places: the one that is a tensor for certain is not known; a number in arithmetic with another place is
-            // taken for a tensor, as the types say.
+            // It is not known which of two places is a tensor; the left one is taken to be. In
+            // arithmetic with a number, a place is taken to be a tensor.
             (None, None) if matches!(left, Value::Place(_)) => {
                 let x = self.tensor(left, None)?;
                 (x, self.tensor(right, Some(x))?)
@@ -198,7 +201,7 @@ impl Cx<'_> {
         self.one(op, &[], vec![x, y], span)
     }
 
-    /// `left op right` of host values.
+    /// Lowers `left op right` of host values.
     pub(super) fn operated(&self, op: Op, left: &Host, right: &Host) -> Value {
         let (x, y) = (&left.expr, &right.expr);
         let expr: Expr = match op {
@@ -211,7 +214,7 @@ impl Cx<'_> {
         self.rebuild(values, |_| expr)
     }
 
-    /// An op with one result and no `Like` operand.
+    /// Lowers an op with one result and no `Like` operand.
     fn one(
         &mut self,
         op: Op,

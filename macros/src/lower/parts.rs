@@ -1,4 +1,4 @@
-//! Expressions that are made of parts, or take them out: tuples, lists, fields, indices, ranges, casts.
+//! Lowers tuples, lists, fields, indices, ranges and casts.
 
 use super::{Cx, Host, Place, R, Stop, Value, Want, host};
 use crate::parse::OutShape;
@@ -6,7 +6,7 @@ use syn::Expr;
 use syn::spanned::Spanned;
 
 impl Cx<'_> {
-    /// A tuple is one of tensors and host values, or a host value.
+    /// Lowers a tuple of tensors and host values.
     pub(super) fn tuple(&mut self, t: &syn::ExprTuple, want: &Want) -> R<Value> {
         let shapes = match &want.shape {
             OutShape::Tuple(shapes) if shapes.len() == t.elems.len() => Some(shapes.clone()),
@@ -34,7 +34,7 @@ impl Cx<'_> {
         Ok(self.fixed_value(Value::Tuple(values), "part"))
     }
 
-    /// A list, as a tuple.
+    /// Lowers an array to a tuple.
     pub(super) fn array(&mut self, a: &syn::ExprArray) -> R<Value> {
         let values = a
             .elems
@@ -52,7 +52,7 @@ impl Cx<'_> {
         Ok(Value::Tuple(values))
     }
 
-    /// A field of a tree, a tuple or a host value.
+    /// Lowers a field of a tree, a tuple or a host value.
     pub(super) fn field_of(&mut self, f: &syn::ExprField) -> R<Value> {
         match self.eval(&f.base, &Want::one())? {
             Value::Place(place) => Ok(self.field(&place, &f.member)),
@@ -73,7 +73,7 @@ impl Cx<'_> {
         }
     }
 
-    /// A number in another type.
+    /// Lowers a cast of a number.
     pub(super) fn cast(&mut self, c: &syn::ExprCast) -> R<Value> {
         match self.eval(&c.expr, &Want::one())? {
             Value::Tensor { .. } => {
@@ -95,7 +95,7 @@ impl Cx<'_> {
         }
     }
 
-    /// A range of host values.
+    /// Lowers a range of host values.
     pub(super) fn range(&mut self, e: &syn::ExprRange) -> R<Value> {
         let parts: Vec<&Expr> = e.start.iter().chain(&e.end).map(|b| &**b).collect();
         let values = parts
@@ -118,7 +118,8 @@ impl Cx<'_> {
         }
     }
 
-    /// A host expression made of host values; `values` are known to be host values.
+    /// Returns a host expression that `make` builds from the expressions of `values`, which must
+    /// all be host values.
     pub(super) fn rebuild(
         &self,
         values: Vec<Value>,
@@ -139,7 +140,9 @@ impl Cx<'_> {
         })
     }
 
-    /// The values as host values, if all are. A place may stand for a value that is no tensor.
+    /// Returns the values as host values, if all of them are or may be.
+    ///
+    /// A part of a tree may be a host value.
     pub(super) fn hosts(&self, values: &[Value]) -> Option<Vec<Value>> {
         let hosts = values.iter().map(|v| match v {
             Value::Host(_) => Some(v.clone()),
@@ -159,7 +162,7 @@ impl Cx<'_> {
         hosts.collect()
     }
 
-    /// A field of a place.
+    /// Returns a field of a place.
     pub(super) fn field(&self, place: &Place, member: &syn::Member) -> Value {
         let base = &place.expr;
         let expr = syn::parse_quote!(#base.#member);
@@ -172,17 +175,19 @@ impl Cx<'_> {
         })
     }
 
-    /// A part of a list in a tree, of a tuple or of a host value.
+    /// Lowers an index into a list in a tree, a tuple or a host value.
     pub(super) fn index(&mut self, i: &syn::ExprIndex) -> R<Value> {
         let base = self.eval(&i.expr, &Want::one())?;
         let index = match &base {
-            // The index has the wrong type for the place, too; one error is enough.
+            // The error for indexing a tensor is enough; one for the type of the index would be
+            // redundant.
             Value::Tensor { .. } => self.static_value(&syn::parse_quote!(0))?,
             _ => self.static_value(&i.index)?,
         };
         match base {
             Value::Place(place) => {
-                // A host value is read here and now, perhaps only if what stands on the left of `&&` is true.
+                // A host value is read immediately, and perhaps only if the left side of `&&` is
+                // true, so its index is not bound ahead.
                 let index = match self.host_places && index.reads.is_empty() {
                     true => index.expr,
                     false => self.fixed_index(index.expr, &index.reads),

@@ -1,4 +1,4 @@
-//! Patterns of host code that bind parts of trees and host values: of `for`, `match`, `if let`.
+//! Lowers patterns of `for`, `match` and `if let`, which bind parts of trees and host values.
 
 use super::{Cx, Host, Place, R, Value};
 use crate::parse::unraw;
@@ -9,14 +9,14 @@ use syn::visit::Visit;
 use syn::visit_mut::VisitMut;
 use syn::{Expr, Pat};
 
-/// What host code gives a pattern.
+/// Value that host code matches against a pattern.
 #[derive(Clone, Debug)]
 pub(super) enum Item {
-    /// A value that is not about tensors.
+    /// Host value.
     Host {
         number: bool,
     },
-    /// A reference to a part of a tree parameter.
+    /// Reference to a part of a tree parameter.
     Place {
         param: usize,
     },
@@ -24,8 +24,10 @@ pub(super) enum Item {
 }
 
 impl Cx<'_> {
-    /// Binds the names of a pattern in the innermost scope. The pattern comes back with the names that the emitted
-    /// code has for them: no two locals of host code share one.
+    /// Binds the names of a pattern in the innermost scope.
+    ///
+    /// Returns the pattern with the names of the emitted code, in which no two host locals share a
+    /// name.
     pub(super) fn bind_item(&mut self, pat: &Pat, item: &Item) -> R<Pat> {
         match (pat, item) {
             (Pat::Paren(p), item) => self.bind_item(&p.pat, item),
@@ -77,7 +79,7 @@ impl Cx<'_> {
     fn rename_pattern(&mut self, pat: &Pat, value: &mut dyn FnMut(Expr) -> Value) -> Pat {
         struct Rename<'a, 'b> {
             cx: &'a mut Cx<'b>,
-            /// The alternatives of a pattern bind the same names.
+            /// Emitted names of the bindings so far; alternatives bind the same names.
             seen: BTreeMap<String, Ident>,
         }
         impl Rename<'_, '_> {
@@ -131,7 +133,9 @@ impl Cx<'_> {
     }
 }
 
-/// The bindings of a pattern, each once, for a pattern that binds them again. They are not mutable in `pat` any more.
+/// Returns the bindings of a pattern, each once, and makes them immutable in `pat`.
+///
+/// The returned bindings keep their `mut`, for the pattern that binds the values again.
 pub(super) fn take_bindings(pat: &mut Pat) -> Vec<syn::PatIdent> {
     struct Take(Vec<syn::PatIdent>);
     impl VisitMut for Take {
@@ -159,7 +163,7 @@ pub(super) fn take_bindings(pat: &mut Pat) -> Vec<syn::PatIdent> {
     take.0
 }
 
-/// Where a pattern first binds a name to a value, and not to a reference.
+/// Returns the span of the first binding by value in a pattern.
 pub(super) fn takes(pat: &Pat) -> Option<Span> {
     struct Takes(Option<Span>);
     impl<'ast> Visit<'ast> for Takes {
@@ -176,7 +180,7 @@ pub(super) fn takes(pat: &Pat) -> Option<Span> {
     takes.0
 }
 
-/// Whether an identifier in a pattern binds, and does not name a constant or a variant.
+/// Returns whether an identifier in a pattern is a binding, and not a constant or a variant.
 fn is_binding(p: &syn::PatIdent) -> bool {
     let upper = p
         .ident

@@ -1,4 +1,4 @@
-//! Whether the results of a body are what `returns(..)` says.
+//! Checks the results of a body against `returns(..)`.
 
 use super::Cx;
 use super::explain::Part;
@@ -7,7 +7,9 @@ use gradloom_ir::{Aval, Var};
 use syn::{Block, Expr, Stmt};
 
 impl Cx<'_> {
-    /// Reports results that are not what `returns(..)` says, whatever the names stand for. `written` gives them.
+    /// Reports results that differ from `returns(..)` for all values of the named dims.
+    ///
+    /// `written` is the expression that the body returns.
     pub(super) fn check_returns(&mut self, outs: &[Var], written: Option<&Expr>) {
         let func = self.func;
         for (i, (&out, declared)) in outs.iter().zip(&func.declared).enumerate() {
@@ -46,7 +48,7 @@ impl Cx<'_> {
     }
 }
 
-/// What certainly differs between what is found and what is said.
+/// Returns the first part in which two avals certainly differ, with a description.
 fn differing(found: &Aval, said: &Aval) -> Option<(Part, String)> {
     if let (Some(a), Some(b)) = (found.dtype, said.dtype)
         && a != b
@@ -61,7 +63,7 @@ fn differing(found: &Aval, said: &Aval) -> Option<(Part, String)> {
     Some((Part::Axis(axis), format!("axis {axis} is {}", a[axis])))
 }
 
-/// The expression that a body returns at its end.
+/// Returns the last expression of a body.
 pub(super) fn tail(block: &Block) -> Option<&Expr> {
     match block.stmts.last()? {
         Stmt::Expr(Expr::Return(r), _) => r.expr.as_deref(),
@@ -70,7 +72,7 @@ pub(super) fn tail(block: &Block) -> Option<&Expr> {
     }
 }
 
-/// The expression of tensor `i` of a result, or the smallest that is written for it.
+/// Returns the smallest written expression that contains tensor `i` of a result.
 fn part_of<'e>(expr: &'e Expr, shape: &OutShape, i: usize) -> Option<&'e Expr> {
     match (expr, shape) {
         (Expr::Paren(p), _) => part_of(&p.expr, shape, i),

@@ -1,4 +1,4 @@
-//! Slots: where a local lives between blocks, if more than one of them assigns to it.
+//! Slots: storage for locals that more than one block assigns to.
 
 use super::blocks::Store;
 use super::{Cx, Local, R, Stop, Value};
@@ -8,13 +8,12 @@ use quote::quote;
 use std::collections::{BTreeMap, BTreeSet};
 use syn::Expr;
 
-/// Where a local lives between blocks.
+/// Storage of a local between blocks.
 #[derive(Clone, Debug)]
 pub(super) enum Slot {
     One(Var),
     Many(Vec<Slot>),
-    /// A local of host code, which is assigned to where the assignment stands: a value that is not about tensors, or a
-    /// reference to a part of a tree.
+    /// Local of host code, assigned immediately: a host value, or a reference to a part of a tree.
     Host(Ident),
 }
 
@@ -27,7 +26,7 @@ impl Slot {
         }
     }
 
-    /// Whether a value has the structure of what the slot holds.
+    /// Returns whether a value has the structure of the slot.
     pub(super) fn fits(&self, value: &Value) -> bool {
         match (self, value) {
             (_, Value::Poison) | (Slot::One(_), Value::Tensor { .. }) => true,
@@ -42,7 +41,7 @@ impl Slot {
 }
 
 impl Cx<'_> {
-    /// A new slot for a value like `value`.
+    /// Returns a fresh slot with the aval of `value`.
     pub(super) fn new_slot(&mut self, name: Option<&Ident>, value: Var) -> Var {
         let aval = self.b.aval(value).clone();
         let slot = self.b.param(aval);
@@ -53,7 +52,8 @@ impl Cx<'_> {
         slot
     }
 
-    /// Gives a local of the user's a slot, because what follows assigns to it. Locals that are not tensors need none.
+    /// Gives a local a slot because later code assigns to it; locals that are not tensors need
+    /// none.
     pub(super) fn needs_slot(&mut self, name: &Ident) -> R<()> {
         let key = crate::parse::unraw(name);
         let found = self.scopes.iter().rev().find_map(|s| s.get(&key)).cloned();
@@ -73,7 +73,7 @@ impl Cx<'_> {
         };
         let slot = self.slot_for(name, &mut value)?;
         let local = self.scopes.iter_mut().rev().find_map(|s| s.get_mut(&key));
-        *local.expect("it has just been found") = Local {
+        *local.expect("the local has just been found") = Local {
             value,
             slot: Some(slot),
         };
@@ -116,14 +116,14 @@ impl Cx<'_> {
         }
     }
 
-    /// A name for a host local that may change.
+    /// Returns a name for a mutable host local.
     pub(super) fn host_slot(&mut self, name: &Ident) -> Ident {
         let local = self.host_ident(name);
         self.host_mut.insert(crate::parse::unraw(&local));
         local
     }
 
-    /// A value with tensors where it holds parts of trees and the slot tensors.
+    /// Returns the value with parts of trees read as tensors where the slot holds tensors.
     pub(super) fn fitted(&mut self, slot: &Slot, value: Value) -> R<Value> {
         Ok(match (slot, value) {
             (Slot::One(_), Value::Place(place)) if !place.by_ref => Value::Tensor {
@@ -139,7 +139,7 @@ impl Cx<'_> {
         })
     }
 
-    /// Assigns to the host locals of a slot, here and now.
+    /// Assigns to the host locals of a slot immediately.
     pub(super) fn assign_hosts(&mut self, slot: &Slot, old: &Value, value: &mut Value) -> R<()> {
         match (slot, old, value) {
             (_, _, Value::Poison) => Ok(()),
@@ -180,8 +180,10 @@ impl Cx<'_> {
         self.pieces_mut().stores.push((target, value, store));
     }
 
-    /// Locals that stand for what a slot holds, and are not its own, get variables of their own before the slot changes:
-    /// in this block, or in the code after it that assigns to its local.
+    /// Saves the old values of slots that change at the end of this block or in the code after it.
+    ///
+    /// `assigned` are the locals that the following code assigns to. Locals that refer to the old
+    /// value without owning the slot get their own variable.
     pub(super) fn keep_old_values(&mut self, assigned: &[Ident]) {
         let mut changing = self.changing();
         for name in assigned {
@@ -196,14 +198,14 @@ impl Cx<'_> {
         self.keep_values_of(&changing);
     }
 
-    /// Gives variables of their own to the locals that stand for what these slots hold, and are not their own.
+    /// Saves the values of these slots for the locals that refer to them without owning the slot.
     pub(super) fn keep_values_of(&mut self, changing: &BTreeSet<Var>) {
         if changing.is_empty() {
             return;
         }
         let mut kept: BTreeMap<Var, Var> = BTreeMap::new();
         let mut scopes = std::mem::take(&mut self.scopes);
-        // What goes into slots is read before any of them changes.
+        // All stored values are read before any slot changes.
         let own = scopes
             .iter_mut()
             .flatten()
@@ -226,8 +228,10 @@ impl Cx<'_> {
         self.pieces_mut().stores.extend(stores);
     }
 
-    /// Ends the block before an expression that ends it midway, if locals stand for what slots hold that change then.
-    /// Operands and host code on the left of that place would find the slots changed.
+    /// Ends the block before an expression that would end it midway, if locals refer to slots that
+    /// would change then.
+    ///
+    /// Otherwise operands and host code evaluated earlier would see the changed slots.
     pub(super) fn flush_old_values(&mut self, expr: &Expr) {
         if self.flow.is_none() {
             return;
@@ -254,7 +258,8 @@ impl Cx<'_> {
         }
     }
 
-    /// Whether an expression has branches or loops in it, or calls of closures, which may have.
+    /// Returns whether an expression contains branches or loops, or calls of closures, which may
+    /// contain them.
     pub(super) fn ends_blocks(&self, expr: &Expr) -> bool {
         let mut found = super::syntax::has_control(expr);
         super::host::names(expr, &mut |ident| {
@@ -264,14 +269,14 @@ impl Cx<'_> {
         found
     }
 
-    /// Whether an expression assigns to locals around it.
+    /// Returns whether an expression assigns to locals outside of it.
     pub(super) fn assigns(&self, expr: &Expr) -> bool {
         let assigned = super::syntax::assigned(expr);
         let mut names = assigned.iter().map(crate::parse::unraw);
         names.any(|name| self.lookup(&name).is_some())
     }
 
-    /// The slots that get another value at the end of the block.
+    /// Returns the slots whose values change at the end of the block.
     fn changing(&self) -> BTreeSet<Var> {
         let mut changing = BTreeSet::new();
         for local in self.scopes.iter().flat_map(BTreeMap::values) {
@@ -282,7 +287,7 @@ impl Cx<'_> {
         changing
     }
 
-    /// What is known of each slot.
+    /// Returns the aval of each slot.
     pub(super) fn slot_avals(&self) -> Vec<(Var, Aval)> {
         let mut out = Vec::new();
         let locals = self.scopes.iter().flat_map(BTreeMap::values);
@@ -301,7 +306,7 @@ impl Cx<'_> {
     }
 }
 
-/// Collects the slots that get another value.
+/// Collects the slots whose values change.
 fn changes(slot: &Slot, value: &Value, changing: &mut BTreeSet<Var>) {
     match (slot, value) {
         (Slot::One(slot), Value::Tensor { var, .. }) if var != slot => {
@@ -324,7 +329,8 @@ fn each_tensor(value: &mut Value, f: &mut dyn FnMut(&mut Var)) {
     }
 }
 
-/// Collects the values that are not in their slots, and says that they are.
+/// Collects the stores of values that are not in their slots, and makes the values refer to the
+/// slots.
 pub(super) fn settle(slot: &Slot, value: &mut Value, stores: &mut Vec<(Var, Var)>) {
     match (slot, value) {
         (Slot::One(slot), Value::Tensor { var, .. }) if var != slot => {
@@ -340,7 +346,7 @@ pub(super) fn settle(slot: &Slot, value: &mut Value, stores: &mut Vec<(Var, Var)
     }
 }
 
-/// What is known of a value that is one or the other.
+/// Returns the aval of a value that has either aval.
 pub(super) fn join(a: &Aval, b: &Aval) -> Aval {
     let dims = match (a.shape.dims(), b.shape.dims()) {
         (Some(a), Some(b)) if a.len() == b.len() => {

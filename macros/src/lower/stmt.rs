@@ -1,4 +1,4 @@
-//! Statements.
+//! Lowers statements.
 
 use super::bind::{want_of, want_of_type};
 use super::control::Use;
@@ -14,7 +14,7 @@ use syn::spanned::Spanned;
 use syn::{Block, Expr, Pat, Stmt};
 
 impl Cx<'_> {
-    /// The value of the function's body.
+    /// Lowers the function's body to its value.
     pub(super) fn body(&mut self, block: &Block, want: &Want) -> R<Value> {
         let Some((last, rest)) = block.stmts.split_last() else {
             return Err(Stop::Recorded("its body is empty".to_owned()));
@@ -22,7 +22,7 @@ impl Cx<'_> {
         self.stmts(rest)?;
         let tail = match last {
             Stmt::Expr(Expr::Return(r), _) if r.expr.is_some() => {
-                r.expr.as_deref().expect("it is there")
+                r.expr.as_deref().expect("not `None`")
             }
             Stmt::Expr(e, None) => e,
             other => {
@@ -44,7 +44,9 @@ impl Cx<'_> {
         }
     }
 
-    /// The value of a block within the body. Its locals end with it; the emitted code is flat.
+    /// Lowers a block inside the body.
+    ///
+    /// Its locals go out of scope, but the emitted code has no nested block.
     pub(super) fn block(&mut self, block: &Block, want: &Want) -> R<Value> {
         self.scopes.push(BTreeMap::new());
         let value = match block.stmts.split_last() {
@@ -59,12 +61,12 @@ impl Cx<'_> {
 
     pub(super) fn stmts(&mut self, stmts: &[Stmt]) -> R<()> {
         for stmt in stmts {
-            // Nothing runs after an exit.
+            // Code after an exit is unreachable.
             if self.flow.as_ref().is_some_and(|f| f.left) {
                 break;
             }
             match self.stmt(stmt) {
-                // The other statements are looked at too: all errors are reported at once.
+                // Lowering continues after an error, so that all errors are reported at once.
                 Ok(()) | Err(Stop::Error) => {}
                 Err(stop) => return Err(stop),
             }
@@ -106,7 +108,7 @@ impl Cx<'_> {
                 Ok(())
             }
             Stmt::Expr(Expr::Binary(b), _) if compound(&b.op).is_some() => {
-                self.compound(b, compound(&b.op).expect("it is one"))
+                self.compound(b, compound(&b.op).expect("compound operator"))
             }
             Stmt::Expr(Expr::Block(b), _) if self.flow.is_some() && b.label.is_none() => {
                 self.scopes.push(BTreeMap::new());
@@ -122,13 +124,14 @@ impl Cx<'_> {
                 Ok(())
             }
             Stmt::Expr(e, _) => match self.eval(e, &Want::one())? {
-                // Host code may do more than give a value.
+                // Host code may have side effects.
                 Value::Host(host) if !self.is_fixed(&host.expr) => {
                     let expr = &host.expr;
                     self.push_host(host.reads, quote!(#expr;));
                     Ok(())
                 }
-                // A value that nobody reads. What it would record is dropped, and its errors are reported.
+                // The value is not used: its equations are removed as dead, but its errors are
+                // reported.
                 _ => Ok(()),
             },
         }
@@ -148,7 +151,7 @@ impl Cx<'_> {
         self.assign(left, value, right, None)
     }
 
-    /// `x += y`, where `op` is the sum.
+    /// Lowers `x += y`, for which `op` is `Add`.
     fn compound(&mut self, assign: &syn::ExprBinary, op: Op) -> R<()> {
         let value = |cx: &mut Self| {
             let left = cx.eval(&assign.left, &Want::one())?;
@@ -234,7 +237,9 @@ impl Cx<'_> {
         }
     }
 
-    /// `let Some(x) = y else { .. }` is `let x = match y { Some(x) => x, _ => .. }`.
+    /// Lowers `let .. else` as a `match`.
+    ///
+    /// `let Some(x) = y else { .. }` becomes `let x = match y { Some(x) => x, _ => .. }`.
     fn let_else(&mut self, local: &syn::Local, value: &Expr, other: &Expr) -> R<()> {
         if self.flow.is_none() || matches!(local.pat, Pat::Type(_)) {
             return self.recorded("`let .. else`", local.span());
@@ -258,11 +263,11 @@ impl Cx<'_> {
                 _ => #other,
             };
         ))
-        .expect("its parts are a pattern and expressions");
+        .expect("the parts are a pattern and expressions");
         self.stmt(&statement)
     }
 
-    /// A local that gets its value later. What it is shows when something is assigned to it.
+    /// Declares a local without a value; its kind is known at the first assignment.
     fn uninit(&mut self, local: &syn::Local) -> R<()> {
         let pat = match &local.pat {
             Pat::Type(t) => &*t.pat,
@@ -277,7 +282,7 @@ impl Cx<'_> {
         Ok(())
     }
 
-    /// The name for what a branch gives to the local on the left of an assignment.
+    /// Names the value of the next branch after the target of an assignment.
     fn hint(&mut self, left: &Expr) {
         if let (Expr::Path(p), Some(pieces)) = (left, &mut self.flow) {
             pieces.hint = p.path.get_ident().cloned();
@@ -289,7 +294,7 @@ pub(super) fn is_path(expr: &Expr, name: &str) -> bool {
     matches!(expr, Expr::Path(p) if p.path.segments.last().is_some_and(|s| s.ident == name))
 }
 
-/// Whether an operator assigns.
+/// Returns whether an operator assigns.
 pub(super) fn is_compound(op: &syn::BinOp) -> bool {
     use syn::BinOp::*;
     compound(op).is_some()

@@ -1,4 +1,4 @@
-//! Questions about host code that its syntax answers.
+//! Syntactic queries on host code.
 
 use proc_macro2::Ident;
 use std::collections::BTreeSet;
@@ -30,7 +30,7 @@ assigns! {
     ExprBlock: visit_expr_block,
 }
 
-/// The names that an expression assigns to.
+/// Returns the names that an expression assigns to.
 pub(super) fn assigned(expr: &Expr) -> Vec<Ident> {
     let mut found = Assigned::default();
     found.visit_expr(expr);
@@ -77,7 +77,7 @@ impl<'ast> Visit<'ast> for Assigned {
     fn visit_item(&mut self, _: &'ast syn::Item) {}
 }
 
-/// Whether an expression is a branch, a loop or an exit.
+/// Returns whether an expression is a branch, a loop or an exit.
 pub(super) fn is_control(expr: &Expr) -> bool {
     match expr {
         Expr::If(_) | Expr::Match(_) | Expr::ForLoop(_) | Expr::While(_) | Expr::Loop(_) => true,
@@ -88,7 +88,7 @@ pub(super) fn is_control(expr: &Expr) -> bool {
     }
 }
 
-/// Whether there is a branch, a loop or an exit anywhere in an expression.
+/// Returns whether an expression contains a branch, a loop, an exit or a closure.
 pub(super) fn has_control(expr: &Expr) -> bool {
     struct Control(bool);
     impl<'ast> Visit<'ast> for Control {
@@ -106,14 +106,14 @@ pub(super) fn has_control(expr: &Expr) -> bool {
     found.0
 }
 
-/// Whether a macro does not come back.
+/// Returns whether a macro diverges.
 pub(super) fn is_panic(mac: &syn::Macro) -> bool {
     let name = mac.path.segments.last().map(|s| s.ident.to_string());
     let name = name.unwrap_or_default();
     ["panic", "unreachable", "unimplemented", "todo"].contains(&name.as_str())
 }
 
-/// Whether an expression returns from the function, or may with `?`.
+/// Returns whether an expression contains `return` or `?`.
 pub(super) fn has_return(expr: &Expr) -> bool {
     struct Returns(bool);
     impl<'ast> Visit<'ast> for Returns {
@@ -131,7 +131,8 @@ pub(super) fn has_return(expr: &Expr) -> bool {
     found.0
 }
 
-/// Whether control can leave an expression: to the end of the function, or to a loop around it.
+/// Returns whether control can leave an expression, for the end of the function or for a loop
+/// around it.
 pub(super) fn exits(expr: &Expr) -> bool {
     struct Exits {
         found: bool,

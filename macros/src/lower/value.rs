@@ -1,4 +1,4 @@
-//! What locals and expressions are while a body is lowered.
+//! Symbolic values of locals and expressions.
 
 use super::{closure, slots};
 use crate::parse::OutShape;
@@ -7,46 +7,46 @@ use proc_macro2::Span;
 use std::rc::Rc;
 use syn::Expr;
 
-/// What a local or an expression is, symbolically.
+/// Symbolic value of a local or an expression.
 #[derive(Clone, Debug)]
 pub(super) enum Value {
-    /// A tensor; `by_ref` says whether the user's expression is a reference to it.
+    /// Tensor; `by_ref` is true if the user's expression is a reference to it.
     Tensor { var: Var, by_ref: bool },
-    /// A tree parameter, or a part of it.
+    /// Tree parameter, or a part of one.
     Place(Place),
     /// Several values: a tuple, or the results of an op.
     Tuple(Vec<Value>),
-    /// Something that is not about tensors.
+    /// Host value.
     Host(Host),
-    /// A closure: it is lowered where it is called.
+    /// Closure, whose body is lowered at each call.
     Closure(Rc<closure::Closure>),
-    /// A local that has no value yet.
+    /// Local that has no value yet, with the number of its declaration.
     Uninit(usize),
-    /// Nothing: control does not come back from here.
+    /// No value: the expression diverges.
     Never,
-    /// Something about which an error has been reported.
+    /// Value of code for which an error has been reported.
     Poison,
 }
 
-/// A tree parameter, or a part of it.
+/// Tree parameter, or a part of one.
 #[derive(Clone, Debug)]
 pub(super) struct Place {
     pub(super) param: usize,
     pub(super) expr: Expr,
     pub(super) by_ref: bool,
-    /// Whether it is the parameter itself.
+    /// True if it is the parameter itself.
     pub(super) root: bool,
-    /// Whether it is a copy, which may be moved.
+    /// True if it is a copy, which may be moved.
     pub(super) owned: bool,
 }
 
 impl Place {
-    /// Whether it is a local that a pattern or a branch binds to a reference.
+    /// Returns whether it is a local that a pattern or a branch binds to a reference.
     pub(super) fn is_bound_reference(&self) -> bool {
         !self.root && self.by_ref && matches!(self.expr, Expr::Path(_))
     }
 
-    /// Moves the parameter's name to where it is read, for messages.
+    /// Moves the span of the parameter's name to `span`, for messages.
     pub(super) fn stands_at(&mut self, span: Span) {
         if let Expr::Path(p) = &mut self.expr
             && let [segment] = &mut *p.path.segments.iter_mut().collect::<Vec<_>>()
@@ -57,21 +57,21 @@ impl Place {
     }
 }
 
-/// A host expression, with the names of the emitted locals in it.
+/// Host expression in terms of the emitted locals.
 #[derive(Clone, Debug)]
 pub(super) struct Host {
     pub(super) expr: Expr,
     pub(super) reads: Vec<Var>,
-    /// Whether it is known to be a number.
+    /// True if it is known to be a number.
     pub(super) number: bool,
 }
 
-/// What the context wants of an expression.
+/// Structure that the context expects of an expression.
 #[derive(Clone, Debug)]
 pub(super) struct Want {
-    /// The structure of the results of a call.
+    /// Structure of the results of a call.
     pub(super) shape: OutShape,
-    /// The number of results of an op such as `split`.
+    /// Number of results of an op such as `split`.
     pub(super) count: Option<usize>,
 }
 
@@ -84,11 +84,11 @@ impl Want {
     }
 }
 
-/// A local of the user's.
+/// Local of the user's function.
 #[derive(Clone, Debug)]
 pub(super) struct Local {
     pub(super) value: Value,
-    /// Where its value lives between blocks, if more than one block assigns to it.
+    /// Storage between blocks, if more than one block assigns to the local.
     pub(super) slot: Option<slots::Slot>,
 }
 

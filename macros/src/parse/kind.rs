@@ -1,16 +1,18 @@
-//! What a parameter is, by its written type.
+//! Classifies parameters by their written types.
 
 use crate::report::Errors;
 use syn::Type;
 
-/// What a parameter is to a derivative.
+/// Kind of a parameter for differentiation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// `&Tensor` or `Tensor`.
     Tensor,
-    /// A value whose leaves are tensors.
+    /// Value whose leaves are tensors.
     Tree,
-    /// A value that is known before any tensor is; `number` says that it may stand in arithmetic with tensors.
+    /// Value that is known before any tensor is.
+    ///
+    /// `number` is true if it may be an operand of arithmetic with tensors.
     Static { number: bool },
 }
 
@@ -19,7 +21,7 @@ pub(crate) const NUMBERS: [&str; 14] = [
     "i128",
 ];
 
-/// What a parameter of this type is.
+/// Returns the kind of a parameter of this type.
 pub(crate) fn classify(ty: &Type, errors: &mut Errors) -> Kind {
     let fixed = Kind::Static { number: false };
     match peel(ty) {
@@ -103,12 +105,13 @@ pub(crate) fn classify(ty: &Type, errors: &mut Errors) -> Kind {
     }
 }
 
-/// Refuses trees of references: a gradient has the structure of its parameter, and owns its tensors.
+/// Reports trees that contain references: a gradient has the structure of its parameter, and owns
+/// its tensors.
 pub(super) fn owned_form(ty: &Type, errors: &mut Errors) {
     struct References<'a>(&'a mut Errors);
     impl<'ast> syn::visit::Visit<'ast> for References<'_> {
         fn visit_type_reference(&mut self, r: &'ast syn::TypeReference) {
-            // What is behind a reference to a function or in a trait is not a part of the tree.
+            // References to function types and trait objects are not parts of the tree.
             let elem = match peel(&r.elem) {
                 Type::Path(p) if p.path.segments.last().is_some_and(|s| s.ident == "Tensor") => {
                     "Tensor"
@@ -142,7 +145,7 @@ pub(super) fn owned_form(ty: &Type, errors: &mut Errors) {
     }
 }
 
-/// A type without parentheses and groups around it.
+/// Strips parentheses and groups from a type.
 pub(super) fn peel(ty: &Type) -> &Type {
     match ty {
         Type::Paren(p) => peel(&p.elem),
@@ -151,7 +154,7 @@ pub(super) fn peel(ty: &Type) -> &Type {
     }
 }
 
-/// Replaces `Self` by the type of the impl, for types that are named outside of it.
+/// Replaces `Self` by the type of the impl block, for types that are used outside of it.
 pub(super) fn spell_self(ty: &Type, self_ty: &Type) -> Type {
     struct Spell<'a>(&'a Type);
     impl syn::visit_mut::VisitMut for Spell<'_> {

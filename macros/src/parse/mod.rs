@@ -1,7 +1,7 @@
-//! The user's function as the macro sees it: what each parameter is, and what comes back.
+//! Parses the user's function: the kinds of its parameters, and the structure of its result.
 //!
-//! A macro sees tokens and no types, so a parameter is what its written type says: a tensor, a tree of tensors, or a
-//! static value that is known before any tensor is.
+//! A macro sees tokens and no types, so a parameter's written type decides its kind: a tensor, a
+//! tree of tensors, or a static value that is known before any tensor is.
 
 mod kind;
 mod output;
@@ -18,28 +18,28 @@ use crate::generic::Params;
 use quote::ToTokens;
 use syn::{Attribute, Generics, Ident, Signature, Type};
 
-/// The impl block that a method stands in.
+/// Impl block of a method.
 #[derive(Clone, Debug)]
 pub(crate) struct Owner {
     pub(crate) self_ty: Type,
     pub(crate) generics: Generics,
 }
 
-/// A function to be traced, after its signature has been understood.
+/// Parsed signature of a function to be traced.
 #[derive(Clone, Debug)]
 pub(crate) struct Func {
     pub(crate) vis: syn::Visibility,
     pub(crate) sig: Signature,
     pub(crate) params: Vec<Param>,
     pub(crate) output: Output,
-    /// What `returns(..)` says of each tensor of the result; empty where it is not written.
+    /// Annotations of `returns(..)` for each tensor of the result; empty without `returns`.
     pub(crate) declared: Vec<Declared>,
     pub(crate) owner: Option<Owner>,
-    /// Whether `order = 2` asks for a second derivative, and the result has one.
+    /// True if `order = 2` requests a second derivative, and the result has one.
     pub(crate) second: bool,
     /// `cfg` and lint attributes, which the companions need too.
     pub(crate) attrs: Vec<Attribute>,
-    /// Whether the signature is one that companions can be typed by.
+    /// True if the types of the companions can be derived from the signature.
     pub(crate) sound: bool,
 }
 
@@ -48,25 +48,25 @@ impl Func {
         unraw(&self.sig.ident)
     }
 
-    /// Its types and constants, and those of the impl block that it stands in.
+    /// Returns the generic parameters of the function and of its impl block.
     pub(crate) fn generics(&self) -> Params<'_> {
         let owner = self.owner.iter().map(|owner| &owner.generics);
         Params::of(owner.chain([&self.sig.generics]))
     }
 
-    /// The parameters that derivatives are taken with respect to, with their positions.
+    /// Returns the differentiated parameters with their positions.
     pub(crate) fn diff(&self) -> impl Iterator<Item = (usize, &Param)> {
         self.params.iter().enumerate().filter(|(_, p)| p.diff)
     }
 }
 
-/// The name of an identifier without `r#`.
+/// Returns the name of an identifier without `r#`.
 pub(crate) fn unraw(ident: &Ident) -> String {
     let name = ident.to_string();
     name.strip_prefix("r#").map(str::to_owned).unwrap_or(name)
 }
 
-/// Tokens as a person writes them.
+/// Returns the text of tokens with conventional spacing.
 pub(crate) fn text(tokens: &impl ToTokens) -> String {
     let mut text = tokens
         .to_token_stream()

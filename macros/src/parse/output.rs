@@ -1,21 +1,21 @@
-//! What a function returns, as far as its type says.
+//! Parses the result type of a function.
 
 use super::Owner;
 use super::kind::{Kind, classify, peel, spell_self};
 use crate::report::Errors;
 use syn::{ReturnType, Signature, Type};
 
-/// The structure of what a function returns, as far as its type is spelt out.
+/// Structure of a result, as far as its type is written out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum OutShape {
     Tensor,
     Tuple(Vec<OutShape>),
-    /// A tree that the macro cannot look into.
+    /// Tree whose structure the macro does not know.
     Opaque,
 }
 
 impl OutShape {
-    /// Whether every leaf is known to be a tensor.
+    /// Returns whether every leaf is known to be a tensor.
     pub(crate) fn is_known(&self) -> bool {
         match self {
             OutShape::Tensor => true,
@@ -24,7 +24,7 @@ impl OutShape {
         }
     }
 
-    /// The number of tensors, where it is known.
+    /// Returns the number of tensors; an opaque tree counts as one.
     pub(crate) fn len(&self) -> usize {
         match self {
             OutShape::Tensor | OutShape::Opaque => 1,
@@ -33,17 +33,17 @@ impl OutShape {
     }
 }
 
-/// What a function returns.
+/// Result of a function.
 #[derive(Clone, Debug)]
 pub(crate) struct Output {
     /// The type without its `Result`.
     pub(crate) ty: Type,
-    /// The `Result` it comes in, as written: its first generic argument is `ty`.
+    /// The `Result` around it, as written; its first generic argument is `ty`.
     pub(crate) result: Option<syn::TypePath>,
     pub(crate) shape: OutShape,
 }
 
-/// Reads the type that a function returns.
+/// Parses the result type of a function.
 pub(super) fn output(sig: &Signature, owner: Option<&Owner>, errors: &mut Errors) -> Output {
     let ReturnType::Type(_, ty) = &sig.output else {
         errors.push(
@@ -84,7 +84,7 @@ pub(super) fn output(sig: &Signature, owner: Option<&Owner>, errors: &mut Errors
             }
         }
         Type::Path(p) if p.path.segments.last().is_some_and(|s| s.ident == "Result") => {
-            let segment = p.path.segments.last().expect("it has just been looked at");
+            let segment = p.path.segments.last().expect("the path has a last segment");
             let inner = match &segment.arguments {
                 syn::PathArguments::AngleBracketed(args) => {
                     args.args.iter().find_map(|a| match a {

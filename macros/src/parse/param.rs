@@ -1,4 +1,4 @@
-//! A parameter of the user's function, and the attributes that it takes.
+//! Parses a parameter of the user's function, and its attributes.
 
 use super::kind::{Kind, classify, owned_form, peel, spell_self};
 use super::{Owner, unraw};
@@ -9,41 +9,42 @@ use quote::format_ident;
 use syn::spanned::Spanned;
 use syn::{Attribute, FnArg, Ident, Pat, ReceiverKind, Type};
 
-/// A parameter of the user's function.
+/// Parameter of the user's function.
 #[derive(Clone, Debug)]
 pub(crate) struct Param {
-    /// The variable: the user's, or one of ours where the user wrote a pattern.
+    /// Identifier: the user's, or a generated one if the user wrote a pattern.
     pub(crate) ident: Ident,
-    /// The name of the field in the struct of gradients, and in messages.
+    /// Name in messages, and of the field in the struct of gradients.
     pub(crate) name: String,
-    /// The type as written, with `Self` spelt out where it has to be named outside of an impl.
+    /// Type as written, except that `Self` is replaced where the type is used outside of the impl
+    /// block.
     pub(crate) ty: Type,
     /// The type without its reference.
     pub(crate) owned: Type,
-    /// Whether it is taken by reference.
+    /// True if it is taken by reference.
     pub(crate) by_ref: bool,
     pub(crate) kind: Kind,
-    /// Whether derivatives are taken with respect to it.
+    /// True if derivatives are taken with respect to it.
     pub(crate) diff: bool,
-    /// What `#[shape(..)]` says.
+    /// Annotation of `#[shape(..)]`.
     pub(crate) aval: Aval,
-    /// Whether it is the receiver of a method.
+    /// True for the receiver of a method.
     pub(crate) receiver: bool,
-    /// Whether the user wrote a pattern, which straight-line code cannot name.
+    /// True if the user wrote a pattern, which has no name in straight-line code.
     pub(crate) pattern: bool,
-    /// Whether it is a static parameter that the body may assign to.
+    /// True for a static parameter that the body may assign to.
     pub(crate) mutable: bool,
 }
 
-/// The helper attributes of parameters.
+/// Helper attributes of parameters.
 const HELPERS: [&str; 3] = ["nodiff", "shape", "fixed"];
 
-/// The attributes that rustc knows on parameters, and that stay.
+/// Attributes that rustc accepts on parameters, and that are kept.
 const KEPT: [&str; 4] = ["allow", "expect", "cfg", "doc"];
 
-/// Reads parameter `i`, and takes the helper attributes off it.
+/// Parses parameter `i` and removes its helper attributes.
 ///
-/// After an error in `unsound` companions could not be typed.
+/// Errors in `unsound` prevent the companions from being typed.
 pub(super) fn parameter(
     i: usize,
     input: &mut FnArg,
@@ -79,7 +80,7 @@ pub(super) fn parameter(
     param
 }
 
-/// Gives the receiver and parameters that are patterns names that no other parameter has.
+/// Renames the receiver and parameters that are patterns, so that all names are distinct.
 pub(super) fn distinguish(params: &mut [Param]) {
     for i in 0..params.len() {
         let others = params.iter().enumerate().filter(|(j, _)| *j != i);
@@ -97,15 +98,15 @@ pub(super) fn distinguish(params: &mut [Param]) {
     }
 }
 
-/// Refuses derivatives with respect to what is said to be no float.
+/// Reports differentiated parameters with an annotated dtype other than floats.
 pub(super) fn refuse_integers(params: &mut [Param], errors: &mut Errors) {
     let is_wrong = |p: &Param| p.diff && p.aval.dtype.is_some_and(|dtype| !dtype.is_float());
     let others = params.iter().any(|p| p.diff && !is_wrong(p));
     for param in params.iter_mut().filter(|p| is_wrong(p)) {
-        let (name, dtype) = (&param.name, param.aval.dtype.expect("it is known"));
+        let (name, dtype) = (&param.name, param.aval.dtype.expect("annotated"));
         let message = format!("`{name}` is {dtype}, which has no derivative; mark it `#[nodiff]`");
         errors.push(&param.ident, message);
-        // The companions are those that there will be.
+        // The companions are emitted as if the error were fixed.
         param.diff = !others;
     }
 }
@@ -177,7 +178,7 @@ fn typed(i: usize, p: &syn::PatType, owner: Option<&Owner>, errors: &mut Errors)
     }
 }
 
-/// What the helper attributes say of a parameter.
+/// Applies the helper attributes of a parameter.
 fn helper_attributes(param: &mut Param, helpers: &[Attribute], errors: &mut Errors) {
     for (i, attr) in helpers.iter().enumerate() {
         if helpers[..i].iter().any(|a| a.path() == attr.path()) {

@@ -1,4 +1,4 @@
-//! The signature as a whole.
+//! Parses the signature of a function.
 
 use super::output::output;
 use super::param::{distinguish, parameter, refuse_integers};
@@ -6,7 +6,7 @@ use super::{Func, Kind, Owner};
 use crate::report::Errors;
 use syn::{Attribute, Safety, Signature};
 
-/// Reads the signature, and takes the helper attributes off it.
+/// Parses the signature, and removes its helper attributes.
 pub(crate) fn signature(
     vis: &syn::Visibility,
     attrs: &[Attribute],
@@ -14,7 +14,7 @@ pub(crate) fn signature(
     owner: Option<Owner>,
     errors: &mut Errors,
 ) -> Func {
-    // Errors after which companions could not be typed.
+    // Errors that prevent the companions from being typed.
     let mut unsound = Errors::default();
     refuse(sig, &mut unsound);
     let mut params = Vec::new();
@@ -35,7 +35,7 @@ pub(crate) fn signature(
     }
     let output = output(sig, owner.as_ref(), &mut unsound);
     let sound = unsound.is_empty();
-    // `main` takes and returns nothing, and that is not what is wrong with it.
+    // The errors about missing parameters and results would be misleading for `main`.
     if sig.ident == "main" {
         errors.push(
             &sig.ident,
@@ -59,13 +59,13 @@ pub(crate) fn signature(
     }
 }
 
-/// The `cfg` and lint attributes, which hold for all that is emitted.
+/// Returns the `cfg` and lint attributes, which apply to all emitted items.
 pub(crate) fn lint_attributes(attrs: &[Attribute]) -> Vec<Attribute> {
     let keep = ["cfg", "allow", "deny", "warn"];
     let kept = attrs
         .iter()
         .filter(|a| keep.iter().any(|k| a.path().is_ident(k)));
-    // `#![allow(..)]` at the start of the body is `#[allow(..)]` on an item.
+    // `#![allow(..)]` at the start of the body becomes `#[allow(..)]` on an item.
     let outer = kept.cloned().map(|a| Attribute {
         style: syn::AttrStyle::Outer,
         ..a
@@ -73,7 +73,7 @@ pub(crate) fn lint_attributes(attrs: &[Attribute]) -> Vec<Attribute> {
     outer.collect()
 }
 
-/// Refuses what can never be a traced function.
+/// Reports functions that cannot be traced because of their signature.
 fn refuse(sig: &Signature, errors: &mut Errors) {
     if let Some(token) = &sig.asyncness {
         errors.push(

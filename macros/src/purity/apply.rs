@@ -1,4 +1,5 @@
-//! Calls of functions: of closures and functions of the body, of the standard library, of tensors, of traced functions.
+//! Judges calls: of closures, of functions in the body, of the standard library, of tensors, of
+//! traced functions.
 
 use super::ty::{Closure, Probe, Scope, Ty, Val, written};
 use super::{Judge, Remedy};
@@ -11,10 +12,10 @@ use quote::ToTokens;
 use syn::spanned::Spanned;
 use syn::{Expr, ExprCall, ItemFn, Path};
 
-/// Companions of a traced function, which do as it does.
+/// Companions of a traced function, which are pure if the function is.
 const COMPANIONS: [&str; 6] = ["value_and_grad", "grad", "vjp", "jvp", "hvp", "saved"];
 
-/// The name of the traced function or method whose companion this is, or its own.
+/// Returns the name of the traced function that `name` is a companion of, or `name` itself.
 pub(super) fn traced_name(name: &str) -> &str {
     let mut suffixes = COMPANIONS.iter();
     let found = suffixes.find_map(|c| name.strip_suffix(c)?.strip_suffix('_'));
@@ -56,14 +57,14 @@ impl Judge<'_> {
         }
     }
 
-    /// The arguments of a call. Closures among them are judged by who calls them.
+    /// Judges the arguments of a call; closures among them are judged when they are called.
     pub(super) fn arguments<'e>(&mut self, args: impl IntoIterator<Item = &'e Expr>) -> Vec<Val> {
         args.into_iter()
             .map(|arg| self.callable(arg, Vec::new()))
             .collect()
     }
 
-    /// Calls a value.
+    /// Judges a call of a value.
     pub(super) fn apply(&mut self, callee: &Val, args: &[Val], what: &str, span: Span) -> Val {
         match &callee.ty {
             Ty::Closure(closure) => self.apply_closure(&closure.clone(), args),
@@ -96,7 +97,7 @@ impl Judge<'_> {
     }
 
     fn apply_closure(&mut self, closure: &Closure, args: &[Val]) -> Val {
-        // One that is called where it stands sees the locals there.
+        // A closure without captured scopes is called in place and sees the current locals.
         let outside = match closure.scopes.is_empty() {
             true => None,
             false => Some(std::mem::replace(&mut self.scopes, closure.scopes.clone())),
@@ -154,7 +155,7 @@ impl Judge<'_> {
                 Remedy::Promise,
             );
         }
-        // It sees the items around it, and no locals.
+        // A function sees the items around it, but no locals.
         let is_item = |(name, val): (&String, &Val)| {
             let constant = !name.contains(char::is_lowercase);
             let function = matches!(val.ty, Ty::Function(_));
@@ -187,7 +188,7 @@ impl Judge<'_> {
         result
     }
 
-    /// What the function that a transform gives does with its argument.
+    /// Judges a call of the function that a transform returns.
     fn transformed(&mut self, name: &str, function: &Val, args: &[Val], span: Span) -> Val {
         self.apply(function, args, name, span);
         let x = args.first().cloned().unwrap_or_else(Val::unknown);
@@ -198,7 +199,7 @@ impl Judge<'_> {
         }
     }
 
-    /// A transform of this library.
+    /// Judges a call of one of this library's transforms of closures.
     fn transform(&mut self, name: &str, args: &[Val], span: Span) -> Val {
         let Some(function) = args.first() else {
             return Val::unknown();
@@ -225,7 +226,7 @@ impl Judge<'_> {
         }
     }
 
-    /// An argument that is passed on. Where a type dereferences to another, the call may do that.
+    /// Judges an argument that is passed on: passing it may run the user's `Deref`.
     pub(super) fn moved(&mut self, val: &Val, what: &str, span: Span) {
         match &val.ty {
             Ty::Opaque if val.probe.is_some() => {
@@ -273,7 +274,7 @@ impl Judge<'_> {
         }
         self.passed_on(exprs, args, what, span);
         if last.starts_with(char::is_uppercase) {
-            // A constructor of the type itself cannot be another function.
+            // `Self(..)` is a constructor and cannot be another function.
             return match path.is_ident("Self") {
                 true => Val::unknown(),
                 false => self.found(what, span, "it may be a function", Remedy::Promise),
@@ -290,7 +291,7 @@ impl Judge<'_> {
         self.of_traced(&last, probe)
     }
 
-    /// What a traced function gives, or a companion of one.
+    /// Returns the value of a call of a traced function or of a companion.
     pub(super) fn of_traced(&self, name: &str, call: Option<Probe>) -> Val {
         if name != "vjp" && !name.ends_with("_vjp") {
             return Val::unknown().with(call);
@@ -304,7 +305,7 @@ impl Judge<'_> {
         Ty::Tuple(vec![y, pullback]).into()
     }
 
-    /// Asks whether a path is that of a traced function, or of a companion of one.
+    /// Asks whether a path is a traced function or a companion of one.
     pub(super) fn ask_traced(&mut self, path: &Path, what: &str) -> bool {
         let span = path.span();
         let (owner, last) = ends(path);
@@ -319,7 +320,7 @@ impl Judge<'_> {
                 path.segments.len() == 2 && (owner == "Self" || self.written.contains(&text(&ty)));
             if written {
                 let mut name = traced_name(&last);
-                // A method may have such a name of its own.
+                // A method may itself have the name of a companion.
                 if name.is_empty() {
                     name = &last;
                 }
@@ -336,20 +337,20 @@ impl Judge<'_> {
         self.ask_function(path, what, span)
     }
 
-    /// Whether what a function is a part of is a module for sure.
+    /// Returns whether the parent of a path is certainly a module.
     fn is_module(&self, path: &Path) -> bool {
         let first = path.segments.first().map(|s| unraw(&s.ident));
         let known = ["self", "super", "crate", "gradloom"];
         path.segments.len() == 2 && first.is_some_and(|first| known.contains(&&*first))
     }
 
-    /// Whether a path begins with no name that is a local somewhere in the body.
+    /// Returns whether the first name of a path is not the name of any local in the body.
     pub(super) fn is_outside(&self, path: &Path) -> bool {
         let first = path.segments.first().map(|s| unraw(&s.ident));
         first.is_some_and(|first| !self.names.contains(&first))
     }
 
-    /// A function of the standard library or of tensors.
+    /// Judges a call of a function of the standard library or of tensors; `None` if it is neither.
     pub(super) fn standard(
         &mut self,
         owner: &str,
@@ -365,7 +366,7 @@ impl Judge<'_> {
         if let Some((_, gives, takes)) =
             FUNCTIONS.iter().find(|(names, ..)| names.contains(&&*name))
         {
-            // The closure is called with indices, or with what was before.
+            // These closures take an index, or the previous element.
             let (receiver, takes) = match (&*name, args.first()) {
                 ("array::from_fn", _) => (Val::list(self.scalar(ours!(usize))), Takes::Each),
                 ("iter::successors", Some(first)) => (first.clone(), Takes::Each),
@@ -413,14 +414,14 @@ impl Judge<'_> {
     }
 }
 
-/// The last two names of a path.
+/// Returns the last two names of a path.
 pub(super) fn ends(path: &Path) -> (String, String) {
     let mut segments = path.segments.iter().rev().map(|s| unraw(&s.ident));
     let last = segments.next().unwrap_or_default();
     (segments.next().unwrap_or_default(), last)
 }
 
-/// A path as it is looked up: without the generic arguments of the function.
+/// Returns a path as text, without the generic arguments of its last segment.
 pub(super) fn key(path: &Path) -> String {
     let mut path = path.clone();
     if let Some(last) = path.segments.last_mut() {

@@ -1,4 +1,4 @@
-//! Questions to rustc, which knows the types that the macro does not.
+//! Formulates questions about types, which rustc answers.
 
 use super::ty::Val;
 use super::{Judge, Remedy};
@@ -8,22 +8,22 @@ use proc_macro2::{Ident, Span, TokenStream};
 use quote::format_ident;
 use syn::Path;
 
-/// A question, and what is wrong if the answer is no.
+/// Question to rustc, with the reason for impurity if the answer is no.
 #[derive(Clone, Debug)]
 pub(crate) struct Question {
-    /// An expression whose type is the answer.
+    /// Expression whose type is the answer.
     pub(crate) tokens: TokenStream,
-    /// What may do more than compute, if the answer is no.
+    /// Reason why the body may have side effects, if the answer is no.
     pub(crate) why: String,
     /// The user's token that the question is about.
     pub(crate) span: Span,
-    /// Methods that types without a mark get a mark of.
+    /// Marker method for types that do not have it: its default answers "no".
     pub(crate) mark: Option<Ident>,
-    /// The function or method that is called, if the question is whether it is traced.
+    /// The called function or method, if the question is whether it is traced.
     pub(crate) callee: Option<String>,
 }
 
-/// The name of the mark of a traced method.
+/// Returns the name of the marker method of a traced method.
 pub(crate) fn mark_of(method: &str) -> Ident {
     format_ident!("__traced_{method}_mark", span = Span::call_site())
 }
@@ -58,13 +58,16 @@ impl Judge<'_> {
         }
     }
 
-    /// The questions about traced functions and methods.
+    /// Returns the questions about traced functions and methods.
     pub(super) fn callees(&self) -> Vec<Question> {
         let asked = self.questions.iter().filter(|q| q.callee.is_some());
         asked.cloned().collect()
     }
 
-    /// Asks whether a value has a type of one of these classes. `known` says that all its parts have to be known, too.
+    /// Asks whether the type of a value is in one of the classes `mask`.
+    ///
+    /// With `known`, all of its parts have to be known too. Returns whether the question can be
+    /// asked.
     pub(super) fn ask_class(
         &mut self,
         val: &Val,
@@ -119,13 +122,15 @@ impl Judge<'_> {
         true
     }
 
-    /// Asks whether a type that the signature writes has a traced function of this name.
+    /// Asks whether a type written in the signature has a traced associated function of this name.
     pub(super) fn ask_associated(&mut self, ty: &TokenStream, name: &str, what: &str, span: Span) {
         let (p, mark) = (self.p, mark_of(name));
         self.ask_callee(ours!(<#ty>::#mark(#p::some())), what, span, Some(mark));
     }
 
-    /// Asks whether a path names a traced function: then there is a type of this name, with a mark.
+    /// Asks whether a path is a traced function.
+    ///
+    /// Beside a traced function there is a type with the same path and a marker.
     pub(super) fn ask_function(&mut self, path: &Path, what: &str, span: Span) -> bool {
         let Some(path) = self.importable(path) else {
             return false;
@@ -145,7 +150,7 @@ impl Judge<'_> {
         true
     }
 
-    /// The same for the path of the type beside the function, which is a module otherwise.
+    /// Asks whether a path is the type beside a traced function, and not a module.
     pub(super) fn ask_companion(&mut self, owner: &Path, what: &str, span: Span) -> bool {
         let Some(owner) = self.importable(owner) else {
             return false;
@@ -162,7 +167,7 @@ impl Judge<'_> {
         true
     }
 
-    /// A path that can be imported outside of the body.
+    /// Returns a path in a form that `use` accepts outside of the body.
     fn importable(&self, path: &Path) -> Option<Path> {
         let mut path = path.clone();
         let first = path.segments.first().map(|s| unraw(&s.ident))?;
@@ -170,7 +175,7 @@ impl Judge<'_> {
             return None;
         }
         for segment in &mut path.segments {
-            // The functions of a type cannot be imported.
+            // Associated functions cannot be imported.
             let name = unraw(&segment.ident);
             if name.starts_with(char::is_uppercase) || name == "str" || NUMBERS.contains(&&*name) {
                 return None;

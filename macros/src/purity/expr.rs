@@ -1,4 +1,4 @@
-//! Expressions and statements.
+//! Judges expressions and statements.
 
 use super::ty::{Closure, Fidelity, Probe, Scope, Ty, Val, written};
 use super::{Judge, Remedy};
@@ -10,13 +10,13 @@ use std::rc::Rc;
 use syn::spanned::Spanned;
 use syn::{BinOp, Block, Expr, Item, Lit, Member, Stmt, UnOp};
 
-/// What arithmetic takes.
+/// Classes of the operands of arithmetic.
 const NUMERIC: u32 = class::SCALAR | class::TENSOR;
 
 impl Judge<'_> {
     pub(super) fn block(&mut self, block: &Block) -> Val {
         self.scope(|judge| {
-            // Functions are known in the whole block.
+            // Items are visible in the whole block.
             for stmt in &block.stmts {
                 match stmt {
                     Stmt::Item(Item::Fn(item)) => {
@@ -43,7 +43,7 @@ impl Judge<'_> {
                 let mut val = Val::unknown();
                 if let Some(init) = &local.init {
                     val = match (&local.pat, made_by_default(&init.expr)) {
-                        // The standard library's, if the type is.
+                        // `Default::default` of a standard library type is the standard library's.
                         (syn::Pat::Type(t), true) if super::is_known(&t.ty) => Val::unknown(),
                         (syn::Pat::Type(t), _) => {
                             self.refuse_conversion(&t.ty, &init.expr);
@@ -84,7 +84,8 @@ impl Judge<'_> {
         }
     }
 
-    /// A closure or a function, which is judged where it is called.
+    /// Evaluates an expression, but leaves closures and functions to be judged when they are
+    /// called.
     pub(super) fn callable(&mut self, expr: &Expr, scopes: Vec<Scope>) -> Val {
         match expr {
             Expr::Closure(e) => self.closure(e, scopes),
@@ -105,7 +106,8 @@ impl Judge<'_> {
         Ty::Closure(Rc::new(closure)).into()
     }
 
-    /// A function that has been judged, if the value is one.
+    /// Judges a closure or function whose calls are not seen, with unknown arguments; other values
+    /// are returned unchanged.
     fn called(&mut self, val: Val, span: Span) -> Val {
         match &val.ty {
             Ty::Closure(_) | Ty::Function(_) | Ty::Transform(..) => {
@@ -120,7 +122,7 @@ impl Judge<'_> {
         exprs.into_iter().map(|expr| self.expr(expr)).collect()
     }
 
-    /// Judges an expression, and says what is known of its value.
+    /// Judges an expression, and returns what is known of its value.
     pub(super) fn expr(&mut self, expr: &Expr) -> Val {
         match self.fuel.checked_sub(1) {
             Some(fuel) => self.fuel = fuel,
@@ -162,7 +164,7 @@ impl Judge<'_> {
             Expr::Call(e) => self.call(e),
             Expr::MethodCall(e) => self.method(e),
             Expr::Macro(e) => self.mac(&e.mac),
-            // What becomes of it is not known: it is judged for any arguments.
+            // The closure's calls are not seen, so it is judged for unknown arguments.
             Expr::Closure(e) => {
                 let closure = self.closure(e, Vec::new());
                 self.called(closure, e.span())
@@ -326,14 +328,14 @@ impl Judge<'_> {
                 self.assign(&e.left, &val);
                 Val::nothing()
             }
-            // What runs when it is compiled does nothing when it is called.
+            // A const block runs at compile time and has no effect at run time.
             Expr::Const(e) => {
                 let before = self.impure.take();
                 let val = self.block(&e.block);
                 self.impure = before;
                 val
             }
-            // `unsafe`, `await`, and what syn does not know.
+            // `unsafe`, `await`, and syntax unknown to `syn`.
             other => {
                 let first = other.to_token_stream().into_iter().next();
                 let first = first.map(|token| token.to_string()).unwrap_or_default();
@@ -347,14 +349,15 @@ impl Judge<'_> {
         }
     }
 
-    /// Judges the body of a loop twice: the first turn tells the types of the second.
+    /// Judges the body of a loop, twice if needed: the first iteration determines types for the
+    /// second.
     fn turns(&mut self, mut body: impl FnMut(&mut Self)) -> Val {
         let before = self.impure.clone();
         self.breaks.push(Val::unknown());
         let n_questions = self.questions.len();
         self.scope(&mut body);
         if self.impure.is_some() && before.is_none() {
-            // A local that had no type yet may have one by now.
+            // Locals that had no type may have one after the first iteration.
             let asked: Vec<String> = self
                 .questions
                 .drain(n_questions..)
@@ -369,7 +372,7 @@ impl Judge<'_> {
         self.breaks.pop().unwrap_or_else(Val::unknown)
     }
 
-    /// Assigns to a place, which has to be a local or a part of one.
+    /// Judges an assignment to a place, which must be a local or a part of one.
     fn assign(&mut self, left: &Expr, val: &Val) {
         match left {
             Expr::Path(e)
@@ -436,7 +439,7 @@ impl Judge<'_> {
         }
     }
 
-    /// What arithmetic gives.
+    /// Returns the result of arithmetic.
     fn arithmetic(&mut self, op: &str, span: Span, operands: &[Val]) -> Val {
         let mut unknown = Vec::new();
         for val in operands {
@@ -476,7 +479,7 @@ impl Judge<'_> {
         let op = text(&e.op);
         match e.op {
             BinOp::And(_) | BinOp::Or(_) => Ty::Scalar.into(),
-            // Values that are equal are the same to the function.
+            // The function cannot distinguish equal values.
             BinOp::Eq(_) | BinOp::Ne(_) => Ty::Scalar.into(),
             BinOp::Lt(_) | BinOp::Le(_) | BinOp::Gt(_) | BinOp::Ge(_) => {
                 for val in [&left, &right] {
@@ -582,7 +585,9 @@ impl Judge<'_> {
         }
     }
 
-    /// Whether a value is of a type that is known in all its parts. Asks rustc where the macro does not know.
+    /// Requires that the type of a value is known in all its parts.
+    ///
+    /// Asks rustc about parts that the macro does not know.
     pub(super) fn known(&mut self, val: &Val, what: &str, span: Span, why: &str) {
         match &val.ty {
             Ty::Tensor | Ty::Scalar | Ty::Text | Ty::Key | Ty::Range | Ty::Arithmetic(_) => {}
@@ -607,7 +612,7 @@ impl Judge<'_> {
     }
 }
 
-/// Whether a value is that of `Default`.
+/// Returns whether an expression is a call of `Default::default`.
 fn made_by_default(expr: &Expr) -> bool {
     match expr {
         Expr::Call(call) => text(&call.func).ends_with("Default::default"),

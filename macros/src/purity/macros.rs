@@ -1,4 +1,4 @@
-//! Macros whose arguments are expressions.
+//! Judges macros whose arguments are expressions.
 
 use super::ty::{Ty, Val};
 use super::{Judge, Remedy};
@@ -31,7 +31,7 @@ impl Judge<'_> {
         })
     }
 
-    /// The elements of a list.
+    /// Judges `vec![..]`.
     fn listed(&mut self, mac: &Macro) -> Option<Val> {
         let mut elem = Val::unknown();
         for part in arguments(&mac.tokens)? {
@@ -42,7 +42,7 @@ impl Judge<'_> {
         Some(Val::list(elem))
     }
 
-    /// What is compared or shown.
+    /// Judges a macro that compares or formats its arguments.
     fn shown(&mut self, mac: &Macro, name: &str) -> Option<Val> {
         let what = format!("{name}!");
         let compared = if name.ends_with("_eq") || name.ends_with("_ne") {
@@ -57,7 +57,7 @@ impl Judge<'_> {
                 part => part,
             };
             let val = self.expr(&part);
-            // What is compared is shown, too, if it differs: that does not come back.
+            // Operands of a comparison are formatted only if it fails, and then the macro panics.
             if name == "format" || i >= compared {
                 self.known(
                     &val,
@@ -95,7 +95,7 @@ impl Judge<'_> {
         Some(Ty::Text.into())
     }
 
-    /// What `matches!` compares.
+    /// Judges `matches!`.
     fn matched(&mut self, mac: &Macro) -> Option<Val> {
         let parse = |input: ParseStream<'_>| {
             let value: Expr = input.parse()?;
@@ -120,7 +120,7 @@ impl Judge<'_> {
     }
 }
 
-/// The arguments of a macro, if they are expressions.
+/// Returns the arguments of a macro, if they are expressions.
 fn arguments(tokens: &TokenStream) -> Option<Vec<Expr>> {
     let parse = |input: ParseStream<'_>| {
         let mut parts: Vec<Expr> = Vec::new();

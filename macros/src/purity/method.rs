@@ -1,4 +1,4 @@
-//! Methods: of the standard library, of tensors and keys, and traced ones.
+//! Judges method calls: of the standard library, of tensors and keys, and of traced methods.
 
 use super::apply::traced_name;
 use super::pattern::behind;
@@ -10,7 +10,7 @@ use proc_macro2::{Span, TokenStream};
 use syn::spanned::Spanned;
 use syn::{Expr, ExprMethodCall, GenericArgument, Type};
 
-/// Methods whose result has a type that is inferred, and that call what the user implements for it.
+/// Methods with an inferred result type that call a trait implementation of that type.
 const INFERRED: [&str; 8] = [
     "collect",
     "into",
@@ -22,12 +22,12 @@ const INFERRED: [&str; 8] = [
     "unzip",
 ];
 
-/// Those of them that convert into any type of the user's.
+/// Methods among `INFERRED` that may convert to a user-defined type.
 const CONVERSIONS: [&str; 7] = [
     "collect", "into", "parse", "product", "sum", "try_into", "unzip",
 ];
 
-/// Methods of iterators that give closures the elements themselves, or pass them on.
+/// Iterator methods that pass elements by value, to closures or to the result.
 const MOVERS: [&str; 21] = [
     "all",
     "any",
@@ -52,10 +52,10 @@ const MOVERS: [&str; 21] = [
     "zip",
 ];
 
-/// Methods whose result yields what `for` takes out of it.
+/// Methods whose result iterates over the same items as `for`.
 const ITERATES: [&str; 3] = ["iter", "iter_mut", "into_iter"];
 
-/// What the macro does not know and the standard library makes.
+/// Types of the standard library that the macro does not track.
 const MADE: [&str; 5] = ["HashMap", "HashSet", "BTreeSet", "BTreeMap", "Cow"];
 
 impl Judge<'_> {
@@ -70,7 +70,7 @@ impl Judge<'_> {
         {
             val = self.as_written(&name, ty, val);
         }
-        // What a list holds its owner puts in.
+        // Elements pushed to a list determine its element type.
         let put = match &*name {
             "push" | "push_back" | "push_front" | "insert" | "fill" | "resize" => {
                 args.last().cloned()
@@ -88,7 +88,7 @@ impl Judge<'_> {
         val
     }
 
-    /// What a method gives whose type arguments say it.
+    /// Returns the result of a method whose type is given by a turbofish.
     fn as_written(&mut self, name: &str, ty: &Type, val: Val) -> Val {
         match (name, written(ty)) {
             ("parse", Ty::Opaque) | ("sum" | "product", Ty::Opaque) => val,
@@ -129,7 +129,7 @@ impl Judge<'_> {
     ) -> Val {
         let opaque = matches!(receiver.ty, Ty::Opaque);
         let at = (name.to_owned(), place(span));
-        // Tokens that a macro has written may stand in one place: then the call may be another.
+        // Two tokens from a macro expansion may share a position, so the position must be unique.
         if opaque && self.places.get(&at) == Some(&1) {
             let traced = self
                 .methods
@@ -185,14 +185,14 @@ impl Judge<'_> {
             };
         }
         if let (Ty::Pure(gives), "call") = (&receiver.ty, name) {
-            // Of the pullback of a closure.
+            // A call of a closure's pullback.
             self.passed_on(&call.args, args, what, span);
             return (**gives).clone();
         }
         if !opaque {
             return self.found(what, span, "what it does is not known", Remedy::Promise);
         }
-        // A clone is the same to the function.
+        // The function cannot distinguish a clone from the original.
         if name == "clone" && args.is_empty() {
             return match self.exact_call(call, receiver, args) {
                 Some(exact) => Val::unknown().with(Some(exact)),
@@ -201,10 +201,10 @@ impl Judge<'_> {
         }
         let function = |arg: &Val| matches!(arg.ty, Ty::Closure(_) | Ty::Function(_) | Ty::Pure(_));
         if is_op(name, Some(false)) {
-            // An iterator that is asked for would be a range.
+            // The receiver is a tensor and not a range, as tensors have an op of this name.
             rows.retain(|row| row.of & !(class::ITER | class::RANGE) != 0);
         } else if args.iter().any(function) && rows.iter().any(|row| row.of == class::OPTION) {
-            // Options have it more often than arrays.
+            // Options have such a method more often than arrays.
             rows.retain(|row| row.of == class::OPTION);
         }
         let mut mask = rows.iter().fold(0, |mask, row| mask | row.of);
@@ -231,7 +231,7 @@ impl Judge<'_> {
             true => self.method_by(rows[0], receiver, name, args, what, span),
             false => self.one_of(&rows, receiver, mask, args, what, span),
         };
-        // rustc knows more than the macro.
+        // rustc knows more about the type than the macro.
         let settled = matches!(
             val.ty,
             Ty::Scalar | Ty::Text | Ty::Tensor | Ty::Key | Ty::Arithmetic(_)
@@ -257,7 +257,7 @@ impl Judge<'_> {
         val
     }
 
-    /// A method that several types have.
+    /// Judges a method that several types have.
     fn one_of(
         &mut self,
         rows: &[&Row],
@@ -283,12 +283,12 @@ impl Judge<'_> {
         }
     }
 
-    /// The call outside of the body.
+    /// Returns the call as an expression that is valid outside of the body.
     fn exact_call(&self, call: &ExprMethodCall, receiver: &Val, args: &[Val]) -> Option<Probe> {
         let receiver = receiver.exact()?;
         let args: Option<Vec<&TokenStream>> = args.iter().map(Val::exact).collect();
         let (args, method, turbofish) = (args?, &call.method, &call.turbofish);
-        // Outside of the body nothing says what type is inferred.
+        // Outside of the body the context that determines the type is missing.
         let is_inferred =
             turbofish.is_none() && args.is_empty() && INFERRED.contains(&&*unraw(method));
         if self.own.hides || is_inferred {
@@ -297,7 +297,7 @@ impl Judge<'_> {
         Probe::exact(ours!((#receiver).#method #turbofish(#(#args),*)))
     }
 
-    /// A method that only a traced one can be.
+    /// Judges a method that is not in the tables, and so must be traced.
     fn traced_method(
         &mut self,
         call: &ExprMethodCall,
@@ -336,7 +336,7 @@ impl Judge<'_> {
         }
     }
 
-    /// An op on a tensor.
+    /// Judges an op on a tensor.
     fn op(&mut self, name: &str, args: &[Val], what: &str, span: Span) -> Val {
         for arg in args {
             self.known(arg, what, span, "the type of an argument is not known");
@@ -424,8 +424,8 @@ impl Judge<'_> {
         self.method_of(receiver, name, row.gives, row.takes, args, what, span)
     }
 
-    /// Judges the arguments, and says what the result is.
-    #[allow(clippy::too_many_arguments)] // one call has all of these parts
+    /// Judges the arguments of a method, and returns its result.
+    #[allow(clippy::too_many_arguments)] // all of these are parts of one call
     pub(super) fn method_of(
         &mut self,
         receiver: &Val,
@@ -459,7 +459,8 @@ impl Judge<'_> {
                 | Ty::Pure(_)
                 | Ty::Transform(..)
                 | Ty::Pullback(_) => {
-                    // The first of two says what there is if there is nothing.
+                    // The first closure of `map_or_else` supplies the default and takes no
+                    // argument.
                     let thunk = name == "map_or_else" && i == 0;
                     let given = if thunk { &[] } else { given };
                     let value = self.apply(arg, given, what, span);
@@ -467,7 +468,7 @@ impl Judge<'_> {
                 }
                 _ if takes == Takes::Moves => {}
                 _ if takes == Takes::Iterates => in_arg = Some(self.items(arg, what, span)),
-                // An accumulator is moved, and so is a default.
+                // Accumulators and defaults are moved.
                 _ if i == 0 && (takes == Takes::Fold || name == "map_or") => result = arg.clone(),
                 _ => self.known(arg, what, span, "the type of an argument is not known"),
             }
@@ -520,7 +521,7 @@ impl Judge<'_> {
                 Ty::Map(k, v) => Ty::Tuple(vec![(**k).clone(), (**v).clone()]).into(),
                 _ => Ty::Tuple(vec![Val::unknown(), Val::unknown()]).into(),
             },
-            // The number of an element.
+            // `enumerate` yields the index of an element.
             Gives::Pair(Gives::Scalar, Gives::Elem) => {
                 let parts = vec![self.scalar(ours!(usize)), of.elem.clone()];
                 Ty::Tuple(parts).into()
@@ -538,7 +539,7 @@ impl Judge<'_> {
         }
     }
 
-    /// Refuses a conversion into a type that is not known, which the user may implement.
+    /// Rejects a conversion to an unknown type, whose conversion the user may implement.
     pub(super) fn refuse_inferred(&mut self, expr: &Expr) {
         if let Some(call) = conversion(expr)
             && call.turbofish.is_none()
@@ -553,7 +554,7 @@ impl Judge<'_> {
         }
     }
 
-    /// Takes note of a conversion into a type of the standard library or of this one, if that is the value of an expression.
+    /// Records a conversion to a type of the standard library or of this library, if `expr` is one.
     pub(super) fn expect_conversion(&mut self, ty: &Type, expr: &Expr) {
         if let Some(call) = conversion(expr)
             && !may_be_of_user(ty)
@@ -563,7 +564,8 @@ impl Judge<'_> {
         }
     }
 
-    /// The same for the arguments of a function of the standard library or of this one.
+    /// Records conversions among the arguments of a function of the standard library or of this
+    /// library.
     pub(super) fn expect_conversions<'e>(&mut self, args: impl IntoIterator<Item = &'e Expr>) {
         for arg in args {
             let arg = match arg {
@@ -577,7 +579,7 @@ impl Judge<'_> {
         }
     }
 
-    /// The same for what a function returns at its end.
+    /// Records a conversion that is the value of a function's body.
     pub(super) fn expect_at_end(&mut self, output: &syn::ReturnType, block: &syn::Block) {
         if let (syn::ReturnType::Type(_, ty), Some(syn::Stmt::Expr(end, None))) =
             (output, block.stmts.last())
@@ -586,7 +588,7 @@ impl Judge<'_> {
         }
     }
 
-    /// Refuses a conversion into a type of the user's.
+    /// Rejects a conversion to a user-defined type.
     pub(super) fn refuse_conversion(&mut self, ty: &Type, expr: &Expr) {
         if let Some(call) = conversion(expr) {
             let what = format!(".{}()", call.method);
@@ -606,7 +608,7 @@ impl Judge<'_> {
     }
 }
 
-/// Whether the user may implement conversions into this type.
+/// Returns whether a type may be user-defined, and so have user-defined conversions.
 fn may_be_of_user(ty: &Type) -> bool {
     let made = match ty {
         Type::Infer(_) => true,
@@ -620,27 +622,27 @@ fn may_be_of_user(ty: &Type) -> bool {
     !made && matches!(written(ty), Ty::Opaque)
 }
 
-/// What a result is made of.
+/// Inputs for the result of a method.
 struct Given<'a> {
     receiver: &'a Val,
     elem: &'a Val,
     args: &'a [Val],
-    /// What closures among the arguments give.
+    /// Result of the closures among the arguments.
     result: &'a Val,
-    /// What it takes out of its last argument, if it goes over that.
+    /// Item of the last argument, if the method iterates over it.
     in_arg: Option<Val>,
     /// The call, for messages.
     what: &'a str,
     span: Span,
-    /// Whether it is about the keys of a map.
+    /// True if the method returns keys of a map.
     by_key: bool,
-    /// Whether the result is a `usize`.
+    /// True if the result is a `usize`.
     counts: bool,
-    /// Whether the result is a value of its own.
+    /// True if the result is an owned copy.
     clones: bool,
 }
 
-/// The call of a method that gives a type which is inferred, at the end of an expression.
+/// Returns the call with an inferred result type that determines the value of an expression.
 fn conversion(expr: &Expr) -> Option<&ExprMethodCall> {
     match expr {
         Expr::MethodCall(call) if INFERRED.contains(&&*unraw(&call.method)) => Some(call),
@@ -653,7 +655,7 @@ fn conversion(expr: &Expr) -> Option<&ExprMethodCall> {
     }
 }
 
-/// Whether two methods give the same, as far as the macro tells types apart.
+/// Returns whether two methods have the same result, as far as the macro distinguishes types.
 fn same(a: &Gives, b: &Gives) -> bool {
     format!("{a:?}") == format!("{b:?}")
 }

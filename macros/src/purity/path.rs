@@ -1,4 +1,4 @@
-//! Paths that are values: locals, constants, functions.
+//! Judges paths that are values: locals, constants, functions.
 
 use super::apply::{ends, key};
 use super::ty::{Probe, Ty, Val};
@@ -10,7 +10,7 @@ use syn::spanned::Spanned;
 use syn::{ExprPath, Path};
 
 impl Judge<'_> {
-    /// A path that is no callee.
+    /// Returns the value of a path that is not called.
     pub(super) fn value(&mut self, expr: &ExprPath) -> Val {
         let path = &expr.path;
         if expr.qself.is_some() {
@@ -45,7 +45,7 @@ impl Judge<'_> {
         }
     }
 
-    /// A constant, a static or a variant: rustc knows its type.
+    /// Returns a constant, a static or a variant, whose type rustc knows.
     fn constant(&mut self, expr: &ExprPath) -> Val {
         let path = &expr.path;
         let (owner, last) = ends(path);
@@ -68,7 +68,7 @@ impl Judge<'_> {
         Val::unknown().with(Probe::exact(expr.to_token_stream()))
     }
 
-    /// A function that is a value.
+    /// Returns a function that is used as a value.
     fn function(&mut self, path: &Path) -> Val {
         let (owner, last) = ends(path);
         let gives = |ty: Ty| Val::from(Ty::Pure(Box::new(ty.into())));
@@ -91,7 +91,7 @@ impl Judge<'_> {
                 .any(|(names, ..)| names.contains(&&*format!("{owner}::{last}"))),
         };
         if standard {
-            // Its arguments are asked for, because what it gives is known.
+            // Its result is known, so its arguments have to be known too.
             return gives(Ty::Tuple(vec![Val::unknown()]));
         }
         let what = text(path);

@@ -1,4 +1,4 @@
-//! What patterns bind.
+//! Binds the names in patterns to types.
 
 use super::ty::{Fidelity, Probe, Ty, Val, written};
 use super::{Judge, Remedy};
@@ -18,7 +18,7 @@ impl Judge<'_> {
                 if let Some((_, inner)) = &ident.subpat {
                     self.pattern(inner, val);
                 }
-                // A constant or a variant is compared with.
+                // Upper-case names are constants or variants.
                 if !name.starts_with(char::is_uppercase) {
                     self.bind(name, val.clone());
                 }
@@ -88,7 +88,7 @@ impl Judge<'_> {
         }
     }
 
-    /// A value of a type that the body writes.
+    /// Returns a value of a type written in the body.
     fn of_type(&mut self, ty: &syn::Type) -> Val {
         let val = Val::from(written(ty));
         let text = text(ty);
@@ -124,7 +124,7 @@ impl Judge<'_> {
         }
     }
 
-    /// What a pattern that the macro does not know takes out of a value: rustc knows.
+    /// Binds the names of a pattern that the macro does not analyse; rustc derives their types.
     fn taken(&mut self, pat: &Pat, val: &Val) {
         for name in names_in(pat) {
             let probe = self.taken_by(pat, &name, val);
@@ -132,7 +132,7 @@ impl Judge<'_> {
         }
     }
 
-    /// Adds what rustc knows of the locals of a pattern to what the macro does.
+    /// Adds rustc's knowledge about the locals of a pattern to the macro's.
     fn sharpen(&mut self, pat: &Pat, val: &Val) {
         for name in names_in(pat) {
             let probe = self.taken_by(pat, &name, val);
@@ -146,18 +146,18 @@ impl Judge<'_> {
         }
     }
 
-    /// The expression for one name of a pattern.
+    /// Returns an expression with the type of one name in a pattern.
     fn taken_by(&self, pat: &Pat, name: &Ident, val: &Val) -> Option<Probe> {
         let e = val.exact().filter(|_| !self.own.hides)?;
         let p = self.p;
         Probe::exact(ours!(match #e { #pat => #name, _ => #p::some() }))
     }
 
-    /// What a value holds one or several of.
+    /// Returns the element of a value.
     pub(super) fn held(&mut self, val: &Val) -> Val {
         match &val.ty {
             Ty::Iter(elem) => (**elem).clone(),
-            // It may be lent.
+            // The element may be borrowed.
             Ty::List(elem) | Ty::Option(elem) | Ty::Map(_, elem) => behind(elem),
             Ty::Range => {
                 let p = self.p;
@@ -180,7 +180,7 @@ impl Judge<'_> {
         }
     }
 
-    /// What `for` and iterators take out of a value, which has to be known.
+    /// Returns the item that `for` and iterators take from a value, whose type must be known.
     pub(super) fn items(&mut self, val: &Val, what: &str, span: Span) -> Val {
         match &val.ty {
             Ty::Map(k, v) => Ty::Tuple(vec![(**k).clone(), (**v).clone()]).into(),
@@ -196,7 +196,8 @@ impl Judge<'_> {
                 self.found(what, span, "it is not a list", Remedy::Move)
             }
             _ => {
-                // The order of a map is in the key of a call if the map is a parameter or a field of one.
+                // A key contains the order of a hash map only if the map is a parameter or a field
+                // of one.
                 let near = val.probe.as_ref().is_some_and(|probe| probe.depth < 2);
                 let mask = class::ORDERED | if near { class::HASH } else { 0 };
                 if !self.ask_class(val, mask, false, what, span) {
@@ -215,14 +216,14 @@ impl Judge<'_> {
         }
     }
 
-    /// What an iterator yields, or what becomes one.
+    /// Returns the item of an iterator or of an `IntoIterator` value.
     pub(super) fn item_of(&self, known: Val, e: &TokenStream) -> Val {
         let p = self.p;
         known.with(Probe::exact(ours!(#p::item(#e))))
     }
 }
 
-/// The value behind a reference.
+/// Returns the value, which may be behind a reference.
 pub(super) fn behind(val: &Val) -> Val {
     let mut val = val.clone();
     if let Some(probe) = &mut val.probe
@@ -239,7 +240,7 @@ fn names_in(pat: &Pat) -> Vec<Ident> {
     names.0
 }
 
-/// The names that a pattern binds.
+/// Collects the names that a pattern binds.
 struct Names(Vec<Ident>);
 
 impl<'ast> Visit<'ast> for Names {

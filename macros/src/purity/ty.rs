@@ -1,4 +1,4 @@
-//! What the macro knows of the type of a value, as far as purity asks for it.
+//! Types of values, as far as purity depends on them.
 
 use crate::known::{NUMBERS, class};
 use proc_macro2::{TokenStream, TokenTree};
@@ -6,80 +6,84 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use syn::{ExprClosure, ItemFn, Type};
 
-/// The type of a value. References are the types that they refer to.
+/// Type of a value. A reference has the type that it refers to.
 #[derive(Clone, Debug)]
 pub(super) enum Ty {
     Tensor,
     Scalar,
     Text,
     Key,
-    /// A range of numbers.
+    /// Range of numbers.
     Range,
     List(Box<Val>),
-    /// A map in the order of its keys.
+    /// Map ordered by key.
     Map(Box<Val>, Box<Val>),
     Option(Box<Val>),
     Tuple(Vec<Val>),
     Iter(Box<Val>),
-    /// A closure, which is judged where it is called.
+    /// Closure, judged when it is called.
     Closure(Rc<Closure>),
-    /// A function inside of the body, judged where it is called.
+    /// Function in the body, judged when it is called.
     Function(Rc<ItemFn>),
-    /// A function that is known to be pure, and what it gives.
+    /// Function known to be pure, with its result.
     Pure(Box<Val>),
-    /// The pullback of a traced function.
+    /// Pullback of a traced function.
     Pullback(Option<TokenStream>),
-    /// What a transform makes of a function, which is judged where that is called.
+    /// Function returned by a transform, judged when it is called.
     Transform(String, Box<Val>),
-    /// A tensor or a number, whatever arithmetic makes of these operands.
+    /// Tensor or number: the result of arithmetic on these operands.
     Arithmetic(Vec<TokenStream>),
-    /// A type that the macro does not know.
+    /// Type that the macro does not know.
     Opaque,
 }
 
-/// A closure, and the locals where it stands.
+/// Closure with the scopes at its definition.
 #[derive(Debug)]
 pub(super) struct Closure {
     pub(super) source: ExprClosure,
     pub(super) scopes: Vec<Scope>,
 }
 
-/// The locals of a block.
+/// Locals of a block.
 pub(super) type Scope = BTreeMap<String, Val>;
 
-/// A value.
+/// Abstract value: the known type, and an expression for asking rustc.
 #[derive(Clone, Debug)]
 pub(super) struct Val {
     pub(super) ty: Ty,
-    /// An expression of the same type that stands outside of the body.
+    /// Expression of the same type that is valid outside of the body.
     pub(super) probe: Option<Probe>,
 }
 
-/// An expression by which rustc is asked for a type.
+/// Expression through which rustc is asked for a type.
 #[derive(Clone, Debug)]
 pub(super) struct Probe {
     pub(super) tokens: TokenStream,
     pub(super) fidelity: Fidelity,
-    /// The number of fields on the way from a parameter.
+    /// Number of field accesses from a parameter.
     pub(super) depth: usize,
 }
 
-/// How much of the type of a value the expression for it has.
+/// Relation of a probe's type to the type of the value.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Fidelity {
-    /// It has the type.
+    /// The types are equal.
     Exact,
-    /// It may be a reference where the value is none, or the other way round.
+    /// The types are equal up to references.
     Behind,
-    /// If the value is not what the macro takes it for, it has a type of no use: it may be asked for its type, and no more.
+    /// The type is meaningless if the macro is wrong about the value, so it may only be asked for
+    /// its class.
     Soft,
 }
 
-/// The most tokens of a question. A local that is used twice by the next, and so on, would double them each time.
+/// Maximum number of tokens of a question.
+///
+/// A probe repeats those of its operands, so a chain of locals that are each used twice would grow
+/// exponentially.
 const MOST_TOKENS: usize = 2000;
 
 impl Probe {
-    /// The expression, unless it is too long to ask by.
+    /// Returns a probe of the exact type, unless it is too long.
     pub(super) fn exact(tokens: TokenStream) -> Option<Probe> {
         (n_tokens(&tokens) <= MOST_TOKENS).then_some(Probe {
             tokens,
@@ -129,12 +133,12 @@ impl Val {
         self
     }
 
-    /// The tokens that rustc may be asked by.
+    /// Returns the tokens of the probe.
     pub(super) fn tokens(&self) -> Option<&TokenStream> {
         self.probe.as_ref().map(|probe| &probe.tokens)
     }
 
-    /// The tokens of an expression that has this type, and not a reference to it.
+    /// Returns the tokens of a probe with exactly this type.
     pub(super) fn exact(&self) -> Option<&TokenStream> {
         let probe = self
             .probe
@@ -143,7 +147,7 @@ impl Val {
         probe.map(|probe| &probe.tokens)
     }
 
-    /// The tokens of an expression that has this type, or a reference to it.
+    /// Returns the tokens of a probe with this type, up to references.
     pub(super) fn firm(&self) -> Option<&TokenStream> {
         let probe = self
             .probe
@@ -152,7 +156,7 @@ impl Val {
         probe.map(|probe| &probe.tokens)
     }
 
-    /// The bit of the class, if the macro knows it.
+    /// Returns the bit of the type's class, if the macro knows it.
     pub(super) fn class(&self) -> Option<u32> {
         Some(match &self.ty {
             Ty::Tensor => class::TENSOR,
@@ -174,10 +178,10 @@ impl Val {
         })
     }
 
-    /// Adds what another value of the same type says of it.
+    /// Adds what is known of another value of the same type.
     pub(super) fn unify(&mut self, other: &Val) {
         if matches!(self.ty, Ty::Opaque) {
-            // A list of rustc's answers is worth less than the macro's own knowledge.
+            // The macro's own knowledge is worth more than a probe.
             if !matches!(other.ty, Ty::Opaque) || self.probe.is_none() {
                 *self = other.clone();
             }
@@ -200,7 +204,7 @@ impl Val {
     }
 }
 
-/// What a written type says.
+/// Returns the type that a written type denotes.
 pub(super) fn written(ty: &Type) -> Ty {
     let boxed = |ty: &Type| Box::new(Val::from(written(ty)));
     match ty {

@@ -1,4 +1,4 @@
-//! What is written around the body of the user's function.
+//! Wraps the body of the user's function.
 
 use crate::expand::StaticCall;
 use crate::expand::annotations::Checks;
@@ -9,7 +9,7 @@ use proc_macro2::TokenStream;
 use quote::quote;
 use syn::Attribute;
 
-/// Writes around the body of the user's function what stands there, and returns what stands beside a method.
+/// Wraps the body of the user's function, and returns the item to emit beside a method.
 pub(super) fn around(
     parsed: &Func,
     calls: &StaticCall<'_>,
@@ -32,7 +32,7 @@ pub(super) fn around(
     beside
 }
 
-/// Checks the annotations of a function at each call of it. What does not agree is a panic at the caller's line.
+/// Checks the annotations of a function at each call; a mismatch panics at the caller's line.
 fn checking(
     func: &Func,
     block: &mut syn::Block,
@@ -53,7 +53,7 @@ fn checking(
     }
 }
 
-/// In a function that returns `Result`, the errors of ops come back as `Err`.
+/// Returns errors of ops as `Err`, if the function returns a `Result`.
 fn catching(func: &Func, block: &mut syn::Block, private: &TokenStream) {
     if func.output.result.is_none() {
         return;
@@ -68,7 +68,7 @@ fn catching(func: &Func, block: &mut syn::Block, private: &TokenStream) {
     )];
 }
 
-/// Lets the run time know the loops that were compiled for a function before the function records its ops.
+/// Registers the compiled loops of a function before it records its ops.
 fn registering(register: Option<TokenStream>, block: &mut syn::Block) {
     if let Some(register) = register {
         let statement = syn::Stmt::Expr(syn::Expr::Verbatim(register), None);
@@ -76,7 +76,7 @@ fn registering(register: Option<TokenStream>, block: &mut syn::Block) {
     }
 }
 
-/// Whether a panic in a function shows its caller.
+/// Returns whether a panic in a function reports its caller.
 fn is_tracked(attrs: &[Attribute]) -> bool {
     attrs.iter().any(|a| a.path().is_ident("track_caller"))
 }

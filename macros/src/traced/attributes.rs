@@ -1,4 +1,4 @@
-//! The attributes that the macro takes off functions and off statements, and those that stand where they do not belong.
+//! Removes the macro's attributes from functions and statements, and reports misplaced ones.
 
 use crate::half_typed;
 use crate::lower::checkpoint::is_checkpoint;
@@ -7,7 +7,7 @@ use crate::report::Errors;
 use quote::ToTokens;
 use syn::Attribute;
 
-/// Whether an attribute is `#[traced]`, under any path.
+/// Returns whether an attribute is `#[traced]`, under any path.
 pub(super) fn is_traced(attr: &Attribute) -> bool {
     attr.path()
         .segments
@@ -15,7 +15,7 @@ pub(super) fn is_traced(attr: &Attribute) -> bool {
         .is_some_and(|s| s.ident == "traced")
 }
 
-/// Takes `#[traced]` off an item that has it twice.
+/// Reports and removes a second `#[traced]`.
 pub(super) fn refuse_second(attrs: &mut Vec<Attribute>, errors: &mut Errors) {
     for attr in attrs.iter().filter(|a| is_traced(a)) {
         errors.push(attr, "`#[traced]` is here twice; remove one");
@@ -23,7 +23,7 @@ pub(super) fn refuse_second(attrs: &mut Vec<Attribute>, errors: &mut Errors) {
     attrs.retain(|a| !is_traced(a));
 }
 
-/// Takes attributes off the function that belong inside of it.
+/// Reports and removes attributes of the function that belong inside of it.
 pub(super) fn misplaced(attrs: &mut Vec<Attribute>, errors: &mut Errors) {
     attrs.retain(|attr| {
         let place = match attr.path().get_ident().map(ToString::to_string).as_deref() {
@@ -37,7 +37,8 @@ pub(super) fn misplaced(attrs: &mut Vec<Attribute>, errors: &mut Errors) {
     });
 }
 
-/// Takes attributes off each `let` that are nearly those of the macro. On a `let` rustc knows none that are near.
+/// Reports and removes misspelt attributes of `let`s; rustc has no attributes with similar names
+/// there.
 pub(super) fn misspelt(block: &mut syn::Block, errors: &mut Errors) {
     struct Misspelt<'a>(&'a mut Errors);
     impl syn::visit_mut::VisitMut for Misspelt<'_> {
@@ -62,7 +63,7 @@ pub(super) fn misspelt(block: &mut syn::Block, errors: &mut Errors) {
     syn::visit_mut::VisitMut::visit_block_mut(&mut Misspelt(errors), block);
 }
 
-/// Takes the attributes off that rustc does not know.
+/// Removes the attributes that rustc does not know.
 pub(super) fn take_keeps(block: &mut syn::Block) {
     struct Take;
     impl syn::visit_mut::VisitMut for Take {
@@ -87,7 +88,7 @@ pub(super) fn take_keeps(block: &mut syn::Block) {
     half_typed::take_attributes(block, &["save", "recompute", "checkpoint"]);
 }
 
-/// Takes `#[checkpoint(every = k)]` off a loop of the user's function, which still mentions `k`.
+/// Removes `#[checkpoint(every = k)]` from a loop of the user's function, and adds a use of `k`.
 fn take_checkpoint(attrs: &mut Vec<Attribute>, body: &mut syn::Block) {
     let (taken, kept) = std::mem::take(attrs).into_iter().partition(is_checkpoint);
     *attrs = kept;

@@ -1,4 +1,4 @@
-//! One function or method: what is read of it, and what is emitted for it.
+//! Parses and expands one function or method.
 
 use super::around::around;
 use super::attributes::{misplaced, misspelt, take_keeps};
@@ -13,7 +13,7 @@ use crate::warn;
 use proc_macro2::{Span, TokenStream};
 use syn::{Attribute, Block, ImplItemFn, ItemFn, Signature, Visibility};
 
-/// A function or a method as the user wrote it.
+/// Function or method as the user wrote it.
 pub(super) struct Written<'a> {
     vis: &'a Visibility,
     sig: &'a mut Signature,
@@ -40,7 +40,7 @@ impl<'a> Written<'a> {
         }
     }
 
-    /// Reads the signature, and takes off what is the macro's or misplaced.
+    /// Parses the signature, and removes the macro's attributes and misplaced ones.
     pub(super) fn read(&mut self, owner: Option<Owner>, errors: &mut Errors) -> Func {
         parenthesise(self.block);
         misplaced(self.attrs, errors);
@@ -54,20 +54,20 @@ impl<'a> Written<'a> {
     }
 }
 
-/// What is emitted for one function.
+/// Expansion of one function.
 pub(super) struct Emitted {
     pub(super) body: lower::Body,
     /// Items for the impl block of the companions.
     pub(super) associated: TokenStream,
     /// Items beside the function or the impl block.
     pub(super) items: TokenStream,
-    /// An item that stands in the user's own impl block: what a method did, set aside.
+    /// Item for the user's impl block: the body of a method that has been set aside.
     pub(super) beside: Option<TokenStream>,
-    /// The items that warn of what is probably not meant.
+    /// Items that cause warnings.
     pub(super) warnings: TokenStream,
 }
 
-/// Emits the companions, and writes around the user's body what stands there. `outer` are the attributes of the impl block.
+/// Emits the companions, and wraps the user's body; `outer` are the attributes of the impl block.
 pub(super) fn emit(
     func: &Func,
     written: Written<'_>,
@@ -111,7 +111,7 @@ pub(super) fn emit(
     }
 }
 
-/// The tests of `#[traced(check)]`.
+/// Returns the tests of `#[traced(check)]`.
 pub(super) fn tests(
     funcs: &[&Func],
     args: &Args,
@@ -127,7 +127,7 @@ pub(super) fn tests(
         .iter()
         .map(|func| (func, check.sampling(func, &mut wrong)));
     let samplings: Vec<_> = samplings.collect();
-    // With an error the user's item is emitted, and no test.
+    // After an error only the user's item is emitted, without tests.
     let ready = errors.is_empty() && wrong.is_empty();
     errors.append(wrong);
     let tests = samplings.into_iter().filter_map(|(func, sampling)| {
@@ -137,7 +137,7 @@ pub(super) fn tests(
     tests.collect()
 }
 
-/// What the macro makes of the body.
+/// Lowers the body.
 fn body(
     func: &Func,
     block: &syn::Block,
@@ -156,7 +156,7 @@ fn body(
     lower::lower(func, block, private, errors)
 }
 
-/// The items that warn of what is probably not meant. `attrs` are those of the impl block.
+/// Returns the items that cause warnings; `attrs` are those of the impl block.
 fn warnings(
     func: &Func,
     block: &syn::Block,
@@ -168,7 +168,7 @@ fn warnings(
     let attrs = attrs.iter().chain(&func.attrs).cloned();
     let attrs: Vec<Attribute> = attrs.collect();
     let mut found = warn::warnings(func, block, body, &args.allow);
-    // `#[traced(record)]` says that it is meant, and a body that does not parse is probably being typed.
+    // `#[traced(record)]` expresses intent, and a body that does not parse is probably being typed.
     let is_meant = args.record || half_typed::unparsed(block).is_some();
     if !is_meant && !args.allow.contains(&warn::Lint::RecordedCall) {
         found.extend(warn::recorded_calls(func, causes));
@@ -176,8 +176,10 @@ fn warnings(
     warn::tokens(&found, &attrs)
 }
 
-/// Writes parentheses around what a `macro_rules!` macro has put together, as in `x * $e`. rustc forgets such groups in
-/// what an attribute macro returns, and the precedence of operators would decide anew.
+/// Adds parentheses around expressions grouped by a `macro_rules!`, as in `x * $e`.
+///
+/// rustc discards such invisible groups in the output of an attribute macro, and operator
+/// precedence would change the meaning.
 fn parenthesise(block: &mut syn::Block) {
     struct Parenthesise;
     impl syn::visit_mut::VisitMut for Parenthesise {
@@ -205,7 +207,9 @@ fn parenthesise(block: &mut syn::Block) {
     syn::visit_mut::VisitMut::visit_block_mut(&mut Parenthesise, block);
 }
 
-/// Whether a parameter is a `&Vec` of trees: a slice would have no owned form for the gradient.
+/// Returns whether a parameter is a `&Vec` of trees.
+///
+/// It cannot be a slice, which has no owned form for the gradient.
 fn borrows_a_vec(param: &Param) -> bool {
     let is_vec = |ty: &syn::Type| match ty {
         syn::Type::Path(p) => p.path.segments.last().is_some_and(|s| s.ident == "Vec"),
@@ -214,7 +218,8 @@ fn borrows_a_vec(param: &Param) -> bool {
     param.kind == Kind::Tree && param.by_ref && is_vec(&param.owned)
 }
 
-/// The companions stand for the function where only they are called.
+/// Returns an attribute that allows the function to be unused, because only its companions may be
+/// called.
 fn used() -> Attribute {
     syn::parse_quote!(#[allow(dead_code)])
 }

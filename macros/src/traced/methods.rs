@@ -1,4 +1,4 @@
-//! A traced impl block.
+//! Expands a traced impl block.
 
 use super::attributes::{is_traced, refuse_second};
 use super::item::{Written, emit, tests};
@@ -13,7 +13,7 @@ use proc_macro2::TokenStream;
 use quote::{ToTokens, quote};
 use syn::{ImplItem, ImplItemFn, ItemImpl, Type};
 
-/// The impl block with the companions of its methods.
+/// Returns the impl block with the companions of its methods.
 pub(super) fn methods(mut imp: ItemImpl, args: &Args, errors: &mut Errors) -> TokenStream {
     refuse_second(&mut imp.attrs, errors);
     if let Some((path, _)) = &imp.trait_ {
@@ -93,17 +93,17 @@ pub(super) fn methods(mut imp: ItemImpl, args: &Args, errors: &mut Errors) -> To
     quote!(#imp #items)
 }
 
-/// What a method in a traced impl block says of itself.
+/// Options of a method in a traced impl block.
 struct OfMethod {
-    /// Its options: those of the block, and its own.
+    /// Options of the block, overridden by those of the method.
     args: Args,
-    /// Whether it has a `#[traced]` of its own.
+    /// True if the method has its own `#[traced]`.
     marked: bool,
-    /// Whether that says how often to differentiate.
+    /// True if that attribute sets `order`.
     own_order: bool,
 }
 
-/// Takes it off the method.
+/// Removes the `#[traced]` attributes of a method, and returns its options.
 fn of_method(method: &mut ImplItemFn, block: &Args, errors: &mut Errors) -> OfMethod {
     let mut found = OfMethod {
         args: block.clone(),
@@ -113,7 +113,7 @@ fn of_method(method: &mut ImplItemFn, block: &Args, errors: &mut Errors) -> OfMe
     for attr in method.attrs.iter().filter(|a| is_traced(a)) {
         found.marked = true;
         let syn::Meta::List(list) = &attr.meta else {
-            // A method that returns a tree of another name is traced where it says so.
+            // A method that returns another tree is traced only if it is marked.
             if !computes(method) {
                 continue;
             }
@@ -131,7 +131,7 @@ fn of_method(method: &mut ImplItemFn, block: &Args, errors: &mut Errors) -> OfMe
     found
 }
 
-/// The options of the block, and the method's own.
+/// Combines the options of the block with those of the method.
 fn both(own: &syn::MetaList, block: &Args, errors: &mut Errors) -> Args {
     let own_args = Args::parse(own.tokens.clone(), errors);
     if own_args.krate.is_some() {
@@ -157,7 +157,8 @@ fn both(own: &syn::MetaList, block: &Args, errors: &mut Errors) -> Args {
     }
 }
 
-/// Whether a method is one to trace: it has a receiver or a tensor, and returns tensors.
+/// Returns whether a method is traced by default: it takes a receiver or a tensor, and returns
+/// tensors.
 fn computes(method: &ImplItemFn) -> bool {
     struct Mentions(bool);
     impl<'ast> syn::visit::Visit<'ast> for Mentions {
@@ -182,7 +183,7 @@ fn computes(method: &ImplItemFn) -> bool {
     returns && takes
 }
 
-/// Takes the helper attributes off an impl block that is emitted as it is.
+/// Removes the helper attributes of an impl block that is emitted as it is.
 fn strip(imp: &mut ItemImpl) {
     for item in &mut imp.items {
         if let ImplItem::Fn(method) = item {

@@ -1,4 +1,4 @@
-//! `#[traced]`: from the item to everything that is emitted for it.
+//! Expands `#[traced]`.
 
 mod around;
 mod attributes;
@@ -23,7 +23,7 @@ use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens, quote};
 use syn::{ItemFn, ItemImpl};
 
-/// The item with its companions; with errors, the item and the errors.
+/// Returns the item with its companions, followed by any errors.
 pub(crate) fn expand(args: TokenStream, item: TokenStream) -> TokenStream {
     let mut errors = Errors::default();
     let args = Args::parse(args, &mut errors);
@@ -43,7 +43,7 @@ pub(crate) fn expand(args: TokenStream, item: TokenStream) -> TokenStream {
                     ),
                     Err(_) if syn::parse2::<syn::Expr>(item.clone()).is_ok() => {
                         errors.push(&item, "`#[traced]` belongs on a function; write the closure as one");
-                        // In the place of an expression stands one expression.
+                        // An expression has to expand to a single expression.
                         let errors = errors.into_tokens();
                         return quote!({ #errors #item });
                     }
@@ -51,14 +51,15 @@ pub(crate) fn expand(args: TokenStream, item: TokenStream) -> TokenStream {
                         &item,
                         "`#[traced]` belongs on a function; put what this computes into one",
                     ),
-                    // What rustc has accepted and syn does not know, or what neither does: the item says it better.
+                    // Syntax unknown to `syn`, or invalid: the parser's error explains it best.
                     Err(_) => errors.push_error(error),
                 }
                 item
             }
         }
     };
-    // The companions of an item with errors are typed as they would be, so that their callers see no second error.
+    // The companions of an item with errors have their usual types, so that callers do not cause
+    // further errors.
     let errors = errors.into_tokens();
     quote!(#tokens #errors)
 }
@@ -72,7 +73,7 @@ fn item_fn(item: &TokenStream) -> syn::Result<ItemFn> {
     syn::parse2(item.clone()).or_else(|e| half_typed::function(item.clone()).ok_or(e))
 }
 
-/// Where an item that is no function starts.
+/// Returns the span of the keyword of an item that is not a function.
 fn keyword(item: &syn::Item) -> Span {
     let tokens = item.to_token_stream().into_iter();
     let word = tokens.into_iter().find(|t| {
@@ -108,7 +109,7 @@ fn function(mut func: ItemFn, args: &Args, errors: &mut Errors) -> TokenStream {
     let func = half_typed::print_function(&func);
     let items = &emitted.items;
     let tests = tests(&[&parsed], args, &private, errors);
-    // Beside an error a warning would only distract.
+    // A warning beside an error would only distract.
     let warnings = errors.is_empty().then_some(&emitted.warnings);
     crate::dump::dump(&parsed, &emitted.body, || quote!(#func #items #tests));
     quote!(#func #items #tests #warnings)

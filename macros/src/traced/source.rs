@@ -1,4 +1,4 @@
-//! Lowering of a text, for tests.
+//! Lowers source text, for tests.
 
 use crate::args::Args;
 use crate::expand::paths;
@@ -7,14 +7,14 @@ use crate::parse::{self, Func};
 use crate::report::Errors;
 use syn::ItemFn;
 
-/// What the body became.
+/// Returns the lowered body and the error messages.
 pub(crate) fn body_of(source: &str) -> (lower::Body, Vec<String>) {
     let mut errors = Errors::default();
     let (_, body) = lower_source(source, &mut errors);
     (body, errors.messages())
 }
 
-/// A function without errors, lowered.
+/// Returns a lowered function, which must not have errors.
 pub(crate) fn lowered(source: &str) -> (Func, lower::Body) {
     let mut errors = Errors::default();
     let lowered = lower_source(source, &mut errors);

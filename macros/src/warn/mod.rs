@@ -1,8 +1,8 @@
-//! Warnings: what runs, and is probably not meant.
+//! Warns about code that is valid and probably not intended.
 //!
-//! A macro cannot warn on stable Rust, but the use of a deprecated item does: for each warning one is emitted and used,
-//! at the user's token. So `#[allow(deprecated)]` on the function silences them all, and `#![deny(warnings)]` makes
-//! errors of them.
+//! A macro cannot emit warnings on stable Rust, but the use of a deprecated item can: each warning
+//! is a deprecated item that is used at the user's token. `#[allow(deprecated)]` on the function
+//! therefore silences all warnings, and `#![deny(warnings)]` turns them into errors.
 
 mod nan;
 mod reach;
@@ -26,16 +26,16 @@ use quote::{ToTokens, quote};
 use std::fmt;
 use syn::Attribute;
 
-/// What is warned of. `#[traced(allow(name))]` silences it.
+/// Kind of a warning, silenced by `#[traced(allow(name))]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Lint {
     /// No result depends on a parameter.
     UnusedParameter,
-    /// All that a result has of a parameter has no derivative.
+    /// A result depends on a parameter only through ops without a derivative.
     ZeroGradient,
-    /// A gradient is NaN where `select` was to prevent it.
+    /// A gradient is NaN although `select` seems to prevent it.
     NanGradient,
-    /// Reverse mode keeps a value that is larger than all arguments.
+    /// Reverse mode saves a residual that is larger than all arguments.
     LargeResidual,
     /// Each call of the function is recorded.
     RecordedCall,
@@ -61,14 +61,14 @@ impl Lint {
     }
 }
 
-/// A warning.
+/// Warning of the macro.
 #[derive(Debug)]
 pub(crate) struct Warning {
     pub(crate) lint: Lint,
     /// The user's token that it points at.
     pub(crate) span: Span,
     text: String,
-    /// A constant that is true if there is nothing to warn of, where only rustc knows that.
+    /// Constant that is true if the warning does not apply, if only rustc knows that.
     unless: Option<TokenStream>,
 }
 
@@ -82,15 +82,15 @@ impl fmt::Display for Warning {
     }
 }
 
-/// A function as blocks, of which one is all of it where the body is straight-line.
+/// Function as a list of blocks; a straight-line body is a single block.
 struct Whole<'a> {
     blocks: Vec<Block>,
-    /// What belongs to each block.
+    /// Lowered form of each block.
     lows: Vec<&'a Lowered>,
-    /// The parameters of all blocks that are the function's.
+    /// Inputs of all blocks, and of the function.
     inputs: Vec<&'a Input>,
     results: Vec<Var>,
-    /// Whether there is host control flow between the blocks.
+    /// True if there is host control flow between the blocks.
     is_flow: bool,
 }
 
@@ -129,7 +129,8 @@ impl<'a> Whole<'a> {
         self.lows.iter().find_map(|low| low.spans.get(var).copied())
     }
 
-    /// The variables of a parameter: itself, or the places in it that are read.
+    /// Returns the variables of a parameter: the parameter itself, or the parts of it that are
+    /// read.
     fn vars(&self, param: usize) -> Vec<Var> {
         let places = self.inputs.iter().filter(|i| match &i.source {
             Source::Param(p) | Source::Leaf { param: p, .. } | Source::Tree { param: p, .. } => {
@@ -141,7 +142,9 @@ impl<'a> Whole<'a> {
     }
 }
 
-/// What there is to warn of in a function, without what is `allowed`. `source` is its body as the user wrote it.
+/// Returns the warnings of a function, without those that are `allowed`.
+///
+/// `source` is its body as the user wrote it.
 pub(crate) fn warnings(
     func: &Func,
     source: &syn::Block,
@@ -156,7 +159,7 @@ pub(crate) fn warnings(
     let activity = reach::activity(&whole.blocks, &wrt);
     let mut found = parameters(func, source, &whole, &activity);
     found.extend(selections(&whole, &activity));
-    // How often a block runs is not known.
+    // In a body with control flow the number of times a block runs is not known.
     if let Body::Straight(low) = body {
         found.extend(residuals(&low.program, &low.spans, &wrt));
     }
@@ -164,7 +167,7 @@ pub(crate) fn warnings(
     found
 }
 
-/// The items that warn. `attrs` are the lint attributes of the user's item.
+/// Returns the items that cause the warnings; `attrs` are the lint attributes of the user's item.
 pub(crate) fn tokens(warnings: &[Warning], attrs: &[Attribute]) -> TokenStream {
     let warnings = warnings.iter().map(|warning| {
         let note = warning.to_string();
@@ -179,11 +182,11 @@ pub(crate) fn tokens(warnings: &[Warning], attrs: &[Attribute]) -> TokenStream {
                 };
             };
         };
-        // The type of which the function is depends on the constant.
+        // The constant selects the impl block, and so whether the function is deprecated.
         quote! {
             #(#attrs)*
             const _: () = {
-                // The arguments of a call that never runs.
+                // Lints in the arguments of the call, which never runs, are silenced.
                 #[allow(warnings, unused, clippy::all, clippy::pedantic)]
                 const UNLESS: bool = #unless;
                 struct Call<const IS_PLANNED: bool>;
@@ -201,7 +204,7 @@ pub(crate) fn tokens(warnings: &[Warning], attrs: &[Attribute]) -> TokenStream {
     warnings.collect()
 }
 
-/// Warnings of parameters whose gradient is zero.
+/// Returns warnings of parameters whose gradient is zero.
 fn parameters(
     func: &Func,
     source: &syn::Block,
@@ -229,7 +232,7 @@ fn parameters(
             true => "self",
             false => &param.name,
         };
-        // The one parameter that is differentiated has to stay so.
+        // The last differentiated parameter cannot be `#[nodiff]`.
         let remedy = match only_one {
             true => "remove `#[traced]`",
             false => "write `#[nodiff]` before it",
@@ -251,12 +254,13 @@ fn parameters(
                     unless: None,
                 });
             }
-            // A method may have a receiver for uniformity. What is not mentioned at all, rustc reports.
+            // A method may have an unused receiver for uniformity. rustc reports parameters that
+            // are never mentioned.
             None if !param.receiver && !decides(&vars) && mentions(source.to_token_stream(), &param.ident) => found.push(Warning {
                 lint: Lint::UnusedParameter,
                 span,
                 text: match is_read(&vars) {
-                    // A number of it may still scale a result.
+                    // A number read from it may still scale a result.
                     true => format!("the gradient of `{name}` is always zero: host code reads its shape or its values, and what is read is a constant to the derivative; if that is meant, {remedy}, or call it `_{name}`"),
                     false => format!("no result depends on the values of `{name}`, so its gradient is always zero; remove it, or {remedy}, or call it `_{name}`"),
                 },
@@ -268,7 +272,7 @@ fn parameters(
     found
 }
 
-/// Whether `tokens` mention a variable.
+/// Returns whether `tokens` mention a variable.
 fn mentions(tokens: TokenStream, ident: &Ident) -> bool {
     tokens.into_iter().any(|token| match token {
         TokenTree::Ident(i) => i == *ident,
@@ -277,7 +281,7 @@ fn mentions(tokens: TokenStream, ident: &Ident) -> bool {
     })
 }
 
-/// Warnings of `select`s whose operands have gradients that are NaN where they are not taken.
+/// Returns warnings of `select`s that do not keep NaN out of the gradient of an operand.
 fn selections(whole: &Whole, activity: &Activity) -> Vec<Warning> {
     let mut signs = Signs::default();
     for input in &whole.inputs {
@@ -285,7 +289,7 @@ fn selections(whole: &Whole, activity: &Activity) -> Vec<Warning> {
             signs.trust(input.var);
         }
     }
-    // A slot holds what one of several blocks has stored.
+    // Several blocks may store to a slot.
     for block in &whole.blocks {
         let stored = block.targets.iter().zip(&block.program.outs);
         for (target, _) in stored.filter(|(target, value)| target != value) {
@@ -309,7 +313,7 @@ fn selections(whole: &Whole, activity: &Activity) -> Vec<Warning> {
     found
 }
 
-/// A warning of the largest value that reverse mode keeps, if it is larger than all arguments together.
+/// Returns a warning of the largest residual, if it is larger than all arguments together.
 fn residuals(program: &Program, spans: &SecondaryMap<Var, Span>, wrt: &[Var]) -> Option<Warning> {
     let large = residual::largest(program, wrt, |v| spans.contains(v))?;
     Some(Warning {

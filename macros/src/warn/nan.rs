@@ -1,31 +1,33 @@
-//! Where `select` does not keep NaN out of a gradient.
+//! Finds `select`s that do not keep NaN out of a gradient.
 //!
-//! `x.gt(0.0).select(&x.log(), &y)` has a finite value at `x = 0`, but reverse mode multiplies the cotangent of `log`,
-//! which is 0 there, by its slope, which is infinite: NaN. The safe form selects the operand first.
+//! `x.gt(0.0).select(&x.log(), &y)` has a finite value at `x = 0`, but reverse mode multiplies the
+//! cotangent of `log`, which is 0 there, by its slope, which is infinite: NaN. The safe form
+//! applies `select` to the operand first.
 
 use super::sign::{Signs, elementwise, moves};
 use gradloom_ir::{Eqn, Op, Program, SecondaryMap, Var};
 
-/// An op in an operand of `select` whose slope may be infinite where that operand is not taken.
+/// Op in an operand of `select` whose slope may be infinite where the other operand is selected.
 pub(super) struct Risk {
-    /// The result of the op.
+    /// Result of the op.
     pub(super) at: Var,
     op: Op,
-    /// The operand that the slope depends on.
+    /// Operand that the slope depends on.
     operand: Var,
-    /// The numerator of a quotient.
+    /// Numerator of a quotient.
     first: Var,
-    /// The exponent of a power.
+    /// Exponent of a power.
     exponent: Option<Var>,
     condition: Var,
-    /// The other operand of `select`.
+    /// Other operand of `select`.
     other: Var,
-    /// Whether the op is in the operand that is taken where the condition is true.
+    /// True if the op is in the operand that is selected where the condition is true.
     where_true: bool,
 }
 
-/// The nearest such op in each operand of each `select` of a block. `active` are the variables with a tangent; `signs`
-/// knows the block.
+/// Returns the nearest risky op in each operand of each `select` of a block.
+///
+/// `active` are the variables with a tangent; `signs` has learnt the block.
 pub(super) fn risks(program: &Program, active: &SecondaryMap<Var, ()>, signs: &Signs) -> Vec<Risk> {
     if program.eqns.iter().all(|e| e.op != Op::Select) {
         return Vec::new();
@@ -59,7 +61,9 @@ pub(super) fn risks(program: &Program, active: &SecondaryMap<Var, ()>, signs: &S
     found
 }
 
-/// The op nearest to `from`, against the flow, whose slope may be infinite, and the operand it depends on.
+/// Returns the nearest op behind `from` whose slope may be infinite.
+///
+/// Also returns the operand that the slope depends on.
 fn nearest<'a>(
     program: &Program,
     binds: &SecondaryMap<Var, &'a Eqn>,
@@ -84,7 +88,8 @@ fn nearest<'a>(
     None
 }
 
-/// The operand of which some values make the slope of an op infinite, unless the user has excluded them.
+/// Returns the operand for which some values make the slope of an op infinite, unless the user has
+/// excluded them.
 fn infinite(
     program: &Program,
     eqn: &Eqn,
@@ -117,7 +122,7 @@ fn infinite(
 }
 
 impl Risk {
-    /// What is wrong, and the safe form.
+    /// Returns the text of the warning: the problem, and the safe form.
     pub(super) fn text(&self, program: &Program) -> String {
         let name = |v: Var, other: &str| match program.names.get(v) {
             Some(name) => name.clone(),

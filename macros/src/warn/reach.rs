@@ -1,4 +1,4 @@
-//! Which values depend on which, as derivatives see it.
+//! Determines which values depend on which, with respect to derivatives.
 
 use gradloom_ir::ad::{self, Calls};
 use gradloom_ir::flow::{self, Block};
@@ -6,26 +6,27 @@ use gradloom_ir::{Eqn, Program, SecondaryMap, Var};
 
 type Set = SecondaryMap<Var, ()>;
 
-/// A block in forward mode.
+/// Block in forward mode.
 struct Forward {
-    /// The primal and the tangents: of the results, then of every variable that has one.
+    /// Program that returns the primal results, their tangents, and the tangents of all active
+    /// variables.
     program: Program,
-    /// For each target that has a tangent, that tangent.
+    /// Targets that have a tangent, each with that tangent.
     stored: Vec<(Var, Var)>,
-    /// For each parameter that has a tangent, that tangent.
+    /// Parameters that have a tangent, each with that tangent.
     given: Vec<(Var, Var)>,
-    /// The variables that have a tangent.
+    /// Variables that have a tangent.
     active: Vec<Var>,
 }
 
-/// What has a derivative with respect to some parameters. The rules of the ops decide, by forward mode.
+/// Derivatives with respect to some parameters, determined by the forward-mode rules of the ops.
 pub(super) struct Activity {
     blocks: Vec<Forward>,
-    /// The variables that have a tangent.
+    /// Variables that have a tangent.
     pub(super) vars: Set,
 }
 
-/// What has a derivative with respect to `wrt`.
+/// Returns the variables that have a derivative with respect to `wrt`.
 pub(super) fn activity(blocks: &[Block], wrt: &[Var]) -> Activity {
     let active = flow::active(blocks, wrt);
     let blocks: Vec<Forward> = blocks.iter().map(|b| forward(b, &active)).collect();
@@ -63,7 +64,8 @@ fn forward(block: &Block, active: &Set) -> Forward {
 }
 
 impl Activity {
-    /// The parameters that one of `results` has a derivative with respect to, among other variables.
+    /// Returns the variables, parameters among them, that one of `results` has a derivative with
+    /// respect to.
     pub(super) fn reaching(&self, results: &[Var]) -> Set {
         closure(results, |reached| {
             let mut found = Vec::new();
@@ -79,7 +81,7 @@ impl Activity {
     }
 }
 
-/// What the values of `results`, which may be bound in any block, depend on.
+/// Returns the variables that the values of `results` depend on, across all blocks.
 pub(super) fn values_behind(blocks: &[Block], results: &[Var]) -> Set {
     closure(results, |reached| {
         let mut found = Vec::new();
@@ -94,8 +96,10 @@ pub(super) fn values_behind(blocks: &[Block], results: &[Var]) -> Set {
     })
 }
 
-/// The equation at which the derivatives with respect to `from` end on their way to `results`, with the variable that it
-/// binds. `None` if no result depends on the values of `from`.
+/// Returns the equation at which the derivatives with respect to `from` end.
+///
+/// It is on the way to `results`, and the returned variable is one that it binds. Returns `None` if
+/// no result depends on the values of `from`.
 pub(super) fn cut<'a>(
     blocks: &'a [Block],
     results: &[Var],
@@ -117,7 +121,7 @@ pub(super) fn cut<'a>(
     ends.next()
 }
 
-/// The smallest set with `first` that `step` adds nothing to.
+/// Returns the smallest superset of `first` that is closed under `step`.
 fn closure(first: &[Var], step: impl Fn(&Set) -> Vec<Var>) -> Set {
     let mut set: Set = first.iter().map(|v| (*v, ())).collect();
     loop {
@@ -131,7 +135,7 @@ fn closure(first: &[Var], step: impl Fn(&Set) -> Vec<Var>) -> Set {
     }
 }
 
-/// What `outs` are computed from in a program.
+/// Returns the variables that `outs` are computed from in a program.
 fn behind(program: &Program, outs: &[Var]) -> Set {
     let mut live: Set = outs.iter().map(|v| (*v, ())).collect();
     for eqn in program.eqns.iter().rev() {

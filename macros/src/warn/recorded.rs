@@ -1,20 +1,21 @@
-//! Warnings of functions of which each call is recorded.
+//! Warns about functions whose calls are always recorded.
 
 use super::{Lint, Warning};
 use crate::parse::{Func, text};
 use proc_macro2::{Span, TokenStream};
 
-/// What makes each call of a function recorded.
+/// Cause of recorded calls of a function.
 pub(crate) struct Cause {
-    /// The reason, which ends with what to write instead.
+    /// The reason, which ends with a remedy.
     pub(crate) why: String,
-    /// The user's token that makes it so.
+    /// The user's token that is the cause.
     pub(crate) span: Span,
-    /// A constant that is true if it is not so after all, where only rustc knows the types that decide it.
+    /// Constant that is true if the cause does not apply, if it depends on types that only rustc
+    /// knows.
     pub(crate) unless: Option<TokenStream>,
 }
 
-/// A warning for each cause.
+/// Returns a warning for each cause.
 pub(crate) fn recorded_calls(func: &Func, causes: &[Cause]) -> impl Iterator<Item = Warning> {
     let name = text(&func.sig.ident);
     causes.iter().map(move |cause| Warning {

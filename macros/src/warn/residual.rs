@@ -1,24 +1,25 @@
-//! Values that reverse mode keeps although they are larger than all arguments together.
+//! Finds residuals that are larger than all arguments together.
 
 use gradloom_ir::program::Keep;
 use gradloom_ir::{Poly, Program, Symbol, Var, ad};
 
-/// A value that is kept.
+/// Large residual.
 pub(super) struct Large {
     pub(super) var: Var,
     size: Poly,
-    /// The size of all arguments.
+    /// Total size of the arguments.
     arguments: Poly,
-    /// What has to be computed again so that nothing large is kept.
+    /// Variables to recompute so that no large residual remains.
     again: Vec<Var>,
 }
 
-/// More rounds of advice than this are no advice.
+/// Maximum number of rounds; advice that needs more of them is not useful.
 const ROUNDS: usize = 8;
 
-/// The largest value that reverse mode keeps, if it is larger than all arguments together whatever the named dims are,
-/// and if `#[recompute]` would help. Where the shape of an argument is not known, nothing is said. `may_name` says
-/// whether a variable is the user's.
+/// Returns the largest residual that is larger than all arguments together.
+///
+/// This must hold for all named dims, and `#[recompute]` must help. Returns `None` if the shape of
+/// an argument is not known. `may_name` returns whether a variable is the user's.
 pub(super) fn largest(
     program: &Program,
     wrt: &[Var],
@@ -35,7 +36,7 @@ pub(super) fn largest(
     let mut pinned = program.clone();
     let mut again: Vec<Var> = Vec::new();
     for _ in 0..ROUNDS {
-        // What the user has decided stays.
+        // The user's own `#[save]` and `#[recompute]` are respected.
         let kept = kept(&pinned, wrt).into_iter();
         let large = kept.filter(|v| is_large(v) && !program.pins.contains(*v));
         let large: Vec<Var> = large.collect();
@@ -63,7 +64,7 @@ pub(super) fn largest(
     })
 }
 
-/// The values that reverse mode keeps and that are neither arguments nor results.
+/// Returns the residuals that are neither arguments nor results.
 fn kept(program: &Program, wrt: &[Var]) -> Vec<Var> {
     let vjp = ad::vjp(program, wrt);
     let (outs, residuals) = vjp.primal.outs.split_at(vjp.n_outs);
@@ -99,9 +100,12 @@ impl Large {
     }
 }
 
-/// Whether `a` is larger than `b`, whatever the named dims are. Where one of them is 0, little is kept anyway.
+/// Returns whether `a` is larger than `b` for all named dims of at least 1.
+///
+/// If a dim is 0, residuals are small anyway.
 fn exceeds(a: &Poly, b: &Poly) -> bool {
-    // With `n + 1` for each name `n`, a sum without negative terms says so.
+    // After substituting `n + 1` for each name `n`, a polynomial without negative terms is not
+    // negative.
     let one = Poly::constant(1);
     let next = |n: &Symbol| Poly::name(*n).plus(&one);
     let from_1 = |p: Poly| {
@@ -113,6 +117,6 @@ fn exceeds(a: &Poly, b: &Poly) -> bool {
     };
     let above = a.minus(b).and_then(from_1).unwrap_or_default();
     let terms = above.terms();
-    // The constant stands last.
+    // The constant term is the last.
     terms.last().is_some_and(|t| t.names.is_empty()) && terms.iter().all(|t| t.coefficient > 0)
 }

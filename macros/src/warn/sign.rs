@@ -1,20 +1,20 @@
-//! What is known of the signs of values, and which values a user has bounded.
+//! Tracks the signs of values, and the values that the user has bounded.
 
 use gradloom_ir::op::{Diff, Eval};
 use gradloom_ir::{Eqn, Op, Program, SecondaryMap, Var};
 
-/// What is known of every element of a value. Where nothing is known, nothing is claimed.
+/// Properties that hold for every element of a value; `false` means unknown.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Known {
-    /// It is at least 0.
+    /// At least 0.
     pub(super) at_least_0: bool,
-    /// It is at most 0.
+    /// At most 0.
     pub(super) at_most_0: bool,
-    /// It is not 0.
+    /// Not 0.
     pub(super) not_0: bool,
-    /// It does not grow without bound.
+    /// Bounded.
     pub(super) bounded: bool,
-    /// The user has chosen it with a condition or a limit in mind.
+    /// Result of a `select`, a limit or control flow, by which the user may have excluded values.
     pub(super) guarded: bool,
 }
 
@@ -27,7 +27,7 @@ impl Known {
         guarded: false,
     };
 
-    /// A number of the host, such as an epsilon: the user knows it.
+    /// Host number such as an epsilon, which the user is trusted to have chosen well.
     const TRUSTED: Known = Known {
         bounded: true,
         ..Known::POSITIVE
@@ -61,7 +61,7 @@ impl Known {
         }
     }
 
-    /// The sum: two values of one sign do not cancel.
+    /// Returns the properties of the sum: values of one sign do not cancel.
     fn plus(self, other: Known) -> Known {
         let one_sign = (self.at_least_0 && other.at_least_0) || (self.at_most_0 && other.at_most_0);
         Known {
@@ -70,7 +70,7 @@ impl Known {
         }
     }
 
-    /// The product; the quotient has the same signs.
+    /// Returns the properties of the product; a quotient has the same signs.
     fn times(self, other: Known) -> Known {
         let same = self.both(other);
         let negative = (self.at_most_0 && other.at_least_0) || (self.at_least_0 && other.at_most_0);
@@ -82,7 +82,7 @@ impl Known {
     }
 }
 
-/// What is known of the variables, block by block in the order in which they stand.
+/// Properties of the variables, learnt block by block in order.
 #[derive(Default)]
 pub(super) struct Signs(SecondaryMap<Var, Known>);
 
@@ -91,12 +91,14 @@ impl Signs {
         self.0.get(var).copied().unwrap_or_default()
     }
 
-    /// Says that a variable is no argument of the user's function: the user knows what it is.
+    /// Records that a variable does not depend on the function's arguments, so that its value is
+    /// trusted.
     pub(super) fn trust(&mut self, var: Var) {
         self.0.insert(var, Known::TRUSTED);
     }
 
-    /// Says that other blocks store into a variable, and the user may have had something in mind.
+    /// Records that other blocks store to a variable, so that its values may have been excluded by
+    /// control flow.
     pub(super) fn guard(&mut self, var: Var) {
         let known = Known {
             guarded: true,
@@ -105,7 +107,7 @@ impl Signs {
         self.0.insert(var, known);
     }
 
-    /// Goes through the equations of a program.
+    /// Learns the properties of the variables that a program binds.
     pub(super) fn learn(&mut self, program: &Program) {
         for eqn in &program.eqns {
             let known = result(program, eqn, self);
@@ -175,7 +177,7 @@ fn result(program: &Program, eqn: &Eqn, signs: &Signs) -> Known {
             bounded: x.bounded && y.bounded && y.not_0,
             ..x.times(y)
         },
-        // A limit: the user has thought of the values beyond.
+        // A limit: the user has considered the values beyond it.
         Op::Maximum | Op::Minimum => Known {
             guarded: true,
             ..x.both(y)
@@ -208,7 +210,7 @@ fn result(program: &Program, eqn: &Eqn, signs: &Signs) -> Known {
     }
 }
 
-/// Whether an equation gives each element of its one operand to some place of its results, or many.
+/// Returns whether the results of an equation consist only of elements of its single operand.
 pub(super) fn moves(eqn: &Eqn) -> bool {
     let one = eqn.data().len() == 1;
     one && matches!(
@@ -231,7 +233,7 @@ pub(super) fn moves(eqn: &Eqn) -> bool {
     )
 }
 
-/// Whether an op works on each element alone and has a derivative.
+/// Returns whether an op is elementwise and has a derivative.
 pub(super) fn elementwise(op: Op) -> bool {
     let eval = op.def().eval();
     matches!(eval, Eval::Unary(_) | Eval::Binary(_)) && !matches!(op.def().diff(), Diff::Zero(_))

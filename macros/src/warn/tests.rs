@@ -1,10 +1,10 @@
-//! Source text in, warnings out.
+//! Tests of the warnings for given source text.
 
 use super::warnings;
 use crate::lower::Body;
 use crate::traced::lowered;
 
-/// The warnings of a function, each with the token that it points at.
+/// Returns the warnings of a function, each with the token that it points at.
 fn warnings_of(source: &str) -> Vec<String> {
     let (func, body) = lowered(source);
     if let Body::Recorded(reason) = &body {
@@ -24,15 +24,15 @@ fn warnings_of(source: &str) -> Vec<String> {
     shown.collect()
 }
 
-/// Functions in which something is probably not meant.
+/// Functions that probably do not do what is intended.
 const SUSPICIOUS: &[&str] = &[
-    // No result depends on it.
+    // No result depends on the parameter.
     "fn f(x: &Tensor, y: &Tensor) -> Tensor { let _z = y.sin(); x.cos() }",
     "fn f(x: &Tensor, y: &Tensor) -> Tensor { x.reshape([y.dim(0), -1]) }",
     "fn f(x: &Tensor, y: &Tensor) -> Tensor { x.broadcast_like(y) }",
     "fn f(x: &Tensor, pair: &(Tensor, Tensor)) -> Tensor { let _z = pair.0.sin(); x.cos() }",
     "fn f(x: &Tensor) -> Tensor { x.ones_like() }",
-    // Its gradient ends on every way to a result.
+    // The gradient ends on every path to a result.
     "fn f(x: &Tensor, y: &Tensor) -> Tensor {\n  let h = y.square();\n  let i = h.argmax(0).cast(DType::F32);\n  x * i\n}",
     "fn f(x: &Tensor, limit: &Tensor) -> Tensor { x.gt(limit).select(x, &x.zeros_like()) }",
     "fn f(x: &Tensor, on: &Tensor) -> Tensor { on.select(x, &x.zeros_like()) }",
@@ -43,7 +43,7 @@ const SUSPICIOUS: &[&str] = &[
     "fn f(x: &Tensor, y: &Tensor, n: usize) -> Tensor {\n  let mut h = x.clone();\n  for _ in 0..n {\n    h = h * y.sign();\n  }\n  h\n}",
     "fn f(x: &Tensor, y: &Tensor, n: usize) -> Tensor {\n  let mut h = x.clone();\n  let mut g = y.clone();\n  for _ in 0..n {\n    h = h.sin();\n    g = g * h.stop_gradient();\n  }\n  g\n}",
     "fn f(x: &Tensor, y: &Tensor, deep: bool) -> Tensor { if deep { x.sin() } else { x.broadcast_like(y) } }",
-    // A slope is infinite where the other operand is taken.
+    // A slope is infinite where the other operand is selected.
     "fn f(x: &Tensor, y: &Tensor) -> Tensor { x.gt(0.0).select(&x.log(), y) }",
     "fn f(x: &Tensor, y: &Tensor) -> Tensor { let bad = x.le(0.0); bad.select(y, &x.sqrt()) }",
     "fn f(x: &Tensor, y: &Tensor, n: &Tensor) -> Tensor { let ok = n.gt(0.0); ok.select(&(x / n * 2.0), y) }",
@@ -53,13 +53,13 @@ const SUSPICIOUS: &[&str] = &[
     "fn f(x: &Tensor) -> Tensor { let c = x.gt(0.0); c.select(&x.pow(0.5), &x.rsqrt()) + c.select(&x.reciprocal(), x) }",
     "fn f(x: &Tensor, p: &Tensor) -> Tensor { x.gt(0.0).select(&x.pow(p), x) }",
     "fn f(x: &Tensor, deep: bool) -> Tensor {\n  let mut h = x.clone();\n  if deep { h = h.gt(0.0).select(&x.log(), &h); }\n  h\n}",
-    // Reverse mode keeps more than it is given.
+    // Reverse mode saves more than the size of the arguments.
     "fn f(#[shape(1000)] x: &Tensor, #[shape(1000)] y: &Tensor) -> Tensor { let all = (x.reshape([1000, 1]) * y).tanh(); all.square().sum(..) }",
     "fn f(#[shape(B, 2)] x: &Tensor) -> Tensor { (x.sum_keepdims(1) * Tensor::arange(100, DType::F32)).sin().exp().sum(..) }",
 ];
 
 #[test]
-fn what_is_probably_not_meant_is_warned_of() {
+fn suspicious_functions_cause_warnings() {
     let mut out = String::new();
     for source in SUSPICIOUS {
         let warnings = warnings_of(source);
@@ -71,18 +71,18 @@ fn what_is_probably_not_meant_is_warned_of() {
     });
 }
 
-/// Functions like those above with nothing to warn of.
+/// Functions similar to those above that deserve no warning.
 const SOUND: &[&str] = &[
     "fn f(x: &Tensor, _y: &Tensor) -> Tensor { let _z = _y.sin(); x.cos() }",
     "fn f(x: &Tensor, #[nodiff] y: &Tensor) -> Tensor { x.broadcast_like(y) }",
-    // rustc says that it is not used.
+    // rustc reports the unused parameter.
     "fn f(x: &Tensor, y: &Tensor) -> Tensor { x.cos() }",
-    // One way is enough.
+    // One path with a gradient is enough.
     "fn f(x: &Tensor) -> Tensor { x.argmax(0).cast(DType::F32) + x }",
     "fn f(x: &Tensor, y: &Tensor) -> (Tensor, Tensor) { (x.gt(y).select(x, y), y.sign()) }",
-    // A tree may have leaves that are no parameters of a model.
+    // A tree may have leaves that are not trained.
     "fn f(model: &Norm, x: &Tensor) -> Tensor { x * &model.gain + model.mean.stop_gradient() }",
-    // What a call does with it is the callee's.
+    // The callee decides what the gradient of its argument is.
     "fn f(x: &Tensor, y: &Tensor) -> Tensor { dense(x, y) }",
     "fn f(x: &Tensor) -> Tensor { let c = x.gt(0.0); let safe = c.select(x, &x.ones_like()); c.select(&safe.log(), &x.zeros_like()) }",
     "fn f(x: &Tensor) -> Tensor { x.gt(0.0).select(&x.maximum(1e-6).log(), x) }",
@@ -104,7 +104,7 @@ const SOUND: &[&str] = &[
 ];
 
 #[test]
-fn what_is_sound_is_not_warned_of() {
+fn sound_functions_cause_no_warnings() {
     for source in SOUND {
         assert_eq!(warnings_of(source), [""; 0], "{source}");
     }

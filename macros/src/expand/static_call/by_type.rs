@@ -1,4 +1,5 @@
-//! What types say of the calls of a function: which instance is called, and whether a key can hold what calls differ in.
+//! Emits what rustc decides by types: the instance that is called, and whether a key can tell calls
+//! apart.
 
 use super::{Purity, StaticCall};
 use crate::expand::cx::{Cx, turbofish};
@@ -13,12 +14,14 @@ use syn::spanned::Spanned;
 use syn::{Path, Type};
 
 impl StaticCall<'_> {
-    /// Whether nothing is asked of rustc.
+    /// Returns whether nothing depends on a query to rustc.
     pub(super) fn is_settled(&self) -> bool {
         self.globals.is_empty() && self.questions.is_empty()
     }
 
-    /// Whether a key can hold the constants and statics, which do not change, so that it need not, and whether rustc has
+    /// Returns a condition, decided by types, for calls to reuse plans.
+    ///
+    /// It holds if the constants and statics are of types that a key can store, and if rustc has
     /// confirmed that the body is pure.
     pub(super) fn fit(&self) -> TokenStream {
         let fit = self.globals.iter().map(|global| self.fits(global));
@@ -31,7 +34,7 @@ impl StaticCall<'_> {
         ours!(#(#fit)&&*)
     }
 
-    /// The number of questions that rustc answers with yes before the first that it does not.
+    /// Returns the number of queries that rustc confirms before the first that it does not.
     fn answers(&self) -> TokenStream {
         let owner = self.owner();
         let generics = self.answers_differ().then(|| turbofish(self.func));
@@ -39,7 +42,7 @@ impl StaticCall<'_> {
         ours!(#owner::#name #generics())
     }
 
-    /// Whether the answers depend on the instance of a generic function.
+    /// Returns whether the answers depend on the instance of a generic function.
     fn answers_differ(&self) -> bool {
         let generics = &self.func.sig.generics;
         (self.questions.iter()).any(|question| names_in(generics, &question.tokens))
@@ -52,7 +55,8 @@ impl StaticCall<'_> {
         }
     }
 
-    /// The items that ask rustc, and the mark by which others ask whether the function is traced.
+    /// Returns the items that query rustc, and the marker by which others query whether the
+    /// function is `#[traced]`.
     pub(in crate::expand) fn asking(&self, cx: &Cx<'_>) -> TokenStream {
         let p = self.p;
         let (head, _) = cx.associated();
@@ -88,7 +92,10 @@ impl StaticCall<'_> {
         }
     }
 
-    /// Closures that never run have the answers in their types: so many at once that their types are not too deep.
+    /// Returns the expression that counts confirmed queries.
+    ///
+    /// The answers are the types of closures that never run. The queries are split into chunks to
+    /// limit the depth of these types.
     fn count_answers(&self) -> TokenStream {
         const AT_ONCE: usize = 24;
         let p = self.p;
@@ -122,7 +129,8 @@ impl StaticCall<'_> {
         }
     }
 
-    /// Why a call does more than compute, as a constant. What the macro does not know rustc decides by types.
+    /// Returns the reason why a call has side effects, as a constant; rustc decides by types what
+    /// the macro cannot.
     pub(in crate::expand) fn impure(&self) -> TokenStream {
         match &self.purity {
             Purity::Impure(why, _) => ours!(::core::option::Option::Some(#why)),
@@ -132,7 +140,9 @@ impl StaticCall<'_> {
         }
     }
 
-    /// Why a call has no key although it only computes, as a constant. It is so if the types do not depend on the instance.
+    /// Returns the reason why a pure call has no key, as a constant.
+    ///
+    /// The constant is exact if the types do not depend on the instance.
     pub(in crate::expand) fn siteless(&self) -> TokenStream {
         match &self.purity {
             Purity::Pure(why, _) => ours!(::core::option::Option::Some(#why)),
@@ -142,7 +152,7 @@ impl StaticCall<'_> {
         }
     }
 
-    /// What rustc decides, by types, to make each call recorded.
+    /// Returns the causes of recorded calls that rustc decides by types.
     pub(super) fn misfits(&self) -> Vec<Cause> {
         let mut causes = self.misfits_of_globals();
         causes.extend(self.refusals());
@@ -191,7 +201,10 @@ impl StaticCall<'_> {
         causes.collect()
     }
 
-    /// The questions that rustc answers with no, where the answers do not depend on the instance.
+    /// Returns one cause per query, which applies if that query is the first that rustc does not
+    /// confirm.
+    ///
+    /// Returns nothing if the answers depend on the instance.
     fn refusals(&self) -> Vec<Cause> {
         let mut owners = self.func.owner.iter().map(|owner| &owner.generics);
         if owners.any(|owner| Params::of([owner]).decide()) || self.answers_differ() {
@@ -214,7 +227,8 @@ impl StaticCall<'_> {
         causes.collect()
     }
 
-    /// Why a site cannot keep the structure of the result, as far as its type says.
+    /// Returns the reason why a call site cannot store the structure of the result, as far as its
+    /// type says.
     fn unkept(&self) -> TokenStream {
         let (p, out) = (self.p, &self.func.output.ty);
         let generics = self.func.generics();
@@ -229,7 +243,10 @@ impl StaticCall<'_> {
         }
     }
 
-    /// Returns why the body is not pure, as far as the answers do not depend on the instance of a generic function.
+    /// Returns the reason why the body is not pure, if rustc does not confirm that it is.
+    ///
+    /// Answers that depend on the instance of a generic function are left out, because a constant
+    /// cannot hold them.
     fn why_not_confirmed(&self) -> TokenStream {
         if self.questions.is_empty() || self.answers_differ() {
             return ours!(::core::option::Option::None);
@@ -244,7 +261,7 @@ impl StaticCall<'_> {
         }
     }
 
-    /// Adds the instance of a generic function to a key.
+    /// Returns the statement that adds the instance of a generic function to a key.
     pub(super) fn instance(&self, key: &Ident) -> Option<TokenStream> {
         if !self.func.generics().decide() {
             return None;
@@ -258,7 +275,8 @@ impl StaticCall<'_> {
     }
 }
 
-/// The marks of types that have none.
+/// Returns a trait that gives every type the methods that mark traced functions, with the answer
+/// "no".
 pub(in crate::expand) fn unmarked(questions: &[Question], p: &TokenStream) -> Option<TokenStream> {
     let mut marks: Vec<&Ident> = questions.iter().filter_map(|q| q.mark.as_ref()).collect();
     marks.sort();
@@ -273,7 +291,7 @@ pub(in crate::expand) fn unmarked(questions: &[Question], p: &TokenStream) -> Op
     })
 }
 
-/// The reason of the first that does not fit in a key, or else `rest`.
+/// Returns the reason of the first cause that applies, or else `rest`.
 fn first_misfit(causes: Vec<Cause>, rest: &TokenStream) -> TokenStream {
     let misfits = causes.iter().map(|cause| (&cause.unless, &cause.why));
     let (fit, why): (Vec<_>, Vec<_>) = misfits.unzip();
@@ -285,7 +303,9 @@ fn first_misfit(causes: Vec<Cause>, rest: &TokenStream) -> TokenStream {
     }
 }
 
-/// Why the types of the parameters and of the result do not say all that a key needs.
+/// Returns the reason why the types of the parameters and of the result do not allow a key.
+///
+/// Returns `None` if they do.
 pub(super) fn siteless(func: &Func) -> Option<(String, Span)> {
     let generics = func.generics();
     let unknown = |p: &&Param| {

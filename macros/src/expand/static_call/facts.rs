@@ -1,4 +1,4 @@
-//! What reports and messages of the run time say of a function: its path and its parameters.
+//! Emits the path and the parameters of a function, for reports and messages of the run time.
 
 use super::{Purity, StaticCall};
 use crate::expand::names::Names;
@@ -6,10 +6,10 @@ use crate::parse::{Kind, NUMBERS, Param, text};
 use proc_macro2::{Ident, Span, TokenStream};
 use syn::Type;
 
-/// A function that users call.
+/// Function that users call.
 #[derive(Clone, Copy)]
 pub(crate) enum Companion {
-    /// The user's own.
+    /// The user's function.
     Function,
     /// `vjp`.
     Reverse,
@@ -22,7 +22,7 @@ pub(crate) enum Companion {
 }
 
 impl StaticCall<'_> {
-    /// The path, as in `model::Net::forward_vjp` or `model::loss::vjp`.
+    /// Returns the path, as in `model::Net::forward_vjp` or `model::loss::vjp`.
     fn path(&self, companion: Companion) -> TokenStream {
         let (n, function) = (Names::new(self.func), text(&self.func.sig.ident));
         let name = match companion {
@@ -44,7 +44,7 @@ impl StaticCall<'_> {
         ours!(::core::concat!(::core::module_path!(), #path))
     }
 
-    /// The facts of a function with a site.
+    /// Returns the description of a function with a call site.
     pub(super) fn facts(&self, companion: Companion) -> TokenStream {
         let (p, path) = (self.p, self.path(companion));
         let params = self.func.params.iter().map(|param| {
@@ -64,7 +64,7 @@ impl StaticCall<'_> {
         }
     }
 
-    /// The statement at the beginning of a call that is recorded each time.
+    /// Returns the statement at the beginning of a call that is recorded each time.
     pub(super) fn count(&self, companion: Companion) -> TokenStream {
         let (p, path, call) = (
             self.p,
@@ -94,7 +94,7 @@ fn kind(param: &Param) -> Facts {
     }
 }
 
-/// Whether a type is that of a number that could be passed as a tensor.
+/// Returns whether a type is a number, which could be passed as a tensor.
 fn is_number(ty: &Type) -> bool {
     match ty {
         Type::Reference(r) => is_number(&r.elem),
