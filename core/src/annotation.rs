@@ -112,7 +112,7 @@ impl fmt::Display for AnnotationFault {
                 what,
                 found,
                 expected,
-            } => write!(f, "{what} is {found}, and has to be {expected}"),
+            } => write!(f, "{what} is {found}, but must be {expected}"),
             AnnotationFault::Rank {
                 what,
                 found,

@@ -90,7 +90,7 @@ pub enum Error {
     },
 
     /// An integer was divided by 0.
-    #[error("`{op}`: element {element} is divided by 0, which no integer is the result of")]
+    #[error("`{op}`: integer division by 0 at element {element}")]
     DivisionByZero {
         /// Op that failed: `div`, or `pow` with a negative exponent.
         op: &'static str,
@@ -99,7 +99,7 @@ pub enum Error {
     },
 
     /// Memory is too short for a result.
-    #[error("`{op}`: no memory for {bytes} bytes")]
+    #[error("`{op}`: cannot allocate {bytes} bytes")]
     OutOfMemory {
         /// Op whose result could not be allocated.
         op: &'static str,

@@ -203,7 +203,7 @@ impl fmt::Display for Report {
         } = self.events;
         write!(
             f,
-            "plans, with those of closures and single operations: {planned} made, {hit} found, {ran} run"
+            "plans, including those of closures and single operations: {planned} made, {hit} found, {ran} run"
         )
     }
 }

@@ -28,7 +28,7 @@ use std::collections::BTreeMap;
 /// assert_eq!(gradient.name, "first");
 /// ```
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is no tree of tensors",
+    message = "`{Self}` does not implement `Tree`",
     note = "derive it with `#[derive(Tree)]`; if it holds no tensors, mark a field of this type `#[tree(skip)]`, and a parameter of a traced function `#[fixed]`"
 )]
 pub trait Tree: Sized {

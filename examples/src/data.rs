@@ -34,7 +34,7 @@ pub enum DataError {
     },
     /// A pixel is not an integer from 0 to 16.
     #[error(
-        "line {line}, column {column}: `{found}` is no pixel; give an integer from 0 to {BRIGHTEST}"
+        "line {line}, column {column}: `{found}` is not a pixel; give an integer from 0 to {BRIGHTEST}"
     )]
     PixelOutOfRange {
         /// Number of the line.
@@ -215,6 +215,6 @@ mod tests {
         insta::assert_snapshot!(error(&gzip(&line("17", "3"))), @"line 1, column 64: `17` is no pixel; give an integer from 0 to 16");
         insta::assert_snapshot!(error(&gzip(&line("-1", "3"))), @"line 1, column 64: `-1` is no pixel; give an integer from 0 to 16");
         insta::assert_snapshot!(error(&gzip(&line("0.5", "3"))), @"line 1, column 64: `0.5` is no pixel; give an integer from 0 to 16");
-        insta::assert_snapshot!(error(&gzip(&[good, line("0", "10")].concat())), @"line 2: `10` is no label; give an integer from 0 to 9");
+        insta::assert_snapshot!(error(&gzip(&[good, line("0", "10")].concat())), @"line 2: `10` is not a label; give an integer from 0 to 9");
     }
 }

@@ -97,7 +97,7 @@ impl Returns {
             [TokenTree::Ident(i)] if i == "_" => Ok(nothing()),
             _ => Err(syn::Error::new(
                 item.first().map_or_else(proc_macro2::Span::call_site, TokenTree::span),
-                "of several results each has its own parentheses, as in `returns((B, 10), ())`, or is `_`",
+                "for a tuple, parenthesise the dims of each part or write `_`, as in `returns((B, 10), _)`",
             )),
         });
         Ok(Returns {
@@ -176,7 +176,7 @@ pub(crate) fn declare(func: &mut Func, returns: Option<&Returns>, errors: &mut E
                 OutShape::Tensor => "write its dims, as in `returns(B, 10)`",
                 OutShape::Tuple(_) => "write the dims of each part, as in `returns((B, 10), ())`",
                 OutShape::Opaque => {
-                    "the macro knows tensors and tuples of them alone, so remove it"
+                    "the macro supports only tensors and tuples of them, so remove it"
                 }
             };
             let message = format!("this does not fit the result, which is `{ty}`; {hint}");

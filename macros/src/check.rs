@@ -211,7 +211,7 @@ impl Check {
                 let hint = hint(&name, &params, "parameters");
                 errors.push(
                     ident,
-                    format!("`{name}` in `{option}` is no parameter; {hint}"),
+                    format!("`{name}` in `{option}` is not a parameter; {hint}"),
                 );
             }
         }

@@ -31,7 +31,7 @@ impl Options {
                     options.krate = Some(meta.value()?.parse()?);
                     Ok(())
                 } else if on_field {
-                    Err(meta.error("a field takes `#[tree(skip)]`: it is then no part of the tree, and is cloned"))
+                    Err(meta.error("the attribute of a field is `#[tree(skip)]`: the field is excluded from the tree and cloned"))
                 } else {
                     Err(meta.error("a type takes `#[tree(crate = path)]`; `skip` goes on a field"))
                 }
@@ -125,7 +125,7 @@ fn shared(variants: &[Variant], name: &Ident, krate: &TokenStream) -> TokenStrea
             Member::Unnamed(index) => index.index.to_string(),
         };
         let why = format!(
-            "results would share the skipped field `{member}` of `{name}`: `{}` is not made of numbers, strings and lists of these, and has memory of its own",
+            "cached results would share the skipped field `{member}` of `{name}`, because `{}` is not composed of numbers, strings and lists",
             text(ty)
         );
         quote! {

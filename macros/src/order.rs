@@ -28,7 +28,7 @@ impl Order {
             Ok(2) => true,
             _ => {
                 let message = format!(
-                    "`order` is 1 or 2, and this is {number}; for another order take `gradloom::jvp` or \
+                    "`order` must be 1 or 2, found {number}; for higher orders use `gradloom::jvp` or \
                      `gradloom::grad` of a closure that calls a companion"
                 );
                 return Err(syn::Error::new(number.span(), message));
@@ -57,7 +57,7 @@ pub(crate) fn of_function(func: &mut Func, order: Option<&Order>, errors: &mut E
         errors.push(
             order,
             format!(
-                "the second derivative is that of a single float, and `{name}` returns `{ty}`; return one `Tensor`, or \
+                "a second derivative needs a single tensor as result, and `{name}` returns `{ty}`; return one `Tensor`, or \
                  remove `order = 2`"
             ),
         );
@@ -78,7 +78,7 @@ pub(crate) fn of_block(funcs: &[Func], order: Option<&Order>, errors: &mut Error
     {
         errors.push(
             order,
-            "the second derivative is that of a single float, and no method here returns one `Tensor`; remove `order = 2`",
+            "a second derivative needs a single tensor as result, and no method here returns one; remove `order = 2`",
         );
     }
 }

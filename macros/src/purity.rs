@@ -337,18 +337,16 @@ impl<'a> Judge<'a> {
             Remedy::Read => {
                 "compute with the tensor instead (`select`, `maximum`), or read it before the call and pass the value"
             }
-            _ if self.generic => {
-                "`#[traced(pure)]` promises that it does not, whatever the types are"
-            }
+            _ if self.generic => "`#[traced(pure)]` declares that it has none for any types",
             Remedy::Trace => {
-                "put `#[traced]` on it, or promise by `#[traced(pure)]` that it only computes"
+                "put `#[traced]` on it, or declare that it has no side effects with `#[traced(pure)]`"
             }
             Remedy::Move => {
-                "move it before the call and pass the value, or promise by `#[traced(pure)]` that it only computes"
+                "move it before the call and pass the value, or declare that it has no side effects with `#[traced(pure)]`"
             }
             Remedy::Promise => "`#[traced(pure)]` promises that it does not",
         };
-        format!("`{what}` at line {line} may do more than compute: {why}; {remedy}")
+        format!("`{what}` at line {line} may have side effects: {why}; {remedy}")
     }
 
     /// Records host code that may have side effects.

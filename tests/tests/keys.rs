@@ -193,7 +193,7 @@ fn errors_of_draws_are_reported_at_the_call() {
     let panic = std::panic::catch_unwind(|| of(&x, Key::new(0), DType::I32)).unwrap_err();
     let message = panic.downcast_ref::<String>().unwrap();
     assert!(
-        message.contains("the dtype is i32, and has to be `f32` or `f64`"),
+        message.contains("the dtype is i32, expected `f32` or `f64`"),
         "{message}"
     );
 }

@@ -288,8 +288,9 @@ fn impure_code_is_named_with_its_line() {
         assert!(why.starts_with("`STATE` at line "), "{why}");
         assert!(why.contains("may be written to"), "{why}");
     }
-    let asked =
-        Some("`#[traced(record)]` asks for it; `#[traced(pure)]` promises that it only computes");
+    let asked = Some(
+        "`#[traced(record)]` requests it; or declare that it has no side effects with `#[traced(pure)]`",
+    );
     assert_eq!(recorded::RECORDED, asked);
     let x = Tensor::from([1.0f64]);
     STATE.set(7.0);

@@ -50,7 +50,7 @@ impl Value {
     fn check(&self, what: &str) {
         assert!(
             bits(&self.tensor) == *self.bits,
-            "{what}: other bits than one op at a time"
+            "{what}: the bits differ from evaluation op by op"
         );
     }
 }

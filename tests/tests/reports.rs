@@ -151,7 +151,7 @@ fn the_reason_is_that_of_the_last_recorded_call() {
     );
     assert_eq!(
         why(&|| renamed_to("b", &x)),
-        "another structure or skipped value of `layer`"
+        "a different structure or skipped value of `layer`"
     );
     let ((), report) = report::of(|| renamed_to("b", &(&x + 1.0)));
     let of_pending = function(&report, "reports::renamed");

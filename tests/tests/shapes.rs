@@ -233,8 +233,8 @@ fn ranks_numbers_and_dtypes_are_checked() {
     let error = |x: &Tensor, y: &Tensor| fallible(x, y.clone()).unwrap_err().to_string();
     assert!(fallible(&x, y.clone()).is_ok());
     assert_snapshot!(error(&numbers(&[4]), &y), @"`fallible`: `x` has rank 1, and has to have rank 2, as in (B, 3)");
-    assert_snapshot!(error(&y, &y), @"`fallible`: axis 1 of `x` is 2, and has to be 3");
-    assert_snapshot!(error(&x, &y.cast(DType::F64)), @"`fallible`: `y` is f64, and has to be f32");
+    assert_snapshot!(error(&y, &y), @"`fallible`: axis 1 of `x` is 2, expected 3");
+    assert_snapshot!(error(&x, &y.cast(DType::F64)), @"`fallible`: `y` is f64, expected f32");
     assert_snapshot!(error(&x, &numbers(&[5, 2])), @"`fallible`: `B` is 4 in axis 0 of `x`, and 5 in axis 0 of `y`");
     // The companions return the same `Err`.
     let vjp = fallible::vjp(&x, numbers(&[5, 2])).map(drop).unwrap_err();
@@ -250,15 +250,15 @@ fn polynomial_dims_are_checked_once_their_names_are_bound() {
     let (a, b) = doubled(&x, &y, &labels, 4);
     assert_eq!((a.shape(), b.shape()), (&[4, 1][..], &[][..]));
     let text = panic_at("doubled(&y", || drop(doubled(&y, &y, &labels, 4)));
-    assert_snapshot!(text, @"`doubled`: axis 0 of `x` is 2, and has to be `2*B`, which is 4");
+    assert_snapshot!(text, @"`doubled`: axis 0 of `x` is 2, expected `2*B`, which is 4");
     let wide = numbers(&[4, 5]);
     let text = panic_at("doubled(&wide", || drop(doubled(&wide, &y, &labels, 4)));
-    assert_snapshot!(text, @"`doubled`: axis 1 of `x` is 5, and has to be `H + 1`, which is 4");
+    assert_snapshot!(text, @"`doubled`: axis 1 of `x` is 5, expected `H + 1`, which is 4");
     let floats = numbers(&[2]);
     let text = panic_at("doubled(&x, &y, &floats", || {
         drop(doubled(&x, &y, &floats, 4))
     });
-    assert_snapshot!(text, @"`doubled`: `labels` is f32, and has to be i64");
+    assert_snapshot!(text, @"`doubled`: `labels` is f32, expected i64");
 
     assert_eq!(even(&numbers(&[4]), &numbers(&[4])).shape(), [4]);
     let text = panic_at("even(&numbers", || {
@@ -275,7 +275,7 @@ fn results_that_the_macro_cannot_infer_are_checked_at_run_time() {
     let text = panic_at("doubled(&x, &y, &labels, 0)", || {
         drop(doubled(&x, &y, &labels, 0))
     });
-    assert_snapshot!(text, @"`doubled`: axis 0 of result 0 is 2, and has to be `2*B`, which is 4");
+    assert_snapshot!(text, @"`doubled`: axis 0 of result 0 is 2, expected `2*B`, which is 4");
     let x = numbers(&[2, 3]);
     assert_eq!(crooked(&x, 2).shape(), [2, 3]);
     let call = panic_at("crooked(&x, 1)", || drop(crooked(&x, 1)));
@@ -300,7 +300,7 @@ fn methods_have_annotations_of_their_own() {
         w: numbers(&[3, 3]),
     };
     let call = panic_at("narrow.forward(&x", || drop(narrow.forward(&x, &scale)));
-    assert_snapshot!(call, @"`forward`: axis 1 of the result is 3, and has to be 4");
+    assert_snapshot!(call, @"`forward`: axis 1 of the result is 3, expected 4");
     let vjp = panic_at("narrow.forward_vjp(&x", || {
         drop(narrow.forward_vjp(&x, &scale))
     });

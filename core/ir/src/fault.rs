@@ -266,7 +266,7 @@ impl fmt::Display for Problem<'_> {
                 write!(f, "the dtypes are {left} and {right}")
             }
             Fault::DType { found, expected } => {
-                write!(f, "the dtype is {found}, and has to be {expected}")
+                write!(f, "the dtype is {found}, but must be {expected}")
             }
             Fault::Lossy { value, dtype } => {
                 match value.fract() == 0.0 && value.abs() < -(i64::MIN as f64) {
@@ -277,7 +277,7 @@ impl fmt::Display for Problem<'_> {
             Fault::Axis { axis, rank } if *rank == crate::MAX_RANK => {
                 write!(
                     f,
-                    "axis {axis} is out of range for {rank} axes, which is the limit"
+                    "axis {axis} is out of range: a tensor has at most {rank} axes"
                 )
             }
             Fault::Axis { axis, rank } => {
@@ -285,7 +285,7 @@ impl fmt::Display for Problem<'_> {
             }
             Fault::RepeatedAxis { axis } => write!(f, "axis {axis} is named twice"),
             Fault::Rank { found, expected } => {
-                write!(f, "the rank is {found}, and has to be {expected}")
+                write!(f, "the rank is {found}, but must be {expected}")
             }
             // The message shows both operands, so it need not repeat the dims.
             Fault::Inner { .. } => f.write_str("inner dimensions differ"),
@@ -294,10 +294,10 @@ impl fmt::Display for Problem<'_> {
                 found,
                 expected,
             } => {
-                write!(f, "{what} is {found}, and has to be {expected}")
+                write!(f, "{what} is {found}, but must be {expected}")
             }
             Fault::Elements { found, shape } => {
-                write!(f, "{found} elements do not fill {shape}")
+                write!(f, "{found} elements cannot be reshaped to {shape}")
             }
             Fault::BadShape { shape } => {
                 write!(
@@ -305,11 +305,11 @@ impl fmt::Display for Problem<'_> {
                     "{shape} is not a shape: dims are 0 or more, and at most one is -1 (to be inferred)"
                 )
             }
-            Fault::BroadcastTo { shape } => write!(f, "it does not broadcast to {shape}"),
+            Fault::BroadcastTo { shape } => write!(f, "the operand does not broadcast to {shape}"),
             Fault::EmptyReduction { axis } => {
                 write!(
                     f,
-                    "axis {axis} has length 0, and an extremum of nothing is not defined"
+                    "axis {axis} has length 0, and the maximum or minimum of no elements is not defined"
                 )
             }
             Fault::Slice {
@@ -323,9 +323,9 @@ impl fmt::Display for Problem<'_> {
                     "{start}..{stop} does not lie in axis {axis}, which has length {len}"
                 )
             }
-            Fault::Step { step } => write!(f, "the step is {step}, and has to be at least 1"),
+            Fault::Step { step } => write!(f, "the step is {step}, but must be at least 1"),
             Fault::Parts { asked, len } => {
-                write!(f, "{asked} do not divide an axis of length {len}")
+                write!(f, "an axis of length {len} cannot be split into {asked}")
             }
             Fault::Overflow { shape } => {
                 write!(f, "{shape} has more elements than can be addressed")
@@ -338,10 +338,10 @@ impl fmt::Display for Problem<'_> {
                 )
             }
             Fault::Arity { found, expected } => {
-                write!(f, "there are {found} arguments, and have to be {expected}")
+                write!(f, "expected {expected}, found {found} arguments")
             }
             Fault::Probability { p } => {
-                write!(f, "`p` is {p:?}, and has to be from 0 to 1")
+                write!(f, "`p` is {p:?}, but must be between 0 and 1")
             }
             Fault::Static { name, found } => write!(f, "`{name}` cannot be {found}"),
         }

@@ -80,7 +80,10 @@ fn rules(program: &Program, eqn: &Eqn, fault: &mut impl FnMut(String)) {
     let mut well_formed = true;
     if !def.operands().fits(eqn.args.len()) {
         well_formed = false;
-        fault(format!("it has {} operands", eqn.args.len()));
+        fault(format!(
+            "it has the wrong number of operands: {}",
+            eqn.args.len()
+        ));
     }
     if eqn.attrs.len() != def.statics().len() {
         well_formed = false;
@@ -111,7 +114,9 @@ fn rules(program: &Program, eqn: &Eqn, fault: &mut impl FnMut(String)) {
                 let found = program.aval(out);
                 if at_odds(found, inferred) {
                     let out = program.show(out);
-                    fault(format!("`{out}` is {inferred} by the rules, not {found}"));
+                    fault(format!(
+                        "`{out}` is declared {found}, but the rules infer {inferred}"
+                    ));
                 }
             }
         }

@@ -46,7 +46,7 @@ fn axes_are_reordered() {
         (
             "x: f32[2, 3]",
             "y = permute[axes=[0]] x",
-            "permute: the rank is 2, and has to be 1, the number of `axes`: the operand is f32[2, 3]",
+            "permute: the rank is 2, expected 1, the number of `axes`: the operand is f32[2, 3]",
         ),
         (
             "x: f32[2, 3]",
@@ -144,17 +144,17 @@ fn a_reshape_keeps_the_number_of_elements() {
         (
             "x: f32[2*B + 1, 3]",
             "y = reshape[shape=[-1, 2]] x, like x",
-            "reshape: 6*B + 3 elements do not fill [-1, 2]: the operand is f32[2*B + 1, 3]",
+            "reshape: 6*B + 3 elements cannot be reshaped to [-1, 2]: the operand is f32[2*B + 1, 3]",
         ),
         (
             "x: f32[B, 4]",
             "y = reshape[shape=[2, 3]] x, like x",
-            "reshape: 4*B elements do not fill [2, 3]: the operand is f32[B, 4]",
+            "reshape: 4*B elements cannot be reshaped to [2, 3]: the operand is f32[B, 4]",
         ),
         (
             "x: f32[?, 4]",
             "y = reshape[shape=[3]] x, like x",
-            "reshape: these elements do not fill [3]: the operand is f32[?, 4]",
+            "reshape: these elements cannot be reshaped to [3]: the operand is f32[?, 4]",
         ),
         (
             "x: f32[B, 4]",
@@ -179,17 +179,17 @@ fn a_reshape_keeps_the_number_of_elements() {
         (
             "x: f32[2, 3]",
             "y = reshape[shape=[4]] x, like x",
-            "reshape: 6 elements do not fill [4]: the operand is f32[2, 3]",
+            "reshape: 6 elements cannot be reshaped to [4]: the operand is f32[2, 3]",
         ),
         (
             "x: f32[2, 3]",
             "y = reshape[shape=[4, -1]] x, like x",
-            "reshape: 6 elements do not fill [4, -1]: the operand is f32[2, 3]",
+            "reshape: 6 elements cannot be reshaped to [4, -1]: the operand is f32[2, 3]",
         ),
         (
             "x: f32[0]",
             "y = reshape[shape=[0, -1]] x, like x",
-            "reshape: 0 elements do not fill [0, -1]: the operand is f32[0]",
+            "reshape: 0 elements cannot be reshaped to [0, -1]: the operand is f32[0]",
         ),
         (
             "x: f32[2]",
@@ -204,7 +204,7 @@ fn a_reshape_keeps_the_number_of_elements() {
         (
             "x: f32[2]",
             "y = reshape[shape=[9223372036854775807, 4, 2]] x, like x",
-            "reshape: 2 elements do not fill [9223372036854775807, 4, 2]: the operand is f32[2]",
+            "reshape: 2 elements cannot be reshaped to [9223372036854775807, 4, 2]: the operand is f32[2]",
         ),
         (
             "x: f32[..]",
@@ -223,7 +223,7 @@ fn squeeze_unsqueeze_and_broadcast_add_and_remove_axes_of_length_1() {
         (
             "x: f32[1, 3]",
             "y = squeeze[axes=[1]] x",
-            "squeeze: axis 1 is 3, and has to be 1: the operand is f32[1, 3]",
+            "squeeze: axis 1 is 3, expected 1: the operand is f32[1, 3]",
         ),
         (
             "x: f32[1, 3]",
@@ -262,17 +262,17 @@ fn squeeze_unsqueeze_and_broadcast_add_and_remove_axes_of_length_1() {
         (
             "x: f32[2]",
             "y = broadcast_to[shape=[2, 3]] x",
-            "broadcast_to: it does not broadcast to [2, 3]: the operand is f32[2]",
+            "broadcast_to: the operand does not broadcast to [2, 3]: the operand is f32[2]",
         ),
         (
             "x: f32[2, 1]",
             "y = broadcast_to[shape=[2]] x",
-            "broadcast_to: it does not broadcast to [2]: the operand is f32[2, 1]",
+            "broadcast_to: the operand does not broadcast to [2]: the operand is f32[2, 1]",
         ),
         (
             "x: f32[2]",
             "y = broadcast_to[shape=[1]] x",
-            "broadcast_to: it does not broadcast to [1]: the operand is f32[2]",
+            "broadcast_to: the operand does not broadcast to [1]: the operand is f32[2]",
         ),
         (
             "x: f32[2]",
@@ -347,28 +347,28 @@ fn a_slice_lies_inside() {
             "[0]",
             "[2]".into(),
             "[0]",
-            "slice: the step is 0, and has to be at least 1: the operand is f32[5]",
+            "slice: the step is 0, expected at least 1: the operand is f32[5]",
         ),
         (
             "f32[5]",
             "[0]",
             "[2]".into(),
             "[-1]",
-            "slice: the step is -1, and has to be at least 1: the operand is f32[5]",
+            "slice: the step is -1, expected at least 1: the operand is f32[5]",
         ),
         (
             "f32[5]",
             "[0, 0]",
             "[1, 1]".into(),
             "[1, 1]",
-            "slice: the rank is 1, and has to be at least 2, the number of `starts`: the operand is f32[5]",
+            "slice: the rank is 1, expected at least 2, the number of `starts`: the operand is f32[5]",
         ),
         (
             "f32[5]",
             "[0]",
             "[1, 1]".into(),
             "[1]",
-            "slice: the number of `stops` is 2, and has to be 1, the number of `starts`: the operand is f32[5]",
+            "slice: the number of `stops` is 2, expected 1, the number of `starts`: the operand is f32[5]",
         ),
     ];
     for (x, starts, stops, steps, expected) in rows {
@@ -418,7 +418,7 @@ fn joined_operands_agree_in_the_other_axes() {
         (
             "x: f32[2, B], y: f32[2, B + 1]",
             "z = concat[axis=0] x, y, like x, like y",
-            "concat: axis 1 of operand 2 is B + 1, and has to be B, as in operand 1: operand 1 is f32[2, B], operand 2 is f32[2, B + 1]",
+            "concat: axis 1 of operand 2 is B + 1, expected B, as in operand 1: operand 1 is f32[2, B], operand 2 is f32[2, B + 1]",
         ),
         ("x: f32[2, B]", "z = concat[axis=1] x, like x", "f32[2, B]"),
         (
@@ -429,12 +429,12 @@ fn joined_operands_agree_in_the_other_axes() {
         (
             "x: f32[2, 3], y: f32[2, 4]",
             "z = concat[axis=0] x, y, like x, like y",
-            "concat: axis 1 of operand 2 is 4, and has to be 3, as in operand 1: operand 1 is f32[2, 3], operand 2 is f32[2, 4]",
+            "concat: axis 1 of operand 2 is 4, expected 3, as in operand 1: operand 1 is f32[2, 3], operand 2 is f32[2, 4]",
         ),
         (
             "x: f32[2, 3], y: f32[2]",
             "z = concat[axis=0] x, y, like x, like y",
-            "concat: the rank is 1, and has to be 2, as in operand 1: operand 1 is f32[2, 3], operand 2 is f32[2]",
+            "concat: the rank is 1, expected 2, as in operand 1: operand 1 is f32[2, 3], operand 2 is f32[2]",
         ),
         (
             "x: f32[2], y: f64[2]",
@@ -471,7 +471,7 @@ fn joined_operands_agree_in_the_other_axes() {
         (
             "x: f32[2], y: f32[3]",
             "z = stack[axis=0] x, y",
-            "stack: axis 0 of operand 2 is 3, and has to be 2, as in operand 1: operand 1 is f32[2], operand 2 is f32[3]",
+            "stack: axis 0 of operand 2 is 3, expected 2, as in operand 1: operand 1 is f32[2], operand 2 is f32[3]",
         ),
         (
             "x: f32[2]",
@@ -547,7 +547,7 @@ fn parts_add_up_to_the_axis() {
         (
             "x: f32[5]",
             "a, b = split[sizes=[5], axis=0] x, like x",
-            "split_sizes: the number of `sizes` is 1, and has to be 2, the number of results: the operand is f32[5]",
+            "split_sizes: the number of `sizes` is 1, expected 2, the number of results: the operand is f32[5]",
         ),
         (
             "x: f32[..]",
@@ -565,7 +565,7 @@ fn parts_add_up_to_the_axis() {
         (
             "x: f32[3]",
             "a, b = unbind[axis=0] x",
-            "unbind: axis 0 is 3, and has to be 2, the number of results: the operand is f32[3]",
+            "unbind: axis 0 is 3, expected 2, the number of results: the operand is f32[3]",
         ),
     ]);
 }

@@ -96,7 +96,7 @@ fn reductions_drop_or_keep_their_axes() {
             "mean",
             &[LAST, DROP],
             &["i64[2]", "i64[2]"],
-            "mean: the dtype is i64, and has to be a float: the operand is i64[2]",
+            "mean: the dtype is i64, expected a float: the operand is i64[2]",
         ),
         (
             "mean",
@@ -130,13 +130,13 @@ fn an_extremum_needs_an_element() {
             "max",
             &[LAST, DROP],
             &["f32[2, 0]"],
-            "max: axis 1 has length 0, and an extremum of nothing is not defined: the operand is f32[2, 0]",
+            "max: axis 1 has length 0, and the maximum or minimum of no elements is not defined: the operand is f32[2, 0]",
         ),
         (
             "min",
             &[Static::All, DROP],
             &["bool[2]"],
-            "min: the dtype is bool, and has to be a number: the operand is bool[2]",
+            "min: the dtype is bool, expected a number: the operand is bool[2]",
         ),
         ("argmax", &[LAST, DROP], &["f32[2, B]"], "i64[2]"),
         ("argmin", &[Static::Int(0), KEEP], &["?[2, B]"], "i64[1, B]"),
@@ -150,7 +150,7 @@ fn an_extremum_needs_an_element() {
             "argmin",
             &[LAST, DROP],
             &["f32[0]"],
-            "argmin: axis 0 has length 0, and an extremum of nothing is not defined: the operand is f32[0]",
+            "argmin: axis 0 has length 0, and the maximum or minimum of no elements is not defined: the operand is f32[0]",
         ),
     ]);
 }
@@ -185,7 +185,7 @@ fn a_matrix_product_takes_vectors_matrices_and_batches() {
         (
             "f32[]",
             "f32[..]",
-            "matmul: the rank is 0, and has to be at least 1 on both sides (`*` scales): the left operand is f32[], the right operand is f32[..]",
+            "matmul: the rank is 0, expected at least 1 on both sides (use `*` to scale): the left operand is f32[], the right operand is f32[..]",
         ),
         (
             "f32[2, 3]",
@@ -271,7 +271,7 @@ fn constants_take_their_shape_from_static_arguments() {
             "iota",
             &[Static::Int(1), Static::DType(DType::Bool)],
             &[],
-            "arange: the dtype is bool, and has to be a number",
+            "arange: the dtype is bool, expected a number",
         ),
     ]);
 }
@@ -291,7 +291,7 @@ fn labels_fit_the_rows() {
             "one_hot",
             &[Static::Int(3), f32()],
             &["f32[2]"],
-            "one_hot: the dtype is f32, and has to be an integer: the operand is f32[2]",
+            "one_hot: the dtype is f32, expected an integer: the operand is f32[2]",
         ),
         (
             "softmax_less_hot",
@@ -307,25 +307,25 @@ fn labels_fit_the_rows() {
             "cross_entropy",
             &[],
             &["f32[4, 10]", "i64[5]"],
-            "cross_entropy: axis 0 of the labels is 5, and has to be 4: the left operand is f32[4, 10], the right operand is i64[5]",
+            "cross_entropy: axis 0 of the labels is 5, expected 4: the left operand is f32[4, 10], the right operand is i64[5]",
         ),
         (
             "cross_entropy",
             &[],
             &["f32[4, 10]", "i64[4, 10]"],
-            "cross_entropy: the rank is 2, and has to be 3, one more than that of the labels: the left operand is f32[4, 10], the right operand is i64[4, 10]",
+            "cross_entropy: the rank is 2, expected 3, one more than that of the labels: the left operand is f32[4, 10], the right operand is i64[4, 10]",
         ),
         (
             "cross_entropy",
             &[],
             &["f32[4, 10]", "f32[4]"],
-            "cross_entropy: the dtype is f32, and has to be an integer for the labels: the left operand is f32[4, 10], the right operand is f32[4]",
+            "cross_entropy: the dtype is f32, expected an integer for the labels: the left operand is f32[4, 10], the right operand is f32[4]",
         ),
         (
             "cross_entropy",
             &[],
             &["f32[]", "i64[]"],
-            "cross_entropy: the rank is 0, and has to be at least 1: the left operand is f32[], the right operand is i64[]",
+            "cross_entropy: the rank is 0, expected at least 1: the left operand is f32[], the right operand is i64[]",
         ),
     ]);
 }
@@ -347,7 +347,7 @@ fn softmax_and_norms_keep_the_shape() {
             "log_softmax",
             &[LAST],
             &["i32[2]"],
-            "log_softmax: the dtype is i32, and has to be a float: the operand is i32[2]",
+            "log_softmax: the dtype is i32, expected a float: the operand is i32[2]",
         ),
         (
             "normalize",
@@ -372,7 +372,7 @@ fn softmax_and_norms_keep_the_shape() {
             "softmax_t",
             &[LAST],
             &["f32[2, 3]", "f32[2, 4]"],
-            "softmax_t: axis 1 is 4, and has to be 3: the left operand is f32[2, 3], the right operand is f32[2, 4]",
+            "softmax_t: axis 1 is 4, expected 3: the left operand is f32[2, 3], the right operand is f32[2, 4]",
         ),
         (
             "normalize_t",
@@ -385,7 +385,7 @@ fn softmax_and_norms_keep_the_shape() {
             "rms_norm",
             &[eps()],
             &["f32[2, 3]", "f32[2]"],
-            "rms_norm: the weight is 2, and has to be 3, as the last axis: the left operand is f32[2, 3], the right operand is f32[2]",
+            "rms_norm: the weight is 2, expected 3, as the last axis: the left operand is f32[2, 3], the right operand is f32[2]",
         ),
         (
             "attention",
@@ -403,7 +403,7 @@ fn softmax_and_norms_keep_the_shape() {
             "attention",
             &[Static::Bool(true)],
             &["f32[..]", "f32[2, S, 4]", "f32[3, S, E]"],
-            "causal_attention: axis 0 of the values is 3, and has to be 2, as for the keys: operand 1 is f32[..], operand 2 is f32[2, S, 4], operand 3 is f32[3, S, E]",
+            "causal_attention: axis 0 of the values is 3, expected 2, as for the keys: operand 1 is f32[..], operand 2 is f32[2, S, 4], operand 3 is f32[3, S, E]",
         ),
         (
             "attention",
@@ -421,7 +421,7 @@ fn softmax_and_norms_keep_the_shape() {
             "attention",
             &[Static::Bool(false)],
             &["f32[B, T, 4]", "f32[B, 3, 4]", "f32[B, ?, E]", "bool[T, 2]"],
-            "masked_attention: the last axis of the mask is 2, and has to be 1 or 3, as for the keys: operand 1 is f32[B, T, 4], operand 2 is f32[B, 3, 4], operand 3 is f32[B, ?, E], operand 4 is bool[T, 2]",
+            "masked_attention: the last axis of the mask is 2, expected 1 or 3, as for the keys: operand 1 is f32[B, T, 4], operand 2 is f32[B, 3, 4], operand 3 is f32[B, ?, E], operand 4 is bool[T, 2]",
         ),
         (
             "layer_norm",
@@ -439,19 +439,19 @@ fn softmax_and_norms_keep_the_shape() {
             "layer_norm",
             &[eps()],
             &["f32[2, 3]", "f32[3]", "f32[2]"],
-            "layer_norm: the bias is 2, and has to be 3, as the last axis: operand 1 is f32[2, 3], operand 2 is f32[3], operand 3 is f32[2]",
+            "layer_norm: the bias is 2, expected 3, as the last axis: operand 1 is f32[2, 3], operand 2 is f32[3], operand 3 is f32[2]",
         ),
         (
             "layer_norm",
             &[eps()],
             &["f32[..]", "f32[3]", "f32[2]"],
-            "layer_norm: the bias is 2, and has to be 3, as the last axis: operand 1 is f32[..], operand 2 is f32[3], operand 3 is f32[2]",
+            "layer_norm: the bias is 2, expected 3, as the last axis: operand 1 is f32[..], operand 2 is f32[3], operand 3 is f32[2]",
         ),
         (
             "layer_norm",
             &[eps()],
             &["f32[2, 3]", "f32[1, 3]", "f32[3]"],
-            "layer_norm: the rank is 2, and has to be 1 for the weight: operand 1 is f32[2, 3], operand 2 is f32[1, 3], operand 3 is f32[3]",
+            "layer_norm: the rank is 2, expected 1 for the weight: operand 1 is f32[2, 3], operand 2 is f32[1, 3], operand 3 is f32[3]",
         ),
         (
             "layer_norm",

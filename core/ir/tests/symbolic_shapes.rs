@@ -372,11 +372,11 @@ fn a_reshape_to_partly_known_lengths_infers_what_is_certain() {
     check(
         "B + 1, 4",
         "B + 1, 3",
-        "4*B + 4 elements do not fill [B + 1, 3]",
+        "4*B + 4 elements cannot be reshaped to [B + 1, 3]",
     );
     check("B, 3", "?, 2", "[?, 2]");
-    check("3", "?, 2", "3 elements do not fill [?, 2]");
-    check("B", "0, -1", "B elements do not fill [0, -1]");
+    check("3", "?, 2", "3 elements cannot be reshaped to [?, 2]");
+    check("B", "0, -1", "B elements cannot be reshaped to [0, -1]");
 }
 
 #[test]

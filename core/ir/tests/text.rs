@@ -71,11 +71,11 @@ fn syntax_errors_tell_the_position_and_the_reason() {
     );
     refused(
         "(x) { y = sum[axes=zero, keepdims=true] x, like x return y }",
-        "1:20: `zero` is no value of a static argument",
+        "1:20: `zero` is not a value of a static argument",
     );
     refused(
         "(x) { y = sum[axes=0, keepdims=true] x, x return y }",
-        "1:38: of the operands of `sum`, the first 1 are values (`x`) and 1 are shapes (`like x`)",
+        "1:38: `sum` takes 1 values (`x`) and then 1 shapes (`like x`)",
     );
     refused("(x: f16[2]) { return x }", "1:5: there is no dtype `f16`");
     refused(

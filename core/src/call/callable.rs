@@ -101,7 +101,7 @@ impl Made {
         let constants: Box<[Shared]> = known.values.drain(args.len()..).collect();
         let n_elements = constants.iter().map(|x| x.aval.numel());
         if n_elements.sum::<usize>() > MOST_CONSTANTS {
-            return Err("the body makes large tensors of host values: pass them as arguments");
+            return Err("the body makes large tensors from host values: pass them as arguments");
         }
         Ok(Made {
             graph: computed,
@@ -180,19 +180,23 @@ impl Callable {
                     return Some(difference);
                 }
                 if plan.leaves != *leaves {
-                    return Some("the operations are on other arguments".to_owned());
+                    return Some("the operations use other arguments".to_owned());
                 }
             }
             (None, None) => {}
-            _ => return Some("the results were arguments, or are arguments".to_owned()),
+            _ => {
+                return Some(
+                    "the results are all arguments, and were not, or the reverse".to_owned(),
+                );
+            }
         }
         if self.leaves != made.leaves {
             return Some(
-                "the results are in another order, or others of them are arguments".to_owned(),
+                "the results are in a different order, or different ones are arguments".to_owned(),
             );
         }
         if self.constants.len() != made.constants.len() {
-            return Some("another number of tensors is made of host values".to_owned());
+            return Some("a different number of tensors is made of host values".to_owned());
         }
         for (old, new) in self.constants.iter().zip(&made.constants) {
             if let Some(difference) = other_elements(old, new) {
@@ -352,6 +356,6 @@ fn other_elements(old: &Shared, new: &Shared) -> Option<String> {
         (Some(old), Some(new)) => !old.is_same(new),
         _ => true,
     };
-    let text = || format!("a constant {} has other elements", old.aval);
+    let text = || format!("a constant {} has different elements", old.aval);
     differ.then(text)
 }

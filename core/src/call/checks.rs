@@ -29,7 +29,7 @@ fn of_process() -> u32 {
     *PERIOD.get_or_init(|| match std::env::var("GRADLOOM_CHECK_CALLS") {
         Err(_) => USUAL,
         Ok(said) => parse(&said).unwrap_or_else(|| {
-            eprintln!("gradloom: `GRADLOOM_CHECK_CALLS={said}` is not `off`, `every` or a number: one call of {USUAL} is checked");
+            eprintln!("gradloom: `GRADLOOM_CHECK_CALLS={said}` is not `off`, `every` or a number; one of {USUAL} calls is checked");
             USUAL
         }),
     })

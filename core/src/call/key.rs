@@ -260,7 +260,7 @@ impl<'a> CallKey<'a> {
             Obstacle::Traced => return "an argument is traced by a transform".into(),
             Obstacle::Static(ty) => {
                 format!(
-                    "{what} holds a `{ty}`, which a key cannot hold: it is not `Eq` and `Clone`, or is a function pointer or a cell"
+                    "{what} holds a `{ty}`, which cannot be part of a cache key: it does not implement `Eq` and `Clone`, or is a function pointer or a cell"
                 )
             }
             Obstacle::Tree(ty) => {
@@ -268,7 +268,8 @@ impl<'a> CallKey<'a> {
             }
             Obstacle::Shared(ty) => shared(ty),
             Obstacle::Other => {
-                return "the body names a constant or static that may be written to or hold a tensor".into();
+                return "the body uses a constant or static that may be mutable or hold a tensor"
+                    .into();
             }
         };
         why.into()
@@ -306,7 +307,7 @@ impl<'a> CallKey<'a> {
 /// Returns why a result with a skipped field of type `ty` is recorded each time.
 pub(super) fn shared(ty: &str) -> String {
     format!(
-        "a skipped field of the result holds a `{ty}`, which results of other calls would share: only numbers, strings, lists of these and types without memory of their own are kept"
+        "a skipped field of the result holds a `{ty}`, which all results of the call would share: only numbers, strings, lists of these and types that need no drop can be cached"
     )
 }
 
@@ -843,13 +844,13 @@ pub(super) fn in_words(differences: &[Difference], function: &Function) -> Strin
         Difference::Aval(param, old, new) => format!("{}: {old} -> {new}", name(param)),
         Difference::Static(param) => match function.params.get(*param).map(|p| p.kind) {
             Some(ParamKind::Number | ParamKind::Fixed) => {
-                format!("another value of {}", name(param))
+                format!("a different value of {}", name(param))
             }
-            _ => format!("another structure or skipped value of {}", name(param)),
+            _ => format!("a different structure or skipped value of {}", name(param)),
         },
     };
     match differences {
-        [] => "arguments that were different tensors are one, or the reverse".to_owned(),
+        [] => "arguments that were distinct tensors are the same tensor, or the reverse".to_owned(),
         some => some.iter().take(3).map(text).collect::<Vec<_>>().join("; "),
     }
 }

@@ -77,7 +77,7 @@ impl Backward {
         let same = self.params == later.params
             && self.results == later.results
             && self.program.to_string() == later.program.to_string();
-        (!same).then(|| "the pullback computes something else".to_owned())
+        (!same).then(|| "the pullback runs different operations".to_owned())
     }
 
     /// Returns whether its plan is still in the cache. True if there is no plan yet.

@@ -92,8 +92,8 @@ impl Deed {
     fn why(self) -> Why {
         match self {
             Deed::Reads => "the body reads elements of a tensor".into(),
-            Deed::Names => "the body, or that of a function that it calls, names a constant or static that may be written to or hold a tensor".into(),
-            Deed::Calls => "the body calls a function that may do more than compute".into(),
+            Deed::Names => "the body, or a function that it calls, uses a constant or static that may be mutable or hold a tensor".into(),
+            Deed::Calls => "the body calls a function that may have side effects".into(),
             Deed::CallsFunction(name) => format!("the body calls `{name}`, which is recorded").into(),
         }
     }
@@ -224,10 +224,10 @@ impl Site {
     /// Explains a miss by the difference from the most similar key.
     fn compare(&self, key: &OwnedKey) -> Why {
         if self.evicted.take() {
-            return "its plan had left the cache".into();
+            return "its plan was evicted from the cache".into();
         }
         let Ok(known) = self.known.try_borrow() else {
-            return "it was called while its arguments were compared".into();
+            return "it was called recursively while its arguments were compared".into();
         };
         let similar = known.iter().rev().filter(|k| k.key.is_of_instance_of(key));
         let similar = similar.filter_map(|known| known.key.differences(key));
@@ -235,7 +235,7 @@ impl Site {
         let Some(differences) = similar.min_by_key(Vec::len) else {
             return match known.iter().any(|k| k.key.is_of_instance_of(key)) {
                 false => "the first call".into(),
-                true => "another number of tensors".into(),
+                true => "a different number of tensors".into(),
             };
         };
         drop(known);
@@ -286,7 +286,9 @@ const MANY_CHANGES: u32 = 3;
 /// Prints a hint in builds with debug assertions, unless `GRADLOOM_HINTS` is `off`.
 fn hint(event: &Event) {
     if cfg!(debug_assertions) && std::env::var_os("GRADLOOM_HINTS").is_none_or(|v| v != "off") {
-        eprintln!("gradloom: {event}; each value is planned (`GRADLOOM_HINTS=off` says nothing)");
+        eprintln!(
+            "gradloom: {event}; a plan is made for each value (set `GRADLOOM_HINTS=off` to hide this hint)"
+        );
     }
 }
 
@@ -364,7 +366,7 @@ impl Results {
 }
 
 /// A call whose body is being recorded. `begun` is `None` if the recording cannot be cached.
-#[must_use = "what is recorded has an end"]
+#[must_use = "a recording has to be ended"]
 pub struct Recording {
     pub(super) begun: Option<Box<Begun>>,
     _timer: Option<Timer>,
@@ -593,7 +595,7 @@ impl Begun {
         match (shape, &callee.template) {
             (Shape::Unkept(why), _) => return Some(why.to_string()),
             (Shape::Kept(new), Some(old)) if !old.structure.equals(&new.structure) => {
-                return Some("another structure or skipped field of the result".to_owned());
+                return Some("the structure or a skipped field of the result differs".to_owned());
             }
             _ => {}
         }
@@ -634,10 +636,10 @@ fn broken(function: Option<&Function>, difference: &str) {
     let name = function.map_or("a traced function", |function| function.name);
     let text = match function.map(|function| function.purity) {
         Some(Purity::Promised) => format!(
-            "`{name}` is `#[traced(pure)]`, which promises that calls with equal static arguments and shapes compute the same, but a call recorded something else than the plan of a call before: {difference}; remove `pure`, or pass what changes as an argument"
+            "`{name}` is `#[traced(pure)]`, which promises that calls with equal static arguments and shapes run the same ops, but a call recorded other ops than its cached plan has: {difference}; remove `pure`, or pass the value that changes as an argument"
         ),
         _ => format!(
-            "a call of `{name}` recorded something else than the plan of a call before: {difference}; its body was judged to depend on its arguments alone, which is a mistake of gradloom: please report it"
+            "a call of `{name}` recorded other ops than its cached plan has: {difference}; gradloom wrongly judged its body to depend only on its arguments: please report this bug"
         ),
     };
     match std::thread::panicking() {

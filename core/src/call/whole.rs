@@ -56,7 +56,7 @@ fn shape<T: Tree + 'static>(y: &T) -> Shape {
         Some(Obstacle::Tree(ty)) => {
             Shape::Unkept(format!("the result holds a `{ty}`, whose `Tree` is not derived").into())
         }
-        Some(_) => Shape::Unkept("the structure of the result cannot be kept".into()),
+        Some(_) => Shape::Unkept("the structure of the result cannot be cached".into()),
     }
 }
 

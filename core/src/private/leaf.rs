@@ -7,7 +7,7 @@ use crate::tensor::number;
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is neither a tensor nor a number",
     label = "an operation takes tensors and numbers",
-    note = "write the part of it that is a tensor, or call a method of it that is traced"
+    note = "use a field that is a tensor, or call a traced method"
 )]
 pub trait Leaf {
     /// Returns the tensor, or the number as a tensor with the dtype of `like`.
@@ -72,9 +72,9 @@ pub fn operand(value: &dyn Leaf, like: &Tensor) -> Tensor {
 
 /// A field that has to be a tensor, because no other operand determines the dtype of a number.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is not a tensor, and this is an operation of tensors",
+    message = "`{Self}` is not a tensor, and this operation takes tensors",
     label = "not a tensor",
-    note = "bind a number with its type before it is used, as in `let scale: f32 = model.scale;`"
+    note = "bind a number to a local with a type first, as in `let scale: f32 = model.scale;`"
 )]
 pub trait TensorPart {
     fn tensor_part(&self) -> Tensor;

@@ -28,8 +28,8 @@ mod sealed {
 /// assert_eq!(halfway(&x, &x).to_vec::<f32>(), [1.0, 2.0]);
 /// ```
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is neither a tensor nor a number, so it is no operand of a tensor",
-    label = "no operand of a tensor",
+    message = "`{Self}` is neither a tensor nor a number, so it cannot be an operand of a tensor",
+    label = "not an operand of a tensor",
     note = "operands are `Tensor`, `&Tensor`, `f32`, `f64`, `i32`, `i64` and `usize`"
 )]
 pub trait Operand: sealed::Sealed {
@@ -45,9 +45,9 @@ pub trait Operand: sealed::Sealed {
 ///
 /// At least one of the branches is a tensor; the other one may be a number, which takes its dtype.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` and `{Y}` are no branches of `select`",
+    message = "`{Self}` and `{Y}` cannot be the branches of `select`",
     label = "one of the branches has to be a tensor",
-    note = "the other one may be an `f64` or an `i64`, too"
+    note = "the other one may be an `f64` or an `i64`"
 )]
 pub trait Branch<Y>: sealed::Sealed {
     #[doc(hidden)]

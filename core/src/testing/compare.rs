@@ -48,16 +48,14 @@ impl Pairs {
         let (found, expected) = (leaves(found), leaves(expected));
         if found.len() != expected.len() {
             let (n, m) = (found.len(), expected.len());
-            return Err(Failure(format!(
-                "`{name}` has {n} leaves, and has to have {m}"
-            )));
+            return Err(Failure(format!("`{name}` has {n} leaves, expected {m}")));
         }
         let pairs = paths.into_iter().zip(found).zip(expected);
         let pairs: Vec<_> = pairs.map(|((path, a), b)| (path, a, b)).collect();
         for (path, a, b) in &pairs {
             if a.aval() != b.aval() {
                 let (a, b) = (a.aval(), b.aval());
-                return Err(Failure(format!("`{path}` is {a}, and has to be {b}")));
+                return Err(Failure(format!("`{path}` is {a}, expected {b}")));
             }
         }
         Ok(Pairs { pairs })
@@ -76,7 +74,7 @@ pub(super) fn same<T: Tree>(
         if let Some(i) = (0..bits_a.len()).find(|i| bits_a[*i] != bits_b[*i]) {
             let (a, b) = (numbers(&a)?[i], numbers(&b)?[i]);
             return Err(Failure(format!(
-                "{what}: element {i} of `{path}` is {a:?}, and has to be {b:?}"
+                "{what}: element {i} of `{path}` is {a:?}, expected {b:?}"
             )));
         }
     }
@@ -97,7 +95,7 @@ pub(super) fn close<T: Tree>(
         if let Some(i) = (0..a.len()).find(|i| !is_near(a[*i], b[*i], tolerance)) {
             let (a, b) = (a[i], b[i]);
             return Err(Failure(format!(
-                "{what}: element {i} of `{path}` is {a:?}, and has to be {b:?} within {tolerance:.1e}"
+                "{what}: element {i} of `{path}` is {a:?}, expected {b:?} within {tolerance:.1e}"
             )));
         }
     }

@@ -63,7 +63,7 @@ pub fn lazy_equals_op_by_op<R: Outcome>(f: impl Fn() -> R) -> Result<(), Failure
     evaluate(&lazy)?;
     let single = R::run(|| op_by_op(&f))?;
     same(
-        "evaluated as one graph and op by op",
+        "evaluated as one graph, compared with op by op",
         "result",
         &lazy,
         &single,
@@ -303,7 +303,7 @@ fn differences_along<X: Tree, Y: Tree>(
         let (y, dy) = (numbers(y)?, numbers(dy)?);
         if let Some(i) = y.iter().position(|y| !y.is_finite()) {
             return Err(Failure::new(format!(
-                "element {i} of `{path}` is {:?}, so there is no slope; sample the arguments where it is finite, as in `check(range(x = 0.5..2.0))`",
+                "element {i} of `{path}` is {:?}, so finite differences do not exist; sample arguments for which it is finite, as in `check(range(x = 0.5..2.0))`",
                 y[i]
             )));
         }

@@ -180,7 +180,7 @@ impl Source {
         let bits = self.key().bits(shape);
         assert!(
             classes > 0 || bits.numel() == 0,
-            "labels need a class; there are 0"
+            "`labels` needs at least one class"
         );
         let labels = bits.to_vec::<i64>().into_iter();
         let labels = labels.map(|bits| bits % classes as i64);

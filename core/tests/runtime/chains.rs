@@ -83,7 +83,7 @@ fn leaves(shape: [usize; 3], dtype: DType) -> Leaves {
     leaves
 }
 
-/// Computes another value of the full shape from the previous ones.
+/// Computes a different value of the full shape from the previous ones.
 fn step(rng: &mut Rng, leaves: &Leaves, values: &[Tensor]) -> Tensor {
     let x = rng.of(values);
     let y = rng.of(values);

@@ -105,7 +105,7 @@ fn under_a_mask() -> Result<()> {
     let lens = (Tensor::arange(batch, DType::I64) + 1) * (len / batch) as i64;
     let mask = Tensor::arange(len, DType::I64).lt(lens.reshape([batch, 1, 1, 1]));
     evaluate(&mask)?;
-    println!("{batch} sequences filled up to {len}   forward  gradient  peak of memory, MiB");
+    println!("{batch} sequences filled up to {len}   forward  gradient  peak memory, MiB");
     let start = peak_mebibytes();
     let row = |name: &str, forward: f64, gradient: f64| {
         let peak = peak_mebibytes()

@@ -93,7 +93,7 @@ impl Check {
             let option = given.option();
             errors.push(
                 ident,
-                format!("`{option}` belongs to a `Tensor`, and `{name}` is none; write `value({name} = ..)`"),
+                format!("`{option}` is for a `Tensor`, and `{name}` is not one; write `value({name} = ..)`"),
             );
             return None;
         }

@@ -75,9 +75,9 @@ impl Cx<'_> {
             }
         };
         let cost_doc = match costs {
-            None => format!("What `{user}` costs is not known before it runs."),
+            None => format!("Costs of `{user}`, which are not known at compile time."),
             Some(costs) => format!(
-                "What `{user}` costs.\n\n- value: {}\n- pullback: {}\n- saved: {} bytes",
+                "Costs of `{user}`.\n\n- value: {}\n- pullback: {}\n- saved: {} bytes",
                 words(&costs.value),
                 words(&costs.pullback),
                 word(&costs.saved)
@@ -102,7 +102,7 @@ impl Cx<'_> {
             #(#attrs)*
             #allow
             impl #saved {
-                /// The bytes that it keeps for these lengths of the named dims, where the shapes say that.
+                /// Returns the bytes of the residuals for these lengths of the named dims, if the shapes are known.
                 pub fn bytes_for(dims: &[(&str, u64)]) -> ::core::option::Option<u64> {
                     let bytes: ::core::option::Option<#p::Formula> = #bytes;
                     bytes?.eval(dims)

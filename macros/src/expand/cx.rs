@@ -236,7 +236,7 @@ impl Cx<'_> {
     /// Returns the documentation of the function that returns the residuals.
     pub(super) fn forward_doc(&self) -> String {
         let function = &self.func.sig.ident;
-        let sentence = format!("The result of `{function}`, and what its derivative keeps.");
+        let sentence = format!("The result of `{function}`, and the residuals of its derivative.");
         self.docs.reverse(&sentence)
     }
 

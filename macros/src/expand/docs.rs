@@ -48,7 +48,7 @@ impl Docs {
                 (_, Some(why)) => format!("calls: each is recorded, because {why}"),
             },
             program: match body {
-                Body::Recorded(reason) => format!("The body is recorded when it runs: {reason}."),
+                Body::Recorded(reason) => format!("The body is traced at run time: {reason}."),
                 _ => listing(program, constant),
             },
         }
@@ -120,8 +120,8 @@ fn keeps(program: &Program, kept: &[Var], derived: usize) -> String {
         more => values.push(format!("and {more} more")),
     }
     match values.is_empty() {
-        true => "keeps: nothing".to_owned(),
-        false => format!("keeps: {}", values.join(", ")),
+        true => "residuals: none".to_owned(),
+        false => format!("residuals: {}", values.join(", ")),
     }
 }
 
@@ -132,7 +132,7 @@ fn cost(costs: &Costs) -> String {
     }
     let (value, pullback) = (words(&costs.value), words(&costs.pullback));
     let saved = word(&costs.saved);
-    format!("costs: value {value}; pullback {pullback}; {saved} bytes kept")
+    format!("costs: value {value}; pullback {pullback}; {saved} bytes of residuals")
 }
 
 /// Returns a program as a fenced block of text.

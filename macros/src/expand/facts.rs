@@ -83,7 +83,7 @@ impl Cx<'_> {
         let (call, last) = (self.call_callees(called), level(LEVELS));
         let causes = called.iter().enumerate().map(|(i, called)| Cause {
             why: format!(
-                "it calls `{name}`, which is recorded: `RECORDED` says why; if that only computes, write `#[traced(pure)]` on `{name}`",
+                "it calls `{name}`, which is recorded at each call (see its `RECORDED`); if `{name}` has no side effects, write `#[traced(pure)]` on it",
                 name = called.name
             ),
             span: called.span,
@@ -181,7 +181,7 @@ impl Cx<'_> {
             "The hash of `{user}`: of its source, the constants that it names, and its callees."
         );
         let recorded_doc = format!(
-            "Why each call of `{user}` is recorded. `None`, if a call like one before finds its plan and records nothing."
+            "Reason why each call of `{user}` is recorded, or `None` if calls can reuse plans."
         );
         let siteless = self.calls.siteless();
         let impure = &n.impure;

@@ -75,7 +75,7 @@ impl<'a> Cx<'a> {
         let steps: Vec<Step> = pieces.map(|i| self.step(i)).collect();
         let (step, doc) = (
             self.step,
-            "The blocks that ran, in order, each with what its derivative needs.",
+            "Blocks that ran, in order, each with its residuals.",
         );
         Reverse {
             forward: self.forward(&steps),

@@ -189,7 +189,7 @@ impl Cx<'_> {
             ours!(Self::#variant { #(#names),* } => { #(#p::Residual::keep(#names, kept);)* })
         });
         let doc = format!(
-            "A block of `{}` that ran, with what its derivative keeps.",
+            "Block of `{}` that ran, with its residuals.",
             self.func.sig.ident
         );
         let mut keeps: Vec<TokenStream> = keeps.collect();

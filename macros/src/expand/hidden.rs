@@ -18,7 +18,7 @@ impl Cx<'_> {
     ) -> TokenStream {
         let (vis, allow, attrs, p) = (&self.func.vis, allow(), &self.func.attrs, self.p);
         let doc = format!(
-            "What the derivative of `{}` keeps between the forward and the reverse pass.",
+            "Residuals of `{}`: values that the derivative keeps between the forward and the reverse pass.",
             self.func.sig.ident
         );
         let declared = fields
@@ -36,7 +36,7 @@ impl Cx<'_> {
             #(#attrs)*
             #allow
             impl #saved {
-                /// The number of bytes of the tensors in it.
+                /// Returns the number of bytes of its tensors.
                 pub fn bytes(&self) -> usize {
                     #p::bytes(&[#(&self.#names),*])
                 }
@@ -360,7 +360,7 @@ impl Cx<'_> {
         let saved = &n.saved;
         let (head, vis) = self.associated();
         let field = Ident::new("pull", Span::mixed_site());
-        let kept = "What the recorded program keeps.".to_owned();
+        let kept = "Residuals of the recorded program.".to_owned();
         let items = self.saved_struct(
             Struct::public(saved),
             &[(field.clone(), ours!(#p::Pull), kept)],

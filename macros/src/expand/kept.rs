@@ -122,7 +122,7 @@ impl<'a> Kept<'a> {
     pub(super) fn at(&mut self, var: Var, source: &Source, primal: &Emit) -> Ident {
         let p = self.private;
         let name = format!("at_{}", unraw(&primal.ident(var)));
-        let doc = "Which leaves of the parameter these are.".to_owned();
+        let doc = "Position of these leaves in the parameter.".to_owned();
         self.add(&name, ours!(#p::At), doc, primal.find(source), None)
     }
 

@@ -152,7 +152,7 @@ impl Cx<'_> {
         let doc = match list.len() {
             0 => format!("No loop over several ops is compiled with `{user}`."),
             n => format!(
-                "What the {n} loops compute that are compiled with `{user}`, each for `f32` and `f64` and for three levels of the CPU: the number of operands, ops on the values before them, and after `>` the results. Builds with debug assertions have none."
+                "Signatures of the {n} loops compiled with `{user}`, each for `f32` and `f64` and three SIMD levels: the number of operands, the ops on earlier values, and after `>` the results. Builds with debug assertions have no compiled loops."
             ),
         };
         ours! {

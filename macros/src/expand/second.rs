@@ -235,7 +235,7 @@ impl Cx<'_> {
             }, &copies, &changes)#question;
             (#(#structs),*)
         };
-        let how = "The first derivative is that of the other companions, and the run time differentiates it.";
+        let how = "The first derivative is that of the other companions; the run time differentiates it again.";
         self.hvp_companion(given, how, body)
     }
 }

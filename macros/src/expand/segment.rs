@@ -27,11 +27,11 @@ impl Cx<'_> {
     pub(super) fn segment_variant(&self) -> (TokenStream, TokenStream) {
         let (p, step) = (self.p, self.step);
         let variant = ours! {
-            /// Some turns of a checkpointed loop, which are run again.
+            /// Segment of a checkpointed loop, which is recomputed.
             Segment {
-                /// What the turns start from.
+                /// Loop state at the start of the segment.
                 state: ::std::vec::Vec<#p::Tensor>,
-                /// Runs them.
+                /// Runs the segment again.
                 again: #p::Again<#step>
             }
         };

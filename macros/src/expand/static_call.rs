@@ -498,7 +498,7 @@ fn expected(attrs: &mut [Attribute]) -> Vec<Attribute> {
 fn with_remedy(why: String) -> String {
     match why.contains("; ") {
         true => why,
-        false => format!("{why}; `#[traced(pure)]` promises that it only computes"),
+        false => format!("{why}; or declare that it has no side effects with `#[traced(pure)]`"),
     }
 }
 

@@ -94,7 +94,7 @@ impl Cx<'_> {
         };
         let name = unraw(ident);
         let Some(local) = self.scopes.iter().rev().find_map(|s| s.get(&name)).cloned() else {
-            return self.recorded("an assignment to what is no local", left.span());
+            return self.recorded("an assignment to a place that is not a local", left.span());
         };
         let Local { value: old, slot } = local;
         let Some((value, slot)) = self.replacing(left, ident, value, &old, slot)? else {
@@ -206,7 +206,7 @@ impl Cx<'_> {
         if let (Value::Tensor { .. }, Expr::Index(_)) = (&parts, left) {
             self.errors.push(
                 left,
-                "the elements of a tensor are not assigned; choose them with `condition.select(&x, &y)`, or join parts with `Tensor::concat`",
+                "the elements of a tensor cannot be assigned; choose them with `condition.select(&x, &y)`, or join parts with `Tensor::concat`",
             );
             return Err(Stop::Error);
         }
@@ -214,7 +214,7 @@ impl Cx<'_> {
             return self.recorded("an assignment to a part of a value", left.span());
         };
         let Some(part) = parts.get_mut(index) else {
-            return self.recorded("an assignment to a part that is not there", left.span());
+            return self.recorded("an assignment to a part that does not exist", left.span());
         };
         *part = match (value, &*part) {
             (Value::Poison, _) => return Err(Stop::Error),

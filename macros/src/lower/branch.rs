@@ -223,7 +223,7 @@ impl Cx<'_> {
             && self.mentions_traced(&m.receiver)
         {
             let Value::Place(place) = self.eval(&m.receiver, &Want::one())? else {
-                return self.recorded("what is matched", expr.span());
+                return self.recorded("the operand of a `match`", expr.span());
             };
             let (e, method) = (&place.expr, &m.method);
             let mut args = Vec::new();
@@ -237,7 +237,7 @@ impl Cx<'_> {
         }
         let value = self.eval(expr, &Want::one())?;
         match value {
-            Value::Place(_) if by_value => self.recorded("what is matched", expr.span()),
+            Value::Place(_) if by_value => self.recorded("the operand of a `match`", expr.span()),
             Value::Tensor { .. } => self.refuse_condition(expr, keyword),
             value => self.matched(value, takes, expr),
         }
@@ -284,7 +284,7 @@ impl Cx<'_> {
                 Ok((quote!((#(#tokens),*)), Item::Tuple(items)))
             }
             Value::Poison => Err(Stop::Error),
-            _ => self.recorded("what is matched", expr.span()),
+            _ => self.recorded("the operand of a `match`", expr.span()),
         }
     }
 
@@ -303,7 +303,7 @@ impl Cx<'_> {
         }
         let (found, item) = self.scrutinee(&call.receiver, None, "match")?;
         let Item::Place { param } = item else {
-            return self.recorded("what is unwrapped", call.method.span());
+            return self.recorded("an unwrapped value", call.method.span());
         };
         let args = call.args.iter().map(|a| self.rename(a));
         let (args, method) = (Vec::from_iter(args), &call.method);
@@ -342,7 +342,8 @@ impl Cx<'_> {
                 let n_lowered = self.n_lowered();
                 let right = self.conditions(&b.right, keyword)?;
                 if n_lowered != self.n_lowered() {
-                    return self.recorded("a condition that may not be computed", b.right.span());
+                    return self
+                        .recorded("a condition that is not always evaluated", b.right.span());
                 }
                 let op = &b.op;
                 Ok(quote!(#left #op #right))
@@ -401,7 +402,7 @@ impl Cx<'_> {
     /// Lowers `a && b` as `if a { b } else { false }`, for a `b` that needs equations.
     fn one_by_one(&mut self, b: &syn::ExprBinary) -> R<Host> {
         if self.flow.is_none() {
-            return self.recorded("a condition that may not be computed", b.right.span());
+            return self.recorded("a condition that is not always evaluated", b.right.span());
         }
         let (left, right, span) = (&b.left, &b.right, b.span());
         let branch: Expr = match b.op {

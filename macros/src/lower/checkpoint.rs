@@ -124,7 +124,7 @@ impl Cx<'_> {
         let Some(every) = every else {
             self.errors.push(
                 attr,
-                "`#[checkpoint]` has to say after how many turns it keeps the state; write `#[checkpoint(every = 10)]`",
+                "`#[checkpoint]` needs the number of iterations between saved states; write `#[checkpoint(every = 10)]`",
             );
             return Err(Stop::Error);
         };
@@ -136,7 +136,7 @@ impl Cx<'_> {
         if super::syntax::exits(of) || super::syntax::has_return(of) {
             self.errors.push(
                 attr,
-                "a checkpointed loop is run again for its derivative, so it cannot `return`, use `?` or leave a loop around it; `break`, and decide after the loop",
+                "a checkpointed loop is recomputed for its derivative, so it cannot `return`, use `?` or leave an outer loop; use `break`, and decide after the loop",
             );
             return Err(Stop::Error);
         }
@@ -195,7 +195,7 @@ impl Cx<'_> {
         if let Some(name) = outside {
             self.errors.push_at(
                 of.span(),
-                format!("a checkpointed loop keeps what it reads, and `{name}` is a reference or has no value yet; put the loop into a traced function or method of its own"),
+                format!("a checkpointed loop saves the locals it reads, and `{name}` is a reference or has no value yet; move the loop into its own traced function or method"),
             );
             return Err(Stop::Error);
         }
@@ -262,7 +262,7 @@ impl Cx<'_> {
         if let Some(used_up) = copies.used_up {
             self.errors.push_at(
                 iterator.span(),
-                format!("a checkpointed loop goes over its items again, and this may change `{used_up}`; put the items into a local that is not `mut` before the loop"),
+                format!("a checkpointed loop evaluates its iterator again, and this may change `{used_up}`; put the items into an immutable local before the loop"),
             );
             return Err(Stop::Error);
         }

@@ -45,7 +45,10 @@ impl Cx<'_> {
             };
             let borrowed = expr.capture.is_none() && local.slot.is_some();
             if !borrowed && !self.slots_in(&local.value).is_empty() {
-                return self.recorded("a closure that keeps a value that changes", expr.span());
+                return self.recorded(
+                    "a closure that captures a value that changes later",
+                    expr.span(),
+                );
             }
             // The closure does not assign to the local, so it needs no slot.
             let value = match expr.capture {

@@ -125,10 +125,8 @@ impl Cx<'_> {
                 self.recorded(&format!("`{name}!`"), m.mac.path.span())
             }
             Expr::Await(e) => {
-                self.errors.push(
-                    e,
-                    "`.await` has no place in a traced function; await outside of it",
-                );
+                self.errors
+                    .push(e, "a traced function cannot `.await`; await outside of it");
                 Err(Stop::Error)
             }
             Expr::Unsafe(e) => self.recorded("`unsafe`", e.unsafe_token.span()),
@@ -204,7 +202,7 @@ impl Cx<'_> {
     pub(super) fn refuse_condition<T>(&mut self, cond: &Expr, keyword: &str) -> R<T> {
         self.errors.push(
             cond,
-            format!("`{keyword}` on the values of a tensor cannot be traced: they are not known yet; choose between two tensors with `condition.select(&x, &y)`"),
+            format!("`{keyword}` on the values of a tensor cannot be traced, because they are not computed yet; choose between two tensors with `condition.select(&x, &y)`"),
         );
         Err(Stop::Error)
     }

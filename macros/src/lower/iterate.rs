@@ -34,7 +34,7 @@ impl Cx<'_> {
             Expr::Reference(_) | Expr::Path(_) | Expr::Field(_) | Expr::Index(_) => {
                 self.collection(expr, true)
             }
-            other => self.recorded("what the loop goes over", other.span()),
+            other => self.recorded("the iterator of a loop", other.span()),
         }
     }
 
@@ -123,7 +123,7 @@ impl Cx<'_> {
                 self.force(&host.reads);
                 Ok((host.expr, Item::Host { number: false }))
             }
-            _ => self.recorded("what the loop goes over", expr.span()),
+            _ => self.recorded("the iterator of a loop", expr.span()),
         }
     }
 }

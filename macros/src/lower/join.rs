@@ -75,7 +75,7 @@ impl Cx<'_> {
         let name = join.hint.clone();
         let mut next = || {
             let found = join.declarations.pop();
-            found.ok_or_else(|| Stop::Recorded("a branch gives many values".to_owned()))
+            found.ok_or_else(|| Stop::Recorded("a branch has too many values".to_owned()))
         };
         match value {
             Value::Tensor { var, by_ref } => {
@@ -115,7 +115,7 @@ impl Cx<'_> {
                 Ok(Kind::Tuple(kinds.collect::<R<_>>()?))
             }
             _ => Err(Stop::Recorded(
-                "a branch gives a value that is neither a tensor nor static".to_owned(),
+                "a branch has a value that is neither a tensor nor static".to_owned(),
             )),
         }
     }
@@ -155,7 +155,7 @@ impl Cx<'_> {
             }
             (Kind::Place { .. }, Value::Tensor { .. } | Value::Place(_)) => Err(Stop::Mixed),
             _ => Err(Stop::Recorded(
-                "the arms of a branch give values of different kinds".to_owned(),
+                "the arms of a branch have values of different kinds".to_owned(),
             )),
         }
     }

@@ -20,7 +20,7 @@ impl Cx<'_> {
         if let Some(second) = marks.get(1) {
             self.errors.push(
                 second,
-                "a value is either saved or computed again; remove one of the two attributes",
+                "a value is either saved or recomputed; remove one of the two attributes",
             );
         }
         if !matches!(first.meta, syn::Meta::Path(_)) {
@@ -45,7 +45,7 @@ impl Cx<'_> {
             }
         }
         if !any {
-            self.errors.push(first, "this `let` binds no tensor that is computed here, so there is nothing to keep; remove the attribute");
+            self.errors.push(first, "this `let` binds no computed tensor, so there is nothing to save or recompute; remove the attribute");
         }
     }
 }

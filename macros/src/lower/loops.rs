@@ -207,7 +207,7 @@ impl Cx<'_> {
         if every.is_some() && used == Use::Value {
             self.errors.push(
                 &e.loop_token,
-                "a checkpointed `loop` gives no value; assign to a local, and `break`",
+                "a checkpointed `loop` has no value; assign to a local, and `break`",
             );
             return Err(Stop::Error);
         }

@@ -77,9 +77,10 @@ impl Cx<'_> {
                 self.recorded(&format!("the method `{name}`"), call.method.span())
             }
             Value::Place(place) => self.place_method(call, place, want, fallible),
-            Value::Tuple(_) | Value::Closure(_) | Value::Uninit(_) | Value::Never => {
-                self.recorded("a method of what is no tensor", call.method.span())
-            }
+            Value::Tuple(_) | Value::Closure(_) | Value::Uninit(_) | Value::Never => self.recorded(
+                "a method of a value that is not a tensor",
+                call.method.span(),
+            ),
         }
     }
 

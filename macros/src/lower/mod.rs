@@ -152,7 +152,7 @@ pub(crate) fn lower(
                 (&stop, cx.errors.is_empty(), checkpoint::find(block))
             {
                 let message = format!(
-                    "nothing is kept for a loop of a body that is recorded at run time, as this one is: {reason}"
+                    "`#[checkpoint]` has no effect in a body that is traced at run time, as this one is: {reason}"
                 );
                 errors.push(&attr, message);
             }
@@ -222,7 +222,7 @@ impl<'a> Cx<'a> {
             Err(Stop::Error) => Body::Recorded("its body has errors".to_owned()),
             Err(Stop::Recorded(reason)) => Body::Recorded(reason),
             Err(Stop::Mixed) => {
-                Body::Recorded("its branches give values of different kinds".to_owned())
+                Body::Recorded("its branches have values of different kinds".to_owned())
             }
             Ok(outs) => {
                 let params = self.inputs.iter().map(|i| i.var).collect();
@@ -269,7 +269,7 @@ impl Cx<'_> {
             }
             // rustc reports a type error in the user's function.
             _ => Err(Stop::Recorded(
-                "its result is not spelt out as tensors".to_owned(),
+                "its result is not written as tensors".to_owned(),
             )),
         }
     }

@@ -59,10 +59,7 @@ impl Cx<'_> {
         let n_outs = if method.params.contains(&Param::Count) {
             let Some(n) = count(turbofish).or(want.count) else {
                 // The number may follow from the type of the result, which only rustc knows.
-                let what = format!(
-                    "a number of results of `{}` that is not written here",
-                    method.name
-                );
+                let what = format!("an unspecified number of results of `{}`", method.name);
                 return self.recorded(&what, span);
             };
             Some(n)

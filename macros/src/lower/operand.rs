@@ -36,7 +36,7 @@ impl Cx<'_> {
             Value::Closure(_) => Err(Stop::Recorded("a closure is used as a tensor".to_owned())),
             // rustc reports that it has no value.
             Value::Uninit(_) | Value::Never => {
-                Err(Stop::Recorded("a value that is not there".to_owned()))
+                Err(Stop::Recorded("a value that is not initialised".to_owned()))
             }
             Value::Poison => Err(Stop::Error),
         }

@@ -84,7 +84,7 @@ impl Cx<'_> {
         let right = self.eval(&b.right, &Want::one());
         let is_lazy = matches!(b.op, BinOp::And(_) | BinOp::Or(_));
         if is_lazy && n_lowered != self.n_lowered() && matches!(right, Ok(Value::Host(_))) {
-            return self.recorded("a condition that may not be computed", b.right.span());
+            return self.recorded("a condition that is not always evaluated", b.right.span());
         }
         let (mut left, mut right) = (left?, right?);
         let is_tensor = |v: &Value| matches!(v, Value::Tensor { .. });
@@ -137,7 +137,7 @@ impl Cx<'_> {
             }
             Err(method) => {
                 let op = b.op.to_token_stream();
-                self.errors.push(&b.op, format!("`{op}` gives one truth value, and tensors have many; write `x.{method}(&y)`, and choose by it with `.select(&a, &b)`"));
+                self.errors.push(&b.op, format!("`{op}` returns one `bool`, not one per element; write `x.{method}(&y)`, and choose with `.select(&a, &b)`"));
                 Err(Stop::Error)
             }
         }

@@ -79,7 +79,7 @@ impl Cx<'_> {
             Value::Tensor { .. } => {
                 self.errors.push(
                     c,
-                    "a tensor is not cast with `as`; write `.cast(DType::F32)`",
+                    "a tensor cannot be cast with `as`; write `.cast(DType::F32)`",
                 );
                 Err(Stop::Error)
             }
@@ -221,7 +221,7 @@ impl Cx<'_> {
                 self.recorded("an index", i.span())
             }
             Value::Tensor { .. } => {
-                self.errors.push(i, "a tensor is not indexed with `[]`; write `.slice(..)`, or `.unbind::<N>(axis)` for its parts");
+                self.errors.push(i, "a tensor cannot be indexed with `[]`; write `.slice(..)`, or `.unbind::<N>(axis)` for its parts");
                 Err(Stop::Error)
             }
             Value::Poison => Err(Stop::Error),

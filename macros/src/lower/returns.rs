@@ -26,7 +26,7 @@ impl Cx<'_> {
                 _ => aval.shape.to_string(),
             };
             let mut message = format!(
-                "{result} is {}, and has to be {}: {what}",
+                "{result} is {}, expected {}: {what}",
                 shown(found),
                 shown(expected)
             );
@@ -42,7 +42,7 @@ impl Cx<'_> {
             }
             self.errors.push(
                 &declared.at,
-                format!("{result} is said to be {} here", shown(expected)),
+                format!("{result} is declared to be {} here", shown(expected)),
             );
         }
     }

@@ -208,7 +208,7 @@ impl Cx<'_> {
             let ty = ty.map(text).unwrap_or_default();
             self.errors.push(
                 &init.expr,
-                format!("this is a tensor, and no `{ty}`; remove the type, or read a single value with `.item::<{ty}>()`"),
+                format!("this is a tensor, not a `{ty}`; remove the type, or read a single value with `.item::<{ty}>()`"),
             );
             self.poison(pat);
             return Err(Stop::Error);

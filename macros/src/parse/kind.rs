@@ -81,7 +81,10 @@ pub(crate) fn classify(ty: &Type, errors: &mut Errors) -> Kind {
                 .filter(|k| matches!(k, Kind::Static { .. }))
                 .count();
             if n_static > 0 && n_static < parts.len() {
-                errors.push(ty, "this tuple mixes tensors and static values; pass them as parameters of their own");
+                errors.push(
+                    ty,
+                    "this tuple mixes tensors and static values; pass them as separate parameters",
+                );
             }
             if n_static == parts.len() {
                 fixed

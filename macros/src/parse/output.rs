@@ -65,7 +65,7 @@ pub(super) fn output(sig: &Signature, owner: Option<&Owner>, errors: &mut Errors
     };
     match peel(&ty) {
         Type::Reference(r) => {
-            errors.push(&r.and_token, "a traced function returns a value of its own; return `Tensor` and clone, which is cheap");
+            errors.push(&r.and_token, "a traced function cannot return a reference; return `Tensor` and clone, which is cheap");
             Output {
                 ty: (*r.elem).clone(),
                 result: None,
@@ -75,7 +75,7 @@ pub(super) fn output(sig: &Signature, owner: Option<&Owner>, errors: &mut Errors
         Type::ImplTrait(_) => {
             errors.push(
                 &ty,
-                "a traced function has to name what it returns; write the type",
+                "a traced function needs a named result type; write the type",
             );
             Output {
                 ty: syn::parse_quote!(()),
@@ -101,7 +101,7 @@ pub(super) fn output(sig: &Signature, owner: Option<&Owner>, errors: &mut Errors
                     result: Some(p.clone()),
                 },
                 None => {
-                    errors.push(&ty, "a traced function has to say what its `Result` holds, as in `gradloom::Result<Tensor>`");
+                    errors.push(&ty, "write the type inside the `Result` of a traced function, as in `gradloom::Result<Tensor>`");
                     Output {
                         ty: ty.clone(),
                         result: None,

@@ -214,7 +214,7 @@ fn helper_attributes(param: &mut Param, helpers: &[Attribute], errors: &mut Erro
                 errors.push(
                     attr,
                     format!(
-                        "`#[shape(..)]` belongs to a `Tensor`, and `{}` is none",
+                        "`#[shape(..)]` is for a `Tensor`, and `{}` is not one",
                         param.name
                     ),
                 );

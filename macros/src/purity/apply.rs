@@ -45,7 +45,7 @@ impl Judge<'_> {
                 self.found(
                     &what,
                     path.span(),
-                    "what it does is not known",
+                    "its effects are not known",
                     Remedy::Promise,
                 )
             }
@@ -151,7 +151,7 @@ impl Judge<'_> {
             return self.found(
                 &name,
                 item.sig.span(),
-                "what it does is not known",
+                "its effects are not known",
                 Remedy::Promise,
             );
         }
@@ -260,7 +260,7 @@ impl Judge<'_> {
             return self.found(
                 what,
                 span,
-                "the type whose default it is is not known",
+                "the type of the default value is not known",
                 Remedy::Move,
             );
         }
@@ -277,7 +277,7 @@ impl Judge<'_> {
             // `Self(..)` is a constructor and cannot be another function.
             return match path.is_ident("Self") {
                 true => Val::unknown(),
-                false => self.found(what, span, "it may be a function", Remedy::Promise),
+                false => self.found(what, span, "it may be a function call", Remedy::Promise),
             };
         }
         let known = self.ask_traced(path, what);

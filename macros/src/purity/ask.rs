@@ -87,7 +87,7 @@ impl Judge<'_> {
         let why = self.reason(
             what,
             span,
-            "a type in it may be neither of the standard library nor of this one",
+            "a type in it may be neither from the standard library nor from gradloom",
             Remedy::Move,
         );
         self.ask(tokens, why, span);
@@ -104,7 +104,7 @@ impl Judge<'_> {
         let why = self.reason(
             what,
             span,
-            "a type in it may be neither of the standard library nor of this one",
+            "a type in it may be neither from the standard library nor from gradloom",
             Remedy::Move,
         );
         if let Some(tokens) = answers {

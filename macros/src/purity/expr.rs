@@ -342,7 +342,7 @@ impl Judge<'_> {
                 self.found(
                     &first,
                     other.span(),
-                    "what it does is not known",
+                    "its effects are not known",
                     Remedy::Promise,
                 )
             }
@@ -526,7 +526,7 @@ impl Judge<'_> {
             return self.found(
                 &what,
                 e.span(),
-                "the type of the value that it is a part of is not known",
+                "the type of the value that contains it is not known",
                 Remedy::Move,
             );
         };
@@ -562,7 +562,7 @@ impl Judge<'_> {
                     return self.found(
                         &what,
                         e.span(),
-                        "the type of what it indexes is not known",
+                        "the type of the indexed value is not known",
                         Remedy::Move,
                     );
                 }

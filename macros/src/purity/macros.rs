@@ -25,7 +25,7 @@ impl Judge<'_> {
             self.found(
                 &what,
                 mac.path.span(),
-                "what it does is not known",
+                "its effects are not known",
                 Remedy::Move,
             )
         })
@@ -63,7 +63,7 @@ impl Judge<'_> {
                     &val,
                     &what,
                     part.span(),
-                    "the type of what it shows is not known",
+                    "the type of the formatted value is not known",
                 );
             }
             if let Expr::Lit(lit) = &part
@@ -76,7 +76,7 @@ impl Judge<'_> {
                                 &local,
                                 &what,
                                 part.span(),
-                                "the type of what it shows is not known",
+                                "the type of the formatted value is not known",
                             );
                         }
                         None if self.names.contains(&name) => {}

@@ -148,12 +148,7 @@ impl Judge<'_> {
         }
         let converts = CONVERSIONS.contains(&name) && args.is_empty() && call.turbofish.is_none();
         if converts && !self.expected.contains(&at) {
-            return self.found(
-                what,
-                span,
-                "the type that it gives is not known",
-                Remedy::Move,
-            );
+            return self.found(what, span, "its result type is not known", Remedy::Move);
         }
         let mut rows: Vec<&Row> = methods(name).collect();
         if let Ty::Arithmetic(operands) = &receiver.ty {
@@ -190,7 +185,7 @@ impl Judge<'_> {
             return (**gives).clone();
         }
         if !opaque {
-            return self.found(what, span, "what it does is not known", Remedy::Promise);
+            return self.found(what, span, "its effects are not known", Remedy::Promise);
         }
         // The function cannot distinguish a clone from the original.
         if name == "clone" && args.is_empty() {
@@ -411,7 +406,7 @@ impl Judge<'_> {
                 );
             }
             Does::Reads => {
-                let why = "it waits for the values of a tensor";
+                let why = "it reads the values of a tensor";
                 let why = self.reason(what, span, why, Remedy::Read);
                 self.reads.get_or_insert(Impure {
                     why: why.clone(),
@@ -548,7 +543,7 @@ impl Judge<'_> {
             self.found(
                 &what,
                 call.method.span(),
-                "the type that it gives is not known",
+                "its result type is not known",
                 Remedy::Move,
             );
         }
@@ -598,12 +593,7 @@ impl Judge<'_> {
 
     fn refuse_user(&mut self, ty: &Type, what: &str, span: Span) {
         if may_be_of_user(ty) {
-            self.found(
-                what,
-                span,
-                "the type that it gives is not known",
-                Remedy::Move,
-            );
+            self.found(what, span, "its result type is not known", Remedy::Move);
         }
     }
 }

@@ -29,12 +29,7 @@ impl Judge<'_> {
             return self.function(path);
         }
         if !self.is_outside(path) {
-            return self.found(
-                &last,
-                path.span(),
-                "what it names is not known",
-                Remedy::Promise,
-            );
+            return self.found(&last, path.span(), "it cannot be resolved", Remedy::Promise);
         }
         match (&*owner, &*last) {
             ("DType", _) => Val::from(Ty::Scalar).with(Probe::exact(path.to_token_stream())),
@@ -53,12 +48,7 @@ impl Judge<'_> {
         let global = !of_type && !last.contains(char::is_lowercase);
         if self.own.hides {
             return match global {
-                true => self.found(
-                    &last,
-                    path.span(),
-                    "what it names is not known",
-                    Remedy::Move,
-                ),
+                true => self.found(&last, path.span(), "it cannot be resolved", Remedy::Move),
                 false => Val::unknown(),
             };
         }

@@ -204,7 +204,7 @@ impl Judge<'_> {
                     return self.found(
                         what,
                         span,
-                        "the type that it goes over is not known",
+                        "the type that it iterates over is not known",
                         Remedy::Move,
                     );
                 }

@@ -146,12 +146,10 @@ fn body(
     errors: &mut Errors,
 ) -> lower::Body {
     if args.record && errors.is_empty() {
-        return lower::Body::Recorded("`#[traced(record)]` asks for it".to_owned());
+        return lower::Body::Recorded("`#[traced(record)]` requests it".to_owned());
     }
     if half_typed::unparsed(block).is_some() {
-        return lower::Body::Recorded(
-            "its body is in a syntax that the macro does not know".to_owned(),
-        );
+        return lower::Body::Recorded("its body does not parse".to_owned());
     }
     lower::lower(func, block, private, errors)
 }

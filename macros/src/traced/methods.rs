@@ -24,7 +24,7 @@ pub(super) fn methods(mut imp: ItemImpl, args: &Args, errors: &mut Errors) -> To
     if let Some(returns) = &args.returns {
         errors.push(
             returns,
-            "`returns` is about one function; write `#[traced(returns(..))]` on the method",
+            "`returns` applies to one function; write `#[traced(returns(..))]` on the method",
         );
     }
     let args = &Args {
@@ -85,7 +85,7 @@ pub(super) fn methods(mut imp: ItemImpl, args: &Args, errors: &mut Errors) -> To
     if !any && errors.is_empty() {
         errors.push(
             &imp.self_ty,
-            "no method here has a result that is written with `Tensor`, so none is traced; write `#[traced]` on a method that returns another tree, or remove this one",
+            "no method here has `Tensor` in its result type, so none is traced; write `#[traced]` on a method that returns another tree, or remove this one",
         );
     }
     imp.items.iter_mut().for_each(half_typed::print_method);
@@ -137,13 +137,13 @@ fn both(own: &syn::MetaList, block: &Args, errors: &mut Errors) -> Args {
     if own_args.krate.is_some() {
         errors.push(
             own,
-            "where the run time is, the whole impl block has to know; move `crate` to its `#[traced]`",
+            "`crate` applies to the whole impl block; move it to the block's `#[traced]`",
         );
     }
     if own_args.check.is_some() {
         errors.push(
             own,
-            "tests are made of the whole impl block; move `check` to its `#[traced]`",
+            "`check` applies to the whole impl block; move it to the block's `#[traced]`",
         );
     }
     Args {

@@ -93,8 +93,8 @@ fn equal_hashes(cases: &[Case]) -> Vec<Report> {
 fn difference(a: &str, b: &str) -> String {
     let lines = a.lines().zip(b.lines()).find(|(a, b)| a != b);
     match lines {
-        Some((a, b)) => format!("`{}` and `{}` have one hash", a.trim(), b.trim()),
-        None => "two functions of different length have one hash".to_owned(),
+        Some((a, b)) => format!("`{}` and `{}` have the same hash", a.trim(), b.trim()),
+        None => "two functions of different length have the same hash".to_owned(),
     }
 }
 
@@ -308,7 +308,8 @@ impl Case {
     fn plans(&self) -> Result<(), Wrong> {
         match (self.effect, self.recorded) {
             (Effect::Hidden | Effect::Reads, None) => {
-                let message = "`RECORDED` is `None`, but the function does more than compute";
+                let message =
+                    "`RECORDED` is `None`, but the function has side effects or reads values";
                 Err((Kind::Untold, message.to_owned()))
             }
             (Effect::None, Some(why)) => Err((Kind::Recorded, why.to_owned())),

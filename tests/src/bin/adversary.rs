@@ -51,7 +51,11 @@ impl Options {
                 "--seed" => options.seed = value,
                 "--batch" => options.batch = (value as usize).max(1),
                 "--shrink" => options.shrink = value as usize,
-                _ => return Err(format!("`{name}` is not an option")),
+                _ => {
+                    return Err(format!(
+                        "`{name}` is not an option; give `--functions`, `--seed`, `--batch`, `--shrink` or `--all`"
+                    ));
+                }
             }
         }
         Ok(options)
@@ -164,7 +168,7 @@ fn print_classes(specs: &[Spec], wrong: &[Found], candidates: &[Spec], smaller: 
         println!("{}", found.smallest.trim_end());
     }
     println!(
-        "\n{} differences of which no smaller function was found:",
+        "\n{} differences that no smaller function shows:",
         unexplained.len()
     );
     unexplained.sort_by_key(|found| specs[found.function].text().traced("").len());

@@ -124,7 +124,7 @@ pub(super) fn product(x: &Shape, y: &Shape) -> Result<Shape, Fault> {
     if x.dims().is_some_and(<[Dim]>::is_empty) || y.dims().is_some_and(<[Dim]>::is_empty) {
         return Err(Fault::Rank {
             found: 0,
-            expected: "at least 1 on both sides (`*` scales)".into(),
+            expected: "at least 1 on both sides (use `*` to scale)".into(),
         });
     }
     let (Some(x), Some(y)) = (x.dims(), y.dims()) else {

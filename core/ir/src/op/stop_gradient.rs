@@ -6,7 +6,7 @@ unary_fns! { |x| x, int |x| x }
 pub(super) static OP: Unary = Unary {
     name: "stop_gradient",
     fns: FNS,
-    rule: UnaryRule::Zero("`stop_gradient` says that there is none"),
+    rule: UnaryRule::Zero("`stop_gradient` sets the derivative to zero"),
     count: Count::View,
     domain: (-2.0, 2.0),
 };

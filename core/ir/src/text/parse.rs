@@ -243,7 +243,7 @@ impl<'a> Parser<'a> {
             .any(|(i, like)| *like != (i >= n_data))
         {
             let message = format!(
-                "of the operands of `{name}`, the first {n_data} are values (`x`) and {} are shapes (`like x`)",
+                "`{name}` takes {n_data} values (`x`) and then {} shapes (`like x`)",
                 args.len() - n_data
             );
             return Err(self.error_at(start, message));
@@ -322,7 +322,7 @@ impl<'a> Parser<'a> {
         let end = self.at;
         dim.filter(|dim| *dim != Dim::Unknown).ok_or_else(|| {
             let text = self.text[start..end].trim();
-            self.error_at(start, format!("`{text}` is no length of an axis"))
+            self.error_at(start, format!("`{text}` is not a length of an axis"))
         })
     }
 
@@ -335,7 +335,7 @@ impl<'a> Parser<'a> {
         let number: Result<i64, _> = word.parse();
         number
             .map(|n| Poly::constant(n.into()))
-            .map_err(|_| self.error_at(start, format!("`{word}` is no length of an axis")))
+            .map_err(|_| self.error_at(start, format!("`{word}` is not a length of an axis")))
     }
 
     fn value(&mut self) -> Parsed<Static> {
@@ -382,7 +382,10 @@ impl<'a> Parser<'a> {
             .or_else(|| word.parse().ok().map(Static::Float));
         self.at += end;
         value.ok_or_else(|| {
-            self.error_at(start, format!("`{word}` is no value of a static argument"))
+            self.error_at(
+                start,
+                format!("`{word}` is not a value of a static argument"),
+            )
         })
     }
 
@@ -393,9 +396,12 @@ impl<'a> Parser<'a> {
             return Ok(None);
         }
         let rest = &self.text[self.at..];
-        let end = rest
-            .find('`')
-            .ok_or_else(|| self.error_at(start, "the host expression has no end".into()))?;
+        let end = rest.find('`').ok_or_else(|| {
+            self.error_at(
+                start,
+                "the host expression is not terminated by a backtick".into(),
+            )
+        })?;
         self.at += end + 1;
         Ok(Some(rest[..end].to_owned()))
     }
@@ -407,7 +413,7 @@ impl<'a> Parser<'a> {
         // The sign is parsed with the digits, because `i64::MIN` has no positive counterpart.
         format!("{sign}{word}")
             .parse()
-            .map_err(|_| self.error_at(start, format!("`{sign}{word}` is no integer")))
+            .map_err(|_| self.error_at(start, format!("`{sign}{word}` is not an integer")))
     }
 
     /// Returns a variable that the text does not mention.

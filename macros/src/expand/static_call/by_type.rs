@@ -165,7 +165,7 @@ impl StaticCall<'_> {
             let (name, line) = (text(global), global.span().start().line);
             Cause {
                 why: format!(
-                    "`{name}` at line {line} may be written to or hold a tensor, as far as its type says: it is not `Eq` and `Clone`; derive them, or pass the value as an argument"
+                    "`{name}` at line {line} may be mutable or hold a tensor, because its type is not `Eq` and `Clone`; derive them, or pass the value as an argument"
                 ),
                 span: global.span(),
                 unless: Some(self.fits(global)),
@@ -192,7 +192,7 @@ impl StaticCall<'_> {
             };
             Cause {
                 why: format!(
-                    "`{name}` cannot be compared with that of a call before: its type is not `Eq` and `Clone`, or is a function pointer or a cell; derive them for the type of `{name}`, or pass what it computes"
+                    "`{name}` cannot be part of a cache key: its type is not `Eq` and `Clone`, or is a function pointer or a cell; derive them for the type of `{name}`, or pass what it computes"
                 ),
                 span: param.ident.span(),
                 unless: Some(fits),
@@ -313,10 +313,10 @@ pub(super) fn siteless(func: &Func) -> Option<(String, Span)> {
         p.pattern || (fixed && generics.may_borrow(&p.owned))
     };
     let why = |what: String, ty: &Type, otherwise: &str| match generics.borrower(ty) {
-        Some(name) => format!(
-            "`{name}` may borrow; with the bound `{name}: 'static` a call like one before finds its plan"
-        ),
-        None => format!("{what} does not say what its calls have in common; {otherwise}"),
+        Some(name) => {
+            format!("`{name}` may borrow; with the bound `{name}: 'static` calls can reuse plans")
+        }
+        None => format!("no cache key can be formed from {what}; {otherwise}"),
     };
     if let Some(param) = func.params.iter().find(unknown) {
         let otherwise = match param.pattern {
