@@ -112,7 +112,7 @@ impl fmt::Display for AnnotationFault {
                 what,
                 found,
                 expected,
-            } => write!(f, "{what} is {found}, but must be {expected}"),
+            } => write!(f, "{what} is {found}, expected {expected}"),
             AnnotationFault::Rank {
                 what,
                 found,
@@ -120,7 +120,7 @@ impl fmt::Display for AnnotationFault {
                 written,
             } => write!(
                 f,
-                "{what} has rank {found}, and has to have rank {expected}, as in {written}"
+                "{what} has rank {found}, expected rank {expected}, as in {written}"
             ),
             AnnotationFault::Length {
                 what,
@@ -128,10 +128,7 @@ impl fmt::Display for AnnotationFault {
                 found,
                 expected,
                 written: None,
-            } => write!(
-                f,
-                "axis {axis} of {what} is {found}, and has to be {expected}"
-            ),
+            } => write!(f, "axis {axis} of {what} is {found}, expected {expected}"),
             AnnotationFault::Length {
                 what,
                 axis,
@@ -140,7 +137,7 @@ impl fmt::Display for AnnotationFault {
                 written: Some(written),
             } => write!(
                 f,
-                "axis {axis} of {what} is {found}, and has to be `{written}`, which is {expected}"
+                "axis {axis} of {what} is {found}, expected `{written}`, which is {expected}"
             ),
             AnnotationFault::Name {
                 name,

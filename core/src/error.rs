@@ -145,7 +145,7 @@ pub enum Error {
     },
 
     /// A tangent or cotangent differs from its primal in shape or dtype.
-    #[error("the {what} of `{path}` is {found}, and has to be {expected}")]
+    #[error("the {what} of `{path}` is {found}, expected {expected}")]
     Mismatch {
         /// `tangent` or `cotangent`.
         what: &'static str,
@@ -159,7 +159,7 @@ pub enum Error {
 
     /// Two trees that belong together have different structures.
     #[error(
-        "the {what} has {found} lea{}, and has to have {expected}",
+        "the {what} has {found} lea{}, expected {expected}",
         if *found == 1 { "f" } else { "ves" }
     )]
     Structure {

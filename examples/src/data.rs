@@ -45,7 +45,7 @@ pub enum DataError {
         found: String,
     },
     /// A label is not an integer from 0 to 9.
-    #[error("line {line}: `{found}` is no label; give an integer from 0 to {}", CLASSES - 1)]
+    #[error("line {line}: `{found}` is not a label; give an integer from 0 to {}", CLASSES - 1)]
     LabelOutOfRange {
         /// Number of the line.
         line: usize,
@@ -212,9 +212,9 @@ mod tests {
         insta::assert_snapshot!(error(&gzip("")), @"the file holds no digits; give at least one line");
         insta::assert_snapshot!(error(&gzip(&format!("{good}1,2,3\n"))), @"line 2 has 3 of 65 columns; give 64 pixels and a label");
         insta::assert_snapshot!(error(&gzip(&format!("{good}\n"))), @"line 2 has 1 of 65 columns; give 64 pixels and a label");
-        insta::assert_snapshot!(error(&gzip(&line("17", "3"))), @"line 1, column 64: `17` is no pixel; give an integer from 0 to 16");
-        insta::assert_snapshot!(error(&gzip(&line("-1", "3"))), @"line 1, column 64: `-1` is no pixel; give an integer from 0 to 16");
-        insta::assert_snapshot!(error(&gzip(&line("0.5", "3"))), @"line 1, column 64: `0.5` is no pixel; give an integer from 0 to 16");
+        insta::assert_snapshot!(error(&gzip(&line("17", "3"))), @"line 1, column 64: `17` is not a pixel; give an integer from 0 to 16");
+        insta::assert_snapshot!(error(&gzip(&line("-1", "3"))), @"line 1, column 64: `-1` is not a pixel; give an integer from 0 to 16");
+        insta::assert_snapshot!(error(&gzip(&line("0.5", "3"))), @"line 1, column 64: `0.5` is not a pixel; give an integer from 0 to 16");
         insta::assert_snapshot!(error(&gzip(&[good, line("0", "10")].concat())), @"line 2: `10` is not a label; give an integer from 0 to 9");
     }
 }

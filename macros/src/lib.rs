@@ -206,7 +206,7 @@ use proc_macro::TokenStream;
 /// expansion during compilation.
 #[proc_macro_attribute]
 pub fn traced(args: TokenStream, item: TokenStream) -> TokenStream {
-    traced::expand(args.into(), item.into()).into()
+    on_a_large_stack(|| traced::expand(args.into(), item.into())).into()
 }
 
 /// Derives `Tree` for a struct or an enum: a type whose leaves are tensors, such as a model.
@@ -228,5 +228,13 @@ pub fn traced(args: TokenStream, item: TokenStream) -> TokenStream {
 /// - `#[tree(crate = path)]` on the type names the `gradloom` crate, if the dependency is renamed.
 #[proc_macro_derive(Tree, attributes(tree))]
 pub fn tree(input: TokenStream) -> TokenStream {
-    derive_tree::derive(input.into()).into()
+    on_a_large_stack(|| derive_tree::derive(input.into())).into()
+}
+
+/// Bytes of the stack that an expansion runs on. Only the touched pages take memory.
+const STACK: usize = 256 << 20;
+
+/// Runs an expansion, which visits nested expressions recursively, on a stack of its own.
+fn on_a_large_stack<T>(expand: impl FnOnce() -> T) -> T {
+    stacker::grow(STACK, expand)
 }

@@ -344,7 +344,7 @@ impl<'a> Judge<'a> {
             Remedy::Move => {
                 "move it before the call and pass the value, or declare that it has no side effects with `#[traced(pure)]`"
             }
-            Remedy::Promise => "`#[traced(pure)]` promises that it does not",
+            Remedy::Promise => "declare that it has none with `#[traced(pure)]`",
         };
         format!("`{what}` at line {line} may have side effects: {why}; {remedy}")
     }

@@ -184,10 +184,10 @@ fn each_way_to_break_the_promise_of_pure_is_detected() {
     lies("an_argument_itself", "are arguments", || {
         an_argument_itself(&z, &y)
     });
-    lies("another_constant", "has other elements", || {
+    lies("another_constant", "has different elements", || {
         another_constant(&row)
     });
-    lies("another_sign_of_zero", "has other elements", || {
+    lies("another_sign_of_zero", "has different elements", || {
         another_sign_of_zero(&row)
     });
     lies("other_order", "->", || other_order(&x));
@@ -195,7 +195,7 @@ fn each_way_to_break_the_promise_of_pure_is_detected() {
     lies("outer", "static value", || outer(&x));
     lies("other_field", "skipped field", || other_field(&x));
     lies("other_structure", "structure", || other_structure(&x));
-    lies("captured", "has other elements", || {
+    lies("captured", "has different elements", || {
         CAPTURED.set(Some(Tensor::from([turn() as f32, 1.0])));
         captured(&row)
     });

@@ -408,7 +408,7 @@ fn the_emitted_tests_fail_where_a_companion_is_wrong() {
     assert_eq!(failure(wrong_vjp::TEST, "lazy_equals_op_by_op"), None);
 
     let message = failure(wrong_jvp::TEST, "companions_equal_run_time_derivatives").unwrap();
-    let begin = "`f` with B = 2, I = 3: the tangent of `jvp` against that of the run time: element 0 of `result` is 0.0, and has to be";
+    let begin = "`f` with B = 2, I = 3: the tangent of `jvp` against that of the run time: element 0 of `result` is 0.0, expected";
     assert!(message.starts_with(begin), "{message}");
     let message = failure(wrong_jvp::TEST, "finite_differences").unwrap();
     let begin =

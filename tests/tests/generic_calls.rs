@@ -232,7 +232,7 @@ fn type_parameters_distinguish_instances() {
     assert_eq!(through_what::RECORDED, None);
     let why = unknown::RECORDED.expect("a method of a type parameter may count its calls");
     assert!(why.starts_with("`.apply()` at line "), "{why}");
-    assert!(why.contains("`#[traced(pure)]` promises that it does not"));
+    assert!(why.contains("`#[traced(pure)]` declares"));
     let (x, by) = (noise(&[4, 3], 1), noise(&[3], 2));
     let (scaled, shifted) = (Scaled { by: by.clone() }, Shifted { by });
     assert_ne!(bits(&gained::<Scaled>(&x)), bits(&gained::<Shifted>(&x)));
@@ -537,8 +537,8 @@ fn by_a_name_of_ours(x: &Tensor) -> Tensor {
 
 #[test]
 fn recorded_names_the_type_that_prevents_caching() {
-    let of_a_static = "may be written to or hold a tensor";
-    let of_an_argument = "cannot be compared with that of a call before";
+    let of_a_static = "may be mutable or hold a tensor";
+    let of_an_argument = "cannot be part of a cache key";
     for (what, said, why) in [
         ("`SHIFT`", of_a_static, by_a_lazy_tensor::RECORDED),
         ("`HANDLE`", of_a_static, by_a_handle::RECORDED),

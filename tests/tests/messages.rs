@@ -194,9 +194,9 @@ fn wrong_shapes_are_reported() {
     slice: the step is 0, expected at least 1: the operand is f32[2, 3]
     slice: the rank is 2, expected at least 3, the number of `starts`: the operand is f32[2, 3]
     slice: the number of `stops` is 2, expected 1, the number of `starts`: the operand is f32[2, 3]
-    split: 2 equal parts do not divide an axis of length 3: the operand is f32[2, 3]
+    split: an axis of length 3 cannot be split into 2 equal parts: the operand is f32[2, 3]
     split: axis 2 is out of range for rank 2: the operand is f32[2, 3]
-    split_sizes: parts of [1, 1] do not divide an axis of length 3: the operand is f32[2, 3]
+    split_sizes: an axis of length 3 cannot be split into parts of [1, 1]: the operand is f32[2, 3]
     unbind: axis 1 is 3, expected 2, the number of results: the operand is f32[2, 3]
     concat: axis 1 of operand 2 is 4, expected 3, as in operand 1: operand 1 is f32[2, 3], operand 2 is f32[2, 4]
     concat: axis 2 is out of range for rank 2: operand 1 is f32[2, 3], operand 2 is f32[2, 4]
@@ -320,7 +320,7 @@ fn wrong_arguments_of_transforms_are_reported() {
     the tangent has 0 leaves, expected 1
     the cotangent of `result.0` is f32[3, 2], expected f32[2, 3]
     the cotangent of `result.1[0]` is f32[3, 2], expected f32[2, 3]
-    the cotangent has 1 leaf, and has to have 2
+    the cotangent has 1 leaf, expected 2
     `argument.1` is i64[2], and only floats have gradients; cast it, or mark the parameter `#[nodiff]` or the field `#[tree(skip)]`
     ");
     // A closure is not `#[track_caller]`, so these panics point into the library.

@@ -501,13 +501,13 @@ fn each_reason_names_a_line_and_ends_with_the_remedy() {
     for (name, _, _, why) in ATTEMPTS {
         let why = why.unwrap_or_else(|| panic!("{name} has no reason"));
         assert!(
-            why.contains("` at line ") || why.contains("may be written to"),
+            why.contains("` at line ") || why.contains("may be mutable"),
             "{name}: {why}"
         );
         assert!(
-            why.contains("`#[traced(pure)]` promises that")
-                || why.contains("by `#[traced(pure)]` that it only computes")
-                || why.contains("may be written to"),
+            why.contains("`#[traced(pure)]`")
+                || why.contains("read it before the call")
+                || why.contains("may be mutable"),
             "{name}: {why}"
         );
     }

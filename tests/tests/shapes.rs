@@ -232,7 +232,7 @@ fn ranks_numbers_and_dtypes_are_checked() {
     let (x, y) = (numbers(&[4, 3]), numbers(&[4, 2]));
     let error = |x: &Tensor, y: &Tensor| fallible(x, y.clone()).unwrap_err().to_string();
     assert!(fallible(&x, y.clone()).is_ok());
-    assert_snapshot!(error(&numbers(&[4]), &y), @"`fallible`: `x` has rank 1, and has to have rank 2, as in (B, 3)");
+    assert_snapshot!(error(&numbers(&[4]), &y), @"`fallible`: `x` has rank 1, expected rank 2, as in (B, 3)");
     assert_snapshot!(error(&y, &y), @"`fallible`: axis 1 of `x` is 2, expected 3");
     assert_snapshot!(error(&x, &y.cast(DType::F64)), @"`fallible`: `y` is f64, expected f32");
     assert_snapshot!(error(&x, &numbers(&[5, 2])), @"`fallible`: `B` is 4 in axis 0 of `x`, and 5 in axis 0 of `y`");
@@ -306,7 +306,7 @@ fn methods_have_annotations_of_their_own() {
     });
     assert_eq!(vjp, call);
     let text = panic_at("layer.forward(&x, &x)", || drop(layer.forward(&x, &x)));
-    assert_snapshot!(text, @"`forward`: `scale` has rank 2, and has to have rank 1, as in (B)");
+    assert_snapshot!(text, @"`forward`: `scale` has rank 2, expected rank 1, as in (B)");
 }
 
 /// The shape of `w` is not annotated.

@@ -266,7 +266,7 @@ impl fmt::Display for Problem<'_> {
                 write!(f, "the dtypes are {left} and {right}")
             }
             Fault::DType { found, expected } => {
-                write!(f, "the dtype is {found}, but must be {expected}")
+                write!(f, "the dtype is {found}, expected {expected}")
             }
             Fault::Lossy { value, dtype } => {
                 match value.fract() == 0.0 && value.abs() < -(i64::MIN as f64) {
@@ -285,7 +285,7 @@ impl fmt::Display for Problem<'_> {
             }
             Fault::RepeatedAxis { axis } => write!(f, "axis {axis} is named twice"),
             Fault::Rank { found, expected } => {
-                write!(f, "the rank is {found}, but must be {expected}")
+                write!(f, "the rank is {found}, expected {expected}")
             }
             // The message shows both operands, so it need not repeat the dims.
             Fault::Inner { .. } => f.write_str("inner dimensions differ"),
@@ -294,7 +294,7 @@ impl fmt::Display for Problem<'_> {
                 found,
                 expected,
             } => {
-                write!(f, "{what} is {found}, but must be {expected}")
+                write!(f, "{what} is {found}, expected {expected}")
             }
             Fault::Elements { found, shape } => {
                 write!(f, "{found} elements cannot be reshaped to {shape}")
@@ -323,7 +323,7 @@ impl fmt::Display for Problem<'_> {
                     "{start}..{stop} does not lie in axis {axis}, which has length {len}"
                 )
             }
-            Fault::Step { step } => write!(f, "the step is {step}, but must be at least 1"),
+            Fault::Step { step } => write!(f, "the step is {step}, expected at least 1"),
             Fault::Parts { asked, len } => {
                 write!(f, "an axis of length {len} cannot be split into {asked}")
             }
@@ -341,7 +341,7 @@ impl fmt::Display for Problem<'_> {
                 write!(f, "expected {expected}, found {found} arguments")
             }
             Fault::Probability { p } => {
-                write!(f, "`p` is {p:?}, but must be between 0 and 1")
+                write!(f, "`p` is {p:?}, expected a value from 0 to 1")
             }
             Fault::Static { name, found } => write!(f, "`{name}` cannot be {found}"),
         }

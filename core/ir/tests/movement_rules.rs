@@ -502,7 +502,7 @@ fn parts_add_up_to_the_axis() {
         (
             "x: f32[2*B + 1]",
             "a, b = split[sizes=all, axis=0] x, like x",
-            "split: 2 equal parts do not divide an axis of length 2*B + 1: the operand is f32[2*B + 1]",
+            "split: an axis of length 2*B + 1 cannot be split into 2 equal parts: the operand is f32[2*B + 1]",
         ),
         (
             "x: f32[B]",
@@ -537,12 +537,12 @@ fn parts_add_up_to_the_axis() {
         (
             "x: f32[5]",
             "a, b = split[sizes=all, axis=0] x, like x",
-            "split: 2 equal parts do not divide an axis of length 5: the operand is f32[5]",
+            "split: an axis of length 5 cannot be split into 2 equal parts: the operand is f32[5]",
         ),
         (
             "x: f32[5]",
             "a, b = split[sizes=[2, 2], axis=0] x, like x",
-            "split_sizes: parts of [2, 2] do not divide an axis of length 5: the operand is f32[5]",
+            "split_sizes: an axis of length 5 cannot be split into parts of [2, 2]: the operand is f32[5]",
         ),
         (
             "x: f32[5]",

@@ -248,7 +248,7 @@ fn counters_have_64_bits() {
 }
 
 #[test]
-#[should_panic(expected = "uniform: the dtype is i32, and has to be `f32` or `f64`")]
+#[should_panic(expected = "uniform: the dtype is i32, expected `f32` or `f64`")]
 fn drawing_uniform_integers_names_the_dtype() {
     Key::new(0).uniform([2], DType::I32);
 }

@@ -72,8 +72,8 @@ fn static_arguments_are_shown_as_users_write_them() {
 #[test]
 fn random_draws_refuse_wrong_probabilities_and_dtypes() {
     let key = || Key::new(1);
-    insta::assert_snapshot!(panic_of(|| key().bernoulli(2.0, [2])), @"bernoulli: `p` is 2.0, expected from 0 to 1");
-    insta::assert_snapshot!(panic_of(|| key().bernoulli(f64::NAN, [2])), @"bernoulli: `p` is NaN, expected from 0 to 1");
+    insta::assert_snapshot!(panic_of(|| key().bernoulli(2.0, [2])), @"bernoulli: `p` is 2.0, expected a value from 0 to 1");
+    insta::assert_snapshot!(panic_of(|| key().bernoulli(f64::NAN, [2])), @"bernoulli: `p` is NaN, expected a value from 0 to 1");
     insta::assert_snapshot!(panic_of(|| key().uniform([2], DType::I32)), @"uniform: the dtype is i32, expected `f32` or `f64`");
     insta::assert_snapshot!(panic_of(|| key().normal([2], DType::Bool)), @"normal: the dtype is bool, expected `f32` or `f64`");
 }
@@ -293,7 +293,7 @@ fn tangents_and_cotangents_of_a_wrong_shape_or_structure_are_refused() {
     insta::assert_snapshot!(panic_of(|| jvp(|x: &Tensor| x * x, &x, &wide)), @"the tangent of `argument` is f32[3], expected f32[2]");
     let (_, pullback) = vjp(|x: &Tensor| vec![x.sum(..), -x], &x);
     insta::assert_snapshot!(text(pullback.try_call(&vec![Tensor::from(1.0f64), x.clone()])), @"the cotangent of `result[0]` is f64[], expected f32[]");
-    insta::assert_snapshot!(text(pullback.try_call(&vec![Tensor::from(1.0f32)])), @"the cotangent has 1 leaf, and has to have 2");
+    insta::assert_snapshot!(text(pullback.try_call(&vec![Tensor::from(1.0f32)])), @"the cotangent has 1 leaf, expected 2");
 }
 
 #[test]
