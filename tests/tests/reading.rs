@@ -310,12 +310,12 @@ fn a_loop_with_pending_arguments_records_and_plans_nothing() {
         let data = noise(&[40, 6], 1);
         let start = Tensor::zeros([6, 3], DType::F64) + 0.1;
         let step = |w: &Tensor, i: usize| {
-            let x = data.slice((i % 10) * 4..(i % 10) * 4 + 4) * 0.5;
+            let x = data.slice([(i % 10) * 4], [(i % 10) * 4 + 4], [1]) * 0.5;
             let (loss, grads) = energy::value_and_grad(w, &x);
             (w - grads.w * 0.1, loss.item::<f64>())
         };
         let plain = |w: &Tensor, i: usize| {
-            let x = data.slice((i % 10) * 4..(i % 10) * 4 + 4) * 0.5;
+            let x = data.slice([(i % 10) * 4], [(i % 10) * 4 + 4], [1]) * 0.5;
             let f = |w: &Tensor| (x.matmul(w)).tanh().square().sum(..);
             let (loss, grad) = value_and_grad(f)(w);
             (w - grad * 0.1, loss.item::<f64>())
