@@ -293,7 +293,7 @@ pub(crate) const FUNCTIONS: &[(&[&str], Gives, Takes)] = {
         (&["Some", "Ok", "Option::Some", "Result::Ok", "iter::repeat", "iter::repeat_n", "iter::once"], Gives::Opt(&Gives::Arg(0)), Moves),
         (&["Err", "Result::Err"], Gives::Opt(&Gives::Inferred), Moves),
         (&["drop", "mem::drop", "mem::swap"], Gives::Nothing, Moves),
-        (&["mem::replace", "mem::take", "identity", "convert::identity"], Gives::Arg(0), Moves),
+        (&["mem::replace", "mem::take", "convert::identity"], Gives::Arg(0), Moves),
         (&["Vec::new", "Vec::with_capacity", "iter::empty", "VecDeque::new"], Gives::List(&Gives::Inferred), Values),
         (&["String::new", "String::from", "String::with_capacity", "str::from_utf8"], Gives::Text, Values),
         (&["Vec::from", "Vec::from_iter"], Gives::List(&Gives::InArg), Values),

@@ -537,3 +537,26 @@ fn gradients_that_are_not_requested_cost_nothing() {
     let flops = |cost: gradloom::Cost| cost.pullback.flops.unwrap().eval(&[("B", 4)]).unwrap();
     assert!(flops(scaled::COST) < flops(scaled_both::COST));
 }
+
+#[traced]
+fn scale(x: &Tensor) -> Tensor {
+    x * 2.0
+}
+
+/// The function of the body hides the traced one.
+#[traced]
+fn scaled_by_a_function_of_the_body(x: &Tensor) -> Tensor {
+    fn scale(x: &Tensor) -> Tensor {
+        x * 5.0
+    }
+    scale(x).sum(..)
+}
+
+#[test]
+fn a_function_of_the_body_hides_a_traced_one() {
+    let x = Tensor::scalar(3.0f64);
+    assert_eq!(scale(&x).item::<f64>(), 6.0);
+    assert_eq!(scaled_by_a_function_of_the_body(&x).item::<f64>(), 15.0);
+    let (value, grads) = scaled_by_a_function_of_the_body::value_and_grad(&x);
+    assert_eq!((value.item::<f64>(), grads.x.item::<f64>()), (15.0, 5.0));
+}

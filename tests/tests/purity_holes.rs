@@ -462,6 +462,10 @@ attempts! {
     in_a_loop_condition(x, m) { let mut y = x.clone(); let mut n = 0.0; while n < count() - 1.0 && n < 2.0 { n += 1.0; y = y * 2.0; } y }
     time(x, m) { let n = std::time::Instant::now().elapsed().as_secs() as f64 * 0.0 + count(); x * n }
     inferred_in_a_transform(x, m) { let (y, _) = jvp(|x: &Tensor| x * count(), x, x); y }
+    converted_at_the_end(x, m) { fn made(k: f64) -> Odd { k.into() } let odd: Odd = made(2.0); let n = odd.n as f64; x * n }
+    collected_in_a_block(x, m) { let odd: Odd = { [1.0, 2.0].iter().copied().collect() }; let n = odd.n as f64; x * n }
+    converted_in_a_closure(x, m) { let odd: Odd = None.unwrap_or_else(|| 2.0f64.into()); let n = odd.n as f64; x * n }
+    flattened(x, m) { let n = [Ambient].into_iter().flatten().sum::<f64>(); x * n }
     inferred_in_a_gradient(x, m) { let g = grad(|x: &Tensor| (x * count()).sum(..))(x); g * 2.0 }
 }
 

@@ -4,7 +4,7 @@
 use gradloom::events;
 use gradloom::optim::Adam;
 use gradloom::prelude::*;
-use gradloom::{cache, explain};
+use gradloom::{cache, explain, report};
 use gradloom_tests::noise;
 use std::sync::Mutex;
 
@@ -295,4 +295,52 @@ fn a_pullback_is_right_after_an_earlier_pullback_was_dropped() {
     y.to_vec::<f64>();
     let (y, pullback) = layer::vjp(&x, &w);
     assert_eq!(pullback(&y.ones_like()).0.to_vec::<f64>(), kept);
+}
+
+#[traced]
+fn energy(w: &Tensor, x: &Tensor) -> Tensor {
+    (x.matmul(w)).tanh().square().sum(..)
+}
+
+/// A loop whose arguments are pending results of ops: a lazy start, a slice of the data as batch, and
+/// a gradient that is scaled by hand.
+#[test]
+fn a_loop_with_pending_arguments_records_and_plans_nothing() {
+    alone(|| {
+        let data = noise(&[40, 6], 1);
+        let start = Tensor::zeros([6, 3], DType::F64) + 0.1;
+        let step = |w: &Tensor, i: usize| {
+            let x = data.slice([(i % 10) * 4], [(i % 10) * 4 + 4], [1]) * 0.5;
+            let (loss, grads) = energy::value_and_grad(w, &x);
+            (w - grads.w * 0.1, loss.item::<f64>())
+        };
+        let plain = |w: &Tensor, i: usize| {
+            let x = data.slice([(i % 10) * 4], [(i % 10) * 4 + 4], [1]) * 0.5;
+            let f = |w: &Tensor| (x.matmul(w)).tanh().square().sum(..);
+            let (loss, grad) = value_and_grad(f)(w);
+            (w - grad * 0.1, loss.item::<f64>())
+        };
+        let (mut w, mut expected) = (start.clone(), start.clone());
+        for i in 0..12 {
+            let (next, loss) = step(&w, i);
+            let (next_expected, loss_expected) = plain(&expected, i);
+            assert!(
+                (loss - loss_expected).abs() < 1e-12,
+                "{loss} and {loss_expected}"
+            );
+            (w, expected) = (next, next_expected);
+        }
+        let ((), report) = report::of(|| {
+            for i in 12..112 {
+                w = step(&w, i).0;
+            }
+        });
+        let named = |f: &&report::FunctionReport| f.name.ends_with("energy::value_and_grad");
+        let function = report
+            .functions()
+            .iter()
+            .find(named)
+            .expect("it was called");
+        assert_eq!((function.found, function.recorded), (100, 0), "{report}");
+    });
 }

@@ -6,11 +6,15 @@
 
 use super::facts::{Facts, Marker, NoFacts};
 use crate::{Aval, DType, Key, Tensor};
+use std::cell::{Ref, RefMut};
 use std::cmp;
 use std::collections::hash_map::RandomState;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::marker::PhantomData;
+use std::mem::ManuallyDrop;
 use std::ops::{Deref, Range, RangeFull, RangeInclusive};
+use std::rc::Rc;
+use std::sync::{Arc, MutexGuard, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Duration;
 
 /// A class of types with the same methods.
@@ -226,6 +230,54 @@ pub trait HoldsNothing: Sized {
 }
 
 impl<T: ?Sized> HoldsNothing for &Probe<'_, T> {}
+
+/// A standard library pointer.
+pub trait Peels<'a> {
+    /// Type that the pointer points at.
+    type Target: ?Sized + 'a;
+    /// Returns what it points at.
+    fn peel(self) -> &'a Self::Target;
+}
+
+/// Any other value.
+pub trait PeelsNothing<'a, T: ?Sized>: Sized {
+    /// Returns the value itself.
+    fn peel(self) -> &'a T;
+}
+
+impl<'a, T: ?Sized> PeelsNothing<'a, T> for &Probe<'a, T> {
+    fn peel(self) -> &'a T {
+        never()
+    }
+}
+
+macro_rules! peels {
+    ($($ty:ty;)*) => {$(
+        impl<'a, T: ?Sized> Peels<'a> for &&Probe<'a, $ty> {
+            type Target = T;
+            fn peel(self) -> &'a T {
+                never()
+            }
+        }
+    )*};
+}
+peels! {
+    &T; &mut T; Box<T>; Rc<T>; Arc<T>; ManuallyDrop<T>;
+    Ref<'_, T>; RefMut<'_, T>; MutexGuard<'_, T>; RwLockReadGuard<'_, T>; RwLockWriteGuard<'_, T>;
+}
+
+/// The mark of the method that rustc calls.
+#[diagnostic::on_unimplemented(
+    message = "this method is not traced",
+    label = "a method of a type without `#[traced]`",
+    note = "put `#[traced]` on its impl block; or, if the traced method is one of the type behind a `Deref` of yours, call it on that: `(*model).forward(&x)`"
+)]
+pub trait Nearest {}
+
+impl<F: Facts> Nearest for Marker<F> {}
+
+/// Refuses a call of a traced method that stands behind a `Deref`: a nearer method may be called.
+pub fn nearest<A: Nearest>(_: A) {}
 
 /// A value that is an iterator, or can be converted to one.
 pub trait Yields {

@@ -11,10 +11,11 @@ use crate::digest::Digest;
 use crate::generic::{names_in, without_lifetimes};
 use crate::lower::{Body, Call, Callee, Lowered};
 use crate::parse::{text, unraw};
-use crate::purity::Question;
+use crate::purity::{Question, mark_of};
 use crate::warn::Cause;
 use proc_macro2::{Ident, LineColumn, Span, TokenStream};
 use quote::ToTokens;
+use std::collections::BTreeSet;
 use syn::visit_mut::VisitMut;
 use syn::{Block, Expr, ReturnType};
 
@@ -382,8 +383,21 @@ impl Cx<'_> {
             };
         }
         let mut block = block.clone();
-        let mut typed = Typed { called };
+        let mut typed = Typed {
+            called,
+            p,
+            marks: BTreeSet::new(),
+        };
         typed.visit_block_mut(&mut block);
+        let marks = typed.marks.iter();
+        let unmarked = (!typed.marks.is_empty()).then(|| {
+            ours! {
+                trait __Unmarked {
+                    #(fn #marks(&self) -> #p::No { ::core::unreachable!() })*
+                }
+                impl<__T: ?::core::marker::Sized> __Unmarked for __T {}
+            }
+        });
         let methods = called.iter().filter_map(|called| match &called.slot {
             Slot::Method(slot, _) => Some(slot),
             Slot::Known(_) | Slot::Asked(_) => None,
@@ -396,6 +410,7 @@ impl Cx<'_> {
             #head
             #[doc(hidden)]
             #vis #sig {
+                #unmarked
                 #(let #methods = #p::Slot::new();)*
                 let _ = || #output {
                     loop {}
@@ -437,6 +452,48 @@ impl Slot {
 /// Replaces method calls by calls of the functions that also return markers.
 struct Typed<'a> {
     called: &'a [Called],
+    p: &'a TokenStream,
+    /// Marks of the methods that are called, for types that have none.
+    marks: BTreeSet<Ident>,
+}
+
+impl Typed<'_> {
+    /// Returns a statement that compiles only if the receiver itself has the traced method.
+    ///
+    /// Method calls look through `Deref`, so that a wrapper may have an untraced method of the same
+    /// name, which the user's code calls. Pointers of the standard library have no such methods.
+    fn nearest(&mut self, receiver: &Expr, method: &Ident) -> Option<TokenStream> {
+        if !is_place(receiver) {
+            return None;
+        }
+        let p = self.p;
+        let span = Span::mixed_site().located_at(method.span());
+        let mark = Ident::new(&mark_of(&unraw(method)).to_string(), method.span());
+        self.marks.insert(mark_of(&unraw(method)));
+        let receiver = quote::quote_spanned!(span=> &#receiver);
+        let peeled = (0..4).fold(
+            receiver,
+            |e, _| quote::quote_spanned!(span=> (&&#p::Probe(#e)).peel()),
+        );
+        Some(quote::quote_spanned! {span=>
+            {
+                use #p::by_type::*;
+                #p::nearest((#peeled).#mark());
+            }
+        })
+    }
+}
+
+/// Whether an expression may be written twice: it is a local or a part of one.
+fn is_place(expr: &Expr) -> bool {
+    match expr {
+        Expr::Path(_) => true,
+        Expr::Field(e) => is_place(&e.base),
+        Expr::Paren(e) => is_place(&e.expr),
+        Expr::Reference(e) => is_place(&e.expr),
+        Expr::Index(e) => is_place(&e.expr) && matches!(&*e.index, Expr::Lit(_) | Expr::Path(_)),
+        _ => false,
+    }
 }
 
 impl VisitMut for Typed<'_> {
@@ -449,9 +506,16 @@ impl VisitMut for Typed<'_> {
             _ => None,
         });
         let Some(slot) = slot else { return };
+        let nearest = {
+            let (receiver, method) = (call.receiver.clone(), call.method.clone());
+            self.nearest(&receiver, &method)
+        };
         let name = format!("__traced_{}_typed", unraw(&call.method));
         call.method = Ident::new(&name, call.method.span());
-        *expr = Expr::Verbatim(ours!(#slot.result(#call)));
+        *expr = Expr::Verbatim(match nearest {
+            Some(nearest) => ours!(({ #nearest #slot.result(#call) })),
+            None => ours!(#slot.result(#call)),
+        });
     }
 }
 
