@@ -141,7 +141,7 @@ pub struct Probe<'a, T: ?Sized>(pub &'a T);
 /// Answers whether a type is of a class in `MASK`.
 pub struct Is<C, const MASK: u32>(PhantomData<C>);
 
-/// Class of a type that implements [`Kind`].
+/// Class of a type that implements `Kind`.
 pub trait ByKind: Sized {
     /// Class of the type.
     type Class: Class;
@@ -179,7 +179,7 @@ foreign! {
     OwnPlain for [T: ?Sized] &Probe<'_, T>: Plain;
 }
 
-/// Class of a type that implements [`Known`].
+/// Class of a type that implements `Known`.
 pub trait AllKnown: Sized {
     /// Class of the type.
     type Class: Class;
@@ -193,7 +193,7 @@ impl<T: Known + ?Sized> AllKnown for &&Probe<'_, T> {
     type Class = T::Class;
 }
 
-/// A type with parts that do not implement [`Known`].
+/// A type with parts that do not implement `Known`.
 pub trait NotAllKnown: Sized {
     /// Answers no.
     fn known<const MASK: u32>(self) -> Is<Foreign, MASK> {
