@@ -50,7 +50,7 @@ impl Digest {
 /// again.
 pub(crate) fn names_of_items(func: &Func, block: &Block) -> BTreeSet<String> {
     let mut renamer = Renamer::new(func);
-    renamer.whole(func, block);
+    renamer.parts(func, block);
     renamer.items
 }
 
@@ -128,23 +128,27 @@ impl Renamer {
 
     /// Normalises the parameters and the body, and returns their text.
     fn whole(&mut self, func: &Func, block: &Block) -> String {
+        let (inputs, block) = self.parts(func, block);
+        let inputs = inputs.iter().map(text);
+        inputs.chain([text(&block)]).collect::<Vec<_>>().join("\n")
+    }
+
+    /// Renames the parameters and the body.
+    fn parts(&mut self, func: &Func, block: &Block) -> (Vec<FnArg>, Block) {
         let mut items = Items(self);
         syn::visit::Visit::visit_block(&mut items, block);
-        let mut parts = Vec::new();
-        for input in &func.sig.inputs {
-            let mut input = input.clone();
-            if let FnArg::Typed(param) = &mut input {
+        let mut inputs: Vec<FnArg> = func.sig.inputs.iter().cloned().collect();
+        for input in &mut inputs {
+            if let FnArg::Typed(param) = input {
                 if let Pat::Ident(name) = &mut *param.pat {
                     name.mutability = None;
                 }
                 self.bind(&mut param.pat);
             }
-            parts.push(text(&input));
         }
         let mut block = block.clone();
         self.visit_block_mut(&mut block);
-        parts.push(text(&block));
-        parts.join("\n")
+        (inputs, block)
     }
 
     fn scoped(&mut self, visit: impl FnOnce(&mut Self)) {

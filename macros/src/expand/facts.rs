@@ -361,7 +361,7 @@ impl Cx<'_> {
                 Slot::Known(facts) => ours!(#p::Slot::of(#facts)),
                 Slot::Method(slot, _) => slot.to_token_stream(),
                 Slot::Asked(question) => {
-                    let unmarked = unmarked(std::slice::from_ref(question), p);
+                    let unmarked = unmarked(&question.mark, p);
                     let tokens = &question.tokens;
                     ours! {
                         #p::Slot::answered(&|| {
@@ -389,15 +389,7 @@ impl Cx<'_> {
             marks: BTreeSet::new(),
         };
         typed.visit_block_mut(&mut block);
-        let marks = typed.marks.iter();
-        let unmarked = (!typed.marks.is_empty()).then(|| {
-            ours! {
-                trait __Unmarked {
-                    #(fn #marks(&self) -> #p::No { ::core::unreachable!() })*
-                }
-                impl<__T: ?::core::marker::Sized> __Unmarked for __T {}
-            }
-        });
+        let unmarked = unmarked(&typed.marks, p);
         let methods = called.iter().filter_map(|called| match &called.slot {
             Slot::Method(slot, _) => Some(slot),
             Slot::Known(_) | Slot::Asked(_) => None,
@@ -468,8 +460,9 @@ impl Typed<'_> {
         }
         let p = self.p;
         let span = Span::mixed_site().located_at(method.span());
-        let mark = Ident::new(&mark_of(&unraw(method)).to_string(), method.span());
-        self.marks.insert(mark_of(&unraw(method)));
+        let mut mark = mark_of(&unraw(method));
+        self.marks.insert(mark.clone());
+        mark.set_span(method.span());
         let receiver = quote::quote_spanned!(span=> &#receiver);
         let peeled = (0..4).fold(
             receiver,
@@ -506,10 +499,7 @@ impl VisitMut for Typed<'_> {
             _ => None,
         });
         let Some(slot) = slot else { return };
-        let nearest = {
-            let (receiver, method) = (call.receiver.clone(), call.method.clone());
-            self.nearest(&receiver, &method)
-        };
+        let nearest = self.nearest(&call.receiver, &call.method);
         let name = format!("__traced_{}_typed", unraw(&call.method));
         call.method = Ident::new(&name, call.method.span());
         *expr = Expr::Verbatim(match nearest {

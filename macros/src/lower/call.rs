@@ -67,7 +67,7 @@ impl Cx<'_> {
             return self.recorded("a call of a value", func.span());
         }
         let hidden = func.path.get_ident();
-        if hidden.is_some_and(|name| self.functions.contains(&unraw(name)))
+        if hidden.is_some_and(|name| self.items.functions.contains(&unraw(name)))
             && call.args.iter().any(|arg| self.mentions_traced(arg))
         {
             return self.recorded("a call of a function of the body", func.span());

@@ -1,27 +1,38 @@
-//! Finds the items inside of a body.
+//! Items that a body contains or names.
 
-use crate::parse::unraw;
+use crate::digest::names_of_items;
+use crate::parse::{Func, is_traced, unraw};
 use std::collections::BTreeSet;
 use syn::visit::Visit;
 use syn::{Block, ItemFn};
 
-/// Returns the names of the functions in the body that do not carry `#[traced]`.
-pub(super) fn untraced_functions(body: &Block) -> BTreeSet<String> {
-    #[derive(Default)]
-    struct Functions(BTreeSet<String>);
+/// Names of items that locals and traced functions may share.
+pub(super) struct Items {
+    /// Functions in the body without `#[traced]`, which shadow traced functions of the same name.
+    pub(super) functions: BTreeSet<String>,
+    /// Single names in the body that refer to items outside of it.
+    pub(super) names: BTreeSet<String>,
+}
 
-    impl<'ast> Visit<'ast> for Functions {
-        fn visit_item_fn(&mut self, item: &'ast ItemFn) {
-            let attrs = item.attrs.iter();
-            let mut names = attrs.filter_map(|attr| attr.path().segments.last());
-            if !names.any(|name| name.ident == "traced") {
-                self.0.insert(unraw(&item.sig.ident));
-            }
-            syn::visit::visit_item_fn(self, item);
+impl Items {
+    pub(super) fn of(func: &Func, body: &Block) -> Items {
+        let mut functions = Untraced::default();
+        functions.visit_block(body);
+        Items {
+            functions: functions.0,
+            names: names_of_items(func, body),
         }
     }
+}
 
-    let mut functions = Functions::default();
-    functions.visit_block(body);
-    functions.0
+#[derive(Default)]
+struct Untraced(BTreeSet<String>);
+
+impl<'ast> Visit<'ast> for Untraced {
+    fn visit_item_fn(&mut self, item: &'ast ItemFn) {
+        if !item.attrs.iter().any(is_traced) {
+            self.0.insert(unraw(&item.sig.ident));
+        }
+        syn::visit::visit_item_fn(self, item);
+    }
 }

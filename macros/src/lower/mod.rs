@@ -45,13 +45,13 @@ mod syntax;
 mod value;
 
 pub(crate) use blocks::{Declaration, Flowing, HostCode, Piece, Store};
+use items::Items;
 pub(crate) use keep::{KEEPS, keeps};
 pub(crate) use lowered::{Call, CallArg, Callee, HostStmt, Input, Lowered, Source};
 pub(crate) use macros::format_names;
 pub(crate) use names::{ident_of, ours};
 use value::{Host, Local, Place, Value, Want};
 
-use crate::digest::names_of_items;
 use crate::parse::{Func, OutShape, text};
 use crate::report::Errors;
 use gradloom_ir::program::Keep;
@@ -91,8 +91,7 @@ struct Cx<'a> {
     func: &'a Func,
     /// The body as the user wrote it, for messages.
     source: &'a syn::Block,
-    /// Functions in the body without `#[traced]`, which shadow traced functions of the same name.
-    functions: BTreeSet<String>,
+    items: &'a Items,
     errors: Errors,
     b: Builder,
     scopes: Vec<BTreeMap<String, Local>>,
@@ -138,13 +137,14 @@ pub(crate) fn lower(
     if !func.output.shape.is_known() {
         return Body::Recorded(format!("it returns `{}`", text(&func.output.ty)));
     }
-    let mut cx = Cx::new(func, block, private);
+    let items = Items::of(func, block);
+    let mut cx = Cx::new(func, block, &items, private);
     match cx.straight(block) {
         Err(Stop::Recorded(_)) => {}
         outs => return cx.finish(outs, errors),
     }
     // The body is not straight-line, so it is lowered as blocks between branches and loops.
-    let mut cx = Cx::new(func, block, private);
+    let mut cx = Cx::new(func, block, &items, private);
     cx.flow = Some(blocks::Pieces::new());
     match cx.flow(block) {
         Err(stop) => {
@@ -164,11 +164,16 @@ pub(crate) fn lower(
 }
 
 impl<'a> Cx<'a> {
-    fn new(func: &'a Func, source: &'a syn::Block, private: &TokenStream) -> Cx<'a> {
+    fn new(
+        func: &'a Func,
+        source: &'a syn::Block,
+        items: &'a Items,
+        private: &TokenStream,
+    ) -> Cx<'a> {
         let mut cx = Cx {
             func,
             source,
-            functions: items::untraced_functions(source),
+            items,
             errors: Errors::default(),
             b: Builder::new(),
             scopes: vec![BTreeMap::new()],
@@ -190,8 +195,8 @@ impl<'a> Cx<'a> {
             flow: None,
             krate: private.clone(),
         };
-        for name in names_of_items(func, source) {
-            cx.host_names.push(name);
+        for name in &items.names {
+            cx.host_names.push(name.clone());
         }
         cx.params();
         cx

@@ -60,6 +60,12 @@ impl Func {
     }
 }
 
+/// Returns whether an attribute is `#[traced]`, under any path.
+pub(crate) fn is_traced(attr: &Attribute) -> bool {
+    let last = attr.path().segments.last();
+    last.is_some_and(|segment| segment.ident == "traced")
+}
+
 /// Returns the name of an identifier without `r#`.
 pub(crate) fn unraw(ident: &Ident) -> String {
     let name = ident.to_string();

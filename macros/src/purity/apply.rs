@@ -6,7 +6,7 @@ use super::{Judge, Remedy};
 use crate::known::{
     FUNCTIONS, NUMBERS, OF_NUMBERS, OF_TENSORS, TRANSFORMS, Takes, class, is_op, methods,
 };
-use crate::parse::{text, unraw};
+use crate::parse::{is_traced, text, unraw};
 use proc_macro2::{Span, TokenStream};
 use quote::ToTokens;
 use syn::spanned::Spanned;
@@ -126,11 +126,7 @@ impl Judge<'_> {
             syn::ReturnType::Default => Val::nothing(),
         };
         let name = unraw(&item.sig.ident);
-        let traced = |attr: &syn::Attribute| {
-            let last = attr.path().segments.last();
-            last.is_some_and(|s| s.ident == "traced")
-        };
-        if self.entered.contains(&name) || item.attrs.iter().any(traced) {
+        if self.entered.contains(&name) || item.attrs.iter().any(is_traced) {
             return result;
         }
         let plain = [

@@ -10,22 +10,15 @@ use proc_macro2::{Span, TokenStream};
 use syn::spanned::Spanned;
 use syn::{Expr, ExprMethodCall, GenericArgument, Type};
 
-/// Methods with an inferred result type that call a trait implementation of that type.
-const INFERRED: [&str; 8] = [
-    "collect",
-    "into",
-    "parse",
-    "product",
-    "sum",
-    "try_into",
-    "unwrap_or_default",
-    "unzip",
-];
-
-/// Methods among `INFERRED` that may convert to a user-defined type.
+/// Methods with an inferred result type that may convert to a user-defined type.
 const CONVERSIONS: [&str; 7] = [
     "collect", "into", "parse", "product", "sum", "try_into", "unzip",
 ];
+
+/// Returns whether a method has an inferred result type and calls a trait implementation of it.
+fn is_inferred(method: &str) -> bool {
+    CONVERSIONS.contains(&method) || method == "unwrap_or_default"
+}
 
 /// Iterator methods that pass elements by value, to closures or to the result.
 const MOVERS: [&str; 21] = [
@@ -142,7 +135,7 @@ impl Judge<'_> {
         }
         if let Some(GenericArgument::Type(ty)) =
             call.turbofish.as_ref().and_then(|t| t.args.first())
-            && INFERRED.contains(&name)
+            && is_inferred(name)
         {
             self.refuse_user(ty, what, span);
         }
@@ -284,8 +277,7 @@ impl Judge<'_> {
         let args: Option<Vec<&TokenStream>> = args.iter().map(Val::exact).collect();
         let (args, method, turbofish) = (args?, &call.method, &call.turbofish);
         // Outside of the body the context that determines the type is missing.
-        let is_inferred =
-            turbofish.is_none() && args.is_empty() && INFERRED.contains(&&*unraw(method));
+        let is_inferred = turbofish.is_none() && args.is_empty() && is_inferred(&unraw(method));
         if self.own.hides || is_inferred {
             return None;
         }
@@ -551,9 +543,13 @@ impl Judge<'_> {
 
     /// Records a conversion to a type of the standard library or of this library, if `expr` is one.
     pub(super) fn expect_conversion(&mut self, ty: &Type, expr: &Expr) {
-        if let Some(call) = conversion(expr)
-            && !may_be_of_user(ty)
-        {
+        if !may_be_of_user(ty) {
+            self.expect(expr);
+        }
+    }
+
+    fn expect(&mut self, expr: &Expr) {
+        if let Some(call) = conversion(expr) {
             let at = (unraw(&call.method), place(call.method.span()));
             self.expected.insert(at);
         }
@@ -563,14 +559,10 @@ impl Judge<'_> {
     /// library.
     pub(super) fn expect_conversions<'e>(&mut self, args: impl IntoIterator<Item = &'e Expr>) {
         for arg in args {
-            let arg = match arg {
-                Expr::Reference(r) => &*r.expr,
+            self.expect(match arg {
+                Expr::Reference(r) => &r.expr,
                 arg => arg,
-            };
-            if let Some(call) = conversion(arg) {
-                let at = (unraw(&call.method), place(call.method.span()));
-                self.expected.insert(at);
-            }
+            });
         }
     }
 
@@ -635,7 +627,7 @@ struct Given<'a> {
 /// Returns the call with an inferred result type that determines the value of an expression.
 fn conversion(expr: &Expr) -> Option<&ExprMethodCall> {
     match expr {
-        Expr::MethodCall(call) if INFERRED.contains(&&*unraw(&call.method)) => Some(call),
+        Expr::MethodCall(call) if is_inferred(&unraw(&call.method)) => Some(call),
         Expr::MethodCall(call) if ["unwrap", "expect"].contains(&&*unraw(&call.method)) => {
             conversion(&call.receiver).filter(|inner| inner.span().start() == call.span().start())
         }

@@ -3,17 +3,10 @@
 use crate::half_typed;
 use crate::lower::checkpoint::is_checkpoint;
 use crate::lower::{KEEPS, keeps};
+use crate::parse::is_traced;
 use crate::report::Errors;
 use quote::ToTokens;
 use syn::Attribute;
-
-/// Returns whether an attribute is `#[traced]`, under any path.
-pub(super) fn is_traced(attr: &Attribute) -> bool {
-    attr.path()
-        .segments
-        .last()
-        .is_some_and(|s| s.ident == "traced")
-}
 
 /// Reports and removes a second `#[traced]`.
 pub(super) fn refuse_second(attrs: &mut Vec<Attribute>, errors: &mut Errors) {

@@ -1,12 +1,13 @@
 //! Expands a traced impl block.
 
-use super::attributes::{is_traced, refuse_second};
+use super::attributes::refuse_second;
 use super::item::{Written, emit, tests};
 use crate::annotation::declare;
 use crate::args::Args;
 use crate::expand::paths;
 use crate::half_typed;
 use crate::order;
+use crate::parse::is_traced;
 use crate::parse::{self, Owner};
 use crate::report::Errors;
 use proc_macro2::TokenStream;

@@ -10,6 +10,7 @@ use crate::purity::{Question, is_known, mark_of};
 use crate::warn::Cause;
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::ToTokens;
+use std::collections::BTreeSet;
 use syn::spanned::Spanned;
 use syn::{Path, Type};
 
@@ -103,7 +104,7 @@ impl StaticCall<'_> {
         let last = ours!(0usize);
         chunks.iter().rev().fold(last, |rest, questions| {
             let n = questions.len();
-            let unmarked = unmarked(questions, p);
+            let unmarked = unmarked(questions.iter().filter_map(|q| q.mark.as_ref()), p);
             let answers = questions.iter().rev().fold(ours!(()), |rest, question| {
                 let tokens = &question.tokens;
                 ours!((#tokens, #rest))
@@ -277,11 +278,13 @@ impl StaticCall<'_> {
 
 /// Returns a trait that gives every type the methods that mark traced functions, with the answer
 /// "no".
-pub(in crate::expand) fn unmarked(questions: &[Question], p: &TokenStream) -> Option<TokenStream> {
-    let mut marks: Vec<&Ident> = questions.iter().filter_map(|q| q.mark.as_ref()).collect();
-    marks.sort();
-    marks.dedup();
+pub(in crate::expand) fn unmarked<'a>(
+    marks: impl IntoIterator<Item = &'a Ident>,
+    p: &TokenStream,
+) -> Option<TokenStream> {
+    let marks: BTreeSet<&Ident> = marks.into_iter().collect();
     (!marks.is_empty()).then(|| {
+        let marks = marks.iter();
         ours! {
             trait __Unmarked {
                 #(fn #marks(&self) -> #p::No { ::core::unreachable!() })*
