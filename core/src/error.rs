@@ -1,9 +1,9 @@
 //! The error type of the crate.
 
 use crate::annotation::AnnotationFault;
-use crate::kernel::KernelFault;
 use crate::{Aval, DType};
 use gradloom_ir::OpError;
+use gradloom_kernels::KernelFault;
 use std::fmt;
 
 /// Result of a fallible operation.

@@ -4,12 +4,13 @@ use crate::cache::Cache;
 use crate::call::{self, CallNode};
 use crate::events::{self, Event};
 use crate::graph::{Graph, Results};
-use crate::kernel::Leaf;
 use crate::node::{self, Edges, Look, Shared};
 use crate::plan::{Given, Leaves};
 use crate::{Result, Tensor, Tree};
+use gradloom_kernels::fork::{self, get_or_init};
+use gradloom_kernels::task::Leaf;
 use smallvec::SmallVec;
-use std::sync::{Arc, LazyLock, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 /// State that evaluations share, behind one lock.
 ///
@@ -21,18 +22,20 @@ pub(crate) struct Engine {
     pub(crate) cache: Cache,
 }
 
-static ENGINE: LazyLock<Mutex<Engine>> = LazyLock::new(|| {
-    Mutex::new(Engine {
-        edges: Edges::new(),
-        epoch: 0,
-        cache: Cache::new(),
-    })
-});
+static ENGINE: OnceLock<Mutex<Engine>> = OnceLock::new();
 
 impl Engine {
     pub(crate) fn lock() -> MutexGuard<'static, Engine> {
+        let engine = get_or_init(&ENGINE, || {
+            fork::set_outer_lock(|| Box::new(Engine::lock()));
+            Mutex::new(Engine {
+                edges: Edges::new(),
+                epoch: 0,
+                cache: Cache::new(),
+            })
+        });
         // A walk that panicked leaves stamps of its own epoch, which no later walk uses.
-        ENGINE.lock().unwrap_or_else(|e| e.into_inner())
+        engine.lock().unwrap_or_else(|e| e.into_inner())
     }
 
     /// Returns the epoch for the next walk.

@@ -146,6 +146,8 @@
 //! - [`Error`]: the error type. An error is a panic at the line of the call, or an `Err` inside of
 //!   a function that returns [`Result`] and is traced or differentiated.
 
+#![forbid(unsafe_code)]
+
 extern crate self as gradloom;
 
 #[doc(hidden)]
@@ -154,20 +156,16 @@ pub mod __private;
 mod age;
 mod annotation;
 mod aval;
-#[macro_use]
-mod buffer;
+mod backend;
 pub mod cache;
 mod call;
 mod check;
 mod cost;
-mod dtype;
+mod element;
 mod error;
 mod evaluate;
 pub mod events;
-mod fork;
 mod graph;
-mod kernel;
-mod layout;
 mod lower;
 mod node;
 pub mod optim;
@@ -177,7 +175,6 @@ mod record;
 pub mod report;
 mod rules;
 mod scope;
-mod shelf;
 mod spare;
 mod statics;
 mod tensor;
@@ -190,15 +187,15 @@ mod walk;
 pub use annotation::AnnotationFault;
 pub use aval::Aval;
 pub use cost::{Cost, Formula, Term, Work};
-pub use dtype::Element;
+pub use element::Element;
 pub use error::{Error, Result};
 pub use evaluate::{Targets, evaluate, explain};
 pub use gradloom_ir::DType;
+pub use gradloom_kernels::memory::pool::release_memory;
+pub use gradloom_kernels::threads::{set_threads, threads};
 pub use gradloom_macros::{Tree, traced};
-pub use kernel::threads::{set_threads, threads};
 pub use random::Key;
 pub use report::report;
-pub use shelf::release_memory;
 pub use statics::IntoStatic;
 pub use tensor::{Branch, IntoShape, Operand, Tensor};
 pub use traced::{Point, Traced};

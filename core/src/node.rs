@@ -1,13 +1,13 @@
 //! The lazy graph: values, and the ops and calls that promise them.
 
-use crate::buffer::Buffer;
 use crate::call::{self, CallNode};
 use crate::evaluate::Engine;
-use crate::fork;
 use crate::scope::Scopes;
 use crate::walk::Stamp;
 use crate::{Aval, DType, spare};
 use gradloom_ir::{Op, Static};
+use gradloom_kernels::fork;
+use gradloom_kernels::memory::Buffer;
 use qcell::{TCell, TCellOwner};
 use smallvec::SmallVec;
 use std::panic::{RefUnwindSafe, UnwindSafe};

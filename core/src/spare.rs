@@ -3,12 +3,12 @@
 //! A step of a program drops as many of them as it makes, so a steady state does not allocate.
 //! Entries are uniquely owned.
 
-use crate::buffer::Buffer;
-use crate::kernel::KernelFault;
 use crate::node::{Shared, Source, Value};
-use crate::shelf;
 use crate::{Aval, DType};
-use std::cell::{Cell, RefCell};
+use gradloom_kernels::KernelFault;
+use gradloom_kernels::memory::Buffer;
+use gradloom_kernels::memory::pool;
+use std::cell::RefCell;
 use std::ops::Deref;
 use std::sync::Arc;
 use std::thread::LocalKey;
@@ -28,19 +28,6 @@ const MOST_VALUES: usize = 4096;
 pub(crate) fn take<T>(spare: &'static LocalKey<Spare<T>>) -> Option<T> {
     let taken = spare.try_with(|spare| spare.try_borrow_mut().ok()?.pop());
     taken.ok().flatten()
-}
-
-/// Takes scratch memory of this thread, or empty memory while the thread exits.
-///
-/// Destructors of the user may still compute at that time.
-pub(crate) fn take_room<T: Default>(room: &'static LocalKey<Cell<T>>) -> T {
-    room.try_with(Cell::take).unwrap_or_default()
-}
-
-/// Gives scratch memory back to this thread, for the next use.
-pub(crate) fn keep_room<T>(room: &'static LocalKey<Cell<T>>, memory: T) {
-    let mut memory = Some(memory);
-    let _ = room.try_with(|room| memory.take().map(|memory| room.set(memory)));
 }
 
 /// Adds an entry, or drops it if the list is full.
@@ -162,7 +149,7 @@ fn list_of(dtype: DType, n: usize) -> usize {
 ///
 /// The caller writes them before it reads them.
 pub(crate) fn buffer(dtype: DType, n: usize) -> Result<Arc<Buffer>, KernelFault> {
-    let small = n.saturating_mul(dtype.size()) < shelf::LARGE;
+    let small = n.saturating_mul(dtype.size()) < pool::LARGE;
     if small && let Some(found) = small_buffer(dtype, n) {
         return Ok(found);
     }
@@ -199,7 +186,7 @@ pub(crate) fn let_go(mut buffer: Arc<Buffer>) {
         return;
     }
     let bytes = buffer.bytes();
-    if buffer.len() * buffer.dtype().size() >= shelf::LARGE || bytes >= 2 * shelf::LARGE {
+    if buffer.len() * buffer.dtype().size() >= pool::LARGE || bytes >= 2 * pool::LARGE {
         if let Some(only) = Arc::get_mut(&mut buffer) {
             only.clear();
             keep(&SHELLS, buffer);

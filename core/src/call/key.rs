@@ -5,8 +5,8 @@
 use super::function::{Function, ParamKind, Why};
 use super::no_args;
 use crate::node::{Shared, Value};
-use crate::spare::{keep_room, take_room};
 use crate::{Aval, DType, Tensor, Tree};
+use gradloom_kernels::memory::scratch;
 use smallvec::SmallVec;
 use std::any::{Any, TypeId, type_name};
 use std::cell::{Cell, RefCell};
@@ -104,7 +104,7 @@ impl<'a> CallKey<'a> {
     pub(super) fn new() -> CallKey<'a> {
         CallKey {
             leaves: Leaves::new(),
-            words: take_room(&WORDS),
+            words: scratch::take(&WORDS),
             instance: None,
             others: Vec::new(),
             obstacle: None,
@@ -314,7 +314,7 @@ pub(super) fn shared(ty: &str) -> String {
 impl Drop for CallKey<'_> {
     fn drop(&mut self) {
         self.words.clear();
-        keep_room(&WORDS, std::mem::take(&mut self.words));
+        scratch::restore(&WORDS, std::mem::take(&mut self.words));
     }
 }
 

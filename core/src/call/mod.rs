@@ -29,18 +29,18 @@ pub use site::{Recording, Results, Site, begin, impure_call, names, recorded, re
 pub(crate) use site::{impure, is_recording};
 pub use whole::{NoShape, NoWhole, OfWhole, ShapeOfTree, Whole, unkept};
 
-use crate::buffer::Buffer;
 use crate::cache::Entry;
 use crate::evaluate::{self, Recorded};
 use crate::events::{self, Event};
-use crate::fork;
 use crate::graph::{self, Graph};
-use crate::kernel::Leaf;
 use crate::node::{self, Look, Shared, Value, release};
 use crate::plan::{self, Given, Leaves};
 use crate::spare::{self, Spare};
 use crate::{Error, Result};
 use function::Timer;
+use gradloom_kernels::fork;
+use gradloom_kernels::memory::Buffer;
+use gradloom_kernels::task::Leaf;
 use partial::Parts;
 use smallvec::{SmallVec, smallvec};
 use std::cell::RefCell;

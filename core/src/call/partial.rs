@@ -5,10 +5,10 @@ use crate::Aval;
 use crate::cache::Entry;
 use crate::evaluate::Engine;
 use crate::events::{self, Event};
-use crate::fork;
 use crate::lower::Lowered;
 use crate::plan::Plan;
 use gradloom_ir::{Program, cost, pass};
+use gradloom_kernels::fork;
 use std::sync::{Arc, Mutex};
 
 /// Number of sets of dropped results with cached plans. With other sets all results are computed.

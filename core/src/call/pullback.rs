@@ -10,7 +10,6 @@ use super::{let_go_of, no_args};
 use crate::__private::{Pull, Pulled};
 use crate::age::age_of_all;
 use crate::events::{self, Event};
-use crate::fork::get_or_init;
 use crate::node::{Shared, Source};
 use crate::record::{catch, expect};
 use crate::testing::is_op_by_op;
@@ -18,6 +17,7 @@ use crate::transform::{Bound, cut_behind, replay_bound};
 use crate::tree::leaves;
 use crate::{Aval, Result, Tensor, Tree, check};
 use gradloom_ir::{Program, pass};
+use gradloom_kernels::fork::get_or_init;
 use std::sync::{Arc, OnceLock};
 
 /// Pullback shared by all calls with equal keys.

@@ -1,6 +1,6 @@
 //! Arena allocation: values that live at the same time get disjoint ranges.
 
-use crate::kernel::ALIGN;
+use gradloom_kernels::memory::ALIGN;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Live range of a value in tasks, from its first write to its last read.

@@ -3,8 +3,10 @@
 //! A task joins the task that reads its result row by row, if one of the two can move next to the
 //! other. Values that only the chain uses are never in memory as a whole.
 
-use super::build::{Build, Draft, Part, Root, What, Work};
-use crate::kernel::{At, Bound, Link, Prepared, chain, gcd};
+use crate::backend::{Build, Draft, Member, Part, Root, What, Work};
+use gradloom_kernels::rows::chain::{self, At, Bound};
+use gradloom_kernels::rows::row_kernel::{Link, gcd};
+use gradloom_kernels::task::Prepared;
 
 /// Search window for partners of a task. Keeps planning linear.
 const REACH: usize = 64;
@@ -20,13 +22,6 @@ const MOST_BYTES: usize = 1 << 18;
 
 /// Largest number of operands, and of results, of a task that runs without an allocation.
 const FEW: usize = 8;
-
-/// Task of a chain.
-pub(super) struct Member {
-    pub(super) link: Link,
-    pub(super) args: Vec<Part>,
-    pub(super) outs: Vec<u32>,
-}
 
 /// Joins tasks to chains where possible.
 pub(super) fn chains(build: &mut Build) {
@@ -244,5 +239,5 @@ pub(super) fn prepare(
         outs.iter().map(size).collect(),
         near.iter().map(row).collect(),
     );
-    chain(links.collect(), [n_rows, block], &results, &rows)
+    chain::chain(links.collect(), [n_rows, block], &results, &rows)
 }

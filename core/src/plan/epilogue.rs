@@ -1,9 +1,11 @@
 //! Epilogues: elementwise groups that run in the task of a product.
 
-use super::build::{Build, Kind, Part, What, Work};
-use super::place::Place;
 use crate::Aval;
-use crate::kernel::{self, Group, Link};
+use crate::backend::Place;
+use crate::backend::{Build, Kind, Part, What, Work};
+use gradloom_kernels::elementwise::epilogue;
+use gradloom_kernels::elementwise::group::Group;
+use gradloom_kernels::rows::row_kernel::Link;
 
 /// Search window for products. Keeps planning linear.
 const REACH: usize = 64;
@@ -44,7 +46,7 @@ pub(super) fn group(
         .product
         .clone()
         .expect("`product` returns tasks with a product");
-    let kernel = match kernel::follow(&batch, dtype, group, at, into) {
+    let kernel = match epilogue::follow(&batch, dtype, group, at, into) {
         Ok(kernel) => kernel,
         Err(group) => return plain(build, ops, *group),
     };

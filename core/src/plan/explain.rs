@@ -1,8 +1,9 @@
 //! Describes a plan as text.
 
-use super::{Plan, What};
-use crate::kernel::{Base, Region};
+use super::Plan;
+use crate::backend::What;
 use gradloom_ir::{Poly, Program, cost};
+use gradloom_kernels::task::{Base, Region};
 use std::fmt::Write;
 
 /// Largest number of ops of a group that are listed by name.

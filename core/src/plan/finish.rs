@@ -1,14 +1,17 @@
 //! Last phase of planning: assigns memory to values, and makes tasks that refer to it.
 
-use super::arena::{self, Life};
-use super::build::{Build, Draft, Kind, Part, Root, Work};
-use super::chains::{self, chains};
+use super::Plan;
 use super::gifts::gifts;
 use super::results::Results;
 use super::times::Times;
-use super::{Place, Plan};
-use crate::kernel::{Base, Needs, Region, Task};
+use crate::backend::Place;
+use crate::backend::{Build, Draft, Kind, Part, Root, Work};
+use crate::plan::arena;
+use crate::plan::arena::Life;
+use crate::plan::chains;
+use crate::plan::chains::chains;
 use gradloom_ir::{Program, SecondaryMap, Var};
+use gradloom_kernels::task::{Base, Needs, Region, Task};
 
 /// Makes the plan: selects results, fuses chains, and assigns memory.
 pub(super) fn finish(

@@ -2,8 +2,8 @@
 
 use super::Out;
 use crate::DType;
-use crate::buffer::Buffer;
-use crate::kernel::{Base, Needs, Region};
+use gradloom_kernels::memory::Buffer;
+use gradloom_kernels::task::{Base, Needs, Region};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ pub(crate) struct Gift {
     pub(crate) result: usize,
 }
 
-/// Donated buffers. Their leaves are passed as [`Leaf::Given`](crate::kernel::Leaf::Given).
+/// Donated buffers. Their leaves are passed as [`Leaf::Given`](gradloom_kernels::task::Leaf::Given).
 pub(crate) type Given = SmallVec<[(Gift, Arc<Buffer>); 8]>;
 
 /// Pairs leaves with results, and returns the buffers that `give_up` donates, by leaf.

@@ -1,14 +1,19 @@
 //! Elementwise groups, each of which becomes one task, including sums over its members.
 
-use super::build::What;
 use super::instructions::{Instructions, Members, instructions};
 use super::readers::Readers;
 use super::steps::Planning;
-use super::{BOUND, Place, aval, epilogue};
+use super::{BOUND, aval, epilogue};
 use crate::Aval;
-use crate::kernel::{self, Sum};
-use crate::layout::Layout;
+use crate::backend::Place;
+use crate::backend::What;
+use crate::backend::cpu;
 use gradloom_ir::Program;
+use gradloom_kernels::elementwise::Sum;
+use gradloom_kernels::elementwise::compile;
+use gradloom_kernels::memory::Layout;
+use gradloom_kernels::movement;
+use gradloom_kernels::reduce;
 use std::collections::BTreeSet;
 
 const MEMBERS: &str = "a group has members";
@@ -36,7 +41,7 @@ pub(super) fn group(planning: &mut Planning<'_>, step: &[usize], sums: &[(usize,
     for var in eqns().flat_map(|eqn| eqn.data()) {
         if let (Some(place), None) = (places.get(*var), numbers.get(*var)) {
             let place = place.broadcast_to(shape);
-            let place = match kernel::jumps(&place.layout) {
+            let place = match movement::jumps(&place.layout) {
                 true => build.contiguous(&place),
                 false => place,
             };
@@ -92,7 +97,7 @@ pub(super) fn group(planning: &mut Planning<'_>, step: &[usize], sums: &[(usize,
         .iter()
         .map(|(i, sum)| (value(*i), dtype_of(*i), *sum))
         .collect();
-    let kernel = kernel::group(out.numel(), &layouts, &steps, &stored, &totals);
+    let kernel = compile::group(out.numel(), &layouts, &steps, &stored, &totals);
     let what = match step {
         [i] if sums.is_empty() => What::Op(program.eqns[*i].op),
         _ => What::Group {
@@ -123,7 +128,7 @@ pub(super) fn group(planning: &mut Planning<'_>, step: &[usize], sums: &[(usize,
             Sum::All | Sum::Columns(_) if totals.layout.numel() == out.numel() => totals,
             Sum::All | Sum::Columns(_) => {
                 build.op = program.eqns[*i].op;
-                build.join(&totals, &out, kernel::join(out.dtype()))
+                build.join(&totals, &out, reduce::join_totals(out.dtype()))
             }
         };
         places.insert(var, place.with(Layout::contiguous(out.shape())));
@@ -139,12 +144,12 @@ pub(super) fn sums(program: &Program, step: &[usize], readers: &Readers) -> Vec<
     for member in step {
         let var = program.eqns[*member].out();
         for i in readers.outside(var, step) {
-            let Some(eqn) = program.eqns.get(i).filter(|eqn| kernel::is_sum(eqn.op)) else {
+            let Some(eqn) = program.eqns.get(i).filter(|eqn| cpu::is_sum(eqn.op)) else {
                 continue;
             };
             let statics: Vec<_> = eqn.attrs.iter().map(|a| program.attr(*a).clone()).collect();
             let (shape, out) = (aval(program, var), aval(program, eqn.outs[0]));
-            let sum = kernel::fused_sum(eqn.op, &statics, shape.shape(), out.shape());
+            let sum = cpu::fused_sum(eqn.op, &statics, shape.shape(), out.shape());
             if let Some(sum) = sum
                 && found.first().is_none_or(|(_, first)| *first == sum)
                 && seen.insert(i)

@@ -3,9 +3,11 @@
 use super::BOUND;
 use super::steps::Numbers;
 use crate::DType;
-use crate::kernel::{self, Run, Step};
 use gradloom_ir::pass::{self, Values, cover};
 use gradloom_ir::{Op, Program, SecondaryMap, Var};
+use gradloom_kernels::elementwise::compile;
+use gradloom_kernels::elementwise::compile::{Run, Step};
+use gradloom_kernels::elementwise::compiled_loops;
 
 /// A group to be compiled.
 pub(super) struct Members<'a> {
@@ -105,7 +107,7 @@ impl Members<'_> {
             return None;
         }
         let arity = (group.inputs.len(), group.results.len());
-        let code = kernel::compiled(&group.signature(program), dtype, arity)?;
+        let code = compile::compiled(&group.signature(program), dtype, arity)?;
         Some(Step {
             run: Run::Loop(code),
             args: group.inputs.iter().map(|var| self.number(var)).collect(),
@@ -151,10 +153,10 @@ impl Members<'_> {
         };
         let of = |out: usize| dtypes[out];
         let ops = step.iter().map(|i| program.eqns[*i].op);
-        kernel::with_patterns(ops, |patterns| {
+        compiled_loops::with_patterns(ops, |patterns| {
             let fits = |fused, args: &[usize], outs: &[usize]| {
                 let own = of(outs[0]);
-                own.is_some_and(|own| kernel::in_dtype(fused, own).is_some())
+                own.is_some_and(|own| compile::in_dtype(fused, own).is_some())
                     && args.iter().chain(outs).all(|value| of(*value) == own)
             };
             let pieces = cover(&values, patterns, fits).into_iter();
@@ -163,7 +165,7 @@ impl Members<'_> {
                     Some(fused) => {
                         let own = of(piece.outs[0]).expect(BOUND);
                         Step {
-                            run: Run::Loop(kernel::in_dtype(fused, own).expect("it fits")),
+                            run: Run::Loop(compile::in_dtype(fused, own).expect("it fits")),
                             args: piece.args,
                             outs: piece.outs,
                         }

@@ -4,7 +4,6 @@
 //! one loop, the views that need no copy, and the memory of each value.
 
 mod arena;
-mod build;
 mod chains;
 mod epilogue;
 mod explain;
@@ -12,27 +11,27 @@ mod finish;
 mod gifts;
 mod groups;
 mod instructions;
-mod place;
 mod readers;
 mod results;
 mod steps;
 mod times;
 
-pub(crate) use build::{Build, What};
+use crate::backend::What;
 pub(crate) use gifts::{Gifts, Given, given};
-pub(crate) use place::Place;
+pub(crate) use gradloom_kernels::task;
 
-use crate::buffer::{Buffer, afford};
-use crate::kernel::{self, KernelFault, Leaf, Needs, Task};
-use crate::layout::Layout;
+use crate::backend::Eqns;
 use crate::lower::Lowered;
 use crate::spare;
 use crate::{Aval, Error, Result};
-use build::Eqns;
 use finish::finish;
 use gifts::Gift;
 use gradloom_ir::pass;
 use gradloom_ir::{Op, Program, Var};
+use gradloom_kernels::KernelFault;
+use gradloom_kernels::memory::Layout;
+use gradloom_kernels::memory::buffer::{Buffer, afford};
+use gradloom_kernels::task::{Leaf, Needs, Task};
 use smallvec::SmallVec;
 use std::sync::Arc;
 use steps::steps;
@@ -137,7 +136,7 @@ impl Plan {
         }
         // Without these clones, `results` holds the only handles to the buffers.
         given.clear();
-        let ran = kernel::run(
+        let ran = task::run(
             &self.tasks,
             &self.needs,
             leaves,

@@ -1,7 +1,8 @@
 //! Results of a plan: leaves, and roots that tasks make.
 
-use super::build::{Build, Kind};
-use super::{BOUND, Out, Place};
+use super::{BOUND, Out};
+use crate::backend::Place;
+use crate::backend::{Build, Kind};
 use gradloom_ir::{Op, Program, SecondaryMap, Var};
 
 /// Results of a plan.

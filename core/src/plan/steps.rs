@@ -1,13 +1,14 @@
 //! Plans the equations of a program step by step.
 
-use super::build::{Build, Eqns};
 use super::groups::{group, sums};
 use super::readers::Readers;
-use super::{BOUND, Place, aval};
-use crate::kernel;
-use crate::layout::Layout;
+use super::{BOUND, aval};
+use crate::backend::Place;
+use crate::backend::cpu;
+use crate::backend::{Build, Eqns};
 use gradloom_ir::pass::{self, is_elementwise, may_fail};
 use gradloom_ir::{Program, SecondaryMap, Var};
+use gradloom_kernels::memory::Layout;
 
 /// State of planning.
 pub(super) struct Planning<'a> {
@@ -81,14 +82,14 @@ fn equation(planning: &mut Planning<'_>, i: usize) {
     build.op = eqn.op;
     build.eqns = Eqns::from_elem(i as u32, 1);
     let own = [i];
-    build.wanted = kernel::along(eqn.op).filter(|op| {
+    build.wanted = cpu::along(eqn.op).filter(|op| {
         let mut others = readers.outside(eqn.args[0], &own);
         others.any(|by| {
             let other = program.eqns.get(by);
             other.is_some_and(|other| other.op == *op && other.args == eqn.args)
         })
     });
-    let made = kernel::lower(build, eqn.op, &statics, &args, &likes, &outs);
+    let made = cpu::lower(build, eqn.op, &statics, &args, &likes, &outs);
     build.eqns.clear();
     for ((var, place), out) in eqn.outs.iter().zip(made).zip(&outs) {
         debug_assert_eq!(

@@ -1,9 +1,9 @@
 //! Liveness: the range of tasks during which each root must be in memory.
 
 use super::arena::Life;
-use super::build::{Build, Work};
 use super::chains;
 use super::results::Results;
+use crate::backend::{Build, Work};
 
 /// First and last use of each root, as indices of tasks.
 pub(super) struct Times {

@@ -10,7 +10,6 @@ mod leaf;
 mod leaves;
 mod listing;
 mod maybe;
-mod product;
 mod pull;
 mod recorded;
 mod residual;
@@ -28,7 +27,6 @@ pub use crate::call::{
     Static as StaticArg, Whole, Words, argument_fits, begin, global_fits, impure_call as impure,
     kept_by_site, names, recorded as record_call, recorded_impure as record_impure, unkept,
 };
-pub use crate::kernel::{Fused, FusedTable, Loop};
 pub use crate::record::catch;
 /// Used by functions whose bodies are recorded at run time.
 pub use crate::transform::{jvp as trace_jvp, replay, vjp as trace_vjp};
@@ -39,12 +37,13 @@ pub use constant::{Constant, kind_of};
 pub use gradloom_ir::Static;
 /// Scalar functions of ops, used by compiled loops.
 pub use gradloom_ir::op::element;
+pub use gradloom_kernels::elementwise::compiled_loops::{Fused, FusedTable, Loop};
+pub use gradloom_kernels::gemm::{product_f32, product_f64};
 pub use gradloom_maths as maths;
 pub use leaf::*;
 pub use leaves::*;
 pub use listing::Listing;
 pub use maybe::*;
-pub use product::*;
 pub use pull::*;
 pub use recorded::*;
 pub use residual::*;

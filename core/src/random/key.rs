@@ -1,16 +1,15 @@
 //! Random keys, and the arrays drawn with them.
 
-use super::threefry::{self, Words};
-use crate::buffer::Buffer;
 use crate::call::{self, CallKey};
-use crate::fork::get_or_init;
-use crate::kernel::random::{self, Bits, Draw, Flips, Normal, Uniform};
 use crate::record::{self, expect, raise};
-use crate::shelf::Block;
 use crate::statics::IntoStatic;
 use crate::tensor::{check_shape, shape_static};
-use crate::{Aval, DType, Element, Error, IntoShape, Tensor, node, spare};
+use crate::{Aval, DType, Error, IntoShape, Tensor, node, spare};
 use gradloom_ir::{Fault, Op, OpError, Static};
+use gradloom_kernels::fork::get_or_init;
+use gradloom_kernels::memory::Buffer;
+use gradloom_kernels::random::threefry::Words;
+use gradloom_kernels::random::{self as kernels, Distribution, threefry};
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
@@ -69,15 +68,6 @@ enum Source {
     Op(Tensor),
 }
 
-/// A distribution, with its parameters.
-enum Numbers {
-    Bits,
-    Uniform(DType),
-    Normal(DType),
-    /// Probability of `true`.
-    Flips(f64),
-}
-
 impl Key {
     /// Creates the key of a seed. Equal seeds give equal numbers.
     ///
@@ -132,7 +122,7 @@ impl Key {
     /// methods.
     #[track_caller]
     pub fn bits(self, shape: impl IntoShape) -> Tensor {
-        self.draw(Numbers::Bits, shape.into_shape())
+        self.draw(Distribution::Bits, shape.into_shape())
     }
 
     /// Draws numbers in `[0, 1)`: multiples of 2^-23 (`f32`) or 2^-52 (`f64`).
@@ -148,7 +138,7 @@ impl Key {
     /// If the dtype is neither `f32` nor `f64`.
     #[track_caller]
     pub fn uniform(self, shape: impl IntoShape, dtype: DType) -> Tensor {
-        self.draw(Numbers::Uniform(dtype), shape.into_shape())
+        self.draw(Distribution::Uniform(dtype), shape.into_shape())
     }
 
     /// Draws numbers from the normal distribution with mean 0 and variance 1.
@@ -163,7 +153,7 @@ impl Key {
     /// If the dtype is neither `f32` nor `f64`.
     #[track_caller]
     pub fn normal(self, shape: impl IntoShape, dtype: DType) -> Tensor {
-        self.draw(Numbers::Normal(dtype), shape.into_shape())
+        self.draw(Distribution::Normal(dtype), shape.into_shape())
     }
 
     /// Draws `bool` values that are true with probability `p`, which is rounded to `f32`.
@@ -176,7 +166,7 @@ impl Key {
         if !(0.0..=1.0).contains(&p) {
             refuse(Op::RandomBernoulli, Fault::Probability { p });
         }
-        self.draw(Numbers::Flips(p), shape.into_shape())
+        self.draw(Distribution::Bernoulli(p), shape.into_shape())
     }
 
     /// Returns the numbers `0..n` in random order, as `i64`.
@@ -195,51 +185,33 @@ impl Key {
                 &[],
             ));
         }
-        let order = random::order(self.words(), n);
+        let order = kernels::order(self.words(), n);
         let fault = |fault| Error::of_kernel("permutation", fault);
         Tensor::from_vec(expect(order.map_err(fault)), [n])
     }
 
-    /// Draws an array. The function is not generic, so it is always compiled with this crate's
-    /// optimisation level.
-    #[track_caller]
-    fn draw(self, numbers: Numbers, shape: Vec<usize>) -> Tensor {
-        match numbers {
-            Numbers::Bits => self.draw_as(Op::RandomBits, Bits, shape, None),
-            Numbers::Flips(p) => {
-                self.draw_as(Op::RandomBernoulli, Flips(p as f32), shape, Some(p.into()))
-            }
-            Numbers::Uniform(dtype) => match dtype {
-                DType::F32 => self.draw_floats(Op::RandomUniform, Uniform::<f32>::DRAW, shape),
-                DType::F64 => self.draw_floats(Op::RandomUniform, Uniform::<f64>::DRAW, shape),
-                found => not_a_float(Op::RandomUniform, found),
-            },
-            Numbers::Normal(dtype) => match dtype {
-                DType::F32 => self.draw_floats(Op::RandomNormal, Normal::<f32>::DRAW, shape),
-                DType::F64 => self.draw_floats(Op::RandomNormal, Normal::<f64>::DRAW, shape),
-                found => not_a_float(Op::RandomNormal, found),
-            },
-        }
-    }
-
-    #[track_caller]
-    fn draw_floats<D: Draw>(self, op: Op, draw: D, shape: Vec<usize>) -> Tensor {
-        self.draw_as(op, draw, shape, Some(D::Item::DTYPE.into()))
-    }
-
     /// Records an op if the key is a tensor. Otherwise draws the array immediately.
     #[track_caller]
-    fn draw_as<D: Draw>(self, op: Op, draw: D, shape: Vec<usize>, more: Option<Static>) -> Tensor {
+    fn draw(self, numbers: Distribution, shape: Vec<usize>) -> Tensor {
+        let float = |op: Op, dtype: DType| match dtype {
+            DType::F32 | DType::F64 => (op, Some(dtype.into())),
+            found => not_a_float(op, found),
+        };
+        let (op, more) = match numbers {
+            Distribution::Bits => (Op::RandomBits, None),
+            Distribution::Uniform(dtype) => float(Op::RandomUniform, dtype),
+            Distribution::Normal(dtype) => float(Op::RandomNormal, dtype),
+            Distribution::Bernoulli(p) => (Op::RandomBernoulli, Some(p.into())),
+        };
         if let Some(key) = self.recorded() {
             let statics = [shape_static(shape)].into_iter().chain(more);
             return expect(record::one(op, statics, &[key], &[]));
         }
         expect(check_shape(&shape));
-        let aval = Aval::new(D::Item::DTYPE, shape);
+        let aval = Aval::new(numbers.dtype(), shape);
         let fault = |fault| Error::of_kernel(op.called(), fault);
-        let mut data = expect(Block::scratch(aval.numel()).map_err(fault));
-        random::fill(draw, self.words(), &mut data);
-        let buffer = Arc::new(D::Item::into_buffer(data));
+        let buffer = numbers.array(self.words(), aval.numel());
+        let buffer = Arc::new(expect(buffer.map_err(fault)));
         Tensor::new(&aval, node::Source::Elements(buffer))
     }
 

@@ -7,17 +7,16 @@
 //!
 //! A key is either two words or a tensor of words, which is an argument of a call or the result of
 //! an op on another key. Words are used immediately. Uses of a tensor are recorded as ops and run
-//! by the plan of the call. Both use the same kernels (`kernel::random`).
+//! by the plan of the call. Both use the same kernels.
 //!
 //! The numbers are those of `jax.random` with its default generator, partitionable Threefry-2x32
 //! with 20 rounds. Bits, uniform numbers, coin flips, permutations and split keys are equal bit for
 //! bit. Normal numbers agree up to a few units in the last place, because they involve a logarithm;
 //! see [`Key::normal`].
 
-pub(crate) mod erf_inv;
 mod key;
 #[cfg(test)]
 mod tests;
-pub mod threefry;
 
+pub use gradloom_kernels::random::threefry;
 pub use key::Key;

@@ -5,8 +5,8 @@
 //! counter is from `jax.extend.random.threefry_2x32`.
 
 use super::Key;
-use super::threefry;
 use gradloom_ir::DType;
+use gradloom_kernels::random::threefry;
 
 struct Known {
     seed: u64,

@@ -1,11 +1,11 @@
 //! Reading of elements, and conversions from and to `ndarray`. Reading evaluates.
 
 use super::Tensor;
-use crate::buffer::Buffer;
 use crate::call;
 use crate::evaluate::realise;
 use crate::record::expect;
 use crate::{Element, Error, Result};
+use gradloom_kernels::memory::Buffer;
 use ndarray::{ArrayBase, ArrayD, Data, Dimension, IxDyn};
 use std::sync::Arc;
 

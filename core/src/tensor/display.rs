@@ -1,7 +1,7 @@
 //! `Display` for tensors.
 
 use super::Tensor;
-use crate::buffer::Buffer;
+use gradloom_kernels::memory::Buffer;
 use std::fmt::{self, Write};
 
 /// Number of elements above which long axes are abbreviated.

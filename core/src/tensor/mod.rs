@@ -1,6 +1,6 @@
 //! The tensor type: a cheap handle to a value that may not be computed yet.
 
-use crate::dtype::Element;
+use crate::element::Element;
 use crate::node::{Shared, Source};
 use crate::record::{self, apply, expect, raise};
 use crate::spare::Handle;

@@ -2,7 +2,8 @@
 
 use super::outcome::Made;
 use super::vjp::try_vjp;
-use super::{Outcome, jvp::linear};
+use crate::transform::Outcome;
+use crate::transform::jvp::linear;
 use crate::{Result, Tensor, Tree, check};
 
 /// Returns the gradient of `f`, as a function.

@@ -2,8 +2,9 @@
 
 use super::Outcome;
 use super::replay::{Bound, replay_known};
-use super::trace::{self, Trace};
 use crate::check;
+use crate::transform::trace;
+use crate::transform::trace::Trace;
 use crate::tree::{leaves, share, with_leaves};
 use crate::{Result, Tensor, Tree};
 use gradloom_ir::ad::{self, Calls};

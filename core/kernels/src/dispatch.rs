@@ -1,0 +1,38 @@
+//! Macros that call a generic function with the Rust type of a dtype.
+
+/// Calls a generic function with the Rust type of `$dtype`.
+macro_rules! on_element {
+    ($dtype:expr, $($f:ident)::+($($arg:expr),* $(,)?)) => {
+        match $dtype {
+            gradloom_ir::DType::F32 => $($f)::+::<f32>($($arg),*),
+            gradloom_ir::DType::F64 => $($f)::+::<f64>($($arg),*),
+            gradloom_ir::DType::I32 => $($f)::+::<i32>($($arg),*),
+            gradloom_ir::DType::I64 => $($f)::+::<i64>($($arg),*),
+            gradloom_ir::DType::Bool => $($f)::+::<bool>($($arg),*),
+        }
+    };
+}
+
+/// Calls a function that is generic over a numeric element type with the type of `$dtype`.
+macro_rules! on_number {
+    ($dtype:expr, $($f:ident)::+($($arg:expr),* $(,)?)) => {
+        match $dtype {
+            gradloom_ir::DType::F32 => $($f)::+::<f32>($($arg),*),
+            gradloom_ir::DType::F64 => $($f)::+::<f64>($($arg),*),
+            gradloom_ir::DType::I32 => $($f)::+::<i32>($($arg),*),
+            gradloom_ir::DType::I64 => $($f)::+::<i64>($($arg),*),
+            gradloom_ir::DType::Bool => unreachable!("the dtype rule refuses this dtype"),
+        }
+    };
+}
+
+/// Calls a function that is generic over a float type with the type of `$dtype`.
+macro_rules! on_float {
+    ($dtype:expr, $($f:ident)::+($($arg:expr),* $(,)?)) => {
+        match $dtype {
+            gradloom_ir::DType::F32 => $($f)::+::<f32>($($arg),*),
+            gradloom_ir::DType::F64 => $($f)::+::<f64>($($arg),*),
+            _ => unreachable!("the dtype rule refuses this dtype"),
+        }
+    };
+}

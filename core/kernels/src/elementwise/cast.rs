@@ -1,0 +1,65 @@
+//! Loops that only move or convert elements: `select` and `cast`.
+
+use crate::simd::leveled::leveled;
+
+leveled! {
+    /// Selects between elements of any type by their size alone.
+    pub(crate) fn select<A, T: Copy>(cs: &[bool], xs: &[T], ys: &[T], zs: &mut [T]) {
+        for (((z, &c), &x), &y) in zs.iter_mut().zip(cs).zip(xs).zip(ys) {
+            *z = if c { x } else { y };
+        }
+    }
+}
+
+leveled! {
+    /// Converts each element to another dtype.
+    pub(crate) fn cast<A, T: Copy>(xs: &[T], ys: &mut [impl Of<T>]) {
+        for (y, &x) in ys.iter_mut().zip(xs) {
+            *y = Of::of(x);
+        }
+    }
+}
+
+/// Conversion of an element to another dtype.
+///
+/// Floats become integers by truncation, which saturates; NaN becomes 0. A bool is true if the
+/// element is not 0.
+pub(crate) trait Of<T> {
+    /// Converts the element.
+    fn of(x: T) -> Self;
+}
+
+/// Bool as a byte, 0 or 1, for memory that may hold bytes that are not bools.
+#[derive(Clone, Copy)]
+#[repr(transparent)]
+#[allow(dead_code)] // read as a bool
+pub(crate) struct Byte(u8);
+
+macro_rules! of {
+    ($($from:ident: |$x:ident| $number:expr, $is:expr;)*) => {$(
+        of!(@ $from |$x| $number => f32 f64 i32 i64);
+
+        impl Of<$from> for Byte {
+            #[inline(always)]
+            fn of($x: $from) -> Byte {
+                Byte(u8::from($is))
+            }
+        }
+    )*};
+    (@ $from:ident |$x:ident| $number:expr => $($to:ident)*) => {$(
+        impl Of<$from> for $to {
+            #[inline(always)]
+            fn of($x: $from) -> $to {
+                $number as $to
+            }
+        }
+    )*};
+}
+
+of! {
+    f32: |x| x, x != 0.0;
+    f64: |x| x, x != 0.0;
+    i32: |x| x, x != 0;
+    i64: |x| x, x != 0;
+    bool: |x| u8::from(x), x;
+}

@@ -1,0 +1,553 @@
+//! Elementwise groups: small programs that run over a chunk of elements at a time.
+//!
+//! - An instruction is the loop of one op, or of several, over a *piece*: at most a chunk of
+//!   elements.
+//! - A *slot* is a pointer to the current piece of an operand, a result or a register.
+//! - A contiguous operand is read in place; any other is gathered piece by piece.
+//! - A *register* is a chunk of scratch in the L1 cache, which holds an intermediate value.
+//!
+//! So a group reads each operand once and writes each result once. Every element has the bits that
+//! the ops would compute one by one.
+
+use crate::elementwise::bytecode::{Instr, Slot};
+use crate::elementwise::tile::{CHUNK, Grid, Order, Sum, on_total};
+use crate::memory::aligned_vec::ALIGN;
+use crate::memory::data::{Data, DataMut, WIDEST, on_bytes};
+use crate::memory::layout::Layout;
+use crate::memory::scratch;
+use crate::movement::gather::Gather;
+use crate::reduce;
+use crate::task::Prepared;
+use crate::threads::for_each;
+use gradloom_ir::DType;
+use smallvec::SmallVec;
+use std::cell::Cell;
+
+/// Access to an operand, broadcast to the shape of the group.
+enum Input {
+    /// Contiguous in row-major order: read in place.
+    Direct { size: usize },
+    /// One repeated element, at index `at`: a register holds a chunk of it.
+    Splat { at: usize },
+    /// Any other layout: a chunk is read in place if it is contiguous, else gathered into a
+    /// register.
+    Gather { dtype: DType, gather: Gather },
+}
+
+/// Maximum number of slots of a group of one piece.
+const SLOTS: usize = 32;
+
+/// A group, resolved for its shape.
+pub struct Group {
+    n: usize,
+    grid: Grid,
+    inputs: Box<[Input]>,
+    /// Element sizes of the results, in bytes.
+    outputs: Box<[usize]>,
+    instrs: Box<[Instr]>,
+    /// Sums with the slot and dtype of their terms. Their totals follow the other results.
+    sums: Box<[(Slot, DType, Sum)]>,
+    n_registers: u32,
+    /// Size of a register in bytes.
+    stride: usize,
+    /// True if all elements are one piece and the slots fit in [`Group::run_piece`].
+    one_piece: bool,
+}
+
+impl Group {
+    /// Creates a group of `n` elements.
+    ///
+    /// `inputs` are the dtypes and layouts of the operands, broadcast to the shape of the group;
+    /// the slice of a contiguous operand has exactly its elements. The slots of `instrs` count
+    /// inputs, then outputs, then registers. All `sums` have the same [`Sum`].
+    ///
+    /// # Panics
+    ///
+    /// Panics if an instruction writes an input or a slot that it reads, or if a slot is out of
+    /// range.
+    pub fn new(
+        n: usize,
+        inputs: &[(DType, Layout)],
+        outputs: &[DType],
+        instrs: Vec<Instr>,
+        sums: Vec<(Slot, DType, Sum)>,
+        n_registers: usize,
+    ) -> Group {
+        let n_slots = (inputs.len() + outputs.len() + n_registers) as u32;
+        for instr in &instrs {
+            let (args, outs) = instr.slots();
+            let free = |out: &Slot| *out as usize >= inputs.len() && *out < n_slots;
+            let apart = args
+                .iter()
+                .all(|slot| *slot < n_slots && !outs.contains(slot));
+            let once = (1..outs.len()).all(|i| !outs[..i].contains(&outs[i]));
+            let sound = outs.iter().all(free) && apart && once;
+            assert!(sound, "an instruction must not write a slot that it reads");
+        }
+        let one_grid = sums.windows(2).all(|pair| pair[0].2 == pair[1].2);
+        assert!(
+            one_grid && sums.iter().all(|sum| sum.0 < n_slots),
+            "all sums of a group must share one grid and sum existing slots"
+        );
+        let input = |(dtype, layout): &(DType, Layout)| {
+            if layout.is_contiguous() {
+                return Input::Direct { size: dtype.size() };
+            }
+            let gather = Gather::new(layout);
+            match gather.splat() {
+                Some(at) => Input::Splat { at },
+                None => Input::Gather {
+                    dtype: *dtype,
+                    gather,
+                },
+            }
+        };
+        let grid = Grid::new(sums.first().map(|sum| sum.2));
+        let stride = (n.min(CHUNK) * WIDEST).next_multiple_of(ALIGN);
+        Group {
+            n,
+            one_piece: n > 0 && grid.piece(0, n) == n && n_slots as usize <= SLOTS,
+            grid,
+            inputs: inputs.iter().map(input).collect(),
+            outputs: outputs.iter().map(|d| d.size()).collect(),
+            instrs: instrs.into(),
+            sums: sums.into(),
+            n_registers: n_registers as u32,
+            stride,
+        }
+    }
+
+    /// Turns the group into a kernel.
+    pub fn prepare(self) -> Prepared {
+        Box::new(move |args, outs| {
+            self.run(args, outs);
+            Ok(())
+        })
+    }
+
+    fn run(&self, args: &[Data<'_>], outs: &mut [DataMut<'_>]) {
+        if self.n == 0 {
+            return;
+        }
+        if self.one_piece {
+            return self.run_piece(args, outs);
+        }
+        let ends = self.ends(args, outs, None);
+        let n_tasks = self.n.div_ceil(self.grid.task);
+        for_each(n_tasks, self.nanos(), |task| {
+            let from = task * self.grid.task;
+            let to = self.n.min(from + self.grid.task);
+            let span = (from, to, std::ptr::null_mut());
+            // SAFETY: the spans of tasks do not overlap, so one thread writes each element of a
+            // result. `task` is a multiple of what the sums need (`Grid`).
+            unsafe { self.run_spans(&ends, std::ptr::null_mut(), [span].into_iter()) };
+        });
+    }
+
+    /// Runs a group whose elements are one piece, with the per-task and per-piece work done once.
+    fn run_piece(&self, args: &[Data<'_>], outs: &mut [DataMut<'_>]) {
+        let (n, n_args, n_results) = (self.n, self.inputs.len(), self.outputs.len());
+        assert!(args.len() == n_args && outs.len() == n_results + self.sums.len());
+        let mut scratch = scratch::take(&SCRATCH);
+        let room = scratch.registers((self.n_registers as usize + n_args) * self.stride);
+        let register = |i: usize| room.wrapping_add(i * self.stride);
+        let mut slots = [std::ptr::null_mut(); SLOTS];
+        let registers = &mut slots[n_args + n_results..][..self.n_registers as usize];
+        for (i, slot) in registers.iter_mut().enumerate() {
+            *slot = register(i);
+        }
+        for ((slot, out), size) in slots[n_args..]
+            .iter_mut()
+            .zip(&mut *outs)
+            .zip(&self.outputs)
+        {
+            assert!(out.len() >= n && out.dtype().size() == *size);
+            *slot = out.as_mut_ptr();
+        }
+        for (i, (input, arg)) in self.inputs.iter().zip(args).enumerate() {
+            let own = register(self.n_registers as usize + i);
+            slots[i] = match (input, *arg) {
+                (Input::Direct { size }, Data::Same(out)) => {
+                    assert!(self.outputs[out] == *size);
+                    // SAFETY: the result holds `n` elements of the same size (asserted), and the
+                    // register has room for a chunk of the widest elements.
+                    unsafe { std::ptr::copy_nonoverlapping(slots[n_args + out], own, n * size) };
+                    own
+                }
+                (Input::Direct { .. }, arg) => {
+                    assert!(arg.len() >= n);
+                    arg.as_ptr().cast_mut()
+                }
+                (Input::Splat { at }, arg) => {
+                    fill(arg, *at, own, n);
+                    own
+                }
+                (Input::Gather { dtype, gather }, arg) => match gather.run(0, n) {
+                    Some(at) => arg.as_ptr().cast_mut().wrapping_add(at * dtype.size()),
+                    None => {
+                        read(arg, gather, 0, own, n);
+                        own
+                    }
+                },
+            };
+        }
+        for instr in &self.instrs {
+            // SAFETY: a slot is an operand or a result of at least `n` elements, or a register for
+            // `n` of the widest elements. `new` checked that the instruction writes neither an
+            // operand nor a slot that it reads. The planner gives each slot values of one dtype at
+            // a time.
+            unsafe { instr.run(&slots, n) };
+        }
+        for ((slot, dtype, sum), out) in self.sums.iter().zip(&mut outs[n_results..]) {
+            assert!(out.dtype() == *dtype && out.len() == sum.len(n));
+            // SAFETY: the slot holds `n` elements of the dtype, and the totals have `Sum::len`
+            // elements, as asserted.
+            unsafe { on_total(*dtype, *sum, slots[*slot as usize], out.as_mut_ptr(), 0, n) };
+        }
+        scratch::restore(&SCRATCH, scratch);
+    }
+
+    /// Returns the number of elements.
+    pub fn len(&self) -> usize {
+        self.n
+    }
+
+    pub(crate) fn n_outs(&self) -> usize {
+        self.outputs.len() + self.sums.len()
+    }
+
+    /// Returns the estimated run time on one thread, from a fixed rate per instruction and element.
+    pub(crate) fn nanos(&self) -> usize {
+        self.n.saturating_mul(self.instrs.len()) / 4
+    }
+
+    /// Returns the order in which the sums need the elements.
+    pub(crate) fn order(&self) -> Order {
+        match self.sums.first().map(|sum| sum.2) {
+            None => Order::Any,
+            Some(Sum::All) => Order::Whole(CHUNK),
+            Some(Sum::Rows(cols)) => Order::Whole(cols),
+            Some(Sum::Columns(cols)) => Order::Rows {
+                len: cols,
+                block: cols * reduce::BLOCK,
+            },
+        }
+    }
+
+    /// Resolves the operands and results of a run.
+    ///
+    /// `args` are all operands except the taken one, which must be contiguous.
+    pub(crate) fn ends<'a>(
+        &self,
+        args: &'a [Data<'a>],
+        outs: &mut [DataMut<'_>],
+        taken: Option<Taken>,
+    ) -> Ends<'a> {
+        assert_eq!(outs.len(), self.n_outs());
+        assert_eq!(args.len() + usize::from(taken.is_some()), self.inputs.len());
+        let mut args = args.iter().copied();
+        let operand = |(i, input): (usize, &Input)| {
+            let direct = matches!(input, Input::Direct { .. });
+            if taken.is_some_and(|taken| taken.operand == i) {
+                assert!(direct, "the taken operand must be contiguous");
+                return Data::Bool(&[]);
+            }
+            let arg = args
+                .next()
+                .expect("the number of operands is asserted above");
+            match (input, arg) {
+                (Input::Direct { size }, Data::Same(out)) => assert_eq!(self.outputs[out], *size),
+                (Input::Direct { .. }, arg) => assert!(arg.len() >= self.n),
+                _ => {}
+            }
+            arg
+        };
+        let args: SmallVec<[Data<'a>; 8]> = self.inputs.iter().enumerate().map(operand).collect();
+        let start = |arg: &Data<'_>| match arg {
+            Data::Same(_) => Start(std::ptr::null_mut()),
+            arg => Start(arg.as_ptr().cast_mut()),
+        };
+        let direct = args.iter().map(start).collect();
+        let (results, totals) = outs.split_at_mut(self.outputs.len());
+        assert!(results.iter().all(|out| out.len() >= self.n));
+        for ((_, dtype, sum), out) in self.sums.iter().zip(&*totals) {
+            assert!(out.dtype() == *dtype && out.len() == sum.len(self.n));
+        }
+        let starts = |outs: &mut [DataMut<'_>]| {
+            let starts = outs.iter_mut().map(|out| Start(out.as_mut_ptr()));
+            starts.collect::<SmallVec<[Start; 8]>>()
+        };
+        Ends {
+            args,
+            direct,
+            results: starts(results),
+            totals: starts(totals),
+            taken,
+        }
+    }
+
+    /// Runs the elements `from..to`.
+    ///
+    /// Each operand comes with the address of element 0. If the operand is [read in
+    /// place](Self::reads), that address may be out of bounds, as long as the elements of the span
+    /// are valid; the same holds for `outs`, the addresses of the results. The totals follow the
+    /// results and are complete.
+    ///
+    /// # Safety
+    ///
+    /// As for [`run_spans`](Self::run_spans) with this span. The elements of the span must be valid
+    /// for the operands that are read in place and for the results. All elements of the other
+    /// operands and of the totals must be valid.
+    pub(crate) unsafe fn run_part<'a>(
+        &self,
+        args: impl Iterator<Item = (Data<'a>, *mut u8)>,
+        outs: impl Iterator<Item = *mut u8>,
+        from: usize,
+        to: usize,
+    ) {
+        let (args, direct) = args.map(|(arg, start)| (arg, Start(start))).unzip();
+        let mut results: SmallVec<[Start; 8]> = outs.map(Start).collect();
+        let totals = results.drain(self.outputs.len()..).collect();
+        let ends = Ends {
+            args,
+            direct,
+            results,
+            totals,
+            taken: None,
+        };
+        let span = (from, to, std::ptr::null_mut());
+        // SAFETY: the caller guarantees the requirements of `run_spans` for this span.
+        unsafe { self.run_spans(&ends, std::ptr::null_mut(), [span].into_iter()) }
+    }
+
+    /// Returns the element size of an operand that is read in place, or `None` if it is gathered.
+    pub(crate) fn reads(&self, operand: usize) -> Option<usize> {
+        match self.inputs[operand] {
+            Input::Direct { size } => Some(size),
+            Input::Splat { .. } | Input::Gather { .. } => None,
+        }
+    }
+
+    /// Returns whether a result or a total fits in `len` elements of `dtype`.
+    pub(crate) fn fits(&self, result: usize, dtype: DType, len: usize) -> bool {
+        match result.checked_sub(self.outputs.len()) {
+            None => self.outputs[result] == dtype.size() && len >= self.n,
+            Some(total) => {
+                let (_, own, sum) = self.sums[total];
+                own == dtype && len == sum.len(self.n)
+            }
+        }
+    }
+
+    /// Returns the element size of a result, or `None` if it is a total.
+    pub(crate) fn writes(&self, result: usize) -> Option<usize> {
+        self.outputs.get(result).copied()
+    }
+
+    /// Runs over spans `(from, to, first)`, where `first` is the address of the taken operand's
+    /// element `from`.
+    ///
+    /// `result` is the start of the result that may share memory with the taken operand.
+    ///
+    /// # Safety
+    ///
+    /// The spans must lie in the group, and nothing else may use the elements of the results there.
+    /// The spans of each thread and of all threads together must follow [`order`](Self::order). The
+    /// taken elements must be valid.
+    pub(crate) unsafe fn run_spans(
+        &self,
+        ends: &Ends<'_>,
+        result: *mut u8,
+        spans: impl Iterator<Item = (usize, usize, *mut u8)>,
+    ) {
+        let Ends { args, taken, .. } = ends;
+        let mut scratch = scratch::take(&SCRATCH);
+        // Each operand may need a register, too.
+        let n_registers = self.n_registers as usize + args.len();
+        let registers = scratch.registers(n_registers * self.stride);
+        let register = |i: usize| registers.wrapping_add(i * self.stride);
+        let of_operand = |i: usize| register(self.n_registers as usize + i);
+
+        let slots = &mut scratch.slots;
+        slots.clear();
+        for (i, (input, arg)) in self.inputs.iter().zip(args).enumerate() {
+            slots.push(of_operand(i));
+            if let Input::Splat { at } = input {
+                fill(*arg, *at, of_operand(i), self.n.min(CHUNK));
+            }
+        }
+        slots.extend(ends.results.iter().map(|start| start.0));
+        slots.extend((0..self.n_registers as usize).map(register));
+        let mut filled: SmallVec<[Option<Filled>; 8]> = SmallVec::from_elem(None, args.len());
+        let n_args = args.len();
+        for (from, to, first) in spans {
+            for (i, (input, arg)) in self.inputs.iter().zip(args).enumerate() {
+                if let Input::Direct { size } = input {
+                    slots[i] = match (taken, arg) {
+                        (Some(taken), _) if taken.operand == i => first,
+                        (_, Data::Same(_)) => of_operand(i),
+                        _ => ends.direct[i].0.wrapping_add(from * size),
+                    };
+                }
+            }
+            // The operand that a result overwrites, piece by piece.
+            let mut in_place = None;
+            for (i, (start, size)) in ends.results.iter().zip(&self.outputs).enumerate() {
+                let start = match taken {
+                    Some(taken) if taken.into == Some(i) => {
+                        in_place = (result.wrapping_add(from * size) == first)
+                            .then_some((taken.operand, *size));
+                        result
+                    }
+                    _ => start.0,
+                };
+                slots[n_args + i] = start.wrapping_add(from * size);
+            }
+            let mut at = from;
+            while at < to {
+                let n = self.grid.piece(at, to);
+                for (i, (input, arg)) in self.inputs.iter().zip(args).enumerate() {
+                    if let (Input::Direct { size }, Data::Same(out)) = (input, arg) {
+                        // SAFETY: this thread owns the piece of the result, whose elements have the
+                        // size of the operand's (asserted in `ends`). The register has room for
+                        // them and belongs to this thread.
+                        unsafe {
+                            let piece = slots[n_args + out].cast_const();
+                            std::ptr::copy_nonoverlapping(piece, slots[i], n * size);
+                        }
+                    }
+                    if let Input::Gather { dtype, gather } = input {
+                        slots[i] = match gather.run(at, n) {
+                            Some(at) => arg.as_ptr().cast_mut().wrapping_add(at * dtype.size()),
+                            None => {
+                                let wanted = gather.phase(at).map(|phase| Filled { phase, n });
+                                // The register may already hold the repeated elements.
+                                let there = filled[i].zip(wanted);
+                                if !there.is_some_and(|(f, w)| f.phase == w.phase && f.n >= w.n) {
+                                    read(*arg, gather, at, of_operand(i), n);
+                                    filled[i] = wanted;
+                                }
+                                of_operand(i)
+                            }
+                        };
+                    }
+                }
+                if let Some((operand, size)) = in_place {
+                    let (from, to) = (slots[operand].cast_const(), of_operand(operand));
+                    // SAFETY: the caller guarantees `n` valid elements of the taken operand, and
+                    // the register has room for a chunk of the widest elements.
+                    unsafe { std::ptr::copy_nonoverlapping(from, to, n * size) };
+                    slots[operand] = to;
+                }
+                for instr in &self.instrs {
+                    // SAFETY: a slot is a piece of an operand or of a result, which have at least
+                    // `at + n` elements, or a register for `min(self.n, CHUNK)` of the widest
+                    // elements. `new` checked that the instruction writes neither an operand nor a
+                    // slot that it reads. The planner gives each slot values of one dtype at a
+                    // time.
+                    unsafe { instr.run(slots, n) };
+                }
+                for ((slot, dtype, sum), total) in self.sums.iter().zip(&ends.totals) {
+                    let slot = slots[*slot as usize];
+                    // SAFETY: the slot holds `n` elements of the dtype, and the totals have
+                    // `Sum::len` elements (asserted in `ends`).
+                    unsafe { on_total(*dtype, *sum, slot, total.0, at, n) };
+                }
+                for ((slot, input), arg) in slots.iter_mut().zip(&self.inputs).zip(args) {
+                    if let Input::Direct { size } = input
+                        && !matches!(arg, Data::Same(_))
+                    {
+                        *slot = slot.wrapping_add(n * size);
+                    }
+                }
+                if let Some((operand, size)) = in_place {
+                    slots[operand] = first.wrapping_add((at + n - from) * size);
+                }
+                for (slot, size) in slots[n_args..].iter_mut().zip(&self.outputs) {
+                    *slot = slot.wrapping_add(n * size);
+                }
+                at += n;
+            }
+        }
+        scratch::restore(&SCRATCH, scratch);
+    }
+}
+
+/// An operand that is computed while the group runs.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Taken {
+    /// Index of the operand.
+    pub(crate) operand: usize,
+    /// Result that shares its memory, if any.
+    pub(crate) into: Option<usize>,
+}
+
+/// Elements of a repeated operand that a register holds: `n` of them from index `phase` of the row
+/// on.
+#[derive(Clone, Copy)]
+struct Filled {
+    phase: usize,
+    n: usize,
+}
+
+/// Resolved operands and results of a run.
+pub(crate) struct Ends<'a> {
+    args: SmallVec<[Data<'a>; 8]>,
+    /// Start of each operand, used if it is read in place.
+    direct: SmallVec<[Start; 8]>,
+    results: SmallVec<[Start; 8]>,
+    totals: SmallVec<[Start; 8]>,
+    taken: Option<Taken>,
+}
+
+/// Start of an operand or a result.
+#[derive(Clone, Copy)]
+struct Start(*mut u8);
+
+// SAFETY: threads access disjoint spans through the pointer.
+unsafe impl Sync for Start {}
+
+/// Thread-local memory of a group. All of it is initialised, because loops take slices of it.
+#[derive(Default)]
+struct Scratch {
+    words: Vec<u64>,
+    slots: Vec<*mut u8>,
+}
+
+impl Scratch {
+    /// Returns the start of at least `bytes` bytes, aligned to a cache line. They hold old data.
+    fn registers(&mut self, bytes: usize) -> *mut u8 {
+        let words = bytes.div_ceil(WIDEST) + ALIGN / WIDEST;
+        if self.words.len() < words {
+            self.words.resize(words, 0);
+        }
+        let start = self.words.as_mut_ptr().cast::<u8>();
+        start.wrapping_add(start.align_offset(ALIGN))
+    }
+}
+
+thread_local! {
+    static SCRATCH: Cell<Scratch> = const {
+        Cell::new(Scratch { words: Vec::new(), slots: Vec::new() })
+    };
+}
+
+/// Writes `n` copies of element `at`.
+fn fill(data: Data<'_>, at: usize, to: *mut u8, n: usize) {
+    on_bytes!(data, xs => {
+        // SAFETY: the caller passes a register, which has `n` initialised elements of any numeric
+        // type and belongs to this thread.
+        let to = unsafe { std::slice::from_raw_parts_mut(to.cast(), n) };
+        to.fill(xs[at]);
+    })
+}
+
+/// Gathers the elements `from..from + n`.
+fn read(data: Data<'_>, gather: &Gather, from: usize, to: *mut u8, n: usize) {
+    on_bytes!(data, xs => {
+        // SAFETY: the caller passes a register, which has `n` initialised elements of any numeric
+        // type and belongs to this thread.
+        let to = unsafe { std::slice::from_raw_parts_mut(to.cast(), n) };
+        gather.read(xs, from, to);
+    })
+}

@@ -1,0 +1,16 @@
+//! Groups of elementwise ops that run over the elements together, a tile at a time.
+
+pub mod builtin_loops;
+mod bytecode;
+mod cast;
+pub mod compile;
+pub mod compiled_loops;
+pub mod epilogue;
+pub mod group;
+pub mod op_loops;
+pub mod quotient;
+pub(crate) mod tile;
+
+pub use bytecode::Compiled;
+pub use group::Group;
+pub use tile::{CHUNK, Sum};

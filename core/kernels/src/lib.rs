@@ -1,0 +1,47 @@
+//! CPU kernels of [gradloom](https://docs.rs/gradloom). Use `gradloom`, not this crate: its
+//! interface may change with every release.
+//!
+//! A kernel reads slices and writes slices. It knows nothing of tensors, programs or plans: a
+//! [`Prepared`] kernel has everything resolved except the values.
+//!
+//! - [`memory`]: buffers, the buffer pool, layouts, element types.
+//! - [`task`]: kernels with the regions that they read and write, and the loop that runs them.
+//! - [`elementwise`]: groups of elementwise ops, compiled to a bytecode or to loops.
+//! - [`rows`]: softmax, norms and losses, and chains of kernels that share a block of rows.
+//! - [`reduce`], [`movement`], [`gemm`], [`attention`], [`random`]: the other kernels.
+//! - [`threads`] divides work; `simd` has vectors for each level of the CPU.
+//!
+//! A kernel relies on its caller for shapes and dtypes, and asserts what memory safety needs. An
+//! error that depends on values is a [`KernelFault`]. The result depends on the shapes and values
+//! of the operands, not on their strides: a strided view gives the same bits as its contiguous
+//! copy.
+//!
+//! All `unsafe` code of the run time is in this crate.
+
+#![allow(
+    missing_docs,
+    reason = "not for users: items whose names say enough have no documentation"
+)]
+
+#[macro_use]
+mod dispatch;
+
+pub mod attention;
+pub mod elementwise;
+pub mod fork;
+#[cfg(target_os = "linux")]
+mod fork_hooks;
+pub mod gemm;
+pub mod memory;
+pub mod movement;
+pub mod random;
+pub mod reduce;
+pub mod rows;
+mod simd;
+#[cfg(all(test, not(debug_assertions)))]
+mod speed;
+pub mod task;
+pub mod threads;
+
+pub use memory::fault::KernelFault;
+pub use task::Prepared;

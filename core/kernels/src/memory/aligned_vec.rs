@@ -1,0 +1,275 @@
+//! Owned elements in aligned memory.
+
+use crate::memory::huge_pages::{Mapping, give_back, part, populate};
+use std::alloc::{Layout, alloc_zeroed};
+use std::ops::{Deref, DerefMut};
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+/// Alignment in bytes of every value in the arena: a cache line, which is also the widest vector.
+pub const ALIGN: usize = 64;
+
+/// A type for which all-zero bytes are a valid value.
+///
+/// # Safety
+///
+/// All-zero bytes must be a valid value, and the type must not need drop.
+#[doc(hidden)]
+pub unsafe trait Zero: Copy {}
+
+// SAFETY: all-zero bytes are the number 0.0; floats need no drop.
+unsafe impl Zero for f32 {}
+// SAFETY: all-zero bytes are the number 0.0; floats need no drop.
+unsafe impl Zero for f64 {}
+// SAFETY: all-zero bytes are the number 0; integers need no drop.
+unsafe impl Zero for i32 {}
+// SAFETY: all-zero bytes are the number 0; integers need no drop.
+unsafe impl Zero for i64 {}
+// SAFETY: a zero byte is `false`; bools need no drop.
+unsafe impl Zero for bool {}
+
+/// Memory of the size and alignment of a cache line.
+#[derive(Clone, Copy)]
+#[repr(align(64))]
+#[allow(dead_code)] // accessed through pointers
+pub(crate) struct Line([u8; ALIGN]);
+
+/// Returns `kept` if it has at least `n` lines, else a fresh zeroed span.
+///
+/// The contents of a span that is too small are lost. Returns `None` if memory runs out.
+pub(crate) fn at_least(kept: Span<Line>, n: usize) -> Option<Span<Line>> {
+    if kept.len() >= n {
+        return Some(kept);
+    }
+    drop(kept);
+    Span::zeroed(n)
+}
+
+// SAFETY: any bytes are a valid array of bytes, which needs no drop.
+unsafe impl Zero for Line {}
+
+/// Contiguous initialised elements with spare capacity.
+pub(crate) struct Span<T> {
+    start: NonNull<T>,
+    len: usize,
+    /// Number of elements from `start` on that are initialised, at least `len`.
+    room: usize,
+    memory: Memory<T>,
+}
+
+/// Owner of the memory.
+enum Memory<T> {
+    /// Memory of a `Vec`: its pointer and its capacity.
+    Heap { start: NonNull<T>, capacity: usize },
+    /// Part of a mapping, which is unmapped when its last part is dropped.
+    Mapped { of: Arc<Mapping> },
+}
+
+// SAFETY: a span owns its elements, as `Vec` does, and gives access to them through `&` and `&mut`
+// only.
+unsafe impl<T: Send> Send for Span<T> {}
+// SAFETY: a span owns its elements, as `Vec` does, and gives access to them through `&` and `&mut`
+// only.
+unsafe impl<T: Sync> Sync for Span<T> {}
+
+/// Size in bytes from which memory is aligned to [`ALIGN`].
+///
+/// A vector load or store that straddles two cache lines runs at half the rate.
+const ALIGNED: usize = 1 << 10;
+
+impl<T: Zero> Span<T> {
+    /// Returns `n` zeroed elements, or `None` if memory runs out.
+    ///
+    /// The zeros come from the system where possible, without touching the pages.
+    pub(crate) fn zeroed(n: usize) -> Option<Span<T>> {
+        let bytes = n.checked_mul(size_of::<T>())?;
+        if let Some(part) = part(bytes) {
+            return Some(Span {
+                start: part.start.cast(),
+                len: n,
+                room: n,
+                memory: Memory::Mapped { of: part.mapping },
+            });
+        }
+        if bytes == 0 {
+            return Some(Span::new());
+        }
+        let more = match bytes >= ALIGNED && align_of::<T>() < ALIGN {
+            true => n.checked_add(ALIGN / size_of::<T>() - 1)?,
+            false => n,
+        };
+        let layout = Layout::array::<T>(more).ok()?;
+        // SAFETY: the size of the layout is not 0: `bytes` is not 0 and `more` is at least `n`.
+        let start = NonNull::new(unsafe { alloc_zeroed(layout) })?.cast::<T>();
+        // SAFETY: the global allocator gave this memory for the layout of `more` elements of `T`.
+        let mut vector: Vec<T> = unsafe { Vec::from_raw_parts(start.as_ptr(), 0, more) };
+        populate(vector.spare_capacity_mut());
+        std::mem::forget(vector);
+        let skipped = start.align_offset(ALIGN).min(more - n);
+        Some(Span {
+            // SAFETY: `skipped` is at most `more - n`, so `n` elements follow.
+            start: unsafe { start.add(skipped) },
+            len: n,
+            room: n,
+            memory: Memory::Heap {
+                start,
+                capacity: more,
+            },
+        })
+    }
+}
+
+impl<T> Span<T> {
+    /// Returns an empty span.
+    pub(crate) const fn new() -> Span<T> {
+        Span {
+            start: NonNull::dangling(),
+            len: 0,
+            room: 0,
+            memory: Memory::Heap {
+                start: NonNull::dangling(),
+                capacity: 0,
+            },
+        }
+    }
+
+    /// Sets the length to `n`, at most the [capacity](Self::room).
+    pub(crate) fn set_len(&mut self, n: usize) {
+        assert!(
+            n <= self.room,
+            "the length must not exceed the initialised elements"
+        );
+        self.len = n;
+    }
+
+    /// Drops elements from the front until the start is aligned to [`ALIGN`].
+    pub(crate) fn align(&mut self) {
+        let skipped = self.start.align_offset(ALIGN).min(self.room);
+        // SAFETY: `skipped` is at most `room`, the number of elements.
+        self.start = unsafe { self.start.add(skipped) };
+        self.room -= skipped;
+        self.len = self.len.min(self.room);
+    }
+
+    /// Returns the maximum length.
+    pub(crate) fn room(&self) -> usize {
+        self.room
+    }
+}
+
+impl<T> Drop for Span<T> {
+    fn drop(&mut self) {
+        match &self.memory {
+            Memory::Heap { start, capacity } => {
+                // SAFETY: `start` and `capacity` come from a `Vec<T>` that was forgotten. The
+                // length 0 drops no elements, and `T` needs no drop (`Zero`, `Copy`).
+                drop(unsafe { Vec::from_raw_parts(start.as_ptr(), 0, *capacity) })
+            }
+            // The mapping lives as long as its last part, which may be small and long-lived, so the
+            // pages of this part are returned at once.
+            Memory::Mapped { of } if Arc::strong_count(of) > 1 => {
+                // SAFETY: the span owns this part of the mapping, and this is its last use.
+                unsafe { give_back(self.start.as_ptr(), self.room) }
+            }
+            Memory::Mapped { .. } => {}
+        }
+    }
+}
+
+impl<T: Copy> From<Vec<T>> for Span<T> {
+    fn from(vector: Vec<T>) -> Span<T> {
+        let mut vector = std::mem::ManuallyDrop::new(vector);
+        // The pointer is used to free the memory, so it must come from the vector: a pointer to the
+        // slice of its elements would not cover the whole capacity.
+        let start = NonNull::new(vector.as_mut_ptr()).expect("a vector's pointer is never null");
+        Span {
+            start,
+            len: vector.len(),
+            room: vector.len(),
+            memory: Memory::Heap {
+                start,
+                capacity: vector.capacity(),
+            },
+        }
+    }
+}
+
+impl<T: Copy> Default for Span<T> {
+    fn default() -> Span<T> {
+        Span::new()
+    }
+}
+
+impl<T> Deref for Span<T> {
+    type Target = [T];
+    #[inline]
+    fn deref(&self) -> &[T] {
+        // SAFETY: `start` points to at least `len` initialised elements, which the span owns.
+        unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len) }
+    }
+}
+
+impl<T> DerefMut for Span<T> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut [T] {
+        // SAFETY: `start` points to at least `len` initialised elements, which the span owns and
+        // which `self` borrows mutably.
+        unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.len) }
+    }
+}
+
+impl<T: std::fmt::Debug> std::fmt::Debug for Span<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list().entries(self.iter()).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{ALIGN, Span};
+
+    #[test]
+    fn a_fresh_span_has_the_requested_length_and_is_zero() {
+        for n in [0, 1, 100, 1 << 16, 1 << 18, (3 << 20) + 5] {
+            let mut data = Span::<f32>::zeroed(n).unwrap();
+            assert_eq!(data.len(), n);
+            assert!(data.iter().all(|x| x.to_bits() == 0));
+            assert!(n < 1 << 10 || data.as_ptr().align_offset(ALIGN) == 0);
+            data.fill(1.0);
+            data.set_len(n / 2);
+            assert_eq!((data.len(), data.room()), (n / 2, n));
+        }
+        assert!(Span::<f64>::zeroed(usize::MAX / 8).is_none());
+        assert!(Span::<bool>::zeroed(usize::MAX).is_none());
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_dropped_part_returns_its_pages_while_its_mapping_is_alive() {
+        use super::Memory;
+        const PAGE: usize = 4 << 10;
+        let bytes = (8 << 20) + (600 << 10);
+        let mut span = Span::<f32>::zeroed(bytes / 4).unwrap();
+        span.fill(1.0);
+        let Memory::Mapped { of } = &span.memory else {
+            return;
+        };
+        let (other_part, start) = (of.clone(), span.as_ptr() as usize);
+        drop(span);
+        let (first, last) = (start.next_multiple_of(PAGE), (start + bytes) / PAGE * PAGE);
+        let mut resident = vec![1u8; (last - first) / PAGE];
+        // SAFETY: the pages stay mapped while `other_part` is alive, and `resident` has one byte
+        // for each page.
+        let known = unsafe { libc::mincore(first as *mut _, last - first, resident.as_mut_ptr()) };
+        drop(other_part);
+        assert!(known != 0 || resident.iter().all(|page| page & 1 == 0));
+    }
+
+    #[test]
+    fn a_span_from_a_vector_does_not_move_it() {
+        let vector = vec![1.0, 2.0];
+        let start = vector.as_ptr();
+        let span = Span::from(vector);
+        assert_eq!((span.as_ptr(), &*span), (start, &[1.0, 2.0][..]));
+    }
+}

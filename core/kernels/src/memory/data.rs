@@ -1,0 +1,207 @@
+//! Typed slices that kernels read and write.
+
+use gradloom_ir::DType;
+
+/// Operand of a kernel.
+#[derive(Clone, Copy, Debug)]
+pub enum Data<'a> {
+    F32(&'a [f32]),
+    F64(&'a [f64]),
+    I32(&'a [i32]),
+    I64(&'a [i64]),
+    Bool(&'a [bool]),
+    /// In place: the elements that result `.0` holds before it is written. Only groups get this,
+    /// for operands read in order.
+    Same(usize),
+}
+
+/// Result of a kernel, which writes all of it.
+#[derive(Debug)]
+pub enum DataMut<'a> {
+    F32(&'a mut [f32]),
+    F64(&'a mut [f64]),
+    I32(&'a mut [i32]),
+    I64(&'a mut [i64]),
+    /// Bytes of bools. Before they are written they may have any value, left from other dtypes.
+    Bool(&'a mut [u8]),
+}
+
+impl Data<'_> {
+    /// Empty operand.
+    pub const EMPTY: Data<'static> = Data::Bool(&[]);
+}
+
+/// Size of the largest element in bytes.
+pub const WIDEST: usize = 8;
+
+const _: () = assert!(DType::F64.size() == WIDEST && DType::I64.size() == WIDEST);
+
+/// Evaluates `$e` with `$xs` bound to the slice, whatever its element type.
+macro_rules! on_data {
+    ($data:expr, $xs:ident => $e:expr) => {
+        match $data {
+            $crate::memory::data::Data::F32($xs) => $e,
+            $crate::memory::data::Data::F64($xs) => $e,
+            $crate::memory::data::Data::I32($xs) => $e,
+            $crate::memory::data::Data::I64($xs) => $e,
+            $crate::memory::data::Data::Bool($xs) => $e,
+            $crate::memory::data::Data::Same(_) => unreachable!("only a group computes in place"),
+        }
+    };
+}
+
+/// As `on_data`, but with bools as bytes, so that they can be copied to uninitialised bools.
+macro_rules! on_bytes {
+    ($data:expr, $xs:ident => $e:expr) => {
+        match $data {
+            $crate::memory::data::Data::F32($xs) => $e,
+            $crate::memory::data::Data::F64($xs) => $e,
+            $crate::memory::data::Data::I32($xs) => $e,
+            $crate::memory::data::Data::I64($xs) => $e,
+            $crate::memory::data::Data::Bool($xs) => {
+                let $xs = $crate::memory::data::bytes_of($xs);
+                $e
+            }
+            $crate::memory::data::Data::Same(_) => unreachable!("only a group computes in place"),
+        }
+    };
+}
+pub(crate) use on_bytes;
+
+impl<'a> Data<'a> {
+    /// Returns the `len` elements from `start` on.
+    pub fn part(self, start: usize, len: usize) -> Data<'a> {
+        match self {
+            Data::F32(xs) => Data::F32(&xs[start..][..len]),
+            Data::F64(xs) => Data::F64(&xs[start..][..len]),
+            Data::I32(xs) => Data::I32(&xs[start..][..len]),
+            Data::I64(xs) => Data::I64(&xs[start..][..len]),
+            Data::Bool(xs) => Data::Bool(&xs[start..][..len]),
+            Data::Same(_) => unreachable!("only a group computes in place"),
+        }
+    }
+
+    /// Returns `len` elements of `dtype` at `start`.
+    ///
+    /// # Safety
+    ///
+    /// `start` must be aligned and point to `len` valid elements of `dtype`, which must not be
+    /// written during `'a`.
+    #[inline(always)]
+    pub(crate) unsafe fn at(dtype: DType, start: *const u8, len: usize) -> Data<'a> {
+        // SAFETY: the caller guarantees aligned, valid elements without writes during `'a`.
+        unsafe {
+            match dtype {
+                DType::F32 => Data::F32(std::slice::from_raw_parts(start.cast(), len)),
+                DType::F64 => Data::F64(std::slice::from_raw_parts(start.cast(), len)),
+                DType::I32 => Data::I32(std::slice::from_raw_parts(start.cast(), len)),
+                DType::I64 => Data::I64(std::slice::from_raw_parts(start.cast(), len)),
+                DType::Bool => Data::Bool(std::slice::from_raw_parts(start.cast(), len)),
+            }
+        }
+    }
+}
+
+impl Data<'_> {
+    pub fn dtype(self) -> Option<DType> {
+        match self {
+            Data::F32(_) => Some(DType::F32),
+            Data::F64(_) => Some(DType::F64),
+            Data::I32(_) => Some(DType::I32),
+            Data::I64(_) => Some(DType::I64),
+            Data::Bool(_) => Some(DType::Bool),
+            Data::Same(_) => None,
+        }
+    }
+
+    /// Returns the number of elements.
+    pub fn len(self) -> usize {
+        on_data!(self, xs => xs.len())
+    }
+
+    pub fn as_ptr(self) -> *const u8 {
+        on_data!(self, xs => xs.as_ptr().cast())
+    }
+}
+
+impl<'a> DataMut<'a> {
+    /// Returns `len` elements of `dtype` at `start`.
+    ///
+    /// # Safety
+    ///
+    /// `start` must be aligned and point to `len` elements of `dtype` that nothing else uses during
+    /// `'a`. Bools may have any bytes.
+    #[inline(always)]
+    pub(crate) unsafe fn at(dtype: DType, start: *mut u8, len: usize) -> DataMut<'a> {
+        // SAFETY: the caller guarantees aligned elements and exclusive use during `'a`.
+        unsafe {
+            match dtype {
+                DType::F32 => DataMut::F32(std::slice::from_raw_parts_mut(start.cast(), len)),
+                DType::F64 => DataMut::F64(std::slice::from_raw_parts_mut(start.cast(), len)),
+                DType::I32 => DataMut::I32(std::slice::from_raw_parts_mut(start.cast(), len)),
+                DType::I64 => DataMut::I64(std::slice::from_raw_parts_mut(start.cast(), len)),
+                DType::Bool => DataMut::Bool(std::slice::from_raw_parts_mut(start, len)),
+            }
+        }
+    }
+}
+
+impl DataMut<'_> {
+    pub fn dtype(&self) -> DType {
+        match self {
+            DataMut::F32(_) => DType::F32,
+            DataMut::F64(_) => DType::F64,
+            DataMut::I32(_) => DType::I32,
+            DataMut::I64(_) => DType::I64,
+            DataMut::Bool(_) => DType::Bool,
+        }
+    }
+
+    /// Returns the number of elements.
+    pub fn len(&self) -> usize {
+        match self {
+            DataMut::F32(xs) => xs.len(),
+            DataMut::F64(xs) => xs.len(),
+            DataMut::I32(xs) => xs.len(),
+            DataMut::I64(xs) => xs.len(),
+            DataMut::Bool(xs) => xs.len(),
+        }
+    }
+
+    pub fn as_mut_ptr(&mut self) -> *mut u8 {
+        match self {
+            DataMut::F32(xs) => xs.as_mut_ptr().cast(),
+            DataMut::F64(xs) => xs.as_mut_ptr().cast(),
+            DataMut::I32(xs) => xs.as_mut_ptr().cast(),
+            DataMut::I64(xs) => xs.as_mut_ptr().cast(),
+            DataMut::Bool(xs) => xs.as_mut_ptr(),
+        }
+    }
+}
+
+/// Returns the bytes of bools.
+pub fn bytes_of(bools: &[bool]) -> &[u8] {
+    // SAFETY: a bool is one initialised byte.
+    unsafe { std::slice::from_raw_parts(bools.as_ptr().cast(), bools.len()) }
+}
+
+/// Turns bytes into bools in place: nonzero becomes true.
+pub fn bools_of(bytes: &mut [u8]) -> &mut [bool] {
+    bytes
+        .iter_mut()
+        .for_each(|byte| *byte = u8::from(*byte != 0));
+    // SAFETY: every byte is 0 or 1, and `bool` writes through the result keep it so.
+    unsafe { std::slice::from_raw_parts_mut(bytes.as_mut_ptr().cast(), bytes.len()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::bools_of;
+
+    #[test]
+    fn bools_of_turns_nonzero_bytes_into_true() {
+        let mut bytes = [0, 1, 2, 255];
+        assert_eq!(bools_of(&mut bytes), [false, true, true, true]);
+        assert_eq!(bytes, [0, 1, 1, 1]);
+    }
+}

@@ -1,0 +1,25 @@
+//! Errors of kernels.
+
+/// Run-time error of a kernel, caused by the values of its operands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum KernelFault {
+    /// A label that is not a class index.
+    Label {
+        /// Value of the label.
+        label: i64,
+        /// Number of classes.
+        classes: usize,
+        /// Position among the labels, in row-major order.
+        row: usize,
+    },
+    /// Integer division by 0.
+    DivisionByZero {
+        /// Index of the element in the result, in row-major order.
+        element: usize,
+    },
+    /// A result cannot be allocated.
+    OutOfMemory {
+        /// Size of the result.
+        bytes: usize,
+    },
+}

@@ -1,0 +1,209 @@
+//! Buffer pool: memory of dropped buffers, kept for later buffers of a similar size.
+//!
+//! Fresh pages are much slower to write than memory that was used before, and allocators return
+//! large blocks to the system at once. So a large block goes to the pool when it is dropped, and a
+//! later result of a similar size reuses it.
+
+use crate::memory::aligned_vec::{ALIGN, Span};
+use crate::memory::buffer::fresh;
+use crate::memory::element::Element;
+use crate::memory::fault::KernelFault;
+use std::collections::VecDeque;
+use std::ops::{Deref, DerefMut};
+use std::sync::Mutex;
+
+/// Size in bytes from which blocks are pooled.
+pub const LARGE: usize = 32 << 10;
+
+/// Largest size of one pool in bytes. The oldest blocks are freed first.
+const CAPACITY: usize = 256 << 20;
+
+/// Elements whose memory returns to the pool when they are dropped, if it is large.
+#[derive(Debug)]
+pub struct Block<T: Element>(Span<T>);
+
+/// Pooled memory, the oldest first.
+#[derive(Debug)]
+pub struct Shelf<T> {
+    spans: VecDeque<Span<T>>,
+    bytes: usize,
+}
+
+/// Frees the memory of large buffers that are not in use.
+///
+/// The library keeps up to 256 MiB of them for each dtype, because fresh memory is slow to write.
+/// The results after this call take longer once. Each thread also keeps small buffers and an arena
+/// for intermediate values, which are freed when it ends.
+///
+/// ```
+/// use gradloom::{Tensor, release_memory};
+///
+/// drop(Tensor::from(vec![1.0f32; 1 << 20]) * 2.0);
+/// release_memory();
+/// ```
+pub fn release_memory() {
+    release::<f32>();
+    release::<f64>();
+    release::<i32>();
+    release::<i64>();
+    release::<bool>();
+}
+
+fn release<T: Element>() {
+    let kept = lock(T::shelf()).take_all();
+    // The lock is released before the memory is freed.
+    drop(kept);
+}
+
+impl<T: Element> Block<T> {
+    /// Returns `n` elements with unspecified values.
+    pub fn scratch(n: usize) -> Result<Block<T>, KernelFault> {
+        let large = n.saturating_mul(size_of::<T>()) >= LARGE;
+        let from_shelf = large.then(|| lock(T::shelf()).take(n));
+        if let Some(mut span) = from_shelf.flatten() {
+            span.set_len(n);
+            return Ok(Block(span));
+        }
+        fresh(n).map(Block)
+    }
+
+    /// Returns the capacity in bytes.
+    pub fn room(&self) -> usize {
+        bytes(&self.0)
+    }
+}
+
+impl<T> Shelf<T> {
+    pub const fn new() -> Shelf<T> {
+        Shelf {
+            spans: VecDeque::new(),
+            bytes: 0,
+        }
+    }
+
+    fn take_all(&mut self) -> VecDeque<Span<T>> {
+        self.bytes = 0;
+        std::mem::take(&mut self.spans)
+    }
+
+    /// Takes the smallest span with capacity for `n` elements.
+    ///
+    /// Returns `None` if it is more than about twice as large.
+    fn take(&mut self, n: usize) -> Option<Span<T>> {
+        let fits = |span: &Span<T>| span.room() >= n && span.room() / 2 <= n;
+        let all = self.spans.iter().enumerate().rev();
+        let (i, _) = all
+            .filter(|(_, span)| fits(span))
+            .min_by_key(|(_, span)| span.room())?;
+        let found = self.spans.remove(i)?;
+        self.bytes -= bytes(&found);
+        Some(found)
+    }
+
+    /// Adds a span, and returns the oldest spans that exceed the capacity.
+    fn put(&mut self, mut span: Span<T>) -> Vec<Span<T>> {
+        span.align();
+        self.bytes += bytes(&span);
+        self.spans.push_back(span);
+        let mut dropped = Vec::new();
+        while self.bytes > CAPACITY
+            && let Some(oldest) = self.spans.pop_front()
+        {
+            self.bytes -= bytes(&oldest);
+            dropped.push(oldest);
+        }
+        dropped
+    }
+}
+
+fn bytes<T>(span: &Span<T>) -> usize {
+    span.room() * size_of::<T>()
+}
+
+fn lock<T>(shelf: &Mutex<Shelf<T>>) -> std::sync::MutexGuard<'_, Shelf<T>> {
+    // A panic cannot leave a pool half changed, so poisoning is ignored.
+    shelf.lock().unwrap_or_else(|e| e.into_inner())
+}
+
+impl<T: Element> Drop for Block<T> {
+    fn drop(&mut self) {
+        if bytes(&self.0) >= LARGE {
+            let dropped = lock(T::shelf()).put(std::mem::take(&mut self.0));
+            // The lock is released before the memory is freed.
+            drop(dropped);
+        }
+    }
+}
+
+impl<T: Element> From<Vec<T>> for Block<T> {
+    fn from(data: Vec<T>) -> Block<T> {
+        let block = Block(data.into());
+        let apart = size_of_val(&*block) >= LARGE && block.as_ptr().align_offset(ALIGN) != 0;
+        // An aligned copy pays off because buffers are read often. If memory is short, the vector
+        // stays.
+        match apart.then(|| Block::scratch(block.len())) {
+            Some(Ok(mut aligned)) => {
+                aligned.copy_from_slice(&block);
+                aligned
+            }
+            _ => block,
+        }
+    }
+}
+
+impl<T: Element> Clone for Block<T> {
+    fn clone(&self) -> Block<T> {
+        self.to_vec().into()
+    }
+}
+
+impl<T: Element> Deref for Block<T> {
+    type Target = [T];
+    #[inline]
+    fn deref(&self) -> &[T] {
+        &self.0
+    }
+}
+
+impl<T: Element> DerefMut for Block<T> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut [T] {
+        &mut self.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{ALIGN, Block, CAPACITY, LARGE, Shelf, Span};
+
+    #[test]
+    fn large_blocks_are_aligned_to_cache_lines() {
+        for n in [1, 1000, LARGE, 3 * LARGE + 1] {
+            for _ in 0..2 {
+                let mut block = Block::<f32>::scratch(n).unwrap();
+                assert_eq!(block.len(), n);
+                assert!(n < LARGE || block.as_ptr().align_offset(ALIGN) == 0);
+                block.fill(n as f32);
+                let copy = Block::from(block.to_vec());
+                assert!(n < LARGE || copy.as_ptr().align_offset(ALIGN) == 0);
+                assert_eq!(*copy, *block);
+            }
+        }
+    }
+
+    #[test]
+    fn a_shelf_returns_the_smallest_fit_and_drops_the_oldest() {
+        let mut shelf = Shelf::<bool>::new();
+        for n in [LARGE, 3 * LARGE, 2 * LARGE] {
+            assert!(shelf.put(Span::zeroed(n).unwrap()).is_empty());
+        }
+        assert_eq!(shelf.take(LARGE + 1).map(|v| v.room()), Some(2 * LARGE));
+        assert!(shelf.take(LARGE + 1).is_none(), "not three times as much");
+        assert_eq!(shelf.bytes, 4 * LARGE);
+        let dropped = shelf.put(vec![false; CAPACITY - LARGE].into());
+        assert_eq!(dropped.len(), 2);
+        assert!(shelf.bytes <= CAPACITY - LARGE);
+        assert_eq!((shelf.take_all().len(), shelf.bytes), (1, 0));
+        assert!(shelf.take(CAPACITY - LARGE).is_none());
+    }
+}

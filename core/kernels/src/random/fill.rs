@@ -1,0 +1,341 @@
+//! Random arrays, drawn from a key.
+//!
+//! Element `i` is a function of the key and of `i` ([`threefry`]), so threads may draw parts of an
+//! array. Only integer arithmetic and unfused float arithmetic are used, so the bits are the same
+//! at every SIMD level.
+
+use crate::memory::buffer::Buffer;
+use crate::memory::buffer::reserve;
+use crate::memory::data::Data;
+use crate::memory::element::Element;
+use crate::memory::fault::KernelFault;
+use crate::memory::pool::Block;
+use crate::random::erf_inv::{self, ErfInv};
+use crate::random::threefry::{self, Words, halves};
+use crate::simd::leveled::leveled;
+use crate::task::Prepared;
+use crate::threads::for_each_chunk;
+use gradloom_ir::DType;
+use std::marker::PhantomData;
+
+/// Distribution of random elements.
+pub(super) trait Draw: Copy + Send + Sync + 'static {
+    /// Element type.
+    type Item: Element;
+    /// Approximate time per element in nanoseconds.
+    const NANOS: f64;
+    /// Draws the elements from index `at` on, a multiple of [`BLOCK`].
+    fn block(self, key: Words, at: Words, ys: &mut [Self::Item; BLOCK]);
+}
+
+/// Number of elements that are drawn together.
+///
+/// They are four vectors of 16 words, because a round of the cipher waits for the one before.
+const BLOCK: usize = 64;
+
+/// Number of elements of a task for one thread.
+const TASK: usize = 256 * BLOCK;
+
+/// Uniform integers from 0 to 2^32 - 1.
+#[derive(Clone, Copy)]
+pub(super) struct Bits;
+
+/// Uniform numbers in `[0, 1)`.
+#[derive(Clone, Copy)]
+pub(super) struct Uniform<T>(pub(super) PhantomData<T>);
+
+/// Numbers of the standard normal distribution.
+#[derive(Clone, Copy)]
+pub(super) struct Normal<T>(pub(super) PhantomData<T>);
+
+/// Bools that are true with probability `.0`.
+#[derive(Clone, Copy)]
+pub(super) struct Flips(pub(super) f32);
+
+/// Random words in the upper half and element indices in the lower half: all are distinct. Sorts as
+/// `i64`.
+#[derive(Clone, Copy)]
+struct Numbered;
+
+/// Fills an array with random elements.
+pub(super) fn fill<D: Draw>(draw: D, key: Words, ys: &mut [D::Item]) {
+    let nanos = (ys.len() as f64 * D::NANOS) as usize;
+    for_each_chunk(ys, TASK, nanos, |i, ys| {
+        part(draw, key, (i * TASK) as u64, ys);
+    });
+}
+
+/// Distribution of the elements of a random array.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Distribution {
+    /// Uniform integers from 0 to 2^32 - 1, as `i64`.
+    Bits,
+    /// Uniform numbers in `[0, 1)` of a float dtype.
+    Uniform(DType),
+    /// Numbers of the standard normal distribution of a float dtype.
+    Normal(DType),
+    /// Bools that are true with this probability, rounded to `f32`.
+    Bernoulli(f64),
+}
+
+impl Distribution {
+    /// Returns the dtype of the elements.
+    pub fn dtype(self) -> DType {
+        match self {
+            Distribution::Bits => DType::I64,
+            Distribution::Uniform(dtype) | Distribution::Normal(dtype) => dtype,
+            Distribution::Bernoulli(_) => DType::Bool,
+        }
+    }
+
+    /// Draws an array of `n` elements.
+    pub fn array(self, key: Words, n: usize) -> Result<Buffer, KernelFault> {
+        fn typed<D: Draw>(draw: D, key: Words, n: usize) -> Result<Buffer, KernelFault> {
+            let mut data = Block::scratch(n)?;
+            fill(draw, key, &mut data);
+            Ok(D::Item::into_buffer(data))
+        }
+        fn uniform<T: Unit>(key: Words, n: usize) -> Result<Buffer, KernelFault> {
+            typed(Uniform::<T>(PhantomData), key, n)
+        }
+        fn normal<T: Unit>(key: Words, n: usize) -> Result<Buffer, KernelFault> {
+            typed(Normal::<T>(PhantomData), key, n)
+        }
+        match self {
+            Distribution::Bits => typed(Bits, key, n),
+            Distribution::Uniform(dtype) => on_float!(dtype, uniform(key, n)),
+            Distribution::Normal(dtype) => on_float!(dtype, normal(key, n)),
+            Distribution::Bernoulli(p) => typed(Flips(p as f32), key, n),
+        }
+    }
+
+    /// Returns the kernel that fills its result. The operand holds the words of a key.
+    pub fn kernel(self) -> Prepared {
+        fn typed<D: Draw>(draw: D) -> Prepared {
+            Box::new(move |args, outs| {
+                fill(draw, words(args[0]), D::Item::slice_mut(&mut outs[0]));
+                Ok(())
+            })
+        }
+        fn uniform<T: Unit>() -> Prepared {
+            typed(Uniform::<T>(PhantomData))
+        }
+        fn normal<T: Unit>() -> Prepared {
+            typed(Normal::<T>(PhantomData))
+        }
+        match self {
+            Distribution::Bits => typed(Bits),
+            Distribution::Uniform(dtype) => on_float!(dtype, uniform()),
+            Distribution::Normal(dtype) => on_float!(dtype, normal()),
+            Distribution::Bernoulli(p) => typed(Flips(p as f32)),
+        }
+    }
+}
+
+/// Derives the words of a key from a key and a number.
+pub fn fold_in(data: u64) -> Prepared {
+    Box::new(move |args, outs| {
+        let made = threefry::split(words(args[0]), data);
+        i64::slice_mut(&mut outs[0]).copy_from_slice(&made.map(i64::from));
+        Ok(())
+    })
+}
+
+/// Writes the numbers from 0 on in a random order.
+pub fn permutation() -> Prepared {
+    Box::new(|args, outs| {
+        let ys = i64::slice_mut(&mut outs[0]);
+        ys.copy_from_slice(&order(words(args[0]), ys.len())?);
+        Ok(())
+    })
+}
+
+/// Returns the numbers below `n` in a random order: [`threefry::permutation`], with each word and
+/// index sorted as one number.
+pub fn order(key: Words, n: usize) -> Result<Vec<i64>, KernelFault> {
+    let [mut order, mut next, mut drawn]: [Vec<i64>; 3] = [reserve(n)?, reserve(n)?, reserve(n)?];
+    if u32::try_from(n).is_err() {
+        return Ok(threefry::permutation(key, n));
+    }
+    order.extend(0..n as i64);
+    for round in threefry::rounds(key, n) {
+        drawn.resize(n, 0);
+        fill(Numbered, round, &mut drawn);
+        drawn.sort_unstable();
+        next.clear();
+        next.extend(drawn.iter().map(|x| order[*x as u32 as usize]));
+        std::mem::swap(&mut order, &mut next);
+    }
+    Ok(order)
+}
+
+/// Returns the words of a key, each stored in the lower half of an `i64`.
+fn words(key: Data<'_>) -> Words {
+    let key = i64::slice(key);
+    [key[0] as u32, key[1] as u32]
+}
+
+leveled! {
+    /// Draws the elements from index `at` on, a multiple of [`BLOCK`].
+    fn part<A, D: Draw>(draw: D, key: Words, at: u64, ys: &mut [D::Item]) {
+        let (blocks, rest) = ys.as_chunks_mut::<BLOCK>();
+        let mut at = at;
+        for ys in blocks {
+            draw.block(key, halves(at), ys);
+            at += BLOCK as u64;
+        }
+        if !rest.is_empty() {
+            let mut ys = [D::Item::default(); BLOCK];
+            draw.block(key, halves(at), &mut ys);
+            rest.copy_from_slice(&ys[..rest.len()]);
+        }
+    }
+}
+
+/// Returns the two random words of each element of a block. The upper half of the index is the same
+/// for all.
+#[inline(always)]
+fn hashes(key: Words, at: Words) -> ([u32; BLOCK], [u32; BLOCK]) {
+    let (mut xs, mut ys) = ([0; BLOCK], [0; BLOCK]);
+    let mut i = 0;
+    while i < BLOCK {
+        [xs[i], ys[i]] = threefry::hash(key, [at[0], at[1].wrapping_add(i as u32)]);
+        i += 1;
+    }
+    (xs, ys)
+}
+
+/// Writes `f` of the index in the block and the two random words of each element.
+#[inline(always)]
+fn each<T>(key: Words, at: Words, out: &mut [T; BLOCK], f: impl Fn(usize, u32, u32) -> T) {
+    let (xs, ys) = hashes(key, at);
+    let mut i = 0;
+    while i < BLOCK {
+        out[i] = f(i, xs[i], ys[i]);
+        i += 1;
+    }
+}
+
+/// Float type of uniform and normal numbers.
+pub(crate) trait Unit: Element + ErfInv {
+    /// Returns a number in `[0, 1)` from the two random words of an element.
+    fn unit(x: u32, y: u32) -> Self;
+    /// Smallest number above -1.
+    const LOW: Self;
+    /// Square root of 2.
+    const ROOT: Self;
+    /// Approximate time of a uniform and of a normal number in nanoseconds.
+    const NANOS: [f64; 2];
+}
+
+impl Unit for f32 {
+    const LOW: f32 = -1f32.next_down();
+    const ROOT: f32 = std::f32::consts::SQRT_2;
+    const NANOS: [f64; 2] = [0.5, 1.0];
+
+    #[inline(always)]
+    fn unit(x: u32, y: u32) -> f32 {
+        threefry::uniform32(x ^ y)
+    }
+}
+
+impl Unit for f64 {
+    const LOW: f64 = -1f64.next_down();
+    const ROOT: f64 = std::f64::consts::SQRT_2;
+    const NANOS: [f64; 2] = [0.5, 3.0];
+
+    #[inline(always)]
+    fn unit(x: u32, y: u32) -> f64 {
+        threefry::uniform64(u64::from(x) << 32 | u64::from(y))
+    }
+}
+
+impl Draw for Bits {
+    type Item = i64;
+    const NANOS: f64 = 0.5;
+
+    #[inline(always)]
+    fn block(self, key: Words, at: Words, out: &mut [i64; BLOCK]) {
+        each(key, at, out, |_, x, y| i64::from(x ^ y));
+    }
+}
+
+impl Draw for Numbered {
+    type Item = i64;
+    const NANOS: f64 = 0.5;
+
+    #[inline(always)]
+    fn block(self, key: Words, at: Words, out: &mut [i64; BLOCK]) {
+        each(key, at, out, |i, x, y| {
+            let number = u64::from(at[1].wrapping_add(i as u32));
+            ((u64::from(x ^ y) << 32 | number) ^ 1 << 63) as i64
+        });
+    }
+}
+
+impl Draw for Flips {
+    type Item = bool;
+    const NANOS: f64 = 0.5;
+
+    #[inline(always)]
+    fn block(self, key: Words, at: Words, out: &mut [bool; BLOCK]) {
+        each(key, at, out, |_, x, y| threefry::uniform32(x ^ y) < self.0);
+    }
+}
+
+impl<T: Unit> Draw for Uniform<T> {
+    type Item = T;
+    const NANOS: f64 = T::NANOS[0];
+
+    #[inline(always)]
+    fn block(self, key: Words, at: Words, out: &mut [T; BLOCK]) {
+        each(key, at, out, |_, x, y| T::unit(x, y));
+    }
+}
+
+impl<T: Unit> Draw for Normal<T> {
+    type Item = T;
+    const NANOS: f64 = T::NANOS[1];
+
+    #[inline(always)]
+    fn block(self, key: Words, at: Words, out: &mut [T; BLOCK]) {
+        let (xs, ys) = hashes(key, at);
+        let mut w = [T::LOW; BLOCK];
+        let mut tails = false;
+        let mut i = 0;
+        while i < BLOCK {
+            out[i] = unit_about_0(xs[i], ys[i]);
+            w[i] = erf_inv::w(out[i]);
+            tails |= w[i] >= T::TAIL;
+            i += 1;
+        }
+        if tails {
+            normals(out, &w, true);
+        } else {
+            normals(out, &w, false);
+        }
+    }
+}
+
+/// Returns a number in `(-1, 1)`.
+#[inline(always)]
+fn unit_about_0<T: Unit>(x: u32, y: u32) -> T {
+    let u = T::unit(x, y);
+    (u + u + T::LOW).at_least(T::LOW)
+}
+
+/// Turns uniform numbers in `(-1, 1)`, with their `w`, into normal numbers.
+#[inline(always)]
+fn normals<T: Unit>(us: &mut [T; BLOCK], w: &[T; BLOCK], tails: bool) {
+    let mut i = 0;
+    while i < BLOCK {
+        let p = T::centre(w[i]);
+        let p = if tails && w[i] >= T::TAIL {
+            T::tail(w[i])
+        } else {
+            p
+        };
+        us[i] = T::ROOT * (p * us[i]);
+        i += 1;
+    }
+}

@@ -1,0 +1,508 @@
+//! Reductions over any axes.
+//!
+//! Adjacent axes that are all reduced or all kept are merged. One group of reduced axes is folded
+//! at a time, the last one first, as the middle axis of `[a, r, b]`. The order of operations
+//! depends on the shape alone, so a strided view gives the same bits as its contiguous copy.
+
+use crate::memory::element::Element;
+use crate::simd::lanes::{CHUNK, Pairwise, sum};
+use crate::simd::leveled::leveled;
+use crate::simd::number::Number;
+use crate::simd::vector::{Simd, prefetch};
+use crate::task::{Prepared, map};
+use crate::threads::{for_each_chunk, threads};
+use gradloom_ir::DType;
+
+/// Number of rows that are folded in sequence before the results are folded in pairs.
+pub(crate) const BLOCK: usize = 32;
+
+/// Number of rows that are folded together.
+///
+/// Rows that are a multiple of 4 KiB apart map to the same sets of the L1 cache, which must hold
+/// these rows and the prefetched ones.
+const AT_ONCE: usize = 4;
+
+/// Number of columns that are folded at a time: two such rows fit in the L1 cache beside the input.
+const STRIP: usize = 1024;
+
+/// Number of elements of a long row that form a subtree, the unit that threads share.
+const GROUP: usize = 64 * CHUNK;
+
+/// Approximate number of bytes that one thread reads in a nanosecond.
+const BYTES_PER_NANO: usize = 60;
+
+/// Number of bytes read for the part of a result that one thread computes.
+const TASK_BYTES: usize = 1 << 18;
+
+/// Associative operation that folds elements to one.
+pub(crate) trait Reduction<T>: Copy + Send + Sync + 'static {
+    /// Result of folding no elements.
+    const EMPTY: T;
+    fn pair(self, x: T, y: T) -> T;
+    /// Folds contiguous elements.
+    fn row<S: Simd>(self, xs: &[T]) -> T;
+}
+
+/// Sum.
+#[derive(Clone, Copy)]
+pub(crate) struct Sum;
+
+/// Maximum. NaN is greater than any number, and 0 is greater than -0.
+#[derive(Clone, Copy)]
+pub(crate) struct Max;
+
+/// Minimum. NaN is less than any number, and -0 is less than 0.
+#[derive(Clone, Copy)]
+pub(crate) struct Min;
+
+impl<T: Number> Reduction<T> for Sum {
+    const EMPTY: T = T::ZERO;
+    #[inline(always)]
+    fn pair(self, x: T, y: T) -> T {
+        x.plus(y)
+    }
+    #[inline(always)]
+    fn row<S: Simd>(self, xs: &[T]) -> T {
+        sum::<S, T>(xs)
+    }
+}
+
+// The shape rule refuses the extremum of no elements, so `EMPTY` of these is never a result.
+
+impl<T: Number> Reduction<T> for Max {
+    const EMPTY: T = T::ZERO;
+    #[inline(always)]
+    fn pair(self, x: T, y: T) -> T {
+        x.greater(y)
+    }
+    #[inline(always)]
+    fn row<S: Simd>(self, xs: &[T]) -> T {
+        let mut most = T::LEAST;
+        for x in xs {
+            most = most.max(if x.is_number() { x.key() } else { T::GREATEST });
+        }
+        T::of_key(most)
+    }
+}
+
+impl<T: Number> Reduction<T> for Min {
+    const EMPTY: T = T::ZERO;
+    #[inline(always)]
+    fn pair(self, x: T, y: T) -> T {
+        x.less(y)
+    }
+    #[inline(always)]
+    fn row<S: Simd>(self, xs: &[T]) -> T {
+        let mut least = T::GREATEST;
+        for x in xs {
+            least = least.min(if x.is_number() { x.key() } else { T::LEAST });
+        }
+        T::of_key(least)
+    }
+}
+
+/// Reduction of an axis to one element.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fold {
+    /// Sum.
+    Sum,
+    /// Greatest element, or NaN if there is one.
+    Max,
+    /// Least element, or NaN if there is one.
+    Min,
+}
+
+/// Reduces the middle axis: `[a, r, b]` to `[a, b]`.
+pub fn fold_axis(dtype: DType, arb: [usize; 3], by: Fold) -> Prepared {
+    fn typed<T: Number>(arb: [usize; 3], by: Fold) -> Prepared {
+        match by {
+            Fold::Sum => map(move |xs: &[T], out: &mut [T]| fold(xs, arb, out, Sum)),
+            Fold::Max => map(move |xs: &[T], out: &mut [T]| fold(xs, arb, out, Max)),
+            Fold::Min => map(move |xs: &[T], out: &mut [T]| fold(xs, arb, out, Min)),
+        }
+    }
+    on_number!(dtype, typed(arb, by))
+}
+
+/// Writes the first index along the middle axis of the greatest or least element.
+///
+/// # Panics
+///
+/// Panics if `by` is the sum.
+pub fn arg_fold(dtype: DType, arb: [usize; 3], by: Fold) -> Prepared {
+    fn typed<T: Number>(arb: [usize; 3], by: Fold) -> Prepared {
+        match by {
+            Fold::Sum => panic!("a sum is not an element"),
+            Fold::Max => map(move |xs: &[T], out: &mut [i64]| {
+                arg_extremum(xs, arb, out, T::above, Max);
+            }),
+            Fold::Min => map(move |xs: &[T], out: &mut [i64]| {
+                arg_extremum(xs, arb, out, T::below, Min);
+            }),
+        }
+    }
+    on_number!(dtype, typed(arb, by))
+}
+
+/// Adds up the totals that a group has written: the results are the totals and their sum.
+pub fn join_totals(dtype: DType) -> Prepared {
+    fn typed<T: Number>() -> Prepared {
+        Box::new(|_, outs| {
+            let [totals, out] = outs else {
+                unreachable!("the kernel writes the totals and their sum")
+            };
+            join(T::slice_mut(totals), T::slice_mut(out));
+            Ok(())
+        })
+    }
+    on_number!(dtype, typed())
+}
+
+/// Divides each element by `n`.
+pub fn divide(dtype: DType, n: usize) -> Prepared {
+    fn typed<T: Number>(n: usize) -> Prepared {
+        map(move |xs: &[T], ys: &mut [T]| {
+            for (y, x) in ys.iter_mut().zip(xs) {
+                *y = x.over(n);
+            }
+        })
+    }
+    on_number!(dtype, typed(n))
+}
+
+/// Folds the middle axis: `[a, r, b]` to `[a, b]`.
+pub(crate) fn fold<T: Element, R: Reduction<T>>(
+    xs: &[T],
+    [a, r, b]: [usize; 3],
+    out: &mut [T],
+    how: R,
+) {
+    if r == 0 {
+        out.fill(R::EMPTY);
+        return;
+    }
+    if a * b == 0 {
+        return;
+    }
+    let nanos = size_of_val(xs) / BYTES_PER_NANO;
+    if a * b == 1 && r > GROUP {
+        out[0] = fold_long(xs, how);
+        return;
+    }
+    // Threads read whole rows in sequence, which is faster than pieces of rows.
+    if a == 1 && b > 1 && b <= 4 * STRIP && r >= 2 * BLOCK * PARTS {
+        fold_tall(xs, [r, b], out, how);
+        return;
+    }
+    let results = results_of_a_task::<T>([a, r, b]);
+    for_each_chunk(out, results, nanos, |task, out| {
+        let start = task * results;
+        if b == 1 {
+            fold_rows(&xs[start * r..][..out.len() * r], r, out, how);
+        } else {
+            fold_columns(xs, [r, b], start, out, how);
+        }
+    });
+}
+
+/// Returns the number of results that a task computes. It does not affect their values.
+fn results_of_a_task<T>([a, r, b]: [usize; 3]) -> usize {
+    let results = TASK_BYTES / size_of::<T>() / r;
+    match b {
+        1 => results.max(1),
+        // Long pieces of rows are read faster.
+        _ => results.max((a * b).div_ceil(threads()).min(STRIP).next_multiple_of(64)),
+    }
+}
+
+leveled! {
+    fn fold_rows<S, T: Element>(xs: &[T], r: usize, out: &mut [T], how: impl Reduction<T>) {
+        for (y, row) in out.iter_mut().zip(xs.chunks_exact(r)) {
+            *y = how.row::<S>(row);
+        }
+    }
+}
+
+/// Folds one long row. Groups of a power of 2 of chunks are whole subtrees.
+fn fold_long<T: Element>(xs: &[T], how: impl Reduction<T>) -> T {
+    let mut tree = Pairwise::new(T::default());
+    for xs in xs.chunks(64 * GROUP) {
+        let mut totals = [T::default(); 64];
+        let totals = &mut totals[..xs.len().div_ceil(GROUP)];
+        let nanos = size_of_val(xs) / BYTES_PER_NANO;
+        for_each_chunk(totals, 1, nanos, |i, total| {
+            let group = &xs[i * GROUP..xs.len().min((i + 1) * GROUP)];
+            fold_rows(group, group.len(), total, how);
+        });
+        totals
+            .iter()
+            .for_each(|&total| tree.push(total, |x, y| how.pair(x, y)));
+    }
+    tree.finish(|x, y| how.pair(x, y)).unwrap_or_default()
+}
+
+/// Totals of columns, aligned so that no vector straddles two cache lines.
+#[repr(align(64))]
+struct Strip<T>([T; STRIP]);
+
+/// Maximum number of parts of the rows of a tall matrix that threads share.
+const PARTS: usize = 8;
+
+/// Folds few columns of many rows. Parts of the same power of 2 of blocks are whole subtrees of
+/// [`fold_strip`].
+fn fold_tall<T: Element>(xs: &[T], [r, b]: [usize; 2], out: &mut [T], how: impl Reduction<T>) {
+    let part = BLOCK * r.div_ceil(BLOCK).div_ceil(PARTS).next_power_of_two();
+    let n_parts = r.div_ceil(part);
+    for (strip, out) in out.chunks_mut(STRIP).enumerate() {
+        let (xs, n) = (&xs[strip * STRIP..], out.len());
+        let mut totals = std::array::from_fn::<_, PARTS, _>(|_| Strip([T::default(); STRIP]));
+        let nanos = r * n * size_of::<T>() / BYTES_PER_NANO;
+        for_each_chunk(&mut totals[..n_parts], 1, nanos, |i, totals| {
+            let rows = part.min(r - i * part);
+            fold_strip(&xs[i * part * b..], b, rows, &mut totals[0].0[..n], how);
+        });
+        let mut width = 1;
+        while width < n_parts {
+            for pair in totals[..n_parts].chunks_mut(2 * width) {
+                if let Some((left, [right, ..])) = pair.split_at_mut_checked(width) {
+                    merge(&mut left[0].0[..n], &right.0[..n], how);
+                }
+            }
+            width *= 2;
+        }
+        out.copy_from_slice(&totals[0].0[..n]);
+    }
+}
+
+/// Folds `[a, r, b]` to the results of `[a, b]` from `start` on.
+fn fold_columns<T: Element>(
+    xs: &[T],
+    [r, b]: [usize; 2],
+    mut start: usize,
+    mut out: &mut [T],
+    how: impl Reduction<T>,
+) {
+    while !out.is_empty() {
+        let (matrix, column) = (start / b, start % b);
+        let n = out.len().min(b - column).min(STRIP);
+        let (strip, rest) = out.split_at_mut(n);
+        let matrix = &xs[matrix * r * b..][..r * b];
+        fold_strip(&matrix[column..], b, r, strip, how);
+        (start, out) = (start + n, rest);
+    }
+}
+
+/// Folds columns of `rows` rows that are `stride` apart.
+///
+/// Rows of a block are folded in sequence, and the totals of blocks in the pairs of [`Pairwise`].
+fn fold_strip<T: Element>(
+    xs: &[T],
+    stride: usize,
+    rows: usize,
+    out: &mut [T],
+    how: impl Reduction<T>,
+) {
+    if rows <= BLOCK {
+        return fold_block(xs, stride, rows, out, how);
+    }
+    let half = BLOCK * rows.div_ceil(BLOCK).next_power_of_two() / 2;
+    fold_strip(xs, stride, half, out, how);
+    let mut later = Strip([T::default(); STRIP]);
+    let later = &mut later.0[..out.len()];
+    fold_strip(&xs[half * stride..], stride, rows - half, later, how);
+    merge(out, later, how);
+}
+
+leveled! {
+    /// Folds `later` into `out`, element by element.
+    fn merge<A, T: Element>(out: &mut [T], later: &[T], how: impl Reduction<T>) {
+        for (t, &x) in out.iter_mut().zip(later) {
+            *t = how.pair(*t, x);
+        }
+    }
+}
+
+leveled! {
+    /// Folds up to [`BLOCK`] rows in sequence.
+    fn fold_block<A, T: Element>(
+        xs: &[T],
+        stride: usize,
+        rows: usize,
+        out: &mut [T],
+        how: impl Reduction<T>,
+    ) {
+        out.copy_from_slice(&xs[..out.len()]);
+        let after = |rows: usize| xs.get(rows * stride..).unwrap_or_default();
+        if rows >= AT_ONCE {
+            fold_more::<{ AT_ONCE - 1 }, T>(after(1), stride, out, how);
+            fold_into(after(AT_ONCE), stride, rows - AT_ONCE, out, how);
+        } else {
+            fold_into(after(1), stride, rows - 1, out, how);
+        }
+    }
+}
+
+/// Folds rows into `out` in sequence, several at a time to save loads and stores of `out`.
+#[inline(always)]
+fn fold_into<T: Element>(
+    mut xs: &[T],
+    stride: usize,
+    mut rows: usize,
+    out: &mut [T],
+    how: impl Reduction<T>,
+) {
+    while rows >= AT_ONCE {
+        // Prefetches the rows after these: the hardware prefetches within a page only.
+        for row in AT_ONCE..rows.min(2 * AT_ONCE) {
+            for at in (0..out.len()).step_by(64 / size_of::<T>()) {
+                prefetch(xs.as_ptr().wrapping_add(row * stride + at));
+            }
+        }
+        fold_more::<AT_ONCE, T>(xs, stride, out, how);
+        xs = xs.get(AT_ONCE * stride..).unwrap_or_default();
+        rows -= AT_ONCE;
+    }
+    while rows > 0 {
+        fold_more::<1, T>(xs, stride, out, how);
+        (xs, rows) = (xs.get(stride..).unwrap_or_default(), rows - 1);
+    }
+}
+
+#[inline(always)]
+fn fold_more<const N: usize, T: Element>(
+    xs: &[T],
+    stride: usize,
+    out: &mut [T],
+    how: impl Reduction<T>,
+) {
+    let n = out.len();
+    let rows: [&[T]; N] = std::array::from_fn(|i| &xs[i * stride..][..n]);
+    for j in 0..n {
+        out[j] = rows.iter().fold(out[j], |t, row| how.pair(t, row[j]));
+    }
+}
+
+leveled! {
+    /// Writes the sum of each row of `cols` elements, at most [`CHUNK`].
+    pub(crate) fn row_totals<S, T: Number>(xs: &[T], cols: usize, out: &mut [T]) {
+        for (y, row) in out.iter_mut().zip(xs.chunks_exact(cols)) {
+            *y = sum::<S, T>(row);
+        }
+    }
+}
+
+leveled! {
+    /// Adds rows of the length of `total` to it in sequence; the last row may be incomplete.
+    pub(crate) fn add_rows<A, T: Number>(total: &mut [T], xs: &[T]) {
+        let cols = total.len().max(1);
+        let (rows, part) = xs.split_at(xs.len() / cols * cols);
+        fold_into(rows, cols, rows.len() / cols, total, Sum);
+        for (t, &x) in total.iter_mut().zip(part) {
+            *t = t.plus(x);
+        }
+    }
+}
+
+/// Sums rows of the length of `out`, in pairs of equal weight. Overwrites `totals`.
+pub(crate) fn join<T: Number>(totals: &mut [T], out: &mut [T]) {
+    join_from(totals, out.len(), 1);
+    out.copy_from_slice(&totals[..out.len()]);
+}
+
+/// Adds up rows of `cols` numbers into the first, in pairs of equal weight.
+///
+/// The first of each `stride` rows, a power of 2, must already hold their sum.
+pub(crate) fn join_from<T: Number>(totals: &mut [T], cols: usize, mut stride: usize) {
+    let n = totals.len() / cols.max(1);
+    while stride < n {
+        for pair in totals.chunks_mut(2 * stride * cols) {
+            if let Some((left, right)) = pair.split_at_mut_checked(stride * cols)
+                && !right.is_empty()
+            {
+                merge(&mut left[..cols], &right[..cols], Sum);
+            }
+        }
+        stride *= 2;
+    }
+}
+
+/// Writes the first index along the middle axis of the extremum.
+///
+/// `wins(x, best)` is the strict order, and `most` finds the extremum.
+pub(crate) fn arg_extremum<T: Number>(
+    xs: &[T],
+    [a, r, b]: [usize; 3],
+    out: &mut [i64],
+    wins: impl Fn(T, T) -> bool + Copy + Sync,
+    most: impl Reduction<T>,
+) {
+    if a * r * b == 0 {
+        return;
+    }
+    let nanos = size_of_val(xs) / BYTES_PER_NANO * 2;
+    let results = results_of_a_task::<T>([a, r, b]);
+    for_each_chunk(out, results, nanos, |task, mut out| {
+        let mut start = task * results;
+        if b == 1 {
+            return arg_rows(&xs[start * r..][..out.len() * r], r, out, wins, most);
+        }
+        while !out.is_empty() {
+            let (matrix, column) = (start / b, start % b);
+            let n = out.len().min(b - column).min(STRIP);
+            let (strip, rest) = out.split_at_mut(n);
+            arg_strip(&xs[matrix * r * b..][..r * b], b, column, strip, wins);
+            (start, out) = (start + n, rest);
+        }
+    });
+}
+
+leveled! {
+    fn arg_rows<S, T: Number>(
+        xs: &[T],
+        r: usize,
+        out: &mut [i64],
+        wins: impl Fn(T, T) -> bool + Copy,
+        most: impl Reduction<T>,
+    ) {
+        for (at, row) in out.iter_mut().zip(xs.chunks_exact(r)) {
+            let best = most.row::<S>(row);
+            // The extremum wins against every element that is not equal to it.
+            let mut part = 0;
+            for xs in row.as_chunks::<64>().0 {
+                let mut any = false;
+                for &x in xs {
+                    any |= !wins(best, x);
+                }
+                if any {
+                    break;
+                }
+                part += 64;
+            }
+            let place = row[part..].iter().position(|&x| !wins(best, x));
+            *at = (part + place.unwrap_or(0)) as i64;
+        }
+    }
+}
+
+leveled! {
+    fn arg_strip<A, T: Number>(
+        xs: &[T],
+        stride: usize,
+        column: usize,
+        out: &mut [i64],
+        wins: impl Fn(T, T) -> bool + Copy,
+    ) {
+        let mut best = [T::ZERO; STRIP];
+        let best = &mut best[..out.len()];
+        best.copy_from_slice(&xs[column..][..out.len()]);
+        out.fill(0);
+        for (i, row) in xs.chunks_exact(stride).enumerate().skip(1) {
+            let row = &row[column..][..out.len()];
+            for ((at, best), &x) in out.iter_mut().zip(best.iter_mut()).zip(row) {
+                let won = wins(x, *best);
+                *best = if won { x } else { *best };
+                *at = if won { i as i64 } else { *at };
+            }
+        }
+    }
+}

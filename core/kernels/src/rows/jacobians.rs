@@ -1,0 +1,208 @@
+//! Jacobians of kernels on rows (softmax, log-softmax, normalisation), applied to tangents or
+//! cotangents.
+
+use crate::rows::forward::{Way, split_rows};
+use crate::simd::lanes::{Ahead, Map, Same, exp, sums};
+use crate::simd::leveled::leveled;
+use crate::simd::number::Float;
+use crate::simd::vector::{Floats, Vector};
+
+/// `x y`
+#[derive(Clone, Copy)]
+struct Product;
+
+impl<V: Vector> Map<V, 2, 1> for Product {
+    #[inline(always)]
+    fn of(self, [x, y]: [V; 2]) -> [V; 1] {
+        [x.times(y)]
+    }
+}
+
+/// `x` and `x y`
+impl<V: Vector> Map<V, 2, 2> for Product {
+    #[inline(always)]
+    fn of(self, [x, y]: [V; 2]) -> [V; 2] {
+        [x, x.times(y)]
+    }
+}
+
+/// `y (v - total)`
+#[derive(Clone, Copy)]
+struct FromMean<V>(V);
+
+impl<V: Floats> Map<V, 2, 1> for FromMean<V> {
+    #[inline(always)]
+    fn of(self, [v, y]: [V; 2]) -> [V; 1] {
+        [y.times(v.minus(self.0))]
+    }
+}
+
+/// `r (v - mean - y along_y)`
+#[derive(Clone, Copy)]
+struct Apart<V> {
+    mean: V,
+    along_y: V,
+    r: V,
+}
+
+impl<V: Floats> Map<V, 2, 1> for Apart<V> {
+    #[inline(always)]
+    fn of(self, [v, y]: [V; 2]) -> [V; 1] {
+        let v = v.minus(self.mean).minus(y.times(self.along_y));
+        [v.times(self.r)]
+    }
+}
+
+/// `exp(y) v`
+#[derive(Clone, Copy)]
+struct Weighted;
+
+impl<V: Floats> Map<V, 2, 1> for Weighted {
+    #[inline(always)]
+    fn of(self, [v, y]: [V; 2]) -> [V; 1] {
+        [exp(y).times(v)]
+    }
+}
+
+/// `v - total`
+#[derive(Clone, Copy)]
+struct Less<V>(V);
+
+impl<V: Floats> Map<V, 1, 1> for Less<V> {
+    #[inline(always)]
+    fn of(self, [v]: [V; 1]) -> [V; 1] {
+        [v.minus(self.0)]
+    }
+}
+
+/// `v - exp(y) total`
+impl<V: Floats> Map<V, 2, 1> for Less<V> {
+    #[inline(always)]
+    fn of(self, [v, y]: [V; 2]) -> [V; 1] {
+        [v.minus(exp(y).times(self.0))]
+    }
+}
+
+/// Writes each row of `cols` elements from the same rows of `vs` and `ys`.
+fn map_pairs<T: Float>(
+    vs: &[T],
+    ys: &[T],
+    out: &mut [T],
+    cols: usize,
+    nanos: f64,
+    f: impl Fn(&[T], &[T], &mut [T]) + Sync,
+) {
+    split_rows(out, cols, cols, nanos, |row, out| {
+        let part = row * cols..row * cols + out.len();
+        f(&vs[part.clone()], &ys[part], out);
+    });
+}
+
+/// `y (v - sum(y v))`
+pub(crate) fn softmax_t<T: Float>([vs, ys]: [&[T]; 2], out: &mut [T], cols: usize, way: Way) {
+    map_pairs(vs, ys, out, cols, 0.15, |v, y, out| {
+        softmax_t_rows(v, y, out, cols, way);
+    });
+}
+
+leveled! {
+    fn softmax_t_rows<S, T: Float>(
+        vs: &[T],
+        ys: &[T],
+        out: &mut [T],
+        cols: usize,
+        way: Way,
+    ) {
+        let rows = vs.chunks_exact(cols).zip(ys.chunks_exact(cols));
+        for ((v, y), out) in rows.zip(out.chunks_exact_mut(cols)) {
+            let [total] = sums::<T::Floats<S>, 2, 1>([y, v], Ahead(0), Product);
+            let total = FromMean(T::Floats::<S>::splat(total));
+            way.map::<T::Floats<S>, 2>(v, [v, y], out, total);
+        }
+        way.end();
+    }
+}
+
+/// `v - sum(exp(y) v)`, where every `y` is at most 0.
+pub(crate) fn log_softmax_jvp<T: Float>([vs, ys]: [&[T]; 2], out: &mut [T], cols: usize, way: Way) {
+    map_pairs(vs, ys, out, cols, 0.2, |v, y, out| {
+        log_softmax_jvp_rows(v, y, out, cols, way);
+    });
+}
+
+leveled! {
+    fn log_softmax_jvp_rows<S, T: Float>(
+        vs: &[T],
+        ys: &[T],
+        out: &mut [T],
+        cols: usize,
+        way: Way,
+    ) {
+        let rows = vs.chunks_exact(cols).zip(ys.chunks_exact(cols));
+        for ((v, y), out) in rows.zip(out.chunks_exact_mut(cols)) {
+            let [total] = sums::<T::Floats<S>, 2, 1>([v, y], way.ahead(v), Weighted);
+            let total = Less(T::Floats::<S>::splat(total));
+            way.map::<T::Floats<S>, 1>(v, [v], out, total);
+        }
+        way.end();
+    }
+}
+
+/// `v - exp(y) sum(v)`, where every `y` is at most 0.
+pub(crate) fn log_softmax_vjp<T: Float>([vs, ys]: [&[T]; 2], out: &mut [T], cols: usize, way: Way) {
+    map_pairs(vs, ys, out, cols, 0.2, |v, y, out| {
+        log_softmax_vjp_rows(v, y, out, cols, way);
+    });
+}
+
+leveled! {
+    fn log_softmax_vjp_rows<S, T: Float>(
+        vs: &[T],
+        ys: &[T],
+        out: &mut [T],
+        cols: usize,
+        way: Way,
+    ) {
+        let rows = vs.chunks_exact(cols).zip(ys.chunks_exact(cols));
+        for ((v, y), out) in rows.zip(out.chunks_exact_mut(cols)) {
+            let [total] = sums::<T::Floats<S>, 1, 1>([v], way.ahead(v), Same);
+            let total = Less(T::Floats::<S>::splat(total));
+            way.map::<T::Floats<S>, 2>(v, [v, y], out, total);
+        }
+        way.end();
+    }
+}
+
+/// `r (v - mean(v) - y mean(y v))` of `v, y, r`, with one `r` per row.
+pub(crate) fn normalize_t<T: Float>([vs, ys, rs]: [&[T]; 3], out: &mut [T], cols: usize, way: Way) {
+    split_rows(out, cols, cols, 0.18, |row, out| {
+        let part = row * cols..row * cols + out.len();
+        let rs = &rs[row..][..out.len() / cols];
+        normalize_t_rows(&vs[part.clone()], &ys[part], rs, out, cols, way);
+    });
+}
+
+leveled! {
+    fn normalize_t_rows<S, T: Float>(
+        vs: &[T],
+        ys: &[T],
+        rs: &[T],
+        out: &mut [T],
+        cols: usize,
+        way: Way,
+    ) {
+        let splat = T::Floats::<S>::splat;
+        let rows = vs.chunks_exact(cols).zip(ys.chunks_exact(cols)).zip(rs);
+        for (((v, y), &r), out) in rows.zip(out.chunks_exact_mut(cols)) {
+            let [mean, along_y] = sums::<T::Floats<S>, 2, 2>([v, y], Ahead(0), Product)
+                .map(|total| total.over(cols));
+            let apart = Apart {
+                mean: splat(mean),
+                along_y: splat(along_y),
+                r: splat(r),
+            };
+            way.map::<T::Floats<S>, 2>(v, [v, y], out, apart);
+        }
+        way.end();
+    }
+}

@@ -1,0 +1,242 @@
+//! Kernels on rows, resolved for a dtype and sizes.
+
+use super::forward::{self, Way};
+use super::jacobians;
+use super::row_kernel::ByRow;
+use crate::memory::Element;
+use crate::simd::number::{Float, Number};
+use crate::task::Prepared;
+use gradloom_ir::DType;
+
+/// Dtype and sizes of the rows of an operand. Its rows are contiguous and adjacent.
+#[derive(Clone, Copy, Debug)]
+pub struct Rows {
+    /// Dtype of the elements.
+    pub dtype: DType,
+    /// Number of rows.
+    pub n_rows: usize,
+    /// Number of elements per row.
+    pub cols: usize,
+}
+
+/// Maps the rows of the operands, with `widths` elements each, to rows of the result.
+fn map<T: Float, const N: usize>(
+    of: Rows,
+    widths: [usize; N],
+    f: impl Fn([&[T]; N], &mut [T], usize, Way) + Send + Sync + 'static,
+) -> ByRow {
+    let cols = of.cols;
+    let widths = widths.map(Some);
+    ByRow::new(of.n_rows, widths, [Some(cols)], move |args, outs, way| {
+        let rows = std::array::from_fn(|i| T::slice(args[i]));
+        f(rows, T::slice_mut(&mut outs[0]), cols, way);
+    })
+}
+
+/// Maps each row to one number.
+fn fold<T: Float>(
+    of: Rows,
+    f: impl Fn(&[T], &mut [T], usize, Way) + Send + Sync + 'static,
+) -> ByRow {
+    let cols = of.cols;
+    let widths = ([Some(cols)], [Some(1)]);
+    ByRow::new(of.n_rows, widths.0, widths.1, move |args, outs, way| {
+        f(T::slice(args[0]), T::slice_mut(&mut outs[0]), cols, way);
+    })
+}
+
+/// Maps the rows of the first operand. Each other operand is a single row.
+fn affine<T: Float, const N: usize>(
+    of: Rows,
+    f: impl Fn([&[T]; N], &mut [T], Way) + Send + Sync + 'static,
+) -> ByRow {
+    let widths: [_; N] = std::array::from_fn(|i| (i == 0).then_some(of.cols));
+    ByRow::new(
+        of.n_rows,
+        widths,
+        [Some(of.cols)],
+        move |args, outs, way| {
+            let args = std::array::from_fn(|i| T::slice(args[i]));
+            f(args, T::slice_mut(&mut outs[0]), way);
+        },
+    )
+}
+
+/// `softmax(x)` of each row.
+pub fn softmax(of: Rows) -> ByRow {
+    fn typed<T: Float>(of: Rows) -> ByRow {
+        map(of, [of.cols], |[x], out, cols, way| {
+            forward::softmax::<T>(x, out, cols, way);
+        })
+    }
+    on_float!(of.dtype, typed(of))
+}
+
+/// `log softmax(x)` of each row.
+pub fn log_softmax(of: Rows) -> ByRow {
+    fn typed<T: Float>(of: Rows) -> ByRow {
+        map(of, [of.cols], |[x], out, cols, way| {
+            forward::log_softmax::<T>(x, out, cols, way);
+        })
+    }
+    on_float!(of.dtype, typed(of))
+}
+
+/// Jacobian of softmax with the result `y`, applied to `v`: operands `v` and `y`.
+pub fn softmax_t(of: Rows) -> ByRow {
+    fn typed<T: Float>(of: Rows) -> ByRow {
+        map(of, [of.cols; 2], jacobians::softmax_t::<T>)
+    }
+    on_float!(of.dtype, typed(of))
+}
+
+/// Jacobian of log-softmax with the result `y`, applied to a tangent `v`: operands `v` and `y`.
+pub fn log_softmax_jvp(of: Rows) -> ByRow {
+    fn typed<T: Float>(of: Rows) -> ByRow {
+        map(of, [of.cols; 2], jacobians::log_softmax_jvp::<T>)
+    }
+    on_float!(of.dtype, typed(of))
+}
+
+/// Transposed Jacobian of log-softmax with the result `y`, applied to a cotangent `v`: operands
+/// `v` and `y`.
+pub fn log_softmax_vjp(of: Rows) -> ByRow {
+    fn typed<T: Float>(of: Rows) -> ByRow {
+        map(of, [of.cols; 2], jacobians::log_softmax_vjp::<T>)
+    }
+    on_float!(of.dtype, typed(of))
+}
+
+/// `(x - mean(x)) / sqrt(var(x) + eps)` of each row.
+pub fn normalize(of: Rows, eps: f64) -> ByRow {
+    fn typed<T: Float>(of: Rows, eps: f64) -> ByRow {
+        map(of, [of.cols], move |[x], out, cols, way| {
+            forward::normalize::<T>(x, out, cols, eps, way);
+        })
+    }
+    on_float!(of.dtype, typed(of, eps))
+}
+
+/// Jacobian of [`normalize`], which is symmetric, applied to `v`: operands `v`, the result, and the
+/// inverse standard deviation of each row.
+pub fn normalize_t(of: Rows) -> ByRow {
+    fn typed<T: Float>(of: Rows) -> ByRow {
+        map(of, [of.cols, of.cols, 1], jacobians::normalize_t::<T>)
+    }
+    on_float!(of.dtype, typed(of))
+}
+
+/// `log sum exp(x)` of each row.
+pub fn logsumexp(of: Rows) -> ByRow {
+    fn typed<T: Float>(of: Rows) -> ByRow {
+        fold(of, forward::logsumexp::<T>)
+    }
+    on_float!(of.dtype, typed(of))
+}
+
+/// `1 / sqrt(var(x) + eps)` of each row.
+pub fn inv_std(of: Rows, eps: f64) -> ByRow {
+    fn typed<T: Float>(of: Rows, eps: f64) -> ByRow {
+        fold(of, move |x, out, cols, way| {
+            forward::inv_std::<T>(x, out, cols, eps, way);
+        })
+    }
+    on_float!(of.dtype, typed(of, eps))
+}
+
+/// [`normalize`] times a weight plus a bias, which are single rows: operands `x`, weight and bias.
+pub fn layer_norm(of: Rows, eps: f64) -> ByRow {
+    fn typed<T: Float>(of: Rows, eps: f64) -> ByRow {
+        affine(of, move |[x, weight, bias], out, way| {
+            forward::layer_norm::<T>(x, [weight, bias], out, eps, way);
+        })
+    }
+    on_float!(of.dtype, typed(of, eps))
+}
+
+/// `x / sqrt(mean(x^2) + eps)` times a weight, which is a single row: operands `x` and weight.
+pub fn rms_norm(of: Rows, eps: f64) -> ByRow {
+    fn typed<T: Float>(of: Rows, eps: f64) -> ByRow {
+        affine(of, move |[x, weight], out, way| {
+            forward::rms_norm::<T>(x, weight, out, eps, way);
+        })
+    }
+    on_float!(of.dtype, typed(of, eps))
+}
+
+/// Mean cross entropy of logits with labels: operands logits and labels.
+///
+/// The results are the mean loss, the loss of each row and, if `with_gradient`, the result of
+/// [`softmax_less_hot`].
+pub fn cross_entropy(of: Rows, with_gradient: bool) -> ByRow {
+    on_float!(of.dtype, cross_entropy_of(of, with_gradient))
+}
+
+fn cross_entropy_of<T: Float>(of: Rows, with_gradient: bool) -> ByRow {
+    let classes = of.cols;
+    let mut widths = vec![None, Some(1)];
+    if with_gradient {
+        widths.push(Some(classes));
+    }
+    let kernel = ByRow::new(
+        of.n_rows,
+        [Some(classes), Some(1)],
+        widths,
+        move |args, outs, way| {
+            let (losses, others) = outs[1..]
+                .split_first_mut()
+                .expect("the result at index 1 holds the losses of the rows");
+            let less_hot = others.first_mut().map_or(&mut [][..], T::slice_mut);
+            let losses = T::slice_mut(losses);
+            forward::losses(T::slice(args[0]), args[1], losses, less_hot, classes, way);
+        },
+    );
+    kernel
+        .checked(1, move |labels| forward::check_labels(labels, classes))
+        .then(|outs| {
+            let (loss, others) = outs
+                .split_first_mut()
+                .expect("the result at index 0 is the mean loss");
+            T::slice_mut(loss)[0] = forward::mean_loss::<T>(T::slice_mut(&mut others[0]));
+        })
+}
+
+/// `softmax(x)` minus 1 at the label of each row: operands logits and labels.
+pub fn softmax_less_hot(of: Rows) -> ByRow {
+    on_float!(of.dtype, softmax_less_hot_of(of))
+}
+
+fn softmax_less_hot_of<T: Float>(of: Rows) -> ByRow {
+    let classes = of.cols;
+    let widths = [Some(classes), Some(1)];
+    let kernel = ByRow::new(
+        of.n_rows,
+        widths,
+        [Some(classes)],
+        move |args, outs, way| {
+            let out = T::slice_mut(&mut outs[0]);
+            let way = Way {
+                past_caches: false,
+                ..way
+            };
+            forward::softmax_less_hot(T::slice(args[0]), args[1], out, classes, way);
+        },
+    );
+    kernel.checked(1, move |labels| forward::check_labels(labels, classes))
+}
+
+/// 1 at the label of each row and 0 elsewhere: the operand holds the labels.
+pub fn one_hot(dtype: DType, classes: usize) -> Prepared {
+    fn typed<T: Element>(classes: usize, one: T) -> Prepared {
+        Box::new(move |args, outs| {
+            forward::one_hot(args[0], T::slice_mut(&mut outs[0]), classes, one)
+        })
+    }
+    fn number<T: Number>(classes: usize) -> Prepared {
+        typed(classes, T::ONE)
+    }
+    match dtype {
+        DType::Bool => typed(classes, true),
+        dtype => on_number!(dtype, number(classes)),
+    }
+}

@@ -1,0 +1,13 @@
+//! Kernels on rows, and chains of tasks that run on a block of rows at a time.
+
+pub mod chain;
+pub(crate) mod forward;
+pub(crate) mod jacobians;
+mod kernels;
+pub mod norm;
+pub mod row_kernel;
+
+pub use kernels::{
+    Rows, cross_entropy, inv_std, layer_norm, log_softmax, log_softmax_jvp, log_softmax_vjp,
+    logsumexp, normalize, normalize_t, one_hot, rms_norm, softmax, softmax_less_hot, softmax_t,
+};

@@ -1,0 +1,176 @@
+//! Links: tasks that can run on a block of rows at a time.
+//!
+//! A link is a kernel on rows or an elementwise group.
+
+use crate::elementwise::group::Group;
+use crate::elementwise::tile::Order;
+use crate::memory::data::{Data, DataMut};
+use crate::memory::fault::KernelFault;
+use crate::rows::forward::{Way, past_caches};
+use crate::task::Prepared;
+
+/// A task that can run on a block of rows at a time.
+pub enum Link {
+    Group(Group),
+    Rows(ByRow),
+}
+
+impl Link {
+    /// Returns the number of rows of a kernel on rows. A group has no rows of its own.
+    pub fn n_rows(&self) -> Option<usize> {
+        match self {
+            Link::Group(_) => None,
+            Link::Rows(kernel) => Some(kernel.n_rows),
+        }
+    }
+
+    /// Returns the elements per row of an operand, or `None` if the previous link cannot produce it
+    /// row by row.
+    pub fn reads(&self, operand: usize, n_rows: usize) -> Option<usize> {
+        match self {
+            Link::Group(group) => group.reads(operand).map(|_| group.len() / n_rows),
+            Link::Rows(kernel) => kernel.reads(operand),
+        }
+    }
+
+    /// Returns the elements per row of a result, or `None` if it is not written row by row.
+    pub fn writes(&self, result: usize, n_rows: usize) -> Option<usize> {
+        match self {
+            Link::Group(group) => group.writes(result).map(|_| group.len() / n_rows),
+            Link::Rows(kernel) => kernel.outs[result],
+        }
+    }
+
+    /// Returns the row count that a block must be a multiple of.
+    ///
+    /// Returns `None` if the link does not divide into `n_rows` rows.
+    pub fn grain(&self, n_rows: usize) -> Option<usize> {
+        let group = match self {
+            Link::Group(group) => group,
+            Link::Rows(kernel) => return (kernel.n_rows == n_rows).then_some(1),
+        };
+        let cols = group.len().checked_div(n_rows).filter(|cols| *cols > 0)?;
+        let elements = match group.order() {
+            Order::Any => 1,
+            Order::Whole(piece) => piece,
+            Order::Rows { block, .. } => block,
+        };
+        (cols * n_rows == group.len()).then(|| elements / gcd(elements, cols))
+    }
+
+    /// Returns the kernel that runs on all rows. `bytes` are the sizes of the results.
+    pub fn prepare(self, bytes: impl Iterator<Item = usize>) -> Prepared {
+        match self {
+            Link::Group(group) => group.prepare(),
+            Link::Rows(kernel) => {
+                let mut rows = kernel
+                    .outs
+                    .iter()
+                    .zip(bytes)
+                    .filter(|(row, _)| row.is_some());
+                let past_caches = rows.any(|(_, bytes)| past_caches(bytes));
+                kernel.prepare(past_caches)
+            }
+        }
+    }
+}
+
+pub fn gcd(a: usize, b: usize) -> usize {
+    if b == 0 { a } else { gcd(b, a % b) }
+}
+
+/// Kernel that computes each row of its results from the same row of its operands.
+pub struct ByRow {
+    pub(crate) n_rows: usize,
+    /// Elements per row of each operand; `None` for an operand that is read as a whole.
+    pub(crate) args: Vec<Option<usize>>,
+    /// Elements per row of each result; `None` for a result that is written after all rows.
+    pub(crate) outs: Vec<Option<usize>>,
+    /// Operand that is checked before any row is computed, with the check.
+    check: Option<(usize, Check)>,
+    rows: Rows,
+    last: Option<Last>,
+}
+
+type Check = Box<dyn Fn(Data<'_>) -> Result<(), KernelFault> + Send + Sync>;
+
+/// Function that computes some rows from the slices of these rows of each operand and result.
+type Rows = Box<dyn Fn(&[Data<'_>], &mut [DataMut<'_>], Way) + Send + Sync>;
+
+/// Writes the results that are not computed by rows.
+///
+/// The other results are complete, except those that have no consumer outside of a chain.
+type Last = Box<dyn Fn(&mut [DataMut<'_>]) + Send + Sync>;
+
+impl ByRow {
+    /// Creates a kernel on rows.
+    ///
+    /// `rows` gets the slice of some rows of each operand and result. An operand with `None`
+    /// elements per row comes as a whole, and such a result comes empty.
+    pub(crate) fn new(
+        n_rows: usize,
+        args: impl Into<Vec<Option<usize>>>,
+        outs: impl Into<Vec<Option<usize>>>,
+        rows: impl Fn(&[Data<'_>], &mut [DataMut<'_>], Way) + Send + Sync + 'static,
+    ) -> ByRow {
+        ByRow {
+            n_rows,
+            args: args.into(),
+            outs: outs.into(),
+            check: None,
+            rows: Box::new(rows),
+            last: None,
+        }
+    }
+
+    /// Adds a check of an operand that runs before any row is computed.
+    pub(crate) fn checked(
+        self,
+        operand: usize,
+        check: impl Fn(Data<'_>) -> Result<(), KernelFault> + Send + Sync + 'static,
+    ) -> ByRow {
+        let check = Some((operand, Box::new(check) as Check));
+        ByRow { check, ..self }
+    }
+
+    /// Returns the elements per row of an operand, or `None` if it is read as a whole or checked
+    /// first.
+    pub(crate) fn reads(&self, operand: usize) -> Option<usize> {
+        let checked = self.check.as_ref().is_some_and(|(i, _)| *i == operand);
+        self.args[operand].filter(|_| !checked)
+    }
+
+    /// Adds a function that runs after all rows are computed.
+    pub(crate) fn then(self, last: impl Fn(&mut [DataMut<'_>]) + Send + Sync + 'static) -> ByRow {
+        let last = Some(Box::new(last) as Last);
+        ByRow { last, ..self }
+    }
+
+    /// Returns the kernel that runs on all rows.
+    pub fn prepare(self, past_caches: bool) -> Prepared {
+        Box::new(move |args, outs| {
+            self.check(|i| args[i])?;
+            self.run(args, outs, Way::alone(past_caches));
+            self.finish(outs);
+            Ok(())
+        })
+    }
+
+    /// Runs the check, if there is one. `args` returns an operand by its index.
+    pub(crate) fn check<'a>(&self, args: impl Fn(usize) -> Data<'a>) -> Result<(), KernelFault> {
+        match &self.check {
+            Some((operand, check)) => check(args(*operand)),
+            None => Ok(()),
+        }
+    }
+
+    pub(crate) fn run(&self, args: &[Data<'_>], outs: &mut [DataMut<'_>], way: Way) {
+        (self.rows)(args, outs, way);
+    }
+
+    pub(crate) fn finish(&self, outs: &mut [DataMut<'_>]) {
+        if let Some(last) = &self.last {
+            last(outs);
+        }
+    }
+}

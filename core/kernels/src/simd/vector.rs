@@ -1,0 +1,290 @@
+//! SIMD vectors for each level of the CPU, for the loops on rows.
+//!
+//! The array code that rustc vectorises spills registers, and it keeps the order of additions of
+//! the source. A loop is written once, for any [`Vector`], and a [leveled](super::leveled) function
+//! chooses the type.
+
+#[cfg(target_arch = "x86_64")]
+mod x86;
+
+use crate::simd::number::{Float, Number};
+use gradloom_maths::{Arith, Base};
+#[cfg(target_arch = "x86_64")]
+pub(crate) use x86::{Avx2, Avx512};
+
+/// Number of lanes of a sum: four of the widest vectors, independent of each other to hide the
+/// latency of additions.
+pub(crate) const LANES: usize = 64;
+
+/// Vector types of a SIMD level. Only a [`leveled`](super::leveled) function names a level, and it
+/// runs on CPUs of the level only.
+pub(crate) trait Simd: Arith {
+    /// Vector of `f32`.
+    type F32: Floats<T = f32>;
+    /// Vector of `f64`.
+    type F64: Floats<T = f64>;
+}
+
+/// SIMD vector. All methods are `#[inline(always)]`.
+pub(crate) trait Vector: Copy {
+    type T: Number;
+    /// Number of elements.
+    const N: usize;
+    /// Array of vectors with [`LANES`] elements in all.
+    type Lanes: Copy + AsRef<[Self]> + AsMut<[Self]>;
+    fn lanes(self) -> Self::Lanes;
+    /// Adds the upper half of the lanes to the lower half until one vector is left.
+    fn fold(lanes: Self::Lanes) -> Self;
+    /// Adds the upper half to the lower half until one number is left.
+    fn total(self) -> Self::T;
+    fn splat(x: Self::T) -> Self;
+    /// # Safety
+    ///
+    /// `from` must point to [`N`](Self::N) numbers.
+    unsafe fn load(from: *const Self::T) -> Self;
+    /// Loads the first `n` numbers; the others are zero.
+    ///
+    /// # Safety
+    ///
+    /// `from` must point to `n` numbers, at most [`N`](Self::N).
+    unsafe fn load_some(from: *const Self::T, n: usize) -> Self;
+    /// # Safety
+    ///
+    /// `to` must have room for [`N`](Self::N) numbers.
+    unsafe fn store(self, to: *mut Self::T);
+    /// Stores the first `n` numbers.
+    ///
+    /// # Safety
+    ///
+    /// `to` must have room for `n` numbers, at most [`N`](Self::N).
+    unsafe fn store_some(self, to: *mut Self::T, n: usize);
+    /// Stores with a non-temporal instruction, if there is one. Other threads may read after a
+    /// [`fence`].
+    ///
+    /// # Safety
+    ///
+    /// `to` must have room for [`N`](Self::N) numbers and must be aligned to the vector.
+    unsafe fn stream(self, to: *mut Self::T);
+    /// Returns the first `n` numbers of `self` and the others of `other`.
+    fn keep(self, n: usize, other: Self) -> Self;
+    /// Returns the numbers of `self` whose bit is set, lowest bit first, and those of `other`
+    /// elsewhere.
+    fn choose(self, bits: u16, other: Self) -> Self;
+    fn plus(self, other: Self) -> Self;
+    fn times(self, other: Self) -> Self;
+}
+
+/// SIMD vector of floats.
+pub(crate) trait Floats: Vector<T: Float> {
+    fn minus(self, other: Self) -> Self;
+    /// Returns `self * b + c`, rounded as the arithmetic of the level does.
+    fn fma(self, b: Self, c: Self) -> Self;
+    /// Returns the greater of each pair, or the number of `other` if one of the pair is NaN.
+    fn most(self, other: Self) -> Self;
+    /// Returns the greatest number. The sign of a zero is unspecified.
+    fn greatest(self) -> Self::T;
+    /// Returns `self 2^n`, rounded once.
+    ///
+    /// `self` must be between 1/2 and 2, or NaN. `n` must be an integer from `EXP_LEAST log2(e)` up
+    /// to 0, see [`Float::EXP_LEAST`].
+    fn scaled(self, n: Self) -> Self;
+}
+
+/// Waits until [streamed](Vector::stream) stores are visible to other threads.
+#[inline(always)]
+pub(crate) fn fence() {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: every x86-64 CPU has SSE.
+    unsafe {
+        std::arch::x86_64::_mm_sfence();
+    }
+}
+
+/// Prefetches the cache line at an address, which may be invalid.
+#[inline(always)]
+pub(crate) fn prefetch<T>(at: *const T) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: every x86-64 CPU has SSE, and a prefetch never faults.
+    unsafe {
+        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(at.cast());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = at;
+}
+
+/// Level of every CPU of the target.
+#[derive(Clone, Copy)]
+pub(crate) struct Portable;
+
+impl Arith for Portable {
+    const FUSED: bool = Base::FUSED;
+}
+
+impl Simd for Portable {
+    type F32 = Array<f32>;
+    type F64 = Array<f64>;
+}
+
+/// Array that rustc may compile to vectors.
+#[derive(Clone, Copy)]
+pub(crate) struct Array<T>([T; WIDTH]);
+
+const WIDTH: usize = 16;
+
+impl<T: Number> Array<T> {
+    #[inline(always)]
+    fn zip(self, other: Self, f: impl Fn(T, T) -> T) -> Self {
+        let mut out = self;
+        for i in 0..WIDTH {
+            out.0[i] = f(self.0[i], other.0[i]);
+        }
+        out
+    }
+}
+
+impl<T: Number> Vector for Array<T> {
+    type T = T;
+    const N: usize = WIDTH;
+    type Lanes = [Self; LANES / WIDTH];
+    #[inline(always)]
+    fn lanes(self) -> Self::Lanes {
+        [self; LANES / WIDTH]
+    }
+    #[inline(always)]
+    fn fold(lanes: Self::Lanes) -> Self {
+        fold4(lanes)
+    }
+    #[inline(always)]
+    fn total(self) -> T {
+        let mut xs = self.0;
+        let mut half = WIDTH / 2;
+        while half > 0 {
+            for i in 0..half {
+                xs[i] = xs[i].plus(xs[i + half]);
+            }
+            half /= 2;
+        }
+        xs[0]
+    }
+    #[inline(always)]
+    fn splat(x: T) -> Self {
+        Array([x; WIDTH])
+    }
+    #[inline(always)]
+    unsafe fn load(from: *const T) -> Self {
+        // SAFETY: the caller guarantees `WIDTH` numbers, and an array has the alignment of its
+        // elements.
+        Array(unsafe { from.cast::<[T; WIDTH]>().read() })
+    }
+    #[inline(always)]
+    unsafe fn load_some(from: *const T, n: usize) -> Self {
+        // SAFETY: the caller guarantees `n` numbers.
+        let xs = unsafe { std::slice::from_raw_parts(from, n) };
+        let mut out = Self::splat(T::ZERO);
+        out.0[..n].copy_from_slice(xs);
+        out
+    }
+    #[inline(always)]
+    unsafe fn store(self, to: *mut T) {
+        // SAFETY: the caller guarantees room for `WIDTH` numbers, and an array has the alignment of
+        // its elements.
+        unsafe { to.cast::<[T; WIDTH]>().write(self.0) }
+    }
+    #[inline(always)]
+    unsafe fn store_some(self, to: *mut T, n: usize) {
+        // SAFETY: the caller guarantees room for `n` numbers.
+        let to = unsafe { std::slice::from_raw_parts_mut(to, n) };
+        to.copy_from_slice(&self.0[..n]);
+    }
+    #[inline(always)]
+    unsafe fn stream(self, to: *mut T) {
+        // SAFETY: the caller guarantees room for `WIDTH` numbers.
+        unsafe { self.store(to) }
+    }
+    #[inline(always)]
+    fn keep(self, n: usize, other: Self) -> Self {
+        let mut out = other;
+        for i in 0..WIDTH {
+            out.0[i] = if i < n { self.0[i] } else { other.0[i] };
+        }
+        out
+    }
+    #[inline(always)]
+    fn choose(self, bits: u16, other: Self) -> Self {
+        let mut out = other;
+        for i in 0..WIDTH {
+            out.0[i] = if bits >> i & 1 == 1 {
+                self.0[i]
+            } else {
+                other.0[i]
+            };
+        }
+        out
+    }
+    #[inline(always)]
+    fn plus(self, other: Self) -> Self {
+        self.zip(other, T::plus)
+    }
+    #[inline(always)]
+    fn times(self, other: Self) -> Self {
+        self.zip(other, T::times)
+    }
+}
+
+impl<T: Float> Floats for Array<T> {
+    #[inline(always)]
+    fn minus(self, other: Self) -> Self {
+        self.zip(other, T::minus)
+    }
+    #[inline(always)]
+    fn fma(self, b: Self, c: Self) -> Self {
+        let mut out = c;
+        for i in 0..WIDTH {
+            out.0[i] = self.0[i].fma::<Base>(b.0[i], c.0[i]);
+        }
+        out
+    }
+    #[inline(always)]
+    fn most(self, other: Self) -> Self {
+        self.zip(other, |x, y| if x > y { x } else { y })
+    }
+    #[inline(always)]
+    fn greatest(self) -> T {
+        let mut most = self.0[0];
+        for x in self.0 {
+            most = if x > most { x } else { most };
+        }
+        most
+    }
+    #[inline(always)]
+    fn scaled(self, n: Self) -> Self {
+        self.zip(n, T::scaled)
+    }
+}
+
+#[inline(always)]
+fn fold2<V: Vector>([a, b]: [V; 2]) -> V {
+    a.plus(b)
+}
+
+#[inline(always)]
+fn fold4<V: Vector>([a, b, c, d]: [V; 4]) -> V {
+    fold2([a.plus(c), b.plus(d)])
+}
+
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+fn fold8<V: Vector>(x: [V; 8]) -> V {
+    let [a, b, c, d, e, f, g, h] = x;
+    fold4([a.plus(e), b.plus(f), c.plus(g), d.plus(h)])
+}
+
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+fn fold16<V: Vector>(x: [V; 16]) -> V {
+    let mut half = [x[0]; 8];
+    for i in 0..8 {
+        half[i] = x[i].plus(x[i + 8]);
+    }
+    fold8(half)
+}

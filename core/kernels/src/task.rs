@@ -1,0 +1,423 @@
+//! Buffers of a plan: the regions that its tasks read and write.
+//!
+//! Each thread keeps one *arena* for intermediate values. It grows to the size that the largest
+//! plan needs and is never returned, because fresh memory from the system costs more than most
+//! kernels.
+//!
+//! [`Task::new`] checks once that the results of a task overlap nothing else that the task touches.
+//! [`run`] checks on every run that the buffers have the sizes the plan was made for.
+
+use crate::memory::aligned_vec::ALIGN;
+use crate::memory::aligned_vec::{Line, Span, at_least};
+use crate::memory::buffer::Buffer;
+use crate::memory::data::{Data, DataMut};
+use crate::memory::element::Element;
+use crate::memory::fault::KernelFault;
+use crate::memory::scratch;
+use gradloom_ir::DType;
+use smallvec::SmallVec;
+use std::cell::Cell;
+use std::sync::Arc;
+
+/// Kernel with everything resolved except the values. It writes every element of its results.
+pub type Prepared =
+    Box<dyn Fn(&[Data<'_>], &mut [DataMut<'_>]) -> Result<(), KernelFault> + Send + Sync>;
+
+/// Wraps a function of one operand and one result as a kernel.
+pub(crate) fn map<T: Element, U: Element>(
+    f: impl Fn(&[T], &mut [U]) + Send + Sync + 'static,
+) -> Prepared {
+    Box::new(move |args, outs| {
+        f(T::slice(args[0]), U::slice_mut(&mut outs[0]));
+        Ok(())
+    })
+}
+
+/// Buffer that holds a region.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Base {
+    Leaf(u32),
+    Constant(u32),
+    Result(u32),
+    Arena,
+}
+
+/// Contiguous elements of a buffer.
+#[derive(Clone, Copy, Debug)]
+pub struct Region {
+    pub base: Base,
+    pub dtype: DType,
+    /// Offset in bytes, a multiple of the size of an element.
+    pub start: usize,
+    /// Number of elements.
+    pub len: usize,
+}
+
+impl Region {
+    fn end(&self) -> usize {
+        let bytes = self.len.saturating_mul(self.dtype.size());
+        self.start.saturating_add(bytes)
+    }
+}
+
+/// Returns whether no result overlaps another result or an operand.
+fn are_apart(args: &[Region], outs: &[Region], needs: &Needs) -> bool {
+    let span = |written| {
+        move |r: &Region| (r.len > 0).then(|| (needs.number(r.base), r.start, r.end(), written))
+    };
+    let args = args.iter().filter_map(span(false));
+    let mut spans: SmallVec<[_; 16]> = args.collect();
+    spans.extend(outs.iter().filter_map(span(true)));
+    spans.sort_unstable();
+    // Spans are sorted by start: one overlaps an earlier one if it starts before the furthest end.
+    let (mut buffer, mut end_of_all, mut end_of_written) = (u32::MAX, 0, 0);
+    spans.into_iter().all(|(base, start, end, written)| {
+        if base != buffer {
+            (buffer, end_of_all, end_of_written) = (base, 0, 0);
+        }
+        let before = if written { end_of_all } else { end_of_written };
+        end_of_all = end_of_all.max(end);
+        if written {
+            end_of_written = end_of_written.max(end);
+        }
+        before <= start
+    })
+}
+
+/// A kernel with the regions of its operands and results.
+pub struct Task {
+    kernel: Prepared,
+    args: Box<[Region]>,
+    outs: Box<[Region]>,
+    /// The operands, then the results, with their buffers resolved to indices.
+    resolved: Box<[Resolved]>,
+    n_args: usize,
+    /// Buffer indices of the results, ascending, each with the position of the result.
+    numbers: Box<[(u32, usize)]>,
+}
+
+/// A region with the index of its buffer, counted by [`Needs::number`].
+struct Resolved {
+    buffer: u32,
+    dtype: DType,
+    start: usize,
+    len: usize,
+}
+
+impl Task {
+    /// Creates a task.
+    ///
+    /// # Panics
+    ///
+    /// Panics unless `needs` contains every region and the results overlap nothing else of the
+    /// task. [`Memory::run`] relies on both.
+    pub fn new(kernel: Prepared, args: Vec<Region>, outs: Vec<Region>, needs: &Needs) -> Task {
+        let writable = |out: &Region| matches!(out.base, Base::Result(_) | Base::Arena);
+        assert!(
+            outs.iter().all(writable) && are_apart(&args, &outs, needs),
+            "a result must not overlap another region of its task"
+        );
+        for region in args.iter().chain(&outs) {
+            let aligned = region.start.is_multiple_of(region.dtype.size());
+            assert!(
+                aligned && needs.hold(region),
+                "a region must be aligned and lie inside its buffer"
+            );
+        }
+        let number = |(i, out): (usize, &Region)| (needs.number(out.base), i);
+        let mut numbers: Vec<(u32, usize)> = outs.iter().enumerate().map(number).collect();
+        numbers.sort_unstable();
+        let resolved = args.iter().chain(&outs).map(|region| Resolved {
+            buffer: needs.number(region.base),
+            dtype: region.dtype,
+            start: region.start,
+            len: region.len,
+        });
+        Task {
+            kernel,
+            resolved: resolved.collect(),
+            n_args: args.len(),
+            numbers: numbers.into(),
+            args: args.into(),
+            outs: outs.into(),
+        }
+    }
+
+    pub fn args(&self) -> &[Region] {
+        &self.args
+    }
+
+    pub fn outs(&self) -> &[Region] {
+        &self.outs
+    }
+}
+
+/// Input of a plan.
+pub enum Leaf<'a> {
+    /// A buffer that other values may share.
+    Held(&'a Arc<Buffer>),
+    /// The elements are in the buffer that becomes result `.0` (donation).
+    ///
+    /// The task that writes the result is a group that reads the leaf in order, and no later task
+    /// reads the leaf.
+    Given(usize),
+}
+
+/// Buffers of one run of a plan.
+struct Memory<'a> {
+    leaves: &'a [Leaf<'a>],
+    /// True if any leaf is [`Leaf::Given`].
+    given: bool,
+    /// Start of each buffer, in the order of [`Needs::number`]: arena, results, constants, leaves.
+    starts: &'a [*mut u8],
+}
+
+/// Sizes of the buffers of a plan.
+#[derive(Debug, Default)]
+pub struct Needs {
+    /// Dtype and number of elements of each leaf. `constants` and `results` are the same.
+    pub leaves: Vec<(DType, usize)>,
+    pub constants: Vec<(DType, usize)>,
+    pub results: Vec<(DType, usize)>,
+    /// Size of the arena in bytes.
+    pub arena: usize,
+}
+
+impl Needs {
+    /// Returns the index of a buffer: the arena first, then results, constants and leaves.
+    fn number(&self, base: Base) -> u32 {
+        let results = 1 + self.results.len() as u32;
+        match base {
+            Base::Arena => 0,
+            Base::Result(i) => 1 + i,
+            Base::Constant(i) => results + i,
+            Base::Leaf(i) => results + self.constants.len() as u32 + i,
+        }
+    }
+
+    /// Returns whether the region lies inside its buffer.
+    fn hold(&self, region: &Region) -> bool {
+        let held = |buffers: &[(DType, usize)], i: u32| {
+            let (dtype, len) = buffers[i as usize];
+            dtype == region.dtype && region.end() <= len.saturating_mul(dtype.size())
+        };
+        match region.base {
+            Base::Leaf(i) => held(&self.leaves, i),
+            Base::Constant(i) => held(&self.constants, i),
+            Base::Result(i) => held(&self.results, i),
+            Base::Arena => region.end() <= self.arena,
+        }
+    }
+}
+
+thread_local! {
+    /// Initialised memory. Its contents are left over from earlier runs.
+    static ARENA: Cell<Span<Line>> = const { Cell::new(Span::new()) };
+}
+
+/// Runs `tasks` in order. An error comes with the index of the task that failed.
+///
+/// # Panics
+///
+/// Panics if a buffer differs in dtype or length from `needs`, or if a result is shared.
+pub fn run(
+    tasks: &[Task],
+    needs: &Needs,
+    leaves: &[Leaf<'_>],
+    constants: &[Buffer],
+    results: &mut [Arc<Buffer>],
+) -> Result<(), (usize, KernelFault)> {
+    let fits = |buffer: &Buffer, size: &(DType, usize)| (buffer.dtype(), buffer.len()) == *size;
+    let same = leaves.len() == needs.leaves.len()
+        && constants.len() == needs.constants.len()
+        && results.len() == needs.results.len();
+    let mut held = same;
+    for (leaf, size) in leaves.iter().zip(&needs.leaves) {
+        held &= match leaf {
+            Leaf::Held(buffer) => fits(buffer, size),
+            Leaf::Given(result) => needs.results[*result] == *size,
+        };
+    }
+    let constants_fit = || constants.iter().zip(&needs.constants);
+    held &= constants_fit().all(|(buffer, size)| fits(buffer, size));
+    let mut results_fit = results.iter().zip(&needs.results);
+    held &= results_fit.all(|(buffer, size)| fits(buffer, size));
+    assert!(
+        held,
+        "the buffers must have the dtypes and lengths that the plan was made for"
+    );
+    let Some(mut arena) = at_least(scratch::take(&ARENA), needs.arena.div_ceil(ALIGN)) else {
+        return Err((0, KernelFault::OutOfMemory { bytes: needs.arena }));
+    };
+    // Start of each buffer, in the order of `Needs::number`.
+    let mut starts: SmallVec<[*mut u8; 32]> = SmallVec::new();
+    starts.push(arena.as_mut_ptr().cast());
+    for result in results.iter_mut() {
+        let only = Arc::get_mut(result);
+        let only = only.expect("a result is uniquely owned until it is computed");
+        starts.push(only.as_mut_ptr());
+    }
+    starts.extend(constants.iter().map(|b| b.as_ptr().cast_mut()));
+    let mut given = false;
+    for leaf in leaves {
+        starts.push(match leaf {
+            Leaf::Held(buffer) => buffer.as_ptr().cast_mut(),
+            Leaf::Given(result) => {
+                given = true;
+                starts[1 + result]
+            }
+        });
+    }
+    let memory = Memory {
+        leaves,
+        given,
+        starts: &starts,
+    };
+    let mut ran = Ok(());
+    for (i, task) in tasks.iter().enumerate() {
+        // SAFETY: `Task::new` checked that `needs` contains the regions; the buffers match `needs`,
+        // as asserted above.
+        if let Err(fault) = unsafe { memory.run(task) } {
+            ran = Err((i, fault));
+            break;
+        }
+    }
+    scratch::restore(&ARENA, arena);
+    ran
+}
+
+/// Number of operands and of results up to which a run does not allocate.
+const FEW: usize = 8;
+
+impl Memory<'_> {
+    /// # Safety
+    ///
+    /// Every region of `task` must lie inside its buffer.
+    unsafe fn run(&self, task: &Task) -> Result<(), KernelFault> {
+        let data = |region: &Resolved| {
+            if self.given
+                && let Some(out) = self.taken(task, region)
+            {
+                return Data::Same(out);
+            }
+            // SAFETY: the caller guarantees that the regions lie inside their buffers, which
+            // outlive this call. The task does not write them: its results overlap no operand
+            // (`Task::new`), and a leaf in the buffer of one of its results took the branch above.
+            unsafe { self.data(region) }
+        };
+        // SAFETY: the results overlap nothing else of the task (`Task::new`). The results are
+        // uniquely owned (`run`), and the arena belongs to this thread.
+        let data_mut = |region: &Resolved| unsafe { self.data_mut(region) };
+        let (n_args, n_outs) = (task.n_args, task.resolved.len() - task.n_args);
+        let (args, outs) = task.resolved.split_at(n_args);
+        if n_args <= FEW && n_outs <= FEW {
+            let mut to_read = [Data::EMPTY; FEW];
+            for (arg, region) in to_read.iter_mut().zip(args) {
+                *arg = data(region);
+            }
+            if let [out] = outs {
+                return (task.kernel)(&to_read[..n_args], &mut [data_mut(out)]);
+            }
+            let mut to_write = [(); FEW].map(|()| DataMut::Bool(&mut []));
+            for (out, region) in to_write.iter_mut().zip(outs) {
+                *out = data_mut(region);
+            }
+            return (task.kernel)(&to_read[..n_args], &mut to_write[..n_outs]);
+        }
+        let args: Vec<Data> = args.iter().map(data).collect();
+        let mut outs: Vec<DataMut> = outs.iter().map(data_mut).collect();
+        (task.kernel)(&args, &mut outs)
+    }
+
+    /// Returns the result of the task that takes over the buffer of `region`, if `region` is a
+    /// donated leaf.
+    #[cold]
+    fn taken(&self, task: &Task, region: &Resolved) -> Option<usize> {
+        let first = self.starts.len() - self.leaves.len();
+        let leaf = (region.buffer as usize).checked_sub(first)?;
+        let Leaf::Given(result) = self.leaves[leaf] else {
+            return None;
+        };
+        let number = 1 + result as u32;
+        let at = task.numbers.partition_point(|(buffer, _)| *buffer < number);
+        let (buffer, out) = *task.numbers.get(at)?;
+        (buffer == number).then_some(out)
+    }
+
+    fn start(&self, region: &Resolved) -> *mut u8 {
+        self.starts[region.buffer as usize].wrapping_add(region.start)
+    }
+
+    /// # Safety
+    ///
+    /// The region must lie inside its buffer and must not be written while the elements are in use.
+    #[inline(always)]
+    unsafe fn data(&self, region: &Resolved) -> Data<'_> {
+        // SAFETY: the caller guarantees the bounds and that there are no writes. The start is
+        // aligned because the buffer is and the offset is a multiple of the element size. Bools are
+        // valid because the region was written as bools: kernels write all of a result before
+        // another task reads it.
+        unsafe { Data::at(region.dtype, self.start(region), region.len) }
+    }
+
+    /// # Safety
+    ///
+    /// The region must lie inside its buffer, which is a result or the arena. Nothing else may use
+    /// it meanwhile.
+    #[inline(always)]
+    unsafe fn data_mut(&self, region: &Resolved) -> DataMut<'_> {
+        // SAFETY: the caller guarantees the bounds and exclusive use. Bools are handed out as
+        // bytes, so any contents are valid.
+        unsafe { DataMut::at(region.dtype, self.start(region), region.len) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Base, Needs, Region, are_apart};
+    use gradloom_ir::DType;
+
+    fn region(base: Base, start: usize, len: usize) -> Region {
+        Region {
+            base,
+            dtype: DType::F32,
+            start,
+            len,
+        }
+    }
+
+    #[test]
+    fn regions_overlap_if_they_share_an_element() {
+        let needs = Needs::default();
+        let whole = region(Base::Arena, 64, 32);
+        let overlaps = |other: Region| {
+            let read = !are_apart(&[whole], &[other], &needs);
+            assert_eq!(read, !are_apart(&[other], &[whole], &needs));
+            assert_eq!(read, !are_apart(&[], &[other, whole], &needs));
+            assert!(
+                are_apart(&[other, whole], &[], &needs),
+                "two reads never conflict"
+            );
+            read
+        };
+        assert!(overlaps(region(Base::Arena, 188, 100)));
+        assert!(overlaps(region(Base::Arena, 0, 17)));
+        assert!(overlaps(whole));
+        assert!(!overlaps(region(Base::Arena, 192, 100)));
+        assert!(!overlaps(region(Base::Arena, 0, 16)));
+        assert!(!overlaps(region(Base::Result(0), 64, 32)));
+        // A value without elements shares its offset with another value of the arena.
+        assert!(!overlaps(region(Base::Arena, 128, 0)));
+    }
+
+    #[test]
+    fn an_overlap_is_found_behind_other_regions() {
+        let needs = Needs::default();
+        let at = |start| region(Base::Arena, start, 1);
+        let long = region(Base::Arena, 0, 100);
+        assert!(are_apart(&[long, at(0), at(8)], &[at(400)], &needs));
+        assert!(!are_apart(&[long, at(0), at(8)], &[at(396)], &needs));
+        assert!(!are_apart(&[at(8), at(300)], &[long], &needs));
+        assert!(!are_apart(&[at(8)], &[at(400), at(4), at(8)], &needs));
+    }
+}

@@ -1,0 +1,455 @@
+//! Thread pool of the kernels.
+//!
+//! [`for_each`] runs tasks whose boundaries do not depend on the number of threads. The scheduler
+//! decides which thread runs which task, but a task computes the same in any case.
+//!
+//! There is one pool, which runs one job at a time. A caller that finds it busy, another user
+//! thread or a task that calls [`for_each`] itself, runs its tasks alone. So no thread ever waits
+//! for a waiting thread.
+
+use crate::fork::get_or_init;
+use std::any::Any;
+use std::hint::spin_loop;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::ptr::null_mut;
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread::{self, Thread};
+use std::time::{Duration, Instant};
+
+/// Returns the number of threads that kernels use, including the calling thread.
+///
+/// The default is the environment variable `GRADLOOM_THREADS`, or else the parallelism of the
+/// machine, up to 256. [`set_threads`] overrides it.
+///
+/// ```
+/// assert!(gradloom::threads() >= 1);
+/// ```
+pub fn threads() -> usize {
+    match THREADS.load(Relaxed) {
+        0 => *default_threads(),
+        n => n,
+    }
+}
+
+/// Sets the number of threads that kernels use, including the calling thread. Results do not depend
+/// on it.
+///
+/// ```
+/// gradloom::set_threads(1);
+/// assert_eq!(gradloom::threads(), 1);
+/// ```
+///
+/// # Panics
+///
+/// Panics if `n` is 0 or more than 256.
+#[track_caller]
+pub fn set_threads(n: usize) {
+    assert!(
+        (1..=MAX_THREADS).contains(&n),
+        "`set_threads({n})`: kernels use from 1 to {MAX_THREADS} threads"
+    );
+    THREADS.store(n, Relaxed);
+}
+
+/// Returns how many threads [`for_each`] would use for work that takes one thread `nanos`.
+pub fn worth(nanos: usize) -> usize {
+    if nanos < WORTH_WATCHED {
+        return 1;
+    }
+    let n_threads = threads();
+    if nanos >= WORTH {
+        return n_threads.min(nanos / SHARE);
+    }
+    let watching = match pool().n_watching.load(Relaxed) {
+        0 if n_threads > 1 && comes_often() => n_threads,
+        n => n + 1,
+    };
+    n_threads.min(watching).min(nanos / SHARE_WATCHED)
+}
+
+/// Calls `task` with each number below `n_tasks`, on several threads if that pays off.
+///
+/// `nanos` is the estimated time of all tasks on one thread.
+pub fn for_each(n_tasks: usize, nanos: usize, task: impl Fn(usize) + Sync) {
+    let n_threads = worth(nanos).min(n_tasks);
+    if n_threads < 2 || n_tasks > MAX_TASKS || !pool().run(n_tasks, n_threads, &task) {
+        (0..n_tasks).for_each(task);
+    }
+}
+
+/// Calls `task` with the index and the elements of each chunk of `len` elements of `out`, as
+/// [`for_each`].
+///
+/// The last chunk may be shorter.
+pub fn for_each_chunk<T: Send>(
+    out: &mut [T],
+    len: usize,
+    nanos: usize,
+    task: impl Fn(usize, &mut [T]) + Sync,
+) {
+    let n_tasks = out.len().div_ceil(len.max(1));
+    for_each_chunks(n_tasks, [(out, len)], nanos, |i, [out]| task(i, out));
+}
+
+/// As [`for_each_chunk`] with several slices, each with its own chunk length. The chunks past the
+/// end of a slice are empty.
+pub fn for_each_chunks<T: Send, const N: usize>(
+    n_tasks: usize,
+    outs: [(&mut [T], usize); N],
+    nanos: usize,
+    task: impl Fn(usize, [&mut [T]; N]) + Sync,
+) {
+    struct Base<T> {
+        start: *mut T,
+        n: usize,
+        len: usize,
+    }
+    // SAFETY: threads access disjoint parts through the pointer, and their elements may move
+    // between threads (`T: Send`).
+    unsafe impl<T: Send> Sync for Base<T> {}
+    let bases = outs.map(|(out, len)| Base {
+        start: out.as_mut_ptr(),
+        n: out.len(),
+        len,
+    });
+    let bases = &bases;
+    for_each(n_tasks, nanos, |i| {
+        let chunks = std::array::from_fn(|k| {
+            let Base { start, n, len } = bases[k];
+            let from = i.saturating_mul(len).min(n);
+            // SAFETY: `from..from + len`, cut at `n`, lies in the slice, which is borrowed mutably
+            // until all tasks are done. Each `i` comes once, and the chunks of two tasks do not
+            // overlap.
+            unsafe { std::slice::from_raw_parts_mut(start.add(from), len.min(n - from)) }
+        });
+        task(i, chunks);
+    });
+}
+
+/// Work in nanoseconds from which waking threads pays off.
+const WORTH: usize = 50_000;
+/// Minimum work per thread in nanoseconds.
+const SHARE: usize = 25_000;
+/// As [`WORTH`] and [`SHARE`], for threads that are watching and need not be woken.
+const WORTH_WATCHED: usize = 10_000;
+const SHARE_WATCHED: usize = 5_000;
+/// Time that an idle thread spins for more work before it sleeps.
+///
+/// Waking a sleeping thread takes longer than the gap between two kernels of a plan.
+const WATCH: Duration = Duration::from_micros(100);
+const MAX_THREADS: usize = 256;
+/// Bits of a ticket that count tasks; the others count jobs.
+const TASK_BITS: u32 = 24;
+const MAX_TASKS: usize = (1 << TASK_BITS) - 1;
+
+/// Returns whether small work has come so often lately that threads would find more as soon as they
+/// wake.
+fn comes_often() -> bool {
+    static START: OnceLock<Instant> = OnceLock::new();
+    static LAST: AtomicU64 = AtomicU64::new(0);
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let now = get_or_init(&START, Instant::now).elapsed().as_nanos() as u64;
+    let since = now.saturating_sub(LAST.swap(now, Relaxed));
+    if u128::from(since) > WATCH.as_nanos() {
+        COUNT.store(0, Relaxed);
+        return false;
+    }
+    COUNT.fetch_add(1, Relaxed) >= 16
+}
+
+/// Argument of the last [`set_threads`], or 0.
+static THREADS: AtomicUsize = AtomicUsize::new(0);
+
+fn default_threads() -> &'static usize {
+    static DEFAULT: OnceLock<usize> = OnceLock::new();
+    get_or_init(&DEFAULT, || {
+        let asked = std::env::var("GRADLOOM_THREADS").ok();
+        let asked = asked.and_then(|n| n.trim().parse::<usize>().ok());
+        let machine = || thread::available_parallelism().map_or(1, usize::from);
+        asked
+            .filter(|n| *n > 0)
+            .unwrap_or_else(machine)
+            .min(MAX_THREADS)
+    })
+}
+
+/// Tasks that a caller waits for. A job lives in the caller's frame.
+struct Job<'a> {
+    task: &'a (dyn Fn(usize) + Sync),
+    n_tasks: usize,
+    /// Payload of the first panic of a task.
+    panic: Mutex<Option<Box<dyn Any + Send>>>,
+}
+
+struct Pool {
+    /// True while a caller owns the pool.
+    busy: AtomicBool,
+    /// The job number in the upper bits, and the number of its unclaimed tasks.
+    ticket: AtomicU64,
+    job: AtomicPtr<Job<'static>>,
+    /// Number of workers that the job is for.
+    n_workers: AtomicUsize,
+    /// Number of tasks of the job that are done.
+    n_done: AtomicU32,
+    /// Number of workers that are not asleep.
+    n_watching: AtomicUsize,
+    /// True for each worker that is asleep.
+    asleep: [AtomicBool; MAX_THREADS],
+    workers: Mutex<Vec<Thread>>,
+}
+
+fn pool() -> &'static Pool {
+    static POOL: Pool = Pool {
+        busy: AtomicBool::new(false),
+        ticket: AtomicU64::new(0),
+        job: AtomicPtr::new(null_mut()),
+        n_workers: AtomicUsize::new(0),
+        n_done: AtomicU32::new(0),
+        n_watching: AtomicUsize::new(0),
+        asleep: [const { AtomicBool::new(false) }; MAX_THREADS],
+        workers: Mutex::new(Vec::new()),
+    };
+    &POOL
+}
+
+/// Locks the worker list, so that no worker is started until the returned guard is dropped.
+pub fn hold_workers() -> impl Sized + 'static {
+    pool().all_workers()
+}
+
+/// Resets the pool in a forked child, which has no workers and no running job.
+pub fn forget_workers() {
+    let pool = pool();
+    pool.all_workers().clear();
+    // The job number stays, with no tasks left to claim.
+    let number = pool.ticket.load(Relaxed) >> TASK_BITS;
+    pool.ticket.store(number << TASK_BITS, Relaxed);
+    pool.job.store(null_mut(), Relaxed);
+    pool.n_workers.store(0, Relaxed);
+    pool.n_watching.store(0, Relaxed);
+    for asleep in &pool.asleep {
+        asleep.store(false, Relaxed);
+    }
+    pool.busy.store(false, Release);
+}
+
+impl Pool {
+    /// Runs the tasks on up to `n_threads` threads. Returns false if the pool is busy; no task ran
+    /// then.
+    fn run(&'static self, n_tasks: usize, n_threads: usize, task: &(dyn Fn(usize) + Sync)) -> bool {
+        if self
+            .busy
+            .compare_exchange(false, true, Acquire, Relaxed)
+            .is_err()
+        {
+            return false;
+        }
+        let job = Job {
+            task,
+            n_tasks,
+            panic: Mutex::new(None),
+        };
+        let workers = self.workers(n_threads - 1);
+        let n_workers = workers.len().min(n_threads - 1);
+        self.n_done.store(0, Relaxed);
+        self.n_workers.store(n_workers, Relaxed);
+        self.job
+            .store((&raw const job).cast::<Job<'static>>().cast_mut(), Relaxed);
+        let number = (self.ticket.load(Relaxed) >> TASK_BITS) + 1;
+        // Pairs with the load in `sleep`: either the worker sees this ticket or this thread sees it
+        // asleep.
+        self.ticket
+            .store(number << TASK_BITS | n_tasks as u64, SeqCst);
+        for (asleep, worker) in self.asleep.iter().zip(&workers[..n_workers]) {
+            if asleep.load(SeqCst) && asleep.swap(false, SeqCst) {
+                worker.unpark();
+            }
+        }
+        drop(workers);
+        while self.run_one() {}
+        // All tasks are claimed; the ones claimed by workers are about to finish.
+        let mut n_spins = 0u32;
+        while self.n_done.load(Acquire) as usize != n_tasks {
+            n_spins += 1;
+            match n_spins < 256 {
+                true => spin_loop(),
+                // A worker may have lost its core, perhaps to this thread.
+                false => thread::yield_now(),
+            }
+        }
+        self.busy.store(false, Release);
+        let panic = job
+            .panic
+            .into_inner()
+            .unwrap_or_else(PoisonError::into_inner);
+        if let Some(panic) = panic {
+            resume_unwind(panic);
+        }
+        true
+    }
+
+    /// Claims a task and runs it. Returns false if there is none to claim.
+    fn run_one(&self) -> bool {
+        let mut ticket = self.ticket.load(Acquire);
+        let left = loop {
+            let left = ticket as usize & MAX_TASKS;
+            if left == 0 {
+                return false;
+            }
+            match self
+                .ticket
+                .compare_exchange_weak(ticket, ticket - 1, AcqRel, Acquire)
+            {
+                Ok(_) => break left,
+                Err(now) => ticket = now,
+            }
+        };
+        // SAFETY: the ticket had a task left and counts jobs, so `job` is the one that was stored
+        // before this ticket. Its caller waits in `run` until the claimed task is counted in
+        // `n_done` below, so the job is alive.
+        let job = unsafe { &*self.job.load(Relaxed) };
+        let run = || (job.task)(job.n_tasks - left);
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(run)) {
+            let mut first = job.panic.lock().unwrap_or_else(PoisonError::into_inner);
+            first.get_or_insert(panic);
+        }
+        self.n_done.fetch_add(1, Release);
+        true
+    }
+
+    fn all_workers(&self) -> MutexGuard<'_, Vec<Thread>> {
+        self.workers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the workers, after starting threads until there are `n` or the system refuses.
+    fn workers(&'static self, n: usize) -> MutexGuard<'static, Vec<Thread>> {
+        let mut workers = self.all_workers();
+        while workers.len() < n {
+            let idx = workers.len();
+            let spawned = thread::Builder::new()
+                .name(format!("gradloom-{idx}"))
+                .spawn(move || self.work(idx));
+            match spawned {
+                Ok(handle) => workers.push(handle.thread().clone()),
+                Err(_) => break,
+            }
+        }
+        workers
+    }
+
+    /// Main loop of a worker.
+    fn work(&self, idx: usize) {
+        self.n_watching.fetch_add(1, Relaxed);
+        let mut since = None;
+        let mut n_spins = 0u32;
+        loop {
+            if idx < self.n_workers.load(Relaxed) && self.run_one() {
+                (since, n_spins) = (None, 0);
+                continue;
+            }
+            n_spins += 1;
+            if !n_spins.is_multiple_of(64) {
+                spin_loop();
+                continue;
+            }
+            // The caller may need this core.
+            thread::yield_now();
+            if since.get_or_insert_with(Instant::now).elapsed() > WATCH {
+                self.sleep(idx);
+                (since, n_spins) = (None, 0);
+            }
+        }
+    }
+
+    /// Sleeps until a job wakes this worker.
+    fn sleep(&self, idx: usize) {
+        self.asleep[idx].store(true, SeqCst);
+        let work = |ticket: u64| ticket as usize & MAX_TASKS != 0;
+        if work(self.ticket.load(SeqCst)) && idx < self.n_workers.load(Relaxed) {
+            self.asleep[idx].store(false, SeqCst);
+            return;
+        }
+        self.n_watching.fetch_sub(1, Relaxed);
+        while self.asleep[idx].load(SeqCst) {
+            thread::park();
+        }
+        self.n_watching.fetch_add(1, Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{for_each, for_each_chunk, pool};
+    use std::sync::atomic::AtomicUsize;
+    use std::sync::atomic::Ordering::Relaxed;
+
+    const LONG: usize = 1_000_000_000;
+
+    #[test]
+    fn every_task_runs_once_from_several_threads_and_inside_tasks() {
+        super::set_threads(3);
+        std::thread::scope(|s| {
+            for _ in 0..4 {
+                s.spawn(|| {
+                    for round in 0..200 {
+                        let counts: Vec<_> = (0..round % 40).map(|_| AtomicUsize::new(0)).collect();
+                        for_each(counts.len(), LONG, |i| {
+                            for_each(2, LONG, |_| {
+                                counts[i].fetch_add(1, Relaxed);
+                            });
+                        });
+                        assert!(counts.iter().all(|n| n.load(Relaxed) == 2));
+                    }
+                });
+            }
+        });
+    }
+
+    #[test]
+    fn chunks_are_the_whole_and_do_not_overlap() {
+        super::set_threads(3);
+        for (n, len) in [(0, 3), (1, 3), (7, 3), (9, 3), (1000, 1), (5, 100)] {
+            let mut out = vec![0; n];
+            for_each_chunk(&mut out, len, LONG, |i, chunk| {
+                assert!(chunk.len() <= len);
+                chunk.iter_mut().for_each(|x| *x += 1 + i);
+            });
+            let want: Vec<_> = (0..n).map(|i| 1 + i / len).collect();
+            assert_eq!(out, want);
+        }
+    }
+
+    #[test]
+    fn a_panic_in_a_task_reaches_the_caller_and_the_pool_stays_usable() {
+        super::set_threads(3);
+        for _ in 0..20 {
+            let run = || for_each(8, LONG, |i| assert!(i != 5, "task five"));
+            let panic = std::panic::catch_unwind(run).unwrap_err();
+            assert!(panic.downcast_ref::<&str>().unwrap().contains("task five"));
+        }
+        let total = AtomicUsize::new(0);
+        for_each(8, LONG, |i| {
+            total.fetch_add(i, Relaxed);
+        });
+        assert_eq!(total.load(Relaxed), 28);
+    }
+
+    #[test]
+    fn a_sleeping_worker_is_woken() {
+        super::set_threads(2);
+        for _ in 0..5 {
+            std::thread::sleep(super::WATCH * 20);
+            let both = AtomicUsize::new(0);
+            // If the pool is free, each task waits until another thread runs the other one.
+            let shared = pool().run(2, 2, &|_| {
+                both.fetch_add(1, Relaxed);
+                while both.load(Relaxed) < 2 {
+                    std::thread::yield_now();
+                }
+            });
+            assert!(!shared || both.load(Relaxed) == 2);
+        }
+    }
+}

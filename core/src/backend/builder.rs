@@ -1,0 +1,348 @@
+//! Builder of plans: kernels use it to turn an equation into tasks.
+
+use super::Place;
+use crate::Aval;
+use gradloom_ir::hash::HashMap;
+use gradloom_ir::{DType, Op, Static};
+use gradloom_kernels::gemm::Batch;
+use gradloom_kernels::memory::{Buffer, Layout, numel};
+use gradloom_kernels::movement;
+use gradloom_kernels::rows::row_kernel::{ByRow, Link};
+use gradloom_kernels::task::Prepared;
+use smallvec::SmallVec;
+use std::sync::Arc;
+
+/// A plan under construction. Memory is assigned after all tasks are known.
+pub(crate) struct Build {
+    pub(crate) roots: Vec<Root>,
+    pub(crate) constants: Vec<Buffer>,
+    pub(crate) drafts: Vec<Draft>,
+    /// Op that is being planned.
+    pub(crate) op: Op,
+    /// Equations that are being planned, until a task takes them.
+    pub(crate) eqns: Eqns,
+    /// Op whose result on the same operands is also needed, so that the kernel may compute both.
+    pub(crate) wanted: Option<Op>,
+    /// By-products that are ready, by op and root of the first operand.
+    along: HashMap<(Op, u32), Vec<Along>>,
+}
+
+/// By-product: the result of one op, computed by the kernel of another.
+struct Along {
+    of: Vec<Static>,
+    args: Vec<Place>,
+    made: Place,
+}
+
+/// Indices of equations in a program.
+pub(crate) type Eqns = SmallVec<[u32; 4]>;
+
+/// Unit of storage: elements that are computed together.
+pub(crate) struct Root {
+    pub(crate) kind: Kind,
+    pub(crate) dtype: DType,
+    pub(crate) len: usize,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Leaf(u32),
+    Constant(u32),
+    /// Result of a task.
+    Made,
+}
+
+/// A task before its memory is assigned.
+pub(crate) struct Draft {
+    pub(crate) work: Work,
+    pub(crate) args: Vec<Part>,
+    pub(crate) outs: Vec<u32>,
+    /// Description of the work.
+    pub(crate) what: What,
+    /// For a group: the number of elementwise results, and whether it reads each operand in order.
+    pub(crate) in_order: (usize, Vec<bool>),
+    /// Equations that the task computes. The first of several tasks for one equation has it.
+    pub(crate) eqns: Eqns,
+    /// The product that the task computes, if a group can become its epilogue.
+    pub(crate) product: Option<Arc<Batch>>,
+    /// True if the result of a product may be left out when only its epilogue reads it.
+    ///
+    /// That result is the first of `outs`. `None` if the task is not a product with an epilogue.
+    pub(crate) followed: Option<bool>,
+}
+
+/// Computation of a task.
+pub(crate) enum Work {
+    Whole(Prepared),
+    /// Computes all rows at once, or a block of rows at a time.
+    Cut(Link),
+    /// Several tasks that run in order on each block of rows.
+    Chain(Vec<Member>),
+}
+
+/// Task of a chain.
+pub(crate) struct Member {
+    pub(crate) link: Link,
+    pub(crate) args: Vec<Part>,
+    pub(crate) outs: Vec<u32>,
+}
+
+/// Description of a task, for messages and explanations.
+#[derive(Clone, Debug)]
+pub(crate) enum What {
+    Op(Op),
+    /// Copy of an operand or a result of an op to row-major order.
+    Copy(Op),
+    /// Elementwise group with the sums over its members, possibly as the epilogue of a product.
+    Group {
+        after: Option<Op>,
+        ops: Vec<Op>,
+        /// Number of members that run in compiled loops of several ops.
+        compiled: usize,
+        /// Number of loops over a tile: the compiled ones, and one for each other member.
+        loops: usize,
+    },
+    /// Several tasks that run on blocks of rows.
+    Chain(Vec<What>),
+}
+
+/// Contiguous elements of a root.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Part {
+    pub(crate) root: u32,
+    pub(crate) start: usize,
+    pub(crate) len: usize,
+}
+
+const ADDED: &str = "the task was added";
+
+impl Default for Build {
+    fn default() -> Build {
+        Build {
+            roots: Vec::new(),
+            constants: Vec::new(),
+            drafts: Vec::new(),
+            op: Op::Identity,
+            eqns: Eqns::new(),
+            wanted: None,
+            along: HashMap::default(),
+        }
+    }
+}
+
+impl Build {
+    /// Returns all elements of a leaf as a vector.
+    pub(crate) fn leaf(&mut self, index: u32, dtype: DType, len: usize) -> Place {
+        self.root(Kind::Leaf(index), dtype, &[len])
+    }
+
+    /// Returns a constant: one number, broadcast to `shape`.
+    pub(crate) fn constant(&mut self, value: &Static, dtype: DType, shape: &[usize]) -> Place {
+        let index = self.constants.len() as u32;
+        self.constants.push(Buffer::of_static(value, dtype));
+        self.root(Kind::Constant(index), dtype, &[])
+            .broadcast_to(shape)
+    }
+
+    /// Adds a kernel with one result.
+    ///
+    /// Operands must be contiguous; the kernel gets exactly their elements.
+    pub(crate) fn kernel(&mut self, args: &[&Place], out: &Aval, kernel: Prepared) -> Place {
+        self.kernels(args, std::slice::from_ref(out), kernel)
+            .remove(0)
+    }
+
+    /// Adds a kernel with several results.
+    ///
+    /// Operands must be contiguous; the kernel gets exactly their elements.
+    pub(crate) fn kernels(
+        &mut self,
+        args: &[&Place],
+        outs: &[Aval],
+        kernel: Prepared,
+    ) -> Vec<Place> {
+        self.ordered(args, outs, Work::Whole(kernel))
+    }
+
+    /// Adds a kernel that can run on blocks of rows.
+    ///
+    /// Operands must be contiguous; the kernel gets exactly their elements.
+    pub(crate) fn by_row(&mut self, args: &[&Place], outs: &[Aval], kernel: ByRow) -> Vec<Place> {
+        self.ordered(args, outs, Work::Cut(Link::Rows(kernel)))
+    }
+
+    fn ordered(&mut self, args: &[&Place], outs: &[Aval], work: Work) -> Vec<Place> {
+        debug_assert!(args.iter().all(|x| x.layout.is_contiguous()));
+        let args = args.iter().map(|x| self.part(x)).collect();
+        self.task(What::Op(self.op), args, outs, work)
+    }
+
+    /// Adds the kernel of a product, which gets all elements of the root of each operand.
+    ///
+    /// A product that is `dense` may get a group as its epilogue.
+    pub(crate) fn product(
+        &mut self,
+        args: &[&Place],
+        out: &Aval,
+        kernel: Prepared,
+        dense: Option<Arc<Batch>>,
+    ) -> Place {
+        let place = self.strided_kernel(args, out, kernel);
+        self.drafts.last_mut().expect(ADDED).product = dense;
+        place
+    }
+
+    /// Adds a kernel with one result, which gets all elements of the root of each operand.
+    pub(crate) fn strided_kernel(
+        &mut self,
+        args: &[&Place],
+        out: &Aval,
+        kernel: Prepared,
+    ) -> Place {
+        let outs = std::slice::from_ref(out);
+        self.strided_kernels(args, outs, kernel).remove(0)
+    }
+
+    /// Adds a kernel with several results, which gets all elements of the root of each operand.
+    pub(crate) fn strided_kernels(
+        &mut self,
+        args: &[&Place],
+        outs: &[Aval],
+        kernel: Prepared,
+    ) -> Vec<Place> {
+        let all = |x: &&Place| Part {
+            root: x.root,
+            start: 0,
+            len: self.roots[x.root as usize].len,
+        };
+        let args = args.iter().map(all).collect();
+        self.task(What::Op(self.op), args, outs, Work::Whole(kernel))
+    }
+
+    /// Returns whether the result of `op` on the current operands is needed as well.
+    pub(crate) fn is_wanted(&self, op: Op) -> bool {
+        self.wanted == Some(op)
+    }
+
+    /// Offers a by-product: `made`, the result of `op` with statics `of` on `args`.
+    pub(crate) fn gives_along(&mut self, op: Op, of: &[Static], args: &[Place], made: &Place) {
+        let made_of_it = self.along.entry((op, args[0].root)).or_default();
+        made_of_it.push(Along {
+            of: of.to_vec(),
+            args: args.to_vec(),
+            made: made.clone(),
+        });
+    }
+
+    /// Returns the by-product that equals `op` with statics `of` on `args`, if there is one.
+    pub(crate) fn given_along(&self, op: Op, of: &[Static], args: &[Place]) -> Option<Place> {
+        let same = |a: &&Along| a.of == of && a.args == args;
+        let made_of_it = self.along.get(&(op, args.first()?.root))?;
+        made_of_it.iter().find(same).map(|a| a.made.clone())
+    }
+
+    /// Adds a task and returns its results.
+    pub(crate) fn task(
+        &mut self,
+        what: What,
+        args: Vec<Part>,
+        outs: &[Aval],
+        work: Work,
+    ) -> Vec<Place> {
+        let outs = outs.iter();
+        let places: Vec<Place> = outs
+            .map(|out| self.root(Kind::Made, out.dtype(), out.shape()))
+            .collect();
+        let eqns = match what {
+            What::Copy(_) => Eqns::new(),
+            _ => std::mem::take(&mut self.eqns),
+        };
+        self.drafts.push(Draft {
+            work,
+            eqns,
+            args,
+            outs: places.iter().map(|place| place.root).collect(),
+            what,
+            in_order: (0, Vec::new()),
+            product: None,
+            followed: None,
+        });
+        places
+    }
+
+    /// Adds a kernel that sums `totals` and overwrites them. No later task reads them.
+    pub(crate) fn join(&mut self, totals: &Place, out: &Aval, kernel: Prepared) -> Place {
+        let outs = std::slice::from_ref(out);
+        let result = self
+            .task(What::Op(self.op), Vec::new(), outs, Work::Whole(kernel))
+            .remove(0);
+        let draft = self.drafts.last_mut().expect(ADDED);
+        draft.outs.insert(0, totals.root);
+        result
+    }
+
+    /// Returns the same elements in row-major order, copied if necessary.
+    pub(crate) fn contiguous(&mut self, x: &Place) -> Place {
+        match x.layout.is_contiguous() {
+            true => x.clone(),
+            false => self.copy(x),
+        }
+    }
+
+    /// Returns the same elements in another shape, copied if no strides can express it.
+    pub(crate) fn reshape(&mut self, x: &Place, shape: &[usize]) -> Place {
+        match x.layout.reshape(shape) {
+            Some(layout) => x.with(layout),
+            None => {
+                let copy = self.copy(x);
+                copy.with(Layout::contiguous(shape))
+            }
+        }
+    }
+
+    /// Returns the same elements as all of a root that a task makes, copied if necessary.
+    pub(crate) fn whole(&mut self, x: &Place) -> Place {
+        let root = &self.roots[x.root as usize];
+        let whole = x.layout.is_contiguous() && numel(x.shape()) == root.len;
+        match whole && root.kind == Kind::Made {
+            true => x.clone(),
+            false => self.copy(x),
+        }
+    }
+
+    fn copy(&mut self, x: &Place) -> Place {
+        let out = Aval::new(x.dtype, x.shape());
+        let kernel = movement::copy(x.dtype, &x.layout);
+        let part = self.part(x);
+        self.task(What::Copy(self.op), vec![part], &[out], Work::Whole(kernel))
+            .remove(0)
+    }
+
+    fn root(&mut self, kind: Kind, dtype: DType, shape: &[usize]) -> Place {
+        self.roots.push(Root {
+            kind,
+            dtype,
+            len: numel(shape),
+        });
+        Place {
+            root: self.roots.len() as u32 - 1,
+            dtype,
+            layout: Layout::contiguous(shape),
+        }
+    }
+
+    /// Returns the elements of `x` if they are contiguous, and all elements of its root otherwise.
+    pub(crate) fn part(&self, x: &Place) -> Part {
+        let whole = self.roots[x.root as usize].len;
+        let (start, len) = match (x.layout.is_contiguous(), numel(x.shape())) {
+            (true, 0) => (0, 0),
+            (true, n) => (x.layout.offset, n),
+            (false, _) => (0, whole),
+        };
+        Part {
+            root: x.root,
+            start,
+            len,
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! Lowering of reductions over axes and of their transposes.
+
+use super::statics;
+use crate::Aval;
+use crate::backend::{Build, Place};
+use gradloom_ir::{Op, Static};
+use gradloom_kernels::elementwise::{CHUNK, Sum};
+use gradloom_kernels::memory::numel;
+use gradloom_kernels::reduce::{self, Fold};
+
+/// Returns the axes of `large` along which a value of `shape` was broadcast.
+pub(super) fn repeated(large: &[usize], shape: &[usize]) -> Vec<usize> {
+    let fresh = large.len() - shape.len();
+    let repeated = |&axis: &usize| axis < fresh || shape[axis - fresh] != large[axis];
+    (0..large.len()).filter(repeated).collect()
+}
+
+/// Reduces `axes`, one group of adjacent axes at a time, the last one first.
+pub(super) fn fold(b: &mut Build, x: &Place, axes: &[usize], out: &Aval, by: Fold) -> Place {
+    let mut groups = neighbours(x.shape(), axes);
+    let mut x = x.clone();
+    while let Some(i) = groups.iter().rposition(|g| g.1) {
+        let size = |groups: &[(usize, bool)]| groups.iter().map(|g| g.0).product::<usize>();
+        let arb = [size(&groups[..i]), groups[i].0, size(&groups[i + 1..])];
+        let from = b.contiguous(&x);
+        let to = Aval::new(x.dtype(), [arb[0] * arb[2]]);
+        x = b.kernel(&[&from], &to, reduce::fold_axis(x.dtype(), arb, by));
+        groups.remove(i);
+    }
+    b.reshape(&x, out.shape())
+}
+
+/// Returns whether [`fused_sum`] supports the op.
+pub(crate) fn is_sum(op: Op) -> bool {
+    matches!(op, Op::Sum | Op::Unbroadcast)
+}
+
+/// Returns how a group of `shape` can sum its results while they are in the cache.
+///
+/// Supports sums over all elements, over the last axes and over the first axes; `None` otherwise.
+pub(crate) fn fused_sum(op: Op, values: &[Static], shape: &[usize], out: &[usize]) -> Option<Sum> {
+    let axes = match op {
+        Op::Sum => statics::axes(&values[0], shape.len()),
+        Op::Unbroadcast => repeated(shape, out),
+        _ => return None,
+    };
+    match neighbours(shape, &axes)[..] {
+        _ if numel(shape) == 0 => None,
+        [(_, true)] => Some(Sum::All),
+        [_, (cols, true)] if cols <= CHUNK => Some(Sum::Rows(cols)),
+        [(_, true), (cols, false)] => Some(Sum::Columns(cols)),
+        _ => None,
+    }
+}
+
+/// Merges adjacent axes that are all reduced or all kept. Each entry is a length and whether it is
+/// reduced.
+fn neighbours(shape: &[usize], axes: &[usize]) -> Vec<(usize, bool)> {
+    let mut groups: Vec<(usize, bool)> = Vec::new();
+    for (axis, &len) in shape.iter().enumerate() {
+        let reduced = axes.contains(&axis);
+        match groups.last_mut() {
+            _ if len == 1 => {}
+            Some(last) if last.1 == reduced => last.0 *= len,
+            _ => groups.push((len, reduced)),
+        }
+    }
+    groups
+}
+
+pub(super) fn sum(b: &mut Build, x: &Place, axes: &[usize], out: &Aval) -> Place {
+    fold(b, x, axes, out, Fold::Sum)
+}
+
+/// Divides each element by `n`.
+fn over(b: &mut Build, x: &Place, n: usize) -> Place {
+    let out = Aval::new(x.dtype(), x.shape());
+    let from = b.contiguous(x);
+    b.kernel(&[&from], &out, reduce::divide(x.dtype(), n))
+}
+
+pub(super) fn mean(b: &mut Build, x: &Place, axes: &[usize], out: &Aval) -> Place {
+    let n = axes.iter().map(|&a| x.shape()[a]).product();
+    let total = sum(b, x, axes, out);
+    over(b, &total, n)
+}
+
+/// Broadcasts `y`, a value reduced over `axes`, along them to `shape`.
+pub(super) fn sum_t(b: &mut Build, y: &Place, axes: &Static, shape: &[usize]) -> Place {
+    let reduced = statics::axes(axes, shape.len());
+    let unit = |(axis, &len): (usize, &usize)| if reduced.contains(&axis) { 1 } else { len };
+    let kept: Vec<usize> = shape.iter().enumerate().map(unit).collect();
+    b.reshape(y, &kept).broadcast_to(shape)
+}
+
+pub(super) fn mean_t(b: &mut Build, y: &Place, axes: &Static, shape: &[usize]) -> Place {
+    let reduced = statics::axes(axes, shape.len());
+    let n = reduced.iter().map(|&a| shape[a]).product();
+    let part = over(b, y, n);
+    sum_t(b, &part, axes, shape)
+}
+
+/// Writes the index along `axis` of the extremum.
+pub(super) fn arg_fold(b: &mut Build, x: &Place, axis: usize, out: &Aval, by: Fold) -> Place {
+    let shape = x.shape();
+    let arb = [
+        numel(&shape[..axis]),
+        shape[axis],
+        numel(&shape[axis + 1..]),
+    ];
+    let from = b.contiguous(x);
+    b.kernel(&[&from], out, reduce::arg_fold(x.dtype(), arb, by))
+}

@@ -1,0 +1,200 @@
+//! Lowering of ops to tasks that run on the CPU.
+//!
+//! [`lower`] is the only place that maps an op to its kernel; elementwise ops are compiled into
+//! groups by the planner. A kernel relies on the checks of the op's shape and dtype rules.
+//! Everything that depends on shapes is resolved when a plan is made.
+
+mod attention;
+mod axes;
+mod matmul;
+mod movement;
+mod rows;
+mod statics;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use axes::{fused_sum, is_sum};
+
+use super::{Build, Place};
+use crate::Aval;
+use gradloom_ir::op::Eval;
+use gradloom_ir::{Kernel, Op, Static};
+use gradloom_kernels::elementwise::quotient;
+use gradloom_kernels::memory::numel;
+use gradloom_kernels::random::{self, Distribution};
+use gradloom_kernels::reduce::Fold;
+use gradloom_kernels::rows as kernels;
+use gradloom_kernels::task::Prepared;
+use matmul::Product;
+use statics::{float, int};
+
+/// Lowers `op` to tasks and returns its results, one for each of `outs`.
+///
+/// `args` are the data operands. Elementwise ops belong to groups and are not lowered here, except
+/// integer division and powers, which may fail. A result may be a view of an operand.
+pub(crate) fn lower(
+    b: &mut Build,
+    op: Op,
+    statics: &[Static],
+    args: &[Place],
+    likes: &[Aval],
+    outs: &[Aval],
+) -> Vec<Place> {
+    let kernel = match op.def().eval() {
+        Eval::Kernel(Kernel::Split) => {
+            let axis = statics::axis(&statics[1], args[0].rank());
+            let lens = outs.iter().map(|out| out.shape()[axis]);
+            return movement::split(&args[0], axis, lens);
+        }
+        Eval::Kernel(Kernel::Unbind) => {
+            let axis = statics::axis(&statics[0], args[0].rank());
+            return movement::unbind(&args[0], axis);
+        }
+        Eval::Kernel(Kernel::AttentionVjp) => {
+            let statics = [&statics[0], &statics[1]];
+            return attention::attention_vjp(b, args, statics, outs);
+        }
+        Eval::Kernel(Kernel::NormVjp) => {
+            let statics = [&statics[0], &statics[1], &statics[2]];
+            return rows::norm_vjp(b, args, statics, outs);
+        }
+        Eval::Kernel(kernel) => kernel,
+        Eval::Unary(_) if matches!(op, Op::Identity | Op::StopGradient) => {
+            return vec![args[0].clone()];
+        }
+        Eval::Binary(_) => return vec![integer_quotient(b, op, args, &outs[0])],
+        Eval::Unary(_) | Eval::Compare(_) => {
+            unreachable!("elementwise ops are lowered as members of groups")
+        }
+        Eval::Call => unreachable!("calls are inlined or recorded, never planned"),
+    };
+    let out = &outs[0];
+    let (dtype, shape) = (out.dtype(), out.shape());
+    let x = || &args[0];
+    let axes = |of: &Place| statics::axes(&statics[0], of.rank());
+    let axis = |i: usize, of: &Place| statics::axis(&statics[i], of.rank());
+    let eps = |i: usize| float(&statics[i]);
+    let two = || [&args[0], &args[1]];
+    let place = match kernel {
+        Kernel::Select | Kernel::Cast | Kernel::CastT => {
+            unreachable!("elementwise ops are lowered as members of groups")
+        }
+        Kernel::Scalar | Kernel::FullLike => b.constant(&statics[0], dtype, shape),
+        Kernel::Full => b.constant(&statics[1], dtype, shape),
+        Kernel::Iota => b.kernel(&[], out, gradloom_kernels::movement::iota(dtype)),
+        Kernel::BroadcastLike | Kernel::BroadcastTo => x().broadcast_to(shape),
+        Kernel::Unbroadcast => {
+            let axes = axes::repeated(x().shape(), shape);
+            axes::sum(b, x(), &axes, out)
+        }
+        Kernel::Sum => axes::sum(b, x(), &axes(x()), out),
+        Kernel::SumT => axes::sum_t(b, x(), &statics[0], shape),
+        Kernel::Mean => axes::mean(b, x(), &axes(x()), out),
+        Kernel::MeanT => axes::mean_t(b, x(), &statics[0], shape),
+        Kernel::Max => axes::fold(b, x(), &axes(x()), out, Fold::Max),
+        Kernel::Min => axes::fold(b, x(), &axes(x()), out, Fold::Min),
+        Kernel::Argmax => axes::arg_fold(b, x(), axis(0, x()), out, Fold::Max),
+        Kernel::Argmin => axes::arg_fold(b, x(), axis(0, x()), out, Fold::Min),
+        Kernel::Matmul => product(b, Product::Plain, args, likes, out),
+        Kernel::MatmulLhsT => product(b, Product::Left, args, likes, out),
+        Kernel::MatmulRhsT => product(b, Product::Right, args, likes, out),
+        Kernel::Softmax => rows::map_rows(b, [x()], &[axis(0, x())], kernels::softmax),
+        Kernel::SoftmaxT => rows::map_rows(b, two(), &[axis(0, x())], kernels::softmax_t),
+        Kernel::LogSoftmaxJvp => {
+            rows::map_rows(b, two(), &[axis(0, x())], kernels::log_softmax_jvp)
+        }
+        Kernel::LogSoftmaxVjp => {
+            rows::map_rows(b, two(), &[axis(0, x())], kernels::log_softmax_vjp)
+        }
+        Kernel::LogSoftmax => rows::map_rows(b, [x()], &[axis(0, x())], kernels::log_softmax),
+        Kernel::Logsumexp => rows::fold_rows(b, x(), &axes(x()), out, kernels::logsumexp),
+        Kernel::CrossEntropy => rows::cross_entropy(b, args),
+        Kernel::SoftmaxLessHot => rows::softmax_less_hot(b, args),
+        Kernel::Normalize => {
+            rows::map_rows(b, [x()], &axes(x()), |of| kernels::normalize(of, eps(1)))
+        }
+        Kernel::NormalizeT => rows::map_rows(
+            b,
+            [x(), &args[1], &args[2]],
+            &axes(x()),
+            kernels::normalize_t,
+        ),
+        Kernel::InvStd => {
+            rows::fold_rows(b, x(), &axes(x()), out, |of| kernels::inv_std(of, eps(1)))
+        }
+        Kernel::NormJvp => {
+            let statics = [&statics[0], &statics[1], &statics[2]];
+            rows::norm_jvp(b, args, statics, out)
+        }
+        Kernel::LayerNorm => rows::affine(b, args, |of| kernels::layer_norm(of, eps(0))),
+        Kernel::Attention => attention::attention(b, args, &statics[0], out),
+        Kernel::AttentionLse => attention::attention_lse(b, args, &statics[0], out),
+        Kernel::AttentionJvp => {
+            let statics = [&statics[0], &statics[1]];
+            attention::attention_jvp(b, args, statics, out)
+        }
+        Kernel::Tril => movement::tril(b, x()),
+        Kernel::RmsNorm => rows::affine(b, args, |of| kernels::rms_norm(of, eps(0))),
+        Kernel::FoldIn => of_key(b, x(), out, random::fold_in(int(&statics[0]) as u64)),
+        Kernel::RandomBits => of_key(b, x(), out, Distribution::Bits.kernel()),
+        Kernel::RandomUniform => of_key(b, x(), out, Distribution::Uniform(dtype).kernel()),
+        Kernel::RandomNormal => of_key(b, x(), out, Distribution::Normal(dtype).kernel()),
+        Kernel::RandomBernoulli => {
+            let p = float(&statics[1]);
+            of_key(b, x(), out, Distribution::Bernoulli(p).kernel())
+        }
+        Kernel::RandomPermutation => of_key(b, x(), out, random::permutation()),
+        Kernel::OneHot => rows::one_hot(b, x(), out),
+        Kernel::Transpose => movement::transpose(x()),
+        Kernel::Permute => movement::permute(x(), &statics[0]),
+        Kernel::PermuteT => movement::permute_t(x(), &statics[0]),
+        Kernel::SwapAxes => movement::swap_axes(x(), &statics[0], &statics[1]),
+        Kernel::Moveaxis => movement::moveaxis(x(), &statics[0], &statics[1]),
+        Kernel::Reshape | Kernel::ReshapeT | Kernel::Squeeze | Kernel::Unsqueeze => {
+            b.reshape(x(), shape)
+        }
+        Kernel::Slice => movement::slice(x(), &statics[0], &statics[2], shape),
+        Kernel::SliceT => movement::slice_t(b, x(), &statics[0], &statics[2], out),
+        Kernel::Concat => movement::concat(b, args, statics::axis(&statics[0], shape.len()), out),
+        Kernel::ConcatPart => {
+            let axis = statics::axis(&statics[0], shape.len());
+            let before = &likes[..int(&statics[1]) as usize];
+            let start = before.iter().map(|like| like.shape()[axis]).sum();
+            x().narrow(axis, start, shape[axis])
+        }
+        Kernel::Stack => movement::stack(b, args, statics::axis(&statics[0], shape.len()), out),
+        Kernel::Split | Kernel::Unbind | Kernel::AttentionVjp | Kernel::NormVjp => {
+            unreachable!("ops with several results return above")
+        }
+    };
+    vec![place]
+}
+
+/// Returns the op whose result the kernel of `op` can compute as a by-product, on the same
+/// operands.
+pub(crate) fn along(op: Op) -> Option<Op> {
+    (op == Op::CrossEntropy).then_some(Op::SoftmaxLessHot)
+}
+
+fn product(b: &mut Build, product: Product, args: &[Place], likes: &[Aval], out: &Aval) -> Place {
+    let ranks = [likes[0].shape().len(), likes[1].shape().len()];
+    matmul::product(b, product, [&args[0], &args[1]], ranks, out)
+}
+
+/// Adds a kernel on the words of a key.
+fn of_key(b: &mut Build, key: &Place, out: &Aval, kernel: Prepared) -> Place {
+    let key = b.contiguous(key);
+    b.kernel(&[&key], out, kernel)
+}
+
+/// Lowers `x / y` or `x^y` of integers, which fails if it divides by 0.
+///
+/// It is a task of its own, because a group cannot fail. With a constant divisor, as in `n / 2`, it
+/// cannot fail and is a member of a group.
+fn integer_quotient(b: &mut Build, op: Op, args: &[Place], out: &Aval) -> Place {
+    let [x, y] = [&args[0], &args[1]].map(|x| match numel(x.shape()) {
+        1 => b.contiguous(x),
+        _ => b.contiguous(&x.broadcast_to(out.shape())),
+    });
+    b.kernel(&[&x, &y], out, quotient::quotient(op, out.dtype()))
+}

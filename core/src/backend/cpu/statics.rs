@@ -1,0 +1,48 @@
+//! Values of static arguments, which the shape rules have checked.
+
+use gradloom_ir::Static;
+use gradloom_ir::op::shape;
+
+const CHECKED: &str = "the shape rule checks the static arguments";
+
+pub(super) fn int(value: &Static) -> i64 {
+    value.int().expect(CHECKED)
+}
+
+pub(super) fn float(value: &Static) -> f64 {
+    value.float().expect(CHECKED)
+}
+
+pub(super) fn flag(value: &Static) -> bool {
+    value.bool().expect(CHECKED)
+}
+
+pub(super) fn ints(value: &Static) -> &[i64] {
+    value.ints().expect(CHECKED)
+}
+
+/// Returns the axis that a static argument names.
+pub(super) fn axis(value: &Static, rank: usize) -> usize {
+    axis_of(int(value), rank)
+}
+
+/// Returns the axes that a static argument names, ascending.
+pub(super) fn axes(value: &Static, rank: usize) -> Vec<usize> {
+    shape::axes(value, rank, "axes")
+        .expect(CHECKED)
+        .expect(CHECKED)
+}
+
+/// Returns the axes that a static argument names, in its order.
+pub(super) fn permutation(axes: &Static, rank: usize) -> Vec<usize> {
+    ints(axes).iter().map(|&a| axis_of(a, rank)).collect()
+}
+
+/// Returns which of the first three operands the static argument `active` lists.
+pub(super) fn active(value: &Static) -> [bool; 3] {
+    [0, 1, 2].map(|i| ints(value).contains(&i))
+}
+
+fn axis_of(axis: i64, rank: usize) -> usize {
+    shape::axis(axis, rank).expect(CHECKED)
+}
