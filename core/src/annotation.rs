@@ -3,7 +3,7 @@
 //! The macro generates a table. Checking it reads shapes and allocates nothing. The first axis that
 //! mentions a name binds it; every other axis that mentions the name has to agree.
 
-use crate::record::raise;
+use crate::raise::raise;
 use crate::{DType, Error, Tensor};
 use std::fmt;
 

@@ -153,7 +153,6 @@ extern crate self as gradloom;
 #[doc(hidden)]
 #[path = "private/mod.rs"]
 pub mod __private;
-mod age;
 mod annotation;
 mod aval;
 mod backend;
@@ -165,24 +164,20 @@ mod element;
 mod error;
 mod evaluate;
 pub mod events;
+mod function;
 mod graph;
-mod lower;
-mod node;
 pub mod optim;
 mod plan;
+mod raise;
 pub mod random;
-mod record;
+mod recycle;
 pub mod report;
-mod rules;
-mod scope;
-mod spare;
 mod statics;
 mod tensor;
 pub mod testing;
 mod traced;
 mod transform;
 mod tree;
-mod walk;
 
 pub use annotation::AnnotationFault;
 pub use aval::Aval;
@@ -205,7 +200,7 @@ pub use transform::{
 pub use tree::Tree;
 
 #[doc(hidden)]
-pub use transform::marks::*;
+pub use call::marks::*;
 
 /// Items that most programs use: `use gradloom::prelude::*`.
 ///

@@ -28,8 +28,9 @@
 //!
 //! Calls are always counted. Times are measured after the first [`start`] or [`of`].
 
-use crate::call::{self, Summary, Why};
 use crate::events::{self, Counts};
+use crate::function;
+use crate::function::{Summary, Why};
 use std::fmt;
 use std::time::Duration;
 
@@ -37,12 +38,12 @@ use std::time::Duration;
 ///
 /// See the [module](self).
 pub fn report() -> Report {
-    Report::new(call::summaries(), events::counts())
+    Report::new(function::summaries(), events::counts())
 }
 
 /// Starts to measure the time of calls.
 pub fn start() {
-    call::measure();
+    function::measure();
 }
 
 /// Runs `body` and returns its result with a report of the calls on all threads during the run.

@@ -21,13 +21,7 @@ fn unary<T>(versions: &UnaryLoop<T>, level: Level, xs: &[T], ys: &mut [T]) {
 type TwoOperands<T, U> = Versions<fn(&[T], &[T], &mut [U]), unsafe fn(&[T], &[T], &mut [U])>;
 
 /// Runs a binary loop at a level that the CPU has.
-fn binary<T, U>(
-    versions: &TwoOperands<T, U>,
-    level: Level,
-    xs: &[T],
-    ys: &[T],
-    zs: &mut [U],
-) {
+fn binary<T, U>(versions: &TwoOperands<T, U>, level: Level, xs: &[T], ys: &[T], zs: &mut [U]) {
     assert!(level <= Level::detect());
     // SAFETY: the CPU has the level, as asserted.
     unsafe { versions.get(level)(xs, ys, zs) }

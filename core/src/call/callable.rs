@@ -1,11 +1,12 @@
 //! How a call obtains each leaf of its result: from its plan, or directly from an argument.
 
-use super::function::Record;
-use super::key::CallKey;
 use super::pullback::Backward;
-use super::{CallNode, CallPlan, bound_pending, let_go_of, spare_results};
-use crate::graph::{self, Graph};
-use crate::node::{Shared, Source, Value};
+use crate::function::Record;
+use crate::graph::call_node::{CallNode, CallPlan, bound_pending, let_go_of, spare_results};
+use crate::graph::pending;
+use crate::graph::pending::Graph;
+use crate::graph::value::{Shared, Source, Value};
+use crate::tree::key::CallKey;
 use crate::{Aval, Tensor};
 use gradloom_kernels::memory::Buffer;
 use smallvec::SmallVec;
@@ -114,7 +115,7 @@ impl Made {
 
     /// Builds the graph without looking it up in the plan cache.
     pub(super) fn unseen(targets: &[Shared]) -> Graph {
-        Graph::unseen(targets, graph::Results::Targets)
+        Graph::unseen(targets, pending::Results::Targets)
     }
 }
 
@@ -126,7 +127,7 @@ pub(super) fn callable(
     backward: Option<Arc<Backward>>,
     function: Option<Arc<Record>>,
 ) -> Result<Callable, &'static str> {
-    let planned = |targets: &[Shared]| Graph::of(targets, graph::Results::Targets);
+    let planned = |targets: &[Shared]| Graph::of(targets, pending::Results::Targets);
     let made = Made::of(args, results, planned)?;
     let plan =
         |(graph, leaves): (Graph, _)| Arc::new(CallPlan::new(graph.plan(), leaves, function));

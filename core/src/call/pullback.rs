@@ -4,15 +4,17 @@
 //! cotangents of the results and residuals to cotangents of the arguments.
 
 use super::callable::{Callable, Leaves, callable};
-use super::function::Record;
-use super::site::{Results, is_recording};
-use super::{let_go_of, no_args};
-use crate::__private::{Pull, Pulled};
-use crate::age::age_of_all;
+use crate::call::leaves::stand_in;
+use crate::call::pull::{Pull, Pulled};
+use crate::call::site::Results;
 use crate::events::{self, Event};
-use crate::node::{Shared, Source};
-use crate::record::{catch, expect};
-use crate::testing::is_op_by_op;
+use crate::function::Record;
+use crate::graph::call_node::{let_go_of, no_args};
+use crate::graph::recording::is_op_by_op;
+use crate::graph::recording::is_recording;
+use crate::graph::seq_no::age_of_all;
+use crate::graph::value::Shared;
+use crate::raise::{catch, expect};
 use crate::transform::{Bound, cut_behind, replay_bound};
 use crate::tree::leaves;
 use crate::{Aval, Result, Tensor, Tree, check};
@@ -145,11 +147,6 @@ impl Backward {
     }
 }
 
-/// Returns a tensor without elements that stands for an argument while ops are recorded.
-pub(crate) fn stand_in(aval: &Aval) -> Tensor {
-    Tensor::new(aval, Source::StandIn)
-}
-
 /// Pullback of a function, from cotangents of its result to cotangents of its arguments.
 #[derive(Clone)]
 pub struct Pullback(Kind);
@@ -181,7 +178,7 @@ impl Drop for Residuals {
 impl Pullback {
     /// Creates a pullback that is recorded when it is called.
     pub fn recorded<Y: Tree>(pull: Pull, y: &Y) -> Pullback {
-        Pullback(Kind::Recorded(pull, crate::__private::avals(y)))
+        Pullback(Kind::Recorded(pull, crate::call::leaves::avals(y)))
     }
 
     /// Creates a pullback whose residuals are the remaining results of a call.
@@ -218,7 +215,7 @@ impl Cotangents {
     /// Returns the cotangent of a parameter, in the structure of `like`.
     pub fn of<T: Tree>(&mut self, like: &T, param: usize) -> T {
         match &mut self.0 {
-            Found::Recorded(pulled) => crate::__private::rebuild(like, pulled, param),
+            Found::Recorded(pulled) => crate::call::pull::rebuild(like, pulled, param),
             Found::Planned(results) => results.like(like),
             Found::Replayed(outs) => {
                 let mut next = || {

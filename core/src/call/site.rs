@@ -2,14 +2,14 @@
 
 use super::callable::{Callable, Leaves, Made, callable};
 use super::checks;
-use super::function::{Counter, Function, ParamKind, Purity, Record, Timer, Why, count_recorded};
-use super::key::{CallKey, Difference, Obstacle, OwnedKey, in_words};
 use super::pullback::{Backward, Pullback};
-use crate::__private::Pull;
-use crate::evaluate;
+use crate::call::pull::Pull;
 use crate::events::{self, Event};
-use crate::node::Shared;
-use crate::testing::is_op_by_op;
+use crate::function::{Counter, Function, ParamKind, Purity, Record, Timer, Why, count_recorded};
+use crate::graph::recording::{self, Deed, did, is_op_by_op, is_recording};
+use crate::graph::run;
+use crate::graph::value::Shared;
+use crate::tree::key::{CallKey, Difference, Obstacle, OwnedKey, in_words};
 use crate::{Tensor, Tree};
 use std::any::Any;
 use std::cell::{Cell, RefCell};
@@ -75,57 +75,9 @@ enum Found {
     Recorded(Why),
 }
 
-/// Something that a recorded body did and a cached plan would not repeat.
-#[derive(Clone, Copy, Debug)]
-enum Deed {
-    /// It reads elements of a tensor.
-    Reads,
-    /// It names a constant or static that a key cannot hold.
-    Names,
-    /// It calls a function that is not known to be pure.
-    Calls,
-    /// It calls a function that is recorded, of this name.
-    CallsFunction(&'static str),
-}
-
-impl Deed {
-    fn why(self) -> Why {
-        match self {
-            Deed::Reads => "the body reads elements of a tensor".into(),
-            Deed::Names => "the body, or a function that it calls, uses a constant or static that may be mutable or hold a tensor".into(),
-            Deed::Calls => "the body calls a function that may have side effects".into(),
-            Deed::CallsFunction(name) => format!("the body calls `{name}`, which is recorded").into(),
-        }
-    }
-}
-
-thread_local! {
-    /// True while the body of a function with a site is recorded. Functions that it calls are
-    /// recorded with it.
-    static RECORDING: Cell<bool> = const { Cell::new(false) };
-    /// First thing that the recorded body did and a cached plan would not repeat.
-    static DEED: Cell<Option<Deed>> = const { Cell::new(None) };
-}
-
-fn did(deed: Deed) {
-    if RECORDING.get() {
-        DEED.set(DEED.get().or(Some(deed)));
-    }
-}
-
-/// Notes that the current recording depends on elements of a tensor.
-pub(crate) fn impure() {
-    did(Deed::Reads);
-}
-
-/// Notes that the current recording calls a function that is not known to be pure.
-pub fn impure_call() {
-    did(Deed::Calls);
-}
-
 /// Begins a call of a function that has no site. The timer must live as long as the call.
 pub fn recorded(name: &'static str, why: &'static str) -> Option<Timer> {
-    match RECORDING.get() {
+    match is_recording() {
         // An outer call is recorded, and counted.
         true => None,
         false => count_recorded(name, why),
@@ -136,21 +88,6 @@ pub fn recorded(name: &'static str, why: &'static str) -> Option<Timer> {
 pub fn recorded_impure(name: &'static str, why: &'static str) -> Option<Timer> {
     did(Deed::CallsFunction(name));
     recorded(name, why)
-}
-
-/// Notes whether a key can hold the constants and statics that a body names.
-///
-/// If it cannot, because one may be mutable or hold a tensor, the current recording cannot be
-/// cached either.
-pub fn names(fit_in_key: bool) {
-    if !fit_in_key {
-        did(Deed::Names);
-    }
-}
-
-/// Returns whether the body of a function with a site is being recorded.
-pub(crate) fn is_recording() -> bool {
-    RECORDING.get()
 }
 
 impl Site {
@@ -297,7 +234,7 @@ pub fn begin<'a>(
     site: &'static LocalKey<Site>,
     describe: impl Fn(&mut CallKey<'a>),
 ) -> Result<Results, Recording> {
-    if RECORDING.get() || is_op_by_op() {
+    if is_recording() || is_op_by_op() {
         return Err(Recording::of_outer());
     }
     let mut key = CallKey::new();
@@ -319,7 +256,7 @@ pub fn begin<'a>(
         }
         Found::Recorded(why) => Err(Recording::again(site, why)),
         // What a body records is told from what its arguments are computed by if these have been computed.
-        Found::Checked(_) | Found::Nothing if evaluate::realise(&key.args()).is_err() => {
+        Found::Checked(_) | Found::Nothing if run::realise(&key.args()).is_err() => {
             Err(Recording::unknown(site, &key, Obstacle::Fails))
         }
         Found::Checked(callee) => Err(Recording::begun(site, &key, Some(callee))),
@@ -426,8 +363,7 @@ impl Recording {
         let timer = site.try_with(|site| site.calls.record().timer());
         // The recording of a check emits no events.
         events::silence(check.is_some());
-        RECORDING.set(true);
-        DEED.set(None);
+        recording::begin();
         Recording {
             begun: Some(Box::new(Begun {
                 key: Some(key.own()),
@@ -466,7 +402,7 @@ impl Recording {
     ) -> (Y, Pullback) {
         let mut planned = None;
         if let Some(begun) = self.begun {
-            let kept = match DEED.get() {
+            let kept = match recording::deed() {
                 Some(_) => None,
                 None => Backward::of(&pull, &y, wrt, begun.record()),
             };
@@ -519,7 +455,7 @@ impl Begun {
             drop(results);
             return Some(self.end_check(callee, found, visit));
         }
-        let call = match (DEED.get(), shape) {
+        let call = match (recording::deed(), shape) {
             (Some(deed), _) => Err(deed.why()),
             (None, Shape::Unkept(why)) => Err(why),
             (None, Shape::Typed) => Ok(None),
@@ -557,7 +493,7 @@ impl Begun {
 
     /// Ends the recording of a call whose pullback cannot be cached.
     fn give_up(mut self) {
-        let deed = DEED.get().map(Deed::why);
+        let deed = recording::deed().map(Deed::why);
         match (self.check.take(), deed) {
             (Some(callee), deed) => {
                 let what = deed.unwrap_or_else(|| "its pullback cannot be recorded".into());
@@ -577,7 +513,7 @@ impl Begun {
 
     /// Marks the recording as ended.
     fn stop(&self) {
-        RECORDING.set(false);
+        recording::end();
         events::silence(false);
     }
 
@@ -589,7 +525,7 @@ impl Begun {
         results: &[Shared],
         backward: Option<&Backward>,
     ) -> Option<String> {
-        if let Some(deed) = DEED.get() {
+        if let Some(deed) = recording::deed() {
             return Some(deed.why().into());
         }
         match (shape, &callee.template) {

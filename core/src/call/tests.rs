@@ -1,9 +1,14 @@
 //! Life cycle of calls, tested with hand-written sites.
 
-use super::key::OwnedKey;
-use super::{CallKey, Function, SMALL, Site, begin, check_every_call, is_recording};
+use crate::cache;
+use crate::call::{Site, begin, check_every_call};
 use crate::events::{self, Event};
-use crate::{DType, Result, Tensor, Tree, cache, evaluate, grad};
+use crate::function::Function;
+use crate::graph::call_node::SMALL;
+use crate::graph::recording::is_recording;
+use crate::tree::key::CallKey;
+use crate::tree::key::OwnedKey;
+use crate::{DType, Result, Tensor, Tree, evaluate, grad};
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, MutexGuard};
@@ -445,7 +450,7 @@ fn a_panic_ends_a_recording() {
 
 #[test]
 fn a_key_holds_the_tree_structure_and_the_bits_of_static_values() {
-    use super::{ByClone as _, BySize as _, ByWords as _, Static, Unknown as _};
+    use crate::tree::key::{ByClone as _, BySize as _, ByWords as _, Static, Unknown as _};
     #[derive(Clone, PartialEq, Eq)]
     enum Side {
         Left,

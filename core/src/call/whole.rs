@@ -1,10 +1,11 @@
 //! Results that are trees of a type unknown to the macro.
 
-use super::key::{CallKey, Obstacle, shared};
 use super::pullback::Pullback;
 use super::site::{Kept, Recording, Results, Shape, Template};
-use crate::__private::{Pull, structure};
 use crate::Tree;
+use crate::call::leaves::structure;
+use crate::call::pull::Pull;
+use crate::tree::key::{CallKey, Obstacle, shared};
 use std::marker::PhantomData;
 use std::rc::Rc;
 

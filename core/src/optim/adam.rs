@@ -1,7 +1,8 @@
 //! Adam and AdamW.
 
 use super::{leaves_beside, rate, zeros_like};
-use crate::call::{Function, Param, Site, begin};
+use crate::call::{Site, begin};
+use crate::function::{Function, Param};
 use crate::tree::{leaves, with_leaves};
 use crate::{Tensor, Tree};
 use gradloom_ir::DType;

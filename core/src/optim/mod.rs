@@ -29,7 +29,7 @@ mod tests;
 pub use adam::{Adam, AdamState, AdamW};
 pub use sgd::{Sgd, SgdState};
 
-use crate::record::expect;
+use crate::raise::expect;
 use crate::tree::leaves;
 use crate::{DType, Tensor, Tree, check, evaluate};
 use std::cell::RefCell;

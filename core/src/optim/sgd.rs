@@ -1,7 +1,8 @@
 //! Stochastic gradient descent with momentum.
 
 use super::{leaves_beside, rate, zeros_like};
-use crate::call::{Function, Param, Site, begin};
+use crate::call::{Site, begin};
+use crate::function::{Function, Param};
 use crate::tree::{leaves, with_leaves};
 use crate::{Tensor, Tree};
 

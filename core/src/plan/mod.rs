@@ -4,6 +4,7 @@
 //! one loop, the views that need no copy, and the memory of each value.
 
 mod arena;
+pub(crate) mod cache;
 mod chains;
 mod epilogue;
 mod explain;
@@ -21,8 +22,7 @@ pub(crate) use gifts::{Gifts, Given, given};
 pub(crate) use gradloom_kernels::task;
 
 use crate::backend::Eqns;
-use crate::lower::Lowered;
-use crate::spare;
+use crate::recycle;
 use crate::{Aval, Error, Result};
 use finish::finish;
 use gifts::Gift;
@@ -35,6 +35,13 @@ use gradloom_kernels::task::{Leaf, Needs, Task};
 use smallvec::SmallVec;
 use std::sync::Arc;
 use steps::steps;
+
+/// Program with the avals of its like parameters.
+pub(crate) struct Lowered {
+    pub(crate) program: Program,
+    /// Avals of the parameters that follow the leaves.
+    pub(crate) likes: Vec<Aval>,
+}
 
 /// Computes some results from some leaves.
 pub(crate) struct Plan {
@@ -131,7 +138,7 @@ impl Plan {
                 next += 1;
                 continue;
             }
-            let made = spare::buffer(dtype, len);
+            let made = recycle::buffer(dtype, len);
             results.push(made.map_err(|fault| (self.makers[i], fault))?);
         }
         // Without these clones, `results` holds the only handles to the buffers.

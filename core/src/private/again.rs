@@ -1,8 +1,8 @@
 //! Segments of checkpointed loops, which the pullback runs again.
 
-use super::Pulled;
 use crate::Tensor;
-use crate::record::expect;
+use crate::call::pull::Pulled;
+use crate::raise::expect;
 use std::fmt;
 use std::sync::Arc;
 

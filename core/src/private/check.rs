@@ -1,6 +1,6 @@
 //! Support for the tests that `#[traced(check)]` emits.
 
-use crate::record::expect;
+use crate::raise::expect;
 use crate::testing::{
     Failure, Sizes, Source, adjoint_identity, companions_equal_run_time_derivatives,
     finite_differences, gradients_equal, lazy_equals_op_by_op,

@@ -146,7 +146,10 @@ fn run_eqn(
                     false => Some(given.clone()),
                 };
                 let like = like.expect("a `Like` operand of a joining op is bound");
-                env.set(*zero, Some(Bound::Tensor(super::zeros(&like))));
+                env.set(
+                    *zero,
+                    Some(Bound::Tensor(crate::call::leaves::zeros(&like))),
+                );
             }
             env.run(eqn, statik)?;
             zeros.into_iter().for_each(|zero| env.set(zero, None));

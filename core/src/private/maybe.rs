@@ -1,6 +1,9 @@
 //! Tangents and cotangents that may be zero, depending on control flow. `None` stands for zero.
 
-use super::{At, Leaves, Pulled, part};
+use crate::__private::part;
+use crate::call::leaf_range::At;
+use crate::call::leaves::Leaves;
+use crate::call::pull::Pulled;
 use crate::{Aval, Tensor, Tree};
 
 /// Adds `ct` to a cotangent.
@@ -38,8 +41,8 @@ pub fn fill<const N: usize>(
     let given = values.iter().flatten().next()?;
     Some(std::array::from_fn(|i| match (values[i], &likes) {
         (Some(value), _) => value.clone(),
-        (None, Some(likes)) => super::zeros(likes[i]),
-        (None, None) => super::zeros(given.aval()),
+        (None, Some(likes)) => crate::call::leaves::zeros(likes[i]),
+        (None, None) => crate::call::leaves::zeros(given.aval()),
     }))
 }
 

@@ -3,14 +3,11 @@
 #![allow(missing_docs)]
 
 mod again;
-mod at;
 mod check;
 mod constant;
 mod leaf;
-mod leaves;
 mod listing;
 mod maybe;
-mod pull;
 mod recorded;
 mod residual;
 mod tangent;
@@ -22,17 +19,23 @@ pub use crate::annotation::{
 };
 pub use crate::call::facts::{Callees, Fact, Facts, Marker, Slot, Text, callees};
 pub use crate::call::known::{No, Probe, either, item, n_yes, nearest, some, unmarked};
+pub use crate::call::leaf_range::*;
+pub use crate::call::leaves::*;
+pub use crate::call::pull::*;
 pub use crate::call::{
-    CallKey, Cotangents, Function, Param, Pullback, Recording, Results, Same, Site,
-    Static as StaticArg, Whole, Words, argument_fits, begin, global_fits, impure_call as impure,
-    kept_by_site, names, recorded as record_call, recorded_impure as record_impure, unkept,
+    Cotangents, Pullback, Recording, Results, Site, Whole, begin, recorded as record_call,
+    recorded_impure as record_impure, unkept,
 };
-pub use crate::record::catch;
+pub use crate::function::{Function, Param};
+pub use crate::graph::recording::{impure_call as impure, names};
+pub use crate::raise::catch;
 /// Used by functions whose bodies are recorded at run time.
 pub use crate::transform::{jvp as trace_jvp, replay, vjp as trace_vjp};
+pub use crate::tree::key::{
+    CallKey, Same, Static as StaticArg, Words, argument_fits, global_fits, kept_by_site,
+};
 pub use crate::{Aval, Cost, DType, Error, Formula, Point, Tensor, Term, Traced, Tree, Work};
 pub use again::*;
-pub use at::*;
 pub use constant::{Constant, kind_of};
 pub use gradloom_ir::Static;
 /// Scalar functions of ops, used by compiled loops.
@@ -41,16 +44,15 @@ pub use gradloom_kernels::elementwise::compiled_loops::{Fused, FusedTable, Loop}
 pub use gradloom_kernels::gemm::{product_f32, product_f64};
 pub use gradloom_maths as maths;
 pub use leaf::*;
-pub use leaves::*;
 pub use listing::Listing;
 pub use maybe::*;
-pub use pull::*;
 pub use recorded::*;
 pub use residual::*;
 pub use tangent::*;
 
-use crate::record::{apply, expect, one, plain};
+use crate::raise::expect;
 use crate::statics::IntoStatic;
+use crate::tensor::record::{apply, one, plain};
 use gradloom_ir::Op;
 
 /// Returns the cotangent of a parameter, in the structure of `like`.
@@ -71,9 +73,9 @@ pub mod by_type {
         AllKnown, ByKind, Holds, HoldsNothing, IsMarked, IsNotMarked, NotAllKnown, OwnDeref,
         OwnPlain, Peels, PeelsNothing, RefDeref, RefPlain, Yields, YieldsNothing,
     };
-    pub use crate::call::{
-        ByClone, BySize, ByTree, ByWords, Mutable, NoShape, NoTree, NoWhole, OfWhole, OwnedBytes,
-        OwnedWords, ShapeOfTree, Unknown,
+    pub use crate::call::{NoShape, NoWhole, OfWhole, ShapeOfTree};
+    pub use crate::tree::key::{
+        ByClone, BySize, ByTree, ByWords, Mutable, NoTree, OwnedBytes, OwnedWords, Unknown,
     };
 }
 
@@ -90,7 +92,7 @@ pub fn statik(value: impl IntoStatic) -> Static {
 /// Panics with `error` at the caller's line.
 #[track_caller]
 pub fn raise(error: Error) -> ! {
-    crate::record::raise(error)
+    crate::raise::raise(error)
 }
 
 macro_rules! op_functions {

@@ -1,7 +1,8 @@
 //! Derivatives of functions that are recorded at run time.
 
-use super::{Leaves, Pull, Pulled};
-use crate::record::expect;
+use crate::call::leaves::Leaves;
+use crate::call::pull::{Pull, Pulled};
+use crate::raise::expect;
 use crate::transform::{Outcome, vjp};
 use crate::tree::{leaves as leaves_of, with_leaves};
 use crate::{Aval, Error, Result, Tensor, Tree};

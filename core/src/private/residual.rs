@@ -1,6 +1,8 @@
 //! Sizes of residuals.
 
-use super::{At, List, Pull};
+use crate::__private::List;
+use crate::call::leaf_range::At;
+use crate::call::pull::Pull;
 use crate::{Aval, Tensor};
 use gradloom_ir::Static;
 use std::collections::HashSet;

@@ -1,7 +1,9 @@
 //! Tangents and cotangents of arguments and results.
 
-use super::{At, Leaves, part, zeros};
-use crate::record::expect;
+use crate::__private::part;
+use crate::call::leaf_range::At;
+use crate::call::leaves::{Leaves, filled, zeros};
+use crate::raise::expect;
 use crate::tree::leaves as leaves_of;
 use crate::{Tensor, Tree, check};
 
@@ -31,17 +33,6 @@ pub fn tangent_of(given: &[Option<Tensor>], i: usize, y: &Tensor) -> Tensor {
 /// Returns the tangent of a result, in its structure.
 pub fn tangent_tree<Y: Tree>(y: &Y, dy: &[Option<Tensor>]) -> Y {
     filled(y, dy)
-}
-
-/// Builds a tree from leaves. Missing leaves are zeros.
-pub(super) fn filled<T: Tree>(like: &T, leaves: &[Option<Tensor>]) -> T {
-    let mut next = leaves.iter();
-    like.map(&mut |leaf| {
-        next.next()
-            .cloned()
-            .flatten()
-            .unwrap_or_else(|| zeros(leaf.aval()))
-    })
 }
 
 /// Returns the leaves of the user's tangent, after a check of its structure.

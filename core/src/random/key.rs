@@ -1,10 +1,13 @@
 //! Random keys, and the arrays drawn with them.
 
-use crate::call::{self, CallKey};
-use crate::record::{self, expect, raise};
+use crate::graph::recording;
+use crate::graph::value;
+use crate::raise::{expect, raise};
 use crate::statics::IntoStatic;
+use crate::tensor::record;
 use crate::tensor::{check_shape, shape_static};
-use crate::{Aval, DType, Error, IntoShape, Tensor, node, spare};
+use crate::tree::key::CallKey;
+use crate::{Aval, DType, Error, IntoShape, Tensor, recycle};
 use gradloom_ir::{Fault, Op, OpError, Static};
 use gradloom_kernels::fork::get_or_init;
 use gradloom_kernels::memory::Buffer;
@@ -212,7 +215,7 @@ impl Key {
         let fault = |fault| Error::of_kernel(op.called(), fault);
         let buffer = numbers.array(self.words(), aval.numel());
         let buffer = Arc::new(expect(buffer.map_err(fault)));
-        Tensor::new(&aval, node::Source::Elements(buffer))
+        Tensor::new(&aval, value::Source::Elements(buffer))
     }
 
     /// Derives a key from this one and a number.
@@ -230,7 +233,7 @@ impl Key {
     fn recorded(&self) -> Option<&Tensor> {
         match &self.0 {
             Source::Op(words) => Some(words),
-            Source::Words(..) if call::is_recording() => Some(self.tensor()),
+            Source::Words(..) if recording::is_recording() => Some(self.tensor()),
             Source::Words(_, tensor) => tensor.get(),
         }
     }
@@ -245,7 +248,7 @@ impl Key {
 
     fn words(&self) -> Words {
         // A recorded call then depends on values, so it cannot be cached.
-        call::impure();
+        recording::impure();
         match &self.0 {
             Source::Words(words, _) => *words,
             Source::Op(words) => {
@@ -257,7 +260,7 @@ impl Key {
 }
 
 /// As an argument of a call, a key is a leaf: the plan reads its words.
-impl call::Words for Key {
+impl crate::tree::key::Words for Key {
     fn words(&self, key: &mut CallKey<'_>) {
         key.words_of_key(self.tensor());
     }
@@ -271,12 +274,12 @@ impl fmt::Debug for Key {
 
 fn tensor_of(words: Words) -> Tensor {
     let fault = |fault| Error::of_kernel("key", fault);
-    let mut buffer = expect(spare::buffer(DType::I64, 2).map_err(fault));
+    let mut buffer = expect(recycle::buffer(DType::I64, 2).map_err(fault));
     if let Some(Buffer::I64(data)) = Arc::get_mut(&mut buffer) {
         data.copy_from_slice(&words.map(i64::from));
     }
     let aval = Aval::new(DType::I64, [2]);
-    Tensor::new(&aval, node::Source::Elements(buffer))
+    Tensor::new(&aval, value::Source::Elements(buffer))
 }
 
 #[track_caller]

@@ -1,9 +1,9 @@
 //! Reading of elements, and conversions from and to `ndarray`. Reading evaluates.
 
 use super::Tensor;
-use crate::call;
-use crate::evaluate::realise;
-use crate::record::expect;
+use crate::graph::recording;
+use crate::graph::run::realise;
+use crate::raise::expect;
 use crate::{Element, Error, Result};
 use gradloom_kernels::memory::Buffer;
 use ndarray::{ArrayBase, ArrayD, Data, Dimension, IxDyn};
@@ -134,7 +134,7 @@ impl Tensor {
     pub(crate) fn buffer(&self) -> Result<Arc<Buffer>> {
         // The rest of a recorded function may depend on the values read, so its plan cannot be
         // reused.
-        call::impure();
+        recording::impure();
         loop {
             if let Some(buffer) = self.0.settle() {
                 return Ok(buffer.clone());

@@ -1,7 +1,7 @@
 //! Constructors of tensors.
 
 use super::{IntoShape, Tensor, check_shape, one};
-use crate::record::expect;
+use crate::raise::expect;
 use crate::{DType, Element, IntoStatic};
 use gradloom_ir::{Op, Static};
 

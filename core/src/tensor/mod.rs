@@ -1,9 +1,10 @@
 //! The tensor type: a cheap handle to a value that may not be computed yet.
 
 use crate::element::Element;
-use crate::node::{Shared, Source};
-use crate::record::{self, apply, expect, raise};
-use crate::spare::Handle;
+use crate::graph::handle::Handle;
+use crate::graph::value::{Shared, Source};
+use crate::raise::{expect, raise};
+use crate::tensor::record::apply;
 use crate::{Aval, DType, Error, Result};
 use gradloom_ir::{Op, Static};
 use std::fmt;
@@ -12,9 +13,11 @@ use std::sync::Arc;
 mod convert;
 mod create;
 mod display;
+mod infer_cache;
 mod movement;
 mod nn;
 mod operators;
+pub(crate) mod record;
 mod reduce;
 
 pub(crate) use create::shape_static;

@@ -1,7 +1,8 @@
 //! Ops that move elements and compute nothing.
 
 use super::{Tensor, many, one};
-use crate::record::{apply, expect};
+use crate::raise::expect;
+use crate::tensor::record::apply;
 use crate::{Aval, IntoStatic};
 use gradloom_ir::{Op, Static};
 

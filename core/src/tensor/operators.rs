@@ -2,7 +2,8 @@
 
 use super::{Tensor, one, plain};
 use crate::IntoStatic;
-use crate::record::{self, expect};
+use crate::raise::expect;
+use crate::tensor::record;
 use gradloom_ir::Op;
 use std::ops::{Add, AddAssign, Div, DivAssign, Mul, MulAssign, Neg, Sub, SubAssign};
 

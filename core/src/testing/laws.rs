@@ -41,7 +41,7 @@ pub fn gradcheck<X: Tree, R: Outcome>(f: impl Fn(&X) -> R, x: &X) -> Result<(), 
 
 #[track_caller]
 fn unwrap<T>(result: crate::Result<T>) -> T {
-    crate::record::expect(result)
+    crate::raise::expect(result)
 }
 
 /// Checks that the result of `f` has the same bits when evaluated as one graph and [`op_by_op`].
@@ -274,7 +274,7 @@ fn in_f64<X: Tree>(x: &X) -> X {
 
 /// Returns whether `f` computes in `f64` throughout.
 fn takes<X: Tree, Y: Tree>(f: impl Fn(&X) -> Y, x: &X) -> bool {
-    let run = || crate::record::catch(|| Ok(f(x)));
+    let run = || crate::raise::catch(|| Ok(f(x)));
     // A function may assert its dtype.
     match catch_unwind(AssertUnwindSafe(run)) {
         Ok(Ok(y)) => !is_single(&leaves(&y)) && evaluate(&y).is_ok(),

@@ -35,7 +35,6 @@ pub use laws::{
     adjoint_identity, companions_equal_run_time_derivatives, finite_differences, gradcheck,
     lazy_equals_op_by_op,
 };
-pub(crate) use op_by_op::is_op_by_op;
 pub use op_by_op::op_by_op;
 pub(crate) use source::Sizes;
 pub use source::{Sample, Source};

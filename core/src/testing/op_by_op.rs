@@ -1,10 +1,6 @@
 //! Evaluation without laziness: every op runs as soon as it is recorded.
 
-use std::cell::Cell;
-
-thread_local! {
-    static OP_BY_OP: Cell<bool> = const { Cell::new(false) };
-}
+use crate::graph::recording::set_op_by_op;
 
 /// Runs `f` without laziness on this thread: each op is evaluated alone, as soon as it is recorded.
 ///
@@ -25,14 +21,9 @@ pub fn op_by_op<T>(f: impl FnOnce() -> T) -> T {
     struct Before(bool);
     impl Drop for Before {
         fn drop(&mut self) {
-            OP_BY_OP.set(self.0);
+            set_op_by_op(self.0);
         }
     }
-    let _before = Before(OP_BY_OP.replace(true));
+    let _before = Before(set_op_by_op(true));
     f()
-}
-
-/// Returns whether ops are evaluated as soon as they are recorded.
-pub(crate) fn is_op_by_op() -> bool {
-    OP_BY_OP.get()
 }

@@ -4,7 +4,7 @@ use super::Outcome;
 use super::jvp::linear;
 use super::outcome::Made;
 use super::vjp::try_vjp;
-use crate::record::catch;
+use crate::raise::catch;
 use crate::{Result, Tensor, check};
 
 /// Returns the Jacobian of `f` in forward mode, as a function.

@@ -7,7 +7,6 @@
 mod grad;
 mod jacobian;
 mod jvp;
-pub(crate) mod marks;
 mod outcome;
 mod replay;
 mod trace;

@@ -1,6 +1,6 @@
 //! Result types of differentiated closures: a tree, or a `Result` of one.
 
-use crate::record::{catch, expect, raise_in_made};
+use crate::raise::{catch, expect, raise_in_made};
 use crate::{Error, Result, Tree};
 use std::panic::Location;
 

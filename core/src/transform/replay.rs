@@ -1,6 +1,6 @@
 //! Replay of programs: each equation is recorded on the tensors that its operands are bound to.
 
-use crate::record::apply;
+use crate::tensor::record::apply;
 use crate::{Aval, Result, Tensor};
 use gradloom_ir::{Attr, Entity, Eqn, Program, SecondaryMap, Static, Var, pass};
 use smallvec::SmallVec;

@@ -2,15 +2,16 @@
 
 use super::Outcome;
 use super::replay::Bound;
-use crate::age::age_of_all;
-use crate::evaluate::Engine;
 use crate::events::{self, Event};
-use crate::lower::{Lowered, Lowering};
-use crate::node::{Behind, Edges, Shared};
-use crate::record::traced_input;
-use crate::scope::Scope;
+use crate::graph::engine::Engine;
+use crate::graph::seq_no::age_of_all;
+use crate::graph::to_program::Lowering;
+use crate::graph::topo::{Kind, Node, Source, Stack, Walker, walk};
+use crate::graph::trace_scope::Scope;
+use crate::graph::value::{Behind, Edges, Shared};
+use crate::plan::Lowered;
+use crate::tensor::record::traced_input;
 use crate::tree::{leaves, with_leaves};
-use crate::walk::{Kind, Node, Source, Stack, Walker, walk};
 use crate::{Result, Tensor, Tree, check};
 use gradloom_ir::{Program, Var};
 use std::sync::Arc;

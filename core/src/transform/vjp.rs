@@ -3,7 +3,7 @@
 use super::replay::{Bound, replay_bound, replay_known};
 use super::trace::Trace;
 use super::{Outcome, trace};
-use crate::record::expect;
+use crate::raise::expect;
 use crate::tree::{self, leaves, share, with_leaves};
 use crate::{Aval, Result, Tensor, Tree, check};
 use gradloom_ir::{Program, ad};

@@ -1,7 +1,8 @@
 //! Pullbacks between companions, and their results.
 
-use super::{At, Leaves, filled, zeros};
-use crate::record::expect;
+use crate::call::leaf_range::At;
+use crate::call::leaves::{Leaves, filled, zeros};
+use crate::raise::expect;
 use crate::tree::leaves as leaves_of;
 use crate::{Aval, Tensor, Tree, check};
 use std::fmt;
@@ -10,7 +11,7 @@ use std::sync::Arc;
 /// Cotangents of the parameters of a function, as leaves.
 #[derive(Clone, Debug)]
 pub struct Pulled {
-    pub(super) params: Vec<Leaves>,
+    pub(crate) params: Vec<Leaves>,
     /// Avals of the leaves of each parameter, for cotangents that are zero.
     likes: Arc<[Vec<Aval>]>,
 }
@@ -47,7 +48,7 @@ impl Pulled {
 
     /// Adds to the cotangent of a leaf. A leaf that is not a float always has cotangent zero.
     #[track_caller]
-    pub(super) fn add(&mut self, param: usize, i: usize, ct: &Tensor) {
+    pub(crate) fn add(&mut self, param: usize, i: usize, ct: &Tensor) {
         if !ct.dtype().is_float() {
             return;
         }
@@ -68,12 +69,12 @@ impl Pulled {
     }
 
     /// Returns the cotangents of the leaves of a parameter by reference.
-    pub(super) fn leaves(&self, param: usize) -> &[Option<Tensor>] {
+    pub(crate) fn leaves(&self, param: usize) -> &[Option<Tensor>] {
         &self.params[param]
     }
 
     /// Returns all nonzero cotangents accumulated so far.
-    pub(super) fn all(&self) -> impl Iterator<Item = &Tensor> {
+    pub(crate) fn all(&self) -> impl Iterator<Item = &Tensor> {
         self.params.iter().flatten().flatten()
     }
 
@@ -105,7 +106,7 @@ type PullFn = dyn Fn(&[Option<Tensor>]) -> Pulled + Send + Sync;
 #[derive(Clone)]
 pub struct Pull {
     likes: Arc<[Vec<Aval>]>,
-    pub(super) bytes: usize,
+    pub(crate) bytes: usize,
     run: Arc<PullFn>,
 }
 

@@ -1,12 +1,13 @@
 //! Plans for calls with dropped results: work that only those results need is skipped.
 
-use super::CallPlan;
+use super::pending::key_of_results;
 use crate::Aval;
-use crate::cache::Entry;
-use crate::evaluate::Engine;
 use crate::events::{self, Event};
-use crate::lower::Lowered;
+use crate::graph::call_node::CallPlan;
+use crate::graph::engine::Engine;
+use crate::plan::Lowered;
 use crate::plan::Plan;
+use crate::plan::cache::Entry;
 use gradloom_ir::{Program, cost, pass};
 use gradloom_kernels::fork;
 use std::sync::{Arc, Mutex};
@@ -16,22 +17,22 @@ const MAX_PARTS: usize = 4;
 
 /// Plans for subsets of the results of a call, by the set of dropped results.
 #[derive(Default)]
-pub(super) struct Parts(Mutex<Vec<Known>>);
+pub(crate) struct Parts(Mutex<Vec<Known>>);
 
 /// Dropped results, and the plan for the others if it saves enough work.
 type Known = (Box<[u32]>, Option<Arc<Part>>);
 
 /// Plan for a subset of the results of a call.
-pub(super) struct Part {
-    pub(super) entry: Arc<Entry>,
+pub(crate) struct Part {
+    pub(crate) entry: Arc<Entry>,
     /// Index in the results of the call, for each result of the plan.
-    pub(super) results: Box<[u32]>,
+    pub(crate) results: Box<[u32]>,
 }
 
 impl CallPlan {
     /// Returns a plan for the remaining results, if it saves enough work. `dropped` has to be
     /// sorted.
-    pub(super) fn without(&self, dropped: &[u32]) -> Option<Arc<Part>> {
+    pub(crate) fn without(&self, dropped: &[u32]) -> Option<Arc<Part>> {
         if dropped.is_empty() {
             return None;
         }
@@ -60,7 +61,7 @@ impl CallPlan {
         if results.is_empty() || !saves {
             return None;
         }
-        let key = self.entry.key_of_results(&results);
+        let key = key_of_results(self.entry.key(), &results);
         let found = Engine::lock().cache.find(&key);
         if let Some(entry) = found {
             events::emit(Event::Hit { plan: entry.id });

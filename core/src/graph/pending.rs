@@ -1,12 +1,15 @@
 //! The part of the lazy graph between targets and leaves, and its key in the plan cache.
 
-use crate::cache::Entry;
-use crate::evaluate::Engine;
 use crate::events::{self, Event};
-use crate::lower::{Lowered, Lowering};
-use crate::node::{self, Behind, Cut, Edges, Shared, Value};
+use crate::graph::engine::Engine;
+use crate::graph::to_program::Lowering;
+use crate::graph::topo;
+use crate::graph::topo::{Kind, Node, Source, Stack, Walker, walk};
+use crate::graph::value;
+use crate::graph::value::{Behind, Cut, Edges, Shared, Value};
+use crate::plan::Lowered;
 use crate::plan::Plan;
-use crate::walk::{self, Kind, Node, Source, Stack, Walker, walk};
+use crate::plan::cache::Entry;
 use gradloom_ir::Op;
 use gradloom_ir::pass::{self, is_view};
 use smallvec::SmallVec;
@@ -75,7 +78,7 @@ impl Graph {
             edges: &*edges,
             leaves: std::mem::take(&mut memory.leaves),
             key: std::mem::take(&mut memory.key),
-            nodes: walk::emptied(std::mem::take(&mut memory.nodes)),
+            nodes: topo::emptied(std::mem::take(&mut memory.nodes)),
             parts: Vec::new(),
             late: Vec::new(),
         };
@@ -112,7 +115,7 @@ impl Graph {
                 (nodes.iter().map(own).collect(), sources.collect())
             }
         };
-        memory.nodes = walk::emptied(nodes);
+        memory.nodes = topo::emptied(nodes);
         memory.stack = stack.emptied();
         let cuts: SmallVec<[Cut; 4]> = late.iter().map(|value| value.cut(edges)).collect();
         drop(engine);
@@ -213,7 +216,7 @@ impl Memory {
 
 impl Drop for Graph {
     fn drop(&mut self) {
-        self.leaves.drain(..).for_each(node::let_go);
+        self.leaves.drain(..).for_each(value::let_go);
         if let Some(mut memory) = self.memory.take()
             && self.key.capacity() <= MOST
         {
@@ -454,7 +457,7 @@ fn args(key: &[u64]) -> SmallVec<[Source; 4]> {
 mod tests {
     use super::{Graph, Results, args, short};
     use crate::Tensor;
-    use crate::walk::Source;
+    use crate::graph::topo::Source;
     use gradloom_ir::Op;
 
     #[test]

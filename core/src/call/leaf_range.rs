@@ -1,13 +1,14 @@
 //! Positions of parts of a tree among its leaves.
 
-use super::{Leaf, Leaves};
+use crate::__private::Leaf;
+use crate::call::leaves::Leaves;
 use crate::{Tensor, Tree};
 
 /// Range of leaves that a part of a tree covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct At {
-    pub(super) start: usize,
-    pub(super) len: usize,
+    pub(crate) start: usize,
+    pub(crate) len: usize,
 }
 
 /// Returns the leaves of `root` that its part `place` covers. A part is identified by its address.

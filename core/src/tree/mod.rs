@@ -1,7 +1,9 @@
 //! Trees: values whose leaves are tensors.
 
+pub(crate) mod key;
+
 use crate::Tensor;
-use crate::call::CallKey;
+use crate::tree::key::CallKey;
 use std::collections::BTreeMap;
 
 /// A value whose leaves are tensors: a tensor, a tuple, a `Vec`, a model.

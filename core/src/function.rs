@@ -16,14 +16,14 @@ use std::time::Instant;
 #[derive(Clone, Copy, Debug)]
 pub struct Function {
     /// Path, as in `model::loss::vjp`.
-    pub(super) name: &'static str,
-    pub(super) params: &'static [Param],
-    pub(super) purity: Purity,
+    pub(crate) name: &'static str,
+    pub(crate) params: &'static [Param],
+    pub(crate) purity: Purity,
 }
 
 /// Why a call may reuse a plan without running its body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Purity {
+pub(crate) enum Purity {
     /// The macro found the body to be pure.
     Judged,
     /// The user promised it with `#[traced(pure)]`.
@@ -53,12 +53,12 @@ impl Function {
 /// Static description of a parameter.
 #[derive(Clone, Copy, Debug)]
 pub struct Param {
-    pub(super) name: &'static str,
-    pub(super) kind: ParamKind,
+    pub(crate) name: &'static str,
+    pub(crate) kind: ParamKind,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum ParamKind {
+pub(crate) enum ParamKind {
     /// A tensor or a tree of tensors.
     Tensors,
     /// A number. Each value has a plan of its own.
@@ -196,7 +196,7 @@ impl Record {
     }
 
     /// Returns whether this is the first hint for the function.
-    pub(super) fn is_first_hint(&self) -> bool {
+    pub(crate) fn is_first_hint(&self) -> bool {
         !self.hinted.swap(true, Relaxed)
     }
 
@@ -221,13 +221,13 @@ impl Drop for Timer {
 
 /// Counter of one function on one thread.
 #[derive(Debug)]
-pub(super) struct Counter {
-    pub(super) name: &'static str,
+pub(crate) struct Counter {
+    pub(crate) name: &'static str,
     of: OnceCell<(Arc<Record>, Arc<Counts>)>,
 }
 
 impl Counter {
-    pub(super) const fn new(name: &'static str) -> Counter {
+    pub(crate) const fn new(name: &'static str) -> Counter {
         let of = OnceCell::new();
         Counter { name, of }
     }
@@ -241,25 +241,25 @@ impl Counter {
     }
 
     /// Returns the record of the function.
-    pub(super) fn record(&self) -> &Arc<Record> {
+    pub(crate) fn record(&self) -> &Arc<Record> {
         &self.of().0
     }
 
     /// Counts a call that found its plan.
     #[inline]
-    pub(super) fn found(&self) {
+    pub(crate) fn found(&self) {
         count(&self.of().1.found);
     }
 
     /// Counts a call that was recorded, and whose plan was cached.
-    pub(super) fn planned(&self, why: Why) {
+    pub(crate) fn planned(&self, why: Why) {
         let (record, counts) = self.of();
         count(&counts.planned);
         record.calls().why = Some(why);
     }
 
     /// Counts a call that was recorded, and whose key will be recorded again.
-    pub(super) fn recorded(&self, why: Why) {
+    pub(crate) fn recorded(&self, why: Why) {
         let (record, counts) = self.of();
         count(&counts.recorded);
         record.calls().why = Some(why.clone());
@@ -284,7 +284,7 @@ thread_local! {
 }
 
 /// Counts a call of a function that is always recorded. The timer must live as long as the call.
-pub(super) fn count_recorded(name: &'static str, why: &'static str) -> Option<Timer> {
+pub(crate) fn count_recorded(name: &'static str, why: &'static str) -> Option<Timer> {
     // The thread-local counters may be destroyed while the thread ends; such calls are not counted.
     let counted = COUNTERS.try_with(|counters| {
         let mut counters = counters.try_borrow_mut().ok()?;

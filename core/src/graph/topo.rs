@@ -1,6 +1,6 @@
 //! Topological walk over the lazy graph, operands first, without recursion or hash maps.
 
-use crate::node::Shared;
+use crate::graph::value::Shared;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// Origin of a value in a walk: the number of a leaf, or of a node and its result.

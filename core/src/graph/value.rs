@@ -1,10 +1,11 @@
 //! The lazy graph: values, and the ops and calls that promise them.
 
-use crate::call::{self, CallNode};
-use crate::evaluate::Engine;
-use crate::scope::Scopes;
-use crate::walk::Stamp;
-use crate::{Aval, DType, spare};
+use crate::graph::call_node::{self, CallNode};
+use crate::graph::engine::Engine;
+use crate::graph::handle;
+use crate::graph::topo::Stamp;
+use crate::graph::trace_scope::Scopes;
+use crate::{Aval, DType, recycle};
 use gradloom_ir::{Op, Static};
 use gradloom_kernels::fork;
 use gradloom_kernels::memory::Buffer;
@@ -239,10 +240,10 @@ impl Value {
         if *self.origin.get_mut() == CALL
             && let Some((node, index)) = self.call_mut().take()
         {
-            call::forget(node, index as usize, pending);
+            call_node::forget(node, index as usize, pending);
         }
         if let Some(buffer) = self.elements.take() {
-            spare::let_go(buffer);
+            recycle::let_go(buffer);
         }
         if self.more.is_some() {
             self.more = None;
@@ -429,7 +430,7 @@ impl Value {
         drop(call);
         if let Some((node, _)) = old {
             let mut pending = Vec::new();
-            call::let_go(node, &mut pending);
+            call_node::let_go(node, &mut pending);
             release(pending);
         }
         Look::Here(buffer)
@@ -509,7 +510,7 @@ pub(crate) fn let_go(value: Shared) {
 fn free(mut value: UniqueArc<Value>, pending: &mut Vec<Shared>) {
     loop {
         let next = value.end(pending);
-        spare::keep_value(value);
+        handle::keep_value(value);
         match next {
             Some(next) => value = next,
             None => return,

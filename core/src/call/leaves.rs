@@ -3,6 +3,7 @@
 //! Companions exchange tangents and cotangents in this form. A zero is `None`, and zeros at the end
 //! may be omitted.
 
+use crate::graph::value::Source;
 use crate::tree::share;
 use crate::{Aval, Tensor, Tree};
 use std::sync::Arc;
@@ -58,7 +59,7 @@ pub fn zeros(aval: &Aval) -> Tensor {
 
 /// Returns a tree of the same structure whose leaves have no elements. It keeps no tensor alive.
 pub fn structure<T: Tree>(tree: &T) -> T {
-    tree.map(&mut |leaf| crate::call::stand_in(leaf.aval()))
+    tree.map(&mut |leaf| stand_in(leaf.aval()))
 }
 
 /// Returns the avals of the leaves of a tree.
@@ -66,4 +67,20 @@ pub fn avals<T: Tree>(tree: &T) -> Vec<Aval> {
     let mut out = Vec::new();
     tree.visit(&mut |leaf| out.push(leaf.aval().clone()));
     out
+}
+
+/// Builds a tree from leaves. Missing leaves are zeros.
+pub(crate) fn filled<T: Tree>(like: &T, leaves: &[Option<Tensor>]) -> T {
+    let mut next = leaves.iter();
+    like.map(&mut |leaf| {
+        next.next()
+            .cloned()
+            .flatten()
+            .unwrap_or_else(|| zeros(leaf.aval()))
+    })
+}
+
+/// Returns a tensor without elements that stands for an argument while ops are recorded.
+pub(crate) fn stand_in(aval: &Aval) -> Tensor {
+    Tensor::new(aval, Source::StandIn)
 }

@@ -2,16 +2,16 @@
 //!
 //! Shape and dtype rules run here, so errors point at the user's call.
 
-use crate::age::next_age;
-use crate::node::{More, NEVER, Operands, Shared, Source, Value};
-use crate::rules::{self, Said, Statics};
-use crate::scope::{Scope, Scopes};
-use crate::spare;
-use crate::testing::is_op_by_op;
-use crate::{Aval, DType, Error, Result, Tensor, call, evaluate, graph};
+use crate::graph::pending;
+use crate::graph::recording::is_op_by_op;
+use crate::graph::seq_no::next_age;
+use crate::graph::trace_scope::{Scope, Scopes};
+use crate::graph::value::{More, NEVER, Operands, Shared, Source, Value};
+use crate::graph::{handle, recording, run};
+use crate::tensor::infer_cache;
+use crate::tensor::infer_cache::{Said, Statics};
+use crate::{Aval, DType, Result, Tensor};
 use gradloom_ir::{Op, Static};
-use std::cell::Cell;
-use std::panic::{self, Location};
 use std::sync::Arc;
 use triomphe::UniqueArc;
 
@@ -27,7 +27,7 @@ pub(crate) fn apply(
         return Ok(vec![one(op, statics, data, likes)?]);
     }
     let statics: Statics = statics.into_iter().collect();
-    let outs = rules::of(op, &statics, data, likes, n_outs)?;
+    let outs = infer_cache::of(op, &statics, data, likes, n_outs)?;
     let Some(first) = outs.first().cloned() else {
         return Ok(Vec::new());
     };
@@ -37,7 +37,8 @@ pub(crate) fn apply(
     let part = |(i, aval)| Tensor::new(aval, Source::Part(all.clone(), i));
     let outs: Vec<Tensor> = (0..).zip(&more.outs).map(part).collect();
     if is_op_by_op() {
-        evaluate::evaluate(&outs)?;
+        let outs: Vec<Shared> = outs.iter().map(|out| Shared::clone(&out.0)).collect();
+        run::realise(&outs)?;
     } else {
         bound_pending(&outs[0]);
     }
@@ -52,7 +53,7 @@ pub(crate) fn one(
     likes: &[&Aval],
 ) -> Result<Tensor> {
     let statics: Statics = statics.into_iter().collect();
-    let Said { out, more } = rules::of_one(op, statics, data, likes)?;
+    let Said { out, more } = infer_cache::of_one(op, statics, data, likes)?;
     if is_noop(op) && out == *data[0].aval() {
         return Ok(data[0].clone());
     }
@@ -81,7 +82,7 @@ pub(crate) fn binary(op: Op, x: Tensor, y: Tensor) -> Result<Tensor> {
         && let Some(dtype) = op.elementwise(2, like.dtype())
     {
         let Depends { age, depth, scopes } = depends(&[&x, &y]);
-        let mut out = spare::value(like, dtype);
+        let mut out = handle::value(like, dtype);
         let operands = Operands::Two([x.0.into_shared(), y.0.into_shared()]);
         out.begin_op(op, operands, age, depth);
         if !scopes.is_empty() {
@@ -120,7 +121,7 @@ fn value(
     data: &[&Tensor],
 ) -> UniqueArc<Value> {
     let Depends { age, depth, scopes } = depends(data);
-    let mut value = spare::value(like, dtype);
+    let mut value = handle::value(like, dtype);
     value.begin_op(op, of(data), age, depth);
     if more.is_some() {
         value.more = more;
@@ -162,7 +163,7 @@ fn depends(data: &[&Tensor]) -> Depends {
 fn push(value: UniqueArc<Value>) -> Result<Tensor> {
     let out = Tensor(value.into());
     if is_op_by_op() {
-        evaluate::evaluate(&out)?;
+        run::realise(std::slice::from_ref(&*out.0))?;
     } else {
         bound_pending(&out);
     }
@@ -185,16 +186,16 @@ fn bound_pending(out: &Tensor) {
 #[cold]
 fn run_pending(out: &Tensor) {
     // Traced ops have to stay, and the plan of a call that is being recorded contains all its ops.
-    if out.0.is_traced() || call::is_recording() {
+    if out.0.is_traced() || recording::is_recording() {
         return;
     }
     // The recorded depth is too large if a value in the chain has been realised since.
-    if graph::correct_depths(&out.0) < MAX_PENDING_OPS / 2 {
+    if pending::correct_depths(&out.0) < MAX_PENDING_OPS / 2 {
         return;
     }
     // On failure the value stays a promise, and the error is returned when the user requests it.
     // Its consumers fail too, so they are not tried again.
-    if evaluate::realise(std::slice::from_ref(&*out.0)).is_err() {
+    if run::realise(std::slice::from_ref(&*out.0)).is_err() {
         out.0.set_depth(NEVER);
     }
 }
@@ -231,57 +232,4 @@ fn is_noop(op: Op) -> bool {
             | Op::Slice
             | Op::SliceT
     )
-}
-
-thread_local! {
-    static SCOPES: Cell<usize> = const { Cell::new(0) };
-}
-
-/// Panic payload that carries an error to the enclosing [`catch`].
-struct Raised(Error);
-
-/// Runs the body of a function that returns `Result`; errors of ops inside become `Err`.
-pub fn catch<T>(body: impl FnOnce() -> Result<T>) -> Result<T> {
-    SCOPES.set(SCOPES.get() + 1);
-    // Unwind safety: the captures of `body` are not used after a panic.
-    let result = panic::catch_unwind(panic::AssertUnwindSafe(body));
-    SCOPES.set(SCOPES.get() - 1);
-    result.unwrap_or_else(|payload| match payload.downcast::<Raised>() {
-        Ok(raised) => Err(raised.0),
-        Err(payload) => panic::resume_unwind(payload),
-    })
-}
-
-/// Raises an error: returns it to the enclosing [`catch`], or panics at the caller's line.
-#[track_caller]
-pub(crate) fn raise(error: Error) -> ! {
-    let error = return_to_catch(error);
-    panic!("{error}")
-}
-
-/// Raises an error inside of a function that a transform returned, such as `grad(f)`.
-///
-/// The caller of that function is unknown, so the message names the place where it was made.
-pub(crate) fn raise_in_made(error: Error, by: &str, at: &Location<'_>) -> ! {
-    let error = return_to_catch(error);
-    panic!("{error}; in the function that `{by}` made at {at}")
-}
-
-/// Unwinds with the error to the enclosing [`catch`], or returns it if there is none.
-fn return_to_catch(error: Error) -> Error {
-    // With `panic = "abort"`, unwinding is impossible and the panic message is all the user gets.
-    if SCOPES.get() > 0 && cfg!(panic = "unwind") {
-        // `resume_unwind` skips the panic hook, because the error is returned and not printed.
-        panic::resume_unwind(Box::new(Raised(error)));
-    }
-    error
-}
-
-/// Returns the value, or raises the error at the caller.
-#[track_caller]
-pub(crate) fn expect<T>(result: Result<T>) -> T {
-    match result {
-        Ok(value) => value,
-        Err(error) => raise(error),
-    }
 }

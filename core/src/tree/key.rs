@@ -2,9 +2,9 @@
 //!
 //! The elements of tensors are not part of a key.
 
-use super::function::{Function, ParamKind, Why};
-use super::no_args;
-use crate::node::{Shared, Value};
+use crate::function::{Function, ParamKind, Why};
+use crate::graph::call_node::no_args;
+use crate::graph::value::{Shared, Value};
 use crate::{Aval, DType, Tensor, Tree};
 use gradloom_kernels::memory::scratch;
 use smallvec::SmallVec;
@@ -30,8 +30,8 @@ thread_local! {
 /// All keys of one site are made by the same code for the same types. The words therefore carry no
 /// type tags, only lengths where these vary.
 pub struct CallKey<'a> {
-    pub(super) leaves: Leaves<'a>,
-    pub(super) words: Vec<u64>,
+    pub(crate) leaves: Leaves<'a>,
+    pub(crate) words: Vec<u64>,
     /// Type that identifies the instance of a generic function.
     instance: Option<TypeId>,
     others: Vec<&'a dyn Same>,
@@ -57,7 +57,7 @@ enum Content {
 
 /// Something that a key cannot hold. The call is recorded each time.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Obstacle {
+pub(crate) enum Obstacle {
     /// An argument that cannot be computed.
     Fails,
     /// An argument that is traced by a transform.
@@ -85,7 +85,7 @@ struct Mark {
 type Leaves<'a> = SmallVec<[Leaf<'a>; 16]>;
 
 /// A leaf that lives as long as the key.
-pub(super) enum Leaf<'a> {
+pub(crate) enum Leaf<'a> {
     Borrowed(&'a Shared),
     Owned(Shared),
 }
@@ -101,7 +101,7 @@ impl Deref for Leaf<'_> {
 }
 
 impl<'a> CallKey<'a> {
-    pub(super) fn new() -> CallKey<'a> {
+    pub(crate) fn new() -> CallKey<'a> {
         CallKey {
             leaves: Leaves::new(),
             words: scratch::take(&WORDS),
@@ -115,14 +115,14 @@ impl<'a> CallKey<'a> {
     }
 
     /// Creates a key that records where each parameter begins.
-    pub(super) fn with_marks() -> CallKey<'a> {
+    pub(crate) fn with_marks() -> CallKey<'a> {
         let mut key = CallKey::new();
         key.marks = Some(Vec::new());
         key
     }
 
     /// Creates a key of the structure and the skipped fields of a result.
-    pub(super) fn of_result<T: Tree>(tree: &'a T) -> CallKey<'a> {
+    pub(crate) fn of_result<T: Tree>(tree: &'a T) -> CallKey<'a> {
         let mut key = CallKey::new();
         key.content = Content::Structure;
         tree.__key(&mut key);
@@ -160,7 +160,7 @@ impl<'a> CallKey<'a> {
     }
 
     /// Adds a leaf that the key has to own.
-    pub(super) fn leaf_of(&mut self, x: &Shared) {
+    pub(crate) fn leaf_of(&mut self, x: &Shared) {
         if self.obstacle.is_none() {
             self.push(x, Leaf::Owned(x.clone()));
         }
@@ -203,7 +203,7 @@ impl<'a> CallKey<'a> {
     }
 
     /// Clones the leaves, as the arguments of a pending call.
-    pub(super) fn args(&self) -> Vec<Shared> {
+    pub(crate) fn args(&self) -> Vec<Shared> {
         let mut args = no_args();
         args.extend(self.leaves.iter().map(|leaf| Shared::clone(leaf)));
         args
@@ -245,12 +245,12 @@ impl<'a> CallKey<'a> {
     }
 
     /// Returns the first thing that the key cannot hold, if any.
-    pub(super) fn obstacle(&self) -> Option<Obstacle> {
+    pub(crate) fn obstacle(&self) -> Option<Obstacle> {
         self.obstacle
     }
 
     /// Explains an obstacle in terms of the user's function.
-    pub(super) fn why(&self, obstacle: Obstacle, function: &Function) -> Why {
+    pub(crate) fn why(&self, obstacle: Obstacle, function: &Function) -> Why {
         let what = match function.params.get(self.param) {
             Some(param) => format!("`{}`", param.name),
             None => "an argument".to_owned(),
@@ -277,7 +277,7 @@ impl<'a> CallKey<'a> {
 
     /// Copies the key without borrows. The copy lists which leaves are the same value, because a
     /// plan for equal arguments may be wrong for distinct ones.
-    pub(super) fn own(&self) -> OwnedKey {
+    pub(crate) fn own(&self) -> OwnedKey {
         let mut aliases = Vec::new();
         let mut first_of = HashMap::new();
         for (i, leaf) in self.leaves.iter().enumerate() {
@@ -299,13 +299,13 @@ impl<'a> CallKey<'a> {
     }
 
     /// Returns whether the same leaves are equal as in `other`.
-    pub(super) fn has_aliases_of(&self, other: &OwnedKey) -> bool {
+    pub(crate) fn has_aliases_of(&self, other: &OwnedKey) -> bool {
         self.own().aliases == other.aliases
     }
 }
 
 /// Returns why a result with a skipped field of type `ty` is recorded each time.
-pub(super) fn shared(ty: &str) -> String {
+pub(crate) fn shared(ty: &str) -> String {
     format!(
         "a skipped field of the result holds a `{ty}`, which all results of the call would share: only numbers, strings, lists of these and types that need no drop can be cached"
     )
@@ -319,7 +319,7 @@ impl Drop for CallKey<'_> {
 }
 
 /// A key stored in a site.
-pub(super) struct OwnedKey {
+pub(crate) struct OwnedKey {
     avals: Box<[Aval]>,
     /// Pairs of leaves that are the same value.
     aliases: Box<[(u32, u32)]>,
@@ -331,7 +331,7 @@ pub(super) struct OwnedKey {
 
 /// Difference between two keys in one parameter.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Difference {
+pub(crate) enum Difference {
     /// The shape or dtype of a leaf differs.
     Aval(usize, Aval, Aval),
     /// The structure or a static value differs.
@@ -341,7 +341,7 @@ pub(super) enum Difference {
 impl OwnedKey {
     /// Returns the first difference in each parameter. Returns `None` if the number of parameters
     /// differs.
-    pub(super) fn differences(&self, later: &OwnedKey) -> Option<Vec<Difference>> {
+    pub(crate) fn differences(&self, later: &OwnedKey) -> Option<Vec<Difference>> {
         let params = |key: &OwnedKey| -> Vec<usize> { key.marks.iter().map(|m| m.param).collect() };
         if params(self) != params(later) {
             return None;
@@ -376,7 +376,7 @@ impl OwnedKey {
     }
 
     /// Returns whether two keys of results are equal.
-    pub(super) fn equals(&self, other: &OwnedKey) -> bool {
+    pub(crate) fn equals(&self, other: &OwnedKey) -> bool {
         let (a, b) = (&self.others, &other.others);
         self.words == other.words
             && a.len() == b.len()
@@ -384,7 +384,7 @@ impl OwnedKey {
     }
 
     /// Returns whether both keys are of the same instance of a function.
-    pub(super) fn is_of_instance_of(&self, other: &OwnedKey) -> bool {
+    pub(crate) fn is_of_instance_of(&self, other: &OwnedKey) -> bool {
         self.instance == other.instance
     }
 
@@ -392,7 +392,7 @@ impl OwnedKey {
     ///
     /// Leaves that are one value in this key have to be one value in `key`; the converse is not
     /// required.
-    pub(super) fn fits(&self, key: &CallKey<'_>) -> bool {
+    pub(crate) fn fits(&self, key: &CallKey<'_>) -> bool {
         let leaves = &key.leaves;
         let same = |(i, j): &(u32, u32)| Shared::ptr_eq(&leaves[*i as usize], &leaves[*j as usize]);
         self.instance == key.instance
@@ -835,7 +835,7 @@ macro_rules! tuples {
 tuples! { () (A) (A B) (A B C) (A B C D) (A B C D E) (A B C D E F) }
 
 /// Describes the differences of two keys with the names of the user's parameters.
-pub(super) fn in_words(differences: &[Difference], function: &Function) -> String {
+pub(crate) fn in_words(differences: &[Difference], function: &Function) -> String {
     let name = |param: &usize| match function.params.get(*param) {
         Some(param) => format!("`{}`", param.name),
         None => "a tangent".to_owned(),

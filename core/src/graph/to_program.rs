@@ -1,8 +1,9 @@
 //! Lowers the nodes of a walk to a program.
 
 use crate::Aval;
-use crate::node::Value;
-use crate::walk::{Kind, Source};
+use crate::graph::topo::{Kind, Source};
+use crate::graph::value::Value;
+use crate::plan::Lowered;
 use gradloom_ir::hash::HashMap;
 use gradloom_ir::{Attr, Eqn, Program, Static, Var};
 
@@ -21,13 +22,6 @@ pub(crate) struct Lowering {
     // The maps are never iterated, so their order cannot affect the program.
     like_of: HashMap<Aval, Var>,
     attr_of: HashMap<Static, Attr>,
-}
-
-/// Program with the avals of its like parameters.
-pub(crate) struct Lowered {
-    pub(crate) program: Program,
-    /// Avals of the parameters that follow the leaves.
-    pub(crate) likes: Vec<Aval>,
 }
 
 impl Lowering {

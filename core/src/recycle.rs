@@ -1,27 +1,20 @@
-//! Free lists of a thread: values, small buffers and calls that were dropped, for reuse.
+//! Free lists of a thread: small buffers, vectors and nodes that were dropped, for reuse.
 //!
 //! A step of a program drops as many of them as it makes, so a steady state does not allocate.
 //! Entries are uniquely owned.
 
-use crate::node::{Shared, Source, Value};
-use crate::{Aval, DType};
+use gradloom_ir::DType;
 use gradloom_kernels::KernelFault;
-use gradloom_kernels::memory::Buffer;
-use gradloom_kernels::memory::pool;
+use gradloom_kernels::memory::{Buffer, pool};
 use std::cell::RefCell;
-use std::ops::Deref;
 use std::sync::Arc;
 use std::thread::LocalKey;
-use triomphe::UniqueArc;
 
 /// Free list of one type.
 pub(crate) type Spare<T> = RefCell<Vec<T>>;
 
 /// Largest length of a free list.
 const MOST: usize = 256;
-
-/// Largest length of the free list of values, which must hold a graph that is recorded repeatedly.
-const MOST_VALUES: usize = 4096;
 
 /// Takes an entry, if there is one. Returns `None` while the thread exits.
 #[inline]
@@ -35,8 +28,9 @@ pub(crate) fn keep<T>(spare: &'static LocalKey<Spare<T>>, thing: T) {
     keep_up_to(MOST, spare, thing);
 }
 
+/// Adds an entry, or drops it if the list has `most` entries.
 #[inline]
-fn keep_up_to<T>(most: usize, spare: &'static LocalKey<Spare<T>>, thing: T) {
+pub(crate) fn keep_up_to<T>(most: usize, spare: &'static LocalKey<Spare<T>>, thing: T) {
     let mut thing = Some(thing);
     let _ = spare.try_with(|spare| {
         if let Ok(mut spare) = spare.try_borrow_mut()
@@ -48,74 +42,6 @@ fn keep_up_to<T>(most: usize, spare: &'static LocalKey<Spare<T>>, thing: T) {
     });
     // If the list is full, the entry is dropped after the borrow ends.
     drop(thing);
-}
-
-/// Handle to a value. The value goes to a free list when its last handle is dropped.
-pub(crate) struct Handle(Option<Shared>);
-
-thread_local! {
-    static VALUES: Spare<UniqueArc<Value>> = const { RefCell::new(Vec::new()) };
-}
-
-impl Handle {
-    /// Returns the only handle to a new value.
-    pub(crate) fn new(aval: &Aval, source: Source) -> Handle {
-        let mut value = value(aval, aval.dtype());
-        value.begin(source);
-        value.into()
-    }
-
-    /// Returns the inner handle.
-    #[inline]
-    pub(crate) fn into_shared(mut self) -> Shared {
-        self.0.take().expect(THERE)
-    }
-}
-
-const THERE: &str = "a handle has its value until it is dropped";
-
-/// Returns an uninitialised value with the shape of `like`.
-#[inline]
-pub(crate) fn value(like: &Aval, dtype: DType) -> UniqueArc<Value> {
-    let mut value = take(&VALUES).unwrap_or_else(|| UniqueArc::new(Value::blank()));
-    value.aval.become_like(like, dtype);
-    value
-}
-
-/// Adds an empty value to the free list.
-#[inline]
-pub(crate) fn keep_value(value: UniqueArc<Value>) {
-    keep_up_to(MOST_VALUES, &VALUES, value);
-}
-
-impl From<UniqueArc<Value>> for Handle {
-    #[inline]
-    fn from(value: UniqueArc<Value>) -> Handle {
-        Handle(Some(value.shareable()))
-    }
-}
-
-impl From<Shared> for Handle {
-    fn from(value: Shared) -> Handle {
-        Handle(Some(value))
-    }
-}
-
-impl Deref for Handle {
-    type Target = Shared;
-    #[inline]
-    fn deref(&self) -> &Shared {
-        self.0.as_ref().expect(THERE)
-    }
-}
-
-impl Drop for Handle {
-    #[inline]
-    fn drop(&mut self) {
-        if let Some(value) = self.0.take() {
-            crate::node::let_go(value);
-        }
-    }
 }
 
 /// Number of free lists of small buffers. Buffers of equal dtype and length are in the same list.

@@ -1,6 +1,6 @@
 //! Memoised shape and dtype inference: a program repeats the same ops.
 
-use crate::node::More;
+use crate::graph::value::More;
 use crate::{Aval, Result, Tensor};
 use gradloom_ir::{self as ir, Op, Static};
 use smallvec::SmallVec;

@@ -1,0 +1,39 @@
+//! The state that all threads share.
+
+use super::value::Edges;
+use crate::plan::cache::Cache;
+use gradloom_kernels::fork::{self, get_or_init};
+use std::sync::{Mutex, MutexGuard, OnceLock};
+
+/// State that evaluations share, behind one lock.
+///
+/// Walks need the lock to follow edges and to stamp values, look-ups need it for the cache. Plans
+/// are made and run without it.
+pub(crate) struct Engine {
+    pub(crate) edges: Edges,
+    epoch: u64,
+    pub(crate) cache: Cache,
+}
+
+static ENGINE: OnceLock<Mutex<Engine>> = OnceLock::new();
+
+impl Engine {
+    pub(crate) fn lock() -> MutexGuard<'static, Engine> {
+        let engine = get_or_init(&ENGINE, || {
+            fork::set_outer_lock(|| Box::new(Engine::lock()));
+            Mutex::new(Engine {
+                edges: Edges::new(),
+                epoch: 0,
+                cache: Cache::new(),
+            })
+        });
+        // A walk that panicked leaves stamps of its own epoch, which no later walk uses.
+        engine.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
+    /// Returns the epoch for the next walk.
+    pub(crate) fn next_epoch(&mut self) -> u64 {
+        self.epoch += 1;
+        self.epoch
+    }
+}

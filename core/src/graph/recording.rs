@@ -1,0 +1,96 @@
+//! Modes of a thread: the recording of a traced function, and evaluation op by op.
+
+use crate::function::Why;
+use std::cell::Cell;
+
+/// Something that a recorded body did and a cached plan would not repeat.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Deed {
+    /// It reads elements of a tensor.
+    Reads,
+    /// It names a constant or static that a key cannot hold.
+    Names,
+    /// It calls a function that is not known to be pure.
+    Calls,
+    /// It calls a function that is recorded, of this name.
+    CallsFunction(&'static str),
+}
+
+impl Deed {
+    pub(crate) fn why(self) -> Why {
+        match self {
+            Deed::Reads => "the body reads elements of a tensor".into(),
+            Deed::Names => "the body, or a function that it calls, uses a constant or static that may be mutable or hold a tensor".into(),
+            Deed::Calls => "the body calls a function that may have side effects".into(),
+            Deed::CallsFunction(name) => format!("the body calls `{name}`, which is recorded").into(),
+        }
+    }
+}
+
+thread_local! {
+    /// True while each op is evaluated as soon as it is recorded.
+    static OP_BY_OP: Cell<bool> = const { Cell::new(false) };
+    /// True while the body of a function with a site is recorded. Functions that it calls are
+    /// recorded with it.
+    static RECORDING: Cell<bool> = const { Cell::new(false) };
+    /// First thing that the recorded body did and a cached plan would not repeat.
+    static DEED: Cell<Option<Deed>> = const { Cell::new(None) };
+}
+
+/// Notes something that the recorded body does.
+pub(crate) fn did(deed: Deed) {
+    if RECORDING.get() {
+        DEED.set(DEED.get().or(Some(deed)));
+    }
+}
+
+/// Notes that the current recording depends on elements of a tensor.
+pub(crate) fn impure() {
+    did(Deed::Reads);
+}
+
+/// Notes that the current recording calls a function that is not known to be pure.
+pub fn impure_call() {
+    did(Deed::Calls);
+}
+
+/// Notes whether a key can hold the constants and statics that a body names.
+///
+/// If it cannot, because one may be mutable or hold a tensor, the current recording cannot be
+/// cached either.
+pub fn names(fit_in_key: bool) {
+    if !fit_in_key {
+        did(Deed::Names);
+    }
+}
+
+/// Returns whether the body of a function with a site is being recorded.
+pub(crate) fn is_recording() -> bool {
+    RECORDING.get()
+}
+
+/// Begins the recording of the body of a function with a site.
+pub(crate) fn begin() {
+    RECORDING.set(true);
+    DEED.set(None);
+}
+
+/// Ends the recording.
+pub(crate) fn end() {
+    RECORDING.set(false);
+}
+
+/// Returns the first thing that the recorded body did and a cached plan would not repeat.
+pub(crate) fn deed() -> Option<Deed> {
+    DEED.get()
+}
+
+/// Returns whether ops are evaluated as soon as they are recorded.
+pub(crate) fn is_op_by_op() -> bool {
+    OP_BY_OP.get()
+}
+
+/// Sets whether ops are evaluated as soon as they are recorded. Returns the previous mode.
+pub(crate) fn set_op_by_op(on: bool) -> bool {
+    OP_BY_OP.replace(on)
+}

@@ -1,0 +1,191 @@
+//! Computation of pending values: calls and ops run in one loop, without recursion.
+
+use super::call_node::{CallNode, no_results, spare_results};
+use super::pending::{Graph, Results};
+use super::recording::impure;
+use super::value::{self, Look, Shared};
+use crate::Result;
+use crate::events::{self, Event};
+use crate::plan::{Given, Leaves};
+use gradloom_kernels::task::Leaf;
+use smallvec::{SmallVec, smallvec};
+use std::collections::HashSet;
+use std::sync::Arc;
+
+/// Computes values that were not realised when the caller looked.
+pub(crate) fn realise(targets: &[Shared]) -> Result<()> {
+    impure();
+    let mut recorded = Recorded::new();
+    for target in targets {
+        run_call(target, &mut recorded)?;
+    }
+    compute(recorded)
+}
+
+fn compute(recorded: Recorded) -> Result<()> {
+    match recorded.is_empty() {
+        true => Ok(()),
+        false => work(Work::Ops(recorded)),
+    }
+}
+
+/// Pending results of ops.
+pub(crate) type Recorded = SmallVec<[Shared; 4]>;
+
+/// Computes a value that a call promises. Adds a value that an op promises to `recorded`.
+fn run_call(target: &Shared, recorded: &mut Recorded) -> Result<()> {
+    loop {
+        match target.look() {
+            Look::Here(_) => return Ok(()),
+            Look::Call(node) => run(node)?,
+            Look::Op => {
+                recorded.push(target.clone());
+                return Ok(());
+            }
+        }
+    }
+}
+
+/// Computes pending results of ops, or returns the pending calls that have to run first.
+pub(crate) fn run_ops(recorded: &[Shared]) -> Result<SmallVec<[Arc<CallNode>; 2]>> {
+    let graph = Graph::of(recorded, Results::TargetsAndHeld);
+    let pending = graph.leaves.iter().filter_map(|leaf| match leaf.look() {
+        Look::Call(node) => Some(node),
+        Look::Here(_) | Look::Op => None,
+    });
+    let pending: SmallVec<[_; 2]> = pending.collect();
+    if !pending.is_empty() {
+        return Ok(pending);
+    }
+    match run_graph(recorded, &graph) {
+        // Held values were not requested, so a failure to compute them is not an error.
+        Err(_) if !graph.held.is_empty() => {
+            drop(graph);
+            run_graph(recorded, &Graph::of(recorded, Results::Targets))?;
+        }
+        ran => ran?,
+    }
+    Ok(SmallVec::new())
+}
+
+/// Computes the results of a graph: its targets and the held values.
+fn run_graph(targets: &[Shared], graph: &Graph) -> Result<()> {
+    let entry = graph.plan();
+    let leaves = graph.leaves.iter().map(elements);
+    let mut buffers = no_results();
+    let leaves = leaves.collect::<Result<Leaves<'_>>>()?;
+    entry.plan.run(&leaves, &mut Given::new(), &mut buffers)?;
+    events::emit(Event::Ran { plan: entry.id });
+    let results = buffers.drain(..);
+    let results = results.map(|buffer| buffer.expect("no result has been taken yet"));
+    value::realise(targets.iter().chain(&graph.held).zip(results));
+    spare_results(buffers);
+    Ok(())
+}
+
+/// Returns the elements of a leaf. Runs the call that promises them, if there is one.
+fn elements(leaf: &Shared) -> Result<Leaf<'_>> {
+    loop {
+        match leaf.look() {
+            Look::Here(buffer) => return Ok(Leaf::Held(buffer)),
+            Look::Call(node) => run(node)?,
+            Look::Op => unreachable!("a walk continues through pending ops"),
+        }
+    }
+}
+
+/// Pending work on the stack of [`work`].
+pub(crate) enum Work {
+    /// A call, and the number of its leaves that are known to be ready.
+    Call(Arc<CallNode>, usize),
+    /// Pending results of ops.
+    Ops(Recorded),
+}
+
+/// Computes the results of a call and everything that they depend on.
+pub(crate) fn run(call: Arc<CallNode>) -> Result<()> {
+    work(Work::Call(call, 0))
+}
+
+/// Does `first` and all work that it depends on.
+///
+/// The loop has its own stack: a chain of calls and ops may be too long for recursion.
+fn work(first: Work) -> Result<()> {
+    let mut stack: SmallVec<[Work; 8]> = smallvec![first];
+    while let Some(work) = stack.last_mut() {
+        let before: SmallVec<[Work; 2]> = match work {
+            Work::Call(call, n_there) => call.advance(n_there)?.into_iter().collect(),
+            Work::Ops(values) => {
+                let calls = run_ops(values)?.into_iter();
+                calls.map(|call| Work::Call(call, 0)).collect()
+            }
+        };
+        match before.is_empty() {
+            true => drop(stack.pop()),
+            false => stack.extend(before),
+        }
+    }
+    Ok(())
+}
+
+/// Describes the plans that compute `values`, each after the plans that it depends on.
+pub(crate) fn explain(values: &[Shared]) -> String {
+    let (mut recorded, mut calls) = (Recorded::new(), Vec::new());
+    for value in values {
+        match value.look() {
+            Look::Here(_) => {}
+            Look::Op => recorded.push(value.clone()),
+            Look::Call(_) => calls.push(value.clone()),
+        }
+    }
+    let mut texts = explain_pending(calls, recorded);
+    if texts.is_empty() {
+        texts.push(Graph::unseen(&[], Results::Targets).explain());
+    }
+    texts.join("\n")
+}
+
+fn explain_pending(values: Vec<Shared>, ops: Recorded) -> Vec<String> {
+    enum Step {
+        Value(Shared),
+        Call(Arc<CallNode>),
+        Ops(Graph),
+    }
+    let behind = |ops: Recorded, steps: &mut Vec<Step>| {
+        if !ops.is_empty() {
+            let graph = Graph::unseen(&ops, Results::TargetsAndHeld);
+            let leaves: Vec<Shared> = graph.leaves.iter().rev().cloned().collect();
+            steps.push(Step::Ops(graph));
+            steps.extend(leaves.into_iter().map(Step::Value));
+        }
+    };
+    // Keeps the nodes alive, so that no address in `seen` is reused.
+    let mut seen: HashSet<*const CallNode> = HashSet::new();
+    let mut nodes: Vec<Arc<CallNode>> = Vec::new();
+    let mut texts = Vec::new();
+    // A call or a graph is described after the values that it depends on.
+    let mut steps = Vec::new();
+    behind(ops, &mut steps);
+    steps.extend(values.into_iter().rev().map(Step::Value));
+    while let Some(step) = steps.pop() {
+        match step {
+            Step::Call(node) => texts.push(Arc::<CallNode>::as_ref(&node).explain()),
+            Step::Ops(graph) => texts.push(graph.explain()),
+            Step::Value(value) => {
+                if let Look::Call(node) = value.look()
+                    && seen.insert(Arc::as_ptr(&node))
+                {
+                    nodes.push(node.clone());
+                    let args = node.args();
+                    steps.push(Step::Call(node));
+                    let (ops, args): (Vec<Shared>, Vec<Shared>) = args
+                        .into_iter()
+                        .partition(|arg| matches!(arg.look(), Look::Op));
+                    behind(ops.into(), &mut steps);
+                    steps.extend(args.into_iter().rev().map(Step::Value));
+                }
+            }
+        }
+    }
+    texts
+}

@@ -1,0 +1,335 @@
+//! The plan cache.
+//!
+//! A look-up compares the hash of a computation and then its **complete** key: equal hashes alone
+//! are never enough.
+
+use super::{Lowered, Plan};
+use crate::events::{self, Event};
+use gradloom_ir::{Program, hash, pass};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// Largest total length of all keys in words (256 MiB).
+const MAX_WORDS: usize = 1 << 25;
+
+/// Largest number of equations of a program that is kept beside its plan, to explain cache misses.
+const MAX_EXPLAINED: usize = 10_000;
+
+/// Size of the plan cache, returned by [`stats`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Stats {
+    /// Number of plans in the cache.
+    pub plans: usize,
+    /// Largest number of plans.
+    pub capacity: usize,
+    /// Size of all keys in bytes.
+    pub key_bytes: usize,
+}
+
+/// Default capacity: the number of plans kept unless [`set_capacity`] changes it.
+pub const DEFAULT_CAPACITY: usize = 512;
+
+/// Plan with its key.
+pub(crate) struct Entry {
+    pub(crate) id: u64,
+    pub(crate) plan: Plan,
+    key: Box<[u64]>,
+    /// Program before simplification, and the number of its leaves. `None` if the program is long.
+    source: Option<(Program, usize)>,
+    /// True if the entry has left the cache.
+    evicted: AtomicBool,
+    /// True if a call has used the entry since the last eviction.
+    touched: AtomicBool,
+}
+
+impl Entry {
+    pub(crate) fn new(key: &[u64], plan: Plan, lowered: Lowered) -> Entry {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        let n_leaves = lowered.program.params.len() - lowered.likes.len();
+        let small = lowered.program.eqns.len() <= MAX_EXPLAINED;
+        Entry {
+            id: NEXT.fetch_add(1, Ordering::Relaxed),
+            plan,
+            key: key.into(),
+            source: small.then_some((lowered.program, n_leaves)),
+            evicted: AtomicBool::new(false),
+            touched: AtomicBool::new(false),
+        }
+    }
+
+    /// Returns the program before simplification and the number of its leaves.
+    ///
+    /// `None` if the program is very long.
+    pub(crate) fn source(&self) -> Option<(&Program, usize)> {
+        let source = self.source.as_ref();
+        source.map(|(program, n_leaves)| (program, *n_leaves))
+    }
+
+    pub(crate) fn key(&self) -> &[u64] {
+        &self.key
+    }
+
+    /// Describes the plan as text for people.
+    pub(crate) fn explain(&self) -> String {
+        let source = self.source.as_ref();
+        let program = source.map(|(program, _)| pass::simplify(program.clone()));
+        self.plan.explain(program.as_ref())
+    }
+
+    /// Returns whether the plan is for `key`.
+    pub(crate) fn is_for(&self, key: &[u64]) -> bool {
+        *self.key == *key
+    }
+
+    /// Describes how a program differs from the one that was planned.
+    pub(crate) fn difference(&self, later: &Lowered, n_leaves: usize) -> String {
+        let later = &later.program;
+        let found = match &self.source {
+            Some((old, _)) if old.eqns.len() != later.eqns.len() => {
+                let (old, new) = (old.eqns.len(), later.eqns.len());
+                Some(vec![format!("number of operations: {old} -> {new}")])
+            }
+            Some((old, old_leaves)) => differences(old, *old_leaves, later, n_leaves),
+            None => None,
+        };
+        let found = found.unwrap_or_else(|| vec!["other operations".to_owned()]);
+        found.into_iter().take(3).collect::<Vec<_>>().join("; ")
+    }
+
+    /// Returns whether the entry is still in the cache, and marks it as recently used.
+    ///
+    /// The flag is written only when it changes, so threads that share an entry do not contend for
+    /// its cache line.
+    pub(crate) fn is_current(&self) -> bool {
+        if !self.touched.load(Ordering::Relaxed) {
+            self.touched.store(true, Ordering::Relaxed);
+        }
+        !self.evicted.load(Ordering::Relaxed)
+    }
+}
+
+pub(crate) struct Slot {
+    hash: u64,
+    /// Value of [`Cache::lookups`] at the last use.
+    used: u64,
+    entry: Arc<Entry>,
+}
+
+impl Slot {
+    pub(crate) fn evict(&self) {
+        self.entry.evicted.store(true, Ordering::Relaxed);
+    }
+}
+
+pub(crate) struct Cache {
+    // Unsorted: for some hundred entries, a linear scan over hashes is cheaper than the graph walk.
+    entries: Vec<Slot>,
+    /// Total length of all keys, in words.
+    words: usize,
+    capacity: usize,
+    hash_bits: u32,
+    lookups: u64,
+}
+
+impl Cache {
+    /// Sets the largest number of plans, and returns the entries that exceed it.
+    pub(crate) fn set_capacity(&mut self, plans: usize) -> Vec<Slot> {
+        self.capacity = plans;
+        self.shrink()
+    }
+
+    /// Returns the contents in numbers.
+    pub(crate) fn stats(&self) -> Stats {
+        Stats {
+            plans: self.entries.len(),
+            capacity: self.capacity,
+            key_bytes: self.words * size_of::<u64>(),
+        }
+    }
+
+    /// Sets the number of hash bits in use.
+    pub(crate) fn set_hash_bits(&mut self, bits: u32) {
+        self.hash_bits = bits;
+        for slot in &mut self.entries {
+            slot.hash = hash(&slot.entry.key, bits);
+        }
+    }
+
+    pub(crate) const fn new() -> Cache {
+        Cache {
+            entries: Vec::new(),
+            words: 0,
+            capacity: DEFAULT_CAPACITY,
+            hash_bits: 64,
+            lookups: 0,
+        }
+    }
+
+    /// Returns the plan for `key`, if cached, and marks it as used.
+    pub(crate) fn find(&mut self, key: &[u64]) -> Option<Arc<Entry>> {
+        self.lookups += 1;
+        let hash = hash(key, self.hash_bits);
+        let slot = self
+            .entries
+            .iter_mut()
+            .find(|slot| slot.hash == hash && *slot.entry.key == *key)?;
+        slot.used = self.lookups;
+        Some(slot.entry.clone())
+    }
+
+    /// Adds an entry, or returns the equal entry that another thread has added meanwhile.
+    pub(crate) fn insert(&mut self, entry: Entry) -> Arc<Entry> {
+        if let Some(there) = self.find(&entry.key) {
+            events::emit(Event::Hit { plan: there.id });
+            return there;
+        }
+        let why = events::recording().then(|| self.explain(&entry)).flatten();
+        let entry = Arc::new(entry);
+        events::emit(Event::Planned {
+            plan: entry.id,
+            equations: entry.plan.n_steps(),
+            why,
+        });
+        if entry.key.len() > MAX_WORDS {
+            entry.evicted.store(true, Ordering::Relaxed);
+            return entry;
+        }
+        self.words += entry.key.len();
+        self.entries.push(Slot {
+            hash: hash(&entry.key, self.hash_bits),
+            used: self.lookups,
+            entry: entry.clone(),
+        });
+        report(&self.shrink());
+        entry
+    }
+
+    pub(crate) fn take_all(&mut self) -> Vec<Slot> {
+        self.words = 0;
+        std::mem::take(&mut self.entries)
+    }
+
+    fn is_over(&self) -> bool {
+        self.entries.len() > self.capacity || self.words > MAX_WORDS
+    }
+
+    /// Removes the least recently used entries until the cache is within its bounds.
+    fn shrink(&mut self) -> Vec<Slot> {
+        let mut evicted = Vec::new();
+        if self.is_over() {
+            for slot in &mut self.entries {
+                if slot.entry.touched.swap(false, Ordering::Relaxed) {
+                    slot.used = self.lookups;
+                }
+            }
+        }
+        while self.is_over() {
+            let oldest = (0..self.entries.len())
+                .min_by_key(|i| self.entries[*i].used)
+                .expect("a cache over its bounds is not empty");
+            let slot = self.entries.swap_remove(oldest);
+            self.words -= slot.entry.key.len();
+            slot.evict();
+            evicted.push(slot);
+        }
+        evicted
+    }
+
+    /// Describes how an entry differs from the most similar entry in the cache.
+    fn explain(&self, entry: &Entry) -> Option<String> {
+        let (program, n_leaves) = entry.source.as_ref()?;
+        let others = self.entries.iter().filter_map(|slot| {
+            let (other, n) = slot.entry.source.as_ref()?;
+            let differences = differences(other, *n, program, *n_leaves)?;
+            Some((differences, slot.used))
+        });
+        // Among equally similar entries, the most recent is the one a user would compare with.
+        let (differences, _) = others.min_by_key(|(d, used)| (d.len(), u64::MAX - used))?;
+        Some(
+            differences
+                .into_iter()
+                .take(3)
+                .collect::<Vec<_>>()
+                .join("; "),
+        )
+    }
+}
+
+pub(crate) fn report(evicted: &[Slot]) {
+    for slot in evicted {
+        events::emit(Event::Evicted {
+            plan: slot.entry.id,
+        });
+    }
+}
+
+fn hash(key: &[u64], bits: u32) -> u64 {
+    hash::words(key) & u64::MAX.checked_shr(64 - bits.min(64)).unwrap_or(0)
+}
+
+/// Lists the differences of two programs, or returns `None` if they are too different to compare.
+fn differences(
+    old: &Program,
+    old_leaves: usize,
+    new: &Program,
+    new_leaves: usize,
+) -> Option<Vec<String>> {
+    if old.eqns.len() != new.eqns.len() {
+        return None;
+    }
+    let mut found = Vec::new();
+    if old_leaves != new_leaves {
+        found.push(format!("leaves: {old_leaves} -> {new_leaves}"));
+    }
+    if old.outs.len() != new.outs.len() {
+        found.push(format!("targets: {} -> {}", old.outs.len(), new.outs.len()));
+    }
+    // Leaves come first in the numbering of variables, so operands compare only if the leaves
+    // match.
+    let comparable = found.is_empty();
+    for (i, (a, b)) in old
+        .params
+        .iter()
+        .zip(&new.params)
+        .enumerate()
+        .take(old_leaves.min(new_leaves))
+    {
+        let (a, b) = (old.aval(*a), new.aval(*b));
+        if a.dtype != b.dtype {
+            found.push(format!("leaf {i}: {a} -> {b}"));
+        } else if let (Some(da), Some(db)) = (a.shape.dims(), b.shape.dims()) {
+            if da.len() != db.len() {
+                found.push(format!("leaf {i}: {a} -> {b}"));
+            } else {
+                let axes = da.iter().zip(db).enumerate().filter(|(_, (a, b))| a != b);
+                found.extend(
+                    axes.map(|(axis, (a, b))| format!("leaf {i}, axis {axis}: {a} -> {b}")),
+                );
+            }
+        }
+    }
+    for (i, (a, b)) in old.eqns.iter().zip(&new.eqns).enumerate() {
+        if a.op != b.op {
+            found.push(format!("op {i}: {} -> {}", a.op, b.op));
+            continue;
+        }
+        let statics = a.attrs.iter().zip(&b.attrs).zip(b.op.def().statics());
+        for ((a, b), name) in statics {
+            let (a, b) = (old.attr(*a), new.attr(*b));
+            if a != b {
+                found.push(format!(
+                    "op {i} ({}), static {name}: {a} -> {b}",
+                    new.eqns[i].op
+                ));
+            }
+        }
+        if comparable && a.data() != b.data() {
+            found.push(format!("op {i} ({}): other operands", b.op));
+        }
+    }
+    if comparable && old.outs != new.outs {
+        found.push("other targets".to_owned());
+    }
+    (!found.is_empty()).then_some(found)
+}
