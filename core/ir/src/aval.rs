@@ -1,6 +1,7 @@
 //! Abstract values: the dtype and shape of a value, as far as they are known without computing it.
 
-use crate::Poly;
+use crate::poly::Poly;
+use crate::symbol::{self, Symbol, intern};
 use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Mutex;
@@ -57,54 +58,12 @@ impl fmt::Display for DType {
     }
 }
 
-/// The interned name of a dim. Symbols are equal, and ordered, as their names are.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Symbol(&'static String);
-
-static SYMBOLS: Mutex<BTreeSet<&'static String>> = Mutex::new(BTreeSet::new());
-
-impl Symbol {
-    /// Interns `name`.
-    pub fn new(name: &str) -> Symbol {
-        Symbol(intern(&SYMBOLS, name.to_owned()))
-    }
-
-    /// Returns the name.
-    pub fn as_str(self) -> &'static str {
-        self.0
-    }
-}
-
-impl fmt::Display for Symbol {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.0)
-    }
-}
-
-impl fmt::Debug for Symbol {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
-    }
-}
-
-/// Returns the interned copy of `value`. It is never freed, which makes [`Dim`] `Copy`.
-fn intern<T: Ord>(table: &Mutex<BTreeSet<&'static T>>, value: T) -> &'static T {
-    // The table only grows, so a poisoned lock still guards a consistent table.
-    let mut table = table.lock().unwrap_or_else(|e| e.into_inner());
-    if let Some(found) = table.get(&value) {
-        return found;
-    }
-    let kept: &'static T = Box::leak(Box::new(value));
-    table.insert(kept);
-    kept
-}
-
 /// Blocks interning on all other threads until the returned guard is dropped.
 ///
 /// A caller holds it while it forks the process.
 #[doc(hidden)]
 pub fn hold_interned() -> impl Sized + 'static {
-    let symbols = SYMBOLS.lock().unwrap_or_else(|e| e.into_inner());
+    let symbols = symbol::hold();
     let polys = POLYS.lock().unwrap_or_else(|e| e.into_inner());
     (symbols, polys)
 }
@@ -128,6 +87,9 @@ impl fmt::Debug for DimPoly {
         fmt::Display::fmt(self.0, f)
     }
 }
+
+/// Maximum number of axes of a tensor.
+pub const MAX_RANK: usize = 32;
 
 /// The length of an axis, as far as it is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

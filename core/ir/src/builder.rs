@@ -116,7 +116,7 @@ impl Builder {
     /// A name that is taken gets a number as suffix. A name that the text form reserves gets a `_`
     /// as suffix.
     pub fn name(&mut self, var: Var, name: &str) {
-        let reserved = crate::text::is_reserved(name).then(|| format!("{name}_"));
+        let reserved = crate::entity::is_reserved(name).then(|| format!("{name}_"));
         let name = reserved.as_deref().unwrap_or(name);
         if let Some(old) = self.program.names.remove(var) {
             self.taken.remove(&old);

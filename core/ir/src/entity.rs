@@ -133,3 +133,24 @@ impl<K: Entity, V> FromIterator<(K, V)> for SecondaryMap<K, V> {
         map
     }
 }
+
+/// Returns the number of a variable from its name in the text form, such as `v3`.
+pub(crate) fn var_number(word: &str) -> Option<u32> {
+    let digits = word.strip_prefix('v')?;
+    // `v03` and `v+3` are names, not numbers, because they would not print the same.
+    let number: u32 = digits.parse().ok()?;
+    (number.to_string() == digits && number < u32::MAX / 2).then_some(number)
+}
+
+/// Returns whether `word` cannot be the user's name of a variable in the text form.
+pub(crate) fn is_reserved(word: &str) -> bool {
+    ["like", "return"].contains(&word) || var_number(word).is_some()
+}
+
+/// Returns whether the text form reads `word` as the user's name of a variable.
+pub(crate) fn is_name(word: &str) -> bool {
+    let letters = |c: char| c.is_alphanumeric() || c == '_';
+    !is_reserved(word)
+        && word.chars().all(letters)
+        && word.starts_with(|c: char| !c.is_ascii_digit())
+}

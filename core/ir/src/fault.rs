@@ -1,6 +1,6 @@
 //! Errors in the operands of an op. The macro and the runtime print the same messages.
 
-use crate::op::Operands;
+use crate::ops::Operands;
 use crate::{Aval, DType, Op, Shape};
 use std::fmt;
 

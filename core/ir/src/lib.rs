@@ -21,23 +21,25 @@ mod fault;
 pub mod flow;
 pub mod hash;
 pub mod op;
+mod ops;
 pub mod pass;
 pub mod poly;
 pub mod program;
 mod statics;
+mod symbol;
 pub mod text;
 pub mod verify;
 
 #[doc(hidden)]
 pub use aval::hold_interned;
-pub use aval::{Aval, DType, Dim, DimPoly, Shape, Symbol};
+pub use aval::{Aval, DType, Dim, DimPoly, MAX_RANK, Shape};
 pub use builder::Builder;
 pub use cost::Cost;
 pub use entity::{Attr, Entity, SecondaryMap, Var};
 pub use fault::{Fault, OpError};
-pub use op::shape::MAX_RANK;
-pub use op::{Kernel, Op};
+pub use ops::{Kernel, Op};
 pub use poly::Poly;
 pub use program::{Eqn, Keep, Program};
 pub use statics::Static;
+pub use symbol::Symbol;
 pub use verify::verify;

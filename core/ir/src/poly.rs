@@ -1,6 +1,6 @@
 //! Polynomials in named dims: lengths and costs before the numbers are known.
 
-use crate::Symbol;
+use crate::symbol::Symbol;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -256,7 +256,7 @@ pub fn show<'a, N: fmt::Display + 'a>(
 #[cfg(test)]
 mod tests {
     use super::Poly;
-    use crate::Symbol;
+    use crate::symbol::Symbol;
 
     fn name(n: &str) -> Poly {
         Poly::name(Symbol::new(n))

@@ -13,8 +13,9 @@
 //!
 //! Every pass and every transform maintains these invariants; tests verify each result.
 
+use crate::entity::is_name;
 use crate::op::shape::check_size;
-use crate::{Aval, Dim, Eqn, Program, SecondaryMap, Static, Var, text};
+use crate::{Aval, Dim, Eqn, Program, SecondaryMap, Static, Var};
 
 /// Returns all violations of the invariants, each with its equation. Empty if the program is valid.
 pub fn verify(program: &Program) -> Vec<String> {
@@ -139,7 +140,7 @@ fn at_odds(a: &Aval, b: &Aval) -> bool {
 fn names(program: &Program, faults: &mut Vec<String>) {
     let mut seen: Vec<(&str, Var)> = Vec::new();
     for (var, name) in program.names.iter() {
-        if !text::is_name(name) {
+        if !is_name(name) {
             faults.push(format!(
                 "`{name}`, the name of {var}, does not read as a name"
             ));

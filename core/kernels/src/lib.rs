@@ -29,9 +29,8 @@ mod dispatch;
 pub mod attention;
 pub mod elementwise;
 pub mod fork;
-#[cfg(target_os = "linux")]
-mod fork_hooks;
 pub mod gemm;
+pub mod lock;
 pub mod memory;
 pub mod movement;
 pub mod random;

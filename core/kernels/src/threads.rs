@@ -7,7 +7,7 @@
 //! thread or a task that calls [`for_each`] itself, runs its tasks alone. So no thread ever waits
 //! for a waiting thread.
 
-use crate::fork::get_or_init;
+use crate::lock::get_or_init;
 use std::any::Any;
 use std::hint::spin_loop;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};

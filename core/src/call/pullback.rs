@@ -19,7 +19,7 @@ use crate::transform::{Bound, cut_behind, replay_bound};
 use crate::tree::leaves;
 use crate::{Aval, Result, Tensor, Tree, check};
 use gradloom_ir::{Program, pass};
-use gradloom_kernels::fork::get_or_init;
+use gradloom_kernels::lock::get_or_init;
 use std::sync::{Arc, OnceLock};
 
 /// Pullback shared by all calls with equal keys.

@@ -9,7 +9,7 @@ use crate::plan::cache::Entry;
 use crate::plan::{self, Given, Leaves};
 use crate::recycle::{self, Spare};
 use crate::{Error, Result};
-use gradloom_kernels::fork;
+use gradloom_kernels::lock;
 use gradloom_kernels::memory::Buffer;
 use gradloom_kernels::task::Leaf;
 use std::cell::RefCell;
@@ -97,7 +97,7 @@ pub(crate) struct CallNode {
     depth: u32,
     /// True once the plan has run. Readable without the lock, which is held during the run.
     done: AtomicBool,
-    /// Process generation of the last run, see [`fork::generation`].
+    /// Process generation of the last run, see [`lock::generation`].
     generation: AtomicU32,
     state: Mutex<State>,
 }
@@ -175,8 +175,8 @@ impl CallNode {
     /// Locks the state. Fails if a thread of the parent process held the lock when the process was
     /// forked. A call whose kernel panicked counts as not run.
     fn state(&self) -> Result<MutexGuard<'_, State>> {
-        let runs_here = || self.generation.load(Ordering::Relaxed) == fork::generation();
-        fork::lock(&self.state, runs_here).ok_or(Error::Forked)
+        let runs_here = || self.generation.load(Ordering::Relaxed) == lock::generation();
+        lock::lock(&self.state, runs_here).ok_or(Error::Forked)
     }
 
     fn state_mut(&mut self) -> &mut State {
@@ -202,7 +202,7 @@ impl CallNode {
     /// result takes it once.
     pub(crate) fn take(&self, index: usize) -> Option<Arc<Buffer>> {
         match self.is_done() {
-            true => self.state().expect(fork::LOCKED).results[index].take(),
+            true => self.state().expect(lock::LOCKED).results[index].take(),
             false => None,
         }
     }
@@ -233,7 +233,7 @@ impl CallNode {
         if self.is_done() {
             return Ok(None);
         }
-        self.generation.store(fork::generation(), Ordering::Relaxed);
+        self.generation.store(lock::generation(), Ordering::Relaxed);
         let state = &mut *guard;
         let plan = self.plan();
         for leaf in &plan.leaves[*n_there..] {

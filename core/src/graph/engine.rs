@@ -2,7 +2,8 @@
 
 use super::value::Edges;
 use crate::plan::cache::Cache;
-use gradloom_kernels::fork::{self, get_or_init};
+use gradloom_kernels::fork;
+use gradloom_kernels::lock::get_or_init;
 use std::sync::{Mutex, MutexGuard, OnceLock};
 
 /// State that evaluations share, behind one lock.

@@ -9,7 +9,7 @@ use crate::plan::Lowered;
 use crate::plan::Plan;
 use crate::plan::cache::Entry;
 use gradloom_ir::{Program, cost, pass};
-use gradloom_kernels::fork;
+use gradloom_kernels::lock;
 use std::sync::{Arc, Mutex};
 
 /// Number of sets of dropped results with cached plans. With other sets all results are computed.
@@ -37,7 +37,7 @@ impl CallPlan {
             return None;
         }
         // After a fork a thread of the parent may hold the lock. All results are computed then.
-        let mut parts = fork::lock(&self.parts.0, || false)?;
+        let mut parts = lock::lock(&self.parts.0, || false)?;
         let known = parts.iter().find(|(without, _)| **without == *dropped);
         if let Some((_, part)) = known {
             return part.clone();

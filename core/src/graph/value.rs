@@ -7,7 +7,7 @@ use crate::graph::topo::Stamp;
 use crate::graph::trace_scope::Scopes;
 use crate::{Aval, DType, recycle};
 use gradloom_ir::{Op, Static};
-use gradloom_kernels::fork;
+use gradloom_kernels::lock;
 use gradloom_kernels::memory::Buffer;
 use qcell::{TCell, TCellOwner};
 use smallvec::SmallVec;
@@ -315,7 +315,7 @@ impl Value {
     fn call(&self) -> MutexGuard<'_, Option<(Arc<CallNode>, u32)>> {
         // Poisoning is harmless: the call is taken by one move, so a panic cannot leave it half
         // written. The lock is held only for a moment, so its holder need not be known.
-        fork::lock(&self.call, || false).expect(fork::LOCKED)
+        lock::lock(&self.call, || false).expect(lock::LOCKED)
     }
 
     fn call_mut(&mut self) -> &mut Option<(Arc<CallNode>, u32)> {

@@ -4,8 +4,9 @@
 //! other. Values that only the chain uses are never in memory as a whole.
 
 use crate::backend::{Build, Draft, Member, Part, Root, What, Work};
+use gradloom_kernels::elementwise::gcd;
 use gradloom_kernels::rows::chain::{self, At, Bound};
-use gradloom_kernels::rows::row_kernel::{Link, gcd};
+use gradloom_kernels::rows::row_kernel::Link;
 use gradloom_kernels::task::Prepared;
 
 /// Search window for partners of a task. Keeps planning linear.

@@ -6,7 +6,7 @@ use crate::transform::{Bound, Env};
 use crate::{Aval, Error, Result, Tensor};
 use gradloom_ir::op::Operands;
 use gradloom_ir::{Attr, Entity, Eqn, Op, Program, SecondaryMap, Static, Var};
-use gradloom_kernels::fork::get_or_init;
+use gradloom_kernels::lock::get_or_init;
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 

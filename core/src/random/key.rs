@@ -9,7 +9,7 @@ use crate::tensor::{check_shape, shape_static};
 use crate::tree::key::CallKey;
 use crate::{Aval, DType, Error, IntoShape, Tensor, recycle};
 use gradloom_ir::{Fault, Op, OpError, Static};
-use gradloom_kernels::fork::get_or_init;
+use gradloom_kernels::lock::get_or_init;
 use gradloom_kernels::memory::Buffer;
 use gradloom_kernels::random::threefry::Words;
 use gradloom_kernels::random::{self as kernels, Distribution, threefry};

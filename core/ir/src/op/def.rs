@@ -1,8 +1,7 @@
 //! The interface of an op to the rest of the system.
 
-use super::{BinaryFns, CompareFns, Count, Kernel, Method, UnaryFns};
+use super::{BinaryFns, CompareFns, Count, Kernel, Method, Operands, UnaryFns};
 use crate::{Aval, Builder, DType, Eqn, Fault, Shape, Static, Var};
-use std::fmt;
 
 /// The rules and properties of an op.
 ///
@@ -61,63 +60,6 @@ pub trait OpDef: Sync {
 
     /// Returns the inputs and the tolerance for tests of the laws that every op obeys.
     fn laws(&self) -> Laws;
-}
-
-/// The number of operands of an op.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Operands {
-    /// The given numbers of data operands and of `Like` operands.
-    Fixed(usize, usize),
-    /// From the first to the second number of data operands, inclusive.
-    Between(usize, usize),
-    /// At least one data operand.
-    Many,
-    /// At least one data operand, then as many `Like` operands.
-    ManyLike,
-    /// One data operand, then at least one `Like` operand.
-    OneManyLike,
-}
-
-impl Operands {
-    /// Returns how many of `n_args` operands are data operands.
-    pub fn n_data(self, n_args: usize) -> usize {
-        match self {
-            Operands::Fixed(data, _) => data,
-            Operands::Between(..) | Operands::Many => n_args,
-            Operands::ManyLike => n_args / 2,
-            Operands::OneManyLike => 1,
-        }
-    }
-
-    /// Returns whether an op can have `n_args` operands.
-    pub fn fits(self, n_args: usize) -> bool {
-        match self {
-            Operands::Fixed(data, likes) => n_args == data + likes,
-            Operands::Between(least, most) => (least..=most).contains(&n_args),
-            Operands::Many => n_args >= 1,
-            Operands::ManyLike => n_args >= 2 && n_args.is_multiple_of(2),
-            Operands::OneManyLike => n_args >= 2,
-        }
-    }
-}
-
-impl fmt::Display for Operands {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match *self {
-            Operands::Fixed(data, likes) => {
-                let s = |n: usize| if n == 1 { "" } else { "s" };
-                write!(f, "{data} operand{}", s(data))?;
-                if likes > 0 {
-                    write!(f, " and {likes} like{}", s(likes))?;
-                }
-                Ok(())
-            }
-            Operands::Between(least, most) => write!(f, "{least} to {most} operands"),
-            Operands::Many => write!(f, "at least 1 operand"),
-            Operands::ManyLike => write!(f, "at least 1 operand, each with its like"),
-            Operands::OneManyLike => write!(f, "1 operand and at least 1 like"),
-        }
-    }
 }
 
 /// The kind of derivative of an op.

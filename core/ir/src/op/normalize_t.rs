@@ -1,4 +1,4 @@
-use super::jacobian::Jacobian;
+use super::Jacobian;
 use super::shape::same;
 use super::{Count, Kernel, Ops, broadcast_like, shape};
 use crate::{Builder, Eqn, Op, Var};

@@ -1,4 +1,5 @@
-use super::jacobian::{Jacobian, same_along_axis};
+use super::Jacobian;
+use super::class::same_along_axis;
 use super::{Count, Kernel, Ops};
 use crate::Op;
 

@@ -1,4 +1,4 @@
-use super::jacobian::Jacobian;
+use super::Jacobian;
 use super::{Count, Kernel};
 use crate::{Fault, Op};
 

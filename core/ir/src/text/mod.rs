@@ -26,16 +26,3 @@ mod print;
 mod tokens;
 
 pub use parse::ParseError;
-
-/// Returns whether `word` cannot be the user's name of a variable in the text form.
-pub(crate) fn is_reserved(word: &str) -> bool {
-    ["like", "return"].contains(&word) || parse::var_number(word).is_some()
-}
-
-/// Returns whether the text form reads `word` as the user's name of a variable.
-pub(crate) fn is_name(word: &str) -> bool {
-    let letters = |c: char| c.is_alphanumeric() || c == '_';
-    !is_reserved(word)
-        && word.chars().all(letters)
-        && word.starts_with(|c: char| !c.is_ascii_digit())
-}

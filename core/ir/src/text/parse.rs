@@ -1,5 +1,6 @@
 //! The parser of programs.
 
+use crate::entity::var_number;
 use crate::{
     Attr, Aval, Builder, DType, Dim, Eqn, Keep, Op, Poly, Program, SecondaryMap, Shape, Static,
     Symbol, Var,
@@ -65,13 +66,6 @@ fn first_free_var(text: &str) -> u32 {
         .map(|n| n + 1)
         .max()
         .unwrap_or(0)
-}
-
-pub(super) fn var_number(word: &str) -> Option<u32> {
-    let digits = word.strip_prefix('v')?;
-    // `v03` and `v+3` are names, not numbers, because they would not print the same.
-    let number: u32 = digits.parse().ok()?;
-    (number.to_string() == digits && number < u32::MAX / 2).then_some(number)
 }
 
 /// Infers the avals of a program from those of its parameters, by the rules of the ops.

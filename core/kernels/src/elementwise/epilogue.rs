@@ -5,10 +5,9 @@
 //! order (`align`), in the same pieces as in the group alone (`grain`).
 
 use crate::elementwise::group::{Group, Taken};
-use crate::elementwise::tile::Order;
+use crate::elementwise::tile::{Order, gcd};
 use crate::gemm;
 use crate::gemm::{Batch, Epilogue, Final, Gemm};
-use crate::rows::row_kernel::gcd;
 use crate::task::Prepared;
 use gradloom_ir::DType;
 use std::sync::Arc;

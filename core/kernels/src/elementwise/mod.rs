@@ -13,4 +13,4 @@ pub(crate) mod tile;
 
 pub use bytecode::Compiled;
 pub use group::Group;
-pub use tile::{CHUNK, Sum};
+pub use tile::{CHUNK, Sum, gcd};

@@ -153,3 +153,8 @@ pub(crate) unsafe fn on_total(
         }
     }
 }
+
+/// Returns the greatest common divisor.
+pub fn gcd(a: usize, b: usize) -> usize {
+    if b == 0 { a } else { gcd(b, a % b) }
+}

@@ -1,6 +1,6 @@
 //! Storage of elements.
 
-use crate::fork::get_or_init;
+use crate::lock::get_or_init;
 use crate::memory::aligned_vec::Span;
 use crate::memory::element::Element;
 use crate::memory::fault::KernelFault;

@@ -3,7 +3,7 @@
 //! A link is a kernel on rows or an elementwise group.
 
 use crate::elementwise::group::Group;
-use crate::elementwise::tile::Order;
+use crate::elementwise::tile::{Order, gcd};
 use crate::memory::data::{Data, DataMut};
 use crate::memory::fault::KernelFault;
 use crate::rows::forward::{Way, past_caches};
@@ -73,10 +73,6 @@ impl Link {
             }
         }
     }
-}
-
-pub fn gcd(a: usize, b: usize) -> usize {
-    if b == 0 { a } else { gcd(b, a % b) }
 }
 
 /// Kernel that computes each row of its results from the same row of its operands.

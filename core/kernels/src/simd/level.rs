@@ -1,6 +1,6 @@
 //! SIMD level of the CPU, detected once.
 
-use crate::fork::get_or_init;
+use crate::lock::get_or_init;
 use gradloom_maths::Level;
 use std::sync::OnceLock;
 

@@ -1,6 +1,6 @@
 //! The classes of elementwise ops. An op is a value of its class.
 
-use super::{
+use crate::op::{
     BinaryFns, CompareFns, Count, Diff, Eval, Laws, Method, OpDef, Operands, Param, UnaryFns,
     not_linear, shape,
 };

@@ -1,6 +1,6 @@
 //! The class of ops with one result that are linear in their only data operand.
 
-use super::{Count, Diff, Eval, InferRule, Kernel, Laws, Method, OpDef, Operands};
+use crate::op::{Count, Diff, Eval, InferRule, Kernel, Laws, Method, OpDef, Operands};
 use crate::{Aval, Builder, DType, Eqn, Fault, Shape, Static, Var};
 
 /// An op with a kernel and one result that is linear in its only data operand.

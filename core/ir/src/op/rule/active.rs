@@ -10,7 +10,7 @@ use std::ops::RangeInclusive;
 /// Returns the operands that the static argument `active` lists, among the first three.
 ///
 /// Only derivatives write `active`, so it is always known.
-pub(super) fn active(value: &Static) -> Result<&[i64], Fault> {
+pub(crate) fn active(value: &Static) -> Result<&[i64], Fault> {
     let active = shape::ints(value, "active")?.unwrap_or(&[]);
     let ascending = active.windows(2).all(|pair| pair[0] < pair[1]);
     match ascending && !active.is_empty() && active.iter().all(|i| (0..3).contains(i)) {
@@ -25,7 +25,7 @@ pub(super) fn active(value: &Static) -> Result<&[i64], Fault> {
 /// Returns the number of operands before the tangents, and the operands that have tangents.
 ///
 /// The number of operands before the tangents must be in the range `given`.
-pub(super) fn tangents(
+pub(crate) fn tangents(
     value: &Static,
     given: RangeInclusive<usize>,
     n_args: usize,
@@ -43,7 +43,7 @@ pub(super) fn tangents(
 }
 
 /// Returns the operands that have cotangents, if the transpose has `n_outs` results.
-pub(super) fn cotangents(value: &Static, n_outs: usize) -> Result<&[i64], Fault> {
+pub(crate) fn cotangents(value: &Static, n_outs: usize) -> Result<&[i64], Fault> {
     let active = active(value)?;
     match active.len() == n_outs {
         true => Ok(active),
@@ -56,7 +56,7 @@ pub(super) fn cotangents(value: &Static, n_outs: usize) -> Result<&[i64], Fault>
 }
 
 /// Returns the value of `active` for these tangents, or `None` if there are no tangents.
-pub(super) fn present(dx: &[Option<Var>; 3]) -> Option<Vec<i64>> {
+pub(crate) fn present(dx: &[Option<Var>; 3]) -> Option<Vec<i64>> {
     let active: Vec<i64> = (0..3).filter(|i| dx[*i as usize].is_some()).collect();
     (!active.is_empty()).then_some(active)
 }
@@ -65,7 +65,7 @@ pub(super) fn present(dx: &[Option<Var>; 3]) -> Option<Vec<i64>> {
 ///
 /// Returns the cotangents of all operands. They are `None` except for the tangents that `linear`
 /// requests, which the op `transpose` computes.
-pub(super) fn transposed(
+pub(crate) fn transposed(
     b: &mut Builder,
     eqn: &Eqn,
     transpose: Op,
@@ -94,7 +94,7 @@ pub(super) fn transposed(
 /// Emits the tangents of a transpose if only its last operand, the cotangent, has a tangent.
 ///
 /// The op is linear in the cotangent. Returns `None` if another operand has a tangent.
-pub(super) fn along_cotangent(
+pub(crate) fn along_cotangent(
     b: &mut Builder,
     eqn: &Eqn,
     dx: &[Option<Var>],
@@ -107,13 +107,13 @@ pub(super) fn along_cotangent(
 }
 
 /// Returns the list of the static argument `active`.
-pub(super) fn numbers(b: &Builder, active: Attr) -> Vec<i64> {
+pub(crate) fn numbers(b: &Builder, active: Attr) -> Vec<i64> {
     let active = b.static_of(active).ints();
     active.expect("`active` is a list of integers").to_vec()
 }
 
 /// Spreads the values `given` over three places. `active` lists the place of each.
-pub(super) fn placed(active: &[i64], given: &[Option<Var>]) -> [Option<Var>; 3] {
+pub(crate) fn placed(active: &[i64], given: &[Option<Var>]) -> [Option<Var>; 3] {
     let mut all = [None; 3];
     for (i, x) in active.iter().zip(given) {
         all[*i as usize] = *x;
@@ -124,7 +124,7 @@ pub(super) fn placed(active: &[i64], given: &[Option<Var>]) -> [Option<Var>; 3] 
 /// Emits `f` and the tangents of its results, by the derivative rules of the ops that `f` emits.
 ///
 /// The `inputs` have the tangents `dx`.
-pub(super) fn by_parts(
+pub(crate) fn by_parts(
     b: &mut Builder,
     inputs: &[Var],
     dx: &[Option<Var>],

@@ -1,9 +1,7 @@
 //! Helpers shared by the shape rules and dtype rules.
 
+use crate::MAX_RANK;
 use crate::{Aval, DType, Dim, Fault, Shape, Static};
-
-/// The largest rank of a value.
-pub const MAX_RANK: usize = 32;
 
 /// Returns the shape after NumPy broadcasting of two shapes.
 ///
@@ -136,7 +134,7 @@ pub fn lengths(value: &Static) -> Result<Shape, Fault> {
 }
 
 /// Returns the text of a requested shape for error messages.
-pub(super) fn shown(shape: &Static) -> String {
+pub(crate) fn shown(shape: &Static) -> String {
     match shape {
         Static::Lens(_, lens) => crate::statics::lens_text(lens),
         other => other.to_string(),
@@ -146,7 +144,7 @@ pub(super) fn shown(shape: &Static) -> String {
 /// Returns the lengths that a static argument requests, or `None` if even their number is unknown.
 ///
 /// A negative length is `None`.
-pub(super) fn asked_lengths(value: &Static) -> Result<Option<Vec<Option<Dim>>>, Fault> {
+pub(crate) fn asked_lengths(value: &Static) -> Result<Option<Vec<Option<Dim>>>, Fault> {
     let len = |n: &i64| usize::try_from(*n).ok().map(Dim::Known);
     let lens: Option<Vec<Option<Dim>>> = match value {
         Static::Lens(_, lens) => Some(lens.clone()),

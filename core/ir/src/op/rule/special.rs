@@ -3,7 +3,7 @@
 use crate::{Builder, Op, Var};
 
 /// Emits `scale * exp(-x^2)`.
-pub(super) fn bell(b: &mut Builder, scale: f64, x: Var) -> Var {
+pub(crate) fn bell(b: &mut Builder, scale: f64, x: Var) -> Var {
     let x2 = b.mul(x, x);
     let exponent = b.neg(x2);
     let exp = b.unary(Op::Exp, exponent);

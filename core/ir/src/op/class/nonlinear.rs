@@ -1,6 +1,6 @@
 //! The class of ops with a kernel and one result that are never applied to tangents.
 
-use super::{Count, Diff, Eval, Kernel, Laws, Method, OpDef, Operands, not_linear};
+use crate::op::{Count, Diff, Eval, Kernel, Laws, Method, OpDef, Operands, not_linear};
 use crate::{Aval, Builder, DType, Eqn, Fault, Shape, Static, Var};
 
 /// A rule that infers a property of the result from the static arguments and the operands' avals.

@@ -1,6 +1,6 @@
 //! The class of ops that apply a Jacobian to their first operand.
 
-use super::{Count, Diff, Eval, InferRule, Kernel, Laws, Method, OpDef, Operands, shape};
+use crate::op::{Count, Diff, Eval, InferRule, Kernel, Laws, Method, OpDef, Operands, shape};
 use crate::{Aval, Builder, DType, Eqn, Fault, Op, Shape, Static, Var};
 
 /// An op that is linear in its first operand, with a matrix computed from the other operands.
@@ -93,7 +93,7 @@ impl OpDef for Jacobian {
 }
 
 /// The shape rule of Jacobians along one axis, whose operands have the same shape.
-pub(super) fn same_along_axis(statics: &[Static], args: &[&Aval]) -> Result<Shape, Fault> {
+pub(crate) fn same_along_axis(statics: &[Static], args: &[&Aval]) -> Result<Shape, Fault> {
     let shape = shape::same(&args[0].shape, &args[1].shape)?;
     shape::along(&shape, &statics[0])
 }

@@ -1,0 +1,12 @@
+//! Classes of ops: most ops are values of one, which implements `OpDef` for it.
+
+mod elementwise;
+mod jacobian;
+mod linear;
+mod nonlinear;
+
+pub use elementwise::{Binary, BinaryRule, BinaryTranspose, Compare, Unary, UnaryRule};
+pub use jacobian::Jacobian;
+pub(super) use jacobian::same_along_axis;
+pub use linear::Linear;
+pub use nonlinear::{InferRule, Nonlinear, NonlinearRule};

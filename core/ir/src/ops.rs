@@ -1,0 +1,364 @@
+//! The list of ops. The rules of each op are in its file, in `op/`.
+//!
+//! To add an op, write its file and add its line to this list.
+
+use std::fmt;
+
+/// Calls `$callback!` with all ops, by class.
+///
+/// The first token is a `$`, for callbacks that define macros: a macro cannot write it otherwise.
+macro_rules! op_list {
+    ($callback:ident) => {
+        $callback! { $unary {
+                /// `x` as a distinct value that can be differentiated with respect to. Takes every dtype.
+                Identity = identity,
+                /// `x` as a constant: its derivative is zero. Takes floats and integers.
+                StopGradient = stop_gradient,
+                /// `-x` for each element. Integers wrap.
+                Neg = neg,
+                /// `|x|`, the absolute value of each element. Integers wrap.
+                Abs = abs,
+                /// The sign of each element: -1, 0 or 1. Zeros keep their sign, and NaN stays NaN.
+                Sign = sign,
+                /// `exp(x)` for each element. Takes floats.
+                Exp = exp,
+                /// `log(x)`, the natural logarithm of each element. Takes floats.
+                Log = log,
+                /// `log(1 + x)` for each element, accurate for small `x`. Takes floats.
+                Log1p = log1p,
+                /// `exp(x) - 1` for each element, accurate for small `x`. Takes floats.
+                Expm1 = expm1,
+                /// `sqrt(x)` for each element. Takes floats.
+                Sqrt = sqrt,
+                /// `1 / sqrt(x)` for each element. Takes floats.
+                Rsqrt = rsqrt,
+                /// `sin(x)` for each element, in radians. Takes floats.
+                Sin = sin,
+                /// `cos(x)` for each element, in radians. Takes floats.
+                Cos = cos,
+                /// `tan(x)` for each element, in radians. Takes floats.
+                Tan = tan,
+                /// `tanh(x)`, the hyperbolic tangent of each element. Takes floats.
+                Tanh = tanh,
+                /// `1 / (1 + exp(-x))` for each element. Takes floats.
+                Sigmoid = sigmoid,
+                /// `max(x, 0)` for each element. NaN stays NaN. Takes floats and integers.
+                Relu = relu,
+                /// `x P(x)` for each element, with the standard normal distribution `P`. Takes floats.
+                Gelu = gelu,
+                /// The approximation of `gelu` by a hyperbolic tangent. Takes floats.
+                GeluTanh = gelu_tanh,
+                /// `erf(x)`, the error function of each element. Takes floats.
+                Erf = erf,
+                /// `1 - erf(x)` for each element, accurate where it is small. Takes floats.
+                Erfc = erfc,
+                /// `log(1 + exp(x))` for each element, without overflow. Takes floats.
+                Softplus = softplus,
+                /// `x * x` for each element. Integers wrap.
+                Square = square,
+                /// `1 / x` for each element. Takes floats.
+                Reciprocal = reciprocal,
+            }
+            binary {
+                /// `x + y` element by element, with broadcasting. Integers wrap.
+                Add = add,
+                /// `x - y` element by element, with broadcasting. Integers wrap.
+                Sub = sub,
+                /// `x * y` element by element, with broadcasting. Integers wrap.
+                Mul = mul,
+                /// `x / y` element by element, with broadcasting.
+                ///
+                /// Integer division rounds towards zero and wraps. Division of an integer by zero is an
+                /// error when the result is computed.
+                Div = div,
+                /// `x` to the power of `y`, element by element, with broadcasting.
+                ///
+                /// `0^0` is 1. Integers wrap, and a negative power `x^-n` of an integer is the integer
+                /// quotient `1 / x^n`. A negative power of the integer 0 is an error when the result is
+                /// computed.
+                Pow = pow,
+                /// The larger of two elements, with broadcasting; NaN if either is NaN.
+                Maximum = maximum,
+                /// The smaller of two elements, with broadcasting; NaN if either is NaN.
+                Minimum = minimum,
+            }
+            compare {
+                /// `x == y` element by element, with broadcasting, as `bool`.
+                Eq = eq,
+                /// `x != y` element by element, with broadcasting, as `bool`.
+                Ne = ne,
+                /// `x < y` element by element, with broadcasting, as `bool`.
+                Lt = lt,
+                /// `x <= y` element by element, with broadcasting, as `bool`.
+                Le = le,
+                /// `x > y` element by element, with broadcasting, as `bool`.
+                Gt = gt,
+                /// `x >= y` element by element, with broadcasting, as `bool`.
+                Ge = ge,
+            }
+            kernel {
+                /// `c ? x : y` element by element, with broadcasting. The condition `c` is `bool`.
+                Select = select,
+                /// The elements converted to another dtype.
+                Cast = cast,
+                /// The transpose of `cast`.
+                CastT = cast_t,
+                /// A number of rank 0 with the dtype of another tensor.
+                Scalar = scalar,
+                /// A tensor filled with one number, with the dtype and shape of another tensor.
+                FullLike = full_like,
+                /// A tensor repeated along additional axes, or axes of length 1, to the shape of another.
+                BroadcastLike = broadcast_like,
+                /// The transpose of `broadcast_like`: the sum over the repeated axes.
+                Unbroadcast = unbroadcast,
+                /// The sum over axes. Integers wrap.
+                Sum = sum,
+                /// The transpose of `sum`: a tensor repeated along axes.
+                SumT = sum_t,
+                /// The mean over axes. Takes floats. The mean of no elements is NaN.
+                Mean = mean,
+                /// The transpose of `mean`: a tensor repeated along axes and divided by the count.
+                MeanT = mean_t,
+                /// The matrix product of the last two axes, with broadcasting of the others.
+                Matmul = matmul,
+                /// The transpose of `matmul` in its first operand.
+                MatmulLhsT = matmul_lhs_t,
+                /// The transpose of `matmul` in its second operand.
+                MatmulRhsT = matmul_rhs_t,
+                /// Tensors concatenated along an axis. Their other axes have equal lengths.
+                Concat = concat,
+                /// The transpose of `concat` in one operand.
+                ConcatPart = concat_part,
+                /// Tensors of one shape stacked along an additional axis.
+                Stack = stack,
+                /// Consecutive parts of a tensor along an axis.
+                Split = split,
+                /// The slices of a tensor at each index of an axis, without that axis.
+                Unbind = unbind,
+                /// The tensor with its axes in reverse order.
+                Transpose = transpose,
+                /// The tensor with its axes in a given order.
+                Permute = permute,
+                /// The transpose of `permute`: the tensor with its axes in their original order.
+                PermuteT = permute_t,
+                /// The tensor with two axes swapped.
+                SwapAxes = swap_axes,
+                /// The tensor with one axis moved to another position.
+                Moveaxis = moveaxis,
+                /// The elements in row-major order, in another shape.
+                Reshape = reshape,
+                /// The transpose of `reshape`: the elements in their original shape.
+                ReshapeT = reshape_t,
+                /// The tensor without given axes of length 1.
+                Squeeze = squeeze,
+                /// The tensor with additional axes of length 1.
+                Unsqueeze = unsqueeze,
+                /// A range of indices of each axis.
+                Slice = slice,
+                /// The transpose of `slice`: a tensor placed among zeros.
+                SliceT = slice_t,
+                /// A tensor repeated along additional axes, or axes of length 1, to a given shape.
+                BroadcastTo = broadcast_to,
+                /// A tensor filled with one number.
+                Full = full,
+                /// The numbers `0, 1, 2, ...` as a tensor of rank 1.
+                Iota = iota,
+                /// The index of the largest element along an axis, as `i64`; the first of equal ones.
+                Argmax = argmax,
+                /// The index of the smallest element along an axis, as `i64`; the first of equal ones.
+                Argmin = argmin,
+                /// A row for each label: 1 at the label, 0 elsewhere. A label out of range is an error.
+                OneHot = one_hot,
+                /// The largest element over axes; NaN if there is one.
+                Max = max,
+                /// The smallest element over axes; NaN if there is one.
+                Min = min,
+                /// `exp(x) / sum(exp(x))` along an axis, without overflow. Takes floats.
+                Softmax = softmax,
+                /// The Jacobian of `softmax`, applied to a tensor.
+                SoftmaxT = softmax_t,
+                /// `x - logsumexp(x)` along an axis: the logarithm of `softmax`. Takes floats.
+                LogSoftmax = log_softmax,
+                /// The Jacobian of `log_softmax`, applied to a tensor.
+                LogSoftmaxJvp = log_softmax_jvp,
+                /// The transpose of `log_softmax_jvp`.
+                LogSoftmaxVjp = log_softmax_vjp,
+                /// `log(sum(exp(x)))` over axes, without overflow. Takes floats.
+                Logsumexp = logsumexp,
+                /// The mean over rows of `logsumexp(x) - x[label]`. A label out of range is an error.
+                CrossEntropy = cross_entropy,
+                /// The softmax of each row, minus 1 at its label: the gradient of the cross entropy.
+                SoftmaxLessHot = softmax_less_hot,
+                /// `(x - mean) / sqrt(var + eps)` over axes, with the biased variance. Takes floats.
+                Normalize = normalize,
+                /// The Jacobian of `normalize`, applied to a tensor.
+                NormalizeT = normalize_t,
+                /// `1 / sqrt(var + eps)` over axes, with the biased variance.
+                InvStd = inv_std,
+                /// `normalize(x) w + b` over the last axis, with a weight and a bias. Takes floats.
+                LayerNorm = layer_norm,
+                /// The Jacobian of `layer_norm` or `rms_norm`, applied to tangents.
+                NormJvp = norm_jvp,
+                /// The transpose of `norm_jvp`.
+                NormVjp = norm_vjp,
+                /// `softmax(q k^T / sqrt(d)) v`: for each query, a weighted mean of the values.
+                Attention = attention,
+                /// `logsumexp(q k^T / sqrt(d))` over the keys, for each query.
+                AttentionLse = attention_lse,
+                /// The Jacobian of `attention`, applied to tangents.
+                AttentionJvp = attention_jvp,
+                /// The transpose of `attention_jvp`.
+                AttentionVjp = attention_vjp,
+                /// The lower triangle of each matrix: zeros above the diagonal.
+                Tril = tril,
+                /// `x / sqrt(mean(x^2) + eps) w` over the last axis, with a weight. Takes floats.
+                RmsNorm = rms_norm,
+                /// A key derived from a key and a number.
+                FoldIn = fold_in,
+                /// Random integers from 0 to 2^32 - 1, as `i64`.
+                RandomBits = random_bits,
+                /// Random floats, uniform in `[0, 1)`.
+                RandomUniform = random_uniform,
+                /// Random floats of the standard normal distribution.
+                RandomNormal = random_normal,
+                /// Random bools that are true with a given probability.
+                RandomBernoulli = random_bernoulli,
+                /// The numbers `0, 1, 2, ...` in a random order, as `i64`.
+                RandomPermutation = random_permutation,
+            }
+            calls {
+                /// A call of a traced function.
+                Call = CALL,
+                /// A call that also returns the residuals of the callee.
+                CallFwd = FWD,
+                /// A call of the forward-mode companion of a traced function.
+                CallJvp = JVP,
+                /// The linear part of a call: tangents from residuals. Emitted only to be transposed.
+                CallLin = LIN,
+                /// The transpose of `call_lin`: cotangents from residuals.
+                CallPull = PULL,
+            }
+        }
+    };
+}
+pub(crate) use op_list;
+
+macro_rules! define_ops {
+    (
+        $d:tt
+        unary { $($(#[$u_doc:meta])* $u_var:ident = $u_mod:ident,)* }
+        binary { $($(#[$b_doc:meta])* $b_var:ident = $b_mod:ident,)* }
+        compare { $($(#[$c_doc:meta])* $c_var:ident = $c_mod:ident,)* }
+        kernel { $($(#[$k_doc:meta])* $k_var:ident = $k_mod:ident,)* }
+        calls { $($(#[$f_doc:meta])* $f_var:ident = $f_static:ident,)* }
+    ) => {
+        /// The closed set of ops.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum Op {
+            $($(#[$u_doc])* $u_var,)*
+            $($(#[$b_doc])* $b_var,)*
+            $($(#[$c_doc])* $c_var,)*
+            $($(#[$k_doc])* $k_var,)*
+            $($(#[$f_doc])* $f_var,)*
+        }
+
+        /// The kernels that the runtime supplies. It matches on this enum exhaustively.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum Kernel {
+            $($(#[$k_doc])* $k_var,)*
+        }
+
+        impl Op {
+            /// All primitive ops. Calls of traced functions are not primitive.
+            pub const ALL: &[Op] = &[
+                $(Op::$u_var,)* $(Op::$b_var,)* $(Op::$c_var,)* $(Op::$k_var,)*
+            ];
+            /// The ops for calls of other traced functions.
+            pub const CALLS: &[Op] = &[$(Op::$f_var,)*];
+        }
+
+        /// Calls `$callback!` with `#[doc] name = Variant,` for each unary elementwise op.
+        #[macro_export]
+        macro_rules! for_each_unary {
+            ($d callback:ident) => { $d callback! { $($(#[$u_doc])* $u_mod = $u_var,)* } };
+        }
+        /// Calls `$callback!` with `#[doc] name = Variant,` for each binary op and comparison.
+        #[macro_export]
+        macro_rules! for_each_binary {
+            ($d callback:ident) => {
+                $d callback! { $($(#[$b_doc])* $b_mod = $b_var,)* $($(#[$c_doc])* $c_mod = $c_var,)* }
+            };
+        }
+        /// Calls `$callback!` with `#[doc] name = Variant,` for each primitive op.
+        #[macro_export]
+        macro_rules! for_each_op {
+            ($d callback:ident) => {
+                $d callback! {
+                    $($(#[$u_doc])* $u_mod = $u_var,)*
+                    $($(#[$b_doc])* $b_mod = $b_var,)*
+                    $($(#[$c_doc])* $c_mod = $c_var,)*
+                    $($(#[$k_doc])* $k_mod = $k_var,)*
+                }
+            };
+        }
+    };
+}
+
+op_list!(define_ops);
+
+/// The number of operands of an op.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operands {
+    /// The given numbers of data operands and of `Like` operands.
+    Fixed(usize, usize),
+    /// From the first to the second number of data operands, inclusive.
+    Between(usize, usize),
+    /// At least one data operand.
+    Many,
+    /// At least one data operand, then as many `Like` operands.
+    ManyLike,
+    /// One data operand, then at least one `Like` operand.
+    OneManyLike,
+}
+
+impl Operands {
+    /// Returns how many of `n_args` operands are data operands.
+    pub fn n_data(self, n_args: usize) -> usize {
+        match self {
+            Operands::Fixed(data, _) => data,
+            Operands::Between(..) | Operands::Many => n_args,
+            Operands::ManyLike => n_args / 2,
+            Operands::OneManyLike => 1,
+        }
+    }
+
+    /// Returns whether an op can have `n_args` operands.
+    pub fn fits(self, n_args: usize) -> bool {
+        match self {
+            Operands::Fixed(data, likes) => n_args == data + likes,
+            Operands::Between(least, most) => (least..=most).contains(&n_args),
+            Operands::Many => n_args >= 1,
+            Operands::ManyLike => n_args >= 2 && n_args.is_multiple_of(2),
+            Operands::OneManyLike => n_args >= 2,
+        }
+    }
+}
+
+impl fmt::Display for Operands {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Operands::Fixed(data, likes) => {
+                let s = |n: usize| if n == 1 { "" } else { "s" };
+                write!(f, "{data} operand{}", s(data))?;
+                if likes > 0 {
+                    write!(f, " and {likes} like{}", s(likes))?;
+                }
+                Ok(())
+            }
+            Operands::Between(least, most) => write!(f, "{least} to {most} operands"),
+            Operands::Many => write!(f, "at least 1 operand"),
+            Operands::ManyLike => write!(f, "at least 1 operand, each with its like"),
+            Operands::OneManyLike => write!(f, "1 operand and at least 1 like"),
+        }
+    }
+}
