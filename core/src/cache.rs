@@ -5,7 +5,14 @@
 //! least recently used plan is evicted first.
 //!
 //! ```
-//! use crate::graph::engine::Engine;
+//! use gradloom::{Tensor, cache};
+//!
+//! cache::set_capacity(64);
+//! (Tensor::from([1.0f32, 2.0]) * 3.0).to_vec::<f32>();
+//! let stats = cache::stats();
+//! assert!(stats.plans >= 1 && stats.plans <= stats.capacity);
+//! ```
+
 use crate::graph::engine::Engine;
 pub use crate::plan::cache::{DEFAULT_CAPACITY, Stats};
 use crate::plan::cache::{Slot, report};

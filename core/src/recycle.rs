@@ -11,33 +11,33 @@ use std::sync::Arc;
 use std::thread::LocalKey;
 
 /// Free list of one type.
-pub(crate) type Spare<T> = RefCell<Vec<T>>;
+pub(crate) type FreeList<T> = RefCell<Vec<T>>;
 
 /// Largest length of a free list.
-const MOST: usize = 256;
+const MAX_LEN: usize = 256;
 
 /// Takes an entry, if there is one. Returns `None` while the thread exits.
 #[inline]
-pub(crate) fn take<T>(spare: &'static LocalKey<Spare<T>>) -> Option<T> {
-    let taken = spare.try_with(|spare| spare.try_borrow_mut().ok()?.pop());
+pub(crate) fn take<T>(list: &'static LocalKey<FreeList<T>>) -> Option<T> {
+    let taken = list.try_with(|list| list.try_borrow_mut().ok()?.pop());
     taken.ok().flatten()
 }
 
 /// Adds an entry, or drops it if the list is full.
-pub(crate) fn keep<T>(spare: &'static LocalKey<Spare<T>>, thing: T) {
-    keep_up_to(MOST, spare, thing);
+pub(crate) fn recycle<T>(list: &'static LocalKey<FreeList<T>>, thing: T) {
+    recycle_up_to(MAX_LEN, list, thing);
 }
 
 /// Adds an entry, or drops it if the list has `most` entries.
 #[inline]
-pub(crate) fn keep_up_to<T>(most: usize, spare: &'static LocalKey<Spare<T>>, thing: T) {
+pub(crate) fn recycle_up_to<T>(most: usize, list: &'static LocalKey<FreeList<T>>, thing: T) {
     let mut thing = Some(thing);
-    let _ = spare.try_with(|spare| {
-        if let Ok(mut spare) = spare.try_borrow_mut()
-            && spare.len() < most
+    let _ = list.try_with(|list| {
+        if let Ok(mut list) = list.try_borrow_mut()
+            && list.len() < most
             && let Some(thing) = thing.take()
         {
-            spare.push(thing);
+            list.push(thing);
         }
     });
     // If the list is full, the entry is dropped after the borrow ends.
@@ -48,8 +48,8 @@ pub(crate) fn keep_up_to<T>(most: usize, spare: &'static LocalKey<Spare<T>>, thi
 const LISTS: usize = 64;
 
 /// Largest length of one list, and largest size of all lists in bytes.
-const MOST_OF_LIST: usize = 32;
-const MOST_BYTES: usize = 4 << 20;
+const MAX_BUFFERS: usize = 32;
+const MAX_BYTES: usize = 4 << 20;
 
 struct Buffers {
     lists: [Vec<Arc<Buffer>>; LISTS],
@@ -61,7 +61,7 @@ thread_local! {
         RefCell::new(Buffers { lists: [const { Vec::new() }; LISTS], bytes: 0 })
     };
     /// Buffers without elements, left over when the elements of large ones went to the pool.
-    static SHELLS: Spare<Arc<Buffer>> = const { RefCell::new(Vec::new()) };
+    static SHELLS: FreeList<Arc<Buffer>> = const { RefCell::new(Vec::new()) };
 }
 
 fn list_of(dtype: DType, n: usize) -> usize {
@@ -74,7 +74,7 @@ fn list_of(dtype: DType, n: usize) -> usize {
 /// Returns the only handle to a buffer of `n` unspecified elements.
 ///
 /// The caller writes them before it reads them.
-pub(crate) fn buffer(dtype: DType, n: usize) -> Result<Arc<Buffer>, KernelFault> {
+pub(crate) fn take_buffer(dtype: DType, n: usize) -> Result<Arc<Buffer>, KernelFault> {
     let small = n.saturating_mul(dtype.size()) < pool::LARGE;
     if small && let Some(found) = small_buffer(dtype, n) {
         return Ok(found);
@@ -105,7 +105,7 @@ fn small_buffer(dtype: DType, n: usize) -> Option<Arc<Buffer>> {
 }
 
 /// Adds a buffer to a free list if this is its only handle.
-pub(crate) fn let_go(mut buffer: Arc<Buffer>) {
+pub(crate) fn recycle_buffer(mut buffer: Arc<Buffer>) {
     // A count of 1 cannot grow, because only this handle could be cloned. The count is checked
     // again when the buffer is taken.
     if Arc::strong_count(&buffer) > 1 {
@@ -115,7 +115,7 @@ pub(crate) fn let_go(mut buffer: Arc<Buffer>) {
     if buffer.len() * buffer.dtype().size() >= pool::LARGE || bytes >= 2 * pool::LARGE {
         if let Some(only) = Arc::get_mut(&mut buffer) {
             only.clear();
-            keep(&SHELLS, buffer);
+            recycle(&SHELLS, buffer);
         }
         return;
     }
@@ -126,7 +126,7 @@ pub(crate) fn let_go(mut buffer: Arc<Buffer>) {
         };
         let Some(there) = &buffer else { return };
         let list = list_of(there.dtype(), there.len());
-        if buffers.bytes + bytes <= MOST_BYTES && buffers.lists[list].len() < MOST_OF_LIST {
+        if buffers.bytes + bytes <= MAX_BYTES && buffers.lists[list].len() < MAX_BUFFERS {
             buffers.lists[list].extend(buffer.take());
             buffers.bytes += bytes;
         }

@@ -27,7 +27,7 @@ pub enum Static {
     ///
     /// `None` stands for -1, the length to be inferred. An unknown length may also turn out to be
     /// -1.
-    Lens(String, Vec<Option<Dim>>),
+    Dims(String, Vec<Option<Dim>>),
 }
 
 impl Static {
@@ -75,7 +75,7 @@ impl Static {
 
     /// Returns whether the value is not known before the program runs.
     pub fn is_host(&self) -> bool {
-        matches!(self, Static::Host(_) | Static::Lens(..))
+        matches!(self, Static::Host(_) | Static::Dims(..))
     }
 
     /// Returns the error for a static argument `name` that cannot have this value.
@@ -100,7 +100,7 @@ impl Static {
             Static::All => (4, 0),
             Static::DType(d) => (5, *d as u64),
             Static::Host(text) => (6, text.len() as u64),
-            Static::Lens(text, _) => (7, text.len() as u64),
+            Static::Dims(text, _) => (7, text.len() as u64),
         }
     }
 
@@ -111,8 +111,8 @@ impl Static {
         match self {
             Static::Ints(ns) => out.extend(ns.iter().map(|n| *n as u64)),
             Static::Host(text) => out.extend(text.bytes().map(u64::from)),
-            Static::Lens(text, lens) => {
-                let known = lens_text(lens);
+            Static::Dims(text, lens) => {
+                let known = dims_text(lens);
                 out.extend(text.bytes().chain(known.bytes()).map(u64::from));
             }
             _ => {}
@@ -125,7 +125,7 @@ impl PartialEq for Static {
         match (self, other) {
             (Static::Ints(a), Static::Ints(b)) => a == b,
             (Static::Host(a), Static::Host(b)) => a == b,
-            (Static::Lens(a, x), Static::Lens(b, y)) => a == b && x == y,
+            (Static::Dims(a, x), Static::Dims(b, y)) => a == b && x == y,
             _ => self.bits() == other.bits(),
         }
     }
@@ -138,7 +138,7 @@ impl Hash for Static {
         self.bits().hash(state);
         match self {
             Static::Ints(ns) => ns.hash(state),
-            Static::Host(text) | Static::Lens(text, _) => text.hash(state),
+            Static::Host(text) | Static::Dims(text, _) => text.hash(state),
             _ => {}
         }
     }
@@ -187,13 +187,13 @@ impl fmt::Display for Static {
             Static::All => f.write_str("all"),
             Static::DType(d) => write!(f, "{d}"),
             Static::Host(text) => write!(f, "`{text}`"),
-            Static::Lens(text, lens) => write!(f, "`{text}`:{}", lens_text(lens)),
+            Static::Dims(text, lens) => write!(f, "`{text}`:{}", dims_text(lens)),
         }
     }
 }
 
 /// Formats lengths as in `[B, 12, -1]`.
-pub(crate) fn lens_text(lens: &[Option<Dim>]) -> String {
+pub(crate) fn dims_text(lens: &[Option<Dim>]) -> String {
     let lens = lens
         .iter()
         .map(|len| len.map_or("-1".to_owned(), |d| d.to_string()));

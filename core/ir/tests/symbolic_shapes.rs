@@ -61,7 +61,7 @@ fn partly_known(r: &mut Random, shape: &Static) -> Static {
         Err(_) if r.below(2) == 0 => Some(Dim::Unknown),
         Err(_) => None,
     });
-    Static::Lens("s".into(), lens.collect())
+    Static::Dims("s".into(), lens.collect())
 }
 
 fn blurred(r: &mut Random, aval: &Aval) -> Aval {

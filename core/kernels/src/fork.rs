@@ -40,11 +40,11 @@ pub(crate) fn before() {
     held.push(Box::new(hold(&SETTING)));
     held.push(Box::new(elementwise::compiled_loops::hold_loops()));
     held.push(Box::new(threads::hold_workers()));
-    held.push(Box::new(hold(f32::shelf())));
-    held.push(Box::new(hold(f64::shelf())));
-    held.push(Box::new(hold(i32::shelf())));
-    held.push(Box::new(hold(i64::shelf())));
-    held.push(Box::new(hold(bool::shelf())));
+    held.push(Box::new(hold(f32::pool())));
+    held.push(Box::new(hold(f64::pool())));
+    held.push(Box::new(hold(i32::pool())));
+    held.push(Box::new(hold(i64::pool())));
+    held.push(Box::new(hold(bool::pool())));
     held.push(Box::new(memory::huge_pages::hold_pages()));
     held.push(Box::new(gradloom_ir::hold_interned()));
     // While a thread exits, `HELD` is gone; the locks are then released at once.

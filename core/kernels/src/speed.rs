@@ -60,8 +60,8 @@ fn time(dtype: &str, mut kernels: Vec<(&str, usize, Run)>) {
     }
 }
 
-const WAY: forward::Way = forward::Way {
-    past_caches: true,
+const WAY: forward::RowMode = forward::RowMode {
+    non_temporal: true,
     fence: true,
     ahead: None,
     also: None,

@@ -8,7 +8,7 @@
 //! [`run`] checks on every run that the buffers have the sizes the plan was made for.
 
 use crate::memory::aligned_vec::ALIGN;
-use crate::memory::aligned_vec::{Line, Span, at_least};
+use crate::memory::aligned_vec::{AlignedVec, Line, at_least};
 use crate::memory::buffer::Buffer;
 use crate::memory::data::{Data, DataMut};
 use crate::memory::element::Element;
@@ -160,13 +160,13 @@ pub enum Leaf<'a> {
     ///
     /// The task that writes the result is a group that reads the leaf in order, and no later task
     /// reads the leaf.
-    Given(usize),
+    Donated(usize),
 }
 
 /// Buffers of one run of a plan.
 struct Memory<'a> {
     leaves: &'a [Leaf<'a>],
-    /// True if any leaf is [`Leaf::Given`].
+    /// True if any leaf is [`Leaf::Donated`].
     given: bool,
     /// Start of each buffer, in the order of [`Needs::number`]: arena, results, constants, leaves.
     starts: &'a [*mut u8],
@@ -212,7 +212,7 @@ impl Needs {
 
 thread_local! {
     /// Initialised memory. Its contents are left over from earlier runs.
-    static ARENA: Cell<Span<Line>> = const { Cell::new(Span::new()) };
+    static ARENA: Cell<AlignedVec<Line>> = const { Cell::new(AlignedVec::new()) };
 }
 
 /// Runs `tasks` in order. An error comes with the index of the task that failed.
@@ -235,7 +235,7 @@ pub fn run(
     for (leaf, size) in leaves.iter().zip(&needs.leaves) {
         held &= match leaf {
             Leaf::Held(buffer) => fits(buffer, size),
-            Leaf::Given(result) => needs.results[*result] == *size,
+            Leaf::Donated(result) => needs.results[*result] == *size,
         };
     }
     let constants_fit = || constants.iter().zip(&needs.constants);
@@ -262,7 +262,7 @@ pub fn run(
     for leaf in leaves {
         starts.push(match leaf {
             Leaf::Held(buffer) => buffer.as_ptr().cast_mut(),
-            Leaf::Given(result) => {
+            Leaf::Donated(result) => {
                 given = true;
                 starts[1 + result]
             }
@@ -335,7 +335,7 @@ impl Memory<'_> {
     fn taken(&self, task: &Task, region: &Resolved) -> Option<usize> {
         let first = self.starts.len() - self.leaves.len();
         let leaf = (region.buffer as usize).checked_sub(first)?;
-        let Leaf::Given(result) = self.leaves[leaf] else {
+        let Leaf::Donated(result) = self.leaves[leaf] else {
             return None;
         };
         let number = 1 + result as u32;

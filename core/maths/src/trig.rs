@@ -5,7 +5,7 @@
 //!
 //! The reduction of huge arguments costs more than everything else, and `sin` always computes it,
 //! because it has no branch. `moderate_sin` omits it, for loops whose arguments are all
-//! [`moderate`].
+//! [`in_fast_range`].
 
 use crate::pi::{Reduced, reduce, reduce_huge, reduce_short};
 use crate::{Arith, Float};
@@ -64,7 +64,7 @@ impl Trig for f64 {
 
 /// Returns whether the `moderate_*` functions accept this argument. NaN is accepted.
 #[inline(always)]
-pub fn moderate<T: Float>(x: T) -> bool {
+pub fn in_fast_range<T: Float>(x: T) -> bool {
     (x.abs() <= T::MODERATE) | x.is_nan()
 }
 
@@ -86,19 +86,19 @@ pub fn tan<A: Arith, T: Float>(x: T) -> T {
     keep_zero(x, T::tangent::<A>(x, true))
 }
 
-/// Returns [`sin`] of a [`moderate`] argument.
+/// Returns [`sin`] of a [`in_fast_range`] argument.
 #[inline(always)]
 pub fn moderate_sin<A: Arith, T: Float>(x: T) -> T {
     keep_zero(x, T::sine::<A>(x, 0, false))
 }
 
-/// Returns [`cos`] of a [`moderate`] argument.
+/// Returns [`cos`] of a [`in_fast_range`] argument.
 #[inline(always)]
 pub fn moderate_cos<A: Arith, T: Float>(x: T) -> T {
     T::sine::<A>(x, 1, false)
 }
 
-/// Returns [`tan`] of a [`moderate`] argument.
+/// Returns [`tan`] of a [`in_fast_range`] argument.
 #[inline(always)]
 pub fn moderate_tan<A: Arith, T: Float>(x: T) -> T {
     keep_zero(x, T::tangent::<A>(x, false))
@@ -116,7 +116,7 @@ fn reduced<A: Arith>(x: f64, may_be_huge: bool) -> Reduced {
     if !may_be_huge {
         return near;
     }
-    let (far, is_near) = (reduce_huge::<A>(x), moderate(x));
+    let (far, is_near) = (reduce_huge::<A>(x), in_fast_range(x));
     Reduced {
         n: if is_near { near.n } else { far.n },
         r: (
@@ -132,7 +132,7 @@ fn reduced_short<A: Arith>(x: f32, may_be_huge: bool) -> (u64, f64) {
     if !may_be_huge {
         return near;
     }
-    let (far, is_near) = (reduce_huge::<A>(f64::from(x)), moderate(x));
+    let (far, is_near) = (reduce_huge::<A>(f64::from(x)), in_fast_range(x));
     (
         if is_near { near.0 } else { far.n },
         if is_near { near.1 } else { far.r.0 },

@@ -1,51 +1,51 @@
 //! Builder of plans: kernels use it to turn an equation into tasks.
 
-use super::Place;
+use super::View;
 use crate::Aval;
 use gradloom_ir::hash::HashMap;
 use gradloom_ir::{DType, Op, Static};
 use gradloom_kernels::gemm::Batch;
 use gradloom_kernels::memory::{Buffer, Layout, numel};
 use gradloom_kernels::movement;
-use gradloom_kernels::rows::row_kernel::{ByRow, Link};
+use gradloom_kernels::rows::row_kernel::{Fusable, RowKernel};
 use gradloom_kernels::task::Prepared;
 use smallvec::SmallVec;
 use std::sync::Arc;
 
 /// A plan under construction. Memory is assigned after all tasks are known.
-pub(crate) struct Build {
-    pub(crate) roots: Vec<Root>,
+pub(crate) struct TaskBuilder {
+    pub(crate) storages: Vec<Storage>,
     pub(crate) constants: Vec<Buffer>,
-    pub(crate) drafts: Vec<Draft>,
+    pub(crate) drafts: Vec<TaskDraft>,
     /// Op that is being planned.
     pub(crate) op: Op,
     /// Equations that are being planned, until a task takes them.
     pub(crate) eqns: Eqns,
     /// Op whose result on the same operands is also needed, so that the kernel may compute both.
-    pub(crate) wanted: Option<Op>,
+    pub(crate) requested: Option<Op>,
     /// By-products that are ready, by op and root of the first operand.
-    along: HashMap<(Op, u32), Vec<Along>>,
+    byproducts: HashMap<(Op, u32), Vec<Byproduct>>,
 }
 
 /// By-product: the result of one op, computed by the kernel of another.
-struct Along {
+struct Byproduct {
     of: Vec<Static>,
-    args: Vec<Place>,
-    made: Place,
+    args: Vec<View>,
+    made: View,
 }
 
 /// Indices of equations in a program.
 pub(crate) type Eqns = SmallVec<[u32; 4]>;
 
 /// Unit of storage: elements that are computed together.
-pub(crate) struct Root {
-    pub(crate) kind: Kind,
+pub(crate) struct Storage {
+    pub(crate) kind: StorageKind,
     pub(crate) dtype: DType,
     pub(crate) len: usize,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum StorageKind {
     Leaf(u32),
     Constant(u32),
     /// Result of a task.
@@ -53,12 +53,12 @@ pub(crate) enum Kind {
 }
 
 /// A task before its memory is assigned.
-pub(crate) struct Draft {
-    pub(crate) work: Work,
-    pub(crate) args: Vec<Part>,
+pub(crate) struct TaskDraft {
+    pub(crate) work: TaskWork,
+    pub(crate) args: Vec<Slice>,
     pub(crate) outs: Vec<u32>,
     /// Description of the work.
-    pub(crate) what: What,
+    pub(crate) what: TaskKind,
     /// For a group: the number of elementwise results, and whether it reads each operand in order.
     pub(crate) in_order: (usize, Vec<bool>),
     /// Equations that the task computes. The first of several tasks for one equation has it.
@@ -72,24 +72,24 @@ pub(crate) struct Draft {
 }
 
 /// Computation of a task.
-pub(crate) enum Work {
+pub(crate) enum TaskWork {
     Whole(Prepared),
     /// Computes all rows at once, or a block of rows at a time.
-    Cut(Link),
+    Cut(Fusable),
     /// Several tasks that run in order on each block of rows.
     Chain(Vec<Member>),
 }
 
 /// Task of a chain.
 pub(crate) struct Member {
-    pub(crate) link: Link,
-    pub(crate) args: Vec<Part>,
+    pub(crate) link: Fusable,
+    pub(crate) args: Vec<Slice>,
     pub(crate) outs: Vec<u32>,
 }
 
 /// Description of a task, for messages and explanations.
 #[derive(Clone, Debug)]
-pub(crate) enum What {
+pub(crate) enum TaskKind {
     Op(Op),
     /// Copy of an operand or a result of an op to row-major order.
     Copy(Op),
@@ -103,12 +103,12 @@ pub(crate) enum What {
         loops: usize,
     },
     /// Several tasks that run on blocks of rows.
-    Chain(Vec<What>),
+    Chain(Vec<TaskKind>),
 }
 
 /// Contiguous elements of a root.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Part {
+pub(crate) struct Slice {
     pub(crate) root: u32,
     pub(crate) start: usize,
     pub(crate) len: usize,
@@ -116,38 +116,38 @@ pub(crate) struct Part {
 
 const ADDED: &str = "the task was added";
 
-impl Default for Build {
-    fn default() -> Build {
-        Build {
-            roots: Vec::new(),
+impl Default for TaskBuilder {
+    fn default() -> TaskBuilder {
+        TaskBuilder {
+            storages: Vec::new(),
             constants: Vec::new(),
             drafts: Vec::new(),
             op: Op::Identity,
             eqns: Eqns::new(),
-            wanted: None,
-            along: HashMap::default(),
+            requested: None,
+            byproducts: HashMap::default(),
         }
     }
 }
 
-impl Build {
+impl TaskBuilder {
     /// Returns all elements of a leaf as a vector.
-    pub(crate) fn leaf(&mut self, index: u32, dtype: DType, len: usize) -> Place {
-        self.root(Kind::Leaf(index), dtype, &[len])
+    pub(crate) fn leaf(&mut self, index: u32, dtype: DType, len: usize) -> View {
+        self.root(StorageKind::Leaf(index), dtype, &[len])
     }
 
     /// Returns a constant: one number, broadcast to `shape`.
-    pub(crate) fn constant(&mut self, value: &Static, dtype: DType, shape: &[usize]) -> Place {
+    pub(crate) fn constant(&mut self, value: &Static, dtype: DType, shape: &[usize]) -> View {
         let index = self.constants.len() as u32;
         self.constants.push(Buffer::of_static(value, dtype));
-        self.root(Kind::Constant(index), dtype, &[])
+        self.root(StorageKind::Constant(index), dtype, &[])
             .broadcast_to(shape)
     }
 
     /// Adds a kernel with one result.
     ///
     /// Operands must be contiguous; the kernel gets exactly their elements.
-    pub(crate) fn kernel(&mut self, args: &[&Place], out: &Aval, kernel: Prepared) -> Place {
+    pub(crate) fn kernel(&mut self, args: &[&View], out: &Aval, kernel: Prepared) -> View {
         self.kernels(args, std::slice::from_ref(out), kernel)
             .remove(0)
     }
@@ -155,26 +155,21 @@ impl Build {
     /// Adds a kernel with several results.
     ///
     /// Operands must be contiguous; the kernel gets exactly their elements.
-    pub(crate) fn kernels(
-        &mut self,
-        args: &[&Place],
-        outs: &[Aval],
-        kernel: Prepared,
-    ) -> Vec<Place> {
-        self.ordered(args, outs, Work::Whole(kernel))
+    pub(crate) fn kernels(&mut self, args: &[&View], outs: &[Aval], kernel: Prepared) -> Vec<View> {
+        self.ordered(args, outs, TaskWork::Whole(kernel))
     }
 
     /// Adds a kernel that can run on blocks of rows.
     ///
     /// Operands must be contiguous; the kernel gets exactly their elements.
-    pub(crate) fn by_row(&mut self, args: &[&Place], outs: &[Aval], kernel: ByRow) -> Vec<Place> {
-        self.ordered(args, outs, Work::Cut(Link::Rows(kernel)))
+    pub(crate) fn by_row(&mut self, args: &[&View], outs: &[Aval], kernel: RowKernel) -> Vec<View> {
+        self.ordered(args, outs, TaskWork::Cut(Fusable::Rows(kernel)))
     }
 
-    fn ordered(&mut self, args: &[&Place], outs: &[Aval], work: Work) -> Vec<Place> {
+    fn ordered(&mut self, args: &[&View], outs: &[Aval], work: TaskWork) -> Vec<View> {
         debug_assert!(args.iter().all(|x| x.layout.is_contiguous()));
         let args = args.iter().map(|x| self.part(x)).collect();
-        self.task(What::Op(self.op), args, outs, work)
+        self.task(TaskKind::Op(self.op), args, outs, work)
     }
 
     /// Adds the kernel of a product, which gets all elements of the root of each operand.
@@ -182,23 +177,18 @@ impl Build {
     /// A product that is `dense` may get a group as its epilogue.
     pub(crate) fn product(
         &mut self,
-        args: &[&Place],
+        args: &[&View],
         out: &Aval,
         kernel: Prepared,
         dense: Option<Arc<Batch>>,
-    ) -> Place {
+    ) -> View {
         let place = self.strided_kernel(args, out, kernel);
         self.drafts.last_mut().expect(ADDED).product = dense;
         place
     }
 
     /// Adds a kernel with one result, which gets all elements of the root of each operand.
-    pub(crate) fn strided_kernel(
-        &mut self,
-        args: &[&Place],
-        out: &Aval,
-        kernel: Prepared,
-    ) -> Place {
+    pub(crate) fn strided_kernel(&mut self, args: &[&View], out: &Aval, kernel: Prepared) -> View {
         let outs = std::slice::from_ref(out);
         self.strided_kernels(args, outs, kernel).remove(0)
     }
@@ -206,28 +196,28 @@ impl Build {
     /// Adds a kernel with several results, which gets all elements of the root of each operand.
     pub(crate) fn strided_kernels(
         &mut self,
-        args: &[&Place],
+        args: &[&View],
         outs: &[Aval],
         kernel: Prepared,
-    ) -> Vec<Place> {
-        let all = |x: &&Place| Part {
+    ) -> Vec<View> {
+        let all = |x: &&View| Slice {
             root: x.root,
             start: 0,
-            len: self.roots[x.root as usize].len,
+            len: self.storages[x.root as usize].len,
         };
         let args = args.iter().map(all).collect();
-        self.task(What::Op(self.op), args, outs, Work::Whole(kernel))
+        self.task(TaskKind::Op(self.op), args, outs, TaskWork::Whole(kernel))
     }
 
     /// Returns whether the result of `op` on the current operands is needed as well.
-    pub(crate) fn is_wanted(&self, op: Op) -> bool {
-        self.wanted == Some(op)
+    pub(crate) fn wants_byproduct(&self, op: Op) -> bool {
+        self.requested == Some(op)
     }
 
     /// Offers a by-product: `made`, the result of `op` with statics `of` on `args`.
-    pub(crate) fn gives_along(&mut self, op: Op, of: &[Static], args: &[Place], made: &Place) {
-        let made_of_it = self.along.entry((op, args[0].root)).or_default();
-        made_of_it.push(Along {
+    pub(crate) fn offer_byproduct(&mut self, op: Op, of: &[Static], args: &[View], made: &View) {
+        let made_of_it = self.byproducts.entry((op, args[0].root)).or_default();
+        made_of_it.push(Byproduct {
             of: of.to_vec(),
             args: args.to_vec(),
             made: made.clone(),
@@ -235,29 +225,29 @@ impl Build {
     }
 
     /// Returns the by-product that equals `op` with statics `of` on `args`, if there is one.
-    pub(crate) fn given_along(&self, op: Op, of: &[Static], args: &[Place]) -> Option<Place> {
-        let same = |a: &&Along| a.of == of && a.args == args;
-        let made_of_it = self.along.get(&(op, args.first()?.root))?;
+    pub(crate) fn byproduct(&self, op: Op, of: &[Static], args: &[View]) -> Option<View> {
+        let same = |a: &&Byproduct| a.of == of && a.args == args;
+        let made_of_it = self.byproducts.get(&(op, args.first()?.root))?;
         made_of_it.iter().find(same).map(|a| a.made.clone())
     }
 
     /// Adds a task and returns its results.
     pub(crate) fn task(
         &mut self,
-        what: What,
-        args: Vec<Part>,
+        what: TaskKind,
+        args: Vec<Slice>,
         outs: &[Aval],
-        work: Work,
-    ) -> Vec<Place> {
+        work: TaskWork,
+    ) -> Vec<View> {
         let outs = outs.iter();
-        let places: Vec<Place> = outs
-            .map(|out| self.root(Kind::Made, out.dtype(), out.shape()))
+        let places: Vec<View> = outs
+            .map(|out| self.root(StorageKind::Made, out.dtype(), out.shape()))
             .collect();
         let eqns = match what {
-            What::Copy(_) => Eqns::new(),
+            TaskKind::Copy(_) => Eqns::new(),
             _ => std::mem::take(&mut self.eqns),
         };
-        self.drafts.push(Draft {
+        self.drafts.push(TaskDraft {
             work,
             eqns,
             args,
@@ -271,10 +261,15 @@ impl Build {
     }
 
     /// Adds a kernel that sums `totals` and overwrites them. No later task reads them.
-    pub(crate) fn join(&mut self, totals: &Place, out: &Aval, kernel: Prepared) -> Place {
+    pub(crate) fn join(&mut self, totals: &View, out: &Aval, kernel: Prepared) -> View {
         let outs = std::slice::from_ref(out);
         let result = self
-            .task(What::Op(self.op), Vec::new(), outs, Work::Whole(kernel))
+            .task(
+                TaskKind::Op(self.op),
+                Vec::new(),
+                outs,
+                TaskWork::Whole(kernel),
+            )
             .remove(0);
         let draft = self.drafts.last_mut().expect(ADDED);
         draft.outs.insert(0, totals.root);
@@ -282,7 +277,7 @@ impl Build {
     }
 
     /// Returns the same elements in row-major order, copied if necessary.
-    pub(crate) fn contiguous(&mut self, x: &Place) -> Place {
+    pub(crate) fn contiguous(&mut self, x: &View) -> View {
         match x.layout.is_contiguous() {
             true => x.clone(),
             false => self.copy(x),
@@ -290,7 +285,7 @@ impl Build {
     }
 
     /// Returns the same elements in another shape, copied if no strides can express it.
-    pub(crate) fn reshape(&mut self, x: &Place, shape: &[usize]) -> Place {
+    pub(crate) fn reshape(&mut self, x: &View, shape: &[usize]) -> View {
         match x.layout.reshape(shape) {
             Some(layout) => x.with(layout),
             None => {
@@ -301,45 +296,50 @@ impl Build {
     }
 
     /// Returns the same elements as all of a root that a task makes, copied if necessary.
-    pub(crate) fn whole(&mut self, x: &Place) -> Place {
-        let root = &self.roots[x.root as usize];
+    pub(crate) fn whole(&mut self, x: &View) -> View {
+        let root = &self.storages[x.root as usize];
         let whole = x.layout.is_contiguous() && numel(x.shape()) == root.len;
-        match whole && root.kind == Kind::Made {
+        match whole && root.kind == StorageKind::Made {
             true => x.clone(),
             false => self.copy(x),
         }
     }
 
-    fn copy(&mut self, x: &Place) -> Place {
+    fn copy(&mut self, x: &View) -> View {
         let out = Aval::new(x.dtype, x.shape());
         let kernel = movement::copy(x.dtype, &x.layout);
         let part = self.part(x);
-        self.task(What::Copy(self.op), vec![part], &[out], Work::Whole(kernel))
-            .remove(0)
+        self.task(
+            TaskKind::Copy(self.op),
+            vec![part],
+            &[out],
+            TaskWork::Whole(kernel),
+        )
+        .remove(0)
     }
 
-    fn root(&mut self, kind: Kind, dtype: DType, shape: &[usize]) -> Place {
-        self.roots.push(Root {
+    fn root(&mut self, kind: StorageKind, dtype: DType, shape: &[usize]) -> View {
+        self.storages.push(Storage {
             kind,
             dtype,
             len: numel(shape),
         });
-        Place {
-            root: self.roots.len() as u32 - 1,
+        View {
+            root: self.storages.len() as u32 - 1,
             dtype,
             layout: Layout::contiguous(shape),
         }
     }
 
     /// Returns the elements of `x` if they are contiguous, and all elements of its root otherwise.
-    pub(crate) fn part(&self, x: &Place) -> Part {
-        let whole = self.roots[x.root as usize].len;
+    pub(crate) fn part(&self, x: &View) -> Slice {
+        let whole = self.storages[x.root as usize].len;
         let (start, len) = match (x.layout.is_contiguous(), numel(x.shape())) {
             (true, 0) => (0, 0),
             (true, n) => (x.layout.offset, n),
             (false, _) => (0, whole),
         };
-        Part {
+        Slice {
             root: x.root,
             start,
             len,

@@ -1,11 +1,13 @@
 //! Lowering of programs to tasks.
 //!
-//! A backend turns an op on [views](Place) into tasks, which it adds to a [`Build`]. The planner
+//! A backend turns an op on [views](View) into tasks, which it adds to a [`TaskBuilder`]. The planner
 //! knows tasks only, so another backend would stand beside [`cpu`].
 
 mod builder;
 pub(crate) mod cpu;
 mod view;
 
-pub(crate) use builder::{Build, Draft, Eqns, Kind, Member, Part, Root, What, Work};
-pub(crate) use view::Place;
+pub(crate) use builder::{
+    Eqns, Member, Slice, Storage, StorageKind, TaskBuilder, TaskDraft, TaskKind, TaskWork,
+};
+pub(crate) use view::View;

@@ -1,18 +1,18 @@
-//! Values of a plan, as views of roots.
+//! Values of a plan, as views of storages.
 
 use crate::DType;
 use gradloom_kernels::memory::Layout;
 
 /// A value of a plan: a view of the elements of a root.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct View {
     /// Index of the root: a leaf, a constant or a result of a kernel.
     pub(crate) root: u32,
     pub(crate) dtype: DType,
     pub(crate) layout: Layout,
 }
 
-impl Place {
+impl View {
     pub(crate) fn dtype(&self) -> DType {
         self.dtype
     }
@@ -26,20 +26,20 @@ impl Place {
     }
 
     /// Returns another view of the same root.
-    pub(crate) fn with(&self, layout: Layout) -> Place {
-        Place { layout, ..*self }
+    pub(crate) fn with(&self, layout: Layout) -> View {
+        View { layout, ..*self }
     }
 
-    pub(crate) fn permute(&self, axes: &[usize]) -> Place {
+    pub(crate) fn permute(&self, axes: &[usize]) -> View {
         self.with(self.layout.permute(axes))
     }
 
-    pub(crate) fn broadcast_to(&self, shape: &[usize]) -> Place {
+    pub(crate) fn broadcast_to(&self, shape: &[usize]) -> View {
         self.with(self.layout.broadcast_to(shape))
     }
 
     /// Selects `len` indices from `start` on along `axis`.
-    pub(crate) fn narrow(&self, axis: usize, start: usize, len: usize) -> Place {
+    pub(crate) fn narrow(&self, axis: usize, start: usize, len: usize) -> View {
         self.with(self.layout.narrow(axis, start, len, 1))
     }
 }

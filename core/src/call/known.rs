@@ -270,13 +270,13 @@ peels! {
 #[diagnostic::on_unimplemented(
     message = "this method is not traced",
     label = "a method of a type without `#[traced]`",
-    note = "put `#[traced]` on its impl block; or, if the traced method is one of the type behind a `Deref` of yours, call it on that: `(*model).forward(&x)`"
+    note = "put `#[traced]` on its impl block; or, if the traced method is one of the type producer a `Deref` of yours, call it on that: `(*model).forward(&x)`"
 )]
 pub trait Nearest {}
 
 impl<F: Facts> Nearest for Marker<F> {}
 
-/// Refuses a call of a traced method that stands behind a `Deref`: a nearer method may be called.
+/// Refuses a call of a traced method that stands producer a `Deref`: a nearer method may be called.
 pub fn nearest<A: Nearest>(_: A) {}
 
 /// A value that is an iterator, or can be converted to one.

@@ -4,7 +4,7 @@
 //! static values of the arguments. A call that finds its plan records nothing. Its results are
 //! promises of one [`CallNode`](crate::graph::call_node::CallNode), which computes all of them when one is needed.
 
-mod callable;
+mod cached_call;
 mod checks;
 pub(crate) mod facts;
 pub(crate) mod hash;

@@ -3,16 +3,16 @@
 //! A call returns its residuals after its other results. Its pullback is a second call, from
 //! cotangents of the results and residuals to cotangents of the arguments.
 
-use super::callable::{Callable, Leaves, callable};
+use super::cached_call::{CachedCall, Leaves, cached_call};
 use crate::call::leaves::stand_in;
 use crate::call::pull::{Pull, Pulled};
 use crate::call::site::Results;
 use crate::events::{self, Event};
 use crate::function::Record;
-use crate::graph::call_node::{let_go_of, no_args};
+use crate::graph::call_node::{no_args, recycle_args};
 use crate::graph::recording::is_op_by_op;
 use crate::graph::recording::is_recording;
-use crate::graph::seq_no::age_of_all;
+use crate::graph::seq_no::seq_no_of_all;
 use crate::graph::value::Shared;
 use crate::raise::{catch, expect};
 use crate::transform::{Bound, cut_behind, replay_bound};
@@ -31,7 +31,7 @@ pub(super) struct Backward {
     /// Avals of the leaves of the call's result.
     results: Box<[Aval]>,
     /// Planned call, made when the pullback is first called. `None` if it cannot be planned.
-    call: OnceLock<Option<Arc<Callable>>>,
+    call: OnceLock<Option<Arc<CachedCall>>>,
     /// Function that the run time is charged to.
     function: Option<Arc<Record>>,
 }
@@ -51,7 +51,7 @@ impl Backward {
         let cts: Vec<Tensor> = results.iter().map(stand_in).collect();
         let given: Vec<Option<Tensor>> = cts.iter().cloned().map(Some).collect();
         // Everything that the pullback records is younger than its residuals.
-        let since = age_of_all();
+        let since = seq_no_of_all();
         let outs = catch(|| Ok(pull.call(&given).into_leaves(wrt))).ok()?;
         let (program, captured) = cut_behind(&cts, since, &outs);
         let captured = captured.iter();
@@ -89,7 +89,7 @@ impl Backward {
     }
 
     /// Returns the call that computes the cotangents, and plans it if necessary.
-    fn callable(&self) -> Option<&Arc<Callable>> {
+    fn cached_call(&self) -> Option<&Arc<CachedCall>> {
         if let Some(call) = self.call.get() {
             let call = call.as_ref().filter(|call| call.is_current())?;
             if let Some(plan) = call.plan_id() {
@@ -106,7 +106,7 @@ impl Backward {
             let values = |x: &Tensor| Shared::clone(&x.0);
             let args: Vec<Shared> = args.iter().map(values).collect();
             let outs: Vec<Shared> = outs.iter().map(|out| values(out.tensor())).collect();
-            let call = callable(&args, &outs, None, self.function.clone());
+            let call = cached_call(&args, &outs, None, self.function.clone());
             Some(Arc::new(call.ok()?))
         };
         get_or_init(&self.call, make).as_ref()
@@ -124,7 +124,7 @@ impl Backward {
             args.push(Shared::clone(&leaf.0));
         });
         if !fits || expected.next().is_some() {
-            let_go_of(args);
+            recycle_args(args);
             let expected = check::cotangents(&self.results);
             check::beside("cotangent", ct, "result", &leaves(ct), expected)?;
             unreachable!("`check::beside` refuses a cotangent that does not fit");
@@ -133,14 +133,14 @@ impl Backward {
         if free
             && !is_recording()
             && !is_op_by_op()
-            && let Some(call) = self.callable()
+            && let Some(call) = self.cached_call()
         {
             return Ok(Found::Planned(call.call(args).into()));
         }
         let likes = self.params[args.len()..].iter().cloned().map(Bound::Aval);
         let bound = args.iter().map(|x| Bound::Tensor(Tensor::of(x)));
         let bound: Vec<Bound> = bound.chain(likes).collect();
-        let_go_of(args);
+        recycle_args(args);
         let outs = replay_bound(&self.program, &bound)?;
         let outs: Vec<Tensor> = outs.iter().map(|out| out.tensor().clone()).collect();
         Ok(Found::Replayed(outs.into_iter()))
@@ -171,7 +171,7 @@ impl Clone for Residuals {
 
 impl Drop for Residuals {
     fn drop(&mut self) {
-        let_go_of(std::mem::take(&mut self.0));
+        recycle_args(std::mem::take(&mut self.0));
     }
 }
 

@@ -1,6 +1,6 @@
 //! Call sites: per-thread caches of the plans of a function.
 
-use super::callable::{Callable, Leaves, Made, callable};
+use super::cached_call::{CachedCall, Leaves, Made, cached_call};
 use super::checks;
 use super::pullback::{Backward, Pullback};
 use crate::call::pull::Pull;
@@ -43,7 +43,7 @@ struct Known {
 /// A cached call, with the structure of its result if that is not known from the types.
 #[derive(Clone)]
 struct Callee {
-    call: Arc<Callable>,
+    call: Arc<CachedCall>,
     template: Option<Rc<Template>>,
 }
 
@@ -420,7 +420,7 @@ impl Recording {
                         Pullback::planned(backward, rest)
                     });
                 }
-                None => begun.give_up(),
+                None => begun.try_donate(),
             }
         }
         let pullback = planned.unwrap_or_else(|| Pullback::recorded(pull, &y));
@@ -462,7 +462,7 @@ impl Begun {
             (None, Shape::Kept(template)) => Ok(Some(template)),
         };
         let call = call.and_then(|template| {
-            let call = callable(&self.args, &results, kept.backward, self.record())?;
+            let call = cached_call(&self.args, &results, kept.backward, self.record())?;
             let call = Arc::new(call);
             Ok(Callee { call, template })
         });
@@ -492,7 +492,7 @@ impl Begun {
     }
 
     /// Ends the recording of a call whose pullback cannot be cached.
-    fn give_up(mut self) {
+    fn try_donate(mut self) {
         let deed = recording::deed().map(Deed::why);
         match (self.check.take(), deed) {
             (Some(callee), deed) => {

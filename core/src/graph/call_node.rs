@@ -2,12 +2,12 @@
 
 use super::partial::Parts;
 use super::run::{Work, run};
-use super::value::{self, Look, Shared, Value, release};
+use super::value::{self, Shared, State, Value, release};
 use crate::events::{self, Event};
 use crate::function::{Record, Timer};
 use crate::plan::cache::Entry;
-use crate::plan::{self, Given, Leaves};
-use crate::recycle::{self, Spare};
+use crate::plan::{self, Donations, Leaves};
+use crate::recycle::{self, FreeList};
 use crate::{Error, Result};
 use gradloom_kernels::lock;
 use gradloom_kernels::memory::Buffer;
@@ -67,14 +67,14 @@ impl CallPlan {
     ) -> Option<Vec<Option<Arc<Buffer>>>> {
         let mut leaves = Leaves::new();
         for leaf in &self.leaves {
-            leaves.push(Leaf::Held(arg(*leaf as usize).settle()?));
+            leaves.push(Leaf::Held(arg(*leaf as usize).detach_if_ready()?));
         }
         let mut results = no_results();
         let _timer = self.timer();
         match self
             .entry
             .plan
-            .run(&leaves, &mut Given::new(), &mut results)
+            .run(&leaves, &mut Donations::new(), &mut results)
         {
             Ok(()) => {
                 let plan = self.entry.id;
@@ -82,7 +82,7 @@ impl CallPlan {
                 Some(results)
             }
             Err(_) => {
-                spare_results(results);
+                recycle_results(results);
                 None
             }
         }
@@ -99,11 +99,11 @@ pub(crate) struct CallNode {
     done: AtomicBool,
     /// Process generation of the last run, see [`lock::generation`].
     generation: AtomicU32,
-    state: Mutex<State>,
+    state: Mutex<CallState>,
 }
 
 #[derive(Default)]
-struct State {
+struct CallState {
     /// Arguments, until the call has run. Each is realised or the result of another call.
     args: Vec<Shared>,
     /// Results that no value has taken yet, once the call has run.
@@ -114,11 +114,11 @@ struct State {
 
 thread_local! {
     /// Free list of call nodes.
-    static NODES: Spare<Arc<CallNode>> = const { RefCell::new(Vec::new()) };
+    static NODES: FreeList<Arc<CallNode>> = const { RefCell::new(Vec::new()) };
     /// Free list of result vectors.
-    static RESULTS: Spare<Vec<Option<Arc<Buffer>>>> = const { RefCell::new(Vec::new()) };
+    static RESULTS: FreeList<Vec<Option<Arc<Buffer>>>> = const { RefCell::new(Vec::new()) };
     /// Free list of argument vectors.
-    static ARGS: Spare<Vec<Shared>> = const { RefCell::new(Vec::new()) };
+    static ARGS: FreeList<Vec<Shared>> = const { RefCell::new(Vec::new()) };
 }
 
 /// Returns an empty vector for results, from the free list if possible.
@@ -127,10 +127,13 @@ pub(crate) fn no_results() -> Vec<Option<Arc<Buffer>>> {
 }
 
 /// Recycles a vector of results and the buffers left in it.
-pub(crate) fn spare_results(mut results: Vec<Option<Arc<Buffer>>>) {
-    results.drain(..).flatten().for_each(recycle::let_go);
+pub(crate) fn recycle_results(mut results: Vec<Option<Arc<Buffer>>>) {
+    results
+        .drain(..)
+        .flatten()
+        .for_each(recycle::recycle_buffer);
     if results.capacity() > 0 {
-        recycle::keep(&RESULTS, results);
+        recycle::recycle(&RESULTS, results);
     }
 }
 
@@ -140,10 +143,10 @@ pub(crate) fn no_args() -> Vec<Shared> {
 }
 
 /// Drops arguments and recycles their vector.
-pub(crate) fn let_go_of(mut args: Vec<Shared>) {
-    args.drain(..).for_each(value::let_go);
+pub(crate) fn recycle_args(mut args: Vec<Shared>) {
+    args.drain(..).for_each(value::drop_handle);
     if args.capacity() > 0 {
-        recycle::keep(&ARGS, args);
+        recycle::recycle(&ARGS, args);
     }
 }
 
@@ -174,12 +177,12 @@ impl CallNode {
 
     /// Locks the state. Fails if a thread of the parent process held the lock when the process was
     /// forked. A call whose kernel panicked counts as not run.
-    fn state(&self) -> Result<MutexGuard<'_, State>> {
+    fn state(&self) -> Result<MutexGuard<'_, CallState>> {
         let runs_here = || self.generation.load(Ordering::Relaxed) == lock::generation();
         lock::lock(&self.state, runs_here).ok_or(Error::Forked)
     }
 
-    fn state_mut(&mut self) -> &mut State {
+    fn state_mut(&mut self) -> &mut CallState {
         self.state.get_mut().unwrap_or_else(|e| e.into_inner())
     }
 
@@ -237,14 +240,14 @@ impl CallNode {
         let state = &mut *guard;
         let plan = self.plan();
         for leaf in &plan.leaves[*n_there..] {
-            match state.args[*leaf as usize].look() {
-                Look::Here(_) => *n_there += 1,
-                Look::Call(node) => return Ok(Some(Work::Call(node, 0))),
-                Look::Op => {
+            match state.args[*leaf as usize].state() {
+                State::Ready(_) => *n_there += 1,
+                State::Call(node) => return Ok(Some(Work::Call(node, 0))),
+                State::Op => {
                     // Computed together, because they may share ops.
                     let args = plan.leaves[*n_there..].iter();
                     let args = args.map(|leaf| &state.args[*leaf as usize]);
-                    let ops = args.filter(|arg| matches!(arg.look(), Look::Op));
+                    let ops = args.filter(|arg| matches!(arg.state(), State::Op));
                     return Ok(Some(Work::Ops(ops.cloned().collect())));
                 }
             }
@@ -253,16 +256,16 @@ impl CallNode {
         let part = plan.without(&state.dropped);
         let entry = part.as_ref().map_or(&plan.entry, |part| &part.entry);
         // An argument without other owners donates its buffer to a result.
-        let mut given = plan::given(entry.plan.gifts(), |leaf| {
+        let mut given = plan::donate(entry.plan.donations(), |leaf| {
             let arg = &mut state.args[plan.leaves[leaf] as usize];
-            Shared::get_mut(arg).and_then(Value::give_up)
+            Shared::get_mut(arg).and_then(Value::try_donate)
         });
-        let mut gifts = given.iter().map(|(gift, _)| gift).peekable();
+        let mut donations = given.iter().map(|(donation, _)| donation).peekable();
         let there = |(i, leaf): (usize, &u32)| {
-            if let Some(gift) = gifts.next_if(|gift| gift.leaf == i) {
-                return Leaf::Given(gift.result);
+            if let Some(donation) = donations.next_if(|donation| donation.leaf == i) {
+                return Leaf::Donated(donation.result);
             }
-            let elements = state.args[*leaf as usize].settle();
+            let elements = state.args[*leaf as usize].detach_if_ready();
             Leaf::Held(elements.expect("the loop above has found every leaf ready"))
         };
         let leaves: Leaves<'_> = plan.leaves.iter().enumerate().map(there).collect();
@@ -270,11 +273,11 @@ impl CallNode {
         let ran = entry.plan.run(&leaves, &mut given, &mut state.results);
         drop(timer);
         drop(leaves);
-        for (gift, buffer) in given {
-            let arg = &mut state.args[plan.leaves[gift.leaf] as usize];
+        for (donation, buffer) in given {
+            let arg = &mut state.args[plan.leaves[donation.leaf] as usize];
             let arg = Shared::get_mut(arg)
                 .expect("an argument that donates its buffer is uniquely owned");
-            arg.take_back(buffer);
+            arg.restore(buffer);
         }
         ran?;
         if let Some(part) = &part {
@@ -283,20 +286,20 @@ impl CallNode {
             for (i, buffer) in part.results.iter().zip(found.drain(..)) {
                 state.results[*i as usize] = buffer;
             }
-            spare_results(found);
+            recycle_results(found);
         }
         let args = std::mem::take(&mut state.args);
         self.done.store(true, Ordering::Release);
         // Dropping arguments may drop long chains of values, so the lock is released first.
         drop(guard);
-        let_go_of(args);
+        recycle_args(args);
         events::emit(Event::Ran { plan: entry.id });
         Ok(None)
     }
 }
 
 /// Recycles a call node if it is uniquely owned. Moves its remaining arguments to `pending`.
-pub(crate) fn let_go(mut node: Arc<CallNode>, pending: &mut Vec<Shared>) {
+pub(crate) fn recycle_node(mut node: Arc<CallNode>, pending: &mut Vec<Shared>) {
     if Arc::strong_count(&node) > 1 {
         return;
     }
@@ -310,20 +313,20 @@ pub(crate) fn let_go(mut node: Arc<CallNode>, pending: &mut Vec<Shared>) {
     pending.append(&mut state.args);
     let args = std::mem::take(&mut state.args);
     let results = state.results.drain(..).flatten();
-    results.for_each(recycle::let_go);
-    let_go_of(args);
-    recycle::keep(&NODES, node);
+    results.for_each(recycle::recycle_buffer);
+    recycle_args(args);
+    recycle::recycle(&NODES, node);
 }
 
-/// Drops the value of a result that has not been taken, then recycles the node as [`let_go`] does.
-pub(crate) fn forget(node: Arc<CallNode>, index: usize, pending: &mut Vec<Shared>) {
+/// Drops the value of a result that has not been taken, then recycles the node as [`recycle_node`] does.
+pub(crate) fn drop_result(node: Arc<CallNode>, index: usize, pending: &mut Vec<Shared>) {
     if let Some(buffer) = node.take(index) {
-        recycle::let_go(buffer);
+        recycle::recycle_buffer(buffer);
     } else if let Ok(mut state) = node.state.try_lock() {
         // If the lock is taken, the call is probably running, and computes this result anyway.
         state.dropped.push(index as u32);
     }
-    let_go(node, pending);
+    recycle_node(node, pending);
 }
 
 impl fmt::Debug for CallNode {

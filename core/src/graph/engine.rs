@@ -6,7 +6,7 @@ use gradloom_kernels::fork;
 use gradloom_kernels::lock::get_or_init;
 use std::sync::{Mutex, MutexGuard, OnceLock};
 
-/// State that evaluations share, behind one lock.
+/// State that evaluations share, producer one lock.
 ///
 /// Walks need the lock to follow edges and to stamp values, look-ups need it for the cache. Plans
 /// are made and run without it.

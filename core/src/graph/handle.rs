@@ -1,27 +1,27 @@
 //! Handles to values, and the free list of values.
 
 use super::value::{self, Shared, Source, Value};
-use crate::recycle::{Spare, keep_up_to, take};
+use crate::recycle::{FreeList, recycle_up_to, take};
 use crate::{Aval, DType};
 use std::cell::RefCell;
 use std::ops::Deref;
 use triomphe::UniqueArc;
 
 /// Largest length of the free list of values, which must hold a graph that is recorded repeatedly.
-const MOST_VALUES: usize = 4096;
+const MAX_VALUES: usize = 4096;
 
 /// Handle to a value. The value goes to a free list when its last handle is dropped.
 pub(crate) struct Handle(Option<Shared>);
 
 thread_local! {
-    static VALUES: Spare<UniqueArc<Value>> = const { RefCell::new(Vec::new()) };
+    static VALUES: FreeList<UniqueArc<Value>> = const { RefCell::new(Vec::new()) };
 }
 
 impl Handle {
     /// Returns the only handle to a new value.
     pub(crate) fn new(aval: &Aval, source: Source) -> Handle {
         let mut value = value(aval, aval.dtype());
-        value.begin(source);
+        value.init(source);
         value.into()
     }
 
@@ -37,15 +37,15 @@ const THERE: &str = "a handle has its value until it is dropped";
 /// Returns an uninitialised value with the shape of `like`.
 #[inline]
 pub(crate) fn value(like: &Aval, dtype: DType) -> UniqueArc<Value> {
-    let mut value = take(&VALUES).unwrap_or_else(|| UniqueArc::new(Value::blank()));
+    let mut value = take(&VALUES).unwrap_or_else(|| UniqueArc::new(Value::empty()));
     value.aval.become_like(like, dtype);
     value
 }
 
 /// Adds an empty value to the free list.
 #[inline]
-pub(crate) fn keep_value(value: UniqueArc<Value>) {
-    keep_up_to(MOST_VALUES, &VALUES, value);
+pub(crate) fn recycle_value(value: UniqueArc<Value>) {
+    recycle_up_to(MAX_VALUES, &VALUES, value);
 }
 
 impl From<UniqueArc<Value>> for Handle {
@@ -73,7 +73,7 @@ impl Drop for Handle {
     #[inline]
     fn drop(&mut self) {
         if let Some(value) = self.0.take() {
-            value::let_go(value);
+            value::drop_handle(value);
         }
     }
 }

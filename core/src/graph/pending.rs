@@ -6,7 +6,7 @@ use crate::graph::to_program::Lowering;
 use crate::graph::topo;
 use crate::graph::topo::{Kind, Node, Source, Stack, Walker, walk};
 use crate::graph::value;
-use crate::graph::value::{Behind, Cut, Edges, Shared, Value};
+use crate::graph::value::{Cut, Edges, Producer, Shared, Value};
 use crate::plan::Lowered;
 use crate::plan::Plan;
 use crate::plan::cache::Entry;
@@ -119,7 +119,7 @@ impl Graph {
         memory.stack = stack.emptied();
         let cuts: SmallVec<[Cut; 4]> = late.iter().map(|value| value.cut(edges)).collect();
         drop(engine);
-        cuts.into_iter().for_each(Cut::let_go);
+        cuts.into_iter().for_each(Cut::drop_operands);
         Graph {
             leaves,
             key,
@@ -216,7 +216,7 @@ impl Memory {
 
 impl Drop for Graph {
     fn drop(&mut self) {
-        self.leaves.drain(..).for_each(value::let_go);
+        self.leaves.drain(..).for_each(value::drop_handle);
         if let Some(mut memory) = self.memory.take()
             && self.key.capacity() <= MOST
         {
@@ -268,8 +268,8 @@ impl Walking<'_> {
         }
         held.reverse();
         let parts = self.parts.iter().filter(|part| {
-            let of_leaf = match part.behind(self.edges) {
-                Behind::Part(op, _) => {
+            let of_leaf = match part.producer(self.edges) {
+                Producer::Part(op, _) => {
                     is_view(op.op) && op.operands(self.edges).iter().all(is_leaf)
                 }
                 _ => false,
@@ -294,17 +294,17 @@ impl<'a> Walker<'a> for Walking<'a> {
     #[inline(always)]
     fn find(&mut self, value: &'a Shared, stack: &mut Stack<'a>) {
         let there = value.has_elements();
-        match value.behind(self.edges) {
-            Behind::Op(args) if !there => stack.push(value, value, 0, args),
-            Behind::Part(op, out) if !there => match op.stamp.get(self.epoch).map(Source::kind) {
+        match value.producer(self.edges) {
+            Producer::Op(args) if !there => stack.push(value, value, 0, args),
+            Producer::Part(op, out) if !there => match op.stamp.get(self.epoch).map(Source::kind) {
                 Some(Kind::Node(node, _)) => {
                     value.stamp.set(self.epoch, Source::node(node, out));
                     self.parts.push(value);
                 }
                 _ => stack.push(value, op, out, op.operands(self.edges)),
             },
-            behind => {
-                if !matches!(behind, Behind::Nothing) {
+            producer => {
+                if !matches!(producer, Producer::Nothing) {
                     self.late.push(value.clone());
                 }
                 let leaf = Source::leaf(self.leaves.len() as u32);
@@ -361,9 +361,9 @@ impl<'a> Walker<'a> for Depths<'a> {
     }
 
     fn find(&mut self, value: &'a Shared, stack: &mut Stack<'a>) {
-        match value.behind(self.edges) {
-            Behind::Op(args) if !value.has_elements() => stack.push(value, value, 0, args),
-            Behind::Part(op, out) if !value.has_elements() => {
+        match value.producer(self.edges) {
+            Producer::Op(args) if !value.has_elements() => stack.push(value, value, 0, args),
+            Producer::Part(op, out) if !value.has_elements() => {
                 stack.push(value, op, out, op.operands(self.edges));
             }
             // The depths of pending calls are exact.

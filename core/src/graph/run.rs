@@ -1,12 +1,12 @@
 //! Computation of pending values: calls and ops run in one loop, without recursion.
 
-use super::call_node::{CallNode, no_results, spare_results};
+use super::call_node::{CallNode, no_results, recycle_results};
 use super::pending::{Graph, Results};
 use super::recording::impure;
-use super::value::{self, Look, Shared};
+use super::value::{self, Shared, State};
 use crate::Result;
 use crate::events::{self, Event};
-use crate::plan::{Given, Leaves};
+use crate::plan::{Donations, Leaves};
 use gradloom_kernels::task::Leaf;
 use smallvec::{SmallVec, smallvec};
 use std::collections::HashSet;
@@ -35,10 +35,10 @@ pub(crate) type Recorded = SmallVec<[Shared; 4]>;
 /// Computes a value that a call promises. Adds a value that an op promises to `recorded`.
 fn run_call(target: &Shared, recorded: &mut Recorded) -> Result<()> {
     loop {
-        match target.look() {
-            Look::Here(_) => return Ok(()),
-            Look::Call(node) => run(node)?,
-            Look::Op => {
+        match target.state() {
+            State::Ready(_) => return Ok(()),
+            State::Call(node) => run(node)?,
+            State::Op => {
                 recorded.push(target.clone());
                 return Ok(());
             }
@@ -49,9 +49,9 @@ fn run_call(target: &Shared, recorded: &mut Recorded) -> Result<()> {
 /// Computes pending results of ops, or returns the pending calls that have to run first.
 pub(crate) fn run_ops(recorded: &[Shared]) -> Result<SmallVec<[Arc<CallNode>; 2]>> {
     let graph = Graph::of(recorded, Results::TargetsAndHeld);
-    let pending = graph.leaves.iter().filter_map(|leaf| match leaf.look() {
-        Look::Call(node) => Some(node),
-        Look::Here(_) | Look::Op => None,
+    let pending = graph.leaves.iter().filter_map(|leaf| match leaf.state() {
+        State::Call(node) => Some(node),
+        State::Ready(_) | State::Op => None,
     });
     let pending: SmallVec<[_; 2]> = pending.collect();
     if !pending.is_empty() {
@@ -74,22 +74,24 @@ fn run_graph(targets: &[Shared], graph: &Graph) -> Result<()> {
     let leaves = graph.leaves.iter().map(elements);
     let mut buffers = no_results();
     let leaves = leaves.collect::<Result<Leaves<'_>>>()?;
-    entry.plan.run(&leaves, &mut Given::new(), &mut buffers)?;
+    entry
+        .plan
+        .run(&leaves, &mut Donations::new(), &mut buffers)?;
     events::emit(Event::Ran { plan: entry.id });
     let results = buffers.drain(..);
     let results = results.map(|buffer| buffer.expect("no result has been taken yet"));
     value::realise(targets.iter().chain(&graph.held).zip(results));
-    spare_results(buffers);
+    recycle_results(buffers);
     Ok(())
 }
 
 /// Returns the elements of a leaf. Runs the call that promises them, if there is one.
 fn elements(leaf: &Shared) -> Result<Leaf<'_>> {
     loop {
-        match leaf.look() {
-            Look::Here(buffer) => return Ok(Leaf::Held(buffer)),
-            Look::Call(node) => run(node)?,
-            Look::Op => unreachable!("a walk continues through pending ops"),
+        match leaf.state() {
+            State::Ready(buffer) => return Ok(Leaf::Held(buffer)),
+            State::Call(node) => run(node)?,
+            State::Op => unreachable!("a walk continues through pending ops"),
         }
     }
 }
@@ -132,10 +134,10 @@ fn work(first: Work) -> Result<()> {
 pub(crate) fn explain(values: &[Shared]) -> String {
     let (mut recorded, mut calls) = (Recorded::new(), Vec::new());
     for value in values {
-        match value.look() {
-            Look::Here(_) => {}
-            Look::Op => recorded.push(value.clone()),
-            Look::Call(_) => calls.push(value.clone()),
+        match value.state() {
+            State::Ready(_) => {}
+            State::Op => recorded.push(value.clone()),
+            State::Call(_) => calls.push(value.clone()),
         }
     }
     let mut texts = explain_pending(calls, recorded);
@@ -151,7 +153,7 @@ fn explain_pending(values: Vec<Shared>, ops: Recorded) -> Vec<String> {
         Call(Arc<CallNode>),
         Ops(Graph),
     }
-    let behind = |ops: Recorded, steps: &mut Vec<Step>| {
+    let producer = |ops: Recorded, steps: &mut Vec<Step>| {
         if !ops.is_empty() {
             let graph = Graph::unseen(&ops, Results::TargetsAndHeld);
             let leaves: Vec<Shared> = graph.leaves.iter().rev().cloned().collect();
@@ -165,14 +167,14 @@ fn explain_pending(values: Vec<Shared>, ops: Recorded) -> Vec<String> {
     let mut texts = Vec::new();
     // A call or a graph is described after the values that it depends on.
     let mut steps = Vec::new();
-    behind(ops, &mut steps);
+    producer(ops, &mut steps);
     steps.extend(values.into_iter().rev().map(Step::Value));
     while let Some(step) = steps.pop() {
         match step {
             Step::Call(node) => texts.push(Arc::<CallNode>::as_ref(&node).explain()),
             Step::Ops(graph) => texts.push(graph.explain()),
             Step::Value(value) => {
-                if let Look::Call(node) = value.look()
+                if let State::Call(node) = value.state()
                     && seen.insert(Arc::as_ptr(&node))
                 {
                     nodes.push(node.clone());
@@ -180,8 +182,8 @@ fn explain_pending(values: Vec<Shared>, ops: Recorded) -> Vec<String> {
                     steps.push(Step::Call(node));
                     let (ops, args): (Vec<Shared>, Vec<Shared>) = args
                         .into_iter()
-                        .partition(|arg| matches!(arg.look(), Look::Op));
-                    behind(ops.into(), &mut steps);
+                        .partition(|arg| matches!(arg.state(), State::Op));
+                    producer(ops.into(), &mut steps);
                     steps.extend(args.into_iter().rev().map(Step::Value));
                 }
             }

@@ -3,34 +3,34 @@
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Returns the age of an op whose operands have ages of at most `after`.
+/// Returns the seq_no of an op whose operands have sequence numbers of at most `after`.
 ///
-/// Threads take ages in blocks. A block is greater than all blocks taken before it.
-pub(crate) fn next_age(after: u64) -> u64 {
-    let (mut next, mut end) = AGES.get();
+/// Threads take sequence numbers in blocks. A block is greater than all blocks taken before it.
+pub(crate) fn next_seq_no(after: u64) -> u64 {
+    let (mut next, mut end) = NEXT_IN_BLOCK.get();
     if next >= end || next <= after {
-        next = fresh_ages();
+        next = fresh_block();
         end = next + BLOCK;
     }
-    AGES.set((next + 1, end));
+    NEXT_IN_BLOCK.set((next + 1, end));
     next
 }
 
-/// Returns an age greater than all ages in use and less than those this thread records later.
-pub(crate) fn age_of_all() -> u64 {
-    let next = fresh_ages();
-    AGES.set((next + 1, next + BLOCK));
+/// Returns an seq_no greater than all sequence numbers in use and less than those this thread records later.
+pub(crate) fn seq_no_of_all() -> u64 {
+    let next = fresh_block();
+    NEXT_IN_BLOCK.set((next + 1, next + BLOCK));
     next
 }
 
 const BLOCK: u64 = 1 << 10;
 
 thread_local! {
-    /// Next age of this thread, and the end of its block.
-    static AGES: Cell<(u64, u64)> = const { Cell::new((0, 0)) };
+    /// Next seq_no of this thread, and the end of its block.
+    static NEXT_IN_BLOCK: Cell<(u64, u64)> = const { Cell::new((0, 0)) };
 }
 
-fn fresh_ages() -> u64 {
+fn fresh_block() -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     NEXT.fetch_add(BLOCK, Ordering::Relaxed)
 }

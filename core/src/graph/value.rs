@@ -24,11 +24,11 @@ pub(crate) struct Edge;
 
 /// Permission to follow and cut edges.
 ///
-/// The engine keeps the only one behind its lock, so a walk takes one lock in total, and not one
+/// The engine keeps the only one producer its lock, so a walk takes one lock in total, and not one
 /// for each value.
 pub(crate) type Edges = TCellOwner<Edge>;
 
-/// A tensor behind its handles: its elements, the op or call that promises them, or both.
+/// A tensor producer its handles: its elements, the op or call that promises them, or both.
 ///
 /// An op with several results has a `Value` of its own, to which users have no handle. Its results
 /// are *parts* of it.
@@ -44,14 +44,14 @@ pub(crate) struct Value {
     origin: AtomicU8,
     /// Producing op. Meaningless unless `origin` is [`OP`].
     pub(crate) op: Op,
-    /// Age of the value, greater than the ages of its operands; 0 if no op produces it.
-    pub(crate) age: u64,
+    /// Age of the value, greater than the sequence numbers of its operands; 0 if no op produces it.
+    pub(crate) seq_no: u64,
     /// Upper bound of the length of the longest chain of pending ops and calls that ends here.
     ///
     /// It is not lowered when a value in the chain is realised later. 0 once the elements are ready.
     depth: AtomicU32,
     /// Statics, like operands and avals of several results, for ops that have any of these.
-    pub(crate) more: Option<Arc<More>>,
+    pub(crate) more: Option<Arc<OpData>>,
     /// Scopes of the transforms whose arguments this value depends on.
     scopes: Scopes,
     pub(crate) stamp: Stamp,
@@ -105,7 +105,7 @@ impl Operands {
 struct Args(Operands);
 
 /// Op data that most ops do not have. Equal ops share one allocation.
-pub(crate) struct More {
+pub(crate) struct OpData {
     pub(crate) statics: SmallVec<[Static; 1]>,
     /// `Like` operands. Only their avals are stored, so they keep nothing alive.
     pub(crate) likes: SmallVec<[Aval; 1]>,
@@ -115,16 +115,16 @@ pub(crate) struct More {
     pub(crate) words: Box<[u64]>,
 }
 
-impl More {
+impl OpData {
     pub(crate) fn new(
         statics: SmallVec<[Static; 1]>,
         likes: SmallVec<[Aval; 1]>,
         outs: Box<[Aval]>,
-    ) -> More {
+    ) -> OpData {
         let mut words = Vec::new();
         statics.iter().for_each(|s| s.encode(&mut words));
         likes.iter().for_each(|l| l.encode(&mut words));
-        More {
+        OpData {
             statics,
             likes,
             outs,
@@ -145,8 +145,8 @@ pub(crate) enum Source {
 }
 
 /// State of a value: ready, or the producer that it waits for.
-pub(crate) enum Look<'a> {
-    Here(&'a Arc<Buffer>),
+pub(crate) enum State<'a> {
+    Ready(&'a Arc<Buffer>),
     /// An op computes the elements.
     Op,
     /// A call computes the elements, along with its other results.
@@ -154,7 +154,7 @@ pub(crate) enum Look<'a> {
 }
 
 /// Producer of a value in the graph of ops.
-pub(crate) enum Behind<'a> {
+pub(crate) enum Producer<'a> {
     /// No op: the value is realised or promised by a call.
     Nothing,
     /// Op of the value itself, with its operands.
@@ -166,8 +166,8 @@ pub(crate) enum Behind<'a> {
 impl Value {
     /// Returns an empty value.
     ///
-    /// It is initialised by [`begin`](Self::begin) or [`begin_op`](Self::begin_op).
-    pub(crate) fn blank() -> Value {
+    /// It is initialised by [`begin`](Self::begin) or [`init_op`](Self::init_op).
+    pub(crate) fn empty() -> Value {
         Value {
             aval: Aval::new(DType::F32, []),
             elements: OnceLock::new(),
@@ -175,7 +175,7 @@ impl Value {
             call: Mutex::new(None),
             origin: AtomicU8::new(NOBODY),
             op: Op::Identity,
-            age: 0,
+            seq_no: 0,
             depth: AtomicU32::new(0),
             more: None,
             scopes: Scopes::default(),
@@ -184,7 +184,7 @@ impl Value {
     }
 
     /// Initialises an empty value that is not computed by an op of its own.
-    pub(crate) fn begin(&mut self, source: Source) {
+    pub(crate) fn init(&mut self, source: Source) {
         let depth = match &source {
             Source::Elements(_) => 0,
             Source::StandIn => NEVER,
@@ -192,7 +192,7 @@ impl Value {
             Source::Call(node, _) => node.depth(),
         };
         *self.depth.get_mut() = depth;
-        (self.age, *self.origin.get_mut()) = match source {
+        (self.seq_no, *self.origin.get_mut()) = match source {
             Source::Elements(buffer) => {
                 debug_assert_eq!(self.aval.dtype(), buffer.dtype());
                 debug_assert_eq!(self.aval.numel(), buffer.len());
@@ -200,10 +200,10 @@ impl Value {
                 (0, NOBODY)
             }
             Source::Part(of, index) => {
-                let age = of.age;
+                let seq_no = of.seq_no;
                 self.scopes = of.scopes.clone();
                 self.from.get_mut().0 = Operands::Part(of, index);
-                (age, OP)
+                (seq_no, OP)
             }
             Source::Call(node, index) => {
                 *self.call_mut() = Some((node, index as u32));
@@ -218,8 +218,8 @@ impl Value {
     // assembled elsewhere from smaller stores stalls such loads until the stores have reached the
     // cache.
     #[inline(always)]
-    pub(crate) fn begin_op(&mut self, op: Op, operands: Operands, age: u64, depth: u32) {
-        (self.op, self.age) = (op, age);
+    pub(crate) fn init_op(&mut self, op: Op, operands: Operands, seq_no: u64, depth: u32) {
+        (self.op, self.seq_no) = (op, seq_no);
         *self.depth.get_mut() = depth;
         let none = std::mem::replace(&mut self.from.get_mut().0, operands);
         debug_assert!(matches!(none, Operands::None), "the value is empty");
@@ -240,10 +240,10 @@ impl Value {
         if *self.origin.get_mut() == CALL
             && let Some((node, index)) = self.call_mut().take()
         {
-            call_node::forget(node, index as usize, pending);
+            call_node::drop_result(node, index as usize, pending);
         }
         if let Some(buffer) = self.elements.take() {
-            recycle::let_go(buffer);
+            recycle::recycle_buffer(buffer);
         }
         if self.more.is_some() {
             self.more = None;
@@ -277,19 +277,19 @@ impl Value {
     }
 
     /// Takes the elements out, if they are not shared.
-    pub(crate) fn give_up(&mut self) -> Option<Arc<Buffer>> {
+    pub(crate) fn try_donate(&mut self) -> Option<Arc<Buffer>> {
         let mut buffer = self.elements.take()?;
         match Arc::get_mut(&mut buffer).is_some() {
             true => Some(buffer),
             false => {
-                self.take_back(buffer);
+                self.restore(buffer);
                 None
             }
         }
     }
 
-    /// Restores elements that [`give_up`](Self::give_up) took.
-    pub(crate) fn take_back(&mut self, buffer: Arc<Buffer>) {
+    /// Restores elements that [`try_donate`](Self::try_donate) took.
+    pub(crate) fn restore(&mut self, buffer: Arc<Buffer>) {
         self.elements = OnceLock::from(buffer);
     }
 
@@ -342,15 +342,15 @@ impl Value {
                 && self.call().as_ref().is_none_or(|(node, _)| node.is_done())
     }
 
-    /// Returns the op behind the value, even if the elements are ready.
+    /// Returns the op producer the value, even if the elements are ready.
     #[inline]
-    pub(crate) fn behind<'a>(&'a self, edges: &'a Edges) -> Behind<'a> {
+    pub(crate) fn producer<'a>(&'a self, edges: &'a Edges) -> Producer<'a> {
         if !self.has_op() {
-            return Behind::Nothing;
+            return Producer::Nothing;
         }
         match &self.from.ro(edges).0 {
-            Operands::Part(of, index) => Behind::Part(of, *index),
-            operands => Behind::Op(operands.data()),
+            Operands::Part(of, index) => Producer::Part(of, *index),
+            operands => Producer::Op(operands.data()),
         }
     }
 
@@ -387,39 +387,39 @@ impl Value {
     }
 
     /// Returns the elements, if they are ready. Drops the op of a ready value unless it is traced.
-    pub(crate) fn settle(&self) -> Option<&Arc<Buffer>> {
-        match self.look() {
-            Look::Here(buffer) => Some(buffer),
-            Look::Op | Look::Call(_) => None,
+    pub(crate) fn detach_if_ready(&self) -> Option<&Arc<Buffer>> {
+        match self.state() {
+            State::Ready(buffer) => Some(buffer),
+            State::Op | State::Call(_) => None,
         }
     }
 
     /// Returns the state of the value. Drops the op of a ready value unless it is traced.
     ///
     /// It may take the engine's lock.
-    pub(crate) fn look(&self) -> Look<'_> {
+    pub(crate) fn state(&self) -> State<'_> {
         match (self.origin.load(Ordering::Acquire), self.buffer()) {
-            (CALL, _) => self.look_at_call(),
-            (OP, None) => Look::Op,
+            (CALL, _) => self.state_of_call(),
+            (OP, None) => State::Op,
             (OP, Some(buffer)) => {
                 if !self.is_traced() {
                     let cut = self.cut(&mut Engine::lock().edges);
-                    cut.let_go();
+                    cut.drop_operands();
                 }
-                Look::Here(buffer)
+                State::Ready(buffer)
             }
-            (_, Some(buffer)) => Look::Here(buffer),
+            (_, Some(buffer)) => State::Ready(buffer),
             (_, None) => unreachable!("a value without elements is promised"),
         }
     }
 
-    fn look_at_call(&self) -> Look<'_> {
+    fn state_of_call(&self) -> State<'_> {
         let mut call = self.call();
         let buffer = match (self.buffer(), &*call) {
             (Some(buffer), _) => buffer,
             (None, Some((node, index))) => match node.take(*index as usize) {
                 Some(buffer) => self.elements.get_or_init(|| buffer),
-                None => return Look::Call(node.clone()),
+                None => return State::Call(node.clone()),
             },
             (None, None) => unreachable!("a value without elements is promised"),
         };
@@ -430,10 +430,10 @@ impl Value {
         drop(call);
         if let Some((node, _)) = old {
             let mut pending = Vec::new();
-            call_node::let_go(node, &mut pending);
+            call_node::recycle_node(node, &mut pending);
             release(pending);
         }
-        Look::Here(buffer)
+        State::Ready(buffer)
     }
 
     /// Detaches the op of a ready value, unless a transform is tracing through it.
@@ -449,12 +449,12 @@ impl Value {
 }
 
 /// Operands of a value that became ready, to be dropped after all locks are released.
-#[must_use = "call `let_go` after all locks are released"]
+#[must_use = "call `drop_operands` after all locks are released"]
 pub(crate) struct Cut(Args);
 
 impl Cut {
     /// Drops the operands.
-    pub(crate) fn let_go(self) {
+    pub(crate) fn drop_operands(self) {
         drop(self.0);
     }
 }
@@ -470,7 +470,7 @@ pub(crate) fn realise<'a>(targets: impl Iterator<Item = (&'a Shared, Arc<Buffer>
     };
     let cuts: SmallVec<[Cut; 4]> = targets.map(store).collect();
     drop(engine);
-    cuts.into_iter().for_each(Cut::let_go);
+    cuts.into_iter().for_each(Cut::drop_operands);
 }
 
 /// Returns the value, if `value` is its last handle. If several threads race, exactly one gets it.
@@ -494,7 +494,7 @@ pub(crate) fn release(mut pending: Vec<Shared>) {
 
 /// Drops a handle without recursion.
 #[inline(never)]
-pub(crate) fn let_go(value: Shared) {
+pub(crate) fn drop_handle(value: Shared) {
     if let Some(value) = last(value) {
         let mut pending = Vec::new();
         free(value, &mut pending);
@@ -510,7 +510,7 @@ pub(crate) fn let_go(value: Shared) {
 fn free(mut value: UniqueArc<Value>, pending: &mut Vec<Shared>) {
     loop {
         let next = value.end(pending);
-        handle::keep_value(value);
+        handle::recycle_value(value);
         match next {
             Some(next) => value = next,
             None => return,
@@ -522,8 +522,8 @@ impl Drop for Args {
     fn drop(&mut self) {
         match std::mem::take(&mut self.0) {
             Operands::None => {}
-            Operands::One(x) | Operands::Part(x, _) => let_go(x),
-            Operands::Two(all) => all.into_iter().for_each(let_go),
+            Operands::One(x) | Operands::Part(x, _) => drop_handle(x),
+            Operands::Two(all) => all.into_iter().for_each(drop_handle),
             Operands::Many(all) => release(all),
         }
     }

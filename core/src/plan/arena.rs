@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Live range of a value in tasks, from its first write to its last read.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Life {
+pub(super) struct LiveRange {
     pub(super) bytes: usize,
     pub(super) first: usize,
     pub(super) last: usize,
@@ -17,7 +17,7 @@ pub(super) struct Life {
 ///
 /// Each value goes to the smallest gap that fits (best fit), with the time of each release known in
 /// advance.
-pub(super) fn offsets(lives: &[Life]) -> (Vec<usize>, usize) {
+pub(super) fn offsets(lives: &[LiveRange]) -> (Vec<usize>, usize) {
     let mut ends: Vec<(usize, usize)> =
         lives.iter().enumerate().map(|(i, l)| (l.last, i)).collect();
     ends.sort_unstable();
@@ -96,7 +96,7 @@ impl Gaps {
 
 #[cfg(test)]
 mod tests {
-    use super::{Life, offsets};
+    use super::{LiveRange, offsets};
 
     #[test]
     fn values_that_live_at_the_same_time_do_not_overlap() {
@@ -108,8 +108,8 @@ mod tests {
             ((seed >> 33) % n) as usize
         };
         for _ in 0..200 {
-            let lives: Vec<Life> = (0..60)
-                .map(|first| Life {
+            let lives: Vec<LiveRange> = (0..60)
+                .map(|first| LiveRange {
                     bytes: 1 + below(1000),
                     first,
                     last: first + below(12),

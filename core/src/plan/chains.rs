@@ -3,10 +3,10 @@
 //! A task joins the task that reads its result row by row, if one of the two can move next to the
 //! other. Values that only the chain uses are never in memory as a whole.
 
-use crate::backend::{Build, Draft, Member, Part, Root, What, Work};
+use crate::backend::{Member, Slice, Storage, TaskBuilder, TaskDraft, TaskKind, TaskWork};
 use gradloom_kernels::elementwise::gcd;
-use gradloom_kernels::rows::chain::{self, At, Bound};
-use gradloom_kernels::rows::row_kernel::Link;
+use gradloom_kernels::rows::chain::{self, Operand, Stage};
+use gradloom_kernels::rows::row_kernel::Fusable;
 use gradloom_kernels::task::Prepared;
 
 /// Search window for partners of a task. Keeps planning linear.
@@ -25,15 +25,15 @@ const MOST_BYTES: usize = 1 << 18;
 const FEW: usize = 8;
 
 /// Joins tasks to chains where possible.
-pub(super) fn chains(build: &mut Build) {
-    let rows = |draft: &Draft| matches!(draft.work, Work::Cut(Link::Rows(_)));
+pub(super) fn chains(build: &mut TaskBuilder) {
+    let rows = |draft: &TaskDraft| matches!(draft.work, TaskWork::Cut(Fusable::Rows(_)));
     if !build.drafts.iter().any(rows) {
         return;
     }
-    let mut done: Vec<Draft> = Vec::with_capacity(build.drafts.len());
+    let mut done: Vec<TaskDraft> = Vec::with_capacity(build.drafts.len());
     for mut draft in std::mem::take(&mut build.drafts) {
         let mut at = done.len();
-        while let Some((i, moves)) = partner(&build.roots, &done[..at], &draft) {
+        while let Some((i, moves)) = partner(&build.storages, &done[..at], &draft) {
             let before = done.remove(i);
             draft = join(before, draft);
             at = match moves {
@@ -55,46 +55,50 @@ enum Moves {
 }
 
 /// Finds the latest task that makes an operand of `draft` and can be joined with it.
-fn partner(roots: &[Root], before: &[Draft], draft: &Draft) -> Option<(usize, Moves)> {
-    let large = |part: &Part| part.len * roots[part.root as usize].dtype.size() >= LEAST_BYTES;
-    if matches!(draft.work, Work::Whole(_)) || !draft.args.iter().any(large) {
+fn partner(
+    storages: &[Storage],
+    before: &[TaskDraft],
+    draft: &TaskDraft,
+) -> Option<(usize, Moves)> {
+    let large = |part: &Slice| part.len * storages[part.root as usize].dtype.size() >= LEAST_BYTES;
+    if matches!(draft.work, TaskWork::Whole(_)) || !draft.args.iter().any(large) {
         return None;
     }
     let candidates = before.iter().enumerate().rev().take(REACH);
     let mut candidates = candidates.filter(|(_, other)| {
-        let makes = |part: &Part| large(part) && other.outs.contains(&part.root);
+        let makes = |part: &Slice| large(part) && other.outs.contains(&part.root);
         draft.args.iter().any(makes)
     });
     candidates.find_map(|(i, other)| {
-        block(roots, members(other)?.chain(members(draft)?))?;
-        let new = |part: &&Part| !other.args.contains(part) && !other.outs.contains(&part.root);
+        block(storages, members(other)?.chain(members(draft)?))?;
+        let new = |part: &&Slice| !other.args.contains(part) && !other.outs.contains(&part.root);
         let n_args = other.args.len() + draft.args.iter().filter(new).count();
         if n_args > FEW || other.outs.len() + draft.outs.len() > FEW {
             return None;
         }
         let between = || before[i + 1..].iter();
-        let reads = |d: &Draft, root: u32| d.args.iter().any(|part| part.root == root);
-        let touched = |d: &Draft| {
+        let reads = |d: &TaskDraft, root: u32| d.args.iter().any(|part| part.root == root);
+        let touched = |d: &TaskDraft| {
             let mut outs = other.outs.iter();
             outs.any(|root| reads(d, *root) || d.outs.contains(root))
         };
         if !between().any(touched) {
             return Some((i, Moves::Later));
         }
-        let needed = |d: &Draft| d.outs.iter().any(|root| reads(draft, *root));
+        let needed = |d: &TaskDraft| d.outs.iter().any(|root| reads(draft, *root));
         (!between().any(needed)).then_some((i, Moves::Earlier))
     })
 }
 
 /// Task of a chain: its kernel, operands and results.
-type Parts<'a> = (&'a Link, &'a [Part], &'a [u32]);
+type Parts<'a> = (&'a Fusable, &'a [Slice], &'a [u32]);
 
 /// Returns the tasks that a task consists of, or `None` if it cannot run on blocks of rows.
-fn members(draft: &Draft) -> Option<impl Iterator<Item = Parts<'_>> + Clone> {
+fn members(draft: &TaskDraft) -> Option<impl Iterator<Item = Parts<'_>> + Clone> {
     let (one, several) = match &draft.work {
-        Work::Whole(_) => return None,
-        Work::Cut(link) => (Some((link, &*draft.args, &*draft.outs)), &[][..]),
-        Work::Chain(members) => (None, &**members),
+        TaskWork::Whole(_) => return None,
+        TaskWork::Cut(link) => (Some((link, &*draft.args, &*draft.outs)), &[][..]),
+        TaskWork::Chain(members) => (None, &**members),
     };
     let several = several.iter().map(|m| (&m.link, &*m.args, &*m.outs));
     Some(one.into_iter().chain(several))
@@ -105,7 +109,7 @@ fn members(draft: &Draft) -> Option<impl Iterator<Item = Parts<'_>> + Clone> {
 /// Returns `None` if the tasks cannot be a chain: each value between them must be written and read
 /// row by row.
 fn block<'a>(
-    roots: &[Root],
+    storages: &[Storage],
     members: impl Iterator<Item = Parts<'a>> + Clone,
 ) -> Option<[usize; 2]> {
     let n_rows = members.clone().find_map(|(link, ..)| link.n_rows())?;
@@ -115,7 +119,7 @@ fn block<'a>(
     let mut grain = 1;
     let mut row_bytes = 1;
     for (link, args, _) in members.clone() {
-        let own = link.grain(n_rows)?;
+        let own = link.row_multiple(n_rows)?;
         grain = own.checked_mul(grain / gcd(grain, own))?;
         for (i, part) in args.iter().enumerate() {
             let made = members.clone().find_map(|(link, _, outs)| {
@@ -124,7 +128,7 @@ fn block<'a>(
             });
             let Some(made) = made else { continue };
             let row = made.filter(|row| link.reads(i, n_rows) == Some(*row))?;
-            let root = &roots[part.root as usize];
+            let root = &storages[part.root as usize];
             if part.start > 0 || part.len != root.len || row * n_rows != root.len {
                 return None;
             }
@@ -138,43 +142,43 @@ fn block<'a>(
 }
 
 /// Joins two tasks to one chain.
-fn join(first: Draft, second: Draft) -> Draft {
+fn join(first: TaskDraft, second: TaskDraft) -> TaskDraft {
     let mut whats = Vec::new();
     let mut members = Vec::new();
     let (mut args, mut outs) = (Vec::new(), Vec::new());
     let mut eqns = first.eqns.clone();
     eqns.extend(second.eqns.iter().copied());
     for draft in [first, second] {
-        let made = |part: &&Part| !outs.contains(&part.root);
-        let new: Vec<Part> = draft.args.iter().filter(made).copied().collect();
+        let made = |part: &&Slice| !outs.contains(&part.root);
+        let new: Vec<Slice> = draft.args.iter().filter(made).copied().collect();
         args.extend(new);
         outs.extend(draft.outs.iter().copied());
         match draft.what {
-            What::Chain(several) => whats.extend(several),
+            TaskKind::Chain(several) => whats.extend(several),
             what => whats.push(what),
         }
         match draft.work {
-            Work::Cut(link) => members.push(Member {
+            TaskWork::Cut(link) => members.push(Member {
                 link,
                 args: draft.args,
                 outs: draft.outs,
             }),
-            Work::Chain(several) => members.extend(several),
-            Work::Whole(_) => unreachable!("`members` rejects this task"),
+            TaskWork::Chain(several) => members.extend(several),
+            TaskWork::Whole(_) => unreachable!("`members` rejects this task"),
         }
     }
     // An operand that several tasks read is passed once.
-    let mut once: Vec<Part> = Vec::with_capacity(args.len());
+    let mut once: Vec<Slice> = Vec::with_capacity(args.len());
     for part in args {
         if !once.contains(&part) {
             once.push(part);
         }
     }
-    Draft {
-        work: Work::Chain(members),
+    TaskDraft {
+        work: TaskWork::Chain(members),
         args: once,
         outs,
-        what: What::Chain(whats),
+        what: TaskKind::Chain(whats),
         in_order: (0, Vec::new()),
         eqns,
         product: None,
@@ -182,10 +186,10 @@ fn join(first: Draft, second: Draft) -> Draft {
     }
 }
 
-/// Returns the roots that only the chain reads, so that they need no memory of their own.
+/// Returns the storages that only the chain reads, so that they need no memory of their own.
 ///
 /// `is_last` returns whether no later task reads a root and the root is not a result of the plan.
-pub(super) fn near(members: &[Member], is_last: impl Fn(u32) -> bool) -> Vec<u32> {
+pub(super) fn local_values(members: &[Member], is_last: impl Fn(u32) -> bool) -> Vec<u32> {
     let outs = members.iter().flat_map(|m| &m.outs).copied();
     let read = |root: u32| {
         let mut args = members.iter().flat_map(|m| &m.args);
@@ -198,32 +202,34 @@ pub(super) fn near(members: &[Member], is_last: impl Fn(u32) -> bool) -> Vec<u32
 ///
 /// All other values are local to a block.
 pub(super) fn prepare(
-    roots: &[Root],
+    storages: &[Storage],
     members: Vec<Member>,
-    args: &[Part],
+    args: &[Slice],
     outs: &[u32],
 ) -> Prepared {
     let parts = members.iter().map(|m| (&m.link, &*m.args, &*m.outs));
     let [n_rows, block] =
-        block(roots, parts).expect("`partner` checked that the tasks form a chain");
+        block(storages, parts).expect("`partner` checked that the tasks form a chain");
     let size = |root: &u32| {
-        let root = &roots[*root as usize];
+        let root = &storages[*root as usize];
         (root.dtype, root.len)
     };
     let mut near: Vec<u32> = Vec::new();
     let all = members.iter().flat_map(|m| &m.outs);
     near.extend(all.filter(|root| !outs.contains(root)));
     let made = |root: u32| {
-        let of = |roots: &[u32]| roots.iter().position(|r| *r == root);
-        of(outs).map(At::Out).or_else(|| of(&near).map(At::Near))
+        let of = |storages: &[u32]| storages.iter().position(|r| *r == root);
+        of(outs)
+            .map(Operand::Out)
+            .or_else(|| of(&near).map(Operand::Local))
     };
-    let arg = |part: &Part| {
+    let arg = |part: &Slice| {
         made(part.root).unwrap_or_else(|| {
             let at = args.iter().position(|arg| arg == part);
-            At::Arg(at.expect("operands of members are operands of the chain"))
+            Operand::Arg(at.expect("operands of members are operands of the chain"))
         })
     };
-    let links = members.into_iter().map(|m| Bound {
+    let links = members.into_iter().map(|m| Stage {
         args: m.args.iter().map(arg).collect(),
         outs: m
             .outs

@@ -1,11 +1,11 @@
 //! Epilogues: elementwise groups that run in the task of a product.
 
 use crate::Aval;
-use crate::backend::Place;
-use crate::backend::{Build, Kind, Part, What, Work};
+use crate::backend::View;
+use crate::backend::{Slice, StorageKind, TaskBuilder, TaskKind, TaskWork};
 use gradloom_kernels::elementwise::epilogue;
 use gradloom_kernels::elementwise::group::Group;
-use gradloom_kernels::rows::row_kernel::Link;
+use gradloom_kernels::rows::row_kernel::Fusable;
 
 /// Search window for products. Keeps planning linear.
 const REACH: usize = 64;
@@ -21,19 +21,19 @@ const LEAST_BYTES: usize = 8 << 20;
 /// product that no task has read. The product then moves to the place of the group. Later tasks may
 /// read the product, too.
 pub(super) fn group(
-    build: &mut Build,
-    ops: What,
-    args: &[Place],
+    build: &mut TaskBuilder,
+    ops: TaskKind,
+    args: &[View],
     outs: &[Aval],
     n_results: usize,
     group: Group,
-) -> Vec<Place> {
-    let all = |build: &Build, args: &mut dyn Iterator<Item = &Place>| -> Vec<Part> {
+) -> Vec<View> {
+    let all = |build: &TaskBuilder, args: &mut dyn Iterator<Item = &View>| -> Vec<Slice> {
         args.map(|x| build.part(x)).collect()
     };
-    let plain = |build: &mut Build, ops, group: Group| {
+    let plain = |build: &mut TaskBuilder, ops, group: Group| {
         let args = all(build, &mut args.iter());
-        build.task(ops, args, outs, Work::Cut(Link::Group(group)))
+        build.task(ops, args, outs, TaskWork::Cut(Fusable::Group(group)))
     };
     let Some((draft, at)) = product(build, args, group.len()) else {
         return plain(build, ops, group);
@@ -56,20 +56,20 @@ pub(super) fn group(
     parts.extend(all(build, &mut others.map(|(_, x)| x)));
     let what = match (ops, before.what) {
         (
-            What::Group {
+            TaskKind::Group {
                 ops,
                 compiled,
                 loops,
                 ..
             },
-            What::Op(product),
-        ) => What::Group {
+            TaskKind::Op(product),
+        ) => TaskKind::Group {
             after: Some(product),
             ops,
             compiled,
             loops,
         },
-        (What::Op(op), What::Op(product)) => What::Group {
+        (TaskKind::Op(op), TaskKind::Op(product)) => TaskKind::Group {
             after: Some(product),
             ops: vec![op],
             compiled: 0,
@@ -77,7 +77,7 @@ pub(super) fn group(
         },
         (ops, _) => ops,
     };
-    let places = build.task(what, parts, outs, Work::Whole(kernel));
+    let places = build.task(what, parts, outs, TaskWork::Whole(kernel));
     let draft = build.drafts.last_mut().expect("`task` has added a task");
     draft.outs.insert(0, before.outs[0]);
     draft.eqns.extend(before.eqns);
@@ -88,12 +88,12 @@ pub(super) fn group(
 /// Finds the latest product whose whole result is an operand, if no task has read it.
 ///
 /// Returns the task, and the index of the operand.
-fn product(build: &Build, args: &[Place], len: usize) -> Option<(usize, usize)> {
-    let whole = |place: &Place| {
-        let root = &build.roots[place.root as usize];
-        root.kind == Kind::Made && root.len == len && place.layout.is_contiguous()
+fn product(build: &TaskBuilder, args: &[View], len: usize) -> Option<(usize, usize)> {
+    let whole = |place: &View| {
+        let root = &build.storages[place.root as usize];
+        root.kind == StorageKind::Made && root.len == len && place.layout.is_contiguous()
     };
-    let large = |place: &Place| len.saturating_mul(place.dtype().size()) >= LEAST_BYTES;
+    let large = |place: &View| len.saturating_mul(place.dtype().size()) >= LEAST_BYTES;
     if !args.iter().any(large) {
         return None;
     }

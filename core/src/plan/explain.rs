@@ -1,7 +1,7 @@
 //! Describes a plan as text.
 
 use super::Plan;
-use crate::backend::What;
+use crate::backend::TaskKind;
 use gradloom_ir::{Poly, Program, cost};
 use gradloom_kernels::task::{Base, Region};
 use std::fmt::Write;
@@ -34,11 +34,14 @@ impl Plan {
             size(made),
             size(self.needs.arena)
         );
-        let works: Vec<Option<Work>> = self.eqns.iter().map(|e| work(program?, e)).collect();
-        let total = works.iter().flatten().fold(Work::default(), |a, b| Work {
-            flops: a.flops + b.flops,
-            functions: a.functions + b.functions,
-        });
+        let works: Vec<Option<TaskWork>> = self.eqns.iter().map(|e| work(program?, e)).collect();
+        let total = works
+            .iter()
+            .flatten()
+            .fold(TaskWork::default(), |a, b| TaskWork {
+                flops: a.flops + b.flops,
+                functions: a.functions + b.functions,
+            });
         let _ = write!(text, "{total}");
         for (i, (task, what)) in self.tasks.iter().zip(&self.whats).enumerate() {
             let total = |regions: &[Region]| size(regions.iter().map(bytes).sum());
@@ -60,28 +63,28 @@ impl Plan {
 
 /// Arithmetic, according to the formulas of the ops.
 #[derive(Default)]
-struct Work {
+struct TaskWork {
     flops: i128,
     /// Evaluations of functions such as `exp`.
     functions: i128,
 }
 
 /// Returns the work of some equations, or `None` if that of one is unknown.
-fn work(program: &Program, eqns: &[u32]) -> Option<Work> {
+fn work(program: &Program, eqns: &[u32]) -> Option<TaskWork> {
     let eqns = eqns.iter().map(|i| program.eqns.get(*i as usize));
     let mut total = cost::Cost::ZERO;
     for eqn in eqns {
         total = total.plus(&cost::of_eqn(program, eqn?));
     }
     let number = |poly: Option<Poly>| poly?.as_constant();
-    Some(Work {
+    Some(TaskWork {
         flops: number(total.flops)?,
         functions: number(total.transcendentals)?,
     })
 }
 
 /// Prints the non-zero counts: `; 1.5 MFLOP; 256 functions`.
-impl std::fmt::Display for Work {
+impl std::fmt::Display for TaskWork {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let count = |n: i128| match n {
             0..10_000 => format!("{n} "),
@@ -121,18 +124,18 @@ fn size(bytes: usize) -> String {
     }
 }
 
-impl std::fmt::Display for What {
+impl std::fmt::Display for TaskKind {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            What::Op(op) => write!(f, "{op}"),
-            What::Copy(op) => write!(f, "copy for {op}"),
-            What::Chain(whats) => {
+            TaskKind::Op(op) => write!(f, "{op}"),
+            TaskKind::Copy(op) => write!(f, "copy for {op}"),
+            TaskKind::Chain(whats) => {
                 for (i, what) in whats.iter().enumerate() {
                     write!(f, "{}{what}", if i == 0 { "rows of " } else { ", then " })?;
                 }
                 Ok(())
             }
-            What::Group {
+            TaskKind::Group {
                 after,
                 ops,
                 compiled,

@@ -1,12 +1,12 @@
 //! Elementwise groups, each of which becomes one task, including sums over its members.
 
+use super::consumers::Consumers;
 use super::instructions::{Instructions, Members, instructions};
-use super::readers::Readers;
 use super::steps::Planning;
 use super::{BOUND, aval, epilogue};
 use crate::Aval;
-use crate::backend::Place;
-use crate::backend::What;
+use crate::backend::TaskKind;
+use crate::backend::View;
 use crate::backend::cpu;
 use gradloom_ir::Program;
 use gradloom_kernels::elementwise::Sum;
@@ -24,7 +24,7 @@ pub(super) fn group(planning: &mut Planning<'_>, step: &[usize], sums: &[(usize,
         program,
         build,
         places,
-        readers,
+        consumers,
         constants,
         numbers,
     } = planning;
@@ -37,7 +37,7 @@ pub(super) fn group(planning: &mut Planning<'_>, step: &[usize], sums: &[(usize,
     let shape = out.shape();
     // Values are numbered: operands first, then members.
     numbers.next_group();
-    let mut inputs: Vec<Place> = Vec::new();
+    let mut inputs: Vec<View> = Vec::new();
     for var in eqns().flat_map(|eqn| eqn.data()) {
         if let (Some(place), None) = (places.get(*var), numbers.get(*var)) {
             let place = place.broadcast_to(shape);
@@ -56,7 +56,7 @@ pub(super) fn group(planning: &mut Planning<'_>, step: &[usize], sums: &[(usize,
     // Members that only fused sums read are not stored.
     let made: BTreeSet<usize> = sums.iter().map(|(i, _)| *i).collect();
     let is_result = |i: &usize| {
-        let mut others = readers.outside(program.eqns[step[*i]].out(), step);
+        let mut others = consumers.outside(program.eqns[step[*i]].out(), step);
         others.any(|by| !made.contains(&by))
     };
     let results: Vec<usize> = (0..step.len()).filter(is_result).collect();
@@ -73,7 +73,7 @@ pub(super) fn group(planning: &mut Planning<'_>, step: &[usize], sums: &[(usize,
             .map(|(i, sum)| Aval::new(dtype_of(*i), [sum.len(out.numel())])),
     );
     let is_read = |i: &usize| {
-        let mut outside = readers.outside(program.eqns[*i].out(), step);
+        let mut outside = consumers.outside(program.eqns[*i].out(), step);
         outside.next().is_some()
     };
     let members = Members {
@@ -89,7 +89,7 @@ pub(super) fn group(planning: &mut Planning<'_>, step: &[usize], sums: &[(usize,
         used,
         compiled,
     } = instructions(&members);
-    let args: Vec<Place> = used.iter().map(|i| inputs[*i].clone()).collect();
+    let args: Vec<View> = used.iter().map(|i| inputs[*i].clone()).collect();
     let layouts: Vec<_> = args.iter().map(|x| (x.dtype(), x.layout.clone())).collect();
     let value = |i: usize| args.len() + i;
     let stored: Vec<_> = results.iter().map(|i| (value(*i), dtype_of(*i))).collect();
@@ -99,8 +99,8 @@ pub(super) fn group(planning: &mut Planning<'_>, step: &[usize], sums: &[(usize,
         .collect();
     let kernel = compile::group(out.numel(), &layouts, &steps, &stored, &totals);
     let what = match step {
-        [i] if sums.is_empty() => What::Op(program.eqns[*i].op),
-        _ => What::Group {
+        [i] if sums.is_empty() => TaskKind::Op(program.eqns[*i].op),
+        _ => TaskKind::Group {
             after: None,
             ops: eqns()
                 .map(|eqn| eqn.op)
@@ -138,12 +138,12 @@ pub(super) fn group(planning: &mut Planning<'_>, step: &[usize], sums: &[(usize,
 /// Returns the sums over members that the group can compute: equation and kind of each.
 ///
 /// All of them are of the same kind.
-pub(super) fn sums(program: &Program, step: &[usize], readers: &Readers) -> Vec<(usize, Sum)> {
+pub(super) fn sums(program: &Program, step: &[usize], consumers: &Consumers) -> Vec<(usize, Sum)> {
     let mut found: Vec<(usize, Sum)> = Vec::new();
     let mut seen: BTreeSet<usize> = BTreeSet::new();
     for member in step {
         let var = program.eqns[*member].out();
-        for i in readers.outside(var, step) {
+        for i in consumers.outside(var, step) {
             let Some(eqn) = program.eqns.get(i).filter(|eqn| cpu::is_sum(eqn.op)) else {
                 continue;
             };

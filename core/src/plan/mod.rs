@@ -6,32 +6,32 @@
 mod arena;
 pub(crate) mod cache;
 mod chains;
+mod consumers;
+mod donation;
 mod epilogue;
 mod explain;
-mod finish;
-mod gifts;
 mod groups;
 mod instructions;
-mod readers;
+mod liveness;
+mod memory_plan;
 mod results;
 mod steps;
-mod times;
 
-use crate::backend::What;
-pub(crate) use gifts::{Gifts, Given, given};
+use crate::backend::TaskKind;
+pub(crate) use donation::{DonationSet, Donations, donate};
 pub(crate) use gradloom_kernels::task;
 
 use crate::backend::Eqns;
 use crate::recycle;
 use crate::{Aval, Error, Result};
-use finish::finish;
-use gifts::Gift;
+use donation::Donation;
 use gradloom_ir::pass;
 use gradloom_ir::{Op, Program, Var};
 use gradloom_kernels::KernelFault;
 use gradloom_kernels::memory::Layout;
 use gradloom_kernels::memory::buffer::{Buffer, afford};
 use gradloom_kernels::task::{Leaf, Needs, Task};
+use memory_plan::assign_memory;
 use smallvec::SmallVec;
 use std::sync::Arc;
 use steps::steps;
@@ -47,7 +47,7 @@ pub(crate) struct Lowered {
 pub(crate) struct Plan {
     tasks: Box<[Task]>,
     /// Description of each task.
-    whats: Box<[What]>,
+    whats: Box<[TaskKind]>,
     /// Equations of each task. The first of several tasks for one equation has it.
     eqns: Box<[Eqns]>,
     needs: Needs,
@@ -56,7 +56,7 @@ pub(crate) struct Plan {
     /// True if output `i` is the buffer of result `i` for all outputs.
     is_plain: bool,
     /// Possible donations: leaves whose buffers may become results.
-    gifts: Box<[Gifts]>,
+    donations: Box<[DonationSet]>,
     /// Task that makes each result.
     makers: Box<[usize]>,
     n_equations: usize,
@@ -94,7 +94,7 @@ impl Plan {
     /// Each leaf has a number of elements and a layout.
     pub(crate) fn of(program: &Program, leaves: &[(usize, Layout)]) -> Plan {
         let (build, places) = steps(program, leaves);
-        finish(build, program, &places)
+        assign_memory(build, program, &places)
     }
 
     /// Returns the number of equations of the simplified program.
@@ -113,7 +113,7 @@ impl Plan {
     pub(crate) fn run(
         &self,
         leaves: &[Leaf<'_>],
-        given: &mut Given,
+        given: &mut Donations,
         results: &mut Vec<Option<Arc<Buffer>>>,
     ) -> Result<()> {
         let ran = self.try_run(leaves, given, results);
@@ -124,21 +124,25 @@ impl Plan {
     pub(crate) fn try_run(
         &self,
         leaves: &[Leaf<'_>],
-        given: &mut Given,
+        given: &mut Donations,
         all: &mut Vec<Option<Arc<Buffer>>>,
     ) -> Result<(), (usize, KernelFault)> {
         afford(self.needs.arena).map_err(|fault| (self.largest(), fault))?;
-        given.sort_unstable_by_key(|(gift, _)| gift.result);
-        let gifts: SmallVec<[Gift; 8]> = given.iter().map(|(gift, _)| *gift).collect();
+        given.sort_unstable_by_key(|(donation, _)| donation.result);
+        let donations: SmallVec<[Donation; 8]> =
+            given.iter().map(|(donation, _)| *donation).collect();
         let mut results = Results::new();
         let mut next = 0;
         for (i, &(dtype, len)) in self.needs.results.iter().enumerate() {
-            if gifts.get(next).is_some_and(|gift| gift.result == i) {
+            if donations
+                .get(next)
+                .is_some_and(|donation| donation.result == i)
+            {
                 results.push(given[next].1.clone());
                 next += 1;
                 continue;
             }
-            let made = recycle::buffer(dtype, len);
+            let made = recycle::take_buffer(dtype, len);
             results.push(made.map_err(|fault| (self.makers[i], fault))?);
         }
         // Without these clones, `results` holds the only handles to the buffers.
@@ -151,8 +155,8 @@ impl Plan {
             &mut results,
         );
         if let Err(error) = ran {
-            let back = |gift: Gift| (gift, results[gift.result].clone());
-            given.extend(gifts.into_iter().map(back));
+            let back = |donation: Donation| (donation, results[donation.result].clone());
+            given.extend(donations.into_iter().map(back));
             return Err(error);
         }
         if self.is_plain {
@@ -162,7 +166,7 @@ impl Plan {
         let out = |out: &Out| match *out {
             Out::Leaf(i) => match leaves[i as usize] {
                 Leaf::Held(buffer) => buffer.clone(),
-                Leaf::Given(_) => unreachable!("a leaf that is a result is not donated"),
+                Leaf::Donated(_) => unreachable!("a leaf that is a result is not donated"),
             },
             Out::Result(i) => results[i as usize].clone(),
         };
@@ -176,8 +180,8 @@ impl Plan {
     }
 
     /// Returns the possible donations.
-    pub(crate) fn gifts(&self) -> &[Gifts] {
-        &self.gifts
+    pub(crate) fn donations(&self) -> &[DonationSet] {
+        &self.donations
     }
 
     /// Returns the number of results.
@@ -208,7 +212,9 @@ impl Plan {
     /// Returns whether the plan only copies: all results are leaves or views of them.
     #[cfg(test)]
     pub(crate) fn only_moves(&self) -> bool {
-        self.whats.iter().all(|what| matches!(what, What::Copy(_)))
+        self.whats
+            .iter()
+            .all(|what| matches!(what, TaskKind::Copy(_)))
     }
 
     /// Returns the task with the largest result.
@@ -220,14 +226,14 @@ impl Plan {
 }
 
 /// Returns the op that an error message about a task names.
-fn op_of(what: &What) -> Op {
+fn op_of(what: &TaskKind) -> Op {
     match what {
         // Only the derivative of `cross_entropy` emits this op.
-        What::Op(Op::SoftmaxLessHot) => Op::CrossEntropy,
-        What::Op(op) | What::Copy(op) => *op,
-        What::Group { ops, .. } => ops.last().copied().unwrap_or(Op::Identity),
+        TaskKind::Op(Op::SoftmaxLessHot) => Op::CrossEntropy,
+        TaskKind::Op(op) | TaskKind::Copy(op) => *op,
+        TaskKind::Group { ops, .. } => ops.last().copied().unwrap_or(Op::Identity),
         // In a chain, only kernels that check labels can fail.
-        What::Chain(whats) => {
+        TaskKind::Chain(whats) => {
             let mut ops = whats.iter().map(op_of);
             let checked = ops.clone().find(|op| *op == Op::CrossEntropy);
             checked.or_else(|| ops.next_back()).unwrap_or(Op::Identity)

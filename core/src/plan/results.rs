@@ -1,16 +1,16 @@
-//! Results of a plan: leaves, and roots that tasks make.
+//! Results of a plan: leaves, and storages that tasks make.
 
 use super::{BOUND, Out};
-use crate::backend::Place;
-use crate::backend::{Build, Kind};
+use crate::backend::View;
+use crate::backend::{StorageKind, TaskBuilder};
 use gradloom_ir::{Op, Program, SecondaryMap, Var};
 
 /// Results of a plan.
 pub(super) struct Results {
     /// Leaf or result for each output of the program.
     pub(super) outs: Box<[Out]>,
-    /// Root of each result.
-    pub(super) roots: Vec<u32>,
+    /// Storage of each result.
+    pub(super) storages: Vec<u32>,
     /// Index of the result for each root.
     number: Vec<Option<u32>>,
 }
@@ -21,35 +21,35 @@ impl Results {
     /// Outputs that are the same root share one result. A view or a constant is copied to a root of
     /// its own.
     pub(super) fn of(
-        build: &mut Build,
+        build: &mut TaskBuilder,
         program: &Program,
-        places: &SecondaryMap<Var, Place>,
+        places: &SecondaryMap<Var, View>,
     ) -> Results {
         let eqns = program.eqns.iter();
         let made_by_op: SecondaryMap<Var, Op> = eqns
             .flat_map(|e| e.outs.iter().map(|v| (*v, e.op)))
             .collect();
-        let mut roots = Vec::new();
+        let mut storages = Vec::new();
         let mut number: Vec<Option<u32>> = Vec::new();
         let outs = program.outs.iter().map(|var| {
             build.op = made_by_op.get(*var).copied().unwrap_or(Op::Identity);
             let place = places.get(*var).expect(BOUND);
-            let root = &build.roots[place.root as usize];
+            let root = &build.storages[place.root as usize];
             let whole = place.layout.is_contiguous() && place.layout.numel() == root.len;
-            if let (Kind::Leaf(i), true) = (root.kind, whole) {
+            if let (StorageKind::Leaf(i), true) = (root.kind, whole) {
                 return Out::Leaf(i);
             }
             let root = build.whole(place).root;
-            number.resize(build.roots.len(), None);
+            number.resize(build.storages.len(), None);
             Out::Result(*number[root as usize].get_or_insert_with(|| {
-                roots.push(root);
-                roots.len() as u32 - 1
+                storages.push(root);
+                storages.len() as u32 - 1
             }))
         });
         let outs = outs.collect();
         Results {
             outs,
-            roots,
+            storages,
             number,
         }
     }

@@ -1,11 +1,11 @@
 //! Plans the equations of a program step by step.
 
+use super::consumers::Consumers;
 use super::groups::{group, sums};
-use super::readers::Readers;
 use super::{BOUND, aval};
-use crate::backend::Place;
+use crate::backend::View;
 use crate::backend::cpu;
-use crate::backend::{Build, Eqns};
+use crate::backend::{Eqns, TaskBuilder};
 use gradloom_ir::pass::{self, is_elementwise, may_fail};
 use gradloom_ir::{Program, SecondaryMap, Var};
 use gradloom_kernels::memory::Layout;
@@ -13,9 +13,9 @@ use gradloom_kernels::memory::Layout;
 /// State of planning.
 pub(super) struct Planning<'a> {
     pub(super) program: &'a Program,
-    pub(super) build: Build,
-    pub(super) places: SecondaryMap<Var, Place>,
-    pub(super) readers: Readers,
+    pub(super) build: TaskBuilder,
+    pub(super) places: SecondaryMap<Var, View>,
+    pub(super) consumers: Consumers,
     /// Variables whose elements are all the same known number.
     pub(super) constants: SecondaryMap<Var, f64>,
     pub(super) numbers: Numbers,
@@ -27,9 +27,9 @@ pub(super) struct Planning<'a> {
 pub(super) fn steps(
     program: &Program,
     leaves: &[(usize, Layout)],
-) -> (Build, SecondaryMap<Var, Place>) {
-    let mut build = Build::default();
-    let mut places: SecondaryMap<Var, Place> = SecondaryMap::new();
+) -> (TaskBuilder, SecondaryMap<Var, View>) {
+    let mut build = TaskBuilder::default();
+    let mut places: SecondaryMap<Var, View> = SecondaryMap::new();
     for (i, (len, layout)) in leaves.iter().enumerate() {
         let leaf = program.params[i];
         let dtype = aval(program, leaf).dtype();
@@ -40,7 +40,7 @@ pub(super) fn steps(
         program,
         build,
         places,
-        readers: Readers::of(program),
+        consumers: Consumers::of(program),
         constants: pass::constants(program),
         numbers: Numbers::default(),
     };
@@ -55,7 +55,7 @@ pub(super) fn steps(
                 }
             }
             _ => {
-                let sums = sums(program, &step, &planning.readers);
+                let sums = sums(program, &step, &planning.consumers);
                 sums.iter().for_each(|(i, _)| done[*i] = true);
                 group(&mut planning, &step, &sums);
             }
@@ -70,20 +70,20 @@ fn equation(planning: &mut Planning<'_>, i: usize) {
         program,
         build,
         places,
-        readers,
+        consumers,
         ..
     } = planning;
     let eqn = &program.eqns[i];
     let of = |var: &Var| places.get(*var).expect(BOUND).clone();
-    let args: Vec<Place> = eqn.data().iter().map(of).collect();
+    let args: Vec<View> = eqn.data().iter().map(of).collect();
     let avals = |vars: &[Var]| vars.iter().map(|v| aval(program, *v)).collect::<Vec<_>>();
     let statics: Vec<_> = eqn.attrs.iter().map(|a| program.attr(*a).clone()).collect();
     let (likes, outs) = (avals(eqn.likes()), avals(&eqn.outs));
     build.op = eqn.op;
     build.eqns = Eqns::from_elem(i as u32, 1);
     let own = [i];
-    build.wanted = cpu::along(eqn.op).filter(|op| {
-        let mut others = readers.outside(eqn.args[0], &own);
+    build.requested = cpu::byproduct_of(eqn.op).filter(|op| {
+        let mut others = consumers.outside(eqn.args[0], &own);
         others.any(|by| {
             let other = program.eqns.get(by);
             other.is_some_and(|other| other.op == *op && other.args == eqn.args)

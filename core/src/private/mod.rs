@@ -52,7 +52,7 @@ pub use tangent::*;
 
 use crate::raise::expect;
 use crate::statics::IntoStatic;
-use crate::tensor::record::{apply, one, plain};
+use crate::tensor::record::{record_elementwise, record_many, record_one};
 use gradloom_ir::Op;
 
 /// Returns the cotangent of a parameter, in the structure of `like`.
@@ -104,7 +104,7 @@ macro_rules! op_functions {
                 $(#[$doc])*
                 #[track_caller]
                 pub fn $name<const D: usize>(data: [&Tensor; D]) -> Tensor {
-                    expect(plain(Op::$op, &data))
+                    expect(record_elementwise(Op::$op, &data))
                 }
             )*
         }
@@ -120,7 +120,7 @@ macro_rules! op_functions {
                     data: [&Tensor; D],
                     likes: [&Aval; L],
                 ) -> Tensor {
-                    expect(one(Op::$op, statics.map(Clone::clone), &data, &likes))
+                    expect(record_one(Op::$op, statics.map(Clone::clone), &data, &likes))
                 }
             )*
         }
@@ -136,8 +136,8 @@ macro_rules! op_functions {
                     data: [&Tensor; D],
                     likes: [&Aval; L],
                 ) -> [Tensor; N] {
-                    let outs = expect(apply(Op::$op, statics.map(Clone::clone), &data, &likes, N));
-                    outs.try_into().expect("`apply` returns `N` results")
+                    let outs = expect(record_many(Op::$op, statics.map(Clone::clone), &data, &likes, N));
+                    outs.try_into().expect("`record_many` returns `N` results")
                 }
             )*
         }

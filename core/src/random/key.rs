@@ -181,7 +181,7 @@ impl Key {
     #[track_caller]
     pub fn permutation(self, n: usize) -> Tensor {
         if let Some(key) = self.recorded() {
-            return expect(record::one(
+            return expect(record::record_one(
                 Op::RandomPermutation,
                 [n.into_static()],
                 &[key],
@@ -208,7 +208,7 @@ impl Key {
         };
         if let Some(key) = self.recorded() {
             let statics = [shape_static(shape)].into_iter().chain(more);
-            return expect(record::one(op, statics, &[key], &[]));
+            return expect(record::record_one(op, statics, &[key], &[]));
         }
         expect(check_shape(&shape));
         let aval = Aval::new(numbers.dtype(), shape);
@@ -222,7 +222,7 @@ impl Key {
     fn made_by(&self, data: u64) -> Key {
         match self.recorded() {
             Some(key) => {
-                let made = record::one(Op::FoldIn, [Static::Int(data as i64)], &[key], &[]);
+                let made = record::record_one(Op::FoldIn, [Static::Int(data as i64)], &[key], &[]);
                 Key(Source::Op(expect(made)))
             }
             None => Key::from_words(threefry::split(self.words(), data)),
@@ -274,7 +274,7 @@ impl fmt::Debug for Key {
 
 fn tensor_of(words: Words) -> Tensor {
     let fault = |fault| Error::of_kernel("key", fault);
-    let mut buffer = expect(recycle::buffer(DType::I64, 2).map_err(fault));
+    let mut buffer = expect(recycle::take_buffer(DType::I64, 2).map_err(fault));
     if let Some(Buffer::I64(data)) = Arc::get_mut(&mut buffer) {
         data.copy_from_slice(&words.map(i64::from));
     }

@@ -136,7 +136,7 @@ impl Tensor {
         // reused.
         recording::impure();
         loop {
-            if let Some(buffer) = self.0.settle() {
+            if let Some(buffer) = self.0.detach_if_ready() {
                 return Ok(buffer.clone());
             }
             realise(std::slice::from_ref(&*self.0))?;

@@ -1,6 +1,6 @@
 //! Memoised shape and dtype inference: a program repeats the same ops.
 
-use crate::graph::value::More;
+use crate::graph::value::OpData;
 use crate::{Aval, Result, Tensor};
 use gradloom_ir::{self as ir, Op, Static};
 use smallvec::SmallVec;
@@ -12,72 +12,77 @@ pub(crate) type Statics = SmallVec<[Static; 1]>;
 
 /// Result of inference for an op with one result.
 #[derive(Clone)]
-pub(crate) struct Said {
+pub(crate) struct Inferred {
     /// Aval of the result.
     pub(crate) out: Aval,
     /// Statics and like operands, if there are any. Equal ops share them.
-    pub(crate) more: Option<Arc<More>>,
+    pub(crate) more: Option<Arc<OpData>>,
 }
 
 /// Entry of the memo table: an op with the avals of its operands, and the inferred result.
-struct Asked {
+struct Entry {
     op: Op,
     data: SmallVec<[Aval; 2]>,
-    said: Said,
+    inferred: Inferred,
 }
 
 /// Number of entries of the table of a thread.
-const PLACES: usize = 128;
+const SLOTS: usize = 128;
 
 /// Limits of memoised ops: those with more operands, or longer statics, are inferred each time.
 const MOST_OPERANDS: usize = 8;
 const MOST_WORDS: usize = 64;
 
 thread_local! {
-    static ASKED: RefCell<Vec<Option<Asked>>> = const { RefCell::new(Vec::new()) };
+    static CACHE: RefCell<Vec<Option<Entry>>> = const { RefCell::new(Vec::new()) };
 }
 
 /// Infers the result of `out = op[statics] data, likes`, using the table of this thread.
-pub(crate) fn of_one(op: Op, statics: Statics, data: &[&Tensor], likes: &[&Aval]) -> Result<Said> {
-    let place = place(op, &statics, data, likes);
-    let known = ASKED.try_with(|asked| {
-        let asked = asked.try_borrow().ok()?;
-        let asked = asked.get(place)?.as_ref()?;
-        asked
+pub(crate) fn infer_one(
+    op: Op,
+    statics: Statics,
+    data: &[&Tensor],
+    likes: &[&Aval],
+) -> Result<Inferred> {
+    let slot = slot(op, &statics, data, likes);
+    let known = CACHE.try_with(|entry| {
+        let entry = entry.try_borrow().ok()?;
+        let entry = entry.get(slot)?.as_ref()?;
+        entry
             .is(op, &statics, data, likes)
-            .then(|| asked.said.clone())
+            .then(|| entry.inferred.clone())
     });
-    if let Ok(Some(said)) = known {
-        return Ok(said);
+    if let Ok(Some(inferred)) = known {
+        return Ok(inferred);
     }
-    let out = of(op, &statics, data, likes, 1)?.remove(0);
+    let out = infer(op, &statics, data, likes, 1)?.remove(0);
     let more = (!statics.is_empty() || !likes.is_empty()).then(|| {
         let likes = likes.iter().map(|l| (*l).clone()).collect();
-        Arc::new(More::new(statics, likes, Box::default()))
+        Arc::new(OpData::new(statics, likes, Box::default()))
     });
-    let said = Said { out, more };
-    let words = said.more.as_ref().map_or(0, |more| more.words.len());
+    let inferred = Inferred { out, more };
+    let words = inferred.more.as_ref().map_or(0, |more| more.words.len());
     if data.len() > MOST_OPERANDS || words > MOST_WORDS {
-        return Ok(said);
+        return Ok(inferred);
     }
-    let answer = Asked {
+    let answer = Entry {
         op,
         data: data.iter().map(|x| x.aval().clone()).collect(),
-        said: said.clone(),
+        inferred: inferred.clone(),
     };
     // Thread-locals are gone while a thread exits; then nothing is memoised.
-    let _ = ASKED.try_with(|asked| {
-        if let Ok(mut asked) = asked.try_borrow_mut() {
-            asked.resize_with(PLACES, || None);
-            asked[place] = Some(answer);
+    let _ = CACHE.try_with(|entry| {
+        if let Ok(mut entry) = entry.try_borrow_mut() {
+            entry.resize_with(SLOTS, || None);
+            entry[slot] = Some(answer);
         }
     });
-    Ok(said)
+    Ok(inferred)
 }
 
-impl Asked {
+impl Entry {
     fn is(&self, op: Op, statics: &[Static], data: &[&Tensor], likes: &[&Aval]) -> bool {
-        let (s, l): (&[Static], &[Aval]) = match &self.said.more {
+        let (s, l): (&[Static], &[Aval]) = match &self.inferred.more {
             Some(more) => (&more.statics, &more.likes),
             None => (&[], &[]),
         };
@@ -90,7 +95,7 @@ impl Asked {
 }
 
 /// Returns the index of the entry for an op.
-fn place(op: Op, statics: &[Static], data: &[&Tensor], likes: &[&Aval]) -> usize {
+fn slot(op: Op, statics: &[Static], data: &[&Tensor], likes: &[&Aval]) -> usize {
     /// Odd constant with well-mixed bits.
     const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
     let mix = |hash: u64, word: u64| (hash.rotate_left(7) ^ word).wrapping_mul(FACTOR);
@@ -110,11 +115,11 @@ fn place(op: Op, statics: &[Static], data: &[&Tensor], likes: &[&Aval]) -> usize
         hash = mix(hash, like.digest());
     }
     // The high bits depend on all inputs.
-    (hash >> 32) as usize % PLACES
+    (hash >> 32) as usize % SLOTS
 }
 
 /// Infers the avals of the results by the rules of the op.
-pub(crate) fn of(
+pub(crate) fn infer(
     op: Op,
     statics: &[Static],
     data: &[&Tensor],
@@ -130,7 +135,7 @@ pub(crate) fn of(
 
 #[cfg(test)]
 mod tests {
-    use super::{Statics, of_one};
+    use super::{Statics, infer_one};
     use crate::{Aval, DType, Tensor};
     use gradloom_ir::{Op, Static};
     use std::sync::Arc;
@@ -140,7 +145,7 @@ mod tests {
         let like = Aval::new(DType::F32, [2, 3]);
         let number = |x: f64, like: &Aval| {
             let statics: Statics = [Static::Float(x)].into_iter().collect();
-            of_one(Op::Scalar, statics, &[], &[like])
+            infer_one(Op::Scalar, statics, &[], &[like])
                 .unwrap()
                 .more
                 .unwrap()
@@ -157,7 +162,7 @@ mod tests {
     #[test]
     fn an_error_is_returned_each_time() {
         let (x, y) = (Tensor::from([1.0f32, 2.0]), Tensor::from([1.0f32]));
-        let product = || of_one(Op::Matmul, Statics::new(), &[&x, &y], &[x.aval(), y.aval()]);
+        let product = || infer_one(Op::Matmul, Statics::new(), &[&x, &y], &[x.aval(), y.aval()]);
         assert!(product().is_err() && product().is_err());
     }
 }

@@ -4,7 +4,7 @@ use crate::element::Element;
 use crate::graph::handle::Handle;
 use crate::graph::value::{Shared, Source};
 use crate::raise::{expect, raise};
-use crate::tensor::record::apply;
+use crate::tensor::record::record_many;
 use crate::{Aval, DType, Error, Result};
 use gradloom_ir::{Op, Static};
 use std::fmt;
@@ -210,13 +210,13 @@ fn one(
     data: &[&Tensor],
     likes: &[&Aval],
 ) -> Tensor {
-    expect(record::one(op, statics, data, likes))
+    expect(record::record_one(op, statics, data, likes))
 }
 
 /// Records an op with one result and without statics and like operands.
 #[track_caller]
 fn plain(op: Op, data: &[&Tensor]) -> Tensor {
-    expect(record::plain(op, data))
+    expect(record::record_elementwise(op, data))
 }
 
 /// Records an op with several results.
@@ -228,7 +228,7 @@ fn many(
     likes: &[&Aval],
     n_outs: usize,
 ) -> Vec<Tensor> {
-    expect(apply(op, statics, data, likes, n_outs))
+    expect(record_many(op, statics, data, likes, n_outs))
 }
 
 /// Returns an error if a shape has too many axes or elements. Called before anything is allocated.

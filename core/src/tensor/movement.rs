@@ -2,7 +2,7 @@
 
 use super::{Tensor, many, one};
 use crate::raise::expect;
-use crate::tensor::record::apply;
+use crate::tensor::record::record_many;
 use crate::{Aval, IntoStatic};
 use gradloom_ir::{Op, Static};
 
@@ -295,7 +295,7 @@ impl Tensor {
     pub fn concat<T: AsRef<Tensor>>(tensors: &[T], axis: impl IntoStatic) -> Tensor {
         let data: Vec<&Tensor> = tensors.iter().map(AsRef::as_ref).collect();
         let likes: Vec<&Aval> = data.iter().map(|x| x.aval()).collect();
-        expect(apply(
+        expect(record_many(
             Op::Concat,
             vec![axis.into_static()],
             &data,

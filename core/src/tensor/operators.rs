@@ -58,7 +58,7 @@ pub trait Branch<Y>: sealed::Sealed {
 #[track_caller]
 #[inline]
 fn binary(op: Op, x: Tensor, y: Tensor) -> Tensor {
-    expect(record::binary(op, x, y))
+    expect(record::record_binary(op, x, y))
 }
 
 /// Returns a number in the dtype of `like`.

@@ -4,19 +4,19 @@
 
 use crate::graph::pending;
 use crate::graph::recording::is_op_by_op;
-use crate::graph::seq_no::next_age;
+use crate::graph::seq_no::next_seq_no;
 use crate::graph::trace_scope::{Scope, Scopes};
-use crate::graph::value::{More, NEVER, Operands, Shared, Source, Value};
+use crate::graph::value::{NEVER, OpData, Operands, Shared, Source, Value};
 use crate::graph::{handle, recording, run};
 use crate::tensor::infer_cache;
-use crate::tensor::infer_cache::{Said, Statics};
+use crate::tensor::infer_cache::{Inferred, Statics};
 use crate::{Aval, DType, Result, Tensor};
 use gradloom_ir::{Op, Static};
 use std::sync::Arc;
 use triomphe::UniqueArc;
 
 /// Records `outs = op[statics] data, likes`, an op with any number of results.
-pub(crate) fn apply(
+pub(crate) fn record_many(
     op: Op,
     statics: impl IntoIterator<Item = Static>,
     data: &[&Tensor],
@@ -24,15 +24,15 @@ pub(crate) fn apply(
     n_outs: usize,
 ) -> Result<Vec<Tensor>> {
     if n_outs == 1 {
-        return Ok(vec![one(op, statics, data, likes)?]);
+        return Ok(vec![record_one(op, statics, data, likes)?]);
     }
     let statics: Statics = statics.into_iter().collect();
-    let outs = infer_cache::of(op, &statics, data, likes, n_outs)?;
+    let outs = infer_cache::infer(op, &statics, data, likes, n_outs)?;
     let Some(first) = outs.first().cloned() else {
         return Ok(Vec::new());
     };
     let likes = likes.iter().map(|l| (*l).clone()).collect();
-    let more = Arc::new(More::new(statics, likes, outs.into()));
+    let more = Arc::new(OpData::new(statics, likes, outs.into()));
     let all = value(&first, first.dtype(), op, Some(more.clone()), data).shareable();
     let part = |(i, aval)| Tensor::new(aval, Source::Part(all.clone(), i));
     let outs: Vec<Tensor> = (0..).zip(&more.outs).map(part).collect();
@@ -46,14 +46,14 @@ pub(crate) fn apply(
 }
 
 /// Records `out = op[statics] data, likes`, an op with one result.
-pub(crate) fn one(
+pub(crate) fn record_one(
     op: Op,
     statics: impl IntoIterator<Item = Static>,
     data: &[&Tensor],
     likes: &[&Aval],
 ) -> Result<Tensor> {
     let statics: Statics = statics.into_iter().collect();
-    let Said { out, more } = infer_cache::of_one(op, statics, data, likes)?;
+    let Inferred { out, more } = infer_cache::infer_one(op, statics, data, likes)?;
     if is_noop(op) && out == *data[0].aval() {
         return Ok(data[0].clone());
     }
@@ -61,10 +61,10 @@ pub(crate) fn one(
 }
 
 /// Records `out = op data`, an op without statics and like operands.
-pub(crate) fn plain(op: Op, data: &[&Tensor]) -> Result<Tensor> {
+pub(crate) fn record_elementwise(op: Op, data: &[&Tensor]) -> Result<Tensor> {
     let like = match data {
         [x] => Some(x.aval()),
-        [x, y] => widest(x.aval(), y.aval()),
+        [x, y] => broadcast_aval(x.aval(), y.aval()),
         _ => None,
     };
     if let Some(like) = like
@@ -72,28 +72,32 @@ pub(crate) fn plain(op: Op, data: &[&Tensor]) -> Result<Tensor> {
     {
         return push(value(like, dtype, op, None, data));
     }
-    one(op, [], data, &[])
+    record_one(op, [], data, &[])
 }
 
 /// Records `out = op x, y`. The operands are moved, which leaves their reference counts alone.
 #[inline]
-pub(crate) fn binary(op: Op, x: Tensor, y: Tensor) -> Result<Tensor> {
-    if let Some(like) = widest(x.aval(), y.aval())
+pub(crate) fn record_binary(op: Op, x: Tensor, y: Tensor) -> Result<Tensor> {
+    if let Some(like) = broadcast_aval(x.aval(), y.aval())
         && let Some(dtype) = op.elementwise(2, like.dtype())
     {
-        let Depends { age, depth, scopes } = depends(&[&x, &y]);
+        let Provenance {
+            seq_no,
+            depth,
+            scopes,
+        } = provenance(&[&x, &y]);
         let mut out = handle::value(like, dtype);
         let operands = Operands::Two([x.0.into_shared(), y.0.into_shared()]);
-        out.begin_op(op, operands, age, depth);
+        out.init_op(op, operands, seq_no, depth);
         if !scopes.is_empty() {
             out.set_scopes(scopes);
         }
         return push(out);
     }
-    one(op, [], &[&x, &y], &[])
+    record_one(op, [], &[&x, &y], &[])
 }
 
-/// Returns a value equal to `x` that depends on `scope`, so that a transform can trace from it.
+/// Returns a value equal to `x` that provenance on `scope`, so that a transform can trace from it.
 pub(crate) fn traced_input(x: &Tensor, scope: &Arc<Scope>) -> Tensor {
     let mut fresh = value(x.aval(), x.dtype(), Op::Identity, None, &[x]);
     fresh.set_scopes(x.0.scopes().union(Scopes::one(scope.clone())));
@@ -117,12 +121,16 @@ fn value(
     like: &Aval,
     dtype: DType,
     op: Op,
-    more: Option<Arc<More>>,
+    more: Option<Arc<OpData>>,
     data: &[&Tensor],
 ) -> UniqueArc<Value> {
-    let Depends { age, depth, scopes } = depends(data);
+    let Provenance {
+        seq_no,
+        depth,
+        scopes,
+    } = provenance(data);
     let mut value = handle::value(like, dtype);
-    value.begin_op(op, of(data), age, depth);
+    value.init_op(op, of(data), seq_no, depth);
     if more.is_some() {
         value.more = more;
     }
@@ -133,8 +141,8 @@ fn value(
 }
 
 /// Properties that a value inherits from the operands of its op.
-struct Depends {
-    age: u64,
+struct Provenance {
+    seq_no: u64,
     /// Length of the longest chain of pending ops that ends here.
     depth: u32,
     /// Scopes of the transforms that trace the value.
@@ -142,17 +150,17 @@ struct Depends {
 }
 
 #[inline]
-fn depends(data: &[&Tensor]) -> Depends {
+fn provenance(data: &[&Tensor]) -> Provenance {
     let (mut scopes, mut oldest, mut depth) = (Scopes::default(), 0, 0);
     for x in data {
-        oldest = oldest.max(x.0.age);
+        oldest = oldest.max(x.0.seq_no);
         depth = depth.max(x.0.depth());
         if x.0.is_traced() {
             scopes = scopes.union(x.0.scopes());
         }
     }
-    Depends {
-        age: next_age(oldest),
+    Provenance {
+        seq_no: next_seq_no(oldest),
         depth: depth.saturating_add(1),
         scopes,
     }
@@ -204,7 +212,7 @@ fn run_pending(out: &Tensor) {
 ///
 /// That is the case if both avals are equal, or if the dtypes are equal and one operand has rank 0.
 #[inline]
-fn widest<'a>(x: &'a Aval, y: &'a Aval) -> Option<&'a Aval> {
+fn broadcast_aval<'a>(x: &'a Aval, y: &'a Aval) -> Option<&'a Aval> {
     if x == y {
         return Some(x);
     }

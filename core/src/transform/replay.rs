@@ -1,6 +1,6 @@
 //! Replay of programs: each equation is recorded on the tensors that its operands are bound to.
 
-use crate::tensor::record::apply;
+use crate::tensor::record::record_many;
 use crate::{Aval, Result, Tensor};
 use gradloom_ir::{Attr, Entity, Eqn, Program, SecondaryMap, Static, Var, pass};
 use smallvec::SmallVec;
@@ -152,7 +152,7 @@ impl Env {
         let statics: Vec<Static> = eqn.attrs.iter().map(|a| statik(*a)).collect();
         let data: Vec<&Tensor> = eqn.data().iter().map(|v| get(v).tensor()).collect();
         let likes: Vec<&Aval> = eqn.likes().iter().map(|v| get(v).aval()).collect();
-        let outs = apply(eqn.op, statics, &data, &likes, eqn.outs.len())?;
+        let outs = record_many(eqn.op, statics, &data, &likes, eqn.outs.len())?;
         for (var, out) in eqn.outs.iter().zip(outs) {
             self.set(*var, Some(Bound::Tensor(out)));
         }

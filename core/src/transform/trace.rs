@@ -4,11 +4,11 @@ use super::Outcome;
 use super::replay::Bound;
 use crate::events::{self, Event};
 use crate::graph::engine::Engine;
-use crate::graph::seq_no::age_of_all;
+use crate::graph::seq_no::seq_no_of_all;
 use crate::graph::to_program::Lowering;
 use crate::graph::topo::{Kind, Node, Source, Stack, Walker, walk};
 use crate::graph::trace_scope::Scope;
-use crate::graph::value::{Behind, Edges, Shared};
+use crate::graph::value::{Edges, Producer, Shared};
 use crate::plan::Lowered;
 use crate::tensor::record::traced_input;
 use crate::tree::{leaves, with_leaves};
@@ -60,7 +60,7 @@ pub(crate) fn trace<X: Tree, R: Outcome>(f: impl FnOnce(&X) -> R, x: &X) -> Resu
         }
     }
     let close = Close(Scope::open());
-    let since = age_of_all();
+    let since = seq_no_of_all();
     let inputs: Vec<Tensor> = leaves_x
         .iter()
         .map(|leaf| traced_input(leaf, &close.0))
@@ -182,14 +182,14 @@ impl<'a> Walker<'a> for Cut<'a> {
     }
 
     fn find(&mut self, value: &'a Shared, stack: &mut Stack<'a>) {
-        let behind = match value.age <= self.since {
-            true => Behind::Nothing,
-            false => value.behind(self.edges),
+        let producer = match value.seq_no <= self.since {
+            true => Producer::Nothing,
+            false => value.producer(self.edges),
         };
-        match behind {
-            Behind::Nothing => self.capture(value),
-            Behind::Op(args) => stack.push(value, value, 0, args),
-            Behind::Part(op, out) => match op.stamp.get(self.epoch).map(Source::kind) {
+        match producer {
+            Producer::Nothing => self.capture(value),
+            Producer::Op(args) => stack.push(value, value, 0, args),
+            Producer::Part(op, out) => match op.stamp.get(self.epoch).map(Source::kind) {
                 Some(Kind::Node(node, _)) => value.stamp.set(self.epoch, Source::node(node, out)),
                 Some(_) => self.capture(value),
                 None => stack.push(value, op, out, op.operands(self.edges)),

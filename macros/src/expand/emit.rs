@@ -321,7 +321,7 @@ impl<'a> Emit<'a> {
                 let name = format_ident!("{d:?}");
                 ours!(#p::DType::#name)
             }
-            Static::Host(text) | Static::Lens(text, _) => {
+            Static::Host(text) | Static::Dims(text, _) => {
                 unreachable!("`{text}` is bound to a local")
             }
         };

@@ -313,10 +313,10 @@ fn versions(program: &Program, group: &Group, dtype: &Ident, p: &TokenStream) ->
         let member = |(m, args): (usize, &Vec<Arg>)| {
             let (out, op) = (name("v", m), group.eqn(program, m).op);
             let args: Vec<TokenStream> = args.iter().map(value).collect();
-            if let (true, Some(f)) = (simple, moderate(op)) {
+            if let (true, Some(f)) = (simple, in_fast_range(op)) {
                 let (x, f) = (&args[0], Ident::new(f, Span::mixed_site()));
                 return ours! {
-                    simple &= #p::maths::moderate::<#dtype>(#x);
+                    simple &= #p::maths::in_fast_range::<#dtype>(#x);
                     let #out = #p::maths::#f::<A, #dtype>(#x);
                 };
             }
@@ -345,7 +345,8 @@ fn versions(program: &Program, group: &Group, dtype: &Ident, p: &TokenStream) ->
             }
         }
     };
-    let has_simple = (0..group.args.len()).any(|m| moderate(group.eqn(program, m).op).is_some());
+    let has_simple =
+        (0..group.args.len()).any(|m| in_fast_range(group.eqn(program, m).op).is_some());
     let passes = if has_simple {
         let (first, again) = (pass(members(true)), pass(members(false)));
         ours! {
@@ -369,10 +370,10 @@ fn versions(program: &Program, group: &Group, dtype: &Ident, p: &TokenStream) ->
     }
 }
 
-/// Returns the cheaper variant of an op in `maths` that is valid for moderate operands.
+/// Returns the cheaper variant of an op in `maths` that is valid for in_fast_range operands.
 ///
-/// A loop tries it first, and recomputes with the general function if an operand was not moderate.
-fn moderate(op: Op) -> Option<&'static str> {
+/// A loop tries it first, and recomputes with the general function if an operand was not in_fast_range.
+fn in_fast_range(op: Op) -> Option<&'static str> {
     match op {
         Op::Sin => Some("moderate_sin"),
         Op::Cos => Some("moderate_cos"),

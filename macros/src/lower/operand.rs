@@ -48,7 +48,7 @@ impl Cx<'_> {
             return self.b.attr(known);
         }
         let value = match self.lens(&host) {
-            Some(lens) if name == "shape" => Static::Lens(text(&host.expr), lens),
+            Some(lens) if name == "shape" => Static::Dims(text(&host.expr), lens),
             _ => Static::Host(text(&host.expr)),
         };
         let attr = self.b.attr(value);

@@ -102,7 +102,10 @@ fn each_op_is_one_file_and_one_row_of_the_book() {
         .map(|l| l.split('|').nth(1).unwrap().trim().trim_matches('`'))
         .collect();
     let ops: Vec<&str> = Op::ALL.iter().map(|op| op.def().name()).collect();
-    assert_eq!(rows, ops, "the table of operations.md and the list in ops.rs, in order");
+    assert_eq!(
+        rows, ops,
+        "the table of operations.md and the list in ops.rs, in order"
+    );
 }
 
 #[test]
@@ -112,8 +115,10 @@ fn unsafe_code_is_in_the_kernels_only() {
         rust_files(&root().join(dir), &mut files);
     }
     for file in files {
-        let is_kernel = |c: std::path::Component| ["kernel", "kernels"].iter().any(|k| c.as_os_str() == *k);
-        let allowed = file.components().any(is_kernel) || file.ends_with("tests/tests/tidy/main.rs");
+        let is_kernel =
+            |c: std::path::Component| ["kernel", "kernels"].iter().any(|k| c.as_os_str() == *k);
+        let allowed =
+            file.components().any(is_kernel) || file.ends_with("tests/tests/tidy/main.rs");
         let text = fs::read_to_string(&file).unwrap();
         let found = text.lines().any(|l| {
             l.contains("unsafe {") || l.contains("unsafe impl") || l.contains("unsafe fn ")

@@ -12,12 +12,17 @@ type Names = BTreeSet<String>;
 /// Reads the table of ARCHITECTURE: the modules of each crate, from bottom to top.
 fn orders() -> Vec<(String, Vec<String>)> {
     let text = read("core/ARCHITECTURE.md");
-    let rows = text.lines().skip_while(|l| !l.starts_with("| crate | modules"));
+    let rows = text
+        .lines()
+        .skip_while(|l| !l.starts_with("| crate | modules"));
     let rows = rows.skip(2).take_while(|l| l.starts_with('|'));
     rows.map(|row| {
         let cells: Vec<&str> = row.split('|').map(str::trim).collect();
         let modules = cells[2].split(['`', ',', ' ']).filter(|m| !m.is_empty());
-        (cells[1].trim_matches('`').to_owned(), modules.map(String::from).collect())
+        (
+            cells[1].trim_matches('`').to_owned(),
+            modules.map(String::from).collect(),
+        )
     })
     .collect()
 }
@@ -31,7 +36,9 @@ fn first_names(tokens: &[TokenTree], names: &mut Names) {
         Some(TokenTree::Group(group)) if group.delimiter() == Delimiter::Brace => {
             let inner: Vec<TokenTree> = group.stream().into_iter().collect();
             let is_comma = |t: &TokenTree| matches!(t, TokenTree::Punct(p) if p.as_char() == ',');
-            inner.split(is_comma).for_each(|part| first_names(part, names));
+            inner
+                .split(is_comma)
+                .for_each(|part| first_names(part, names));
         }
         _ => {}
     }
@@ -43,7 +50,8 @@ fn is_word(token: Option<&TokenTree>, word: &str) -> bool {
 
 /// Returns whether the tokens begin with `::`.
 fn is_path_separator(tokens: &[TokenTree]) -> bool {
-    let colon = |t: Option<&TokenTree>| matches!(t, Some(TokenTree::Punct(p)) if p.as_char() == ':');
+    let colon =
+        |t: Option<&TokenTree>| matches!(t, Some(TokenTree::Punct(p)) if p.as_char() == ':');
     colon(tokens.first()) && colon(tokens.get(1))
 }
 
@@ -55,7 +63,11 @@ fn imports(stream: TokenStream, depth: usize, names: &mut Names) {
         if let TokenTree::Punct(p) = &tokens[i]
             && p.as_char() == '#'
             && let Some(TokenTree::Group(attribute)) = tokens.get(i + 1)
-            && attribute.stream().to_string().replace(' ', "").starts_with("cfg(test)")
+            && attribute
+                .stream()
+                .to_string()
+                .replace(' ', "")
+                .starts_with("cfg(test)")
         {
             // Skips the item that the attribute belongs to.
             i += 2;
@@ -130,14 +142,19 @@ fn reexports(root: TokenStream, modules: &Names) -> BTreeMap<String, String> {
 
 fn tokens_of(path: &Path) -> TokenStream {
     let text = fs::read_to_string(path).unwrap();
-    text.parse().unwrap_or_else(|e| panic!("{}: {e}", path.display()))
+    text.parse()
+        .unwrap_or_else(|e| panic!("{}: {e}", path.display()))
 }
 
 /// Returns the imports that lead up, as `file: module -> module`.
 fn upward(folder: &str, order: &[String]) -> Vec<String> {
     let base = root().join(folder);
     let modules: Names = order.iter().cloned().collect();
-    assert_eq!(modules.len(), order.len(), "{folder}: a module is listed twice");
+    assert_eq!(
+        modules.len(),
+        order.len(),
+        "{folder}: a module is listed twice"
+    );
     let reexports = reexports(tokens_of(&base.join("lib.rs")), &modules);
     let place = |name: &str| order.iter().position(|module| module == name);
     let mut files = Vec::new();
@@ -170,16 +187,30 @@ fn upward(folder: &str, order: &[String]) -> Vec<String> {
             }
         }
     }
-    assert_eq!(seen, modules, "{folder}: the modules and those of ARCHITECTURE");
+    assert_eq!(
+        seen, modules,
+        "{folder}: the modules and those of ARCHITECTURE"
+    );
     found
 }
 
 #[test]
 fn no_import_leads_to_a_module_above() {
     let orders = orders();
-    assert_eq!(orders.len(), 4, "ARCHITECTURE orders the modules of four crates");
-    let found: Vec<String> = orders.iter().flat_map(|(c, order)| upward(c, order)).collect();
-    assert!(found.is_empty(), "imports that lead up:\n{}", found.join("\n"));
+    assert_eq!(
+        orders.len(),
+        4,
+        "ARCHITECTURE orders the modules of four crates"
+    );
+    let found: Vec<String> = orders
+        .iter()
+        .flat_map(|(c, order)| upward(c, order))
+        .collect();
+    assert!(
+        found.is_empty(),
+        "imports that lead up:\n{}",
+        found.join("\n")
+    );
 }
 
 #[test]
@@ -193,6 +224,9 @@ fn an_import_is_found_in_each_form() {
     assert_eq!(names("fn f() { crate::a::b() }", 1), "a");
     assert_eq!(names("use super::a; use super::super::b;", 2), "b");
     assert_eq!(names("macro_rules! m { () => { $crate::a::B } }", 1), "a");
-    assert_eq!(names("#[cfg(test)] mod tests { use crate::a; } use crate::b;", 1), "b");
+    assert_eq!(
+        names("#[cfg(test)] mod tests { use crate::a; } use crate::b;", 1),
+        "b"
+    );
     assert_eq!(names("mod inner { use super::super::a; }", 1), "a");
 }

@@ -350,7 +350,7 @@ impl<'a> Parser<'a> {
                     false => p.dim().map(Some),
                 }
             };
-            return Ok(Static::Lens(text, self.list("]", len)?));
+            return Ok(Static::Dims(text, self.list("]", len)?));
         }
         self.space();
         let rest = &self.text[self.at..];

@@ -6,7 +6,7 @@
 
 use crate::attention::mask;
 use crate::attention::mask::Seen;
-use crate::attention::scratch::{Plain, with_room};
+use crate::attention::scratch::{Plain, with_scratch};
 use crate::gemm;
 use crate::gemm::{Batch, Gemm, Matrix};
 use crate::simd::lanes;
@@ -222,7 +222,7 @@ fn product_of_seen<T: Real>(
         rows: n,
         cols: 1,
     };
-    with_room([k * n], |[seen]| {
+    with_scratch([k * n], |[seen]| {
         let mut i = 0;
         while i < m {
             // Adjacent rows that see the same keys.

@@ -3,7 +3,7 @@
 use crate::attention::block;
 use crate::attention::block::Real;
 use crate::attention::heads::{Given, Heads, Rows};
-use crate::attention::scratch::{Parts, with_room};
+use crate::attention::scratch::{Parts, with_scratch};
 use crate::gemm::Matrix;
 use crate::threads;
 
@@ -61,7 +61,7 @@ pub(crate) fn run<T: Real>(
             .next_multiple_of(block::STEP);
         let square = block::KEYS * width;
         let lens = [d * width, e * width, square, square, width, width, e];
-        with_room(lens, |[turned, ct_turned, p, ds, lse, along_o, some]| {
+        with_scratch(lens, |[turned, ct_turned, p, ds, lse, along_o, some]| {
             for (i, n) in heads.queries_of(part, n_parts) {
                 let width = n.next_multiple_of(block::STEP);
                 // SAFETY: each block of queries of a head belongs to one of its tasks.

@@ -4,7 +4,7 @@ use crate::attention::block;
 use crate::attention::block::{Real, Totals};
 use crate::attention::heads::{Heads, Rows};
 use crate::attention::mask::Mask;
-use crate::attention::scratch::{Parts, with_room};
+use crate::attention::scratch::{Parts, with_scratch};
 use crate::threads;
 
 /// The values with the layout of their rows, and the result.
@@ -39,7 +39,7 @@ pub(crate) fn run<T: Real>(
             width,
             width,
         ];
-        with_room(lens, |[turned, scores, top, total, shrink]| {
+        with_scratch(lens, |[turned, scores, top, total, shrink]| {
             let mut totals = Totals { top, total, shrink };
             totals.reset();
             block::turn(

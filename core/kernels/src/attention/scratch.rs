@@ -1,6 +1,6 @@
 //! A slice that threads write in disjoint parts, and thread-local scratch.
 
-use crate::memory::aligned_vec::Span;
+use crate::memory::aligned_vec::AlignedVec;
 use crate::memory::scratch::{Scratch, lines_for, with_lines};
 use std::marker::PhantomData;
 
@@ -63,12 +63,12 @@ unsafe impl Plain for f64 {}
 /// Calls `f` with thread-local scratch slices of the given lengths, each aligned to a cache line.
 ///
 /// They hold the elements of the last use.
-pub(crate) fn with_room<T: Plain, R, const N: usize>(
+pub(crate) fn with_scratch<T: Plain, R, const N: usize>(
     lens: [usize; N],
     f: impl FnOnce([&mut [T]; N]) -> R,
 ) -> R {
     thread_local! {
-        static ROOM: Scratch = const { Scratch::new(Span::new()) };
+        static ROOM: Scratch = const { Scratch::new(AlignedVec::new()) };
     }
     let n_lines = lens.map(lines_for::<T>);
     with_lines(&ROOM, n_lines.iter().sum(), |mut rest| {

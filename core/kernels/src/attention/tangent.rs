@@ -3,7 +3,7 @@
 use crate::attention::block;
 use crate::attention::block::Real;
 use crate::attention::heads::{Given, Heads, Rows};
-use crate::attention::scratch::{Parts, with_room};
+use crate::attention::scratch::{Parts, with_scratch};
 use crate::threads;
 
 /// Writes the tangent of the result. `dx` are the active tangents of queries, keys and values.
@@ -31,7 +31,7 @@ pub(crate) fn run<T: Real>(
             let out = unsafe { out.part((head * heads.queries + i) * e, n * e) };
             let square = block::KEYS * width;
             let lens = [d * width, d * width, square, square, width, width];
-            with_room(lens, |[turned, d_turned, p, w, totals, lse]| {
+            with_scratch(lens, |[turned, d_turned, p, w, totals, lse]| {
                 out.fill(T::ZERO);
                 totals.fill(T::ZERO);
                 lse.fill(T::ZERO);

@@ -1,7 +1,7 @@
 //! Copies of blocks of matrices, in the order in which the tiles read them.
 
 use crate::gemm::tile::{Tiled, Tiles};
-use crate::memory::aligned_vec::Span;
+use crate::memory::aligned_vec::AlignedVec;
 use crate::memory::scratch::{Scratch, lines_for, with_lines};
 
 /// A strided matrix in memory: element `(i, j)` is at `ptr + i * rows + j * cols`.
@@ -48,7 +48,7 @@ impl<T: Copy> At<T> {
 /// Calls `f` with thread-local scratch for `len` elements, aligned to a cache line.
 pub(crate) fn with_room<T: Tiled, R>(len: usize, f: impl FnOnce(*mut T) -> R) -> R {
     thread_local! {
-        static ROOM: Scratch = const { Scratch::new(Span::new()) };
+        static ROOM: Scratch = const { Scratch::new(AlignedVec::new()) };
     }
     match len {
         0 => f(std::ptr::dangling_mut()),

@@ -37,23 +37,23 @@ pub(crate) struct Line([u8; ALIGN]);
 /// Returns `kept` if it has at least `n` lines, else a fresh zeroed span.
 ///
 /// The contents of a span that is too small are lost. Returns `None` if memory runs out.
-pub(crate) fn at_least(kept: Span<Line>, n: usize) -> Option<Span<Line>> {
+pub(crate) fn at_least(kept: AlignedVec<Line>, n: usize) -> Option<AlignedVec<Line>> {
     if kept.len() >= n {
         return Some(kept);
     }
     drop(kept);
-    Span::zeroed(n)
+    AlignedVec::zeroed(n)
 }
 
 // SAFETY: any bytes are a valid array of bytes, which needs no drop.
 unsafe impl Zero for Line {}
 
 /// Contiguous initialised elements with spare capacity.
-pub(crate) struct Span<T> {
+pub(crate) struct AlignedVec<T> {
     start: NonNull<T>,
     len: usize,
     /// Number of elements from `start` on that are initialised, at least `len`.
-    room: usize,
+    capacity: usize,
     memory: Memory<T>,
 }
 
@@ -67,32 +67,32 @@ enum Memory<T> {
 
 // SAFETY: a span owns its elements, as `Vec` does, and gives access to them through `&` and `&mut`
 // only.
-unsafe impl<T: Send> Send for Span<T> {}
+unsafe impl<T: Send> Send for AlignedVec<T> {}
 // SAFETY: a span owns its elements, as `Vec` does, and gives access to them through `&` and `&mut`
 // only.
-unsafe impl<T: Sync> Sync for Span<T> {}
+unsafe impl<T: Sync> Sync for AlignedVec<T> {}
 
 /// Size in bytes from which memory is aligned to [`ALIGN`].
 ///
 /// A vector load or store that straddles two cache lines runs at half the rate.
 const ALIGNED: usize = 1 << 10;
 
-impl<T: Zero> Span<T> {
+impl<T: Zero> AlignedVec<T> {
     /// Returns `n` zeroed elements, or `None` if memory runs out.
     ///
     /// The zeros come from the system where possible, without touching the pages.
-    pub(crate) fn zeroed(n: usize) -> Option<Span<T>> {
+    pub(crate) fn zeroed(n: usize) -> Option<AlignedVec<T>> {
         let bytes = n.checked_mul(size_of::<T>())?;
         if let Some(part) = part(bytes) {
-            return Some(Span {
+            return Some(AlignedVec {
                 start: part.start.cast(),
                 len: n,
-                room: n,
+                capacity: n,
                 memory: Memory::Mapped { of: part.mapping },
             });
         }
         if bytes == 0 {
-            return Some(Span::new());
+            return Some(AlignedVec::new());
         }
         let more = match bytes >= ALIGNED && align_of::<T>() < ALIGN {
             true => n.checked_add(ALIGN / size_of::<T>() - 1)?,
@@ -106,11 +106,11 @@ impl<T: Zero> Span<T> {
         populate(vector.spare_capacity_mut());
         std::mem::forget(vector);
         let skipped = start.align_offset(ALIGN).min(more - n);
-        Some(Span {
+        Some(AlignedVec {
             // SAFETY: `skipped` is at most `more - n`, so `n` elements follow.
             start: unsafe { start.add(skipped) },
             len: n,
-            room: n,
+            capacity: n,
             memory: Memory::Heap {
                 start,
                 capacity: more,
@@ -119,13 +119,13 @@ impl<T: Zero> Span<T> {
     }
 }
 
-impl<T> Span<T> {
+impl<T> AlignedVec<T> {
     /// Returns an empty span.
-    pub(crate) const fn new() -> Span<T> {
-        Span {
+    pub(crate) const fn new() -> AlignedVec<T> {
+        AlignedVec {
             start: NonNull::dangling(),
             len: 0,
-            room: 0,
+            capacity: 0,
             memory: Memory::Heap {
                 start: NonNull::dangling(),
                 capacity: 0,
@@ -133,10 +133,10 @@ impl<T> Span<T> {
         }
     }
 
-    /// Sets the length to `n`, at most the [capacity](Self::room).
+    /// Sets the length to `n`, at most the [capacity](Self::capacity).
     pub(crate) fn set_len(&mut self, n: usize) {
         assert!(
-            n <= self.room,
+            n <= self.capacity,
             "the length must not exceed the initialised elements"
         );
         self.len = n;
@@ -144,20 +144,20 @@ impl<T> Span<T> {
 
     /// Drops elements from the front until the start is aligned to [`ALIGN`].
     pub(crate) fn align(&mut self) {
-        let skipped = self.start.align_offset(ALIGN).min(self.room);
-        // SAFETY: `skipped` is at most `room`, the number of elements.
+        let skipped = self.start.align_offset(ALIGN).min(self.capacity);
+        // SAFETY: `skipped` is at most `capacity`, the number of elements.
         self.start = unsafe { self.start.add(skipped) };
-        self.room -= skipped;
-        self.len = self.len.min(self.room);
+        self.capacity -= skipped;
+        self.len = self.len.min(self.capacity);
     }
 
     /// Returns the maximum length.
-    pub(crate) fn room(&self) -> usize {
-        self.room
+    pub(crate) fn capacity(&self) -> usize {
+        self.capacity
     }
 }
 
-impl<T> Drop for Span<T> {
+impl<T> Drop for AlignedVec<T> {
     fn drop(&mut self) {
         match &self.memory {
             Memory::Heap { start, capacity } => {
@@ -169,23 +169,23 @@ impl<T> Drop for Span<T> {
             // pages of this part are returned at once.
             Memory::Mapped { of } if Arc::strong_count(of) > 1 => {
                 // SAFETY: the span owns this part of the mapping, and this is its last use.
-                unsafe { give_back(self.start.as_ptr(), self.room) }
+                unsafe { give_back(self.start.as_ptr(), self.capacity) }
             }
             Memory::Mapped { .. } => {}
         }
     }
 }
 
-impl<T: Copy> From<Vec<T>> for Span<T> {
-    fn from(vector: Vec<T>) -> Span<T> {
+impl<T: Copy> From<Vec<T>> for AlignedVec<T> {
+    fn from(vector: Vec<T>) -> AlignedVec<T> {
         let mut vector = std::mem::ManuallyDrop::new(vector);
         // The pointer is used to free the memory, so it must come from the vector: a pointer to the
         // slice of its elements would not cover the whole capacity.
         let start = NonNull::new(vector.as_mut_ptr()).expect("a vector's pointer is never null");
-        Span {
+        AlignedVec {
             start,
             len: vector.len(),
-            room: vector.len(),
+            capacity: vector.len(),
             memory: Memory::Heap {
                 start,
                 capacity: vector.capacity(),
@@ -194,13 +194,13 @@ impl<T: Copy> From<Vec<T>> for Span<T> {
     }
 }
 
-impl<T: Copy> Default for Span<T> {
-    fn default() -> Span<T> {
-        Span::new()
+impl<T: Copy> Default for AlignedVec<T> {
+    fn default() -> AlignedVec<T> {
+        AlignedVec::new()
     }
 }
 
-impl<T> Deref for Span<T> {
+impl<T> Deref for AlignedVec<T> {
     type Target = [T];
     #[inline]
     fn deref(&self) -> &[T] {
@@ -209,7 +209,7 @@ impl<T> Deref for Span<T> {
     }
 }
 
-impl<T> DerefMut for Span<T> {
+impl<T> DerefMut for AlignedVec<T> {
     #[inline]
     fn deref_mut(&mut self) -> &mut [T] {
         // SAFETY: `start` points to at least `len` initialised elements, which the span owns and
@@ -218,7 +218,7 @@ impl<T> DerefMut for Span<T> {
     }
 }
 
-impl<T: std::fmt::Debug> std::fmt::Debug for Span<T> {
+impl<T: std::fmt::Debug> std::fmt::Debug for AlignedVec<T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_list().entries(self.iter()).finish()
     }
@@ -226,21 +226,21 @@ impl<T: std::fmt::Debug> std::fmt::Debug for Span<T> {
 
 #[cfg(test)]
 mod tests {
-    use super::{ALIGN, Span};
+    use super::{ALIGN, AlignedVec};
 
     #[test]
     fn a_fresh_span_has_the_requested_length_and_is_zero() {
         for n in [0, 1, 100, 1 << 16, 1 << 18, (3 << 20) + 5] {
-            let mut data = Span::<f32>::zeroed(n).unwrap();
+            let mut data = AlignedVec::<f32>::zeroed(n).unwrap();
             assert_eq!(data.len(), n);
             assert!(data.iter().all(|x| x.to_bits() == 0));
             assert!(n < 1 << 10 || data.as_ptr().align_offset(ALIGN) == 0);
             data.fill(1.0);
             data.set_len(n / 2);
-            assert_eq!((data.len(), data.room()), (n / 2, n));
+            assert_eq!((data.len(), data.capacity()), (n / 2, n));
         }
-        assert!(Span::<f64>::zeroed(usize::MAX / 8).is_none());
-        assert!(Span::<bool>::zeroed(usize::MAX).is_none());
+        assert!(AlignedVec::<f64>::zeroed(usize::MAX / 8).is_none());
+        assert!(AlignedVec::<bool>::zeroed(usize::MAX).is_none());
     }
 
     #[cfg(target_os = "linux")]
@@ -249,7 +249,7 @@ mod tests {
         use super::Memory;
         const PAGE: usize = 4 << 10;
         let bytes = (8 << 20) + (600 << 10);
-        let mut span = Span::<f32>::zeroed(bytes / 4).unwrap();
+        let mut span = AlignedVec::<f32>::zeroed(bytes / 4).unwrap();
         span.fill(1.0);
         let Memory::Mapped { of } = &span.memory else {
             return;
@@ -269,7 +269,7 @@ mod tests {
     fn a_span_from_a_vector_does_not_move_it() {
         let vector = vec![1.0, 2.0];
         let start = vector.as_ptr();
-        let span = Span::from(vector);
+        let span = AlignedVec::from(vector);
         assert_eq!((span.as_ptr(), &*span), (start, &[1.0, 2.0][..]));
     }
 }

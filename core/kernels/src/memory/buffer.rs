@@ -1,10 +1,10 @@
 //! Storage of elements.
 
 use crate::lock::get_or_init;
-use crate::memory::aligned_vec::Span;
+use crate::memory::aligned_vec::AlignedVec;
 use crate::memory::element::Element;
 use crate::memory::fault::KernelFault;
-use crate::memory::pool::Block;
+use crate::memory::pool::PooledVec;
 use gradloom_ir::DType;
 use gradloom_ir::Static;
 use std::sync::OnceLock;
@@ -12,11 +12,11 @@ use std::sync::OnceLock;
 /// Elements of a realised tensor, in row-major order.
 #[derive(Clone, Debug)]
 pub enum Buffer {
-    F32(Block<f32>),
-    F64(Block<f64>),
-    I32(Block<i32>),
-    I64(Block<i64>),
-    Bool(Block<bool>),
+    F32(PooledVec<f32>),
+    F64(PooledVec<f64>),
+    I32(PooledVec<i32>),
+    I64(PooledVec<i64>),
+    Bool(PooledVec<bool>),
 }
 
 /// Evaluates `$e` with `$xs` bound to the elements of a buffer, for each element type.
@@ -36,7 +36,7 @@ impl Buffer {
     /// Returns a buffer of `n` unspecified elements. The caller writes them before it reads them.
     pub fn scratch(dtype: DType, n: usize) -> Result<Buffer, KernelFault> {
         fn of<T: Element>(n: usize) -> Result<Buffer, KernelFault> {
-            Ok(T::into_buffer(Block::scratch(n)?))
+            Ok(T::into_buffer(PooledVec::scratch(n)?))
         }
         on_element!(dtype, of(n))
     }
@@ -97,7 +97,7 @@ impl Buffer {
 
     /// Returns the capacity in bytes, which may exceed the size of the elements.
     pub fn bytes(&self) -> usize {
-        on_elements!(self, xs => xs.room())
+        on_elements!(self, xs => xs.capacity())
     }
 
     /// Drops the elements.
@@ -123,10 +123,10 @@ pub fn reserve<T: Element>(n: usize) -> Result<Vec<T>, KernelFault> {
 }
 
 /// Returns `n` zeros, or an error if memory is short.
-pub(crate) fn fresh<T: Element>(n: usize) -> Result<Span<T>, KernelFault> {
+pub(crate) fn fresh<T: Element>(n: usize) -> Result<AlignedVec<T>, KernelFault> {
     let bytes = n.saturating_mul(size_of::<T>());
     afford(bytes)?;
-    Span::zeroed(n).ok_or(KernelFault::OutOfMemory { bytes })
+    AlignedVec::zeroed(n).ok_or(KernelFault::OutOfMemory { bytes })
 }
 
 /// Returns an error if `bytes` exceeds the memory of the machine.

@@ -3,7 +3,7 @@
 use crate::memory::aligned_vec::Zero;
 use crate::memory::buffer::Buffer;
 use crate::memory::data::{Data, DataMut, bools_of};
-use crate::memory::pool::{Block, Shelf};
+use crate::memory::pool::{BufferPool, PooledVec};
 use gradloom_ir::DType;
 use gradloom_ir::Static;
 use std::sync::Mutex;
@@ -19,13 +19,13 @@ pub trait Element:
     /// Dtype of the elements.
     const TYPE: DType;
 
-    fn into_buffer(data: Block<Self>) -> Buffer;
+    fn into_buffer(data: PooledVec<Self>) -> Buffer;
     fn of_buffer(buffer: &Buffer) -> Option<&[Self]>;
     /// Returns the elements of a kernel operand of this dtype.
     fn slice(data: Data<'_>) -> &[Self];
     /// Returns the elements of a kernel result of this dtype.
     fn slice_mut<'a>(data: &'a mut DataMut<'_>) -> &'a mut [Self];
-    fn shelf() -> &'static Mutex<Shelf<Self>>;
+    fn pool() -> &'static Mutex<BufferPool<Self>>;
     /// Converts the number that a static argument holds.
     fn from_static(value: &Static) -> Self;
 }
@@ -45,7 +45,7 @@ macro_rules! element {
         impl sealed::Sealed for $ty {}
         impl Element for $ty {
             const TYPE: DType = DType::$variant;
-            fn into_buffer(data: Block<Self>) -> Buffer {
+            fn into_buffer(data: PooledVec<Self>) -> Buffer {
                 Buffer::$variant(data)
             }
             fn slice(data: Data<'_>) -> &[Self] {
@@ -60,9 +60,9 @@ macro_rules! element {
                     other => unreachable!("{other:?} is not of {}", Self::TYPE),
                 }
             }
-            fn shelf() -> &'static Mutex<Shelf<Self>> {
-                static SHELF: Mutex<Shelf<$ty>> = Mutex::new(Shelf::new());
-                &SHELF
+            fn pool() -> &'static Mutex<BufferPool<Self>> {
+                static POOL: Mutex<BufferPool<$ty>> = Mutex::new(BufferPool::new());
+                &POOL
             }
             fn of_buffer(buffer: &Buffer) -> Option<&[Self]> {
                 match buffer {

@@ -86,8 +86,8 @@ pub(crate) fn part(bytes: usize) -> Option<Part> {
     };
     drop(open);
     // SAFETY: the part has `bytes` bytes, and only this function holds it.
-    let room = unsafe { std::slice::from_raw_parts_mut(part.start.as_ptr().cast(), bytes) };
-    populate::<u8>(room);
+    let capacity = unsafe { std::slice::from_raw_parts_mut(part.start.as_ptr().cast(), bytes) };
+    populate::<u8>(capacity);
     Some(part)
 }
 
@@ -217,18 +217,18 @@ pub(crate) unsafe fn give_back<T>(start: *mut T, n: usize) {
 #[cfg(not(target_os = "linux"))]
 pub(crate) unsafe fn give_back<T>(_start: *mut T, _n: usize) {}
 
-/// Asks the system to map all pages that lie in `room` at once; it may decline.
+/// Asks the system to map all pages that lie in `capacity` at once; it may decline.
 #[cfg(target_os = "linux")]
-pub(crate) fn populate<T>(room: &mut [MaybeUninit<T>]) {
-    if size_of_val(room) < WORTH {
+pub(crate) fn populate<T>(capacity: &mut [MaybeUninit<T>]) {
+    if size_of_val(capacity) < WORTH {
         return;
     }
-    let start = room.as_mut_ptr() as usize;
-    let end = start + size_of_val(room);
+    let start = capacity.as_mut_ptr() as usize;
+    let end = start + size_of_val(capacity);
     let (first, last) = (start.next_multiple_of(PAGE), end - end % PAGE);
     if first < last {
-        let pages = room.as_mut_ptr().wrapping_byte_add(first - start);
-        // SAFETY: the range lies in `room`, which is borrowed mutably, and the advice changes no
+        let pages = capacity.as_mut_ptr().wrapping_byte_add(first - start);
+        // SAFETY: the range lies in `capacity`, which is borrowed mutably, and the advice changes no
         // contents. An error only means that the system does not support it.
         unsafe { libc::madvise(pages.cast(), last - first, libc::MADV_POPULATE_WRITE) };
     }
@@ -261,12 +261,12 @@ mod tests {
             let start = part.start.as_ptr();
             assert_eq!(start.align_offset(64), 0);
             // SAFETY: these are the bytes of the part, which only this test holds.
-            let room = unsafe { std::slice::from_raw_parts_mut(start, bytes) };
+            let capacity = unsafe { std::slice::from_raw_parts_mut(start, bytes) };
             assert!(
-                room.iter().all(|x| *x == 0),
+                capacity.iter().all(|x| *x == 0),
                 "a part must not overlap an earlier one"
             );
-            room.fill(7);
+            capacity.fill(7);
             parts.push(part);
         }
         assert!(

@@ -4,7 +4,7 @@
 //! large blocks to the system at once. So a large block goes to the pool when it is dropped, and a
 //! later result of a similar size reuses it.
 
-use crate::memory::aligned_vec::{ALIGN, Span};
+use crate::memory::aligned_vec::{ALIGN, AlignedVec};
 use crate::memory::buffer::fresh;
 use crate::memory::element::Element;
 use crate::memory::fault::KernelFault;
@@ -20,12 +20,12 @@ const CAPACITY: usize = 256 << 20;
 
 /// Elements whose memory returns to the pool when they are dropped, if it is large.
 #[derive(Debug)]
-pub struct Block<T: Element>(Span<T>);
+pub struct PooledVec<T: Element>(AlignedVec<T>);
 
 /// Pooled memory, the oldest first.
 #[derive(Debug)]
-pub struct Shelf<T> {
-    spans: VecDeque<Span<T>>,
+pub struct BufferPool<T> {
+    spans: VecDeque<AlignedVec<T>>,
     bytes: usize,
 }
 
@@ -50,38 +50,38 @@ pub fn release_memory() {
 }
 
 fn release<T: Element>() {
-    let kept = lock(T::shelf()).take_all();
+    let kept = lock(T::pool()).take_all();
     // The lock is released before the memory is freed.
     drop(kept);
 }
 
-impl<T: Element> Block<T> {
+impl<T: Element> PooledVec<T> {
     /// Returns `n` elements with unspecified values.
-    pub fn scratch(n: usize) -> Result<Block<T>, KernelFault> {
+    pub fn scratch(n: usize) -> Result<PooledVec<T>, KernelFault> {
         let large = n.saturating_mul(size_of::<T>()) >= LARGE;
-        let from_shelf = large.then(|| lock(T::shelf()).take(n));
-        if let Some(mut span) = from_shelf.flatten() {
+        let from_pool = large.then(|| lock(T::pool()).take(n));
+        if let Some(mut span) = from_pool.flatten() {
             span.set_len(n);
-            return Ok(Block(span));
+            return Ok(PooledVec(span));
         }
-        fresh(n).map(Block)
+        fresh(n).map(PooledVec)
     }
 
     /// Returns the capacity in bytes.
-    pub fn room(&self) -> usize {
+    pub fn capacity(&self) -> usize {
         bytes(&self.0)
     }
 }
 
-impl<T> Shelf<T> {
-    pub const fn new() -> Shelf<T> {
-        Shelf {
+impl<T> BufferPool<T> {
+    pub const fn new() -> BufferPool<T> {
+        BufferPool {
             spans: VecDeque::new(),
             bytes: 0,
         }
     }
 
-    fn take_all(&mut self) -> VecDeque<Span<T>> {
+    fn take_all(&mut self) -> VecDeque<AlignedVec<T>> {
         self.bytes = 0;
         std::mem::take(&mut self.spans)
     }
@@ -89,19 +89,19 @@ impl<T> Shelf<T> {
     /// Takes the smallest span with capacity for `n` elements.
     ///
     /// Returns `None` if it is more than about twice as large.
-    fn take(&mut self, n: usize) -> Option<Span<T>> {
-        let fits = |span: &Span<T>| span.room() >= n && span.room() / 2 <= n;
+    fn take(&mut self, n: usize) -> Option<AlignedVec<T>> {
+        let fits = |span: &AlignedVec<T>| span.capacity() >= n && span.capacity() / 2 <= n;
         let all = self.spans.iter().enumerate().rev();
         let (i, _) = all
             .filter(|(_, span)| fits(span))
-            .min_by_key(|(_, span)| span.room())?;
+            .min_by_key(|(_, span)| span.capacity())?;
         let found = self.spans.remove(i)?;
         self.bytes -= bytes(&found);
         Some(found)
     }
 
     /// Adds a span, and returns the oldest spans that exceed the capacity.
-    fn put(&mut self, mut span: Span<T>) -> Vec<Span<T>> {
+    fn put(&mut self, mut span: AlignedVec<T>) -> Vec<AlignedVec<T>> {
         span.align();
         self.bytes += bytes(&span);
         self.spans.push_back(span);
@@ -116,32 +116,32 @@ impl<T> Shelf<T> {
     }
 }
 
-fn bytes<T>(span: &Span<T>) -> usize {
-    span.room() * size_of::<T>()
+fn bytes<T>(span: &AlignedVec<T>) -> usize {
+    span.capacity() * size_of::<T>()
 }
 
-fn lock<T>(shelf: &Mutex<Shelf<T>>) -> std::sync::MutexGuard<'_, Shelf<T>> {
+fn lock<T>(pool: &Mutex<BufferPool<T>>) -> std::sync::MutexGuard<'_, BufferPool<T>> {
     // A panic cannot leave a pool half changed, so poisoning is ignored.
-    shelf.lock().unwrap_or_else(|e| e.into_inner())
+    pool.lock().unwrap_or_else(|e| e.into_inner())
 }
 
-impl<T: Element> Drop for Block<T> {
+impl<T: Element> Drop for PooledVec<T> {
     fn drop(&mut self) {
         if bytes(&self.0) >= LARGE {
-            let dropped = lock(T::shelf()).put(std::mem::take(&mut self.0));
+            let dropped = lock(T::pool()).put(std::mem::take(&mut self.0));
             // The lock is released before the memory is freed.
             drop(dropped);
         }
     }
 }
 
-impl<T: Element> From<Vec<T>> for Block<T> {
-    fn from(data: Vec<T>) -> Block<T> {
-        let block = Block(data.into());
+impl<T: Element> From<Vec<T>> for PooledVec<T> {
+    fn from(data: Vec<T>) -> PooledVec<T> {
+        let block = PooledVec(data.into());
         let apart = size_of_val(&*block) >= LARGE && block.as_ptr().align_offset(ALIGN) != 0;
         // An aligned copy pays off because buffers are read often. If memory is short, the vector
         // stays.
-        match apart.then(|| Block::scratch(block.len())) {
+        match apart.then(|| PooledVec::scratch(block.len())) {
             Some(Ok(mut aligned)) => {
                 aligned.copy_from_slice(&block);
                 aligned
@@ -151,13 +151,13 @@ impl<T: Element> From<Vec<T>> for Block<T> {
     }
 }
 
-impl<T: Element> Clone for Block<T> {
-    fn clone(&self) -> Block<T> {
+impl<T: Element> Clone for PooledVec<T> {
+    fn clone(&self) -> PooledVec<T> {
         self.to_vec().into()
     }
 }
 
-impl<T: Element> Deref for Block<T> {
+impl<T: Element> Deref for PooledVec<T> {
     type Target = [T];
     #[inline]
     fn deref(&self) -> &[T] {
@@ -165,7 +165,7 @@ impl<T: Element> Deref for Block<T> {
     }
 }
 
-impl<T: Element> DerefMut for Block<T> {
+impl<T: Element> DerefMut for PooledVec<T> {
     #[inline]
     fn deref_mut(&mut self) -> &mut [T] {
         &mut self.0
@@ -174,17 +174,17 @@ impl<T: Element> DerefMut for Block<T> {
 
 #[cfg(test)]
 mod tests {
-    use super::{ALIGN, Block, CAPACITY, LARGE, Shelf, Span};
+    use super::{ALIGN, AlignedVec, BufferPool, CAPACITY, LARGE, PooledVec};
 
     #[test]
     fn large_blocks_are_aligned_to_cache_lines() {
         for n in [1, 1000, LARGE, 3 * LARGE + 1] {
             for _ in 0..2 {
-                let mut block = Block::<f32>::scratch(n).unwrap();
+                let mut block = PooledVec::<f32>::scratch(n).unwrap();
                 assert_eq!(block.len(), n);
                 assert!(n < LARGE || block.as_ptr().align_offset(ALIGN) == 0);
                 block.fill(n as f32);
-                let copy = Block::from(block.to_vec());
+                let copy = PooledVec::from(block.to_vec());
                 assert!(n < LARGE || copy.as_ptr().align_offset(ALIGN) == 0);
                 assert_eq!(*copy, *block);
             }
@@ -192,18 +192,18 @@ mod tests {
     }
 
     #[test]
-    fn a_shelf_returns_the_smallest_fit_and_drops_the_oldest() {
-        let mut shelf = Shelf::<bool>::new();
+    fn a_pool_returns_the_smallest_fit_and_drops_the_oldest() {
+        let mut pool = BufferPool::<bool>::new();
         for n in [LARGE, 3 * LARGE, 2 * LARGE] {
-            assert!(shelf.put(Span::zeroed(n).unwrap()).is_empty());
+            assert!(pool.put(AlignedVec::zeroed(n).unwrap()).is_empty());
         }
-        assert_eq!(shelf.take(LARGE + 1).map(|v| v.room()), Some(2 * LARGE));
-        assert!(shelf.take(LARGE + 1).is_none(), "not three times as much");
-        assert_eq!(shelf.bytes, 4 * LARGE);
-        let dropped = shelf.put(vec![false; CAPACITY - LARGE].into());
+        assert_eq!(pool.take(LARGE + 1).map(|v| v.capacity()), Some(2 * LARGE));
+        assert!(pool.take(LARGE + 1).is_none(), "not three times as much");
+        assert_eq!(pool.bytes, 4 * LARGE);
+        let dropped = pool.put(vec![false; CAPACITY - LARGE].into());
         assert_eq!(dropped.len(), 2);
-        assert!(shelf.bytes <= CAPACITY - LARGE);
-        assert_eq!((shelf.take_all().len(), shelf.bytes), (1, 0));
-        assert!(shelf.take(CAPACITY - LARGE).is_none());
+        assert!(pool.bytes <= CAPACITY - LARGE);
+        assert_eq!((pool.take_all().len(), pool.bytes), (1, 0));
+        assert!(pool.take(CAPACITY - LARGE).is_none());
     }
 }

@@ -1,11 +1,11 @@
 //! Thread-local scratch memory of kernels.
 
-use crate::memory::aligned_vec::{Line, Span, at_least};
+use crate::memory::aligned_vec::{AlignedVec, Line, at_least};
 use std::cell::Cell;
 use std::thread::LocalKey;
 
 /// Scratch of one use. A kernel that runs inside another one needs its own.
-pub(crate) type Scratch = Cell<Span<Line>>;
+pub(crate) type Scratch = Cell<AlignedVec<Line>>;
 
 /// Takes scratch memory of this thread, or empty memory while the thread exits.
 ///

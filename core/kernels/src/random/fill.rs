@@ -9,7 +9,7 @@ use crate::memory::buffer::reserve;
 use crate::memory::data::Data;
 use crate::memory::element::Element;
 use crate::memory::fault::KernelFault;
-use crate::memory::pool::Block;
+use crate::memory::pool::PooledVec;
 use crate::random::erf_inv::{self, ErfInv};
 use crate::random::threefry::{self, Words, halves};
 use crate::simd::leveled::leveled;
@@ -91,7 +91,7 @@ impl Distribution {
     /// Draws an array of `n` elements.
     pub fn array(self, key: Words, n: usize) -> Result<Buffer, KernelFault> {
         fn typed<D: Draw>(draw: D, key: Words, n: usize) -> Result<Buffer, KernelFault> {
-            let mut data = Block::scratch(n)?;
+            let mut data = PooledVec::scratch(n)?;
             fill(draw, key, &mut data);
             Ok(D::Item::into_buffer(data))
         }

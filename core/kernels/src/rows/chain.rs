@@ -3,19 +3,19 @@
 //! A task finds the results of the task before it in a cache. The result has the bits of the tasks
 //! run one after the other:
 //!
-//! - A row of a [kernel on rows](ByRow) depends on the same row of its operands alone.
+//! - A row of a [kernel on rows](RowKernel) depends on the same row of its operands alone.
 //! - An element of a group depends on the elements at its index.
 //! - Sums of a group get the same pieces ([`Order`](crate::elementwise::tile::Order)), because a block is a
 //!   multiple of these.
 
 use crate::elementwise::group::Group;
 use crate::memory::aligned_vec::ALIGN;
-use crate::memory::aligned_vec::Span;
+use crate::memory::aligned_vec::AlignedVec;
 use crate::memory::data::{Data, DataMut};
 use crate::memory::scratch::{Scratch, lines_for, with_lines};
 use crate::rows::forward;
-use crate::rows::forward::{copy_past_caches, past_caches};
-use crate::rows::row_kernel::{ByRow, Link};
+use crate::rows::forward::{copy_non_temporal, non_temporal};
+use crate::rows::row_kernel::{Fusable, RowKernel};
 use crate::simd::vector::fence;
 use crate::task::Prepared;
 use crate::threads::for_each;
@@ -25,20 +25,20 @@ use std::cell::Cell;
 
 /// Location of an operand or a result of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum At {
+pub enum Operand {
     /// Operand of the chain.
     Arg(usize),
     /// Result of the chain.
     Out(usize),
     /// Intermediate value in scratch: only the rows of the current block exist.
-    Near(usize),
+    Local(usize),
 }
 
 /// Stage of a chain: a link with the locations of its operands and results.
-pub struct Bound {
-    pub link: Link,
-    pub args: Vec<At>,
-    pub outs: Vec<At>,
+pub struct Stage {
+    pub link: Fusable,
+    pub args: Vec<Operand>,
+    pub outs: Vec<Operand>,
 }
 
 /// Approximate number of bytes per row-wise result that one thread computes at a time.
@@ -46,57 +46,57 @@ const TASK_BYTES: usize = 1 << 17;
 
 /// Returns the kernel that runs `links` in order on `block` of `n_rows` rows at a time.
 ///
-/// `block` must be a multiple of the [grain](Link::grain) of each link. `outs` are the dtypes and
-/// lengths of the results; `near` are the dtypes and row lengths of the intermediate values.
+/// `block` must be a multiple of the [grain](Fusable::row_multiple) of each link. `outs` are the dtypes and
+/// lengths of the results; `local` are the dtypes and row lengths of the intermediate values.
 pub fn chain(
-    links: Vec<Bound>,
+    links: Vec<Stage>,
     [n_rows, block]: [usize; 2],
     outs: &[(DType, usize)],
-    near: &[(DType, usize)],
+    local: &[(DType, usize)],
 ) -> Prepared {
     let mut end = 0;
-    let near: Vec<Near> = near
+    let local: Vec<Local> = local
         .iter()
         .map(|&(dtype, row)| {
             let start = end;
             end += (block * row * dtype.size()).next_multiple_of(ALIGN);
-            Near { start, dtype, row }
+            Local { start, dtype, row }
         })
         .collect();
-    let read = |at: &At| links.iter().any(|bound| bound.args.contains(at));
+    let read = |at: &Operand| links.iter().any(|stage| stage.args.contains(at));
     let mut nanos = 0;
     let mut row_bytes = 1;
-    let mut ways = Vec::new();
-    let mut next = ahead(&links, n_rows).into_iter();
-    for bound in &links {
-        let results = (0..bound.outs.len()).filter_map(|i| {
-            let row = bound.link.writes(i, n_rows)?;
-            let (dtype, last) = match bound.outs[i] {
-                At::Out(out) => (outs[out].0, !read(&bound.outs[i])),
-                At::Near(i) => (near[i].dtype, false),
-                At::Arg(_) => unreachable!("an operand is not written"),
+    let mut modes = Vec::new();
+    let mut next = prefetch(&links, n_rows).into_iter();
+    for stage in &links {
+        let results = (0..stage.outs.len()).filter_map(|i| {
+            let row = stage.link.writes(i, n_rows)?;
+            let (dtype, last) = match stage.outs[i] {
+                Operand::Out(out) => (outs[out].0, !read(&stage.outs[i])),
+                Operand::Local(i) => (local[i].dtype, false),
+                Operand::Arg(_) => unreachable!("an operand is not written"),
             };
             Some((i, row * dtype.size(), dtype, last))
         });
         let results: Vec<_> = results.collect();
         let most = results.iter().map(|r| r.1).max().unwrap_or(0);
         row_bytes = row_bytes.max(most);
-        let large = |row: usize, last: bool| last && past_caches(row * n_rows);
-        ways.push(match &bound.link {
-            Link::Rows(_) => {
+        let large = |row: usize, last: bool| last && non_temporal(row * n_rows);
+        modes.push(match &stage.link {
+            Fusable::Rows(_) => {
                 nanos += n_rows * most / 16;
-                let made = !matches!(bound.args[0], At::Arg(_));
-                Way::Rows {
-                    past_caches: results.iter().any(|r| large(r.1, r.3)),
-                    asked: [if made { next.next() } else { None }, next.next()],
+                let made = !matches!(stage.args[0], Operand::Arg(_));
+                StageMode::Rows {
+                    non_temporal: results.iter().any(|r| large(r.1, r.3)),
+                    prefetched: [if made { next.next() } else { None }, next.next()],
                 }
             }
-            Link::Group(group) => {
-                for (i, at) in bound.outs.iter().enumerate() {
+            Fusable::Group(group) => {
+                for (i, at) in stage.outs.iter().enumerate() {
                     let (dtype, len) = match *at {
-                        At::Out(i) => outs[i],
-                        At::Near(i) => (near[i].dtype, near[i].row * n_rows),
-                        At::Arg(_) => unreachable!("an operand is not written"),
+                        Operand::Out(i) => outs[i],
+                        Operand::Local(i) => (local[i].dtype, local[i].row * n_rows),
+                        Operand::Arg(_) => unreachable!("an operand is not written"),
                     };
                     assert!(
                         group.fits(i, dtype, len),
@@ -116,32 +116,34 @@ pub fn chain(
                     .map(|&(result, row, ..)| {
                         let start = end;
                         end += block * row;
-                        let ahead = next.next();
+                        let prefetch = next.next();
                         Copied {
                             result,
                             start,
-                            ahead,
+                            prefetch,
                         }
                     })
                     .collect();
-                Way::Group(copied)
+                StageMode::Group(copied)
             }
         });
     }
     let task = (TASK_BYTES / row_bytes).max(1).next_multiple_of(block);
     let chain = Chain {
-        links: links.into_iter().zip(ways).collect(),
+        links: links.into_iter().zip(modes).collect(),
         n_rows,
         block,
-        near,
+        local,
         bytes: end,
     };
     Box::new(move |args, outs| {
-        for (Bound { link, args: at, .. }, _) in &chain.links {
-            if let Link::Rows(kernel) = link {
+        for (Stage { link, args: at, .. }, _) in &chain.links {
+            if let Fusable::Rows(kernel) = link {
                 kernel.check(|i| match at[i] {
-                    At::Arg(i) => args[i],
-                    At::Out(_) | At::Near(_) => unreachable!("a checked value is an operand"),
+                    Operand::Arg(i) => args[i],
+                    Operand::Out(_) | Operand::Local(_) => {
+                        unreachable!("a checked value is an operand")
+                    }
                 })?;
             }
         }
@@ -160,33 +162,35 @@ pub fn chain(
 /// Returns the operands to prefetch: those with the longest rows among the operands that groups
 /// read row by row.
 ///
-/// They are prefetched one block ahead, by kernels on rows and by non-temporal copies. Groups do
-/// not prefetch: they rely on the hardware, which looks ahead within a page only, and memory is
+/// They are prefetched one block prefetch, by kernels on rows and by non-temporal copies. Groups do
+/// not prefetch: they rely on the hardware, which looks prefetch within a page only, and memory is
 /// idle while kernels on rows compute.
-fn ahead(links: &[Bound], n_rows: usize) -> Vec<usize> {
-    let mut asked: Vec<(usize, usize)> = Vec::new();
-    for Bound { link, args, .. } in links {
+fn prefetch(links: &[Stage], n_rows: usize) -> Vec<usize> {
+    let mut prefetched: Vec<(usize, usize)> = Vec::new();
+    for Stage { link, args, .. } in links {
         for (i, at) in args.iter().enumerate() {
-            if let (Link::Group(_), At::Arg(arg)) = (link, *at)
+            if let (Fusable::Group(_), Operand::Arg(arg)) = (link, *at)
                 && let Some(row) = link.reads(i, n_rows)
-                && !asked.contains(&(arg, row))
+                && !prefetched.contains(&(arg, row))
             {
-                asked.push((arg, row));
+                prefetched.push((arg, row));
             }
         }
     }
-    let longest = asked.iter().map(|(_, row)| *row).max();
-    let asked = asked.into_iter().filter(|(_, row)| Some(*row) == longest);
-    asked.map(|(arg, _)| arg).collect()
+    let longest = prefetched.iter().map(|(_, row)| *row).max();
+    let prefetched = prefetched
+        .into_iter()
+        .filter(|(_, row)| Some(*row) == longest);
+    prefetched.map(|(arg, _)| arg).collect()
 }
 
 /// Mode in which a link reads and writes rows.
-enum Way {
+enum StageMode {
     Rows {
-        past_caches: bool,
-        /// Operands of the chain whose next block is prefetched: `ahead` and `also` of
-        /// [`forward::Way`].
-        asked: [Option<usize>; 2],
+        non_temporal: bool,
+        /// Operands of the chain whose next block is prefetched: `prefetch` and `prefetch_also` of
+        /// [`forward::RowMode`].
+        prefetched: [Option<usize>; 2],
     },
     /// Results that are copied to memory with non-temporal stores.
     Group(Vec<Copied>),
@@ -199,20 +203,20 @@ struct Copied {
     /// Offset of its block in scratch, in bytes.
     start: usize,
     /// Operand of the chain that is prefetched during the copy.
-    ahead: Option<usize>,
+    prefetch: Option<usize>,
 }
 
-impl Way {
+impl StageMode {
     fn is_past_caches(&self) -> bool {
         match self {
-            Way::Rows { past_caches, .. } => *past_caches,
-            Way::Group(copied) => !copied.is_empty(),
+            StageMode::Rows { non_temporal, .. } => *non_temporal,
+            StageMode::Group(copied) => !copied.is_empty(),
         }
     }
 }
 
 /// Intermediate value, stored for one block of rows.
-struct Near {
+struct Local {
     /// Offset of its rows in scratch, in bytes.
     start: usize,
     dtype: DType,
@@ -221,10 +225,10 @@ struct Near {
 }
 
 struct Chain {
-    links: Vec<(Bound, Way)>,
+    links: Vec<(Stage, StageMode)>,
     n_rows: usize,
     block: usize,
-    near: Vec<Near>,
+    local: Vec<Local>,
     /// Size of the scratch in bytes.
     bytes: usize,
 }
@@ -252,7 +256,7 @@ impl End {
 
 thread_local! {
     /// Thread-local scratch for intermediate values.
-    static ROOM: Scratch = const { Cell::new(Span::new()) };
+    static ROOM: Scratch = const { Cell::new(AlignedVec::new()) };
 }
 
 impl Chain {
@@ -288,7 +292,7 @@ impl Chain {
         let mut first = from;
         while first < to {
             let last = to.min(first + self.block);
-            for (bound, way) in &self.links {
+            for (stage, mode) in &self.links {
                 let rows = Rows {
                     args,
                     outs,
@@ -299,20 +303,26 @@ impl Chain {
                 // SAFETY: the caller guarantees the requirements of `run`, and `room` has a block
                 // of each intermediate value.
                 unsafe {
-                    match (&bound.link, way) {
-                        (Link::Rows(kernel), Way::Rows { past_caches, asked }) => {
-                            self.rows(kernel, bound, *past_caches, *asked, rows);
+                    match (&stage.link, mode) {
+                        (
+                            Fusable::Rows(kernel),
+                            StageMode::Rows {
+                                non_temporal,
+                                prefetched,
+                            },
+                        ) => {
+                            self.rows(kernel, stage, *non_temporal, *prefetched, rows);
                         }
-                        (Link::Group(group), Way::Group(copied)) => {
-                            self.group(group, bound, copied, rows);
+                        (Fusable::Group(group), StageMode::Group(copied)) => {
+                            self.group(group, stage, copied, rows);
                         }
-                        _ => unreachable!("`chain` gives each link a way of its kind"),
+                        _ => unreachable!("`chain` gives each link a mode of its kind"),
                     }
                 }
             }
             first = last;
         }
-        if self.links.iter().any(|(_, way)| way.is_past_caches()) {
+        if self.links.iter().any(|(_, mode)| mode.is_past_caches()) {
             fence();
         }
     }
@@ -322,16 +332,16 @@ impl Chain {
     /// As for [`blocks`](Self::blocks), for the rows of `rows`.
     unsafe fn rows(
         &self,
-        kernel: &ByRow,
-        bound: &Bound,
-        past_caches: bool,
-        asked: [Option<usize>; 2],
+        kernel: &RowKernel,
+        stage: &Stage,
+        non_temporal: bool,
+        prefetched: [Option<usize>; 2],
         rows: Rows<'_>,
     ) {
         let (n, args) = (rows.last - rows.first, rows.args);
-        let arg = |(at, row): (&At, &Option<usize>)| match (*at, *row) {
-            (At::Arg(i), None) => args[i],
-            (At::Arg(i), Some(row)) => args[i].part(rows.first * row, n * row),
+        let arg = |(at, row): (&Operand, &Option<usize>)| match (*at, *row) {
+            (Operand::Arg(i), None) => args[i],
+            (Operand::Arg(i), Some(row)) => args[i].part(rows.first * row, n * row),
             (at, row) => {
                 let row = row.expect("a value of the chain must be read by rows");
                 let (dtype, start) = self.place(at, row, rows);
@@ -340,8 +350,8 @@ impl Chain {
                 unsafe { Data::at(dtype, start, n * row) }
             }
         };
-        let read: SmallVec<[Data<'_>; 8]> = bound.args.iter().zip(&kernel.args).map(arg).collect();
-        let out = |(at, row): (&At, &Option<usize>)| {
+        let read: SmallVec<[Data<'_>; 8]> = stage.args.iter().zip(&kernel.args).map(arg).collect();
+        let out = |(at, row): (&Operand, &Option<usize>)| {
             let Some(row) = *row else {
                 return DataMut::Bool(&mut []);
             };
@@ -351,7 +361,7 @@ impl Chain {
             unsafe { DataMut::at(dtype, start, n * row) }
         };
         let mut write: SmallVec<[DataMut<'_>; 4]> =
-            bound.outs.iter().zip(&kernel.outs).map(out).collect();
+            stage.outs.iter().zip(&kernel.outs).map(out).collect();
         // Distance in elements from the first operand to the next block of `operand`.
         let distance = |operand: usize| {
             let size = read[0].dtype()?.size();
@@ -359,33 +369,33 @@ impl Chain {
             let bytes = next.wrapping_sub(read[0].as_ptr().addr()).cast_signed();
             Some((bytes / size.cast_signed()).cast_unsigned())
         };
-        let [ahead, also] = asked.map(|operand| operand.and_then(distance));
-        let way = forward::Way {
-            past_caches,
+        let [prefetch, prefetch_also] = prefetched.map(|operand| operand.and_then(distance));
+        let mode = forward::RowMode {
+            non_temporal,
             fence: false,
-            ahead,
-            also,
+            prefetch,
+            prefetch_also,
         };
-        kernel.run(&read, &mut write, way);
+        kernel.run(&read, &mut write, mode);
     }
 
     /// # Safety
     ///
     /// As for [`blocks`](Self::blocks), for the rows of `rows`.
-    unsafe fn group(&self, group: &Group, bound: &Bound, copied: &[Copied], rows: Rows<'_>) {
+    unsafe fn group(&self, group: &Group, stage: &Stage, copied: &[Copied], rows: Rows<'_>) {
         let row = group.len() / self.n_rows;
         let (from, args) = (rows.first * row, rows.args);
         // Address of row 0, which may be out of bounds.
-        let start = |at: At, size: usize| {
+        let start = |at: Operand, size: usize| {
             let (_, start) = self.place(at, row, rows);
             start.wrapping_sub(from * size)
         };
-        let read = bound
+        let read = stage
             .args
             .iter()
             .enumerate()
             .map(|(operand, at)| match *at {
-                At::Arg(i) => {
+                Operand::Arg(i) => {
                     let arg = args[i];
                     assert!(group.reads(operand).is_none() || arg.len() >= group.len());
                     (arg, arg.as_ptr().cast_mut())
@@ -397,7 +407,7 @@ impl Chain {
                     (Data::EMPTY, start(at, size))
                 }
             });
-        let write = bound.outs.iter().enumerate().map(|(i, at)| {
+        let write = stage.outs.iter().enumerate().map(|(i, at)| {
             let copied = copied.iter().find(|copied| copied.result == i);
             match (*at, group.writes(i), copied) {
                 (_, Some(size), Some(copied)) => {
@@ -405,7 +415,7 @@ impl Chain {
                     start.wrapping_sub(from * size)
                 }
                 (at, Some(size), None) => start(at, size),
-                (At::Out(i), None, _) => rows.outs[i].start,
+                (Operand::Out(i), None, _) => rows.outs[i].start,
                 (_, None, _) => unreachable!("a total must be a result"),
             }
         });
@@ -414,17 +424,17 @@ impl Chain {
         // guarantees that the rows are valid.
         unsafe { group.run_part(read, write, from, rows.last * row) };
         for copied in copied {
-            let (dtype, to) = self.place(bound.outs[copied.result], row, rows);
+            let (dtype, to) = self.place(stage.outs[copied.result], row, rows);
             let from = rows.room.wrapping_add(copied.start);
-            let next = copied.ahead.and_then(|i| self.next(i, dtype, rows));
+            let next = copied.prefetch.and_then(|i| self.next(i, dtype, rows));
             let next = next.unwrap_or(std::ptr::null());
             let n = (rows.last - rows.first) * row;
             // SAFETY: the group has just written these elements to scratch. The caller owns these
             // rows of the result.
             unsafe {
                 match (Data::at(dtype, from, n), DataMut::at(dtype, to, n)) {
-                    (Data::F32(xs), DataMut::F32(out)) => copy_past_caches(xs, out, next.cast()),
-                    (Data::F64(xs), DataMut::F64(out)) => copy_past_caches(xs, out, next.cast()),
+                    (Data::F32(xs), DataMut::F32(out)) => copy_non_temporal(xs, out, next.cast()),
+                    (Data::F64(xs), DataMut::F64(out)) => copy_non_temporal(xs, out, next.cast()),
                     _ => unreachable!("only floats are copied"),
                 }
             }
@@ -440,9 +450,9 @@ impl Chain {
     }
 
     /// Returns the dtype of a value that a link writes and the address of its current rows.
-    fn place(&self, at: At, row: usize, rows: Rows<'_>) -> (DType, *mut u8) {
+    fn place(&self, at: Operand, row: usize, rows: Rows<'_>) -> (DType, *mut u8) {
         match at {
-            At::Out(i) => {
+            Operand::Out(i) => {
                 let End { start, dtype, len } = rows.outs[i];
                 assert!(
                     rows.last * row <= len,
@@ -450,12 +460,12 @@ impl Chain {
                 );
                 (dtype, start.wrapping_add(rows.first * row * dtype.size()))
             }
-            At::Near(i) => {
-                let near = &self.near[i];
-                assert!(near.row == row && rows.last - rows.first <= self.block);
-                (near.dtype, rows.room.wrapping_add(near.start))
+            Operand::Local(i) => {
+                let local = &self.local[i];
+                assert!(local.row == row && rows.last - rows.first <= self.block);
+                (local.dtype, rows.room.wrapping_add(local.start))
             }
-            At::Arg(_) => unreachable!("operands are not written"),
+            Operand::Arg(_) => unreachable!("operands are not written"),
         }
     }
 
@@ -465,18 +475,18 @@ impl Chain {
     ///
     /// `outs` must be the results, and nothing else may use them.
     unsafe fn finish(&self, outs: &[End]) {
-        for (bound, _) in &self.links {
-            if let Link::Rows(kernel) = &bound.link {
-                let out = |at: &At| match *at {
-                    At::Out(i) => {
+        for (stage, _) in &self.links {
+            if let Fusable::Rows(kernel) = &stage.link {
+                let out = |at: &Operand| match *at {
+                    Operand::Out(i) => {
                         let End { start, dtype, len } = outs[i];
                         // SAFETY: the caller guarantees exclusive use of the results, and the
                         // results of a link are distinct.
                         unsafe { DataMut::at(dtype, start, len) }
                     }
-                    At::Near(_) | At::Arg(_) => DataMut::Bool(&mut []),
+                    Operand::Local(_) | Operand::Arg(_) => DataMut::Bool(&mut []),
                 };
-                let mut outs: SmallVec<[DataMut<'_>; 4]> = bound.outs.iter().map(out).collect();
+                let mut outs: SmallVec<[DataMut<'_>; 4]> = stage.outs.iter().map(out).collect();
                 kernel.finish(&mut outs);
             }
         }

@@ -7,7 +7,7 @@ use crate::memory::element::Element;
 use crate::memory::fault::KernelFault;
 use crate::reduce::row_totals;
 use crate::simd::lanes::{
-    Ahead, CHUNK, Map, Pairwise, Same, exp, greatest, map_and_ask, map_sum, sums,
+    CHUNK, Map, Pairwise, Prefetch, Same, exp, greatest, map_and_ask, map_sum, sums,
 };
 use crate::simd::leveled::leveled;
 use crate::simd::number::Float;
@@ -18,36 +18,36 @@ use crate::threads::{for_each_chunk, for_each_chunks};
 const TASK_BYTES: usize = 1 << 17;
 
 /// Size in bytes from which a result is written with non-temporal stores.
-const PAST_CACHES: usize = 8 << 20;
+const NON_TEMPORAL_BYTES: usize = 8 << 20;
 
 /// Mode in which a kernel reads and writes rows.
 #[derive(Clone, Copy)]
-pub(crate) struct Way {
-    /// True if it uses [non-temporal stores](past_caches).
-    pub(crate) past_caches: bool,
+pub(crate) struct RowMode {
+    /// True if it uses [non-temporal stores](non_temporal).
+    pub(crate) non_temporal: bool,
     /// True if its writes must be visible when it ends, without a later [`fence`].
     pub(crate) fence: bool,
     /// Prefetch distance in elements from the first operand, or `None` to prefetch its next row.
-    pub(crate) ahead: Option<usize>,
+    pub(crate) prefetch: Option<usize>,
     /// Distance from the first operand to a second address to prefetch, used where the result is
     /// written.
-    pub(crate) also: Option<usize>,
+    pub(crate) prefetch_also: Option<usize>,
 }
 
-impl Way {
+impl RowMode {
     /// Returns the mode of a kernel that computes all rows.
-    pub(crate) fn alone(past_caches: bool) -> Way {
-        Way {
-            past_caches,
+    pub(crate) fn alone(non_temporal: bool) -> RowMode {
+        RowMode {
+            non_temporal,
             fence: true,
-            ahead: None,
-            also: None,
+            prefetch: None,
+            prefetch_also: None,
         }
     }
 
     #[inline(always)]
-    pub(crate) fn ahead<T>(self, row: &[T]) -> Ahead {
-        self.ahead.map_or(Ahead::next(row), Ahead)
+    pub(crate) fn prefetch<T>(self, row: &[T]) -> Prefetch {
+        self.prefetch.map_or(Prefetch::next(row), Prefetch)
     }
 
     /// Writes `f` of the slices `xs`. The second prefetch address is relative to `row`, a row of
@@ -61,15 +61,17 @@ impl Way {
         f: impl Map<V, K, 1>,
     ) {
         let next = self
-            .also
-            .map_or(std::ptr::null(), |also| row.as_ptr().wrapping_add(also));
-        map_and_ask(xs, out, self.past_caches, next, f);
+            .prefetch_also
+            .map_or(std::ptr::null(), |prefetch_also| {
+                row.as_ptr().wrapping_add(prefetch_also)
+            });
+        map_and_ask(xs, out, self.non_temporal, next, f);
     }
 
     /// Ends the writes of the kernel.
     #[inline(always)]
     pub(crate) fn end(self) {
-        if self.past_caches && self.fence {
+        if self.non_temporal && self.fence {
             fence();
         }
     }
@@ -108,8 +110,8 @@ fn nanos_of<T>(n_rows: usize, cols: usize, nanos: f64) -> usize {
 /// Returns whether a result of this size is written with non-temporal stores.
 ///
 /// A large result would evict more from the caches than it leaves there for the next task.
-pub(crate) fn past_caches(bytes: usize) -> bool {
-    bytes >= PAST_CACHES
+pub(crate) fn non_temporal(bytes: usize) -> bool {
+    bytes >= NON_TEMPORAL_BYTES
 }
 
 /// Writes each row of `cols` elements.
@@ -140,7 +142,7 @@ fn fold_rows<T: Float>(
 
 leveled! {
     /// Copies elements with non-temporal stores and prefetches as many from `next` on.
-    pub(crate) fn copy_past_caches<S, T: Float>(xs: &[T], out: &mut [T], next: *const T) {
+    pub(crate) fn copy_non_temporal<S, T: Float>(xs: &[T], out: &mut [T], next: *const T) {
         map_and_ask::<T::Floats<S>, 1>([xs], out, true, next, Same);
     }
 }
@@ -223,9 +225,9 @@ impl<V: Floats> Map<V, 3, 1> for Normal<V> {
 
 /// Returns `log sum exp(x - top)`, where `top` is the greatest element.
 #[inline(always)]
-fn log_sum_exp<S: Simd, T: Float>(row: &[T], top: T, way: Way) -> T {
+fn log_sum_exp<S: Simd, T: Float>(row: &[T], top: T, mode: RowMode) -> T {
     let exp = Exp(T::Floats::<S>::splat(top));
-    let [total] = sums::<T::Floats<S>, 1, 1>([row], way.ahead(row), exp);
+    let [total] = sums::<T::Floats<S>, 1, 1>([row], mode.prefetch(row), exp);
     total.log::<S>()
 }
 
@@ -233,70 +235,70 @@ fn log_sum_exp<S: Simd, T: Float>(row: &[T], top: T, way: Way) -> T {
 const NEAR: usize = 2048;
 
 /// `exp(x) / sum exp(x)`
-pub(crate) fn softmax<T: Float>(xs: &[T], out: &mut [T], cols: usize, way: Way) {
+pub(crate) fn softmax<T: Float>(xs: &[T], out: &mut [T], cols: usize, mode: RowMode) {
     map_rows(xs, out, cols, 0.25, |xs, out| {
-        softmax_rows(xs, out, cols, way)
+        softmax_rows(xs, out, cols, mode)
     });
 }
 
 leveled! {
-    fn softmax_rows<S, T: Float>(xs: &[T], out: &mut [T], cols: usize, way: Way) {
+    fn softmax_rows<S, T: Float>(xs: &[T], out: &mut [T], cols: usize, mode: RowMode) {
         let mut near = [T::ZERO; NEAR];
         for (row, out) in xs.chunks_exact(cols).zip(out.chunks_exact_mut(cols)) {
             let exp = Exp(T::Floats::<S>::splat(greatest::<T::Floats<S>>(row)));
-            let ahead = way.ahead(row);
+            let prefetch = mode.prefetch(row);
             // The sum is at least 1, so its reciprocal is finite.
             if let Some(near) = near.get_mut(..cols) {
-                let scale = map_sum::<T::Floats<S>>(row, near, ahead, exp).recip();
+                let scale = map_sum::<T::Floats<S>>(row, near, prefetch, exp).recip();
                 let scale = Scale(T::Floats::<S>::splat(scale));
-                way.map::<T::Floats<S>, 1>(row, [near], out, scale);
+                mode.map::<T::Floats<S>, 1>(row, [near], out, scale);
             } else {
-                let scale = map_sum::<T::Floats<S>>(row, out, ahead, exp).recip();
+                let scale = map_sum::<T::Floats<S>>(row, out, prefetch, exp).recip();
                 for y in out {
                     *y = y.times(scale);
                 }
             }
         }
-        way.end();
+        mode.end();
     }
 }
 
 /// `x - log sum exp(x)`
-pub(crate) fn log_softmax<T: Float>(xs: &[T], out: &mut [T], cols: usize, way: Way) {
+pub(crate) fn log_softmax<T: Float>(xs: &[T], out: &mut [T], cols: usize, mode: RowMode) {
     map_rows(xs, out, cols, 0.25, |xs, out| {
-        log_softmax_rows(xs, out, cols, way)
+        log_softmax_rows(xs, out, cols, mode)
     });
 }
 
 leveled! {
-    fn log_softmax_rows<S, T: Float>(xs: &[T], out: &mut [T], cols: usize, way: Way) {
+    fn log_softmax_rows<S, T: Float>(xs: &[T], out: &mut [T], cols: usize, mode: RowMode) {
         for (row, out) in xs.chunks_exact(cols).zip(out.chunks_exact_mut(cols)) {
             // The maximum is subtracted first: `x - top` is exact for the terms that matter.
             let top = greatest::<T::Floats<S>>(row);
-            let minus = [top, log_sum_exp::<S, T>(row, top, way)];
+            let minus = [top, log_sum_exp::<S, T>(row, top, mode)];
             let minus = Minus(minus.map(T::Floats::<S>::splat));
-            way.map::<T::Floats<S>, 1>(row, [row], out, minus);
+            mode.map::<T::Floats<S>, 1>(row, [row], out, minus);
         }
-        way.end();
+        mode.end();
     }
 }
 
 /// `log sum exp(x)`
-pub(crate) fn logsumexp<T: Float>(xs: &[T], out: &mut [T], cols: usize, way: Way) {
+pub(crate) fn logsumexp<T: Float>(xs: &[T], out: &mut [T], cols: usize, mode: RowMode) {
     fold_rows(xs, out, cols, 0.25, |xs, out| {
-        logsumexp_rows(xs, out, cols, way)
+        logsumexp_rows(xs, out, cols, mode)
     });
 }
 
 leveled! {
-    fn logsumexp_rows<S, T: Float>(xs: &[T], out: &mut [T], cols: usize, way: Way) {
+    fn logsumexp_rows<S, T: Float>(xs: &[T], out: &mut [T], cols: usize, mode: RowMode) {
         for (i, y) in out.iter_mut().enumerate() {
             let row = &xs[i * cols..][..cols];
             // The maximum is factored out, so that the exponentials neither overflow nor all
             // underflow.
             let top = greatest::<T::Floats<S>>(row);
             *y = match top.is_finite() {
-                true => top.plus(log_sum_exp::<S, T>(row, top, way)),
+                true => top.plus(log_sum_exp::<S, T>(row, top, mode)),
                 // Infinite or NaN, in any order of summation.
                 false => row.iter().fold(T::ZERO, |sum, x| sum.plus(x.exp::<S>())).log::<S>(),
             };
@@ -306,27 +308,27 @@ leveled! {
 
 /// Returns the mean of a row and `1 / sqrt(var + eps)`, with the biased variance.
 #[inline(always)]
-pub(crate) fn moments<S: Simd, T: Float>(row: &[T], eps: f64, way: Way) -> (T, T) {
-    let [total] = sums::<T::Floats<S>, 1, 1>([row], Ahead(0), Same);
+pub(crate) fn moments<S: Simd, T: Float>(row: &[T], eps: f64, mode: RowMode) -> (T, T) {
+    let [total] = sums::<T::Floats<S>, 1, 1>([row], Prefetch(0), Same);
     let mean = total.over(row.len());
     let square = Square(T::Floats::<S>::splat(mean));
-    let [total] = sums::<T::Floats<S>, 1, 1>([row], way.ahead(row), square);
+    let [total] = sums::<T::Floats<S>, 1, 1>([row], mode.prefetch(row), square);
     let var = total.over(row.len());
     (mean, var.plus(T::of(eps)).sqrt().recip())
 }
 
 /// Returns `1 / sqrt(mean(x^2) + eps)`.
 #[inline(always)]
-pub(crate) fn inv_rms<S: Simd, T: Float>(row: &[T], eps: f64, way: Way) -> T {
+pub(crate) fn inv_rms<S: Simd, T: Float>(row: &[T], eps: f64, mode: RowMode) -> T {
     let square = Square(T::Floats::<S>::splat(T::ZERO));
-    let [total] = sums::<T::Floats<S>, 1, 1>([row], way.ahead(row), square);
+    let [total] = sums::<T::Floats<S>, 1, 1>([row], mode.prefetch(row), square);
     total.over(row.len()).plus(T::of(eps)).sqrt().recip()
 }
 
 /// Returns [`moments`] as vectors.
 #[inline(always)]
-fn normal<S: Simd, T: Float>(row: &[T], eps: f64, way: Way) -> Normal<T::Floats<S>> {
-    let (mean, scale) = moments::<S, T>(row, eps, way);
+fn normal<S: Simd, T: Float>(row: &[T], eps: f64, mode: RowMode) -> Normal<T::Floats<S>> {
+    let (mean, scale) = moments::<S, T>(row, eps, mode);
     Normal {
         mean: T::Floats::<S>::splat(mean),
         scale: T::Floats::<S>::splat(scale),
@@ -334,9 +336,9 @@ fn normal<S: Simd, T: Float>(row: &[T], eps: f64, way: Way) -> Normal<T::Floats<
 }
 
 /// `(x - mean) / sqrt(var + eps)`
-pub(crate) fn normalize<T: Float>(xs: &[T], out: &mut [T], cols: usize, eps: f64, way: Way) {
+pub(crate) fn normalize<T: Float>(xs: &[T], out: &mut [T], cols: usize, eps: f64, mode: RowMode) {
     map_rows(xs, out, cols, 0.12, |xs, out| {
-        normalize_rows(xs, out, cols, eps, way);
+        normalize_rows(xs, out, cols, eps, mode);
     });
 }
 
@@ -346,18 +348,18 @@ leveled! {
         out: &mut [T],
         cols: usize,
         eps: f64,
-        way: Way,
+        mode: RowMode,
     ) {
         for (row, out) in xs.chunks_exact(cols).zip(out.chunks_exact_mut(cols)) {
-            way.map::<T::Floats<S>, 1>(row, [row], out, normal::<S, T>(row, eps, way));
+            mode.map::<T::Floats<S>, 1>(row, [row], out, normal::<S, T>(row, eps, mode));
         }
-        way.end();
+        mode.end();
     }
 }
 
 /// `1 / sqrt(var + eps)`
-pub(crate) fn inv_std<T: Float>(xs: &[T], out: &mut [T], cols: usize, eps: f64, way: Way) {
-    let inv_std = |xs: &[T], out: &mut [T]| inv_std_rows(xs, out, cols, eps, way);
+pub(crate) fn inv_std<T: Float>(xs: &[T], out: &mut [T], cols: usize, eps: f64, mode: RowMode) {
+    let inv_std = |xs: &[T], out: &mut [T]| inv_std_rows(xs, out, cols, eps, mode);
     fold_rows(xs, out, cols, 0.06, inv_std);
 }
 
@@ -367,18 +369,24 @@ leveled! {
         out: &mut [T],
         cols: usize,
         eps: f64,
-        way: Way,
+        mode: RowMode,
     ) {
         for (i, y) in out.iter_mut().enumerate() {
-            *y = moments::<S, T>(&xs[i * cols..][..cols], eps, way).1;
+            *y = moments::<S, T>(&xs[i * cols..][..cols], eps, mode).1;
         }
     }
 }
 
 /// `(x - mean) / sqrt(var + eps) * weight + bias` over the last axis.
-pub(crate) fn layer_norm<T: Float>(xs: &[T], affine: [&[T]; 2], out: &mut [T], eps: f64, way: Way) {
+pub(crate) fn layer_norm<T: Float>(
+    xs: &[T],
+    affine: [&[T]; 2],
+    out: &mut [T],
+    eps: f64,
+    mode: RowMode,
+) {
     map_rows(xs, out, affine[0].len(), 0.13, |xs, out| {
-        layer_norm_rows(xs, affine, out, eps, way);
+        layer_norm_rows(xs, affine, out, eps, mode);
     });
 }
 
@@ -388,22 +396,22 @@ leveled! {
         affine: [&[T]; 2],
         out: &mut [T],
         eps: f64,
-        way: Way,
+        mode: RowMode,
     ) {
         let [weight, bias] = affine;
         let cols = weight.len();
         for (row, out) in xs.chunks_exact(cols).zip(out.chunks_exact_mut(cols)) {
-            let normal = normal::<S, T>(row, eps, way);
-            way.map::<T::Floats<S>, 3>(row, [row, weight, bias], out, normal);
+            let normal = normal::<S, T>(row, eps, mode);
+            mode.map::<T::Floats<S>, 3>(row, [row, weight, bias], out, normal);
         }
-        way.end();
+        mode.end();
     }
 }
 
 /// `x / sqrt(mean(x^2) + eps) * weight` over the last axis.
-pub(crate) fn rms_norm<T: Float>(xs: &[T], weight: &[T], out: &mut [T], eps: f64, way: Way) {
+pub(crate) fn rms_norm<T: Float>(xs: &[T], weight: &[T], out: &mut [T], eps: f64, mode: RowMode) {
     map_rows(xs, out, weight.len(), 0.12, |xs, out| {
-        rms_norm_rows(xs, weight, out, eps, way);
+        rms_norm_rows(xs, weight, out, eps, mode);
     });
 }
 
@@ -413,14 +421,14 @@ leveled! {
         weight: &[T],
         out: &mut [T],
         eps: f64,
-        way: Way,
+        mode: RowMode,
     ) {
         let cols = weight.len();
         for (row, out) in xs.chunks_exact(cols).zip(out.chunks_exact_mut(cols)) {
-            let scale = T::Floats::<S>::splat(inv_rms::<S, T>(row, eps, way));
-            way.map::<T::Floats<S>, 2>(row, [row, weight], out, Scale(scale));
+            let scale = T::Floats::<S>::splat(inv_rms::<S, T>(row, eps, mode));
+            mode.map::<T::Floats<S>, 2>(row, [row, weight], out, Scale(scale));
         }
-        way.end();
+        mode.end();
     }
 }
 
@@ -445,7 +453,7 @@ pub(crate) fn class(labels: Data<'_>, row: usize, classes: usize) -> Result<usiz
 
 /// Writes the loss of each row, `-log_softmax(logits)[label]`.
 ///
-/// If `less_hot` is not empty, also writes the gradient, as [`softmax_less_hot`]. The labels must
+/// If `less_hot` is not empty, prefetch_also writes the gradient, as [`softmax_less_hot`]. The labels must
 /// be valid classes.
 pub(crate) fn losses<T: Float>(
     logits: &[T],
@@ -453,7 +461,7 @@ pub(crate) fn losses<T: Float>(
     losses: &mut [T],
     less_hot: &mut [T],
     classes: usize,
-    way: Way,
+    mode: RowMode,
 ) {
     let rows = rows_of_a_task::<T>(classes);
     let n_tasks = losses.len().div_ceil(rows);
@@ -463,8 +471,8 @@ pub(crate) fn losses<T: Float>(
         let first = i * rows;
         let logits = &logits[first * classes..][..losses.len() * classes];
         match less_hot.is_empty() {
-            true => cross_entropy_rows(logits, labels, first, losses, way),
-            false => cross_entropy_and_rows(logits, labels, first, losses, less_hot, way),
+            true => cross_entropy_rows(logits, labels, first, losses, mode),
+            false => cross_entropy_and_rows(logits, labels, first, losses, less_hot, mode),
         }
     });
 }
@@ -489,33 +497,33 @@ leveled! {
         labels: Data<'_>,
         first: usize,
         losses: &mut [T],
-        way: Way,
+        mode: RowMode,
     ) {
         let classes = logits.len() / losses.len().max(1);
         for (i, (row, loss)) in logits.chunks_exact(classes).zip(losses).enumerate() {
             let top = greatest::<T::Floats<S>>(row);
-            let log = log_sum_exp::<S, T>(row, top, way);
+            let log = log_sum_exp::<S, T>(row, top, mode);
             *loss = log.minus(row[label(labels, first + i) as usize].minus(top));
         }
     }
 }
 
 leveled! {
-    /// As [`cross_entropy_rows`]; also writes the softmax of each row, less 1 at its label.
+    /// As [`cross_entropy_rows`]; prefetch_also writes the softmax of each row, less 1 at its label.
     fn cross_entropy_and_rows<S, T: Float>(
         logits: &[T],
         labels: Data<'_>,
         first: usize,
         losses: &mut [T],
         less_hot: &mut [T],
-        way: Way,
+        mode: RowMode,
     ) {
         let classes = logits.len() / losses.len().max(1);
         let rows = logits.chunks_exact(classes).zip(less_hot.chunks_exact_mut(classes));
         for (i, ((row, out), loss)) in rows.zip(losses).enumerate() {
             let top = greatest::<T::Floats<S>>(row);
             let exp = Exp(T::Floats::<S>::splat(top));
-            let total = map_sum::<T::Floats<S>>(row, out, way.ahead(row), exp);
+            let total = map_sum::<T::Floats<S>>(row, out, mode.prefetch(row), exp);
             let label = label(labels, first + i) as usize;
             *loss = total.log::<S>().minus(row[label].minus(top));
             let scale = total.recip();
@@ -533,10 +541,10 @@ pub(crate) fn softmax_less_hot<T: Float>(
     labels: Data<'_>,
     out: &mut [T],
     classes: usize,
-    way: Way,
+    mode: RowMode,
 ) {
     split_rows(out, classes, classes, 0.2, |first, out| {
-        softmax_rows(&logits[first * classes..][..out.len()], out, classes, way);
+        softmax_rows(&logits[first * classes..][..out.len()], out, classes, mode);
         for (i, row) in out.chunks_exact_mut(classes).enumerate() {
             let y = &mut row[label(labels, first + i) as usize];
             *y = y.minus(T::ONE);

@@ -1,8 +1,8 @@
 //! Jacobians of kernels on rows (softmax, log-softmax, normalisation), applied to tangents or
 //! cotangents.
 
-use crate::rows::forward::{Way, split_rows};
-use crate::simd::lanes::{Ahead, Map, Same, exp, sums};
+use crate::rows::forward::{RowMode, split_rows};
+use crate::simd::lanes::{Map, Prefetch, Same, exp, sums};
 use crate::simd::leveled::leveled;
 use crate::simd::number::Float;
 use crate::simd::vector::{Floats, Vector};
@@ -99,9 +99,9 @@ fn map_pairs<T: Float>(
 }
 
 /// `y (v - sum(y v))`
-pub(crate) fn softmax_t<T: Float>([vs, ys]: [&[T]; 2], out: &mut [T], cols: usize, way: Way) {
+pub(crate) fn softmax_t<T: Float>([vs, ys]: [&[T]; 2], out: &mut [T], cols: usize, mode: RowMode) {
     map_pairs(vs, ys, out, cols, 0.15, |v, y, out| {
-        softmax_t_rows(v, y, out, cols, way);
+        softmax_t_rows(v, y, out, cols, mode);
     });
 }
 
@@ -111,22 +111,27 @@ leveled! {
         ys: &[T],
         out: &mut [T],
         cols: usize,
-        way: Way,
+        mode: RowMode,
     ) {
         let rows = vs.chunks_exact(cols).zip(ys.chunks_exact(cols));
         for ((v, y), out) in rows.zip(out.chunks_exact_mut(cols)) {
-            let [total] = sums::<T::Floats<S>, 2, 1>([y, v], Ahead(0), Product);
+            let [total] = sums::<T::Floats<S>, 2, 1>([y, v], Prefetch(0), Product);
             let total = FromMean(T::Floats::<S>::splat(total));
-            way.map::<T::Floats<S>, 2>(v, [v, y], out, total);
+            mode.map::<T::Floats<S>, 2>(v, [v, y], out, total);
         }
-        way.end();
+        mode.end();
     }
 }
 
 /// `v - sum(exp(y) v)`, where every `y` is at most 0.
-pub(crate) fn log_softmax_jvp<T: Float>([vs, ys]: [&[T]; 2], out: &mut [T], cols: usize, way: Way) {
+pub(crate) fn log_softmax_jvp<T: Float>(
+    [vs, ys]: [&[T]; 2],
+    out: &mut [T],
+    cols: usize,
+    mode: RowMode,
+) {
     map_pairs(vs, ys, out, cols, 0.2, |v, y, out| {
-        log_softmax_jvp_rows(v, y, out, cols, way);
+        log_softmax_jvp_rows(v, y, out, cols, mode);
     });
 }
 
@@ -136,22 +141,27 @@ leveled! {
         ys: &[T],
         out: &mut [T],
         cols: usize,
-        way: Way,
+        mode: RowMode,
     ) {
         let rows = vs.chunks_exact(cols).zip(ys.chunks_exact(cols));
         for ((v, y), out) in rows.zip(out.chunks_exact_mut(cols)) {
-            let [total] = sums::<T::Floats<S>, 2, 1>([v, y], way.ahead(v), Weighted);
+            let [total] = sums::<T::Floats<S>, 2, 1>([v, y], mode.prefetch(v), Weighted);
             let total = Less(T::Floats::<S>::splat(total));
-            way.map::<T::Floats<S>, 1>(v, [v], out, total);
+            mode.map::<T::Floats<S>, 1>(v, [v], out, total);
         }
-        way.end();
+        mode.end();
     }
 }
 
 /// `v - exp(y) sum(v)`, where every `y` is at most 0.
-pub(crate) fn log_softmax_vjp<T: Float>([vs, ys]: [&[T]; 2], out: &mut [T], cols: usize, way: Way) {
+pub(crate) fn log_softmax_vjp<T: Float>(
+    [vs, ys]: [&[T]; 2],
+    out: &mut [T],
+    cols: usize,
+    mode: RowMode,
+) {
     map_pairs(vs, ys, out, cols, 0.2, |v, y, out| {
-        log_softmax_vjp_rows(v, y, out, cols, way);
+        log_softmax_vjp_rows(v, y, out, cols, mode);
     });
 }
 
@@ -161,24 +171,29 @@ leveled! {
         ys: &[T],
         out: &mut [T],
         cols: usize,
-        way: Way,
+        mode: RowMode,
     ) {
         let rows = vs.chunks_exact(cols).zip(ys.chunks_exact(cols));
         for ((v, y), out) in rows.zip(out.chunks_exact_mut(cols)) {
-            let [total] = sums::<T::Floats<S>, 1, 1>([v], way.ahead(v), Same);
+            let [total] = sums::<T::Floats<S>, 1, 1>([v], mode.prefetch(v), Same);
             let total = Less(T::Floats::<S>::splat(total));
-            way.map::<T::Floats<S>, 2>(v, [v, y], out, total);
+            mode.map::<T::Floats<S>, 2>(v, [v, y], out, total);
         }
-        way.end();
+        mode.end();
     }
 }
 
 /// `r (v - mean(v) - y mean(y v))` of `v, y, r`, with one `r` per row.
-pub(crate) fn normalize_t<T: Float>([vs, ys, rs]: [&[T]; 3], out: &mut [T], cols: usize, way: Way) {
+pub(crate) fn normalize_t<T: Float>(
+    [vs, ys, rs]: [&[T]; 3],
+    out: &mut [T],
+    cols: usize,
+    mode: RowMode,
+) {
     split_rows(out, cols, cols, 0.18, |row, out| {
         let part = row * cols..row * cols + out.len();
         let rs = &rs[row..][..out.len() / cols];
-        normalize_t_rows(&vs[part.clone()], &ys[part], rs, out, cols, way);
+        normalize_t_rows(&vs[part.clone()], &ys[part], rs, out, cols, mode);
     });
 }
 
@@ -189,20 +204,20 @@ leveled! {
         rs: &[T],
         out: &mut [T],
         cols: usize,
-        way: Way,
+        mode: RowMode,
     ) {
         let splat = T::Floats::<S>::splat;
         let rows = vs.chunks_exact(cols).zip(ys.chunks_exact(cols)).zip(rs);
         for (((v, y), &r), out) in rows.zip(out.chunks_exact_mut(cols)) {
-            let [mean, along_y] = sums::<T::Floats<S>, 2, 2>([v, y], Ahead(0), Product)
+            let [mean, along_y] = sums::<T::Floats<S>, 2, 2>([v, y], Prefetch(0), Product)
                 .map(|total| total.over(cols));
             let apart = Apart {
                 mean: splat(mean),
                 along_y: splat(along_y),
                 r: splat(r),
             };
-            way.map::<T::Floats<S>, 2>(v, [v, y], out, apart);
+            mode.map::<T::Floats<S>, 2>(v, [v, y], out, apart);
         }
-        way.end();
+        mode.end();
     }
 }

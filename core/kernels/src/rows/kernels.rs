@@ -1,8 +1,8 @@
 //! Kernels on rows, resolved for a dtype and sizes.
 
-use super::forward::{self, Way};
+use super::forward::{self, RowMode};
 use super::jacobians;
-use super::row_kernel::ByRow;
+use super::row_kernel::RowKernel;
 use crate::memory::Element;
 use crate::simd::number::{Float, Number};
 use crate::task::Prepared;
@@ -23,76 +23,76 @@ pub struct Rows {
 fn map<T: Float, const N: usize>(
     of: Rows,
     widths: [usize; N],
-    f: impl Fn([&[T]; N], &mut [T], usize, Way) + Send + Sync + 'static,
-) -> ByRow {
+    f: impl Fn([&[T]; N], &mut [T], usize, RowMode) + Send + Sync + 'static,
+) -> RowKernel {
     let cols = of.cols;
     let widths = widths.map(Some);
-    ByRow::new(of.n_rows, widths, [Some(cols)], move |args, outs, way| {
+    RowKernel::new(of.n_rows, widths, [Some(cols)], move |args, outs, mode| {
         let rows = std::array::from_fn(|i| T::slice(args[i]));
-        f(rows, T::slice_mut(&mut outs[0]), cols, way);
+        f(rows, T::slice_mut(&mut outs[0]), cols, mode);
     })
 }
 
 /// Maps each row to one number.
 fn fold<T: Float>(
     of: Rows,
-    f: impl Fn(&[T], &mut [T], usize, Way) + Send + Sync + 'static,
-) -> ByRow {
+    f: impl Fn(&[T], &mut [T], usize, RowMode) + Send + Sync + 'static,
+) -> RowKernel {
     let cols = of.cols;
     let widths = ([Some(cols)], [Some(1)]);
-    ByRow::new(of.n_rows, widths.0, widths.1, move |args, outs, way| {
-        f(T::slice(args[0]), T::slice_mut(&mut outs[0]), cols, way);
+    RowKernel::new(of.n_rows, widths.0, widths.1, move |args, outs, mode| {
+        f(T::slice(args[0]), T::slice_mut(&mut outs[0]), cols, mode);
     })
 }
 
 /// Maps the rows of the first operand. Each other operand is a single row.
 fn affine<T: Float, const N: usize>(
     of: Rows,
-    f: impl Fn([&[T]; N], &mut [T], Way) + Send + Sync + 'static,
-) -> ByRow {
+    f: impl Fn([&[T]; N], &mut [T], RowMode) + Send + Sync + 'static,
+) -> RowKernel {
     let widths: [_; N] = std::array::from_fn(|i| (i == 0).then_some(of.cols));
-    ByRow::new(
+    RowKernel::new(
         of.n_rows,
         widths,
         [Some(of.cols)],
-        move |args, outs, way| {
+        move |args, outs, mode| {
             let args = std::array::from_fn(|i| T::slice(args[i]));
-            f(args, T::slice_mut(&mut outs[0]), way);
+            f(args, T::slice_mut(&mut outs[0]), mode);
         },
     )
 }
 
 /// `softmax(x)` of each row.
-pub fn softmax(of: Rows) -> ByRow {
-    fn typed<T: Float>(of: Rows) -> ByRow {
-        map(of, [of.cols], |[x], out, cols, way| {
-            forward::softmax::<T>(x, out, cols, way);
+pub fn softmax(of: Rows) -> RowKernel {
+    fn typed<T: Float>(of: Rows) -> RowKernel {
+        map(of, [of.cols], |[x], out, cols, mode| {
+            forward::softmax::<T>(x, out, cols, mode);
         })
     }
     on_float!(of.dtype, typed(of))
 }
 
 /// `log softmax(x)` of each row.
-pub fn log_softmax(of: Rows) -> ByRow {
-    fn typed<T: Float>(of: Rows) -> ByRow {
-        map(of, [of.cols], |[x], out, cols, way| {
-            forward::log_softmax::<T>(x, out, cols, way);
+pub fn log_softmax(of: Rows) -> RowKernel {
+    fn typed<T: Float>(of: Rows) -> RowKernel {
+        map(of, [of.cols], |[x], out, cols, mode| {
+            forward::log_softmax::<T>(x, out, cols, mode);
         })
     }
     on_float!(of.dtype, typed(of))
 }
 
 /// Jacobian of softmax with the result `y`, applied to `v`: operands `v` and `y`.
-pub fn softmax_t(of: Rows) -> ByRow {
-    fn typed<T: Float>(of: Rows) -> ByRow {
+pub fn softmax_t(of: Rows) -> RowKernel {
+    fn typed<T: Float>(of: Rows) -> RowKernel {
         map(of, [of.cols; 2], jacobians::softmax_t::<T>)
     }
     on_float!(of.dtype, typed(of))
 }
 
 /// Jacobian of log-softmax with the result `y`, applied to a tangent `v`: operands `v` and `y`.
-pub fn log_softmax_jvp(of: Rows) -> ByRow {
-    fn typed<T: Float>(of: Rows) -> ByRow {
+pub fn log_softmax_jvp(of: Rows) -> RowKernel {
+    fn typed<T: Float>(of: Rows) -> RowKernel {
         map(of, [of.cols; 2], jacobians::log_softmax_jvp::<T>)
     }
     on_float!(of.dtype, typed(of))
@@ -100,18 +100,18 @@ pub fn log_softmax_jvp(of: Rows) -> ByRow {
 
 /// Transposed Jacobian of log-softmax with the result `y`, applied to a cotangent `v`: operands
 /// `v` and `y`.
-pub fn log_softmax_vjp(of: Rows) -> ByRow {
-    fn typed<T: Float>(of: Rows) -> ByRow {
+pub fn log_softmax_vjp(of: Rows) -> RowKernel {
+    fn typed<T: Float>(of: Rows) -> RowKernel {
         map(of, [of.cols; 2], jacobians::log_softmax_vjp::<T>)
     }
     on_float!(of.dtype, typed(of))
 }
 
 /// `(x - mean(x)) / sqrt(var(x) + eps)` of each row.
-pub fn normalize(of: Rows, eps: f64) -> ByRow {
-    fn typed<T: Float>(of: Rows, eps: f64) -> ByRow {
-        map(of, [of.cols], move |[x], out, cols, way| {
-            forward::normalize::<T>(x, out, cols, eps, way);
+pub fn normalize(of: Rows, eps: f64) -> RowKernel {
+    fn typed<T: Float>(of: Rows, eps: f64) -> RowKernel {
+        map(of, [of.cols], move |[x], out, cols, mode| {
+            forward::normalize::<T>(x, out, cols, eps, mode);
         })
     }
     on_float!(of.dtype, typed(of, eps))
@@ -119,46 +119,46 @@ pub fn normalize(of: Rows, eps: f64) -> ByRow {
 
 /// Jacobian of [`normalize`], which is symmetric, applied to `v`: operands `v`, the result, and the
 /// inverse standard deviation of each row.
-pub fn normalize_t(of: Rows) -> ByRow {
-    fn typed<T: Float>(of: Rows) -> ByRow {
+pub fn normalize_t(of: Rows) -> RowKernel {
+    fn typed<T: Float>(of: Rows) -> RowKernel {
         map(of, [of.cols, of.cols, 1], jacobians::normalize_t::<T>)
     }
     on_float!(of.dtype, typed(of))
 }
 
 /// `log sum exp(x)` of each row.
-pub fn logsumexp(of: Rows) -> ByRow {
-    fn typed<T: Float>(of: Rows) -> ByRow {
+pub fn logsumexp(of: Rows) -> RowKernel {
+    fn typed<T: Float>(of: Rows) -> RowKernel {
         fold(of, forward::logsumexp::<T>)
     }
     on_float!(of.dtype, typed(of))
 }
 
 /// `1 / sqrt(var(x) + eps)` of each row.
-pub fn inv_std(of: Rows, eps: f64) -> ByRow {
-    fn typed<T: Float>(of: Rows, eps: f64) -> ByRow {
-        fold(of, move |x, out, cols, way| {
-            forward::inv_std::<T>(x, out, cols, eps, way);
+pub fn inv_std(of: Rows, eps: f64) -> RowKernel {
+    fn typed<T: Float>(of: Rows, eps: f64) -> RowKernel {
+        fold(of, move |x, out, cols, mode| {
+            forward::inv_std::<T>(x, out, cols, eps, mode);
         })
     }
     on_float!(of.dtype, typed(of, eps))
 }
 
 /// [`normalize`] times a weight plus a bias, which are single rows: operands `x`, weight and bias.
-pub fn layer_norm(of: Rows, eps: f64) -> ByRow {
-    fn typed<T: Float>(of: Rows, eps: f64) -> ByRow {
-        affine(of, move |[x, weight, bias], out, way| {
-            forward::layer_norm::<T>(x, [weight, bias], out, eps, way);
+pub fn layer_norm(of: Rows, eps: f64) -> RowKernel {
+    fn typed<T: Float>(of: Rows, eps: f64) -> RowKernel {
+        affine(of, move |[x, weight, bias], out, mode| {
+            forward::layer_norm::<T>(x, [weight, bias], out, eps, mode);
         })
     }
     on_float!(of.dtype, typed(of, eps))
 }
 
 /// `x / sqrt(mean(x^2) + eps)` times a weight, which is a single row: operands `x` and weight.
-pub fn rms_norm(of: Rows, eps: f64) -> ByRow {
-    fn typed<T: Float>(of: Rows, eps: f64) -> ByRow {
-        affine(of, move |[x, weight], out, way| {
-            forward::rms_norm::<T>(x, weight, out, eps, way);
+pub fn rms_norm(of: Rows, eps: f64) -> RowKernel {
+    fn typed<T: Float>(of: Rows, eps: f64) -> RowKernel {
+        affine(of, move |[x, weight], out, mode| {
+            forward::rms_norm::<T>(x, weight, out, eps, mode);
         })
     }
     on_float!(of.dtype, typed(of, eps))
@@ -168,27 +168,27 @@ pub fn rms_norm(of: Rows, eps: f64) -> ByRow {
 ///
 /// The results are the mean loss, the loss of each row and, if `with_gradient`, the result of
 /// [`softmax_less_hot`].
-pub fn cross_entropy(of: Rows, with_gradient: bool) -> ByRow {
+pub fn cross_entropy(of: Rows, with_gradient: bool) -> RowKernel {
     on_float!(of.dtype, cross_entropy_of(of, with_gradient))
 }
 
-fn cross_entropy_of<T: Float>(of: Rows, with_gradient: bool) -> ByRow {
+fn cross_entropy_of<T: Float>(of: Rows, with_gradient: bool) -> RowKernel {
     let classes = of.cols;
     let mut widths = vec![None, Some(1)];
     if with_gradient {
         widths.push(Some(classes));
     }
-    let kernel = ByRow::new(
+    let kernel = RowKernel::new(
         of.n_rows,
         [Some(classes), Some(1)],
         widths,
-        move |args, outs, way| {
+        move |args, outs, mode| {
             let (losses, others) = outs[1..]
                 .split_first_mut()
                 .expect("the result at index 1 holds the losses of the rows");
             let less_hot = others.first_mut().map_or(&mut [][..], T::slice_mut);
             let losses = T::slice_mut(losses);
-            forward::losses(T::slice(args[0]), args[1], losses, less_hot, classes, way);
+            forward::losses(T::slice(args[0]), args[1], losses, less_hot, classes, mode);
         },
     );
     kernel
@@ -202,24 +202,24 @@ fn cross_entropy_of<T: Float>(of: Rows, with_gradient: bool) -> ByRow {
 }
 
 /// `softmax(x)` minus 1 at the label of each row: operands logits and labels.
-pub fn softmax_less_hot(of: Rows) -> ByRow {
+pub fn softmax_less_hot(of: Rows) -> RowKernel {
     on_float!(of.dtype, softmax_less_hot_of(of))
 }
 
-fn softmax_less_hot_of<T: Float>(of: Rows) -> ByRow {
+fn softmax_less_hot_of<T: Float>(of: Rows) -> RowKernel {
     let classes = of.cols;
     let widths = [Some(classes), Some(1)];
-    let kernel = ByRow::new(
+    let kernel = RowKernel::new(
         of.n_rows,
         widths,
         [Some(classes)],
-        move |args, outs, way| {
+        move |args, outs, mode| {
             let out = T::slice_mut(&mut outs[0]);
-            let way = Way {
-                past_caches: false,
-                ..way
+            let mode = RowMode {
+                non_temporal: false,
+                ..mode
             };
-            forward::softmax_less_hot(T::slice(args[0]), args[1], out, classes, way);
+            forward::softmax_less_hot(T::slice(args[0]), args[1], out, classes, mode);
         },
     );
     kernel.checked(1, move |labels| forward::check_labels(labels, classes))

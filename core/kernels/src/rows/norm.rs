@@ -6,8 +6,8 @@
 
 use crate::reduce::{BLOCK, join_from};
 use crate::rows::Rows;
-use crate::rows::forward::{Normal, Way, inv_rms, moments, past_caches, split_rows};
-use crate::rows::row_kernel::ByRow;
+use crate::rows::forward::{Normal, RowMode, inv_rms, moments, non_temporal, split_rows};
+use crate::rows::row_kernel::RowKernel;
 use crate::simd::lanes::{Map, add, map, sums};
 use crate::simd::leveled::leveled;
 use crate::simd::number::Float;
@@ -18,11 +18,11 @@ use crate::threads::for_each_chunks;
 /// Applies the Jacobian: operands `x`, weight, and the active tangents of `x`, weight and bias.
 ///
 /// `active` says which of the three are active.
-pub fn norm_jvp(of: Rows, norm: Norm, active: [bool; 3]) -> ByRow {
+pub fn norm_jvp(of: Rows, norm: Norm, active: [bool; 3]) -> RowKernel {
     on_float!(of.dtype, norm_jvp_of(of, norm, active))
 }
 
-fn norm_jvp_of<T: Float>(of: Rows, norm: Norm, active: [bool; 3]) -> ByRow {
+fn norm_jvp_of<T: Float>(of: Rows, norm: Norm, active: [bool; 3]) -> RowKernel {
     let mut next = 2;
     let at = active.map(|active| {
         active.then(|| {
@@ -34,14 +34,14 @@ fn norm_jvp_of<T: Float>(of: Rows, norm: Norm, active: [bool; 3]) -> ByRow {
     let mut widths = vec![Some(of.cols), None];
     let tangents_of = [0, 1, 2].into_iter().filter(|i| active[*i]);
     widths.extend(tangents_of.map(|i| (i == 0).then_some(of.cols)));
-    ByRow::new(
+    RowKernel::new(
         of.n_rows,
         widths,
         [Some(of.cols)],
-        move |args, outs, way| {
+        move |args, outs, mode| {
             let dx = at.map(|at| Some(T::slice(args[at?])));
             let [x, w] = [0, 1].map(|i| T::slice(args[i]));
-            tangents(norm, x, w, dx, T::slice_mut(&mut outs[0]), way);
+            tangents(norm, x, w, dx, T::slice_mut(&mut outs[0]), mode);
         },
     )
 }
@@ -101,10 +101,10 @@ pub struct Norm {
 impl Norm {
     /// Returns the mean and scale of a row.
     #[inline(always)]
-    fn row<S: Simd, T: Float>(self, row: &[T], way: Way) -> Normal<T::Floats<S>> {
+    fn row<S: Simd, T: Float>(self, row: &[T], mode: RowMode) -> Normal<T::Floats<S>> {
         let (mean, scale) = match self.centred {
-            true => moments::<S, T>(row, self.eps, way),
-            false => (T::ZERO, inv_rms::<S, T>(row, self.eps, way)),
+            true => moments::<S, T>(row, self.eps, mode),
+            false => (T::ZERO, inv_rms::<S, T>(row, self.eps, mode)),
         };
         Normal {
             mean: T::Floats::<S>::splat(mean),
@@ -222,14 +222,14 @@ fn tangents<T: Float>(
     w: &[T],
     dx: [Option<&[T]>; 3],
     out: &mut [T],
-    way: Way,
+    mode: RowMode,
 ) {
     let cols = w.len();
     split_rows(out, cols, cols, 0.25, |row, out| {
         let part = row * cols..row * cols + out.len();
         let [dx, dw, db] = dx;
         let dx = [dx.map(|dx| &dx[part.clone()]), dw, db];
-        tangents_of_rows(norm, &xs[part], w, dx, out, way);
+        tangents_of_rows(norm, &xs[part], w, dx, out, mode);
     });
 }
 
@@ -240,17 +240,17 @@ leveled! {
         w: &[T],
         dx: [Option<&[T]>; 3],
         out: &mut [T],
-        way: Way,
+        mode: RowMode,
     ) {
         let cols = w.len();
         let [dxs, dw, db] = dx;
         let rows = xs.chunks_exact(cols).zip(out.chunks_exact_mut(cols));
         for (i, (x, out)) in rows.enumerate() {
-            let normal = norm.row::<S, T>(x, way);
+            let normal = norm.row::<S, T>(x, mode);
             let dx = dxs.map(|dxs| &dxs[i * cols..][..cols]);
             let sums = match dx {
                 Some(dx) => {
-                    sums::<T::Floats<S>, 2, 2>([dx, x], way.ahead(dx), Along(normal))
+                    sums::<T::Floats<S>, 2, 2>([dx, x], mode.prefetch(dx), Along(normal))
                 }
                 None => [T::ZERO; 2],
             };
@@ -258,16 +258,16 @@ leveled! {
             // A slot without a tangent is not used, so any row of the same length serves.
             let given = [x, w, dx.unwrap_or(x), dw.unwrap_or(w), db.unwrap_or(w)];
             match (dx.is_some(), dw.is_some(), db.is_some()) {
-                (true, true, true) => map(given, out, way.past_caches, Tangent::<_, true, true, true>(p)),
-                (true, true, false) => map(given, out, way.past_caches, Tangent::<_, true, true, false>(p)),
-                (true, false, true) => map(given, out, way.past_caches, Tangent::<_, true, false, true>(p)),
-                (true, false, false) => map(given, out, way.past_caches, Tangent::<_, true, false, false>(p)),
-                (false, true, true) => map(given, out, way.past_caches, Tangent::<_, false, true, true>(p)),
-                (false, true, false) => map(given, out, way.past_caches, Tangent::<_, false, true, false>(p)),
-                (false, false, _) => map(given, out, way.past_caches, Tangent::<_, false, false, true>(p)),
+                (true, true, true) => map(given, out, mode.non_temporal, Tangent::<_, true, true, true>(p)),
+                (true, true, false) => map(given, out, mode.non_temporal, Tangent::<_, true, true, false>(p)),
+                (true, false, true) => map(given, out, mode.non_temporal, Tangent::<_, true, false, true>(p)),
+                (true, false, false) => map(given, out, mode.non_temporal, Tangent::<_, true, false, false>(p)),
+                (false, true, true) => map(given, out, mode.non_temporal, Tangent::<_, false, true, true>(p)),
+                (false, true, false) => map(given, out, mode.non_temporal, Tangent::<_, false, true, false>(p)),
+                (false, false, _) => map(given, out, mode.non_temporal, Tangent::<_, false, false, true>(p)),
             }
         }
-        way.end();
+        mode.end();
     }
 }
 
@@ -288,7 +288,7 @@ fn cotangents<T: Float>(norm: Norm, [xs, w, cts]: [&[T]; 3], ct_xs: &mut [T], to
     // A power of 2 of blocks, so that the sums of a task are a whole subtree.
     let blocks = (TASK_BYTES / size_of::<T>() / block).max(1);
     let blocks = blocks.next_power_of_two();
-    let way = Way::alone(past_caches(size_of_val(ct_xs)));
+    let mode = RowMode::alone(non_temporal(size_of_val(ct_xs)));
     let nanos = (n as f64 * 0.3 * size_of::<T>() as f64 / 4.0) as usize;
     let outs = [
         (&mut *ct_xs, blocks * block),
@@ -302,7 +302,7 @@ fn cotangents<T: Float>(norm: Norm, [xs, w, cts]: [&[T]; 3], ct_xs: &mut [T], to
             let start = i * blocks * block;
             let part = start..n.min(start + blocks * block);
             let rows = [&xs[part.clone()], w, &cts[part]];
-            cotangents_of_rows(norm, rows, ct_xs, totals, way);
+            cotangents_of_rows(norm, rows, ct_xs, totals, mode);
             join_from(totals, 2 * cols, 1);
         },
     );
@@ -315,18 +315,18 @@ leveled! {
         rows: [&[T]; 3],
         ct_xs: &mut [T],
         totals: &mut [T],
-        way: Way,
+        mode: RowMode,
     ) {
         let [xs, w, cts] = rows;
         let cols = w.len();
         totals.fill(T::NOTHING);
         for (i, (x, ct)) in xs.chunks_exact(cols).zip(cts.chunks_exact(cols)).enumerate() {
-            let normal = norm.row::<S, T>(x, way);
+            let normal = norm.row::<S, T>(x, mode);
             if let Some(ct_x) = ct_xs.get_mut(i * cols..(i + 1) * cols) {
                 let along = Along(normal);
-                let sums = sums::<T::Floats<S>, 3, 2>([ct, w, x], way.ahead(ct), along);
+                let sums = sums::<T::Floats<S>, 3, 2>([ct, w, x], mode.prefetch(ct), along);
                 let projection = norm.projection::<S, T>(normal, sums, cols);
-                map::<T::Floats<S>, 3>([ct, w, x], ct_x, way.past_caches, projection);
+                map::<T::Floats<S>, 3>([ct, w, x], ct_x, mode.non_temporal, projection);
             }
             let block = i / BLOCK * 2 * cols;
             if let Some(total) = totals.get_mut(block..block + 2 * cols) {
@@ -334,6 +334,6 @@ leveled! {
                 add::<T::Floats<S>, 2, 2>([ct, x], [of_w, of_b], Products(normal));
             }
         }
-        way.end();
+        mode.end();
     }
 }

@@ -6,21 +6,21 @@ use crate::elementwise::group::Group;
 use crate::elementwise::tile::{Order, gcd};
 use crate::memory::data::{Data, DataMut};
 use crate::memory::fault::KernelFault;
-use crate::rows::forward::{Way, past_caches};
+use crate::rows::forward::{RowMode, non_temporal};
 use crate::task::Prepared;
 
 /// A task that can run on a block of rows at a time.
-pub enum Link {
+pub enum Fusable {
     Group(Group),
-    Rows(ByRow),
+    Rows(RowKernel),
 }
 
-impl Link {
+impl Fusable {
     /// Returns the number of rows of a kernel on rows. A group has no rows of its own.
     pub fn n_rows(&self) -> Option<usize> {
         match self {
-            Link::Group(_) => None,
-            Link::Rows(kernel) => Some(kernel.n_rows),
+            Fusable::Group(_) => None,
+            Fusable::Rows(kernel) => Some(kernel.n_rows),
         }
     }
 
@@ -28,26 +28,26 @@ impl Link {
     /// row by row.
     pub fn reads(&self, operand: usize, n_rows: usize) -> Option<usize> {
         match self {
-            Link::Group(group) => group.reads(operand).map(|_| group.len() / n_rows),
-            Link::Rows(kernel) => kernel.reads(operand),
+            Fusable::Group(group) => group.reads(operand).map(|_| group.len() / n_rows),
+            Fusable::Rows(kernel) => kernel.reads(operand),
         }
     }
 
     /// Returns the elements per row of a result, or `None` if it is not written row by row.
     pub fn writes(&self, result: usize, n_rows: usize) -> Option<usize> {
         match self {
-            Link::Group(group) => group.writes(result).map(|_| group.len() / n_rows),
-            Link::Rows(kernel) => kernel.outs[result],
+            Fusable::Group(group) => group.writes(result).map(|_| group.len() / n_rows),
+            Fusable::Rows(kernel) => kernel.outs[result],
         }
     }
 
     /// Returns the row count that a block must be a multiple of.
     ///
     /// Returns `None` if the link does not divide into `n_rows` rows.
-    pub fn grain(&self, n_rows: usize) -> Option<usize> {
+    pub fn row_multiple(&self, n_rows: usize) -> Option<usize> {
         let group = match self {
-            Link::Group(group) => group,
-            Link::Rows(kernel) => return (kernel.n_rows == n_rows).then_some(1),
+            Fusable::Group(group) => group,
+            Fusable::Rows(kernel) => return (kernel.n_rows == n_rows).then_some(1),
         };
         let cols = group.len().checked_div(n_rows).filter(|cols| *cols > 0)?;
         let elements = match group.order() {
@@ -61,22 +61,22 @@ impl Link {
     /// Returns the kernel that runs on all rows. `bytes` are the sizes of the results.
     pub fn prepare(self, bytes: impl Iterator<Item = usize>) -> Prepared {
         match self {
-            Link::Group(group) => group.prepare(),
-            Link::Rows(kernel) => {
+            Fusable::Group(group) => group.prepare(),
+            Fusable::Rows(kernel) => {
                 let mut rows = kernel
                     .outs
                     .iter()
                     .zip(bytes)
                     .filter(|(row, _)| row.is_some());
-                let past_caches = rows.any(|(_, bytes)| past_caches(bytes));
-                kernel.prepare(past_caches)
+                let non_temporal = rows.any(|(_, bytes)| non_temporal(bytes));
+                kernel.prepare(non_temporal)
             }
         }
     }
 }
 
 /// Kernel that computes each row of its results from the same row of its operands.
-pub struct ByRow {
+pub struct RowKernel {
     pub(crate) n_rows: usize,
     /// Elements per row of each operand; `None` for an operand that is read as a whole.
     pub(crate) args: Vec<Option<usize>>,
@@ -91,14 +91,14 @@ pub struct ByRow {
 type Check = Box<dyn Fn(Data<'_>) -> Result<(), KernelFault> + Send + Sync>;
 
 /// Function that computes some rows from the slices of these rows of each operand and result.
-type Rows = Box<dyn Fn(&[Data<'_>], &mut [DataMut<'_>], Way) + Send + Sync>;
+type Rows = Box<dyn Fn(&[Data<'_>], &mut [DataMut<'_>], RowMode) + Send + Sync>;
 
 /// Writes the results that are not computed by rows.
 ///
 /// The other results are complete, except those that have no consumer outside of a chain.
 type Last = Box<dyn Fn(&mut [DataMut<'_>]) + Send + Sync>;
 
-impl ByRow {
+impl RowKernel {
     /// Creates a kernel on rows.
     ///
     /// `rows` gets the slice of some rows of each operand and result. An operand with `None`
@@ -107,9 +107,9 @@ impl ByRow {
         n_rows: usize,
         args: impl Into<Vec<Option<usize>>>,
         outs: impl Into<Vec<Option<usize>>>,
-        rows: impl Fn(&[Data<'_>], &mut [DataMut<'_>], Way) + Send + Sync + 'static,
-    ) -> ByRow {
-        ByRow {
+        rows: impl Fn(&[Data<'_>], &mut [DataMut<'_>], RowMode) + Send + Sync + 'static,
+    ) -> RowKernel {
+        RowKernel {
             n_rows,
             args: args.into(),
             outs: outs.into(),
@@ -124,9 +124,9 @@ impl ByRow {
         self,
         operand: usize,
         check: impl Fn(Data<'_>) -> Result<(), KernelFault> + Send + Sync + 'static,
-    ) -> ByRow {
+    ) -> RowKernel {
         let check = Some((operand, Box::new(check) as Check));
-        ByRow { check, ..self }
+        RowKernel { check, ..self }
     }
 
     /// Returns the elements per row of an operand, or `None` if it is read as a whole or checked
@@ -137,16 +137,19 @@ impl ByRow {
     }
 
     /// Adds a function that runs after all rows are computed.
-    pub(crate) fn then(self, last: impl Fn(&mut [DataMut<'_>]) + Send + Sync + 'static) -> ByRow {
+    pub(crate) fn then(
+        self,
+        last: impl Fn(&mut [DataMut<'_>]) + Send + Sync + 'static,
+    ) -> RowKernel {
         let last = Some(Box::new(last) as Last);
-        ByRow { last, ..self }
+        RowKernel { last, ..self }
     }
 
     /// Returns the kernel that runs on all rows.
-    pub fn prepare(self, past_caches: bool) -> Prepared {
+    pub fn prepare(self, non_temporal: bool) -> Prepared {
         Box::new(move |args, outs| {
             self.check(|i| args[i])?;
-            self.run(args, outs, Way::alone(past_caches));
+            self.run(args, outs, RowMode::alone(non_temporal));
             self.finish(outs);
             Ok(())
         })
@@ -160,8 +163,8 @@ impl ByRow {
         }
     }
 
-    pub(crate) fn run(&self, args: &[Data<'_>], outs: &mut [DataMut<'_>], way: Way) {
-        (self.rows)(args, outs, way);
+    pub(crate) fn run(&self, args: &[Data<'_>], outs: &mut [DataMut<'_>], mode: RowMode) {
+        (self.rows)(args, outs, mode);
     }
 
     pub(crate) fn finish(&self, outs: &mut [DataMut<'_>]) {

@@ -76,7 +76,7 @@ impl<V> Map<V, 1, 1> for Same {
 /// Returns the sum of a slice.
 #[inline(always)]
 pub(crate) fn sum<S: Simd, T: Number>(xs: &[T]) -> T {
-    let [total] = sums::<T::Vectors<S>, 1, 1>([xs], Ahead(CHUNK), Same);
+    let [total] = sums::<T::Vectors<S>, 1, 1>([xs], Prefetch(CHUNK), Same);
     total
 }
 
@@ -84,13 +84,13 @@ pub(crate) fn sum<S: Simd, T: Number>(xs: &[T]) -> T {
 ///
 /// The hardware prefetches within a page only.
 #[derive(Clone, Copy)]
-pub(crate) struct Ahead(pub(crate) usize);
+pub(crate) struct Prefetch(pub(crate) usize);
 
-impl Ahead {
+impl Prefetch {
     /// Returns the distance to the next row, up to two chunks.
     #[inline(always)]
-    pub(crate) fn next<T>(row: &[T]) -> Ahead {
-        Ahead(row.len().clamp(1, 2 * CHUNK))
+    pub(crate) fn next<T>(row: &[T]) -> Prefetch {
+        Prefetch(row.len().clamp(1, 2 * CHUNK))
     }
 }
 
@@ -98,7 +98,7 @@ impl Ahead {
 #[inline(always)]
 pub(crate) fn sums<V: Vector, const K: usize, const M: usize>(
     xs: [&[V::T]; K],
-    ahead: Ahead,
+    ahead: Prefetch,
     f: impl Map<V, K, M>,
 ) -> [V::T; M] {
     sums_to::<V, K, M, false>(xs, &mut [], ahead, f)
@@ -109,7 +109,7 @@ pub(crate) fn sums<V: Vector, const K: usize, const M: usize>(
 pub(crate) fn map_sum<V: Vector>(
     xs: &[V::T],
     out: &mut [V::T],
-    ahead: Ahead,
+    ahead: Prefetch,
     f: impl Map<V, 1, 1>,
 ) -> V::T {
     assert_eq!(xs.len(), out.len());
@@ -121,7 +121,7 @@ pub(crate) fn map_sum<V: Vector>(
 fn sums_to<V: Vector, const K: usize, const M: usize, const WRITE: bool>(
     xs: [&[V::T]; K],
     out: &mut [V::T],
-    ahead: Ahead,
+    ahead: Prefetch,
     f: impl Map<V, K, M>,
 ) -> [V::T; M] {
     let n = xs[0].len();
@@ -158,7 +158,7 @@ unsafe fn sums_of_chunk<V: Vector, const K: usize, const M: usize, const WRITE: 
     xs: [*const V::T; K],
     out: *mut V::T,
     n: usize,
-    Ahead(ahead): Ahead,
+    Prefetch(ahead): Prefetch,
     f: impl Map<V, K, M>,
 ) -> [V::T; M] {
     let nothing = V::splat(V::T::NOTHING);
@@ -220,15 +220,15 @@ unsafe fn sums_of_chunk<V: Vector, const K: usize, const M: usize, const WRITE: 
 
 /// Writes `f` of slices of equal length.
 ///
-/// Uses non-temporal stores if `past_caches` and if `out` is aligned to a vector.
+/// Uses non-temporal stores if `non_temporal` and if `out` is aligned to a vector.
 #[inline(always)]
 pub(crate) fn map<V: Vector, const K: usize>(
     xs: [&[V::T]; K],
     out: &mut [V::T],
-    past_caches: bool,
+    non_temporal: bool,
     f: impl Map<V, K, 1>,
 ) {
-    map_and_ask(xs, out, past_caches, std::ptr::null(), f);
+    map_and_ask(xs, out, non_temporal, std::ptr::null(), f);
 }
 
 /// As [`map`]; also prefetches as many elements from `next` on, unless it is null.
@@ -236,7 +236,7 @@ pub(crate) fn map<V: Vector, const K: usize>(
 pub(crate) fn map_and_ask<V: Vector, const K: usize>(
     xs: [&[V::T]; K],
     out: &mut [V::T],
-    past_caches: bool,
+    non_temporal: bool,
     next: *const V::T,
     f: impl Map<V, K, 1>,
 ) {
@@ -246,7 +246,7 @@ pub(crate) fn map_and_ask<V: Vector, const K: usize>(
     // SAFETY: all slices have `n` elements, as asserted, and `STREAM` is used only if `to` is
     // aligned to a vector.
     unsafe {
-        match (past_caches && to.cast::<V>().is_aligned(), next.is_null()) {
+        match (non_temporal && to.cast::<V>().is_aligned(), next.is_null()) {
             (true, true) => map_to::<V, K, true, false>(xs, to, n, next, f),
             (true, false) => map_to::<V, K, true, true>(xs, to, n, next, f),
             (false, true) => map_to::<V, K, false, false>(xs, to, n, next, f),

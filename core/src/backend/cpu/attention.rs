@@ -2,24 +2,24 @@
 
 use super::statics::active;
 use crate::Aval;
-use crate::backend::{Build, Place};
+use crate::backend::{TaskBuilder, View};
 use gradloom_ir::{Op, Static};
 use gradloom_kernels::attention::{self, Heads, Primals, Rows};
 use gradloom_kernels::memory::numel;
 
 /// Lowers `attention`: `softmax(q k^T / sqrt(d)) v`.
-pub(super) fn attention(b: &mut Build, args: &[Place], causal: &Static, out: &Aval) -> Place {
+pub(super) fn attention(b: &mut TaskBuilder, args: &[View], causal: &Static, out: &Aval) -> View {
     let heads = heads(&args[..2], Some(&args[2]), causal);
-    let mut places: Vec<Place> = args[..3].iter().map(|x| side_by_side(b, x)).collect();
+    let mut places: Vec<View> = args[..3].iter().map(|x| side_by_side(b, x)).collect();
     let rows = [0, 1, 2].map(|i| Rows::new(&places[i].layout));
     let mask = mask(b, args, 3, &mut places);
     let kernel = attention::attention(out.dtype(), heads, rows, mask);
     let shape = out.shape();
     let lse = Aval::new(out.dtype(), &shape[..shape.len() - 1]);
-    let of: Vec<&Place> = places.iter().collect();
+    let of: Vec<&View> = places.iter().collect();
     let made = b.strided_kernels(&of, &[out.clone(), lse], kernel);
     // Derivatives look it up as the result of the op `attention_lse`.
-    b.gives_along(
+    b.offer_byproduct(
         Op::AttentionLse,
         std::slice::from_ref(causal),
         &[&args[..2], &args[3..]].concat(),
@@ -29,27 +29,32 @@ pub(super) fn attention(b: &mut Build, args: &[Place], causal: &Static, out: &Av
 }
 
 /// Lowers `attention_lse`: `log sum exp(q k^T / sqrt(d))`.
-pub(super) fn attention_lse(b: &mut Build, args: &[Place], causal: &Static, out: &Aval) -> Place {
-    if let Some(place) = b.given_along(Op::AttentionLse, std::slice::from_ref(causal), args) {
+pub(super) fn attention_lse(
+    b: &mut TaskBuilder,
+    args: &[View],
+    causal: &Static,
+    out: &Aval,
+) -> View {
+    if let Some(place) = b.byproduct(Op::AttentionLse, std::slice::from_ref(causal), args) {
         return place;
     }
     let heads = heads(args, None, causal);
-    let mut places: Vec<Place> = args[..2].iter().map(|x| side_by_side(b, x)).collect();
+    let mut places: Vec<View> = args[..2].iter().map(|x| side_by_side(b, x)).collect();
     let rows = [0, 1].map(|i| Rows::new(&places[i].layout));
     let mask = mask(b, args, 2, &mut places);
     let kernel = attention::attention_lse(out.dtype(), heads, rows, mask);
-    let places: Vec<&Place> = places.iter().collect();
+    let places: Vec<&View> = places.iter().collect();
     b.strided_kernel(&places, out, kernel)
 }
 
 /// Lowers `attention_jvp`: the tangent of the result, from the active tangents of queries, keys and
 /// values.
 pub(super) fn attention_jvp(
-    b: &mut Build,
-    args: &[Place],
+    b: &mut TaskBuilder,
+    args: &[View],
     [causal, is_active]: [&Static; 2],
     out: &Aval,
-) -> Place {
+) -> View {
     let heads = heads(&args[..2], Some(&args[2]), causal);
     let is_active = active(is_active);
     let n_active = is_active.iter().filter(|active| **active).count();
@@ -66,18 +71,18 @@ pub(super) fn attention_jvp(
         Some((places.len() - 1, rows))
     });
     let kernel = attention::attention_jvp(out.dtype(), heads, primals, tangents);
-    let places: Vec<&Place> = places.iter().collect();
+    let places: Vec<&View> = places.iter().collect();
     b.strided_kernel(&places, out, kernel)
 }
 
 /// Lowers `attention_vjp`: the active cotangents of queries, keys and values, from that of the
 /// result.
 pub(super) fn attention_vjp(
-    b: &mut Build,
-    args: &[Place],
+    b: &mut TaskBuilder,
+    args: &[View],
     [causal, is_active]: [&Static; 2],
     outs: &[Aval],
-) -> Vec<Place> {
+) -> Vec<View> {
     let heads = heads(&args[..2], Some(&args[2]), causal);
     let is_active = active(is_active);
     let (ct, before) = args
@@ -95,14 +100,14 @@ pub(super) fn attention_vjp(
     }
     let dtype = outs[0].dtype();
     let kernel = attention::attention_vjp(dtype, heads, primals, ct_rows, is_active);
-    let places: Vec<&Place> = places.iter().collect();
+    let places: Vec<&View> = places.iter().collect();
     let mut made = b.strided_kernels(&places, &avals, kernel);
     made.truncate(outs.len());
     made
 }
 
 /// Returns the sizes, from the shapes of queries, keys and values.
-fn heads(of: &[Place], values: Option<&Place>, causal: &Static) -> Heads {
+fn heads(of: &[View], values: Option<&View>, causal: &Static) -> Heads {
     let (q, k) = (of[0].shape(), of[1].shape());
     let rank = q.len();
     Heads {
@@ -116,8 +121,8 @@ fn heads(of: &[Place], values: Option<&Place>, causal: &Static) -> Heads {
 }
 
 /// Prepares queries, keys, values, the result, the log-sum-exp and the optional mask.
-fn primals(b: &mut Build, args: &[Place]) -> (Vec<Place>, Primals) {
-    let mut places: Vec<Place> = args[..4].iter().map(|x| side_by_side(b, x)).collect();
+fn primals(b: &mut TaskBuilder, args: &[View]) -> (Vec<View>, Primals) {
+    let mut places: Vec<View> = args[..4].iter().map(|x| side_by_side(b, x)).collect();
     let rows = [0, 1, 2, 3].map(|i| Rows::new(&places[i].layout));
     let lse = b.contiguous(&args[4]);
     let offset = lse.layout.offset;
@@ -135,7 +140,7 @@ fn primals(b: &mut Build, args: &[Place]) -> (Vec<Place>, Primals) {
 /// query.
 ///
 /// A repeated dimension of the mask is not materialised.
-fn mask(b: &mut Build, args: &[Place], at: usize, places: &mut Vec<Place>) -> Option<Rows> {
+fn mask(b: &mut TaskBuilder, args: &[View], at: usize, places: &mut Vec<View>) -> Option<Rows> {
     let given = args.get(at)?;
     let (q, k) = (args[0].shape(), args[1].shape());
     let scores = [&q[..q.len() - 1], &[k[k.len() - 2]]].concat();
@@ -149,7 +154,7 @@ fn mask(b: &mut Build, args: &[Place], at: usize, places: &mut Vec<Place>) -> Op
 }
 
 /// Returns `x` with contiguous rows, copied if necessary.
-fn side_by_side(b: &mut Build, x: &Place) -> Place {
+fn side_by_side(b: &mut TaskBuilder, x: &View) -> View {
     let last = x.rank() - 1;
     match x.layout.strides[last] == 1 || x.shape()[last] == 1 {
         true => x.clone(),

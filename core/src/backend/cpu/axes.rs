@@ -2,7 +2,7 @@
 
 use super::statics;
 use crate::Aval;
-use crate::backend::{Build, Place};
+use crate::backend::{TaskBuilder, View};
 use gradloom_ir::{Op, Static};
 use gradloom_kernels::elementwise::{CHUNK, Sum};
 use gradloom_kernels::memory::numel;
@@ -16,7 +16,7 @@ pub(super) fn repeated(large: &[usize], shape: &[usize]) -> Vec<usize> {
 }
 
 /// Reduces `axes`, one group of adjacent axes at a time, the last one first.
-pub(super) fn fold(b: &mut Build, x: &Place, axes: &[usize], out: &Aval, by: Fold) -> Place {
+pub(super) fn fold(b: &mut TaskBuilder, x: &View, axes: &[usize], out: &Aval, by: Fold) -> View {
     let mut groups = neighbours(x.shape(), axes);
     let mut x = x.clone();
     while let Some(i) = groups.iter().rposition(|g| g.1) {
@@ -68,32 +68,32 @@ fn neighbours(shape: &[usize], axes: &[usize]) -> Vec<(usize, bool)> {
     groups
 }
 
-pub(super) fn sum(b: &mut Build, x: &Place, axes: &[usize], out: &Aval) -> Place {
+pub(super) fn sum(b: &mut TaskBuilder, x: &View, axes: &[usize], out: &Aval) -> View {
     fold(b, x, axes, out, Fold::Sum)
 }
 
 /// Divides each element by `n`.
-fn over(b: &mut Build, x: &Place, n: usize) -> Place {
+fn over(b: &mut TaskBuilder, x: &View, n: usize) -> View {
     let out = Aval::new(x.dtype(), x.shape());
     let from = b.contiguous(x);
     b.kernel(&[&from], &out, reduce::divide(x.dtype(), n))
 }
 
-pub(super) fn mean(b: &mut Build, x: &Place, axes: &[usize], out: &Aval) -> Place {
+pub(super) fn mean(b: &mut TaskBuilder, x: &View, axes: &[usize], out: &Aval) -> View {
     let n = axes.iter().map(|&a| x.shape()[a]).product();
     let total = sum(b, x, axes, out);
     over(b, &total, n)
 }
 
 /// Broadcasts `y`, a value reduced over `axes`, along them to `shape`.
-pub(super) fn sum_t(b: &mut Build, y: &Place, axes: &Static, shape: &[usize]) -> Place {
+pub(super) fn sum_t(b: &mut TaskBuilder, y: &View, axes: &Static, shape: &[usize]) -> View {
     let reduced = statics::axes(axes, shape.len());
     let unit = |(axis, &len): (usize, &usize)| if reduced.contains(&axis) { 1 } else { len };
     let kept: Vec<usize> = shape.iter().enumerate().map(unit).collect();
     b.reshape(y, &kept).broadcast_to(shape)
 }
 
-pub(super) fn mean_t(b: &mut Build, y: &Place, axes: &Static, shape: &[usize]) -> Place {
+pub(super) fn mean_t(b: &mut TaskBuilder, y: &View, axes: &Static, shape: &[usize]) -> View {
     let reduced = statics::axes(axes, shape.len());
     let n = reduced.iter().map(|&a| shape[a]).product();
     let part = over(b, y, n);
@@ -101,7 +101,7 @@ pub(super) fn mean_t(b: &mut Build, y: &Place, axes: &Static, shape: &[usize]) -
 }
 
 /// Writes the index along `axis` of the extremum.
-pub(super) fn arg_fold(b: &mut Build, x: &Place, axis: usize, out: &Aval, by: Fold) -> Place {
+pub(super) fn arg_fold(b: &mut TaskBuilder, x: &View, axis: usize, out: &Aval, by: Fold) -> View {
     let shape = x.shape();
     let arb = [
         numel(&shape[..axis]),

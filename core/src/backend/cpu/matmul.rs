@@ -5,7 +5,7 @@
 //! operand may be broadcast along an axis of the batch `b`, and `out` may be summed over one.
 
 use crate::Aval;
-use crate::backend::{Build, Place};
+use crate::backend::{TaskBuilder, View};
 use gradloom_kernels::gemm::{self, Batch, BatchAxis, Matrix};
 use gradloom_kernels::memory::{Layout, numel};
 use gradloom_kernels::movement;
@@ -23,7 +23,7 @@ pub(super) enum Product {
 }
 
 /// Views a vector as a matrix with a unit axis; a matrix or batch is returned as it is.
-fn matrices(x: &Place, vector: bool, unit_last: bool) -> Place {
+fn matrices(x: &View, vector: bool, unit_last: bool) -> View {
     if !vector {
         return x.clone();
     }
@@ -36,7 +36,7 @@ fn matrices(x: &Place, vector: bool, unit_last: bool) -> Place {
     })
 }
 
-fn transposed(x: &Place) -> Place {
+fn transposed(x: &View) -> View {
     let rank = x.rank();
     let mut axes: Vec<usize> = (0..rank).collect();
     axes.swap(rank - 2, rank - 1);
@@ -46,15 +46,15 @@ fn transposed(x: &Place) -> Place {
 /// Lowers the product of `a` and `b`: `x y`, `z yᵀ` or `xᵀ z`. `x_rank` and `y_rank` are the ranks
 /// of `x` and `y`.
 pub(super) fn product(
-    build: &mut Build,
+    build: &mut TaskBuilder,
     product: Product,
-    [a, b]: [&Place; 2],
+    [a, b]: [&View; 2],
     [x_rank, y_rank]: [usize; 2],
     out: &Aval,
-) -> Place {
+) -> View {
     let (x_vector, y_vector) = (x_rank == 1, y_rank == 1);
     // A vector `x` is a row and a vector `y` a column; `z` lacks their unit axes.
-    let z = |z: &Place| matrices(&matrices(z, y_vector, true), x_vector, false);
+    let z = |z: &View| matrices(&matrices(z, y_vector, true), x_vector, false);
     let (left, right) = match product {
         Product::Plain => (matrices(a, x_vector, false), matrices(b, y_vector, true)),
         Product::Left => (z(a), transposed(&matrices(b, y_vector, true))),
@@ -79,7 +79,12 @@ pub(super) fn product(
 /// Resolves the contraction of `a` and `b`, or of copies of them, to a result laid out as `out`.
 ///
 /// The batch is `None` if the result is a sum over no elements, or has none.
-fn contract(build: &mut Build, a: Place, b: Place, out: &Layout) -> (Place, Place, Option<Batch>) {
+fn contract(
+    build: &mut TaskBuilder,
+    a: View,
+    b: View,
+    out: &Layout,
+) -> (View, View, Option<Batch>) {
     let batch_of = |l: &Layout| l.shape[..l.shape.len() - 2].to_vec();
     let batch = join(
         &join(&batch_of(&a.layout), &batch_of(&b.layout)),

@@ -15,7 +15,7 @@ mod tests;
 
 pub(crate) use axes::{fused_sum, is_sum};
 
-use super::{Build, Place};
+use super::{TaskBuilder, View};
 use crate::Aval;
 use gradloom_ir::op::Eval;
 use gradloom_ir::{Kernel, Op, Static};
@@ -33,13 +33,13 @@ use statics::{float, int};
 /// `args` are the data operands. Elementwise ops belong to groups and are not lowered here, except
 /// integer division and powers, which may fail. A result may be a view of an operand.
 pub(crate) fn lower(
-    b: &mut Build,
+    b: &mut TaskBuilder,
     op: Op,
     statics: &[Static],
-    args: &[Place],
+    args: &[View],
     likes: &[Aval],
     outs: &[Aval],
-) -> Vec<Place> {
+) -> Vec<View> {
     let kernel = match op.def().eval() {
         Eval::Kernel(Kernel::Split) => {
             let axis = statics::axis(&statics[1], args[0].rank());
@@ -71,8 +71,8 @@ pub(crate) fn lower(
     let out = &outs[0];
     let (dtype, shape) = (out.dtype(), out.shape());
     let x = || &args[0];
-    let axes = |of: &Place| statics::axes(&statics[0], of.rank());
-    let axis = |i: usize, of: &Place| statics::axis(&statics[i], of.rank());
+    let axes = |of: &View| statics::axes(&statics[0], of.rank());
+    let axis = |i: usize, of: &View| statics::axis(&statics[i], of.rank());
     let eps = |i: usize| float(&statics[i]);
     let two = || [&args[0], &args[1]];
     let place = match kernel {
@@ -172,17 +172,23 @@ pub(crate) fn lower(
 
 /// Returns the op whose result the kernel of `op` can compute as a by-product, on the same
 /// operands.
-pub(crate) fn along(op: Op) -> Option<Op> {
+pub(crate) fn byproduct_of(op: Op) -> Option<Op> {
     (op == Op::CrossEntropy).then_some(Op::SoftmaxLessHot)
 }
 
-fn product(b: &mut Build, product: Product, args: &[Place], likes: &[Aval], out: &Aval) -> Place {
+fn product(
+    b: &mut TaskBuilder,
+    product: Product,
+    args: &[View],
+    likes: &[Aval],
+    out: &Aval,
+) -> View {
     let ranks = [likes[0].shape().len(), likes[1].shape().len()];
     matmul::product(b, product, [&args[0], &args[1]], ranks, out)
 }
 
 /// Adds a kernel on the words of a key.
-fn of_key(b: &mut Build, key: &Place, out: &Aval, kernel: Prepared) -> Place {
+fn of_key(b: &mut TaskBuilder, key: &View, out: &Aval, kernel: Prepared) -> View {
     let key = b.contiguous(key);
     b.kernel(&[&key], out, kernel)
 }
@@ -191,7 +197,7 @@ fn of_key(b: &mut Build, key: &Place, out: &Aval, kernel: Prepared) -> Place {
 ///
 /// It is a task of its own, because a group cannot fail. With a constant divisor, as in `n / 2`, it
 /// cannot fail and is a member of a group.
-fn integer_quotient(b: &mut Build, op: Op, args: &[Place], out: &Aval) -> Place {
+fn integer_quotient(b: &mut TaskBuilder, op: Op, args: &[View], out: &Aval) -> View {
     let [x, y] = [&args[0], &args[1]].map(|x| match numel(x.shape()) {
         1 => b.contiguous(x),
         _ => b.contiguous(&x.broadcast_to(out.shape())),

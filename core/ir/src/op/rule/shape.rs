@@ -56,7 +56,7 @@ pub fn known_axis(value: &Static, rank: usize, name: &'static str) -> Result<Opt
 pub fn axes(value: &Static, rank: usize, name: &'static str) -> Result<Option<Vec<usize>>, Fault> {
     let given = match value {
         Static::All => return Ok(Some((0..rank).collect())),
-        Static::Host(_) | Static::Lens(..) => return Ok(None),
+        Static::Host(_) | Static::Dims(..) => return Ok(None),
         other => ints(other, name)?.expect("only host expressions are unknown"),
     };
     let mut found = Vec::with_capacity(given.len());
@@ -75,7 +75,7 @@ pub fn axes(value: &Static, rank: usize, name: &'static str) -> Result<Option<Ve
 pub fn int(value: &Static, name: &'static str) -> Result<Option<i64>, Fault> {
     match value {
         Static::Int(n) => Ok(Some(*n)),
-        Static::Host(_) | Static::Lens(..) => Ok(None),
+        Static::Host(_) | Static::Dims(..) => Ok(None),
         other => Err(other.refused(name)),
     }
 }
@@ -83,7 +83,7 @@ pub fn int(value: &Static, name: &'static str) -> Result<Option<i64>, Fault> {
 /// Returns the list of a static argument, or `None` if it is unknown.
 pub fn ints<'a>(value: &'a Static, name: &'static str) -> Result<Option<&'a [i64]>, Fault> {
     match value {
-        Static::Host(_) | Static::Lens(..) => Ok(None),
+        Static::Host(_) | Static::Dims(..) => Ok(None),
         other => other.ints().map(Some).ok_or_else(|| other.refused(name)),
     }
 }
@@ -92,7 +92,7 @@ pub fn ints<'a>(value: &'a Static, name: &'static str) -> Result<Option<&'a [i64
 pub fn switch(value: &Static, name: &'static str) -> Result<Option<bool>, Fault> {
     match value {
         Static::Bool(b) => Ok(Some(*b)),
-        Static::Host(_) | Static::Lens(..) => Ok(None),
+        Static::Host(_) | Static::Dims(..) => Ok(None),
         other => Err(other.refused(name)),
     }
 }
@@ -106,7 +106,7 @@ pub fn known_switch(value: &Static, name: &'static str) -> Result<bool, Fault> {
 pub fn dtype(value: &Static, name: &'static str) -> Result<Option<DType>, Fault> {
     match value {
         Static::DType(d) => Ok(Some(*d)),
-        Static::Host(_) | Static::Lens(..) => Ok(None),
+        Static::Host(_) | Static::Dims(..) => Ok(None),
         other => Err(other.refused(name)),
     }
 }
@@ -114,7 +114,7 @@ pub fn dtype(value: &Static, name: &'static str) -> Result<Option<DType>, Fault>
 /// Returns the float of a static argument, or `None` if it is unknown.
 pub fn float(value: &Static, name: &'static str) -> Result<Option<f64>, Fault> {
     match value {
-        Static::Host(_) | Static::Lens(..) => Ok(None),
+        Static::Host(_) | Static::Dims(..) => Ok(None),
         other => other.float().map(Some).ok_or_else(|| other.refused(name)),
     }
 }
@@ -136,7 +136,7 @@ pub fn lengths(value: &Static) -> Result<Shape, Fault> {
 /// Returns the text of a requested shape for error messages.
 pub(crate) fn shown(shape: &Static) -> String {
     match shape {
-        Static::Lens(_, lens) => crate::statics::lens_text(lens),
+        Static::Dims(_, lens) => crate::statics::dims_text(lens),
         other => other.to_string(),
     }
 }
@@ -147,7 +147,7 @@ pub(crate) fn shown(shape: &Static) -> String {
 pub(crate) fn asked_lengths(value: &Static) -> Result<Option<Vec<Option<Dim>>>, Fault> {
     let len = |n: &i64| usize::try_from(*n).ok().map(Dim::Known);
     let lens: Option<Vec<Option<Dim>>> = match value {
-        Static::Lens(_, lens) => Some(lens.clone()),
+        Static::Dims(_, lens) => Some(lens.clone()),
         other => ints(other, "shape")?.map(|lens| lens.iter().map(len).collect()),
     };
     match &lens {
@@ -382,7 +382,7 @@ pub fn key(key: &Aval) -> Result<(), Fault> {
 /// Returns `dtype` if it can represent the constant `value`. Rounding of floats is allowed.
 pub fn holds(value: &Static, dtype: Option<DType>) -> Result<Option<DType>, Fault> {
     let (found, fits_i64) = match value {
-        Static::Host(_) | Static::Lens(..) => return Ok(dtype),
+        Static::Host(_) | Static::Dims(..) => return Ok(dtype),
         Static::Bool(b) => (f64::from(u8::from(*b)), true),
         Static::Int(n) => (*n as f64, true),
         Static::Float(x) => (*x, x.fract() == 0.0 && (I64_START..-I64_START).contains(x)),

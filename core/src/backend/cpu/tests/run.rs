@@ -3,7 +3,7 @@
 use crate::Aval;
 use crate::backend::cpu::tests::cases::case;
 use crate::backend::cpu::tests::view::View;
-use crate::plan::{Given, Plan};
+use crate::plan::{Donations, Plan};
 use gradloom_ir::Program;
 use gradloom_kernels::KernelFault;
 use gradloom_kernels::task::Leaf;
@@ -17,7 +17,7 @@ pub(super) fn run(program: &Program, args: &[View]) -> Result<Vec<View>, KernelF
     let leaves: Vec<_> = args.iter().map(|x| Leaf::Held(&x.buffer)).collect();
     let mut outs = Vec::new();
     plan(program, args)
-        .try_run(&leaves, &mut Given::new(), &mut outs)
+        .try_run(&leaves, &mut Donations::new(), &mut outs)
         .map_err(|(_, fault)| fault)?;
     let views = outs.into_iter().flatten().zip(&program.outs);
     Ok(views

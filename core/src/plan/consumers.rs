@@ -5,14 +5,14 @@ use gradloom_ir::{Program, Var};
 /// Indices of the equations that read each variable, ascending.
 ///
 /// Outputs count as a reader `usize::MAX`.
-pub(super) struct Readers {
+pub(super) struct Consumers {
     /// Offset in `by` of the first reader of each variable, and the end of the last.
     starts: Vec<u32>,
     by: Vec<usize>,
 }
 
-impl Readers {
-    pub(super) fn of(program: &Program) -> Readers {
+impl Consumers {
+    pub(super) fn of(program: &Program) -> Consumers {
         let reads = || {
             let eqns = program.eqns.iter().enumerate();
             let eqns = eqns.flat_map(|(i, eqn)| eqn.data().iter().map(move |var| (*var, i)));
@@ -28,7 +28,7 @@ impl Readers {
             starts[i + 1] += starts[i];
         }
         let mut by = vec![0; starts[n_vars] as usize];
-        // Each start advances to the end of its readers, which is the start of the next variable.
+        // Each start advances to the end of its consumers, which is the start of the next variable.
         for (var, reader) in reads() {
             let next = &mut starts[var.0 as usize];
             by[*next as usize] = reader;
@@ -36,17 +36,17 @@ impl Readers {
         }
         starts.pop();
         starts.insert(0, 0);
-        Readers { starts, by }
+        Consumers { starts, by }
     }
 
     /// Returns the equations outside of `group` (sorted) that read `var`, ascending.
     pub(super) fn outside(&self, var: Var, group: &[usize]) -> impl Iterator<Item = usize> {
         let at = var.0 as usize;
-        let readers = match self.starts.get(at..at + 2) {
+        let consumers = match self.starts.get(at..at + 2) {
             Some(&[start, end]) => &self.by[start as usize..end as usize],
             _ => &[],
         };
-        let readers = readers.iter().copied();
-        readers.filter(|by| group.binary_search(by).is_err())
+        let consumers = consumers.iter().copied();
+        consumers.filter(|by| group.binary_search(by).is_err())
     }
 }

@@ -1,45 +1,46 @@
 //! Liveness: the range of tasks during which each root must be in memory.
 
-use super::arena::Life;
+use super::arena::LiveRange;
 use super::chains;
 use super::results::Results;
-use crate::backend::{Build, Work};
+use crate::backend::{TaskBuilder, TaskWork};
 
 /// First and last use of each root, as indices of tasks.
-pub(super) struct Times {
+pub(super) struct Liveness {
     /// First task that writes the root.
     ///
-    /// `None` for leaves and constants, and for roots that exist only inside of one task.
+    /// `None` for leaves and constants, and for storages that exist only inside of one task.
     made: Vec<Option<usize>>,
     /// Last task that writes or reads the root.
     last: Vec<usize>,
 }
 
-impl Times {
-    /// Computes the liveness of all roots.
+impl Liveness {
+    /// Computes the liveness of all storages.
     ///
     /// Results that only their own task reads are removed from the results of the task, if it can
     /// do without them.
-    pub(super) fn of(build: &mut Build, results: &Results) -> Times {
-        let mut times = Times {
-            made: vec![None; build.roots.len()],
-            last: vec![0; build.roots.len()],
+    pub(super) fn of(build: &mut TaskBuilder, results: &Results) -> Liveness {
+        let mut liveness = Liveness {
+            made: vec![None; build.storages.len()],
+            last: vec![0; build.storages.len()],
         };
         for (i, draft) in build.drafts.iter().enumerate() {
             for root in &draft.outs {
-                times.made[*root as usize].get_or_insert(i);
-                times.last[*root as usize] = i;
+                liveness.made[*root as usize].get_or_insert(i);
+                liveness.last[*root as usize] = i;
             }
             for part in &draft.args {
-                times.last[part.root as usize] = i;
+                liveness.last[part.root as usize] = i;
             }
         }
         for (i, draft) in build.drafts.iter_mut().enumerate() {
-            let is_last = |root| times.last[root as usize] == i && results.number(root).is_none();
+            let is_last =
+                |root| liveness.last[root as usize] == i && results.number(root).is_none();
             let near = match &draft.work {
-                Work::Chain(members) => {
-                    let only = |root| times.made[root as usize] == Some(i) && is_last(root);
-                    chains::near(members, only)
+                TaskWork::Chain(members) => {
+                    let only = |root| liveness.made[root as usize] == Some(i) && is_last(root);
+                    chains::local_values(members, only)
                 }
                 // A product that only its epilogue reads is computed in the buffer of a result of
                 // the epilogue.
@@ -50,11 +51,11 @@ impl Times {
                 }
             };
             for root in &near {
-                times.made[*root as usize] = None;
+                liveness.made[*root as usize] = None;
             }
             draft.outs.retain(|root| !near.contains(root));
         }
-        times
+        liveness
     }
 
     /// Returns the first task that writes the root, if the root is in memory.
@@ -63,8 +64,8 @@ impl Times {
     }
 
     /// Returns the live range of a root of `bytes` bytes, if a task writes it to memory.
-    pub(super) fn life(&self, root: usize, bytes: usize) -> Option<Life> {
-        Some(Life {
+    pub(super) fn life(&self, root: usize, bytes: usize) -> Option<LiveRange> {
+        Some(LiveRange {
             bytes,
             first: self.made[root]?,
             last: self.last[root],

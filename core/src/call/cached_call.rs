@@ -2,7 +2,7 @@
 
 use super::pullback::Backward;
 use crate::function::Record;
-use crate::graph::call_node::{CallNode, CallPlan, bound_pending, let_go_of, spare_results};
+use crate::graph::call_node::{CallNode, CallPlan, bound_pending, recycle_args, recycle_results};
 use crate::graph::pending;
 use crate::graph::pending::Graph;
 use crate::graph::value::{Shared, Source, Value};
@@ -14,7 +14,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 /// A compiled call: its plan, and the origin of each leaf of the result.
-pub(super) struct Callable {
+pub(super) struct CachedCall {
     /// `None` if all results are arguments.
     plan: Option<Arc<CallPlan>>,
     /// Avals of the results of the plan.
@@ -121,17 +121,17 @@ impl Made {
 
 /// Plans the computation of `results` from `args`, which may depend on constants besides. The run
 /// time of the plan is charged to `function`.
-pub(super) fn callable(
+pub(super) fn cached_call(
     args: &[Shared],
     results: &[Shared],
     backward: Option<Arc<Backward>>,
     function: Option<Arc<Record>>,
-) -> Result<Callable, &'static str> {
+) -> Result<CachedCall, &'static str> {
     let planned = |targets: &[Shared]| Graph::of(targets, pending::Results::Targets);
     let made = Made::of(args, results, planned)?;
     let plan =
         |(graph, leaves): (Graph, _)| Arc::new(CallPlan::new(graph.plan(), leaves, function));
-    Ok(Callable {
+    Ok(CachedCall {
         plan: made.graph.map(plan),
         avals: made.avals,
         leaves: made.leaves,
@@ -163,7 +163,7 @@ impl Numbered {
     }
 }
 
-impl Callable {
+impl CachedCall {
     /// Returns whether its plans are still in the cache.
     #[inline]
     pub(super) fn is_current(&self) -> bool {
@@ -237,7 +237,7 @@ impl Callable {
         };
         match self.at_once(arg) {
             Some(leaves) => {
-                let_go_of(args);
+                recycle_args(args);
                 leaves
             }
             None => self.promise(args),
@@ -261,7 +261,7 @@ impl Callable {
                 bound_pending(&call);
                 leaves.node = Some(call);
             }
-            None => let_go_of(args),
+            None => recycle_args(args),
         }
         leaves
     }
@@ -290,7 +290,7 @@ impl Callable {
 
 /// Iterator over the leaves of the result of a call.
 pub(super) struct Leaves {
-    call: Arc<Callable>,
+    call: Arc<CachedCall>,
     next: usize,
     /// The leaves that are arguments.
     kept: smallvec::IntoIter<[Tensor; 4]>,
@@ -304,7 +304,7 @@ pub(super) struct Leaves {
 
 impl Drop for Leaves {
     fn drop(&mut self) {
-        spare_results(std::mem::take(&mut self.computed));
+        recycle_results(std::mem::take(&mut self.computed));
     }
 }
 
@@ -353,7 +353,7 @@ fn other_elements(old: &Shared, new: &Shared) -> Option<String> {
     if old.aval != new.aval {
         return Some(format!("a constant was {} and is {}", old.aval, new.aval));
     }
-    let differ = match (old.settle(), new.settle()) {
+    let differ = match (old.detach_if_ready(), new.detach_if_ready()) {
         (Some(old), Some(new)) => !old.is_same(new),
         _ => true,
     };

@@ -14,34 +14,37 @@ use std::sync::Arc;
 /// A group reads these leaves for the last time and writes these results, element by element. Sets
 /// are stored instead of pairs, whose number is quadratic.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Gifts {
+pub(crate) struct DonationSet {
     pub(crate) leaves: Box<[u32]>,
     pub(crate) results: Box<[u32]>,
 }
 
 /// Donation: the buffer of a leaf becomes a result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Gift {
+pub(crate) struct Donation {
     pub(crate) leaf: usize,
     pub(crate) result: usize,
 }
 
-/// Donated buffers. Their leaves are passed as [`Leaf::Given`](gradloom_kernels::task::Leaf::Given).
-pub(crate) type Given = SmallVec<[(Gift, Arc<Buffer>); 8]>;
+/// Donated buffers. Their leaves are passed as [`Leaf::Donated`](gradloom_kernels::task::Leaf::Donated).
+pub(crate) type Donations = SmallVec<[(Donation, Arc<Buffer>); 8]>;
 
-/// Pairs leaves with results, and returns the buffers that `give_up` donates, by leaf.
-pub(crate) fn given(all: &[Gifts], mut give_up: impl FnMut(usize) -> Option<Arc<Buffer>>) -> Given {
-    let mut given = Given::new();
-    for Gifts { leaves, results } in all {
+/// Pairs leaves with results, and returns the buffers that `try_donate` donates, by leaf.
+pub(crate) fn donate(
+    all: &[DonationSet],
+    mut try_donate: impl FnMut(usize) -> Option<Arc<Buffer>>,
+) -> Donations {
+    let mut given = Donations::new();
+    for DonationSet { leaves, results } in all {
         let mut leaves = leaves.iter();
         for result in results {
-            let next = leaves.find_map(|leaf| Some((*leaf, give_up(*leaf as usize)?)));
+            let next = leaves.find_map(|leaf| Some((*leaf, try_donate(*leaf as usize)?)));
             let Some((leaf, buffer)) = next else { break };
             let (leaf, result) = (leaf as usize, *result as usize);
-            given.push((Gift { leaf, result }, buffer));
+            given.push((Donation { leaf, result }, buffer));
         }
     }
-    given.sort_unstable_by_key(|(gift, _)| gift.leaf);
+    given.sort_unstable_by_key(|(donation, _)| donation.leaf);
     given
 }
 
@@ -50,16 +53,16 @@ pub(crate) fn given(all: &[Gifts], mut give_up: impl FnMut(usize) -> Option<Arc<
 /// A group reads the leaf for the last time, and writes a result of the same size and dtype element
 /// by element. Only groups may follow, because they cannot fail: after an error, all leaves must be
 /// intact.
-pub(super) fn gifts(
+pub(super) fn donations(
     in_order: &[&(usize, Vec<bool>)],
     regions: &[(Vec<Region>, Vec<Region>)],
     outs: &[Out],
     needs: &Needs,
-) -> Box<[Gifts]> {
+) -> Box<[DonationSet]> {
     let last_other = in_order.iter().rposition(|(_, order)| order.is_empty());
     let first = last_other.map_or(0, |i| i + 1);
     let reads = last_reads(regions, outs, needs.leaves.len());
-    let mut gifts = Vec::new();
+    let mut donations = Vec::new();
     for (i, (args, results)) in regions.iter().enumerate().skip(first) {
         let (n_results, in_order) = in_order[i];
         let given = args.iter().zip(in_order).filter_map(|(arg, in_order)| {
@@ -71,15 +74,15 @@ pub(super) fn gifts(
             let once = reads[leaf as usize] == LastReads::Task { task: i, n: 1 };
             (*in_order && whole && once).then_some((size, leaf))
         });
-        let wanted = results[..*n_results]
+        let requested = results[..*n_results]
             .iter()
             .filter_map(|out| match out.base {
                 Base::Result(result) => Some(((out.dtype, out.len), result)),
                 _ => None,
             });
-        gifts.extend(of_one_size(given.collect(), wanted.collect()));
+        donations.extend(of_one_size(given.collect(), requested.collect()));
     }
-    gifts.into()
+    donations.into()
 }
 
 /// Last reads of a leaf.
@@ -87,7 +90,7 @@ pub(super) fn gifts(
 enum LastReads {
     /// No task reads the leaf.
     None,
-    /// The last task that reads the leaf does so `n` times.
+    /// The last task that reads the leaf does so `n` liveness.
     Task { task: usize, n: usize },
     /// The leaf is a result of the plan.
     Result,
@@ -123,7 +126,7 @@ fn last_reads(
 type Size = (DType, usize);
 
 /// Groups leaves and results by size, and drops the sizes that only one of them has.
-fn of_one_size(mut leaves: Vec<(Size, u32)>, mut results: Vec<(Size, u32)>) -> Vec<Gifts> {
+fn of_one_size(mut leaves: Vec<(Size, u32)>, mut results: Vec<(Size, u32)>) -> Vec<DonationSet> {
     if leaves.is_empty() || results.is_empty() {
         return Vec::new();
     }
@@ -135,10 +138,12 @@ fn of_one_size(mut leaves: Vec<(Size, u32)>, mut results: Vec<(Size, u32)>) -> V
         let size = key(&leaves[0]);
         let from = results.partition_point(|result| key(result) < size);
         let to = results.partition_point(|result| key(result) <= size);
-        Gifts {
+        DonationSet {
             leaves: numbers(leaves),
             results: numbers(&results[from..to]),
         }
     });
-    of_size.filter(|gifts| !gifts.results.is_empty()).collect()
+    of_size
+        .filter(|donations| !donations.results.is_empty())
+        .collect()
 }
