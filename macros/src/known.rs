@@ -86,7 +86,8 @@ pub(crate) enum Takes {
 /// Effects of a method.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Does {
-    /// Only computes. It may modify its receiver, which is not shared for these types.
+    /// Computes a result, and may modify its receiver. Values of the classes in the row do not
+    /// share their contents, so nothing else sees the change.
     Computes,
     /// Compares, adds or formats elements of its receiver, so their types have to be known.
     UsesElements,

@@ -29,7 +29,7 @@ impl Order {
             _ => {
                 let message = format!(
                     "`order` must be 1 or 2, found {number}; for higher orders use `gradloom::jvp` or \
-                     `gradloom::grad` of a closure that calls a companion"
+                     `gradloom::grad` of a closure that calls a companion such as `f::grad`"
                 );
                 return Err(syn::Error::new(number.span(), message));
             }

@@ -86,7 +86,7 @@ impl Spec {
             result,
             shadows: false,
             records: self.records,
-            // Index 0 is the literal of the first line, so 1 is the first one of a part.
+            // Literal 0 is in the first line of the body, so literal 1 is the first one of a part.
             twin: self.twin.map(|_| 1),
         };
         let mut out = Vec::new();

@@ -353,7 +353,7 @@ impl Memory<'_> {
     /// The region must lie inside its buffer and must not be written while the elements are in use.
     #[inline(always)]
     unsafe fn data(&self, region: &Resolved) -> Data<'_> {
-        // SAFETY: the caller guarantees the bounds and that there are no writes. The start is
+        // SAFETY: the caller guarantees that the region is in bounds and not written. The start is
         // aligned because the buffer is and the offset is a multiple of the element size. Bools are
         // valid because the region was written as bools: kernels write all of a result before
         // another task reads it.
@@ -366,8 +366,8 @@ impl Memory<'_> {
     /// it meanwhile.
     #[inline(always)]
     unsafe fn data_mut(&self, region: &Resolved) -> DataMut<'_> {
-        // SAFETY: the caller guarantees the bounds and exclusive use. Bools are handed out as
-        // bytes, so any contents are valid.
+        // SAFETY: the caller guarantees that the region is in bounds and that nothing else uses it.
+        // Bools are handed out as bytes, so any contents are valid.
         unsafe { DataMut::at(region.dtype, self.start(region), region.len) }
     }
 }

@@ -132,7 +132,7 @@ pub fn for_each_chunks<T: Send, const N: usize>(
 const WORTH: usize = 50_000;
 /// Minimum work per thread in nanoseconds.
 const SHARE: usize = 25_000;
-/// As [`WORTH`] and [`SHARE`], for threads that are watching and need not be woken.
+/// As [`WORTH`] and [`SHARE`], for idle threads that still spin and need not be woken.
 const WORTH_WATCHED: usize = 10_000;
 const SHARE_WATCHED: usize = 5_000;
 /// Time that an idle thread spins for more work before it sleeps.

@@ -56,8 +56,8 @@ pub fn gelu_tanh<A: Arith, T: Float>(x: T) -> T {
     let (least, most) = T::GELU_RANGE;
     let top = x.at_least(least);
     let a = top.at_most(most);
-    // The result multiplies the rounding error of v by v, so v has two parts. First its factor of
-    // a:
+    // The relative error of e^-v is the absolute error of v, so v = a slope is computed in two
+    // parts. First slope = SLOPE + CUBIC a^2:
     let (square, square_rest) = a.two_product::<A>(a);
     let (bend, bend_rest) = square.two_product::<A>(T::CUBIC.0);
     let (slope, slope_rest) = T::SLOPE.0.fast_two_sum(bend);

@@ -333,9 +333,9 @@ impl<T: ?Sized> IsNotMarked for &Probe<'_, T> {}
 
 /// Fallbacks for the names of markers. An import of a real marker in an inner scope shadows them.
 pub mod unmarked {
-    /// Type that takes the place of a marker's.
+    /// Fallback for the type beside a traced function, if a function is not traced.
     pub enum __Traced {}
-    /// Value that takes the place of a marker.
+    /// Fallback for the marker of a traced function: answers that a function is not traced.
     pub const __TRACED: super::Foreign = super::Foreign;
 }
 

@@ -198,7 +198,7 @@ impl Pullback {
     }
 }
 
-/// Cotangents of the parameters, which have to be taken in order.
+/// Cotangents of the parameters. [`Cotangents::of`] must be called for them in order.
 pub struct Cotangents(Found);
 
 #[expect(

@@ -61,7 +61,7 @@ pub(super) enum Shape {
     Typed,
     /// From a template.
     Kept(Rc<Template>),
-    /// Not at all, for this reason.
+    /// The structure cannot be cached, for this reason.
     Unkept(Why),
 }
 
@@ -255,7 +255,7 @@ pub fn begin<'a>(
             Ok(Results { leaves, template })
         }
         Found::Recorded(why) => Err(Recording::again(site, why)),
-        // What a body records is told from what its arguments are computed by if these have been computed.
+        // Arguments are computed first, so that the recording holds only the ops of the body.
         Found::Checked(_) | Found::Nothing if run::realise(&key.args()).is_err() => {
             Err(Recording::unknown(site, &key, Obstacle::Fails))
         }
@@ -318,7 +318,7 @@ pub(super) struct Begun {
     check: Option<Callee>,
 }
 
-/// Also ends the recording if the body panics.
+/// Ends the recording even if the body panics.
 impl Drop for Begun {
     fn drop(&mut self) {
         self.stop();

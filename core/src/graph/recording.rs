@@ -12,7 +12,7 @@ pub(crate) enum Deed {
     Names,
     /// It calls a function that is not known to be pure.
     Calls,
-    /// It calls a function that is recorded, of this name.
+    /// It calls a function of this name, which is recorded at each call.
     CallsFunction(&'static str),
 }
 

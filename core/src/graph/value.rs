@@ -88,7 +88,7 @@ pub(crate) enum Operands {
 }
 
 impl Operands {
-    /// Returns the data operands of the op; none if the value is a part.
+    /// Returns the data operands of the op, or an empty slice if the value is a part.
     #[inline]
     pub(crate) fn data(&self) -> &[Shared] {
         match self {

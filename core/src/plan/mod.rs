@@ -89,9 +89,9 @@ impl Plan {
         Plan::of(&program, &leaves)
     }
 
-    /// Plans a program whose first parameters are leaves.
+    /// Plans a program.
     ///
-    /// Each leaf has a number of elements and a layout.
+    /// `leaves` has the number of elements and the layout of each of the first parameters.
     pub(crate) fn of(program: &Program, leaves: &[(usize, Layout)]) -> Plan {
         let (build, places) = steps(program, leaves);
         assign_memory(build, program, &places)

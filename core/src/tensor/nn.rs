@@ -207,7 +207,7 @@ impl Tensor {
     ///
     /// # Panics
     ///
-    /// As [`Tensor::attention`].
+    /// As for [`Tensor::attention`].
     #[track_caller]
     pub fn causal_attention(&self, keys: impl AsRef<Tensor>, values: impl AsRef<Tensor>) -> Tensor {
         let args = [self, keys.as_ref(), values.as_ref()];
@@ -242,7 +242,7 @@ impl Tensor {
     ///
     /// # Panics
     ///
-    /// As [`Tensor::attention`]. Also if the mask is not `bool`, or does not broadcast to
+    /// As for [`Tensor::attention`], and if the mask is not `bool` or does not broadcast to
     /// `[.., n, m]`.
     #[track_caller]
     pub fn masked_attention(
@@ -267,7 +267,7 @@ impl Tensor {
     ///
     /// # Panics
     ///
-    /// As [`Tensor::masked_attention`].
+    /// As for [`Tensor::masked_attention`].
     #[track_caller]
     pub fn masked_causal_attention(
         &self,

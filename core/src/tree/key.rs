@@ -132,7 +132,7 @@ impl<'a> CallKey<'a> {
     /// Starts a parameter, given its index.
     #[inline]
     pub fn param(&mut self, param: usize) {
-        // Messages name the first parameter with an obstacle.
+        // Stays at the first parameter that the key cannot hold, which messages name.
         if self.obstacle.is_none() {
             self.param = param;
         }
@@ -587,12 +587,12 @@ pub trait Mutable: Sized {
 
 macro_rules! mutable {
     ($([$($params:tt)*] $ty:ty;)*) => {$(
-        // A pointer to a function of references is a distinct type.
+        // `fn(&A) -> R` is a type of its own, not an instance of `fn(A) -> R`.
         #[allow(coherence_leak_check)]
         impl<$($params)*> Mutable for &&&&&Static<'_, $ty> {
             fn add_to_key(self, key: &mut CallKey<'_>) {
                 match key.content {
-                    // A result may contain it, like any value that needs no drop.
+                    // A skipped field of a result may have any type that needs no drop.
                     Content::Structure if !needs_drop::<$ty>() => {}
                     _ => Unknown::add_to_key(&Static(self.0), key),
                 }

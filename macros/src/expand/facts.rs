@@ -445,7 +445,7 @@ impl Slot {
 struct Typed<'a> {
     called: &'a [Called],
     p: &'a TokenStream,
-    /// Marks of the methods that are called, for types that have none.
+    /// Names of marker methods that all types get from [`unmarked`], with the answer "no".
     marks: BTreeSet<Ident>,
 }
 
@@ -477,7 +477,7 @@ impl Typed<'_> {
     }
 }
 
-/// Whether an expression may be written twice: it is a local or a part of one.
+/// Returns whether an expression is a local or a part of a local, so that it may be written twice.
 fn is_place(expr: &Expr) -> bool {
     match expr {
         Expr::Path(_) => true,

@@ -1,7 +1,7 @@
 //! Emits compiled loops over the elementwise groups of a function and of its derivatives.
 //!
 //! Plans are made once shapes are known, but at compile time they seldom are. The groups are
-//! therefore a guess: shapes that are not known to differ are taken to be equal, as in most
+//! therefore a guess: shapes that are not known to differ are assumed to be equal, as in most
 //! programs. The run time looks up each group of a plan by what it computes, and uses the compiled
 //! loop if there is one. A wrong guess costs code size, never correctness.
 
@@ -165,7 +165,7 @@ impl Cx<'_> {
 
 /// Returns whether the first result may be a scalar.
 ///
-/// An elementwise result of unknown shape is taken not to be one.
+/// Returns false for an elementwise result of unknown shape.
 fn may_be_a_loss(program: &Program) -> bool {
     let y = program.outs[0];
     match program.aval(y).shape.known() {

@@ -246,7 +246,7 @@ struct Hosts<'a> {
     copied: Vec<TokenStream>,
     /// Statements of the closure that borrow from the copies.
     borrowed: Vec<TokenStream>,
-    /// Copies that each run copies again.
+    /// Copies that each run of the closure copies again.
     owned: Vec<&'a Ident>,
 }
 

@@ -510,9 +510,10 @@ fn recording() -> Ident {
     Ident::new("recording", Span::mixed_site())
 }
 
-/// Returns the statement that adds a static value, by reference, to a key.
+/// Returns the statement that adds a static value, given as a reference, to a key.
 ///
-/// A key cannot store a value that may borrow.
+/// A key cannot store a value that may borrow. The call is then recorded, unless the type of the
+/// value has size 0.
 pub(crate) fn static_key(
     p: &TokenStream,
     x: &TokenStream,

@@ -213,7 +213,7 @@ impl Cx<'_> {
 
     /// Returns the iterator of a checkpointed `for` loop in a form that can be evaluated again.
     ///
-    /// It reads host locals that may change from copies of their initial values.
+    /// The iterator reads copies of the initial values of host locals that may change.
     pub(super) fn repeatable(&mut self, iterator: &Expr) -> R<(Expr, Vec<Ident>)> {
         struct Copies<'a> {
             host_mut: &'a BTreeSet<String>,

@@ -110,7 +110,7 @@ impl Cx<'_> {
     }
 }
 
-/// Returns the length of the axis with a literal number; negative numbers count from the right.
+/// Returns the length of the axis that a literal selects; negative axes count from the right.
 fn axis(shape: &Shape, axis: &Expr) -> Option<Dim> {
     let (dims, axis) = (shape.dims()?, super::host::literal(axis)?.int()?);
     let axis = if axis < 0 {

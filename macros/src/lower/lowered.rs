@@ -81,7 +81,7 @@ pub(crate) struct Call {
     pub(crate) callee: Callee,
     /// Arguments in the order of the callee's parameters, the receiver first.
     pub(crate) args: Vec<CallArg>,
-    /// True if it returns a `Result`.
+    /// True if the callee returns a `Result`.
     pub(crate) fallible: bool,
     /// Structure of the result.
     pub(crate) shape: OutShape,

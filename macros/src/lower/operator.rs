@@ -162,7 +162,7 @@ impl Cx<'_> {
 
     /// Turns a part of a borrowed tree that is an operand by value into a number.
     ///
-    /// It cannot be a tensor, which would be moved out of the tree.
+    /// The part cannot be a tensor, because a tensor would be moved out of the borrowed tree.
     pub(super) fn copied(&self, value: Value) -> Value {
         match value {
             Value::Place(p)
@@ -187,8 +187,8 @@ impl Cx<'_> {
         let (x, y) = match (tensor_of(&left), tensor_of(&right)) {
             (Some(x), _) => (x, self.tensor(right, Some(x))?),
             (None, Some(y)) => (self.tensor(left, Some(y))?, y),
-            // It is not known which of two places is a tensor; the left one is taken to be. In
-            // arithmetic with a number, a place is taken to be a tensor.
+            // If both operands are places, the left one is assumed to be a tensor. If one is a
+            // number, the place is assumed to be a tensor.
             (None, None) if matches!(left, Value::Place(_)) => {
                 let x = self.tensor(left, None)?;
                 (x, self.tensor(right, Some(x))?)

@@ -41,7 +41,7 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// Returns whether it is a local that a pattern or a branch binds to a reference.
+    /// Returns whether the place is a local that a pattern or a branch binds to a reference.
     pub(super) fn is_bound_reference(&self) -> bool {
         !self.root && self.by_ref && matches!(self.expr, Expr::Path(_))
     }

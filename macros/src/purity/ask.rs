@@ -130,7 +130,7 @@ impl Judge<'_> {
 
     /// Asks whether a path is a traced function.
     ///
-    /// Beside a traced function there is a type with the same path and a marker.
+    /// A traced function has a type of the same path beside it, and a marker in that type.
     pub(super) fn ask_function(&mut self, path: &Path, what: &str, span: Span) -> bool {
         let Some(path) = self.importable(path) else {
             return false;
@@ -150,7 +150,9 @@ impl Judge<'_> {
         true
     }
 
-    /// Asks whether a path is the type beside a traced function, and not a module.
+    /// Asks whether a path such as `f` in `f::vjp` is a traced function.
+    ///
+    /// It may be a module with a function named `vjp` instead.
     pub(super) fn ask_companion(&mut self, owner: &Path, what: &str, span: Span) -> bool {
         let Some(owner) = self.importable(owner) else {
             return false;

@@ -235,7 +235,7 @@ fn parameters(
         // The last differentiated parameter cannot be `#[nodiff]`.
         let remedy = match only_one {
             true => "remove `#[traced]`",
-            false => "write `#[nodiff]` before it",
+            false => "write `#[nodiff]` before the parameter",
         };
         let span = param.ident.span();
         match reach::cut(&whole.blocks, &whole.results, &vars) {

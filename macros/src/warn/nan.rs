@@ -88,8 +88,8 @@ fn nearest<'a>(
     None
 }
 
-/// Returns the operand for which some values make the slope of an op infinite, unless the user has
-/// excluded them.
+/// Returns the operand that has values where the slope of an op is infinite, unless the user may
+/// have excluded these values.
 fn infinite(
     program: &Program,
     eqn: &Eqn,

@@ -14,7 +14,7 @@ pub(super) struct Known {
     pub(super) not_0: bool,
     /// Bounded.
     pub(super) bounded: bool,
-    /// Result of a `select`, a limit or control flow, by which the user may have excluded values.
+    /// True if a `select`, a limit or control flow may exclude values where a slope is infinite.
     pub(super) guarded: bool,
 }
 
@@ -97,8 +97,8 @@ impl Signs {
         self.0.insert(var, Known::TRUSTED);
     }
 
-    /// Records that other blocks store to a variable, so that its values may have been excluded by
-    /// control flow.
+    /// Records that other blocks store to a variable: the user may have excluded some of its values
+    /// by branches.
     pub(super) fn guard(&mut self, var: Var) {
         let known = Known {
             guarded: true,
@@ -177,7 +177,7 @@ fn result(program: &Program, eqn: &Eqn, signs: &Signs) -> Known {
             bounded: x.bounded && y.bounded && y.not_0,
             ..x.times(y)
         },
-        // A limit: the user has considered the values beyond it.
+        // `maximum` and `minimum` are limits, so the user has considered the values beyond them.
         Op::Maximum | Op::Minimum => Known {
             guarded: true,
             ..x.both(y)

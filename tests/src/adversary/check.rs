@@ -62,7 +62,7 @@ pub struct Report {
     pub message: String,
 }
 
-/// Checks all functions and compares their hashes.
+/// Checks each function, and reports functions with equal `HASH` but different texts.
 pub fn report(cases: &[Case]) -> Vec<Report> {
     let _guard = world::lock();
     let mut reports: Vec<Report> = cases.iter().flat_map(Case::report).collect();

@@ -158,7 +158,7 @@ impl Known {
         Some(eqn)
     }
 
-    /// Keeps the equations that compute a zero that is read.
+    /// Keeps each equation whose result is zero but is read by another kept equation.
     fn keep_what_is_read(&mut self, eqns: &mut [(Eqn, bool)]) {
         for (eqn, kept) in eqns.iter_mut().rev().filter(|(_, kept)| !kept) {
             if eqn.outs.iter().any(|v| self.needed.contains(*v)) {

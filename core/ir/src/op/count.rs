@@ -10,7 +10,7 @@ pub struct Ops {
 }
 
 impl Ops {
-    /// Returns the given numbers of operations.
+    /// Creates a count of `flops` arithmetic and `transcendentals` transcendental operations.
     pub const fn new(flops: u32, transcendentals: u32) -> Ops {
         Ops {
             flops,

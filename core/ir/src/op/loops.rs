@@ -118,7 +118,7 @@ macro_rules! unary_fns {
     };
 }
 
-/// Does the same for binary ops, with `|x, y|` in place of `|x|` and without `if all`.
+/// As `unary_fns!`, for binary ops, with `|x, y|` in place of `|x|` and without `if all`.
 macro_rules! binary_fns {
     (|$x:ident, $y:ident| $float:expr) => {
         element_fns! {
@@ -150,7 +150,7 @@ macro_rules! binary_fns {
     };
 }
 
-/// Does the same for comparisons: `compare_fns! { |x, y| expression }`.
+/// As `unary_fns!`, for comparisons: `compare_fns! { |x, y| expression }`.
 macro_rules! compare_fns {
     (|$x:ident, $y:ident| $e:expr) => {
         element_fns! {

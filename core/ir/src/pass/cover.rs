@@ -144,8 +144,8 @@ const MOST_TRIES: usize = 64;
 
 /// Cuts a group into pieces, in an order in which they can run.
 ///
-/// The search goes from the results down: each member not yet taken is matched as the last member
-/// of the largest pattern that fits. `fits` may reject a loop given the values it would read and
+/// The search goes from the results down: each member not yet in a piece is matched as the last
+/// member of the largest pattern that fits. `fits` may reject a loop given the values it would read and
 /// compute.
 ///
 /// A member inside of a piece has consumers outside only if it is a result of the loop, and then

@@ -126,7 +126,8 @@ impl Instr {
             // overlaps nothing.
             unsafe { std::slice::from_raw_parts_mut(slot.cast::<T>(), n) }
         }
-        // SAFETY: the caller guarantees the slots. The loops were chosen for the level of this CPU.
+        // SAFETY: the caller guarantees that the slots have `n` elements of the code's dtypes and
+        // that the result overlaps nothing. The loops were chosen for the level of this CPU.
         unsafe {
             match code {
                 Code::UnaryF32(f) => f(of(x, n), of_mut(out, n)),

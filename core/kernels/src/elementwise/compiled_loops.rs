@@ -179,8 +179,9 @@ macro_rules! arities {
                         let f = versions[level() as usize];
                         let [$($x),*] = *args else { unreachable!("the number of operands matches the arity") };
                         let [$($y),*] = *outs else { unreachable!("the number of results matches the arity") };
-                        // SAFETY: the caller guarantees the pointers. `level` returns a level that
-                        // the CPU supports.
+                        // SAFETY: the caller guarantees `n` valid elements at each pointer, and
+                        // exclusive use of the results. The CPU supports the level that `level`
+                        // returns.
                         unsafe {
                             f(
                                 $(std::slice::from_raw_parts($x.cast::<T>().cast_const(), n),)*

@@ -234,9 +234,10 @@ impl Group {
         }
     }
 
-    /// Resolves the operands and results of a run.
+    /// Resolves the operands and results of one run of the group.
     ///
-    /// `args` are all operands except the taken one, which must be contiguous.
+    /// `args` are all operands except that of `taken`, which is computed while the group runs and
+    /// must be contiguous.
     pub(crate) fn ends<'a>(
         &self,
         args: &'a [Data<'a>],
@@ -344,16 +345,16 @@ impl Group {
         self.outputs.get(result).copied()
     }
 
-    /// Runs over spans `(from, to, first)`, where `first` is the address of the taken operand's
-    /// element `from`.
+    /// Runs over spans `(from, to, first)`, where `first` is the address of element `from` of the
+    /// [`Taken`] operand.
     ///
-    /// `result` is the start of the result that may share memory with the taken operand.
+    /// `result` is the start of the result that may share memory with that operand.
     ///
     /// # Safety
     ///
     /// The spans must lie in the group, and nothing else may use the elements of the results there.
     /// The spans of each thread and of all threads together must follow [`order`](Self::order). The
-    /// taken elements must be valid.
+    /// elements of the [`Taken`] operand must be valid.
     pub(crate) unsafe fn run_spans(
         &self,
         ends: &Ends<'_>,
@@ -490,7 +491,7 @@ struct Filled {
     n: usize,
 }
 
-/// Resolved operands and results of a run.
+/// Resolved operands and results of one run of a group.
 pub(crate) struct Ends<'a> {
     args: SmallVec<[Data<'a>; 8]>,
     /// Start of each operand, used if it is read in place.

@@ -142,7 +142,8 @@ pub(crate) unsafe fn on_total(
             }
         }
     }
-    // SAFETY: the caller guarantees the slot and the totals for this dtype.
+    // SAFETY: the caller guarantees that `slot` and `totals` have elements of this dtype, and that
+    // nothing else uses the totals of this piece.
     unsafe {
         match dtype {
             DType::F32 => of::<f32>(sum, slot, totals, at, n),

@@ -227,8 +227,8 @@ impl<T: Tiled> Block<'_, T> {
                 true => n / way.width * way.width,
                 false => 0,
             };
-        // SAFETY: the caller guarantees the block and the scratch; these columns and rows lie
-        // inside the block.
+        // SAFETY: the caller guarantees that the block is valid and the scratch large enough. These
+        // columns and rows lie inside the block.
         unsafe {
             self.pack_columns_from(n_early);
             self.columns(0, a_copies[0], 1).copy();
@@ -265,8 +265,8 @@ impl<T: Tiled> Block<'_, T> {
             if i == 0 {
                 while j < n_early {
                     ahead();
-                    // SAFETY: the caller guarantees the block. The tile has all rows and `width`
-                    // columns, because `j` is below `n_early`.
+                    // SAFETY: the caller guarantees that the block is valid. The tile has all rows
+                    // and `width` columns, because `j` is below `n_early`.
                     unsafe { self.packing_tile(left, j, to) };
                     j += way.width;
                 }
@@ -339,8 +339,8 @@ impl<T: Tiled> Block<'_, T> {
         let panel = self.room.wrapping_add(j * k);
         let (right, z) = (self.b.element(0, j), to.element(0, j));
         let tile = self.tiles.packing(self.way.by_column);
-        // SAFETY: the caller guarantees the block and a whole tile; the panel lies inside the
-        // scratch.
+        // SAFETY: the caller guarantees that the block is valid and that the tile has all rows and
+        // columns. The panel lies inside the scratch.
         unsafe {
             tile(
                 k,
@@ -366,7 +366,8 @@ impl<T: Tiled> Block<'_, T> {
         let [_, k, n] = self.size;
         if first < n {
             let to = self.room.wrapping_add(first * k);
-            // SAFETY: the caller guarantees the block and the scratch for all of its columns.
+            // SAFETY: the caller guarantees that the block is valid, and that the scratch has room
+            // for all of its columns.
             unsafe {
                 panels(
                     self.tiles,

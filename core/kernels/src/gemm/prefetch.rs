@@ -79,8 +79,8 @@ impl<T: Copy> Columns<'_, T> {
     #[inline]
     pub(crate) unsafe fn copy(&mut self) {
         let n = self.step.min(self.k);
-        // SAFETY: the caller guarantees the tiles and the columns; `n` is at most `k`, the number
-        // of remaining ones.
+        // SAFETY: the caller guarantees that the CPU has the tiles and that the remaining columns
+        // are valid; `n` is at most `k`, the number of remaining columns.
         unsafe {
             (self.tiles.columns)(
                 [n, self.rows],

@@ -112,8 +112,8 @@ unsafe fn part<T: Tiled>(
         let room_b = room.wrapping_add(room_a);
         for p in (0..k).step_by(STEPS) {
             let (k, add) = (STEPS.min(k - p), add || p > 0);
-            // SAFETY: the caller guarantees the operands and the result. `room` has space for the
-            // copies.
+            // SAFETY: the caller guarantees that the operands and the result are valid. `room` has
+            // space for the copies.
             unsafe {
                 let x = match a.cols {
                     1 => a.element(0, p),

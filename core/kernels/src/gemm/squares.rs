@@ -10,7 +10,8 @@ use std::arch::x86_64::*;
 #[inline]
 #[target_feature(enable = "avx")]
 pub(crate) unsafe fn columns_f32(from: *const f32, stride: usize) -> [__m256; 8] {
-    // SAFETY: the caller guarantees AVX and that the 8 rows of 8 elements are valid.
+    // SAFETY: the caller guarantees that the CPU has AVX and that the 8 rows of 8 elements are
+    // valid.
     unsafe {
         // Each register holds half of row `i` beside half of row `i + 4`; then rows are interleaved
         // in pairs, and pairs in fours.
@@ -42,7 +43,8 @@ pub(crate) unsafe fn columns_f32(from: *const f32, stride: usize) -> [__m256; 8]
 #[inline]
 #[target_feature(enable = "avx")]
 pub(crate) unsafe fn columns_f64(from: *const f64, stride: usize) -> [__m256d; 4] {
-    // SAFETY: the caller guarantees AVX and that the 4 rows of 4 elements are valid.
+    // SAFETY: the caller guarantees that the CPU has AVX and that the 4 rows of 4 elements are
+    // valid.
     unsafe {
         let halves = |i: usize, at: usize| {
             let low = _mm256_castpd128_pd256(_mm_loadu_pd(from.add(i * stride + at)));

@@ -187,7 +187,8 @@ mod x86 {
                     stride: usize,
                     to: *mut $t,
                 ) {
-                    // SAFETY: the caller guarantees the features and that the elements are valid.
+                    // SAFETY: the caller guarantees that the CPU has the features and that the
+                    // elements are valid.
                     unsafe {
                         for p in 0..k {
                             let (from, to) = (from.add(p * stride), to.add(p * ROWS));
@@ -209,7 +210,8 @@ mod x86 {
                 /// The CPU must have the features. The elements must be valid for reads and writes.
                 #[target_feature(enable = $features)]
                 unsafe fn panels([k, n]: [usize; 2], from: *const $t, stride: usize, to: *mut $t) {
-                    // SAFETY: the caller guarantees the features and that the elements are valid.
+                    // SAFETY: the caller guarantees that the CPU has the features and that the
+                    // elements are valid.
                     unsafe {
                         for p in 0..k {
                             for j in 0..n {
@@ -235,7 +237,8 @@ mod x86 {
                     to: *mut $t,
                     to_stride: usize,
                 ) {
-                    // SAFETY: the caller guarantees the features and that the elements are valid.
+                    // SAFETY: the caller guarantees that the CPU has the features and that the
+                    // elements are valid.
                     unsafe {
                         let (whole_m, whole_n) = (m - m % $side, n - n % $side);
                         for j in (0..whole_n).step_by($side) {
@@ -420,7 +423,7 @@ mod x86 {
 
         #[target_feature(enable = "avx512f")]
         unsafe fn load_f32(x: *const f32, mask: __mmask16) -> __m512 {
-            // SAFETY: the caller guarantees the elements of the mask.
+            // SAFETY: the caller guarantees that the elements selected by `mask` are valid.
             unsafe { _mm512_maskz_loadu_ps(mask, x) }
         }
 
@@ -431,7 +434,7 @@ mod x86 {
 
         #[target_feature(enable = "avx512f")]
         unsafe fn load_f64(x: *const f64, mask: __mmask8) -> __m512d {
-            // SAFETY: the caller guarantees the elements of the mask.
+            // SAFETY: the caller guarantees that the elements selected by `mask` are valid.
             unsafe { _mm512_maskz_loadu_pd(mask, x) }
         }
 

@@ -115,7 +115,7 @@ pub(crate) fn part(_bytes: usize) -> Option<Part> {
     None
 }
 
-/// A mapping whose first `used` bytes are taken.
+/// A mapping whose first `used` bytes are in use.
 #[cfg(target_os = "linux")]
 struct Open {
     mapping: Arc<Mapping>,

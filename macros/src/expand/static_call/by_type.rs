@@ -130,8 +130,9 @@ impl StaticCall<'_> {
         }
     }
 
-    /// Returns the reason why a call has side effects, as a constant; rustc decides by types what
-    /// the macro cannot.
+    /// Returns a constant expression: the reason why a call has side effects, or `None`.
+    ///
+    /// rustc decides by types what the macro cannot.
     pub(in crate::expand) fn impure(&self) -> TokenStream {
         match &self.purity {
             Purity::Impure(why, _) => ours!(::core::option::Option::Some(#why)),
@@ -141,9 +142,9 @@ impl StaticCall<'_> {
         }
     }
 
-    /// Returns the reason why a pure call has no key, as a constant.
+    /// Returns a constant expression: the reason why a pure call has no key, or `None`.
     ///
-    /// The constant is exact if the types do not depend on the instance.
+    /// Types that depend on generic parameters are not examined: a call may still lack a key.
     pub(in crate::expand) fn siteless(&self) -> TokenStream {
         match &self.purity {
             Purity::Pure(why, _) => ours!(::core::option::Option::Some(#why)),
@@ -205,7 +206,7 @@ impl StaticCall<'_> {
     /// Returns one cause per query, which applies if that query is the first that rustc does not
     /// confirm.
     ///
-    /// Returns nothing if the answers depend on the instance.
+    /// Returns an empty list if the answers depend on generic parameters.
     fn refusals(&self) -> Vec<Cause> {
         let mut owners = self.func.owner.iter().map(|owner| &owner.generics);
         if owners.any(|owner| Params::of([owner]).decide()) || self.answers_differ() {

@@ -190,7 +190,7 @@ fn bits8(n: usize) -> __mmask8 {
 /// The CPU must have AVX2.
 #[inline(always)]
 unsafe fn words8(n: usize) -> __m256i {
-    // SAFETY: the caller guarantees AVX2.
+    // SAFETY: the caller guarantees that the CPU has AVX2.
     unsafe {
         let places = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
         _mm256_cmpgt_epi32(_mm256_set1_epi32(n as i32), places)
@@ -204,7 +204,7 @@ unsafe fn words8(n: usize) -> __m256i {
 /// The CPU must have AVX2.
 #[inline(always)]
 unsafe fn words4(n: usize) -> __m256i {
-    // SAFETY: the caller guarantees AVX2.
+    // SAFETY: the caller guarantees that the CPU has AVX2.
     unsafe {
         let places = _mm256_setr_epi64x(0, 1, 2, 3);
         _mm256_cmpgt_epi64(_mm256_set1_epi64x(n as i64), places)
@@ -224,7 +224,7 @@ fn low8(bits: u16) -> __mmask8 {
 /// The CPU must have AVX2.
 #[inline(always)]
 unsafe fn chosen8(bits: u16) -> __m256i {
-    // SAFETY: the caller guarantees AVX2.
+    // SAFETY: the caller guarantees that the CPU has AVX2.
     unsafe {
         let places = _mm256_setr_epi32(1, 2, 4, 8, 16, 32, 64, 128);
         let own = _mm256_and_si256(_mm256_set1_epi32(i32::from(bits)), places);
@@ -239,7 +239,7 @@ unsafe fn chosen8(bits: u16) -> __m256i {
 /// The CPU must have AVX2.
 #[inline(always)]
 unsafe fn chosen4(bits: u16) -> __m256i {
-    // SAFETY: the caller guarantees AVX2.
+    // SAFETY: the caller guarantees that the CPU has AVX2.
     unsafe {
         let places = _mm256_setr_epi64x(1, 2, 4, 8);
         let own = _mm256_and_si256(_mm256_set1_epi64x(i64::from(bits)), places);
@@ -252,7 +252,7 @@ unsafe fn chosen4(bits: u16) -> __m256i {
 /// The CPU must have AVX2.
 #[inline(always)]
 unsafe fn total8(x: __m256) -> f32 {
-    // SAFETY: the caller guarantees AVX2.
+    // SAFETY: the caller guarantees that the CPU has AVX2.
     unsafe {
         let x = _mm_add_ps(_mm256_castps256_ps128(x), _mm256_extractf128_ps::<1>(x));
         let x = _mm_add_ps(x, _mm_movehl_ps(x, x));
@@ -265,7 +265,7 @@ unsafe fn total8(x: __m256) -> f32 {
 /// The CPU must have AVX2.
 #[inline(always)]
 unsafe fn total4(x: __m256d) -> f64 {
-    // SAFETY: the caller guarantees AVX2.
+    // SAFETY: the caller guarantees that the CPU has AVX2.
     unsafe {
         let x = _mm_add_pd(_mm256_castpd256_pd128(x), _mm256_extractf128_pd::<1>(x));
         _mm_cvtsd_f64(_mm_add_sd(x, _mm_unpackhi_pd(x, x)))
@@ -277,7 +277,7 @@ unsafe fn total4(x: __m256d) -> f64 {
 /// The CPU must have AVX2.
 #[inline(always)]
 unsafe fn greatest8(x: __m256) -> f32 {
-    // SAFETY: the caller guarantees AVX2.
+    // SAFETY: the caller guarantees that the CPU has AVX2.
     unsafe {
         let x = _mm_max_ps(_mm256_castps256_ps128(x), _mm256_extractf128_ps::<1>(x));
         let x = _mm_max_ps(x, _mm_movehl_ps(x, x));
@@ -290,7 +290,7 @@ unsafe fn greatest8(x: __m256) -> f32 {
 /// The CPU must have AVX2.
 #[inline(always)]
 unsafe fn greatest4(x: __m256d) -> f64 {
-    // SAFETY: the caller guarantees AVX2.
+    // SAFETY: the caller guarantees that the CPU has AVX2.
     unsafe {
         let x = _mm_max_pd(_mm256_castpd256_pd128(x), _mm256_extractf128_pd::<1>(x));
         _mm_cvtsd_f64(_mm_max_sd(x, _mm_unpackhi_pd(x, x)))
