@@ -3,9 +3,9 @@
 //! The macro generates a table. Checking it reads shapes and allocates nothing. The first axis that
 //! mentions a name binds it; every other axis that mentions the name has to agree.
 
+use crate::error::AnnotationFault;
 use crate::raise::raise;
 use crate::{DType, Error, Tensor};
-use std::fmt;
 
 /// Annotations of one function.
 #[derive(Debug)]
@@ -55,101 +55,6 @@ pub enum Expected {
     Bound(usize),
     /// Sum of products of lengths of the table, with its source text.
     Sum(&'static str, &'static [(i128, &'static [usize])]),
-}
-
-/// Mismatch between an argument or result and its annotation.
-#[derive(Clone, Debug, PartialEq)]
-#[non_exhaustive]
-pub enum AnnotationFault {
-    /// The dtype differs.
-    DType {
-        /// Name of the argument or result.
-        what: &'static str,
-        /// Its dtype.
-        found: DType,
-        /// Annotated dtype.
-        expected: DType,
-    },
-    /// The rank differs.
-    Rank {
-        /// Name of the argument or result.
-        what: &'static str,
-        /// Its rank.
-        found: usize,
-        /// Annotated rank.
-        expected: usize,
-        /// Source text of the annotated dims.
-        written: &'static str,
-    },
-    /// The length of an axis differs from the annotated number or sum.
-    Length {
-        /// Name of the argument or result.
-        what: &'static str,
-        /// Axis with the wrong length.
-        axis: usize,
-        /// Length of that axis.
-        found: usize,
-        /// Annotated length.
-        expected: i128,
-        /// Source text of the annotated sum, or `None` if the annotation is a number.
-        written: Option<&'static str>,
-    },
-    /// Two axes with the same name have different lengths.
-    Name {
-        /// Name that both axes have.
-        name: &'static str,
-        /// Argument or result that binds the name, with the axis and its length.
-        first: (&'static str, usize, usize),
-        /// Argument or result that disagrees, with the axis and its length.
-        second: (&'static str, usize, usize),
-    },
-}
-
-impl fmt::Display for AnnotationFault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            AnnotationFault::DType {
-                what,
-                found,
-                expected,
-            } => write!(f, "{what} is {found}, expected {expected}"),
-            AnnotationFault::Rank {
-                what,
-                found,
-                expected,
-                written,
-            } => write!(
-                f,
-                "{what} has rank {found}, expected rank {expected}, as in {written}"
-            ),
-            AnnotationFault::Length {
-                what,
-                axis,
-                found,
-                expected,
-                written: None,
-            } => write!(f, "axis {axis} of {what} is {found}, expected {expected}"),
-            AnnotationFault::Length {
-                what,
-                axis,
-                found,
-                expected,
-                written: Some(written),
-            } => write!(
-                f,
-                "axis {axis} of {what} is {found}, expected `{written}`, which is {expected}"
-            ),
-            AnnotationFault::Name {
-                name,
-                first,
-                second,
-            } => write!(
-                f,
-                "`{name}` is {} in axis {} of {}, and {} in axis {} of {}",
-                first.2, first.1, first.0, second.2, second.1, second.0
-            ),
-        }
-    }
 }
 
 /// Checks the annotated arguments of a call to a function whose results are not annotated.

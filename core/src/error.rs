@@ -1,6 +1,5 @@
 //! The error type of the crate.
 
-use crate::annotation::AnnotationFault;
 use crate::{Aval, DType};
 use gradloom_ir::OpError;
 use gradloom_kernels::KernelFault;
@@ -196,5 +195,100 @@ impl Error {
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
+    }
+}
+
+/// Mismatch between an argument or result and its annotation.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum AnnotationFault {
+    /// The dtype differs.
+    DType {
+        /// Name of the argument or result.
+        what: &'static str,
+        /// Its dtype.
+        found: DType,
+        /// Annotated dtype.
+        expected: DType,
+    },
+    /// The rank differs.
+    Rank {
+        /// Name of the argument or result.
+        what: &'static str,
+        /// Its rank.
+        found: usize,
+        /// Annotated rank.
+        expected: usize,
+        /// Source text of the annotated dims.
+        written: &'static str,
+    },
+    /// The length of an axis differs from the annotated number or sum.
+    Length {
+        /// Name of the argument or result.
+        what: &'static str,
+        /// Axis with the wrong length.
+        axis: usize,
+        /// Length of that axis.
+        found: usize,
+        /// Annotated length.
+        expected: i128,
+        /// Source text of the annotated sum, or `None` if the annotation is a number.
+        written: Option<&'static str>,
+    },
+    /// Two axes with the same name have different lengths.
+    Name {
+        /// Name that both axes have.
+        name: &'static str,
+        /// Argument or result that binds the name, with the axis and its length.
+        first: (&'static str, usize, usize),
+        /// Argument or result that disagrees, with the axis and its length.
+        second: (&'static str, usize, usize),
+    },
+}
+
+impl fmt::Display for AnnotationFault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            AnnotationFault::DType {
+                what,
+                found,
+                expected,
+            } => write!(f, "{what} is {found}, expected {expected}"),
+            AnnotationFault::Rank {
+                what,
+                found,
+                expected,
+                written,
+            } => write!(
+                f,
+                "{what} has rank {found}, expected rank {expected}, as in {written}"
+            ),
+            AnnotationFault::Length {
+                what,
+                axis,
+                found,
+                expected,
+                written: None,
+            } => write!(f, "axis {axis} of {what} is {found}, expected {expected}"),
+            AnnotationFault::Length {
+                what,
+                axis,
+                found,
+                expected,
+                written: Some(written),
+            } => write!(
+                f,
+                "axis {axis} of {what} is {found}, expected `{written}`, which is {expected}"
+            ),
+            AnnotationFault::Name {
+                name,
+                first,
+                second,
+            } => write!(
+                f,
+                "`{name}` is {} in axis {} of {}, and {} in axis {} of {}",
+                first.2, first.1, first.0, second.2, second.1, second.0
+            ),
+        }
     }
 }

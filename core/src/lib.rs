@@ -179,11 +179,10 @@ mod traced;
 mod transform;
 mod tree;
 
-pub use annotation::AnnotationFault;
 pub use aval::Aval;
 pub use cost::{Cost, Formula, Term, Work};
 pub use element::Element;
-pub use error::{Error, Result};
+pub use error::{AnnotationFault, Error, Result};
 pub use evaluate::{Targets, evaluate, explain};
 pub use gradloom_ir::DType;
 pub use gradloom_kernels::memory::pool::release_memory;
