@@ -139,8 +139,9 @@ pub(crate) fn lower(
     outs: &[Aval],
 ) -> Vec<Place> {
     let kernel = match op.def().eval() {
-        Eval::Kernel(Kernel::Split) => {
-            let axis = movement::axis(&statics[1], args[0].rank());
+        Eval::Kernel(kernel @ (Kernel::Split | Kernel::ConcatT)) => {
+            let axis = &statics[usize::from(kernel == Kernel::Split)];
+            let axis = movement::axis(axis, args[0].rank());
             let lens = outs.iter().map(|out| out.shape()[axis]);
             return movement::split(&args[0], axis, lens);
         }
@@ -245,12 +246,6 @@ pub(crate) fn lower(
         Kernel::Slice => movement::slice(x(), &statics[0], &statics[2], shape),
         Kernel::SliceT => slice_t(b, x(), &statics[0], &statics[2], out),
         Kernel::Concat => concat(b, args, movement::axis(&statics[0], shape.len()), out),
-        Kernel::ConcatPart => {
-            let axis = movement::axis(&statics[0], shape.len());
-            let before = &likes[..movement::int(&statics[1]) as usize];
-            let start = before.iter().map(|like| like.shape()[axis]).sum();
-            x().narrow(axis, start, shape[axis])
-        }
         Kernel::Stack => {
             let axis = movement::axis(&statics[0], shape.len());
             let mut unit = shape.to_vec();
@@ -258,9 +253,11 @@ pub(crate) fn lower(
             let args: Vec<Place> = args.iter().map(|x| b.reshape(x, &unit)).collect();
             concat(b, &args, axis, out)
         }
-        Kernel::Split | Kernel::Unbind | Kernel::AttentionVjp | Kernel::NormVjp => {
-            unreachable!("ops with several results return above")
-        }
+        Kernel::Split
+        | Kernel::ConcatT
+        | Kernel::Unbind
+        | Kernel::AttentionVjp
+        | Kernel::NormVjp => unreachable!("ops with several results return above"),
     };
     vec![place]
 }
