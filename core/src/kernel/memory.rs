@@ -42,9 +42,13 @@ pub(crate) struct Region {
 }
 
 impl Region {
+    /// Returns the size in bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        self.len.saturating_mul(self.dtype.size())
+    }
+
     fn end(&self) -> usize {
-        let bytes = self.len.saturating_mul(self.dtype.size());
-        self.start.saturating_add(bytes)
+        self.start.saturating_add(self.bytes())
     }
 }
 

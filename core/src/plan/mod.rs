@@ -23,7 +23,7 @@ pub(crate) use gifts::{Gifts, Given, given};
 pub(crate) use place::Place;
 
 use crate::buffer::{Buffer, afford};
-use crate::kernel::{self, KernelFault, Leaf, Needs, Task};
+use crate::kernel::{self, KernelFault, Leaf, Needs, Region, Task};
 use crate::layout::Layout;
 use crate::lower::Lowered;
 use crate::spare;
@@ -207,7 +207,7 @@ impl Plan {
 
     /// Returns the task with the largest result.
     fn largest(&self) -> usize {
-        let bytes = |task: &Task| task.outs().iter().map(|r| r.len).max();
+        let bytes = |task: &Task| task.outs().iter().map(Region::bytes).max();
         let tasks = self.tasks.iter().enumerate();
         tasks.max_by_key(|(_, t)| bytes(t)).map_or(0, |(i, _)| i)
     }
