@@ -284,7 +284,7 @@ thread_local! {
 }
 
 /// Counts a call of a function that is always recorded. The timer must live as long as the call.
-pub(crate) fn count_recorded(name: &'static str, why: &'static str) -> Option<Timer> {
+pub(crate) fn count_recorded(name: &'static str, why: Why) -> Option<Timer> {
     // The thread-local counters may be destroyed while the thread ends; such calls are not counted.
     let counted = COUNTERS.try_with(|counters| {
         let mut counters = counters.try_borrow_mut().ok()?;
@@ -294,7 +294,7 @@ pub(crate) fn count_recorded(name: &'static str, why: &'static str) -> Option<Ti
             counters.len() - 1
         });
         let record = counters[i].record().clone();
-        counters[i].recorded(Cow::Borrowed(why));
+        counters[i].recorded(why);
         record.timer()
     });
     counted.ok().flatten()

@@ -4,7 +4,7 @@
 //! at a time.
 
 use gradloom::events::{self, Event};
-use gradloom::{DType, Tensor, cache, evaluate, grad, value_and_grad};
+use gradloom::{DType, Tensor, cache, evaluate, grad, traced, value_and_grad};
 use std::sync::{Mutex, MutexGuard};
 
 static ALONE: Mutex<()> = Mutex::new(());
@@ -136,6 +136,44 @@ fn the_least_recently_used_plan_is_evicted_first() {
     assert_eq!(cache::stats().plans, 0);
     assert_eq!(vector(2).square().to_vec::<f32>(), [0.0, 1.0]);
     assert_eq!(vector(2).square().to_vec::<f32>(), [0.0, 1.0]);
+}
+
+/// Two results, of which the first takes most of the work.
+#[traced]
+fn both(x: &Tensor) -> (Tensor, Tensor) {
+    (x.tanh().exp(), x * 2.0)
+}
+
+#[test]
+fn an_evicted_plan_for_some_results_of_a_call_is_made_again() {
+    let _alone = fresh();
+    // So large that the call is a promise.
+    let x = vector(1 << 14);
+    let call = || {
+        let (_, doubled) = both(&x);
+        evaluate(&doubled).unwrap();
+    };
+    // Each call uses the plan for both results, so that for one result is the oldest.
+    insta::assert_snapshot!(log(|| {
+        call();
+        evaluate(&x.sin()).unwrap();
+        cache::set_capacity(2);
+        call();
+        call();
+    }), @r"
+    planned p1: 4 equations
+    planned p2: 2 equations (targets: 2 -> 1)
+    ran p2
+    planned p3: 1 equation
+    ran p3
+    evicted p2
+    hit p1
+    planned p4: 2 equations (targets: 2 -> 1)
+    evicted p3
+    ran p4
+    hit p1
+    ran p4
+    ");
 }
 
 #[test]

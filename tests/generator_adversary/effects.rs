@@ -20,6 +20,20 @@ const NET: &str = "
         pub fn step(&self, t: &Tensor) -> Tensor { t * &self.w * ‹0.5› }
         pub fn forward(&self, t: &Tensor) -> Tensor { self.step(t).tanh() }
     }";
+const WRAP: &str = "
+    #[derive(Clone, Tree)]
+    pub struct Core@ { pub w: Tensor }
+    #[traced]
+    impl Core@ {
+        pub fn forward(&self, t: &Tensor) -> Tensor { t * &self.w * ‹0.5› }
+    }
+    #[derive(Clone, Tree)]
+    pub struct Wrap@ { pub core: Core@ }
+    impl std::ops::Deref for Wrap@ {
+        type Target = Core@;
+        fn deref(&self) -> &Core@ { noise(); &self.core }
+    }";
+const WRAP_PARAM: Param = tree("m@", "&Wrap@", "&M::Wrap@ { core: M::Core@ { w: $0 } }", 1);
 const HELD: &str = "
     #[derive(Clone, Tree)]
     pub struct Held@ {
@@ -205,6 +219,10 @@ pub(crate) static HIDDEN: &[Device] = &[
 /// Effects of user types that `caching-and-purity.md` of the book assumes away.
 pub(crate) static GRANTED: &[Device] = &[
     granted("Deref", "*Ambient * ‹1.5›"),
+    hidden_tensor("granted", "Deref of a tree", "&$h * &m@.w")
+        .items(WRAP)
+        .params(&[WRAP_PARAM])
+        .effect(Effect::Granted),
     granted("Deref of a local", "*a@ + ‹1.5›").stmts("let a@ = Ambient;"),
     granted("Index", "a@[0] + ‹1.5›").stmts("let a@ = Ambient;"),
     granted("an operator", "a@ + ‹1.5›").stmts("let a@ = Ambient;"),
@@ -224,6 +242,10 @@ const fn granted(name: &'static str, value: &'static str) -> Device {
 /// Parts that the macro rejects: it mistakes a call for a traced function, or a method of a skipped
 /// field for a tensor method.
 pub(crate) static REFUSED: &[Device] = &[
+    hidden_tensor("granted", "a method behind a Deref", "m@.forward(&$h)")
+        .items(WRAP)
+        .params(&[WRAP_PARAM])
+        .effect(Effect::Granted),
     known(
         "transform",
         "hvp",

@@ -49,6 +49,43 @@ const MLP_PARAM: Param = tree(
     "&M::Mlp@ { a: M::Part@ { w: $0 }, b: M::Part@ { w: $1 } }",
     2,
 );
+const WRAP: &str = "
+    #[derive(Clone, Tree)]
+    pub struct Core@ { pub w: Tensor, pub b: Tensor }
+    #[traced]
+    impl Core@ {
+        pub fn forward(&self, t: &Tensor) -> Tensor { (t * &self.w * ‹0.5› + &self.b).tanh() }
+    }
+    #[derive(Clone, Tree)]
+    pub struct Wrap@ { pub core: Core@ }
+    impl std::ops::Deref for Wrap@ {
+        type Target = Core@;
+        fn deref(&self) -> &Core@ { &self.core }
+    }";
+const WRAP_PARAM: Param = tree(
+    "m@",
+    "&Wrap@",
+    "&M::Wrap@ { core: M::Core@ { w: $0, b: $1 } }",
+    2,
+);
+const BOX_PARAM: Param = tree(
+    "m@",
+    "&Box<Core@>",
+    "&Box::new(M::Core@ { w: $0, b: $1 })",
+    2,
+);
+const UNIT: &str = "
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    pub struct Metres@(pub f64);
+    impl std::ops::Deref for Metres@ {
+        type Target = f64;
+        fn deref(&self) -> &f64 { &self.0 }
+    }";
+const UNIT_PARAM: Param = fixed(
+    "d@",
+    "#[fixed] &Metres@",
+    ["&M::Metres@(1.5)", "&M::Metres@(-0.0)", "&M::Metres@(0.5)"],
+);
 const MIXED: &str = "
     #[derive(Clone, Tree)]
     pub struct Mixed@ {
@@ -142,6 +179,17 @@ pub(crate) static ORDINARY: &[Device] = &[
     tensor("a fallible body", "c@(&$h).unwrap()").stmts("let c@ = |t: &Tensor| -> Option<Tensor> { let k = Some(‹0.5›)?; Some(t * k) };"),
     known("k", "a lazy tensor in lower case", "&$h * &*lazy * ‹0.5›"),
     known("k", "a lazy tensor in capitals", "&$h * &*LAZY * ‹0.5›"),
+    // Values behind a `Deref`.
+    known("deref", "a field behind a wrapper", "&$h * &m@.w * ‹0.5›").items(WRAP).params(&[WRAP_PARAM]),
+    known("deref", "two fields behind a wrapper", "(&$h * &m@.w + &m@.core.b * ‹0.5›).sin()").items(WRAP).params(&[WRAP_PARAM]),
+    known("deref", "a method of what a wrapper points at", "(**m@).forward(&$h)").items(WRAP).params(&[WRAP_PARAM]),
+    known("deref", "a method of the field of a wrapper", "m@.core.forward(&$h)").items(WRAP).params(&[WRAP_PARAM]),
+    known("deref", "a coerced wrapper", "c@.forward(&$h)").stmts("let c@: &Core@ = m@;").items(WRAP).params(&[WRAP_PARAM]),
+    known("deref", "a method in a box", "m@.forward(&$h)").items(WRAP).params(&[BOX_PARAM]),
+    known("deref", "a field in a box", "&$h * &m@.w * ‹0.5›").items(WRAP).params(&[BOX_PARAM]),
+    typed("a number behind a wrapper", "**d@ * ‹0.5›").items(UNIT).params(&[UNIT_PARAM]),
+    typed("a method of a number behind a wrapper", "d@.abs().sqrt() * ‹0.5›").items(UNIT).params(&[UNIT_PARAM]),
+    typed("a wrapper in a local", "*l@ + ‹0.5›").stmts("let l@ = Metres@(‹1.5›);").items(UNIT),
     // Transforms of closures inside the function.
     known("transform", "grad", "grad(|t: &Tensor| (t * ‹1.5›).sin().sum(..))(&$h)"),
     known("transform", "value_and_grad", "g@ * v@").stmts("let (v@, g@) = value_and_grad(|t: &Tensor| (t * ‹1.5›).sin().sum(..))(&$h);"),
@@ -205,6 +253,12 @@ pub(crate) static READERS: &[Device] = &[
     reads("a loop", "t@").stmts("let mut t@ = 0.25; let mut y@ = $h.clone(); for _ in 0..5 { y@ = &y@ * 0.5; t@ += 0.125; if y@.abs().max(..).item::<f64>() < ‹0.25› { break; } }"),
     reads("a name", "f64::from(u8::from($h.mean(..).item::<f64>() > 0.0)) * ‹0.5›"),
 ];
+
+/// Returns a part whose number is behind a user's `Deref`, which may have state as far as its type
+/// tells.
+const fn typed(name: &'static str, value: &'static str) -> Device {
+    hidden("deref", name, value).effect(Effect::Typed)
+}
 
 const fn reads(name: &'static str, value: &'static str) -> Device {
     hidden("reads", name, value).effect(Effect::Reads)

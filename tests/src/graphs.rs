@@ -67,10 +67,9 @@ impl Step {
                     && Op::BroadcastLike.infer(&[], &[from, from, to], 1).is_ok()
             }
             Op::BroadcastLike => like(0)?.shape == of[self.data[0]].shape,
-            Op::ConcatPart => {
+            Op::ConcatT => {
                 let args: Vec<&Aval> = self.likes.iter().map(|v| &of[*v]).collect();
-                let whole =
-                    Op::Concat.infer(&self.statics[..1], &[&args[..], &args[..]].concat(), 1);
+                let whole = Op::Concat.infer(&self.statics, &[&args[..], &args[..]].concat(), 1);
                 whole.ok()?.pop() == given(0)
             }
             Op::Sum | Op::Mean | Op::Reshape | Op::Slice | Op::Cast | Op::Split | Op::Concat => {

@@ -43,6 +43,11 @@ pub const GROWTH: &[Growth] = &[
         run: concat,
     },
     Growth {
+        name: "concat-gradient",
+        unit: "operand of a concatenation, differentiated",
+        run: concat_gradient,
+    },
+    Growth {
         name: "stack",
         unit: "operand of a stack, differentiated",
         run: stack,
@@ -197,6 +202,11 @@ fn sums(n: usize) {
 fn concat(n: usize) {
     let ys: Vec<Tensor> = rows(n).iter().map(|x| x * 2.0).collect();
     compute(&Tensor::concat(&ys, 0));
+}
+
+fn concat_gradient(n: usize) {
+    let loss = |xs: &Vec<Tensor>| Tensor::concat(xs, 0).tanh().sum(..);
+    compute(&value_and_grad(loss)(&rows(n)));
 }
 
 fn stack(n: usize) {

@@ -2,6 +2,7 @@
 //! changing numbers.
 #![allow(deprecated)] // some functions here are recorded on purpose
 
+use gradloom::cache;
 use gradloom::events::{self, Event};
 use gradloom::optim::Sgd;
 use gradloom::prelude::*;
@@ -240,6 +241,64 @@ fn changing_static_values_other_than_numbers_are_not_named() {
         }
     });
     assert!(!log.iter().any(|e| matches!(e, Event::Changing { .. })));
+}
+
+#[traced]
+fn doubled(x: &Tensor) -> Tensor {
+    x * 2.0
+}
+
+#[traced]
+fn doubled_or_less(x: &Tensor) -> Tensor {
+    let y = doubled(x);
+    if y.sum(..).item::<f64>() > 0.0 { y } else { -y }
+}
+
+#[traced(pure, record)]
+fn calls_doubled_or_less(x: &Tensor) -> Tensor {
+    doubled_or_less(x).sin()
+}
+
+#[traced]
+fn doubled_twice(x: &Tensor) -> Tensor {
+    doubled(&doubled(x))
+}
+
+#[test]
+fn callees_are_counted_in_each_call_without_a_plan_and_in_no_other() {
+    let _turn = turn();
+    let x = noise(&[3], 1);
+    evaluate(&x).unwrap();
+    let ((), report) = report::of(|| (0..5).for_each(|_| drop(calls_doubled_or_less(&x))));
+    let of = |name: &str| counts(&function(&report, &format!("reports::{name}")));
+    assert_eq!(of("calls_doubled_or_less"), [5, 0, 0, 5], "{report}");
+    assert_eq!(of("doubled_or_less"), [5, 0, 0, 5], "{report}");
+    assert_eq!(of("doubled"), [5, 3, 1, 1], "{report}");
+    let ((), report) = report::of(|| (0..5).for_each(|_| drop(doubled_twice(&x))));
+    let counted: Vec<_> = report.functions().iter().map(counts).collect();
+    assert_eq!(counted, [[5, 4, 1, 0]], "{report}");
+    // Of a callee that has no other calls, the report tells why it was recorded.
+    let ((), report) = report::of(|| drop(calls_doubled_or_less(&noise(&[4], 1))));
+    let why = function(&report, "reports::doubled").why;
+    assert_eq!(why.as_deref(), Some("it was recorded with its caller"));
+}
+
+#[traced]
+fn planned_each_time(x: &Tensor) -> Tensor {
+    x.tanh()
+}
+
+#[test]
+fn calls_are_counted_if_the_cache_keeps_no_plans() {
+    let _turn = turn();
+    let x = noise(&[3], 1);
+    evaluate(&x).unwrap();
+    let capacity = cache::stats().capacity;
+    cache::set_capacity(0);
+    let ((), report) = report::of(|| (0..3).for_each(|_| drop(planned_each_time(&x))));
+    cache::set_capacity(capacity);
+    let planned = function(&report, "reports::planned_each_time");
+    assert_eq!(counts(&planned), [3, 0, 3, 0], "{report}");
 }
 
 #[derive(Clone)]

@@ -127,8 +127,8 @@ macro_rules! op_list {
                 MatmulRhsT = matmul_rhs_t,
                 /// Tensors concatenated along an axis. Their other axes have equal lengths.
                 Concat = concat,
-                /// The transpose of `concat` in one operand.
-                ConcatPart = concat_part,
+                /// The transpose of `concat`: the parts of a tensor at the positions of the operands.
+                ConcatT = concat_t,
                 /// Tensors of one shape stacked along an additional axis.
                 Stack = stack,
                 /// Consecutive parts of a tensor along an axis.

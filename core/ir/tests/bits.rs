@@ -254,3 +254,16 @@ fn equal_programs_give_equal_text() {
         assert_eq!(texts[0], texts[1]);
     }
 }
+
+#[test]
+fn an_integer_that_would_be_rounded_twice_is_not_a_constant_of_a_loop() {
+    let constant = |n: i64| {
+        let text = format!("(x: f32[2]) {{ y = full_like[value={n}] like x return y }}");
+        let program: Program = text.parse().expect(&text);
+        pass::constants(&program).get(program.outs[0]).copied()
+    };
+    let n = (1 << 54) + (1 << 30) + 1;
+    assert_ne!((n as f32).to_bits(), (n as f64 as f32).to_bits());
+    assert_eq!(constant(n), None);
+    assert_eq!(constant(-(1 << 53)), Some(-9007199254740992.0));
+}

@@ -453,13 +453,13 @@ fn joined_operands_agree_in_the_other_axes() {
         ),
         (
             "z: f32[5], x: f32[2], y: f32[3]",
-            "p = concat_part[axis=0, index=1] z, like x, like y",
-            "f32[3]",
+            "p, q = concat_t[axis=0] z, like x, like y",
+            "f32[2], f32[3]",
         ),
         (
             "z: f32[5], x: f32[2], y: f32[3]",
-            "p = concat_part[axis=0, index=2] z, like x, like y",
-            "concat_part: `index` cannot be 2: the operand is f32[5]",
+            "p = concat_t[axis=0] z, like x, like y",
+            "concat_t: the number of results is 1, expected 2, the number of like operands: the operand is f32[5]",
         ),
         (
             "x: f32[2, B], y: f32[?, 3]",

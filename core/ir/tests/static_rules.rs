@@ -43,7 +43,7 @@ fn values(op: Op, name: &str) -> Vec<Static> {
             all.extend(lists);
             all.extend(numbers);
         }
-        "axis" | "a" | "b" | "from" | "to" | "index" | "data" => {
+        "axis" | "a" | "b" | "from" | "to" | "data" => {
             all.extend(numbers);
             all.push(list(&[0, 1]));
         }

@@ -152,7 +152,7 @@ fn statics(r: &mut Random, op: Op, lens: &[usize], n_outs: usize) -> Vec<Static>
             "eps" => 0.5.into(),
             "causal" | "centred" => (r.below(2) == 0).into(),
             "active" => vec![r.below(3) as i64].into(),
-            "len" | "classes" | "index" | "data" => (r.below(3) as i64).into(),
+            "len" | "classes" | "data" => (r.below(3) as i64).into(),
             _ => 1.0.into(),
         }
     };
@@ -163,7 +163,7 @@ fn statics(r: &mut Random, op: Op, lens: &[usize], n_outs: usize) -> Vec<Static>
 fn inferred_shapes_hold_for_the_numbers() {
     let mut r = Random(20);
     let (mut n_run, mut n_symbolic) = (vec![0usize; Op::ALL.len()], 0);
-    for _ in 0..6_000 {
+    for _ in 0..8_000 {
         // Pairs of a real aval and a partial description of it.
         let mut pool: Vec<(Aval, Aval)> = Vec::new();
         let dtype = *r.pick(&[DType::F32, DType::F32, DType::F64, DType::I64, DType::Bool]);
@@ -256,6 +256,7 @@ fn inferred_shapes_hold_for_the_numbers() {
             let lens = lens.unwrap_or_default();
             let n_outs = match op {
                 Op::Split => 1 + r.below(3),
+                Op::ConcatT => args.len() - 1,
                 Op::Unbind => lens.last().copied().unwrap_or(1).max(1),
                 _ => 1,
             };

@@ -54,9 +54,13 @@ pub struct Region {
 }
 
 impl Region {
+    /// Returns the size in bytes.
+    pub fn bytes(&self) -> usize {
+        self.len.saturating_mul(self.dtype.size())
+    }
+
     fn end(&self) -> usize {
-        let bytes = self.len.saturating_mul(self.dtype.size());
-        self.start.saturating_add(bytes)
+        self.start.saturating_add(self.bytes())
     }
 }
 

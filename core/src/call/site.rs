@@ -75,12 +75,30 @@ enum Found {
     Recorded(Why),
 }
 
+thread_local! {
+    /// Functions that the recorded body called, each with the reason why that call was recorded.
+    static INNER: RefCell<Vec<(&'static str, Why)>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Notes a call inside of a recording. It is counted once the outer call is known to have no plan.
+fn note_inner(name: &'static str, why: impl Into<Why>) {
+    // The list may be destroyed while the thread ends; such calls are not counted.
+    let _ = INNER.try_with(|inner| inner.borrow_mut().push((name, why.into())));
+}
+
+/// Returns the calls inside of the recording so far, and forgets them.
+fn take_inner() -> Vec<(&'static str, Why)> {
+    INNER.try_with(RefCell::take).unwrap_or_default()
+}
+
 /// Begins a call of a function that has no site. The timer must live as long as the call.
 pub fn recorded(name: &'static str, why: &'static str) -> Option<Timer> {
     match is_recording() {
-        // An outer call is recorded, and counted.
-        true => None,
-        false => count_recorded(name, why),
+        true => {
+            note_inner(name, why);
+            None
+        }
+        false => count_recorded(name, why.into()),
     }
 }
 
@@ -125,21 +143,25 @@ impl Site {
             return Found::Nothing;
         }
         let callee = callee.clone();
-        self.calls.found();
         // A plan for distinct arguments also runs calls with equal ones, whose body may record
         // other ops. Such calls are not checked.
-        match checks::is_due(&known[i].unchecked) && key.has_aliases_of(&known[i].key) {
-            true => Found::Checked(callee),
-            false => Found::Plan(callee),
+        if checks::is_due(&known[i].unchecked) && key.has_aliases_of(&known[i].key) {
+            return Found::Checked(callee);
         }
+        self.calls.found();
+        Found::Plan(callee)
     }
 
-    /// Caches a call, and counts the miss with its reason.
+    /// Caches a call, unless its plan has been evicted, and counts the miss with its reason.
     fn learn(&self, key: OwnedKey, call: Result<Callee, Why>) {
         let why = self.compare(&key);
         match &call {
             Ok(_) => self.calls.planned(why),
             Err(why) => self.calls.recorded(why.clone()),
+        }
+        if call.as_ref().is_ok_and(|callee| !callee.call.is_current()) {
+            self.evicted.set(true);
+            return;
         }
         let Ok(mut known) = self.known.try_borrow_mut() else {
             return;
@@ -234,7 +256,13 @@ pub fn begin<'a>(
     site: &'static LocalKey<Site>,
     describe: impl Fn(&mut CallKey<'a>),
 ) -> Result<Results, Recording> {
-    if is_recording() || is_op_by_op() {
+    if is_recording() {
+        if let Ok(name) = site.try_with(|site| site.function.name) {
+            note_inner(name, "it was recorded with its caller");
+        }
+        return Err(Recording::of_outer());
+    }
+    if is_op_by_op() {
         return Err(Recording::of_outer());
     }
     let mut key = CallKey::new();
@@ -360,7 +388,12 @@ impl Recording {
     /// Begins a recording to cache, or to check against the cached call.
     #[cold]
     fn begun(site: &'static LocalKey<Site>, key: &CallKey<'_>, check: Option<Callee>) -> Recording {
-        let timer = site.try_with(|site| site.calls.record().timer());
+        let timer = site.try_with(|site| {
+            if check.is_some() {
+                site.calls.found();
+            }
+            site.calls.record().timer()
+        });
         // The recording of a check emits no events.
         events::silence(check.is_some());
         recording::begin();
@@ -476,12 +509,7 @@ impl Begun {
             });
             leaves
         });
-        if call
-            .as_ref()
-            .map_or(true, |callee| callee.call.is_current())
-        {
-            self.learn(call);
-        }
+        self.learn(call);
         rest
     }
 
@@ -505,15 +533,23 @@ impl Begun {
     }
 
     fn learn(&mut self, call: Result<Callee, Why>) {
+        let has_plan = call.is_ok();
         if let Some(key) = self.key.take() {
             // If the site is gone, the next call records again.
             let _ = self.site.try_with(|site| site.learn(key, call));
+        }
+        // A plan includes the callees. Without one they have been recorded, as in the next call.
+        for (name, why) in take_inner() {
+            if !has_plan {
+                count_recorded(name, why);
+            }
         }
     }
 
     /// Marks the recording as ended.
     fn stop(&self) {
         recording::end();
+        take_inner();
         events::silence(false);
     }
 

@@ -38,9 +38,12 @@ impl CallPlan {
         }
         // After a fork a thread of the parent may hold the lock. All results are computed then.
         let mut parts = lock::lock(&self.parts.0, || false)?;
-        let known = parts.iter().find(|(without, _)| **without == *dropped);
-        if let Some((_, part)) = known {
-            return part.clone();
+        let known = parts.iter().position(|(without, _)| **without == *dropped);
+        if let Some(i) = known {
+            match &parts[i].1 {
+                Some(part) if !part.entry.is_current() => drop(parts.swap_remove(i)),
+                part => return part.clone(),
+            }
         }
         if parts.len() == MAX_PARTS {
             return None;

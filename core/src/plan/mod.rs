@@ -30,7 +30,7 @@ use gradloom_ir::{Op, Program, Var};
 use gradloom_kernels::KernelFault;
 use gradloom_kernels::memory::Layout;
 use gradloom_kernels::memory::buffer::{Buffer, afford};
-use gradloom_kernels::task::{Leaf, Needs, Task};
+use gradloom_kernels::task::{Leaf, Needs, Region, Task};
 use memory_plan::assign_memory;
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -219,7 +219,7 @@ impl Plan {
 
     /// Returns the task with the largest result.
     fn largest(&self) -> usize {
-        let bytes = |task: &Task| task.outs().iter().map(|r| r.len).max();
+        let bytes = |task: &Task| task.outs().iter().map(Region::bytes).max();
         let tasks = self.tasks.iter().enumerate();
         tasks.max_by_key(|(_, t)| bytes(t)).map_or(0, |(i, _)| i)
     }

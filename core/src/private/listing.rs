@@ -129,30 +129,26 @@ fn run_eqn(
         },
         _ => {
             // Other ops get tensors of zeros for zero operands, unless all linear ones are zero.
-            let operands = || data.iter().filter(|v| linear.contains(**v));
-            let zeros: Vec<Var> = operands().copied().filter(is_zero).collect();
-            let Some(given) = operands().find_map(|v| env.get(*v)) else {
+            let operands = || (0..data.len()).filter(|i| linear.contains(data[*i]));
+            let zeros: Vec<usize> = operands().filter(|i| is_zero(&data[*i])).collect();
+            let Some(given) = operands().find_map(|i| env.get(data[i])) else {
                 return Ok(());
             };
             let joins = eqn.op.def().operands() == Operands::ManyLike;
             let given = given.aval().clone();
-            for zero in &zeros {
-                let at = data
-                    .iter()
-                    .position(|v| v == zero)
-                    .expect("`zeros` are operands of the equation");
+            for &i in &zeros {
                 let like = match joins {
-                    true => env.get(eqn.likes()[at]).map(|like| like.aval().clone()),
+                    true => env.get(eqn.likes()[i]).map(|like| like.aval().clone()),
                     false => Some(given.clone()),
                 };
                 let like = like.expect("a `Like` operand of a joining op is bound");
                 env.set(
-                    *zero,
+                    data[i],
                     Some(Bound::Tensor(crate::call::leaves::zeros(&like))),
                 );
             }
             env.run(eqn, statik)?;
-            zeros.into_iter().for_each(|zero| env.set(zero, None));
+            zeros.into_iter().for_each(|i| env.set(data[i], None));
         }
     }
     Ok(())

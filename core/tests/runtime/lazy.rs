@@ -162,6 +162,19 @@ fn a_result_that_exceeds_memory_is_an_error_and_not_an_abort() {
 }
 
 #[test]
+fn the_error_for_memory_names_the_op_with_the_most_bytes() {
+    let (x, c) = (Tensor::from([1.0f64]), Tensor::from([true]));
+    let (numbers, bools) = (x.broadcast_to([1i64 << 40]), c.broadcast_to([1i64 << 42]));
+    let few = Tensor::stack(&[&numbers, &numbers], 0).slice([0, 0], [1, 2], [1, 1]);
+    let many = Tensor::concat(&[&bools, &bools], 0).slice([0], [2], [1]);
+    let error = evaluate((&few, &many)).unwrap_err();
+    assert!(
+        matches!(error, Error::OutOfMemory { op: "stack", .. }),
+        "{error}"
+    );
+}
+
+#[test]
 fn many_threads_may_evaluate_the_same_tensors() {
     let x = Tensor::from_vec((0..1000).map(|i| i as f64).collect(), 1000);
     for _ in 0..20 {

@@ -93,7 +93,7 @@ impl<M: Tree + Clone> Training<M> {
     fn step(&mut self, value_and_grad: impl Fn(&M) -> (Tensor, M)) -> Result<()> {
         let (loss, grads) = value_and_grad(&self.model);
         (self.model, self.state) = SGD.step(&self.model, &grads, &self.state);
-        evaluate(&(loss, self.model.clone()))
+        evaluate((&loss, &self.model))
     }
 }
 

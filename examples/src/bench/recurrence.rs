@@ -77,7 +77,7 @@ pub(super) fn recurrent_gradients(timer: &mut Timer) -> Result<()> {
     };
     let call = || {
         let (value, grads) = energy::value_and_grad(&cell, &xs);
-        evaluate(&(value, grads.cell.clone()))?;
+        evaluate((&value, &grads.cell))?;
         Ok(grads.cell)
     };
     let check = norm(&call()?);

@@ -5,7 +5,7 @@ use crate::derivatives::{Companions, entries, near};
 use crate::noise;
 use crate::observe::{bits, log};
 use gradloom::testing::op_by_op;
-use gradloom::{Tensor, evaluate};
+use gradloom::{Tensor, evaluate, traced};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -105,8 +105,14 @@ struct Round {
     k: usize,
 }
 
+/// Seed of arguments that are pending results of ops.
+const PENDING_OPS: u64 = 4;
+
+/// Seed of arguments that are pending results of calls.
+const PENDING_CALLS: u64 = 5;
+
 /// Calls in an order in which each can see state that an earlier one left behind.
-const ROUNDS: [Round; 9] = [
+const ROUNDS: [Round; 11] = [
     round(0, 0, 0),
     round(0, 1, 0),
     round(0, 1, 0),
@@ -116,6 +122,8 @@ const ROUNDS: [Round; 9] = [
     round(1, 4, 2),
     round(0, 0, 0),
     round(2, 2, 1),
+    round(PENDING_OPS, 1, 0),
+    round(PENDING_CALLS, 2, 1),
 ];
 
 const fn round(seed: u64, state: u64, k: usize) -> Round {
@@ -143,6 +151,11 @@ fn seen(state: u64, call: impl FnOnce() -> Box<dyn Outcome>) -> Seen {
     }
 }
 
+#[traced]
+fn bent(x: &Tensor) -> Tensor {
+    x.sin() * 1.25
+}
+
 type Wrong = (Kind, String);
 
 /// A named comparison.
@@ -150,20 +163,25 @@ type Check = (&'static str, fn(&Case) -> Result<(), Wrong>);
 
 impl Case {
     /// Returns the leaves of the arguments. For seed 0 the first one is the tensor that bodies
-    /// name, and for seed 2 all are the same tensor.
+    /// name, and for seed 2 all are the same tensor. For two other seeds they are pending, so each
+    /// call needs arguments of its own.
     fn arguments(&self, seed: u64) -> Vec<Tensor> {
         let shared = (seed == 2).then(|| noise(&[3], 7));
         let leaf = |i: usize| match (&shared, seed, i) {
             (Some(x), ..) => x.clone(),
             (None, 0, 0) => world::lazy.clone(),
+            (None, PENDING_OPS, _) => noise(&[3], 400 + i as u64).tanh() * 1.5,
+            // A call with a pending argument is pending, too.
+            (None, PENDING_CALLS, _) => bent(&(noise(&[3], 500 + i as u64) * 0.75)),
             _ => noise(&[3], seed * 100 + i as u64),
         };
         (0..self.leaves).map(leaf).collect()
     }
 
     fn report(&self) -> Vec<Report> {
-        let always: [Check; 3] = [
+        let always: [Check; 4] = [
             ("calls", Case::calls),
+            ("calls on results of calls", Case::chained),
             ("two results", Case::sharing),
             ("plans", Case::plans),
         ];
@@ -203,15 +221,35 @@ impl Case {
             record.map(|call| ("the function under `record`", call))
         }];
         for (i, Round { seed, state, k }) in ROUNDS.iter().enumerate() {
-            let x = self.arguments(*seed);
-            let expected = seen(*state, || op_by_op(|| evaluated((self.plain)(&x, *k))));
+            let x = || self.arguments(*seed);
+            let expected = seen(*state, || op_by_op(|| evaluated((self.plain)(&x(), *k))));
             for (what, call) in functions.iter().flatten() {
-                let got = seen(*state, || call(&x, *k));
+                let got = seen(*state, || call(&x(), *k));
                 let what = format!("{what}, call {i}");
                 expected.compare(&got, self.bits_agree(), &what)?;
             }
         }
         Ok(())
+    }
+
+    /// Passes the result of each call on to the next one. Nothing is evaluated between them.
+    fn chained(&self) -> Result<(), Wrong> {
+        let run = |call: super::Call| {
+            let mut x = self.arguments(PENDING_OPS);
+            let mut all = Vec::new();
+            for k in [0, 1, 0] {
+                let leaves = call(&x, k).leaves();
+                x[0] = match leaves[0].shape() == x[0].shape() {
+                    true => leaves[0].clone(),
+                    false => &x[0] * &leaves[0],
+                };
+                all.extend(leaves);
+            }
+            all
+        };
+        let expected = seen(1, || Box::new(op_by_op(|| run(self.plain))));
+        let got = seen(1, || Box::new(run(self.traced)));
+        expected.compare(&got, self.bits_agree(), "calls on results of calls")
     }
 
     /// Returns whether both functions give the same bits. They may not if the traced one calls a
@@ -224,10 +262,13 @@ impl Case {
     }
 
     fn companions(&self) -> Result<(), Wrong> {
-        for (i, Round { seed, state, k }) in [round(1, 2, 0), round(1, 3, 0), round(3, 4, 1)]
-            .iter()
-            .enumerate()
-        {
+        let rounds = [
+            round(1, 2, 0),
+            round(1, 3, 0),
+            round(3, 4, 1),
+            round(PENDING_OPS, 2, 0),
+        ];
+        for (i, Round { seed, state, k }) in rounds.iter().enumerate() {
             let states = RefCell::new(Vec::new());
             let before = || world::set(*state);
             let after = |what: &'static str| states.borrow_mut().push((what, world::snapshot()));
@@ -272,12 +313,14 @@ impl Case {
         let Some(gradient) = self.gradient else {
             return Ok(());
         };
-        let x = self.arguments(1);
-        for state in [1, 2] {
+        let mut x = self.arguments(1);
+        for state in [1, 2, 3] {
             let mut states = Vec::new();
             world::set(state);
             let (y, g) = gradient(&x, 0);
             states.push(("value_and_grad", world::snapshot()));
+            // A step by hand: the arguments of the next call are pending.
+            let next = x.iter().zip(&g).map(|(x, g)| x - g * 0.125).collect();
             world::set(state);
             let plain = |x: &Vec<Tensor>| (self.plain)(x, 0).leaves()[0].clone();
             let (value, expected) = gradloom::value_and_grad(plain)(&x);
@@ -286,6 +329,7 @@ impl Case {
                 .and_then(|()| near("value_and_grad", &entries(&g), &entries(&expected), 1e-12))
                 .map_err(|e| (Kind::Derivative, e))?;
             same_effects(&states)?;
+            x = next;
         }
         Ok(())
     }

@@ -20,6 +20,12 @@ impl Outcome for Tensor {
     }
 }
 
+impl Outcome for Vec<Tensor> {
+    fn leaves(&self) -> Vec<Tensor> {
+        self.clone()
+    }
+}
+
 impl<A: Outcome, B: Outcome> Outcome for (A, B) {
     fn leaves(&self) -> Vec<Tensor> {
         [self.0.leaves(), self.1.leaves()].concat()

@@ -448,14 +448,15 @@ impl Draft<'_> {
                 likes = parts.clone();
                 parts
             }
-            Op::ConcatPart => {
+            Op::ConcatT => {
                 let (parts, axis) = self.parts()?;
                 let whole = self.result_of(
                     Op::Concat,
                     std::slice::from_ref(&axis),
                     &[&parts[..], &parts[..]].concat(),
                 )?;
-                statics = vec![axis, Static::Int(self.rng.below(parts.len()) as i64)];
+                statics = vec![axis];
+                n_outs = parts.len();
                 likes = parts;
                 vec![whole]
             }

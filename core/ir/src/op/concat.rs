@@ -45,15 +45,17 @@ impl OpDef for Concat {
         cts: &[Option<Var>],
         linear: &[bool],
     ) -> Vec<Option<Var>> {
-        let part = |(i, linear): (usize, &bool)| {
-            let ct = cts[0].filter(|_| *linear)?;
-            let index = b.attr(i as i64);
-            let args: Vec<Var> = std::iter::once(ct)
-                .chain(eqn.likes().iter().copied())
-                .collect();
-            Some(b.emit(Op::ConcatPart, &[eqn.attrs[0], index], &args))
+        let Some(ct) = cts[0] else {
+            return vec![None; linear.len()];
         };
-        linear.iter().enumerate().map(part).collect()
+        let mut args = vec![ct];
+        args.extend(eqn.likes());
+        let parts = b.emit_many(Op::ConcatT, &eqn.attrs, &args, linear.len());
+        parts
+            .into_iter()
+            .zip(linear)
+            .map(|(part, linear)| Some(part).filter(|_| *linear))
+            .collect()
     }
     fn eval(&self) -> Eval {
         Eval::Kernel(Kernel::Concat)

@@ -88,7 +88,7 @@ pub fn is_view(op: Op) -> bool {
                 | Kernel::Squeeze
                 | Kernel::Unsqueeze
                 | Kernel::Slice
-                | Kernel::ConcatPart
+                | Kernel::ConcatT
                 | Kernel::Split
                 | Kernel::Unbind
         ),

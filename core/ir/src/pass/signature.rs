@@ -132,6 +132,9 @@ fn in_loop(op: Op) -> bool {
 }
 
 /// Returns the variables whose elements are all equal to one known number.
+///
+/// An integer that an `f64` cannot hold is not included: a loop that rounds it to `f64` and then to
+/// `f32` may get other bits than its op, which rounds it once.
 pub fn constants(program: &Program) -> SecondaryMap<Var, f64> {
     let value = |eqn: &Eqn| {
         let attr = match eqn.op {
@@ -141,7 +144,7 @@ pub fn constants(program: &Program) -> SecondaryMap<Var, f64> {
         };
         match program.attr(attr) {
             Static::Float(x) => Some((eqn.out(), *x)),
-            Static::Int(n) => Some((eqn.out(), *n as f64)),
+            Static::Int(n) if n.unsigned_abs() <= 1 << 53 => Some((eqn.out(), *n as f64)),
             _ => None,
         }
     };

@@ -41,8 +41,9 @@ pub(crate) fn lower(
     outs: &[Aval],
 ) -> Vec<View> {
     let kernel = match op.def().eval() {
-        Eval::Kernel(Kernel::Split) => {
-            let axis = statics::axis(&statics[1], args[0].rank());
+        Eval::Kernel(kernel @ (Kernel::Split | Kernel::ConcatT)) => {
+            let axis = &statics[usize::from(kernel == Kernel::Split)];
+            let axis = statics::axis(axis, args[0].rank());
             let lens = outs.iter().map(|out| out.shape()[axis]);
             return movement::split(&args[0], axis, lens);
         }
@@ -156,14 +157,12 @@ pub(crate) fn lower(
         Kernel::Slice => movement::slice(x(), &statics[0], &statics[2], shape),
         Kernel::SliceT => movement::slice_t(b, x(), &statics[0], &statics[2], out),
         Kernel::Concat => movement::concat(b, args, statics::axis(&statics[0], shape.len()), out),
-        Kernel::ConcatPart => {
-            let axis = statics::axis(&statics[0], shape.len());
-            let before = &likes[..int(&statics[1]) as usize];
-            let start = before.iter().map(|like| like.shape()[axis]).sum();
-            x().narrow(axis, start, shape[axis])
-        }
         Kernel::Stack => movement::stack(b, args, statics::axis(&statics[0], shape.len()), out),
-        Kernel::Split | Kernel::Unbind | Kernel::AttentionVjp | Kernel::NormVjp => {
+        Kernel::Split
+        | Kernel::ConcatT
+        | Kernel::Unbind
+        | Kernel::AttentionVjp
+        | Kernel::NormVjp => {
             unreachable!("ops with several results return above")
         }
     };

@@ -109,6 +109,11 @@ macro_rules! programs {
             }
 
             #[traced $($option)*]
+            pub(in super::super) fn descended(w: &Tensor, g: &Tensor, lr: f64) -> Tensor {
+                w - g * lr
+            }
+
+            #[traced $($option)*]
             pub(in super::super) fn two_results(x: &Tensor) -> (Tensor, Tensor) {
                 let mut power = x.clone();
                 for _ in 0..20 {

@@ -369,17 +369,8 @@ pub(super) fn eval(
                 args[part].get(&i)
             })
         }
-        Op::ConcatPart => {
-            let axis = axis(0, rank);
-            let index = statics[1].int().unwrap() as usize;
-            let start: usize = likes[..index].iter().map(|like| like[axis]).sum();
-            Nd::build(out, |mut i| {
-                i[axis] += start;
-                x().get(&i)
-            })
-        }
-        Op::Split => {
-            let axis = axis(1, rank);
+        Op::Split | Op::ConcatT => {
+            let axis = axis(usize::from(op == Op::Split), rank);
             let mut start = 0;
             return outs
                 .iter()
