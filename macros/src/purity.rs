@@ -29,7 +29,7 @@ mod path;
 mod pattern;
 mod ty;
 
-pub(crate) use ask::{Question, mark_of};
+pub(crate) use ask::{Place, Question, Spot, mark_of, place};
 
 use crate::args::Args;
 use crate::generic::without_lifetimes;
@@ -51,6 +51,8 @@ pub(crate) struct Verdict {
     pub(crate) globals: Vec<Path>,
     /// Questions that rustc has to confirm for the body to be pure.
     pub(crate) questions: Vec<Question>,
+    /// Questions that rustc has to confirm too, at their places in the body.
+    pub(crate) spots: Vec<Spot>,
     /// Questions whether the functions called by a body that is traced at run time are `#[traced]`.
     pub(crate) callees: Vec<Question>,
 }
@@ -108,14 +110,15 @@ pub(crate) fn judge(
         },
         _ => Impure { why, span },
     });
-    let (globals, questions) = match impure {
+    let (globals, questions, spots) = match impure {
         Some(_) => Default::default(),
-        None => (judge.globals, judge.questions),
+        None => (judge.globals, judge.questions, judge.spots),
     };
     Verdict {
         impure,
         globals,
         questions,
+        spots,
         callees,
     }
 }
@@ -188,6 +191,9 @@ struct Judge<'a> {
     globals: Vec<Path>,
     questions: Vec<Question>,
     asked: BTreeSet<String>,
+    spots: Vec<Spot>,
+    /// True while the first iteration of a loop determines types.
+    exploring: bool,
     /// Conversions to a known type, by name and position.
     expected: BTreeSet<(String, (usize, usize))>,
     /// Values of the enclosing loops.
@@ -218,6 +224,8 @@ impl<'a> Judge<'a> {
             globals: Vec::new(),
             questions: Vec::new(),
             asked: BTreeSet::new(),
+            spots: Vec::new(),
+            exploring: false,
             expected: BTreeSet::new(),
             breaks: Vec::new(),
             entered: Vec::new(),
@@ -243,7 +251,7 @@ impl<'a> Judge<'a> {
                     judge.functions.insert(format!("{}::{name}", text(ty)), val);
                 }
                 Callee::Method { name, .. } => {
-                    judge.methods.push((unraw(name), place(call.span), val));
+                    judge.methods.push((unraw(name), position(call.span), val));
                 }
             }
         }
@@ -360,7 +368,7 @@ impl<'a> Judge<'a> {
 }
 
 /// Returns the line and column of a token.
-fn place(span: Span) -> (usize, usize) {
+fn position(span: Span) -> (usize, usize) {
     let start = span.start();
     (start.line, start.column)
 }
@@ -384,7 +392,7 @@ struct Places<'a>(&'a mut BTreeMap<(String, (usize, usize)), usize>);
 
 impl<'ast> Visit<'ast> for Places<'_> {
     fn visit_expr_method_call(&mut self, call: &'ast syn::ExprMethodCall) {
-        let key = (unraw(&call.method), place(call.method.span()));
+        let key = (unraw(&call.method), position(call.method.span()));
         *self.0.entry(key).or_default() += 1;
         syn::visit::visit_expr_method_call(self, call);
     }

@@ -2,6 +2,7 @@
 
 mod by_type;
 mod facts;
+mod spots;
 
 use super::cx::{field, reference, turbofish};
 use crate::args::Args;
@@ -14,6 +15,7 @@ pub(super) use by_type::unmarked;
 pub(crate) use facts::Companion;
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::ToTokens;
+use spots::{Asked, asked};
 use syn::{Attribute, Block, Expr, FnArg, Pat, Path, Signature, Stmt};
 
 /// Permission for calls to skip the body.
@@ -37,14 +39,17 @@ pub(crate) struct StaticCall<'a> {
     promised: bool,
     /// Queries that rustc has to confirm for the body to be pure.
     questions: Vec<Question>,
+    /// Copy of the body with queries that rustc has to confirm too.
+    asked: Option<Asked>,
     /// Queries whether the callees of a body traced at run time are `#[traced]`.
     callees: Vec<Question>,
 }
 
 impl<'a> StaticCall<'a> {
+    /// Judges a body; `plain` is the body without attributes of this library.
     pub(crate) fn of(
         func: &'a Func,
-        block: &Block,
+        (block, plain): (&Block, &Block),
         body: &Body,
         args: &Args,
         p: &'a TokenStream,
@@ -53,8 +58,17 @@ impl<'a> StaticCall<'a> {
             impure,
             globals,
             questions,
+            spots,
             callees,
         } = judge(func, block, body, args, p);
+        let (impure, asked) = match asked(func, plain, spots, p) {
+            Ok(asked) => (impure, (asked.n > 0).then_some(asked)),
+            Err(missing) => {
+                let why = missing.why;
+                let span = missing.span;
+                (impure.or(Some(Impure { why, span })), None)
+            }
+        };
         let purity = match (impure, siteless(func)) {
             (Some(Impure { why, span }), _) => Purity::Impure(with_remedy(why), span),
             (None, Some((why, span))) => Purity::Pure(why, span),
@@ -67,6 +81,7 @@ impl<'a> StaticCall<'a> {
             globals,
             promised: args.pure,
             questions,
+            asked,
             callees,
         }
     }

@@ -2,9 +2,9 @@
 //! traced functions.
 
 use super::ty::{Closure, Probe, Scope, Ty, Val, written};
-use super::{Judge, Remedy};
+use super::{Judge, Place, Remedy};
 use crate::known::{
-    FUNCTIONS, NUMBERS, OF_NUMBERS, OF_TENSORS, TRANSFORMS, Takes, class, is_op, methods,
+    FUNCTIONS, OF_TENSORS, TRANSFORMS, Takes, associated, class, is_of_number, is_op,
 };
 use crate::parse::{is_traced, text, unraw};
 use proc_macro2::{Span, TokenStream};
@@ -38,7 +38,7 @@ impl Judge<'_> {
                     self.expect_conversions(&call.args);
                 }
                 let args = self.arguments(&call.args);
-                self.call_path(&path.path, &call.args, &args, &what)
+                self.call_path(call, &path.path, &args, &what)
             }
             Expr::Path(path) => {
                 self.arguments(&call.args);
@@ -236,17 +236,24 @@ impl Judge<'_> {
         }
     }
 
-    fn call_path(
-        &mut self,
-        path: &Path,
-        exprs: &syn::punctuated::Punctuated<Expr, syn::Token![,]>,
-        args: &[Val],
-        what: &str,
-    ) -> Val {
+    /// Judges an argument at a place in the body, as [`Self::moved`] does.
+    pub(super) fn moved_at(&mut self, val: &Val, at: Place, what: &str, span: Span) {
+        match (&val.ty, &val.probe) {
+            (Ty::Opaque, None) => {
+                let mask = class::KNOWN | class::PLAIN;
+                let why = "its type may implement `Deref`";
+                self.ask_at(val, at, mask, what, span, why);
+            }
+            _ => self.moved(val, what, span),
+        }
+    }
+
+    fn call_path(&mut self, call: &ExprCall, path: &Path, args: &[Val], what: &str) -> Val {
+        let (exprs, open) = (&call.args, call.paren_token.span.open());
         let span = path.span();
         let (owner, last) = ends(path);
         if let Some(gives) = self.functions.get(&key(path)).cloned() {
-            self.passed_on(exprs, args, what, span);
+            self.passed_on(open, exprs, args, what, span);
             return gives;
         }
         if let Some(gives) = self.standard(&owner, &last, args, what, span) {
@@ -268,7 +275,7 @@ impl Judge<'_> {
         {
             return self.transform(&last, args, span);
         }
-        self.passed_on(exprs, args, what, span);
+        self.passed_on(open, exprs, args, what, span);
         if last.starts_with(char::is_uppercase) {
             // `Self(..)` is a constructor and cannot be another function.
             return match path.is_ident("Self") {
@@ -380,10 +387,7 @@ impl Judge<'_> {
                 _ => self.tensor(),
             });
         }
-        let of_number = NUMBERS.contains(&owner);
-        if of_number
-            && (OF_NUMBERS.contains(&last) || methods(last).any(|row| row.of & class::SCALAR != 0))
-        {
+        if is_of_number(owner, last) {
             for arg in args {
                 self.known(arg, what, span, "the type of an argument is not known");
             }
@@ -394,16 +398,14 @@ impl Judge<'_> {
                 },
             );
         }
-        let of = match owner {
-            "Vec" => class::LIST,
-            "Option" | "Result" => class::OPTION,
-            "String" | "str" => class::TEXT,
-            "Clone" if last == "clone" => return args.first().map(super::pattern::behind),
-            _ => return None,
-        };
-        let row = methods(last).find(|row| row.of & of != 0)?;
+        if (owner, last) == ("Clone", "clone") {
+            return args.first().map(super::pattern::behind);
+        }
+        let (of, row) = associated(owner, last)?;
         let (receiver, args) = args.split_first()?;
-        if receiver.class() != Some(of) && !self.ask_class(receiver, of, false, what, span) {
+        // The path determines the type, up to `Deref`.
+        let known = receiver.class().is_some_and(|class| class & of != 0);
+        if !known && !self.ask_class(receiver, of, false, what, span) {
             return None;
         }
         Some(self.method_of(receiver, last, row.gives, row.takes, args, what, span))

@@ -23,6 +23,28 @@ pub(crate) struct Question {
     pub(crate) callee: Option<String>,
 }
 
+/// Place of an expression: the position of a token before it, and the index of an argument.
+///
+/// Receivers have the index 0, and arguments count from 1, after an opening parenthesis.
+pub(crate) type Place = ((usize, usize), usize);
+
+/// Returns the place of an expression.
+pub(crate) fn place(span: Span, index: usize) -> Place {
+    (super::position(span), index)
+}
+
+/// Question about the type of an expression, asked at its place in a copy of the body.
+#[derive(Clone, Debug)]
+pub(crate) struct Spot {
+    pub(crate) at: Place,
+    /// Classes of the types for which the answer is yes.
+    pub(crate) mask: u32,
+    /// Reason why the body may have side effects, if the answer is no.
+    pub(crate) why: String,
+    /// The user's token that the question is about.
+    pub(crate) span: Span,
+}
+
 /// Returns the name of the marker method of a traced method.
 pub(crate) fn mark_of(method: &str) -> Ident {
     format_ident!("__traced_{method}_mark", span = Span::call_site())
@@ -92,6 +114,37 @@ impl Judge<'_> {
         );
         self.ask(tokens, why, span);
         true
+    }
+
+    /// Asks at the place of a value whether its type is in one of the classes `mask`.
+    ///
+    /// Functions in the body are not copied, so there rustc is asked by a probe.
+    pub(super) fn ask_at(
+        &mut self,
+        val: &Val,
+        at: Place,
+        mask: u32,
+        what: &str,
+        span: Span,
+        why: &str,
+    ) {
+        if !self.entered.is_empty() {
+            if !self.ask_class(val, mask, false, what, span) {
+                self.found(what, span, why, Remedy::Move);
+            }
+            return;
+        }
+        if let Some(spot) = self.spots.iter_mut().find(|spot| spot.at == at) {
+            spot.mask &= mask;
+            return;
+        }
+        let why = self.reason(what, span, why, Remedy::Move);
+        self.spots.push(Spot {
+            at,
+            mask,
+            why,
+            span,
+        });
     }
 
     /// Asks whether one of these operands is a tensor.

@@ -354,9 +354,14 @@ impl Judge<'_> {
     fn turns(&mut self, mut body: impl FnMut(&mut Self)) -> Val {
         let before = self.impure.clone();
         self.breaks.push(Val::unknown());
-        let n_questions = self.questions.len();
+        let (n_questions, spots) = (self.questions.len(), self.spots.clone());
+        // Loops inside run once in the first iteration: otherwise the time would double with each
+        // level.
+        let outside = std::mem::replace(&mut self.exploring, true);
         self.scope(&mut body);
-        if self.impure.is_some() && before.is_none() {
+        self.exploring = outside;
+        if self.impure.is_some() && before.is_none() && !outside {
+            self.spots = spots;
             // Locals that had no type may have one after the first iteration.
             let asked: Vec<String> = self
                 .questions
