@@ -33,11 +33,12 @@ pub(crate) use ask::{Place, Question, Spot, mark_of, place};
 
 use crate::args::Args;
 use crate::generic::without_lifetimes;
-use crate::known::NUMBERS;
+use crate::known::{NUMBERS, class};
 use crate::lower::{Body, Call, Callee, Lowered};
 use crate::parse::{Func, Kind, OutShape, text, unraw};
 use proc_macro2::{Span, TokenStream};
 use std::collections::{BTreeMap, BTreeSet};
+use syn::spanned::Spanned;
 use syn::visit::Visit;
 use syn::{Block, Path, Type};
 use ty::{Fidelity, Probe, Scope, Ty, Val, written};
@@ -156,14 +157,41 @@ enum Remedy {
 #[derive(Default)]
 struct Own {
     /// True if names cannot be resolved outside of the body, because of `use`, local types or
-    /// `cfg`.
+    /// `cfg`, or in a function in the body.
     hides: bool,
+    /// True if the body has such items.
+    items: bool,
+    /// Types with the names of this library's, which may be the user's.
+    named: Vec<Path>,
+    /// True if an item may define such a type.
+    names: bool,
+}
+
+/// Returns the class of a type with the name of one of this library's.
+fn class_of_name(name: &str) -> Option<u32> {
+    match name {
+        "Tensor" => Some(class::TENSOR),
+        "Key" => Some(class::KEY),
+        _ => None,
+    }
 }
 
 impl<'ast> Visit<'ast> for Own {
     fn visit_item(&mut self, item: &'ast syn::Item) {
-        self.hides |= !matches!(item, syn::Item::Fn(_) | syn::Item::Const(_));
+        let hides = !matches!(item, syn::Item::Fn(_) | syn::Item::Const(_));
+        self.hides |= hides;
+        self.names |= hides
+            && text(item)
+                .split(|c: char| !c.is_alphanumeric() && c != '_' && c != '*')
+                .any(|word| class_of_name(word).is_some() || word == "*");
         syn::visit::visit_item(self, item);
+    }
+    fn visit_type_path(&mut self, ty: &'ast syn::TypePath) {
+        let last = ty.path.segments.last().map(|s| unraw(&s.ident));
+        if ty.qself.is_none() && last.is_some_and(|last| class_of_name(&last).is_some()) {
+            self.named.push(ty.path.clone());
+        }
+        syn::visit::visit_type_path(self, ty);
     }
     fn visit_attribute(&mut self, attr: &'ast syn::Attribute) {
         self.hides |= attr.path().is_ident("cfg");
@@ -202,6 +230,8 @@ struct Judge<'a> {
     entered: Vec<String>,
     /// Types written in the signature.
     written: BTreeSet<String>,
+    /// Types of parameters that are certainly tensors.
+    tensors: BTreeSet<String>,
     generic: bool,
     /// Names of all locals of the body, in scope or not.
     names: BTreeSet<String>,
@@ -213,6 +243,9 @@ impl<'a> Judge<'a> {
     fn new(func: &Func, block: &Block, calls: &[&Call], p: &'a TokenStream) -> Judge<'a> {
         let mut own = Own::default();
         own.visit_block(block);
+        own.visit_signature(&func.sig);
+        own.items = own.hides;
+        let named = std::mem::take(&mut own.named);
         let mut judge = Judge {
             impure: None,
             reads: None,
@@ -230,12 +263,14 @@ impl<'a> Judge<'a> {
             breaks: Vec::new(),
             entered: Vec::new(),
             written: BTreeSet::new(),
+            tensors: BTreeSet::new(),
             generic: !func.generics().types().is_empty(),
             names: BTreeSet::new(),
             fuel: FUEL,
             p,
         };
         judge.parameters(func);
+        named.iter().for_each(|path| judge.named(path));
         let mut names = Names(&mut judge.names);
         names.visit_block(block);
         for call in calls {
@@ -260,8 +295,31 @@ impl<'a> Judge<'a> {
         judge
     }
 
+    /// Asks whether a type with the name of one of this library's is that type.
+    fn named(&mut self, path: &Path) {
+        let (_, last) = apply::ends(path);
+        let Some(class) = class_of_name(&last) else {
+            return;
+        };
+        let what = text(path);
+        if self.tensors.contains(&what) {
+            return;
+        }
+        let why = "it may not be the type of gradloom";
+        if self.own.names {
+            self.found(&what, path.span(), why, Remedy::Promise);
+            return;
+        }
+        let p = self.p;
+        let val = Val::unknown().with(Probe::exact(ours!(#p::some::<#path>())));
+        self.ask_class(&val, class, false, &what, path.span());
+    }
+
     fn parameters(&mut self, func: &Func) {
         let generics = func.generics();
+        if func.output.shape == OutShape::Tensor {
+            self.tensors.insert(text(&func.output.ty));
+        }
         for (param, input) in func.params.iter().zip(&func.sig.inputs) {
             let (p, ty) = (self.p, without_lifetimes(&param.ty));
             let tokens = ours!(#p::some::<#ty>());
@@ -277,6 +335,9 @@ impl<'a> Judge<'a> {
                 _ => written(&param.owned),
             };
             self.written.insert(text(&param.owned));
+            if param.kind == Kind::Tensor {
+                self.tensors.insert(text(&param.owned));
+            }
             let name = match param.receiver {
                 true => "self".to_owned(),
                 false => unraw(&param.ident),

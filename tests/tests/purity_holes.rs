@@ -696,6 +696,9 @@ attempts! {
     passed_in_a_tuple(x, m) { let (w, _) = (Wrapped { even: x * 2.0, odd: x * 3.0 }, 1); twice(&w) }
     passed_reference(x, m) { let w = &Wrapped { even: x * 2.0, odd: x * 3.0 }; twice(w) }
     passed_in_a_closure(x, m) { let f = |w: Wrapped| twice(&w); f(Wrapped { even: x * 2.0, odd: x * 3.0 }) }
+    annotated_wrapper(x, m) { let w = Wrapped { even: x * 2.0, odd: x * 3.0 }; let t: &Tensor = &w; twice(t) }
+    passed_to_a_closure(x, m) { let f = |t: &Tensor| t * 2.0; let w = Wrapped { even: x * 2.0, odd: x * 3.0 }; f(&w) }
+    passed_to_an_inner_function(x, m) { fn inner(t: &Tensor) -> Tensor { t * 2.0 } let w = Wrapped { even: x * 2.0, odd: x * 3.0 }; inner(&w) }
     added_wrapper(x, m) { let w = Wrapped { even: x * 2.0, odd: x * 3.0 }; &*w + 1.0 }
     method_of_a_wrapper(x, m) { let w = Wrapped { even: x * 2.0, odd: x * 3.0 }; w.sin() }
     inferred_in_a_gradient(x, m) { let g = grad(|x: &Tensor| (x * count()).sum(..))(x); g * 2.0 }
@@ -812,4 +815,122 @@ fn shared_state_in_arguments_is_read_at_each_call() {
         assert_eq!(by_a_lazy_one(&lazy).to_vec::<f64>(), [1.0, 4.0]);
         assert_eq!(by_a_lazy_one(&x).to_vec::<f64>(), [10.0, 40.0]);
     }
+}
+
+/// Types and functions of the user's with names of this library.
+mod same_names {
+    use super::count;
+    use gradloom::Tensor as Real;
+    use gradloom::traced;
+
+    struct Key;
+
+    impl Key {
+        pub(super) fn new(_: u64) -> Key {
+            Key
+        }
+        fn uniform(&self, _: [usize; 1]) -> f64 {
+            count()
+        }
+    }
+
+    struct Tensor {
+        by: f64,
+    }
+
+    impl Tensor {
+        fn scalar(by: f64) -> Tensor {
+            Tensor { by }
+        }
+        fn exp(&self) -> f64 {
+            self.by * count()
+        }
+    }
+
+    fn hvp(_: impl Fn(f64) -> f64, by: f64, _: f64) -> f64 {
+        by * count()
+    }
+
+    fn grad(f: impl Fn(f64) -> f64) -> impl Fn(f64) -> f64 {
+        move |by| f(by) * count()
+    }
+
+    fn vjp(_: impl Fn(f64) -> f64, by: f64) -> (f64, f64) {
+        (by * count(), by)
+    }
+
+    #[traced(allow(recorded_call))]
+    pub(super) fn made_key(x: &Real) -> Real {
+        let by: f64 = Key::new(1).uniform([1]);
+        x * by
+    }
+
+    #[traced(allow(recorded_call))]
+    pub(super) fn bound_key(x: &Real) -> Real {
+        let key = Key::new(1);
+        let by: f64 = key.uniform([1]);
+        x * by
+    }
+
+    #[traced(allow(recorded_call))]
+    pub(super) fn written_key(x: &Real) -> Real {
+        let of = |key: &Key| key.uniform([1]);
+        let by: f64 = of(&Key);
+        x * by
+    }
+
+    #[traced(allow(recorded_call))]
+    pub(super) fn made_tensor(x: &Real) -> Real {
+        let by: f64 = Tensor::scalar(2.0).exp();
+        x * by
+    }
+
+    #[traced(allow(recorded_call))]
+    pub(super) fn written_tensor(x: &Real) -> Real {
+        let of = |t: &Tensor| t.exp();
+        let by: f64 = of(&Tensor { by: 1.0 });
+        x * by
+    }
+
+    #[traced(allow(recorded_call))]
+    pub(super) fn of_hvp(x: &Real) -> Real {
+        let by: f64 = hvp(|v| v, 2.0, 1.0);
+        x * by
+    }
+
+    #[traced(allow(recorded_call))]
+    pub(super) fn of_grad(x: &Real) -> Real {
+        let by: f64 = grad(|v| v)(2.0);
+        x * by
+    }
+
+    #[traced(allow(recorded_call))]
+    pub(super) fn of_vjp(x: &Real) -> Real {
+        let (by, _): (f64, f64) = vjp(|v| v, 2.0);
+        x * by
+    }
+}
+
+#[test]
+fn names_of_this_library_may_be_the_users() {
+    use same_names::*;
+    let x = Tensor::from([1.0f64, 2.0]);
+    let all: [(&str, fn(&Tensor) -> Tensor); 8] = [
+        ("made_key", made_key),
+        ("bound_key", bound_key),
+        ("written_key", written_key),
+        ("made_tensor", made_tensor),
+        ("written_tensor", written_tensor),
+        ("of_hvp", of_hvp),
+        ("of_grad", of_grad),
+        ("of_vjp", of_vjp),
+    ];
+    let mut wrong = Vec::new();
+    for (name, f) in all {
+        let [a, b, c] = [(); 3].map(|()| f(&x).to_vec::<f64>());
+        if a == b || b == c {
+            wrong.push(name);
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:?}");
 }

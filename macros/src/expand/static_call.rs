@@ -57,17 +57,22 @@ impl<'a> StaticCall<'a> {
         let Verdict {
             impure,
             globals,
-            questions,
+            mut questions,
             spots,
             callees,
         } = judge(func, block, body, args, p);
-        let (impure, asked) = match asked(func, plain, spots, p) {
-            Ok(asked) => (impure, (asked.n > 0).then_some(asked)),
-            Err(missing) => {
-                let why = missing.why;
-                let span = missing.span;
-                (impure.or(Some(Impure { why, span })), None)
+        let (asked, missing) = asked(func, plain, spots, p);
+        let mut impure = impure;
+        for spot in missing {
+            match spot.question() {
+                Ok(question) => questions.push(question),
+                Err(why) => impure = impure.or(Some(why)),
             }
+        }
+        let asked = (asked.n > 0 && impure.is_none()).then_some(asked);
+        let (globals, questions) = match impure {
+            Some(_) => Default::default(),
+            None => (globals, questions),
         };
         let purity = match (impure, siteless(func)) {
             (Some(Impure { why, span }), _) => Purity::Impure(with_remedy(why), span),

@@ -2,7 +2,7 @@
 //! traced functions.
 
 use super::ty::{Closure, Probe, Scope, Ty, Val, written};
-use super::{Judge, Place, Remedy};
+use super::{Judge, Place, Remedy, place};
 use crate::known::{
     FUNCTIONS, OF_TENSORS, TRANSFORMS, Takes, associated, class, is_of_number, is_op,
 };
@@ -31,6 +31,7 @@ impl Judge<'_> {
                 let ident = path.path.get_ident().map(unraw);
                 if let Some(local) = ident.and_then(|name| self.local(&name).cloned()) {
                     let args = self.arguments(&call.args);
+                    self.followed(call, &local, &args, &what);
                     return self.apply(&local, &args, &what, span);
                 }
                 let (owner, _) = ends(&path.path);
@@ -52,7 +53,35 @@ impl Judge<'_> {
             func => {
                 let func = self.callable(func, Vec::new());
                 let args = self.arguments(&call.args);
-                self.apply(&func, &args, "the call of a value", span)
+                let what = "the call of a value";
+                self.followed(call, &func, &args, what);
+                self.apply(&func, &args, what, span)
+            }
+        }
+    }
+
+    /// Judges the arguments of a function or closure in the body, where the type of a parameter is
+    /// a reference: passing them may run the user's `Deref`.
+    fn followed(&mut self, call: &ExprCall, callee: &Val, args: &[Val], what: &str) {
+        let refers = |ty: &syn::Type| matches!(ty, syn::Type::Reference(_));
+        let refer: Vec<bool> = match &callee.ty {
+            Ty::Closure(closure) => {
+                let inputs = closure.source.inputs.iter();
+                let written = |pat: &syn::Pat| matches!(pat, syn::Pat::Type(t) if refers(&t.ty));
+                inputs.map(written).collect()
+            }
+            Ty::Function(item) => {
+                let inputs = item.sig.inputs.iter();
+                let written =
+                    |arg: &syn::FnArg| matches!(arg, syn::FnArg::Typed(t) if refers(&t.ty));
+                inputs.map(written).collect()
+            }
+            _ => return,
+        };
+        let open = call.paren_token.span.open();
+        for (i, (arg, _)) in args.iter().zip(refer).enumerate().filter(|(_, (_, r))| *r) {
+            if matches!(arg.ty, Ty::Opaque) {
+                self.moved_at(arg, place(open, i + 1), what, call.func.span());
             }
         }
     }
@@ -236,6 +265,16 @@ impl Judge<'_> {
         }
     }
 
+    /// Asks whether the type before a function is this library's, if it has such a name.
+    pub(super) fn owner(&mut self, path: &Path) {
+        let mut owner = path.clone();
+        owner.segments.pop();
+        owner.segments.pop_punct();
+        if !owner.segments.is_empty() {
+            self.named(&owner);
+        }
+    }
+
     /// Judges an argument at a place in the body, as [`Self::moved`] does.
     pub(super) fn moved_at(&mut self, val: &Val, at: Place, what: &str, span: Span) {
         match (&val.ty, &val.probe) {
@@ -252,6 +291,7 @@ impl Judge<'_> {
         let (exprs, open) = (&call.args, call.paren_token.span.open());
         let span = path.span();
         let (owner, last) = ends(path);
+        self.owner(path);
         if let Some(gives) = self.functions.get(&key(path)).cloned() {
             self.passed_on(open, exprs, args, what, span);
             return gives;

@@ -1,7 +1,7 @@
 //! Formulates questions about types, which rustc answers.
 
 use super::ty::Val;
-use super::{Judge, Remedy};
+use super::{Impure, Judge, Remedy};
 use crate::known::{NUMBERS, class};
 use crate::parse::unraw;
 use proc_macro2::{Ident, Span, TokenStream};
@@ -39,10 +39,29 @@ pub(crate) struct Spot {
     pub(crate) at: Place,
     /// Classes of the types for which the answer is yes.
     pub(crate) mask: u32,
+    /// The same question outside of the body, if the macro has an expression of the type.
+    pub(crate) probe: Option<TokenStream>,
     /// Reason why the body may have side effects, if the answer is no.
     pub(crate) why: String,
     /// The user's token that the question is about.
     pub(crate) span: Span,
+}
+
+impl Spot {
+    /// Returns the question outside of the body, or the reason why the body may have side effects.
+    pub(crate) fn question(self) -> Result<Question, Impure> {
+        let Spot { why, span, .. } = self;
+        match self.probe {
+            Some(tokens) => Ok(Question {
+                tokens,
+                why,
+                span,
+                mark: None,
+                callee: None,
+            }),
+            None => Err(Impure { why, span }),
+        }
+    }
 }
 
 /// Returns the name of the marker method of a traced method.
@@ -136,12 +155,17 @@ impl Judge<'_> {
         }
         if let Some(spot) = self.spots.iter_mut().find(|spot| spot.at == at) {
             spot.mask &= mask;
+            spot.probe = None;
             return;
         }
+        let p = self.p;
+        let probe = val.tokens();
+        let probe = probe.map(|e| ours!((&&&&&#p::Probe(&#e)).class::<#mask>()));
         let why = self.reason(what, span, why, Remedy::Move);
         self.spots.push(Spot {
             at,
             mask,
+            probe,
             why,
             span,
         });

@@ -1,7 +1,7 @@
 //! Judges expressions and statements.
 
 use super::ty::{Closure, Fidelity, Probe, Scope, Ty, Val, written};
-use super::{Judge, Remedy};
+use super::{Judge, Remedy, place};
 use crate::known::class;
 use crate::parse::{text, unraw};
 use proc_macro2::{Span, TokenStream};
@@ -49,7 +49,14 @@ impl Judge<'_> {
                             self.refuse_conversion(&t.ty, &init.expr);
                             self.expect_conversion(&t.ty, &init.expr);
                             let val = self.expr(&init.expr);
-                            self.moved(&val, "let", local.let_token.span());
+                            // Only references are followed by a conversion.
+                            let span = local.let_token.span();
+                            match &*t.ty {
+                                syn::Type::Reference(_) => {
+                                    self.moved_at(&val, place(span, 0), "let", span);
+                                }
+                                _ => self.moved(&val, "let", span),
+                            }
                             val
                         }
                         (syn::Pat::Ident(_), _) => {

@@ -166,6 +166,10 @@ impl Judge<'_> {
                         (Some(exact), Ty::List(_) | Ty::Option(_) | Ty::Opaque) => {
                             val.with(Some(exact))
                         }
+                        // In functions in the body rustc is asked by probes.
+                        (Some(exact), Ty::Scalar) if !self.entered.is_empty() => {
+                            val.with(Some(exact))
+                        }
                         _ => val,
                     }
                 }
@@ -284,7 +288,9 @@ impl Judge<'_> {
         let (args, method, turbofish) = (args?, &call.method, &call.turbofish);
         // Outside of the body the context that determines the type is missing.
         let is_inferred = turbofish.is_none() && args.is_empty() && is_inferred(&unraw(method));
-        if self.own.hides || is_inferred {
+        // A turbofish may name types.
+        let hides = self.own.items || self.own.hides && turbofish.is_some();
+        if hides || is_inferred {
             return None;
         }
         Probe::exact(ours!((#receiver).#method #turbofish(#(#args),*)))

@@ -61,6 +61,7 @@ impl Judge<'_> {
     /// Returns a function that is used as a value.
     fn function(&mut self, path: &Path) -> Val {
         let (owner, last) = ends(path);
+        self.owner(path);
         let gives = |ty: Ty| Val::from(Ty::Pure(Box::new(ty.into())));
         if self.functions.contains_key(&key(path)) {
             return gives(Ty::Opaque);

@@ -26,13 +26,13 @@ pub(super) struct Asked {
     pub(super) spots: Vec<Spot>,
 }
 
-/// Returns a copy of the body that asks the questions, or the first spot that cannot be asked at.
+/// Returns a copy of the body that asks the questions, and the spots that it cannot ask at.
 pub(super) fn asked(
     func: &Func,
     block: &Block,
     spots: Vec<Spot>,
     p: &TokenStream,
-) -> Result<Asked, Spot> {
+) -> (Asked, Vec<Spot>) {
     let mut asking = Asking {
         spots: &spots,
         p,
@@ -45,14 +45,14 @@ pub(super) fn asked(
     }
     let placed = asking.placed;
     let places: BTreeSet<Place> = placed.iter().map(|spot| spot.at).collect();
-    match spots.into_iter().find(|spot| !places.contains(&spot.at)) {
-        Some(missing) => Err(missing),
-        None => Ok(Asked {
-            block,
-            n: placed.len(),
-            spots: placed,
-        }),
-    }
+    let missing = spots.into_iter().filter(|spot| !places.contains(&spot.at));
+    let missing = missing.collect();
+    let asked = Asked {
+        block,
+        n: placed.len(),
+        spots: placed,
+    };
+    (asked, missing)
 }
 
 /// Returns whether the body can be copied into a closure with the same result type.
@@ -232,24 +232,7 @@ impl VisitMut for Asking<'_> {
             // The type of such a closure may be that of a function pointer, so that it cannot use
             // locals. A constant cannot either.
             Expr::Closure(_) | Expr::Const(_) | Expr::Async(_) => {}
-            Expr::Assign(e) => {
-                let spot = self.spot(e.eq_token.span, 0);
-                let before = spot.map(|spot| (spot, e.right.clone()));
-                visit_mut::visit_expr_assign_mut(self, e);
-                if let Some((spot, before)) = before {
-                    self.value(&before, &mut e.right, spot);
-                }
-            }
             expr => visit_mut::visit_expr_mut(self, expr),
-        }
-    }
-
-    fn visit_arm_mut(&mut self, arm: &mut syn::Arm) {
-        let spot = self.spot(arm.fat_arrow_token.spans[0], 0);
-        let before = spot.map(|spot| (spot, arm.body.clone()));
-        visit_mut::visit_arm_mut(self, arm);
-        if let Some((spot, before)) = before {
-            self.value(&before, &mut arm.body, spot);
         }
     }
 
