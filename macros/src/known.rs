@@ -189,7 +189,7 @@ pub(crate) const METHODS: &[Row] = {
     &[
         // Methods of every type.
         row(KNOWN, &["clone", "to_owned"], SAME, Values),
-        row(LIST | TEXT | OPTION, &["as_ref"], SAME, Values),
+        row(SLICES | TEXT | OPTION | TENSOR, &["as_ref"], SAME, Values),
         row(SLICES | OPTION, &["as_mut"], SAME, Values),
         row(GOES, &["by_ref"], SAME, Values),
         row(COMPARED | TEXT | LIST | MAPS | OPTION | TUPLE | RANGE, &["eq", "ne"], NUMBER, Values),

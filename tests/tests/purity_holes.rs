@@ -279,6 +279,9 @@ impl OfNumbers for f64 {
 
 /// Methods that the standard library has for other types of the same kind.
 trait OfOthers {
+    fn borrow_mut(&self) -> f64 {
+        count()
+    }
     fn sin(self) -> f64;
 }
 
@@ -584,6 +587,7 @@ attempts! {
     extended_scan(x, m) { x.scan() }
     extended_take(x, m) { x.take() }
     extended_is_empty(x, m) { if x.is_empty() { x * 2.0 } else { x * 3.0 } }
+    number_borrowed(x, m) { let by: f64 = [1i64].iter().map(|v| v.borrow_mut()).sum(); x * by }
     extended_part(x, m) { m.w.clamp(0.0, 1.0) * x }
     number_extended(x, m) { let by: f64 = 2.0f64.noisy(); x * by }
     number_with_a_length(x, m) { let n = 2.0f64.len() as f64; x * n }

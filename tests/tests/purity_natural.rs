@@ -281,7 +281,7 @@ fn shaped(x: &Tensor, by: f64, n: usize, #[fixed] curve: Curve) -> Tensor {
         Curve::Root => |v: f64| v.abs(),
         Curve::Wave => |v: f64| v + 1.0,
     };
-    let wave = |v: f64| v.sin().abs();
+    let wave = |v: f64| v.sin().abs() * const { 2.0f64.abs() };
     let scale = move |v: f64| (v * by).exp().ln_1p();
     let mut sizes = x.shape().to_vec();
     sizes.push(n.next_power_of_two());

@@ -61,15 +61,18 @@ impl<'a> StaticCall<'a> {
             spots,
             callees,
         } = judge(func, block, body, args, p);
-        let (asked, missing) = asked(func, plain, spots, p);
         let mut impure = impure;
+        let (asked, missing) = match spots.is_empty() {
+            true => (None, Vec::new()),
+            false => asked(func, plain, spots, p),
+        };
         for spot in missing {
             match spot.question() {
                 Ok(question) => questions.push(question),
                 Err(why) => impure = impure.or(Some(why)),
             }
         }
-        let asked = (asked.n > 0 && impure.is_none()).then_some(asked);
+        let asked = asked.filter(|_| impure.is_none());
         let (globals, questions) = match impure {
             Some(_) => Default::default(),
             None => (globals, questions),

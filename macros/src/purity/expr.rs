@@ -337,9 +337,9 @@ impl Judge<'_> {
             }
             // A const block runs at compile time and has no effect at run time.
             Expr::Const(e) => {
-                let before = self.impure.take();
+                let (before, spots) = (self.impure.take(), self.spots.clone());
                 let val = self.block(&e.block);
-                self.impure = before;
+                (self.impure, self.spots) = (before, spots);
                 val
             }
             // `unsafe`, `await`, and syntax unknown to `syn`.

@@ -32,7 +32,7 @@ pub(super) fn asked(
     block: &Block,
     spots: Vec<Spot>,
     p: &TokenStream,
-) -> (Asked, Vec<Spot>) {
+) -> (Option<Asked>, Vec<Spot>) {
     let mut asking = Asking {
         spots: &spots,
         p,
@@ -47,11 +47,11 @@ pub(super) fn asked(
     let places: BTreeSet<Place> = placed.iter().map(|spot| spot.at).collect();
     let missing = spots.into_iter().filter(|spot| !places.contains(&spot.at));
     let missing = missing.collect();
-    let asked = Asked {
+    let asked = (!placed.is_empty()).then(|| Asked {
         block,
         n: placed.len(),
         spots: placed,
-    };
+    });
     (asked, missing)
 }
 
