@@ -305,14 +305,15 @@ impl<'a> Judge<'a> {
         if self.tensors.contains(&what) {
             return;
         }
-        let why = "it may not be the type of gradloom";
+        let why = "it may be another type than that of gradloom";
         if self.own.names {
             self.found(&what, path.span(), why, Remedy::Promise);
             return;
         }
         let p = self.p;
-        let val = Val::unknown().with(Probe::exact(ours!(#p::some::<#path>())));
-        self.ask_class(&val, class, false, &what, path.span());
+        let why = self.reason(&what, path.span(), why, Remedy::Promise);
+        let probe = ours!(#p::Probe(&#p::some::<#path>()));
+        self.ask(ours!((&&&&&#probe).class::<#class>()), why, path.span());
     }
 
     fn parameters(&mut self, func: &Func) {

@@ -280,7 +280,7 @@ impl Judge<'_> {
         match (&val.ty, &val.probe) {
             (Ty::Opaque, None) => {
                 let mask = class::KNOWN | class::PLAIN;
-                let why = "its type may implement `Deref`";
+                let why = "a user-defined `Deref` may convert a value";
                 self.ask_at(val, at, mask, what, span, why);
             }
             _ => self.moved(val, what, span),

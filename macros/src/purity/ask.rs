@@ -70,7 +70,7 @@ pub(crate) fn mark_of(method: &str) -> Ident {
 }
 
 impl Judge<'_> {
-    fn ask(&mut self, tokens: TokenStream, why: String, span: Span) {
+    pub(super) fn ask(&mut self, tokens: TokenStream, why: String, span: Span) {
         self.ask_once(Question {
             tokens,
             why,

@@ -4,11 +4,13 @@
 use gradloom::prelude::*;
 
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
-struct Rank(usize);
+struct Rank {
+    axis: usize,
+}
 
 #[traced]
 fn first(x: &Tensor) -> Tensor {
-    let axis = [0usize, 1].into_iter().min_by_key(|axis| Rank(*axis)).unwrap();
+    let axis = [0usize, 1].into_iter().min_by_key(|axis| Rank { axis: *axis }).unwrap();
     x.sum(axis)
 }
 
