@@ -5,25 +5,68 @@
 use gradloom_ir::Op;
 
 /// Classes of types that share their methods; `core/src/call/known.rs` has the same bits.
+///
+/// A method is listed for a class only if all types of the class have it, as an inherent method or
+/// by a trait of the prelude. Otherwise a trait of the user's could supply it.
 pub(crate) mod class {
     /// User-defined type that does not dereference to another type.
     pub(crate) const PLAIN: u32 = 1;
-    /// Numbers, `bool`, `char`, dtypes.
-    pub(crate) const SCALAR: u32 = 1 << 1;
-    pub(crate) const TEXT: u32 = 1 << 2;
-    pub(crate) const TENSOR: u32 = 1 << 3;
-    pub(crate) const KEY: u32 = 1 << 4;
-    pub(crate) const RANGE: u32 = 1 << 5;
-    pub(crate) const LIST: u32 = 1 << 6;
-    /// Maps ordered by key.
-    pub(crate) const MAP: u32 = 1 << 7;
-    /// Options and results.
-    pub(crate) const OPTION: u32 = 1 << 8;
-    pub(crate) const TUPLE: u32 = 1 << 9;
+    pub(crate) const SIGNED: u32 = 1 << 1;
+    pub(crate) const UNSIGNED: u32 = 1 << 2;
+    /// `u8`, which has methods of unsigned integers and of characters.
+    pub(crate) const BYTE: u32 = 1 << 3;
+    pub(crate) const FLOAT: u32 = 1 << 4;
+    pub(crate) const BOOL: u32 = 1 << 5;
+    pub(crate) const CHAR: u32 = 1 << 6;
+    pub(crate) const ORDERING: u32 = 1 << 7;
+    pub(crate) const DURATION: u32 = 1 << 8;
+    pub(crate) const DTYPE: u32 = 1 << 9;
+    /// Avals and `..`.
+    pub(crate) const OTHER: u32 = 1 << 10;
+    pub(crate) const STR: u32 = 1 << 11;
+    pub(crate) const OWNED_STR: u32 = 1 << 12;
+    pub(crate) const TENSOR: u32 = 1 << 13;
+    pub(crate) const KEY: u32 = 1 << 14;
+    pub(crate) const HALF_OPEN: u32 = 1 << 15;
+    pub(crate) const INCLUSIVE: u32 = 1 << 16;
+    pub(crate) const ARRAY: u32 = 1 << 17;
+    pub(crate) const SLICE: u32 = 1 << 18;
+    pub(crate) const VEC: u32 = 1 << 19;
+    pub(crate) const DEQUE: u32 = 1 << 20;
+    /// Maps and sets ordered by key.
+    pub(crate) const TREE_MAP: u32 = 1 << 21;
+    pub(crate) const TREE_SET: u32 = 1 << 22;
     /// Maps and sets whose order may differ between equal values.
-    pub(crate) const HASH: u32 = 1 << 10;
-    /// Iterators, a class that only the macro uses.
-    pub(crate) const ITER: u32 = 1 << 11;
+    pub(crate) const HASH_MAP: u32 = 1 << 23;
+    pub(crate) const HASH_SET: u32 = 1 << 24;
+    pub(crate) const OPT: u32 = 1 << 25;
+    pub(crate) const RES: u32 = 1 << 26;
+    pub(crate) const TUPLE: u32 = 1 << 27;
+    pub(crate) const PEEKABLE: u32 = 1 << 28;
+    /// Other iterators, a class that only the macro uses.
+    pub(crate) const OTHER_ITER: u32 = 1 << 29;
+
+    pub(crate) const INTEGER: u32 = SIGNED | UNSIGNED | BYTE;
+    /// Types that are ordered, but not all in total.
+    pub(crate) const COMPARED: u32 = TOTAL | FLOAT;
+    /// Types that implement `Ord`.
+    pub(crate) const TOTAL: u32 = INTEGER | BOOL | CHAR | ORDERING | DURATION | DTYPE;
+    /// Numbers, `bool`, `char`, dtypes.
+    pub(crate) const SCALAR: u32 = COMPARED | OTHER;
+    pub(crate) const TEXT: u32 = STR | OWNED_STR;
+    pub(crate) const RANGE: u32 = HALF_OPEN | INCLUSIVE;
+    /// Types with the methods of slices.
+    pub(crate) const SLICES: u32 = ARRAY | SLICE | VEC;
+    /// Lists whose length may change.
+    pub(crate) const GROWING: u32 = VEC | DEQUE;
+    pub(crate) const LIST: u32 = SLICES | DEQUE;
+    /// Maps ordered by key.
+    pub(crate) const MAP: u32 = TREE_MAP | TREE_SET;
+    /// Maps and sets whose order may differ between equal values.
+    pub(crate) const HASH: u32 = HASH_MAP | HASH_SET;
+    /// Options and results.
+    pub(crate) const OPTION: u32 = OPT | RES;
+    pub(crate) const ITER: u32 = OTHER_ITER | PEEKABLE;
     /// All types that are not user-defined.
     pub(crate) const KNOWN: u32 = !PLAIN;
     /// Types that `for` iterates over in the same order for equal values.
@@ -74,6 +117,8 @@ pub(crate) enum Takes {
     Iterates,
     /// Calls closures with one element.
     Each,
+    /// Calls closures with one element, and compares their results.
+    Key,
     /// Calls closures with two elements.
     Two,
     /// Moves its first argument, and calls a closure with an accumulator of that type and an
@@ -131,7 +176,7 @@ const NUMBER: Gives = Gives::Scalar;
 const STRING: Gives = Gives::Text;
 const PART: Gives = Gives::Part;
 const PAIR: Gives = Gives::Pair(&NUMBER, &NUMBER);
-const OPT: Gives = Gives::Opt(&ELEM);
+const OPT_ELEM: Gives = Gives::Opt(&ELEM);
 const OPT_NUMBER: Gives = Gives::Opt(&NUMBER);
 const NEXT: Gives = Gives::Iter(&ELEM);
 
@@ -141,50 +186,67 @@ const MAPS: u32 = MAP | HASH;
 /// All known methods.
 #[rustfmt::skip]
 pub(crate) const METHODS: &[Row] = {
-    use Takes::{Each, Fold, Iterates, Moves, Thunk, Two, Values};
+    use Takes::{Each, Fold, Iterates, Key, Moves, Thunk, Two, Values};
     &[
         // Methods of every type.
-        row(KNOWN, &["clone", "to_owned", "borrow", "as_ref", "as_mut", "by_ref"], SAME, Values),
-        row(KNOWN, &["eq", "ne"], NUMBER, Values),
+        row(KNOWN, &["clone", "to_owned"], SAME, Values),
+        row(SLICES | TEXT | OPTION | TENSOR, &["as_ref"], SAME, Values),
+        row(SLICES | OPTION, &["as_mut"], SAME, Values),
+        row(GOES, &["by_ref"], SAME, Values),
+        row(COMPARED | TEXT | LIST | MAPS | OPTION | TUPLE | RANGE, &["eq", "ne"], NUMBER, Values),
         // Numbers.
-        row(SCALAR, &[
-            "abs", "abs_diff", "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cbrt", "ceil", "clamp", "copysign",
-            "cos", "cosh", "count_ones", "count_zeros", "div_ceil", "div_euclid", "exp", "exp2", "exp_m1", "floor", "fract", "hypot",
-            "ilog", "ilog10", "ilog2", "is_alphabetic", "is_alphanumeric", "is_ascii", "is_finite", "is_infinite", "is_lowercase",
-            "is_multiple_of", "is_nan", "is_negative", "is_normal", "is_numeric", "is_positive", "is_power_of_two",
-            "is_sign_negative", "is_sign_positive", "is_subnormal", "is_uppercase", "is_whitespace", "isqrt", "leading_zeros", "ln",
-            "ln_1p", "log", "log10", "log2", "max", "midpoint", "min", "mul_add", "next_down", "next_multiple_of",
-            "next_power_of_two", "next_up", "pow", "powf", "powi", "recip", "rem_euclid", "reverse", "rotate_left", "rotate_right",
-            "round", "round_ties_even", "saturating_add", "saturating_mul", "saturating_pow", "saturating_sub", "signum", "sin",
-            "sinh", "sqrt", "swap_bytes", "tan", "tanh", "then_with", "to_bits", "to_degrees", "to_radians", "total_cmp",
-            "trailing_zeros", "trunc", "unsigned_abs", "wrapping_add", "wrapping_mul", "wrapping_neg", "wrapping_pow",
-            "wrapping_rem", "wrapping_sub", "is_eq", "is_ge", "is_gt", "is_le", "is_lt", "is_ne", "is_float", "size_of",
+        row(FLOAT, &[
+            "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cbrt", "ceil", "copysign", "cos", "cosh", "exp", "exp2",
+            "exp_m1", "floor", "fract", "hypot", "is_finite", "is_infinite", "is_nan", "is_normal", "is_sign_negative",
+            "is_sign_positive", "is_subnormal", "ln", "ln_1p", "log", "log10", "log2", "mul_add", "next_down", "next_up", "powf",
+            "powi", "recip", "round", "round_ties_even", "sin", "sinh", "sqrt", "tan", "tanh", "to_bits", "to_degrees",
+            "to_radians", "total_cmp", "trunc",
         ], NUMBER, Thunk),
-        row(SCALAR | TEXT, &["cmp", "ge", "gt", "le", "lt"], NUMBER, Values),
-        row(SCALAR, &[
-            "checked_add", "checked_div", "checked_ilog2", "checked_isqrt", "checked_mul", "checked_neg",
-            "checked_next_multiple_of", "checked_next_power_of_two", "checked_pow", "checked_rem", "checked_shl", "checked_shr",
-            "checked_sub", "partial_cmp", "to_digit",
-        ], OPT_NUMBER, Values),
-        row(SCALAR, &["sin_cos", "overflowing_add", "overflowing_mul", "overflowing_sub"], PAIR, Values),
-        row(SCALAR, &["then"], Gives::Opt(&Gives::Result), Thunk),
-        row(SCALAR, &["then_some"], Gives::Opt(&Gives::Arg(0)), Moves),
-        row(SCALAR, &["to_be_bytes", "to_le_bytes", "to_ne_bytes"], Gives::List(&NUMBER), Values),
-        row(SCALAR | TEXT, &["to_string", "to_lowercase", "to_uppercase"], STRING, Values),
+        row(INTEGER, &[
+            "count_ones", "count_zeros", "ilog", "ilog10", "ilog2", "isqrt", "leading_zeros", "pow", "rotate_left", "rotate_right",
+            "saturating_pow", "swap_bytes", "trailing_zeros", "wrapping_add", "wrapping_mul", "wrapping_neg", "wrapping_pow",
+            "wrapping_rem", "wrapping_sub",
+        ], NUMBER, Thunk),
+        row(UNSIGNED | BYTE, &["div_ceil", "is_multiple_of", "is_power_of_two", "next_multiple_of", "next_power_of_two"], NUMBER, Thunk),
+        row(SIGNED, &["is_negative", "is_positive", "unsigned_abs"], NUMBER, Thunk),
+        row(SIGNED | FLOAT, &["abs", "signum"], NUMBER, Thunk),
+        row(INTEGER | FLOAT, &["div_euclid", "midpoint", "rem_euclid"], NUMBER, Thunk),
+        row(INTEGER | DURATION, &["abs_diff", "saturating_add", "saturating_mul", "saturating_sub"], NUMBER, Thunk),
+        row(COMPARED, &["clamp", "max", "min"], NUMBER, Thunk),
+        row(CHAR, &["is_alphabetic", "is_alphanumeric", "is_lowercase", "is_numeric", "is_uppercase", "is_whitespace"], NUMBER, Thunk),
+        row(CHAR | BYTE, &["is_ascii"], NUMBER, Thunk),
+        row(ORDERING, &["is_eq", "is_ge", "is_gt", "is_le", "is_lt", "is_ne", "reverse", "then_with"], NUMBER, Thunk),
+        row(DTYPE, &["is_float", "size"], NUMBER, Values),
+        row(TOTAL | TEXT, &["cmp"], NUMBER, Values),
+        row(COMPARED | TEXT, &["ge", "gt", "le", "lt"], NUMBER, Values),
+        row(COMPARED | TEXT, &["partial_cmp"], OPT_NUMBER, Values),
+        row(INTEGER | DURATION, &["checked_add", "checked_div", "checked_mul", "checked_sub"], OPT_NUMBER, Values),
+        row(INTEGER, &["checked_ilog2", "checked_neg", "checked_pow", "checked_rem", "checked_shl", "checked_shr"], OPT_NUMBER, Values),
+        row(UNSIGNED | BYTE, &["checked_next_multiple_of", "checked_next_power_of_two"], OPT_NUMBER, Values),
+        row(SIGNED, &["checked_isqrt"], OPT_NUMBER, Values),
+        row(CHAR, &["to_digit"], OPT_NUMBER, Values),
+        row(FLOAT, &["sin_cos"], PAIR, Values),
+        row(INTEGER, &["overflowing_add", "overflowing_mul", "overflowing_sub"], PAIR, Values),
+        row(BOOL, &["then"], Gives::Opt(&Gives::Result), Thunk),
+        row(BOOL, &["then_some"], Gives::Opt(&Gives::Arg(0)), Moves),
+        row(INTEGER | FLOAT, &["to_be_bytes", "to_le_bytes", "to_ne_bytes"], Gives::List(&NUMBER), Values),
+        row(INTEGER | FLOAT | BOOL | CHAR | DTYPE | TEXT, &["to_string"], STRING, Values),
+        row(CHAR | TEXT, &["to_lowercase", "to_uppercase"], STRING, Values),
         // The target type decides; between types of these classes the conversion is the standard
         // library's.
         row(SCALAR | TEXT | LIST, &["into"], Gives::Inferred, Values),
         row(SCALAR | LIST, &["try_into"], Gives::Opt(&Gives::Inferred), Values),
         // Text.
         row(TEXT, &[
-            "as_str", "strip_prefix", "strip_suffix", "trim", "trim_end", "trim_end_matches", "trim_matches", "trim_start",
+            "strip_prefix", "strip_suffix", "trim", "trim_end", "trim_end_matches", "trim_matches", "trim_start",
             "trim_start_matches", "repeat", "replace", "replacen",
         ], STRING, Values),
+        row(OWNED_STR, &["as_str"], STRING, Values),
         row(TEXT, &[
             "contains", "starts_with", "ends_with", "eq_ignore_ascii_case", "is_empty", "len", "is_ascii", "is_char_boundary",
         ], NUMBER, Values),
         row(TEXT, &["find", "rfind"], OPT_NUMBER, Values),
-        row(TEXT, &["push", "push_str", "clear", "truncate", "insert"], Gives::Nothing, Values),
+        row(OWNED_STR, &["push", "push_str", "clear", "truncate", "insert"], Gives::Nothing, Values),
         row(TEXT, &["parse"], Gives::Opt(&Gives::Inferred), Values),
         row(TEXT, &["split_once", "rsplit_once"], Gives::Opt(&Gives::Pair(&STRING, &STRING)), Values),
         row(TEXT, &["lines", "split", "split_whitespace", "rsplit", "splitn", "rsplitn", "split_terminator"], Gives::Iter(&STRING), Values),
@@ -193,58 +255,87 @@ pub(crate) const METHODS: &[Row] = {
         row(TEXT, &["as_bytes"], Gives::List(&NUMBER), Values),
         row(TEXT, &["get"], Gives::Opt(&STRING), Values),
         // Ranges.
-        row(RANGE, &["start", "end", "len", "is_empty", "contains"], NUMBER, Values),
+        row(RANGE, &["is_empty", "contains"], NUMBER, Values),
+        row(INCLUSIVE, &["start", "end"], NUMBER, Values),
         // Lists.
         row(LIST, &["len", "is_empty"], NUMBER, Values),
-        row(LIST, &["iter", "iter_mut", "into_iter", "drain"], NEXT, Values),
-        row(LIST, &["first", "last", "get", "get_mut", "first_mut", "last_mut", "pop", "pop_front", "pop_back", "front", "back"], OPT, Values),
-        row(LIST, &["remove", "swap_remove"], ELEM, Values),
-        row(LIST, &["split_first", "split_last"], Gives::Opt(&Gives::Pair(&ELEM, &SAME)), Values),
-        row(LIST, &["split_at", "split_at_mut"], Gives::Pair(&SAME, &SAME), Values),
-        row(LIST, &["windows", "chunks", "chunks_exact", "chunks_mut", "rchunks"], Gives::Iter(&SAME), Values),
-        row(LIST, &["split_off", "to_vec", "as_slice", "as_mut_slice", "into_boxed_slice", "into_vec", "each_ref"], SAME, Values),
-        row(LIST, &["push", "push_back", "push_front", "insert", "fill"], Gives::Nothing, Moves),
-        row(LIST, &["resize"], Gives::Nothing, Moves),
-        row(LIST, &["extend", "append"], Gives::Nothing, Iterates),
-        row(LIST, &["extend_from_slice", "copy_from_slice", "clone_from_slice"], Gives::Nothing, Values),
-        row(LIST, &["clear", "truncate", "swap", "reverse", "rotate_left", "rotate_right"], Gives::Nothing, Values),
-        row(LIST, &["retain", "sort_by_key", "sort_unstable_by_key", "sort_by_cached_key"], Gives::Nothing, Each),
-        row(LIST, &["sort_by", "sort_unstable_by", "dedup_by"], Gives::Nothing, Two),
-        row(LIST, &["map"], Gives::List(&Gives::Result), Each),
-        row(LIST, &["split"], Gives::Iter(&SAME), Each),
-        row(LIST, &["chunk_by"], Gives::Iter(&SAME), Two),
-        row(LIST, &["is_sorted_by"], NUMBER, Two),
-        using(LIST, &["sort", "sort_unstable", "dedup"], Gives::Nothing, Values),
-        using(LIST, &["contains", "starts_with", "ends_with", "is_sorted"], NUMBER, Values),
+        row(LIST, &["iter", "iter_mut", "into_iter"], NEXT, Values),
+        row(GROWING, &["drain"], NEXT, Values),
+        row(SLICES, &["first", "last", "first_mut", "last_mut"], OPT_ELEM, Values),
+        row(LIST, &["get", "get_mut"], OPT_ELEM, Values),
+        row(VEC, &["pop"], OPT_ELEM, Values),
+        row(DEQUE, &["pop_front", "pop_back", "front", "back"], OPT_ELEM, Values),
+        row(GROWING, &["remove"], ELEM, Values),
+        row(VEC, &["swap_remove"], ELEM, Values),
+        row(SLICES, &["split_first", "split_last"], Gives::Opt(&Gives::Pair(&ELEM, &SAME)), Values),
+        row(SLICES, &["split_at", "split_at_mut"], Gives::Pair(&SAME, &SAME), Values),
+        row(SLICES, &["windows", "chunks", "chunks_exact", "chunks_mut", "rchunks"], Gives::Iter(&SAME), Values),
+        row(SLICES, &["to_vec"], SAME, Values),
+        row(GROWING, &["split_off"], SAME, Values),
+        row(ARRAY | VEC, &["as_slice", "as_mut_slice"], SAME, Values),
+        row(VEC, &["into_boxed_slice"], SAME, Values),
+        row(SLICE, &["into_vec"], SAME, Values),
+        row(ARRAY, &["each_ref"], SAME, Values),
+        row(VEC, &["push"], Gives::Nothing, Moves),
+        row(DEQUE, &["push_back", "push_front"], Gives::Nothing, Moves),
+        row(GROWING, &["insert", "resize"], Gives::Nothing, Moves),
+        row(SLICES, &["fill"], Gives::Nothing, Moves),
+        row(GROWING, &["extend", "append"], Gives::Nothing, Iterates),
+        row(VEC, &["extend_from_slice"], Gives::Nothing, Values),
+        row(SLICES, &["copy_from_slice", "clone_from_slice", "reverse"], Gives::Nothing, Values),
+        row(GROWING, &["clear", "truncate"], Gives::Nothing, Values),
+        row(LIST, &["swap", "rotate_left", "rotate_right"], Gives::Nothing, Values),
+        row(GROWING, &["retain"], Gives::Nothing, Each),
+        row(SLICES, &["sort_by_key", "sort_unstable_by_key", "sort_by_cached_key"], Gives::Nothing, Key),
+        row(SLICES, &["sort_by", "sort_unstable_by"], Gives::Nothing, Two),
+        row(VEC, &["dedup_by"], Gives::Nothing, Two),
+        row(ARRAY, &["map"], Gives::List(&Gives::Result), Each),
+        row(SLICES, &["split"], Gives::Iter(&SAME), Each),
+        row(SLICES, &["chunk_by"], Gives::Iter(&SAME), Two),
+        row(SLICES, &["is_sorted_by"], NUMBER, Two),
+        using(SLICES, &["sort", "sort_unstable"], Gives::Nothing, Values),
+        using(VEC, &["dedup"], Gives::Nothing, Values),
+        using(LIST, &["contains"], NUMBER, Values),
+        using(SLICES, &["starts_with", "ends_with", "is_sorted"], NUMBER, Values),
         using(LIST, &["binary_search"], OPT_NUMBER, Values),
-        using(LIST, &["concat"], ELEM, Values),
-        using(LIST, &["join"], Gives::Inferred, Values),
+        using(SLICES, &["concat"], ELEM, Values),
+        using(SLICES, &["join"], Gives::Inferred, Values),
         // Options and results.
-        row(OPTION, &["is_some", "is_none", "is_ok", "is_err"], NUMBER, Values),
-        row(OPTION, &["is_some_and", "is_none_or", "is_ok_and"], NUMBER, Each),
+        row(OPT, &["is_some", "is_none"], NUMBER, Values),
+        row(RES, &["is_ok", "is_err"], NUMBER, Values),
+        row(OPT, &["is_some_and", "is_none_or"], NUMBER, Each),
+        row(RES, &["is_ok_and"], NUMBER, Each),
         row(OPTION, &["unwrap", "unwrap_or_else"], ELEM, Thunk),
         row(OPTION, &["expect", "unwrap_or"], ELEM, Moves),
         using(OPTION, &["unwrap_or_default"], ELEM, Values),
-        row(OPTION, &["as_deref", "as_deref_mut", "copied", "cloned", "take", "or_else", "ok", "flatten", "transpose"], SAME, Thunk),
-        row(OPTION, &["or", "xor", "replace", "insert", "get_or_insert", "ok_or"], SAME, Moves),
-        row(OPTION, &["ok_or_else", "get_or_insert_with", "map_err"], SAME, Thunk),
+        row(OPTION, &["as_deref", "as_deref_mut", "copied", "cloned", "or_else", "flatten", "transpose"], SAME, Thunk),
+        row(OPT, &["take"], SAME, Thunk),
+        row(RES, &["ok"], SAME, Thunk),
+        row(OPTION, &["or"], SAME, Moves),
+        row(OPT, &["xor", "replace", "insert", "get_or_insert", "ok_or"], SAME, Moves),
+        row(OPT, &["ok_or_else", "get_or_insert_with"], SAME, Thunk),
+        row(RES, &["map_err"], SAME, Thunk),
         row(OPTION, &["iter", "into_iter"], NEXT, Values),
         row(OPTION, &["map"], Gives::Opt(&Gives::Result), Each),
         row(OPTION, &["and_then"], Gives::Opt(&Gives::InResult), Each),
-        row(OPTION, &["filter", "inspect"], SAME, Each),
+        row(OPT, &["filter"], SAME, Each),
+        row(OPTION, &["inspect"], SAME, Each),
         row(OPTION, &["map_or"], Gives::Result, Each),
         row(OPTION, &["map_or_else"], Gives::Result, Each),
-        row(OPTION, &["zip"], Gives::Opt(&Gives::Pair(&ELEM, &Gives::InArg)), Moves),
+        row(OPT, &["zip"], Gives::Opt(&Gives::Pair(&ELEM, &Gives::InArg)), Moves),
         row(OPTION, &["and"], Gives::Arg(0), Moves),
         // Maps.
         row(MAPS, &["len", "is_empty"], NUMBER, Values),
-        using(MAPS, &["contains_key", "contains"], NUMBER, Values),
-        using(MAPS, &["get", "get_mut", "insert", "remove"], Gives::Opt(&PART), Values),
+        using(TREE_MAP | HASH_MAP, &["contains_key"], NUMBER, Values),
+        using(TREE_SET | HASH_SET, &["contains"], NUMBER, Values),
+        using(MAPS, &["get", "insert", "remove"], Gives::Opt(&PART), Values),
+        using(TREE_MAP | HASH_MAP, &["get_mut"], Gives::Opt(&PART), Values),
         row(MAP, &["iter", "into_iter"], Gives::Iter(&Gives::Pair(&PART, &PART)), Values),
-        row(MAP, &["keys", "values", "into_keys", "into_values", "values_mut", "range"], Gives::Iter(&PART), Values),
-        row(MAP, &["first_key_value", "last_key_value"], Gives::Opt(&Gives::Pair(&PART, &PART)), Values),
+        row(TREE_MAP, &["keys", "values", "into_keys", "into_values", "values_mut"], Gives::Iter(&PART), Values),
+        row(MAP, &["range"], Gives::Iter(&PART), Values),
+        row(TREE_MAP, &["first_key_value", "last_key_value"], Gives::Opt(&Gives::Pair(&PART, &PART)), Values),
         // Iterators.
-        row(GOES, &["rev", "skip", "take", "step_by", "cycle", "copied", "cloned", "fuse", "peekable", "into_iter", "iter"], NEXT, Values),
+        row(GOES, &["rev", "skip", "take", "step_by", "cycle", "copied", "cloned", "fuse", "peekable", "into_iter"], NEXT, Values),
         row(GOES, &["filter", "skip_while", "take_while", "inspect"], NEXT, Each),
         row(GOES, &["map"], Gives::Iter(&Gives::Result), Each),
         row(GOES, &["filter_map", "flat_map", "map_while"], Gives::Iter(&Gives::InResult), Each),
@@ -259,14 +350,15 @@ pub(crate) const METHODS: &[Row] = {
         row(GOES, &["try_for_each"], Gives::Result, Each),
         row(GOES, &["all", "any"], NUMBER, Each),
         row(GOES, &["position", "rposition"], OPT_NUMBER, Each),
-        row(GOES, &["find", "rfind"], OPT, Each),
+        row(GOES, &["find", "rfind"], OPT_ELEM, Each),
         row(GOES, &["find_map"], Gives::Opt(&Gives::InResult), Each),
-        row(GOES, &["max_by", "min_by", "reduce"], OPT, Two),
-        row(GOES, &["max_by_key", "min_by_key"], OPT, Each),
+        row(GOES, &["max_by", "min_by", "reduce"], OPT_ELEM, Two),
+        row(GOES, &["max_by_key", "min_by_key"], OPT_ELEM, Key),
         row(GOES, &["partition"], Gives::Pair(&Gives::List(&ELEM), &Gives::List(&ELEM)), Each),
-        row(GOES, &["next", "next_back", "nth", "nth_back", "last", "peek"], OPT, Values),
+        row(GOES, &["next", "next_back", "nth", "nth_back", "last"], OPT_ELEM, Values),
+        row(PEEKABLE, &["peek"], OPT_ELEM, Values),
         row(GOES, &["count", "len"], NUMBER, Values),
-        using(GOES, &["max", "min"], OPT, Values),
+        using(GOES, &["max", "min"], OPT_ELEM, Values),
         using(GOES, &["sum", "product"], ELEM, Values),
         using(GOES, &["is_sorted"], NUMBER, Values),
         using(GOES, &["eq", "ne", "lt", "le", "gt", "ge", "cmp"], NUMBER, Values),
@@ -318,26 +410,17 @@ pub(crate) const OF_TENSORS: &[&str] = &[
     "as_ref",
 ];
 
-/// Associated functions of number types that are not methods.
-pub(crate) const OF_NUMBERS: &[&str] = &[
-    "add",
-    "default",
-    "div",
-    "from",
-    "from_be_bytes",
-    "from_bits",
-    "from_digit",
-    "from_le_bytes",
-    "from_ne_bytes",
-    "from_str",
-    "from_str_radix",
-    "from_u32",
-    "mul",
-    "neg",
-    "not",
-    "rem",
-    "sub",
-    "try_from",
+/// Associated functions of number types that are not methods, by class of the type.
+const OF_NUMBERS: &[(u32, &[&str])] = &[
+    (INTEGER | FLOAT | BOOL | CHAR, &["default", "from"]),
+    (INTEGER | CHAR, &["try_from"]),
+    (
+        INTEGER | FLOAT,
+        &["from_be_bytes", "from_le_bytes", "from_ne_bytes"],
+    ),
+    (INTEGER, &["from_str_radix"]),
+    (FLOAT, &["from_bits"]),
+    (CHAR, &["from_digit", "from_u32"]),
 ];
 
 /// Number types.
@@ -386,6 +469,69 @@ pub(crate) const TRANSFORMS: &[&str] = &[
     "vjp",
 ];
 
+/// Methods of slices and of `str` that `Vec` and `String` have themselves, or by traits.
+const OWN: &[&str] = &[
+    "as_bytes",
+    "as_ref",
+    "clone",
+    "cmp",
+    "eq",
+    "into",
+    "into_iter",
+    "is_empty",
+    "len",
+    "ne",
+    "to_owned",
+    "to_string",
+];
+
+/// Returns the class of a number type.
+fn class_of_number(name: &str) -> Option<u32> {
+    Some(match name {
+        "i8" | "i16" | "i32" | "i64" | "i128" | "isize" => SIGNED,
+        "u16" | "u32" | "u64" | "u128" | "usize" => UNSIGNED,
+        "u8" => BYTE,
+        "f32" | "f64" => FLOAT,
+        "bool" => BOOL,
+        "char" => CHAR,
+        _ => return None,
+    })
+}
+
+/// Returns whether the path `owner::name` is a function of a number type.
+pub(crate) fn is_of_number(owner: &str, name: &str) -> bool {
+    class_of_number(owner).is_some_and(|class| {
+        let mut functions = OF_NUMBERS.iter();
+        functions.any(|(of, names)| of & class != 0 && names.contains(&name))
+            || methods(name).any(|row| row.of & class != 0)
+    })
+}
+
+/// Returns the class of a type of the standard library, and the row of its method `owner::name`.
+pub(crate) fn associated(owner: &str, name: &str) -> Option<(u32, &'static Row)> {
+    let class = match owner {
+        // `str` and slices have most of the methods of `String` and `Vec`, but not by a path.
+        "Vec" => VEC,
+        "Option" => OPT,
+        "Result" => RES,
+        "String" => OWNED_STR,
+        "str" => STR,
+        _ => return None,
+    };
+    let behind = match class {
+        VEC => SLICE,
+        OWNED_STR => STR,
+        _ => 0,
+    };
+    let own = |row: &&Row| row.of & class != 0 && (row.of & behind == 0 || OWN.contains(&name));
+    methods(name).find(own).map(|row| (class, row))
+}
+
+/// Returns whether a type of the standard library has a method of this name.
+pub(crate) fn is_method(name: &str) -> bool {
+    methods(name).next().is_some()
+}
+
 /// Returns the rows of the methods called `name`.
 pub(crate) fn methods(name: &str) -> impl Iterator<Item = &'static Row> {
     METHODS.iter().filter(move |row| row.names.contains(&name))
@@ -407,5 +553,10 @@ pub(crate) fn reads_tensor(name: &str) -> bool {
 /// Ops of tensors, and methods common to all types, do not count.
 pub(crate) fn is_of_values(name: &str) -> bool {
     let of = SCALAR | TEXT | LIST | OPTION | MAPS;
-    !is_op(name, Some(false)) && methods(name).any(|row| row.of & of != 0 && row.of != KNOWN)
+    let common = [
+        "clone", "to_owned", "as_ref", "as_mut", "by_ref", "eq", "ne",
+    ];
+    !is_op(name, Some(false))
+        && !common.contains(&name)
+        && methods(name).any(|row| row.of & of != 0)
 }

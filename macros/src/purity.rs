@@ -29,15 +29,16 @@ mod path;
 mod pattern;
 mod ty;
 
-pub(crate) use ask::{Question, mark_of};
+pub(crate) use ask::{Place, Question, Spot, mark_of, place};
 
 use crate::args::Args;
 use crate::generic::without_lifetimes;
-use crate::known::NUMBERS;
+use crate::known::{NUMBERS, class};
 use crate::lower::{Body, Call, Callee, Lowered};
 use crate::parse::{Func, Kind, OutShape, text, unraw};
 use proc_macro2::{Span, TokenStream};
 use std::collections::{BTreeMap, BTreeSet};
+use syn::spanned::Spanned;
 use syn::visit::Visit;
 use syn::{Block, Path, Type};
 use ty::{Fidelity, Probe, Scope, Ty, Val, written};
@@ -51,6 +52,8 @@ pub(crate) struct Verdict {
     pub(crate) globals: Vec<Path>,
     /// Questions that rustc has to confirm for the body to be pure.
     pub(crate) questions: Vec<Question>,
+    /// Questions that rustc has to confirm too, at their places in the body.
+    pub(crate) spots: Vec<Spot>,
     /// Questions whether the functions called by a body that is traced at run time are `#[traced]`.
     pub(crate) callees: Vec<Question>,
 }
@@ -108,14 +111,15 @@ pub(crate) fn judge(
         },
         _ => Impure { why, span },
     });
-    let (globals, questions) = match impure {
+    let (globals, questions, spots) = match impure {
         Some(_) => Default::default(),
-        None => (judge.globals, judge.questions),
+        None => (judge.globals, judge.questions, judge.spots),
     };
     Verdict {
         impure,
         globals,
         questions,
+        spots,
         callees,
     }
 }
@@ -153,14 +157,41 @@ enum Remedy {
 #[derive(Default)]
 struct Own {
     /// True if names cannot be resolved outside of the body, because of `use`, local types or
-    /// `cfg`.
+    /// `cfg`, or in a function in the body.
     hides: bool,
+    /// True if the body has such items.
+    items: bool,
+    /// Types with the names of this library's, which may be the user's.
+    named: Vec<Path>,
+    /// True if an item may define such a type.
+    names: bool,
+}
+
+/// Returns the class of a type with the name of one of this library's.
+fn class_of_name(name: &str) -> Option<u32> {
+    match name {
+        "Tensor" => Some(class::TENSOR),
+        "Key" => Some(class::KEY),
+        _ => None,
+    }
 }
 
 impl<'ast> Visit<'ast> for Own {
     fn visit_item(&mut self, item: &'ast syn::Item) {
-        self.hides |= !matches!(item, syn::Item::Fn(_) | syn::Item::Const(_));
+        let hides = !matches!(item, syn::Item::Fn(_) | syn::Item::Const(_));
+        self.hides |= hides;
+        self.names |= hides
+            && text(item)
+                .split(|c: char| !c.is_alphanumeric() && c != '_' && c != '*')
+                .any(|word| class_of_name(word).is_some() || word == "*");
         syn::visit::visit_item(self, item);
+    }
+    fn visit_type_path(&mut self, ty: &'ast syn::TypePath) {
+        let last = ty.path.segments.last().map(|s| unraw(&s.ident));
+        if ty.qself.is_none() && last.is_some_and(|last| class_of_name(&last).is_some()) {
+            self.named.push(ty.path.clone());
+        }
+        syn::visit::visit_type_path(self, ty);
     }
     fn visit_attribute(&mut self, attr: &'ast syn::Attribute) {
         self.hides |= attr.path().is_ident("cfg");
@@ -188,6 +219,9 @@ struct Judge<'a> {
     globals: Vec<Path>,
     questions: Vec<Question>,
     asked: BTreeSet<String>,
+    spots: Vec<Spot>,
+    /// True while the first iteration of a loop determines types.
+    exploring: bool,
     /// Conversions to a known type, by name and position.
     expected: BTreeSet<(String, (usize, usize))>,
     /// Values of the enclosing loops.
@@ -196,6 +230,8 @@ struct Judge<'a> {
     entered: Vec<String>,
     /// Types written in the signature.
     written: BTreeSet<String>,
+    /// Types of parameters that are certainly tensors.
+    tensors: BTreeSet<String>,
     generic: bool,
     /// Names of all locals of the body, in scope or not.
     names: BTreeSet<String>,
@@ -207,6 +243,9 @@ impl<'a> Judge<'a> {
     fn new(func: &Func, block: &Block, calls: &[&Call], p: &'a TokenStream) -> Judge<'a> {
         let mut own = Own::default();
         own.visit_block(block);
+        own.visit_signature(&func.sig);
+        own.items = own.hides;
+        let named = std::mem::take(&mut own.named);
         let mut judge = Judge {
             impure: None,
             reads: None,
@@ -218,16 +257,20 @@ impl<'a> Judge<'a> {
             globals: Vec::new(),
             questions: Vec::new(),
             asked: BTreeSet::new(),
+            spots: Vec::new(),
+            exploring: false,
             expected: BTreeSet::new(),
             breaks: Vec::new(),
             entered: Vec::new(),
             written: BTreeSet::new(),
+            tensors: BTreeSet::new(),
             generic: !func.generics().types().is_empty(),
             names: BTreeSet::new(),
             fuel: FUEL,
             p,
         };
         judge.parameters(func);
+        named.iter().for_each(|path| judge.named(path));
         let mut names = Names(&mut judge.names);
         names.visit_block(block);
         for call in calls {
@@ -243,7 +286,7 @@ impl<'a> Judge<'a> {
                     judge.functions.insert(format!("{}::{name}", text(ty)), val);
                 }
                 Callee::Method { name, .. } => {
-                    judge.methods.push((unraw(name), place(call.span), val));
+                    judge.methods.push((unraw(name), position(call.span), val));
                 }
             }
         }
@@ -252,8 +295,32 @@ impl<'a> Judge<'a> {
         judge
     }
 
+    /// Asks whether a type with the name of one of this library's is that type.
+    fn named(&mut self, path: &Path) {
+        let (_, last) = apply::ends(path);
+        let Some(class) = class_of_name(&last) else {
+            return;
+        };
+        let what = text(path);
+        if self.tensors.contains(&what) {
+            return;
+        }
+        let why = "it may be another type than that of gradloom";
+        if self.own.names {
+            self.found(&what, path.span(), why, Remedy::Promise);
+            return;
+        }
+        let p = self.p;
+        let why = self.reason(&what, path.span(), why, Remedy::Promise);
+        let probe = ours!(#p::Probe(&#p::some::<#path>()));
+        self.ask(ours!((&&&&&#probe).class::<#class>()), why, path.span());
+    }
+
     fn parameters(&mut self, func: &Func) {
         let generics = func.generics();
+        if func.output.shape == OutShape::Tensor {
+            self.tensors.insert(text(&func.output.ty));
+        }
         for (param, input) in func.params.iter().zip(&func.sig.inputs) {
             let (p, ty) = (self.p, without_lifetimes(&param.ty));
             let tokens = ours!(#p::some::<#ty>());
@@ -269,6 +336,9 @@ impl<'a> Judge<'a> {
                 _ => written(&param.owned),
             };
             self.written.insert(text(&param.owned));
+            if param.kind == Kind::Tensor {
+                self.tensors.insert(text(&param.owned));
+            }
             let name = match param.receiver {
                 true => "self".to_owned(),
                 false => unraw(&param.ident),
@@ -360,7 +430,7 @@ impl<'a> Judge<'a> {
 }
 
 /// Returns the line and column of a token.
-fn place(span: Span) -> (usize, usize) {
+fn position(span: Span) -> (usize, usize) {
     let start = span.start();
     (start.line, start.column)
 }
@@ -384,7 +454,7 @@ struct Places<'a>(&'a mut BTreeMap<(String, (usize, usize)), usize>);
 
 impl<'ast> Visit<'ast> for Places<'_> {
     fn visit_expr_method_call(&mut self, call: &'ast syn::ExprMethodCall) {
-        let key = (unraw(&call.method), place(call.method.span()));
+        let key = (unraw(&call.method), position(call.method.span()));
         *self.0.entry(key).or_default() += 1;
         syn::visit::visit_expr_method_call(self, call);
     }

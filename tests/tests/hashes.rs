@@ -119,6 +119,54 @@ fn a_constant_that_cannot_be_hashed_is_allowed() {
     assert_eq!(y.item::<f64>(), 24.0);
 }
 
+/// Constants whose types need drop still compile: a constant expression cannot drop them.
+mod dropped {
+    use gradloom::prelude::*;
+
+    #[derive(Clone, PartialEq, Eq)]
+    struct Names(Vec<String>);
+
+    impl Drop for Names {
+        fn drop(&mut self) {}
+    }
+
+    const NAMES: Names = Names(Vec::new());
+    const LIST: Vec<f64> = Vec::new();
+    static PLACE: Names = Names(Vec::new());
+    const SCALES: [Option<Vec<f64>>; 2] = [const { None }; 2];
+
+    #[derive(Clone, Tree)]
+    pub(crate) struct Layer {
+        pub(crate) w: Tensor,
+    }
+
+    impl Layer {
+        const TEXT: String = String::new();
+    }
+
+    #[traced]
+    impl Layer {
+        pub(crate) fn forward(&self, x: &Tensor) -> Tensor {
+            x * &self.w * (Self::TEXT.len() + 2) as f64
+        }
+    }
+
+    #[traced]
+    pub(crate) fn all(x: &Tensor) -> Tensor {
+        let n = NAMES.0.len() + LIST.len() + PLACE.0.len() + SCALES.len();
+        x * n as f64
+    }
+}
+
+#[test]
+fn a_constant_that_needs_drop_is_allowed() {
+    let x = Tensor::scalar(2.0f64);
+    assert_eq!(dropped::all(&x).item::<f64>(), 4.0);
+    let layer = dropped::Layer { w: x.clone() };
+    assert_eq!(layer.forward(&x).item::<f64>(), 8.0);
+    let _ = (dropped::all::HASH, dropped::Layer::FORWARD_HASH);
+}
+
 pairs! {
     a_method_body {
         #[derive(Clone, Tree)]

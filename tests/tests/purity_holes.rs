@@ -277,6 +277,200 @@ impl OfNumbers for f64 {
     }
 }
 
+/// Methods that the standard library has for other types of the same kind.
+trait OfOthers {
+    fn borrow_mut(&self) -> f64 {
+        count()
+    }
+    fn sin(self) -> f64;
+}
+
+impl OfOthers for i64 {
+    fn sin(self) -> f64 {
+        count()
+    }
+}
+
+impl OfOthers for usize {
+    fn sin(self) -> f64 {
+        count()
+    }
+}
+
+trait Unsigned {
+    fn abs(self) -> f64;
+}
+
+impl Unsigned for usize {
+    fn abs(self) -> f64 {
+        count()
+    }
+}
+
+trait OfTruth {
+    fn sqrt(self) -> f64;
+}
+
+impl OfTruth for bool {
+    fn sqrt(self) -> f64 {
+        count()
+    }
+}
+
+trait OfLists {
+    fn map(self, f: fn(f64) -> f64) -> f64;
+    fn front(&self) -> Option<&f64>;
+    fn push_front(&mut self, v: f64);
+}
+
+impl OfLists for Vec<f64> {
+    fn map(self, f: fn(f64) -> f64) -> f64 {
+        f(count())
+    }
+    fn front(&self) -> Option<&f64> {
+        match count() as usize % 2 {
+            0 => Some(&2.0),
+            _ => Some(&3.0),
+        }
+    }
+    fn push_front(&mut self, _: f64) {
+        self.push(count());
+    }
+}
+
+trait OfArrays {
+    fn truncate(&mut self, n: usize);
+}
+
+impl OfArrays for [f64; 2] {
+    fn truncate(&mut self, _: usize) {
+        self[0] = count();
+    }
+}
+
+trait OfOptions {
+    fn is_ok(&self) -> bool;
+    fn ok(self) -> Option<f64>;
+}
+
+impl OfOptions for Option<f64> {
+    fn is_ok(&self) -> bool {
+        count() as usize % 2 == 0
+    }
+    fn ok(self) -> Option<f64> {
+        Some(count())
+    }
+}
+
+trait OfResults {
+    fn is_none(&self) -> bool;
+    fn take(&mut self) -> Option<f64>;
+}
+
+impl OfResults for Result<f64, ()> {
+    fn is_none(&self) -> bool {
+        count() as usize % 2 == 0
+    }
+    fn take(&mut self) -> Option<f64> {
+        Some(count())
+    }
+}
+
+trait OfTexts {
+    fn push(&self, c: char) -> usize;
+}
+
+impl OfTexts for str {
+    fn push(&self, _: char) -> usize {
+        count() as usize
+    }
+}
+
+trait OfRanges {
+    fn start(&self) -> usize;
+    fn iter(&self) -> iter::Once<f64>;
+}
+
+impl OfRanges for std::ops::Range<usize> {
+    fn start(&self) -> usize {
+        count() as usize
+    }
+    fn iter(&self) -> iter::Once<f64> {
+        iter::once(count())
+    }
+}
+
+trait OfIterators {
+    fn iter(&self) -> iter::Once<f64>;
+    fn peek(&self) -> Option<f64>;
+}
+
+impl OfIterators for std::vec::IntoIter<f64> {
+    fn iter(&self) -> iter::Once<f64> {
+        iter::once(count())
+    }
+    fn peek(&self) -> Option<f64> {
+        Some(count())
+    }
+}
+
+trait OfMaps {
+    fn keys(&self) -> iter::Once<f64>;
+}
+
+impl OfMaps for std::collections::BTreeSet<i64> {
+    fn keys(&self) -> iter::Once<f64> {
+        iter::once(count())
+    }
+}
+
+/// A value whose comparison counts.
+struct Ranked;
+
+impl PartialEq for Ranked {
+    fn eq(&self, _: &Ranked) -> bool {
+        true
+    }
+}
+
+impl Eq for Ranked {}
+
+impl PartialOrd for Ranked {
+    fn partial_cmp(&self, other: &Ranked) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Ranked {
+    fn cmp(&self, _: &Ranked) -> std::cmp::Ordering {
+        match count() as usize % 2 {
+            0 => std::cmp::Ordering::Less,
+            _ => std::cmp::Ordering::Greater,
+        }
+    }
+}
+
+/// A tensor behind a reference that counts.
+struct Wrapped {
+    even: Tensor,
+    odd: Tensor,
+}
+
+impl Deref for Wrapped {
+    type Target = Tensor;
+    fn deref(&self) -> &Tensor {
+        match count() as usize % 2 {
+            0 => &self.even,
+            _ => &self.odd,
+        }
+    }
+}
+
+#[traced]
+fn twice(x: &Tensor) -> Tensor {
+    x * 2.0
+}
+
 mod grad_like {
     pub(super) fn grad(by: f64) -> f64 {
         by * super::count()
@@ -393,6 +587,7 @@ attempts! {
     extended_scan(x, m) { x.scan() }
     extended_take(x, m) { x.take() }
     extended_is_empty(x, m) { if x.is_empty() { x * 2.0 } else { x * 3.0 } }
+    number_borrowed(x, m) { let by: f64 = [1i64].iter().map(|v| v.borrow_mut()).sum(); x * by }
     extended_part(x, m) { m.w.clamp(0.0, 1.0) * x }
     number_extended(x, m) { let by: f64 = 2.0f64.noisy(); x * by }
     number_with_a_length(x, m) { let n = 2.0f64.len() as f64; x * n }
@@ -466,6 +661,50 @@ attempts! {
     collected_in_a_block(x, m) { let odd: Odd = { [1.0, 2.0].iter().copied().collect() }; let n = odd.n as f64; x * n }
     converted_in_a_closure(x, m) { let odd: Odd = None.unwrap_or_else(|| 2.0f64.into()); let n = odd.n as f64; x * n }
     flattened(x, m) { let n = [Ambient].into_iter().flatten().sum::<f64>(); x * n }
+    // Methods of traits, with the name of a method of another type of the standard library.
+    sine_of_an_integer(x, m) { let by: f64 = 3i64.sin(); x * by }
+    sine_of_a_length(x, m) { let by: f64 = x.rank().sin(); x * by }
+    sine_of_an_element(x, m) { let by: f64 = [1i64, 2].iter().map(|v| v.sin()).sum(); x * by }
+    sine_of_a_folded_number(x, m) { let n = [1i64, 2].iter().fold(0, |a, b| a + b); let by: f64 = n.sin(); x * by }
+    sine_in_a_macro(x, m) { let n = 2i64; let n = format!("{}", "x".repeat(n.sin() as usize)).len() as f64; x * n }
+    sine_in_an_inner_function(x, m) { fn inner(n: i64) -> f64 { n.sin() } let by: f64 = inner(2); x * by }
+    sine_by_path(x, m) { let by: f64 = i64::sin(2); x * by }
+    sine_passed(x, m) { let by: f64 = Some(2i64).map(i64::sin).unwrap(); x * by }
+    absolute_length(x, m) { let by: f64 = x.dim(0).abs(); x * by }
+    root_of_a_truth(x, m) { let by: f64 = (x.rank() > 0).sqrt(); x * by }
+    root_of_a_comparison(x, m) { let by: f64 = 2.0f64.is_nan().sqrt(); x * by }
+    mapped_vector(x, m) { let by: f64 = vec![1.0, 2.0].map(|v| v); x * by }
+    mapped_collection(x, m) { let v: Vec<f64> = [1.0].iter().copied().collect(); let by: f64 = v.map(|v| v); x * by }
+    front_of_a_vector(x, m) { let by: f64 = *vec![1.0, 2.0].front().unwrap(); x * by }
+    pushed_in_front(x, m) { let mut v = vec![1.0]; v.push_front(2.0); let by: f64 = v[1]; x * by }
+    front_by_path(x, m) { let v = vec![1.0]; let by: f64 = *Vec::front(&v).unwrap(); x * by }
+    truncated_array(x, m) { let mut v = [1.0, 2.0]; v.truncate(1); let by: f64 = v[0]; x * by }
+    success_of_an_option(x, m) { if Some(2.0f64).is_ok() { x * 2.0 } else { x * 3.0 } }
+    option_of_an_option(x, m) { let by: f64 = Some(2.0f64).ok().unwrap(); x * by }
+    absence_of_a_result(x, m) { let r: Result<f64, ()> = Ok(2.0); if r.is_none() { x * 2.0 } else { x * 3.0 } }
+    result_taken(x, m) { let mut r: Result<f64, ()> = Ok(2.0); let by: f64 = r.take().unwrap(); x * by }
+    pushed_to_a_literal(x, m) { let n = "a".push('b') as f64; x * n }
+    start_of_a_half_open_range(x, m) { let n = (1..3usize).start() as f64; x * n }
+    iterated_range(x, m) { let by: f64 = (1..3usize).iter().sum(); x * by }
+    iterated_iterator(x, m) { let by: f64 = vec![1.0, 2.0].into_iter().iter().sum(); x * by }
+    peeked_iterator(x, m) { let by: f64 = vec![1.0, 2.0].into_iter().peek().unwrap(); x * by }
+    keys_of_a_set(x, m) { let s: std::collections::BTreeSet<i64> = [1, 2].into_iter().collect(); let by: f64 = s.keys().sum(); x * by }
+    // Impls of the user's that functions of the standard library call.
+    smallest_by_a_key(x, m) { let by = *[2.0, 3.0].iter().min_by_key(|_| Ranked).unwrap(); x * by }
+    sorted_by_a_key(x, m) { let mut v = [2.0, 3.0]; v.sort_by_key(|_| Ranked); let by: f64 = v[0]; x * by }
+    sorted_by_a_cached_key(x, m) { let mut v = [2.0, 3.0]; v.sort_by_cached_key(|_| Ranked); let by: f64 = v[0]; x * by }
+    larger_of_two(x, m) { let r = std::cmp::max(Ranked, Ranked); let _ = r; x * count() }
+    // References of the user's that are followed at an argument.
+    passed_literal(x, m) { let w = Wrapped { even: x * 2.0, odd: x * 3.0 }; twice(&w) }
+    passed_temporary(x, m) { twice(&Wrapped { even: x * 2.0, odd: x * 3.0 }) }
+    passed_in_a_tuple(x, m) { let (w, _) = (Wrapped { even: x * 2.0, odd: x * 3.0 }, 1); twice(&w) }
+    passed_reference(x, m) { let w = &Wrapped { even: x * 2.0, odd: x * 3.0 }; twice(w) }
+    passed_in_a_closure(x, m) { let f = |w: Wrapped| twice(&w); f(Wrapped { even: x * 2.0, odd: x * 3.0 }) }
+    annotated_wrapper(x, m) { let w = Wrapped { even: x * 2.0, odd: x * 3.0 }; let t: &Tensor = &w; twice(t) }
+    passed_to_a_closure(x, m) { let f = |t: &Tensor| t * 2.0; let w = Wrapped { even: x * 2.0, odd: x * 3.0 }; f(&w) }
+    passed_to_an_inner_function(x, m) { fn inner(t: &Tensor) -> Tensor { t * 2.0 } let w = Wrapped { even: x * 2.0, odd: x * 3.0 }; inner(&w) }
+    added_wrapper(x, m) { let w = Wrapped { even: x * 2.0, odd: x * 3.0 }; &*w + 1.0 }
+    method_of_a_wrapper(x, m) { let w = Wrapped { even: x * 2.0, odd: x * 3.0 }; w.sin() }
     inferred_in_a_gradient(x, m) { let g = grad(|x: &Tensor| (x * count()).sum(..))(x); g * 2.0 }
 }
 
@@ -580,4 +819,122 @@ fn shared_state_in_arguments_is_read_at_each_call() {
         assert_eq!(by_a_lazy_one(&lazy).to_vec::<f64>(), [1.0, 4.0]);
         assert_eq!(by_a_lazy_one(&x).to_vec::<f64>(), [10.0, 40.0]);
     }
+}
+
+/// Types and functions of the user's with names of this library.
+mod same_names {
+    use super::count;
+    use gradloom::Tensor as Real;
+    use gradloom::traced;
+
+    struct Key;
+
+    impl Key {
+        pub(super) fn new(_: u64) -> Key {
+            Key
+        }
+        fn uniform(&self, _: [usize; 1]) -> f64 {
+            count()
+        }
+    }
+
+    struct Tensor {
+        by: f64,
+    }
+
+    impl Tensor {
+        fn scalar(by: f64) -> Tensor {
+            Tensor { by }
+        }
+        fn exp(&self) -> f64 {
+            self.by * count()
+        }
+    }
+
+    fn hvp(_: impl Fn(f64) -> f64, by: f64, _: f64) -> f64 {
+        by * count()
+    }
+
+    fn grad(f: impl Fn(f64) -> f64) -> impl Fn(f64) -> f64 {
+        move |by| f(by) * count()
+    }
+
+    fn vjp(_: impl Fn(f64) -> f64, by: f64) -> (f64, f64) {
+        (by * count(), by)
+    }
+
+    #[traced(allow(recorded_call))]
+    pub(super) fn made_key(x: &Real) -> Real {
+        let by: f64 = Key::new(1).uniform([1]);
+        x * by
+    }
+
+    #[traced(allow(recorded_call))]
+    pub(super) fn bound_key(x: &Real) -> Real {
+        let key = Key::new(1);
+        let by: f64 = key.uniform([1]);
+        x * by
+    }
+
+    #[traced(allow(recorded_call))]
+    pub(super) fn written_key(x: &Real) -> Real {
+        let of = |key: &Key| key.uniform([1]);
+        let by: f64 = of(&Key);
+        x * by
+    }
+
+    #[traced(allow(recorded_call))]
+    pub(super) fn made_tensor(x: &Real) -> Real {
+        let by: f64 = Tensor::scalar(2.0).exp();
+        x * by
+    }
+
+    #[traced(allow(recorded_call))]
+    pub(super) fn written_tensor(x: &Real) -> Real {
+        let of = |t: &Tensor| t.exp();
+        let by: f64 = of(&Tensor { by: 1.0 });
+        x * by
+    }
+
+    #[traced(allow(recorded_call))]
+    pub(super) fn of_hvp(x: &Real) -> Real {
+        let by: f64 = hvp(|v| v, 2.0, 1.0);
+        x * by
+    }
+
+    #[traced(allow(recorded_call))]
+    pub(super) fn of_grad(x: &Real) -> Real {
+        let by: f64 = grad(|v| v)(2.0);
+        x * by
+    }
+
+    #[traced(allow(recorded_call))]
+    pub(super) fn of_vjp(x: &Real) -> Real {
+        let (by, _): (f64, f64) = vjp(|v| v, 2.0);
+        x * by
+    }
+}
+
+#[test]
+fn names_of_this_library_may_be_the_users() {
+    use same_names::*;
+    let x = Tensor::from([1.0f64, 2.0]);
+    let all: [(&str, fn(&Tensor) -> Tensor); 8] = [
+        ("made_key", made_key),
+        ("bound_key", bound_key),
+        ("written_key", written_key),
+        ("made_tensor", made_tensor),
+        ("written_tensor", written_tensor),
+        ("of_hvp", of_hvp),
+        ("of_grad", of_grad),
+        ("of_vjp", of_vjp),
+    ];
+    let mut wrong = Vec::new();
+    for (name, f) in all {
+        let [a, b, c] = [(); 3].map(|()| f(&x).to_vec::<f64>());
+        if a == b || b == c {
+            wrong.push(name);
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:?}");
 }

@@ -259,3 +259,107 @@ fn iterators_functions_and_companions_are_pure() {
     finds(|| folded(&net, &x));
     finds(|| with_companions(&net, &x));
 }
+
+fn twice(v: f64) -> f64 {
+    v * 2.0
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Curve {
+    Root,
+    Wave,
+}
+
+/// Uses methods that not all numbers and lists have, in closures of each kind.
+#[traced]
+fn shaped(x: &Tensor, by: f64, n: usize, #[fixed] curve: Curve) -> Tensor {
+    const HALF: f64 = const { 1.0f64.midpoint(0.0) };
+    fn inner(v: f64, n: usize) -> f64 {
+        v.abs().sqrt().min(n.isqrt() as f64)
+    }
+    let chosen = match curve {
+        Curve::Root => |v: f64| v.abs(),
+        Curve::Wave => |v: f64| v + 1.0,
+    };
+    let wave = |v: f64| v.sin().abs() * const { 2.0f64.abs() };
+    let scale = move |v: f64| (v * by).exp().ln_1p();
+    let mut sizes = x.shape().to_vec();
+    sizes.push(n.next_power_of_two());
+    sizes.sort_by_key(|size| size.abs_diff(3));
+    let total: f64 = sizes.iter().map(|size| (*size as f64).sqrt()).sum();
+    let largest = sizes
+        .iter()
+        .copied()
+        .fold(0, |a, b| a.max(b).next_multiple_of(2));
+    let first = sizes.first().map_or(1.0, |size| (*size as f64).cbrt());
+    let all = vec![by.abs(); n.div_ceil(2)];
+    let last = all[all.len() - 1].powi(2).clamp(0.0, 1.0);
+    assert!(
+        matches!(sizes.last(), Some(size) if size.is_power_of_two() || *size > 0),
+        "{last}"
+    );
+    let mut rest = sizes.iter().peekable();
+    let mut n_rest = 0;
+    while rest.peek().is_some() {
+        n_rest += rest.next().copied().unwrap_or(0).min(1);
+    }
+    let positive = (by > 0.0).then(|| by.sqrt()).unwrap_or(HALF);
+    x * (chosen(by) + wave(by) + scale(total) + first)
+        + (last + inner(by, largest) + positive + n_rest as f64)
+}
+
+/// Has bodies whose closures become function pointers or boxes; they may be recorded, but compile.
+#[traced(allow(recorded_call))]
+fn pointed(x: &Tensor, by: f64) -> Tensor {
+    let all = [|v: f64| v.sqrt(), |v: f64| v.cbrt()];
+    let one: fn(f64) -> f64 = |v| v.abs();
+    let boxed: Box<dyn Fn(f64) -> f64> = Box::new(|v| v.sin());
+    let some: Option<fn(f64) -> f64> = Some(twice);
+    let held = |v: f64| v.tanh();
+    let kept: Box<dyn Fn(f64) -> f64> = Box::new(held);
+    let sum: f64 = all.iter().map(|f| f(by.abs())).sum();
+    x * (sum + one(by) + boxed(by) + kept(by) + some.map_or(0.0, |f| f(by)))
+}
+
+#[test]
+fn methods_of_numbers_and_lists_are_pure() {
+    assert_eq!(shaped::RECORDED, None);
+    let x = noise(&[4, 3], 1);
+    for curve in [Curve::Root, Curve::Wave] {
+        finds(|| shaped(&x, 0.5, 3, curve));
+        finds(|| shaped::vjp(&x, 0.5, 3, curve).0);
+    }
+    assert_eq!(pointed(&x, 0.5).shape(), [4, 3]);
+}
+
+#[derive(Clone, Tree)]
+struct Scaled<T: Tree + Clone + 'static> {
+    inner: T,
+    #[tree(skip)]
+    by: f64,
+}
+
+/// Asks about numbers in generic code.
+#[traced]
+impl<T: Tree + Clone + 'static> Scaled<T> {
+    fn forward(&self, x: &Tensor) -> Tensor {
+        let by: f64 = self.by;
+        x * by.abs().sqrt()
+    }
+
+    fn of<const N: usize>(&self, x: &Tensor, by: [f64; N]) -> Tensor {
+        let total = by.iter().fold(0.0, |a, b| a + b.abs());
+        x * (total.sqrt() * N.isqrt() as f64)
+    }
+}
+
+#[test]
+fn generic_code_asks_about_numbers() {
+    let x = noise(&[4, 3], 1);
+    let scaled = Scaled {
+        inner: (x.clone(), x.exp()),
+        by: 0.5,
+    };
+    finds(|| scaled.forward(&x));
+    finds(|| scaled.of(&x, [0.5, -0.25]));
+}

@@ -10,6 +10,7 @@ use std::cell::{Ref, RefMut};
 use std::cmp;
 use std::collections::hash_map::RandomState;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
+use std::iter::Peekable;
 use std::marker::PhantomData;
 use std::mem::ManuallyDrop;
 use std::ops::{Deref, Range, RangeFull, RangeInclusive};
@@ -39,26 +40,62 @@ classes! {
     Foreign = 0;
     /// A user-defined type that does not implement `Deref`.
     Plain = 1;
-    /// Numbers and other values without parts.
-    OfScalar = 1 << 1;
-    /// Strings.
-    OfText = 1 << 2;
+    /// Signed integers.
+    OfSigned = 1 << 1;
+    /// Unsigned integers.
+    OfUnsigned = 1 << 2;
+    /// `u8`.
+    OfByte = 1 << 3;
+    /// Floating-point numbers.
+    OfFloat = 1 << 4;
+    /// `bool`.
+    OfBool = 1 << 5;
+    /// `char`.
+    OfChar = 1 << 6;
+    /// Results of comparisons.
+    OfOrdering = 1 << 7;
+    /// Durations.
+    OfDuration = 1 << 8;
+    /// Dtypes.
+    OfDType = 1 << 9;
+    /// Avals and `..`.
+    OfOther = 1 << 10;
+    /// `str`.
+    OfStr = 1 << 11;
+    /// `String`.
+    OfString = 1 << 12;
     /// Tensors.
-    OfTensor = 1 << 3;
+    OfTensor = 1 << 13;
     /// Random keys.
-    OfKey = 1 << 4;
-    /// Ranges.
-    OfRange = 1 << 5;
-    /// Arrays, slices, vectors.
-    OfList = 1 << 6;
-    /// Maps and sets that are ordered by their keys.
-    OfMap = 1 << 7;
-    /// Options and results.
-    OfOption = 1 << 8;
+    OfKey = 1 << 14;
+    /// Half-open ranges.
+    OfHalfOpen = 1 << 15;
+    /// Inclusive ranges.
+    OfInclusive = 1 << 16;
+    /// Arrays.
+    OfArray = 1 << 17;
+    /// Slices.
+    OfSlice = 1 << 18;
+    /// Vectors.
+    OfVec = 1 << 19;
+    /// Double-ended queues.
+    OfDeque = 1 << 20;
+    /// Maps that are ordered by their keys.
+    OfTreeMap = 1 << 21;
+    /// Sets that are ordered.
+    OfTreeSet = 1 << 22;
+    /// Maps whose order may differ between equal ones.
+    OfHashMap = 1 << 23;
+    /// Sets whose order may differ between equal ones.
+    OfHashSet = 1 << 24;
+    /// Options.
+    OfOption = 1 << 25;
+    /// Results.
+    OfResult = 1 << 26;
     /// Tuples.
-    OfTuple = 1 << 9;
-    /// Maps and sets whose order may differ between equal ones.
-    OfHash = 1 << 10;
+    OfTuple = 1 << 27;
+    /// Iterators that can be peeked at.
+    OfPeekable = 1 << 28;
 }
 
 /// A type of the standard library or of this crate.
@@ -83,9 +120,18 @@ macro_rules! kinds {
 }
 
 kinds! {
-    OfScalar: u8, u16, u32, u64, u128, usize, i8, i16, i32, i64, i128, isize, f32, f64, bool, char;
-    OfScalar: DType, Aval, cmp::Ordering, Duration, RangeFull;
-    OfText: str, String;
+    OfSigned: i8, i16, i32, i64, i128, isize;
+    OfUnsigned: u16, u32, u64, u128, usize;
+    OfByte: u8;
+    OfFloat: f32, f64;
+    OfBool: bool;
+    OfChar: char;
+    OfOrdering: cmp::Ordering;
+    OfDuration: Duration;
+    OfDType: DType;
+    OfOther: Aval, RangeFull;
+    OfStr: str;
+    OfString: String;
     OfTensor: Tensor;
     OfKey: Key;
     OfTuple: ();
@@ -102,24 +148,29 @@ macro_rules! holders {
 }
 
 holders! {
-    OfList T: [T] [T] where T;
-    OfList T: [T, const N: usize] [T; N] where T;
-    OfList T: [T] Vec<T> where T;
-    OfList T: [T] VecDeque<T> where T;
-    OfRange T: [T] Range<T> where T;
-    OfRange T: [T] RangeInclusive<T> where T;
-    OfHash V: [K, V] HashMap<K, V, RandomState> where K, V;
-    OfHash K: [K] HashSet<K, RandomState> where K;
-    OfMap V: [K, V] BTreeMap<K, V> where K, V;
-    OfMap K: [K] BTreeSet<K> where K;
+    OfSlice T: [T] [T] where T;
+    OfArray T: [T, const N: usize] [T; N] where T;
+    OfVec T: [T] Vec<T> where T;
+    OfDeque T: [T] VecDeque<T> where T;
+    OfHalfOpen T: [T] Range<T> where T;
+    OfInclusive T: [T] RangeInclusive<T> where T;
+    OfHashMap V: [K, V] HashMap<K, V, RandomState> where K, V;
+    OfHashSet K: [K] HashSet<K, RandomState> where K;
+    OfTreeMap V: [K, V] BTreeMap<K, V> where K, V;
+    OfTreeSet K: [K] BTreeSet<K> where K;
     OfOption T: [T] Option<T> where T;
-    OfOption T: [T, E] Result<T, E> where T, E;
+    OfResult T: [T, E] Result<T, E> where T, E;
     OfTuple (): [A] (A,) where A;
     OfTuple (): [A, B] (A, B) where A, B;
     OfTuple (): [A, B, C] (A, B, C) where A, B, C;
     OfTuple (): [A, B, C, D] (A, B, C, D) where A, B, C, D;
     OfTuple (): [A, B, C, D, E] (A, B, C, D, E) where A, B, C, D, E;
     OfTuple (): [A, B, C, D, E, F] (A, B, C, D, E, F) where A, B, C, D, E, F;
+}
+
+impl<I: Iterator> Kind for Peekable<I> {
+    type Class = OfPeekable;
+    type Elem = I::Item;
 }
 
 macro_rules! pointers {
@@ -372,15 +423,76 @@ pub fn either<A: Answer, B: Answer>(_: A, _: B) -> Either<A, B> {
 
 /// A list of answers, as nested pairs.
 pub trait Answers {
+    /// Number of answers.
+    const N: usize;
     /// Number of answers before the first no.
     const N_YES: usize;
 }
 
 impl Answers for () {
+    const N: usize = 0;
     const N_YES: usize = 0;
 }
 
+/// Two lists of answers. Chunks limit the depth of a type.
+pub struct Chunks<A, B>(PhantomData<(A, B)>);
+
+impl<A: Answers, B: Answers> Answers for Chunks<A, B> {
+    const N: usize = A::N + B::N;
+    const N_YES: usize = match A::N_YES == A::N {
+        true => A::N + B::N_YES,
+        false => A::N_YES,
+    };
+}
+
+/// Appends a list of answers to another one.
+pub fn chunks<A: Answers, B: Answers>(_: A, _: B) -> Chunks<A, B> {
+    never()
+}
+
+/// Answer to a question that is asked at a place in a copy of the body.
+///
+/// The copy is compiled and never runs, so every type in it is the one of the body.
+pub struct Spot<A>(PhantomData<fn() -> A>);
+
+impl<A> Clone for Spot<A> {
+    fn clone(&self) -> Spot<A> {
+        *self
+    }
+}
+
+impl<A> Copy for Spot<A> {}
+
+impl<A> Spot<A> {
+    /// Creates a spot whose answer is inferred.
+    #[expect(clippy::new_without_default, reason = "only the macro makes spots")]
+    pub const fn new() -> Spot<A> {
+        Spot(PhantomData)
+    }
+
+    /// Returns the answer. Never runs.
+    pub fn answer(self) -> A {
+        never()
+    }
+
+    /// Returns `value`, and stores the answer to a question about a place.
+    pub fn beside<T>(self, _: A, value: T) -> T {
+        value
+    }
+}
+
+/// A value that the macro asks about at its place.
+pub trait Seen: Sized {
+    /// Returns the value, and stores the answer.
+    fn __traced_seen<A>(self, _: Spot<A>, _: impl FnOnce(&Self) -> A) -> Self {
+        self
+    }
+}
+
+impl<T> Seen for T {}
+
 impl<A: Answer, B: Answers> Answers for (A, B) {
+    const N: usize = 1 + B::N;
     const N_YES: usize = match A::YES {
         true => 1 + B::N_YES,
         false => 0,

@@ -453,7 +453,7 @@ impl Recording {
                         Pullback::planned(backward, rest)
                     });
                 }
-                None => begun.try_donate(),
+                None => begun.give_up(),
             }
         }
         let pullback = planned.unwrap_or_else(|| Pullback::recorded(pull, &y));
@@ -520,7 +520,7 @@ impl Begun {
     }
 
     /// Ends the recording of a call whose pullback cannot be cached.
-    fn try_donate(mut self) {
+    fn give_up(mut self) {
         let deed = recording::deed().map(Deed::why);
         match (self.check.take(), deed) {
             (Some(callee), deed) => {

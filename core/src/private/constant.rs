@@ -58,7 +58,32 @@ pub trait ByName<T: ?Sized>: Sized {
 
 impl<T: ?Sized> ByName<T> for &Constant<'_, T> {}
 
+/// Type without values. A call that returns it ends the control flow, so that code after the call
+/// is not compiled.
+pub enum Never {}
+
+impl<T: ?Sized> Known<T> {
+    /// Returns whether values of this kind can be read.
+    pub const fn is_readable(&self) -> bool {
+        true
+    }
+
+    /// Precedes code that reads a value.
+    pub const fn require(&self) {}
+}
+
 impl<T: ?Sized> Other<T> {
+    /// Returns whether values of this kind can be read.
+    pub const fn is_readable(&self) -> bool {
+        false
+    }
+
+    /// Precedes code that reads a value, which is not compiled for this kind: a constant that is
+    /// read would be dropped, and a constant expression may not drop most types.
+    pub const fn require(&self) -> Never {
+        panic!("a value of this kind is not readable")
+    }
+
     /// Returns the hash unchanged.
     pub const fn fold(self, hash: [u8; 32], _: &T) -> [u8; 32] {
         hash

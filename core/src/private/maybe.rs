@@ -59,7 +59,7 @@ pub fn maybe_at(given: &[Option<Tensor>], at: At) -> Option<Tensor> {
 
 impl Pulled {
     /// Returns the cotangent of a parameter that is a tensor, if it is not zero.
-    pub fn donate(&self, param: usize) -> Option<Tensor> {
+    pub fn given(&self, param: usize) -> Option<Tensor> {
         given_leaf(self.leaves(param), 0)
     }
 }

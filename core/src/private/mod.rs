@@ -18,7 +18,9 @@ pub use crate::annotation::{
     Annotation, Annotations, Expected, Length, check_arguments, check_call, check_results,
 };
 pub use crate::call::facts::{Callees, Fact, Facts, Marker, Slot, Text, callees};
-pub use crate::call::known::{No, Probe, either, item, n_yes, nearest, some, unmarked};
+pub use crate::call::known::{
+    Answers, No, Probe, Spot, chunks, either, item, n_yes, nearest, some, unmarked,
+};
 pub use crate::call::leaf_range::*;
 pub use crate::call::leaves::*;
 pub use crate::call::pull::*;
@@ -71,7 +73,7 @@ pub fn run<T>(body: impl FnOnce() -> T) -> T {
 pub mod by_type {
     pub use crate::call::known::{
         AllKnown, ByKind, Holds, HoldsNothing, IsMarked, IsNotMarked, NotAllKnown, OwnDeref,
-        OwnPlain, Peels, PeelsNothing, RefDeref, RefPlain, Yields, YieldsNothing,
+        OwnPlain, Peels, PeelsNothing, RefDeref, RefPlain, Seen, Yields, YieldsNothing,
     };
     pub use crate::call::{NoShape, NoWhole, OfWhole, ShapeOfTree};
     pub use crate::tree::key::{

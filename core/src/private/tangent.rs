@@ -37,7 +37,7 @@ pub fn tangent_tree<Y: Tree>(y: &Y, dy: &[Option<Tensor>]) -> Y {
 
 /// Returns the leaves of the user's tangent, after a check of its structure.
 #[track_caller]
-pub fn donate<T: Tree>(x: &T, dx: &T, name: &str) -> Leaves {
+pub fn given<T: Tree>(x: &T, dx: &T, name: &str) -> Leaves {
     let found = leaves_of(dx);
     let expected = leaves_of(x);
     expect(check::beside(

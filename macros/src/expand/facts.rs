@@ -118,10 +118,18 @@ impl Cx<'_> {
             #[doc(hidden)]
             #vis const #own: [u8; 32] = {
                 let hash = [#(#bytes),*];
-                #(let hash = #p::kind_of(&|| {
-                    use #p::by_kind::*;
-                    (&&#p::Constant(&#constants)).kind()
-                }).fold(hash, &#constants);)*
+                #(
+                    let kind = #p::kind_of(&|| {
+                        use #p::by_kind::*;
+                        (&&#p::Constant(&#constants)).kind()
+                    });
+                    let hash = if kind.is_readable() {
+                        kind.require();
+                        kind.fold(hash, &#constants)
+                    } else {
+                        hash
+                    };
+                )*
                 hash
             };
 

@@ -41,6 +41,8 @@ pub(super) struct Names {
     pub(super) annotations: Ident,
     /// Function that queries rustc for types.
     pub(super) answers: Ident,
+    /// Copy of the body that queries rustc for types.
+    pub(super) spots: Ident,
     /// Function that registers the compiled loops.
     pub(super) loops: Ident,
     pub(super) saved: Ident,
@@ -100,6 +102,7 @@ impl Names {
             loops: ident(format!("{hidden}loops")),
             annotations: ident(format!("__{upper}ANNOTATIONS")),
             answers: ident(format!("{hidden}answers")),
+            spots: ident(format!("{hidden}spots")),
             saved: ident(format!("{owner}{camel}Saved")),
             step: ident(format!("{owner}{camel}Step")),
             grads: ident(format!("{owner}{camel}Grads")),

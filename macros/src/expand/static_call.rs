@@ -2,6 +2,7 @@
 
 mod by_type;
 mod facts;
+mod spots;
 
 use super::cx::{field, reference, turbofish};
 use crate::args::Args;
@@ -14,6 +15,7 @@ pub(super) use by_type::unmarked;
 pub(crate) use facts::Companion;
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::ToTokens;
+use spots::{Asked, asked};
 use syn::{Attribute, Block, Expr, FnArg, Pat, Path, Signature, Stmt};
 
 /// Permission for calls to skip the body.
@@ -37,14 +39,17 @@ pub(crate) struct StaticCall<'a> {
     promised: bool,
     /// Queries that rustc has to confirm for the body to be pure.
     questions: Vec<Question>,
+    /// Copy of the body with queries that rustc has to confirm too.
+    asked: Option<Asked>,
     /// Queries whether the callees of a body traced at run time are `#[traced]`.
     callees: Vec<Question>,
 }
 
 impl<'a> StaticCall<'a> {
+    /// Judges a body; `plain` is the body without attributes of this library.
     pub(crate) fn of(
         func: &'a Func,
-        block: &Block,
+        (block, plain): (&Block, &Block),
         body: &Body,
         args: &Args,
         p: &'a TokenStream,
@@ -52,9 +57,26 @@ impl<'a> StaticCall<'a> {
         let Verdict {
             impure,
             globals,
-            questions,
+            mut questions,
+            spots,
             callees,
         } = judge(func, block, body, args, p);
+        let mut impure = impure;
+        let (asked, missing) = match spots.is_empty() {
+            true => (None, Vec::new()),
+            false => asked(func, plain, spots, p),
+        };
+        for spot in missing {
+            match spot.question() {
+                Ok(question) => questions.push(question),
+                Err(why) => impure = impure.or(Some(why)),
+            }
+        }
+        let asked = asked.filter(|_| impure.is_none());
+        let (globals, questions) = match impure {
+            Some(_) => Default::default(),
+            None => (globals, questions),
+        };
         let purity = match (impure, siteless(func)) {
             (Some(Impure { why, span }), _) => Purity::Impure(with_remedy(why), span),
             (None, Some((why, span))) => Purity::Pure(why, span),
@@ -67,6 +89,7 @@ impl<'a> StaticCall<'a> {
             globals,
             promised: args.pure,
             questions,
+            asked,
             callees,
         }
     }

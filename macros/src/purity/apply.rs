@@ -2,9 +2,9 @@
 //! traced functions.
 
 use super::ty::{Closure, Probe, Scope, Ty, Val, written};
-use super::{Judge, Remedy};
+use super::{Judge, Place, Remedy, place};
 use crate::known::{
-    FUNCTIONS, NUMBERS, OF_NUMBERS, OF_TENSORS, TRANSFORMS, Takes, class, is_op, methods,
+    FUNCTIONS, OF_TENSORS, TRANSFORMS, Takes, associated, class, is_of_number, is_op,
 };
 use crate::parse::{is_traced, text, unraw};
 use proc_macro2::{Span, TokenStream};
@@ -31,6 +31,7 @@ impl Judge<'_> {
                 let ident = path.path.get_ident().map(unraw);
                 if let Some(local) = ident.and_then(|name| self.local(&name).cloned()) {
                     let args = self.arguments(&call.args);
+                    self.followed(call, &local, &args, &what);
                     return self.apply(&local, &args, &what, span);
                 }
                 let (owner, _) = ends(&path.path);
@@ -38,7 +39,7 @@ impl Judge<'_> {
                     self.expect_conversions(&call.args);
                 }
                 let args = self.arguments(&call.args);
-                self.call_path(&path.path, &call.args, &args, &what)
+                self.call_path(call, &path.path, &args, &what)
             }
             Expr::Path(path) => {
                 self.arguments(&call.args);
@@ -52,7 +53,35 @@ impl Judge<'_> {
             func => {
                 let func = self.callable(func, Vec::new());
                 let args = self.arguments(&call.args);
-                self.apply(&func, &args, "the call of a value", span)
+                let what = "the call of a value";
+                self.followed(call, &func, &args, what);
+                self.apply(&func, &args, what, span)
+            }
+        }
+    }
+
+    /// Judges the arguments of a function or closure in the body, where the type of a parameter is
+    /// a reference: passing them may run the user's `Deref`.
+    fn followed(&mut self, call: &ExprCall, callee: &Val, args: &[Val], what: &str) {
+        let refers = |ty: &syn::Type| matches!(ty, syn::Type::Reference(_));
+        let refer: Vec<bool> = match &callee.ty {
+            Ty::Closure(closure) => {
+                let inputs = closure.source.inputs.iter();
+                let written = |pat: &syn::Pat| matches!(pat, syn::Pat::Type(t) if refers(&t.ty));
+                inputs.map(written).collect()
+            }
+            Ty::Function(item) => {
+                let inputs = item.sig.inputs.iter();
+                let written =
+                    |arg: &syn::FnArg| matches!(arg, syn::FnArg::Typed(t) if refers(&t.ty));
+                inputs.map(written).collect()
+            }
+            _ => return,
+        };
+        let open = call.paren_token.span.open();
+        for (i, (arg, _)) in args.iter().zip(refer).enumerate().filter(|(_, (_, r))| *r) {
+            if matches!(arg.ty, Ty::Opaque) {
+                self.moved_at(arg, place(open, i + 1), what, call.func.span());
             }
         }
     }
@@ -236,17 +265,35 @@ impl Judge<'_> {
         }
     }
 
-    fn call_path(
-        &mut self,
-        path: &Path,
-        exprs: &syn::punctuated::Punctuated<Expr, syn::Token![,]>,
-        args: &[Val],
-        what: &str,
-    ) -> Val {
+    /// Asks whether the type before a function is this library's, if it has such a name.
+    pub(super) fn owner(&mut self, path: &Path) {
+        let mut owner = path.clone();
+        owner.segments.pop();
+        owner.segments.pop_punct();
+        if !owner.segments.is_empty() {
+            self.named(&owner);
+        }
+    }
+
+    /// Judges an argument at a place in the body, as [`Self::moved`] does.
+    pub(super) fn moved_at(&mut self, val: &Val, at: Place, what: &str, span: Span) {
+        match (&val.ty, &val.probe) {
+            (Ty::Opaque, None) => {
+                let mask = class::KNOWN | class::PLAIN;
+                let why = "a user-defined `Deref` may convert a value";
+                self.ask_at(val, at, mask, what, span, why);
+            }
+            _ => self.moved(val, what, span),
+        }
+    }
+
+    fn call_path(&mut self, call: &ExprCall, path: &Path, args: &[Val], what: &str) -> Val {
+        let (exprs, open) = (&call.args, call.paren_token.span.open());
         let span = path.span();
         let (owner, last) = ends(path);
+        self.owner(path);
         if let Some(gives) = self.functions.get(&key(path)).cloned() {
-            self.passed_on(exprs, args, what, span);
+            self.passed_on(open, exprs, args, what, span);
             return gives;
         }
         if let Some(gives) = self.standard(&owner, &last, args, what, span) {
@@ -268,7 +315,7 @@ impl Judge<'_> {
         {
             return self.transform(&last, args, span);
         }
-        self.passed_on(exprs, args, what, span);
+        self.passed_on(open, exprs, args, what, span);
         if last.starts_with(char::is_uppercase) {
             // `Self(..)` is a constructor and cannot be another function.
             return match path.is_ident("Self") {
@@ -380,10 +427,7 @@ impl Judge<'_> {
                 _ => self.tensor(),
             });
         }
-        let of_number = NUMBERS.contains(&owner);
-        if of_number
-            && (OF_NUMBERS.contains(&last) || methods(last).any(|row| row.of & class::SCALAR != 0))
-        {
+        if is_of_number(owner, last) {
             for arg in args {
                 self.known(arg, what, span, "the type of an argument is not known");
             }
@@ -394,16 +438,14 @@ impl Judge<'_> {
                 },
             );
         }
-        let of = match owner {
-            "Vec" => class::LIST,
-            "Option" | "Result" => class::OPTION,
-            "String" | "str" => class::TEXT,
-            "Clone" if last == "clone" => return args.first().map(super::pattern::behind),
-            _ => return None,
-        };
-        let row = methods(last).find(|row| row.of & of != 0)?;
+        if (owner, last) == ("Clone", "clone") {
+            return args.first().map(super::pattern::behind);
+        }
+        let (of, row) = associated(owner, last)?;
         let (receiver, args) = args.split_first()?;
-        if receiver.class() != Some(of) && !self.ask_class(receiver, of, false, what, span) {
+        // The path determines the type, up to `Deref`.
+        let known = receiver.class().is_some_and(|class| class & of != 0);
+        if !known && !self.ask_class(receiver, of, false, what, span) {
             return None;
         }
         Some(self.method_of(receiver, last, row.gives, row.takes, args, what, span))

@@ -1,7 +1,7 @@
 //! Formulates questions about types, which rustc answers.
 
 use super::ty::Val;
-use super::{Judge, Remedy};
+use super::{Impure, Judge, Remedy};
 use crate::known::{NUMBERS, class};
 use crate::parse::unraw;
 use proc_macro2::{Ident, Span, TokenStream};
@@ -23,13 +23,54 @@ pub(crate) struct Question {
     pub(crate) callee: Option<String>,
 }
 
+/// Place of an expression: the position of a token before it, and the index of an argument.
+///
+/// Receivers have the index 0, and arguments count from 1, after an opening parenthesis.
+pub(crate) type Place = ((usize, usize), usize);
+
+/// Returns the place of an expression.
+pub(crate) fn place(span: Span, index: usize) -> Place {
+    (super::position(span), index)
+}
+
+/// Question about the type of an expression, asked at its place in a copy of the body.
+#[derive(Clone, Debug)]
+pub(crate) struct Spot {
+    pub(crate) at: Place,
+    /// Classes of the types for which the answer is yes.
+    pub(crate) mask: u32,
+    /// The same question outside of the body, if the macro has an expression of the type.
+    pub(crate) probe: Option<TokenStream>,
+    /// Reason why the body may have side effects, if the answer is no.
+    pub(crate) why: String,
+    /// The user's token that the question is about.
+    pub(crate) span: Span,
+}
+
+impl Spot {
+    /// Returns the question outside of the body, or the reason why the body may have side effects.
+    pub(crate) fn question(self) -> Result<Question, Impure> {
+        let Spot { why, span, .. } = self;
+        match self.probe {
+            Some(tokens) => Ok(Question {
+                tokens,
+                why,
+                span,
+                mark: None,
+                callee: None,
+            }),
+            None => Err(Impure { why, span }),
+        }
+    }
+}
+
 /// Returns the name of the marker method of a traced method.
 pub(crate) fn mark_of(method: &str) -> Ident {
     format_ident!("__traced_{method}_mark", span = Span::call_site())
 }
 
 impl Judge<'_> {
-    fn ask(&mut self, tokens: TokenStream, why: String, span: Span) {
+    pub(super) fn ask(&mut self, tokens: TokenStream, why: String, span: Span) {
         self.ask_once(Question {
             tokens,
             why,
@@ -92,6 +133,42 @@ impl Judge<'_> {
         );
         self.ask(tokens, why, span);
         true
+    }
+
+    /// Asks at the place of a value whether its type is in one of the classes `mask`.
+    ///
+    /// Functions in the body are not copied, so there rustc is asked by a probe.
+    pub(super) fn ask_at(
+        &mut self,
+        val: &Val,
+        at: Place,
+        mask: u32,
+        what: &str,
+        span: Span,
+        why: &str,
+    ) {
+        if !self.entered.is_empty() {
+            if !self.ask_class(val, mask, false, what, span) {
+                self.found(what, span, why, Remedy::Move);
+            }
+            return;
+        }
+        if let Some(spot) = self.spots.iter_mut().find(|spot| spot.at == at) {
+            spot.mask &= mask;
+            spot.probe = None;
+            return;
+        }
+        let p = self.p;
+        let probe = val.tokens();
+        let probe = probe.map(|e| ours!((&&&&&#p::Probe(&#e)).class::<#mask>()));
+        let why = self.reason(what, span, why, Remedy::Move);
+        self.spots.push(Spot {
+            at,
+            mask,
+            probe,
+            why,
+            span,
+        });
     }
 
     /// Asks whether one of these operands is a tensor.

@@ -1,7 +1,7 @@
 //! Judges expressions and statements.
 
 use super::ty::{Closure, Fidelity, Probe, Scope, Ty, Val, written};
-use super::{Judge, Remedy};
+use super::{Judge, Remedy, place};
 use crate::known::class;
 use crate::parse::{text, unraw};
 use proc_macro2::{Span, TokenStream};
@@ -49,7 +49,14 @@ impl Judge<'_> {
                             self.refuse_conversion(&t.ty, &init.expr);
                             self.expect_conversion(&t.ty, &init.expr);
                             let val = self.expr(&init.expr);
-                            self.moved(&val, "let", local.let_token.span());
+                            // Only references are followed by a conversion.
+                            let span = local.let_token.span();
+                            match &*t.ty {
+                                syn::Type::Reference(_) => {
+                                    self.moved_at(&val, place(span, 0), "let", span);
+                                }
+                                _ => self.moved(&val, "let", span),
+                            }
                             val
                         }
                         (syn::Pat::Ident(_), _) => {
@@ -330,9 +337,9 @@ impl Judge<'_> {
             }
             // A const block runs at compile time and has no effect at run time.
             Expr::Const(e) => {
-                let before = self.impure.take();
+                let (before, spots) = (self.impure.take(), self.spots.clone());
                 let val = self.block(&e.block);
-                self.impure = before;
+                (self.impure, self.spots) = (before, spots);
                 val
             }
             // `unsafe`, `await`, and syntax unknown to `syn`.
@@ -354,9 +361,14 @@ impl Judge<'_> {
     fn turns(&mut self, mut body: impl FnMut(&mut Self)) -> Val {
         let before = self.impure.clone();
         self.breaks.push(Val::unknown());
-        let n_questions = self.questions.len();
+        let (n_questions, spots) = (self.questions.len(), self.spots.clone());
+        // Loops inside run once in the first iteration: otherwise the time would double with each
+        // level.
+        let outside = std::mem::replace(&mut self.exploring, true);
         self.scope(&mut body);
-        if self.impure.is_some() && before.is_none() {
+        self.exploring = outside;
+        if self.impure.is_some() && before.is_none() && !outside {
+            self.spots = spots;
             // Locals that had no type may have one after the first iteration.
             let asked: Vec<String> = self
                 .questions

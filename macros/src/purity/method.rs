@@ -3,7 +3,7 @@
 use super::apply::traced_name;
 use super::pattern::behind;
 use super::ty::{Fidelity, Probe, Ty, Val, written};
-use super::{Impure, Judge, Remedy, place};
+use super::{Impure, Judge, Place, Remedy, place, position};
 use crate::known::{Does, Gives, Row, Takes, class, is_op, methods};
 use crate::parse::unraw;
 use proc_macro2::{Span, TokenStream};
@@ -121,7 +121,8 @@ impl Judge<'_> {
         span: Span,
     ) -> Val {
         let opaque = matches!(receiver.ty, Ty::Opaque);
-        let at = (name.to_owned(), place(span));
+        let open = call.paren_token.span.open();
+        let at = (name.to_owned(), position(span));
         // Two tokens from a macro expansion may share a position, so the position must be unique.
         if opaque && self.places.get(&at) == Some(&1) {
             let traced = self
@@ -129,7 +130,7 @@ impl Judge<'_> {
                 .iter()
                 .find(|(n, p, _)| *n == at.0 && *p == at.1);
             if let Some(gives) = traced.map(|(_, _, gives)| gives.clone()) {
-                self.passed_on(&call.args, args, what, span);
+                self.passed_on(open, &call.args, args, what, span);
                 return gives;
             }
         }
@@ -145,7 +146,9 @@ impl Judge<'_> {
         }
         let mut rows: Vec<&Row> = methods(name).collect();
         if let Ty::Arithmetic(operands) = &receiver.ty {
-            return self.method_of_arithmetic(receiver, &operands.clone(), name, args, what, span);
+            let operands = &operands.clone();
+            let at = place(open, 0);
+            return self.method_of_arithmetic(receiver, operands, name, at, args, what, span);
         }
         if let Some(of) = receiver.class() {
             if of == class::TENSOR && is_op(name, Some(false)) {
@@ -153,12 +156,18 @@ impl Judge<'_> {
             }
             return match rows.iter().find(|row| row.of & of != 0) {
                 Some(row) => {
+                    let all = rows.iter().fold(0, |mask, row| mask | row.of);
+                    self.has(receiver, place(open, 0), of, all, what, span);
                     let val = self.method_by(row, receiver, name, args, what, span);
                     match (self.exact_call(call, receiver, args), &val.ty) {
                         (Some(exact), Ty::Iter(item)) if ITERATES.contains(&name) => {
                             Val::iter(self.item_of((**item).clone(), &exact.tokens))
                         }
                         (Some(exact), Ty::List(_) | Ty::Option(_) | Ty::Opaque) => {
+                            val.with(Some(exact))
+                        }
+                        // In functions in the body rustc is asked by probes.
+                        (Some(exact), Ty::Scalar) if !self.entered.is_empty() => {
                             val.with(Some(exact))
                         }
                         _ => val,
@@ -174,7 +183,7 @@ impl Judge<'_> {
         }
         if let (Ty::Pure(gives), "call") = (&receiver.ty, name) {
             // A call of a closure's pullback.
-            self.passed_on(&call.args, args, what, span);
+            self.passed_on(open, &call.args, args, what, span);
             return (**gives).clone();
         }
         if !opaque {
@@ -195,7 +204,8 @@ impl Judge<'_> {
             // Options have such a method more often than arrays.
             rows.retain(|row| row.of == class::OPTION);
         }
-        let mut mask = rows.iter().fold(0, |mask, row| mask | row.of);
+        // rustc is not asked whether a type is an iterator.
+        let mut mask = rows.iter().fold(0, |mask, row| mask | row.of) & !class::ITER;
         if is_op(name, Some(false)) {
             mask |= class::TENSOR;
         }
@@ -278,7 +288,9 @@ impl Judge<'_> {
         let (args, method, turbofish) = (args?, &call.method, &call.turbofish);
         // Outside of the body the context that determines the type is missing.
         let is_inferred = turbofish.is_none() && args.is_empty() && is_inferred(&unraw(method));
-        if self.own.hides || is_inferred {
+        // A turbofish may name types.
+        let hides = self.own.items || self.own.hides && turbofish.is_some();
+        if hides || is_inferred {
             return None;
         }
         Probe::exact(ours!((#receiver).#method #turbofish(#(#args),*)))
@@ -294,7 +306,7 @@ impl Judge<'_> {
         what: &str,
         span: Span,
     ) -> Val {
-        self.passed_on(&call.args, args, what, span);
+        self.passed_on(call.paren_token.span.open(), &call.args, args, what, span);
         if !self.ask_method(receiver, traced_name(name), what, span) {
             return self.found(
                 what,
@@ -307,9 +319,10 @@ impl Judge<'_> {
         self.of_traced(name, probe)
     }
 
-    /// Judges the arguments of a traced function.
+    /// Judges the arguments of a traced function; `open` is the parenthesis before them.
     pub(super) fn passed_on<'e>(
         &mut self,
+        open: Span,
         exprs: impl IntoIterator<Item = &'e Expr>,
         args: &[Val],
         what: &str,
@@ -318,8 +331,17 @@ impl Judge<'_> {
         exprs
             .into_iter()
             .for_each(|expr| self.refuse_inferred(expr));
-        for arg in args {
-            self.moved(arg, what, span);
+        for (i, arg) in args.iter().enumerate() {
+            self.moved_at(arg, place(open, i + 1), what, span);
+        }
+    }
+
+    /// Requires that a value of one of the classes `of` is of one of the classes `having`, which
+    /// have a method.
+    fn has(&mut self, val: &Val, at: Place, of: u32, having: u32, what: &str, span: Span) {
+        if of & !having != 0 {
+            let why = "the standard library may not have this method for the type of its receiver";
+            self.ask_at(val, at, of & having, what, span, why);
         }
     }
 
@@ -334,11 +356,13 @@ impl Judge<'_> {
         }
     }
 
+    #[allow(clippy::too_many_arguments)] // all of these are parts of one call
     fn method_of_arithmetic(
         &mut self,
         receiver: &Val,
         operands: &[TokenStream],
         name: &str,
+        at: Place,
         args: &[Val],
         what: &str,
         span: Span,
@@ -347,7 +371,9 @@ impl Judge<'_> {
         let tensor = methods(name).find(|row| row.of & class::TENSOR != 0);
         let op = is_op(name, Some(false));
         match (scalar, tensor, op) {
-            (Some(_), _, true) | (Some(_), Some(_), _) => {
+            (Some(row), _, true) | (Some(row), Some(_), _) => {
+                let of = class::SCALAR | class::TENSOR;
+                self.has(receiver, at, of, row.of | class::TENSOR, what, span);
                 for arg in args {
                     self.known(arg, what, span, "the type of an argument is not known");
                 }
@@ -367,6 +393,7 @@ impl Judge<'_> {
                     let val = Val::unknown().with(Probe::exact(e.clone()));
                     self.ask_class(&val, class::SCALAR, false, what, span);
                 }
+                self.has(receiver, at, class::SCALAR, row.of, what, span);
                 self.method_by(row, &Ty::Scalar.into(), name, args, what, span)
             }
             (None, None, false) => self.found(
@@ -435,7 +462,7 @@ impl Judge<'_> {
         let mut in_arg = None;
         for (i, arg) in args.iter().enumerate() {
             let given: &[Val] = match takes {
-                Takes::Each => std::slice::from_ref(&elem),
+                Takes::Each | Takes::Key => std::slice::from_ref(&elem),
                 Takes::Two => &[elem.clone(), elem.clone()],
                 Takes::Fold => &[args[0].clone(), elem.clone()],
                 Takes::Values | Takes::Moves | Takes::Iterates | Takes::Thunk => &[],
@@ -459,6 +486,9 @@ impl Judge<'_> {
                 _ if i == 0 && (takes == Takes::Fold || name == "map_or") => result = arg.clone(),
                 _ => self.known(arg, what, span, "the type of an argument is not known"),
             }
+        }
+        if takes == Takes::Key {
+            self.known(&result, what, span, "the type of the keys is not known");
         }
         let given = Given {
             receiver,
@@ -550,7 +580,7 @@ impl Judge<'_> {
 
     fn expect(&mut self, expr: &Expr) {
         if let Some(call) = conversion(expr) {
-            let at = (unraw(&call.method), place(call.method.span()));
+            let at = (unraw(&call.method), position(call.method.span()));
             self.expected.insert(at);
         }
     }

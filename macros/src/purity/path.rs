@@ -3,7 +3,7 @@
 use super::apply::{ends, key};
 use super::ty::{Probe, Ty, Val};
 use super::{Judge, Remedy};
-use crate::known::{FUNCTIONS, NUMBERS, OF_NUMBERS, class, is_op, methods};
+use crate::known::{FUNCTIONS, NUMBERS, associated, is_of_number, is_op};
 use crate::parse::{text, unraw};
 use quote::ToTokens;
 use syn::spanned::Spanned;
@@ -61,25 +61,20 @@ impl Judge<'_> {
     /// Returns a function that is used as a value.
     fn function(&mut self, path: &Path) -> Val {
         let (owner, last) = ends(path);
+        self.owner(path);
         let gives = |ty: Ty| Val::from(Ty::Pure(Box::new(ty.into())));
         if self.functions.contains_key(&key(path)) {
             return gives(Ty::Opaque);
         }
-        let of_class = |of: u32| methods(&last).any(|row| row.of & of != 0);
         if owner == "Tensor" && is_op(&last, None) {
             return gives(Ty::Tensor);
         }
-        if NUMBERS.contains(&&*owner) && (of_class(class::SCALAR) || OF_NUMBERS.contains(&&*last)) {
+        if is_of_number(&owner, &last) {
             return gives(Ty::Scalar);
         }
-        let standard = match &*owner {
-            "Vec" => of_class(class::LIST),
-            "Option" | "Result" => of_class(class::OPTION),
-            "String" | "str" => of_class(class::TEXT),
-            owner => FUNCTIONS
-                .iter()
-                .any(|(names, ..)| names.contains(&&*format!("{owner}::{last}"))),
-        };
+        let name = format!("{owner}::{last}");
+        let standard = associated(&owner, &last).is_some()
+            || FUNCTIONS.iter().any(|(names, ..)| names.contains(&&*name));
         if standard {
             // Its result is known, so its arguments have to be known too.
             return gives(Ty::Tuple(vec![Val::unknown()]));

@@ -93,8 +93,15 @@ impl Judge<'_> {
         let val = Val::from(written(ty));
         let text = text(ty);
         let whole = !text.contains("impl ") && !text.contains('_') && !self.own.hides;
-        if !whole || !matches!(val.ty, Ty::Opaque) {
+        if !whole {
             return val;
+        }
+        if !matches!(val.ty, Ty::Opaque) {
+            let (p, ty) = (self.p, without_lifetimes(ty));
+            return match val.ty {
+                Ty::Scalar => val.with(Probe::exact(ours!(#p::some::<#ty>()))),
+                _ => val,
+            };
         }
         self.written
             .insert(text.trim_start_matches('&').trim().to_owned());

@@ -80,10 +80,10 @@ pub(super) fn emit(
         sig, block, attrs, ..
     } = written;
     let body = body(func, block, args, private, errors);
-    let calls = StaticCall::of(func, block, &body, args, private);
-    let digest = Digest::of(func, block, args);
     let mut plain = block.clone();
     take_keeps(&mut plain);
+    let calls = StaticCall::of(func, (block, &plain), &body, args, private);
+    let digest = Digest::of(func, block, args);
     let tokens = companions(func, &body, private, &plain, &digest, &calls);
     let warnings = match errors.is_empty() {
         true => warnings(func, block, &body, args, outer, &tokens.causes),

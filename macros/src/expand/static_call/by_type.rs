@@ -17,7 +17,7 @@ use syn::{Path, Type};
 impl StaticCall<'_> {
     /// Returns whether nothing depends on a query to rustc.
     pub(super) fn is_settled(&self) -> bool {
-        self.globals.is_empty() && self.questions.is_empty()
+        self.globals.is_empty() && self.n_asked() == 0
     }
 
     /// Returns a condition, decided by types, for calls to reuse plans.
@@ -26,13 +26,25 @@ impl StaticCall<'_> {
     /// confirmed that the body is pure.
     pub(super) fn fit(&self) -> TokenStream {
         let fit = self.globals.iter().map(|global| self.fits(global));
-        let n = self.questions.len();
+        let n = self.n_asked();
         let confirmed = (n > 0).then(|| {
             let answers = self.answers();
             ours!(const { #answers == #n })
         });
         let fit = fit.chain(confirmed);
         ours!(#(#fit)&&*)
+    }
+
+    /// Returns the number of queries.
+    fn n_asked(&self) -> usize {
+        self.questions.len() + self.asked.as_ref().map_or(0, |asked| asked.n)
+    }
+
+    /// Returns the reason and the token of each query, in the order in which they are counted.
+    fn reasons(&self) -> impl Iterator<Item = (&String, Span)> {
+        let questions = self.questions.iter().map(|q| (&q.why, q.span));
+        let spots = self.asked.iter().flat_map(|asked| &asked.spots);
+        questions.chain(spots.map(|spot| (&spot.why, spot.span)))
     }
 
     /// Returns the number of queries that rustc confirms before the first that it does not.
@@ -47,6 +59,7 @@ impl StaticCall<'_> {
     fn answers_differ(&self) -> bool {
         let generics = &self.func.sig.generics;
         (self.questions.iter()).any(|question| names_in(generics, &question.tokens))
+            || self.asked.is_some() && Params::of([generics]).decide()
     }
 
     fn owner(&self) -> TokenStream {
@@ -72,7 +85,7 @@ impl StaticCall<'_> {
                 }
             }
         });
-        if self.questions.is_empty() {
+        if self.n_asked() == 0 {
             return mark.unwrap_or_default();
         }
         let name = Names::new(self.func).answers;
@@ -81,8 +94,21 @@ impl StaticCall<'_> {
             false => ours!(fn #name() -> usize),
         };
         let count = self.count_answers();
+        let copy = self.asked.as_ref().map(|asked| {
+            let (mut sig, body) = (self.func.sig.clone(), asked.body(self.func, p));
+            sig.ident = Names::new(self.func).spots;
+            sig.output = syn::parse_quote!(-> impl #p::Answers);
+            ours! {
+                #head
+                #[doc(hidden)]
+                #[allow(warnings, clippy::all)]
+                #sig { #body }
+            }
+        });
         ours! {
             #mark
+
+            #copy
 
             #head
             #[doc(hidden)]
@@ -101,7 +127,15 @@ impl StaticCall<'_> {
         const AT_ONCE: usize = 24;
         let p = self.p;
         let chunks: Vec<&[Question]> = self.questions.chunks(AT_ONCE).collect();
-        let last = ours!(0usize);
+        let last = match &self.asked {
+            None => ours!(0usize),
+            Some(_) => {
+                let (owner, generics) = (self.owner(), turbofish(self.func));
+                let name = Names::new(self.func).spots;
+                let never = self.func.sig.inputs.iter().map(|_| ours!(loop {}));
+                ours!(#p::n_yes(&|| #owner::#name #generics(#(#never),*)))
+            }
+        };
         chunks.iter().rev().fold(last, |rest, questions| {
             let n = questions.len();
             let unmarked = unmarked(questions.iter().filter_map(|q| q.mark.as_ref()), p);
@@ -217,15 +251,11 @@ impl StaticCall<'_> {
             Some(owner) => without_lifetimes(&owner.self_ty),
         };
         let name = Names::new(self.func).answers;
-        let causes = self
-            .questions
-            .iter()
-            .enumerate()
-            .map(|(i, question)| Cause {
-                why: question.why.clone(),
-                span: question.span,
-                unless: Some(ours!(<#owner>::#name() != #i)),
-            });
+        let causes = self.reasons().enumerate().map(|(i, (why, span))| Cause {
+            why: why.clone(),
+            span,
+            unless: Some(ours!(<#owner>::#name() != #i)),
+        });
         causes.collect()
     }
 
@@ -250,11 +280,11 @@ impl StaticCall<'_> {
     /// Answers that depend on the instance of a generic function are left out, because a constant
     /// cannot hold them.
     fn why_not_confirmed(&self) -> TokenStream {
-        if self.questions.is_empty() || self.answers_differ() {
+        if self.n_asked() == 0 || self.answers_differ() {
             return ours!(::core::option::Option::None);
         }
-        let (answers, n) = (self.answers(), 0..self.questions.len());
-        let why = self.questions.iter().map(|question| &question.why);
+        let (answers, n) = (self.answers(), 0..self.n_asked());
+        let why = self.reasons().map(|(why, _)| why);
         ours! {
             match #answers {
                 #(#n => ::core::option::Option::Some(#why),)*
