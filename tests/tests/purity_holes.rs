@@ -919,7 +919,8 @@ mod same_names {
 fn names_of_this_library_may_be_the_users() {
     use same_names::*;
     let x = Tensor::from([1.0f64, 2.0]);
-    let all: [(&str, fn(&Tensor) -> Tensor); 8] = [
+    type Recorded = fn(&Tensor) -> Tensor;
+    let all: [(&str, Recorded); 8] = [
         ("made_key", made_key),
         ("bound_key", bound_key),
         ("written_key", written_key),

@@ -303,7 +303,8 @@ fn shaped(x: &Tensor, by: f64, n: usize, #[fixed] curve: Curve) -> Tensor {
     while rest.peek().is_some() {
         n_rest += rest.next().copied().unwrap_or(0).min(1);
     }
-    let positive = (by > 0.0).then(|| by.sqrt()).unwrap_or(HALF);
+    let positive = (by > 0.0).then(|| by.sqrt());
+    let positive = positive.map_or(HALF, |v| v.abs());
     x * (chosen(by) + wave(by) + scale(total) + first)
         + (last + inner(by, largest) + positive + n_rest as f64)
 }
