@@ -39,7 +39,7 @@ impl<T> fmt::Debug for Again<T> {
 /// A pending value would keep everything that it is computed from. The equations of the second run
 /// would then be merged with those of the first, and nothing would be saved.
 #[track_caller]
-pub fn detach_if_ready<const N: usize>(values: [Option<&Tensor>; N], pulled: &Pulled) {
+pub fn settle<const N: usize>(values: [Option<&Tensor>; N], pulled: &Pulled) {
     let mut all: Vec<Tensor> = values.into_iter().flatten().cloned().collect();
     all.extend(pulled.all().cloned());
     expect(crate::evaluate(&all));
