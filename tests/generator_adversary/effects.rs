@@ -25,7 +25,7 @@ const WRAP: &str = "
     pub struct Core@ { pub w: Tensor }
     #[traced]
     impl Core@ {
-        pub fn forward(&self, t: &Tensor) -> Tensor { t * &self.w * ‹0.5› }
+        pub fn forward(&self, t: &Tensor) -> Tensor { t * &self.w * 0.5 }
     }
     #[derive(Clone, Tree)]
     pub struct Wrap@ { pub core: Core@ }

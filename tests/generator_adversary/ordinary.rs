@@ -54,7 +54,7 @@ const WRAP: &str = "
     pub struct Core@ { pub w: Tensor, pub b: Tensor }
     #[traced]
     impl Core@ {
-        pub fn forward(&self, t: &Tensor) -> Tensor { (t * &self.w * ‹0.5› + &self.b).tanh() }
+        pub fn forward(&self, t: &Tensor) -> Tensor { (t * &self.w * 0.5 + &self.b).tanh() }
     }
     #[derive(Clone, Tree)]
     pub struct Wrap@ { pub core: Core@ }
