@@ -55,4 +55,4 @@ pub use level::{Level, Versions};
 pub use log::{log, log1p, softplus};
 pub use pow::pow;
 pub use sigmoid::{gelu_tanh, sigmoid, tanh};
-pub use trig::{cos, in_fast_range, moderate_cos, moderate_sin, moderate_tan, sin, tan};
+pub use trig::{cos, fast_cos, fast_sin, fast_tan, in_fast_range, sin, tan};

@@ -4,7 +4,7 @@
 //! which `n` chooses. `f32` is computed in double precision.
 //!
 //! The reduction of huge arguments costs more than everything else, and `sin` always computes it,
-//! because it has no branch. `moderate_sin` omits it, for loops whose arguments are all
+//! because it has no branch. `fast_sin` omits it, for loops whose arguments are all
 //! [`in_fast_range`].
 
 use crate::pi::{Reduced, reduce, reduce_huge, reduce_short};
@@ -62,7 +62,7 @@ impl Trig for f64 {
     }
 }
 
-/// Returns whether the `moderate_*` functions accept this argument. NaN is accepted.
+/// Returns whether the `fast_*` functions accept this argument. NaN is accepted.
 #[inline(always)]
 pub fn in_fast_range<T: Float>(x: T) -> bool {
     (x.abs() <= T::MODERATE) | x.is_nan()
@@ -86,21 +86,21 @@ pub fn tan<A: Arith, T: Float>(x: T) -> T {
     keep_zero(x, T::tangent::<A>(x, true))
 }
 
-/// Returns [`sin`] of a [`in_fast_range`] argument.
+/// Returns [`sin`] of an argument [in its fast range](in_fast_range).
 #[inline(always)]
-pub fn moderate_sin<A: Arith, T: Float>(x: T) -> T {
+pub fn fast_sin<A: Arith, T: Float>(x: T) -> T {
     keep_zero(x, T::sine::<A>(x, 0, false))
 }
 
-/// Returns [`cos`] of a [`in_fast_range`] argument.
+/// Returns [`cos`] of an argument [in its fast range](in_fast_range).
 #[inline(always)]
-pub fn moderate_cos<A: Arith, T: Float>(x: T) -> T {
+pub fn fast_cos<A: Arith, T: Float>(x: T) -> T {
     T::sine::<A>(x, 1, false)
 }
 
-/// Returns [`tan`] of a [`in_fast_range`] argument.
+/// Returns [`tan`] of an argument [in its fast range](in_fast_range).
 #[inline(always)]
-pub fn moderate_tan<A: Arith, T: Float>(x: T) -> T {
+pub fn fast_tan<A: Arith, T: Float>(x: T) -> T {
     keep_zero(x, T::tangent::<A>(x, false))
 }
 

@@ -1,4 +1,4 @@
-//! Values of a plan, as views of storages.
+//! Values of a plan, as views of storage.
 
 use crate::DType;
 use gradloom_kernels::memory::Layout;

@@ -327,7 +327,7 @@ pub trait Nearest {}
 
 impl<F: Facts> Nearest for Marker<F> {}
 
-/// Refuses a call of a traced method that stands producer a `Deref`: a nearer method may be called.
+/// Refuses a call of a traced method that stands behind a `Deref`: a nearer method may be called.
 pub fn nearest<A: Nearest>(_: A) {}
 
 /// A value that is an iterator, or can be converted to one.

@@ -3,10 +3,10 @@
 use super::value::Edges;
 use crate::plan::cache::Cache;
 use gradloom_kernels::fork;
-use gradloom_kernels::lock::get_or_init;
+use gradloom_kernels::lock::init_once;
 use std::sync::{Mutex, MutexGuard, OnceLock};
 
-/// State that evaluations share, producer one lock.
+/// State that evaluations share, behind one lock.
 ///
 /// Walks need the lock to follow edges and to stamp values, look-ups need it for the cache. Plans
 /// are made and run without it.
@@ -20,8 +20,10 @@ static ENGINE: OnceLock<Mutex<Engine>> = OnceLock::new();
 
 impl Engine {
     pub(crate) fn lock() -> MutexGuard<'static, Engine> {
-        let engine = get_or_init(&ENGINE, || {
+        if ENGINE.get().is_none() {
             fork::set_outer_lock(|| Box::new(Engine::lock()));
+        }
+        let engine = init_once(&ENGINE, || {
             Mutex::new(Engine {
                 edges: Edges::new(),
                 epoch: 0,

@@ -1,9 +1,9 @@
-//! Ages: sequence numbers that give the order in which ops were recorded.
+//! Sequence numbers: that give the order in which ops were recorded.
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Returns the seq_no of an op whose operands have sequence numbers of at most `after`.
+/// Returns the sequence number of an op whose operands have sequence numbers of at most `after`.
 ///
 /// Threads take sequence numbers in blocks. A block is greater than all blocks taken before it.
 pub(crate) fn next_seq_no(after: u64) -> u64 {
@@ -16,7 +16,7 @@ pub(crate) fn next_seq_no(after: u64) -> u64 {
     next
 }
 
-/// Returns an seq_no greater than all sequence numbers in use and less than those this thread records later.
+/// Returns a sequence number greater than all sequence numbers in use and less than those this thread records later.
 pub(crate) fn seq_no_of_all() -> u64 {
     let next = fresh_block();
     NEXT_IN_BLOCK.set((next + 1, next + BLOCK));
@@ -26,7 +26,7 @@ pub(crate) fn seq_no_of_all() -> u64 {
 const BLOCK: u64 = 1 << 10;
 
 thread_local! {
-    /// Next seq_no of this thread, and the end of its block.
+    /// Next sequence number of this thread, and the end of its block.
     static NEXT_IN_BLOCK: Cell<(u64, u64)> = const { Cell::new((0, 0)) };
 }
 

@@ -24,11 +24,11 @@ pub(crate) struct Edge;
 
 /// Permission to follow and cut edges.
 ///
-/// The engine keeps the only one producer its lock, so a walk takes one lock in total, and not one
+/// The engine keeps the only one behind its lock, so a walk takes one lock in total, and not one
 /// for each value.
 pub(crate) type Edges = TCellOwner<Edge>;
 
-/// A tensor producer its handles: its elements, the op or call that promises them, or both.
+/// A tensor behind its handles: its elements, the op or call that promises them, or both.
 ///
 /// An op with several results has a `Value` of its own, to which users have no handle. Its results
 /// are *parts* of it.
@@ -44,7 +44,7 @@ pub(crate) struct Value {
     origin: AtomicU8,
     /// Producing op. Meaningless unless `origin` is [`OP`].
     pub(crate) op: Op,
-    /// Age of the value, greater than the sequence numbers of its operands; 0 if no op produces it.
+    /// Sequence number of the value, greater than those of its operands; 0 if no op produces it.
     pub(crate) seq_no: u64,
     /// Upper bound of the length of the longest chain of pending ops and calls that ends here.
     ///
@@ -166,7 +166,7 @@ pub(crate) enum Producer<'a> {
 impl Value {
     /// Returns an empty value.
     ///
-    /// It is initialised by [`begin`](Self::begin) or [`init_op`](Self::init_op).
+    /// It is initialised by [`init`](Self::init) or [`init_op`](Self::init_op).
     pub(crate) fn empty() -> Value {
         Value {
             aval: Aval::new(DType::F32, []),
@@ -342,7 +342,7 @@ impl Value {
                 && self.call().as_ref().is_none_or(|(node, _)| node.is_done())
     }
 
-    /// Returns the op producer the value, even if the elements are ready.
+    /// Returns the op behind the value, even if the elements are ready.
     #[inline]
     pub(crate) fn producer<'a>(&'a self, edges: &'a Edges) -> Producer<'a> {
         if !self.has_op() {

@@ -90,7 +90,7 @@ pub(super) fn donations(
 enum LastReads {
     /// No task reads the leaf.
     None,
-    /// The last task that reads the leaf does so `n` liveness.
+    /// The last task that reads the leaf does so `n` times.
     Task { task: usize, n: usize },
     /// The leaf is a result of the plan.
     Result,

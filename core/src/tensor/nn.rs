@@ -46,7 +46,7 @@ impl Tensor {
 
     /// `x - log(sum(exp(x)))` along an axis: the logarithm of [`Tensor::softmax`].
     ///
-    /// OpData precise than the logarithm of the softmax. Shape and dtype are those of `self`.
+    /// More precise than the logarithm of the softmax. Shape and dtype are those of `self`.
     ///
     /// ```
     /// # use gradloom::Tensor;

@@ -97,7 +97,7 @@ pub(crate) fn record_binary(op: Op, x: Tensor, y: Tensor) -> Result<Tensor> {
     record_one(op, [], &[&x, &y], &[])
 }
 
-/// Returns a value equal to `x` that provenance on `scope`, so that a transform can trace from it.
+/// Returns a value equal to `x` that depends on `scope`, so that a transform can trace from it.
 pub(crate) fn traced_input(x: &Tensor, scope: &Arc<Scope>) -> Tensor {
     let mut fresh = value(x.aval(), x.dtype(), Op::Identity, None, &[x]);
     fresh.set_scopes(x.0.scopes().union(Scopes::one(scope.clone())));

@@ -370,14 +370,14 @@ fn versions(program: &Program, group: &Group, dtype: &Ident, p: &TokenStream) ->
     }
 }
 
-/// Returns the cheaper variant of an op in `maths` that is valid for in_fast_range operands.
+/// Returns the cheaper variant of an op in `maths` that is valid for operands in its fast range.
 ///
-/// A loop tries it first, and recomputes with the general function if an operand was not in_fast_range.
+/// A loop tries it first, and recomputes with the general function if an operand was not in that range.
 fn in_fast_range(op: Op) -> Option<&'static str> {
     match op {
-        Op::Sin => Some("moderate_sin"),
-        Op::Cos => Some("moderate_cos"),
-        Op::Tan => Some("moderate_tan"),
+        Op::Sin => Some("fast_sin"),
+        Op::Cos => Some("fast_cos"),
+        Op::Tan => Some("fast_tan"),
         _ => None,
     }
 }

@@ -1,8 +1,8 @@
 use super::{Count, Unary, UnaryRule};
 use crate::Op;
-use gradloom_maths::{cos, in_fast_range, moderate_cos};
+use gradloom_maths::{cos, fast_cos, in_fast_range};
 
-unary_fns! { |x| cos::<A, _>(x), if all(in_fast_range(x)) moderate_cos::<A, _>(x) }
+unary_fns! { |x| cos::<A, _>(x), if all(in_fast_range(x)) fast_cos::<A, _>(x) }
 
 pub(super) static OP: Unary = Unary {
     name: "cos",

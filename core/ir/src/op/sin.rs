@@ -1,8 +1,8 @@
 use super::{Count, Unary, UnaryRule};
 use crate::Op;
-use gradloom_maths::{in_fast_range, moderate_sin, sin};
+use gradloom_maths::{fast_sin, in_fast_range, sin};
 
-unary_fns! { |x| sin::<A, _>(x), if all(in_fast_range(x)) moderate_sin::<A, _>(x) }
+unary_fns! { |x| sin::<A, _>(x), if all(in_fast_range(x)) fast_sin::<A, _>(x) }
 
 pub(super) static OP: Unary = Unary {
     name: "sin",

@@ -1,7 +1,7 @@
 use super::{Count, Unary, UnaryRule};
-use gradloom_maths::{in_fast_range, moderate_tan, tan};
+use gradloom_maths::{fast_tan, in_fast_range, tan};
 
-unary_fns! { |x| tan::<A, _>(x), if all(in_fast_range(x)) moderate_tan::<A, _>(x) }
+unary_fns! { |x| tan::<A, _>(x), if all(in_fast_range(x)) fast_tan::<A, _>(x) }
 
 pub(super) static OP: Unary = Unary {
     name: "tan",

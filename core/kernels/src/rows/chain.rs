@@ -46,7 +46,7 @@ const TASK_BYTES: usize = 1 << 17;
 
 /// Returns the kernel that runs `links` in order on `block` of `n_rows` rows at a time.
 ///
-/// `block` must be a multiple of the [grain](Fusable::row_multiple) of each link. `outs` are the dtypes and
+/// `block` must be a multiple of the [row multiple](Fusable::row_multiple) of each link. `outs` are the dtypes and
 /// lengths of the results; `local` are the dtypes and row lengths of the intermediate values.
 pub fn chain(
     links: Vec<Stage>,
@@ -162,8 +162,8 @@ pub fn chain(
 /// Returns the operands to prefetch: those with the longest rows among the operands that groups
 /// read row by row.
 ///
-/// They are prefetched one block prefetch, by kernels on rows and by non-temporal copies. Groups do
-/// not prefetch: they rely on the hardware, which looks prefetch within a page only, and memory is
+/// They are prefetched one block ahead, by kernels on rows and by non-temporal copies. Groups do
+/// not prefetch: they rely on the hardware, which looks ahead within a page only, and memory is
 /// idle while kernels on rows compute.
 fn prefetch(links: &[Stage], n_rows: usize) -> Vec<usize> {
     let mut prefetched: Vec<(usize, usize)> = Vec::new();

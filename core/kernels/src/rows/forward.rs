@@ -453,7 +453,7 @@ pub(crate) fn class(labels: Data<'_>, row: usize, classes: usize) -> Result<usiz
 
 /// Writes the loss of each row, `-log_softmax(logits)[label]`.
 ///
-/// If `less_hot` is not empty, prefetch_also writes the gradient, as [`softmax_less_hot`]. The labels must
+/// If `less_hot` is not empty, also writes the gradient, as [`softmax_less_hot`]. The labels must
 /// be valid classes.
 pub(crate) fn losses<T: Float>(
     logits: &[T],
@@ -509,7 +509,7 @@ leveled! {
 }
 
 leveled! {
-    /// As [`cross_entropy_rows`]; prefetch_also writes the softmax of each row, less 1 at its label.
+    /// As [`cross_entropy_rows`]; also writes the softmax of each row, less 1 at its label.
     fn cross_entropy_and_rows<S, T: Float>(
         logits: &[T],
         labels: Data<'_>,
