@@ -321,7 +321,7 @@ peels! {
 #[diagnostic::on_unimplemented(
     message = "this method is not traced",
     label = "a method of a type without `#[traced]`",
-    note = "put `#[traced]` on its impl block; or, if the traced method is one of the type producer a `Deref` of yours, call it on that: `(*model).forward(&x)`"
+    note = "put `#[traced]` on its impl block; or, if the traced method is one of the type behind a `Deref` of yours, call it on that: `(*model).forward(&x)`"
 )]
 pub trait Nearest {}
 
@@ -484,7 +484,7 @@ impl<A> Spot<A> {
 /// A value that the macro asks about at its place.
 pub trait Seen: Sized {
     /// Returns the value, and stores the answer.
-    fn __traced_seen<A>(self, _: Spot<A>, _: impl FnOnce(&Self) -> A) -> Self {
+    fn __spot_of_gradloom<A>(self, _: Spot<A>, _: impl FnOnce(&Self) -> A) -> Self {
         self
     }
 }

@@ -157,7 +157,7 @@ impl Asking<'_> {
         let slot = self.put(spot);
         let expr = behind_mut(expr);
         *expr = Expr::Verbatim(
-            ours!((#expr).__traced_seen(#slot, |r| (&&&&&#p::Probe(r)).class::<#mask>())),
+            ours!((#expr).__spot_of_gradloom(#slot, |r| (&&&&&#p::Probe(r)).class::<#mask>())),
         );
     }
 
