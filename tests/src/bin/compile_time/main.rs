@@ -134,7 +134,8 @@ fn measure(dir: &Path, source: &str, profile: Profile) -> Taken {
     fs::copy(lock, dir.join("Cargo.lock")).expect("the workspace has a lock file");
     // A unique text forces cargo to compile again.
     let now = Instant::now();
-    let source = format!("//! {now:?}\n\nuse gradloom::prelude::*;\n\n{source}");
+    let source =
+        format!("//! {now:?}\n#![allow(warnings)]\n\nuse gradloom::prelude::*;\n\n{source}");
     write(dir.join("src/lib.rs"), &source);
     let result = dir.join("result");
     let this = env::current_exe().expect("the path of this program is known");
