@@ -63,20 +63,60 @@ pub(crate) fn file(functions: &[Function]) -> String {
         signature: Signature::new(&mut super::Rng::new(0), String::new()),
         marked: PRELUDE.to_owned(),
     };
-    let traced: String = functions.iter().map(Function::traced).collect();
     let plain: String = functions.iter().map(Function::plain).collect();
     let cases: String = functions
         .iter()
         .enumerate()
         .map(|(i, f)| case(i, f))
         .collect();
+    let traced = traced_module(functions);
     format!(
-        "pub mod traced {{\nuse gradloom::prelude::*;\n{}\n{traced}}}\n\
+        "{traced}\
          pub mod plain {{\nuse gradloom::prelude::*;\nuse crate::{{decide, look, now}};\n{}\n{plain}}}\n\
          pub const CASES: &[crate::Case] = &[\n{cases}];\n",
-        prelude.traced(),
         prelude.plain(),
     )
+}
+
+/// Writes a module `traced` with the functions.
+pub(crate) fn traced_module(functions: &[Function]) -> String {
+    let prelude = Function {
+        signature: Signature::new(&mut super::Rng::new(0), String::new()),
+        marked: PRELUDE.to_owned(),
+    };
+    let traced: String = functions.iter().map(Function::traced).collect();
+    format!(
+        "pub mod traced {{\nuse gradloom::prelude::*;\n{}\n{traced}}}\n",
+        prelude.traced()
+    )
+}
+
+/// Writes a function that needs these companions of all functions, as far as they have them.
+///
+/// A result that is not a number has no `value_and_grad`; its `vjp` takes its place.
+pub(crate) fn uses(functions: &[Function], companions: &[&str]) -> String {
+    let mut out = "pub fn uses() -> usize {\n    let mut all = 0;\n".to_owned();
+    for f in functions {
+        let s = &f.signature;
+        for companion in companions {
+            let companion = match s.ret {
+                Ret::Tensor([]) => companion,
+                _ if *companion == "value_and_grad" => "vjp",
+                _ => companion,
+            };
+            let n = if companion == "jvp" {
+                2
+            } else {
+                s.params.len()
+            };
+            let args = vec!["_"; n].join(", ");
+            out += &format!(
+                "    all ^= traced::{}::{companion} as fn({args}) -> _ as usize;\n",
+                s.name
+            );
+        }
+    }
+    out + "    all\n}\n"
 }
 
 /// A parameter in a case of the table.

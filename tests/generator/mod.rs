@@ -21,6 +21,7 @@ mod signature;
 mod stmt;
 
 pub(crate) use harness::file;
+pub(crate) use harness::{traced_module, uses};
 
 use rng::Rng;
 use scope::Scope;

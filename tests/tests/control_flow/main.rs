@@ -29,6 +29,7 @@ macro_rules! check_two {
 }
 
 mod aliases;
+mod branches_and_loops;
 mod checkpoints;
 mod forms;
 mod host_values;

@@ -1,9 +1,15 @@
 //! Measures compile time and peak memory of rustc for traced functions: `cargo run -p
 //! gradloom-tests --bin compile_time`.
 //!
-//! Each form is a crate of its own, compiled as in a user's `cargo build`: the whole crate, with
-//! debug information, not optimised. Memory is read from `/proc` where that exists. The machine
-//! should be idle.
+//! Each form is a library of its own, compiled as in a user's `cargo build` or `cargo build
+//! --release`. Memory is read from `/proc` where that exists. The machine should be idle.
+//!
+//! The last rows are the generated functions of `tests/tests/generated.rs`: in a library whose
+//! functions nobody calls, with every value and gradient used, and with all companions used.
+
+#[path = "../../../generator/mod.rs"]
+#[allow(dead_code, unused_imports)] // other programs use the rest
+mod generator;
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -36,12 +42,50 @@ fn measure_all() {
     }
     show(&dir, "2,000 statements in a loop", &in_a_loop(2_000));
     show(&dir, "a transformer block", BLOCK);
+    println!();
+    for profile in [Profile::Debug, Profile::Release] {
+        show_generated(&dir, profile);
+    }
+}
+
+/// Number of generated functions.
+const GENERATED: usize = 300;
+
+/// Compiles the generated functions, and prints a row for each way to use them.
+fn show_generated(dir: &Path, profile: Profile) {
+    let functions = generator::functions(0, GENERATED);
+    let library = generator::traced_module(&functions);
+    println!(
+        "{GENERATED} functions, {profile:?}{:>26} {:>9} {:>9}",
+        "CPU s", "each", "peak MiB"
+    );
+    for (name, companions) in [
+        ("not called", &[][..]),
+        ("gradients", &["value_and_grad"]),
+        ("all companions", &["value_and_grad", "vjp", "jvp"]),
+    ] {
+        let uses = generator::uses(&functions, companions);
+        let taken = measure(dir, &format!("{library}{uses}"), profile);
+        println!(
+            "    {name:31} {:9.1} {:9.3} {:9.0}",
+            taken.cpu,
+            taken.cpu / GENERATED as f64,
+            taken.peak
+        );
+    }
+}
+
+/// Build profile of cargo.
+#[derive(Clone, Copy, Debug)]
+enum Profile {
+    Debug,
+    Release,
 }
 
 /// Compiles a crate with and without `#[traced]`, and prints a row.
 fn show(dir: &Path, name: &str, source: &str) {
-    let plain = measure(dir, &source.replace("#[traced]", ""));
-    let traced = measure(dir, source);
+    let plain = measure(dir, &source.replace("#[traced]", ""), Profile::Debug);
+    let traced = measure(dir, source, Profile::Debug);
     println!(
         "{name:28} {:9.2} {:9.2} {:9.2} {:9.0}",
         traced.seconds,
@@ -78,7 +122,7 @@ struct Taken {
     peak: f64,
 }
 
-fn measure(dir: &Path, source: &str) -> Taken {
+fn measure(dir: &Path, source: &str, profile: Profile) -> Taken {
     let core = Path::new(env!("CARGO_MANIFEST_DIR")).join("../core");
     let manifest = format!(
         "[package]\nname = \"measured\"\nedition = \"2024\"\n[workspace]\n[dependencies]\ngradloom = {{ path = {core:?} }}\n"
@@ -90,13 +134,18 @@ fn measure(dir: &Path, source: &str) -> Taken {
     fs::copy(lock, dir.join("Cargo.lock")).expect("the workspace has a lock file");
     // A unique text forces cargo to compile again.
     let now = Instant::now();
-    let source = format!("//! {now:?}\n\nuse gradloom::prelude::*;\n\n{source}");
+    let source =
+        format!("//! {now:?}\n#![allow(warnings)]\n\nuse gradloom::prelude::*;\n\n{source}");
     write(dir.join("src/lib.rs"), &source);
     let result = dir.join("result");
     let this = env::current_exe().expect("the path of this program is known");
     let status = Command::new(env!("CARGO"))
         .args(["build", "--quiet", "--offline", "--target-dir"])
         .arg(dir.join("target"))
+        .args(match profile {
+            Profile::Debug => None,
+            Profile::Release => Some("--release"),
+        })
         .current_dir(dir)
         .env("RUSTC_WORKSPACE_WRAPPER", this)
         .env(RESULT, &result)

@@ -502,7 +502,7 @@ fn one_of_each() -> Vec<Error> {
 
 #[test]
 fn every_error_variant_has_a_test() {
-    let source = include_str!("../../core/src/error.rs");
+    let source = include_str!("../../../core/src/error.rs");
     let (_, variants) = source
         .split_once("pub enum Error {")
         .expect("the source declares the enum");

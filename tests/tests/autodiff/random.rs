@@ -1,7 +1,7 @@
 //! Derivatives of random graphs: both modes agree, in first and second order, and do not depend on
 //! values evaluated earlier.
 //!
-//! `GRADLOOM_GRAPHS=30000 cargo test --release -p gradloom-tests --test random_gradients` tests
+//! `GRADLOOM_GRAPHS=30000 cargo test --release -p gradloom-tests --test autodiff random` tests
 //! more graphs.
 
 use gradloom::{DType, Result, Tensor, evaluate, grad, hvp, jvp, value_and_grad};

@@ -374,7 +374,7 @@ fn the_emitted_tests_fail_where_a_companion_is_wrong() {
     mod wrong_vjp {
         use gradloom::prelude::*;
 
-        #[traced(check, crate = crate::doubling)]
+        #[traced(check, crate = crate::checked::doubling)]
         fn f(#[shape(B, I)] x: &Tensor, #[shape(I)] w: &Tensor) -> Tensor {
             (x * w).sin()
         }
@@ -383,7 +383,7 @@ fn the_emitted_tests_fail_where_a_companion_is_wrong() {
     mod wrong_jvp {
         use gradloom::prelude::*;
 
-        #[traced(check, crate = crate::forgetting)]
+        #[traced(check, crate = crate::checked::forgetting)]
         fn f(#[shape(B, I)] x: &Tensor, #[shape(I)] w: &Tensor) -> Tensor {
             (x * w).sin()
         }
@@ -392,7 +392,7 @@ fn the_emitted_tests_fail_where_a_companion_is_wrong() {
     mod wrong_grad {
         use gradloom::prelude::*;
 
-        #[traced(check, crate = crate::seeding)]
+        #[traced(check, crate = crate::checked::seeding)]
         fn f(#[shape(B)] x: &Tensor) -> Tensor {
             x.sin().sum(..)
         }

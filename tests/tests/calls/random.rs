@@ -2,7 +2,7 @@
 //! Arguments may be equal, dropped, donated, or read late or on another thread, and calls may panic
 //! in between.
 //!
-//! `GRADLOOM_CALLS=100000 cargo test --release -p gradloom-tests --test random_calls` makes more
+//! `GRADLOOM_CALLS=100000 cargo test --release -p gradloom-tests --test calls random` makes more
 //! calls.
 
 use gradloom::optim::{Adam, Sgd};

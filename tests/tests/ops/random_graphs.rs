@@ -1,7 +1,7 @@
 //! Random graphs over the whole op table give the bits of evaluation op by op, however they are
 //! split into evaluations and whatever plans are cached.
 //!
-//! `GRADLOOM_GRAPHS=100000 cargo test --release -p gradloom-tests --test random_graphs` tests more
+//! `GRADLOOM_GRAPHS=100000 cargo test --release -p gradloom-tests --test ops random_graphs` tests more
 //! graphs.
 
 use gradloom::{Tensor, cache, evaluate};

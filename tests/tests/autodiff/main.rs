@@ -1,0 +1,10 @@
+//! Derivatives: companions, transforms, trees of gradients, orders above one.
+
+mod agree;
+mod checked;
+mod gradients_are_trees;
+mod nodiff;
+mod pullbacks;
+mod random;
+mod second_order;
+mod testing;

@@ -1,0 +1,14 @@
+//! Calls of traced functions: keys, purity, hashes, pending arguments, donated buffers.
+
+mod call_checks;
+mod donation;
+mod generic_calls;
+mod hashes;
+mod keys;
+mod purity;
+mod purity_holes;
+mod purity_natural;
+mod random;
+mod reading;
+mod skipped_results;
+mod static_calls;

@@ -1,0 +1,8 @@
+//! Ops: laws over the op table, reference results, shapes, messages, random graphs.
+
+mod goldens;
+mod growth;
+mod laws;
+mod messages;
+mod random_graphs;
+mod shapes;
