@@ -280,11 +280,12 @@ fn a_long_function_is_emitted_as_text_between_its_host_statements() {
     );
     let expansion = expansion("", &source);
     assert_eq!(expansion.matches("let v").count(), 0);
-    // One static for each stretch: the assertion splits two of the three programs.
+    // One listing for each stretch: the assertion splits two of the three programs.
     struct Listings(Vec<String>);
     impl<'ast> syn::visit::Visit<'ast> for Listings {
-        fn visit_item_static(&mut self, item: &'ast syn::ItemStatic) {
-            if let syn::Expr::Call(call) = &*item.expr
+        fn visit_item_const(&mut self, item: &'ast syn::ItemConst) {
+            if item.ident == "__LISTING"
+                && let syn::Expr::Call(call) = &*item.expr
                 && let syn::Expr::Lit(syn::ExprLit {
                     lit: syn::Lit::Str(text),
                     ..

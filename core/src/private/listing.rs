@@ -4,17 +4,25 @@
 
 use crate::transform::{Bound, Env};
 use crate::{Aval, Error, Result, Tensor};
+use gradloom_ir::hash::HashMap;
 use gradloom_ir::op::Operands;
 use gradloom_ir::{Attr, Entity, Eqn, Op, Program, SecondaryMap, Static, Var};
-use gradloom_kernels::lock::get_or_init;
+use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::sync::OnceLock;
+use std::rc::Rc;
 
 /// Equations in the text form of programs. The macro writes the text, so it always parses.
-#[derive(Debug)]
+///
+/// It holds no state, so that code that nobody calls makes no static: each thread keeps the programs
+/// that it has parsed.
+#[derive(Clone, Copy, Debug)]
 pub struct Listing {
     text: &'static str,
-    read: OnceLock<Read>,
+}
+
+thread_local! {
+    /// Parsed listings, by the address and length of their text.
+    static PARSED: RefCell<HashMap<(usize, usize), Rc<Read>>> = RefCell::default();
 }
 
 #[derive(Debug)]
@@ -27,10 +35,24 @@ struct Read {
 impl Listing {
     /// Creates a listing from its text.
     pub const fn new(text: &'static str) -> Listing {
-        Listing {
-            text,
-            read: OnceLock::new(),
-        }
+        Listing { text }
+    }
+
+    /// Returns the parsed text.
+    fn read(&self) -> Rc<Read> {
+        let place = (self.text.as_ptr().addr(), self.text.len());
+        let parsed = PARSED.try_with(|parsed| {
+            let mut parsed = parsed.try_borrow_mut().ok()?;
+            let read = parsed
+                .entry(place)
+                .or_insert_with(|| Rc::new(Read::new(self.text)));
+            Some(read.clone())
+        });
+        // The thread-local is gone while the thread ends.
+        parsed
+            .ok()
+            .flatten()
+            .unwrap_or_else(|| Rc::new(Read::new(self.text)))
     }
 
     /// Records the equations and returns the results.
@@ -61,7 +83,8 @@ impl Listing {
         linear: &[Option<&Tensor>],
         failed: fn(usize, Error) -> !,
     ) -> ([Tensor; N], [Option<Tensor>; M]) {
-        let Read { program, hosts } = get_or_init(&self.read, || Read::new(self.text));
+        let read = self.read();
+        let Read { program, hosts } = &*read;
         let tensor = |x: &Tensor| Bound::Tensor(x.clone());
         let tensors = tensors.iter().map(|x| Some(tensor(x)));
         let likes = likes.iter().map(|like| Some(Bound::Aval((*like).clone())));

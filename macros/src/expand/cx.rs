@@ -59,6 +59,7 @@ impl Cx<'_> {
             #head
             #[cfg(not(debug_assertions))]
             #[doc(hidden)]
+            #[inline]
             #vis fn #name() { #body }
         }
     }

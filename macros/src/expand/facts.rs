@@ -156,6 +156,7 @@ impl Cx<'_> {
             ours! {
                 #head
                 #[doc(hidden)]
+                #[inline]
                 #vis #signature { loop {} }
             }
         });

@@ -58,11 +58,13 @@ impl Cx<'_> {
             #head
             #[doc = #both_doc]
             #[track_caller]
+            #[inline]
             #vis #both_signature { #both }
 
             #head
             #[doc = #grad_doc]
             #[track_caller]
+            #[inline]
             #vis #grad_signature { #take }
         }
     }

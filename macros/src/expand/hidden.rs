@@ -85,6 +85,7 @@ impl Cx<'_> {
             #head
             #[doc(hidden)]
             #tracked
+            #[inline]
             #vis #jvp_signature { #jvp }
         };
         let items = own.items;
@@ -133,6 +134,7 @@ impl Cx<'_> {
             items: ours!(#saved_struct #items),
             forward: ours! {
                 #tracked
+                #[inline]
                 #vis #signature { #forward }
             },
         }
@@ -169,6 +171,7 @@ impl Cx<'_> {
             #head
             #[doc(hidden)]
             #[track_caller]
+            #[inline]
             #vis #signature { #body }
         }
     }
@@ -392,6 +395,7 @@ impl Cx<'_> {
             #head
             #[doc = #forward_doc]
             #[track_caller]
+            #[inline]
             #vis #forward_signature {
                 let (y, #field) = #begun #question;
                 #result
@@ -402,6 +406,7 @@ impl Cx<'_> {
             #head
             #[doc(hidden)]
             #[track_caller]
+            #[inline]
             #vis #jvp_signature {
                 #copies
                 #p::#jvp(&#given, #arguments)

@@ -110,6 +110,7 @@ impl Cx<'_> {
             #head
             #[doc = #doc]
             #[track_caller]
+            #[inline]
             #vis #signature { #body }
         }
     }

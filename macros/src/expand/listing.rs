@@ -16,8 +16,8 @@ use std::ops::Range;
 /// Number of equations from which on a program, or a whole function, is long.
 ///
 /// The limit for functions is lower because their derivatives have more equations.
-const LONG: usize = 200;
-const LONG_FUNCTION: usize = 100;
+const LONG: usize = 48;
+const LONG_FUNCTION: usize = 24;
 /// Minimum number of equations in a stretch.
 const SHORTEST: usize = 4;
 
@@ -175,7 +175,7 @@ impl Emit<'_> {
         let hosts = &statics.hosts;
         let failed = self.failed(eqns);
         let listing = ours! {
-            static __LISTING: #p::Listing = #p::Listing::new(#text);
+            const __LISTING: #p::Listing = #p::Listing::new(#text);
             #failed
         };
         let given = ours!(&[#(&#tensors),*], &[#(&#likes),*], &[#(&#hosts),*]);
@@ -219,6 +219,7 @@ impl Emit<'_> {
         });
         let last = places.last().map(|(_, span)| raise(*span));
         ours! {
+            #[inline]
             fn __failed(#eqn: usize, #error: #p::Error) -> ! { #(#tests)* #last }
         }
     }

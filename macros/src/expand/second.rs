@@ -62,6 +62,7 @@ impl Cx<'_> {
             #head
             #[doc = #doc]
             #[track_caller]
+            #[inline]
             #vis #signature { #body }
         }
     }
@@ -113,6 +114,7 @@ impl Cx<'_> {
             #head
             #[doc(hidden)]
             #tracked
+            #[inline]
             #vis #signature { #statements }
         }
     }

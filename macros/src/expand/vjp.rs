@@ -51,6 +51,7 @@ impl Cx<'_> {
             #head
             #[doc = #doc]
             #[track_caller]
+            #[inline]
             #vis #signature {
                 #(#structures)*
                 #run
