@@ -103,6 +103,7 @@ impl Cx<'_> {
             #allow
             impl #saved {
                 /// Returns the bytes of the residuals for these lengths of the named dims, if the shapes are known.
+                #[inline]
                 pub fn bytes_for(dims: &[(&str, u64)]) -> ::core::option::Option<u64> {
                     let bytes: ::core::option::Option<#p::Formula> = #bytes;
                     bytes?.eval(dims)

@@ -214,6 +214,7 @@ impl Cx<'_> {
             #(#attrs)*
             #allow
             impl #p::Residual for #step {
+                #[inline]
                 fn keep(&self, kept: &mut #p::Kept) { #body }
             }
         }

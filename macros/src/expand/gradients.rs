@@ -162,18 +162,23 @@ fn grads_traits(
     [
         ours! {
             impl #params #p::Tree for #grads #params where #trees {
+                #[inline]
                 fn visit(&self, f: &mut dyn ::core::ops::FnMut(&#p::Tensor)) {
                     #(#p::Tree::visit(&(*self).#fields, f);)*
                 }
+                #[inline]
                 fn visit_mut(&mut self, f: &mut dyn ::core::ops::FnMut(&mut #p::Tensor)) {
                     #(#p::Tree::visit_mut(&mut (*self).#fields, f);)*
                 }
+                #[inline]
                 fn map(&self, f: &mut dyn ::core::ops::FnMut(&#p::Tensor) -> #p::Tensor) -> Self {
                     Self { #(#fields: #p::Tree::map(&(*self).#fields, f)),* }
                 }
+                #[inline]
                 fn paths(&self, prefix: &str, out: &mut ::std::vec::Vec<::std::string::String>) {
                     #(#p::Tree::paths(&(*self).#fields, &::std::format!("{}{}", prefix, #paths), out);)*
                 }
+                #[inline]
                 fn __key<'key>(&'key self, key: &mut #p::CallKey<'key>) {
                     #(#p::Tree::__key(&(*self).#fields, key);)*
                 }
@@ -182,6 +187,7 @@ fn grads_traits(
         },
         ours! {
             impl #params ::core::clone::Clone for #grads #params where #clones {
+                #[inline]
                 fn clone(&self) -> Self {
                     Self { #(#fields: ::core::clone::Clone::clone(&(*self).#fields)),* }
                 }
@@ -189,6 +195,7 @@ fn grads_traits(
         },
         ours! {
             impl #params ::core::fmt::Debug for #grads #params where #debugs {
+                #[inline]
                 fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
                     f.debug_struct(#shown) #(.field(#names, &(*self).#fields))* .finish()
                 }

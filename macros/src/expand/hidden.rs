@@ -37,6 +37,7 @@ impl Cx<'_> {
             #allow
             impl #saved {
                 /// Returns the number of bytes of its tensors.
+                #[inline]
                 pub fn bytes(&self) -> usize {
                     #p::bytes(&[#(&self.#names),*])
                 }
@@ -123,6 +124,7 @@ impl Cx<'_> {
         let given = Ident::new("cotangents", Span::mixed_site());
         let pull = ours! {
             #[track_caller]
+            #[inline]
             fn pull(&self, #given: &[::core::option::Option<#p::Tensor>]) -> #p::Pulled { #pull }
         };
         let saved_struct = self.saved_struct(residuals, &fields, &pull);
