@@ -1,7 +1,7 @@
 //! `#[derive(Tree)]`: emits one match arm per variant and one call per field.
 
-use crate::generic::{Params, names};
-use crate::parse::{text, unraw};
+use crate::input::generic::{Params, names};
+use crate::input::{text, unraw};
 use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
 use syn::spanned::Spanned;
@@ -269,7 +269,7 @@ impl Variant {
         let fields = self.fields.iter().map(|field| {
             let local = &field.local;
             match field.skip {
-                true => crate::expand::static_key(
+                true => crate::emit::static_key(
                     &quote!(#krate::__private),
                     &quote!(#local),
                     field.may_borrow,

@@ -1,8 +1,9 @@
 //! Assembles the pieces of a body once all of it is lowered and the variables that cross blocks are
 //! known.
 
-use super::blocks::{Declaration, Flowing, HostCode, Piece, Store};
-use super::{Cx, Input, Lowered, Source};
+use super::Cx;
+use crate::program::{Declaration, Flowing, HostCode, Piece, Store};
+use crate::program::{Input, Lowered, Source};
 use gradloom_ir::flow::{Block, Flow, Node};
 use gradloom_ir::{Program, SecondaryMap, Var};
 use proc_macro2::{Ident, Span, TokenStream};
@@ -14,11 +15,11 @@ use std::rc::Rc;
 pub(super) struct Raw {
     pub(super) program: Program,
     pub(super) inputs: Vec<Input>,
-    pub(super) hosts: Vec<super::HostStmt>,
+    pub(super) hosts: Vec<crate::program::HostStmt>,
     pub(super) statics: BTreeMap<gradloom_ir::Attr, Ident>,
     pub(super) static_hosts: BTreeMap<gradloom_ir::Attr, usize>,
     pub(super) input_hosts: SecondaryMap<Var, usize>,
-    pub(super) calls: BTreeMap<gradloom_ir::Attr, super::Call>,
+    pub(super) calls: BTreeMap<gradloom_ir::Attr, crate::program::Call>,
     pub(super) spans: SecondaryMap<Var, Span>,
     pub(super) stores: Vec<(Var, Var, Store)>,
     pub(super) line: usize,
@@ -51,7 +52,7 @@ impl Cx<'_> {
             let stores: Vec<(Var, Var, Store)> = raw.stores.iter().copied().chain(kept).collect();
             let reads: Vec<Var> = bound.intersection(&state.read).copied().collect();
             if !reads.is_empty() {
-                raw.hosts.push(super::HostStmt {
+                raw.hosts.push(crate::program::HostStmt {
                     at: raw.program.eqns.len(),
                     reads,
                     tokens: TokenStream::new(),

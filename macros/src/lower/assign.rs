@@ -1,10 +1,10 @@
 //! Lowers assignments, which bind a local to another variable within its block.
 
-use super::blocks::Declaration;
 use super::slots::Slot;
 use super::syntax::exits;
 use super::{Cx, Host, Local, R, Stop, Value, Want, host};
-use crate::parse::{OutShape, unraw};
+use crate::input::{OutShape, unraw};
+use crate::program::Declaration;
 use proc_macro2::Ident;
 use quote::quote;
 use syn::Expr;

@@ -3,7 +3,7 @@
 //! The pattern also determines the structure that is expected of the value.
 
 use super::{Cx, Host, R, Value, Want};
-use crate::parse::{OutShape, unraw};
+use crate::input::{OutShape, unraw};
 use proc_macro2::Ident;
 use quote::quote;
 use syn::Pat;

@@ -1,12 +1,12 @@
 //! Lowers `if` and `match`, and their conditions.
 
-use super::blocks::HostCode;
 use super::control::Use;
 use super::join::Join;
 use super::pattern::{Item, takes};
 use super::slots::join;
 use super::syntax::{has_let, peel};
 use super::{Cx, Host, Place, R, Stop, Value, Want};
+use crate::program::HostCode;
 use gradloom_ir::flow::Node;
 use gradloom_ir::{Aval, Var};
 use proc_macro2::{Ident, Span, TokenStream};

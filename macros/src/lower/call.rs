@@ -3,8 +3,9 @@
 
 use super::names::spelt;
 use super::op::{find, tensor_function};
-use super::{Call, CallArg, Callee, Cx, Host, Input, Place, R, Source, Stop, Value, Want};
-use crate::parse::{OutShape, text, unraw};
+use super::{Cx, Host, Place, R, Stop, Value, Want};
+use crate::input::{OutShape, text, unraw};
+use crate::program::{Call, CallArg, Callee, Input, Source};
 use gradloom_ir::{Aval, Op, Static, Var};
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, quote};
@@ -407,7 +408,7 @@ impl Segments {
         let of_std = ["std", "core", "alloc"].contains(&first)
             || STD.contains(&last)
             || STD.contains(&owner);
-        is_type(last) || of_std || crate::parse::NUMBERS.contains(&owner)
+        is_type(last) || of_std || crate::input::NUMBERS.contains(&owner)
     }
 }
 

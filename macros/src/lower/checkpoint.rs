@@ -3,39 +3,16 @@
 //! Reverse mode saves the state of the loop every `k` iterations, and recomputes the iterations in
 //! between when the sweep reaches them (Griewank and Walther, *Evaluating Derivatives*, ch. 12).
 
-use super::blocks::HostCode;
 use super::{Cx, R, Stop, Value};
+use crate::input::is_checkpoint;
+use crate::program::HostCode;
+use crate::program::checkpoint::{Checkpoint, Turns, start};
 use gradloom_ir::flow::Node;
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, quote};
 use std::collections::BTreeSet;
 use syn::spanned::Spanned;
 use syn::{Attribute, Expr};
-
-/// Loop whose iterations are recomputed.
-#[derive(Clone, Debug)]
-pub(crate) struct Checkpoint {
-    pub(crate) turns: Turns,
-    /// Number of iterations between two saved states.
-    pub(crate) every: TokenStream,
-    /// Host locals that the loop reads; each is cloned.
-    pub(crate) hosts: Vec<Ident>,
-    /// Locals in `hosts` that may change.
-    pub(crate) changing: Vec<Ident>,
-}
-
-/// Head of a loop, which decides how often it runs.
-#[derive(Clone, Debug)]
-pub(crate) struct Turns {
-    /// Code before the brace, as the user wrote it.
-    pub(crate) shown: TokenStream,
-    /// Code before the brace of a loop that starts at iteration `start`.
-    pub(crate) head: TokenStream,
-    /// Condition evaluated once at the start of each iteration that runs: it may have side effects.
-    pub(crate) condition: Option<TokenStream>,
-    /// Copies of host locals that the loop changes and whose initial values its head reads.
-    pub(crate) copies: Vec<Ident>,
-}
 
 /// Methods that do not modify their receiver.
 const READS: [&str; 36] = [
@@ -77,11 +54,6 @@ const READS: [&str; 36] = [
     "chunks",
 ];
 
-/// Returns whether an attribute is `#[checkpoint]`.
-pub(crate) fn is_checkpoint(attr: &Attribute) -> bool {
-    attr.path().is_ident("checkpoint")
-}
-
 /// Returns the first `#[checkpoint]` in a body.
 pub(super) fn find(block: &syn::Block) -> Option<Attribute> {
     struct Find(Option<Attribute>);
@@ -95,11 +67,6 @@ pub(super) fn find(block: &syn::Block) -> Option<Attribute> {
     let mut find = Find(None);
     syn::visit::Visit::visit_block(&mut find, block);
     find.0
-}
-
-/// Returns the local that holds the first iteration to run.
-pub(crate) fn start() -> Ident {
-    Ident::new("start", Span::mixed_site())
 }
 
 impl Cx<'_> {
@@ -169,7 +136,7 @@ impl Cx<'_> {
                         Value::Host(host) => {
                             let expr = &host.expr;
                             if let Ok(ident) = syn::parse2::<Ident>(expr.to_token_stream()) {
-                                if self.host_mut.contains(&crate::parse::unraw(&ident)) {
+                                if self.host_mut.contains(&crate::input::unraw(&ident)) {
                                     changing.push(ident.clone());
                                 }
                                 hosts.push(ident);
@@ -226,7 +193,7 @@ impl Cx<'_> {
                     Expr::Path(p) => {
                         let ident = p.path.get_ident()?;
                         self.host_mut
-                            .contains(&crate::parse::unraw(ident))
+                            .contains(&crate::input::unraw(ident))
                             .then_some(ident)
                     }
                     Expr::Paren(p) => self.changing(&p.expr),
@@ -296,6 +263,6 @@ impl Cx<'_> {
 
 fn mentioned(tokens: TokenStream, names: &mut BTreeSet<String>) {
     super::host::in_tokens(tokens, &mut |ident| {
-        names.insert(crate::parse::unraw(ident));
+        names.insert(crate::input::unraw(ident));
     });
 }

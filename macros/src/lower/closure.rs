@@ -34,7 +34,7 @@ impl Cx<'_> {
         // Unless the closure borrows it, a slot may have another value by the time of the call.
         let mut names = Vec::new();
         super::host::names(&expr.body, &mut |ident| {
-            names.push(crate::parse::unraw(ident))
+            names.push(crate::input::unraw(ident))
         });
         self.keep_captured(&names);
         let mut captured = BTreeMap::new();

@@ -1,10 +1,10 @@
 //! Lowers `break`, `return`, and the end of the function.
 
-use super::blocks::{HostCode, Store};
 use super::control::Use;
 use super::loops::Around;
 use super::syntax::is_control;
 use super::{Cx, R, Stop, Value, Want};
+use crate::program::{HostCode, Store};
 use gradloom_ir::flow::Node;
 use quote::quote;
 use syn::spanned::Spanned;

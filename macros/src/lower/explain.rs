@@ -6,7 +6,7 @@
 //! an axis of an operand if it becomes unknown without it.
 
 use super::Cx;
-use crate::parse::text;
+use crate::input::text;
 use gradloom_ir::{Attr, Aval, Dim, Eqn, Fault, OpError, Shape, Static, Var};
 use proc_macro2::{LineColumn, Span, TokenStream};
 use quote::ToTokens;

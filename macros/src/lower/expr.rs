@@ -43,7 +43,7 @@ impl Cx<'_> {
         match expr {
             Expr::Path(p) => match p.path.get_ident() {
                 Some(ident) => {
-                    let value = self.lookup(&crate::parse::unraw(ident));
+                    let value = self.lookup(&crate::input::unraw(ident));
                     let mut value = value.expect("the expression mentions a tensor").clone();
                     if let Value::Place(place) = &mut value {
                         place.stands_at(ident.span());
@@ -215,12 +215,12 @@ impl Cx<'_> {
             Expr::Unary(u) => matches!(u.op, UnOp::Neg(_)) && self.is_number(&u.expr),
             Expr::Binary(b) => self.is_number(&b.left) && self.is_number(&b.right),
             Expr::Cast(c) => matches!(
-                crate::parse::classify(&c.ty, &mut Default::default()),
-                crate::parse::Kind::Static { number: true }
+                crate::input::classify(&c.ty, &mut Default::default()),
+                crate::input::Kind::Static { number: true }
             ),
             Expr::Path(p) => p.path.get_ident().is_some_and(|i| {
                 matches!(
-                    self.lookup(&crate::parse::unraw(i)),
+                    self.lookup(&crate::input::unraw(i)),
                     Some(Value::Host(Host { number: true, .. }))
                 )
             }),

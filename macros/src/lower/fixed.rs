@@ -1,7 +1,7 @@
 //! Binds host values that are read after their evaluation: in an index, or in a tuple.
 
 use super::{Cx, Host, Place, Value, Var, host};
-use crate::parse::unraw;
+use crate::input::unraw;
 use proc_macro2::{Ident, Span};
 use quote::quote;
 use std::collections::BTreeSet;

@@ -1,9 +1,9 @@
 //! Analyses host expressions: what is known of them at compile time, and the names that they
 //! mention.
 
-use super::checkpoint::is_checkpoint;
 use super::{Cx, Value};
-use crate::parse::unraw;
+use crate::input::is_checkpoint;
+use crate::input::unraw;
 use gradloom_ir::{DType, Static};
 use proc_macro2::{Ident, TokenStream, TokenTree};
 use quote::ToTokens;

@@ -3,8 +3,9 @@
 
 use super::R;
 use super::names::spelt;
-use super::{Cx, Host, Input, Place, Source, Value, at};
-use crate::parse::{Kind, unraw};
+use super::{Cx, Host, Place, Value};
+use crate::input::{Kind, unraw};
+use crate::program::{Input, Source, at};
 use gradloom_ir::{Aval, Var};
 use proc_macro2::{Ident, Span};
 use quote::{ToTokens, quote, quote_spanned};

@@ -1,7 +1,7 @@
 //! Items that a body contains or names.
 
 use crate::digest::names_of_items;
-use crate::parse::{Func, is_traced, unraw};
+use crate::input::{Func, is_traced, unraw};
 use std::collections::BTreeSet;
 use syn::visit::Visit;
 use syn::{Block, ItemFn};

@@ -1,8 +1,8 @@
 //! Lowers the value of a branch: the common kind of its arms' values, and the locals that hold it.
 
-use super::blocks::{Declaration, Store};
 use super::slots::join;
 use super::{Cx, Host, Place, R, Stop, Value};
+use crate::program::{Declaration, Store};
 use gradloom_ir::{Aval, Var};
 use proc_macro2::{Ident, Span};
 use quote::{ToTokens, quote};

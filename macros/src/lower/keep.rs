@@ -1,21 +1,14 @@
 //! Lowers `#[save]` and `#[recompute]`, with which users choose the residuals.
 
 use super::{Cx, Value};
-use crate::parse::text;
+use crate::input::is_remat_hint;
+use crate::input::text;
 use gradloom_ir::program::Keep;
-
-/// Attributes of a `let` that choose residuals.
-pub(crate) const KEEPS: [&str; 2] = ["save", "recompute"];
-
-/// Returns whether an attribute of a `let` chooses residuals.
-pub(crate) fn keeps(attr: &syn::Attribute) -> bool {
-    KEEPS.iter().any(|name| attr.path().is_ident(name))
-}
 
 impl Cx<'_> {
     /// Applies `#[save]` and `#[recompute]` on a `let`.
     pub(super) fn keep(&mut self, local: &syn::Local, value: &Value) {
-        let marks: Vec<_> = local.attrs.iter().filter(|a| keeps(a)).collect();
+        let marks: Vec<_> = local.attrs.iter().filter(|a| is_remat_hint(a)).collect();
         let Some(first) = marks.first() else { return };
         if let Some(second) = marks.get(1) {
             self.errors.push(

@@ -1,7 +1,7 @@
 //! Tracks host numbers that are lengths: `x.dim(0)`, `2 * b + 1`, and locals that hold them.
 
 use super::{Cx, Host};
-use crate::parse::unraw;
+use crate::input::unraw;
 use gradloom_ir::{Dim, Poly, Shape, Static, Var};
 use syn::{BinOp, Expr, Lit, Pat, UnOp};
 
@@ -64,7 +64,7 @@ impl Cx<'_> {
             }
             Expr::Cast(cast) => {
                 let wide = ["usize", "isize", "i64", "u64", "i128", "u128"];
-                let ty = crate::parse::text(&cast.ty);
+                let ty = crate::input::text(&cast.ty);
                 wide.contains(&&*ty).then(|| self.poly(&cast.expr, reads))?
             }
             Expr::Binary(binary) => {

@@ -1,12 +1,12 @@
 //! Lowers `for`, `while`, `loop` and labelled blocks.
 
-use super::blocks::HostCode;
-use super::checkpoint::Turns;
 use super::control::Use;
 use super::join::Join;
 use super::slots::join;
 use super::syntax::has_let;
 use super::{Cx, R, Stop, Value, Want};
+use crate::program::HostCode;
+use crate::program::checkpoint::Turns;
 use gradloom_ir::flow::Node;
 use gradloom_ir::{Aval, Var};
 use proc_macro2::TokenStream;

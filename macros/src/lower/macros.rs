@@ -1,7 +1,8 @@
 //! Lowers macros that are statements, and renames locals in format strings.
 
 use super::{Cx, R, Value};
-use crate::parse::unraw;
+use crate::input::format_names;
+use crate::input::unraw;
 use gradloom_ir::Var;
 use proc_macro2::{Group, Ident, TokenStream, TokenTree};
 use quote::{ToTokens, quote};
@@ -172,48 +173,16 @@ fn arguments(tokens: &TokenStream) -> Vec<String> {
     named.collect()
 }
 
-/// Returns the locals that a format string mentions: `x` and `width` in `{x:width$}`.
-pub(crate) fn format_names(format: &str) -> Vec<String> {
-    let mut names: Vec<String> = Vec::new();
-    let mut add = |name: &str| {
-        if syn::parse_str::<Ident>(name).is_ok() && names.iter().all(|n| n != name) {
-            names.push(name.to_owned());
-        }
-    };
-    let plain = format.replace("{{", "");
-    for part in plain.split('{').skip(1) {
-        let Some((inner, _)) = part.split_once('}') else {
-            continue;
-        };
-        let (name, spec) = inner.split_once(':').unwrap_or((inner, ""));
-        add(name.trim());
-        for before in spec.split('$').rev().skip(1) {
-            let start = before.rfind(|c: char| !c.is_alphanumeric() && c != '_');
-            add(&before[start.map_or(0, |i| i + 1)..]);
-        }
-    }
-    names
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_names_in_a_format_string_are_found() {
-        let names = |format| format_names(format).join(" ");
-        assert_eq!(
-            names("{x} of {n:?}, {{y}}, {0} {:>width$} {z:.prec$}"),
-            "x n width z prec"
-        );
-    }
 
     #[test]
     fn a_name_in_a_format_string_becomes_an_argument() {
         let mut mac: Macro = syn::parse_quote!(assert!(i < n, "{i} of {n}, {k}", k = i));
         let names = [("i", quote!(i_1)), ("k", quote!(k_1))];
         rename(&mut mac, &names.map(|(n, t)| (n.to_owned(), t)).into());
-        let text = crate::parse::text(&mac);
+        let text = crate::input::text(&mac);
         assert_eq!(
             text,
             "assert!(i_1<n, \"{i} of {n}, {k}\", k = i_1, i = i_1)"

@@ -3,7 +3,7 @@
 use super::expr::{by_ref, copy};
 use super::op::find;
 use super::{Cx, Host, Place, R, Stop, Value, Want, host};
-use crate::known::{is_of_values, reads_tensor};
+use crate::method_table::{is_of_values, reads_tensor};
 use gradloom_ir::Op;
 use gradloom_ir::op::Method;
 use quote::ToTokens;

@@ -14,7 +14,7 @@ mod bind;
 mod blocks;
 mod branch;
 mod call;
-pub(crate) mod checkpoint;
+mod checkpoint;
 mod closure;
 mod control;
 mod exit;
@@ -29,7 +29,6 @@ mod join;
 mod keep;
 mod lens;
 mod loops;
-mod lowered;
 mod macros;
 mod method;
 mod names;
@@ -44,32 +43,17 @@ mod stmt;
 mod syntax;
 mod value;
 
-pub(crate) use blocks::{Declaration, Flowing, HostCode, Piece, Store};
 use items::Items;
-pub(crate) use keep::{KEEPS, keeps};
-pub(crate) use lowered::{Call, CallArg, Callee, HostStmt, Input, Lowered, Source};
-pub(crate) use macros::format_names;
-pub(crate) use names::{ident_of, ours};
 use value::{Host, Local, Place, Value, Want};
 
-use crate::parse::{Func, OutShape, text};
+use crate::input::{Func, OutShape, text};
+use crate::program::{Body, Call, HostStmt, Input, Lowered};
 use crate::report::Errors;
 use gradloom_ir::program::Keep;
 use gradloom_ir::{Attr, Builder, Dim, Op, SecondaryMap, Var};
 use proc_macro2::{Ident, Span, TokenStream};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
-
-/// Result of lowering a body.
-#[derive(Debug)]
-pub(crate) enum Body {
-    /// Straight-line program.
-    Straight(Box<Lowered>),
-    /// Programs under host control flow.
-    Flow(Box<Flowing>),
-    /// The body is traced at run time, for the reason given.
-    Recorded(String),
-}
 
 /// Reason why lowering stops.
 #[derive(Debug)]
@@ -318,22 +302,4 @@ impl Cx<'_> {
             }
         }
     }
-}
-
-/// Returns tokens with the given span.
-pub(crate) fn at(tokens: &TokenStream, span: Span) -> TokenStream {
-    // A path written by the user keeps its span, so that rustc reports errors in it there, and
-    // once.
-    let ours = matches!(
-        tokens.clone().into_iter().next(),
-        Some(proc_macro2::TokenTree::Punct(_))
-    );
-    if !ours {
-        return tokens.clone();
-    }
-    let placed = tokens.clone().into_iter().map(|mut token| {
-        token.set_span(span);
-        token
-    });
-    placed.collect()
 }

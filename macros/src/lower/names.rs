@@ -1,7 +1,8 @@
 //! Names in the emitted code.
 
 use super::Cx;
-use crate::parse::unraw;
+use crate::input::unraw;
+use crate::program::ident_of;
 use gradloom_ir::Var;
 use proc_macro2::{Ident, Span, TokenStream};
 use std::collections::{BTreeMap, BTreeSet};
@@ -96,22 +97,6 @@ impl Cx<'_> {
         }
         let fresh = self.host_names.fresh(&name, is_taken);
         Ident::new(&fresh, Span::mixed_site())
-    }
-}
-
-/// Returns the identifier of a name.
-///
-/// A name from the user has the user's identifier, so that host code that the macro cannot analyse
-/// finds it. Other names are hygienic.
-pub(crate) fn ident_of(name: &str, idents: &BTreeMap<String, Ident>) -> Ident {
-    idents.get(name).cloned().unwrap_or_else(|| ours(name))
-}
-
-/// Returns a hygienic identifier; a keyword becomes a raw identifier again.
-pub(crate) fn ours(name: &str) -> Ident {
-    match syn::parse_str::<Ident>(name) {
-        Ok(_) => Ident::new(name, Span::mixed_site()),
-        Err(_) => Ident::new_raw(name, Span::mixed_site()),
     }
 }
 

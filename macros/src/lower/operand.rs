@@ -3,7 +3,7 @@
 use super::host;
 use super::op::is_text;
 use super::{Cx, Host, R, Stop, Value};
-use crate::parse::text;
+use crate::input::text;
 use gradloom_ir::{Attr, Op, Static, Var};
 use proc_macro2::{Ident, Span};
 use quote::{quote, quote_spanned};

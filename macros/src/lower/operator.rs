@@ -153,7 +153,7 @@ impl Cx<'_> {
             Expr::Index(i) => self.may_be_number(&i.expr),
             Expr::MethodCall(m) => self.may_be_number(&m.receiver),
             Expr::Path(p) => p.path.get_ident().is_none_or(|i| {
-                let value = self.lookup(&crate::parse::unraw(i));
+                let value = self.lookup(&crate::input::unraw(i));
                 !matches!(value, Some(Value::Tensor { .. } | Value::Tuple(_)))
             }),
             expr => !self.mentions_traced(expr),

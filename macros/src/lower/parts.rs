@@ -1,7 +1,7 @@
 //! Lowers tuples, lists, fields, indices, ranges and casts.
 
 use super::{Cx, Host, Place, R, Stop, Value, Want, host};
-use crate::parse::OutShape;
+use crate::input::OutShape;
 use syn::Expr;
 use syn::spanned::Spanned;
 

@@ -1,7 +1,7 @@
 //! Lowers patterns of `for`, `match` and `if let`, which bind parts of trees and host values.
 
 use super::{Cx, Host, Place, R, Value};
-use crate::parse::unraw;
+use crate::input::unraw;
 use proc_macro2::{Ident, Span};
 use std::collections::BTreeMap;
 use syn::spanned::Spanned;

@@ -2,7 +2,7 @@
 
 use super::Cx;
 use super::explain::Part;
-use crate::parse::OutShape;
+use crate::input::OutShape;
 use gradloom_ir::{Aval, Var};
 use syn::{Block, Expr, Stmt};
 

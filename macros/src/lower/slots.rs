@@ -1,7 +1,7 @@
 //! Slots: storage for locals that more than one block assigns to.
 
-use super::blocks::Store;
 use super::{Cx, Local, R, Stop, Value};
+use crate::program::Store;
 use gradloom_ir::{Aval, Shape, Var};
 use proc_macro2::{Ident, Span};
 use quote::quote;
@@ -55,7 +55,7 @@ impl Cx<'_> {
     /// Gives a local a slot because later code assigns to it; locals that are not tensors need
     /// none.
     pub(super) fn needs_slot(&mut self, name: &Ident) -> R<()> {
-        let key = crate::parse::unraw(name);
+        let key = crate::input::unraw(name);
         let found = self.scopes.iter().rev().find_map(|s| s.get(&key)).cloned();
         let Some(Local { value, slot: None }) = found else {
             return Ok(());
@@ -119,7 +119,7 @@ impl Cx<'_> {
     /// Returns a name for a mutable host local.
     pub(super) fn host_slot(&mut self, name: &Ident) -> Ident {
         let local = self.host_ident(name);
-        self.host_mut.insert(crate::parse::unraw(&local));
+        self.host_mut.insert(crate::input::unraw(&local));
         local
     }
 
@@ -187,7 +187,7 @@ impl Cx<'_> {
     pub(super) fn keep_old_values(&mut self, assigned: &[Ident]) {
         let mut changing = self.changing();
         for name in assigned {
-            let key = crate::parse::unraw(name);
+            let key = crate::input::unraw(name);
             let found = self.scopes.iter().rev().find_map(|s| s.get(&key));
             if let Some(slot) = found.and_then(|local| local.slot.as_ref()) {
                 slot.vars(&mut |var| {
@@ -217,7 +217,7 @@ impl Cx<'_> {
                     *var = *kept.entry(old).or_insert_with(|| {
                         let aval = self.b.aval(old).clone();
                         let copy = self.b.param(aval);
-                        self.name(copy, &super::ours(name));
+                        self.name(copy, &crate::program::ours(name));
                         copy
                     });
                 }
@@ -263,7 +263,7 @@ impl Cx<'_> {
     pub(super) fn ends_blocks(&self, expr: &Expr) -> bool {
         let mut found = super::syntax::has_control(expr);
         super::host::names(expr, &mut |ident| {
-            let value = self.lookup(&crate::parse::unraw(ident));
+            let value = self.lookup(&crate::input::unraw(ident));
             found |= matches!(value, Some(Value::Closure(_)));
         });
         found
@@ -272,7 +272,7 @@ impl Cx<'_> {
     /// Returns whether an expression assigns to locals outside of it.
     pub(super) fn assigns(&self, expr: &Expr) -> bool {
         let assigned = super::syntax::assigned(expr);
-        let mut names = assigned.iter().map(crate::parse::unraw);
+        let mut names = assigned.iter().map(crate::input::unraw);
         names.any(|name| self.lookup(&name).is_some())
     }
 

@@ -1,7 +1,7 @@
 //! Symbolic values of locals and expressions.
 
 use super::{closure, slots};
-use crate::parse::OutShape;
+use crate::input::OutShape;
 use gradloom_ir::Var;
 use proc_macro2::Span;
 use std::rc::Rc;

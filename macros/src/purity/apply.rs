@@ -3,10 +3,10 @@
 
 use super::ty::{Closure, Probe, Scope, Ty, Val, written};
 use super::{Judge, Place, Remedy, place};
-use crate::known::{
+use crate::input::{is_traced, text, unraw};
+use crate::method_table::{
     FUNCTIONS, OF_TENSORS, TRANSFORMS, Takes, associated, class, is_of_number, is_op,
 };
-use crate::parse::{is_traced, text, unraw};
 use proc_macro2::{Span, TokenStream};
 use quote::ToTokens;
 use syn::spanned::Spanned;

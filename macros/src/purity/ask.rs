@@ -2,8 +2,8 @@
 
 use super::ty::Val;
 use super::{Impure, Judge, Remedy};
-use crate::known::{NUMBERS, class};
-use crate::parse::unraw;
+use crate::input::unraw;
+use crate::method_table::{NUMBERS, class};
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::format_ident;
 use syn::Path;

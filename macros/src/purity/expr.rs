@@ -2,8 +2,8 @@
 
 use super::ty::{Closure, Fidelity, Probe, Scope, Ty, Val, written};
 use super::{Judge, Remedy, place};
-use crate::known::class;
-use crate::parse::{text, unraw};
+use crate::input::{text, unraw};
+use crate::method_table::class;
 use proc_macro2::{Span, TokenStream};
 use quote::ToTokens;
 use std::rc::Rc;
@@ -44,7 +44,9 @@ impl Judge<'_> {
                 if let Some(init) = &local.init {
                     val = match (&local.pat, made_by_default(&init.expr)) {
                         // `Default::default` of a standard library type is the standard library's.
-                        (syn::Pat::Type(t), true) if super::is_known(&t.ty) => Val::unknown(),
+                        (syn::Pat::Type(t), true) if crate::input::generic::is_known(&t.ty) => {
+                            Val::unknown()
+                        }
                         (syn::Pat::Type(t), _) => {
                             self.refuse_conversion(&t.ty, &init.expr);
                             self.expect_conversion(&t.ty, &init.expr);

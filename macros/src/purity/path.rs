@@ -3,8 +3,8 @@
 use super::apply::{ends, key};
 use super::ty::{Probe, Ty, Val};
 use super::{Judge, Remedy};
-use crate::known::{FUNCTIONS, NUMBERS, associated, is_of_number, is_op};
-use crate::parse::{text, unraw};
+use crate::input::{text, unraw};
+use crate::method_table::{FUNCTIONS, NUMBERS, associated, is_of_number, is_op};
 use quote::ToTokens;
 use syn::spanned::Spanned;
 use syn::{ExprPath, Path};

@@ -2,9 +2,9 @@
 
 use super::ty::{Fidelity, Probe, Ty, Val, written};
 use super::{Judge, Remedy};
-use crate::generic::without_lifetimes;
-use crate::known::class;
-use crate::parse::{text, unraw};
+use crate::input::generic::without_lifetimes;
+use crate::input::{text, unraw};
+use crate::method_table::class;
 use proc_macro2::{Ident, Span, TokenStream};
 use syn::visit::Visit;
 use syn::{Pat, PatTuple};

@@ -1,15 +1,20 @@
 //! Parses and expands one function or method.
 
-use super::around::around;
-use super::attributes::{misplaced, misspelt, take_keeps};
-use crate::args::Args;
+use super::attributes::{misplaced, misspelt, strip_attributes};
+use super::companions::companions;
+use super::wrap_body::around;
 use crate::digest::Digest;
-use crate::expand::{StaticCall, checks, companions};
-use crate::half_typed;
+use crate::emit::StaticCall;
+use crate::feature::lint;
+use crate::feature::selftest::checks;
+use crate::input;
+use crate::input::Lint;
+use crate::input::args::Args;
+use crate::input::fallback;
+use crate::input::{Func, Kind, Owner, Param};
 use crate::lower;
-use crate::parse::{self, Func, Kind, Owner, Param};
+use crate::program::Body;
 use crate::report::Errors;
-use crate::warn;
 use proc_macro2::{Span, TokenStream};
 use syn::{Attribute, Block, ImplItemFn, ItemFn, Signature, Visibility};
 
@@ -45,18 +50,18 @@ impl<'a> Written<'a> {
         parenthesise(self.block);
         misplaced(self.attrs, errors);
         misspelt(self.block, errors);
-        parse::signature(self.vis, self.attrs, self.sig, owner, errors)
+        input::signature(self.vis, self.attrs, self.sig, owner, errors)
     }
 
     /// Leaves the function as it is, without companions.
     pub(super) fn leave(self) {
-        take_keeps(self.block);
+        strip_attributes(self.block);
     }
 }
 
 /// Expansion of one function.
 pub(super) struct Emitted {
-    pub(super) body: lower::Body,
+    pub(super) body: Body,
     /// Items for the impl block of the companions.
     pub(super) associated: TokenStream,
     /// Items beside the function or the impl block.
@@ -81,7 +86,7 @@ pub(super) fn emit(
     } = written;
     let body = body(func, block, args, private, errors);
     let mut plain = block.clone();
-    take_keeps(&mut plain);
+    strip_attributes(&mut plain);
     let calls = StaticCall::of(func, (block, &plain), &body, args, private);
     let digest = Digest::of(func, block, args);
     let tokens = companions(func, &body, private, &plain, &digest, &calls);
@@ -89,7 +94,7 @@ pub(super) fn emit(
         true => warnings(func, block, &body, args, outer, &tokens.causes),
         false => TokenStream::new(),
     };
-    take_keeps(block);
+    strip_attributes(block);
     let beside = around(
         func,
         &calls,
@@ -144,12 +149,12 @@ fn body(
     args: &Args,
     private: &TokenStream,
     errors: &mut Errors,
-) -> lower::Body {
+) -> Body {
     if args.record && errors.is_empty() {
-        return lower::Body::Recorded("`#[traced(record)]` requests it".to_owned());
+        return Body::Recorded("`#[traced(record)]` requests it".to_owned());
     }
-    if half_typed::unparsed(block).is_some() {
-        return lower::Body::Recorded("its body does not parse".to_owned());
+    if fallback::unparsed(block).is_some() {
+        return Body::Recorded("its body does not parse".to_owned());
     }
     lower::lower(func, block, private, errors)
 }
@@ -158,20 +163,20 @@ fn body(
 fn warnings(
     func: &Func,
     block: &syn::Block,
-    body: &lower::Body,
+    body: &Body,
     args: &Args,
     attrs: &[Attribute],
-    causes: &[warn::Cause],
+    causes: &[lint::Cause],
 ) -> TokenStream {
     let attrs = attrs.iter().chain(&func.attrs).cloned();
     let attrs: Vec<Attribute> = attrs.collect();
-    let mut found = warn::warnings(func, block, body, &args.allow);
+    let mut found = lint::warnings(func, block, body, &args.allow);
     // `#[traced(record)]` expresses intent, and a body that does not parse is probably being typed.
-    let is_meant = args.record || half_typed::unparsed(block).is_some();
-    if !is_meant && !args.allow.contains(&warn::Lint::RecordedCall) {
-        found.extend(warn::recorded_calls(func, causes));
+    let is_meant = args.record || fallback::unparsed(block).is_some();
+    if !is_meant && !args.allow.contains(&Lint::RecordedCall) {
+        found.extend(lint::recorded_calls(func, causes));
     }
-    warn::tokens(&found, &attrs)
+    lint::tokens(&found, &attrs)
 }
 
 /// Adds parentheses around expressions grouped by a `macro_rules!`, as in `x * $e`.

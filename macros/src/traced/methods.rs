@@ -2,13 +2,14 @@
 
 use super::attributes::refuse_second;
 use super::item::{Written, emit, tests};
-use crate::annotation::declare;
-use crate::args::Args;
-use crate::expand::paths;
-use crate::half_typed;
-use crate::order;
-use crate::parse::is_traced;
-use crate::parse::{self, Owner};
+use crate::emit::paths;
+use crate::input;
+use crate::input::Owner;
+use crate::input::annotation::declare;
+use crate::input::args::Args;
+use crate::input::fallback;
+use crate::input::is_traced;
+use crate::input::order;
 use crate::report::Errors;
 use proc_macro2::TokenStream;
 use quote::{ToTokens, quote};
@@ -38,7 +39,7 @@ pub(super) fn methods(mut imp: ItemImpl, args: &Args, errors: &mut Errors) -> To
         generics: imp.generics.clone(),
     };
     let (mut associated, mut items, mut any) = (TokenStream::new(), TokenStream::new(), false);
-    let outer = parse::lint_attributes(&imp.attrs);
+    let outer = input::lint_attributes(&imp.attrs);
     let mut traced = Vec::new();
     for item in &mut imp.items {
         let ImplItem::Fn(method) = item else { continue };
@@ -63,7 +64,7 @@ pub(super) fn methods(mut imp: ItemImpl, args: &Args, errors: &mut Errors) -> To
             false => order::of_method(&mut func, args.order.as_ref()),
         }
         let emitted = emit(&func, written, args, &private, &outer, errors);
-        crate::dump::dump(&func, &emitted.body, || {
+        crate::feature::dump::dump(&func, &emitted.body, || {
             let (associated, items) = (&emitted.associated, &emitted.items);
             let self_ty = &imp.self_ty;
             quote!(impl #self_ty { #associated } #items)
@@ -89,7 +90,7 @@ pub(super) fn methods(mut imp: ItemImpl, args: &Args, errors: &mut Errors) -> To
             "no method here has `Tensor` in its result type, so none is traced; write `#[traced]` on a method that returns another tree, or remove this one",
         );
     }
-    imp.items.iter_mut().for_each(half_typed::print_method);
+    imp.items.iter_mut().for_each(fallback::print_method);
     imp.items.push(ImplItem::Verbatim(associated));
     quote!(#imp #items)
 }
@@ -188,7 +189,7 @@ fn computes(method: &ImplItemFn) -> bool {
 fn strip(imp: &mut ItemImpl) {
     for item in &mut imp.items {
         if let ImplItem::Fn(method) = item {
-            parse::signature(
+            input::signature(
                 &method.vis,
                 &method.attrs,
                 &mut method.sig,

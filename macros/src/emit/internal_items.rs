@@ -1,0 +1,447 @@
+//! Emits the hidden functions for callers of a traced function, and the struct of residuals.
+
+use super::annotations::Checks;
+use super::cx::{Cx, Pieces, Record, reference};
+use super::names::allow;
+use super::straight::{Reverse, Staged};
+use crate::derivative::Wrt;
+use crate::input::{Kind, Param};
+use proc_macro2::{Ident, Span, TokenStream};
+use quote::ToTokens;
+
+impl Cx<'_> {
+    fn saved_struct(
+        &self,
+        Struct { saved, attr }: Struct<'_>,
+        fields: &[(Ident, TokenStream, String)],
+        pull: &TokenStream,
+    ) -> TokenStream {
+        let (vis, allow, attrs, p) = (&self.func.vis, allow(), &self.func.attrs, self.p);
+        let doc = format!(
+            "Residuals of `{}`: values that the derivative keeps between the forward and the reverse pass.",
+            self.func.sig.ident
+        );
+        let declared = fields
+            .iter()
+            .map(|(name, ty, doc)| ours!(#[doc = #doc] pub #name: #ty));
+        let names = fields.iter().map(|(name, ..)| name);
+        ours! {
+            #(#attrs)*
+            #allow
+            #attr
+            #[doc = #doc]
+            #[derive(::core::clone::Clone)]
+            #vis struct #saved { #(#declared),* }
+
+            #(#attrs)*
+            #allow
+            impl #saved {
+                /// Returns the number of bytes of its tensors.
+                pub fn bytes(&self) -> usize {
+                    #p::bytes(&[#(&self.#names),*])
+                }
+
+                #pull
+            }
+        }
+    }
+
+    /// Returns the hidden companions of a function that is differentiated at compile time.
+    pub(crate) fn hidden(&self, staged: Staged, register: Option<&TokenStream>) -> Pieces {
+        let Staged {
+            reverse,
+            callers,
+            jvp,
+            needs_all,
+        } = staged;
+        let (n, p, func) = (self.names, self.p, self.func);
+        let (jvp, tracked) = match Checks::of(func, p) {
+            Some(checks) => {
+                let out = &func.output.ty;
+                let returns = self.returns(ours!((#out, #p::Leaves)));
+                (checks.around(jvp, &returns), Some(ours!(#[track_caller])))
+            }
+            None => (jvp, None),
+        };
+        let (head, vis) = self.associated();
+        let own = self.residuals(Struct::public(&n.saved), &n.forward, reverse, register);
+        let callers = callers.map(|reverse| {
+            let saved = Struct::hidden(&n.callers_saved);
+            self.residuals(saved, &n.callers_forward, reverse, register)
+        });
+        let (callers_items, callers_forward) = callers.map(|r| (r.items, r.forward)).unzip();
+        let callers_forward = callers_forward.map(|forward| ours!(#head #[doc(hidden)] #forward));
+        let (jvp_signature, jvp) = self.jvp_companion(ours!(#register #jvp), needs_all);
+        let (doc, forward, fwd) = (self.forward_doc(), own.forward, self.fwd());
+        let hidden = ours! {
+            #head
+            #[doc = #doc]
+            #forward
+
+            #callers_forward
+
+            #fwd
+
+            #head
+            #[doc(hidden)]
+            #tracked
+            #vis #jvp_signature { #jvp }
+        };
+        let items = own.items;
+        Pieces {
+            hidden,
+            items: ours!(#items #callers_items),
+        }
+    }
+
+    /// Returns the struct of residuals, and the function `name` that returns it with the result.
+    fn residuals(
+        &self,
+        residuals: Struct<'_>,
+        name: &Ident,
+        reverse: Reverse,
+        register: Option<&TokenStream>,
+    ) -> Residuals {
+        let Reverse {
+            forward,
+            fields,
+            pull,
+            items,
+            ..
+        } = reverse;
+        let (p, out, saved) = (self.p, &self.func.output.ty, residuals.saved);
+        let pair = ours!((#out, #saved));
+        let returns = self.returns(pair.clone());
+        let (forward, tracked) = match Checks::of(self.func, p) {
+            Some(checks) => (
+                checks.around(forward, &returns),
+                Some(ours!(#[track_caller])),
+            ),
+            None => (forward, None),
+        };
+        let given = Ident::new("cotangents", Span::mixed_site());
+        let pull = ours! {
+            #[track_caller]
+            fn pull(&self, #given: &[::core::option::Option<#p::Tensor>]) -> #p::Pulled { #pull }
+        };
+        let saved_struct = self.saved_struct(residuals, &fields, &pull);
+        let (_, vis) = self.associated();
+        let signature = self.signature(name, &self.inputs(), &returns);
+        let (mutable, mark) = (self.mutable(), self.calls.mark());
+        let forward = self.body(ours!(#mark #register #mutable #forward), &pair);
+        Residuals {
+            items: ours!(#saved_struct #items),
+            forward: ours! {
+                #tracked
+                #vis #signature { #forward }
+            },
+        }
+    }
+
+    /// Returns the functions with which callers start reverse mode.
+    fn fwd(&self) -> TokenStream {
+        let n = self.names;
+        match self.callers {
+            None => {
+                let body = self.begin(&n.forward);
+                self.fwd_function(&n.hidden_fwd, &self.asking(), &body)
+            }
+            Some(callers) => {
+                let own = self.begin(&n.forward);
+                let own = self.fwd_function(&n.hidden_own, &self.inputs(), &own);
+                let body = self.begin_asked(callers);
+                let fwd = self.fwd_function(&n.hidden_fwd, &self.asking(), &body);
+                ours!(#own #fwd)
+            }
+        }
+    }
+
+    fn fwd_function(
+        &self,
+        name: &Ident,
+        inputs: &[TokenStream],
+        body: &TokenStream,
+    ) -> TokenStream {
+        let (p, out) = (self.p, &self.func.output.ty);
+        let (head, vis) = self.associated();
+        let signature = self.signature(name, inputs, &self.returns(ours!((#out, #p::Pull))));
+        ours! {
+            #head
+            #[doc(hidden)]
+            #[track_caller]
+            #vis #signature { #body }
+        }
+    }
+
+    /// Returns the parameters, followed by an array of flags for the cotangents that the caller
+    /// requests.
+    fn asking(&self) -> Vec<TokenStream> {
+        let (asked, n_params) = (asked(), self.func.params.len());
+        let mut inputs = self.inputs();
+        inputs.push(ours!(#asked: [bool; #n_params]));
+        inputs
+    }
+
+    /// Returns the body that computes the result and the pullback of the residuals that `forward`
+    /// returns.
+    fn begin(&self, forward: &Ident) -> TokenStream {
+        let p = self.p;
+        let (run, question, kept) = (self.own(forward), self.question(), self.kept());
+        let likes = self.likes();
+        let result = ours!((y, #p::Pull::new(likes, saved.bytes(), move |cotangents| saved.pull(cotangents))));
+        let result = match &self.func.output.result {
+            None => result,
+            Some(_) => ours!(::core::result::Result::Ok(#result)),
+        };
+        ours! {
+            let likes = [#(#likes),*];
+            let (y, saved) = #run(#(#kept),*)#question;
+            #result
+        }
+    }
+
+    /// Returns the body for callers that may differentiate more than the public parameters.
+    ///
+    /// Values that are not floats have no derivative, even if the caller requests one.
+    fn begin_asked(&self, callers: &Wrt) -> TokenStream {
+        let (p, asked) = (self.p, asked());
+        let param = |i: &usize| reference(&self.func.params[*i]);
+        let more = callers.nodiff.iter().map(|i| {
+            let x = param(i);
+            ours!(#asked[#i] && #p::any_float(#x))
+        });
+        let floats = callers.floats.iter().map(|i| {
+            let x = param(i);
+            ours!(#p::all_floats(#x))
+        });
+        let floats: Vec<TokenStream> = floats.collect();
+        let recorded = (!floats.is_empty()).then(|| {
+            let recorded = self.record_fwd();
+            ours!(if !(#(#floats)&&*) { return { #recorded }; })
+        });
+        let (own, arguments) = (self.own(&self.names.hidden_own), self.forwarded());
+        let begin = self.begin(&self.names.callers_forward);
+        ours! {
+            if !(#(#more)||*) {
+                return #own(#(#arguments),*);
+            }
+            #recorded
+            #begin
+        }
+    }
+
+    /// Returns the body that records the user's function and returns the result and the pullback.
+    fn record_fwd(&self) -> TokenStream {
+        let (p, likes, asked) = (self.p, self.likes(), asked());
+        let Record { copies, arguments } = self.record();
+        let (vjp, _) = self.recorders();
+        ours! {
+            let likes = [#(#likes),*];
+            #copies
+            #p::#vjp(likes, &#asked, #arguments)
+        }
+    }
+
+    /// Returns the avals of the leaves of each parameter, for zero cotangents.
+    fn likes(&self) -> Vec<TokenStream> {
+        let p = self.p;
+        let likes = self.func.params.iter().map(|param| match param.kind {
+            Kind::Static { .. } => ours!(::core::default::Default::default()),
+            // A caller sees no differentiable leaves in such a tree.
+            Kind::Tree if !param.diff => ours!(::core::default::Default::default()),
+            Kind::Tensor | Kind::Tree => {
+                let x = reference(param);
+                ours!(#p::avals(#x))
+            }
+        });
+        likes.collect()
+    }
+
+    fn jvp_companion(&self, body: TokenStream, needs_all: bool) -> (TokenStream, TokenStream) {
+        let (p, out) = (self.p, &self.func.output.ty);
+        let given = super::statements::tangents_ident();
+        let n_params = self.func.params.len();
+        let mut inputs = self.inputs();
+        inputs.push(ours!(#given: [#p::Leaves; #n_params]));
+        let pair = ours!((#out, #p::Leaves));
+        let signature =
+            self.signature(&self.names.hidden_jvp, &inputs, &self.returns(pair.clone()));
+        let mutable = self.mutable();
+        let mark = self.calls.mark();
+        let body = self.body(ours!(#mark #mutable #body), &pair);
+        // A missing tangent is zero. It is not a tensor of zeros, because the rules would multiply
+        // these by infinity.
+        //
+        // Forward mode with respect to `#[nodiff]` parameters is rare, so the function is recorded
+        // instead of emitting code for it.
+        let partial = self.func.diff().filter(|_| needs_all).map(|(i, d)| {
+            let x = reference(d);
+            ours!(#p::is_partial(&#given[#i], #x))
+        });
+        let nodiff = self.callers.iter().flat_map(|callers| &callers.nodiff);
+        let nodiff = nodiff.map(|i| ours!(#p::any_given(&#given[#i])));
+        let conditions: Vec<TokenStream> = partial.chain(nodiff).collect();
+        if conditions.is_empty() {
+            return (signature, body);
+        }
+        let Record { copies, arguments } = self.record();
+        let (_, jvp) = self.recorders();
+        let body = ours! {
+            if #(#conditions)||* {
+                #copies
+                return #p::#jvp(&#given, #arguments);
+            }
+            #body
+        };
+        (signature, body)
+    }
+
+    /// Returns the arguments for recording the user's function.
+    ///
+    /// The arguments that callers may differentiate are copied into a tree, and the function is
+    /// called on its parts.
+    fn record(&self) -> Record {
+        let (p, func) = (self.p, self.func);
+        let user = match func.owner {
+            Some(_) => self.own(&func.sig.ident),
+            None => {
+                let (name, generics) = (&func.sig.ident, self.generics());
+                ours!(#name #generics)
+            }
+        };
+        let tree = Ident::new("tree", Span::mixed_site());
+        let call = self.parts_of(&tree, self.asked_for);
+        let asked_for = self.asked_for.iter().map(|i| (*i, &func.params[*i]));
+        let asked_for: Vec<(usize, &Param)> = asked_for.collect();
+        let copies = nested(asked_for.iter().map(|(_, x)| {
+            let x = reference(x);
+            ours!(#p::copy(#x))
+        }));
+        let positions = asked_for.iter().map(|(i, x)| {
+            let x = reference(x);
+            ours!((#i, #p::n_leaves(#x)))
+        });
+        let types = nested(asked_for.iter().map(|(_, x)| x.owned.to_token_stream()));
+        Record {
+            copies: ours!(let (positions, copies) = ([#(#positions),*], #copies);),
+            arguments: ours!(&positions, &copies, |#tree: &#types| #user(#(#call),*)),
+        }
+    }
+
+    /// Returns the arguments of a call; those of the parameters `parts` are read from a nested
+    /// tuple, in order.
+    pub(crate) fn parts_of(&self, tree: &Ident, parts: &[usize]) -> Vec<TokenStream> {
+        let p = self.p;
+        let call = self.func.params.iter().enumerate().map(|(i, param)| {
+            let ident = &param.ident;
+            let Some(k) = parts.iter().position(|part| *part == i) else {
+                return ours!(#ident);
+            };
+            let (rest, first) = (vec![syn::Index::from(1); k], syn::Index::from(0));
+            match param.by_ref {
+                true => ours!(&#tree #(.#rest)* .#first),
+                false => ours!(#p::copy(&#tree #(.#rest)* .#first)),
+            }
+        });
+        call.collect()
+    }
+
+    /// Returns the functions of the run time that record.
+    fn recorders(&self) -> (TokenStream, TokenStream) {
+        match self.func.output.result {
+            None => (ours!(record_vjp), ours!(record_jvp)),
+            Some(_) => (ours!(record_vjp_as), ours!(record_jvp_as)),
+        }
+    }
+
+    /// Returns the hidden companions of a function that is traced at run time.
+    pub(crate) fn recorded(&self) -> Pieces {
+        let (n, p, func) = (self.names, self.p, self.func);
+        let saved = &n.saved;
+        let (head, vis) = self.associated();
+        let field = Ident::new("pull", Span::mixed_site());
+        let kept = "Residuals of the recorded program.".to_owned();
+        let items = self.saved_struct(
+            Struct::public(saved),
+            &[(field.clone(), ours!(#p::Pull), kept)],
+            &TokenStream::new(),
+        );
+        let out = &func.output.ty;
+        let inputs = self.inputs();
+        let Record { copies, arguments } = self.record();
+        let (_, jvp) = self.recorders();
+        let fwd = self.fwd_function(&n.hidden_fwd, &self.asking(), &self.record_fwd());
+        let given = super::statements::tangents_ident();
+        let n_params = func.params.len();
+        let mut jvp_inputs = inputs.clone();
+        jvp_inputs.push(ours!(#given: [#p::Leaves; #n_params]));
+        let jvp_signature = self.signature(
+            &n.hidden_jvp,
+            &jvp_inputs,
+            &self.returns(ours!((#out, #p::Leaves))),
+        );
+        let pair = ours!((#out, #saved));
+        let forward_signature = self.signature(&n.forward, &inputs, &self.returns(pair));
+        let forward_doc = self.forward_doc();
+        let (begun, question) = (self.public_fwd(&self.forwarded()), self.question());
+        let result = match &func.output.result {
+            None => ours!((y, #saved { #field })),
+            Some(_) => ours!(::core::result::Result::Ok((y, #saved { #field }))),
+        };
+        let hidden = ours! {
+            #head
+            #[doc = #forward_doc]
+            #[track_caller]
+            #vis #forward_signature {
+                let (y, #field) = #begun #question;
+                #result
+            }
+
+            #fwd
+
+            #head
+            #[doc(hidden)]
+            #[track_caller]
+            #vis #jvp_signature {
+                #copies
+                #p::#jvp(&#given, #arguments)
+            }
+        };
+        Pieces { hidden, items }
+    }
+}
+
+/// Struct of residuals: its name, and an attribute.
+struct Struct<'a> {
+    saved: &'a Ident,
+    attr: Option<TokenStream>,
+}
+
+impl<'a> Struct<'a> {
+    fn public(saved: &'a Ident) -> Struct<'a> {
+        Struct { saved, attr: None }
+    }
+
+    /// Returns a struct that does not appear in the documentation.
+    fn hidden(saved: &'a Ident) -> Struct<'a> {
+        let attr = Some(ours!(#[doc(hidden)]));
+        Struct { saved, attr }
+    }
+}
+
+/// Struct of residuals, and the function that returns it.
+struct Residuals {
+    items: TokenStream,
+    forward: TokenStream,
+}
+
+/// Returns the parameter with the flags for the requested cotangents.
+fn asked() -> Ident {
+    Ident::new("asked", Span::mixed_site())
+}
+
+/// Returns `(x, (y, ()))`, because `Tree` is not implemented for tuples of every length.
+pub(crate) fn nested(parts: impl DoubleEndedIterator<Item = TokenStream>) -> TokenStream {
+    let parts = parts.rev();
+    parts.fold(ours!(()), |rest, part| ours!((#part, #rest)))
+}
