@@ -115,7 +115,7 @@ fn expand(input: &DeriveInput) -> syn::Result<TokenStream> {
 /// Cached results would share their skipped fields. Only skipped fields are checked, because the
 /// other fields may contain the type itself.
 fn shared(variants: &[Variant], name: &Ident, krate: &TokenStream) -> TokenStream {
-    let p = quote!(#krate::__private);
+    let rt = quote!(#krate::__private);
     let skipped = variants
         .iter()
         .flat_map(|v| v.fields.iter().filter(|f| f.skip));
@@ -129,9 +129,9 @@ fn shared(variants: &[Variant], name: &Ident, krate: &TokenStream) -> TokenStrea
             text(ty)
         );
         quote! {
-            if !#p::kept_by_site(&|x: &#ty| {
-                use #p::by_type::*;
-                (&&#p::StaticArg(x)).kept_by_site()
+            if !#rt::kept_by_site(&|x: &#ty| {
+                use #rt::by_type::*;
+                (&&#rt::StaticArg(x)).kept_by_site()
             }) {
                 ::core::option::Option::Some(#why)
             } else

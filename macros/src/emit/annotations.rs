@@ -12,7 +12,7 @@ use syn::{Block, Expr, Index, ReturnType, Stmt};
 /// Annotation checks of one function.
 pub(crate) struct Checks<'a> {
     func: &'a Func,
-    p: &'a TokenStream,
+    rt: &'a TokenStream,
     /// The table, and the name of the constant that holds it.
     table: TokenStream,
     name: TokenStream,
@@ -33,7 +33,7 @@ struct Length {
 
 impl<'a> Checks<'a> {
     /// Returns the checks of `func`, or `None` if nothing is annotated.
-    pub(crate) fn of(func: &'a Func, p: &'a TokenStream) -> Option<Checks<'a>> {
+    pub(crate) fn of(func: &'a Func, rt: &'a TokenStream) -> Option<Checks<'a>> {
         // An argument bound by a pattern has no name by which the user's function could check it.
         let annotated = func
             .params
@@ -57,14 +57,14 @@ impl<'a> Checks<'a> {
         bind(&result_avals, true, &mut lengths);
         let argument_rows = params.iter().map(|param| {
             let what = format!("`{}`", param.name);
-            row(p, &what, &param.aval, &lengths[..n_of_arguments])
+            row(rt, &what, &param.aval, &lengths[..n_of_arguments])
         });
         let result_rows = declared.iter().map(|(i, (d, _))| {
             let what = match func.declared.len() {
                 1 => "the result".to_owned(),
                 _ => format!("result {i}"),
             };
-            row(p, &what, &d.aval, &lengths)
+            row(rt, &what, &d.aval, &lengths)
         });
         let length_rows = lengths.iter().map(|length| {
             let (text, of_result, index, axis) = (
@@ -73,12 +73,12 @@ impl<'a> Checks<'a> {
                 length.index,
                 length.axis,
             );
-            ours!(#p::Length { text: #text, of_result: #of_result, index: #index, axis: #axis })
+            ours!(#rt::Length { text: #text, of_result: #of_result, index: #index, axis: #axis })
         });
         let (function, user) = (func.name(), &func.sig.ident);
         let constant = Names::new(func).annotations;
         let table = ours! {
-            #p::Annotations {
+            #rt::Annotations {
                 function: #function,
                 lengths: &[#(#length_rows),*],
                 arguments: &[#(#argument_rows),*],
@@ -88,7 +88,7 @@ impl<'a> Checks<'a> {
         let arguments = params.iter().map(|p| super::cx::reference(p)).collect();
         Some(Checks {
             func,
-            p,
+            rt,
             table,
             name: match func.owner {
                 Some(_) => ours!(Self::#constant),
@@ -102,24 +102,24 @@ impl<'a> Checks<'a> {
 
     /// Returns the associated constant with the table.
     pub(crate) fn item(&self) -> TokenStream {
-        let (p, table, name) = (self.p, &self.table, Names::new(self.func).annotations);
+        let (rt, table, name) = (self.rt, &self.table, Names::new(self.func).annotations);
         let (allow, attrs) = (super::names::allow(), &self.func.attrs);
         ours! {
             #(#attrs)*
             #allow
             #[doc(hidden)]
-            const #name: #p::Annotations = #table;
+            const #name: #rt::Annotations = #table;
         }
     }
 
     /// Returns the statement that checks the arguments.
     fn enter(&self) -> TokenStream {
-        let (p, name, arguments, n) = (self.p, &self.name, &self.arguments, self.n_lengths);
+        let (rt, name, arguments, n) = (self.rt, &self.name, &self.arguments, self.n_lengths);
         let n = Literal::usize_unsuffixed(n);
         match self.results.is_empty() {
-            true => ours!(#p::check_call::<#n>(&#name, &[#(#arguments),*]);),
+            true => ours!(#rt::check_call::<#n>(&#name, &[#(#arguments),*]);),
             false => {
-                ours!(let lengths = #p::check_arguments::<#n>(&#name, &[#(#arguments),*]);)
+                ours!(let lengths = #rt::check_arguments::<#n>(&#name, &[#(#arguments),*]);)
             }
         }
     }
@@ -129,9 +129,9 @@ impl<'a> Checks<'a> {
         if self.results.is_empty() {
             return None;
         }
-        let (p, name) = (self.p, &self.name);
+        let (rt, name) = (self.rt, &self.name);
         let results = self.results.iter().map(|path| ours!(&#y #(.#path)*));
-        Some(ours!(#p::check_results(&#name, &lengths, &[#(#results),*]);))
+        Some(ours!(#rt::check_results(&#name, &lengths, &[#(#results),*]);))
     }
 
     /// Wraps the body of a companion in the checks; the body's value is a tuple that starts with
@@ -141,14 +141,14 @@ impl<'a> Checks<'a> {
     /// closure, which does not inherit this, so its ops still report their own lines. The closure
     /// also contains any early return; `returns` is its type if the function returns `Result`.
     pub(crate) fn around(&self, body: TokenStream, returns: &TokenStream) -> TokenStream {
-        let (p, enter, y) = (self.p, self.enter(), Ident::new("y", Span::mixed_site()));
+        let (rt, enter, y) = (self.rt, self.enter(), Ident::new("y", Span::mixed_site()));
         let leave = self.leave(&y);
         let value = match (&self.func.output.result, &leave) {
-            (None, _) => ours!(#p::run(|| { #body })),
+            (None, _) => ours!(#rt::run(|| { #body })),
             // The body is in a closure already.
             (Some(_), None) => body,
             (Some(_), Some(_)) => {
-                ours!(#p::run(|| -> #returns { ::core::result::Result::Ok({ #body }) })?)
+                ours!(#rt::run(|| -> #returns { ::core::result::Result::Ok({ #body }) })?)
             }
         };
         match leave {
@@ -170,11 +170,11 @@ impl<'a> Checks<'a> {
         };
         let body = std::mem::take(&mut block.stmts);
         let enter = self.enter();
-        let (p, y) = (self.p, Ident::new("y", Span::mixed_site()));
+        let (rt, y) = (self.rt, Ident::new("y", Span::mixed_site()));
         let run = match aside {
             true => quote::quote!({ #(#body)* }),
             // The closure contains early returns, and lets ops report their own lines.
-            false => quote::quote!(#p::run(|| -> #ty { #(#body)* })),
+            false => quote::quote!(#rt::run(|| -> #ty { #(#body)* })),
         };
         let checked = match self.leave(&y) {
             None if tracked || self.func.output.result.is_some() => {
@@ -245,14 +245,14 @@ fn sum(poly: &Poly, lengths: &[Length]) -> Option<TokenStream> {
 }
 
 /// Returns the table row of one tensor.
-fn row(p: &TokenStream, what: &str, aval: &Aval, lengths: &[Length]) -> TokenStream {
+fn row(rt: &TokenStream, what: &str, aval: &Aval, lengths: &[Length]) -> TokenStream {
     let option = |value: Option<TokenStream>| match value {
         Some(value) => ours!(::core::option::Option::Some(#value)),
         None => ours!(::core::option::Option::None),
     };
     let dtype = option(aval.dtype.map(|dtype| {
         let variant = Ident::new(&format!("{dtype:?}"), Span::mixed_site());
-        ours!(#p::DType::#variant)
+        ours!(#rt::DType::#variant)
     }));
     let dims = option(aval.shape.dims().map(|dims| {
         let written: Vec<String> = dims
@@ -263,20 +263,20 @@ fn row(p: &TokenStream, what: &str, aval: &Aval, lengths: &[Length]) -> TokenStr
         let dims = dims.iter().map(|dim| {
             let bound = lengths.iter().position(|l| l.dim == *dim);
             match (dim, bound) {
-                (_, Some(k)) => ours!(#p::Expected::Bound(#k)),
-                (Dim::Known(n), _) => ours!(#p::Expected::Is(#n)),
+                (_, Some(k)) => ours!(#rt::Expected::Bound(#k)),
+                (Dim::Known(n), _) => ours!(#rt::Expected::Is(#n)),
                 (Dim::Poly(poly), _) => {
                     let (text, terms) = (dim.to_string(), sum(poly, lengths));
                     terms.map_or_else(
-                        || ours!(#p::Expected::Any),
-                        |terms| ours!(#p::Expected::Sum(#text, #terms)),
+                        || ours!(#rt::Expected::Any),
+                        |terms| ours!(#rt::Expected::Sum(#text, #terms)),
                     )
                 }
-                (Dim::Named(_) | Dim::Unknown, _) => ours!(#p::Expected::Any),
+                (Dim::Named(_) | Dim::Unknown, _) => ours!(#rt::Expected::Any),
             }
         });
         let dims: Vec<TokenStream> = dims.collect();
         ours!((#written, &[#(#dims),*]))
     }));
-    ours!(#p::Annotation { what: #what, dtype: #dtype, dims: #dims }).into_token_stream()
+    ours!(#rt::Annotation { what: #what, dtype: #dtype, dims: #dims }).into_token_stream()
 }

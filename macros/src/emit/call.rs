@@ -14,7 +14,7 @@ impl<'a> Emit<'a> {
 
     /// Returns the arguments of a call, the receiver first.
     fn args(&self, call: &Call, operands: &[Var]) -> Vec<TokenStream> {
-        let p = self.private;
+        let rt = self.rt;
         let mut operands = operands.iter();
         let args = call.args.iter().map(|arg| match arg {
             CallArg::Host(tokens) => tokens.clone(),
@@ -31,7 +31,7 @@ impl<'a> Emit<'a> {
                 if *by_ref {
                     ours!(&#x)
                 } else {
-                    ours!(#p::own(&#x))
+                    ours!(#rt::own(&#x))
                 }
             }
         });
@@ -143,14 +143,14 @@ impl<'a> Emit<'a> {
     }
 
     pub(super) fn call_jvp(&self, eqn: &Eqn, tangents: &Tangents) -> TokenStream {
-        let p = self.private;
+        let rt = self.rt;
         let call = self.info(eqn);
         let active = self.active(eqn, call);
         let (args, dx) = eqn.args.split_at(eqn.args.len() - active.len());
         let (y, dy) = eqn.outs.split_at(eqn.outs.len() / 2);
         let given = (0..call.args.len()).map(|i| {
             let Some(k) = active.iter().position(|(position, _)| *position == i) else {
-                return ours!(#p::Leaves::new());
+                return ours!(#rt::Leaves::new());
             };
             let (dx, is_tree) = (dx[k], active[k].1);
             if !is_tree {
@@ -158,7 +158,7 @@ impl<'a> Emit<'a> {
                 let dx = self.ident(dx);
                 return match maybe {
                     true => ours!(::std::vec![::core::clone::Clone::clone(&#dx)]),
-                    false => ours!(#p::leaf(&#dx)),
+                    false => ours!(#rt::leaf(&#dx)),
                 };
             }
             let source = tangents
@@ -171,7 +171,7 @@ impl<'a> Emit<'a> {
                 unreachable!("a tree argument is a tree input")
             };
             let (given, at) = (tangents_ident(), self.find(source));
-            ours!(#p::part(&#given[#param], #at))
+            ours!(#rt::part(&#given[#param], #at))
         });
         let given = ours!([#(#given),*]);
         let pattern = self.pattern(&call.shape, &mut y.iter());
@@ -189,15 +189,15 @@ impl<'a> Emit<'a> {
         let each = y.iter().zip(dy).enumerate().map(|(i, (y, dy))| {
             let (y, maybe, dy) = (self.ident(*y), self.maybe.contains(*dy), self.ident(*dy));
             match maybe {
-                true => ours!(let #dy = #p::given_leaf(&#tangents, #i);),
-                false => ours!(let #dy = #p::tangent_of(&#tangents, #i, &#y);),
+                true => ours!(let #dy = #rt::given_leaf(&#tangents, #i);),
+                false => ours!(let #dy = #rt::tangent_of(&#tangents, #i, &#y);),
             }
         });
         ours!(let (#pattern, #tangents) = #value; #(#each)*)
     }
 
     pub(super) fn call_pull(&self, eqn: &Eqn) -> TokenStream {
-        let p = self.private;
+        let rt = self.rt;
         let call = self.info(eqn);
         let active = self.active(eqn, call);
         let (saved, cts) = eqn.args.split_first().expect("the residuals come first");
@@ -210,7 +210,7 @@ impl<'a> Emit<'a> {
             }
             Some(k) => {
                 let ct = self.ident(cts[k]);
-                ours!(::core::option::Option::Some(#p::own(&#ct)))
+                ours!(::core::option::Option::Some(#rt::own(&#ct)))
             }
             None => ours!(::core::option::Option::None),
         });

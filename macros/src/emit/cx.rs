@@ -29,7 +29,7 @@ pub(crate) struct Record {
 pub(crate) struct Cx<'a> {
     pub(crate) func: &'a Func,
     pub(crate) names: &'a Names,
-    pub(crate) p: &'a TokenStream,
+    pub(crate) rt: &'a TokenStream,
     pub(crate) docs: &'a Docs,
     pub(crate) calls: &'a StaticCall<'a>,
     /// Parameters that callers may differentiate, if these are more than those of the public
@@ -171,9 +171,9 @@ impl Cx<'_> {
         if self.func.output.result.is_none() {
             return body;
         }
-        let (p, returns) = (self.p, self.returns(ty.clone()));
+        let (rt, returns) = (self.rt, self.returns(ty.clone()));
         let body = ours!({ #body });
-        ours!(#p::catch_as(|| -> #returns { ::core::result::Result::Ok(#body) }))
+        ours!(#rt::catch_as(|| -> #returns { ::core::result::Result::Ok(#body) }))
     }
 
     pub(crate) fn question(&self) -> Option<TokenStream> {
@@ -203,7 +203,7 @@ impl Cx<'_> {
     /// With the bounds rustc reports a type that is not a tree once, at the signature, and not at
     /// each use.
     fn trees(&self) -> Vec<TokenStream> {
-        let p = self.p;
+        let rt = self.rt;
         let params = self.func.params.iter().filter(|p| p.kind == Kind::Tree);
         let output = (self.func.output.shape == OutShape::Opaque).then_some(&self.func.output.ty);
         let types = params
@@ -214,8 +214,8 @@ impl Cx<'_> {
             // A bound cannot mention an unnamed lifetime.
             .filter(|ty| !text(ty).contains(['\'', '&']))
             .map(|ty| {
-                let p = super::statements::at(p, ty.span());
-                quote_spanned!(ty.span()=> #ty: #p::Tree)
+                let rt = super::statements::at(rt, ty.span());
+                quote_spanned!(ty.span()=> #ty: #rt::Tree)
             })
             .collect()
     }
@@ -269,11 +269,11 @@ impl Cx<'_> {
     /// Returns all arguments for a hidden companion; by-value arguments are copied because they are
     /// needed afterwards.
     pub(crate) fn kept(&self) -> Vec<TokenStream> {
-        let p = self.p;
+        let rt = self.rt;
         let kept = self.func.params.iter().map(|param| {
             let ident = &param.ident;
             match param.diff && !param.by_ref {
-                true => ours!(#p::copy(&#ident)),
+                true => ours!(#rt::copy(&#ident)),
                 false => ours!(#ident),
             }
         });

@@ -80,7 +80,7 @@ impl Cx<'_> {
         if self.func.generics().decide() {
             return Vec::new();
         }
-        let p = self.p;
+        let rt = self.rt;
         let (call, last) = (self.call_callees(called), level(LEVELS));
         let causes = called.iter().enumerate().map(|(i, called)| Cause {
             why: format!(
@@ -88,7 +88,7 @@ impl Cx<'_> {
                 name = called.name
             ),
             span: called.span,
-            unless: Some(ours!(!#p::callees::#last(#call).is_first(#i))),
+            unless: Some(ours!(!#rt::callees::#last(#call).is_first(#i))),
         });
         causes.collect()
     }
@@ -106,7 +106,7 @@ impl Cx<'_> {
 
     /// Returns the constants for the function itself, without its callees: its hash and its reason.
     fn own_facts(&self, digest: &Digest) -> TokenStream {
-        let (n, p) = (self.names, self.p);
+        let (n, rt) = (self.names, self.rt);
         let (head, vis) = self.associated();
         let hash = blake3::hash(digest.text.as_bytes());
         let bytes = hash.as_bytes().iter();
@@ -119,9 +119,9 @@ impl Cx<'_> {
             #vis const #own: [u8; 32] = {
                 let hash = [#(#bytes),*];
                 #(
-                    let kind = #p::kind_of(&|| {
-                        use #p::by_kind::*;
-                        (&&#p::Constant(&#constants)).kind()
+                    let kind = #rt::kind_of(&|| {
+                        use #rt::by_kind::*;
+                        (&&#rt::Constant(&#constants)).kind()
                     });
                     let hash = if kind.is_readable() {
                         kind.require();
@@ -142,10 +142,10 @@ impl Cx<'_> {
     /// Returns the functions that return the marker: one for calls by path and, for methods, one
     /// for method calls.
     fn marker_functions(&self) -> TokenStream {
-        let (n, p) = (self.names, self.p);
+        let (n, rt) = (self.names, self.rt);
         let (head, vis) = self.associated();
         let marker = self.marker(ours!(Self));
-        let marker = ours!(#p::Marker<#marker>);
+        let marker = ours!(#rt::Marker<#marker>);
         let facts = &n.facts;
         let receiver = self.func.params.iter().any(|param| param.receiver);
         let typed = receiver.then(|| {
@@ -162,7 +162,7 @@ impl Cx<'_> {
         ours! {
             #head
             #[doc(hidden)]
-            #vis fn #facts() -> #marker { #p::Marker(::core::marker::PhantomData) }
+            #vis fn #facts() -> #marker { #rt::Marker(::core::marker::PhantomData) }
 
             #typed
         }
@@ -180,7 +180,7 @@ impl Cx<'_> {
 
     /// Returns the constants `HASH` and `RECORDED`.
     fn public_facts(&self, called: &[Called]) -> TokenStream {
-        let (n, p) = (self.names, self.p);
+        let (n, rt) = (self.names, self.rt);
         let (head, vis) = self.associated();
         let (name, recorded) = (&n.hash, &n.recorded);
         let marker = self.marker(ours!(Self));
@@ -209,8 +209,8 @@ impl Cx<'_> {
                 let constant = ours! {
                     #head
                     #[doc(hidden)]
-                    #vis const #words: &'static #p::Text =
-                        &#p::Text::of(<#marker as #p::Facts>::#last.why);
+                    #vis const #words: &'static #rt::Text =
+                        &#rt::Text::of(<#marker as #rt::Facts>::#last.why);
                 };
                 (constant, ours!(Self::#words.or(#siteless)))
             }
@@ -218,7 +218,7 @@ impl Cx<'_> {
         ours! {
             #head
             #[doc = #doc]
-            #vis const #name: [u8; 32] = <#marker as #p::Facts>::#last.hash;
+            #vis const #name: [u8; 32] = <#marker as #rt::Facts>::#last.hash;
 
             #words
 
@@ -233,7 +233,7 @@ impl Cx<'_> {
     /// Code with control flow reads its callees one level below its own, because it may call
     /// itself.
     fn facts_of_marker(&self, body: &Body, called: &[Called]) -> TokenStream {
-        let (n, p, func) = (self.names, self.p, self.func);
+        let (n, rt, func) = (self.names, self.rt, self.func);
         let (allow, attrs, vis) = (super::names::allow(), &func.attrs, &func.vis);
         let (own, impure) = (&n.own_hash, &n.impure);
         let (owner, generics, marker_item) = match &func.owner {
@@ -254,10 +254,10 @@ impl Cx<'_> {
         let words = ours!(&[#(#words),*]);
         let call = self.call_callees(called);
         let own = ours!(#ty::#own, #ty::#impure);
-        let none = ours!(#p::Fact::with(#own, #p::callees::LEVEL_0(&|| ()), &[]));
+        let none = ours!(#rt::Fact::with(#own, #rt::callees::LEVEL_0(&|| ()), &[]));
         let with = |below: usize| {
             let below = level(below);
-            ours!(#p::Fact::with(#own, #p::callees::#below(#call), #words))
+            ours!(#rt::Fact::with(#own, #rt::callees::#below(#call), #words))
         };
         let consts = (0..=LEVELS).map(|i| {
             let (name, value) = match (body, i) {
@@ -266,7 +266,7 @@ impl Cx<'_> {
                 (_, 0) => (level(0), none.clone()),
                 (_, _) => (level(i), with(i - 1)),
             };
-            ours!(const #name: #p::Fact = #value;)
+            ours!(const #name: #rt::Fact = #value;)
         });
         let n_consts = if called.is_empty() { 1 } else { LEVELS + 1 };
         let consts = consts.take(n_consts);
@@ -283,7 +283,7 @@ impl Cx<'_> {
 
             #(#attrs)*
             #allow
-            impl #params #p::Facts for #marker #bounds { #(#consts)* }
+            impl #params #rt::Facts for #marker #bounds { #(#consts)* }
         }
     }
 
@@ -361,19 +361,19 @@ impl Cx<'_> {
 
     /// Returns the function that returns the slots of all callees; it is never called.
     fn callees(&self, called: &[Called], block: &Block) -> TokenStream {
-        let (n, p) = (self.names, self.p);
+        let (n, rt) = (self.names, self.rt);
         let (head, vis) = self.associated();
         let name = &n.callees;
         let slots = called.iter().rev().fold(ours!(()), |rest, called| {
             let slot = match &called.slot {
-                Slot::Known(facts) => ours!(#p::Slot::of(#facts)),
+                Slot::Known(facts) => ours!(#rt::Slot::of(#facts)),
                 Slot::Method(slot, _) => slot.to_token_stream(),
                 Slot::Asked(question) => {
-                    let unmarked = unmarked(&question.mark, p);
+                    let unmarked = unmarked(&question.mark, rt);
                     let tokens = &question.tokens;
                     ours! {
-                        #p::Slot::answered(&|| {
-                            use #p::by_type::*;
+                        #rt::Slot::answered(&|| {
+                            use #rt::by_type::*;
                             #unmarked
                             #tokens
                         })
@@ -382,7 +382,7 @@ impl Cx<'_> {
             };
             ours!((#slot, #rest))
         });
-        let list = ours!(impl #p::Callees);
+        let list = ours!(impl #rt::Callees);
         if !called.iter().any(Called::is_method) {
             return ours! {
                 #head
@@ -393,11 +393,11 @@ impl Cx<'_> {
         let mut block = block.clone();
         let mut typed = Typed {
             called,
-            p,
+            rt,
             marks: BTreeSet::new(),
         };
         typed.visit_block_mut(&mut block);
-        let unmarked = unmarked(&typed.marks, p);
+        let unmarked = unmarked(&typed.marks, rt);
         let methods = called.iter().filter_map(|called| match &called.slot {
             Slot::Method(slot, _) => Some(slot),
             Slot::Known(_) | Slot::Asked(_) => None,
@@ -411,7 +411,7 @@ impl Cx<'_> {
             #[doc(hidden)]
             #vis #sig {
                 #unmarked
-                #(let #methods = #p::Slot::new();)*
+                #(let #methods = #rt::Slot::new();)*
                 let _ = || #output {
                     loop {}
                     #block
@@ -452,7 +452,7 @@ impl Slot {
 /// Replaces method calls by calls of the functions that also return markers.
 struct Typed<'a> {
     called: &'a [Called],
-    p: &'a TokenStream,
+    rt: &'a TokenStream,
     /// Names of marker methods that all types get from [`unmarked`], with the answer "no".
     marks: BTreeSet<Ident>,
 }
@@ -466,7 +466,7 @@ impl Typed<'_> {
         if !is_place(receiver) {
             return None;
         }
-        let p = self.p;
+        let rt = self.rt;
         let span = Span::mixed_site().located_at(method.span());
         let mut mark = mark_of(&unraw(method));
         self.marks.insert(mark.clone());
@@ -474,12 +474,12 @@ impl Typed<'_> {
         let receiver = quote::quote_spanned!(span=> &#receiver);
         let peeled = (0..4).fold(
             receiver,
-            |e, _| quote::quote_spanned!(span=> (&&#p::Probe(#e)).peel()),
+            |e, _| quote::quote_spanned!(span=> (&&#rt::Probe(#e)).peel()),
         );
         Some(quote::quote_spanned! {span=>
             {
-                use #p::by_type::*;
-                #p::nearest((#peeled).#mark());
+                use #rt::by_type::*;
+                #rt::nearest((#peeled).#mark());
             }
         })
     }

@@ -15,7 +15,7 @@ impl Cx<'_> {
         vis: &TokenStream,
         checks: &[TokenStream],
     ) -> TokenStream {
-        let (n, p, func) = (self.names, self.p, self.func);
+        let (n, rt, func) = (self.names, self.rt, self.func);
         let user = text(&func.sig.ident);
         let out = &func.output.ty;
         let inputs = self.inputs();
@@ -23,7 +23,7 @@ impl Cx<'_> {
         let (fwd, question) = (self.public_fwd(&self.kept()), self.question());
         let fields = func.diff().map(|(i, d)| {
             let x = reference(d);
-            ours!(#p::rebuild(#x, &cotangents, #i))
+            ours!(#rt::rebuild(#x, &cotangents, #i))
         });
         let returns = self.returns(ours!((#out, #grads_ty)));
         let types = func.diff().map(|(_, d)| &d.owned);
@@ -33,7 +33,7 @@ impl Cx<'_> {
             ours! {
                 #(#checks)*
                 let (y, pull) = #fwd #question;
-                let cotangents = pull.call(&#p::seed(&y));
+                let cotangents = pull.call(&#rt::seed(&y));
                 (y, (#(#fields,)*))
             },
             &pair,
@@ -124,7 +124,7 @@ impl Cx<'_> {
             format!("The gradient with respect to `{name}`.")
         });
         let doc = format!("The gradients of `{}`.", self.func.sig.ident);
-        let traits = grads_traits(self.p, grads, &params, &fields, &types);
+        let traits = grads_traits(self.rt, grads, &params, &fields, &types);
         let attrs = ours!(#(#attrs)*);
         Some(ours! {
             #attrs
@@ -144,14 +144,14 @@ impl Cx<'_> {
 /// user has a struct of this name. The bounds are `for<'any>` because rustc checks a bound on a
 /// type without parameters eagerly, and would report a parameter that is not a tree a second time.
 fn grads_traits(
-    p: &TokenStream,
+    rt: &TokenStream,
     grads: &Ident,
     params: &TokenStream,
     fields: &[Ident],
     types: &[TokenStream],
 ) -> [TokenStream; 3] {
     let bounds = |bound: TokenStream| ours!(#(for<'any> #types: #bound,)*);
-    let trees = bounds(ours!(#p::Tree));
+    let trees = bounds(ours!(#rt::Tree));
     let clones = bounds(ours!(::core::clone::Clone));
     let debugs = bounds(ours!(::core::fmt::Debug));
     let names: Vec<String> = fields.iter().map(unraw).collect();
@@ -159,21 +159,21 @@ fn grads_traits(
     let shown = grads.to_string();
     [
         ours! {
-            impl #params #p::Tree for #grads #params where #trees {
-                fn visit(&self, f: &mut dyn ::core::ops::FnMut(&#p::Tensor)) {
-                    #(#p::Tree::visit(&(*self).#fields, f);)*
+            impl #params #rt::Tree for #grads #params where #trees {
+                fn visit(&self, f: &mut dyn ::core::ops::FnMut(&#rt::Tensor)) {
+                    #(#rt::Tree::visit(&(*self).#fields, f);)*
                 }
-                fn visit_mut(&mut self, f: &mut dyn ::core::ops::FnMut(&mut #p::Tensor)) {
-                    #(#p::Tree::visit_mut(&mut (*self).#fields, f);)*
+                fn visit_mut(&mut self, f: &mut dyn ::core::ops::FnMut(&mut #rt::Tensor)) {
+                    #(#rt::Tree::visit_mut(&mut (*self).#fields, f);)*
                 }
-                fn map(&self, f: &mut dyn ::core::ops::FnMut(&#p::Tensor) -> #p::Tensor) -> Self {
-                    Self { #(#fields: #p::Tree::map(&(*self).#fields, f)),* }
+                fn map(&self, f: &mut dyn ::core::ops::FnMut(&#rt::Tensor) -> #rt::Tensor) -> Self {
+                    Self { #(#fields: #rt::Tree::map(&(*self).#fields, f)),* }
                 }
                 fn paths(&self, prefix: &str, out: &mut ::std::vec::Vec<::std::string::String>) {
-                    #(#p::Tree::paths(&(*self).#fields, &::std::format!("{}{}", prefix, #paths), out);)*
+                    #(#rt::Tree::paths(&(*self).#fields, &::std::format!("{}{}", prefix, #paths), out);)*
                 }
-                fn __key<'key>(&'key self, key: &mut #p::CallKey<'key>) {
-                    #(#p::Tree::__key(&(*self).#fields, key);)*
+                fn __key<'key>(&'key self, key: &mut #rt::CallKey<'key>) {
+                    #(#rt::Tree::__key(&(*self).#fields, key);)*
                 }
                 const __SHARED: ::core::option::Option<&'static str> = ::core::option::Option::None;
             }

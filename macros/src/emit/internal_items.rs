@@ -16,7 +16,7 @@ impl Cx<'_> {
         fields: &[(Ident, TokenStream, String)],
         pull: &TokenStream,
     ) -> TokenStream {
-        let (vis, allow, attrs, p) = (&self.func.vis, allow(), &self.func.attrs, self.p);
+        let (vis, allow, attrs, rt) = (&self.func.vis, allow(), &self.func.attrs, self.rt);
         let doc = format!(
             "Residuals of `{}`: values that the derivative keeps between the forward and the reverse pass.",
             self.func.sig.ident
@@ -38,7 +38,7 @@ impl Cx<'_> {
             impl #saved {
                 /// Returns the number of bytes of its tensors.
                 pub fn bytes(&self) -> usize {
-                    #p::bytes(&[#(&self.#names),*])
+                    #rt::bytes(&[#(&self.#names),*])
                 }
 
                 #pull
@@ -54,11 +54,11 @@ impl Cx<'_> {
             jvp,
             needs_all,
         } = staged;
-        let (n, p, func) = (self.names, self.p, self.func);
-        let (jvp, tracked) = match Checks::of(func, p) {
+        let (n, rt, func) = (self.names, self.rt, self.func);
+        let (jvp, tracked) = match Checks::of(func, rt) {
             Some(checks) => {
                 let out = &func.output.ty;
-                let returns = self.returns(ours!((#out, #p::Leaves)));
+                let returns = self.returns(ours!((#out, #rt::Leaves)));
                 (checks.around(jvp, &returns), Some(ours!(#[track_caller])))
             }
             None => (jvp, None),
@@ -109,10 +109,10 @@ impl Cx<'_> {
             items,
             ..
         } = reverse;
-        let (p, out, saved) = (self.p, &self.func.output.ty, residuals.saved);
+        let (rt, out, saved) = (self.rt, &self.func.output.ty, residuals.saved);
         let pair = ours!((#out, #saved));
         let returns = self.returns(pair.clone());
-        let (forward, tracked) = match Checks::of(self.func, p) {
+        let (forward, tracked) = match Checks::of(self.func, rt) {
             Some(checks) => (
                 checks.around(forward, &returns),
                 Some(ours!(#[track_caller])),
@@ -122,7 +122,7 @@ impl Cx<'_> {
         let given = Ident::new("cotangents", Span::mixed_site());
         let pull = ours! {
             #[track_caller]
-            fn pull(&self, #given: &[::core::option::Option<#p::Tensor>]) -> #p::Pulled { #pull }
+            fn pull(&self, #given: &[::core::option::Option<#rt::Tensor>]) -> #rt::Pulled { #pull }
         };
         let saved_struct = self.saved_struct(residuals, &fields, &pull);
         let (_, vis) = self.associated();
@@ -162,9 +162,9 @@ impl Cx<'_> {
         inputs: &[TokenStream],
         body: &TokenStream,
     ) -> TokenStream {
-        let (p, out) = (self.p, &self.func.output.ty);
+        let (rt, out) = (self.rt, &self.func.output.ty);
         let (head, vis) = self.associated();
-        let signature = self.signature(name, inputs, &self.returns(ours!((#out, #p::Pull))));
+        let signature = self.signature(name, inputs, &self.returns(ours!((#out, #rt::Pull))));
         ours! {
             #head
             #[doc(hidden)]
@@ -185,10 +185,10 @@ impl Cx<'_> {
     /// Returns the body that computes the result and the pullback of the residuals that `forward`
     /// returns.
     fn begin(&self, forward: &Ident) -> TokenStream {
-        let p = self.p;
+        let rt = self.rt;
         let (run, question, kept) = (self.own(forward), self.question(), self.kept());
         let likes = self.likes();
-        let result = ours!((y, #p::Pull::new(likes, saved.bytes(), move |cotangents| saved.pull(cotangents))));
+        let result = ours!((y, #rt::Pull::new(likes, saved.bytes(), move |cotangents| saved.pull(cotangents))));
         let result = match &self.func.output.result {
             None => result,
             Some(_) => ours!(::core::result::Result::Ok(#result)),
@@ -204,15 +204,15 @@ impl Cx<'_> {
     ///
     /// Values that are not floats have no derivative, even if the caller requests one.
     fn begin_asked(&self, callers: &Wrt) -> TokenStream {
-        let (p, asked) = (self.p, asked());
+        let (rt, asked) = (self.rt, asked());
         let param = |i: &usize| reference(&self.func.params[*i]);
         let more = callers.nodiff.iter().map(|i| {
             let x = param(i);
-            ours!(#asked[#i] && #p::any_float(#x))
+            ours!(#asked[#i] && #rt::any_float(#x))
         });
         let floats = callers.floats.iter().map(|i| {
             let x = param(i);
-            ours!(#p::all_floats(#x))
+            ours!(#rt::all_floats(#x))
         });
         let floats: Vec<TokenStream> = floats.collect();
         let recorded = (!floats.is_empty()).then(|| {
@@ -232,38 +232,38 @@ impl Cx<'_> {
 
     /// Returns the body that records the user's function and returns the result and the pullback.
     fn record_fwd(&self) -> TokenStream {
-        let (p, likes, asked) = (self.p, self.likes(), asked());
+        let (rt, likes, asked) = (self.rt, self.likes(), asked());
         let Record { copies, arguments } = self.record();
         let (vjp, _) = self.recorders();
         ours! {
             let likes = [#(#likes),*];
             #copies
-            #p::#vjp(likes, &#asked, #arguments)
+            #rt::#vjp(likes, &#asked, #arguments)
         }
     }
 
     /// Returns the avals of the leaves of each parameter, for zero cotangents.
     fn likes(&self) -> Vec<TokenStream> {
-        let p = self.p;
+        let rt = self.rt;
         let likes = self.func.params.iter().map(|param| match param.kind {
             Kind::Static { .. } => ours!(::core::default::Default::default()),
             // A caller sees no differentiable leaves in such a tree.
             Kind::Tree if !param.diff => ours!(::core::default::Default::default()),
             Kind::Tensor | Kind::Tree => {
                 let x = reference(param);
-                ours!(#p::avals(#x))
+                ours!(#rt::avals(#x))
             }
         });
         likes.collect()
     }
 
     fn jvp_companion(&self, body: TokenStream, needs_all: bool) -> (TokenStream, TokenStream) {
-        let (p, out) = (self.p, &self.func.output.ty);
+        let (rt, out) = (self.rt, &self.func.output.ty);
         let given = super::statements::tangents_ident();
         let n_params = self.func.params.len();
         let mut inputs = self.inputs();
-        inputs.push(ours!(#given: [#p::Leaves; #n_params]));
-        let pair = ours!((#out, #p::Leaves));
+        inputs.push(ours!(#given: [#rt::Leaves; #n_params]));
+        let pair = ours!((#out, #rt::Leaves));
         let signature =
             self.signature(&self.names.hidden_jvp, &inputs, &self.returns(pair.clone()));
         let mutable = self.mutable();
@@ -276,10 +276,10 @@ impl Cx<'_> {
         // instead of emitting code for it.
         let partial = self.func.diff().filter(|_| needs_all).map(|(i, d)| {
             let x = reference(d);
-            ours!(#p::is_partial(&#given[#i], #x))
+            ours!(#rt::is_partial(&#given[#i], #x))
         });
         let nodiff = self.callers.iter().flat_map(|callers| &callers.nodiff);
-        let nodiff = nodiff.map(|i| ours!(#p::any_given(&#given[#i])));
+        let nodiff = nodiff.map(|i| ours!(#rt::any_given(&#given[#i])));
         let conditions: Vec<TokenStream> = partial.chain(nodiff).collect();
         if conditions.is_empty() {
             return (signature, body);
@@ -289,7 +289,7 @@ impl Cx<'_> {
         let body = ours! {
             if #(#conditions)||* {
                 #copies
-                return #p::#jvp(&#given, #arguments);
+                return #rt::#jvp(&#given, #arguments);
             }
             #body
         };
@@ -301,7 +301,7 @@ impl Cx<'_> {
     /// The arguments that callers may differentiate are copied into a tree, and the function is
     /// called on its parts.
     fn record(&self) -> Record {
-        let (p, func) = (self.p, self.func);
+        let (rt, func) = (self.rt, self.func);
         let user = match func.owner {
             Some(_) => self.own(&func.sig.ident),
             None => {
@@ -315,11 +315,11 @@ impl Cx<'_> {
         let asked_for: Vec<(usize, &Param)> = asked_for.collect();
         let copies = nested(asked_for.iter().map(|(_, x)| {
             let x = reference(x);
-            ours!(#p::copy(#x))
+            ours!(#rt::copy(#x))
         }));
         let positions = asked_for.iter().map(|(i, x)| {
             let x = reference(x);
-            ours!((#i, #p::n_leaves(#x)))
+            ours!((#i, #rt::n_leaves(#x)))
         });
         let types = nested(asked_for.iter().map(|(_, x)| x.owned.to_token_stream()));
         Record {
@@ -331,7 +331,7 @@ impl Cx<'_> {
     /// Returns the arguments of a call; those of the parameters `parts` are read from a nested
     /// tuple, in order.
     pub(crate) fn parts_of(&self, tree: &Ident, parts: &[usize]) -> Vec<TokenStream> {
-        let p = self.p;
+        let rt = self.rt;
         let call = self.func.params.iter().enumerate().map(|(i, param)| {
             let ident = &param.ident;
             let Some(k) = parts.iter().position(|part| *part == i) else {
@@ -340,7 +340,7 @@ impl Cx<'_> {
             let (rest, first) = (vec![syn::Index::from(1); k], syn::Index::from(0));
             match param.by_ref {
                 true => ours!(&#tree #(.#rest)* .#first),
-                false => ours!(#p::copy(&#tree #(.#rest)* .#first)),
+                false => ours!(#rt::copy(&#tree #(.#rest)* .#first)),
             }
         });
         call.collect()
@@ -356,14 +356,14 @@ impl Cx<'_> {
 
     /// Returns the hidden companions of a function that is traced at run time.
     pub(crate) fn recorded(&self) -> Pieces {
-        let (n, p, func) = (self.names, self.p, self.func);
+        let (n, rt, func) = (self.names, self.rt, self.func);
         let saved = &n.saved;
         let (head, vis) = self.associated();
         let field = Ident::new("pull", Span::mixed_site());
         let kept = "Residuals of the recorded program.".to_owned();
         let items = self.saved_struct(
             Struct::public(saved),
-            &[(field.clone(), ours!(#p::Pull), kept)],
+            &[(field.clone(), ours!(#rt::Pull), kept)],
             &TokenStream::new(),
         );
         let out = &func.output.ty;
@@ -374,11 +374,11 @@ impl Cx<'_> {
         let given = super::statements::tangents_ident();
         let n_params = func.params.len();
         let mut jvp_inputs = inputs.clone();
-        jvp_inputs.push(ours!(#given: [#p::Leaves; #n_params]));
+        jvp_inputs.push(ours!(#given: [#rt::Leaves; #n_params]));
         let jvp_signature = self.signature(
             &n.hidden_jvp,
             &jvp_inputs,
-            &self.returns(ours!((#out, #p::Leaves))),
+            &self.returns(ours!((#out, #rt::Leaves))),
         );
         let pair = ours!((#out, #saved));
         let forward_signature = self.signature(&n.forward, &inputs, &self.returns(pair));
@@ -404,7 +404,7 @@ impl Cx<'_> {
             #[track_caller]
             #vis #jvp_signature {
                 #copies
-                #p::#jvp(&#given, #arguments)
+                #rt::#jvp(&#given, #arguments)
             }
         };
         Pieces { hidden, items }

@@ -21,7 +21,7 @@ pub(crate) struct Given {
 impl Cx<'_> {
     /// Returns the inputs of the forward-mode companions; reverse mode shares the checks.
     pub(crate) fn given(&self) -> Given {
-        let p = self.p;
+        let rt = self.rt;
         let diff = self.diff();
         let tangents: Vec<Ident> = diff
             .iter()
@@ -29,16 +29,16 @@ impl Cx<'_> {
             .collect();
         let checks = diff.iter().map(|d| {
             let (x, name) = (reference(d), if d.receiver { "self" } else { &d.name });
-            ours!(#p::check_floats(#x, #name);)
+            ours!(#rt::check_floats(#x, #name);)
         });
         let mut dx = tangents.iter();
         let leaves = self.func.params.iter().map(|param| match param.diff {
             true => {
                 let (x, name) = (reference(param), &param.name);
                 let dx = dx.next().expect("a tangent for each");
-                ours!(#p::given(#x, #dx, #name))
+                ours!(#rt::given(#x, #dx, #name))
             }
-            false => ours!(#p::Leaves::new()),
+            false => ours!(#rt::Leaves::new()),
         });
         Given {
             inputs: self.with_tangents(&tangents),
@@ -82,7 +82,7 @@ impl Cx<'_> {
 
     /// Returns `jvp`.
     pub(crate) fn jvp(&self, given: &Given) -> TokenStream {
-        let (n, p, func) = (self.names, self.p, self.func);
+        let (n, rt, func) = (self.names, self.rt, self.func);
         let (head, vis) = self.associated();
         let out = &func.output.ty;
         let pair = ours!((#out, #out));
@@ -96,7 +96,7 @@ impl Cx<'_> {
                 #(#checks)*
                 let given = [#(#leaves),*];
                 let (y, dy) = #hidden(#(#arguments,)* given)#question;
-                let dy = #p::tangent_tree(&y, &dy);
+                let dy = #rt::tangent_tree(&y, &dy);
                 (y, dy)
             },
             &pair,

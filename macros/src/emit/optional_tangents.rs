@@ -108,7 +108,7 @@ impl Emit<'_> {
 
     fn option_of(&self, eqn: &Eqn, operands: &[usize]) -> TokenStream {
         let span = self.span(eqn);
-        let p = super::statements::at(self.private, span);
+        let rt = super::statements::at(self.rt, span);
         let bind = self.bind(eqn);
         let outs: Vec<Ident> = eqn.outs.iter().map(|v| self.ident(*v)).collect();
         let option = |i: usize| self.option(eqn.data()[i]);
@@ -118,7 +118,7 @@ impl Emit<'_> {
                 _ => ours!(difference),
             };
             let (x, y, out) = (option(0), option(1), &outs[0]);
-            return quote_spanned!(span=> #bind #out = #p::#function(#x, #y););
+            return quote_spanned!(span=> #bind #out = #rt::#function(#x, #y););
         }
         let value = self.value(eqn);
         let names: Vec<Ident> = operands
@@ -130,9 +130,9 @@ impl Emit<'_> {
             ([one], _) => one.clone(),
             (all, Operands::ManyLike) => {
                 let likes = operands.iter().map(|i| self.like(eqn.likes()[*i]));
-                ours!(#p::fill([#(#all),*], ::core::option::Option::Some([#(#likes),*])))
+                ours!(#rt::fill([#(#all),*], ::core::option::Option::Some([#(#likes),*])))
             }
-            (all, _) => ours!(#p::fill([#(#all),*], ::core::option::Option::None)),
+            (all, _) => ours!(#rt::fill([#(#all),*], ::core::option::Option::None)),
         };
         let pattern = match &*names {
             [one] => ours!(#one),

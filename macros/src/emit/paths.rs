@@ -13,7 +13,7 @@ pub(crate) fn krate(args: &Args) -> TokenStream {
 }
 
 /// Returns the path of the module that generated code uses.
-pub(crate) fn private(args: &Args) -> TokenStream {
+pub(crate) fn run_time(args: &Args) -> TokenStream {
     let krate = krate(args);
     quote!(#krate::__private)
 }

@@ -127,7 +127,7 @@ pub(super) fn outs(program: &Program) -> SecondaryMap<Var, usize> {
 impl Emit<'_> {
     /// Returns the statement for a stretch of equations.
     pub(super) fn stretch(&self, eqns: &[Eqn], stretches: &Stretches) -> TokenStream {
-        let p = self.private;
+        let rt = self.rt;
         let bound: SecondaryMap<Var, ()> = eqns
             .iter()
             .flat_map(|e| &e.outs)
@@ -175,7 +175,7 @@ impl Emit<'_> {
         let hosts = &statics.hosts;
         let failed = self.failed(eqns);
         let listing = ours! {
-            static __LISTING: #p::Listing = #p::Listing::new(#text);
+            static __LISTING: #rt::Listing = #rt::Listing::new(#text);
             #failed
         };
         let given = ours!(&[#(&#tensors),*], &[#(&#likes),*], &[#(&#hosts),*]);
@@ -194,7 +194,7 @@ impl Emit<'_> {
 
     /// Returns the function called for an equation that fails: it panics at the user's token.
     fn failed(&self, eqns: &[Eqn]) -> TokenStream {
-        let p = self.private;
+        let rt = self.rt;
         // The first equation of each run with the same position, and that position.
         let mut places: Vec<(usize, Span)> = Vec::new();
         for (i, eqn) in eqns.iter().enumerate() {
@@ -210,8 +210,8 @@ impl Emit<'_> {
         let local = |name| Ident::new(name, Span::mixed_site());
         let (eqn, error) = (local("eqn"), local("error"));
         let raise = |span: Span| {
-            let p = at(p, span);
-            quote_spanned!(span=> #p::raise(#error))
+            let rt = at(rt, span);
+            quote_spanned!(span=> #rt::raise(#error))
         };
         let tests = places.windows(2).map(|pair| {
             let (raise, end) = (raise(pair[0].1), pair[1].0);
@@ -219,7 +219,7 @@ impl Emit<'_> {
         });
         let last = places.last().map(|(_, span)| raise(*span));
         ours! {
-            fn __failed(#eqn: usize, #error: #p::Error) -> ! { #(#tests)* #last }
+            fn __failed(#eqn: usize, #error: #rt::Error) -> ! { #(#tests)* #last }
         }
     }
 }

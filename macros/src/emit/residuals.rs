@@ -17,7 +17,7 @@ pub(crate) type Field = (Ident, TokenStream, String);
 
 /// Residuals of a program.
 pub(crate) struct Kept<'a> {
-    private: &'a TokenStream,
+    rt: &'a TokenStream,
     made: Made,
     names: BTreeSet<String>,
     /// Lists of tensors and of avals, if there are too many for fields.
@@ -50,13 +50,13 @@ impl<'a> Kept<'a> {
     pub(crate) fn new(
         vjp: &ad::Vjp,
         low: &Lowered,
-        p: &'a TokenStream,
+        rt: &'a TokenStream,
         primal: &Emit,
         pullback: &Emit,
     ) -> Kept<'a> {
         let residuals = &vjp.primal.outs[vjp.n_outs..];
         let mut kept = Kept {
-            private: p,
+            rt,
             made: Made::default(),
             names: BTreeSet::new(),
             lists: (residuals.len() > MOST_FIELDS).then(Default::default),
@@ -71,7 +71,7 @@ impl<'a> Kept<'a> {
             if calls.contains(&from) {
                 let doc = "The residuals of a call.".to_owned();
                 let local = Some(pullback.ident(to));
-                kept.add(&name, ours!(#p::Pull), doc, value.to_token_stream(), local);
+                kept.add(&name, ours!(#rt::Pull), doc, value.to_token_stream(), local);
             } else if shape_only {
                 let local = format_ident!("{name}_like", span = Span::mixed_site());
                 kept.avals.push((to, local.clone()));
@@ -88,42 +88,42 @@ impl<'a> Kept<'a> {
                 let name = unraw(ident);
                 let doc = format!("The static argument `{name}`.");
                 let value = ident.to_token_stream();
-                kept.add(&name, ours!(#p::Static), doc, value, Some(ident.clone()));
+                kept.add(&name, ours!(#rt::Static), doc, value, Some(ident.clone()));
             }
         }
         kept
     }
 
     fn tensor(&mut self, value: Ident, local: Ident) {
-        let (p, name) = (self.private, unraw(&value));
+        let (rt, name) = (self.rt, unraw(&value));
         match &mut self.lists {
             Some([tensors, _]) => tensors.push(value, local),
             None => {
-                let (doc, init) = (format!("`{name}`."), ours!(#p::own(&#value)));
-                self.add(&name, ours!(#p::Tensor), doc, init, Some(local));
+                let (doc, init) = (format!("`{name}`."), ours!(#rt::own(&#value)));
+                self.add(&name, ours!(#rt::Tensor), doc, init, Some(local));
             }
         }
     }
 
     fn aval(&mut self, value: Ident, local: Ident) {
-        let (p, name) = (self.private, unraw(&value));
+        let (rt, name) = (self.rt, unraw(&value));
         match &mut self.lists {
             Some([_, likes]) => likes.push(value, local),
             None => {
                 let doc = format!("The dtype and the shape of `{name}`.");
                 let init = ours!(::core::clone::Clone::clone(#value.aval()));
                 let field = format!("{name}_like");
-                self.add(&field, ours!(#p::Aval), doc, init, Some(local));
+                self.add(&field, ours!(#rt::Aval), doc, init, Some(local));
             }
         }
     }
 
     /// Adds a field that locates the leaves of an input within its parameter.
     pub(crate) fn at(&mut self, var: Var, source: &Source, primal: &Emit) -> Ident {
-        let p = self.private;
+        let rt = self.rt;
         let name = format!("at_{}", unraw(&primal.ident(var)));
         let doc = "Position of these leaves in the parameter.".to_owned();
-        self.add(&name, ours!(#p::At), doc, primal.find(source), None)
+        self.add(&name, ours!(#rt::At), doc, primal.find(source), None)
     }
 
     /// Adds a field under a unique name, and returns its local in the pullback: `local`, or the
@@ -150,23 +150,23 @@ impl<'a> Kept<'a> {
 
     /// Adds one field for all values of a list.
     fn list(&mut self, name: &str, doc: &str, ty: TokenStream, init: TokenStream, list: List) {
-        let (p, values, locals) = (self.private, list.values, list.locals);
+        let (rt, values, locals) = (self.rt, list.values, list.locals);
         if values.is_empty() {
             return;
         }
         let names: Vec<String> = values.iter().map(|v| format!("`{}`", unraw(v))).collect();
         let doc = format!("{doc}{}.", names.join(", "));
         let field = self.add(name, ty, doc, ours!(#init(&[#(&#values),*])), None);
-        let elements = ours!(let [#(#locals),*] = #p::elements(#field););
+        let elements = ours!(let [#(#locals),*] = #rt::elements(#field););
         self.made.elements.extend(elements);
     }
 
     pub(crate) fn finish(mut self) -> Made {
-        let p = self.private;
+        let rt = self.rt;
         if let Some([tensors, likes]) = self.lists.take() {
-            let (ty, init) = (ours!(#p::List<#p::Tensor>), ours!(#p::own_all));
+            let (ty, init) = (ours!(#rt::List<#rt::Tensor>), ours!(#rt::own_all));
             self.list("tensors", "", ty, init, tensors);
-            let (ty, init) = (ours!(#p::List<#p::Aval>), ours!(#p::avals_all));
+            let (ty, init) = (ours!(#rt::List<#rt::Aval>), ours!(#rt::avals_all));
             self.list("likes", "The dtypes and the shapes of ", ty, init, likes);
         }
         self.made

@@ -40,7 +40,7 @@ impl Tangents {
 pub(crate) struct Emit<'a> {
     pub(crate) func: &'a Func,
     pub(crate) low: &'a Lowered,
-    pub(crate) private: &'a TokenStream,
+    pub(crate) rt: &'a TokenStream,
     /// The program to emit: the lowered one, or one derived from it.
     pub(crate) program: &'a Program,
     /// Variables of which the code has only the aval (dtype and shape), with the locals that hold
@@ -69,14 +69,14 @@ impl<'a> Emit<'a> {
     pub(crate) fn new(
         func: &'a Func,
         low: &'a Lowered,
-        private: &'a TokenStream,
+        rt: &'a TokenStream,
         program: &'a Program,
     ) -> Emit<'a> {
         let leaf = |i: &'a Input| Some((*low.input_hosts.get(i.var)?, i));
         Emit {
             func,
             low,
-            private,
+            rt,
             program,
             avals: SecondaryMap::new(),
             done: SecondaryMap::new(),
@@ -232,15 +232,15 @@ impl<'a> Emit<'a> {
                 continue;
             };
             if let Source::Leaf { param, .. } = &input.source {
-                let (p, at) = (self.private, self.find(&input.source));
+                let (rt, at) = (self.rt, self.find(&input.source));
                 let (x, dx) = (self.ident(input.var), self.ident(*tangent));
                 let given = tangents_ident();
                 if self.linear.is_some() {
                     self.zeroable(*tangent);
-                    self.push(ours!(let #dx = #p::maybe_at(&#given[#param], #at);));
+                    self.push(ours!(let #dx = #rt::maybe_at(&#given[#param], #at);));
                     continue;
                 }
-                self.push(ours!(let #dx = #p::tangent_at(&#given[#param], #at, &#x);));
+                self.push(ours!(let #dx = #rt::tangent_at(&#given[#param], #at, &#x);));
             }
         }
     }
@@ -300,7 +300,7 @@ impl<'a> Emit<'a> {
     }
 
     fn statik(&self, attr: Attr) -> TokenStream {
-        let p = self.private;
+        let rt = self.rt;
         if let Some(ident) = self.low.statics.get(&attr) {
             return ours!(&#ident);
         }
@@ -320,18 +320,18 @@ impl<'a> Emit<'a> {
             Static::All => ours!(..),
             Static::DType(d) => {
                 let name = format_ident!("{d:?}");
-                ours!(#p::DType::#name)
+                ours!(#rt::DType::#name)
             }
             Static::Host(text) | Static::Dims(text, _) => {
                 unreachable!("`{text}` is bound to a local")
             }
         };
-        ours!(&#p::statik(#value))
+        ours!(&#rt::statik(#value))
     }
 
     /// Returns `find(&model, &model.w)`, which locates the leaves of an input within its parameter.
     pub(crate) fn find(&self, source: &Source) -> TokenStream {
-        let p = self.private;
+        let rt = self.rt;
         let (param, place, is_leaf) = match source {
             Source::Leaf { param, place } => (*param, place, true),
             Source::Tree { param, place } => (*param, place, false),
@@ -353,18 +353,18 @@ impl<'a> Emit<'a> {
             true => root.clone(),
             // A name bound by a pattern may be a reference.
             false if syn::parse2::<Ident>(place.clone()).is_ok() => {
-                ours!({ use #p::Located as _; #place.located() })
+                ours!({ use #rt::Located as _; #place.located() })
             }
             false => quote_spanned!(span=> &#place),
         };
         match is_leaf {
             // The user's span, so that rustc reports a value that is not an operand there.
             true => {
-                let p_there = at(p, span);
-                let operand = quote_spanned!(span=> #p_there::operand_of(#place));
-                ours!(#p::find_leaf(#root, #operand))
+                let rt_there = at(rt, span);
+                let operand = quote_spanned!(span=> #rt_there::operand_of(#place));
+                ours!(#rt::find_leaf(#root, #operand))
             }
-            false => ours!(#p::find(#root, #place)),
+            false => ours!(#rt::find(#root, #place)),
         }
     }
 
@@ -408,19 +408,19 @@ impl<'a> Emit<'a> {
     /// Returns the expression for the results of an equation: one tensor, or an array of tensors.
     pub(crate) fn value(&self, eqn: &Eqn) -> TokenStream {
         let span = self.span(eqn);
-        let p = at(self.private, span);
+        let rt = at(self.rt, span);
         let name = Ident::new(eqn.op.def().name(), span);
         let data: Vec<Ident> = eqn.data().iter().map(|v| self.ident(*v)).collect();
         let statics = eqn.attrs.iter().map(|a| self.statik(*a));
         let likes: Vec<TokenStream> = eqn.likes().iter().map(|v| self.like(*v)).collect();
         if is_many(eqn.op) || eqn.outs.len() != 1 {
             let n = eqn.outs.len();
-            return quote_spanned!(span=> #p::op_many::#name::<#n, _, _, _>([#(#statics),*], [#(&#data),*], [#(#likes),*]));
+            return quote_spanned!(span=> #rt::op_many::#name::<#n, _, _, _>([#(#statics),*], [#(&#data),*], [#(#likes),*]));
         }
         if eqn.attrs.is_empty() && likes.is_empty() {
-            return quote_spanned!(span=> #p::op::#name([#(&#data),*]));
+            return quote_spanned!(span=> #rt::op::#name([#(&#data),*]));
         }
-        quote_spanned!(span=> #p::op_with::#name([#(#statics),*], [#(&#data),*], [#(#likes),*]))
+        quote_spanned!(span=> #rt::op_with::#name([#(#statics),*], [#(&#data),*], [#(#likes),*]))
     }
 }
 

@@ -8,7 +8,7 @@ use quote::{ToTokens, format_ident};
 impl Cx<'_> {
     /// Returns `vjp`; `checks` precede its body.
     pub(crate) fn vjp(&self, checks: &[TokenStream]) -> TokenStream {
-        let (n, p, func) = (self.names, self.p, self.func);
+        let (n, rt, func) = (self.names, self.rt, self.func);
         let (head, vis) = self.associated();
         let out = &func.output.ty;
         let diff = self.diff();
@@ -24,12 +24,12 @@ impl Cx<'_> {
             .collect();
         let structures = diff.iter().zip(&likes).map(|(d, like)| {
             let x = reference(d);
-            ours!(let #like = #p::structure(#x);)
+            ours!(let #like = #rt::structure(#x);)
         });
         let rebuilt: Vec<TokenStream> = func
             .diff()
             .zip(&likes)
-            .map(|((i, _), like)| ours!(#p::pulled_back(&#like, &mut cotangents, #i)))
+            .map(|((i, _), like)| ours!(#rt::pulled_back(&#like, &mut cotangents, #i)))
             .collect();
         let rebuilt = group(&rebuilt);
         // The type of the closure cannot be written, so a `catch` around the whole body is not
@@ -37,7 +37,7 @@ impl Cx<'_> {
         let (checked, result) = match &func.output.result {
             None => (ours!(#(#checks)*), ours!((y, pullback))),
             Some(_) => (
-                ours!(#p::catch(|| { #(#checks)* ::core::result::Result::Ok(()) })?;),
+                ours!(#rt::catch(|| { #(#checks)* ::core::result::Result::Ok(()) })?;),
                 ours!(::core::result::Result::Ok((y, pullback))),
             ),
         };

@@ -68,14 +68,14 @@ impl Loops {
     }
 
     /// Returns the body of the function that registers the loops.
-    pub(crate) fn register(&self, p: &TokenStream) -> TokenStream {
+    pub(crate) fn register(&self, rt: &TokenStream) -> TokenStream {
         let loops = self.groups.iter();
-        let loops = loops.map(|(signature, (program, group))| fused(signature, program, group, p));
+        let loops = loops.map(|(signature, (program, group))| fused(signature, program, group, rt));
         ours! {
-            static LOOPS: &[#p::Fused] = &[#(#loops),*];
+            static LOOPS: &[#rt::Fused] = &[#(#loops),*];
             // SAFETY: `versions!` generates the loops from safe code. Each one iterates over slices
             // of equal length, and its versions are in the order of the SIMD levels.
-            static TABLE: #p::FusedTable = unsafe { #p::FusedTable::new(LOOPS) };
+            static TABLE: #rt::FusedTable = unsafe { #rt::FusedTable::new(LOOPS) };
             TABLE.register();
         }
     }
@@ -277,19 +277,19 @@ fn is_of_floats(program: &Program, group: &Group) -> bool {
 }
 
 /// Returns the loop of a group, for `f32` and `f64`.
-fn fused(signature: &str, program: &Program, group: &Group, p: &TokenStream) -> TokenStream {
+fn fused(signature: &str, program: &Program, group: &Group, rt: &TokenStream) -> TokenStream {
     let variant = format_ident!("L{}x{}", group.inputs.len(), group.results.len());
     let [single, double] = ["f32", "f64"].map(|dtype| {
-        let versions = versions(program, group, &Ident::new(dtype, Span::mixed_site()), p);
-        ours!(#p::Loop::#variant(#versions.levels))
+        let versions = versions(program, group, &Ident::new(dtype, Span::mixed_site()), rt);
+        ours!(#rt::Loop::#variant(#versions.levels))
     });
     ours! {
-        #p::Fused { signature: #signature, f32: #single, f64: #double }
+        #rt::Fused { signature: #signature, f32: #single, f64: #double }
     }
 }
 
 /// Returns the versions of a loop for the SIMD levels.
-fn versions(program: &Program, group: &Group, dtype: &Ident, p: &TokenStream) -> TokenStream {
+fn versions(program: &Program, group: &Group, dtype: &Ident, rt: &TokenStream) -> TokenStream {
     let name = |prefix: &str, i: usize| Ident::new(&format!("{prefix}{i}"), Span::mixed_site());
     let inputs: Vec<Ident> = (0..group.inputs.len()).map(|i| name("x", i)).collect();
     let results: Vec<Ident> = (0..group.results.len()).map(|i| name("y", i)).collect();
@@ -316,8 +316,8 @@ fn versions(program: &Program, group: &Group, dtype: &Ident, p: &TokenStream) ->
             if let (true, Some(f)) = (simple, in_fast_range(op)) {
                 let (x, f) = (&args[0], Ident::new(f, Span::mixed_site()));
                 return ours! {
-                    simple &= #p::maths::in_fast_range::<#dtype>(#x);
-                    let #out = #p::maths::#f::<A, #dtype>(#x);
+                    simple &= #rt::maths::in_fast_range::<#dtype>(#x);
+                    let #out = #rt::maths::#f::<A, #dtype>(#x);
                 };
             }
             match op.def().eval() {
@@ -329,7 +329,7 @@ fn versions(program: &Program, group: &Group, dtype: &Ident, p: &TokenStream) ->
                 }
                 _ => {
                     let op = Ident::new(op.def().name(), Span::mixed_site());
-                    ours!(let #out = #p::element::#op::#dtype::<A>(#(#args),*);)
+                    ours!(let #out = #rt::element::#op::#dtype::<A>(#(#args),*);)
                 }
             }
         };
@@ -361,7 +361,7 @@ fn versions(program: &Program, group: &Group, dtype: &Ident, p: &TokenStream) ->
     };
     let (first, others) = (&results[0], &results[1..]);
     ours! {
-        #p::maths::versions!(|#(#inputs: &[#dtype],)* #(#results: &mut [#dtype]),*| A => {
+        #rt::maths::versions!(|#(#inputs: &[#dtype],)* #(#results: &mut [#dtype]),*| A => {
             let n = #first.len();
             #(let #inputs = &#inputs[..n];)*
             #(let #others = &mut #others[..n];)*

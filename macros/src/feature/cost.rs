@@ -21,16 +21,16 @@ impl Cx<'_> {
     pub(crate) fn facts(&self, body: &Body, reverse: Option<&Reverse>) -> Facts {
         let costs = reverse.and_then(|r| r.costs.as_ref());
         let points = self.points(body, reverse.map_or(&[], |r| &r.kept));
-        let (p, n, func) = (self.p, self.names, self.func);
+        let (rt, n, func) = (self.rt, self.names, self.func);
         let user = &func.sig.ident;
         let (head, vis) = self.associated();
         let (cost_name, points_name, saved) = (&n.cost, &n.points, &n.saved);
         let value = match costs {
-            None => ours!(#p::Cost::UNKNOWN),
+            None => ours!(#rt::Cost::UNKNOWN),
             Some(costs) => {
                 let (value, pullback) = (self.work(&costs.value), self.work(&costs.pullback));
                 let saved = self.formula(&costs.saved);
-                ours!(#p::Cost { value: #value, pullback: #pullback, saved: #saved })
+                ours!(#rt::Cost { value: #value, pullback: #pullback, saved: #saved })
             }
         };
         let cost_doc = match costs {
@@ -46,11 +46,11 @@ impl Cx<'_> {
         let constants = ours! {
             #head
             #[doc = #cost_doc]
-            #vis const #cost_name: #p::Cost = #value;
+            #vis const #cost_name: #rt::Cost = #value;
 
             #head
             #[doc = #points_doc]
-            #vis const #points_name: &'static [#p::Point] = #points;
+            #vis const #points_name: &'static [#rt::Point] = #points;
         };
         let bytes = match costs {
             None => ours!(::core::option::Option::None),
@@ -63,7 +63,7 @@ impl Cx<'_> {
             impl #saved {
                 /// Returns the bytes of the residuals for these lengths of the named dims, if the shapes are known.
                 pub fn bytes_for(dims: &[(&str, u64)]) -> ::core::option::Option<u64> {
-                    let bytes: ::core::option::Option<#p::Formula> = #bytes;
+                    let bytes: ::core::option::Option<#rt::Formula> = #bytes;
                     bytes?.eval(dims)
                 }
             }
@@ -72,23 +72,23 @@ impl Cx<'_> {
     }
 
     fn work(&self, cost: &Cost) -> TokenStream {
-        let p = self.p;
+        let rt = self.rt;
         let flops = self.formula(&cost.flops);
         let transcendentals = self.formula(&cost.transcendentals);
         let bytes = self.formula(&cost.bytes);
-        ours!(#p::Work { flops: #flops, transcendentals: #transcendentals, bytes: #bytes })
+        ours!(#rt::Work { flops: #flops, transcendentals: #transcendentals, bytes: #bytes })
     }
 
     fn formula(&self, poly: &Option<Poly>) -> TokenStream {
-        let p = self.p;
+        let rt = self.rt;
         let Some(poly) = poly else {
             return ours!(::core::option::Option::None);
         };
         let terms = poly.terms().iter().map(|term| {
             let coefficient = Literal::i128_unsuffixed(term.coefficient);
             let dims = term.names.iter().map(|name| name.as_str());
-            ours!(#p::Term { coefficient: #coefficient, dims: &[#(#dims),*] })
+            ours!(#rt::Term { coefficient: #coefficient, dims: &[#(#dims),*] })
         });
-        ours!(::core::option::Option::Some(#p::Formula::new(&[#(#terms),*])))
+        ours!(::core::option::Option::Some(#rt::Formula::new(&[#(#terms),*])))
     }
 }

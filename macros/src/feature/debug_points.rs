@@ -32,7 +32,7 @@ impl Cx<'_> {
     }
 
     fn points_of(&self, low: &Lowered, kept: &BTreeSet<Var>) -> Vec<TokenStream> {
-        let p = self.p;
+        let rt = self.rt;
         let outs = low.program.eqns.iter().flat_map(|e| &e.outs);
         let named = outs.filter_map(|v| Some((*v, low.program.names.get(*v)?)));
         let points = named.map(|(var, name)| {
@@ -42,7 +42,7 @@ impl Cx<'_> {
             let line = Literal::usize_unsuffixed(at.line);
             let column = Literal::usize_unsuffixed(at.column + 1);
             let saved = kept.contains(&var);
-            ours!(#p::Point { name: #name, file: FILE, line: #line, column: #column, saved: #saved })
+            ours!(#rt::Point { name: #name, file: FILE, line: #line, column: #column, saved: #saved })
         });
         points.collect()
     }

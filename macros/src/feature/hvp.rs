@@ -67,7 +67,7 @@ impl Cx<'_> {
     }
 
     fn compiled(&self, low: &Lowered, hvp: &Hvp, given: &Given) -> TokenStream {
-        let (n, p, func) = (self.names, self.p, self.func);
+        let (n, rt, func) = (self.names, self.rt, self.func);
         let (head, vis) = self.associated();
         let (hidden, question) = (self.own(&n.hidden_hvp), self.question());
         let (checks, leaves) = (&given.checks, &given.leaves);
@@ -77,7 +77,7 @@ impl Cx<'_> {
             let local = Ident::new(local, Span::mixed_site());
             let fields = func.diff().map(|(i, d)| {
                 let (field, x) = (field(d), reference(d));
-                ours!(#field: #p::rebuild(#x, &#local, #i))
+                ours!(#field: #rt::rebuild(#x, &#local, #i))
             });
             ours!(#grads { #(#fields),* })
         });
@@ -85,7 +85,7 @@ impl Cx<'_> {
             #(#checks)*
             let given = [#(#leaves),*];
             let (y, (gradient, change)) = #hidden(#(#arguments,)* given)#question;
-            #p::check_single(&y);
+            #rt::check_single(&y);
             (#(#structs),*)
         };
         let how = "Both are differentiated at compile time.";
@@ -94,12 +94,12 @@ impl Cx<'_> {
         let (out, tangents) = (&func.output.ty, tangents_ident());
         let n_params = func.params.len();
         let mut inputs = self.inputs();
-        inputs.push(ours!(#tangents: [#p::Leaves; #n_params]));
-        let pair = ours!((#out, (#p::Pulled, #p::Pulled)));
+        inputs.push(ours!(#tangents: [#rt::Leaves; #n_params]));
+        let pair = ours!((#out, (#rt::Pulled, #rt::Pulled)));
         let returns = self.returns(pair.clone());
         let signature = self.signature(&n.hidden_hvp, &inputs, &returns);
         let statements = self.statements(low, hvp);
-        let (statements, tracked) = match Checks::of(func, p) {
+        let (statements, tracked) = match Checks::of(func, rt) {
             Some(checks) => (
                 checks.around(statements, &returns),
                 Some(ours!(#[track_caller])),
@@ -119,7 +119,7 @@ impl Cx<'_> {
 
     /// Returns the statements of the program, and its results as structs of gradients.
     fn statements(&self, low: &Lowered, hvp: &Hvp) -> TokenStream {
-        let (p, func) = (self.p, self.func);
+        let (rt, func) = (self.rt, self.func);
         let wrt = Wrt::public().vars(low);
         let n_params = low.program.params.len();
         let tangents: Vec<(Var, Var)> = wrt
@@ -131,12 +131,12 @@ impl Cx<'_> {
             let input = low.inputs.iter().find(|i| i.var == x);
             &input.expect("a differentiated variable is an input").source
         };
-        let mut emit = Emit::new(func, low, p, &hvp.program);
+        let mut emit = Emit::new(func, low, rt, &hvp.program);
         let given = tangents_ident();
         for (x, dx) in &tangents {
             if let Source::Param(i) = source(*x) {
                 let (x, dx) = (emit.ident(*x), emit.ident(*dx));
-                emit.push(ours!(let #dx = #p::tangent(&#given[#i], &#x);));
+                emit.push(ours!(let #dx = #rt::tangent(&#given[#i], &#x);));
             }
         }
 
@@ -176,16 +176,16 @@ impl Cx<'_> {
         let n_params = func.params.len();
         ours! {
             #statements
-            let mut #gradient = #p::Pulled::new(#n_params);
-            let mut #change = #p::Pulled::new(#n_params);
+            let mut #gradient = #rt::Pulled::new(#n_params);
+            let mut #change = #rt::Pulled::new(#n_params);
             #(#puts)*
-            (#p::own(&#y), (#gradient, #change))
+            (#rt::own(&#y), (#gradient, #change))
         }
     }
 
     /// Returns a companion that applies the run time's forward mode to the reverse-mode companion.
     fn at_run_time(&self, given: &Given) -> TokenStream {
-        let (n, p, func) = (self.names, self.p, self.func);
+        let (n, rt, func) = (self.names, self.rt, self.func);
         let (checks, leaves) = (&given.checks, &given.leaves);
         let tree = Ident::new("tree", Span::mixed_site());
         let question = self.question();
@@ -194,9 +194,9 @@ impl Cx<'_> {
         let fwd = self.public_fwd(&self.parts_of(&tree, &parts));
         let copies = nested(diff.iter().map(|(_, d)| {
             let x = reference(d);
-            ours!(#p::copy(#x))
+            ours!(#rt::copy(#x))
         }));
-        let tangents = nested(given.tangents.iter().map(|dx| ours!(#p::copy(#dx))));
+        let tangents = nested(given.tangents.iter().map(|dx| ours!(#rt::copy(#dx))));
         let ty = nested(diff.iter().map(|(_, d)| d.owned.to_token_stream()));
         let part = |of: &Ident, k: usize| {
             let (rest, first) = (vec![syn::Index::from(1); k], syn::Index::from(0));
@@ -204,7 +204,7 @@ impl Cx<'_> {
         };
         let gradients = nested(diff.iter().enumerate().map(|(k, (i, _))| {
             let x = part(&tree, k);
-            ours!(#p::rebuild(&#x, &cotangents, #i))
+            ours!(#rt::rebuild(&#x, &cotangents, #i))
         }));
         let (run, value) = match &func.output.result {
             None => (ours!(trace_jvp), gradients),
@@ -228,9 +228,9 @@ impl Cx<'_> {
             // Checks the tangents first, so that errors name the parameters.
             let _ = [#(#leaves),*];
             let (copies, changes) = (#copies, #tangents);
-            let (gradient, change) = #p::#run(|#tree: &#ty| -> #closure_returns {
+            let (gradient, change) = #rt::#run(|#tree: &#ty| -> #closure_returns {
                 let (y, pull) = #fwd #question;
-                let cotangents = pull.call(&#p::seed(&y));
+                let cotangents = pull.call(&#rt::seed(&y));
                 #value
             }, &copies, &changes)#question;
             (#(#structs),*)

@@ -335,8 +335,8 @@ impl Cx<'_> {
         } else if place.by_ref {
             reference
         } else {
-            let p = &self.krate;
-            quote!(#p::copy(#reference))
+            let rt = &self.rt;
+            quote!(#rt::copy(#reference))
         };
         let name = match &*spelt(&tokens) {
             "" => "part".to_owned(),

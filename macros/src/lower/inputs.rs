@@ -78,13 +78,13 @@ impl Cx<'_> {
         self.name(var, &Ident::new(&name, Span::mixed_site()));
         let (ident, span) = (self.ident(var), place.expr.span());
         // The user's span, so that rustc reports a value that is not an operand there.
-        let private = at(&self.krate, span);
+        let rt = at(&self.rt, span);
         let bind = match like {
             Some(like) => {
                 let like = self.spoken(like);
-                quote_spanned!(span=> let #ident = #private::operand(#private::operand_of(&#tokens), &#like);)
+                quote_spanned!(span=> let #ident = #rt::operand(#rt::operand_of(&#tokens), &#like);)
             }
-            None => quote_spanned!(span=> let #ident = #private::tensor_part(&#tokens);),
+            None => quote_spanned!(span=> let #ident = #rt::tensor_part(&#tokens);),
         };
         self.push_host(like.into_iter().collect(), bind);
         self.input_hosts.insert(var, self.hosts.len() - 1);
@@ -106,14 +106,14 @@ impl Cx<'_> {
         let var = self.b.param(Aval::UNKNOWN);
         self.name(var, &Ident::new("constant", Span::mixed_site()));
         let like = like.map(|like| (like, self.spoken(like)));
-        let (ident, private, expr) = (self.ident(var), &self.krate, &host.expr);
+        let (ident, rt, expr) = (self.ident(var), &self.rt, &host.expr);
         let mut reads = host.reads.clone();
         let bind = match like {
             Some((like, local)) => {
                 reads.push(like);
-                quote!(let #ident = #private::operand(#private::operand_of(&(#expr)), &#local);)
+                quote!(let #ident = #rt::operand(#rt::operand_of(&(#expr)), &#local);)
             }
-            None => quote!(let #ident = #private::own(&(#expr));),
+            None => quote!(let #ident = #rt::own(&(#expr));),
         };
         self.push_host(reads, bind);
         self.input_hosts.insert(var, self.hosts.len() - 1);

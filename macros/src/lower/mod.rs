@@ -103,7 +103,7 @@ struct Cx<'a> {
     host_places: bool,
     /// Pieces so far, if the body may have control flow.
     flow: Option<blocks::Pieces>,
-    krate: TokenStream,
+    rt: TokenStream,
 }
 
 /// Lowers the body of `func`.
@@ -112,7 +112,7 @@ struct Cx<'a> {
 pub(crate) fn lower(
     func: &Func,
     block: &syn::Block,
-    private: &TokenStream,
+    rt: &TokenStream,
     errors: &mut Errors,
 ) -> Body {
     if let Some(p) = func.params.iter().find(|p| p.pattern) {
@@ -122,13 +122,13 @@ pub(crate) fn lower(
         return Body::Recorded(format!("it returns `{}`", text(&func.output.ty)));
     }
     let items = Items::of(func, block);
-    let mut cx = Cx::new(func, block, &items, private);
+    let mut cx = Cx::new(func, block, &items, rt);
     match cx.straight(block) {
         Err(Stop::Recorded(_)) => {}
         outs => return cx.finish(outs, errors),
     }
     // The body is not straight-line, so it is lowered as blocks between branches and loops.
-    let mut cx = Cx::new(func, block, &items, private);
+    let mut cx = Cx::new(func, block, &items, rt);
     cx.flow = Some(blocks::Pieces::new());
     match cx.flow(block) {
         Err(stop) => {
@@ -148,12 +148,7 @@ pub(crate) fn lower(
 }
 
 impl<'a> Cx<'a> {
-    fn new(
-        func: &'a Func,
-        source: &'a syn::Block,
-        items: &'a Items,
-        private: &TokenStream,
-    ) -> Cx<'a> {
+    fn new(func: &'a Func, source: &'a syn::Block, items: &'a Items, rt: &TokenStream) -> Cx<'a> {
         let mut cx = Cx {
             func,
             source,
@@ -177,7 +172,7 @@ impl<'a> Cx<'a> {
             host_dims: BTreeMap::new(),
             host_places: false,
             flow: None,
-            krate: private.clone(),
+            rt: rt.clone(),
         };
         for name in &items.names {
             cx.host_names.push(name.clone());

@@ -53,8 +53,8 @@ impl Cx<'_> {
         };
         let attr = self.b.attr(value);
         let ident = self.host_ident(&Ident::new(name, Span::mixed_site()));
-        let (private, expr) = (&self.krate, &host.expr);
-        let call = quote_spanned!(span=> #private::statik);
+        let (rt, expr) = (&self.rt, &host.expr);
+        let call = quote_spanned!(span=> #rt::statik);
         self.push_host(host.reads, quote!(let #ident = #call(#expr);));
         self.static_hosts.insert(attr, self.hosts.len() - 1);
         self.statics.insert(attr, ident);

@@ -206,10 +206,10 @@ impl Judge<'_> {
                 e.rest.iter().for_each(|rest| {
                     self.expr(rest);
                 });
-                let (p, path) = (self.p, &e.path);
+                let (rt, path) = (self.rt, &e.path);
                 let written = path.is_ident("Self") || self.written.contains(&text(path));
                 let known = e.qself.is_none() && written && !self.own.hides;
-                let probe = known.then(|| Probe::exact(ours!(#p::some::<#path>())));
+                let probe = known.then(|| Probe::exact(ours!(#rt::some::<#path>())));
                 Val::unknown().with(probe.flatten())
             }
             Expr::Range(e) => {
@@ -231,14 +231,14 @@ impl Judge<'_> {
                                 );
                             }
                         }
-                        let p = self.p;
+                        let rt = self.rt;
                         let ends: Option<Vec<&TokenStream>> = ends.iter().map(Val::exact).collect();
                         let probe = match (ends.as_deref(), e.start.is_some()) {
                             (Some([start, end]), _) => {
                                 Probe::exact(ours!(::core::ops::Range { start: #start, end: #end }))
                             }
                             (Some([start]), true) => Probe::exact(
-                                ours!(::core::ops::Range { start: #start, end: #p::some() }),
+                                ours!(::core::ops::Range { start: #start, end: #rt::some() }),
                             ),
                             _ => None,
                         };

@@ -236,12 +236,12 @@ impl Judge<'_> {
         );
         if let (Some(exact), false) = (exact, settled) {
             let iterates = matches!(&val.ty, Ty::Iter(item) if matches!(item.ty, Ty::Opaque));
-            let (p, e) = (self.p, &exact.tokens);
+            let (rt, e) = (self.rt, &exact.tokens);
             val = if ITERATES.contains(&name) {
                 Val::iter(self.item_of(Val::unknown(), e))
             } else if iterates {
                 let item = Probe {
-                    tokens: ours!((&&#p::Probe(&#e)).item()),
+                    tokens: ours!((&&#rt::Probe(&#e)).item()),
                     fidelity: Fidelity::Soft,
                     depth: 9,
                 };

@@ -59,7 +59,7 @@ pub(crate) fn judge(
     block: &Block,
     body: &Body,
     args: &Args,
-    p: &TokenStream,
+    rt: &TokenStream,
 ) -> Verdict {
     let calls: Vec<&Call> = match body {
         Body::Straight(low) => low.calls.values().collect(),
@@ -73,7 +73,7 @@ pub(crate) fn judge(
         Body::Recorded(_) => Vec::new(),
     };
     let written_to = func.params.iter().find(|p| writes(&p.ty));
-    let mut judge = Judge::new(func, block, &calls, p);
+    let mut judge = Judge::new(func, block, &calls, rt);
     judge.impure = match (body, written_to) {
         (Body::Recorded(reason), _) if args.record => Some(Impure {
             why: reason.clone(),
@@ -231,11 +231,11 @@ struct Judge<'a> {
     /// Names of all locals of the body, in scope or not.
     names: BTreeSet<String>,
     fuel: usize,
-    p: &'a TokenStream,
+    rt: &'a TokenStream,
 }
 
 impl<'a> Judge<'a> {
-    fn new(func: &Func, block: &Block, calls: &[&Call], p: &'a TokenStream) -> Judge<'a> {
+    fn new(func: &Func, block: &Block, calls: &[&Call], rt: &'a TokenStream) -> Judge<'a> {
         let mut own = Own::default();
         own.visit_block(block);
         own.visit_signature(&func.sig);
@@ -262,7 +262,7 @@ impl<'a> Judge<'a> {
             generic: !func.generics().types().is_empty(),
             names: BTreeSet::new(),
             fuel: FUEL,
-            p,
+            rt,
         };
         judge.parameters(func);
         named.iter().for_each(|path| judge.named(path));
@@ -305,9 +305,9 @@ impl<'a> Judge<'a> {
             self.found(&what, path.span(), why, Remedy::Promise);
             return;
         }
-        let p = self.p;
+        let rt = self.rt;
         let why = self.reason(&what, path.span(), why, Remedy::Promise);
-        let probe = ours!(#p::Probe(&#p::some::<#path>()));
+        let probe = ours!(#rt::Probe(&#rt::some::<#path>()));
         self.ask(ours!((&&&&&#probe).class::<#class>()), why, path.span());
     }
 
@@ -317,8 +317,8 @@ impl<'a> Judge<'a> {
             self.tensors.insert(text(&func.output.ty));
         }
         for (param, input) in func.params.iter().zip(&func.sig.inputs) {
-            let (p, ty) = (self.p, without_lifetimes(&param.ty));
-            let tokens = ours!(#p::some::<#ty>());
+            let (rt, ty) = (self.rt, without_lifetimes(&param.ty));
+            let tokens = ours!(#rt::some::<#ty>());
             let probe = Probe {
                 tokens,
                 fidelity: Fidelity::Exact,
@@ -364,13 +364,13 @@ impl<'a> Judge<'a> {
     }
 
     fn tensor(&self) -> Val {
-        let p = self.p;
-        Val::from(Ty::Tensor).with(Probe::exact(ours!(#p::some::<#p::Tensor>())))
+        let rt = self.rt;
+        Val::from(Ty::Tensor).with(Probe::exact(ours!(#rt::some::<#rt::Tensor>())))
     }
 
     fn scalar(&self, ty: TokenStream) -> Val {
-        let p = self.p;
-        Val::from(Ty::Scalar).with(Probe::exact(ours!(#p::some::<#ty>())))
+        let rt = self.rt;
+        Val::from(Ty::Scalar).with(Probe::exact(ours!(#rt::some::<#ty>())))
     }
 
     fn bind(&mut self, name: String, val: Val) {

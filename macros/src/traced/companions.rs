@@ -35,7 +35,7 @@ pub(crate) struct Companions {
 pub(crate) fn companions(
     func: &Func,
     body: &Body,
-    private: &TokenStream,
+    rt: &TokenStream,
     block: &Block,
     digest: &Digest,
     calls: &StaticCall<'_>,
@@ -46,11 +46,11 @@ pub(crate) fn companions(
     let (program, staged) = match body {
         Body::Straight(low) => (
             low.program.to_string(),
-            Some(staged(func, low, private, &names, callers.as_ref())),
+            Some(staged(func, low, rt, &names, callers.as_ref())),
         ),
         Body::Flow(low) => (
             low.flow.to_string(),
-            Some(flowing(func, low, private, &names, callers.as_ref())),
+            Some(flowing(func, low, rt, &names, callers.as_ref())),
         ),
         Body::Recorded(reason) => (format!("recorded at run time: {reason}"), None),
     };
@@ -66,7 +66,7 @@ pub(crate) fn companions(
     let cx = Cx {
         func,
         names: &names,
-        p: private,
+        rt,
         docs: &docs,
         calls,
         callers: callers.as_ref(),
@@ -82,7 +82,7 @@ pub(crate) fn companions(
         ),
         true => (None, None),
     };
-    let loops = (!loops.is_empty()).then(|| cx.loops(&loops.register(private)));
+    let loops = (!loops.is_empty()).then(|| cx.loops(&loops.register(rt)));
     let Pieces { hidden, items } = match staged {
         Some(staged) => cx.hidden(staged, register_own.as_ref()),
         None => cx.recorded(),
@@ -93,7 +93,7 @@ pub(crate) fn companions(
         items: fact_items,
         causes,
     } = cx.fact_items(body, block, digest);
-    let annotations = Checks::of(func, private).map(|checks| checks.item());
+    let annotations = Checks::of(func, rt).map(|checks| checks.item());
     let asking = calls.asking(&cx);
     let grads = cx.grads_struct();
     let associated = ours!(#public #facts #constants #kernels #hidden #annotations #asking #loops);
@@ -114,7 +114,7 @@ impl Cx<'_> {
     /// Returns `enum dense`, whose associated items are the companions of `fn dense`, and the items
     /// beside it.
     fn of_a_function(&self, items: &TokenStream, associated: &TokenStream) -> TokenStream {
-        let (n, p) = (self.names, self.p);
+        let (n, rt) = (self.names, self.rt);
         let (allow, attrs) = (allow(), &self.func.attrs);
         let (vis, function) = (&self.func.vis, &self.func.sig.ident);
         let doc = format!(
@@ -142,12 +142,12 @@ impl Cx<'_> {
 
             #(#attrs)*
             #allow
-            impl #p::Traced for #function {
+            impl #rt::Traced for #function {
                 type Saved = #saved;
                 const PROGRAM: &'static str = Self::#program;
                 const HASH: [u8; 32] = Self::#hash;
-                const COST: #p::Cost = Self::#cost;
-                const POINTS: &'static [#p::Point] = Self::#points;
+                const COST: #rt::Cost = Self::#cost;
+                const POINTS: &'static [#rt::Point] = Self::#points;
                 const KERNELS: &'static [&'static str] = Self::#kernels;
                 const RECORDED: ::core::option::Option<&'static str> = Self::#recorded;
             }

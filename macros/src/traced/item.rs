@@ -77,19 +77,19 @@ pub(super) fn emit(
     func: &Func,
     written: Written<'_>,
     args: &Args,
-    private: &TokenStream,
+    rt: &TokenStream,
     outer: &[Attribute],
     errors: &mut Errors,
 ) -> Emitted {
     let Written {
         sig, block, attrs, ..
     } = written;
-    let body = body(func, block, args, private, errors);
+    let body = body(func, block, args, rt, errors);
     let mut plain = block.clone();
     strip_attributes(&mut plain);
-    let calls = StaticCall::of(func, (block, &plain), &body, args, private);
+    let calls = StaticCall::of(func, (block, &plain), &body, args, rt);
     let digest = Digest::of(func, block, args);
-    let tokens = companions(func, &body, private, &plain, &digest, &calls);
+    let tokens = companions(func, &body, rt, &plain, &digest, &calls);
     let warnings = match errors.is_empty() {
         true => warnings(func, block, &body, args, outer, &tokens.causes),
         false => TokenStream::new(),
@@ -100,7 +100,7 @@ pub(super) fn emit(
         &calls,
         tokens.register,
         (sig, block, attrs),
-        private,
+        rt,
         errors,
     );
     attrs.push(used());
@@ -120,7 +120,7 @@ pub(super) fn emit(
 pub(super) fn tests(
     funcs: &[&Func],
     args: &Args,
-    private: &TokenStream,
+    rt: &TokenStream,
     errors: &mut Errors,
 ) -> TokenStream {
     let Some(check) = &args.check else {
@@ -137,7 +137,7 @@ pub(super) fn tests(
     errors.append(wrong);
     let tests = samplings.into_iter().filter_map(|(func, sampling)| {
         let sampling = sampling.filter(|_| ready)?;
-        Some(checks(func, &sampling, private))
+        Some(checks(func, &sampling, rt))
     });
     tests.collect()
 }
@@ -147,7 +147,7 @@ fn body(
     func: &Func,
     block: &syn::Block,
     args: &Args,
-    private: &TokenStream,
+    rt: &TokenStream,
     errors: &mut Errors,
 ) -> Body {
     if args.record && errors.is_empty() {
@@ -156,7 +156,7 @@ fn body(
     if fallback::unparsed(block).is_some() {
         return Body::Recorded("its body does not parse".to_owned());
     }
-    lower::lower(func, block, private, errors)
+    lower::lower(func, block, rt, errors)
 }
 
 /// Returns the items that cause warnings; `attrs` are those of the impl block.

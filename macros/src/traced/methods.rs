@@ -33,7 +33,7 @@ pub(super) fn methods(mut imp: ItemImpl, args: &Args, errors: &mut Errors) -> To
         returns: None,
         ..args.clone()
     };
-    let private = paths::private(args);
+    let rt = paths::run_time(args);
     let owner = Owner {
         self_ty: (*imp.self_ty).clone(),
         generics: imp.generics.clone(),
@@ -63,7 +63,7 @@ pub(super) fn methods(mut imp: ItemImpl, args: &Args, errors: &mut Errors) -> To
             true => order::of_function(&mut func, args.order.as_ref(), errors),
             false => order::of_method(&mut func, args.order.as_ref()),
         }
-        let emitted = emit(&func, written, args, &private, &outer, errors);
+        let emitted = emit(&func, written, args, &rt, &outer, errors);
         crate::feature::dump::dump(&func, &emitted.body, || {
             let (associated, items) = (&emitted.associated, &emitted.items);
             let self_ty = &imp.self_ty;
@@ -75,12 +75,7 @@ pub(super) fn methods(mut imp: ItemImpl, args: &Args, errors: &mut Errors) -> To
         items.extend(emitted.items);
         traced.push(func);
     }
-    items.extend(tests(
-        &traced.iter().collect::<Vec<_>>(),
-        args,
-        &private,
-        errors,
-    ));
+    items.extend(tests(&traced.iter().collect::<Vec<_>>(), args, &rt, errors));
     if any {
         order::of_block(&traced, args.order.as_ref(), errors);
     }

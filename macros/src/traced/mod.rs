@@ -105,11 +105,11 @@ fn function(mut func: ItemFn, args: &Args, errors: &mut Errors) -> TokenStream {
     }
     declare(&mut parsed, args.returns.as_ref(), errors);
     order::of_function(&mut parsed, args.order.as_ref(), errors);
-    let private = paths::private(args);
-    let emitted = emit(&parsed, written, args, &private, &[], errors);
+    let rt = paths::run_time(args);
+    let emitted = emit(&parsed, written, args, &rt, &[], errors);
     let func = fallback::print_function(&func);
     let items = &emitted.items;
-    let tests = tests(&[&parsed], args, &private, errors);
+    let tests = tests(&[&parsed], args, &rt, errors);
     // A warning beside an error would only distract.
     let warnings = errors.is_empty().then_some(&emitted.warnings);
     crate::feature::dump::dump(&parsed, &emitted.body, || quote!(#func #items #tests));

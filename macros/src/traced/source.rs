@@ -27,7 +27,7 @@ pub(crate) fn lowered(source: &str) -> (Func, Body) {
 fn lower_source(source: &str, errors: &mut Errors) -> (Func, Body) {
     let mut func: ItemFn = syn::parse_str(source).expect("the test's source parses");
     let parsed = input::signature(&func.vis, &func.attrs, &mut func.sig, None, errors);
-    let private = paths::private(&Args::default());
-    let body = lower::lower(&parsed, &func.block, &private, errors);
+    let rt = paths::run_time(&Args::default());
+    let body = lower::lower(&parsed, &func.block, &rt, errors);
     (parsed, body)
 }

@@ -15,7 +15,7 @@ pub(super) fn around(
     calls: &StaticCall<'_>,
     register: Option<TokenStream>,
     (sig, block, attrs): (&mut syn::Signature, &mut syn::Block, &mut Vec<Attribute>),
-    private: &TokenStream,
+    rt: &TokenStream,
     errors: &Errors,
 ) -> Option<TokenStream> {
     let sound = fallback::unparsed(block).is_none() && errors.is_empty();
@@ -24,8 +24,8 @@ pub(super) fn around(
         false => None,
     };
     registering(register, block);
-    checking(parsed, block, attrs, private, beside.is_some());
-    catching(parsed, block, private);
+    checking(parsed, block, attrs, rt, beside.is_some());
+    catching(parsed, block, rt);
     if sound {
         calls.wrap(block);
     }
@@ -37,10 +37,10 @@ fn checking(
     func: &Func,
     block: &mut syn::Block,
     attrs: &mut Vec<Attribute>,
-    private: &TokenStream,
+    rt: &TokenStream,
     aside: bool,
 ) {
-    let Some(checks) = Checks::of(func, private) else {
+    let Some(checks) = Checks::of(func, rt) else {
         return;
     };
     if fallback::unparsed(block).is_some() {
@@ -54,7 +54,7 @@ fn checking(
 }
 
 /// Returns errors of ops as `Err`, if the function returns a `Result`.
-fn catching(func: &Func, block: &mut syn::Block, private: &TokenStream) {
+fn catching(func: &Func, block: &mut syn::Block, rt: &TokenStream) {
     if func.output.result.is_none() {
         return;
     }
@@ -63,7 +63,7 @@ fn catching(func: &Func, block: &mut syn::Block, private: &TokenStream) {
     };
     let body = std::mem::take(&mut block.stmts);
     block.stmts = vec![syn::Stmt::Expr(
-        syn::Expr::Verbatim(quote!(#private::catch_as(|| -> #ty { #(#body)* }))),
+        syn::Expr::Verbatim(quote!(#rt::catch_as(|| -> #ty { #(#body)* }))),
         None,
     )];
 }

@@ -73,7 +73,7 @@ impl StaticCall<'_> {
     /// Returns the items that query rustc, and the marker by which others query whether the
     /// function is `#[traced]`.
     pub(crate) fn asking(&self, cx: &Cx<'_>) -> TokenStream {
-        let p = self.p;
+        let rt = self.rt;
         let (head, _) = cx.associated();
         let mark = self.func.owner.as_ref().map(|_| {
             let (vis, mark) = (&self.func.vis, mark_of(&self.func.name()));
@@ -81,7 +81,7 @@ impl StaticCall<'_> {
             ours! {
                 #head
                 #[doc(hidden)]
-                #vis fn #mark(&self) -> #p::Marker<#marker> {
+                #vis fn #mark(&self) -> #rt::Marker<#marker> {
                     ::core::unreachable!()
                 }
             }
@@ -96,9 +96,9 @@ impl StaticCall<'_> {
         };
         let count = self.count_answers();
         let copy = self.asked.as_ref().map(|asked| {
-            let (mut sig, body) = (self.func.sig.clone(), asked.body(self.func, p));
+            let (mut sig, body) = (self.func.sig.clone(), asked.body(self.func, rt));
             sig.ident = Names::new(self.func).spots;
-            sig.output = syn::parse_quote!(-> impl #p::Answers);
+            sig.output = syn::parse_quote!(-> impl #rt::Answers);
             ours! {
                 #head
                 #[doc(hidden)]
@@ -126,7 +126,7 @@ impl StaticCall<'_> {
     /// limit the depth of these types.
     fn count_answers(&self) -> TokenStream {
         const AT_ONCE: usize = 24;
-        let p = self.p;
+        let rt = self.rt;
         let chunks: Vec<&[Question]> = self.questions.chunks(AT_ONCE).collect();
         let last = match &self.asked {
             None => ours!(0usize),
@@ -134,19 +134,19 @@ impl StaticCall<'_> {
                 let (owner, generics) = (self.owner(), turbofish(self.func));
                 let name = Names::new(self.func).spots;
                 let never = self.func.sig.inputs.iter().map(|_| ours!(loop {}));
-                ours!(#p::n_yes(&|| #owner::#name #generics(#(#never),*)))
+                ours!(#rt::n_yes(&|| #owner::#name #generics(#(#never),*)))
             }
         };
         chunks.iter().rev().fold(last, |rest, questions| {
             let n = questions.len();
-            let unmarked = unmarked(questions.iter().filter_map(|q| q.mark.as_ref()), p);
+            let unmarked = unmarked(questions.iter().filter_map(|q| q.mark.as_ref()), rt);
             let answers = questions.iter().rev().fold(ours!(()), |rest, question| {
                 let tokens = &question.tokens;
                 ours!((#tokens, #rest))
             });
             ours! {
-                let n = #p::n_yes(&|| {
-                    use #p::by_type::*;
+                let n = #rt::n_yes(&|| {
+                    use #rt::by_type::*;
                     #unmarked
                     #answers
                 });
@@ -156,11 +156,11 @@ impl StaticCall<'_> {
     }
 
     fn fits(&self, global: &Path) -> TokenStream {
-        let p = self.p;
+        let rt = self.rt;
         ours! {
-            #p::global_fits(&|| {
-                use #p::by_type::*;
-                (&&&&&#p::StaticArg(&#global)).fits_in_key()
+            #rt::global_fits(&|| {
+                use #rt::by_type::*;
+                (&&&&&#rt::StaticArg(&#global)).fits_in_key()
             })
         }
     }
@@ -212,7 +212,7 @@ impl StaticCall<'_> {
     }
 
     fn misfits_of_params(&self) -> Vec<Cause> {
-        let p = self.p;
+        let rt = self.rt;
         let generics = self.func.generics();
         let params = self.func.params.iter().filter(|param| {
             let fixed = matches!(param.kind, Kind::Static { .. });
@@ -222,9 +222,9 @@ impl StaticCall<'_> {
             let (ty, x) = (&param.owned, Ident::new("x", Span::mixed_site()));
             let name = &param.name;
             let fits = ours! {
-                #p::argument_fits(&|#x: &#ty| {
-                    use #p::by_type::*;
-                    (&&&&&#p::StaticArg(#x)).fits_in_key()
+                #rt::argument_fits(&|#x: &#ty| {
+                    use #rt::by_type::*;
+                    (&&&&&#rt::StaticArg(#x)).fits_in_key()
                 })
             };
             Cause {
@@ -263,14 +263,14 @@ impl StaticCall<'_> {
     /// Returns the reason why a call site cannot store the structure of the result, as far as its
     /// type says.
     fn unkept(&self) -> TokenStream {
-        let (p, out) = (self.p, &self.func.output.ty);
+        let (rt, out) = (self.rt, &self.func.output.ty);
         let generics = self.func.generics();
         match self.func.output.shape.is_known() || !generics.fix(out) || generics.may_borrow(out) {
             true => ours!(::core::option::Option::None),
             false => ours! {
-                #p::unkept(&|| {
-                    use #p::by_type::*;
-                    (&&#p::Whole::<#out>(::core::marker::PhantomData)).kept_shape()
+                #rt::unkept(&|| {
+                    use #rt::by_type::*;
+                    (&&#rt::Whole::<#out>(::core::marker::PhantomData)).kept_shape()
                 })
             },
         }
@@ -312,14 +312,14 @@ impl StaticCall<'_> {
 /// "no".
 pub(crate) fn unmarked<'a>(
     marks: impl IntoIterator<Item = &'a Ident>,
-    p: &TokenStream,
+    rt: &TokenStream,
 ) -> Option<TokenStream> {
     let marks: BTreeSet<&Ident> = marks.into_iter().collect();
     (!marks.is_empty()).then(|| {
         let marks = marks.iter();
         ours! {
             trait __Unmarked {
-                #(fn #marks(&self) -> #p::No { ::core::unreachable!() })*
+                #(fn #marks(&self) -> #rt::No { ::core::unreachable!() })*
             }
             impl<__T: ?::core::marker::Sized> __Unmarked for __T {}
         }

@@ -46,36 +46,36 @@ impl StaticCall<'_> {
 
     /// Returns the description of a function with a call site.
     pub(super) fn facts(&self, companion: Companion) -> TokenStream {
-        let (p, path) = (self.p, self.path(companion));
+        let (rt, path) = (self.rt, self.path(companion));
         let params = self.func.params.iter().map(|param| {
             let name = match param.receiver {
                 true => "self",
                 false => &param.name,
             };
             match kind(param) {
-                Facts::Tensors => ours!(#p::Param::tensors(#name)),
-                Facts::Number => ours!(#p::Param::number(#name)),
-                Facts::Fixed => ours!(#p::Param::fixed(#name)),
+                Facts::Tensors => ours!(#rt::Param::tensors(#name)),
+                Facts::Number => ours!(#rt::Param::number(#name)),
+                Facts::Fixed => ours!(#rt::Param::fixed(#name)),
             }
         });
         match self.promised {
-            false => ours!(#p::Function::new(#path, &[#(#params),*])),
-            true => ours!(#p::Function::promised(#path, &[#(#params),*])),
+            false => ours!(#rt::Function::new(#path, &[#(#params),*])),
+            true => ours!(#rt::Function::promised(#path, &[#(#params),*])),
         }
     }
 
     /// Returns the statement at the beginning of a call that is recorded each time.
     pub(super) fn count(&self, companion: Companion) -> TokenStream {
-        let (p, path, call) = (
-            self.p,
+        let (rt, path, call) = (
+            self.rt,
             self.path(companion),
             Ident::new("_call", Span::mixed_site()),
         );
         let mark = self.mark();
         match &self.purity {
             Purity::Static => mark,
-            Purity::Pure(why, _) => ours!(#mark let #call = #p::record_call(#path, #why);),
-            Purity::Impure(why, _) => ours!(let #call = #p::record_impure(#path, #why);),
+            Purity::Pure(why, _) => ours!(#mark let #call = #rt::record_call(#path, #why);),
+            Purity::Impure(why, _) => ours!(let #call = #rt::record_impure(#path, #why);),
         }
     }
 }

@@ -30,7 +30,7 @@ pub(crate) enum Purity {
 /// Emitter for calls of a function and of its companions.
 pub(crate) struct StaticCall<'a> {
     func: &'a Func,
-    p: &'a TokenStream,
+    rt: &'a TokenStream,
     purity: Purity,
     /// Constants and statics that the body mentions.
     globals: Vec<Path>,
@@ -62,7 +62,7 @@ impl<'a> StaticCall<'a> {
         (block, plain): (&Block, &Block),
         body: &Body,
         args: &Args,
-        p: &'a TokenStream,
+        rt: &'a TokenStream,
     ) -> Self {
         let Verdict {
             impure,
@@ -70,11 +70,11 @@ impl<'a> StaticCall<'a> {
             mut questions,
             spots,
             callees,
-        } = judge(func, block, body, args, p);
+        } = judge(func, block, body, args, rt);
         let mut impure = impure;
         let (asked, missing) = match spots.is_empty() {
             true => (None, Vec::new()),
-            false => asked(func, plain, spots, p),
+            false => asked(func, plain, spots, rt),
         };
         for spot in missing {
             match spot.question() {
@@ -94,7 +94,7 @@ impl<'a> StaticCall<'a> {
         };
         StaticCall {
             func,
-            p,
+            rt,
             purity,
             globals,
             promised: args.pure,
@@ -222,13 +222,13 @@ impl<'a> StaticCall<'a> {
 
     /// Returns the first statement of a companion whose ops are recorded on behalf of its caller.
     pub(crate) fn mark(&self) -> TokenStream {
-        let p = self.p;
+        let rt = self.rt;
         match self.purity {
-            Purity::Impure(..) => ours!(#p::impure();),
+            Purity::Impure(..) => ours!(#rt::impure();),
             Purity::Static | Purity::Pure(..) if self.is_settled() => TokenStream::new(),
             Purity::Static | Purity::Pure(..) => {
                 let fit = self.fit();
-                ours!(#p::names(#fit);)
+                ours!(#rt::names(#fit);)
             }
         }
     }
@@ -237,7 +237,7 @@ impl<'a> StaticCall<'a> {
     ///
     /// `body` computes the result and a tuple of gradients; `grads` is the struct that holds them.
     pub(crate) fn gradients(&self, body: &TokenStream, grads: &Ident) -> TokenStream {
-        let p = self.p;
+        let rt = self.rt;
         let diff: Vec<&Param> = self.func.diff().map(|(_, param)| param).collect();
         let fields: Vec<TokenStream> = diff.iter().map(|d| field(d).to_token_stream()).collect();
         let locals = (0..diff.len()).map(|i| Ident::new(&format!("ct{i}"), Span::mixed_site()));
@@ -265,8 +265,8 @@ impl<'a> StaticCall<'a> {
             // The gradients are visited before they become fields: if the user has a struct with
             // the same name, rustc then reports only one error.
             #recording.end_with(|f| {
-                #p::Tree::visit_mut(&mut y, f);
-                #(#p::Tree::visit_mut(&mut #locals, f);)*
+                #rt::Tree::visit_mut(&mut y, f);
+                #(#rt::Tree::visit_mut(&mut #locals, f);)*
             });
             #both
         }
@@ -302,7 +302,7 @@ impl<'a> StaticCall<'a> {
             let count = self.count(Companion::Second);
             return ours!(#count #body);
         };
-        let p = self.p;
+        let rt = self.rt;
         let diff: Vec<&Param> = self.func.diff().map(|(_, param)| param).collect();
         let found = diff.iter().map(|d| {
             let (field, x) = (field(d), reference(d));
@@ -320,8 +320,8 @@ impl<'a> StaticCall<'a> {
             #enter
             let (mut gradient, mut change) = { #body } #question;
             #recording.end_with(|f| {
-                #(#p::Tree::visit_mut(&mut gradient.#fields, f);)*
-                #(#p::Tree::visit_mut(&mut change.#fields, f);)*
+                #(#rt::Tree::visit_mut(&mut gradient.#fields, f);)*
+                #(#rt::Tree::visit_mut(&mut change.#fields, f);)*
             });
             #both
         }
@@ -332,14 +332,14 @@ impl<'a> StaticCall<'a> {
     /// `checks` precede the recorded code. `forward` computes the result and the pullback that
     /// companions use among themselves.
     pub(crate) fn pullback(&self, checks: &TokenStream, forward: &TokenStream) -> TokenStream {
-        let p = self.p;
+        let rt = self.rt;
         let Purity::Static = self.purity else {
             let count = self.count(Companion::Reverse);
             return ours! {
                 #count
                 #checks
                 let (y, pull) = #forward;
-                let pull = #p::Pullback::recorded(pull, &y);
+                let pull = #rt::Pullback::recorded(pull, &y);
             };
         };
         let (result, recording) = (self.rebuilt(1), recording());
@@ -349,7 +349,7 @@ impl<'a> StaticCall<'a> {
             false => {
                 let whole = self.whole(1);
                 ours! {{
-                    use #p::by_type::*;
+                    use #rt::by_type::*;
                     (&&#whole).end_pull(#recording, y, pull, &[#(#wrt),*])
                 }}
             }
@@ -370,8 +370,8 @@ impl<'a> StaticCall<'a> {
 
     /// Adds the tangents to the key as one more parameter.
     fn tangents_key(&self, tangents: &[Ident]) -> TokenStream {
-        let (p, key, n) = (self.p, key(), self.func.params.len());
-        let more = tangents.iter().map(|dx| tree_key(p, &ours!(#dx), &key));
+        let (rt, key, n) = (self.rt, key(), self.func.params.len());
+        let more = tangents.iter().map(|dx| tree_key(rt, &ours!(#dx), &key));
         ours!(#key.param(#n); #(#more)*)
     }
 
@@ -398,7 +398,7 @@ impl<'a> StaticCall<'a> {
 
     /// Returns the call site and the expression that looks up a call; `more` adds to the key.
     fn look_up(&self, companion: Companion, more: &TokenStream) -> (TokenStream, TokenStream) {
-        let (p, key) = (self.p, key());
+        let (rt, key) = (self.rt, key());
         let (mark, globals) = match self.is_settled() {
             true => (TokenStream::new(), TokenStream::new()),
             false => {
@@ -412,9 +412,9 @@ impl<'a> StaticCall<'a> {
         let params = self.func.params.iter().enumerate().map(|(i, param)| {
             let x = reference(param);
             let parts = match param.kind {
-                Kind::Static { .. } => static_key(p, &x, false, &key),
+                Kind::Static { .. } => static_key(rt, &x, false, &key),
                 Kind::Tensor => ours!(#key.leaf(#x);),
-                Kind::Tree => tree_key(p, &x, &key),
+                Kind::Tree => tree_key(rt, &x, &key),
             };
             ours!(#key.param(#i); #parts)
         });
@@ -423,12 +423,12 @@ impl<'a> StaticCall<'a> {
         let site = ours! {
             #mark
             ::std::thread_local! {
-                static __TRACED_SITE: #p::Site = const { #p::Site::new(#facts) };
+                static __TRACED_SITE: #rt::Site = const { #rt::Site::new(#facts) };
             }
         };
         (
             site,
-            ours!(#p::begin(&__TRACED_SITE, |#key| { #instance #globals #(#params)* #more })),
+            ours!(#rt::begin(&__TRACED_SITE, |#key| { #instance #globals #(#params)* #more })),
         )
     }
 
@@ -451,9 +451,9 @@ impl<'a> StaticCall<'a> {
         let shape = &self.func.output.shape;
         match (shape.is_known(), times) {
             (false, _) => {
-                let (p, whole) = (self.p, self.whole(times));
+                let (rt, whole) = (self.rt, self.whole(times));
                 ours! {{
-                    use #p::by_type::*;
+                    use #rt::by_type::*;
                     (&&#whole).results(&mut results)
                 }}
             }
@@ -468,20 +468,20 @@ impl<'a> StaticCall<'a> {
     /// Returns the expression that ends the recording with the value `y`, which consists of `times`
     /// results.
     fn end(&self, y: &TokenStream, times: usize) -> TokenStream {
-        let (p, recording) = (self.p, recording());
+        let (rt, recording) = (self.rt, recording());
         if self.func.output.shape.is_known() {
             return ours!(#recording.end(#y));
         }
         let whole = self.whole(times);
         ours! {{
-            use #p::by_type::*;
+            use #rt::by_type::*;
             (&&#whole).end(#recording, #y)
         }}
     }
 
     /// Returns the type of the result; if `times` is not 1, a tuple of `times` results.
     fn whole(&self, times: usize) -> TokenStream {
-        let (p, out) = (self.p, &self.func.output.ty);
+        let (rt, out) = (self.rt, &self.func.output.ty);
         let ty = match times {
             1 => ours!(#out),
             _ => {
@@ -489,7 +489,7 @@ impl<'a> StaticCall<'a> {
                 ours!((#(#parts,)*))
             }
         };
-        ours!(#p::Whole::<#ty>(::core::marker::PhantomData))
+        ours!(#rt::Whole::<#ty>(::core::marker::PhantomData))
     }
 
     fn ok(&self, value: TokenStream) -> TokenStream {
@@ -548,25 +548,25 @@ fn recording() -> Ident {
 /// A key cannot store a value that may borrow. The call is then recorded, unless the type of the
 /// value has size 0.
 pub(crate) fn static_key(
-    p: &TokenStream,
+    rt: &TokenStream,
     x: &TokenStream,
     may_borrow: bool,
     key: &impl ToTokens,
 ) -> TokenStream {
     let value = match may_borrow {
-        false => ours!(&&&&&#p::StaticArg(#x)),
-        true => ours!(&&#p::StaticArg(#x)),
+        false => ours!(&&&&&#rt::StaticArg(#x)),
+        true => ours!(&&#rt::StaticArg(#x)),
     };
     ours! {{
-        use #p::by_type::*;
+        use #rt::by_type::*;
         (#value).add_to_key(#key);
     }}
 }
 
 /// Returns the statement that adds a tree, by reference, to a key.
-fn tree_key(p: &TokenStream, x: &TokenStream, key: &Ident) -> TokenStream {
+fn tree_key(rt: &TokenStream, x: &TokenStream, key: &Ident) -> TokenStream {
     ours! {{
-        use #p::by_type::*;
-        (&&#p::StaticArg(#x)).add_tree_to_key(#key);
+        use #rt::by_type::*;
+        (&&#rt::StaticArg(#x)).add_tree_to_key(#key);
     }}
 }

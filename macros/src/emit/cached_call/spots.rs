@@ -31,11 +31,11 @@ pub(super) fn asked(
     func: &Func,
     block: &Block,
     spots: Vec<Spot>,
-    p: &TokenStream,
+    rt: &TokenStream,
 ) -> (Option<Asked>, Vec<Spot>) {
     let mut asking = Asking {
         spots: &spots,
-        p,
+        rt,
         placed: Vec::new(),
         inside: Inside::Body,
     };
@@ -63,7 +63,7 @@ fn is_copied(func: &Func) -> bool {
 
 impl Asked {
     /// Returns the body of the function that returns the answers.
-    pub(super) fn body(&self, func: &Func, p: &TokenStream) -> TokenStream {
+    pub(super) fn body(&self, func: &Func, rt: &TokenStream) -> TokenStream {
         let slots: Vec<Ident> = (0..self.n).map(slot).collect();
         let chunks: Vec<TokenStream> = slots
             .chunks(AT_ONCE)
@@ -75,11 +75,11 @@ impl Asked {
         let chunks = chunks
             .into_iter()
             .rev()
-            .reduce(|rest, chunk| ours!(#p::chunks(#chunk, #rest)));
+            .reduce(|rest, chunk| ours!(#rt::chunks(#chunk, #rest)));
         let (block, output) = (&self.block, &func.sig.output);
         ours! {
-            use #p::by_type::*;
-            #(let #slots = #p::Spot::new();)*
+            use #rt::by_type::*;
+            #(let #slots = #rt::Spot::new();)*
             let _ = || #output {
                 loop {}
                 #block
@@ -103,7 +103,7 @@ enum Inside {
 /// Visitor that adds the questions.
 struct Asking<'a> {
     spots: &'a [Spot],
-    p: &'a TokenStream,
+    rt: &'a TokenStream,
     placed: Vec<Spot>,
     inside: Inside,
 }
@@ -136,7 +136,7 @@ impl Asking<'_> {
 
     /// Asks about an expression that is moved or passed on; `before` is the user's.
     fn value(&mut self, before: &Expr, expr: &mut Expr, spot: Spot) {
-        let (p, mask) = (self.p, spot.mask);
+        let (rt, mask) = (self.rt, spot.mask);
         let inner = behind(before);
         if is_place(inner) {
             if self.inside == Inside::Closure && !is_simple(inner) {
@@ -144,7 +144,7 @@ impl Asking<'_> {
             }
             let slot = self.put(spot);
             *expr = Expr::Verbatim(
-                ours!(#slot.beside((&&&&&#p::Probe(&#inner)).class::<#mask>(), #expr)),
+                ours!(#slot.beside((&&&&&#rt::Probe(&#inner)).class::<#mask>(), #expr)),
             );
             return;
         }
@@ -157,7 +157,7 @@ impl Asking<'_> {
         let slot = self.put(spot);
         let expr = behind_mut(expr);
         *expr = Expr::Verbatim(
-            ours!((#expr).__traced_seen(#slot, |r| (&&&&&#p::Probe(r)).class::<#mask>())),
+            ours!((#expr).__traced_seen(#slot, |r| (&&&&&#rt::Probe(r)).class::<#mask>())),
         );
     }
 

@@ -25,17 +25,17 @@ impl Cx<'_> {
     /// Returns the step variant for a segment of a loop, and the match arm that visits its
     /// residuals.
     pub(crate) fn segment_variant(&self) -> (TokenStream, TokenStream) {
-        let (p, step) = (self.p, self.step);
+        let (rt, step) = (self.rt, self.step);
         let variant = ours! {
             /// Segment of a checkpointed loop, which is recomputed.
             Segment {
                 /// Loop state at the start of the segment.
-                state: ::std::vec::Vec<#p::Tensor>,
+                state: ::std::vec::Vec<#rt::Tensor>,
                 /// Runs the segment again.
-                again: #p::Again<#step>
+                again: #rt::Again<#step>
             }
         };
-        let keep = ours!(Self::Segment { state, .. } => #p::Residual::keep(state, kept),);
+        let keep = ours!(Self::Segment { state, .. } => #rt::Residual::keep(state, kept),);
         (variant, keep)
     }
 
@@ -46,7 +46,7 @@ impl Cx<'_> {
         body: &[Node<HostCode>],
         code: TokenStream,
     ) -> TokenStream {
-        let (p, step, list) = (self.p, self.step, steps_ident());
+        let (rt, step, list) = (self.rt, self.step, steps_ident());
         let (head, every, start) = (&loop_.turns.head, &loop_.every, start());
         let condition = &loop_.turns.condition;
         let code = match condition {
@@ -77,16 +77,16 @@ impl Cx<'_> {
             let mut #start = 0usize;
             let every: usize = ::core::cmp::max(#every, 1);
             loop {
-                let state = ::std::vec![#(#p::own(&#read)),*];
+                let state = ::std::vec![#(#rt::own(&#read)),*];
                 let segment = {
-                    #(let #read = #p::own(&#read);)*
-                    #(let #copies = #p::copy(#originals);)*
+                    #(let #read = #rt::own(&#read);)*
+                    #(let #copies = #rt::copy(#originals);)*
                     #(#copied)*
                     ::std::sync::Arc::new(move || {
                         #(let #references = &#copies;)*
                         #(#borrowed)*
                         #(let #owned = ::core::clone::Clone::clone(&#owned);)*
-                        #(let mut #changing = #p::own(&#changing);)*
+                        #(let mut #changing = #rt::own(&#changing);)*
                         #(let mut #hosts_changing = ::core::clone::Clone::clone(&#hosts_changing);)*
                         let mut #list: ::std::vec::Vec<#step> = ::std::vec::Vec::new();
                         let (mut turns, mut more) = (0usize, false);
@@ -102,10 +102,10 @@ impl Cx<'_> {
                     })
                 };
                 let (_, more, tensors, hosts) = segment();
-                #list.push(#step::Segment { state, again: #p::Again::new(move || segment().0) });
+                #list.push(#step::Segment { state, again: #rt::Again::new(move || segment().0) });
                 (#(#changing,)*) = tensors;
                 (#(#hosts_changing,)*) = hosts;
-                #p::settle([#(::core::option::Option::Some(&#changing)),*], &#p::Pulled::new(0));
+                #rt::settle([#(::core::option::Option::Some(&#changing)),*], &#rt::Pulled::new(0));
                 if !more {
                     break;
                 }

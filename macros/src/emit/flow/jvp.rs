@@ -10,7 +10,7 @@ use proc_macro2::{Ident, TokenStream};
 
 impl Cx<'_> {
     pub(crate) fn jvp(&self) -> TokenStream {
-        let p = self.p;
+        let rt = self.rt;
         let given = tangents_ident();
         let params = self.flowing.inputs.iter().filter(|i| i.diff);
         let params = params.map(|input| {
@@ -18,7 +18,7 @@ impl Cx<'_> {
                 return TokenStream::new();
             };
             let tan = self.tan(input.var);
-            ours!(let #tan = #p::given_leaf(&#given[#i], 0);)
+            ours!(let #tan = #rt::given_leaf(&#given[#i], 0);)
         });
         let params: Vec<TokenStream> = params.collect();
         let body = self.nodes(&self.flowing.flow.body, &mut |node| self.run_jvp(node));
@@ -26,7 +26,7 @@ impl Cx<'_> {
     }
 
     fn run_jvp(&self, node: Run) -> TokenStream {
-        let p = self.p;
+        let rt = self.rt;
         match node {
             Run::Block(i) => self.jvp_block(i),
             // Forward mode needs no residuals, so the loop runs as it is.
@@ -37,7 +37,7 @@ impl Cx<'_> {
             }
             Run::Declare(var) => {
                 let tan = self.tan(var);
-                let declared = ours!(let mut #tan: ::core::option::Option<#p::Tensor> = ::core::option::Option::None;);
+                let declared = ours!(let mut #tan: ::core::option::Option<#rt::Tensor> = ::core::option::Option::None;);
                 if self.is_active(var) {
                     declared
                 } else {
@@ -53,21 +53,21 @@ impl Cx<'_> {
                         false => ours!(::core::option::Option::None),
                     }
                 });
-                ours!((#values, #p::leaves([#(#tangents),*])))
+                ours!((#values, #rt::leaves([#(#tangents),*])))
             }
         }
     }
 
     fn jvp_block(&self, i: usize) -> TokenStream {
         let (block, piece) = self.block(i);
-        let p = self.p;
+        let rt = self.rt;
         let wrt = block.wrt(&self.active);
         let joint = ad::jvp(&block.program, &wrt, Calls::Joint);
         let program = pass::dce(pass::cse(joint.program));
         let n_params = block.program.params.len();
         let dx = program.params[n_params..].iter().copied();
         let tangents: Vec<(Var, Var)> = wrt.iter().copied().zip(dx).collect();
-        let mut emit = Emit::new(self.func, &piece.low, p, &program);
+        let mut emit = Emit::new(self.func, &piece.low, rt, &program);
         emit.with_zeros(tangents.iter().map(|(_, dx)| *dx));
         for (x, dx) in &tangents {
             let input = piece.low.inputs.iter().find(|i| i.var == *x);
@@ -91,7 +91,7 @@ impl Cx<'_> {
                 let local = emit.ident(dy);
                 match emit.maybe.contains(dy) {
                     true => ours!(::core::clone::Clone::clone(&#local)),
-                    false => ours!(::core::option::Option::Some(#p::own(&#local))),
+                    false => ours!(::core::option::Option::Some(#rt::own(&#local))),
                 }
             }
         });

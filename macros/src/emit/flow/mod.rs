@@ -29,14 +29,14 @@ use reverse::Step;
 pub(crate) fn flowing(
     func: &Func,
     flowing: &Flowing,
-    private: &TokenStream,
+    rt: &TokenStream,
     names: &Names,
     callers: Option<&Wrt>,
 ) -> Staged {
     let cx = Cx {
         func,
         flowing,
-        p: private,
+        rt,
         saved: &names.saved,
         step: &names.step,
         attr: None,
@@ -60,7 +60,7 @@ pub(crate) fn flowing(
 pub(crate) struct Cx<'a> {
     pub(crate) func: &'a Func,
     pub(crate) flowing: &'a Flowing,
-    pub(crate) p: &'a TokenStream,
+    pub(crate) rt: &'a TokenStream,
     saved: &'a Ident,
     pub(crate) step: &'a Ident,
     /// Attribute of the type of steps.
@@ -151,8 +151,8 @@ impl<'a> Cx<'a> {
 
     fn forward_block(&self, i: usize, step: &Step) -> TokenStream {
         let (block, piece) = self.block(i);
-        let p = self.p;
-        let emit = Emit::new(self.func, &piece.low, p, &step.primal);
+        let rt = self.rt;
+        let emit = Emit::new(self.func, &piece.low, rt, &step.primal);
         let values = step.primal.outs.iter().map(|v| emit.ident(*v));
         let values: Vec<Ident> = values.take(block.targets.len()).collect();
         let statements = emit.forward(&[]);
@@ -173,7 +173,7 @@ impl<'a> Cx<'a> {
         tangents: Option<&[TokenStream]>,
     ) -> TokenStream {
         let (block, piece) = self.block(i);
-        let p = self.p;
+        let rt = self.rt;
         let (mut bound, mut targets, mut assigned) = (Vec::new(), Vec::new(), Vec::new());
         for (k, target) in block.targets.iter().enumerate() {
             let (value, local) = (&values[k], self.ident(*target));
@@ -182,7 +182,7 @@ impl<'a> Cx<'a> {
             match piece.stores[k] {
                 Store::Assign => {
                     targets.push(ours!(#local));
-                    assigned.push(ours!(#p::own(&#value)));
+                    assigned.push(ours!(#rt::own(&#value)));
                     if let Some(tangent) = tangent {
                         targets.push(ours!(#tan));
                         assigned.push(tangent.clone());
@@ -191,10 +191,10 @@ impl<'a> Cx<'a> {
                 store => {
                     let mutable = (store == Store::Declare).then(|| ours!(mut));
                     if *value != local {
-                        bound.push(ours!(let #mutable #local = #p::own(&#value);));
+                        bound.push(ours!(let #mutable #local = #rt::own(&#value);));
                     }
                     if let Some(tangent) = tangent {
-                        bound.push(ours!(let #mutable #tan: ::core::option::Option<#p::Tensor> = #tangent;));
+                        bound.push(ours!(let #mutable #tan: ::core::option::Option<#rt::Tensor> = #tangent;));
                     }
                 }
             }
@@ -209,10 +209,10 @@ impl<'a> Cx<'a> {
 
     /// Returns the results in the structure of the function's type.
     pub(crate) fn values(&self) -> TokenStream {
-        let p = self.p;
+        let rt = self.rt;
         let mut values = self.flowing.flow.results.iter().map(|v| {
             let result = self.ident(*v);
-            ours!(#p::own(&#result))
+            ours!(#rt::own(&#result))
         });
         results(&self.func.output.shape, &mut values)
     }
@@ -223,7 +223,7 @@ impl<'a> Cx<'a> {
         nodes: &[Node<HostCode>],
         run: &mut dyn FnMut(Run) -> TokenStream,
     ) -> TokenStream {
-        let p = self.p;
+        let rt = self.rt;
         let mut tokens = TokenStream::new();
         for node in nodes {
             tokens.extend(match node {
@@ -234,7 +234,7 @@ impl<'a> Cx<'a> {
                 }
                 Node::Host(HostCode::Declare(_, Declaration::Tensor(var))) => {
                     let (local, more) = (self.ident(*var), run(Run::Declare(*var)));
-                    ours!(let mut #local: #p::Tensor; #more)
+                    ours!(let mut #local: #rt::Tensor; #more)
                 }
                 Node::Host(HostCode::Code(code) | HostCode::Fail(code) | HostCode::Head(code)) => {
                     ours!(#code;)

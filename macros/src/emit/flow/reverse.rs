@@ -31,13 +31,13 @@ impl Cx<'_> {
     /// Returns the reverse mode of block `i`.
     pub(crate) fn step(&self, i: usize) -> Step {
         let (block, piece) = self.block(i);
-        let p = self.p;
+        let rt = self.rt;
         let wrt = block.wrt(&self.active);
         let vjp = ad::vjp(&block.program, &wrt);
-        let mut primal = Emit::new(self.func, &piece.low, p, &vjp.primal);
+        let mut primal = Emit::new(self.func, &piece.low, rt, &vjp.primal);
         primal.with_zeros([]);
-        let pullback = Emit::new(self.func, &piece.low, p, &vjp.pullback);
-        let mut kept = Kept::new(&vjp, &piece.low, p, &primal, &pullback);
+        let pullback = Emit::new(self.func, &piece.low, rt, &vjp.pullback);
+        let mut kept = Kept::new(&vjp, &piece.low, rt, &primal, &pullback);
         let pull = self.pull_of(&vjp, block, piece, &wrt, &primal, &mut kept);
         let Made {
             fields,
@@ -71,8 +71,8 @@ impl Cx<'_> {
         primal: &Emit,
         kept: &mut Kept,
     ) -> Option<TokenStream> {
-        let p = self.p;
-        let mut emit = Emit::new(self.func, &piece.low, p, &vjp.pullback);
+        let rt = self.rt;
+        let mut emit = Emit::new(self.func, &piece.low, rt, &vjp.pullback);
         let n_residuals = vjp.primal.outs.len() - vjp.n_outs;
         let cts = &vjp.pullback.params[n_residuals..];
         emit.with_zeros(cts.iter().copied());
@@ -144,7 +144,7 @@ impl Cx<'_> {
         primal: &Emit,
         kept: &mut Kept,
     ) -> TokenStream {
-        let p = self.p;
+        let rt = self.rt;
         let pulled = Ident::new("pulled", Span::mixed_site());
         let input = inputs.iter().find(|i| i.var == x);
         match input.map(|i| &i.source) {
@@ -159,14 +159,14 @@ impl Cx<'_> {
             }
             Some(Source::Constant) | None => {
                 let grad = self.grad(x);
-                ours!(#p::accumulate(&mut #grad, &#ct);)
+                ours!(#rt::accumulate(&mut #grad, &#ct);)
             }
         }
     }
 
     /// Returns the enum of the steps, with a variant for each block that has a derivative.
     pub(crate) fn items(&self, steps: &[Step]) -> TokenStream {
-        let (step, p, attr) = (self.step, self.p, &self.attr);
+        let (step, rt, attr) = (self.step, self.rt, &self.attr);
         let (vis, allow, attrs) = (
             &self.func.vis,
             crate::emit::names::allow(),
@@ -190,7 +190,7 @@ impl Cx<'_> {
         let keeps = pulled().map(|(s, _)| {
             let (variant, names) = (&s.variant, s.fields.iter().map(|(name, ..)| name));
             let names: Vec<&Ident> = names.collect();
-            ours!(Self::#variant { #(#names),* } => { #(#p::Residual::keep(#names, kept);)* })
+            ours!(Self::#variant { #(#names),* } => { #(#rt::Residual::keep(#names, kept);)* })
         });
         let doc = format!(
             "Block of `{}` that ran, with its residuals.",
@@ -217,14 +217,14 @@ impl Cx<'_> {
 
             #(#attrs)*
             #allow
-            impl #p::Residual for #step {
-                fn keep(&self, kept: &mut #p::Kept) { #body }
+            impl #rt::Residual for #step {
+                fn keep(&self, kept: &mut #rt::Kept) { #body }
             }
         }
     }
 
     pub(crate) fn pull(&self, steps: &[Step]) -> TokenStream {
-        let (p, step) = (self.p, self.step);
+        let (rt, step) = (self.rt, self.step);
         let given = Ident::new("cotangents", Span::mixed_site());
         let pulled = Ident::new("pulled", Span::mixed_site());
         let n_params = self.func.params.len();
@@ -235,7 +235,7 @@ impl Cx<'_> {
             .filter(|(_, v)| self.is_active(**v));
         let seeds = seeds.map(|(i, v)| {
             let grad = self.grad(*v);
-            ours!(let mut #grad = #p::given_leaf(#given, #i);)
+            ours!(let mut #grad = #rt::given_leaf(#given, #i);)
         });
         let mut crossing: Vec<Var> = Vec::new();
         for target in self.flowing.flow.blocks.iter().flat_map(|b| &b.targets) {
@@ -245,7 +245,7 @@ impl Cx<'_> {
         }
         let sums = crossing.iter().map(|v| {
             let grad = self.grad(*v);
-            ours!(let mut #grad: ::core::option::Option<#p::Tensor> = ::core::option::Option::None;)
+            ours!(let mut #grad: ::core::option::Option<#rt::Tensor> = ::core::option::Option::None;)
         });
         let arms = steps.iter().filter_map(|s| {
             let (variant, pattern, pull) = (&s.variant, &s.pattern, s.pull.as_ref()?);
@@ -265,7 +265,7 @@ impl Cx<'_> {
                 while let ::core::option::Option::Some(step) = rest.pop() {
                     match &step {
                         #step::Segment { again, .. } => {
-                            #p::settle([#(#sums_of.as_ref()),*], &#pulled);
+                            #rt::settle([#(#sums_of.as_ref()),*], &#pulled);
                             ::core::iter::Extend::extend(&mut rest, again.run());
                         }
                         #(#arms)*
@@ -274,7 +274,7 @@ impl Cx<'_> {
             },
         };
         ours! {
-            let mut #pulled = #p::Pulled::new(#n_params);
+            let mut #pulled = #rt::Pulled::new(#n_params);
             #(#seeds)*
             #(#sums)*
             #sweep

@@ -50,14 +50,14 @@ pub(crate) struct Reverse {
 pub(crate) fn staged(
     func: &Func,
     low: &Lowered,
-    private: &TokenStream,
+    rt: &TokenStream,
     names: &Names,
     callers: Option<&Wrt>,
 ) -> Staged {
     let in_reverse = |wrt: &Wrt, saved: &Ident| {
         let wrt = wrt.vars(low);
         let vjp = ad::vjp(&low.program, &wrt);
-        let (forward, fields, pull) = reverse(func, low, private, saved, &vjp, &wrt);
+        let (forward, fields, pull) = reverse(func, low, rt, saved, &vjp, &wrt);
         Reverse {
             forward,
             fields,
@@ -70,7 +70,7 @@ pub(crate) fn staged(
     Staged {
         reverse: in_reverse(&Wrt::public(), &names.saved),
         callers: callers.map(|wrt| in_reverse(wrt, &names.callers_saved)),
-        jvp: jvp(func, low, private),
+        jvp: jvp(func, low, rt),
         needs_all: true,
     }
 }
@@ -89,7 +89,7 @@ pub(crate) fn results(
     }
 }
 
-fn jvp(func: &Func, low: &Lowered, p: &TokenStream) -> TokenStream {
+fn jvp(func: &Func, low: &Lowered, rt: &TokenStream) -> TokenStream {
     let wrt = Wrt::public().vars(low);
     let joint = ad::jvp(&low.program, &wrt, Calls::Joint);
     let program = pass::dce(pass::cse(joint.program));
@@ -99,7 +99,7 @@ fn jvp(func: &Func, low: &Lowered, p: &TokenStream) -> TokenStream {
         .copied()
         .zip(program.params[n_params..].iter().copied())
         .collect();
-    let mut emit = Emit::new(func, low, p, &program);
+    let mut emit = Emit::new(func, low, rt, &program);
     let given = tangents_ident();
     for (x, dx) in &tangents {
         let input = low
@@ -109,7 +109,7 @@ fn jvp(func: &Func, low: &Lowered, p: &TokenStream) -> TokenStream {
             .expect("a differentiated variable is an input");
         if let Source::Param(i) = input.source {
             let (x, dx) = (emit.ident(*x), emit.ident(*dx));
-            emit.push(ours!(let #dx = #p::tangent(&#given[#i], &#x);));
+            emit.push(ours!(let #dx = #rt::tangent(&#given[#i], &#x);));
         }
     }
     let n_outs = low.program.outs.len();
@@ -118,19 +118,19 @@ fn jvp(func: &Func, low: &Lowered, p: &TokenStream) -> TokenStream {
         &func.output.shape,
         &mut y.iter().map(|v| {
             let y = emit.ident(*v);
-            ours!(#p::own(&#y))
+            ours!(#rt::own(&#y))
         }),
     );
     let mut dy = dy.iter();
     let dy = joint.active.iter().map(|active| {
         if *active {
             let dy = emit.ident(*dy.next().expect("one tangent for each active result"));
-            ours!(::core::option::Option::Some(#p::own(&#dy)))
+            ours!(::core::option::Option::Some(#rt::own(&#dy)))
         } else {
             ours!(::core::option::Option::None)
         }
     });
-    let dy = ours!(#p::leaves([#(#dy),*]));
+    let dy = ours!(#rt::leaves([#(#dy),*]));
     let statements = emit.forward(&tangents);
     ours!(#statements (#values, #dy))
 }

@@ -15,15 +15,15 @@ use proc_macro2::{Ident, Span, TokenStream};
 pub(crate) fn reverse(
     func: &Func,
     low: &Lowered,
-    p: &TokenStream,
+    rt: &TokenStream,
     saved: &Ident,
     vjp: &ad::Vjp,
     wrt: &[Var],
 ) -> (TokenStream, Vec<Field>, TokenStream) {
-    let primal = Emit::new(func, low, p, &vjp.primal);
-    let pullback = Emit::new(func, low, p, &vjp.pullback);
+    let primal = Emit::new(func, low, rt, &vjp.primal);
+    let pullback = Emit::new(func, low, rt, &vjp.pullback);
     let outs = &vjp.primal.outs[..vjp.n_outs];
-    let mut kept = Kept::new(vjp, low, p, &primal, &pullback);
+    let mut kept = Kept::new(vjp, low, rt, &primal, &pullback);
     // Results that depend on a parameter. If there are several, the caller may omit the cotangent
     // of one, which is zero.
     let active: Vec<usize> = (0..vjp.n_outs).filter(|i| vjp.active[*i]).collect();
@@ -32,14 +32,14 @@ pub(crate) fn reverse(
         let doc = format!("The dtype and the shape of result {i}.");
         let value = ours!(::core::clone::Clone::clone(#y.aval()));
         let name = format!("result_{i}_like");
-        kept.add(&name, ours!(#p::Aval), doc, value, None)
+        kept.add(&name, ours!(#rt::Aval), doc, value, None)
     });
     let zeros = zeros.collect();
     let puts = puts(low, vjp, wrt, &primal, &mut kept);
     let pull = Pull {
         func,
         low,
-        p,
+        rt,
         vjp,
         active,
         zeros,
@@ -50,7 +50,7 @@ pub(crate) fn reverse(
 
     let mut values = outs.iter().map(|v| {
         let y = primal.ident(*v);
-        ours!(#p::own(&#y))
+        ours!(#rt::own(&#y))
     });
     let values = results(&func.output.shape, &mut values);
     let Made {
@@ -72,7 +72,7 @@ pub(crate) fn reverse(
     let (n_params, pulled) = (func.params.len(), pulled());
     let pull = ours! {
         #pattern
-        let mut #pulled = #p::Pulled::new(#n_params);
+        let mut #pulled = #rt::Pulled::new(#n_params);
         #pull
         #pulled
     };
@@ -115,7 +115,7 @@ fn puts(low: &Lowered, vjp: &ad::Vjp, wrt: &[Var], primal: &Emit, kept: &mut Kep
 struct Pull<'a> {
     func: &'a Func,
     low: &'a Lowered,
-    p: &'a TokenStream,
+    rt: &'a TokenStream,
     vjp: &'a ad::Vjp,
     /// Results whose cotangents it reads.
     active: Vec<usize>,
@@ -133,7 +133,7 @@ impl Pull<'_> {
     /// A pullback is linear: if a cotangent is missing, the result is the sum over those that are
     /// given.
     fn body(&self) -> TokenStream {
-        let (p, active, given) = (self.p, &self.active, given());
+        let (rt, active, given) = (self.rt, &self.active, given());
         let all = vec![true; self.puts.len()];
         let whole = self.statements(&self.vjp.pullback, &all, |k, ct| {
             active.get(k).map(|i| self.cotangent(ct, *i))
@@ -143,14 +143,14 @@ impl Pull<'_> {
         }
         let parts = active.iter().enumerate().map(|(k, i)| {
             let part = self.part(k);
-            ours!(if #p::is_given(#given, #i) { #part })
+            ours!(if #rt::is_given(#given, #i) { #part })
         });
-        ours!(if #(#p::is_given(#given, #active))&&* { #whole } else { #(#parts)* })
+        ours!(if #(#rt::is_given(#given, #active))&&* { #whole } else { #(#parts)* })
     }
 
     /// Returns the statements for the `k`-th cotangent alone.
     fn part(&self, k: usize) -> TokenStream {
-        let p = self.p;
+        let rt = self.rt;
         let cts = self.cotangents();
         let others = cts.iter().enumerate().filter(|(j, _)| *j != k);
         let missing: Vec<Var> = others.map(|(_, v)| *v).collect();
@@ -161,7 +161,7 @@ impl Pull<'_> {
                 true => self.cotangent(ct, self.active[j]),
                 false => {
                     let zero = &self.zeros[j];
-                    ours!(let #ct = #p::zeros(#zero);)
+                    ours!(let #ct = #rt::zeros(#zero);)
                 }
             })
         })
@@ -175,7 +175,7 @@ impl Pull<'_> {
         nonzero: &[bool],
         bind: impl Fn(usize, &Ident) -> Option<TokenStream>,
     ) -> TokenStream {
-        let mut emit = Emit::new(self.func, self.low, self.p, program);
+        let mut emit = Emit::new(self.func, self.low, self.rt, program);
         for (var, local) in &self.avals {
             emit.only_aval(*var, local.clone());
         }
@@ -199,8 +199,8 @@ impl Pull<'_> {
     }
 
     fn cotangent(&self, ct: &Ident, i: usize) -> TokenStream {
-        let (p, given) = (self.p, given());
-        ours!(let #ct = #p::cotangent(#given, #i);)
+        let (rt, given) = (self.rt, given());
+        ours!(let #ct = #rt::cotangent(#given, #i);)
     }
 }
 

@@ -15,9 +15,9 @@ use syn::spanned::Spanned;
 /// Returns a module of tests, and the function that they call.
 ///
 /// The function is outside of the module, so that the user's types are in scope.
-pub(crate) fn checks(func: &Func, sampling: &Sampling, p: &TokenStream) -> TokenStream {
+pub(crate) fn checks(func: &Func, sampling: &Sampling, rt: &TokenStream) -> TokenStream {
     let names = Names::new(func);
-    let cx = Cx { func, p };
+    let cx = Cx { func, rt };
     let (run, module) = (&names.check, &names.checks);
     let body = cx.body(&names, sampling);
     let (allow, attrs) = (allow(), &func.attrs);
@@ -46,12 +46,12 @@ pub(crate) fn checks(func: &Func, sampling: &Sampling, p: &TokenStream) -> Token
 
 struct Cx<'a> {
     func: &'a Func,
-    p: &'a TokenStream,
+    rt: &'a TokenStream,
 }
 
 impl Cx<'_> {
     fn body(&self, names: &Names, sampling: &Sampling) -> TokenStream {
-        let (p, func) = (self.p, self.func);
+        let (rt, func) = (self.rt, self.func);
         let name = text_name(func);
         let fixed = sampling.fixed.iter().map(|(dim, n)| ours!((#dim, #n)));
         // Variables for the dims that the user's expressions mention.
@@ -101,11 +101,11 @@ impl Cx<'_> {
         let tangent = self.unwrapped(ours!(#jvp(#(#receiver,)* #others, #tangents)));
         let grad = self.grad(names, &arguments, &diff, &x);
         ours! {
-            #p::on_samples(#name, __law, &[#(#fixed),*], |__law, __source| {
+            #rt::on_samples(#name, __law, &[#(#fixed),*], |__law, __source| {
                 #(#dims)*
                 #(#drawn)*
                 let __args = #args;
-                #p::check_law(
+                #rt::check_law(
                     __law,
                     &__args,
                     |#x| #value,
@@ -153,13 +153,13 @@ impl Cx<'_> {
 
     /// Returns the statement that samples an argument: `let x = ..;`.
     fn drawn(&self, param: &Param, draw: &Draw) -> TokenStream {
-        let (p, x, ty) = (self.p, local(param), without_lifetimes(&param.owned));
+        let (rt, x, ty) = (self.rt, local(param), without_lifetimes(&param.owned));
         let value = match draw {
             Draw::Value(value) => ours!(#value),
             Draw::Sample => {
                 // A missing `Sample` impl is reported at the user's type.
-                let (p, source) = (crate::emit::statements::at(p, ty.span()), ours!(__source));
-                quote_spanned!(ty.span()=> #p::sample::<#ty>(#source))
+                let (rt, source) = (crate::emit::statements::at(rt, ty.span()), ours!(__source));
+                quote_spanned!(ty.span()=> #rt::sample::<#ty>(#source))
             }
             Draw::Numbers {
                 dims,
@@ -167,7 +167,7 @@ impl Cx<'_> {
                 dtype,
             } => {
                 let n = dims.len();
-                let dims = dims.iter().map(|d| dim(d, p));
+                let dims = dims.iter().map(|d| dim(d, rt));
                 let (drawn, natural) = match numbers {
                     Numbers::Normal => (ours!(__source.normal(__shape)), DType::F64),
                     Numbers::Uniform(a, b) => {
@@ -183,7 +183,7 @@ impl Cx<'_> {
                 let drawn = match dtype {
                     Some(dtype) if *dtype != natural => {
                         let dtype = format_ident!("{dtype:?}");
-                        ours!(#p::in_dtype(#drawn, #p::DType::#dtype))
+                        ours!(#rt::in_dtype(#drawn, #rt::DType::#dtype))
                     }
                     _ => drawn,
                 };
@@ -198,26 +198,26 @@ impl Cx<'_> {
 
     /// Returns the argument of a call; differentiated arguments are in scope as `Arg`s.
     fn argument(&self, param: &Param, draw: &Draw) -> TokenStream {
-        let (p, x) = (self.p, local(param));
+        let (rt, x) = (self.rt, local(param));
         match (draw, param.diff, param.by_ref) {
             (Draw::Value(value), ..) if is_static(param) => ours!(#value),
             (_, true, true) => ours!(#x.get()),
-            (_, true, false) => ours!(#p::copy(#x.get())),
+            (_, true, false) => ours!(#rt::copy(#x.get())),
             (_, false, true) => ours!(&#x),
-            (_, false, false) => ours!(#p::copy(&#x)),
+            (_, false, false) => ours!(#rt::copy(&#x)),
         }
     }
 
     /// Returns `(arg("x", x), (arg("w", w), ()))`, a tree of any number of arguments.
     fn list(&self, params: &[&Param], locals: &[impl ToTokens]) -> TokenStream {
-        let p = self.p;
+        let rt = self.rt;
         let pairs = params.iter().zip(locals).rev();
         pairs.fold(ours!(()), |rest, (param, local)| {
             let name = match param.receiver {
                 true => "self",
                 false => &param.name,
             };
-            ours!((#p::arg(#name, #local), #rest))
+            ours!((#rt::arg(#name, #local), #rest))
         })
     }
 
@@ -244,9 +244,9 @@ impl Cx<'_> {
 
     /// Returns the call, unwrapped if the function returns a `Result`.
     fn unwrapped(&self, call: TokenStream) -> TokenStream {
-        let p = self.p;
+        let rt = self.rt;
         match self.func.output.result {
-            Some(_) => ours!(#p::returned(#call)),
+            Some(_) => ours!(#rt::returned(#call)),
             None => call,
         }
     }
@@ -289,7 +289,7 @@ fn pattern(locals: &[Ident]) -> TokenStream {
         .fold(ours!(()), |rest, local| ours!((#local, #rest)))
 }
 
-fn dim(dim: &Dim, p: &TokenStream) -> TokenStream {
+fn dim(dim: &Dim, rt: &TokenStream) -> TokenStream {
     match dim {
         Dim::Known(n) => ours!(#n),
         Dim::Named(name) => {
@@ -302,7 +302,7 @@ fn dim(dim: &Dim, p: &TokenStream) -> TokenStream {
                 let (n, factors) = (term.coefficient, term.names.iter().map(ToString::to_string));
                 ours!((#n, &[#(#factors),*]))
             });
-            ours!(#p::polynomial(__source, #text, &[#(#terms),*]))
+            ours!(#rt::polynomial(__source, #text, &[#(#terms),*]))
         }
         Dim::Unknown => ours!(__source.unnamed_dim()),
     }
