@@ -76,7 +76,7 @@ use class::*;
 
 /// Result of a method.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Gives {
+pub(crate) enum MethodResult {
     /// Value of the receiver's type.
     Same,
     Scalar,
@@ -96,10 +96,10 @@ pub(crate) enum Gives {
     InResult,
     /// Element of the receiver's elements, as for `flatten`.
     InElem,
-    Opt(&'static Gives),
-    List(&'static Gives),
-    Iter(&'static Gives),
-    Pair(&'static Gives, &'static Gives),
+    Opt(&'static MethodResult),
+    List(&'static MethodResult),
+    Iter(&'static MethodResult),
+    Pair(&'static MethodResult, &'static MethodResult),
     /// Key or value of a map.
     Part,
     /// Value of an inferred type.
@@ -108,7 +108,7 @@ pub(crate) enum Gives {
 
 /// Use of the arguments by a method.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Takes {
+pub(crate) enum ArgumentUse {
     /// Reads them, so their types have to be known.
     Values,
     /// Moves them.
@@ -130,7 +130,7 @@ pub(crate) enum Takes {
 
 /// Effects of a method.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Does {
+pub(crate) enum Effect {
     /// Computes a result, and may modify its receiver. Values of the classes in the row do not
     /// share their contents, so nothing else sees the change.
     Computes,
@@ -145,40 +145,50 @@ pub(crate) struct Row {
     /// Classes of types that have these methods.
     pub(crate) of: u32,
     pub(crate) names: &'static [&'static str],
-    pub(crate) gives: Gives,
-    pub(crate) takes: Takes,
-    pub(crate) does: Does,
+    pub(crate) gives: MethodResult,
+    pub(crate) takes: ArgumentUse,
+    pub(crate) does: Effect,
 }
 
-const fn row(of: u32, names: &'static [&'static str], gives: Gives, takes: Takes) -> Row {
+const fn row(
+    of: u32,
+    names: &'static [&'static str],
+    gives: MethodResult,
+    takes: ArgumentUse,
+) -> Row {
     Row {
         of,
         names,
         gives,
         takes,
-        does: Does::Computes,
+        does: Effect::Computes,
     }
 }
 
-const fn using(of: u32, names: &'static [&'static str], gives: Gives, takes: Takes) -> Row {
+const fn using(
+    of: u32,
+    names: &'static [&'static str],
+    gives: MethodResult,
+    takes: ArgumentUse,
+) -> Row {
     Row {
         of,
         names,
         gives,
         takes,
-        does: Does::UsesElements,
+        does: Effect::UsesElements,
     }
 }
 
-const ELEM: Gives = Gives::Elem;
-const SAME: Gives = Gives::Same;
-const NUMBER: Gives = Gives::Scalar;
-const STRING: Gives = Gives::Text;
-const PART: Gives = Gives::Part;
-const PAIR: Gives = Gives::Pair(&NUMBER, &NUMBER);
-const OPT_ELEM: Gives = Gives::Opt(&ELEM);
-const OPT_NUMBER: Gives = Gives::Opt(&NUMBER);
-const NEXT: Gives = Gives::Iter(&ELEM);
+const ELEM: MethodResult = MethodResult::Elem;
+const SAME: MethodResult = MethodResult::Same;
+const NUMBER: MethodResult = MethodResult::Scalar;
+const STRING: MethodResult = MethodResult::Text;
+const PART: MethodResult = MethodResult::Part;
+const PAIR: MethodResult = MethodResult::Pair(&NUMBER, &NUMBER);
+const OPT_ELEM: MethodResult = MethodResult::Opt(&ELEM);
+const OPT_NUMBER: MethodResult = MethodResult::Opt(&NUMBER);
+const NEXT: MethodResult = MethodResult::Iter(&ELEM);
 
 const GOES: u32 = ITER | RANGE;
 const MAPS: u32 = MAP | HASH;
@@ -186,7 +196,7 @@ const MAPS: u32 = MAP | HASH;
 /// All known methods.
 #[rustfmt::skip]
 pub(crate) const METHODS: &[Row] = {
-    use Takes::{Each, Fold, Iterates, Key, Moves, Thunk, Two, Values};
+    use ArgumentUse::{Each, Fold, Iterates, Key, Moves, Thunk, Two, Values};
     &[
         // Methods of every type.
         row(KNOWN, &["clone", "to_owned"], SAME, Values),
@@ -227,15 +237,15 @@ pub(crate) const METHODS: &[Row] = {
         row(CHAR, &["to_digit"], OPT_NUMBER, Values),
         row(FLOAT, &["sin_cos"], PAIR, Values),
         row(INTEGER, &["overflowing_add", "overflowing_mul", "overflowing_sub"], PAIR, Values),
-        row(BOOL, &["then"], Gives::Opt(&Gives::Result), Thunk),
-        row(BOOL, &["then_some"], Gives::Opt(&Gives::Arg(0)), Moves),
-        row(INTEGER | FLOAT, &["to_be_bytes", "to_le_bytes", "to_ne_bytes"], Gives::List(&NUMBER), Values),
+        row(BOOL, &["then"], MethodResult::Opt(&MethodResult::Result), Thunk),
+        row(BOOL, &["then_some"], MethodResult::Opt(&MethodResult::Arg(0)), Moves),
+        row(INTEGER | FLOAT, &["to_be_bytes", "to_le_bytes", "to_ne_bytes"], MethodResult::List(&NUMBER), Values),
         row(INTEGER | FLOAT | BOOL | CHAR | DTYPE | TEXT, &["to_string"], STRING, Values),
         row(CHAR | TEXT, &["to_lowercase", "to_uppercase"], STRING, Values),
         // The target type decides; between types of these classes the conversion is the standard
         // library's.
-        row(SCALAR | TEXT | LIST, &["into"], Gives::Inferred, Values),
-        row(SCALAR | LIST, &["try_into"], Gives::Opt(&Gives::Inferred), Values),
+        row(SCALAR | TEXT | LIST, &["into"], MethodResult::Inferred, Values),
+        row(SCALAR | LIST, &["try_into"], MethodResult::Opt(&MethodResult::Inferred), Values),
         // Text.
         row(TEXT, &[
             "strip_prefix", "strip_suffix", "trim", "trim_end", "trim_end_matches", "trim_matches", "trim_start",
@@ -246,14 +256,14 @@ pub(crate) const METHODS: &[Row] = {
             "contains", "starts_with", "ends_with", "eq_ignore_ascii_case", "is_empty", "len", "is_ascii", "is_char_boundary",
         ], NUMBER, Values),
         row(TEXT, &["find", "rfind"], OPT_NUMBER, Values),
-        row(OWNED_STR, &["push", "push_str", "clear", "truncate", "insert"], Gives::Nothing, Values),
-        row(TEXT, &["parse"], Gives::Opt(&Gives::Inferred), Values),
-        row(TEXT, &["split_once", "rsplit_once"], Gives::Opt(&Gives::Pair(&STRING, &STRING)), Values),
-        row(TEXT, &["lines", "split", "split_whitespace", "rsplit", "splitn", "rsplitn", "split_terminator"], Gives::Iter(&STRING), Values),
-        row(TEXT, &["chars", "bytes"], Gives::Iter(&NUMBER), Values),
-        row(TEXT, &["char_indices"], Gives::Iter(&PAIR), Values),
-        row(TEXT, &["as_bytes"], Gives::List(&NUMBER), Values),
-        row(TEXT, &["get"], Gives::Opt(&STRING), Values),
+        row(OWNED_STR, &["push", "push_str", "clear", "truncate", "insert"], MethodResult::Nothing, Values),
+        row(TEXT, &["parse"], MethodResult::Opt(&MethodResult::Inferred), Values),
+        row(TEXT, &["split_once", "rsplit_once"], MethodResult::Opt(&MethodResult::Pair(&STRING, &STRING)), Values),
+        row(TEXT, &["lines", "split", "split_whitespace", "rsplit", "splitn", "rsplitn", "split_terminator"], MethodResult::Iter(&STRING), Values),
+        row(TEXT, &["chars", "bytes"], MethodResult::Iter(&NUMBER), Values),
+        row(TEXT, &["char_indices"], MethodResult::Iter(&PAIR), Values),
+        row(TEXT, &["as_bytes"], MethodResult::List(&NUMBER), Values),
+        row(TEXT, &["get"], MethodResult::Opt(&STRING), Values),
         // Ranges.
         row(RANGE, &["is_empty", "contains"], NUMBER, Values),
         row(INCLUSIVE, &["start", "end"], NUMBER, Values),
@@ -267,39 +277,39 @@ pub(crate) const METHODS: &[Row] = {
         row(DEQUE, &["pop_front", "pop_back", "front", "back"], OPT_ELEM, Values),
         row(GROWING, &["remove"], ELEM, Values),
         row(VEC, &["swap_remove"], ELEM, Values),
-        row(SLICES, &["split_first", "split_last"], Gives::Opt(&Gives::Pair(&ELEM, &SAME)), Values),
-        row(SLICES, &["split_at", "split_at_mut"], Gives::Pair(&SAME, &SAME), Values),
-        row(SLICES, &["windows", "chunks", "chunks_exact", "chunks_mut", "rchunks"], Gives::Iter(&SAME), Values),
+        row(SLICES, &["split_first", "split_last"], MethodResult::Opt(&MethodResult::Pair(&ELEM, &SAME)), Values),
+        row(SLICES, &["split_at", "split_at_mut"], MethodResult::Pair(&SAME, &SAME), Values),
+        row(SLICES, &["windows", "chunks", "chunks_exact", "chunks_mut", "rchunks"], MethodResult::Iter(&SAME), Values),
         row(SLICES, &["to_vec"], SAME, Values),
         row(GROWING, &["split_off"], SAME, Values),
         row(ARRAY | VEC, &["as_slice", "as_mut_slice"], SAME, Values),
         row(VEC, &["into_boxed_slice"], SAME, Values),
         row(SLICE, &["into_vec"], SAME, Values),
         row(ARRAY, &["each_ref"], SAME, Values),
-        row(VEC, &["push"], Gives::Nothing, Moves),
-        row(DEQUE, &["push_back", "push_front"], Gives::Nothing, Moves),
-        row(GROWING, &["insert", "resize"], Gives::Nothing, Moves),
-        row(SLICES, &["fill"], Gives::Nothing, Moves),
-        row(GROWING, &["extend", "append"], Gives::Nothing, Iterates),
-        row(VEC, &["extend_from_slice"], Gives::Nothing, Values),
-        row(SLICES, &["copy_from_slice", "clone_from_slice", "reverse"], Gives::Nothing, Values),
-        row(GROWING, &["clear", "truncate"], Gives::Nothing, Values),
-        row(LIST, &["swap", "rotate_left", "rotate_right"], Gives::Nothing, Values),
-        row(GROWING, &["retain"], Gives::Nothing, Each),
-        row(SLICES, &["sort_by_key", "sort_unstable_by_key", "sort_by_cached_key"], Gives::Nothing, Key),
-        row(SLICES, &["sort_by", "sort_unstable_by"], Gives::Nothing, Two),
-        row(VEC, &["dedup_by"], Gives::Nothing, Two),
-        row(ARRAY, &["map"], Gives::List(&Gives::Result), Each),
-        row(SLICES, &["split"], Gives::Iter(&SAME), Each),
-        row(SLICES, &["chunk_by"], Gives::Iter(&SAME), Two),
+        row(VEC, &["push"], MethodResult::Nothing, Moves),
+        row(DEQUE, &["push_back", "push_front"], MethodResult::Nothing, Moves),
+        row(GROWING, &["insert", "resize"], MethodResult::Nothing, Moves),
+        row(SLICES, &["fill"], MethodResult::Nothing, Moves),
+        row(GROWING, &["extend", "append"], MethodResult::Nothing, Iterates),
+        row(VEC, &["extend_from_slice"], MethodResult::Nothing, Values),
+        row(SLICES, &["copy_from_slice", "clone_from_slice", "reverse"], MethodResult::Nothing, Values),
+        row(GROWING, &["clear", "truncate"], MethodResult::Nothing, Values),
+        row(LIST, &["swap", "rotate_left", "rotate_right"], MethodResult::Nothing, Values),
+        row(GROWING, &["retain"], MethodResult::Nothing, Each),
+        row(SLICES, &["sort_by_key", "sort_unstable_by_key", "sort_by_cached_key"], MethodResult::Nothing, Key),
+        row(SLICES, &["sort_by", "sort_unstable_by"], MethodResult::Nothing, Two),
+        row(VEC, &["dedup_by"], MethodResult::Nothing, Two),
+        row(ARRAY, &["map"], MethodResult::List(&MethodResult::Result), Each),
+        row(SLICES, &["split"], MethodResult::Iter(&SAME), Each),
+        row(SLICES, &["chunk_by"], MethodResult::Iter(&SAME), Two),
         row(SLICES, &["is_sorted_by"], NUMBER, Two),
-        using(SLICES, &["sort", "sort_unstable"], Gives::Nothing, Values),
-        using(VEC, &["dedup"], Gives::Nothing, Values),
+        using(SLICES, &["sort", "sort_unstable"], MethodResult::Nothing, Values),
+        using(VEC, &["dedup"], MethodResult::Nothing, Values),
         using(LIST, &["contains"], NUMBER, Values),
         using(SLICES, &["starts_with", "ends_with", "is_sorted"], NUMBER, Values),
         using(LIST, &["binary_search"], OPT_NUMBER, Values),
         using(SLICES, &["concat"], ELEM, Values),
-        using(SLICES, &["join"], Gives::Inferred, Values),
+        using(SLICES, &["join"], MethodResult::Inferred, Values),
         // Options and results.
         row(OPT, &["is_some", "is_none"], NUMBER, Values),
         row(RES, &["is_ok", "is_err"], NUMBER, Values),
@@ -316,45 +326,45 @@ pub(crate) const METHODS: &[Row] = {
         row(OPT, &["ok_or_else", "get_or_insert_with"], SAME, Thunk),
         row(RES, &["map_err"], SAME, Thunk),
         row(OPTION, &["iter", "into_iter"], NEXT, Values),
-        row(OPTION, &["map"], Gives::Opt(&Gives::Result), Each),
-        row(OPTION, &["and_then"], Gives::Opt(&Gives::InResult), Each),
+        row(OPTION, &["map"], MethodResult::Opt(&MethodResult::Result), Each),
+        row(OPTION, &["and_then"], MethodResult::Opt(&MethodResult::InResult), Each),
         row(OPT, &["filter"], SAME, Each),
         row(OPTION, &["inspect"], SAME, Each),
-        row(OPTION, &["map_or"], Gives::Result, Each),
-        row(OPTION, &["map_or_else"], Gives::Result, Each),
-        row(OPT, &["zip"], Gives::Opt(&Gives::Pair(&ELEM, &Gives::InArg)), Moves),
-        row(OPTION, &["and"], Gives::Arg(0), Moves),
+        row(OPTION, &["map_or"], MethodResult::Result, Each),
+        row(OPTION, &["map_or_else"], MethodResult::Result, Each),
+        row(OPT, &["zip"], MethodResult::Opt(&MethodResult::Pair(&ELEM, &MethodResult::InArg)), Moves),
+        row(OPTION, &["and"], MethodResult::Arg(0), Moves),
         // Maps.
         row(MAPS, &["len", "is_empty"], NUMBER, Values),
         using(TREE_MAP | HASH_MAP, &["contains_key"], NUMBER, Values),
         using(TREE_SET | HASH_SET, &["contains"], NUMBER, Values),
-        using(MAPS, &["get", "insert", "remove"], Gives::Opt(&PART), Values),
-        using(TREE_MAP | HASH_MAP, &["get_mut"], Gives::Opt(&PART), Values),
-        row(MAP, &["iter", "into_iter"], Gives::Iter(&Gives::Pair(&PART, &PART)), Values),
-        row(TREE_MAP, &["keys", "values", "into_keys", "into_values", "values_mut"], Gives::Iter(&PART), Values),
-        row(MAP, &["range"], Gives::Iter(&PART), Values),
-        row(TREE_MAP, &["first_key_value", "last_key_value"], Gives::Opt(&Gives::Pair(&PART, &PART)), Values),
+        using(MAPS, &["get", "insert", "remove"], MethodResult::Opt(&PART), Values),
+        using(TREE_MAP | HASH_MAP, &["get_mut"], MethodResult::Opt(&PART), Values),
+        row(MAP, &["iter", "into_iter"], MethodResult::Iter(&MethodResult::Pair(&PART, &PART)), Values),
+        row(TREE_MAP, &["keys", "values", "into_keys", "into_values", "values_mut"], MethodResult::Iter(&PART), Values),
+        row(MAP, &["range"], MethodResult::Iter(&PART), Values),
+        row(TREE_MAP, &["first_key_value", "last_key_value"], MethodResult::Opt(&MethodResult::Pair(&PART, &PART)), Values),
         // Iterators.
         row(GOES, &["rev", "skip", "take", "step_by", "cycle", "copied", "cloned", "fuse", "peekable", "into_iter"], NEXT, Values),
         row(GOES, &["filter", "skip_while", "take_while", "inspect"], NEXT, Each),
-        row(GOES, &["map"], Gives::Iter(&Gives::Result), Each),
-        row(GOES, &["filter_map", "flat_map", "map_while"], Gives::Iter(&Gives::InResult), Each),
-        row(GOES, &["flatten"], Gives::Iter(&Gives::InElem), Values),
-        row(GOES, &["enumerate"], Gives::Iter(&Gives::Pair(&NUMBER, &ELEM)), Values),
-        row(GOES, &["zip"], Gives::Iter(&Gives::Pair(&ELEM, &Gives::InArg)), Iterates),
+        row(GOES, &["map"], MethodResult::Iter(&MethodResult::Result), Each),
+        row(GOES, &["filter_map", "flat_map", "map_while"], MethodResult::Iter(&MethodResult::InResult), Each),
+        row(GOES, &["flatten"], MethodResult::Iter(&MethodResult::InElem), Values),
+        row(GOES, &["enumerate"], MethodResult::Iter(&MethodResult::Pair(&NUMBER, &ELEM)), Values),
+        row(GOES, &["zip"], MethodResult::Iter(&MethodResult::Pair(&ELEM, &MethodResult::InArg)), Iterates),
         row(GOES, &["chain"], NEXT, Iterates),
-        row(GOES, &["scan"], Gives::Iter(&Gives::InResult), Fold),
-        row(GOES, &["fold", "rfold"], Gives::Arg(0), Fold),
-        row(GOES, &["try_fold"], Gives::Result, Fold),
-        row(GOES, &["for_each"], Gives::Nothing, Each),
-        row(GOES, &["try_for_each"], Gives::Result, Each),
+        row(GOES, &["scan"], MethodResult::Iter(&MethodResult::InResult), Fold),
+        row(GOES, &["fold", "rfold"], MethodResult::Arg(0), Fold),
+        row(GOES, &["try_fold"], MethodResult::Result, Fold),
+        row(GOES, &["for_each"], MethodResult::Nothing, Each),
+        row(GOES, &["try_for_each"], MethodResult::Result, Each),
         row(GOES, &["all", "any"], NUMBER, Each),
         row(GOES, &["position", "rposition"], OPT_NUMBER, Each),
         row(GOES, &["find", "rfind"], OPT_ELEM, Each),
-        row(GOES, &["find_map"], Gives::Opt(&Gives::InResult), Each),
+        row(GOES, &["find_map"], MethodResult::Opt(&MethodResult::InResult), Each),
         row(GOES, &["max_by", "min_by", "reduce"], OPT_ELEM, Two),
         row(GOES, &["max_by_key", "min_by_key"], OPT_ELEM, Key),
-        row(GOES, &["partition"], Gives::Pair(&Gives::List(&ELEM), &Gives::List(&ELEM)), Each),
+        row(GOES, &["partition"], MethodResult::Pair(&MethodResult::List(&ELEM), &MethodResult::List(&ELEM)), Each),
         row(GOES, &["next", "next_back", "nth", "nth_back", "last"], OPT_ELEM, Values),
         row(PEEKABLE, &["peek"], OPT_ELEM, Values),
         row(GOES, &["count", "len"], NUMBER, Values),
@@ -362,40 +372,40 @@ pub(crate) const METHODS: &[Row] = {
         using(GOES, &["sum", "product"], ELEM, Values),
         using(GOES, &["is_sorted"], NUMBER, Values),
         using(GOES, &["eq", "ne", "lt", "le", "gt", "ge", "cmp"], NUMBER, Values),
-        row(GOES, &["collect"], Gives::List(&ELEM), Values),
-        row(GOES, &["unzip"], Gives::Pair(&Gives::List(&Gives::Inferred), &Gives::List(&Gives::Inferred)), Values),
+        row(GOES, &["collect"], MethodResult::List(&ELEM), Values),
+        row(GOES, &["unzip"], MethodResult::Pair(&MethodResult::List(&MethodResult::Inferred), &MethodResult::List(&MethodResult::Inferred)), Values),
         // Random keys.
-        row(KEY, &["bits", "uniform", "normal", "bernoulli", "permutation"], Gives::Tensor, Values),
-        row(KEY, &["fold_in"], Gives::Key, Values),
-        row(KEY, &["split"], Gives::Pair(&Gives::Key, &Gives::Key), Values),
-        row(KEY, &["split_n", "split_many"], Gives::List(&Gives::Key), Values),
+        row(KEY, &["bits", "uniform", "normal", "bernoulli", "permutation"], MethodResult::Tensor, Values),
+        row(KEY, &["fold_in"], MethodResult::Key, Values),
+        row(KEY, &["split"], MethodResult::Pair(&MethodResult::Key, &MethodResult::Key), Values),
+        row(KEY, &["split_n", "split_many"], MethodResult::List(&MethodResult::Key), Values),
         // Tensors, beside their ops.
         row(TENSOR, &["rank", "numel", "dtype", "aval", "dim"], NUMBER, Values),
-        row(TENSOR, &["shape"], Gives::List(&NUMBER), Values),
-        row(TENSOR, &["add", "sub", "mul", "div", "neg"], Gives::Tensor, Values),
-        Row { of: TENSOR, names: &["is_realised", "item", "try_item", "to_vec", "try_to_vec", "to_ndarray"], gives: Gives::Inferred, takes: Values, does: Does::Reads },
+        row(TENSOR, &["shape"], MethodResult::List(&NUMBER), Values),
+        row(TENSOR, &["add", "sub", "mul", "div", "neg"], MethodResult::Tensor, Values),
+        Row { of: TENSOR, names: &["is_realised", "item", "try_item", "to_vec", "try_to_vec", "to_ndarray"], gives: MethodResult::Inferred, takes: Values, does: Effect::Reads },
     ]
 };
 
 /// Known functions, by the last two segments of their paths, with what they return.
 #[rustfmt::skip]
-pub(crate) const FUNCTIONS: &[(&[&str], Gives, Takes)] = {
-    use Takes::{Moves, Thunk, Values};
+pub(crate) const FUNCTIONS: &[(&[&str], MethodResult, ArgumentUse)] = {
+    use ArgumentUse::{Moves, Thunk, Values};
     &[
-        (&["Box::new", "array::from_ref", "slice::from_ref", "hint::black_box"], Gives::Arg(0), Moves),
-        (&["Some", "Ok", "Option::Some", "Result::Ok", "iter::repeat", "iter::repeat_n", "iter::once"], Gives::Opt(&Gives::Arg(0)), Moves),
-        (&["Err", "Result::Err"], Gives::Opt(&Gives::Inferred), Moves),
-        (&["drop", "mem::drop", "mem::swap"], Gives::Nothing, Moves),
-        (&["mem::replace", "mem::take", "convert::identity"], Gives::Arg(0), Moves),
-        (&["Vec::new", "Vec::with_capacity", "iter::empty", "VecDeque::new"], Gives::List(&Gives::Inferred), Values),
-        (&["String::new", "String::from", "String::with_capacity", "str::from_utf8"], Gives::Text, Values),
-        (&["Vec::from", "Vec::from_iter"], Gives::List(&Gives::InArg), Values),
-        (&["array::from_fn", "iter::from_fn", "iter::repeat_with", "iter::successors"], Gives::List(&Gives::Result), Thunk),
-        (&["iter::zip"], Gives::List(&Gives::Inferred), Values),
-        (&["cmp::max", "cmp::min"], Gives::Arg(0), Values),
-        (&["mem::size_of", "size_of"], Gives::Scalar, Values),
-        (&["Duration::from_secs", "Duration::from_millis", "char::from_digit", "char::from_u32"], Gives::Scalar, Values),
-        (&["Key::new", "Key::from_words"], Gives::Key, Values),
+        (&["Box::new", "array::from_ref", "slice::from_ref", "hint::black_box"], MethodResult::Arg(0), Moves),
+        (&["Some", "Ok", "Option::Some", "Result::Ok", "iter::repeat", "iter::repeat_n", "iter::once"], MethodResult::Opt(&MethodResult::Arg(0)), Moves),
+        (&["Err", "Result::Err"], MethodResult::Opt(&MethodResult::Inferred), Moves),
+        (&["drop", "mem::drop", "mem::swap"], MethodResult::Nothing, Moves),
+        (&["mem::replace", "mem::take", "convert::identity"], MethodResult::Arg(0), Moves),
+        (&["Vec::new", "Vec::with_capacity", "iter::empty", "VecDeque::new"], MethodResult::List(&MethodResult::Inferred), Values),
+        (&["String::new", "String::from", "String::with_capacity", "str::from_utf8"], MethodResult::Text, Values),
+        (&["Vec::from", "Vec::from_iter"], MethodResult::List(&MethodResult::InArg), Values),
+        (&["array::from_fn", "iter::from_fn", "iter::repeat_with", "iter::successors"], MethodResult::List(&MethodResult::Result), Thunk),
+        (&["iter::zip"], MethodResult::List(&MethodResult::Inferred), Values),
+        (&["cmp::max", "cmp::min"], MethodResult::Arg(0), Values),
+        (&["mem::size_of", "size_of"], MethodResult::Scalar, Values),
+        (&["Duration::from_secs", "Duration::from_millis", "char::from_digit", "char::from_u32"], MethodResult::Scalar, Values),
+        (&["Key::new", "Key::from_words"], MethodResult::Key, Values),
     ]
 };
 
@@ -545,7 +555,7 @@ pub(crate) fn is_op(name: &str, assoc: Option<bool>) -> bool {
 
 /// Returns whether tensors have a method of this name that does not return a tensor.
 pub(crate) fn reads_tensor(name: &str) -> bool {
-    methods(name).any(|row| row.of == TENSOR && !matches!(row.gives, Gives::Tensor))
+    methods(name).any(|row| row.of == TENSOR && !matches!(row.gives, MethodResult::Tensor))
 }
 
 /// Returns whether numbers, strings, lists, options or maps have a method of this name.

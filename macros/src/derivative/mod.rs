@@ -6,12 +6,12 @@ mod wrt;
 pub(crate) use costs::{Costs, kept};
 pub(crate) use wrt::{Wrt, asked_for};
 
-use crate::program::Lowered;
+use crate::program::LoweredProgram;
 use gradloom_ir::ad::{self, Calls};
 use gradloom_ir::{Program, pass};
 
 /// Returns the programs derived from a function, each with a name, for `GRADLOOM_DUMP`.
-pub(crate) fn programs(low: &Lowered) -> Vec<(&'static str, Program)> {
+pub(crate) fn programs(low: &LoweredProgram) -> Vec<(&'static str, Program)> {
     let wrt = Wrt::public().vars(low);
     let vjp = ad::vjp(&low.program, &wrt);
     let jvp = pass::dce(pass::cse(ad::jvp(&low.program, &wrt, Calls::Joint).program));

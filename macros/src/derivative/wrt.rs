@@ -6,7 +6,7 @@
 //! set of derivatives, for callers that request it. The first set costs nothing extra.
 
 use crate::input::{Func, Kind, Param};
-use crate::program::{Body, Flowing, Input, Lowered};
+use crate::program::{Body, Input, LoweredFlow, LoweredProgram};
 use gradloom_ir::ad::{self, Calls};
 use gradloom_ir::flow::{self, Block};
 use gradloom_ir::{Op, Program, SecondaryMap, Var};
@@ -33,7 +33,7 @@ impl Wrt {
     /// Returns the parameters that callers may differentiate, if these are more than the public
     /// ones.
     pub(crate) fn callers(func: &Func, body: &Body) -> Option<Wrt> {
-        let whole = Whole::of(body)?;
+        let whole = FunctionBlocks::of(body)?;
         let mut wrt = Wrt::public();
         for (i, _) in func
             .params
@@ -59,13 +59,13 @@ impl Wrt {
     }
 
     /// Returns the variables of these parameters in a program.
-    pub(crate) fn vars(&self, low: &Lowered) -> Vec<Var> {
+    pub(crate) fn vars(&self, low: &LoweredProgram) -> Vec<Var> {
         let inputs = low.inputs.iter().filter(|i| self.takes(i));
         inputs.map(|i| i.var).collect()
     }
 
     /// Returns the variables that have a derivative, in all blocks.
-    pub(crate) fn active(&self, flowing: &Flowing) -> SecondaryMap<Var, ()> {
+    pub(crate) fn active(&self, flowing: &LoweredFlow) -> SecondaryMap<Var, ()> {
         let inputs = flowing.pieces.iter().flat_map(|piece| &piece.low.inputs);
         let wrt = inputs.chain(&flowing.inputs).filter(|i| self.takes(i));
         let wrt: Vec<Var> = wrt.map(|i| i.var).collect();
@@ -92,17 +92,17 @@ fn may_be_asked_for(param: &Param) -> bool {
 }
 
 /// Function as a list of blocks; a straight-line body is a single block.
-struct Whole<'a> {
+struct FunctionBlocks<'a> {
     blocks: Vec<Block>,
     inputs: Vec<&'a Input>,
     results: &'a [Var],
 }
 
-impl<'a> Whole<'a> {
+impl<'a> FunctionBlocks<'a> {
     /// Returns the blocks of a body, or `None` if it is traced at run time.
-    fn of(body: &'a Body) -> Option<Whole<'a>> {
+    fn of(body: &'a Body) -> Option<FunctionBlocks<'a>> {
         match body {
-            Body::Straight(low) => Some(Whole {
+            Body::Straight(low) => Some(FunctionBlocks {
                 blocks: vec![Block {
                     program: low.program.clone(),
                     targets: low.program.outs.clone(),
@@ -112,7 +112,7 @@ impl<'a> Whole<'a> {
             }),
             Body::Flow(flowing) => {
                 let inner = flowing.pieces.iter().flat_map(|piece| &piece.low.inputs);
-                Some(Whole {
+                Some(FunctionBlocks {
                     blocks: flowing.flow.blocks.clone(),
                     inputs: inner.chain(&flowing.inputs).collect(),
                     results: &flowing.flow.results,

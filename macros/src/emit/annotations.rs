@@ -2,7 +2,7 @@
 //!
 //! The checks run at the start of the user's function and of its companions, and on their results.
 
-use super::names::Names;
+use super::names::ItemNames;
 use crate::input::{Func, Kind, OutShape};
 use gradloom_ir::{Aval, Dim, Poly, Symbol};
 use proc_macro2::{Ident, Literal, Span, TokenStream};
@@ -76,7 +76,7 @@ impl<'a> Checks<'a> {
             ours!(#rt::Length { text: #text, of_result: #of_result, index: #index, axis: #axis })
         });
         let (function, user) = (func.name(), &func.sig.ident);
-        let constant = Names::new(func).annotations;
+        let constant = ItemNames::new(func).annotations;
         let table = ours! {
             #rt::Annotations {
                 function: #function,
@@ -102,7 +102,7 @@ impl<'a> Checks<'a> {
 
     /// Returns the associated constant with the table.
     pub(crate) fn item(&self) -> TokenStream {
-        let (rt, table, name) = (self.rt, &self.table, Names::new(self.func).annotations);
+        let (rt, table, name) = (self.rt, &self.table, ItemNames::new(self.func).annotations);
         let (allow, attrs) = (super::names::allow(), &self.func.attrs);
         ours! {
             #(#attrs)*

@@ -1,13 +1,13 @@
 //! Emits calls of traced functions and of their companions as statements.
 
-use super::statements::{Companion, Emit, Tangents, tangents_ident};
+use super::statements::{Emitter, HiddenCompanion, Tangents, tangents_ident};
 use crate::input::{OutShape, unraw};
 use crate::program::{Call, CallArg, Callee, Source};
 use gradloom_ir::{Eqn, Var};
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, format_ident, quote_spanned};
 
-impl<'a> Emit<'a> {
+impl<'a> Emitter<'a> {
     fn info(&self, eqn: &Eqn) -> &'a Call {
         &self.low.calls[&eqn.attrs[0]]
     }
@@ -42,15 +42,15 @@ impl<'a> Emit<'a> {
     fn invoke(
         &self,
         call: &Call,
-        companion: Option<Companion>,
+        companion: Option<HiddenCompanion>,
         mut args: Vec<TokenStream>,
         more: Option<TokenStream>,
     ) -> TokenStream {
         let span = call.span;
         let suffix = match companion {
             None => None,
-            Some(Companion::Forward) => Some("fwd"),
-            Some(Companion::Jvp) => Some("jvp"),
+            Some(HiddenCompanion::Forward) => Some("fwd"),
+            Some(HiddenCompanion::Jvp) => Some("jvp"),
         };
         let hidden = |name: &Ident| match suffix {
             Some(suffix) => Ident::new(&format!("__traced_{}_{suffix}", unraw(name)), span),
@@ -121,7 +121,7 @@ impl<'a> Emit<'a> {
         let asked = (0..call.args.len()).map(|i| active.iter().any(|(position, _)| *position == i));
         let value = self.invoke(
             call,
-            Some(Companion::Forward),
+            Some(HiddenCompanion::Forward),
             self.args(call, &eqn.args),
             Some(ours!([#(#asked),*])),
         );
@@ -177,7 +177,7 @@ impl<'a> Emit<'a> {
         let pattern = self.pattern(&call.shape, &mut y.iter());
         let value = self.invoke(
             call,
-            Some(Companion::Jvp),
+            Some(HiddenCompanion::Jvp),
             self.args(call, args),
             Some(given),
         );

@@ -2,7 +2,7 @@
 
 use super::cached_call::StaticCall;
 use super::docs::Docs;
-use super::names::{Names, allow};
+use super::names::{ItemNames, allow};
 use crate::derivative::Wrt;
 use crate::input::{Func, Kind, OutShape, Param, text};
 use proc_macro2::{Ident, Span, TokenStream};
@@ -11,7 +11,7 @@ use syn::spanned::Spanned;
 use syn::{FnArg, GenericParam, Type};
 
 /// Hidden part of the companions.
-pub(crate) struct Pieces {
+pub(crate) struct InternalItems {
     /// Functions that callers use, and the one that returns the residuals.
     pub(crate) hidden: TokenStream,
     /// The struct of residuals.
@@ -20,7 +20,7 @@ pub(crate) struct Pieces {
 
 /// Call into the run time that records the user's function: the statement before it, and its last
 /// arguments.
-pub(crate) struct Record {
+pub(crate) struct RecordCall {
     pub(crate) copies: TokenStream,
     pub(crate) arguments: TokenStream,
 }
@@ -28,7 +28,7 @@ pub(crate) struct Record {
 /// Function whose companions are emitted.
 pub(crate) struct Cx<'a> {
     pub(crate) func: &'a Func,
-    pub(crate) names: &'a Names,
+    pub(crate) names: &'a ItemNames,
     pub(crate) rt: &'a TokenStream,
     pub(crate) docs: &'a Docs,
     pub(crate) calls: &'a StaticCall<'a>,

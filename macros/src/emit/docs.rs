@@ -1,7 +1,7 @@
 //! Writes the documentation of companions, which editors show at a call: shapes, residuals, costs,
 //! and the program.
 
-use super::straight::Reverse;
+use super::straight::ReverseParts;
 use crate::derivative::Costs;
 use crate::input::{Func, Kind, OutShape};
 use crate::program::Body;
@@ -29,7 +29,7 @@ impl Docs {
         body: &Body,
         program: &str,
         constant: &str,
-        reverse: Option<&Reverse>,
+        reverse: Option<&ReverseParts>,
         recorded: Option<&str>,
     ) -> Docs {
         let costs = reverse.and_then(|r| r.costs.as_ref());

@@ -11,7 +11,7 @@ use super::cx::Cx;
 use crate::digest::Digest;
 use crate::input::generic::{names_in, without_lifetimes};
 use crate::input::{text, unraw};
-use crate::program::{Body, Call, Callee, Lowered};
+use crate::program::{Body, Call, Callee, LoweredProgram};
 use crate::purity::{Question, mark_of};
 use proc_macro2::{Ident, LineColumn, Span, TokenStream};
 use quote::ToTokens;
@@ -36,17 +36,17 @@ pub(crate) struct FactItems {
 }
 
 /// Callee of the body.
-struct Called {
+struct CalleeMarker {
     /// The callee as the user wrote it, and its span.
     name: String,
     span: Span,
     /// Text that precedes the callee's reason.
     words: String,
     /// Slot that holds the callee's marker.
-    slot: Slot,
+    slot: MarkerSlot,
 }
 
-enum Slot {
+enum MarkerSlot {
     /// Path of the function that returns the marker.
     Known(TokenStream),
     /// Local that holds the slot, decided by the body, and the position of the method's name.
@@ -76,7 +76,7 @@ impl Cx<'_> {
     /// Returns one cause per callee, which applies if that callee is the first that is recorded.
     ///
     /// Returns nothing for a generic function, because the answer may depend on the instance.
-    fn causes(&self, called: &[Called]) -> Vec<Cause> {
+    fn causes(&self, called: &[CalleeMarker]) -> Vec<Cause> {
         if self.func.generics().decide() {
             return Vec::new();
         }
@@ -94,7 +94,7 @@ impl Cx<'_> {
     }
 
     /// Returns a closure, never called, around the call of the function that returns the slots.
-    fn call_callees(&self, called: &[Called]) -> TokenStream {
+    fn call_callees(&self, called: &[CalleeMarker]) -> TokenStream {
         let callees = &self.names.callees;
         let owner = match &self.func.owner {
             None => self.func.sig.ident.to_token_stream(),
@@ -179,7 +179,7 @@ impl Cx<'_> {
     }
 
     /// Returns the constants `HASH` and `RECORDED`.
-    fn public_facts(&self, called: &[Called]) -> TokenStream {
+    fn public_facts(&self, called: &[CalleeMarker]) -> TokenStream {
         let (n, rt) = (self.names, self.rt);
         let (head, vis) = self.associated();
         let (name, recorded) = (&n.hash, &n.recorded);
@@ -232,7 +232,7 @@ impl Cx<'_> {
     ///
     /// Code with control flow reads its callees one level below its own, because it may call
     /// itself.
-    fn facts_of_marker(&self, body: &Body, called: &[Called]) -> TokenStream {
+    fn facts_of_marker(&self, body: &Body, called: &[CalleeMarker]) -> TokenStream {
         let (n, rt, func) = (self.names, self.rt, self.func);
         let (allow, attrs, vis) = (super::names::allow(), &func.attrs, &func.vis);
         let (own, impure) = (&n.own_hash, &n.impure);
@@ -290,8 +290,8 @@ impl Cx<'_> {
     /// Returns the functions that the body calls, each once.
     ///
     /// A body that is traced at run time may also call functions that are not `#[traced]`.
-    fn called(&self, body: &Body) -> Vec<Called> {
-        let lows: Vec<&Lowered> = match body {
+    fn called(&self, body: &Body) -> Vec<CalleeMarker> {
+        let lows: Vec<&LoweredProgram> = match body {
             Body::Straight(low) => vec![&**low],
             Body::Flow(low) => low.pieces.iter().map(|piece| &piece.low).collect(),
             Body::Recorded(_) => Vec::new(),
@@ -303,7 +303,7 @@ impl Cx<'_> {
         // Queries that mention generic parameters are left out: their answers depend on the
         // instance.
         let asked = asked.filter(|question| !names_in(generics, &question.tokens));
-        let mut found: Vec<Called> = asked.map(Called::asked).collect();
+        let mut found: Vec<CalleeMarker> = asked.map(CalleeMarker::asked).collect();
         for call in calls {
             let i = found.len();
             let Some(slot) = self.slot(call, i) else {
@@ -314,7 +314,7 @@ impl Cx<'_> {
             }
             let (name, line) = (name(&call.callee), call.span.start().line);
             let words = format!("`{name}` at line {line} is recorded: ");
-            found.push(Called {
+            found.push(CalleeMarker {
                 name,
                 span: call.span,
                 words,
@@ -326,25 +326,25 @@ impl Cx<'_> {
 
     /// Returns the slot of a callee, or `None` if its type depends on the generic parameters of the
     /// function.
-    fn slot(&self, call: &Call, i: usize) -> Option<Slot> {
+    fn slot(&self, call: &Call, i: usize) -> Option<MarkerSlot> {
         let generics = &self.func.sig.generics;
         match &call.callee {
             Callee::Function(path) => {
                 let (path, _) = super::call::apart(path);
                 let facts = Ident::new("__facts", call.span);
-                Some(Slot::Known(ours!(<#path>::#facts)))
+                Some(MarkerSlot::Known(ours!(<#path>::#facts)))
             }
             Callee::Associated { ty, name, .. } => {
                 let facts = format!("__traced_{}_facts", unraw(name));
                 let facts = Ident::new(&facts, name.span());
                 let known = !names_in(generics, ty);
-                known.then(|| Slot::Known(ours!(#ty::#facts)))
+                known.then(|| MarkerSlot::Known(ours!(#ty::#facts)))
             }
             Callee::Method { name, .. } => {
                 let known = generics.type_params().next().is_none()
                     && generics.const_params().next().is_none();
                 let slot = Ident::new(&format!("slot_{i}"), Span::mixed_site());
-                known.then(|| Slot::Method(slot, name.span().start()))
+                known.then(|| MarkerSlot::Method(slot, name.span().start()))
             }
         }
     }
@@ -352,23 +352,23 @@ impl Cx<'_> {
     /// Returns the number of parameters of the function that returns the slots.
     ///
     /// It contains the user's body, and so the user's parameters, only if a callee is a method.
-    fn n_callee_params(&self, called: &[Called]) -> usize {
-        match called.iter().any(Called::is_method) {
+    fn n_callee_params(&self, called: &[CalleeMarker]) -> usize {
+        match called.iter().any(CalleeMarker::is_method) {
             true => self.func.sig.inputs.len(),
             false => 0,
         }
     }
 
     /// Returns the function that returns the slots of all callees; it is never called.
-    fn callees(&self, called: &[Called], block: &Block) -> TokenStream {
+    fn callees(&self, called: &[CalleeMarker], block: &Block) -> TokenStream {
         let (n, rt) = (self.names, self.rt);
         let (head, vis) = self.associated();
         let name = &n.callees;
         let slots = called.iter().rev().fold(ours!(()), |rest, called| {
             let slot = match &called.slot {
-                Slot::Known(facts) => ours!(#rt::Slot::of(#facts)),
-                Slot::Method(slot, _) => slot.to_token_stream(),
-                Slot::Asked(question) => {
+                MarkerSlot::Known(facts) => ours!(#rt::Slot::of(#facts)),
+                MarkerSlot::Method(slot, _) => slot.to_token_stream(),
+                MarkerSlot::Asked(question) => {
                     let unmarked = unmarked(&question.mark, rt);
                     let tokens = &question.tokens;
                     ours! {
@@ -383,7 +383,7 @@ impl Cx<'_> {
             ours!((#slot, #rest))
         });
         let list = ours!(impl #rt::Callees);
-        if !called.iter().any(Called::is_method) {
+        if !called.iter().any(CalleeMarker::is_method) {
             return ours! {
                 #head
                 #[doc(hidden)]
@@ -391,7 +391,7 @@ impl Cx<'_> {
             };
         }
         let mut block = block.clone();
-        let mut typed = Typed {
+        let mut typed = MarkerVisitor {
             called,
             rt,
             marks: BTreeSet::new(),
@@ -399,8 +399,8 @@ impl Cx<'_> {
         typed.visit_block_mut(&mut block);
         let unmarked = unmarked(&typed.marks, rt);
         let methods = called.iter().filter_map(|called| match &called.slot {
-            Slot::Method(slot, _) => Some(slot),
-            Slot::Known(_) | Slot::Asked(_) => None,
+            MarkerSlot::Method(slot, _) => Some(slot),
+            MarkerSlot::Known(_) | MarkerSlot::Asked(_) => None,
         });
         let output = &self.func.sig.output;
         let mut sig = self.func.sig.clone();
@@ -422,42 +422,42 @@ impl Cx<'_> {
     }
 }
 
-impl Called {
-    fn asked(question: &Question) -> Called {
+impl CalleeMarker {
+    fn asked(question: &Question) -> CalleeMarker {
         let name = question.callee.clone().unwrap_or_default();
         let line = question.span.start().line;
-        Called {
+        CalleeMarker {
             words: format!("`{name}` at line {line} is recorded: "),
             name,
             span: question.span,
-            slot: Slot::Asked(question.clone()),
+            slot: MarkerSlot::Asked(question.clone()),
         }
     }
 
     fn is_method(&self) -> bool {
-        matches!(self.slot, Slot::Method(..))
+        matches!(self.slot, MarkerSlot::Method(..))
     }
 }
 
-impl Slot {
-    fn is_that_of(&self, other: &Slot) -> bool {
+impl MarkerSlot {
+    fn is_that_of(&self, other: &MarkerSlot) -> bool {
         match (self, other) {
-            (Slot::Known(a), Slot::Known(b)) => a.to_string() == b.to_string(),
-            (Slot::Method(_, a), Slot::Method(_, b)) => a == b,
+            (MarkerSlot::Known(a), MarkerSlot::Known(b)) => a.to_string() == b.to_string(),
+            (MarkerSlot::Method(_, a), MarkerSlot::Method(_, b)) => a == b,
             _ => false,
         }
     }
 }
 
 /// Replaces method calls by calls of the functions that also return markers.
-struct Typed<'a> {
-    called: &'a [Called],
+struct MarkerVisitor<'a> {
+    called: &'a [CalleeMarker],
     rt: &'a TokenStream,
     /// Names of marker methods that all types get from [`unmarked`], with the answer "no".
     marks: BTreeSet<Ident>,
 }
 
-impl Typed<'_> {
+impl MarkerVisitor<'_> {
     /// Returns a statement that compiles only if the receiver itself has the traced method.
     ///
     /// Method calls look through `Deref`, so that a wrapper may have an untraced method of the same
@@ -497,13 +497,13 @@ fn is_place(expr: &Expr) -> bool {
     }
 }
 
-impl VisitMut for Typed<'_> {
+impl VisitMut for MarkerVisitor<'_> {
     fn visit_expr_mut(&mut self, expr: &mut Expr) {
         syn::visit_mut::visit_expr_mut(self, expr);
         let Expr::MethodCall(call) = expr else { return };
         let at = call.method.span().start();
         let slot = self.called.iter().find_map(|called| match &called.slot {
-            Slot::Method(slot, place) if *place == at => Some(slot),
+            MarkerSlot::Method(slot, place) if *place == at => Some(slot),
             _ => None,
         });
         let Some(slot) = slot else { return };

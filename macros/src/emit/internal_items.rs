@@ -1,9 +1,9 @@
 //! Emits the hidden functions for callers of a traced function, and the struct of residuals.
 
 use super::annotations::Checks;
-use super::cx::{Cx, Pieces, Record, reference};
+use super::cx::{Cx, InternalItems, RecordCall, reference};
 use super::names::allow;
-use super::straight::{Reverse, Staged};
+use super::straight::{DerivativeParts, ReverseParts};
 use crate::derivative::Wrt;
 use crate::input::{Kind, Param};
 use proc_macro2::{Ident, Span, TokenStream};
@@ -47,8 +47,12 @@ impl Cx<'_> {
     }
 
     /// Returns the hidden companions of a function that is differentiated at compile time.
-    pub(crate) fn hidden(&self, staged: Staged, register: Option<&TokenStream>) -> Pieces {
-        let Staged {
+    pub(crate) fn hidden(
+        &self,
+        staged: DerivativeParts,
+        register: Option<&TokenStream>,
+    ) -> InternalItems {
+        let DerivativeParts {
             reverse,
             callers,
             jvp,
@@ -88,7 +92,7 @@ impl Cx<'_> {
             #vis #jvp_signature { #jvp }
         };
         let items = own.items;
-        Pieces {
+        InternalItems {
             hidden,
             items: ours!(#items #callers_items),
         }
@@ -99,10 +103,10 @@ impl Cx<'_> {
         &self,
         residuals: Struct<'_>,
         name: &Ident,
-        reverse: Reverse,
+        reverse: ReverseParts,
         register: Option<&TokenStream>,
     ) -> Residuals {
-        let Reverse {
+        let ReverseParts {
             forward,
             fields,
             pull,
@@ -233,7 +237,7 @@ impl Cx<'_> {
     /// Returns the body that records the user's function and returns the result and the pullback.
     fn record_fwd(&self) -> TokenStream {
         let (rt, likes, asked) = (self.rt, self.likes(), asked());
-        let Record { copies, arguments } = self.record();
+        let RecordCall { copies, arguments } = self.record();
         let (vjp, _) = self.recorders();
         ours! {
             let likes = [#(#likes),*];
@@ -284,7 +288,7 @@ impl Cx<'_> {
         if conditions.is_empty() {
             return (signature, body);
         }
-        let Record { copies, arguments } = self.record();
+        let RecordCall { copies, arguments } = self.record();
         let (_, jvp) = self.recorders();
         let body = ours! {
             if #(#conditions)||* {
@@ -300,7 +304,7 @@ impl Cx<'_> {
     ///
     /// The arguments that callers may differentiate are copied into a tree, and the function is
     /// called on its parts.
-    fn record(&self) -> Record {
+    fn record(&self) -> RecordCall {
         let (rt, func) = (self.rt, self.func);
         let user = match func.owner {
             Some(_) => self.own(&func.sig.ident),
@@ -322,7 +326,7 @@ impl Cx<'_> {
             ours!((#i, #rt::n_leaves(#x)))
         });
         let types = nested(asked_for.iter().map(|(_, x)| x.owned.to_token_stream()));
-        Record {
+        RecordCall {
             copies: ours!(let (positions, copies) = ([#(#positions),*], #copies);),
             arguments: ours!(&positions, &copies, |#tree: &#types| #user(#(#call),*)),
         }
@@ -355,7 +359,7 @@ impl Cx<'_> {
     }
 
     /// Returns the hidden companions of a function that is traced at run time.
-    pub(crate) fn recorded(&self) -> Pieces {
+    pub(crate) fn recorded(&self) -> InternalItems {
         let (n, rt, func) = (self.names, self.rt, self.func);
         let saved = &n.saved;
         let (head, vis) = self.associated();
@@ -368,7 +372,7 @@ impl Cx<'_> {
         );
         let out = &func.output.ty;
         let inputs = self.inputs();
-        let Record { copies, arguments } = self.record();
+        let RecordCall { copies, arguments } = self.record();
         let (_, jvp) = self.recorders();
         let fwd = self.fwd_function(&n.hidden_fwd, &self.asking(), &self.record_fwd());
         let given = super::statements::tangents_ident();
@@ -407,7 +411,7 @@ impl Cx<'_> {
                 #rt::#jvp(&#given, #arguments)
             }
         };
-        Pieces { hidden, items }
+        InternalItems { hidden, items }
     }
 }
 

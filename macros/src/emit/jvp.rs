@@ -7,7 +7,7 @@ use quote::{ToTokens, format_ident};
 use syn::{FnArg, Pat};
 
 /// Inputs of a forward-mode companion, and its checks.
-pub(crate) struct Given {
+pub(crate) struct JvpArguments {
     /// Its parameters: the receiver, the arguments, and the tangents of the differentiated ones.
     pub(crate) inputs: Vec<TokenStream>,
     /// Locals of the tangents, one for each differentiated parameter.
@@ -20,7 +20,7 @@ pub(crate) struct Given {
 
 impl Cx<'_> {
     /// Returns the inputs of the forward-mode companions; reverse mode shares the checks.
-    pub(crate) fn given(&self) -> Given {
+    pub(crate) fn given(&self) -> JvpArguments {
         let rt = self.rt;
         let diff = self.diff();
         let tangents: Vec<Ident> = diff
@@ -40,7 +40,7 @@ impl Cx<'_> {
             }
             false => ours!(#rt::Leaves::new()),
         });
-        Given {
+        JvpArguments {
             inputs: self.with_tangents(&tangents),
             checks: checks.collect(),
             leaves: leaves.collect(),
@@ -81,7 +81,7 @@ impl Cx<'_> {
     }
 
     /// Returns `jvp`.
-    pub(crate) fn jvp(&self, given: &Given) -> TokenStream {
+    pub(crate) fn jvp(&self, given: &JvpArguments) -> TokenStream {
         let (n, rt, func) = (self.names, self.rt, self.func);
         let (head, vis) = self.associated();
         let out = &func.output.ty;

@@ -5,7 +5,7 @@ use proc_macro2::{Ident, TokenStream};
 use syn::Type;
 
 /// Names of all items emitted for a function.
-pub(crate) struct Names {
+pub(crate) struct ItemNames {
     pub(crate) vjp: Ident,
     pub(crate) jvp: Ident,
     pub(crate) forward: Ident,
@@ -53,8 +53,8 @@ pub(crate) struct Names {
     pub(crate) checks: Ident,
 }
 
-impl Names {
-    pub(crate) fn new(func: &Func) -> Names {
+impl ItemNames {
+    pub(crate) fn new(func: &Func) -> ItemNames {
         let span = func.sig.ident.span();
         let name = func.name();
         let camel: String = name.split('_').map(capital).collect();
@@ -68,7 +68,7 @@ impl Names {
             ),
         };
         let ident = |name: String| Ident::new(&name, span);
-        Names {
+        ItemNames {
             vjp: ident(format!("{lower}vjp")),
             jvp: ident(format!("{lower}jvp")),
             forward: ident(if func.owner.is_some() {

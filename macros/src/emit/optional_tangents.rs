@@ -4,13 +4,13 @@
 //! A zero is not a tensor of zeros, because zero times infinity is not zero. If it is not known at
 //! compile time whether a value is zero, it is an `Option` in the emitted code, and `None` is zero.
 
-use super::statements::{Emit, is_many};
+use super::statements::{Emitter, is_many};
 use gradloom_ir::op::Operands;
 use gradloom_ir::{Eqn, Op, SecondaryMap, Var};
 use proc_macro2::{Ident, TokenStream};
 use quote::quote_spanned;
 
-impl Emit<'_> {
+impl Emitter<'_> {
     /// Declares that values may be zero, and that the variables in `linear` are linear in them.
     pub(crate) fn with_zeros(&mut self, linear: impl IntoIterator<Item = Var>) {
         let linear = linear.into_iter().map(|v| (v, ()));

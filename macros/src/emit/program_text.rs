@@ -5,8 +5,8 @@
 //! *stretches*. A stretch is one `let` of the variables that are read outside of it, and a listing:
 //! its equations in the text form of programs, which the run time parses on first use.
 
-use super::statements::{Emit, at};
-use crate::program::Lowered;
+use super::statements::{Emitter, at};
+use crate::program::LoweredProgram;
 use gradloom_ir::{Attr, Entity, Eqn, Op, Program, SecondaryMap, Static, Var};
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::quote_spanned;
@@ -36,7 +36,7 @@ impl Stretches {
     /// `hosts` are the variables that host statements read.
     pub(super) fn new(
         program: &Program,
-        low: &Lowered,
+        low: &LoweredProgram,
         breaks: impl Fn(usize) -> bool,
         hosts: impl Iterator<Item = Var>,
     ) -> Stretches {
@@ -64,7 +64,12 @@ impl Stretches {
         stretches
     }
 
-    fn find_read(&mut self, program: &Program, low: &Lowered, hosts: impl Iterator<Item = Var>) {
+    fn find_read(
+        &mut self,
+        program: &Program,
+        low: &LoweredProgram,
+        hosts: impl Iterator<Item = Var>,
+    ) {
         let mut bound: SecondaryMap<Var, usize> = SecondaryMap::new();
         for (start, end) in &self.ends {
             for var in program.eqns[*start..*end].iter().flat_map(|e| &e.outs) {
@@ -124,7 +129,7 @@ pub(super) fn outs(program: &Program) -> SecondaryMap<Var, usize> {
         .collect()
 }
 
-impl Emit<'_> {
+impl Emitter<'_> {
     /// Returns the statement for a stretch of equations.
     pub(super) fn stretch(&self, eqns: &[Eqn], stretches: &Stretches) -> TokenStream {
         let rt = self.rt;
@@ -235,7 +240,7 @@ struct Statics {
 }
 
 impl Statics {
-    fn add(&mut self, emit: &Emit<'_>, attr: Attr) -> Attr {
+    fn add(&mut self, emit: &Emitter<'_>, attr: Attr) -> Attr {
         if let Some(found) = self.found.get(&attr) {
             return *found;
         }

@@ -1,9 +1,9 @@
 //! Assembles a struct of residuals: its fields, their values, and the locals that the pullback
 //! binds.
 
-use super::statements::Emit;
+use super::statements::Emitter;
 use crate::input::unraw;
-use crate::program::{Lowered, Source};
+use crate::program::{LoweredProgram, Source};
 use gradloom_ir::{Op, Var, ad};
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, format_ident};
@@ -16,19 +16,19 @@ const MOST_FIELDS: usize = 100;
 pub(crate) type Field = (Ident, TokenStream, String);
 
 /// Residuals of a program.
-pub(crate) struct Kept<'a> {
+pub(crate) struct ResidualBuilder<'a> {
     rt: &'a TokenStream,
-    made: Made,
+    made: ResidualParts,
     names: BTreeSet<String>,
     /// Lists of tensors and of avals, if there are too many for fields.
-    lists: Option<[List; 2]>,
+    lists: Option<[ResidualList; 2]>,
     /// Variables of which the pullback has only the aval, with the locals that hold it.
     pub(crate) avals: Vec<(Var, Ident)>,
 }
 
 /// Parts of a struct of residuals.
 #[derive(Default)]
-pub(crate) struct Made {
+pub(crate) struct ResidualParts {
     pub(crate) fields: Vec<Field>,
     /// `field: value`.
     pub(crate) inits: Vec<TokenStream>,
@@ -40,24 +40,24 @@ pub(crate) struct Made {
 
 /// Values that share one field, with their locals.
 #[derive(Default)]
-struct List {
+struct ResidualList {
     values: Vec<Ident>,
     locals: Vec<Ident>,
 }
 
-impl<'a> Kept<'a> {
+impl<'a> ResidualBuilder<'a> {
     /// Collects the residuals of a program and the static arguments that its pullback reads.
     pub(crate) fn new(
         vjp: &ad::Vjp,
-        low: &Lowered,
+        low: &LoweredProgram,
         rt: &'a TokenStream,
-        primal: &Emit,
-        pullback: &Emit,
-    ) -> Kept<'a> {
+        primal: &Emitter,
+        pullback: &Emitter,
+    ) -> ResidualBuilder<'a> {
         let residuals = &vjp.primal.outs[vjp.n_outs..];
-        let mut kept = Kept {
+        let mut kept = ResidualBuilder {
             rt,
-            made: Made::default(),
+            made: ResidualParts::default(),
             names: BTreeSet::new(),
             lists: (residuals.len() > MOST_FIELDS).then(Default::default),
             avals: Vec::new(),
@@ -119,7 +119,7 @@ impl<'a> Kept<'a> {
     }
 
     /// Adds a field that locates the leaves of an input within its parameter.
-    pub(crate) fn at(&mut self, var: Var, source: &Source, primal: &Emit) -> Ident {
+    pub(crate) fn at(&mut self, var: Var, source: &Source, primal: &Emitter) -> Ident {
         let rt = self.rt;
         let name = format!("at_{}", unraw(&primal.ident(var)));
         let doc = "Position of these leaves in the parameter.".to_owned();
@@ -149,7 +149,14 @@ impl<'a> Kept<'a> {
     }
 
     /// Adds one field for all values of a list.
-    fn list(&mut self, name: &str, doc: &str, ty: TokenStream, init: TokenStream, list: List) {
+    fn list(
+        &mut self,
+        name: &str,
+        doc: &str,
+        ty: TokenStream,
+        init: TokenStream,
+        list: ResidualList,
+    ) {
         let (rt, values, locals) = (self.rt, list.values, list.locals);
         if values.is_empty() {
             return;
@@ -161,7 +168,7 @@ impl<'a> Kept<'a> {
         self.made.elements.extend(elements);
     }
 
-    pub(crate) fn finish(mut self) -> Made {
+    pub(crate) fn finish(mut self) -> ResidualParts {
         let rt = self.rt;
         if let Some([tensors, likes]) = self.lists.take() {
             let (ty, init) = (ours!(#rt::List<#rt::Tensor>), ours!(#rt::own_all));
@@ -173,7 +180,7 @@ impl<'a> Kept<'a> {
     }
 }
 
-impl List {
+impl ResidualList {
     fn push(&mut self, value: Ident, local: Ident) {
         self.values.push(value);
         self.locals.push(local);

@@ -4,7 +4,7 @@ use super::program_text;
 use super::program_text::Stretches;
 use crate::input::Func;
 pub(crate) use crate::program::at;
-use crate::program::{Input, Lowered, Source, ident_of};
+use crate::program::{Input, LoweredProgram, Source, ident_of};
 use gradloom_ir::{Attr, Eqn, Op, Program, SecondaryMap, Static, Var};
 use proc_macro2::{Ident, Literal, Span, TokenStream};
 use quote::{ToTokens, format_ident, quote_spanned};
@@ -15,7 +15,7 @@ const MANY: usize = 256;
 
 /// Hidden companion that an emitted call invokes.
 #[derive(Clone, Copy)]
-pub(crate) enum Companion {
+pub(crate) enum HiddenCompanion {
     Forward,
     Jvp,
 }
@@ -37,9 +37,9 @@ impl Tangents {
 }
 
 /// Emitter for the equations of one program.
-pub(crate) struct Emit<'a> {
+pub(crate) struct Emitter<'a> {
     pub(crate) func: &'a Func,
-    pub(crate) low: &'a Lowered,
+    pub(crate) low: &'a LoweredProgram,
     pub(crate) rt: &'a TokenStream,
     /// The program to emit: the lowered one, or one derived from it.
     pub(crate) program: &'a Program,
@@ -65,15 +65,15 @@ pub(crate) struct Emit<'a> {
     renamed: SecondaryMap<Var, Ident>,
 }
 
-impl<'a> Emit<'a> {
+impl<'a> Emitter<'a> {
     pub(crate) fn new(
         func: &'a Func,
-        low: &'a Lowered,
+        low: &'a LoweredProgram,
         rt: &'a TokenStream,
         program: &'a Program,
-    ) -> Emit<'a> {
+    ) -> Emitter<'a> {
         let leaf = |i: &'a Input| Some((*low.input_hosts.get(i.var)?, i));
-        Emit {
+        Emitter {
             func,
             low,
             rt,

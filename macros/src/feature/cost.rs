@@ -3,13 +3,13 @@
 use crate::emit::cx::Cx;
 use crate::emit::docs::{word, words};
 use crate::emit::names::allow;
-use crate::emit::straight::Reverse;
+use crate::emit::straight::ReverseParts;
 use crate::program::Body;
 use gradloom_ir::{Cost, Poly};
 use proc_macro2::{Literal, TokenStream};
 
 /// Constants of a function other than its derivatives.
-pub(crate) struct Facts {
+pub(crate) struct CostItems {
     /// Associated constants beside the companions.
     pub(crate) constants: TokenStream,
     /// Size methods of the struct of residuals.
@@ -18,7 +18,7 @@ pub(crate) struct Facts {
 
 impl Cx<'_> {
     /// Returns the costs and the named values, as far as they are known.
-    pub(crate) fn facts(&self, body: &Body, reverse: Option<&Reverse>) -> Facts {
+    pub(crate) fn facts(&self, body: &Body, reverse: Option<&ReverseParts>) -> CostItems {
         let costs = reverse.and_then(|r| r.costs.as_ref());
         let points = self.points(body, reverse.map_or(&[], |r| &r.kept));
         let (rt, n, func) = (self.rt, self.names, self.func);
@@ -68,7 +68,7 @@ impl Cx<'_> {
                 }
             }
         };
-        Facts { constants, sizes }
+        CostItems { constants, sizes }
     }
 
     fn work(&self, cost: &Cost) -> TokenStream {

@@ -1,7 +1,7 @@
 //! Emits the table of a function's named values and their source positions.
 
 use crate::emit::cx::Cx;
-use crate::program::{Body, Lowered};
+use crate::program::{Body, LoweredProgram};
 use gradloom_ir::Var;
 use proc_macro2::{Literal, TokenStream};
 use quote::quote_spanned;
@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 impl Cx<'_> {
     /// Returns the table of named values; `kept` are the residuals.
     pub(crate) fn points(&self, body: &Body, kept: &[Var]) -> TokenStream {
-        let programs: Vec<&Lowered> = match body {
+        let programs: Vec<&LoweredProgram> = match body {
             Body::Straight(low) => vec![&**low],
             Body::Flow(flowing) => flowing.pieces.iter().map(|piece| &piece.low).collect(),
             Body::Recorded(_) => Vec::new(),
@@ -31,7 +31,7 @@ impl Cx<'_> {
         })
     }
 
-    fn points_of(&self, low: &Lowered, kept: &BTreeSet<Var>) -> Vec<TokenStream> {
+    fn points_of(&self, low: &LoweredProgram, kept: &BTreeSet<Var>) -> Vec<TokenStream> {
         let rt = self.rt;
         let outs = low.program.eqns.iter().flat_map(|e| &e.outs);
         let named = outs.filter_map(|v| Some((*v, low.program.names.get(*v)?)));

@@ -7,17 +7,17 @@ use crate::derivative::Wrt;
 use crate::emit::annotations::Checks;
 use crate::emit::cx::{Cx, field, reference};
 use crate::emit::internal_items::nested;
-use crate::emit::jvp::Given;
-use crate::emit::statements::{Emit, tangents_ident};
+use crate::emit::jvp::JvpArguments;
+use crate::emit::statements::{Emitter, tangents_ident};
 use crate::input::Func;
-use crate::program::{Body, Lowered, Source};
+use crate::program::{Body, LoweredProgram, Source};
 use gradloom_ir::Var;
 use gradloom_ir::ad::{self, Hvp};
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::ToTokens;
 
 /// Returns the second-order program, if it is requested and the body is a straight line of ops.
-pub(crate) fn program(func: &Func, low: &Lowered) -> Option<Hvp> {
+pub(crate) fn program(func: &Func, low: &LoweredProgram) -> Option<Hvp> {
     let whole_trees = low
         .inputs
         .iter()
@@ -28,7 +28,7 @@ pub(crate) fn program(func: &Func, low: &Lowered) -> Option<Hvp> {
 
 impl Cx<'_> {
     /// Returns `hvp`, if it is requested.
-    pub(crate) fn second_order(&self, body: &Body, given: &Given) -> Option<TokenStream> {
+    pub(crate) fn second_order(&self, body: &Body, given: &JvpArguments) -> Option<TokenStream> {
         if !self.func.second {
             return None;
         }
@@ -44,7 +44,7 @@ impl Cx<'_> {
     }
 
     /// Returns the public companion around `body`, which evaluates to two structs of gradients.
-    fn hvp_companion(&self, given: &Given, how: &str, body: TokenStream) -> TokenStream {
+    fn hvp_companion(&self, given: &JvpArguments, how: &str, body: TokenStream) -> TokenStream {
         let n = self.names;
         let (head, vis) = self.associated();
         let user = &self.func.sig.ident;
@@ -66,7 +66,7 @@ impl Cx<'_> {
         }
     }
 
-    fn compiled(&self, low: &Lowered, hvp: &Hvp, given: &Given) -> TokenStream {
+    fn compiled(&self, low: &LoweredProgram, hvp: &Hvp, given: &JvpArguments) -> TokenStream {
         let (n, rt, func) = (self.names, self.rt, self.func);
         let (head, vis) = self.associated();
         let (hidden, question) = (self.own(&n.hidden_hvp), self.question());
@@ -118,7 +118,7 @@ impl Cx<'_> {
     }
 
     /// Returns the statements of the program, and its results as structs of gradients.
-    fn statements(&self, low: &Lowered, hvp: &Hvp) -> TokenStream {
+    fn statements(&self, low: &LoweredProgram, hvp: &Hvp) -> TokenStream {
         let (rt, func) = (self.rt, self.func);
         let wrt = Wrt::public().vars(low);
         let n_params = low.program.params.len();
@@ -131,7 +131,7 @@ impl Cx<'_> {
             let input = low.inputs.iter().find(|i| i.var == x);
             &input.expect("a differentiated variable is an input").source
         };
-        let mut emit = Emit::new(func, low, rt, &hvp.program);
+        let mut emit = Emitter::new(func, low, rt, &hvp.program);
         let given = tangents_ident();
         for (x, dx) in &tangents {
             if let Source::Param(i) = source(*x) {
@@ -184,7 +184,7 @@ impl Cx<'_> {
     }
 
     /// Returns a companion that applies the run time's forward mode to the reverse-mode companion.
-    fn at_run_time(&self, given: &Given) -> TokenStream {
+    fn at_run_time(&self, given: &JvpArguments) -> TokenStream {
         let (n, rt, func) = (self.names, self.rt, self.func);
         let (checks, leaves) = (&given.checks, &given.leaves);
         let tree = Ident::new("tree", Span::mixed_site());

@@ -55,27 +55,27 @@ fn dtype(input: ParseStream) -> syn::Result<DType> {
 
 /// Parsed argument of `returns(..)`.
 #[derive(Clone, Debug)]
-pub(crate) struct Returns {
-    what: Said,
+pub(crate) struct ReturnsOption {
+    what: DeclaredShape,
     /// The annotation's tokens, for error spans.
     at: TokenStream,
 }
 
 #[derive(Clone, Debug)]
-enum Said {
+enum DeclaredShape {
     /// `_`: no annotation.
     Nothing,
     /// `B, 10`: one shape.
     One(Aval),
     /// `(B, 10), ()`: one annotation for each part of a tuple.
-    Parts(Vec<Returns>),
+    Parts(Vec<ReturnsOption>),
 }
 
-impl Returns {
+impl ReturnsOption {
     /// Parses the tokens inside the parentheses.
     ///
     /// Errors point at `at` if the parentheses are empty.
-    pub(crate) fn parse(tokens: TokenStream, at: TokenStream) -> syn::Result<Returns> {
+    pub(crate) fn parse(tokens: TokenStream, at: TokenStream) -> syn::Result<ReturnsOption> {
         let at = if tokens.is_empty() {
             at
         } else {
@@ -85,14 +85,14 @@ impl Returns {
         let is_group = |item: &Vec<TokenTree>| matches!(&**item, [TokenTree::Group(g)] if g.delimiter() == Delimiter::Parenthesis);
         if !items.iter().any(is_group) {
             let aval = AvalArg::parse.parse2(tokens)?.0;
-            return Ok(Returns {
-                what: Said::One(aval),
+            return Ok(ReturnsOption {
+                what: DeclaredShape::One(aval),
                 at,
             });
         }
         let parts = items.into_iter().map(|item| match &*item {
             [TokenTree::Group(group)] if group.delimiter() == Delimiter::Parenthesis => {
-                Returns::parse(group.stream(), item.iter().cloned().collect())
+                ReturnsOption::parse(group.stream(), item.iter().cloned().collect())
             }
             [TokenTree::Ident(i)] if i == "_" => Ok(nothing()),
             _ => Err(syn::Error::new(
@@ -100,8 +100,8 @@ impl Returns {
                 "for a tuple, parenthesise the dims of each part or write `_`, as in `returns((B, 10), _)`",
             )),
         });
-        Ok(Returns {
-            what: Said::Parts(parts.collect::<syn::Result<_>>()?),
+        Ok(ReturnsOption {
+            what: DeclaredShape::Parts(parts.collect::<syn::Result<_>>()?),
             at,
         })
     }
@@ -109,32 +109,36 @@ impl Returns {
     /// Appends the annotation of each tensor of a result with structure `shape` to `found`.
     ///
     /// Returns the tokens of the annotation that does not fit the structure as an error.
-    fn of(&self, shape: &OutShape, found: &mut Vec<Declared>) -> Result<(), &TokenStream> {
+    fn of(&self, shape: &OutShape, found: &mut Vec<DeclaredResult>) -> Result<(), &TokenStream> {
         match (&self.what, shape) {
-            (Said::Nothing, shape) => {
-                let nothing = Declared {
+            (DeclaredShape::Nothing, shape) => {
+                let nothing = DeclaredResult {
                     aval: Aval::UNKNOWN,
                     at: self.at.clone(),
                 };
                 found.extend(std::iter::repeat_n(nothing, shape.len()));
                 Ok(())
             }
-            (Said::One(aval), OutShape::Tensor) => {
-                found.push(Declared {
+            (DeclaredShape::One(aval), OutShape::Tensor) => {
+                found.push(DeclaredResult {
                     aval: aval.clone(),
                     at: self.at.clone(),
                 });
                 Ok(())
             }
             // `returns((B, 10))`
-            (Said::Parts(parts), OutShape::Tensor) if parts.len() == 1 => parts[0].of(shape, found),
-            (Said::Parts(parts), OutShape::Tuple(shapes)) if parts.len() == shapes.len() => {
+            (DeclaredShape::Parts(parts), OutShape::Tensor) if parts.len() == 1 => {
+                parts[0].of(shape, found)
+            }
+            (DeclaredShape::Parts(parts), OutShape::Tuple(shapes))
+                if parts.len() == shapes.len() =>
+            {
                 let mut pairs = parts.iter().zip(shapes);
                 pairs.try_for_each(|(part, shape)| part.of(shape, found))
             }
             // `returns(_, _)` is a shape of rank 2 if the result is one tensor; for a pair it
             // annotates neither part.
-            (Said::One(aval), OutShape::Tuple(shapes))
+            (DeclaredShape::One(aval), OutShape::Tuple(shapes))
                 if aval.dtype.is_none()
                     && aval.shape.dims().is_some_and(|dims| {
                         dims.len() == shapes.len() && dims.iter().all(|d| *d == Dim::Unknown)
@@ -150,7 +154,7 @@ impl Returns {
 }
 
 /// Prints the tokens inside the parentheses, so that an error can point at them.
-impl ToTokens for Returns {
+impl ToTokens for ReturnsOption {
     fn to_tokens(&self, tokens: &mut TokenStream) {
         self.at.to_tokens(tokens);
     }
@@ -158,14 +162,14 @@ impl ToTokens for Returns {
 
 /// Annotation of one tensor of the result.
 #[derive(Clone, Debug)]
-pub(crate) struct Declared {
+pub(crate) struct DeclaredResult {
     pub(crate) aval: Aval,
     /// The annotation's tokens, for error spans.
     pub(crate) at: TokenStream,
 }
 
 /// Stores the annotations of `returns(..)` in the function that they belong to.
-pub(crate) fn declare(func: &mut Func, returns: Option<&Returns>, errors: &mut Errors) {
+pub(crate) fn declare(func: &mut Func, returns: Option<&ReturnsOption>, errors: &mut Errors) {
     let Some(returns) = returns else { return };
     let mut declared = Vec::new();
     match returns.of(&func.output.shape, &mut declared) {
@@ -185,9 +189,9 @@ pub(crate) fn declare(func: &mut Func, returns: Option<&Returns>, errors: &mut E
     }
 }
 
-fn nothing() -> Returns {
-    Returns {
-        what: Said::Nothing,
+fn nothing() -> ReturnsOption {
+    ReturnsOption {
+        what: DeclaredShape::Nothing,
         at: TokenStream::new(),
     }
 }

@@ -1,9 +1,9 @@
 //! Parses the options of `#[traced(..)]`.
 
 use super::Lint;
-use super::annotation::Returns;
-use super::order::Order;
-use super::selftest::Check;
+use super::annotation::ReturnsOption;
+use super::order::OrderOption;
+use super::selftest::SelftestOption;
 use crate::report::{Errors, nearest};
 use quote::ToTokens;
 use syn::meta::ParseNestedMeta;
@@ -18,13 +18,13 @@ pub(crate) struct Args {
     /// True if the user declares that the body has no side effects.
     pub(crate) pure: bool,
     /// `check`: options of the emitted tests.
-    pub(crate) check: Option<Check>,
+    pub(crate) check: Option<SelftestOption>,
     /// `allow(..)`: silenced warnings.
     pub(crate) allow: Vec<Lint>,
     /// `returns(..)`: shapes of the result.
-    pub(crate) returns: Option<Returns>,
+    pub(crate) returns: Option<ReturnsOption>,
     /// `order = n`: order of the highest derivative.
-    pub(crate) order: Option<Order>,
+    pub(crate) order: Option<OrderOption>,
 }
 
 impl Args {
@@ -49,7 +49,7 @@ impl Args {
             }),
             "record" => flag(&mut self.record, meta, &name),
             "pure" => flag(&mut self.pure, meta, &name),
-            "check" => once(&mut self.check, meta, &name, || Check::parse(meta)),
+            "check" => once(&mut self.check, meta, &name, || SelftestOption::parse(meta)),
             "allow" => meta.parse_nested_meta(|lint| {
                 self.allow.push(allowed(&lint)?);
                 Ok(())
@@ -61,9 +61,9 @@ impl Args {
                 }
                 let tokens;
                 syn::parenthesized!(tokens in meta.input);
-                Returns::parse(tokens.parse()?, meta.path.to_token_stream())
+                ReturnsOption::parse(tokens.parse()?, meta.path.to_token_stream())
             }),
-            "order" => once(&mut self.order, meta, &name, || Order::parse(meta)),
+            "order" => once(&mut self.order, meta, &name, || OrderOption::parse(meta)),
             _ => Err(unknown(meta, &name)),
         }
     }

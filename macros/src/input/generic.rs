@@ -143,16 +143,16 @@ impl<'ast> Visit<'ast> for Lifetimes {
     }
     // A function pointer does not hold its arguments, so elided lifetimes in it are harmless.
     fn visit_type_fn_ptr(&mut self, ty: &'ast syn::TypeFnPtr) {
-        let mut inner = Elided(false);
+        let mut inner = NamedLifetimes(false);
         syn::visit::visit_type_fn_ptr(&mut inner, ty);
         self.0 |= inner.0;
     }
 }
 
 /// Finds named lifetimes other than `'static`.
-struct Elided(bool);
+struct NamedLifetimes(bool);
 
-impl<'ast> Visit<'ast> for Elided {
+impl<'ast> Visit<'ast> for NamedLifetimes {
     fn visit_lifetime(&mut self, lifetime: &'ast syn::Lifetime) {
         self.0 |= lifetime.ident != "static" && lifetime.ident != "_";
     }
@@ -160,8 +160,8 @@ impl<'ast> Visit<'ast> for Elided {
 
 /// The type with its lifetimes left to rustc: outside of the user's signature they have no names.
 pub(crate) fn without_lifetimes(ty: &Type) -> TokenStream {
-    struct Erase;
-    impl syn::visit_mut::VisitMut for Erase {
+    struct LifetimeEraser;
+    impl syn::visit_mut::VisitMut for LifetimeEraser {
         fn visit_lifetime_mut(&mut self, lifetime: &mut syn::Lifetime) {
             if lifetime.ident != "static" {
                 lifetime.ident = Ident::new("_", lifetime.ident.span());
@@ -169,7 +169,7 @@ pub(crate) fn without_lifetimes(ty: &Type) -> TokenStream {
         }
     }
     let mut ty = ty.clone();
-    syn::visit_mut::VisitMut::visit_type_mut(&mut Erase, &mut ty);
+    syn::visit_mut::VisitMut::visit_type_mut(&mut LifetimeEraser, &mut ty);
     ty.to_token_stream()
 }
 

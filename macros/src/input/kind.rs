@@ -159,8 +159,8 @@ pub(super) fn peel(ty: &Type) -> &Type {
 
 /// Replaces `Self` by the type of the impl block, for types that are used outside of it.
 pub(super) fn spell_self(ty: &Type, self_ty: &Type) -> Type {
-    struct Spell<'a>(&'a Type);
-    impl syn::visit_mut::VisitMut for Spell<'_> {
+    struct SelfSpeller<'a>(&'a Type);
+    impl syn::visit_mut::VisitMut for SelfSpeller<'_> {
         fn visit_type_mut(&mut self, ty: &mut Type) {
             match ty {
                 Type::Path(p) if p.qself.is_none() && p.path.is_ident("Self") => {
@@ -171,6 +171,6 @@ pub(super) fn spell_self(ty: &Type, self_ty: &Type) -> Type {
         }
     }
     let mut ty = ty.clone();
-    syn::visit_mut::VisitMut::visit_type_mut(&mut Spell(self_ty), &mut ty);
+    syn::visit_mut::VisitMut::visit_type_mut(&mut SelfSpeller(self_ty), &mut ty);
     ty
 }

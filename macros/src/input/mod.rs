@@ -26,7 +26,7 @@ pub(crate) use output::{OutShape, Output};
 pub(crate) use param::Param;
 pub(crate) use signature::{lint_attributes, signature};
 
-use annotation::Declared;
+use annotation::DeclaredResult;
 use generic::Params;
 use quote::ToTokens;
 use syn::{Attribute, Generics, Ident, Signature, Type};
@@ -46,7 +46,7 @@ pub(crate) struct Func {
     pub(crate) params: Vec<Param>,
     pub(crate) output: Output,
     /// Annotations of `returns(..)` for each tensor of the result; empty without `returns`.
-    pub(crate) declared: Vec<Declared>,
+    pub(crate) declared: Vec<DeclaredResult>,
     pub(crate) owner: Option<Owner>,
     /// True if `order = 2` requests a second derivative, and the result has one.
     pub(crate) second: bool,

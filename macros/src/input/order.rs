@@ -9,15 +9,15 @@ use syn::meta::ParseNestedMeta;
 
 /// Parsed value of `order = ..`.
 #[derive(Clone, Debug)]
-pub(crate) struct Order {
+pub(crate) struct OrderOption {
     second: bool,
     /// The option's tokens, for error spans.
     at: TokenStream,
 }
 
-impl Order {
+impl OrderOption {
     /// Parses the text after `order`.
-    pub(crate) fn parse(meta: &ParseNestedMeta) -> syn::Result<Order> {
+    pub(crate) fn parse(meta: &ParseNestedMeta) -> syn::Result<OrderOption> {
         let missing = "`order` takes a number, 1 or 2, as in `order = 2`";
         let value = meta.value().map_err(|_| meta.error(missing))?;
         let number: LitInt = value
@@ -35,7 +35,7 @@ impl Order {
             }
         };
         let name = meta.path.to_token_stream();
-        Ok(Order {
+        Ok(OrderOption {
             second,
             at: quote::quote!(#name = #number),
         })
@@ -43,14 +43,14 @@ impl Order {
 }
 
 /// Prints the option's tokens, so that an error can point at them.
-impl ToTokens for Order {
+impl ToTokens for OrderOption {
     fn to_tokens(&self, tokens: &mut TokenStream) {
         self.at.to_tokens(tokens);
     }
 }
 
 /// Applies the option of a function, which must have a second derivative if the option requests it.
-pub(crate) fn of_function(func: &mut Func, order: Option<&Order>, errors: &mut Errors) {
+pub(crate) fn of_function(func: &mut Func, order: Option<&OrderOption>, errors: &mut Errors) {
     of_method(func, order);
     if let Some(order) = order.filter(|order| order.second && !func.second) {
         let (name, ty) = (&func.sig.ident, text(&func.output.ty));
@@ -66,12 +66,12 @@ pub(crate) fn of_function(func: &mut Func, order: Option<&Order>, errors: &mut E
 
 /// Applies the option of an impl block to a method; only methods that return one tensor have a
 /// second derivative.
-pub(crate) fn of_method(func: &mut Func, order: Option<&Order>) {
+pub(crate) fn of_method(func: &mut Func, order: Option<&OrderOption>) {
     func.second = func.output.shape == OutShape::Tensor && order.is_some_and(|order| order.second);
 }
 
 /// Reports an impl block that requests a second derivative and has no method with one.
-pub(crate) fn of_block(funcs: &[Func], order: Option<&Order>, errors: &mut Errors) {
+pub(crate) fn of_block(funcs: &[Func], order: Option<&OrderOption>, errors: &mut Errors) {
     if let Some(order) = order.filter(|order| order.second)
         && !funcs.is_empty()
         && !funcs.iter().any(|func| func.second)

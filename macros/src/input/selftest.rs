@@ -14,9 +14,9 @@ use syn::{Expr, LitInt};
 
 /// Parsed argument of `check(..)`.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Check {
+pub(crate) struct SelftestOption {
     /// Sampling rules for the parameters that the option names.
-    pub(crate) given: Vec<(Ident, Given)>,
+    pub(crate) given: Vec<(Ident, DrawRule)>,
     /// Lengths of named dims.
     pub(crate) dims: Vec<(Ident, usize)>,
     /// Names of the tests that are not emitted.
@@ -32,7 +32,7 @@ pub(crate) const LAWS: [&str; 4] = [
 ];
 
 #[derive(Clone, Debug)]
-pub(crate) enum Given {
+pub(crate) enum DrawRule {
     /// `range(x = 0.5..2.0)`
     Range(TokenStream, TokenStream),
     /// `classes(labels = 10)`
@@ -41,12 +41,12 @@ pub(crate) enum Given {
     Value(TokenStream),
 }
 
-impl Given {
+impl DrawRule {
     pub(crate) fn option(&self) -> &'static str {
         match self {
-            Given::Range(..) => "range",
-            Given::Classes(_) => "classes",
-            Given::Value(_) => "value",
+            DrawRule::Range(..) => "range",
+            DrawRule::Classes(_) => "classes",
+            DrawRule::Value(_) => "value",
         }
     }
 }
@@ -60,10 +60,10 @@ const PARTS: [(&str, &str); 5] = [
     ("skip", "skip(finite_differences)"),
 ];
 
-impl Check {
+impl SelftestOption {
     /// Parses the parentheses after the word `check`, if there are any.
-    pub(crate) fn parse(meta: &ParseNestedMeta) -> syn::Result<Check> {
-        let mut check = Check::default();
+    pub(crate) fn parse(meta: &ParseNestedMeta) -> syn::Result<SelftestOption> {
+        let mut check = SelftestOption::default();
         if meta.input.is_empty() || meta.input.peek(syn::Token![,]) {
             return Ok(check);
         }
@@ -144,15 +144,15 @@ impl Check {
             return Ok(());
         }
         let given = match option {
-            "classes" => Given::Classes(value.into_token_stream()),
-            "value" => Given::Value(value.into_token_stream()),
+            "classes" => DrawRule::Classes(value.into_token_stream()),
+            "value" => DrawRule::Value(value.into_token_stream()),
             _ => match value {
                 Expr::Range(syn::ExprRange {
                     start: Some(start),
                     end: Some(end),
                     limits: syn::RangeLimits::HalfOpen(_),
                     ..
-                }) => Given::Range(start.into_token_stream(), end.into_token_stream()),
+                }) => DrawRule::Range(start.into_token_stream(), end.into_token_stream()),
                 other => {
                     return Err(error(
                         &other,
@@ -175,7 +175,7 @@ impl Check {
         Ok(())
     }
 
-    pub(crate) fn given(&self, param: &Param) -> Option<&(Ident, Given)> {
+    pub(crate) fn given(&self, param: &Param) -> Option<&(Ident, DrawRule)> {
         let name = unraw(&param.ident);
         self.given.iter().find(|(ident, _)| unraw(ident) == name)
     }
@@ -219,7 +219,7 @@ impl Check {
         {
             return;
         }
-        let all = Check::default().known_dims(funcs);
+        let all = SelftestOption::default().known_dims(funcs);
         for (ident, _) in &self.dims {
             let name = unraw(ident);
             if !all.contains(&name) {

@@ -2,8 +2,8 @@
 //! known.
 
 use super::Cx;
-use crate::program::{Declaration, Flowing, HostCode, Piece, Store};
-use crate::program::{Input, Lowered, Source};
+use crate::program::{Declaration, HostCode, LoweredFlow, Piece, Store};
+use crate::program::{Input, LoweredProgram, Source};
 use gradloom_ir::flow::{Block, Flow, Node};
 use gradloom_ir::{Program, SecondaryMap, Var};
 use proc_macro2::{Ident, Span, TokenStream};
@@ -12,7 +12,7 @@ use std::rc::Rc;
 
 /// Block before the variables that other blocks read are known.
 #[derive(Clone)]
-pub(super) struct Raw {
+pub(super) struct RawBlock {
     pub(super) program: Program,
     pub(super) inputs: Vec<Input>,
     pub(super) hosts: Vec<crate::program::HostStmt>,
@@ -27,7 +27,7 @@ pub(super) struct Raw {
 
 impl Cx<'_> {
     /// Assembles the pieces of a body that has been lowered completely.
-    pub(super) fn pieces(mut self) -> Flowing {
+    pub(super) fn pieces(mut self) -> LoweredFlow {
         let names = std::mem::take(&mut self.b)
             .finish(Vec::new(), Vec::new())
             .names;
@@ -35,8 +35,8 @@ impl Cx<'_> {
         let mut state = self.flow.take().expect("the body may have control flow");
         let mut body = state.open.pop().expect("the outermost list is open");
         declared(&mut body, &state.declarations);
-        let raws: Vec<Raw> = state.blocks.into_iter().map(Rc::unwrap_or_clone).collect();
-        let bound: Vec<BTreeSet<Var>> = raws.iter().map(Raw::bound).collect();
+        let raws: Vec<RawBlock> = state.blocks.into_iter().map(Rc::unwrap_or_clone).collect();
+        let bound: Vec<BTreeSet<Var>> = raws.iter().map(RawBlock::bound).collect();
         let free = raws.iter().zip(&bound).map(|(raw, bound)| raw.free(bound));
         let free: Vec<BTreeSet<Var>> = free.collect();
         let crossing: BTreeSet<Var> = free.iter().flatten().copied().collect();
@@ -76,7 +76,7 @@ impl Cx<'_> {
                 targets: stores.iter().map(|s| s.0).collect(),
             });
             pieces.push(Piece {
-                low: Lowered {
+                low: LoweredProgram {
                     program,
                     n_eqns,
                     inputs: raw.inputs,
@@ -94,7 +94,7 @@ impl Cx<'_> {
         }
         let is_param = |i: &&Input| matches!(i.source, Source::Param(_));
         let inputs: Vec<Input> = self.inputs.iter().filter(is_param).cloned().collect();
-        Flowing {
+        LoweredFlow {
             flow: Flow {
                 params: inputs.iter().map(|i| i.var).collect(),
                 blocks,
@@ -107,7 +107,7 @@ impl Cx<'_> {
     }
 }
 
-impl Raw {
+impl RawBlock {
     /// Returns the variables that the block binds.
     fn bound(&self) -> BTreeSet<Var> {
         let eqns = self.program.eqns.iter().flat_map(|e| &e.outs).copied();

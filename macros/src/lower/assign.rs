@@ -2,7 +2,7 @@
 
 use super::slots::Slot;
 use super::syntax::exits;
-use super::{Cx, Host, Local, R, Stop, Value, Want, host};
+use super::{Abort, Cx, Expected, Host, Local, LowerResult, Value, host};
 use crate::input::{OutShape, unraw};
 use crate::program::Declaration;
 use proc_macro2::Ident;
@@ -24,7 +24,7 @@ impl Cx<'_> {
 
     /// Lowers the right side of an assignment to a host variable; `None` if its evaluation
     /// diverges.
-    pub(super) fn assigned_host(&mut self, right: &Expr) -> R<Option<Host>> {
+    pub(super) fn assigned_host(&mut self, right: &Expr) -> LowerResult<Option<Host>> {
         if !self.mentions_traced(right) && !exits(right) {
             let (expr, reads) = (self.rename(right), Vec::new());
             return Ok(Some(Host {
@@ -34,7 +34,7 @@ impl Cx<'_> {
             }));
         }
         let outer = std::mem::replace(&mut self.host_places, true);
-        let value = self.top(right, &Want::one());
+        let value = self.top(right, &Expected::one());
         self.host_places = outer;
         match value? {
             Value::Never => Ok(None),
@@ -45,10 +45,10 @@ impl Cx<'_> {
     pub(super) fn assign(
         &mut self,
         left: &Expr,
-        value: impl FnOnce(&mut Self) -> R<Value>,
+        value: impl FnOnce(&mut Self) -> LowerResult<Value>,
         right: &Expr,
         compound: Option<&syn::BinOp>,
-    ) -> R<()> {
+    ) -> LowerResult<()> {
         if let (Expr::Tuple(targets), None) = (left, compound) {
             let values = match value(self)? {
                 Value::Tuple(values) => values,
@@ -77,13 +77,13 @@ impl Cx<'_> {
         match value {
             Ok(Value::Never) => Ok(()),
             Ok(value) => self.assign_value(left, value),
-            Err(Stop::Error) => self.assign_value(left, Value::Poison),
+            Err(Abort::Error) => self.assign_value(left, Value::Poison),
             Err(stop) => Err(stop),
         }
     }
 
     /// Assigns a value to a local.
-    fn assign_value(&mut self, left: &Expr, value: Value) -> R<()> {
+    fn assign_value(&mut self, left: &Expr, value: Value) -> LowerResult<()> {
         let ident = match left {
             Expr::Path(p) => p.path.get_ident(),
             Expr::Infer(_) => return Ok(()),
@@ -123,7 +123,7 @@ impl Cx<'_> {
         if let Some(local) = self.scopes.iter_mut().rev().find_map(|s| s.get_mut(&name)) {
             *local = Local { value, slot };
         }
-        if poisoned { Err(Stop::Error) } else { Ok(()) }
+        if poisoned { Err(Abort::Error) } else { Ok(()) }
     }
 
     /// Returns the value and the slot of a local when `value` replaces `old`.
@@ -136,7 +136,7 @@ impl Cx<'_> {
         value: Value,
         old: &Value,
         mut slot: Option<Slot>,
-    ) -> R<Option<(Value, Option<Slot>)>> {
+    ) -> LowerResult<Option<(Value, Option<Slot>)>> {
         let value = match (value, old) {
             (Value::Host(host), Value::Uninit(id)) => {
                 let fresh = self.host_ident(ident);
@@ -187,7 +187,7 @@ impl Cx<'_> {
     }
 
     /// Lowers `pair.0 = v` and `list[1] = v` for a local tuple or array of tensors.
-    fn assign_part(&mut self, left: &Expr, value: Value) -> R<()> {
+    fn assign_part(&mut self, left: &Expr, value: Value) -> LowerResult<()> {
         let (base, index) = match left {
             Expr::Field(syn::ExprField {
                 base,
@@ -202,13 +202,13 @@ impl Cx<'_> {
             ),
             _ => return self.recorded("an assignment to a part of a value", left.span()),
         };
-        let parts = self.eval(base, &Want::one())?;
+        let parts = self.eval(base, &Expected::one())?;
         if let (Value::Tensor { .. }, Expr::Index(_)) = (&parts, left) {
             self.errors.push(
                 left,
                 "the elements of a tensor cannot be assigned; choose them with `condition.select(&x, &y)`, or join parts with `Tensor::concat`",
             );
-            return Err(Stop::Error);
+            return Err(Abort::Error);
         }
         let (Some(index), Value::Tuple(mut parts)) = (index, parts) else {
             return self.recorded("an assignment to a part of a value", left.span());
@@ -217,7 +217,7 @@ impl Cx<'_> {
             return self.recorded("an assignment to a part that does not exist", left.span());
         };
         *part = match (value, &*part) {
-            (Value::Poison, _) => return Err(Stop::Error),
+            (Value::Poison, _) => return Err(Abort::Error),
             (value @ Value::Tuple(_), Value::Tuple(_)) => value,
             (Value::Host(host), Value::Host(old)) if !self.is_fixed(&old.expr) => {
                 let (left, expr) = (&old.expr, &host.expr);
@@ -234,8 +234,8 @@ impl Cx<'_> {
     }
 
     /// Returns what an assignment expects of its right side.
-    pub(super) fn want_of_target(&self, left: &Expr) -> Want {
-        Want {
+    pub(super) fn want_of_target(&self, left: &Expr) -> Expected {
+        Expected {
             shape: self.shape_of_target(left),
             count: None,
         }

@@ -2,7 +2,7 @@
 //!
 //! The pattern also determines the structure that is expected of the value.
 
-use super::{Cx, Host, R, Value, Want};
+use super::{Cx, Expected, Host, LowerResult, Value};
 use crate::input::{OutShape, unraw};
 use proc_macro2::Ident;
 use quote::quote;
@@ -12,7 +12,7 @@ use syn::visit_mut::VisitMut;
 
 impl Cx<'_> {
     /// Binds the names of a pattern to the parts of a value.
-    pub(super) fn bind(&mut self, pat: &Pat, value: Value) -> R<()> {
+    pub(super) fn bind(&mut self, pat: &Pat, value: Value) -> LowerResult<()> {
         match (pat, value) {
             (Pat::Wild(_), _) => Ok(()),
             (Pat::Paren(p), value) => self.bind(&p.pat, value),
@@ -85,12 +85,12 @@ impl Cx<'_> {
         ty: Option<&syn::Type>,
         host: &Host,
         number: bool,
-    ) -> R<()> {
-        struct Fresh<'a, 'b> {
+    ) -> LowerResult<()> {
+        struct BindingRenamer<'a, 'b> {
             cx: &'a mut Cx<'b>,
             bound: Vec<(Ident, Ident)>,
         }
-        impl VisitMut for Fresh<'_, '_> {
+        impl VisitMut for BindingRenamer<'_, '_> {
             fn visit_pat_ident_mut(&mut self, p: &mut syn::PatIdent) {
                 let fresh = self.cx.host_ident(&p.ident);
                 if p.mutability.is_some() {
@@ -101,7 +101,7 @@ impl Cx<'_> {
             }
         }
         let mut pat = pat.clone();
-        let mut fresh = Fresh {
+        let mut fresh = BindingRenamer {
             cx: self,
             bound: Vec::new(),
         };
@@ -128,7 +128,7 @@ impl Cx<'_> {
 }
 
 /// Returns what a pattern expects of the value that it is bound to.
-pub(super) fn want_of(pat: &Pat) -> Want {
+pub(super) fn want_of(pat: &Pat) -> Expected {
     fn shape(pat: &Pat) -> OutShape {
         match pat {
             Pat::Tuple(t) => OutShape::Tuple(t.elems.iter().map(shape).collect()),
@@ -141,14 +141,14 @@ pub(super) fn want_of(pat: &Pat) -> Want {
         Pat::Slice(s) => Some(s.elems.len()),
         _ => None,
     };
-    Want {
+    Expected {
         shape: shape(pat),
         count,
     }
 }
 
 /// Returns what a type annotation of a local expects of its value.
-pub(super) fn want_of_type(ty: &syn::Type) -> Want {
+pub(super) fn want_of_type(ty: &syn::Type) -> Expected {
     fn shape(ty: &syn::Type) -> OutShape {
         match ty {
             syn::Type::Tuple(t) => OutShape::Tuple(t.elems.iter().map(shape).collect()),
@@ -156,7 +156,7 @@ pub(super) fn want_of_type(ty: &syn::Type) -> Want {
             _ => OutShape::Tensor,
         }
     }
-    Want {
+    Expected {
         shape: shape(ty),
         count: None,
     }

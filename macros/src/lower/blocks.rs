@@ -5,9 +5,9 @@
 //! *slot*, a mutable local of the emitted code, while control passes from block to block. Within a
 //! block it is a variable like any other.
 
-use super::assemble::Raw;
+use super::assemble::RawBlock;
 use super::slots::settle;
-use super::{Cx, R, Stop};
+use super::{Abort, Cx, LowerResult};
 use crate::program::{Declaration, HostCode, Store};
 use crate::program::{Input, Source};
 use gradloom_ir::flow::Node;
@@ -18,10 +18,10 @@ use std::rc::Rc;
 
 /// State of a body with control flow during lowering.
 #[derive(Clone)]
-pub(super) struct Pieces {
+pub(super) struct FlowState {
     /// Open lists of nodes, the innermost last.
     pub(super) open: Vec<Vec<Node<HostCode>>>,
-    pub(super) blocks: Vec<Rc<Raw>>,
+    pub(super) blocks: Vec<Rc<RawBlock>>,
     /// Slots whose next store is their declaration.
     pub(super) undeclared: BTreeSet<Var>,
     /// Stores at the end of the open block.
@@ -31,7 +31,7 @@ pub(super) struct Pieces {
     pub(super) stored: Vec<(Var, Aval)>,
     pub(super) results: Vec<Var>,
     /// Loops and labelled blocks around the current statement.
-    pub(super) around: Vec<super::loops::Around>,
+    pub(super) around: Vec<super::loops::EnclosingLoop>,
     /// True if the current statement is unreachable.
     pub(super) left: bool,
     /// True if parts of trees that are values of branches are read as tensors.
@@ -43,9 +43,9 @@ pub(super) struct Pieces {
     pub(super) line: usize,
 }
 
-impl Pieces {
-    pub(super) fn new() -> Pieces {
-        Pieces {
+impl FlowState {
+    pub(super) fn new() -> FlowState {
+        FlowState {
             open: vec![Vec::new()],
             blocks: Vec::new(),
             undeclared: BTreeSet::new(),
@@ -65,12 +65,12 @@ impl Pieces {
 
 impl Cx<'_> {
     /// Returns the state of a body with control flow.
-    pub(super) fn pieces_mut(&mut self) -> &mut Pieces {
+    pub(super) fn pieces_mut(&mut self) -> &mut FlowState {
         self.flow.as_mut().expect("the body may have control flow")
     }
 
     /// Lowers a body with control flow.
-    pub(super) fn flow(&mut self, block: &syn::Block) -> R<()> {
+    pub(super) fn flow(&mut self, block: &syn::Block) -> LowerResult<()> {
         let shape = self.func.output.shape.clone();
         for _ in 0..shape.len() {
             let result = self.b.param(Aval::UNKNOWN);
@@ -81,7 +81,7 @@ impl Cx<'_> {
         self.flush();
         match self.pieces_mut().left {
             true => Ok(()),
-            false => Err(Stop::Recorded(
+            false => Err(Abort::Recorded(
                 "its body does not end in a value".to_owned(),
             )),
         }
@@ -107,8 +107,8 @@ impl Cx<'_> {
     /// Lowers code in its own scope, and ends the scope's last block.
     pub(super) fn scope<T>(
         &mut self,
-        inner: impl FnOnce(&mut Self) -> R<T>,
-    ) -> R<(T, Vec<Node<HostCode>>)> {
+        inner: impl FnOnce(&mut Self) -> LowerResult<T>,
+    ) -> LowerResult<(T, Vec<Node<HostCode>>)> {
         self.pieces_mut().open.push(Vec::new());
         self.scopes.push(BTreeMap::new());
         let value = inner(self);
@@ -181,7 +181,7 @@ impl Cx<'_> {
             .filter(|i| is_param(i))
             .cloned()
             .collect();
-        let raw = Raw {
+        let raw = RawBlock {
             program,
             inputs: std::mem::replace(&mut self.inputs, params),
             hosts: std::mem::take(&mut self.hosts),

@@ -5,7 +5,7 @@ use super::join::Join;
 use super::pattern::{Item, takes};
 use super::slots::join;
 use super::syntax::{has_let, peel};
-use super::{Cx, Host, Place, R, Stop, Value, Want};
+use super::{Abort, Cx, Expected, Host, LowerResult, Place, Value};
 use crate::program::HostCode;
 use gradloom_ir::flow::Node;
 use gradloom_ir::{Aval, Var};
@@ -43,11 +43,11 @@ impl Cx<'_> {
     pub(super) fn branches(
         &mut self,
         used: Use,
-        lower: impl Fn(&mut Self, Option<&mut Join>) -> R<()>,
-    ) -> R<Value> {
+        lower: impl Fn(&mut Self, Option<&mut Join>) -> LowerResult<()>,
+    ) -> LowerResult<Value> {
         let before = self.clone();
         let first = self.branches_once(used, &lower);
-        let Err(Stop::Mixed) = first else {
+        let Err(Abort::Mixed) = first else {
             return first;
         };
         *self = before;
@@ -60,8 +60,8 @@ impl Cx<'_> {
     fn branches_once(
         &mut self,
         used: Use,
-        lower: &impl Fn(&mut Self, Option<&mut Join>) -> R<()>,
-    ) -> R<Value> {
+        lower: &impl Fn(&mut Self, Option<&mut Join>) -> LowerResult<()>,
+    ) -> LowerResult<Value> {
         if used != Use::Value {
             lower(self, None)?;
             return Ok(self.unit());
@@ -80,11 +80,15 @@ impl Cx<'_> {
         }
     }
 
-    fn next_arm(&mut self, arms: &mut Arms, lower: impl FnOnce(&mut Self) -> R<()>) -> R<()> {
+    fn next_arm(
+        &mut self,
+        arms: &mut Arms,
+        lower: impl FnOnce(&mut Self) -> LowerResult<()>,
+    ) -> LowerResult<()> {
         self.set_slot_avals(&arms.entry);
         self.pieces_mut().left = false;
         match lower(self) {
-            Err(Stop::Error) => arms.failed = true,
+            Err(Abort::Error) => arms.failed = true,
             other => other?,
         }
         let left = self.pieces_mut().left;
@@ -95,7 +99,7 @@ impl Cx<'_> {
         Ok(())
     }
 
-    fn end_arms(&mut self, arms: Arms) -> R<()> {
+    fn end_arms(&mut self, arms: Arms) -> LowerResult<()> {
         self.pieces_mut().left = arms.all_left;
         // The arms created slots for locals that had no value before.
         let slots = self.slot_avals().into_iter();
@@ -107,7 +111,7 @@ impl Cx<'_> {
                 .set_aval(*slot, after.unwrap_or_else(|| aval.clone()));
         }
         if arms.failed {
-            Err(Stop::Error)
+            Err(Abort::Error)
         } else {
             Ok(())
         }
@@ -119,8 +123,8 @@ impl Cx<'_> {
         head: TokenStream,
         bound: BTreeMap<String, super::Local>,
         join: Option<&mut Join>,
-        value: impl FnOnce(&mut Self) -> R<Value>,
-    ) -> R<()> {
+        value: impl FnOnce(&mut Self) -> LowerResult<Value>,
+    ) -> LowerResult<()> {
         let ((), body) = self.scope(|cx| {
             *cx.scopes
                 .last_mut()
@@ -141,10 +145,10 @@ impl Cx<'_> {
     pub(super) fn if_arms(
         &mut self,
         e: &syn::ExprIf,
-        want: &Want,
+        want: &Expected,
         used: Use,
         mut join: Option<&mut Join>,
-    ) -> R<()> {
+    ) -> LowerResult<()> {
         let (cond, bound) = self.condition_code(&e.cond, "if")?;
         self.slots_for(e)?;
         let keyword = &e.if_token;
@@ -166,10 +170,10 @@ impl Cx<'_> {
     pub(super) fn match_arms(
         &mut self,
         e: &syn::ExprMatch,
-        want: &Want,
+        want: &Expected,
         used: Use,
         mut join: Option<&mut Join>,
-    ) -> R<()> {
+    ) -> LowerResult<()> {
         let takes = e.arms.iter().find_map(|arm| takes(&arm.pat));
         let (scrutinee, item) = self.scrutinee(&e.expr, takes, "match")?;
         self.slots_for(e)?;
@@ -194,7 +198,7 @@ impl Cx<'_> {
         Ok(())
     }
 
-    fn arm_head(&mut self, arm: &syn::Arm, item: &Item) -> R<TokenStream> {
+    fn arm_head(&mut self, arm: &syn::Arm, item: &Item) -> LowerResult<TokenStream> {
         let attrs = &arm.attrs;
         let Pat::Guard(guarded) = &arm.pat else {
             let pat = self.bind_item(&arm.pat, item)?;
@@ -216,13 +220,13 @@ impl Cx<'_> {
         expr: &Expr,
         takes: Option<Span>,
         keyword: &str,
-    ) -> R<(TokenStream, Item)> {
+    ) -> LowerResult<(TokenStream, Item)> {
         let by_value = matches!(peel(expr), Expr::MethodCall(_));
         if let Expr::MethodCall(m) = peel(expr)
             && LENDS.contains(&m.method.to_string().as_str())
             && self.mentions_traced(&m.receiver)
         {
-            let Value::Place(place) = self.eval(&m.receiver, &Want::one())? else {
+            let Value::Place(place) = self.eval(&m.receiver, &Expected::one())? else {
                 return self.recorded("the operand of a `match`", expr.span());
             };
             let (e, method) = (&place.expr, &m.method);
@@ -235,7 +239,7 @@ impl Cx<'_> {
             let item = Item::Place { param: place.param };
             return Ok((quote!(#e.#method(#(#args),*)), item));
         }
-        let value = self.eval(expr, &Want::one())?;
+        let value = self.eval(expr, &Expected::one())?;
         match value {
             Value::Place(_) if by_value => self.recorded("the operand of a `match`", expr.span()),
             Value::Tensor { .. } => self.refuse_condition(expr, keyword),
@@ -248,7 +252,7 @@ impl Cx<'_> {
         value: Value,
         takes: Option<Span>,
         expr: &Expr,
-    ) -> R<(TokenStream, Item)> {
+    ) -> LowerResult<(TokenStream, Item)> {
         match value {
             Value::Host(host) => {
                 self.force(&host.reads);
@@ -280,16 +284,16 @@ impl Cx<'_> {
                     self.matched(value, takes, expr)
                 });
                 let (tokens, items): (Vec<_>, Vec<_>) =
-                    parts.collect::<R<Vec<_>>>()?.into_iter().unzip();
+                    parts.collect::<LowerResult<Vec<_>>>()?.into_iter().unzip();
                 Ok((quote!((#(#tokens),*)), Item::Tuple(items)))
             }
-            Value::Poison => Err(Stop::Error),
+            Value::Poison => Err(Abort::Error),
             _ => self.recorded("the operand of a `match`", expr.span()),
         }
     }
 
     /// Lowers `list.last().unwrap()`: a reference to a part of a tree.
-    pub(super) fn lent(&mut self, call: &syn::ExprMethodCall) -> R<Option<Value>> {
+    pub(super) fn lent(&mut self, call: &syn::ExprMethodCall) -> LowerResult<Option<Value>> {
         let Expr::MethodCall(lends) = peel(&call.receiver) else {
             return Ok(None);
         };
@@ -323,14 +327,14 @@ impl Cx<'_> {
         &mut self,
         cond: &Expr,
         keyword: &str,
-    ) -> R<(TokenStream, BTreeMap<String, super::Local>)> {
+    ) -> LowerResult<(TokenStream, BTreeMap<String, super::Local>)> {
         self.scopes.push(BTreeMap::new());
         let code = self.conditions(cond, keyword);
         let bound = self.scopes.pop().expect("the scope has just been pushed");
         Ok((code?, bound))
     }
 
-    fn conditions(&mut self, cond: &Expr, keyword: &str) -> R<TokenStream> {
+    fn conditions(&mut self, cond: &Expr, keyword: &str) -> LowerResult<TokenStream> {
         match cond {
             Expr::Let(e) => {
                 let (scrutinee, item) = self.scrutinee(&e.expr, takes(&e.pat), keyword)?;
@@ -353,14 +357,14 @@ impl Cx<'_> {
     }
 
     /// Returns the emitted form of a condition without patterns.
-    fn host_condition(&mut self, cond: &Expr, keyword: &str) -> R<TokenStream> {
+    fn host_condition(&mut self, cond: &Expr, keyword: &str) -> LowerResult<TokenStream> {
         let host = self.lazy(cond, keyword)?;
         self.force(&host.reads);
         Ok(host.expr.to_token_stream())
     }
 
     /// Lowers a condition that is a whole expression, so that `a && b` may become a branch.
-    pub(super) fn lazy(&mut self, cond: &Expr, keyword: &str) -> R<Host> {
+    pub(super) fn lazy(&mut self, cond: &Expr, keyword: &str) -> LowerResult<Host> {
         // The right side of `&&` runs only if the left is true, but equations would be computed in
         // any case.
         if let Expr::Binary(b) = peel(cond)
@@ -384,7 +388,7 @@ impl Cx<'_> {
             return Ok(right);
         }
         let outer = std::mem::replace(&mut self.host_places, true);
-        let value = self.eval(cond, &Want::one());
+        let value = self.eval(cond, &Expected::one());
         self.host_places = outer;
         match value? {
             Value::Host(host) => Ok(host),
@@ -394,13 +398,13 @@ impl Cx<'_> {
                 number: false,
             }),
             Value::Tensor { .. } => self.refuse_condition(cond, keyword),
-            Value::Poison => Err(Stop::Error),
+            Value::Poison => Err(Abort::Error),
             _ => self.recorded("a condition", cond.span()),
         }
     }
 
     /// Lowers `a && b` as `if a { b } else { false }`, for a `b` that needs equations.
-    fn one_by_one(&mut self, b: &syn::ExprBinary) -> R<Host> {
+    fn one_by_one(&mut self, b: &syn::ExprBinary) -> LowerResult<Host> {
         if self.flow.is_none() {
             return self.recorded("a condition that is not always evaluated", b.right.span());
         }
@@ -409,7 +413,7 @@ impl Cx<'_> {
             BinOp::And(_) => syn::parse_quote_spanned!(span=> if #left { #right } else { false }),
             _ => syn::parse_quote_spanned!(span=> if #left { true } else { #right }),
         };
-        let value = self.control(&branch, &Want::one(), Use::Value)?;
+        let value = self.control(&branch, &Expected::one(), Use::Value)?;
         self.host_of(value, &branch)
     }
 }

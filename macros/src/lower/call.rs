@@ -3,7 +3,7 @@
 
 use super::names::spelt;
 use super::op::{find, tensor_function};
-use super::{Cx, Host, Place, R, Stop, Value, Want};
+use super::{Abort, Cx, Expected, Host, LowerResult, Place, Value};
 use crate::input::{OutShape, text, unraw};
 use crate::program::{Call, CallArg, Callee, Input, Source};
 use gradloom_ir::{Aval, Op, Static, Var};
@@ -34,7 +34,12 @@ const STD: [&str; 17] = [
 ];
 
 impl Cx<'_> {
-    pub(super) fn call(&mut self, call: &syn::ExprCall, want: &Want, fallible: bool) -> R<Value> {
+    pub(super) fn call(
+        &mut self,
+        call: &syn::ExprCall,
+        want: &Expected,
+        fallible: bool,
+    ) -> LowerResult<Value> {
         let func = match &*call.func {
             Expr::Path(func) => func,
             Expr::Paren(p) if self.flow.is_some() => {
@@ -74,7 +79,7 @@ impl Cx<'_> {
             return self.recorded("a call of a function of the body", func.span());
         }
         let callee = callee(&func.path, is_type(path.owner()));
-        let traced = Traced {
+        let traced = TracedCallee {
             recursive: self.is_itself(&callee),
             callee,
             name: text(&func.path),
@@ -84,8 +89,8 @@ impl Cx<'_> {
         if let Some(value) = self.traced_call(traced, None, call.args.iter(), want)? {
             return Ok(value);
         }
-        let values = call.args.iter().map(|arg| self.eval(arg, &Want::one()));
-        let values = values.collect::<R<Vec<Value>>>()?;
+        let values = call.args.iter().map(|arg| self.eval(arg, &Expected::one()));
+        let values = values.collect::<LowerResult<Vec<Value>>>()?;
         match self.hosts(&values) {
             Some(values) => Ok(self.rebuild(values, |e| {
                 Expr::Call(syn::ExprCall {
@@ -102,8 +107,8 @@ impl Cx<'_> {
         &mut self,
         path: &Segments,
         call: &syn::ExprCall,
-        want: &Want,
-    ) -> R<Option<Value>> {
+        want: &Expected,
+    ) -> LowerResult<Option<Value>> {
         let [arg] = &*Vec::from_iter(&call.args) else {
             return Ok(None);
         };
@@ -115,7 +120,7 @@ impl Cx<'_> {
             return Ok(Some(copy));
         }
         if found == copies[0] {
-            let value = self.eval(arg, &Want::one())?;
+            let value = self.eval(arg, &Expected::one())?;
             if let Value::Tensor { .. } | Value::Place(_) = value {
                 return Ok(Some(super::expr::copy(value, |e| e)));
             }
@@ -129,9 +134,9 @@ impl Cx<'_> {
         &mut self,
         name: &Ident,
         call: &syn::ExprCall,
-        want: &Want,
+        want: &Expected,
         fallible: bool,
-    ) -> R<Value> {
+    ) -> LowerResult<Value> {
         let traced = call.args.iter().any(|a| self.mentions_traced(a));
         let text = name.to_string();
         // The second form is a method called as a function: `Tensor::matmul(&x, &w)`.
@@ -174,9 +179,9 @@ impl Cx<'_> {
         &mut self,
         call: &syn::ExprMethodCall,
         place: Place,
-        want: &Want,
+        want: &Expected,
         fallible: bool,
-    ) -> R<Value> {
+    ) -> LowerResult<Value> {
         let recursive = place.root
             && self.func.params[place.param].receiver
             && call.method == self.func.sig.ident;
@@ -186,7 +191,7 @@ impl Cx<'_> {
             name: method.clone(),
             turbofish: turbofish.clone(),
         };
-        let traced = Traced {
+        let traced = TracedCallee {
             callee,
             name,
             fallible,
@@ -201,16 +206,16 @@ impl Cx<'_> {
     /// Lowers a call of a traced function; `None` if no argument is traced.
     fn traced_call<'e>(
         &mut self,
-        traced: Traced,
+        traced: TracedCallee,
         receiver: Option<Value>,
         args: impl Iterator<Item = &'e Expr> + Clone,
-        want: &Want,
-    ) -> R<Option<Value>> {
+        want: &Expected,
+    ) -> LowerResult<Option<Value>> {
         let values = self.call_values(receiver, args)?;
         if values.iter().all(|v| matches!(v, Value::Host(_))) {
             return Ok(None);
         }
-        let Traced {
+        let TracedCallee {
             callee,
             name,
             fallible,
@@ -222,10 +227,10 @@ impl Cx<'_> {
                 span,
                 format!("`{}` calls itself whatever its arguments are, so it never returns; put the call under an `if` on a static argument", self.func.name()),
             );
-            return Err(Stop::Error);
+            return Err(Abort::Error);
         }
         let is_method = matches!(callee, Callee::Method { .. });
-        let Passed {
+        let PassedArguments {
             args,
             operands,
             shown,
@@ -254,12 +259,12 @@ impl Cx<'_> {
         &mut self,
         receiver: Option<Value>,
         args: impl Iterator<Item = &'e Expr> + Clone,
-    ) -> R<Vec<Value>> {
+    ) -> LowerResult<Vec<Value>> {
         let mut values: Vec<Value> = receiver.into_iter().collect();
         let mut failed = false;
         for (i, arg) in args.clone().enumerate() {
-            match self.eval(arg, &Want::one()) {
-                Ok(Value::Poison) | Err(Stop::Error) => failed = true,
+            match self.eval(arg, &Expected::one()) {
+                Ok(Value::Poison) | Err(Abort::Error) => failed = true,
                 Ok(value) => {
                     let value = self.fixed_before(value, args.clone().skip(i + 1));
                     values.push(value);
@@ -268,14 +273,19 @@ impl Cx<'_> {
             }
         }
         match failed {
-            true => Err(Stop::Error),
+            true => Err(Abort::Error),
             false => Ok(values),
         }
     }
 
     /// Returns the arguments in the form that a call equation takes.
-    fn passed(&mut self, values: Vec<Value>, is_method: bool, span: Span) -> R<Passed> {
-        let mut passed = Passed::default();
+    fn passed(
+        &mut self,
+        values: Vec<Value>,
+        is_method: bool,
+        span: Span,
+    ) -> LowerResult<PassedArguments> {
+        let mut passed = PassedArguments::default();
         for value in values {
             let shown = match value {
                 Value::Tensor { var, by_ref } => {
@@ -311,7 +321,7 @@ impl Cx<'_> {
                         span,
                     );
                 }
-                Value::Poison => return Err(Stop::Error),
+                Value::Poison => return Err(Abort::Error),
             };
             passed.shown.push(shown);
         }
@@ -356,7 +366,7 @@ impl Cx<'_> {
 }
 
 /// Traced function at a call.
-struct Traced {
+struct TracedCallee {
     callee: Callee,
     /// Name shown in the program.
     name: String,
@@ -369,7 +379,7 @@ struct Traced {
 
 /// Arguments of a call of a traced function.
 #[derive(Default)]
-struct Passed {
+struct PassedArguments {
     args: Vec<CallArg>,
     /// Variables of the traced arguments.
     operands: Vec<Var>,

@@ -3,10 +3,10 @@
 //! Reverse mode saves the state of the loop every `k` iterations, and recomputes the iterations in
 //! between when the sweep reaches them (Griewank and Walther, *Evaluating Derivatives*, ch. 12).
 
-use super::{Cx, R, Stop, Value};
+use super::{Abort, Cx, LowerResult, Value};
 use crate::input::is_checkpoint;
 use crate::program::HostCode;
-use crate::program::checkpoint::{Checkpoint, Turns, start};
+use crate::program::checkpoint::{Checkpoint, LoopHead, start};
 use gradloom_ir::flow::Node;
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, quote};
@@ -56,15 +56,15 @@ const READS: [&str; 36] = [
 
 /// Returns the first `#[checkpoint]` in a body.
 pub(super) fn find(block: &syn::Block) -> Option<Attribute> {
-    struct Find(Option<Attribute>);
-    impl<'ast> syn::visit::Visit<'ast> for Find {
+    struct CheckpointFinder(Option<Attribute>);
+    impl<'ast> syn::visit::Visit<'ast> for CheckpointFinder {
         fn visit_attribute(&mut self, attr: &'ast Attribute) {
             if self.0.is_none() && is_checkpoint(attr) {
                 self.0 = Some(attr.clone());
             }
         }
     }
-    let mut find = Find(None);
+    let mut find = CheckpointFinder(None);
     syn::visit::Visit::visit_block(&mut find, block);
     find.0
 }
@@ -72,7 +72,11 @@ pub(super) fn find(block: &syn::Block) -> Option<Attribute> {
 impl Cx<'_> {
     /// Returns the number of iterations between two saved states, if the loop has a
     /// `#[checkpoint]`.
-    pub(super) fn checkpoint(&mut self, attrs: &[Attribute], of: &Expr) -> R<Option<TokenStream>> {
+    pub(super) fn checkpoint(
+        &mut self,
+        attrs: &[Attribute],
+        of: &Expr,
+    ) -> LowerResult<Option<TokenStream>> {
         let Some(attr) = attrs.iter().find(|a| is_checkpoint(a)) else {
             return Ok(None);
         };
@@ -86,26 +90,26 @@ impl Cx<'_> {
         });
         if let Err(error) = parsed {
             self.errors.push_error(error);
-            return Err(Stop::Error);
+            return Err(Abort::Error);
         }
         let Some(every) = every else {
             self.errors.push(
                 attr,
                 "`#[checkpoint]` needs the number of iterations between saved states; write `#[checkpoint(every = 10)]`",
             );
-            return Err(Stop::Error);
+            return Err(Abort::Error);
         };
         if super::host::literal(&every).and_then(|s| s.int()) == Some(0) {
             self.errors
                 .push(&every, "a state is kept after 1 turn or more, not after 0");
-            return Err(Stop::Error);
+            return Err(Abort::Error);
         }
         if super::syntax::exits(of) || super::syntax::has_return(of) {
             self.errors.push(
                 attr,
                 "a checkpointed loop is recomputed for its derivative, so it cannot `return`, use `?` or leave an outer loop; use `break`, and decide after the loop",
             );
-            return Err(Stop::Error);
+            return Err(Abort::Error);
         }
         let host = self.static_value(&every)?;
         self.force(&host.reads);
@@ -116,10 +120,10 @@ impl Cx<'_> {
     pub(super) fn checkpointed(
         &mut self,
         of: &Expr,
-        turns: Turns,
+        turns: LoopHead,
         every: TokenStream,
         body: Vec<Node<HostCode>>,
-    ) -> R<()> {
+    ) -> LowerResult<()> {
         let mut names = BTreeSet::new();
         mentioned(of.to_token_stream(), &mut names);
         let (mut hosts, mut changing) = (turns.copies.clone(), Vec::new());
@@ -164,7 +168,7 @@ impl Cx<'_> {
                 of.span(),
                 format!("a checkpointed loop saves the locals it reads, and `{name}` is a reference or has no value yet; move the loop into its own traced function or method"),
             );
-            return Err(Stop::Error);
+            return Err(Abort::Error);
         }
         self.push_node(Node::Scope {
             head: HostCode::Checkpoint(Box::new(Checkpoint {
@@ -181,7 +185,7 @@ impl Cx<'_> {
     /// Returns the iterator of a checkpointed `for` loop in a form that can be evaluated again.
     ///
     /// The iterator reads copies of the initial values of host locals that may change.
-    pub(super) fn repeatable(&mut self, iterator: &Expr) -> R<(Expr, Vec<Ident>)> {
+    pub(super) fn repeatable(&mut self, iterator: &Expr) -> LowerResult<(Expr, Vec<Ident>)> {
         struct Copies<'a> {
             host_mut: &'a BTreeSet<String>,
             found: Vec<Ident>,
@@ -231,7 +235,7 @@ impl Cx<'_> {
                 iterator.span(),
                 format!("a checkpointed loop evaluates its iterator again, and this may change `{used_up}`; put the items into an immutable local before the loop"),
             );
-            return Err(Stop::Error);
+            return Err(Abort::Error);
         }
         let (mut iterator, mut idents) = (iterator.clone(), Vec::new());
         for changing in copies.found {
@@ -247,12 +251,12 @@ impl Cx<'_> {
     }
 
     /// Returns the head of a `for` loop, and that of its iterations from `start` on.
-    pub(super) fn for_turns(before: &TokenStream, iterator: &Expr, copies: Vec<Ident>) -> Turns {
+    pub(super) fn for_turns(before: &TokenStream, iterator: &Expr, copies: Vec<Ident>) -> LoopHead {
         let start = start();
         let head = quote! {
             #before ::core::iter::Iterator::skip(::core::iter::IntoIterator::into_iter(#iterator), #start)
         };
-        Turns {
+        LoopHead {
             shown: quote!(#before #iterator),
             head,
             condition: None,

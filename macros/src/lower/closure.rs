@@ -1,6 +1,6 @@
 //! Lowers closures that are called in place, by lowering their bodies at each call.
 
-use super::{Cx, Local, R, Value, Want};
+use super::{Cx, Expected, Local, LowerResult, Value};
 use gradloom_ir::Var;
 use std::collections::{BTreeMap, BTreeSet};
 use syn::ExprClosure;
@@ -21,7 +21,7 @@ impl Closure {
 }
 
 impl Cx<'_> {
-    pub(super) fn closure(&mut self, expr: &ExprClosure) -> R<Value> {
+    pub(super) fn closure(&mut self, expr: &ExprClosure) -> LowerResult<Value> {
         if self.flow.is_none() {
             return self.recorded("a closure", expr.span());
         }
@@ -68,14 +68,14 @@ impl Cx<'_> {
         &mut self,
         closure: &Closure,
         call: &syn::ExprCall,
-        want: &Want,
-    ) -> R<Value> {
+        want: &Expected,
+    ) -> LowerResult<Value> {
         if closure.expr.inputs.len() != call.args.len() {
             return self.recorded("a wrong number of arguments for a closure", call.span());
         }
         let mut args = Vec::new();
         for arg in &call.args {
-            args.push(self.eval(arg, &Want::one())?);
+            args.push(self.eval(arg, &Expected::one())?);
         }
         // Loops and branches in the body expect every local of the caller in its slot.
         self.flush();
@@ -86,7 +86,7 @@ impl Cx<'_> {
             Value::Host(host) => self.bind_host(pat, None, &host, host.number),
             arg => self.bind(pat, arg),
         });
-        let bound: R<Vec<()>> = bound.collect();
+        let bound: LowerResult<Vec<()>> = bound.collect();
         let value = bound.and_then(|_| self.eval(&closure.expr.body, want));
         self.scopes = outer;
         value

@@ -1,7 +1,7 @@
 //! Lowers branches, loops, exits, and bodies with a scope of their own.
 
-use super::syntax::{Assigns, exits, is_control};
-use super::{Cx, R, Stop, Value, Want};
+use super::syntax::{HostAssignments, exits, is_control};
+use super::{Abort, Cx, Expected, LowerResult, Value};
 use gradloom_ir::Var;
 use proc_macro2::TokenStream;
 use quote::quote;
@@ -22,7 +22,12 @@ pub(super) enum Use {
 
 impl Cx<'_> {
     /// Lowers an expression with branches, loops or exits.
-    pub(super) fn control(&mut self, expr: &Expr, want: &Want, used: Use) -> R<Value> {
+    pub(super) fn control(
+        &mut self,
+        expr: &Expr,
+        want: &Expected,
+        used: Use,
+    ) -> LowerResult<Value> {
         self.at_line(expr.span());
         match expr {
             Expr::If(e) => self.branches(used, |cx, join| cx.if_arms(e, want, used, join)),
@@ -62,7 +67,7 @@ impl Cx<'_> {
         }
     }
 
-    pub(super) fn slots_for(&mut self, expr: &impl Assigns) -> R<()> {
+    pub(super) fn slots_for(&mut self, expr: &impl HostAssignments) -> LowerResult<()> {
         let assigned = expr.assigned();
         for name in &assigned {
             self.needs_slot(name)?;
@@ -84,7 +89,12 @@ impl Cx<'_> {
     }
 
     /// Lowers a block as a body.
-    pub(super) fn block_as(&mut self, block: &Block, want: &Want, used: Use) -> R<Value> {
+    pub(super) fn block_as(
+        &mut self,
+        block: &Block,
+        want: &Expected,
+        used: Use,
+    ) -> LowerResult<Value> {
         match (used, block.stmts.split_last()) {
             (Use::Returned, _) => {
                 self.function_body(block)?;
@@ -99,7 +109,12 @@ impl Cx<'_> {
     }
 
     /// Lowers an expression as a body: of an arm, or after `else`.
-    pub(super) fn body_as(&mut self, body: &Expr, want: &Want, used: Use) -> R<Value> {
+    pub(super) fn body_as(
+        &mut self,
+        body: &Expr,
+        want: &Expected,
+        used: Use,
+    ) -> LowerResult<Value> {
         match (body, used) {
             (Expr::Block(b), used) if b.label.is_none() => self.block_as(&b.block, want, used),
             (body, Use::Value) => self.top(body, want),
@@ -122,13 +137,13 @@ impl Cx<'_> {
     }
 
     /// Lowers the statements of a block whose value is not used.
-    pub(super) fn statements(&mut self, block: &Block) -> R<Value> {
+    pub(super) fn statements(&mut self, block: &Block) -> LowerResult<Value> {
         self.stmts(&block.stmts)?;
         Ok(self.unit())
     }
 
     /// Lowers an expression that is not an operand of another, and so may assign to locals.
-    pub(super) fn top(&mut self, expr: &Expr, want: &Want) -> R<Value> {
+    pub(super) fn top(&mut self, expr: &Expr, want: &Expected) -> LowerResult<Value> {
         self.flush_old_values(expr);
         match expr {
             Expr::Paren(p) => self.top(&p.expr, want),
@@ -153,7 +168,7 @@ impl Cx<'_> {
             {
                 let before = self.clone();
                 match self.eval(expr, want) {
-                    Err(Stop::Recorded(_)) => {
+                    Err(Abort::Recorded(_)) => {
                         *self = before;
                         self.lazy(expr, "if").map(Value::Host)
                     }

@@ -1,9 +1,9 @@
 //! Lowers `break`, `return`, and the end of the function.
 
 use super::control::Use;
-use super::loops::Around;
+use super::loops::EnclosingLoop;
 use super::syntax::is_control;
-use super::{Cx, R, Stop, Value, Want};
+use super::{Abort, Cx, Expected, LowerResult, Value};
 use crate::program::{HostCode, Store};
 use gradloom_ir::flow::Node;
 use quote::quote;
@@ -12,7 +12,10 @@ use syn::{Block, Expr, Stmt};
 
 impl Cx<'_> {
     /// Returns the loop or block that a label names, or the innermost one.
-    pub(super) fn around_mut(&mut self, label: Option<&syn::Lifetime>) -> Option<&mut Around> {
+    pub(super) fn around_mut(
+        &mut self,
+        label: Option<&syn::Lifetime>,
+    ) -> Option<&mut EnclosingLoop> {
         let mut around = self.pieces_mut().around.iter_mut().rev();
         match label {
             Some(label) => {
@@ -24,7 +27,7 @@ impl Cx<'_> {
     }
 
     /// Returns the loop or block that a `break` leaves.
-    fn broken_by(&mut self, e: &syn::ExprBreak) -> Option<&mut Around> {
+    fn broken_by(&mut self, e: &syn::ExprBreak) -> Option<&mut EnclosingLoop> {
         match &e.label {
             Some(_) => self.around_mut(e.label.as_ref()),
             None => {
@@ -34,7 +37,7 @@ impl Cx<'_> {
         }
     }
 
-    pub(super) fn break_out(&mut self, e: &syn::ExprBreak) -> R<Value> {
+    pub(super) fn break_out(&mut self, e: &syn::ExprBreak) -> LowerResult<Value> {
         let Some(around) = self.broken_by(e) else {
             return self.recorded("`break`", e.span());
         };
@@ -62,13 +65,13 @@ impl Cx<'_> {
     }
 
     /// Lowers `return`, and the end of the body.
-    pub(super) fn return_value(&mut self, value: Option<&Expr>, at: &Expr) -> R<Value> {
+    pub(super) fn return_value(&mut self, value: Option<&Expr>, at: &Expr) -> LowerResult<Value> {
         let Some(value) = value else {
             return self.recorded("`return` without a value", at.span());
         };
         self.flush_old_values(value);
         let shape = self.func.output.shape.clone();
-        let want = Want {
+        let want = Expected {
             shape: shape.clone(),
             count: None,
         };
@@ -114,9 +117,9 @@ impl Cx<'_> {
     }
 
     /// Lowers the body of the function, which returns its last expression.
-    pub(super) fn function_body(&mut self, block: &Block) -> R<()> {
+    pub(super) fn function_body(&mut self, block: &Block) -> LowerResult<()> {
         let Some((last, rest)) = block.stmts.split_last() else {
-            return Err(Stop::Recorded("its body is empty".to_owned()));
+            return Err(Abort::Recorded("its body is empty".to_owned()));
         };
         self.stmts(rest)?;
         match last {
@@ -126,18 +129,18 @@ impl Cx<'_> {
     }
 
     /// Lowers the last expression of the function. Each of its branches returns.
-    pub(super) fn tail(&mut self, tail: &Expr) -> R<()> {
+    pub(super) fn tail(&mut self, tail: &Expr) -> LowerResult<()> {
         if self.pieces_mut().left {
             return Ok(());
         }
         self.flush_old_values(tail);
         match tail {
             Expr::Paren(p) => self.tail(&p.expr),
-            Expr::Return(_) | Expr::If(_) | Expr::Match(_) => {
-                self.control(tail, &Want::one(), Use::Returned).map(drop)
-            }
+            Expr::Return(_) | Expr::If(_) | Expr::Match(_) => self
+                .control(tail, &Expected::one(), Use::Returned)
+                .map(drop),
             tail if is_control(tail) && self.func.output.result.is_some() => {
-                self.control(tail, &Want::one(), Use::Unused)?;
+                self.control(tail, &Expected::one(), Use::Unused)?;
                 match self.pieces_mut().left {
                     true => Ok(()),
                     false => self.recorded("a `Result` that a loop gives", tail.span()),

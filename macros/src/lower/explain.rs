@@ -307,11 +307,11 @@ fn is_of_statics(fault: &Fault) -> bool {
 ///
 /// Returns `None` if several tokens have this span, as in the expansion of a `macro_rules!`.
 fn find(block: &Block, span: Span) -> Option<Expr> {
-    struct Find {
+    struct ExprFinder {
         at: [LineColumn; 2],
         found: Vec<Expr>,
     }
-    impl<'ast> Visit<'ast> for Find {
+    impl<'ast> Visit<'ast> for ExprFinder {
         fn visit_expr(&mut self, expr: &'ast Expr) {
             let head = match expr {
                 Expr::MethodCall(e) => Some(e.method.span()),
@@ -330,7 +330,7 @@ fn find(block: &Block, span: Span) -> Option<Expr> {
             visit::visit_expr(self, expr);
         }
     }
-    let mut find = Find {
+    let mut find = ExprFinder {
         at: place(span),
         found: Vec::new(),
     };

@@ -1,13 +1,13 @@
 //! Lowers expressions.
 
-use super::{Cx, Host, Place, R, Stop, Value, Want, host};
+use super::{Abort, Cx, Expected, Host, LowerResult, Place, Value, host};
 use proc_macro2::Span;
 use syn::spanned::Spanned;
 use syn::{Expr, UnOp};
 
 impl Cx<'_> {
     /// Lowers an expression to a value.
-    pub(super) fn eval(&mut self, expr: &Expr, want: &Want) -> R<Value> {
+    pub(super) fn eval(&mut self, expr: &Expr, want: &Expected) -> LowerResult<Value> {
         match expr {
             Expr::Paren(p) => return self.eval(&p.expr, want),
             Expr::Group(g) => return self.eval(&g.expr, want),
@@ -90,7 +90,7 @@ impl Cx<'_> {
     }
 
     /// Reports why an expression is not straight-line.
-    fn not_straight(&mut self, expr: &Expr) -> R<Value> {
+    fn not_straight(&mut self, expr: &Expr) -> LowerResult<Value> {
         match expr {
             Expr::If(e) => {
                 self.condition(&e.cond, "if")?;
@@ -106,7 +106,7 @@ impl Cx<'_> {
             }
             Expr::ForLoop(e) => {
                 if let Expr::Path(_) = peel(&e.expr)
-                    && let Ok(Value::Tensor { .. }) = self.eval(&e.expr, &Want::one())
+                    && let Ok(Value::Tensor { .. }) = self.eval(&e.expr, &Expected::one())
                 {
                     return self.refuse_iteration(&e.expr);
                 }
@@ -127,7 +127,7 @@ impl Cx<'_> {
             Expr::Await(e) => {
                 self.errors
                     .push(e, "a traced function cannot `.await`; await outside of it");
-                Err(Stop::Error)
+                Err(Abort::Error)
             }
             Expr::Unsafe(e) => self.recorded("`unsafe`", e.unsafe_token.span()),
             Expr::Struct(e) => self.recorded("a struct", e.path.span()),
@@ -136,11 +136,11 @@ impl Cx<'_> {
     }
 
     /// Lowers a call whose `Result` is unwrapped here.
-    pub(super) fn eval_fallible(&mut self, expr: &Expr, want: &Want) -> R<Value> {
+    pub(super) fn eval_fallible(&mut self, expr: &Expr, want: &Expected) -> LowerResult<Value> {
         self.eval_fallible_at(expr, want, expr.span())
     }
 
-    fn eval_fallible_at(&mut self, expr: &Expr, want: &Want, span: Span) -> R<Value> {
+    fn eval_fallible_at(&mut self, expr: &Expr, want: &Expected, span: Span) -> LowerResult<Value> {
         let value = match expr {
             Expr::Call(call) => self.call(call, want, true)?,
             Expr::MethodCall(call) => self.method(call, want, true)?,
@@ -156,15 +156,15 @@ impl Cx<'_> {
     }
 
     /// Lowers a host expression that is a static argument.
-    pub(super) fn static_value(&mut self, expr: &Expr) -> R<Host> {
+    pub(super) fn static_value(&mut self, expr: &Expr) -> LowerResult<Host> {
         let outer = std::mem::replace(&mut self.host_places, true);
-        let value = self.eval(expr, &Want::one());
+        let value = self.eval(expr, &Expected::one());
         self.host_places = outer;
         self.host_of(value?, expr)
     }
 
     /// Returns the host expression of `value`, to which `expr` was lowered.
-    pub(super) fn host_of(&mut self, value: Value, expr: &Expr) -> R<Host> {
+    pub(super) fn host_of(&mut self, value: Value, expr: &Expr) -> LowerResult<Host> {
         match value {
             Value::Host(h) => Ok(h),
             Value::Place(p) => Ok(Host {
@@ -172,7 +172,7 @@ impl Cx<'_> {
                 reads: Vec::new(),
                 number: false,
             }),
-            Value::Poison => Err(Stop::Error),
+            Value::Poison => Err(Abort::Error),
             Value::Closure(_) | Value::Uninit(_) | Value::Never => {
                 self.recorded("a static argument", expr.span())
             }
@@ -181,30 +181,30 @@ impl Cx<'_> {
                     expr,
                     "this argument is part of the program, so it cannot depend on the values of a tensor; pass it as a parameter, or read `.dim(axis)`",
                 );
-                Err(Stop::Error)
+                Err(Abort::Error)
             }
         }
     }
 
     /// Reports a condition on the elements of a tensor, if branches and loops are not lowered.
-    pub(super) fn condition(&mut self, cond: &Expr, keyword: &str) -> R<()> {
+    pub(super) fn condition(&mut self, cond: &Expr, keyword: &str) -> LowerResult<()> {
         if matches!(cond, Expr::Let(_)) || !self.mentions_traced(cond) {
             return Ok(());
         }
         let before = self.errors.is_empty();
-        match self.eval(cond, &Want::one()) {
+        match self.eval(cond, &Expected::one()) {
             Ok(Value::Tensor { .. }) => self.refuse_condition(cond, keyword),
-            Err(Stop::Error) if before => Err(Stop::Error),
+            Err(Abort::Error) if before => Err(Abort::Error),
             _ => Ok(()),
         }
     }
 
-    pub(super) fn refuse_condition<T>(&mut self, cond: &Expr, keyword: &str) -> R<T> {
+    pub(super) fn refuse_condition<T>(&mut self, cond: &Expr, keyword: &str) -> LowerResult<T> {
         self.errors.push(
             cond,
             format!("`{keyword}` on the values of a tensor cannot be traced, because they are not computed yet; choose between two tensors with `condition.select(&x, &y)`"),
         );
-        Err(Stop::Error)
+        Err(Abort::Error)
     }
 
     /// Returns whether a host expression is known to be a number.
@@ -263,14 +263,14 @@ fn peel(expr: &Expr) -> &Expr {
 
 /// Returns whether an expression contains a call that makes a tensor.
 pub(super) fn makes_tensor_inside(expr: &Expr) -> bool {
-    struct Makes(bool);
-    impl<'ast> syn::visit::Visit<'ast> for Makes {
+    struct TensorCallFinder(bool);
+    impl<'ast> syn::visit::Visit<'ast> for TensorCallFinder {
         fn visit_expr_call(&mut self, call: &'ast syn::ExprCall) {
             self.0 |= super::op::tensor_function(&call.func).is_some();
             syn::visit::visit_expr_call(self, call);
         }
     }
-    let mut found = Makes(false);
+    let mut found = TensorCallFinder(false);
     syn::visit::Visit::visit_expr(&mut found, expr);
     found.0
 }

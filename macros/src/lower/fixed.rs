@@ -188,11 +188,11 @@ impl Cx<'_> {
 /// It may if it calls a method of the local, borrows it mutably, assigns to it, or mentions it in a
 /// macro.
 fn may_change(expr: &Expr, locals: &BTreeSet<String>) -> bool {
-    struct Changes<'a> {
+    struct ChangeFinder<'a> {
         locals: &'a BTreeSet<String>,
         found: bool,
     }
-    impl Changes<'_> {
+    impl ChangeFinder<'_> {
         fn of(&mut self, expr: &Expr) {
             match expr {
                 Expr::Path(p) => {
@@ -206,7 +206,7 @@ fn may_change(expr: &Expr, locals: &BTreeSet<String>) -> bool {
             }
         }
     }
-    impl<'ast> Visit<'ast> for Changes<'_> {
+    impl<'ast> Visit<'ast> for ChangeFinder<'_> {
         fn visit_expr(&mut self, expr: &'ast Expr) {
             match expr {
                 Expr::MethodCall(e) => self.of(&e.receiver),
@@ -223,7 +223,7 @@ fn may_change(expr: &Expr, locals: &BTreeSet<String>) -> bool {
             });
         }
     }
-    let mut changes = Changes {
+    let mut changes = ChangeFinder {
         locals,
         found: false,
     };
@@ -233,28 +233,28 @@ fn may_change(expr: &Expr, locals: &BTreeSet<String>) -> bool {
 
 /// Returns whether an expression reads the shape of a tensor by reference.
 fn borrows(expr: &Expr) -> bool {
-    struct Borrows(bool);
-    impl<'ast> Visit<'ast> for Borrows {
+    struct BorrowFinder(bool);
+    impl<'ast> Visit<'ast> for BorrowFinder {
         fn visit_expr_method_call(&mut self, e: &'ast syn::ExprMethodCall) {
             self.0 |= e.method == "shape" || e.method == "aval";
             syn::visit::visit_expr_method_call(self, e);
         }
     }
-    let mut found = Borrows(false);
+    let mut found = BorrowFinder(false);
     found.visit_expr(expr);
     found.0
 }
 
 /// Returns an expression with the local `from` renamed to `to`.
 pub(super) fn renamed(mut expr: Expr, from: &Ident, to: &Ident) -> Expr {
-    struct Renamed<'a>(&'a Ident, &'a Ident);
-    impl VisitMut for Renamed<'_> {
+    struct LocalRenamer<'a>(&'a Ident, &'a Ident);
+    impl VisitMut for LocalRenamer<'_> {
         fn visit_expr_path_mut(&mut self, p: &mut syn::ExprPath) {
             if p.path.is_ident(self.0) {
                 p.path = self.1.clone().into();
             }
         }
     }
-    Renamed(from, to).visit_expr_mut(&mut expr);
+    LocalRenamer(from, to).visit_expr_mut(&mut expr);
     expr
 }

@@ -57,8 +57,8 @@ pub(super) fn literal(expr: &Expr) -> Option<Static> {
 
 /// Calls `f` with each variable that an expression mentions. All names in macros count.
 pub(super) fn names(expr: &Expr, f: &mut dyn FnMut(&Ident)) {
-    struct Names<'a>(&'a mut dyn FnMut(&Ident));
-    impl<'ast> Visit<'ast> for Names<'_> {
+    struct HostNames<'a>(&'a mut dyn FnMut(&Ident));
+    impl<'ast> Visit<'ast> for HostNames<'_> {
         fn visit_expr_path(&mut self, p: &'ast syn::ExprPath) {
             if let Some(ident) = p.path.get_ident() {
                 (self.0)(ident);
@@ -68,7 +68,7 @@ pub(super) fn names(expr: &Expr, f: &mut dyn FnMut(&Ident)) {
             in_tokens(m.tokens.clone(), self.0);
         }
     }
-    Names(f).visit_expr(expr);
+    HostNames(f).visit_expr(expr);
 }
 
 /// Calls `f` with each identifier in `tokens` that does not follow a dot.
@@ -117,8 +117,8 @@ impl Cx<'_> {
 
     /// Returns a host expression with its variables renamed to their names in the emitted code.
     pub(super) fn rename(&self, expr: &Expr) -> Expr {
-        struct Rename<'a, 'b>(&'a Cx<'b>);
-        impl Rename<'_, '_> {
+        struct LocalRenamer<'a, 'b>(&'a Cx<'b>);
+        impl LocalRenamer<'_, '_> {
             fn of(&self, ident: &Ident) -> Option<Ident> {
                 match self.0.lookup(&unraw(ident))? {
                     Value::Host(h) => match &h.expr {
@@ -129,7 +129,7 @@ impl Cx<'_> {
                 }
             }
         }
-        impl VisitMut for Rename<'_, '_> {
+        impl VisitMut for LocalRenamer<'_, '_> {
             fn visit_expr_path_mut(&mut self, p: &mut syn::ExprPath) {
                 if let Some(new) = p.path.get_ident().and_then(|i| self.of(i)) {
                     p.path = new.into();
@@ -171,7 +171,7 @@ impl Cx<'_> {
             }
         }
         let mut expr = expr.clone();
-        Rename(self).visit_expr_mut(&mut expr);
+        LocalRenamer(self).visit_expr_mut(&mut expr);
         expr
     }
 }

@@ -1,7 +1,7 @@
 //! Lowers the inputs of a program: parameters, leaves of trees, and tensors that depend on no
 //! parameter.
 
-use super::R;
+use super::LowerResult;
 use super::names::spelt;
 use super::{Cx, Host, Place, Value};
 use crate::input::{Kind, unraw};
@@ -62,7 +62,7 @@ impl Cx<'_> {
     }
 
     /// Returns the variable of a leaf of a tree parameter.
-    pub(super) fn leaf(&mut self, place: &Place, like: Option<Var>) -> R<Var> {
+    pub(super) fn leaf(&mut self, place: &Place, like: Option<Var>) -> LowerResult<Var> {
         let place = &self.fixed_place(place);
         let tokens = place.expr.to_token_stream();
         let key = tokens.to_string();

@@ -16,7 +16,7 @@ pub(super) struct Items {
 
 impl Items {
     pub(super) fn of(func: &Func, body: &Block) -> Items {
-        let mut functions = Untraced::default();
+        let mut functions = UntracedFunctions::default();
         functions.visit_block(body);
         Items {
             functions: functions.0,
@@ -26,9 +26,9 @@ impl Items {
 }
 
 #[derive(Default)]
-struct Untraced(BTreeSet<String>);
+struct UntracedFunctions(BTreeSet<String>);
 
-impl<'ast> Visit<'ast> for Untraced {
+impl<'ast> Visit<'ast> for UntracedFunctions {
     fn visit_item_fn(&mut self, item: &'ast ItemFn) {
         if !item.attrs.iter().any(is_traced) {
             self.0.insert(unraw(&item.sig.ident));

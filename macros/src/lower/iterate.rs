@@ -1,7 +1,7 @@
 //! Lowers the iterator of a `for` loop: host values, parts of trees, and tuples of these.
 
 use super::pattern::Item;
-use super::{Cx, R, Value, Want};
+use super::{Cx, Expected, LowerResult, Value};
 use syn::spanned::Spanned;
 use syn::{Expr, ExprMethodCall};
 
@@ -10,7 +10,7 @@ const SELECT: [&str; 5] = ["rev", "skip", "take", "step_by", "by_ref"];
 
 impl Cx<'_> {
     /// Returns the emitted form of an iterator, and the kind of its items.
-    pub(super) fn iterator(&mut self, expr: &Expr) -> R<(Expr, Item)> {
+    pub(super) fn iterator(&mut self, expr: &Expr) -> LowerResult<(Expr, Item)> {
         if !self.mentions_traced(expr) {
             let number = matches!(expr, Expr::Range(_))
                 || matches!(expr, Expr::Paren(p) if matches!(*p.expr, Expr::Range(_)));
@@ -22,7 +22,7 @@ impl Cx<'_> {
                 Ok((syn::parse_quote!((#expr)), item))
             }
             Expr::Group(g) => self.iterator(&g.expr),
-            Expr::Range(_) => match self.eval(expr, &Want::one())? {
+            Expr::Range(_) => match self.eval(expr, &Expected::one())? {
                 Value::Host(host) => {
                     self.force(&host.reads);
                     let e = host.expr;
@@ -38,7 +38,7 @@ impl Cx<'_> {
         }
     }
 
-    fn adapter(&mut self, call: &ExprMethodCall) -> R<(Expr, Item)> {
+    fn adapter(&mut self, call: &ExprMethodCall) -> LowerResult<(Expr, Item)> {
         let name = call.method.to_string();
         let method = &call.method;
         match (name.as_str(), call.args.len()) {
@@ -94,7 +94,7 @@ impl Cx<'_> {
                 }
                 Ok((syn::parse_quote!(#base.#method(#(#args),*)), item))
             }
-            _ => match self.eval(&Expr::MethodCall(call.clone()), &Want::one())? {
+            _ => match self.eval(&Expr::MethodCall(call.clone()), &Expected::one())? {
                 Value::Host(host) => {
                     self.force(&host.reads);
                     Ok((host.expr, Item::Host { number: false }))
@@ -108,11 +108,11 @@ impl Cx<'_> {
     ///
     /// `moved` is true if a collection passed by value would be consumed: its parts would then have
     /// other addresses, and could not be located in the parameter.
-    fn collection(&mut self, expr: &Expr, moved: bool) -> R<(Expr, Item)> {
+    fn collection(&mut self, expr: &Expr, moved: bool) -> LowerResult<(Expr, Item)> {
         if !self.mentions_traced(expr) {
             return Ok((self.rename(expr), Item::Host { number: false }));
         }
-        match self.eval(expr, &Want::one())? {
+        match self.eval(expr, &Expected::one())? {
             Value::Place(place) if place.by_ref || !moved => {
                 let param = place.param;
                 let tokens = self.reference(&place);

@@ -1,7 +1,7 @@
 //! Lowers the value of a branch: the common kind of its arms' values, and the locals that hold it.
 
 use super::slots::join;
-use super::{Cx, Host, Place, R, Stop, Value};
+use super::{Abort, Cx, Host, LowerResult, Place, Value};
 use crate::program::{Declaration, Store};
 use gradloom_ir::{Aval, Var};
 use proc_macro2::{Ident, Span};
@@ -12,14 +12,14 @@ use quote::{ToTokens, quote};
 pub(super) struct Join {
     /// Reserved declarations in front of the branch.
     declarations: Vec<usize>,
-    kind: Option<Kind>,
+    kind: Option<JoinKind>,
     /// Aval of each tensor after the branch.
     avals: Vec<(Var, Aval)>,
     hint: Option<Ident>,
 }
 
 #[derive(Clone, Debug)]
-enum Kind {
+enum JoinKind {
     /// The variable, and whether the value is a reference.
     Tensor(Var, bool),
     Host {
@@ -30,7 +30,7 @@ enum Kind {
         param: usize,
         ident: Ident,
     },
-    Tuple(Vec<Kind>),
+    Tuple(Vec<JoinKind>),
 }
 
 /// Maximum number of tensors and host values in the value of a branch.
@@ -49,10 +49,10 @@ impl Cx<'_> {
     }
 
     /// Stores the value of one arm in the destination.
-    pub(super) fn give(&mut self, join: &mut Join, value: Value) -> R<()> {
+    pub(super) fn give(&mut self, join: &mut Join, value: Value) -> LowerResult<()> {
         match value {
             Value::Never => return Ok(()),
-            Value::Poison => return Err(Stop::Error),
+            Value::Poison => return Err(Abort::Error),
             _ => {}
         }
         let mut kind = join.kind.take();
@@ -71,31 +71,31 @@ impl Cx<'_> {
         join.kind.map_or(Value::Never, value_of)
     }
 
-    fn kind_of(&mut self, join: &mut Join, value: &Value) -> R<Kind> {
+    fn kind_of(&mut self, join: &mut Join, value: &Value) -> LowerResult<JoinKind> {
         let name = join.hint.clone();
         let mut next = || {
             let found = join.declarations.pop();
-            found.ok_or_else(|| Stop::Recorded("a branch has too many values".to_owned()))
+            found.ok_or_else(|| Abort::Recorded("a branch has too many values".to_owned()))
         };
         match value {
             Value::Tensor { var, by_ref } => {
                 let id = next()?;
                 let slot = self.new_slot(name.as_ref(), *var);
                 self.declare(id, Declaration::Tensor(slot));
-                Ok(Kind::Tensor(slot, *by_ref))
+                Ok(JoinKind::Tensor(slot, *by_ref))
             }
             Value::Place(place) if self.pieces_mut().as_tensors || !place.by_ref => {
                 let id = next()?;
                 let var = self.leaf(place, None)?;
                 let slot = self.new_slot(name.as_ref(), var);
                 self.declare(id, Declaration::Tensor(slot));
-                Ok(Kind::Tensor(slot, place.by_ref))
+                Ok(JoinKind::Tensor(slot, place.by_ref))
             }
             Value::Host(host) => {
                 let id = next()?;
                 let ident = self.local_for(name);
                 self.declare(id, Declaration::Host(ident.clone()));
-                Ok(Kind::Host {
+                Ok(JoinKind::Host {
                     ident,
                     number: host.number,
                 })
@@ -104,7 +104,7 @@ impl Cx<'_> {
                 let id = next()?;
                 let ident = self.local_for(name);
                 self.declare(id, Declaration::Host(ident.clone()));
-                Ok(Kind::Place {
+                Ok(JoinKind::Place {
                     param: place.param,
                     ident,
                 })
@@ -112,9 +112,9 @@ impl Cx<'_> {
             Value::Tuple(values) => {
                 join.hint = None;
                 let kinds = values.iter().map(|v| self.kind_of(join, v));
-                Ok(Kind::Tuple(kinds.collect::<R<_>>()?))
+                Ok(JoinKind::Tuple(kinds.collect::<LowerResult<_>>()?))
             }
-            _ => Err(Stop::Recorded(
+            _ => Err(Abort::Recorded(
                 "a branch has a value that is neither a tensor nor static".to_owned(),
             )),
         }
@@ -125,10 +125,15 @@ impl Cx<'_> {
         self.host_ident(&name)
     }
 
-    fn put(&mut self, kind: &Kind, value: Value, avals: &mut Vec<(Var, Aval)>) -> R<()> {
+    fn put(
+        &mut self,
+        kind: &JoinKind,
+        value: Value,
+        avals: &mut Vec<(Var, Aval)>,
+    ) -> LowerResult<()> {
         match (kind, value) {
-            (_, Value::Poison) => Err(Stop::Error),
-            (Kind::Tensor(slot, _), value @ (Value::Tensor { .. } | Value::Place(_))) => {
+            (_, Value::Poison) => Err(Abort::Error),
+            (JoinKind::Tensor(slot, _), value @ (Value::Tensor { .. } | Value::Place(_))) => {
                 let var = self.tensor(value, None)?;
                 self.store(*slot, var, Store::Assign);
                 let aval = self.b.aval(*slot).clone();
@@ -138,23 +143,23 @@ impl Cx<'_> {
                 }
                 Ok(())
             }
-            (Kind::Host { ident, .. }, Value::Host(Host { expr, reads, .. })) => {
+            (JoinKind::Host { ident, .. }, Value::Host(Host { expr, reads, .. })) => {
                 self.push_host(reads, quote!(#ident = #expr;));
                 Ok(())
             }
-            (Kind::Place { param, ident }, Value::Place(place))
+            (JoinKind::Place { param, ident }, Value::Place(place))
                 if place.param == *param && place.by_ref =>
             {
                 let place = self.reference(&place);
                 self.push_host(Vec::new(), quote!(#ident = #place;));
                 Ok(())
             }
-            (Kind::Tuple(kinds), Value::Tuple(values)) if kinds.len() == values.len() => {
+            (JoinKind::Tuple(kinds), Value::Tuple(values)) if kinds.len() == values.len() => {
                 let mut parts = kinds.iter().zip(values);
                 parts.try_for_each(|(k, v)| self.put(k, v, avals))
             }
-            (Kind::Place { .. }, Value::Tensor { .. } | Value::Place(_)) => Err(Stop::Mixed),
-            _ => Err(Stop::Recorded(
+            (JoinKind::Place { .. }, Value::Tensor { .. } | Value::Place(_)) => Err(Abort::Mixed),
+            _ => Err(Abort::Recorded(
                 "the arms of a branch have values of different kinds".to_owned(),
             )),
         }
@@ -174,21 +179,21 @@ impl Cx<'_> {
     }
 }
 
-fn value_of(kind: Kind) -> Value {
+fn value_of(kind: JoinKind) -> Value {
     match kind {
-        Kind::Tensor(var, by_ref) => Value::Tensor { var, by_ref },
-        Kind::Host { ident, number } => Value::Host(Host {
+        JoinKind::Tensor(var, by_ref) => Value::Tensor { var, by_ref },
+        JoinKind::Host { ident, number } => Value::Host(Host {
             expr: syn::parse_quote!(#ident),
             reads: Vec::new(),
             number,
         }),
-        Kind::Place { param, ident } => Value::Place(Place {
+        JoinKind::Place { param, ident } => Value::Place(Place {
             param,
             expr: syn::parse_quote!(#ident),
             by_ref: true,
             root: false,
             owned: false,
         }),
-        Kind::Tuple(kinds) => Value::Tuple(kinds.into_iter().map(value_of).collect()),
+        JoinKind::Tuple(kinds) => Value::Tuple(kinds.into_iter().map(value_of).collect()),
     }
 }

@@ -4,9 +4,9 @@ use super::control::Use;
 use super::join::Join;
 use super::slots::join;
 use super::syntax::has_let;
-use super::{Cx, R, Stop, Value, Want};
+use super::{Abort, Cx, Expected, LowerResult, Value};
 use crate::program::HostCode;
-use crate::program::checkpoint::Turns;
+use crate::program::checkpoint::LoopHead;
 use gradloom_ir::flow::Node;
 use gradloom_ir::{Aval, Var};
 use proc_macro2::TokenStream;
@@ -17,13 +17,13 @@ use syn::spanned::Spanned;
 
 /// Loop or labelled block around the current statement.
 #[derive(Clone, Debug)]
-pub(super) struct Around {
+pub(super) struct EnclosingLoop {
     pub(super) label: Option<String>,
     pub(super) is_loop: bool,
     /// Destination of the values of `break`.
     pub(super) join: Option<Join>,
     /// Structure expected of these values.
-    pub(super) want: Want,
+    pub(super) want: Expected,
     /// True if a `break` leaves it.
     pub(super) broken: bool,
 }
@@ -34,7 +34,7 @@ const TRIALS: usize = 3;
 impl Cx<'_> {
     /// Lowers a loop repeatedly, until the avals of its slots at the loop head hold for every
     /// iteration.
-    fn looped(&mut self, lower: impl Fn(&mut Self) -> R<()>) -> R<()> {
+    fn looped(&mut self, lower: impl Fn(&mut Self) -> LowerResult<()>) -> LowerResult<()> {
         let slots = self.slot_avals();
         for trial in 0..TRIALS {
             let before = self.clone();
@@ -44,7 +44,7 @@ impl Cx<'_> {
             *self = before;
             match found {
                 // Errors are reported by the final lowering.
-                Ok(()) | Err(Stop::Error) => {}
+                Ok(()) | Err(Abort::Error) => {}
                 Err(stop) => return Err(stop),
             }
             let mut changed = false;
@@ -97,9 +97,9 @@ impl Cx<'_> {
         label: &Option<syn::Label>,
         is_loop: bool,
         join: Option<Join>,
-        want: &Want,
+        want: &Expected,
     ) {
-        self.pieces_mut().around.push(Around {
+        self.pieces_mut().around.push(EnclosingLoop {
             label: label.as_ref().map(|l| l.name.ident.to_string()),
             is_loop,
             join,
@@ -108,12 +108,12 @@ impl Cx<'_> {
         });
     }
 
-    fn outside(&mut self) -> Around {
+    fn outside(&mut self) -> EnclosingLoop {
         let around = self.pieces_mut().around.pop();
         around.expect("the loop has been pushed")
     }
 
-    pub(super) fn for_loop(&mut self, e: &syn::ExprForLoop, of: &Expr) -> R<Value> {
+    pub(super) fn for_loop(&mut self, e: &syn::ExprForLoop, of: &Expr) -> LowerResult<Value> {
         let every = self.checkpoint(&e.attrs, of)?;
         let (mut iterator, item) = self.iterator(&e.expr)?;
         let mut copies = Vec::new();
@@ -123,7 +123,7 @@ impl Cx<'_> {
         self.slots_for(e)?;
         let (label, keyword, within) = (&e.label, &e.for_token, &e.in_token);
         self.looped(|cx| {
-            cx.inside(&e.label, true, None, &Want::one());
+            cx.inside(&e.label, true, None, &Expected::one());
             cx.scopes.push(BTreeMap::new());
             let pat = cx.bind_item(&e.pat, &item);
             let lowered = pat.and_then(|pat| {
@@ -143,10 +143,10 @@ impl Cx<'_> {
     fn push_loop(
         &mut self,
         of: &Expr,
-        turns: Turns,
+        turns: LoopHead,
         every: Option<TokenStream>,
         body: Vec<Node<HostCode>>,
-    ) -> R<()> {
+    ) -> LowerResult<()> {
         match every {
             Some(every) => self.checkpointed(of, turns, every, body),
             None => {
@@ -159,13 +159,13 @@ impl Cx<'_> {
         }
     }
 
-    pub(super) fn while_loop(&mut self, e: &syn::ExprWhile, of: &Expr) -> R<Value> {
+    pub(super) fn while_loop(&mut self, e: &syn::ExprWhile, of: &Expr) -> LowerResult<Value> {
         let every = self.checkpoint(&e.attrs, of)?;
         self.slots_for(e)?;
         let label = &e.label;
         self.looped(|cx| {
-            cx.inside(&e.label, true, None, &Want::one());
-            let mut turns = Turns {
+            cx.inside(&e.label, true, None, &Expected::one());
+            let mut turns = LoopHead {
                 shown: quote!(#label loop),
                 head: quote!(#label loop),
                 condition: None,
@@ -200,16 +200,16 @@ impl Cx<'_> {
         &mut self,
         e: &syn::ExprLoop,
         of: &Expr,
-        want: &Want,
+        want: &Expected,
         used: Use,
-    ) -> R<Value> {
+    ) -> LowerResult<Value> {
         let every = self.checkpoint(&e.attrs, of)?;
         if every.is_some() && used == Use::Value {
             self.errors.push(
                 &e.loop_token,
                 "a checkpointed `loop` has no value; assign to a local, and `break`",
             );
-            return Err(Stop::Error);
+            return Err(Abort::Error);
         }
         let join = (used == Use::Value).then(|| self.join());
         self.slots_for(e)?;
@@ -220,7 +220,7 @@ impl Cx<'_> {
             let lowered = cx.scope(|cx| cx.statements(&e.body));
             *after.borrow_mut() = Some(cx.outside());
             let (_, body) = lowered?;
-            let turns = Turns {
+            let turns = LoopHead {
                 shown: quote!(#label #keyword),
                 head: quote!(#label #keyword),
                 condition: None,
@@ -240,9 +240,9 @@ impl Cx<'_> {
     pub(super) fn labelled_block(
         &mut self,
         e: &syn::ExprBlock,
-        want: &Want,
+        want: &Expected,
         used: Use,
-    ) -> R<Value> {
+    ) -> LowerResult<Value> {
         let place = (used == Use::Value).then(|| self.join());
         self.slots_for(e)?;
         let label = &e.label;

@@ -1,6 +1,6 @@
 //! Lowers macros that are statements, and renames locals in format strings.
 
-use super::{Cx, R, Value};
+use super::{Cx, LowerResult, Value};
 use crate::input::format_names;
 use crate::input::unraw;
 use gradloom_ir::Var;
@@ -33,14 +33,14 @@ const FORMATS: [(&str, usize); 3] = [("format", 0), ("write", 1), ("writeln", 1)
 
 impl Cx<'_> {
     /// Lowers a macro statement: assertions and prints are emitted as host code.
-    pub(super) fn host_macro(&mut self, mac: &Macro) -> R<()> {
+    pub(super) fn host_macro(&mut self, mac: &Macro) -> LowerResult<()> {
         let (reads, tokens) = self.kept_macro(mac)?;
         self.push_host(reads, quote!(#tokens;));
         Ok(())
     }
 
     /// Returns the emitted form of a macro, and the variables that it reads.
-    pub(super) fn kept_macro(&mut self, mac: &Macro) -> R<(Vec<Var>, TokenStream)> {
+    pub(super) fn kept_macro(&mut self, mac: &Macro) -> LowerResult<(Vec<Var>, TokenStream)> {
         let name = name_of(mac);
         if !KEPT.iter().any(|(kept, _)| *kept == name) {
             return self.recorded(&format!("`{name}!`"), mac.span());

@@ -2,7 +2,7 @@
 
 use super::expr::{by_ref, copy};
 use super::op::find;
-use super::{Cx, Host, Place, R, Stop, Value, Want, host};
+use super::{Abort, Cx, Expected, Host, LowerResult, Place, Value, host};
 use crate::method_table::{is_of_values, reads_tensor};
 use gradloom_ir::Op;
 use gradloom_ir::op::Method;
@@ -18,24 +18,24 @@ impl Cx<'_> {
     pub(super) fn method(
         &mut self,
         call: &syn::ExprMethodCall,
-        want: &Want,
+        want: &Expected,
         fallible: bool,
-    ) -> R<Value> {
+    ) -> LowerResult<Value> {
         let name = call.method.to_string();
         if ["unwrap", "expect"].contains(&name.as_str())
             && let Some(place) = self.lent(call)?
         {
             return Ok(place);
         }
-        let receiver = self.eval(&call.receiver, &Want::one())?;
+        let receiver = self.eval(&call.receiver, &Expected::one())?;
         let plain = call.args.is_empty();
         match receiver {
             Value::Poison => {
                 // Errors in the arguments are still reported.
                 for arg in &call.args {
-                    let _ = self.eval(arg, &Want::one());
+                    let _ = self.eval(arg, &Expected::one());
                 }
-                Err(Stop::Error)
+                Err(Abort::Error)
             }
             value @ (Value::Tensor { .. } | Value::Place(_))
                 if plain && COPIES.contains(&name.as_str()) =>
@@ -92,9 +92,9 @@ impl Cx<'_> {
         &mut self,
         call: &syn::ExprMethodCall,
         place: Place,
-        want: &Want,
+        want: &Expected,
         fallible: bool,
-    ) -> R<Value> {
+    ) -> LowerResult<Value> {
         let name = call.method.to_string();
         if (reads_tensor(&name) && !place.root)
             || ["len", "is_empty", "is_some", "is_none"].contains(&name.as_str())
@@ -131,8 +131,8 @@ impl Cx<'_> {
         method: Method,
         receiver: Option<Value>,
         call: &syn::ExprMethodCall,
-        want: &Want,
-    ) -> R<Value> {
+        want: &Expected,
+    ) -> LowerResult<Value> {
         let (args, turbofish) = (call.args.iter(), call.turbofish.as_ref());
         self.op(
             op,
@@ -146,12 +146,12 @@ impl Cx<'_> {
     }
 
     /// Reports an iteration over a tensor.
-    pub(super) fn refuse_iteration<T>(&mut self, at: &impl ToTokens) -> R<T> {
+    pub(super) fn refuse_iteration<T>(&mut self, at: &impl ToTokens) -> LowerResult<T> {
         self.errors.push(
             at,
             "a tensor cannot be iterated over; take it apart with `.unbind::<N>(axis)`",
         );
-        Err(Stop::Error)
+        Err(Abort::Error)
     }
 
     /// Returns whether the type of a place may depend on a type parameter.
@@ -180,10 +180,10 @@ impl Cx<'_> {
         call: &syn::ExprMethodCall,
         receiver: Host,
         number: bool,
-    ) -> R<Value> {
+    ) -> LowerResult<Value> {
         let mut values = vec![Value::Host(receiver)];
         for arg in &call.args {
-            values.push(self.eval(arg, &Want::one())?);
+            values.push(self.eval(arg, &Expected::one())?);
         }
         let Some(values) = self.hosts(&values) else {
             return self.recorded(

@@ -5,7 +5,7 @@
 //! their position between the equations, and a host value that an op takes as a static argument is
 //! bound once, at that position.
 //!
-//! Valid Rust that is not straight-line stops the lowering with [`Stop::Recorded`]: the companions
+//! Valid Rust that is not straight-line stops the lowering with [`Abort::Recorded`]: the companions
 //! then run the user's function and record its ops.
 
 mod assemble;
@@ -44,10 +44,10 @@ mod syntax;
 mod value;
 
 use items::Items;
-use value::{Host, Local, Place, Value, Want};
+use value::{Expected, Host, Local, Place, Value};
 
 use crate::input::{Func, OutShape, text};
-use crate::program::{Body, Call, HostStmt, Input, Lowered};
+use crate::program::{Body, Call, HostStmt, Input, LoweredProgram};
 use crate::report::Errors;
 use gradloom_ir::program::Keep;
 use gradloom_ir::{Attr, Builder, Dim, Op, SecondaryMap, Var};
@@ -57,7 +57,7 @@ use std::rc::Rc;
 
 /// Reason why lowering stops.
 #[derive(Debug)]
-pub(crate) enum Stop {
+pub(crate) enum Abort {
     /// An error has been reported.
     Error,
     /// The body has to be traced at run time, for the reason given.
@@ -68,7 +68,7 @@ pub(crate) enum Stop {
     Mixed,
 }
 
-type R<T> = Result<T, Stop>;
+type LowerResult<T> = Result<T, Abort>;
 
 #[derive(Clone)]
 struct Cx<'a> {
@@ -92,7 +92,7 @@ struct Cx<'a> {
     /// Values that the user marked `#[save]` or `#[recompute]`.
     pins: Vec<(Var, Keep)>,
     /// Names of the host locals in the emitted code so far.
-    host_names: names::Names,
+    host_names: names::HostNames,
     /// Mutable host locals.
     host_mut: BTreeSet<String>,
     /// Variables mentioned by host code, which must keep their names.
@@ -102,7 +102,7 @@ struct Cx<'a> {
     /// True while a static argument is lowered, where a place is a host value.
     host_places: bool,
     /// Pieces so far, if the body may have control flow.
-    flow: Option<blocks::Pieces>,
+    flow: Option<blocks::FlowState>,
     rt: TokenStream,
 }
 
@@ -124,15 +124,15 @@ pub(crate) fn lower(
     let items = Items::of(func, block);
     let mut cx = Cx::new(func, block, &items, rt);
     match cx.straight(block) {
-        Err(Stop::Recorded(_)) => {}
+        Err(Abort::Recorded(_)) => {}
         outs => return cx.finish(outs, errors),
     }
     // The body is not straight-line, so it is lowered as blocks between branches and loops.
     let mut cx = Cx::new(func, block, &items, rt);
-    cx.flow = Some(blocks::Pieces::new());
+    cx.flow = Some(blocks::FlowState::new());
     match cx.flow(block) {
         Err(stop) => {
-            if let (Stop::Recorded(reason), true, Some(attr)) =
+            if let (Abort::Recorded(reason), true, Some(attr)) =
                 (&stop, cx.errors.is_empty(), checkpoint::find(block))
             {
                 let message = format!(
@@ -142,7 +142,7 @@ pub(crate) fn lower(
             }
             cx.finish(Err(stop), errors)
         }
-        Ok(()) if !cx.errors.is_empty() => cx.finish(Err(Stop::Error), errors),
+        Ok(()) if !cx.errors.is_empty() => cx.finish(Err(Abort::Error), errors),
         Ok(()) => Body::Flow(Box::new(cx.pieces())),
     }
 }
@@ -166,7 +166,7 @@ impl<'a> Cx<'a> {
             spans: SecondaryMap::new(),
             idents: BTreeMap::new(),
             pins: Vec::new(),
-            host_names: names::Names::default(),
+            host_names: names::HostNames::default(),
             host_mut: BTreeSet::new(),
             spoken_of: BTreeSet::new(),
             host_dims: BTreeMap::new(),
@@ -182,9 +182,9 @@ impl<'a> Cx<'a> {
     }
 
     /// Lowers a straight-line body to its results.
-    fn straight(&mut self, block: &syn::Block) -> R<Vec<Var>> {
+    fn straight(&mut self, block: &syn::Block) -> LowerResult<Vec<Var>> {
         let shape = &self.func.output.shape;
-        let want = Want {
+        let want = Expected {
             shape: shape.clone(),
             count: None,
         };
@@ -200,12 +200,12 @@ impl<'a> Cx<'a> {
         Ok(outs)
     }
 
-    fn finish(self, outs: R<Vec<Var>>, errors: &mut Errors) -> Body {
+    fn finish(self, outs: LowerResult<Vec<Var>>, errors: &mut Errors) -> Body {
         let body = match outs {
             Ok(_) if !self.errors.is_empty() => Body::Recorded("its body has errors".to_owned()),
-            Err(Stop::Error) => Body::Recorded("its body has errors".to_owned()),
-            Err(Stop::Recorded(reason)) => Body::Recorded(reason),
-            Err(Stop::Mixed) => {
+            Err(Abort::Error) => Body::Recorded("its body has errors".to_owned()),
+            Err(Abort::Recorded(reason)) => Body::Recorded(reason),
+            Err(Abort::Mixed) => {
                 Body::Recorded("its branches have values of different kinds".to_owned())
             }
             Ok(outs) => {
@@ -214,7 +214,7 @@ impl<'a> Cx<'a> {
                 for (var, keep) in self.pins {
                     program.pins.insert(var, keep);
                 }
-                Body::Straight(Box::new(Lowered {
+                Body::Straight(Box::new(LoweredProgram {
                     n_eqns: program.eqns.len(),
                     program,
                     inputs: self.inputs,
@@ -235,7 +235,7 @@ impl<'a> Cx<'a> {
 
 impl Cx<'_> {
     /// Appends the variables of `value`, which must have the structure `shape`, to `outs`.
-    fn outs(&mut self, value: Value, shape: &OutShape, outs: &mut Vec<Var>) -> R<()> {
+    fn outs(&mut self, value: Value, shape: &OutShape, outs: &mut Vec<Var>) -> LowerResult<()> {
         match (value, shape) {
             (Value::Tuple(values), OutShape::Tuple(shapes)) if values.len() == shapes.len() => {
                 values
@@ -252,7 +252,7 @@ impl Cx<'_> {
                 Ok(())
             }
             // rustc reports a type error in the user's function.
-            _ => Err(Stop::Recorded(
+            _ => Err(Abort::Recorded(
                 "its result is not written as tensors".to_owned(),
             )),
         }
@@ -266,8 +266,8 @@ impl Cx<'_> {
         });
     }
 
-    fn recorded<T>(&self, what: &str, span: Span) -> R<T> {
-        Err(Stop::Recorded(format!(
+    fn recorded<T>(&self, what: &str, span: Span) -> LowerResult<T> {
+        Err(Abort::Recorded(format!(
             "{what} at line {}",
             span.start().line
         )))
@@ -282,7 +282,7 @@ impl Cx<'_> {
         likes: Vec<Var>,
         n_outs: usize,
         span: Span,
-    ) -> R<Vec<Var>> {
+    ) -> LowerResult<Vec<Var>> {
         let args: Vec<Var> = data.iter().chain(&likes).copied().collect();
         match self.b.try_emit(op, statics, &args, n_outs) {
             Ok(outs) => {
@@ -293,7 +293,7 @@ impl Cx<'_> {
             }
             Err(error) => {
                 self.explain(&error, statics, &args, span);
-                Err(Stop::Error)
+                Err(Abort::Error)
             }
         }
     }

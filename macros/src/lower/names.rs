@@ -9,13 +9,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Set of names with a counter for fresh ones.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Names {
+pub(super) struct HostNames {
     taken: BTreeSet<String>,
     /// Number of the last fresh name for each base name.
     last: BTreeMap<String, usize>,
 }
 
-impl Names {
+impl HostNames {
     pub(super) fn push(&mut self, name: String) {
         self.taken.insert(name);
     }

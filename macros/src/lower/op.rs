@@ -1,6 +1,6 @@
 //! Lowers calls of ops, as the table of methods describes them.
 
-use super::{Cx, R, Stop, Value, Want};
+use super::{Abort, Cx, Expected, LowerResult, Value};
 use gradloom_ir::op::{Method, Operands, Param};
 use gradloom_ir::{Attr, Op, Static, Var};
 use proc_macro2::{Ident, Span};
@@ -44,9 +44,9 @@ impl Cx<'_> {
         receiver: Option<Value>,
         args: impl Iterator<Item = &'e Expr>,
         turbofish: Option<&AngleBracketedGenericArguments>,
-        want: &Want,
+        want: &Expected,
         span: Span,
-    ) -> R<Value> {
+    ) -> LowerResult<Value> {
         let Arguments {
             data,
             likes,
@@ -92,7 +92,7 @@ impl Cx<'_> {
         mut receiver: Option<Value>,
         mut args: impl Iterator<Item = &'e Expr>,
         span: Span,
-    ) -> R<Arguments> {
+    ) -> LowerResult<Arguments> {
         let mut read = Arguments::default();
         let names = op.def().statics();
         let (mut failed, mut missing) = (false, false);
@@ -104,7 +104,7 @@ impl Cx<'_> {
                     let value = match receiver.take() {
                         Some(value) => Ok(value),
                         None => match args.next() {
-                            Some(arg) => self.eval(arg, &Want::one()),
+                            Some(arg) => self.eval(arg, &Expected::one()),
                             None => {
                                 missing = true;
                                 continue;
@@ -124,13 +124,13 @@ impl Cx<'_> {
                     match value.and_then(|v| self.tensor(v, like)) {
                         Ok(var) if *param == Param::Data => read.data.push(var),
                         Ok(var) => read.likes.push(var),
-                        Err(Stop::Error) => failed = true,
+                        Err(Abort::Error) => failed = true,
                         Err(stop) => return Err(stop),
                     }
                 }
                 Param::List => match args.next().map(|a| self.list(a)) {
                     Some(Ok(vars)) => read.data.extend(vars),
-                    Some(Err(Stop::Error)) => failed = true,
+                    Some(Err(Abort::Error)) => failed = true,
                     Some(Err(stop)) => return Err(stop),
                     None => missing = true,
                 },
@@ -143,7 +143,7 @@ impl Cx<'_> {
                         let name = name.unwrap_or("argument");
                         read.statics.push(self.statik(host, name, arg.span()));
                     }
-                    Some((_, Err(Stop::Error))) => failed = true,
+                    Some((_, Err(Abort::Error))) => failed = true,
                     Some((_, Err(stop))) => return Err(stop),
                     None => missing = true,
                 },
@@ -160,7 +160,7 @@ impl Cx<'_> {
             return self.recorded(&what, span);
         }
         if failed {
-            return Err(Stop::Error);
+            return Err(Abort::Error);
         }
         if let Some(number) = number {
             let number = self.tensor(number, read.data.last().copied())?;
@@ -170,10 +170,10 @@ impl Cx<'_> {
     }
 
     /// Lowers a list of tensors: `&[&a, &b]`.
-    fn list(&mut self, arg: &Expr) -> R<Vec<Var>> {
-        match self.eval(arg, &Want::one())? {
+    fn list(&mut self, arg: &Expr) -> LowerResult<Vec<Var>> {
+        match self.eval(arg, &Expected::one())? {
             Value::Tuple(values) => values.into_iter().map(|v| self.tensor(v, None)).collect(),
-            Value::Poison => Err(Stop::Error),
+            Value::Poison => Err(Abort::Error),
             // The length of the list is not known.
             _ => self.recorded("a list of tensors that is not written out", arg.span()),
         }

@@ -2,7 +2,7 @@
 
 use super::host;
 use super::op::is_text;
-use super::{Cx, Host, R, Stop, Value};
+use super::{Abort, Cx, Host, LowerResult, Value};
 use crate::input::text;
 use gradloom_ir::{Attr, Op, Static, Var};
 use proc_macro2::{Ident, Span};
@@ -11,7 +11,7 @@ use syn::spanned::Spanned;
 
 impl Cx<'_> {
     /// Returns the variable of a value that is an operand; a number takes the dtype of `like`.
-    pub(super) fn tensor(&mut self, value: Value, like: Option<Var>) -> R<Var> {
+    pub(super) fn tensor(&mut self, value: Value, like: Option<Var>) -> LowerResult<Var> {
         match value {
             Value::Tensor { var, .. } => Ok(var),
             Value::Place(place) => self.leaf(&place, like),
@@ -32,13 +32,13 @@ impl Cx<'_> {
                 }
                 Ok(self.constant(&host, like))
             }
-            Value::Tuple(_) => Err(Stop::Recorded("a tuple is used as a tensor".to_owned())),
-            Value::Closure(_) => Err(Stop::Recorded("a closure is used as a tensor".to_owned())),
+            Value::Tuple(_) => Err(Abort::Recorded("a tuple is used as a tensor".to_owned())),
+            Value::Closure(_) => Err(Abort::Recorded("a closure is used as a tensor".to_owned())),
             // rustc reports that it has no value.
-            Value::Uninit(_) | Value::Never => {
-                Err(Stop::Recorded("a value that is not initialised".to_owned()))
-            }
-            Value::Poison => Err(Stop::Error),
+            Value::Uninit(_) | Value::Never => Err(Abort::Recorded(
+                "a value that is not initialised".to_owned(),
+            )),
+            Value::Poison => Err(Abort::Error),
         }
     }
 

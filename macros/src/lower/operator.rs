@@ -1,7 +1,7 @@
 //! Lowers operators.
 
 use super::expr::by_ref;
-use super::{Cx, Host, R, Stop, Value, Want};
+use super::{Abort, Cx, Expected, Host, LowerResult, Value};
 use gradloom_ir::{Op, Var};
 use proc_macro2::Span;
 use quote::ToTokens;
@@ -9,10 +9,10 @@ use syn::spanned::Spanned;
 use syn::{BinOp, Expr, UnOp};
 
 impl Cx<'_> {
-    pub(super) fn unary(&mut self, u: &syn::ExprUnary) -> R<Value> {
-        let value = self.eval(&u.expr, &Want::one())?;
+    pub(super) fn unary(&mut self, u: &syn::ExprUnary) -> LowerResult<Value> {
+        let value = self.eval(&u.expr, &Expected::one())?;
         match (&u.op, value) {
-            (_, Value::Poison) => Err(Stop::Error),
+            (_, Value::Poison) => Err(Abort::Error),
             // A local bound by a pattern is a reference, and dereferencing it gives a place.
             (UnOp::Deref(_), Value::Place(mut p)) if p.is_bound_reference() => {
                 let expr = &p.expr;
@@ -59,12 +59,12 @@ impl Cx<'_> {
             }
             (op, _) => {
                 self.errors.push(op, "`!` does not take a tensor; write `condition.select(&x, &y)` with `x` and `y` exchanged");
-                Err(Stop::Error)
+                Err(Abort::Error)
             }
         }
     }
 
-    pub(super) fn binary(&mut self, b: &syn::ExprBinary) -> R<Value> {
+    pub(super) fn binary(&mut self, b: &syn::ExprBinary) -> LowerResult<Value> {
         let op = match &b.op {
             BinOp::Add(_) => Ok(Op::Add),
             BinOp::Sub(_) => Ok(Op::Sub),
@@ -78,10 +78,10 @@ impl Cx<'_> {
             BinOp::Ne(_) => Err("ne"),
             _ => Err(""),
         };
-        let left = self.eval(&b.left, &Want::one());
+        let left = self.eval(&b.left, &Expected::one());
         let left = left.map(|left| self.fixed_before(left, [&*b.right].into_iter()));
         let n_lowered = self.n_lowered();
-        let right = self.eval(&b.right, &Want::one());
+        let right = self.eval(&b.right, &Expected::one());
         let is_lazy = matches!(b.op, BinOp::And(_) | BinOp::Or(_));
         if is_lazy && n_lowered != self.n_lowered() && matches!(right, Ok(Value::Host(_))) {
             return self.recorded("a condition that is not always evaluated", b.right.span());
@@ -110,7 +110,7 @@ impl Cx<'_> {
         match op {
             Ok(op) => self.arithmetic(op, left, right, b.op.span()),
             Err(_) if matches!(left, Value::Poison) || matches!(right, Value::Poison) => {
-                Err(Stop::Error)
+                Err(Abort::Error)
             }
             Err("") => {
                 let op = b.op.to_token_stream();
@@ -128,7 +128,7 @@ impl Cx<'_> {
                 };
                 self.errors
                     .push(&b.op, format!("`{op}` does not take tensors; {hint}"));
-                Err(Stop::Error)
+                Err(Abort::Error)
             }
             // If a field such as `scale` in `model.scale.sqrt() > 0.5` is a tensor, rustc reports
             // the comparison in the user's function.
@@ -138,7 +138,7 @@ impl Cx<'_> {
             Err(method) => {
                 let op = b.op.to_token_stream();
                 self.errors.push(&b.op, format!("`{op}` returns one `bool`, not one per element; write `x.{method}(&y)`, and choose with `.select(&a, &b)`"));
-                Err(Stop::Error)
+                Err(Abort::Error)
             }
         }
     }
@@ -179,7 +179,13 @@ impl Cx<'_> {
     }
 
     /// Lowers `left op right`; a number on either side takes the dtype of the tensor.
-    pub(super) fn arithmetic(&mut self, op: Op, left: Value, right: Value, span: Span) -> R<Value> {
+    pub(super) fn arithmetic(
+        &mut self,
+        op: Op,
+        left: Value,
+        right: Value,
+        span: Span,
+    ) -> LowerResult<Value> {
         let tensor_of = |v: &Value| match v {
             Value::Tensor { var, .. } => Some(*var),
             _ => None,
@@ -221,7 +227,7 @@ impl Cx<'_> {
         statics: &[gradloom_ir::Attr],
         data: Vec<Var>,
         span: Span,
-    ) -> R<Value> {
+    ) -> LowerResult<Value> {
         let out = self.emit(op, statics, data, vec![], 1, span)?;
         Ok(Value::Tensor {
             var: out[0],

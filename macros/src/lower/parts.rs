@@ -1,13 +1,13 @@
 //! Lowers tuples, lists, fields, indices, ranges and casts.
 
-use super::{Cx, Host, Place, R, Stop, Value, Want, host};
+use super::{Abort, Cx, Expected, Host, LowerResult, Place, Value, host};
 use crate::input::OutShape;
 use syn::Expr;
 use syn::spanned::Spanned;
 
 impl Cx<'_> {
     /// Lowers a tuple of tensors and host values.
-    pub(super) fn tuple(&mut self, t: &syn::ExprTuple, want: &Want) -> R<Value> {
+    pub(super) fn tuple(&mut self, t: &syn::ExprTuple, want: &Expected) -> LowerResult<Value> {
         let shapes = match &want.shape {
             OutShape::Tuple(shapes) if shapes.len() == t.elems.len() => Some(shapes.clone()),
             _ => None,
@@ -15,14 +15,14 @@ impl Cx<'_> {
         let mixed = t.elems.iter().any(|e| self.mentions_traced(e));
         let values = t.elems.iter().enumerate().map(|(i, e)| {
             let shape = shapes.as_ref().map_or(OutShape::Tensor, |s| s[i].clone());
-            Ok(match self.eval(e, &Want { shape, count: None })? {
+            Ok(match self.eval(e, &Expected { shape, count: None })? {
                 Value::Host(host) if mixed && host.reads.is_empty() => {
                     Value::Host(self.fixed(host, "part"))
                 }
                 value => value,
             })
         });
-        let values = values.collect::<R<Vec<_>>>()?;
+        let values = values.collect::<LowerResult<Vec<_>>>()?;
         if values.iter().all(|v| matches!(v, Value::Host(_))) {
             return Ok(self.rebuild(values, |e| {
                 Expr::Tuple(syn::ExprTuple {
@@ -35,12 +35,12 @@ impl Cx<'_> {
     }
 
     /// Lowers an array to a tuple.
-    pub(super) fn array(&mut self, a: &syn::ExprArray) -> R<Value> {
+    pub(super) fn array(&mut self, a: &syn::ExprArray) -> LowerResult<Value> {
         let values = a
             .elems
             .iter()
-            .map(|e| self.eval(e, &Want::one()))
-            .collect::<R<Vec<_>>>()?;
+            .map(|e| self.eval(e, &Expected::one()))
+            .collect::<LowerResult<Vec<_>>>()?;
         if let Some(values) = self.hosts(&values) {
             return Ok(self.rebuild(values, |e| {
                 Expr::Array(syn::ExprArray {
@@ -53,8 +53,8 @@ impl Cx<'_> {
     }
 
     /// Lowers a field of a tree, a tuple or a host value.
-    pub(super) fn field_of(&mut self, f: &syn::ExprField) -> R<Value> {
-        match self.eval(&f.base, &Want::one())? {
+    pub(super) fn field_of(&mut self, f: &syn::ExprField) -> LowerResult<Value> {
+        match self.eval(&f.base, &Expected::one())? {
             Value::Place(place) => Ok(self.field(&place, &f.member)),
             Value::Tuple(values) => match &f.member {
                 syn::Member::Unnamed(i) if (i.index as usize) < values.len() => {
@@ -68,20 +68,20 @@ impl Cx<'_> {
                     ..f.clone()
                 })
             })),
-            Value::Poison => Err(Stop::Error),
+            Value::Poison => Err(Abort::Error),
             _ => self.recorded("a field of a tensor", f.member.span()),
         }
     }
 
     /// Lowers a cast of a number.
-    pub(super) fn cast(&mut self, c: &syn::ExprCast) -> R<Value> {
-        match self.eval(&c.expr, &Want::one())? {
+    pub(super) fn cast(&mut self, c: &syn::ExprCast) -> LowerResult<Value> {
+        match self.eval(&c.expr, &Expected::one())? {
             Value::Tensor { .. } => {
                 self.errors.push(
                     c,
                     "a tensor cannot be cast with `as`; write `.cast(DType::F32)`",
                 );
-                Err(Stop::Error)
+                Err(Abort::Error)
             }
             value => match self.hosts(&[value]) {
                 Some(values) => Ok(self.rebuild(values, |mut e| {
@@ -90,18 +90,18 @@ impl Cx<'_> {
                         ..c.clone()
                     })
                 })),
-                None => Err(Stop::Error),
+                None => Err(Abort::Error),
             },
         }
     }
 
     /// Lowers a range of host values.
-    pub(super) fn range(&mut self, e: &syn::ExprRange) -> R<Value> {
+    pub(super) fn range(&mut self, e: &syn::ExprRange) -> LowerResult<Value> {
         let parts: Vec<&Expr> = e.start.iter().chain(&e.end).map(|b| &**b).collect();
         let values = parts
             .into_iter()
-            .map(|e| self.eval(e, &Want::one()))
-            .collect::<R<Vec<_>>>()?;
+            .map(|e| self.eval(e, &Expected::one()))
+            .collect::<LowerResult<Vec<_>>>()?;
         match self.hosts(&values) {
             Some(values) => {
                 let (start, end) = (e.start.is_some(), e.end.is_some());
@@ -176,8 +176,8 @@ impl Cx<'_> {
     }
 
     /// Lowers an index into a list in a tree, a tuple or a host value.
-    pub(super) fn index(&mut self, i: &syn::ExprIndex) -> R<Value> {
-        let base = self.eval(&i.expr, &Want::one())?;
+    pub(super) fn index(&mut self, i: &syn::ExprIndex) -> LowerResult<Value> {
+        let base = self.eval(&i.expr, &Expected::one())?;
         let index = match &base {
             // The error for indexing a tensor is enough; one for the type of the index would be
             // redundant.
@@ -222,9 +222,9 @@ impl Cx<'_> {
             }
             Value::Tensor { .. } => {
                 self.errors.push(i, "a tensor cannot be indexed with `[]`; write `.slice(..)`, or `.unbind::<N>(axis)` for its parts");
-                Err(Stop::Error)
+                Err(Abort::Error)
             }
-            Value::Poison => Err(Stop::Error),
+            Value::Poison => Err(Abort::Error),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Lowers patterns of `for`, `match` and `if let`, which bind parts of trees and host values.
 
-use super::{Cx, Host, Place, R, Value};
+use super::{Cx, Host, LowerResult, Place, Value};
 use crate::input::unraw;
 use proc_macro2::{Ident, Span};
 use std::collections::BTreeMap;
@@ -28,7 +28,7 @@ impl Cx<'_> {
     ///
     /// Returns the pattern with the names of the emitted code, in which no two host locals share a
     /// name.
-    pub(super) fn bind_item(&mut self, pat: &Pat, item: &Item) -> R<Pat> {
+    pub(super) fn bind_item(&mut self, pat: &Pat, item: &Item) -> LowerResult<Pat> {
         match (pat, item) {
             (Pat::Paren(p), item) => self.bind_item(&p.pat, item),
             (Pat::Tuple(t), Item::Tuple(items)) if t.elems.len() == items.len() => {
@@ -77,12 +77,12 @@ impl Cx<'_> {
     }
 
     fn rename_pattern(&mut self, pat: &Pat, value: &mut dyn FnMut(Expr) -> Value) -> Pat {
-        struct Rename<'a, 'b> {
+        struct BindingRenamer<'a, 'b> {
             cx: &'a mut Cx<'b>,
             /// Emitted names of the bindings so far; alternatives bind the same names.
             seen: BTreeMap<String, Ident>,
         }
-        impl Rename<'_, '_> {
+        impl BindingRenamer<'_, '_> {
             fn fresh(&mut self, ident: &Ident) -> Ident {
                 let key = unraw(ident);
                 if let Some(fresh) = self.seen.get(&key) {
@@ -93,7 +93,7 @@ impl Cx<'_> {
                 fresh
             }
         }
-        impl VisitMut for Rename<'_, '_> {
+        impl VisitMut for BindingRenamer<'_, '_> {
             fn visit_pat_ident_mut(&mut self, p: &mut syn::PatIdent) {
                 if is_binding(p) {
                     p.ident = self.fresh(&p.ident);
@@ -119,7 +119,7 @@ impl Cx<'_> {
             fn visit_expr_mut(&mut self, _: &mut Expr) {}
         }
         let mut pat = pat.clone();
-        let mut rename = Rename {
+        let mut rename = BindingRenamer {
             cx: self,
             seen: BTreeMap::new(),
         };
@@ -137,8 +137,8 @@ impl Cx<'_> {
 ///
 /// The returned bindings keep their `mut`, for the pattern that binds the values again.
 pub(super) fn take_bindings(pat: &mut Pat) -> Vec<syn::PatIdent> {
-    struct Take(Vec<syn::PatIdent>);
-    impl VisitMut for Take {
+    struct BindingTaker(Vec<syn::PatIdent>);
+    impl VisitMut for BindingTaker {
         fn visit_pat_ident_mut(&mut self, p: &mut syn::PatIdent) {
             if is_binding(p) && self.0.iter().all(|q| q.ident != p.ident) {
                 self.0.push(syn::PatIdent {
@@ -158,15 +158,15 @@ pub(super) fn take_bindings(pat: &mut Pat) -> Vec<syn::PatIdent> {
             }
         }
     }
-    let mut take = Take(Vec::new());
+    let mut take = BindingTaker(Vec::new());
     take.visit_pat_mut(pat);
     take.0
 }
 
 /// Returns the span of the first binding by value in a pattern.
 pub(super) fn takes(pat: &Pat) -> Option<Span> {
-    struct Takes(Option<Span>);
-    impl<'ast> Visit<'ast> for Takes {
+    struct MoveFinder(Option<Span>);
+    impl<'ast> Visit<'ast> for MoveFinder {
         fn visit_pat_ident(&mut self, p: &'ast syn::PatIdent) {
             if is_binding(p) && p.by_ref.is_none() {
                 self.0.get_or_insert(p.ident.span());
@@ -175,7 +175,7 @@ pub(super) fn takes(pat: &Pat) -> Option<Span> {
         }
         fn visit_expr(&mut self, _: &'ast Expr) {}
     }
-    let mut takes = Takes(None);
+    let mut takes = MoveFinder(None);
     takes.visit_pat(pat);
     takes.0
 }

@@ -1,6 +1,6 @@
 //! Slots: storage for locals that more than one block assigns to.
 
-use super::{Cx, Local, R, Stop, Value};
+use super::{Abort, Cx, Local, LowerResult, Value};
 use crate::program::Store;
 use gradloom_ir::{Aval, Shape, Var};
 use proc_macro2::{Ident, Span};
@@ -54,7 +54,7 @@ impl Cx<'_> {
 
     /// Gives a local a slot because later code assigns to it; locals that are not tensors need
     /// none.
-    pub(super) fn needs_slot(&mut self, name: &Ident) -> R<()> {
+    pub(super) fn needs_slot(&mut self, name: &Ident) -> LowerResult<()> {
         let key = crate::input::unraw(name);
         let found = self.scopes.iter().rev().find_map(|s| s.get(&key)).cloned();
         let Some(Local { value, slot: None }) = found else {
@@ -62,7 +62,9 @@ impl Cx<'_> {
         };
         let mut value = match value {
             Value::Place(place) if !place.by_ref && place.root => {
-                return Err(Stop::Recorded(format!("an assignment to the tree `{key}`")));
+                return Err(Abort::Recorded(format!(
+                    "an assignment to the tree `{key}`"
+                )));
             }
             Value::Place(place) if !place.by_ref => Value::Tensor {
                 var: self.leaf(&place, None)?,
@@ -80,7 +82,7 @@ impl Cx<'_> {
         Ok(())
     }
 
-    fn slot_for(&mut self, name: &Ident, value: &mut Value) -> R<Slot> {
+    fn slot_for(&mut self, name: &Ident, value: &mut Value) -> LowerResult<Slot> {
         match value {
             Value::Tensor { var, .. } => {
                 let slot = self.new_slot(Some(name), *var);
@@ -89,7 +91,7 @@ impl Cx<'_> {
             }
             Value::Tuple(values) => {
                 let slots = values.iter_mut().map(|v| self.slot_for(name, v));
-                Ok(Slot::Many(slots.collect::<R<_>>()?))
+                Ok(Slot::Many(slots.collect::<LowerResult<_>>()?))
             }
             Value::Host(host) => {
                 let (local, expr) = (self.host_slot(name), &host.expr);
@@ -110,7 +112,7 @@ impl Cx<'_> {
                 place.root = false;
                 Ok(Slot::Host(local))
             }
-            _ => Err(Stop::Recorded(format!(
+            _ => Err(Abort::Recorded(format!(
                 "an assignment to `{name}`, which holds more than tensors"
             ))),
         }
@@ -124,7 +126,7 @@ impl Cx<'_> {
     }
 
     /// Returns the value with parts of trees read as tensors where the slot holds tensors.
-    pub(super) fn fitted(&mut self, slot: &Slot, value: Value) -> R<Value> {
+    pub(super) fn fitted(&mut self, slot: &Slot, value: Value) -> LowerResult<Value> {
         Ok(match (slot, value) {
             (Slot::One(_), Value::Place(place)) if !place.by_ref => Value::Tensor {
                 var: self.leaf(&place, None)?,
@@ -133,14 +135,19 @@ impl Cx<'_> {
             (Slot::Many(slots), Value::Tuple(values)) if slots.len() == values.len() => {
                 let parts = slots.iter().zip(values);
                 let parts = parts.map(|(slot, value)| self.fitted(slot, value));
-                Value::Tuple(parts.collect::<R<_>>()?)
+                Value::Tuple(parts.collect::<LowerResult<_>>()?)
             }
             (_, value) => value,
         })
     }
 
     /// Assigns to the host locals of a slot immediately.
-    pub(super) fn assign_hosts(&mut self, slot: &Slot, old: &Value, value: &mut Value) -> R<()> {
+    pub(super) fn assign_hosts(
+        &mut self,
+        slot: &Slot,
+        old: &Value,
+        value: &mut Value,
+    ) -> LowerResult<()> {
         match (slot, old, value) {
             (_, _, Value::Poison) => Ok(()),
             (Slot::Host(local), _, Value::Host(host)) => {
@@ -161,7 +168,7 @@ impl Cx<'_> {
                 *place = old.clone();
                 Ok(())
             }
-            (Slot::Host(local), ..) => Err(Stop::Recorded(format!(
+            (Slot::Host(local), ..) => Err(Abort::Recorded(format!(
                 "an assignment of a reference to another tree to `{local}`"
             ))),
             (Slot::Many(slots), Value::Tuple(olds), Value::Tuple(values)) => {

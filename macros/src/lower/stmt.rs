@@ -3,7 +3,7 @@
 use super::bind::{want_of, want_of_type};
 use super::control::Use;
 use super::syntax::{exits, is_control, is_panic};
-use super::{Cx, Host, R, Stop, Value, Want, host};
+use super::{Abort, Cx, Expected, Host, LowerResult, Value, host};
 use crate::input::text;
 use crate::input::{Kind, classify, unraw};
 use crate::report::Errors;
@@ -15,9 +15,9 @@ use syn::{Block, Expr, Pat, Stmt};
 
 impl Cx<'_> {
     /// Lowers the function's body to its value.
-    pub(super) fn body(&mut self, block: &Block, want: &Want) -> R<Value> {
+    pub(super) fn body(&mut self, block: &Block, want: &Expected) -> LowerResult<Value> {
         let Some((last, rest)) = block.stmts.split_last() else {
-            return Err(Stop::Recorded("its body is empty".to_owned()));
+            return Err(Abort::Recorded("its body is empty".to_owned()));
         };
         self.stmts(rest)?;
         let tail = match last {
@@ -27,7 +27,7 @@ impl Cx<'_> {
             Stmt::Expr(e, None) => e,
             other => {
                 self.stmts(std::slice::from_ref(other))?;
-                return Err(Stop::Recorded(
+                return Err(Abort::Recorded(
                     "its body does not end in an expression".to_owned(),
                 ));
             }
@@ -47,7 +47,7 @@ impl Cx<'_> {
     /// Lowers a block inside the body.
     ///
     /// Its locals go out of scope, but the emitted code has no nested block.
-    pub(super) fn block(&mut self, block: &Block, want: &Want) -> R<Value> {
+    pub(super) fn block(&mut self, block: &Block, want: &Expected) -> LowerResult<Value> {
         self.scopes.push(BTreeMap::new());
         let value = match block.stmts.split_last() {
             Some((Stmt::Expr(tail, None), rest)) => {
@@ -59,7 +59,7 @@ impl Cx<'_> {
         value
     }
 
-    pub(super) fn stmts(&mut self, stmts: &[Stmt]) -> R<()> {
+    pub(super) fn stmts(&mut self, stmts: &[Stmt]) -> LowerResult<()> {
         for stmt in stmts {
             // Code after an exit is unreachable.
             if self.flow.as_ref().is_some_and(|f| f.left) {
@@ -67,14 +67,14 @@ impl Cx<'_> {
             }
             match self.stmt(stmt) {
                 // Lowering continues after an error, so that all errors are reported at once.
-                Ok(()) | Err(Stop::Error) => {}
+                Ok(()) | Err(Abort::Error) => {}
                 Err(stop) => return Err(stop),
             }
         }
         Ok(())
     }
 
-    fn stmt(&mut self, stmt: &Stmt) -> R<()> {
+    fn stmt(&mut self, stmt: &Stmt) -> LowerResult<()> {
         self.at_line(stmt.span());
         if let Stmt::Expr(expr, _) = stmt {
             self.flush_old_values(expr);
@@ -90,13 +90,14 @@ impl Cx<'_> {
                     attrs: Vec::new(),
                     mac: m.mac.clone(),
                 });
-                self.control(&panic, &Want::one(), Use::Unused).map(drop)
+                self.control(&panic, &Expected::one(), Use::Unused)
+                    .map(drop)
             }
             Stmt::Macro(m) => self.host_macro(&m.mac),
             Stmt::Expr(e, _)
                 if self.flow.is_some() && is_control(e) && self.is_traced_control(e) =>
             {
-                self.control(e, &Want::one(), Use::Unused).map(drop)
+                self.control(e, &Expected::one(), Use::Unused).map(drop)
             }
             Stmt::Expr(Expr::Macro(m), _) => self.host_macro(&m.mac),
             Stmt::Expr(Expr::Assign(a), _) => self.assignment(a),
@@ -123,7 +124,7 @@ impl Cx<'_> {
                 self.push_host(Vec::new(), quote!(#e;));
                 Ok(())
             }
-            Stmt::Expr(e, _) => match self.eval(e, &Want::one())? {
+            Stmt::Expr(e, _) => match self.eval(e, &Expected::one())? {
                 // Host code may have side effects.
                 Value::Host(host) if !self.is_fixed(&host.expr) => {
                     let expr = &host.expr;
@@ -137,7 +138,7 @@ impl Cx<'_> {
         }
     }
 
-    fn assignment(&mut self, assign: &syn::ExprAssign) -> R<()> {
+    fn assignment(&mut self, assign: &syn::ExprAssign) -> LowerResult<()> {
         let (left, right) = (&assign.left, &assign.right);
         let value = |cx: &mut Self| {
             cx.hint(left);
@@ -152,10 +153,10 @@ impl Cx<'_> {
     }
 
     /// Lowers `x += y`, for which `op` is `Add`.
-    fn compound(&mut self, assign: &syn::ExprBinary, op: Op) -> R<()> {
+    fn compound(&mut self, assign: &syn::ExprBinary, op: Op) -> LowerResult<()> {
         let value = |cx: &mut Self| {
-            let left = cx.eval(&assign.left, &Want::one())?;
-            let right = cx.eval(&assign.right, &Want::one())?;
+            let left = cx.eval(&assign.left, &Expected::one())?;
+            let right = cx.eval(&assign.right, &Expected::one())?;
             if let (Value::Host(left), Value::Host(right)) = (&left, &right) {
                 return Ok(cx.operated(op, left, right));
             }
@@ -164,7 +165,7 @@ impl Cx<'_> {
         self.assign(&assign.left, value, &assign.right, Some(&assign.op))
     }
 
-    fn local(&mut self, local: &syn::Local) -> R<()> {
+    fn local(&mut self, local: &syn::Local) -> LowerResult<()> {
         let Some(init) = &local.init else {
             return self.uninit(local);
         };
@@ -198,9 +199,9 @@ impl Cx<'_> {
         }
         let value = match value {
             Ok(value) => value,
-            Err(Stop::Error) => {
+            Err(Abort::Error) => {
                 self.poison(pat);
-                return Err(Stop::Error);
+                return Err(Abort::Error);
             }
             Err(stop) => return Err(stop),
         };
@@ -211,7 +212,7 @@ impl Cx<'_> {
                 format!("this is a tensor, not a `{ty}`; remove the type, or read a single value with `.item::<{ty}>()`"),
             );
             self.poison(pat);
-            return Err(Stop::Error);
+            return Err(Abort::Error);
         }
         let value = match value {
             Value::Place(place) if static_kind => Value::Host(Host {
@@ -240,7 +241,7 @@ impl Cx<'_> {
     /// Lowers `let .. else` as a `match`.
     ///
     /// `let Some(x) = y else { .. }` becomes `let x = match y { Some(x) => x, _ => .. }`.
-    fn let_else(&mut self, local: &syn::Local, value: &Expr, other: &Expr) -> R<()> {
+    fn let_else(&mut self, local: &syn::Local, value: &Expr, other: &Expr) -> LowerResult<()> {
         if self.flow.is_none() || matches!(local.pat, Pat::Type(_)) {
             return self.recorded("`let .. else`", local.span());
         }
@@ -268,7 +269,7 @@ impl Cx<'_> {
     }
 
     /// Declares a local without a value; its kind is known at the first assignment.
-    fn uninit(&mut self, local: &syn::Local) -> R<()> {
+    fn uninit(&mut self, local: &syn::Local) -> LowerResult<()> {
         let pat = match &local.pat {
             Pat::Type(t) => &*t.pat,
             other => other,

@@ -6,15 +6,15 @@ use syn::Expr;
 use syn::visit::Visit;
 
 /// Host code that may assign to locals.
-pub(super) trait Assigns {
+pub(super) trait HostAssignments {
     fn assigned(&self) -> Vec<Ident>;
 }
 
 macro_rules! assigns {
     ($($ty:ident: $visit:ident,)*) => {$(
-        impl Assigns for syn::$ty {
+        impl HostAssignments for syn::$ty {
             fn assigned(&self) -> Vec<Ident> {
-                let mut found = Assigned::default();
+                let mut found = AssignedLocals::default();
                 found.$visit(self);
                 found.names
             }
@@ -32,18 +32,18 @@ assigns! {
 
 /// Returns the names that an expression assigns to.
 pub(super) fn assigned(expr: &Expr) -> Vec<Ident> {
-    let mut found = Assigned::default();
+    let mut found = AssignedLocals::default();
     found.visit_expr(expr);
     found.names
 }
 
 #[derive(Default)]
-struct Assigned {
+struct AssignedLocals {
     names: Vec<Ident>,
     seen: BTreeSet<String>,
 }
 
-impl Assigned {
+impl AssignedLocals {
     fn target(&mut self, expr: &Expr) {
         match expr {
             Expr::Path(p) => {
@@ -63,7 +63,7 @@ impl Assigned {
     }
 }
 
-impl<'ast> Visit<'ast> for Assigned {
+impl<'ast> Visit<'ast> for AssignedLocals {
     fn visit_expr_assign(&mut self, e: &'ast syn::ExprAssign) {
         self.target(&e.left);
         syn::visit::visit_expr_assign(self, e);

@@ -68,16 +68,16 @@ pub(super) struct Host {
 
 /// Structure that the context expects of an expression.
 #[derive(Clone, Debug)]
-pub(super) struct Want {
+pub(super) struct Expected {
     /// Structure of the results of a call.
     pub(super) shape: OutShape,
     /// Number of results of an op such as `split`.
     pub(super) count: Option<usize>,
 }
 
-impl Want {
-    pub(super) fn one() -> Want {
-        Want {
+impl Expected {
+    pub(super) fn one() -> Expected {
+        Expected {
             shape: OutShape::Tensor,
             count: None,
         }

@@ -5,7 +5,7 @@ use proc_macro2::{Ident, Span, TokenStream};
 /// Loop whose iterations are recomputed.
 #[derive(Clone, Debug)]
 pub(crate) struct Checkpoint {
-    pub(crate) turns: Turns,
+    pub(crate) turns: LoopHead,
     /// Number of iterations between two saved states.
     pub(crate) every: TokenStream,
     /// Host locals that the loop reads; each is cloned.
@@ -16,7 +16,7 @@ pub(crate) struct Checkpoint {
 
 /// Head of a loop, which decides how often it runs.
 #[derive(Clone, Debug)]
-pub(crate) struct Turns {
+pub(crate) struct LoopHead {
     /// Code before the brace, as the user wrote it.
     pub(crate) shown: TokenStream,
     /// Code before the brace of a loop that starts at iteration `start`.

@@ -1,7 +1,7 @@
 //! Result of lowering a body with control flow: blocks, and the host code between them.
 
 use super::checkpoint::Checkpoint;
-use super::straight::{Input, Lowered};
+use super::straight::{Input, LoweredProgram};
 use crate::input::text;
 use gradloom_ir::Var;
 use gradloom_ir::flow::Flow;
@@ -11,7 +11,7 @@ use std::fmt;
 
 /// Body with host control flow.
 #[derive(Debug)]
-pub(crate) struct Flowing {
+pub(crate) struct LoweredFlow {
     /// The blocks, and the host code that runs them.
     pub(crate) flow: Flow<HostCode>,
     /// Emission data of each block.
@@ -23,7 +23,7 @@ pub(crate) struct Flowing {
 /// Emission data of a block.
 #[derive(Debug)]
 pub(crate) struct Piece {
-    pub(crate) low: Lowered,
+    pub(crate) low: LoweredProgram,
     /// Kind of store for each result of the block.
     pub(crate) stores: Vec<Store>,
     /// First source line of the block.

@@ -5,17 +5,17 @@ mod flow;
 mod names;
 mod straight;
 
-pub(crate) use flow::{Declaration, Flowing, HostCode, Piece, Store};
+pub(crate) use flow::{Declaration, HostCode, LoweredFlow, Piece, Store};
 pub(crate) use names::{at, ident_of, ours};
-pub(crate) use straight::{Call, CallArg, Callee, HostStmt, Input, Lowered, Source};
+pub(crate) use straight::{Call, CallArg, Callee, HostStmt, Input, LoweredProgram, Source};
 
 /// Result of lowering a body.
 #[derive(Debug)]
 pub(crate) enum Body {
     /// Straight-line program.
-    Straight(Box<Lowered>),
+    Straight(Box<LoweredProgram>),
     /// Programs under host control flow.
-    Flow(Box<Flowing>),
+    Flow(Box<LoweredFlow>),
     /// The body is traced at run time, for the reason given.
     Recorded(String),
 }

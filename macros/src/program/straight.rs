@@ -9,7 +9,7 @@ use syn::{AngleBracketedGenericArguments, PathArguments};
 
 /// Program with the data that its emission needs.
 #[derive(Debug)]
-pub(crate) struct Lowered {
+pub(crate) struct LoweredProgram {
     pub(crate) program: Program,
     /// Number of equations of the whole function, of which the program may be one block.
     pub(crate) n_eqns: usize,

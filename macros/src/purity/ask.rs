@@ -1,7 +1,7 @@
 //! Formulates questions about types, which rustc answers.
 
 use super::ty::Val;
-use super::{Impure, Judge, Remedy};
+use super::{Impurity, Judge, Remedy};
 use crate::input::unraw;
 use crate::method_table::{NUMBERS, class};
 use proc_macro2::{Ident, Span, TokenStream};
@@ -26,17 +26,17 @@ pub(crate) struct Question {
 /// Place of an expression: the position of a token before it, and the index of an argument.
 ///
 /// Receivers have the index 0, and arguments count from 1, after an opening parenthesis.
-pub(crate) type Place = ((usize, usize), usize);
+pub(crate) type CallPosition = ((usize, usize), usize);
 
 /// Returns the place of an expression.
-pub(crate) fn place(span: Span, index: usize) -> Place {
+pub(crate) fn place(span: Span, index: usize) -> CallPosition {
     (super::position(span), index)
 }
 
 /// Question about the type of an expression, asked at its place in a copy of the body.
 #[derive(Clone, Debug)]
 pub(crate) struct Spot {
-    pub(crate) at: Place,
+    pub(crate) at: CallPosition,
     /// Classes of the types for which the answer is yes.
     pub(crate) mask: u32,
     /// The same question outside of the body, if the macro has an expression of the type.
@@ -49,7 +49,7 @@ pub(crate) struct Spot {
 
 impl Spot {
     /// Returns the question outside of the body, or the reason why the body may have side effects.
-    pub(crate) fn question(self) -> Result<Question, Impure> {
+    pub(crate) fn question(self) -> Result<Question, Impurity> {
         let Spot { why, span, .. } = self;
         match self.probe {
             Some(tokens) => Ok(Question {
@@ -59,7 +59,7 @@ impl Spot {
                 mark: None,
                 callee: None,
             }),
-            None => Err(Impure { why, span }),
+            None => Err(Impurity { why, span }),
         }
     }
 }
@@ -141,7 +141,7 @@ impl Judge<'_> {
     pub(super) fn ask_at(
         &mut self,
         val: &Val,
-        at: Place,
+        at: CallPosition,
         mask: u32,
         what: &str,
         span: Span,

@@ -24,13 +24,13 @@ mod path;
 mod pattern;
 mod ty;
 
-pub(crate) use ask::{Place, Question, Spot, mark_of, place};
+pub(crate) use ask::{CallPosition, Question, Spot, mark_of, place};
 
 use crate::input::args::Args;
 use crate::input::generic::without_lifetimes;
 use crate::input::{Func, Kind, OutShape, text, unraw};
 use crate::method_table::class;
-use crate::program::{Body, Call, Callee, Lowered};
+use crate::program::{Body, Call, Callee, LoweredProgram};
 use proc_macro2::{Span, TokenStream};
 use std::collections::{BTreeMap, BTreeSet};
 use syn::spanned::Spanned;
@@ -42,7 +42,7 @@ use ty::{Fidelity, Probe, Scope, Ty, Val, written};
 #[derive(Default)]
 pub(crate) struct Verdict {
     /// First reason why the body may have side effects.
-    pub(crate) impure: Option<Impure>,
+    pub(crate) impure: Option<Impurity>,
     /// Constants and statics that it mentions, which become part of the key of a call.
     pub(crate) globals: Vec<Path>,
     /// Questions that rustc has to confirm for the body to be pure.
@@ -66,7 +66,7 @@ pub(crate) fn judge(
         Body::Flow(flow) => {
             let pieces = flow.pieces.iter().map(|piece| &piece.low);
             pieces
-                .flat_map(|low: &Lowered| low.calls.values())
+                .flat_map(|low: &LoweredProgram| low.calls.values())
                 .collect()
         }
         // For such a body, rustc is asked whether its callees are traced.
@@ -75,11 +75,11 @@ pub(crate) fn judge(
     let written_to = func.params.iter().find(|p| writes(&p.ty));
     let mut judge = Judge::new(func, block, &calls, rt);
     judge.impure = match (body, written_to) {
-        (Body::Recorded(reason), _) if args.record => Some(Impure {
+        (Body::Recorded(reason), _) if args.record => Some(Impurity {
             why: reason.clone(),
             span: func.sig.ident.span(),
         }),
-        (_, Some(param)) => Some(Impure {
+        (_, Some(param)) => Some(Impurity {
             why: format!("`{}` can be written to", param.name),
             span: param.ident.span(),
         }),
@@ -99,13 +99,16 @@ pub(crate) fn judge(
             ..Verdict::default()
         };
     }
-    let impure = judge.impure.take().map(|Impure { why, span }| match body {
-        Body::Recorded(reason) if !settled => Impure {
-            why: format!("{why} (the body is recorded: {reason})"),
-            span,
-        },
-        _ => Impure { why, span },
-    });
+    let impure = judge
+        .impure
+        .take()
+        .map(|Impurity { why, span }| match body {
+            Body::Recorded(reason) if !settled => Impurity {
+                why: format!("{why} (the body is recorded: {reason})"),
+                span,
+            },
+            _ => Impurity { why, span },
+        });
     let (globals, questions, spots) = match impure {
         Some(_) => Default::default(),
         None => (judge.globals, judge.questions, judge.spots),
@@ -121,7 +124,7 @@ pub(crate) fn judge(
 
 /// Reason why a body may have side effects.
 #[derive(Clone, Debug)]
-pub(crate) struct Impure {
+pub(crate) struct Impurity {
     pub(crate) why: String,
     /// The user's token that may have the effect.
     pub(crate) span: Span,
@@ -150,7 +153,7 @@ enum Remedy {
 
 /// Items of a body, which may change the meaning of names in it.
 #[derive(Default)]
-struct Own {
+struct OwnItems {
     /// True if names cannot be resolved outside of the body, because of `use`, local types or
     /// `cfg`, or in a function in the body.
     hides: bool,
@@ -171,7 +174,7 @@ fn class_of_name(name: &str) -> Option<u32> {
     }
 }
 
-impl<'ast> Visit<'ast> for Own {
+impl<'ast> Visit<'ast> for OwnItems {
     fn visit_item(&mut self, item: &'ast syn::Item) {
         let hides = !matches!(item, syn::Item::Fn(_) | syn::Item::Const(_));
         self.hides |= hides;
@@ -199,9 +202,9 @@ const FUEL: usize = 200_000;
 /// Visitor that looks for host code not known to be pure.
 struct Judge<'a> {
     /// First reason found.
-    impure: Option<Impure>,
+    impure: Option<Impurity>,
     /// First read of a tensor, for which `#[traced(pure)]` is not a remedy.
-    reads: Option<Impure>,
+    reads: Option<Impurity>,
     scopes: Vec<Scope>,
     /// Paths of the traced functions that the body calls, with their results.
     functions: BTreeMap<String, Val>,
@@ -209,7 +212,7 @@ struct Judge<'a> {
     methods: Vec<(String, (usize, usize), Val)>,
     /// Number of method calls by name and position.
     places: BTreeMap<(String, (usize, usize)), usize>,
-    own: Own,
+    own: OwnItems,
     /// Constants and statics defined outside of the body.
     globals: Vec<Path>,
     questions: Vec<Question>,
@@ -236,7 +239,7 @@ struct Judge<'a> {
 
 impl<'a> Judge<'a> {
     fn new(func: &Func, block: &Block, calls: &[&Call], rt: &'a TokenStream) -> Judge<'a> {
-        let mut own = Own::default();
+        let mut own = OwnItems::default();
         own.visit_block(block);
         own.visit_signature(&func.sig);
         own.items = own.hides;
@@ -418,7 +421,7 @@ impl<'a> Judge<'a> {
     fn found(&mut self, what: &str, span: Span, why: &str, remedy: Remedy) -> Val {
         if self.impure.is_none() {
             let why = self.reason(what, span, why, remedy);
-            self.impure = Some(Impure { why, span });
+            self.impure = Some(Impurity { why, span });
         }
         Val::unknown()
     }

@@ -33,8 +33,8 @@ pub(super) fn misplaced(attrs: &mut Vec<Attribute>, errors: &mut Errors) {
 /// Reports and removes misspelt attributes of `let`s; rustc has no attributes with similar names
 /// there.
 pub(super) fn misspelt(block: &mut syn::Block, errors: &mut Errors) {
-    struct Misspelt<'a>(&'a mut Errors);
-    impl syn::visit_mut::VisitMut for Misspelt<'_> {
+    struct HintSpelling<'a>(&'a mut Errors);
+    impl syn::visit_mut::VisitMut for HintSpelling<'_> {
         fn visit_local_mut(&mut self, local: &mut syn::Local) {
             local.attrs.retain(|attr| {
                 let name = match attr.path().get_ident() {
@@ -53,13 +53,13 @@ pub(super) fn misspelt(block: &mut syn::Block, errors: &mut Errors) {
             syn::visit_mut::visit_local_mut(self, local);
         }
     }
-    syn::visit_mut::VisitMut::visit_block_mut(&mut Misspelt(errors), block);
+    syn::visit_mut::VisitMut::visit_block_mut(&mut HintSpelling(errors), block);
 }
 
 /// Removes the attributes that rustc does not know.
 pub(super) fn strip_attributes(block: &mut syn::Block) {
-    struct Take;
-    impl syn::visit_mut::VisitMut for Take {
+    struct AttributeStripper;
+    impl syn::visit_mut::VisitMut for AttributeStripper {
         fn visit_local_mut(&mut self, local: &mut syn::Local) {
             local.attrs.retain(|a| !is_remat_hint(a));
             syn::visit_mut::visit_local_mut(self, local);
@@ -77,7 +77,7 @@ pub(super) fn strip_attributes(block: &mut syn::Block) {
             syn::visit_mut::visit_expr_loop_mut(self, e);
         }
     }
-    syn::visit_mut::VisitMut::visit_block_mut(&mut Take, block);
+    syn::visit_mut::VisitMut::visit_block_mut(&mut AttributeStripper, block);
     fallback::take_attributes(block, &["save", "recompute", "checkpoint"]);
 }
 

@@ -6,14 +6,14 @@ use crate::digest::Digest;
 use crate::emit::annotations::Checks;
 use crate::emit::cached_call::Cause;
 use crate::emit::cached_call::StaticCall;
-use crate::emit::cx::{Cx, Pieces};
+use crate::emit::cx::{Cx, InternalItems};
 use crate::emit::docs::Docs;
 use crate::emit::facts::FactItems;
 use crate::emit::flow::flowing;
-use crate::emit::names::{Names, allow};
+use crate::emit::names::{ItemNames, allow};
 use crate::emit::straight::staged;
 use crate::feature::compiled_loops::Loops;
-use crate::feature::cost::Facts;
+use crate::feature::cost::CostItems;
 use crate::input::{Func, OutShape, text};
 use crate::program::Body;
 use proc_macro2::TokenStream;
@@ -40,7 +40,7 @@ pub(crate) fn companions(
     digest: &Digest,
     calls: &StaticCall<'_>,
 ) -> Companions {
-    let names = Names::new(func);
+    let names = ItemNames::new(func);
     let callers = Wrt::callers(func, body);
     let asked_for = asked_for(func, body, callers.as_ref());
     let (program, staged) = match body {
@@ -72,7 +72,7 @@ pub(crate) fn companions(
         callers: callers.as_ref(),
         asked_for: &asked_for,
     };
-    let Facts { constants, sizes } = cx.facts(body, staged.as_ref().map(|s| &s.reverse));
+    let CostItems { constants, sizes } = cx.facts(body, staged.as_ref().map(|s| &s.reverse));
     let loops = Loops::of(body);
     let kernels = cx.kernels(&loops);
     let (register_own, register) = match loops.is_empty() {
@@ -83,7 +83,7 @@ pub(crate) fn companions(
         true => (None, None),
     };
     let loops = (!loops.is_empty()).then(|| cx.loops(&loops.register(rt)));
-    let Pieces { hidden, items } = match staged {
+    let InternalItems { hidden, items } = match staged {
         Some(staged) => cx.hidden(staged, register_own.as_ref()),
         None => cx.recorded(),
     };

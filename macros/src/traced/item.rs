@@ -19,16 +19,16 @@ use proc_macro2::{Span, TokenStream};
 use syn::{Attribute, Block, ImplItemFn, ItemFn, Signature, Visibility};
 
 /// Function or method as the user wrote it.
-pub(super) struct Written<'a> {
+pub(super) struct UserItem<'a> {
     vis: &'a Visibility,
     sig: &'a mut Signature,
     block: &'a mut Block,
     attrs: &'a mut Vec<Attribute>,
 }
 
-impl<'a> Written<'a> {
+impl<'a> UserItem<'a> {
     pub(super) fn function(func: &'a mut ItemFn) -> Self {
-        Written {
+        UserItem {
             vis: &func.vis,
             sig: &mut func.sig,
             block: &mut func.block,
@@ -37,7 +37,7 @@ impl<'a> Written<'a> {
     }
 
     pub(super) fn method(method: &'a mut ImplItemFn) -> Self {
-        Written {
+        UserItem {
             vis: &method.vis,
             sig: &mut method.sig,
             block: &mut method.block,
@@ -60,7 +60,7 @@ impl<'a> Written<'a> {
 }
 
 /// Expansion of one function.
-pub(super) struct Emitted {
+pub(super) struct ItemExpansion {
     pub(super) body: Body,
     /// Items for the impl block of the companions.
     pub(super) associated: TokenStream,
@@ -75,13 +75,13 @@ pub(super) struct Emitted {
 /// Emits the companions, and wraps the user's body; `outer` are the attributes of the impl block.
 pub(super) fn emit(
     func: &Func,
-    written: Written<'_>,
+    written: UserItem<'_>,
     args: &Args,
     rt: &TokenStream,
     outer: &[Attribute],
     errors: &mut Errors,
-) -> Emitted {
-    let Written {
+) -> ItemExpansion {
+    let UserItem {
         sig, block, attrs, ..
     } = written;
     let body = body(func, block, args, rt, errors);
@@ -107,7 +107,7 @@ pub(super) fn emit(
     if func.params.iter().any(borrows_a_vec) {
         attrs.push(syn::parse_quote!(#[allow(clippy::ptr_arg)]));
     }
-    Emitted {
+    ItemExpansion {
         body,
         associated: tokens.associated,
         items: tokens.items,
@@ -184,8 +184,8 @@ fn warnings(
 /// rustc discards such invisible groups in the output of an attribute macro, and operator
 /// precedence would change the meaning.
 fn parenthesise(block: &mut syn::Block) {
-    struct Parenthesise;
-    impl syn::visit_mut::VisitMut for Parenthesise {
+    struct GroupParenthesiser;
+    impl syn::visit_mut::VisitMut for GroupParenthesiser {
         fn visit_expr_mut(&mut self, expr: &mut syn::Expr) {
             syn::visit_mut::visit_expr_mut(self, expr);
             let syn::Expr::Group(group) = expr else {
@@ -207,7 +207,7 @@ fn parenthesise(block: &mut syn::Block) {
             };
         }
     }
-    syn::visit_mut::VisitMut::visit_block_mut(&mut Parenthesise, block);
+    syn::visit_mut::VisitMut::visit_block_mut(&mut GroupParenthesiser, block);
 }
 
 /// Returns whether a parameter is a `&Vec` of trees.

@@ -1,7 +1,7 @@
 //! Expands a traced impl block.
 
 use super::attributes::refuse_second;
-use super::item::{Written, emit, tests};
+use super::item::{UserItem, emit, tests};
 use crate::emit::paths;
 use crate::input;
 use crate::input::Owner;
@@ -43,7 +43,7 @@ pub(super) fn methods(mut imp: ItemImpl, args: &Args, errors: &mut Errors) -> To
     let mut traced = Vec::new();
     for item in &mut imp.items {
         let ImplItem::Fn(method) = item else { continue };
-        let OfMethod {
+        let MethodOptions {
             args,
             marked,
             own_order,
@@ -52,7 +52,7 @@ pub(super) fn methods(mut imp: ItemImpl, args: &Args, errors: &mut Errors) -> To
             continue;
         }
         any = true;
-        let mut written = Written::method(method);
+        let mut written = UserItem::method(method);
         let mut func = written.read(Some(owner.clone()), errors);
         if !func.sound {
             written.leave();
@@ -91,7 +91,7 @@ pub(super) fn methods(mut imp: ItemImpl, args: &Args, errors: &mut Errors) -> To
 }
 
 /// Options of a method in a traced impl block.
-struct OfMethod {
+struct MethodOptions {
     /// Options of the block, overridden by those of the method.
     args: Args,
     /// True if the method has its own `#[traced]`.
@@ -101,8 +101,8 @@ struct OfMethod {
 }
 
 /// Removes the `#[traced]` attributes of a method, and returns its options.
-fn of_method(method: &mut ImplItemFn, block: &Args, errors: &mut Errors) -> OfMethod {
-    let mut found = OfMethod {
+fn of_method(method: &mut ImplItemFn, block: &Args, errors: &mut Errors) -> MethodOptions {
+    let mut found = MethodOptions {
         args: block.clone(),
         marked: false,
         own_order: false,
@@ -157,15 +157,15 @@ fn both(own: &syn::MetaList, block: &Args, errors: &mut Errors) -> Args {
 /// Returns whether a method is traced by default: it takes a receiver or a tensor, and returns
 /// tensors.
 fn computes(method: &ImplItemFn) -> bool {
-    struct Mentions(bool);
-    impl<'ast> syn::visit::Visit<'ast> for Mentions {
+    struct TensorMention(bool);
+    impl<'ast> syn::visit::Visit<'ast> for TensorMention {
         fn visit_type_path(&mut self, p: &'ast syn::TypePath) {
             self.0 |= p.path.segments.last().is_some_and(|s| s.ident == "Tensor");
             syn::visit::visit_type_path(self, p);
         }
     }
     let mentions = |ty: &Type| {
-        let mut found = Mentions(false);
+        let mut found = TensorMention(false);
         syn::visit::Visit::visit_type(&mut found, ty);
         found.0
     };

@@ -18,7 +18,7 @@ use crate::input::fallback;
 use crate::input::order;
 use crate::report::Errors;
 use attributes::refuse_second;
-use item::{Written, emit, tests};
+use item::{UserItem, emit, tests};
 use methods::methods;
 use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens, quote};
@@ -96,7 +96,7 @@ fn function(mut func: ItemFn, args: &Args, errors: &mut Errors) -> TokenStream {
         );
     }
     let sound = is_method.is_empty();
-    let mut written = Written::function(&mut func);
+    let mut written = UserItem::function(&mut func);
     let mut parsed = written.read(None, errors);
     errors.append(is_method);
     if !parsed.sound || !sound {

@@ -4,7 +4,7 @@
 use super::Cause;
 use super::{Purity, StaticCall};
 use crate::emit::cx::{Cx, turbofish};
-use crate::emit::names::Names;
+use crate::emit::names::ItemNames;
 use crate::input::generic::is_known;
 use crate::input::generic::{Params, names_in, without_lifetimes};
 use crate::input::{Func, Kind, Param, text};
@@ -52,7 +52,7 @@ impl StaticCall<'_> {
     fn answers(&self) -> TokenStream {
         let owner = self.owner();
         let generics = self.answers_differ().then(|| turbofish(self.func));
-        let name = Names::new(self.func).answers;
+        let name = ItemNames::new(self.func).answers;
         ours!(#owner::#name #generics())
     }
 
@@ -89,7 +89,7 @@ impl StaticCall<'_> {
         if self.n_asked() == 0 {
             return mark.unwrap_or_default();
         }
-        let name = Names::new(self.func).answers;
+        let name = ItemNames::new(self.func).answers;
         let signature = match self.answers_differ() {
             true => cx.signature(&name, &[], &ours!(usize)),
             false => ours!(fn #name() -> usize),
@@ -97,7 +97,7 @@ impl StaticCall<'_> {
         let count = self.count_answers();
         let copy = self.asked.as_ref().map(|asked| {
             let (mut sig, body) = (self.func.sig.clone(), asked.body(self.func, rt));
-            sig.ident = Names::new(self.func).spots;
+            sig.ident = ItemNames::new(self.func).spots;
             sig.output = syn::parse_quote!(-> impl #rt::Answers);
             ours! {
                 #head
@@ -132,7 +132,7 @@ impl StaticCall<'_> {
             None => ours!(0usize),
             Some(_) => {
                 let (owner, generics) = (self.owner(), turbofish(self.func));
-                let name = Names::new(self.func).spots;
+                let name = ItemNames::new(self.func).spots;
                 let never = self.func.sig.inputs.iter().map(|_| ours!(loop {}));
                 ours!(#rt::n_yes(&|| #owner::#name #generics(#(#never),*)))
             }
@@ -170,7 +170,7 @@ impl StaticCall<'_> {
     /// rustc decides by types what the macro cannot.
     pub(crate) fn impure(&self) -> TokenStream {
         match &self.purity {
-            Purity::Impure(why, _) => ours!(::core::option::Option::Some(#why)),
+            Purity::Impurity(why, _) => ours!(::core::option::Option::Some(#why)),
             Purity::Static | Purity::Pure(..) => {
                 first_misfit(self.misfits_of_globals(), &self.why_not_confirmed())
             }
@@ -183,7 +183,7 @@ impl StaticCall<'_> {
     pub(crate) fn siteless(&self) -> TokenStream {
         match &self.purity {
             Purity::Pure(why, _) => ours!(::core::option::Option::Some(#why)),
-            Purity::Static | Purity::Impure(..) => {
+            Purity::Static | Purity::Impurity(..) => {
                 first_misfit(self.misfits_of_params(), &self.unkept())
             }
         }
@@ -251,7 +251,7 @@ impl StaticCall<'_> {
             None => self.func.sig.ident.to_token_stream(),
             Some(owner) => without_lifetimes(&owner.self_ty),
         };
-        let name = Names::new(self.func).answers;
+        let name = ItemNames::new(self.func).answers;
         let causes = self.reasons().enumerate().map(|(i, (why, span))| Cause {
             why: why.clone(),
             span,
@@ -299,7 +299,7 @@ impl StaticCall<'_> {
         if !self.func.generics().decide() {
             return None;
         }
-        let (forward, generics) = (Names::new(self.func).hidden_fwd, turbofish(self.func));
+        let (forward, generics) = (ItemNames::new(self.func).hidden_fwd, turbofish(self.func));
         let owner = match &self.func.owner {
             None => self.func.sig.ident.to_token_stream(),
             Some(_) => ours!(Self),

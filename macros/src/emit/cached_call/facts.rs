@@ -1,7 +1,7 @@
 //! Emits the path and the parameters of a function, for reports and messages of the run time.
 
 use super::{Purity, StaticCall};
-use crate::emit::names::Names;
+use crate::emit::names::ItemNames;
 use crate::input::{Kind, NUMBERS, Param, text};
 use proc_macro2::{Ident, Span, TokenStream};
 use syn::Type;
@@ -24,7 +24,7 @@ pub(crate) enum Companion {
 impl StaticCall<'_> {
     /// Returns the path, as in `model::Net::forward_vjp` or `model::loss::vjp`.
     fn path(&self, companion: Companion) -> TokenStream {
-        let (n, function) = (Names::new(self.func), text(&self.func.sig.ident));
+        let (n, function) = (ItemNames::new(self.func), text(&self.func.sig.ident));
         let name = match companion {
             Companion::Function => None,
             Companion::Reverse => Some(n.vjp),
@@ -53,9 +53,9 @@ impl StaticCall<'_> {
                 false => &param.name,
             };
             match kind(param) {
-                Facts::Tensors => ours!(#rt::Param::tensors(#name)),
-                Facts::Number => ours!(#rt::Param::number(#name)),
-                Facts::Fixed => ours!(#rt::Param::fixed(#name)),
+                KeyKind::Tensors => ours!(#rt::Param::tensors(#name)),
+                KeyKind::Number => ours!(#rt::Param::number(#name)),
+                KeyKind::Fixed => ours!(#rt::Param::fixed(#name)),
             }
         });
         match self.promised {
@@ -75,22 +75,22 @@ impl StaticCall<'_> {
         match &self.purity {
             Purity::Static => mark,
             Purity::Pure(why, _) => ours!(#mark let #call = #rt::record_call(#path, #why);),
-            Purity::Impure(why, _) => ours!(let #call = #rt::record_impure(#path, #why);),
+            Purity::Impurity(why, _) => ours!(let #call = #rt::record_impure(#path, #why);),
         }
     }
 }
 
-enum Facts {
+enum KeyKind {
     Tensors,
     Number,
     Fixed,
 }
 
-fn kind(param: &Param) -> Facts {
+fn kind(param: &Param) -> KeyKind {
     match param.kind {
-        Kind::Tensor | Kind::Tree => Facts::Tensors,
-        Kind::Static { .. } if is_number(&param.owned) => Facts::Number,
-        Kind::Static { .. } => Facts::Fixed,
+        Kind::Tensor | Kind::Tree => KeyKind::Tensors,
+        Kind::Static { .. } if is_number(&param.owned) => KeyKind::Number,
+        Kind::Static { .. } => KeyKind::Fixed,
     }
 }
 

@@ -8,13 +8,13 @@ use super::cx::{field, reference, turbofish};
 use crate::input::args::Args;
 use crate::input::{Func, Kind, OutShape, Param};
 use crate::program::Body;
-use crate::purity::{Impure, Question, Verdict, judge};
+use crate::purity::{Impurity, Question, Verdict, judge};
 use by_type::siteless;
 pub(crate) use by_type::unmarked;
 pub(crate) use facts::Companion;
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::ToTokens;
-use spots::{Asked, asked};
+use spots::{BodyWithSpots, asked};
 use syn::{Attribute, Block, Expr, FnArg, Pat, Path, Signature, Stmt};
 
 /// Permission for calls to skip the body.
@@ -24,7 +24,7 @@ pub(crate) enum Purity {
     /// The body has no side effects, but no key can be formed for its calls; holds the reason.
     Pure(String, Span),
     /// Not known to be free of side effects; holds the reason.
-    Impure(String, Span),
+    Impurity(String, Span),
 }
 
 /// Emitter for calls of a function and of its companions.
@@ -39,7 +39,7 @@ pub(crate) struct StaticCall<'a> {
     /// Queries that rustc has to confirm for the body to be pure.
     questions: Vec<Question>,
     /// Copy of the body with queries that rustc has to confirm too.
-    asked: Option<Asked>,
+    asked: Option<BodyWithSpots>,
     /// Queries whether the callees of a body traced at run time are `#[traced]`.
     callees: Vec<Question>,
 }
@@ -88,7 +88,7 @@ impl<'a> StaticCall<'a> {
             None => (globals, questions),
         };
         let purity = match (impure, siteless(func)) {
-            (Some(Impure { why, span }), _) => Purity::Impure(with_remedy(why), span),
+            (Some(Impurity { why, span }), _) => Purity::Impurity(with_remedy(why), span),
             (None, Some((why, span))) => Purity::Pure(why, span),
             (None, None) => Purity::Static,
         };
@@ -113,7 +113,7 @@ impl<'a> StaticCall<'a> {
     pub(crate) fn recorded(&self) -> Option<&str> {
         match &self.purity {
             Purity::Static => None,
-            Purity::Pure(why, _) | Purity::Impure(why, _) => Some(why),
+            Purity::Pure(why, _) | Purity::Impurity(why, _) => Some(why),
         }
     }
 
@@ -121,7 +121,7 @@ impl<'a> StaticCall<'a> {
     pub(crate) fn causes(&self) -> Vec<Cause> {
         match &self.purity {
             Purity::Static => self.misfits(),
-            Purity::Pure(why, span) | Purity::Impure(why, span) => vec![Cause {
+            Purity::Pure(why, span) | Purity::Impurity(why, span) => vec![Cause {
                 why: why.clone(),
                 span: *span,
                 unless: None,
@@ -202,7 +202,7 @@ impl<'a> StaticCall<'a> {
         };
         let stmts = &block.stmts;
         let body = match self.purity {
-            Purity::Pure(..) | Purity::Impure(..) => {
+            Purity::Pure(..) | Purity::Impurity(..) => {
                 let count = self.count(Companion::Function);
                 quote::quote!(#count #(#stmts)*)
             }
@@ -224,7 +224,7 @@ impl<'a> StaticCall<'a> {
     pub(crate) fn mark(&self) -> TokenStream {
         let rt = self.rt;
         match self.purity {
-            Purity::Impure(..) => ours!(#rt::impure();),
+            Purity::Impurity(..) => ours!(#rt::impure();),
             Purity::Static | Purity::Pure(..) if self.is_settled() => TokenStream::new(),
             Purity::Static | Purity::Pure(..) => {
                 let fit = self.fit();

@@ -5,7 +5,7 @@
 
 use crate::input::{Func, text, unraw};
 use crate::method_table::{TRANSFORMS, is_method};
-use crate::purity::{Place, Spot, place};
+use crate::purity::{CallPosition, Spot, place};
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::format_ident;
 use std::collections::BTreeSet;
@@ -18,7 +18,7 @@ use syn::{Block, Expr, ExprCall, ExprMethodCall, Item, Local, Macro, Token, UnOp
 const AT_ONCE: usize = 24;
 
 /// Copy of a body with questions.
-pub(super) struct Asked {
+pub(super) struct BodyWithSpots {
     block: Block,
     /// Number of questions in the copy.
     pub(super) n: usize,
@@ -32,22 +32,22 @@ pub(super) fn asked(
     block: &Block,
     spots: Vec<Spot>,
     rt: &TokenStream,
-) -> (Option<Asked>, Vec<Spot>) {
-    let mut asking = Asking {
+) -> (Option<BodyWithSpots>, Vec<Spot>) {
+    let mut asking = SpotVisitor {
         spots: &spots,
         rt,
         placed: Vec::new(),
-        inside: Inside::Body,
+        inside: Enclosing::Body,
     };
     let mut block = block.clone();
     if is_copied(func) {
         asking.visit_block_mut(&mut block);
     }
     let placed = asking.placed;
-    let places: BTreeSet<Place> = placed.iter().map(|spot| spot.at).collect();
+    let places: BTreeSet<CallPosition> = placed.iter().map(|spot| spot.at).collect();
     let missing = spots.into_iter().filter(|spot| !places.contains(&spot.at));
     let missing = missing.collect();
-    let asked = (!placed.is_empty()).then(|| Asked {
+    let asked = (!placed.is_empty()).then(|| BodyWithSpots {
         block,
         n: placed.len(),
         spots: placed,
@@ -61,7 +61,7 @@ fn is_copied(func: &Func) -> bool {
         && !func.sig.inputs.iter().any(|i| text(i).contains("impl "))
 }
 
-impl Asked {
+impl BodyWithSpots {
     /// Returns the body of the function that returns the answers.
     pub(super) fn body(&self, func: &Func, rt: &TokenStream) -> TokenStream {
         let slots: Vec<Ident> = (0..self.n).map(slot).collect();
@@ -95,20 +95,20 @@ fn slot(i: usize) -> Ident {
 
 /// Code around an expression.
 #[derive(Clone, Copy, PartialEq)]
-enum Inside {
+enum Enclosing {
     Body,
     Closure,
 }
 
 /// Visitor that adds the questions.
-struct Asking<'a> {
+struct SpotVisitor<'a> {
     spots: &'a [Spot],
     rt: &'a TokenStream,
     placed: Vec<Spot>,
-    inside: Inside,
+    inside: Enclosing,
 }
 
-impl Asking<'_> {
+impl SpotVisitor<'_> {
     fn spot(&self, span: Span, index: usize) -> Option<Spot> {
         let at = place(span, index);
         self.spots.iter().find(|spot| spot.at == at).cloned()
@@ -124,7 +124,7 @@ impl Asking<'_> {
     fn closure(&mut self, expr: &mut Expr) {
         match expr {
             Expr::Closure(e) => {
-                let outside = std::mem::replace(&mut self.inside, Inside::Closure);
+                let outside = std::mem::replace(&mut self.inside, Enclosing::Closure);
                 self.visit_expr_mut(&mut e.body);
                 self.inside = outside;
             }
@@ -139,7 +139,7 @@ impl Asking<'_> {
         let (rt, mask) = (self.rt, spot.mask);
         let inner = behind(before);
         if is_place(inner) {
-            if self.inside == Inside::Closure && !is_simple(inner) {
+            if self.inside == Enclosing::Closure && !is_simple(inner) {
                 return;
             }
             let slot = self.put(spot);
@@ -218,7 +218,7 @@ impl Asking<'_> {
     }
 }
 
-impl VisitMut for Asking<'_> {
+impl VisitMut for SpotVisitor<'_> {
     fn visit_expr_mut(&mut self, expr: &mut Expr) {
         match expr {
             Expr::MethodCall(ExprMethodCall { .. }) => self.method_call(expr),

@@ -1,7 +1,7 @@
 //! Emits checkpointed loops: segments of a few iterations, each of which can run again from its
 //! initial state.
 
-use super::{Cx, steps_ident};
+use super::{FlowCx, steps_ident};
 use crate::input::{Kind, Param, unraw};
 use crate::program::checkpoint::{Checkpoint, start};
 use crate::program::{Declaration, HostCode, Store};
@@ -11,7 +11,7 @@ use proc_macro2::{Group, Ident, Span, TokenStream, TokenTree};
 use quote::{ToTokens, format_ident};
 use std::collections::BTreeSet;
 
-impl Cx<'_> {
+impl FlowCx<'_> {
     pub(crate) fn has_checkpoints(&self) -> bool {
         fn any(nodes: &[Node<HostCode>]) -> bool {
             nodes.iter().any(|node| match node {
@@ -53,20 +53,20 @@ impl Cx<'_> {
             Some(condition) => ours!(if #condition { #code } else { break; }),
             None => code,
         };
-        let mut inside = Inside::default();
+        let mut inside = LoopVars::default();
         inside.host_code(head.clone());
         inside.host_code(ours!(#condition));
         self.inside(body, &mut inside);
         let mut mentioned = BTreeSet::new();
         idents(ours!(#head #code), &mut mentioned);
 
-        let Tensors { read, changing } = self.tensors(&inside);
-        let Trees {
+        let TensorLocals { read, changing } = self.tensors(&inside);
+        let TreeLocals {
             copies,
             originals,
             references,
         } = self.trees(&mentioned);
-        let Hosts {
+        let HostLocals {
             copied,
             borrowed,
             owned,
@@ -115,7 +115,7 @@ impl Cx<'_> {
     }
 
     /// Returns the tensors from before the loop that the iterations read or assign to.
-    fn tensors(&self, inside: &Inside) -> Tensors {
+    fn tensors(&self, inside: &LoopVars) -> TensorLocals {
         let crossing = self.flowing.flow.blocks.iter().flat_map(|b| &b.targets);
         let params = self.flowing.inputs.iter().map(|i| &i.var);
         let is_read = |v: &Var| {
@@ -129,7 +129,7 @@ impl Cx<'_> {
             .filter(|v| is_read(v) && !inside.bound.contains(v))
             .collect();
         let changing = inside.assigned.iter().filter(|v| read.contains(v));
-        Tensors {
+        TensorLocals {
             changing: changing.map(|v| self.ident(*v)).collect(),
             read: read.iter().map(|v| self.ident(*v)).collect(),
         }
@@ -137,10 +137,10 @@ impl Cx<'_> {
 
     /// Returns the tree parameters that the segment reads, which a run accesses through references
     /// to copies.
-    fn trees(&self, mentioned: &BTreeSet<String>) -> Trees {
+    fn trees(&self, mentioned: &BTreeSet<String>) -> TreeLocals {
         let params = self.func.params.iter();
         let is_read = |p: &&Param| p.kind == Kind::Tree && mentioned.contains(&p.ident.to_string());
-        let mut trees = Trees::default();
+        let mut trees = TreeLocals::default();
         for param in params.filter(is_read) {
             let ident = &param.ident;
             let copy = format_ident!("{}_copy", unraw(ident), span = Span::mixed_site());
@@ -161,12 +161,12 @@ impl Cx<'_> {
     ///
     /// Arguments that the user takes by reference are copied into owned values. Each run gets fresh
     /// copies, because an iteration may consume its values.
-    fn hosts<'l>(&self, loop_: &'l Checkpoint) -> Hosts<'l> {
+    fn hosts<'l>(&self, loop_: &'l Checkpoint) -> HostLocals<'l> {
         let is_param = |ident: &Ident| {
             let mut params = self.func.params.iter();
             params.find(|p| p.by_ref && p.ident == *ident)
         };
-        let mut hosts = Hosts::default();
+        let mut hosts = HostLocals::default();
         for host in &loop_.hosts {
             match is_param(host) {
                 Some(param) => {
@@ -191,7 +191,7 @@ impl Cx<'_> {
         hosts
     }
 
-    fn inside(&self, nodes: &[Node<HostCode>], inside: &mut Inside) {
+    fn inside(&self, nodes: &[Node<HostCode>], inside: &mut LoopVars) {
         for node in nodes {
             match node {
                 Node::Block(i) => {
@@ -221,7 +221,7 @@ impl Cx<'_> {
 }
 
 /// Tensors of a segment.
-struct Tensors {
+struct TensorLocals {
     /// Tensors that it reads.
     read: Vec<Ident>,
     /// Slots among them that it assigns to.
@@ -230,7 +230,7 @@ struct Tensors {
 
 /// Tree parameters that a segment reads, with one entry in each list per parameter.
 #[derive(Default)]
-struct Trees {
+struct TreeLocals {
     /// Locals that own copies.
     copies: Vec<Ident>,
     /// References to the parameters.
@@ -241,7 +241,7 @@ struct Trees {
 
 /// Host locals of a segment.
 #[derive(Default)]
-struct Hosts<'a> {
+struct HostLocals<'a> {
     /// Statements that copy the locals for the closure.
     copied: Vec<TokenStream>,
     /// Statements of the closure that borrow from the copies.
@@ -252,7 +252,7 @@ struct Hosts<'a> {
 
 /// Variables of a loop.
 #[derive(Default)]
-struct Inside {
+struct LoopVars {
     /// Variables that it binds.
     bound: BTreeSet<Var>,
     /// Slots that it assigns to.
@@ -263,7 +263,7 @@ struct Inside {
     host_code: BTreeSet<String>,
 }
 
-impl Inside {
+impl LoopVars {
     fn host_code(&mut self, tokens: TokenStream) {
         idents(tokens, &mut self.host_code);
     }

@@ -1,14 +1,14 @@
 //! Emits forward mode under host control flow: each block with its tangents replaces the user's
 //! statements.
 
-use super::{Cx, Run};
-use crate::emit::statements::{Emit, tangents_ident};
+use super::{FlowCx, NodeKind};
+use crate::emit::statements::{Emitter, tangents_ident};
 use crate::program::Source;
 use gradloom_ir::ad::{self, Calls};
 use gradloom_ir::{Var, pass};
 use proc_macro2::{Ident, TokenStream};
 
-impl Cx<'_> {
+impl FlowCx<'_> {
     pub(crate) fn jvp(&self) -> TokenStream {
         let rt = self.rt;
         let given = tangents_ident();
@@ -25,17 +25,17 @@ impl Cx<'_> {
         ours!(#(#params)* #body)
     }
 
-    fn run_jvp(&self, node: Run) -> TokenStream {
+    fn run_jvp(&self, node: NodeKind) -> TokenStream {
         let rt = self.rt;
         match node {
-            Run::Block(i) => self.jvp_block(i),
+            NodeKind::Block(i) => self.jvp_block(i),
             // Forward mode needs no residuals, so the loop runs as it is.
-            Run::Checkpoint(loop_, body) => {
+            NodeKind::Checkpoint(loop_, body) => {
                 let head = &loop_.turns.shown;
                 let body = self.nodes(body, &mut |node| self.run_jvp(node));
                 ours!(#head { #body })
             }
-            Run::Declare(var) => {
+            NodeKind::Declare(var) => {
                 let tan = self.tan(var);
                 let declared = ours!(let mut #tan: ::core::option::Option<#rt::Tensor> = ::core::option::Option::None;);
                 if self.is_active(var) {
@@ -44,7 +44,7 @@ impl Cx<'_> {
                     TokenStream::new()
                 }
             }
-            Run::Return => {
+            NodeKind::Return => {
                 let values = self.values();
                 let tangents = self.flowing.flow.results.iter().map(|v| {
                     let tan = self.tan(*v);
@@ -67,7 +67,7 @@ impl Cx<'_> {
         let n_params = block.program.params.len();
         let dx = program.params[n_params..].iter().copied();
         let tangents: Vec<(Var, Var)> = wrt.iter().copied().zip(dx).collect();
-        let mut emit = Emit::new(self.func, &piece.low, rt, &program);
+        let mut emit = Emitter::new(self.func, &piece.low, rt, &program);
         emit.with_zeros(tangents.iter().map(|(_, dx)| *dx));
         for (x, dx) in &tangents {
             let input = piece.low.inputs.iter().find(|i| i.var == *x);

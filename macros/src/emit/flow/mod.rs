@@ -9,13 +9,13 @@ mod checkpoint;
 mod jvp;
 mod reverse;
 
-use super::names::Names;
-use super::statements::Emit;
-use super::straight::{Reverse, Staged, results};
+use super::names::ItemNames;
+use super::statements::Emitter;
+use super::straight::{DerivativeParts, ReverseParts, results};
 use crate::derivative::Wrt;
 use crate::input::{Func, unraw};
 use crate::program::checkpoint::Checkpoint;
-use crate::program::{Declaration, Flowing, HostCode, Piece, Store, ident_of};
+use crate::program::{Declaration, HostCode, LoweredFlow, Piece, Store, ident_of};
 use gradloom_ir::flow::{Block, Node};
 use gradloom_ir::{SecondaryMap, Var};
 use proc_macro2::{Ident, Span, TokenStream};
@@ -28,12 +28,12 @@ use reverse::Step;
 /// ones.
 pub(crate) fn flowing(
     func: &Func,
-    flowing: &Flowing,
+    flowing: &LoweredFlow,
     rt: &TokenStream,
-    names: &Names,
+    names: &ItemNames,
     callers: Option<&Wrt>,
-) -> Staged {
-    let cx = Cx {
+) -> DerivativeParts {
+    let cx = FlowCx {
         func,
         flowing,
         rt,
@@ -42,14 +42,14 @@ pub(crate) fn flowing(
         attr: None,
         active: Wrt::public().active(flowing),
     };
-    let of_callers = callers.map(|wrt| Cx {
+    let of_callers = callers.map(|wrt| FlowCx {
         saved: &names.callers_saved,
         step: &names.callers_step,
         attr: Some(ours!(#[doc(hidden)])),
         active: wrt.active(flowing),
         ..cx
     });
-    Staged {
+    DerivativeParts {
         reverse: cx.reverse(),
         callers: of_callers.map(|cx| cx.reverse()),
         jvp: cx.jvp(),
@@ -57,9 +57,9 @@ pub(crate) fn flowing(
     }
 }
 
-pub(crate) struct Cx<'a> {
+pub(crate) struct FlowCx<'a> {
     pub(crate) func: &'a Func,
-    pub(crate) flowing: &'a Flowing,
+    pub(crate) flowing: &'a LoweredFlow,
     pub(crate) rt: &'a TokenStream,
     saved: &'a Ident,
     pub(crate) step: &'a Ident,
@@ -73,15 +73,15 @@ pub(crate) fn steps_ident() -> Ident {
     Ident::new("steps", Span::mixed_site())
 }
 
-impl<'a> Cx<'a> {
-    fn reverse(&self) -> Reverse {
+impl<'a> FlowCx<'a> {
+    fn reverse(&self) -> ReverseParts {
         let pieces = 0..self.flowing.pieces.len();
         let steps: Vec<Step> = pieces.map(|i| self.step(i)).collect();
         let (step, doc) = (
             self.step,
             "Blocks that ran, in order, each with its residuals.",
         );
-        Reverse {
+        ReverseParts {
             forward: self.forward(&steps),
             fields: vec![(steps_ident(), ours!(::std::vec::Vec<#step>), doc.to_owned())],
             pull: self.pull(&steps),
@@ -134,15 +134,15 @@ impl<'a> Cx<'a> {
         }
     }
 
-    fn run_forward(&self, node: Run, steps: &[Step]) -> TokenStream {
+    fn run_forward(&self, node: NodeKind, steps: &[Step]) -> TokenStream {
         match node {
-            Run::Block(i) => self.forward_block(i, &steps[i]),
-            Run::Declare(_) => TokenStream::new(),
-            Run::Checkpoint(loop_, body) => {
+            NodeKind::Block(i) => self.forward_block(i, &steps[i]),
+            NodeKind::Declare(_) => TokenStream::new(),
+            NodeKind::Checkpoint(loop_, body) => {
                 let code = self.nodes(body, &mut |node| self.run_forward(node, steps));
                 self.segments(loop_, body, code)
             }
-            Run::Return => {
+            NodeKind::Return => {
                 let (values, saved, list) = (self.values(), self.saved, steps_ident());
                 ours!((#values, #saved { #list }))
             }
@@ -152,7 +152,7 @@ impl<'a> Cx<'a> {
     fn forward_block(&self, i: usize, step: &Step) -> TokenStream {
         let (block, piece) = self.block(i);
         let rt = self.rt;
-        let emit = Emit::new(self.func, &piece.low, rt, &step.primal);
+        let emit = Emitter::new(self.func, &piece.low, rt, &step.primal);
         let values = step.primal.outs.iter().map(|v| emit.ident(*v));
         let values: Vec<Ident> = values.take(block.targets.len()).collect();
         let statements = emit.forward(&[]);
@@ -221,19 +221,19 @@ impl<'a> Cx<'a> {
     pub(crate) fn nodes(
         &self,
         nodes: &[Node<HostCode>],
-        run: &mut dyn FnMut(Run) -> TokenStream,
+        run: &mut dyn FnMut(NodeKind) -> TokenStream,
     ) -> TokenStream {
         let rt = self.rt;
         let mut tokens = TokenStream::new();
         for node in nodes {
             tokens.extend(match node {
-                Node::Block(i) => run(Run::Block(*i)),
+                Node::Block(i) => run(NodeKind::Block(*i)),
                 Node::Host(HostCode::Declare(_, Declaration::Nothing)) => TokenStream::new(),
                 Node::Host(HostCode::Declare(_, Declaration::Host(ident))) => {
                     ours!(let mut #ident;)
                 }
                 Node::Host(HostCode::Declare(_, Declaration::Tensor(var))) => {
-                    let (local, more) = (self.ident(*var), run(Run::Declare(*var)));
+                    let (local, more) = (self.ident(*var), run(NodeKind::Declare(*var)));
                     ours!(let mut #local: #rt::Tensor; #more)
                 }
                 Node::Host(HostCode::Code(code) | HostCode::Fail(code) | HostCode::Head(code)) => {
@@ -241,7 +241,7 @@ impl<'a> Cx<'a> {
                 }
                 Node::Host(HostCode::Checkpoint(_)) => unreachable!("a loop has a body"),
                 Node::Scope { head, body } => match head {
-                    HostCode::Checkpoint(loop_) => run(Run::Checkpoint(loop_, body)),
+                    HostCode::Checkpoint(loop_) => run(NodeKind::Checkpoint(loop_, body)),
                     HostCode::Head(head) | HostCode::Code(head) | HostCode::Fail(head) => {
                         let body = self.nodes(body, run);
                         ours!(#head { #body })
@@ -249,7 +249,7 @@ impl<'a> Cx<'a> {
                     HostCode::Declare(..) => unreachable!("a declaration opens no scope"),
                 },
                 Node::Return(_) => {
-                    let value = run(Run::Return);
+                    let value = run(NodeKind::Return);
                     match &self.func.output.result {
                         None => ours!(return #value;),
                         Some(_) => ours!(return ::core::result::Result::Ok(#value);),
@@ -262,7 +262,7 @@ impl<'a> Cx<'a> {
 }
 
 /// Node that each companion emits in its own way.
-pub(crate) enum Run<'n> {
+pub(crate) enum NodeKind<'n> {
     Block(usize),
     Checkpoint(&'n Checkpoint, &'n [Node<HostCode>]),
     /// Declares a slot that has no value yet.

@@ -2,9 +2,9 @@
 //!
 //! Each block that runs saves its residuals. A sweep then goes backwards over the blocks that ran.
 
-use super::{Cx, steps_ident};
-use crate::emit::residuals::{Field, Kept, Made};
-use crate::emit::statements::Emit;
+use super::{FlowCx, steps_ident};
+use crate::emit::residuals::{Field, ResidualBuilder, ResidualParts};
+use crate::emit::statements::Emitter;
 use crate::program::{Input, Piece, Source};
 use gradloom_ir::ad::{self, Vjp};
 use gradloom_ir::flow::Block;
@@ -27,19 +27,19 @@ pub(crate) struct Step {
     pub(crate) kept: Vec<Var>,
 }
 
-impl Cx<'_> {
+impl FlowCx<'_> {
     /// Returns the reverse mode of block `i`.
     pub(crate) fn step(&self, i: usize) -> Step {
         let (block, piece) = self.block(i);
         let rt = self.rt;
         let wrt = block.wrt(&self.active);
         let vjp = ad::vjp(&block.program, &wrt);
-        let mut primal = Emit::new(self.func, &piece.low, rt, &vjp.primal);
+        let mut primal = Emitter::new(self.func, &piece.low, rt, &vjp.primal);
         primal.with_zeros([]);
-        let pullback = Emit::new(self.func, &piece.low, rt, &vjp.pullback);
-        let mut kept = Kept::new(&vjp, &piece.low, rt, &primal, &pullback);
+        let pullback = Emitter::new(self.func, &piece.low, rt, &vjp.pullback);
+        let mut kept = ResidualBuilder::new(&vjp, &piece.low, rt, &primal, &pullback);
         let pull = self.pull_of(&vjp, block, piece, &wrt, &primal, &mut kept);
-        let Made {
+        let ResidualParts {
             fields,
             inits,
             binds,
@@ -68,11 +68,11 @@ impl Cx<'_> {
         block: &Block,
         piece: &Piece,
         wrt: &[Var],
-        primal: &Emit,
-        kept: &mut Kept,
+        primal: &Emitter,
+        kept: &mut ResidualBuilder,
     ) -> Option<TokenStream> {
         let rt = self.rt;
-        let mut emit = Emit::new(self.func, &piece.low, rt, &vjp.pullback);
+        let mut emit = Emitter::new(self.func, &piece.low, rt, &vjp.pullback);
         let n_residuals = vjp.primal.outs.len() - vjp.n_outs;
         let cts = &vjp.pullback.params[n_residuals..];
         emit.with_zeros(cts.iter().copied());
@@ -141,8 +141,8 @@ impl Cx<'_> {
         x: Var,
         inputs: &[Input],
         ct: &Ident,
-        primal: &Emit,
-        kept: &mut Kept,
+        primal: &Emitter,
+        kept: &mut ResidualBuilder,
     ) -> TokenStream {
         let rt = self.rt;
         let pulled = Ident::new("pulled", Span::mixed_site());

@@ -2,25 +2,25 @@
 
 mod reverse;
 
-use super::names::Names;
+use super::names::ItemNames;
 use super::residuals::Field;
-use super::statements::{Emit, tangents_ident};
+use super::statements::{Emitter, tangents_ident};
 use crate::derivative::Costs;
 use crate::derivative::Wrt;
 use crate::input::{Func, OutShape};
-use crate::program::{Lowered, Source};
+use crate::program::{LoweredProgram, Source};
 use gradloom_ir::ad::{self, Calls};
 use gradloom_ir::{Var, pass};
 use proc_macro2::{Ident, TokenStream};
 use reverse::reverse;
 
 /// Pieces from which the companions are assembled.
-pub(crate) struct Staged {
+pub(crate) struct DerivativeParts {
     /// Reverse mode with respect to the parameters of the public companions.
-    pub(crate) reverse: Reverse,
+    pub(crate) reverse: ReverseParts,
     /// Reverse mode with respect to all parameters that callers may differentiate, if these are
     /// more.
-    pub(crate) callers: Option<Reverse>,
+    pub(crate) callers: Option<ReverseParts>,
     /// Statements and value of the forward-mode companion: `(results, tangents)`.
     pub(crate) jvp: TokenStream,
     /// True if the forward-mode companion needs the tangents of all arguments.
@@ -28,7 +28,7 @@ pub(crate) struct Staged {
 }
 
 /// Pieces of reverse mode.
-pub(crate) struct Reverse {
+pub(crate) struct ReverseParts {
     /// Statements and value of `forward`: `(results, residuals)`.
     pub(crate) forward: TokenStream,
     /// Fields of the struct of residuals.
@@ -49,16 +49,16 @@ pub(crate) struct Reverse {
 /// ones.
 pub(crate) fn staged(
     func: &Func,
-    low: &Lowered,
+    low: &LoweredProgram,
     rt: &TokenStream,
-    names: &Names,
+    names: &ItemNames,
     callers: Option<&Wrt>,
-) -> Staged {
+) -> DerivativeParts {
     let in_reverse = |wrt: &Wrt, saved: &Ident| {
         let wrt = wrt.vars(low);
         let vjp = ad::vjp(&low.program, &wrt);
         let (forward, fields, pull) = reverse(func, low, rt, saved, &vjp, &wrt);
-        Reverse {
+        ReverseParts {
             forward,
             fields,
             pull,
@@ -67,7 +67,7 @@ pub(crate) fn staged(
             kept: crate::derivative::kept(&low.program, &vjp),
         }
     };
-    Staged {
+    DerivativeParts {
         reverse: in_reverse(&Wrt::public(), &names.saved),
         callers: callers.map(|wrt| in_reverse(wrt, &names.callers_saved)),
         jvp: jvp(func, low, rt),
@@ -89,7 +89,7 @@ pub(crate) fn results(
     }
 }
 
-fn jvp(func: &Func, low: &Lowered, rt: &TokenStream) -> TokenStream {
+fn jvp(func: &Func, low: &LoweredProgram, rt: &TokenStream) -> TokenStream {
     let wrt = Wrt::public().vars(low);
     let joint = ad::jvp(&low.program, &wrt, Calls::Joint);
     let program = pass::dce(pass::cse(joint.program));
@@ -99,7 +99,7 @@ fn jvp(func: &Func, low: &Lowered, rt: &TokenStream) -> TokenStream {
         .copied()
         .zip(program.params[n_params..].iter().copied())
         .collect();
-    let mut emit = Emit::new(func, low, rt, &program);
+    let mut emit = Emitter::new(func, low, rt, &program);
     let given = tangents_ident();
     for (x, dx) in &tangents {
         let input = low

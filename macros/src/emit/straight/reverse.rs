@@ -1,10 +1,10 @@
 //! Emits reverse mode of a straight-line function: its residuals, and the body of `pull`.
 
 use super::results;
-use crate::emit::residuals::{Field, Kept, Made};
-use crate::emit::statements::Emit;
+use crate::emit::residuals::{Field, ResidualBuilder, ResidualParts};
+use crate::emit::statements::Emitter;
 use crate::input::Func;
-use crate::program::{Lowered, Source};
+use crate::program::{LoweredProgram, Source};
 use gradloom_ir::{Program, Var, ad};
 use proc_macro2::{Ident, Span, TokenStream};
 
@@ -14,16 +14,16 @@ use proc_macro2::{Ident, Span, TokenStream};
 /// `vjp` is taken with respect to `wrt`.
 pub(crate) fn reverse(
     func: &Func,
-    low: &Lowered,
+    low: &LoweredProgram,
     rt: &TokenStream,
     saved: &Ident,
     vjp: &ad::Vjp,
     wrt: &[Var],
 ) -> (TokenStream, Vec<Field>, TokenStream) {
-    let primal = Emit::new(func, low, rt, &vjp.primal);
-    let pullback = Emit::new(func, low, rt, &vjp.pullback);
+    let primal = Emitter::new(func, low, rt, &vjp.primal);
+    let pullback = Emitter::new(func, low, rt, &vjp.pullback);
     let outs = &vjp.primal.outs[..vjp.n_outs];
-    let mut kept = Kept::new(vjp, low, rt, &primal, &pullback);
+    let mut kept = ResidualBuilder::new(vjp, low, rt, &primal, &pullback);
     // Results that depend on a parameter. If there are several, the caller may omit the cotangent
     // of one, which is zero.
     let active: Vec<usize> = (0..vjp.n_outs).filter(|i| vjp.active[*i]).collect();
@@ -36,7 +36,7 @@ pub(crate) fn reverse(
     });
     let zeros = zeros.collect();
     let puts = puts(low, vjp, wrt, &primal, &mut kept);
-    let pull = Pull {
+    let pull = PullbackCx {
         func,
         low,
         rt,
@@ -53,7 +53,7 @@ pub(crate) fn reverse(
         ours!(#rt::own(&#y))
     });
     let values = results(&func.output.shape, &mut values);
-    let Made {
+    let ResidualParts {
         fields,
         inits,
         binds,
@@ -85,14 +85,20 @@ fn pulled() -> Ident {
 }
 
 /// Statement that adds a cotangent to those of a parameter.
-type Put = Box<dyn Fn(&Ident) -> TokenStream>;
+type CotangentSink = Box<dyn Fn(&Ident) -> TokenStream>;
 
 /// Returns the destinations of the cotangents that are not always zero.
 ///
 /// A tensor parameter has one cotangent, a tree has one for each leaf.
-fn puts(low: &Lowered, vjp: &ad::Vjp, wrt: &[Var], primal: &Emit, kept: &mut Kept<'_>) -> Vec<Put> {
+fn puts(
+    low: &LoweredProgram,
+    vjp: &ad::Vjp,
+    wrt: &[Var],
+    primal: &Emitter,
+    kept: &mut ResidualBuilder<'_>,
+) -> Vec<CotangentSink> {
     let nonzero = wrt.iter().zip(&vjp.nonzero).filter(|(_, n)| **n);
-    let puts = nonzero.map(|(&var, _)| -> Put {
+    let puts = nonzero.map(|(&var, _)| -> CotangentSink {
         let input = low.inputs.iter().find(|i| i.var == var);
         let input = input.expect("a differentiated variable is an input");
         let pulled = pulled();
@@ -112,9 +118,9 @@ fn puts(low: &Lowered, vjp: &ad::Vjp, wrt: &[Var], primal: &Emit, kept: &mut Kep
 }
 
 /// Context for emitting the statements of a pullback.
-struct Pull<'a> {
+struct PullbackCx<'a> {
     func: &'a Func,
-    low: &'a Lowered,
+    low: &'a LoweredProgram,
     rt: &'a TokenStream,
     vjp: &'a ad::Vjp,
     /// Results whose cotangents it reads.
@@ -124,10 +130,10 @@ struct Pull<'a> {
     /// Variables of which the code has only the aval, with the locals that hold it.
     avals: Vec<(Var, Ident)>,
     /// Destination of each cotangent that the pullback computes.
-    puts: Vec<Put>,
+    puts: Vec<CotangentSink>,
 }
 
-impl Pull<'_> {
+impl PullbackCx<'_> {
     /// Returns the body of the pullback.
     ///
     /// A pullback is linear: if a cotangent is missing, the result is the sum over those that are
@@ -175,7 +181,7 @@ impl Pull<'_> {
         nonzero: &[bool],
         bind: impl Fn(usize, &Ident) -> Option<TokenStream>,
     ) -> TokenStream {
-        let mut emit = Emit::new(self.func, self.low, self.rt, program);
+        let mut emit = Emitter::new(self.func, self.low, self.rt, program);
         for (var, local) in &self.avals {
             emit.only_aval(*var, local.clone());
         }

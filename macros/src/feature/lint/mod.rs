@@ -17,7 +17,7 @@ use crate::input::Lint;
 pub(crate) use recorded::recorded_calls;
 
 use crate::input::Func;
-use crate::program::{Body, Input, Lowered, Source};
+use crate::program::{Body, Input, LoweredProgram, Source};
 use gradloom_ir::flow::Block;
 use gradloom_ir::op::Diff;
 use gradloom_ir::{DType, Program, SecondaryMap, Var};
@@ -50,10 +50,10 @@ impl fmt::Display for Warning {
 }
 
 /// Function as a list of blocks; a straight-line body is a single block.
-struct Whole<'a> {
+struct FunctionBlocks<'a> {
     blocks: Vec<Block>,
     /// Lowered form of each block.
-    lows: Vec<&'a Lowered>,
+    lows: Vec<&'a LoweredProgram>,
     /// Inputs of all blocks, and of the function.
     inputs: Vec<&'a Input>,
     results: Vec<Var>,
@@ -61,10 +61,10 @@ struct Whole<'a> {
     is_flow: bool,
 }
 
-impl<'a> Whole<'a> {
-    fn new(body: &'a Body) -> Option<Whole<'a>> {
+impl<'a> FunctionBlocks<'a> {
+    fn new(body: &'a Body) -> Option<FunctionBlocks<'a>> {
         match body {
-            Body::Straight(low) => Some(Whole {
+            Body::Straight(low) => Some(FunctionBlocks {
                 blocks: vec![Block {
                     program: low.program.clone(),
                     targets: low.program.outs.clone(),
@@ -75,12 +75,12 @@ impl<'a> Whole<'a> {
                 is_flow: false,
             }),
             Body::Flow(flowing) => {
-                let lows: Vec<&Lowered> = flowing.pieces.iter().map(|p| &p.low).collect();
+                let lows: Vec<&LoweredProgram> = flowing.pieces.iter().map(|p| &p.low).collect();
                 let inner = lows.iter().flat_map(|low| &low.inputs);
                 let mut inputs: Vec<&Input> = flowing.inputs.iter().chain(inner).collect();
                 inputs.sort_by_key(|i| i.var);
                 inputs.dedup_by_key(|i| i.var);
-                Some(Whole {
+                Some(FunctionBlocks {
                     blocks: flowing.flow.blocks.clone(),
                     lows,
                     inputs,
@@ -118,7 +118,7 @@ pub(crate) fn warnings(
     body: &Body,
     allowed: &[Lint],
 ) -> Vec<Warning> {
-    let Some(whole) = Whole::new(body) else {
+    let Some(whole) = FunctionBlocks::new(body) else {
         return Vec::new();
     };
     let wrt = whole.inputs.iter().filter(|i| i.diff).map(|i| i.var);
@@ -175,7 +175,7 @@ pub(crate) fn tokens(warnings: &[Warning], attrs: &[Attribute]) -> TokenStream {
 fn parameters(
     func: &Func,
     source: &syn::Block,
-    whole: &Whole,
+    whole: &FunctionBlocks,
     activity: &Activity,
 ) -> Vec<Warning> {
     let reaching = activity.reaching(&whole.results);
@@ -249,7 +249,7 @@ fn mentions(tokens: TokenStream, ident: &Ident) -> bool {
 }
 
 /// Returns warnings of `select`s that do not keep NaN out of the gradient of an operand.
-fn selections(whole: &Whole, activity: &Activity) -> Vec<Warning> {
+fn selections(whole: &FunctionBlocks, activity: &Activity) -> Vec<Warning> {
     let mut signs = Signs::default();
     for input in &whole.inputs {
         if matches!(input.source, Source::Constant) {

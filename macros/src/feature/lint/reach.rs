@@ -7,7 +7,7 @@ use gradloom_ir::{Eqn, Program, SecondaryMap, Var};
 type Set = SecondaryMap<Var, ()>;
 
 /// Block in forward mode.
-struct Forward {
+struct ForwardBlock {
     /// Program that returns the primal results, their tangents, and the tangents of all active
     /// variables.
     program: Program,
@@ -21,7 +21,7 @@ struct Forward {
 
 /// Derivatives with respect to some parameters, determined by the forward-mode rules of the ops.
 pub(super) struct Activity {
-    blocks: Vec<Forward>,
+    blocks: Vec<ForwardBlock>,
     /// Variables that have a tangent.
     pub(super) vars: Set,
 }
@@ -29,13 +29,13 @@ pub(super) struct Activity {
 /// Returns the variables that have a derivative with respect to `wrt`.
 pub(super) fn activity(blocks: &[Block], wrt: &[Var]) -> Activity {
     let active = flow::active(blocks, wrt);
-    let blocks: Vec<Forward> = blocks.iter().map(|b| forward(b, &active)).collect();
+    let blocks: Vec<ForwardBlock> = blocks.iter().map(|b| forward(b, &active)).collect();
     let all = blocks.iter().flat_map(|b| &b.active);
     let vars = all.chain(wrt).map(|v| (*v, ())).collect();
     Activity { blocks, vars }
 }
 
-fn forward(block: &Block, active: &Set) -> Forward {
+fn forward(block: &Block, active: &Set) -> ForwardBlock {
     let program = &block.program;
     let bound = program.eqns.iter().flat_map(|e| &e.outs);
     let all: Vec<Var> = program.params.iter().chain(bound).copied().collect();
@@ -51,7 +51,7 @@ fn forward(block: &Block, active: &Set) -> Forward {
     let targets = block.targets.iter().zip(results);
     let targets = targets.filter(|(_, active)| **active).map(|(t, _)| *t);
     let vars = all.iter().zip(others);
-    Forward {
+    ForwardBlock {
         stored: targets.zip(tangents).collect(),
         given: wrt
             .iter()

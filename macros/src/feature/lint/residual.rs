@@ -4,7 +4,7 @@ use gradloom_ir::program::Keep;
 use gradloom_ir::{Poly, Program, Symbol, Var, ad};
 
 /// Large residual.
-pub(super) struct Large {
+pub(super) struct OversizedResidual {
     pub(super) var: Var,
     size: Poly,
     /// Total size of the arguments.
@@ -24,7 +24,7 @@ pub(super) fn largest(
     program: &Program,
     wrt: &[Var],
     may_name: impl Fn(Var) -> bool,
-) -> Option<Large> {
+) -> Option<OversizedResidual> {
     let size = |v: Var| program.aval(v).shape.elements();
     let mut params = program.params.iter();
     let arguments = params.try_fold(Poly::ZERO, |sum, p| sum.plus(&size(*p)?))?;
@@ -56,7 +56,7 @@ pub(super) fn largest(
         (Some(x), Some(y)) if exceeds(&y, &x) => *b,
         _ => a,
     });
-    Some(Large {
+    Some(OversizedResidual {
         size: size(var)?,
         var,
         arguments,
@@ -76,7 +76,7 @@ fn kept(program: &Program, wrt: &[Var]) -> Vec<Var> {
         .collect()
 }
 
-impl Large {
+impl OversizedResidual {
     pub(super) fn text(&self, program: &Program) -> String {
         let describe = |v: Var| {
             let name = program.names.get(v).map(|name| format!("`{name}`"));

@@ -5,7 +5,7 @@ use gradloom_ir::{Eqn, Op, Program, SecondaryMap, Var};
 
 /// Properties that hold for every element of a value; `false` means unknown.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Known {
+pub(super) struct ElementFacts {
     /// At least 0.
     pub(super) at_least_0: bool,
     /// At most 0.
@@ -18,8 +18,8 @@ pub(super) struct Known {
     pub(super) guarded: bool,
 }
 
-impl Known {
-    const POSITIVE: Known = Known {
+impl ElementFacts {
+    const POSITIVE: ElementFacts = ElementFacts {
         at_least_0: true,
         at_most_0: false,
         not_0: true,
@@ -28,13 +28,13 @@ impl Known {
     };
 
     /// Host number such as an epsilon, which the user is trusted to have chosen well.
-    const TRUSTED: Known = Known {
+    const TRUSTED: ElementFacts = ElementFacts {
         bounded: true,
-        ..Known::POSITIVE
+        ..ElementFacts::POSITIVE
     };
 
-    fn number(x: f64) -> Known {
-        Known {
+    fn number(x: f64) -> ElementFacts {
+        ElementFacts {
             at_least_0: x >= 0.0,
             at_most_0: x <= 0.0,
             not_0: x != 0.0,
@@ -43,8 +43,8 @@ impl Known {
         }
     }
 
-    fn both(self, other: Known) -> Known {
-        Known {
+    fn both(self, other: ElementFacts) -> ElementFacts {
+        ElementFacts {
             at_least_0: self.at_least_0 && other.at_least_0,
             at_most_0: self.at_most_0 && other.at_most_0,
             not_0: self.not_0 && other.not_0,
@@ -53,8 +53,8 @@ impl Known {
         }
     }
 
-    fn negated(self) -> Known {
-        Known {
+    fn negated(self) -> ElementFacts {
+        ElementFacts {
             at_least_0: self.at_most_0,
             at_most_0: self.at_least_0,
             ..self
@@ -62,19 +62,19 @@ impl Known {
     }
 
     /// Returns the properties of the sum: values of one sign do not cancel.
-    fn plus(self, other: Known) -> Known {
+    fn plus(self, other: ElementFacts) -> ElementFacts {
         let one_sign = (self.at_least_0 && other.at_least_0) || (self.at_most_0 && other.at_most_0);
-        Known {
+        ElementFacts {
             not_0: one_sign && (self.not_0 || other.not_0),
             ..self.both(other)
         }
     }
 
     /// Returns the properties of the product; a quotient has the same signs.
-    fn times(self, other: Known) -> Known {
+    fn times(self, other: ElementFacts) -> ElementFacts {
         let same = self.both(other);
         let negative = (self.at_most_0 && other.at_least_0) || (self.at_least_0 && other.at_most_0);
-        Known {
+        ElementFacts {
             at_least_0: same.at_least_0 || same.at_most_0,
             at_most_0: negative,
             ..same
@@ -84,25 +84,25 @@ impl Known {
 
 /// Properties of the variables, learnt block by block in order.
 #[derive(Default)]
-pub(super) struct Signs(SecondaryMap<Var, Known>);
+pub(super) struct Signs(SecondaryMap<Var, ElementFacts>);
 
 impl Signs {
-    pub(super) fn of(&self, var: Var) -> Known {
+    pub(super) fn of(&self, var: Var) -> ElementFacts {
         self.0.get(var).copied().unwrap_or_default()
     }
 
     /// Records that a variable does not depend on the function's arguments, so that its value is
     /// trusted.
     pub(super) fn trust(&mut self, var: Var) {
-        self.0.insert(var, Known::TRUSTED);
+        self.0.insert(var, ElementFacts::TRUSTED);
     }
 
     /// Records that other blocks store to a variable: the user may have excluded some of its values
     /// by branches.
     pub(super) fn guard(&mut self, var: Var) {
-        let known = Known {
+        let known = ElementFacts {
             guarded: true,
-            ..Known::default()
+            ..ElementFacts::default()
         };
         self.0.insert(var, known);
     }
@@ -118,75 +118,77 @@ impl Signs {
     }
 }
 
-fn result(program: &Program, eqn: &Eqn, signs: &Signs) -> Known {
+fn result(program: &Program, eqn: &Eqn, signs: &Signs) -> ElementFacts {
     let of = |v: &Var| signs.of(*v);
     let x = eqn.args.first().map(of).unwrap_or_default();
     let y = eqn.args.get(1).map(of).unwrap_or_default();
-    let positive = Known {
+    let positive = ElementFacts {
         guarded: x.guarded,
-        ..Known::POSITIVE
+        ..ElementFacts::POSITIVE
     };
     match eqn.op {
         Op::Scalar | Op::FullLike | Op::Full => {
             let value = program.attr(eqn.attrs[usize::from(eqn.op == Op::Full)]);
-            value.float().map_or(Known::TRUSTED, Known::number)
+            value
+                .float()
+                .map_or(ElementFacts::TRUSTED, ElementFacts::number)
         }
-        Op::OneHot | Op::Iota => Known {
+        Op::OneHot | Op::Iota => ElementFacts {
             bounded: true,
-            ..Known::number(0.0)
+            ..ElementFacts::number(0.0)
         }
-        .both(Known::POSITIVE),
+        .both(ElementFacts::POSITIVE),
         Op::Exp | Op::Softplus | Op::Erfc => positive,
-        Op::Sigmoid | Op::Softmax => Known {
+        Op::Sigmoid | Op::Softmax => ElementFacts {
             bounded: true,
             ..positive
         },
-        Op::Square | Op::Abs | Op::Relu => Known {
+        Op::Square | Op::Abs | Op::Relu => ElementFacts {
             at_least_0: true,
             at_most_0: x.at_most_0 && eqn.op == Op::Relu,
             not_0: x.not_0 && (eqn.op != Op::Relu || x.at_least_0),
             ..x
         },
         Op::Sqrt => x,
-        Op::Rsqrt | Op::Reciprocal => Known {
+        Op::Rsqrt | Op::Reciprocal => ElementFacts {
             bounded: false,
             ..x
         },
         Op::Log1p | Op::Expm1 => x,
-        Op::Tanh | Op::Erf | Op::Sign => Known { bounded: true, ..x },
-        Op::Sin | Op::Cos => Known {
+        Op::Tanh | Op::Erf | Op::Sign => ElementFacts { bounded: true, ..x },
+        Op::Sin | Op::Cos => ElementFacts {
             bounded: true,
             guarded: x.guarded,
-            ..Known::default()
+            ..ElementFacts::default()
         },
-        Op::LogSoftmax => Known {
+        Op::LogSoftmax => ElementFacts {
             at_most_0: true,
             guarded: x.guarded,
-            ..Known::default()
+            ..ElementFacts::default()
         },
         Op::Neg => x.negated(),
         Op::Add => x.plus(y),
         Op::Sub => x.plus(y.negated()),
-        Op::Mul if eqn.args[0] == eqn.args[1] => Known {
+        Op::Mul if eqn.args[0] == eqn.args[1] => ElementFacts {
             at_least_0: true,
             at_most_0: false,
             ..x
         },
         Op::Mul => x.times(y),
-        Op::Div => Known {
+        Op::Div => ElementFacts {
             bounded: x.bounded && y.bounded && y.not_0,
             ..x.times(y)
         },
         // `maximum` and `minimum` are limits, so the user has considered the values beyond them.
-        Op::Maximum | Op::Minimum => Known {
+        Op::Maximum | Op::Minimum => ElementFacts {
             guarded: true,
             ..x.both(y)
         },
-        Op::Select => Known {
+        Op::Select => ElementFacts {
             guarded: true,
             ..y.both(eqn.args.get(2).map(of).unwrap_or_default())
         },
-        Op::Pow => Known {
+        Op::Pow => ElementFacts {
             at_least_0: x.at_least_0,
             at_most_0: false,
             not_0: x.not_0 && x.at_least_0,
@@ -195,17 +197,17 @@ fn result(program: &Program, eqn: &Eqn, signs: &Signs) -> Known {
         },
         Op::Concat | Op::Stack => {
             let all = eqn.data().iter().map(of);
-            all.reduce(Known::both).unwrap_or_default()
+            all.reduce(ElementFacts::both).unwrap_or_default()
         }
         Op::Mean | Op::Max | Op::Min => x,
-        Op::Sum => Known {
+        Op::Sum => ElementFacts {
             not_0: x.not_0 && (x.at_least_0 || x.at_most_0),
             ..x
         },
         _ if moves(eqn) => x,
-        _ => Known {
+        _ => ElementFacts {
             guarded: matches!(eqn.op.def().eval(), Eval::Unary(_)) && x.guarded,
-            ..Known::default()
+            ..ElementFacts::default()
         },
     }
 }

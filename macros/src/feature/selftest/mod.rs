@@ -3,7 +3,7 @@
 mod sampling;
 
 use crate::emit::cx::{field, group};
-use crate::emit::names::{Names, allow};
+use crate::emit::names::{ItemNames, allow};
 use crate::input::generic::without_lifetimes;
 use crate::input::{Func, Kind, OutShape, Param};
 use gradloom_ir::{DType, Dim};
@@ -16,8 +16,8 @@ use syn::spanned::Spanned;
 ///
 /// The function is outside of the module, so that the user's types are in scope.
 pub(crate) fn checks(func: &Func, sampling: &Sampling, rt: &TokenStream) -> TokenStream {
-    let names = Names::new(func);
-    let cx = Cx { func, rt };
+    let names = ItemNames::new(func);
+    let cx = TestCx { func, rt };
     let (run, module) = (&names.check, &names.checks);
     let body = cx.body(&names, sampling);
     let (allow, attrs) = (allow(), &func.attrs);
@@ -44,13 +44,13 @@ pub(crate) fn checks(func: &Func, sampling: &Sampling, rt: &TokenStream) -> Toke
     }
 }
 
-struct Cx<'a> {
+struct TestCx<'a> {
     func: &'a Func,
     rt: &'a TokenStream,
 }
 
-impl Cx<'_> {
-    fn body(&self, names: &Names, sampling: &Sampling) -> TokenStream {
+impl TestCx<'_> {
+    fn body(&self, names: &ItemNames, sampling: &Sampling) -> TokenStream {
         let (rt, func) = (self.rt, self.func);
         let name = text_name(func);
         let fixed = sampling.fixed.iter().map(|(dim, n)| ours!((#dim, #n)));
@@ -125,7 +125,7 @@ impl Cx<'_> {
     /// `grad`.
     fn grad(
         &self,
-        names: &Names,
+        names: &ItemNames,
         arguments: &[TokenStream],
         diff: &[&Param],
         x: &TokenStream,

@@ -1,6 +1,6 @@
 //! Decides how each argument of a test is sampled, from the signature and the option `check`.
 
-use crate::input::selftest::{Check, Given, LAWS};
+use crate::input::selftest::{DrawRule, LAWS, SelftestOption};
 use crate::input::{Func, Kind, Param, unraw};
 use crate::report::Errors;
 use gradloom_ir::{DType, Dim};
@@ -42,7 +42,7 @@ pub(crate) enum Numbers {
     Flags,
 }
 
-impl Check {
+impl SelftestOption {
     /// Returns how to sample the arguments of `func`.
     ///
     /// Reports an error for each argument that cannot be sampled.
@@ -61,7 +61,7 @@ impl Check {
                 format!("`check` cannot choose `{ident}`; check a function without type parameters that calls `{function}`"),
             );
         }
-        let mut dims = Mentioned {
+        let mut dims = MentionedDims {
             known: self.known_dims(&[func]),
             mentioned: Vec::new(),
         };
@@ -83,10 +83,10 @@ impl Check {
         })
     }
 
-    fn draw(&self, param: &Param, dims: &mut Mentioned, errors: &mut Errors) -> Option<Draw> {
+    fn draw(&self, param: &Param, dims: &mut MentionedDims, errors: &mut Errors) -> Option<Draw> {
         let name = unraw(&param.ident);
         let given = self.given(param);
-        if let Some((_, Given::Value(value))) = given {
+        if let Some((_, DrawRule::Value(value))) = given {
             return Some(Draw::Value(dims.replace(value)));
         }
         if let (Some((ident, given)), true) = (given, param.kind != Kind::Tensor) {
@@ -112,7 +112,7 @@ impl Check {
         }
         let dtype = param.aval.dtype;
         let numbers = match given {
-            Some((ident, Given::Classes(_))) if param.diff => {
+            Some((ident, DrawRule::Classes(_))) if param.diff => {
                 errors.push(
                     ident,
                     format!(
@@ -121,8 +121,8 @@ impl Check {
                 );
                 return None;
             }
-            Some((_, Given::Classes(classes))) => Numbers::Classes(dims.replace(classes)),
-            Some((_, Given::Range(start, end))) => {
+            Some((_, DrawRule::Classes(classes))) => Numbers::Classes(dims.replace(classes)),
+            Some((_, DrawRule::Range(start, end))) => {
                 Numbers::Uniform(dims.replace(start), dims.replace(end))
             }
             _ => match dtype {
@@ -156,12 +156,12 @@ impl Check {
 ///
 /// Each mentioned dim becomes a hygienic variable, so a user's constant with the same name (`B`)
 /// does not shadow it.
-struct Mentioned {
+struct MentionedDims {
     known: Vec<String>,
     mentioned: Vec<(String, Ident)>,
 }
 
-impl Mentioned {
+impl MentionedDims {
     /// Replaces the names of dims by their variables.
     fn replace(&mut self, tokens: &TokenStream) -> TokenStream {
         // Punctuation before the current token: an identifier after `.` or `::` does not name a

@@ -15,7 +15,7 @@ use syn::{
 
 /// Parses a function whose signature parses, and whose body need not.
 pub(crate) fn function(item: TokenStream) -> Option<ItemFn> {
-    let func: Unparsed = syn::parse2(item).ok()?;
+    let func: UnparsedFunction = syn::parse2(item).ok()?;
     Some(ItemFn {
         attrs: func.attrs,
         vis: func.vis,
@@ -87,16 +87,16 @@ fn head(attrs: &[Attribute], vis: &Visibility, sig: &Signature, body: &TokenStre
 }
 
 /// Function or method whose body is an unparsed group of tokens.
-struct Unparsed {
+struct UnparsedFunction {
     attrs: Vec<Attribute>,
     vis: Visibility,
     sig: Signature,
     body: Group,
 }
 
-impl Parse for Unparsed {
-    fn parse(input: ParseStream) -> syn::Result<Unparsed> {
-        let func = Unparsed {
+impl Parse for UnparsedFunction {
+    fn parse(input: ParseStream) -> syn::Result<UnparsedFunction> {
+        let func = UnparsedFunction {
             attrs: input.call(Attribute::parse_outer)?,
             vis: input.parse()?,
             sig: input.parse()?,
@@ -127,7 +127,7 @@ fn empty_bodies(input: ParseStream) -> syn::Result<(TokenStream, Vec<(usize, Gro
             input.parse::<ImplItem>()?.to_tokens(&mut tokens);
             continue;
         }
-        let method: Unparsed = input.parse()?;
+        let method: UnparsedFunction = input.parse()?;
         let empty = with_stream(&method.body, TokenStream::new()).into_token_stream();
         tokens.extend(head(&method.attrs, &method.vis, &method.sig, &empty));
         bodies.push((index, method.body));
