@@ -548,9 +548,15 @@ pub(crate) fn methods(name: &str) -> impl Iterator<Item = &'static Row> {
 }
 
 /// Returns whether `Tensor` has a method or an associated function of this name that is an op.
-pub(crate) fn is_op(name: &str, assoc: Option<bool>) -> bool {
+pub(crate) fn is_op(name: &str) -> bool {
     let mut ops = Op::ALL.iter().flat_map(|op| op.def().methods());
-    ops.any(|m| m.name == name && assoc.is_none_or(|assoc| m.assoc == assoc))
+    ops.any(|m| m.name == name)
+}
+
+/// Returns whether `Tensor` has a method of this name that is an op.
+pub(crate) fn is_op_method(name: &str) -> bool {
+    let mut ops = Op::ALL.iter().flat_map(|op| op.def().methods());
+    ops.any(|m| m.name == name && !m.assoc)
 }
 
 /// Returns whether tensors have a method of this name that does not return a tensor.
@@ -566,7 +572,5 @@ pub(crate) fn is_of_values(name: &str) -> bool {
     let common = [
         "clone", "to_owned", "as_ref", "as_mut", "by_ref", "eq", "ne",
     ];
-    !is_op(name, Some(false))
-        && !common.contains(&name)
-        && methods(name).any(|row| row.of & of != 0)
+    !is_op_method(name) && !common.contains(&name) && methods(name).any(|row| row.of & of != 0)
 }

@@ -21,7 +21,7 @@ impl Costs {
         Costs {
             value: cost::of_program(&pass::simplify(program.clone())),
             pullback: cost::of_program(&vjp.pullback),
-            derived: residuals(vjp).count() - kept(program, vjp).len(),
+            derived: residuals(vjp).count() - residual_vars(program, vjp).len(),
             saved: residuals(vjp).try_fold(Poly::ZERO, |sum, v| sum.plus(&bytes(v)?)),
         }
     }
@@ -31,7 +31,7 @@ impl Costs {
 ///
 /// Residuals that only the derivative computes are left out: their numbers may clash with variables
 /// in other blocks.
-pub(crate) fn kept(program: &Program, vjp: &Vjp) -> Vec<Var> {
+pub(crate) fn residual_vars(program: &Program, vjp: &Vjp) -> Vec<Var> {
     let bound = program.eqns.iter().flat_map(|e| &e.outs);
     let bound: BTreeSet<Var> = program.params.iter().chain(bound).copied().collect();
     residuals(vjp).filter(|v| bound.contains(v)).collect()

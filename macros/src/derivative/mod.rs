@@ -3,7 +3,7 @@
 mod costs;
 mod wrt;
 
-pub(crate) use costs::{Costs, kept};
+pub(crate) use costs::{Costs, residual_vars};
 pub(crate) use wrt::{Wrt, asked_for};
 
 use crate::program::LoweredProgram;

@@ -33,7 +33,7 @@ impl Wrt {
     /// Returns the parameters that callers may differentiate, if these are more than the public
     /// ones.
     pub(crate) fn callers(func: &Func, body: &Body) -> Option<Wrt> {
-        let whole = FunctionBlocks::of(body)?;
+        let whole = FunctionBlocks::new(body)?;
         let mut wrt = Wrt::public();
         for (i, _) in func
             .params
@@ -100,7 +100,7 @@ struct FunctionBlocks<'a> {
 
 impl<'a> FunctionBlocks<'a> {
     /// Returns the blocks of a body, or `None` if it is traced at run time.
-    fn of(body: &'a Body) -> Option<FunctionBlocks<'a>> {
+    fn new(body: &'a Body) -> Option<FunctionBlocks<'a>> {
         match body {
             Body::Straight(low) => Some(FunctionBlocks {
                 blocks: vec![Block {

@@ -27,7 +27,7 @@ pub(crate) struct Digest {
 
 impl Digest {
     /// Normalises the source of `func`, whose body as the user wrote it is `block`.
-    pub(crate) fn of(func: &Func, block: &Block, args: &Args) -> Digest {
+    pub(crate) fn new(func: &Func, block: &Block, args: &Args) -> Digest {
         let mut first = Renamer::new(func);
         first.whole(func, block);
         let mut renamer = Renamer::new(func);

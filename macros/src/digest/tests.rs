@@ -16,7 +16,7 @@ fn digest(source: &TokenStream) -> Option<Digest> {
     if !errors.is_empty() {
         return None;
     }
-    Some(Digest::of(&parsed, &func.block, &Args::default()))
+    Some(Digest::new(&parsed, &func.block, &Args::default()))
 }
 
 fn digest_of(source: &str) -> Digest {

@@ -31,9 +31,26 @@ struct Length {
     axis: usize,
 }
 
+/// Place that a panic in the user's function reports, as the user wrote it.
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) enum PanicPlace {
+    /// The function has `#[track_caller]`.
+    Caller,
+    Function,
+}
+
+/// Place of the body of the user's function.
+#[derive(Clone, Copy)]
+pub(crate) enum BodyPlace {
+    /// In the function.
+    Inside,
+    /// In a function of its own, which the function calls.
+    Aside,
+}
+
 impl<'a> Checks<'a> {
     /// Returns the checks of `func`, or `None` if nothing is annotated.
-    pub(crate) fn of(func: &'a Func, rt: &'a TokenStream) -> Option<Checks<'a>> {
+    pub(crate) fn new(func: &'a Func, rt: &'a TokenStream) -> Option<Checks<'a>> {
         // An argument bound by a pattern has no name by which the user's function could check it.
         let annotated = func
             .params
@@ -140,7 +157,7 @@ impl<'a> Checks<'a> {
     /// The companion is `#[track_caller]` so that failed checks report the caller. The body is a
     /// closure, which does not inherit this, so its ops still report their own lines. The closure
     /// also contains any early return; `returns` is its type if the function returns `Result`.
-    pub(crate) fn around(&self, body: TokenStream, returns: &TokenStream) -> TokenStream {
+    pub(crate) fn wrap_companion(&self, body: TokenStream, returns: &TokenStream) -> TokenStream {
         let (rt, enter, y) = (self.rt, self.enter(), Ident::new("y", Span::mixed_site()));
         let leave = self.leave(&y);
         let value = match (&self.func.output.result, &leave) {
@@ -162,22 +179,26 @@ impl<'a> Checks<'a> {
         }
     }
 
-    /// Adds the checks to the user's function. `tracked` is true if the user wrote
-    /// `#[track_caller]`.
-    pub(crate) fn wrap(&self, block: &mut Block, tracked: bool, aside: bool) {
+    /// Adds the checks to the user's function.
+    pub(crate) fn wrap_function(
+        &self,
+        block: &mut Block,
+        panics_at: PanicPlace,
+        body_at: BodyPlace,
+    ) {
         let ReturnType::Type(_, ty) = &self.func.sig.output else {
             return;
         };
         let body = std::mem::take(&mut block.stmts);
         let enter = self.enter();
         let (rt, y) = (self.rt, Ident::new("y", Span::mixed_site()));
-        let run = match aside {
-            true => quote::quote!({ #(#body)* }),
+        let run = match body_at {
+            BodyPlace::Aside => quote::quote!({ #(#body)* }),
             // The closure contains early returns, and lets ops report their own lines.
-            false => quote::quote!(#rt::run(|| -> #ty { #(#body)* })),
+            BodyPlace::Inside => quote::quote!(#rt::run(|| -> #ty { #(#body)* })),
         };
         let checked = match self.leave(&y) {
-            None if tracked || self.func.output.result.is_some() => {
+            None if panics_at == PanicPlace::Caller || self.func.output.result.is_some() => {
                 quote::quote!(#enter #(#body)*)
             }
             None => quote::quote!(#enter #run),

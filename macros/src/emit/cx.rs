@@ -1,6 +1,6 @@
 //! Context for emitting the companions of one function: its signature in the forms that they need.
 
-use super::cached_call::StaticCall;
+use super::cached_call::CachedCallEmitter;
 use super::docs::Docs;
 use super::names::{ItemNames, allow};
 use crate::derivative::Wrt;
@@ -13,7 +13,7 @@ use syn::{FnArg, GenericParam, Type};
 /// Hidden part of the companions.
 pub(crate) struct InternalItems {
     /// Functions that callers use, and the one that returns the residuals.
-    pub(crate) hidden: TokenStream,
+    pub(crate) associated: TokenStream,
     /// The struct of residuals.
     pub(crate) items: TokenStream,
 }
@@ -31,7 +31,7 @@ pub(crate) struct Cx<'a> {
     pub(crate) names: &'a ItemNames,
     pub(crate) rt: &'a TokenStream,
     pub(crate) docs: &'a Docs,
-    pub(crate) calls: &'a StaticCall<'a>,
+    pub(crate) calls: &'a CachedCallEmitter<'a>,
     /// Parameters that callers may differentiate, if these are more than those of the public
     /// companions.
     pub(crate) callers: Option<&'a Wrt>,
@@ -245,11 +245,11 @@ impl Cx<'_> {
     pub(crate) fn public_fwd(&self, arguments: &[TokenStream]) -> TokenStream {
         match self.callers {
             Some(_) => {
-                let own = self.own(&self.names.hidden_own);
+                let own = self.own(&self.names.internal_own);
                 ours!(#own(#(#arguments),*))
             }
             None => {
-                let fwd = self.own(&self.names.hidden_fwd);
+                let fwd = self.own(&self.names.internal_fwd);
                 let asked = self.func.params.iter().map(|param| param.diff);
                 ours!(#fwd(#(#arguments,)* [#(#asked),*]))
             }
@@ -268,16 +268,16 @@ impl Cx<'_> {
 
     /// Returns all arguments for a hidden companion; by-value arguments are copied because they are
     /// needed afterwards.
-    pub(crate) fn kept(&self) -> Vec<TokenStream> {
+    pub(crate) fn borrowed_args(&self) -> Vec<TokenStream> {
         let rt = self.rt;
-        let kept = self.func.params.iter().map(|param| {
+        let args = self.func.params.iter().map(|param| {
             let ident = &param.ident;
             match param.diff && !param.by_ref {
                 true => ours!(#rt::copy(&#ident)),
                 false => ours!(#ident),
             }
         });
-        kept.collect()
+        args.collect()
     }
 }
 

@@ -17,7 +17,7 @@ const MOST_NAMES: usize = 20;
 #[derive(Default)]
 pub(crate) struct Docs {
     shapes: String,
-    keeps: String,
+    residuals: String,
     costs: String,
     calls: String,
     program: String,
@@ -35,9 +35,9 @@ impl Docs {
         let costs = reverse.and_then(|r| r.costs.as_ref());
         Docs {
             shapes: shapes(func, body),
-            keeps: match (body, reverse.zip(costs)) {
+            residuals: match (body, reverse.zip(costs)) {
                 (Body::Straight(low), Some((reverse, costs))) => {
-                    keeps(&low.program, &reverse.kept, costs.derived)
+                    residuals(&low.program, &reverse.residuals, costs.derived)
                 }
                 _ => String::new(),
             },
@@ -49,7 +49,7 @@ impl Docs {
             },
             program: match body {
                 Body::Recorded(reason) => format!("The body is traced at run time: {reason}."),
-                _ => listing(program, constant),
+                _ => program_text(program, constant),
             },
         }
     }
@@ -58,7 +58,7 @@ impl Docs {
     pub(crate) fn reverse(&self, sentence: &str) -> String {
         self.text(
             sentence,
-            &[&self.shapes, &self.keeps, &self.costs, &self.calls],
+            &[&self.shapes, &self.residuals, &self.costs, &self.calls],
         )
     }
 
@@ -107,13 +107,13 @@ fn shapes(func: &Func, body: &Body) -> String {
 }
 
 /// Returns the line that lists the residuals, with their shapes where these are known.
-fn keeps(program: &Program, kept: &[Var], derived: usize) -> String {
+fn residuals(program: &Program, saved: &[Var], derived: usize) -> String {
     let show = |v: &Var| match &program.aval(*v).shape {
         shape if shape.dims().is_some() => format!("`{}: {shape}`", program.show(*v)),
         _ => format!("`{}`", program.show(*v)),
     };
-    let mut values: Vec<String> = kept.iter().take(MOST_NAMES).map(show).collect();
-    match kept.len().saturating_sub(MOST_NAMES) + derived {
+    let mut values: Vec<String> = saved.iter().take(MOST_NAMES).map(show).collect();
+    match saved.len().saturating_sub(MOST_NAMES) + derived {
         0 => {}
         1 if values.is_empty() => values.push("1 value of the derivative".to_owned()),
         more if values.is_empty() => values.push(format!("{more} values of the derivative")),
@@ -136,7 +136,7 @@ fn cost(costs: &Costs) -> String {
 }
 
 /// Returns a program as a fenced block of text.
-fn listing(program: &str, constant: &str) -> String {
+fn program_text(program: &str, constant: &str) -> String {
     let n = program.lines().count();
     if n <= MOST_LINES {
         return format!("```text\n{program}\n```");

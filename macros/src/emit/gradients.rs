@@ -20,7 +20,7 @@ impl Cx<'_> {
         let out = &func.output.ty;
         let inputs = self.inputs();
         let grads_ty = self.grads_type();
-        let (fwd, question) = (self.public_fwd(&self.kept()), self.question());
+        let (fwd, question) = (self.public_fwd(&self.borrowed_args()), self.question());
         let fields = func.diff().map(|(i, d)| {
             let x = reference(d);
             ours!(#rt::rebuild(#x, &cotangents, #i))

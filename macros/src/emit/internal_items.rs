@@ -47,7 +47,7 @@ impl Cx<'_> {
     }
 
     /// Returns the hidden companions of a function that is differentiated at compile time.
-    pub(crate) fn hidden(
+    pub(crate) fn internal_items(
         &self,
         staged: DerivativeParts,
         register: Option<&TokenStream>,
@@ -59,25 +59,28 @@ impl Cx<'_> {
             needs_all,
         } = staged;
         let (n, rt, func) = (self.names, self.rt, self.func);
-        let (jvp, tracked) = match Checks::of(func, rt) {
+        let (jvp, tracked) = match Checks::new(func, rt) {
             Some(checks) => {
                 let out = &func.output.ty;
                 let returns = self.returns(ours!((#out, #rt::Leaves)));
-                (checks.around(jvp, &returns), Some(ours!(#[track_caller])))
+                (
+                    checks.wrap_companion(jvp, &returns),
+                    Some(ours!(#[track_caller])),
+                )
             }
             None => (jvp, None),
         };
         let (head, vis) = self.associated();
         let own = self.residuals(Struct::public(&n.saved), &n.forward, reverse, register);
         let callers = callers.map(|reverse| {
-            let saved = Struct::hidden(&n.callers_saved);
+            let saved = Struct::internal(&n.callers_saved);
             self.residuals(saved, &n.callers_forward, reverse, register)
         });
         let (callers_items, callers_forward) = callers.map(|r| (r.items, r.forward)).unzip();
         let callers_forward = callers_forward.map(|forward| ours!(#head #[doc(hidden)] #forward));
         let (jvp_signature, jvp) = self.jvp_companion(ours!(#register #jvp), needs_all);
         let (doc, forward, fwd) = (self.forward_doc(), own.forward, self.fwd());
-        let hidden = ours! {
+        let associated = ours! {
             #head
             #[doc = #doc]
             #forward
@@ -93,7 +96,7 @@ impl Cx<'_> {
         };
         let items = own.items;
         InternalItems {
-            hidden,
+            associated,
             items: ours!(#items #callers_items),
         }
     }
@@ -116,9 +119,9 @@ impl Cx<'_> {
         let (rt, out, saved) = (self.rt, &self.func.output.ty, residuals.saved);
         let pair = ours!((#out, #saved));
         let returns = self.returns(pair.clone());
-        let (forward, tracked) = match Checks::of(self.func, rt) {
+        let (forward, tracked) = match Checks::new(self.func, rt) {
             Some(checks) => (
-                checks.around(forward, &returns),
+                checks.wrap_companion(forward, &returns),
                 Some(ours!(#[track_caller])),
             ),
             None => (forward, None),
@@ -148,13 +151,13 @@ impl Cx<'_> {
         match self.callers {
             None => {
                 let body = self.begin(&n.forward);
-                self.fwd_function(&n.hidden_fwd, &self.asking(), &body)
+                self.fwd_function(&n.internal_fwd, &self.asking(), &body)
             }
             Some(callers) => {
                 let own = self.begin(&n.forward);
-                let own = self.fwd_function(&n.hidden_own, &self.inputs(), &own);
+                let own = self.fwd_function(&n.internal_own, &self.inputs(), &own);
                 let body = self.begin_asked(callers);
-                let fwd = self.fwd_function(&n.hidden_fwd, &self.asking(), &body);
+                let fwd = self.fwd_function(&n.internal_fwd, &self.asking(), &body);
                 ours!(#own #fwd)
             }
         }
@@ -190,7 +193,7 @@ impl Cx<'_> {
     /// returns.
     fn begin(&self, forward: &Ident) -> TokenStream {
         let rt = self.rt;
-        let (run, question, kept) = (self.own(forward), self.question(), self.kept());
+        let (run, question, args) = (self.own(forward), self.question(), self.borrowed_args());
         let likes = self.likes();
         let result = ours!((y, #rt::Pull::new(likes, saved.bytes(), move |cotangents| saved.pull(cotangents))));
         let result = match &self.func.output.result {
@@ -199,7 +202,7 @@ impl Cx<'_> {
         };
         ours! {
             let likes = [#(#likes),*];
-            let (y, saved) = #run(#(#kept),*)#question;
+            let (y, saved) = #run(#(#args),*)#question;
             #result
         }
     }
@@ -223,7 +226,7 @@ impl Cx<'_> {
             let recorded = self.record_fwd();
             ours!(if !(#(#floats)&&*) { return { #recorded }; })
         });
-        let (own, arguments) = (self.own(&self.names.hidden_own), self.forwarded());
+        let (own, arguments) = (self.own(&self.names.internal_own), self.forwarded());
         let begin = self.begin(&self.names.callers_forward);
         ours! {
             if !(#(#more)||*) {
@@ -268,8 +271,11 @@ impl Cx<'_> {
         let mut inputs = self.inputs();
         inputs.push(ours!(#given: [#rt::Leaves; #n_params]));
         let pair = ours!((#out, #rt::Leaves));
-        let signature =
-            self.signature(&self.names.hidden_jvp, &inputs, &self.returns(pair.clone()));
+        let signature = self.signature(
+            &self.names.internal_jvp,
+            &inputs,
+            &self.returns(pair.clone()),
+        );
         let mutable = self.mutable();
         let mark = self.calls.mark();
         let body = self.body(ours!(#mark #mutable #body), &pair);
@@ -364,23 +370,23 @@ impl Cx<'_> {
         let saved = &n.saved;
         let (head, vis) = self.associated();
         let field = Ident::new("pull", Span::mixed_site());
-        let kept = "Residuals of the recorded program.".to_owned();
+        let doc = "Residuals of the recorded program.".to_owned();
         let items = self.saved_struct(
             Struct::public(saved),
-            &[(field.clone(), ours!(#rt::Pull), kept)],
+            &[(field.clone(), ours!(#rt::Pull), doc)],
             &TokenStream::new(),
         );
         let out = &func.output.ty;
         let inputs = self.inputs();
         let RecordCall { copies, arguments } = self.record();
         let (_, jvp) = self.recorders();
-        let fwd = self.fwd_function(&n.hidden_fwd, &self.asking(), &self.record_fwd());
+        let fwd = self.fwd_function(&n.internal_fwd, &self.asking(), &self.record_fwd());
         let given = super::statements::tangents_ident();
         let n_params = func.params.len();
         let mut jvp_inputs = inputs.clone();
         jvp_inputs.push(ours!(#given: [#rt::Leaves; #n_params]));
         let jvp_signature = self.signature(
-            &n.hidden_jvp,
+            &n.internal_jvp,
             &jvp_inputs,
             &self.returns(ours!((#out, #rt::Leaves))),
         );
@@ -392,7 +398,7 @@ impl Cx<'_> {
             None => ours!((y, #saved { #field })),
             Some(_) => ours!(::core::result::Result::Ok((y, #saved { #field }))),
         };
-        let hidden = ours! {
+        let associated = ours! {
             #head
             #[doc = #forward_doc]
             #[track_caller]
@@ -411,7 +417,7 @@ impl Cx<'_> {
                 #rt::#jvp(&#given, #arguments)
             }
         };
-        InternalItems { hidden, items }
+        InternalItems { associated, items }
     }
 }
 
@@ -427,7 +433,7 @@ impl<'a> Struct<'a> {
     }
 
     /// Returns a struct that does not appear in the documentation.
-    fn hidden(saved: &'a Ident) -> Struct<'a> {
+    fn internal(saved: &'a Ident) -> Struct<'a> {
         let attr = Some(ours!(#[doc(hidden)]));
         Struct { saved, attr }
     }

@@ -88,7 +88,7 @@ impl Cx<'_> {
         let pair = ours!((#out, #out));
         let returns = self.returns(pair.clone());
         let signature = self.signature(&n.jvp, &given.inputs, &returns);
-        let (hidden, question) = (self.own(&n.hidden_jvp), self.question());
+        let (hidden, question) = (self.own(&n.internal_jvp), self.question());
         let arguments = self.forwarded();
         let (checks, leaves) = (&given.checks, &given.leaves);
         let body = self.body(

@@ -19,4 +19,4 @@ pub(crate) mod statements;
 pub(crate) mod straight;
 mod vjp;
 
-pub(crate) use cached_call::{StaticCall, static_key};
+pub(crate) use cached_call::{Borrowing, CachedCallEmitter, static_key};

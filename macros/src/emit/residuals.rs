@@ -55,7 +55,7 @@ impl<'a> ResidualBuilder<'a> {
         pullback: &Emitter,
     ) -> ResidualBuilder<'a> {
         let residuals = &vjp.primal.outs[vjp.n_outs..];
-        let mut kept = ResidualBuilder {
+        let mut builder = ResidualBuilder {
             rt,
             made: ResidualParts::default(),
             names: BTreeSet::new(),
@@ -71,13 +71,13 @@ impl<'a> ResidualBuilder<'a> {
             if calls.contains(&from) {
                 let doc = "The residuals of a call.".to_owned();
                 let local = Some(pullback.ident(to));
-                kept.add(&name, ours!(#rt::Pull), doc, value.to_token_stream(), local);
+                builder.add(&name, ours!(#rt::Pull), doc, value.to_token_stream(), local);
             } else if shape_only {
                 let local = format_ident!("{name}_like", span = Span::mixed_site());
-                kept.avals.push((to, local.clone()));
-                kept.aval(value, local);
+                builder.avals.push((to, local.clone()));
+                builder.aval(value, local);
             } else {
-                kept.tensor(value, pullback.ident(to));
+                builder.tensor(value, pullback.ident(to));
             }
         }
         let mut seen = BTreeSet::new();
@@ -88,10 +88,10 @@ impl<'a> ResidualBuilder<'a> {
                 let name = unraw(ident);
                 let doc = format!("The static argument `{name}`.");
                 let value = ident.to_token_stream();
-                kept.add(&name, ours!(#rt::Static), doc, value, Some(ident.clone()));
+                builder.add(&name, ours!(#rt::Static), doc, value, Some(ident.clone()));
             }
         }
-        kept
+        builder
     }
 
     fn tensor(&mut self, value: Ident, local: Ident) {

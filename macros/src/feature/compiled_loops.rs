@@ -34,22 +34,29 @@ pub(crate) struct Loops {
     n_ops: usize,
 }
 
+/// Part of a function that a program is.
+#[derive(Clone, Copy, PartialEq)]
+enum Extent {
+    Function,
+    Block,
+}
+
 impl Loops {
     /// Collects the groups of the programs that plans are made of; a body traced at run time has
     /// none.
-    pub(crate) fn of(body: &Body) -> Loops {
+    pub(crate) fn new(body: &Body) -> Loops {
         let mut loops = Loops {
             groups: BTreeMap::new(),
             n_ops: 0,
         };
         match body {
             Body::Straight(low) => {
-                loops.add_program(&low.program, &Wrt::public().vars(low), true);
+                loops.add_program(&low.program, &Wrt::public().vars(low), Extent::Function);
             }
             Body::Flow(low) => {
                 let active = Wrt::public().active(low);
                 for block in &low.flow.blocks {
-                    loops.add_program(&block.program, &block.wrt(&active), false);
+                    loops.add_program(&block.program, &block.wrt(&active), Extent::Block);
                 }
             }
             Body::Recorded(_) => {}
@@ -81,9 +88,7 @@ impl Loops {
     }
 
     /// Adds the groups of a program and of its derivatives with respect to `wrt`.
-    ///
-    /// `whole` is true if the program is the whole function.
-    fn add_program(&mut self, program: &Program, wrt: &[Var], whole: bool) {
+    fn add_program(&mut self, program: &Program, wrt: &[Var], extent: Extent) {
         if self.is_full() {
             return;
         }
@@ -93,7 +98,7 @@ impl Loops {
         }
         self.add(ad::jvp(program, wrt, Calls::Joint).program);
         let vjp = ad::vjp(program, wrt);
-        if whole && vjp.active == [true] && may_be_a_loss(&vjp.primal) {
+        if extent == Extent::Function && vjp.active == [true] && may_be_a_loss(&vjp.primal) {
             let joint = joint(&vjp);
             let mut gradients = joint.clone();
             gradients.outs.remove(0);

@@ -20,7 +20,7 @@ impl Cx<'_> {
     /// Returns the costs and the named values, as far as they are known.
     pub(crate) fn facts(&self, body: &Body, reverse: Option<&ReverseParts>) -> CostItems {
         let costs = reverse.and_then(|r| r.costs.as_ref());
-        let points = self.points(body, reverse.map_or(&[], |r| &r.kept));
+        let points = self.debug_points(body, reverse.map_or(&[], |r| &r.residuals));
         let (rt, n, func) = (self.rt, self.names, self.func);
         let user = &func.sig.ident;
         let (head, vis) = self.associated();

@@ -8,17 +8,17 @@ use quote::quote_spanned;
 use std::collections::BTreeSet;
 
 impl Cx<'_> {
-    /// Returns the table of named values; `kept` are the residuals.
-    pub(crate) fn points(&self, body: &Body, kept: &[Var]) -> TokenStream {
+    /// Returns the table of named values; `residuals` are the residuals.
+    pub(crate) fn debug_points(&self, body: &Body, residuals: &[Var]) -> TokenStream {
         let programs: Vec<&LoweredProgram> = match body {
             Body::Straight(low) => vec![&**low],
             Body::Flow(flowing) => flowing.pieces.iter().map(|piece| &piece.low).collect(),
             Body::Recorded(_) => Vec::new(),
         };
-        let kept: BTreeSet<Var> = kept.iter().copied().collect();
+        let residuals: BTreeSet<Var> = residuals.iter().copied().collect();
         let points = programs
             .into_iter()
-            .flat_map(|low| self.points_of(low, &kept));
+            .flat_map(|low| self.points_of(low, &residuals));
         let points: Vec<TokenStream> = points.collect();
         if points.is_empty() {
             return ours!(&[]);
@@ -31,7 +31,7 @@ impl Cx<'_> {
         })
     }
 
-    fn points_of(&self, low: &LoweredProgram, kept: &BTreeSet<Var>) -> Vec<TokenStream> {
+    fn points_of(&self, low: &LoweredProgram, residuals: &BTreeSet<Var>) -> Vec<TokenStream> {
         let rt = self.rt;
         let outs = low.program.eqns.iter().flat_map(|e| &e.outs);
         let named = outs.filter_map(|v| Some((*v, low.program.names.get(*v)?)));
@@ -41,7 +41,7 @@ impl Cx<'_> {
             let at = span.unwrap_or_else(|| self.func.sig.ident.span()).start();
             let line = Literal::usize_unsuffixed(at.line);
             let column = Literal::usize_unsuffixed(at.column + 1);
-            let saved = kept.contains(&var);
+            let saved = residuals.contains(&var);
             ours!(#rt::Point { name: #name, file: FILE, line: #line, column: #column, saved: #saved })
         });
         points.collect()

@@ -22,14 +22,14 @@ pub(crate) fn program(func: &Func, low: &LoweredProgram) -> Option<Hvp> {
         .inputs
         .iter()
         .any(|i| matches!(i.source, Source::Tree { .. }));
-    let straight = func.second && !whole_trees && !ad::has_calls(&low.program);
+    let straight = func.wants_hvp && !whole_trees && !ad::has_calls(&low.program);
     straight.then(|| ad::hvp(&low.program, &Wrt::public().vars(low)))
 }
 
 impl Cx<'_> {
     /// Returns `hvp`, if it is requested.
-    pub(crate) fn second_order(&self, body: &Body, given: &JvpArguments) -> Option<TokenStream> {
-        if !self.func.second {
+    pub(crate) fn hvp_companion(&self, body: &Body, given: &JvpArguments) -> Option<TokenStream> {
+        if !self.func.wants_hvp {
             return None;
         }
         let low = match body {
@@ -44,7 +44,7 @@ impl Cx<'_> {
     }
 
     /// Returns the public companion around `body`, which evaluates to two structs of gradients.
-    fn hvp_companion(&self, given: &JvpArguments, how: &str, body: TokenStream) -> TokenStream {
+    fn public_companion(&self, given: &JvpArguments, how: &str, body: TokenStream) -> TokenStream {
         let n = self.names;
         let (head, vis) = self.associated();
         let user = &self.func.sig.ident;
@@ -53,7 +53,7 @@ impl Cx<'_> {
         let returns = self.returns(pair.clone());
         let signature = self.signature(&n.hvp, &given.inputs, &returns);
         let body = self.body(body, &pair);
-        let body = self.calls.second(&body, &n.grads, &given.tangents);
+        let body = self.calls.hvp(&body, &n.grads, &given.tangents);
         let doc = self.docs.other(&format!(
             "Second order, forward over reverse: the gradients of the result of `{user}`, a single float, and their change \
              along the tangents, which is the product of the Hessian with them. {how}"
@@ -69,9 +69,9 @@ impl Cx<'_> {
     fn compiled(&self, low: &LoweredProgram, hvp: &Hvp, given: &JvpArguments) -> TokenStream {
         let (n, rt, func) = (self.names, self.rt, self.func);
         let (head, vis) = self.associated();
-        let (hidden, question) = (self.own(&n.hidden_hvp), self.question());
+        let (hidden, question) = (self.own(&n.internal_hvp), self.question());
         let (checks, leaves) = (&given.checks, &given.leaves);
-        let arguments = self.kept();
+        let arguments = self.borrowed_args();
         let grads = &n.grads;
         let structs = ["gradient", "change"].map(|local| {
             let local = Ident::new(local, Span::mixed_site());
@@ -89,7 +89,7 @@ impl Cx<'_> {
             (#(#structs),*)
         };
         let how = "Both are differentiated at compile time.";
-        let public = self.hvp_companion(given, how, body);
+        let public = self.public_companion(given, how, body);
 
         let (out, tangents) = (&func.output.ty, tangents_ident());
         let n_params = func.params.len();
@@ -97,11 +97,11 @@ impl Cx<'_> {
         inputs.push(ours!(#tangents: [#rt::Leaves; #n_params]));
         let pair = ours!((#out, (#rt::Pulled, #rt::Pulled)));
         let returns = self.returns(pair.clone());
-        let signature = self.signature(&n.hidden_hvp, &inputs, &returns);
+        let signature = self.signature(&n.internal_hvp, &inputs, &returns);
         let statements = self.statements(low, hvp);
-        let (statements, tracked) = match Checks::of(func, rt) {
+        let (statements, tracked) = match Checks::new(func, rt) {
             Some(checks) => (
-                checks.around(statements, &returns),
+                checks.wrap_companion(statements, &returns),
                 Some(ours!(#[track_caller])),
             ),
             None => (statements, None),
@@ -236,6 +236,6 @@ impl Cx<'_> {
             (#(#structs),*)
         };
         let how = "The first derivative is that of the other companions; the run time differentiates it again.";
-        self.hvp_companion(given, how, body)
+        self.public_companion(given, how, body)
     }
 }

@@ -109,7 +109,11 @@ impl ReturnsOption {
     /// Appends the annotation of each tensor of a result with structure `shape` to `found`.
     ///
     /// Returns the tokens of the annotation that does not fit the structure as an error.
-    fn of(&self, shape: &OutShape, found: &mut Vec<DeclaredResult>) -> Result<(), &TokenStream> {
+    fn declare_results(
+        &self,
+        shape: &OutShape,
+        found: &mut Vec<DeclaredResult>,
+    ) -> Result<(), &TokenStream> {
         match (&self.what, shape) {
             (DeclaredShape::Nothing, shape) => {
                 let nothing = DeclaredResult {
@@ -128,13 +132,13 @@ impl ReturnsOption {
             }
             // `returns((B, 10))`
             (DeclaredShape::Parts(parts), OutShape::Tensor) if parts.len() == 1 => {
-                parts[0].of(shape, found)
+                parts[0].declare_results(shape, found)
             }
             (DeclaredShape::Parts(parts), OutShape::Tuple(shapes))
                 if parts.len() == shapes.len() =>
             {
                 let mut pairs = parts.iter().zip(shapes);
-                pairs.try_for_each(|(part, shape)| part.of(shape, found))
+                pairs.try_for_each(|(part, shape)| part.declare_results(shape, found))
             }
             // `returns(_, _)` is a shape of rank 2 if the result is one tensor; for a pair it
             // annotates neither part.
@@ -144,9 +148,11 @@ impl ReturnsOption {
                         dims.len() == shapes.len() && dims.iter().all(|d| *d == Dim::Unknown)
                     }) =>
             {
-                shapes
-                    .iter()
-                    .try_for_each(|shape| nothing().of(shape, found).map_err(|_| &self.at))
+                shapes.iter().try_for_each(|shape| {
+                    nothing()
+                        .declare_results(shape, found)
+                        .map_err(|_| &self.at)
+                })
             }
             _ => Err(&self.at),
         }
@@ -172,7 +178,7 @@ pub(crate) struct DeclaredResult {
 pub(crate) fn declare(func: &mut Func, returns: Option<&ReturnsOption>, errors: &mut Errors) {
     let Some(returns) = returns else { return };
     let mut declared = Vec::new();
-    match returns.of(&func.output.shape, &mut declared) {
+    match returns.declare_results(&func.output.shape, &mut declared) {
         Ok(()) => func.declared = declared,
         Err(at) => {
             let ty = text(&func.output.ty);

@@ -18,7 +18,7 @@ pub(crate) struct Args {
     /// True if the user declares that the body has no side effects.
     pub(crate) pure: bool,
     /// `check`: options of the emitted tests.
-    pub(crate) check: Option<SelftestOption>,
+    pub(crate) selftest: Option<SelftestOption>,
     /// `allow(..)`: silenced warnings.
     pub(crate) allow: Vec<Lint>,
     /// `returns(..)`: shapes of the result.
@@ -49,7 +49,9 @@ impl Args {
             }),
             "record" => flag(&mut self.record, meta, &name),
             "pure" => flag(&mut self.pure, meta, &name),
-            "check" => once(&mut self.check, meta, &name, || SelftestOption::parse(meta)),
+            "check" => once(&mut self.selftest, meta, &name, || {
+                SelftestOption::parse(meta)
+            }),
             "allow" => meta.parse_nested_meta(|lint| {
                 self.allow.push(allowed(&lint)?);
                 Ok(())

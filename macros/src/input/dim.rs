@@ -43,7 +43,7 @@ fn sum(input: ParseStream) -> syn::Result<Poly> {
         } else {
             return Ok(total);
         };
-        total = kept(next, span)?;
+        total = representable(next, span)?;
     }
 }
 
@@ -52,7 +52,7 @@ fn product(input: ParseStream) -> syn::Result<Poly> {
     while input.peek(Token![*]) {
         let span = input.span();
         input.parse::<Token![*]>()?;
-        total = kept(total.times(&factor(input)?), span)?;
+        total = representable(total.times(&factor(input)?), span)?;
     }
     Ok(total)
 }
@@ -80,6 +80,6 @@ fn factor(input: ParseStream) -> syn::Result<Poly> {
     Err(input.error(WORDS))
 }
 
-fn kept(poly: Option<Poly>, span: proc_macro2::Span) -> syn::Result<Poly> {
+fn representable(poly: Option<Poly>, span: proc_macro2::Span) -> syn::Result<Poly> {
     poly.ok_or_else(|| syn::Error::new(span, "this dim has too many terms; write `_`"))
 }

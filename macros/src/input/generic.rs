@@ -16,7 +16,7 @@ pub(crate) struct Params<'a> {
 }
 
 impl<'a> Params<'a> {
-    pub(crate) fn of(generics: impl IntoIterator<Item = &'a Generics>) -> Params<'a> {
+    pub(crate) fn new(generics: impl IntoIterator<Item = &'a Generics>) -> Params<'a> {
         let (mut all, mut owned) = (Vec::new(), BTreeSet::new());
         for generics in generics {
             all.extend(&generics.params);
@@ -93,7 +93,7 @@ pub(crate) fn names(ty: &Type, of: impl Fn(&str) -> bool) -> bool {
 
 /// Returns whether tokens mention a type or const parameter of an item.
 pub(crate) fn names_in(generics: &Generics, tokens: &TokenStream) -> bool {
-    let params = Params::of([generics]);
+    let params = Params::new([generics]);
     let (types, constants) = (params.types(), params.constants());
     has_ident(tokens.clone(), &|name| {
         types.contains(name) || constants.contains(name)

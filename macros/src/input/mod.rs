@@ -49,7 +49,7 @@ pub(crate) struct Func {
     pub(crate) declared: Vec<DeclaredResult>,
     pub(crate) owner: Option<Owner>,
     /// True if `order = 2` requests a second derivative, and the result has one.
-    pub(crate) second: bool,
+    pub(crate) wants_hvp: bool,
     /// `cfg` and lint attributes, which the companions need too.
     pub(crate) attrs: Vec<Attribute>,
     /// True if the types of the companions can be derived from the signature.
@@ -64,7 +64,7 @@ impl Func {
     /// Returns the generic parameters of the function and of its impl block.
     pub(crate) fn generics(&self) -> Params<'_> {
         let owner = self.owner.iter().map(|owner| &owner.generics);
-        Params::of(owner.chain([&self.sig.generics]))
+        Params::new(owner.chain([&self.sig.generics]))
     }
 
     /// Returns the differentiated parameters with their positions.

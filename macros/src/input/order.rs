@@ -10,7 +10,7 @@ use syn::meta::ParseNestedMeta;
 /// Parsed value of `order = ..`.
 #[derive(Clone, Debug)]
 pub(crate) struct OrderOption {
-    second: bool,
+    wants_hvp: bool,
     /// The option's tokens, for error spans.
     at: TokenStream,
 }
@@ -23,7 +23,7 @@ impl OrderOption {
         let number: LitInt = value
             .parse()
             .map_err(|e| syn::Error::new(e.span(), missing))?;
-        let second = match number.base10_parse::<u64>() {
+        let wants_hvp = match number.base10_parse::<u64>() {
             Ok(1) => false,
             Ok(2) => true,
             _ => {
@@ -36,7 +36,7 @@ impl OrderOption {
         };
         let name = meta.path.to_token_stream();
         Ok(OrderOption {
-            second,
+            wants_hvp,
             at: quote::quote!(#name = #number),
         })
     }
@@ -50,9 +50,9 @@ impl ToTokens for OrderOption {
 }
 
 /// Applies the option of a function, which must have a second derivative if the option requests it.
-pub(crate) fn of_function(func: &mut Func, order: Option<&OrderOption>, errors: &mut Errors) {
-    of_method(func, order);
-    if let Some(order) = order.filter(|order| order.second && !func.second) {
+pub(crate) fn apply_to_function(func: &mut Func, order: Option<&OrderOption>, errors: &mut Errors) {
+    apply_to_method(func, order);
+    if let Some(order) = order.filter(|order| order.wants_hvp && !func.wants_hvp) {
         let (name, ty) = (&func.sig.ident, text(&func.output.ty));
         errors.push(
             order,
@@ -66,15 +66,16 @@ pub(crate) fn of_function(func: &mut Func, order: Option<&OrderOption>, errors: 
 
 /// Applies the option of an impl block to a method; only methods that return one tensor have a
 /// second derivative.
-pub(crate) fn of_method(func: &mut Func, order: Option<&OrderOption>) {
-    func.second = func.output.shape == OutShape::Tensor && order.is_some_and(|order| order.second);
+pub(crate) fn apply_to_method(func: &mut Func, order: Option<&OrderOption>) {
+    func.wants_hvp =
+        func.output.shape == OutShape::Tensor && order.is_some_and(|order| order.wants_hvp);
 }
 
 /// Reports an impl block that requests a second derivative and has no method with one.
-pub(crate) fn of_block(funcs: &[Func], order: Option<&OrderOption>, errors: &mut Errors) {
-    if let Some(order) = order.filter(|order| order.second)
+pub(crate) fn check_block(funcs: &[Func], order: Option<&OrderOption>, errors: &mut Errors) {
+    if let Some(order) = order.filter(|order| order.wants_hvp)
         && !funcs.is_empty()
-        && !funcs.iter().any(|func| func.second)
+        && !funcs.iter().any(|func| func.wants_hvp)
     {
         errors.push(
             order,

@@ -40,7 +40,7 @@ pub(crate) struct Param {
 const HELPERS: [&str; 3] = ["nodiff", "shape", "fixed"];
 
 /// Attributes that rustc accepts on parameters, and that are kept.
-const KEPT: [&str; 4] = ["allow", "expect", "cfg", "doc"];
+const PASSED_ON: [&str; 4] = ["allow", "expect", "cfg", "doc"];
 
 /// Parses parameter `i` and removes its helper attributes.
 ///
@@ -59,7 +59,7 @@ pub(super) fn parameter(
     let is_one_of =
         |attr: &Attribute, names: &[&str]| names.iter().any(|n| attr.path().is_ident(n));
     let helpers: Vec<Attribute> = attrs.extract_if(.., |a| is_one_of(a, &HELPERS)).collect();
-    for attr in attrs.extract_if(.., |a| !is_one_of(a, &KEPT)) {
+    for attr in attrs.extract_if(.., |a| !is_one_of(a, &PASSED_ON)) {
         let name = attr.path().get_ident().map(ToString::to_string);
         let name = name.unwrap_or_default();
         let hint = nearest(&name, &HELPERS).map_or(

@@ -72,11 +72,11 @@ impl SelftestOption {
                 meta.error("`check` takes its options in parentheses, as in `check(value(n = 3))`")
             );
         }
-        meta.parse_nested_meta(|part| check.part(&part))?;
+        meta.parse_nested_meta(|part| check.parse_part(&part))?;
         Ok(check)
     }
 
-    fn part(&mut self, meta: &ParseNestedMeta) -> syn::Result<()> {
+    fn parse_part(&mut self, meta: &ParseNestedMeta) -> syn::Result<()> {
         let name = name_of(meta);
         let Some((option, example)) = PARTS.iter().find(|(option, _)| *option == name) else {
             let hint = match nearest(&name, &PARTS.map(|(option, _)| option)) {

@@ -53,7 +53,7 @@ pub(crate) fn signature(
         output,
         declared: Vec::new(),
         owner,
-        second: false,
+        wants_hvp: false,
         attrs,
         sound,
     }

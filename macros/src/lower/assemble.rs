@@ -48,7 +48,9 @@ impl Cx<'_> {
         let (mut blocks, mut pieces) = (Vec::new(), Vec::new());
         let n_eqns = raws.iter().map(|raw| raw.program.eqns.len()).sum();
         for (mut raw, (bound, free)) in raws.into_iter().zip(bound.iter().zip(&free)) {
-            let kept = bound.intersection(&crossing).map(|v| (*v, *v, Store::Keep));
+            let kept = bound
+                .intersection(&crossing)
+                .map(|v| (*v, *v, Store::Fresh));
             let stores: Vec<(Var, Var, Store)> = raw.stores.iter().copied().chain(kept).collect();
             let reads: Vec<Var> = bound.intersection(&state.read).copied().collect();
             if !reads.is_empty() {
@@ -66,7 +68,7 @@ impl Cx<'_> {
                 names: names.clone(),
                 ..raw.program
             };
-            for (var, keep) in &self.pins {
+            for (var, keep) in &self.remat_hints {
                 if bound.contains(var) {
                     program.pins.insert(*var, *keep);
                 }

@@ -34,7 +34,7 @@ impl Cx<'_> {
             }));
         }
         let outer = std::mem::replace(&mut self.host_places, true);
-        let value = self.top(right, &Expected::one());
+        let value = self.top(right, &Expected::tensor());
         self.host_places = outer;
         match value? {
             Value::Never => Ok(None),
@@ -202,7 +202,7 @@ impl Cx<'_> {
             ),
             _ => return self.recorded("an assignment to a part of a value", left.span()),
         };
-        let parts = self.eval(base, &Expected::one())?;
+        let parts = self.eval(base, &Expected::tensor())?;
         if let (Value::Tensor { .. }, Expr::Index(_)) = (&parts, left) {
             self.errors.push(
                 left,
@@ -219,12 +219,12 @@ impl Cx<'_> {
         *part = match (value, &*part) {
             (Value::Poison, _) => return Err(Abort::Error),
             (value @ Value::Tuple(_), Value::Tuple(_)) => value,
-            (Value::Host(host), Value::Host(old)) if !self.is_fixed(&old.expr) => {
+            (Value::Host(host), Value::Host(old)) if !self.keeps_its_value(&old.expr) => {
                 let (left, expr) = (&old.expr, &host.expr);
                 self.push_host(host.reads, quote!(#left = #expr;));
                 Value::Host(old.clone())
             }
-            (Value::Host(host), Value::Host(_)) => Value::Host(self.fixed(host, "part")),
+            (Value::Host(host), Value::Host(_)) => Value::Host(self.hoisted(host, "part")),
             (value, _) => Value::Tensor {
                 var: self.tensor(value, None)?,
                 by_ref: false,

@@ -25,7 +25,7 @@ impl Cx<'_> {
                 if let Value::Tensor { var, .. } = value {
                     self.name(var, &p.ident);
                 }
-                let mut value = self.fixed_value(value, &unraw(&p.ident));
+                let mut value = self.hoisted_value(value, &unraw(&p.ident));
                 if p.mutability.is_some() {
                     self.mutable_parts(&p.ident, &mut value);
                 }

@@ -226,7 +226,7 @@ impl Cx<'_> {
             && LENDS.contains(&m.method.to_string().as_str())
             && self.mentions_traced(&m.receiver)
         {
-            let Value::Place(place) = self.eval(&m.receiver, &Expected::one())? else {
+            let Value::Place(place) = self.eval(&m.receiver, &Expected::tensor())? else {
                 return self.recorded("the operand of a `match`", expr.span());
             };
             let (e, method) = (&place.expr, &m.method);
@@ -239,7 +239,7 @@ impl Cx<'_> {
             let item = Item::Place { param: place.param };
             return Ok((quote!(#e.#method(#(#args),*)), item));
         }
-        let value = self.eval(expr, &Expected::one())?;
+        let value = self.eval(expr, &Expected::tensor())?;
         match value {
             Value::Place(_) if by_value => self.recorded("the operand of a `match`", expr.span()),
             Value::Tensor { .. } => self.refuse_condition(expr, keyword),
@@ -293,7 +293,10 @@ impl Cx<'_> {
     }
 
     /// Lowers `list.last().unwrap()`: a reference to a part of a tree.
-    pub(super) fn lent(&mut self, call: &syn::ExprMethodCall) -> LowerResult<Option<Value>> {
+    pub(super) fn borrowed_place(
+        &mut self,
+        call: &syn::ExprMethodCall,
+    ) -> LowerResult<Option<Value>> {
         let Expr::MethodCall(lends) = peel(&call.receiver) else {
             return Ok(None);
         };
@@ -388,7 +391,7 @@ impl Cx<'_> {
             return Ok(right);
         }
         let outer = std::mem::replace(&mut self.host_places, true);
-        let value = self.eval(cond, &Expected::one());
+        let value = self.eval(cond, &Expected::tensor());
         self.host_places = outer;
         match value? {
             Value::Host(host) => Ok(host),
@@ -413,7 +416,7 @@ impl Cx<'_> {
             BinOp::And(_) => syn::parse_quote_spanned!(span=> if #left { #right } else { false }),
             _ => syn::parse_quote_spanned!(span=> if #left { true } else { #right }),
         };
-        let value = self.control(&branch, &Expected::one(), Use::Value)?;
+        let value = self.control(&branch, &Expected::tensor(), Use::Value)?;
         self.host_of(value, &branch)
     }
 }

@@ -62,7 +62,7 @@ impl Cx<'_> {
         if let Some(name) = tensor_function(&call.func) {
             return self.tensor_call(name, call, want, fallible);
         }
-        let path = Segments::of(&func.path);
+        let path = Segments::of_path(&func.path);
         if let Some(copied) = self.call_of_clone(&path, call, want)? {
             return Ok(copied);
         }
@@ -89,7 +89,10 @@ impl Cx<'_> {
         if let Some(value) = self.traced_call(traced, None, call.args.iter(), want)? {
             return Ok(value);
         }
-        let values = call.args.iter().map(|arg| self.eval(arg, &Expected::one()));
+        let values = call
+            .args
+            .iter()
+            .map(|arg| self.eval(arg, &Expected::tensor()));
         let values = values.collect::<LowerResult<Vec<Value>>>()?;
         match self.hosts(&values) {
             Some(values) => Ok(self.rebuild(values, |e| {
@@ -120,7 +123,7 @@ impl Cx<'_> {
             return Ok(Some(copy));
         }
         if found == copies[0] {
-            let value = self.eval(arg, &Expected::one())?;
+            let value = self.eval(arg, &Expected::tensor())?;
             if let Value::Tensor { .. } | Value::Place(_) = value {
                 return Ok(Some(super::expr::copy(value, |e| e)));
             }
@@ -263,7 +266,7 @@ impl Cx<'_> {
         let mut values: Vec<Value> = receiver.into_iter().collect();
         let mut failed = false;
         for (i, arg) in args.clone().enumerate() {
-            match self.eval(arg, &Expected::one()) {
+            match self.eval(arg, &Expected::tensor()) {
                 Ok(Value::Poison) | Err(Abort::Error) => failed = true,
                 Ok(value) => {
                     let value = self.fixed_before(value, args.clone().skip(i + 1));
@@ -331,7 +334,7 @@ impl Cx<'_> {
     /// Returns the variable of a tree argument, and the tokens that pass it; `receives` is true for
     /// a method's receiver.
     fn tree_argument(&mut self, place: &Place, receives: bool) -> (Var, TokenStream) {
-        let place = self.fixed_place(place);
+        let place = self.hoisted_place(place);
         let param = &self.func.params[place.param];
         let var = self.b.param(Aval::UNKNOWN);
         let tokens = place.expr.to_token_stream();
@@ -394,7 +397,7 @@ const TRACED: &str = "_";
 struct Segments(Vec<String>);
 
 impl Segments {
-    fn of(path: &syn::Path) -> Segments {
+    fn of_path(path: &syn::Path) -> Segments {
         let segments = path.segments.iter();
         Segments(segments.map(|s| s.ident.to_string()).collect())
     }

@@ -244,7 +244,7 @@ impl Cx<'_> {
                 Vec::new(),
                 quote!(let #copy = ::core::clone::Clone::clone(&#changing);),
             );
-            iterator = super::fixed::renamed(iterator, &changing, &copy);
+            iterator = super::hoisted::renamed(iterator, &changing, &copy);
             idents.push(copy);
         }
         Ok((iterator, idents))

@@ -52,7 +52,7 @@ impl Cx<'_> {
             }
             // The closure does not assign to the local, so it needs no slot.
             let value = match expr.capture {
-                Some(_) => self.fixed_value(local.value, &name),
+                Some(_) => self.hoisted_value(local.value, &name),
                 None => local.value,
             };
             captured.insert(name, value.into());
@@ -75,7 +75,7 @@ impl Cx<'_> {
         }
         let mut args = Vec::new();
         for arg in &call.args {
-            args.push(self.eval(arg, &Expected::one())?);
+            args.push(self.eval(arg, &Expected::tensor())?);
         }
         // Loops and branches in the body expect every local of the caller in its slot.
         self.flush();

@@ -44,7 +44,7 @@ impl Cx<'_> {
             }
             Expr::Macro(m) => {
                 self.flush();
-                let (reads, tokens) = self.kept_macro(&m.mac)?;
+                let (reads, tokens) = self.emitted_macro(&m.mac)?;
                 self.force(&reads);
                 self.leave(quote!(#tokens;));
                 Ok(Value::Never)

@@ -137,10 +137,10 @@ impl Cx<'_> {
         match tail {
             Expr::Paren(p) => self.tail(&p.expr),
             Expr::Return(_) | Expr::If(_) | Expr::Match(_) => self
-                .control(tail, &Expected::one(), Use::Returned)
+                .control(tail, &Expected::tensor(), Use::Returned)
                 .map(drop),
             tail if is_control(tail) && self.func.output.result.is_some() => {
-                self.control(tail, &Expected::one(), Use::Unused)?;
+                self.control(tail, &Expected::tensor(), Use::Unused)?;
                 match self.pieces_mut().left {
                     true => Ok(()),
                     false => self.recorded("a `Result` that a loop gives", tail.span()),

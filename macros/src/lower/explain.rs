@@ -57,7 +57,7 @@ impl Part {
     }
 
     /// Returns the text of this part of `aval`.
-    fn of(self, aval: &Aval) -> String {
+    fn text_of(self, aval: &Aval) -> String {
         match (self, aval.dtype, aval.shape.dims()) {
             (Part::Axis(axis), _, Some(dims)) => dims[axis].to_string(),
             (Part::DType, Some(dtype), _) => dtype.to_string(),
@@ -164,7 +164,7 @@ impl Cx<'_> {
 
     /// Returns text such as "axis 1 of `h` is 128".
     fn fact(&self, var: Var, part: Part) -> String {
-        let what = part.of(self.b.aval(var));
+        let what = part.text_of(self.b.aval(var));
         let called = self.called_at_least(var);
         match part {
             Part::Axis(axis) => format!("axis {axis} of {called} is {what}"),
@@ -198,7 +198,7 @@ impl Cx<'_> {
             let aval = self.b.aval(var);
             let parts = Part::axes(aval).chain([Part::DType, Part::Shape]);
             let alike = parts.filter(|p| p.is_like(part) && p.is_known(aval));
-            for before in alike.filter(|p| p.of(aval) == part.of(result)) {
+            for before in alike.filter(|p| p.text_of(aval) == part.text_of(result)) {
                 let less = before.forget(aval);
                 let args: Vec<&Aval> = eqn
                     .args

@@ -106,7 +106,7 @@ impl Cx<'_> {
             }
             Expr::ForLoop(e) => {
                 if let Expr::Path(_) = peel(&e.expr)
-                    && let Ok(Value::Tensor { .. }) = self.eval(&e.expr, &Expected::one())
+                    && let Ok(Value::Tensor { .. }) = self.eval(&e.expr, &Expected::tensor())
                 {
                     return self.refuse_iteration(&e.expr);
                 }
@@ -158,7 +158,7 @@ impl Cx<'_> {
     /// Lowers a host expression that is a static argument.
     pub(super) fn static_value(&mut self, expr: &Expr) -> LowerResult<Host> {
         let outer = std::mem::replace(&mut self.host_places, true);
-        let value = self.eval(expr, &Expected::one());
+        let value = self.eval(expr, &Expected::tensor());
         self.host_places = outer;
         self.host_of(value?, expr)
     }
@@ -192,7 +192,7 @@ impl Cx<'_> {
             return Ok(());
         }
         let before = self.errors.is_empty();
-        match self.eval(cond, &Expected::one()) {
+        match self.eval(cond, &Expected::tensor()) {
             Ok(Value::Tensor { .. }) => self.refuse_condition(cond, keyword),
             Err(Abort::Error) if before => Err(Abort::Error),
             _ => Ok(()),

@@ -119,7 +119,7 @@ impl Cx<'_> {
     pub(super) fn rename(&self, expr: &Expr) -> Expr {
         struct LocalRenamer<'a, 'b>(&'a Cx<'b>);
         impl LocalRenamer<'_, '_> {
-            fn of(&self, ident: &Ident) -> Option<Ident> {
+            fn renamed(&self, ident: &Ident) -> Option<Ident> {
                 match self.0.lookup(&unraw(ident))? {
                     Value::Host(h) => match &h.expr {
                         Expr::Path(p) => p.path.get_ident().cloned(),
@@ -131,13 +131,13 @@ impl Cx<'_> {
         }
         impl VisitMut for LocalRenamer<'_, '_> {
             fn visit_expr_path_mut(&mut self, p: &mut syn::ExprPath) {
-                if let Some(new) = p.path.get_ident().and_then(|i| self.of(i)) {
+                if let Some(new) = p.path.get_ident().and_then(|i| self.renamed(i)) {
                     p.path = new.into();
                 }
             }
             fn visit_pat_ident_mut(&mut self, p: &mut syn::PatIdent) {
                 // Locals of the expression that shadow a renamed variable are renamed with it.
-                if let Some(new) = self.of(&p.ident) {
+                if let Some(new) = self.renamed(&p.ident) {
                     p.ident = new;
                 }
             }
@@ -163,7 +163,7 @@ impl Cx<'_> {
             fn visit_macro_mut(&mut self, m: &mut syn::Macro) {
                 let mut names = BTreeMap::new();
                 in_tokens(m.tokens.clone(), &mut |ident| {
-                    if let Some(new) = self.of(ident).filter(|new| new != ident) {
+                    if let Some(new) = self.renamed(ident).filter(|new| new != ident) {
                         names.insert(unraw(ident), new.to_token_stream());
                     }
                 });

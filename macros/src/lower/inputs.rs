@@ -63,7 +63,7 @@ impl Cx<'_> {
 
     /// Returns the variable of a leaf of a tree parameter.
     pub(super) fn leaf(&mut self, place: &Place, like: Option<Var>) -> LowerResult<Var> {
-        let place = &self.fixed_place(place);
+        let place = &self.hoisted_place(place);
         let tokens = place.expr.to_token_stream();
         let key = tokens.to_string();
         if let Some(&var) = self.leaves.get(&key) {
@@ -81,7 +81,7 @@ impl Cx<'_> {
         let rt = at(&self.rt, span);
         let bind = match like {
             Some(like) => {
-                let like = self.spoken(like);
+                let like = self.named_by_host(like);
                 quote_spanned!(span=> let #ident = #rt::operand(#rt::operand_of(&#tokens), &#like);)
             }
             None => quote_spanned!(span=> let #ident = #rt::tensor_part(&#tokens);),
@@ -105,7 +105,7 @@ impl Cx<'_> {
     pub(super) fn constant(&mut self, host: &Host, like: Option<Var>) -> Var {
         let var = self.b.param(Aval::UNKNOWN);
         self.name(var, &Ident::new("constant", Span::mixed_site()));
-        let like = like.map(|like| (like, self.spoken(like)));
+        let like = like.map(|like| (like, self.named_by_host(like)));
         let (ident, rt, expr) = (self.ident(var), &self.rt, &host.expr);
         let mut reads = host.reads.clone();
         let bind = match like {

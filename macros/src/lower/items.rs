@@ -15,7 +15,7 @@ pub(super) struct Items {
 }
 
 impl Items {
-    pub(super) fn of(func: &Func, body: &Block) -> Items {
+    pub(super) fn new(func: &Func, body: &Block) -> Items {
         let mut functions = UntracedFunctions::default();
         functions.visit_block(body);
         Items {

@@ -22,7 +22,7 @@ impl Cx<'_> {
                 Ok((syn::parse_quote!((#expr)), item))
             }
             Expr::Group(g) => self.iterator(&g.expr),
-            Expr::Range(_) => match self.eval(expr, &Expected::one())? {
+            Expr::Range(_) => match self.eval(expr, &Expected::tensor())? {
                 Value::Host(host) => {
                     self.force(&host.reads);
                     let e = host.expr;
@@ -94,7 +94,7 @@ impl Cx<'_> {
                 }
                 Ok((syn::parse_quote!(#base.#method(#(#args),*)), item))
             }
-            _ => match self.eval(&Expr::MethodCall(call.clone()), &Expected::one())? {
+            _ => match self.eval(&Expr::MethodCall(call.clone()), &Expected::tensor())? {
                 Value::Host(host) => {
                     self.force(&host.reads);
                     Ok((host.expr, Item::Host { number: false }))
@@ -112,7 +112,7 @@ impl Cx<'_> {
         if !self.mentions_traced(expr) {
             return Ok((self.rename(expr), Item::Host { number: false }));
         }
-        match self.eval(expr, &Expected::one())? {
+        match self.eval(expr, &Expected::tensor())? {
             Value::Place(place) if place.by_ref || !moved => {
                 let param = place.param;
                 let tokens = self.reference(&place);

@@ -123,7 +123,7 @@ impl Cx<'_> {
         self.slots_for(e)?;
         let (label, keyword, within) = (&e.label, &e.for_token, &e.in_token);
         self.looped(|cx| {
-            cx.inside(&e.label, true, None, &Expected::one());
+            cx.inside(&e.label, true, None, &Expected::tensor());
             cx.scopes.push(BTreeMap::new());
             let pat = cx.bind_item(&e.pat, &item);
             let lowered = pat.and_then(|pat| {
@@ -164,7 +164,7 @@ impl Cx<'_> {
         self.slots_for(e)?;
         let label = &e.label;
         self.looped(|cx| {
-            cx.inside(&e.label, true, None, &Expected::one());
+            cx.inside(&e.label, true, None, &Expected::tensor());
             let mut turns = LoopHead {
                 shown: quote!(#label loop),
                 head: quote!(#label loop),

@@ -11,7 +11,7 @@ use syn::Macro;
 use syn::spanned::Spanned;
 
 /// Macros that are emitted, with the position of their format string.
-const KEPT: [(&str, usize); 14] = [
+const EMITTED: [(&str, usize); 14] = [
     ("assert", 1),
     ("assert_eq", 2),
     ("assert_ne", 2),
@@ -34,15 +34,15 @@ const FORMATS: [(&str, usize); 3] = [("format", 0), ("write", 1), ("writeln", 1)
 impl Cx<'_> {
     /// Lowers a macro statement: assertions and prints are emitted as host code.
     pub(super) fn host_macro(&mut self, mac: &Macro) -> LowerResult<()> {
-        let (reads, tokens) = self.kept_macro(mac)?;
+        let (reads, tokens) = self.emitted_macro(mac)?;
         self.push_host(reads, quote!(#tokens;));
         Ok(())
     }
 
     /// Returns the emitted form of a macro, and the variables that it reads.
-    pub(super) fn kept_macro(&mut self, mac: &Macro) -> LowerResult<(Vec<Var>, TokenStream)> {
+    pub(super) fn emitted_macro(&mut self, mac: &Macro) -> LowerResult<(Vec<Var>, TokenStream)> {
         let name = name_of(mac);
-        if !KEPT.iter().any(|(kept, _)| *kept == name) {
+        if !EMITTED.iter().any(|(kept, _)| *kept == name) {
             return self.recorded(&format!("`{name}!`"), mac.span());
         }
         let (mut reads, mut names) = (Vec::new(), BTreeMap::new());
@@ -54,7 +54,7 @@ impl Cx<'_> {
             let tokens = match self.lookup(&key).cloned() {
                 Some(Value::Tensor { var, .. }) => {
                     reads.push(var);
-                    self.spoken(var).to_token_stream()
+                    self.named_by_host(var).to_token_stream()
                 }
                 Some(Value::Place(place)) if place.root => continue,
                 Some(Value::Place(place)) => {
@@ -85,7 +85,7 @@ impl Cx<'_> {
 /// Renames the locals in a macro, including those in its format string.
 pub(super) fn rename(mac: &mut Macro, names: &BTreeMap<String, TokenStream>) {
     let name = name_of(mac);
-    let place = KEPT.iter().chain(&FORMATS).find(|(n, _)| *n == name);
+    let place = EMITTED.iter().chain(&FORMATS).find(|(n, _)| *n == name);
     let format = place.and_then(|(_, place)| format_string(&mac.tokens, *place));
     let given = arguments(&mac.tokens);
     mac.tokens = renamed(std::mem::take(&mut mac.tokens), names, format.is_some());

@@ -23,17 +23,17 @@ impl Cx<'_> {
     ) -> LowerResult<Value> {
         let name = call.method.to_string();
         if ["unwrap", "expect"].contains(&name.as_str())
-            && let Some(place) = self.lent(call)?
+            && let Some(place) = self.borrowed_place(call)?
         {
             return Ok(place);
         }
-        let receiver = self.eval(&call.receiver, &Expected::one())?;
+        let receiver = self.eval(&call.receiver, &Expected::tensor())?;
         let plain = call.args.is_empty();
         match receiver {
             Value::Poison => {
                 // Errors in the arguments are still reported.
                 for arg in &call.args {
-                    let _ = self.eval(arg, &Expected::one());
+                    let _ = self.eval(arg, &Expected::tensor());
                 }
                 Err(Abort::Error)
             }
@@ -49,10 +49,10 @@ impl Cx<'_> {
             }
             Value::Tuple(parts) if plain && name == "clone" && parts.iter().all(is_cloned) => {
                 let copy = cloned(Value::Tuple(parts));
-                Ok(self.fixed_value(copy, "part"))
+                Ok(self.hoisted_value(copy, "part"))
             }
             Value::Tensor { var, .. } if reads_tensor(&name) => {
-                let ident = self.spoken(var);
+                let ident = self.named_by_host(var);
                 let host = Host {
                     expr: syn::parse_quote!(#ident),
                     reads: vec![var],
@@ -183,7 +183,7 @@ impl Cx<'_> {
     ) -> LowerResult<Value> {
         let mut values = vec![Value::Host(receiver)];
         for arg in &call.args {
-            values.push(self.eval(arg, &Expected::one())?);
+            values.push(self.eval(arg, &Expected::tensor())?);
         }
         let Some(values) = self.hosts(&values) else {
             return self.recorded(

@@ -20,14 +20,13 @@ mod control;
 mod exit;
 mod explain;
 mod expr;
-mod fixed;
+mod hoisted;
 mod host;
+mod host_dims;
 mod inputs;
 mod items;
 mod iterate;
 mod join;
-mod keep;
-mod lens;
 mod loops;
 mod macros;
 mod method;
@@ -37,6 +36,7 @@ mod operand;
 mod operator;
 mod parts;
 mod pattern;
+mod remat_hints;
 mod returns;
 mod slots;
 mod stmt;
@@ -90,13 +90,13 @@ struct Cx<'a> {
     spans: SecondaryMap<Var, Span>,
     idents: BTreeMap<String, Ident>,
     /// Values that the user marked `#[save]` or `#[recompute]`.
-    pins: Vec<(Var, Keep)>,
+    remat_hints: Vec<(Var, Keep)>,
     /// Names of the host locals in the emitted code so far.
     host_names: names::HostNames,
     /// Mutable host locals.
     host_mut: BTreeSet<String>,
     /// Variables mentioned by host code, which must keep their names.
-    spoken_of: BTreeSet<Var>,
+    named_by_host_code: BTreeSet<Var>,
     /// Lengths known of host numbers.
     host_dims: BTreeMap<String, Dim>,
     /// True while a static argument is lowered, where a place is a host value.
@@ -121,7 +121,7 @@ pub(crate) fn lower(
     if !func.output.shape.is_known() {
         return Body::Recorded(format!("it returns `{}`", text(&func.output.ty)));
     }
-    let items = Items::of(func, block);
+    let items = Items::new(func, block);
     let mut cx = Cx::new(func, block, &items, rt);
     match cx.straight(block) {
         Err(Abort::Recorded(_)) => {}
@@ -165,10 +165,10 @@ impl<'a> Cx<'a> {
             calls: BTreeMap::new(),
             spans: SecondaryMap::new(),
             idents: BTreeMap::new(),
-            pins: Vec::new(),
+            remat_hints: Vec::new(),
             host_names: names::HostNames::default(),
             host_mut: BTreeSet::new(),
-            spoken_of: BTreeSet::new(),
+            named_by_host_code: BTreeSet::new(),
             host_dims: BTreeMap::new(),
             host_places: false,
             flow: None,
@@ -211,7 +211,7 @@ impl<'a> Cx<'a> {
             Ok(outs) => {
                 let params = self.inputs.iter().map(|i| i.var).collect();
                 let mut program = self.b.finish(params, outs);
-                for (var, keep) in self.pins {
+                for (var, keep) in self.remat_hints {
                     program.pins.insert(var, keep);
                 }
                 Body::Straight(Box::new(LoweredProgram {

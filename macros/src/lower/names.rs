@@ -43,7 +43,7 @@ impl HostNames {
 impl Cx<'_> {
     /// Gives a variable the user's name, if it has none.
     pub(super) fn name(&mut self, var: Var, ident: &Ident) {
-        if self.b.name_of(var).is_some() || self.spoken_of.contains(&var) {
+        if self.b.name_of(var).is_some() || self.named_by_host_code.contains(&var) {
             return;
         }
         let mut name = unraw(ident);
@@ -78,8 +78,8 @@ impl Cx<'_> {
     }
 
     /// Returns the identifier of a variable that host code mentions, and fixes its name.
-    pub(super) fn spoken(&mut self, var: Var) -> Ident {
-        self.spoken_of.insert(var);
+    pub(super) fn named_by_host(&mut self, var: Var) -> Ident {
+        self.named_by_host_code.insert(var);
         self.ident(var)
     }
 

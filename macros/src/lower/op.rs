@@ -104,7 +104,7 @@ impl Cx<'_> {
                     let value = match receiver.take() {
                         Some(value) => Ok(value),
                         None => match args.next() {
-                            Some(arg) => self.eval(arg, &Expected::one()),
+                            Some(arg) => self.eval(arg, &Expected::tensor()),
                             None => {
                                 missing = true;
                                 continue;
@@ -171,7 +171,7 @@ impl Cx<'_> {
 
     /// Lowers a list of tensors: `&[&a, &b]`.
     fn list(&mut self, arg: &Expr) -> LowerResult<Vec<Var>> {
-        match self.eval(arg, &Expected::one())? {
+        match self.eval(arg, &Expected::tensor())? {
             Value::Tuple(values) => values.into_iter().map(|v| self.tensor(v, None)).collect(),
             Value::Poison => Err(Abort::Error),
             // The length of the list is not known.

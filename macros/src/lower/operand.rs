@@ -47,8 +47,8 @@ impl Cx<'_> {
         if let Some(known) = host::literal(&host.expr) {
             return self.b.attr(known);
         }
-        let value = match self.lens(&host) {
-            Some(lens) if name == "shape" => Static::Dims(text(&host.expr), lens),
+        let value = match self.dims_of_list(&host) {
+            Some(dims_of_list) if name == "shape" => Static::Dims(text(&host.expr), dims_of_list),
             _ => Static::Host(text(&host.expr)),
         };
         let attr = self.b.attr(value);

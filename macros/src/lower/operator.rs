@@ -10,7 +10,7 @@ use syn::{BinOp, Expr, UnOp};
 
 impl Cx<'_> {
     pub(super) fn unary(&mut self, u: &syn::ExprUnary) -> LowerResult<Value> {
-        let value = self.eval(&u.expr, &Expected::one())?;
+        let value = self.eval(&u.expr, &Expected::tensor())?;
         match (&u.op, value) {
             (_, Value::Poison) => Err(Abort::Error),
             // A local bound by a pattern is a reference, and dereferencing it gives a place.
@@ -55,7 +55,7 @@ impl Cx<'_> {
                     value => value,
                 };
                 let x = self.tensor(value, None)?;
-                self.one(Op::Neg, &[], vec![x], t.span())
+                self.emit_one(Op::Neg, &[], vec![x], t.span())
             }
             (op, _) => {
                 self.errors.push(op, "`!` does not take a tensor; write `condition.select(&x, &y)` with `x` and `y` exchanged");
@@ -78,10 +78,10 @@ impl Cx<'_> {
             BinOp::Ne(_) => Err("ne"),
             _ => Err(""),
         };
-        let left = self.eval(&b.left, &Expected::one());
+        let left = self.eval(&b.left, &Expected::tensor());
         let left = left.map(|left| self.fixed_before(left, [&*b.right].into_iter()));
         let n_lowered = self.n_lowered();
-        let right = self.eval(&b.right, &Expected::one());
+        let right = self.eval(&b.right, &Expected::tensor());
         let is_lazy = matches!(b.op, BinOp::And(_) | BinOp::Or(_));
         if is_lazy && n_lowered != self.n_lowered() && matches!(right, Ok(Value::Host(_))) {
             return self.recorded("a condition that is not always evaluated", b.right.span());
@@ -204,7 +204,7 @@ impl Cx<'_> {
                 (self.tensor(left, Some(y))?, y)
             }
         };
-        self.one(op, &[], vec![x, y], span)
+        self.emit_one(op, &[], vec![x, y], span)
     }
 
     /// Lowers `left op right` of host values.
@@ -221,7 +221,7 @@ impl Cx<'_> {
     }
 
     /// Lowers an op with one result and no `Like` operand.
-    fn one(
+    fn emit_one(
         &mut self,
         op: Op,
         statics: &[gradloom_ir::Attr],

@@ -17,7 +17,7 @@ impl Cx<'_> {
             let shape = shapes.as_ref().map_or(OutShape::Tensor, |s| s[i].clone());
             Ok(match self.eval(e, &Expected { shape, count: None })? {
                 Value::Host(host) if mixed && host.reads.is_empty() => {
-                    Value::Host(self.fixed(host, "part"))
+                    Value::Host(self.hoisted(host, "part"))
                 }
                 value => value,
             })
@@ -31,7 +31,7 @@ impl Cx<'_> {
                 })
             }));
         }
-        Ok(self.fixed_value(Value::Tuple(values), "part"))
+        Ok(self.hoisted_value(Value::Tuple(values), "part"))
     }
 
     /// Lowers an array to a tuple.
@@ -39,7 +39,7 @@ impl Cx<'_> {
         let values = a
             .elems
             .iter()
-            .map(|e| self.eval(e, &Expected::one()))
+            .map(|e| self.eval(e, &Expected::tensor()))
             .collect::<LowerResult<Vec<_>>>()?;
         if let Some(values) = self.hosts(&values) {
             return Ok(self.rebuild(values, |e| {
@@ -54,7 +54,7 @@ impl Cx<'_> {
 
     /// Lowers a field of a tree, a tuple or a host value.
     pub(super) fn field_of(&mut self, f: &syn::ExprField) -> LowerResult<Value> {
-        match self.eval(&f.base, &Expected::one())? {
+        match self.eval(&f.base, &Expected::tensor())? {
             Value::Place(place) => Ok(self.field(&place, &f.member)),
             Value::Tuple(values) => match &f.member {
                 syn::Member::Unnamed(i) if (i.index as usize) < values.len() => {
@@ -75,7 +75,7 @@ impl Cx<'_> {
 
     /// Lowers a cast of a number.
     pub(super) fn cast(&mut self, c: &syn::ExprCast) -> LowerResult<Value> {
-        match self.eval(&c.expr, &Expected::one())? {
+        match self.eval(&c.expr, &Expected::tensor())? {
             Value::Tensor { .. } => {
                 self.errors.push(
                     c,
@@ -100,7 +100,7 @@ impl Cx<'_> {
         let parts: Vec<&Expr> = e.start.iter().chain(&e.end).map(|b| &**b).collect();
         let values = parts
             .into_iter()
-            .map(|e| self.eval(e, &Expected::one()))
+            .map(|e| self.eval(e, &Expected::tensor()))
             .collect::<LowerResult<Vec<_>>>()?;
         match self.hosts(&values) {
             Some(values) => {
@@ -177,7 +177,7 @@ impl Cx<'_> {
 
     /// Lowers an index into a list in a tree, a tuple or a host value.
     pub(super) fn index(&mut self, i: &syn::ExprIndex) -> LowerResult<Value> {
-        let base = self.eval(&i.expr, &Expected::one())?;
+        let base = self.eval(&i.expr, &Expected::tensor())?;
         let index = match &base {
             // The error for indexing a tensor is enough; one for the type of the index would be
             // redundant.

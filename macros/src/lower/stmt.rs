@@ -90,14 +90,14 @@ impl Cx<'_> {
                     attrs: Vec::new(),
                     mac: m.mac.clone(),
                 });
-                self.control(&panic, &Expected::one(), Use::Unused)
+                self.control(&panic, &Expected::tensor(), Use::Unused)
                     .map(drop)
             }
             Stmt::Macro(m) => self.host_macro(&m.mac),
             Stmt::Expr(e, _)
                 if self.flow.is_some() && is_control(e) && self.is_traced_control(e) =>
             {
-                self.control(e, &Expected::one(), Use::Unused).map(drop)
+                self.control(e, &Expected::tensor(), Use::Unused).map(drop)
             }
             Stmt::Expr(Expr::Macro(m), _) => self.host_macro(&m.mac),
             Stmt::Expr(Expr::Assign(a), _) => self.assignment(a),
@@ -124,9 +124,9 @@ impl Cx<'_> {
                 self.push_host(Vec::new(), quote!(#e;));
                 Ok(())
             }
-            Stmt::Expr(e, _) => match self.eval(e, &Expected::one())? {
+            Stmt::Expr(e, _) => match self.eval(e, &Expected::tensor())? {
                 // Host code may have side effects.
-                Value::Host(host) if !self.is_fixed(&host.expr) => {
+                Value::Host(host) if !self.keeps_its_value(&host.expr) => {
                     let expr = &host.expr;
                     self.push_host(host.reads, quote!(#expr;));
                     Ok(())
@@ -155,8 +155,8 @@ impl Cx<'_> {
     /// Lowers `x += y`, for which `op` is `Add`.
     fn compound(&mut self, assign: &syn::ExprBinary, op: Op) -> LowerResult<()> {
         let value = |cx: &mut Self| {
-            let left = cx.eval(&assign.left, &Expected::one())?;
-            let right = cx.eval(&assign.right, &Expected::one())?;
+            let left = cx.eval(&assign.left, &Expected::tensor())?;
+            let right = cx.eval(&assign.right, &Expected::tensor())?;
             if let (Value::Host(left), Value::Host(right)) = (&left, &right) {
                 return Ok(cx.operated(op, left, right));
             }
@@ -226,7 +226,7 @@ impl Cx<'_> {
             },
             other => other,
         };
-        self.keep(local, &value);
+        self.remat_hint(local, &value);
         match value {
             Value::Host(host) => self.bind_host(
                 pat,

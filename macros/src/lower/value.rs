@@ -76,7 +76,7 @@ pub(super) struct Expected {
 }
 
 impl Expected {
-    pub(super) fn one() -> Expected {
+    pub(super) fn tensor() -> Expected {
         Expected {
             shape: OutShape::Tensor,
             count: None,

@@ -38,7 +38,7 @@ pub(crate) enum Store {
     /// Assigned to a slot.
     Assign,
     /// Bound to a local of its own name.
-    Keep,
+    Fresh,
     /// Earlier value of a slot, bound to a local of its own.
     Let,
     /// Result of the function.

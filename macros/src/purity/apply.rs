@@ -417,7 +417,7 @@ impl Judge<'_> {
             };
             return Some(self.method_of(&receiver, last, *gives, takes, args, what, span));
         }
-        if owner == "Tensor" && (is_op(last, None) || OF_TENSORS.contains(&last)) {
+        if owner == "Tensor" && (is_op(last) || OF_TENSORS.contains(&last)) {
             for arg in args {
                 self.known(arg, what, span, "the type of an argument is not known");
             }

@@ -5,7 +5,7 @@ use super::pattern::behind;
 use super::ty::{Fidelity, Probe, Ty, Val, written};
 use super::{CallPosition, Impurity, Judge, Remedy, place, position};
 use crate::input::unraw;
-use crate::method_table::{ArgumentUse, Effect, MethodResult, Row, class, is_op, methods};
+use crate::method_table::{ArgumentUse, Effect, MethodResult, Row, class, is_op_method, methods};
 use proc_macro2::{Span, TokenStream};
 use syn::spanned::Spanned;
 use syn::{Expr, ExprMethodCall, GenericArgument, Type};
@@ -151,7 +151,7 @@ impl Judge<'_> {
             return self.method_of_arithmetic(receiver, operands, name, at, args, what, span);
         }
         if let Some(of) = receiver.class() {
-            if of == class::TENSOR && is_op(name, Some(false)) {
+            if of == class::TENSOR && is_op_method(name) {
                 return self.op(name, args, what, span);
             }
             return match rows.iter().find(|row| row.of & of != 0) {
@@ -197,7 +197,7 @@ impl Judge<'_> {
             };
         }
         let function = |arg: &Val| matches!(arg.ty, Ty::Closure(_) | Ty::Function(_) | Ty::Pure(_));
-        if is_op(name, Some(false)) {
+        if is_op_method(name) {
             // The receiver is a tensor and not a range, as tensors have an op of this name.
             rows.retain(|row| row.of & !(class::ITER | class::RANGE) != 0);
         } else if args.iter().any(function) && rows.iter().any(|row| row.of == class::OPTION) {
@@ -206,7 +206,7 @@ impl Judge<'_> {
         }
         // rustc is not asked whether a type is an iterator.
         let mut mask = rows.iter().fold(0, |mask, row| mask | row.of) & !class::ITER;
-        if is_op(name, Some(false)) {
+        if is_op_method(name) {
             mask |= class::TENSOR;
         }
         if mask == 0 {
@@ -224,7 +224,9 @@ impl Judge<'_> {
         if rows.is_empty() {
             return self.op(name, args, what, span);
         }
-        let alike = rows.iter().all(|row| same(&row.gives, &rows[0].gives));
+        let alike = rows
+            .iter()
+            .all(|row| is_same_result(&row.gives, &rows[0].gives));
         let mut val = match alike && mask & class::TENSOR == 0 {
             true => self.method_by(rows[0], receiver, name, args, what, span),
             false => self.one_of(&rows, receiver, mask, args, what, span),
@@ -371,7 +373,7 @@ impl Judge<'_> {
     ) -> Val {
         let scalar = methods(name).find(|row| row.of & class::SCALAR != 0);
         let tensor = methods(name).find(|row| row.of & class::TENSOR != 0);
-        let op = is_op(name, Some(false));
+        let op = is_op_method(name);
         match (scalar, tensor, op) {
             (Some(row), _, true) | (Some(row), Some(_), _) => {
                 let of = class::SCALAR | class::TENSOR;
@@ -677,6 +679,6 @@ fn conversion(expr: &Expr) -> Option<&ExprMethodCall> {
 }
 
 /// Returns whether two methods have the same result, as far as the macro distinguishes types.
-fn same(a: &MethodResult, b: &MethodResult) -> bool {
+fn is_same_result(a: &MethodResult, b: &MethodResult) -> bool {
     format!("{a:?}") == format!("{b:?}")
 }

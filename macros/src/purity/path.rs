@@ -66,7 +66,7 @@ impl Judge<'_> {
         if self.functions.contains_key(&key(path)) {
             return gives(Ty::Opaque);
         }
-        if owner == "Tensor" && is_op(&last, None) {
+        if owner == "Tensor" && is_op(&last) {
             return gives(Ty::Tensor);
         }
         if is_of_number(&owner, &last) {

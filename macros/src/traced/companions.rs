@@ -4,14 +4,14 @@
 use crate::derivative::{Wrt, asked_for};
 use crate::digest::Digest;
 use crate::emit::annotations::Checks;
+use crate::emit::cached_call::CachedCallEmitter;
 use crate::emit::cached_call::Cause;
-use crate::emit::cached_call::StaticCall;
 use crate::emit::cx::{Cx, InternalItems};
 use crate::emit::docs::Docs;
 use crate::emit::facts::FactItems;
-use crate::emit::flow::flowing;
+use crate::emit::flow::flow;
 use crate::emit::names::{ItemNames, allow};
-use crate::emit::straight::staged;
+use crate::emit::straight::straight;
 use crate::feature::compiled_loops::Loops;
 use crate::feature::cost::CostItems;
 use crate::input::{Func, OutShape, text};
@@ -38,7 +38,7 @@ pub(crate) fn companions(
     rt: &TokenStream,
     block: &Block,
     digest: &Digest,
-    calls: &StaticCall<'_>,
+    calls: &CachedCallEmitter<'_>,
 ) -> Companions {
     let names = ItemNames::new(func);
     let callers = Wrt::callers(func, body);
@@ -46,11 +46,11 @@ pub(crate) fn companions(
     let (program, staged) = match body {
         Body::Straight(low) => (
             low.program.to_string(),
-            Some(staged(func, low, rt, &names, callers.as_ref())),
+            Some(straight(func, low, rt, &names, callers.as_ref())),
         ),
         Body::Flow(low) => (
             low.flow.to_string(),
-            Some(flowing(func, low, rt, &names, callers.as_ref())),
+            Some(flow(func, low, rt, &names, callers.as_ref())),
         ),
         Body::Recorded(reason) => (format!("recorded at run time: {reason}"), None),
     };
@@ -73,7 +73,7 @@ pub(crate) fn companions(
         asked_for: &asked_for,
     };
     let CostItems { constants, sizes } = cx.facts(body, staged.as_ref().map(|s| &s.reverse));
-    let loops = Loops::of(body);
+    let loops = Loops::new(body);
     let kernels = cx.kernels(&loops);
     let (register_own, register) = match loops.is_empty() {
         false => (
@@ -83,8 +83,11 @@ pub(crate) fn companions(
         true => (None, None),
     };
     let loops = (!loops.is_empty()).then(|| cx.loops(&loops.register(rt)));
-    let InternalItems { hidden, items } = match staged {
-        Some(staged) => cx.hidden(staged, register_own.as_ref()),
+    let InternalItems {
+        associated: internal,
+        items,
+    } = match staged {
+        Some(staged) => cx.internal_items(staged, register_own.as_ref()),
         None => cx.recorded(),
     };
     let public = cx.public(&program, body);
@@ -93,10 +96,11 @@ pub(crate) fn companions(
         items: fact_items,
         causes,
     } = cx.fact_items(body, block, digest);
-    let annotations = Checks::of(func, rt).map(|checks| checks.item());
+    let annotations = Checks::new(func, rt).map(|checks| checks.item());
     let asking = calls.asking(&cx);
     let grads = cx.grads_struct();
-    let associated = ours!(#public #facts #constants #kernels #hidden #annotations #asking #loops);
+    let associated =
+        ours!(#public #facts #constants #kernels #internal #annotations #asking #loops);
     let items = ours!(#items #sizes #grads #fact_items);
     let (associated, items) = match func.owner {
         Some(_) => (associated, items),
@@ -166,7 +170,7 @@ impl Cx<'_> {
         let jvp = self.jvp(&given);
         let grads = (func.output.shape == OutShape::Tensor)
             .then(|| self.grad_functions(&head, &vis, &given.checks));
-        let second = self.second_order(body, &given);
+        let second = self.hvp_companion(body, &given);
         ours! {
             #head
             #[doc = #program_doc]

@@ -2,11 +2,11 @@
 
 use super::attributes::{misplaced, misspelt, strip_attributes};
 use super::companions::companions;
-use super::wrap_body::around;
+use super::wrap_body::wrap_body;
 use crate::digest::Digest;
-use crate::emit::StaticCall;
+use crate::emit::CachedCallEmitter;
 use crate::feature::lint;
-use crate::feature::selftest::checks;
+use crate::feature::selftest::selftest_items;
 use crate::input;
 use crate::input::Lint;
 use crate::input::args::Args;
@@ -87,15 +87,15 @@ pub(super) fn emit(
     let body = body(func, block, args, rt, errors);
     let mut plain = block.clone();
     strip_attributes(&mut plain);
-    let calls = StaticCall::of(func, (block, &plain), &body, args, rt);
-    let digest = Digest::of(func, block, args);
+    let calls = CachedCallEmitter::new(func, (block, &plain), &body, args, rt);
+    let digest = Digest::new(func, block, args);
     let tokens = companions(func, &body, rt, &plain, &digest, &calls);
     let warnings = match errors.is_empty() {
         true => warnings(func, block, &body, args, outer, &tokens.causes),
         false => TokenStream::new(),
     };
     strip_attributes(block);
-    let beside = around(
+    let beside = wrap_body(
         func,
         &calls,
         tokens.register,
@@ -123,7 +123,7 @@ pub(super) fn tests(
     rt: &TokenStream,
     errors: &mut Errors,
 ) -> TokenStream {
-    let Some(check) = &args.check else {
+    let Some(check) = &args.selftest else {
         return TokenStream::new();
     };
     let mut wrong = Errors::default();
@@ -137,7 +137,7 @@ pub(super) fn tests(
     errors.append(wrong);
     let tests = samplings.into_iter().filter_map(|(func, sampling)| {
         let sampling = sampling.filter(|_| ready)?;
-        Some(checks(func, &sampling, rt))
+        Some(selftest_items(func, &sampling, rt))
     });
     tests.collect()
 }

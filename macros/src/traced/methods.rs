@@ -60,8 +60,8 @@ pub(super) fn methods(mut imp: ItemImpl, args: &Args, errors: &mut Errors) -> To
         }
         declare(&mut func, args.returns.as_ref(), errors);
         match *own_order {
-            true => order::of_function(&mut func, args.order.as_ref(), errors),
-            false => order::of_method(&mut func, args.order.as_ref()),
+            true => order::apply_to_function(&mut func, args.order.as_ref(), errors),
+            false => order::apply_to_method(&mut func, args.order.as_ref()),
         }
         let emitted = emit(&func, written, args, &rt, &outer, errors);
         crate::feature::dump::dump(&func, &emitted.body, || {
@@ -77,7 +77,7 @@ pub(super) fn methods(mut imp: ItemImpl, args: &Args, errors: &mut Errors) -> To
     }
     items.extend(tests(&traced.iter().collect::<Vec<_>>(), args, &rt, errors));
     if any {
-        order::of_block(&traced, args.order.as_ref(), errors);
+        order::check_block(&traced, args.order.as_ref(), errors);
     }
     if !any && errors.is_empty() {
         errors.push(
@@ -137,7 +137,7 @@ fn both(own: &syn::MetaList, block: &Args, errors: &mut Errors) -> Args {
             "`crate` applies to the whole impl block; move it to the block's `#[traced]`",
         );
     }
-    if own_args.check.is_some() {
+    if own_args.selftest.is_some() {
         errors.push(
             own,
             "`check` applies to the whole impl block; move it to the block's `#[traced]`",
@@ -147,7 +147,7 @@ fn both(own: &syn::MetaList, block: &Args, errors: &mut Errors) -> Args {
         krate: block.krate.clone(),
         record: block.record || own_args.record,
         pure: block.pure || own_args.pure,
-        check: None,
+        selftest: None,
         allow: [&block.allow[..], &own_args.allow[..]].concat(),
         returns: own_args.returns,
         order: own_args.order,

@@ -104,7 +104,7 @@ fn function(mut func: ItemFn, args: &Args, errors: &mut Errors) -> TokenStream {
         return fallback::print_function(&func);
     }
     declare(&mut parsed, args.returns.as_ref(), errors);
-    order::of_function(&mut parsed, args.order.as_ref(), errors);
+    order::apply_to_function(&mut parsed, args.order.as_ref(), errors);
     let rt = paths::run_time(args);
     let emitted = emit(&parsed, written, args, &rt, &[], errors);
     let func = fallback::print_function(&func);

@@ -1,7 +1,7 @@
 //! Wraps the body of the user's function.
 
-use crate::emit::StaticCall;
-use crate::emit::annotations::Checks;
+use crate::emit::CachedCallEmitter;
+use crate::emit::annotations::{BodyPlace, Checks, PanicPlace};
 use crate::input::Func;
 use crate::input::fallback;
 use crate::report::Errors;
@@ -10,9 +10,9 @@ use quote::quote;
 use syn::Attribute;
 
 /// Wraps the body of the user's function, and returns the item to emit beside a method.
-pub(super) fn around(
+pub(super) fn wrap_body(
     parsed: &Func,
-    calls: &StaticCall<'_>,
+    calls: &CachedCallEmitter<'_>,
     register: Option<TokenStream>,
     (sig, block, attrs): (&mut syn::Signature, &mut syn::Block, &mut Vec<Attribute>),
     rt: &TokenStream,
@@ -23,9 +23,13 @@ pub(super) fn around(
         true => calls.set_aside(sig, block, attrs),
         false => None,
     };
-    registering(register, block);
-    checking(parsed, block, attrs, rt, beside.is_some());
-    catching(parsed, block, rt);
+    register_loops(register, block);
+    let body_at = match beside {
+        Some(_) => BodyPlace::Aside,
+        None => BodyPlace::Inside,
+    };
+    check_annotations(parsed, block, attrs, rt, body_at);
+    catch_errors(parsed, block, rt);
     if sound {
         calls.wrap(block);
     }
@@ -33,28 +37,28 @@ pub(super) fn around(
 }
 
 /// Checks the annotations of a function at each call; a mismatch panics at the caller's line.
-fn checking(
+fn check_annotations(
     func: &Func,
     block: &mut syn::Block,
     attrs: &mut Vec<Attribute>,
     rt: &TokenStream,
-    aside: bool,
+    body_at: BodyPlace,
 ) {
-    let Some(checks) = Checks::of(func, rt) else {
+    let Some(checks) = Checks::new(func, rt) else {
         return;
     };
     if fallback::unparsed(block).is_some() {
         return;
     }
-    let tracked = is_tracked(attrs);
-    checks.wrap(block, tracked, aside);
-    if !tracked {
+    let panics_at = panic_place(attrs);
+    checks.wrap_function(block, panics_at, body_at);
+    if panics_at == PanicPlace::Function {
         attrs.push(syn::parse_quote!(#[track_caller]));
     }
 }
 
 /// Returns errors of ops as `Err`, if the function returns a `Result`.
-fn catching(func: &Func, block: &mut syn::Block, rt: &TokenStream) {
+fn catch_errors(func: &Func, block: &mut syn::Block, rt: &TokenStream) {
     if func.output.result.is_none() {
         return;
     }
@@ -69,14 +73,17 @@ fn catching(func: &Func, block: &mut syn::Block, rt: &TokenStream) {
 }
 
 /// Registers the compiled loops of a function before it records its ops.
-fn registering(register: Option<TokenStream>, block: &mut syn::Block) {
+fn register_loops(register: Option<TokenStream>, block: &mut syn::Block) {
     if let Some(register) = register {
         let statement = syn::Stmt::Expr(syn::Expr::Verbatim(register), None);
         block.stmts.insert(0, statement);
     }
 }
 
-/// Returns whether a panic in a function reports its caller.
-fn is_tracked(attrs: &[Attribute]) -> bool {
-    attrs.iter().any(|a| a.path().is_ident("track_caller"))
+/// Returns the place that a panic in a function with these attributes reports.
+fn panic_place(attrs: &[Attribute]) -> PanicPlace {
+    match attrs.iter().any(|a| a.path().is_ident("track_caller")) {
+        true => PanicPlace::Caller,
+        false => PanicPlace::Function,
+    }
 }

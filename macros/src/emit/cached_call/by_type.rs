@@ -2,7 +2,7 @@
 //! apart.
 
 use super::Cause;
-use super::{Purity, StaticCall};
+use super::{CachedCallEmitter, Purity};
 use crate::emit::cx::{Cx, turbofish};
 use crate::emit::names::ItemNames;
 use crate::input::generic::is_known;
@@ -15,7 +15,7 @@ use std::collections::BTreeSet;
 use syn::spanned::Spanned;
 use syn::{Path, Type};
 
-impl StaticCall<'_> {
+impl CachedCallEmitter<'_> {
     /// Returns whether nothing depends on a query to rustc.
     pub(super) fn is_settled(&self) -> bool {
         self.globals.is_empty() && self.n_asked() == 0
@@ -60,7 +60,7 @@ impl StaticCall<'_> {
     fn answers_differ(&self) -> bool {
         let generics = &self.func.sig.generics;
         (self.questions.iter()).any(|question| names_in(generics, &question.tokens))
-            || self.asked.is_some() && Params::of([generics]).decide()
+            || self.asked.is_some() && Params::new([generics]).decide()
     }
 
     fn owner(&self) -> TokenStream {
@@ -244,7 +244,7 @@ impl StaticCall<'_> {
     /// Returns an empty list if the answers depend on generic parameters.
     fn refusals(&self) -> Vec<Cause> {
         let mut owners = self.func.owner.iter().map(|owner| &owner.generics);
-        if owners.any(|owner| Params::of([owner]).decide()) || self.answers_differ() {
+        if owners.any(|owner| Params::new([owner]).decide()) || self.answers_differ() {
             return Vec::new();
         }
         let owner = match &self.func.owner {
@@ -299,7 +299,7 @@ impl StaticCall<'_> {
         if !self.func.generics().decide() {
             return None;
         }
-        let (forward, generics) = (ItemNames::new(self.func).hidden_fwd, turbofish(self.func));
+        let (forward, generics) = (ItemNames::new(self.func).internal_fwd, turbofish(self.func));
         let owner = match &self.func.owner {
             None => self.func.sig.ident.to_token_stream(),
             Some(_) => ours!(Self),

@@ -1,6 +1,6 @@
 //! Emits the path and the parameters of a function, for reports and messages of the run time.
 
-use super::{Purity, StaticCall};
+use super::{CachedCallEmitter, Purity};
 use crate::emit::names::ItemNames;
 use crate::input::{Kind, NUMBERS, Param, text};
 use proc_macro2::{Ident, Span, TokenStream};
@@ -18,10 +18,10 @@ pub(crate) enum Companion {
     /// `grad` and `value_and_grad`.
     Gradients,
     /// `hvp`.
-    Second,
+    Hvp,
 }
 
-impl StaticCall<'_> {
+impl CachedCallEmitter<'_> {
     /// Returns the path, as in `model::Net::forward_vjp` or `model::loss::vjp`.
     fn path(&self, companion: Companion) -> TokenStream {
         let (n, function) = (ItemNames::new(self.func), text(&self.func.sig.ident));
@@ -30,7 +30,7 @@ impl StaticCall<'_> {
             Companion::Reverse => Some(n.vjp),
             Companion::Forward => Some(n.jvp),
             Companion::Gradients => Some(n.value_and_grad),
-            Companion::Second => Some(n.hvp),
+            Companion::Hvp => Some(n.hvp),
         };
         let path = match (&self.func.owner, name) {
             (None, None) => function,

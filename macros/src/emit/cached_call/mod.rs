@@ -28,7 +28,7 @@ pub(crate) enum Purity {
 }
 
 /// Emitter for calls of a function and of its companions.
-pub(crate) struct StaticCall<'a> {
+pub(crate) struct CachedCallEmitter<'a> {
     func: &'a Func,
     rt: &'a TokenStream,
     purity: Purity,
@@ -55,9 +55,9 @@ pub(crate) struct Cause {
     pub(crate) unless: Option<TokenStream>,
 }
 
-impl<'a> StaticCall<'a> {
+impl<'a> CachedCallEmitter<'a> {
     /// Judges a body; `plain` is the body without attributes of this library.
-    pub(crate) fn of(
+    pub(crate) fn new(
         func: &'a Func,
         (block, plain): (&Block, &Block),
         body: &Body,
@@ -92,7 +92,7 @@ impl<'a> StaticCall<'a> {
             (None, Some((why, span))) => Purity::Pure(why, span),
             (None, None) => Purity::Static,
         };
-        StaticCall {
+        CachedCallEmitter {
             func,
             rt,
             purity,
@@ -209,7 +209,7 @@ impl<'a> StaticCall<'a> {
             Purity::Static => {
                 let enter = self.enter(Companion::Function, &self.result(1));
                 let y = Ident::new("y", Span::mixed_site());
-                let end = self.end(&ours!(y), 1);
+                let end = self.end_recording(&ours!(y), 1);
                 let body = quote::quote!({ #(#stmts)* });
                 match &self.func.output.result {
                     None => ours!(#enter let #y: #ty = #body; #end),
@@ -281,7 +281,7 @@ impl<'a> StaticCall<'a> {
         };
         let more = self.tangents_key(tangents);
         let enter = self.enter_with(Companion::Forward, &self.result(2), &more);
-        let end = self.end(&ours!(both), 2);
+        let end = self.end_recording(&ours!(both), 2);
         match &self.func.output.result {
             None => ours!(#enter let both = { #body }; #end),
             Some(_) => ours!(#enter let both = { #body }; both.map(|both| #end)),
@@ -292,14 +292,9 @@ impl<'a> StaticCall<'a> {
     /// `tangents`.
     ///
     /// `body` computes both as structs; `tangents` are further parameters.
-    pub(crate) fn second(
-        &self,
-        body: &TokenStream,
-        grads: &Ident,
-        tangents: &[Ident],
-    ) -> TokenStream {
+    pub(crate) fn hvp(&self, body: &TokenStream, grads: &Ident, tangents: &[Ident]) -> TokenStream {
         let Purity::Static = self.purity else {
-            let count = self.count(Companion::Second);
+            let count = self.count(Companion::Hvp);
             return ours!(#count #body);
         };
         let rt = self.rt;
@@ -311,7 +306,7 @@ impl<'a> StaticCall<'a> {
         let found = ours!(#grads { #(#found),* });
         let found = self.ok(ours!((#found, #found)));
         let more = self.tangents_key(tangents);
-        let enter = self.enter_with(Companion::Second, &found, &more);
+        let enter = self.enter_with(Companion::Hvp, &found, &more);
         let (recording, fields) = (recording(), diff.iter().map(|d| field(d)));
         let fields: Vec<TokenStream> = fields.map(|f| f.to_token_stream()).collect();
         let question = self.func.output.result.as_ref().map(|_| ours!(?));
@@ -412,7 +407,7 @@ impl<'a> StaticCall<'a> {
         let params = self.func.params.iter().enumerate().map(|(i, param)| {
             let x = reference(param);
             let parts = match param.kind {
-                Kind::Static { .. } => static_key(rt, &x, false, &key),
+                Kind::Static { .. } => static_key(rt, &x, Borrowing::Never, &key),
                 Kind::Tensor => ours!(#key.leaf(#x);),
                 Kind::Tree => tree_key(rt, &x, &key),
             };
@@ -467,7 +462,7 @@ impl<'a> StaticCall<'a> {
 
     /// Returns the expression that ends the recording with the value `y`, which consists of `times`
     /// results.
-    fn end(&self, y: &TokenStream, times: usize) -> TokenStream {
+    fn end_recording(&self, y: &TokenStream, times: usize) -> TokenStream {
         let (rt, recording) = (self.rt, recording());
         if self.func.output.shape.is_known() {
             return ours!(#recording.end(#y));
@@ -543,6 +538,13 @@ fn recording() -> Ident {
     Ident::new("recording", Span::mixed_site())
 }
 
+/// Whether a static value may borrow, so that a key cannot store it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Borrowing {
+    Never,
+    Possible,
+}
+
 /// Returns the statement that adds a static value, given as a reference, to a key.
 ///
 /// A key cannot store a value that may borrow. The call is then recorded, unless the type of the
@@ -550,12 +552,12 @@ fn recording() -> Ident {
 pub(crate) fn static_key(
     rt: &TokenStream,
     x: &TokenStream,
-    may_borrow: bool,
+    borrowing: Borrowing,
     key: &impl ToTokens,
 ) -> TokenStream {
-    let value = match may_borrow {
-        false => ours!(&&&&&#rt::StaticArg(#x)),
-        true => ours!(&&#rt::StaticArg(#x)),
+    let value = match borrowing {
+        Borrowing::Never => ours!(&&&&&#rt::StaticArg(#x)),
+        Borrowing::Possible => ours!(&&#rt::StaticArg(#x)),
     };
     ours! {{
         use #rt::by_type::*;

@@ -24,7 +24,7 @@ impl FlowCx<'_> {
 
     /// Returns the step variant for a segment of a loop, and the match arm that visits its
     /// residuals.
-    pub(crate) fn segment_variant(&self) -> (TokenStream, TokenStream) {
+    pub(crate) fn checkpoint_variant(&self) -> (TokenStream, TokenStream) {
         let (rt, step) = (self.rt, self.step);
         let variant = ours! {
             /// Segment of a checkpointed loop, which is recomputed.
@@ -40,7 +40,7 @@ impl FlowCx<'_> {
     }
 
     /// Returns the loop cut into segments; `code` is its body as emitted elsewhere.
-    pub(crate) fn segments(
+    pub(crate) fn checkpointed_loop(
         &self,
         loop_: &Checkpoint,
         body: &[Node<HostCode>],

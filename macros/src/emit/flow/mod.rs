@@ -26,7 +26,7 @@ use reverse::Step;
 ///
 /// `callers` are the parameters that callers may differentiate, if these are more than the public
 /// ones.
-pub(crate) fn flowing(
+pub(crate) fn flow(
     func: &Func,
     flowing: &LoweredFlow,
     rt: &TokenStream,
@@ -87,7 +87,7 @@ impl<'a> FlowCx<'a> {
             pull: self.pull(&steps),
             items: self.items(&steps),
             costs: None,
-            kept: steps.iter().flat_map(|s| s.kept.clone()).collect(),
+            residuals: steps.iter().flat_map(|s| s.residuals.clone()).collect(),
         }
     }
 
@@ -140,7 +140,7 @@ impl<'a> FlowCx<'a> {
             NodeKind::Declare(_) => TokenStream::new(),
             NodeKind::Checkpoint(loop_, body) => {
                 let code = self.nodes(body, &mut |node| self.run_forward(node, steps));
-                self.segments(loop_, body, code)
+                self.checkpointed_loop(loop_, body, code)
             }
             NodeKind::Return => {
                 let (values, saved, list) = (self.values(), self.saved, steps_ident());

@@ -24,7 +24,7 @@ pub(crate) struct Step {
     /// `field: local`.
     pub(crate) pattern: TokenStream,
     /// Variables whose values are residuals.
-    pub(crate) kept: Vec<Var>,
+    pub(crate) residuals: Vec<Var>,
 }
 
 impl FlowCx<'_> {
@@ -37,14 +37,14 @@ impl FlowCx<'_> {
         let mut primal = Emitter::new(self.func, &piece.low, rt, &vjp.primal);
         primal.with_zeros([]);
         let pullback = Emitter::new(self.func, &piece.low, rt, &vjp.pullback);
-        let mut kept = ResidualBuilder::new(&vjp, &piece.low, rt, &primal, &pullback);
-        let pull = self.pull_of(&vjp, block, piece, &wrt, &primal, &mut kept);
+        let mut builder = ResidualBuilder::new(&vjp, &piece.low, rt, &primal, &pullback);
+        let pull = self.pull_of(&vjp, block, piece, &wrt, &primal, &mut builder);
         let ResidualParts {
             fields,
             inits,
             binds,
             elements,
-        } = kept.finish();
+        } = builder.finish();
         let pattern = ours!({ #(#binds,)* .. });
         let pull = pull.map(|pull| ours!(#elements #pull));
         Step {
@@ -53,7 +53,7 @@ impl FlowCx<'_> {
             inits,
             pull,
             pattern,
-            kept: crate::derivative::kept(&block.program, &vjp),
+            residuals: crate::derivative::residual_vars(&block.program, &vjp),
             primal: vjp.primal,
         }
     }
@@ -69,7 +69,7 @@ impl FlowCx<'_> {
         piece: &Piece,
         wrt: &[Var],
         primal: &Emitter,
-        kept: &mut ResidualBuilder,
+        builder: &mut ResidualBuilder,
     ) -> Option<TokenStream> {
         let rt = self.rt;
         let mut emit = Emitter::new(self.func, &piece.low, rt, &vjp.pullback);
@@ -110,7 +110,7 @@ impl FlowCx<'_> {
                 }
             }
         }
-        for (var, local) in &kept.avals {
+        for (var, local) in &builder.avals {
             emit.only_aval(*var, local.clone());
         }
         emit.run_pullback();
@@ -120,7 +120,7 @@ impl FlowCx<'_> {
             .filter(|(_, nonzero)| **nonzero);
         for ((x, _), ct) in nonzero.zip(&vjp.pullback.outs) {
             let local = emit.ident(*ct);
-            let put = self.put(*x, &piece.low.inputs, &local, primal, kept);
+            let put = self.put(*x, &piece.low.inputs, &local, primal, builder);
             match emit.maybe.contains(*ct) && !is_tree(*x, &piece.low.inputs) {
                 true => {
                     emit.push(ours!(if let ::core::option::Option::Some(#local) = &#local { #put }))
@@ -142,7 +142,7 @@ impl FlowCx<'_> {
         inputs: &[Input],
         ct: &Ident,
         primal: &Emitter,
-        kept: &mut ResidualBuilder,
+        builder: &mut ResidualBuilder,
     ) -> TokenStream {
         let rt = self.rt;
         let pulled = Ident::new("pulled", Span::mixed_site());
@@ -150,11 +150,11 @@ impl FlowCx<'_> {
         match input.map(|i| &i.source) {
             Some(Source::Param(i)) => ours!(#pulled.add_tensor(#i, &#ct);),
             Some(source @ Source::Leaf { param, .. }) => {
-                let at = kept.at(x, source, primal);
+                let at = builder.at(x, source, primal);
                 ours!(#pulled.add_leaf(#param, #at, &#ct);)
             }
             Some(source @ Source::Tree { param, .. }) => {
-                let at = kept.at(x, source, primal);
+                let at = builder.at(x, source, primal);
                 ours!(#pulled.add_tree(#param, #at, &#ct);)
             }
             Some(Source::Constant) | None => {
@@ -199,7 +199,7 @@ impl FlowCx<'_> {
         let mut keeps: Vec<TokenStream> = keeps.collect();
         let mut variants: Vec<TokenStream> = variants.collect();
         if self.has_checkpoints() {
-            let (variant, keep) = self.segment_variant();
+            let (variant, keep) = self.checkpoint_variant();
             variants.push(variant);
             keeps.push(keep);
         }

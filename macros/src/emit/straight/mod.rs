@@ -40,14 +40,14 @@ pub(crate) struct ReverseParts {
     /// Costs, or `None` if they depend on control flow.
     pub(crate) costs: Option<Costs>,
     /// Variables whose values are residuals.
-    pub(crate) kept: Vec<Var>,
+    pub(crate) residuals: Vec<Var>,
 }
 
 /// Returns the pieces of a straight-line function.
 ///
 /// `callers` are the parameters that callers may differentiate, if these are more than the public
 /// ones.
-pub(crate) fn staged(
+pub(crate) fn straight(
     func: &Func,
     low: &LoweredProgram,
     rt: &TokenStream,
@@ -64,7 +64,7 @@ pub(crate) fn staged(
             pull,
             items: TokenStream::new(),
             costs: Some(Costs::new(&low.program, &vjp)),
-            kept: crate::derivative::kept(&low.program, &vjp),
+            residuals: crate::derivative::residual_vars(&low.program, &vjp),
         }
     };
     DerivativeParts {

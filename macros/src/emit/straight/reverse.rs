@@ -23,7 +23,7 @@ pub(crate) fn reverse(
     let primal = Emitter::new(func, low, rt, &vjp.primal);
     let pullback = Emitter::new(func, low, rt, &vjp.pullback);
     let outs = &vjp.primal.outs[..vjp.n_outs];
-    let mut kept = ResidualBuilder::new(vjp, low, rt, &primal, &pullback);
+    let mut builder = ResidualBuilder::new(vjp, low, rt, &primal, &pullback);
     // Results that depend on a parameter. If there are several, the caller may omit the cotangent
     // of one, which is zero.
     let active: Vec<usize> = (0..vjp.n_outs).filter(|i| vjp.active[*i]).collect();
@@ -32,10 +32,10 @@ pub(crate) fn reverse(
         let doc = format!("The dtype and the shape of result {i}.");
         let value = ours!(::core::clone::Clone::clone(#y.aval()));
         let name = format!("result_{i}_like");
-        kept.add(&name, ours!(#rt::Aval), doc, value, None)
+        builder.add(&name, ours!(#rt::Aval), doc, value, None)
     });
     let zeros = zeros.collect();
-    let puts = puts(low, vjp, wrt, &primal, &mut kept);
+    let puts = cotangent_sinks(low, vjp, wrt, &primal, &mut builder);
     let pull = PullbackCx {
         func,
         low,
@@ -43,7 +43,7 @@ pub(crate) fn reverse(
         vjp,
         active,
         zeros,
-        avals: std::mem::take(&mut kept.avals),
+        avals: std::mem::take(&mut builder.avals),
         puts,
     };
     let pull = pull.body();
@@ -58,7 +58,7 @@ pub(crate) fn reverse(
         inits,
         binds,
         elements,
-    } = kept.finish();
+    } = builder.finish();
     let statements = primal.forward(&[]);
     let forward = ours! {
         #statements
@@ -90,12 +90,12 @@ type CotangentSink = Box<dyn Fn(&Ident) -> TokenStream>;
 /// Returns the destinations of the cotangents that are not always zero.
 ///
 /// A tensor parameter has one cotangent, a tree has one for each leaf.
-fn puts(
+fn cotangent_sinks(
     low: &LoweredProgram,
     vjp: &ad::Vjp,
     wrt: &[Var],
     primal: &Emitter,
-    kept: &mut ResidualBuilder<'_>,
+    builder: &mut ResidualBuilder<'_>,
 ) -> Vec<CotangentSink> {
     let nonzero = wrt.iter().zip(&vjp.nonzero).filter(|(_, n)| **n);
     let puts = nonzero.map(|(&var, _)| -> CotangentSink {
@@ -111,7 +111,7 @@ fn puts(
             Source::Tree { param, .. } => (*param, ours!(add_tree)),
             Source::Constant => unreachable!("a constant is not differentiated"),
         };
-        let field = kept.at(var, &input.source, primal);
+        let field = builder.at(var, &input.source, primal);
         Box::new(move |ct| ours!(#pulled.#put(#param, #field, &#ct);))
     });
     puts.collect()
@@ -148,14 +148,14 @@ impl PullbackCx<'_> {
             return whole;
         }
         let parts = active.iter().enumerate().map(|(k, i)| {
-            let part = self.part(k);
+            let part = self.single_cotangent(k);
             ours!(if #rt::is_given(#given, #i) { #part })
         });
         ours!(if #(#rt::is_given(#given, #active))&&* { #whole } else { #(#parts)* })
     }
 
     /// Returns the statements for the `k`-th cotangent alone.
-    fn part(&self, k: usize) -> TokenStream {
+    fn single_cotangent(&self, k: usize) -> TokenStream {
         let rt = self.rt;
         let cts = self.cotangents();
         let others = cts.iter().enumerate().filter(|(j, _)| *j != k);

@@ -96,7 +96,7 @@ fn infinite(
     signs: &Signs,
     active: &SecondaryMap<Var, ()>,
 ) -> Option<Var> {
-    let of = |v: Var| signs.of(v);
+    let of = |v: Var| signs.facts_of(v);
     let x = *eqn.args.first()?;
     let (operand, safe) = match eqn.op {
         Op::Log | Op::Sqrt | Op::Rsqrt => (x, of(x).not_0 && of(x).at_least_0),

@@ -37,8 +37,8 @@ pub(super) fn largest(
     let mut again: Vec<Var> = Vec::new();
     for _ in 0..ROUNDS {
         // The user's own `#[save]` and `#[recompute]` are respected.
-        let kept = kept(&pinned, wrt).into_iter();
-        let large = kept.filter(|v| is_large(v) && !program.pins.contains(*v));
+        let saved = residual_vars(&pinned, wrt).into_iter();
+        let large = saved.filter(|v| is_large(v) && !program.pins.contains(*v));
         let large: Vec<Var> = large.collect();
         if large.is_empty() {
             break;
@@ -65,14 +65,15 @@ pub(super) fn largest(
 }
 
 /// Returns the residuals that are neither arguments nor results.
-fn kept(program: &Program, wrt: &[Var]) -> Vec<Var> {
+fn residual_vars(program: &Program, wrt: &[Var]) -> Vec<Var> {
     let vjp = ad::vjp(program, wrt);
     let (outs, residuals) = vjp.primal.outs.split_at(vjp.n_outs);
-    let kept = residuals.iter().zip(&vjp.shape_only);
-    let kept = kept
+    let saved = residuals.iter().zip(&vjp.shape_only);
+    let saved = saved
         .filter(|(_, shape_only)| !**shape_only)
         .map(|(v, _)| *v);
-    kept.filter(|v| !outs.contains(v) && !program.params.contains(v))
+    saved
+        .filter(|v| !outs.contains(v) && !program.params.contains(v))
         .collect()
 }
 

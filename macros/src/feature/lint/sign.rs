@@ -87,7 +87,7 @@ impl ElementFacts {
 pub(super) struct Signs(SecondaryMap<Var, ElementFacts>);
 
 impl Signs {
-    pub(super) fn of(&self, var: Var) -> ElementFacts {
+    pub(super) fn facts_of(&self, var: Var) -> ElementFacts {
         self.0.get(var).copied().unwrap_or_default()
     }
 
@@ -119,7 +119,7 @@ impl Signs {
 }
 
 fn result(program: &Program, eqn: &Eqn, signs: &Signs) -> ElementFacts {
-    let of = |v: &Var| signs.of(*v);
+    let of = |v: &Var| signs.facts_of(*v);
     let x = eqn.args.first().map(of).unwrap_or_default();
     let y = eqn.args.get(1).map(of).unwrap_or_default();
     let positive = ElementFacts {

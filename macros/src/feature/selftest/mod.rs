@@ -15,7 +15,7 @@ use syn::spanned::Spanned;
 /// Returns a module of tests, and the function that they call.
 ///
 /// The function is outside of the module, so that the user's types are in scope.
-pub(crate) fn checks(func: &Func, sampling: &Sampling, rt: &TokenStream) -> TokenStream {
+pub(crate) fn selftest_items(func: &Func, sampling: &Sampling, rt: &TokenStream) -> TokenStream {
     let names = ItemNames::new(func);
     let cx = TestCx { func, rt };
     let (run, module) = (&names.check, &names.checks);

@@ -9,7 +9,7 @@ impl Cx<'_> {
     /// Returns the dims of a list of lengths, with `None` for -1.
     ///
     /// Returns `None` if the host expression is not an array literal.
-    pub(super) fn lens(&self, host: &Host) -> Option<Vec<Option<Dim>>> {
+    pub(super) fn dims_of_list(&self, host: &Host) -> Option<Vec<Option<Dim>>> {
         let mut expr = &host.expr;
         while let Expr::Reference(r) = expr {
             expr = &r.expr;

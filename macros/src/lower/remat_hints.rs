@@ -7,7 +7,7 @@ use gradloom_ir::program::Keep;
 
 impl Cx<'_> {
     /// Applies `#[save]` and `#[recompute]` on a `let`.
-    pub(super) fn keep(&mut self, local: &syn::Local, value: &Value) {
+    pub(super) fn remat_hint(&mut self, local: &syn::Local, value: &Value) {
         let marks: Vec<_> = local.attrs.iter().filter(|a| is_remat_hint(a)).collect();
         let Some(first) = marks.first() else { return };
         if let Some(second) = marks.get(1) {
@@ -33,7 +33,7 @@ impl Cx<'_> {
             std::slice::from_ref(value)
         } {
             if let Value::Tensor { var, .. } = value {
-                self.pins.push((*var, keep));
+                self.remat_hints.push((*var, keep));
                 any = true;
             }
         }

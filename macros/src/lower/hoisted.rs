@@ -13,8 +13,8 @@ impl Cx<'_> {
     /// Returns a host value that can be read later and more than once.
     ///
     /// It is bound to a local here, unless the expression keeps its value.
-    pub(super) fn fixed(&mut self, host: Host, name: &str) -> Host {
-        if host.reads.is_empty() && self.is_fixed(&host.expr) {
+    pub(super) fn hoisted(&mut self, host: Host, name: &str) -> Host {
+        if host.reads.is_empty() && self.keeps_its_value(&host.expr) {
             return host;
         }
         let expr = self.bound(&host.expr, &host.reads, name);
@@ -25,13 +25,13 @@ impl Cx<'_> {
         }
     }
 
-    /// Returns a value that can be read later; see [`Cx::fixed`].
-    pub(super) fn fixed_value(&mut self, value: Value, name: &str) -> Value {
+    /// Returns a value that can be read later; see [`Cx::hoisted`].
+    pub(super) fn hoisted_value(&mut self, value: Value, name: &str) -> Value {
         match value {
-            Value::Host(host) => Value::Host(self.fixed(host, name)),
-            Value::Place(place) => Value::Place(self.fixed_place(&place)),
+            Value::Host(host) => Value::Host(self.hoisted(host, name)),
+            Value::Place(place) => Value::Place(self.hoisted_place(&place)),
             Value::Tuple(values) => {
-                let values = values.into_iter().map(|v| self.fixed_value(v, name));
+                let values = values.into_iter().map(|v| self.hoisted_value(v, name));
                 Value::Tuple(values.collect())
             }
             value => value,
@@ -95,30 +95,30 @@ impl Cx<'_> {
         let changes =
             |expr: &Expr| self.mentions_traced(expr) && may_change(&self.rename(expr), &read);
         match Vec::from_iter(after).into_iter().any(changes) {
-            true => Value::Host(self.fixed(host, "value")),
+            true => Value::Host(self.hoisted(host, "value")),
             false => Value::Host(host),
         }
     }
 
     /// Returns whether an expression has no side effects, and no later code changes its value.
-    pub(super) fn is_fixed(&self, expr: &Expr) -> bool {
+    pub(super) fn keeps_its_value(&self, expr: &Expr) -> bool {
         match expr {
             Expr::Lit(_) => true,
             Expr::Path(p) => {
                 let ident = p.path.get_ident();
                 ident.is_none_or(|i| !self.host_mut.contains(&unraw(i)))
             }
-            Expr::Paren(e) => self.is_fixed(&e.expr),
-            Expr::Group(e) => self.is_fixed(&e.expr),
-            Expr::Cast(e) => self.is_fixed(&e.expr),
-            Expr::Unary(e) => self.is_fixed(&e.expr),
-            Expr::Field(e) => self.is_fixed(&e.base),
-            Expr::Reference(e) => e.mutability.is_none() && self.is_fixed(&e.expr),
+            Expr::Paren(e) => self.keeps_its_value(&e.expr),
+            Expr::Group(e) => self.keeps_its_value(&e.expr),
+            Expr::Cast(e) => self.keeps_its_value(&e.expr),
+            Expr::Unary(e) => self.keeps_its_value(&e.expr),
+            Expr::Field(e) => self.keeps_its_value(&e.base),
+            Expr::Reference(e) => e.mutability.is_none() && self.keeps_its_value(&e.expr),
             Expr::Binary(e) => {
                 let assigns = super::stmt::is_compound(&e.op);
-                !assigns && self.is_fixed(&e.left) && self.is_fixed(&e.right)
+                !assigns && self.keeps_its_value(&e.left) && self.keeps_its_value(&e.right)
             }
-            Expr::Tuple(e) => e.elems.iter().all(|e| self.is_fixed(e)),
+            Expr::Tuple(e) => e.elems.iter().all(|e| self.keeps_its_value(e)),
             _ => false,
         }
     }
@@ -135,13 +135,13 @@ impl Cx<'_> {
             }
             Expr::Paren(inner) => self.fixed_index(*inner.expr, reads),
             index if host::literal(&index).is_some() => index,
-            Expr::Path(path) if self.is_fixed(&Expr::Path(path.clone())) => Expr::Path(path),
+            Expr::Path(path) if self.keeps_its_value(&Expr::Path(path.clone())) => Expr::Path(path),
             index => self.bound(&index, reads, "index"),
         }
     }
 
     /// Returns a place that later changes to the locals in its indices do not affect.
-    pub(super) fn fixed_place(&mut self, place: &Place) -> Place {
+    pub(super) fn hoisted_place(&mut self, place: &Place) -> Place {
         Place {
             expr: self.fixed_path(place.expr.clone()),
             ..place.clone()
@@ -163,7 +163,7 @@ impl Cx<'_> {
                 Expr::Unary(e)
             }
             // A local that may be assigned another reference.
-            Expr::Path(e) if !self.is_fixed(&Expr::Path(e.clone())) => {
+            Expr::Path(e) if !self.keeps_its_value(&Expr::Path(e.clone())) => {
                 self.bound(&Expr::Path(e), &[], "part")
             }
             Expr::Index(mut e) => {
@@ -193,15 +193,15 @@ fn may_change(expr: &Expr, locals: &BTreeSet<String>) -> bool {
         found: bool,
     }
     impl ChangeFinder<'_> {
-        fn of(&mut self, expr: &Expr) {
+        fn note_change_of(&mut self, expr: &Expr) {
             match expr {
                 Expr::Path(p) => {
                     let ident = p.path.get_ident();
                     self.found |= ident.is_some_and(|i| self.locals.contains(&unraw(i)));
                 }
-                Expr::Paren(e) => self.of(&e.expr),
-                Expr::Field(e) => self.of(&e.base),
-                Expr::Index(e) => self.of(&e.expr),
+                Expr::Paren(e) => self.note_change_of(&e.expr),
+                Expr::Field(e) => self.note_change_of(&e.base),
+                Expr::Index(e) => self.note_change_of(&e.expr),
                 _ => {}
             }
         }
@@ -209,10 +209,10 @@ fn may_change(expr: &Expr, locals: &BTreeSet<String>) -> bool {
     impl<'ast> Visit<'ast> for ChangeFinder<'_> {
         fn visit_expr(&mut self, expr: &'ast Expr) {
             match expr {
-                Expr::MethodCall(e) => self.of(&e.receiver),
-                Expr::Reference(e) if e.mutability.is_some() => self.of(&e.expr),
-                Expr::Assign(e) => self.of(&e.left),
-                Expr::Binary(e) if super::stmt::is_compound(&e.op) => self.of(&e.left),
+                Expr::MethodCall(e) => self.note_change_of(&e.receiver),
+                Expr::Reference(e) if e.mutability.is_some() => self.note_change_of(&e.expr),
+                Expr::Assign(e) => self.note_change_of(&e.left),
+                Expr::Binary(e) if super::stmt::is_compound(&e.op) => self.note_change_of(&e.left),
                 _ => {}
             }
             syn::visit::visit_expr(self, expr);
