@@ -28,11 +28,15 @@ pub(super) struct RawBlock {
 impl Cx<'_> {
     /// Assembles the pieces of a body that has been lowered completely.
     pub(super) fn pieces(mut self) -> LoweredFlow {
-        let names = std::mem::take(&mut self.b)
+        let names = std::mem::take(&mut self.builder.b)
             .finish(Vec::new(), Vec::new())
             .names;
-        let idents = Rc::new(self.idents);
-        let mut state = self.flow.take().expect("the body may have control flow");
+        let idents = Rc::new(self.names.idents);
+        let mut state = self
+            .host
+            .flow
+            .take()
+            .expect("the body may have control flow");
         let mut body = state.open.pop().expect("the outermost list is open");
         declared(&mut body, &state.declarations);
         let raws: Vec<RawBlock> = state.blocks.into_iter().map(Rc::unwrap_or_clone).collect();
@@ -68,7 +72,7 @@ impl Cx<'_> {
                 names: names.clone(),
                 ..raw.program
             };
-            for (var, keep) in &self.remat_hints {
+            for (var, keep) in &self.builder.remat_hints {
                 if bound.contains(var) {
                     program.pins.insert(*var, *keep);
                 }
@@ -95,7 +99,13 @@ impl Cx<'_> {
             });
         }
         let is_param = |i: &&Input| matches!(i.source, Source::Param(_));
-        let inputs: Vec<Input> = self.inputs.iter().filter(is_param).cloned().collect();
+        let inputs: Vec<Input> = self
+            .builder
+            .inputs
+            .iter()
+            .filter(is_param)
+            .cloned()
+            .collect();
         LoweredFlow {
             flow: Flow {
                 params: inputs.iter().map(|i| i.var).collect(),

@@ -33,9 +33,9 @@ impl Cx<'_> {
                 number: false,
             }));
         }
-        let outer = std::mem::replace(&mut self.host_places, true);
+        let outer = std::mem::replace(&mut self.host.reads_places, true);
         let value = self.top(right, &Expected::tensor());
-        self.host_places = outer;
+        self.host.reads_places = outer;
         match value? {
             Value::Never => Ok(None),
             value => self.host_of(value, right).map(Some),
@@ -93,7 +93,14 @@ impl Cx<'_> {
             return self.assign_part(left, value);
         };
         let name = unraw(ident);
-        let Some(local) = self.scopes.iter().rev().find_map(|s| s.get(&name)).cloned() else {
+        let Some(local) = self
+            .names
+            .scopes
+            .iter()
+            .rev()
+            .find_map(|s| s.get(&name))
+            .cloned()
+        else {
             return self.recorded("an assignment to a place that is not a local", left.span());
         };
         let Local { value: old, slot } = local;
@@ -120,7 +127,13 @@ impl Cx<'_> {
             self.assign_hosts(slot, &old, &mut value)?;
         }
         let poisoned = matches!(value, Value::Poison);
-        if let Some(local) = self.scopes.iter_mut().rev().find_map(|s| s.get_mut(&name)) {
+        if let Some(local) = self
+            .names
+            .scopes
+            .iter_mut()
+            .rev()
+            .find_map(|s| s.get_mut(&name))
+        {
             *local = Local { value, slot };
         }
         if poisoned { Err(Abort::Error) } else { Ok(()) }
@@ -141,7 +154,7 @@ impl Cx<'_> {
             (Value::Host(host), Value::Uninit(id)) => {
                 let fresh = self.host_ident(ident);
                 self.declare(*id, Declaration::Host(fresh.clone()));
-                self.host_mut.insert(unraw(&fresh));
+                self.names.host_mut.insert(unraw(&fresh));
                 let expr = &host.expr;
                 self.push_host(host.reads, quote!(#fresh = #expr;));
                 Value::Host(Host {
@@ -204,7 +217,7 @@ impl Cx<'_> {
         };
         let parts = self.eval(base, &Expected::tensor())?;
         if let (Value::Tensor { .. }, Expr::Index(_)) = (&parts, left) {
-            self.errors.push(
+            self.diagnostics.errors.push(
                 left,
                 "the elements of a tensor cannot be assigned; choose them with `condition.select(&x, &y)`, or join parts with `Tensor::concat`",
             );

@@ -29,7 +29,7 @@ impl Cx<'_> {
                 if p.mutability.is_some() {
                     self.mutable_parts(&p.ident, &mut value);
                 }
-                let scope = self.scopes.last_mut().expect("there is a scope");
+                let scope = self.names.scopes.last_mut().expect("there is a scope");
                 scope.insert(unraw(&p.ident), value.into());
                 Ok(())
             }
@@ -65,7 +65,8 @@ impl Cx<'_> {
     pub(super) fn poison(&mut self, pat: &Pat) {
         match pat {
             Pat::Ident(p) => {
-                self.scopes
+                self.names
+                    .scopes
                     .last_mut()
                     .expect("there is a scope")
                     .insert(unraw(&p.ident), Value::Poison.into());
@@ -94,7 +95,7 @@ impl Cx<'_> {
             fn visit_pat_ident_mut(&mut self, p: &mut syn::PatIdent) {
                 let fresh = self.cx.host_ident(&p.ident);
                 if p.mutability.is_some() {
-                    self.cx.host_mut.insert(unraw(&fresh));
+                    self.cx.names.host_mut.insert(unraw(&fresh));
                 }
                 self.bound.push((p.ident.clone(), fresh.clone()));
                 p.ident = fresh;
@@ -118,7 +119,8 @@ impl Cx<'_> {
                 reads: Vec::new(),
                 number,
             });
-            self.scopes
+            self.names
+                .scopes
                 .last_mut()
                 .expect("there is a scope")
                 .insert(unraw(&user), value.into());

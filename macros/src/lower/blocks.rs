@@ -24,8 +24,6 @@ pub(super) struct FlowState {
     pub(super) blocks: Vec<Rc<RawBlock>>,
     /// Slots whose next store is their declaration.
     pub(super) undeclared: BTreeSet<Var>,
-    /// Stores at the end of the open block.
-    pub(super) stores: Vec<(Var, Var, Store)>,
     pub(super) declarations: Vec<Declaration>,
     /// Aval of every value stored in a slot, to compute the avals at loop heads.
     pub(super) stored: Vec<(Var, Aval)>,
@@ -40,7 +38,6 @@ pub(super) struct FlowState {
     pub(super) read: BTreeSet<Var>,
     /// Name of the local that the next branch is bound to.
     pub(super) hint: Option<Ident>,
-    pub(super) line: usize,
 }
 
 impl FlowState {
@@ -49,7 +46,6 @@ impl FlowState {
             open: vec![Vec::new()],
             blocks: Vec::new(),
             undeclared: BTreeSet::new(),
-            stores: Vec::new(),
             declarations: Vec::new(),
             stored: Vec::new(),
             results: Vec::new(),
@@ -58,7 +54,6 @@ impl FlowState {
             as_tensors: false,
             read: BTreeSet::new(),
             hint: None,
-            line: 0,
         }
     }
 }
@@ -66,15 +61,18 @@ impl FlowState {
 impl Cx<'_> {
     /// Returns the state of a body with control flow.
     pub(super) fn pieces_mut(&mut self) -> &mut FlowState {
-        self.flow.as_mut().expect("the body may have control flow")
+        self.host
+            .flow
+            .as_mut()
+            .expect("the body may have control flow")
     }
 
     /// Lowers a body with control flow.
     pub(super) fn flow(&mut self, block: &syn::Block) -> LowerResult<()> {
         let shape = self.func.output.shape.clone();
         for _ in 0..shape.len() {
-            let result = self.b.param(Aval::UNKNOWN);
-            self.b.name(result, "result");
+            let result = self.builder.b.param(Aval::UNKNOWN);
+            self.builder.b.name(result, "result");
             self.pieces_mut().results.push(result);
         }
         self.function_body(block)?;
@@ -89,9 +87,9 @@ impl Cx<'_> {
 
     /// Sets the line of the open block, if it is still empty.
     pub(super) fn at_line(&mut self, span: Span) {
-        let starts = self.b.n_eqns() == 0 && self.hosts.is_empty();
-        if let Some(pieces) = self.flow.as_mut().filter(|_| starts) {
-            pieces.line = span.start().line;
+        let starts = self.builder.b.n_eqns() == 0 && self.builder.hosts.is_empty();
+        if starts {
+            self.builder.line = span.start().line;
         }
     }
 
@@ -110,10 +108,10 @@ impl Cx<'_> {
         inner: impl FnOnce(&mut Self) -> LowerResult<T>,
     ) -> LowerResult<(T, Vec<Node<HostCode>>)> {
         self.pieces_mut().open.push(Vec::new());
-        self.scopes.push(BTreeMap::new());
+        self.names.scopes.push(BTreeMap::new());
         let value = inner(self);
         self.flush();
-        self.scopes.pop();
+        self.names.scopes.pop();
         let nodes = self
             .pieces_mut()
             .open
@@ -151,7 +149,7 @@ impl Cx<'_> {
     pub(super) fn flush_before(&mut self, assigned: &[Ident]) {
         self.keep_old_values(assigned);
         let mut pending = Vec::new();
-        for local in self.scopes.iter_mut().flat_map(BTreeMap::values_mut) {
+        for local in self.names.scopes.iter_mut().flat_map(BTreeMap::values_mut) {
             if let Some(slot) = &local.slot {
                 settle(slot, &mut local.value, &mut pending);
             }
@@ -163,12 +161,12 @@ impl Cx<'_> {
             };
             self.store(target, value, store);
         }
-        let stores = std::mem::take(&mut self.pieces_mut().stores);
-        if self.b.n_eqns() == 0 && self.hosts.is_empty() && stores.is_empty() {
+        let stores = std::mem::take(&mut self.builder.stores);
+        if self.builder.b.n_eqns() == 0 && self.builder.hosts.is_empty() && stores.is_empty() {
             return;
         }
-        let program = std::mem::take(&mut self.b).finish(Vec::new(), Vec::new());
-        self.b = Builder::after(&program);
+        let program = std::mem::take(&mut self.builder.b).finish(Vec::new(), Vec::new());
+        self.builder.b = Builder::after(&program);
         // The names are complete only after the whole body is lowered.
         let program = Program {
             names: SecondaryMap::new(),
@@ -176,6 +174,7 @@ impl Cx<'_> {
         };
         let is_param = |i: &Input| matches!(i.source, Source::Param(_));
         let params: Vec<Input> = self
+            .builder
             .inputs
             .iter()
             .filter(|i| is_param(i))
@@ -183,17 +182,17 @@ impl Cx<'_> {
             .collect();
         let raw = RawBlock {
             program,
-            inputs: std::mem::replace(&mut self.inputs, params),
-            hosts: std::mem::take(&mut self.hosts),
-            statics: std::mem::take(&mut self.statics),
-            static_hosts: std::mem::take(&mut self.static_hosts),
-            input_hosts: std::mem::take(&mut self.input_hosts),
-            calls: std::mem::take(&mut self.calls),
-            spans: std::mem::take(&mut self.spans),
+            inputs: std::mem::replace(&mut self.builder.inputs, params),
+            hosts: std::mem::take(&mut self.builder.hosts),
+            statics: std::mem::take(&mut self.builder.statics),
+            static_hosts: std::mem::take(&mut self.builder.static_hosts),
+            input_hosts: std::mem::take(&mut self.builder.input_hosts),
+            calls: std::mem::take(&mut self.builder.calls),
+            spans: std::mem::take(&mut self.builder.spans),
             stores,
-            line: self.pieces_mut().line,
+            line: self.builder.line,
         };
-        self.leaves.clear();
+        self.builder.leaves.clear();
         self.pieces_mut().blocks.push(Rc::new(raw));
         let index = self.pieces_mut().blocks.len() - 1;
         self.push_node(Node::Block(index));

@@ -107,7 +107,8 @@ impl Cx<'_> {
         for (slot, aval) in late.collect::<Vec<_>>().iter().chain(&arms.entry) {
             let after = arms.exits.iter().flatten().filter(|(v, _)| v == slot);
             let after = after.map(|(_, a)| a.clone()).reduce(|a, b| join(&a, &b));
-            self.b
+            self.builder
+                .b
                 .set_aval(*slot, after.unwrap_or_else(|| aval.clone()));
         }
         if arms.failed {
@@ -126,7 +127,8 @@ impl Cx<'_> {
         value: impl FnOnce(&mut Self) -> LowerResult<Value>,
     ) -> LowerResult<()> {
         let ((), body) = self.scope(|cx| {
-            *cx.scopes
+            *cx.names
+                .scopes
                 .last_mut()
                 .expect("the scope has just been opened") = bound;
             let value = value(cx)?;
@@ -182,9 +184,13 @@ impl Cx<'_> {
             let mut arms = cx.arms();
             for arm in &e.arms {
                 cx.next_arm(&mut arms, |cx| {
-                    cx.scopes.push(BTreeMap::new());
+                    cx.names.scopes.push(BTreeMap::new());
                     let head = cx.arm_head(arm, &item);
-                    let bound = cx.scopes.pop().expect("the scope has just been pushed");
+                    let bound = cx
+                        .names
+                        .scopes
+                        .pop()
+                        .expect("the scope has just been pushed");
                     let body = |cx: &mut Self| cx.body_as(&arm.body, want, used);
                     cx.arm(head?, bound, join.as_deref_mut(), body)
                 })?;
@@ -331,9 +337,13 @@ impl Cx<'_> {
         cond: &Expr,
         keyword: &str,
     ) -> LowerResult<(TokenStream, BTreeMap<String, super::Local>)> {
-        self.scopes.push(BTreeMap::new());
+        self.names.scopes.push(BTreeMap::new());
         let code = self.conditions(cond, keyword);
-        let bound = self.scopes.pop().expect("the scope has just been pushed");
+        let bound = self
+            .names
+            .scopes
+            .pop()
+            .expect("the scope has just been pushed");
         Ok((code?, bound))
     }
 
@@ -390,9 +400,9 @@ impl Cx<'_> {
             right.expr = syn::parse_quote!(#left #op #expr);
             return Ok(right);
         }
-        let outer = std::mem::replace(&mut self.host_places, true);
+        let outer = std::mem::replace(&mut self.host.reads_places, true);
         let value = self.eval(cond, &Expected::tensor());
-        self.host_places = outer;
+        self.host.reads_places = outer;
         match value? {
             Value::Host(host) => Ok(host),
             Value::Place(place) => Ok(Host {
@@ -408,7 +418,7 @@ impl Cx<'_> {
 
     /// Lowers `a && b` as `if a { b } else { false }`, for a `b` that needs equations.
     fn one_by_one(&mut self, b: &syn::ExprBinary) -> LowerResult<Host> {
-        if self.flow.is_none() {
+        if self.host.flow.is_none() {
             return self.recorded("a condition that is not always evaluated", b.right.span());
         }
         let (left, right, span) = (&b.left, &b.right, b.span());

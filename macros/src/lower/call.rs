@@ -42,7 +42,7 @@ impl Cx<'_> {
     ) -> LowerResult<Value> {
         let func = match &*call.func {
             Expr::Path(func) => func,
-            Expr::Paren(p) if self.flow.is_some() => {
+            Expr::Paren(p) if self.host.flow.is_some() => {
                 if let Expr::Closure(closure) = &*p.expr
                     && let Value::Closure(closure) = self.closure(closure)?
                 {
@@ -225,8 +225,8 @@ impl Cx<'_> {
             recursive,
             span,
         } = traced;
-        if recursive && self.flow.is_none() {
-            self.errors.push_at(
+        if recursive && self.host.flow.is_none() {
+            self.diagnostics.errors.push_at(
                 span,
                 format!("`{}` calls itself whatever its arguments are, so it never returns; put the call under an `if` on a static argument", self.func.name()),
             );
@@ -242,8 +242,8 @@ impl Cx<'_> {
             true => format!("{name}({})", shown.join(", ")),
             false => name,
         };
-        let attr = self.b.attr(Static::Host(shown));
-        self.calls.insert(
+        let attr = self.builder.b.attr(Static::Host(shown));
+        self.builder.calls.insert(
             attr,
             Call {
                 callee,
@@ -336,7 +336,7 @@ impl Cx<'_> {
     fn tree_argument(&mut self, place: &Place, receives: bool) -> (Var, TokenStream) {
         let place = self.hoisted_place(place);
         let param = &self.func.params[place.param];
-        let var = self.b.param(Aval::UNKNOWN);
+        let var = self.builder.b.param(Aval::UNKNOWN);
         let tokens = place.expr.to_token_stream();
         let reference = if place.root && param.by_ref {
             quote!(&*#tokens)
@@ -355,7 +355,7 @@ impl Cx<'_> {
             "" => "part".to_owned(),
             name => name.to_owned(),
         };
-        self.inputs.push(Input {
+        self.builder.inputs.push(Input {
             var,
             source: Source::Tree {
                 param: place.param,

@@ -89,23 +89,24 @@ impl Cx<'_> {
             Ok(())
         });
         if let Err(error) = parsed {
-            self.errors.push_error(error);
+            self.diagnostics.errors.push_error(error);
             return Err(Abort::Error);
         }
         let Some(every) = every else {
-            self.errors.push(
+            self.diagnostics.errors.push(
                 attr,
                 "`#[checkpoint]` needs the number of iterations between saved states; write `#[checkpoint(every = 10)]`",
             );
             return Err(Abort::Error);
         };
         if super::host::literal(&every).and_then(|s| s.int()) == Some(0) {
-            self.errors
+            self.diagnostics
+                .errors
                 .push(&every, "a state is kept after 1 turn or more, not after 0");
             return Err(Abort::Error);
         }
         if super::syntax::exits(of) || super::syntax::has_return(of) {
-            self.errors.push(
+            self.diagnostics.errors.push(
                 attr,
                 "a checkpointed loop is recomputed for its derivative, so it cannot `return`, use `?` or leave an outer loop; use `break`, and decide after the loop",
             );
@@ -129,7 +130,7 @@ impl Cx<'_> {
         let (mut hosts, mut changing) = (turns.copies.clone(), Vec::new());
         let mut seen = BTreeSet::new();
         let mut outside = None;
-        for scope in self.scopes.iter().rev() {
+        for scope in self.names.scopes.iter().rev() {
             for (name, local) in scope {
                 if !names.contains(name) || !seen.insert(name.clone()) {
                     continue;
@@ -140,7 +141,7 @@ impl Cx<'_> {
                         Value::Host(host) => {
                             let expr = &host.expr;
                             if let Ok(ident) = syn::parse2::<Ident>(expr.to_token_stream()) {
-                                if self.host_mut.contains(&crate::input::unraw(&ident)) {
+                                if self.names.host_mut.contains(&crate::input::unraw(&ident)) {
                                     changing.push(ident.clone());
                                 }
                                 hosts.push(ident);
@@ -164,7 +165,7 @@ impl Cx<'_> {
             list.retain(|ident: &Ident| seen.insert(ident.to_string()));
         }
         if let Some(name) = outside {
-            self.errors.push_at(
+            self.diagnostics.errors.push_at(
                 of.span(),
                 format!("a checkpointed loop saves the locals it reads, and `{name}` is a reference or has no value yet; move the loop into its own traced function or method"),
             );
@@ -225,13 +226,13 @@ impl Cx<'_> {
             }
         }
         let mut copies = Copies {
-            host_mut: &self.host_mut,
+            host_mut: &self.names.host_mut,
             found: Vec::new(),
             used_up: None,
         };
         syn::visit::Visit::visit_expr(&mut copies, iterator);
         if let Some(used_up) = copies.used_up {
-            self.errors.push_at(
+            self.diagnostics.errors.push_at(
                 iterator.span(),
                 format!("a checkpointed loop evaluates its iterator again, and this may change `{used_up}`; put the items into an immutable local before the loop"),
             );

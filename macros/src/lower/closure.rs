@@ -22,7 +22,7 @@ impl Closure {
 
 impl Cx<'_> {
     pub(super) fn closure(&mut self, expr: &ExprClosure) -> LowerResult<Value> {
-        if self.flow.is_none() {
+        if self.host.flow.is_none() {
             return self.recorded("a closure", expr.span());
         }
         if super::host::leaves_function(&expr.body) || super::syntax::has_return(&expr.body) {
@@ -39,7 +39,7 @@ impl Cx<'_> {
         self.keep_captured(&names);
         let mut captured = BTreeMap::new();
         for name in names {
-            let local = self.scopes.iter().rev().find_map(|s| s.get(&name));
+            let local = self.names.scopes.iter().rev().find_map(|s| s.get(&name));
             let Some(local) = local.cloned() else {
                 continue;
             };
@@ -79,8 +79,8 @@ impl Cx<'_> {
         }
         // Loops and branches in the body expect every local of the caller in its slot.
         self.flush();
-        let outer = std::mem::replace(&mut self.scopes, vec![closure.captured.clone()]);
-        self.scopes.push(BTreeMap::new());
+        let outer = std::mem::replace(&mut self.names.scopes, vec![closure.captured.clone()]);
+        self.names.scopes.push(BTreeMap::new());
         let params = closure.expr.inputs.iter().zip(args);
         let bound = params.map(|(pat, arg)| match arg {
             Value::Host(host) => self.bind_host(pat, None, &host, host.number),
@@ -88,7 +88,7 @@ impl Cx<'_> {
         });
         let bound: LowerResult<Vec<()>> = bound.collect();
         let value = bound.and_then(|_| self.eval(&closure.expr.body, want));
-        self.scopes = outer;
+        self.names.scopes = outer;
         value
     }
 
@@ -99,7 +99,7 @@ impl Cx<'_> {
     fn keep_captured(&mut self, names: &[String]) {
         let mut changing = BTreeSet::new();
         for name in names {
-            let local = self.scopes.iter().rev().find_map(|s| s.get(name));
+            let local = self.names.scopes.iter().rev().find_map(|s| s.get(name));
             if let Some(local) = local.filter(|local| local.slot.is_none()) {
                 changing.extend(self.slots_in(&local.value));
             }

@@ -62,7 +62,7 @@ impl Cx<'_> {
 
     /// Makes sure that variables which host code outside of the blocks reads are computed.
     pub(super) fn force(&mut self, reads: &[Var]) {
-        if self.flow.is_some() {
+        if self.host.flow.is_some() {
             self.read(reads);
         }
     }
@@ -132,8 +132,14 @@ impl Cx<'_> {
     /// Returns how much has been lowered: the numbers of nodes, and of equations and host
     /// statements in the open block.
     pub(super) fn n_lowered(&self) -> (usize, usize, usize) {
-        let nodes = self.flow.iter().flat_map(|f| &f.open).map(Vec::len).sum();
-        (nodes, self.b.n_eqns(), self.hosts.len())
+        let nodes = self
+            .host
+            .flow
+            .iter()
+            .flat_map(|f| &f.open)
+            .map(Vec::len)
+            .sum();
+        (nodes, self.builder.b.n_eqns(), self.builder.hosts.len())
     }
 
     /// Lowers the statements of a block whose value is not used.
@@ -148,21 +154,23 @@ impl Cx<'_> {
         match expr {
             Expr::Paren(p) => self.top(&p.expr, want),
             Expr::Block(b)
-                if self.flow.is_some() && b.label.is_none() && self.is_traced_control(expr) =>
+                if self.host.flow.is_some()
+                    && b.label.is_none()
+                    && self.is_traced_control(expr) =>
             {
-                self.scopes.push(BTreeMap::new());
+                self.names.scopes.push(BTreeMap::new());
                 let value = self.block_as(&b.block, want, Use::Value);
-                self.scopes.pop();
+                self.names.scopes.pop();
                 value
             }
-            expr if self.flow.is_some()
+            expr if self.host.flow.is_some()
                 && is_control(expr)
                 && (self.is_traced_control(expr) || matches!(expr, Expr::Macro(_))) =>
             {
                 self.control(expr, want, Use::Value)
             }
             Expr::Binary(b)
-                if self.flow.is_some()
+                if self.host.flow.is_some()
                     && matches!(b.op, syn::BinOp::And(_) | syn::BinOp::Or(_))
                     && self.mentions_traced(&b.right) =>
             {

@@ -72,14 +72,14 @@ impl Cx<'_> {
     pub(super) fn explain(&mut self, error: &OpError, statics: &[Attr], args: &[Var], span: Span) {
         let statics: Vec<Static> = statics
             .iter()
-            .map(|a| self.b.static_of(*a).clone())
+            .map(|a| self.builder.b.static_of(*a).clone())
             .collect();
         let data = &args[..error.args.len()];
         let operands: Vec<String> = data.iter().map(|v| self.is_what(*v)).collect();
         let message = error.message(&operands);
         match self.expr_at(span) {
-            Some(whole) => self.errors.push(&whole, message),
-            None => self.errors.push_at(span, message),
+            Some(whole) => self.diagnostics.errors.push(&whole, message),
+            None => self.diagnostics.errors.push_at(span, message),
         }
         if is_of_statics(&error.fault) {
             return;
@@ -103,7 +103,7 @@ impl Cx<'_> {
                 note = format!("{note}, a parameter with {with}");
             }
         }
-        self.errors.push(&at, note);
+        self.diagnostics.errors.push(&at, note);
     }
 
     /// Returns the operands that cause the fault, each with the smallest part that does.
@@ -113,12 +113,16 @@ impl Cx<'_> {
             if causes.iter().any(|(v, _)| *v == var) {
                 continue;
             }
-            let aval = self.b.aval(var);
+            let aval = self.builder.b.aval(var);
             let heals = |part: &Part| {
                 let less = part.forget(aval);
-                let args = args
-                    .iter()
-                    .map(|v| if *v == var { &less } else { self.b.aval(*v) });
+                let args = args.iter().map(|v| {
+                    if *v == var {
+                        &less
+                    } else {
+                        self.builder.b.aval(*v)
+                    }
+                });
                 let again = error.op.infer(statics, &args.collect::<Vec<_>>(), 1);
                 part.is_known(aval) && again.err().map(|e| e.fault).as_ref() != Some(&error.fault)
             };
@@ -164,7 +168,7 @@ impl Cx<'_> {
 
     /// Returns text such as "axis 1 of `h` is 128".
     fn fact(&self, var: Var, part: Part) -> String {
-        let what = part.text_of(self.b.aval(var));
+        let what = part.text_of(self.builder.b.aval(var));
         let called = self.called_at_least(var);
         match part {
             Part::Axis(axis) => format!("axis {axis} of {called} is {what}"),
@@ -175,7 +179,7 @@ impl Cx<'_> {
     /// Returns the variable that first fixed `part` of `var`, and which of its parts did.
     pub(super) fn origin(&self, var: Var, part: Part) -> (Var, Part) {
         let (mut var, mut part) = (var, part);
-        while let Some(eqn) = self.b.eqn_of(var)
+        while let Some(eqn) = self.builder.b.eqn_of(var)
             && let Some(before) = self.before(eqn, var, part)
         {
             (var, part) = before;
@@ -185,17 +189,17 @@ impl Cx<'_> {
 
     /// Returns the part of an operand of `eqn` that determines `part` of its result `out`.
     fn before(&self, eqn: &Eqn, out: Var, part: Part) -> Option<(Var, Part)> {
-        let result = self.b.aval(out);
+        let result = self.builder.b.aval(out);
         let statics: Vec<Static> = eqn
             .attrs
             .iter()
-            .map(|a| self.b.static_of(*a).clone())
+            .map(|a| self.builder.b.static_of(*a).clone())
             .collect();
-        let avals: Vec<&Aval> = eqn.args.iter().map(|v| self.b.aval(*v)).collect();
+        let avals: Vec<&Aval> = eqn.args.iter().map(|v| self.builder.b.aval(*v)).collect();
         let position = eqn.outs.iter().position(|o| *o == out)?;
         let mut found = None;
         for &var in eqn.data() {
-            let aval = self.b.aval(var);
+            let aval = self.builder.b.aval(var);
             let parts = Part::axes(aval).chain([Part::DType, Part::Shape]);
             let alike = parts.filter(|p| p.is_like(part) && p.is_known(aval));
             for before in alike.filter(|p| p.text_of(aval) == part.text_of(result)) {
@@ -224,7 +228,7 @@ impl Cx<'_> {
 
     /// Returns text such as "`h` is [B, 128]", or an empty string if nothing is known.
     fn is_what(&self, var: Var) -> String {
-        let aval = self.b.aval(var);
+        let aval = self.builder.b.aval(var);
         let known = match (aval.dtype, aval.shape.dims()) {
             (Some(_), _) => aval.to_string(),
             (None, Some(_)) => aval.shape.to_string(),
@@ -245,21 +249,21 @@ impl Cx<'_> {
     fn called_at_least(&self, var: Var) -> String {
         let made = |op| format!("the result of `{op}`");
         let called = self.called(var);
-        let called = called.or_else(|| Some(made(self.b.eqn_of(var)?.op)));
+        let called = called.or_else(|| Some(made(self.builder.b.eqn_of(var)?.op)));
         called.unwrap_or_else(|| "an operand".to_owned())
     }
 
     /// Returns the user's identifier for a value.
     fn binder(&self, var: Var) -> Option<&proc_macro2::Ident> {
-        self.idents.get(self.b.name_of(var)?)
+        self.names.idents.get(self.builder.b.name_of(var)?)
     }
 
     /// Returns what is known of a parameter: "shape (3, 4)".
     pub(super) fn parameter(&self, var: Var) -> Option<String> {
-        if !self.inputs.iter().any(|i| i.var == var) {
+        if !self.builder.inputs.iter().any(|i| i.var == var) {
             return None;
         }
-        let aval = self.b.aval(var);
+        let aval = self.builder.b.aval(var);
         let shape = aval.shape.dims().map(|dims| {
             let dims: Vec<String> = dims.iter().map(Dim::to_string).collect();
             format!("shape ({})", dims.join(", "))
@@ -271,23 +275,23 @@ impl Cx<'_> {
 
     /// Returns the text of a value's expression, if it is short.
     fn short(&self, var: Var) -> Option<String> {
-        let expr = self.expr_at(*self.spans.get(var)?)?;
+        let expr = self.expr_at(*self.builder.spans.get(var)?)?;
         let text = text(&expr);
         (text.chars().count() <= LONGEST && !text.contains('{')).then_some(text)
     }
 
     /// Returns the tokens of a value: its parameter, or its expression.
     fn tokens(&self, var: Var) -> Option<TokenStream> {
-        if self.inputs.iter().any(|i| i.var == var) {
+        if self.builder.inputs.iter().any(|i| i.var == var) {
             return self.binder(var).map(ToTokens::to_token_stream);
         }
-        let expr = self.expr_at(*self.spans.get(var)?)?;
+        let expr = self.expr_at(*self.builder.spans.get(var)?)?;
         Some(expr.to_token_stream())
     }
 
     /// Returns the expression whose operator, method or function is the token at `span`.
     fn expr_at(&self, span: Span) -> Option<Expr> {
-        find(self.source, span)
+        find(self.diagnostics.source, span)
     }
 }
 

@@ -14,7 +14,7 @@ impl Cx<'_> {
             _ => {}
         }
         // Calls such as `Tensor::zeros(..)` make a tensor although they mention none.
-        let exits = self.flow.is_some() && super::syntax::exits(expr);
+        let exits = self.host.flow.is_some() && super::syntax::exits(expr);
         if !exits && !self.mentions_traced(expr) && !makes_tensor(expr) {
             if host::leaves_function(expr) {
                 return self.recorded("`return`", expr.span());
@@ -26,7 +26,7 @@ impl Cx<'_> {
                 number,
             }));
         }
-        if self.flow.is_some() {
+        if self.host.flow.is_some() {
             let is_control = super::syntax::is_control(expr);
             // Other operands of the same expression have been lowered already, so an assignment
             // here would come too late.
@@ -125,7 +125,8 @@ impl Cx<'_> {
                 self.recorded(&format!("`{name}!`"), m.mac.path.span())
             }
             Expr::Await(e) => {
-                self.errors
+                self.diagnostics
+                    .errors
                     .push(e, "a traced function cannot `.await`; await outside of it");
                 Err(Abort::Error)
             }
@@ -157,9 +158,9 @@ impl Cx<'_> {
 
     /// Lowers a host expression that is a static argument.
     pub(super) fn static_value(&mut self, expr: &Expr) -> LowerResult<Host> {
-        let outer = std::mem::replace(&mut self.host_places, true);
+        let outer = std::mem::replace(&mut self.host.reads_places, true);
         let value = self.eval(expr, &Expected::tensor());
-        self.host_places = outer;
+        self.host.reads_places = outer;
         self.host_of(value?, expr)
     }
 
@@ -177,7 +178,7 @@ impl Cx<'_> {
                 self.recorded("a static argument", expr.span())
             }
             Value::Tensor { .. } | Value::Tuple(_) => {
-                self.errors.push(
+                self.diagnostics.errors.push(
                     expr,
                     "this argument is part of the program, so it cannot depend on the values of a tensor; pass it as a parameter, or read `.dim(axis)`",
                 );
@@ -191,7 +192,7 @@ impl Cx<'_> {
         if matches!(cond, Expr::Let(_)) || !self.mentions_traced(cond) {
             return Ok(());
         }
-        let before = self.errors.is_empty();
+        let before = self.diagnostics.errors.is_empty();
         match self.eval(cond, &Expected::tensor()) {
             Ok(Value::Tensor { .. }) => self.refuse_condition(cond, keyword),
             Err(Abort::Error) if before => Err(Abort::Error),
@@ -200,7 +201,7 @@ impl Cx<'_> {
     }
 
     pub(super) fn refuse_condition<T>(&mut self, cond: &Expr, keyword: &str) -> LowerResult<T> {
-        self.errors.push(
+        self.diagnostics.errors.push(
             cond,
             format!("`{keyword}` on the values of a tensor cannot be traced, because they are not computed yet; choose between two tensors with `condition.select(&x, &y)`"),
         );

@@ -58,7 +58,7 @@ impl Cx<'_> {
     /// For example, `h.shape()` becomes the shape of a copy of `h`.
     pub(super) fn unborrowed(&mut self, host: &Host) -> Expr {
         let mut expr = host.expr.clone();
-        if self.flow.is_none() || !borrows(&expr) {
+        if self.host.flow.is_none() || !borrows(&expr) {
             return expr;
         }
         for (slot, _) in self.slot_avals() {
@@ -88,7 +88,7 @@ impl Cx<'_> {
         super::host::names(&host.expr, &mut |ident| {
             read.insert(unraw(ident));
         });
-        read.retain(|name| self.host_mut.contains(name));
+        read.retain(|name| self.names.host_mut.contains(name));
         if read.is_empty() {
             return Value::Host(host);
         }
@@ -106,7 +106,7 @@ impl Cx<'_> {
             Expr::Lit(_) => true,
             Expr::Path(p) => {
                 let ident = p.path.get_ident();
-                ident.is_none_or(|i| !self.host_mut.contains(&unraw(i)))
+                ident.is_none_or(|i| !self.names.host_mut.contains(&unraw(i)))
             }
             Expr::Paren(e) => self.keeps_its_value(&e.expr),
             Expr::Group(e) => self.keeps_its_value(&e.expr),

@@ -99,7 +99,7 @@ pub(super) fn in_tokens(tokens: TokenStream, f: &mut dyn FnMut(&Ident)) {
 
 impl Cx<'_> {
     pub(super) fn lookup(&self, name: &str) -> Option<&Value> {
-        let local = self.scopes.iter().rev().find_map(|s| s.get(name));
+        let local = self.names.scopes.iter().rev().find_map(|s| s.get(name));
         local.map(|l| &l.value)
     }
 

@@ -31,7 +31,7 @@ impl Cx<'_> {
                 if pat.mutability.is_none() && pat.by_ref.is_none() && pat.subpat.is_none() =>
             {
                 let dim = self.length(value, reads);
-                self.host_dims.insert(unraw(&pat.ident), dim);
+                self.names.host_dims.insert(unraw(&pat.ident), dim);
             }
             (Pat::Tuple(pats), Expr::Tuple(values)) if pats.elems.len() == values.elems.len() => {
                 for (pat, value) in pats.elems.iter().zip(&values.elems) {
@@ -57,7 +57,7 @@ impl Cx<'_> {
             },
             Expr::Path(path) => {
                 let name = unraw(path.path.get_ident()?);
-                self.host_dims.get(&name)?.poly()
+                self.names.host_dims.get(&name)?.poly()
             }
             Expr::Unary(unary) if matches!(unary.op, UnOp::Deref(_)) => {
                 self.poly(&unary.expr, reads)
@@ -106,7 +106,7 @@ impl Cx<'_> {
         };
         let ident = path.path.get_ident()?;
         let var = reads.iter().find(|v| self.ident(**v) == *ident)?;
-        Some(&self.b.aval(*var).shape)
+        Some(&self.builder.b.aval(*var).shape)
     }
 }
 

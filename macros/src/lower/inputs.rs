@@ -17,14 +17,14 @@ impl Cx<'_> {
         for (i, p) in self.func.params.iter().enumerate() {
             let value = match p.kind {
                 Kind::Tensor => {
-                    let var = self.b.param(p.aval.clone());
+                    let var = self.builder.b.param(p.aval.clone());
                     self.name(var, &p.ident);
                     // The emitted code binds the parameter under the user's name, whatever its name
                     // in the program.
-                    if let Some(name) = self.b.name_of(var) {
-                        self.idents.insert(name.to_owned(), p.ident.clone());
+                    if let Some(name) = self.builder.b.name_of(var) {
+                        self.names.idents.insert(name.to_owned(), p.ident.clone());
                     }
-                    self.inputs.push(Input {
+                    self.builder.inputs.push(Input {
                         var,
                         source: Source::Param(i),
                         diff: p.diff,
@@ -47,9 +47,9 @@ impl Cx<'_> {
                 Kind::Static { number } => {
                     let ident = &p.ident;
                     if p.mutable {
-                        self.host_mut.insert(unraw(ident));
+                        self.names.host_mut.insert(unraw(ident));
                     }
-                    self.host_names.push(unraw(ident));
+                    self.names.host_names.push(unraw(ident));
                     Value::Host(Host {
                         expr: syn::parse_quote!(#ident),
                         reads: Vec::new(),
@@ -57,7 +57,7 @@ impl Cx<'_> {
                     })
                 }
             };
-            self.scopes[0].insert(unraw(&p.ident), value.into());
+            self.names.scopes[0].insert(unraw(&p.ident), value.into());
         }
     }
 
@@ -66,10 +66,10 @@ impl Cx<'_> {
         let place = &self.hoisted_place(place);
         let tokens = place.expr.to_token_stream();
         let key = tokens.to_string();
-        if let Some(&var) = self.leaves.get(&key) {
+        if let Some(&var) = self.builder.leaves.get(&key) {
             return Ok(var);
         }
-        let var = self.b.param(Aval::UNKNOWN);
+        let var = self.builder.b.param(Aval::UNKNOWN);
         let mut name = spelt(&tokens).replace("__", "_");
         // `self`, or a name of underscores alone, is not a valid name of a local.
         if syn::parse_str::<Ident>(&name).is_err() {
@@ -87,10 +87,12 @@ impl Cx<'_> {
             None => quote_spanned!(span=> let #ident = #rt::tensor_part(&#tokens);),
         };
         self.push_host(like.into_iter().collect(), bind);
-        self.input_hosts.insert(var, self.hosts.len() - 1);
-        self.leaves.insert(key, var);
+        self.builder
+            .input_hosts
+            .insert(var, self.builder.hosts.len() - 1);
+        self.builder.leaves.insert(key, var);
         let diff = self.func.params[place.param].diff;
-        self.inputs.push(Input {
+        self.builder.inputs.push(Input {
             var,
             source: Source::Leaf {
                 param: place.param,
@@ -103,7 +105,7 @@ impl Cx<'_> {
 
     /// Returns the variable of a tensor that depends on no parameter.
     pub(super) fn constant(&mut self, host: &Host, like: Option<Var>) -> Var {
-        let var = self.b.param(Aval::UNKNOWN);
+        let var = self.builder.b.param(Aval::UNKNOWN);
         self.name(var, &Ident::new("constant", Span::mixed_site()));
         let like = like.map(|like| (like, self.named_by_host(like)));
         let (ident, rt, expr) = (self.ident(var), &self.rt, &host.expr);
@@ -116,8 +118,10 @@ impl Cx<'_> {
             None => quote!(let #ident = #rt::own(&(#expr));),
         };
         self.push_host(reads, bind);
-        self.input_hosts.insert(var, self.hosts.len() - 1);
-        self.inputs.push(Input {
+        self.builder
+            .input_hosts
+            .insert(var, self.builder.hosts.len() - 1);
+        self.builder.inputs.push(Input {
             var,
             source: Source::Constant,
             diff: false,

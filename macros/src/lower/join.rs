@@ -136,7 +136,7 @@ impl Cx<'_> {
             (JoinKind::Tensor(slot, _), value @ (Value::Tensor { .. } | Value::Place(_))) => {
                 let var = self.tensor(value, None)?;
                 self.store(*slot, var, Store::Assign);
-                let aval = self.b.aval(*slot).clone();
+                let aval = self.builder.b.aval(*slot).clone();
                 match avals.iter_mut().find(|(v, _)| v == slot) {
                     Some((_, known)) => *known = join(known, &aval),
                     None => avals.push((*slot, aval)),

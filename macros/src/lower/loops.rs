@@ -49,12 +49,12 @@ impl Cx<'_> {
             }
             let mut changed = false;
             for (slot, _) in &slots {
-                let known = self.b.aval(*slot).clone();
+                let known = self.builder.b.aval(*slot).clone();
                 let values = stored.iter().filter(|(v, _)| v == slot);
                 let all = values.fold(known.clone(), |all, (_, aval)| join(&all, aval));
                 if all != known {
                     changed = true;
-                    self.b.set_aval(*slot, all);
+                    self.builder.b.set_aval(*slot, all);
                 }
             }
             if !changed {
@@ -64,7 +64,7 @@ impl Cx<'_> {
                 // Widening one slot can invalidate the avals of slots computed from it.
                 for (slot, _) in &slots {
                     if stored.iter().any(|(v, _)| v == slot) {
-                        self.b.set_aval(*slot, Aval::UNKNOWN);
+                        self.builder.b.set_aval(*slot, Aval::UNKNOWN);
                     }
                 }
             }
@@ -87,7 +87,7 @@ impl Cx<'_> {
             if known.iter().all(|(v, _)| *v != slot) {
                 let values = stored.iter().filter(|(v, _)| *v == slot);
                 let all = values.fold(aval, |all, (_, aval)| join(&all, aval));
-                self.b.set_aval(slot, all);
+                self.builder.b.set_aval(slot, all);
             }
         }
     }
@@ -124,13 +124,13 @@ impl Cx<'_> {
         let (label, keyword, within) = (&e.label, &e.for_token, &e.in_token);
         self.looped(|cx| {
             cx.inside(&e.label, true, None, &Expected::tensor());
-            cx.scopes.push(BTreeMap::new());
+            cx.names.scopes.push(BTreeMap::new());
             let pat = cx.bind_item(&e.pat, &item);
             let lowered = pat.and_then(|pat| {
                 let (_, body) = cx.scope(|cx| cx.statements(&e.body))?;
                 Ok((pat, body))
             });
-            cx.scopes.pop();
+            cx.names.scopes.pop();
             cx.outside();
             let (pat, body) = lowered?;
             let before = quote!(#label #keyword #pat #within);
@@ -174,7 +174,8 @@ impl Cx<'_> {
             let lowered = cx.scope(|cx| {
                 let n_lowered = cx.n_lowered();
                 let (cond, bound) = cx.condition_code(&e.cond, "while")?;
-                *cx.scopes
+                *cx.names
+                    .scopes
                     .last_mut()
                     .expect("the scope has just been opened") = bound;
                 if cx.n_lowered() == n_lowered {
@@ -205,7 +206,7 @@ impl Cx<'_> {
     ) -> LowerResult<Value> {
         let every = self.checkpoint(&e.attrs, of)?;
         if every.is_some() && used == Use::Value {
-            self.errors.push(
+            self.diagnostics.errors.push(
                 &e.loop_token,
                 "a checkpointed `loop` has no value; assign to a local, and `break`",
             );

@@ -147,7 +147,7 @@ impl Cx<'_> {
 
     /// Reports an iteration over a tensor.
     pub(super) fn refuse_iteration<T>(&mut self, at: &impl ToTokens) -> LowerResult<T> {
-        self.errors.push(
+        self.diagnostics.errors.push(
             at,
             "a tensor cannot be iterated over; take it apart with `.unbind::<N>(axis)`",
         );

@@ -11,18 +11,21 @@
 mod assemble;
 mod assign;
 mod bind;
+mod block_builder;
 mod blocks;
 mod branch;
 mod call;
 mod checkpoint;
 mod closure;
 mod control;
+mod diagnostics;
 mod exit;
 mod explain;
 mod expr;
 mod hoisted;
 mod host;
 mod host_dims;
+mod host_state;
 mod inputs;
 mod items;
 mod iterate;
@@ -38,21 +41,24 @@ mod parts;
 mod pattern;
 mod remat_hints;
 mod returns;
+mod scope;
 mod slots;
 mod stmt;
 mod syntax;
 mod value;
 
+use block_builder::BlockBuilder;
+use diagnostics::Diagnostics;
+use host_state::HostState;
 use items::Items;
+use scope::Scope;
 use value::{Expected, Host, Local, Place, Value};
 
 use crate::input::{Func, OutShape, text};
-use crate::program::{Body, Call, HostStmt, Input, LoweredProgram};
+use crate::program::{Body, HostStmt, LoweredProgram};
 use crate::report::Errors;
-use gradloom_ir::program::Keep;
-use gradloom_ir::{Attr, Builder, Dim, Op, SecondaryMap, Var};
-use proc_macro2::{Ident, Span, TokenStream};
-use std::collections::{BTreeMap, BTreeSet};
+use gradloom_ir::{Attr, Op, Var};
+use proc_macro2::{Span, TokenStream};
 use std::rc::Rc;
 
 /// Reason why lowering stops.
@@ -70,39 +76,16 @@ pub(crate) enum Abort {
 
 type LowerResult<T> = Result<T, Abort>;
 
+/// Context of lowering: the state of four parts, each with the methods that need no other.
 #[derive(Clone)]
 struct Cx<'a> {
     func: &'a Func,
-    /// The body as the user wrote it, for messages.
-    source: &'a syn::Block,
     items: &'a Items,
-    errors: Errors,
-    b: Builder,
-    scopes: Vec<BTreeMap<String, Local>>,
-    inputs: Vec<Input>,
-    /// Variables of the places that ops read, by the text of the place.
-    leaves: BTreeMap<String, Var>,
-    hosts: Vec<HostStmt>,
-    statics: BTreeMap<Attr, Ident>,
-    static_hosts: BTreeMap<Attr, usize>,
-    input_hosts: SecondaryMap<Var, usize>,
-    calls: BTreeMap<Attr, Call>,
-    spans: SecondaryMap<Var, Span>,
-    idents: BTreeMap<String, Ident>,
-    /// Values that the user marked `#[save]` or `#[recompute]`.
-    remat_hints: Vec<(Var, Keep)>,
-    /// Names of the host locals in the emitted code so far.
-    host_names: names::HostNames,
-    /// Mutable host locals.
-    host_mut: BTreeSet<String>,
-    /// Variables mentioned by host code, which must keep their names.
-    named_by_host_code: BTreeSet<Var>,
-    /// Lengths known of host numbers.
-    host_dims: BTreeMap<String, Dim>,
-    /// True while a static argument is lowered, where a place is a host value.
-    host_places: bool,
-    /// Pieces so far, if the body may have control flow.
-    flow: Option<blocks::FlowState>,
+    names: Scope,
+    builder: BlockBuilder,
+    host: HostState,
+    diagnostics: Diagnostics<'a>,
+    /// Path of the run time.
     rt: TokenStream,
 }
 
@@ -129,12 +112,14 @@ pub(crate) fn lower(
     }
     // The body is not straight-line, so it is lowered as blocks between branches and loops.
     let mut cx = Cx::new(func, block, &items, rt);
-    cx.flow = Some(blocks::FlowState::new());
+    cx.host.flow = Some(blocks::FlowState::new());
     match cx.flow(block) {
         Err(stop) => {
-            if let (Abort::Recorded(reason), true, Some(attr)) =
-                (&stop, cx.errors.is_empty(), checkpoint::find(block))
-            {
+            if let (Abort::Recorded(reason), true, Some(attr)) = (
+                &stop,
+                cx.diagnostics.errors.is_empty(),
+                checkpoint::find(block),
+            ) {
                 let message = format!(
                     "`#[checkpoint]` has no effect in a body that is traced at run time, as this one is: {reason}"
                 );
@@ -142,7 +127,7 @@ pub(crate) fn lower(
             }
             cx.finish(Err(stop), errors)
         }
-        Ok(()) if !cx.errors.is_empty() => cx.finish(Err(Abort::Error), errors),
+        Ok(()) if !cx.diagnostics.errors.is_empty() => cx.finish(Err(Abort::Error), errors),
         Ok(()) => Body::Flow(Box::new(cx.pieces())),
     }
 }
@@ -151,31 +136,15 @@ impl<'a> Cx<'a> {
     fn new(func: &'a Func, source: &'a syn::Block, items: &'a Items, rt: &TokenStream) -> Cx<'a> {
         let mut cx = Cx {
             func,
-            source,
             items,
-            errors: Errors::default(),
-            b: Builder::new(),
-            scopes: vec![BTreeMap::new()],
-            inputs: Vec::new(),
-            leaves: BTreeMap::new(),
-            hosts: Vec::new(),
-            statics: BTreeMap::new(),
-            static_hosts: BTreeMap::new(),
-            input_hosts: SecondaryMap::new(),
-            calls: BTreeMap::new(),
-            spans: SecondaryMap::new(),
-            idents: BTreeMap::new(),
-            remat_hints: Vec::new(),
-            host_names: names::HostNames::default(),
-            host_mut: BTreeSet::new(),
-            named_by_host_code: BTreeSet::new(),
-            host_dims: BTreeMap::new(),
-            host_places: false,
-            flow: None,
+            names: Scope::new(),
+            builder: BlockBuilder::new(),
+            host: HostState::default(),
+            diagnostics: Diagnostics::new(source),
             rt: rt.clone(),
         };
         for name in &items.names {
-            cx.host_names.push(name.clone());
+            cx.names.host_names.push(name.clone());
         }
         cx.params();
         cx
@@ -193,8 +162,8 @@ impl<'a> Cx<'a> {
         self.outs(value, shape, &mut outs)?;
         self.check_returns(&outs, returns::tail(block));
         for out in &outs {
-            if self.b.name_of(*out).is_none() {
-                self.b.name(*out, "y");
+            if self.builder.b.name_of(*out).is_none() {
+                self.builder.b.name(*out, "y");
             }
         }
         Ok(outs)
@@ -202,33 +171,35 @@ impl<'a> Cx<'a> {
 
     fn finish(self, outs: LowerResult<Vec<Var>>, errors: &mut Errors) -> Body {
         let body = match outs {
-            Ok(_) if !self.errors.is_empty() => Body::Recorded("its body has errors".to_owned()),
+            Ok(_) if !self.diagnostics.errors.is_empty() => {
+                Body::Recorded("its body has errors".to_owned())
+            }
             Err(Abort::Error) => Body::Recorded("its body has errors".to_owned()),
             Err(Abort::Recorded(reason)) => Body::Recorded(reason),
             Err(Abort::Mixed) => {
                 Body::Recorded("its branches have values of different kinds".to_owned())
             }
             Ok(outs) => {
-                let params = self.inputs.iter().map(|i| i.var).collect();
-                let mut program = self.b.finish(params, outs);
-                for (var, keep) in self.remat_hints {
+                let params = self.builder.inputs.iter().map(|i| i.var).collect();
+                let mut program = self.builder.b.finish(params, outs);
+                for (var, keep) in self.builder.remat_hints {
                     program.pins.insert(var, keep);
                 }
                 Body::Straight(Box::new(LoweredProgram {
                     n_eqns: program.eqns.len(),
                     program,
-                    inputs: self.inputs,
-                    hosts: self.hosts,
-                    statics: self.statics,
-                    static_hosts: self.static_hosts,
-                    input_hosts: self.input_hosts,
-                    calls: self.calls,
-                    spans: self.spans,
-                    idents: Rc::new(self.idents),
+                    inputs: self.builder.inputs,
+                    hosts: self.builder.hosts,
+                    statics: self.builder.statics,
+                    static_hosts: self.builder.static_hosts,
+                    input_hosts: self.builder.input_hosts,
+                    calls: self.builder.calls,
+                    spans: self.builder.spans,
+                    idents: Rc::new(self.names.idents),
                 }))
             }
         };
-        errors.append(self.errors);
+        errors.append(self.diagnostics.errors);
         body
     }
 }
@@ -259,8 +230,8 @@ impl Cx<'_> {
     }
 
     fn push_host(&mut self, reads: Vec<Var>, tokens: TokenStream) {
-        self.hosts.push(HostStmt {
-            at: self.b.n_eqns(),
+        self.builder.hosts.push(HostStmt {
+            at: self.builder.b.n_eqns(),
             reads,
             tokens,
         });
@@ -284,10 +255,10 @@ impl Cx<'_> {
         span: Span,
     ) -> LowerResult<Vec<Var>> {
         let args: Vec<Var> = data.iter().chain(&likes).copied().collect();
-        match self.b.try_emit(op, statics, &args, n_outs) {
+        match self.builder.b.try_emit(op, statics, &args, n_outs) {
             Ok(outs) => {
                 for out in &outs {
-                    self.spans.insert(*out, span);
+                    self.builder.spans.insert(*out, span);
                 }
                 Ok(outs)
             }

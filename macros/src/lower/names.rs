@@ -43,7 +43,7 @@ impl HostNames {
 impl Cx<'_> {
     /// Gives a variable the user's name, if it has none.
     pub(super) fn name(&mut self, var: Var, ident: &Ident) {
-        if self.b.name_of(var).is_some() || self.named_by_host_code.contains(&var) {
+        if self.builder.b.name_of(var).is_some() || self.names.named_by_host_code.contains(&var) {
             return;
         }
         let mut name = unraw(ident);
@@ -56,46 +56,47 @@ impl Cx<'_> {
         }
         // A name made unique by a number must not clash with a host local.
         loop {
-            self.b.name(var, &name);
-            let unique = self.b.name_of(var).unwrap_or(&name);
-            if !self.host_names.contains(unique) {
+            self.builder.b.name(var, &name);
+            let unique = self.builder.b.name_of(var).unwrap_or(&name);
+            if !self.names.host_names.contains(unique) {
                 break;
             }
             name.push('_');
         }
-        if self.b.name_of(var) == Some(unraw(ident).as_str()) {
-            self.idents.insert(unraw(ident), ident.clone());
+        if self.builder.b.name_of(var) == Some(unraw(ident).as_str()) {
+            self.names.idents.insert(unraw(ident), ident.clone());
         }
     }
 
     /// Returns the identifier of `var` in the emitted code.
     pub(super) fn ident(&self, var: Var) -> Ident {
         let name = self
+            .builder
             .b
             .name_of(var)
             .map_or_else(|| var.to_string(), str::to_owned);
-        ident_of(&name, &self.idents)
+        ident_of(&name, &self.names.idents)
     }
 
     /// Returns the identifier of a variable that host code mentions, and fixes its name.
     pub(super) fn named_by_host(&mut self, var: Var) -> Ident {
-        self.named_by_host_code.insert(var);
+        self.names.named_by_host_code.insert(var);
         self.ident(var)
     }
 
     /// Returns an unused name for a host local: the user's identifier, if it is free.
     pub(super) fn host_ident(&mut self, ident: &Ident) -> Ident {
         let name = unraw(ident);
-        let (b, params) = (&self.b, &self.func.params);
+        let (b, params) = (&self.builder.b, &self.func.params);
         // The emitted code refers to the parameters after this local is in scope, so their names
         // are taken.
         let is_taken =
             |name: &str| b.is_taken(name) || params.iter().any(|p| unraw(&p.ident) == name);
-        if !self.host_names.contains(&name) && !is_taken(&name) {
-            self.host_names.push(name);
+        if !self.names.host_names.contains(&name) && !is_taken(&name) {
+            self.names.host_names.push(name);
             return ident.clone();
         }
-        let fresh = self.host_names.fresh(&name, is_taken);
+        let fresh = self.names.host_names.fresh(&name, is_taken);
         Ident::new(&fresh, Span::mixed_site())
     }
 }

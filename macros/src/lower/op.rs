@@ -52,7 +52,7 @@ impl Cx<'_> {
             likes,
             statics,
         } = self.arguments(op, method, receiver, args, span)?;
-        if op == Op::Cast && self.b.static_of(statics[0]).is_host() {
+        if op == Op::Cast && self.builder.b.static_of(statics[0]).is_host() {
             // The dtype decides whether the cast has a derivative.
             return self.recorded("a cast to a dtype that is not written out", span);
         }
@@ -147,9 +147,9 @@ impl Cx<'_> {
                     Some((_, Err(stop))) => return Err(stop),
                     None => missing = true,
                 },
-                Param::Switch(on) => read.statics.push(self.b.attr(*on)),
-                Param::All => read.statics.push(self.b.attr(Static::All)),
-                Param::Number(n) => read.statics.push(self.b.attr(*n)),
+                Param::Switch(on) => read.statics.push(self.builder.b.attr(*on)),
+                Param::All => read.statics.push(self.builder.b.attr(Static::All)),
+                Param::Number(n) => read.statics.push(self.builder.b.attr(*n)),
                 // The count is not an argument of the call.
                 Param::Count => {}
             }

@@ -23,7 +23,7 @@ impl Cx<'_> {
                     let span = host.expr.span();
                     // A number literal is a float until it takes the dtype of the tensor.
                     let value = match host::literal(&host.expr).and_then(|s| s.float()) {
-                        Some(x) => self.b.attr(x),
+                        Some(x) => self.builder.b.attr(x),
                         None => self.statik(host, "value", span),
                     };
                     return self
@@ -45,19 +45,21 @@ impl Cx<'_> {
     /// Returns a static argument; a value that is not a literal is bound to a local.
     pub(super) fn statik(&mut self, host: Host, name: &str, span: Span) -> Attr {
         if let Some(known) = host::literal(&host.expr) {
-            return self.b.attr(known);
+            return self.builder.b.attr(known);
         }
         let value = match self.dims_of_list(&host) {
             Some(dims_of_list) if name == "shape" => Static::Dims(text(&host.expr), dims_of_list),
             _ => Static::Host(text(&host.expr)),
         };
-        let attr = self.b.attr(value);
+        let attr = self.builder.b.attr(value);
         let ident = self.host_ident(&Ident::new(name, Span::mixed_site()));
         let (rt, expr) = (&self.rt, &host.expr);
         let call = quote_spanned!(span=> #rt::statik);
         self.push_host(host.reads, quote!(let #ident = #call(#expr);));
-        self.static_hosts.insert(attr, self.hosts.len() - 1);
-        self.statics.insert(attr, ident);
+        self.builder
+            .static_hosts
+            .insert(attr, self.builder.hosts.len() - 1);
+        self.builder.statics.insert(attr, ident);
         attr
     }
 }

@@ -29,7 +29,7 @@ impl Cx<'_> {
                     ..u.clone()
                 })
             })),
-            (op, Value::Place(p)) if self.host_places || matches!(op, UnOp::Not(_)) => {
+            (op, Value::Place(p)) if self.host.reads_places || matches!(op, UnOp::Not(_)) => {
                 let place = Host {
                     expr: p.expr,
                     reads: Vec::new(),
@@ -58,7 +58,7 @@ impl Cx<'_> {
                 self.emit_one(Op::Neg, &[], vec![x], t.span())
             }
             (op, _) => {
-                self.errors.push(op, "`!` does not take a tensor; write `condition.select(&x, &y)` with `x` and `y` exchanged");
+                self.diagnostics.errors.push(op, "`!` does not take a tensor; write `condition.select(&x, &y)` with `x` and `y` exchanged");
                 Err(Abort::Error)
             }
         }
@@ -92,7 +92,7 @@ impl Cx<'_> {
         if !traced {
             (left, right) = (self.copied(left), self.copied(right));
         }
-        if (!traced && (self.host_places || op.is_err()))
+        if (!traced && (self.host.reads_places || op.is_err()))
             || matches!((&left, &right), (Value::Host(_), Value::Host(_)))
         {
             let Some(values) = self.hosts(&[left, right]) else {
@@ -126,7 +126,8 @@ impl Cx<'_> {
                     BinOp::Rem(_) => "tensors have `+`, `-`, `*` and `/`",
                     _ => "multiply by a power of two",
                 };
-                self.errors
+                self.diagnostics
+                    .errors
                     .push(&b.op, format!("`{op}` does not take tensors; {hint}"));
                 Err(Abort::Error)
             }
@@ -137,7 +138,7 @@ impl Cx<'_> {
             }
             Err(method) => {
                 let op = b.op.to_token_stream();
-                self.errors.push(&b.op, format!("`{op}` returns one `bool`, not one per element; write `x.{method}(&y)`, and choose with `.select(&a, &b)`"));
+                self.diagnostics.errors.push(&b.op, format!("`{op}` returns one `bool`, not one per element; write `x.{method}(&y)`, and choose with `.select(&a, &b)`"));
                 Err(Abort::Error)
             }
         }

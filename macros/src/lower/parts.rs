@@ -77,7 +77,7 @@ impl Cx<'_> {
     pub(super) fn cast(&mut self, c: &syn::ExprCast) -> LowerResult<Value> {
         match self.eval(&c.expr, &Expected::tensor())? {
             Value::Tensor { .. } => {
-                self.errors.push(
+                self.diagnostics.errors.push(
                     c,
                     "a tensor cannot be cast with `as`; write `.cast(DType::F32)`",
                 );
@@ -146,7 +146,7 @@ impl Cx<'_> {
     pub(super) fn hosts(&self, values: &[Value]) -> Option<Vec<Value>> {
         let hosts = values.iter().map(|v| match v {
             Value::Host(_) => Some(v.clone()),
-            Value::Place(p) if !p.root || self.host_places => Some(Value::Host(Host {
+            Value::Place(p) if !p.root || self.host.reads_places => Some(Value::Host(Host {
                 expr: match p.by_ref && !p.root && !p.is_bound_reference() {
                     true => {
                         let expr = &p.expr;
@@ -188,7 +188,7 @@ impl Cx<'_> {
             Value::Place(place) => {
                 // A host value is read immediately, and perhaps only if the left side of `&&` is
                 // true, so its index is not bound ahead.
-                let index = match self.host_places && index.reads.is_empty() {
+                let index = match self.host.reads_places && index.reads.is_empty() {
                     true => index.expr,
                     false => self.fixed_index(index.expr, &index.reads),
                 };
@@ -221,7 +221,7 @@ impl Cx<'_> {
                 self.recorded("an index", i.span())
             }
             Value::Tensor { .. } => {
-                self.errors.push(i, "a tensor cannot be indexed with `[]`; write `.slice(..)`, or `.unbind::<N>(axis)` for its parts");
+                self.diagnostics.errors.push(i, "a tensor cannot be indexed with `[]`; write `.slice(..)`, or `.unbind::<N>(axis)` for its parts");
                 Err(Abort::Error)
             }
             Value::Poison => Err(Abort::Error),

@@ -98,7 +98,7 @@ impl Cx<'_> {
                 if is_binding(p) {
                     p.ident = self.fresh(&p.ident);
                     if p.mutability.is_some() {
-                        self.cx.host_mut.insert(unraw(&p.ident));
+                        self.cx.names.host_mut.insert(unraw(&p.ident));
                     }
                 }
                 if let Some((_, inner)) = &mut p.subpat {
@@ -126,7 +126,7 @@ impl Cx<'_> {
         rename.visit_pat_mut(&mut pat);
         for (name, fresh) in rename.seen {
             let value = value(syn::parse_quote!(#fresh));
-            let scope = self.scopes.last_mut().expect("there is a scope");
+            let scope = self.names.scopes.last_mut().expect("there is a scope");
             scope.insert(name, value.into());
         }
         pat

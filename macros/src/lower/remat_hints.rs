@@ -11,14 +11,15 @@ impl Cx<'_> {
         let marks: Vec<_> = local.attrs.iter().filter(|a| is_remat_hint(a)).collect();
         let Some(first) = marks.first() else { return };
         if let Some(second) = marks.get(1) {
-            self.errors.push(
+            self.diagnostics.errors.push(
                 second,
                 "a value is either saved or recomputed; remove one of the two attributes",
             );
         }
         if !matches!(first.meta, syn::Meta::Path(_)) {
             let name = text(first.path());
-            self.errors
+            self.diagnostics
+                .errors
                 .push(first, format!("`#[{name}]` takes no arguments"));
         }
         let keep = if first.path().is_ident("save") {
@@ -33,12 +34,12 @@ impl Cx<'_> {
             std::slice::from_ref(value)
         } {
             if let Value::Tensor { var, .. } = value {
-                self.remat_hints.push((*var, keep));
+                self.builder.remat_hints.push((*var, keep));
                 any = true;
             }
         }
         if !any {
-            self.errors.push(first, "this `let` binds no computed tensor, so there is nothing to save or recompute; remove the attribute");
+            self.diagnostics.errors.push(first, "this `let` binds no computed tensor, so there is nothing to save or recompute; remove the attribute");
         }
     }
 }

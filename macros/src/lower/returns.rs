@@ -13,7 +13,7 @@ impl Cx<'_> {
     pub(super) fn check_returns(&mut self, outs: &[Var], written: Option<&Expr>) {
         let func = self.func;
         for (i, (&out, declared)) in outs.iter().zip(&func.declared).enumerate() {
-            let (found, expected) = (self.b.aval(out), &declared.aval);
+            let (found, expected) = (self.builder.b.aval(out), &declared.aval);
             let Some((part, what)) = differing(found, expected) else {
                 continue;
             };
@@ -37,10 +37,10 @@ impl Cx<'_> {
                 message = format!("{message}, as in {from}, a parameter with {with}");
             }
             match written.and_then(|e| part_of(e, &func.output.shape, i)) {
-                Some(expr) => self.errors.push(expr, message),
-                None => self.errors.push(&declared.at, message),
+                Some(expr) => self.diagnostics.errors.push(expr, message),
+                None => self.diagnostics.errors.push(&declared.at, message),
             }
-            self.errors.push(
+            self.diagnostics.errors.push(
                 &declared.at,
                 format!("{result} is declared to be {} here", shown(expected)),
             );

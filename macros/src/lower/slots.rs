@@ -43,8 +43,8 @@ impl Slot {
 impl Cx<'_> {
     /// Returns a fresh slot with the aval of `value`.
     pub(super) fn new_slot(&mut self, name: Option<&Ident>, value: Var) -> Var {
-        let aval = self.b.aval(value).clone();
-        let slot = self.b.param(aval);
+        let aval = self.builder.b.aval(value).clone();
+        let slot = self.builder.b.param(aval);
         match name {
             Some(name) => self.name(slot, name),
             None => self.name(slot, &Ident::new("value", Span::mixed_site())),
@@ -56,7 +56,13 @@ impl Cx<'_> {
     /// none.
     pub(super) fn needs_slot(&mut self, name: &Ident) -> LowerResult<()> {
         let key = crate::input::unraw(name);
-        let found = self.scopes.iter().rev().find_map(|s| s.get(&key)).cloned();
+        let found = self
+            .names
+            .scopes
+            .iter()
+            .rev()
+            .find_map(|s| s.get(&key))
+            .cloned();
         let Some(Local { value, slot: None }) = found else {
             return Ok(());
         };
@@ -74,7 +80,12 @@ impl Cx<'_> {
             _ => return Ok(()),
         };
         let slot = self.slot_for(name, &mut value)?;
-        let local = self.scopes.iter_mut().rev().find_map(|s| s.get_mut(&key));
+        let local = self
+            .names
+            .scopes
+            .iter_mut()
+            .rev()
+            .find_map(|s| s.get_mut(&key));
         *local.expect("the local has just been found") = Local {
             value,
             slot: Some(slot),
@@ -121,7 +132,7 @@ impl Cx<'_> {
     /// Returns a name for a mutable host local.
     pub(super) fn host_slot(&mut self, name: &Ident) -> Ident {
         let local = self.host_ident(name);
-        self.host_mut.insert(crate::input::unraw(&local));
+        self.names.host_mut.insert(crate::input::unraw(&local));
         local
     }
 
@@ -181,10 +192,10 @@ impl Cx<'_> {
 
     /// Stores a value into a slot at the end of the block.
     pub(super) fn store(&mut self, target: Var, value: Var, store: Store) {
-        let aval = self.b.aval(value).clone();
+        let aval = self.builder.b.aval(value).clone();
         self.pieces_mut().stored.push((target, aval.clone()));
-        self.b.set_aval(target, aval);
-        self.pieces_mut().stores.push((target, value, store));
+        self.builder.b.set_aval(target, aval);
+        self.builder.stores.push((target, value, store));
     }
 
     /// Saves the old values of slots that change at the end of this block or in the code after it.
@@ -195,7 +206,7 @@ impl Cx<'_> {
         let mut changing = self.changing();
         for name in assigned {
             let key = crate::input::unraw(name);
-            let found = self.scopes.iter().rev().find_map(|s| s.get(&key));
+            let found = self.names.scopes.iter().rev().find_map(|s| s.get(&key));
             if let Some(slot) = found.and_then(|local| local.slot.as_ref()) {
                 slot.vars(&mut |var| {
                     changing.insert(var);
@@ -211,7 +222,7 @@ impl Cx<'_> {
             return;
         }
         let mut kept: BTreeMap<Var, Var> = BTreeMap::new();
-        let mut scopes = std::mem::take(&mut self.scopes);
+        let mut scopes = std::mem::take(&mut self.names.scopes);
         // All stored values are read before any slot changes.
         let own = scopes
             .iter_mut()
@@ -222,17 +233,17 @@ impl Cx<'_> {
                 if changing.contains(var) {
                     let old = *var;
                     *var = *kept.entry(old).or_insert_with(|| {
-                        let aval = self.b.aval(old).clone();
-                        let copy = self.b.param(aval);
+                        let aval = self.builder.b.aval(old).clone();
+                        let copy = self.builder.b.param(aval);
                         self.name(copy, &crate::program::ours(name));
                         copy
                     });
                 }
             });
         }
-        self.scopes = scopes;
+        self.names.scopes = scopes;
         let stores = kept.into_iter().map(|(old, copy)| (copy, old, Store::Let));
-        self.pieces_mut().stores.extend(stores);
+        self.builder.stores.extend(stores);
     }
 
     /// Ends the block before an expression that would end it midway, if locals refer to slots that
@@ -240,7 +251,7 @@ impl Cx<'_> {
     ///
     /// Otherwise operands and host code evaluated earlier would see the changed slots.
     pub(super) fn flush_old_values(&mut self, expr: &Expr) {
-        if self.flow.is_none() {
+        if self.host.flow.is_none() {
             return;
         }
         let changing = self.changing();
@@ -248,7 +259,7 @@ impl Cx<'_> {
             return;
         }
         let mut old = false;
-        for local in self.scopes.iter().flat_map(BTreeMap::values) {
+        for local in self.names.scopes.iter().flat_map(BTreeMap::values) {
             let mut own = BTreeSet::new();
             if let Some(slot) = &local.slot {
                 slot.vars(&mut |var| {
@@ -286,7 +297,7 @@ impl Cx<'_> {
     /// Returns the slots whose values change at the end of the block.
     fn changing(&self) -> BTreeSet<Var> {
         let mut changing = BTreeSet::new();
-        for local in self.scopes.iter().flat_map(BTreeMap::values) {
+        for local in self.names.scopes.iter().flat_map(BTreeMap::values) {
             if let Some(slot) = &local.slot {
                 changes(slot, &local.value, &mut changing);
             }
@@ -297,18 +308,18 @@ impl Cx<'_> {
     /// Returns the aval of each slot.
     pub(super) fn slot_avals(&self) -> Vec<(Var, Aval)> {
         let mut out = Vec::new();
-        let locals = self.scopes.iter().flat_map(BTreeMap::values);
+        let locals = self.names.scopes.iter().flat_map(BTreeMap::values);
         locals
             .filter_map(|l| l.slot.as_ref())
             .for_each(|s| s.vars(&mut |var| out.push(var)));
         out.into_iter()
-            .map(|v| (v, self.b.aval(v).clone()))
+            .map(|v| (v, self.builder.b.aval(v).clone()))
             .collect()
     }
 
     pub(super) fn set_slot_avals(&mut self, avals: &[(Var, Aval)]) {
         for (slot, aval) in avals {
-            self.b.set_aval(*slot, aval.clone());
+            self.builder.b.set_aval(*slot, aval.clone());
         }
     }
 }

@@ -48,21 +48,21 @@ impl Cx<'_> {
     ///
     /// Its locals go out of scope, but the emitted code has no nested block.
     pub(super) fn block(&mut self, block: &Block, want: &Expected) -> LowerResult<Value> {
-        self.scopes.push(BTreeMap::new());
+        self.names.scopes.push(BTreeMap::new());
         let value = match block.stmts.split_last() {
             Some((Stmt::Expr(tail, None), rest)) => {
                 self.stmts(rest).and_then(|()| self.eval(tail, want))
             }
             _ => self.recorded("a block without a value", block.span()),
         };
-        self.scopes.pop();
+        self.names.scopes.pop();
         value
     }
 
     pub(super) fn stmts(&mut self, stmts: &[Stmt]) -> LowerResult<()> {
         for stmt in stmts {
             // Code after an exit is unreachable.
-            if self.flow.as_ref().is_some_and(|f| f.left) {
+            if self.host.flow.as_ref().is_some_and(|f| f.left) {
                 break;
             }
             match self.stmt(stmt) {
@@ -85,7 +85,7 @@ impl Cx<'_> {
                 self.push_host(Vec::new(), item.to_token_stream());
                 Ok(())
             }
-            Stmt::Macro(m) if self.flow.is_some() && is_panic(&m.mac) => {
+            Stmt::Macro(m) if self.host.flow.is_some() && is_panic(&m.mac) => {
                 let panic = Expr::Macro(syn::ExprMacro {
                     attrs: Vec::new(),
                     mac: m.mac.clone(),
@@ -95,7 +95,7 @@ impl Cx<'_> {
             }
             Stmt::Macro(m) => self.host_macro(&m.mac),
             Stmt::Expr(e, _)
-                if self.flow.is_some() && is_control(e) && self.is_traced_control(e) =>
+                if self.host.flow.is_some() && is_control(e) && self.is_traced_control(e) =>
             {
                 self.control(e, &Expected::tensor(), Use::Unused).map(drop)
             }
@@ -111,10 +111,10 @@ impl Cx<'_> {
             Stmt::Expr(Expr::Binary(b), _) if compound(&b.op).is_some() => {
                 self.compound(b, compound(&b.op).expect("compound operator"))
             }
-            Stmt::Expr(Expr::Block(b), _) if self.flow.is_some() && b.label.is_none() => {
-                self.scopes.push(BTreeMap::new());
+            Stmt::Expr(Expr::Block(b), _) if self.host.flow.is_some() && b.label.is_none() => {
+                self.names.scopes.push(BTreeMap::new());
                 let done = self.stmts(&b.block.stmts);
-                self.scopes.pop();
+                self.names.scopes.pop();
                 done
             }
             Stmt::Expr(e, _)
@@ -144,7 +144,7 @@ impl Cx<'_> {
             cx.hint(left);
             let want = cx.want_of_target(left);
             let value = cx.top(right, &want);
-            if let Some(pieces) = &mut cx.flow {
+            if let Some(pieces) = &mut cx.host.flow {
                 pieces.hint = None;
             }
             value
@@ -184,17 +184,17 @@ impl Cx<'_> {
             (Pat::Ident(_), Some(ty)) => want_of_type(ty),
             _ => want_of(pat),
         };
-        let outer = self.host_places;
-        self.host_places |= static_kind;
-        if let (Pat::Ident(p), Some(pieces)) = (pat, &mut self.flow) {
+        let outer = self.host.reads_places;
+        self.host.reads_places |= static_kind;
+        if let (Pat::Ident(p), Some(pieces)) = (pat, &mut self.host.flow) {
             pieces.hint = Some(p.ident.clone());
         }
         let value = match &*init.expr {
-            Expr::Closure(c) if self.flow.is_some() => self.closure(c),
+            Expr::Closure(c) if self.host.flow.is_some() => self.closure(c),
             init => self.top(init, &want),
         };
-        self.host_places = outer;
-        if let Some(pieces) = &mut self.flow {
+        self.host.reads_places = outer;
+        if let Some(pieces) = &mut self.host.flow {
             pieces.hint = None;
         }
         let value = match value {
@@ -207,7 +207,7 @@ impl Cx<'_> {
         };
         if let (Value::Tensor { .. }, Some(Kind::Static { number: true })) = (&value, kind) {
             let ty = ty.map(text).unwrap_or_default();
-            self.errors.push(
+            self.diagnostics.errors.push(
                 &init.expr,
                 format!("this is a tensor, not a `{ty}`; remove the type, or read a single value with `.item::<{ty}>()`"),
             );
@@ -242,7 +242,7 @@ impl Cx<'_> {
     ///
     /// `let Some(x) = y else { .. }` becomes `let x = match y { Some(x) => x, _ => .. }`.
     fn let_else(&mut self, local: &syn::Local, value: &Expr, other: &Expr) -> LowerResult<()> {
-        if self.flow.is_none() || matches!(local.pat, Pat::Type(_)) {
+        if self.host.flow.is_none() || matches!(local.pat, Pat::Type(_)) {
             return self.recorded("`let .. else`", local.span());
         }
         let mut pat = local.pat.clone();
@@ -274,18 +274,18 @@ impl Cx<'_> {
             Pat::Type(t) => &*t.pat,
             other => other,
         };
-        let (Pat::Ident(p), true) = (pat, self.flow.is_some()) else {
+        let (Pat::Ident(p), true) = (pat, self.host.flow.is_some()) else {
             return self.recorded("`let` without a value", local.span());
         };
         let id = self.declaration();
-        let scope = self.scopes.last_mut().expect("there is a scope");
+        let scope = self.names.scopes.last_mut().expect("there is a scope");
         scope.insert(unraw(&p.ident), Value::Uninit(id).into());
         Ok(())
     }
 
     /// Names the value of the next branch after the target of an assignment.
     fn hint(&mut self, left: &Expr) {
-        if let (Expr::Path(p), Some(pieces)) = (left, &mut self.flow) {
+        if let (Expr::Path(p), Some(pieces)) = (left, &mut self.host.flow) {
             pieces.hint = p.path.get_ident().cloned();
         }
     }

@@ -1,0 +1,47 @@
+//! Builder of the open block: its equations, its inputs and the host statements between them.
+
+use crate::program::{Call, HostStmt, Input, Store};
+use gradloom_ir::program::Keep;
+use gradloom_ir::{Attr, Builder, SecondaryMap, Var};
+use proc_macro2::{Ident, Span};
+use std::collections::BTreeMap;
+
+/// Block that is being built. A straight-line body is a single block.
+#[derive(Clone)]
+pub(super) struct BlockBuilder {
+    pub(super) b: Builder,
+    pub(super) inputs: Vec<Input>,
+    /// Variables of the places that ops read, by the text of the place.
+    pub(super) leaves: BTreeMap<String, Var>,
+    pub(super) hosts: Vec<HostStmt>,
+    pub(super) statics: BTreeMap<Attr, Ident>,
+    pub(super) static_hosts: BTreeMap<Attr, usize>,
+    pub(super) input_hosts: SecondaryMap<Var, usize>,
+    pub(super) calls: BTreeMap<Attr, Call>,
+    pub(super) spans: SecondaryMap<Var, Span>,
+    /// Stores at the end of the block.
+    pub(super) stores: Vec<(Var, Var, Store)>,
+    /// First source line of the block.
+    pub(super) line: usize,
+    /// Values that the user marked `#[save]` or `#[recompute]`, of all blocks.
+    pub(super) remat_hints: Vec<(Var, Keep)>,
+}
+
+impl BlockBuilder {
+    pub(super) fn new() -> BlockBuilder {
+        BlockBuilder {
+            b: Builder::new(),
+            inputs: Vec::new(),
+            leaves: BTreeMap::new(),
+            hosts: Vec::new(),
+            statics: BTreeMap::new(),
+            static_hosts: BTreeMap::new(),
+            input_hosts: SecondaryMap::new(),
+            calls: BTreeMap::new(),
+            spans: SecondaryMap::new(),
+            stores: Vec::new(),
+            line: 0,
+            remat_hints: Vec::new(),
+        }
+    }
+}
