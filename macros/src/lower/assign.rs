@@ -11,21 +11,10 @@ use syn::Expr;
 use syn::spanned::Spanned;
 
 impl Cx<'_> {
-    /// Returns whether the target of an assignment is host code.
-    pub(super) fn is_host(&self, expr: &Expr) -> bool {
-        match expr {
-            Expr::Path(p) => p.path.get_ident().is_some_and(|i| !self.is_traced(i)),
-            Expr::Field(_) | Expr::Index(_) | Expr::Unary(_) | Expr::Paren(_) => {
-                !self.mentions_traced(expr)
-            }
-            _ => false,
-        }
-    }
-
     /// Lowers the right side of an assignment to a host variable; `None` if its evaluation
     /// diverges.
     pub(super) fn assigned_host(&mut self, right: &Expr) -> LowerResult<Option<Host>> {
-        if !self.mentions_traced(right) && !exits(right) {
+        if !self.names.mentions_traced(right) && !exits(right) {
             let (expr, reads) = (self.rename(right), Vec::new());
             return Ok(Some(Host {
                 expr,
@@ -53,9 +42,9 @@ impl Cx<'_> {
             let values = match value(self)? {
                 Value::Tuple(values) => values,
                 Value::Never => return Ok(()),
-                Value::Host(host) if targets.elems.iter().all(|t| self.is_host(t)) => {
+                Value::Host(host) if targets.elems.iter().all(|t| self.names.is_host(t)) => {
                     let (left, expr) = (self.rename(left), host.expr);
-                    self.push_host(host.reads, quote!(#left = #expr;));
+                    self.builder.push_host(host.reads, quote!(#left = #expr;));
                     return Ok(());
                 }
                 _ => return self.recorded("an assignment to several locals", left.span()),
@@ -66,10 +55,10 @@ impl Cx<'_> {
             let mut targets = targets.elems.iter().zip(values);
             return targets.try_for_each(|(target, value)| self.assign_value(target, value));
         }
-        if compound.is_none() && self.is_host(left) && !self.is_uninit(left) {
+        if compound.is_none() && self.names.is_host(left) && !self.names.is_uninit(left) {
             if let Some(host) = self.assigned_host(right)? {
                 let (left, expr) = (self.rename(left), host.expr);
-                self.push_host(host.reads, quote!(#left = #expr;));
+                self.builder.push_host(host.reads, quote!(#left = #expr;));
             }
             return Ok(());
         }
@@ -153,10 +142,10 @@ impl Cx<'_> {
         let value = match (value, old) {
             (Value::Host(host), Value::Uninit(id)) => {
                 let fresh = self.host_ident(ident);
-                self.declare(*id, Declaration::Host(fresh.clone()));
+                self.host.declare(*id, Declaration::Host(fresh.clone()));
                 self.names.host_mut.insert(unraw(&fresh));
                 let expr = &host.expr;
-                self.push_host(host.reads, quote!(#fresh = #expr;));
+                self.builder.push_host(host.reads, quote!(#fresh = #expr;));
                 Value::Host(Host {
                     expr: syn::parse_quote!(#fresh),
                     reads: Vec::new(),
@@ -169,7 +158,7 @@ impl Cx<'_> {
             (value @ (Value::Tensor { .. } | Value::Place(_)), Value::Uninit(id)) => {
                 let var = self.tensor(value, None)?;
                 let new = self.new_slot(Some(ident), var);
-                self.declare(*id, Declaration::Tensor(new));
+                self.host.declare(*id, Declaration::Tensor(new));
                 slot = Some(Slot::One(new));
                 Value::Tensor { var, by_ref: false }
             }
@@ -178,7 +167,7 @@ impl Cx<'_> {
             }
             (Value::Host(host), Value::Host(old)) => {
                 let (left, expr) = (&old.expr, &host.expr);
-                self.push_host(host.reads, quote!(#left = #expr;));
+                self.builder.push_host(host.reads, quote!(#left = #expr;));
                 return Ok(None);
             }
             (Value::Host(_), _) => {
@@ -232,9 +221,9 @@ impl Cx<'_> {
         *part = match (value, &*part) {
             (Value::Poison, _) => return Err(Abort::Error),
             (value @ Value::Tuple(_), Value::Tuple(_)) => value,
-            (Value::Host(host), Value::Host(old)) if !self.keeps_its_value(&old.expr) => {
+            (Value::Host(host), Value::Host(old)) if !self.names.keeps_its_value(&old.expr) => {
                 let (left, expr) = (&old.expr, &host.expr);
-                self.push_host(host.reads, quote!(#left = #expr;));
+                self.builder.push_host(host.reads, quote!(#left = #expr;));
                 Value::Host(old.clone())
             }
             (Value::Host(host), Value::Host(_)) => Value::Host(self.hoisted(host, "part")),
@@ -245,40 +234,10 @@ impl Cx<'_> {
         };
         self.assign_value(base, Value::Tuple(parts))
     }
-
-    /// Returns what an assignment expects of its right side.
-    pub(super) fn want_of_target(&self, left: &Expr) -> Expected {
-        Expected {
-            shape: self.shape_of_target(left),
-            count: None,
-        }
-    }
-
-    fn shape_of_target(&self, left: &Expr) -> OutShape {
-        match left {
-            Expr::Tuple(t) => {
-                let shapes = t.elems.iter().map(|e| self.shape_of_target(e));
-                OutShape::Tuple(shapes.collect())
-            }
-            Expr::Path(p) => {
-                let value = p.path.get_ident().and_then(|i| self.lookup(&unraw(i)));
-                value.map_or(OutShape::Tensor, shape_of)
-            }
-            _ => OutShape::Tensor,
-        }
-    }
-
-    fn is_uninit(&self, expr: &Expr) -> bool {
-        let ident = match expr {
-            Expr::Path(p) => p.path.get_ident(),
-            _ => None,
-        };
-        ident.is_some_and(|i| matches!(self.lookup(&unraw(i)), Some(Value::Uninit(_))))
-    }
 }
 
 /// Returns the structure of a value.
-fn shape_of(value: &Value) -> OutShape {
+pub(super) fn shape_of(value: &Value) -> OutShape {
     match value {
         Value::Tuple(values) => OutShape::Tuple(values.iter().map(shape_of).collect()),
         _ => OutShape::Tensor,

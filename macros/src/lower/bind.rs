@@ -18,7 +18,7 @@ impl Cx<'_> {
             (Pat::Paren(p), value) => self.bind(&p.pat, value),
             (Pat::Type(t), value) => self.bind(&t.pat, value),
             (pat, Value::Poison) => {
-                self.poison(pat);
+                self.names.poison(pat);
                 Ok(())
             }
             (Pat::Ident(p), value) if p.subpat.is_none() && p.by_ref.is_none() => {
@@ -60,25 +60,6 @@ impl Cx<'_> {
         }
     }
 
-    /// Binds the names of a pattern to the error value, so that uses of them are not reported
-    /// again.
-    pub(super) fn poison(&mut self, pat: &Pat) {
-        match pat {
-            Pat::Ident(p) => {
-                self.names
-                    .scopes
-                    .last_mut()
-                    .expect("there is a scope")
-                    .insert(unraw(&p.ident), Value::Poison.into());
-            }
-            Pat::Tuple(t) => t.elems.iter().for_each(|p| self.poison(p)),
-            Pat::Slice(s) => s.elems.iter().for_each(|p| self.poison(p)),
-            Pat::Type(t) => self.poison(&t.pat),
-            Pat::Paren(p) => self.poison(&p.pat),
-            _ => {}
-        }
-    }
-
     /// Emits a `let` of host values under names that are unique in the emitted code.
     pub(super) fn bind_host(
         &mut self,
@@ -111,7 +92,8 @@ impl Cx<'_> {
         self.note_dims(&pat, &host.expr, &host.reads);
         let ty = ty.map(|t| quote!(: #t));
         let expr = &self.unborrowed(host);
-        self.push_host(host.reads.clone(), quote!(let #pat #ty = #expr;));
+        self.builder
+            .push_host(host.reads.clone(), quote!(let #pat #ty = #expr;));
         let number = number || (host.number && matches!(pat, Pat::Ident(_)));
         for (user, fresh) in bound {
             let value = Value::Host(Host {

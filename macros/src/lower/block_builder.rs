@@ -1,8 +1,10 @@
 //! Builder of the open block: its equations, its inputs and the host statements between them.
 
 use crate::program::{Call, HostStmt, Input, Store};
+use gradloom_ir::Aval;
 use gradloom_ir::program::Keep;
 use gradloom_ir::{Attr, Builder, SecondaryMap, Var};
+use proc_macro2::TokenStream;
 use proc_macro2::{Ident, Span};
 use std::collections::BTreeMap;
 
@@ -42,6 +44,30 @@ impl BlockBuilder {
             stores: Vec::new(),
             line: 0,
             remat_hints: Vec::new(),
+        }
+    }
+}
+
+impl BlockBuilder {
+    /// Sets the line of the open block, if it is still empty.
+    pub(super) fn at_line(&mut self, span: Span) {
+        let starts = self.b.n_eqns() == 0 && self.hosts.is_empty();
+        if starts {
+            self.line = span.start().line;
+        }
+    }
+
+    pub(super) fn push_host(&mut self, reads: Vec<Var>, tokens: TokenStream) {
+        self.hosts.push(HostStmt {
+            at: self.b.n_eqns(),
+            reads,
+            tokens,
+        });
+    }
+
+    pub(super) fn set_slot_avals(&mut self, avals: &[(Var, Aval)]) {
+        for (slot, aval) in avals {
+            self.b.set_aval(*slot, aval.clone());
         }
     }
 }

@@ -12,7 +12,7 @@ use crate::program::{Declaration, HostCode, Store};
 use crate::program::{Input, Source};
 use gradloom_ir::flow::Node;
 use gradloom_ir::{Aval, Builder, Program, SecondaryMap, Var};
-use proc_macro2::{Ident, Span, TokenStream};
+use proc_macro2::Ident;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
@@ -59,25 +59,17 @@ impl FlowState {
 }
 
 impl Cx<'_> {
-    /// Returns the state of a body with control flow.
-    pub(super) fn pieces_mut(&mut self) -> &mut FlowState {
-        self.host
-            .flow
-            .as_mut()
-            .expect("the body may have control flow")
-    }
-
     /// Lowers a body with control flow.
     pub(super) fn flow(&mut self, block: &syn::Block) -> LowerResult<()> {
         let shape = self.func.output.shape.clone();
         for _ in 0..shape.len() {
             let result = self.builder.b.param(Aval::UNKNOWN);
             self.builder.b.name(result, "result");
-            self.pieces_mut().results.push(result);
+            self.host.pieces_mut().results.push(result);
         }
         self.function_body(block)?;
         self.flush();
-        match self.pieces_mut().left {
+        match self.host.pieces_mut().left {
             true => Ok(()),
             false => Err(Abort::Recorded(
                 "its body does not end in a value".to_owned(),
@@ -85,34 +77,18 @@ impl Cx<'_> {
         }
     }
 
-    /// Sets the line of the open block, if it is still empty.
-    pub(super) fn at_line(&mut self, span: Span) {
-        let starts = self.builder.b.n_eqns() == 0 && self.builder.hosts.is_empty();
-        if starts {
-            self.builder.line = span.start().line;
-        }
-    }
-
-    pub(super) fn push_node(&mut self, node: Node<HostCode>) {
-        let open = self.pieces_mut().open.last_mut();
-        open.expect("a list is open").push(node);
-    }
-
-    pub(super) fn push_code(&mut self, tokens: TokenStream) {
-        self.push_node(Node::Host(HostCode::Code(tokens)));
-    }
-
     /// Lowers code in its own scope, and ends the scope's last block.
     pub(super) fn scope<T>(
         &mut self,
         inner: impl FnOnce(&mut Self) -> LowerResult<T>,
     ) -> LowerResult<(T, Vec<Node<HostCode>>)> {
-        self.pieces_mut().open.push(Vec::new());
+        self.host.pieces_mut().open.push(Vec::new());
         self.names.scopes.push(BTreeMap::new());
         let value = inner(self);
         self.flush();
         self.names.scopes.pop();
         let nodes = self
+            .host
             .pieces_mut()
             .open
             .pop()
@@ -123,20 +99,12 @@ impl Cx<'_> {
     /// Reserves a place for a declaration, which [`Cx::declare`] fills in.
     pub(super) fn declaration(&mut self) -> usize {
         self.flush();
-        let pieces = self.pieces_mut();
+        let pieces = self.host.pieces_mut();
         pieces.declarations.push(Declaration::Nothing);
         let id = pieces.declarations.len() - 1;
-        self.push_node(Node::Host(HostCode::Declare(id, Declaration::Nothing)));
+        self.host
+            .push_node(Node::Host(HostCode::Declare(id, Declaration::Nothing)));
         id
-    }
-
-    pub(super) fn declare(&mut self, id: usize, declaration: Declaration) {
-        self.pieces_mut().declarations[id] = declaration;
-    }
-
-    /// Records that host code outside of the blocks reads variables.
-    pub(super) fn read(&mut self, vars: &[Var]) {
-        self.pieces_mut().read.extend(vars);
     }
 
     /// Ends the open block: stores values in their slots, and starts another block.
@@ -155,7 +123,7 @@ impl Cx<'_> {
             }
         }
         for (target, value) in pending {
-            let store = match self.pieces_mut().undeclared.remove(&target) {
+            let store = match self.host.pieces_mut().undeclared.remove(&target) {
                 true => Store::Declare,
                 false => Store::Assign,
             };
@@ -193,8 +161,8 @@ impl Cx<'_> {
             line: self.builder.line,
         };
         self.builder.leaves.clear();
-        self.pieces_mut().blocks.push(Rc::new(raw));
-        let index = self.pieces_mut().blocks.len() - 1;
-        self.push_node(Node::Block(index));
+        self.host.pieces_mut().blocks.push(Rc::new(raw));
+        let index = self.host.pieces_mut().blocks.len() - 1;
+        self.host.push_node(Node::Block(index));
     }
 }

@@ -51,9 +51,9 @@ impl Cx<'_> {
             return first;
         };
         *self = before;
-        let outer = std::mem::replace(&mut self.pieces_mut().as_tensors, true);
+        let outer = std::mem::replace(&mut self.host.pieces_mut().as_tensors, true);
         let second = self.branches_once(used, &lower);
-        self.pieces_mut().as_tensors = outer;
+        self.host.pieces_mut().as_tensors = outer;
         second
     }
 
@@ -64,7 +64,7 @@ impl Cx<'_> {
     ) -> LowerResult<Value> {
         if used != Use::Value {
             lower(self, None)?;
-            return Ok(self.unit());
+            return Ok(self.host.unit());
         }
         let mut join = self.join();
         lower(self, Some(&mut join))?;
@@ -85,13 +85,13 @@ impl Cx<'_> {
         arms: &mut Arms,
         lower: impl FnOnce(&mut Self) -> LowerResult<()>,
     ) -> LowerResult<()> {
-        self.set_slot_avals(&arms.entry);
-        self.pieces_mut().left = false;
+        self.builder.set_slot_avals(&arms.entry);
+        self.host.pieces_mut().left = false;
         match lower(self) {
             Err(Abort::Error) => arms.failed = true,
             other => other?,
         }
-        let left = self.pieces_mut().left;
+        let left = self.host.pieces_mut().left;
         arms.all_left &= left;
         if !left {
             arms.exits.push(self.slot_avals());
@@ -100,7 +100,7 @@ impl Cx<'_> {
     }
 
     fn end_arms(&mut self, arms: Arms) -> LowerResult<()> {
-        self.pieces_mut().left = arms.all_left;
+        self.host.pieces_mut().left = arms.all_left;
         // The arms created slots for locals that had no value before.
         let slots = self.slot_avals().into_iter();
         let late = slots.filter(|(slot, _)| arms.entry.iter().all(|(v, _)| v != slot));
@@ -133,11 +133,11 @@ impl Cx<'_> {
                 .expect("the scope has just been opened") = bound;
             let value = value(cx)?;
             match join {
-                Some(join) if !cx.pieces_mut().left => cx.give(join, value),
+                Some(join) if !cx.host.pieces_mut().left => cx.give(join, value),
                 _ => Ok(()),
             }
         })?;
-        self.push_node(Node::Scope {
+        self.host.push_node(Node::Scope {
             head: HostCode::Head(head),
             body,
         });
@@ -197,7 +197,7 @@ impl Cx<'_> {
             }
             cx.end_arms(arms)
         })?;
-        self.push_node(Node::Scope {
+        self.host.push_node(Node::Scope {
             head: HostCode::Head(quote!(#keyword #scrutinee)),
             body,
         });
@@ -230,7 +230,7 @@ impl Cx<'_> {
         let by_value = matches!(peel(expr), Expr::MethodCall(_));
         if let Expr::MethodCall(m) = peel(expr)
             && LENDS.contains(&m.method.to_string().as_str())
-            && self.mentions_traced(&m.receiver)
+            && self.names.mentions_traced(&m.receiver)
         {
             let Value::Place(place) = self.eval(&m.receiver, &Expected::tensor())? else {
                 return self.recorded("the operand of a `match`", expr.span());
@@ -239,7 +239,7 @@ impl Cx<'_> {
             let mut args = Vec::new();
             for arg in &m.args {
                 let arg = self.static_value(arg)?;
-                self.force(&arg.reads);
+                self.host.force(&arg.reads);
                 args.push(arg.expr);
             }
             let item = Item::Place { param: place.param };
@@ -248,7 +248,7 @@ impl Cx<'_> {
         let value = self.eval(expr, &Expected::tensor())?;
         match value {
             Value::Place(_) if by_value => self.recorded("the operand of a `match`", expr.span()),
-            Value::Tensor { .. } => self.refuse_condition(expr, keyword),
+            Value::Tensor { .. } => self.diagnostics.refuse_condition(expr, keyword),
             value => self.matched(value, takes, expr),
         }
     }
@@ -261,7 +261,7 @@ impl Cx<'_> {
     ) -> LowerResult<(TokenStream, Item)> {
         match value {
             Value::Host(host) => {
-                self.force(&host.reads);
+                self.host.force(&host.reads);
                 let number = host.number;
                 let tokens = host.expr.to_token_stream();
                 Ok((tokens, Item::Host { number }))
@@ -309,8 +309,8 @@ impl Cx<'_> {
         let method = lends.method.to_string();
         if !LENDS.contains(&method.as_str())
             || method.starts_with("split")
-            || !self.mentions_traced(&lends.receiver)
-            || call.args.iter().any(|a| self.mentions_traced(a))
+            || !self.names.mentions_traced(&lends.receiver)
+            || call.args.iter().any(|a| self.names.mentions_traced(a))
         {
             return Ok(None);
         }
@@ -321,7 +321,8 @@ impl Cx<'_> {
         let args = call.args.iter().map(|a| self.rename(a));
         let (args, method) = (Vec::from_iter(args), &call.method);
         let part = self.host_ident(&Ident::new("part", Span::mixed_site()));
-        self.push_host(Vec::new(), quote!(let #part = #found.#method(#(#args),*);));
+        self.builder
+            .push_host(Vec::new(), quote!(let #part = #found.#method(#(#args),*);));
         Ok(Some(Value::Place(Place {
             param,
             expr: syn::parse_quote!(#part),
@@ -372,7 +373,7 @@ impl Cx<'_> {
     /// Returns the emitted form of a condition without patterns.
     fn host_condition(&mut self, cond: &Expr, keyword: &str) -> LowerResult<TokenStream> {
         let host = self.lazy(cond, keyword)?;
-        self.force(&host.reads);
+        self.host.force(&host.reads);
         Ok(host.expr.to_token_stream())
     }
 
@@ -383,7 +384,7 @@ impl Cx<'_> {
         if let Expr::Binary(b) = peel(cond)
             && matches!(b.op, BinOp::And(_) | BinOp::Or(_))
         {
-            let before = self.mentions_traced(&b.right).then(|| self.clone());
+            let before = self.names.mentions_traced(&b.right).then(|| self.clone());
             let left = self.lazy(&b.left, keyword)?;
             let n_lowered = self.n_lowered();
             let right = self.lazy(&b.right, keyword);
@@ -410,7 +411,7 @@ impl Cx<'_> {
                 reads: Vec::new(),
                 number: false,
             }),
-            Value::Tensor { .. } => self.refuse_condition(cond, keyword),
+            Value::Tensor { .. } => self.diagnostics.refuse_condition(cond, keyword),
             Value::Poison => Err(Abort::Error),
             _ => self.recorded("a condition", cond.span()),
         }

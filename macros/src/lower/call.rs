@@ -53,7 +53,7 @@ impl Cx<'_> {
             _ => return self.recorded("a call of a value", call.func.span()),
         };
         let local = func.path.get_ident();
-        let local = local.and_then(|i| self.lookup(&i.to_string()));
+        let local = local.and_then(|i| self.names.lookup(&i.to_string()));
         if let Some(Value::Closure(closure)) = local {
             let closure = closure.clone();
             return self.call_closure(&closure, call, want);
@@ -74,7 +74,7 @@ impl Cx<'_> {
         }
         let hidden = func.path.get_ident();
         if hidden.is_some_and(|name| self.items.functions.contains(&unraw(name)))
-            && call.args.iter().any(|arg| self.mentions_traced(arg))
+            && call.args.iter().any(|arg| self.names.mentions_traced(arg))
         {
             return self.recorded("a call of a function of the body", func.span());
         }
@@ -117,7 +117,7 @@ impl Cx<'_> {
         };
         let copies = [("Clone", "clone"), ("ToOwned", "to_owned")];
         let found = (path.owner(), path.last());
-        if copies.contains(&found) && self.mentions_traced(arg) {
+        if copies.contains(&found) && self.names.mentions_traced(arg) {
             let value = self.eval(arg, want)?;
             let copy = super::expr::copy(value, |e| syn::parse_quote!(#e.clone()));
             return Ok(Some(copy));
@@ -140,7 +140,7 @@ impl Cx<'_> {
         want: &Expected,
         fallible: bool,
     ) -> LowerResult<Value> {
-        let traced = call.args.iter().any(|a| self.mentions_traced(a));
+        let traced = call.args.iter().any(|a| self.names.mentions_traced(a));
         let text = name.to_string();
         // The second form is a method called as a function: `Tensor::matmul(&x, &w)`.
         let found = find(&text, true).or_else(|| find(&text, false).filter(|_| traced));
@@ -311,7 +311,8 @@ impl Cx<'_> {
                         false => {
                             let ident =
                                 self.host_ident(&Ident::new("argument", Span::mixed_site()));
-                            self.push_host(host.reads, quote!(let #ident = #expr;));
+                            self.builder
+                                .push_host(host.reads, quote!(let #ident = #expr;));
                             ident.to_token_stream()
                         }
                     };

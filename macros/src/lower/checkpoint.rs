@@ -113,7 +113,7 @@ impl Cx<'_> {
             return Err(Abort::Error);
         }
         let host = self.static_value(&every)?;
-        self.force(&host.reads);
+        self.host.force(&host.reads);
         Ok(Some(host.expr.to_token_stream()))
     }
 
@@ -171,7 +171,7 @@ impl Cx<'_> {
             );
             return Err(Abort::Error);
         }
-        self.push_node(Node::Scope {
+        self.host.push_node(Node::Scope {
             head: HostCode::Checkpoint(Box::new(Checkpoint {
                 turns,
                 every,
@@ -241,7 +241,7 @@ impl Cx<'_> {
         let (mut iterator, mut idents) = (iterator.clone(), Vec::new());
         for changing in copies.found {
             let copy = self.host_ident(&Ident::new("before", Span::mixed_site()));
-            self.push_host(
+            self.builder.push_host(
                 Vec::new(),
                 quote!(let #copy = ::core::clone::Clone::clone(&#changing);),
             );

@@ -28,7 +28,7 @@ impl Cx<'_> {
         if super::host::leaves_function(&expr.body) || super::syntax::has_return(&expr.body) {
             return self.recorded("a closure with `return` or `?`", expr.span());
         }
-        if self.assigns(&expr.body) {
+        if self.names.assigns(&expr.body) {
             return self.recorded("a closure that assigns", expr.span());
         }
         // Unless the closure borrows it, a slot may have another value by the time of the call.

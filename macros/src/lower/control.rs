@@ -1,8 +1,7 @@
 //! Lowers branches, loops, exits, and bodies with a scope of their own.
 
-use super::syntax::{HostAssignments, exits, is_control};
+use super::syntax::{HostAssignments, is_control};
 use super::{Abort, Cx, Expected, LowerResult, Value};
-use gradloom_ir::Var;
 use proc_macro2::TokenStream;
 use quote::quote;
 use std::collections::BTreeMap;
@@ -28,7 +27,7 @@ impl Cx<'_> {
         want: &Expected,
         used: Use,
     ) -> LowerResult<Value> {
-        self.at_line(expr.span());
+        self.builder.at_line(expr.span());
         match expr {
             Expr::If(e) => self.branches(used, |cx, join| cx.if_arms(e, want, used, join)),
             Expr::Match(e) => self.branches(used, |cx, join| cx.match_arms(e, want, used, join)),
@@ -45,7 +44,7 @@ impl Cx<'_> {
             Expr::Macro(m) => {
                 self.flush();
                 let (reads, tokens) = self.emitted_macro(&m.mac)?;
-                self.force(&reads);
+                self.host.force(&reads);
                 self.leave(quote!(#tokens;));
                 Ok(Value::Never)
             }
@@ -56,15 +55,8 @@ impl Cx<'_> {
     /// Emits host code that diverges.
     pub(super) fn leave(&mut self, tokens: TokenStream) {
         self.flush();
-        self.push_code(tokens);
-        self.pieces_mut().left = true;
-    }
-
-    /// Makes sure that variables which host code outside of the blocks reads are computed.
-    pub(super) fn force(&mut self, reads: &[Var]) {
-        if self.host.flow.is_some() {
-            self.read(reads);
-        }
+        self.host.push_code(tokens);
+        self.host.pieces_mut().left = true;
     }
 
     pub(super) fn slots_for(&mut self, expr: &impl HostAssignments) -> LowerResult<()> {
@@ -74,18 +66,6 @@ impl Cx<'_> {
         }
         self.flush_before(&assigned);
         Ok(())
-    }
-
-    /// Returns the value of a statement: `()`, or `Never` if it is unreachable.
-    pub(super) fn unit(&mut self) -> Value {
-        match self.pieces_mut().left {
-            true => Value::Never,
-            false => Value::Host(super::Host {
-                expr: syn::parse_quote!(()),
-                reads: Vec::new(),
-                number: false,
-            }),
-        }
     }
 
     /// Lowers a block as a body.
@@ -98,7 +78,7 @@ impl Cx<'_> {
         match (used, block.stmts.split_last()) {
             (Use::Returned, _) => {
                 self.function_body(block)?;
-                Ok(self.unit())
+                Ok(self.host.unit())
             }
             (Use::Value, Some((Stmt::Expr(tail, None), rest))) => {
                 self.stmts(rest)?;
@@ -120,11 +100,11 @@ impl Cx<'_> {
             (body, Use::Value) => self.top(body, want),
             (body, Use::Returned) => {
                 self.tail(body)?;
-                Ok(self.unit())
+                Ok(self.host.unit())
             }
             (body, Use::Unused) => {
                 self.stmts(std::slice::from_ref(&Stmt::Expr(body.clone(), None)))?;
-                Ok(self.unit())
+                Ok(self.host.unit())
             }
         }
     }
@@ -145,7 +125,7 @@ impl Cx<'_> {
     /// Lowers the statements of a block whose value is not used.
     pub(super) fn statements(&mut self, block: &Block) -> LowerResult<Value> {
         self.stmts(&block.stmts)?;
-        Ok(self.unit())
+        Ok(self.host.unit())
     }
 
     /// Lowers an expression that is not an operand of another, and so may assign to locals.
@@ -156,7 +136,7 @@ impl Cx<'_> {
             Expr::Block(b)
                 if self.host.flow.is_some()
                     && b.label.is_none()
-                    && self.is_traced_control(expr) =>
+                    && self.names.is_traced_control(expr) =>
             {
                 self.names.scopes.push(BTreeMap::new());
                 let value = self.block_as(&b.block, want, Use::Value);
@@ -165,14 +145,14 @@ impl Cx<'_> {
             }
             expr if self.host.flow.is_some()
                 && is_control(expr)
-                && (self.is_traced_control(expr) || matches!(expr, Expr::Macro(_))) =>
+                && (self.names.is_traced_control(expr) || matches!(expr, Expr::Macro(_))) =>
             {
                 self.control(expr, want, Use::Value)
             }
             Expr::Binary(b)
                 if self.host.flow.is_some()
                     && matches!(b.op, syn::BinOp::And(_) | syn::BinOp::Or(_))
-                    && self.mentions_traced(&b.right) =>
+                    && self.names.mentions_traced(&b.right) =>
             {
                 let before = self.clone();
                 match self.eval(expr, want) {
@@ -185,10 +165,5 @@ impl Cx<'_> {
             }
             expr => self.eval(expr, want),
         }
-    }
-
-    /// Returns whether branches and loops must be lowered because they are not only host code.
-    pub(super) fn is_traced_control(&self, expr: &Expr) -> bool {
-        self.mentions_traced(expr) || exits(expr) || super::expr::makes_tensor_inside(expr)
     }
 }

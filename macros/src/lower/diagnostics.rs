@@ -1,6 +1,9 @@
 //! Errors of the body, and the tokens that they point at.
 
+use super::{Abort, LowerResult};
 use crate::report::Errors;
+use quote::ToTokens;
+use syn::Expr;
 
 /// Errors so far.
 #[derive(Clone)]
@@ -16,5 +19,24 @@ impl<'a> Diagnostics<'a> {
             errors: Errors::default(),
             source,
         }
+    }
+}
+
+impl Diagnostics<'_> {
+    pub(super) fn refuse_condition<T>(&mut self, cond: &Expr, keyword: &str) -> LowerResult<T> {
+        self.errors.push(
+            cond,
+            format!("`{keyword}` on the values of a tensor cannot be traced, because they are not computed yet; choose between two tensors with `condition.select(&x, &y)`"),
+        );
+        Err(Abort::Error)
+    }
+
+    /// Reports an iteration over a tensor.
+    pub(super) fn refuse_iteration<T>(&mut self, at: &impl ToTokens) -> LowerResult<T> {
+        self.errors.push(
+            at,
+            "a tensor cannot be iterated over; take it apart with `.unbind::<N>(axis)`",
+        );
+        Err(Abort::Error)
     }
 }

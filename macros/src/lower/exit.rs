@@ -1,7 +1,6 @@
 //! Lowers `break`, `return`, and the end of the function.
 
 use super::control::Use;
-use super::loops::EnclosingLoop;
 use super::syntax::is_control;
 use super::{Abort, Cx, Expected, LowerResult, Value};
 use crate::program::{HostCode, Store};
@@ -11,34 +10,8 @@ use syn::spanned::Spanned;
 use syn::{Block, Expr, Stmt};
 
 impl Cx<'_> {
-    /// Returns the loop or block that a label names, or the innermost one.
-    pub(super) fn around_mut(
-        &mut self,
-        label: Option<&syn::Lifetime>,
-    ) -> Option<&mut EnclosingLoop> {
-        let mut around = self.pieces_mut().around.iter_mut().rev();
-        match label {
-            Some(label) => {
-                let name = label.ident.to_string();
-                around.find(|a| a.label.as_deref() == Some(&name))
-            }
-            None => around.next(),
-        }
-    }
-
-    /// Returns the loop or block that a `break` leaves.
-    fn broken_by(&mut self, e: &syn::ExprBreak) -> Option<&mut EnclosingLoop> {
-        match &e.label {
-            Some(_) => self.around_mut(e.label.as_ref()),
-            None => {
-                let mut around = self.pieces_mut().around.iter_mut().rev();
-                around.find(|a| a.is_loop)
-            }
-        }
-    }
-
     pub(super) fn break_out(&mut self, e: &syn::ExprBreak) -> LowerResult<Value> {
-        let Some(around) = self.broken_by(e) else {
+        let Some(around) = self.host.broken_by(e) else {
             return self.recorded("`break`", e.span());
         };
         let want = around.want.clone();
@@ -46,10 +19,11 @@ impl Cx<'_> {
             Some(expr) => Some(self.top(expr, &want)?),
             None => None,
         };
-        if self.pieces_mut().left {
+        if self.host.pieces_mut().left {
             return Ok(Value::Never);
         }
         let around = self
+            .host
             .broken_by(e)
             .expect("the loop or block has just been found");
         around.broken = true;
@@ -57,7 +31,7 @@ impl Cx<'_> {
         if let (Some(join), Some(value)) = (&mut join, value) {
             self.give(join, value)?;
         }
-        let around = self.broken_by(e);
+        let around = self.host.broken_by(e);
         around.expect("the loop or block has just been found").join = join;
         let (keyword, label) = (&e.break_token, &e.label);
         self.leave(quote!(#keyword #label;));
@@ -85,12 +59,14 @@ impl Cx<'_> {
                     self.top(&call.args[0], &want)?
                 }
                 Expr::Call(call)
-                    if super::stmt::is_path(&call.func, "Err") && !self.mentions_traced(value) =>
+                    if super::stmt::is_path(&call.func, "Err")
+                        && !self.names.mentions_traced(value) =>
                 {
                     let value = self.rename(value);
                     self.flush();
-                    self.push_node(Node::Host(HostCode::Fail(quote!(return #value;))));
-                    self.pieces_mut().left = true;
+                    self.host
+                        .push_node(Node::Host(HostCode::Fail(quote!(return #value;))));
+                    self.host.pieces_mut().left = true;
                     return Ok(Value::Never);
                 }
                 Expr::If(_) | Expr::Match(_) => {
@@ -100,19 +76,19 @@ impl Cx<'_> {
                 other => return self.recorded("a `Result` that is not `Ok(..)`", other.span()),
             },
         };
-        if self.pieces_mut().left {
+        if self.host.pieces_mut().left {
             return Ok(Value::Never);
         }
         let mut outs = Vec::new();
         self.outs(value, &shape, &mut outs)?;
         self.check_returns(&outs, Some(written));
-        let results = self.pieces_mut().results.clone();
+        let results = self.host.pieces_mut().results.clone();
         for (result, out) in results.iter().zip(&outs) {
             self.store(*result, *out, Store::Result);
         }
         self.flush();
-        self.push_node(Node::Return(outs));
-        self.pieces_mut().left = true;
+        self.host.push_node(Node::Return(outs));
+        self.host.pieces_mut().left = true;
         Ok(Value::Never)
     }
 
@@ -130,7 +106,7 @@ impl Cx<'_> {
 
     /// Lowers the last expression of the function. Each of its branches returns.
     pub(super) fn tail(&mut self, tail: &Expr) -> LowerResult<()> {
-        if self.pieces_mut().left {
+        if self.host.pieces_mut().left {
             return Ok(());
         }
         self.flush_old_values(tail);
@@ -141,7 +117,7 @@ impl Cx<'_> {
                 .map(drop),
             tail if is_control(tail) && self.func.output.result.is_some() => {
                 self.control(tail, &Expected::tensor(), Use::Unused)?;
-                match self.pieces_mut().left {
+                match self.host.pieces_mut().left {
                     true => Ok(()),
                     false => self.recorded("a `Result` that a loop gives", tail.span()),
                 }

@@ -5,7 +5,7 @@
 //! An operand, an axis or a dtype is a cause if the fault disappears without it. A dim comes from
 //! an axis of an operand if it becomes unknown without it.
 
-use super::Cx;
+use super::{BlockBuilder, Cx, Diagnostics};
 use crate::input::text;
 use gradloom_ir::{Attr, Aval, Dim, Eqn, Fault, OpError, Shape, Static, Var};
 use proc_macro2::{LineColumn, Span, TokenStream};
@@ -77,14 +77,14 @@ impl Cx<'_> {
         let data = &args[..error.args.len()];
         let operands: Vec<String> = data.iter().map(|v| self.is_what(*v)).collect();
         let message = error.message(&operands);
-        match self.expr_at(span) {
+        match self.diagnostics.expr_at(span) {
             Some(whole) => self.diagnostics.errors.push(&whole, message),
             None => self.diagnostics.errors.push_at(span, message),
         }
         if is_of_statics(&error.fault) {
             return;
         }
-        let causes = self.causes(error, &statics, args);
+        let causes = self.builder.causes(error, &statics, args);
         let mut last_first = causes.iter().rev();
         let note = last_first.find_map(|cause| Some((*cause, self.note(cause.0, cause.1)?)));
         let Some(((noted, noted_part), (at, mut note))) = note else {
@@ -92,57 +92,27 @@ impl Cx<'_> {
         };
         let other = causes.iter().find(|(var, _)| *var != noted);
         if let Some(&(other, part)) = other
-            && let (origin, _) = self.origin(other, part)
+            && let (origin, _) = self.builder.origin(other, part)
             && origin != other
             && let Some(from) = self.called(origin)
         {
             note = format!("{note}, and {} as in {from}", self.fact(other, part));
             // The first half of the note may name the origin already.
-            let said = self.origin(noted, noted_part).0 == origin;
-            if let Some(with) = self.parameter(origin).filter(|_| !said) {
+            let said = self.builder.origin(noted, noted_part).0 == origin;
+            if let Some(with) = self.builder.parameter(origin).filter(|_| !said) {
                 note = format!("{note}, a parameter with {with}");
             }
         }
         self.diagnostics.errors.push(&at, note);
     }
 
-    /// Returns the operands that cause the fault, each with the smallest part that does.
-    fn causes(&self, error: &OpError, statics: &[Static], args: &[Var]) -> Vec<(Var, Part)> {
-        let mut causes: Vec<(Var, Part)> = Vec::new();
-        for &var in &args[..error.args.len()] {
-            if causes.iter().any(|(v, _)| *v == var) {
-                continue;
-            }
-            let aval = self.builder.b.aval(var);
-            let heals = |part: &Part| {
-                let less = part.forget(aval);
-                let args = args.iter().map(|v| {
-                    if *v == var {
-                        &less
-                    } else {
-                        self.builder.b.aval(*v)
-                    }
-                });
-                let again = error.op.infer(statics, &args.collect::<Vec<_>>(), 1);
-                part.is_known(aval) && again.err().map(|e| e.fault).as_ref() != Some(&error.fault)
-            };
-            let axes: Vec<Part> = Part::axes(aval).filter(heals).collect();
-            let part = match *axes {
-                [axis] => Some(axis),
-                _ => [Part::DType, Part::Shape].into_iter().find(heals),
-            };
-            causes.extend(part.map(|part| (var, part)));
-        }
-        causes
-    }
-
     /// Returns a sentence about the origin of `part` of `var`, and the tokens that it points at.
     ///
     /// Returns `None` if the sentence would add nothing to the expression itself.
     fn note(&self, var: Var, part: Part) -> Option<(TokenStream, String)> {
-        let (origin, _) = self.origin(var, part);
+        let (origin, _) = self.builder.origin(var, part);
         let at = self.tokens(origin)?;
-        let parameter = self.parameter(origin);
+        let parameter = self.builder.parameter(origin);
         let parameter = parameter.and_then(|with| {
             Some(format!(
                 "{} is a parameter with {with}",
@@ -174,56 +144,6 @@ impl Cx<'_> {
             Part::Axis(axis) => format!("axis {axis} of {called} is {what}"),
             Part::DType | Part::Shape => format!("{called} is {what}"),
         }
-    }
-
-    /// Returns the variable that first fixed `part` of `var`, and which of its parts did.
-    pub(super) fn origin(&self, var: Var, part: Part) -> (Var, Part) {
-        let (mut var, mut part) = (var, part);
-        while let Some(eqn) = self.builder.b.eqn_of(var)
-            && let Some(before) = self.before(eqn, var, part)
-        {
-            (var, part) = before;
-        }
-        (var, part)
-    }
-
-    /// Returns the part of an operand of `eqn` that determines `part` of its result `out`.
-    fn before(&self, eqn: &Eqn, out: Var, part: Part) -> Option<(Var, Part)> {
-        let result = self.builder.b.aval(out);
-        let statics: Vec<Static> = eqn
-            .attrs
-            .iter()
-            .map(|a| self.builder.b.static_of(*a).clone())
-            .collect();
-        let avals: Vec<&Aval> = eqn.args.iter().map(|v| self.builder.b.aval(*v)).collect();
-        let position = eqn.outs.iter().position(|o| *o == out)?;
-        let mut found = None;
-        for &var in eqn.data() {
-            let aval = self.builder.b.aval(var);
-            let parts = Part::axes(aval).chain([Part::DType, Part::Shape]);
-            let alike = parts.filter(|p| p.is_like(part) && p.is_known(aval));
-            for before in alike.filter(|p| p.text_of(aval) == part.text_of(result)) {
-                let less = before.forget(aval);
-                let args: Vec<&Aval> = eqn
-                    .args
-                    .iter()
-                    .zip(&avals)
-                    .map(|(v, a)| if *v == var { &less } else { *a })
-                    .collect();
-                let again = eqn.op.infer(&statics, &args, eqn.outs.len()).ok()?;
-                if !part.is_known(&again[position]) {
-                    return Some((var, before));
-                }
-                // If each of two operands fixes it alone, either is a correct answer, and the first
-                // is taken.
-                found.get_or_insert((var, before));
-            }
-        }
-        let broadcasts = matches!(
-            eqn.op.def().eval(),
-            gradloom_ir::op::Eval::Binary(_) | gradloom_ir::op::Eval::Compare(_)
-        );
-        found.filter(|_| broadcasts || part == Part::DType)
     }
 
     /// Returns text such as "`h` is [B, 128]", or an empty string if nothing is known.
@@ -258,24 +178,9 @@ impl Cx<'_> {
         self.names.idents.get(self.builder.b.name_of(var)?)
     }
 
-    /// Returns what is known of a parameter: "shape (3, 4)".
-    pub(super) fn parameter(&self, var: Var) -> Option<String> {
-        if !self.builder.inputs.iter().any(|i| i.var == var) {
-            return None;
-        }
-        let aval = self.builder.b.aval(var);
-        let shape = aval.shape.dims().map(|dims| {
-            let dims: Vec<String> = dims.iter().map(Dim::to_string).collect();
-            format!("shape ({})", dims.join(", "))
-        });
-        let dtype = aval.dtype.map(|dtype| format!("dtype {dtype}"));
-        let with: Vec<String> = shape.into_iter().chain(dtype).collect();
-        Some(with.join(" and "))
-    }
-
     /// Returns the text of a value's expression, if it is short.
     fn short(&self, var: Var) -> Option<String> {
-        let expr = self.expr_at(*self.builder.spans.get(var)?)?;
+        let expr = self.diagnostics.expr_at(*self.builder.spans.get(var)?)?;
         let text = text(&expr);
         (text.chars().count() <= LONGEST && !text.contains('{')).then_some(text)
     }
@@ -285,13 +190,113 @@ impl Cx<'_> {
         if self.builder.inputs.iter().any(|i| i.var == var) {
             return self.binder(var).map(ToTokens::to_token_stream);
         }
-        let expr = self.expr_at(*self.builder.spans.get(var)?)?;
+        let expr = self.diagnostics.expr_at(*self.builder.spans.get(var)?)?;
         Some(expr.to_token_stream())
     }
+}
 
+impl BlockBuilder {
+    /// Returns the operands that cause the fault, each with the smallest part that does.
+    pub(super) fn causes(
+        &self,
+        error: &OpError,
+        statics: &[Static],
+        args: &[Var],
+    ) -> Vec<(Var, Part)> {
+        let mut causes: Vec<(Var, Part)> = Vec::new();
+        for &var in &args[..error.args.len()] {
+            if causes.iter().any(|(v, _)| *v == var) {
+                continue;
+            }
+            let aval = self.b.aval(var);
+            let heals = |part: &Part| {
+                let less = part.forget(aval);
+                let args = args
+                    .iter()
+                    .map(|v| if *v == var { &less } else { self.b.aval(*v) });
+                let again = error.op.infer(statics, &args.collect::<Vec<_>>(), 1);
+                part.is_known(aval) && again.err().map(|e| e.fault).as_ref() != Some(&error.fault)
+            };
+            let axes: Vec<Part> = Part::axes(aval).filter(heals).collect();
+            let part = match *axes {
+                [axis] => Some(axis),
+                _ => [Part::DType, Part::Shape].into_iter().find(heals),
+            };
+            causes.extend(part.map(|part| (var, part)));
+        }
+        causes
+    }
+
+    /// Returns the variable that first fixed `part` of `var`, and which of its parts did.
+    pub(super) fn origin(&self, var: Var, part: Part) -> (Var, Part) {
+        let (mut var, mut part) = (var, part);
+        while let Some(eqn) = self.b.eqn_of(var)
+            && let Some(before) = self.before(eqn, var, part)
+        {
+            (var, part) = before;
+        }
+        (var, part)
+    }
+
+    /// Returns the part of an operand of `eqn` that determines `part` of its result `out`.
+    pub(super) fn before(&self, eqn: &Eqn, out: Var, part: Part) -> Option<(Var, Part)> {
+        let result = self.b.aval(out);
+        let statics: Vec<Static> = eqn
+            .attrs
+            .iter()
+            .map(|a| self.b.static_of(*a).clone())
+            .collect();
+        let avals: Vec<&Aval> = eqn.args.iter().map(|v| self.b.aval(*v)).collect();
+        let position = eqn.outs.iter().position(|o| *o == out)?;
+        let mut found = None;
+        for &var in eqn.data() {
+            let aval = self.b.aval(var);
+            let parts = Part::axes(aval).chain([Part::DType, Part::Shape]);
+            let alike = parts.filter(|p| p.is_like(part) && p.is_known(aval));
+            for before in alike.filter(|p| p.text_of(aval) == part.text_of(result)) {
+                let less = before.forget(aval);
+                let args: Vec<&Aval> = eqn
+                    .args
+                    .iter()
+                    .zip(&avals)
+                    .map(|(v, a)| if *v == var { &less } else { *a })
+                    .collect();
+                let again = eqn.op.infer(&statics, &args, eqn.outs.len()).ok()?;
+                if !part.is_known(&again[position]) {
+                    return Some((var, before));
+                }
+                // If each of two operands fixes it alone, either is a correct answer, and the first
+                // is taken.
+                found.get_or_insert((var, before));
+            }
+        }
+        let broadcasts = matches!(
+            eqn.op.def().eval(),
+            gradloom_ir::op::Eval::Binary(_) | gradloom_ir::op::Eval::Compare(_)
+        );
+        found.filter(|_| broadcasts || part == Part::DType)
+    }
+
+    /// Returns what is known of a parameter: "shape (3, 4)".
+    pub(super) fn parameter(&self, var: Var) -> Option<String> {
+        if !self.inputs.iter().any(|i| i.var == var) {
+            return None;
+        }
+        let aval = self.b.aval(var);
+        let shape = aval.shape.dims().map(|dims| {
+            let dims: Vec<String> = dims.iter().map(Dim::to_string).collect();
+            format!("shape ({})", dims.join(", "))
+        });
+        let dtype = aval.dtype.map(|dtype| format!("dtype {dtype}"));
+        let with: Vec<String> = shape.into_iter().chain(dtype).collect();
+        Some(with.join(" and "))
+    }
+}
+
+impl Diagnostics<'_> {
     /// Returns the expression whose operator, method or function is the token at `span`.
-    fn expr_at(&self, span: Span) -> Option<Expr> {
-        find(self.diagnostics.source, span)
+    pub(super) fn expr_at(&self, span: Span) -> Option<Expr> {
+        find(self.source, span)
     }
 }
 

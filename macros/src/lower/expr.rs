@@ -2,8 +2,8 @@
 
 use super::{Abort, Cx, Expected, Host, LowerResult, Place, Value, host};
 use proc_macro2::Span;
+use syn::Expr;
 use syn::spanned::Spanned;
-use syn::{Expr, UnOp};
 
 impl Cx<'_> {
     /// Lowers an expression to a value.
@@ -15,11 +15,11 @@ impl Cx<'_> {
         }
         // Calls such as `Tensor::zeros(..)` make a tensor although they mention none.
         let exits = self.host.flow.is_some() && super::syntax::exits(expr);
-        if !exits && !self.mentions_traced(expr) && !makes_tensor(expr) {
+        if !exits && !self.names.mentions_traced(expr) && !makes_tensor(expr) {
             if host::leaves_function(expr) {
                 return self.recorded("`return`", expr.span());
             }
-            let number = self.is_number(expr);
+            let number = self.names.is_number(expr);
             return Ok(Value::Host(Host {
                 expr: self.rename(expr),
                 reads: Vec::new(),
@@ -31,8 +31,8 @@ impl Cx<'_> {
             // Other operands of the same expression have been lowered already, so an assignment
             // here would come too late.
             if (is_control || matches!(expr, Expr::Block(_)))
-                && self.ends_blocks(expr)
-                && self.assigns(expr)
+                && self.names.ends_blocks(expr)
+                && self.names.assigns(expr)
             {
                 return self.recorded("an assignment inside an expression", expr.span());
             }
@@ -43,7 +43,7 @@ impl Cx<'_> {
         match expr {
             Expr::Path(p) => match p.path.get_ident() {
                 Some(ident) => {
-                    let value = self.lookup(&crate::input::unraw(ident));
+                    let value = self.names.lookup(&crate::input::unraw(ident));
                     let mut value = value.expect("the expression mentions a tensor").clone();
                     if let Value::Place(place) = &mut value {
                         place.stands_at(ident.span());
@@ -108,7 +108,7 @@ impl Cx<'_> {
                 if let Expr::Path(_) = peel(&e.expr)
                     && let Ok(Value::Tensor { .. }) = self.eval(&e.expr, &Expected::tensor())
                 {
-                    return self.refuse_iteration(&e.expr);
+                    return self.diagnostics.refuse_iteration(&e.expr);
                 }
                 self.recorded("`for`", e.for_token.span())
             }
@@ -189,43 +189,14 @@ impl Cx<'_> {
 
     /// Reports a condition on the elements of a tensor, if branches and loops are not lowered.
     pub(super) fn condition(&mut self, cond: &Expr, keyword: &str) -> LowerResult<()> {
-        if matches!(cond, Expr::Let(_)) || !self.mentions_traced(cond) {
+        if matches!(cond, Expr::Let(_)) || !self.names.mentions_traced(cond) {
             return Ok(());
         }
         let before = self.diagnostics.errors.is_empty();
         match self.eval(cond, &Expected::tensor()) {
-            Ok(Value::Tensor { .. }) => self.refuse_condition(cond, keyword),
+            Ok(Value::Tensor { .. }) => self.diagnostics.refuse_condition(cond, keyword),
             Err(Abort::Error) if before => Err(Abort::Error),
             _ => Ok(()),
-        }
-    }
-
-    pub(super) fn refuse_condition<T>(&mut self, cond: &Expr, keyword: &str) -> LowerResult<T> {
-        self.diagnostics.errors.push(
-            cond,
-            format!("`{keyword}` on the values of a tensor cannot be traced, because they are not computed yet; choose between two tensors with `condition.select(&x, &y)`"),
-        );
-        Err(Abort::Error)
-    }
-
-    /// Returns whether a host expression is known to be a number.
-    fn is_number(&self, expr: &Expr) -> bool {
-        match expr {
-            Expr::Paren(p) => self.is_number(&p.expr),
-            Expr::Lit(l) => matches!(l.lit, syn::Lit::Int(_) | syn::Lit::Float(_)),
-            Expr::Unary(u) => matches!(u.op, UnOp::Neg(_)) && self.is_number(&u.expr),
-            Expr::Binary(b) => self.is_number(&b.left) && self.is_number(&b.right),
-            Expr::Cast(c) => matches!(
-                crate::input::classify(&c.ty, &mut Default::default()),
-                crate::input::Kind::Static { number: true }
-            ),
-            Expr::Path(p) => p.path.get_ident().is_some_and(|i| {
-                matches!(
-                    self.lookup(&crate::input::unraw(i)),
-                    Some(Value::Host(Host { number: true, .. }))
-                )
-            }),
-            _ => false,
         }
     }
 }

@@ -14,7 +14,7 @@ impl Cx<'_> {
     ///
     /// It is bound to a local here, unless the expression keeps its value.
     pub(super) fn hoisted(&mut self, host: Host, name: &str) -> Host {
-        if host.reads.is_empty() && self.keeps_its_value(&host.expr) {
+        if host.reads.is_empty() && self.names.keeps_its_value(&host.expr) {
             return host;
         }
         let expr = self.bound(&host.expr, &host.reads, name);
@@ -45,7 +45,8 @@ impl Cx<'_> {
             match part {
                 Value::Host(host) => {
                     let (local, expr) = (self.host_slot(name), &host.expr);
-                    self.push_host(Vec::new(), quote!(let mut #local = #expr;));
+                    self.builder
+                        .push_host(Vec::new(), quote!(let mut #local = #expr;));
                     host.expr = syn::parse_quote!(#local);
                 }
                 part => self.mutable_parts(name, part),
@@ -66,7 +67,7 @@ impl Cx<'_> {
                 let local = self.ident(slot);
                 let copy = self.host_ident(&Ident::new("part", Span::mixed_site()));
                 let bind = quote!(let #copy = ::core::clone::Clone::clone(&#local););
-                self.push_host(vec![slot], bind);
+                self.builder.push_host(vec![slot], bind);
                 expr = renamed(expr, &local, &copy);
             }
         }
@@ -93,33 +94,10 @@ impl Cx<'_> {
             return Value::Host(host);
         }
         let changes =
-            |expr: &Expr| self.mentions_traced(expr) && may_change(&self.rename(expr), &read);
+            |expr: &Expr| self.names.mentions_traced(expr) && may_change(&self.rename(expr), &read);
         match Vec::from_iter(after).into_iter().any(changes) {
             true => Value::Host(self.hoisted(host, "value")),
             false => Value::Host(host),
-        }
-    }
-
-    /// Returns whether an expression has no side effects, and no later code changes its value.
-    pub(super) fn keeps_its_value(&self, expr: &Expr) -> bool {
-        match expr {
-            Expr::Lit(_) => true,
-            Expr::Path(p) => {
-                let ident = p.path.get_ident();
-                ident.is_none_or(|i| !self.names.host_mut.contains(&unraw(i)))
-            }
-            Expr::Paren(e) => self.keeps_its_value(&e.expr),
-            Expr::Group(e) => self.keeps_its_value(&e.expr),
-            Expr::Cast(e) => self.keeps_its_value(&e.expr),
-            Expr::Unary(e) => self.keeps_its_value(&e.expr),
-            Expr::Field(e) => self.keeps_its_value(&e.base),
-            Expr::Reference(e) => e.mutability.is_none() && self.keeps_its_value(&e.expr),
-            Expr::Binary(e) => {
-                let assigns = super::stmt::is_compound(&e.op);
-                !assigns && self.keeps_its_value(&e.left) && self.keeps_its_value(&e.right)
-            }
-            Expr::Tuple(e) => e.elems.iter().all(|e| self.keeps_its_value(e)),
-            _ => false,
         }
     }
 
@@ -135,7 +113,9 @@ impl Cx<'_> {
             }
             Expr::Paren(inner) => self.fixed_index(*inner.expr, reads),
             index if host::literal(&index).is_some() => index,
-            Expr::Path(path) if self.keeps_its_value(&Expr::Path(path.clone())) => Expr::Path(path),
+            Expr::Path(path) if self.names.keeps_its_value(&Expr::Path(path.clone())) => {
+                Expr::Path(path)
+            }
             index => self.bound(&index, reads, "index"),
         }
     }
@@ -163,7 +143,7 @@ impl Cx<'_> {
                 Expr::Unary(e)
             }
             // A local that may be assigned another reference.
-            Expr::Path(e) if !self.keeps_its_value(&Expr::Path(e.clone())) => {
+            Expr::Path(e) if !self.names.keeps_its_value(&Expr::Path(e.clone())) => {
                 self.bound(&Expr::Path(e), &[], "part")
             }
             Expr::Index(mut e) => {
@@ -178,7 +158,8 @@ impl Cx<'_> {
     fn bound(&mut self, expr: &Expr, reads: &[Var], name: &str) -> Expr {
         let ident = self.host_ident(&Ident::new(name, Span::mixed_site()));
         self.note_dims(&syn::parse_quote!(#ident), expr, reads);
-        self.push_host(reads.to_vec(), quote!(let #ident = #expr;));
+        self.builder
+            .push_host(reads.to_vec(), quote!(let #ident = #expr;));
         syn::parse_quote!(#ident)
     }
 }

@@ -98,29 +98,12 @@ pub(super) fn in_tokens(tokens: TokenStream, f: &mut dyn FnMut(&Ident)) {
 }
 
 impl Cx<'_> {
-    pub(super) fn lookup(&self, name: &str) -> Option<&Value> {
-        let local = self.names.scopes.iter().rev().find_map(|s| s.get(name));
-        local.map(|l| &l.value)
-    }
-
-    /// Returns whether an expression mentions a tensor or a tree.
-    pub(super) fn mentions_traced(&self, expr: &Expr) -> bool {
-        let mut found = false;
-        names(expr, &mut |ident| found |= self.is_traced(ident));
-        found
-    }
-
-    pub(super) fn is_traced(&self, ident: &Ident) -> bool {
-        self.lookup(&unraw(ident))
-            .is_some_and(|v| !matches!(v, Value::Host(_)))
-    }
-
     /// Returns a host expression with its variables renamed to their names in the emitted code.
     pub(super) fn rename(&self, expr: &Expr) -> Expr {
         struct LocalRenamer<'a, 'b>(&'a Cx<'b>);
         impl LocalRenamer<'_, '_> {
             fn renamed(&self, ident: &Ident) -> Option<Ident> {
-                match self.0.lookup(&unraw(ident))? {
+                match self.0.names.lookup(&unraw(ident))? {
                     Value::Host(h) => match &h.expr {
                         Expr::Path(p) => p.path.get_ident().cloned(),
                         _ => None,

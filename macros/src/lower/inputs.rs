@@ -86,7 +86,7 @@ impl Cx<'_> {
             }
             None => quote_spanned!(span=> let #ident = #rt::tensor_part(&#tokens);),
         };
-        self.push_host(like.into_iter().collect(), bind);
+        self.builder.push_host(like.into_iter().collect(), bind);
         self.builder
             .input_hosts
             .insert(var, self.builder.hosts.len() - 1);
@@ -117,7 +117,7 @@ impl Cx<'_> {
             }
             None => quote!(let #ident = #rt::own(&(#expr));),
         };
-        self.push_host(reads, bind);
+        self.builder.push_host(reads, bind);
         self.builder
             .input_hosts
             .insert(var, self.builder.hosts.len() - 1);

@@ -11,7 +11,7 @@ const SELECT: [&str; 5] = ["rev", "skip", "take", "step_by", "by_ref"];
 impl Cx<'_> {
     /// Returns the emitted form of an iterator, and the kind of its items.
     pub(super) fn iterator(&mut self, expr: &Expr) -> LowerResult<(Expr, Item)> {
-        if !self.mentions_traced(expr) {
+        if !self.names.mentions_traced(expr) {
             let number = matches!(expr, Expr::Range(_))
                 || matches!(expr, Expr::Paren(p) if matches!(*p.expr, Expr::Range(_)));
             return Ok((self.rename(expr), Item::Host { number }));
@@ -24,7 +24,7 @@ impl Cx<'_> {
             Expr::Group(g) => self.iterator(&g.expr),
             Expr::Range(_) => match self.eval(expr, &Expected::tensor())? {
                 Value::Host(host) => {
-                    self.force(&host.reads);
+                    self.host.force(&host.reads);
                     let e = host.expr;
                     Ok((syn::parse_quote!((#e)), Item::Host { number: true }))
                 }
@@ -49,7 +49,7 @@ impl Cx<'_> {
             ("chunks" | "windows" | "chunks_exact", 1) => {
                 let (base, item) = self.collection(&call.receiver, false)?;
                 let n = self.static_value(&call.args[0])?;
-                self.force(&n.reads);
+                self.host.force(&n.reads);
                 let n = n.expr;
                 Ok((syn::parse_quote!((#base).#method(#n)), item))
             }
@@ -89,14 +89,14 @@ impl Cx<'_> {
                 let mut args = Vec::new();
                 for arg in &call.args {
                     let arg = self.static_value(arg)?;
-                    self.force(&arg.reads);
+                    self.host.force(&arg.reads);
                     args.push(arg.expr);
                 }
                 Ok((syn::parse_quote!(#base.#method(#(#args),*)), item))
             }
             _ => match self.eval(&Expr::MethodCall(call.clone()), &Expected::tensor())? {
                 Value::Host(host) => {
-                    self.force(&host.reads);
+                    self.host.force(&host.reads);
                     Ok((host.expr, Item::Host { number: false }))
                 }
                 _ => self.recorded(&format!("`.{name}(..)`"), call.method.span()),
@@ -109,7 +109,7 @@ impl Cx<'_> {
     /// `moved` is true if a collection passed by value would be consumed: its parts would then have
     /// other addresses, and could not be located in the parameter.
     fn collection(&mut self, expr: &Expr, moved: bool) -> LowerResult<(Expr, Item)> {
-        if !self.mentions_traced(expr) {
+        if !self.names.mentions_traced(expr) {
             return Ok((self.rename(expr), Item::Host { number: false }));
         }
         match self.eval(expr, &Expected::tensor())? {
@@ -120,7 +120,7 @@ impl Cx<'_> {
                 Ok((expr, Item::Place { param }))
             }
             Value::Host(host) => {
-                self.force(&host.reads);
+                self.host.force(&host.reads);
                 Ok((host.expr, Item::Host { number: false }))
             }
             _ => self.recorded("the iterator of a loop", expr.span()),

@@ -39,7 +39,7 @@ const MOST_VALUES: usize = 8;
 impl Cx<'_> {
     /// Creates a destination for the value of the code that follows.
     pub(super) fn join(&mut self) -> Join {
-        let hint = self.pieces_mut().hint.take();
+        let hint = self.host.pieces_mut().hint.take();
         Join {
             declarations: (0..MOST_VALUES).map(|_| self.declaration()).rev().collect(),
             kind: None,
@@ -67,7 +67,7 @@ impl Cx<'_> {
 
     /// Returns the value after the branch.
     pub(super) fn joined(&mut self, join: Join) -> Value {
-        self.set_slot_avals(&join.avals);
+        self.builder.set_slot_avals(&join.avals);
         join.kind.map_or(Value::Never, value_of)
     }
 
@@ -81,20 +81,20 @@ impl Cx<'_> {
             Value::Tensor { var, by_ref } => {
                 let id = next()?;
                 let slot = self.new_slot(name.as_ref(), *var);
-                self.declare(id, Declaration::Tensor(slot));
+                self.host.declare(id, Declaration::Tensor(slot));
                 Ok(JoinKind::Tensor(slot, *by_ref))
             }
-            Value::Place(place) if self.pieces_mut().as_tensors || !place.by_ref => {
+            Value::Place(place) if self.host.pieces_mut().as_tensors || !place.by_ref => {
                 let id = next()?;
                 let var = self.leaf(place, None)?;
                 let slot = self.new_slot(name.as_ref(), var);
-                self.declare(id, Declaration::Tensor(slot));
+                self.host.declare(id, Declaration::Tensor(slot));
                 Ok(JoinKind::Tensor(slot, place.by_ref))
             }
             Value::Host(host) => {
                 let id = next()?;
                 let ident = self.local_for(name);
-                self.declare(id, Declaration::Host(ident.clone()));
+                self.host.declare(id, Declaration::Host(ident.clone()));
                 Ok(JoinKind::Host {
                     ident,
                     number: host.number,
@@ -103,7 +103,7 @@ impl Cx<'_> {
             Value::Place(place) => {
                 let id = next()?;
                 let ident = self.local_for(name);
-                self.declare(id, Declaration::Host(ident.clone()));
+                self.host.declare(id, Declaration::Host(ident.clone()));
                 Ok(JoinKind::Place {
                     param: place.param,
                     ident,
@@ -144,14 +144,14 @@ impl Cx<'_> {
                 Ok(())
             }
             (JoinKind::Host { ident, .. }, Value::Host(Host { expr, reads, .. })) => {
-                self.push_host(reads, quote!(#ident = #expr;));
+                self.builder.push_host(reads, quote!(#ident = #expr;));
                 Ok(())
             }
             (JoinKind::Place { param, ident }, Value::Place(place))
                 if place.param == *param && place.by_ref =>
             {
                 let place = self.reference(&place);
-                self.push_host(Vec::new(), quote!(#ident = #place;));
+                self.builder.push_host(Vec::new(), quote!(#ident = #place;));
                 Ok(())
             }
             (JoinKind::Tuple(kinds), Value::Tuple(values)) if kinds.len() == values.len() => {

@@ -38,9 +38,9 @@ impl Cx<'_> {
         let slots = self.slot_avals();
         for trial in 0..TRIALS {
             let before = self.clone();
-            let start = self.pieces_mut().stored.len();
+            let start = self.host.pieces_mut().stored.len();
             let found = lower(self);
-            let stored = self.pieces_mut().stored.split_off(start);
+            let stored = self.host.pieces_mut().stored.split_off(start);
             *self = before;
             match found {
                 // Errors are reported by the final lowering.
@@ -70,11 +70,11 @@ impl Cx<'_> {
             }
         }
         let head: Vec<(Var, Aval)> = self.slot_avals();
-        let start = self.pieces_mut().stored.len();
+        let start = self.host.pieces_mut().stored.len();
         lower(self)?;
         self.any_stored(&head, start);
-        self.set_slot_avals(&head);
-        self.pieces_mut().left = false;
+        self.builder.set_slot_avals(&head);
+        self.host.pieces_mut().left = false;
         Ok(())
     }
 
@@ -82,7 +82,7 @@ impl Cx<'_> {
     ///
     /// This describes a point that any `break` may jump to.
     fn any_stored(&mut self, known: &[(Var, Aval)], start: usize) {
-        let stored = self.pieces_mut().stored[start..].to_vec();
+        let stored = self.host.pieces_mut().stored[start..].to_vec();
         for (slot, aval) in self.slot_avals() {
             if known.iter().all(|(v, _)| *v != slot) {
                 let values = stored.iter().filter(|(v, _)| *v == slot);
@@ -99,18 +99,13 @@ impl Cx<'_> {
         join: Option<Join>,
         want: &Expected,
     ) {
-        self.pieces_mut().around.push(EnclosingLoop {
+        self.host.pieces_mut().around.push(EnclosingLoop {
             label: label.as_ref().map(|l| l.name.ident.to_string()),
             is_loop,
             join,
             want: want.clone(),
             broken: false,
         });
-    }
-
-    fn outside(&mut self) -> EnclosingLoop {
-        let around = self.pieces_mut().around.pop();
-        around.expect("the loop has been pushed")
     }
 
     pub(super) fn for_loop(&mut self, e: &syn::ExprForLoop, of: &Expr) -> LowerResult<Value> {
@@ -131,13 +126,13 @@ impl Cx<'_> {
                 Ok((pat, body))
             });
             cx.names.scopes.pop();
-            cx.outside();
+            cx.host.outside();
             let (pat, body) = lowered?;
             let before = quote!(#label #keyword #pat #within);
             let turns = Self::for_turns(&before, &iterator, copies.clone());
             cx.push_loop(of, turns, every.clone(), body)
         })?;
-        Ok(self.unit())
+        Ok(self.host.unit())
     }
 
     fn push_loop(
@@ -150,7 +145,7 @@ impl Cx<'_> {
         match every {
             Some(every) => self.checkpointed(of, turns, every, body),
             None => {
-                self.push_node(Node::Scope {
+                self.host.push_node(Node::Scope {
                     head: HostCode::Head(turns.shown),
                     body,
                 });
@@ -186,15 +181,15 @@ impl Cx<'_> {
                     return cx.recorded("a pattern on a value that is computed", e.cond.span());
                 } else {
                     cx.flush();
-                    cx.push_code(quote!(if !(#cond) { break; }));
+                    cx.host.push_code(quote!(if !(#cond) { break; }));
                 }
                 cx.statements(&e.body)
             });
-            cx.outside();
+            cx.host.outside();
             let (_, body) = lowered?;
             cx.push_loop(of, turns, every.clone(), body)
         })?;
-        Ok(self.unit())
+        Ok(self.host.unit())
     }
 
     pub(super) fn endless_loop(
@@ -219,7 +214,7 @@ impl Cx<'_> {
         self.looped(|cx| {
             cx.inside(&e.label, true, join.clone(), want);
             let lowered = cx.scope(|cx| cx.statements(&e.body));
-            *after.borrow_mut() = Some(cx.outside());
+            *after.borrow_mut() = Some(cx.host.outside());
             let (_, body) = lowered?;
             let turns = LoopHead {
                 shown: quote!(#label #keyword),
@@ -230,10 +225,10 @@ impl Cx<'_> {
             cx.push_loop(of, turns, every.clone(), body)
         })?;
         let around = after.into_inner().expect("the loop has been lowered");
-        self.pieces_mut().left = !around.broken;
+        self.host.pieces_mut().left = !around.broken;
         Ok(match around.join {
             Some(join) if around.broken => self.joined(join),
-            _ => self.unit(),
+            _ => self.host.unit(),
         })
     }
 
@@ -248,36 +243,36 @@ impl Cx<'_> {
         self.slots_for(e)?;
         let label = &e.label;
         let entry = self.slot_avals();
-        let start = self.pieces_mut().stored.len();
+        let start = self.host.pieces_mut().stored.len();
         self.inside(label, false, place, want);
         let lowered = self.scope(|cx| {
             if used != Use::Value {
                 return cx.statements(&e.block).map(drop);
             }
             let value = cx.block_as(&e.block, want, used)?;
-            if cx.pieces_mut().left {
+            if cx.host.pieces_mut().left {
                 return Ok(());
             }
-            let mut join = cx.around_mut(None).and_then(|a| a.join.take());
+            let mut join = cx.host.around_mut(None).and_then(|a| a.join.take());
             let given = join.as_mut().map_or(Ok(()), |join| cx.give(join, value));
-            if let Some(around) = cx.around_mut(None) {
+            if let Some(around) = cx.host.around_mut(None) {
                 around.join = join;
             }
             given
         });
-        let around = self.outside();
+        let around = self.host.outside();
         let ((), body) = lowered?;
-        self.push_node(Node::Scope {
+        self.host.push_node(Node::Scope {
             head: HostCode::Head(quote!(#label)),
             body,
         });
-        self.set_slot_avals(&entry);
+        self.builder.set_slot_avals(&entry);
         self.any_stored(&[], start);
-        let left = self.pieces_mut().left && !around.broken;
-        self.pieces_mut().left = left;
+        let left = self.host.pieces_mut().left && !around.broken;
+        self.host.pieces_mut().left = left;
         Ok(match around.join {
             Some(join) if !left => self.joined(join),
-            _ => self.unit(),
+            _ => self.host.unit(),
         })
     }
 }

@@ -35,7 +35,7 @@ impl Cx<'_> {
     /// Lowers a macro statement: assertions and prints are emitted as host code.
     pub(super) fn host_macro(&mut self, mac: &Macro) -> LowerResult<()> {
         let (reads, tokens) = self.emitted_macro(mac)?;
-        self.push_host(reads, quote!(#tokens;));
+        self.builder.push_host(reads, quote!(#tokens;));
         Ok(())
     }
 
@@ -51,7 +51,7 @@ impl Cx<'_> {
             mentioned.push(unraw(ident))
         });
         for key in mentioned {
-            let tokens = match self.lookup(&key).cloned() {
+            let tokens = match self.names.lookup(&key).cloned() {
                 Some(Value::Tensor { var, .. }) => {
                     reads.push(var);
                     self.named_by_host(var).to_token_stream()

@@ -71,7 +71,7 @@ impl Cx<'_> {
                     return self.op_method(op, method, receiver, call, want);
                 }
                 if ["iter", "into_iter", "iter_mut"].contains(&name.as_str()) {
-                    return self.refuse_iteration(&call.method);
+                    return self.diagnostics.refuse_iteration(&call.method);
                 }
                 // rustc explains a missing method better.
                 self.recorded(&format!("the method `{name}`"), call.method.span())
@@ -143,15 +143,6 @@ impl Cx<'_> {
             want,
             call.method.span(),
         )
-    }
-
-    /// Reports an iteration over a tensor.
-    pub(super) fn refuse_iteration<T>(&mut self, at: &impl ToTokens) -> LowerResult<T> {
-        self.diagnostics.errors.push(
-            at,
-            "a tensor cannot be iterated over; take it apart with `.unbind::<N>(axis)`",
-        );
-        Err(Abort::Error)
     }
 
     /// Returns whether the type of a place may depend on a type parameter.

@@ -55,7 +55,7 @@ use scope::Scope;
 use value::{Expected, Host, Local, Place, Value};
 
 use crate::input::{Func, OutShape, text};
-use crate::program::{Body, HostStmt, LoweredProgram};
+use crate::program::{Body, LoweredProgram};
 use crate::report::Errors;
 use gradloom_ir::{Attr, Op, Var};
 use proc_macro2::{Span, TokenStream};
@@ -227,14 +227,6 @@ impl Cx<'_> {
                 "its result is not written as tensors".to_owned(),
             )),
         }
-    }
-
-    fn push_host(&mut self, reads: Vec<Var>, tokens: TokenStream) {
-        self.builder.hosts.push(HostStmt {
-            at: self.builder.b.n_eqns(),
-            reads,
-            tokens,
-        });
     }
 
     fn recorded<T>(&self, what: &str, span: Span) -> LowerResult<T> {

@@ -55,7 +55,8 @@ impl Cx<'_> {
         let ident = self.host_ident(&Ident::new(name, Span::mixed_site()));
         let (rt, expr) = (&self.rt, &host.expr);
         let call = quote_spanned!(span=> #rt::statik);
-        self.push_host(host.reads, quote!(let #ident = #call(#expr);));
+        self.builder
+            .push_host(host.reads, quote!(let #ident = #call(#expr);));
         self.builder
             .static_hosts
             .insert(attr, self.builder.hosts.len() - 1);

@@ -133,7 +133,7 @@ impl Cx<'_> {
             }
             // If a field such as `scale` in `model.scale.sqrt() > 0.5` is a tensor, rustc reports
             // the comparison in the user's function.
-            Err(_) if self.may_be_number(&b.left) && self.may_be_number(&b.right) => {
+            Err(_) if self.names.may_be_number(&b.left) && self.names.may_be_number(&b.right) => {
                 self.recorded("a comparison of fields, which may be numbers,", b.op.span())
             }
             Err(method) => {
@@ -141,23 +141,6 @@ impl Cx<'_> {
                 self.diagnostics.errors.push(&b.op, format!("`{op}` returns one `bool`, not one per element; write `x.{method}(&y)`, and choose with `.select(&a, &b)`"));
                 Err(Abort::Error)
             }
-        }
-    }
-
-    /// Returns whether an expression may be a number, if the fields in it are.
-    fn may_be_number(&self, expr: &Expr) -> bool {
-        match expr {
-            Expr::Paren(p) => self.may_be_number(&p.expr),
-            Expr::Reference(r) => self.may_be_number(&r.expr),
-            Expr::Unary(u) => self.may_be_number(&u.expr),
-            Expr::Field(f) => self.may_be_number(&f.base),
-            Expr::Index(i) => self.may_be_number(&i.expr),
-            Expr::MethodCall(m) => self.may_be_number(&m.receiver),
-            Expr::Path(p) => p.path.get_ident().is_none_or(|i| {
-                let value = self.lookup(&crate::input::unraw(i));
-                !matches!(value, Some(Value::Tensor { .. } | Value::Tuple(_)))
-            }),
-            expr => !self.mentions_traced(expr),
         }
     }
 

@@ -12,7 +12,7 @@ impl Cx<'_> {
             OutShape::Tuple(shapes) if shapes.len() == t.elems.len() => Some(shapes.clone()),
             _ => None,
         };
-        let mixed = t.elems.iter().any(|e| self.mentions_traced(e));
+        let mixed = t.elems.iter().any(|e| self.names.mentions_traced(e));
         let values = t.elems.iter().enumerate().map(|(i, e)| {
             let shape = shapes.as_ref().map_or(OutShape::Tensor, |s| s[i].clone());
             Ok(match self.eval(e, &Expected { shape, count: None })? {

@@ -30,9 +30,10 @@ impl Cx<'_> {
                 shown(found),
                 shown(expected)
             );
-            let (origin, _) = self.origin(out, part);
+            let (origin, _) = self.builder.origin(out, part);
             if origin != out
-                && let (Some(with), Some(from)) = (self.parameter(origin), self.called(origin))
+                && let (Some(with), Some(from)) =
+                    (self.builder.parameter(origin), self.called(origin))
             {
                 message = format!("{message}, as in {from}, a parameter with {with}");
             }

@@ -97,7 +97,7 @@ impl Cx<'_> {
         match value {
             Value::Tensor { var, .. } => {
                 let slot = self.new_slot(Some(name), *var);
-                self.pieces_mut().undeclared.insert(slot);
+                self.host.pieces_mut().undeclared.insert(slot);
                 Ok(Slot::One(slot))
             }
             Value::Tuple(values) => {
@@ -106,7 +106,8 @@ impl Cx<'_> {
             }
             Value::Host(host) => {
                 let (local, expr) = (self.host_slot(name), &host.expr);
-                self.push_host(host.reads.clone(), quote!(let mut #local = #expr;));
+                self.builder
+                    .push_host(host.reads.clone(), quote!(let mut #local = #expr;));
                 host.expr = syn::parse_quote!(#local);
                 host.reads.clear();
                 Ok(Slot::Host(local))
@@ -118,7 +119,8 @@ impl Cx<'_> {
             }
             Value::Place(place) if place.by_ref => {
                 let (local, reference) = (self.host_slot(name), self.reference(place));
-                self.push_host(Vec::new(), quote!(let mut #local = #reference;));
+                self.builder
+                    .push_host(Vec::new(), quote!(let mut #local = #reference;));
                 place.expr = syn::parse_quote!(#local);
                 place.root = false;
                 Ok(Slot::Host(local))
@@ -165,7 +167,8 @@ impl Cx<'_> {
                 let same = matches!(&host.expr, Expr::Path(p) if p.path.is_ident(local));
                 if !same {
                     let expr = &host.expr;
-                    self.push_host(host.reads.clone(), quote!(#local = #expr;));
+                    self.builder
+                        .push_host(host.reads.clone(), quote!(#local = #expr;));
                 }
                 host.expr = syn::parse_quote!(#local);
                 host.reads.clear();
@@ -175,7 +178,8 @@ impl Cx<'_> {
                 if old.param == place.param =>
             {
                 let reference = self.reference(place);
-                self.push_host(Vec::new(), quote!(#local = #reference;));
+                self.builder
+                    .push_host(Vec::new(), quote!(#local = #reference;));
                 *place = old.clone();
                 Ok(())
             }
@@ -193,7 +197,7 @@ impl Cx<'_> {
     /// Stores a value into a slot at the end of the block.
     pub(super) fn store(&mut self, target: Var, value: Var, store: Store) {
         let aval = self.builder.b.aval(value).clone();
-        self.pieces_mut().stored.push((target, aval.clone()));
+        self.host.pieces_mut().stored.push((target, aval.clone()));
         self.builder.b.set_aval(target, aval);
         self.builder.stores.push((target, value, store));
     }
@@ -203,7 +207,7 @@ impl Cx<'_> {
     /// `assigned` are the locals that the following code assigns to. Locals that refer to the old
     /// value without owning the slot get their own variable.
     pub(super) fn keep_old_values(&mut self, assigned: &[Ident]) {
-        let mut changing = self.changing();
+        let mut changing = self.names.changing();
         for name in assigned {
             let key = crate::input::unraw(name);
             let found = self.names.scopes.iter().rev().find_map(|s| s.get(&key));
@@ -254,7 +258,7 @@ impl Cx<'_> {
         if self.host.flow.is_none() {
             return;
         }
-        let changing = self.changing();
+        let changing = self.names.changing();
         if changing.is_empty() {
             return;
         }
@@ -271,38 +275,9 @@ impl Cx<'_> {
                 old |= changing.contains(var) && !own.contains(var)
             });
         }
-        if old && self.ends_blocks(expr) {
+        if old && self.names.ends_blocks(expr) {
             self.flush_before(&super::syntax::assigned(expr));
         }
-    }
-
-    /// Returns whether an expression contains branches or loops, or calls of closures, which may
-    /// contain them.
-    pub(super) fn ends_blocks(&self, expr: &Expr) -> bool {
-        let mut found = super::syntax::has_control(expr);
-        super::host::names(expr, &mut |ident| {
-            let value = self.lookup(&crate::input::unraw(ident));
-            found |= matches!(value, Some(Value::Closure(_)));
-        });
-        found
-    }
-
-    /// Returns whether an expression assigns to locals outside of it.
-    pub(super) fn assigns(&self, expr: &Expr) -> bool {
-        let assigned = super::syntax::assigned(expr);
-        let mut names = assigned.iter().map(crate::input::unraw);
-        names.any(|name| self.lookup(&name).is_some())
-    }
-
-    /// Returns the slots whose values change at the end of the block.
-    fn changing(&self) -> BTreeSet<Var> {
-        let mut changing = BTreeSet::new();
-        for local in self.names.scopes.iter().flat_map(BTreeMap::values) {
-            if let Some(slot) = &local.slot {
-                changes(slot, &local.value, &mut changing);
-            }
-        }
-        changing
     }
 
     /// Returns the aval of each slot.
@@ -316,16 +291,10 @@ impl Cx<'_> {
             .map(|v| (v, self.builder.b.aval(v).clone()))
             .collect()
     }
-
-    pub(super) fn set_slot_avals(&mut self, avals: &[(Var, Aval)]) {
-        for (slot, aval) in avals {
-            self.builder.b.set_aval(*slot, aval.clone());
-        }
-    }
 }
 
 /// Collects the slots whose values change.
-fn changes(slot: &Slot, value: &Value, changing: &mut BTreeSet<Var>) {
+pub(super) fn changes(slot: &Slot, value: &Value, changing: &mut BTreeSet<Var>) {
     match (slot, value) {
         (Slot::One(slot), Value::Tensor { var, .. }) if var != slot => {
             changing.insert(*slot);

@@ -75,14 +75,14 @@ impl Cx<'_> {
     }
 
     fn stmt(&mut self, stmt: &Stmt) -> LowerResult<()> {
-        self.at_line(stmt.span());
+        self.builder.at_line(stmt.span());
         if let Stmt::Expr(expr, _) = stmt {
             self.flush_old_values(expr);
         }
         match stmt {
             Stmt::Local(local) => self.local(local),
             Stmt::Item(item) => {
-                self.push_host(Vec::new(), item.to_token_stream());
+                self.builder.push_host(Vec::new(), item.to_token_stream());
                 Ok(())
             }
             Stmt::Macro(m) if self.host.flow.is_some() && is_panic(&m.mac) => {
@@ -95,16 +95,17 @@ impl Cx<'_> {
             }
             Stmt::Macro(m) => self.host_macro(&m.mac),
             Stmt::Expr(e, _)
-                if self.host.flow.is_some() && is_control(e) && self.is_traced_control(e) =>
+                if self.host.flow.is_some() && is_control(e) && self.names.is_traced_control(e) =>
             {
                 self.control(e, &Expected::tensor(), Use::Unused).map(drop)
             }
             Stmt::Expr(Expr::Macro(m), _) => self.host_macro(&m.mac),
             Stmt::Expr(Expr::Assign(a), _) => self.assignment(a),
-            Stmt::Expr(Expr::Binary(b), _) if is_compound(&b.op) && self.is_host(&b.left) => {
+            Stmt::Expr(Expr::Binary(b), _) if is_compound(&b.op) && self.names.is_host(&b.left) => {
                 if let Some(host) = self.assigned_host(&b.right)? {
                     let (left, op, right) = (self.rename(&b.left), &b.op, host.expr);
-                    self.push_host(host.reads, quote!(#left #op #right;));
+                    self.builder
+                        .push_host(host.reads, quote!(#left #op #right;));
                 }
                 Ok(())
             }
@@ -118,17 +119,17 @@ impl Cx<'_> {
                 done
             }
             Stmt::Expr(e, _)
-                if !self.mentions_traced(e) && !host::leaves_function(e) && !exits(e) =>
+                if !self.names.mentions_traced(e) && !host::leaves_function(e) && !exits(e) =>
             {
                 let e = self.rename(e);
-                self.push_host(Vec::new(), quote!(#e;));
+                self.builder.push_host(Vec::new(), quote!(#e;));
                 Ok(())
             }
             Stmt::Expr(e, _) => match self.eval(e, &Expected::tensor())? {
                 // Host code may have side effects.
-                Value::Host(host) if !self.keeps_its_value(&host.expr) => {
+                Value::Host(host) if !self.names.keeps_its_value(&host.expr) => {
                     let expr = &host.expr;
-                    self.push_host(host.reads, quote!(#expr;));
+                    self.builder.push_host(host.reads, quote!(#expr;));
                     Ok(())
                 }
                 // The value is not used: its equations are removed as dead, but its errors are
@@ -141,8 +142,8 @@ impl Cx<'_> {
     fn assignment(&mut self, assign: &syn::ExprAssign) -> LowerResult<()> {
         let (left, right) = (&assign.left, &assign.right);
         let value = |cx: &mut Self| {
-            cx.hint(left);
-            let want = cx.want_of_target(left);
+            cx.host.hint(left);
+            let want = cx.names.want_of_target(left);
             let value = cx.top(right, &want);
             if let Some(pieces) = &mut cx.host.flow {
                 pieces.hint = None;
@@ -200,7 +201,7 @@ impl Cx<'_> {
         let value = match value {
             Ok(value) => value,
             Err(Abort::Error) => {
-                self.poison(pat);
+                self.names.poison(pat);
                 return Err(Abort::Error);
             }
             Err(stop) => return Err(stop),
@@ -211,7 +212,7 @@ impl Cx<'_> {
                 &init.expr,
                 format!("this is a tensor, not a `{ty}`; remove the type, or read a single value with `.item::<{ty}>()`"),
             );
-            self.poison(pat);
+            self.names.poison(pat);
             return Err(Abort::Error);
         }
         let value = match value {
@@ -281,13 +282,6 @@ impl Cx<'_> {
         let scope = self.names.scopes.last_mut().expect("there is a scope");
         scope.insert(unraw(&p.ident), Value::Uninit(id).into());
         Ok(())
-    }
-
-    /// Names the value of the next branch after the target of an assignment.
-    fn hint(&mut self, left: &Expr) {
-        if let (Expr::Path(p), Some(pieces)) = (left, &mut self.host.flow) {
-            pieces.hint = p.path.get_ident().cloned();
-        }
     }
 }
 
