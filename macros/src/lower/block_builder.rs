@@ -1,7 +1,10 @@
 //! Builder of the open block: its equations, its inputs and the host statements between them.
 
+use super::assemble::RawBlock;
+use crate::program::Source;
 use crate::program::{Call, HostStmt, Input, Store};
 use gradloom_ir::Aval;
+use gradloom_ir::Program;
 use gradloom_ir::program::Keep;
 use gradloom_ir::{Attr, Builder, SecondaryMap, Var};
 use proc_macro2::TokenStream;
@@ -46,13 +49,15 @@ impl BlockBuilder {
             remat_hints: Vec::new(),
         }
     }
-}
 
-impl BlockBuilder {
+    /// Returns whether the block has no equations and no host statements.
+    pub(super) fn is_empty(&self) -> bool {
+        self.b.n_eqns() == 0 && self.hosts.is_empty()
+    }
+
     /// Sets the line of the open block, if it is still empty.
     pub(super) fn at_line(&mut self, span: Span) {
-        let starts = self.b.n_eqns() == 0 && self.hosts.is_empty();
-        if starts {
+        if self.is_empty() {
             self.line = span.start().line;
         }
     }
@@ -69,5 +74,37 @@ impl BlockBuilder {
         for (slot, aval) in avals {
             self.b.set_aval(*slot, aval.clone());
         }
+    }
+
+    /// Ends the block, and starts another with the inputs that are parameters of the function.
+    pub(super) fn end_block(&mut self) -> RawBlock {
+        let program = std::mem::take(&mut self.b).finish(Vec::new(), Vec::new());
+        self.b = Builder::after(&program);
+        // The names are complete only after the whole body is lowered.
+        let program = Program {
+            names: SecondaryMap::new(),
+            ..program
+        };
+        let is_param = |i: &Input| matches!(i.source, Source::Param(_));
+        let params: Vec<Input> = self
+            .inputs
+            .iter()
+            .filter(|i| is_param(i))
+            .cloned()
+            .collect();
+        let block = RawBlock {
+            program,
+            inputs: std::mem::replace(&mut self.inputs, params),
+            hosts: std::mem::take(&mut self.hosts),
+            statics: std::mem::take(&mut self.statics),
+            static_hosts: std::mem::take(&mut self.static_hosts),
+            input_hosts: std::mem::take(&mut self.input_hosts),
+            calls: std::mem::take(&mut self.calls),
+            spans: std::mem::take(&mut self.spans),
+            stores: std::mem::take(&mut self.stores),
+            line: self.line,
+        };
+        self.leaves.clear();
+        block
     }
 }

@@ -51,9 +51,9 @@ impl Cx<'_> {
             return first;
         };
         *self = before;
-        let outer = std::mem::replace(&mut self.host.pieces_mut().as_tensors, true);
+        let outer = std::mem::replace(&mut self.host.flow_mut().as_tensors, true);
         let second = self.branches_once(used, &lower);
-        self.host.pieces_mut().as_tensors = outer;
+        self.host.flow_mut().as_tensors = outer;
         second
     }
 
@@ -86,12 +86,12 @@ impl Cx<'_> {
         lower: impl FnOnce(&mut Self) -> LowerResult<()>,
     ) -> LowerResult<()> {
         self.builder.set_slot_avals(&arms.entry);
-        self.host.pieces_mut().left = false;
+        self.host.flow_mut().left = false;
         match lower(self) {
             Err(Abort::Error) => arms.failed = true,
             other => other?,
         }
-        let left = self.host.pieces_mut().left;
+        let left = self.host.flow_mut().left;
         arms.all_left &= left;
         if !left {
             arms.exits.push(self.slot_avals());
@@ -100,7 +100,7 @@ impl Cx<'_> {
     }
 
     fn end_arms(&mut self, arms: Arms) -> LowerResult<()> {
-        self.host.pieces_mut().left = arms.all_left;
+        self.host.flow_mut().left = arms.all_left;
         // The arms created slots for locals that had no value before.
         let slots = self.slot_avals().into_iter();
         let late = slots.filter(|(slot, _)| arms.entry.iter().all(|(v, _)| v != slot));
@@ -133,7 +133,7 @@ impl Cx<'_> {
                 .expect("the scope has just been opened") = bound;
             let value = value(cx)?;
             match join {
-                Some(join) if !cx.host.pieces_mut().left => cx.give(join, value),
+                Some(join) if !cx.host.flow_mut().left => cx.give(join, value),
                 _ => Ok(()),
             }
         })?;

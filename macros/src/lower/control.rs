@@ -56,7 +56,7 @@ impl Cx<'_> {
     pub(super) fn leave(&mut self, tokens: TokenStream) {
         self.flush();
         self.host.push_code(tokens);
-        self.host.pieces_mut().left = true;
+        self.host.flow_mut().left = true;
     }
 
     pub(super) fn slots_for(&mut self, expr: &impl HostAssignments) -> LowerResult<()> {

@@ -20,9 +20,8 @@ impl<'a> Diagnostics<'a> {
             source,
         }
     }
-}
 
-impl Diagnostics<'_> {
+    /// Reports a condition on the values of a tensor.
     pub(super) fn refuse_condition<T>(&mut self, cond: &Expr, keyword: &str) -> LowerResult<T> {
         self.errors.push(
             cond,

@@ -11,28 +11,30 @@ use syn::{Block, Expr, Stmt};
 
 impl Cx<'_> {
     pub(super) fn break_out(&mut self, e: &syn::ExprBreak) -> LowerResult<Value> {
-        let Some(around) = self.host.broken_by(e) else {
+        let Some(enclosing) = self.host.broken_by(e) else {
             return self.recorded("`break`", e.span());
         };
-        let want = around.want.clone();
+        let want = enclosing.want.clone();
         let value = match &e.expr {
             Some(expr) => Some(self.top(expr, &want)?),
             None => None,
         };
-        if self.host.pieces_mut().left {
+        if self.host.flow_mut().left {
             return Ok(Value::Never);
         }
-        let around = self
+        let enclosing = self
             .host
             .broken_by(e)
             .expect("the loop or block has just been found");
-        around.broken = true;
-        let mut join = around.join.take();
+        enclosing.broken = true;
+        let mut join = enclosing.join.take();
         if let (Some(join), Some(value)) = (&mut join, value) {
             self.give(join, value)?;
         }
-        let around = self.host.broken_by(e);
-        around.expect("the loop or block has just been found").join = join;
+        let enclosing = self.host.broken_by(e);
+        enclosing
+            .expect("the loop or block has just been found")
+            .join = join;
         let (keyword, label) = (&e.break_token, &e.label);
         self.leave(quote!(#keyword #label;));
         Ok(Value::Never)
@@ -66,7 +68,7 @@ impl Cx<'_> {
                     self.flush();
                     self.host
                         .push_node(Node::Host(HostCode::Fail(quote!(return #value;))));
-                    self.host.pieces_mut().left = true;
+                    self.host.flow_mut().left = true;
                     return Ok(Value::Never);
                 }
                 Expr::If(_) | Expr::Match(_) => {
@@ -76,19 +78,19 @@ impl Cx<'_> {
                 other => return self.recorded("a `Result` that is not `Ok(..)`", other.span()),
             },
         };
-        if self.host.pieces_mut().left {
+        if self.host.flow_mut().left {
             return Ok(Value::Never);
         }
         let mut outs = Vec::new();
         self.outs(value, &shape, &mut outs)?;
         self.check_returns(&outs, Some(written));
-        let results = self.host.pieces_mut().results.clone();
+        let results = self.host.flow_mut().results.clone();
         for (result, out) in results.iter().zip(&outs) {
             self.store(*result, *out, Store::Result);
         }
         self.flush();
         self.host.push_node(Node::Return(outs));
-        self.host.pieces_mut().left = true;
+        self.host.flow_mut().left = true;
         Ok(Value::Never)
     }
 
@@ -106,7 +108,7 @@ impl Cx<'_> {
 
     /// Lowers the last expression of the function. Each of its branches returns.
     pub(super) fn tail(&mut self, tail: &Expr) -> LowerResult<()> {
-        if self.host.pieces_mut().left {
+        if self.host.flow_mut().left {
             return Ok(());
         }
         self.flush_old_values(tail);
@@ -117,7 +119,7 @@ impl Cx<'_> {
                 .map(drop),
             tail if is_control(tail) && self.func.output.result.is_some() => {
                 self.control(tail, &Expected::tensor(), Use::Unused)?;
-                match self.host.pieces_mut().left {
+                match self.host.flow_mut().left {
                     true => Ok(()),
                     false => self.recorded("a `Result` that a loop gives", tail.span()),
                 }

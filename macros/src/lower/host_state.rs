@@ -1,12 +1,16 @@
 //! Host code around the blocks.
 
-use super::blocks::FlowState;
+use super::assemble::RawBlock;
 use super::loops::EnclosingLoop;
 use super::value::Value;
 use crate::program::{Declaration, HostCode};
+use gradloom_ir::Aval;
 use gradloom_ir::Var;
 use gradloom_ir::flow::Node;
+use proc_macro2::Ident;
 use proc_macro2::TokenStream;
+use std::collections::BTreeSet;
+use std::rc::Rc;
 use syn::Expr;
 
 /// State of the host code around the open block.
@@ -18,14 +22,56 @@ pub(super) struct HostState {
     pub(super) flow: Option<FlowState>,
 }
 
+/// State of a body with control flow during lowering.
+#[derive(Clone)]
+pub(super) struct FlowState {
+    /// Open lists of nodes, the innermost last.
+    pub(super) open: Vec<Vec<Node<HostCode>>>,
+    pub(super) blocks: Vec<Rc<RawBlock>>,
+    /// Slots whose next store is their declaration.
+    pub(super) undeclared: BTreeSet<Var>,
+    pub(super) declarations: Vec<Declaration>,
+    /// Aval of every value stored in a slot, to compute the avals at loop heads.
+    pub(super) stored: Vec<(Var, Aval)>,
+    pub(super) results: Vec<Var>,
+    /// Loops and labelled blocks around the current statement.
+    pub(super) enclosing: Vec<super::loops::EnclosingLoop>,
+    /// True if the current statement is unreachable.
+    pub(super) left: bool,
+    /// True if parts of trees that are values of branches are read as tensors.
+    pub(super) as_tensors: bool,
+    /// Variables that host code reads.
+    pub(super) read: BTreeSet<Var>,
+    /// Name of the local that the next branch is bound to.
+    pub(super) hint: Option<Ident>,
+}
+
+impl FlowState {
+    pub(super) fn new() -> FlowState {
+        FlowState {
+            open: vec![Vec::new()],
+            blocks: Vec::new(),
+            undeclared: BTreeSet::new(),
+            declarations: Vec::new(),
+            stored: Vec::new(),
+            results: Vec::new(),
+            enclosing: Vec::new(),
+            left: false,
+            as_tensors: false,
+            read: BTreeSet::new(),
+            hint: None,
+        }
+    }
+}
+
 impl HostState {
     /// Returns the state of a body with control flow.
-    pub(super) fn pieces_mut(&mut self) -> &mut FlowState {
+    pub(super) fn flow_mut(&mut self) -> &mut FlowState {
         self.flow.as_mut().expect("the body may have control flow")
     }
 
     pub(super) fn push_node(&mut self, node: Node<HostCode>) {
-        let open = self.pieces_mut().open.last_mut();
+        let open = self.flow_mut().open.last_mut();
         open.expect("a list is open").push(node);
     }
 
@@ -34,12 +80,12 @@ impl HostState {
     }
 
     pub(super) fn declare(&mut self, id: usize, declaration: Declaration) {
-        self.pieces_mut().declarations[id] = declaration;
+        self.flow_mut().declarations[id] = declaration;
     }
 
     /// Records that host code outside of the blocks reads variables.
     pub(super) fn read(&mut self, vars: &[Var]) {
-        self.pieces_mut().read.extend(vars);
+        self.flow_mut().read.extend(vars);
     }
 
     /// Makes sure that variables which host code outside of the blocks reads are computed.
@@ -51,7 +97,7 @@ impl HostState {
 
     /// Returns the value of a statement: `()`, or `Never` if it is unreachable.
     pub(super) fn unit(&mut self) -> Value {
-        match self.pieces_mut().left {
+        match self.flow_mut().left {
             true => Value::Never,
             false => Value::Host(super::Host {
                 expr: syn::parse_quote!(()),
@@ -62,34 +108,34 @@ impl HostState {
     }
 
     /// Returns the loop or block that a label names, or the innermost one.
-    pub(super) fn around_mut(
+    pub(super) fn enclosing_mut(
         &mut self,
         label: Option<&syn::Lifetime>,
     ) -> Option<&mut EnclosingLoop> {
-        let mut around = self.pieces_mut().around.iter_mut().rev();
+        let mut enclosing = self.flow_mut().enclosing.iter_mut().rev();
         match label {
             Some(label) => {
                 let name = label.ident.to_string();
-                around.find(|a| a.label.as_deref() == Some(&name))
+                enclosing.find(|a| a.label.as_deref() == Some(&name))
             }
-            None => around.next(),
+            None => enclosing.next(),
         }
     }
 
     /// Returns the loop or block that a `break` leaves.
     pub(super) fn broken_by(&mut self, e: &syn::ExprBreak) -> Option<&mut EnclosingLoop> {
         match &e.label {
-            Some(_) => self.around_mut(e.label.as_ref()),
+            Some(_) => self.enclosing_mut(e.label.as_ref()),
             None => {
-                let mut around = self.pieces_mut().around.iter_mut().rev();
-                around.find(|a| a.is_loop)
+                let mut enclosing = self.flow_mut().enclosing.iter_mut().rev();
+                enclosing.find(|a| a.is_loop)
             }
         }
     }
 
     pub(super) fn outside(&mut self) -> EnclosingLoop {
-        let around = self.pieces_mut().around.pop();
-        around.expect("the loop has been pushed")
+        let enclosing = self.flow_mut().enclosing.pop();
+        enclosing.expect("the loop has been pushed")
     }
 
     /// Names the value of the next branch after the target of an assignment.

@@ -38,9 +38,9 @@ impl Cx<'_> {
         let slots = self.slot_avals();
         for trial in 0..TRIALS {
             let before = self.clone();
-            let start = self.host.pieces_mut().stored.len();
+            let start = self.host.flow_mut().stored.len();
             let found = lower(self);
-            let stored = self.host.pieces_mut().stored.split_off(start);
+            let stored = self.host.flow_mut().stored.split_off(start);
             *self = before;
             match found {
                 // Errors are reported by the final lowering.
@@ -70,11 +70,11 @@ impl Cx<'_> {
             }
         }
         let head: Vec<(Var, Aval)> = self.slot_avals();
-        let start = self.host.pieces_mut().stored.len();
+        let start = self.host.flow_mut().stored.len();
         lower(self)?;
         self.any_stored(&head, start);
         self.builder.set_slot_avals(&head);
-        self.host.pieces_mut().left = false;
+        self.host.flow_mut().left = false;
         Ok(())
     }
 
@@ -82,7 +82,7 @@ impl Cx<'_> {
     ///
     /// This describes a point that any `break` may jump to.
     fn any_stored(&mut self, known: &[(Var, Aval)], start: usize) {
-        let stored = self.host.pieces_mut().stored[start..].to_vec();
+        let stored = self.host.flow_mut().stored[start..].to_vec();
         for (slot, aval) in self.slot_avals() {
             if known.iter().all(|(v, _)| *v != slot) {
                 let values = stored.iter().filter(|(v, _)| *v == slot);
@@ -99,7 +99,7 @@ impl Cx<'_> {
         join: Option<Join>,
         want: &Expected,
     ) {
-        self.host.pieces_mut().around.push(EnclosingLoop {
+        self.host.flow_mut().enclosing.push(EnclosingLoop {
             label: label.as_ref().map(|l| l.name.ident.to_string()),
             is_loop,
             join,
@@ -224,10 +224,10 @@ impl Cx<'_> {
             };
             cx.push_loop(of, turns, every.clone(), body)
         })?;
-        let around = after.into_inner().expect("the loop has been lowered");
-        self.host.pieces_mut().left = !around.broken;
-        Ok(match around.join {
-            Some(join) if around.broken => self.joined(join),
+        let enclosing = after.into_inner().expect("the loop has been lowered");
+        self.host.flow_mut().left = !enclosing.broken;
+        Ok(match enclosing.join {
+            Some(join) if enclosing.broken => self.joined(join),
             _ => self.host.unit(),
         })
     }
@@ -243,24 +243,24 @@ impl Cx<'_> {
         self.slots_for(e)?;
         let label = &e.label;
         let entry = self.slot_avals();
-        let start = self.host.pieces_mut().stored.len();
+        let start = self.host.flow_mut().stored.len();
         self.inside(label, false, place, want);
         let lowered = self.scope(|cx| {
             if used != Use::Value {
                 return cx.statements(&e.block).map(drop);
             }
             let value = cx.block_as(&e.block, want, used)?;
-            if cx.host.pieces_mut().left {
+            if cx.host.flow_mut().left {
                 return Ok(());
             }
-            let mut join = cx.host.around_mut(None).and_then(|a| a.join.take());
+            let mut join = cx.host.enclosing_mut(None).and_then(|a| a.join.take());
             let given = join.as_mut().map_or(Ok(()), |join| cx.give(join, value));
-            if let Some(around) = cx.host.around_mut(None) {
-                around.join = join;
+            if let Some(enclosing) = cx.host.enclosing_mut(None) {
+                enclosing.join = join;
             }
             given
         });
-        let around = self.host.outside();
+        let enclosing = self.host.outside();
         let ((), body) = lowered?;
         self.host.push_node(Node::Scope {
             head: HostCode::Head(quote!(#label)),
@@ -268,9 +268,9 @@ impl Cx<'_> {
         });
         self.builder.set_slot_avals(&entry);
         self.any_stored(&[], start);
-        let left = self.host.pieces_mut().left && !around.broken;
-        self.host.pieces_mut().left = left;
-        Ok(match around.join {
+        let left = self.host.flow_mut().left && !enclosing.broken;
+        self.host.flow_mut().left = left;
+        Ok(match enclosing.join {
             Some(join) if !left => self.joined(join),
             _ => self.host.unit(),
         })

@@ -112,7 +112,7 @@ pub(crate) fn lower(
     }
     // The body is not straight-line, so it is lowered as blocks between branches and loops.
     let mut cx = Cx::new(func, block, &items, rt);
-    cx.host.flow = Some(blocks::FlowState::new());
+    cx.host.flow = Some(host_state::FlowState::new());
     match cx.flow(block) {
         Err(stop) => {
             if let (Abort::Recorded(reason), true, Some(attr)) = (

@@ -41,9 +41,7 @@ impl Scope {
             named_by_host_code: BTreeSet::new(),
         }
     }
-}
 
-impl Scope {
     /// Returns whether the target of an assignment is host code.
     pub(super) fn is_host(&self, expr: &Expr) -> bool {
         match expr {

@@ -97,7 +97,7 @@ impl Cx<'_> {
         match value {
             Value::Tensor { var, .. } => {
                 let slot = self.new_slot(Some(name), *var);
-                self.host.pieces_mut().undeclared.insert(slot);
+                self.host.flow_mut().undeclared.insert(slot);
                 Ok(Slot::One(slot))
             }
             Value::Tuple(values) => {
@@ -197,7 +197,7 @@ impl Cx<'_> {
     /// Stores a value into a slot at the end of the block.
     pub(super) fn store(&mut self, target: Var, value: Var, store: Store) {
         let aval = self.builder.b.aval(value).clone();
-        self.host.pieces_mut().stored.push((target, aval.clone()));
+        self.host.flow_mut().stored.push((target, aval.clone()));
         self.builder.b.set_aval(target, aval);
         self.builder.stores.push((target, value, store));
     }
