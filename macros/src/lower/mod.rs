@@ -8,51 +8,19 @@
 //! Valid Rust that is not straight-line stops the lowering with [`Abort::Recorded`]: the companions
 //! then run the user's function and record its ops.
 
-mod assemble;
-mod assign;
-mod bind;
-mod block_builder;
-mod blocks;
-mod branch;
-mod call;
-mod checkpoint;
-mod closure;
-mod control;
-mod diagnostics;
-mod exit;
 mod explain;
 mod expr;
-mod hoisted;
+mod flow;
 mod host;
-mod host_dims;
-mod host_state;
-mod inputs;
-mod items;
-mod iterate;
-mod join;
-mod loops;
-mod macros;
-mod method;
-mod names;
-mod op;
-mod operand;
-mod operator;
-mod parts;
-mod pattern;
-mod remat_hints;
-mod returns;
-mod scope;
-mod slots;
+mod state;
 mod stmt;
-mod syntax;
-mod value;
 
-use block_builder::BlockBuilder;
-use diagnostics::Diagnostics;
-use host_state::HostState;
-use items::Items;
-use scope::Scope;
-use value::{Expected, Host, Local, Place, Value};
+use host::items::Items;
+use state::block_builder::BlockBuilder;
+use state::diagnostics::Diagnostics;
+use state::host_state::{FlowState, HostState};
+use state::scope::Scope;
+use state::value::{Expected, Host, Local, Place, Value};
 
 use crate::input::{Func, OutShape, text};
 use crate::program::{Body, LoweredProgram};
@@ -112,13 +80,13 @@ pub(crate) fn lower(
     }
     // The body is not straight-line, so it is lowered as blocks between branches and loops.
     let mut cx = Cx::new(func, block, &items, rt);
-    cx.host.flow = Some(host_state::FlowState::new());
+    cx.host.flow = Some(FlowState::new());
     match cx.flow(block) {
         Err(stop) => {
             if let (Abort::Recorded(reason), true, Some(attr)) = (
                 &stop,
                 cx.diagnostics.errors.is_empty(),
-                checkpoint::find(block),
+                flow::checkpoint::find(block),
             ) {
                 let message = format!(
                     "`#[checkpoint]` has no effect in a body that is traced at run time, as this one is: {reason}"
@@ -160,7 +128,7 @@ impl<'a> Cx<'a> {
         let value = self.body(block, &want)?;
         let mut outs = Vec::new();
         self.outs(value, shape, &mut outs)?;
-        self.check_returns(&outs, returns::tail(block));
+        self.check_returns(&outs, stmt::returns::tail(block));
         for out in &outs {
             if self.builder.b.name_of(*out).is_none() {
                 self.builder.b.name(*out, "y");
