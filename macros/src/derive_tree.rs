@@ -1,7 +1,8 @@
 //! `#[derive(Tree)]`: emits one match arm per variant and one call per field.
 
-use crate::generic::{Params, names};
-use crate::parse::{text, unraw};
+use crate::emit::{Borrowing, static_key};
+use crate::input::generic::{Params, names};
+use crate::input::{text, unraw};
 use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
 use syn::spanned::Spanned;
@@ -45,7 +46,7 @@ fn expand(input: &DeriveInput) -> syn::Result<TokenStream> {
     let krate = Options::parse(&input.attrs, false)?.krate;
     let krate = krate.map_or_else(|| quote!(::gradloom), |path| quote!(#path));
     let name = &input.ident;
-    let params = Params::of([&input.generics]);
+    let params = Params::new([&input.generics]);
     let variants: Vec<Variant> = match &input.data {
         Data::Struct(data) => vec![Variant::new(quote!(Self), None, &data.fields, &params)?],
         Data::Enum(data) => data
@@ -115,7 +116,7 @@ fn expand(input: &DeriveInput) -> syn::Result<TokenStream> {
 /// Cached results would share their skipped fields. Only skipped fields are checked, because the
 /// other fields may contain the type itself.
 fn shared(variants: &[Variant], name: &Ident, krate: &TokenStream) -> TokenStream {
-    let p = quote!(#krate::__private);
+    let rt = quote!(#krate::__private);
     let skipped = variants
         .iter()
         .flat_map(|v| v.fields.iter().filter(|f| f.skip));
@@ -129,9 +130,9 @@ fn shared(variants: &[Variant], name: &Ident, krate: &TokenStream) -> TokenStrea
             text(ty)
         );
         quote! {
-            if !#p::kept_by_site(&|x: &#ty| {
-                use #p::by_type::*;
-                (&&#p::StaticArg(x)).kept_by_site()
+            if !#rt::kept_by_site(&|x: &#ty| {
+                use #rt::by_type::*;
+                (&&#rt::StaticArg(x)).kept_by_site()
             }) {
                 ::core::option::Option::Some(#why)
             } else
@@ -184,8 +185,8 @@ struct TreeField {
     local: Ident,
     ty: Type,
     skip: bool,
-    /// True if the type may contain borrows, so that a call's key cannot store the field.
-    may_borrow: bool,
+    /// A call's key cannot store a field that may borrow.
+    borrowing: Borrowing,
 }
 
 impl Variant {
@@ -209,7 +210,10 @@ impl Variant {
                 local,
                 ty: field.ty.clone(),
                 skip: Options::parse(&field.attrs, true)?.skip,
-                may_borrow: params.may_borrow(&field.ty),
+                borrowing: match params.may_borrow(&field.ty) {
+                    true => Borrowing::Possible,
+                    false => Borrowing::Never,
+                },
             })
         };
         let fields = fields
@@ -269,10 +273,10 @@ impl Variant {
         let fields = self.fields.iter().map(|field| {
             let local = &field.local;
             match field.skip {
-                true => crate::expand::static_key(
+                true => static_key(
                     &quote!(#krate::__private),
                     &quote!(#local),
-                    field.may_borrow,
+                    field.borrowing,
                     &quote!(key),
                 ),
                 false => quote!(#krate::Tree::__key(#local, key);),

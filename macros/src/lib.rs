@@ -3,32 +3,25 @@
 //! The steps are parsing, lowering, differentiation and expansion. Lowering reports every error of
 //! the body; expansion cannot fail. The user's item is emitted even if there are errors.
 
-mod annotation;
-mod args;
-mod check;
+/// `quote!` whose locals are hygienic: user code cannot see them, and they do not see the user's.
+macro_rules! ours {
+    ($($tokens:tt)*) => { ::quote::quote_spanned!(::proc_macro2::Span::mixed_site()=> $($tokens)*) };
+}
+
+mod derivative;
 mod derive_tree;
 mod digest;
-mod dim;
-mod dump;
-mod expand;
-#[cfg(test)]
-mod expansion_time;
-#[cfg(test)]
-mod generated;
-mod generic;
-mod half_typed;
-mod known;
+mod emit;
+mod feature;
+mod input;
 mod lower;
-#[cfg(test)]
-mod mutations;
-mod order;
-mod parse;
+mod method_table;
+mod program;
 mod purity;
 mod report;
 #[cfg(test)]
 mod tests;
 mod traced;
-mod warn;
 
 use proc_macro::TokenStream;
 

@@ -2,8 +2,12 @@
 //!
 //! `INSTA_UPDATE=always cargo test -p gradloom-macros` writes the snapshots.
 
-use crate::expand::programs;
-use crate::lower::Body;
+mod expansion_time;
+mod generated;
+mod mutations;
+
+use crate::derivative::programs;
+use crate::program::Body;
 use crate::traced::{body_of, expand};
 use proc_macro2::TokenStream;
 
@@ -312,7 +316,7 @@ fn a_long_function_is_emitted_as_text_between_its_host_statements() {
 #[test]
 fn a_dump_shows_every_program_and_the_expansion() {
     let (func, body) = crate::traced::lowered("fn f(x: &Tensor) -> Tensor { x.sin() }");
-    let dump = crate::dump::report(
+    let dump = crate::feature::dump::report(
         &func,
         &body,
         quote::quote!(

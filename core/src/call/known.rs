@@ -34,7 +34,7 @@ macro_rules! classes {
     )*};
 }
 
-// `macros/src/known.rs` has the same bits.
+// `macros/src/method_table.rs` has the same bits.
 classes! {
     /// A user-defined type that implements `Deref`.
     Foreign = 0;

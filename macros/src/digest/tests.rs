@@ -2,8 +2,8 @@
 //! the text.
 
 use super::Digest;
-use crate::args::Args;
-use crate::parse;
+use crate::input;
+use crate::input::args::Args;
 use crate::report::Errors;
 use proc_macro2::{Group, Ident, Literal, Punct, Spacing, Span, TokenStream, TokenTree};
 use std::collections::BTreeMap;
@@ -12,11 +12,11 @@ use std::collections::BTreeMap;
 fn digest(source: &TokenStream) -> Option<Digest> {
     let mut func: syn::ItemFn = syn::parse2(source.clone()).ok()?;
     let mut errors = Errors::default();
-    let parsed = parse::signature(&func.vis, &func.attrs, &mut func.sig, None, &mut errors);
+    let parsed = input::signature(&func.vis, &func.attrs, &mut func.sig, None, &mut errors);
     if !errors.is_empty() {
         return None;
     }
-    Some(Digest::of(&parsed, &func.block, &Args::default()))
+    Some(Digest::new(&parsed, &func.block, &Args::default()))
 }
 
 fn digest_of(source: &str) -> Digest {
@@ -265,6 +265,6 @@ fn constants_that_a_function_mentions_are_found() {
             y * OWN * N * Mode::Fast * unsafe { COUNT } * Self::GAIN * MAKE(1)
         }",
     );
-    let names = digest.constants.iter().map(parse::text).collect::<Vec<_>>();
+    let names = digest.constants.iter().map(input::text).collect::<Vec<_>>();
     assert_eq!(names, ["SCALE", "limits::LOW", "f64::DIGITS"]);
 }

@@ -5,8 +5,8 @@
 //! An operand, an axis or a dtype is a cause if the fault disappears without it. A dim comes from
 //! an axis of an operand if it becomes unknown without it.
 
-use super::Cx;
-use crate::parse::text;
+use super::{BlockBuilder, Cx, Diagnostics};
+use crate::input::text;
 use gradloom_ir::{Attr, Aval, Dim, Eqn, Fault, OpError, Shape, Static, Var};
 use proc_macro2::{LineColumn, Span, TokenStream};
 use quote::ToTokens;
@@ -57,7 +57,7 @@ impl Part {
     }
 
     /// Returns the text of this part of `aval`.
-    fn of(self, aval: &Aval) -> String {
+    fn text_of(self, aval: &Aval) -> String {
         match (self, aval.dtype, aval.shape.dims()) {
             (Part::Axis(axis), _, Some(dims)) => dims[axis].to_string(),
             (Part::DType, Some(dtype), _) => dtype.to_string(),
@@ -72,19 +72,19 @@ impl Cx<'_> {
     pub(super) fn explain(&mut self, error: &OpError, statics: &[Attr], args: &[Var], span: Span) {
         let statics: Vec<Static> = statics
             .iter()
-            .map(|a| self.b.static_of(*a).clone())
+            .map(|a| self.builder.b.static_of(*a).clone())
             .collect();
         let data = &args[..error.args.len()];
         let operands: Vec<String> = data.iter().map(|v| self.is_what(*v)).collect();
         let message = error.message(&operands);
-        match self.expr_at(span) {
-            Some(whole) => self.errors.push(&whole, message),
-            None => self.errors.push_at(span, message),
+        match self.diagnostics.expr_at(span) {
+            Some(whole) => self.diagnostics.errors.push(&whole, message),
+            None => self.diagnostics.errors.push_at(span, message),
         }
         if is_of_statics(&error.fault) {
             return;
         }
-        let causes = self.causes(error, &statics, args);
+        let causes = self.builder.causes(error, &statics, args);
         let mut last_first = causes.iter().rev();
         let note = last_first.find_map(|cause| Some((*cause, self.note(cause.0, cause.1)?)));
         let Some(((noted, noted_part), (at, mut note))) = note else {
@@ -92,53 +92,27 @@ impl Cx<'_> {
         };
         let other = causes.iter().find(|(var, _)| *var != noted);
         if let Some(&(other, part)) = other
-            && let (origin, _) = self.origin(other, part)
+            && let (origin, _) = self.builder.origin(other, part)
             && origin != other
             && let Some(from) = self.called(origin)
         {
             note = format!("{note}, and {} as in {from}", self.fact(other, part));
             // The first half of the note may name the origin already.
-            let said = self.origin(noted, noted_part).0 == origin;
-            if let Some(with) = self.parameter(origin).filter(|_| !said) {
+            let said = self.builder.origin(noted, noted_part).0 == origin;
+            if let Some(with) = self.builder.parameter(origin).filter(|_| !said) {
                 note = format!("{note}, a parameter with {with}");
             }
         }
-        self.errors.push(&at, note);
-    }
-
-    /// Returns the operands that cause the fault, each with the smallest part that does.
-    fn causes(&self, error: &OpError, statics: &[Static], args: &[Var]) -> Vec<(Var, Part)> {
-        let mut causes: Vec<(Var, Part)> = Vec::new();
-        for &var in &args[..error.args.len()] {
-            if causes.iter().any(|(v, _)| *v == var) {
-                continue;
-            }
-            let aval = self.b.aval(var);
-            let heals = |part: &Part| {
-                let less = part.forget(aval);
-                let args = args
-                    .iter()
-                    .map(|v| if *v == var { &less } else { self.b.aval(*v) });
-                let again = error.op.infer(statics, &args.collect::<Vec<_>>(), 1);
-                part.is_known(aval) && again.err().map(|e| e.fault).as_ref() != Some(&error.fault)
-            };
-            let axes: Vec<Part> = Part::axes(aval).filter(heals).collect();
-            let part = match *axes {
-                [axis] => Some(axis),
-                _ => [Part::DType, Part::Shape].into_iter().find(heals),
-            };
-            causes.extend(part.map(|part| (var, part)));
-        }
-        causes
+        self.diagnostics.errors.push(&at, note);
     }
 
     /// Returns a sentence about the origin of `part` of `var`, and the tokens that it points at.
     ///
     /// Returns `None` if the sentence would add nothing to the expression itself.
     fn note(&self, var: Var, part: Part) -> Option<(TokenStream, String)> {
-        let (origin, _) = self.origin(var, part);
+        let (origin, _) = self.builder.origin(var, part);
         let at = self.tokens(origin)?;
-        let parameter = self.parameter(origin);
+        let parameter = self.builder.parameter(origin);
         let parameter = parameter.and_then(|with| {
             Some(format!(
                 "{} is a parameter with {with}",
@@ -164,12 +138,93 @@ impl Cx<'_> {
 
     /// Returns text such as "axis 1 of `h` is 128".
     fn fact(&self, var: Var, part: Part) -> String {
-        let what = part.of(self.b.aval(var));
+        let what = part.text_of(self.builder.b.aval(var));
         let called = self.called_at_least(var);
         match part {
             Part::Axis(axis) => format!("axis {axis} of {called} is {what}"),
             Part::DType | Part::Shape => format!("{called} is {what}"),
         }
+    }
+
+    /// Returns text such as "`h` is [B, 128]", or an empty string if nothing is known.
+    fn is_what(&self, var: Var) -> String {
+        let aval = self.builder.b.aval(var);
+        let known = match (aval.dtype, aval.shape.dims()) {
+            (Some(_), _) => aval.to_string(),
+            (None, Some(_)) => aval.shape.to_string(),
+            (None, None) => return String::new(),
+        };
+        let called = self.called_at_least(var);
+        format!("{called} is {known}")
+    }
+
+    /// Returns the name of a value for messages: its local, or the text of its expression.
+    pub(super) fn called(&self, var: Var) -> Option<String> {
+        let bound = self.binder(var).map(|ident| ident.to_string());
+        let name = bound.or_else(|| self.short(var))?;
+        Some(format!("`{name}`"))
+    }
+
+    /// Like [`Cx::called`], but describes a value with a long expression by its op.
+    fn called_at_least(&self, var: Var) -> String {
+        let made = |op| format!("the result of `{op}`");
+        let called = self.called(var);
+        let called = called.or_else(|| Some(made(self.builder.b.eqn_of(var)?.op)));
+        called.unwrap_or_else(|| "an operand".to_owned())
+    }
+
+    /// Returns the user's identifier for a value.
+    fn binder(&self, var: Var) -> Option<&proc_macro2::Ident> {
+        self.names.idents.get(self.builder.b.name_of(var)?)
+    }
+
+    /// Returns the text of a value's expression, if it is short.
+    fn short(&self, var: Var) -> Option<String> {
+        let expr = self.diagnostics.expr_at(*self.builder.spans.get(var)?)?;
+        let text = text(&expr);
+        (text.chars().count() <= LONGEST && !text.contains('{')).then_some(text)
+    }
+
+    /// Returns the tokens of a value: its parameter, or its expression.
+    fn tokens(&self, var: Var) -> Option<TokenStream> {
+        if self.builder.inputs.iter().any(|i| i.var == var) {
+            return self.binder(var).map(ToTokens::to_token_stream);
+        }
+        let expr = self.diagnostics.expr_at(*self.builder.spans.get(var)?)?;
+        Some(expr.to_token_stream())
+    }
+}
+
+impl BlockBuilder {
+    /// Returns the operands that cause the fault, each with the smallest part that does.
+    pub(super) fn causes(
+        &self,
+        error: &OpError,
+        statics: &[Static],
+        args: &[Var],
+    ) -> Vec<(Var, Part)> {
+        let mut causes: Vec<(Var, Part)> = Vec::new();
+        for &var in &args[..error.args.len()] {
+            if causes.iter().any(|(v, _)| *v == var) {
+                continue;
+            }
+            let aval = self.b.aval(var);
+            let heals = |part: &Part| {
+                let less = part.forget(aval);
+                let args = args
+                    .iter()
+                    .map(|v| if *v == var { &less } else { self.b.aval(*v) });
+                let again = error.op.infer(statics, &args.collect::<Vec<_>>(), 1);
+                part.is_known(aval) && again.err().map(|e| e.fault).as_ref() != Some(&error.fault)
+            };
+            let axes: Vec<Part> = Part::axes(aval).filter(heals).collect();
+            let part = match *axes {
+                [axis] => Some(axis),
+                _ => [Part::DType, Part::Shape].into_iter().find(heals),
+            };
+            causes.extend(part.map(|part| (var, part)));
+        }
+        causes
     }
 
     /// Returns the variable that first fixed `part` of `var`, and which of its parts did.
@@ -184,7 +239,7 @@ impl Cx<'_> {
     }
 
     /// Returns the part of an operand of `eqn` that determines `part` of its result `out`.
-    fn before(&self, eqn: &Eqn, out: Var, part: Part) -> Option<(Var, Part)> {
+    pub(super) fn before(&self, eqn: &Eqn, out: Var, part: Part) -> Option<(Var, Part)> {
         let result = self.b.aval(out);
         let statics: Vec<Static> = eqn
             .attrs
@@ -198,7 +253,7 @@ impl Cx<'_> {
             let aval = self.b.aval(var);
             let parts = Part::axes(aval).chain([Part::DType, Part::Shape]);
             let alike = parts.filter(|p| p.is_like(part) && p.is_known(aval));
-            for before in alike.filter(|p| p.of(aval) == part.of(result)) {
+            for before in alike.filter(|p| p.text_of(aval) == part.text_of(result)) {
                 let less = before.forget(aval);
                 let args: Vec<&Aval> = eqn
                     .args
@@ -222,38 +277,6 @@ impl Cx<'_> {
         found.filter(|_| broadcasts || part == Part::DType)
     }
 
-    /// Returns text such as "`h` is [B, 128]", or an empty string if nothing is known.
-    fn is_what(&self, var: Var) -> String {
-        let aval = self.b.aval(var);
-        let known = match (aval.dtype, aval.shape.dims()) {
-            (Some(_), _) => aval.to_string(),
-            (None, Some(_)) => aval.shape.to_string(),
-            (None, None) => return String::new(),
-        };
-        let called = self.called_at_least(var);
-        format!("{called} is {known}")
-    }
-
-    /// Returns the name of a value for messages: its local, or the text of its expression.
-    pub(super) fn called(&self, var: Var) -> Option<String> {
-        let bound = self.binder(var).map(|ident| ident.to_string());
-        let name = bound.or_else(|| self.short(var))?;
-        Some(format!("`{name}`"))
-    }
-
-    /// Like [`Cx::called`], but describes a value with a long expression by its op.
-    fn called_at_least(&self, var: Var) -> String {
-        let made = |op| format!("the result of `{op}`");
-        let called = self.called(var);
-        let called = called.or_else(|| Some(made(self.b.eqn_of(var)?.op)));
-        called.unwrap_or_else(|| "an operand".to_owned())
-    }
-
-    /// Returns the user's identifier for a value.
-    fn binder(&self, var: Var) -> Option<&proc_macro2::Ident> {
-        self.idents.get(self.b.name_of(var)?)
-    }
-
     /// Returns what is known of a parameter: "shape (3, 4)".
     pub(super) fn parameter(&self, var: Var) -> Option<String> {
         if !self.inputs.iter().any(|i| i.var == var) {
@@ -268,25 +291,11 @@ impl Cx<'_> {
         let with: Vec<String> = shape.into_iter().chain(dtype).collect();
         Some(with.join(" and "))
     }
+}
 
-    /// Returns the text of a value's expression, if it is short.
-    fn short(&self, var: Var) -> Option<String> {
-        let expr = self.expr_at(*self.spans.get(var)?)?;
-        let text = text(&expr);
-        (text.chars().count() <= LONGEST && !text.contains('{')).then_some(text)
-    }
-
-    /// Returns the tokens of a value: its parameter, or its expression.
-    fn tokens(&self, var: Var) -> Option<TokenStream> {
-        if self.inputs.iter().any(|i| i.var == var) {
-            return self.binder(var).map(ToTokens::to_token_stream);
-        }
-        let expr = self.expr_at(*self.spans.get(var)?)?;
-        Some(expr.to_token_stream())
-    }
-
+impl Diagnostics<'_> {
     /// Returns the expression whose operator, method or function is the token at `span`.
-    fn expr_at(&self, span: Span) -> Option<Expr> {
+    pub(super) fn expr_at(&self, span: Span) -> Option<Expr> {
         find(self.source, span)
     }
 }
@@ -307,11 +316,11 @@ fn is_of_statics(fault: &Fault) -> bool {
 ///
 /// Returns `None` if several tokens have this span, as in the expansion of a `macro_rules!`.
 fn find(block: &Block, span: Span) -> Option<Expr> {
-    struct Find {
+    struct ExprFinder {
         at: [LineColumn; 2],
         found: Vec<Expr>,
     }
-    impl<'ast> Visit<'ast> for Find {
+    impl<'ast> Visit<'ast> for ExprFinder {
         fn visit_expr(&mut self, expr: &'ast Expr) {
             let head = match expr {
                 Expr::MethodCall(e) => Some(e.method.span()),
@@ -330,7 +339,7 @@ fn find(block: &Block, span: Span) -> Option<Expr> {
             visit::visit_expr(self, expr);
         }
     }
-    let mut find = Find {
+    let mut find = ExprFinder {
         at: place(span),
         found: Vec::new(),
     };

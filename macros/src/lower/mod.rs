@@ -5,75 +5,33 @@
 //! their position between the equations, and a host value that an op takes as a static argument is
 //! bound once, at that position.
 //!
-//! Valid Rust that is not straight-line stops the lowering with [`Stop::Recorded`]: the companions
+//! Valid Rust that is not straight-line stops the lowering with [`Abort::Recorded`]: the companions
 //! then run the user's function and record its ops.
 
-mod assemble;
-mod assign;
-mod bind;
-mod blocks;
-mod branch;
-mod call;
-pub(crate) mod checkpoint;
-mod closure;
-mod control;
-mod exit;
 mod explain;
 mod expr;
-mod fixed;
+mod flow;
 mod host;
-mod inputs;
-mod items;
-mod iterate;
-mod join;
-mod keep;
-mod lens;
-mod loops;
-mod lowered;
-mod macros;
-mod method;
-mod names;
-mod op;
-mod operand;
-mod operator;
-mod parts;
-mod pattern;
-mod returns;
-mod slots;
+mod state;
 mod stmt;
-mod syntax;
-mod value;
 
-pub(crate) use blocks::{Declaration, Flowing, HostCode, Piece, Store};
-use items::Items;
-pub(crate) use keep::{KEEPS, keeps};
-pub(crate) use lowered::{Call, CallArg, Callee, HostStmt, Input, Lowered, Source};
-pub(crate) use macros::format_names;
-pub(crate) use names::{ident_of, ours};
-use value::{Host, Local, Place, Value, Want};
+use host::items::Items;
+use state::block_builder::BlockBuilder;
+use state::diagnostics::Diagnostics;
+use state::host_state::{FlowState, HostState};
+use state::scope::Scope;
+use state::value::{Expected, Host, Local, Place, Value};
 
-use crate::parse::{Func, OutShape, text};
+use crate::input::{Func, OutShape, text};
+use crate::program::{Body, LoweredProgram};
 use crate::report::Errors;
-use gradloom_ir::program::Keep;
-use gradloom_ir::{Attr, Builder, Dim, Op, SecondaryMap, Var};
-use proc_macro2::{Ident, Span, TokenStream};
-use std::collections::{BTreeMap, BTreeSet};
+use gradloom_ir::{Attr, Op, Var};
+use proc_macro2::{Span, TokenStream};
 use std::rc::Rc;
-
-/// Result of lowering a body.
-#[derive(Debug)]
-pub(crate) enum Body {
-    /// Straight-line program.
-    Straight(Box<Lowered>),
-    /// Programs under host control flow.
-    Flow(Box<Flowing>),
-    /// The body is traced at run time, for the reason given.
-    Recorded(String),
-}
 
 /// Reason why lowering stops.
 #[derive(Debug)]
-pub(crate) enum Stop {
+pub(crate) enum Abort {
     /// An error has been reported.
     Error,
     /// The body has to be traced at run time, for the reason given.
@@ -84,42 +42,19 @@ pub(crate) enum Stop {
     Mixed,
 }
 
-type R<T> = Result<T, Stop>;
+type LowerResult<T> = Result<T, Abort>;
 
+/// Context of lowering: the state of four parts, each with the methods that need no other.
 #[derive(Clone)]
 struct Cx<'a> {
     func: &'a Func,
-    /// The body as the user wrote it, for messages.
-    source: &'a syn::Block,
     items: &'a Items,
-    errors: Errors,
-    b: Builder,
-    scopes: Vec<BTreeMap<String, Local>>,
-    inputs: Vec<Input>,
-    /// Variables of the places that ops read, by the text of the place.
-    leaves: BTreeMap<String, Var>,
-    hosts: Vec<HostStmt>,
-    statics: BTreeMap<Attr, Ident>,
-    static_hosts: BTreeMap<Attr, usize>,
-    input_hosts: SecondaryMap<Var, usize>,
-    calls: BTreeMap<Attr, Call>,
-    spans: SecondaryMap<Var, Span>,
-    idents: BTreeMap<String, Ident>,
-    /// Values that the user marked `#[save]` or `#[recompute]`.
-    pins: Vec<(Var, Keep)>,
-    /// Names of the host locals in the emitted code so far.
-    host_names: names::Names,
-    /// Mutable host locals.
-    host_mut: BTreeSet<String>,
-    /// Variables mentioned by host code, which must keep their names.
-    spoken_of: BTreeSet<Var>,
-    /// Lengths known of host numbers.
-    host_dims: BTreeMap<String, Dim>,
-    /// True while a static argument is lowered, where a place is a host value.
-    host_places: bool,
-    /// Pieces so far, if the body may have control flow.
-    flow: Option<blocks::Pieces>,
-    krate: TokenStream,
+    names: Scope,
+    builder: BlockBuilder,
+    host: HostState,
+    diagnostics: Diagnostics<'a>,
+    /// Path of the run time.
+    rt: TokenStream,
 }
 
 /// Lowers the body of `func`.
@@ -128,7 +63,7 @@ struct Cx<'a> {
 pub(crate) fn lower(
     func: &Func,
     block: &syn::Block,
-    private: &TokenStream,
+    rt: &TokenStream,
     errors: &mut Errors,
 ) -> Body {
     if let Some(p) = func.params.iter().find(|p| p.pattern) {
@@ -137,20 +72,22 @@ pub(crate) fn lower(
     if !func.output.shape.is_known() {
         return Body::Recorded(format!("it returns `{}`", text(&func.output.ty)));
     }
-    let items = Items::of(func, block);
-    let mut cx = Cx::new(func, block, &items, private);
+    let items = Items::new(func, block);
+    let mut cx = Cx::new(func, block, &items, rt);
     match cx.straight(block) {
-        Err(Stop::Recorded(_)) => {}
+        Err(Abort::Recorded(_)) => {}
         outs => return cx.finish(outs, errors),
     }
     // The body is not straight-line, so it is lowered as blocks between branches and loops.
-    let mut cx = Cx::new(func, block, &items, private);
-    cx.flow = Some(blocks::Pieces::new());
+    let mut cx = Cx::new(func, block, &items, rt);
+    cx.host.flow = Some(FlowState::new());
     match cx.flow(block) {
         Err(stop) => {
-            if let (Stop::Recorded(reason), true, Some(attr)) =
-                (&stop, cx.errors.is_empty(), checkpoint::find(block))
-            {
+            if let (Abort::Recorded(reason), true, Some(attr)) = (
+                &stop,
+                cx.diagnostics.errors.is_empty(),
+                flow::checkpoint::find(block),
+            ) {
                 let message = format!(
                     "`#[checkpoint]` has no effect in a body that is traced at run time, as this one is: {reason}"
                 );
@@ -158,105 +95,86 @@ pub(crate) fn lower(
             }
             cx.finish(Err(stop), errors)
         }
-        Ok(()) if !cx.errors.is_empty() => cx.finish(Err(Stop::Error), errors),
+        Ok(()) if !cx.diagnostics.errors.is_empty() => cx.finish(Err(Abort::Error), errors),
         Ok(()) => Body::Flow(Box::new(cx.pieces())),
     }
 }
 
 impl<'a> Cx<'a> {
-    fn new(
-        func: &'a Func,
-        source: &'a syn::Block,
-        items: &'a Items,
-        private: &TokenStream,
-    ) -> Cx<'a> {
+    fn new(func: &'a Func, source: &'a syn::Block, items: &'a Items, rt: &TokenStream) -> Cx<'a> {
         let mut cx = Cx {
             func,
-            source,
             items,
-            errors: Errors::default(),
-            b: Builder::new(),
-            scopes: vec![BTreeMap::new()],
-            inputs: Vec::new(),
-            leaves: BTreeMap::new(),
-            hosts: Vec::new(),
-            statics: BTreeMap::new(),
-            static_hosts: BTreeMap::new(),
-            input_hosts: SecondaryMap::new(),
-            calls: BTreeMap::new(),
-            spans: SecondaryMap::new(),
-            idents: BTreeMap::new(),
-            pins: Vec::new(),
-            host_names: names::Names::default(),
-            host_mut: BTreeSet::new(),
-            spoken_of: BTreeSet::new(),
-            host_dims: BTreeMap::new(),
-            host_places: false,
-            flow: None,
-            krate: private.clone(),
+            names: Scope::new(),
+            builder: BlockBuilder::new(),
+            host: HostState::default(),
+            diagnostics: Diagnostics::new(source),
+            rt: rt.clone(),
         };
         for name in &items.names {
-            cx.host_names.push(name.clone());
+            cx.names.host_names.push(name.clone());
         }
         cx.params();
         cx
     }
 
     /// Lowers a straight-line body to its results.
-    fn straight(&mut self, block: &syn::Block) -> R<Vec<Var>> {
+    fn straight(&mut self, block: &syn::Block) -> LowerResult<Vec<Var>> {
         let shape = &self.func.output.shape;
-        let want = Want {
+        let want = Expected {
             shape: shape.clone(),
             count: None,
         };
         let value = self.body(block, &want)?;
         let mut outs = Vec::new();
         self.outs(value, shape, &mut outs)?;
-        self.check_returns(&outs, returns::tail(block));
+        self.check_returns(&outs, stmt::returns::tail(block));
         for out in &outs {
-            if self.b.name_of(*out).is_none() {
-                self.b.name(*out, "y");
+            if self.builder.b.name_of(*out).is_none() {
+                self.builder.b.name(*out, "y");
             }
         }
         Ok(outs)
     }
 
-    fn finish(self, outs: R<Vec<Var>>, errors: &mut Errors) -> Body {
+    fn finish(self, outs: LowerResult<Vec<Var>>, errors: &mut Errors) -> Body {
         let body = match outs {
-            Ok(_) if !self.errors.is_empty() => Body::Recorded("its body has errors".to_owned()),
-            Err(Stop::Error) => Body::Recorded("its body has errors".to_owned()),
-            Err(Stop::Recorded(reason)) => Body::Recorded(reason),
-            Err(Stop::Mixed) => {
+            Ok(_) if !self.diagnostics.errors.is_empty() => {
+                Body::Recorded("its body has errors".to_owned())
+            }
+            Err(Abort::Error) => Body::Recorded("its body has errors".to_owned()),
+            Err(Abort::Recorded(reason)) => Body::Recorded(reason),
+            Err(Abort::Mixed) => {
                 Body::Recorded("its branches have values of different kinds".to_owned())
             }
             Ok(outs) => {
-                let params = self.inputs.iter().map(|i| i.var).collect();
-                let mut program = self.b.finish(params, outs);
-                for (var, keep) in self.pins {
+                let params = self.builder.inputs.iter().map(|i| i.var).collect();
+                let mut program = self.builder.b.finish(params, outs);
+                for (var, keep) in self.builder.remat_hints {
                     program.pins.insert(var, keep);
                 }
-                Body::Straight(Box::new(Lowered {
+                Body::Straight(Box::new(LoweredProgram {
                     n_eqns: program.eqns.len(),
                     program,
-                    inputs: self.inputs,
-                    hosts: self.hosts,
-                    statics: self.statics,
-                    static_hosts: self.static_hosts,
-                    input_hosts: self.input_hosts,
-                    calls: self.calls,
-                    spans: self.spans,
-                    idents: Rc::new(self.idents),
+                    inputs: self.builder.inputs,
+                    hosts: self.builder.hosts,
+                    statics: self.builder.statics,
+                    static_hosts: self.builder.static_hosts,
+                    input_hosts: self.builder.input_hosts,
+                    calls: self.builder.calls,
+                    spans: self.builder.spans,
+                    idents: Rc::new(self.names.idents),
                 }))
             }
         };
-        errors.append(self.errors);
+        errors.append(self.diagnostics.errors);
         body
     }
 }
 
 impl Cx<'_> {
     /// Appends the variables of `value`, which must have the structure `shape`, to `outs`.
-    fn outs(&mut self, value: Value, shape: &OutShape, outs: &mut Vec<Var>) -> R<()> {
+    fn outs(&mut self, value: Value, shape: &OutShape, outs: &mut Vec<Var>) -> LowerResult<()> {
         match (value, shape) {
             (Value::Tuple(values), OutShape::Tuple(shapes)) if values.len() == shapes.len() => {
                 values
@@ -273,22 +191,14 @@ impl Cx<'_> {
                 Ok(())
             }
             // rustc reports a type error in the user's function.
-            _ => Err(Stop::Recorded(
+            _ => Err(Abort::Recorded(
                 "its result is not written as tensors".to_owned(),
             )),
         }
     }
 
-    fn push_host(&mut self, reads: Vec<Var>, tokens: TokenStream) {
-        self.hosts.push(HostStmt {
-            at: self.b.n_eqns(),
-            reads,
-            tokens,
-        });
-    }
-
-    fn recorded<T>(&self, what: &str, span: Span) -> R<T> {
-        Err(Stop::Recorded(format!(
+    fn recorded<T>(&self, what: &str, span: Span) -> LowerResult<T> {
+        Err(Abort::Recorded(format!(
             "{what} at line {}",
             span.start().line
         )))
@@ -303,37 +213,19 @@ impl Cx<'_> {
         likes: Vec<Var>,
         n_outs: usize,
         span: Span,
-    ) -> R<Vec<Var>> {
+    ) -> LowerResult<Vec<Var>> {
         let args: Vec<Var> = data.iter().chain(&likes).copied().collect();
-        match self.b.try_emit(op, statics, &args, n_outs) {
+        match self.builder.b.try_emit(op, statics, &args, n_outs) {
             Ok(outs) => {
                 for out in &outs {
-                    self.spans.insert(*out, span);
+                    self.builder.spans.insert(*out, span);
                 }
                 Ok(outs)
             }
             Err(error) => {
                 self.explain(&error, statics, &args, span);
-                Err(Stop::Error)
+                Err(Abort::Error)
             }
         }
     }
-}
-
-/// Returns tokens with the given span.
-pub(crate) fn at(tokens: &TokenStream, span: Span) -> TokenStream {
-    // A path written by the user keeps its span, so that rustc reports errors in it there, and
-    // once.
-    let ours = matches!(
-        tokens.clone().into_iter().next(),
-        Some(proc_macro2::TokenTree::Punct(_))
-    );
-    if !ours {
-        return tokens.clone();
-    }
-    let placed = tokens.clone().into_iter().map(|mut token| {
-        token.set_span(span);
-        token
-    });
-    placed.collect()
 }

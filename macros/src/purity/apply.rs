@@ -2,11 +2,11 @@
 //! traced functions.
 
 use super::ty::{Closure, Probe, Scope, Ty, Val, written};
-use super::{Judge, Place, Remedy, place};
-use crate::known::{
-    FUNCTIONS, OF_TENSORS, TRANSFORMS, Takes, associated, class, is_of_number, is_op,
+use super::{CallPosition, Judge, Remedy, place};
+use crate::input::{is_traced, text, unraw};
+use crate::method_table::{
+    ArgumentUse, FUNCTIONS, OF_TENSORS, TRANSFORMS, associated, class, is_of_number, is_op,
 };
-use crate::parse::{is_traced, text, unraw};
 use proc_macro2::{Span, TokenStream};
 use quote::ToTokens;
 use syn::spanned::Spanned;
@@ -276,7 +276,7 @@ impl Judge<'_> {
     }
 
     /// Judges an argument at a place in the body, as [`Self::moved`] does.
-    pub(super) fn moved_at(&mut self, val: &Val, at: Place, what: &str, span: Span) {
+    pub(super) fn moved_at(&mut self, val: &Val, at: CallPosition, what: &str, span: Span) {
         match (&val.ty, &val.probe) {
             (Ty::Opaque, None) => {
                 let mask = class::KNOWN | class::PLAIN;
@@ -411,13 +411,13 @@ impl Judge<'_> {
         {
             // These closures take an index, or the previous element.
             let (receiver, takes) = match (&*name, args.first()) {
-                ("array::from_fn", _) => (Val::list(self.scalar(ours!(usize))), Takes::Each),
-                ("iter::successors", Some(first)) => (first.clone(), Takes::Each),
+                ("array::from_fn", _) => (Val::list(self.scalar(ours!(usize))), ArgumentUse::Each),
+                ("iter::successors", Some(first)) => (first.clone(), ArgumentUse::Each),
                 _ => (Val::nothing(), *takes),
             };
             return Some(self.method_of(&receiver, last, *gives, takes, args, what, span));
         }
-        if owner == "Tensor" && (is_op(last, None) || OF_TENSORS.contains(&last)) {
+        if owner == "Tensor" && (is_op(last) || OF_TENSORS.contains(&last)) {
             for arg in args {
                 self.known(arg, what, span, "the type of an argument is not known");
             }

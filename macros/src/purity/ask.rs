@@ -1,9 +1,9 @@
 //! Formulates questions about types, which rustc answers.
 
 use super::ty::Val;
-use super::{Impure, Judge, Remedy};
-use crate::known::{NUMBERS, class};
-use crate::parse::unraw;
+use super::{Impurity, Judge, Remedy};
+use crate::input::unraw;
+use crate::method_table::{NUMBERS, class};
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::format_ident;
 use syn::Path;
@@ -26,17 +26,17 @@ pub(crate) struct Question {
 /// Place of an expression: the position of a token before it, and the index of an argument.
 ///
 /// Receivers have the index 0, and arguments count from 1, after an opening parenthesis.
-pub(crate) type Place = ((usize, usize), usize);
+pub(crate) type CallPosition = ((usize, usize), usize);
 
 /// Returns the place of an expression.
-pub(crate) fn place(span: Span, index: usize) -> Place {
+pub(crate) fn place(span: Span, index: usize) -> CallPosition {
     (super::position(span), index)
 }
 
 /// Question about the type of an expression, asked at its place in a copy of the body.
 #[derive(Clone, Debug)]
 pub(crate) struct Spot {
-    pub(crate) at: Place,
+    pub(crate) at: CallPosition,
     /// Classes of the types for which the answer is yes.
     pub(crate) mask: u32,
     /// The same question outside of the body, if the macro has an expression of the type.
@@ -49,7 +49,7 @@ pub(crate) struct Spot {
 
 impl Spot {
     /// Returns the question outside of the body, or the reason why the body may have side effects.
-    pub(crate) fn question(self) -> Result<Question, Impure> {
+    pub(crate) fn question(self) -> Result<Question, Impurity> {
         let Spot { why, span, .. } = self;
         match self.probe {
             Some(tokens) => Ok(Question {
@@ -59,7 +59,7 @@ impl Spot {
                 mark: None,
                 callee: None,
             }),
-            None => Err(Impure { why, span }),
+            None => Err(Impurity { why, span }),
         }
     }
 }
@@ -120,10 +120,10 @@ impl Judge<'_> {
         let Some(e) = val.tokens() else {
             return false;
         };
-        let p = self.p;
+        let rt = self.rt;
         let tokens = match known {
-            true => ours!((&&#p::Probe(&#e)).known::<#mask>()),
-            false => ours!((&&&&&#p::Probe(&#e)).class::<#mask>()),
+            true => ours!((&&#rt::Probe(&#e)).known::<#mask>()),
+            false => ours!((&&&&&#rt::Probe(&#e)).class::<#mask>()),
         };
         let why = self.reason(
             what,
@@ -141,7 +141,7 @@ impl Judge<'_> {
     pub(super) fn ask_at(
         &mut self,
         val: &Val,
-        at: Place,
+        at: CallPosition,
         mask: u32,
         what: &str,
         span: Span,
@@ -158,9 +158,9 @@ impl Judge<'_> {
             spot.probe = None;
             return;
         }
-        let p = self.p;
+        let rt = self.rt;
         let probe = val.tokens();
-        let probe = probe.map(|e| ours!((&&&&&#p::Probe(&#e)).class::<#mask>()));
+        let probe = probe.map(|e| ours!((&&&&&#rt::Probe(&#e)).class::<#mask>()));
         let why = self.reason(what, span, why, Remedy::Move);
         self.spots.push(Spot {
             at,
@@ -173,11 +173,11 @@ impl Judge<'_> {
 
     /// Asks whether one of these operands is a tensor.
     pub(super) fn ask_any_tensor(&mut self, operands: &[TokenStream], what: &str, span: Span) {
-        let (p, mask) = (self.p, class::TENSOR);
+        let (rt, mask) = (self.rt, class::TENSOR);
         let answers = operands
             .iter()
-            .map(|e| ours!((&&&&&#p::Probe(&#e)).class::<#mask>()));
-        let answers = answers.reduce(|a, b| ours!(#p::either(#a, #b)));
+            .map(|e| ours!((&&&&&#rt::Probe(&#e)).class::<#mask>()));
+        let answers = answers.reduce(|a, b| ours!(#rt::either(#a, #b)));
         let why = self.reason(
             what,
             span,
@@ -201,8 +201,8 @@ impl Judge<'_> {
 
     /// Asks whether a type written in the signature has a traced associated function of this name.
     pub(super) fn ask_associated(&mut self, ty: &TokenStream, name: &str, what: &str, span: Span) {
-        let (p, mark) = (self.p, mark_of(name));
-        self.ask_callee(ours!(<#ty>::#mark(#p::some())), what, span, Some(mark));
+        let (rt, mark) = (self.rt, mark_of(name));
+        self.ask_callee(ours!(<#ty>::#mark(#rt::some())), what, span, Some(mark));
     }
 
     /// Asks whether a path is a traced function.
@@ -212,14 +212,14 @@ impl Judge<'_> {
         let Some(path) = self.importable(path) else {
             return false;
         };
-        let p = self.p;
+        let rt = self.rt;
         let tokens = ours! {{
-            use #p::unmarked::*;
+            use #rt::unmarked::*;
             {
                 use #path as __Traced;
                 {
                     use __Traced::*;
-                    (&&#p::Probe(&__TRACED)).marked()
+                    (&&#rt::Probe(&__TRACED)).marked()
                 }
             }
         }};
@@ -234,12 +234,12 @@ impl Judge<'_> {
         let Some(owner) = self.importable(owner) else {
             return false;
         };
-        let p = self.p;
+        let rt = self.rt;
         let tokens = ours! {{
-            use #p::unmarked::*;
+            use #rt::unmarked::*;
             {
                 use #owner::*;
-                (&&#p::Probe(&__TRACED)).marked()
+                (&&#rt::Probe(&__TRACED)).marked()
             }
         }};
         self.ask_callee(tokens, what, span, None);

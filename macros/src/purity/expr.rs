@@ -2,8 +2,8 @@
 
 use super::ty::{Closure, Fidelity, Probe, Scope, Ty, Val, written};
 use super::{Judge, Remedy, place};
-use crate::known::class;
-use crate::parse::{text, unraw};
+use crate::input::{text, unraw};
+use crate::method_table::class;
 use proc_macro2::{Span, TokenStream};
 use quote::ToTokens;
 use std::rc::Rc;
@@ -44,7 +44,9 @@ impl Judge<'_> {
                 if let Some(init) = &local.init {
                     val = match (&local.pat, made_by_default(&init.expr)) {
                         // `Default::default` of a standard library type is the standard library's.
-                        (syn::Pat::Type(t), true) if super::is_known(&t.ty) => Val::unknown(),
+                        (syn::Pat::Type(t), true) if crate::input::generic::is_known(&t.ty) => {
+                            Val::unknown()
+                        }
                         (syn::Pat::Type(t), _) => {
                             self.refuse_conversion(&t.ty, &init.expr);
                             self.expect_conversion(&t.ty, &init.expr);
@@ -204,10 +206,10 @@ impl Judge<'_> {
                 e.rest.iter().for_each(|rest| {
                     self.expr(rest);
                 });
-                let (p, path) = (self.p, &e.path);
+                let (rt, path) = (self.rt, &e.path);
                 let written = path.is_ident("Self") || self.written.contains(&text(path));
                 let known = e.qself.is_none() && written && !self.own.hides;
-                let probe = known.then(|| Probe::exact(ours!(#p::some::<#path>())));
+                let probe = known.then(|| Probe::exact(ours!(#rt::some::<#path>())));
                 Val::unknown().with(probe.flatten())
             }
             Expr::Range(e) => {
@@ -229,14 +231,14 @@ impl Judge<'_> {
                                 );
                             }
                         }
-                        let p = self.p;
+                        let rt = self.rt;
                         let ends: Option<Vec<&TokenStream>> = ends.iter().map(Val::exact).collect();
                         let probe = match (ends.as_deref(), e.start.is_some()) {
                             (Some([start, end]), _) => {
                                 Probe::exact(ours!(::core::ops::Range { start: #start, end: #end }))
                             }
                             (Some([start]), true) => Probe::exact(
-                                ours!(::core::ops::Range { start: #start, end: #p::some() }),
+                                ours!(::core::ops::Range { start: #start, end: #rt::some() }),
                             ),
                             _ => None,
                         };

@@ -2,7 +2,7 @@
 
 use super::ty::{Ty, Val};
 use super::{Judge, Remedy};
-use crate::known::{CONSTANTS, MACROS, PANICS};
+use crate::method_table::{CONSTANTS, MACROS, PANICS};
 use proc_macro2::TokenStream;
 use syn::parse::{ParseStream, Parser};
 use syn::spanned::Spanned;
@@ -69,7 +69,7 @@ impl Judge<'_> {
             if let Expr::Lit(lit) = &part
                 && let syn::Lit::Str(text) = &lit.lit
             {
-                for name in crate::lower::format_names(&text.value()) {
+                for name in crate::input::format_names(&text.value()) {
                     match self.local(&name).cloned() {
                         Some(local) => {
                             self.known(

@@ -3,9 +3,9 @@
 use super::apply::traced_name;
 use super::pattern::behind;
 use super::ty::{Fidelity, Probe, Ty, Val, written};
-use super::{Impure, Judge, Place, Remedy, place, position};
-use crate::known::{Does, Gives, Row, Takes, class, is_op, methods};
-use crate::parse::unraw;
+use super::{CallPosition, Impurity, Judge, Remedy, place, position};
+use crate::input::unraw;
+use crate::method_table::{ArgumentUse, Effect, MethodResult, Row, class, is_op_method, methods};
 use proc_macro2::{Span, TokenStream};
 use syn::spanned::Spanned;
 use syn::{Expr, ExprMethodCall, GenericArgument, Type};
@@ -151,7 +151,7 @@ impl Judge<'_> {
             return self.method_of_arithmetic(receiver, operands, name, at, args, what, span);
         }
         if let Some(of) = receiver.class() {
-            if of == class::TENSOR && is_op(name, Some(false)) {
+            if of == class::TENSOR && is_op_method(name) {
                 return self.op(name, args, what, span);
             }
             return match rows.iter().find(|row| row.of & of != 0) {
@@ -197,7 +197,7 @@ impl Judge<'_> {
             };
         }
         let function = |arg: &Val| matches!(arg.ty, Ty::Closure(_) | Ty::Function(_) | Ty::Pure(_));
-        if is_op(name, Some(false)) {
+        if is_op_method(name) {
             // The receiver is a tensor and not a range, as tensors have an op of this name.
             rows.retain(|row| row.of & !(class::ITER | class::RANGE) != 0);
         } else if args.iter().any(function) && rows.iter().any(|row| row.of == class::OPTION) {
@@ -206,7 +206,7 @@ impl Judge<'_> {
         }
         // rustc is not asked whether a type is an iterator.
         let mut mask = rows.iter().fold(0, |mask, row| mask | row.of) & !class::ITER;
-        if is_op(name, Some(false)) {
+        if is_op_method(name) {
             mask |= class::TENSOR;
         }
         if mask == 0 {
@@ -224,7 +224,9 @@ impl Judge<'_> {
         if rows.is_empty() {
             return self.op(name, args, what, span);
         }
-        let alike = rows.iter().all(|row| same(&row.gives, &rows[0].gives));
+        let alike = rows
+            .iter()
+            .all(|row| is_same_result(&row.gives, &rows[0].gives));
         let mut val = match alike && mask & class::TENSOR == 0 {
             true => self.method_by(rows[0], receiver, name, args, what, span),
             false => self.one_of(&rows, receiver, mask, args, what, span),
@@ -236,12 +238,12 @@ impl Judge<'_> {
         );
         if let (Some(exact), false) = (exact, settled) {
             let iterates = matches!(&val.ty, Ty::Iter(item) if matches!(item.ty, Ty::Opaque));
-            let (p, e) = (self.p, &exact.tokens);
+            let (rt, e) = (self.rt, &exact.tokens);
             val = if ITERATES.contains(&name) {
                 Val::iter(self.item_of(Val::unknown(), e))
             } else if iterates {
                 let item = Probe {
-                    tokens: ours!((&&#p::Probe(&#e)).item()),
+                    tokens: ours!((&&#rt::Probe(&#e)).item()),
                     fidelity: Fidelity::Soft,
                     depth: 9,
                 };
@@ -274,7 +276,9 @@ impl Judge<'_> {
             }
         }
         let arithmetic = mask & !(class::SCALAR | class::TENSOR) == 0
-            && rows.iter().all(|row| matches!(row.gives, Gives::Scalar));
+            && rows
+                .iter()
+                .all(|row| matches!(row.gives, MethodResult::Scalar));
         match receiver.tokens() {
             Some(tokens) if arithmetic => Ty::Arithmetic(vec![tokens.clone()]).into(),
             _ => Val::unknown(),
@@ -338,7 +342,7 @@ impl Judge<'_> {
 
     /// Requires that a value of one of the classes `of` is of one of the classes `having`, which
     /// have a method.
-    fn has(&mut self, val: &Val, at: Place, of: u32, having: u32, what: &str, span: Span) {
+    fn has(&mut self, val: &Val, at: CallPosition, of: u32, having: u32, what: &str, span: Span) {
         if of & !having != 0 {
             let why = "the standard library may not have this method for the type of its receiver";
             self.ask_at(val, at, of & having, what, span, why);
@@ -362,14 +366,14 @@ impl Judge<'_> {
         receiver: &Val,
         operands: &[TokenStream],
         name: &str,
-        at: Place,
+        at: CallPosition,
         args: &[Val],
         what: &str,
         span: Span,
     ) -> Val {
         let scalar = methods(name).find(|row| row.of & class::SCALAR != 0);
         let tensor = methods(name).find(|row| row.of & class::TENSOR != 0);
-        let op = is_op(name, Some(false));
+        let op = is_op_method(name);
         match (scalar, tensor, op) {
             (Some(row), _, true) | (Some(row), Some(_), _) => {
                 let of = class::SCALAR | class::TENSOR;
@@ -415,8 +419,8 @@ impl Judge<'_> {
         span: Span,
     ) -> Val {
         match row.does {
-            Does::Computes => {}
-            Does::UsesElements => {
+            Effect::Computes => {}
+            Effect::UsesElements => {
                 self.known(
                     receiver,
                     what,
@@ -424,14 +428,14 @@ impl Judge<'_> {
                     "the type of what it holds is not known",
                 );
             }
-            Does::Reads => {
+            Effect::Reads => {
                 let why = "it reads the values of a tensor";
                 let why = self.reason(what, span, why, Remedy::Read);
-                self.reads.get_or_insert(Impure {
+                self.reads.get_or_insert(Impurity {
                     why: why.clone(),
                     span,
                 });
-                self.impure.get_or_insert(Impure { why, span });
+                self.impure.get_or_insert(Impurity { why, span });
                 return Val::unknown();
             }
         }
@@ -444,8 +448,8 @@ impl Judge<'_> {
         &mut self,
         receiver: &Val,
         name: &str,
-        gives: Gives,
-        takes: Takes,
+        gives: MethodResult,
+        takes: ArgumentUse,
         args: &[Val],
         what: &str,
         span: Span,
@@ -462,10 +466,13 @@ impl Judge<'_> {
         let mut in_arg = None;
         for (i, arg) in args.iter().enumerate() {
             let given: &[Val] = match takes {
-                Takes::Each | Takes::Key => std::slice::from_ref(&elem),
-                Takes::Two => &[elem.clone(), elem.clone()],
-                Takes::Fold => &[args[0].clone(), elem.clone()],
-                Takes::Values | Takes::Moves | Takes::Iterates | Takes::Thunk => &[],
+                ArgumentUse::Each | ArgumentUse::Key => std::slice::from_ref(&elem),
+                ArgumentUse::Two => &[elem.clone(), elem.clone()],
+                ArgumentUse::Fold => &[args[0].clone(), elem.clone()],
+                ArgumentUse::Values
+                | ArgumentUse::Moves
+                | ArgumentUse::Iterates
+                | ArgumentUse::Thunk => &[],
             };
             match &arg.ty {
                 Ty::Closure(_)
@@ -480,17 +487,19 @@ impl Judge<'_> {
                     let value = self.apply(arg, given, what, span);
                     result.unify(&value);
                 }
-                _ if takes == Takes::Moves => {}
-                _ if takes == Takes::Iterates => in_arg = Some(self.items(arg, what, span)),
+                _ if takes == ArgumentUse::Moves => {}
+                _ if takes == ArgumentUse::Iterates => in_arg = Some(self.items(arg, what, span)),
                 // Accumulators and defaults are moved.
-                _ if i == 0 && (takes == Takes::Fold || name == "map_or") => result = arg.clone(),
+                _ if i == 0 && (takes == ArgumentUse::Fold || name == "map_or") => {
+                    result = arg.clone()
+                }
                 _ => self.known(arg, what, span, "the type of an argument is not known"),
             }
         }
-        if takes == Takes::Key {
+        if takes == ArgumentUse::Key {
             self.known(&result, what, span, "the type of the keys is not known");
         }
-        let given = Given {
+        let given = MethodInputs {
             receiver,
             elem: &elem,
             args,
@@ -505,54 +514,56 @@ impl Judge<'_> {
         self.given(&gives, &given)
     }
 
-    fn given(&mut self, gives: &Gives, of: &Given<'_>) -> Val {
+    fn given(&mut self, gives: &MethodResult, of: &MethodInputs<'_>) -> Val {
         match gives {
-            Gives::Same if of.clones && matches!(of.receiver.ty, Ty::Tensor) => self.tensor(),
-            Gives::Same => {
+            MethodResult::Same if of.clones && matches!(of.receiver.ty, Ty::Tensor) => {
+                self.tensor()
+            }
+            MethodResult::Same => {
                 let mut val = behind(of.receiver);
                 if let Some(probe) = &mut val.probe {
                     probe.depth = 9;
                 }
                 val
             }
-            Gives::Scalar if of.counts => self.scalar(ours!(usize)),
-            Gives::Scalar => Ty::Scalar.into(),
-            Gives::Text => Ty::Text.into(),
-            Gives::Tensor => self.tensor(),
-            Gives::Key => Ty::Key.into(),
-            Gives::Nothing => Val::nothing(),
-            Gives::Elem => of.elem.clone(),
-            Gives::Arg(i) => of.args.get(*i).map_or_else(Val::unknown, behind),
-            Gives::Result => of.result.clone(),
-            Gives::InResult => self.items(of.result, of.what, of.span),
-            Gives::InArg => match (&of.in_arg, of.args.last()) {
+            MethodResult::Scalar if of.counts => self.scalar(ours!(usize)),
+            MethodResult::Scalar => Ty::Scalar.into(),
+            MethodResult::Text => Ty::Text.into(),
+            MethodResult::Tensor => self.tensor(),
+            MethodResult::Key => Ty::Key.into(),
+            MethodResult::Nothing => Val::nothing(),
+            MethodResult::Elem => of.elem.clone(),
+            MethodResult::Arg(i) => of.args.get(*i).map_or_else(Val::unknown, behind),
+            MethodResult::Result => of.result.clone(),
+            MethodResult::InResult => self.items(of.result, of.what, of.span),
+            MethodResult::InArg => match (&of.in_arg, of.args.last()) {
                 (Some(item), _) => item.clone(),
                 (None, Some(arg)) => self.held(arg),
                 (None, None) => Val::unknown(),
             },
-            Gives::InElem => self.items(of.elem, of.what, of.span),
-            Gives::Opt(gives) => Val::option(self.given(gives, of)),
-            Gives::List(gives) => Val::list(self.given(gives, of)),
-            Gives::Iter(gives) => Val::iter(self.given(gives, of)),
-            Gives::Pair(Gives::Part, Gives::Part) => match &of.receiver.ty {
+            MethodResult::InElem => self.items(of.elem, of.what, of.span),
+            MethodResult::Opt(gives) => Val::option(self.given(gives, of)),
+            MethodResult::List(gives) => Val::list(self.given(gives, of)),
+            MethodResult::Iter(gives) => Val::iter(self.given(gives, of)),
+            MethodResult::Pair(MethodResult::Part, MethodResult::Part) => match &of.receiver.ty {
                 Ty::Map(k, v) => Ty::Tuple(vec![(**k).clone(), (**v).clone()]).into(),
                 _ => Ty::Tuple(vec![Val::unknown(), Val::unknown()]).into(),
             },
             // `enumerate` yields the index of an element.
-            Gives::Pair(Gives::Scalar, Gives::Elem) => {
+            MethodResult::Pair(MethodResult::Scalar, MethodResult::Elem) => {
                 let parts = vec![self.scalar(ours!(usize)), of.elem.clone()];
                 Ty::Tuple(parts).into()
             }
-            Gives::Pair(a, b) => {
+            MethodResult::Pair(a, b) => {
                 let parts = vec![self.given(a, of), self.given(b, of)];
                 Ty::Tuple(parts).into()
             }
-            Gives::Part => match &of.receiver.ty {
+            MethodResult::Part => match &of.receiver.ty {
                 Ty::Map(k, _) if of.by_key => (**k).clone(),
                 Ty::Map(_, v) => (**v).clone(),
                 _ => Val::unknown(),
             },
-            Gives::Inferred => Val::unknown(),
+            MethodResult::Inferred => Val::unknown(),
         }
     }
 
@@ -635,7 +646,7 @@ fn may_be_of_user(ty: &Type) -> bool {
 }
 
 /// Inputs for the result of a method.
-struct Given<'a> {
+struct MethodInputs<'a> {
     receiver: &'a Val,
     elem: &'a Val,
     args: &'a [Val],
@@ -668,6 +679,6 @@ fn conversion(expr: &Expr) -> Option<&ExprMethodCall> {
 }
 
 /// Returns whether two methods have the same result, as far as the macro distinguishes types.
-fn same(a: &Gives, b: &Gives) -> bool {
+fn is_same_result(a: &MethodResult, b: &MethodResult) -> bool {
     format!("{a:?}") == format!("{b:?}")
 }

@@ -3,8 +3,8 @@
 use super::apply::{ends, key};
 use super::ty::{Probe, Ty, Val};
 use super::{Judge, Remedy};
-use crate::known::{FUNCTIONS, NUMBERS, associated, is_of_number, is_op};
-use crate::parse::{text, unraw};
+use crate::input::{text, unraw};
+use crate::method_table::{FUNCTIONS, NUMBERS, associated, is_of_number, is_op};
 use quote::ToTokens;
 use syn::spanned::Spanned;
 use syn::{ExprPath, Path};
@@ -66,7 +66,7 @@ impl Judge<'_> {
         if self.functions.contains_key(&key(path)) {
             return gives(Ty::Opaque);
         }
-        if owner == "Tensor" && is_op(&last, None) {
+        if owner == "Tensor" && is_op(&last) {
             return gives(Ty::Tensor);
         }
         if is_of_number(&owner, &last) {

@@ -2,9 +2,9 @@
 
 use super::ty::{Fidelity, Probe, Ty, Val, written};
 use super::{Judge, Remedy};
-use crate::generic::without_lifetimes;
-use crate::known::class;
-use crate::parse::{text, unraw};
+use crate::input::generic::without_lifetimes;
+use crate::input::{text, unraw};
+use crate::method_table::class;
 use proc_macro2::{Ident, Span, TokenStream};
 use syn::visit::Visit;
 use syn::{Pat, PatTuple};
@@ -97,16 +97,16 @@ impl Judge<'_> {
             return val;
         }
         if !matches!(val.ty, Ty::Opaque) {
-            let (p, ty) = (self.p, without_lifetimes(ty));
+            let (rt, ty) = (self.rt, without_lifetimes(ty));
             return match val.ty {
-                Ty::Scalar => val.with(Probe::exact(ours!(#p::some::<#ty>()))),
+                Ty::Scalar => val.with(Probe::exact(ours!(#rt::some::<#ty>()))),
                 _ => val,
             };
         }
         self.written
             .insert(text.trim_start_matches('&').trim().to_owned());
-        let (p, ty) = (self.p, without_lifetimes(ty));
-        val.with(Probe::exact(ours!(#p::some::<#ty>())))
+        let (rt, ty) = (self.rt, without_lifetimes(ty));
+        val.with(Probe::exact(ours!(#rt::some::<#ty>())))
     }
 
     fn tuple(&mut self, t: &PatTuple, val: &Val) {
@@ -156,8 +156,8 @@ impl Judge<'_> {
     /// Returns an expression with the type of one name in a pattern.
     fn taken_by(&self, pat: &Pat, name: &Ident, val: &Val) -> Option<Probe> {
         let e = val.exact().filter(|_| !self.own.hides)?;
-        let p = self.p;
-        Probe::exact(ours!(match #e { #pat => #name, _ => #p::some() }))
+        let rt = self.rt;
+        Probe::exact(ours!(match #e { #pat => #name, _ => #rt::some() }))
     }
 
     /// Returns the element of a value.
@@ -167,14 +167,14 @@ impl Judge<'_> {
             // The element may be borrowed.
             Ty::List(elem) | Ty::Option(elem) | Ty::Map(_, elem) => behind(elem),
             Ty::Range => {
-                let p = self.p;
-                let probe = val.exact().and_then(|e| Probe::exact(ours!(#p::item(#e))));
+                let rt = self.rt;
+                let probe = val.exact().and_then(|e| Probe::exact(ours!(#rt::item(#e))));
                 Val::from(Ty::Scalar).with(probe)
             }
             _ => match val.tokens() {
                 Some(e) => {
-                    let p = self.p;
-                    let tokens = ours!((&&#p::Probe(&#e)).elem());
+                    let rt = self.rt;
+                    let tokens = ours!((&&#rt::Probe(&#e)).elem());
                     let probe = Probe {
                         tokens,
                         fidelity: Fidelity::Soft,
@@ -225,8 +225,8 @@ impl Judge<'_> {
 
     /// Returns the item of an iterator or of an `IntoIterator` value.
     pub(super) fn item_of(&self, known: Val, e: &TokenStream) -> Val {
-        let p = self.p;
-        known.with(Probe::exact(ours!(#p::item(#e))))
+        let rt = self.rt;
+        known.with(Probe::exact(ours!(#rt::item(#e))))
     }
 }
 

@@ -1,6 +1,6 @@
 //! Types of values, as far as purity depends on them.
 
-use crate::known::{NUMBERS, class};
+use crate::method_table::{NUMBERS, class};
 use proc_macro2::{TokenStream, TokenTree};
 use std::collections::BTreeMap;
 use std::rc::Rc;

@@ -1,9 +1,9 @@
 //! Removes the macro's attributes from functions and statements, and reports misplaced ones.
 
-use crate::half_typed;
-use crate::lower::checkpoint::is_checkpoint;
-use crate::lower::{KEEPS, keeps};
-use crate::parse::is_traced;
+use crate::input::fallback;
+use crate::input::is_checkpoint;
+use crate::input::is_traced;
+use crate::input::{REMAT_HINTS, is_remat_hint};
 use crate::report::Errors;
 use quote::ToTokens;
 use syn::Attribute;
@@ -33,15 +33,15 @@ pub(super) fn misplaced(attrs: &mut Vec<Attribute>, errors: &mut Errors) {
 /// Reports and removes misspelt attributes of `let`s; rustc has no attributes with similar names
 /// there.
 pub(super) fn misspelt(block: &mut syn::Block, errors: &mut Errors) {
-    struct Misspelt<'a>(&'a mut Errors);
-    impl syn::visit_mut::VisitMut for Misspelt<'_> {
+    struct HintSpelling<'a>(&'a mut Errors);
+    impl syn::visit_mut::VisitMut for HintSpelling<'_> {
         fn visit_local_mut(&mut self, local: &mut syn::Local) {
             local.attrs.retain(|attr| {
                 let name = match attr.path().get_ident() {
-                    Some(name) if !keeps(attr) => name.to_string(),
+                    Some(name) if !is_remat_hint(attr) => name.to_string(),
                     _ => return true,
                 };
-                let Some(near) = crate::report::nearest(&name, &KEEPS) else {
+                let Some(near) = crate::report::nearest(&name, &REMAT_HINTS) else {
                     return true;
                 };
                 let message = format!(
@@ -53,15 +53,15 @@ pub(super) fn misspelt(block: &mut syn::Block, errors: &mut Errors) {
             syn::visit_mut::visit_local_mut(self, local);
         }
     }
-    syn::visit_mut::VisitMut::visit_block_mut(&mut Misspelt(errors), block);
+    syn::visit_mut::VisitMut::visit_block_mut(&mut HintSpelling(errors), block);
 }
 
 /// Removes the attributes that rustc does not know.
-pub(super) fn take_keeps(block: &mut syn::Block) {
-    struct Take;
-    impl syn::visit_mut::VisitMut for Take {
+pub(super) fn strip_attributes(block: &mut syn::Block) {
+    struct AttributeStripper;
+    impl syn::visit_mut::VisitMut for AttributeStripper {
         fn visit_local_mut(&mut self, local: &mut syn::Local) {
-            local.attrs.retain(|a| !keeps(a));
+            local.attrs.retain(|a| !is_remat_hint(a));
             syn::visit_mut::visit_local_mut(self, local);
         }
         fn visit_expr_for_loop_mut(&mut self, e: &mut syn::ExprForLoop) {
@@ -77,8 +77,8 @@ pub(super) fn take_keeps(block: &mut syn::Block) {
             syn::visit_mut::visit_expr_loop_mut(self, e);
         }
     }
-    syn::visit_mut::VisitMut::visit_block_mut(&mut Take, block);
-    half_typed::take_attributes(block, &["save", "recompute", "checkpoint"]);
+    syn::visit_mut::VisitMut::visit_block_mut(&mut AttributeStripper, block);
+    fallback::take_attributes(block, &["save", "recompute", "checkpoint"]);
 }
 
 /// Removes `#[checkpoint(every = k)]` from a loop of the user's function, and adds a use of `k`.

@@ -1,29 +1,34 @@
 //! Parses and expands one function or method.
 
-use super::around::around;
-use super::attributes::{misplaced, misspelt, take_keeps};
-use crate::args::Args;
+use super::attributes::{misplaced, misspelt, strip_attributes};
+use super::companions::companions;
+use super::wrap_body::wrap_body;
 use crate::digest::Digest;
-use crate::expand::{StaticCall, checks, companions};
-use crate::half_typed;
+use crate::emit::CachedCallEmitter;
+use crate::feature::lint;
+use crate::feature::selftest::selftest_items;
+use crate::input;
+use crate::input::Lint;
+use crate::input::args::Args;
+use crate::input::fallback;
+use crate::input::{Func, Kind, Owner, Param};
 use crate::lower;
-use crate::parse::{self, Func, Kind, Owner, Param};
+use crate::program::Body;
 use crate::report::Errors;
-use crate::warn;
 use proc_macro2::{Span, TokenStream};
 use syn::{Attribute, Block, ImplItemFn, ItemFn, Signature, Visibility};
 
 /// Function or method as the user wrote it.
-pub(super) struct Written<'a> {
+pub(super) struct UserItem<'a> {
     vis: &'a Visibility,
     sig: &'a mut Signature,
     block: &'a mut Block,
     attrs: &'a mut Vec<Attribute>,
 }
 
-impl<'a> Written<'a> {
+impl<'a> UserItem<'a> {
     pub(super) fn function(func: &'a mut ItemFn) -> Self {
-        Written {
+        UserItem {
             vis: &func.vis,
             sig: &mut func.sig,
             block: &mut func.block,
@@ -32,7 +37,7 @@ impl<'a> Written<'a> {
     }
 
     pub(super) fn method(method: &'a mut ImplItemFn) -> Self {
-        Written {
+        UserItem {
             vis: &method.vis,
             sig: &mut method.sig,
             block: &mut method.block,
@@ -45,18 +50,18 @@ impl<'a> Written<'a> {
         parenthesise(self.block);
         misplaced(self.attrs, errors);
         misspelt(self.block, errors);
-        parse::signature(self.vis, self.attrs, self.sig, owner, errors)
+        input::signature(self.vis, self.attrs, self.sig, owner, errors)
     }
 
     /// Leaves the function as it is, without companions.
     pub(super) fn leave(self) {
-        take_keeps(self.block);
+        strip_attributes(self.block);
     }
 }
 
 /// Expansion of one function.
-pub(super) struct Emitted {
-    pub(super) body: lower::Body,
+pub(super) struct ItemExpansion {
+    pub(super) body: Body,
     /// Items for the impl block of the companions.
     pub(super) associated: TokenStream,
     /// Items beside the function or the impl block.
@@ -70,39 +75,39 @@ pub(super) struct Emitted {
 /// Emits the companions, and wraps the user's body; `outer` are the attributes of the impl block.
 pub(super) fn emit(
     func: &Func,
-    written: Written<'_>,
+    written: UserItem<'_>,
     args: &Args,
-    private: &TokenStream,
+    rt: &TokenStream,
     outer: &[Attribute],
     errors: &mut Errors,
-) -> Emitted {
-    let Written {
+) -> ItemExpansion {
+    let UserItem {
         sig, block, attrs, ..
     } = written;
-    let body = body(func, block, args, private, errors);
+    let body = body(func, block, args, rt, errors);
     let mut plain = block.clone();
-    take_keeps(&mut plain);
-    let calls = StaticCall::of(func, (block, &plain), &body, args, private);
-    let digest = Digest::of(func, block, args);
-    let tokens = companions(func, &body, private, &plain, &digest, &calls);
+    strip_attributes(&mut plain);
+    let calls = CachedCallEmitter::new(func, (block, &plain), &body, args, rt);
+    let digest = Digest::new(func, block, args);
+    let tokens = companions(func, &body, rt, &plain, &digest, &calls);
     let warnings = match errors.is_empty() {
         true => warnings(func, block, &body, args, outer, &tokens.causes),
         false => TokenStream::new(),
     };
-    take_keeps(block);
-    let beside = around(
+    strip_attributes(block);
+    let beside = wrap_body(
         func,
         &calls,
         tokens.register,
         (sig, block, attrs),
-        private,
+        rt,
         errors,
     );
     attrs.push(used());
     if func.params.iter().any(borrows_a_vec) {
         attrs.push(syn::parse_quote!(#[allow(clippy::ptr_arg)]));
     }
-    Emitted {
+    ItemExpansion {
         body,
         associated: tokens.associated,
         items: tokens.items,
@@ -115,10 +120,10 @@ pub(super) fn emit(
 pub(super) fn tests(
     funcs: &[&Func],
     args: &Args,
-    private: &TokenStream,
+    rt: &TokenStream,
     errors: &mut Errors,
 ) -> TokenStream {
-    let Some(check) = &args.check else {
+    let Some(check) = &args.selftest else {
         return TokenStream::new();
     };
     let mut wrong = Errors::default();
@@ -132,7 +137,7 @@ pub(super) fn tests(
     errors.append(wrong);
     let tests = samplings.into_iter().filter_map(|(func, sampling)| {
         let sampling = sampling.filter(|_| ready)?;
-        Some(checks(func, &sampling, private))
+        Some(selftest_items(func, &sampling, rt))
     });
     tests.collect()
 }
@@ -142,36 +147,36 @@ fn body(
     func: &Func,
     block: &syn::Block,
     args: &Args,
-    private: &TokenStream,
+    rt: &TokenStream,
     errors: &mut Errors,
-) -> lower::Body {
+) -> Body {
     if args.record && errors.is_empty() {
-        return lower::Body::Recorded("`#[traced(record)]` requests it".to_owned());
+        return Body::Recorded("`#[traced(record)]` requests it".to_owned());
     }
-    if half_typed::unparsed(block).is_some() {
-        return lower::Body::Recorded("its body does not parse".to_owned());
+    if fallback::unparsed(block).is_some() {
+        return Body::Recorded("its body does not parse".to_owned());
     }
-    lower::lower(func, block, private, errors)
+    lower::lower(func, block, rt, errors)
 }
 
 /// Returns the items that cause warnings; `attrs` are those of the impl block.
 fn warnings(
     func: &Func,
     block: &syn::Block,
-    body: &lower::Body,
+    body: &Body,
     args: &Args,
     attrs: &[Attribute],
-    causes: &[warn::Cause],
+    causes: &[lint::Cause],
 ) -> TokenStream {
     let attrs = attrs.iter().chain(&func.attrs).cloned();
     let attrs: Vec<Attribute> = attrs.collect();
-    let mut found = warn::warnings(func, block, body, &args.allow);
+    let mut found = lint::warnings(func, block, body, &args.allow);
     // `#[traced(record)]` expresses intent, and a body that does not parse is probably being typed.
-    let is_meant = args.record || half_typed::unparsed(block).is_some();
-    if !is_meant && !args.allow.contains(&warn::Lint::RecordedCall) {
-        found.extend(warn::recorded_calls(func, causes));
+    let is_meant = args.record || fallback::unparsed(block).is_some();
+    if !is_meant && !args.allow.contains(&Lint::RecordedCall) {
+        found.extend(lint::recorded_calls(func, causes));
     }
-    warn::tokens(&found, &attrs)
+    lint::tokens(&found, &attrs)
 }
 
 /// Adds parentheses around expressions grouped by a `macro_rules!`, as in `x * $e`.
@@ -179,8 +184,8 @@ fn warnings(
 /// rustc discards such invisible groups in the output of an attribute macro, and operator
 /// precedence would change the meaning.
 fn parenthesise(block: &mut syn::Block) {
-    struct Parenthesise;
-    impl syn::visit_mut::VisitMut for Parenthesise {
+    struct GroupParenthesiser;
+    impl syn::visit_mut::VisitMut for GroupParenthesiser {
         fn visit_expr_mut(&mut self, expr: &mut syn::Expr) {
             syn::visit_mut::visit_expr_mut(self, expr);
             let syn::Expr::Group(group) = expr else {
@@ -202,7 +207,7 @@ fn parenthesise(block: &mut syn::Block) {
             };
         }
     }
-    syn::visit_mut::VisitMut::visit_block_mut(&mut Parenthesise, block);
+    syn::visit_mut::VisitMut::visit_block_mut(&mut GroupParenthesiser, block);
 }
 
 /// Returns whether a parameter is a `&Vec` of trees.

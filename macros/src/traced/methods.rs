@@ -1,14 +1,15 @@
 //! Expands a traced impl block.
 
 use super::attributes::refuse_second;
-use super::item::{Written, emit, tests};
-use crate::annotation::declare;
-use crate::args::Args;
-use crate::expand::paths;
-use crate::half_typed;
-use crate::order;
-use crate::parse::is_traced;
-use crate::parse::{self, Owner};
+use super::item::{UserItem, emit, tests};
+use crate::emit::paths;
+use crate::input;
+use crate::input::Owner;
+use crate::input::annotation::declare;
+use crate::input::args::Args;
+use crate::input::fallback;
+use crate::input::is_traced;
+use crate::input::order;
 use crate::report::Errors;
 use proc_macro2::TokenStream;
 use quote::{ToTokens, quote};
@@ -32,17 +33,17 @@ pub(super) fn methods(mut imp: ItemImpl, args: &Args, errors: &mut Errors) -> To
         returns: None,
         ..args.clone()
     };
-    let private = paths::private(args);
+    let rt = paths::run_time(args);
     let owner = Owner {
         self_ty: (*imp.self_ty).clone(),
         generics: imp.generics.clone(),
     };
     let (mut associated, mut items, mut any) = (TokenStream::new(), TokenStream::new(), false);
-    let outer = parse::lint_attributes(&imp.attrs);
+    let outer = input::lint_attributes(&imp.attrs);
     let mut traced = Vec::new();
     for item in &mut imp.items {
         let ImplItem::Fn(method) = item else { continue };
-        let OfMethod {
+        let MethodOptions {
             args,
             marked,
             own_order,
@@ -51,7 +52,7 @@ pub(super) fn methods(mut imp: ItemImpl, args: &Args, errors: &mut Errors) -> To
             continue;
         }
         any = true;
-        let mut written = Written::method(method);
+        let mut written = UserItem::method(method);
         let mut func = written.read(Some(owner.clone()), errors);
         if !func.sound {
             written.leave();
@@ -59,11 +60,11 @@ pub(super) fn methods(mut imp: ItemImpl, args: &Args, errors: &mut Errors) -> To
         }
         declare(&mut func, args.returns.as_ref(), errors);
         match *own_order {
-            true => order::of_function(&mut func, args.order.as_ref(), errors),
-            false => order::of_method(&mut func, args.order.as_ref()),
+            true => order::apply_to_function(&mut func, args.order.as_ref(), errors),
+            false => order::apply_to_method(&mut func, args.order.as_ref()),
         }
-        let emitted = emit(&func, written, args, &private, &outer, errors);
-        crate::dump::dump(&func, &emitted.body, || {
+        let emitted = emit(&func, written, args, &rt, &outer, errors);
+        crate::feature::dump::dump(&func, &emitted.body, || {
             let (associated, items) = (&emitted.associated, &emitted.items);
             let self_ty = &imp.self_ty;
             quote!(impl #self_ty { #associated } #items)
@@ -74,14 +75,9 @@ pub(super) fn methods(mut imp: ItemImpl, args: &Args, errors: &mut Errors) -> To
         items.extend(emitted.items);
         traced.push(func);
     }
-    items.extend(tests(
-        &traced.iter().collect::<Vec<_>>(),
-        args,
-        &private,
-        errors,
-    ));
+    items.extend(tests(&traced.iter().collect::<Vec<_>>(), args, &rt, errors));
     if any {
-        order::of_block(&traced, args.order.as_ref(), errors);
+        order::check_block(&traced, args.order.as_ref(), errors);
     }
     if !any && errors.is_empty() {
         errors.push(
@@ -89,13 +85,13 @@ pub(super) fn methods(mut imp: ItemImpl, args: &Args, errors: &mut Errors) -> To
             "no method here has `Tensor` in its result type, so none is traced; write `#[traced]` on a method that returns another tree, or remove this one",
         );
     }
-    imp.items.iter_mut().for_each(half_typed::print_method);
+    imp.items.iter_mut().for_each(fallback::print_method);
     imp.items.push(ImplItem::Verbatim(associated));
     quote!(#imp #items)
 }
 
 /// Options of a method in a traced impl block.
-struct OfMethod {
+struct MethodOptions {
     /// Options of the block, overridden by those of the method.
     args: Args,
     /// True if the method has its own `#[traced]`.
@@ -105,8 +101,8 @@ struct OfMethod {
 }
 
 /// Removes the `#[traced]` attributes of a method, and returns its options.
-fn of_method(method: &mut ImplItemFn, block: &Args, errors: &mut Errors) -> OfMethod {
-    let mut found = OfMethod {
+fn of_method(method: &mut ImplItemFn, block: &Args, errors: &mut Errors) -> MethodOptions {
+    let mut found = MethodOptions {
         args: block.clone(),
         marked: false,
         own_order: false,
@@ -141,7 +137,7 @@ fn both(own: &syn::MetaList, block: &Args, errors: &mut Errors) -> Args {
             "`crate` applies to the whole impl block; move it to the block's `#[traced]`",
         );
     }
-    if own_args.check.is_some() {
+    if own_args.selftest.is_some() {
         errors.push(
             own,
             "`check` applies to the whole impl block; move it to the block's `#[traced]`",
@@ -151,7 +147,7 @@ fn both(own: &syn::MetaList, block: &Args, errors: &mut Errors) -> Args {
         krate: block.krate.clone(),
         record: block.record || own_args.record,
         pure: block.pure || own_args.pure,
-        check: None,
+        selftest: None,
         allow: [&block.allow[..], &own_args.allow[..]].concat(),
         returns: own_args.returns,
         order: own_args.order,
@@ -161,15 +157,15 @@ fn both(own: &syn::MetaList, block: &Args, errors: &mut Errors) -> Args {
 /// Returns whether a method is traced by default: it takes a receiver or a tensor, and returns
 /// tensors.
 fn computes(method: &ImplItemFn) -> bool {
-    struct Mentions(bool);
-    impl<'ast> syn::visit::Visit<'ast> for Mentions {
+    struct TensorMention(bool);
+    impl<'ast> syn::visit::Visit<'ast> for TensorMention {
         fn visit_type_path(&mut self, p: &'ast syn::TypePath) {
             self.0 |= p.path.segments.last().is_some_and(|s| s.ident == "Tensor");
             syn::visit::visit_type_path(self, p);
         }
     }
     let mentions = |ty: &Type| {
-        let mut found = Mentions(false);
+        let mut found = TensorMention(false);
         syn::visit::Visit::visit_type(&mut found, ty);
         found.0
     };
@@ -188,7 +184,7 @@ fn computes(method: &ImplItemFn) -> bool {
 fn strip(imp: &mut ItemImpl) {
     for item in &mut imp.items {
         if let ImplItem::Fn(method) = item {
-            parse::signature(
+            input::signature(
                 &method.vis,
                 &method.attrs,
                 &mut method.sig,

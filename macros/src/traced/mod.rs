@@ -1,23 +1,24 @@
 //! Expands `#[traced]`.
 
-mod around;
 mod attributes;
+mod companions;
 mod item;
 mod methods;
 #[cfg(test)]
 mod source;
+mod wrap_body;
 
 #[cfg(test)]
 pub(crate) use source::{body_of, lowered};
 
-use crate::annotation::declare;
-use crate::args::Args;
-use crate::expand::paths;
-use crate::half_typed;
-use crate::order;
+use crate::emit::paths;
+use crate::input::annotation::declare;
+use crate::input::args::Args;
+use crate::input::fallback;
+use crate::input::order;
 use crate::report::Errors;
 use attributes::refuse_second;
-use item::{Written, emit, tests};
+use item::{UserItem, emit, tests};
 use methods::methods;
 use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens, quote};
@@ -66,11 +67,11 @@ pub(crate) fn expand(args: TokenStream, item: TokenStream) -> TokenStream {
 
 fn impl_block(item: &TokenStream) -> Option<ItemImpl> {
     let whole = syn::parse2(item.clone()).ok();
-    whole.or_else(|| half_typed::methods(item.clone()))
+    whole.or_else(|| fallback::methods(item.clone()))
 }
 
 fn item_fn(item: &TokenStream) -> syn::Result<ItemFn> {
-    syn::parse2(item.clone()).or_else(|e| half_typed::function(item.clone()).ok_or(e))
+    syn::parse2(item.clone()).or_else(|e| fallback::function(item.clone()).ok_or(e))
 }
 
 /// Returns the span of the keyword of an item that is not a function.
@@ -95,22 +96,22 @@ fn function(mut func: ItemFn, args: &Args, errors: &mut Errors) -> TokenStream {
         );
     }
     let sound = is_method.is_empty();
-    let mut written = Written::function(&mut func);
+    let mut written = UserItem::function(&mut func);
     let mut parsed = written.read(None, errors);
     errors.append(is_method);
     if !parsed.sound || !sound {
         written.leave();
-        return half_typed::print_function(&func);
+        return fallback::print_function(&func);
     }
     declare(&mut parsed, args.returns.as_ref(), errors);
-    order::of_function(&mut parsed, args.order.as_ref(), errors);
-    let private = paths::private(args);
-    let emitted = emit(&parsed, written, args, &private, &[], errors);
-    let func = half_typed::print_function(&func);
+    order::apply_to_function(&mut parsed, args.order.as_ref(), errors);
+    let rt = paths::run_time(args);
+    let emitted = emit(&parsed, written, args, &rt, &[], errors);
+    let func = fallback::print_function(&func);
     let items = &emitted.items;
-    let tests = tests(&[&parsed], args, &private, errors);
+    let tests = tests(&[&parsed], args, &rt, errors);
     // A warning beside an error would only distract.
     let warnings = errors.is_empty().then_some(&emitted.warnings);
-    crate::dump::dump(&parsed, &emitted.body, || quote!(#func #items #tests));
+    crate::feature::dump::dump(&parsed, &emitted.body, || quote!(#func #items #tests));
     quote!(#func #items #tests #warnings)
 }

@@ -1,31 +1,33 @@
 //! Lowers source text, for tests.
 
-use crate::args::Args;
-use crate::expand::paths;
+use crate::emit::paths;
+use crate::input;
+use crate::input::Func;
+use crate::input::args::Args;
 use crate::lower;
-use crate::parse::{self, Func};
+use crate::program::Body;
 use crate::report::Errors;
 use syn::ItemFn;
 
 /// Returns the lowered body and the error messages.
-pub(crate) fn body_of(source: &str) -> (lower::Body, Vec<String>) {
+pub(crate) fn body_of(source: &str) -> (Body, Vec<String>) {
     let mut errors = Errors::default();
     let (_, body) = lower_source(source, &mut errors);
     (body, errors.messages())
 }
 
 /// Returns a lowered function, which must not have errors.
-pub(crate) fn lowered(source: &str) -> (Func, lower::Body) {
+pub(crate) fn lowered(source: &str) -> (Func, Body) {
     let mut errors = Errors::default();
     let lowered = lower_source(source, &mut errors);
     assert_eq!(errors.messages(), [""; 0]);
     lowered
 }
 
-fn lower_source(source: &str, errors: &mut Errors) -> (Func, lower::Body) {
+fn lower_source(source: &str, errors: &mut Errors) -> (Func, Body) {
     let mut func: ItemFn = syn::parse_str(source).expect("the test's source parses");
-    let parsed = parse::signature(&func.vis, &func.attrs, &mut func.sig, None, errors);
-    let private = paths::private(&Args::default());
-    let body = lower::lower(&parsed, &func.block, &private, errors);
+    let parsed = input::signature(&func.vis, &func.attrs, &mut func.sig, None, errors);
+    let rt = paths::run_time(&Args::default());
+    let body = lower::lower(&parsed, &func.block, &rt, errors);
     (parsed, body)
 }

@@ -1,0 +1,371 @@
+//! Emits what rustc decides by types: the instance that is called, and whether a key can tell calls
+//! apart.
+
+use super::Cause;
+use super::{CachedCallEmitter, Purity};
+use crate::emit::cx::{Cx, turbofish};
+use crate::emit::names::ItemNames;
+use crate::input::generic::is_known;
+use crate::input::generic::{Params, names_in, without_lifetimes};
+use crate::input::{Func, Kind, Param, text};
+use crate::purity::{Question, mark_of};
+use proc_macro2::{Ident, Span, TokenStream};
+use quote::ToTokens;
+use std::collections::BTreeSet;
+use syn::spanned::Spanned;
+use syn::{Path, Type};
+
+impl CachedCallEmitter<'_> {
+    /// Returns whether nothing depends on a query to rustc.
+    pub(super) fn is_settled(&self) -> bool {
+        self.globals.is_empty() && self.n_asked() == 0
+    }
+
+    /// Returns a condition, decided by types, for calls to reuse plans.
+    ///
+    /// It holds if the constants and statics are of types that a key can store, and if rustc has
+    /// confirmed that the body is pure.
+    pub(super) fn fit(&self) -> TokenStream {
+        let fit = self.globals.iter().map(|global| self.fits(global));
+        let n = self.n_asked();
+        let confirmed = (n > 0).then(|| {
+            let answers = self.answers();
+            ours!(const { #answers == #n })
+        });
+        let fit = fit.chain(confirmed);
+        ours!(#(#fit)&&*)
+    }
+
+    /// Returns the number of queries.
+    fn n_asked(&self) -> usize {
+        self.questions.len() + self.asked.as_ref().map_or(0, |asked| asked.n)
+    }
+
+    /// Returns the reason and the token of each query, in the order in which they are counted.
+    fn reasons(&self) -> impl Iterator<Item = (&String, Span)> {
+        let questions = self.questions.iter().map(|q| (&q.why, q.span));
+        let spots = self.asked.iter().flat_map(|asked| &asked.spots);
+        questions.chain(spots.map(|spot| (&spot.why, spot.span)))
+    }
+
+    /// Returns the number of queries that rustc confirms before the first that it does not.
+    fn answers(&self) -> TokenStream {
+        let owner = self.owner();
+        let generics = self.answers_differ().then(|| turbofish(self.func));
+        let name = ItemNames::new(self.func).answers;
+        ours!(#owner::#name #generics())
+    }
+
+    /// Returns whether the answers depend on the instance of a generic function.
+    fn answers_differ(&self) -> bool {
+        let generics = &self.func.sig.generics;
+        (self.questions.iter()).any(|question| names_in(generics, &question.tokens))
+            || self.asked.is_some() && Params::new([generics]).decide()
+    }
+
+    fn owner(&self) -> TokenStream {
+        match &self.func.owner {
+            None => self.func.sig.ident.to_token_stream(),
+            Some(_) => ours!(Self),
+        }
+    }
+
+    /// Returns the items that query rustc, and the marker by which others query whether the
+    /// function is `#[traced]`.
+    pub(crate) fn asking(&self, cx: &Cx<'_>) -> TokenStream {
+        let rt = self.rt;
+        let (head, _) = cx.associated();
+        let mark = self.func.owner.as_ref().map(|_| {
+            let (vis, mark) = (&self.func.vis, mark_of(&self.func.name()));
+            let marker = cx.marker(ours!(Self));
+            ours! {
+                #head
+                #[doc(hidden)]
+                #vis fn #mark(&self) -> #rt::Marker<#marker> {
+                    ::core::unreachable!()
+                }
+            }
+        });
+        if self.n_asked() == 0 {
+            return mark.unwrap_or_default();
+        }
+        let name = ItemNames::new(self.func).answers;
+        let signature = match self.answers_differ() {
+            true => cx.signature(&name, &[], &ours!(usize)),
+            false => ours!(fn #name() -> usize),
+        };
+        let count = self.count_answers();
+        let copy = self.asked.as_ref().map(|asked| {
+            let (mut sig, body) = (self.func.sig.clone(), asked.body(self.func, rt));
+            sig.ident = ItemNames::new(self.func).spots;
+            sig.output = syn::parse_quote!(-> impl #rt::Answers);
+            ours! {
+                #head
+                #[doc(hidden)]
+                #[allow(warnings, clippy::all)]
+                #sig { #body }
+            }
+        });
+        ours! {
+            #mark
+
+            #copy
+
+            #head
+            #[doc(hidden)]
+            #[allow(warnings, overflowing_literals, arithmetic_overflow, unconditional_panic, clippy::all)]
+            const #signature {
+                #count
+            }
+        }
+    }
+
+    /// Returns the expression that counts confirmed queries.
+    ///
+    /// The answers are the types of closures that never run. The queries are split into chunks to
+    /// limit the depth of these types.
+    fn count_answers(&self) -> TokenStream {
+        const AT_ONCE: usize = 24;
+        let rt = self.rt;
+        let chunks: Vec<&[Question]> = self.questions.chunks(AT_ONCE).collect();
+        let last = match &self.asked {
+            None => ours!(0usize),
+            Some(_) => {
+                let (owner, generics) = (self.owner(), turbofish(self.func));
+                let name = ItemNames::new(self.func).spots;
+                let never = self.func.sig.inputs.iter().map(|_| ours!(loop {}));
+                ours!(#rt::n_yes(&|| #owner::#name #generics(#(#never),*)))
+            }
+        };
+        chunks.iter().rev().fold(last, |rest, questions| {
+            let n = questions.len();
+            let unmarked = unmarked(questions.iter().filter_map(|q| q.mark.as_ref()), rt);
+            let answers = questions.iter().rev().fold(ours!(()), |rest, question| {
+                let tokens = &question.tokens;
+                ours!((#tokens, #rest))
+            });
+            ours! {
+                let n = #rt::n_yes(&|| {
+                    use #rt::by_type::*;
+                    #unmarked
+                    #answers
+                });
+                if n < #n { n } else { #n + { #rest } }
+            }
+        })
+    }
+
+    fn fits(&self, global: &Path) -> TokenStream {
+        let rt = self.rt;
+        ours! {
+            #rt::global_fits(&|| {
+                use #rt::by_type::*;
+                (&&&&&#rt::StaticArg(&#global)).fits_in_key()
+            })
+        }
+    }
+
+    /// Returns a constant expression: the reason why a call has side effects, or `None`.
+    ///
+    /// rustc decides by types what the macro cannot.
+    pub(crate) fn impure(&self) -> TokenStream {
+        match &self.purity {
+            Purity::Impurity(why, _) => ours!(::core::option::Option::Some(#why)),
+            Purity::Static | Purity::Pure(..) => {
+                first_misfit(self.misfits_of_globals(), &self.why_not_confirmed())
+            }
+        }
+    }
+
+    /// Returns a constant expression: the reason why a pure call has no key, or `None`.
+    ///
+    /// Types that depend on generic parameters are not examined: a call may still lack a key.
+    pub(crate) fn siteless(&self) -> TokenStream {
+        match &self.purity {
+            Purity::Pure(why, _) => ours!(::core::option::Option::Some(#why)),
+            Purity::Static | Purity::Impurity(..) => {
+                first_misfit(self.misfits_of_params(), &self.unkept())
+            }
+        }
+    }
+
+    /// Returns the causes of recorded calls that rustc decides by types.
+    pub(super) fn misfits(&self) -> Vec<Cause> {
+        let mut causes = self.misfits_of_globals();
+        causes.extend(self.refusals());
+        causes.extend(self.misfits_of_params());
+        causes
+    }
+
+    fn misfits_of_globals(&self) -> Vec<Cause> {
+        let causes = self.globals.iter().map(|global| {
+            let (name, line) = (text(global), global.span().start().line);
+            Cause {
+                why: format!(
+                    "`{name}` at line {line} may be mutable or hold a tensor, because its type is not `Eq` and `Clone`; derive them, or pass the value as an argument"
+                ),
+                span: global.span(),
+                unless: Some(self.fits(global)),
+            }
+        });
+        causes.collect()
+    }
+
+    fn misfits_of_params(&self) -> Vec<Cause> {
+        let rt = self.rt;
+        let generics = self.func.generics();
+        let params = self.func.params.iter().filter(|param| {
+            let fixed = matches!(param.kind, Kind::Static { .. });
+            fixed && !is_known(&param.owned) && generics.fix(&param.owned)
+        });
+        let causes = params.map(|param| {
+            let (ty, x) = (&param.owned, Ident::new("x", Span::mixed_site()));
+            let name = &param.name;
+            let fits = ours! {
+                #rt::argument_fits(&|#x: &#ty| {
+                    use #rt::by_type::*;
+                    (&&&&&#rt::StaticArg(#x)).fits_in_key()
+                })
+            };
+            Cause {
+                why: format!(
+                    "`{name}` cannot be part of a cache key: its type is not `Eq` and `Clone`, or is a function pointer or a cell; derive them for the type of `{name}`, or pass what it computes"
+                ),
+                span: param.ident.span(),
+                unless: Some(fits),
+            }
+        });
+        causes.collect()
+    }
+
+    /// Returns one cause per query, which applies if that query is the first that rustc does not
+    /// confirm.
+    ///
+    /// Returns an empty list if the answers depend on generic parameters.
+    fn refusals(&self) -> Vec<Cause> {
+        let mut owners = self.func.owner.iter().map(|owner| &owner.generics);
+        if owners.any(|owner| Params::new([owner]).decide()) || self.answers_differ() {
+            return Vec::new();
+        }
+        let owner = match &self.func.owner {
+            None => self.func.sig.ident.to_token_stream(),
+            Some(owner) => without_lifetimes(&owner.self_ty),
+        };
+        let name = ItemNames::new(self.func).answers;
+        let causes = self.reasons().enumerate().map(|(i, (why, span))| Cause {
+            why: why.clone(),
+            span,
+            unless: Some(ours!(<#owner>::#name() != #i)),
+        });
+        causes.collect()
+    }
+
+    /// Returns the reason why a call site cannot store the structure of the result, as far as its
+    /// type says.
+    fn unkept(&self) -> TokenStream {
+        let (rt, out) = (self.rt, &self.func.output.ty);
+        let generics = self.func.generics();
+        match self.func.output.shape.is_known() || !generics.fix(out) || generics.may_borrow(out) {
+            true => ours!(::core::option::Option::None),
+            false => ours! {
+                #rt::unkept(&|| {
+                    use #rt::by_type::*;
+                    (&&#rt::Whole::<#out>(::core::marker::PhantomData)).kept_shape()
+                })
+            },
+        }
+    }
+
+    /// Returns the reason why the body is not pure, if rustc does not confirm that it is.
+    ///
+    /// Answers that depend on the instance of a generic function are left out, because a constant
+    /// cannot hold them.
+    fn why_not_confirmed(&self) -> TokenStream {
+        if self.n_asked() == 0 || self.answers_differ() {
+            return ours!(::core::option::Option::None);
+        }
+        let (answers, n) = (self.answers(), 0..self.n_asked());
+        let why = self.reasons().map(|(why, _)| why);
+        ours! {
+            match #answers {
+                #(#n => ::core::option::Option::Some(#why),)*
+                _ => ::core::option::Option::None,
+            }
+        }
+    }
+
+    /// Returns the statement that adds the instance of a generic function to a key.
+    pub(super) fn instance(&self, key: &Ident) -> Option<TokenStream> {
+        if !self.func.generics().decide() {
+            return None;
+        }
+        let (forward, generics) = (ItemNames::new(self.func).internal_fwd, turbofish(self.func));
+        let owner = match &self.func.owner {
+            None => self.func.sig.ident.to_token_stream(),
+            Some(_) => ours!(Self),
+        };
+        Some(ours!(#key.instance(&#owner::#forward #generics);))
+    }
+}
+
+/// Returns a trait that gives every type the methods that mark traced functions, with the answer
+/// "no".
+pub(crate) fn unmarked<'a>(
+    marks: impl IntoIterator<Item = &'a Ident>,
+    rt: &TokenStream,
+) -> Option<TokenStream> {
+    let marks: BTreeSet<&Ident> = marks.into_iter().collect();
+    (!marks.is_empty()).then(|| {
+        let marks = marks.iter();
+        ours! {
+            trait __Unmarked {
+                #(fn #marks(&self) -> #rt::No { ::core::unreachable!() })*
+            }
+            impl<__T: ?::core::marker::Sized> __Unmarked for __T {}
+        }
+    })
+}
+
+/// Returns the reason of the first cause that applies, or else `rest`.
+fn first_misfit(causes: Vec<Cause>, rest: &TokenStream) -> TokenStream {
+    let misfits = causes.iter().map(|cause| (&cause.unless, &cause.why));
+    let (fit, why): (Vec<_>, Vec<_>) = misfits.unzip();
+    match fit.is_empty() {
+        true => rest.clone(),
+        false => ours! {
+            #(if !#fit { ::core::option::Option::Some(#why) } else)* { #rest }
+        },
+    }
+}
+
+/// Returns the reason why the types of the parameters and of the result do not allow a key.
+///
+/// Returns `None` if they do.
+pub(super) fn siteless(func: &Func) -> Option<(String, Span)> {
+    let generics = func.generics();
+    let unknown = |p: &&Param| {
+        let fixed = matches!(p.kind, Kind::Static { .. });
+        p.pattern || (fixed && generics.may_borrow(&p.owned))
+    };
+    let why = |what: String, ty: &Type, otherwise: &str| match generics.borrower(ty) {
+        Some(name) => {
+            format!("`{name}` may borrow; with the bound `{name}: 'static` calls can reuse plans")
+        }
+        None => format!("no cache key can be formed from {what}; {otherwise}"),
+    };
+    if let Some(param) = func.params.iter().find(unknown) {
+        let otherwise = match param.pattern {
+            true => "name the parameter, and take it apart in the body",
+            false => "take a value that owns what it refers to",
+        };
+        let what = match param.pattern {
+            true => "a parameter that is a pattern".to_owned(),
+            false => format!("the type of `{}`", param.name),
+        };
+        return Some((why(what, &param.owned, otherwise), param.ident.span()));
+    }
+    let (ty, shape) = (&func.output.ty, &func.output.shape);
+    let known = shape.is_known() || !generics.may_borrow(ty);
+    let otherwise = "return a value that owns what it refers to";
+    (!known).then(|| (why(format!("`{}`", text(ty)), ty, otherwise), ty.span()))
+}

@@ -1,0 +1,106 @@
+//! Emits the path and the parameters of a function, for reports and messages of the run time.
+
+use super::{CachedCallEmitter, Purity};
+use crate::emit::names::ItemNames;
+use crate::input::{Kind, NUMBERS, Param, text};
+use proc_macro2::{Ident, Span, TokenStream};
+use syn::Type;
+
+/// Function that users call.
+#[derive(Clone, Copy)]
+pub(crate) enum Companion {
+    /// The user's function.
+    Function,
+    /// `vjp`.
+    Reverse,
+    /// `jvp`.
+    Forward,
+    /// `grad` and `value_and_grad`.
+    Gradients,
+    /// `hvp`.
+    Hvp,
+}
+
+impl CachedCallEmitter<'_> {
+    /// Returns the path, as in `model::Net::forward_vjp` or `model::loss::vjp`.
+    fn path(&self, companion: Companion) -> TokenStream {
+        let (n, function) = (ItemNames::new(self.func), text(&self.func.sig.ident));
+        let name = match companion {
+            Companion::Function => None,
+            Companion::Reverse => Some(n.vjp),
+            Companion::Forward => Some(n.jvp),
+            Companion::Gradients => Some(n.value_and_grad),
+            Companion::Hvp => Some(n.hvp),
+        };
+        let path = match (&self.func.owner, name) {
+            (None, None) => function,
+            (None, Some(name)) => format!("{function}::{name}"),
+            (Some(owner), name) => {
+                let name = name.map_or(function, |name| name.to_string());
+                format!("{}::{name}", text(&owner.self_ty))
+            }
+        };
+        let path = format!("::{path}");
+        ours!(::core::concat!(::core::module_path!(), #path))
+    }
+
+    /// Returns the description of a function with a call site.
+    pub(super) fn facts(&self, companion: Companion) -> TokenStream {
+        let (rt, path) = (self.rt, self.path(companion));
+        let params = self.func.params.iter().map(|param| {
+            let name = match param.receiver {
+                true => "self",
+                false => &param.name,
+            };
+            match kind(param) {
+                KeyKind::Tensors => ours!(#rt::Param::tensors(#name)),
+                KeyKind::Number => ours!(#rt::Param::number(#name)),
+                KeyKind::Fixed => ours!(#rt::Param::fixed(#name)),
+            }
+        });
+        match self.promised {
+            false => ours!(#rt::Function::new(#path, &[#(#params),*])),
+            true => ours!(#rt::Function::promised(#path, &[#(#params),*])),
+        }
+    }
+
+    /// Returns the statement at the beginning of a call that is recorded each time.
+    pub(super) fn count(&self, companion: Companion) -> TokenStream {
+        let (rt, path, call) = (
+            self.rt,
+            self.path(companion),
+            Ident::new("_call", Span::mixed_site()),
+        );
+        let mark = self.mark();
+        match &self.purity {
+            Purity::Static => mark,
+            Purity::Pure(why, _) => ours!(#mark let #call = #rt::record_call(#path, #why);),
+            Purity::Impurity(why, _) => ours!(let #call = #rt::record_impure(#path, #why);),
+        }
+    }
+}
+
+enum KeyKind {
+    Tensors,
+    Number,
+    Fixed,
+}
+
+fn kind(param: &Param) -> KeyKind {
+    match param.kind {
+        Kind::Tensor | Kind::Tree => KeyKind::Tensors,
+        Kind::Static { .. } if is_number(&param.owned) => KeyKind::Number,
+        Kind::Static { .. } => KeyKind::Fixed,
+    }
+}
+
+/// Returns whether a type is a number, which could be passed as a tensor.
+fn is_number(ty: &Type) -> bool {
+    match ty {
+        Type::Reference(r) => is_number(&r.elem),
+        Type::Paren(p) => is_number(&p.elem),
+        Type::Group(g) => is_number(&g.elem),
+        Type::Path(p) => NUMBERS.iter().any(|name| p.path.is_ident(name)),
+        _ => false,
+    }
+}

@@ -1,0 +1,324 @@
+//! Context for emitting the companions of one function: its signature in the forms that they need.
+
+use super::cached_call::CachedCallEmitter;
+use super::docs::Docs;
+use super::names::{ItemNames, allow};
+use crate::derivative::Wrt;
+use crate::input::{Func, Kind, OutShape, Param, text};
+use proc_macro2::{Ident, Span, TokenStream};
+use quote::{ToTokens, quote_spanned};
+use syn::spanned::Spanned;
+use syn::{FnArg, GenericParam, Type};
+
+/// Hidden part of the companions.
+pub(crate) struct InternalItems {
+    /// Functions that callers use, and the one that returns the residuals.
+    pub(crate) associated: TokenStream,
+    /// The struct of residuals.
+    pub(crate) items: TokenStream,
+}
+
+/// Call into the run time that records the user's function: the statement before it, and its last
+/// arguments.
+pub(crate) struct RecordCall {
+    pub(crate) copies: TokenStream,
+    pub(crate) arguments: TokenStream,
+}
+
+/// Function whose companions are emitted.
+pub(crate) struct Cx<'a> {
+    pub(crate) func: &'a Func,
+    pub(crate) names: &'a ItemNames,
+    pub(crate) rt: &'a TokenStream,
+    pub(crate) docs: &'a Docs,
+    pub(crate) calls: &'a CachedCallEmitter<'a>,
+    /// Parameters that callers may differentiate, if these are more than those of the public
+    /// companions.
+    pub(crate) callers: Option<&'a Wrt>,
+    /// Positions of all parameters that callers may differentiate.
+    pub(crate) asked_for: &'a [usize],
+}
+
+impl Cx<'_> {
+    /// Returns the type whose associated functions are the companions.
+    pub(crate) fn owner(&self) -> TokenStream {
+        match &self.func.owner {
+            Some(_) => ours!(Self),
+            None => self.func.sig.ident.to_token_stream(),
+        }
+    }
+
+    /// Returns the function that registers the compiled loops.
+    ///
+    /// It is not emitted in debug builds, where compiled loops would be slower than those of the
+    /// run time.
+    pub(crate) fn loops(&self, body: &TokenStream) -> TokenStream {
+        let (head, vis) = self.associated();
+        let name = &self.names.loops;
+        ours! {
+            #head
+            #[cfg(not(debug_assertions))]
+            #[doc(hidden)]
+            #[inline]
+            #vis fn #name() { #body }
+        }
+    }
+
+    /// Returns the statement that calls the function of [`Cx::loops`].
+    pub(crate) fn register(&self, owner: TokenStream) -> TokenStream {
+        let name = &self.names.loops;
+        ours!(#[cfg(not(debug_assertions))] #owner::#name();)
+    }
+
+    /// Returns the parameters of a companion: those of the user's function, each with a name.
+    pub(crate) fn inputs(&self) -> Vec<TokenStream> {
+        let inputs = self.func.sig.inputs.iter().zip(&self.func.params);
+        let inputs = inputs.map(|(input, param)| match input {
+            FnArg::Receiver(r) => {
+                let mut r = r.clone();
+                r.mutability = None;
+                r.to_token_stream()
+            }
+            FnArg::Typed(p) => {
+                let (ident, ty) = (&param.ident, &p.ty);
+                ours!(#ident: #ty)
+            }
+        });
+        inputs.collect()
+    }
+
+    /// Returns the statements that rebind static parameters declared `mut`, because host code may
+    /// assign to them.
+    pub(crate) fn mutable(&self) -> TokenStream {
+        let names = self
+            .func
+            .params
+            .iter()
+            .filter(|p| p.mutable)
+            .map(|p| &p.ident);
+        ours!(#(let mut #names = #names;)*)
+    }
+
+    /// Returns the arguments that one companion passes to another, without the receiver.
+    pub(crate) fn arguments(&self) -> Vec<&Ident> {
+        self.func
+            .params
+            .iter()
+            .filter(|p| !p.receiver)
+            .map(|p| &p.ident)
+            .collect()
+    }
+
+    /// Returns the path of an emitted associated function, with the generic arguments that cannot
+    /// be inferred.
+    pub(crate) fn own(&self, name: &Ident) -> TokenStream {
+        let generics = self.generics();
+        ours!(Self::#name #generics)
+    }
+
+    /// Returns `::<T, N>`, or nothing if the function is not generic.
+    pub(crate) fn generics(&self) -> TokenStream {
+        turbofish(self.func)
+    }
+
+    /// Returns the `use<..>` bound of an `impl Fn`.
+    ///
+    /// It contains all type and const parameters, and the lifetimes in the types of the
+    /// differentiated parameters and of the result.
+    pub(crate) fn captures(&self) -> TokenStream {
+        let types = self.func.diff().map(|(_, d)| &d.owned);
+        let types: Vec<String> = types.chain([&self.func.output.ty]).map(text).collect();
+        let owner = self.func.owner.iter().flat_map(|o| &o.generics.params);
+        let generics: Vec<&GenericParam> = owner.chain(&self.func.sig.generics.params).collect();
+        let lifetimes = generics.iter().filter_map(|g| match g {
+            GenericParam::Lifetime(l) => Some(l.lifetime.to_token_stream()),
+            _ => None,
+        });
+        let lifetimes = lifetimes.filter(|l| types.iter().any(|ty| ty.contains(&l.to_string())));
+        let others = generics.iter().filter_map(|g| match g {
+            GenericParam::Type(t) => Some(t.ident.to_token_stream()),
+            GenericParam::Const(c) => Some(c.ident.to_token_stream()),
+            GenericParam::Lifetime(_) => None,
+        });
+        let generics = lifetimes.chain(others);
+        ours!(use<#(#generics),*>)
+    }
+
+    /// Returns `Result<ty>` as the user wrote it, or `ty` if the function returns no `Result`.
+    pub(crate) fn returns(&self, ty: TokenStream) -> TokenStream {
+        let Some(path) = &self.func.output.result else {
+            return ty;
+        };
+        let mut path = path.clone();
+        let last = path
+            .path
+            .segments
+            .last_mut()
+            .expect("`Result` is a segment");
+        if let syn::PathArguments::AngleBracketed(args) = &mut last.arguments {
+            let slot = args
+                .args
+                .iter_mut()
+                .find(|a| matches!(a, syn::GenericArgument::Type(_)));
+            if let Some(slot) = slot {
+                *slot = syn::GenericArgument::Type(Type::Verbatim(ty));
+            }
+        }
+        path.to_token_stream()
+    }
+
+    /// Returns a body that evaluates to a `Result` if the function returns one.
+    pub(crate) fn body(&self, body: TokenStream, ty: &TokenStream) -> TokenStream {
+        if self.func.output.result.is_none() {
+            return body;
+        }
+        let (rt, returns) = (self.rt, self.returns(ty.clone()));
+        let body = ours!({ #body });
+        ours!(#rt::catch_as(|| -> #returns { ::core::result::Result::Ok(#body) }))
+    }
+
+    pub(crate) fn question(&self) -> Option<TokenStream> {
+        self.func.output.result.as_ref().map(|_| ours!(?))
+    }
+
+    pub(crate) fn diff(&self) -> Vec<&Param> {
+        self.func.diff().map(|(_, p)| p).collect()
+    }
+
+    pub(crate) fn signature(
+        &self,
+        name: &Ident,
+        inputs: &[TokenStream],
+        returns: &TokenStream,
+    ) -> TokenStream {
+        let generics = &self.func.sig.generics;
+        let written = generics.where_clause.iter().flat_map(|w| &w.predicates);
+        let written = written.map(ToTokens::to_token_stream);
+        let bounds: Vec<TokenStream> = written.chain(self.trees()).collect();
+        let bounds = (!bounds.is_empty()).then(|| ours!(where #(#bounds),*));
+        ours!(fn #name #generics (#(#inputs),*) -> #returns #bounds)
+    }
+
+    /// Returns `Tree` bounds for the types that the macro treats as trees.
+    ///
+    /// With the bounds rustc reports a type that is not a tree once, at the signature, and not at
+    /// each use.
+    fn trees(&self) -> Vec<TokenStream> {
+        let rt = self.rt;
+        let params = self.func.params.iter().filter(|p| p.kind == Kind::Tree);
+        let output = (self.func.output.shape == OutShape::Opaque).then_some(&self.func.output.ty);
+        let types = params
+            .filter(|p| !p.receiver)
+            .map(|p| &p.owned)
+            .chain(output);
+        types
+            // A bound cannot mention an unnamed lifetime.
+            .filter(|ty| !text(ty).contains(['\'', '&']))
+            .map(|ty| {
+                let rt = super::statements::at(rt, ty.span());
+                quote_spanned!(ty.span()=> #ty: #rt::Tree)
+            })
+            .collect()
+    }
+
+    /// Returns the attributes and the visibility of an associated item.
+    ///
+    /// In `enum dense` the impl block has the attributes, and the enum's visibility limits that of
+    /// its items. In the user's own type each item has the attributes and visibility of the user's
+    /// method.
+    pub(crate) fn associated(&self) -> (TokenStream, TokenStream) {
+        if self.func.owner.is_none() {
+            return (TokenStream::new(), ours!(pub));
+        }
+        let (allow, attrs) = (allow(), &self.func.attrs);
+        (ours!(#(#attrs)* #allow), self.func.vis.to_token_stream())
+    }
+
+    /// Returns the documentation of the function that returns the residuals.
+    pub(crate) fn forward_doc(&self) -> String {
+        let function = &self.func.sig.ident;
+        let sentence = format!("The result of `{function}`, and the residuals of its derivative.");
+        self.docs.reverse(&sentence)
+    }
+
+    /// Returns a call of the hidden reverse-mode companion for the cotangents of the public
+    /// parameters.
+    pub(crate) fn public_fwd(&self, arguments: &[TokenStream]) -> TokenStream {
+        match self.callers {
+            Some(_) => {
+                let own = self.own(&self.names.internal_own);
+                ours!(#own(#(#arguments),*))
+            }
+            None => {
+                let fwd = self.own(&self.names.internal_fwd);
+                let asked = self.func.params.iter().map(|param| param.diff);
+                ours!(#fwd(#(#arguments,)* [#(#asked),*]))
+            }
+        }
+    }
+
+    /// Returns all arguments for a hidden companion, the receiver first. By-value arguments are
+    /// moved.
+    pub(crate) fn forwarded(&self) -> Vec<TokenStream> {
+        self.func
+            .params
+            .iter()
+            .map(|p| p.ident.to_token_stream())
+            .collect()
+    }
+
+    /// Returns all arguments for a hidden companion; by-value arguments are copied because they are
+    /// needed afterwards.
+    pub(crate) fn borrowed_args(&self) -> Vec<TokenStream> {
+        let rt = self.rt;
+        let args = self.func.params.iter().map(|param| {
+            let ident = &param.ident;
+            match param.diff && !param.by_ref {
+                true => ours!(#rt::copy(&#ident)),
+                false => ours!(#ident),
+            }
+        });
+        args.collect()
+    }
+}
+
+/// Returns `::<T, N>`, or nothing if the function is not generic.
+pub(crate) fn turbofish(func: &Func) -> TokenStream {
+    let generics = func.sig.generics.params.iter().filter_map(|g| match g {
+        GenericParam::Type(t) => Some(&t.ident),
+        GenericParam::Const(c) => Some(&c.ident),
+        GenericParam::Lifetime(_) => None,
+    });
+    let generics: Vec<_> = generics.collect();
+    match generics.is_empty() {
+        true => TokenStream::new(),
+        false => ours!(::<#(#generics),*>),
+    }
+}
+
+/// Returns a single part as it is, and several as a tuple.
+pub(crate) fn group(parts: &[TokenStream]) -> TokenStream {
+    match parts {
+        [one] => one.clone(),
+        parts => ours!((#(#parts),*)),
+    }
+}
+
+/// Returns an expression for a reference to a parameter.
+pub(crate) fn reference(param: &Param) -> TokenStream {
+    let ident = &param.ident;
+    if param.by_ref {
+        ours!(#ident)
+    } else {
+        ours!(&#ident)
+    }
+}
+
+/// Returns the parameter's field in the struct of gradients.
+pub(crate) fn field(param: &Param) -> Ident {
+    if param.receiver {
+        Ident::new(&param.name, Span::call_site())
+    } else {
+        param.ident.clone()
+    }
+}

@@ -1,0 +1,271 @@
+//! Emits the bodies of the companions of a function with host control flow.
+//!
+//! The forward companions run the user's loops and branches, with a block of equations in place of
+//! the user's statements. In reverse mode each block that runs appends a *step* to a list: the
+//! block's number and its residuals. The pullback walks the steps backwards. The local `grad_h`
+//! accumulates the cotangents of `h`, and `tan_h` is its tangent.
+
+mod checkpoint;
+mod jvp;
+mod reverse;
+
+use super::names::ItemNames;
+use super::statements::Emitter;
+use super::straight::{DerivativeParts, ReverseParts, results};
+use crate::derivative::Wrt;
+use crate::input::{Func, unraw};
+use crate::program::checkpoint::Checkpoint;
+use crate::program::{Declaration, HostCode, LoweredFlow, Piece, Store, ident_of};
+use gradloom_ir::flow::{Block, Node};
+use gradloom_ir::{SecondaryMap, Var};
+use proc_macro2::{Ident, Span, TokenStream};
+use quote::format_ident;
+use reverse::Step;
+
+/// Returns the companions of a function with control flow.
+///
+/// `callers` are the parameters that callers may differentiate, if these are more than the public
+/// ones.
+pub(crate) fn flow(
+    func: &Func,
+    flowing: &LoweredFlow,
+    rt: &TokenStream,
+    names: &ItemNames,
+    callers: Option<&Wrt>,
+) -> DerivativeParts {
+    let cx = FlowCx {
+        func,
+        flowing,
+        rt,
+        saved: &names.saved,
+        step: &names.step,
+        attr: None,
+        active: Wrt::public().active(flowing),
+    };
+    let of_callers = callers.map(|wrt| FlowCx {
+        saved: &names.callers_saved,
+        step: &names.callers_step,
+        attr: Some(ours!(#[doc(hidden)])),
+        active: wrt.active(flowing),
+        ..cx
+    });
+    DerivativeParts {
+        reverse: cx.reverse(),
+        callers: of_callers.map(|cx| cx.reverse()),
+        jvp: cx.jvp(),
+        needs_all: false,
+    }
+}
+
+pub(crate) struct FlowCx<'a> {
+    pub(crate) func: &'a Func,
+    pub(crate) flowing: &'a LoweredFlow,
+    pub(crate) rt: &'a TokenStream,
+    saved: &'a Ident,
+    pub(crate) step: &'a Ident,
+    /// Attribute of the type of steps.
+    pub(crate) attr: Option<TokenStream>,
+    /// Variables that have a derivative.
+    pub(crate) active: SecondaryMap<Var, ()>,
+}
+
+pub(crate) fn steps_ident() -> Ident {
+    Ident::new("steps", Span::mixed_site())
+}
+
+impl<'a> FlowCx<'a> {
+    fn reverse(&self) -> ReverseParts {
+        let pieces = 0..self.flowing.pieces.len();
+        let steps: Vec<Step> = pieces.map(|i| self.step(i)).collect();
+        let (step, doc) = (
+            self.step,
+            "Blocks that ran, in order, each with its residuals.",
+        );
+        ReverseParts {
+            forward: self.forward(&steps),
+            fields: vec![(steps_ident(), ours!(::std::vec::Vec<#step>), doc.to_owned())],
+            pull: self.pull(&steps),
+            items: self.items(&steps),
+            costs: None,
+            residuals: steps.iter().flat_map(|s| s.residuals.clone()).collect(),
+        }
+    }
+
+    /// Returns the local that holds a variable, the user's or an emitted one.
+    pub(crate) fn ident(&self, var: Var) -> Ident {
+        let Some(piece) = self.flowing.pieces.first() else {
+            return Ident::new(&var.to_string(), Span::mixed_site());
+        };
+        let name = piece.low.program.names.get(var).cloned();
+        ident_of(&name.unwrap_or_else(|| var.to_string()), &piece.low.idents)
+    }
+
+    /// Returns the local that accumulates the cotangent of a variable.
+    pub(crate) fn grad(&self, var: Var) -> Ident {
+        format_ident!(
+            "grad_{}",
+            unraw(&self.ident(var)),
+            span = Span::mixed_site()
+        )
+    }
+
+    /// Returns the local for the tangent of a variable that crosses blocks.
+    pub(crate) fn tan(&self, var: Var) -> Ident {
+        format_ident!("tan_{}", unraw(&self.ident(var)), span = Span::mixed_site())
+    }
+
+    pub(crate) fn is_active(&self, var: Var) -> bool {
+        self.active.contains(var)
+    }
+
+    pub(crate) fn block(&self, i: usize) -> (&'a Block, &'a Piece) {
+        (&self.flowing.flow.blocks[i], &self.flowing.pieces[i])
+    }
+
+    fn forward(&self, steps: &[Step]) -> TokenStream {
+        let list = steps_ident();
+        let step = self.step;
+        let body = self.nodes(&self.flowing.flow.body, &mut |node| {
+            self.run_forward(node, steps)
+        });
+        ours! {
+            let mut #list: ::std::vec::Vec<#step> = ::std::vec::Vec::new();
+            #body
+        }
+    }
+
+    fn run_forward(&self, node: NodeKind, steps: &[Step]) -> TokenStream {
+        match node {
+            NodeKind::Block(i) => self.forward_block(i, &steps[i]),
+            NodeKind::Declare(_) => TokenStream::new(),
+            NodeKind::Checkpoint(loop_, body) => {
+                let code = self.nodes(body, &mut |node| self.run_forward(node, steps));
+                self.checkpointed_loop(loop_, body, code)
+            }
+            NodeKind::Return => {
+                let (values, saved, list) = (self.values(), self.saved, steps_ident());
+                ours!((#values, #saved { #list }))
+            }
+        }
+    }
+
+    fn forward_block(&self, i: usize, step: &Step) -> TokenStream {
+        let (block, piece) = self.block(i);
+        let rt = self.rt;
+        let emit = Emitter::new(self.func, &piece.low, rt, &step.primal);
+        let values = step.primal.outs.iter().map(|v| emit.ident(*v));
+        let values: Vec<Ident> = values.take(block.targets.len()).collect();
+        let statements = emit.forward(&[]);
+        let (name, variant, inits, list) = (self.step, &step.variant, &step.inits, steps_ident());
+        let record = step
+            .pull
+            .is_some()
+            .then(|| ours!(#list.push(#name::#variant { #(#inits),* });));
+        let stores = self.stores(i, &values, None);
+        ours!(#statements #record #stores)
+    }
+
+    /// Returns the statements that store the results of a block and their tangents.
+    pub(crate) fn stores(
+        &self,
+        i: usize,
+        values: &[Ident],
+        tangents: Option<&[TokenStream]>,
+    ) -> TokenStream {
+        let (block, piece) = self.block(i);
+        let rt = self.rt;
+        let (mut bound, mut targets, mut assigned) = (Vec::new(), Vec::new(), Vec::new());
+        for (k, target) in block.targets.iter().enumerate() {
+            let (value, local) = (&values[k], self.ident(*target));
+            let tangent = tangents.filter(|_| self.is_active(*target)).map(|t| &t[k]);
+            let tan = self.tan(*target);
+            match piece.stores[k] {
+                Store::Assign => {
+                    targets.push(ours!(#local));
+                    assigned.push(ours!(#rt::own(&#value)));
+                    if let Some(tangent) = tangent {
+                        targets.push(ours!(#tan));
+                        assigned.push(tangent.clone());
+                    }
+                }
+                store => {
+                    let mutable = (store == Store::Declare).then(|| ours!(mut));
+                    if *value != local {
+                        bound.push(ours!(let #mutable #local = #rt::own(&#value);));
+                    }
+                    if let Some(tangent) = tangent {
+                        bound.push(ours!(let #mutable #tan: ::core::option::Option<#rt::Tensor> = #tangent;));
+                    }
+                }
+            }
+        }
+        let assigned = match &*targets {
+            [] => TokenStream::new(),
+            [one] => ours!(#one = #(#assigned)*;),
+            targets => ours!((#(#targets),*) = (#(#assigned),*);),
+        };
+        ours!(#(#bound)* #assigned)
+    }
+
+    /// Returns the results in the structure of the function's type.
+    pub(crate) fn values(&self) -> TokenStream {
+        let rt = self.rt;
+        let mut values = self.flowing.flow.results.iter().map(|v| {
+            let result = self.ident(*v);
+            ours!(#rt::own(&#result))
+        });
+        results(&self.func.output.shape, &mut values)
+    }
+
+    /// Returns the host code; `run` emits the nodes that depend on the companion.
+    pub(crate) fn nodes(
+        &self,
+        nodes: &[Node<HostCode>],
+        run: &mut dyn FnMut(NodeKind) -> TokenStream,
+    ) -> TokenStream {
+        let rt = self.rt;
+        let mut tokens = TokenStream::new();
+        for node in nodes {
+            tokens.extend(match node {
+                Node::Block(i) => run(NodeKind::Block(*i)),
+                Node::Host(HostCode::Declare(_, Declaration::Nothing)) => TokenStream::new(),
+                Node::Host(HostCode::Declare(_, Declaration::Host(ident))) => {
+                    ours!(let mut #ident;)
+                }
+                Node::Host(HostCode::Declare(_, Declaration::Tensor(var))) => {
+                    let (local, more) = (self.ident(*var), run(NodeKind::Declare(*var)));
+                    ours!(let mut #local: #rt::Tensor; #more)
+                }
+                Node::Host(HostCode::Code(code) | HostCode::Fail(code) | HostCode::Head(code)) => {
+                    ours!(#code;)
+                }
+                Node::Host(HostCode::Checkpoint(_)) => unreachable!("a loop has a body"),
+                Node::Scope { head, body } => match head {
+                    HostCode::Checkpoint(loop_) => run(NodeKind::Checkpoint(loop_, body)),
+                    HostCode::Head(head) | HostCode::Code(head) | HostCode::Fail(head) => {
+                        let body = self.nodes(body, run);
+                        ours!(#head { #body })
+                    }
+                    HostCode::Declare(..) => unreachable!("a declaration opens no scope"),
+                },
+                Node::Return(_) => {
+                    let value = run(NodeKind::Return);
+                    match &self.func.output.result {
+                        None => ours!(return #value;),
+                        Some(_) => ours!(return ::core::result::Result::Ok(#value);),
+                    }
+                }
+            });
+        }
+        tokens
+    }
+}
+
+/// Node that each companion emits in its own way.
+pub(crate) enum NodeKind<'n> {
+    Block(usize),
+    Checkpoint(&'n Checkpoint, &'n [Node<HostCode>]),
+    /// Declares a slot that has no value yet.
+    Declare(Var),
+    Return,
+}

@@ -1,0 +1,205 @@
+//! Emits the struct that holds the gradients of a function, and the companions that return it.
+
+use super::cx::{Cx, field, reference};
+use super::names::allow;
+use crate::input::{Kind, OutShape, text, unraw};
+use proc_macro2::{Ident, TokenStream};
+use quote::{ToTokens, format_ident};
+use syn::Type;
+
+impl Cx<'_> {
+    /// Returns `grad` and `value_and_grad`.
+    pub(crate) fn grad_functions(
+        &self,
+        head: &TokenStream,
+        vis: &TokenStream,
+        checks: &[TokenStream],
+    ) -> TokenStream {
+        let (n, rt, func) = (self.names, self.rt, self.func);
+        let user = text(&func.sig.ident);
+        let out = &func.output.ty;
+        let inputs = self.inputs();
+        let grads_ty = self.grads_type();
+        let (fwd, question) = (self.public_fwd(&self.borrowed_args()), self.question());
+        let fields = func.diff().map(|(i, d)| {
+            let x = reference(d);
+            ours!(#rt::rebuild(#x, &cotangents, #i))
+        });
+        let returns = self.returns(ours!((#out, #grads_ty)));
+        let types = func.diff().map(|(_, d)| &d.owned);
+        let pair = ours!((#out, (#(#types,)*)));
+        let both_signature = self.signature(&n.value_and_grad, &inputs, &returns);
+        let both = self.body(
+            ours! {
+                #(#checks)*
+                let (y, pull) = #fwd #question;
+                let cotangents = pull.call(&#rt::seed(&y));
+                (y, (#(#fields,)*))
+            },
+            &pair,
+        );
+        let both = self.calls.gradients(&both, &n.grads);
+        let grad_returns = self.returns(grads_ty);
+        let grad_signature = self.signature(&n.grad, &inputs, &grad_returns);
+        let value_and_grad = self.own(&n.value_and_grad);
+        let receiver = func.params.iter().find(|p| p.receiver).map(|p| &p.ident);
+        let all = receiver.into_iter().chain(self.arguments());
+        let take = match func.output.result {
+            None => ours!(#value_and_grad(#(#all),*).1),
+            Some(_) => ours!(::core::result::Result::Ok(#value_and_grad(#(#all),*)?.1)),
+        };
+        let both_doc = self.docs.reverse(&format!(
+            "The result of `{user}`, a single float, and its gradients."
+        ));
+        let grad_doc = self.docs.reverse(&format!(
+            "The gradients of the result of `{user}`, a single float."
+        ));
+        ours! {
+            #head
+            #[doc = #both_doc]
+            #[track_caller]
+            #[inline]
+            #vis #both_signature { #both }
+
+            #head
+            #[doc = #grad_doc]
+            #[track_caller]
+            #[inline]
+            #vis #grad_signature { #take }
+        }
+    }
+
+    /// Returns a type parameter for each field whose type needs generic arguments or lifetimes.
+    fn generic_fields(&self) -> Vec<Option<Ident>> {
+        let owner = self.func.owner.iter().flat_map(|o| &o.generics.params);
+        let generic = owner.chain(&self.func.sig.generics.params).next().is_some();
+        let fields = self.func.diff().enumerate().map(|(k, (_, p))| {
+            let lifetime = text(&p.owned).contains('\'');
+            ((generic || lifetime) && p.kind == Kind::Tree).then(|| format_ident!("T{k}"))
+        });
+        fields.collect()
+    }
+
+    /// Returns the type of the struct, with its generic arguments.
+    pub(crate) fn grads_type(&self) -> TokenStream {
+        let grads = &self.names.grads;
+        let generic = self.generic_fields();
+        let types: Vec<&Type> = self
+            .diff()
+            .into_iter()
+            .zip(&generic)
+            .filter(|(_, g)| g.is_some())
+            .map(|(d, _)| &d.owned)
+            .collect();
+        if types.is_empty() {
+            ours!(#grads)
+        } else {
+            ours!(#grads<#(#types),*>)
+        }
+    }
+
+    /// Returns the struct of gradients, or `None` if the result is not a single tensor.
+    ///
+    /// It is `Tree`, `Clone` and `Debug` if its fields are.
+    pub(crate) fn grads_struct(&self) -> Option<TokenStream> {
+        if self.func.output.shape != OutShape::Tensor {
+            return None;
+        }
+        let (vis, grads, allow, attrs) =
+            (&self.func.vis, &self.names.grads, allow(), &self.func.attrs);
+        let generic = self.generic_fields();
+        let params: Vec<&Ident> = generic.iter().flatten().collect();
+        let params = if params.is_empty() {
+            TokenStream::new()
+        } else {
+            ours!(<#(#params),*>)
+        };
+        let diff = self.diff();
+        let fields: Vec<Ident> = diff.iter().map(|d| field(d)).collect();
+        let types = diff.iter().zip(&generic).map(|(d, generic)| {
+            let written = d.owned.to_token_stream();
+            generic.as_ref().map_or(written, ToTokens::to_token_stream)
+        });
+        let types: Vec<TokenStream> = types.collect();
+        let docs = diff.iter().map(|d| {
+            let name = if d.receiver { "self" } else { &d.name };
+            format!("The gradient with respect to `{name}`.")
+        });
+        let doc = format!("The gradients of `{}`.", self.func.sig.ident);
+        let traits = grads_traits(self.rt, grads, &params, &fields, &types);
+        let attrs = ours!(#(#attrs)*);
+        Some(ours! {
+            #attrs
+            #allow
+            #[doc = #doc]
+            #vis struct #grads #params { #(#[doc = #docs] pub #fields: #types),* }
+
+            #(#attrs #[automatically_derived] #traits)*
+        })
+    }
+}
+
+/// Returns the `Tree`, `Clone` and `Debug` impls of the struct of gradients, each bounded by its
+/// fields.
+///
+/// Fields are read as `(*self).x`, so that rustc reports only one error, whatever `self` is, if the
+/// user has a struct of this name. The bounds are `for<'any>` because rustc checks a bound on a
+/// type without parameters eagerly, and would report a parameter that is not a tree a second time.
+fn grads_traits(
+    rt: &TokenStream,
+    grads: &Ident,
+    params: &TokenStream,
+    fields: &[Ident],
+    types: &[TokenStream],
+) -> [TokenStream; 3] {
+    let bounds = |bound: TokenStream| ours!(#(for<'any> #types: #bound,)*);
+    let trees = bounds(ours!(#rt::Tree));
+    let clones = bounds(ours!(::core::clone::Clone));
+    let debugs = bounds(ours!(::core::fmt::Debug));
+    let names: Vec<String> = fields.iter().map(unraw).collect();
+    let paths = names.iter().map(|name| format!(".{name}"));
+    let shown = grads.to_string();
+    [
+        ours! {
+            impl #params #rt::Tree for #grads #params where #trees {
+                #[inline]
+                fn visit(&self, f: &mut dyn ::core::ops::FnMut(&#rt::Tensor)) {
+                    #(#rt::Tree::visit(&(*self).#fields, f);)*
+                }
+                #[inline]
+                fn visit_mut(&mut self, f: &mut dyn ::core::ops::FnMut(&mut #rt::Tensor)) {
+                    #(#rt::Tree::visit_mut(&mut (*self).#fields, f);)*
+                }
+                #[inline]
+                fn map(&self, f: &mut dyn ::core::ops::FnMut(&#rt::Tensor) -> #rt::Tensor) -> Self {
+                    Self { #(#fields: #rt::Tree::map(&(*self).#fields, f)),* }
+                }
+                #[inline]
+                fn paths(&self, prefix: &str, out: &mut ::std::vec::Vec<::std::string::String>) {
+                    #(#rt::Tree::paths(&(*self).#fields, &::std::format!("{}{}", prefix, #paths), out);)*
+                }
+                #[inline]
+                fn __key<'key>(&'key self, key: &mut #rt::CallKey<'key>) {
+                    #(#rt::Tree::__key(&(*self).#fields, key);)*
+                }
+                const __SHARED: ::core::option::Option<&'static str> = ::core::option::Option::None;
+            }
+        },
+        ours! {
+            impl #params ::core::clone::Clone for #grads #params where #clones {
+                #[inline]
+                fn clone(&self) -> Self {
+                    Self { #(#fields: ::core::clone::Clone::clone(&(*self).#fields)),* }
+                }
+            }
+        },
+        ours! {
+            impl #params ::core::fmt::Debug for #grads #params where #debugs {
+                #[inline]
+                fn fmt(&self, f: &mut ::core::fmt::Formatter<'_>) -> ::core::fmt::Result {
+                    f.debug_struct(#shown) #(.field(#names, &(*self).#fields))* .finish()
+                }
+            }
+        },
+    ]
+}

@@ -1,0 +1,464 @@
+//! Emits the hidden functions for callers of a traced function, and the struct of residuals.
+
+use super::annotations::Checks;
+use super::cx::{Cx, InternalItems, RecordCall, reference};
+use super::names::allow;
+use super::straight::{DerivativeParts, ReverseParts};
+use crate::derivative::Wrt;
+use crate::input::{Kind, Param};
+use proc_macro2::{Ident, Span, TokenStream};
+use quote::ToTokens;
+
+impl Cx<'_> {
+    fn saved_struct(
+        &self,
+        Struct { saved, attr }: Struct<'_>,
+        fields: &[(Ident, TokenStream, String)],
+        pull: &TokenStream,
+    ) -> TokenStream {
+        let (vis, allow, attrs, rt) = (&self.func.vis, allow(), &self.func.attrs, self.rt);
+        let doc = format!(
+            "Residuals of `{}`: values that the derivative keeps between the forward and the reverse pass.",
+            self.func.sig.ident
+        );
+        let declared = fields
+            .iter()
+            .map(|(name, ty, doc)| ours!(#[doc = #doc] pub #name: #ty));
+        let names = fields.iter().map(|(name, ..)| name);
+        ours! {
+            #(#attrs)*
+            #allow
+            #attr
+            #[doc = #doc]
+            #[derive(::core::clone::Clone)]
+            #vis struct #saved { #(#declared),* }
+
+            #(#attrs)*
+            #allow
+            impl #saved {
+                /// Returns the number of bytes of its tensors.
+                #[inline]
+                pub fn bytes(&self) -> usize {
+                    #rt::bytes(&[#(&self.#names),*])
+                }
+
+                #pull
+            }
+        }
+    }
+
+    /// Returns the hidden companions of a function that is differentiated at compile time.
+    pub(crate) fn internal_items(
+        &self,
+        staged: DerivativeParts,
+        register: Option<&TokenStream>,
+    ) -> InternalItems {
+        let DerivativeParts {
+            reverse,
+            callers,
+            jvp,
+            needs_all,
+        } = staged;
+        let (n, rt, func) = (self.names, self.rt, self.func);
+        let (jvp, tracked) = match Checks::new(func, rt) {
+            Some(checks) => {
+                let out = &func.output.ty;
+                let returns = self.returns(ours!((#out, #rt::Leaves)));
+                (
+                    checks.wrap_companion(jvp, &returns),
+                    Some(ours!(#[track_caller])),
+                )
+            }
+            None => (jvp, None),
+        };
+        let (head, vis) = self.associated();
+        let own = self.residuals(Struct::public(&n.saved), &n.forward, reverse, register);
+        let callers = callers.map(|reverse| {
+            let saved = Struct::internal(&n.callers_saved);
+            self.residuals(saved, &n.callers_forward, reverse, register)
+        });
+        let (callers_items, callers_forward) = callers.map(|r| (r.items, r.forward)).unzip();
+        let callers_forward = callers_forward.map(|forward| ours!(#head #[doc(hidden)] #forward));
+        let (jvp_signature, jvp) = self.jvp_companion(ours!(#register #jvp), needs_all);
+        let (doc, forward, fwd) = (self.forward_doc(), own.forward, self.fwd());
+        let associated = ours! {
+            #head
+            #[doc = #doc]
+            #forward
+
+            #callers_forward
+
+            #fwd
+
+            #head
+            #[doc(hidden)]
+            #tracked
+            #[inline]
+            #vis #jvp_signature { #jvp }
+        };
+        let items = own.items;
+        InternalItems {
+            associated,
+            items: ours!(#items #callers_items),
+        }
+    }
+
+    /// Returns the struct of residuals, and the function `name` that returns it with the result.
+    fn residuals(
+        &self,
+        residuals: Struct<'_>,
+        name: &Ident,
+        reverse: ReverseParts,
+        register: Option<&TokenStream>,
+    ) -> Residuals {
+        let ReverseParts {
+            forward,
+            fields,
+            pull,
+            items,
+            ..
+        } = reverse;
+        let (rt, out, saved) = (self.rt, &self.func.output.ty, residuals.saved);
+        let pair = ours!((#out, #saved));
+        let returns = self.returns(pair.clone());
+        let (forward, tracked) = match Checks::new(self.func, rt) {
+            Some(checks) => (
+                checks.wrap_companion(forward, &returns),
+                Some(ours!(#[track_caller])),
+            ),
+            None => (forward, None),
+        };
+        let given = Ident::new("cotangents", Span::mixed_site());
+        let pull = ours! {
+            #[track_caller]
+            #[inline]
+            fn pull(&self, #given: &[::core::option::Option<#rt::Tensor>]) -> #rt::Pulled { #pull }
+        };
+        let saved_struct = self.saved_struct(residuals, &fields, &pull);
+        let (_, vis) = self.associated();
+        let signature = self.signature(name, &self.inputs(), &returns);
+        let (mutable, mark) = (self.mutable(), self.calls.mark());
+        let forward = self.body(ours!(#mark #register #mutable #forward), &pair);
+        Residuals {
+            items: ours!(#saved_struct #items),
+            forward: ours! {
+                #tracked
+                #[inline]
+                #vis #signature { #forward }
+            },
+        }
+    }
+
+    /// Returns the functions with which callers start reverse mode.
+    fn fwd(&self) -> TokenStream {
+        let n = self.names;
+        match self.callers {
+            None => {
+                let body = self.begin(&n.forward);
+                self.fwd_function(&n.internal_fwd, &self.asking(), &body)
+            }
+            Some(callers) => {
+                let own = self.begin(&n.forward);
+                let own = self.fwd_function(&n.internal_own, &self.inputs(), &own);
+                let body = self.begin_asked(callers);
+                let fwd = self.fwd_function(&n.internal_fwd, &self.asking(), &body);
+                ours!(#own #fwd)
+            }
+        }
+    }
+
+    fn fwd_function(
+        &self,
+        name: &Ident,
+        inputs: &[TokenStream],
+        body: &TokenStream,
+    ) -> TokenStream {
+        let (rt, out) = (self.rt, &self.func.output.ty);
+        let (head, vis) = self.associated();
+        let signature = self.signature(name, inputs, &self.returns(ours!((#out, #rt::Pull))));
+        ours! {
+            #head
+            #[doc(hidden)]
+            #[track_caller]
+            #[inline]
+            #vis #signature { #body }
+        }
+    }
+
+    /// Returns the parameters, followed by an array of flags for the cotangents that the caller
+    /// requests.
+    fn asking(&self) -> Vec<TokenStream> {
+        let (asked, n_params) = (asked(), self.func.params.len());
+        let mut inputs = self.inputs();
+        inputs.push(ours!(#asked: [bool; #n_params]));
+        inputs
+    }
+
+    /// Returns the body that computes the result and the pullback of the residuals that `forward`
+    /// returns.
+    fn begin(&self, forward: &Ident) -> TokenStream {
+        let rt = self.rt;
+        let (run, question, args) = (self.own(forward), self.question(), self.borrowed_args());
+        let likes = self.likes();
+        let result = ours!((y, #rt::Pull::new(likes, saved.bytes(), move |cotangents| saved.pull(cotangents))));
+        let result = match &self.func.output.result {
+            None => result,
+            Some(_) => ours!(::core::result::Result::Ok(#result)),
+        };
+        ours! {
+            let likes = [#(#likes),*];
+            let (y, saved) = #run(#(#args),*)#question;
+            #result
+        }
+    }
+
+    /// Returns the body for callers that may differentiate more than the public parameters.
+    ///
+    /// Values that are not floats have no derivative, even if the caller requests one.
+    fn begin_asked(&self, callers: &Wrt) -> TokenStream {
+        let (rt, asked) = (self.rt, asked());
+        let param = |i: &usize| reference(&self.func.params[*i]);
+        let more = callers.nodiff.iter().map(|i| {
+            let x = param(i);
+            ours!(#asked[#i] && #rt::any_float(#x))
+        });
+        let floats = callers.floats.iter().map(|i| {
+            let x = param(i);
+            ours!(#rt::all_floats(#x))
+        });
+        let floats: Vec<TokenStream> = floats.collect();
+        let recorded = (!floats.is_empty()).then(|| {
+            let recorded = self.record_fwd();
+            ours!(if !(#(#floats)&&*) { return { #recorded }; })
+        });
+        let (own, arguments) = (self.own(&self.names.internal_own), self.forwarded());
+        let begin = self.begin(&self.names.callers_forward);
+        ours! {
+            if !(#(#more)||*) {
+                return #own(#(#arguments),*);
+            }
+            #recorded
+            #begin
+        }
+    }
+
+    /// Returns the body that records the user's function and returns the result and the pullback.
+    fn record_fwd(&self) -> TokenStream {
+        let (rt, likes, asked) = (self.rt, self.likes(), asked());
+        let RecordCall { copies, arguments } = self.record();
+        let (vjp, _) = self.recorders();
+        ours! {
+            let likes = [#(#likes),*];
+            #copies
+            #rt::#vjp(likes, &#asked, #arguments)
+        }
+    }
+
+    /// Returns the avals of the leaves of each parameter, for zero cotangents.
+    fn likes(&self) -> Vec<TokenStream> {
+        let rt = self.rt;
+        let likes = self.func.params.iter().map(|param| match param.kind {
+            Kind::Static { .. } => ours!(::core::default::Default::default()),
+            // A caller sees no differentiable leaves in such a tree.
+            Kind::Tree if !param.diff => ours!(::core::default::Default::default()),
+            Kind::Tensor | Kind::Tree => {
+                let x = reference(param);
+                ours!(#rt::avals(#x))
+            }
+        });
+        likes.collect()
+    }
+
+    fn jvp_companion(&self, body: TokenStream, needs_all: bool) -> (TokenStream, TokenStream) {
+        let (rt, out) = (self.rt, &self.func.output.ty);
+        let given = super::statements::tangents_ident();
+        let n_params = self.func.params.len();
+        let mut inputs = self.inputs();
+        inputs.push(ours!(#given: [#rt::Leaves; #n_params]));
+        let pair = ours!((#out, #rt::Leaves));
+        let signature = self.signature(
+            &self.names.internal_jvp,
+            &inputs,
+            &self.returns(pair.clone()),
+        );
+        let mutable = self.mutable();
+        let mark = self.calls.mark();
+        let body = self.body(ours!(#mark #mutable #body), &pair);
+        // A missing tangent is zero. It is not a tensor of zeros, because the rules would multiply
+        // these by infinity.
+        //
+        // Forward mode with respect to `#[nodiff]` parameters is rare, so the function is recorded
+        // instead of emitting code for it.
+        let partial = self.func.diff().filter(|_| needs_all).map(|(i, d)| {
+            let x = reference(d);
+            ours!(#rt::is_partial(&#given[#i], #x))
+        });
+        let nodiff = self.callers.iter().flat_map(|callers| &callers.nodiff);
+        let nodiff = nodiff.map(|i| ours!(#rt::any_given(&#given[#i])));
+        let conditions: Vec<TokenStream> = partial.chain(nodiff).collect();
+        if conditions.is_empty() {
+            return (signature, body);
+        }
+        let RecordCall { copies, arguments } = self.record();
+        let (_, jvp) = self.recorders();
+        let body = ours! {
+            if #(#conditions)||* {
+                #copies
+                return #rt::#jvp(&#given, #arguments);
+            }
+            #body
+        };
+        (signature, body)
+    }
+
+    /// Returns the arguments for recording the user's function.
+    ///
+    /// The arguments that callers may differentiate are copied into a tree, and the function is
+    /// called on its parts.
+    fn record(&self) -> RecordCall {
+        let (rt, func) = (self.rt, self.func);
+        let user = match func.owner {
+            Some(_) => self.own(&func.sig.ident),
+            None => {
+                let (name, generics) = (&func.sig.ident, self.generics());
+                ours!(#name #generics)
+            }
+        };
+        let tree = Ident::new("tree", Span::mixed_site());
+        let call = self.parts_of(&tree, self.asked_for);
+        let asked_for = self.asked_for.iter().map(|i| (*i, &func.params[*i]));
+        let asked_for: Vec<(usize, &Param)> = asked_for.collect();
+        let copies = nested(asked_for.iter().map(|(_, x)| {
+            let x = reference(x);
+            ours!(#rt::copy(#x))
+        }));
+        let positions = asked_for.iter().map(|(i, x)| {
+            let x = reference(x);
+            ours!((#i, #rt::n_leaves(#x)))
+        });
+        let types = nested(asked_for.iter().map(|(_, x)| x.owned.to_token_stream()));
+        RecordCall {
+            copies: ours!(let (positions, copies) = ([#(#positions),*], #copies);),
+            arguments: ours!(&positions, &copies, |#tree: &#types| #user(#(#call),*)),
+        }
+    }
+
+    /// Returns the arguments of a call; those of the parameters `parts` are read from a nested
+    /// tuple, in order.
+    pub(crate) fn parts_of(&self, tree: &Ident, parts: &[usize]) -> Vec<TokenStream> {
+        let rt = self.rt;
+        let call = self.func.params.iter().enumerate().map(|(i, param)| {
+            let ident = &param.ident;
+            let Some(k) = parts.iter().position(|part| *part == i) else {
+                return ours!(#ident);
+            };
+            let (rest, first) = (vec![syn::Index::from(1); k], syn::Index::from(0));
+            match param.by_ref {
+                true => ours!(&#tree #(.#rest)* .#first),
+                false => ours!(#rt::copy(&#tree #(.#rest)* .#first)),
+            }
+        });
+        call.collect()
+    }
+
+    /// Returns the functions of the run time that record.
+    fn recorders(&self) -> (TokenStream, TokenStream) {
+        match self.func.output.result {
+            None => (ours!(record_vjp), ours!(record_jvp)),
+            Some(_) => (ours!(record_vjp_as), ours!(record_jvp_as)),
+        }
+    }
+
+    /// Returns the hidden companions of a function that is traced at run time.
+    pub(crate) fn recorded(&self) -> InternalItems {
+        let (n, rt, func) = (self.names, self.rt, self.func);
+        let saved = &n.saved;
+        let (head, vis) = self.associated();
+        let field = Ident::new("pull", Span::mixed_site());
+        let doc = "Residuals of the recorded program.".to_owned();
+        let items = self.saved_struct(
+            Struct::public(saved),
+            &[(field.clone(), ours!(#rt::Pull), doc)],
+            &TokenStream::new(),
+        );
+        let out = &func.output.ty;
+        let inputs = self.inputs();
+        let RecordCall { copies, arguments } = self.record();
+        let (_, jvp) = self.recorders();
+        let fwd = self.fwd_function(&n.internal_fwd, &self.asking(), &self.record_fwd());
+        let given = super::statements::tangents_ident();
+        let n_params = func.params.len();
+        let mut jvp_inputs = inputs.clone();
+        jvp_inputs.push(ours!(#given: [#rt::Leaves; #n_params]));
+        let jvp_signature = self.signature(
+            &n.internal_jvp,
+            &jvp_inputs,
+            &self.returns(ours!((#out, #rt::Leaves))),
+        );
+        let pair = ours!((#out, #saved));
+        let forward_signature = self.signature(&n.forward, &inputs, &self.returns(pair));
+        let forward_doc = self.forward_doc();
+        let (begun, question) = (self.public_fwd(&self.forwarded()), self.question());
+        let result = match &func.output.result {
+            None => ours!((y, #saved { #field })),
+            Some(_) => ours!(::core::result::Result::Ok((y, #saved { #field }))),
+        };
+        let associated = ours! {
+            #head
+            #[doc = #forward_doc]
+            #[track_caller]
+            #[inline]
+            #vis #forward_signature {
+                let (y, #field) = #begun #question;
+                #result
+            }
+
+            #fwd
+
+            #head
+            #[doc(hidden)]
+            #[track_caller]
+            #[inline]
+            #vis #jvp_signature {
+                #copies
+                #rt::#jvp(&#given, #arguments)
+            }
+        };
+        InternalItems { associated, items }
+    }
+}
+
+/// Struct of residuals: its name, and an attribute.
+struct Struct<'a> {
+    saved: &'a Ident,
+    attr: Option<TokenStream>,
+}
+
+impl<'a> Struct<'a> {
+    fn public(saved: &'a Ident) -> Struct<'a> {
+        Struct { saved, attr: None }
+    }
+
+    /// Returns a struct that does not appear in the documentation.
+    fn internal(saved: &'a Ident) -> Struct<'a> {
+        let attr = Some(ours!(#[doc(hidden)]));
+        Struct { saved, attr }
+    }
+}
+
+/// Struct of residuals, and the function that returns it.
+struct Residuals {
+    items: TokenStream,
+    forward: TokenStream,
+}
+
+/// Returns the parameter with the flags for the requested cotangents.
+fn asked() -> Ident {
+    Ident::new("asked", Span::mixed_site())
+}
+
+/// Returns `(x, (y, ()))`, because `Tree` is not implemented for tuples of every length.
+pub(crate) fn nested(parts: impl DoubleEndedIterator<Item = TokenStream>) -> TokenStream {
+    let parts = parts.rev();
+    parts.fold(ours!(()), |rest, part| ours!((#part, #rest)))
+}

@@ -1,0 +1,22 @@
+//! Expands a lowered function to tokens. Its input has been checked, so expansion cannot fail.
+
+pub(crate) mod annotations;
+pub(crate) mod cached_call;
+mod call;
+pub(crate) mod cx;
+pub(crate) mod docs;
+pub(crate) mod facts;
+pub(crate) mod flow;
+mod gradients;
+pub(crate) mod internal_items;
+pub(crate) mod jvp;
+pub(crate) mod names;
+mod optional_tangents;
+pub(crate) mod paths;
+mod program_text;
+mod residuals;
+pub(crate) mod statements;
+pub(crate) mod straight;
+mod vjp;
+
+pub(crate) use cached_call::{Borrowing, CachedCallEmitter, static_key};

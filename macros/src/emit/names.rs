@@ -1,0 +1,159 @@
+//! Names of the emitted items, and the lints that they cannot follow.
+
+use crate::input::Func;
+use proc_macro2::{Ident, TokenStream};
+use syn::Type;
+
+/// Names of all items emitted for a function.
+pub(crate) struct ItemNames {
+    pub(crate) vjp: Ident,
+    pub(crate) jvp: Ident,
+    pub(crate) forward: Ident,
+    pub(crate) grad: Ident,
+    pub(crate) value_and_grad: Ident,
+    pub(crate) hvp: Ident,
+    pub(crate) program: Ident,
+    pub(crate) hash: Ident,
+    pub(crate) cost: Ident,
+    pub(crate) points: Ident,
+    pub(crate) kernels: Ident,
+    pub(crate) recorded: Ident,
+    /// Hash without callees, and the reason why a call has side effects.
+    pub(crate) own_hash: Ident,
+    pub(crate) impure: Ident,
+    /// Functions that return the marker type, and the one that returns the markers of the callees.
+    pub(crate) facts: Ident,
+    pub(crate) typed: Ident,
+    pub(crate) callees: Ident,
+    /// Marker type of a method.
+    pub(crate) marker: Ident,
+    /// Reason of a function with callees, as text.
+    pub(crate) why: Ident,
+    pub(crate) internal_fwd: Ident,
+    /// Function that starts a caller's reverse mode with respect to the public parameters only.
+    pub(crate) internal_own: Ident,
+    /// `forward` with respect to all parameters that callers may differentiate, and its structs.
+    pub(crate) callers_forward: Ident,
+    pub(crate) callers_saved: Ident,
+    pub(crate) callers_step: Ident,
+    pub(crate) internal_jvp: Ident,
+    pub(crate) internal_hvp: Ident,
+    pub(crate) annotations: Ident,
+    /// Function that queries rustc for types.
+    pub(crate) answers: Ident,
+    /// Copy of the body that queries rustc for types.
+    pub(crate) spots: Ident,
+    /// Function that registers the compiled loops.
+    pub(crate) loops: Ident,
+    pub(crate) saved: Ident,
+    pub(crate) step: Ident,
+    pub(crate) grads: Ident,
+    /// Function that the tests of `check` call, and their module.
+    pub(crate) check: Ident,
+    pub(crate) checks: Ident,
+}
+
+impl ItemNames {
+    pub(crate) fn new(func: &Func) -> ItemNames {
+        let span = func.sig.ident.span();
+        let name = func.name();
+        let camel: String = name.split('_').map(capital).collect();
+        let (owner, lower, upper, hidden) = match &func.owner {
+            None => (String::new(), String::new(), String::new(), "__".to_owned()),
+            Some(owner) => (
+                type_name(&owner.self_ty),
+                format!("{name}_"),
+                format!("{}_", name.to_uppercase()),
+                format!("__traced_{name}_"),
+            ),
+        };
+        let ident = |name: String| Ident::new(&name, span);
+        ItemNames {
+            vjp: ident(format!("{lower}vjp")),
+            jvp: ident(format!("{lower}jvp")),
+            forward: ident(if func.owner.is_some() {
+                format!("{lower}saved")
+            } else {
+                "saved".to_owned()
+            }),
+            grad: ident(format!("{lower}grad")),
+            value_and_grad: ident(format!("{lower}value_and_grad")),
+            hvp: ident(format!("{lower}hvp")),
+            program: ident(format!("{upper}PROGRAM")),
+            hash: ident(format!("{upper}HASH")),
+            cost: ident(format!("{upper}COST")),
+            points: ident(format!("{upper}POINTS")),
+            kernels: ident(format!("{upper}KERNELS")),
+            recorded: ident(format!("{upper}RECORDED")),
+            own_hash: ident(format!("__{upper}OWN_HASH")),
+            impure: ident(format!("__{upper}IMPURE")),
+            facts: ident(format!("{hidden}facts")),
+            typed: ident(format!("{hidden}typed")),
+            callees: ident(format!("{hidden}callees")),
+            marker: ident(format!("__{owner}{camel}Facts")),
+            why: ident(format!("__{upper}WHY")),
+            internal_fwd: ident(format!("{hidden}fwd")),
+            internal_own: ident(format!("{hidden}own")),
+            callers_forward: ident(format!("{hidden}saved")),
+            callers_saved: ident(format!("__{owner}{camel}Saved")),
+            callers_step: ident(format!("__{owner}{camel}Step")),
+            internal_jvp: ident(format!("{hidden}jvp")),
+            internal_hvp: ident(format!("{hidden}hvp")),
+            loops: ident(format!("{hidden}loops")),
+            annotations: ident(format!("__{upper}ANNOTATIONS")),
+            answers: ident(format!("{hidden}answers")),
+            spots: ident(format!("{hidden}spots")),
+            saved: ident(format!("{owner}{camel}Saved")),
+            step: ident(format!("{owner}{camel}Step")),
+            grads: ident(format!("{owner}{camel}Grads")),
+            check: ident(format!("__{}{name}_check", snake(&owner))),
+            checks: ident(format!("{}{name}_checks", snake(&owner))),
+        }
+    }
+}
+
+fn capital(part: &str) -> String {
+    let mut chars = part.chars();
+    chars
+        .next()
+        .map(|c| c.to_uppercase().chain(chars).collect())
+        .unwrap_or_default()
+}
+
+/// Returns `linear_` for `Linear`, and an empty string for an empty name.
+fn snake(name: &str) -> String {
+    let mut out = String::new();
+    for (i, c) in name.chars().enumerate() {
+        if c.is_uppercase() && i > 0 {
+            out.push('_');
+        }
+        out.extend(c.to_lowercase());
+    }
+    if !out.is_empty() {
+        out.push('_');
+    }
+    out
+}
+
+fn type_name(ty: &Type) -> String {
+    match ty {
+        Type::Path(p) => p
+            .path
+            .segments
+            .last()
+            .map(|s| s.ident.to_string())
+            .unwrap_or_default(),
+        _ => String::new(),
+    }
+}
+
+/// Allows lints that generated code cannot follow, because it uses the user's names and types.
+pub(crate) fn allow() -> TokenStream {
+    ours! {
+        #[allow(
+            warnings, unused, nonstandard_style, non_shorthand_field_patterns, missing_docs,
+            missing_debug_implementations, unreachable_pub, unused_qualifications, unused_results, clippy::all,
+            clippy::pedantic
+        )]
+    }
+}

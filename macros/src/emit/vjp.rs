@@ -1,0 +1,66 @@
+//! Emits the reverse-mode companion, which returns the result and its pullback.
+
+use super::cx::{Cx, group, reference};
+use crate::input::text;
+use proc_macro2::{Ident, Span, TokenStream};
+use quote::{ToTokens, format_ident};
+
+impl Cx<'_> {
+    /// Returns `vjp`; `checks` precede its body.
+    pub(crate) fn vjp(&self, checks: &[TokenStream]) -> TokenStream {
+        let (n, rt, func) = (self.names, self.rt, self.func);
+        let (head, vis) = self.associated();
+        let out = &func.output.ty;
+        let diff = self.diff();
+        let owned: Vec<TokenStream> = diff.iter().map(|d| d.owned.to_token_stream()).collect();
+        let (cotangents, captures) = (group(&owned), self.captures());
+        let pair = ours!((#out, impl ::core::ops::Fn(&#out) -> #cotangents + #captures));
+        let signature = self.signature(&n.vjp, &self.inputs(), &self.returns(pair));
+
+        // The pullback returns trees with the structure of the arguments.
+        let likes: Vec<Ident> = diff
+            .iter()
+            .map(|d| format_ident!("{}_like", d.name, span = Span::mixed_site()))
+            .collect();
+        let structures = diff.iter().zip(&likes).map(|(d, like)| {
+            let x = reference(d);
+            ours!(let #like = #rt::structure(#x);)
+        });
+        let rebuilt: Vec<TokenStream> = func
+            .diff()
+            .zip(&likes)
+            .map(|((i, _), like)| ours!(#rt::pulled_back(&#like, &mut cotangents, #i)))
+            .collect();
+        let rebuilt = group(&rebuilt);
+        // The type of the closure cannot be written, so a `catch` around the whole body is not
+        // possible.
+        let (checked, result) = match &func.output.result {
+            None => (ours!(#(#checks)*), ours!((y, pullback))),
+            Some(_) => (
+                ours!(#rt::catch(|| { #(#checks)* ::core::result::Result::Ok(()) })?;),
+                ours!(::core::result::Result::Ok((y, pullback))),
+            ),
+        };
+        let (fwd, question) = (self.public_fwd(&self.forwarded()), self.question());
+        let run = self.calls.pullback(&checked, &ours!(#fwd #question));
+        let doc = self.docs.reverse(&format!(
+            "Reverse mode: the result of `{}`, and the pullback from its cotangent to those of its arguments.",
+            text(&func.sig.ident)
+        ));
+        ours! {
+            #head
+            #[doc = #doc]
+            #[track_caller]
+            #[inline]
+            #vis #signature {
+                #(#structures)*
+                #run
+                let pullback = move |ct: &#out| {
+                    let mut cotangents = pull.call(ct);
+                    #rebuilt
+                };
+                #result
+            }
+        }
+    }
+}

@@ -1,0 +1,388 @@
+//! Emits compiled loops over the elementwise groups of a function and of its derivatives.
+//!
+//! Plans are made once shapes are known, but at compile time they seldom are. The groups are
+//! therefore a guess: shapes that are not known to differ are assumed to be equal, as in most
+//! programs. The run time looks up each group of a plan by what it computes, and uses the compiled
+//! loop if there is one. A wrong guess costs code size, never correctness.
+
+use crate::derivative::Wrt;
+use crate::emit::cx::Cx;
+use crate::program::Body;
+use gradloom_ir::ad::{self, Calls};
+use gradloom_ir::op::Eval;
+use gradloom_ir::pass::{self, Arg, Group};
+use gradloom_ir::{Attr, Eqn, Op, Program, Static, Var};
+use proc_macro2::{Ident, Span, TokenStream};
+use quote::format_ident;
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+/// Limits on the operands and results of a loop, set by the types of the run time.
+const MOST: (usize, usize) = (12, 4);
+
+/// Limits on the loops of one function, and on the ops in all of them together.
+///
+/// They bound code size: each loop is compiled six times (two dtypes, three SIMD levels). Groups
+/// over the limit run as smaller compiled loops, or one op at a time.
+const MOST_LOOPS: usize = 32;
+const MOST_OPS: usize = 384;
+
+/// Loops compiled with a function.
+pub(crate) struct Loops {
+    /// Groups by signature.
+    groups: BTreeMap<String, (Program, Group)>,
+    n_ops: usize,
+}
+
+/// Part of a function that a program is.
+#[derive(Clone, Copy, PartialEq)]
+enum Extent {
+    Function,
+    Block,
+}
+
+impl Loops {
+    /// Collects the groups of the programs that plans are made of; a body traced at run time has
+    /// none.
+    pub(crate) fn new(body: &Body) -> Loops {
+        let mut loops = Loops {
+            groups: BTreeMap::new(),
+            n_ops: 0,
+        };
+        match body {
+            Body::Straight(low) => {
+                loops.add_program(&low.program, &Wrt::public().vars(low), Extent::Function);
+            }
+            Body::Flow(low) => {
+                let active = Wrt::public().active(low);
+                for block in &low.flow.blocks {
+                    loops.add_program(&block.program, &block.wrt(&active), Extent::Block);
+                }
+            }
+            Body::Recorded(_) => {}
+        }
+        loops
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.groups.is_empty()
+    }
+
+    /// Returns what each loop computes: the text shown to users, and the key by which plans find
+    /// the loop.
+    pub(crate) fn signatures(&self) -> impl Iterator<Item = &str> {
+        self.groups.keys().map(String::as_str)
+    }
+
+    /// Returns the body of the function that registers the loops.
+    pub(crate) fn register(&self, rt: &TokenStream) -> TokenStream {
+        let loops = self.groups.iter();
+        let loops = loops.map(|(signature, (program, group))| fused(signature, program, group, rt));
+        ours! {
+            static LOOPS: &[#rt::Fused] = &[#(#loops),*];
+            // SAFETY: `versions!` generates the loops from safe code. Each one iterates over slices
+            // of equal length, and its versions are in the order of the SIMD levels.
+            static TABLE: #rt::FusedTable = unsafe { #rt::FusedTable::new(LOOPS) };
+            TABLE.register();
+        }
+    }
+
+    /// Adds the groups of a program and of its derivatives with respect to `wrt`.
+    fn add_program(&mut self, program: &Program, wrt: &[Var], extent: Extent) {
+        if self.is_full() {
+            return;
+        }
+        self.add(program.clone());
+        if wrt.is_empty() {
+            return;
+        }
+        self.add(ad::jvp(program, wrt, Calls::Joint).program);
+        let vjp = ad::vjp(program, wrt);
+        if extent == Extent::Function && vjp.active == [true] && may_be_a_loss(&vjp.primal) {
+            let joint = joint(&vjp);
+            let mut gradients = joint.clone();
+            gradients.outs.remove(0);
+            self.add(joint);
+            self.add(gradients);
+        }
+        self.add(vjp.primal);
+        self.add(vjp.pullback);
+    }
+
+    fn is_full(&self) -> bool {
+        self.groups.len() >= MOST_LOOPS || self.n_ops >= MOST_OPS
+    }
+
+    /// Adds the groups of a program.
+    fn add(&mut self, program: Program) {
+        let program = values(pass::simplify(guess(pass::simplify(program))));
+        let mut readers: HashMap<Var, Vec<usize>> = HashMap::new();
+        for (i, eqn) in program.eqns.iter().enumerate() {
+            for var in eqn.data() {
+                readers.entry(*var).or_default().push(i);
+            }
+        }
+        for step in pass::fuse(&program) {
+            if step.len() < 2 || self.is_full() {
+                continue;
+            }
+            let outside = |i: &usize| !step.contains(i);
+            let is_read = |var: Var| {
+                program.outs.contains(&var)
+                    || readers.get(&var).is_some_and(|r| r.iter().any(outside))
+            };
+            let group = Group::new(&program, &step, is_read).filter(|group| {
+                let (inputs, results) = (group.inputs.len(), group.results.len());
+                (1..=MOST.0).contains(&inputs)
+                    && (1..=MOST.1).contains(&results)
+                    && is_of_floats(&program, group)
+                    && self.n_ops + step.len() <= MOST_OPS
+            });
+            if let Some(group) = group
+                && let Entry::Vacant(entry) = self.groups.entry(group.signature(&program))
+            {
+                self.n_ops += step.len();
+                entry.insert((program.clone(), group));
+            }
+        }
+    }
+}
+
+impl Cx<'_> {
+    /// Returns the constant that lists the loops.
+    pub(crate) fn kernels(&self, loops: &Loops) -> TokenStream {
+        let (head, vis) = self.associated();
+        let (name, user) = (&self.names.kernels, &self.func.sig.ident);
+        let list: Vec<&str> = loops.signatures().collect();
+        let doc = match list.len() {
+            0 => format!("No loop over several ops is compiled with `{user}`."),
+            n => format!(
+                "Signatures of the {n} loops compiled with `{user}`, each for `f32` and `f64` and three SIMD levels: the number of operands, the ops on earlier values, and after `>` the results. Builds with debug assertions have no compiled loops."
+            ),
+        };
+        ours! {
+            #head
+            #[doc = #doc]
+            #vis const #name: &'static [&'static str] = &[#(#list),*];
+        }
+    }
+}
+
+/// Returns whether the first result may be a scalar.
+///
+/// Returns false for an elementwise result of unknown shape.
+fn may_be_a_loss(program: &Program) -> bool {
+    let y = program.outs[0];
+    match program.aval(y).shape.known() {
+        Some(shape) => shape.is_empty(),
+        None => {
+            let maker = program.eqns.iter().find(|eqn| eqn.outs.contains(&y));
+            maker.is_some_and(|eqn| !pass::is_elementwise(eqn.op))
+        }
+    }
+}
+
+/// Returns one program for the value and the gradients of a function with one result.
+///
+/// The run time records them together: the pullback follows the primal whose residuals it reads,
+/// with a cotangent of one.
+fn joint(vjp: &ad::Vjp) -> Program {
+    let ad::Vjp {
+        primal, pullback, ..
+    } = vjp;
+    let mut program = primal.clone();
+    let y = program.outs[0];
+    program.outs.truncate(1);
+    // Residuals have the same numbers in both parts; variables that the pullback binds get fresh
+    // ones.
+    let ct = *pullback.params.last().expect("the cotangent of the result");
+    let first = primal.n_vars().max(pullback.n_vars());
+    let mut fresh: HashMap<Var, Var> = HashMap::new();
+    let bound = pullback.eqns.iter().flat_map(|eqn| &eqn.outs);
+    for (var, own) in std::iter::once(&ct).chain(bound).zip(first..) {
+        let aval = pullback.aval(*var).clone();
+        program.avals.insert(Var(own), aval);
+        fresh.insert(*var, Var(own));
+    }
+    let renamed = |var: &Var| fresh.get(var).copied().unwrap_or(*var);
+    program.attrs.push(Static::Int(1));
+    program.eqns.push(Eqn {
+        outs: vec![renamed(&ct)],
+        op: Op::FullLike,
+        attrs: vec![Attr(program.attrs.len() as u32 - 1)],
+        args: vec![y],
+    });
+    let n_attrs = program.attrs.len() as u32;
+    program.attrs.extend(pullback.attrs.iter().cloned());
+    program.eqns.extend(pullback.eqns.iter().map(|eqn| Eqn {
+        outs: eqn.outs.iter().map(renamed).collect(),
+        op: eqn.op,
+        attrs: eqn.attrs.iter().map(|a| Attr(a.0 + n_attrs)).collect(),
+        args: eqn.args.iter().map(renamed).collect(),
+    }));
+    program.outs.extend(pullback.outs.iter().map(renamed));
+    program
+}
+
+/// Replaces every broadcast between unknown shapes by the identity, which it is if the shapes are
+/// equal.
+fn guess(mut program: Program) -> Program {
+    let mut same: HashMap<Var, Var> = HashMap::new();
+    for eqn in &mut program.eqns {
+        for arg in &mut eqn.args {
+            *arg = same.get(arg).copied().unwrap_or(*arg);
+        }
+        let unknown = |var: &Var| {
+            let aval = program.avals.get(*var);
+            aval.is_none_or(|aval| aval.shape.known().is_none())
+        };
+        if matches!(eqn.op, Op::BroadcastLike | Op::Unbroadcast) && unknown(&eqn.outs[0]) {
+            same.insert(eqn.outs[0], eqn.args[0]);
+        }
+    }
+    for out in &mut program.outs {
+        *out = same.get(out).copied().unwrap_or(*out);
+    }
+    program
+}
+
+/// Removes equations that are read only for their shapes, which are known at run time.
+fn values(mut program: Program) -> Program {
+    let mut read: HashSet<Var> = program.outs.iter().copied().collect();
+    let mut live = vec![false; program.eqns.len()];
+    for (eqn, live) in program.eqns.iter().zip(&mut live).rev() {
+        *live = eqn.outs.iter().any(|var| read.contains(var));
+        if *live {
+            read.extend(eqn.data());
+        }
+    }
+    let mut live = live.into_iter();
+    program.eqns.retain(|_| live.next() == Some(true));
+    program
+}
+
+/// Returns whether all operands and results of the group may be floats.
+///
+/// Bools may occur only between its members.
+fn is_of_floats(program: &Program, group: &Group) -> bool {
+    let mut bools: Vec<bool> = Vec::new();
+    for (m, args) in group.args.iter().enumerate() {
+        let is_bool = |arg: &Arg| matches!(arg, Arg::Member(m) if bools[*m]);
+        let (conditions, numbers, out) = match group.eqn(program, m).op.def().eval() {
+            Eval::Kernel(_) => (&args[..1], &args[1..], false),
+            Eval::Compare(_) => (&args[..0], &args[..], true),
+            _ => (&args[..0], &args[..], false),
+        };
+        if !conditions.iter().all(is_bool) || numbers.iter().any(is_bool) {
+            return false;
+        }
+        bools.push(out);
+    }
+    !group.results.iter().any(|m| bools[*m])
+}
+
+/// Returns the loop of a group, for `f32` and `f64`.
+fn fused(signature: &str, program: &Program, group: &Group, rt: &TokenStream) -> TokenStream {
+    let variant = format_ident!("L{}x{}", group.inputs.len(), group.results.len());
+    let [single, double] = ["f32", "f64"].map(|dtype| {
+        let versions = versions(program, group, &Ident::new(dtype, Span::mixed_site()), rt);
+        ours!(#rt::Loop::#variant(#versions.levels))
+    });
+    ours! {
+        #rt::Fused { signature: #signature, f32: #single, f64: #double }
+    }
+}
+
+/// Returns the versions of a loop for the SIMD levels.
+fn versions(program: &Program, group: &Group, dtype: &Ident, rt: &TokenStream) -> TokenStream {
+    let name = |prefix: &str, i: usize| Ident::new(&format!("{prefix}{i}"), Span::mixed_site());
+    let inputs: Vec<Ident> = (0..group.inputs.len()).map(|i| name("x", i)).collect();
+    let results: Vec<Ident> = (0..group.results.len()).map(|i| name("y", i)).collect();
+    let elements: Vec<Ident> = (0..inputs.len()).map(|i| name("a", i)).collect();
+    let value = |arg: &Arg| match arg {
+        Arg::Input(i) => {
+            let x = &elements[*i];
+            ours!(#x)
+        }
+        Arg::Member(m) => {
+            let v = name("v", *m);
+            ours!(#v)
+        }
+        Arg::Constant(x) if x.is_finite() => ours!((#x as #dtype)),
+        Arg::Constant(x) => {
+            let bits = x.to_bits();
+            ours!((f64::from_bits(#bits) as #dtype))
+        }
+    };
+    let members = |simple: bool| -> Vec<TokenStream> {
+        let member = |(m, args): (usize, &Vec<Arg>)| {
+            let (out, op) = (name("v", m), group.eqn(program, m).op);
+            let args: Vec<TokenStream> = args.iter().map(value).collect();
+            if let (true, Some(f)) = (simple, in_fast_range(op)) {
+                let (x, f) = (&args[0], Ident::new(f, Span::mixed_site()));
+                return ours! {
+                    simple &= #rt::maths::in_fast_range::<#dtype>(#x);
+                    let #out = #rt::maths::#f::<A, #dtype>(#x);
+                };
+            }
+            match op.def().eval() {
+                Eval::Kernel(_) => {
+                    let [c, x, y] = &args[..] else {
+                        unreachable!("`select` is the only kernel in an elementwise group")
+                    };
+                    ours!(let #out = if #c { #x } else { #y };)
+                }
+                _ => {
+                    let op = Ident::new(op.def().name(), Span::mixed_site());
+                    ours!(let #out = #rt::element::#op::#dtype::<A>(#(#args),*);)
+                }
+            }
+        };
+        group.args.iter().enumerate().map(member).collect()
+    };
+    let values: Vec<Ident> = group.results.iter().map(|m| name("v", *m)).collect();
+    let pass = |members: Vec<TokenStream>| {
+        ours! {
+            for i in 0..n {
+                #(let #elements = #inputs[i];)*
+                #(#members)*
+                #(#results[i] = #values;)*
+            }
+        }
+    };
+    let has_simple =
+        (0..group.args.len()).any(|m| in_fast_range(group.eqn(program, m).op).is_some());
+    let passes = if has_simple {
+        let (first, again) = (pass(members(true)), pass(members(false)));
+        ours! {
+            let mut simple = true;
+            #first
+            if !simple {
+                #again
+            }
+        }
+    } else {
+        pass(members(false))
+    };
+    let (first, others) = (&results[0], &results[1..]);
+    ours! {
+        #rt::maths::versions!(|#(#inputs: &[#dtype],)* #(#results: &mut [#dtype]),*| A => {
+            let n = #first.len();
+            #(let #inputs = &#inputs[..n];)*
+            #(let #others = &mut #others[..n];)*
+            #passes
+        })
+    }
+}
+
+/// Returns the cheaper variant of an op in `maths` that is valid for operands in the fast range.
+///
+/// A loop tries it first, and recomputes with the general function if an operand was outside.
+fn in_fast_range(op: Op) -> Option<&'static str> {
+    match op {
+        Op::Sin => Some("fast_sin"),
+        Op::Cos => Some("fast_cos"),
+        Op::Tan => Some("fast_tan"),
+        _ => None,
+    }
+}

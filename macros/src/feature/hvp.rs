@@ -1,0 +1,243 @@
+//! Emits the second-order companion: the gradient, and its change along tangents.
+//!
+//! Forward mode is applied to the macro's own program of the gradient. If that program has calls or
+//! control flow, the run time differentiates the reverse-mode companion instead.
+
+use crate::derivative::Wrt;
+use crate::emit::annotations::Checks;
+use crate::emit::cx::{Cx, field, reference};
+use crate::emit::internal_items::nested;
+use crate::emit::jvp::JvpArguments;
+use crate::emit::statements::{Emitter, tangents_ident};
+use crate::input::Func;
+use crate::program::{Body, LoweredProgram, Source};
+use gradloom_ir::Var;
+use gradloom_ir::ad::{self, Hvp};
+use proc_macro2::{Ident, Span, TokenStream};
+use quote::ToTokens;
+
+/// Returns the second-order program, if it is requested and the body is a straight line of ops.
+pub(crate) fn program(func: &Func, low: &LoweredProgram) -> Option<Hvp> {
+    let whole_trees = low
+        .inputs
+        .iter()
+        .any(|i| matches!(i.source, Source::Tree { .. }));
+    let straight = func.wants_hvp && !whole_trees && !ad::has_calls(&low.program);
+    straight.then(|| ad::hvp(&low.program, &Wrt::public().vars(low)))
+}
+
+impl Cx<'_> {
+    /// Returns `hvp`, if it is requested.
+    pub(crate) fn hvp_companion(&self, body: &Body, given: &JvpArguments) -> Option<TokenStream> {
+        if !self.func.wants_hvp {
+            return None;
+        }
+        let low = match body {
+            Body::Straight(low) => Some(low),
+            _ => None,
+        };
+        let hvp = low.and_then(|low| Some((low, program(self.func, low)?)));
+        Some(match hvp {
+            Some((low, hvp)) => self.compiled(low, &hvp, given),
+            None => self.at_run_time(given),
+        })
+    }
+
+    /// Returns the public companion around `body`, which evaluates to two structs of gradients.
+    fn public_companion(&self, given: &JvpArguments, how: &str, body: TokenStream) -> TokenStream {
+        let n = self.names;
+        let (head, vis) = self.associated();
+        let user = &self.func.sig.ident;
+        let grads = self.grads_type();
+        let pair = ours!((#grads, #grads));
+        let returns = self.returns(pair.clone());
+        let signature = self.signature(&n.hvp, &given.inputs, &returns);
+        let body = self.body(body, &pair);
+        let body = self.calls.hvp(&body, &n.grads, &given.tangents);
+        let doc = self.docs.other(&format!(
+            "Second order, forward over reverse: the gradients of the result of `{user}`, a single float, and their change \
+             along the tangents, which is the product of the Hessian with them. {how}"
+        ));
+        ours! {
+            #head
+            #[doc = #doc]
+            #[track_caller]
+            #[inline]
+            #vis #signature { #body }
+        }
+    }
+
+    fn compiled(&self, low: &LoweredProgram, hvp: &Hvp, given: &JvpArguments) -> TokenStream {
+        let (n, rt, func) = (self.names, self.rt, self.func);
+        let (head, vis) = self.associated();
+        let (hidden, question) = (self.own(&n.internal_hvp), self.question());
+        let (checks, leaves) = (&given.checks, &given.leaves);
+        let arguments = self.borrowed_args();
+        let grads = &n.grads;
+        let structs = ["gradient", "change"].map(|local| {
+            let local = Ident::new(local, Span::mixed_site());
+            let fields = func.diff().map(|(i, d)| {
+                let (field, x) = (field(d), reference(d));
+                ours!(#field: #rt::rebuild(#x, &#local, #i))
+            });
+            ours!(#grads { #(#fields),* })
+        });
+        let body = ours! {
+            #(#checks)*
+            let given = [#(#leaves),*];
+            let (y, (gradient, change)) = #hidden(#(#arguments,)* given)#question;
+            #rt::check_single(&y);
+            (#(#structs),*)
+        };
+        let how = "Both are differentiated at compile time.";
+        let public = self.public_companion(given, how, body);
+
+        let (out, tangents) = (&func.output.ty, tangents_ident());
+        let n_params = func.params.len();
+        let mut inputs = self.inputs();
+        inputs.push(ours!(#tangents: [#rt::Leaves; #n_params]));
+        let pair = ours!((#out, (#rt::Pulled, #rt::Pulled)));
+        let returns = self.returns(pair.clone());
+        let signature = self.signature(&n.internal_hvp, &inputs, &returns);
+        let statements = self.statements(low, hvp);
+        let (statements, tracked) = match Checks::new(func, rt) {
+            Some(checks) => (
+                checks.wrap_companion(statements, &returns),
+                Some(ours!(#[track_caller])),
+            ),
+            None => (statements, None),
+        };
+        let statements = self.body(statements, &pair);
+        ours! {
+            #public
+
+            #head
+            #[doc(hidden)]
+            #tracked
+            #[inline]
+            #vis #signature { #statements }
+        }
+    }
+
+    /// Returns the statements of the program, and its results as structs of gradients.
+    fn statements(&self, low: &LoweredProgram, hvp: &Hvp) -> TokenStream {
+        let (rt, func) = (self.rt, self.func);
+        let wrt = Wrt::public().vars(low);
+        let n_params = low.program.params.len();
+        let tangents: Vec<(Var, Var)> = wrt
+            .iter()
+            .copied()
+            .zip(hvp.program.params[n_params..].iter().copied())
+            .collect();
+        let source = |x: Var| {
+            let input = low.inputs.iter().find(|i| i.var == x);
+            &input.expect("a differentiated variable is an input").source
+        };
+        let mut emit = Emitter::new(func, low, rt, &hvp.program);
+        let given = tangents_ident();
+        for (x, dx) in &tangents {
+            if let Source::Param(i) = source(*x) {
+                let (x, dx) = (emit.ident(*x), emit.ident(*dx));
+                emit.push(ours!(let #dx = #rt::tangent(&#given[#i], &#x);));
+            }
+        }
+
+        let [gradient, change] =
+            ["gradient", "change"].map(|name| Ident::new(name, Span::mixed_site()));
+        let (y, outs) = hvp
+            .program
+            .outs
+            .split_first()
+            .expect("the program returns a value");
+        let (gradients, changes) = outs.split_at(hvp.active.len());
+        let mut changes = changes.iter();
+        let nonzero = wrt.iter().zip(&hvp.nonzero).filter(|(_, n)| **n);
+        let pairs = nonzero.zip(gradients).zip(&hvp.active);
+        let puts = pairs.map(|(((x, _), g), active)| {
+            let change_of = active.then(|| changes.next().expect("one change for each active gradient"));
+            let parts = [(&gradient, Some(g)), (&change, change_of)];
+            let parts = parts.into_iter().filter_map(|(pulled, v)| Some((pulled, v?)));
+            let parts = parts.map(|(pulled, v)| {
+                let v = emit.ident(*v);
+                match source(*x) {
+                    Source::Param(i) => ours!(#pulled.add_tensor(#i, &#v);),
+                    Source::Leaf { param, .. } => {
+                        let at = emit.find(source(*x));
+                        ours!(#pulled.add_leaf(#param, &#at, &#v);)
+                    }
+                    Source::Tree { .. } | Source::Constant => {
+                        unreachable!("a part of a tree is read by a call, and a constant is not differentiated")
+                    }
+                }
+            });
+            ours!(#(#parts)*)
+        });
+        let puts: Vec<TokenStream> = puts.collect();
+        let y = emit.ident(*y);
+        let statements = emit.forward(&tangents);
+        let n_params = func.params.len();
+        ours! {
+            #statements
+            let mut #gradient = #rt::Pulled::new(#n_params);
+            let mut #change = #rt::Pulled::new(#n_params);
+            #(#puts)*
+            (#rt::own(&#y), (#gradient, #change))
+        }
+    }
+
+    /// Returns a companion that applies the run time's forward mode to the reverse-mode companion.
+    fn at_run_time(&self, given: &JvpArguments) -> TokenStream {
+        let (n, rt, func) = (self.names, self.rt, self.func);
+        let (checks, leaves) = (&given.checks, &given.leaves);
+        let tree = Ident::new("tree", Span::mixed_site());
+        let question = self.question();
+        let diff: Vec<_> = func.diff().collect();
+        let parts: Vec<usize> = diff.iter().map(|(i, _)| *i).collect();
+        let fwd = self.public_fwd(&self.parts_of(&tree, &parts));
+        let copies = nested(diff.iter().map(|(_, d)| {
+            let x = reference(d);
+            ours!(#rt::copy(#x))
+        }));
+        let tangents = nested(given.tangents.iter().map(|dx| ours!(#rt::copy(#dx))));
+        let ty = nested(diff.iter().map(|(_, d)| d.owned.to_token_stream()));
+        let part = |of: &Ident, k: usize| {
+            let (rest, first) = (vec![syn::Index::from(1); k], syn::Index::from(0));
+            ours!(#of #(.#rest)* .#first)
+        };
+        let gradients = nested(diff.iter().enumerate().map(|(k, (i, _))| {
+            let x = part(&tree, k);
+            ours!(#rt::rebuild(&#x, &cotangents, #i))
+        }));
+        let (run, value) = match &func.output.result {
+            None => (ours!(trace_jvp), gradients),
+            Some(_) => (
+                ours!(record_hvp),
+                ours!(::core::result::Result::Ok(#gradients)),
+            ),
+        };
+        let closure_returns = self.returns(ty.clone());
+        let grads = &n.grads;
+        let structs = ["gradient", "change"].map(|local| {
+            let local = Ident::new(local, Span::mixed_site());
+            let fields = diff.iter().enumerate().map(|(k, (_, d))| {
+                let (field, x) = (field(d), part(&local, k));
+                ours!(#field: #x)
+            });
+            ours!(#grads { #(#fields),* })
+        });
+        let body = ours! {
+            #(#checks)*
+            // Checks the tangents first, so that errors name the parameters.
+            let _ = [#(#leaves),*];
+            let (copies, changes) = (#copies, #tangents);
+            let (gradient, change) = #rt::#run(|#tree: &#ty| -> #closure_returns {
+                let (y, pull) = #fwd #question;
+                let cotangents = pull.call(&#rt::seed(&y));
+                #value
+            }, &copies, &changes)#question;
+            (#(#structs),*)
+        };
+        let how = "The first derivative is that of the other companions; the run time differentiates it again.";
+        self.public_companion(given, how, body)
+    }
+}

@@ -1,0 +1,292 @@
+//! Warns about code that is valid and probably not intended.
+//!
+//! A macro cannot emit warnings on stable Rust, but the use of a deprecated item can: each warning
+//! is a deprecated item that is used at the user's token. `#[allow(deprecated)]` on the function
+//! therefore silences all warnings, and `#![deny(warnings)]` turns them into errors.
+
+mod nan;
+mod reach;
+mod recorded;
+mod residual;
+mod sign;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use crate::emit::cached_call::Cause;
+use crate::input::Lint;
+pub(crate) use recorded::recorded_calls;
+
+use crate::input::Func;
+use crate::program::{Body, Input, LoweredProgram, Source};
+use gradloom_ir::flow::Block;
+use gradloom_ir::op::Diff;
+use gradloom_ir::{DType, Program, SecondaryMap, Var};
+use proc_macro2::{Ident, Span, TokenStream, TokenTree};
+use quote::{ToTokens, quote};
+use reach::Activity;
+use sign::Signs;
+use std::fmt;
+use syn::Attribute;
+
+/// Warning of the macro.
+#[derive(Debug)]
+pub(crate) struct Warning {
+    pub(crate) lint: Lint,
+    /// The user's token that it points at.
+    pub(crate) span: Span,
+    text: String,
+    /// Constant that is true if the warning does not apply, if only rustc knows that.
+    unless: Option<TokenStream>,
+}
+
+impl fmt::Display for Warning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (name, text) = (self.lint.name(), &self.text);
+        write!(
+            f,
+            "{name}: {text}; or allow it with `#[traced(allow({name}))]`"
+        )
+    }
+}
+
+/// Function as a list of blocks; a straight-line body is a single block.
+struct FunctionBlocks<'a> {
+    blocks: Vec<Block>,
+    /// Lowered form of each block.
+    lows: Vec<&'a LoweredProgram>,
+    /// Inputs of all blocks, and of the function.
+    inputs: Vec<&'a Input>,
+    results: Vec<Var>,
+    /// True if there is host control flow between the blocks.
+    is_flow: bool,
+}
+
+impl<'a> FunctionBlocks<'a> {
+    fn new(body: &'a Body) -> Option<FunctionBlocks<'a>> {
+        match body {
+            Body::Straight(low) => Some(FunctionBlocks {
+                blocks: vec![Block {
+                    program: low.program.clone(),
+                    targets: low.program.outs.clone(),
+                }],
+                lows: vec![&**low],
+                inputs: low.inputs.iter().collect(),
+                results: low.program.outs.clone(),
+                is_flow: false,
+            }),
+            Body::Flow(flowing) => {
+                let lows: Vec<&LoweredProgram> = flowing.pieces.iter().map(|p| &p.low).collect();
+                let inner = lows.iter().flat_map(|low| &low.inputs);
+                let mut inputs: Vec<&Input> = flowing.inputs.iter().chain(inner).collect();
+                inputs.sort_by_key(|i| i.var);
+                inputs.dedup_by_key(|i| i.var);
+                Some(FunctionBlocks {
+                    blocks: flowing.flow.blocks.clone(),
+                    lows,
+                    inputs,
+                    results: flowing.flow.results.clone(),
+                    is_flow: true,
+                })
+            }
+            Body::Recorded(_) => None,
+        }
+    }
+
+    fn span(&self, var: Var) -> Option<Span> {
+        self.lows.iter().find_map(|low| low.spans.get(var).copied())
+    }
+
+    /// Returns the variables of a parameter: the parameter itself, or the parts of it that are
+    /// read.
+    fn vars(&self, param: usize) -> Vec<Var> {
+        let places = self.inputs.iter().filter(|i| match &i.source {
+            Source::Param(p) | Source::Leaf { param: p, .. } | Source::Tree { param: p, .. } => {
+                *p == param
+            }
+            Source::Constant => false,
+        });
+        places.map(|i| i.var).collect()
+    }
+}
+
+/// Returns the warnings of a function, without those that are `allowed`.
+///
+/// `source` is its body as the user wrote it.
+pub(crate) fn warnings(
+    func: &Func,
+    source: &syn::Block,
+    body: &Body,
+    allowed: &[Lint],
+) -> Vec<Warning> {
+    let Some(whole) = FunctionBlocks::new(body) else {
+        return Vec::new();
+    };
+    let wrt = whole.inputs.iter().filter(|i| i.diff).map(|i| i.var);
+    let wrt: Vec<Var> = wrt.collect();
+    let activity = reach::activity(&whole.blocks, &wrt);
+    let mut found = parameters(func, source, &whole, &activity);
+    found.extend(selections(&whole, &activity));
+    // In a body with control flow the number of times a block runs is not known.
+    if let Body::Straight(low) = body {
+        found.extend(residuals(&low.program, &low.spans, &wrt));
+    }
+    found.retain(|w| !allowed.contains(&w.lint));
+    found
+}
+
+/// Returns the items that cause the warnings; `attrs` are the lint attributes of the user's item.
+pub(crate) fn tokens(warnings: &[Warning], attrs: &[Attribute]) -> TokenStream {
+    let warnings = warnings.iter().map(|warning| {
+        let note = warning.to_string();
+        let used = Ident::new("warning", warning.span);
+        let Some(unless) = &warning.unless else {
+            return quote! {
+                #(#attrs)*
+                const _: () = {
+                    #[deprecated(note = #note)]
+                    fn warning() {}
+                    let _ = #used;
+                };
+            };
+        };
+        // The constant selects the impl block, and so whether the function is deprecated.
+        quote! {
+            #(#attrs)*
+            const _: () = {
+                // Lints in the arguments of the call, which never runs, are silenced.
+                #[allow(warnings, unused, clippy::all, clippy::pedantic)]
+                const UNLESS: bool = #unless;
+                struct Call<const IS_PLANNED: bool>;
+                impl Call<true> {
+                    fn warning() {}
+                }
+                impl Call<false> {
+                    #[deprecated(note = #note)]
+                    fn warning() {}
+                }
+                let _ = Call::<UNLESS>::#used;
+            };
+        }
+    });
+    warnings.collect()
+}
+
+/// Returns warnings of parameters whose gradient is zero.
+fn parameters(
+    func: &Func,
+    source: &syn::Block,
+    whole: &FunctionBlocks,
+    activity: &Activity,
+) -> Vec<Warning> {
+    let reaching = activity.reaching(&whole.results);
+    let is_read = |vars: &[Var]| {
+        let hosts = whole.lows.iter().flat_map(|low| &low.hosts);
+        let read: Vec<Var> = hosts.flat_map(|h| &h.reads).copied().collect();
+        let behind = reach::values_behind(&whole.blocks, &read);
+        vars.iter().any(|v| behind.contains(*v))
+    };
+    // Control flow may depend on a value that no result depends on.
+    let decides = |vars: &[Var]| whole.is_flow && is_read(vars);
+    let only_one = func.diff().count() == 1;
+    let mut found = Vec::new();
+    for (i, param) in func.diff() {
+        let vars = whole.vars(i);
+        let zero = vars.iter().all(|v| !reaching.contains(*v));
+        if vars.is_empty() || !zero || param.name.starts_with('_') {
+            continue;
+        }
+        let name = match param.receiver {
+            true => "self",
+            false => &param.name,
+        };
+        // The last differentiated parameter cannot be `#[nodiff]`.
+        let remedy = match only_one {
+            true => "remove `#[traced]`",
+            false => "write `#[nodiff]` before the parameter",
+        };
+        let span = param.ident.span();
+        match reach::cut(&whole.blocks, &whole.results, &vars) {
+            Some((program, eqn, at)) => {
+                let (op, line) = (eqn.op, whole.span(at).map(|s| s.start().line));
+                let at = line.map(|l| format!(" at line {l}")).unwrap_or_default();
+                let why = match (op.def().diff(), program.aval(eqn.outs[0]).dtype) {
+                    (Diff::Zero(why), _) => why.to_owned(),
+                    (_, Some(d)) if !DType::is_float(d) => format!("{d} has no derivatives"),
+                    _ => format!("`{op}` has no derivative with respect to it"),
+                };
+                found.push(Warning {
+                    lint: Lint::ZeroGradient,
+                    span,
+                    text: format!("the gradient of `{name}` is always zero: it ends at `{op}`{at}, because {why}; if that is meant, {remedy}"),
+                    unless: None,
+                });
+            }
+            // A method may have an unused receiver for uniformity. rustc reports parameters that
+            // are never mentioned.
+            None if !param.receiver && !decides(&vars) && mentions(source.to_token_stream(), &param.ident) => found.push(Warning {
+                lint: Lint::UnusedParameter,
+                span,
+                text: match is_read(&vars) {
+                    // A number read from it may still scale a result.
+                    true => format!("the gradient of `{name}` is always zero: host code reads its shape or its values, and what is read is a constant to the derivative; if that is meant, {remedy}, or call it `_{name}`"),
+                    false => format!("no result depends on the values of `{name}`, so its gradient is always zero; remove it, or {remedy}, or call it `_{name}`"),
+                },
+                unless: None,
+            }),
+            None => {}
+        }
+    }
+    found
+}
+
+/// Returns whether `tokens` mention a variable.
+fn mentions(tokens: TokenStream, ident: &Ident) -> bool {
+    tokens.into_iter().any(|token| match token {
+        TokenTree::Ident(i) => i == *ident,
+        TokenTree::Group(g) => mentions(g.stream(), ident),
+        _ => false,
+    })
+}
+
+/// Returns warnings of `select`s that do not keep NaN out of the gradient of an operand.
+fn selections(whole: &FunctionBlocks, activity: &Activity) -> Vec<Warning> {
+    let mut signs = Signs::default();
+    for input in &whole.inputs {
+        if matches!(input.source, Source::Constant) {
+            signs.trust(input.var);
+        }
+    }
+    // Several blocks may store to a slot.
+    for block in &whole.blocks {
+        let stored = block.targets.iter().zip(&block.program.outs);
+        for (target, _) in stored.filter(|(target, value)| target != value) {
+            signs.guard(*target);
+        }
+    }
+    let mut found = Vec::new();
+    for Block { program, .. } in &whole.blocks {
+        signs.learn(program);
+        for risk in nan::risks(program, &activity.vars, &signs) {
+            if let Some(span) = whole.span(risk.at) {
+                found.push(Warning {
+                    lint: Lint::NanGradient,
+                    span,
+                    text: risk.text(program),
+                    unless: None,
+                });
+            }
+        }
+    }
+    found
+}
+
+/// Returns a warning of the largest residual, if it is larger than all arguments together.
+fn residuals(program: &Program, spans: &SecondaryMap<Var, Span>, wrt: &[Var]) -> Option<Warning> {
+    let large = residual::largest(program, wrt, |v| spans.contains(v))?;
+    Some(Warning {
+        lint: Lint::LargeResidual,
+        span: *spans.get(large.var)?,
+        text: large.text(program),
+        unless: None,
+    })
+}

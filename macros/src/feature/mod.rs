@@ -1,0 +1,9 @@
+//! Optional features, one file or folder for each.
+
+pub(crate) mod compiled_loops;
+pub(crate) mod cost;
+mod debug_points;
+pub(crate) mod dump;
+pub(crate) mod hvp;
+pub(crate) mod lint;
+pub(crate) mod selftest;

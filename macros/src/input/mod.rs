@@ -1,0 +1,111 @@
+//! Parses the user's function: the kinds of its parameters, and the structure of its result.
+//!
+//! A macro sees tokens and no types, so a parameter's written type decides its kind: a tensor, a
+//! tree of tensors, or a static value that is known before any tensor is.
+
+pub(crate) mod annotation;
+pub(crate) mod args;
+mod attribute;
+mod dim;
+pub(crate) mod fallback;
+mod format;
+pub(crate) mod generic;
+mod kind;
+mod lint;
+pub(crate) mod order;
+mod output;
+mod param;
+pub(crate) mod selftest;
+mod signature;
+
+pub(crate) use attribute::{REMAT_HINTS, is_checkpoint, is_remat_hint, is_traced};
+pub(crate) use format::format_names;
+pub(crate) use kind::{Kind, NUMBERS, classify};
+pub(crate) use lint::Lint;
+pub(crate) use output::{OutShape, Output};
+pub(crate) use param::Param;
+pub(crate) use signature::{lint_attributes, signature};
+
+use annotation::DeclaredResult;
+use generic::Params;
+use quote::ToTokens;
+use syn::{Attribute, Generics, Ident, Signature, Type};
+
+/// Impl block of a method.
+#[derive(Clone, Debug)]
+pub(crate) struct Owner {
+    pub(crate) self_ty: Type,
+    pub(crate) generics: Generics,
+}
+
+/// Parsed signature of a function to be traced.
+#[derive(Clone, Debug)]
+pub(crate) struct Func {
+    pub(crate) vis: syn::Visibility,
+    pub(crate) sig: Signature,
+    pub(crate) params: Vec<Param>,
+    pub(crate) output: Output,
+    /// Annotations of `returns(..)` for each tensor of the result; empty without `returns`.
+    pub(crate) declared: Vec<DeclaredResult>,
+    pub(crate) owner: Option<Owner>,
+    /// True if `order = 2` requests a second derivative, and the result has one.
+    pub(crate) wants_hvp: bool,
+    /// `cfg` and lint attributes, which the companions need too.
+    pub(crate) attrs: Vec<Attribute>,
+    /// True if the types of the companions can be derived from the signature.
+    pub(crate) sound: bool,
+}
+
+impl Func {
+    pub(crate) fn name(&self) -> String {
+        unraw(&self.sig.ident)
+    }
+
+    /// Returns the generic parameters of the function and of its impl block.
+    pub(crate) fn generics(&self) -> Params<'_> {
+        let owner = self.owner.iter().map(|owner| &owner.generics);
+        Params::new(owner.chain([&self.sig.generics]))
+    }
+
+    /// Returns the differentiated parameters with their positions.
+    pub(crate) fn diff(&self) -> impl Iterator<Item = (usize, &Param)> {
+        self.params.iter().enumerate().filter(|(_, p)| p.diff)
+    }
+}
+
+/// Returns the name of an identifier without `r#`.
+pub(crate) fn unraw(ident: &Ident) -> String {
+    let name = ident.to_string();
+    name.strip_prefix("r#").map(str::to_owned).unwrap_or(name)
+}
+
+/// Returns the text of tokens with conventional spacing.
+pub(crate) fn text(tokens: &impl ToTokens) -> String {
+    let mut text = tokens
+        .to_token_stream()
+        .to_string()
+        .split_whitespace()
+        .collect::<Vec<_>>()
+        .join(" ");
+    for (spaced, tight) in [
+        (" . ", "."),
+        (" :: ", "::"),
+        (":: ", "::"),
+        (" (", "("),
+        ("( ", "("),
+        (" )", ")"),
+        (" [", "["),
+        ("[ ", "["),
+        (" ]", "]"),
+        (" ,", ","),
+        ("& ", "&"),
+        (" ?", "?"),
+        (" < ", "<"),
+        (" >", ">"),
+        (" .. ", ".."),
+        (" !", "!"),
+    ] {
+        text = text.replace(spaced, tight);
+    }
+    text
+}

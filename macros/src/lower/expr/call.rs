@@ -1,0 +1,457 @@
+//! Lowers calls: of traced functions, through their companions, and of ops as associated functions
+//! of `Tensor`.
+
+use super::op::{find, tensor_function};
+use crate::input::{OutShape, text, unraw};
+use crate::lower::state::names::spelt;
+use crate::lower::{Abort, Cx, Expected, Host, LowerResult, Place, Value};
+use crate::program::{Call, CallArg, Callee, Input, Source};
+use gradloom_ir::{Aval, Op, Static, Var};
+use proc_macro2::{Ident, Span, TokenStream};
+use quote::{ToTokens, quote};
+use syn::Expr;
+use syn::spanned::Spanned;
+
+/// Functions, types and traits of the prelude whose calls are not traced functions.
+const STD: [&str; 17] = [
+    "drop",
+    "Box",
+    "Vec",
+    "Option",
+    "Result",
+    "String",
+    "Iterator",
+    "IntoIterator",
+    "FromIterator",
+    "Clone",
+    "ToOwned",
+    "Into",
+    "From",
+    "AsRef",
+    "Default",
+    "ToString",
+    "PartialEq",
+];
+
+impl Cx<'_> {
+    pub(in crate::lower) fn call(
+        &mut self,
+        call: &syn::ExprCall,
+        want: &Expected,
+        fallible: bool,
+    ) -> LowerResult<Value> {
+        let func = match &*call.func {
+            Expr::Path(func) => func,
+            Expr::Paren(p) if self.host.flow.is_some() => {
+                if let Expr::Closure(closure) = &*p.expr
+                    && let Value::Closure(closure) = self.closure(closure)?
+                {
+                    return self.call_closure(&closure, call, want);
+                }
+                return self.recorded("a call of a value", call.func.span());
+            }
+            _ => return self.recorded("a call of a value", call.func.span()),
+        };
+        let local = func.path.get_ident();
+        let local = local.and_then(|i| self.names.lookup(&i.to_string()));
+        if let Some(Value::Closure(closure)) = local {
+            let closure = closure.clone();
+            return self.call_closure(&closure, call, want);
+        }
+        let is_local = local.is_some();
+        if let Some(name) = tensor_function(&call.func) {
+            return self.tensor_call(name, call, want, fallible);
+        }
+        let path = Segments::of_path(&func.path);
+        if let Some(copied) = self.call_of_clone(&path, call, want)? {
+            return Ok(copied);
+        }
+        if func.qself.is_some() || path.is_never_traced() {
+            return self.recorded(&format!("a call of `{}`", text(&func.path)), func.span());
+        }
+        if is_local {
+            return self.recorded("a call of a value", func.span());
+        }
+        let hidden = func.path.get_ident();
+        if hidden.is_some_and(|name| self.items.functions.contains(&unraw(name)))
+            && call.args.iter().any(|arg| self.names.mentions_traced(arg))
+        {
+            return self.recorded("a call of a function of the body", func.span());
+        }
+        let callee = callee(&func.path, is_type(path.owner()));
+        let traced = TracedCallee {
+            recursive: self.is_itself(&callee),
+            callee,
+            name: text(&func.path),
+            fallible,
+            span: func.span(),
+        };
+        if let Some(value) = self.traced_call(traced, None, call.args.iter(), want)? {
+            return Ok(value);
+        }
+        let values = call
+            .args
+            .iter()
+            .map(|arg| self.eval(arg, &Expected::tensor()));
+        let values = values.collect::<LowerResult<Vec<Value>>>()?;
+        match self.hosts(&values) {
+            Some(values) => Ok(self.rebuild(values, |e| {
+                Expr::Call(syn::ExprCall {
+                    args: e.into_iter().collect(),
+                    ..call.clone()
+                })
+            })),
+            None => self.recorded("a call", func.span()),
+        }
+    }
+
+    /// Lowers `Clone::clone(x)` and `ToOwned::to_owned(x)`.
+    fn call_of_clone(
+        &mut self,
+        path: &Segments,
+        call: &syn::ExprCall,
+        want: &Expected,
+    ) -> LowerResult<Option<Value>> {
+        let [arg] = &*Vec::from_iter(&call.args) else {
+            return Ok(None);
+        };
+        let copies = [("Clone", "clone"), ("ToOwned", "to_owned")];
+        let found = (path.owner(), path.last());
+        if copies.contains(&found) && self.names.mentions_traced(arg) {
+            let value = self.eval(arg, want)?;
+            let copy = super::copy(value, |e| syn::parse_quote!(#e.clone()));
+            return Ok(Some(copy));
+        }
+        if found == copies[0] {
+            let value = self.eval(arg, &Expected::tensor())?;
+            if let Value::Tensor { .. } | Value::Place(_) = value {
+                return Ok(Some(super::copy(value, |e| e)));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Lowers a call of an associated function of `Tensor`: an op, or a tensor that depends on no
+    /// parameter.
+    fn tensor_call(
+        &mut self,
+        name: &Ident,
+        call: &syn::ExprCall,
+        want: &Expected,
+        fallible: bool,
+    ) -> LowerResult<Value> {
+        let traced = call.args.iter().any(|a| self.names.mentions_traced(a));
+        let text = name.to_string();
+        // The second form is a method called as a function: `Tensor::matmul(&x, &w)`.
+        let found = find(&text, true).or_else(|| find(&text, false).filter(|_| traced));
+        if let Some((op, method)) = found {
+            return self.op(op, method, None, call.args.iter(), None, want, name.span());
+        }
+        if traced {
+            return self.recorded(&format!("`Tensor::{name}`"), name.span());
+        }
+        let made = self.rename(&Expr::Call(call.clone()));
+        let made = Host {
+            expr: match fallible {
+                true => syn::parse_quote!(#made?),
+                false => made,
+            },
+            reads: Vec::new(),
+            number: false,
+        };
+        Ok(Value::Tensor {
+            var: self.constant(&made, None),
+            by_ref: false,
+        })
+    }
+
+    /// Returns whether a callee is the function that is being lowered.
+    fn is_itself(&self, callee: &Callee) -> bool {
+        let (owner, own) = (&self.func.owner, &self.func.sig.ident);
+        match callee {
+            Callee::Function(path) => owner.is_none() && path.is_ident(own),
+            Callee::Associated { ty, name, .. } => {
+                ty.to_string() == "Self" && owner.is_some() && name == own
+            }
+            Callee::Method { .. } => false,
+        }
+    }
+
+    /// Lowers a call of a traced method of a tree.
+    pub(in crate::lower) fn traced_method(
+        &mut self,
+        call: &syn::ExprMethodCall,
+        place: Place,
+        want: &Expected,
+        fallible: bool,
+    ) -> LowerResult<Value> {
+        let recursive = place.root
+            && self.func.params[place.param].receiver
+            && call.method == self.func.sig.ident;
+        let (method, turbofish) = (&call.method, &call.turbofish);
+        let name = format!("_.{}", text(&quote!(#method #turbofish)));
+        let callee = Callee::Method {
+            name: method.clone(),
+            turbofish: turbofish.clone(),
+        };
+        let traced = TracedCallee {
+            callee,
+            name,
+            fallible,
+            recursive,
+            span: call.method.span(),
+        };
+        let receiver = Some(Value::Place(place));
+        let value = self.traced_call(traced, receiver, call.args.iter(), want)?;
+        Ok(value.expect("the receiver is traced"))
+    }
+
+    /// Lowers a call of a traced function; `None` if no argument is traced.
+    fn traced_call<'e>(
+        &mut self,
+        traced: TracedCallee,
+        receiver: Option<Value>,
+        args: impl Iterator<Item = &'e Expr> + Clone,
+        want: &Expected,
+    ) -> LowerResult<Option<Value>> {
+        let values = self.call_values(receiver, args)?;
+        if values.iter().all(|v| matches!(v, Value::Host(_))) {
+            return Ok(None);
+        }
+        let TracedCallee {
+            callee,
+            name,
+            fallible,
+            recursive,
+            span,
+        } = traced;
+        if recursive && self.host.flow.is_none() {
+            self.diagnostics.errors.push_at(
+                span,
+                format!("`{}` calls itself whatever its arguments are, so it never returns; put the call under an `if` on a static argument", self.func.name()),
+            );
+            return Err(Abort::Error);
+        }
+        let is_method = matches!(callee, Callee::Method { .. });
+        let PassedArguments {
+            args,
+            operands,
+            shown,
+        } = self.passed(values, is_method, span)?;
+        let shown = match shown.iter().any(|s| s != TRACED) {
+            true => format!("{name}({})", shown.join(", ")),
+            false => name,
+        };
+        let attr = self.builder.b.attr(Static::Host(shown));
+        self.builder.calls.insert(
+            attr,
+            Call {
+                callee,
+                args,
+                fallible,
+                shape: want.shape.clone(),
+                span,
+            },
+        );
+        let outs = self.emit(Op::Call, &[attr], operands, vec![], want.shape.len(), span)?;
+        Ok(Some(structure(&want.shape, &mut outs.into_iter())))
+    }
+
+    /// Evaluates all arguments, so that errors in each are reported.
+    fn call_values<'e>(
+        &mut self,
+        receiver: Option<Value>,
+        args: impl Iterator<Item = &'e Expr> + Clone,
+    ) -> LowerResult<Vec<Value>> {
+        let mut values: Vec<Value> = receiver.into_iter().collect();
+        let mut failed = false;
+        for (i, arg) in args.clone().enumerate() {
+            match self.eval(arg, &Expected::tensor()) {
+                Ok(Value::Poison) | Err(Abort::Error) => failed = true,
+                Ok(value) => {
+                    let value = self.fixed_before(value, args.clone().skip(i + 1));
+                    values.push(value);
+                }
+                Err(stop) => return Err(stop),
+            }
+        }
+        match failed {
+            true => Err(Abort::Error),
+            false => Ok(values),
+        }
+    }
+
+    /// Returns the arguments in the form that a call equation takes.
+    fn passed(
+        &mut self,
+        values: Vec<Value>,
+        is_method: bool,
+        span: Span,
+    ) -> LowerResult<PassedArguments> {
+        let mut passed = PassedArguments::default();
+        for value in values {
+            let shown = match value {
+                Value::Tensor { var, by_ref } => {
+                    passed.operands.push(var);
+                    passed.args.push(CallArg::Tensor { by_ref });
+                    TRACED.to_owned()
+                }
+                Value::Place(place) => {
+                    let receives = passed.args.is_empty() && is_method;
+                    let (var, tree) = self.tree_argument(&place, receives);
+                    passed.operands.push(var);
+                    passed.args.push(CallArg::Tree(tree));
+                    TRACED.to_owned()
+                }
+                Value::Host(host) => {
+                    let shown = text(&host.expr);
+                    let expr = &host.expr;
+                    let argument = match host.reads.is_empty() {
+                        true => expr.to_token_stream(),
+                        false => {
+                            let ident =
+                                self.host_ident(&Ident::new("argument", Span::mixed_site()));
+                            self.builder
+                                .push_host(host.reads, quote!(let #ident = #expr;));
+                            ident.to_token_stream()
+                        }
+                    };
+                    passed.args.push(CallArg::Host(argument));
+                    shown
+                }
+                Value::Tuple(_) | Value::Closure(_) | Value::Uninit(_) | Value::Never => {
+                    return self.recorded(
+                        "an argument that is neither a tensor, a tree nor static",
+                        span,
+                    );
+                }
+                Value::Poison => return Err(Abort::Error),
+            };
+            passed.shown.push(shown);
+        }
+        Ok(passed)
+    }
+
+    /// Returns the variable of a tree argument, and the tokens that pass it; `receives` is true for
+    /// a method's receiver.
+    fn tree_argument(&mut self, place: &Place, receives: bool) -> (Var, TokenStream) {
+        let place = self.hoisted_place(place);
+        let param = &self.func.params[place.param];
+        let var = self.builder.b.param(Aval::UNKNOWN);
+        let tokens = place.expr.to_token_stream();
+        let reference = if place.root && param.by_ref {
+            quote!(&*#tokens)
+        } else {
+            quote!(&#tokens)
+        };
+        let passed = if receives {
+            tokens.clone()
+        } else if place.by_ref {
+            reference
+        } else {
+            let rt = &self.rt;
+            quote!(#rt::copy(#reference))
+        };
+        let name = match &*spelt(&tokens) {
+            "" => "part".to_owned(),
+            name => name.to_owned(),
+        };
+        self.builder.inputs.push(Input {
+            var,
+            source: Source::Tree {
+                param: place.param,
+                place: tokens,
+            },
+            diff: param.diff,
+        });
+        self.name(var, &Ident::new(&name, Span::mixed_site()));
+        (var, passed)
+    }
+}
+
+/// Traced function at a call.
+struct TracedCallee {
+    callee: Callee,
+    /// Name shown in the program.
+    name: String,
+    /// True if its `Result` is unwrapped by `?`.
+    fallible: bool,
+    /// True if it is the function that is being lowered.
+    recursive: bool,
+    span: Span,
+}
+
+/// Arguments of a call of a traced function.
+#[derive(Default)]
+struct PassedArguments {
+    args: Vec<CallArg>,
+    /// Variables of the traced arguments.
+    operands: Vec<Var>,
+    /// Arguments as shown in the program: static ones by their text.
+    shown: Vec<String>,
+}
+
+/// Placeholder shown for a traced argument.
+const TRACED: &str = "_";
+
+/// Identifiers of a path.
+struct Segments(Vec<String>);
+
+impl Segments {
+    fn of_path(path: &syn::Path) -> Segments {
+        let segments = path.segments.iter();
+        Segments(segments.map(|s| s.ident.to_string()).collect())
+    }
+
+    fn last(&self) -> &str {
+        self.0.last().map_or("", |s| s)
+    }
+
+    /// Returns the type or module that the last segment belongs to.
+    fn owner(&self) -> &str {
+        self.0.iter().nth_back(1).map_or("", |s| s)
+    }
+
+    /// Returns whether a path is known not to be a traced function.
+    ///
+    /// Constructors and the standard library are not traced. If a tensor is passed to `f64::sin` or
+    /// the like, rustc reports it.
+    fn is_never_traced(&self) -> bool {
+        let (owner, last) = (self.owner(), self.last());
+        let first = self.0.first().map_or("", |s| s);
+        let of_std = ["std", "core", "alloc"].contains(&first)
+            || STD.contains(&last)
+            || STD.contains(&owner);
+        is_type(last) || of_std || crate::input::NUMBERS.contains(&owner)
+    }
+}
+
+fn is_type(name: &str) -> bool {
+    name.chars().next().is_some_and(char::is_uppercase)
+}
+
+/// Returns the callee of a path: an associated function if `of_type`, otherwise a free function.
+fn callee(path: &syn::Path, of_type: bool) -> Callee {
+    if !of_type {
+        return Callee::Function(path.clone());
+    }
+    let mut ty = path.clone();
+    let last = ty.segments.pop().expect("the path has two segments");
+    ty.segments.pop_punct();
+    Callee::Associated {
+        ty: ty.to_token_stream(),
+        name: last.ident,
+        turbofish: last.arguments,
+    }
+}
+
+/// Returns the results of a call in the structure `shape`.
+fn structure(shape: &OutShape, outs: &mut impl Iterator<Item = Var>) -> Value {
+    match shape {
+        OutShape::Tuple(parts) => Value::Tuple(parts.iter().map(|p| structure(p, outs)).collect()),
+        _ => Value::Tensor {
+            var: outs.next().expect("as many results as leaves"),
+            by_ref: false,
+        },
+    }
+}

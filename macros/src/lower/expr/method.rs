@@ -1,0 +1,222 @@
+//! Lowers method calls, by the kind of their receiver.
+
+use super::op::find;
+use super::{by_ref, copy};
+use crate::lower::{Abort, Cx, Expected, Host, LowerResult, Place, Value, host};
+use crate::method_table::{is_of_values, reads_tensor};
+use gradloom_ir::Op;
+use gradloom_ir::op::Method;
+use quote::ToTokens;
+use syn::Expr;
+
+/// Methods that return the receiver as an owned value.
+const COPIES: [&str; 3] = ["clone", "to_owned", "into"];
+/// Methods that return the receiver by reference.
+const BORROWS: [&str; 2] = ["as_ref", "borrow"];
+impl Cx<'_> {
+    /// Lowers a method call on a tensor, a tree, a tuple or a host value.
+    pub(in crate::lower) fn method(
+        &mut self,
+        call: &syn::ExprMethodCall,
+        want: &Expected,
+        fallible: bool,
+    ) -> LowerResult<Value> {
+        let name = call.method.to_string();
+        if ["unwrap", "expect"].contains(&name.as_str())
+            && let Some(place) = self.borrowed_place(call)?
+        {
+            return Ok(place);
+        }
+        let receiver = self.eval(&call.receiver, &Expected::tensor())?;
+        let plain = call.args.is_empty();
+        match receiver {
+            Value::Poison => {
+                // Errors in the arguments are still reported.
+                for arg in &call.args {
+                    let _ = self.eval(arg, &Expected::tensor());
+                }
+                Err(Abort::Error)
+            }
+            value @ (Value::Tensor { .. } | Value::Place(_))
+                if plain && COPIES.contains(&name.as_str()) =>
+            {
+                Ok(copy(value, |e| syn::parse_quote!(#e.clone())))
+            }
+            value @ (Value::Tensor { .. } | Value::Place(_))
+                if plain && BORROWS.contains(&name.as_str()) =>
+            {
+                Ok(by_ref(value, true, |e| syn::parse_quote!(&#e)))
+            }
+            Value::Tuple(parts) if plain && name == "clone" && parts.iter().all(is_cloned) => {
+                let copy = cloned(Value::Tuple(parts));
+                Ok(self.hoisted_value(copy, "part"))
+            }
+            Value::Tensor { var, .. } if reads_tensor(&name) => {
+                let ident = self.named_by_host(var);
+                let host = Host {
+                    expr: syn::parse_quote!(#ident),
+                    reads: vec![var],
+                    number: false,
+                };
+                self.host_method(
+                    call,
+                    host,
+                    ["dim", "rank", "numel", "item"].contains(&name.as_str()),
+                )
+            }
+            Value::Host(host) => self.host_method(call, host, false),
+            Value::Tensor { var, by_ref } => {
+                if let Some((op, method)) = find(&name, false) {
+                    let receiver = Some(Value::Tensor { var, by_ref });
+                    return self.op_method(op, method, receiver, call, want);
+                }
+                if ["iter", "into_iter", "iter_mut"].contains(&name.as_str()) {
+                    return self.diagnostics.refuse_iteration(&call.method);
+                }
+                // rustc explains a missing method better.
+                self.recorded(&format!("the method `{name}`"), call.method.span())
+            }
+            Value::Place(place) => self.place_method(call, place, want, fallible),
+            Value::Tuple(_) | Value::Closure(_) | Value::Uninit(_) | Value::Never => self.recorded(
+                "a method of a value that is not a tensor",
+                call.method.span(),
+            ),
+        }
+    }
+
+    /// Lowers a method of a part of a tree.
+    ///
+    /// The part may be a tensor, a number, a list or another tree, which the macro cannot
+    /// distinguish.
+    fn place_method(
+        &mut self,
+        call: &syn::ExprMethodCall,
+        place: Place,
+        want: &Expected,
+        fallible: bool,
+    ) -> LowerResult<Value> {
+        let name = call.method.to_string();
+        if (reads_tensor(&name) && !place.root)
+            || ["len", "is_empty", "is_some", "is_none"].contains(&name.as_str())
+        {
+            let number = name != "is_empty";
+            let host = Host {
+                expr: place.expr,
+                reads: Vec::new(),
+                number: false,
+            };
+            return self.host_method(call, host, number);
+        }
+        // The receiver is probably a number or a collection, which has no traced methods, so the
+        // body is traced at run time.
+        if is_of_values(&name) {
+            return self.recorded(&format!("`.{name}(..)`"), call.method.span());
+        }
+        if let Some((op, method)) = find(&name, false).filter(|_| !place.root) {
+            return self.op_method(op, method, Some(Value::Place(place)), call, want);
+        }
+        if self.is_generic(&place) {
+            // The type decides whether the method is traced.
+            return self.recorded(
+                &format!("the method `{name}` of a generic type"),
+                call.method.span(),
+            );
+        }
+        self.traced_method(call, place, want, fallible)
+    }
+
+    fn op_method(
+        &mut self,
+        op: Op,
+        method: Method,
+        receiver: Option<Value>,
+        call: &syn::ExprMethodCall,
+        want: &Expected,
+    ) -> LowerResult<Value> {
+        let (args, turbofish) = (call.args.iter(), call.turbofish.as_ref());
+        self.op(
+            op,
+            method,
+            receiver,
+            args,
+            turbofish,
+            want,
+            call.method.span(),
+        )
+    }
+
+    /// Returns whether the type of a place may depend on a type parameter.
+    fn is_generic(&self, place: &Place) -> bool {
+        let param = &self.func.params[place.param];
+        if param.receiver {
+            let owner = self.func.owner.as_ref();
+            return !place.root && owner.is_some_and(|o| o.generics.type_params().next().is_some());
+        }
+        let owner = self
+            .func
+            .owner
+            .iter()
+            .flat_map(|o| o.generics.type_params());
+        let mut generics = owner.chain(self.func.sig.generics.type_params());
+        let mut named = Vec::new();
+        host::in_tokens(param.owned.to_token_stream(), &mut |i| {
+            named.push(i.clone())
+        });
+        generics.any(|g| named.contains(&g.ident))
+    }
+
+    /// Lowers a method of a host value, if its arguments are host values too.
+    fn host_method(
+        &mut self,
+        call: &syn::ExprMethodCall,
+        receiver: Host,
+        number: bool,
+    ) -> LowerResult<Value> {
+        let mut values = vec![Value::Host(receiver)];
+        for arg in &call.args {
+            values.push(self.eval(arg, &Expected::tensor())?);
+        }
+        let Some(values) = self.hosts(&values) else {
+            return self.recorded(
+                &format!("the method `{}` of a host value", call.method),
+                call.method.span(),
+            );
+        };
+        let value = self.rebuild(values, |mut e| {
+            let receiver = Box::new(e.remove(0));
+            Expr::MethodCall(syn::ExprMethodCall {
+                receiver,
+                args: e.into_iter().collect(),
+                ..call.clone()
+            })
+        });
+        match value {
+            Value::Host(h) => Ok(Value::Host(Host { number, ..h })),
+            other => Ok(other),
+        }
+    }
+}
+
+/// Returns whether a value consists of tensors and host values.
+fn is_cloned(value: &Value) -> bool {
+    match value {
+        Value::Tensor { .. } | Value::Host(_) => true,
+        Value::Tuple(parts) => parts.iter().all(is_cloned),
+        _ => false,
+    }
+}
+
+/// Returns the value with its host values cloned.
+fn cloned(value: Value) -> Value {
+    match value {
+        Value::Host(host) if host::literal(&host.expr).is_none() => {
+            let e = &host.expr;
+            Value::Host(Host {
+                expr: syn::parse_quote!(::core::clone::Clone::clone(&#e)),
+                ..host
+            })
+        }
+        Value::Tuple(parts) => Value::Tuple(parts.into_iter().map(cloned).collect()),
+        value => value,
+    }
+}

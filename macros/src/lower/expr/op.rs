@@ -1,0 +1,199 @@
+//! Lowers calls of ops, as the table of methods describes them.
+
+use crate::lower::{Abort, Cx, Expected, LowerResult, Value};
+use gradloom_ir::op::{Method, Operands, Param};
+use gradloom_ir::{Attr, Op, Static, Var};
+use proc_macro2::{Ident, Span};
+use syn::spanned::Spanned;
+use syn::{AngleBracketedGenericArguments, Expr, GenericArgument};
+
+/// Returns the op of a method or an associated function of `Tensor`.
+pub(in crate::lower) fn find(name: &str, assoc: bool) -> Option<(Op, Method)> {
+    Op::ALL.iter().find_map(|op| {
+        op.def()
+            .methods()
+            .into_iter()
+            .find(|m| m.name == name && m.assoc == assoc)
+            .map(|m| (*op, m))
+    })
+}
+
+/// Returns the name of the associated function of `Tensor` that a path refers to.
+pub(in crate::lower) fn tensor_function(func: &Expr) -> Option<&Ident> {
+    let Expr::Path(p) = func else { return None };
+    let mut segments = p.path.segments.iter().rev();
+    let (name, ty) = (segments.next()?, segments.next()?);
+    (ty.ident == "Tensor" && p.qself.is_none()).then_some(&name.ident)
+}
+
+/// Operands and static arguments of a call of an op.
+#[derive(Default)]
+struct Arguments {
+    data: Vec<Var>,
+    likes: Vec<Var>,
+    statics: Vec<Attr>,
+}
+
+impl Cx<'_> {
+    /// Lowers a call of an op by one of its methods.
+    #[allow(clippy::too_many_arguments)] // all of these are parts of one call
+    pub(in crate::lower) fn op<'e>(
+        &mut self,
+        op: Op,
+        method: Method,
+        receiver: Option<Value>,
+        args: impl Iterator<Item = &'e Expr>,
+        turbofish: Option<&AngleBracketedGenericArguments>,
+        want: &Expected,
+        span: Span,
+    ) -> LowerResult<Value> {
+        let Arguments {
+            data,
+            likes,
+            statics,
+        } = self.arguments(op, method, receiver, args, span)?;
+        if op == Op::Cast && self.builder.b.static_of(statics[0]).is_host() {
+            // The dtype decides whether the cast has a derivative.
+            return self.recorded("a cast to a dtype that is not written out", span);
+        }
+        let n_outs = if method.params.contains(&Param::Count) {
+            let Some(n) = count(turbofish).or(want.count) else {
+                // The number may follow from the type of the result, which only rustc knows.
+                let what = format!("an unspecified number of results of `{}`", method.name);
+                return self.recorded(&what, span);
+            };
+            Some(n)
+        } else {
+            None
+        };
+        let likes = match op.def().operands() {
+            Operands::Fixed(_, n) => {
+                let implicit = n.saturating_sub(likes.len());
+                data.iter().copied().take(implicit).chain(likes).collect()
+            }
+            Operands::Between(..) | Operands::Many => likes,
+            _ => data.clone(),
+        };
+        let outs = self.emit(op, &statics, data, likes, n_outs.unwrap_or(1), span)?;
+        let mut values = outs
+            .into_iter()
+            .map(|var| Value::Tensor { var, by_ref: false });
+        Ok(match n_outs {
+            Some(_) => Value::Tuple(values.collect()),
+            None => values.next().expect("one result"),
+        })
+    }
+
+    /// Lowers the arguments in the order of the method's parameters, reporting the errors of each.
+    fn arguments<'e>(
+        &mut self,
+        op: Op,
+        method: Method,
+        mut receiver: Option<Value>,
+        mut args: impl Iterator<Item = &'e Expr>,
+        span: Span,
+    ) -> LowerResult<Arguments> {
+        let mut read = Arguments::default();
+        let names = op.def().statics();
+        let (mut failed, mut missing) = (false, false);
+        // First branch of a `select`, if it is a number: it takes the dtype of the second.
+        let mut number = None;
+        for param in method.params {
+            match param {
+                Param::Data | Param::Like => {
+                    let value = match receiver.take() {
+                        Some(value) => Ok(value),
+                        None => match args.next() {
+                            Some(arg) => self.eval(arg, &Expected::tensor()),
+                            None => {
+                                missing = true;
+                                continue;
+                            }
+                        },
+                    };
+                    let like = match op {
+                        Op::Select => read.data.get(1).copied(),
+                        _ => read.data.first().copied(),
+                    };
+                    if let (Op::Select, 1, Ok(Value::Host(_))) = (op, read.data.len(), &value)
+                        && number.is_none()
+                    {
+                        number = value.ok();
+                        continue;
+                    }
+                    match value.and_then(|v| self.tensor(v, like)) {
+                        Ok(var) if *param == Param::Data => read.data.push(var),
+                        Ok(var) => read.likes.push(var),
+                        Err(Abort::Error) => failed = true,
+                        Err(stop) => return Err(stop),
+                    }
+                }
+                Param::List => match args.next().map(|a| self.list(a)) {
+                    Some(Ok(vars)) => read.data.extend(vars),
+                    Some(Err(Abort::Error)) => failed = true,
+                    Some(Err(stop)) => return Err(stop),
+                    None => missing = true,
+                },
+                Param::Static => match args.next().map(|a| (a, self.static_value(a))) {
+                    Some((arg, Ok(host))) if is_text(&host.expr) => {
+                        return self.recorded("text", arg.span());
+                    }
+                    Some((arg, Ok(host))) => {
+                        let name = names.get(read.statics.len()).copied();
+                        let name = name.unwrap_or("argument");
+                        read.statics.push(self.statik(host, name, arg.span()));
+                    }
+                    Some((_, Err(Abort::Error))) => failed = true,
+                    Some((_, Err(stop))) => return Err(stop),
+                    None => missing = true,
+                },
+                Param::Switch(on) => read.statics.push(self.builder.b.attr(*on)),
+                Param::All => read.statics.push(self.builder.b.attr(Static::All)),
+                Param::Number(n) => read.statics.push(self.builder.b.attr(*n)),
+                // The count is not an argument of the call.
+                Param::Count => {}
+            }
+        }
+        if missing || args.next().is_some() {
+            // rustc reports a wrong number of arguments better.
+            let what = format!("a wrong number of arguments for `{}`", method.name);
+            return self.recorded(&what, span);
+        }
+        if failed {
+            return Err(Abort::Error);
+        }
+        if let Some(number) = number {
+            let number = self.tensor(number, read.data.last().copied())?;
+            read.data.insert(1, number);
+        }
+        Ok(read)
+    }
+
+    /// Lowers a list of tensors: `&[&a, &b]`.
+    fn list(&mut self, arg: &Expr) -> LowerResult<Vec<Var>> {
+        match self.eval(arg, &Expected::tensor())? {
+            Value::Tuple(values) => values.into_iter().map(|v| self.tensor(v, None)).collect(),
+            Value::Poison => Err(Abort::Error),
+            // The length of the list is not known.
+            _ => self.recorded("a list of tensors that is not written out", arg.span()),
+        }
+    }
+}
+
+/// Returns whether an expression is a literal that is neither a tensor nor a static argument.
+///
+/// rustc reports it in the user's function.
+pub(in crate::lower) fn is_text(expr: &Expr) -> bool {
+    matches!(expr, Expr::Lit(l) if !matches!(l.lit, syn::Lit::Int(_) | syn::Lit::Float(_) | syn::Lit::Bool(_)))
+}
+
+/// Returns the number in `::<2>`.
+fn count(turbofish: Option<&AngleBracketedGenericArguments>) -> Option<usize> {
+    match turbofish?.args.first()? {
+        GenericArgument::Const(Expr::Lit(syn::ExprLit {
+            lit: syn::Lit::Int(n),
+            ..
+        })) => n.base10_parse().ok(),
+        _ => None,
+    }
+}

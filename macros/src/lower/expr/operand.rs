@@ -1,0 +1,66 @@
+//! Converts values to operands and static arguments of equations.
+
+use super::op::is_text;
+use crate::input::text;
+use crate::lower::host;
+use crate::lower::{Abort, Cx, Host, LowerResult, Value};
+use gradloom_ir::{Attr, Op, Static, Var};
+use proc_macro2::{Ident, Span};
+use quote::{quote, quote_spanned};
+use syn::spanned::Spanned;
+
+impl Cx<'_> {
+    /// Returns the variable of a value that is an operand; a number takes the dtype of `like`.
+    pub(in crate::lower) fn tensor(&mut self, value: Value, like: Option<Var>) -> LowerResult<Var> {
+        match value {
+            Value::Tensor { var, .. } => Ok(var),
+            Value::Place(place) => self.leaf(&place, like),
+            Value::Host(host) if is_text(&host.expr) => self.recorded("text", host.expr.span()),
+            Value::Host(host) => {
+                if let (Some(like), true) =
+                    (like, host.number || host::literal(&host.expr).is_some())
+                {
+                    let span = host.expr.span();
+                    // A number literal is a float until it takes the dtype of the tensor.
+                    let value = match host::literal(&host.expr).and_then(|s| s.float()) {
+                        Some(x) => self.builder.b.attr(x),
+                        None => self.statik(host, "value", span),
+                    };
+                    return self
+                        .emit(Op::Scalar, &[value], vec![], vec![like], 1, span)
+                        .map(|v| v[0]);
+                }
+                Ok(self.constant(&host, like))
+            }
+            Value::Tuple(_) => Err(Abort::Recorded("a tuple is used as a tensor".to_owned())),
+            Value::Closure(_) => Err(Abort::Recorded("a closure is used as a tensor".to_owned())),
+            // rustc reports that it has no value.
+            Value::Uninit(_) | Value::Never => Err(Abort::Recorded(
+                "a value that is not initialised".to_owned(),
+            )),
+            Value::Poison => Err(Abort::Error),
+        }
+    }
+
+    /// Returns a static argument; a value that is not a literal is bound to a local.
+    pub(in crate::lower) fn statik(&mut self, host: Host, name: &str, span: Span) -> Attr {
+        if let Some(known) = host::literal(&host.expr) {
+            return self.builder.b.attr(known);
+        }
+        let value = match self.dims_of_list(&host) {
+            Some(dims_of_list) if name == "shape" => Static::Dims(text(&host.expr), dims_of_list),
+            _ => Static::Host(text(&host.expr)),
+        };
+        let attr = self.builder.b.attr(value);
+        let ident = self.host_ident(&Ident::new(name, Span::mixed_site()));
+        let (rt, expr) = (&self.rt, &host.expr);
+        let call = quote_spanned!(span=> #rt::statik);
+        self.builder
+            .push_host(host.reads, quote!(let #ident = #call(#expr);));
+        self.builder
+            .static_hosts
+            .insert(attr, self.builder.hosts.len() - 1);
+        self.builder.statics.insert(attr, ident);
+        attr
+    }
+}

@@ -1,0 +1,234 @@
+//! Lowers tuples, lists, fields, indices, ranges and casts.
+
+use crate::input::OutShape;
+use crate::lower::{Abort, Cx, Expected, Host, LowerResult, Place, Value, host};
+use syn::Expr;
+use syn::spanned::Spanned;
+
+impl Cx<'_> {
+    /// Lowers a tuple of tensors and host values.
+    pub(in crate::lower) fn tuple(
+        &mut self,
+        t: &syn::ExprTuple,
+        want: &Expected,
+    ) -> LowerResult<Value> {
+        let shapes = match &want.shape {
+            OutShape::Tuple(shapes) if shapes.len() == t.elems.len() => Some(shapes.clone()),
+            _ => None,
+        };
+        let mixed = t.elems.iter().any(|e| self.names.mentions_traced(e));
+        let values = t.elems.iter().enumerate().map(|(i, e)| {
+            let shape = shapes.as_ref().map_or(OutShape::Tensor, |s| s[i].clone());
+            Ok(match self.eval(e, &Expected { shape, count: None })? {
+                Value::Host(host) if mixed && host.reads.is_empty() => {
+                    Value::Host(self.hoisted(host, "part"))
+                }
+                value => value,
+            })
+        });
+        let values = values.collect::<LowerResult<Vec<_>>>()?;
+        if values.iter().all(|v| matches!(v, Value::Host(_))) {
+            return Ok(self.rebuild(values, |e| {
+                Expr::Tuple(syn::ExprTuple {
+                    elems: e.into_iter().collect(),
+                    ..t.clone()
+                })
+            }));
+        }
+        Ok(self.hoisted_value(Value::Tuple(values), "part"))
+    }
+
+    /// Lowers an array to a tuple.
+    pub(in crate::lower) fn array(&mut self, a: &syn::ExprArray) -> LowerResult<Value> {
+        let values = a
+            .elems
+            .iter()
+            .map(|e| self.eval(e, &Expected::tensor()))
+            .collect::<LowerResult<Vec<_>>>()?;
+        if let Some(values) = self.hosts(&values) {
+            return Ok(self.rebuild(values, |e| {
+                Expr::Array(syn::ExprArray {
+                    elems: e.into_iter().collect(),
+                    ..a.clone()
+                })
+            }));
+        }
+        Ok(Value::Tuple(values))
+    }
+
+    /// Lowers a field of a tree, a tuple or a host value.
+    pub(in crate::lower) fn field_of(&mut self, f: &syn::ExprField) -> LowerResult<Value> {
+        match self.eval(&f.base, &Expected::tensor())? {
+            Value::Place(place) => Ok(self.field(&place, &f.member)),
+            Value::Tuple(values) => match &f.member {
+                syn::Member::Unnamed(i) if (i.index as usize) < values.len() => {
+                    Ok(values[i.index as usize].clone())
+                }
+                _ => self.recorded("a field of a tuple", f.member.span()),
+            },
+            Value::Host(h) => Ok(self.rebuild(vec![Value::Host(h)], |mut e| {
+                Expr::Field(syn::ExprField {
+                    base: Box::new(e.remove(0)),
+                    ..f.clone()
+                })
+            })),
+            Value::Poison => Err(Abort::Error),
+            _ => self.recorded("a field of a tensor", f.member.span()),
+        }
+    }
+
+    /// Lowers a cast of a number.
+    pub(in crate::lower) fn cast(&mut self, c: &syn::ExprCast) -> LowerResult<Value> {
+        match self.eval(&c.expr, &Expected::tensor())? {
+            Value::Tensor { .. } => {
+                self.diagnostics.errors.push(
+                    c,
+                    "a tensor cannot be cast with `as`; write `.cast(DType::F32)`",
+                );
+                Err(Abort::Error)
+            }
+            value => match self.hosts(&[value]) {
+                Some(values) => Ok(self.rebuild(values, |mut e| {
+                    Expr::Cast(syn::ExprCast {
+                        expr: Box::new(e.remove(0)),
+                        ..c.clone()
+                    })
+                })),
+                None => Err(Abort::Error),
+            },
+        }
+    }
+
+    /// Lowers a range of host values.
+    pub(in crate::lower) fn range(&mut self, e: &syn::ExprRange) -> LowerResult<Value> {
+        let parts: Vec<&Expr> = e.start.iter().chain(&e.end).map(|b| &**b).collect();
+        let values = parts
+            .into_iter()
+            .map(|e| self.eval(e, &Expected::tensor()))
+            .collect::<LowerResult<Vec<_>>>()?;
+        match self.hosts(&values) {
+            Some(values) => {
+                let (start, end) = (e.start.is_some(), e.end.is_some());
+                Ok(self.rebuild(values, |parts| {
+                    let mut parts = parts.into_iter().map(Box::new);
+                    Expr::Range(syn::ExprRange {
+                        start: start.then(|| parts.next()).flatten(),
+                        end: end.then(|| parts.next()).flatten(),
+                        ..e.clone()
+                    })
+                }))
+            }
+            None => self.recorded("a range of tensors", e.span()),
+        }
+    }
+
+    /// Returns a host expression that `make` builds from the expressions of `values`, which must
+    /// all be host values.
+    pub(in crate::lower) fn rebuild(
+        &self,
+        values: Vec<Value>,
+        make: impl FnOnce(Vec<Expr>) -> Expr,
+    ) -> Value {
+        let (mut exprs, mut reads, mut number) = (Vec::new(), Vec::new(), true);
+        for value in values {
+            if let Value::Host(h) = value {
+                exprs.push(h.expr);
+                reads.extend(h.reads);
+                number &= h.number;
+            }
+        }
+        Value::Host(Host {
+            expr: make(exprs),
+            reads,
+            number,
+        })
+    }
+
+    /// Returns the values as host values, if all of them are or may be.
+    ///
+    /// A part of a tree may be a host value.
+    pub(in crate::lower) fn hosts(&self, values: &[Value]) -> Option<Vec<Value>> {
+        let hosts = values.iter().map(|v| match v {
+            Value::Host(_) => Some(v.clone()),
+            Value::Place(p) if !p.root || self.host.reads_places => Some(Value::Host(Host {
+                expr: match p.by_ref && !p.root && !p.is_bound_reference() {
+                    true => {
+                        let expr = &p.expr;
+                        syn::parse_quote!(&#expr)
+                    }
+                    false => p.expr.clone(),
+                },
+                reads: Vec::new(),
+                number: false,
+            })),
+            _ => None,
+        });
+        hosts.collect()
+    }
+
+    /// Returns a field of a place.
+    pub(in crate::lower) fn field(&self, place: &Place, member: &syn::Member) -> Value {
+        let base = &place.expr;
+        let expr = syn::parse_quote!(#base.#member);
+        Value::Place(Place {
+            param: place.param,
+            expr,
+            by_ref: false,
+            root: false,
+            owned: place.owned,
+        })
+    }
+
+    /// Lowers an index into a list in a tree, a tuple or a host value.
+    pub(in crate::lower) fn index(&mut self, i: &syn::ExprIndex) -> LowerResult<Value> {
+        let base = self.eval(&i.expr, &Expected::tensor())?;
+        let index = match &base {
+            // The error for indexing a tensor is enough; one for the type of the index would be
+            // redundant.
+            Value::Tensor { .. } => self.static_value(&syn::parse_quote!(0))?,
+            _ => self.static_value(&i.index)?,
+        };
+        match base {
+            Value::Place(place) => {
+                // A host value is read immediately, and perhaps only if the left side of `&&` is
+                // true, so its index is not bound ahead.
+                let index = match self.host.reads_places && index.reads.is_empty() {
+                    true => index.expr,
+                    false => self.fixed_index(index.expr, &index.reads),
+                };
+                let base = &place.expr;
+                let expr = syn::parse_quote!(#base[#index]);
+                Ok(Value::Place(Place {
+                    param: place.param,
+                    expr,
+                    by_ref: false,
+                    root: false,
+                    owned: place.owned,
+                }))
+            }
+            Value::Host(h) => Ok(self.rebuild(
+                vec![Value::Host(h), Value::Host(index)],
+                |mut e| {
+                    let (index, expr) = (e.pop().expect("two parts"), e.pop().expect("two parts"));
+                    Expr::Index(syn::ExprIndex {
+                        expr: Box::new(expr),
+                        index: Box::new(index),
+                        ..i.clone()
+                    })
+                },
+            )),
+            Value::Tuple(values) => match host::literal(&index.expr).and_then(|s| s.int()) {
+                Some(n) if (n as usize) < values.len() => Ok(values[n as usize].clone()),
+                _ => self.recorded("an index", i.span()),
+            },
+            Value::Closure(_) | Value::Uninit(_) | Value::Never => {
+                self.recorded("an index", i.span())
+            }
+            Value::Tensor { .. } => {
+                self.diagnostics.errors.push(i, "a tensor cannot be indexed with `[]`; write `.slice(..)`, or `.unbind::<N>(axis)` for its parts");
+                Err(Abort::Error)
+            }
+            Value::Poison => Err(Abort::Error),
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! Assembles the pieces of a body once all of it is lowered and the variables that cross blocks are
+//! known.
+
+use crate::lower::Cx;
+use crate::program::{Declaration, HostCode, LoweredFlow, Piece, Store};
+use crate::program::{Input, LoweredProgram, Source};
+use gradloom_ir::flow::{Block, Flow, Node};
+use gradloom_ir::{Program, SecondaryMap, Var};
+use proc_macro2::{Ident, Span, TokenStream};
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+
+/// Block before the variables that other blocks read are known.
+#[derive(Clone)]
+pub(in crate::lower) struct RawBlock {
+    pub(in crate::lower) program: Program,
+    pub(in crate::lower) inputs: Vec<Input>,
+    pub(in crate::lower) hosts: Vec<crate::program::HostStmt>,
+    pub(in crate::lower) statics: BTreeMap<gradloom_ir::Attr, Ident>,
+    pub(in crate::lower) static_hosts: BTreeMap<gradloom_ir::Attr, usize>,
+    pub(in crate::lower) input_hosts: SecondaryMap<Var, usize>,
+    pub(in crate::lower) calls: BTreeMap<gradloom_ir::Attr, crate::program::Call>,
+    pub(in crate::lower) spans: SecondaryMap<Var, Span>,
+    pub(in crate::lower) stores: Vec<(Var, Var, Store)>,
+    pub(in crate::lower) line: usize,
+}
+
+impl Cx<'_> {
+    /// Assembles the pieces of a body that has been lowered completely.
+    pub(in crate::lower) fn pieces(mut self) -> LoweredFlow {
+        let names = std::mem::take(&mut self.builder.b)
+            .finish(Vec::new(), Vec::new())
+            .names;
+        let idents = Rc::new(self.names.idents);
+        let mut state = self
+            .host
+            .flow
+            .take()
+            .expect("the body may have control flow");
+        let mut body = state.open.pop().expect("the outermost list is open");
+        declared(&mut body, &state.declarations);
+        let raws: Vec<RawBlock> = state.blocks.into_iter().map(Rc::unwrap_or_clone).collect();
+        let bound: Vec<BTreeSet<Var>> = raws.iter().map(RawBlock::bound).collect();
+        let free = raws.iter().zip(&bound).map(|(raw, bound)| raw.free(bound));
+        let free: Vec<BTreeSet<Var>> = free.collect();
+        let crossing: BTreeSet<Var> = free.iter().flatten().copied().collect();
+        // Host statements are emitted in the block that computes the variables they read.
+        let hosts = raws.iter().flat_map(|b| &b.hosts);
+        state
+            .read
+            .extend(hosts.flat_map(|h| h.reads.iter().copied()));
+        let (mut blocks, mut pieces) = (Vec::new(), Vec::new());
+        let n_eqns = raws.iter().map(|raw| raw.program.eqns.len()).sum();
+        for (mut raw, (bound, free)) in raws.into_iter().zip(bound.iter().zip(&free)) {
+            let kept = bound
+                .intersection(&crossing)
+                .map(|v| (*v, *v, Store::Fresh));
+            let stores: Vec<(Var, Var, Store)> = raw.stores.iter().copied().chain(kept).collect();
+            let reads: Vec<Var> = bound.intersection(&state.read).copied().collect();
+            if !reads.is_empty() {
+                raw.hosts.push(crate::program::HostStmt {
+                    at: raw.program.eqns.len(),
+                    reads,
+                    tokens: TokenStream::new(),
+                });
+            }
+            let inputs = raw.inputs.iter().map(|i| i.var);
+            let inputs: BTreeSet<Var> = inputs.filter(|v| !free.contains(v)).collect();
+            let mut program = Program {
+                params: free.iter().chain(&inputs).copied().collect(),
+                outs: stores.iter().map(|s| s.1).collect(),
+                names: names.clone(),
+                ..raw.program
+            };
+            for (var, keep) in &self.builder.remat_hints {
+                if bound.contains(var) {
+                    program.pins.insert(*var, *keep);
+                }
+            }
+            blocks.push(Block {
+                program: program.clone(),
+                targets: stores.iter().map(|s| s.0).collect(),
+            });
+            pieces.push(Piece {
+                low: LoweredProgram {
+                    program,
+                    n_eqns,
+                    inputs: raw.inputs,
+                    hosts: raw.hosts,
+                    statics: raw.statics,
+                    static_hosts: raw.static_hosts,
+                    input_hosts: raw.input_hosts,
+                    calls: raw.calls,
+                    spans: raw.spans,
+                    idents: idents.clone(),
+                },
+                stores: stores.iter().map(|s| s.2).collect(),
+                line: raw.line,
+            });
+        }
+        let is_param = |i: &&Input| matches!(i.source, Source::Param(_));
+        let inputs: Vec<Input> = self
+            .builder
+            .inputs
+            .iter()
+            .filter(is_param)
+            .cloned()
+            .collect();
+        LoweredFlow {
+            flow: Flow {
+                params: inputs.iter().map(|i| i.var).collect(),
+                blocks,
+                body,
+                results: state.results,
+            },
+            pieces,
+            inputs,
+        }
+    }
+}
+
+impl RawBlock {
+    /// Returns the variables that the block binds.
+    fn bound(&self) -> BTreeSet<Var> {
+        let eqns = self.program.eqns.iter().flat_map(|e| &e.outs).copied();
+        let inputs = self
+            .inputs
+            .iter()
+            .filter(|i| !matches!(i.source, Source::Param(_)));
+        eqns.chain(inputs.map(|i| i.var)).collect()
+    }
+
+    /// Returns the variables that the block reads and does not bind, including slots and
+    /// parameters.
+    fn free(&self, bound: &BTreeSet<Var>) -> BTreeSet<Var> {
+        let args = self.program.eqns.iter().flat_map(|e| &e.args);
+        let stored = self.stores.iter().map(|s| &s.1);
+        args.chain(stored)
+            .copied()
+            .filter(|v| !bound.contains(v))
+            .collect()
+    }
+}
+
+/// Fills in the declarations, which are known only at the end.
+fn declared(nodes: &mut [Node<HostCode>], declarations: &[Declaration]) {
+    for node in nodes {
+        match node {
+            Node::Host(HostCode::Declare(id, what)) => *what = declarations[*id].clone(),
+            Node::Scope { body, .. } => declared(body, declarations),
+            _ => {}
+        }
+    }
+}

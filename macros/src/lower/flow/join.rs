@@ -1,0 +1,199 @@
+//! Lowers the value of a branch: the common kind of its arms' values, and the locals that hold it.
+
+use super::slots::join;
+use crate::lower::{Abort, Cx, Host, LowerResult, Place, Value};
+use crate::program::{Declaration, Store};
+use gradloom_ir::{Aval, Var};
+use proc_macro2::{Ident, Span};
+use quote::{ToTokens, quote};
+
+/// Destination for the values of a branch's arms, or of a loop's `break`s.
+#[derive(Clone, Debug)]
+pub(in crate::lower) struct Join {
+    /// Reserved declarations in front of the branch.
+    declarations: Vec<usize>,
+    kind: Option<JoinKind>,
+    /// Aval of each tensor after the branch.
+    avals: Vec<(Var, Aval)>,
+    hint: Option<Ident>,
+}
+
+#[derive(Clone, Debug)]
+enum JoinKind {
+    /// The variable, and whether the value is a reference.
+    Tensor(Var, bool),
+    Host {
+        ident: Ident,
+        number: bool,
+    },
+    Place {
+        param: usize,
+        ident: Ident,
+    },
+    Tuple(Vec<JoinKind>),
+}
+
+/// Maximum number of tensors and host values in the value of a branch.
+const MOST_VALUES: usize = 8;
+
+impl Cx<'_> {
+    /// Creates a destination for the value of the code that follows.
+    pub(in crate::lower) fn join(&mut self) -> Join {
+        let hint = self.host.flow_mut().hint.take();
+        Join {
+            declarations: (0..MOST_VALUES).map(|_| self.declaration()).rev().collect(),
+            kind: None,
+            avals: Vec::new(),
+            hint,
+        }
+    }
+
+    /// Stores the value of one arm in the destination.
+    pub(in crate::lower) fn give(&mut self, join: &mut Join, value: Value) -> LowerResult<()> {
+        match value {
+            Value::Never => return Ok(()),
+            Value::Poison => return Err(Abort::Error),
+            _ => {}
+        }
+        let mut kind = join.kind.take();
+        if kind.is_none() {
+            kind = Some(self.kind_of(join, &value)?);
+        }
+        let kind = kind.expect("the kind has just been set");
+        let given = self.put(&kind, value, &mut join.avals);
+        join.kind = Some(kind);
+        given
+    }
+
+    /// Returns the value after the branch.
+    pub(in crate::lower) fn joined(&mut self, join: Join) -> Value {
+        self.builder.set_slot_avals(&join.avals);
+        join.kind.map_or(Value::Never, value_of)
+    }
+
+    fn kind_of(&mut self, join: &mut Join, value: &Value) -> LowerResult<JoinKind> {
+        let name = join.hint.clone();
+        let mut next = || {
+            let found = join.declarations.pop();
+            found.ok_or_else(|| Abort::Recorded("a branch has too many values".to_owned()))
+        };
+        match value {
+            Value::Tensor { var, by_ref } => {
+                let id = next()?;
+                let slot = self.new_slot(name.as_ref(), *var);
+                self.host.declare(id, Declaration::Tensor(slot));
+                Ok(JoinKind::Tensor(slot, *by_ref))
+            }
+            Value::Place(place) if self.host.flow_mut().as_tensors || !place.by_ref => {
+                let id = next()?;
+                let var = self.leaf(place, None)?;
+                let slot = self.new_slot(name.as_ref(), var);
+                self.host.declare(id, Declaration::Tensor(slot));
+                Ok(JoinKind::Tensor(slot, place.by_ref))
+            }
+            Value::Host(host) => {
+                let id = next()?;
+                let ident = self.local_for(name);
+                self.host.declare(id, Declaration::Host(ident.clone()));
+                Ok(JoinKind::Host {
+                    ident,
+                    number: host.number,
+                })
+            }
+            Value::Place(place) => {
+                let id = next()?;
+                let ident = self.local_for(name);
+                self.host.declare(id, Declaration::Host(ident.clone()));
+                Ok(JoinKind::Place {
+                    param: place.param,
+                    ident,
+                })
+            }
+            Value::Tuple(values) => {
+                join.hint = None;
+                let kinds = values.iter().map(|v| self.kind_of(join, v));
+                Ok(JoinKind::Tuple(kinds.collect::<LowerResult<_>>()?))
+            }
+            _ => Err(Abort::Recorded(
+                "a branch has a value that is neither a tensor nor static".to_owned(),
+            )),
+        }
+    }
+
+    fn local_for(&mut self, name: Option<Ident>) -> Ident {
+        let name = name.unwrap_or_else(|| Ident::new("value", Span::mixed_site()));
+        self.host_ident(&name)
+    }
+
+    fn put(
+        &mut self,
+        kind: &JoinKind,
+        value: Value,
+        avals: &mut Vec<(Var, Aval)>,
+    ) -> LowerResult<()> {
+        match (kind, value) {
+            (_, Value::Poison) => Err(Abort::Error),
+            (JoinKind::Tensor(slot, _), value @ (Value::Tensor { .. } | Value::Place(_))) => {
+                let var = self.tensor(value, None)?;
+                self.store(*slot, var, Store::Assign);
+                let aval = self.builder.b.aval(*slot).clone();
+                match avals.iter_mut().find(|(v, _)| v == slot) {
+                    Some((_, known)) => *known = join(known, &aval),
+                    None => avals.push((*slot, aval)),
+                }
+                Ok(())
+            }
+            (JoinKind::Host { ident, .. }, Value::Host(Host { expr, reads, .. })) => {
+                self.builder.push_host(reads, quote!(#ident = #expr;));
+                Ok(())
+            }
+            (JoinKind::Place { param, ident }, Value::Place(place))
+                if place.param == *param && place.by_ref =>
+            {
+                let place = self.reference(&place);
+                self.builder.push_host(Vec::new(), quote!(#ident = #place;));
+                Ok(())
+            }
+            (JoinKind::Tuple(kinds), Value::Tuple(values)) if kinds.len() == values.len() => {
+                let mut parts = kinds.iter().zip(values);
+                parts.try_for_each(|(k, v)| self.put(k, v, avals))
+            }
+            (JoinKind::Place { .. }, Value::Tensor { .. } | Value::Place(_)) => Err(Abort::Mixed),
+            _ => Err(Abort::Recorded(
+                "the arms of a branch have values of different kinds".to_owned(),
+            )),
+        }
+    }
+
+    /// Returns an expression for a reference to a place.
+    pub(in crate::lower) fn reference(&self, place: &Place) -> proc_macro2::TokenStream {
+        let expr = place.expr.to_token_stream();
+        // Patterns and branches bind references.
+        if !place.root && matches!(place.expr, syn::Expr::Path(_)) {
+            return expr;
+        }
+        match place.root && self.func.params[place.param].by_ref {
+            true => quote!(&*#expr),
+            false => quote!(&#expr),
+        }
+    }
+}
+
+fn value_of(kind: JoinKind) -> Value {
+    match kind {
+        JoinKind::Tensor(var, by_ref) => Value::Tensor { var, by_ref },
+        JoinKind::Host { ident, number } => Value::Host(Host {
+            expr: syn::parse_quote!(#ident),
+            reads: Vec::new(),
+            number,
+        }),
+        JoinKind::Place { param, ident } => Value::Place(Place {
+            param,
+            expr: syn::parse_quote!(#ident),
+            by_ref: true,
+            root: false,
+            owned: false,
+        }),
+        JoinKind::Tuple(kinds) => Value::Tuple(kinds.into_iter().map(value_of).collect()),
+    }
+}

@@ -1,0 +1,147 @@
+//! Host code around the blocks.
+
+use super::value::Value;
+use crate::lower::flow::assemble::RawBlock;
+use crate::lower::flow::loops::EnclosingLoop;
+use crate::program::{Declaration, HostCode};
+use gradloom_ir::Aval;
+use gradloom_ir::Var;
+use gradloom_ir::flow::Node;
+use proc_macro2::Ident;
+use proc_macro2::TokenStream;
+use std::collections::BTreeSet;
+use std::rc::Rc;
+use syn::Expr;
+
+/// State of the host code around the open block.
+#[derive(Clone, Default)]
+pub(in crate::lower) struct HostState {
+    /// True while a static argument is lowered, where a place is a host value.
+    pub(in crate::lower) reads_places: bool,
+    /// Blocks so far, if the body may have control flow.
+    pub(in crate::lower) flow: Option<FlowState>,
+}
+
+/// State of a body with control flow during lowering.
+#[derive(Clone)]
+pub(in crate::lower) struct FlowState {
+    /// Open lists of nodes, the innermost last.
+    pub(in crate::lower) open: Vec<Vec<Node<HostCode>>>,
+    pub(in crate::lower) blocks: Vec<Rc<RawBlock>>,
+    /// Slots whose next store is their declaration.
+    pub(in crate::lower) undeclared: BTreeSet<Var>,
+    pub(in crate::lower) declarations: Vec<Declaration>,
+    /// Aval of every value stored in a slot, to compute the avals at loop heads.
+    pub(in crate::lower) stored: Vec<(Var, Aval)>,
+    pub(in crate::lower) results: Vec<Var>,
+    /// Loops and labelled blocks around the current statement.
+    pub(in crate::lower) enclosing: Vec<crate::lower::flow::loops::EnclosingLoop>,
+    /// True if the current statement is unreachable.
+    pub(in crate::lower) left: bool,
+    /// True if parts of trees that are values of branches are read as tensors.
+    pub(in crate::lower) as_tensors: bool,
+    /// Variables that host code reads.
+    pub(in crate::lower) read: BTreeSet<Var>,
+    /// Name of the local that the next branch is bound to.
+    pub(in crate::lower) hint: Option<Ident>,
+}
+
+impl FlowState {
+    pub(in crate::lower) fn new() -> FlowState {
+        FlowState {
+            open: vec![Vec::new()],
+            blocks: Vec::new(),
+            undeclared: BTreeSet::new(),
+            declarations: Vec::new(),
+            stored: Vec::new(),
+            results: Vec::new(),
+            enclosing: Vec::new(),
+            left: false,
+            as_tensors: false,
+            read: BTreeSet::new(),
+            hint: None,
+        }
+    }
+}
+
+impl HostState {
+    /// Returns the state of a body with control flow.
+    pub(in crate::lower) fn flow_mut(&mut self) -> &mut FlowState {
+        self.flow.as_mut().expect("the body may have control flow")
+    }
+
+    pub(in crate::lower) fn push_node(&mut self, node: Node<HostCode>) {
+        let open = self.flow_mut().open.last_mut();
+        open.expect("a list is open").push(node);
+    }
+
+    pub(in crate::lower) fn push_code(&mut self, tokens: TokenStream) {
+        self.push_node(Node::Host(HostCode::Code(tokens)));
+    }
+
+    pub(in crate::lower) fn declare(&mut self, id: usize, declaration: Declaration) {
+        self.flow_mut().declarations[id] = declaration;
+    }
+
+    /// Records that host code outside of the blocks reads variables.
+    pub(in crate::lower) fn read(&mut self, vars: &[Var]) {
+        self.flow_mut().read.extend(vars);
+    }
+
+    /// Makes sure that variables which host code outside of the blocks reads are computed.
+    pub(in crate::lower) fn force(&mut self, reads: &[Var]) {
+        if self.flow.is_some() {
+            self.read(reads);
+        }
+    }
+
+    /// Returns the value of a statement: `()`, or `Never` if it is unreachable.
+    pub(in crate::lower) fn unit(&mut self) -> Value {
+        match self.flow_mut().left {
+            true => Value::Never,
+            false => Value::Host(crate::lower::Host {
+                expr: syn::parse_quote!(()),
+                reads: Vec::new(),
+                number: false,
+            }),
+        }
+    }
+
+    /// Returns the loop or block that a label names, or the innermost one.
+    pub(in crate::lower) fn enclosing_mut(
+        &mut self,
+        label: Option<&syn::Lifetime>,
+    ) -> Option<&mut EnclosingLoop> {
+        let mut enclosing = self.flow_mut().enclosing.iter_mut().rev();
+        match label {
+            Some(label) => {
+                let name = label.ident.to_string();
+                enclosing.find(|a| a.label.as_deref() == Some(&name))
+            }
+            None => enclosing.next(),
+        }
+    }
+
+    /// Returns the loop or block that a `break` leaves.
+    pub(in crate::lower) fn broken_by(&mut self, e: &syn::ExprBreak) -> Option<&mut EnclosingLoop> {
+        match &e.label {
+            Some(_) => self.enclosing_mut(e.label.as_ref()),
+            None => {
+                let mut enclosing = self.flow_mut().enclosing.iter_mut().rev();
+                enclosing.find(|a| a.is_loop)
+            }
+        }
+    }
+
+    pub(in crate::lower) fn outside(&mut self) -> EnclosingLoop {
+        let enclosing = self.flow_mut().enclosing.pop();
+        enclosing.expect("the loop has been pushed")
+    }
+
+    /// Names the value of the next branch after the target of an assignment.
+    pub(in crate::lower) fn hint(&mut self, left: &Expr) {
+        if let (Expr::Path(p), Some(pieces)) = (left, &mut self.flow) {
+            pieces.hint = p.path.get_ident().cloned();
+        }
+    }
+}

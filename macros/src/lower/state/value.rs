@@ -1,0 +1,100 @@
+//! Symbolic values of locals and expressions.
+
+use crate::input::OutShape;
+use crate::lower::expr::closure;
+use crate::lower::flow::slots;
+use gradloom_ir::Var;
+use proc_macro2::Span;
+use std::rc::Rc;
+use syn::Expr;
+
+/// Symbolic value of a local or an expression.
+#[derive(Clone, Debug)]
+pub(in crate::lower) enum Value {
+    /// Tensor; `by_ref` is true if the user's expression is a reference to it.
+    Tensor { var: Var, by_ref: bool },
+    /// Tree parameter, or a part of one.
+    Place(Place),
+    /// Several values: a tuple, or the results of an op.
+    Tuple(Vec<Value>),
+    /// Host value.
+    Host(Host),
+    /// Closure, whose body is lowered at each call.
+    Closure(Rc<closure::Closure>),
+    /// Local that has no value yet, with the number of its declaration.
+    Uninit(usize),
+    /// No value: the expression diverges.
+    Never,
+    /// Value of code for which an error has been reported.
+    Poison,
+}
+
+/// Tree parameter, or a part of one.
+#[derive(Clone, Debug)]
+pub(in crate::lower) struct Place {
+    pub(in crate::lower) param: usize,
+    pub(in crate::lower) expr: Expr,
+    pub(in crate::lower) by_ref: bool,
+    /// True if it is the parameter itself.
+    pub(in crate::lower) root: bool,
+    /// True if it is a copy, which may be moved.
+    pub(in crate::lower) owned: bool,
+}
+
+impl Place {
+    /// Returns whether the place is a local that a pattern or a branch binds to a reference.
+    pub(in crate::lower) fn is_bound_reference(&self) -> bool {
+        !self.root && self.by_ref && matches!(self.expr, Expr::Path(_))
+    }
+
+    /// Moves the span of the parameter's name to `span`, for messages.
+    pub(in crate::lower) fn stands_at(&mut self, span: Span) {
+        if let Expr::Path(p) = &mut self.expr
+            && let [segment] = &mut *p.path.segments.iter_mut().collect::<Vec<_>>()
+        {
+            let hygiene = segment.ident.span();
+            segment.ident.set_span(span.resolved_at(hygiene));
+        }
+    }
+}
+
+/// Host expression in terms of the emitted locals.
+#[derive(Clone, Debug)]
+pub(in crate::lower) struct Host {
+    pub(in crate::lower) expr: Expr,
+    pub(in crate::lower) reads: Vec<Var>,
+    /// True if it is known to be a number.
+    pub(in crate::lower) number: bool,
+}
+
+/// Structure that the context expects of an expression.
+#[derive(Clone, Debug)]
+pub(in crate::lower) struct Expected {
+    /// Structure of the results of a call.
+    pub(in crate::lower) shape: OutShape,
+    /// Number of results of an op such as `split`.
+    pub(in crate::lower) count: Option<usize>,
+}
+
+impl Expected {
+    pub(in crate::lower) fn tensor() -> Expected {
+        Expected {
+            shape: OutShape::Tensor,
+            count: None,
+        }
+    }
+}
+
+/// Local of the user's function.
+#[derive(Clone, Debug)]
+pub(in crate::lower) struct Local {
+    pub(in crate::lower) value: Value,
+    /// Storage between blocks, if more than one block assigns to the local.
+    pub(in crate::lower) slot: Option<slots::Slot>,
+}
+
+impl From<Value> for Local {
+    fn from(value: Value) -> Local {
+        Local { value, slot: None }
+    }
+}

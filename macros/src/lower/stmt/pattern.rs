@@ -1,0 +1,192 @@
+//! Lowers patterns of `for`, `match` and `if let`, which bind parts of trees and host values.
+
+use crate::input::unraw;
+use crate::lower::{Cx, Host, LowerResult, Place, Value};
+use proc_macro2::{Ident, Span};
+use std::collections::BTreeMap;
+use syn::spanned::Spanned;
+use syn::visit::Visit;
+use syn::visit_mut::VisitMut;
+use syn::{Expr, Pat};
+
+/// Value that host code matches against a pattern.
+#[derive(Clone, Debug)]
+pub(in crate::lower) enum Item {
+    /// Host value.
+    Host {
+        number: bool,
+    },
+    /// Reference to a part of a tree parameter.
+    Place {
+        param: usize,
+    },
+    Tuple(Vec<Item>),
+}
+
+impl Cx<'_> {
+    /// Binds the names of a pattern in the innermost scope.
+    ///
+    /// Returns the pattern with the names of the emitted code, in which no two host locals share a
+    /// name.
+    pub(in crate::lower) fn bind_item(&mut self, pat: &Pat, item: &Item) -> LowerResult<Pat> {
+        match (pat, item) {
+            (Pat::Paren(p), item) => self.bind_item(&p.pat, item),
+            (Pat::Tuple(t), Item::Tuple(items)) if t.elems.len() == items.len() => {
+                let mut t = t.clone();
+                for (elem, item) in t.elems.iter_mut().zip(items) {
+                    if matches!(elem, Pat::Rest(_)) {
+                        return self.recorded("a pattern", elem.span());
+                    }
+                    *elem = self.bind_item(elem, item)?;
+                }
+                Ok(Pat::Tuple(t))
+            }
+            (Pat::Wild(_), _) => Ok(pat.clone()),
+            (Pat::Or(or), Item::Tuple(_)) if take_bindings(&mut pat.clone()).is_empty() => {
+                let mut or = or.clone();
+                for case in &mut or.cases {
+                    *case = self.bind_item(case, item)?;
+                }
+                Ok(Pat::Or(or))
+            }
+            (_, Item::Tuple(_)) => self.recorded("a pattern", pat.span()),
+            (_, Item::Host { number }) => {
+                let whole = matches!(pat, Pat::Ident(_));
+                let number = *number && whole;
+                Ok(self.rename_pattern(pat, &mut |ident| {
+                    Value::Host(Host {
+                        expr: ident,
+                        reads: Vec::new(),
+                        number,
+                    })
+                }))
+            }
+            (_, Item::Place { param }) => {
+                let param = *param;
+                Ok(self.rename_pattern(pat, &mut |expr| {
+                    Value::Place(Place {
+                        param,
+                        expr,
+                        by_ref: true,
+                        root: false,
+                        owned: false,
+                    })
+                }))
+            }
+        }
+    }
+
+    fn rename_pattern(&mut self, pat: &Pat, value: &mut dyn FnMut(Expr) -> Value) -> Pat {
+        struct BindingRenamer<'a, 'b> {
+            cx: &'a mut Cx<'b>,
+            /// Emitted names of the bindings so far; alternatives bind the same names.
+            seen: BTreeMap<String, Ident>,
+        }
+        impl BindingRenamer<'_, '_> {
+            fn fresh(&mut self, ident: &Ident) -> Ident {
+                let key = unraw(ident);
+                if let Some(fresh) = self.seen.get(&key) {
+                    return fresh.clone();
+                }
+                let fresh = self.cx.host_ident(ident);
+                self.seen.insert(key, fresh.clone());
+                fresh
+            }
+        }
+        impl VisitMut for BindingRenamer<'_, '_> {
+            fn visit_pat_ident_mut(&mut self, p: &mut syn::PatIdent) {
+                if is_binding(p) {
+                    p.ident = self.fresh(&p.ident);
+                    if p.mutability.is_some() {
+                        self.cx.names.host_mut.insert(unraw(&p.ident));
+                    }
+                }
+                if let Some((_, inner)) = &mut p.subpat {
+                    self.visit_pat_mut(inner);
+                }
+            }
+            fn visit_field_pat_mut(&mut self, f: &mut syn::FieldPat) {
+                self.visit_pat_mut(&mut f.pat);
+                // `Layer { w }` becomes `Layer { w: w_1 }`.
+                let same = match (&f.member, &*f.pat) {
+                    (syn::Member::Named(field), Pat::Ident(p)) => *field == p.ident,
+                    _ => false,
+                };
+                if f.colon_token.is_none() && !same {
+                    f.colon_token = Some(Default::default());
+                }
+            }
+            fn visit_expr_mut(&mut self, _: &mut Expr) {}
+        }
+        let mut pat = pat.clone();
+        let mut rename = BindingRenamer {
+            cx: self,
+            seen: BTreeMap::new(),
+        };
+        rename.visit_pat_mut(&mut pat);
+        for (name, fresh) in rename.seen {
+            let value = value(syn::parse_quote!(#fresh));
+            let scope = self.names.scopes.last_mut().expect("there is a scope");
+            scope.insert(name, value.into());
+        }
+        pat
+    }
+}
+
+/// Returns the bindings of a pattern, each once, and makes them immutable in `pat`.
+///
+/// The returned bindings keep their `mut`, for the pattern that binds the values again.
+pub(in crate::lower) fn take_bindings(pat: &mut Pat) -> Vec<syn::PatIdent> {
+    struct BindingTaker(Vec<syn::PatIdent>);
+    impl VisitMut for BindingTaker {
+        fn visit_pat_ident_mut(&mut self, p: &mut syn::PatIdent) {
+            if is_binding(p) && self.0.iter().all(|q| q.ident != p.ident) {
+                self.0.push(syn::PatIdent {
+                    attrs: Vec::new(),
+                    by_ref: None,
+                    mutability: p.mutability,
+                    ident: p.ident.clone(),
+                    subpat: None,
+                });
+            }
+            // `ref mut` stays.
+            if p.by_ref.is_none() {
+                p.mutability = None;
+            }
+            if let Some((_, inner)) = &mut p.subpat {
+                self.visit_pat_mut(inner);
+            }
+        }
+    }
+    let mut take = BindingTaker(Vec::new());
+    take.visit_pat_mut(pat);
+    take.0
+}
+
+/// Returns the span of the first binding by value in a pattern.
+pub(in crate::lower) fn takes(pat: &Pat) -> Option<Span> {
+    struct MoveFinder(Option<Span>);
+    impl<'ast> Visit<'ast> for MoveFinder {
+        fn visit_pat_ident(&mut self, p: &'ast syn::PatIdent) {
+            if is_binding(p) && p.by_ref.is_none() {
+                self.0.get_or_insert(p.ident.span());
+            }
+            syn::visit::visit_pat_ident(self, p);
+        }
+        fn visit_expr(&mut self, _: &'ast Expr) {}
+    }
+    let mut takes = MoveFinder(None);
+    takes.visit_pat(pat);
+    takes.0
+}
+
+/// Returns whether an identifier in a pattern is a binding, and not a constant or a variant.
+fn is_binding(p: &syn::PatIdent) -> bool {
+    let upper = p
+        .ident
+        .to_string()
+        .chars()
+        .next()
+        .is_some_and(char::is_uppercase);
+    p.by_ref.is_some() || p.mutability.is_some() || p.subpat.is_some() || !upper
+}

@@ -1,0 +1,118 @@
+//! Result of lowering a straight-line body: a program, and its relation to the user's code.
+
+use crate::input::OutShape;
+use gradloom_ir::{Attr, Program, SecondaryMap, Var};
+use proc_macro2::{Ident, Span, TokenStream};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use syn::{AngleBracketedGenericArguments, PathArguments};
+
+/// Program with the data that its emission needs.
+#[derive(Debug)]
+pub(crate) struct LoweredProgram {
+    pub(crate) program: Program,
+    /// Number of equations of the whole function, of which the program may be one block.
+    pub(crate) n_eqns: usize,
+    /// Source of each parameter of the program, in order.
+    pub(crate) inputs: Vec<Input>,
+    /// Host statements, in order.
+    pub(crate) hosts: Vec<HostStmt>,
+    /// Locals that hold static arguments which are host expressions.
+    pub(crate) statics: BTreeMap<Attr, Ident>,
+    /// Index of the host statement that binds a static argument.
+    pub(crate) static_hosts: BTreeMap<Attr, usize>,
+    /// Index of the host statement that binds a parameter of the program.
+    pub(crate) input_hosts: SecondaryMap<Var, usize>,
+    /// Calls of traced functions.
+    pub(crate) calls: BTreeMap<Attr, Call>,
+    /// The user's token for each variable.
+    pub(crate) spans: SecondaryMap<Var, Span>,
+    /// The user's identifiers, by their names in the program.
+    pub(crate) idents: Rc<BTreeMap<String, Ident>>,
+}
+
+/// Parameter of the program.
+#[derive(Clone, Debug)]
+pub(crate) struct Input {
+    pub(crate) var: Var,
+    pub(crate) source: Source,
+    /// True if derivatives are taken with respect to it.
+    pub(crate) diff: bool,
+}
+
+/// Source of a parameter of the program.
+#[derive(Clone, Debug)]
+pub(crate) enum Source {
+    /// Tensor parameter of the function.
+    Param(usize),
+    /// Tensor or number in a tree parameter of the function, bound by a host statement.
+    Leaf { param: usize, place: TokenStream },
+    /// Tree, or subtree, that is passed to a call as a whole.
+    Tree { param: usize, place: TokenStream },
+    /// Tensor that depends on no parameter, bound by a host statement.
+    Constant,
+}
+
+impl Source {
+    /// Returns the position of the function's parameter that it is a part of.
+    pub(crate) fn param(&self) -> Option<usize> {
+        match self {
+            Source::Param(param) | Source::Leaf { param, .. } | Source::Tree { param, .. } => {
+                Some(*param)
+            }
+            Source::Constant => None,
+        }
+    }
+}
+
+/// Host statement, which is emitted as it is.
+#[derive(Clone, Debug)]
+pub(crate) struct HostStmt {
+    /// Number of equations of the program that precede it.
+    pub(crate) at: usize,
+    /// Variables whose shapes or values it reads.
+    pub(crate) reads: Vec<Var>,
+    pub(crate) tokens: TokenStream,
+}
+
+/// Call of another traced function.
+#[derive(Clone, Debug)]
+pub(crate) struct Call {
+    pub(crate) callee: Callee,
+    /// Arguments in the order of the callee's parameters, the receiver first.
+    pub(crate) args: Vec<CallArg>,
+    /// True if the callee returns a `Result`.
+    pub(crate) fallible: bool,
+    /// Structure of the result.
+    pub(crate) shape: OutShape,
+    pub(crate) span: Span,
+}
+
+/// Callee of a call.
+#[derive(Clone, Debug)]
+pub(crate) enum Callee {
+    /// Function, by path; its companions are associated items of the type with the same path.
+    Function(syn::Path),
+    /// Associated function; its companions are beside it.
+    Associated {
+        ty: TokenStream,
+        name: Ident,
+        turbofish: PathArguments,
+    },
+    /// Method of the first argument.
+    Method {
+        name: Ident,
+        turbofish: Option<AngleBracketedGenericArguments>,
+    },
+}
+
+/// Argument of a call.
+#[derive(Clone, Debug)]
+pub(crate) enum CallArg {
+    /// The next operand of the equation, a tensor.
+    Tensor { by_ref: bool },
+    /// The next operand of the equation, a tree, passed as this expression.
+    Tree(TokenStream),
+    /// Host expression.
+    Host(TokenStream),
+}

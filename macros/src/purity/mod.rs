@@ -1,0 +1,459 @@
+//! Decides whether the host code of a function is pure, so that calls can reuse a plan.
+//!
+//! A function is pure if it records the same ops whenever its arguments have the same shapes,
+//! structure and static values, and does nothing else. A call of it need not run the body.
+//!
+//! The effects of ops and of calls of traced functions are known, so only the host code of the body
+//! is judged, by an allow-list. An expression is pure if it consists of literals, locals in scope,
+//! functions and methods of the standard library on values of known types, and traced functions.
+//! Anything else may print, count or read the clock.
+//!
+//! [`Judge`] walks the body and tracks what is known of the type of each value. If a type is not
+//! written in the body, such as that of a field, it adds a [`Question`] that rustc answers during
+//! compilation.
+//!
+//! Constants and statics in the body are known by their types only: a `static` may hold a tensor or
+//! have interior mutability. They are returned, so that they become part of the key of a call.
+
+mod apply;
+mod ask;
+mod expr;
+mod macros;
+mod method;
+mod path;
+mod pattern;
+mod ty;
+
+pub(crate) use ask::{CallPosition, Question, Spot, mark_of, place};
+
+use crate::input::args::Args;
+use crate::input::generic::without_lifetimes;
+use crate::input::{Func, Kind, OutShape, text, unraw};
+use crate::method_table::class;
+use crate::program::{Body, Call, Callee, LoweredProgram};
+use proc_macro2::{Span, TokenStream};
+use std::collections::{BTreeMap, BTreeSet};
+use syn::spanned::Spanned;
+use syn::visit::Visit;
+use syn::{Block, Path, Type};
+use ty::{Fidelity, Probe, Scope, Ty, Val, written};
+
+/// Verdict on a body.
+#[derive(Default)]
+pub(crate) struct Verdict {
+    /// First reason why the body may have side effects.
+    pub(crate) impure: Option<Impurity>,
+    /// Constants and statics that it mentions, which become part of the key of a call.
+    pub(crate) globals: Vec<Path>,
+    /// Questions that rustc has to confirm for the body to be pure.
+    pub(crate) questions: Vec<Question>,
+    /// Questions that rustc has to confirm too, at their places in the body.
+    pub(crate) spots: Vec<Spot>,
+    /// Questions whether the functions called by a body that is traced at run time are `#[traced]`.
+    pub(crate) callees: Vec<Question>,
+}
+
+/// Judges whether the body of a function is pure.
+pub(crate) fn judge(
+    func: &Func,
+    block: &Block,
+    body: &Body,
+    args: &Args,
+    rt: &TokenStream,
+) -> Verdict {
+    let calls: Vec<&Call> = match body {
+        Body::Straight(low) => low.calls.values().collect(),
+        Body::Flow(flow) => {
+            let pieces = flow.pieces.iter().map(|piece| &piece.low);
+            pieces
+                .flat_map(|low: &LoweredProgram| low.calls.values())
+                .collect()
+        }
+        // For such a body, rustc is asked whether its callees are traced.
+        Body::Recorded(_) => Vec::new(),
+    };
+    let written_to = func.params.iter().find(|p| writes(&p.ty));
+    let mut judge = Judge::new(func, block, &calls, rt);
+    judge.impure = match (body, written_to) {
+        (Body::Recorded(reason), _) if args.record => Some(Impurity {
+            why: reason.clone(),
+            span: func.sig.ident.span(),
+        }),
+        (_, Some(param)) => Some(Impurity {
+            why: format!("`{}` can be written to", param.name),
+            span: param.ident.span(),
+        }),
+        _ => None,
+    };
+    let settled = judge.impure.is_some();
+    judge.expect_at_end(&func.sig.output, block);
+    judge.block(block);
+    let callees = match body {
+        Body::Recorded(_) => judge.callees(),
+        Body::Straight(_) | Body::Flow(_) => Vec::new(),
+    };
+    if args.pure {
+        return Verdict {
+            impure: judge.reads,
+            callees,
+            ..Verdict::default()
+        };
+    }
+    let impure = judge
+        .impure
+        .take()
+        .map(|Impurity { why, span }| match body {
+            Body::Recorded(reason) if !settled => Impurity {
+                why: format!("{why} (the body is recorded: {reason})"),
+                span,
+            },
+            _ => Impurity { why, span },
+        });
+    let (globals, questions, spots) = match impure {
+        Some(_) => Default::default(),
+        None => (judge.globals, judge.questions, judge.spots),
+    };
+    Verdict {
+        impure,
+        globals,
+        questions,
+        spots,
+        callees,
+    }
+}
+
+/// Reason why a body may have side effects.
+#[derive(Clone, Debug)]
+pub(crate) struct Impurity {
+    pub(crate) why: String,
+    /// The user's token that may have the effect.
+    pub(crate) span: Span,
+}
+
+/// Returns whether the type of an argument is a mutable reference.
+fn writes(ty: &Type) -> bool {
+    match ty {
+        Type::Reference(r) => r.mutability.is_some() || writes(&r.elem),
+        _ => false,
+    }
+}
+
+/// Advice to the user on host code that may have side effects.
+#[derive(Clone, Copy)]
+enum Remedy {
+    /// Mark a function that computes with tensors `#[traced]`.
+    Trace,
+    /// Compute the value before the call.
+    Move,
+    /// A tensor is read, which cannot always move before the call.
+    Read,
+    /// Only the user can tell; promise it with `#[traced(pure)]`.
+    Promise,
+}
+
+/// Items of a body, which may change the meaning of names in it.
+#[derive(Default)]
+struct OwnItems {
+    /// True if names cannot be resolved outside of the body, because of `use`, local types or
+    /// `cfg`, or in a function in the body.
+    hides: bool,
+    /// True if the body has such items.
+    items: bool,
+    /// Types with the names of this library's, which may be the user's.
+    named: Vec<Path>,
+    /// True if an item may define such a type.
+    names: bool,
+}
+
+/// Returns the class of a type with the name of one of this library's.
+fn class_of_name(name: &str) -> Option<u32> {
+    match name {
+        "Tensor" => Some(class::TENSOR),
+        "Key" => Some(class::KEY),
+        _ => None,
+    }
+}
+
+impl<'ast> Visit<'ast> for OwnItems {
+    fn visit_item(&mut self, item: &'ast syn::Item) {
+        let hides = !matches!(item, syn::Item::Fn(_) | syn::Item::Const(_));
+        self.hides |= hides;
+        self.names |= hides
+            && text(item)
+                .split(|c: char| !c.is_alphanumeric() && c != '_' && c != '*')
+                .any(|word| class_of_name(word).is_some() || word == "*");
+        syn::visit::visit_item(self, item);
+    }
+    fn visit_type_path(&mut self, ty: &'ast syn::TypePath) {
+        let last = ty.path.segments.last().map(|s| unraw(&s.ident));
+        if ty.qself.is_none() && last.is_some_and(|last| class_of_name(&last).is_some()) {
+            self.named.push(ty.path.clone());
+        }
+        syn::visit::visit_type_path(self, ty);
+    }
+    fn visit_attribute(&mut self, attr: &'ast syn::Attribute) {
+        self.hides |= attr.path().is_ident("cfg");
+    }
+}
+
+/// Maximum number of expressions to visit; closures are visited again at each call.
+const FUEL: usize = 200_000;
+
+/// Visitor that looks for host code not known to be pure.
+struct Judge<'a> {
+    /// First reason found.
+    impure: Option<Impurity>,
+    /// First read of a tensor, for which `#[traced(pure)]` is not a remedy.
+    reads: Option<Impurity>,
+    scopes: Vec<Scope>,
+    /// Paths of the traced functions that the body calls, with their results.
+    functions: BTreeMap<String, Val>,
+    /// Traced methods that the body calls: name, position and result.
+    methods: Vec<(String, (usize, usize), Val)>,
+    /// Number of method calls by name and position.
+    places: BTreeMap<(String, (usize, usize)), usize>,
+    own: OwnItems,
+    /// Constants and statics defined outside of the body.
+    globals: Vec<Path>,
+    questions: Vec<Question>,
+    asked: BTreeSet<String>,
+    spots: Vec<Spot>,
+    /// True while the first iteration of a loop determines types.
+    exploring: bool,
+    /// Conversions to a known type, by name and position.
+    expected: BTreeSet<(String, (usize, usize))>,
+    /// Values of the enclosing loops.
+    breaks: Vec<Val>,
+    /// Functions in the body that are being visited.
+    entered: Vec<String>,
+    /// Types written in the signature.
+    written: BTreeSet<String>,
+    /// Types of parameters that are certainly tensors.
+    tensors: BTreeSet<String>,
+    generic: bool,
+    /// Names of all locals of the body, in scope or not.
+    names: BTreeSet<String>,
+    fuel: usize,
+    rt: &'a TokenStream,
+}
+
+impl<'a> Judge<'a> {
+    fn new(func: &Func, block: &Block, calls: &[&Call], rt: &'a TokenStream) -> Judge<'a> {
+        let mut own = OwnItems::default();
+        own.visit_block(block);
+        own.visit_signature(&func.sig);
+        own.items = own.hides;
+        let named = std::mem::take(&mut own.named);
+        let mut judge = Judge {
+            impure: None,
+            reads: None,
+            scopes: vec![Scope::new()],
+            functions: BTreeMap::new(),
+            methods: Vec::new(),
+            places: BTreeMap::new(),
+            own,
+            globals: Vec::new(),
+            questions: Vec::new(),
+            asked: BTreeSet::new(),
+            spots: Vec::new(),
+            exploring: false,
+            expected: BTreeSet::new(),
+            breaks: Vec::new(),
+            entered: Vec::new(),
+            written: BTreeSet::new(),
+            tensors: BTreeSet::new(),
+            generic: !func.generics().types().is_empty(),
+            names: BTreeSet::new(),
+            fuel: FUEL,
+            rt,
+        };
+        judge.parameters(func);
+        named.iter().for_each(|path| judge.named(path));
+        let mut names = Names(&mut judge.names);
+        names.visit_block(block);
+        for call in calls {
+            let val = match call.fallible {
+                true => Val::option(judge.result(&call.shape)),
+                false => judge.result(&call.shape),
+            };
+            match &call.callee {
+                Callee::Function(path) => {
+                    judge.functions.insert(apply::key(path), val);
+                }
+                Callee::Associated { ty, name, .. } => {
+                    judge.functions.insert(format!("{}::{name}", text(ty)), val);
+                }
+                Callee::Method { name, .. } => {
+                    judge.methods.push((unraw(name), position(call.span), val));
+                }
+            }
+        }
+        let mut places = Places(&mut judge.places);
+        places.visit_block(block);
+        judge
+    }
+
+    /// Asks whether a type with the name of one of this library's is that type.
+    fn named(&mut self, path: &Path) {
+        let (_, last) = apply::ends(path);
+        let Some(class) = class_of_name(&last) else {
+            return;
+        };
+        let what = text(path);
+        if self.tensors.contains(&what) {
+            return;
+        }
+        let why = "it may be another type than that of gradloom";
+        if self.own.names {
+            self.found(&what, path.span(), why, Remedy::Promise);
+            return;
+        }
+        let rt = self.rt;
+        let why = self.reason(&what, path.span(), why, Remedy::Promise);
+        let probe = ours!(#rt::Probe(&#rt::some::<#path>()));
+        self.ask(ours!((&&&&&#probe).class::<#class>()), why, path.span());
+    }
+
+    fn parameters(&mut self, func: &Func) {
+        let generics = func.generics();
+        if func.output.shape == OutShape::Tensor {
+            self.tensors.insert(text(&func.output.ty));
+        }
+        for (param, input) in func.params.iter().zip(&func.sig.inputs) {
+            let (rt, ty) = (self.rt, without_lifetimes(&param.ty));
+            let tokens = ours!(#rt::some::<#ty>());
+            let probe = Probe {
+                tokens,
+                fidelity: Fidelity::Exact,
+                // A tree is compared as a whole, so the key does not contain the order of hash maps
+                // in it.
+                depth: usize::from(param.kind != Kind::Tree),
+            };
+            let known = match param.kind {
+                Kind::Tensor => Ty::Tensor,
+                _ => written(&param.owned),
+            };
+            self.written.insert(text(&param.owned));
+            if param.kind == Kind::Tensor {
+                self.tensors.insert(text(&param.owned));
+            }
+            let name = match param.receiver {
+                true => "self".to_owned(),
+                false => unraw(&param.ident),
+            };
+            // `impl Trait` cannot be written elsewhere, and nothing is known of a type parameter.
+            let chosen = generics.types().contains(&text(&param.owned));
+            let probe = (!chosen && !text(&param.ty).contains("impl ")).then_some(probe);
+            let val = Val::from(known).with(probe);
+            match input {
+                syn::FnArg::Typed(typed) if param.pattern => self.pattern(&typed.pat, &val),
+                _ => self.bind(name, val),
+            }
+        }
+        for name in generics.constants() {
+            self.bind(name, Ty::Scalar.into());
+        }
+    }
+
+    /// Returns the value of a call of a traced function.
+    fn result(&self, shape: &OutShape) -> Val {
+        match shape {
+            OutShape::Tensor => self.tensor(),
+            OutShape::Tuple(parts) => {
+                Ty::Tuple(parts.iter().map(|part| self.result(part)).collect()).into()
+            }
+            OutShape::Opaque => Val::unknown(),
+        }
+    }
+
+    fn tensor(&self) -> Val {
+        let rt = self.rt;
+        Val::from(Ty::Tensor).with(Probe::exact(ours!(#rt::some::<#rt::Tensor>())))
+    }
+
+    fn scalar(&self, ty: TokenStream) -> Val {
+        let rt = self.rt;
+        Val::from(Ty::Scalar).with(Probe::exact(ours!(#rt::some::<#ty>())))
+    }
+
+    fn bind(&mut self, name: String, val: Val) {
+        let scope = self.scopes.last_mut().expect("there is a scope");
+        scope.insert(name, val);
+    }
+
+    fn local(&self, name: &str) -> Option<&Val> {
+        self.scopes.iter().rev().find_map(|scope| scope.get(name))
+    }
+
+    fn local_mut(&mut self, name: &str) -> Option<&mut Val> {
+        let mut scopes = self.scopes.iter_mut().rev();
+        scopes.find_map(|scope| scope.get_mut(name))
+    }
+
+    /// Runs `f` in its own scope.
+    fn scope<R>(&mut self, f: impl FnOnce(&mut Self) -> R) -> R {
+        self.scopes.push(Scope::new());
+        let result = f(self);
+        self.scopes.pop();
+        result
+    }
+
+    /// Returns the message about host code that may have side effects.
+    fn reason(&self, what: &str, span: Span, why: &str, remedy: Remedy) -> String {
+        let line = span.start().line;
+        let remedy = match remedy {
+            Remedy::Read => {
+                "compute with the tensor instead (`select`, `maximum`), or read it before the call and pass the value"
+            }
+            _ if self.generic => "`#[traced(pure)]` declares that it has none for any types",
+            Remedy::Trace => {
+                "put `#[traced]` on it, or declare that it has no side effects with `#[traced(pure)]`"
+            }
+            Remedy::Move => {
+                "move it before the call and pass the value, or declare that it has no side effects with `#[traced(pure)]`"
+            }
+            Remedy::Promise => "declare that it has none with `#[traced(pure)]`",
+        };
+        format!("`{what}` at line {line} may have side effects: {why}; {remedy}")
+    }
+
+    /// Records host code that may have side effects.
+    fn found(&mut self, what: &str, span: Span, why: &str, remedy: Remedy) -> Val {
+        if self.impure.is_none() {
+            let why = self.reason(what, span, why, remedy);
+            self.impure = Some(Impurity { why, span });
+        }
+        Val::unknown()
+    }
+}
+
+/// Returns the line and column of a token.
+fn position(span: Span) -> (usize, usize) {
+    let start = span.start();
+    (start.line, start.column)
+}
+
+/// Collects the names that patterns bind, in macros too.
+struct Names<'a>(&'a mut BTreeSet<String>);
+
+impl<'ast> Visit<'ast> for Names<'_> {
+    fn visit_pat_ident(&mut self, p: &'ast syn::PatIdent) {
+        let name = unraw(&p.ident);
+        // `None` is never a binding. Other upper-case names may be, so they count as locals.
+        if name != "None" {
+            self.0.insert(name);
+        }
+        syn::visit::visit_pat_ident(self, p);
+    }
+}
+
+/// Counts method calls by name and position, which calls from a macro expansion may share.
+struct Places<'a>(&'a mut BTreeMap<(String, (usize, usize)), usize>);
+
+impl<'ast> Visit<'ast> for Places<'_> {
+    fn visit_expr_method_call(&mut self, call: &'ast syn::ExprMethodCall) {
+        let key = (unraw(&call.method), position(call.method.span()));
+        *self.0.entry(key).or_default() += 1;
+        syn::visit::visit_expr_method_call(self, call);
+    }
+}

@@ -1,0 +1,188 @@
+//! Emits the items beside the user's function: companions, the struct of residuals, the struct of
+//! gradients.
+
+use crate::derivative::{Wrt, asked_for};
+use crate::digest::Digest;
+use crate::emit::annotations::Checks;
+use crate::emit::cached_call::CachedCallEmitter;
+use crate::emit::cached_call::Cause;
+use crate::emit::cx::{Cx, InternalItems};
+use crate::emit::docs::Docs;
+use crate::emit::facts::FactItems;
+use crate::emit::flow::flow;
+use crate::emit::names::{ItemNames, allow};
+use crate::emit::straight::straight;
+use crate::feature::compiled_loops::Loops;
+use crate::feature::cost::CostItems;
+use crate::input::{Func, OutShape, text};
+use crate::program::Body;
+use proc_macro2::TokenStream;
+use syn::Block;
+
+/// Emitted companions of one function.
+pub(crate) struct Companions {
+    /// Items for the impl block of `enum dense` or, for a method, of the user's type.
+    pub(crate) associated: TokenStream,
+    /// Items beside the function or the impl block.
+    pub(crate) items: TokenStream,
+    /// Statement that registers the compiled loops, if there are any.
+    pub(crate) register: Option<TokenStream>,
+    /// Reasons why each call is recorded.
+    pub(crate) causes: Vec<Cause>,
+}
+
+/// Emits the companions of a function whose body has been lowered.
+pub(crate) fn companions(
+    func: &Func,
+    body: &Body,
+    rt: &TokenStream,
+    block: &Block,
+    digest: &Digest,
+    calls: &CachedCallEmitter<'_>,
+) -> Companions {
+    let names = ItemNames::new(func);
+    let callers = Wrt::callers(func, body);
+    let asked_for = asked_for(func, body, callers.as_ref());
+    let (program, staged) = match body {
+        Body::Straight(low) => (
+            low.program.to_string(),
+            Some(straight(func, low, rt, &names, callers.as_ref())),
+        ),
+        Body::Flow(low) => (
+            low.flow.to_string(),
+            Some(flow(func, low, rt, &names, callers.as_ref())),
+        ),
+        Body::Recorded(reason) => (format!("recorded at run time: {reason}"), None),
+    };
+    let constant = names.program.to_string();
+    let docs = Docs::new(
+        func,
+        body,
+        &program,
+        &constant,
+        staged.as_ref().map(|s| &s.reverse),
+        calls.recorded(),
+    );
+    let cx = Cx {
+        func,
+        names: &names,
+        rt,
+        docs: &docs,
+        calls,
+        callers: callers.as_ref(),
+        asked_for: &asked_for,
+    };
+    let CostItems { constants, sizes } = cx.facts(body, staged.as_ref().map(|s| &s.reverse));
+    let loops = Loops::new(body);
+    let kernels = cx.kernels(&loops);
+    let (register_own, register) = match loops.is_empty() {
+        false => (
+            Some(cx.register(ours!(Self))),
+            Some(cx.register(cx.owner())),
+        ),
+        true => (None, None),
+    };
+    let loops = (!loops.is_empty()).then(|| cx.loops(&loops.register(rt)));
+    let InternalItems {
+        associated: internal,
+        items,
+    } = match staged {
+        Some(staged) => cx.internal_items(staged, register_own.as_ref()),
+        None => cx.recorded(),
+    };
+    let public = cx.public(&program, body);
+    let FactItems {
+        associated: facts,
+        items: fact_items,
+        causes,
+    } = cx.fact_items(body, block, digest);
+    let annotations = Checks::new(func, rt).map(|checks| checks.item());
+    let asking = calls.asking(&cx);
+    let grads = cx.grads_struct();
+    let associated =
+        ours!(#public #facts #constants #kernels #internal #annotations #asking #loops);
+    let items = ours!(#items #sizes #grads #fact_items);
+    let (associated, items) = match func.owner {
+        Some(_) => (associated, items),
+        None => (TokenStream::new(), cx.of_a_function(&items, &associated)),
+    };
+    Companions {
+        associated,
+        items,
+        register,
+        causes: calls.causes().into_iter().chain(causes).collect(),
+    }
+}
+
+impl Cx<'_> {
+    /// Returns `enum dense`, whose associated items are the companions of `fn dense`, and the items
+    /// beside it.
+    fn of_a_function(&self, items: &TokenStream, associated: &TokenStream) -> TokenStream {
+        let (n, rt) = (self.names, self.rt);
+        let (allow, attrs) = (allow(), &self.func.attrs);
+        let (vis, function) = (&self.func.vis, &self.func.sig.ident);
+        let doc = format!(
+            "The companions of the function `{function}`: its derivatives, and its program."
+        );
+        let doc = self.docs.other(&doc);
+        let (program, hash, saved) = (&n.program, &n.hash, &n.saved);
+        let (cost, points, kernels, recorded) = (&n.cost, &n.points, &n.kernels, &n.recorded);
+        ours! {
+            #(#attrs)*
+            #allow
+            #[doc = #doc]
+            #vis enum #function {
+                #[doc(hidden)]
+                __TRACED,
+            }
+
+            #items
+
+            #(#attrs)*
+            #allow
+            impl #function {
+                #associated
+            }
+
+            #(#attrs)*
+            #allow
+            impl #rt::Traced for #function {
+                type Saved = #saved;
+                const PROGRAM: &'static str = Self::#program;
+                const HASH: [u8; 32] = Self::#hash;
+                const COST: #rt::Cost = Self::#cost;
+                const POINTS: &'static [#rt::Point] = Self::#points;
+                const KERNELS: &'static [&'static str] = Self::#kernels;
+                const RECORDED: ::core::option::Option<&'static str> = Self::#recorded;
+            }
+        }
+    }
+
+    /// Returns the companions that users call.
+    fn public(&self, program: &str, body: &Body) -> TokenStream {
+        let (n, func) = (self.names, self.func);
+        let (head, vis) = self.associated();
+        let user = text(&func.sig.ident);
+        let program_name = &n.program;
+        let program_doc = self.docs.other(&format!("The program of `{user}`."));
+        let given = self.given();
+        let vjp = self.vjp(&given.checks);
+        let jvp = self.jvp(&given);
+        let grads = (func.output.shape == OutShape::Tensor)
+            .then(|| self.grad_functions(&head, &vis, &given.checks));
+        let second = self.hvp_companion(body, &given);
+        ours! {
+            #head
+            #[doc = #program_doc]
+            #vis const #program_name: &'static str = #program;
+
+            #vjp
+
+            #jvp
+
+            #grads
+
+            #second
+        }
+    }
+}
