@@ -1,6 +1,6 @@
 //! Positions of parts of a tree among its leaves.
 
-use crate::__private::Leaf;
+use crate::call::leaf::Leaf;
 use crate::call::leaves::Leaves;
 use crate::{Tensor, Tree};
 

@@ -9,6 +9,7 @@ mod checks;
 pub(crate) mod facts;
 pub(crate) mod hash;
 pub(crate) mod known;
+pub(crate) mod leaf;
 pub(crate) mod leaf_range;
 pub(crate) mod leaves;
 pub(crate) mod marks;

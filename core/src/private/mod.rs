@@ -5,7 +5,6 @@
 mod again;
 mod check;
 mod constant;
-mod leaf;
 mod listing;
 mod maybe;
 mod recorded;
@@ -21,6 +20,7 @@ pub use crate::call::facts::{Callees, Fact, Facts, Marker, Slot, Text, callees};
 pub use crate::call::known::{
     Answers, No, Probe, Spot, chunks, either, item, n_yes, nearest, some, unmarked,
 };
+pub use crate::call::leaf::*;
 pub use crate::call::leaf_range::*;
 pub use crate::call::leaves::*;
 pub use crate::call::pull::*;
@@ -45,7 +45,6 @@ pub use gradloom_ir::op::element;
 pub use gradloom_kernels::elementwise::compiled_loops::{Fused, FusedTable, Loop};
 pub use gradloom_kernels::gemm::{product_f32, product_f64};
 pub use gradloom_maths as maths;
-pub use leaf::*;
 pub use listing::Listing;
 pub use maybe::*;
 pub use recorded::*;
