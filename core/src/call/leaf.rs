@@ -77,6 +77,7 @@ pub fn operand(value: &dyn Leaf, like: &Tensor) -> Tensor {
     note = "bind a number to a local with a type first, as in `let scale: f32 = model.scale;`"
 )]
 pub trait TensorPart {
+    /// Returns the tensor, as a part of a tree.
     fn tensor_part(&self) -> Tensor;
 }
 
