@@ -4,7 +4,7 @@ use super::host;
 use super::op::is_text;
 use super::{Cx, Host, R, Stop, Value};
 use crate::parse::text;
-use gradloom_ir::{Attr, Op, Static, Var};
+use gradloom_ir::{Attr, Op, Static, StaticArg, StaticKind, Var};
 use proc_macro2::{Ident, Span};
 use quote::{quote, quote_spanned};
 use syn::spanned::Spanned;
@@ -24,7 +24,7 @@ impl Cx<'_> {
                     // A number literal is a float until it takes the dtype of the tensor.
                     let value = match host::literal(&host.expr).and_then(|s| s.float()) {
                         Some(x) => self.b.attr(x),
-                        None => self.statik(host, "value", span),
+                        None => self.statik(host, StaticKind::Number.named("value"), span),
                     };
                     return self
                         .emit(Op::Scalar, &[value], vec![], vec![like], 1, span)
@@ -43,16 +43,18 @@ impl Cx<'_> {
     }
 
     /// Returns a static argument; a value that is not a literal is bound to a local.
-    pub(super) fn statik(&mut self, host: Host, name: &str, span: Span) -> Attr {
+    pub(super) fn statik(&mut self, host: Host, arg: StaticArg, span: Span) -> Attr {
         if let Some(known) = host::literal(&host.expr) {
             return self.b.attr(known);
         }
         let value = match self.lens(&host) {
-            Some(lens) if name == "shape" => Static::Dims(text(&host.expr), lens),
+            Some(lens) if matches!(arg.kind, StaticKind::Shape | StaticKind::Reshape) => {
+                Static::Dims(text(&host.expr), lens)
+            }
             _ => Static::Host(text(&host.expr)),
         };
         let attr = self.b.attr(value);
-        let ident = self.host_ident(&Ident::new(name, Span::mixed_site()));
+        let ident = self.host_ident(&Ident::new(arg.name, Span::mixed_site()));
         let (private, expr) = (&self.krate, &host.expr);
         let call = quote_spanned!(span=> #private::statik);
         self.push_host(host.reads, quote!(let #ident = #call(#expr);));

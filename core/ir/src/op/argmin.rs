@@ -1,4 +1,5 @@
 use super::{Count, Kernel, Laws, Method, Nonlinear, NonlinearRule, Operands, Ops, Param, argmax};
+use crate::StaticKind;
 
 /// `argmin[axis, keepdims] x`: the index of the smallest element along `axis`, as `i64`.
 ///
@@ -6,7 +7,10 @@ use super::{Count, Kernel, Laws, Method, Nonlinear, NonlinearRule, Operands, Ops
 pub(super) static OP: Nonlinear = Nonlinear {
     name: "argmin",
     operands: Operands::Fixed(1, 0),
-    statics: &["axis", "keepdims"],
+    statics: &[
+        StaticKind::Axis.named("axis"),
+        StaticKind::Flag.named("keepdims"),
+    ],
     shape: argmax::index_shape,
     dtype: argmax::index_dtype,
     methods: &[

@@ -1,6 +1,6 @@
 use super::attention_jvp::{Attention, Sees};
 use super::{Count, Kernel, Laws, Method, Nonlinear, NonlinearRule, Operands, Ops, Param, shape};
-use crate::{Aval, DType, Dim, Fault, Op, Shape, Var};
+use crate::{Aval, DType, Dim, Fault, Op, Shape, StaticKind, Var};
 
 /// `attention[causal] q, k, v, mask`: `softmax(q k^T / sqrt(d)) v`.
 ///
@@ -15,9 +15,8 @@ use crate::{Aval, DType, Dim, Fault, Op, Shape, Var};
 pub(super) static OP: Nonlinear = Nonlinear {
     name: "attention",
     operands: Operands::Between(3, 4),
-    statics: &["causal"],
-    shape: |statics, args| {
-        shape::known_switch(&statics[0], "causal")?;
+    statics: &[StaticKind::KnownFlag.named("causal")],
+    shape: |_, args| {
         let heads = Heads::of(&args[..3], args.get(3).copied())?;
         Ok(heads.map_or(Shape::UNKNOWN, |heads| heads.mixed()))
     },

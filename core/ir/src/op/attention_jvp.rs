@@ -1,8 +1,10 @@
 use super::active::{by_parts, numbers, placed, present, tangents, transposed};
 use super::attention::{Heads, floats};
 use super::shape::same;
-use super::{Count, Diff, Eval, Kernel, Laws, Method, OpDef, Operands, Ops, shape};
-use crate::{Attr, Aval, Builder, DType, Eqn, Fault, Op, Shape, Static, Var};
+use super::{Count, Diff, Eval, Kernel, Laws, Method, OpDef, Operands, Ops};
+use crate::{
+    Attr, Aval, Builder, DType, Eqn, Fault, Op, Shape, Static, StaticArg, StaticKind, Var,
+};
 
 /// `attention_jvp[causal, active] q, k, v, o, l, mask, dx..`: the Jacobian of `attention`.
 ///
@@ -27,11 +29,15 @@ impl OpDef for AttentionJvp {
     fn operands(&self) -> Operands {
         Operands::Many
     }
-    fn statics(&self) -> &'static [&'static str] {
-        &["causal", "active"]
+    fn statics(&self) -> &'static [StaticArg] {
+        const {
+            &[
+                StaticKind::KnownFlag.named("causal"),
+                StaticKind::Active.named("active"),
+            ]
+        }
     }
     fn shape(&self, statics: &[Static], args: &[&Aval], _: usize) -> Result<Vec<Shape>, Fault> {
-        shape::known_switch(&statics[0], "causal")?;
         let (n_given, active) = tangents(&statics[1], GIVEN..=GIVEN + 1, args.len())?;
         // A tangent has the shape of its primal, so each completes what is known of the other.
         let mut given: Vec<Aval> = args[..n_given].iter().map(|aval| (*aval).clone()).collect();

@@ -1,8 +1,8 @@
 use super::active::by_parts;
 use super::attention::{Heads, floats};
 use super::attention_jvp::{Sees, matmul, over_keys, scaled, swapped, weights};
-use super::{Count, Kernel, Laws, Nonlinear, NonlinearRule, Operands, Ops, shape};
-use crate::Shape;
+use super::{Count, Kernel, Laws, Nonlinear, NonlinearRule, Operands, Ops};
+use crate::{Shape, StaticKind};
 
 /// `attention_lse[causal] q, k, mask`: `logsumexp(q k^T / sqrt(d))` over the keys, for each query.
 ///
@@ -11,9 +11,8 @@ use crate::Shape;
 pub(super) static OP: Nonlinear = Nonlinear {
     name: "attention_lse",
     operands: Operands::Between(2, 3),
-    statics: &["causal"],
-    shape: |statics, args| {
-        shape::known_switch(&statics[0], "causal")?;
+    statics: &[StaticKind::KnownFlag.named("causal")],
+    shape: |_, args| {
         let heads = Heads::of(&args[..2], args.get(2).copied())?;
         Ok(heads.map_or(Shape::UNKNOWN, |heads| heads.one_each()))
     },

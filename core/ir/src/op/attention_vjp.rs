@@ -4,8 +4,8 @@ use super::attention_jvp::{
     Attention, GIVEN, checked, matmul, over_keys, scaled, swapped, weights,
 };
 use super::shape::same;
-use super::{Count, Diff, Eval, Kernel, Laws, Method, OpDef, Operands, Ops, shape};
-use crate::{Aval, Builder, DType, Eqn, Fault, Shape, Static, Var};
+use super::{Count, Diff, Eval, Kernel, Laws, Method, OpDef, Operands, Ops};
+use crate::{Aval, Builder, DType, Eqn, Fault, Shape, Static, StaticArg, StaticKind, Var};
 
 /// `ct_x, .. = attention_vjp[causal, active] q, k, v, o, l, mask, ct`.
 ///
@@ -28,8 +28,13 @@ impl OpDef for AttentionVjp {
     fn operands(&self) -> Operands {
         Operands::Between(GIVEN + 1, GIVEN + 2)
     }
-    fn statics(&self) -> &'static [&'static str] {
-        &["causal", "active"]
+    fn statics(&self) -> &'static [StaticArg] {
+        const {
+            &[
+                StaticKind::KnownFlag.named("causal"),
+                StaticKind::Active.named("active"),
+            ]
+        }
     }
     fn shape(
         &self,
@@ -37,7 +42,6 @@ impl OpDef for AttentionVjp {
         args: &[&Aval],
         n_outs: usize,
     ) -> Result<Vec<Shape>, Fault> {
-        shape::known_switch(&statics[0], "causal")?;
         let (ct, given) = args
             .split_last()
             .expect("the last operand is the cotangent");

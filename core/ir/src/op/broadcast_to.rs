@@ -1,6 +1,7 @@
 use super::{
     Count, Kernel, Laws, Method, Nonlinear, NonlinearRule, Operands, Param, broadcast_like, shape,
 };
+use crate::StaticKind;
 
 /// `broadcast_to[shape] x`: `x` repeated along additional axes, or axes of length 1, to a shape.
 ///
@@ -8,7 +9,7 @@ use super::{
 pub(super) static OP: Nonlinear = Nonlinear {
     name: "broadcast_to",
     operands: Operands::Fixed(1, 0),
-    statics: &["shape"],
+    statics: &[StaticKind::Shape.named("shape")],
     shape: |statics, args| {
         let to = shape::lengths(&statics[0])?;
         broadcast_like::check(&args[0].shape, &to)?;

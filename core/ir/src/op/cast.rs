@@ -1,5 +1,5 @@
 use super::{Count, Kernel, Linear, Method, Operands, Param, shape};
-use crate::Op;
+use crate::{Op, StaticKind};
 
 /// `cast[dtype] x, like x`: the elements converted to another dtype.
 ///
@@ -12,11 +12,11 @@ use crate::Op;
 pub(super) static OP: Linear = Linear {
     name: "cast",
     operands: Operands::Fixed(1, 1),
-    statics: &["dtype"],
+    statics: &[StaticKind::DType.named("dtype")],
     shape: |_, args| shape::same(&args[0].shape, &args[1].shape),
     dtype: |statics, args| {
         shape::same_dtypes(args)?;
-        shape::dtype(&statics[0], "dtype")
+        Ok(statics[0].dtype())
     },
     methods: &[Method::on_tensor("cast", &[Param::Data, Param::Static])],
     transpose: |b, eqn, ct| b.emit(Op::CastT, &eqn.attrs, &[ct, eqn.args[1]]),

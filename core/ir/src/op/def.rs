@@ -1,7 +1,7 @@
 //! The interface of an op to the rest of the system.
 
 use super::{BinaryFns, CompareFns, Count, Kernel, Method, Operands, UnaryFns};
-use crate::{Aval, Builder, DType, Eqn, Fault, Shape, Static, Var};
+use crate::{Aval, Builder, DType, Eqn, Fault, Shape, Static, StaticArg, Var};
 
 /// The rules and properties of an op.
 ///
@@ -13,8 +13,8 @@ pub trait OpDef: Sync {
     /// Returns how many operands the op reads, and how.
     fn operands(&self) -> Operands;
 
-    /// Returns the names of the static arguments.
-    fn statics(&self) -> &'static [&'static str];
+    /// Returns the static arguments.
+    fn statics(&self) -> &'static [StaticArg];
 
     /// The shape rule: returns the shapes of the results.
     ///

@@ -1,10 +1,11 @@
 use super::{Count, Kernel, Laws, Method, Nonlinear, NonlinearRule, Operands, Param, shape};
+use crate::StaticKind;
 
 /// `full_like[value] like x`: a tensor filled with one number, with the dtype and shape of `x`.
 pub(super) static OP: Nonlinear = Nonlinear {
     name: "full_like",
     operands: Operands::Fixed(0, 1),
-    statics: &["value"],
+    statics: &[StaticKind::Number.named("value")],
     shape: |_, args| Ok(args[0].shape.clone()),
     dtype: |statics, args| shape::holds(&statics[0], args[0].dtype),
     methods: &[

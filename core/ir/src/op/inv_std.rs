@@ -1,5 +1,5 @@
 use super::{Count, Kernel, Laws, Nonlinear, NonlinearRule, Operands, Ops, shape};
-use crate::Op;
+use crate::{Op, StaticKind};
 
 /// `inv_std[axes, eps] x`: `1 / sqrt(var + eps)`, with the biased variance over `axes`.
 ///
@@ -7,11 +7,11 @@ use crate::Op;
 pub(super) static OP: Nonlinear = Nonlinear {
     name: "inv_std",
     operands: Operands::Fixed(1, 0),
-    statics: &["axes", "eps"],
-    shape: |statics, args| {
-        shape::float(&statics[1], "eps")?;
-        shape::reduce(&args[0].shape, &statics[0], &true.into())
-    },
+    statics: &[
+        StaticKind::Axes.named("axes"),
+        StaticKind::Epsilon.named("eps"),
+    ],
+    shape: |statics, args| shape::reduce(&args[0].shape, &statics[0], &true.into()),
     dtype: |_, args| shape::number(args[0].dtype, false),
     methods: &[],
     // dr = -r^2 mean(normalize(x) dx), as derived in `normalize.rs`.

@@ -1,6 +1,6 @@
 use super::norm_jvp::Norm;
 use super::{Count, Kernel, Laws, Method, Nonlinear, NonlinearRule, Operands, Ops, Param, shape};
-use crate::{Aval, Dim, Fault, Shape};
+use crate::{Aval, Dim, Fault, Shape, StaticKind};
 
 /// `layer_norm[eps] x, w, b`: `normalize(x) w + b` over the last axis.
 ///
@@ -8,9 +8,8 @@ use crate::{Aval, Dim, Fault, Shape};
 pub(super) static OP: Nonlinear = Nonlinear {
     name: "layer_norm",
     operands: Operands::Fixed(3, 0),
-    statics: &["eps"],
-    shape: |statics, args| {
-        shape::float(&statics[0], "eps")?;
+    statics: &[StaticKind::Epsilon.named("eps")],
+    shape: |_, args| {
         with_vectors(
             &args[0].shape,
             &[(args[1], "the weight"), (args[2], "the bias")],

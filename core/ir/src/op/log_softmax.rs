@@ -1,11 +1,11 @@
 use super::{Count, Kernel, Laws, Method, Nonlinear, NonlinearRule, Operands, Ops, Param, shape};
-use crate::Op;
+use crate::{Op, StaticKind};
 
 /// `log_softmax[axis] x`: `x - logsumexp(x)` along `axis`, the logarithm of `softmax`.
 pub(super) static OP: Nonlinear = Nonlinear {
     name: "log_softmax",
     operands: Operands::Fixed(1, 0),
-    statics: &["axis"],
+    statics: &[StaticKind::Axis.named("axis")],
     shape: |statics, args| shape::along(&args[0].shape, &statics[0]),
     dtype: |_, args| shape::number(args[0].dtype, false),
     methods: &[Method::on_tensor(

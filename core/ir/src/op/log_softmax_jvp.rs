@@ -1,7 +1,7 @@
 use super::Jacobian;
 use super::class::same_along_axis;
 use super::{Count, Kernel, Ops};
-use crate::Op;
+use crate::{Op, StaticKind};
 
 /// `log_softmax_jvp[axis] v, y`: `v - sum(exp(y) v)` along `axis`.
 ///
@@ -10,7 +10,7 @@ use crate::Op;
 pub(super) static OP: Jacobian = Jacobian {
     name: "log_softmax_jvp",
     n_operands: 2,
-    statics: &["axis"],
+    statics: &[StaticKind::Axis.named("axis")],
     shape: same_along_axis,
     // dz = -sum(exp(y) dy v)
     tangent: |b, eqn, dx| {

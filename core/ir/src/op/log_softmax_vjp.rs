@@ -1,7 +1,7 @@
 use super::Jacobian;
 use super::class::same_along_axis;
 use super::{Count, Kernel, Ops};
-use crate::Op;
+use crate::{Op, StaticKind};
 
 /// `log_softmax_vjp[axis] v, y`: `v - exp(y) sum(v)` along `axis`.
 ///
@@ -11,7 +11,7 @@ use crate::Op;
 pub(super) static OP: Jacobian = Jacobian {
     name: "log_softmax_vjp",
     n_operands: 2,
-    statics: &["axis"],
+    statics: &[StaticKind::Axis.named("axis")],
     shape: same_along_axis,
     // dz = -exp(y) dy sum(v)
     tangent: |b, eqn, dx| {

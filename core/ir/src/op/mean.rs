@@ -1,4 +1,5 @@
 use super::{Count, Kernel, Linear, Method, Operands, Ops, Param, shape};
+use crate::StaticKind;
 
 /// `mean[axes, keepdims] x, like x`: the mean over `axes`. Takes floats.
 ///
@@ -9,7 +10,10 @@ use super::{Count, Kernel, Linear, Method, Operands, Ops, Param, shape};
 pub(super) static OP: Linear = Linear {
     name: "mean",
     operands: Operands::Fixed(1, 1),
-    statics: &["axes", "keepdims"],
+    statics: &[
+        StaticKind::Axes.named("axes"),
+        StaticKind::Flag.named("keepdims"),
+    ],
     shape: |statics, args| {
         let x = shape::same(&args[0].shape, &args[1].shape)?;
         shape::reduce(&x, &statics[0], &statics[1])

@@ -1,5 +1,5 @@
 use super::{Count, Kernel, Laws, Method, Nonlinear, NonlinearRule, Operands, Ops, Param, shape};
-use crate::Op;
+use crate::{Op, StaticKind};
 
 /// `min[axes, keepdims] x`: the smallest element over `axes`; NaN if there is one.
 ///
@@ -7,7 +7,10 @@ use crate::Op;
 pub(super) static OP: Nonlinear = Nonlinear {
     name: "min",
     operands: Operands::Fixed(1, 0),
-    statics: &["axes", "keepdims"],
+    statics: &[
+        StaticKind::Axes.named("axes"),
+        StaticKind::Flag.named("keepdims"),
+    ],
     shape: |statics, args| shape::extremum(&args[0].shape, &statics[0], &statics[1]),
     dtype: |_, args| shape::number(args[0].dtype, true),
     methods: &[

@@ -37,7 +37,7 @@ use rule::{active, special};
 
 pub use crate::ops::{Kernel, Op, Operands};
 
-use crate::{Aval, DType, Dim, Fault, MAX_RANK, OpError, Static};
+use crate::{Aval, DType, Dim, Fault, MAX_RANK, OpError, Static, StaticKind};
 use std::fmt;
 use std::sync::OnceLock;
 
@@ -113,6 +113,12 @@ impl Op {
         (*takes == n && n > 0).then(|| dtypes[dtype as usize])?
     }
 
+    /// Returns the position of the first static argument of a kind, if the op takes one.
+    pub fn static_at(self, kind: StaticKind) -> Option<usize> {
+        let args = self.def().statics();
+        args.iter().position(|arg| arg.kind == kind)
+    }
+
     /// Returns the name that users call the op by: its first method, or the method of a key.
     pub fn called(self) -> &'static str {
         let method = self.def().methods().first().map(|method| method.name);
@@ -178,6 +184,9 @@ impl Op {
                 });
             }
             let dtype = def.dtype(statics, args)?;
+            for (arg, value) in def.statics().iter().zip(statics) {
+                arg.check(value)?;
+            }
             let shapes = def.shape(statics, args, n_outs)?;
             for shape in &shapes {
                 shape::check_size(shape)?;

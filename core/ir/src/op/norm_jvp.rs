@@ -2,7 +2,9 @@ use super::active::{by_parts, numbers, placed, present, tangents, transposed};
 use super::layer_norm::with_vectors;
 use super::shape::same;
 use super::{Count, Diff, Eval, Kernel, Laws, Method, OpDef, Operands, Ops, shape};
-use crate::{Attr, Aval, Builder, DType, Eqn, Fault, Op, Shape, Static, Var};
+use crate::{
+    Attr, Aval, Builder, DType, Eqn, Fault, Op, Shape, Static, StaticArg, StaticKind, Var,
+};
 
 /// `norm_jvp[centred, eps, active] x, w, dx..`: the Jacobian of `layer_norm` or `rms_norm`.
 ///
@@ -34,12 +36,16 @@ impl OpDef for NormJvp {
     fn operands(&self) -> Operands {
         Operands::Many
     }
-    fn statics(&self) -> &'static [&'static str] {
-        &["centred", "eps", "active"]
+    fn statics(&self) -> &'static [StaticArg] {
+        const {
+            &[
+                StaticKind::KnownFlag.named("centred"),
+                StaticKind::Epsilon.named("eps"),
+                StaticKind::Active.named("active"),
+            ]
+        }
     }
     fn shape(&self, statics: &[Static], args: &[&Aval], _: usize) -> Result<Vec<Shape>, Fault> {
-        shape::known_switch(&statics[0], "centred")?;
-        shape::float(&statics[1], "eps")?;
         let (_, active) = tangents(&statics[2], 2..=2, args.len())?;
         let mut rows = args[0].shape.clone();
         let mut vectors = vec![(args[1], "the weight")];

@@ -3,7 +3,7 @@ use super::layer_norm::with_vectors;
 use super::norm_jvp::Norm;
 use super::shape::same;
 use super::{Count, Diff, Eval, Kernel, Laws, Method, OpDef, Operands, Ops, shape};
-use crate::{Aval, Builder, DType, Eqn, Fault, Op, Shape, Static, Var};
+use crate::{Aval, Builder, DType, Eqn, Fault, Op, Shape, Static, StaticArg, StaticKind, Var};
 
 /// `ct.. = norm_vjp[centred, eps, active] x, w, ct`: the transpose of `norm_jvp`.
 ///
@@ -24,8 +24,14 @@ impl OpDef for NormVjp {
     fn operands(&self) -> Operands {
         Operands::Fixed(3, 0)
     }
-    fn statics(&self) -> &'static [&'static str] {
-        &["centred", "eps", "active"]
+    fn statics(&self) -> &'static [StaticArg] {
+        const {
+            &[
+                StaticKind::KnownFlag.named("centred"),
+                StaticKind::Epsilon.named("eps"),
+                StaticKind::Active.named("active"),
+            ]
+        }
     }
     fn shape(
         &self,
@@ -33,8 +39,6 @@ impl OpDef for NormVjp {
         args: &[&Aval],
         n_outs: usize,
     ) -> Result<Vec<Shape>, Fault> {
-        shape::known_switch(&statics[0], "centred")?;
-        shape::float(&statics[1], "eps")?;
         let rows = same(&args[0].shape, &args[2].shape)?;
         let rows = with_vectors(&rows, &[(args[1], "the weight")])?;
         let active = cotangents(&statics[2], n_outs)?;

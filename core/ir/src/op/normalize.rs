@@ -1,5 +1,5 @@
 use super::{Count, Kernel, Laws, Method, Nonlinear, NonlinearRule, Operands, Ops, Param, shape};
-use crate::{Attr, Builder, Op, Var};
+use crate::{Attr, Builder, Op, StaticKind, Var};
 
 /// `normalize[axes, eps] x`: `(x - mean) / sqrt(var + eps)` over `axes`.
 ///
@@ -7,9 +7,11 @@ use crate::{Attr, Builder, Op, Var};
 pub(super) static OP: Nonlinear = Nonlinear {
     name: "normalize",
     operands: Operands::Fixed(1, 0),
-    statics: &["axes", "eps"],
+    statics: &[
+        StaticKind::Axes.named("axes"),
+        StaticKind::Epsilon.named("eps"),
+    ],
     shape: |statics, args| {
-        shape::float(&statics[1], "eps")?;
         shape::reduce(&args[0].shape, &statics[0], &true.into())?;
         Ok(args[0].shape.clone())
     },

@@ -1,7 +1,7 @@
 use super::Jacobian;
 use super::shape::same;
 use super::{Count, Kernel, Ops, broadcast_like, shape};
-use crate::{Builder, Eqn, Op, Var};
+use crate::{Builder, Eqn, Op, StaticKind, Var};
 
 /// `normalize_t[axes] v, y, r`: `r (v - mean(v) - y mean(y v))` over `axes`.
 ///
@@ -10,7 +10,7 @@ use crate::{Builder, Eqn, Op, Var};
 pub(super) static OP: Jacobian = Jacobian {
     name: "normalize_t",
     n_operands: 3,
-    statics: &["axes"],
+    statics: &[StaticKind::Axes.named("axes")],
     shape: |statics, args| {
         let shape = same(&args[0].shape, &args[1].shape)?;
         let kept = shape::reduce(&shape, &statics[0], &true.into())?;

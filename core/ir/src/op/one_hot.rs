@@ -1,5 +1,5 @@
 use super::{Count, Kernel, Laws, Method, Nonlinear, NonlinearRule, Operands, Param, shape};
-use crate::Shape;
+use crate::{Shape, StaticKind};
 
 /// `one_hot[classes, dtype] labels`: a row of length `classes` for each label.
 ///
@@ -7,16 +7,19 @@ use crate::Shape;
 pub(super) static OP: Nonlinear = Nonlinear {
     name: "one_hot",
     operands: Operands::Fixed(1, 0),
-    statics: &["classes", "dtype"],
+    statics: &[
+        StaticKind::Count.named("classes"),
+        StaticKind::DType.named("dtype"),
+    ],
     shape: |statics, args| {
-        let classes = shape::dim(&statics[0], "classes")?;
+        let classes = shape::dim(&statics[0]);
         Ok(Shape(args[0].shape.dims().map(|labels| {
             labels.iter().copied().chain([classes]).collect()
         })))
     },
     dtype: |statics, args| {
         shape::integer(args[0].dtype, "an integer")?;
-        shape::dtype(&statics[1], "dtype")
+        Ok(statics[1].dtype())
     },
     methods: &[Method::on_tensor(
         "one_hot",

@@ -1,11 +1,11 @@
 use super::{Count, Kernel, Linear, Method, Operands, Param, shape};
-use crate::{Dim, Fault, Op, Shape, Static};
+use crate::{Dim, Fault, Op, Shape, Static, StaticKind};
 
 /// `permute[axes] x`: axis `i` of the result is axis `axes[i]` of `x`.
 pub(super) static OP: Linear = Linear {
     name: "permute",
     operands: Operands::Fixed(1, 0),
-    statics: &["axes"],
+    statics: &[StaticKind::Permutation.named("axes")],
     shape: |statics, args| reorder(&args[0].shape, |rank| order(&statics[0], rank)),
     dtype: shape::of_operand,
     methods: &[Method::on_tensor("permute", &[Param::Data, Param::Static])],
@@ -21,7 +21,7 @@ pub(super) static OP: Linear = Linear {
 
 /// Returns the axes of a permutation, counted from the left, or `None` if they are unknown.
 pub(super) fn order(axes: &Static, rank: usize) -> Result<Option<Vec<usize>>, Fault> {
-    let Some(axes) = shape::ints(axes, "axes")? else {
+    let Some(axes) = axes.ints() else {
         return Ok(None);
     };
     if axes.len() != rank {

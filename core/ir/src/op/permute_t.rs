@@ -1,5 +1,5 @@
 use super::{Count, Kernel, Linear, Operands, permute, shape};
-use crate::Op;
+use crate::{Op, StaticKind};
 
 /// `permute_t[axes] y`: axis `axes[i]` of the result is axis `i` of `y`.
 ///
@@ -7,7 +7,7 @@ use crate::Op;
 pub(super) static OP: Linear = Linear {
     name: "permute_t",
     operands: Operands::Fixed(1, 0),
-    statics: &["axes"],
+    statics: &[StaticKind::Permutation.named("axes")],
     shape: |statics, args| {
         permute::reorder(&args[0].shape, |rank| {
             let order = permute::order(&statics[0], rank)?;

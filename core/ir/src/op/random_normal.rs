@@ -1,4 +1,5 @@
 use super::{Count, Kernel, Laws, Nonlinear, NonlinearRule, Operands, shape};
+use crate::StaticKind;
 
 /// `random_normal[shape, dtype] key`: random floats of the standard normal distribution.
 ///
@@ -6,12 +7,15 @@ use super::{Count, Kernel, Laws, Nonlinear, NonlinearRule, Operands, shape};
 pub(super) static OP: Nonlinear = Nonlinear {
     name: "random_normal",
     operands: Operands::Fixed(1, 0),
-    statics: &["shape", "dtype"],
+    statics: &[
+        StaticKind::Shape.named("shape"),
+        StaticKind::DType.named("dtype"),
+    ],
     shape: |statics, args| {
         shape::key(args[0])?;
         shape::lengths(&statics[0])
     },
-    dtype: |statics, _| shape::number(shape::dtype(&statics[1], "dtype")?, false),
+    dtype: |statics, _| shape::number(statics[1].dtype(), false),
     methods: &[],
     rule: NonlinearRule::Zero("keys have no derivative"),
     kernel: Kernel::RandomNormal,

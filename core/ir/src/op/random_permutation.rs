@@ -1,14 +1,14 @@
 use super::{Count, Kernel, Laws, Nonlinear, NonlinearRule, Operands, shape};
-use crate::{DType, Shape};
+use crate::{DType, Shape, StaticKind};
 
 /// `random_permutation[len] key`: the numbers 0, 1, ..., `len - 1` in a random order.
 pub(super) static OP: Nonlinear = Nonlinear {
     name: "random_permutation",
     operands: Operands::Fixed(1, 0),
-    statics: &["len"],
+    statics: &[StaticKind::Count.named("len")],
     shape: |statics, args| {
         shape::key(args[0])?;
-        Ok(Shape(Some(vec![shape::dim(&statics[0], "len")?])))
+        Ok(Shape(Some(vec![shape::dim(&statics[0])])))
     },
     dtype: |_, _| Ok(Some(DType::I64)),
     methods: &[],

@@ -1,5 +1,5 @@
 use super::{Count, Kernel, Linear, Method, Operands, Param, shape};
-use crate::{Dim, Fault, Op, Poly, Shape, Static};
+use crate::{Dim, Fault, Op, Poly, Shape, Static, StaticKind};
 
 /// `reshape[shape] x, like x`: the elements, in row-major order, in another shape.
 ///
@@ -7,7 +7,7 @@ use crate::{Dim, Fault, Op, Poly, Shape, Static};
 pub(super) static OP: Linear = Linear {
     name: "reshape",
     operands: Operands::Fixed(1, 1),
-    statics: &["shape"],
+    statics: &[StaticKind::Reshape.named("shape")],
     shape: |statics, args| {
         let x = shape::same(&args[0].shape, &args[1].shape)?;
         reshaped(&x, &statics[0])

@@ -1,5 +1,5 @@
 use super::{Count, Kernel, Linear, Operands, reshape, shape};
-use crate::Op;
+use crate::{Op, StaticKind};
 
 /// `reshape_t[shape] y, like x`: the elements of `y` in the shape of `x`.
 ///
@@ -7,7 +7,7 @@ use crate::Op;
 pub(super) static OP: Linear = Linear {
     name: "reshape_t",
     operands: Operands::Fixed(1, 1),
-    statics: &["shape"],
+    statics: &[StaticKind::Reshape.named("shape")],
     shape: |statics, args| {
         let y = reshape::reshaped(&args[1].shape, &statics[0])?;
         shape::same(&y, &args[0].shape)?;

@@ -1,6 +1,7 @@
 use super::layer_norm::with_vectors;
 use super::norm_jvp::Norm;
 use super::{Count, Kernel, Laws, Method, Nonlinear, NonlinearRule, Operands, Ops, Param, shape};
+use crate::StaticKind;
 
 /// `rms_norm[eps] x, w`: `x / sqrt(mean(x^2) + eps) w` over the last axis.
 ///
@@ -8,11 +9,8 @@ use super::{Count, Kernel, Laws, Method, Nonlinear, NonlinearRule, Operands, Ops
 pub(super) static OP: Nonlinear = Nonlinear {
     name: "rms_norm",
     operands: Operands::Fixed(2, 0),
-    statics: &["eps"],
-    shape: |statics, args| {
-        shape::float(&statics[0], "eps")?;
-        with_vectors(&args[0].shape, &[(args[1], "the weight")])
-    },
+    statics: &[StaticKind::Epsilon.named("eps")],
+    shape: |_, args| with_vectors(&args[0].shape, &[(args[1], "the weight")]),
     dtype: |_, args| shape::same_floats(args),
     methods: &[Method::on_tensor(
         "rms_norm",

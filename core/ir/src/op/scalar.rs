@@ -1,5 +1,5 @@
 use super::{Count, Kernel, Laws, Nonlinear, NonlinearRule, Operands, shape};
-use crate::Shape;
+use crate::{Shape, StaticKind};
 
 /// `scalar[value] like x`: a number of rank 0 with the dtype of `x`.
 ///
@@ -8,7 +8,7 @@ use crate::Shape;
 pub(super) static OP: Nonlinear = Nonlinear {
     name: "scalar",
     operands: Operands::Fixed(0, 1),
-    statics: &["value"],
+    statics: &[StaticKind::Number.named("value")],
     shape: |_, _| Ok(Shape::scalar()),
     dtype: |statics, args| shape::holds(&statics[0], args[0].dtype),
     methods: &[],

@@ -1,5 +1,5 @@
 use super::{Count, Diff, Eval, Kernel, Laws, Method, OpDef, Operands, Param, shape};
-use crate::{Aval, Builder, DType, Eqn, Fault, Shape, Static, Var};
+use crate::{Aval, Builder, DType, Eqn, Fault, Shape, Static, StaticArg, Var};
 
 /// `select c, x, y`: the element of `x` where the bool `c` is true, and of `y` elsewhere.
 ///
@@ -16,7 +16,7 @@ impl OpDef for Select {
     fn operands(&self) -> Operands {
         Operands::Fixed(3, 0)
     }
-    fn statics(&self) -> &'static [&'static str] {
+    fn statics(&self) -> &'static [StaticArg] {
         &[]
     }
     fn shape(&self, _: &[Static], args: &[&Aval], _: usize) -> Result<Vec<Shape>, Fault> {

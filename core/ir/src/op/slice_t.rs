@@ -1,5 +1,5 @@
 use super::{Count, Kernel, Linear, Operands, shape, slice};
-use crate::Op;
+use crate::{Op, StaticKind};
 
 /// `slice_t[starts, stops, steps] y, like x`: `y` placed among zeros in the shape of `x`.
 ///
@@ -7,7 +7,11 @@ use crate::Op;
 pub(super) static OP: Linear = Linear {
     name: "slice_t",
     operands: Operands::Fixed(1, 1),
-    statics: &["starts", "stops", "steps"],
+    statics: &[
+        StaticKind::Starts.named("starts"),
+        StaticKind::Stops.named("stops"),
+        StaticKind::Steps.named("steps"),
+    ],
     shape: |statics, args| {
         let y = slice::sliced(&args[1].shape, statics)?;
         shape::same(&y, &args[0].shape)?;

@@ -1,7 +1,7 @@
 use super::Jacobian;
 use super::class::same_along_axis;
 use super::{Count, Kernel, Ops};
-use crate::Op;
+use crate::{Op, StaticKind};
 
 /// `softmax_t[axis] v, y`: `y (v - sum(y v))` along `axis`.
 ///
@@ -9,7 +9,7 @@ use crate::Op;
 pub(super) static OP: Jacobian = Jacobian {
     name: "softmax_t",
     n_operands: 2,
-    statics: &["axis"],
+    statics: &[StaticKind::Axis.named("axis")],
     shape: same_along_axis,
     // dz = dy (v - sum(y v)) - y sum(dy v)
     tangent: |b, eqn, dx| {

@@ -1,4 +1,5 @@
 use super::{Count, Kernel, Linear, Method, Operands, Ops, Param, shape};
+use crate::StaticKind;
 
 /// `sum[axes, keepdims] x, like x`: the sum over `axes`. Integers wrap.
 ///
@@ -7,7 +8,10 @@ use super::{Count, Kernel, Linear, Method, Operands, Ops, Param, shape};
 pub(super) static OP: Linear = Linear {
     name: "sum",
     operands: Operands::Fixed(1, 1),
-    statics: &["axes", "keepdims"],
+    statics: &[
+        StaticKind::Axes.named("axes"),
+        StaticKind::Flag.named("keepdims"),
+    ],
     shape: |statics, args| {
         let x = shape::same(&args[0].shape, &args[1].shape)?;
         shape::reduce(&x, &statics[0], &statics[1])

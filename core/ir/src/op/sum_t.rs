@@ -1,4 +1,5 @@
 use super::{Count, Kernel, Linear, Operands, shape};
+use crate::StaticKind;
 
 /// `sum_t[axes, keepdims] y, like x`: `y` repeated along `axes` to the shape of `x`.
 ///
@@ -6,7 +7,10 @@ use super::{Count, Kernel, Linear, Operands, shape};
 pub(super) static OP: Linear = Linear {
     name: "sum_t",
     operands: Operands::Fixed(1, 1),
-    statics: &["axes", "keepdims"],
+    statics: &[
+        StaticKind::Axes.named("axes"),
+        StaticKind::Flag.named("keepdims"),
+    ],
     shape: |statics, args| shape::repeat(&args[0].shape, &args[1].shape, &statics[0], &statics[1]),
     dtype: |_, args| shape::number(args[0].dtype, true),
     methods: &[],

@@ -1,15 +1,15 @@
 use super::{Count, Kernel, Linear, Method, Operands, Param, permute, shape};
-use crate::Op;
+use crate::{Op, StaticKind};
 
 /// `swap_axes[a, b] x`: `x` with two axes swapped. It is its own inverse.
 pub(super) static OP: Linear = Linear {
     name: "swap_axes",
     operands: Operands::Fixed(1, 0),
-    statics: &["a", "b"],
+    statics: &[StaticKind::Axis.named("a"), StaticKind::Axis.named("b")],
     shape: |statics, args| {
         permute::reorder(&args[0].shape, |rank| {
-            let a = shape::known_axis(&statics[0], rank, "a")?;
-            let b = shape::known_axis(&statics[1], rank, "b")?;
+            let a = shape::known_axis(&statics[0], rank)?;
+            let b = shape::known_axis(&statics[1], rank)?;
             Ok(a.zip(b).map(|(a, b)| {
                 let mut order: Vec<usize> = (0..rank).collect();
                 order.swap(a, b);

@@ -3,7 +3,7 @@
 use gradloom_ir::Static;
 use gradloom_ir::op::shape;
 
-const CHECKED: &str = "the shape rule checks the static arguments";
+pub(super) const CHECKED: &str = "the static arguments are checked when avals are inferred";
 
 pub(super) fn int(value: &Static) -> i64 {
     value.int().expect(CHECKED)
@@ -28,9 +28,7 @@ pub(super) fn axis(value: &Static, rank: usize) -> usize {
 
 /// Returns the axes that a static argument names, ascending.
 pub(super) fn axes(value: &Static, rank: usize) -> Vec<usize> {
-    shape::axes(value, rank, "axes")
-        .expect(CHECKED)
-        .expect(CHECKED)
+    shape::axes(value, rank).expect(CHECKED).expect(CHECKED)
 }
 
 /// Returns the axes that a static argument names, in its order.

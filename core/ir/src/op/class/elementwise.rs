@@ -4,7 +4,7 @@ use crate::op::{
     BinaryFns, CompareFns, Count, Diff, Eval, Laws, Method, OpDef, Operands, Param, UnaryFns,
     not_linear, shape,
 };
-use crate::{Aval, Builder, DType, Eqn, Fault, Shape, Static, Var};
+use crate::{Aval, Builder, DType, Eqn, Fault, Shape, Static, StaticArg, Var};
 
 /// A unary elementwise op.
 pub struct Unary {
@@ -40,7 +40,7 @@ impl OpDef for Unary {
     fn operands(&self) -> Operands {
         Operands::Fixed(1, 0)
     }
-    fn statics(&self) -> &'static [&'static str] {
+    fn statics(&self) -> &'static [StaticArg] {
         &[]
     }
     fn shape(&self, _: &[Static], args: &[&Aval], _: usize) -> Result<Vec<Shape>, Fault> {
@@ -134,7 +134,7 @@ impl OpDef for Binary {
     fn operands(&self) -> Operands {
         Operands::Fixed(2, 0)
     }
-    fn statics(&self) -> &'static [&'static str] {
+    fn statics(&self) -> &'static [StaticArg] {
         &[]
     }
     fn shape(&self, _: &[Static], args: &[&Aval], _: usize) -> Result<Vec<Shape>, Fault> {
@@ -210,7 +210,7 @@ impl OpDef for Compare {
     fn operands(&self) -> Operands {
         Operands::Fixed(2, 0)
     }
-    fn statics(&self) -> &'static [&'static str] {
+    fn statics(&self) -> &'static [StaticArg] {
         &[]
     }
     fn shape(&self, _: &[Static], args: &[&Aval], _: usize) -> Result<Vec<Shape>, Fault> {

@@ -1,7 +1,7 @@
 //! The class of ops that apply a Jacobian to their first operand.
 
 use crate::op::{Count, Diff, Eval, InferRule, Kernel, Laws, Method, OpDef, Operands, shape};
-use crate::{Aval, Builder, DType, Eqn, Fault, Op, Shape, Static, Var};
+use crate::{Aval, Builder, DType, Eqn, Fault, Op, Shape, Static, StaticArg, Var};
 
 /// An op that is linear in its first operand, with a matrix computed from the other operands.
 ///
@@ -11,8 +11,8 @@ pub struct Jacobian {
     pub name: &'static str,
     /// The number of operands, all of them data.
     pub n_operands: usize,
-    /// The names of the static arguments.
-    pub statics: &'static [&'static str],
+    /// The static arguments.
+    pub statics: &'static [StaticArg],
     /// The shape rule.
     pub shape: InferRule<Shape>,
     /// Emits the tangent of the result due to the operands after the first.
@@ -45,7 +45,7 @@ impl OpDef for Jacobian {
     fn operands(&self) -> Operands {
         Operands::Fixed(self.n_operands, 0)
     }
-    fn statics(&self) -> &'static [&'static str] {
+    fn statics(&self) -> &'static [StaticArg] {
         self.statics
     }
     fn shape(&self, statics: &[Static], args: &[&Aval], _: usize) -> Result<Vec<Shape>, Fault> {

@@ -1,7 +1,7 @@
 //! The class of ops with one result that are linear in their only data operand.
 
 use crate::op::{Count, Diff, Eval, InferRule, Kernel, Laws, Method, OpDef, Operands};
-use crate::{Aval, Builder, DType, Eqn, Fault, Shape, Static, Var};
+use crate::{Aval, Builder, DType, Eqn, Fault, Shape, Static, StaticArg, Var};
 
 /// An op with a kernel and one result that is linear in its only data operand.
 ///
@@ -10,8 +10,8 @@ use crate::{Aval, Builder, DType, Eqn, Fault, Shape, Static, Var};
 pub struct Linear {
     /// The name in the text form.
     pub name: &'static str,
-    /// The names of the static arguments.
-    pub statics: &'static [&'static str],
+    /// The static arguments.
+    pub statics: &'static [StaticArg],
     /// The number of operands, one of which is data.
     pub operands: Operands,
     /// The shape rule.
@@ -37,7 +37,7 @@ impl OpDef for Linear {
     fn operands(&self) -> Operands {
         self.operands
     }
-    fn statics(&self) -> &'static [&'static str] {
+    fn statics(&self) -> &'static [StaticArg] {
         self.statics
     }
     fn shape(&self, statics: &[Static], args: &[&Aval], _: usize) -> Result<Vec<Shape>, Fault> {

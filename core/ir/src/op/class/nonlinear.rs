@@ -1,7 +1,7 @@
 //! The class of ops with a kernel and one result that are never applied to tangents.
 
 use crate::op::{Count, Diff, Eval, Kernel, Laws, Method, OpDef, Operands, not_linear};
-use crate::{Aval, Builder, DType, Eqn, Fault, Shape, Static, Var};
+use crate::{Aval, Builder, DType, Eqn, Fault, Shape, Static, StaticArg, Var};
 
 /// A rule that infers a property of the result from the static arguments and the operands' avals.
 ///
@@ -14,8 +14,8 @@ pub struct Nonlinear {
     pub name: &'static str,
     /// The number of operands.
     pub operands: Operands,
-    /// The names of the static arguments.
-    pub statics: &'static [&'static str],
+    /// The static arguments.
+    pub statics: &'static [StaticArg],
     /// The shape rule.
     pub shape: InferRule<Shape>,
     /// The dtype rule.
@@ -48,7 +48,7 @@ impl OpDef for Nonlinear {
     fn operands(&self) -> Operands {
         self.operands
     }
-    fn statics(&self) -> &'static [&'static str] {
+    fn statics(&self) -> &'static [StaticArg] {
         self.statics
     }
     fn shape(&self, statics: &[Static], args: &[&Aval], _: usize) -> Result<Vec<Shape>, Fault> {
